@@ -1,0 +1,96 @@
+package run
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// EventType names a fact, in the past tense (T171).
+type EventType string
+
+// The fourteen event types and the four extension events (O7).
+const (
+	RunQueued                    EventType = "RunQueued"
+	RunApproved                  EventType = "RunApproved"
+	RunStarted                   EventType = "RunStarted"
+	RunPaused                    EventType = "RunPaused"
+	RunResumed                   EventType = "RunResumed"
+	RunCompleted                 EventType = "RunCompleted"
+	RunFailed                    EventType = "RunFailed"
+	RunCancelled                 EventType = "RunCancelled"
+	StepStartedEvent             EventType = "StepStarted"
+	StepCompletedEvent           EventType = "StepCompleted"
+	StepFailedEvent              EventType = "StepFailed"
+	StepSkippedEvent             EventType = "StepSkipped"
+	SignalAccepted               EventType = "SignalAccepted"
+	SignalRejected               EventType = "SignalRejected"
+	StepAwaitingManualCompletion EventType = "StepAwaitingManualCompletion"
+	StepCompensated              EventType = "StepCompensated"
+	StepCompensationFailed       EventType = "StepCompensationFailed"
+	RunCompensationStarted       EventType = "RunCompensationStarted"
+)
+
+// Producer is who made an event (T183, T223).
+type Producer string
+
+// Producers and what they may append: see Producer.May.
+const (
+	ByEngine    Producer = "engine"
+	ByPlanner   Producer = "planner"
+	ByAdmission Producer = "admission"
+	ByAuthz     Producer = "authz"
+	ByControl   Producer = "control"
+)
+
+// Identity is what every event of a run shares; it is fixed when the run is created (T14).
+type Identity struct {
+	RunID         string `json:"runId"`
+	TenantID      string `json:"tenantId"`
+	ProjectID     string `json:"projectId"`
+	EnvironmentID string `json:"environmentId"`
+	PlanID        string `json:"planId"`
+	PlanVersion   string `json:"planVersion"`
+}
+
+// Draft is an event before it has a place in the log. The subject is StepID
+// for step events, SignalID for the two signal decisions, else the run.
+type Draft struct {
+	Type           EventType
+	StepID         string
+	SignalID       string
+	LogicalAttempt int // from 1; for RunPaused and RunResumed the pause epoch (T06)
+	EngineAttempt  int // from 1 (T61)
+	EmittedAt      time.Time
+	EmittedBy      Producer
+	Payload        json.RawMessage // a JSON object or nil
+}
+
+// Event is a fact in the log: immutable, ordered within its run by Seq alone (T17).
+type Event struct {
+	Identity
+	EventID        string          `json:"eventId"`
+	Type           EventType       `json:"eventType"`
+	Seq            Seq             `json:"runSeq"`
+	Key            Key             `json:"idempotencyKey"`
+	StepID         string          `json:"stepId,omitempty"`
+	SignalID       string          `json:"-"` // also in the payload of signal decisions
+	LogicalAttempt int             `json:"logicalAttemptId"`
+	EngineAttempt  int             `json:"engineAttemptId"`
+	EmittedAt      time.Time       `json:"emittedAt"`
+	PersistedAt    time.Time       `json:"persistedAt"`
+	EmittedBy      Producer        `json:"emittedBy,omitempty"`
+	Payload        json.RawMessage `json:"payload,omitempty"`
+}
+
+// Key is an idempotency key: lower-case hex SHA-256 (T03, T05). Key, Request and
+// EventID are in key.go.
+type Key string
+
+// ArtifactRef points at something a step left behind; never the thing itself.
+type ArtifactRef struct {
+	URI         string `json:"uri"`
+	Kind        string `json:"kind"`
+	SHA256      string `json:"sha256,omitempty"`
+	SizeBytes   int64  `json:"sizeBytes,omitempty"`
+	ContentType string `json:"contentType,omitempty"`
+}

@@ -1,0 +1,158 @@
+package run
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// The typed payloads of events. Each agrees with its JSON Schema under
+// schemas/; unknown fields are kept in the log and ignored here (T152).
+type (
+	// RunQueuedPayload says where the run stood when it had to wait (T137).
+	RunQueuedPayload struct {
+		QueuePosition   int   `json:"queuePosition"`
+		EstimatedWaitMS int64 `json:"estimatedWaitMs,omitempty"`
+	}
+
+	// RunApprovedPayload says who approved.
+	RunApprovedPayload struct {
+		Actor  string `json:"actor,omitempty"`
+		Reason string `json:"reason,omitempty"`
+	}
+
+	// RunStartedPayload pins what the state needs to be a fold of its log: the
+	// steps in canonical order (T145) and the policy in force (T209).
+	RunStartedPayload struct {
+		StartedAt time.Time     `json:"startedAt"`
+		PlanRef   PlanRef       `json:"planRef"`
+		Engine    EngineRunRef  `json:"engineRunRef"`
+		Policy    Policy        `json:"policy"`
+		Steps     []StepOutline `json:"steps"`
+	}
+
+	// PlanRef names the plan document that the run executes.
+	PlanRef struct {
+		URI           string `json:"uri,omitempty"`
+		SHA256        string `json:"sha256"`
+		SchemaVersion string `json:"schemaVersion"`
+		PlanID        string `json:"planId"`
+		PlanVersion   string `json:"planVersion"`
+	}
+
+	// EngineRunRef addresses the run in its engine; WorkflowID is the address,
+	// EngineRunID the first execution, for people only (T107, T148).
+	EngineRunRef struct {
+		Provider    string `json:"provider"`
+		Namespace   string `json:"namespace,omitempty"`
+		WorkflowID  string `json:"workflowId"`
+		EngineRunID string `json:"runId,omitempty"`
+	}
+
+	// Policy is pinned at the start of a run; later configuration does not change it.
+	Policy struct {
+		RetryWindowMS            int64 `json:"retryWindowMs"`
+		DrainTimeoutMS           int64 `json:"drainTimeoutMs"`
+		CancelRunning            bool  `json:"cancelRunning,omitempty"`
+		MaxParallelSteps         int   `json:"maxParallelSteps"`
+		MaxLogicalAttemptsManual int   `json:"maxLogicalAttemptsManual"`
+	}
+
+	// StepOutline is a step as the state knows it before it starts.
+	StepOutline struct {
+		StepID        string   `json:"stepId"`
+		Type          string   `json:"type"`
+		Name          string   `json:"name,omitempty"`
+		Group         string   `json:"group,omitempty"`
+		DependsOn     []string `json:"dependsOn,omitempty"`
+		TaskQueue     string   `json:"taskQueue,omitempty"`
+		ResourceClass string   `json:"resourceClass,omitempty"`
+	}
+
+	// StepStartedPayload of the attempt's begin; ParamsSeq is the runSeq of the
+	// newest overlay applied to its inputs (T197).
+	StepStartedPayload struct {
+		ParamsSeq Seq    `json:"paramsSeq,omitempty"`
+		SignalID  string `json:"signalId,omitempty"` // the RETRY_STEP that caused it
+	}
+
+	// StepCompletedPayload of a successful attempt.
+	StepCompletedPayload struct {
+		Result        json.RawMessage `json:"result,omitempty"`
+		DurationMS    int64           `json:"durationMs,omitempty"`
+		ArtifactRefs  []ArtifactRef   `json:"artifactRefs,omitempty"`
+		RetryDeadline *time.Time      `json:"retryDeadline,omitempty"` // T221
+	}
+
+	// FailurePayload is that of StepFailed, and part of RunFailed.
+	FailurePayload struct {
+		ErrorCode       string        `json:"errorCode"`
+		ErrorMessage    string        `json:"errorMessage,omitempty"`
+		Retryable       bool          `json:"retryable"`
+		FailureCategory Category      `json:"failureCategory,omitempty"`
+		FailureSource   string        `json:"failureSource,omitempty"`
+		DurationMS      int64         `json:"durationMs,omitempty"`
+		ArtifactRefs    []ArtifactRef `json:"artifactRefs,omitempty"`
+		RetryDeadline   *time.Time    `json:"retryDeadline,omitempty"` // T221
+	}
+
+	// StepSkippedPayload says why a step will not run.
+	StepSkippedPayload struct {
+		Reason     string     `json:"reason,omitempty"`
+		ReasonCode SkipReason `json:"reasonCode"`
+		SignalID   string     `json:"signalId,omitempty"`
+	}
+
+	// SignalPayload of SignalAccepted and SignalRejected.
+	SignalPayload struct {
+		SignalID   string     `json:"signalId"`
+		SignalType SignalType `json:"signalType"`
+		StepID     string     `json:"stepId,omitempty"`
+		Actor      string     `json:"actor"`
+		Reason     string     `json:"reason,omitempty"`
+		Code       Code       `json:"code,omitempty"` // rejections only
+	}
+
+	// PausePayload of RunPaused and RunResumed. RunningStepsCount is stamped by
+	// the store under the head lock.
+	PausePayload struct {
+		SignalID          string     `json:"signalId"`
+		Reason            string     `json:"reason,omitempty"`
+		PauseRequestedBy  string     `json:"pauseRequestedBy,omitempty"`
+		RunningStepsCount int        `json:"runningStepsCount"`
+		RetryDeadline     *time.Time `json:"retryDeadline,omitempty"` // RunResumed only, T221
+	}
+
+	// RunFailedPayload names the root cause (T74, T214). Without a failed step
+	// ErrorCode begins with ENGINE_, PLAN_ or QUEUE_.
+	RunFailedPayload struct {
+		FailurePayload
+		RootCause *RootCause `json:"rootCause,omitempty"`
+	}
+
+	// RootCause is the failed attempt that ended the run.
+	RootCause struct {
+		StepID         string `json:"stepId"`
+		LogicalAttempt int    `json:"logicalAttemptId"`
+		ErrorCode      string `json:"errorCode"`
+		ErrorMessage   string `json:"errorMessage,omitempty"`
+	}
+
+	// RunCancelledPayload says on whose word.
+	RunCancelledPayload struct {
+		SignalID string `json:"signalId,omitempty"`
+		Actor    string `json:"actor,omitempty"`
+		Reason   string `json:"reason,omitempty"`
+	}
+)
+
+// SkipReason says why a step was skipped (T76).
+type SkipReason string
+
+// Skip reasons.
+const (
+	DependencyFailed  SkipReason = "DEPENDENCY_FAILED"
+	DependencySkipped SkipReason = "DEPENDENCY_SKIPPED"
+	ConditionFalse    SkipReason = "CONDITION_FALSE"
+	OperatorSkip      SkipReason = "OPERATOR_SKIP"
+	FailFast          SkipReason = "FAIL_FAST"
+)

@@ -1,0 +1,80 @@
+// Package run is the vocabulary of workflow runs: events and their keys, the
+// state that a log folds to, deltas between states, signals and the judgement
+// of a signal against a state. It is pure: no I/O, no clock, no goroutine; the
+// same input gives the same output for ever.
+package run
+
+// Seq is a position in the log of one run: the first event has 1, 0 is "before
+// everything". On the wire it is a JSON number up to MaxSeq (T154).
+type Seq int64
+
+// MaxSeq is the largest Seq that JSON numbers carry exactly.
+const MaxSeq Seq = 1<<53 - 1
+
+// Ord is the ordinal of a step in the canonical order of its plan; NoStep
+// stands for the run itself.
+type Ord int32
+
+// NoStep is the subject of events about the whole run.
+const NoStep Ord = -1
+
+// ReducerRev is the revision of Fold. A checkpoint of another revision is
+// folded anew (T32, T188).
+const ReducerRev = 1
+
+// Status of a run (R DD-1).
+type Status string
+
+// Statuses of a run. The zero value is never shown; an empty log is PENDING.
+const (
+	Pending   Status = "PENDING"
+	Approved  Status = "APPROVED"
+	Running   Status = "RUNNING"
+	Paused    Status = "PAUSED"
+	Completed Status = "COMPLETED"
+	Failed    Status = "FAILED"
+	Cancelled Status = "CANCELLED"
+)
+
+// Terminal reports whether no later event may change the status.
+func (s Status) Terminal() bool { return s == Completed || s == Failed || s == Cancelled }
+
+// Substatus refines a status for people; it is derived, never an event (T50).
+type Substatus string
+
+// Substatuses of a run and of a step.
+const (
+	Draining         Substatus = "DRAINING"
+	AwaitingOperator Substatus = "AWAITING_OPERATOR"
+	WaitingManual    Substatus = "WAITING_MANUAL"
+	Compensating     Substatus = "COMPENSATING"
+	Queued           Substatus = "QUEUED"
+)
+
+// StepStatus is the status of a step's latest logical attempt.
+type StepStatus string
+
+// Statuses of a step.
+const (
+	StepPending StepStatus = "PENDING"
+	StepRunning StepStatus = "RUNNING"
+	StepSuccess StepStatus = "SUCCESS"
+	StepFailed  StepStatus = "FAILED"
+	StepSkipped StepStatus = "SKIPPED"
+)
+
+// Terminal reports whether the attempt is over.
+func (s StepStatus) Terminal() bool {
+	return s == StepSuccess || s == StepFailed || s == StepSkipped
+}
+
+// Category says whose failure it is (R RE 4.3).
+type Category string
+
+// Failure categories.
+const (
+	CategoryUser     Category = "USER"
+	CategorySystem   Category = "SYSTEM"
+	CategoryPlatform Category = "PLATFORM"
+	CategoryTimeout  Category = "TIMEOUT"
+)

@@ -1,0 +1,160 @@
+package run
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// State is the fold of a log. It is a value: Fold and Apply never change their
+// input and share the steps that they leave alone. The zero State with an
+// Identity is the state of an empty log: PENDING, Seq 0.
+type State struct {
+	Header
+	Steps []*Step // canonical order; empty before RunStarted (T145)
+}
+
+// Header is everything of a State but its steps; it is what lists show and what
+// one row keeps (T212).
+type Header struct {
+	Identity
+	Rev         int        `json:"rev"` // ReducerRev that made it
+	Seq         Seq        `json:"seq"` // high-water mark, never falls (T24)
+	Status      Status     `json:"status"`
+	CreatedAt   time.Time  `json:"createdAt"` // persistedAt of the first event
+	StartedAt   *time.Time `json:"startedAt,omitempty"`
+	CompletedAt *time.Time `json:"completedAt,omitempty"`
+	TriggeredBy string     `json:"triggeredBy,omitempty"`
+
+	PlanRef *PlanRef      `json:"planRef,omitempty"`
+	Engine  *EngineRunRef `json:"engine,omitempty"`
+	Policy  *Policy       `json:"policy,omitempty"`
+
+	PausedEpoch  int        `json:"pausedEpoch,omitempty"`  // of the newest RunPaused (T53)
+	ResumedEpoch int        `json:"resumedEpoch,omitempty"` // of the newest RunResumed
+	Pause        *PauseInfo `json:"pause,omitempty"`        // while PAUSED
+
+	RetryDeadline *time.Time  `json:"retryDeadline,omitempty"` // while the retry window is open (T221)
+	Compensating  bool        `json:"compensating,omitempty"`
+	Queued        bool        `json:"queued,omitempty"` // RunQueued and not yet started
+	Failure       *RunFailure `json:"failure,omitempty"`
+	Counts        StepCounts  `json:"counts"`
+	RootCause     *StepRef    `json:"rootCause,omitempty"` // T214, while a step is FAILED
+	StatusSeq     Seq         `json:"statusSeq"`           // seq at which Status last changed (T193)
+
+	Artifacts []ArtifactRef `json:"artifacts,omitempty"` // by first-seen seq, distinct by URI (T150)
+}
+
+// PauseInfo describes the open pause.
+type PauseInfo struct {
+	SignalID    string    `json:"signalId"`
+	RequestedBy string    `json:"requestedBy,omitempty"`
+	Reason      string    `json:"reason,omitempty"`
+	Since       time.Time `json:"since"`
+	Seq         Seq       `json:"seq"`
+}
+
+// RunFailure is the error that a FAILED run ended with.
+type RunFailure struct {
+	Code      string     `json:"code"`
+	Message   string     `json:"message,omitempty"`
+	Retryable bool       `json:"retryable"`
+	Category  Category   `json:"category,omitempty"`
+	RootCause *RootCause `json:"rootCause,omitempty"`
+	Seq       Seq        `json:"seq"`
+}
+
+// StepRef points at one logical attempt of a step.
+type StepRef struct {
+	StepID         string `json:"stepId"`
+	LogicalAttempt int    `json:"logicalAttemptId"`
+	Seq            Seq    `json:"seq"`
+}
+
+// StepCounts counts steps by the status of their latest attempt; Manual is the
+// part of Running that waits for a person.
+type StepCounts struct {
+	Total   int `json:"total"`
+	Pending int `json:"pending"`
+	Running int `json:"running"`
+	Success int `json:"success"`
+	Failed  int `json:"failed"`
+	Skipped int `json:"skipped"`
+	Manual  int `json:"manual"`
+}
+
+// Step is one step of a State. Its top-level attempt fields mirror the highest
+// logical attempt (T60). A Step is never changed once it is part of a State.
+type Step struct {
+	StepOutline
+	Ord        Ord        `json:"ord"`
+	ChangedSeq Seq        `json:"changedSeq"` // seq of the last event that changed it; RunStarted's at first
+	Status     StepStatus `json:"status"`
+	Substatus  Substatus  `json:"substatus,omitempty"`
+	// LogicalAttempt is 0 before the first attempt began.
+	LogicalAttempt int       `json:"logicalAttemptId"`
+	Attempts       []Attempt `json:"attempts,omitempty"` // ascending logical attempt
+}
+
+// Attempt is one logical attempt of a step; frozen once terminal.
+type Attempt struct {
+	LogicalAttempt int             `json:"logicalAttemptId"`
+	EngineAttempt  int             `json:"engineAttemptId"`
+	Status         StepStatus      `json:"status"`
+	Substatus      Substatus       `json:"substatus,omitempty"`
+	StartedSeq     Seq             `json:"startedSeq,omitempty"`
+	EndedSeq       Seq             `json:"endedSeq,omitempty"`
+	StartedAt      *time.Time      `json:"startedAt,omitempty"`
+	CompletedAt    *time.Time      `json:"completedAt,omitempty"`
+	DurationMS     int64           `json:"durationMs,omitempty"`
+	Error          *StepError      `json:"error,omitempty"`
+	Skip           *Skip           `json:"skip,omitempty"`
+	Result         json.RawMessage `json:"result,omitempty"`
+	Artifacts      []ArtifactRef   `json:"artifacts,omitempty"`
+}
+
+// StepError is why an attempt failed.
+type StepError struct {
+	Code      string   `json:"code"`
+	Message   string   `json:"message,omitempty"`
+	Retryable bool     `json:"retryable"`
+	Category  Category `json:"category,omitempty"`
+	Source    string   `json:"source,omitempty"`
+}
+
+// Skip is why an attempt was skipped.
+type Skip struct {
+	Reason     string     `json:"reason,omitempty"`
+	ReasonCode SkipReason `json:"reasonCode"`
+}
+
+// Changes says what a Fold touched, so that saving costs what changed.
+type Changes struct {
+	Header bool
+	Steps  []Ord // ascending, distinct
+}
+
+// Anomaly is something a fold noticed and survived (PROJECTOR_CAUSAL_VIOLATION, T42, T53).
+type Anomaly struct {
+	Seq    Seq
+	Code   Code
+	Detail string
+}
+
+// Delta is the absolute header and the steps that changed in (From, To] (T188, O8).
+type Delta struct {
+	From   Seq     `json:"fromSeq"`
+	To     Seq     `json:"toSeq"`
+	Header Header  `json:"header"`
+	Steps  []*Step `json:"steps,omitempty"`
+}
+
+// Verdict of Apply.
+type Verdict int
+
+// Verdicts: Applied moved the state, Old changed nothing, Gap means that
+// something between is missing and nothing was changed.
+const (
+	Applied Verdict = iota
+	Old
+	Gap
+)
