@@ -1,0 +1,314 @@
+// Package store is the StateStore as the rest of dvt sees it: the append-only
+// log of every run, which is the only truth, and the operational rows that
+// change in the same transactions. Adapters live below; storetest is the one
+// suite that every adapter passes.
+//
+// Guarantees of every adapter: within a run, commit order is Seq order (T27,
+// T190); a number is assigned only under the run's head lock and never burned
+// (T28); dedupe by key comes before every guard (T228); PersistedAt comes from
+// the store's clock and never falls within a run (T18); after a method returned
+// without an error its effect is durable. Methods are safe for concurrent use.
+// A cancelled context may or may not have committed: callers repeat the call,
+// which is idempotent by key.
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// Sentinel errors. Adapters translate driver errors by code, never by text.
+var (
+	ErrNotFound    = errors.New("store: not found")
+	ErrConflict    = errors.New("store: conflict") // a conditional write found another state
+	ErrUnavailable = errors.New("store: unavailable")
+	ErrSchema      = errors.New("store: schema version outside this program's range")
+)
+
+// Store is everything an adapter offers.
+type Store interface {
+	Log
+	States
+	Runs
+	Queue
+	Signals
+	Transactor
+	Ops
+}
+
+// Log is the append-only log and its authority.
+type Log interface {
+	// Append adds events to one run in one transaction: all of them that are
+	// not duplicates or refused, or none when it returns an error. Outcomes stand
+	// in the order of the drafts. A *run.SchemaError aborts the call (T190).
+	Append(ctx context.Context, a Append) (Appended, error)
+	// Begin is the look-up and the StepStarted of one logical attempt in one
+	// transaction under the head lock (T185, T216). It is never fail-open.
+	Begin(ctx context.Context, b Begin) (Begun, error)
+	// Events reads events with Seq > after, ascending, at most limit (≤ MaxPage).
+	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
+	// EventsBefore reads events with Seq < before, descending, at most limit.
+	EventsBefore(ctx context.Context, runID string, before run.Seq, limit int) ([]run.Event, error)
+	// Heads reads the heads of up to MaxHeads runs and the epoch in one query;
+	// unknown runs are absent (T187, T194).
+	Heads(ctx context.Context, runIDs []string) (Heads, error)
+	// Import writes events as they are, unknown types and foreign ids included,
+	// into a run made by ImportRun semantics: keys and seqs are kept (T11, T40).
+	Import(ctx context.Context, r NewRun, evs []run.Event) error
+}
+
+// Limits of reads.
+const (
+	MaxPage  = 1000
+	MaxHeads = 10000
+)
+
+// Gate is the set that keeps work from starting (T185, T217).
+type Gate uint8
+
+// Members of a Gate.
+const (
+	GatePaused Gate = 1 << iota
+	GateFailing
+	GateStopped
+)
+
+// Append is one write to the log of one run.
+type Append struct {
+	RunID  string
+	Events []run.Draft // at most MaxBatch
+	// SetGate and ClearGate change the gate in the same transaction. They take
+	// effect only if at least one event was inserted or Events is empty, so a
+	// repeated append does not close a gate that was reopened since.
+	SetGate, ClearGate Gate
+	// Outcomes moves receipts. They are applied idempotently: a final receipt
+	// does not move.
+	Outcomes []SignalOutcome
+	// RetryDeadline, when not zero, opens the retry window if nothing non-manual
+	// is RUNNING after this batch and the gate has failing but not paused: the
+	// store stamps it on the last inserted StepFailed, StepCompleted or
+	// RunResumed (T221). The store also stamps RunPaused.runningStepsCount.
+	RetryDeadline time.Time
+	// MinHead is the head that the caller's last append returned; a lower head
+	// is ErrRegressed (T194). 0 means unknown.
+	MinHead run.Seq
+}
+
+// MaxBatch is the most events in one Append.
+const MaxBatch = 512
+
+// ErrRegressed says that the log is shorter than it was known to be (T194).
+var ErrRegressed = errors.New("store: log regressed")
+
+// SignalOutcome moves the receipt of one signal. AppliedBy is the index in
+// Append.Events of the effect, whose Seq becomes AppliedSeq; -1 for none.
+type SignalOutcome struct {
+	SignalID    string
+	Application run.Application
+	Reason      string
+	AppliedBy   int
+}
+
+// EventOutcome is what became of one draft.
+type EventOutcome struct {
+	Seq          run.Seq
+	EventID      string
+	PersistedAt  time.Time
+	Deduplicated bool // the stored event with this key is returned (T09)
+	// Refused is "" or INVALID_TRANSITION (Existing is the terminal that won, T10)
+	// or ORPHANED_TASK (the run is over, T80; an audit row was written).
+	Refused  run.Code
+	Existing *run.Event
+}
+
+// Appended is the answer to an Append.
+type Appended struct {
+	Outcomes []EventOutcome
+	Head     Head
+	// WindowOpened is the retry deadline in force when this batch opened it.
+	WindowOpened *time.Time
+}
+
+// Head is the row that every append locks (design §3).
+type Head struct {
+	RunID    string
+	LastSeq  run.Seq
+	LastAt   time.Time
+	Terminal bool
+	Gate     Gate
+	Running  int // non-manual attempts RUNNING at LastSeq (T185)
+	OpsRev   int64
+	SignalNo int64
+}
+
+// Heads answers Log.Heads. Epoch is opaque and compared for equality (T194).
+type Heads struct {
+	Epoch string
+	Now   time.Time // the store's clock
+	ByRun map[string]Head
+}
+
+// Begin asks to begin one logical attempt.
+type Begin struct {
+	RunID          string
+	StepID         string
+	LogicalAttempt int
+	EngineAttempt  int
+	EmittedAt      time.Time
+	// PassFailing lets a retried step through a gate that is closed only by
+	// another failure (T217).
+	PassFailing bool
+	// SignalID is the RETRY_STEP that caused the attempt: its receipt becomes
+	// APPLIED at the StepStarted's Seq in the same transaction.
+	SignalID string
+}
+
+// BeginVerdict is the answer to a Begin.
+type BeginVerdict string
+
+// Verdicts of Begin (T185).
+const (
+	BeginRun         BeginVerdict = "RUN"          // StepStarted is in the log: work
+	BeginDone        BeginVerdict = "DONE"         // a terminal exists: return it, do not work
+	BeginParked      BeginVerdict = "PARKED"       // the gate is closed: return at once
+	BeginRunTerminal BeginVerdict = "RUN_TERMINAL" // the run is over
+)
+
+// Begun answers a Begin.
+type Begun struct {
+	Verdict    BeginVerdict
+	StartedSeq run.Seq    // RUN
+	Terminal   *run.Event // DONE
+	Head       Head
+}
+
+// States keeps checkpoints (T193, T212). They are caches: deleting them changes no answer.
+type States interface {
+	// Load reads checkpoint and tail in one snapshot of the store and folds them to
+	// the head. ErrNotFound for an unknown run.
+	Load(ctx context.Context, runID string) (Loaded, error)
+	// Save keeps a newer checkpoint: the header and the changed steps, if none of
+	// the same revision is as new. It reports whether it wrote.
+	Save(ctx context.Context, s run.State, c run.Changes) (bool, error)
+	// Dirty lists runs with something to project since at least minAge, oldest
+	// first, at most limit (T189).
+	Dirty(ctx context.Context, minAge time.Duration, limit int) ([]DirtyRun, error)
+	// Published records that everything up to to was published and removes the
+	// dirty mark if nothing was appended since and ops have not moved past opsRev.
+	Published(ctx context.Context, runID string, to run.Seq, opsRev int64) error
+	// Since reads header and steps changed after w, folded to the head, in one
+	// read; for w = 0 it is the whole state.
+	Since(ctx context.Context, runID string, w run.Seq) (Loaded, run.Delta, error)
+}
+
+// Loaded is a state at the head of its log.
+type Loaded struct {
+	State        run.State
+	Head         Head
+	CheckpointAt run.Seq     // seq of the checkpoint that was found, 0 for none
+	Changes      run.Changes // what folding the tail changed over the checkpoint
+	PublishedSeq run.Seq
+	Epoch        string
+	Now          time.Time // the store's clock
+	// OldestUnprojected is persistedAt of the first event after the checkpoint,
+	// zero when there is none (T34).
+	OldestUnprojected time.Time
+	Anomalies         []run.Anomaly
+}
+
+// DirtyRun is a run with something to project and publish.
+type DirtyRun struct {
+	RunID   string
+	HeadSeq run.Seq
+	OpsRev  int64
+	Since   time.Time
+}
+
+// Runs holds the immutable facts of runs and the plan bodies.
+type Runs interface {
+	Get(ctx context.Context, runID string) (Run, error)
+	ByRequest(ctx context.Context, key run.Key) (Run, error)
+	// List reads headers, newest first unless asked otherwise, folded at their
+	// checkpoints; Changed below makes a list live.
+	List(ctx context.Context, f RunFilter) ([]RunRow, error)
+	// Changed reads rows of one tenant and project whose state changed since an
+	// overlapping, inclusive cursor; "" starts now. Rows may repeat (T186).
+	Changed(ctx context.Context, f RunFilter, cursor string) (rows []RunRow, next string, err error)
+	PutPlan(ctx context.Context, sha256 string, doc []byte) error
+	Plan(ctx context.Context, sha256 string) ([]byte, error)
+}
+
+// Run is the immutable facts of a run.
+type Run struct {
+	run.Identity
+	RequestKey    run.Key
+	RequestID     string
+	PlanRef       plan.Ref
+	TriggeredBy   string
+	TriggerSource string
+	ParentRunID   string
+	Params        json.RawMessage
+	Policy        run.Policy
+	CreatedAt     time.Time
+}
+
+// RunFilter selects runs of one tenant. Empty fields do not restrict.
+type RunFilter struct {
+	TenantID      string
+	ProjectIDs    []string // nil: every project of the tenant
+	EnvironmentID string
+	Statuses      []run.Status
+	PlanID        string
+	Text          string // prefix of runId or part of planId
+	CreatedFrom   time.Time
+	CreatedTo     time.Time
+	Limit         int // 1..201
+	// Keyset paging by (createdAt, runId): rows strictly after or before it in
+	// display order. Backward reverses the direction of the scan, not of the answer.
+	After     *RunPos
+	Before    *RunPos
+	Ascending bool
+}
+
+// RunPos is a place in a list of runs.
+type RunPos struct {
+	CreatedAt time.Time
+	RunID     string
+}
+
+// RunRow is one row of a list.
+type RunRow struct {
+	Header run.Header
+	Head   run.Seq // head of the log; above Header.Seq when the checkpoint lags
+	OpsRev int64
+}
+
+// Ops is the housekeeping side of a store.
+type Ops interface {
+	Audit(ctx context.Context, rows ...AuditRow) error // insert-only (T208)
+	Ping(ctx context.Context) error
+	Epoch(ctx context.Context) (string, error)
+	BumpEpoch(ctx context.Context) error
+	Close() error
+}
+
+// AuditRow records who did or was refused what.
+type AuditRow struct {
+	ID        string    // UUID
+	At        time.Time // set by the store
+	TenantID  string
+	Actor     string
+	Action    string
+	RunID     string
+	SignalID  string
+	Outcome   string // ACCEPTED, REJECTED, DENIED, …
+	Code      run.Code
+	Reason    string
+	RequestID string
+	Detail    json.RawMessage
+}
