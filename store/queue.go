@@ -98,18 +98,33 @@ type NewRun struct {
 
 // RunTx is one decision under the head lock. It is valid only inside InRun.
 type RunTx interface {
-	Head() Head
+	LogTx
+	SignalTx
+	QueueTx
+	Audit(ctx context.Context, rows ...AuditRow) error
+}
+
+// LogTx is the log of the locked run.
+type LogTx interface {
+	Head() Head // moves with Append
 	// State loads checkpoint and tail.
 	State(ctx context.Context) (run.State, error)
 	// Append works as Log.Append, in this transaction.
 	Append(ctx context.Context, a Append) (Appended, error)
+}
+
+// SignalTx is the receipts of the locked run.
+type SignalTx interface {
 	// PutReceipt inserts a receipt, or ErrConflict when the signalId exists. An
 	// accepted one gets the run's next No and, when deliver is set, the run's
 	// delivery mark. It returns the stored receipt.
 	PutReceipt(ctx context.Context, r run.Receipt, deliver bool) (run.Receipt, error)
 	Receipt(ctx context.Context, signalID string) (run.Receipt, error)
-	// Queue reads the run's queue row; SetQueue moves it, fenced by Generation.
+}
+
+// QueueTx is the queue row of the locked run.
+type QueueTx interface {
 	Queue(ctx context.Context) (QueueRow, error)
+	// SetQueue moves the row to the given status, fenced by Generation: ErrConflict when it moved.
 	SetQueue(ctx context.Context, q QueueRow) error
-	Audit(ctx context.Context, rows ...AuditRow) error
 }
