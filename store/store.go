@@ -68,16 +68,6 @@ const (
 	MaxHeads = 10000
 )
 
-// Gate is the set that keeps work from starting (T185, T217).
-type Gate uint8
-
-// Members of a Gate.
-const (
-	GatePaused Gate = 1 << iota
-	GateFailing
-	GateStopped
-)
-
 // Append is one write to the log of one run.
 type Append struct {
 	RunID  string
@@ -85,7 +75,7 @@ type Append struct {
 	// SetGate and ClearGate change the gate in the same transaction. They take
 	// effect only if at least one event was inserted or Events is empty, so a
 	// repeated append does not close a gate that was reopened since.
-	SetGate, ClearGate Gate
+	SetGate, ClearGate run.Gate
 	// Outcomes moves receipts. They are applied idempotently: a final receipt
 	// does not move.
 	Outcomes []SignalOutcome
@@ -140,7 +130,7 @@ type Head struct {
 	LastSeq  run.Seq
 	LastAt   time.Time
 	Terminal bool
-	Gate     Gate
+	Gate     run.Gate
 	Running  int // non-manual attempts RUNNING at LastSeq (T185)
 	OpsRev   int64
 	SignalNo int64
