@@ -1,0 +1,153 @@
+// Package engine is the port to whatever executes runs. An engine drives the
+// pure interpreter (engine/interp) and reaches the log only through a Journal.
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Sentinel errors of an Engine. They are three different things: the run was
+// never started here, it is over, or nobody answers now (T192).
+var (
+	ErrNotStarted  = errors.New("engine: run not started")
+	ErrClosed      = errors.New("engine: run closed")
+	ErrUnavailable = errors.New("engine: unavailable")
+)
+
+// Engine starts runs and carries signals to them. Methods are safe for
+// concurrent use and may be repeated: Start of a started run finds it, Signal is
+// at least once and in order per caller.
+type Engine interface {
+	// Start starts the run under an id derived from the run's id, or finds it
+	// started, even closed (T111, T130).
+	Start(ctx context.Context, id run.Identity, q plan.Queues) (run.EngineRunRef, error)
+	// Signal hands over one signal; the engine drops what it has seen (T196).
+	// ErrNotStarted, ErrClosed or ErrUnavailable.
+	Signal(ctx context.Context, id run.Identity, s Signal) error
+	// Terminate ends the run's execution without its cooperation (T99, T200).
+	Terminate(ctx context.Context, id run.Identity, reason string) error
+	Describe(ctx context.Context, id run.Identity) (Description, error)
+	Capabilities() []Capability
+}
+
+// Signal is what travels to an engine: never a payload, at most 1 KiB (T196).
+type Signal struct {
+	No     int64          `json:"no"`
+	ID     string         `json:"id"`
+	Type   run.SignalType `json:"type"`
+	StepID string         `json:"stepId,omitempty"`
+	LA     int            `json:"la,omitempty"`
+	Force  bool           `json:"force,omitempty"`
+}
+
+// Description is what the engine itself says of a run's execution.
+type Description struct {
+	Ref         run.EngineRunRef
+	Open        bool
+	ClosedAs    string // the engine's own word when not open
+	HistorySize int64  // events
+}
+
+// Capability is one row of the capability matrix (R DD-14).
+type Capability struct {
+	Name    string
+	Support string // native, emulated or unsupported
+	Note    string
+}
+
+// Journal is all that code running on behalf of an engine may do to the log
+// (T203): straight to the store in control workers, over HTTPS in data workers.
+// Every method is safe to repeat.
+type Journal interface {
+	// Append writes a batch of the interpreter. It completes what the interpreter
+	// does not carry: RunStarted gets planRef, steps, policy and engineRunRef
+	// (T145, T209); RunPaused, RunResumed and RunCancelled get actor and reason of
+	// their signal.
+	Append(ctx context.Context, a store.Append) (store.Appended, error)
+	// Begin begins an attempt and returns what it needs to work (T185).
+	Begin(ctx context.Context, b store.Begin) (Begun, error)
+	// Signals reads accepted signals with No > after, in order (T196).
+	Signals(ctx context.Context, runID string, after int64) ([]Signal, error)
+	// Skeleton reads the plan's skeleton and the run's policy (T110).
+	Skeleton(ctx context.Context, runID string) (Skeleton, error)
+	// Evidence keeps what an attempt printed and left behind (T229).
+	Evidence(ctx context.Context, e Evidence) error
+}
+
+// Begun is the answer to Journal.Begin. Step holds the inputs with the overlays
+// as of its StepStarted (T197); it is set for RUN only.
+type Begun struct {
+	store.Begun
+	Identity  run.Identity
+	Step      plan.Step
+	ParamsSeq run.Seq
+}
+
+// Skeleton is what a workflow needs to know of its plan. Binary is
+// plan.Skeleton's own encoding.
+type Skeleton struct {
+	Identity run.Identity `json:"identity"`
+	SHA256   string       `json:"sha256"`
+	Binary   []byte       `json:"binary"`
+	Policy   run.Policy   `json:"policy"`
+}
+
+// Evidence is a piece of what one attempt left: lines it printed, or an artifact's bytes.
+type Evidence struct {
+	RunID          string    `json:"runId"`
+	StepID         string    `json:"stepId"`
+	LogicalAttempt int       `json:"la"`
+	EngineAttempt  int       `json:"ea"`
+	Lines          []LogLine `json:"lines,omitempty"`
+	// Artifact, when set, is stored under Kind and Name and answered for by Ref.
+	Artifact *ArtifactBody `json:"artifact,omitempty"`
+}
+
+// LogLine is one line that a step printed; No counts from 1 within the logical
+// attempt and never repeats for one engine attempt, so a repeated Evidence is dropped.
+type LogLine struct {
+	No     int64     `json:"no"`
+	At     time.Time `json:"at"`
+	Stream string    `json:"stream"` // stdout, stderr or dvt
+	Text   string    `json:"text"`
+}
+
+// ArtifactBody is the bytes of an artifact; Ref says where they belong.
+type ArtifactBody struct {
+	Ref  run.ArtifactRef `json:"ref"`
+	Body []byte          `json:"body"`
+}
+
+// StepEnd is how one execution of an attempt ended, as executors report it and
+// interpreters consume it. It echoes its subject (T184).
+type StepEnd struct {
+	StepID         string      `json:"stepId"`
+	LogicalAttempt int         `json:"la"`
+	N              int         `json:"n"` // dispatch ordinal
+	EngineAttempt  int         `json:"ea"`
+	Kind           StepEndKind `json:"kind"`
+	StartedAt      time.Time   `json:"startedAt,omitempty"` // of the work; zero when it never began
+	// Completed or Failed is set by Kind.
+	Completed *run.StepCompletedPayload `json:"completed,omitempty"`
+	Failed    *run.FailurePayload       `json:"failed,omitempty"`
+	// Class is the error class for the retry policy (T67).
+	Class string `json:"class,omitempty"`
+}
+
+// StepEndKind says how an execution ended.
+type StepEndKind string
+
+// Ends of an execution.
+const (
+	EndCompleted   StepEndKind = "COMPLETED"
+	EndFailed      StepEndKind = "FAILED"
+	EndCancelled   StepEndKind = "CANCELLED" // asked to stop, and did
+	EndParked      StepEndKind = "PARKED"    // the gate was closed: nothing was appended
+	EndRunTerminal StepEndKind = "RUN_TERMINAL"
+)

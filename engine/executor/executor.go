@@ -1,0 +1,62 @@
+// Package executor runs the steps of plans: one executor per step type and the
+// runner that begins an attempt in the Journal, keeps it alive with
+// heartbeats, bounds it in time, collects what it prints and reports how it
+// ended. Side effects are at-least-once (T210).
+package executor
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// Task is one execution of a logical attempt, ready to work.
+type Task struct {
+	Identity       run.Identity
+	Step           plan.Step // inputs with overlays applied
+	LogicalAttempt int
+	EngineAttempt  int
+	// IdempotencyKey is runId:stepId:la, stable over engine retries (T69).
+	IdempotencyKey string
+	// Workspace is a directory of the run's own that exists; attempts of one run
+	// on one worker share it.
+	Workspace string
+	// ProjectRoot is where relative directories of a plan resolve (T230).
+	ProjectRoot string
+}
+
+// Result is what a successful execution reports.
+type Result struct {
+	Value     json.RawMessage // a small JSON object, at most 16 KiB
+	Artifacts []run.ArtifactRef
+}
+
+// Executor does the work of one step type. It returns a *Failure for failures
+// that it can name; any other error is UNKNOWN and retryable. When ctx ends it
+// stops cooperatively and returns ctx's cause.
+type Executor interface {
+	Execute(ctx context.Context, t Task, h Host) (Result, error)
+}
+
+// Host is what the runner offers to an executor.
+type Host interface {
+	// Print keeps one line of output; safe for concurrent use, bounded, never blocks for long.
+	Print(stream, line string)
+	// Keep stores a file as an artifact of the attempt and returns its reference.
+	Keep(ctx context.Context, kind, path string) (run.ArtifactRef, error)
+}
+
+// Failure is a failure with a name.
+type Failure struct {
+	Code      string
+	Message   string
+	Retryable bool
+	Category  run.Category
+	Class     string // error class of the retry policy (T67): timeout, rate_limit, transport, …
+	Artifacts []run.ArtifactRef
+	Value     json.RawMessage
+}
+
+func (f *Failure) Error() string { return f.Code + ": " + f.Message }

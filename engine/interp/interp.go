@@ -1,0 +1,125 @@
+// Package interp is the pure interpreter of plans: a machine that turns inputs
+// into effects. It has no clock, no I/O, no goroutine, no random number and no
+// map iteration, so that every engine that replays its inputs gets the same
+// effects for ever (T184, T191). Time enters with each input.
+package interp
+
+import (
+	"time"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Input is something that happened. Exactly one of the types below.
+type Input interface{ input() }
+
+// Inputs, each at the workflow's time.
+type (
+	// Begin is the first input of a run.
+	Begin struct{ At time.Time }
+
+	// Recorded answers the outstanding Append. A completion becomes SUCCESS or
+	// FAILED and unlocks successors only here, with the outcome that won (T191).
+	Recorded struct {
+		At    time.Time
+		Batch int // echoes Append.Batch (T184)
+		// Ends stands in the order of the batch's events.
+		Ends         []RecordedEvent
+		Head         run.Seq
+		Running      int  // non-manual attempts RUNNING at Head
+		RunTerminal  bool // the run is over, by this batch or by another hand
+		WindowOpened *time.Time
+	}
+
+	// StepEnded is the end of one Execute.
+	StepEnded struct {
+		At  time.Time
+		End engine.StepEnd
+	}
+
+	// Signalled brings signals in any order; the machine takes them by No,
+	// drops what it has seen and asks for what is missing (T196).
+	Signalled struct {
+		At      time.Time
+		Signals []engine.Signal
+	}
+
+	// Fired is a timer of SetTimer.
+	Fired struct {
+		At    time.Time
+		Timer Timer
+	}
+)
+
+func (Begin) input()     {}
+func (Recorded) input()  {}
+func (StepEnded) input() {}
+func (Signalled) input() {}
+func (Fired) input()     {}
+
+// RecordedEvent is what became of one event of a batch.
+type RecordedEvent struct {
+	Seq run.Seq
+	// Won is the type of the terminal that stands in the log when another one
+	// was there first (INVALID_TRANSITION), else "".
+	Won run.EventType
+	// Failure is that terminal's payload when Won is StepFailed.
+	Failure *run.FailurePayload
+	// Rejected is set when the store refused the event's content (T190).
+	Rejected bool
+}
+
+// Timer names what a timer is for.
+type Timer string
+
+// Timers.
+const (
+	TimerRetryWindow Timer = "retry-window"
+	TimerDrain       Timer = "drain"
+)
+
+// Effect is something the driver must do, in the order returned.
+type Effect interface{ effect() }
+
+// Effects.
+type (
+	// Append writes a batch; at most one is outstanding (T191). The driver fills
+	// RunID and MinHead.
+	Append struct {
+		Batch int
+		store.Append
+	}
+
+	// Execute dispatches one logical attempt of a step for the N-th time. (Ord,
+	// LA, N) never repeats.
+	Execute struct {
+		Ord         run.Ord
+		LA, N       int
+		PassFailing bool
+		SignalID    string // the RETRY_STEP that caused it
+	}
+
+	// CancelSteps asks the executions in flight of these steps to stop.
+	CancelSteps struct{ Ords []run.Ord }
+
+	// SetTimer arms or re-arms a timer; a zero At disarms it.
+	SetTimer struct {
+		Timer Timer
+		At    time.Time
+	}
+
+	// FetchSignals asks for a Signalled with the accepted signals after No.
+	FetchSignals struct{ After int64 }
+
+	// Finish ends the workflow; nothing follows it.
+	Finish struct{ Status run.Status }
+)
+
+func (Append) effect()       {}
+func (Execute) effect()      {}
+func (CancelSteps) effect()  {}
+func (SetTimer) effect()     {}
+func (FetchSignals) effect() {}
+func (Finish) effect()       {}
