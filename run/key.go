@@ -1,0 +1,51 @@
+package run
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"strings"
+)
+
+// Key returns the idempotency key of the event that d becomes in the run id
+// (T03, T05): the lower-case hex SHA-256 of
+// runId|subject|logicalAttemptId|eventType|planId|planVersion. The engine
+// attempt, the times and the payload have no part in it, so every repetition of
+// one fact has one key.
+func (d Draft) Key(id Identity) Key {
+	return digest(id.RunID, d.subject(), strconv.Itoa(d.LogicalAttempt), string(d.Type), id.PlanID, id.PlanVersion)
+}
+
+// subject is GL's stepIdNormalized. A colon is in no step id, so no step can
+// pass for a signal (T07, T13).
+func (d Draft) subject() string {
+	switch {
+	case d.Type == SignalAccepted || d.Type == SignalRejected:
+		return "SIGNAL:" + d.SignalID
+	case d.StepID != "":
+		return d.StepID
+	default:
+		return "RUN"
+	}
+}
+
+// RequestKey returns the key that makes the request for a run unique (T03, T08,
+// T138). It is never the key of an event.
+func RequestKey(tenantID, projectID, environmentID, planID, planVersion, requestID string) Key {
+	return digest(tenantID, projectID, environmentID, planID, planVersion, requestID)
+}
+
+func digest(parts ...string) Key {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "|")))
+	return Key(hex.EncodeToString(sum[:]))
+}
+
+// EventID derives the id of the event that has this key: SHA-256("event|"+key)
+// shaped as a v4 UUID, so that all who know the fact know its id (T198).
+func (k Key) EventID() string {
+	sum := sha256.Sum256([]byte("event|" + string(k)))
+	sum[6] = sum[6]&0x0f | 0x40
+	sum[8] = sum[8]&0x3f | 0x80
+	h := hex.EncodeToString(sum[:16])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}
