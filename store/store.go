@@ -110,6 +110,9 @@ type EventOutcome struct {
 	EventID      string
 	PersistedAt  time.Time
 	Deduplicated bool // the stored event with this key is returned (T09)
+	// PayloadMismatch says that the duplicate came with another payload; the first
+	// one stays (T15, append_payload_mismatch_total).
+	PayloadMismatch bool
 	// Refused is "" or INVALID_TRANSITION (Existing is the terminal that won, T10)
 	// or ORPHANED_TASK (the run is over, T80; an audit row was written).
 	Refused  run.Code

@@ -1,0 +1,70 @@
+package authority
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Beginning is the validated StepStarted of one Begin.
+type Beginning struct {
+	begin store.Begin
+	batch Batch
+}
+
+// PrepareBegin validates b and computes the key of its StepStarted.
+func PrepareBegin(id run.Identity, b store.Begin) (Beginning, error) {
+	payload, err := json.Marshal(run.StepStartedPayload{SignalID: b.SignalID})
+	if err != nil {
+		return Beginning{}, err
+	}
+	batch, err := Prepare(id, store.Append{RunID: b.RunID, Events: []run.Draft{{
+		Type: run.StepStartedEvent, StepID: b.StepID,
+		LogicalAttempt: b.LogicalAttempt, EngineAttempt: b.EngineAttempt,
+		EmittedAt: b.EmittedAt, EmittedBy: run.ByEngine, Payload: payload,
+	}}})
+	return Beginning{begin: b, batch: batch}, err
+}
+
+// Batch is what to look up for the beginning.
+func (b Beginning) Batch() Batch { return b.batch }
+
+// DecideBegin answers a Begin on a locked head (T185, T217): the terminal of the
+// attempt wins, then the end of the run, then its StepStarted whatever the gate
+// (T52), then the gate; else StepStarted is inserted. The Plan is empty but for
+// Head and At unless something is to be written.
+func DecideBegin(head store.Head, b Beginning, f Facts, now time.Time) (Plan, store.Begun) {
+	d := newDecision(head, b.batch.id, f, now)
+	var log record
+	if r := d.attempts[Attempt{b.begin.StepID, b.begin.LogicalAttempt}]; r != nil {
+		log = *r
+	}
+	begun := store.Begun{}
+	switch {
+	case log.terminal != nil:
+		begun.Verdict, begun.Terminal = store.BeginDone, log.terminal
+	case head.Terminal:
+		begun.Verdict = store.BeginRunTerminal
+	case log.started != nil:
+		begun.Verdict, begun.StartedSeq = store.BeginRun, log.started.Seq
+	case closed(head.Gate, b.begin.PassFailing):
+		begun.Verdict = store.BeginParked
+	default:
+		e := d.insert(b.batch.append.Events[0], b.batch.keys[0])
+		begun.Verdict, begun.StartedSeq = store.BeginRun, e.Seq
+	}
+	if begun.Verdict == store.BeginRun && b.begin.SignalID != "" {
+		d.plan.Moves = []Move{{SignalID: b.begin.SignalID, Application: run.SignalApplied, AppliedSeq: begun.StartedSeq}}
+	}
+	begun.Head = d.plan.Head
+	return d.plan, begun
+}
+
+func closed(g run.Gate, passFailing bool) bool {
+	if passFailing {
+		g &^= run.GateFailing
+	}
+	return g != 0
+}

@@ -1,0 +1,86 @@
+package authority
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"time"
+
+	"github.com/dvt-engine/dvt/run"
+)
+
+// stamp sets one field of a payload and keeps the others as they are. A payload
+// that is not an object stays untouched; validation refused those before.
+func stamp(payload json.RawMessage, field string, value any) json.RawMessage {
+	fields, ok := object(payload)
+	if !ok {
+		return payload
+	}
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return payload
+	}
+	fields[field] = raw
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(fields); err != nil {
+		return payload
+	}
+	return bytes.TrimRight(buf.Bytes(), "\n")
+}
+
+func object(payload json.RawMessage) (map[string]json.RawMessage, bool) {
+	fields := map[string]json.RawMessage{}
+	if len(payload) == 0 {
+		return fields, true
+	}
+	if err := json.Unmarshal(payload, &fields); err != nil || fields == nil {
+		return nil, false
+	}
+	return fields, true
+}
+
+// samePayload compares what a producer sent with what is stored, but for the
+// fields that the store stamps (T15).
+func samePayload(t run.EventType, sent, kept json.RawMessage) bool {
+	if bytes.Equal(sent, kept) {
+		return true
+	}
+	a, okA := loose(t, sent)
+	b, okB := loose(t, kept)
+	return okA && okB && reflect.DeepEqual(a, b)
+}
+
+func loose(t run.EventType, payload json.RawMessage) (map[string]any, bool) {
+	fields := map[string]any{}
+	if len(payload) > 0 {
+		dec := json.NewDecoder(bytes.NewReader(payload))
+		dec.UseNumber()
+		if err := dec.Decode(&fields); err != nil {
+			return nil, false
+		}
+	}
+	if t == run.RunPaused {
+		delete(fields, "runningStepsCount")
+	}
+	if opensWindow(t) {
+		delete(fields, "retryDeadline")
+	}
+	return fields, true
+}
+
+// windowOf is the retry deadline that a stored event opened, so that a caller
+// whose first answer was lost learns it from the repetition (T221).
+func windowOf(e run.Event) *time.Time {
+	if !opensWindow(e.Type) || len(e.Payload) == 0 {
+		return nil
+	}
+	var p struct {
+		RetryDeadline *time.Time `json:"retryDeadline"`
+	}
+	if err := json.Unmarshal(e.Payload, &p); err != nil {
+		return nil
+	}
+	return p.RetryDeadline
+}
