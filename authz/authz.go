@@ -1,0 +1,78 @@
+// Package authz says who somebody is and what they may do. It is the only
+// package that speaks Casbin. Decisions deny by default, do no I/O and are safe
+// for concurrent use. An outage of the policy's source is not a denial: it is
+// ErrUnavailable (T202).
+package authz
+
+import (
+	"errors"
+	"time"
+)
+
+// Sentinel errors.
+var (
+	ErrUnauthenticated = errors.New("authz: no or unknown token")
+	ErrExpired         = errors.New("authz: token expired")
+	ErrUnavailable     = errors.New("authz: policy unavailable")
+)
+
+// Role of a principal within a tenant (O3). Viewer < Operator < Engineer <
+// Admin inherit; Planner, System and SRE stand apart.
+type Role string
+
+// Roles.
+const (
+	Viewer   Role = "VIEWER"
+	Operator Role = "OPERATOR"
+	Engineer Role = "ENGINEER"
+	Admin    Role = "ADMIN"
+	Planner  Role = "PLANNER"
+	System   Role = "SYSTEM"
+	SRE      Role = "SRE"
+)
+
+// Action is what one wants to do; the action of a signal is its type.
+type Action string
+
+// Actions of this version.
+const (
+	Read      Action = "READ"
+	Start     Action = "START"
+	Pause     Action = "PAUSE"
+	Resume    Action = "RESUME"
+	RetryStep Action = "RETRY_STEP"
+	Cancel    Action = "CANCEL"
+	Approve   Action = "APPROVE"
+	Debug     Action = "DEBUG"
+)
+
+// Principal is an authenticated caller. It travels as a parameter from the edge
+// inwards, never in a context.
+type Principal struct {
+	ID        string
+	TenantID  string
+	Grants    []Grant
+	ExpiresAt time.Time // zero: the token does not expire
+}
+
+// Grant gives a role in a project and environment; "*" is all.
+type Grant struct {
+	Role          Role   `yaml:"role" json:"role"`
+	ProjectID     string `yaml:"project" json:"project"`
+	EnvironmentID string `yaml:"environment" json:"environment"`
+}
+
+// Object is what an action is done to.
+type Object struct{ TenantID, ProjectID, EnvironmentID string }
+
+// Decision is the answer, with what a denial must explain (api.md §2).
+type Decision struct {
+	Allowed      bool
+	Rule         string // the rule that decided; "" when none matched
+	RequiredRole Role   // the least role that the policy gives the action to
+	Version      int64  // of the policy
+}
+
+// Class is what a shared stream may show: viewers of one class see the same
+// bytes (design §4). Opaque, comparable.
+type Class string

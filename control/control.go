@@ -1,0 +1,231 @@
+// Package control is the use cases, one file each, and the duties that keep
+// runs moving. It is the only place where authorisation, store and engine meet.
+// Every use case takes the principal as a parameter, decides before it looks,
+// and returns a *Error with a code of the one table; a thing of another tenant
+// is NOT_FOUND, word for word like one that does not exist (T101).
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Error is what a caller may know: a code of the one table and a message that
+// says what to do. The cause stays inside and is logged once, at the edge.
+type Error struct {
+	Code       run.Code
+	Message    string
+	RetryAfter time.Duration    // 0: waiting does not help
+	Violations []plan.Violation // BAD_USER_INPUT, PLAN_INVALID, SCHEMA_VALIDATION_FAILED
+	RunSeq     run.Seq          // RUN_MOVED: where the run is now
+	Denial     *Denial          // FORBIDDEN
+	Supported  []string         // PLAN_SCHEMA_UNSUPPORTED
+	Limit      int64            // what a limit was
+	cause      error
+}
+
+func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
+
+// Unwrap returns the cause, for logs.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Denial explains a FORBIDDEN within what the caller may know.
+type Denial struct {
+	Action   authz.Action
+	Rule     string
+	WhoCould []string
+}
+
+// StartRun asks for a run. Exactly one of Inline and Ref is set.
+type StartRun struct {
+	RequestID     string
+	ProjectID     string
+	EnvironmentID string
+	Inline        json.RawMessage
+	Ref           *plan.Ref
+	Params        json.RawMessage
+}
+
+// StartedRun answers StartRun; it is durable before it is given.
+type StartedRun struct {
+	View         RunView
+	Deduplicated bool
+}
+
+// SignalRun asks for one signal (cancelRun included, as CANCEL).
+type SignalRun struct {
+	RunID          string
+	Signal         run.Signal
+	Payload        json.RawMessage // the chosen @oneOf member as compact JSON
+	Reason         string
+	ExpectedRunSeq *run.Seq
+}
+
+// Receipt is a stored receipt and whether this answer repeats an earlier one.
+type Receipt struct {
+	run.Receipt
+	Duplicate bool
+}
+
+// RunView is a run as a query shows it: state at the head (or at a past seq) and
+// the operational fields beside it.
+type RunView struct {
+	Run          store.Run // zero in views made from frames
+	State        run.State
+	Epoch        string
+	OpsRev       int64
+	AsOf         time.Time
+	Queue        *store.QueueRow
+	PendingRetry map[string]bool // stepIds with an accepted retry that has not begun
+	Past         bool            // made with at: no actions
+}
+
+// EventPage asks for events: First after After, or Last before Before.
+type EventPage struct {
+	First, Last   int
+	After, Before run.Seq
+	Types         []string
+}
+
+// EventsPage is a page of the log in ascending order.
+type EventsPage struct {
+	Events           []run.Event
+	HasNext, HasPrev bool
+}
+
+// ReceiptsPage is a page of receipts in the order they were received.
+type ReceiptsPage struct {
+	Receipts []Receipt
+	HasNext  bool
+}
+
+// RunsQuery asks for a page of runs of the caller's tenant.
+type RunsQuery struct {
+	Filter        store.RunFilter // TenantID is ignored: it is the caller's
+	First, Last   int
+	After, Before string // cursors of RunsPage
+}
+
+// RunsPage is a page of runs in display order.
+type RunsPage struct {
+	Runs             []RunView // without steps
+	Cursors          []string  // one per run
+	HasNext, HasPrev bool
+}
+
+// StepLogQuery asks for lines of one logical attempt.
+type StepLogQuery struct {
+	RunID, StepID string
+	Attempt       int // 0: the latest
+	FromLine      int64
+	First         int
+	Find          string
+}
+
+// StepLog is some lines of one logical attempt.
+type StepLog struct {
+	RunID, StepID string
+	Attempt       int
+	Lines         []artifact.Line
+	Total         int64
+	Matches       []int64
+	TotalMatches  int64
+}
+
+// StepLogFrame is lines as they come.
+type StepLogFrame struct {
+	Attempt  int
+	Lines    []artifact.Line
+	Total    int64
+	Complete bool
+	AsOf     time.Time
+}
+
+// WatchRun asks to follow one run. After and Epoch resume.
+type WatchRun struct {
+	RunID string
+	After *run.Seq
+	Epoch string
+}
+
+// EventsFrame is events as they are appended; Events is empty in a quiet frame.
+type EventsFrame struct {
+	Sync    live.Sync
+	Reason  live.Reason
+	Events  []run.Event
+	HeadSeq run.Seq
+	Epoch   string
+	AsOf    time.Time
+	Reset   bool
+}
+
+// RunsFrame is a page of runs, then rows as they change.
+type RunsFrame struct {
+	Sync    live.Sync
+	Reason  live.Reason
+	Runs    []RunView
+	Removed []string
+	AsOf    time.Time
+	Reset   bool
+}
+
+// Stream is pulled by one reader until Next returns an error, which is a *Error
+// that names why the stream ended, or ctx's.
+type Stream[T any] interface {
+	Next(ctx context.Context) (T, error)
+	Close()
+}
+
+// Viewer says who is asking.
+type Viewer struct {
+	Principal authz.Principal
+	Grants    []ViewerGrant
+}
+
+// ViewerGrant is a grant with the actions it gives.
+type ViewerGrant struct {
+	authz.Grant
+	Actions []authz.Action
+}
+
+// Availability says what may be done to a run and to its steps, and why not.
+type Availability struct {
+	Run   []ActionAvailability
+	Steps map[string][]ActionAvailability // by stepId
+}
+
+// ActionAvailability is one action's outcome if it were done now.
+type ActionAvailability struct {
+	Action         authz.Action
+	Outcome        string // APPLY, NOOP, REFUSED or UNSUPPORTED
+	Code           run.Code
+	Reason         string
+	Rule           string
+	RequiredRole   authz.Role
+	WhoCould       []string
+	ReasonRequired bool
+	Strength       string // REVERSIBLE, NORMAL or STRONG
+}
+
+// EngineCapability is one row of the capability matrix.
+type EngineCapability struct{ Engine, Name, Support, Note string }
+
+// Health is the state of what dvt stands on (T136).
+type Health struct {
+	Status string // HEALTHY, DEGRADED or UNHEALTHY
+	Checks []HealthCheck
+}
+
+// HealthCheck is one part of Health.
+type HealthCheck struct {
+	Name, Status, Message string
+	Latency               time.Duration
+}

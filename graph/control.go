@@ -1,0 +1,66 @@
+// Package graph is the GraphQL edge: resolvers of a few lines over control, the
+// error presenter, limits, and scalars. It never sees store or engine adapters.
+package graph
+
+import (
+	"context"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// Control is what resolvers may ask for. control.Service is the one implementation.
+type Control interface {
+	Commands
+	Reads
+	Watches
+}
+
+// Commands change something.
+type Commands interface {
+	StartRun(ctx context.Context, p authz.Principal, in control.StartRun) (control.StartedRun, error)
+	SignalRun(ctx context.Context, p authz.Principal, in control.SignalRun) (control.Receipt, error)
+}
+
+// Reads answer queries. What does not exist or is not the caller's is an error
+// with code NOT_FOUND, which a query shows as null (T222).
+type Reads interface {
+	RunReads
+	ListReads
+}
+
+// RunReads are about one run.
+type RunReads interface {
+	Run(ctx context.Context, p authz.Principal, runID string, at *run.Seq) (control.RunView, error)
+	Events(ctx context.Context, p authz.Principal, runID string, page control.EventPage) (control.EventsPage, error)
+	Receipt(ctx context.Context, p authz.Principal, runID, signalID string) (control.Receipt, error)
+	Receipts(ctx context.Context, p authz.Principal, runID, afterSignalID string, limit int) (control.ReceiptsPage, error)
+	StepLog(ctx context.Context, p authz.Principal, in control.StepLogQuery) (control.StepLog, error)
+	// Actions says what p may do to the run now (no I/O).
+	Actions(p authz.Principal, v control.RunView) control.Availability
+}
+
+// ListReads are about many things.
+type ListReads interface {
+	Runs(ctx context.Context, p authz.Principal, q control.RunsQuery) (control.RunsPage, error)
+	MySignals(ctx context.Context, p authz.Principal, limit int) ([]control.Receipt, error)
+	Viewer(p authz.Principal) control.Viewer
+	Capabilities(p authz.Principal) []control.EngineCapability
+	Health(ctx context.Context) control.Health
+}
+
+// Watches are streams. Each re-checks the viewer's rights while it runs (T178)
+// and ends with a *control.Error that names why. Next blocks until there is
+// something to show, at most 15 s.
+type Watches interface {
+	WatchRun(ctx context.Context, p authz.Principal, in control.WatchRun) (Stream[live.Frame], error)
+	WatchEvents(ctx context.Context, p authz.Principal, in control.WatchRun) (Stream[control.EventsFrame], error)
+	WatchRuns(ctx context.Context, p authz.Principal, q control.RunsQuery) (Stream[control.RunsFrame], error)
+	WatchReceipts(ctx context.Context, p authz.Principal, runID, signalID string) (Stream[control.Receipt], error)
+	WatchStepLog(ctx context.Context, p authz.Principal, in control.StepLogQuery) (Stream[control.StepLogFrame], error)
+}
+
+// Stream is pulled until it ends; Close frees it at once.
+type Stream[T any] = control.Stream[T]
