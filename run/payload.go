@@ -28,6 +28,8 @@ type (
 		Engine    EngineRunRef  `json:"engineRunRef"`
 		Policy    Policy        `json:"policy"`
 		Steps     []StepOutline `json:"steps"`
+		// TriggeredBy is the principal that asked for the run.
+		TriggeredBy string `json:"triggeredBy,omitempty"`
 	}
 
 	// PlanRef names the plan document that the run executes.

@@ -1,0 +1,227 @@
+package run
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Fold applies the events of one log, in ascending Seq, to a state of it. It is
+// total (any events of any content) and pure: s and evs are not changed, the
+// result shares the steps that nothing changed, and
+// Fold(Fold(s, a), b) equals Fold(s, a+b) (P01).
+//
+// Events with Seq <= s.Seq are complete no-ops (T24, P05); holes between
+// sequences are normal (T25, P16); an unknown type moves only Seq (T40, P04).
+// An attempt that has ended and a run that has ended stay as they ended: later
+// events move only Seq (T10, T60, P12), but for the start time that a late
+// StepStarted supplies (T42). A step that no RunStarted announced is kept
+// behind those of the plan, in order of appearance.
+//
+// The cost is one copy of the slice of steps and then what the events change.
+// Changes names what differs from s; anomalies are for metrics and alerts and
+// have no part in the state.
+func Fold(s State, evs []Event) (State, Changes, []Anomaly) {
+	f := folding{s: s}
+	if f.s.Status == "" {
+		f.s.Status = Pending
+	}
+	f.s.Rev = ReducerRev
+	f.busy = len(evs) > indexFrom
+	for i := range evs {
+		if e := &evs[i]; e.Seq > f.s.Seq {
+			f.apply(e)
+		}
+	}
+	f.settleRootCause()
+	return f.s, f.changes(), f.anomalies
+}
+
+// Project folds a whole log from nothing.
+func Project(id Identity, evs []Event) State {
+	s, _, _ := Fold(State{Header: Header{Identity: id}}, evs)
+	return s
+}
+
+// folding is one call of Fold. Everything that s points at belongs to others
+// until it is in own or copied is true.
+type folding struct {
+	s         State
+	moved     bool
+	copied    bool          // s.Steps is ours
+	own       map[Ord]*Step // steps that are ours to change
+	index     map[string]Ord
+	busy      bool // enough events to be worth an index
+	uris      map[string]bool
+	failures  bool // some step came to FAILED or left it: RootCause may be wrong
+	anomalies []Anomaly
+}
+
+func (f *folding) apply(e *Event) {
+	if f.s.CreatedAt.IsZero() {
+		f.s.CreatedAt = instantOf(e.PersistedAt)
+	}
+	f.s.Seq = e.Seq
+	f.moved = true
+	if f.s.Status.Terminal() {
+		if e.Type.Known() && !e.Type.OfSignal() {
+			f.anomaly(e, "%s after the end of the run", e.Type)
+		}
+		return
+	}
+	switch e.Type {
+	case RunQueued:
+		f.s.Queued = f.s.Status == Pending || f.s.Status == Approved
+	case RunApproved:
+		if f.s.Status == Pending {
+			f.status(e, Approved)
+		}
+	case RunStarted:
+		f.start(e)
+	case RunPaused:
+		f.pause(e)
+	case RunResumed:
+		f.resume(e)
+	case RunCompensationStarted:
+		f.s.Compensating = true
+		f.s.RetryDeadline = nil
+	case RunCompleted:
+		f.end(e, Completed)
+	case RunFailed:
+		f.fail(e)
+	case RunCancelled:
+		f.end(e, Cancelled)
+	case StepStartedEvent, StepAwaitingManualCompletion, StepCompletedEvent, StepFailedEvent, StepSkippedEvent:
+		f.step(e)
+	}
+}
+
+func (f *folding) anomaly(e *Event, format string, args ...any) {
+	f.anomalies = append(f.anomalies, Anomaly{Seq: e.Seq, Code: CodeCausalViolation, Detail: fmt.Sprintf(format, args...)})
+}
+
+func (f *folding) status(e *Event, to Status) {
+	if f.s.Status != to {
+		f.s.Status, f.s.StatusSeq = to, e.Seq
+	}
+}
+
+// start takes over what RunStarted pins. A second one changes nothing (T24).
+func (f *folding) start(e *Event) {
+	if f.s.StartedAt != nil {
+		f.anomaly(e, "RunStarted a second time")
+		return
+	}
+	p, _ := PayloadOf[RunStartedPayload](e.Payload)
+	at := instantOf(p.StartedAt)
+	if at.IsZero() {
+		at = occurredAt(e)
+	}
+	f.s.StartedAt = &at
+	f.s.PlanRef, f.s.Engine, f.s.Policy = &p.PlanRef, &p.Engine, &p.Policy
+	if p.TriggeredBy != "" {
+		f.s.TriggeredBy = p.TriggeredBy
+	}
+	f.s.Queued = false
+	f.announce(e, p.Steps)
+	f.follow(e)
+}
+
+// follow derives the status of a run that has begun from the pause epochs,
+// so that the order in which RunPaused and RunResumed arrive is all one (T53).
+func (f *folding) follow(e *Event) {
+	if f.s.PausedEpoch > f.s.ResumedEpoch {
+		f.status(e, Paused)
+		return
+	}
+	f.s.Pause = nil
+	f.status(e, Running)
+}
+
+func (f *folding) pause(e *Event) {
+	switch epoch := e.LogicalAttempt; {
+	case epoch <= f.s.PausedEpoch:
+		return
+	case epoch <= f.s.ResumedEpoch:
+		f.s.PausedEpoch = epoch
+		f.anomaly(e, "RunPaused of epoch %d after its RunResumed", epoch)
+	default:
+		p, _ := PayloadOf[PausePayload](e.Payload)
+		f.s.PausedEpoch = epoch
+		f.s.RetryDeadline = nil
+		f.s.Pause = &PauseInfo{SignalID: p.SignalID, RequestedBy: p.PauseRequestedBy, Reason: p.Reason, Since: occurredAt(e), Seq: e.Seq}
+	}
+	f.follow(e)
+}
+
+func (f *folding) resume(e *Event) {
+	if e.LogicalAttempt <= f.s.ResumedEpoch {
+		return
+	}
+	f.s.ResumedEpoch = e.LogicalAttempt
+	f.follow(e)
+	p, _ := PayloadOf[PausePayload](e.Payload)
+	f.openWindow(p.RetryDeadline)
+}
+
+// openWindow notes the deadline on the event that opened the retry window; a
+// paused run has none (T221).
+func (f *folding) openWindow(deadline *time.Time) {
+	if deadline != nil && f.s.Status != Paused {
+		at := instantOf(*deadline)
+		f.s.RetryDeadline = &at
+	}
+}
+
+func (f *folding) fail(e *Event) {
+	f.settleRootCause()
+	p, _ := PayloadOf[RunFailedPayload](e.Payload)
+	cause := p.RootCause
+	if cause == nil {
+		cause = f.s.rootCause()
+	}
+	f.s.Failure = &RunFailure{
+		Code: p.ErrorCode, Message: p.ErrorMessage, Retryable: p.Retryable, Category: p.FailureCategory,
+		RootCause: cause, Seq: e.Seq,
+	}
+	f.end(e, Failed)
+}
+
+func (f *folding) end(e *Event, as Status) {
+	at := occurredAt(e)
+	f.s.CompletedAt = &at
+	f.s.Pause, f.s.RetryDeadline = nil, nil
+	f.s.Compensating, f.s.Queued = false, false
+	f.status(e, as)
+}
+
+// settleRootCause finds, of the steps whose latest attempt is FAILED, the one
+// that failed first (T214).
+func (f *folding) settleRootCause() {
+	if !f.failures {
+		return
+	}
+	f.failures = false
+	f.s.RootCause = nil
+	if f.s.Counts.Failed == 0 {
+		return
+	}
+	for _, step := range f.s.Steps {
+		if step.Status != StepFailed {
+			continue
+		}
+		last := step.latest()
+		if f.s.RootCause == nil || last.EndedSeq < f.s.RootCause.Seq {
+			f.s.RootCause = &StepRef{StepID: step.StepID, LogicalAttempt: last.LogicalAttempt, Seq: last.EndedSeq}
+		}
+	}
+}
+
+func (f *folding) changes() Changes {
+	c := Changes{Header: f.moved}
+	for ord := range f.own {
+		c.Steps = append(c.Steps, ord)
+	}
+	slices.Sort(c.Steps)
+	return c
+}

@@ -1,0 +1,273 @@
+package run
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// announce puts the steps of the plan into their canonical order (T145, T156).
+// What steps did before their announcement stays.
+func (f *folding) announce(e *Event, outlines []StepOutline) {
+	early := f.s.Steps
+	if len(outlines) == 0 && len(early) == 0 {
+		return
+	}
+	before := make(map[string]*Step, len(early))
+	for _, step := range early {
+		before[step.StepID] = step
+	}
+	f.s.Steps = make([]*Step, 0, max(len(outlines), len(early)))
+	f.own = make(map[Ord]*Step, len(outlines))
+	f.index, f.copied = nil, true
+	announced := make(map[string]bool, len(outlines))
+	for _, o := range outlines {
+		if announced[o.StepID] {
+			f.anomaly(e, "step %q is announced twice", o.StepID)
+			continue
+		}
+		announced[o.StepID] = true
+		step := before[o.StepID]
+		if step == nil {
+			step = &Step{Status: StepPending}
+			f.s.Counts.Total++
+			f.s.Counts.Pending++
+		}
+		f.place(e, step, o)
+	}
+	for _, step := range early {
+		if !announced[step.StepID] {
+			f.place(e, step, step.StepOutline)
+		}
+	}
+}
+
+// place appends a copy of step that e changed.
+func (f *folding) place(e *Event, step *Step, o StepOutline) *Step {
+	placed := *step
+	placed.Attempts = slices.Clone(step.Attempts)
+	placed.StepOutline = o
+	placed.DependsOn = present(o.DependsOn)
+	placed.Ord = Ord(len(f.s.Steps))
+	placed.ChangedSeq = e.Seq
+	f.s.Steps = append(f.s.Steps, &placed)
+	f.own[placed.Ord] = &placed
+	if f.index != nil {
+		f.index[o.StepID] = placed.Ord
+	}
+	return &placed
+}
+
+// step applies an event about one logical attempt: per attempt the rank
+// PENDING < RUNNING < ended never falls (T42), and only the latest attempt shows
+// at the top of the step (T60).
+func (f *folding) step(e *Event) {
+	ord, known := f.find(e.StepID)
+	if !known {
+		if f.s.StartedAt != nil {
+			f.anomaly(e, "%s of step %q, which the plan does not have", e.Type, e.StepID)
+		}
+		f.take()
+		f.s.Counts.Total++
+		f.s.Counts.Pending++
+		ord = f.place(e, &Step{Status: StepPending}, StepOutline{StepID: e.StepID}).Ord
+	}
+	was, existed := f.s.Steps[ord].attempt(e.LogicalAttempt)
+	now := was
+	if !existed {
+		now = Attempt{LogicalAttempt: e.LogicalAttempt, EngineAttempt: e.EngineAttempt, Status: StepPending}
+	}
+	var changed bool
+	if e.Type == StepStartedEvent {
+		changed = f.begin(e, ord, &now)
+	} else if !was.Status.Terminal() {
+		changed = f.advance(e, &now)
+	} else if e.Type.EndsAttempt() {
+		f.anomaly(e, "%s of %s/%d, which ended at %d", e.Type, e.StepID, e.LogicalAttempt, was.EndedSeq)
+	}
+	if changed {
+		f.put(e, ord, now)
+	}
+}
+
+// begin applies StepStarted. It reports whether it changed a.
+func (f *folding) begin(e *Event, ord Ord, a *Attempt) bool {
+	if a.StartedSeq != 0 {
+		return false
+	}
+	at := occurredAt(e)
+	a.StartedAt, a.StartedSeq = &at, e.Seq
+	if a.Status.Terminal() {
+		f.anomaly(e, "StepStarted of %s/%d after its end at %d", e.StepID, e.LogicalAttempt, a.EndedSeq)
+		a.measure()
+		return true
+	}
+	a.EngineAttempt = e.EngineAttempt
+	a.Status = StepRunning
+	f.s.RetryDeadline = nil
+	for _, id := range f.s.Steps[ord].DependsOn {
+		if dep, ok := f.find(id); ok && !f.s.Steps[dep].satisfies() {
+			f.anomaly(e, "StepStarted of %s/%d before %s ended", e.StepID, e.LogicalAttempt, id)
+			break
+		}
+	}
+	return true
+}
+
+// satisfies reports whether dependents of the step may run (T76).
+func (s *Step) satisfies() bool { return s.Status == StepSuccess || s.Status == StepSkipped }
+
+// advance applies every other event to an attempt that has not ended. It
+// reports whether it changed a.
+func (f *folding) advance(e *Event, a *Attempt) bool {
+	if e.Type == StepAwaitingManualCompletion {
+		waits := a.Substatus == WaitingManual
+		a.Status, a.Substatus = StepRunning, WaitingManual
+		return !waits
+	}
+	at := occurredAt(e)
+	a.CompletedAt, a.EndedSeq, a.EngineAttempt, a.Substatus = &at, e.Seq, e.EngineAttempt, ""
+	switch e.Type {
+	case StepCompletedEvent:
+		p, _ := PayloadOf[StepCompletedPayload](e.Payload)
+		a.Status, a.Result, a.Artifacts, a.DurationMS = StepSuccess, canonical(p.Result), present(p.ArtifactRefs), p.DurationMS
+		f.collect(p.ArtifactRefs)
+		f.openWindow(p.RetryDeadline)
+	case StepFailedEvent:
+		p, _ := PayloadOf[FailurePayload](e.Payload)
+		a.Status, a.Artifacts, a.DurationMS = StepFailed, present(p.ArtifactRefs), p.DurationMS
+		a.Error = &StepError{Code: p.ErrorCode, Message: p.ErrorMessage, Retryable: p.Retryable, Category: p.FailureCategory, Source: p.FailureSource}
+		f.collect(p.ArtifactRefs)
+		f.openWindow(p.RetryDeadline)
+	case StepSkippedEvent:
+		p, _ := PayloadOf[StepSkippedPayload](e.Payload)
+		a.Status, a.Skip = StepSkipped, &Skip{Reason: p.Reason, ReasonCode: p.ReasonCode}
+		f.s.RetryDeadline = nil
+	}
+	a.measure()
+	return true
+}
+
+// measure sets the duration from the two times where both are known (T19).
+func (a *Attempt) measure() {
+	if a.StartedAt != nil && a.CompletedAt != nil {
+		a.DurationMS = max(0, a.CompletedAt.Sub(*a.StartedAt).Milliseconds())
+	}
+	a.DurationMS = max(0, a.DurationMS)
+}
+
+// put stores a into its step and keeps everything derived from it.
+func (f *folding) put(e *Event, ord Ord, a Attempt) {
+	f.take()
+	step := f.own[ord]
+	if step == nil {
+		mine := *f.s.Steps[ord]
+		mine.Attempts = slices.Clone(mine.Attempts)
+		step = &mine
+		f.own[ord], f.s.Steps[ord] = step, step
+	}
+	step.ChangedSeq = e.Seq
+	i, found := step.position(a.LogicalAttempt)
+	if found {
+		step.Attempts[i] = a
+	} else {
+		step.Attempts = slices.Insert(step.Attempts, i, a)
+	}
+	if i < len(step.Attempts)-1 {
+		return
+	}
+	f.s.Counts.move(step, -1)
+	f.failures = f.failures || step.Status == StepFailed || a.Status == StepFailed
+	step.LogicalAttempt, step.Status, step.Substatus = a.LogicalAttempt, a.Status, a.Substatus
+	f.s.Counts.move(step, 1)
+}
+
+// take makes the slice of steps ours.
+func (f *folding) take() {
+	if !f.copied {
+		f.s.Steps = slices.Clone(f.s.Steps)
+		f.copied = true
+	}
+	if f.own == nil {
+		f.own = make(map[Ord]*Step)
+	}
+}
+
+// move counts step in (by 1) or out (by -1).
+func (c *StepCounts) move(step *Step, by int) {
+	switch step.Status {
+	case StepPending:
+		c.Pending += by
+	case StepRunning:
+		c.Running += by
+	case StepSuccess:
+		c.Success += by
+	case StepFailed:
+		c.Failed += by
+	case StepSkipped:
+		c.Skipped += by
+	}
+	if step.Substatus == WaitingManual {
+		c.Manual += by
+	}
+}
+
+// MaxRunArtifacts is the most artifacts that a Header lists. Further ones stand
+// only on their attempts.
+const MaxRunArtifacts = 10000
+
+// collect adds artifacts that the run does not list yet (T150).
+func (f *folding) collect(refs []ArtifactRef) {
+	if len(refs) == 0 {
+		return
+	}
+	if f.uris == nil {
+		f.uris = make(map[string]bool, len(f.s.Artifacts)+len(refs))
+		for _, ref := range f.s.Artifacts {
+			f.uris[ref.URI] = true
+		}
+		f.s.Artifacts = slices.Clip(f.s.Artifacts)
+	}
+	for _, ref := range refs {
+		if !f.uris[ref.URI] && len(f.s.Artifacts) < MaxRunArtifacts {
+			f.uris[ref.URI] = true
+			f.s.Artifacts = append(f.s.Artifacts, ref)
+		}
+	}
+}
+
+// rootCause spells out RootCause.
+func (s State) rootCause() *RootCause {
+	if s.RootCause == nil {
+		return nil
+	}
+	step, ok := s.Step(s.RootCause.StepID)
+	if !ok {
+		return nil
+	}
+	cause := &RootCause{StepID: step.StepID, LogicalAttempt: s.RootCause.LogicalAttempt}
+	if err := step.latest().Error; err != nil {
+		cause.ErrorCode, cause.ErrorMessage = err.Code, err.Message
+	}
+	return cause
+}
+
+// canonical is raw as it looks after the state was stored and read back, so
+// that a folded state equals a loaded one.
+func canonical(raw json.RawMessage) json.RawMessage {
+	if len(raw) == 0 {
+		return nil
+	}
+	b, err := json.Marshal(raw)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// present is nil for an empty list, which is what it is once stored and read back.
+func present[T any](list []T) []T {
+	if len(list) == 0 {
+		return nil
+	}
+	return list
+}

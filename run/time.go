@@ -1,0 +1,23 @@
+package run
+
+import (
+	"bytes"
+	"time"
+)
+
+// instantOf makes t comparable: in UTC and without a monotonic reading.
+func instantOf(t time.Time) time.Time { return t.Round(0).UTC() }
+
+// occurredAt is when the fact happened: payload.sourceOccurredAt, else
+// emittedAt (T19).
+func occurredAt(e *Event) time.Time {
+	if bytes.Contains(e.Payload, []byte(`"sourceOccurredAt"`)) {
+		p, _ := PayloadOf[struct {
+			SourceOccurredAt *time.Time `json:"sourceOccurredAt"`
+		}](e.Payload)
+		if p.SourceOccurredAt != nil {
+			return instantOf(*p.SourceOccurredAt)
+		}
+	}
+	return instantOf(e.EmittedAt)
+}

@@ -1,0 +1,198 @@
+package run
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/dvt-engine/dvt/plan"
+)
+
+// Limits of payloads: RunStarted carries the outline of every step of a plan,
+// which is a part of a document of up to plan.MaxDocumentBytes.
+const (
+	MaxPayloadBytes      = 1 << 20
+	MaxStartPayloadBytes = 16 << 20
+)
+
+// ErrSchema is what every SchemaError is.
+var ErrSchema = errors.New("run: event does not satisfy its schema")
+
+// SchemaError says all that is wrong with a draft, up to 100 violations. Its
+// code is SCHEMA_VALIDATION_FAILED; repeating the append does not help.
+type SchemaError struct{ Violations []plan.Violation }
+
+func (e *SchemaError) Error() string {
+	var b strings.Builder
+	b.WriteString(ErrSchema.Error())
+	for i, v := range e.Violations {
+		if i == 3 {
+			fmt.Fprintf(&b, "; and %d more", len(e.Violations)-i)
+			break
+		}
+		fmt.Fprintf(&b, "; %s %s", v.Path, v.Message)
+	}
+	return b.String()
+}
+
+// Is makes errors.Is(err, ErrSchema) true.
+func (e *SchemaError) Is(target error) bool { return target == ErrSchema }
+
+// Code returns SCHEMA_VALIDATION_FAILED.
+func (e *SchemaError) Code() Code { return CodeSchemaValidation }
+
+var (
+	idPattern    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`) // T13, T228
+	runIDPattern = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)            // T12
+	hashPattern  = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+// reservedStepID is the subject of run events in keys (T13).
+const reservedStepID = "RUN"
+
+// Validate reports whether d may be appended to the log of the run id: nil or a
+// *SchemaError with every violation (A09, A10, T40, T183). What it accepts
+// decodes without error with PayloadOf; unknown members of the payload are fine
+// (A11). It does not look at the log: order and terminals are the store's guard.
+func (d Draft) Validate(id Identity) error {
+	f := &findings{}
+	id.check(f)
+	d.checkEnvelope(f)
+	d.checkPayload(f, id)
+	if len(f.list) == 0 {
+		return nil
+	}
+	return &SchemaError{Violations: f.list}
+}
+
+func (id Identity) check(f *findings) {
+	pattern(runIDPattern)(f, "runId", id.RunID)
+	for _, part := range []struct{ name, value string }{
+		{"tenantId", id.TenantID},
+		{"projectId", id.ProjectID},
+		{"environmentId", id.EnvironmentID},
+		{"planId", id.PlanID},
+		{"planVersion", id.PlanVersion},
+	} {
+		pattern(idPattern)(f, part.name, part.value)
+	}
+}
+
+func (d Draft) checkEnvelope(f *findings) {
+	switch {
+	case strings.HasPrefix(string(d.Type), "on"):
+		f.add("eventType", "UNKNOWN", "%q must be written without the prefix \"on\"", d.Type)
+	case !d.Type.Known():
+		f.add("eventType", "UNKNOWN", "%q is not an event type", d.Type)
+	case !d.EmittedBy.May(d.Type):
+		f.add("emittedBy", "INVALID", "%q may not append %s", d.EmittedBy, d.Type)
+	}
+	switch {
+	case !d.Type.OfStep() && d.StepID != "":
+		f.add("stepId", "INVALID", "must be absent: %s is not about a step", d.Type)
+	case d.Type.OfStep() && d.StepID == reservedStepID:
+		f.add("stepId", "INVALID", "%q is reserved", d.StepID)
+	case d.Type.OfStep():
+		pattern(idPattern)(f, "stepId", d.StepID)
+	}
+	switch {
+	case !d.Type.OfSignal() && d.SignalID != "":
+		f.add("signalId", "INVALID", "must be absent: %s is not about a signal", d.Type)
+	case d.Type.OfSignal():
+		pattern(idPattern)(f, "signalId", d.SignalID)
+	}
+	checkAttempt(f, "logicalAttemptId", d.LogicalAttempt)
+	checkAttempt(f, "engineAttemptId", d.EngineAttempt)
+	epoch := d.Type == RunPaused || d.Type == RunResumed
+	if !d.Type.OfStep() && !epoch && d.LogicalAttempt > 1 {
+		f.add("logicalAttemptId", "RANGE", "must be 1 for %s", d.Type) // T06
+	}
+	switch {
+	case d.EmittedAt.IsZero():
+		f.add("emittedAt", "MISSING", "is required")
+	case d.EmittedAt.UTC().Year() < 0 || d.EmittedAt.UTC().Year() > 9999:
+		f.add("emittedAt", "RANGE", "must be in the years 0 to 9999")
+	}
+}
+
+func checkAttempt(f *findings, path string, n int) {
+	if n < 1 || n > math.MaxInt32 {
+		f.add(path, "RANGE", "must be from 1 to %d", math.MaxInt32)
+	}
+}
+
+func (d Draft) checkPayload(f *findings, id Identity) {
+	most := MaxPayloadBytes
+	if d.Type == RunStarted {
+		most = MaxStartPayloadBytes
+	}
+	if len(d.Payload) > most {
+		f.add("payload", "RANGE", "has %d bytes, at most %d are allowed", len(d.Payload), most)
+		return
+	}
+	o, err := parseObject(d.Payload)
+	if err != nil {
+		f.add("payload", "INVALID", "%v", err)
+		return
+	}
+	body, known := payloads[d.Type]
+	if !known {
+		return
+	}
+	before := len(f.list)
+	body(f, "payload", o)
+	if len(f.list) > before {
+		return
+	}
+	switch {
+	case d.Type == RunStarted:
+		d.checkStart(f, id)
+	case d.Type.OfSignal() && o["signalId"] != d.SignalID:
+		f.add("payload.signalId", "INVALID", "must equal the signal %q of the event", d.SignalID)
+	}
+}
+
+// checkStart compares the pinned plan with the run's (A09, T14, T147) and looks
+// for steps that a reader could not tell apart.
+func (d Draft) checkStart(f *findings, id Identity) {
+	p, err := PayloadOf[RunStartedPayload](d.Payload)
+	if err != nil {
+		f.add("payload", "INVALID", "%v", err)
+		return
+	}
+	if p.PlanRef.PlanID != id.PlanID {
+		f.add("payload.planRef.planId", "INVALID", "must equal planId %q of the run", id.PlanID)
+	}
+	if p.PlanRef.PlanVersion != id.PlanVersion {
+		f.add("payload.planRef.planVersion", "INVALID", "must equal planVersion %q of the run", id.PlanVersion)
+	}
+	seen := make(map[string]bool, len(p.Steps))
+	for i, s := range p.Steps {
+		path := "payload.steps[" + strconv.Itoa(i) + "].stepId"
+		switch {
+		case seen[s.StepID]:
+			f.add(path, "DUPLICATE", "%q stands twice", s.StepID)
+		case s.StepID == reservedStepID:
+			f.add(path, "INVALID", "%q is reserved", s.StepID)
+		}
+		seen[s.StepID] = true
+	}
+}
+
+// PayloadOf decodes a payload into its type; nil gives the zero value. On a
+// member of a wrong type it returns the error together with all that could be
+// decoded, which is what readers of imported events go on with (T40).
+func PayloadOf[T any](raw json.RawMessage) (T, error) {
+	var p T
+	if len(raw) == 0 {
+		return p, nil
+	}
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return p, fmt.Errorf("run: payload: %w", err)
+	}
+	return p, nil
+}
