@@ -12,14 +12,36 @@ var ErrTooLarge = errors.New("plan: document too large")
 // ErrUnsupportedSchema is returned for a schemaVersion outside SupportedSchemas (T140, L02).
 var ErrUnsupportedSchema = errors.New("plan: schema version not supported")
 
+// MaxViolations bounds the list of an InvalidError: one for each step of the
+// largest plan. What goes past it is counted in a last violation, TOO_MANY.
+const MaxViolations = MaxSteps
+
+// The codes of a Violation.
+const (
+	CodeMissing   = "MISSING"   // a required field is absent
+	CodeInvalid   = "INVALID"   // wrong type or form
+	CodeUnknown   = "UNKNOWN"   // a field or value that dvt does not know
+	CodeDuplicate = "DUPLICATE" // said twice: a stepId, a dependency, a key
+	CodeRange     = "RANGE"     // outside its limits
+	CodeDangling  = "DANGLING"  // a dependency on a step that is not there
+	CodeSelf      = "SELF"      // a step that depends on itself
+	CodeCycle     = "CYCLE"     // steps that wait for one another
+	CodeOrder     = "ORDER"     // orders with gaps, or on some steps only
+	CodeReserved  = "RESERVED"  // a name that dvt keeps for itself
+	CodeLiteral   = "LITERAL"   // a secret written into the plan (L07)
+	CodeTooMany   = "TOO_MANY"  // more violations than are listed
+)
+
 // Violation is one thing wrong with a document.
 type Violation struct {
-	Path    string `json:"path"`    // as in the document: steps[1].timeout
-	Code    string `json:"code"`    // MISSING, INVALID, DUPLICATE, CYCLE, UNKNOWN, RANGE, …
-	Message string `json:"message"` // says what to do
+	Path    string `json:"path"`    // as in the document: steps[1].timeout; empty for the whole
+	Code    string `json:"code"`    // one of the Code constants
+	Message string `json:"message"` // says what to do; never repeats a secret
 }
 
-// InvalidError carries every violation of a document at once, in document order.
+// InvalidError carries every violation of a document at once, in the order of
+// the document's fields. Cycles and duplicate step ids concern the steps as a
+// whole and stand before those of single steps (W-9).
 type InvalidError struct{ Violations []Violation }
 
 func (e *InvalidError) Error() string {

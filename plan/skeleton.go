@@ -1,6 +1,10 @@
 package plan
 
-import "time"
+import (
+	"slices"
+	"sort"
+	"time"
+)
 
 // Skeleton is what the engine needs of a plan: the graph in canonical order
 // with retry, timeout and dispatch as data, without inputs (T110, T195). A step
@@ -22,4 +26,76 @@ type SkeletonStep struct {
 	Heavy              bool
 	Cancellable        bool
 	AllowCancelOnPause bool
+}
+
+// Skeleton gives the skeleton of a valid plan, its queues resolved with q (T218).
+func (p Plan) Skeleton(q Queues) Skeleton {
+	ordinal := make(map[string]int, len(p.Steps))
+	for i, s := range p.Steps {
+		ordinal[s.StepID] = i
+	}
+	sk := Skeleton{
+		PlanID: p.Metadata.PlanID, PlanVersion: p.Metadata.PlanVersion,
+		FailurePolicy: p.Metadata.FailurePolicy, Steps: make([]SkeletonStep, len(p.Steps)),
+	}
+	for i, s := range p.Steps {
+		var deps []int
+		for _, id := range s.DependsOn {
+			deps = append(deps, ordinal[id])
+		}
+		slices.Sort(deps)
+		sk.Steps[i] = SkeletonStep{
+			StepID: s.StepID, Type: s.Type, Deps: deps, Timeout: s.Timeout, Retry: s.Retry,
+			TaskQueue: q.of(s), Heavy: s.Dispatch.ResourceClass == Heavy,
+			Cancellable: s.Dispatch.Cancellable, AllowCancelOnPause: s.Dispatch.AllowCancelOnPause,
+		}
+	}
+	return sk
+}
+
+// of is the queue that a step runs on: the one it names, else that of its type.
+func (q Queues) of(s Step) string {
+	if s.Dispatch.TaskQueue != "" {
+		return s.Dispatch.TaskQueue
+	}
+	switch s.Type {
+	case Command, DBTCompile, DBTRun, DBTTest:
+		return q.Data
+	}
+	return q.Control
+}
+
+// Children gives, by ordinal, the ordinals of the steps that wait for each
+// step, ascending. It is computed at each call, in time linear in the graph:
+// call it once and keep the answer.
+func (s Skeleton) Children() [][]int {
+	count, total := make([]int, len(s.Steps)), 0
+	for _, step := range s.Steps {
+		for _, d := range step.Deps {
+			count[d]++
+		}
+		total += len(step.Deps)
+	}
+	room, children := make([]int, 0, total), make([][]int, len(s.Steps))
+	for i, n := range count {
+		children[i] = room[len(room) : len(room) : len(room)+n]
+		room = room[:len(room)+n]
+	}
+	for i, step := range s.Steps {
+		for _, d := range step.Deps {
+			children[d] = append(children[d], i)
+		}
+	}
+	return children
+}
+
+// Ordinal finds a step by its id: in logarithmic time where the plan gives no
+// order, so that Steps stand by id, else in linear time.
+func (s Skeleton) Ordinal(stepID string) (int, bool) {
+	i := sort.Search(len(s.Steps), func(i int) bool { return s.Steps[i].StepID >= stepID })
+	if i < len(s.Steps) && s.Steps[i].StepID == stepID {
+		return i, true
+	}
+	i = slices.IndexFunc(s.Steps, func(step SkeletonStep) bool { return step.StepID == stepID })
+	return max(i, 0), i >= 0
 }

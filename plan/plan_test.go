@@ -1,0 +1,82 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/dvt-engine/dvt/plan"
+)
+
+var queues = plan.Queues{Control: "tq-control-dev", Data: "tq-data-dev", Known: []string{"tq-control-dev", "tq-data-dev"}}
+
+// apiPlan is the document of the public documentation.
+const apiPlan = `{ "schemaVersion": "v1.2",
+  "metadata": { "planId": "nightly", "planVersion": "1.0", "createdAt": "2026-11-21T00:00:00Z", "createdBy": "planner", "schemaVersion": "v1.2",
+                "failurePolicy": { "retryWindowSeconds": 600, "cancelRunning": false } },
+  "scope": { "tenantId": "acme", "projectId": "shop", "environmentId": "dev", "repoSha": "0000000000000000000000000000000000000000" },
+  "steps": [
+    { "stepId": "compile", "type": "DBT_COMPILE", "inputs": { "projectDir": "examples/shop" }, "timeout": "2m" },
+    { "stepId": "run", "type": "DBT_RUN", "dependsOn": ["compile"], "inputs": { "projectDir": "examples/shop", "select": "+orders" }, "timeout": "10m",
+      "retry": { "maxAttempts": 3, "initialBackoffMs": 1000, "backoffMultiplier": 2.0, "maxBackoffMs": 30000, "retryableErrors": ["timeout", "transport"] },
+      "dispatch": { "taskQueue": "tq-data-dev", "resourceClass": "heavy", "cancellable": true } } ] }`
+
+// withSteps is a valid document around the given steps.
+func withSteps(steps ...string) []byte {
+	return []byte(`{"schemaVersion":"v1.2","metadata":{"planId":"p","planVersion":"1.0","createdAt":"2026-11-21T00:00:00Z","createdBy":"me","schemaVersion":"v1.2"},` +
+		`"scope":{"tenantId":"t","projectId":"p","environmentId":"e","repoSha":"abc"},"steps":[` + strings.Join(steps, ",") + `]}`)
+}
+
+// noop is a NOOP step with more fields behind.
+func noop(id, more string) string {
+	name, _ := json.Marshal(id)
+	return `{"stepId":` + string(name) + `,"type":"NOOP","inputs":{},"timeout":"1m"` + more + `}`
+}
+
+func mustParse(t testing.TB, doc []byte) plan.Plan {
+	t.Helper()
+	p, err := plan.Parse(doc, queues)
+	if err != nil {
+		t.Fatalf("Parse: %v", err)
+	}
+	return p
+}
+
+// violations are those of a document that must be invalid, as "CODE path".
+func violations(t testing.TB, doc []byte) []string {
+	t.Helper()
+	_, err := plan.Parse(doc, queues)
+	return listed(t, err)
+}
+
+func listed(t testing.TB, err error) []string {
+	t.Helper()
+	var invalid *plan.InvalidError
+	if !errors.As(err, &invalid) {
+		t.Fatalf("got %v, want *InvalidError", err)
+	}
+	var list []string
+	for _, v := range invalid.Violations {
+		if v.Message == "" {
+			t.Errorf("%s %s has no message", v.Code, v.Path)
+		}
+		list = append(list, v.Code+" "+v.Path)
+	}
+	return list
+}
+
+// mutate applies f to the parsed JSON of apiPlan.
+func mutate(t testing.TB, f func(doc map[string]any)) []byte {
+	t.Helper()
+	var doc map[string]any
+	if err := json.Unmarshal([]byte(apiPlan), &doc); err != nil {
+		t.Fatal(err)
+	}
+	f(doc)
+	out, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

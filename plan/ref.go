@@ -1,0 +1,127 @@
+package plan
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+// ErrHashMismatch is returned for a document that is not the one a Ref pins (L03).
+var ErrHashMismatch = errors.New("plan: document differs from its reference")
+
+const maxURI = 2048 // bytes
+
+var sha256Pattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// RefOf is the reference to doc, stored uncompressed at uri, of which p was parsed.
+func RefOf(doc []byte, p Plan, uri string) Ref {
+	sum := sha256.Sum256(doc)
+	return Ref{
+		URI: uri, SHA256: hex.EncodeToString(sum[:]), SchemaVersion: p.SchemaVersion,
+		PlanID: p.Metadata.PlanID, PlanVersion: p.Metadata.PlanVersion, SizeBytes: int64(len(doc)),
+	}
+}
+
+// Validate judges the reference by itself, before anything is fetched. It
+// returns ErrUnsupportedSchema (W-10, T140) before anything else, then
+// ErrTooLarge for a sizeBytes past MaxDocumentBytes (L04), then *InvalidError
+// with all other violations. Where a URI may point is for the fetcher to say (T225).
+func (r Ref) Validate() error {
+	v := &reader{}
+	if r.SchemaVersion == "" {
+		v.report(field("schemaVersion"), CodeMissing, "add schemaVersion: the document's own")
+	} else if err := checkSchema(r.SchemaVersion); err != nil {
+		return err
+	}
+	if r.SizeBytes > MaxDocumentBytes {
+		return fmt.Errorf("%w: sizeBytes is %d, at most %d", ErrTooLarge, r.SizeBytes, MaxDocumentBytes)
+	}
+	switch u, err := url.Parse(r.URI); {
+	case r.URI == "":
+		v.report(field("uri"), CodeMissing, "add uri: where the document is stored")
+	case len(r.URI) > maxURI:
+		v.report(field("uri"), CodeRange, "shorten this to %d bytes", maxURI)
+	case err != nil || u.Scheme == "" || strings.ContainsFunc(r.URI, unicode.IsControl):
+		v.report(field("uri"), CodeInvalid, "write an absolute address, such as file:///plans/nightly.json")
+	}
+	if r.SHA256 == "" {
+		v.report(field("sha256"), CodeMissing, "add sha256: the hash of the bytes stored at uri")
+	} else if !sha256Pattern.MatchString(r.SHA256) {
+		v.report(field("sha256"), CodeInvalid, "write 64 lower-case hexadecimal digits")
+	}
+	v.namedID("planId", r.PlanID)
+	v.namedID("planVersion", r.PlanVersion)
+	if r.SizeBytes < 0 {
+		v.report(field("sizeBytes"), CodeRange, "write the number of bytes stored at uri, or leave it out")
+	}
+	if r.Compression != "" && r.Compression != "none" && r.Compression != "gzip" {
+		v.report(field("compression"), CodeUnknown, "%s is not known here; use one of none, gzip", quote(r.Compression))
+	}
+	return v.err()
+}
+
+func field(key string) *at { return (*at)(nil).field(key) }
+
+func (r *reader) namedID(key, id string) {
+	if id == "" {
+		r.report(field(key), CodeMissing, "add %s: the document's own", key)
+	} else if !idPattern.MatchString(id) {
+		r.report(field(key), CodeInvalid, "%s is not an id: %s", quote(id), idAdvice)
+	}
+}
+
+// Check holds the bytes stored at URI, as fetched and before decompression,
+// against the reference (T139). It returns ErrTooLarge past MaxDocumentBytes
+// and ErrHashMismatch for other bytes than those pinned.
+func (r Ref) Check(doc []byte) error {
+	if max(r.SizeBytes, int64(len(doc))) > MaxDocumentBytes {
+		return fmt.Errorf("%w: at most %d bytes", ErrTooLarge, MaxDocumentBytes)
+	}
+	if r.SizeBytes != 0 && r.SizeBytes != int64(len(doc)) {
+		return fmt.Errorf("%w: %d bytes, sizeBytes says %d", ErrHashMismatch, len(doc), r.SizeBytes)
+	}
+	sum := sha256.Sum256(doc)
+	if got := hex.EncodeToString(sum[:]); got != r.SHA256 {
+		return fmt.Errorf("%w: its sha256 is %s", ErrHashMismatch, got)
+	}
+	return nil
+}
+
+// Open checks the bytes stored at URI and gives the document that they hold,
+// decompressed where the reference says gzip. It returns the errors of Check;
+// ErrTooLarge also for what would grow past MaxDocumentBytes, of which no more
+// is decompressed (L04); *InvalidError for bytes that are not what compression says.
+func (r Ref) Open(doc []byte) ([]byte, error) {
+	if err := r.Check(doc); err != nil {
+		return nil, err
+	}
+	if r.Compression != "gzip" {
+		return doc, nil
+	}
+	z, err := gzip.NewReader(bytes.NewReader(doc))
+	if err != nil {
+		return nil, notGzip()
+	}
+	out, err := io.ReadAll(io.LimitReader(z, MaxDocumentBytes+1))
+	switch {
+	case len(out) > MaxDocumentBytes:
+		return nil, fmt.Errorf("%w: decompressed, at most %d bytes", ErrTooLarge, MaxDocumentBytes)
+	case err != nil:
+		return nil, notGzip()
+	}
+	return out, nil
+}
+
+func notGzip() error {
+	v := &reader{}
+	v.report(field("compression"), CodeInvalid, "the bytes at uri are not gzip; store them compressed or write none")
+	return v.err()
+}
