@@ -107,9 +107,12 @@ type ReceiptsPage struct {
 	HasNext  bool
 }
 
+// RunFilter selects runs; TenantID is ignored, it is the caller's.
+type RunFilter = store.RunFilter
+
 // RunsQuery asks for a page of runs of the caller's tenant.
 type RunsQuery struct {
-	Filter        store.RunFilter // TenantID is ignored: it is the caller's
+	Filter        RunFilter
 	First, Last   int
 	After, Before string // cursors of RunsPage
 }
