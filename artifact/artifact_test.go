@@ -1,0 +1,307 @@
+package artifact_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/artifact"
+)
+
+var attempt = artifact.AttemptID{TenantID: "t1", RunID: "r1", StepID: "build", LogicalAttempt: 1}
+
+func open(t *testing.T, url string, l artifact.Limits) *artifact.Store {
+	t.Helper()
+	s, err := artifact.OpenWithLimits(t.Context(), url, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func folder(t *testing.T) string { return "file://" + filepath.Join(t.TempDir(), "blobs") }
+
+func text(from, to int) (ls []artifact.Line) {
+	for i := from; i <= to; i++ {
+		ls = append(ls, artifact.Line{At: time.Unix(int64(i), 0).UTC(), Stream: "stdout", Text: fmt.Sprintf("line %d", i)})
+	}
+	return ls
+}
+
+func read(t *testing.T, s *artifact.Store, from int64, limit int) ([]string, int64) {
+	t.Helper()
+	ls, total, err := s.Read(t.Context(), attempt, from, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for i, l := range ls {
+		if l.No != max(from, 1)+int64(i) {
+			t.Fatalf("line %d of the answer has No %d; numbers have no holes", i, l.No)
+		}
+		out = append(out, l.Text)
+	}
+	return out, total
+}
+
+func add(t *testing.T, s *artifact.Store, ea int, from int64, ls []artifact.Line) {
+	t.Helper()
+	if err := s.Append(t.Context(), attempt, ea, from, ls); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLogs_T229_RepeatedAppendChangesNothing(t *testing.T) {
+	t.Parallel()
+	s := open(t, folder(t), artifact.Limits{})
+	add(t, s, 1, 1, text(1, 3))
+	add(t, s, 1, 1, text(1, 3))
+	add(t, s, 1, 2, text(2, 5)) // overlaps what is kept
+	add(t, s, 2, 1, text(1, 2)) // the platform runs it again: numbers go on
+	add(t, s, 1, 4, text(4, 5)) // a late repetition of the first execution
+	got, total := read(t, s, 1, 100)
+	want := []string{"line 1", "line 2", "line 3", "line 4", "line 5", "line 1", "line 2"}
+	if diff := cmp.Diff(want, got); diff != "" || total != 7 {
+		t.Errorf("total %d, lines (-want +got):\n%s", total, diff)
+	}
+	ls, _, err := s.Read(t.Context(), attempt, 6, 1)
+	if err != nil || ls[0].EngineAttempt != 2 {
+		t.Errorf("line 6: %+v, %v; want engine attempt 2", ls, err)
+	}
+}
+
+func TestLogs_ReadByNumber(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, "file://"+dir, artifact.Limits{})
+	for from := 1; from <= 1000; from += 50 {
+		add(t, s, 1, int64(from), text(from, from+49))
+	}
+	var pieces int
+	_ = filepath.WalkDir(dir, func(_ string, d os.DirEntry, _ error) error {
+		if !d.IsDir() {
+			pieces++
+		}
+		return nil
+	})
+	if pieces > 4 {
+		t.Errorf("1000 lines lie in %d objects; small ones must be joined", pieces)
+	}
+	for _, from := range []int64{-1, 1, 2, 256, 257, 300, 999, 1000, 1001, 5000} {
+		got, total := read(t, s, from, 3)
+		var want []string
+		for i := max(from, 1); i < max(from, 1)+3 && i <= 1000; i++ {
+			want = append(want, fmt.Sprintf("line %d", i))
+		}
+		if diff := cmp.Diff(want, got); diff != "" || total != 1000 {
+			t.Errorf("from %d: total %d (-want +got):\n%s", from, total, diff)
+		}
+	}
+	if got, total := read(t, s, 1, 0); len(got) != 0 || total != 1000 {
+		t.Errorf("limit 0 gave %d lines of %d", len(got), total)
+	}
+}
+
+func TestLogs_AnotherProcessReadsAndGoesOn(t *testing.T) {
+	t.Parallel()
+	url := folder(t)
+	a, b := open(t, url, artifact.Limits{}), open(t, url, artifact.Limits{})
+	add(t, a, 1, 1, text(1, 2))
+	add(t, b, 1, 2, text(2, 4)) // the next call went to another server
+	add(t, a, 1, 3, text(3, 5))
+	for _, s := range []*artifact.Store{a, b} {
+		if got, total := read(t, s, 4, 10); total != 5 || !cmp.Equal(got, []string{"line 4", "line 5"}) {
+			t.Errorf("%v of %d", got, total)
+		}
+	}
+}
+
+func TestLogs_SurvivesAKilledWriter(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, "file://"+dir, artifact.Limits{})
+	add(t, s, 1, 1, text(1, 2))
+	logs := filepath.Join(dir, "logs", "t1", "r1", "build", "1")
+	old, err := os.ReadDir(logs)
+	if err != nil || len(old) != 1 {
+		t.Fatal(old, err)
+	}
+	first, err := os.ReadFile(filepath.Join(logs, old[0].Name()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(t, s, 1, 3, text(3, 4))
+	// killed after the larger piece was written, before the smaller was removed
+	if err := os.WriteFile(filepath.Join(logs, old[0].Name()), first, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(logs, "fileblob123"), []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, total := read(t, s, 1, 10); total != 4 || len(got) != 4 {
+		t.Errorf("%v of %d", got, total)
+	}
+}
+
+func TestLogs_Bounds(t *testing.T) {
+	t.Parallel()
+	s := open(t, "mem://", artifact.Limits{LineBytes: 8, AttemptLines: 5})
+	add(t, s, 1, 1, []artifact.Line{{Text: "short"}, {Text: "1234567€ and more"}, {Text: "bad \xff\xfe"}})
+	got, _ := read(t, s, 1, 10)
+	want := []string{"short", "1234567" + artifact.CutMark, "bad \uFFFD"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	add(t, s, 1, 4, text(4, 50))
+	add(t, s, 1, 51, text(51, 60))
+	add(t, s, 2, 1, text(1, 2))
+	ls, total, err := s.Read(t.Context(), attempt, 5, 10)
+	if err != nil || total != 5 || len(ls) != 1 || ls[0].Stream != "dvt" || !strings.Contains(ls[0].Text, "truncated") {
+		t.Errorf("after the limit: %+v of %d, %v", ls, total, err)
+	}
+
+	b := open(t, "mem://", artifact.Limits{AttemptBytes: 10_000})
+	for i := range 100 {
+		add(t, b, 1, int64(i+1), []artifact.Line{{Text: strings.Repeat("x", 900)}})
+	}
+	if _, total := read(t, b, 1, 100); total < 8 || total > 11 {
+		t.Errorf("10,000 bytes keep %d lines of 900", total)
+	}
+}
+
+func TestLogs_Find(t *testing.T) {
+	t.Parallel()
+	s := open(t, "mem://", artifact.Limits{})
+	add(t, s, 1, 1, text(1, 600))
+	nos, total, err := s.Find(t.Context(), attempt, "line 59", 3)
+	if err != nil || total != 11 || !cmp.Equal(nos, []int64{59, 590, 591}) {
+		t.Errorf("%v of %d, %v", nos, total, err)
+	}
+	if nos, total, err = s.Find(t.Context(), attempt, "nothing", 3); len(nos) != 0 || total != 0 || err != nil {
+		t.Errorf("%v of %d, %v", nos, total, err)
+	}
+}
+
+func TestLogs_FollowWakesOwnAndForeignLines(t *testing.T) {
+	t.Parallel()
+	url := folder(t)
+	mine := open(t, url, artifact.Limits{Poll: time.Hour})
+	polling := open(t, url, artifact.Limits{Poll: 10 * time.Millisecond})
+	ctx, cancel := context.WithCancel(t.Context())
+	local, foreign := mine.Follow(ctx, attempt), polling.Follow(ctx, attempt)
+	second := polling.Follow(ctx, attempt)
+	time.Sleep(20 * time.Millisecond)
+	add(t, mine, 1, 1, text(1, 1))
+	for name, wake := range map[string]<-chan struct{}{"local": local, "foreign": foreign, "second": second} {
+		deadline := time.After(5 * time.Second)
+		select {
+		case <-wake:
+		case <-deadline:
+			t.Errorf("%s follower was not woken", name)
+		}
+	}
+	cancel()
+	for range local { // closed after ctx
+	}
+	for range foreign {
+	}
+}
+
+func TestLogs_ReadersBesideAWriter(t *testing.T) {
+	t.Parallel()
+	url := folder(t)
+	w, r := open(t, url, artifact.Limits{}), open(t, url, artifact.Limits{})
+	var done sync.WaitGroup
+	stop := make(chan struct{})
+	for range 2 {
+		done.Go(func() {
+			for seen := int64(0); ; {
+				ls, total, err := r.Read(context.Background(), attempt, 1, 5000)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if int64(len(ls)) != total || total < seen {
+					t.Errorf("%d lines of %d after %d", len(ls), total, seen)
+					return
+				}
+				seen = total
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		})
+	}
+	for i := 1; i <= 300; i++ {
+		add(t, w, 1, int64(i), text(i, i))
+	}
+	close(stop)
+	done.Wait()
+}
+
+func TestLogs_RefusesForeignNames(t *testing.T) {
+	t.Parallel()
+	s := open(t, "mem://", artifact.Limits{})
+	id := attempt
+	id.StepID = "../../other"
+	if err := s.Append(t.Context(), id, 1, 1, text(1, 1)); err == nil {
+		t.Error("a step named ../../other has a log")
+	}
+	for _, name := range []string{"", ".", "..", "../x", "/x", "a/../../x", "a//b"} {
+		if _, _, _, err := s.Put(t.Context(), name, strings.NewReader("x")); err == nil {
+			t.Errorf("Put took the name %q", name)
+		}
+	}
+	for _, uri := range []string{"", "file:///etc/passwd", "artifact:../x", "artifact:%2e%2e/x", "artifact:none"} {
+		if _, err := s.Open(t.Context(), uri); !errors.Is(err, artifact.ErrNotFound) {
+			t.Errorf("Open(%q): %v, want ErrNotFound", uri, err)
+		}
+	}
+}
+
+func TestBlobs_RoundTripAndBound(t *testing.T) {
+	t.Parallel()
+	s := open(t, folder(t), artifact.Limits{BlobBytes: 100})
+	body := bytes.Repeat([]byte("ab"), 50)
+	name := artifact.Name(attempt, 2, "run results.json")
+	for range 2 {
+		uri, sum, size, err := s.Put(t.Context(), name, bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := sha256.Sum256(body)
+		if uri != artifact.URI(name) || sum != hex.EncodeToString(want[:]) || size != 100 {
+			t.Errorf("uri %s, sha256 %s, size %d", uri, sum, size)
+		}
+		r, err := s.Open(t.Context(), uri)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(r)
+		if err != nil || r.Close() != nil || !bytes.Equal(got, body) {
+			t.Errorf("read back %d bytes, %v", len(got), err)
+		}
+	}
+	_, _, _, err := s.Put(t.Context(), "t1/large", bytes.NewReader(append(body, 'x')))
+	if !errors.Is(err, artifact.ErrTooLarge) {
+		t.Errorf("101 bytes: %v, want ErrTooLarge", err)
+	}
+	if _, err := s.Open(t.Context(), artifact.URI("t1/large")); !errors.Is(err, artifact.ErrNotFound) {
+		t.Errorf("a refused artifact: %v, want ErrNotFound", err)
+	}
+}
