@@ -1,0 +1,90 @@
+# `make` alone lists the targets. Everything that is fetched or built for the project itself goes under .tools/, bin/ and web/.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# The product needs no C compiler and is built the same way everywhere.
+export CGO_ENABLED ?= 0
+# dbt tells nobody that it runs.
+export DO_NOT_TRACK := 1
+export DBT_SEND_ANONYMOUS_USAGE_STATS := false
+
+PREPARE := tools/prepare
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z\/\/-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# --- use it ---
+
+.PHONY: run
+run: ## build everything and start dvt on this machine; ARGS="--listen 127.0.0.1:9090" passes flags on
+	@$(PREPARE) go temporal dbt web
+	@$(MAKE) bin/dvt
+	@PATH="$(CURDIR)/.tools/dbt/bin:$$PATH:$(CURDIR)/.tools/bin"; export PATH; exec bin/dvt dev $(ARGS)
+
+.PHONY: build
+build: ## build the UI, then bin/dvt with the UI in it
+	@$(PREPARE) go web
+	@$(MAKE) bin/dvt
+
+.PHONY: bin/dvt
+bin/dvt:
+	@[ -x bin/dvt ] || echo "==> building bin/dvt (1 to 3 minutes the first time)"
+	@go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/dvt ./cmd/dvt
+
+# --- check it ---
+
+.PHONY: test
+test: ## run every suite; ONLY="go web" narrows to the named ones; says at the end what ran
+	@$(PREPARE) go
+	@go run ./internal/cmd/suites $(ONLY)
+
+.PHONY: lint
+lint: ## run the linters over Go and the UI
+	@go run ./internal/cmd/suites lint web-lint
+
+.PHONY: generate/check
+generate/check: ## fail when generated code is not what generating gives
+	@go run ./internal/cmd/suites generate-check
+
+.PHONY: contract
+contract: ## list each acceptance check with the tests that carry its id
+	@go run ./internal/cmd/contract
+
+.PHONY: bench
+bench: ## run the benchmarks; ONLY="name" narrows
+	@ONLY="$(ONLY)" go run ./bench
+
+# --- change it ---
+
+.PHONY: fmt
+fmt: ## format the Go code and the UI
+	@$(PREPARE) lint npm
+	@.tools/bin/golangci-lint fmt
+	@cd web && npm run --silent fmt
+
+.PHONY: generate
+generate: ## write all generated code
+	@$(PREPARE) go npm
+	@go generate ./...
+	@cd web && npm run --silent generate
+
+.PHONY: clean
+clean: ## remove what was built; what was fetched (.tools) and your runs (.dvt) stay
+	rm -rf bin web/dist .tools/stamp/web .tools/logs
+
+# --- the parts, one by one ---
+
+.PHONY: tools/temporal tools/postgres tools/redis tools/browser tools/dbt tools/lint tools/workflowcheck web
+tools/temporal: ## the Temporal CLI, whose dev server runs the workflows
+tools/postgres: ## a PostgreSQL for the tests
+tools/redis: ## a Redis for the tests
+tools/browser: ## a Chromium for the end-to-end tests
+tools/dbt: ## dbt in a virtual environment of its own
+tools/lint: ## golangci-lint
+tools/workflowcheck: ## Temporal's check of workflow code
+web: ## the UI into web/dist
+tools/temporal tools/postgres tools/redis tools/browser tools/dbt tools/lint tools/workflowcheck web:
+	@$(PREPARE) $(@F)
