@@ -1,0 +1,62 @@
+import type { TypedDocumentString } from "./gen/graphql";
+import { subscribe, wait } from "./live";
+import type { ApiError } from "./request";
+
+/** Codes after which beginning the stream again would only be refused again. */
+const FINAL = new Set(["NOT_FOUND", "FORBIDDEN", "UNAUTHENTICATED", "TOKEN_EXPIRED", "BAD_USER_INPUT", "GRAPHQL_VALIDATION_FAILED"]);
+
+export interface Follower<T> {
+  next: (value: T) => void;
+  /** The stream is refused for good. */
+  refused: (error: ApiError) => void;
+  /** The stream broke and will begin again; the place to forget a cursor that the server no longer takes. */
+  broken?: (error: ApiError) => void;
+}
+
+export interface Following {
+  /** Begins the stream again at once, from the variables as they are now. */
+  restart: () => void;
+  close: () => void;
+}
+
+/** Keeps a stream going over everything but a refusal. `variables` is read anew at each beginning. */
+export function follow<TResult, TVariables extends Record<string, unknown>>(
+  document: TypedDocumentString<TResult, TVariables>,
+  variables: TVariables,
+  follower: Follower<TResult>,
+): Following {
+  let generation = 0;
+  let attempt = 0;
+  let stop = (): void => {};
+  const begin = (): void => {
+    generation += 1;
+    const mine = generation;
+    stop();
+    stop = subscribe(document, variables, {
+      next: (value) => {
+        if (mine !== generation) return;
+        attempt = 0;
+        follower.next(value);
+      },
+      end: (error) => {
+        if (mine !== generation) return;
+        if (FINAL.has(error.code)) {
+          follower.refused(error);
+          return;
+        }
+        follower.broken?.(error);
+        void wait(attempt++).then(() => {
+          if (mine === generation) begin();
+        });
+      },
+    });
+  };
+  begin();
+  return {
+    restart: begin,
+    close: () => {
+      generation += 1;
+      stop();
+    },
+  };
+}

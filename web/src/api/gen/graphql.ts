@@ -1,0 +1,1172 @@
+/* eslint-disable */
+/** Internal type. DO NOT USE DIRECTLY. */
+type Exact<T extends { [key: string]: unknown }> = { [K in keyof T]: T[K] };
+/** Internal type. DO NOT USE DIRECTLY. */
+export type Incremental<T> = T | { [P in keyof T]?: P extends ' $fragmentName' | '__typename' ? T[P] : never };
+import type { DocumentTypeDecoration } from '@graphql-typed-document-node/core';
+/** What one can do. */
+export type Action =
+  | 'APPROVE'
+  | 'CANCEL'
+  | 'PAUSE'
+  | 'READ'
+  | 'RESUME'
+  | 'RETRY_STEP'
+  | 'START';
+
+export type ActionOutcome =
+  | 'APPLY'
+  | 'NOOP'
+  | 'REFUSED'
+  | 'UNSUPPORTED';
+
+/** How strongly a person should be asked to confirm. */
+export type ActionStrength =
+  | 'NORMAL'
+  | 'REVERSIBLE'
+  | 'STRONG';
+
+export type CancelRunInput = {
+  expectedRunSeq?: number | null | undefined;
+  reason?: string | null | undefined;
+  runId: string;
+  signalId: string;
+};
+
+export type FailureCategory =
+  | 'PLATFORM'
+  | 'SYSTEM'
+  | 'TIMEOUT'
+  | 'UNKNOWN'
+  | 'USER';
+
+export type PauseInput = {
+  reason?: string | null | undefined;
+};
+
+export type PlanInput =
+  {   /** The plan document itself: validated at once, kept by its hash. */
+  inline: unknown; ref?: never; }
+  |  { inline?: never;   /** A plan that lies somewhere: fetched and checked by a control activity. */
+  ref: PlanRefInput; };
+
+export type PlanRefInput = {
+  compression?: string | null | undefined;
+  planId: string;
+  planVersion: string;
+  schemaVersion: string;
+  sha256: string;
+  sizeBytes?: number | null | undefined;
+  uri: string;
+};
+
+export type ResumeInput = {
+  reason?: string | null | undefined;
+};
+
+export type RetryStepInput = {
+  /** The failed attempt that is meant; default the latest. */
+  expectedLogicalAttemptId?: number | null | undefined;
+  /** Retry although the policy says no; audited. */
+  force?: boolean | null | undefined;
+  reason?: string | null | undefined;
+  stepId: string;
+};
+
+export type Role =
+  | 'ADMIN'
+  | 'ENGINEER'
+  | 'OPERATOR'
+  | 'PLANNER'
+  | 'SRE'
+  | 'SYSTEM'
+  | 'VIEWER';
+
+export type RunFilter = {
+  createdFrom?: string | null | undefined;
+  createdTo?: string | null | undefined;
+  environmentId?: string | null | undefined;
+  planId?: string | null | undefined;
+  projectId?: string | null | undefined;
+  statuses?: Array<RunStatus> | null | undefined;
+  /** Beginning of a runId, or part of a planId. */
+  text?: string | null | undefined;
+};
+
+export type RunStatus =
+  | 'APPROVED'
+  | 'CANCELLED'
+  | 'COMPLETED'
+  | 'FAILED'
+  | 'PAUSED'
+  | 'PENDING'
+  | 'RUNNING'
+  | 'UNKNOWN';
+
+export type RunSubstatus =
+  | 'AWAITING_OPERATOR'
+  | 'COMPENSATING'
+  | 'DRAINING'
+  | 'QUEUED'
+  | 'UNKNOWN'
+  | 'WAITING_MANUAL';
+
+export type SignalApplication =
+  | 'APPLIED'
+  | 'DELIVERED'
+  | 'NOOP'
+  | 'NOT_APPLIED'
+  | 'PENDING';
+
+export type SignalDecision =
+  | 'ACCEPTED'
+  | 'REJECTED';
+
+export type SignalInput =
+  {   pause: PauseInput; resume?: never; retryStep?: never; }
+  |  { pause?: never;   resume: ResumeInput; retryStep?: never; }
+  |  { pause?: never; resume?: never;   retryStep: RetryStepInput; };
+
+export type SignalRunInput = {
+  /** Refuse with RUN_MOVED when what the signal concerns has changed since. */
+  expectedRunSeq?: number | null | undefined;
+  runId: string;
+  signal: SignalInput;
+  /** Client key, alphabet [A-Za-z0-9_.-], at most 128. */
+  signalId: string;
+};
+
+export type SignalType =
+  | 'CANCEL'
+  | 'EMERGENCY_STOP'
+  | 'ESCALATE_ALERT'
+  | 'INJECT_OVERRIDE'
+  | 'PAUSE'
+  | 'RESUME'
+  | 'RETRY_STEP'
+  | 'SKIP_STEP'
+  | 'UNKNOWN'
+  | 'UPDATE_PARAMS'
+  | 'UPDATE_TARGET';
+
+export type StartRunInput = {
+  environmentId: string;
+  /** Parameters of the run, at most 64 KiB. */
+  params?: unknown;
+  plan: PlanInput;
+  projectId: string;
+  /** Client key, alphabet [A-Za-z0-9_.-], at most 128. */
+  runRequestId: string;
+};
+
+export type StepStatus =
+  | 'FAILED'
+  | 'PENDING'
+  | 'RUNNING'
+  | 'SKIPPED'
+  | 'SUCCESS'
+  | 'UNKNOWN';
+
+export type SyncReason =
+  | 'BUS_DEGRADED'
+  | 'EPOCH_CHANGED'
+  | 'GAP'
+  | 'PROJECTOR_LAG'
+  | 'RECONNECTED'
+  | 'SLOW_CONSUMER'
+  | 'STORE_DOWN'
+  | 'TAIL_LOSS';
+
+export type SyncState =
+  /** The frame shows the head of the log as of `asOf`. */
+  | 'LIVE'
+  /** Being brought up to date. */
+  | 'RESYNCING'
+  /** The frame may be behind; `reason` says why. */
+  | 'STALE'
+  /** Being compared with the head. */
+  | 'VERIFYING';
+
+export type WaitKind =
+  | 'DEPENDENCIES'
+  | 'FAILED_STEP'
+  | 'PAUSED'
+  | 'PERSON'
+  | 'RETRY'
+  | 'WORKER';
+
+export type ErrorOfStepFragment = { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null };
+
+export type StepFieldsFragment = { stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null } | null };
+
+export type RunRowFragment = { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null };
+
+export type RunHeaderFragment = { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null };
+
+export type ActionFieldsFragment = { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength };
+
+export type SignalFieldsFragment = { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null };
+
+export type EventFieldsFragment = { eventId: string, eventType: string, runSeq: number, stepId: string | null, logicalAttemptId: number, engineAttemptId: number, persistedAt: string, emittedBy: string | null, payload: unknown };
+
+export type ViewerQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type ViewerQuery = { viewer: { principal: string, tenantId: string, roles: Array<Role>, grants: Array<{ role: Role, projectId: string, environmentId: string, actions: Array<Action> }>, signals: Array<{ signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null }>, devPrincipals: Array<{ principal: string, tenantId: string, role: Role }> } };
+
+export type RunsQueryVariables = Exact<{
+  first: number;
+  after?: string | null | undefined;
+  filter?: RunFilter | null | undefined;
+}>;
+
+
+export type RunsQuery = { runs: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
+
+export type RunExistsQueryVariables = Exact<{
+  runId: string;
+}>;
+
+
+export type RunExistsQuery = { run: { runId: string } | null };
+
+export type ActionsQueryVariables = Exact<{
+  runId: string;
+  cause: string;
+  withCause: boolean;
+  chosen: string;
+  withChosen: boolean;
+}>;
+
+
+export type ActionsQuery = { run: { runSeq: number, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }>, cause?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null, chosen?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null } | null };
+
+export type RunSignalsQueryVariables = Exact<{
+  runId: string;
+}>;
+
+
+export type RunSignalsQuery = { run: { signals: { edges: Array<{ node: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } }> } } | null };
+
+export type StepLogQueryVariables = Exact<{
+  runId: string;
+  stepId: string;
+  attempt?: number | null | undefined;
+  fromLine: number;
+  first: number;
+  find?: string | null | undefined;
+}>;
+
+
+export type StepLogQuery = { stepLog: { attempt: number, totalLines: number, matches: Array<number>, totalMatches: number, lines: Array<{ no: number, at: string, stream: string, text: string }> } | null };
+
+export type StartRunMutationVariables = Exact<{
+  input: StartRunInput;
+}>;
+
+
+export type StartRunMutation = { startRun: { deduplicated: boolean, run: { runId: string } } };
+
+export type SignalRunMutationVariables = Exact<{
+  input: SignalRunInput;
+}>;
+
+
+export type SignalRunMutation = { signalRun: { signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } } };
+
+export type CancelRunMutationVariables = Exact<{
+  input: CancelRunInput;
+}>;
+
+
+export type CancelRunMutation = { cancelRun: { signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } } };
+
+export type RunUpdatesSubscriptionVariables = Exact<{
+  runId: string;
+  after?: number | null | undefined;
+  storeEpoch?: string | null | undefined;
+}>;
+
+
+export type RunUpdatesSubscription = { runUpdates: { sync: SyncState, reason: SyncReason | null, runSeq: number, headSeq: number | null, storeEpoch: string, opsRev: number, asOf: string, lagMs: number, reset: boolean, snapshot: { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null, delta: { fromSeq: number, toSeq: number, header: { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null }, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null } | null }> } | null } };
+
+export type RunEventsSubscriptionVariables = Exact<{
+  runId: string;
+  after?: number | null | undefined;
+  storeEpoch?: string | null | undefined;
+}>;
+
+
+export type RunEventsSubscription = { runEvents: { sync: SyncState, reason: SyncReason | null, headSeq: number | null, storeEpoch: string, asOf: string, reset: boolean, events: Array<{ eventId: string, eventType: string, runSeq: number, stepId: string | null, logicalAttemptId: number, engineAttemptId: number, persistedAt: string, emittedBy: string | null, payload: unknown }> } };
+
+export type RunListSubscriptionVariables = Exact<{
+  filter?: RunFilter | null | undefined;
+  first: number;
+}>;
+
+
+export type RunListSubscription = { runListUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string, reset: boolean, removed: Array<string>, runs: Array<{ runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null }> } };
+
+export type SignalUpdatesSubscriptionVariables = Exact<{
+  runId: string;
+}>;
+
+
+export type SignalUpdatesSubscription = { signalUpdates: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } };
+
+export type StepLogUpdatesSubscriptionVariables = Exact<{
+  runId: string;
+  stepId: string;
+  attempt?: number | null | undefined;
+  fromLine: number;
+}>;
+
+
+export type StepLogUpdatesSubscription = { stepLogUpdates: { attempt: number, totalLines: number, complete: boolean, asOf: string, lines: Array<{ no: number, at: string, stream: string, text: string }> } };
+
+export class TypedDocumentString<TResult, TVariables>
+  extends String
+  implements DocumentTypeDecoration<TResult, TVariables>
+{
+  __apiType?: NonNullable<DocumentTypeDecoration<TResult, TVariables>['__apiType']>;
+  private value: string;
+  public __meta__?: Record<string, any> | undefined;
+
+  constructor(value: string, __meta__?: Record<string, any> | undefined) {
+    super(value);
+    this.value = value;
+    this.__meta__ = __meta__;
+  }
+
+  override toString(): string & DocumentTypeDecoration<TResult, TVariables> {
+    return this.value;
+  }
+}
+export const ErrorOfStepFragmentDoc = new TypedDocumentString(`
+    fragment ErrorOfStep on StepError {
+  code
+  message
+  retryable
+  category
+  source
+}
+    `, {"fragmentName":"ErrorOfStep"}) as unknown as TypedDocumentString<ErrorOfStepFragment, unknown>;
+export const StepFieldsFragmentDoc = new TypedDocumentString(`
+    fragment StepFields on Step {
+  stepId
+  type
+  name
+  group
+  dependsOn
+  status
+  statusRaw
+  substatus
+  logicalAttemptId
+  engineAttemptId
+  startedAt
+  completedAt
+  durationMs
+  error {
+    ...ErrorOfStep
+  }
+  artifacts {
+    uri
+    kind
+    sha256
+    sizeBytes
+  }
+  skip {
+    reason
+    reasonCode
+  }
+  result
+  pendingRetry
+  attempts {
+    logicalAttemptId
+    engineAttemptId
+    status
+    statusRaw
+    startedAt
+    completedAt
+    durationMs
+    startedSeq
+    endedSeq
+    error {
+      ...ErrorOfStep
+    }
+    skip {
+      reason
+      reasonCode
+    }
+  }
+  taskQueue
+  resourceClass
+  changedSeq
+  wait {
+    kind
+    since
+    until
+    blockingSteps
+    who
+  }
+}
+    fragment ErrorOfStep on StepError {
+  code
+  message
+  retryable
+  category
+  source
+}`, {"fragmentName":"StepFields"}) as unknown as TypedDocumentString<StepFieldsFragment, unknown>;
+export const RunRowFragmentDoc = new TypedDocumentString(`
+    fragment RunRow on Run {
+  runId
+  projectId
+  environmentId
+  status
+  statusRaw
+  substatus
+  message
+  runSeq
+  storeEpoch
+  opsRev
+  plan {
+    planId
+    planVersion
+    sha256
+  }
+  triggeredBy
+  createdAt
+  startedAt
+  completedAt
+  totalDurationMs
+  stepCounts {
+    total
+    pending
+    running
+    success
+    failed
+    skipped
+  }
+  failedSteps
+  rootCause {
+    stepId
+    logicalAttemptId
+    code
+    category
+    message
+    retryable
+    firstSeq
+    blockedSteps
+  }
+  pause {
+    requestedBy
+    reason
+    since
+    draining
+  }
+  retryDeadline
+  queue {
+    status
+    createdAt
+    notBefore
+    attempts
+  }
+}
+    `, {"fragmentName":"RunRow"}) as unknown as TypedDocumentString<RunRowFragment, unknown>;
+export const RunHeaderFragmentDoc = new TypedDocumentString(`
+    fragment RunHeader on Run {
+  ...RunRow
+  tenantId
+  parentRunId
+  engine {
+    provider
+    workflowId
+  }
+}
+    fragment RunRow on Run {
+  runId
+  projectId
+  environmentId
+  status
+  statusRaw
+  substatus
+  message
+  runSeq
+  storeEpoch
+  opsRev
+  plan {
+    planId
+    planVersion
+    sha256
+  }
+  triggeredBy
+  createdAt
+  startedAt
+  completedAt
+  totalDurationMs
+  stepCounts {
+    total
+    pending
+    running
+    success
+    failed
+    skipped
+  }
+  failedSteps
+  rootCause {
+    stepId
+    logicalAttemptId
+    code
+    category
+    message
+    retryable
+    firstSeq
+    blockedSteps
+  }
+  pause {
+    requestedBy
+    reason
+    since
+    draining
+  }
+  retryDeadline
+  queue {
+    status
+    createdAt
+    notBefore
+    attempts
+  }
+}`, {"fragmentName":"RunHeader"}) as unknown as TypedDocumentString<RunHeaderFragment, unknown>;
+export const ActionFieldsFragmentDoc = new TypedDocumentString(`
+    fragment ActionFields on ActionAvailability {
+  action
+  outcome
+  code
+  reason
+  rule
+  requiredRole
+  whoCould
+  reasonRequired
+  strength
+}
+    `, {"fragmentName":"ActionFields"}) as unknown as TypedDocumentString<ActionFieldsFragment, unknown>;
+export const SignalFieldsFragmentDoc = new TypedDocumentString(`
+    fragment SignalFields on Signal {
+  signalId
+  runId
+  type
+  typeRaw
+  stepId
+  actor
+  reason
+  decision
+  rejection {
+    code
+    message
+  }
+  application
+  applicationReason
+  duplicate
+  acceptedSeq
+  appliedSeq
+  quiescentSeq
+  receivedAt
+  deliveredAt
+  appliedAt
+}
+    `, {"fragmentName":"SignalFields"}) as unknown as TypedDocumentString<SignalFieldsFragment, unknown>;
+export const EventFieldsFragmentDoc = new TypedDocumentString(`
+    fragment EventFields on RunEvent {
+  eventId
+  eventType
+  runSeq
+  stepId
+  logicalAttemptId
+  engineAttemptId
+  persistedAt
+  emittedBy
+  payload
+}
+    `, {"fragmentName":"EventFields"}) as unknown as TypedDocumentString<EventFieldsFragment, unknown>;
+export const ViewerDocument = new TypedDocumentString(`
+    query Viewer {
+  viewer {
+    principal
+    tenantId
+    roles
+    grants {
+      role
+      projectId
+      environmentId
+      actions
+    }
+    signals(first: 20) {
+      ...SignalFields
+    }
+    devPrincipals {
+      principal
+      tenantId
+      role
+    }
+  }
+}
+    fragment SignalFields on Signal {
+  signalId
+  runId
+  type
+  typeRaw
+  stepId
+  actor
+  reason
+  decision
+  rejection {
+    code
+    message
+  }
+  application
+  applicationReason
+  duplicate
+  acceptedSeq
+  appliedSeq
+  quiescentSeq
+  receivedAt
+  deliveredAt
+  appliedAt
+}`) as unknown as TypedDocumentString<ViewerQuery, ViewerQueryVariables>;
+export const RunsDocument = new TypedDocumentString(`
+    query Runs($first: Int!, $after: String, $filter: RunFilter) {
+  runs(first: $first, after: $after, filter: $filter) {
+    edges {
+      node {
+        ...RunRow
+      }
+    }
+    pageInfo {
+      hasNextPage
+      endCursor
+    }
+  }
+}
+    fragment RunRow on Run {
+  runId
+  projectId
+  environmentId
+  status
+  statusRaw
+  substatus
+  message
+  runSeq
+  storeEpoch
+  opsRev
+  plan {
+    planId
+    planVersion
+    sha256
+  }
+  triggeredBy
+  createdAt
+  startedAt
+  completedAt
+  totalDurationMs
+  stepCounts {
+    total
+    pending
+    running
+    success
+    failed
+    skipped
+  }
+  failedSteps
+  rootCause {
+    stepId
+    logicalAttemptId
+    code
+    category
+    message
+    retryable
+    firstSeq
+    blockedSteps
+  }
+  pause {
+    requestedBy
+    reason
+    since
+    draining
+  }
+  retryDeadline
+  queue {
+    status
+    createdAt
+    notBefore
+    attempts
+  }
+}`) as unknown as TypedDocumentString<RunsQuery, RunsQueryVariables>;
+export const RunExistsDocument = new TypedDocumentString(`
+    query RunExists($runId: String!) {
+  run(runId: $runId) {
+    runId
+  }
+}
+    `) as unknown as TypedDocumentString<RunExistsQuery, RunExistsQueryVariables>;
+export const ActionsDocument = new TypedDocumentString(`
+    query Actions($runId: String!, $cause: String!, $withCause: Boolean!, $chosen: String!, $withChosen: Boolean!) {
+  run(runId: $runId) {
+    runSeq
+    actions {
+      ...ActionFields
+    }
+    cause: step(stepId: $cause) @include(if: $withCause) {
+      stepId
+      actions {
+        ...ActionFields
+      }
+    }
+    chosen: step(stepId: $chosen) @include(if: $withChosen) {
+      stepId
+      actions {
+        ...ActionFields
+      }
+    }
+  }
+}
+    fragment ActionFields on ActionAvailability {
+  action
+  outcome
+  code
+  reason
+  rule
+  requiredRole
+  whoCould
+  reasonRequired
+  strength
+}`) as unknown as TypedDocumentString<ActionsQuery, ActionsQueryVariables>;
+export const RunSignalsDocument = new TypedDocumentString(`
+    query RunSignals($runId: String!) {
+  run(runId: $runId) {
+    signals(first: 50) {
+      edges {
+        node {
+          ...SignalFields
+        }
+      }
+    }
+  }
+}
+    fragment SignalFields on Signal {
+  signalId
+  runId
+  type
+  typeRaw
+  stepId
+  actor
+  reason
+  decision
+  rejection {
+    code
+    message
+  }
+  application
+  applicationReason
+  duplicate
+  acceptedSeq
+  appliedSeq
+  quiescentSeq
+  receivedAt
+  deliveredAt
+  appliedAt
+}`) as unknown as TypedDocumentString<RunSignalsQuery, RunSignalsQueryVariables>;
+export const StepLogDocument = new TypedDocumentString(`
+    query StepLog($runId: String!, $stepId: String!, $attempt: Int, $fromLine: Int!, $first: Int!, $find: String) {
+  stepLog(
+    runId: $runId
+    stepId: $stepId
+    attempt: $attempt
+    fromLine: $fromLine
+    first: $first
+    find: $find
+  ) {
+    attempt
+    lines {
+      no
+      at
+      stream
+      text
+    }
+    totalLines
+    matches
+    totalMatches
+  }
+}
+    `) as unknown as TypedDocumentString<StepLogQuery, StepLogQueryVariables>;
+export const StartRunDocument = new TypedDocumentString(`
+    mutation StartRun($input: StartRunInput!) {
+  startRun(input: $input) {
+    run {
+      runId
+    }
+    deduplicated
+  }
+}
+    `) as unknown as TypedDocumentString<StartRunMutation, StartRunMutationVariables>;
+export const SignalRunDocument = new TypedDocumentString(`
+    mutation SignalRun($input: SignalRunInput!) {
+  signalRun(input: $input) {
+    signal {
+      ...SignalFields
+    }
+  }
+}
+    fragment SignalFields on Signal {
+  signalId
+  runId
+  type
+  typeRaw
+  stepId
+  actor
+  reason
+  decision
+  rejection {
+    code
+    message
+  }
+  application
+  applicationReason
+  duplicate
+  acceptedSeq
+  appliedSeq
+  quiescentSeq
+  receivedAt
+  deliveredAt
+  appliedAt
+}`) as unknown as TypedDocumentString<SignalRunMutation, SignalRunMutationVariables>;
+export const CancelRunDocument = new TypedDocumentString(`
+    mutation CancelRun($input: CancelRunInput!) {
+  cancelRun(input: $input) {
+    signal {
+      ...SignalFields
+    }
+  }
+}
+    fragment SignalFields on Signal {
+  signalId
+  runId
+  type
+  typeRaw
+  stepId
+  actor
+  reason
+  decision
+  rejection {
+    code
+    message
+  }
+  application
+  applicationReason
+  duplicate
+  acceptedSeq
+  appliedSeq
+  quiescentSeq
+  receivedAt
+  deliveredAt
+  appliedAt
+}`) as unknown as TypedDocumentString<CancelRunMutation, CancelRunMutationVariables>;
+export const RunUpdatesDocument = new TypedDocumentString(`
+    subscription RunUpdates($runId: String!, $after: Seq, $storeEpoch: String) {
+  runUpdates(runId: $runId, after: $after, storeEpoch: $storeEpoch, mode: DELTA) {
+    sync
+    reason
+    runSeq
+    headSeq
+    storeEpoch
+    opsRev
+    asOf
+    lagMs
+    reset
+    snapshot {
+      ...RunHeader
+      steps {
+        ...StepFields
+      }
+    }
+    delta {
+      fromSeq
+      toSeq
+      header {
+        ...RunHeader
+      }
+      steps {
+        ...StepFields
+      }
+    }
+  }
+}
+    fragment ErrorOfStep on StepError {
+  code
+  message
+  retryable
+  category
+  source
+}
+fragment StepFields on Step {
+  stepId
+  type
+  name
+  group
+  dependsOn
+  status
+  statusRaw
+  substatus
+  logicalAttemptId
+  engineAttemptId
+  startedAt
+  completedAt
+  durationMs
+  error {
+    ...ErrorOfStep
+  }
+  artifacts {
+    uri
+    kind
+    sha256
+    sizeBytes
+  }
+  skip {
+    reason
+    reasonCode
+  }
+  result
+  pendingRetry
+  attempts {
+    logicalAttemptId
+    engineAttemptId
+    status
+    statusRaw
+    startedAt
+    completedAt
+    durationMs
+    startedSeq
+    endedSeq
+    error {
+      ...ErrorOfStep
+    }
+    skip {
+      reason
+      reasonCode
+    }
+  }
+  taskQueue
+  resourceClass
+  changedSeq
+  wait {
+    kind
+    since
+    until
+    blockingSteps
+    who
+  }
+}
+fragment RunRow on Run {
+  runId
+  projectId
+  environmentId
+  status
+  statusRaw
+  substatus
+  message
+  runSeq
+  storeEpoch
+  opsRev
+  plan {
+    planId
+    planVersion
+    sha256
+  }
+  triggeredBy
+  createdAt
+  startedAt
+  completedAt
+  totalDurationMs
+  stepCounts {
+    total
+    pending
+    running
+    success
+    failed
+    skipped
+  }
+  failedSteps
+  rootCause {
+    stepId
+    logicalAttemptId
+    code
+    category
+    message
+    retryable
+    firstSeq
+    blockedSteps
+  }
+  pause {
+    requestedBy
+    reason
+    since
+    draining
+  }
+  retryDeadline
+  queue {
+    status
+    createdAt
+    notBefore
+    attempts
+  }
+}
+fragment RunHeader on Run {
+  ...RunRow
+  tenantId
+  parentRunId
+  engine {
+    provider
+    workflowId
+  }
+}`) as unknown as TypedDocumentString<RunUpdatesSubscription, RunUpdatesSubscriptionVariables>;
+export const RunEventsDocument = new TypedDocumentString(`
+    subscription RunEvents($runId: String!, $after: Seq, $storeEpoch: String) {
+  runEvents(runId: $runId, after: $after, storeEpoch: $storeEpoch) {
+    sync
+    reason
+    headSeq
+    storeEpoch
+    asOf
+    reset
+    events {
+      ...EventFields
+    }
+  }
+}
+    fragment EventFields on RunEvent {
+  eventId
+  eventType
+  runSeq
+  stepId
+  logicalAttemptId
+  engineAttemptId
+  persistedAt
+  emittedBy
+  payload
+}`) as unknown as TypedDocumentString<RunEventsSubscription, RunEventsSubscriptionVariables>;
+export const RunListDocument = new TypedDocumentString(`
+    subscription RunList($filter: RunFilter, $first: Int!) {
+  runListUpdates(filter: $filter, first: $first) {
+    sync
+    reason
+    asOf
+    reset
+    runs {
+      ...RunRow
+    }
+    removed
+  }
+}
+    fragment RunRow on Run {
+  runId
+  projectId
+  environmentId
+  status
+  statusRaw
+  substatus
+  message
+  runSeq
+  storeEpoch
+  opsRev
+  plan {
+    planId
+    planVersion
+    sha256
+  }
+  triggeredBy
+  createdAt
+  startedAt
+  completedAt
+  totalDurationMs
+  stepCounts {
+    total
+    pending
+    running
+    success
+    failed
+    skipped
+  }
+  failedSteps
+  rootCause {
+    stepId
+    logicalAttemptId
+    code
+    category
+    message
+    retryable
+    firstSeq
+    blockedSteps
+  }
+  pause {
+    requestedBy
+    reason
+    since
+    draining
+  }
+  retryDeadline
+  queue {
+    status
+    createdAt
+    notBefore
+    attempts
+  }
+}`) as unknown as TypedDocumentString<RunListSubscription, RunListSubscriptionVariables>;
+export const SignalUpdatesDocument = new TypedDocumentString(`
+    subscription SignalUpdates($runId: String!) {
+  signalUpdates(runId: $runId) {
+    ...SignalFields
+  }
+}
+    fragment SignalFields on Signal {
+  signalId
+  runId
+  type
+  typeRaw
+  stepId
+  actor
+  reason
+  decision
+  rejection {
+    code
+    message
+  }
+  application
+  applicationReason
+  duplicate
+  acceptedSeq
+  appliedSeq
+  quiescentSeq
+  receivedAt
+  deliveredAt
+  appliedAt
+}`) as unknown as TypedDocumentString<SignalUpdatesSubscription, SignalUpdatesSubscriptionVariables>;
+export const StepLogUpdatesDocument = new TypedDocumentString(`
+    subscription StepLogUpdates($runId: String!, $stepId: String!, $attempt: Int, $fromLine: Int!) {
+  stepLogUpdates(
+    runId: $runId
+    stepId: $stepId
+    attempt: $attempt
+    fromLine: $fromLine
+  ) {
+    attempt
+    lines {
+      no
+      at
+      stream
+      text
+    }
+    totalLines
+    complete
+    asOf
+  }
+}
+    `) as unknown as TypedDocumentString<StepLogUpdatesSubscription, StepLogUpdatesSubscriptionVariables>;

@@ -1,0 +1,79 @@
+// What the interface works with, made from what the wire carries in one place: times become
+// milliseconds since 1970, so that comparing and subtracting them needs no parsing.
+import type {
+  ActionFieldsFragment,
+  EventFieldsFragment,
+  RunHeaderFragment,
+  RunRowFragment,
+  SignalFieldsFragment,
+  StepFieldsFragment,
+} from "./gen/graphql";
+
+/** Milliseconds since 1970 by the server's clock. */
+export type Instant = number;
+
+type Timed<T, K extends keyof T> = Omit<T, K> & { [P in K]: null extends T[P] ? Instant | null : Instant };
+
+export type RunRow = Timed<Omit<RunRowFragment, "pause">, "createdAt" | "startedAt" | "completedAt" | "retryDeadline"> & {
+  pause: Timed<NonNullable<RunRowFragment["pause"]>, "since"> | null;
+};
+export type RunHeader = RunRow & Pick<RunHeaderFragment, "tenantId" | "parentRunId" | "engine">;
+export type Attempt = Timed<StepFieldsFragment["attempts"][number], "startedAt" | "completedAt">;
+export type Wait = Timed<NonNullable<StepFieldsFragment["wait"]>, "since" | "until">;
+export type Step = Timed<Omit<StepFieldsFragment, "attempts" | "wait">, "startedAt" | "completedAt"> & {
+  attempts: Attempt[];
+  wait: Wait | null;
+};
+export type RunEvent = Timed<EventFieldsFragment, "persistedAt">;
+export type Signal = Timed<SignalFieldsFragment, "receivedAt" | "deliveredAt" | "appliedAt">;
+export type Availability = ActionFieldsFragment;
+
+export function instant(time: string): Instant {
+  return Date.parse(time);
+}
+
+function maybe(time: string | null): Instant | null {
+  return time === null ? null : Date.parse(time);
+}
+
+export function toRow(run: RunRowFragment): RunRow {
+  return {
+    ...run,
+    createdAt: instant(run.createdAt),
+    startedAt: maybe(run.startedAt),
+    completedAt: maybe(run.completedAt),
+    retryDeadline: maybe(run.retryDeadline),
+    pause: run.pause && { ...run.pause, since: instant(run.pause.since) },
+  };
+}
+
+export function toHeader(run: RunHeaderFragment): RunHeader {
+  return { ...toRow(run), tenantId: run.tenantId, parentRunId: run.parentRunId, engine: run.engine };
+}
+
+export function toStep(step: StepFieldsFragment): Step {
+  return {
+    ...step,
+    startedAt: maybe(step.startedAt),
+    completedAt: maybe(step.completedAt),
+    attempts: step.attempts.map((attempt) => ({
+      ...attempt,
+      startedAt: maybe(attempt.startedAt),
+      completedAt: maybe(attempt.completedAt),
+    })),
+    wait: step.wait && { ...step.wait, since: maybe(step.wait.since), until: maybe(step.wait.until) },
+  };
+}
+
+export function toEvent(event: EventFieldsFragment): RunEvent {
+  return { ...event, persistedAt: instant(event.persistedAt) };
+}
+
+export function toSignal(signal: SignalFieldsFragment): Signal {
+  return {
+    ...signal,
+    receivedAt: instant(signal.receivedAt),
+    deliveredAt: maybe(signal.deliveredAt),
+    appliedAt: maybe(signal.appliedAt),
+  };
+}

@@ -1,0 +1,221 @@
+import { describe, expect, it } from "vitest";
+import type { RunHeader, Step } from "../api/model";
+import type { RunFrame } from "./frame";
+import { RunStore } from "./store";
+
+// A history is a list of changes: entry i is the step that event i+1 changed.
+type History = string[];
+const STEPS = ["a", "b", "c", "d", "e"];
+
+function header(seq: number, epoch: string): RunHeader {
+  // The store never looks inside a header beyond its position.
+  return { runSeq: seq, storeEpoch: epoch, status: seq % 2 ? "RUNNING" : "PAUSED" } as RunHeader;
+}
+function step(stepId: string, changedSeq: number, epoch: string): Step {
+  return { stepId, changedSeq, name: `${epoch}:${changedSeq}`, pendingRetry: false, wait: null } as Step;
+}
+function fold(history: History, seq: number, epoch: string): Map<string, Step> {
+  const steps = new Map(STEPS.map((id) => [id, step(id, 0, epoch)]));
+  history.slice(0, seq).forEach((id, i) => steps.set(id, step(id, i + 1, epoch)));
+  return steps;
+}
+
+let clock = 1_000_000;
+function base(epoch: string, runSeq: number, head: number): RunFrame {
+  return { sync: "LIVE", reason: null, runSeq, headSeq: head, epoch, opsRev: runSeq, asOf: clock, lagMs: 0, reset: false, snapshot: null, delta: null };
+}
+function snapshot(history: History, epoch: string, seq: number, reset = false): RunFrame {
+  return { ...base(epoch, seq, seq), reset, snapshot: { header: header(seq, epoch), steps: [...fold(history, seq, epoch).values()] } };
+}
+function delta(history: History, epoch: string, fromSeq: number, toSeq: number): RunFrame {
+  const changed = new Set(history.slice(fromSeq, toSeq));
+  const steps = [...fold(history, toSeq, epoch).values()].filter((s) => changed.has(s.stepId));
+  return { ...base(epoch, toSeq, toSeq), delta: { fromSeq, toSeq, header: header(toSeq, epoch), steps } };
+}
+function quiet(epoch: string, seq: number, head: number): RunFrame {
+  return base(epoch, seq, head);
+}
+
+function random(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (Math.imul(state ^ (state >>> 15), 1 | state) + 0x6d2b79f5) >>> 0;
+    let t = state;
+    t = Math.imul(t ^ (t >>> 7), 61 | t) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+function expectFold(store: RunStore, histories: Map<string, History>): void {
+  const epoch = store.epoch;
+  const history = epoch === null ? undefined : histories.get(epoch);
+  if (epoch === null || !history) throw new Error("no epoch held");
+  for (const [id, want] of fold(history, store.seq, epoch)) {
+    const got = store.step(id);
+    if (got?.changedSeq !== want.changedSeq || got.name !== want.name) {
+      throw new Error(`step ${id} at ${epoch}/${store.seq}: ${got?.name} instead of ${want.name}`);
+    }
+  }
+  if (store.header()?.runSeq !== store.seq) throw new Error("the header is of another position");
+}
+
+describe("RunStore", () => {
+  it("equals the ordered fold after 10,000 runs of drops, duplicates, reorders and epochs", () => {
+    for (let seed = 1; seed <= 10_000; seed++) {
+      const next = random(seed);
+      const pick = (n: number): number => Math.floor(next() * n);
+      const histories = new Map<string, History>();
+      const store = new RunStore(() => clock);
+      const seen: RunFrame[] = [];
+      const epochs: string[] = [];
+      const deliver = (frame: RunFrame): void => {
+        seen.push(frame);
+        const before = { epoch: store.epoch, seq: store.seq };
+        const effect = store.receive(frame);
+        if (before.epoch !== null && store.epoch === before.epoch && store.seq < before.seq) {
+          throw new Error(`seed ${seed}: rewound from ${before.seq} to ${store.seq}`);
+        }
+        if (store.epoch !== before.epoch && store.epoch !== null) {
+          if (epochs.includes(store.epoch)) throw new Error(`seed ${seed}: epoch ${store.epoch} came back`);
+          epochs.push(store.epoch);
+        }
+        if (store.epoch !== null) expectFold(store, histories);
+        const history = histories.get(frame.epoch);
+        if (effect === "resubscribe" && history && store.epoch === frame.epoch && next() < 0.7) {
+          deliver(delta(history, frame.epoch, store.seq, history.length));
+        }
+      };
+
+      const epochCount = 1 + pick(3);
+      for (let e = 0; e < epochCount; e++) {
+        const epoch = `e${e}`;
+        const history: History = Array.from({ length: pick(4) }, () => STEPS[pick(5)] ?? "a");
+        histories.set(epoch, history);
+        deliver(snapshot(history, epoch, history.length, e > 0));
+        let frames: RunFrame[] = [];
+        for (let i = 0; i < 12; i++) {
+          const from = history.length;
+          for (let k = 1 + pick(3); k > 0; k--) history.push(STEPS[pick(5)] ?? "a");
+          const kind = next();
+          if (kind < 0.6) frames.push(delta(history, epoch, Math.max(0, from - pick(3)), history.length));
+          else if (kind < 0.8) frames.push(snapshot(history, epoch, history.length));
+          else frames.push(quiet(epoch, from, history.length));
+        }
+        frames = frames.filter(() => next() > 0.2).flatMap((frame) => (next() < 0.2 ? [frame, frame] : [frame]));
+        for (let i = frames.length - 1; i > 0; i--) {
+          const j = Math.max(0, i - pick(4));
+          const a = frames[i];
+          const b = frames[j];
+          if (a && b) [frames[i], frames[j]] = [b, a];
+        }
+        for (const frame of frames) {
+          deliver(frame);
+          const old = seen[pick(seen.length)];
+          if (old && next() < 0.2) deliver(old);
+        }
+        deliver(delta(history, epoch, Math.min(store.seq, history.length), history.length));
+        expect(store.seq).toBe(history.length);
+        expect(store.epoch).toBe(epoch);
+      }
+    }
+  });
+
+  const history: History = ["a", "b", "a", "c"];
+  function held(seq: number): RunStore {
+    clock = 1_000_000;
+    const store = new RunStore(() => clock);
+    store.receive(snapshot(history, "e0", seq));
+    store.tick();
+    return store;
+  }
+
+  it("is live after a live frame and says what it shows", () => {
+    expect(held(2).verdict()).toMatchObject({ state: "LIVE", reason: null, seq: 2, asOf: 1_000_000 });
+  });
+
+  it("does not apply a delta across a gap and asks once for the missing part", () => {
+    const store = held(1);
+    expect(store.receive(delta(history, "e0", 2, 4))).toBe("resubscribe");
+    expect(store.receive(delta(history, "e0", 3, 4))).toBe("none");
+    store.tick();
+    expect(store.seq).toBe(1);
+    expect(store.verdict()).toMatchObject({ state: "STALE", reason: "GAP" });
+    store.receive(delta(history, "e0", 1, 4));
+    store.tick();
+    expect(store.verdict().state).toBe("LIVE");
+  });
+
+  it("takes a restored history only with a reset snapshot, and then nothing of the old one", () => {
+    const store = held(4);
+    expect(store.receive(quiet("e1", 2, 2))).toBe("resubscribe");
+    store.tick();
+    expect(store.verdict()).toMatchObject({ state: "STALE", reason: "EPOCH_CHANGED" });
+    store.receive(snapshot(history, "e1", 2, true));
+    store.receive(delta(history, "e0", 2, 4));
+    store.tick();
+    expect(store.seq).toBe(2);
+    expect(store.restoredTo()).toBe(2);
+    expect(store.verdict().state).toBe("LIVE");
+  });
+
+  it("is stale when it stays behind the head for two seconds", () => {
+    const store = held(2);
+    store.receive(quiet("e0", 2, 4));
+    clock += 1_900;
+    store.tick();
+    expect(store.verdict().state).toBe("LIVE");
+    clock += 200;
+    expect(store.tick()).toBe("resubscribe");
+    expect(store.tick()).toBe("none");
+    expect(store.verdict()).toMatchObject({ state: "STALE", reason: "BEHIND" });
+    expect(store.frozen()).toBe(true);
+    expect(store.now()).toBe(1_000_000);
+  });
+
+  it("is offline when the link is down or nothing came for 20 s, and unproven after the return", () => {
+    const store = held(2);
+    store.link(false);
+    expect(store.verdict()).toMatchObject({ state: "OFFLINE", reason: "CONNECTION_LOST" });
+    store.link(true);
+    expect(store.verdict().state).toBe("VERIFYING");
+    store.receive(quiet("e0", 2, 2));
+    store.tick();
+    expect(store.verdict().state).toBe("LIVE");
+    clock += 20_001;
+    store.tick();
+    expect(store.verdict().state).toBe("OFFLINE");
+  });
+
+  it("passes on the server's own verdict", () => {
+    const store = held(2);
+    store.receive({ ...quiet("e0", 2, 2), sync: "STALE", reason: "STORE_DOWN" });
+    store.tick();
+    expect(store.verdict()).toMatchObject({ state: "STALE", reason: "STORE_DOWN" });
+  });
+
+  it("takes operational fields of the same position when their revision is newer", () => {
+    const store = held(2);
+    const frame = snapshot(history, "e0", 2);
+    const ops = { ...frame, opsRev: 9, snapshot: { header: header(2, "e0"), steps: [{ ...step("a", 1, "e0"), pendingRetry: true }] } };
+    store.receive(ops);
+    expect(store.step("a")?.pendingRetry).toBe(true);
+    store.receive(frame);
+    expect(store.step("a")?.pendingRetry).toBe(true);
+  });
+
+  it("keeps the identity of steps that did not move", () => {
+    const store = held(3);
+    const before = store.step("b");
+    store.receive(snapshot(history, "e0", 4));
+    expect(store.step("b")).toBe(before);
+    expect(store.step("c")?.changedSeq).toBe(4);
+  });
+
+  it("uses the server's clock", () => {
+    clock = 1_000_000;
+    const store = new RunStore(() => clock);
+    store.receive({ ...snapshot(history, "e0", 2), asOf: clock + 5_000 });
+    clock += 100;
+    expect(store.now()).toBe(1_005_100);
+  });
+});
