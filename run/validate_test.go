@@ -1,0 +1,157 @@
+package run_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+)
+
+// draftOf is a valid draft of every type.
+func draftOf(t run.EventType) run.Draft { return runtest.Draft(t, "s1", 1) }
+
+func TestValidate_A09_AcceptsEveryType(t *testing.T) {
+	t.Parallel()
+	for _, typ := range runtest.Types {
+		if err := draftOf(typ).Validate(runtest.ID); err != nil {
+			t.Errorf("Validate(%s): %v", typ, err)
+		}
+	}
+}
+
+func TestValidate_A09_A10_A40_Refuses(t *testing.T) {
+	t.Parallel()
+	change := func(typ run.EventType, f func(*run.Draft)) run.Draft {
+		d := draftOf(typ)
+		f(&d)
+		return d
+	}
+	payload := func(typ run.EventType, m runtest.M) run.Draft { return runtest.Draft(typ, "s1", 1, m) }
+	noPlan := runtest.ID
+	noPlan.PlanID = ""
+	pipe := runtest.ID
+	pipe.TenantID = "t|1"
+	huge := json.RawMessage(`{"x":"` + strings.Repeat("x", run.MaxPayloadBytes) + `"}`)
+
+	tests := []struct {
+		name  string
+		id    run.Identity
+		draft run.Draft
+		path  string
+	}{
+		{"on prefix", runtest.ID, change(run.RunStarted, func(d *run.Draft) { d.Type = "onRunStarted" }), "eventType"},
+		{"unknown type", runtest.ID, change(run.RunStarted, func(d *run.Draft) { d.Type = "FutureThing" }), "eventType"},
+		{"no planId", noPlan, draftOf(run.RunApproved), "planId"},
+		{"delimiter in an id", pipe, draftOf(run.RunApproved), "tenantId"},
+		{"logical attempt 0", runtest.ID, change(run.StepStartedEvent, func(d *run.Draft) { d.LogicalAttempt = 0 }), "logicalAttemptId"},
+		{"no engine attempt", runtest.ID, change(run.StepStartedEvent, func(d *run.Draft) { d.EngineAttempt = 0 }), "engineAttemptId"},
+		{"second attempt of a run", runtest.ID, change(run.RunStarted, func(d *run.Draft) { d.LogicalAttempt = 2 }), "logicalAttemptId"},
+		{"run event with a step", runtest.ID, change(run.RunCompleted, func(d *run.Draft) { d.StepID = "s1" }), "stepId"},
+		{"step event without a step", runtest.ID, change(run.StepStartedEvent, func(d *run.Draft) { d.StepID = "" }), "stepId"},
+		{"delimiter in a step", runtest.ID, change(run.StepStartedEvent, func(d *run.Draft) { d.StepID = "a|1" }), "stepId"},
+		{"reserved step", runtest.ID, change(run.StepStartedEvent, func(d *run.Draft) { d.StepID = "RUN" }), "stepId"},
+		{"decision without a signal", runtest.ID, change(run.SignalAccepted, func(d *run.Draft) { d.SignalID = "" }), "signalId"},
+		{"signal on another event", runtest.ID, change(run.RunPaused, func(d *run.Draft) { d.SignalID = "u1" }), "signalId"},
+		{"another signal in the payload", runtest.ID, change(run.SignalAccepted, func(d *run.Draft) { d.SignalID = "u2" }), "payload.signalId"},
+		{"no time", runtest.ID, change(run.RunApproved, func(d *run.Draft) { d.EmittedAt = time.Time{} }), "emittedAt"},
+		{"another producer", runtest.ID, change(run.RunApproved, func(d *run.Draft) { d.EmittedBy = run.ByEngine }), "emittedBy"},
+		{"no producer", runtest.ID, change(run.RunApproved, func(d *run.Draft) { d.EmittedBy = "" }), "emittedBy"},
+		{"another plan version", runtest.ID, payload(run.RunStarted, runtest.M{"planRef": runtest.M{
+			"sha256": strings.Repeat("a", 64), "schemaVersion": "v1", "planId": "plan-3", "planVersion": "2.0"}}), "payload.planRef.planVersion"},
+		{"a step twice", runtest.ID, payload(run.RunStarted, runtest.M{"steps": []runtest.M{
+			{"stepId": "a", "type": "NOOP"}, {"stepId": "a", "type": "NOOP"}}}), "payload.steps[1].stepId"},
+		{"payload is no object", runtest.ID, change(run.RunApproved, func(d *run.Draft) { d.Payload = json.RawMessage(`[]`) }), "payload"},
+		{"payload is not UTF-8", runtest.ID, change(run.RunApproved, func(d *run.Draft) { d.Payload = json.RawMessage("{\"a\":\"\xff\"}") }), "payload"},
+		{"payload past 1 MiB", runtest.ID, change(run.StepCompletedEvent, func(d *run.Draft) { d.Payload = huge }), "payload"},
+		{"failure without a code", runtest.ID, payload(run.StepFailedEvent, runtest.M{"errorCode": nil}), "payload.errorCode"},
+		{"nobody to blame", runtest.ID, payload(run.RunFailed, runtest.M{"errorCode": "EXIT_STATUS"}), "payload.errorCode"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			err := tt.draft.Validate(tt.id)
+			var schema *run.SchemaError
+			if !errors.As(err, &schema) || !errors.Is(err, run.ErrSchema) || schema.Code() != run.CodeSchemaValidation {
+				t.Fatalf("Validate() = %v, want a *SchemaError", err)
+			}
+			if got := schema.Violations[0]; got.Path != tt.path || got.Message == "" {
+				t.Errorf("first violation %+v, want path %s", got, tt.path)
+			}
+		})
+	}
+}
+
+func TestValidate_A09_AllViolationsAtOnce(t *testing.T) {
+	t.Parallel()
+	d := runtest.Draft(run.StepFailedEvent, "a|1", 0, runtest.M{"errorCode": nil, "retryable": "yes"})
+	d.EmittedBy = run.ByPlanner
+	err := d.Validate(run.Identity{})
+	var schema *run.SchemaError
+	if !errors.As(err, &schema) {
+		t.Fatalf("Validate() = %v", err)
+	}
+	var paths []string
+	for _, v := range schema.Violations {
+		paths = append(paths, v.Path)
+	}
+	want := []string{"runId", "tenantId", "projectId", "environmentId", "planId", "planVersion",
+		"emittedBy", "stepId", "logicalAttemptId", "payload.errorCode", "payload.retryable"}
+	if diff := cmp.Diff(want, paths); diff != "" {
+		t.Error(diff)
+	}
+	steps := make([]runtest.M, 5000)
+	for i := range steps {
+		steps[i] = runtest.M{"stepId": "", "type": ""}
+	}
+	errors.As(runtest.Draft(run.RunStarted, "", 1, runtest.M{"steps": steps}).Validate(runtest.ID), &schema)
+	if len(schema.Violations) != 100 {
+		t.Errorf("%d violations, want the limit of 100", len(schema.Violations))
+	}
+}
+
+func TestProducer_T183_T223_MayAppend(t *testing.T) {
+	t.Parallel()
+	want := map[run.Producer][]run.EventType{
+		run.ByEngine: {run.RunStarted, run.RunPaused, run.RunResumed, run.RunCompleted, run.RunFailed, run.RunCancelled,
+			run.StepStartedEvent, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent,
+			run.StepAwaitingManualCompletion, run.StepCompensated, run.StepCompensationFailed, run.RunCompensationStarted},
+		run.ByPlanner:   {run.RunApproved},
+		run.ByAdmission: {run.RunQueued, run.RunFailed},
+		run.ByAuthz:     {run.SignalAccepted, run.SignalRejected},
+		run.ByControl:   {run.RunFailed, run.RunCancelled, run.StepFailedEvent},
+		"worker":        nil,
+	}
+	for p, types := range want {
+		var got []run.EventType
+		for _, typ := range runtest.Types {
+			if p.May(typ) {
+				got = append(got, typ)
+			}
+		}
+		if diff := cmp.Diff(types, got); diff != "" {
+			t.Errorf("%s: %s", p, diff)
+		}
+	}
+}
+
+func TestPayloadOf_A11_UnknownMembersAndLenience(t *testing.T) {
+	t.Parallel()
+	d := runtest.Draft(run.StepFailedEvent, "s1", 1, runtest.M{"colour": "red"})
+	if err := d.Validate(runtest.ID); err != nil {
+		t.Fatal(err)
+	}
+	p, err := run.PayloadOf[run.FailurePayload](d.Payload)
+	if err != nil || p.ErrorCode != "EXIT_STATUS" {
+		t.Errorf("PayloadOf() = %+v, %v", p, err)
+	}
+	p, err = run.PayloadOf[run.FailurePayload](json.RawMessage(`{"retryable":"yes","errorCode":"E"}`))
+	if err == nil || p.ErrorCode != "E" {
+		t.Errorf("PayloadOf() of a wrong member = %+v, %v; want an error and the rest", p, err)
+	}
+}
