@@ -20,10 +20,9 @@ import (
 
 // Errors that end a stream.
 var (
-	ErrResyncFailed = errors.New("live: resync failed")
-	ErrShutdown     = errors.New("live: shutting down")
-	ErrNotFound     = store.ErrNotFound
-	ErrTooMany      = errors.New("live: too many streams")
+	ErrShutdown = errors.New("live: shutting down")
+	ErrNotFound = store.ErrNotFound
+	ErrTooMany  = errors.New("live: too many streams")
 )
 
 // Sync says whether a frame is fresh.
