@@ -1,0 +1,149 @@
+package plan_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/plan"
+)
+
+func goodRef(t testing.TB) plan.Ref {
+	return plan.RefOf([]byte(apiPlan), mustParse(t, []byte(apiPlan)), "file:///plans/nightly.json")
+}
+
+func packed(t testing.TB, doc []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write(doc); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func refTo(stored []byte) plan.Ref {
+	sum := sha256.Sum256(stored)
+	return plan.Ref{SHA256: hex.EncodeToString(sum[:]), SizeBytes: int64(len(stored)), Compression: "gzip"}
+}
+
+func TestRef_OfADocumentHoldsAndOpens(t *testing.T) {
+	t.Parallel()
+	ref := goodRef(t)
+	if err := ref.Validate(); err != nil {
+		t.Error(err)
+	}
+	doc, err := ref.Open([]byte(apiPlan))
+	if err != nil || string(doc) != apiPlan {
+		t.Errorf("Open: %v", err)
+	}
+}
+
+func TestRefValidate_W10_L02_UnknownSchemaVersion(t *testing.T) {
+	t.Parallel()
+	for _, v := range []string{"v7.0", "v9", "v2"} {
+		// Refused whatever else is wrong.
+		if err := (plan.Ref{SchemaVersion: v}).Validate(); !errors.Is(err, plan.ErrUnsupportedSchema) {
+			t.Errorf("%s: got %v, want ErrUnsupportedSchema", v, err)
+		}
+	}
+	if diff := cmp.Diff([]string{"v1.0", "v1.1", "v1.2"}, plan.SupportedSchemas()); diff != "" {
+		t.Error(diff)
+	}
+	for _, v := range []string{"v1", "v1.0", "v1.1", "v1.2"} {
+		ref := goodRef(t)
+		ref.SchemaVersion = v
+		if err := ref.Validate(); err != nil {
+			t.Errorf("%s: %v", v, err)
+		}
+	}
+}
+
+func TestRefValidate_AllViolationsAtOnce(t *testing.T) {
+	t.Parallel()
+	want := []string{"MISSING schemaVersion", "MISSING uri", "MISSING sha256", "MISSING planId", "MISSING planVersion"}
+	if diff := cmp.Diff(want, listed(t, plan.Ref{}.Validate())); diff != "" {
+		t.Error(diff)
+	}
+	bad := plan.Ref{URI: "plans/nightly.json", SHA256: "E3B0", SchemaVersion: "v1", PlanID: "a|b", PlanVersion: "1 0", SizeBytes: -1, Compression: "zip"}
+	want = []string{"INVALID uri", "INVALID sha256", "INVALID planId", "INVALID planVersion", "RANGE sizeBytes", "UNKNOWN compression"}
+	if diff := cmp.Diff(want, listed(t, bad.Validate())); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRef_L04_TooLargeBeforeFetch(t *testing.T) {
+	t.Parallel()
+	ref := goodRef(t)
+	ref.SizeBytes = plan.MaxDocumentBytes + 1
+	if err := ref.Validate(); !errors.Is(err, plan.ErrTooLarge) {
+		t.Errorf("Validate: got %v, want ErrTooLarge", err)
+	}
+	if err := ref.Check(nil); !errors.Is(err, plan.ErrTooLarge) {
+		t.Errorf("Check: got %v, want ErrTooLarge", err)
+	}
+	if err := refTo(nil).Check(make([]byte, plan.MaxDocumentBytes+1)); !errors.Is(err, plan.ErrTooLarge) {
+		t.Errorf("Check of a large document: got %v, want ErrTooLarge", err)
+	}
+}
+
+func TestRefCheck_L03_AlteredByte(t *testing.T) {
+	t.Parallel()
+	ref := goodRef(t)
+	altered := []byte(apiPlan)
+	altered[10] ^= 1
+	for name, doc := range map[string][]byte{"altered": altered, "cut": altered[:20]} {
+		if err := ref.Check(doc); !errors.Is(err, plan.ErrHashMismatch) {
+			t.Errorf("%s: got %v, want ErrHashMismatch", name, err)
+		}
+	}
+}
+
+func TestRefOpen_T139_HashIsOfTheStoredBytes(t *testing.T) {
+	t.Parallel()
+	stored := packed(t, []byte(apiPlan))
+	doc, err := refTo(stored).Open(stored)
+	if err != nil || string(doc) != apiPlan {
+		t.Errorf("Open: %v", err)
+	}
+	ref := goodRef(t) // of the document inside
+	ref.Compression, ref.SizeBytes = "gzip", 0
+	if _, err := ref.Open(stored); !errors.Is(err, plan.ErrHashMismatch) {
+		t.Errorf("got %v, want ErrHashMismatch", err)
+	}
+}
+
+func TestRefOpen_L04_GzipBombIsBounded(t *testing.T) {
+	t.Parallel()
+	full := packed(t, make([]byte, plan.MaxDocumentBytes))
+	if doc, err := refTo(full).Open(full); err != nil || len(doc) != plan.MaxDocumentBytes {
+		t.Errorf("a document of the limit: %d bytes, %v", len(doc), err)
+	}
+	bomb := packed(t, make([]byte, 200<<20))
+	if _, err := refTo(bomb).Open(bomb); !errors.Is(err, plan.ErrTooLarge) {
+		t.Errorf("got %v, want ErrTooLarge", err)
+	}
+	many := bytes.Repeat(full, 2) // gzip members may follow each other
+	if _, err := refTo(many).Open(many); !errors.Is(err, plan.ErrTooLarge) {
+		t.Errorf("two members: got %v, want ErrTooLarge", err)
+	}
+}
+
+func TestRefOpen_NotGzip(t *testing.T) {
+	t.Parallel()
+	whole := packed(t, []byte(apiPlan))
+	for name, stored := range map[string][]byte{"plain": []byte(apiPlan), "empty": {}, "cut": whole[:len(whole)-5]} {
+		_, err := refTo(stored).Open(stored)
+		if diff := cmp.Diff([]string{"INVALID compression"}, listed(t, err)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
