@@ -84,6 +84,10 @@ type Append struct {
 	// store stamps it on the last inserted StepFailed, StepCompleted or
 	// RunResumed (T221). The store also stamps RunPaused.runningStepsCount.
 	RetryDeadline time.Time
+	// IfStarted refuses a step's terminal with STEP_NOT_STARTED when its StepStarted
+	// is neither in the log nor earlier in the batch: an execution that was stopped
+	// may never have begun, and only the log knows (T79, T185).
+	IfStarted bool
 	// MinHead is the head that the caller's last append returned; a lower head
 	// is ErrRegressed (T194). 0 means unknown.
 	MinHead run.Seq
@@ -113,8 +117,8 @@ type EventOutcome struct {
 	// PayloadMismatch says that the duplicate came with another payload; the first
 	// one stays (T15, append_payload_mismatch_total).
 	PayloadMismatch bool
-	// Refused is "" or INVALID_TRANSITION (Existing is the terminal that won, T10)
-	// or ORPHANED_TASK (the run is over, T80; an audit row was written).
+	// Refused is "" or INVALID_TRANSITION (Existing is the terminal that won, T10),
+	// STEP_NOT_STARTED (see Append.IfStarted) or ORPHANED_TASK (the run is over, T80; an audit row was written).
 	Refused  run.Code
 	Existing *run.Event
 }

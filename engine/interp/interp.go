@@ -67,6 +67,8 @@ type RecordedEvent struct {
 	Won run.EventType
 	// Failure is that terminal's payload when Won is StepFailed.
 	Failure *run.FailurePayload
+	// NotStarted is set when the batch asked IfStarted and the attempt never began.
+	NotStarted bool
 	// Rejected is set when the store refused the event's content (T190).
 	Rejected bool
 }

@@ -1,5 +1,5 @@
 // Package authority is the pure part of the Append Authority, shared by every
-// adapter of store: given the locked head of a run and what the log holds about
+// adapter of store, and of their checkpoints: given the locked head of a run and what the log holds about
 // the subjects of a batch, it decides what to insert and what else moves in the
 // same transaction. It does no I/O and reads no clock. Adapters lock the head,
 // fetch what a Batch wants, and carry the decision out as it is.
@@ -121,6 +121,7 @@ func Decide(head store.Head, b Batch, f Facts, now time.Time) (Plan, error) {
 		return Plan{}, fmt.Errorf("%w: head %d, known %d", store.ErrRegressed, head.LastSeq, b.append.MinHead)
 	}
 	d := newDecision(head, b.id, f, now)
+	d.ifStarted = b.append.IfStarted
 	for i, draft := range b.append.Events {
 		d.draft(draft, b.keys[i])
 	}

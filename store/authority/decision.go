@@ -15,7 +15,9 @@ type decision struct {
 	byKey    map[run.Key]run.Event
 	attempts map[Attempt]*record
 	end      *run.Event
-	idleSeq  run.Seq // seq at which nothing ran any more, in this batch
+	// ifStarted is Append.IfStarted.
+	ifStarted bool
+	idleSeq   run.Seq // seq at which nothing ran any more, in this batch
 }
 
 // record is what the log holds about one logical attempt.
@@ -57,6 +59,8 @@ func (d *decision) draft(draft run.Draft, key run.Key) {
 		}
 	case winner != nil:
 		out.Refused, out.Existing = run.CodeInvalidTransition, winner
+	case d.ifStarted && d.neverBegan(draft):
+		out.Refused = run.CodeStepNotStarted
 	case d.plan.Head.Terminal && !isDecision(draft.Type):
 		out.Refused = run.CodeOrphanedTask
 		d.plan.Audit = append(d.plan.Audit, d.orphan(draft, key))
@@ -64,6 +68,15 @@ func (d *decision) draft(draft run.Draft, key run.Key) {
 		out = stored(d.insert(draft, key))
 	}
 	d.plan.Outcomes = append(d.plan.Outcomes, out)
+}
+
+// neverBegan reports whether draft would end an attempt that has no StepStarted.
+func (d *decision) neverBegan(draft run.Draft) bool {
+	if draft.Type != run.StepCompletedEvent && draft.Type != run.StepFailedEvent {
+		return false
+	}
+	r := d.attempts[Attempt{draft.StepID, draft.LogicalAttempt}]
+	return r == nil || r.started == nil
 }
 
 func stored(e run.Event) store.EventOutcome {

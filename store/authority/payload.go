@@ -21,13 +21,11 @@ func stamp(payload json.RawMessage, field string, value any) json.RawMessage {
 		return payload
 	}
 	fields[field] = raw
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(fields); err != nil {
+	out, err := Encode(fields)
+	if err != nil {
 		return payload
 	}
-	return bytes.TrimRight(buf.Bytes(), "\n")
+	return out
 }
 
 func object(payload json.RawMessage) (map[string]json.RawMessage, bool) {
