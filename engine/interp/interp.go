@@ -115,7 +115,8 @@ type (
 	// FetchSignals asks for a Signalled with the accepted signals after No.
 	FetchSignals struct{ After int64 }
 
-	// Finish ends the workflow; nothing follows it.
+	// Finish ends the workflow; nothing follows it. Status is empty when another
+	// hand ended the run, or the log refused the run's own events.
 	Finish struct{ Status run.Status }
 )
 

@@ -1,0 +1,265 @@
+package interp
+
+import (
+	"time"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// DefaultMaxParallel is how many executions are in flight at most where the
+// run's policy does not say (O5).
+const DefaultMaxParallel = 100
+
+// Config is what a Machine knows of its run beside the plan.
+type Config struct {
+	Identity run.Identity
+	Policy   run.Policy
+	// EngineAttempt of events about the run: 1 plus the restarts of the
+	// workflow's execution (T61). Less than 1 counts as 1.
+	EngineAttempt int
+}
+
+// Machine is the interpreter of one run. It is not safe for concurrent use; its
+// state is a function of the inputs alone, and so are the effects, byte for byte.
+//
+// What it promises, whatever the inputs and their order:
+//
+//   - at most one Append is outstanding; what arrives meanwhile goes into the
+//     next one, and a completion counts only once it is Recorded (T191);
+//   - no (Ord, LA, N) is dispatched twice, no attempt twice without having come
+//     back unbegun in between, no step before its predecessors are recorded, and
+//     nothing at all after Finish;
+//   - steps become ready in canonical order (E-01) and at most
+//     Policy.MaxParallelSteps executions are in flight;
+//   - signals apply once, in the order of their numbers, and only while no Append
+//     is outstanding, so that they are judged on what the log says (T193, T196).
+//
+// An Append with RunResumed that follows Fired(TimerDrain) resumes a run that
+// did not drain in time: it is for the driver to raise PAUSE_DRAIN_TIMEOUT (T46).
+type Machine struct {
+	sk   plan.Skeleton
+	who  Config
+	ords map[string]run.Ord // for look-ups only, never ranged over
+	next [][]run.Ord        // dependents of each step, ascending
+
+	now    time.Time
+	out    []Effect
+	status run.Status
+	begun  bool // Begin was seen; the run has started once status is Running
+	done   bool
+
+	schedule schedule
+	record   record
+	signals  inbox
+	pause    pause
+	failure  failure
+	stop     stop
+	steps    []step
+}
+
+// step is what the machine knows of one step. Its status is that of the latest
+// logical attempt with a terminal in the log; RUNNING is told by the stage.
+type step struct {
+	status  run.StepStatus
+	stage   stage
+	la, n   int // the attempt that is or comes next, and its dispatches so far
+	missing int // predecessors that are not satisfied yet
+
+	signalID string // the RETRY_STEP behind la, until la has ended
+	era      int    // of fail-fast in which the step passes it (T217)
+	passes   bool   // the execution in flight passes a gate closed by failing
+	openings int    // gate openings seen when the execution was dispatched
+	asked    cause  // why the execution in flight was asked to stop
+
+	failing   bool // FAILED and not retried: arms fail-fast
+	latched   bool // a retry waits for RunResumed
+	failedSeq run.Seq
+	failed    run.FailurePayload
+}
+
+// stage is where the next attempt of a step stands.
+type stage uint8
+
+const (
+	waiting stage = iota // for predecessors
+	ready                // for the gate and a free place
+	flying               // dispatched
+	ended                // its terminal is to be recorded
+	settled              // recorded
+)
+
+// New returns a machine for a plan; sk must not change afterwards.
+func New(sk plan.Skeleton, who Config) *Machine {
+	n := len(sk.Steps)
+	m := &Machine{
+		sk: sk, who: who, status: run.Pending,
+		ords: make(map[string]run.Ord, n), next: make([][]run.Ord, n), steps: make([]step, n),
+	}
+	m.who.EngineAttempt = max(1, who.EngineAttempt)
+	m.schedule.left = n
+	m.schedule.width = who.Policy.MaxParallelSteps
+	if m.schedule.width <= 0 {
+		m.schedule.width = DefaultMaxParallel
+	}
+	m.failure.era = 1
+	for i, s := range sk.Steps {
+		m.ords[s.StepID] = run.Ord(i)
+		m.steps[i] = step{status: run.StepPending, la: 1, missing: len(s.Deps)}
+		for _, dep := range s.Deps {
+			m.next[dep] = append(m.next[dep], run.Ord(i))
+		}
+	}
+	return m
+}
+
+// Done reports whether Finish was returned.
+func (m *Machine) Done() bool { return m.done }
+
+// Step takes one input and returns what to do about it, in order. It is total:
+// inputs that are stale, repeated or unknown change nothing.
+func (m *Machine) Step(in Input) []Effect {
+	if m.done {
+		return nil
+	}
+	m.out = nil
+	switch in := in.(type) {
+	case Begin:
+		m.now = in.At
+		m.begin()
+	case Recorded:
+		m.now = in.At
+		m.recorded(in)
+	case StepEnded:
+		m.now = in.At
+		m.stepEnded(in.End)
+	case Signalled:
+		m.now = in.At
+		m.signalled(in.Signals)
+	case Fired:
+		m.now = in.At
+		m.fired(in.Timer)
+	}
+	if m.begun && !m.done {
+		m.applySignals()
+		m.resumeWhenDrained()
+		m.settle()
+		m.flush()
+		m.askToStop()
+		m.dispatch()
+		m.fetchSignals()
+	}
+	return m.out
+}
+
+func (m *Machine) emit(e Effect) { m.out = append(m.out, e) }
+
+func (m *Machine) setTimer(t Timer, at time.Time) { m.emit(SetTimer{Timer: t, At: at}) }
+
+func (m *Machine) begin() {
+	if m.begun {
+		return
+	}
+	m.begun = true
+	m.enqueue(entry{kind: starts, drafts: m.runEvent(run.RunStarted, 1, startedPayload{StartedAt: m.now})})
+}
+
+// startedPayload is the part of run.RunStartedPayload that is the machine's to say.
+type startedPayload struct {
+	StartedAt time.Time `json:"startedAt"`
+}
+
+// finish ends the machine; status is empty when it did not write the end itself.
+func (m *Machine) finish(status run.Status) {
+	m.done = true
+	m.status = status
+	m.emit(Finish{Status: status})
+}
+
+// quiet reports whether everything that the machine knows is in the log.
+func (m *Machine) quiet() bool { return m.record.sent == nil && len(m.record.queue) == 0 }
+
+// settle ends the run when nothing else can happen in it.
+func (m *Machine) settle() {
+	if !m.quiet() || m.status != run.Running {
+		return
+	}
+	switch {
+	case m.record.closing:
+	case m.stop.signalID != "":
+		m.settleStop()
+	case m.pause.on: // hold everything (T43)
+	case m.failure.count > 0:
+		m.settleFailure()
+	case m.schedule.left == 0:
+		m.closeWith(run.Completed, entry{drafts: m.runEvent(run.RunCompleted, 1, nil)})
+	}
+}
+
+// closeWith writes the last event of the run.
+func (m *Machine) closeWith(status run.Status, last entry) {
+	last.kind, last.status = ends, status
+	m.record.closing = true
+	m.enqueue(last)
+}
+
+func (m *Machine) fired(t Timer) {
+	switch t {
+	case TimerRetryWindow:
+		m.windowFired()
+	case TimerDrain:
+		m.drainFired()
+	}
+}
+
+// RunStatus implements run.View.
+func (m *Machine) RunStatus() run.Status {
+	if m.pause.on && !m.done {
+		return run.Paused
+	}
+	return m.status
+}
+
+// Finalizing implements run.View: a run that is being stopped or closed takes no
+// other orders.
+func (m *Machine) Finalizing() bool { return m.stop.signalID != "" || m.record.closing }
+
+// MaxAttempts implements run.View.
+func (m *Machine) MaxAttempts() int {
+	if n := m.who.Policy.MaxLogicalAttemptsManual; n > 0 {
+		return n
+	}
+	return run.DefaultMaxAttempts
+}
+
+// FindStep implements run.View. An attempt in flight counts as RUNNING, begun
+// or not; one that waits behind a FAILED attempt is a pending retry of it.
+func (m *Machine) FindStep(stepID string) (run.StepView, bool) {
+	o, ok := m.ords[stepID]
+	if !ok {
+		return run.StepView{}, false
+	}
+	st := &m.steps[o]
+	v := run.StepView{Status: st.status, LogicalAttempt: st.la}
+	switch {
+	case st.stage == flying, st.stage == ended && st.status != run.StepSkipped:
+		v.Status = run.StepRunning
+	case st.status == run.StepPending:
+		v.LogicalAttempt = 0
+	case st.status == run.StepFailed:
+		v.Retryable = st.failed.Retryable
+		v.RetryPending = st.latched || !st.failing
+		if st.stage != settled {
+			v.LogicalAttempt-- // la waits to start
+		}
+	}
+	return v, true
+}
+
+var _ run.View = (*Machine)(nil)
+
+// began reports whether the execution appended a StepStarted (T185).
+func began(end engine.StepEnd) bool {
+	return !end.StartedAt.IsZero() || end.Kind == engine.EndCompleted
+}

@@ -1,0 +1,202 @@
+package interp
+
+import (
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// cause is why an execution was asked to stop.
+type cause uint8
+
+const (
+	nobody cause = iota
+	byFailure
+	byPause
+	byStop
+)
+
+// end is the end of an execution on its way into the log.
+type end struct {
+	of          engine.StepEnd
+	failure     run.FailurePayload // of a failed one
+	arms        bool               // it arms fail-fast
+	interrupted bool               // by a pause: it starts again by itself (T51)
+	favoured    bool               // it passed fail-fast
+	amended     bool               // the store refused its result before
+}
+
+// stepEnded takes the end of an execution in flight; any other is stale.
+func (m *Machine) stepEnded(got engine.StepEnd) {
+	o, known := m.ords[got.StepID]
+	if !known {
+		return
+	}
+	st := &m.steps[o]
+	if st.stage != flying || got.LogicalAttempt != st.la || got.N != st.n {
+		return
+	}
+	m.land(o)
+	switch {
+	case m.record.closing: // only what never began is left, and the end is being written
+		st.stage = waiting
+	case got.Kind == engine.EndRunTerminal:
+		m.finish("")
+	case got.Kind == engine.EndParked:
+		m.parked(o)
+	case !began(got) && (got.Kind == engine.EndCancelled || m.shut(o)):
+		// Nothing of it is in the log, and nothing may be while the gate is closed.
+		m.makeReady(o)
+	default:
+		m.enqueueEnd(o, got)
+	}
+}
+
+// parked puts back a step that met a closed gate. Where the machine knows of no
+// gate that was closed meanwhile, somebody has ordered a stop that it has not
+// heard of: it asks before it tries again.
+func (m *Machine) parked(o run.Ord) {
+	if m.shut(o) || m.steps[o].openings != m.schedule.openings {
+		m.makeReady(o)
+		return
+	}
+	m.steps[o].stage = waiting
+	m.signals.puzzled = append(m.signals.puzzled, o)
+	m.signals.lookUp = true
+}
+
+// shut reports whether the gate is closed to the step, as far as the machine knows.
+func (m *Machine) shut(o run.Ord) bool {
+	return m.pause.on || m.Finalizing() || m.failFast() && !m.favours(o)
+}
+
+// enqueueEnd writes the batch of T112: StepStarted, which is mostly in the log
+// already, and the terminal.
+func (m *Machine) enqueueEnd(o run.Ord, got engine.StepEnd) {
+	st := &m.steps[o]
+	st.stage = ended
+	e := entry{kind: stepEnds, ord: o, end: &end{of: got, favoured: m.favours(o)}}
+	startedAt := got.StartedAt
+	if startedAt.IsZero() {
+		startedAt = m.now
+	}
+	started, _ := encode(run.StepStartedPayload{SignalID: st.signalID})
+	e.drafts = append(e.drafts, m.stepEvent(o, run.StepStartedEvent, got.EngineAttempt, startedAt, started))
+	if !began(got) && st.signalID != "" {
+		e.outcomes = append(e.outcomes, store.SignalOutcome{SignalID: st.signalID, Application: run.SignalApplied, AppliedBy: 0})
+	}
+	if got.Kind == engine.EndCompleted {
+		var completed run.StepCompletedPayload
+		if got.Completed != nil {
+			completed = *got.Completed
+		}
+		if payload, err := encode(completed); err == nil {
+			e.drafts = append(e.drafts, m.stepEvent(o, run.StepCompletedEvent, got.EngineAttempt, m.now, payload))
+			m.enqueue(e)
+			return
+		}
+		m.fails(&e, refusedResult())
+	} else {
+		m.fails(&e, m.failureOf(st, got))
+		e.end.interrupted = got.Kind == engine.EndCancelled && st.asked == byPause
+	}
+	if e.end.arms = !e.end.interrupted; e.end.arms {
+		m.failure.arming++
+	}
+	m.enqueue(e)
+}
+
+// fails makes the terminal of e a StepFailed.
+func (m *Machine) fails(e *entry, f run.FailurePayload) {
+	payload, _ := encode(f)
+	e.end.failure = f
+	e.drafts = append(e.drafts[:1], m.stepEvent(e.ord, run.StepFailedEvent, e.end.of.EngineAttempt, m.now, payload))
+}
+
+// failureOf is why the execution failed. What it was asked to stop for names a
+// cancelled one (T51, T79).
+func (m *Machine) failureOf(st *step, got engine.StepEnd) run.FailurePayload {
+	f := run.FailurePayload{ErrorCode: string(run.CodeInternal), Retryable: true, FailureCategory: run.CategoryPlatform}
+	if got.Failed != nil {
+		f = *got.Failed
+	}
+	f.RetryDeadline = nil
+	if f.ErrorCode == "" {
+		f.ErrorCode = string(run.CodeInternal)
+	}
+	if got.Kind != engine.EndCancelled {
+		return f
+	}
+	f.ErrorCode, f.Retryable, f.FailureCategory = string(run.CodeCancelled), true, run.CategorySystem
+	switch st.asked {
+	case byPause:
+		f.ErrorCode = string(run.CodeCancelledByPause)
+	case byStop:
+		f.Retryable, f.FailureCategory = false, run.CategoryUser
+	}
+	return f
+}
+
+func refusedResult() run.FailurePayload {
+	return run.FailurePayload{
+		ErrorCode: string(run.CodeEventRejected), ErrorMessage: "The log does not take what the step returned.",
+		FailureCategory: run.CategoryPlatform,
+	}
+}
+
+// rejected replaces an end of a step whose content the store refused. It reports
+// whether there is another way to say it.
+func (m *Machine) rejected(e *entry) bool {
+	if e.kind != stepEnds || e.end.amended {
+		return false
+	}
+	if !e.end.arms {
+		m.failure.arming++
+	}
+	e.end.amended, e.end.arms, e.end.interrupted = true, true, false
+	e.drafts[0].EmittedAt = m.now
+	m.fails(e, refusedResult())
+	return true
+}
+
+// stepRecorded makes a terminal count, with the outcome that won (T191).
+func (m *Machine) stepRecorded(e *entry, last RecordedEvent) {
+	st := &m.steps[e.ord]
+	st.stage = settled
+	won := e.drafts[len(e.drafts)-1].Type
+	favoured := e.kind == skips
+	if e.kind == stepEnds {
+		favoured = e.end.favoured
+		if e.end.arms {
+			m.failure.arming--
+		}
+	}
+	st.signalID = ""
+	if last.Won.EndsAttempt() {
+		won = last.Won
+	}
+	switch won {
+	case run.StepCompletedEvent:
+		st.status = run.StepSuccess
+		m.satisfied(e.ord, favoured)
+	case run.StepSkippedEvent:
+		st.status = run.StepSkipped
+		m.satisfied(e.ord, favoured)
+	case run.StepFailedEvent:
+		st.status, st.failedSeq = run.StepFailed, last.Seq
+		switch {
+		case last.Won != "" && last.Failure != nil:
+			st.failed = *last.Failure
+		case e.kind == stepEnds:
+			st.failed = e.end.failure
+		}
+		if last.Won != "" || e.kind == skips || !e.end.interrupted {
+			m.failed(e.ord)
+			return
+		}
+		if favoured {
+			st.era = m.failure.era
+		}
+		m.interrupted(e.ord)
+	}
+}

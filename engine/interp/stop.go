@@ -1,0 +1,34 @@
+package interp
+
+import (
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// stop is an order to end the run (T200).
+type stop struct {
+	signalID string
+	recorded bool // the gate is closed for it and running is exact
+}
+
+// stopRun stops everything in flight and ends the run once nothing runs (T79).
+func (m *Machine) stopRun(signalID string) {
+	m.stop.signalID = signalID
+	m.closeWindow()
+	m.endDrain()
+	m.enqueue(entry{kind: stops, set: run.GateStopped})
+	for _, o := range m.schedule.flying {
+		m.steps[o].asked = byStop
+		m.failure.toStop = append(m.failure.toStop, o)
+	}
+}
+
+func (m *Machine) settleStop() {
+	if !m.stop.recorded || m.record.running > 0 {
+		return
+	}
+	m.closeWith(run.Cancelled, entry{
+		drafts:   m.runEvent(run.RunCancelled, 1, run.RunCancelledPayload{SignalID: m.stop.signalID}),
+		outcomes: []store.SignalOutcome{{SignalID: m.stop.signalID, Application: run.SignalApplied, AppliedBy: 0}},
+	})
+}
