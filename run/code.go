@@ -25,6 +25,7 @@ const (
 	CodeStepNotFailed     Code = "STEP_NOT_FAILED"
 	CodeStepNotSkippable  Code = "STEP_NOT_SKIPPABLE"
 	CodeStepTerminal      Code = "STEP_ALREADY_TERMINAL"
+	CodeStepNotStarted    Code = "STEP_NOT_STARTED"
 	CodeRetryDenied       Code = "RETRY_POLICY_DENIED"
 	CodeSignalConflict    Code = "SIGNAL_ID_CONFLICT"
 	CodeSignalTooLarge    Code = "SIGNAL_TOO_LARGE"

@@ -1,0 +1,142 @@
+package sqlite
+
+import (
+	"database/sql"
+	"encoding/json"
+	"time"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// micros is how times are kept; 0 is the zero time.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func instant(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
+func instantOrNil(us sql.NullInt64) *time.Time {
+	if !us.Valid {
+		return nil
+	}
+	t := instant(us.Int64)
+	return &t
+}
+
+func microsOrNil(t *time.Time) sql.NullInt64 {
+	if t == nil {
+		return sql.NullInt64{}
+	}
+	return sql.NullInt64{Int64: micros(*t), Valid: true}
+}
+
+// blob keeps nil apart from empty.
+func blob(raw json.RawMessage) any {
+	if raw == nil {
+		return nil
+	}
+	return []byte(raw)
+}
+
+// text is blob for columns that people read.
+func text(raw json.RawMessage) any {
+	if raw == nil {
+		return nil
+	}
+	return string(raw)
+}
+
+type scanner interface{ Scan(dest ...any) error }
+
+const eventColumns = `run_seq, key, event_id, type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by, payload`
+
+func scanEvent(row scanner, id run.Identity) (run.Event, error) {
+	e := run.Event{Identity: id}
+	var emitted, persisted int64
+	var payload []byte
+	err := row.Scan(&e.Seq, &e.Key, &e.EventID, &e.Type, &e.StepID, &e.SignalID,
+		&e.LogicalAttempt, &e.EngineAttempt, &emitted, &persisted, &e.EmittedBy, &payload)
+	e.EmittedAt, e.PersistedAt, e.Payload = instant(emitted), instant(persisted), payload
+	return e, err
+}
+
+const runColumns = `run_id, tenant_id, project_id, environment_id, plan_id, plan_version,
+	coalesce(request_key, ''), request_id, plan_ref, triggered_by, trigger_source, parent_run_id, params, policy, created_at`
+
+func scanRun(row scanner) (store.Run, error) {
+	var r store.Run
+	var ref, policy, params []byte
+	var created int64
+	if err := row.Scan(&r.RunID, &r.TenantID, &r.ProjectID, &r.EnvironmentID, &r.PlanID, &r.PlanVersion,
+		&r.RequestKey, &r.RequestID, &ref, &r.TriggeredBy, &r.TriggerSource, &r.ParentRunID, &params, &policy, &created); err != nil {
+		return store.Run{}, err
+	}
+	r.Params, r.CreatedAt = params, instant(created)
+	if err := json.Unmarshal(ref, &r.PlanRef); err != nil {
+		return store.Run{}, err
+	}
+	return r, json.Unmarshal(policy, &r.Policy)
+}
+
+const headColumns = `run_id, last_seq, last_at, terminal, gate, running, ops_rev, signal_no`
+
+func scanHead(row scanner) (store.Head, error) {
+	var h store.Head
+	var at int64
+	err := row.Scan(&h.RunID, &h.LastSeq, &at, &h.Terminal, &h.Gate, &h.Running, &h.OpsRev, &h.SignalNo)
+	h.LastAt = instant(at)
+	return h, err
+}
+
+const signalColumns = `run_id, signal_id, type, step_id, expected_attempt, force, payload, actor, reason, no,
+	rejected, rejection, reject_text, application, application_reason,
+	accepted_seq, applied_seq, quiescent_seq, received_at, delivered_at, applied_at`
+
+func scanReceipt(row scanner) (run.Receipt, error) {
+	var r run.Receipt
+	var payload []byte
+	var received int64
+	var delivered, applied sql.NullInt64
+	err := row.Scan(&r.RunID, &r.Signal.ID, &r.Signal.Type, &r.Signal.StepID, &r.Signal.ExpectedAttempt, &r.Signal.Force,
+		&payload, &r.Actor, &r.Reason, &r.No, &r.Rejected, &r.Rejection, &r.RejectText,
+		&r.Application, &r.ApplicationReason, &r.AcceptedSeq, &r.AppliedSeq, &r.QuiescentSeq, &received, &delivered, &applied)
+	r.Payload, r.ReceivedAt = payload, instant(received)
+	r.DeliveredAt, r.AppliedAt = instantOrNil(delivered), instantOrNil(applied)
+	return r, err
+}
+
+const queueColumns = `run_id, tenant_id, status, owner, generation, lease_until, not_before, created_at, attempts, last_error`
+
+func scanQueue(row scanner) (store.QueueRow, error) {
+	var q store.QueueRow
+	var lease, due, created int64
+	err := row.Scan(&q.RunID, &q.TenantID, &q.Status, &q.Owner, &q.Generation, &lease, &due, &created, &q.Attempts, &q.LastError)
+	q.LeaseUntil, q.NotBefore, q.CreatedAt = instant(lease), instant(due), instant(created)
+	return q, err
+}
+
+// collect reads every row of a query.
+func collect[T any](rows *sql.Rows, err error, scan func(scanner) (T, error)) ([]T, error) {
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }() // Err says what Close would
+	var out []T
+	for rows.Next() {
+		v, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, rows.Err()
+}

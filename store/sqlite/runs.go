@@ -1,0 +1,206 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+func isNotFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
+
+// Get implements store.Runs.
+func (s *Store) Get(ctx context.Context, runID string) (store.Run, error) {
+	return s.oneRun(ctx, `run_id = ?`, runID)
+}
+
+// ByRequest implements store.Runs.
+func (s *Store) ByRequest(ctx context.Context, key run.Key) (store.Run, error) {
+	return s.oneRun(ctx, `request_key = ?`, string(key))
+}
+
+func (s *Store) oneRun(ctx context.Context, where, arg string) (store.Run, error) {
+	r, err := scanRun(s.reader.QueryRowContext(ctx, `SELECT `+runColumns+` FROM run WHERE `+where, arg))
+	return r, s.failed("get run", err)
+}
+
+const putPlan = `INSERT INTO plan_body (sha256, body) VALUES (?, ?) ON CONFLICT (sha256) DO NOTHING`
+
+// PutPlan implements store.Runs.
+func (s *Store) PutPlan(ctx context.Context, sha256 string, doc []byte) error {
+	return s.write(ctx, "put plan", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, putPlan, sha256, doc)
+		return s.failed("put plan", err)
+	})
+}
+
+// Plan implements store.Runs.
+func (s *Store) Plan(ctx context.Context, sha256 string) ([]byte, error) {
+	var body []byte
+	err := s.reader.QueryRowContext(ctx, `SELECT body FROM plan_body WHERE sha256 = ?`, sha256).Scan(&body)
+	return body, s.failed("get plan", err)
+}
+
+// where collects the conditions of a query.
+type where struct {
+	terms []string
+	args  []any
+}
+
+func (w *where) add(term string, args ...any) {
+	w.terms = append(w.terms, term)
+	w.args = append(w.args, args...)
+}
+
+func (w *where) in(column string, n int, arg func(int) any) {
+	marks := strings.TrimSuffix(strings.Repeat("?, ", n), ", ")
+	w.terms = append(w.terms, column+" IN ("+marks+")")
+	for i := range n {
+		w.args = append(w.args, arg(i))
+	}
+}
+
+func (w *where) String() string { return strings.Join(w.terms, " AND ") }
+
+// scope restricts to the tenant and projects of a filter.
+func scope(f store.RunFilter) *where {
+	w := new(where)
+	w.add(`st.tenant_id = ?`, f.TenantID)
+	if f.ProjectIDs != nil {
+		w.in(`st.project_id`, len(f.ProjectIDs), func(i int) any { return f.ProjectIDs[i] })
+	}
+	return w
+}
+
+const listColumns = `st.header, st.created_at, h.last_seq, h.ops_rev, st.change`
+
+const listFrom = ` FROM run_state st JOIN run_head h ON h.run_id = st.run_id WHERE `
+
+// List implements store.Runs.
+func (s *Store) List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error) {
+	w := scope(f)
+	if f.EnvironmentID != "" {
+		w.add(`st.environment_id = ?`, f.EnvironmentID)
+	}
+	if len(f.Statuses) > 0 {
+		w.in(`st.status`, len(f.Statuses), func(i int) any { return f.Statuses[i] })
+	}
+	if f.PlanID != "" {
+		w.add(`st.plan_id = ?`, f.PlanID)
+	}
+	if f.Text != "" {
+		w.add(`(substr(st.run_id, 1, length(?)) = ? OR instr(st.plan_id, ?) > 0)`, f.Text, f.Text, f.Text)
+	}
+	if !f.CreatedFrom.IsZero() {
+		w.add(`st.created_at >= ?`, micros(f.CreatedFrom))
+	}
+	if !f.CreatedTo.IsZero() {
+		w.add(`st.created_at < ?`, micros(f.CreatedTo))
+	}
+	later, earlier := `>`, `<`
+	if !f.Ascending {
+		later, earlier = earlier, later
+	}
+	if f.After != nil {
+		w.add(`(st.created_at, st.run_id) `+later+` (?, ?)`, micros(f.After.CreatedAt), f.After.RunID)
+	}
+	if f.Before != nil {
+		w.add(`(st.created_at, st.run_id) `+earlier+` (?, ?)`, micros(f.Before.CreatedAt), f.Before.RunID)
+	}
+	backward := f.Before != nil && f.After == nil
+	direction := ` DESC`
+	if f.Ascending != backward {
+		direction = ` ASC`
+	}
+	w.args = append(w.args, clamp(f.Limit, maxList))
+	rows, err := s.reader.QueryContext(ctx, `SELECT `+listColumns+listFrom+w.String()+
+		` ORDER BY st.created_at`+direction+`, st.run_id`+direction+` LIMIT ?`, w.args...)
+	listed, err := collect(rows, err, scanListed)
+	if err != nil {
+		return nil, s.failed("list runs", err)
+	}
+	if backward {
+		slices.Reverse(listed)
+	}
+	return bare(listed), nil
+}
+
+const maxList = 201
+
+// listed is a row with its number among all changes.
+type listed struct {
+	store.RunRow
+	change int64
+}
+
+func scanListed(row scanner) (listed, error) {
+	var l listed
+	var header []byte
+	var created int64
+	if err := row.Scan(&header, &created, &l.Head, &l.OpsRev, &l.change); err != nil {
+		return l, err
+	}
+	err := json.Unmarshal(header, &l.Header)
+	l.Header.CreatedAt = instant(created)
+	return l, err
+}
+
+func bare(in []listed) []store.RunRow {
+	out := make([]store.RunRow, len(in))
+	for i, l := range in {
+		out[i] = l.RunRow
+	}
+	return out
+}
+
+// Changed implements store.Runs. Changes are numbered under the write lock, so
+// the order of numbers is that of commits. A cursor of another epoch starts
+// from the beginning.
+func (s *Store) Changed(ctx context.Context, f store.RunFilter, cursor string) (rows []store.RunRow, next string, err error) {
+	err = s.read(ctx, "changed runs", func(tx *sql.Tx) error {
+		epoch, err := s.epoch(ctx, tx)
+		if err != nil {
+			return err
+		}
+		var newest int64
+		if err := tx.QueryRowContext(ctx, `SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'change'`).Scan(&newest); err != nil {
+			return s.failed("changed runs", err)
+		}
+		next = epoch + ":" + strconv.FormatInt(newest, 10)
+		if cursor == "" {
+			return nil
+		}
+		w := scope(f)
+		w.add(`st.change > ?`, changeAfter(cursor, epoch))
+		limit := clamp(f.Limit, store.MaxPage)
+		q, err := tx.QueryContext(ctx, `SELECT `+listColumns+listFrom+w.String()+` ORDER BY st.change LIMIT ?`, append(w.args, limit)...)
+		found, err := collect(q, err, scanListed)
+		if err != nil {
+			return s.failed("changed runs", err)
+		}
+		if len(found) == limit {
+			next = epoch + ":" + strconv.FormatInt(found[limit-1].change, 10)
+		}
+		rows = bare(found)
+		return nil
+	})
+	return rows, next, err
+}
+
+func changeAfter(cursor, epoch string) int64 {
+	number, ok := strings.CutPrefix(cursor, epoch+":")
+	if !ok {
+		return 0
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
