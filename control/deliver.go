@@ -1,0 +1,62 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Deliver hands accepted signals to the engine until ctx ends: in order per run,
+// n+1 only after the engine acknowledged n, at least once (T93, T196). An engine
+// that does not answer leaves them ACCEPTED.
+func (s *Service) Deliver(ctx context.Context, owner string) error {
+	return s.duty(ctx, s.signals, func(ctx context.Context) (bool, error) {
+		leased, err := s.cfg.Store.LeaseDeliveries(ctx, owner, s.cfg.Limits.LeaseTTL, s.cfg.Limits.LeaseBatch)
+		for _, d := range leased {
+			wait := time.Duration(0)
+			if err := s.deliver(ctx, d); err != nil {
+				wait = min(250*time.Millisecond<<min(d.Attempts, 6), 15*time.Second)
+				if ctx.Err() == nil && !errors.Is(err, engine.ErrNotStarted) {
+					s.cfg.Logger.WarnContext(ctx, "signals not delivered", slog.String("runId", d.RunID), slog.Any("error", err))
+				}
+			}
+			if err := s.cfg.Store.Settle(ctx, d, wait); err != nil && !errors.Is(err, store.ErrConflict) {
+				return false, err
+			}
+		}
+		return len(leased) == s.cfg.Limits.LeaseBatch, err
+	})
+}
+
+func (s *Service) deliver(ctx context.Context, d store.Delivery) error {
+	r, err := s.cfg.Store.Get(ctx, d.RunID)
+	if err != nil {
+		return err
+	}
+	receipts, err := s.cfg.Store.After(ctx, d.RunID, d.DeliveredNo)
+	if err != nil {
+		return err
+	}
+	for _, rc := range receipts {
+		err := s.cfg.Engine.Signal(ctx, r.Identity, engineSignal(rc))
+		if err != nil {
+			return err
+		}
+		if err := s.cfg.Store.Delivered(ctx, d, rc.No); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// engineSignal is what travels to the engine: never a payload (T196).
+func engineSignal(r run.Receipt) engine.Signal {
+	return engine.Signal{
+		No: r.No, ID: r.Signal.ID, Type: r.Signal.Type, StepID: r.Signal.StepID, LA: r.Signal.ExpectedAttempt, Force: r.Signal.Force,
+	}
+}

@@ -1,0 +1,63 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+func refuse(code run.Code, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// runNotFound is the one answer for a run that does not exist and for one that
+// is another tenant's (T101): it does not even repeat the id.
+func runNotFound() *Error {
+	return refuse(run.CodeNotFound, "There is no such run, or it is not yours.")
+}
+
+// translate turns what a port returned into what a caller may know. A *Error
+// and a context's end pass as they are.
+func translate(err error) error {
+	var own *Error
+	var invalid *plan.InvalidError
+	var schema *run.SchemaError
+	e := &Error{Code: run.CodeInternal, Message: "Something went wrong inside dvt. Try again; if it stays, give the request id to your operator.", cause: err}
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &own):
+		return own
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.As(err, &invalid):
+		e.Code, e.Message, e.Violations = run.CodePlanInvalid, fmt.Sprintf("The plan has %d problems.", len(invalid.Violations)), invalid.Violations
+	case errors.As(err, &schema):
+		e.Code, e.Message, e.Violations = run.CodeSchemaValidation, "The event does not satisfy its schema.", schema.Violations
+	case errors.Is(err, plan.ErrUnsupportedSchema):
+		e.Code, e.Message, e.Supported = run.CodePlanSchema, "This plan's schemaVersion is not supported.", plan.SupportedSchemas()
+	case errors.Is(err, plan.ErrTooLarge):
+		e.Code, e.Message, e.Limit = run.CodePlanTooLarge, "The plan document is larger than 10 MiB.", plan.MaxDocumentBytes
+	case errors.Is(err, store.ErrNotFound):
+		return runNotFound()
+	case errors.Is(err, store.ErrUnavailable):
+		e.Code, e.Message, e.RetryAfter = run.CodeStoreUnavailable, "The store does not answer. Nothing was changed; try again.", 2*time.Second
+	case errors.Is(err, engine.ErrUnavailable):
+		e.Code, e.Message, e.RetryAfter = run.CodeEngineUnavailable, "The engine does not answer. Try again.", 2*time.Second
+	case errors.Is(err, authz.ErrUnavailable):
+		e.Code, e.Message, e.RetryAfter = run.CodeUnavailable, "The access policy cannot be read now, so nothing is decided. Try again.", 2*time.Second
+	case errors.Is(err, live.ErrTooMany):
+		e.Code, e.Message, e.RetryAfter = run.CodeTooManyStreams, "This server has all the streams that it may have.", 5*time.Second
+	case errors.Is(err, live.ErrShutdown):
+		e.Code, e.Message = run.CodeServerShutdown, "This server is shutting down. Resume elsewhere with your last position."
+	}
+	return e
+}

@@ -1,0 +1,273 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// JournalConfig is what a Journal stands on.
+type JournalConfig struct {
+	Store  store.Store
+	Logs   artifact.Logs
+	Blobs  artifact.Blobs
+	Queues plan.Queues
+	Fetch  *Fetcher
+	// MaxSteps of a plan that runs here, as for StartRun.
+	MaxSteps int
+}
+
+// Journal is engine.Journal on the store itself: what control workers use, and
+// what a server offers to data workers. It keeps the facts and parsed plans of
+// the last maxKept runs.
+type Journal struct {
+	cfg  JournalConfig
+	mu   sync.Mutex
+	runs map[string]*runFacts
+	age  []string // oldest first
+}
+
+const maxKept = 256
+
+// runFacts never change once they are read.
+type runFacts struct {
+	run   store.Run
+	plan  plan.Plan
+	steps map[string]int
+}
+
+// NewJournal makes a Journal.
+func NewJournal(cfg JournalConfig) *Journal {
+	return &Journal{cfg: cfg, runs: map[string]*runFacts{}}
+}
+
+var _ engine.Journal = (*Journal)(nil)
+
+// Append implements engine.Journal.
+func (j *Journal) Append(ctx context.Context, a store.Append) (store.Appended, error) {
+	for i := range a.Events {
+		if err := j.complete(ctx, a.RunID, &a.Events[i]); err != nil {
+			return store.Appended{}, err
+		}
+	}
+	return j.cfg.Store.Append(ctx, a)
+}
+
+// complete adds to an event of the interpreter what only the store knows.
+func (j *Journal) complete(ctx context.Context, runID string, d *run.Draft) error {
+	switch d.Type {
+	case run.RunStarted:
+		return j.completeStarted(ctx, runID, d)
+	case run.RunPaused, run.RunResumed:
+		return completeFromReceipt(ctx, j.cfg.Store, runID, d, func(p *run.PausePayload, r run.Receipt) {
+			p.PauseRequestedBy, p.Reason = r.Actor, r.Reason
+		}, func(p run.PausePayload) string { return p.SignalID })
+	case run.RunCancelled:
+		return completeFromReceipt(ctx, j.cfg.Store, runID, d, func(p *run.RunCancelledPayload, r run.Receipt) {
+			p.Actor, p.Reason = r.Actor, r.Reason
+		}, func(p run.RunCancelledPayload) string { return p.SignalID })
+	}
+	return nil
+}
+
+func completeFromReceipt[P any](ctx context.Context, s store.Signals, runID string, d *run.Draft, fill func(*P, run.Receipt), signal func(P) string) error {
+	p, err := run.PayloadOf[P](d.Payload)
+	if err != nil {
+		return err
+	}
+	r, err := s.Receipt(ctx, runID, signal(p))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	fill(&p, r)
+	d.Payload, err = json.Marshal(p)
+	return err
+}
+
+func (j *Journal) completeStarted(ctx context.Context, runID string, d *run.Draft) error {
+	r, err := j.cfg.Store.Get(ctx, runID)
+	if err != nil {
+		return err
+	}
+	p, err := run.PayloadOf[run.RunStartedPayload](d.Payload)
+	if err != nil {
+		return err
+	}
+	p.PlanRef = run.PlanRef{
+		URI: r.PlanRef.URI, SHA256: r.PlanRef.SHA256, SchemaVersion: r.PlanRef.SchemaVersion, PlanID: r.PlanID, PlanVersion: r.PlanVersion,
+	}
+	p.Policy = r.Policy
+	f, err := j.facts(ctx, runID)
+	var broken *PlanError
+	switch {
+	case errors.As(err, &broken): // a run whose plan cannot be had starts without steps, and fails (T144)
+		p.Steps = []run.StepOutline{}
+	case err != nil:
+		return err
+	default:
+		p.Policy = policyOf(r.Policy, f.plan)
+		p.Steps = outline(f.plan, j.cfg.Queues)
+	}
+	d.Payload, err = json.Marshal(p)
+	return err
+}
+
+func outline(pl plan.Plan, q plan.Queues) []run.StepOutline {
+	sk := pl.Skeleton(q)
+	out := make([]run.StepOutline, len(pl.Steps))
+	for i, s := range pl.Steps {
+		out[i] = run.StepOutline{
+			StepID: s.StepID, Type: string(s.Type), Name: s.Name, Group: s.Group, DependsOn: s.DependsOn,
+			TaskQueue: sk.Steps[i].TaskQueue, ResourceClass: s.Dispatch.ResourceClass,
+		}
+	}
+	return out
+}
+
+// Begin implements engine.Journal.
+func (j *Journal) Begin(ctx context.Context, b store.Begin) (engine.Begun, error) {
+	f, err := j.facts(ctx, b.RunID)
+	if err != nil {
+		return engine.Begun{}, err
+	}
+	i, ok := f.steps[b.StepID]
+	if !ok {
+		return engine.Begun{}, fmt.Errorf("%w: step %s of run %s", store.ErrNotFound, b.StepID, b.RunID)
+	}
+	begun, err := j.cfg.Store.Begin(ctx, b)
+	if err != nil {
+		return engine.Begun{}, err
+	}
+	out := engine.Begun{Begun: begun, Identity: f.run.Identity}
+	if begun.Verdict == store.BeginRun {
+		out.Step = f.plan.Steps[i]
+	}
+	return out, nil
+}
+
+// Signals implements engine.Journal.
+func (j *Journal) Signals(ctx context.Context, runID string, after int64) ([]engine.Signal, error) {
+	receipts, err := j.cfg.Store.After(ctx, runID, after)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]engine.Signal, len(receipts))
+	for i, r := range receipts {
+		out[i] = engineSignal(r)
+	}
+	return out, nil
+}
+
+// Skeleton implements engine.Journal. A plan that cannot be had for good is an
+// answer, not an error: Failure says why (T144).
+func (j *Journal) Skeleton(ctx context.Context, runID string) (engine.Skeleton, error) {
+	f, err := j.facts(ctx, runID)
+	var broken *PlanError
+	if errors.As(err, &broken) {
+		r, err := j.cfg.Store.Get(ctx, runID)
+		return engine.Skeleton{Identity: r.Identity, Policy: r.Policy, Failure: &run.FailurePayload{
+			ErrorCode: string(broken.Code), ErrorMessage: broken.Message, FailureCategory: broken.Category, FailureSource: "planner",
+		}}, err
+	}
+	if err != nil {
+		return engine.Skeleton{}, err
+	}
+	sk := f.plan.Skeleton(j.cfg.Queues)
+	b, err := sk.MarshalBinary()
+	return engine.Skeleton{
+		Identity: f.run.Identity, SHA256: f.run.PlanRef.SHA256, Binary: b, Policy: policyOf(f.run.Policy, f.plan),
+	}, err
+}
+
+// Evidence implements engine.Journal.
+func (j *Journal) Evidence(ctx context.Context, e engine.Evidence) error {
+	r, err := j.cfg.Store.Get(ctx, e.RunID)
+	if err != nil {
+		return err
+	}
+	if len(e.Lines) > 0 {
+		id := artifact.AttemptID{TenantID: r.TenantID, RunID: e.RunID, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt}
+		lines := make([]artifact.Line, len(e.Lines))
+		for i, l := range e.Lines {
+			lines[i] = artifact.Line{At: l.At, Stream: l.Stream, EngineAttempt: e.EngineAttempt, Text: l.Text}
+		}
+		if err := j.cfg.Logs.Append(ctx, id, e.EngineAttempt, e.Lines[0].No, lines); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// facts reads the run and its plan, from memory when it was read before.
+func (j *Journal) facts(ctx context.Context, runID string) (*runFacts, error) {
+	j.mu.Lock()
+	f := j.runs[runID]
+	j.mu.Unlock()
+	if f != nil {
+		return f, nil
+	}
+	r, err := j.cfg.Store.Get(ctx, runID)
+	if err != nil {
+		return nil, err
+	}
+	pl, err := j.plan(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	f = &runFacts{run: r, plan: pl, steps: make(map[string]int, len(pl.Steps))}
+	for i, s := range pl.Steps {
+		f.steps[s.StepID] = i
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if _, known := j.runs[runID]; !known {
+		if len(j.age) == maxKept {
+			delete(j.runs, j.age[0])
+			j.age = j.age[1:]
+		}
+		j.age = append(j.age, runID)
+	}
+	j.runs[runID] = f
+	return f, nil
+}
+
+// plan reads the plan's body, fetching it once where it was given by reference.
+func (j *Journal) plan(ctx context.Context, r store.Run) (plan.Plan, error) {
+	doc, err := j.cfg.Store.Plan(ctx, r.PlanRef.SHA256)
+	if errors.Is(err, store.ErrNotFound) {
+		if doc, err = j.cfg.Fetch.Fetch(ctx, r.PlanRef); err != nil {
+			return plan.Plan{}, err
+		}
+		if err := j.cfg.Store.PutPlan(ctx, r.PlanRef.SHA256, doc); err != nil {
+			return plan.Plan{}, err
+		}
+	} else if err != nil {
+		return plan.Plan{}, err
+	}
+	body, err := r.PlanRef.Open(doc)
+	if err != nil {
+		return plan.Plan{}, planError(err)
+	}
+	pl, err := plan.Parse(body, j.cfg.Queues)
+	if err != nil {
+		return plan.Plan{}, planError(err)
+	}
+	if err := checkPlace(pl, r.Identity, j.cfg.MaxSteps); err != nil {
+		return plan.Plan{}, planError(err)
+	}
+	if pl.Metadata.PlanID != r.PlanID || pl.Metadata.PlanVersion != r.PlanVersion {
+		return plan.Plan{}, &PlanError{Code: run.CodePlanInvalid, Message: "The document is another plan than the reference says.", Category: run.CategoryUser}
+	}
+	return pl, nil
+}

@@ -1,0 +1,124 @@
+package control
+
+import (
+	"log/slog"
+	"regexp"
+	"time"
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Config is what the use cases stand on. Store must wake the projector (see
+// project.Waking).
+type Config struct {
+	Store  store.Store
+	Engine engine.Engine
+	Hub    *live.Hub
+	Bus    live.Bus
+	Authz  *authz.Authorizer
+	Logs   artifact.Logs
+	Queues plan.Queues
+	// Policy is what runs get when their plan does not say; zero fields take O2 and O5.
+	Policy run.Policy
+	Limits Limits
+	// Quiet is the longest time between two frames of a stream; 15 s (O9).
+	Quiet time.Duration
+	// Recheck is the longest time between two looks at a stream's rights; 60 s (T178).
+	Recheck time.Duration
+	Now     func() time.Time
+	Logger  *slog.Logger
+}
+
+// Limits bound what one request may ask; zero fields take the defaults named.
+type Limits struct {
+	MaxSteps         int           // of a plan that runs here; 1,000 until rotation exists
+	MaxSignalBytes   int           // of a signal's payload as compact JSON; 65,536 (T96)
+	MaxParamsBytes   int           // 65,536
+	DenialsPerMinute int           // that reach a run's log, per principal; 10 (T102)
+	LeaseTTL         time.Duration // 30 s (O5)
+	LeaseBatch       int           // 16
+}
+
+// Service is the use cases. It is safe for concurrent use.
+type Service struct {
+	cfg     Config
+	denials *denialLimiter
+	starts  chan struct{} // wakes the reconciler
+	signals chan struct{} // wakes delivery
+}
+
+// New makes the use cases.
+func New(cfg Config) *Service {
+	def := func(p *int, v int) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	def(&cfg.Limits.MaxSteps, 1000)
+	def(&cfg.Limits.MaxSignalBytes, 64<<10)
+	def(&cfg.Limits.MaxParamsBytes, 64<<10)
+	def(&cfg.Limits.DenialsPerMinute, 10)
+	def(&cfg.Limits.LeaseBatch, 16)
+	def(&cfg.Policy.MaxParallelSteps, 100)
+	def(&cfg.Policy.MaxLogicalAttemptsManual, 10)
+	if cfg.Limits.LeaseTTL == 0 {
+		cfg.Limits.LeaseTTL = 30 * time.Second
+	}
+	if cfg.Policy.RetryWindowMS == 0 {
+		cfg.Policy.RetryWindowMS = (10 * time.Minute).Milliseconds()
+	}
+	if cfg.Policy.DrainTimeoutMS == 0 {
+		cfg.Policy.DrainTimeoutMS = (5 * time.Minute).Milliseconds()
+	}
+	if cfg.Quiet == 0 {
+		cfg.Quiet = 15 * time.Second
+	}
+	if cfg.Recheck == 0 {
+		cfg.Recheck = time.Minute
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Service{
+		cfg: cfg, denials: newDenialLimiter(cfg.Limits.DenialsPerMinute, cfg.Now),
+		starts: make(chan struct{}, 1), signals: make(chan struct{}, 1),
+	}
+}
+
+var idPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`) // T13, T228
+
+// checkID adds a violation unless id is in the alphabet of client keys.
+func checkID(vs []plan.Violation, path, id string) []plan.Violation {
+	if idPattern.MatchString(id) {
+		return vs
+	}
+	return append(vs, plan.Violation{
+		Path: path, Code: "INVALID",
+		Message: "must be 1 to 128 characters of A-Z a-z 0-9 _ . - and not begin with . or -",
+	})
+}
+
+func badInput(vs []plan.Violation) *Error {
+	return &Error{Code: run.CodeBadInput, Message: "The request has problems; each is listed.", Violations: vs}
+}
+
+func objectOf(id run.Identity) authz.Object {
+	return authz.Object{TenantID: id.TenantID, ProjectID: id.ProjectID, EnvironmentID: id.EnvironmentID}
+}
+
+// kick wakes a duty without blocking.
+func kick(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
