@@ -1,0 +1,119 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/authority"
+)
+
+const insertRunSQL = `INSERT INTO run (run_id, tenant_id, project_id, environment_id, plan_id, plan_version,
+  request_key, request_id, plan_ref, triggered_by, trigger_source, parent_run_id, params, policy, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''), $8, $9::text::json, $10, $11, $12, $13::text::json, $14::text::json,
+  coalesce($15::timestamptz, clock_timestamp()))
+ON CONFLICT DO NOTHING RETURNING created_at`
+
+// errExists says that the run or its request is there already.
+var errExists = fmt.Errorf("run exists: %w", store.ErrConflict)
+
+// CreateRun implements store.Transactor. The store's clock sets CreatedAt.
+// store.ErrConflict when the run id is taken by another request.
+func (s *Store) CreateRun(ctx context.Context, n store.NewRun) (r store.Run, created bool, err error) {
+	b, err := authority.Prepare(n.Run.Identity, store.Append{RunID: n.Run.RunID, Events: n.Events})
+	if err != nil {
+		return store.Run{}, false, err
+	}
+	err = s.do(ctx, "create run", func(ctx context.Context, c *pgx.Conn) error {
+		t, at, err := insertRun(ctx, c, n, time.Time{})
+		if err != nil {
+			return err
+		}
+		p, err := authority.Decide(t.head, b, authority.Facts{}, at)
+		if err != nil {
+			return err
+		}
+		if n.Queue {
+			t.batch.Queue(`INSERT INTO run_queue (run_id, tenant_id, not_before, created_at) VALUES ($1, $2, $3, $3)`,
+				n.Run.RunID, n.Run.TenantID, at)
+		}
+		queueAudit(&t.batch, n.Audit)
+		if err := t.carryOut(ctx, p); err != nil {
+			return err
+		}
+		r, created = n.Run, true
+		r.CreatedAt = at
+		return t.commit(ctx)
+	})
+	if errors.Is(err, errExists) && n.Run.RequestKey != "" {
+		if r, known := s.ByRequest(ctx, n.Run.RequestKey); !errors.Is(known, store.ErrNotFound) {
+			return r, false, known
+		}
+	}
+	if err != nil {
+		return store.Run{}, false, err
+	}
+	return r, created, nil
+}
+
+// insertRun opens a transaction and inserts run, plan body and head.
+func insertRun(ctx context.Context, c *pgx.Conn, n store.NewRun, createdAt time.Time) (*tx, time.Time, error) {
+	ref, err := json.Marshal(n.Run.PlanRef)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	policy, err := json.Marshal(n.Run.Policy)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	var given *time.Time
+	if !createdAt.IsZero() {
+		given = &createdAt
+	}
+	r := n.Run
+	t := &tx{conn: c, id: r.Identity, locked: store.Head{RunID: r.RunID}, head: store.Head{RunID: r.RunID}}
+	queueBegin(&t.batch)
+	t.batch.Queue(insertRunSQL, r.RunID, r.TenantID, r.ProjectID, r.EnvironmentID, r.PlanID, r.PlanVersion,
+		r.RequestKey, r.RequestID, string(ref), r.TriggeredBy, r.TriggerSource, r.ParentRunID, text(r.Params), string(policy), given).
+		QueryRow(func(row pgx.Row) error {
+			if err := row.Scan(utc{&t.now}); !errors.Is(err, pgx.ErrNoRows) {
+				return err
+			}
+			return errExists
+		})
+	if err := t.flush(ctx); err != nil {
+		return nil, time.Time{}, err
+	}
+	if n.Plan != nil {
+		t.batch.Queue(putPlanSQL, r.PlanRef.SHA256, n.Plan)
+	}
+	t.batch.Queue(`INSERT INTO run_head (run_id) VALUES ($1)`, r.RunID)
+	return t, t.now, nil
+}
+
+// Import implements store.Log. The run keeps a CreatedAt that is given.
+// store.ErrConflict when the run, its request or one of the places exists.
+func (s *Store) Import(ctx context.Context, n store.NewRun, evs []run.Event) error {
+	return s.do(ctx, "import", func(ctx context.Context, c *pgx.Conn) error {
+		t, _, err := insertRun(ctx, c, n, n.Run.CreatedAt)
+		if err != nil {
+			return err
+		}
+		queueAudit(&t.batch, n.Audit)
+		for page := range slices.Chunk(evs, store.MaxPage) {
+			queueEvents(&t.batch, n.Run.RunID, page)
+			if err := t.flush(ctx); err != nil {
+				return err
+			}
+		}
+		t.head = authority.Imported(n.Run.RunID, evs)
+		return t.commit(ctx)
+	})
+}

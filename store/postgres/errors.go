@@ -1,0 +1,85 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/dvt-engine/dvt/store"
+)
+
+// SQLSTATE codes that this package tells apart.
+const (
+	codeUniqueViolation   = "23505"
+	codeReadOnly          = "25006"
+	codeIdleInTransaction = "25P03"
+	codeSerialization     = "40001"
+	codeDeadlock          = "40P01"
+	codeUndefinedTable    = "42P01"
+	codeUndefinedColumn   = "42703"
+	codeLockNotAvailable  = "55P03"
+	codeNotInRecovery     = "55000" // a standby was asked for the WAL position
+	codeQueryCancelled    = "57014"
+	classConnection       = "08"
+	classResources        = "53"
+	classOperator         = "57" // shutdown, crash, not yet ready
+)
+
+// lostError is a failure of the connection itself.
+type lostError struct{ err error }
+
+func (e *lostError) Error() string { return e.err.Error() }
+func (e *lostError) Unwrap() error { return e.err }
+
+// repeatable reports whether err undid a whole transaction that may simply be
+// tried again.
+func repeatable(err error) bool {
+	code := sqlState(err)
+	return code == codeSerialization || code == codeDeadlock
+}
+
+func sqlState(err error) string {
+	if e := (*pgconn.PgError)(nil); errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+// translate turns an error of the driver into a sentinel of package store. An
+// error of ctx stays one; sentinels pass.
+func translate(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w (%w)", context.Cause(ctx), err)
+	}
+	code := sqlState(err)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return store.ErrNotFound
+	case code == codeUniqueViolation:
+		return fmt.Errorf("%w: %w", store.ErrConflict, err)
+	case code == codeUndefinedTable, code == codeUndefinedColumn:
+		return fmt.Errorf("%w: %w", store.ErrSchema, err)
+	case code == codeReadOnly, code == codeIdleInTransaction, code == codeSerialization, code == codeDeadlock,
+		code == codeLockNotAvailable, code == codeNotInRecovery, code == codeQueryCancelled,
+		strings.HasPrefix(code, classConnection), strings.HasPrefix(code, classResources), strings.HasPrefix(code, classOperator),
+		code == "" && lost(err):
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	return err
+}
+
+func lost(err error) bool {
+	var network net.Error
+	return errors.As(err, new(*lostError)) || errors.As(err, new(*pgconn.ConnectError)) || errors.As(err, &network) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, context.DeadlineExceeded)
+}

@@ -1,0 +1,187 @@
+// Package postgres is the StateStore on PostgreSQL 13 or later, for many
+// processes. Besides what package store promises:
+//
+// Every write to the log of a run holds the row lock of its head from before
+// the decision until the commit, so that the order of commits is the order of
+// runSeq (T27, T190). It uses no feature of a session (no advisory locks, no
+// LISTEN, no named prepared statements, no SET outside a transaction), so any
+// transaction-level pooler may stand in between (T203). Locks are taken in one
+// order: head, queue, signal and delivery, state (T207); a deadlock or
+// serialisation failure is repeated a few times before it is ErrUnavailable.
+// The epoch is the manual epoch and the WAL timeline, so a failover shows as a
+// change (T194); it is read on the primary.
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Limits that are not worth an option.
+const (
+	// DefaultMaxConns is the size of the pool; callers beyond it wait.
+	DefaultMaxConns = 16
+	// acquireTimeout is how long a caller waits for a connection before ErrUnavailable.
+	acquireTimeout = 5 * time.Second
+	// callTimeout ends one call, and on the server one statement of it.
+	callTimeout = 30 * time.Second
+	// idleTimeout frees the locks of a process that vanished inside a transaction.
+	idleTimeout = 10 * time.Second
+	// cancelGrace is how long a cancelled statement may take to end before its
+	// connection is closed.
+	cancelGrace = time.Second
+	// maxTries bounds the repetition of a deadlock or serialisation failure.
+	maxTries = 5
+)
+
+// Options configure Open; the zero value is ready to use.
+type Options struct {
+	MaxConns int          // DefaultMaxConns when 0
+	Logger   *slog.Logger // discards when nil
+	Migrate  bool         // bring the schema up to date first
+}
+
+// Store is a StateStore on one PostgreSQL database.
+type Store struct {
+	pool *pgxpool.Pool
+	log  *slog.Logger
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open connects to the database that dsn names (a URL or key=value string) and
+// checks its schema: store.ErrSchema when it is outside this program's range,
+// store.ErrUnavailable when the server cannot be reached. application_name is
+// "dvt" unless dsn gives one.
+func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
+	if o.Migrate {
+		if err := Migrate(ctx, dsn); err != nil {
+			return nil, err
+		}
+	}
+	cfg, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: parse dsn: %w", err)
+	}
+	configure(cfg.ConnConfig)
+	cfg.MaxConns = DefaultMaxConns
+	if o.MaxConns > 0 {
+		cfg.MaxConns = int32(min(o.MaxConns, 1<<15))
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: open pool: %w", err)
+	}
+	s := &Store{pool: pool, log: o.Logger}
+	if err := s.checkSchema(ctx); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func configure(cfg *pgx.ConnConfig) {
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	if cfg.RuntimeParams["application_name"] == "" {
+		cfg.RuntimeParams["application_name"] = "dvt"
+	}
+	if cfg.ConnectTimeout == 0 {
+		cfg.ConnectTimeout = acquireTimeout
+	}
+	cfg.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: cancelGrace}
+	}
+}
+
+// Close waits for calls in flight and closes every connection.
+func (s *Store) Close() error {
+	s.pool.Close()
+	return nil
+}
+
+// Ping reports whether the database answers.
+func (s *Store) Ping(ctx context.Context) error {
+	return s.do(ctx, "ping", func(ctx context.Context, c *pgx.Conn) error { return c.Ping(ctx) })
+}
+
+// epochSQL is the epoch of T194 as an expression. The name of the current WAL
+// file begins with the timeline; a standby refuses it, for the primary is to be asked.
+const epochSQL = `((SELECT value FROM meta WHERE name = 'epoch')::text || '.' ||
+  substring(pg_walfile_name(pg_current_wal_lsn()) for 8))`
+
+// Epoch reads the storeEpoch.
+func (s *Store) Epoch(ctx context.Context) (epoch string, err error) {
+	err = s.do(ctx, "epoch", func(ctx context.Context, c *pgx.Conn) error {
+		return c.QueryRow(ctx, `SELECT `+epochSQL).Scan(&epoch)
+	})
+	return epoch, err
+}
+
+// BumpEpoch raises the manual epoch, after a restore.
+func (s *Store) BumpEpoch(ctx context.Context) error {
+	return s.do(ctx, "bump epoch", func(ctx context.Context, c *pgx.Conn) error {
+		_, err := c.Exec(ctx, `UPDATE meta SET value = value + 1 WHERE name = 'epoch'`)
+		return err
+	})
+}
+
+// do lends f a connection for one call: one statement, one batch or one
+// transaction. It bounds the wait for the connection and the call, ends a
+// transaction that f left open, repeats what a deadlock undid, and translates
+// the error.
+func (s *Store) do(ctx context.Context, what string, f func(context.Context, *pgx.Conn) error) error {
+	var err error
+	for try := 1; ; try++ {
+		err = s.once(ctx, f)
+		if err == nil || !repeatable(err) || try == maxTries {
+			break
+		}
+		s.log.DebugContext(ctx, "transaction repeated", "call", what, "try", try, "error", err)
+	}
+	if err = translate(ctx, err); err != nil {
+		return fmt.Errorf("postgres: %s: %w", what, err)
+	}
+	return nil
+}
+
+func (s *Store) once(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
+	waiting, cancel := context.WithTimeout(ctx, acquireTimeout)
+	conn, err := s.pool.Acquire(waiting)
+	cancel()
+	if err != nil {
+		return &lostError{err}
+	}
+	defer conn.Release()
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err = f(call, conn.Conn())
+	if err != nil && conn.Conn().IsClosed() {
+		return &lostError{err}
+	}
+	if conn.Conn().PgConn().TxStatus() != 'I' {
+		s.rollback(ctx, conn.Conn())
+	}
+	return err
+}
+
+// rollback ends the open transaction even when ctx is over; a connection that
+// refuses is closed by the pool.
+func (s *Store) rollback(ctx context.Context, c *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelGrace)
+	defer cancel()
+	if _, err := c.Exec(ctx, `rollback`); err != nil {
+		s.log.DebugContext(ctx, "rollback", "error", err)
+	}
+}

@@ -1,0 +1,222 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/authority"
+)
+
+const signalColumns = `run_id, signal_id, type, step_id, expected_attempt, force, payload, actor, reason, no, rejected,
+  rejection, reject_text, application, application_reason, accepted_seq, applied_seq, quiescent_seq,
+  received_at, delivered_at, applied_at`
+
+func scanReceipt(row pgx.Row) (r run.Receipt, err error) {
+	return r, row.Scan(&r.RunID, &r.Signal.ID, &r.Signal.Type, &r.Signal.StepID, &r.Signal.ExpectedAttempt, &r.Signal.Force,
+		verbatim{&r.Payload}, &r.Actor, &r.Reason, &r.No, &r.Rejected, &r.Rejection, &r.RejectText, &r.Application,
+		&r.ApplicationReason, &r.AcceptedSeq, &r.AppliedSeq, &r.QuiescentSeq,
+		utc{&r.ReceivedAt}, utcOrNil{&r.DeliveredAt}, utcOrNil{&r.AppliedAt})
+}
+
+const receiptSQL = `SELECT ` + signalColumns + ` FROM signal WHERE run_id = $1 AND signal_id = $2`
+
+// Receipt implements store.Signals.
+func (s *Store) Receipt(ctx context.Context, runID, signalID string) (r run.Receipt, err error) {
+	err = s.do(ctx, "receipt", func(ctx context.Context, c *pgx.Conn) error {
+		r, err = scanReceipt(c.QueryRow(ctx, receiptSQL, runID, signalID))
+		return err
+	})
+	return r, err
+}
+
+// Receipts implements store.Signals.
+func (s *Store) Receipts(ctx context.Context, runID, afterSignalID string, limit int) ([]run.Receipt, error) {
+	return s.receipts(ctx, `SELECT `+signalColumns+` FROM signal WHERE run_id = $1
+		AND pos > coalesce((SELECT pos FROM signal WHERE run_id = $1 AND signal_id = $2), 0) ORDER BY pos LIMIT $3`,
+		runID, afterSignalID, pageSize(limit))
+}
+
+// After implements store.Signals.
+func (s *Store) After(ctx context.Context, runID string, no int64) ([]run.Receipt, error) {
+	return s.receipts(ctx, `SELECT `+signalColumns+` FROM signal WHERE run_id = $1 AND no > $2 AND no > 0
+		ORDER BY no LIMIT $3`, runID, no, store.MaxPage)
+}
+
+func (s *Store) receipts(ctx context.Context, sql string, args ...any) (out []run.Receipt, err error) {
+	err = s.do(ctx, "receipts", func(ctx context.Context, c *pgx.Conn) error {
+		rows, err := c.Query(ctx, sql, args...)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (run.Receipt, error) { return scanReceipt(row) })
+		return err
+	})
+	return out, err
+}
+
+// Receipt implements store.SignalTx.
+func (r runTx) Receipt(ctx context.Context, signalID string) (run.Receipt, error) {
+	if err := r.t.flush(ctx); err != nil {
+		return run.Receipt{}, translate(ctx, err)
+	}
+	out, err := scanReceipt(r.t.conn.QueryRow(ctx, receiptSQL, r.t.id.RunID, signalID))
+	return out, translate(ctx, err)
+}
+
+const putReceiptSQL = `INSERT INTO signal (` + signalColumns + `)
+VALUES ($1, $2, $3, $4, $5, $6, $7::text::json, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
+ON CONFLICT (run_id, signal_id) DO NOTHING RETURNING ` + signalColumns
+
+// putDeliverySQL marks the run due at once unless a delivery is under way or
+// waits for its repetition.
+const putDeliverySQL = `INSERT INTO delivery AS d (run_id, tenant_id, delivered_no, up_to, due_at) VALUES ($1, $2, $3 - 1, $3, $4)
+ON CONFLICT (run_id) DO UPDATE SET up_to = excluded.up_to,
+  delivered_no = CASE WHEN d.delivered_no = d.up_to THEN excluded.delivered_no ELSE d.delivered_no END,
+  due_at = CASE WHEN d.delivered_no = d.up_to THEN excluded.due_at ELSE d.due_at END`
+
+// PutReceipt implements store.SignalTx. A ReceivedAt of zero becomes the
+// store's time.
+func (r runTx) PutReceipt(ctx context.Context, in run.Receipt, deliver bool) (run.Receipt, error) {
+	t := r.t
+	in.RunID, in.No = t.id.RunID, 0
+	if !in.Rejected {
+		in.No = t.head.SignalNo + 1
+		in.Application = cmp.Or(in.Application, run.SignalPending)
+	}
+	if in.ReceivedAt.IsZero() {
+		in.ReceivedAt = t.at()
+	}
+	if err := t.flush(ctx); err != nil {
+		return run.Receipt{}, translate(ctx, err)
+	}
+	out, err := scanReceipt(t.conn.QueryRow(ctx, putReceiptSQL, in.RunID, in.Signal.ID, in.Signal.Type, in.Signal.StepID,
+		in.Signal.ExpectedAttempt, in.Signal.Force, text(in.Payload), in.Actor, in.Reason, in.No, in.Rejected, in.Rejection,
+		in.RejectText, in.Application, in.ApplicationReason, in.AcceptedSeq, in.AppliedSeq, in.QuiescentSeq,
+		in.ReceivedAt, in.DeliveredAt, in.AppliedAt))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return run.Receipt{}, store.ErrConflict
+	}
+	if err != nil {
+		return run.Receipt{}, translate(ctx, err)
+	}
+	t.head.SignalNo = max(t.head.SignalNo, out.No)
+	t.ops = true
+	if deliver && !out.Rejected {
+		t.batch.Queue(putDeliverySQL, t.id.RunID, t.id.TenantID, out.No, t.at())
+	}
+	return out, nil
+}
+
+// queueMove queues one move of a receipt; note learns how many rows moved.
+func queueMove(b *pgx.Batch, runID string, m authority.Move, at time.Time, note func(int64)) {
+	if m.Application == run.SignalDelivered {
+		b.Queue(`UPDATE signal SET application = 'DELIVERED', delivered_at = $3
+			WHERE run_id = $1 AND signal_id = $2 AND NOT rejected AND application = 'PENDING'`, runID, m.SignalID, at).Exec(counted(note))
+		return
+	}
+	var applied *time.Time
+	if m.Application == run.SignalApplied {
+		applied = &at
+	}
+	b.Queue(`UPDATE signal SET application = $3, application_reason = $4, applied_seq = $5, applied_at = $6
+		WHERE run_id = $1 AND signal_id = $2 AND NOT rejected AND application IN ('PENDING', 'DELIVERED')`,
+		runID, m.SignalID, m.Application, m.Reason, m.AppliedSeq, applied).Exec(counted(note))
+}
+
+// queueEnd queues what the end of a run does to its receipts (T196).
+func queueEnd(b *pgx.Batch, runID string, note func(int64)) {
+	b.Queue(`UPDATE signal SET application = 'NOT_APPLIED', application_reason = $2
+		WHERE run_id = $1 AND NOT rejected AND application IN ('PENDING', 'DELIVERED')`, runID, run.CodeRunTerminal).Exec(counted(note))
+	b.Queue(`UPDATE delivery SET delivered_no = up_to WHERE run_id = $1`, runID)
+}
+
+// queueQuiescent queues the stamp of the seq at which the newest pause had
+// nothing running (O11).
+func queueQuiescent(b *pgx.Batch, runID string, at run.Seq, note func(int64)) {
+	b.Queue(`UPDATE signal SET quiescent_seq = greatest(applied_seq, $2)
+		WHERE run_id = $1 AND type = 'PAUSE' AND application = 'APPLIED' AND quiescent_seq = 0
+		AND applied_seq = (SELECT max(applied_seq) FROM signal WHERE run_id = $1 AND type = 'PAUSE' AND application = 'APPLIED')`,
+		runID, at).Exec(counted(note))
+}
+
+const leaseDeliveriesSQL = `WITH due AS (
+  SELECT run_id FROM delivery WHERE delivered_no < up_to AND due_at <= clock_timestamp() AND lease_until < clock_timestamp()
+  ORDER BY due_at, run_id LIMIT $3 FOR UPDATE SKIP LOCKED
+)
+UPDATE delivery d SET owner = $1, generation = generation + 1, attempts = attempts + 1,
+  lease_until = clock_timestamp() + $2::interval
+FROM due WHERE d.run_id = due.run_id
+RETURNING d.run_id, d.tenant_id, d.generation, d.delivered_no, d.attempts`
+
+// LeaseDeliveries implements store.Signals.
+func (s *Store) LeaseDeliveries(ctx context.Context, owner string, ttl time.Duration, limit int) (out []store.Delivery, err error) {
+	err = s.do(ctx, "lease deliveries", func(ctx context.Context, c *pgx.Conn) error {
+		rows, err := c.Query(ctx, leaseDeliveriesSQL, owner, ttl, pageSize(limit))
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (d store.Delivery, err error) {
+			return d, row.Scan(&d.RunID, &d.TenantID, &d.Generation, &d.DeliveredNo, &d.Attempts)
+		})
+		return err
+	})
+	return out, err
+}
+
+// Delivered implements store.Signals.
+func (s *Store) Delivered(ctx context.Context, d store.Delivery, no int64) error {
+	return s.locked(ctx, "delivered", d.RunID, func(ctx context.Context, t *tx) error {
+		var held, moved int64
+		t.batch.Queue(`UPDATE delivery SET delivered_no = greatest(delivered_no, least($3, up_to)), attempts = 0
+			WHERE run_id = $1 AND generation = $2 AND lease_until > 'epoch'`, d.RunID, d.Generation, no).
+			Exec(counted(func(n int64) { held = n }))
+		t.batch.Queue(`UPDATE signal SET application = 'DELIVERED', delivered_at = $3
+			WHERE run_id = $1 AND no > 0 AND no <= $2 AND application = 'PENDING'`, d.RunID, no, t.at()).
+			Exec(counted(func(n int64) { moved = n }))
+		if err := t.flush(ctx); err != nil {
+			return err
+		}
+		if held == 0 {
+			return store.ErrConflict
+		}
+		t.ops = moved > 0
+		return nil
+	})
+}
+
+// Settle implements store.Signals.
+func (s *Store) Settle(ctx context.Context, d store.Delivery, delay time.Duration) error {
+	return s.do(ctx, "settle delivery", func(ctx context.Context, c *pgx.Conn) error {
+		tag, err := c.Exec(ctx, `UPDATE delivery SET owner = '', lease_until = 'epoch', due_at = clock_timestamp() + $3::interval
+			WHERE run_id = $1 AND generation = $2 AND lease_until > 'epoch'`, d.RunID, d.Generation, delay)
+		if err == nil && tag.RowsAffected() == 0 {
+			err = store.ErrConflict
+		}
+		return err
+	})
+}
+
+// Audit implements store.Ops. A row whose id is known is left as it is.
+func (s *Store) Audit(ctx context.Context, rows ...store.AuditRow) error {
+	return s.do(ctx, "audit", func(ctx context.Context, c *pgx.Conn) error {
+		var b pgx.Batch
+		queueAudit(&b, rows)
+		return c.SendBatch(ctx, &b).Close()
+	})
+}
+
+func queueAudit(b *pgx.Batch, rows []store.AuditRow) {
+	for _, a := range rows {
+		b.Queue(`INSERT INTO audit (id, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, detail)
+			VALUES (coalesce(nullif($1, '')::uuid, gen_random_uuid()), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::text::json)
+			ON CONFLICT (id) DO NOTHING`,
+			a.ID, a.TenantID, a.Actor, a.Action, a.RunID, a.SignalID, a.Outcome, a.Code, a.Reason, a.RequestID, text(json.RawMessage(a.Detail)))
+	}
+}

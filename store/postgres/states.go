@@ -1,0 +1,268 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// loadSQL is checkpoint and tail in one snapshot (T193): rows of the kinds
+// below and last the events, each with its own columns and the others NULL.
+const loadSQL = `WITH st AS (SELECT seq, published_seq, rev = $2 AS usable, header FROM run_state WHERE run_id = $1)
+SELECT 0 AS kind, 0 AS n, json_build_object(
+    'tenantId', r.tenant_id, 'projectId', r.project_id, 'environmentId', r.environment_id,
+    'planId', r.plan_id, 'planVersion', r.plan_version,
+    'lastSeq', h.last_seq, 'lastAt', h.last_at, 'terminal', h.terminal, 'gate', h.gate, 'running', h.running,
+    'opsRev', h.ops_rev, 'signalNo', h.signal_no,
+    'published', coalesce((SELECT published_seq FROM st), 0),
+    'epoch', ` + epochSQL + `, 'now', clock_timestamp()) AS doc,
+  NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL::timestamptz, NULL::timestamptz, NULL
+FROM run_head h JOIN run r USING (run_id) WHERE h.run_id = $1
+UNION ALL
+SELECT 1, seq, header, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM st WHERE usable
+UNION ALL
+SELECT 2, ord, body, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM step_state WHERE run_id = $1 AND (SELECT usable FROM st)
+UNION ALL
+SELECT 3, run_seq, payload, event_id, key, type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by
+FROM event WHERE run_id = $1 AND run_seq > coalesce((SELECT seq FROM st WHERE usable), 0)
+ORDER BY kind, n`
+
+// Kinds of rows of loadSQL that are not events.
+const (
+	kindHead = iota
+	kindHeader
+	kindStep
+)
+
+type headDoc struct {
+	run.Identity
+	LastSeq   run.Seq   `json:"lastSeq"`
+	LastAt    time.Time `json:"lastAt"`
+	Terminal  bool      `json:"terminal"`
+	Gate      run.Gate  `json:"gate"`
+	Running   int       `json:"running"`
+	OpsRev    int64     `json:"opsRev"`
+	SignalNo  int64     `json:"signalNo"`
+	Published run.Seq   `json:"published"`
+	Epoch     string    `json:"epoch"`
+	Now       time.Time `json:"now"`
+}
+
+// Load implements store.States.
+func (s *Store) Load(ctx context.Context, runID string) (l store.Loaded, err error) {
+	err = s.do(ctx, "load", func(ctx context.Context, c *pgx.Conn) error {
+		l, err = load(ctx, c, runID)
+		return err
+	})
+	return l, err
+}
+
+// Since implements store.States.
+func (s *Store) Since(ctx context.Context, runID string, w run.Seq) (store.Loaded, run.Delta, error) {
+	l, err := s.Load(ctx, runID)
+	if err != nil {
+		return store.Loaded{}, run.Delta{}, err
+	}
+	return l, l.State.Since(w), nil
+}
+
+func load(ctx context.Context, c *pgx.Conn, runID string) (store.Loaded, error) {
+	rows, err := c.Query(ctx, loadSQL, runID, run.ReducerRev)
+	if err != nil {
+		return store.Loaded{}, err
+	}
+	defer rows.Close()
+	var r reading
+	for rows.Next() {
+		if err := r.row(rows, runID); err != nil {
+			return store.Loaded{}, err
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return store.Loaded{}, err
+	}
+	if r.out.Head.RunID == "" {
+		return store.Loaded{}, store.ErrNotFound
+	}
+	return r.fold(), nil
+}
+
+// reading collects the rows of loadSQL.
+type reading struct {
+	id   run.Identity
+	out  store.Loaded
+	tail []run.Event
+}
+
+func (r *reading) row(rows pgx.Rows, runID string) error {
+	var (
+		kind                             int
+		n                                int64
+		doc                              json.RawMessage
+		id, key, event, step, signal, by *string
+		la, ea                           *int
+		emitted, persisted               time.Time
+	)
+	if err := rows.Scan(&kind, &n, verbatim{&doc}, &id, &key, &event, &step, &signal, &la, &ea,
+		utc{&emitted}, utc{&persisted}, &by); err != nil {
+		return err
+	}
+	switch kind {
+	case kindHead:
+		return r.head(doc, runID)
+	case kindHeader:
+		r.out.CheckpointAt = run.Seq(n)
+		return unmarshal(doc, &r.out.State.Header)
+	case kindStep:
+		s := &run.Step{}
+		r.out.State.Steps = append(r.out.State.Steps, s)
+		return unmarshal(doc, s)
+	}
+	r.tail = append(r.tail, run.Event{Identity: r.id, EventID: *id, Type: run.EventType(*event), Seq: run.Seq(n),
+		Key: run.Key(*key), StepID: *step, SignalID: *signal, LogicalAttempt: *la, EngineAttempt: *ea,
+		EmittedAt: emitted, PersistedAt: persisted, EmittedBy: run.Producer(*by), Payload: doc})
+	return nil
+}
+
+func (r *reading) head(doc json.RawMessage, runID string) error {
+	var d headDoc
+	if err := unmarshal(doc, &d); err != nil {
+		return err
+	}
+	r.id = d.Identity
+	r.id.RunID = runID
+	r.out.State.Identity = r.id
+	r.out.Head = store.Head{RunID: runID, LastSeq: d.LastSeq, LastAt: d.LastAt.UTC(), Terminal: d.Terminal, Gate: d.Gate,
+		Running: d.Running, OpsRev: d.OpsRev, SignalNo: d.SignalNo}
+	r.out.PublishedSeq, r.out.Epoch, r.out.Now = d.Published, d.Epoch, d.Now.UTC()
+	return nil
+}
+
+func (r *reading) fold() store.Loaded {
+	l := r.out
+	if len(r.tail) > 0 {
+		l.OldestUnprojected = r.tail[0].PersistedAt
+	}
+	l.State, l.Changes, l.Anomalies = run.Fold(l.State, r.tail)
+	return l
+}
+
+func unmarshal(doc json.RawMessage, into any) error {
+	if err := json.Unmarshal(doc, into); err != nil {
+		return fmt.Errorf("stored document: %w", err)
+	}
+	return nil
+}
+
+// saveSQL writes header and steps if the checkpoint still is the one that was
+// found ($8 revision and $9 seq, NULL for none), so that steps of two
+// checkpoints never mix.
+const saveSQL = `WITH h AS (
+  INSERT INTO run_state AS st (run_id, tenant_id, project_id, status, seq, rev, header)
+  SELECT $1, $2, $3, $4, $5, $6, $7::json
+  ON CONFLICT (run_id) DO UPDATE SET status = excluded.status, seq = excluded.seq, rev = excluded.rev,
+    header = excluded.header, xid = pg_current_xact_id()
+  WHERE st.rev = $8::int AND st.seq = $9::bigint
+  RETURNING run_id
+), steps AS (
+  INSERT INTO step_state AS st (run_id, ord, changed_seq, body)
+  SELECT h.run_id, u.ord, u.seq, u.body::json FROM h, unnest($10::int[], $11::bigint[], $12::text[]) u (ord, seq, body)
+  ON CONFLICT (run_id, ord) DO UPDATE SET changed_seq = excluded.changed_seq, body = excluded.body
+)
+SELECT count(*) FROM h`
+
+// Save implements store.States. Besides c it writes every step that changed
+// since the checkpoint it replaces, whatever c was computed over.
+func (s *Store) Save(ctx context.Context, st run.State, c run.Changes) (wrote bool, err error) {
+	header, err := json.Marshal(st.Header)
+	if err != nil {
+		return false, fmt.Errorf("postgres: save: %w", err)
+	}
+	err = s.do(ctx, "save", func(ctx context.Context, conn *pgx.Conn) error {
+		for range maxTries {
+			wrote, err = save(ctx, conn, st, c, string(header))
+			if wrote || !errors.Is(err, errMoved) {
+				return err
+			}
+		}
+		return store.ErrUnavailable
+	})
+	return wrote, err
+}
+
+var errMoved = fmt.Errorf("checkpoint moved: %w", store.ErrConflict)
+
+func save(ctx context.Context, conn *pgx.Conn, st run.State, c run.Changes, header string) (bool, error) {
+	var rev *int
+	var seq *run.Seq
+	err := conn.QueryRow(ctx, `SELECT rev, seq FROM run_state WHERE run_id = $1`, st.RunID).Scan(&rev, &seq)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return false, err
+	}
+	base := run.Seq(-1)
+	if rev != nil && *rev == st.Rev {
+		if *seq >= st.Seq {
+			return false, nil
+		}
+		base = *seq
+	}
+	var ords []int32
+	var seqs []int64
+	var bodies []string
+	for _, step := range st.Steps {
+		if _, changed := slices.BinarySearch(c.Steps, step.Ord); !changed && step.ChangedSeq <= base {
+			continue
+		}
+		body, err := json.Marshal(step)
+		if err != nil {
+			return false, err
+		}
+		ords, seqs, bodies = append(ords, int32(step.Ord)), append(seqs, int64(step.ChangedSeq)), append(bodies, string(body))
+	}
+	var wrote int
+	err = conn.QueryRow(ctx, saveSQL, st.RunID, st.TenantID, st.ProjectID, st.Status, st.Seq, st.Rev, header, rev, seq,
+		ords, seqs, bodies).Scan(&wrote)
+	if err == nil && wrote == 0 {
+		err = errMoved
+	}
+	return wrote > 0, err
+}
+
+// Dirty implements store.States.
+func (s *Store) Dirty(ctx context.Context, minAge time.Duration, limit int) (out []store.DirtyRun, err error) {
+	err = s.do(ctx, "dirty", func(ctx context.Context, c *pgx.Conn) error {
+		rows, err := c.Query(ctx, `SELECT run_id, head_seq, ops_rev, since FROM run_dirty
+			WHERE since <= clock_timestamp() - $1::interval ORDER BY since LIMIT $2`, minAge, pageSize(limit))
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (d store.DirtyRun, err error) {
+			return d, row.Scan(&d.RunID, &d.HeadSeq, &d.OpsRev, utc{&d.Since})
+		})
+		return err
+	})
+	return out, err
+}
+
+// Published implements store.States. A mark that stays is as old as the first
+// event that was not published.
+func (s *Store) Published(ctx context.Context, runID string, to run.Seq, opsRev int64) error {
+	return s.do(ctx, "published", func(ctx context.Context, c *pgx.Conn) error {
+		var b pgx.Batch
+		b.Queue(`DELETE FROM run_dirty WHERE run_id = $1 AND head_seq <= $2 AND ops_rev <= $3`, runID, to, opsRev)
+		b.Queue(`UPDATE run_dirty SET since = coalesce((SELECT persisted_at FROM event
+			WHERE run_id = $1 AND run_seq > $2 ORDER BY run_seq LIMIT 1), clock_timestamp()) WHERE run_id = $1`, runID, to)
+		b.Queue(`UPDATE run_state SET published_seq = greatest(published_seq, $2), xid = pg_current_xact_id()
+			WHERE run_id = $1`, runID, to)
+		return c.SendBatch(ctx, &b).Close()
+	})
+}

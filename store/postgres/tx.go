@@ -1,0 +1,148 @@
+package postgres
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/authority"
+)
+
+const beginSQL = `begin isolation level read committed`
+
+// limitsSQL sets the server's limits for one transaction only (T203).
+const limitsSQL = `SELECT set_config('statement_timeout', $1, true),
+  set_config('idle_in_transaction_session_timeout', $2, true)`
+
+func queueBegin(b *pgx.Batch) {
+	b.Queue(beginSQL)
+	b.Queue(limitsSQL, milliseconds(callTimeout), milliseconds(idleTimeout))
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// lockSQL locks the head. The clock is read above the lock, not below it, where
+// the planner would put it in a flat query (T18).
+const lockSQL = `SELECT l.*, clock_timestamp() FROM (
+  SELECT r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version,
+    h.last_seq, h.last_at, h.terminal, h.gate, h.running, h.ops_rev, h.signal_no
+  FROM run_head h JOIN run r USING (run_id) WHERE h.run_id = $1 FOR UPDATE OF h) l`
+
+// tx is one transaction that holds the head lock of one run. Writes are queued
+// and travel together, at the latest with the commit.
+type tx struct {
+	conn   *pgx.Conn
+	id     run.Identity
+	locked store.Head // as it was found
+	head   store.Head // as it will be, but for OpsRev
+	now    time.Time  // the store's clock after the lock was won
+	ops    bool       // operational state changed (T204)
+	batch  pgx.Batch
+}
+
+// locked runs f under the head lock of a run and commits when f returns nil.
+// f may run again after a deadlock that undid everything. store.ErrNotFound for
+// an unknown run.
+func (s *Store) locked(ctx context.Context, what, runID string, f func(context.Context, *tx) error) error {
+	return s.do(ctx, what, func(ctx context.Context, c *pgx.Conn) error {
+		t := &tx{conn: c, id: run.Identity{RunID: runID}, locked: store.Head{RunID: runID}}
+		queueBegin(&t.batch)
+		h := &t.locked
+		t.batch.Queue(lockSQL, runID).QueryRow(func(row pgx.Row) error {
+			return row.Scan(&t.id.TenantID, &t.id.ProjectID, &t.id.EnvironmentID, &t.id.PlanID, &t.id.PlanVersion,
+				&h.LastSeq, utc{&h.LastAt}, &h.Terminal, &h.Gate, &h.Running, &h.OpsRev, &h.SignalNo, utc{&t.now})
+		})
+		if err := t.flush(ctx); err != nil {
+			return err
+		}
+		t.head = t.locked
+		if err := f(ctx, t); err != nil {
+			return err
+		}
+		return t.commit(ctx)
+	})
+}
+
+// flush sends what is queued in one round trip and reads the answers.
+func (t *tx) flush(ctx context.Context) error {
+	if t.batch.Len() == 0 {
+		return nil
+	}
+	b := t.batch
+	t.batch = pgx.Batch{}
+	return t.conn.SendBatch(ctx, &b).Close()
+}
+
+func (t *tx) commit(ctx context.Context) error {
+	t.head = t.current()
+	if t.head != t.locked {
+		t.batch.Queue(`UPDATE run_head SET last_seq = $2, last_at = $3, terminal = $4, gate = $5, running = $6,
+			ops_rev = $7, signal_no = $8 WHERE run_id = $1`,
+			t.id.RunID, t.head.LastSeq, t.head.LastAt, t.head.Terminal, t.head.Gate, t.head.Running, t.head.OpsRev, t.head.SignalNo)
+		t.batch.Queue(dirtySQL, t.id.RunID, t.head.LastSeq, t.head.OpsRev, t.at())
+	}
+	t.batch.Queue(`commit`)
+	return t.flush(ctx)
+}
+
+// dirtySQL keeps the oldest since, which is what the lag is measured from (T189).
+const dirtySQL = `INSERT INTO run_dirty AS d (run_id, head_seq, ops_rev, since) VALUES ($1, $2, $3, $4)
+  ON CONFLICT (run_id) DO UPDATE SET head_seq = greatest(d.head_seq, excluded.head_seq),
+    ops_rev = greatest(d.ops_rev, excluded.ops_rev)`
+
+// current is the head as it would be committed now.
+func (t *tx) current() store.Head {
+	h := t.head
+	if t.ops {
+		h.OpsRev = t.locked.OpsRev + 1
+	}
+	return h
+}
+
+// at is the time of everything that this transaction writes: the clock after
+// the lock, never before the last event.
+func (t *tx) at() time.Time {
+	if t.head.LastAt.After(t.now) {
+		return t.head.LastAt
+	}
+	return t.now
+}
+
+// carryOut queues what a plan inserts and moves receipts at once.
+func (t *tx) carryOut(ctx context.Context, p authority.Plan) error {
+	queueEvents(&t.batch, t.id.RunID, p.Insert)
+	queueAudit(&t.batch, p.Audit)
+	t.head = p.Head
+	moved := false
+	note := func(rows int64) { moved = moved || rows > 0 }
+	for _, m := range p.Moves {
+		queueMove(&t.batch, t.id.RunID, m, p.At, note)
+	}
+	if p.EndsRun {
+		queueEnd(&t.batch, t.id.RunID, note)
+	}
+	if p.QuiescentSeq > 0 {
+		queueQuiescent(&t.batch, t.id.RunID, p.QuiescentSeq, note)
+	}
+	if len(p.Moves) == 0 && !p.EndsRun && p.QuiescentSeq == 0 {
+		return nil
+	}
+	if err := t.flush(ctx); err != nil {
+		return err
+	}
+	t.ops = t.ops || moved
+	return nil
+}
+
+// counted passes the number of rows that a queued statement changed.
+func counted(note func(int64)) func(pgconn.CommandTag) error {
+	return func(tag pgconn.CommandTag) error {
+		note(tag.RowsAffected())
+		return nil
+	}
+}
