@@ -3,7 +3,11 @@ package plan_test
 import (
 	"bytes"
 	"compress/flate"
+	"encoding/json"
 	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,26 +17,31 @@ import (
 )
 
 // realistic is a plan of n steps as a planner of a dbt project writes one:
-// readable names, a few kinds of steps, each waiting for some before it.
+// names of several words, a few kinds of steps, most of them waiting for one
+// to four others, near or far.
 func realistic(n int) []byte {
-	areas := []string{"customers", "orders", "payments", "inventory", "shipping", "marketing", "finance", "support"}
-	id := func(i int) string {
-		return fmt.Sprintf("%s_%s_%05d", []string{"stg", "int", "fct", "dim"}[i%4], areas[i/4%len(areas)], i)
-	}
-	list := make([]string, n)
+	dice := rand.New(rand.NewPCG(1, 2))
+	words := strings.Fields(`customers orders payments inventory shipping marketing finance support daily weekly latest snapshot
+		sessions events refunds invoices ledger accounts regions stores products categories pricing campaigns clicks leads churn
+		cohort revenue margin forecast budget employees payroll tickets surveys returns warehouse suppliers contracts web mobile`)
+	ids, list := make([]string, n), make([]string, n)
 	for i := range list {
-		on := ""
-		for _, back := range []int{1 + i%7, 9 + i%13, 40 + i%101}[:i%4%3+1] {
-			if i >= back {
-				if on != "" {
-					on += ","
-				}
-				on += fmt.Sprintf("%q", id(i-back))
+		name := []string{[]string{"stg", "int", "fct", "dim", "test.not_null"}[dice.IntN(5)]}
+		for range 2 + dice.IntN(3) {
+			name = append(name, words[dice.IntN(len(words))])
+		}
+		ids[i] = fmt.Sprintf("%s.%x", strings.Join(name, "_"), i*2654435761%65536)
+		on := []string{}
+		for range dice.IntN(5) {
+			if far := min(i, 1+dice.IntN(400)); far > 0 && !slices.Contains(on, ids[i-far]) {
+				on = append(on, ids[i-far])
 			}
 		}
-		kind := []string{"DBT_RUN", "DBT_RUN", "DBT_TEST"}[i%3]
-		list[i] = fmt.Sprintf(`{"stepId":%q,"type":%q,"name":"build","dependsOn":[%s],"inputs":{"projectDir":"examples/shop","select":%q},"timeout":"%dm",`+
-			`"retry":{"maxAttempts":%d},"dispatch":{"resourceClass":"heavy","cancellable":%t}}`, id(i), kind, on, id(i), 5*(1+i%4), 2+i%3, i%2 == 0)
+		deps, _ := json.Marshal(on)
+		kind := []string{"DBT_RUN", "DBT_RUN", "DBT_TEST"}[dice.IntN(3)]
+		list[i] = fmt.Sprintf(`{"stepId":%q,"type":%q,"name":"build","dependsOn":%s,"inputs":{"projectDir":"examples/shop","select":%q},"timeout":"%dm",`+
+			`"retry":{"maxAttempts":%d},"dispatch":{"resourceClass":"heavy","cancellable":%t}}`,
+			ids[i], kind, deps, ids[i], 5*(1+dice.IntN(4)), 2+dice.IntN(3), dice.IntN(2) == 0)
 	}
 	return withSteps(list...)
 }
