@@ -1,0 +1,175 @@
+package testserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// nobody is whom the server runs as when the tests run as root, whom PostgreSQL refuses.
+const nobody = 65534
+
+var (
+	sharedPostgres = sync.OnceValues(startPostgres)
+	databases      atomic.Int64
+)
+
+// Postgres returns the address of a fresh, empty database of its own for t, in the UTF-8 encoding and the C collation, on a server shared
+// by the test process. The database is dropped when t ends, its connections cut. The server runs without fsync: it is for tests that
+// kill clients, not for tests that kill the server.
+func Postgres(t testing.TB) (dsn string) {
+	t.Helper()
+	server, err := sharedPostgres()
+	if err != nil {
+		t.Fatalf("testserver: no PostgreSQL: %v", err)
+	}
+	admin := server.dsn
+	name := fmt.Sprintf("test_%d", databases.Add(1))
+	if err := execSQL(admin, "CREATE DATABASE "+name); err != nil {
+		t.Fatalf("testserver: create a database: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := execSQL(admin, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+			t.Errorf("testserver: drop the database: %v", err)
+		}
+	})
+	return strings.Replace(admin, "/postgres?", "/"+name+"?", 1)
+}
+
+// postgresServer is a running server: the address of its own database, and the sandbox, which must stay reachable because the watchdog's
+// pipe closes with it.
+type postgresServer struct {
+	dsn string
+	box *sandbox
+}
+
+func startPostgres() (server *postgresServer, err error) {
+	bin, err := postgresPrograms()
+	if err != nil {
+		return nil, err
+	}
+	// SIGQUIT is PostgreSQL's immediate stop: nothing is flushed, shared memory is given back.
+	box, err := newSandbox("postgres", syscall.SIGQUIT)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, box.close())
+		}
+	}()
+	if os.Getuid() == 0 {
+		if err := os.Chown(box.dir, nobody, nobody); err != nil {
+			return nil, err
+		}
+		if err := reachable(box.dir); err != nil {
+			return nil, err
+		}
+		if err := reachable(bin); err != nil {
+			return nil, err
+		}
+	}
+	data := filepath.Join(box.dir, "data")
+	initdb := postgresCommand(box.dir, filepath.Join(bin, "initdb"),
+		"-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	if out, err := initdb.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	err = retry(func() error {
+		port, err := freePort()
+		if err != nil {
+			return err
+		}
+		dsn := fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port)
+		server = &postgresServer{dsn: dsn, box: box}
+		_, err = box.run(postgresCommand(box.dir, filepath.Join(bin, "postgres"),
+			"-D", data, "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-k", "", "-c", "max_connections=300",
+			"-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off", "-c", "shared_buffers=64MB"),
+			func(*process) bool { return execSQL(dsn, "SELECT 1") == nil })
+		return err
+	})
+	return server, err
+}
+
+func postgresCommand(dir, program string, args ...string) *exec.Cmd {
+	c := exec.Command(program, args...)
+	c.Dir, c.Env = dir, append(os.Environ(), "HOME="+dir, "LC_ALL=C", "TZ=UTC")
+	if os.Getuid() == 0 {
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
+	return c
+}
+
+// postgresPrograms finds the directory that holds initdb and postgres; tools/prepare looks in the same places.
+func postgresPrograms() (string, error) {
+	root, err := repositoryRoot()
+	if err != nil {
+		return "", err
+	}
+	candidates := []string{filepath.Join(root, ".tools", "postgres", "bin")}
+	if initdb, err := exec.LookPath("initdb"); err == nil {
+		if target, err := filepath.EvalSymlinks(initdb); err == nil {
+			candidates = append(candidates, filepath.Dir(target))
+		}
+	}
+	if out, err := exec.Command("pg_config", "--bindir").Output(); err == nil {
+		candidates = append(candidates, strings.TrimSpace(string(out)))
+	}
+	packaged, err := filepath.Glob("/usr/lib/postgresql/*/bin")
+	if err != nil {
+		return "", err
+	}
+	slices.Reverse(packaged)
+	for _, dir := range append(candidates, packaged...) {
+		if executable(filepath.Join(dir, "initdb")) && executable(filepath.Join(dir, "postgres")) {
+			return dir, nil
+		}
+	}
+	return "", errors.New("initdb and postgres are not on this machine: run `make tools/postgres`")
+}
+
+func executable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+}
+
+// reachable says in a sentence when the user that PostgreSQL runs as cannot enter a directory above path.
+func reachable(path string) error {
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return err
+		}
+		if info.Mode()&0o001 == 0 {
+			return fmt.Errorf("PostgreSQL does not run as root, and another user cannot enter %s: "+
+				"run the tests as an ordinary user, or set TMPDIR and clone where others may enter (chmod o+x)", dir)
+		}
+		if dir == filepath.Dir(dir) {
+			return nil
+		}
+	}
+}
+
+func execSQL(dsn, sql string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, sql)
+	return errors.Join(err, conn.Close(ctx))
+}

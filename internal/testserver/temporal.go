@@ -1,0 +1,134 @@
+package testserver
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// TemporalNamespace is the namespace that every TemporalServer has.
+const TemporalNamespace = "dvt"
+
+// temporalAttributes are the search attributes that runs are found by, all keywords.
+var temporalAttributes = []string{"DvtRunId", "DvtTenantId", "DvtProjectId"}
+
+// TemporalServer is a Temporal dev server on a database file, so that what it was told survives Kill.
+type TemporalServer struct {
+	// Addr is host:port of the gRPC frontend, Namespace the namespace to use.
+	Addr      string
+	Namespace string
+
+	mu   sync.Mutex
+	bin  string
+	port int
+	box  *sandbox
+	proc *process
+}
+
+var sharedTemporal = sync.OnceValues(startTemporal)
+
+// Temporal returns the server that the tests of this process share. Callers keep apart by task queues and workflow ids of their own. A
+// test that kills the server takes it from all of them: use TemporalAlone for that.
+func Temporal(t testing.TB) *TemporalServer {
+	t.Helper()
+	s, err := sharedTemporal()
+	if err != nil {
+		t.Fatalf("testserver: no Temporal server: %v", err)
+	}
+	return s
+}
+
+// TemporalAlone returns a server of t's own, ended when t ends.
+func TemporalAlone(t testing.TB) *TemporalServer {
+	t.Helper()
+	s, err := startTemporal()
+	if err != nil {
+		t.Fatalf("testserver: no Temporal server: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.box.close(); err != nil {
+			t.Errorf("testserver: clean up after Temporal: %v", err)
+		}
+	})
+	return s
+}
+
+// Kill ends the server as a crash would. Killing a dead server does nothing.
+func (s *TemporalServer) Kill(t testing.TB) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		return
+	}
+	if err := s.box.stop(s.proc, syscall.SIGKILL); err != nil {
+		t.Fatalf("testserver: kill Temporal: %v", err)
+	}
+	s.proc = nil
+}
+
+// Restart starts a killed server on the same data and address and returns when it serves.
+func (s *TemporalServer) Restart(t testing.TB) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc != nil {
+		return
+	}
+	if err := retry(s.start); err != nil {
+		t.Fatalf("testserver: restart Temporal: %v", err)
+	}
+}
+
+func startTemporal() (*TemporalServer, error) {
+	bin, err := program("bin/temporal", "temporal")
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil, errors.New("the Temporal CLI is not on this machine: run `make tools/temporal`")
+	}
+	if err != nil {
+		return nil, err
+	}
+	box, err := newSandbox("temporal", syscall.SIGKILL)
+	if err != nil {
+		return nil, err
+	}
+	s := &TemporalServer{Namespace: TemporalNamespace, bin: bin, box: box}
+	err = retry(func() error {
+		if s.port, err = freePort(); err != nil {
+			return err
+		}
+		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
+		return s.start()
+	})
+	if err != nil {
+		return nil, errors.Join(err, box.close())
+	}
+	return s, nil
+}
+
+func (s *TemporalServer) start() error {
+	args := []string{
+		"server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", strconv.Itoa(s.port), "--log-level", "error",
+		"--db-filename", filepath.Join(s.box.dir, "temporal.db"), "--namespace", s.Namespace,
+	}
+	for _, name := range temporalAttributes {
+		args = append(args, "--search-attribute", name+"=Keyword")
+	}
+	cmd := exec.Command(s.bin, args...)
+	// Its settings file is in the home directory; tests neither read nor write the user's.
+	cmd.Env = append(cmd.Environ(), "HOME="+s.box.dir, "XDG_CONFIG_HOME="+s.box.dir)
+	before := s.box.outputSize()
+	// It prints its address when the namespace and the search attributes are there.
+	var err error
+	s.proc, err = s.box.run(cmd, func(p *process) bool {
+		return strings.Contains(p.outputFrom(before), fmt.Sprintf(":%d", s.port)) && accepts(s.Addr)
+	})
+	return err
+}
