@@ -77,6 +77,9 @@ func (g *generator) chance(percent int) bool { return g.r.IntN(100) < percent }
 func (g *generator) log() []run.Draft {
 	if g.chance(20) {
 		g.add(Draft(run.RunQueued, "", 1))
+		if g.chance(5) {
+			return g.out
+		}
 	}
 	g.add(Draft(run.RunApproved, "", 1))
 	if g.chance(5) {
@@ -216,6 +219,10 @@ func (g *generator) end() {
 	default:
 		if g.chance(50) {
 			g.add(Draft(run.RunCompensationStarted, "", 1))
+			g.add(Draft(pick(g.r, run.StepCompensated, run.StepCompensationFailed), g.steps[0], 1))
+			if g.chance(20) {
+				return
+			}
 		}
 		g.add(Draft(run.RunFailed, "", 1))
 	}

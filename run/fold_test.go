@@ -1,0 +1,353 @@
+package run_test
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+)
+
+// Short names for the events of the acceptance checks.
+func started(step string, la int) run.Draft   { return runtest.Draft(run.StepStartedEvent, step, la) }
+func completed(step string, la int) run.Draft { return runtest.Draft(run.StepCompletedEvent, step, la) }
+func skipped(step string, la int) run.Draft   { return runtest.Draft(run.StepSkippedEvent, step, la) }
+func pausedAt(epoch int) run.Draft            { return runtest.Draft(run.RunPaused, "u1", epoch) }
+func resumedAt(epoch int) run.Draft           { return runtest.Draft(run.RunResumed, "u2", epoch) }
+func ofRun(t run.EventType) run.Draft         { return runtest.Draft(t, "", 1) }
+func accepted(id string) run.Draft            { return runtest.Draft(run.SignalAccepted, id, 1) }
+
+func failed(step string, la int, code string) run.Draft {
+	return runtest.Draft(run.StepFailedEvent, step, la, runtest.M{"errorCode": code})
+}
+
+func project(t *testing.T, drafts ...run.Draft) (run.State, []run.Anomaly) {
+	t.Helper()
+	s, _, anomalies := run.Fold(empty(), runtest.Log(drafts...))
+	for _, a := range anomalies {
+		if a.Code != run.CodeCausalViolation || a.Detail == "" || a.Seq < 1 {
+			t.Errorf("anomaly %+v", a)
+		}
+	}
+	return s, anomalies
+}
+
+func step(t *testing.T, s run.State, id string) *run.Step {
+	t.Helper()
+	got, ok := s.Step(id)
+	if !ok {
+		t.Fatalf("no step %q", id)
+	}
+	return got
+}
+
+func TestFold_A01_HappyLinear(t *testing.T) {
+	t.Parallel()
+	s, anomalies := project(t, ofRun(run.RunApproved), runtest.Start("s1", "s2<s1", "s3<s2"),
+		started("s1", 1), completed("s1", 1), started("s2", 1), completed("s2", 1), started("s3", 1), completed("s3", 1), ofRun(run.RunCompleted))
+	want := run.StepCounts{Total: 3, Success: 3}
+	if s.Status != run.Completed || s.Seq != 9 || s.StatusSeq != 9 || s.Counts != want || s.FailedSteps() != 0 || len(anomalies) > 0 {
+		t.Errorf("%+v, anomalies %v", s.Header, anomalies)
+	}
+	if !s.CreatedAt.Equal(runtest.Epoch.Add(time.Second+time.Millisecond)) || !s.StartedAt.Equal(runtest.Epoch) || !s.CompletedAt.Equal(runtest.Epoch.Add(9*time.Second)) {
+		t.Errorf("created %v, started %v, completed %v", s.CreatedAt, s.StartedAt, s.CompletedAt)
+	}
+	if s.TriggeredBy != "ola" || s.PlanRef.PlanID != "plan-3" || s.Engine.Provider != "mock" || s.Policy.MaxParallelSteps != 100 {
+		t.Errorf("what RunStarted pins: %+v", s.Header)
+	}
+	for i, got := range s.Steps {
+		if got.Status != run.StepSuccess || got.LogicalAttempt != 1 || got.Attempts[0].DurationMS != 1000 {
+			t.Errorf("step %d: %+v", i, got)
+		}
+	}
+}
+
+func TestFold_T182_EmptyAndLateBeginnings(t *testing.T) {
+	t.Parallel()
+	s := run.Project(runtest.ID, nil)
+	if s.Status != run.Pending || s.Seq != 0 || s.Rev != run.ReducerRev || s.Identity != runtest.ID {
+		t.Errorf("empty log: %+v", s.Header)
+	}
+	s = run.Project(runtest.ID, []run.Event{runtest.Event(7, runtest.Draft(run.SignalRejected, "u1", 1))})
+	if s.Status != run.Pending || s.Seq != 7 || s.CreatedAt.IsZero() {
+		t.Errorf("log that begins at 7: %+v", s.Header)
+	}
+}
+
+func TestFold_P04_UnknownType(t *testing.T) {
+	t.Parallel()
+	evs := runtest.Log(runtest.Start("s1"), started("s1", 1), completed("s1", 1), ofRun(run.RunCompleted))
+	before := run.Project(runtest.ID, evs[:3])
+	evs[3].Type = "FutureThing"
+	after, changes, anomalies := run.Fold(before, evs[3:])
+	want := before
+	want.Seq = 4
+	if !reflect.DeepEqual(after, want) || len(anomalies) > 0 || len(changes.Steps) > 0 || !changes.Header {
+		t.Errorf("%s\n%v %v", cmp.Diff(want, after), changes, anomalies)
+	}
+}
+
+func TestFold_P06_TwoPauses(t *testing.T) {
+	t.Parallel()
+	drafts := []run.Draft{ofRun(run.RunApproved), runtest.Start("s1", "s2<s1", "s3<s2"),
+		started("s1", 1), accepted("A"), pausedAt(1), completed("s1", 1), accepted("B"), resumedAt(1),
+		started("s2", 1), accepted("C"), pausedAt(2), completed("s2", 1), accepted("D"), resumedAt(2),
+		started("s3", 1), completed("s3", 1), ofRun(run.RunCompleted)}
+	evs := runtest.Log(drafts...)
+	if evs[4].Key == evs[10].Key {
+		t.Error("both pauses have one key")
+	}
+	for at, want := range map[int]run.Status{5: run.Paused, 8: run.Running, 11: run.Paused, 13: run.Paused, 14: run.Running, 17: run.Completed} {
+		s := run.Project(runtest.ID, evs[:at])
+		if s.Status != want || (s.Pause != nil) != (want == run.Paused) {
+			t.Errorf("after %d: %s, pause %v, want %s", at, s.Status, s.Pause, want)
+		}
+	}
+	pause := run.Project(runtest.ID, evs[:11]).Pause
+	if pause.SignalID != "u1" || pause.RequestedBy != "ola" || pause.Seq != 11 || !pause.Since.Equal(evs[10].EmittedAt) {
+		t.Errorf("pause %+v", pause)
+	}
+}
+
+func TestFold_P07_T53_PauseInversion(t *testing.T) {
+	t.Parallel()
+	s, anomalies := project(t, runtest.Start("s1"), resumedAt(1), pausedAt(1))
+	if s.Status != run.Running || s.Pause != nil || s.Seq != 3 || len(anomalies) != 1 {
+		t.Errorf("%s, pause %v, anomalies %v", s.Status, s.Pause, anomalies)
+	}
+	s, anomalies = project(t, runtest.Start("s1"), pausedAt(1), pausedAt(2), resumedAt(1))
+	if s.Status != run.Paused || s.Pause.Seq != 3 || len(anomalies) != 0 {
+		t.Errorf("the second pause is open: %s, %+v", s.Status, s.Pause)
+	}
+}
+
+func TestFold_P08_T42_LateStepStarted(t *testing.T) {
+	t.Parallel()
+	s, anomalies := project(t, runtest.Start("s1", "s2"), started("s2", 1), completed("s1", 1), started("s1", 1))
+	got := step(t, s, "s1")
+	a := got.Attempts[0]
+	if got.Status != run.StepSuccess || a.StartedAt == nil || a.StartedSeq != 4 || a.DurationMS != 0 || s.Seq != 4 || len(anomalies) != 1 {
+		t.Errorf("%+v %+v, anomalies %v", got, a, anomalies)
+	}
+	again, _, _ := run.Fold(s, []run.Event{runtest.Event(5, started("s1", 1))})
+	if step(t, again, "s1") != got {
+		t.Error("a second StepStarted changed the step")
+	}
+}
+
+func TestFold_P09_T35_T39_LateApprovalAndQueue(t *testing.T) {
+	t.Parallel()
+	s, _ := project(t, runtest.Start("s1"), ofRun(run.RunApproved), ofRun(run.RunQueued))
+	if s.Status != run.Running || s.Queued || s.Seq != 3 || s.StatusSeq != 1 {
+		t.Errorf("%+v", s.Header)
+	}
+}
+
+func TestFold_P10_DependencyInversion(t *testing.T) {
+	t.Parallel()
+	s, anomalies := project(t, runtest.Start("a<init", "b<init", "final<a,b", "init"), started("init", 1), completed("init", 1),
+		started("a", 1), started("b", 1), completed("a", 1), started("final", 1), completed("b", 1))
+	if step(t, s, "final").Status != run.StepRunning || len(anomalies) != 1 || anomalies[0].Seq != 7 {
+		t.Errorf("final %s, anomalies %v", step(t, s, "final").Status, anomalies)
+	}
+}
+
+func TestFold_P11_T60_AttemptsHistory(t *testing.T) {
+	t.Parallel()
+	s, _ := project(t, runtest.Start("s2"), started("s2", 1), failed("s2", 1, "E1"), started("s2", 2), completed("s2", 2))
+	got := step(t, s, "s2")
+	if got.Status != run.StepSuccess || got.LogicalAttempt != 2 || len(got.Attempts) != 2 || s.FailedSteps() != 0 || s.RootCause != nil {
+		t.Fatalf("%+v %+v", got, s.Header)
+	}
+	if first := got.Attempts[0]; first.Status != run.StepFailed || first.Error.Code != "E1" || !first.Error.Retryable || got.Attempts[1].Error != nil {
+		t.Errorf("first attempt %+v", first)
+	}
+	after, changes, anomalies := run.Fold(s, []run.Event{runtest.Event(6, failed("s2", 1, "E9")), runtest.Event(7, completed("s2", 1))})
+	if step(t, after, "s2") != got || len(changes.Steps) > 0 || len(anomalies) != 2 || after.Seq != 7 {
+		t.Errorf("late ends of attempt 1 changed %v, anomalies %v", changes, anomalies)
+	}
+
+	s, _ = project(t, runtest.Start("s2"), started("s2", 2), failed("s2", 1, "E1"))
+	got = step(t, s, "s2")
+	if got.Status != run.StepRunning || got.LogicalAttempt != 2 || got.Attempts[0].Error.Code != "E1" || s.Counts.Running != 1 || s.FailedSteps() != 0 {
+		t.Errorf("a late first attempt: %+v", got)
+	}
+}
+
+func TestFold_P12_TerminalImmutable(t *testing.T) {
+	t.Parallel()
+	s, _ := project(t, runtest.Start("s1"), started("s1", 1), completed("s1", 1), ofRun(run.RunCompleted))
+	late := []run.Event{runtest.Event(5, pausedAt(1)), runtest.Event(6, ofRun(run.RunFailed)), runtest.Event(7, started("s1", 2)),
+		runtest.Event(8, ofRun(run.RunCompensationStarted)), runtest.Event(9, accepted("u9"))}
+	after, changes, anomalies := run.Fold(s, late)
+	want := s
+	want.Seq = 9
+	if !reflect.DeepEqual(after, want) || len(anomalies) != 4 || len(changes.Steps) > 0 {
+		t.Errorf("%s\nanomalies %v", cmp.Diff(want, after), anomalies)
+	}
+}
+
+func TestFold_P13_FailedStepsOnce(t *testing.T) {
+	t.Parallel()
+	s, _ := project(t, runtest.Start("s1"), started("s1", 1), failed("s1", 1, "E"), failed("s1", 1, "E"), failed("s1", 1, "E"))
+	if s.FailedSteps() != 1 || s.Seq != 5 {
+		t.Errorf("%d failed steps at %d", s.FailedSteps(), s.Seq)
+	}
+}
+
+func TestFold_P14_T150_Artifacts(t *testing.T) {
+	t.Parallel()
+	refs := func(step string, uris ...string) run.Draft {
+		var list []runtest.M
+		for _, uri := range uris {
+			list = append(list, runtest.M{"uri": uri, "kind": "data"})
+		}
+		return runtest.Draft(run.StepCompletedEvent, step, 1, runtest.M{"artifactRefs": list})
+	}
+	s, _ := project(t, runtest.Start("a", "b"), refs("b", "z", "m", "z"), refs("a", "a", "m"), refs("a", "late"), ofRun(run.RunCompleted))
+	var uris []string
+	for _, ref := range s.Artifacts {
+		uris = append(uris, ref.URI)
+	}
+	if diff := cmp.Diff([]string{"z", "m", "a"}, uris); diff != "" {
+		t.Error(diff)
+	}
+	if got := len(step(t, s, "a").Attempts[0].Artifacts); got != 2 {
+		t.Errorf("step a keeps %d artifacts, want its own 2", got)
+	}
+}
+
+func TestFold_P16_T25_NaturalHole(t *testing.T) {
+	t.Parallel()
+	evs := runtest.Log(runtest.Start("s1"), started("s1", 1))
+	evs[0].Seq, evs[1].Seq = 10, 12
+	s, _, anomalies := run.Fold(empty(), evs)
+	if s.Seq != 12 || step(t, s, "s1").Status != run.StepRunning || len(anomalies) > 0 {
+		t.Errorf("%+v, anomalies %v", s.Header, anomalies)
+	}
+}
+
+func TestFold_T145_T156_StepsBeforeTheirAnnouncement(t *testing.T) {
+	t.Parallel()
+	s, _ := project(t, started("stranger", 1), started("b", 1), runtest.Start("z", "b", "a"), completed("b", 1))
+	var order []string
+	for i, got := range s.Steps {
+		order = append(order, got.StepID)
+		if got.Ord != run.Ord(i) || got.ChangedSeq < 3 {
+			t.Errorf("step %d: ord %d, changed at %d", i, got.Ord, got.ChangedSeq)
+		}
+	}
+	if diff := cmp.Diff([]string{"z", "b", "a", "stranger"}, order); diff != "" {
+		t.Error(diff)
+	}
+	want := run.StepCounts{Total: 4, Pending: 2, Running: 1, Success: 1}
+	if s.Counts != want || step(t, s, "b").Attempts[0].StartedSeq != 2 || step(t, s, "b").Type != "NOOP" {
+		t.Errorf("%+v, b %+v", s.Counts, step(t, s, "b"))
+	}
+}
+
+func TestFold_T19_SourceTimesAndClamp(t *testing.T) {
+	t.Parallel()
+	at := func(d run.Draft, seconds int) run.Draft {
+		p := runtest.M{"sourceOccurredAt": runtest.Epoch.Add(time.Duration(seconds) * time.Second)}
+		return runtest.Draft(d.Type, d.StepID, d.LogicalAttempt, p)
+	}
+	s, _ := project(t, runtest.Start("a", "b"), at(started("a", 1), 10), at(completed("a", 1), 14), at(started("b", 1), 10), at(completed("b", 1), 4))
+	if a, b := step(t, s, "a").Attempts[0], step(t, s, "b").Attempts[0]; a.DurationMS != 4000 || b.DurationMS != 0 {
+		t.Errorf("durations %d and %d, want 4000 and 0", a.DurationMS, b.DurationMS)
+	}
+}
+
+func TestFold_T214_RootCause(t *testing.T) {
+	t.Parallel()
+	s, _ := project(t, runtest.Start("a", "b"), started("a", 1), started("b", 1), failed("a", 1, "A1"), failed("b", 1, "B1"), started("a", 2), failed("a", 2, "A2"))
+	if want := (run.StepRef{StepID: "b", LogicalAttempt: 1, Seq: 5}); *s.RootCause != want {
+		t.Errorf("root cause %+v, want %+v", s.RootCause, want)
+	}
+	s, _, _ = run.Fold(s, []run.Event{runtest.Event(8, runtest.Draft(run.RunFailed, "", 1))})
+	if c := s.Failure.RootCause; c == nil || c.StepID != "b" || c.ErrorCode != "B1" || s.Failure.Seq != 8 || s.Status != run.Failed {
+		t.Errorf("failure %+v", s.Failure)
+	}
+	named := runtest.Draft(run.RunFailed, "", 1, runtest.M{"errorCode": "A2", "rootCause": runtest.M{"stepId": "a", "logicalAttemptId": 2, "errorCode": "A2"}})
+	s, _ = project(t, runtest.Start("a"), failed("a", 2, "A2"), named)
+	if c := s.Failure.RootCause; c.StepID != "a" || c.LogicalAttempt != 2 || s.Failure.Code != "A2" {
+		t.Errorf("failure %+v", s.Failure)
+	}
+}
+
+func TestFold_T221_RetryWindow(t *testing.T) {
+	t.Parallel()
+	deadline := runtest.Epoch.Add(time.Hour)
+	opens := func(d run.Draft) run.Draft {
+		return runtest.Draft(d.Type, d.StepID, d.LogicalAttempt, runtest.M{"retryDeadline": deadline})
+	}
+	open := []run.Draft{runtest.Start("a", "b"), started("a", 1), opens(failed("a", 1, "E"))}
+	tests := []struct {
+		name  string
+		after []run.Draft
+		open  bool
+	}{
+		{"open", nil, true},
+		{"signals leave it", []run.Draft{accepted("u1")}, true},
+		{"a pause closes it", []run.Draft{pausedAt(1)}, false},
+		{"a resume opens a fresh one", []run.Draft{pausedAt(1), opens(resumedAt(1))}, true},
+		{"a failure in a pause does not open it", []run.Draft{pausedAt(1), opens(failed("b", 1, "E"))}, false},
+		{"a retry closes it", []run.Draft{started("a", 2)}, false},
+		{"a late start leaves it", []run.Draft{completed("b", 1), started("b", 1)}, true},
+		{"a success opens it again", []run.Draft{started("b", 1), opens(completed("b", 1))}, true},
+		{"a skip closes it", []run.Draft{skipped("a", 2)}, false},
+		{"compensation closes it", []run.Draft{ofRun(run.RunCompensationStarted)}, false},
+		{"the end closes it", []run.Draft{ofRun(run.RunCancelled)}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s, _ := project(t, append(append([]run.Draft{}, open...), tt.after...)...)
+			if (s.RetryDeadline != nil) != tt.open || s.RetryDeadline != nil && !s.RetryDeadline.Equal(deadline) {
+				t.Errorf("deadline %v, want open: %v", s.RetryDeadline, tt.open)
+			}
+			if (s.Substatus() == run.AwaitingOperator) != tt.open {
+				t.Errorf("substatus %q", s.Substatus())
+			}
+		})
+	}
+}
+
+func TestSubstatus_T50_T47_G11(t *testing.T) {
+	t.Parallel()
+	two := []run.Draft{runtest.Start("a", "b", "m"), started("a", 1), started("b", 1)}
+	manual := []run.Draft{runtest.Start("a", "b", "m"), started("m", 1), runtest.Draft(run.StepAwaitingManualCompletion, "m", 1)}
+	on := func(base []run.Draft, more ...run.Draft) []run.Draft { return append(append([]run.Draft{}, base...), more...) }
+	tests := []struct {
+		name    string
+		log     []run.Draft
+		want    run.Substatus
+		message string
+	}{
+		{"two in flight", on(two, pausedAt(1)), run.Draining, "Workflow paused. Waiting for 2 in-flight tasks to complete."},
+		{"one in flight", on(two, pausedAt(1), completed("a", 1)), run.Draining, "Workflow paused. Waiting for 1 in-flight tasks to complete."},
+		{"drained", on(two, pausedAt(1), completed("a", 1), completed("b", 1)), "", ""},
+		{"running", two, "", ""},
+		{"manual", manual, run.WaitingManual, ""},
+		{"manual and another", on(manual, started("a", 1)), "", ""},
+		{"manual in a pause drains at once", on(manual, pausedAt(1)), "", ""},
+		{"manual done", on(manual, completed("m", 1)), "", ""},
+		{"queued", []run.Draft{ofRun(run.RunQueued)}, run.Queued, ""},
+		{"queued and approved", []run.Draft{ofRun(run.RunApproved), ofRun(run.RunQueued)}, run.Queued, ""},
+		{"queued and cancelled", []run.Draft{ofRun(run.RunQueued), ofRun(run.RunCancelled)}, "", ""},
+		{"compensating", []run.Draft{runtest.Start("a"), ofRun(run.RunCompensationStarted)}, run.Compensating, ""},
+		{"ended", on(two, ofRun(run.RunCancelled)), "", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s, _ := project(t, tt.log...)
+			if s.Substatus() != tt.want || s.Message() != tt.message {
+				t.Errorf("%q %q, want %q %q", s.Substatus(), s.Message(), tt.want, tt.message)
+			}
+		})
+	}
+}
