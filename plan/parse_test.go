@@ -299,6 +299,18 @@ func TestParse_ViolationsAreBounded(t *testing.T) {
 	}
 }
 
+func TestParse_ViolationsOfOneObjectAreBounded(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	for i := range 2 * plan.MaxViolations {
+		fmt.Fprintf(&b, `"k%d":0,`, i)
+	}
+	doc := "{" + strings.TrimSuffix(b.String(), ",") + "}"
+	if got, want := len(violations(t, []byte(doc))), plan.MaxViolations+1; got != want {
+		t.Errorf("%d violations, want %d", got, want)
+	}
+}
+
 func TestParse_MarshalledPlanIsTheSamePlan(t *testing.T) {
 	t.Parallel()
 	for name, doc := range map[string][]byte{
