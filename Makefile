@@ -63,7 +63,7 @@ bench: ## run the benchmarks; ONLY="name" narrows
 fmt: ## format the Go code and the UI
 	@$(PREPARE) lint npm
 	@.tools/bin/golangci-lint fmt
-	@cd web && npm run --silent fmt
+	@cd web && npm run --silent --if-present fmt
 
 .PHONY: generate
 generate: ## write all generated code

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// counts are the tests of a suite; packages and skips are lines for the reader.
+type counts struct {
+	passed, failed, skipped int
+	packages, skips         []string
+}
+
+func (c *counts) add(o counts) {
+	c.passed, c.failed, c.skipped = c.passed+o.passed, c.failed+o.failed, c.skipped+o.skipped
+	c.packages, c.skips = append(c.packages, o.packages...), append(c.skips, o.skips...)
+}
+
+func (c counts) String() string {
+	if c.passed+c.failed+c.skipped == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d passed, %d failed, %d skipped", c.passed, c.failed, c.skipped)
+}
+
+// goTest reads the events of `go test -json`, writes their text to a log and keeps what the report needs.
+type goTest struct {
+	counts
+
+	log     io.Writer
+	partial []byte
+	output  map[string]*strings.Builder // of each test, and of each package under its own name
+	broken  []string                    // keys of output, in the order of failing
+}
+
+type event struct {
+	Action, Package, Test, Output, ImportPath string
+}
+
+func newGoTest(log io.Writer) *goTest {
+	return &goTest{log: log, output: map[string]*strings.Builder{}}
+}
+
+func (g *goTest) Write(b []byte) (int, error) {
+	g.partial = append(g.partial, b...)
+	for {
+		line, rest, ok := bytes.Cut(g.partial, []byte("\n"))
+		if !ok {
+			return len(b), nil
+		}
+		g.partial = rest
+		var e event
+		if json.Unmarshal(line, &e) != nil {
+			e = event{Action: "output", Output: string(line) + "\n"} // not an event: what some program printed
+		}
+		if err := g.take(e); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (g *goTest) take(e event) error {
+	key := e.Package + " " + e.Test
+	switch e.Action {
+	case "output", "build-output":
+		if e.Action == "build-output" {
+			key = e.ImportPath + " "
+		}
+		if g.output[key] == nil {
+			g.output[key] = &strings.Builder{}
+		}
+		g.output[key].WriteString(e.Output)
+		if e.Test == "" && isPackageLine(e.Output) {
+			g.packages = append(g.packages, strings.TrimSpace(e.Output))
+		}
+		_, err := io.WriteString(g.log, e.Output)
+		return err
+	case "pass":
+		if e.Test != "" {
+			g.passed++
+			delete(g.output, key)
+		}
+	case "skip":
+		if e.Test != "" {
+			g.skipped++
+			g.skips = append(g.skips, fmt.Sprintf("%s %s: %s", e.Package, e.Test, reason(g.output[key])))
+		}
+	case "fail":
+		if e.Test != "" {
+			g.failed++
+		}
+		g.broken = append(g.broken, key)
+	case "build-fail":
+		g.broken = append(g.broken, e.ImportPath+" ")
+	}
+	return nil
+}
+
+// failures is the output of what failed, the tests before their packages.
+func (g *goTest) failures() string {
+	var b strings.Builder
+	for _, key := range g.broken {
+		if out := g.output[key]; out != nil {
+			fmt.Fprintf(&b, "%s\n%s\n", strings.TrimSpace(key), lastLines(out.String()))
+		}
+	}
+	return b.String()
+}
+
+func isPackageLine(s string) bool {
+	return strings.HasPrefix(s, "ok  \t") || strings.HasPrefix(s, "FAIL\t")
+}
+
+// reason is what a skipped test said, without go test's own lines.
+func reason(out *strings.Builder) string {
+	if out == nil {
+		return "no reason"
+	}
+	var said []string
+	for line := range strings.Lines(out.String()) {
+		line = strings.TrimSpace(line)
+		if line != "" && !strings.HasPrefix(line, "=== ") && !strings.HasPrefix(line, "--- ") {
+			said = append(said, line)
+		}
+	}
+	return strings.Join(said, " ")
+}
+
+var countWords = regexp.MustCompile(`(\d+) (passed|failed|skipped)\b`)
+
+// countsIn reads the counts that the runners of the UI's tests print in their closing lines.
+func countsIn(text string) counts {
+	var c counts
+	for _, m := range countWords.FindAllStringSubmatch(text, -1) {
+		n, err := strconv.Atoi(m[1])
+		if err != nil {
+			continue
+		}
+		switch m[2] {
+		case "passed":
+			c.passed = n
+		case "failed":
+			c.failed = n
+		case "skipped":
+			c.skipped = n
+		}
+	}
+	return c
+}

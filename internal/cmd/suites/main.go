@@ -1,0 +1,69 @@
+// Command suites runs the project's checks side by side and says at the end what ran: suites [NAME...].
+//
+// It prepares what the chosen suites need, runs at most two heavy tasks at a time, keeps one log for each under .tools/logs, prints the
+// log of what fails, and ends with a table, the skipped tests with their reasons, and one line that counts. It exits 1 when a suite
+// failed, 2 when it was called wrongly.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root, err := os.Getwd()
+	if err != nil {
+		fail(err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
+		fail(fmt.Errorf("run it in the repository's root: %w", err))
+	}
+	race := canRace(ctx)
+	all, err := suites(root, race)
+	if err != nil {
+		fail(err)
+	}
+	chosen, err := choose(all, os.Args[1:])
+	if err != nil {
+		fail(err)
+	}
+	if !race {
+		fmt.Println("==> no working C compiler: the Go packages run without the race detector")
+	}
+	r := &runner{root: root, logs: filepath.Join(root, ".tools", "logs"), out: os.Stdout}
+	if err := os.MkdirAll(r.logs, 0o755); err != nil {
+		fail(fmt.Errorf("cannot write the logs: make %s writable: %w", r.logs, err))
+	}
+	if !r.run(ctx, preparations(), chosen) {
+		stop()
+		os.Exit(1)
+	}
+}
+
+func fail(err error) {
+	fmt.Fprintf(os.Stderr, "error: %v\n", err)
+	os.Exit(2)
+}
+
+// canRace tells whether the race detector, which needs cgo, can be built here.
+func canRace(ctx context.Context) bool {
+	c := exec.CommandContext(ctx, "go", "build", "runtime/cgo")
+	c.Env = append(os.Environ(), "CGO_ENABLED=1")
+	return c.Run() == nil
+}
+
+// withOutput adds what a failed program wrote to standard error.
+func withOutput(err error) error {
+	if exit, ok := err.(*exec.ExitError); ok {
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))
+	}
+	return err
+}

@@ -1,0 +1,277 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"text/tabwriter"
+	"time"
+)
+
+const (
+	maxHeavy     = 2
+	maxLight     = 3
+	sayRunning   = 30 * time.Second
+	stopTimeout  = 15 * time.Second
+	printedLines = 200
+)
+
+// result is how a task ended.
+type result struct {
+	task    task
+	err     error // nil: it passed
+	time    time.Duration
+	counts  counts
+	printed string // what a reader needs when it failed
+}
+
+type runner struct {
+	root, logs string
+	out        io.Writer
+
+	mu      sync.Mutex
+	running map[string]time.Time
+}
+
+// run runs the suites and what they need and reports whether all passed.
+func (r *runner) run(ctx context.Context, preparations, chosen []task) bool {
+	began := time.Now()
+	r.running = map[string]time.Time{}
+	done := make(chan struct{})
+	go r.sayWhatRuns(done)
+	results := r.schedule(ctx, needed(preparations, chosen), chosen)
+	close(done)
+	return r.report(results, time.Since(began))
+}
+
+// needed returns the preparations that the suites need, directly or not, in the given order.
+func needed(preparations, chosen []task) []task {
+	want := map[string]bool{}
+	for _, t := range chosen {
+		for _, n := range t.needs {
+			want[n] = true
+		}
+	}
+	for range preparations { // a need of a need, and so on
+		for _, p := range preparations {
+			if want[p.name] {
+				for _, n := range p.needs {
+					want[n] = true
+				}
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(preparations), func(t task) bool { return !want[t.name] })
+}
+
+// schedule runs every task once, after what it needs, within the limits. A task whose need failed fails with that reason.
+func (r *runner) schedule(ctx context.Context, preparations, chosen []task) []result {
+	prepared := map[string]chan struct{}{}
+	failed := map[string]error{} // written before its channel closes
+	for _, p := range preparations {
+		prepared[p.name] = make(chan struct{})
+	}
+	heavy, light := make(chan struct{}, maxHeavy), make(chan struct{}, maxLight)
+	var failedMu sync.Mutex
+	execute := func(t task, kind string) result {
+		for _, n := range t.needs {
+			<-prepared[n]
+			failedMu.Lock()
+			err := failed[n]
+			failedMu.Unlock()
+			if err != nil {
+				return result{task: t, err: fmt.Errorf("%s could not be prepared", n), printed: err.Error()}
+			}
+		}
+		slot := light
+		if t.heavy {
+			slot = heavy
+		}
+		slot <- struct{}{}
+		defer func() { <-slot }()
+		if ctx.Err() != nil {
+			return result{task: t, err: errors.New("interrupted")}
+		}
+		return r.execute(ctx, t, kind)
+	}
+
+	var wg sync.WaitGroup
+	for _, p := range preparations {
+		wg.Go(func() {
+			defer close(prepared[p.name])
+			if res := execute(p, "prepare"); res.err != nil {
+				failedMu.Lock()
+				failed[p.name] = fmt.Errorf("%w\n%s", res.err, res.printed)
+				failedMu.Unlock()
+			}
+		})
+	}
+	results := make([]result, len(chosen))
+	for i, s := range chosen {
+		wg.Go(func() { results[i] = execute(s, "suite") })
+	}
+	wg.Wait()
+	return results
+}
+
+// execute runs one task with its output in its log.
+func (r *runner) execute(ctx context.Context, t task, kind string) result {
+	began := time.Now()
+	r.mu.Lock()
+	r.running[kind+" "+t.name] = began
+	if kind == "suite" {
+		fmt.Fprintf(r.out, "--- %-15s %s\n", t.name, t.what)
+	}
+	r.mu.Unlock()
+
+	res := result{task: t}
+	log, err := os.Create(filepath.Join(r.logs, kind+"-"+t.name+".log"))
+	if err != nil {
+		res.err = err
+	} else {
+		res.counts, res.printed, res.err = r.command(ctx, t, log)
+		res.err = errors.Join(res.err, log.Close())
+	}
+	res.time = time.Since(began)
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.running, kind+" "+t.name)
+	switch {
+	case res.err != nil:
+		fmt.Fprintf(r.out, "FAIL %-14s %s after %s: %v\n", t.name, kind, seconds(res.time), res.err)
+	case kind == "suite" || res.time > time.Second:
+		fmt.Fprintf(r.out, "ok   %-14s %s in %s\n", t.name, kind, seconds(res.time))
+	}
+	return res
+}
+
+func (r *runner) command(ctx context.Context, t task, log *os.File) (counts, string, error) {
+	c := exec.CommandContext(ctx, t.argv[0], t.argv[1:]...)
+	c.Dir = filepath.Join(r.root, t.dir)
+	if strings.Contains(t.argv[0], "/") {
+		c.Path = filepath.Join(r.root, t.argv[0])
+		c.Err = nil
+	}
+	c.Env = os.Environ()
+	for _, kv := range t.env {
+		name, value, _ := strings.Cut(kv, "=")
+		c.Env = append(c.Env, name+"="+strings.ReplaceAll(value, "$"+name, last(c.Env, name)))
+	}
+	// Its own group, so that everything it started ends with it.
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGTERM) }
+	c.WaitDelay = stopTimeout
+
+	if t.goTest {
+		parser := newGoTest(log)
+		c.Stdout, c.Stderr = parser, log
+		err := c.Run()
+		return parser.counts, parser.failures() + stderrOf(log.Name(), err, parser.counts), err
+	}
+	c.Stdout, c.Stderr = log, log
+	err := c.Run()
+	text := readLog(log.Name())
+	return countsIn(text), lastLines(text), err
+}
+
+// stderrOf shows the log itself when go test failed before any test did.
+func stderrOf(log string, err error, c counts) string {
+	if err == nil || c.failed > 0 {
+		return ""
+	}
+	return lastLines(readLog(log))
+}
+
+func (r *runner) sayWhatRuns(done <-chan struct{}) {
+	tick := time.NewTicker(sayRunning)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+			r.mu.Lock()
+			names := make([]string, 0, len(r.running))
+			for name, began := range r.running {
+				names = append(names, fmt.Sprintf("%s %s", name, seconds(time.Since(began))))
+			}
+			slices.Sort(names)
+			fmt.Fprintf(r.out, "... running: %s\n", strings.Join(names, ", "))
+			r.mu.Unlock()
+		}
+	}
+}
+
+// report prints what failed, then the packages, the skipped tests, the table and the last line.
+func (r *runner) report(results []result, took time.Duration) bool {
+	var total counts
+	passed, failed := 0, 0
+	for _, res := range results {
+		total.add(res.counts)
+		if res.err == nil {
+			passed++
+			continue
+		}
+		failed++
+		fmt.Fprintf(r.out, "\n===== %s failed: %v\n%s\n", res.task.name, res.err, strings.TrimRight(res.printed, "\n"))
+	}
+	fmt.Fprintln(r.out)
+	for _, line := range total.packages {
+		fmt.Fprintln(r.out, line)
+	}
+	if len(total.skips) > 0 {
+		fmt.Fprintln(r.out, "\nskipped tests, each with its reason:")
+		for _, line := range total.skips {
+			fmt.Fprintln(r.out, "  "+line)
+		}
+	}
+	fmt.Fprintln(r.out)
+	table := tabwriter.NewWriter(r.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "suite\tresult\ttime\ttests\twhat")
+	for _, res := range results {
+		verdict := "ok"
+		if res.err != nil {
+			verdict = "FAIL"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", res.task.name, verdict, seconds(res.time), res.counts, res.task.what)
+	}
+	_ = table.Flush() // Standard output: nobody is left to tell.
+	fmt.Fprintf(r.out, "\n%d passed, %d failed (suites; tests: %s) in %s; logs in .tools/logs\n", passed, failed, total, seconds(took))
+	return failed == 0
+}
+
+func seconds(d time.Duration) string { return d.Round(100 * time.Millisecond).String() }
+
+func last(env []string, name string) string {
+	for _, kv := range slices.Backward(env) {
+		if value, ok := strings.CutPrefix(kv, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+func readLog(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+func lastLines(text string) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	if len(lines) > printedLines {
+		lines = append([]string{fmt.Sprintf("(%d lines before)", len(lines)-printedLines)}, lines[len(lines)-printedLines:]...)
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// task is one thing to run: a preparation, which others need, or a suite, which somebody asked for.
+type task struct {
+	name  string
+	what  string
+	needs []string // names of preparations
+	// heavy tasks use all cores; maxHeavy of them run at once.
+	heavy bool
+	dir   string
+	env   []string
+	argv  []string
+	// goTest says that the output is `go test -json`.
+	goTest bool
+}
+
+// serverPackages start real servers or link large databases: they run without the race detector, which would multiply their time; what
+// they drive is raced in packages of its own. A path stands for itself and what is below it.
+var serverPackages = []string{"store/postgres", "store/sqlite", "store/remote", "engine/temporal", "server", "cmd", "internal/testserver"}
+
+func preparations() []task {
+	prepare := func(name, what string, heavy bool) task {
+		return task{name: name, what: what, heavy: heavy, argv: []string{"tools/prepare", name}}
+	}
+	web := prepare("web", "the UI", false)
+	web.needs = []string{"npm"}
+	browser := prepare("browser", "Chromium", false)
+	browser.needs = []string{"npm"}
+	return []task{
+		prepare("temporal", "the Temporal CLI", true),
+		prepare("postgres", "PostgreSQL", false),
+		prepare("redis", "Redis", false),
+		prepare("dbt", "dbt", false),
+		prepare("npm", "the UI's packages", false),
+		web,
+		browser,
+		prepare("lint", "golangci-lint", true),
+		prepare("workflowcheck", "workflowcheck", false),
+		{name: "binary", what: "bin/dvt", needs: []string{"web"}, heavy: true, argv: []string{"make", "bin/dvt"}},
+	}
+}
+
+// suites are in the order in which they start, the long ones first.
+func suites(root string, race bool) ([]task, error) {
+	pure, servers, err := goPackages(root)
+	if err != nil {
+		return nil, err
+	}
+	goTest := func(args []string, packages []string) []string {
+		return slices.Concat([]string{"go", "test", "-json", "-count=1", "-timeout=15m"}, args, packages)
+	}
+	// The tests of processes use the dbt and the binary that the project prepared.
+	path := fmt.Sprintf("PATH=%s:$PATH", filepath.Join(root, ".tools", "dbt", "bin"))
+	binary := "DVT_TEST_BINARY=" + filepath.Join(root, "bin", "dvt")
+
+	pureArgs, pureEnv, pureWhat := []string{"-shuffle=on"}, []string(nil), "Go packages"
+	if race {
+		pureArgs, pureEnv, pureWhat = append(pureArgs, "-race"), []string{"CGO_ENABLED=1"}, "Go packages under the race detector"
+	}
+	return []task{
+		{
+			name: "servers", what: "Go packages on real servers", heavy: true, goTest: true, env: []string{path, binary},
+			needs: []string{"temporal", "postgres", "redis", "dbt", "binary"},
+			argv:  goTest([]string{"-shuffle=on", fmt.Sprintf("-p=%d", max(1, runtime.NumCPU()/2))}, servers),
+		},
+		{
+			name: "go", what: pureWhat, heavy: true, goTest: true, env: append(pureEnv, path),
+			needs: []string{"redis", "dbt"},
+			argv:  goTest(pureArgs, pure),
+		},
+		{
+			name: "e2e", what: "a browser on dvt dev", heavy: true, dir: "web", env: []string{path, binary, "PATH=$PATH:" + filepath.Join(root, ".tools", "bin")},
+			needs: []string{"temporal", "dbt", "browser", "binary"},
+			argv:  []string{"npm", "run", "--silent", "e2e"},
+		},
+		{name: "lint", what: "golangci-lint", heavy: true, needs: []string{"lint"}, argv: []string{".tools/bin/golangci-lint", "run"}},
+		{name: "vet", what: "go vet", argv: []string{"go", "vet", "./..."}},
+		{name: "house", what: "import table, contract ids, text", goTest: true, argv: goTest(nil, []string{"./internal/house"})},
+		{name: "generate-check", what: "generated code is current", needs: []string{"npm"}, argv: []string{"go", "run", "./internal/cmd/generatecheck"}},
+		{
+			name: "workflowcheck", what: "workflow code is deterministic", needs: []string{"workflowcheck"},
+			argv: []string{".tools/bin/workflowcheck", "./engine/temporal/...", "./engine/interp/..."},
+		},
+		{name: "web-types", what: "types of the UI", needs: []string{"npm"}, dir: "web", argv: []string{"npm", "run", "--silent", "typecheck"}},
+		{name: "web-lint", what: "linter of the UI", needs: []string{"npm"}, dir: "web", argv: []string{"npm", "run", "--silent", "lint"}},
+		{name: "web-unit", what: "unit tests of the UI", needs: []string{"npm"}, dir: "web", argv: []string{"npm", "run", "--silent", "test"}},
+		{name: "web-size", what: "size budget of the UI", needs: []string{"web"}, dir: "web", argv: []string{"npm", "run", "--silent", "size"}},
+	}, nil
+}
+
+// goPackages splits the module's packages into those of serverPackages and the others; internal/house is a suite of its own.
+func goPackages(root string) (pure, servers []string, err error) {
+	list := exec.Command("go", "list", "-f", "{{.Dir}}", "./...")
+	list.Dir = root
+	out, err := list.Output()
+	if err != nil {
+		return nil, nil, fmt.Errorf("go list: %w", withOutput(err))
+	}
+	for dir := range strings.Lines(string(out)) {
+		rel, err := filepath.Rel(root, strings.TrimSpace(dir))
+		if err != nil {
+			return nil, nil, err
+		}
+		pkg := filepath.ToSlash(rel)
+		// A folder named node_modules may hold Go code that is not ours.
+		if pkg == "internal/house" || strings.HasPrefix(pkg, "web/node_modules/") {
+			continue
+		}
+		isServer := slices.ContainsFunc(serverPackages, func(p string) bool { return pkg == p || strings.HasPrefix(pkg, p+"/") })
+		if isServer {
+			servers = append(servers, "./"+pkg)
+		} else {
+			pure = append(pure, "./"+pkg)
+		}
+	}
+	return pure, servers, nil
+}
+
+// choose returns the suites that the arguments name, all of them for none; "web" stands for every "web-...".
+func choose(all []task, names []string) ([]task, error) {
+	if len(names) == 0 {
+		return all, nil
+	}
+	chosen := make([]task, 0, len(all))
+	for _, t := range all {
+		if slices.ContainsFunc(names, func(n string) bool { return matches(t, n) }) {
+			chosen = append(chosen, t)
+		}
+	}
+	for _, n := range names {
+		if !slices.ContainsFunc(all, func(t task) bool { return matches(t, n) }) {
+			known := make([]string, len(all))
+			for i, t := range all {
+				known[i] = t.name
+			}
+			return nil, fmt.Errorf("there is no suite %q; there are: %s", n, strings.Join(known, " "))
+		}
+	}
+	return chosen, nil
+}
+
+func matches(t task, name string) bool { return t.name == name || strings.HasPrefix(t.name, name+"-") }
