@@ -24,7 +24,8 @@ SELECT 0 AS kind, 0 AS n, json_build_object(
     'opsRev', h.ops_rev, 'signalNo', h.signal_no,
     'published', coalesce((SELECT published_seq FROM st), 0),
     'epoch', ` + epochSQL + `, 'now', clock_timestamp()) AS doc,
-  NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL::timestamptz, NULL::timestamptz, NULL
+  NULL::text AS event_id, NULL::text AS key, NULL::text AS type, NULL::text AS step_id, NULL::text AS signal_id,
+  NULL::int AS la, NULL::int AS ea, NULL::timestamptz AS emitted_at, NULL::timestamptz AS persisted_at, NULL::text AS emitted_by
 FROM run_head h JOIN run r USING (run_id) WHERE h.run_id = $1
 UNION ALL
 SELECT 1, seq, header, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM st WHERE usable
