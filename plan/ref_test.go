@@ -127,7 +127,7 @@ func TestRefOpen_L04_GzipBombIsBounded(t *testing.T) {
 	if doc, err := refTo(full).Open(full); err != nil || len(doc) != plan.MaxDocumentBytes {
 		t.Errorf("a document of the limit: %d bytes, %v", len(doc), err)
 	}
-	bomb := packed(t, make([]byte, 200<<20))
+	bomb := packed(t, make([]byte, 4*plan.MaxDocumentBytes))
 	if _, err := refTo(bomb).Open(bomb); !errors.Is(err, plan.ErrTooLarge) {
 		t.Errorf("got %v, want ErrTooLarge", err)
 	}
