@@ -320,7 +320,9 @@ func TestSubstatus_T50_T47_G11(t *testing.T) {
 	t.Parallel()
 	two := []run.Draft{runtest.Start("a", "b", "m"), started("a", 1), started("b", 1)}
 	manual := []run.Draft{runtest.Start("a", "b", "m"), started("m", 1), runtest.Draft(run.StepAwaitingManualCompletion, "m", 1)}
-	on := func(base []run.Draft, more ...run.Draft) []run.Draft { return append(append([]run.Draft{}, base...), more...) }
+	on := func(base []run.Draft, more ...run.Draft) []run.Draft {
+		return append(append([]run.Draft{}, base...), more...)
+	}
 	tests := []struct {
 		name    string
 		log     []run.Draft

@@ -1,0 +1,44 @@
+package run_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/run"
+)
+
+func TestCodeTable_O12_EveryConstantOnce(t *testing.T) {
+	t.Parallel()
+	file, err := parser.ParseFile(token.NewFileSet(), "code.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var constants []run.Code
+	ast.Inspect(file, func(n ast.Node) bool {
+		if spec, ok := n.(*ast.ValueSpec); ok {
+			for _, v := range spec.Values {
+				text, err := strconv.Unquote(v.(*ast.BasicLit).Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				constants = append(constants, run.Code(text))
+			}
+		}
+		return true
+	})
+	var table []run.Code
+	for _, info := range run.CodeTable() {
+		table = append(table, info.Code)
+		if info.Meaning == "" || info.WhatToDo == "" || info.HTTPStatus != 0 && (info.HTTPStatus < 400 || info.HTTPStatus > 599) {
+			t.Errorf("%+v says too little", info)
+		}
+	}
+	if diff := cmp.Diff(constants, table); diff != "" || len(constants) == 0 {
+		t.Errorf("constants and table (-code.go +table):\n%s", diff)
+	}
+}
