@@ -96,6 +96,9 @@ type Skeleton struct {
 	SHA256   string       `json:"sha256"`
 	Binary   []byte       `json:"binary"`
 	Policy   run.Policy   `json:"policy"`
+	// Failure, when set, says why the plan can never be had: the run starts
+	// without steps and fails with it (T144).
+	Failure *run.FailurePayload `json:"failure,omitempty"`
 }
 
 // Evidence is a piece of what one attempt left: lines it printed, or an artifact's bytes.

@@ -1,0 +1,187 @@
+package authz
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Account is somebody who may call, known by the hash of a token. Tokens
+// themselves are never kept (O6).
+type Account struct {
+	ID          string    `yaml:"id" json:"id"`
+	TenantID    string    `yaml:"tenant" json:"tenant"`
+	TokenSHA256 string    `yaml:"tokenSha256" json:"tokenSha256"` // lower-case hex
+	Grants      []Grant   `yaml:"grants" json:"grants"`
+	ExpiresAt   time.Time `yaml:"expiresAt" json:"expiresAt"`
+	// Worker makes it a data-plane worker, which may only Begin and give Evidence
+	// for runs of these tenants (T203).
+	Worker bool     `yaml:"worker" json:"worker"`
+	Serves []string `yaml:"serves" json:"serves"` // tenants of a worker; "*" is all
+}
+
+// Worker is an authenticated data-plane worker.
+type Worker struct {
+	ID     string
+	Serves []string
+}
+
+// MayServe reports whether the worker may act for runs of the tenant.
+func (w Worker) MayServe(tenantID string) bool {
+	return slices.Contains(w.Serves, "*") || slices.Contains(w.Serves, tenantID)
+}
+
+// Directory knows the accounts. It is safe for concurrent use.
+type Directory struct {
+	now func() time.Time
+
+	mu       sync.RWMutex
+	byToken  map[[sha256.Size]byte]Account
+	accounts map[string]Account  // tenant/id
+	tenants  map[string][]string // principals of a tenant, sorted
+}
+
+// NewDirectory checks the accounts; it names everything wrong at once.
+func NewDirectory(accounts []Account, now func() time.Time) (*Directory, error) {
+	d := &Directory{
+		now: now, byToken: map[[sha256.Size]byte]Account{}, accounts: map[string]Account{}, tenants: map[string][]string{},
+	}
+	var errs []error
+	for i, a := range accounts {
+		if err := d.add(a); err != nil {
+			errs = append(errs, fmt.Errorf("accounts[%d] %q: %w", i, a.ID, err))
+		}
+	}
+	for _, ids := range d.tenants {
+		slices.Sort(ids)
+	}
+	return d, errors.Join(errs...)
+}
+
+func (d *Directory) add(a Account) error {
+	raw, err := hex.DecodeString(a.TokenSHA256)
+	if err != nil || len(raw) != sha256.Size {
+		return errors.New("tokenSha256 must be the SHA-256 of the token in hex")
+	}
+	hash := [sha256.Size]byte(raw)
+	if _, known := d.byToken[hash]; known {
+		return errors.New("another account has the same token")
+	}
+	key := a.TenantID + "/" + a.ID
+	switch {
+	case a.ID == "":
+		return errors.New("id is missing")
+	case a.Worker && len(a.Serves) == 0:
+		return errors.New("serves must name the worker's tenants")
+	case a.Worker:
+		d.byToken[hash] = a
+		return nil
+	case a.TenantID == "":
+		return errors.New("tenant is missing")
+	}
+	if _, known := d.accounts[key]; known {
+		return errors.New("the id is taken in this tenant")
+	}
+	for _, g := range a.Grants {
+		if !slices.Contains(Roles(), g.Role) || g.ProjectID == "" || g.EnvironmentID == "" {
+			return fmt.Errorf("grant %s on %q/%q is not known", g.Role, g.ProjectID, g.EnvironmentID)
+		}
+	}
+	d.byToken[hash] = a
+	d.accounts[key] = a
+	d.tenants[a.TenantID] = append(d.tenants[a.TenantID], a.ID)
+	return nil
+}
+
+// lookup finds the account of a token. The token is hashed before anything is
+// compared, so the time says nothing about it.
+func (d *Directory) lookup(token string) (Account, error) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	a, ok := d.byToken[sha256.Sum256([]byte(token))]
+	if !ok || token == "" {
+		return Account{}, ErrUnauthenticated
+	}
+	if !a.ExpiresAt.IsZero() && !d.now().Before(a.ExpiresAt) {
+		return Account{}, ErrExpired
+	}
+	return a, nil
+}
+
+// Authenticate returns the principal of a token: ErrUnauthenticated or ErrExpired.
+func (d *Directory) Authenticate(token string) (Principal, error) {
+	a, err := d.lookup(token)
+	if err != nil {
+		return Principal{}, err
+	}
+	if a.Worker {
+		return Principal{}, ErrUnauthenticated
+	}
+	return Principal{ID: a.ID, TenantID: a.TenantID, Grants: a.Grants, ExpiresAt: a.ExpiresAt}, nil
+}
+
+// AuthenticateWorker returns the worker of a token.
+func (d *Directory) AuthenticateWorker(token string) (Worker, error) {
+	a, err := d.lookup(token)
+	if err != nil {
+		return Worker{}, err
+	}
+	if !a.Worker {
+		return Worker{}, ErrUnauthenticated
+	}
+	return Worker{ID: a.ID, Serves: a.Serves}, nil
+}
+
+// Grants are those of a principal now; false when it is not known any more.
+func (d *Directory) Grants(tenantID, id string) ([]Grant, bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	a, ok := d.accounts[tenantID+"/"+id]
+	return a.Grants, ok
+}
+
+// Principals lists a tenant's principals, sorted.
+func (d *Directory) Principals(tenantID string) []string {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.tenants[tenantID]
+}
+
+// SetGrants changes what a principal may do; the caller swaps the policy of its
+// Authorizer afterwards so that streams look again.
+func (d *Directory) SetGrants(tenantID, id string, grants []Grant) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if a, ok := d.accounts[tenantID+"/"+id]; ok {
+		a.Grants = grants
+		d.accounts[tenantID+"/"+id] = a
+	}
+}
+
+// DevAccounts are the principals of `dvt dev`: one per role in tenant acme, and an
+// Admin in tenant globex. Each one's token is its name, so they are for loopback only.
+func DevAccounts() []Account {
+	var out []Account
+	add := func(tenant, id string, role Role) {
+		sum := sha256.Sum256([]byte(id))
+		out = append(out, Account{
+			ID: id, TenantID: tenant, TokenSHA256: hex.EncodeToString(sum[:]),
+			Grants: []Grant{{Role: role, ProjectID: "*", EnvironmentID: "*"}},
+		})
+	}
+	for _, r := range []struct {
+		id   string
+		role Role
+	}{
+		{"dev-viewer", Viewer}, {"dev-operator", Operator}, {"dev-engineer", Engineer}, {"dev-admin", Admin},
+		{"dev-planner", Planner}, {"dev-system", System}, {"dev-sre", SRE},
+	} {
+		add("acme", r.id, r.role)
+	}
+	add("globex", "dev-mallory", Admin)
+	return out
+}
