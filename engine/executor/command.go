@@ -1,0 +1,77 @@
+package executor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// commandExecutor runs a program without a shell. Exit status 0 is success, any
+// other is EXIT_STATUS (api.md §7).
+type commandExecutor struct{ cfg Config }
+
+func (c *commandExecutor) Execute(ctx context.Context, t Task, h Host) (Result, error) {
+	in, err := plan.DecodeCommand(t.Step.Inputs)
+	if err != nil {
+		return Result{}, invalidInputs(err)
+	}
+	dir, err := c.cfg.dir(t, in.Dir)
+	if err != nil {
+		return Result{}, err
+	}
+	var last lastLine
+	p := process{argv: in.Argv, env: c.cfg.env(t, in.Env), dir: dir, grace: c.cfg.Grace, print: func(stream, line string) {
+		h.Print(stream, line)
+		if stream == "stderr" {
+			last.set(line)
+		}
+	}}
+	status, err := p.run(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	if status != 0 {
+		return Result{}, &Failure{
+			Code: CodeExitStatus, Message: last.after(endOf(in.Argv[0], status)), Retryable: true,
+			Category: run.CategoryUser, Value: json.RawMessage(fmt.Sprintf(`{"exitStatus":%d}`, status)),
+		}
+	}
+	return Result{Value: json.RawMessage(`{"exitStatus":0}`)}, nil
+}
+
+func endOf(program string, status int) string {
+	if status < 0 {
+		return program + " was ended by a signal"
+	}
+	return fmt.Sprintf("%s ended with exit status %d", program, status)
+}
+
+// lastLine remembers the last line that says something.
+type lastLine struct {
+	mu   sync.Mutex
+	text string
+}
+
+func (l *lastLine) set(line string) {
+	if strings.TrimSpace(line) == "" {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = line
+}
+
+// after is what happened, and the line when there is one.
+func (l *lastLine) after(what string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.text == "" {
+		return what
+	}
+	return what + ": " + l.text
+}

@@ -1,0 +1,129 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// Error codes of executors, beside run.CodeTimeout.
+const (
+	CodeExitStatus      = "EXIT_STATUS"       // a program ended with another status than 0; retryable
+	CodeProgramNotFound = "PROGRAM_NOT_FOUND" // no such program on the step's PATH
+	CodeDirNotAllowed   = "DIR_NOT_ALLOWED"   // outside what the worker allows
+	CodeDirNotFound     = "DIR_NOT_FOUND"     // retryable: it may be made
+	CodeInputsInvalid   = "INPUTS_INVALID"    // the inputs do not fit the step's type
+	CodeDBTFailed       = "DBT_FAILED"        // dbt's exit status 1; retryable (T219)
+	CodeDBTUsage        = "DBT_USAGE"         // dbt's exit status 2; not retryable (T219)
+	CodeHTTPStatus      = "HTTP_STATUS"       // the answer's status was not the expected one
+	CodeHTTPTransport   = "HTTP_TRANSPORT"    // no answer; retryable
+	CodeAddressRefused  = "ADDRESS_REFUSED"   // a private address outside dvt dev (T225)
+	CodeUnknown         = "UNKNOWN"           // an error without a name; retryable
+	CodeTypeUnsupported = "TYPE_UNSUPPORTED"  // this worker has no executor for the step's type
+)
+
+// Config is what a worker allows and provides to executors.
+type Config struct {
+	DBTPath      string            // dbt's program; empty: dbt on the worker's PATH
+	AllowedRoots []string          // directories that steps may work in, beside the project root and the run's workspace
+	AllowAnyDir  bool              // steps may work in any directory (dvt dev)
+	AllowPrivate bool              // HTTP_NOTIFY may call private and loopback addresses (dvt dev)
+	Env          map[string]string // given to every process beside the allow-list
+	Grace        time.Duration     // between SIGTERM and SIGKILL of a cancelled process; 5 s when zero
+}
+
+// New makes the executors of all types that workers run; MANUAL waits for a
+// person and has none.
+func New(cfg Config) map[plan.StepType]Executor {
+	if cfg.Grace <= 0 {
+		cfg.Grace = 5 * time.Second
+	}
+	dbt := func(verb string) Executor { return &dbtExecutor{cfg: cfg, verb: verb} }
+	return map[plan.StepType]Executor{
+		plan.Command:    &commandExecutor{cfg: cfg},
+		plan.HTTPNotify: newHTTPExecutor(cfg),
+		plan.DBTCompile: dbt("compile"),
+		plan.DBTRun:     dbt("run"),
+		plan.DBTTest:    dbt("test"),
+		plan.Sleep:      sleepExecutor{},
+		plan.Noop:       noopExecutor{},
+	}
+}
+
+// inherited is what processes get of the worker's own environment.
+var inherited = []string{"PATH", "HOME", "LANG", "TZ", "TMPDIR"}
+
+// env is the environment of a task's process: the allow-list, what the worker
+// provides, what names the task, and last the step's own.
+func (c Config) env(t Task, own map[string]string) []string {
+	all := map[string]string{}
+	for _, name := range inherited {
+		if v, ok := os.LookupEnv(name); ok {
+			all[name] = v
+		}
+	}
+	for k, v := range c.Env {
+		all[k] = v
+	}
+	all["DVT_RUN_ID"] = t.Identity.RunID
+	all["DVT_STEP_ID"] = t.Step.StepID
+	all["DVT_LOGICAL_ATTEMPT"] = fmt.Sprint(t.LogicalAttempt)
+	all["DVT_IDEMPOTENCY_KEY"] = t.IdempotencyKey
+	all["DVT_WORKSPACE"] = t.Workspace
+	for k, v := range own {
+		all[k] = v
+	}
+	env := make([]string, 0, len(all))
+	for k, v := range all {
+		env = append(env, k+"="+v)
+	}
+	slices.Sort(env)
+	return env
+}
+
+// dir is where a directory named by a plan lies: empty is the workspace, a
+// relative one lies under the project root (T230). It follows links before it
+// judges.
+func (c Config) dir(t Task, named string) (string, error) {
+	dir := named
+	switch {
+	case dir == "":
+		return t.Workspace, nil
+	case !filepath.IsAbs(dir):
+		dir = filepath.Join(t.ProjectRoot, dir)
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	info, statErr := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", &Failure{Code: CodeDirNotFound, Message: fmt.Sprintf("directory %q is not there", named), Retryable: true, Category: run.CategoryUser}
+	case err != nil || statErr != nil || !info.IsDir():
+		return "", &Failure{Code: CodeDirNotFound, Message: fmt.Sprintf("%q is not a directory that the worker can open", named), Retryable: true, Category: run.CategoryUser}
+	case c.AllowAnyDir:
+		return dir, nil
+	}
+	for _, root := range append([]string{t.ProjectRoot, t.Workspace}, c.AllowedRoots...) {
+		if root == "" {
+			continue
+		}
+		if root, err = filepath.EvalSymlinks(root); err == nil && (real == root || strings.HasPrefix(real, strings.TrimSuffix(root, "/")+"/")) {
+			return dir, nil
+		}
+	}
+	return "", &Failure{
+		Code: CodeDirNotAllowed, Category: run.CategoryUser, Class: plan.ClassPolicyDeny,
+		Message: fmt.Sprintf("directory %q is outside the run's workspace, the project root and the roots that the worker allows", named),
+	}
+}
+
+func invalidInputs(err error) error {
+	return &Failure{Code: CodeInputsInvalid, Message: err.Error(), Category: run.CategoryUser, Class: plan.ClassValidation}
+}

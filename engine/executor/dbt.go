@@ -1,0 +1,126 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// dbtExecutor runs the real dbt. Every attempt has a target and a log path of
+// its own in the run's workspace, so that the project's directory stays as it
+// is (T219); manifest.json and run_results.json are kept by reference.
+type dbtExecutor struct {
+	cfg  Config
+	verb string // compile, run or test
+}
+
+func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, error) {
+	in, err := plan.DecodeDBT(t.Step.Inputs)
+	if err != nil {
+		return Result{}, invalidInputs(err)
+	}
+	project, err := d.cfg.dir(t, in.ProjectDir)
+	if err != nil {
+		return Result{}, err
+	}
+	profiles := project
+	if in.ProfilesDir != "" {
+		if profiles, err = d.cfg.dir(t, in.ProfilesDir); err != nil {
+			return Result{}, err
+		}
+	}
+	own := filepath.Join(t.Workspace, "dbt", t.Step.StepID, fmt.Sprintf("%d.%d", t.LogicalAttempt, t.EngineAttempt))
+	target := filepath.Join(own, "target")
+	if err := errors.Join(os.RemoveAll(own), os.MkdirAll(own, 0o700)); err != nil {
+		return Result{}, fmt.Errorf("executor: dbt: %w", err)
+	}
+	argv, err := d.argv(in, project, profiles, target, filepath.Join(own, "logs"))
+	if err != nil {
+		return Result{}, err
+	}
+	log := dbtLog{print: h.Print}
+	p := process{argv: argv, dir: project, grace: d.cfg.Grace, print: log.line,
+		env: d.cfg.env(t, map[string]string{"DBT_SEND_ANONYMOUS_USAGE_STATS": "0", "PYTHONUNBUFFERED": "1"})}
+	status, err := p.run(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	results, readErr := readRunResults(filepath.Join(target, "run_results.json"))
+	if readErr != nil && status == 0 {
+		return Result{}, fmt.Errorf("executor: dbt: %w", readErr)
+	}
+	res := Result{Value: results.summary(d.verb, log.counted()), Artifacts: keepDBT(ctx, h, target)}
+	if status == 0 {
+		return res, nil
+	}
+	f := &Failure{
+		Code: CodeDBTFailed, Retryable: true, Category: run.CategoryUser,
+		Message: results.firstFailure(), Artifacts: res.Artifacts, Value: res.Value,
+	}
+	if status == 2 {
+		f.Code, f.Retryable = CodeDBTUsage, false
+	}
+	if f.Message == "" {
+		f.Message = log.lastError.after(endOf("dbt "+d.verb, status))
+	}
+	return res, f
+}
+
+// argv is dbt's command line: what the plan asks for, and the flags that keep
+// the checkout clean and the output readable for programs.
+func (d *dbtExecutor) argv(in plan.DBTInputs, project, profiles, target, logs string) ([]string, error) {
+	dbt := d.cfg.DBTPath
+	if dbt == "" {
+		dbt = "dbt"
+	}
+	argv := []string{dbt, "--log-format", "json", "--log-level", "info", "--no-use-colors", d.verb,
+		"--project-dir", project, "--profiles-dir", profiles, "--target-path", target, "--log-path", logs}
+	for _, f := range []struct{ flag, value string }{{"--select", in.Select}, {"--exclude", in.Exclude}, {"--target", in.Target}} {
+		words := strings.Fields(f.value)
+		if len(words) == 0 {
+			continue
+		}
+		for _, w := range words {
+			if strings.HasPrefix(w, "-") {
+				return nil, &Failure{Code: CodeDBTUsage, Category: run.CategoryUser, Class: plan.ClassValidation,
+					Message: fmt.Sprintf("%s: %q would be read as a flag", strings.TrimPrefix(f.flag, "--"), w)}
+			}
+		}
+		argv = append(append(argv, f.flag), words...)
+	}
+	if len(in.Vars) > 0 {
+		argv = append(argv, "--vars", string(in.Vars))
+	}
+	if in.Threads > 0 {
+		argv = append(argv, "--threads", strconv.Itoa(in.Threads))
+	}
+	if in.FullRefresh && d.verb != "test" {
+		argv = append(argv, "--full-refresh")
+	}
+	return argv, nil
+}
+
+// keepDBT keeps what dbt left. An artifact that cannot be kept does not undo
+// the work that was done: the step's log says so.
+func keepDBT(ctx context.Context, h Host, target string) (refs []run.ArtifactRef) {
+	for _, kind := range []string{"manifest", "run_results"} {
+		path := filepath.Join(target, kind+".json")
+		if _, err := os.Stat(path); err != nil {
+			continue
+		}
+		ref, err := h.Keep(ctx, kind, path)
+		if err != nil {
+			h.Print("dvt", kind+".json was not kept: "+err.Error())
+			continue
+		}
+		refs = append(refs, ref)
+	}
+	return refs
+}

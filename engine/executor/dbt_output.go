@@ -1,0 +1,159 @@
+package executor
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+const (
+	// RowsMark begins a message by which a dbt project tells dvt how many rows a
+	// model has, for adapters that do not say: dvt.rows <model> <count>.
+	RowsMark = "dvt.rows "
+
+	maxCountedModels = 200
+	maxRunResults    = 64 << 20 // bytes of run_results.json that are read
+)
+
+var ansi = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
+// dbtLog turns dbt's JSON lines into readable ones and remembers what it said.
+type dbtLog struct {
+	print     func(stream, line string)
+	lastError lastLine
+
+	mu   sync.Mutex
+	rows map[string]int64
+}
+
+func (l *dbtLog) line(stream, line string) {
+	var event struct {
+		Info struct {
+			Level string `json:"level"`
+			Msg   string `json:"msg"`
+		} `json:"info"`
+	}
+	if json.Unmarshal([]byte(line), &event) != nil || event.Info.Level == "" {
+		if stream == "stderr" {
+			l.lastError.set(line)
+		}
+		l.print(stream, ansi.ReplaceAllString(line, ""))
+		return
+	}
+	if counted, ok := strings.CutPrefix(event.Info.Msg, RowsMark); ok {
+		l.count(counted)
+	}
+	if event.Info.Level == "error" {
+		stream = "stderr"
+	}
+	for text := range strings.Lines(ansi.ReplaceAllString(event.Info.Msg, "")) {
+		text = strings.TrimRight(text, " \r\n")
+		if text == "" {
+			continue
+		}
+		if stream == "stderr" {
+			l.lastError.set(strings.TrimSpace(text))
+		}
+		l.print(stream, text)
+	}
+}
+
+func (l *dbtLog) count(said string) {
+	model, number, ok := strings.Cut(said, " ")
+	n, err := strconv.ParseInt(number, 10, 64)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.rows == nil {
+		l.rows = map[string]int64{}
+	}
+	if ok && err == nil && len(l.rows) < maxCountedModels {
+		l.rows[model] = n
+	}
+}
+
+func (l *dbtLog) counted() map[string]int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.rows)
+}
+
+// runResults is the part of dbt's run_results.json that a step reports.
+type runResults struct {
+	Elapsed float64     `json:"elapsed_time"` // seconds
+	Results []dbtResult `json:"results"`
+}
+
+type dbtResult struct {
+	UniqueID string         `json:"unique_id"`
+	Status   string         `json:"status"`
+	Message  string         `json:"message"`
+	Adapter  map[string]any `json:"adapter_response"`
+}
+
+func readRunResults(path string) (runResults, error) {
+	var r runResults
+	info, err := os.Stat(path)
+	if err != nil {
+		return r, fmt.Errorf("run_results.json: %w", err)
+	}
+	if info.Size() > maxRunResults {
+		return r, fmt.Errorf("run_results.json has %d bytes, more than %d", info.Size(), maxRunResults)
+	}
+	body, err := os.ReadFile(path)
+	if err != nil {
+		return r, fmt.Errorf("run_results.json: %w", err)
+	}
+	if err := json.Unmarshal(body, &r); err != nil {
+		return runResults{}, fmt.Errorf("run_results.json: %w", err)
+	}
+	return r, nil
+}
+
+// summary is the step's result: how many nodes of each kind ended how, and how
+// many rows were written, as far as the adapter or the project says.
+func (r runResults) summary(verb string, rows map[string]int64) json.RawMessage {
+	counts := map[string]map[string]int{"model": {}, "test": {}, "seed": {}}
+	var affected int64
+	known := false
+	for _, n := range r.Results {
+		kind, _, _ := strings.Cut(n.UniqueID, ".")
+		if kind == "unit_test" {
+			kind = "test"
+		}
+		if counts[kind] != nil {
+			counts[kind][n.Status]++
+		}
+		if n, ok := n.Adapter["rows_affected"].(float64); ok && n >= 0 {
+			affected, known = affected+int64(n), true
+		}
+	}
+	out := map[string]any{
+		"command": verb, "models": counts["model"], "tests": counts["test"], "seeds": counts["seed"],
+		"elapsedMs": int64(r.Elapsed * 1000),
+	}
+	if known {
+		out["rowsAffected"] = affected
+	}
+	if len(rows) > 0 {
+		out["rows"] = rows
+	}
+	value, _ := json.Marshal(out) // maps of strings and numbers always marshal
+	return value
+}
+
+// firstFailure names the first node that failed and why; empty when none did.
+func (r runResults) firstFailure() string {
+	for _, n := range r.Results {
+		switch n.Status {
+		case "error", "fail", "runtime error":
+			message := strings.Join(strings.Fields(ansi.ReplaceAllString(n.Message, "")), " ")
+			return strings.TrimSuffix(n.UniqueID+": "+message, ": ")
+		}
+	}
+	return ""
+}

@@ -1,0 +1,168 @@
+package executor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+const (
+	maxAnswerBytes = 4 << 10 // of a response body that is kept in the step's log
+	dialTimeout    = 10 * time.Second
+	answerTimeout  = 60 * time.Second // to the response's header
+)
+
+// httpExecutor sends one request. It carries the Idempotency-Key of the attempt,
+// so that a receiver can drop what the platform repeats (T69, T210). Redirects
+// are not followed and proxies are not used: the address that was judged is the
+// one that is called.
+type httpExecutor struct{ client *http.Client }
+
+var errPrivateAddress = errors.New("private address")
+
+func newHTTPExecutor(cfg Config) *httpExecutor {
+	dialer := &net.Dialer{Timeout: dialTimeout}
+	if !cfg.AllowPrivate {
+		dialer.Control = func(_, address string, _ syscall.RawConn) error {
+			at, err := netip.ParseAddrPort(address)
+			if err != nil || !public(at.Addr().Unmap()) {
+				return errPrivateAddress
+			}
+			return nil
+		}
+	}
+	return &httpExecutor{client: &http.Client{
+		Transport: &http.Transport{
+			DialContext: dialer.DialContext, TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: answerTimeout,
+			MaxIdleConns: 16, IdleConnTimeout: 30 * time.Second, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// carrierGrade is shared address space, which is not private by name (RFC 6598).
+var carrierGrade = netip.MustParsePrefix("100.64.0.0/10")
+
+func public(a netip.Addr) bool {
+	return a.IsGlobalUnicast() && !a.IsPrivate() && !carrierGrade.Contains(a)
+}
+
+func (x *httpExecutor) Execute(ctx context.Context, t Task, h Host) (Result, error) {
+	in, err := plan.DecodeHTTP(t.Step.Inputs)
+	if err != nil {
+		return Result{}, invalidInputs(err)
+	}
+	req, err := request(ctx, in, t.IdempotencyKey)
+	if err != nil {
+		return Result{}, &Failure{Code: CodeInputsInvalid, Message: "the address cannot be called", Category: run.CategoryUser, Class: plan.ClassValidation}
+	}
+	target := in.Method + " " + shown(req.URL)
+	began := time.Now()
+	resp, err := x.client.Do(req)
+	if err != nil {
+		h.Print("stderr", target+": "+transportReason(err))
+		return Result{}, transportFailure(ctx, target, err)
+	}
+	defer resp.Body.Close()
+	took := time.Since(began)
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes))
+	h.Print("stdout", fmt.Sprintf("%s: %s in %d ms", target, resp.Status, took.Milliseconds()))
+	for line := range strings.Lines(string(body)) {
+		h.Print("stdout", strings.TrimRight(line, "\r\n"))
+	}
+	value, _ := json.Marshal(map[string]int64{"status": int64(resp.StatusCode), "elapsedMs": took.Milliseconds()})
+	expected := resp.StatusCode/100 == 2
+	if len(in.ExpectStatus) > 0 {
+		expected = slices.Contains(in.ExpectStatus, resp.StatusCode)
+	}
+	if expected {
+		return Result{Value: value}, nil
+	}
+	f := statusFailure(resp.StatusCode)
+	f.Message, f.Value = fmt.Sprintf("%s answered %s", target, resp.Status), value
+	return Result{}, f
+}
+
+func request(ctx context.Context, in plan.HTTPInputs, key string) (*http.Request, error) {
+	body, contentType := []byte(in.Body), "application/json"
+	var text string
+	if len(body) > 0 && body[0] == '"' && json.Unmarshal(body, &text) == nil {
+		body, contentType = []byte(text), "text/plain; charset=utf-8"
+	}
+	req, err := http.NewRequestWithContext(ctx, in.Method, in.URL, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > 0 {
+		req.Header.Set("Content-Type", contentType)
+	}
+	req.Header.Set("User-Agent", "dvt")
+	for k, v := range in.Headers {
+		req.Header.Set(k, v)
+		if strings.EqualFold(k, "Host") {
+			req.Host = v
+		}
+	}
+	req.Header.Set("Idempotency-Key", key)
+	return req, nil
+}
+
+// shown is an address without what may be secret in it.
+func shown(u *url.URL) string { return u.Scheme + "://" + u.Host + u.EscapedPath() }
+
+func statusFailure(status int) *Failure {
+	f := &Failure{Code: CodeHTTPStatus, Category: run.CategoryUser, Class: plan.ClassValidation}
+	switch {
+	case status == http.StatusTooManyRequests:
+		f.Retryable, f.Category, f.Class = true, run.CategorySystem, plan.ClassRateLimit
+	case status >= 500:
+		f.Retryable, f.Category, f.Class = true, run.CategorySystem, plan.ClassTransient
+	case status == http.StatusRequestTimeout:
+		f.Retryable, f.Category, f.Class = true, run.CategoryTimeout, plan.ClassTimeout
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		f.Class = plan.ClassAuthDeny
+	case status == http.StatusConflict:
+		f.Class = plan.ClassBusinessConflict
+	}
+	return f
+}
+
+func transportFailure(ctx context.Context, target string, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	if errors.Is(err, errPrivateAddress) {
+		return &Failure{Code: CodeAddressRefused, Category: run.CategoryUser, Class: plan.ClassPolicyDeny,
+			Message: target + ": this worker does not call private addresses"}
+	}
+	f := &Failure{Code: CodeHTTPTransport, Retryable: true, Category: run.CategorySystem, Class: plan.ClassTransport,
+		Message: target + ": " + transportReason(err)}
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		f.Category, f.Class = run.CategoryTimeout, plan.ClassTimeout
+	}
+	return f
+}
+
+// transportReason is why there was no answer, without the address, which may hold secrets.
+func transportReason(err error) string {
+	var outer *url.Error
+	if errors.As(err, &outer) {
+		err = outer.Err
+	}
+	return err.Error()
+}
