@@ -1,0 +1,304 @@
+package interp_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/run"
+)
+
+func TestStep_W19_E12_ParallelFailure(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, d4(), with(calm, noWindow)).start()
+	w.succeed("start")
+	w.begin("a", "b")
+	w.fail("a", "BROKEN")
+	w.succeed("b")
+	w.expect("RunApproved", "RunStarted", "StepStarted(start,1)", "StepCompleted(start,1)", "StepStarted(a,1)", "StepStarted(b,1)",
+		"StepFailed(a,1,BROKEN)", "StepCompleted(b,1)", "StepSkipped(final,1,DEPENDENCY_FAILED)", "RunFailed(a,1,BROKEN)")
+	w.expectDone(run.Failed)
+	if got := w.state.Failure; got.RootCause.StepID != "a" || got.Code != "BROKEN" || got.Message != "BROKEN!" || !got.Retryable {
+		t.Fatalf("failure %+v", got)
+	}
+}
+
+// T79: what depends on the failure is DEPENDENCY_FAILED, the rest FAIL_FAST; a
+// dispatched execution that never began does not keep the run (T185).
+func TestStep_E12_FailFastHoldsTheRest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, steps("a", "b", "c<a", "d<c", "e", "f<e"), with(calm, func(p *run.Policy) { noWindow(p); p.MaxParallelSteps = 2 })).start()
+	w.begin("a")
+	w.fail("a", "BROKEN")
+	w.expectInFlight("b") // not begun
+	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepFailed(a,1,BROKEN)",
+		"StepSkipped(b,1,FAIL_FAST)", "StepSkipped(c,1,DEPENDENCY_FAILED)", "StepSkipped(d,1,DEPENDENCY_FAILED)",
+		"StepSkipped(e,1,FAIL_FAST)", "StepSkipped(f,1,FAIL_FAST)", "RunFailed(a,1,BROKEN)")
+	w.expectDone(run.Failed)
+}
+
+// An execution that never began says nothing to the log while the gate is closed.
+func TestStep_T185_UnbegunEndUnderAClosedGate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, steps("a", "b"), calm).start()
+	w.fail("a", "BROKEN")
+	w.report(w.flight("b"), failed("LOST", true))
+	w.record()
+	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepFailed(a,1,BROKEN)")
+	w.signal(run.RetryStep, "R", "a")
+	w.expectInFlight("a b")
+	if f := w.flight("b"); f.la != 1 || f.n != 2 {
+		t.Fatalf("b is dispatched as %d.%d", f.la, f.n)
+	}
+	w.succeed("a", "b")
+	w.expectDone(run.Completed)
+
+	w = newWorld(t, steps("a"), calm).start()
+	w.report(w.flight("a"), failed("LOST", true)) // an open gate: it failed
+	w.record()
+	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepFailed(a,1,LOST)")
+}
+
+func TestStep_G17_RetryWithinTheWindow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, l3(), calm).start()
+	w.succeed("s1")
+	w.fail("s2", "BROKEN")
+	if got := w.state.Substatus(); w.state.Status != run.Running || got != run.AwaitingOperator {
+		t.Fatalf("%s/%s", w.state.Status, got)
+	}
+	if want := w.now.Add(time.Minute); !w.timers[interp.TimerRetryWindow].Equal(want) || !w.state.RetryDeadline.Equal(want) {
+		t.Fatalf("timer %v, deadline %v, want %v", w.timers[interp.TimerRetryWindow], w.state.RetryDeadline, want)
+	}
+	w.signal(run.RetryStep, "R", "s2")
+	if !w.timers[interp.TimerRetryWindow].IsZero() || w.head.Gate != 0 {
+		t.Fatalf("timer %v, gate %b", w.timers[interp.TimerRetryWindow], w.head.Gate)
+	}
+	w.succeed("s2", "s3")
+	w.expect("RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "StepFailed(s2,1,BROKEN)",
+		"SignalAccepted(R)", "StepStarted(s2,2)", "StepCompleted(s2,2)", "StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
+	w.expectReceipt("R", run.SignalApplied, "", 8)
+}
+
+func TestStep_G18_WindowExpires(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, l3(), calm).start()
+	w.succeed("s1")
+	w.fail("s2", "BROKEN")
+	w.feed(interp.Fired{At: w.now, Timer: interp.TimerRetryWindow}) // too early: set again
+	if w.timers[interp.TimerRetryWindow].IsZero() || w.pending != nil {
+		t.Fatalf("an early timer counts")
+	}
+	w.fire(interp.TimerRetryWindow)
+	w.expect("RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "StepFailed(s2,1,BROKEN)",
+		"StepSkipped(s3,1,DEPENDENCY_FAILED)", "RunFailed(s2,1,BROKEN)")
+	w.expectDone(run.Failed)
+}
+
+func TestStep_G18_ARetryThatFailsOpensAFreshWindow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, steps("a"), calm).start()
+	w.fail("a", "BROKEN")
+	w.signal(run.RetryStep, "R", "a")
+	w.now = w.now.Add(time.Hour)
+	w.fail("a", "AGAIN")
+	if want := w.now.Add(time.Minute); !w.timers[interp.TimerRetryWindow].Equal(want) {
+		t.Fatalf("timer %v, want %v", w.timers[interp.TimerRetryWindow], want)
+	}
+	w.fire(interp.TimerRetryWindow)
+	w.expectDone(run.Failed)
+	if got := w.state.Failure.RootCause; got.LogicalAttempt != 2 || got.ErrorCode != "AGAIN" {
+		t.Fatalf("root cause %+v", got)
+	}
+}
+
+func TestStep_G20_TwoRetries(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, l3(), calm).start()
+	w.succeed("s1")
+	w.fail("s2", "BROKEN")
+	w.accept(engine.Signal{ID: "R1", Type: run.RetryStep, StepID: "s2", LA: 1})
+	w.accept(engine.Signal{ID: "R2", Type: run.RetryStep, StepID: "s2", LA: 1})
+	w.feed(interp.Signalled{At: w.now, Signals: w.signals})
+	w.record()
+	if f := w.flight("s2"); f.la != 2 || len(w.flights) != 1 {
+		t.Fatalf("in flight %v", w.inFlight())
+	}
+	w.succeed("s2", "s3")
+	w.expectDone(run.Completed)
+	w.expectReceipt("R1", run.SignalApplied, "", 9)
+	w.expectReceipt("R2", run.SignalNoop, run.CodeSuperseded, 0)
+}
+
+// T214: of several failures the first one is the root cause, unless it was retried.
+func TestStep_T214_RootCause(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, steps("a", "b", "c"), calm).start()
+	w.begin("a", "b", "c")
+	w.fail("c", "FIRST")
+	w.fail("a", "SECOND")
+	w.succeed("b")
+	w.fire(interp.TimerRetryWindow)
+	if got := w.state.Failure.RootCause; got.StepID != "c" {
+		t.Fatalf("root cause %+v", got)
+	}
+	w = newWorld(t, steps("a", "b", "c"), calm).start()
+	w.begin("a", "b", "c")
+	w.fail("c", "FIRST")
+	w.fail("a", "SECOND")
+	w.succeed("b")
+	w.signal(run.RetryStep, "R", "c")
+	w.fail("c", "THIRD")
+	w.fire(interp.TimerRetryWindow)
+	if got := w.state.Failure.RootCause; got.StepID != "a" {
+		t.Fatalf("root cause %+v", got)
+	}
+}
+
+// T217: what passes while another step is FAILED and not retried.
+func TestStep_T217_WhatPassesWhileAnotherStepIsFailed(t *testing.T) {
+	t.Parallel()
+	// a and b fail; a1 and a2 hang on a alone, ab on both; x was ready and held.
+	setup := func(t *testing.T) *world {
+		w := newWorld(t, steps("a", "a1<a", "a2<a1", "ab<a,b", "b", "x<y", "y"), calm).start()
+		w.begin("a", "b", "y")
+		w.fail("a", "A")
+		w.succeed("y") // x is ready, and held
+		w.fail("b", "B")
+		w.expectInFlight("")
+		return w
+	}
+	for _, tc := range []struct {
+		name     string
+		act      func(*world)
+		inFlight string
+		passes   bool
+		gate     run.Gate
+		ends     run.Status // after everything in flight succeeded and the window is over
+	}{
+		{"one retried", func(w *world) { w.signal(run.RetryStep, "R", "a") }, "a", true, run.GateFailing, run.Failed},
+		{"one retried, done", func(w *world) { w.signal(run.RetryStep, "R", "a"); w.succeed("a") }, "a1", true, run.GateFailing, run.Failed},
+		{"one retried, far", func(w *world) { w.signal(run.RetryStep, "R", "a"); w.succeed("a", "a1") }, "a2", true, run.GateFailing, run.Failed},
+		{"one retried, fails", func(w *world) { w.signal(run.RetryStep, "R", "a"); w.fail("a", "A2") }, "", false, run.GateFailing, run.Failed},
+		{"both retried", func(w *world) { w.signal(run.RetryStep, "R", "a"); w.signal(run.RetryStep, "S", "b") }, "a b x", true, 0, run.Completed},
+		{"one skipped", func(w *world) { w.signal(run.SkipStep, "K", "a") }, "a1", true, run.GateFailing, run.Failed},
+		{"both skipped", func(w *world) { w.signal(run.SkipStep, "K", "a"); w.signal(run.SkipStep, "L", "b") }, "a1 ab x", true, 0, run.Completed},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := setup(t)
+			tc.act(w)
+			w.expectInFlight(tc.inFlight)
+			if len(w.flights) > 0 && w.flights[0].passes != tc.passes {
+				t.Fatalf("passes is %v", w.flights[0].passes)
+			}
+			if w.head.Gate != tc.gate {
+				t.Fatalf("gate is %b, want %b", w.head.Gate, tc.gate)
+			}
+			for len(w.flights) > 0 {
+				w.succeed(w.flights[0].stepID)
+			}
+			if tc.ends == run.Failed {
+				w.fire(interp.TimerRetryWindow)
+			}
+			w.expectDone(tc.ends)
+		})
+	}
+}
+
+// The run does not end while a step that was retried waits for a worker.
+func TestStep_T217_ARetryOnItsWayKeepsTheRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, steps("a", "b", "c"), with(calm, noWindow)).start()
+	w.begin("a", "b", "c")
+	w.fail("a", "A")
+	w.fail("b", "B")
+	w.signal(run.RetryStep, "R", "a")
+	w.succeed("c") // nothing runs now, but a is on its way
+	w.expectInFlight("a")
+	w.succeed("a")
+	w.expectDone(run.Failed)
+	if got := w.state.Failure.RootCause.StepID; got != "b" {
+		t.Fatalf("root cause %s", got)
+	}
+}
+
+func TestStep_T56_UnforcedRetryOfAFinalError(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, l3(), calm).start()
+	w.end("s1", failed("BAD_INPUT", false))
+	if d := w.signal(run.RetryStep, "R", "s1"); d.Code != run.CodeRetryDenied {
+		t.Fatalf("%+v", d)
+	}
+	w.accept(engine.Signal{ID: "F", Type: run.RetryStep, StepID: "s1", Force: true})
+	w.feed(interp.Signalled{At: w.now, Signals: w.signals})
+	w.record()
+	w.expectInFlight("s1")
+}
+
+func TestStep_T77_Skip(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, l3(), calm).start()
+	w.signal(run.SkipStep, "K", "s2") // PENDING
+	w.signal(run.SkipStep, "L", "s1") // in flight, so RUNNING for all that is known
+	w.expectReceipt("L", run.SignalNotApply, run.CodeStepNotSkippable, 0)
+	w.succeed("s1", "s3")
+	w.expect("RunApproved", "RunStarted", "SignalAccepted(K)", "StepSkipped(s2,1,OPERATOR_SKIP)", "SignalAccepted(L)",
+		"StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
+	w.expectReceipt("K", run.SignalApplied, "", 4)
+}
+
+func TestStep_CancelRunningPolicy(t *testing.T) {
+	t.Parallel()
+	sk := steps("a", "b", "c")
+	sk.Steps[1].Cancellable = true
+	w := newWorld(t, sk, with(calm, func(p *run.Policy) { noWindow(p); p.CancelRunning = true })).start()
+	w.begin("a", "b", "c")
+	w.fail("a", "BROKEN")
+	if !w.flight("b").cancelled || w.flight("c").cancelled {
+		t.Fatalf("b %v, c %v", w.flight("b").cancelled, w.flight("c").cancelled)
+	}
+	w.end("b", engine.StepEnd{Kind: engine.EndCancelled})
+	w.succeed("c")
+	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepStarted(b,1)", "StepStarted(c,1)", "StepFailed(a,1,BROKEN)",
+		"StepFailed(b,1,CANCELLED)", "StepCompleted(c,1)", "RunFailed(a,1,BROKEN)")
+}
+
+func TestStep_T79_Cancel(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, steps("a", "b", "c", "d<a"), with(calm, func(p *run.Policy) { p.MaxParallelSteps = 3 })).start()
+	w.begin("a", "b")
+	w.signal(run.Cancel, "C", "")
+	for _, f := range w.flights {
+		if !f.cancelled {
+			t.Fatalf("%s is not asked to stop", f.stepID)
+		}
+	}
+	w.signal(run.EmergencyStop, "E", "") // already stopping
+	w.end("a", engine.StepEnd{Kind: engine.EndCancelled})
+	w.succeed("b")
+	w.expectInFlight("c") // never began: nobody waits for it
+	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepStarted(b,1)", "SignalAccepted(C)", "SignalAccepted(E)",
+		"StepFailed(a,1,CANCELLED)", "StepCompleted(b,1)", "RunCancelled")
+	w.expectDone(run.Cancelled)
+	w.expectReceipt("C", run.SignalApplied, "", 9)
+	w.expectReceipt("E", run.SignalNoop, run.CodeAlreadyInState, 0)
+	a, _ := w.state.Step("a")
+	if e := a.Attempts[0].Error; e.Retryable || e.Category != run.CategoryUser {
+		t.Fatalf("%+v", e)
+	}
+	if w.state.Counts.Pending != 2 {
+		t.Fatalf("counts %+v", w.state.Counts)
+	}
+}
+
+// T214: a cancel in an open retry window ends the run as CANCELLED.
+func TestStep_T214_CancelInTheWindow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, l3(), calm).start()
+	w.fail("s1", "BROKEN")
+	w.signal(run.Cancel, "C", "")
+	w.expect("RunApproved", "RunStarted", "StepStarted(s1,1)", "StepFailed(s1,1,BROKEN)", "SignalAccepted(C)", "RunCancelled")
+	w.expectDone(run.Cancelled)
+}

@@ -1,0 +1,334 @@
+package interp_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/run"
+)
+
+func TestStep_W5_P06_TwoPauses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, l3(), calm).start()
+	w.begin("s1")
+	w.signal(run.Pause, "A", "")
+	w.succeed("s1")
+	w.signal(run.Resume, "B", "")
+	w.begin("s2")
+	w.signal(run.Pause, "C", "")
+	w.succeed("s2")
+	w.signal(run.Resume, "D", "")
+	w.succeed("s3")
+	w.expect("RunApproved", "RunStarted", "StepStarted(s1,1)", "SignalAccepted(A)", "RunPaused(1)", "StepCompleted(s1,1)",
+		"SignalAccepted(B)", "RunResumed(1)", "StepStarted(s2,1)", "SignalAccepted(C)", "RunPaused(2)", "StepCompleted(s2,1)",
+		"SignalAccepted(D)", "RunResumed(2)", "StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
+	for id, seq := range map[string]run.Seq{"A": 5, "B": 8, "C": 11, "D": 14} {
+		w.expectReceipt(id, run.SignalApplied, "", seq)
+	}
+	if w.log[4].Key == w.log[10].Key {
+		t.Fatal("T06: both RunPaused have one key")
+	}
+}
+
+func TestStep_W6_G16_RetryInAPausedRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, l3(), calm).start()
+	w.succeed("s1")
+	w.begin("s2")
+	w.signal(run.Pause, "A", "")
+	w.end("s2", failed("DB_CONNECTION_FAILED", false))
+	if w.state.Status != run.Paused || w.state.Substatus() != "" || w.state.FailedSteps() != 1 {
+		t.Fatalf("%s/%s failed %d", w.state.Status, w.state.Substatus(), w.state.FailedSteps())
+	}
+	w.accept(engine.Signal{ID: "B", Type: run.RetryStep, StepID: "s2", Force: true})
+	w.feed(interp.Signalled{At: w.now, Signals: w.signals})
+	w.record()
+	w.expectReceipt("B", run.SignalPending, "", 0)
+	w.expectInFlight("")
+	w.signal(run.Resume, "C", "")
+	w.succeed("s2", "s3")
+	w.expect("RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "SignalAccepted(A)",
+		"RunPaused(1)", "StepFailed(s2,1,DB_CONNECTION_FAILED)", "SignalAccepted(B)", "SignalAccepted(C)", "RunResumed(1)",
+		"StepStarted(s2,2)", "StepCompleted(s2,2)", "StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
+	w.expectReceipt("B", run.SignalApplied, "", 12)
+	s2, _ := w.state.Step("s2")
+	if len(s2.Attempts) != 2 || s2.Attempts[0].Status != run.StepFailed || s2.Attempts[1].Status != run.StepSuccess || w.state.FailedSteps() != 0 {
+		t.Fatalf("attempts %+v", s2.Attempts)
+	}
+}
+
+// W-6 with no retry window: without T59 RunFailed would follow RunResumed.
+func TestStep_T59_LatchedRetryBeforeFailFast(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, l3(), with(calm, noWindow)).start()
+	w.begin("s1")
+	w.signal(run.Pause, "A", "")
+	w.fail("s1", "BROKEN")
+	w.signal(run.RetryStep, "B", "s1")
+	w.signal(run.RetryStep, "B2", "s1") // one is latched already
+	w.signal(run.Resume, "C", "")
+	w.succeed("s1", "s2", "s3")
+	w.expectDone(run.Completed)
+	w.expectReceipt("B2", run.SignalNoop, run.CodeSuperseded, 0)
+}
+
+func TestStep_G10_SignalsWithoutEffect(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, l3(), calm)
+	if d := w.accept(engine.Signal{ID: "P0", Type: run.Pause}); d.Code != run.CodeInvalidRunState {
+		t.Fatalf("%+v", d)
+	}
+	w.start()
+	w.signal(run.Resume, "R0", "")
+	w.expectReceipt("R0", run.SignalNoop, run.CodeAlreadyInState, 0)
+	w.signal(run.Pause, "A", "")
+	w.signal(run.Pause, "B", "")
+	w.expectReceipt("B", run.SignalNoop, run.CodeAlreadyInState, 0)
+	w.signal(run.Resume, "C", "")
+	w.succeed("s1", "s2", "s3")
+	w.expectDone(run.Completed)
+	if d := w.accept(engine.Signal{ID: "Z", Type: run.Pause}); d.Code != run.CodeRunTerminal {
+		t.Fatalf("%+v", d)
+	}
+}
+
+func TestStep_G11_Draining(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, d4(), calm).start()
+	w.succeed("start")
+	w.begin("a", "b")
+	w.signal(run.Pause, "A", "")
+	if w.state.Status != run.Paused || w.state.Substatus() != run.Draining || w.state.RunningSteps() != 2 {
+		t.Fatalf("%s/%s %d", w.state.Status, w.state.Substatus(), w.state.RunningSteps())
+	}
+	w.succeed("a")
+	w.succeed("b")
+	if w.state.Substatus() != "" {
+		t.Fatalf("substatus %s", w.state.Substatus())
+	}
+	w.expectInFlight("")
+	w.expect("RunApproved", "RunStarted", "StepStarted(start,1)", "StepCompleted(start,1)", "StepStarted(a,1)", "StepStarted(b,1)",
+		"SignalAccepted(A)", "RunPaused(1)", "StepCompleted(a,1)", "StepCompleted(b,1)")
+}
+
+// T185: steps that were dispatched and had not begun do not start while paused,
+// and start after it as the same attempt.
+func TestStep_T185_PauseParksWhatHasNotBegun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, steps("a", "b", "c"), calm).start()
+	w.begin("a")
+	w.signal(run.Pause, "P", "")
+	w.begin("b")
+	w.expectInFlight("a c")
+	w.succeed("a")
+	w.signal(run.Resume, "R", "")
+	w.expectInFlight("c b") // c was never parked
+	if f := w.flight("b"); f.la != 1 || f.n != 2 {
+		t.Fatalf("b is dispatched as %d.%d", f.la, f.n)
+	}
+	w.succeed("b", "c")
+	w.expectDone(run.Completed)
+}
+
+// An execution that was parked by a pause comes home after the resume.
+func TestStep_T185_ParkedLate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, steps("a"), calm).start()
+	f := w.flight("a")
+	w.signal(run.Pause, "P", "")
+	w.signal(run.Resume, "R", "")
+	w.report(f, engine.StepEnd{Kind: engine.EndParked})
+	if len(w.fetch) > 0 {
+		t.Fatal("it asks for signals though it knows the gate that was closed")
+	}
+	w.succeed("a")
+	w.expectDone(run.Completed)
+}
+
+func TestStep_T46_ResumeWaitsForTheDrain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, l3(), calm).start()
+	w.begin("s1")
+	w.signal(run.Pause, "A", "")
+	w.signal(run.Resume, "B", "")
+	w.signal(run.Resume, "B2", "")
+	w.expectReceipt("B", run.SignalPending, "", 0)
+	w.expectReceipt("B2", run.SignalNoop, run.CodeAlreadyInState, 0)
+	w.signal(run.Pause, "C", "")
+	w.expectReceipt("B", run.SignalNoop, run.CodeSuperseded, 0)
+	w.expectReceipt("C", run.SignalNoop, run.CodeAlreadyInState, 0)
+	w.succeed("s1")
+	w.expectInFlight("")
+	w.signal(run.Resume, "D", "")
+	w.succeed("s2", "s3")
+	w.expectDone(run.Completed)
+	if !w.timers[interp.TimerDrain].IsZero() {
+		t.Fatal("the drain timer is left set")
+	}
+}
+
+func TestStep_T46_DrainTimeout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, d4(), calm).start()
+	w.succeed("start")
+	w.begin("a", "b")
+	w.signal(run.Pause, "A", "")
+	w.signal(run.Resume, "B", "")
+	if want := w.now.Add(5 * time.Minute); !w.timers[interp.TimerDrain].Equal(want) {
+		t.Fatalf("drain timer %v, want %v", w.timers[interp.TimerDrain], want)
+	}
+	w.succeed("a")
+	w.fire(interp.TimerDrain)
+	w.succeed("b")
+	w.succeed("final")
+	w.expect("RunApproved", "RunStarted", "StepStarted(start,1)", "StepCompleted(start,1)", "StepStarted(a,1)", "StepStarted(b,1)",
+		"SignalAccepted(A)", "RunPaused(1)", "SignalAccepted(B)", "StepCompleted(a,1)", "RunResumed(1)", "StepCompleted(b,1)",
+		"StepStarted(final,1)", "StepCompleted(final,1)", "RunCompleted")
+}
+
+func TestStep_G13_T43_LastStepEndsWhilePaused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, steps("s3"), calm).start()
+	w.begin("s3")
+	w.signal(run.Pause, "A", "")
+	w.succeed("s3")
+	if w.state.Status != run.Paused {
+		t.Fatalf("status %s", w.state.Status)
+	}
+	w.signal(run.Resume, "B", "")
+	w.expect("RunApproved", "RunStarted", "StepStarted(s3,1)", "SignalAccepted(A)", "RunPaused(1)", "StepCompleted(s3,1)",
+		"SignalAccepted(B)", "RunResumed(1)", "RunCompleted")
+	w.expectDone(run.Completed)
+}
+
+func TestStep_T43_FailureWhilePaused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, steps("a", "b<a"), with(calm, noWindow)).start()
+	w.begin("a")
+	w.signal(run.Pause, "A", "")
+	w.fail("a", "BROKEN")
+	w.signal(run.Resume, "B", "")
+	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "SignalAccepted(A)", "RunPaused(1)", "StepFailed(a,1,BROKEN)",
+		"SignalAccepted(B)", "RunResumed(1)", "StepSkipped(b,1,DEPENDENCY_FAILED)", "RunFailed(a,1,BROKEN)")
+}
+
+func TestStep_G14_T44_PauseAgainstCompletion(t *testing.T) {
+	t.Parallel()
+	t.Run("the pause first", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, steps("s3"), calm).start()
+		w.begin("s3")
+		w.accept(engine.Signal{ID: "P", Type: run.Pause})
+		w.feed(interp.Signalled{At: w.now, Signals: w.signals})
+		w.report(w.flight("s3"), completed())
+		w.record()
+		w.expect("RunApproved", "RunStarted", "StepStarted(s3,1)", "SignalAccepted(P)", "RunPaused(1)", "StepCompleted(s3,1)")
+	})
+	t.Run("the completion first", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, steps("s3"), calm).start()
+		w.begin("s3")
+		w.accept(engine.Signal{ID: "P", Type: run.Pause})
+		w.report(w.flight("s3"), completed())
+		w.commit()
+		w.deliver() // RunCompleted is on its way
+		w.feed(interp.Signalled{At: w.now, Signals: w.signals})
+		w.record()
+		w.expect("RunApproved", "RunStarted", "StepStarted(s3,1)", "SignalAccepted(P)", "StepCompleted(s3,1)", "RunCompleted")
+		w.expectReceipt("P", run.SignalNotApply, run.CodeRunTerminal, 0)
+	})
+	t.Run("between", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, steps("s3"), calm).start()
+		w.begin("s3")
+		w.report(w.flight("s3"), completed())
+		w.accept(engine.Signal{ID: "P", Type: run.Pause})
+		w.feed(interp.Signalled{At: w.now, Signals: w.signals})
+		w.record()
+		w.expect("RunApproved", "RunStarted", "StepStarted(s3,1)", "SignalAccepted(P)", "StepCompleted(s3,1)", "RunPaused(1)")
+	})
+}
+
+func TestStep_G15_T51_CancelOnPause(t *testing.T) {
+	t.Parallel()
+	sk := l3()
+	sk.Steps[1].Cancellable, sk.Steps[1].AllowCancelOnPause = true, true
+	w := newWorld(t, sk, with(calm, noWindow)).start()
+	w.succeed("s1")
+	w.begin("s2")
+	w.signal(run.Pause, "A", "")
+	if !w.flight("s2").cancelled {
+		t.Fatal("s2 is not asked to stop")
+	}
+	w.end("s2", engine.StepEnd{Kind: engine.EndCancelled})
+	if w.state.Status != run.Paused || w.head.Gate != run.GatePaused {
+		t.Fatalf("%s gate %b", w.state.Status, w.head.Gate)
+	}
+	w.signal(run.RetryStep, "R", "s2") // it starts again by itself
+	w.expectReceipt("R", run.SignalNoop, run.CodeSuperseded, 0)
+	w.signal(run.Resume, "B", "")
+	w.succeed("s2", "s3")
+	w.expect("RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "SignalAccepted(A)",
+		"RunPaused(1)", "StepFailed(s2,1,CANCELLED_BY_PAUSE)", "SignalAccepted(R)", "SignalAccepted(B)", "RunResumed(1)",
+		"StepStarted(s2,2)", "StepCompleted(s2,2)", "StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
+
+	w = newWorld(t, sk, calm).start() // it ignores the cancel and succeeds
+	w.succeed("s1")
+	w.begin("s2")
+	w.signal(run.Pause, "A", "")
+	w.succeed("s2")
+	w.signal(run.Resume, "B", "")
+	w.succeed("s3")
+	w.expectDone(run.Completed)
+
+	w = newWorld(t, l3(), calm).start() // not cancellable: it finishes
+	w.begin("s1")
+	w.signal(run.Pause, "A", "")
+	if w.flight("s1").cancelled {
+		t.Fatal("s1 is asked to stop")
+	}
+}
+
+// T221: a pause closes the retry window, RunResumed opens a fresh one.
+func TestStep_T221_PauseClosesTheWindow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, l3(), calm).start()
+	w.fail("s1", "BROKEN")
+	w.now = w.now.Add(30 * time.Second)
+	w.signal(run.Pause, "A", "")
+	if !w.timers[interp.TimerRetryWindow].IsZero() {
+		t.Fatal("the window is open")
+	}
+	w.now = w.now.Add(time.Hour)
+	w.signal(run.Resume, "B", "")
+	want := w.now.Add(time.Minute)
+	if !w.timers[interp.TimerRetryWindow].Equal(want) || w.state.RetryDeadline == nil || !w.state.RetryDeadline.Equal(want) {
+		t.Fatalf("timer %v, deadline %v, want %v", w.timers[interp.TimerRetryWindow], w.state.RetryDeadline, want)
+	}
+	w.fire(interp.TimerRetryWindow)
+	w.expectDone(run.Failed)
+}
+
+func TestStep_T196_SignalsInOrderOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, l3(), calm).start()
+	w.accept(engine.Signal{ID: "A", Type: run.Pause})
+	w.accept(engine.Signal{ID: "B", Type: run.EscalateAlert}) // takes a number, needs no engine
+	w.accept(engine.Signal{ID: "C", Type: run.Pause})
+	s := w.signals
+	w.feed(interp.Signalled{At: w.now, Signals: []engine.Signal{s[2], s[2]}})
+	w.feed(interp.Signalled{At: w.now, Signals: []engine.Signal{s[2]}})
+	if diff := cmp.Diff([]int64{0}, w.fetch); diff != "" || w.pending != nil {
+		t.Fatalf("a hole: fetched (-want +got):\n%s", diff)
+	}
+	w.fetch = nil
+	w.feed(interp.Signalled{At: w.now, Signals: s})
+	w.feed(interp.Signalled{At: w.now, Signals: s})
+	w.record()
+	w.expectReceipt("C", run.SignalNoop, run.CodeAlreadyInState, 0)
+	w.expect("RunApproved", "RunStarted", "SignalAccepted(A)", "SignalAccepted(B)", "SignalAccepted(C)", "RunPaused(1)")
+}

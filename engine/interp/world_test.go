@@ -1,0 +1,523 @@
+package interp_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/authority"
+)
+
+// tb is what testing.T and rapid.T have in common.
+type tb interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// world is everything around a machine, in memory and on a virtual clock: the
+// log with the real Append Authority, executors that ask Begin, and signals that
+// are judged at acceptance. It checks what must hold of every effect and event.
+type world struct {
+	tb  tb
+	id  run.Identity
+	sk  plan.Skeleton
+	who interp.Config
+	m   *interp.Machine
+	now time.Time
+
+	head     store.Head
+	log      []run.Event
+	state    run.State // fold of the log
+	known    run.State // fold of what the machine was told
+	receipts map[string]*receipt
+	signals  []engine.Signal // accepted, in order
+
+	pending *interp.Append   // not committed
+	answer  *interp.Recorded // committed, not delivered
+	flights []*flight
+	past    map[dispatch]bool // dispatched; true once it came back unbegun
+	timers  map[interp.Timer]time.Time
+	fetch   []int64
+
+	inputs  []interp.Input
+	effects [][]interp.Effect
+	refuse  func(run.Draft) bool // content that the store does not take
+}
+
+type receipt struct {
+	app    run.Application
+	reason string
+	seq    run.Seq
+}
+
+type dispatch struct {
+	ord   run.Ord
+	la, n int
+}
+
+// flight is an execution that was dispatched.
+type flight struct {
+	dispatch
+	stepID    string
+	passes    bool
+	signalID  string
+	began     time.Time
+	cancelled bool
+}
+
+var (
+	testIdentity = run.Identity{RunID: "r1", TenantID: "t1", ProjectID: "p1", EnvironmentID: "dev", PlanID: "plan-3", PlanVersion: "1.0"}
+	epoch        = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	calm         = run.Policy{RetryWindowMS: 60_000, DrainTimeoutMS: 300_000, MaxParallelSteps: 100, MaxLogicalAttemptsManual: 10}
+)
+
+// steps makes a skeleton of "id<dep,dep" in the order given.
+func steps(specs ...string) plan.Skeleton {
+	sk := plan.Skeleton{PlanID: testIdentity.PlanID, PlanVersion: testIdentity.PlanVersion}
+	ords := map[string]int{}
+	for i, spec := range specs {
+		id, _, _ := strings.Cut(spec, "<")
+		ords[id] = i
+	}
+	for _, spec := range specs {
+		id, deps, has := strings.Cut(spec, "<")
+		s := plan.SkeletonStep{StepID: id, Type: plan.Noop, TaskQueue: "tq-control"}
+		if has {
+			for _, d := range strings.Split(deps, ",") {
+				s.Deps = append(s.Deps, ords[d])
+			}
+			slices.Sort(s.Deps)
+		}
+		sk.Steps = append(sk.Steps, s)
+	}
+	return sk
+}
+
+func newWorld(tb tb, sk plan.Skeleton, policy run.Policy) *world {
+	who := interp.Config{Identity: testIdentity, Policy: policy}
+	w := &world{
+		tb: tb, id: testIdentity, sk: sk, who: who, m: interp.New(sk, who), now: epoch,
+		head:     store.Head{RunID: testIdentity.RunID},
+		state:    run.State{Header: run.Header{Identity: testIdentity}},
+		known:    run.State{Header: run.Header{Identity: testIdentity}},
+		receipts: map[string]*receipt{}, past: map[dispatch]bool{}, timers: map[interp.Timer]time.Time{},
+	}
+	w.write(store.Append{Events: []run.Draft{{Type: run.RunApproved, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now, EmittedBy: run.ByPlanner}}})
+	return w
+}
+
+// start brings the run to RUNNING.
+func (w *world) start() *world {
+	w.tb.Helper()
+	w.feed(interp.Begin{At: w.now})
+	w.record()
+	return w
+}
+
+// feed gives the machine one input and carries out the effects.
+func (w *world) feed(in interp.Input) {
+	w.tb.Helper()
+	over := w.m.Done()
+	effects := w.m.Step(in)
+	w.inputs = append(w.inputs, in)
+	w.effects = append(w.effects, effects)
+	if over && len(effects) > 0 {
+		w.tb.Fatalf("effects after Finish: %#v", effects)
+	}
+	for i, e := range effects {
+		switch e := e.(type) {
+		case interp.Append:
+			w.onAppend(e)
+		case interp.Execute:
+			w.onExecute(e)
+		case interp.CancelSteps:
+			if !slices.IsSorted(e.Ords) || len(e.Ords) == 0 {
+				w.tb.Fatalf("CancelSteps of %v", e.Ords)
+			}
+			for _, f := range w.flights {
+				f.cancelled = f.cancelled || slices.Contains(e.Ords, f.ord)
+			}
+		case interp.SetTimer:
+			w.timers[e.Timer] = e.At
+		case interp.FetchSignals:
+			if len(w.fetch) > 0 {
+				w.tb.Fatalf("FetchSignals twice at once")
+			}
+			w.fetch = append(w.fetch, e.After)
+		case interp.Finish:
+			if i != len(effects)-1 || !w.m.Done() {
+				w.tb.Fatalf("Finish is not the last effect: %#v", effects)
+			}
+			if !w.state.Status.Terminal() {
+				w.tb.Fatalf("Finish of a run that is %s in the log", w.state.Status)
+			}
+			if e.Status != "" && e.Status != w.state.Status {
+				w.tb.Fatalf("Finish %s, the log says %s", e.Status, w.state.Status)
+			}
+		}
+	}
+}
+
+func (w *world) onAppend(a interp.Append) {
+	w.tb.Helper()
+	if w.pending != nil || w.answer != nil {
+		w.tb.Fatalf("T191: a second Append is outstanding")
+	}
+	if len(a.Events) > store.MaxBatch {
+		w.tb.Fatalf("Append of %d events", len(a.Events))
+	}
+	if a.SetGate&a.ClearGate != 0 {
+		w.tb.Fatalf("Append sets and clears gate %b", a.SetGate&a.ClearGate)
+	}
+	for _, o := range a.Outcomes {
+		if o.AppliedBy >= len(a.Events) || o.AppliedBy < -1 {
+			w.tb.Fatalf("outcome of %s by event %d of %d", o.SignalID, o.AppliedBy, len(a.Events))
+		}
+	}
+	w.pending = &a
+}
+
+func (w *world) onExecute(e interp.Execute) {
+	w.tb.Helper()
+	step := w.sk.Steps[e.Ord]
+	d := dispatch{e.Ord, e.LA, e.N}
+	if _, again := w.past[d]; again {
+		w.tb.Fatalf("%s/%d.%d is dispatched twice", step.StepID, e.LA, e.N)
+	}
+	if e.N > 1 && !w.past[dispatch{e.Ord, e.LA, e.N - 1}] {
+		w.tb.Fatalf("%s/%d.%d is dispatched though .%d did not come back unbegun", step.StepID, e.LA, e.N, e.N-1)
+	}
+	if e.N < 1 || e.LA < 1 {
+		w.tb.Fatalf("%s/%d.%d", step.StepID, e.LA, e.N)
+	}
+	w.past[d] = false
+	for _, dep := range step.Deps {
+		p := w.known.Steps[dep]
+		if p.Status != run.StepSuccess && p.Status != run.StepSkipped {
+			w.tb.Fatalf("T191: %s is dispatched while %s is known to be %s", step.StepID, p.StepID, p.Status)
+		}
+	}
+	if w.known.Status != run.Running {
+		w.tb.Fatalf("%s is dispatched while the run is known to be %s", step.StepID, w.known.Status)
+	}
+	w.flights = append(w.flights, &flight{dispatch: d, stepID: step.StepID, passes: e.PassFailing, signalID: e.SignalID})
+	if len(w.flights) > w.who.Policy.MaxParallelSteps {
+		w.tb.Fatalf("%d executions in flight", len(w.flights))
+	}
+}
+
+// write appends to the log by the real authority.
+func (w *world) write(a store.Append) store.Appended {
+	w.tb.Helper()
+	for i := range a.Events {
+		if a.Events[i].Type == run.RunStarted {
+			a.Events[i].Payload = w.completeStart(a.Events[i].Payload)
+		}
+	}
+	b, err := authority.Prepare(w.id, a)
+	if err != nil {
+		w.tb.Fatalf("append: %v", err)
+	}
+	p, err := authority.Decide(w.head, b, w.facts(), w.now)
+	if err != nil {
+		w.tb.Fatalf("append: %v", err)
+	}
+	w.carryOut(p)
+	return p.Appended(w.head)
+}
+
+func (w *world) facts() authority.Facts {
+	f := authority.Facts{Events: w.log}
+	for i := range w.log {
+		if w.log[i].Type.EndsRun() {
+			f.End = &w.log[i]
+		}
+	}
+	return f
+}
+
+func (w *world) carryOut(p authority.Plan) {
+	w.tb.Helper()
+	w.head = p.Head
+	w.log = append(w.log, p.Insert...)
+	s, _, anomalies := run.Fold(w.state, p.Insert)
+	if len(anomalies) > 0 {
+		w.tb.Fatalf("anomalies: %v in\n%s", anomalies, strings.Join(w.story(), "\n"))
+	}
+	w.state = s
+	for _, mv := range p.Moves {
+		if r := w.receipts[mv.SignalID]; r != nil && !r.app.Final() {
+			*r = receipt{mv.Application, mv.Reason, mv.AppliedSeq}
+		}
+	}
+	if p.EndsRun {
+		for _, s := range w.signals {
+			if r := w.receipts[s.ID]; !r.app.Final() {
+				*r = receipt{run.SignalNotApply, string(run.CodeRunTerminal), 0}
+			}
+		}
+	}
+}
+
+// completeStart does what the Journal does to RunStarted.
+func (w *world) completeStart(raw json.RawMessage) json.RawMessage {
+	p, err := run.PayloadOf[run.RunStartedPayload](raw)
+	if err != nil {
+		w.tb.Fatalf("RunStarted: %v", err)
+	}
+	p.PlanRef = run.PlanRef{SHA256: strings.Repeat("a", 64), SchemaVersion: "v1.2", PlanID: w.id.PlanID, PlanVersion: w.id.PlanVersion}
+	p.Engine = run.EngineRunRef{Provider: "test", WorkflowID: "dvt/t1/r1"}
+	p.Policy = w.who.Policy
+	p.Steps = []run.StepOutline{}
+	for _, s := range w.sk.Steps {
+		o := run.StepOutline{StepID: s.StepID, Type: string(s.Type)}
+		for _, d := range s.Deps {
+			o.DependsOn = append(o.DependsOn, w.sk.Steps[d].StepID)
+		}
+		p.Steps = append(p.Steps, o)
+	}
+	out, err := json.Marshal(p)
+	if err != nil {
+		w.tb.Fatalf("RunStarted: %v", err)
+	}
+	return out
+}
+
+// commit writes the pending Append; deliver tells the machine.
+func (w *world) commit() {
+	w.tb.Helper()
+	a := w.pending
+	w.pending = nil
+	rec := interp.Recorded{Batch: a.Batch}
+	if w.refuse != nil {
+		bad := false
+		for _, d := range a.Events {
+			r := w.refuse(d)
+			bad = bad || r
+			rec.Ends = append(rec.Ends, interp.RecordedEvent{Rejected: r})
+		}
+		if bad {
+			rec.Head, rec.Running, rec.RunTerminal = w.head.LastSeq, w.head.Running, w.head.Terminal
+			w.answer = &rec
+			return
+		}
+		rec.Ends = nil
+	}
+	got := w.write(a.Append)
+	for _, o := range got.Outcomes {
+		end := interp.RecordedEvent{Seq: o.Seq}
+		if o.Existing != nil {
+			end.Seq, end.Won = o.Existing.Seq, o.Existing.Type
+			if o.Existing.Type == run.StepFailedEvent {
+				f, _ := run.PayloadOf[run.FailurePayload](o.Existing.Payload)
+				end.Failure = &f
+			}
+		}
+		rec.Ends = append(rec.Ends, end)
+	}
+	rec.Head, rec.Running, rec.RunTerminal, rec.WindowOpened = got.Head.LastSeq, got.Head.Running, got.Head.Terminal, got.WindowOpened
+	w.answer = &rec
+}
+
+func (w *world) deliver() {
+	w.tb.Helper()
+	rec := *w.answer
+	w.answer = nil
+	rec.At = w.now
+	w.known = w.state
+	w.feed(rec)
+}
+
+// record commits and delivers until nothing is outstanding.
+func (w *world) record() {
+	w.tb.Helper()
+	for w.pending != nil || w.answer != nil {
+		if w.pending != nil {
+			w.commit()
+		}
+		w.deliver()
+	}
+}
+
+// arrive lets an executor take up an execution: it begins, or comes back.
+func (w *world) arrive(f *flight) {
+	w.tb.Helper()
+	b, err := authority.PrepareBegin(w.id, store.Begin{
+		RunID: w.id.RunID, StepID: f.stepID, LogicalAttempt: f.la, EngineAttempt: 1,
+		EmittedAt: w.now, PassFailing: f.passes, SignalID: f.signalID,
+	})
+	if err != nil {
+		w.tb.Fatalf("begin: %v", err)
+	}
+	p, begun := authority.DecideBegin(w.head, b, w.facts(), w.now)
+	w.carryOut(p)
+	switch begun.Verdict {
+	case store.BeginRun:
+		f.began = w.now
+	case store.BeginParked:
+		w.report(f, engine.StepEnd{Kind: engine.EndParked})
+	case store.BeginRunTerminal:
+		w.report(f, engine.StepEnd{Kind: engine.EndRunTerminal})
+	case store.BeginDone:
+		w.tb.Fatalf("%s/%d.%d is dispatched after its end", f.stepID, f.la, f.n)
+	}
+}
+
+// report brings the end of an execution home.
+func (w *world) report(f *flight, end engine.StepEnd) {
+	w.tb.Helper()
+	w.flights = slices.DeleteFunc(w.flights, func(o *flight) bool { return o == f })
+	end.StepID, end.LogicalAttempt, end.N, end.EngineAttempt, end.StartedAt = f.stepID, f.la, f.n, 1, f.began
+	if f.began.IsZero() {
+		w.past[f.dispatch] = true
+	}
+	w.feed(interp.StepEnded{At: w.now, End: end})
+}
+
+func (w *world) flight(stepID string) *flight {
+	w.tb.Helper()
+	for _, f := range w.flights {
+		if f.stepID == stepID {
+			return f
+		}
+	}
+	w.tb.Fatalf("%s is not in flight; the log is\n%s", stepID, strings.Join(w.story(), "\n"))
+	return nil
+}
+
+// begin, succeed and fail move one step and record what follows.
+func (w *world) begin(ids ...string) {
+	w.tb.Helper()
+	for _, id := range ids {
+		w.arrive(w.flight(id))
+		w.record()
+	}
+}
+
+func (w *world) end(stepID string, end engine.StepEnd) {
+	w.tb.Helper()
+	if f := w.flight(stepID); f.began.IsZero() {
+		w.arrive(f)
+	}
+	w.report(w.flight(stepID), end)
+	w.record()
+}
+
+func (w *world) succeed(ids ...string) {
+	w.tb.Helper()
+	for _, id := range ids {
+		w.end(id, completed())
+	}
+}
+
+func (w *world) fail(stepID, code string) {
+	w.tb.Helper()
+	w.end(stepID, failed(code, true))
+}
+
+func completed() engine.StepEnd {
+	return engine.StepEnd{Kind: engine.EndCompleted, Completed: &run.StepCompletedPayload{}}
+}
+
+func failed(code string, retryable bool) engine.StepEnd {
+	return engine.StepEnd{Kind: engine.EndFailed, Failed: &run.FailurePayload{ErrorCode: code, ErrorMessage: code + "!", Retryable: retryable, FailureCategory: run.CategoryUser}}
+}
+
+// accept is control.SignalRun: judge on the log, number, receipt, decision in the log.
+func (w *world) accept(s engine.Signal) run.Decision {
+	w.tb.Helper()
+	d := run.Judge(w.state, run.Signal{ID: s.ID, Type: s.Type, StepID: s.StepID, ExpectedAttempt: s.LA, Force: s.Force})
+	draft := run.Draft{Type: run.SignalAccepted, SignalID: s.ID, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now, EmittedBy: run.ByAuthz}
+	p := run.SignalPayload{SignalID: s.ID, SignalType: s.Type, StepID: s.StepID, Actor: "ola"}
+	a := store.Append{}
+	if d.Outcome == run.Reject {
+		draft.Type, p.Code = run.SignalRejected, d.Code
+	} else {
+		s.No = int64(len(w.signals) + 1)
+		w.signals = append(w.signals, s)
+		w.receipts[s.ID] = &receipt{app: run.SignalPending}
+		if s.Type == run.Cancel || s.Type == run.EmergencyStop {
+			a.SetGate = run.GateStopped
+		}
+	}
+	draft.Payload, _ = json.Marshal(p)
+	a.Events = []run.Draft{draft}
+	w.write(a)
+	return d
+}
+
+// signal accepts and delivers one signal and records what follows.
+func (w *world) signal(t run.SignalType, id, stepID string) run.Decision {
+	w.tb.Helper()
+	s := engine.Signal{ID: id, Type: t, StepID: stepID}
+	if step, ok := w.state.Step(stepID); ok && t == run.RetryStep {
+		s.LA = step.LogicalAttempt
+	}
+	d := w.accept(s)
+	if d.Outcome != run.Reject {
+		w.feed(interp.Signalled{At: w.now, Signals: w.signals[len(w.signals)-1:]})
+		w.record()
+	}
+	return d
+}
+
+// fire lets the clock reach a timer that is set.
+func (w *world) fire(t interp.Timer) {
+	w.tb.Helper()
+	at := w.timers[t]
+	if at.IsZero() {
+		w.tb.Fatalf("timer %s is not set", t)
+	}
+	if at.After(w.now) {
+		w.now = at
+	}
+	w.timers[t] = time.Time{}
+	w.feed(interp.Fired{At: w.now, Timer: t})
+	w.record()
+}
+
+// story renders the log, one event a line.
+func (w *world) story() []string {
+	var out []string
+	for _, e := range w.log {
+		out = append(out, fmt.Sprintf("%d %s", e.Seq, tell(e)))
+	}
+	return out
+}
+
+func tell(e run.Event) string {
+	switch e.Type {
+	case run.StepStartedEvent, run.StepCompletedEvent:
+		return fmt.Sprintf("%s(%s,%d)", e.Type, e.StepID, e.LogicalAttempt)
+	case run.StepFailedEvent:
+		p, _ := run.PayloadOf[run.FailurePayload](e.Payload)
+		return fmt.Sprintf("%s(%s,%d,%s)", e.Type, e.StepID, e.LogicalAttempt, p.ErrorCode)
+	case run.StepSkippedEvent:
+		p, _ := run.PayloadOf[run.StepSkippedPayload](e.Payload)
+		return fmt.Sprintf("%s(%s,%d,%s)", e.Type, e.StepID, e.LogicalAttempt, p.ReasonCode)
+	case run.RunPaused, run.RunResumed:
+		return fmt.Sprintf("%s(%d)", e.Type, e.LogicalAttempt)
+	case run.SignalAccepted, run.SignalRejected:
+		return fmt.Sprintf("%s(%s)", e.Type, e.SignalID)
+	case run.RunFailed:
+		p, _ := run.PayloadOf[run.RunFailedPayload](e.Payload)
+		return fmt.Sprintf("%s(%s,%d,%s)", e.Type, p.RootCause.StepID, p.RootCause.LogicalAttempt, p.ErrorCode)
+	}
+	return string(e.Type)
+}
+
+// inFlight lists the steps in flight in the order of dispatch.
+func (w *world) inFlight() string {
+	var ids []string
+	for _, f := range w.flights {
+		ids = append(ids, f.stepID)
+	}
+	return strings.Join(ids, " ")
+}
