@@ -65,6 +65,12 @@ type Signals interface {
 	Settle(ctx context.Context, d Delivery, delay time.Duration) error
 }
 
+// Senders finds receipts by who sent them.
+type Senders interface {
+	// ReceiptsOf lists what one actor of a tenant sent, newest first, at most limit.
+	ReceiptsOf(ctx context.Context, tenantID, actor string, limit int) ([]run.Receipt, error)
+}
+
 // Delivery is a leased run with signals to deliver.
 type Delivery struct {
 	RunID       string

@@ -37,6 +37,7 @@ type Store interface {
 	Runs
 	Queue
 	Signals
+	Senders
 	Transactor
 	Ops
 }

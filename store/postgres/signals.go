@@ -43,6 +43,13 @@ func (s *Store) Receipts(ctx context.Context, runID, afterSignalID string, limit
 		runID, afterSignalID, pageSize(limit))
 }
 
+// ReceiptsOf implements store.Senders.
+func (s *Store) ReceiptsOf(ctx context.Context, tenantID, actor string, limit int) ([]run.Receipt, error) {
+	return s.receipts(ctx, `SELECT `+signalColumns+` FROM signal
+		WHERE actor = $1 AND run_id IN (SELECT run_id FROM run WHERE tenant_id = $2)
+		ORDER BY received_at DESC, run_id, pos DESC LIMIT $3`, actor, tenantID, pageSize(limit))
+}
+
 // After implements store.Signals.
 func (s *Store) After(ctx context.Context, runID string, no int64) ([]run.Receipt, error) {
 	return s.receipts(ctx, `SELECT `+signalColumns+` FROM signal WHERE run_id = $1 AND no > $2 AND no > 0

@@ -31,6 +31,15 @@ func (s *Store) Receipts(ctx context.Context, runID, afterSignalID string, limit
 	return out, s.failed("receipts", err)
 }
 
+// ReceiptsOf implements store.Senders.
+func (s *Store) ReceiptsOf(ctx context.Context, tenantID, actor string, limit int) ([]run.Receipt, error) {
+	rows, err := s.reader.QueryContext(ctx, `SELECT `+signalColumns+` FROM signal
+		WHERE actor = ?1 AND run_id IN (SELECT run_id FROM run WHERE tenant_id = ?2)
+		ORDER BY received_at DESC, run_id, pos DESC LIMIT ?3`, actor, tenantID, clamp(limit, store.MaxPage))
+	out, err := collect(rows, err, scanReceipt)
+	return out, s.failed("receipts of", err)
+}
+
 // After implements store.Signals.
 func (s *Store) After(ctx context.Context, runID string, no int64) ([]run.Receipt, error) {
 	rows, err := s.reader.QueryContext(ctx, `SELECT `+signalColumns+` FROM signal WHERE run_id = ? AND no > ? AND no > 0 ORDER BY no LIMIT ?`,

@@ -131,6 +131,7 @@ CREATE TABLE signal (
   PRIMARY KEY (run_id, signal_id)
 );
 CREATE INDEX signal_received ON signal (run_id, pos);
+CREATE INDEX signal_sent ON signal (actor, received_at);
 CREATE UNIQUE INDEX signal_numbered ON signal (run_id, no) WHERE no > 0;
 
 -- A row stays when nothing is left to deliver, so that its generation goes on growing.

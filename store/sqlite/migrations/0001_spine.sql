@@ -130,6 +130,7 @@ CREATE TABLE signal (
 CREATE UNIQUE INDEX signal_id ON signal (run_id, signal_id);
 CREATE UNIQUE INDEX signal_no ON signal (run_id, no) WHERE no > 0;
 CREATE INDEX signal_pos ON signal (run_id, pos);
+CREATE INDEX signal_sent ON signal (actor, received_at);
 
 -- A row stays when nothing is left to deliver, so that its generation goes on growing.
 CREATE TABLE delivery (

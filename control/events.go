@@ -1,0 +1,95 @@
+package control
+
+import (
+	"context"
+	"slices"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// maxPageSize of every list that the API gives (api.md §2).
+const maxPageSize = 200
+
+// pageSize checks first and last and returns how many are asked for, the
+// default when neither is.
+func pageSize(first, last, def int) (n int, backward bool, err error) {
+	var vs []plan.Violation
+	for _, c := range []struct {
+		path string
+		n    int
+	}{{"first", first}, {"last", last}} {
+		if c.n < 0 || c.n > maxPageSize {
+			vs = append(vs, plan.Violation{Path: c.path, Code: "RANGE", Message: "must be from 1 to 200"})
+		}
+	}
+	if first > 0 && last > 0 {
+		vs = append(vs, plan.Violation{Path: "last", Code: "INVALID", Message: "give first or last, not both"})
+	}
+	switch {
+	case len(vs) > 0:
+		return 0, false, badInput(vs)
+	case last > 0:
+		return last, true, nil
+	case first > 0:
+		return first, false, nil
+	}
+	return def, false, nil
+}
+
+// maxScan bounds the events that one filtered page looks at.
+const maxScan = 10 * store.MaxPage
+
+// Events reads a page of the log in either direction. With types the page may
+// hold fewer than asked although more follow: HasNext says so.
+func (s *Service) Events(ctx context.Context, p authz.Principal, runID string, page EventPage) (EventsPage, error) {
+	n, backward, err := pageSize(page.First, page.Last, 100)
+	if err != nil {
+		return EventsPage{}, err
+	}
+	if _, err := s.visible(ctx, p, runID); err != nil {
+		return EventsPage{}, err
+	}
+	cursor, read := page.After, s.cfg.Store.Events
+	if backward {
+		cursor, read = page.Before, s.cfg.Store.EventsBefore
+		if cursor == 0 {
+			cursor = run.MaxSeq
+		}
+	}
+	var out []run.Event
+	more := false
+	for scanned := 0; scanned < maxScan; {
+		size := n + 1 - len(out)
+		if len(page.Types) > 0 {
+			size = store.MaxPage
+		}
+		evs, err := read(ctx, runID, cursor, size)
+		if err != nil {
+			return EventsPage{}, translate(err)
+		}
+		for _, e := range evs {
+			cursor = e.Seq
+			if len(page.Types) > 0 && !slices.Contains(page.Types, string(e.Type)) {
+				continue
+			}
+			if len(out) == n {
+				more = true
+				break
+			}
+			out = append(out, e)
+		}
+		scanned += len(evs)
+		if more || len(evs) < size {
+			break
+		}
+		more = scanned >= maxScan
+	}
+	if backward {
+		slices.Reverse(out)
+		return EventsPage{Events: out, HasPrev: more, HasNext: page.Before > 0}, nil
+	}
+	return EventsPage{Events: out, HasNext: more, HasPrev: page.After > 0}, nil
+}

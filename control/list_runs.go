@@ -1,0 +1,110 @@
+package control
+
+import (
+	"context"
+	"encoding/base64"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Runs reads a page of the tenant's runs that p may see, without their steps, in
+// one query. CURSOR_INVALID for a cursor that this list did not give.
+func (s *Service) Runs(ctx context.Context, p authz.Principal, q RunsQuery) (RunsPage, error) {
+	n, backward, err := pageSize(q.First, q.Last, 50)
+	if err != nil {
+		return RunsPage{}, err
+	}
+	f := q.Filter
+	if !s.narrow(p, &f) {
+		return RunsPage{}, nil
+	}
+	if f.After, err = decodeCursor(q.After); err != nil {
+		return RunsPage{}, err
+	}
+	if f.Before, err = decodeCursor(q.Before); err != nil {
+		return RunsPage{}, err
+	}
+	f.Limit = n + 1
+	if backward && f.Before == nil {
+		f.Before = &store.RunPos{} // the end of the list, newest first
+		if f.Ascending {
+			f.Before.CreatedAt = endOfTime
+		}
+	}
+	rows, err := s.cfg.Store.List(ctx, f)
+	if err != nil {
+		return RunsPage{}, translate(err)
+	}
+	epoch, err := s.cfg.Store.Epoch(ctx)
+	if err != nil {
+		return RunsPage{}, translate(err)
+	}
+	more := len(rows) > n
+	if more && backward {
+		rows = rows[len(rows)-n:]
+	} else if more {
+		rows = rows[:n]
+	}
+	out := RunsPage{HasNext: more, HasPrev: q.After != ""}
+	if backward {
+		out.HasNext, out.HasPrev = q.Before != "", more
+	}
+	for _, row := range rows {
+		out.Runs = append(out.Runs, rowView(row, epoch))
+		out.Cursors = append(out.Cursors, encodeCursor(store.RunPos{CreatedAt: row.Header.CreatedAt, RunID: row.Header.RunID}))
+	}
+	return out, nil
+}
+
+// endOfTime is after every run.
+var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
+
+// rowView is a row of a list: a run without its steps.
+func rowView(row store.RunRow, epoch string) RunView {
+	return RunView{State: run.State{Header: row.Header}, Epoch: epoch, OpsRev: row.OpsRev}
+}
+
+// narrow limits a filter to what p may read; false when that is nothing.
+func (s *Service) narrow(p authz.Principal, f *RunFilter) bool {
+	f.TenantID = p.TenantID
+	everywhere := s.mayRead(p, "*")
+	if everywhere {
+		return true
+	}
+	var projects []string
+	for _, g := range p.Grants {
+		if g.ProjectID != "*" && s.mayRead(p, g.ProjectID) && (len(f.ProjectIDs) == 0 || slices.Contains(f.ProjectIDs, g.ProjectID)) {
+			projects = append(projects, g.ProjectID)
+		}
+	}
+	f.ProjectIDs = projects
+	return len(projects) > 0
+}
+
+// mayRead asks for a whole project; a grant for one environment of it is not enough to list it.
+func (s *Service) mayRead(p authz.Principal, project string) bool {
+	d, err := s.cfg.Authz.Decide(p, authz.Read, authz.Object{TenantID: p.TenantID, ProjectID: project, EnvironmentID: "*"})
+	return err == nil && d.Allowed
+}
+
+func encodeCursor(p store.RunPos) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(p.CreatedAt.UTC().Format(time.RFC3339Nano) + " " + p.RunID))
+}
+
+func decodeCursor(c string) (*store.RunPos, error) {
+	if c == "" {
+		return nil, nil //nolint:nilnil // no cursor is a place too: the beginning
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(c)
+	at, id, ok := strings.Cut(string(raw), " ")
+	t, terr := time.Parse(time.RFC3339Nano, at)
+	if err != nil || !ok || terr != nil || id == "" {
+		return nil, refuse(run.CodeCursorInvalid, "This cursor cannot be read. Start from the first page.")
+	}
+	return &store.RunPos{CreatedAt: t, RunID: id}, nil
+}

@@ -1,0 +1,55 @@
+package control
+
+import (
+	"context"
+	"errors"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Receipt reads one receipt.
+func (s *Service) Receipt(ctx context.Context, p authz.Principal, runID, signalID string) (Receipt, error) {
+	if _, err := s.visible(ctx, p, runID); err != nil {
+		return Receipt{}, err
+	}
+	r, err := s.cfg.Store.Receipt(ctx, runID, signalID)
+	if errors.Is(err, store.ErrNotFound) {
+		return Receipt{}, refuse(run.CodeNotFound, "There is no such signal, or it is not yours.")
+	}
+	return Receipt{Receipt: r}, translate(err)
+}
+
+// Receipts reads a page of a run's receipts in the order they were received.
+func (s *Service) Receipts(ctx context.Context, p authz.Principal, runID, afterSignalID string, limit int) (ReceiptsPage, error) {
+	n, _, err := pageSize(limit, 0, 50)
+	if err != nil {
+		return ReceiptsPage{}, err
+	}
+	if _, err := s.visible(ctx, p, runID); err != nil {
+		return ReceiptsPage{}, err
+	}
+	rs, err := s.cfg.Store.Receipts(ctx, runID, afterSignalID, n+1)
+	if err != nil {
+		return ReceiptsPage{}, translate(err)
+	}
+	out := ReceiptsPage{HasNext: len(rs) > n}
+	for _, r := range rs[:min(n, len(rs))] {
+		out.Receipts = append(out.Receipts, Receipt{Receipt: r})
+	}
+	return out, nil
+}
+
+// MySignals reads the newest signals that p sent, newest first, at most 50.
+func (s *Service) MySignals(ctx context.Context, p authz.Principal, limit int) ([]Receipt, error) {
+	rs, err := s.cfg.Store.ReceiptsOf(ctx, p.TenantID, p.ID, max(1, min(limit, 50)))
+	if err != nil {
+		return nil, translate(err)
+	}
+	out := make([]Receipt, len(rs))
+	for i, r := range rs {
+		out[i] = Receipt{Receipt: r}
+	}
+	return out, nil
+}

@@ -1,0 +1,95 @@
+package control
+
+import (
+	"context"
+	"errors"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Run reads one run at the head of its log, or as it was at a past seq (the time
+// machine). NOT_FOUND, and BAD_USER_INPUT for a seq above the head.
+func (s *Service) Run(ctx context.Context, p authz.Principal, runID string, at *run.Seq) (RunView, error) {
+	r, err := s.visible(ctx, p, runID)
+	if err != nil {
+		return RunView{}, err
+	}
+	v, err := s.view(ctx, r)
+	if err != nil || at == nil {
+		return v, err
+	}
+	if *at > v.State.Seq || *at < 0 {
+		e := refuse(run.CodeBadInput, "The run's log ends at seq %d; there is no state at %d.", v.State.Seq, *at)
+		e.RunSeq = v.State.Seq
+		return RunView{}, e
+	}
+	v.State, err = s.stateAt(ctx, r, *at)
+	v.Past, v.PendingRetry, v.Queue = true, nil, nil
+	return v, err
+}
+
+// view reads the run at its head with the operational fields beside it.
+func (s *Service) view(ctx context.Context, r store.Run) (RunView, error) {
+	l, err := s.cfg.Store.Load(ctx, r.RunID)
+	if err != nil {
+		return RunView{}, translate(err)
+	}
+	v := RunView{Run: r, State: l.State, Epoch: l.Epoch, OpsRev: l.Head.OpsRev, AsOf: l.Now}
+	v.State.TriggeredBy = r.TriggeredBy
+	if v.State.PlanRef == nil {
+		v.State.PlanRef = &run.PlanRef{
+			URI: r.PlanRef.URI, SHA256: r.PlanRef.SHA256, SchemaVersion: r.PlanRef.SchemaVersion, PlanID: r.PlanID, PlanVersion: r.PlanVersion,
+		}
+	}
+	if l.State.Status == run.Pending || l.State.Status == run.Approved {
+		q, err := s.cfg.Store.QueueRow(ctx, r.RunID)
+		switch {
+		case err == nil && q.Status != store.QueueStarted:
+			v.Queue = &q
+		case err != nil && !errors.Is(err, store.ErrNotFound):
+			return RunView{}, translate(err)
+		}
+	}
+	if l.Head.SignalNo > 0 && !l.Head.Terminal && l.State.Counts.Failed > 0 {
+		if v.PendingRetry, err = s.pendingRetries(ctx, r.RunID); err != nil {
+			return RunView{}, translate(err)
+		}
+	}
+	return v, nil
+}
+
+// pendingRetries are the steps with an accepted retry that has not begun (T59).
+func (s *Service) pendingRetries(ctx context.Context, runID string) (map[string]bool, error) {
+	receipts, err := s.cfg.Store.After(ctx, runID, 0)
+	out := map[string]bool{}
+	for _, r := range receipts {
+		if r.Signal.Type == run.RetryStep && !r.Application.Final() {
+			out[r.Signal.StepID] = true
+		}
+	}
+	return out, err
+}
+
+// stateAt folds the log up to a seq.
+func (s *Service) stateAt(ctx context.Context, r store.Run, at run.Seq) (run.State, error) {
+	st := run.State{Header: run.Header{Identity: r.Identity, Status: run.Pending, Rev: run.ReducerRev}}
+	for st.Seq < at {
+		evs, err := s.cfg.Store.Events(ctx, r.RunID, st.Seq, int(min(store.MaxPage, at-st.Seq)))
+		if err != nil {
+			return st, translate(err)
+		}
+		for i, e := range evs {
+			if e.Seq > at {
+				evs = evs[:i]
+				break
+			}
+		}
+		if len(evs) == 0 {
+			break
+		}
+		st, _, _ = run.Fold(st, evs)
+	}
+	return st, nil
+}
