@@ -1,0 +1,129 @@
+// Command generatecheck fails when generating would change a file. It generates in a copy of the repository, so that it may run beside
+// other checks and leaves the checkout as it is.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/dvt-engine/dvt/internal/house"
+)
+
+func main() {
+	stale, err := check()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "error: %v\n", err)
+		os.Exit(1)
+	}
+	if len(stale) > 0 {
+		fmt.Fprintf(os.Stderr, "not what generating gives: %s\nrun `make generate` and commit the result\n", strings.Join(stale, " "))
+		os.Exit(1)
+	}
+	fmt.Println("generated code is current")
+}
+
+// check returns the files that generating changes, makes or removes.
+func check() (stale []string, err error) {
+	root, err := house.Root()
+	if err != nil {
+		return nil, err
+	}
+	before, err := house.Files(root)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "dvt-generate-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	for _, name := range before {
+		if err := copyFile(filepath.Join(root, name), filepath.Join(dir, name)); err != nil {
+			return nil, err
+		}
+	}
+	// The copy is a checkout of its own, so that what is ignored is ignored there too.
+	if err := command(dir, "git", "init", "--quiet"); err != nil {
+		return nil, err
+	}
+	modules := filepath.Join("web", "node_modules")
+	if err := os.Symlink(filepath.Join(root, modules), filepath.Join(dir, modules)); err != nil {
+		return nil, err
+	}
+	if err := command(dir, "go", "generate", "./..."); err != nil {
+		return nil, err
+	}
+	if err := command(filepath.Join(dir, "web"), "npm", "run", "--silent", "generate"); err != nil {
+		return nil, err
+	}
+	if err := os.Remove(filepath.Join(dir, modules)); err != nil {
+		return nil, err
+	}
+	after, err := house.Files(dir)
+	if err != nil {
+		return nil, err
+	}
+	return differences(root, dir, before, after)
+}
+
+func differences(root, dir string, before, after []string) ([]string, error) {
+	var stale []string
+	seen := map[string]bool{}
+	for _, name := range append(after, before...) {
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		was, err := contents(filepath.Join(root, name))
+		if err != nil {
+			return nil, err
+		}
+		is, err := contents(filepath.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(was, is) {
+			stale = append(stale, name)
+		}
+	}
+	return stale, nil
+}
+
+// contents of a missing file are empty.
+func contents(path string) ([]byte, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return b, err
+}
+
+func copyFile(from, to string) error {
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, info.Mode().Perm())
+}
+
+func command(dir, name string, args ...string) error {
+	c := exec.Command(name, args...)
+	c.Dir, c.Stdout, c.Stderr = dir, os.Stdout, os.Stderr
+	if err := c.Run(); err != nil {
+		return fmt.Errorf("%s %s: %w", name, strings.Join(args, " "), err)
+	}
+	return nil
+}

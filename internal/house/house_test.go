@@ -1,0 +1,174 @@
+package house_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/internal/house"
+)
+
+func TestPackages_EachHasOneDoc(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		if len(p.Docs) != 1 && !strings.Contains("/"+p.Dir+"/", "/internal/gen") {
+			t.Errorf("%s has %d package comments %v, want one that says what it promises", p.Dir, len(p.Docs), p.Docs)
+		}
+	}
+}
+
+func TestGoMod_HasNoReplace(t *testing.T) {
+	t.Parallel()
+	root, files := repository(t)
+	for _, name := range files {
+		if filepath.Base(name) != "go.mod" {
+			continue
+		}
+		text, _, err := house.ReadText(root, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if regexp.MustCompile(`(?m)^\s*replace\b`).MatchString(text) {
+			t.Errorf("%s replaces a module: what is built must be what is published", name)
+		}
+	}
+}
+
+func TestContract_EveryCitedIDExists(t *testing.T) {
+	t.Parallel()
+	root, files := repository(t)
+	contract, err := house.LoadContract(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		if !citing(name) {
+			continue
+		}
+		text, ok, err := house.ReadText(root, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok || strings.Contains(text, "Code generated") {
+			continue
+		}
+		for _, id := range house.Citations(text) {
+			if !contract.IDs[id] {
+				t.Errorf("%s cites %s, which docs/contract does not define", name, id)
+			}
+		}
+	}
+}
+
+// citing tells which files cite the contract. The tests of the finder speak of ids that are none.
+func citing(name string) bool {
+	switch filepath.Ext(name) {
+	case ".go", ".ts", ".tsx", ".md", ".sql", ".graphqls", ".css":
+		return !strings.HasPrefix(name, "internal/house/") && !strings.HasPrefix(name, "web/src/api/gen/") &&
+			!strings.Contains(name, "testdata/")
+	}
+	return false
+}
+
+func TestContract_AllChecksAreRead(t *testing.T) {
+	t.Parallel()
+	root, _ := repository(t)
+	contract, err := house.LoadContract(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"O1", "O14", "T01", "T184", "T230", "R001", "R587", "DD-1", "DD-33", "A01", "P16", "S16", "G26", "L07", "E-16", "C04",
+		"Q12", "O07", "B06", "X06", "H06", "M05", "Z09", "W-1", "W-20"} {
+		if !contract.IDs[id] {
+			t.Errorf("%s is in the contract and was not found", id)
+		}
+	}
+	for _, check := range contract.Checks {
+		if strings.HasPrefix(check.ID, "T") || strings.HasPrefix(check.ID, "R") || check.Title == "" {
+			t.Errorf("%+v is not a check with a title", check)
+		}
+	}
+}
+
+func TestCitations_FindsIDsAndNothingElse(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"TestAppend_A03_DuplicateReturnsExisting":                 {"A03"},
+		"TestCancel_E11_W1_Ends":                                  {"E-11", "W-1"},
+		"see T184, T215 and (O5); R142/R143":                      {"O5", "R142", "T184", "T215"},
+		"E-08, W-20. DD-4: O01":                                   {"DD-4", "E-08", "O01", "W-20"},
+		"p95 P95 23505 40P01 P0001 UTF16 S3 sha256 2026-01-02T03": nil,
+		"#A10 #E12345 0xA10 A10B -A10 $A10":                       nil,
+	} {
+		if diff := cmp.Diff(want, house.Citations(text)); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+// Paths and hosts of the machine that something was written on work nowhere else.
+func TestText_NamesNoMachine(t *testing.T) {
+	t.Parallel()
+	root, files := repository(t)
+	machine := regexp.MustCompile("(?:^|[\\s\"'=:(`@])(/(?:work|farm|root|opt/wheels|tmp/bg)(?:/[^\\s\"'`]*)?)(?:[\\s\"'`:,)]|$)|(\\.library/)")
+	for _, name := range files {
+		if strings.HasPrefix(name, "internal/house/") {
+			continue
+		}
+		text, ok, err := house.ReadText(root, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			continue
+		}
+		if m := machine.FindString(text); m != "" {
+			t.Errorf("%s names a place of some machine: %q", name, strings.TrimSpace(m))
+		}
+		if url := foreignRegistry(filepath.Base(name), text); url != "" {
+			t.Errorf("%s names a registry that others may not reach: %s", name, url)
+		}
+	}
+}
+
+var (
+	resolved   = regexp.MustCompile(`"resolved": "([^"]+)"`)
+	anyURL     = regexp.MustCompile(`https?://[^\s"']+`)
+	npmHost    = "https://registry.npmjs.org/"
+	pinsOrRC   = map[string]bool{"requirements.txt": true, ".npmrc": true, "pip.conf": true}
+	goSettings = regexp.MustCompile(`(?m)\b(?:GOPROXY|GONOSUMDB|GOSUMDB|npm_config_registry|PIP_INDEX_URL)\s*[:?]?=`)
+)
+
+// foreignRegistry returns what would send an installer to a host of its own choice, or nothing.
+func foreignRegistry(base, text string) string {
+	if base == "package-lock.json" {
+		for _, m := range resolved.FindAllStringSubmatch(text, -1) {
+			if !strings.HasPrefix(m[1], npmHost) {
+				return m[1]
+			}
+		}
+		return ""
+	}
+	if pinsOrRC[base] {
+		return anyURL.FindString(text)
+	}
+	return goSettings.FindString(text)
+}
+
+func TestFiles_ListsThisFile(t *testing.T) {
+	t.Parallel()
+	root, files := repository(t)
+	for _, name := range files {
+		if name == "internal/house/house_test.go" {
+			if _, err := os.Stat(filepath.Join(root, name)); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+	t.Error("this file is not among the repository's files")
+}
