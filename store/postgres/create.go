@@ -43,6 +43,7 @@ func (s *Store) CreateRun(ctx context.Context, n store.NewRun) (r store.Run, cre
 		if n.Queue {
 			t.batch.Queue(`INSERT INTO run_queue (run_id, tenant_id, not_before, created_at) VALUES ($1, $2, $3, $3)`,
 				n.Run.RunID, n.Run.TenantID, at)
+			t.ops = true
 		}
 		queueAudit(&t.batch, n.Audit)
 		if err := t.carryOut(ctx, p); err != nil {
@@ -50,6 +51,9 @@ func (s *Store) CreateRun(ctx context.Context, n store.NewRun) (r store.Run, cre
 		}
 		r, created = n.Run, true
 		r.CreatedAt = at
+		if err := t.firstCheckpoint(r, p.Insert); err != nil {
+			return err
+		}
 		return t.commit(ctx)
 	})
 	if errors.Is(err, errExists) && n.Run.RequestKey != "" {
@@ -98,14 +102,31 @@ func insertRun(ctx context.Context, c *pgx.Conn, n store.NewRun, createdAt time.
 	return t, t.now, nil
 }
 
-// Import implements store.Log. The run keeps a CreatedAt that is given.
+// firstCheckpoint makes a new run visible in lists before any projector saw it.
+func (t *tx) firstCheckpoint(r store.Run, evs []run.Event) error {
+	l := authority.Fold(store.Loaded{}, authority.Base(r), evs)
+	args, err := saveArgs(l.State, l.Changes, nil, nil)
+	if err != nil {
+		return err
+	}
+	t.batch.Queue(saveSQL, args...)
+	return nil
+}
+
+// Import implements store.Log. The run keeps a CreatedAt that is given, else it
+// has that of its first event.
 // store.ErrConflict when the run, its request or one of the places exists.
 func (s *Store) Import(ctx context.Context, n store.NewRun, evs []run.Event) error {
 	return s.do(ctx, "import", func(ctx context.Context, c *pgx.Conn) error {
-		t, _, err := insertRun(ctx, c, n, n.Run.CreatedAt)
+		r := n.Run
+		if r.CreatedAt.IsZero() && len(evs) > 0 {
+			r.CreatedAt = evs[0].PersistedAt
+		}
+		t, at, err := insertRun(ctx, c, n, r.CreatedAt)
 		if err != nil {
 			return err
 		}
+		r.CreatedAt = at
 		queueAudit(&t.batch, n.Audit)
 		for page := range slices.Chunk(evs, store.MaxPage) {
 			queueEvents(&t.batch, n.Run.RunID, page)
@@ -113,7 +134,10 @@ func (s *Store) Import(ctx context.Context, n store.NewRun, evs []run.Event) err
 				return err
 			}
 		}
-		t.head = authority.Imported(n.Run.RunID, evs)
+		t.head = authority.Imported(r.RunID, evs)
+		if err := t.firstCheckpoint(r, evs); err != nil {
+			return err
+		}
 		return t.commit(ctx)
 	})
 }

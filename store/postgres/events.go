@@ -44,7 +44,15 @@ func (s *Store) page(ctx context.Context, sql, runID string, at run.Seq, limit i
 	return evs, err
 }
 
-func pageSize(limit int) int { return max(1, min(limit, store.MaxPage)) }
+func pageSize(limit int) int { return bounded(limit, store.MaxPage) }
+
+// bounded is limit, or most when it is not from 1 to most.
+func bounded(limit, most int) int {
+	if limit <= 0 || limit > most {
+		return most
+	}
+	return limit
+}
 
 const headsSQL = `SELECT ` + epochSQL + `, clock_timestamp(), h.run_id, h.last_seq, h.last_at, h.terminal, h.gate,
   h.running, h.ops_rev, h.signal_no

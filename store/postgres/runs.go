@@ -138,7 +138,7 @@ func (s *Store) List(ctx context.Context, rf store.RunFilter) (out []store.RunRo
 	if rf.Ascending != backward {
 		direction = "ASC"
 	}
-	f.args = append(f.args, listSize(rf.Limit))
+	f.args = append(f.args, bounded(rf.Limit, maxList))
 	sql := fmt.Sprintf(`SELECT %s FROM run r JOIN run_head h USING (run_id) LEFT JOIN run_state st USING (run_id)
 		WHERE %s ORDER BY r.created_at %s, r.run_id %s LIMIT $%d`,
 		listColumns, strings.Join(f.where, " AND "), direction, direction, len(f.args))
@@ -158,13 +158,6 @@ func (s *Store) List(ctx context.Context, rf store.RunFilter) (out []store.RunRo
 
 // maxList is the longest List: a page of 200 and one to see that there is more.
 const maxList = 201
-
-func listSize(limit int) int {
-	if limit <= 0 || limit > maxList {
-		return maxList
-	}
-	return limit
-}
 
 // scanListed reads listColumns and what more stands after them.
 func scanListed(row pgx.Row, more ...any) (store.RunRow, error) {

@@ -5,21 +5,23 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/authority"
 )
 
 // loadSQL is checkpoint and tail in one snapshot (T193): rows of the kinds
 // below and last the events, each with its own columns and the others NULL.
-const loadSQL = `WITH st AS (SELECT seq, published_seq, rev = $2 AS usable, header FROM run_state WHERE run_id = $1)
+// A checkpoint whose steps are not all there is not used.
+const loadSQL = `WITH st AS (SELECT seq, published_seq, header, rev = $2 AND (header -> 'counts' ->> 'total')::int =
+    (SELECT count(*) FROM step_state WHERE run_id = $1) AS usable FROM run_state WHERE run_id = $1)
 SELECT 0 AS kind, 0 AS n, json_build_object(
     'tenantId', r.tenant_id, 'projectId', r.project_id, 'environmentId', r.environment_id,
-    'planId', r.plan_id, 'planVersion', r.plan_version,
+    'planId', r.plan_id, 'planVersion', r.plan_version, 'createdAt', r.created_at, 'triggeredBy', r.triggered_by,
     'lastSeq', h.last_seq, 'lastAt', h.last_at, 'terminal', h.terminal, 'gate', h.gate, 'running', h.running,
     'opsRev', h.ops_rev, 'signalNo', h.signal_no,
     'published', coalesce((SELECT published_seq FROM st), 0),
@@ -46,16 +48,18 @@ const (
 
 type headDoc struct {
 	run.Identity
-	LastSeq   run.Seq   `json:"lastSeq"`
-	LastAt    time.Time `json:"lastAt"`
-	Terminal  bool      `json:"terminal"`
-	Gate      run.Gate  `json:"gate"`
-	Running   int       `json:"running"`
-	OpsRev    int64     `json:"opsRev"`
-	SignalNo  int64     `json:"signalNo"`
-	Published run.Seq   `json:"published"`
-	Epoch     string    `json:"epoch"`
-	Now       time.Time `json:"now"`
+	CreatedAt   time.Time `json:"createdAt"`
+	TriggeredBy string    `json:"triggeredBy"`
+	LastSeq     run.Seq   `json:"lastSeq"`
+	LastAt      time.Time `json:"lastAt"`
+	Terminal    bool      `json:"terminal"`
+	Gate        run.Gate  `json:"gate"`
+	Running     int       `json:"running"`
+	OpsRev      int64     `json:"opsRev"`
+	SignalNo    int64     `json:"signalNo"`
+	Published   run.Seq   `json:"published"`
+	Epoch       string    `json:"epoch"`
+	Now         time.Time `json:"now"`
 }
 
 // Load implements store.States.
@@ -94,14 +98,14 @@ func load(ctx context.Context, c *pgx.Conn, runID string) (store.Loaded, error) 
 	if r.out.Head.RunID == "" {
 		return store.Loaded{}, store.ErrNotFound
 	}
-	return r.fold(), nil
+	return authority.Fold(r.out, r.checkpoint, r.tail), nil
 }
 
 // reading collects the rows of loadSQL.
 type reading struct {
-	id   run.Identity
-	out  store.Loaded
-	tail []run.Event
+	out        store.Loaded
+	checkpoint run.State
+	tail       []run.Event
 }
 
 func (r *reading) row(rows pgx.Rows, runID string) error {
@@ -121,14 +125,14 @@ func (r *reading) row(rows pgx.Rows, runID string) error {
 	case kindHead:
 		return r.head(doc, runID)
 	case kindHeader:
-		r.out.CheckpointAt = run.Seq(n)
-		return unmarshal(doc, &r.out.State.Header)
+		r.checkpoint.Header = run.Header{}
+		return unmarshal(doc, &r.checkpoint.Header)
 	case kindStep:
 		s := &run.Step{}
-		r.out.State.Steps = append(r.out.State.Steps, s)
+		r.checkpoint.Steps = append(r.checkpoint.Steps, s)
 		return unmarshal(doc, s)
 	}
-	r.tail = append(r.tail, run.Event{Identity: r.id, EventID: *id, Type: run.EventType(*event), Seq: run.Seq(n),
+	r.tail = append(r.tail, run.Event{Identity: r.checkpoint.Identity, EventID: *id, Type: run.EventType(*event), Seq: run.Seq(n),
 		Key: run.Key(*key), StepID: *step, SignalID: *signal, LogicalAttempt: *la, EngineAttempt: *ea,
 		EmittedAt: emitted, PersistedAt: persisted, EmittedBy: run.Producer(*by), Payload: doc})
 	return nil
@@ -139,22 +143,12 @@ func (r *reading) head(doc json.RawMessage, runID string) error {
 	if err := unmarshal(doc, &d); err != nil {
 		return err
 	}
-	r.id = d.Identity
-	r.id.RunID = runID
-	r.out.State.Identity = r.id
+	d.RunID = runID
+	r.checkpoint = authority.Base(store.Run{Identity: d.Identity, CreatedAt: d.CreatedAt.UTC(), TriggeredBy: d.TriggeredBy})
 	r.out.Head = store.Head{RunID: runID, LastSeq: d.LastSeq, LastAt: d.LastAt.UTC(), Terminal: d.Terminal, Gate: d.Gate,
 		Running: d.Running, OpsRev: d.OpsRev, SignalNo: d.SignalNo}
 	r.out.PublishedSeq, r.out.Epoch, r.out.Now = d.Published, d.Epoch, d.Now.UTC()
 	return nil
-}
-
-func (r *reading) fold() store.Loaded {
-	l := r.out
-	if len(r.tail) > 0 {
-		l.OldestUnprojected = r.tail[0].PersistedAt
-	}
-	l.State, l.Changes, l.Anomalies = run.Fold(l.State, r.tail)
-	return l
 }
 
 func unmarshal(doc json.RawMessage, into any) error {
@@ -165,33 +159,52 @@ func unmarshal(doc json.RawMessage, into any) error {
 }
 
 // saveSQL writes header and steps if the checkpoint still is the one that was
-// found ($8 revision and $9 seq, NULL for none), so that steps of two
+// found ($5 revision and $6 seq, NULL for none), so that steps of two
 // checkpoints never mix.
 const saveSQL = `WITH h AS (
   INSERT INTO run_state AS st (run_id, tenant_id, project_id, status, seq, rev, header)
-  SELECT $1, $2, $3, $4, $5, $6, $7::json
+  SELECT run_id, tenant_id, project_id, $2, $3, $4, $7::text::json FROM run WHERE run_id = $1
   ON CONFLICT (run_id) DO UPDATE SET status = excluded.status, seq = excluded.seq, rev = excluded.rev,
     header = excluded.header, xid = pg_current_xact_id()
-  WHERE st.rev = $8::int AND st.seq = $9::bigint
+  WHERE st.rev = $5::int AND st.seq = $6::bigint
   RETURNING run_id
+), surplus AS (
+  DELETE FROM step_state st USING h WHERE st.run_id = h.run_id AND st.ord >= $8
 ), steps AS (
   INSERT INTO step_state AS st (run_id, ord, changed_seq, body)
-  SELECT h.run_id, u.ord, u.seq, u.body::json FROM h, unnest($10::int[], $11::bigint[], $12::text[]) u (ord, seq, body)
+  SELECT h.run_id, u.ord, u.seq, u.body::json FROM h, unnest($9::int[], $10::bigint[], $11::text[]) u (ord, seq, body)
   ON CONFLICT (run_id, ord) DO UPDATE SET changed_seq = excluded.changed_seq, body = excluded.body
 )
 SELECT count(*) FROM h`
 
+// saveArgs are the arguments of saveSQL: st over the checkpoint that was found.
+func saveArgs(st run.State, c run.Changes, rev *int, seq *run.Seq) ([]any, error) {
+	base := run.Seq(-1)
+	if rev != nil && *rev == st.Rev {
+		base = *seq
+	}
+	header, err := authority.Encode(st.Header)
+	if err != nil {
+		return nil, err
+	}
+	changed := authority.ChangedSteps(st, c, base)
+	ords, seqs, bodies := make([]int32, len(changed)), make([]int64, len(changed)), make([]string, len(changed))
+	for i, step := range changed {
+		body, err := authority.Encode(step)
+		if err != nil {
+			return nil, err
+		}
+		ords[i], seqs[i], bodies[i] = int32(step.Ord), int64(step.ChangedSeq), string(body)
+	}
+	return []any{st.RunID, st.Status, st.Seq, st.Rev, rev, seq, string(header), len(st.Steps), ords, seqs, bodies}, nil
+}
+
 // Save implements store.States. Besides c it writes every step that changed
 // since the checkpoint it replaces, whatever c was computed over.
 func (s *Store) Save(ctx context.Context, st run.State, c run.Changes) (wrote bool, err error) {
-	header, err := json.Marshal(st.Header)
-	if err != nil {
-		return false, fmt.Errorf("postgres: save: %w", err)
-	}
 	err = s.do(ctx, "save", func(ctx context.Context, conn *pgx.Conn) error {
 		for range maxTries {
-			wrote, err = save(ctx, conn, st, c, string(header))
-			if wrote || !errors.Is(err, errMoved) {
+			if wrote, err = save(ctx, conn, st, c); !errors.Is(err, errMoved) {
 				return err
 			}
 		}
@@ -200,38 +213,24 @@ func (s *Store) Save(ctx context.Context, st run.State, c run.Changes) (wrote bo
 	return wrote, err
 }
 
-var errMoved = fmt.Errorf("checkpoint moved: %w", store.ErrConflict)
+var errMoved = errors.New("checkpoint moved")
 
-func save(ctx context.Context, conn *pgx.Conn, st run.State, c run.Changes, header string) (bool, error) {
+func save(ctx context.Context, conn *pgx.Conn, st run.State, c run.Changes) (bool, error) {
 	var rev *int
 	var seq *run.Seq
-	err := conn.QueryRow(ctx, `SELECT rev, seq FROM run_state WHERE run_id = $1`, st.RunID).Scan(&rev, &seq)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+	if err := conn.QueryRow(ctx, `SELECT st.rev, st.seq FROM run LEFT JOIN run_state st USING (run_id) WHERE run_id = $1`,
+		st.RunID).Scan(&rev, &seq); err != nil {
 		return false, err
 	}
-	base := run.Seq(-1)
-	if rev != nil && *rev == st.Rev {
-		if *seq >= st.Seq {
-			return false, nil
-		}
-		base = *seq
+	if rev != nil && *rev == st.Rev && *seq >= st.Seq {
+		return false, nil
 	}
-	var ords []int32
-	var seqs []int64
-	var bodies []string
-	for _, step := range st.Steps {
-		if _, changed := slices.BinarySearch(c.Steps, step.Ord); !changed && step.ChangedSeq <= base {
-			continue
-		}
-		body, err := json.Marshal(step)
-		if err != nil {
-			return false, err
-		}
-		ords, seqs, bodies = append(ords, int32(step.Ord)), append(seqs, int64(step.ChangedSeq)), append(bodies, string(body))
+	args, err := saveArgs(st, c, rev, seq)
+	if err != nil {
+		return false, err
 	}
 	var wrote int
-	err = conn.QueryRow(ctx, saveSQL, st.RunID, st.TenantID, st.ProjectID, st.Status, st.Seq, st.Rev, header, rev, seq,
-		ords, seqs, bodies).Scan(&wrote)
+	err = conn.QueryRow(ctx, saveSQL, args...).Scan(&wrote)
 	if err == nil && wrote == 0 {
 		err = errMoved
 	}
@@ -242,7 +241,7 @@ func save(ctx context.Context, conn *pgx.Conn, st run.State, c run.Changes, head
 func (s *Store) Dirty(ctx context.Context, minAge time.Duration, limit int) (out []store.DirtyRun, err error) {
 	err = s.do(ctx, "dirty", func(ctx context.Context, c *pgx.Conn) error {
 		rows, err := c.Query(ctx, `SELECT run_id, head_seq, ops_rev, since FROM run_dirty
-			WHERE since <= clock_timestamp() - $1::interval ORDER BY since LIMIT $2`, minAge, pageSize(limit))
+			WHERE since <= clock_timestamp() - $1::interval ORDER BY since, run_id LIMIT $2`, minAge, pageSize(limit))
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,39 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/postgres"
+	"github.com/dvt-engine/dvt/store/storetest"
+)
+
+func TestConformance(t *testing.T) {
+	storetest.Run(t, func(t testing.TB) storetest.DB {
+		dsn := testserver.Postgres(t)
+		if err := postgres.Migrate(context.Background(), dsn); err != nil {
+			t.Fatal(err)
+		}
+		return database{dsn}
+	})
+}
+
+type database struct{ dsn string }
+
+func (d database) Open(t testing.TB) store.Store { return open(t, d.dsn) }
+
+func (d database) Exec(t testing.TB, statement string) error {
+	t.Helper()
+	_, err := connect(t, d.dsn).Exec(context.Background(), statement)
+	return err
+}
+
+func (d database) Count(t testing.TB, query string) (n int) {
+	t.Helper()
+	if err := connect(t, d.dsn).QueryRow(context.Background(), query).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

@@ -1,0 +1,168 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// server is a PostgreSQL of the test's own, which it may kill.
+type server struct {
+	bin, dir, dsn string
+	port          string
+	cmd           *exec.Cmd
+}
+
+func newServer(t *testing.T) *server {
+	t.Helper()
+	out, err := exec.Command("pg_config", "--bindir").Output()
+	if err != nil {
+		t.Fatalf("no pg_config on PATH: install PostgreSQL 13 or later (apt install postgresql): %v", err)
+	}
+	dir, err := os.MkdirTemp("", "dvt-crash")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if os.Getuid() == 0 {
+		if err := os.Chown(dir, nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(free.Addr().String())
+	free.Close()
+	s := &server{bin: strings.TrimSpace(string(out)), dir: dir, port: port,
+		dsn: "postgres://postgres@127.0.0.1:" + port + "/postgres?sslmode=disable"}
+	if out, err := s.command("initdb", "-D", dir+"/data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync").CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	s.start(t)
+	t.Cleanup(func() { s.stop(syscall.SIGQUIT) })
+	return s
+}
+
+// nobody is whom the server runs as when the tests run as root, whom PostgreSQL refuses.
+const nobody = 65534
+
+func (s *server) command(program string, args ...string) *exec.Cmd {
+	c := exec.Command(filepath.Join(s.bin, program), args...)
+	c.Dir, c.Env = s.dir, append(os.Environ(), "HOME="+s.dir, "LC_ALL=C")
+	if os.Getuid() == 0 {
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
+	return c
+}
+
+func (s *server) start(t *testing.T) {
+	t.Helper()
+	s.cmd = s.command("postgres", "-D", s.dir+"/data", "-h", "127.0.0.1", "-p", s.port, "-k", "")
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		c, err := pgx.Connect(context.Background(), s.dsn)
+		if err == nil {
+			c.Close(context.Background())
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("postgres did not start: %v", err)
+		}
+	}
+}
+
+func (s *server) stop(sig syscall.Signal) {
+	s.cmd.Process.Signal(sig)
+	s.cmd.Wait()
+}
+
+// Every append that was acknowledged survives the immediate end of the server in
+// the middle of the load, and the same Store goes on afterwards (T09).
+func TestAppend_T09_ServerCrashLosesNothingAcknowledged(t *testing.T) {
+	ctx := context.Background()
+	srv := newServer(t)
+	s := open(t, srv.dsn)
+	const runs = 6
+	for i := range runs {
+		create(t, s, fmt.Sprint("r", i))
+	}
+	var acknowledged [runs]atomic.Int64
+	var failures atomic.Int64
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range runs {
+		wg.Go(func() {
+			for n := 1; ; {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				// A failed append is repeated as it was: the key makes it one event.
+				a, err := appendTo(ctx, s, fmt.Sprint("r", i), started("s1", n))
+				if err != nil {
+					failures.Add(1)
+					time.Sleep(20 * time.Millisecond)
+					continue
+				}
+				if a.Outcomes[0].Seq != run.Seq(n) {
+					t.Errorf("attempt %d got seq %d", n, a.Outcomes[0].Seq)
+					return
+				}
+				acknowledged[i].Store(int64(n))
+				n++
+			}
+		})
+	}
+	for range 3 {
+		time.Sleep(300 * time.Millisecond)
+		srv.stop(syscall.SIGQUIT)
+		srv.start(t)
+	}
+	time.Sleep(300 * time.Millisecond)
+	srv.stop(syscall.SIGQUIT)
+	close(stop)
+	wg.Wait()
+	srv.start(t)
+	if failures.Load() == 0 {
+		t.Error("no append met the crash")
+	}
+	for i := range runs {
+		id, want := fmt.Sprint("r", i), run.Seq(acknowledged[i].Load())
+		var last run.Seq
+		for {
+			evs := must[[]run.Event](t)(s.Events(ctx, id, last, store.MaxPage))
+			if len(evs) == 0 {
+				break
+			}
+			for _, e := range evs {
+				if e.Seq != last+1 {
+					t.Fatalf("%s: event %d follows %d", id, e.Seq, last)
+				}
+				last = e.Seq
+			}
+		}
+		head := must[store.Heads](t)(s.Heads(ctx, []string{id})).ByRun[id]
+		if want == 0 || last < want || head.LastSeq != last {
+			t.Errorf("%s: %d acknowledged, %d in the log, head %d", id, want, last, head.LastSeq)
+		}
+	}
+}
