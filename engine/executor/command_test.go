@@ -1,0 +1,184 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/executor"
+	"github.com/dvt-engine/dvt/plan"
+)
+
+func sh(script string, args ...string) plan.CommandInputs {
+	return plan.CommandInputs{Argv: append([]string{"sh", "-c", script, "sh"}, args...)}
+}
+
+func TestCommand_O13_NoShellAndAllowedEnvironment(t *testing.T) {
+	t.Setenv("DVT_TEST_CANARY", "not for steps")
+	in := plan.CommandInputs{Argv: []string{"env"}, Env: map[string]string{"OWN": "of the step", "API_TOKEN": "canary-4711"}}
+	j := newJournal(t, plan.Command, in)
+	r := worker(t, j, executor.Config{Env: map[string]string{"EXTRA": "of the worker"}})
+	end := execute(t, t.Context(), r)
+	if end.Kind != engine.EndCompleted || string(end.Completed.Result) != `{"exitStatus":0}` {
+		t.Fatalf("%+v %+v", end, end.Failed)
+	}
+	log := j.log()
+	for _, want := range []string{"OWN=of the step\n", "EXTRA=of the worker\n", "PATH=", "DVT_RUN_ID=" + identity.RunID + "\n",
+		"DVT_IDEMPOTENCY_KEY=" + identity.RunID + ":s1:1\n", "API_TOKEN=***\n"} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the environment lacks %q:\n%s", want, log)
+		}
+	}
+	if strings.Contains(log, "CANARY") || strings.Contains(log, "canary") {
+		t.Errorf("the worker's environment or a secret is in the log:\n%s", log)
+	}
+
+	j = newJournal(t, plan.Command, plan.CommandInputs{Argv: []string{"echo", "$HOME; exit 3", "`id`"}})
+	if end := execute(t, t.Context(), worker(t, j, executor.Config{})); end.Kind != engine.EndCompleted || j.log() != "stdout: $HOME; exit 3 `id`\n" {
+		t.Errorf("%s, log %q", end.Kind, j.log())
+	}
+}
+
+func TestCommand_T219_ExitStatus(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t, plan.Command, sh("echo first >&2; echo 'no such table' >&2; exit 3"))
+	end := execute(t, t.Context(), worker(t, j, executor.Config{}))
+	wantFailed(t, end, executor.CodeExitStatus, true)
+	if want := "sh ended with exit status 3: no such table"; end.Failed.ErrorMessage != want {
+		t.Errorf("message %q, want %q", end.Failed.ErrorMessage, want)
+	}
+
+	j = newJournal(t, plan.Command, plan.CommandInputs{Argv: []string{"no-such-program-of-dvt"}})
+	wantFailed(t, execute(t, t.Context(), worker(t, j, executor.Config{})), executor.CodeProgramNotFound, false)
+}
+
+func TestCommand_T230_Directories(t *testing.T) {
+	t.Parallel()
+	outside := t.TempDir()
+	for name, c := range map[string]struct {
+		dir  string
+		cfg  executor.Config
+		code string // "" succeeds
+		at   func(r *executor.Runner) string
+	}{
+		"empty is the workspace":     {at: func(r *executor.Runner) string { return filepath.Join(r.WorkspaceRoot, identity.RunID) }},
+		"relative to the root":       {dir: "sub", at: func(r *executor.Runner) string { return filepath.Join(r.ProjectRoot, "sub") }},
+		"missing":                    {dir: "none", code: executor.CodeDirNotFound},
+		"out of the root by dots":    {dir: "sub/../..", code: executor.CodeDirNotAllowed},
+		"out of the root by a link":  {dir: "link", code: executor.CodeDirNotAllowed},
+		"absolute elsewhere":         {dir: outside, code: executor.CodeDirNotAllowed},
+		"absolute, an allowed root":  {dir: outside, cfg: executor.Config{AllowedRoots: []string{outside}}, at: func(*executor.Runner) string { return outside }},
+		"absolute, any dir in dev":   {dir: outside, cfg: executor.Config{AllowAnyDir: true}, at: func(*executor.Runner) string { return outside }},
+		"a prefix is not a root":     {dir: outside, cfg: executor.Config{AllowedRoots: []string{outside[:len(outside)-1]}}, code: executor.CodeDirNotAllowed},
+		"a file is not a directory":  {dir: "file", code: executor.CodeDirNotFound},
+		"an empty root is not all /": {dir: "/", cfg: executor.Config{AllowedRoots: []string{""}}, code: executor.CodeDirNotAllowed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newJournal(t, plan.Command, plan.CommandInputs{Argv: []string{"pwd", "-P"}, Dir: c.dir})
+			r := worker(t, j, c.cfg)
+			if err := errors.Join(os.Mkdir(filepath.Join(r.ProjectRoot, "sub"), 0o700), os.Symlink(outside, filepath.Join(r.ProjectRoot, "link")),
+				os.WriteFile(filepath.Join(r.ProjectRoot, "file"), nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			end := execute(t, t.Context(), r)
+			if c.code != "" {
+				wantFailed(t, end, c.code, c.code == executor.CodeDirNotFound)
+				return
+			}
+			if diff := cmp.Diff("stdout: "+c.at(r)+"\n", j.log()); end.Kind != engine.EndCompleted || diff != "" {
+				t.Errorf("%s (-want +got):\n%s", end.Kind, diff)
+			}
+		})
+	}
+}
+
+// started waits for two pids that a script printed.
+func started(t *testing.T, j *journal) []string {
+	t.Helper()
+	var pids []string
+	eventually(t, "the script says who runs", func() bool {
+		pids = strings.Fields(strings.ReplaceAll(j.log(), "stdout: ", ""))
+		return len(pids) >= 2
+	})
+	return pids[:2]
+}
+
+func TestCommand_CancelEndsTheWholeGroup(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		script  string
+		atLeast time.Duration
+		atMost  time.Duration
+	}{
+		"a program that obeys":               {"sleep 300 & echo $$ $!; wait", 0, 1500 * time.Millisecond},
+		"a program that ignores SIGTERM":     {"trap '' TERM; sleep 300 & echo $$ $!; while :; do sleep 300; done", 2 * time.Second, 8 * time.Second},
+		"a child that ignores SIGTERM":       {"sh -c \"trap '' TERM; sleep 300\" & echo $$ $!; wait", 2 * time.Second, 8 * time.Second},
+		"a program that tidies up meanwhile": {"trap 'sleep 0.5; echo tidied; exit 0' TERM; sleep 300 & echo $$ $!; wait", 400 * time.Millisecond, 1900 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newJournal(t, plan.Command, sh(c.script))
+			ctx, cancel := context.WithCancel(t.Context())
+			ends := make(chan engine.StepEnd)
+			go func() { ends <- execute(t, ctx, worker(t, j, executor.Config{Grace: 2 * time.Second})) }()
+			pids := started(t, j)
+			asked := time.Now()
+			cancel()
+			end := <-ends
+			took := time.Since(asked)
+			if end.Kind != engine.EndCancelled {
+				t.Errorf("end %s, want CANCELLED", end.Kind)
+			}
+			if took < c.atLeast || took > c.atMost {
+				t.Errorf("took %s, want %s to %s", took, c.atLeast, c.atMost)
+			}
+			for _, pid := range pids {
+				eventually(t, "process "+pid+" is gone", func() bool { return !alive(pid) })
+			}
+			if strings.Contains(c.script, "tidied") && !strings.Contains(j.log(), "tidied") {
+				t.Error("what was printed after SIGTERM is lost")
+			}
+		})
+	}
+}
+
+func TestCommand_NothingOutlivesTheStep(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t, plan.Command, sh("sleep 300 & echo $$ $!"))
+	began := time.Now()
+	if end := execute(t, t.Context(), worker(t, j, executor.Config{})); end.Kind != engine.EndCompleted {
+		t.Errorf("%+v", end)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("the step waited %s for a child that it left behind", took)
+	}
+	pids := started(t, j)
+	eventually(t, "the child is gone", func() bool { return !alive(pids[1]) })
+}
+
+func TestCommand_OutputIsWhole(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t, plan.Command, plan.CommandInputs{Argv: []string{"seq", "1", "3000"}})
+	execute(t, t.Context(), worker(t, j, executor.Config{}))
+	if len(j.lines) != 3000 || j.lines[2999].Text != "3000" {
+		t.Fatalf("%d lines", len(j.lines))
+	}
+	for i, l := range j.lines {
+		if l.No != int64(i+1) {
+			t.Fatalf("line %d has No %d", i+1, l.No)
+		}
+	}
+	j = newJournal(t, plan.Command, sh(`head -c 1000000 /dev/zero | tr '\0' x; printf '\nend without newline'`))
+	execute(t, t.Context(), worker(t, j, executor.Config{}))
+	if len(j.lines) != 2 || len(j.lines[0].Text) > 8<<10 || j.lines[1].Text != "end without newline" {
+		t.Errorf("%d lines, the first of %d bytes", len(j.lines), len(j.lines[0].Text))
+	}
+}
