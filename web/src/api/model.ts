@@ -14,8 +14,9 @@ export type Instant = number;
 
 type Timed<T, K extends keyof T> = Omit<T, K> & { [P in K]: null extends T[P] ? Instant | null : Instant };
 
-export type RunRow = Timed<Omit<RunRowFragment, "pause">, "createdAt" | "startedAt" | "completedAt" | "retryDeadline"> & {
+export type RunRow = Timed<Omit<RunRowFragment, "pause" | "queue">, "createdAt" | "startedAt" | "completedAt" | "retryDeadline"> & {
   pause: Timed<NonNullable<RunRowFragment["pause"]>, "since"> | null;
+  queue: Timed<NonNullable<RunRowFragment["queue"]>, "createdAt" | "notBefore"> | null;
 };
 export type RunHeader = RunRow & Pick<RunHeaderFragment, "tenantId" | "parentRunId" | "engine">;
 export type Attempt = Timed<StepFieldsFragment["attempts"][number], "startedAt" | "completedAt">;
@@ -26,6 +27,12 @@ export type Step = Timed<Omit<StepFieldsFragment, "attempts" | "wait">, "started
 };
 export type RunEvent = Timed<EventFieldsFragment, "persistedAt">;
 export type Signal = Timed<SignalFieldsFragment, "receivedAt" | "deliveredAt" | "appliedAt">;
+export interface LogLine {
+  no: number;
+  at: Instant;
+  stream: string;
+  text: string;
+}
 export type Availability = ActionFieldsFragment;
 
 export function instant(time: string): Instant {
@@ -44,6 +51,7 @@ export function toRow(run: RunRowFragment): RunRow {
     completedAt: maybe(run.completedAt),
     retryDeadline: maybe(run.retryDeadline),
     pause: run.pause && { ...run.pause, since: instant(run.pause.since) },
+    queue: run.queue && { ...run.queue, createdAt: instant(run.queue.createdAt), notBefore: maybe(run.queue.notBefore) },
   };
 }
 
@@ -76,4 +84,8 @@ export function toSignal(signal: SignalFieldsFragment): Signal {
     deliveredAt: maybe(signal.deliveredAt),
     appliedAt: maybe(signal.appliedAt),
   };
+}
+
+export function toLine(line: { no: number; at: string; stream: string; text: string }): LogLine {
+  return { ...line, at: instant(line.at) };
 }

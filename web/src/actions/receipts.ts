@@ -1,0 +1,75 @@
+// Receipts are server objects: this store only remembers the furthest stage seen of each.
+import type { Signal } from "../api/model";
+
+const KEPT = 200;
+const DISMISSED_KEPT = 100;
+const DISMISSED_KEY = "dvt.receipts.dismissed";
+
+/** How far a receipt has come; a stage never goes back. */
+function stage(signal: Signal): number {
+  if (signal.decision === "REJECTED") return 3;
+  switch (signal.application) {
+    case "DELIVERED":
+      return 1;
+    case "APPLIED":
+    case "NOOP":
+    case "NOT_APPLIED":
+      return 3;
+    default:
+      return 0;
+  }
+}
+
+export function settled(signal: Signal): boolean {
+  return stage(signal) === 3;
+}
+
+/** Refused, or accepted and overtaken: somebody must read it. */
+export function failed(signal: Signal): boolean {
+  return signal.decision === "REJECTED" || signal.application === "NOT_APPLIED";
+}
+
+export class Receipts {
+  #signals = new Map<string, Signal>();
+  #list: readonly Signal[] = [];
+  #dismissed: ReadonlySet<string>;
+  #listeners = new Set<() => void>();
+  readonly #storage: Pick<Storage, "getItem" | "setItem"> | null;
+
+  constructor(storage: Pick<Storage, "getItem" | "setItem"> | null) {
+    this.#storage = storage;
+    this.#dismissed = new Set(storage?.getItem(DISMISSED_KEY)?.split(" ") ?? []);
+  }
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  };
+  /** Newest first. */
+  readonly list = (): readonly Signal[] => this.#list;
+  readonly dismissed = (): ReadonlySet<string> => this.#dismissed;
+
+  receive(...signals: Signal[]): void {
+    for (const signal of signals) {
+      const key = `${signal.runId}/${signal.signalId}`;
+      const held = this.#signals.get(key);
+      if (held && stage(held) > stage(signal)) continue;
+      this.#signals.set(key, { ...signal, quiescentSeq: signal.quiescentSeq ?? held?.quiescentSeq ?? null });
+    }
+    const sorted = [...this.#signals.values()].toSorted((a, b) => b.receivedAt - a.receivedAt).slice(0, KEPT);
+    this.#signals = new Map(sorted.map((signal) => [`${signal.runId}/${signal.signalId}`, signal]));
+    this.#list = sorted;
+    this.#tell();
+  }
+
+  dismiss(signalId: string): void {
+    const kept = [...this.#dismissed, signalId].slice(-DISMISSED_KEPT);
+    this.#dismissed = new Set(kept);
+    this.#storage?.setItem(DISMISSED_KEY, kept.join(" "));
+    this.#tell();
+  }
+
+  #tell(): void {
+    for (const listener of this.#listeners) listener();
+  }
+}

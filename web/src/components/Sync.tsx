@@ -1,0 +1,77 @@
+import { type LucideIcon, Radio, RefreshCw, SearchCheck, TriangleAlert, Unplug } from "lucide-react";
+import { useSyncExternalStore } from "react";
+import { linkState, onLink, retryNow } from "../api/live";
+import { m } from "../messages";
+import type { Verdict, VerdictState } from "../runs/store";
+import { Button } from "../ui/Button";
+import { ticking, zoneName } from "../ui/format";
+import { Time, useTick, useZone } from "../ui/Time";
+import css from "./Sync.module.css";
+
+const ICONS: Record<VerdictState, LucideIcon> = {
+  LOADING: RefreshCw,
+  LIVE: Radio,
+  VERIFYING: SearchCheck,
+  RESYNCING: RefreshCw,
+  STALE: TriangleAlert,
+  OFFLINE: Unplug,
+};
+
+type Shown = Pick<Verdict, "state" | "reason" | "asOf" | "lagMs"> & { seq?: number };
+
+/** How true this pane is, always in words, with the moment it was true at. */
+export function SyncChip({ verdict, now }: { verdict: Shown; now: number }) {
+  const zone = useZone();
+  const { state, reason, asOf, lagMs, seq } = verdict;
+  const Icon = ICONS[state];
+  const trouble = state === "STALE" || state === "OFFLINE";
+  return (
+    <span className={css.chip} data-state={state} data-testid="sync" data-asof={asOf}>
+      <Icon size={14} aria-hidden="true" />
+      <strong>{m.sync[state]}</strong>
+      {trouble && asOf > 0 && <span>{ticking(now - asOf)}</span>}
+      {trouble && reason && <span>· {reason}</span>}
+      {state === "LIVE" && reason === "BUS_DEGRADED" && <span>· polling the store</span>}
+      {asOf > 0 && (
+        <span className={css.detail}>
+          · {m.banner.asOf} <Time at={asOf} format="clock" /> {zoneName(zone)}
+        </span>
+      )}
+      {state === "LIVE" && lagMs >= 1 && <span className={css.detail}>· {m.banner.lag(`${Math.round(lagMs)} ms`)}</span>}
+      {seq !== undefined && seq > 0 && <span className={css.detail}>· seq {seq}</span>}
+    </span>
+  );
+}
+
+interface SyncBannerProps {
+  verdict: Pick<Verdict, "state" | "reason" | "asOf"> & { seq?: number; headSeq?: number };
+  now: number;
+}
+
+/** Across the page when it may not be true: since when, why, and what happens next. */
+export function SyncBanner({ verdict, now }: SyncBannerProps) {
+  const { state, reason, asOf, seq, headSeq } = verdict;
+  const link = useSyncExternalStore(onLink, linkState);
+  useTick(1_000, state === "STALE" || state === "OFFLINE");
+  if (state === "RESYNCING" && seq !== undefined && headSeq !== undefined) {
+    return (
+      <div className={css.banner} data-state={state} role="status">
+        {m.banner.resyncing(seq, headSeq)} <progress value={seq} max={Math.max(1, headSeq)} />
+      </div>
+    );
+  }
+  if (state !== "STALE" && state !== "OFFLINE") return null;
+  const Icon = ICONS[state];
+  const age = ticking(now - asOf);
+  return (
+    <div className={css.banner} data-state={state} role="status">
+      <Icon size={16} aria-hidden="true" />
+      <p>
+        {asOf > 0 && <strong>{state === "OFFLINE" ? m.banner.offline(age) : m.banner.stale(age)} </strong>}
+        {reason && m.cause[reason]} {seq !== undefined && seq > 0 && m.banner.lastKnown(seq)}{" "}
+        {state === "OFFLINE" && <span className={css.quietly}>{link.nextTryAt === null ? m.banner.trying : m.banner.nextTry(ticking(link.nextTryAt - Date.now()))}</span>}
+      </p>
+      {state === "OFFLINE" && <Button onClick={retryNow}>{m.banner.retryNow}</Button>}
+    </div>
+  );
+}

@@ -1,0 +1,22 @@
+import Anser from "anser";
+
+export interface Span {
+  text: string;
+  /** `ansi-red`, or empty for the usual colour. */
+  colour: string;
+  bold: boolean;
+}
+
+// What is left of escape sequences after the colours are read, and other characters that have no shape.
+// oxlint-disable-next-line no-control-regex
+const SHAPELESS = /\u001B\[[0-?]*[ -/]*[@-~]|[\u0000-\u0008\u000B-\u001F\u007F]/g;
+
+/** A printed line as pieces of plain text. Nothing in it is ever read as HTML. */
+export function spans(text: string): Span[] {
+  if (!text.includes("\u001B")) return [{ text: text.replace(SHAPELESS, ""), colour: "", bold: false }];
+  return Anser.ansiToJson(text, { use_classes: true, remove_empty: true, json: true }).map((part) => ({
+    text: part.content.replace(SHAPELESS, ""),
+    colour: (part.fg ?? "").replace("bright-", ""),
+    bold: part.decorations.includes("bold"),
+  }));
+}

@@ -1,0 +1,56 @@
+import { describe, expect, it } from "vitest";
+import type { LogLine } from "../api/model";
+import { LogStore, type Page } from "./store";
+
+function line(no: number): LogLine {
+  return { no, at: 0, stream: "stdout", text: `line ${no}` };
+}
+
+function server(total: number): { asked: number[]; fetch: (from: number, first: number) => Promise<Page> } {
+  const asked: number[] = [];
+  return {
+    asked,
+    fetch: (from, first) => {
+      asked.push(from);
+      const count = Math.max(0, Math.min(first, total - from + 1));
+      return Promise.resolve({ lines: Array.from({ length: count }, (_, i) => line(from + i)), totalLines: total });
+    },
+  };
+}
+
+describe("LogStore", () => {
+  it("fetches only the windows that are looked at, each once", async () => {
+    const { asked, fetch } = server(1_000_000);
+    const log = new LogStore(fetch);
+    await log.ensure(1, 80);
+    await log.ensure(500_100, 500_180);
+    await log.ensure(500_120, 500_200);
+    expect(asked).toEqual([1, 500_001]);
+    expect(log.total).toBe(1_000_000);
+    expect(log.line(500_150)?.text).toBe("line 500150");
+    expect(log.line(42_000)).toBeUndefined();
+  });
+
+  it("forgets windows that were not used for long", async () => {
+    const log = new LogStore(server(1_000_000).fetch);
+    await log.ensure(1, 1);
+    for (let i = 1; i <= 40; i++) await log.ensure(i * 1_000 + 1, i * 1_000 + 1);
+    expect(log.line(1)).toBeUndefined();
+    expect(log.line(40_001)).toBeDefined();
+  });
+
+  it("grows with what is printed, whatever comes twice", async () => {
+    const log = new LogStore(server(3).fetch);
+    await log.ensure(1, 3);
+    log.append([line(3), line(4), line(5)], 5, false);
+    log.append([line(5)], 5, true);
+    expect([log.total, log.line(4)?.text, log.complete]).toEqual([5, "line 4", true]);
+  });
+
+  it("keeps the reason why nothing came", async () => {
+    const log = new LogStore(() => Promise.reject(new Error("no")));
+    await log.ensure(1, 10);
+    expect(log.error).toEqual(new Error("no"));
+    expect(log.total).toBeNull();
+  });
+});

@@ -1,0 +1,106 @@
+// The log of one attempt, held in windows by line number: what is looked at is fetched, what was not
+// looked at for long is forgotten.
+import type { LogLine } from "../api/model";
+
+export const WINDOW = 1_000;
+const WINDOWS_KEPT = 30;
+
+export interface Page {
+  lines: readonly LogLine[];
+  totalLines: number;
+}
+
+export class LogStore {
+  readonly #fetch: (fromLine: number, first: number) => Promise<Page>;
+  /** In the order of use, the latest last. */
+  #windows = new Map<number, Map<number, LogLine>>();
+  #pending = new Set<number>();
+  #total: number | null = null;
+  #complete = false;
+  #error: unknown = null;
+  #version = 0;
+  #listeners = new Set<() => void>();
+
+  constructor(fetch: (fromLine: number, first: number) => Promise<Page>) {
+    this.#fetch = fetch;
+  }
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  };
+  /** Changes whenever anything here does. */
+  readonly version = (): number => this.#version;
+  /** How many lines there are, or null before the first answer. */
+  get total(): number | null {
+    return this.#total;
+  }
+  get complete(): boolean {
+    return this.#complete;
+  }
+  get error(): unknown {
+    return this.#error;
+  }
+  line(no: number): LogLine | undefined {
+    return this.#windows.get(Math.floor((no - 1) / WINDOW))?.get(no);
+  }
+
+  /** Sees to it that these lines are held, or will be. */
+  async ensure(from: number, to: number): Promise<void> {
+    const first = Math.floor((Math.max(1, from) - 1) / WINDOW);
+    const last = Math.floor((Math.max(1, to) - 1) / WINDOW);
+    const missing: number[] = [];
+    for (let index = first; index <= last; index++) {
+      const held = this.#windows.get(index);
+      if (held && (held.size >= WINDOW || index * WINDOW + held.size >= (this.#total ?? Number.POSITIVE_INFINITY))) {
+        this.#windows.delete(index);
+        this.#windows.set(index, held);
+      } else if (!this.#pending.has(index)) {
+        missing.push(index);
+      }
+    }
+    await Promise.all(missing.map((index) => this.#load(index)));
+  }
+
+  /** Lines as they are printed. */
+  append(lines: readonly LogLine[], totalLines: number, complete: boolean): void {
+    this.#put(lines);
+    this.#total = Math.max(this.#total ?? 0, totalLines);
+    this.#complete ||= complete;
+    this.#tell();
+  }
+
+  async #load(index: number): Promise<void> {
+    this.#pending.add(index);
+    try {
+      const page = await this.#fetch(index * WINDOW + 1, WINDOW);
+      this.#put(page.lines);
+      if (!this.#windows.has(index)) this.#windows.set(index, new Map());
+      this.#total = Math.max(this.#total ?? 0, page.totalLines);
+      this.#error = null;
+    } catch (cause) {
+      this.#error = cause;
+    } finally {
+      this.#pending.delete(index);
+      this.#tell();
+    }
+  }
+
+  #put(lines: readonly LogLine[]): void {
+    for (const line of lines) {
+      const index = Math.floor((line.no - 1) / WINDOW);
+      const window = this.#windows.get(index) ?? new Map<number, LogLine>();
+      window.set(line.no, line);
+      this.#windows.set(index, window);
+    }
+    for (const index of this.#windows.keys()) {
+      if (this.#windows.size <= WINDOWS_KEPT) break;
+      this.#windows.delete(index);
+    }
+  }
+
+  #tell(): void {
+    this.#version += 1;
+    for (const listener of this.#listeners) listener();
+  }
+}

@@ -1,0 +1,44 @@
+import { type ReactNode, type Ref, useId } from "react";
+import css from "./Button.module.css";
+
+interface ButtonProps {
+  children: ReactNode;
+  onClick?: () => void;
+  kind?: "plain" | "primary" | "danger" | "quiet";
+  type?: "button" | "submit";
+  /** Why it cannot be used now: the button stays visible and focusable, and says so. */
+  refusal?: string | null;
+  pressed?: boolean;
+  label?: string;
+  ref?: Ref<HTMLButtonElement>;
+}
+
+export function Button({ children, onClick, kind = "plain", type = "button", refusal = null, pressed, label, ref }: ButtonProps) {
+  const id = useId();
+  const off = refusal !== null;
+  return (
+    <span className={css.wrap}>
+      <button
+        ref={ref}
+        type={type}
+        className={css.button}
+        data-kind={kind}
+        aria-disabled={off || undefined}
+        aria-describedby={off ? id : undefined}
+        aria-pressed={pressed}
+        aria-label={label}
+        onClick={(event) => {
+          if (off) event.preventDefault();
+          else onClick?.();
+        }}
+      >
+        {children}
+      </button>
+      {off && (
+        <span id={id} role="tooltip" className={css.tip}>
+          {refusal}
+        </span>
+      )}
+    </span>
+  );
+}

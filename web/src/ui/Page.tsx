@@ -1,0 +1,40 @@
+import type { ReactNode } from "react";
+import { ApiError } from "../api/request";
+import { m } from "../messages";
+import { Button } from "./Button";
+import css from "./Page.module.css";
+
+/** Placeholder bars; they appear only when loading takes longer than a blink. */
+export function Skeleton({ rows, label }: { rows: number; label: string }) {
+  return (
+    <div className={css.skeleton} role="status" aria-label={label}>
+      {Array.from({ length: rows }, (_, i) => (
+        <div key={i} className={css.bar} />
+      ))}
+    </div>
+  );
+}
+
+/** Something to read instead of content: why there is none, and what to do. */
+export function Notice({ title, children }: { title: string; children?: ReactNode }) {
+  return (
+    <div className={css.notice}>
+      <p className={css.noticeTitle}>{title}</p>
+      {children}
+    </div>
+  );
+}
+
+export function Problem({ error, retry }: { error: unknown; retry: () => void }) {
+  const api = error instanceof ApiError ? error : null;
+  return (
+    <div className={css.notice} role="alert">
+      <p className={css.noticeTitle}>{m.run.failedToLoad}</p>
+      <p>
+        {api ? api.message : String(error)} {api && <code>{api.code}</code>}
+      </p>
+      {api?.correlationId && <p>{m.run.correlation(api.correlationId)}</p>}
+      <Button onClick={retry}>{m.run.retry}</Button>
+    </div>
+  );
+}

@@ -1,0 +1,24 @@
+import type { Look } from "./look";
+import css from "./Status.module.css";
+
+/** A status on its own tint: silhouette, word, colour. */
+export function StatusBadge({ look, large = false }: { look: Look; large?: boolean }) {
+  const Icon = look.icon;
+  return (
+    <span className={`${css.badge} ${large ? css.large : ""}`} data-tone={look.tone}>
+      <Icon size={large ? 18 : 14} aria-hidden="true" />
+      {look.word}
+    </span>
+  );
+}
+
+/** The silhouette alone; the word is for screen readers. */
+export function StatusIcon({ look, size = 16 }: { look: Look; size?: number }) {
+  const Icon = look.icon;
+  return (
+    <span className={css.icon} data-tone={look.tone} title={look.word}>
+      <Icon size={size} aria-hidden="true" />
+      <span className={css.hidden}>{look.word}</span>
+    </span>
+  );
+}

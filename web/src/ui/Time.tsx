@@ -1,0 +1,44 @@
+import { createContext, use, useEffect, useState } from "react";
+import type { Instant } from "../api/model";
+import { clockTime, dateTime, preciseTime, relative, type Zone, zoneName } from "./format";
+
+export const ZoneContext = createContext<Zone>("utc");
+
+export function useZone(): Zone {
+  return use(ZoneContext);
+}
+
+/** Renders again every `ms`, for what changes with time alone. */
+export function useTick(ms: number, active = true): void {
+  const [, set] = useState(0);
+  useEffect(() => {
+    if (!active) return;
+    const timer = setInterval(() => set((n) => n + 1), ms);
+    return () => clearInterval(timer);
+  }, [ms, active]);
+}
+
+interface TimeProps {
+  at: Instant;
+  /** `relative` within a day, else the date; `clock` and `precise` are times of day in the chosen zone. */
+  format?: "relative" | "clock" | "precise" | "full";
+}
+
+export function Time({ at, format = "relative" }: TimeProps) {
+  const zone = useZone();
+  useTick(30_000, format === "relative");
+  const text =
+    format === "clock"
+      ? clockTime(at, zone)
+      : format === "precise"
+        ? preciseTime(at, zone)
+        : format === "full"
+          ? `${dateTime(at, zone)} ${zoneName(zone)}`
+          : (relative(at, Date.now()) ?? dateTime(at, zone));
+  const title = `${dateTime(at, "utc")} UTC\n${dateTime(at, "local")} local`;
+  return (
+    <time dateTime={new Date(at).toISOString()} title={title}>
+      {text}
+    </time>
+  );
+}
