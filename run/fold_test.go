@@ -353,3 +353,32 @@ func TestSubstatus_T50_T47_G11(t *testing.T) {
 		})
 	}
 }
+
+// Two continuations of one state know nothing of each other.
+func TestFold_P01_Forks(t *testing.T) {
+	t.Parallel()
+	s, _ := project(t, runtest.Start("a", "b", "c", "d", "e"), completed("a", 1), completed("b", 1), completed("c", 1))
+	left := fold(s, []run.Event{runtest.Event(5, completed("d", 1))})
+	was := stored(t, left)
+	right := fold(s, []run.Event{runtest.Event(5, completed("e", 1))})
+	wantEqual(t, "left after right", 0, was, left)
+	if right.Artifacts[3].URI == left.Artifacts[3].URI {
+		t.Errorf("both list %s", right.Artifacts[3].URI)
+	}
+}
+
+// What a producer wrote in its own way reads the same from a checkpoint.
+func TestFold_P03_ResultsAsWritten(t *testing.T) {
+	t.Parallel()
+	for _, payload := range []string{
+		`{"result": {"html": "<b>&</b>", "n" : 1.0}, "artifactRefs": []}`,
+		`{"result": null}`,
+		`{"result": "a\u2028b", "retryDeadline": "2026-02-16T13:00:00+02:00"}`,
+	} {
+		e := runtest.Event(2, completed("a", 1))
+		e.Payload = []byte(payload)
+		start := runtest.Draft(run.RunStarted, "", 1, runtest.M{"steps": []runtest.M{{"stepId": "a", "type": "NOOP", "dependsOn": []string{}}}})
+		s := fold(run.Project(runtest.ID, runtest.Log(start)), []run.Event{e})
+		wantEqual(t, payload, 0, s, stored(t, s))
+	}
+}

@@ -251,7 +251,11 @@ func TestApply_T188_OverlappingDeltas(t *testing.T) {
 				for range 4 * len(states) {
 					from, to := states[r.IntN(len(states))].Seq, states[r.IntN(len(states))]
 					d := to.Since(from)
+					before := slices.Clone(view.Steps)
 					next, verdict := view.Apply(d)
+					if !slices.Equal(before, view.Steps) {
+						t.Fatalf("seed %d: Apply changed its input", seed)
+					}
 					switch want := verdictOf(view.Seq, d); {
 					case verdict != want:
 						t.Fatalf("seed %d: (%d, %d] onto %d is %v, want %v", seed, d.From, d.To, view.Seq, verdict, want)

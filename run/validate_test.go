@@ -25,7 +25,7 @@ func TestValidate_A09_AcceptsEveryType(t *testing.T) {
 	}
 }
 
-func TestValidate_A09_A10_A40_Refuses(t *testing.T) {
+func TestValidate_A09_A10_T40_Refuses(t *testing.T) {
 	t.Parallel()
 	change := func(typ run.EventType, f func(*run.Draft)) run.Draft {
 		d := draftOf(typ)
