@@ -16,6 +16,7 @@ type record struct {
 	gate    run.Gate // as of the last Recorded
 	running int      // non-manual attempts RUNNING as of the last Recorded
 	closing bool     // the end of the run is queued or sent
+	alone   int      // entries to send one by one, because one of them was refused
 }
 
 // entry is one fact with its events, which stay together in one batch.
@@ -62,7 +63,7 @@ func (m *Machine) flush() {
 	n := 0
 	for ; n < len(r.queue) && n < store.MaxBatch; n++ {
 		e := &r.queue[n]
-		if len(a.Events)+len(e.drafts) > store.MaxBatch {
+		if n > 0 && r.alone > 0 || len(a.Events)+len(e.drafts) > store.MaxBatch {
 			break
 		}
 		for _, o := range e.outcomes {
@@ -76,6 +77,7 @@ func (m *Machine) flush() {
 		a.ClearGate = a.ClearGate&^e.set | e.clear
 		arms = arms || e.kind == stepEnds && e.end.arms
 		opens = opens || e.kind == stepEnds || e.kind == resumes
+		a.IfStarted = a.IfStarted || e.kind == stepEnds && e.end.doubtful
 	}
 	if m.status == run.Running && m.stop.signalID == "" {
 		want := arms || m.failure.count > 0
@@ -92,6 +94,7 @@ func (m *Machine) flush() {
 	if n == 0 && a.SetGate|a.ClearGate == 0 {
 		return
 	}
+	r.alone = max(0, r.alone-n)
 	r.batches++
 	a.Batch = r.batches
 	r.sent = &batch{entries: r.queue[:n:n], set: a.SetGate, clear: a.ClearGate}
@@ -109,7 +112,7 @@ func (m *Machine) recorded(in Recorded) {
 	r.sent = nil
 	for _, e := range in.Ends {
 		if e.Rejected {
-			m.amend(b, in.Ends)
+			m.amend(b)
 			return
 		}
 	}
@@ -204,23 +207,20 @@ func statusAfter(t run.EventType) run.Status {
 }
 
 // amend repeats a batch of which the store refused some content: it wrote
-// nothing of it. The result of a step that the log cannot take becomes a failure
-// (T190). A run whose own events are refused cannot go on; it ends here and the
-// sweeper ends it in the log.
-func (m *Machine) amend(b *batch, results []RecordedEvent) {
-	i := 0
-	for j := range b.entries {
-		e := &b.entries[j]
-		for range e.drafts {
-			bad := i < len(results) && results[i].Rejected
-			i++
-			if bad && !m.rejected(e) {
-				m.finish("")
-				return
-			}
-		}
+// nothing of it, and which entry is to blame shows when each goes alone. The
+// result of a step that the log cannot take becomes a failure (T190). A run
+// whose own events are refused cannot go on; it ends here, and the sweeper ends
+// it in the log.
+func (m *Machine) amend(b *batch) {
+	r := &m.record
+	switch {
+	case len(b.entries) > 1:
+		r.alone += len(b.entries)
+	case len(b.entries) == 0 || !m.rejected(&b.entries[0]):
+		m.finish("")
+		return
 	}
-	m.record.queue = append(b.entries, m.record.queue...)
+	r.queue = append(b.entries, r.queue...)
 }
 
 // runEvent is a draft about the run.

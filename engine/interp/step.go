@@ -1,6 +1,8 @@
 package interp
 
 import (
+	"encoding/json"
+
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -24,6 +26,7 @@ type end struct {
 	interrupted bool               // by a pause: it starts again by itself (T51)
 	favoured    bool               // it passed fail-fast
 	amended     bool               // the store refused its result before
+	doubtful    bool               // only the log knows whether the attempt began
 }
 
 // stepEnded takes the end of an execution in flight; any other is stale.
@@ -44,9 +47,6 @@ func (m *Machine) stepEnded(got engine.StepEnd) {
 		m.finish("")
 	case got.Kind == engine.EndParked:
 		m.parked(o)
-	case !began(got) && (got.Kind == engine.EndCancelled || m.shut(o)):
-		// Nothing of it is in the log, and nothing may be while the gate is closed.
-		m.makeReady(o)
 	default:
 		m.enqueueEnd(o, got)
 	}
@@ -71,46 +71,64 @@ func (m *Machine) shut(o run.Ord) bool {
 }
 
 // enqueueEnd writes the batch of T112: StepStarted, which is mostly in the log
-// already, and the terminal.
+// already, and the terminal. An execution that was stopped before it could say
+// that it began must not begin now: its StepStarted is left out, and the terminal
+// stands only if there is one (T185).
 func (m *Machine) enqueueEnd(o run.Ord, got engine.StepEnd) {
 	st := &m.steps[o]
 	st.stage = ended
 	e := entry{kind: stepEnds, ord: o, end: &end{of: got, favoured: m.favours(o)}}
-	startedAt := got.StartedAt
-	if startedAt.IsZero() {
-		startedAt = m.now
-	}
-	started, _ := encode(run.StepStartedPayload{SignalID: st.signalID})
-	e.drafts = append(e.drafts, m.stepEvent(o, run.StepStartedEvent, got.EngineAttempt, startedAt, started))
-	if !began(got) && st.signalID != "" {
-		e.outcomes = append(e.outcomes, store.SignalOutcome{SignalID: st.signalID, Application: run.SignalApplied, AppliedBy: 0})
-	}
-	if got.Kind == engine.EndCompleted {
-		var completed run.StepCompletedPayload
-		if got.Completed != nil {
-			completed = *got.Completed
+	e.end.doubtful = !began(got) && (got.Kind == engine.EndCancelled || m.shut(o))
+	if !e.end.doubtful {
+		at := got.StartedAt
+		if at.IsZero() {
+			at = m.now
 		}
-		if payload, err := encode(completed); err == nil {
-			e.drafts = append(e.drafts, m.stepEvent(o, run.StepCompletedEvent, got.EngineAttempt, m.now, payload))
-			m.enqueue(e)
-			return
+		payload, _ := encode(run.StepStartedPayload{SignalID: st.signalID})
+		e.drafts = append(e.drafts, m.stepEvent(o, run.StepStartedEvent, got.EngineAttempt, at, payload))
+		if !began(got) && st.signalID != "" {
+			e.outcomes = append(e.outcomes, store.SignalOutcome{SignalID: st.signalID, Application: run.SignalApplied, AppliedBy: 0})
 		}
+	}
+	switch completed, ok := result(got); {
+	case ok:
+		e.drafts = append(e.drafts, m.stepEvent(o, run.StepCompletedEvent, got.EngineAttempt, m.now, completed))
+	case got.Kind == engine.EndCompleted:
 		m.fails(&e, refusedResult())
-	} else {
+	default:
 		m.fails(&e, m.failureOf(st, got))
 		e.end.interrupted = got.Kind == engine.EndCancelled && st.asked == byPause
+		e.end.arms = !e.end.interrupted
 	}
-	if e.end.arms = !e.end.interrupted; e.end.arms {
+	if e.end.arms {
 		m.failure.arming++
 	}
 	m.enqueue(e)
 }
 
-// fails makes the terminal of e a StepFailed.
+// result is the payload of a completed step, if it is JSON.
+func result(got engine.StepEnd) (json.RawMessage, bool) {
+	if got.Kind != engine.EndCompleted {
+		return nil, false
+	}
+	var p run.StepCompletedPayload
+	if got.Completed != nil {
+		p = *got.Completed
+	}
+	p.RetryDeadline = nil
+	payload, err := encode(p)
+	return payload, err == nil
+}
+
+// fails makes the last event of e a StepFailed that arms fail-fast.
 func (m *Machine) fails(e *entry, f run.FailurePayload) {
 	payload, _ := encode(f)
-	e.end.failure = f
-	e.drafts = append(e.drafts[:1], m.stepEvent(e.ord, run.StepFailedEvent, e.end.of.EngineAttempt, m.now, payload))
+	e.end.failure, e.end.arms = f, true
+	before := 1
+	if e.end.doubtful {
+		before = 0
+	}
+	e.drafts = append(e.drafts[:before], m.stepEvent(e.ord, run.StepFailedEvent, e.end.of.EngineAttempt, m.now, payload))
 }
 
 // failureOf is why the execution failed. What it was asked to stop for names a
@@ -153,7 +171,7 @@ func (m *Machine) rejected(e *entry) bool {
 	if !e.end.arms {
 		m.failure.arming++
 	}
-	e.end.amended, e.end.arms, e.end.interrupted = true, true, false
+	e.end.amended, e.end.interrupted = true, false
 	e.drafts[0].EmittedAt = m.now
 	m.fails(e, refusedResult())
 	return true
@@ -170,6 +188,10 @@ func (m *Machine) stepRecorded(e *entry, last RecordedEvent) {
 		if e.end.arms {
 			m.failure.arming--
 		}
+	}
+	if last.NotStarted {
+		m.makeReady(e.ord)
+		return
 	}
 	st.signalID = ""
 	if last.Won.EndsAttempt() {

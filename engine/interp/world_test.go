@@ -35,7 +35,8 @@ type world struct {
 	head     store.Head
 	log      []run.Event
 	state    run.State // fold of the log
-	known    run.State // fold of what the machine was told
+	told     run.State // fold as of the last commit
+	known    run.State // fold as of the last Recorded
 	receipts map[string]*receipt
 	signals  []engine.Signal // accepted, in order
 
@@ -106,7 +107,6 @@ func newWorld(tb tb, sk plan.Skeleton, policy run.Policy) *world {
 		tb: tb, id: testIdentity, sk: sk, who: who, m: interp.New(sk, who), now: epoch,
 		head:     store.Head{RunID: testIdentity.RunID},
 		state:    run.State{Header: run.Header{Identity: testIdentity}},
-		known:    run.State{Header: run.Header{Identity: testIdentity}},
 		receipts: map[string]*receipt{}, past: map[dispatch]bool{}, timers: map[interp.Timer]time.Time{},
 	}
 	w.write(store.Append{Events: []run.Draft{{Type: run.RunApproved, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now, EmittedBy: run.ByPlanner}}})
@@ -216,6 +216,7 @@ func (w *world) onExecute(e interp.Execute) {
 // write appends to the log by the real authority.
 func (w *world) write(a store.Append) store.Appended {
 	w.tb.Helper()
+	a.Events = slices.Clone(a.Events)
 	for i := range a.Events {
 		if a.Events[i].Type == run.RunStarted {
 			a.Events[i].Payload = w.completeStart(a.Events[i].Payload)
@@ -296,23 +297,17 @@ func (w *world) commit() {
 	a := w.pending
 	w.pending = nil
 	rec := interp.Recorded{Batch: a.Batch}
-	if w.refuse != nil {
-		bad := false
-		for _, d := range a.Events {
-			r := w.refuse(d)
-			bad = bad || r
-			rec.Ends = append(rec.Ends, interp.RecordedEvent{Rejected: r})
+	if w.refuse != nil && slices.ContainsFunc(a.Events, w.refuse) {
+		for range a.Events { // nobody says which one
+			rec.Ends = append(rec.Ends, interp.RecordedEvent{Rejected: true})
 		}
-		if bad {
-			rec.Head, rec.Running, rec.RunTerminal = w.head.LastSeq, w.head.Running, w.head.Terminal
-			w.answer = &rec
-			return
-		}
-		rec.Ends = nil
+		w.answer = &rec
+		return
 	}
 	got := w.write(a.Append)
+	w.told = w.state
 	for _, o := range got.Outcomes {
-		end := interp.RecordedEvent{Seq: o.Seq}
+		end := interp.RecordedEvent{Seq: o.Seq, NotStarted: o.Refused == run.CodeStepNotStarted}
 		if o.Existing != nil {
 			end.Seq, end.Won = o.Existing.Seq, o.Existing.Type
 			if o.Existing.Type == run.StepFailedEvent {
@@ -331,7 +326,7 @@ func (w *world) deliver() {
 	rec := *w.answer
 	w.answer = nil
 	rec.At = w.now
-	w.known = w.state
+	w.known = w.told
 	w.feed(rec)
 }
 

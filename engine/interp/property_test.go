@@ -1,0 +1,426 @@
+package interp_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// TestStep_P_RandomRuns drives random plans through random results and signals
+// in random order, with repeated inputs between. The world checks every effect
+// and every event; here stands what must hold of the whole.
+func TestStep_P_RandomRuns(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(rt, drawPlan(rt), drawPolicy(rt))
+		p := &player{w: w, rt: rt}
+		w.feed(interp.Begin{At: w.now})
+		for range rapid.IntRange(0, 250).Draw(rt, "moves") {
+			p.move()
+		}
+		p.finish()
+		checkLog(rt, w)
+		checkReceipts(rt, w)
+		checkReplay(rt, w)
+	})
+}
+
+func drawPlan(rt *rapid.T) plan.Skeleton {
+	n := rapid.IntRange(0, 30).Draw(rt, "steps")
+	rank := rapid.Permutation(upTo(n)).Draw(rt, "topological order")
+	place := make([]int, n)
+	for r, o := range rank {
+		place[o] = r
+	}
+	sk := plan.Skeleton{PlanID: testIdentity.PlanID, PlanVersion: testIdentity.PlanVersion, Steps: make([]plan.SkeletonStep, n)}
+	for i := range sk.Steps {
+		s := &sk.Steps[i]
+		s.StepID, s.Type = fmt.Sprintf("s%02d", i), plan.Noop
+		s.Cancellable = rapid.Bool().Draw(rt, "cancellable")
+		s.AllowCancelOnPause = rapid.Bool().Draw(rt, "allowCancelOnPause")
+		for j := range sk.Steps {
+			if place[j] < place[i] && rapid.IntRange(0, n).Draw(rt, "edge") < 3 {
+				s.Deps = append(s.Deps, j)
+			}
+		}
+	}
+	return sk
+}
+
+func upTo(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+func drawPolicy(rt *rapid.T) run.Policy {
+	return run.Policy{
+		RetryWindowMS:            rapid.SampledFrom([]int64{0, 60_000}).Draw(rt, "window"),
+		DrainTimeoutMS:           300_000,
+		CancelRunning:            rapid.Bool().Draw(rt, "cancelRunning"),
+		MaxParallelSteps:         rapid.IntRange(1, 6).Draw(rt, "parallel"),
+		MaxLogicalAttemptsManual: 10,
+	}
+}
+
+// player makes random moves.
+type player struct {
+	w  *world
+	rt *rapid.T
+}
+
+func (p *player) move() {
+	w := p.w
+	w.now = w.now.Add(time.Duration(rapid.IntRange(0, 5000).Draw(p.rt, "ms")) * time.Millisecond)
+	switch rapid.IntRange(0, 11).Draw(p.rt, "move") {
+	case 0, 1, 2:
+		p.step()
+	case 3, 4:
+		if w.pending != nil {
+			w.commit()
+		}
+	case 5, 6:
+		if w.answer != nil {
+			w.deliver()
+		}
+	case 7:
+		p.accept()
+	case 8:
+		p.deliverSignals()
+	case 9:
+		p.repeat()
+	case 10:
+		p.answerFetch()
+	case 11:
+		p.timer()
+	}
+}
+
+// step moves one execution in flight.
+func (p *player) step() {
+	w := p.w
+	if len(w.flights) == 0 {
+		return
+	}
+	f := rapid.SampledFrom(w.flights).Draw(p.rt, "flight")
+	switch kind := rapid.IntRange(0, 9).Draw(p.rt, "kind"); {
+	case f.began.IsZero() && f.cancelled && kind < 5:
+		w.report(f, engine.StepEnd{Kind: engine.EndCancelled})
+	case f.began.IsZero() && kind == 9:
+		w.past[f.dispatch] = true
+		w.report(f, failed("LOST", true))
+	case f.began.IsZero():
+		w.arrive(f)
+	case f.cancelled && kind < 6:
+		w.report(f, engine.StepEnd{Kind: engine.EndCancelled})
+	case kind < 3:
+		w.report(f, failed("BROKEN", kind > 0))
+	default:
+		w.report(f, completed())
+	}
+}
+
+func (p *player) accept() {
+	w := p.w
+	if w.state.Status.Terminal() || len(w.signals) >= 12 {
+		return
+	}
+	s := engine.Signal{
+		ID: fmt.Sprintf("sig-%d", w.head.LastSeq),
+		Type: rapid.SampledFrom([]run.SignalType{
+			run.Pause, run.Pause, run.Resume, run.Resume, run.Resume, run.RetryStep, run.RetryStep, run.RetryStep,
+			run.RetryStep, run.SkipStep, run.Cancel, run.EmergencyStop, run.EscalateAlert,
+		}).Draw(p.rt, "signal"),
+		Force: rapid.Bool().Draw(p.rt, "force"),
+	}
+	if s.Type == run.Cancel && rapid.IntRange(0, 3).Draw(p.rt, "mercy") > 0 {
+		return
+	}
+	if s.Type == run.RetryStep || s.Type == run.SkipStep {
+		var of []string
+		for _, step := range w.state.Steps {
+			if step.Status == run.StepFailed || s.Type == run.SkipStep {
+				of = append(of, step.StepID)
+			}
+		}
+		if len(of) == 0 {
+			return
+		}
+		s.StepID = rapid.SampledFrom(of).Draw(p.rt, "of")
+		if s.Type == run.RetryStep {
+			step, _ := w.state.Step(s.StepID)
+			s.LA = step.LogicalAttempt
+		}
+	}
+	w.accept(s)
+}
+
+// deliverSignals delivers some of the accepted signals in some order, some twice.
+func (p *player) deliverSignals() {
+	w := p.w
+	if len(w.signals) == 0 {
+		return
+	}
+	some := rapid.SliceOfN(rapid.SampledFrom(w.signals), 1, 6).Draw(p.rt, "signals")
+	w.feed(interp.Signalled{At: w.now, Signals: some})
+}
+
+func (p *player) answerFetch() {
+	w := p.w
+	if len(w.fetch) == 0 {
+		return
+	}
+	after := w.fetch[0]
+	w.fetch = nil
+	w.feed(interp.Signalled{At: w.now, Signals: w.signals[after:]})
+}
+
+func (p *player) timer() {
+	w := p.w
+	for _, t := range []interp.Timer{interp.TimerRetryWindow, interp.TimerDrain} {
+		if at := w.timers[t]; !at.IsZero() && rapid.Bool().Draw(p.rt, string(t)) {
+			if at.After(w.now) {
+				w.now = at
+			}
+			w.timers[t] = time.Time{}
+			w.feed(interp.Fired{At: w.now, Timer: t})
+		}
+	}
+}
+
+// repeat feeds an earlier input again: it is stale and must not matter.
+func (p *player) repeat() {
+	w := p.w
+	in := rapid.SampledFrom(w.inputs).Draw(p.rt, "repeated")
+	if f, ok := in.(interp.Fired); ok {
+		f.At = w.now
+		in = f
+		if at := w.timers[f.Timer]; !at.IsZero() && !w.now.Before(at) {
+			return // that is not stale
+		}
+	}
+	w.feed(in)
+}
+
+// finish lets everything that can happen happen, and resumes a paused run.
+func (p *player) finish() {
+	w := p.w
+	for i := 0; !w.m.Done(); i++ {
+		w.now = w.now.Add(time.Second)
+		switch {
+		case i > 5000:
+			p.rt.Fatalf("the run does not end; in flight %q, gate %b, running %d, timers %v, the log is\n%s",
+				w.inFlight(), w.head.Gate, w.head.Running, w.timers, strings.Join(w.story(), "\n"))
+		case w.pending != nil || w.answer != nil:
+			w.record()
+		case len(w.fetch) > 0:
+			p.answerFetch()
+		case i%7 == 0 && len(w.signals) > 0:
+			w.feed(interp.Signalled{At: w.now, Signals: w.signals})
+		case len(w.flights) > 0:
+			if f := w.flights[0]; f.began.IsZero() {
+				w.arrive(f)
+			} else {
+				w.report(f, completed())
+			}
+		case w.state.Status == run.Paused && i%2 == 0:
+			w.signal(run.Resume, fmt.Sprintf("last-%d", i), "")
+		default:
+			for _, t := range []interp.Timer{interp.TimerDrain, interp.TimerRetryWindow} {
+				if !w.timers[t].IsZero() {
+					w.fire(t)
+					break
+				}
+			}
+		}
+	}
+}
+
+// checkLog looks at the log as a whole.
+func checkLog(rt *rapid.T, w *world) {
+	s := run.Project(w.id, w.log)
+	if !s.Status.Terminal() || s.Status != w.m.RunStatus() && w.m.RunStatus() != "" {
+		rt.Fatalf("the log says %s, the machine %s", s.Status, w.m.RunStatus())
+	}
+	paused, failing := false, 0
+	begun := map[string]bool{}
+	ended := map[string]bool{}
+	bad := func(e run.Event, why string) {
+		rt.Fatalf("%d %s: %s; the log is\n%s", e.Seq, tell(e), why, strings.Join(w.story(), "\n"))
+	}
+	for i, e := range w.log {
+		attempt := fmt.Sprintf("%s/%d", e.StepID, e.LogicalAttempt)
+		switch {
+		case e.Type == run.RunPaused:
+			paused = true
+		case e.Type == run.RunResumed:
+			paused = false
+		case e.Type == run.StepStartedEvent:
+			if paused {
+				bad(e, "it starts while the run is paused (T185)")
+			}
+			if failing > 0 && !begun[e.StepID] && !unblocked(w, i) {
+				bad(e, "it starts though fail-fast is armed (T214)")
+			}
+			begun[e.StepID] = true
+		case e.Type.EndsAttempt():
+			if ended[attempt] {
+				bad(e, "a second terminal of the attempt")
+			}
+			ended[attempt] = true
+			if p, _ := run.PayloadOf[run.FailurePayload](e.Payload); e.Type == run.StepFailedEvent && p.ErrorCode != string(run.CodeCancelledByPause) {
+				failing++
+			}
+		case e.Type.EndsRun() && i != len(w.log)-1:
+			bad(e, "events follow the end of the run")
+		case e.Type == run.RunCompleted && s.Counts.Success+s.Counts.Skipped != s.Counts.Total:
+			bad(e, "not every step succeeded (T78)")
+		case e.Type == run.RunFailed && s.Counts.Pending > 0:
+			bad(e, "a step is left PENDING (T79)")
+		}
+		if e.Type.EndsRun() && w.head.Running != 0 {
+			bad(e, "steps are RUNNING (T74)")
+		}
+	}
+}
+
+// unblocked reports whether an operator retried or skipped a step before event i:
+// from then on what passes fail-fast is for the table of T217.
+func unblocked(w *world, i int) bool {
+	for _, e := range w.log[:i] {
+		if p, _ := run.PayloadOf[run.SignalPayload](e.Payload); e.Type == run.SignalAccepted && (p.SignalType == run.RetryStep || p.SignalType == run.SkipStep) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkReceipts: every accepted signal has a final outcome (O11), and what is
+// APPLIED points at an event of that signal.
+func checkReceipts(rt *rapid.T, w *world) {
+	for _, s := range w.signals {
+		r := w.receipts[s.ID]
+		switch {
+		case s.Type == run.EscalateAlert:
+		case !r.app.Final():
+			rt.Fatalf("receipt of %s %s is %+v", s.Type, s.ID, *r)
+		case r.app == run.SignalApplied:
+			e := w.log[r.seq-1]
+			want := map[run.SignalType]run.EventType{
+				run.Pause: run.RunPaused, run.Resume: run.RunResumed, run.RetryStep: run.StepStartedEvent, run.SkipStep: run.StepSkippedEvent,
+				run.Cancel: run.RunCancelled, run.EmergencyStop: run.RunCancelled,
+			}[s.Type]
+			if e.Type != want || e.StepID != s.StepID || !strings.Contains(string(e.Payload), s.ID) {
+				rt.Fatalf("%s %s is applied by %d %s %s", s.Type, s.ID, e.Seq, tell(e), e.Payload)
+			}
+		}
+	}
+}
+
+// checkReplay: the same inputs give the same effects, byte for byte (T184).
+func checkReplay(rt *rapid.T, w *world) {
+	m := interp.New(w.sk, w.who)
+	for i, in := range w.inputs {
+		if got, want := dump(rt, m.Step(in)), dump(rt, w.effects[i]); got != want {
+			rt.Fatalf("replay of input %d, %#v:\n got %s\nwant %s", i, in, got, want)
+		}
+	}
+}
+
+func dump(rt *rapid.T, effects []interp.Effect) string {
+	var b strings.Builder
+	for _, e := range effects {
+		body, err := json.Marshal(e)
+		if err != nil {
+			rt.Fatalf("%v", err)
+		}
+		fmt.Fprintf(&b, "%T%s\n", e, body)
+	}
+	return b.String()
+}
+
+// TestStep_P_AnyInput feeds inputs that no driver would: nothing panics, and
+// nothing follows Finish.
+func TestStep_P_AnyInput(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		sk := drawPlan(rt)
+		m := interp.New(sk, interp.Config{Identity: testIdentity, Policy: drawPolicy(rt)})
+		id := rapid.Custom(func(rt *rapid.T) string {
+			return fmt.Sprintf("s%02d", rapid.IntRange(0, len(sk.Steps)).Draw(rt, "ord"))
+		})
+		small := rapid.IntRange(-1, 4)
+		at := rapid.Custom(func(rt *rapid.T) time.Time {
+			return epoch.Add(time.Duration(rapid.Int64Range(-1e12, 1e12).Draw(rt, "at")))
+		})
+		inputs := rapid.Custom(func(rt *rapid.T) interp.Input {
+			switch rapid.IntRange(0, 9).Draw(rt, "input") {
+			case 0:
+				return interp.Begin{At: at.Draw(rt, "at")}
+			case 1:
+				return interp.Fired{At: at.Draw(rt, "at"), Timer: rapid.SampledFrom([]interp.Timer{interp.TimerDrain, interp.TimerRetryWindow, "x"}).Draw(rt, "timer")}
+			case 2, 3, 4:
+				end := engine.StepEnd{
+					StepID: id.Draw(rt, "id"), LogicalAttempt: small.Draw(rt, "la"), N: small.Draw(rt, "n"), EngineAttempt: small.Draw(rt, "ea"),
+					Kind: rapid.SampledFrom([]engine.StepEndKind{
+						engine.EndCompleted, engine.EndFailed, engine.EndCancelled, engine.EndParked, "x",
+					}).Draw(rt, "kind"),
+				}
+				if rapid.Bool().Draw(rt, "began") {
+					end.StartedAt = at.Draw(rt, "startedAt")
+				}
+				return interp.StepEnded{At: at.Draw(rt, "at"), End: end}
+			case 5:
+				var s interp.Signalled
+				for range rapid.IntRange(0, 3).Draw(rt, "signals") {
+					s.Signals = append(s.Signals, engine.Signal{
+						No: rapid.Int64Range(-1, 12).Draw(rt, "no"), ID: "x", StepID: id.Draw(rt, "id"), LA: small.Draw(rt, "la"), Force: true,
+						Type: rapid.SampledFrom([]run.SignalType{run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.Cancel, run.UpdateParams, "x"}).Draw(rt, "type"),
+					})
+				}
+				return s
+			}
+			r := interp.Recorded{At: at.Draw(rt, "at"), Batch: rapid.IntRange(0, 20).Draw(rt, "batch"), Running: small.Draw(rt, "running")}
+			for range rapid.IntRange(0, 4).Draw(rt, "ends") {
+				r.Ends = append(r.Ends, interp.RecordedEvent{
+					Seq: run.Seq(small.Draw(rt, "seq")), Rejected: rapid.IntRange(0, 9).Draw(rt, "rejected") == 0,
+					Won: rapid.SampledFrom([]run.EventType{"", "", "", run.StepFailedEvent, run.StepCompletedEvent, run.StepSkippedEvent, run.RunCancelled}).Draw(rt, "won"),
+				})
+			}
+			return r
+		})
+		batch := 0
+		answer := func(effects []interp.Effect) {
+			for _, e := range effects {
+				if a, ok := e.(interp.Append); ok {
+					batch = a.Batch
+				}
+			}
+		}
+		answer(m.Step(interp.Begin{At: epoch}))
+		for range rapid.IntRange(0, 120).Draw(rt, "inputs") {
+			in := inputs.Draw(rt, "in")
+			if r, ok := in.(interp.Recorded); ok && rapid.Bool().Draw(rt, "answers") {
+				r.Batch = batch
+				in = r
+			}
+			done := m.Done()
+			effects := m.Step(in)
+			if done && len(effects) > 0 {
+				rt.Fatalf("effects after Finish")
+			}
+			answer(effects)
+		}
+	})
+}
