@@ -1,0 +1,115 @@
+package control
+
+import (
+	"context"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// WatchReceipts shows the receipts of a run as they move, each first as it is
+// now; only one when signalID is given. It looks when the run's operational
+// clock has moved (T204).
+func (s *Service) WatchReceipts(ctx context.Context, p authz.Principal, runID, signalID string) (Stream[Receipt], error) {
+	r, err := s.visible(ctx, p, runID)
+	if err != nil {
+		return nil, err
+	}
+	if signalID != "" {
+		if _, err := s.Receipt(ctx, p, runID, signalID); err != nil {
+			return nil, err
+		}
+	}
+	frames, err := s.cfg.Hub.Watch(ctx, runID, nil, "")
+	if err != nil {
+		return nil, translate(err)
+	}
+	return &receiptStream{
+		guard: guard{s: s, p: p, object: objectOf(r.Identity)}, frames: frames, runID: runID, signalID: signalID,
+		shown: map[string]receiptShown{}, opsRev: -1,
+	}, nil
+}
+
+// receiptShown is what moves in a receipt.
+type receiptShown struct {
+	application run.Application
+	quiescent   run.Seq
+}
+
+type receiptStream struct {
+	guard           guard
+	frames          *live.Stream
+	runID, signalID string
+	opsRev          int64
+	seq             run.Seq
+	pending         []Receipt
+	shown           map[string]receiptShown // by signalId; bounded by maxReceipts
+}
+
+// maxReceipts of one run that a stream follows; later ones are not shown.
+const maxReceipts = 10000
+
+func (r *receiptStream) Next(ctx context.Context) (out Receipt, err error) {
+	err = r.guard.wait(ctx, func(ctx context.Context) (err error) {
+		out, err = r.next(ctx)
+		return err
+	})
+	return out, err
+}
+
+func (r *receiptStream) next(ctx context.Context) (Receipt, error) {
+	for len(r.pending) == 0 {
+		f, err := r.frames.Next(ctx)
+		if err != nil {
+			return Receipt{}, err
+		}
+		if f.OpsRev == r.opsRev && f.State.Seq == r.seq {
+			continue
+		}
+		if err := r.look(ctx); err != nil {
+			return Receipt{}, err
+		}
+		r.opsRev, r.seq = f.OpsRev, f.State.Seq
+	}
+	out := r.pending[0]
+	r.pending = r.pending[1:]
+	return out, nil
+}
+
+func (r *receiptStream) look(ctx context.Context) error {
+	st := r.guard.s.cfg.Store
+	if r.signalID != "" {
+		rc, err := st.Receipt(ctx, r.runID, r.signalID)
+		if err == nil {
+			r.note(rc)
+		}
+		return err
+	}
+	after := ""
+	for {
+		page, err := st.Receipts(ctx, r.runID, after, maxPageSize)
+		if err != nil {
+			return err
+		}
+		for _, rc := range page {
+			r.note(rc)
+			after = rc.Signal.ID
+		}
+		if len(page) < maxPageSize {
+			return nil
+		}
+	}
+}
+
+func (r *receiptStream) note(rc run.Receipt) {
+	now := receiptShown{rc.Application, rc.QuiescentSeq}
+	before, known := r.shown[rc.Signal.ID]
+	if known && before == now || !known && len(r.shown) >= maxReceipts {
+		return
+	}
+	r.shown[rc.Signal.ID] = now
+	r.pending = append(r.pending, Receipt{Receipt: rc})
+}
+
+func (r *receiptStream) Close() { r.frames.Close() }

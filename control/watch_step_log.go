@@ -1,0 +1,94 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/authz"
+)
+
+// WatchStepLog follows what one logical attempt prints, from a line on. When the
+// attempt is over and every line was given, one frame says Complete and the
+// stream then only repeats it at the quiet time.
+func (s *Service) WatchStepLog(ctx context.Context, p authz.Principal, in StepLogQuery) (Stream[StepLogFrame], error) {
+	id, done, err := s.attempt(ctx, p, &in)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.visible(ctx, p, in.RunID)
+	if err != nil {
+		return nil, err
+	}
+	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
+	return &logStream{
+		guard: guard{s: s, p: p, object: objectOf(r.Identity)}, id: id, in: in, done: done,
+		next: in.FromLine, wake: s.cfg.Logs.Follow(follow, id), stop: stop, first: true,
+	}, nil
+}
+
+type logStream struct {
+	guard    guard
+	id       artifact.AttemptID
+	in       StepLogQuery
+	next     int64
+	done     bool // the attempt was over before the last read
+	complete bool // and that was said
+	first    bool
+	wake     <-chan struct{}
+	stop     context.CancelFunc
+}
+
+func (l *logStream) Next(ctx context.Context) (f StepLogFrame, err error) {
+	err = l.guard.wait(ctx, func(ctx context.Context) (err error) {
+		f, err = l.read(ctx)
+		return err
+	})
+	return f, err
+}
+
+func (l *logStream) read(ctx context.Context) (StepLogFrame, error) {
+	s := l.guard.s
+	deadline := time.NewTimer(s.cfg.Quiet)
+	defer deadline.Stop()
+	for quiet := false; ; {
+		lines, total, err := s.cfg.Logs.Read(ctx, l.id, l.next, maxLogLines)
+		if err != nil {
+			return StepLogFrame{}, err
+		}
+		f := StepLogFrame{Attempt: l.in.Attempt, Lines: lines, Total: total, AsOf: s.cfg.Now()}
+		over := l.done && len(lines) < maxLogLines
+		if len(lines) > 0 || quiet || l.first || over && !l.complete {
+			l.next += int64(len(lines))
+			l.first = false
+			l.complete = over
+			f.Complete = over
+			return f, nil
+		}
+		select {
+		case <-ctx.Done():
+			return StepLogFrame{}, ctx.Err()
+		case <-l.wake:
+		case <-time.After(time.Second):
+		case <-deadline.C:
+			quiet = true
+		}
+		if !l.done {
+			if l.done, err = l.over(ctx); err != nil {
+				return StepLogFrame{}, err
+			}
+		}
+	}
+}
+
+// over looks whether the attempt has ended; lines shipped before that are there by now.
+func (l *logStream) over(ctx context.Context) (bool, error) {
+	st, err := l.guard.s.cfg.Store.Load(ctx, l.in.RunID)
+	if err != nil {
+		return false, err
+	}
+	step, ok := st.State.Step(l.in.StepID)
+	return ok && attemptDone(st.State, step, l.in.Attempt), nil
+}
+
+func (l *logStream) Close() { l.stop() }
