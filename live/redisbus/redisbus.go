@@ -1,0 +1,269 @@
+// Package redisbus is live.Bus on Redis pub/sub: one channel per run and one
+// per tenant and project. It is the only package that speaks Redis. Delivery is
+// at most once; what is lost is found by the hub (T125).
+//
+// One connection receives for the whole process. Its one reader only puts
+// messages into small mailboxes and never blocks (T206).
+package redisbus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/dvt-engine/dvt/live"
+)
+
+// mailbox is how many deliveries wait for a slow reader before it must catch up.
+const mailbox = 16
+
+// Config of a Bus.
+type Config struct {
+	URL    string // redis://[user:password@]host:port/db
+	Logger *slog.Logger
+	// PingInterval is how often the bus is asked whether it answers; 500 ms.
+	PingInterval time.Duration
+}
+
+// Bus is live.Bus. Make it with Open; Close ends it.
+type Bus struct {
+	client *redis.Client
+	pubsub *redis.PubSub
+	log    *slog.Logger
+	up     atomic.Bool
+	stop   context.CancelFunc
+	done   sync.WaitGroup
+
+	mu       sync.Mutex
+	channels map[string]*channel
+}
+
+// channel is one Redis channel with those who listen to it in this process.
+type channel struct {
+	confirmed bool
+	subs      map[*subscription]struct{}
+}
+
+// Open connects lazily: a Redis that is down now is found down by Up.
+func Open(cfg Config) (*Bus, error) {
+	opts, err := redis.ParseURL(cfg.URL)
+	if err != nil {
+		return nil, fmt.Errorf("redisbus: %w", errors.New("the URL must look like redis://host:port/0"))
+	}
+	opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout = 2*time.Second, 2*time.Second, 2*time.Second
+	opts.MaxRetries = 1
+	if cfg.PingInterval == 0 {
+		cfg.PingInterval = 500 * time.Millisecond
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	b := &Bus{client: redis.NewClient(opts), log: cfg.Logger, stop: stop, channels: map[string]*channel{}}
+	b.up.Store(b.ping(ctx) == nil)
+	b.pubsub = b.client.Subscribe(ctx)
+	b.done.Go(func() { b.receive(ctx) })
+	b.done.Go(func() { b.watch(ctx, cfg.PingInterval) })
+	return b, nil
+}
+
+func runChannel(runID string) string { return "dvt:run:" + runID }
+
+func listChannel(tenantID, projectID string) string { return "dvt:runs:" + tenantID + ":" + projectID }
+
+// Publish implements live.Bus. Both messages go in one round trip.
+func (b *Bus) Publish(ctx context.Context, m live.Message) error {
+	body, err := encode(m)
+	if err != nil {
+		return err
+	}
+	if !b.up.Load() {
+		return errDown
+	}
+	_, err = b.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.Publish(ctx, runChannel(m.RunID), body)
+		p.Publish(ctx, listChannel(m.TenantID, m.ProjectID), "")
+		p.Publish(ctx, listChannel(m.TenantID, "*"), "")
+		return nil
+	})
+	return err
+}
+
+var errDown = errors.New("redisbus: down")
+
+// encode leaves the delta out of a message that would be too large (O8).
+func encode(m live.Message) ([]byte, error) {
+	body, err := json.Marshal(m)
+	if err == nil && len(body) > live.MaxMessage && m.Delta != nil {
+		m.Delta = nil
+		return json.Marshal(m)
+	}
+	return body, err
+}
+
+// Up implements live.Bus.
+func (b *Bus) Up() bool { return b.up.Load() }
+
+// Close implements live.Bus.
+func (b *Bus) Close() error {
+	b.stop()
+	err := b.pubsub.Close()
+	b.done.Wait()
+	return errors.Join(err, b.client.Close())
+}
+
+// Subscribe implements live.Bus.
+func (b *Bus) Subscribe(runID string) live.Subscription { return b.open(runChannel(runID)) }
+
+// SubscribeList implements live.Bus.
+func (b *Bus) SubscribeList(tenantID, projectID string) live.Subscription {
+	return b.open(listChannel(tenantID, projectID))
+}
+
+func (b *Bus) open(name string) *subscription {
+	s := &subscription{bus: b, name: name, c: make(chan live.Delivery, mailbox)}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ch := b.channels[name]
+	if ch == nil {
+		ch = &channel{subs: map[*subscription]struct{}{}}
+		b.channels[name] = ch
+		// On a broken connection this only records the name: it is subscribed to on reconnect.
+		_ = b.pubsub.Subscribe(context.Background(), name)
+	} else if ch.confirmed {
+		s.put(live.Delivery{Confirmed: true})
+	}
+	ch.subs[s] = struct{}{}
+	return s
+}
+
+func (b *Bus) close(s *subscription) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ch := b.channels[s.name]
+	if ch == nil {
+		return
+	}
+	delete(ch.subs, s)
+	if len(ch.subs) == 0 {
+		delete(b.channels, s.name)
+		_ = b.pubsub.Unsubscribe(context.Background(), s.name)
+	}
+}
+
+// receive is the one reader. It reads the connection itself, so that nothing is
+// dropped behind its back, and hears of every confirmation.
+func (b *Bus) receive(ctx context.Context) {
+	for ctx.Err() == nil {
+		got, err := b.pubsub.Receive(ctx)
+		if err != nil {
+			b.lost()
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+			continue
+		}
+		switch got := got.(type) {
+		case *redis.Subscription:
+			if got.Kind == "subscribe" {
+				b.confirm(got.Channel)
+			}
+		case *redis.Message:
+			b.deliver(got.Channel, got.Payload)
+		}
+	}
+}
+
+// lost forgets confirmations: the next ones mean that messages may be missing.
+func (b *Bus) lost() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, ch := range b.channels {
+		ch.confirmed = false
+	}
+}
+
+func (b *Bus) confirm(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if ch := b.channels[name]; ch != nil {
+		ch.confirmed = true
+		for s := range ch.subs {
+			s.put(live.Delivery{Confirmed: true})
+		}
+	}
+}
+
+func (b *Bus) deliver(name, payload string) {
+	d := live.Delivery{}
+	if payload != "" {
+		d.Message = &live.Message{}
+		if err := json.Unmarshal([]byte(payload), d.Message); err != nil {
+			b.log.Warn("bus message unreadable", slog.String("channel", name))
+			d = live.Delivery{Overflow: true} // something happened: one catch-up read says what
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if ch := b.channels[name]; ch != nil {
+		for s := range ch.subs {
+			s.put(d)
+		}
+	}
+}
+
+func (b *Bus) watch(ctx context.Context, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			up := b.ping(ctx) == nil
+			if b.up.Swap(up) != up && ctx.Err() == nil {
+				b.log.Info("bus", slog.Bool("up", up))
+			}
+		}
+	}
+}
+
+func (b *Bus) ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
+	defer cancel()
+	return b.client.Ping(ctx).Err()
+}
+
+// subscription is one listener. put never blocks: a full mailbox is emptied and
+// the next delivery says so.
+type subscription struct {
+	bus      *Bus
+	name     string
+	c        chan live.Delivery
+	overflow bool // guarded by bus.mu
+}
+
+func (s *subscription) put(d live.Delivery) {
+	d.Overflow = d.Overflow || s.overflow
+	select {
+	case s.c <- d:
+		s.overflow = false
+	default:
+		s.overflow = true
+	}
+}
+
+// C implements live.Subscription.
+func (s *subscription) C() <-chan live.Delivery { return s.c }
+
+// Close implements live.Subscription.
+func (s *subscription) Close() { s.bus.close(s) }
