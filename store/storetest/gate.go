@@ -1,0 +1,176 @@
+package storetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+var gateCases = []testCase{
+	{"T185_T217_BeginTable", beginTable},
+	{"T185_BeginTwice", beginTwice},
+	{"T185_GateOfRepeatedAppend", gateOfRepeatedAppend},
+	{"T185_T47_RunningCount", runningCount},
+	{"RunPausedRunningStepsCount", pausedCount},
+	{"T221_RetryWindow", retryWindow},
+}
+
+func (f *fixture) gate(id run.Identity, set, clear run.Gate) {
+	f.Helper()
+	f.appendAny(store.Append{RunID: id.RunID, SetGate: set, ClearGate: clear})
+}
+
+func beginTable(f *fixture) {
+	type row struct {
+		prepare []run.Draft
+		gate    run.Gate
+		pass    bool
+		want    store.BeginVerdict
+	}
+	const paused, failing, stopped = run.GatePaused, run.GateFailing, run.GateStopped
+	s1 := []run.Draft{started("s1", 1)}
+	done := []run.Draft{started("s1", 1), completed("s1", 1)}
+	end := runtest.Draft(run.RunCancelled, "", 1)
+	for _, c := range []row{
+		{nil, 0, false, store.BeginRun},
+		{nil, paused, false, store.BeginParked},
+		{nil, paused, true, store.BeginParked},
+		{nil, failing, false, store.BeginParked},
+		{nil, failing, true, store.BeginRun},
+		{nil, failing | paused, true, store.BeginParked},
+		{nil, stopped, true, store.BeginParked},
+		{nil, failing | stopped, true, store.BeginParked},
+		{s1, paused | failing | stopped, false, store.BeginRun}, // T52
+		{done, 0, false, store.BeginDone},
+		{done, stopped, false, store.BeginDone},
+		{[]run.Draft{completed("s1", 1)}, 0, false, store.BeginDone}, // without a StepStarted
+		{[]run.Draft{runtest.Draft(run.StepSkippedEvent, "s1", 1)}, 0, false, store.BeginDone},
+		{[]run.Draft{end}, 0, false, store.BeginRunTerminal},
+		{[]run.Draft{end}, paused, false, store.BeginRunTerminal},
+		{append(s1[:1:1], end), 0, false, store.BeginRunTerminal}, // begun, not ended, and the run is over
+		{append(done[:2:2], end), paused, false, store.BeginDone},
+	} {
+		id := f.run()
+		f.append(id, c.prepare...)
+		f.gate(id, c.gate, 0)
+		before := f.head(id)
+		got := f.beginAny(store.Begin{RunID: id.RunID, StepID: "s1", LogicalAttempt: 1, PassFailing: c.pass})
+		f.equal(c.want, got.Verdict, fmt.Sprintf("%+v", c))
+		f.equal(f.head(id), got.Head, "head in the answer")
+		inserted := c.want == store.BeginRun && len(c.prepare) == 0
+		if inserted != (got.Head.LastSeq == before.LastSeq+1) {
+			f.Errorf("%+v: head went from %d to %d", c, before.LastSeq, got.Head.LastSeq)
+		}
+		if c.want == store.BeginRun && got.StartedSeq != 3 {
+			f.Errorf("%+v: started at %d", c, got.StartedSeq)
+		}
+		if c.want == store.BeginDone && (got.Terminal == nil || got.Terminal.StepID != "s1") {
+			f.Errorf("%+v: terminal %+v", c, got.Terminal)
+		}
+	}
+}
+
+func beginTwice(f *fixture) {
+	id := f.run()
+	first := f.begin(id, "s1", 1)
+	f.equal(first, f.begin(id, "s1", 1), "second answer")
+	f.equal([]any{run.Seq(3), 1}, []any{first.StartedSeq, first.Head.Running}, "first answer")
+	f.equal(run.Seq(3), f.append(id, started("s1", 1)).Outcomes[0].Seq, "the workflow's own StepStarted dedupes (T112)")
+	e := f.log(id)[2]
+	f.equal([]any{run.ByEngine, 1, 1}, []any{e.EmittedBy, e.LogicalAttempt, e.EngineAttempt}, "envelope")
+	f.equal(run.Seq(4), f.begin(id, "s1", 2).StartedSeq, "another attempt")
+	_, err := f.store.Begin(f.ctx(), store.Begin{RunID: id.RunID, StepID: "a|1", LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: runtest.Epoch})
+	f.is(err, run.ErrSchema)
+}
+
+func gateOfRepeatedAppend(f *fixture) {
+	id := f.run()
+	pause := store.Append{RunID: id.RunID, Events: []run.Draft{runtest.Draft(run.RunPaused, "u1", 1)}, SetGate: run.GatePaused}
+	f.equal(run.GatePaused, f.appendAny(pause).Head.Gate, "closed")
+	resume := store.Append{RunID: id.RunID, Events: []run.Draft{runtest.Draft(run.RunResumed, "u2", 1)}, ClearGate: run.GatePaused}
+	f.equal(run.Gate(0), f.appendAny(resume).Head.Gate, "open")
+	f.equal(run.Gate(0), f.appendAny(pause).Head.Gate, "a repetition does not close it again")
+	f.gate(id, run.GateFailing|run.GateStopped, 0)
+	f.gate(id, 0, run.GateFailing)
+	f.equal(run.GateStopped, f.head(id).Gate, "the gate is a set")
+}
+
+func runningCount(f *fixture) {
+	id := f.run()
+	manual := runtest.Draft(run.StepAwaitingManualCompletion, "s2", 1)
+	for i, c := range []struct {
+		drafts []run.Draft
+		want   int
+	}{
+		{[]run.Draft{started("s1", 1), started("s2", 1)}, 2},
+		{[]run.Draft{manual}, 1}, // waits for a person (T47)
+		{[]run.Draft{manual}, 1},
+		{[]run.Draft{failed("s1", 1)}, 0},
+		{[]run.Draft{completed("s2", 1)}, 0},
+		{[]run.Draft{started("s1", 2)}, 1},
+		{[]run.Draft{runtest.Draft(run.StepSkippedEvent, "s3", 1)}, 1}, // never began
+		{[]run.Draft{completed("s3", 2)}, 1},                           // neither
+		{[]run.Draft{started("s3", 3), failed("s3", 3), completed("s1", 2)}, 0},
+	} {
+		out := f.append(id, c.drafts...)
+		f.equal(c.want, out.Head.Running, fmt.Sprintf("answer %d", i))
+		f.equal(out.Head, f.head(id), fmt.Sprintf("head %d", i))
+	}
+}
+
+func pausedCount(f *fixture) {
+	id := f.run()
+	f.append(id, started("s1", 1), started("s2", 1))
+	pause := runtest.Draft(run.RunPaused, "u1", 1, runtest.M{"runningStepsCount": 99, "future": "kept"})
+	f.append(id, completed("s1", 1), pause, completed("s2", 1))
+	e := f.log(id)[5]
+	p, err := run.PayloadOf[run.PausePayload](e.Payload)
+	f.ok(err)
+	f.equal([]any{1, "u1"}, []any{p.RunningStepsCount, p.SignalID}, "payload at its place in the batch")
+	extra, err := run.PayloadOf[struct{ Future string }](e.Payload)
+	f.ok(err)
+	f.equal("kept", extra.Future, "unknown member")
+	if o := f.append(id, pause).Outcomes[0]; !o.Deduplicated || o.PayloadMismatch {
+		f.Errorf("what the store stamps is no mismatch: %+v", o)
+	}
+}
+
+func retryWindow(f *fixture) {
+	deadline := time.Date(2026, 5, 1, 10, 0, 0, 123456000, time.UTC)
+	window := func(id run.Identity, set, clear run.Gate, drafts ...run.Draft) *time.Time {
+		f.Helper()
+		return f.appendAny(store.Append{RunID: id.RunID, Events: drafts, SetGate: set, ClearGate: clear, RetryDeadline: deadline}).WindowOpened
+	}
+	stamped := func(id run.Identity) *time.Time {
+		f.Helper()
+		evs := f.log(id)
+		p, err := run.PayloadOf[struct{ RetryDeadline *time.Time }](evs[len(evs)-1].Payload)
+		f.ok(err)
+		return p.RetryDeadline
+	}
+	id := f.run()
+	f.append(id, started("s1", 1), started("s2", 1))
+	f.equal((*time.Time)(nil), window(id, run.GateFailing, 0, failed("s1", 1)), "s2 still runs")
+	f.equal((*time.Time)(nil), stamped(id), "payload while s2 runs")
+	f.equal(&deadline, window(id, 0, 0, completed("s2", 1)), "s2 ends")
+	f.equal(&deadline, stamped(id), "payload of the one that opened it")
+	f.equal(&deadline, f.load(id).State.RetryDeadline, "state")
+	again := f.appendAny(store.Append{RunID: id.RunID, Events: []run.Draft{completed("s2", 1)}, RetryDeadline: deadline.Add(time.Hour)})
+	f.equal(&deadline, again.WindowOpened, "a repetition answers what is in force")
+	f.equal(false, again.Outcomes[0].PayloadMismatch, "mismatch by a stamp")
+
+	id = f.run()
+	f.append(id, started("s1", 1))
+	f.equal((*time.Time)(nil), window(id, run.GatePaused|run.GateFailing, 0, failed("s1", 1)), "paused")
+	f.equal(&deadline, window(id, 0, run.GatePaused, runtest.Draft(run.RunResumed, "u1", 1)), "resumed")
+	f.equal(&deadline, stamped(id), "RunResumed carries it")
+
+	id = f.run()
+	f.append(id, started("s1", 1))
+	f.equal((*time.Time)(nil), window(id, 0, 0, completed("s1", 1)), "nothing failed")
+	f.append(id, started("s2", 1))
+	f.equal((*time.Time)(nil), window(id, run.GateFailing, 0, failed("s2", 1), runtest.Draft(run.RunCancelled, "", 1)), "the run is over")
+}

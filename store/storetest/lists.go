@@ -1,0 +1,260 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+var listCases = []testCase{
+	{"ListPagesBothWays", listPages},
+	{"ListFilters", listFilters},
+	{"T101_ListKnowsOneTenant", listTenants},
+	{"ListShowsCheckpointAndHead", listHeads},
+}
+
+var changedCases = []testCase{
+	{"T186_ChangedFollowsSaves", changedFollows},
+	{"T186_ChangedLosesNothing", changedLosesNothing},
+}
+
+func (f *fixture) list(filter store.RunFilter) []store.RunRow {
+	f.Helper()
+	if filter.TenantID == "" {
+		filter.TenantID = "t1"
+	}
+	rows, err := f.store.List(f.ctx(), filter)
+	f.ok(err)
+	return rows
+}
+
+func runIDs(rows []store.RunRow) []string {
+	out := []string{}
+	for _, r := range rows {
+		out = append(out, r.Header.RunID)
+	}
+	return out
+}
+
+func pos(r store.RunRow) *store.RunPos {
+	return &store.RunPos{CreatedAt: r.Header.CreatedAt, RunID: r.Header.RunID}
+}
+
+func listPages(f *fixture) {
+	for range 7 {
+		f.run()
+	}
+	// Runs imported with one creation time: the id decides.
+	for _, n := range []int{53, 51, 52} {
+		r := newRun(identity(n))
+		r.Run.CreatedAt = runtest.Epoch
+		f.ok(f.store.Import(f.ctx(), r, nil))
+	}
+	all := f.list(store.RunFilter{Limit: 100})
+	want := []string{"run-007", "run-006", "run-005", "run-004", "run-003", "run-002", "run-001", "run-053", "run-052", "run-051"}
+	f.equal(want, runIDs(all), "newest first")
+	ascending := slices.Clone(want)
+	slices.Reverse(ascending)
+	f.equal(ascending, runIDs(f.list(store.RunFilter{Limit: 100, Ascending: true})), "ascending")
+	for _, asc := range []bool{false, true} {
+		order := want
+		if asc {
+			order = ascending
+		}
+		var forward []string
+		var after *store.RunPos
+		for {
+			page := f.list(store.RunFilter{Limit: 3, After: after, Ascending: asc})
+			if len(page) == 0 {
+				break
+			}
+			forward = append(forward, runIDs(page)...)
+			after = pos(page[len(page)-1])
+		}
+		f.equal(order, forward, fmt.Sprintf("forward, ascending %v", asc))
+		backward := []string{}
+		rows := f.list(store.RunFilter{Limit: 100, Ascending: asc})
+		before := pos(rows[len(rows)-1])
+		backward = append(backward, order[len(order)-1])
+		for {
+			page := f.list(store.RunFilter{Limit: 4, Before: before, Ascending: asc})
+			if len(page) == 0 {
+				break
+			}
+			backward = append(runIDs(page), backward...)
+			before = pos(page[0])
+		}
+		f.equal(order, backward, fmt.Sprintf("backward, ascending %v", asc))
+		both := f.list(store.RunFilter{Limit: 100, After: pos(rows[1]), Before: pos(rows[4]), Ascending: asc})
+		f.equal(order[2:4], runIDs(both), "between")
+	}
+}
+
+func listFilters(f *fixture) {
+	for i, c := range []struct{ project, env, plan string }{
+		{"p1", "sandbox", "plan-3"}, {"p2", "sandbox", "plan-3"}, {"p2", "prod", "shop_nightly"}, {"p3", "prod", "a_b"},
+	} {
+		id := identity(i + 1)
+		id.ProjectID, id.EnvironmentID, id.PlanID = c.project, c.env, c.plan
+		f.create(newRun(id, runtest.Draft(run.RunApproved, "", 1)))
+	}
+	done := identity(1)
+	f.append(done, runtest.Draft(run.RunCancelled, "", 1))
+	f.save(f.load(done))
+	third, err := f.store.Get(f.ctx(), "run-003")
+	f.ok(err)
+	for _, c := range []struct {
+		filter store.RunFilter
+		want   []string
+	}{
+		{store.RunFilter{}, []string{"run-004", "run-003", "run-002", "run-001"}},
+		{store.RunFilter{ProjectIDs: []string{"p2"}}, []string{"run-003", "run-002"}},
+		{store.RunFilter{ProjectIDs: []string{"p1", "p3"}}, []string{"run-004", "run-001"}},
+		{store.RunFilter{ProjectIDs: []string{}}, []string{}},
+		{store.RunFilter{EnvironmentID: "prod"}, []string{"run-004", "run-003"}},
+		{store.RunFilter{Statuses: []run.Status{run.Cancelled}}, []string{"run-001"}},
+		{store.RunFilter{Statuses: []run.Status{run.Approved, run.Cancelled}, PlanID: "plan-3"}, []string{"run-002", "run-001"}},
+		{store.RunFilter{Text: "run-00"}, []string{"run-004", "run-003", "run-002", "run-001"}},
+		{store.RunFilter{Text: "un-001"}, []string{}},
+		{store.RunFilter{Text: "nightly"}, []string{"run-003"}},
+		{store.RunFilter{Text: "%"}, []string{}},
+		{store.RunFilter{Text: "_"}, []string{"run-004", "run-003"}},
+		{store.RunFilter{CreatedFrom: third.CreatedAt}, []string{"run-004", "run-003"}},
+		{store.RunFilter{CreatedTo: third.CreatedAt}, []string{"run-002", "run-001"}},
+	} {
+		c.filter.Limit = 10
+		f.equal(c.want, runIDs(f.list(c.filter)), fmt.Sprintf("%+v", c.filter))
+	}
+}
+
+func listTenants(f *fixture) {
+	f.run()
+	foreign := identity(9)
+	foreign.TenantID = "t2"
+	f.create(newRun(foreign, runtest.Draft(run.RunApproved, "", 1)))
+	f.equal([]string{"run-001"}, runIDs(f.list(store.RunFilter{Limit: 10})), "t1")
+	f.equal([]string{"run-009"}, runIDs(f.list(store.RunFilter{TenantID: "t2", Limit: 10})), "t2")
+	f.equal([]string{}, runIDs(f.list(store.RunFilter{TenantID: "T1", Limit: 10})), "T1")
+	_, cursor, err := f.store.Changed(f.ctx(), store.RunFilter{TenantID: "t1"}, "")
+	f.ok(err)
+	f.append(foreign, runtest.Draft(run.RunCancelled, "", 1))
+	f.save(f.load(foreign))
+	rows, _, err := f.store.Changed(f.ctx(), store.RunFilter{TenantID: "t1"}, cursor)
+	f.ok(err)
+	for _, r := range rows {
+		if r.Header.TenantID != "t1" {
+			f.Errorf("t1 sees %s of %s", r.Header.RunID, r.Header.TenantID)
+		}
+	}
+}
+
+func listHeads(f *fixture) {
+	id := f.run()
+	row := f.list(store.RunFilter{Limit: 1})[0]
+	f.equal(f.load(id).State.Header, row.Header, "header before any projector saw the run")
+	f.append(id, started("s1", 1))
+	row = f.list(store.RunFilter{Limit: 1})[0]
+	f.equal([]run.Seq{2, 3}, []run.Seq{row.Header.Seq, row.Head}, "checkpoint lags")
+	f.accept(id, "u1", run.Pause, true)
+	f.save(f.load(id))
+	row = f.list(store.RunFilter{Limit: 1})[0]
+	f.equal([]any{run.Seq(4), run.Seq(4), f.head(id).OpsRev}, []any{row.Header.Seq, row.Head, row.OpsRev}, "row")
+}
+
+// changed reads once and adds to seen the highest seq of each run.
+func (f *fixture) changed(filter store.RunFilter, cursor string, seen map[string]run.Seq) string {
+	rows, next, err := f.store.Changed(f.ctx(), filter, cursor)
+	if err != nil {
+		f.Errorf("changed: %v", err)
+		return cursor
+	}
+	for _, r := range rows {
+		seen[r.Header.RunID] = max(seen[r.Header.RunID], r.Header.Seq)
+	}
+	return next
+}
+
+func changedFollows(f *fixture) {
+	p1 := store.RunFilter{TenantID: "t1", ProjectIDs: []string{"p1"}, Statuses: []run.Status{run.Running}}
+	old := f.run()
+	seen := map[string]run.Seq{}
+	cursor := f.changed(p1, "", seen)
+	f.equal(map[string]run.Seq{}, seen, `"" starts now`)
+	made := f.run()
+	cursor = f.changed(p1, cursor, seen)
+	f.equal(run.Seq(2), seen[made.RunID], "a new run")
+	f.append(old, runtest.Draft(run.RunCancelled, "", 1))
+	f.save(f.load(old))
+	cursor = f.changed(p1, cursor, seen)
+	f.equal(run.Seq(3), seen[old.RunID], "a row that left the filter of statuses is told")
+	other := identity(9)
+	other.ProjectID = "p9"
+	f.create(newRun(other))
+	f.changed(p1, cursor, seen)
+	if _, found := seen[other.RunID]; found {
+		f.Error("a run of another project")
+	}
+	f.ok(f.store.BumpEpoch(f.ctx()))
+	again := map[string]run.Seq{}
+	f.changed(p1, cursor, again)
+	f.equal(map[string]run.Seq{old.RunID: 3, made.RunID: 2}, again, "a cursor of another epoch starts from the beginning")
+}
+
+func changedLosesNothing(f *fixture) {
+	filter := store.RunFilter{TenantID: "t1", ProjectIDs: []string{"p1"}}
+	seen := map[string]run.Seq{}
+	cursor := f.changed(filter, "", seen)
+	const writers, runs, events = 4, 3, 5
+	others := []store.Store{f.store, f.db.Open(f)}
+	var wg sync.WaitGroup
+	done := make(chan struct{})
+	for w := range writers {
+		wg.Go(func() {
+			s := others[w%2]
+			for n := range runs {
+				id := identity(100 + w*10 + n)
+				if _, _, err := s.CreateRun(f.ctx(), newRun(id, runtest.Draft(run.RunApproved, "", 1), runtest.Start("s1"))); err != nil {
+					f.Error(err)
+					return
+				}
+				for la := range events {
+					_, err := s.Append(f.ctx(), store.Append{RunID: id.RunID, Events: []run.Draft{started("s1", la+1)}})
+					if err != nil {
+						f.Error(err)
+						return
+					}
+					l, err := s.Load(f.ctx(), id.RunID)
+					if err == nil {
+						_, err = s.Save(f.ctx(), l.State, l.Changes)
+					}
+					if err != nil {
+						f.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	go func() { wg.Wait(); close(done) }()
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		case <-time.After(time.Millisecond):
+		}
+		cursor = f.changed(filter, cursor, seen)
+	}
+	cursor = f.changed(filter, cursor, seen)
+	f.equal(writers*runs, len(seen), "runs seen")
+	for id, seq := range seen {
+		f.equal(run.Seq(2+events), seq, "last seq seen of "+id)
+	}
+	if cursor == "" {
+		f.Error("no cursor")
+	}
+}

@@ -1,0 +1,290 @@
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+var logCases = []testCase{
+	{"A01_HappyLinear", happyLinear},
+	{"A03_DuplicateReturnsExisting", duplicate},
+	{"A03_DuplicateInOneBatch", duplicateInBatch},
+	{"A04_T15_DuplicateWithOtherPayload", payloadMismatch},
+	{"A09_T190_SchemaErrorAbortsTheCall", schemaError},
+	{"A10_A13_T40_ImportKeepsWhatItIsGiven", importVerbatim},
+	{"A11_PayloadVerbatim", payloadVerbatim},
+	{"A12_T18_ClockNeverFalls", clock},
+	{"A14_RunStartedTwice", startedTwice},
+	{"T13_IdsByBytes", idsByBytes},
+	{"EventsPages", eventPages},
+	{"T194_MinHead", minHead},
+	{"NotFound", notFound},
+	{"CancelledContext", cancelled},
+	{"BatchTooLarge", batchTooLarge},
+}
+
+func happyLinear(f *fixture) {
+	id := f.run()
+	for _, step := range []string{"s1", "s2", "s3"} {
+		f.equal(store.BeginRun, f.begin(id, step, 1).Verdict, "begin")
+		f.append(id, completed(step, 1))
+	}
+	f.append(id, runtest.Draft(run.RunCompleted, "", 1))
+	evs := f.log(id)
+	f.equal(strings.Split("1 RunApproved|2 RunStarted|3 StepStarted(s1,1)|4 StepCompleted(s1,1)|5 StepStarted(s2,1)|"+
+		"6 StepCompleted(s2,1)|7 StepStarted(s3,1)|8 StepCompleted(s3,1)|9 RunCompleted", "|"), lines(evs), "log")
+	for _, e := range evs {
+		if e.Identity != id || e.EventID == "" || e.EventID != e.Key.EventID() || e.LogicalAttempt != 1 || e.EngineAttempt != 1 ||
+			e.EmittedAt.IsZero() || e.PersistedAt.IsZero() || e.EmittedBy == "" {
+			f.Errorf("incomplete envelope: %+v", e)
+		}
+	}
+	l := f.load(id)
+	f.equal(run.StepCounts{Total: 3, Success: 3}, l.State.Counts, "counts")
+	f.equal(run.Completed, l.State.Status, "status")
+	f.equal(run.Seq(9), l.State.Seq, "seq")
+	if !l.Head.Terminal || l.Head.Running != 0 || l.Head.LastSeq != 9 {
+		f.Errorf("head %+v", l.Head)
+	}
+}
+
+func duplicate(f *fixture) {
+	id := f.run()
+	first := f.append(id, started("s1", 1)).Outcomes[0]
+	again := f.append(id, started("s1", 1))
+	first.Deduplicated = true
+	f.equal(first, again.Outcomes[0], "second answer")
+	f.equal(run.Seq(3), again.Head.LastSeq, "head") // no burned number (T28)
+	f.equal(run.Seq(4), f.append(id, completed("s1", 1)).Outcomes[0].Seq, "next")
+	f.equal(4, len(f.log(id)), "events")
+}
+
+func duplicateInBatch(f *fixture) {
+	id := f.run()
+	out := f.append(id, started("s1", 1), started("s1", 1), completed("s1", 1))
+	f.equal([]run.Seq{3, 3, 4}, []run.Seq{out.Outcomes[0].Seq, out.Outcomes[1].Seq, out.Outcomes[2].Seq}, "seqs")
+	f.equal([]bool{false, true, false}, []bool{out.Outcomes[0].Deduplicated, out.Outcomes[1].Deduplicated, out.Outcomes[2].Deduplicated}, "duplicates")
+	f.equal(0, out.Head.Running, "running")
+	out = f.append(id, started("s1", 1), completed("s1", 1), started("s2", 1)) // partly a repetition
+	f.equal([]run.Seq{3, 4, 5}, []run.Seq{out.Outcomes[0].Seq, out.Outcomes[1].Seq, out.Outcomes[2].Seq}, "seqs again")
+}
+
+func payloadMismatch(f *fixture) {
+	id := f.run()
+	d := completed("s1", 1)
+	d.Payload = json.RawMessage(`{"result":{"rows":1}}`)
+	f.append(id, d)
+	d.Payload = json.RawMessage(` {"result": {"rows": 1}}`)
+	if o := f.append(id, d).Outcomes[0]; !o.Deduplicated || o.PayloadMismatch {
+		f.Errorf("the same payload in another spelling: %+v", o)
+	}
+	d.Payload = json.RawMessage(`{"result":{"rows":2}}`)
+	if o := f.append(id, d).Outcomes[0]; !o.Deduplicated || !o.PayloadMismatch || o.Seq != 3 {
+		f.Errorf("another payload: %+v", o)
+	}
+	f.equal(json.RawMessage(`{"result":{"rows":1}}`), f.log(id)[2].Payload, "first write")
+}
+
+func schemaError(f *fixture) {
+	id := f.run()
+	for name, spoil := range map[string]func(*run.Draft){
+		"unknown type":           func(d *run.Draft) { d.Type = "FutureThing" },
+		"on prefix":              func(d *run.Draft) { d.Type = "onStepCompleted" },
+		"logicalAttemptId 0":     func(d *run.Draft) { d.LogicalAttempt = 0 },
+		"engineAttemptId absent": func(d *run.Draft) { d.EngineAttempt = 0 },
+		"run event with stepId":  func(d *run.Draft) { *d = runtest.Draft(run.RunCompleted, "", 1); d.StepID = "s1" },
+		"another planVersion": func(d *run.Draft) {
+			*d = runtest.Start("s1")
+			d.Payload = json.RawMessage(strings.Replace(string(d.Payload), `"planVersion":"1.0"`, `"planVersion":"1.1"`, 1))
+		},
+	} {
+		bad := completed("s1", 1)
+		spoil(&bad)
+		_, err := f.store.Append(f.ctx(), store.Append{RunID: id.RunID, Events: []run.Draft{started("s1", 1), bad}})
+		if !errors.Is(err, run.ErrSchema) {
+			f.Errorf("%s: error %v", name, err)
+		}
+	}
+	f.equal(2, len(f.log(id)), "events") // not even the valid one of each batch
+	noPlan := identity(90)
+	noPlan.PlanID = ""
+	_, _, err := f.store.CreateRun(f.ctx(), newRun(noPlan, runtest.Draft(run.RunApproved, "", 1)))
+	f.is(err, run.ErrSchema)
+	_, err = f.store.Get(f.ctx(), noPlan.RunID)
+	f.is(err, store.ErrNotFound)
+}
+
+func importVerbatim(f *fixture) {
+	n := newRun(identity(1))
+	n.Run.RunID = "run_2026-02-11_abc123" // T12
+	n.Run.CreatedAt = runtest.Epoch
+	source := runtest.Log(runtest.Draft(run.RunApproved, "", 1), runtest.Start("s1"), started("s1", 1), completed("s1", 1))
+	for i := range source {
+		source[i].RunID = n.Run.RunID
+		source[i].Key = run.Key("foreign-" + string(source[i].Key))
+	}
+	source[0].EventID = "01234567-89ab-cdef-0123-456789abcdef" // no v4 (T11)
+	source[2].Seq, source[3].Seq = 5, 7
+	future := source[3]
+	future.Type, future.Seq, future.Key, future.StepID = "FutureThing", 8, "future", ""
+	future.Payload = json.RawMessage(`{"x":[1,2]}`)
+	source = append(source, future)
+	f.ok(f.store.Import(f.ctx(), n, source))
+	f.equal(source, f.log(n.Run.Identity), "log")
+	h := f.head(n.Run.Identity)
+	f.equal([]any{run.Seq(8), 0, false}, []any{h.LastSeq, h.Running, h.Terminal}, "head")
+	f.equal(run.Seq(8), f.load(n.Run.Identity).State.Seq, "state")
+	// The authority knows imported attempts by subject, whatever their keys.
+	o := f.appendAny(store.Append{RunID: n.Run.RunID, Events: []run.Draft{failed("s1", 1), started("s1", 2)}}).Outcomes
+	f.equal(run.CodeInvalidTransition, o[0].Refused, "refused")
+	f.equal(run.Seq(9), o[1].Seq, "next seq")
+	f.is(f.store.Import(f.ctx(), n, source), store.ErrConflict)
+}
+
+func payloadVerbatim(f *fixture) {
+	id := f.run()
+	d := completed("s1", 1)
+	d.Payload = json.RawMessage(`{"zeta": 1,  "result":{"b":1.50,"a":9007199254740993,"t":"<é\u00e9>"}, "future":[ ]}`)
+	f.append(id, d)
+	f.equal(string(d.Payload), string(f.log(id)[2].Payload), "payload") // byte by byte
+	d = started("s2", 1)
+	d.Payload = nil
+	f.append(id, d)
+	if p := f.log(id)[3].Payload; p != nil {
+		f.Errorf("no payload became %q", p)
+	}
+}
+
+func clock(f *fixture) {
+	id := f.run()
+	at := time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.FixedZone("CET", 3600))
+	for i, d := range []run.Draft{started("s1", 1), completed("s1", 1), started("s2", 1)} {
+		d.EmittedAt = at.Add(-time.Duration(i) * time.Hour)
+		f.append(id, d)
+	}
+	evs := f.log(id)
+	f.equal(time.Date(2026, 3, 1, 11, 0, 0, 123456000, time.UTC), evs[2].EmittedAt, "microseconds")
+	if _, offset := evs[2].EmittedAt.Zone(); offset != 0 {
+		f.Error("emittedAt not in UTC")
+	}
+	for i := 1; i < len(evs); i++ {
+		if evs[i].Seq != evs[i-1].Seq+1 || evs[i].PersistedAt.Before(evs[i-1].PersistedAt) {
+			f.Errorf("seq %d persisted %v after %v", evs[i].Seq, evs[i].PersistedAt, evs[i-1].PersistedAt)
+		}
+	}
+	out := f.append(id, completed("s2", 1)).Outcomes[0]
+	f.equal(out.PersistedAt, f.log(id)[5].PersistedAt, "the answered time is the stored one")
+	h, err := f.store.Heads(f.ctx(), []string{id.RunID})
+	f.ok(err)
+	if h.Now.Before(out.PersistedAt) {
+		f.Errorf("store clock %v before %v", h.Now, out.PersistedAt)
+	}
+}
+
+func startedTwice(f *fixture) {
+	id := f.run()
+	again := runtest.Start("s1", "s2<s1", "s3<s2")
+	again.EmittedBy = run.ByEngine
+	f.equal(run.Seq(2), f.append(id, again).Outcomes[0].Seq, "RunStarted of two writers")
+	f.equal(2, len(f.log(id)), "events")
+}
+
+func idsByBytes(f *fixture) {
+	lower, upper := identity(1), identity(1)
+	lower.RunID, upper.RunID = "run.a", "run.A"
+	for _, id := range []run.Identity{lower, upper} {
+		f.create(newRun(id, runtest.Draft(run.RunApproved, "", 1), runtest.Start("a.b", "A.b", "a_b")))
+	}
+	f.append(lower, started("a.b", 1), completed("a.b", 1), started("A.b", 1), started("a_b", 1), completed("A.b", 1))
+	f.equal([]string{"1 RunApproved", "2 RunStarted"}, lines(f.log(upper)), "the other run")
+	f.equal(store.BeginDone, f.begin(lower, "A.b", 1).Verdict, "A.b")
+	f.equal(store.BeginRun, f.begin(lower, "a_b", 1).Verdict, "a_b")
+	rows, err := f.store.List(f.ctx(), store.RunFilter{TenantID: "t1", Limit: 10, Text: "run.A"})
+	f.ok(err)
+	f.equal(1, len(rows), "runs found by the prefix run.A")
+}
+
+func eventPages(f *fixture) {
+	id := f.run()
+	f.append(id, started("s1", 1), completed("s1", 1), started("s2", 1))
+	page := func(evs []run.Event, err error) []run.Seq {
+		f.Helper()
+		f.ok(err)
+		seqs := []run.Seq{}
+		for _, e := range evs {
+			seqs = append(seqs, e.Seq)
+		}
+		return seqs
+	}
+	f.equal([]run.Seq{3, 4}, page(f.store.Events(f.ctx(), id.RunID, 2, 2)), "after 2")
+	f.equal([]run.Seq{}, page(f.store.Events(f.ctx(), id.RunID, 5, 2)), "after the head")
+	f.equal([]run.Seq{3, 2}, page(f.store.EventsBefore(f.ctx(), id.RunID, 4, 2)), "before 4")
+	f.equal([]run.Seq{5, 4, 3, 2, 1}, page(f.store.EventsBefore(f.ctx(), id.RunID, run.MaxSeq, 100)), "from the end")
+}
+
+func minHead(f *fixture) {
+	id := f.run()
+	_, err := f.store.Append(f.ctx(), store.Append{RunID: id.RunID, Events: []run.Draft{started("s1", 1)}, MinHead: 3})
+	f.is(err, store.ErrRegressed)
+	f.equal(2, len(f.log(id)), "events")
+	f.appendAny(store.Append{RunID: id.RunID, Events: []run.Draft{started("s1", 1)}, MinHead: 2})
+}
+
+func notFound(f *fixture) {
+	ctx := f.ctx()
+	_, err := f.store.Append(ctx, store.Append{RunID: "nobody", Events: []run.Draft{started("s1", 1)}})
+	f.is(err, store.ErrNotFound)
+	_, err = f.store.Begin(ctx, store.Begin{RunID: "nobody", StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: runtest.Epoch})
+	f.is(err, store.ErrNotFound)
+	_, err = f.store.Load(ctx, "nobody")
+	f.is(err, store.ErrNotFound)
+	_, _, err = f.store.Since(ctx, "nobody", 0)
+	f.is(err, store.ErrNotFound)
+	_, err = f.store.Get(ctx, "nobody")
+	f.is(err, store.ErrNotFound)
+	_, err = f.store.ByRequest(ctx, "nokey")
+	f.is(err, store.ErrNotFound)
+	_, err = f.store.Plan(ctx, "nosha")
+	f.is(err, store.ErrNotFound)
+	_, err = f.store.Receipt(ctx, "nobody", "nosignal")
+	f.is(err, store.ErrNotFound)
+	_, err = f.store.QueueRow(ctx, "nobody")
+	f.is(err, store.ErrNotFound)
+	f.is(f.store.InRun(ctx, "nobody", func(store.RunTx) error { return nil }), store.ErrNotFound)
+	h, err := f.store.Heads(ctx, []string{"nobody"})
+	f.ok(err)
+	f.equal(0, len(h.ByRun), "heads of unknown runs")
+}
+
+func cancelled(f *fixture) {
+	id := f.run()
+	ctx, cancel := context.WithCancel(f.ctx())
+	cancel()
+	_, err := f.store.Append(ctx, store.Append{RunID: id.RunID, Events: []run.Draft{started("s1", 1)}})
+	f.is(err, context.Canceled)
+	_, err = f.store.Load(ctx, id.RunID)
+	f.is(err, context.Canceled)
+	f.append(id, started("s1", 1))
+	f.equal(3, len(f.log(id)), "events")
+}
+
+func batchTooLarge(f *fixture) {
+	id := f.run()
+	drafts := make([]run.Draft, store.MaxBatch+1)
+	for i := range drafts {
+		drafts[i] = started("s1", i+1)
+	}
+	if _, err := f.store.Append(f.ctx(), store.Append{RunID: id.RunID, Events: drafts}); err == nil {
+		f.Error("a batch above MaxBatch was taken")
+	}
+	f.append(id, drafts[:store.MaxBatch]...)
+	f.equal(2+store.MaxBatch, len(f.log(id)), "events")
+	f.equal(store.MaxBatch, f.head(id).Running, "running")
+}
