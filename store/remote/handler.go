@@ -1,0 +1,81 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+
+	"github.com/dvt-engine/dvt/engine"
+)
+
+// Server is what the handler stands on.
+type Server struct {
+	Journal engine.Journal
+	// Tenant reads the tenant of a run: store.ErrNotFound for an unknown one.
+	Tenant func(ctx context.Context, runID string) (string, error)
+	// Authenticate returns which tenants the worker with this token may serve, or an error.
+	Authenticate func(token string) (mayServe func(tenantID string) bool, err error)
+	Logger       *slog.Logger
+}
+
+// ServeHTTP answers one call. A run of a tenant that the worker does not serve
+// is not found.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	mayServe, err := s.Authenticate(token)
+	if err != nil {
+		answer(w, http.StatusUnauthorized, response{Code: run.CodeUnauthenticated})
+		return
+	}
+	var in request
+	if r.Method != http.MethodPost || json.NewDecoder(http.MaxBytesReader(w, r.Body, MaxRequest)).Decode(&in) != nil ||
+		(in.Begin == nil) == (in.Evidence == nil) {
+		answer(w, http.StatusBadRequest, response{Code: run.CodeBadInput})
+		return
+	}
+	out, err := s.serve(r.Context(), in, mayServe)
+	switch {
+	case err == nil:
+		answer(w, http.StatusOK, out)
+	case errors.Is(err, store.ErrNotFound):
+		answer(w, http.StatusNotFound, response{Code: run.CodeNotFound})
+	case errors.Is(err, run.ErrSchema):
+		answer(w, http.StatusUnprocessableEntity, response{Code: run.CodeSchemaValidation})
+	default:
+		s.Logger.WarnContext(r.Context(), "journal", slog.Any("error", err))
+		answer(w, http.StatusServiceUnavailable, response{Code: run.CodeStoreUnavailable})
+	}
+}
+
+func (s *Server) serve(ctx context.Context, in request, mayServe func(string) bool) (response, error) {
+	runID := ""
+	if in.Begin != nil {
+		runID = in.Begin.RunID
+	} else {
+		runID = in.Evidence.RunID
+	}
+	tenant, err := s.Tenant(ctx, runID)
+	if err != nil {
+		return response{}, err
+	}
+	if !mayServe(tenant) {
+		return response{}, store.ErrNotFound
+	}
+	if in.Evidence != nil {
+		return response{}, s.Journal.Evidence(ctx, *in.Evidence)
+	}
+	begun, err := s.Journal.Begin(ctx, *in.Begin)
+	return response{Begun: &begun}, err
+}
+
+func answer(w http.ResponseWriter, status int, out response) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(out) // a worker that is gone asks again
+}

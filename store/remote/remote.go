@@ -1,0 +1,124 @@
+// Package remote is engine.Journal over HTTPS, for data-plane workers that hold
+// no store credentials (T203): a client, and the handler that a server offers at
+// Path. A worker may Begin and give Evidence, for runs of the tenants it serves;
+// everything else is refused. Every call is safe to repeat.
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Path where a server offers the Journal.
+const Path = "/engine/journal"
+
+// MaxRequest is the most bytes of one call: an artifact and its frame.
+const MaxRequest = 80 << 20
+
+// request is one call; exactly one member is set.
+type request struct {
+	Begin    *store.Begin     `json:"begin,omitempty"`
+	Evidence *engine.Evidence `json:"evidence,omitempty"`
+}
+
+type response struct {
+	Begun *engine.Begun `json:"begun,omitempty"`
+	Code  run.Code      `json:"code,omitempty"`
+}
+
+// Client is the worker's end.
+type Client struct {
+	url   string
+	token string
+	http  *http.Client
+}
+
+var _ engine.Journal = (*Client)(nil)
+
+// ErrNotOffered is returned for what a data-plane worker may not do.
+var ErrNotOffered = errors.New("remote: not offered to data-plane workers")
+
+// NewClient makes a client of the server at base. Off loopback base must be https.
+func NewClient(base, token string) (*Client, error) {
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" {
+		return nil, fmt.Errorf("remote: the server must be given as a URL like https://dvt.example:8443")
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Scheme != "https" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, errors.New("remote: a server that is not on this machine must be given as https://…")
+	}
+	return &Client{url: u.JoinPath(Path).String(), token: token, http: &http.Client{Timeout: 60 * time.Second}}, nil
+}
+
+// Begin implements engine.Journal.
+func (c *Client) Begin(ctx context.Context, b store.Begin) (engine.Begun, error) {
+	out, err := c.call(ctx, request{Begin: &b})
+	if err != nil {
+		return engine.Begun{}, err
+	}
+	if out.Begun == nil {
+		return engine.Begun{}, fmt.Errorf("%w: the server answered without a verdict", store.ErrUnavailable)
+	}
+	return *out.Begun, nil
+}
+
+// Evidence implements engine.Journal.
+func (c *Client) Evidence(ctx context.Context, e engine.Evidence) error {
+	_, err := c.call(ctx, request{Evidence: &e})
+	return err
+}
+
+// Append implements engine.Journal by refusing.
+func (*Client) Append(context.Context, store.Append) (store.Appended, error) {
+	return store.Appended{}, ErrNotOffered
+}
+
+// Signals implements engine.Journal by refusing.
+func (*Client) Signals(context.Context, string, int64) ([]engine.Signal, error) {
+	return nil, ErrNotOffered
+}
+
+// Skeleton implements engine.Journal by refusing.
+func (*Client) Skeleton(context.Context, string) (engine.Skeleton, error) {
+	return engine.Skeleton{}, ErrNotOffered
+}
+
+func (c *Client) call(ctx context.Context, in request) (response, error) {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return response{}, fmt.Errorf("remote: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
+	if err != nil {
+		return response{}, fmt.Errorf("remote: %w", err)
+	}
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	req.Header.Set("Content-Type", "application/json")
+	res, err := c.http.Do(req)
+	if err != nil {
+		return response{}, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	defer res.Body.Close()
+	var out response
+	err = json.NewDecoder(io.LimitReader(res.Body, MaxRequest)).Decode(&out)
+	switch {
+	case res.StatusCode == http.StatusOK && err == nil:
+		return out, nil
+	case res.StatusCode == http.StatusNotFound:
+		return out, store.ErrNotFound
+	default:
+		return out, fmt.Errorf("%w: the server answered %d %s", store.ErrUnavailable, res.StatusCode, out.Code)
+	}
+}
