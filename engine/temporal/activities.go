@@ -1,0 +1,140 @@
+package temporal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/executor"
+	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Inputs and results of the activities. Every result echoes its subject,
+// because a replay compares ids and types only (T184).
+type (
+	appendInput struct {
+		Batch  int          `json:"batch"`
+		Append store.Append `json:"append"`
+	}
+	appendResult struct {
+		Batch    int             `json:"batch"`
+		Recorded interp.Recorded `json:"recorded"`
+	}
+	signalsInput struct {
+		RunID string `json:"runId"`
+		After int64  `json:"after"`
+	}
+	signalsResult struct {
+		After   int64           `json:"after"`
+		Signals []engine.Signal `json:"signals"`
+	}
+	executeInput struct {
+		RunID       string `json:"runId"`
+		StepID      string `json:"stepId"`
+		LA          int    `json:"la"`
+		N           int    `json:"n"`
+		PassFailing bool   `json:"passFailing,omitempty"`
+		SignalID    string `json:"signalId,omitempty"`
+	}
+)
+
+// controlActivities reach the log on behalf of the workflow.
+type controlActivities struct {
+	journal   engine.Journal
+	namespace string
+}
+
+func (c *controlActivities) appendBatch(ctx context.Context, in appendInput) (appendResult, error) {
+	out := appendResult{Batch: in.Batch}
+	if err := c.addRef(ctx, in.Append.Events); err != nil {
+		return out, err
+	}
+	done, err := c.journal.Append(ctx, in.Append)
+	var schema *run.SchemaError
+	switch {
+	case errors.As(err, &schema):
+		// Nothing was written. The machine appends what says so instead (T190).
+		out.Recorded.Ends = make([]interp.RecordedEvent, len(in.Append.Events))
+		for i := range out.Recorded.Ends {
+			out.Recorded.Ends[i].Rejected = true
+		}
+		return out, nil
+	case errors.Is(err, store.ErrNotFound):
+		return out, temporal.NewNonRetryableApplicationError("run not in the store", "NOT_FOUND", err)
+	case err != nil:
+		return out, err
+	}
+	out.Recorded = interp.Recorded{
+		Head: done.Head.LastSeq, Running: done.Head.Running, RunTerminal: done.Head.Terminal, WindowOpened: done.WindowOpened,
+	}
+	for _, o := range done.Outcomes {
+		r := interp.RecordedEvent{Seq: o.Seq, NotStarted: o.Refused == run.CodeStepNotStarted}
+		if o.Existing != nil {
+			r.Seq, r.Won = o.Existing.Seq, o.Existing.Type
+			if p, err := run.PayloadOf[run.FailurePayload](o.Existing.Payload); err == nil && r.Won == run.StepFailedEvent {
+				r.Failure = &p
+			}
+		}
+		out.Recorded.Ends = append(out.Recorded.Ends, r)
+	}
+	return out, nil
+}
+
+// addRef says in RunStarted where the run is executed.
+func (c *controlActivities) addRef(ctx context.Context, events []run.Draft) error {
+	for i := range events {
+		if events[i].Type != run.RunStarted {
+			continue
+		}
+		p, err := run.PayloadOf[run.RunStartedPayload](events[i].Payload)
+		if err != nil {
+			return err
+		}
+		w := activity.GetInfo(ctx).WorkflowExecution
+		p.Engine = run.EngineRunRef{Provider: "temporal", Namespace: c.namespace, WorkflowID: w.ID, EngineRunID: w.RunID}
+		if events[i].Payload, err = json.Marshal(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *controlActivities) signals(ctx context.Context, in signalsInput) (signalsResult, error) {
+	s, err := c.journal.Signals(ctx, in.RunID, in.After)
+	return signalsResult{After: in.After, Signals: s}, err
+}
+
+func (c *controlActivities) skeleton(ctx context.Context, runID string) (engine.Skeleton, error) {
+	sk, err := c.journal.Skeleton(ctx, runID)
+	if errors.Is(err, store.ErrNotFound) {
+		return sk, temporal.NewNonRetryableApplicationError("run not in the store", "NOT_FOUND", err)
+	}
+	return sk, err
+}
+
+// executeActivity runs steps, in control and data workers alike.
+type executeActivity struct{ runner *executor.Runner }
+
+func (x *executeActivity) execute(ctx context.Context, in executeInput) (engine.StepEnd, error) {
+	info := activity.GetInfo(ctx)
+	end, err := x.runner.Run(ctx, executor.Dispatch{
+		RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, EngineAttempt: int(info.Attempt),
+		PassFailing: in.PassFailing, SignalID: in.SignalID, StopCause: worker.ErrWorkerShutdown,
+	}, func(sofar engine.StepEnd) { activity.RecordHeartbeat(ctx, sofar) })
+	if err != nil {
+		return end, err
+	}
+	if end.Kind == engine.EndFailed {
+		return end, temporal.NewApplicationErrorWithOptions(end.Failed.ErrorMessage, end.Class, temporal.ApplicationErrorOptions{
+			NonRetryable: !end.Failed.Retryable, Details: []any{end},
+		})
+	}
+	return end, nil
+}

@@ -1,0 +1,289 @@
+package temporal
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Names on the wire between servers, workers and Temporal. They are part of
+// recorded histories and never change meaning.
+const (
+	workflowName     = "dvt.run"
+	signalChannel    = "dvt.signal"
+	activityAppend   = "dvt.append"
+	activitySignals  = "dvt.signals"
+	activitySkeleton = "dvt.skeleton"
+	activityExecute  = "dvt.execute"
+)
+
+// Input starts the workflow of one run.
+type Input struct {
+	Identity run.Identity `json:"identity"`
+	// HeartbeatTimeoutMS is how long an execution may be silent before it counts as lost.
+	HeartbeatTimeoutMS int64 `json:"heartbeatTimeoutMs"`
+}
+
+// runWorkflow drives the interpreter with what happens in Temporal: one machine
+// per run, one place that decides. It is deterministic because everything that
+// it reads is in the history and the inbox is taken in a fixed order.
+func runWorkflow(ctx workflow.Context, in Input) error {
+	// Work and appends must outlive a cancellation from outside: the log decides
+	// when a run ends, not the engine (T200).
+	ctx, release := workflow.NewDisconnectedContext(ctx)
+	defer release()
+	d := &driver{ctx: ctx, in: in, cancels: map[string]workflow.CancelFunc{}, timers: map[interp.Timer]workflow.CancelFunc{}}
+	failure, err := d.load()
+	if err != nil {
+		return err
+	}
+	if failure != nil {
+		return d.failAtOnce(*failure)
+	}
+	d.receiveSignals()
+	d.apply(d.machine.Step(interp.Begin{At: workflow.Now(ctx)}))
+	for !d.done {
+		if err := workflow.Await(ctx, d.hasInput); err != nil {
+			return err
+		}
+		d.takeInbox()
+	}
+	return nil
+}
+
+// driver carries effects out and turns what comes back into inputs. Each
+// pending thing has a coroutine that puts its result into the inbox.
+type driver struct {
+	ctx      workflow.Context
+	in       Input
+	skeleton plan.Skeleton
+	machine  *interp.Machine
+	head     run.Seq
+	fetches  int
+	done     bool
+
+	recorded []interp.Recorded
+	signals  []engine.Signal
+	ends     []engine.StepEnd
+	fired    []interp.Timer
+
+	cancels map[string]workflow.CancelFunc // by activity id; looked up, never ranged over
+	timers  map[interp.Timer]workflow.CancelFunc
+	running []execution // in order of dispatch
+}
+
+type execution struct {
+	ord run.Ord
+	id  string
+}
+
+func (d *driver) hasInput() bool {
+	return len(d.recorded)+len(d.signals)+len(d.ends)+len(d.fired) > 0
+}
+
+// takeInbox feeds the machine in the fixed order: what was recorded, signals,
+// results, timers.
+func (d *driver) takeInbox() {
+	recorded, signals, ends, fired := d.recorded, d.signals, d.ends, d.fired
+	d.recorded, d.signals, d.ends, d.fired = nil, nil, nil, nil
+	for _, r := range recorded {
+		d.step(r)
+	}
+	if len(signals) > 0 {
+		d.step(interp.Signalled{At: workflow.Now(d.ctx), Signals: signals})
+	}
+	for _, e := range ends {
+		d.step(interp.StepEnded{At: workflow.Now(d.ctx), End: e})
+	}
+	for _, t := range fired {
+		d.step(interp.Fired{At: workflow.Now(d.ctx), Timer: t})
+	}
+}
+
+func (d *driver) step(in interp.Input) {
+	if !d.done {
+		d.apply(d.machine.Step(in))
+	}
+}
+
+func (d *driver) apply(effects []interp.Effect) {
+	for _, e := range effects {
+		switch e := e.(type) {
+		case interp.Append:
+			d.append(e)
+		case interp.Execute:
+			d.execute(e)
+		case interp.CancelSteps:
+			d.cancelSteps(e.Ords)
+		case interp.SetTimer:
+			d.setTimer(e)
+		case interp.FetchSignals:
+			d.fetchSignals(e.After)
+		case interp.Finish:
+			d.done = true
+		}
+	}
+}
+
+// load reads the skeleton and makes the machine, or returns why the plan can
+// never be had.
+func (d *driver) load() (*run.FailurePayload, error) {
+	var sk engine.Skeleton
+	ctx := workflow.WithActivityOptions(d.ctx, controlOptions("skeleton"))
+	if err := workflow.ExecuteActivity(ctx, activitySkeleton, d.in.Identity.RunID).Get(ctx, &sk); err != nil {
+		return nil, err
+	}
+	if sk.Identity.RunID != d.in.Identity.RunID {
+		panic(fmt.Sprintf("skeleton of run %s answered for run %s", sk.Identity.RunID, d.in.Identity.RunID))
+	}
+	if sk.Failure != nil {
+		return sk.Failure, nil
+	}
+	if err := d.skeleton.UnmarshalBinary(sk.Binary); err != nil {
+		return nil, temporal.NewNonRetryableApplicationError("skeleton unreadable", "SKELETON", err)
+	}
+	d.machine = interp.New(d.skeleton, interp.Config{Identity: d.in.Identity, Policy: sk.Policy, EngineAttempt: 1})
+	return nil, nil
+}
+
+// failAtOnce ends a run whose plan cannot be had: it starts without steps and
+// fails (T144).
+func (d *driver) failAtOnce(f run.FailurePayload) error {
+	at := workflow.Now(d.ctx)
+	started, err := json.Marshal(struct {
+		StartedAt time.Time `json:"startedAt"`
+	}{at})
+	if err != nil {
+		return err
+	}
+	failed, err := json.Marshal(run.RunFailedPayload{FailurePayload: f})
+	if err != nil {
+		return err
+	}
+	draft := run.Draft{LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: at, EmittedBy: run.ByEngine}
+	first, last := draft, draft
+	first.Type, first.Payload = run.RunStarted, started
+	last.Type, last.Payload = run.RunFailed, failed
+	d.append(interp.Append{Batch: 1, Append: store.Append{Events: []run.Draft{first, last}}})
+	return workflow.Await(d.ctx, d.hasInput)
+}
+
+func (d *driver) receiveSignals() {
+	workflow.Go(d.ctx, func(ctx workflow.Context) {
+		ch := workflow.GetSignalChannel(ctx, signalChannel)
+		for {
+			var s engine.Signal
+			if !ch.Receive(ctx, &s) {
+				return
+			}
+			d.signals = append(d.signals, s)
+		}
+	})
+}
+
+func (d *driver) append(e interp.Append) {
+	a := e.Append
+	a.RunID, a.MinHead = d.in.Identity.RunID, d.head
+	ctx := workflow.WithActivityOptions(d.ctx, controlOptions(fmt.Sprintf("append/%d", e.Batch)))
+	f := workflow.ExecuteActivity(ctx, activityAppend, appendInput{Batch: e.Batch, Append: a})
+	workflow.Go(d.ctx, func(ctx workflow.Context) {
+		var out appendResult
+		if err := f.Get(ctx, &out); err != nil {
+			panic(fmt.Sprintf("append %d: %v", e.Batch, err)) // retried without end: only a termination comes here
+		}
+		if out.Batch != e.Batch {
+			panic(fmt.Sprintf("append %d answered for %d", e.Batch, out.Batch))
+		}
+		d.head = max(d.head, out.Recorded.Head)
+		r := out.Recorded
+		r.At, r.Batch = workflow.Now(ctx), e.Batch
+		d.recorded = append(d.recorded, r)
+	})
+}
+
+func (d *driver) execute(e interp.Execute) {
+	s := d.skeleton.Steps[e.Ord]
+	id := fmt.Sprintf("%s/%d.%d", s.StepID, e.LA, e.N)
+	ctx, cancel := workflow.WithCancel(d.ctx)
+	d.cancels[id] = cancel
+	d.running = append(d.running, execution{ord: e.Ord, id: id})
+	ctx = workflow.WithActivityOptions(ctx, executeOptions(id, s, time.Duration(d.in.HeartbeatTimeoutMS)*time.Millisecond))
+	f := workflow.ExecuteActivity(ctx, activityExecute, executeInput{
+		RunID: d.in.Identity.RunID, StepID: s.StepID, LA: e.LA, N: e.N,
+		PassFailing: e.PassFailing, SignalID: e.SignalID,
+	})
+	workflow.Go(d.ctx, func(ctx workflow.Context) {
+		var end engine.StepEnd
+		if err := f.Get(ctx, &end); err != nil {
+			end = endOfError(err, s, e)
+		}
+		if end.StepID != s.StepID || end.LogicalAttempt != e.LA || end.N != e.N {
+			panic(fmt.Sprintf("activity %s answered for %s/%d.%d", id, end.StepID, end.LogicalAttempt, end.N))
+		}
+		delete(d.cancels, id)
+		d.forget(id)
+		d.ends = append(d.ends, end)
+	})
+}
+
+func (d *driver) forget(id string) {
+	for i, x := range d.running {
+		if x.id == id {
+			d.running = append(d.running[:i], d.running[i+1:]...)
+			return
+		}
+	}
+}
+
+func (d *driver) cancelSteps(ords []run.Ord) {
+	for _, ord := range ords {
+		for _, x := range d.running {
+			if x.ord == ord {
+				d.cancels[x.id]()
+			}
+		}
+	}
+}
+
+func (d *driver) setTimer(e interp.SetTimer) {
+	if cancel, ok := d.timers[e.Timer]; ok {
+		cancel()
+		delete(d.timers, e.Timer)
+	}
+	if e.At.IsZero() {
+		return
+	}
+	ctx, cancel := workflow.WithCancel(d.ctx)
+	d.timers[e.Timer] = cancel
+	f := workflow.NewTimer(ctx, max(0, e.At.Sub(workflow.Now(ctx))))
+	workflow.Go(d.ctx, func(ctx workflow.Context) {
+		if f.Get(ctx, nil) == nil {
+			d.fired = append(d.fired, e.Timer)
+		}
+	})
+}
+
+func (d *driver) fetchSignals(after int64) {
+	d.fetches++
+	ctx := workflow.WithActivityOptions(d.ctx, controlOptions(fmt.Sprintf("signals/%d.%d", after, d.fetches)))
+	f := workflow.ExecuteActivity(ctx, activitySignals, signalsInput{RunID: d.in.Identity.RunID, After: after})
+	workflow.Go(d.ctx, func(ctx workflow.Context) {
+		var out signalsResult
+		if err := f.Get(ctx, &out); err != nil {
+			panic(fmt.Sprintf("signals after %d: %v", after, err))
+		}
+		if out.After != after {
+			panic(fmt.Sprintf("signals after %d answered for %d", after, out.After))
+		}
+		d.signals = append(d.signals, out.Signals...)
+	})
+}
