@@ -1,8 +1,9 @@
-// Package authority is the pure part of the Append Authority, shared by every
-// adapter of store, and of their checkpoints: given the locked head of a run and what the log holds about
-// the subjects of a batch, it decides what to insert and what else moves in the
-// same transaction. It does no I/O and reads no clock. Adapters lock the head,
-// fetch what a Batch wants, and carry the decision out as it is.
+// Package authority is the pure part of the Append Authority and of checkpoints,
+// shared by every adapter of store: given the locked head of a run and what the
+// log holds about the subjects of a batch, it decides what to insert and what
+// else moves in the same transaction. It does no I/O and reads no clock.
+// Adapters lock the head, fetch what a Batch wants, and carry the decision out
+// as it is.
 //
 // Guarantees: dedupe by key comes before every guard, then the terminal of the
 // same subject, then the end of the run (T228, T10, T80); numbers are assigned
@@ -97,9 +98,6 @@ type Plan struct {
 	Audit        []store.AuditRow // refused orphans; insert if the id is new (A08)
 }
 
-// Writes reports whether the plan changes anything but receipts.
-func (p Plan) Writes(old store.Head) bool { return len(p.Insert) > 0 || p.Head != old }
-
 // Appended is the answer to the caller once head is the committed head.
 func (p Plan) Appended(head store.Head) store.Appended {
 	return store.Appended{Outcomes: p.Outcomes, Head: head, WindowOpened: p.WindowOpened}
@@ -142,7 +140,7 @@ func Imported(runID string, evs []run.Event) store.Head {
 	paused, resumed := 0, 0
 	for _, e := range evs {
 		head.LastSeq, head.LastAt = e.Seq, later(head.LastAt, e.PersistedAt)
-		head.Terminal = head.Terminal || endsRun(e.Type)
+		head.Terminal = head.Terminal || e.Type.EndsRun()
 		head.Running += d.count(e)
 		switch e.Type {
 		case run.RunPaused:

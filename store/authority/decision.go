@@ -61,7 +61,7 @@ func (d *decision) draft(draft run.Draft, key run.Key) {
 		out.Refused, out.Existing = run.CodeInvalidTransition, winner
 	case d.ifStarted && d.neverBegan(draft):
 		out.Refused = run.CodeStepNotStarted
-	case d.plan.Head.Terminal && !isDecision(draft.Type):
+	case d.plan.Head.Terminal && !draft.Type.OfSignal():
 		out.Refused = run.CodeOrphanedTask
 		d.plan.Audit = append(d.plan.Audit, d.orphan(draft, key))
 	default:
@@ -86,9 +86,9 @@ func stored(e run.Event) store.EventOutcome {
 // winner is the terminal that already closed the draft's subject (T10).
 func (d *decision) winner(draft run.Draft) *run.Event {
 	switch {
-	case endsRun(draft.Type):
+	case draft.Type.EndsRun():
 		return d.end
-	case endsAttempt(draft.Type):
+	case draft.Type.EndsAttempt():
 		if r := d.attempts[Attempt{draft.StepID, draft.LogicalAttempt}]; r != nil {
 			return r.terminal
 		}
@@ -114,7 +114,7 @@ func (d *decision) insert(draft run.Draft, key run.Key) run.Event {
 	if head.Running == 0 && (before > 0 || e.Type == run.RunPaused) {
 		d.idleSeq = e.Seq
 	}
-	if endsRun(e.Type) {
+	if e.Type.EndsRun() {
 		head.Terminal, d.plan.EndsRun, d.end = true, true, &e
 	}
 	d.byKey[key] = e
@@ -210,18 +210,8 @@ func (d *decision) orphan(draft run.Draft, key run.Key) store.AuditRow {
 
 // marks reports whether events of the type change what counts as running.
 func marks(t run.EventType) bool {
-	return t == run.StepStartedEvent || t == run.StepAwaitingManualCompletion || endsAttempt(t)
+	return t == run.StepStartedEvent || t == run.StepAwaitingManualCompletion || t.EndsAttempt()
 }
-
-func endsAttempt(t run.EventType) bool {
-	return t == run.StepCompletedEvent || t == run.StepFailedEvent || t == run.StepSkippedEvent
-}
-
-func endsRun(t run.EventType) bool {
-	return t == run.RunCompleted || t == run.RunFailed || t == run.RunCancelled
-}
-
-func isDecision(t run.EventType) bool { return t == run.SignalAccepted || t == run.SignalRejected }
 
 func opensWindow(t run.EventType) bool {
 	return t == run.StepFailedEvent || t == run.StepCompletedEvent || t == run.RunResumed

@@ -1,0 +1,315 @@
+package authority_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/authority"
+)
+
+var now = time.Date(2026, 4, 1, 12, 0, 0, 123456789, time.UTC)
+
+// log is a stored log and its head.
+type log struct {
+	evs  []run.Event
+	head store.Head
+}
+
+func (l log) facts() authority.Facts {
+	f := authority.Facts{Events: l.evs}
+	for _, e := range l.evs {
+		if e.Type.EndsRun() {
+			f.End = &e
+		}
+	}
+	return f
+}
+
+func decide(t *testing.T, l log, a store.Append) authority.Plan {
+	t.Helper()
+	b, err := authority.Prepare(runtest.ID, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := authority.Decide(l.head, b, l.facts(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// written is the log after drafts were appended, each in a batch of its own.
+func written(t *testing.T, drafts ...run.Draft) log {
+	t.Helper()
+	l := log{head: store.Head{RunID: runtest.ID.RunID}}
+	for _, d := range drafts {
+		p := decide(t, l, store.Append{Events: []run.Draft{d}})
+		l.evs, l.head = append(l.evs, p.Insert...), p.Head
+	}
+	return l
+}
+
+func d(t run.EventType, subject string, la int) run.Draft { return runtest.Draft(t, subject, la) }
+
+// verdicts renders outcomes: "3", "=3" deduplicated, "!3" of another payload, or
+// the refusal with the Seq that won.
+func verdicts(p authority.Plan) string {
+	var out []string
+	for _, o := range p.Outcomes {
+		s := fmt.Sprint(o.Seq)
+		switch {
+		case o.Existing != nil:
+			s = fmt.Sprintf("%s@%d", o.Refused, o.Existing.Seq)
+		case o.Refused != "":
+			s = string(o.Refused)
+		case o.PayloadMismatch:
+			s = "!" + s
+		case o.Deduplicated:
+			s = "=" + s
+		}
+		out = append(out, s)
+	}
+	return strings.Join(out, " ")
+}
+
+func TestDecide_T228_OrderOfChecksAndNumbers(t *testing.T) {
+	t.Parallel()
+	s1, s1done, s1failed := d(run.StepStartedEvent, "s1", 1), d(run.StepCompletedEvent, "s1", 1), d(run.StepFailedEvent, "s1", 1)
+	manual := d(run.StepAwaitingManualCompletion, "s1", 1)
+	cancel, finish, accepted := d(run.RunCancelled, "", 1), d(run.RunCompleted, "", 1), d(run.SignalAccepted, "u1", 1)
+	other := runtest.Draft(run.StepCompletedEvent, "s1", 1, runtest.M{"durationMs": 42})
+	for _, c := range []struct {
+		name    string
+		before  []run.Draft
+		batch   []run.Draft
+		want    string
+		running int
+		ends    bool
+	}{
+		{"first events", nil, []run.Draft{runtest.Start("s1"), s1}, "1 2", 1, false},
+		{"A03 duplicate", []run.Draft{s1}, []run.Draft{s1}, "=1", 1, false},
+		{"A03 duplicate inside a batch", nil, []run.Draft{s1, s1, s1done, s1done}, "1 =1 2 =2", 0, false},
+		{"A04 another payload", []run.Draft{s1, s1done}, []run.Draft{other}, "!2", 0, false},
+		{"A07 two terminals", []run.Draft{s1, s1done}, []run.Draft{s1failed}, "INVALID_TRANSITION@2", 0, false},
+		{"A07 both in a batch", []run.Draft{s1}, []run.Draft{s1failed, s1done}, "2 INVALID_TRANSITION@2", 0, false},
+		{"A07 another attempt", []run.Draft{s1, s1failed}, []run.Draft{d(run.StepCompletedEvent, "s1", 2)}, "3", 0, false},
+		{"A07 ends of the run", []run.Draft{finish}, []run.Draft{cancel}, "INVALID_TRANSITION@1", 0, false},
+		{"A08 orphan", []run.Draft{s1, cancel}, []run.Draft{s1done}, "ORPHANED_TASK", 1, false},
+		{"A08 orphan behind an end in its batch", []run.Draft{s1}, []run.Draft{cancel, s1done}, "2 ORPHANED_TASK", 1, true},
+		{"T228 dedupe before the end", []run.Draft{s1, s1done, cancel}, []run.Draft{s1done, s1failed, cancel}, "=2 INVALID_TRANSITION@2 =3", 0, false},
+		{"G19 decisions after the end", []run.Draft{cancel}, []run.Draft{accepted, s1}, "2 ORPHANED_TASK", 0, false},
+		{"T28 no number burned", []run.Draft{s1, s1done}, []run.Draft{s1, s1failed, d(run.StepStartedEvent, "s2", 1)}, "=1 INVALID_TRANSITION@2 3", 1, false},
+		{"T42 late StepStarted", []run.Draft{s1done}, []run.Draft{s1}, "2", 0, false},
+		{"T42 terminal without StepStarted", nil, []run.Draft{s1done}, "1", 0, false},
+		{"T47 manual does not run", []run.Draft{s1}, []run.Draft{manual}, "2", 0, false},
+		{"T47 manual ends once", []run.Draft{s1, manual}, []run.Draft{s1done}, "3", 0, false},
+		{"T47 manual before a late StepStarted", []run.Draft{manual}, []run.Draft{s1}, "2", 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l := written(t, c.before...)
+			p := decide(t, l, store.Append{Events: c.batch})
+			if got := verdicts(p); got != c.want {
+				t.Errorf("outcomes %q, want %q", got, c.want)
+			}
+			if p.Head.Running != c.running || p.EndsRun != c.ends {
+				t.Errorf("running %d, ends %v; want %d, %v", p.Head.Running, p.EndsRun, c.running, c.ends)
+			}
+			if want := l.head.LastSeq + run.Seq(len(p.Insert)); p.Head.LastSeq != want {
+				t.Errorf("head %d, want %d", p.Head.LastSeq, want)
+			}
+			for _, e := range p.Insert {
+				if e.PersistedAt != now.Truncate(authority.Precision) || e.EventID != e.Key.EventID() || e.Identity != runtest.ID {
+					t.Errorf("event %+v", e)
+				}
+			}
+		})
+	}
+}
+
+func TestDecide_A08_OneAuditRowAnOrphan(t *testing.T) {
+	t.Parallel()
+	l := written(t, d(run.RunCancelled, "", 1))
+	orphan := d(run.StepCompletedEvent, "s1", 1)
+	first, again := decide(t, l, store.Append{Events: []run.Draft{orphan}}), decide(t, l, store.Append{Events: []run.Draft{orphan}})
+	if len(first.Audit) != 1 || first.Audit[0].ID != orphan.Key(runtest.ID).EventID() {
+		t.Fatalf("audit %+v", first.Audit)
+	}
+	if diff := cmp.Diff(first.Audit, again.Audit); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestDecide_T18_PersistedAtNeverFalls(t *testing.T) {
+	t.Parallel()
+	l := written(t, d(run.RunApproved, "", 1))
+	l.head.LastAt = now.Add(time.Hour)
+	p := decide(t, l, store.Append{Events: []run.Draft{runtest.Start("s1")}})
+	if !p.Insert[0].PersistedAt.Equal(now.Add(time.Hour)) || !p.At.Equal(now.Add(time.Hour)) {
+		t.Errorf("persisted at %v", p.Insert[0].PersistedAt)
+	}
+}
+
+func TestDecide_T194_Regressed(t *testing.T) {
+	t.Parallel()
+	b, err := authority.Prepare(runtest.ID, store.Append{MinHead: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := authority.Decide(store.Head{LastSeq: 1}, b, authority.Facts{}, now); !errors.Is(err, store.ErrRegressed) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestDecide_Gate(t *testing.T) {
+	t.Parallel()
+	l := written(t, d(run.StepStartedEvent, "s1", 1))
+	l.head.Gate = run.GateFailing
+	for _, c := range []struct {
+		name   string
+		drafts []run.Draft
+		want   run.Gate
+	}{
+		{"nothing to insert was asked", nil, run.GatePaused},
+		{"inserted", []run.Draft{d(run.RunPaused, "u1", 1)}, run.GatePaused},
+		{"only a duplicate", []run.Draft{d(run.StepStartedEvent, "s1", 1)}, run.GateFailing},
+	} {
+		p := decide(t, l, store.Append{Events: c.drafts, SetGate: run.GatePaused, ClearGate: run.GateFailing})
+		if p.Head.Gate != c.want {
+			t.Errorf("%s: gate %b, want %b", c.name, p.Head.Gate, c.want)
+		}
+	}
+}
+
+func TestDecide_T221_WindowOpens(t *testing.T) {
+	t.Parallel()
+	deadline := now.Add(time.Minute).Truncate(authority.Precision)
+	start := d(run.StepStartedEvent, "s1", 1)
+	fail, resume := d(run.StepFailedEvent, "s1", 1), d(run.RunResumed, "u1", 1)
+	for _, c := range []struct {
+		name   string
+		before []run.Draft
+		gate   run.Gate
+		batch  []run.Draft
+		want   string // type that carries the deadline
+	}{
+		{"last step fails", []run.Draft{start}, run.GateFailing, []run.Draft{fail}, "StepFailed"},
+		{"resumed", []run.Draft{start, fail}, run.GateFailing, []run.Draft{resume}, "RunResumed"},
+		{"the last of several", []run.Draft{start}, run.GateFailing, []run.Draft{fail, d(run.StepCompletedEvent, "s2", 1)}, "StepCompleted"},
+		{"gate open", []run.Draft{start}, 0, []run.Draft{fail}, ""},
+		{"paused", []run.Draft{start}, run.GateFailing | run.GatePaused, []run.Draft{fail}, ""},
+		{"another runs", []run.Draft{start, d(run.StepStartedEvent, "s2", 1)}, run.GateFailing, []run.Draft{fail}, ""},
+		{"the run ends", []run.Draft{start}, run.GateFailing, []run.Draft{fail, d(run.RunCancelled, "", 1)}, ""},
+		{"nothing that opens", []run.Draft{start, fail}, run.GateFailing, []run.Draft{d(run.SignalAccepted, "u1", 1)}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l := written(t, c.before...)
+			p := decide(t, l, store.Append{Events: c.batch, SetGate: c.gate, RetryDeadline: deadline})
+			got := ""
+			for _, e := range p.Insert {
+				if strings.Contains(string(e.Payload), "retryDeadline") {
+					got += string(e.Type)
+				}
+			}
+			if got != c.want || (p.WindowOpened != nil) != (c.want != "") {
+				t.Errorf("stamped %q, opened %v; want %q", got, p.WindowOpened, c.want)
+			}
+			l.evs, l.head = append(l.evs, p.Insert...), p.Head
+			if again := decide(t, l, store.Append{Events: c.batch, RetryDeadline: deadline.Add(time.Hour)}); cmp.Diff(p.WindowOpened, again.WindowOpened) != "" {
+				t.Errorf("repeated: %v, first %v", again.WindowOpened, p.WindowOpened)
+			}
+		})
+	}
+}
+
+func TestDecide_O11_MovesAndQuiescence(t *testing.T) {
+	t.Parallel()
+	l := written(t, d(run.StepStartedEvent, "s1", 1), d(run.StepStartedEvent, "s2", 1), d(run.StepCompletedEvent, "s2", 1))
+	p := decide(t, l, store.Append{
+		Events:  []run.Draft{d(run.RunPaused, "u1", 1), d(run.StepSkippedEvent, "s2", 1)},
+		SetGate: run.GatePaused,
+		Outcomes: []store.SignalOutcome{
+			{SignalID: "u1", Application: run.SignalApplied, AppliedBy: 0},
+			{SignalID: "u2", Application: run.SignalApplied, AppliedBy: 1},
+			{SignalID: "u3", Application: run.SignalNoop, Reason: "ALREADY_IN_STATE", AppliedBy: -1},
+		},
+	})
+	want := []authority.Move{
+		{SignalID: "u1", Application: run.SignalApplied, AppliedSeq: 4},
+		{SignalID: "u2", Application: run.SignalNotApply, Reason: "INVALID_TRANSITION"},
+		{SignalID: "u3", Application: run.SignalNoop, Reason: "ALREADY_IN_STATE"},
+	}
+	if diff := cmp.Diff(want, p.Moves); diff != "" {
+		t.Error(diff)
+	}
+	if p.QuiescentSeq != 0 {
+		t.Errorf("quiescent at %d while s1 runs", p.QuiescentSeq)
+	}
+	l.evs, l.head = append(l.evs, p.Insert...), p.Head
+	p = decide(t, l, store.Append{Events: []run.Draft{d(run.StepCompletedEvent, "s1", 1), d(run.SignalAccepted, "u9", 1)}})
+	if p.QuiescentSeq != 5 {
+		t.Errorf("quiescent at %d, want 5", p.QuiescentSeq)
+	}
+}
+
+func TestDecideBegin_T185_Verdicts(t *testing.T) {
+	t.Parallel()
+	s1, done, end := d(run.StepStartedEvent, "s1", 1), d(run.StepCompletedEvent, "s1", 1), d(run.RunCancelled, "", 1)
+	for _, c := range []struct {
+		name   string
+		before []run.Draft
+		gate   run.Gate
+		pass   bool
+		want   store.BeginVerdict
+		insert int
+	}{
+		{"open", nil, 0, false, store.BeginRun, 1},
+		{"paused", nil, run.GatePaused, true, store.BeginParked, 0},
+		{"failing", nil, run.GateFailing, false, store.BeginParked, 0},
+		{"failing, a retry", nil, run.GateFailing, true, store.BeginRun, 1},
+		{"stopped, a retry", nil, run.GateStopped | run.GateFailing, true, store.BeginParked, 0},
+		{"T52 begun before the pause", []run.Draft{s1}, run.GatePaused, false, store.BeginRun, 0},
+		{"done", []run.Draft{s1, done}, run.GatePaused, false, store.BeginDone, 0},
+		{"done and over", []run.Draft{s1, done, end}, 0, false, store.BeginDone, 0},
+		{"over", []run.Draft{end}, run.GatePaused, false, store.BeginRunTerminal, 0},
+		{"begun and over", []run.Draft{s1, end}, 0, false, store.BeginRunTerminal, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l := written(t, c.before...)
+			l.head.Gate = c.gate
+			b, err := authority.PrepareBegin(runtest.ID, store.Begin{StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: now, PassFailing: c.pass, SignalID: "u1"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, begun := authority.DecideBegin(l.head, b, l.facts(), now)
+			if begun.Verdict != c.want || len(p.Insert) != c.insert || begun.Head != p.Head {
+				t.Errorf("%s with %d inserted, want %s with %d", begun.Verdict, len(p.Insert), c.want, c.insert)
+			}
+			if (len(p.Moves) == 1) != (c.want == store.BeginRun) {
+				t.Errorf("moves %+v", p.Moves)
+			}
+		})
+	}
+}
+
+func TestImported_T40_Head(t *testing.T) {
+	t.Parallel()
+	evs := runtest.Log(runtest.Start("s1", "s2"), d(run.StepStartedEvent, "s1", 1), d(run.StepStartedEvent, "s2", 1),
+		d(run.StepCompletedEvent, "s1", 1), d(run.RunPaused, "u1", 1))
+	evs[4].Seq = 9 // a hole is normal (T25)
+	h := authority.Imported(runtest.ID.RunID, evs)
+	want := store.Head{RunID: runtest.ID.RunID, LastSeq: 9, LastAt: evs[4].PersistedAt, Running: 1, Gate: run.GatePaused}
+	if diff := cmp.Diff(want, h); diff != "" {
+		t.Error(diff)
+	}
+}

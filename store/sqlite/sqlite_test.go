@@ -1,0 +1,198 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+func open(t *testing.T, path string, o Options) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func newRun(t *testing.T, s *Store) {
+	t.Helper()
+	n := store.NewRun{Run: store.Run{Identity: runtest.ID}, Events: []run.Draft{runtest.Start("s1")}}
+	if _, _, err := s.CreateRun(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func begin(ctx context.Context, s *Store) error {
+	_, err := s.Append(ctx, store.Append{RunID: runtest.ID.RunID, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "s1", 1)}})
+	return err
+}
+
+func TestOpen_SurvivesAndKeepsSettings(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "odd name ?#%25.db")
+	s := open(t, path, Options{})
+	newRun(t, s)
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "10000"} {
+		var got string
+		if err := s.writer.QueryRow("PRAGMA " + pragma).Scan(&got); err != nil || got != want {
+			t.Errorf("%s = %q, %v; want %q", pragma, got, err, want)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatal(err)
+	}
+	evs, err := open(t, path, Options{}).Events(t.Context(), runtest.ID.RunID, 0, 10)
+	if err != nil || len(evs) != 1 {
+		t.Fatalf("%d events, %v", len(evs), err)
+	}
+}
+
+func TestOpen_RefusesNewerSchema(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "dvt.db")
+	s := open(t, path, Options{})
+	if _, err := s.writer.Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, 1)`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), path, Options{}); !errors.Is(err, store.ErrSchema) {
+		t.Fatalf("error %v", err)
+	}
+}
+
+func TestOpen_T227_ManyAtOnce(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "dvt.db")
+	var wg sync.WaitGroup
+	for range 6 {
+		wg.Go(func() {
+			s, err := Open(t.Context(), path, Options{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestErrors_Unavailable(t *testing.T) {
+	t.Parallel()
+	unavailable := func(t *testing.T, err error) {
+		t.Helper()
+		if !errors.Is(err, store.ErrUnavailable) {
+			t.Fatalf("error %v, want ErrUnavailable", err)
+		}
+	}
+	t.Run("directory missing", func(t *testing.T) {
+		t.Parallel()
+		_, err := Open(t.Context(), filepath.Join(t.TempDir(), "none", "dvt.db"), Options{})
+		unavailable(t, err)
+	})
+	t.Run("not a database", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "dvt.db")
+		if err := os.WriteFile(path, []byte(fmt.Sprintf("%4096s", "no database")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Open(t.Context(), path, Options{})
+		unavailable(t, err)
+	})
+	t.Run("disk full", func(t *testing.T) {
+		t.Parallel()
+		s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{})
+		newRun(t, s)
+		var pages int
+		if err := s.writer.QueryRow(`PRAGMA page_count`).Scan(&pages); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.writer.Exec(fmt.Sprintf(`PRAGMA max_page_count = %d`, pages)); err != nil {
+			t.Fatal(err)
+		}
+		unavailable(t, s.PutPlan(t.Context(), "sha", make([]byte, 1<<20)))
+		if _, err := s.writer.Exec(`PRAGMA max_page_count = 1000000`); err != nil {
+			t.Fatal(err)
+		}
+		if err := begin(t.Context(), s); err != nil {
+			t.Fatalf("after space came back: %v", err)
+		}
+	})
+	t.Run("another process writes", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "dvt.db")
+		holder, waiter := open(t, path, Options{}), open(t, path, Options{BusyTimeout: 30 * time.Millisecond})
+		newRun(t, holder)
+		err := holder.InRun(t.Context(), runtest.ID.RunID, func(store.RunTx) error {
+			unavailable(t, begin(t.Context(), waiter))
+			if _, err := waiter.Load(t.Context(), runtest.ID.RunID); err != nil {
+				t.Errorf("a reader waited for a writer: %v", err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := begin(t.Context(), waiter); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("deadline while waiting", func(t *testing.T) {
+		t.Parallel()
+		s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{})
+		newRun(t, s)
+		err := s.InRun(t.Context(), runtest.ID.RunID, func(store.RunTx) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			if err := begin(ctx, s); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("error %v", err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestAppend_T18_ClockThatFalls(t *testing.T) {
+	t.Parallel()
+	at := runtest.Epoch
+	s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{Now: func() time.Time { return at }})
+	newRun(t, s)
+	at = at.Add(-time.Hour)
+	if err := begin(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	evs, err := s.Events(t.Context(), runtest.ID.RunID, 0, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range evs {
+		if !e.PersistedAt.Equal(runtest.Epoch) {
+			t.Errorf("seq %d persisted at %v", e.Seq, e.PersistedAt)
+		}
+	}
+	if _, err := s.Append(t.Context(), store.Append{RunID: runtest.ID.RunID, Events: []run.Draft{{
+		Type: run.StepCompletedEvent, StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: at, EmittedBy: run.ByEngine,
+		Payload: json.RawMessage(`{}`),
+	}}}); err != nil {
+		t.Fatal(err)
+	}
+}
