@@ -50,17 +50,18 @@ func (l *dbtLog) line(stream, line string) {
 	}
 	if event.Info.Level == "error" {
 		stream = "stderr"
+		l.lastError.set(oneLine(event.Info.Msg))
 	}
 	for text := range strings.Lines(ansi.ReplaceAllString(event.Info.Msg, "")) {
 		text = strings.TrimRight(text, " \r\n")
-		if text == "" {
-			continue
+		if text != "" {
+			l.print(stream, text)
 		}
-		if stream == "stderr" {
-			l.lastError.set(strings.TrimSpace(text))
-		}
-		l.print(stream, text)
 	}
+}
+
+func oneLine(text string) string {
+	return strings.Join(strings.Fields(ansi.ReplaceAllString(text, "")), " ")
 }
 
 func (l *dbtLog) count(said string) {
@@ -151,8 +152,7 @@ func (r runResults) firstFailure() string {
 	for _, n := range r.Results {
 		switch n.Status {
 		case "error", "fail", "runtime error":
-			message := strings.Join(strings.Fields(ansi.ReplaceAllString(n.Message, "")), " ")
-			return strings.TrimSuffix(n.UniqueID+": "+message, ": ")
+			return strings.TrimSuffix(n.UniqueID+": "+oneLine(n.Message), ": ")
 		}
 	}
 	return ""

@@ -1,0 +1,131 @@
+package executor_test
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/executor"
+	"github.com/dvt-engine/dvt/plan"
+)
+
+var private = executor.Config{AllowPrivate: true}
+
+func TestHTTP_T69_Request(t *testing.T) {
+	t.Parallel()
+	var got *http.Request
+	var body []byte
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = r
+		body, _ = io.ReadAll(r.Body)
+		_, _ = io.WriteString(w, "thanks\nbye "+strings.Repeat("x", 100_000))
+	}))
+	defer srv.Close()
+	j := newJournal(t, plan.HTTPNotify, plan.HTTPInputs{URL: srv.URL + "/in?sig=canary", Method: "POST",
+		Headers: map[string]string{"Authorization": "Bearer canary-1", "Idempotency-Key": "mine"}, Body: json.RawMessage(`{"a":1}`)})
+	end := execute(t, t.Context(), worker(t, j, private))
+	if end.Kind != engine.EndCompleted || !strings.Contains(string(end.Completed.Result), `"status":200`) {
+		t.Fatalf("%+v %+v", end, end.Failed)
+	}
+	if k := got.Header.Get("Idempotency-Key"); k != identity.RunID+":s1:1" {
+		t.Errorf("Idempotency-Key %q", k)
+	}
+	if got.Method != "POST" || got.Header.Get("Content-Type") != "application/json" || string(body) != `{"a":1}` {
+		t.Errorf("%s %s %s", got.Method, got.Header.Get("Content-Type"), body)
+	}
+	if log := j.log(); strings.Contains(log, "canary") || !strings.Contains(log, "thanks\n") || len(log) > 8<<10 {
+		t.Errorf("log of %d bytes: %.300s", len(log), log)
+	}
+
+	j = newJournal(t, plan.HTTPNotify, plan.HTTPInputs{URL: srv.URL, Method: "PUT", Body: json.RawMessage(`"plain \"text\""`)})
+	execute(t, t.Context(), worker(t, j, private))
+	if got.Method != "PUT" || string(body) != `plain "text"` {
+		t.Errorf("%s %q", got.Method, body)
+	}
+}
+
+func TestHTTP_T67_Statuses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		status    int
+		expect    []int
+		ok        bool
+		class     string
+		retryable bool
+	}{
+		{200, nil, true, "", false},
+		{204, nil, true, "", false},
+		{200, []int{202}, false, plan.ClassValidation, false},
+		{404, []int{404}, true, "", false},
+		{302, nil, false, plan.ClassValidation, false},
+		{400, nil, false, plan.ClassValidation, false},
+		{401, nil, false, plan.ClassAuthDeny, false},
+		{403, nil, false, plan.ClassAuthDeny, false},
+		{408, nil, false, plan.ClassTimeout, true},
+		{409, nil, false, plan.ClassBusinessConflict, false},
+		{429, nil, false, plan.ClassRateLimit, true},
+		{500, nil, false, plan.ClassTransient, true},
+		{503, nil, false, plan.ClassTransient, true},
+	} {
+		calls := 0
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			calls++
+			w.Header().Set("Location", "/elsewhere")
+			w.WriteHeader(c.status)
+		}))
+		j := newJournal(t, plan.HTTPNotify, plan.HTTPInputs{URL: srv.URL, Method: "GET", ExpectStatus: c.expect})
+		end := execute(t, t.Context(), worker(t, j, private))
+		srv.Close()
+		if c.ok != (end.Kind == engine.EndCompleted) || end.Class != c.class || calls != 1 {
+			t.Errorf("status %d: %s, class %q, %d calls", c.status, end.Kind, end.Class, calls)
+		}
+		if !c.ok {
+			wantFailed(t, end, executor.CodeHTTPStatus, c.retryable)
+		}
+	}
+}
+
+func TestHTTP_TransportTimeoutAndCancel(t *testing.T) {
+	t.Parallel()
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	j := newJournal(t, plan.HTTPNotify, plan.HTTPInputs{URL: gone.URL + "/?sig=canary", Method: "POST"})
+	end := execute(t, t.Context(), worker(t, j, private))
+	wantFailed(t, end, executor.CodeHTTPTransport, true)
+	if end.Class != plan.ClassTransport || strings.Contains(end.Failed.ErrorMessage+j.log(), "canary") {
+		t.Errorf("class %q, message %q", end.Class, end.Failed.ErrorMessage)
+	}
+
+	reached, release := make(chan struct{}, 2), make(chan struct{})
+	hung := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached <- struct{}{}; <-release }))
+	defer hung.Close()
+	defer close(release)
+	j = newJournal(t, plan.HTTPNotify, plan.HTTPInputs{URL: hung.URL, Method: "POST"})
+	j.step.Timeout = 100 * time.Millisecond
+	wantFailed(t, execute(t, t.Context(), worker(t, j, private)), "TIMEOUT", true)
+	<-reached
+	j.step.Timeout = time.Minute
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-reached; cancel() }()
+	if end := execute(t, ctx, worker(t, j, private)); end.Kind != engine.EndCancelled {
+		t.Errorf("cancelled request: %s", end.Kind)
+	}
+}
+
+func TestHTTP_T225_PrivateAddressesAreRefused(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the private address was called") }))
+	defer srv.Close()
+	_, port, _ := strings.Cut(strings.TrimPrefix(srv.URL, "http://"), ":")
+	for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0", "169.254.169.254", "10.0.0.1", "192.168.1.1", "100.64.0.1", "[fd00::1]", "[fe80::1]"} {
+		j := newJournal(t, plan.HTTPNotify, plan.HTTPInputs{URL: "http://" + host + ":" + port, Method: "POST"})
+		end := execute(t, t.Context(), worker(t, j, executor.Config{}))
+		wantFailed(t, end, executor.CodeAddressRefused, false)
+	}
+}
