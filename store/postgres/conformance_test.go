@@ -22,7 +22,15 @@ func TestConformance(t *testing.T) {
 
 type database struct{ dsn string }
 
-func (d database) Open(t testing.TB) store.Store { return open(t, d.dsn) }
+func (d database) Open(t testing.TB) store.Store {
+	t.Helper()
+	s, err := postgres.Open(context.Background(), d.dsn, postgres.Options{MaxConns: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
 
 func (d database) Exec(t testing.TB, statement string) error {
 	t.Helper()

@@ -52,10 +52,10 @@ func sqlState(err error) string {
 }
 
 // translate turns an error of the driver into a sentinel of package store. An
-// error of ctx stays one; sentinels pass.
+// error of ctx stays one; sentinels and errors of the caller pass.
 func translate(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
+	if err == nil || errors.As(err, new(*ownError)) {
+		return err
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w (%w)", context.Cause(ctx), err)

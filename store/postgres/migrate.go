@@ -66,10 +66,14 @@ func Migrate(ctx context.Context, dsn string) error {
 	return nil
 }
 
+// checkSchema also warns of a server that acknowledges what it may still lose:
+// the promise that effects are durable is then not kept.
 func (s *Store) checkSchema(ctx context.Context) error {
 	var version int64
+	var commits string
 	err := s.do(ctx, "read schema version", func(ctx context.Context, c *pgx.Conn) error {
-		return c.QueryRow(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`).Scan(&version)
+		return c.QueryRow(ctx, `SELECT coalesce(max(version_id), 0), current_setting('synchronous_commit')
+			FROM goose_db_version WHERE is_applied`).Scan(&version, &commits)
 	})
 	switch {
 	case errors.Is(err, store.ErrSchema):
@@ -78,6 +82,9 @@ func (s *Store) checkSchema(ctx context.Context) error {
 		return err
 	case version < minSchema || version > maxSchema:
 		return fmt.Errorf("%w: it is %d, this program works on %d to %d", store.ErrSchema, version, minSchema, maxSchema)
+	}
+	if commits == "off" {
+		s.log.WarnContext(ctx, "synchronous_commit is off: a crash of the server may lose acknowledged events")
 	}
 	return nil
 }

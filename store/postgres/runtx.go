@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -9,16 +10,23 @@ import (
 
 // InRun implements store.Transactor.
 func (s *Store) InRun(ctx context.Context, runID string, f func(store.RunTx) error) error {
-	var own error
-	err := s.locked(ctx, "in run", runID, func(ctx context.Context, t *tx) error {
-		own = f(runTx{t})
-		return own
+	err := s.locked(ctx, "in run", runID, func(_ context.Context, t *tx) error {
+		if err := f(runTx{t}); err != nil {
+			return &ownError{err}
+		}
+		return nil
 	})
-	if own != nil {
-		return own
+	if own := (*ownError)(nil); errors.As(err, &own) {
+		return own.err
 	}
 	return err
 }
+
+// ownError is an error of the caller's function.
+type ownError struct{ err error }
+
+func (e *ownError) Error() string { return e.err.Error() }
+func (e *ownError) Unwrap() error { return e.err }
 
 // runTx shows a tx to a caller of InRun.
 type runTx struct{ t *tx }
