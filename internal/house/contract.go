@@ -28,6 +28,8 @@ var (
 	// have may be missing. It never finds a part of a longer word or number.
 	citation = regexp.MustCompile(`(?:^|[^A-Za-z0-9.%#$/-])((?:T|R)\d{2,3}|[APSGLCQBXHMZ]\d{2}|O\d{1,2}|E-?\d{2}|W-?\d{1,2}|DD-\d{1,2})(?:[^A-Za-z0-9]|$)`)
 	hyphened = regexp.MustCompile(`^([EW])(\d+)$`)
+	// drawing is what follows in the path of a picture, where M10 moves the pen.
+	drawing = regexp.MustCompile(`^[ ,.-]?-?\d`)
 	// notOurs are words that look like ids: percentiles.
 	notOurs = map[string]bool{"P50": true, "P90": true, "P95": true, "P99": true}
 )
@@ -66,7 +68,7 @@ func Citations(text string) []string {
 		if m == nil {
 			break
 		}
-		if id := rest[m[2]:m[3]]; !notOurs[id] {
+		if id := rest[m[2]:m[3]]; !notOurs[id] && !drawing.MatchString(rest[m[3]:]) {
 			ids = append(ids, hyphened.ReplaceAllString(id, "$1-$2"))
 		}
 		rest = rest[m[3]:] // what ends one citation may begin the next

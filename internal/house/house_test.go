@@ -1,6 +1,7 @@
 package house_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -34,6 +35,39 @@ func TestGoMod_HasNoReplace(t *testing.T) {
 		}
 		if regexp.MustCompile(`(?m)^\s*replace\b`).MatchString(text) {
 			t.Errorf("%s replaces a module: what is built must be what is published", name)
+		}
+	}
+}
+
+// The UI's packages are installed from the lock without npm's own check of it (tools/prepare says why), so it is checked here.
+func TestPackageLock_AgreesWithPackageJSON(t *testing.T) {
+	t.Parallel()
+	root, _ := repository(t)
+	type wanted struct{ Dependencies, DevDependencies map[string]string }
+	var manifest wanted
+	var lock struct {
+		Packages map[string]struct {
+			wanted
+			Version string
+		}
+	}
+	for name, into := range map[string]any{"web/package.json": &manifest, "web/package-lock.json": &lock} {
+		text, _, err := house.ReadText(root, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(text), into); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	if diff := cmp.Diff(manifest, lock.Packages[""].wanted); diff != "" {
+		t.Errorf("web/package-lock.json does not lock what web/package.json wants: run npm install in web (-want +locked):\n%s", diff)
+	}
+	for _, group := range []map[string]string{manifest.Dependencies, manifest.DevDependencies} {
+		for name, version := range group {
+			if locked := lock.Packages["node_modules/"+name].Version; locked != version {
+				t.Errorf("%s is wanted at %s exactly and locked at %q", name, version, locked)
+			}
 		}
 	}
 }
@@ -102,6 +136,7 @@ func TestCitations_FindsIDsAndNothingElse(t *testing.T) {
 		"see T184, T215 and (O5); R142/R143":                      {"O5", "R142", "T184", "T215"},
 		"E-08, W-20. DD-4: O01":                                   {"DD-4", "E-08", "O01", "W-20"},
 		"p95 P95 23505 40P01 P0001 UTF16 S3 sha256 2026-01-02T03": nil,
+		"M10 12h4 M12,8 L10.5 2z":                                 nil,
 		"#A10 #E12345 0xA10 A10B -A10 $A10":                       nil,
 	} {
 		if diff := cmp.Diff(want, house.Citations(text)); diff != "" {

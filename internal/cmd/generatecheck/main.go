@@ -6,10 +6,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/dvt-engine/dvt/internal/house"
@@ -43,8 +43,9 @@ func check() (stale []string, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	was := map[string][]byte{}
 	for _, name := range before {
-		if err := copyFile(filepath.Join(root, name), filepath.Join(dir, name)); err != nil {
+		if was[name], err = copyFile(filepath.Join(root, name), filepath.Join(dir, name)); err != nil {
 			return nil, err
 		}
 	}
@@ -69,54 +70,43 @@ func check() (stale []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return differences(root, dir, before, after)
+	return differences(dir, was, after)
 }
 
-func differences(root, dir string, before, after []string) ([]string, error) {
+// differences compares the files that the copy holds now with what they were when they were copied; a file that is new or gone differs.
+func differences(dir string, was map[string][]byte, now []string) ([]string, error) {
 	var stale []string
-	seen := map[string]bool{}
-	for _, name := range append(after, before...) {
-		if seen[name] {
-			continue
-		}
-		seen[name] = true
-		was, err := contents(filepath.Join(root, name))
+	for _, name := range now {
+		is, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			return nil, err
 		}
-		is, err := contents(filepath.Join(dir, name))
-		if err != nil {
-			return nil, err
-		}
-		if !bytes.Equal(was, is) {
+		if before, existed := was[name]; !existed || !bytes.Equal(before, is) {
 			stale = append(stale, name)
 		}
 	}
+	for name := range was {
+		if !slices.Contains(now, name) {
+			stale = append(stale, name)
+		}
+	}
+	slices.Sort(stale)
 	return stale, nil
 }
 
-// contents of a missing file are empty.
-func contents(path string) ([]byte, error) {
-	b, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return b, err
-}
-
-func copyFile(from, to string) error {
+func copyFile(from, to string) ([]byte, error) {
 	b, err := os.ReadFile(from)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	info, err := os.Stat(from)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return err
+		return nil, err
 	}
-	return os.WriteFile(to, b, info.Mode().Perm())
+	return b, os.WriteFile(to, b, info.Mode().Perm())
 }
 
 func command(dir, name string, args ...string) error {

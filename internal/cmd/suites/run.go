@@ -161,7 +161,7 @@ func (r *runner) command(ctx context.Context, t task, log *os.File) (counts, str
 		c.Path = filepath.Join(r.root, t.argv[0])
 		c.Err = nil
 	}
-	c.Env = os.Environ()
+	c.Env = append(os.Environ(), "NO_COLOR=1")
 	for _, kv := range t.env {
 		name, value, _ := strings.Cut(kv, "=")
 		c.Env = append(c.Env, name+"="+strings.ReplaceAll(value, "$"+name, last(c.Env, name)))

@@ -88,7 +88,7 @@ func suites(root string, race bool) ([]task, error) {
 		{name: "generate-check", what: "generated code is current", needs: []string{"npm"}, argv: []string{"go", "run", "./internal/cmd/generatecheck"}},
 		{
 			name: "workflowcheck", what: "workflow code is deterministic", needs: []string{"workflowcheck"},
-			argv: []string{".tools/bin/workflowcheck", "./engine/temporal/...", "./engine/interp/..."},
+			argv: []string{".tools/bin/workflowcheck", "-config", "tools/workflowcheck/config.yaml", "./engine/temporal/...", "./engine/interp/..."},
 		},
 		{name: "web-types", what: "types of the UI", needs: []string{"npm"}, dir: "web", argv: []string{"npm", "run", "--silent", "typecheck"}},
 		{name: "web-lint", what: "linter of the UI", needs: []string{"npm"}, dir: "web", argv: []string{"npm", "run", "--silent", "lint"}},
