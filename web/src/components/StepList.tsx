@@ -4,6 +4,7 @@ import type { Step } from "../api/model";
 import { m } from "../messages";
 import { useHeader, useOrder, useRunStore, useStep } from "../runs/context";
 import type { RunStore } from "../runs/store";
+import { STEP_FILTERS, type StepFilter } from "../runs/views";
 import { attemptName, count, duration, ticking } from "../ui/format";
 import { stepLook } from "../ui/look";
 import { Notice } from "../ui/Page";
@@ -12,8 +13,6 @@ import { useTick } from "../ui/Time";
 import css from "./StepList.module.css";
 
 const ROW = 32;
-export const STEP_FILTERS = ["FAILED", "RUNNING", "PENDING", "SUCCESS", "SKIPPED"] as const;
-export type StepFilter = (typeof STEP_FILTERS)[number];
 
 interface StepListProps {
   chosen: string | null;

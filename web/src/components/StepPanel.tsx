@@ -5,6 +5,7 @@ import type { Attempt, Step } from "../api/model";
 import { LogView } from "../logs/LogView";
 import { m } from "../messages";
 import { useRunStore, useStep } from "../runs/context";
+import { STEP_TABS, type StepTab } from "../runs/views";
 import { Button } from "../ui/Button";
 import { attemptName, bytes, duration } from "../ui/format";
 import { stepLook } from "../ui/look";
@@ -13,9 +14,6 @@ import { StatusBadge, StatusIcon } from "../ui/Status";
 import { Time, useTick } from "../ui/Time";
 import { stepTook, waitWords } from "./StepList";
 import css from "./StepPanel.module.css";
-
-export const STEP_TABS = ["log", "error", "output", "about"] as const;
-export type StepTab = (typeof STEP_TABS)[number];
 
 interface StepPanelProps {
   runId: string;

@@ -1,0 +1,47 @@
+// What the address holds, checked: anything else in it is ignored, never an error page.
+import * as z from "zod/mini";
+import { RUN_STATUSES, RUN_VIEWS, STEP_FILTERS, STEP_TABS } from "../runs/views";
+
+/** A comma-separated list of known words. */
+function words<T extends string>(known: readonly T[]) {
+  return z.catch(
+    z.optional(
+      z.pipe(
+        z.string(),
+        z.transform((text: string): T[] | undefined => {
+          const list = known.filter((word) => text.split(",").includes(word));
+          return list.length > 0 ? list : undefined;
+        }),
+      ),
+    ),
+    undefined,
+  );
+}
+
+const text = z.catch(z.optional(z.string().check(z.minLength(1), z.maxLength(200))), undefined);
+
+export const rootSearch = z.object({ tz: z.catch(z.optional(z.enum(["utc", "local"])), undefined) });
+
+export const runsSearch = z.object({ status: words(RUN_STATUSES), env: text, q: text });
+
+export const runSearch = z.object({
+  view: z.catch(z.optional(z.enum(RUN_VIEWS)), undefined),
+  step: text,
+  attempt: z.catch(z.optional(z.pipe(z.string().check(z.regex(/^\d{1,6}$/)), z.transform(Number))), undefined),
+  tab: z.catch(z.optional(z.enum(STEP_TABS)), undefined),
+  show: words(STEP_FILTERS),
+});
+
+/** Search as plain text, so that an address reads as a person would write it. */
+export function parseSearch(search: string): Record<string, string> {
+  return Object.fromEntries(new URLSearchParams(search));
+}
+
+export function stringifySearch(search: Record<string, unknown>): string {
+  const params = new URLSearchParams();
+  for (const [key, value] of Object.entries(search)) {
+    if (value !== undefined && value !== null && value !== "") params.set(key, String(value));
+  }
+  const text = params.toString().replaceAll("%2C", ",");
+  return text === "" ? "" : `?${text}`;
+}

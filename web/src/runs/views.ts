@@ -1,0 +1,12 @@
+// The ways to look at a run; the address names them.
+export const RUN_VIEWS = ["graph", "steps", "events", "receipts", "details"] as const;
+export type RunView = (typeof RUN_VIEWS)[number];
+
+export const STEP_TABS = ["log", "error", "output", "about"] as const;
+export type StepTab = (typeof STEP_TABS)[number];
+
+export const STEP_FILTERS = ["FAILED", "RUNNING", "PENDING", "SUCCESS", "SKIPPED"] as const;
+export type StepFilter = (typeof STEP_FILTERS)[number];
+
+export const RUN_STATUSES = ["PENDING", "RUNNING", "PAUSED", "FAILED", "COMPLETED", "CANCELLED"] as const;
+export type RunStatusFilter = (typeof RUN_STATUSES)[number];
