@@ -271,3 +271,9 @@ func (j *Journal) plan(ctx context.Context, r store.Run) (plan.Plan, error) {
 	}
 	return pl, nil
 }
+
+// Tenant of a run: store.ErrNotFound for an unknown one.
+func (j *Journal) Tenant(ctx context.Context, runID string) (string, error) {
+	r, err := j.cfg.Store.Get(ctx, runID)
+	return r.TenantID, err
+}

@@ -122,3 +122,6 @@ func kick(c chan struct{}) {
 	default:
 	}
 }
+
+// MaxSteps of a plan that runs here.
+func (s *Service) MaxSteps() int { return s.cfg.Limits.MaxSteps }

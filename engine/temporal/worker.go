@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
@@ -17,11 +18,12 @@ import (
 	"github.com/dvt-engine/dvt/engine/executor"
 )
 
-// Dial connects to a Temporal frontend and checks that the namespace answers.
-func Dial(ctx context.Context, hostPort, namespace string, log *slog.Logger) (client.Client, error) {
-	c, err := client.DialContext(ctx, client.Options{HostPort: hostPort, Namespace: namespace, Logger: sdklog.NewStructuredLogger(log)})
+// Dial makes a client of one namespace. It connects when it is first used, so
+// that a server starts, reads and streams while Temporal is down.
+func Dial(hostPort, namespace string, log *slog.Logger) (client.Client, error) {
+	c, err := client.NewLazyClient(client.Options{HostPort: hostPort, Namespace: namespace, Logger: sdklog.NewStructuredLogger(log)})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", engine.ErrUnavailable, err)
+		return nil, fmt.Errorf("temporal: client: %w", err)
 	}
 	return c, nil
 }
@@ -101,4 +103,17 @@ func Run(ctx context.Context, c client.Client, cfg WorkerConfig, j engine.Journa
 	case err := <-fatal:
 		return fmt.Errorf("temporal: worker: %w", err)
 	}
+}
+
+// Ping asks whether a frontend serves a namespace.
+func Ping(ctx context.Context, hostPort, namespace string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	c, err := client.DialContext(ctx, client.Options{HostPort: hostPort, Namespace: namespace, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+	if err != nil {
+		return fmt.Errorf("%w: %w", engine.ErrUnavailable, err)
+	}
+	defer c.Close()
+	_, err = c.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace})
+	return translate(err)
 }

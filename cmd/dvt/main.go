@@ -1,0 +1,64 @@
+// Command dvt is the control plane for workflow runs: every process of it and
+// the commands that speak to its API.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set when a release is built.
+var version = "dev"
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := root().ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(os.Stderr, "error:", err)
+	var e *exitError
+	if errors.As(err, &e) {
+		return e.status
+	}
+	return 1
+}
+
+// exitError gives a failure its exit status (api.md §1): 1 failed, 2 usage, 3
+// refused, 4 not found.
+type exitError struct {
+	status int
+	err    error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+func usage(err error) error { return &exitError{status: 2, err: err} }
+
+func root() *cobra.Command {
+	c := &cobra.Command{
+		Use: "dvt", Short: "The control plane for workflow runs", Version: version, SilenceUsage: true, SilenceErrors: true,
+	}
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	c.AddCommand(devCommand(), serverCommand(), workerCommand(), migrateCommand())
+	return c
+}
+
+func logger(level string) (*slog.Logger, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, usage(fmt.Errorf("log-level must be debug, info, warn or error, not %q", level))
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l})), nil
+}

@@ -1,0 +1,106 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/graph"
+	"github.com/dvt-engine/dvt/web"
+)
+
+// sessionCookie carries a browser's token. Scripts cannot read it, and other
+// sites cannot make the browser send it.
+const sessionCookie = "dvt_session"
+
+func session(r *http.Request) (token string, ok bool) {
+	c, err := r.Cookie(sessionCookie)
+	if err != nil {
+		return "", false
+	}
+	return c.Value, true
+}
+
+func setSession(w http.ResponseWriter, token string) {
+	http.SetCookie(w, &http.Cookie{Name: sessionCookie, Value: token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+}
+
+func devPrincipals() []graph.DevPrincipal {
+	var out []graph.DevPrincipal
+	for _, a := range authz.DevAccounts() {
+		out = append(out, graph.DevPrincipal{Principal: a.ID, TenantID: a.TenantID, Role: a.Grants[0].Role})
+	}
+	return out
+}
+
+// devSession makes the browser another dev principal.
+func (p *parts) devSession(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Principal string `json:"principal"`
+	}
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 4<<10)).Decode(&in)
+	if _, unknown := p.directory.Authenticate(in.Principal); err != nil || unknown != nil || !sameOrigin(r) {
+		http.Error(w, "there is no such dev principal", http.StatusBadRequest)
+		return
+	}
+	setSession(w, in.Principal)
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// sameOrigin refuses a browser that was sent here by another site.
+func sameOrigin(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	return origin == "" || origin == "http://"+r.Host
+}
+
+// contentPolicy lets the page run its own files and talk to its own server, and nothing else.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+
+// interfaceFiles serves the built UI; every other path is a page of it. In dev
+// the page signs the browser in (T230).
+func (p *parts) interfaceFiles(dev bool) http.Handler {
+	files, built := web.Dist()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", contentPolicy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		if !built {
+			http.Error(w, "This dvt was built without its UI. Run `make build`.", http.StatusNotFound)
+			return
+		}
+		name := strings.TrimPrefix(path.Clean(r.URL.Path), "/")
+		if _, err := fs.Stat(files, name); name != "" && err == nil {
+			if strings.HasPrefix(name, "assets/") {
+				h.Set("Cache-Control", "public, max-age=31536000, immutable")
+			}
+			http.ServeFileFS(w, r, files, name)
+			return
+		}
+		if strings.HasPrefix(name, "assets/") {
+			http.NotFound(w, r)
+			return
+		}
+		if token, ok := session(r); dev && (!ok || p.unknown(token)) {
+			setSession(w, samplePrincipal)
+		}
+		page, err := fs.ReadFile(files, "index.html")
+		if err != nil {
+			http.NotFound(w, r)
+			return
+		}
+		h.Set("Cache-Control", "no-cache")
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write(page)
+	})
+}
+
+func (p *parts) unknown(token string) bool {
+	_, err := p.directory.Authenticate(token)
+	return errors.Is(err, authz.ErrUnauthenticated)
+}

@@ -1,0 +1,238 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/confmap"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/providers/posflag"
+	"github.com/knadh/koanf/v2"
+	"github.com/spf13/pflag"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/plan"
+)
+
+// Secret is a setting that is never printed.
+type Secret string
+
+// String hides the value.
+func (Secret) String() string { return "***" }
+
+// Config is every setting of every dvt process. docs/operations.md lists them
+// with their defaults; a flag wins over DVT_… in the environment, that over the
+// YAML file of --config, and an unknown key is an error.
+type Config struct {
+	Listen string `koanf:"listen"` // host:port of the API
+	Data   string `koanf:"data"`   // directory of everything that `dvt dev` keeps
+	Store  string `koanf:"store"`  // postgres://… or sqlite:FILE; empty in dev: a file under data
+	Redis  string `koanf:"redis"`  // redis://host:port/0; empty in dev: embedded
+
+	Temporal          string `koanf:"temporal"`           // host:port; empty in dev: a server of our own
+	TemporalNamespace string `koanf:"temporal-namespace"` // dvt
+	TemporalBinary    string `koanf:"temporal-binary"`    // the Temporal CLI that dev starts
+
+	Artifacts   string   `koanf:"artifacts"`    // bucket URL, file:///… ; empty: a folder under data
+	Workspace   string   `koanf:"workspace"`    // directory of the runs' workspaces; empty: under data
+	ProjectRoot string   `koanf:"project-root"` // where relative directories of plans resolve
+	DBT         string   `koanf:"dbt"`          // the dbt program
+	PlanRoots   []string `koanf:"plan-roots"`   // directories that file: plan references may point into
+
+	ControlQueue string   `koanf:"control-queue"` // tq-control-dev
+	DataQueue    string   `koanf:"data-queue"`    // tq-data-dev
+	KnownQueues  []string `koanf:"known-queues"`  // further queues that plans may name
+	Queues       []string `koanf:"queues"`        // what `dvt worker` serves
+	Concurrency  int      `koanf:"concurrency"`   // executions at once per data queue; 4 in a worker, 16 in dev
+
+	Server      string `koanf:"server"`       // URL of the server whose Journal a data worker uses
+	WorkerToken Secret `koanf:"worker-token"` // of a data worker
+
+	Accounts       []authz.Account `koanf:"accounts"`        // file only
+	AllowedOrigins []string        `koanf:"allowed-origins"` // origins beside the server's own that browsers may come from
+	Duties         []string        `koanf:"duties"`          // of: api, project, reconcile, deliver
+	NoSample       bool            `koanf:"no-sample"`
+	LogLevel       string          `koanf:"log-level"` // debug, info, warn, error
+	Heartbeat      time.Duration   `koanf:"heartbeat"` // silence after which an execution counts as lost
+
+	dev bool
+}
+
+// Defaults are the settings that differ between `dvt dev` and the rest.
+func Defaults(dev bool) map[string]any {
+	d := map[string]any{
+		"listen": "127.0.0.1:8080", "data": ".dvt", "temporal-namespace": "dvt",
+		"control-queue": "tq-control-dev", "data-queue": "tq-data-dev", "project-root": ".", "dbt": "dbt",
+		"log-level": "info", "heartbeat": "30s", "concurrency": 4, "duties": []string{"api", "project", "reconcile", "deliver"},
+	}
+	if dev {
+		d["log-level"], d["heartbeat"], d["concurrency"] = "warn", "10s", 16
+	}
+	return d
+}
+
+// Flags registers the settings that a command takes as flags, by name.
+func Flags(f *pflag.FlagSet, names ...string) {
+	help := map[string]string{
+		"listen": "host:port to listen on", "data": "directory that everything is kept in",
+		"store": "postgres://… or sqlite:FILE", "redis": "redis://host:port/0", "temporal": "host:port of a Temporal server",
+		"temporal-namespace": "Temporal namespace", "temporal-binary": "the Temporal CLI to start", "artifacts": "bucket URL of logs and artifacts, file:///…",
+		"workspace": "directory of the runs' workspaces", "project-root": "where relative directories of plans resolve", "dbt": "the dbt program",
+		"control-queue": "queue of workflows and control steps", "data-queue": "queue of data steps",
+		"server": "URL of the server whose journal a data worker uses", "log-level": "debug, info, warn or error",
+		"heartbeat": "silence after which an execution counts as lost",
+	}
+	lists := map[string]string{
+		"plan-roots": "directories that file: plan references may point into", "known-queues": "further queues that plans may name",
+		"queues": "queues to serve, separated by commas", "allowed-origins": "further origins that browsers may come from",
+		"duties": "duties of this server: api, project, reconcile, deliver",
+	}
+	for _, n := range names {
+		switch {
+		case n == "no-sample":
+			f.Bool(n, false, "do not submit the sample run")
+		case n == "concurrency":
+			f.Int(n, 0, "executions at once per data queue")
+		case lists[n] != "":
+			f.StringSlice(n, nil, lists[n])
+		default:
+			f.String(n, "", help[n])
+		}
+	}
+}
+
+// Load reads the settings: defaults, then the file, the environment and the
+// flags that were given. It returns every problem at once.
+func Load(f *pflag.FlagSet, dev bool) (Config, error) {
+	k := koanf.New("\x00")
+	if err := k.Load(confmap.Provider(Defaults(dev), "\x00"), nil); err != nil {
+		return Config{}, err
+	}
+	if path, err := f.GetString("config"); err == nil && path != "" {
+		if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
+			return Config{}, fmt.Errorf("the file %s cannot be read as YAML: %w", path, err)
+		}
+	}
+	known := knownKeys()
+	var unknown []string
+	err := k.Load(env.Provider("\x00", env.Opt{Prefix: "DVT_", TransformFunc: func(key, v string) (string, any) {
+		name := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(key, "DVT_"), "_", "-"))
+		switch {
+		case clientVariables[name]:
+			return "", nil
+		case !known[name]:
+			unknown = append(unknown, key)
+			return "", nil
+		case listKeys[name]:
+			return name, strings.Split(v, ",")
+		}
+		return name, v
+	}}), nil)
+	if err != nil {
+		return Config{}, err
+	}
+	if err := k.Load(posflag.ProviderWithFlag(f, "\x00", nil, func(fl *pflag.Flag) (string, any) {
+		if !fl.Changed || fl.Name == "config" {
+			return "", nil
+		}
+		return fl.Name, posflag.FlagVal(f, fl)
+	}), nil); err != nil {
+		return Config{}, err
+	}
+	for _, key := range k.Keys() {
+		if !known[strings.Split(key, "\x00")[0]] {
+			unknown = append(unknown, key)
+		}
+	}
+	c := Config{dev: dev}
+	errs := []error{}
+	for _, key := range unknown {
+		errs = append(errs, fmt.Errorf("%s is not a setting of dvt", key))
+	}
+	if err := k.UnmarshalWithConf("", &c, koanf.UnmarshalConf{Tag: "koanf"}); err != nil {
+		errs = append(errs, err)
+	}
+	errs = append(errs, c.verify()...)
+	return c, errors.Join(errs...)
+}
+
+// clientVariables are DVT_… of the client commands and of the build.
+var clientVariables = map[string]bool{"token": true, "chromium": true} //nolint:gochecknoglobals // a table
+
+var listKeys = map[string]bool{ //nolint:gochecknoglobals // a table
+	"plan-roots": true, "known-queues": true, "queues": true, "allowed-origins": true, "duties": true,
+}
+
+func knownKeys() map[string]bool {
+	out := map[string]bool{}
+	for _, k := range strings.Fields(`listen data store redis temporal temporal-namespace temporal-binary artifacts workspace project-root dbt
+		plan-roots control-queue data-queue known-queues queues concurrency server worker-token accounts allowed-origins duties no-sample log-level heartbeat`) {
+		out[k] = true
+	}
+	return out
+}
+
+// verify names what is wrong with the settings taken together, and makes paths absolute.
+func (c *Config) verify() (errs []error) {
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		bad("listen must look like 127.0.0.1:8080, not %q", c.Listen)
+	} else if ip := net.ParseIP(host); c.dev && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		bad("dvt dev knows everybody's token, so it listens on loopback only: use `dvt server` for %s", c.Listen)
+	}
+	for _, p := range []*string{&c.Data, &c.ProjectRoot} {
+		if *p, err = filepath.Abs(*p); err != nil {
+			bad("%v", err)
+		}
+	}
+	if c.Workspace == "" {
+		c.Workspace = filepath.Join(c.Data, "workspace")
+	}
+	if c.Workspace, err = filepath.Abs(c.Workspace); err != nil {
+		bad("%v", err)
+	}
+	if c.Artifacts == "" {
+		c.Artifacts = (&url.URL{Scheme: "file", Path: filepath.Join(c.Data, "artifacts"), RawQuery: "create_dir=true&no_tmp_dir=true"}).String()
+	}
+	if c.Store != "" && !strings.HasPrefix(c.Store, "postgres://") && !strings.HasPrefix(c.Store, "postgresql://") && !strings.HasPrefix(c.Store, "sqlite:") {
+		bad("store must begin with postgres:// or sqlite:")
+	}
+	if c.Heartbeat < time.Second {
+		bad("heartbeat must be at least 1s")
+	}
+	for _, d := range c.Duties {
+		if !strings.Contains(" api project reconcile deliver ", " "+d+" ") {
+			bad("duties: %q is not one of api, project, reconcile, deliver", d)
+		}
+	}
+	return errs
+}
+
+// queues are the task queues that plans may name.
+func (c *Config) queues() plan.Queues {
+	return plan.Queues{Control: c.ControlQueue, Data: c.DataQueue, Known: append([]string{c.ControlQueue, c.DataQueue}, c.KnownQueues...)}
+}
+
+// makeData makes the data directory, with a sentence for a person when it cannot.
+func (c *Config) makeData() error {
+	for _, dir := range []string{c.Data, c.Workspace} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("the directory %s cannot be written (%w): choose another with --data", dir, errors.Unwrap(err))
+		}
+	}
+	probe, err := os.CreateTemp(c.Data, ".write-*")
+	if err != nil {
+		return fmt.Errorf("the directory %s cannot be written: choose another with --data", c.Data)
+	}
+	name := probe.Name()
+	return errors.Join(probe.Close(), os.Remove(name))
+}

@@ -1,0 +1,120 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/dvt-engine/dvt"
+	"github.com/dvt-engine/dvt/graph"
+	"github.com/dvt-engine/dvt/store/remote"
+)
+
+// routes is everything that this process answers over HTTP. notes is set in
+// `dvt dev` only, which also signs browsers in.
+func (p *parts) routes(notes *notifications) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /readyz", p.ready)
+	mux.HandleFunc("GET /engine/health", p.health)
+	mux.Handle("GET /metrics", p.metrics())
+	mux.Handle(remote.Path, p.remoteJournal())
+	if p.serves("api") {
+		mux.Handle("/graphql", p.graphQL(notes != nil))
+		mux.HandleFunc("GET /schema.graphqls", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			_, _ = w.Write([]byte(dvt.Schema))
+		})
+		if notes != nil {
+			mux.HandleFunc("POST /dev/session", p.devSession)
+			mux.HandleFunc("POST /dev/notify", notes.receive)
+			mux.HandleFunc("GET /dev/notify", notes.list)
+			mux.HandleFunc("GET /dev/plans/{name}", p.devPlan)
+		}
+		mux.Handle("GET /", p.interfaceFiles(notes != nil))
+	}
+	return mux
+}
+
+func (p *parts) serves(duty string) bool {
+	for _, d := range p.cfg.Duties {
+		if d == duty {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *parts) graphQL(dev bool) http.Handler {
+	cfg := graph.Config{
+		Authenticate: p.directory.Authenticate, AllowedOrigins: p.cfg.AllowedOrigins, Logger: p.log, Introspection: true,
+	}
+	if dev {
+		cfg.Session = session
+		cfg.DevPrincipals = devPrincipals
+	}
+	return graph.NewHandler(p.control, cfg)
+}
+
+// ready says whether this process should get requests: the store answers.
+func (p *parts) ready(w http.ResponseWriter, r *http.Request) {
+	if err := p.raw.Ping(r.Context()); err != nil {
+		http.Error(w, "the store does not answer", http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = w.Write([]byte("ok\n"))
+}
+
+// health is for probes: 503 only when nothing can work (T136). What is behind a
+// check is for those who are signed in.
+func (p *parts) health(w http.ResponseWriter, r *http.Request) {
+	h := p.control.Health(r.Context())
+	type check struct {
+		Name      string `json:"name"`
+		Status    string `json:"status"`
+		LatencyMS int64  `json:"latencyMs"`
+	}
+	out := struct {
+		Status string  `json:"status"`
+		Checks []check `json:"checks"`
+	}{Status: h.Status}
+	for _, c := range h.Checks {
+		out.Checks = append(out.Checks, check{c.Name, c.Status, c.Latency.Milliseconds()})
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if h.Status == "UNHEALTHY" {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_ = json.NewEncoder(w).Encode(out)
+}
+
+func (p *parts) remoteJournal() http.Handler {
+	return &remote.Server{
+		Journal: p.journal, Logger: p.log, Tenant: p.journal.Tenant,
+		Authenticate: func(token string) (func(string) bool, error) {
+			w, err := p.directory.AuthenticateWorker(token)
+			return w.MayServe, err
+		},
+	}
+}
+
+// metrics offers Go's own and what the hub watches.
+func (p *parts) metrics() http.Handler {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	gauge := func(name, help string, value func() float64) {
+		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+	}
+	gauge("dvt_watched_runs", "Runs that this process watches.", func() float64 { runs, _ := p.hub.Watched(); return float64(runs) })
+	gauge("dvt_streams", "Streams that are open in this process.", func() float64 { _, n := p.hub.Watched(); return float64(n) })
+	gauge("dvt_bus_up", "1 while the bus answers.", func() float64 {
+		if p.bus.Up() {
+			return 1
+		}
+		return 0
+	})
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{})
+}

@@ -1,0 +1,269 @@
+// Package server is the composition root: the settings, the choice of adapters,
+// the wiring, HTTP, the processes of `dvt dev`, and the order of shutting down.
+// It is the only package that knows every other.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/executor"
+	"github.com/dvt-engine/dvt/engine/temporal"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/live/redisbus"
+	"github.com/dvt-engine/dvt/project"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/postgres"
+	"github.com/dvt-engine/dvt/store/sqlite"
+)
+
+// drainTime is how long open requests and streams may take to end.
+const drainTime = 5 * time.Second
+
+// parts is one process wired together.
+type parts struct {
+	cfg       Config
+	log       *slog.Logger
+	raw       store.Store
+	store     store.Store // raw, waking the projector
+	bus       *redisbus.Bus
+	artifacts *artifact.Store
+	temporal  client.Client
+	engine    engine.Engine
+	directory *authz.Directory
+	authz     *authz.Authorizer
+	projector *project.Projector
+	hub       *live.Hub
+	control   *control.Service
+	journal   *control.Journal
+	owner     string // of leases
+}
+
+// assemble opens what cfg names and wires it. What it opened is closed by close,
+// also after an error.
+func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *slog.Logger) (p *parts, err error) {
+	host, _ := os.Hostname()
+	p = &parts{cfg: cfg, log: log, owner: fmt.Sprintf("%s/%d", host, os.Getpid())}
+	defer func() {
+		if err != nil {
+			p.close()
+		}
+	}()
+	if p.raw, err = openStore(ctx, cfg.Store, log); err != nil {
+		return p, err
+	}
+	if p.bus, err = redisbus.Open(redisbus.Config{URL: cfg.Redis, Logger: log}); err != nil {
+		return p, err
+	}
+	if p.artifacts, err = artifact.Open(ctx, cfg.Artifacts); err != nil {
+		return p, err
+	}
+	if p.temporal, err = temporal.Dial(cfg.Temporal, cfg.TemporalNamespace, log); err != nil {
+		return p, err
+	}
+	if p.directory, err = authz.NewDirectory(accounts, time.Now); err != nil {
+		return p, err
+	}
+	if p.authz, err = authz.New(authz.DefaultPolicy(), p.directory); err != nil {
+		return p, err
+	}
+	p.projector = project.New(p.raw, p.bus, project.Config{Logger: log})
+	p.store = project.Waking(p.raw, p.projector)
+	p.hub = live.New(p.raw, p.bus, live.Config{Logger: log})
+	p.engine = temporal.New(p.temporal, cfg.TemporalNamespace, temporal.Config{HeartbeatTimeout: cfg.Heartbeat})
+	queues := cfg.queues()
+	p.control = control.New(control.Config{
+		Store: p.store, Engine: p.engine, Hub: p.hub, Bus: p.bus, Authz: p.authz, Logs: p.artifacts, Queues: queues, Logger: log,
+	})
+	p.journal = control.NewJournal(control.JournalConfig{
+		Store: p.store, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, MaxSteps: p.control.MaxSteps(),
+		Fetch: control.NewFetcher(cfg.PlanRoots, cfg.dev),
+	})
+	return p, nil
+}
+
+func (p *parts) close() {
+	if p.temporal != nil {
+		p.temporal.Close()
+	}
+	var errs []error
+	if p.bus != nil {
+		errs = append(errs, p.bus.Close())
+	}
+	if p.artifacts != nil {
+		errs = append(errs, p.artifacts.Close())
+	}
+	if p.raw != nil {
+		errs = append(errs, p.raw.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		p.log.Warn("close", slog.Any("error", err))
+	}
+}
+
+func openStore(ctx context.Context, dsn string, log *slog.Logger) (store.Store, error) {
+	if path, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
+		s, err := sqlite.Open(ctx, path, sqlite.Options{Logger: log})
+		return s, err
+	}
+	s, err := postgres.Open(ctx, dsn, postgres.Options{Logger: log})
+	if errors.Is(err, store.ErrSchema) {
+		return nil, fmt.Errorf("the database's schema is not the one that this program needs: run `dvt migrate --store …` of this version (%w)", err)
+	}
+	return s, err
+}
+
+// Run is `dvt server`: the API, the hub, and the duties that it was given. It
+// returns after a clean shutdown when ctx ends.
+func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
+	if err := need(cfg.Store, "store", cfg.Redis, "redis", cfg.Temporal, "temporal"); err != nil {
+		return err
+	}
+	p, err := assemble(ctx, cfg, cfg.Accounts, log)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	ln, err := listen(cfg.Listen)
+	if err != nil {
+		return err
+	}
+	log.Info("dvt server", slog.String("listen", ln.Addr().String()))
+	return p.serve(ctx, ln, p.routes(nil), nil)
+}
+
+// need names the settings that are missing, all at once.
+func need(pairs ...string) error {
+	var errs []error
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i] == "" {
+			errs = append(errs, fmt.Errorf("--%s is missing", pairs[i+1]))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Migrate is `dvt migrate`.
+func Migrate(ctx context.Context, cfg Config) error {
+	if err := need(cfg.Store, "store"); err != nil {
+		return err
+	}
+	if path, ok := strings.CutPrefix(cfg.Store, "sqlite:"); ok {
+		s, err := sqlite.Open(ctx, path, sqlite.Options{})
+		if err != nil {
+			return err
+		}
+		return s.Close()
+	}
+	return postgres.Migrate(ctx, cfg.Store)
+}
+
+// RunWorker is `dvt worker`: control queues reach the store itself, data queues
+// the Journal of a server (T203).
+func RunWorker(ctx context.Context, cfg Config, log *slog.Logger) error {
+	if err := need(cfg.Temporal, "temporal"); err != nil {
+		return err
+	}
+	if len(cfg.Queues) == 0 {
+		return errors.New("--queues is missing: name the queues to serve, like tq-control-dev or tq-data-dev")
+	}
+	w := temporal.WorkerConfig{Namespace: cfg.TemporalNamespace, DataConcurrency: cfg.Concurrency}
+	for _, q := range cfg.Queues {
+		if strings.HasPrefix(q, "tq-control-") {
+			w.Control = append(w.Control, q)
+		} else {
+			w.Data = append(w.Data, q)
+		}
+	}
+	if len(w.Control) > 0 && len(w.Data) > 0 {
+		return errors.New("a worker serves control queues or data queues, not both: only the first may hold store credentials")
+	}
+	if len(w.Control) > 0 {
+		return runControlWorker(ctx, cfg, w, log)
+	}
+	return runDataWorker(ctx, cfg, w, log)
+}
+
+func runControlWorker(ctx context.Context, cfg Config, w temporal.WorkerConfig, log *slog.Logger) error {
+	if err := need(cfg.Store, "store", cfg.Redis, "redis"); err != nil {
+		return err
+	}
+	p, err := assemble(ctx, cfg, nil, log)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return p.projector.Run(ctx) })
+	g.Go(func() error { return temporal.Run(ctx, p.temporal, w, p.journal, p.runner(p.journal)) })
+	return g.Wait()
+}
+
+// runner runs steps in this process.
+func (p *parts) runner(j engine.Journal) *executor.Runner { return newRunner(p.cfg, j, p.log) }
+
+func newRunner(cfg Config, j engine.Journal, log *slog.Logger) *executor.Runner {
+	return &executor.Runner{
+		Journal: j, WorkspaceRoot: cfg.Workspace, ProjectRoot: cfg.ProjectRoot, Log: log,
+		Executors: executor.New(executor.Config{DBTPath: cfg.DBT, AllowAnyDir: cfg.dev, AllowPrivate: cfg.dev}),
+	}
+}
+
+// serve runs the API and the duties until ctx ends, then shuts down in order:
+// streams are told to resume elsewhere, requests end, then the duties, so that
+// nothing is accepted that nobody will carry on.
+func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler, extra func(ctx context.Context, g *errgroup.Group)) error {
+	api, stopAPI := context.WithCancel(context.WithoutCancel(ctx))
+	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWork()
+	defer stopAPI()
+	srv := &http.Server{Handler: routes, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	g, failed := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	g.Go(func() error { return p.hub.Run(api) })
+	for _, d := range p.cfg.Duties {
+		switch d {
+		case "project":
+			g.Go(func() error { return p.projector.Run(work) })
+		case "reconcile":
+			g.Go(func() error { return p.control.Reconcile(work, p.owner) })
+		case "deliver":
+			g.Go(func() error { return p.control.Deliver(work, p.owner) })
+		}
+	}
+	if extra != nil {
+		extra(work, g)
+	}
+	g.Go(func() error {
+		<-failed.Done()
+		stopAPI()
+		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+		defer cancel()
+		err := srv.Shutdown(drain)
+		stopWork()
+		if errors.Is(err, context.DeadlineExceeded) {
+			return srv.Close()
+		}
+		return err
+	})
+	return g.Wait()
+}
