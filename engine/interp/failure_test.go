@@ -60,6 +60,36 @@ func TestStep_T185_UnbegunEndUnderAClosedGate(t *testing.T) {
 	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepFailed(a,1,LOST)")
 }
 
+// Where the worker of an execution died, only the log knows whether it had begun:
+// the end stands if it had, or else the step is ready again.
+func TestStep_T185_EndsOfWhoKnows(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, steps("a", "b", "c"), calm).start()
+	w.begin("a", "b")
+	w.fail("a", "BROKEN")
+	w.flight("b").lost = true
+	w.report(w.flight("b"), failed("TIMEOUT", true))
+	w.report(w.flight("c"), failed("TIMEOUT", true))
+	w.record()
+	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepStarted(b,1)", "StepFailed(a,1,BROKEN)", "StepFailed(b,1,TIMEOUT)")
+	w.signal(run.RetryStep, "R", "a")
+	w.signal(run.RetryStep, "S", "b")
+	w.succeed("a", "b", "c")
+	w.expectDone(run.Completed)
+}
+
+// The gate may close between the end of an execution and its append.
+func TestStep_T185_GateClosesBeforeTheAppend(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, steps("a", "b", "c"), calm).start()
+	w.begin("c")
+	w.report(w.flight("c"), completed()) // an Append is outstanding
+	w.report(w.flight("a"), failed("LOST", true))
+	w.report(w.flight("b"), failed("LOST", true))
+	w.record() // a and b go in one batch: a's failure closes the gate to b
+	w.expect("RunApproved", "RunStarted", "StepStarted(c,1)", "StepCompleted(c,1)", "StepStarted(a,1)", "StepFailed(a,1,LOST)")
+}
+
 func TestStep_G17_RetryWithinTheWindow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, l3(), calm).start()

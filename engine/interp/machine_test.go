@@ -1,6 +1,7 @@
 package interp_test
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -213,6 +214,42 @@ func TestStep_T190_RefusedResult(t *testing.T) {
 	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepStarted(b,1)", "StepCompleted(b,1)",
 		"StepFailed(a,1,EVENT_REJECTED)", "RunFailed(a,1,EVENT_REJECTED)")
 	w.expectDone(run.Failed)
+}
+
+// A log that refuses the run's own events, or a failure after the result, leaves
+// nothing to say: the machine ends and leaves the run to the sweeper.
+func TestStep_T190_RefusedForGood(t *testing.T) {
+	t.Parallel()
+	for _, refused := range []run.EventType{run.RunStarted, run.StepFailedEvent, run.RunPaused} {
+		m := interp.New(steps("a"), interp.Config{Policy: calm})
+		effects := m.Step(interp.Begin{At: epoch})
+		effects = append(effects, m.Step(interp.Signalled{At: epoch, Signals: []engine.Signal{{No: 1, ID: "P", Type: run.Pause}}})...)
+		for range 20 {
+			if len(effects) == 0 {
+				break
+			}
+			e := effects[0]
+			effects = effects[1:]
+			switch e := e.(type) {
+			case interp.Append:
+				r := interp.Recorded{At: epoch, Batch: e.Batch}
+				bad := slices.ContainsFunc(e.Events, func(d run.Draft) bool { return d.Type == refused || d.Type == run.StepCompletedEvent })
+				for i := range e.Events {
+					r.Ends = append(r.Ends, interp.RecordedEvent{Seq: run.Seq(i + 1), Rejected: bad})
+				}
+				effects = append(effects, m.Step(r)...)
+				effects = append(effects, m.Step(interp.StepEnded{At: epoch, End: engine.StepEnd{StepID: "a", LogicalAttempt: 1, N: 1, StartedAt: epoch, Kind: engine.EndCompleted}})...)
+				effects = append(effects, m.Step(interp.Signalled{At: epoch, Signals: []engine.Signal{{No: 2, ID: "R", Type: run.Resume}}})...)
+			case interp.Finish:
+				if e.Status != "" {
+					t.Errorf("%s: Finish %q", refused, e.Status)
+				}
+			}
+		}
+		if !m.Done() {
+			t.Errorf("%s: not done", refused)
+		}
+	}
 }
 
 func TestStep_T190_ResultThatIsNoJSON(t *testing.T) {

@@ -332,3 +332,19 @@ func TestStep_T196_SignalsInOrderOnce(t *testing.T) {
 	w.expectReceipt("C", run.SignalNoop, run.CodeAlreadyInState, 0)
 	w.expect("RunApproved", "RunStarted", "SignalAccepted(A)", "SignalAccepted(B)", "SignalAccepted(C)", "RunPaused(1)")
 }
+
+// The inbox is bounded; what did not fit is fetched again.
+func TestStep_T196_BoundedInbox(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, l3(), calm)
+	w.feed(interp.Begin{At: w.now}) // nothing applies before RunStarted is recorded
+	var all []engine.Signal
+	for i := range int64(interp.MaxInbox + 10) {
+		all = append(all, engine.Signal{No: i + 1, ID: "x", Type: run.UpdateParams})
+	}
+	w.feed(interp.Signalled{At: w.now, Signals: all})
+	w.record()
+	if diff := cmp.Diff([]int64{interp.MaxInbox}, w.fetch); diff != "" {
+		t.Fatalf("fetched (-want +got):\n%s", diff)
+	}
+}

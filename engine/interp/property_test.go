@@ -3,6 +3,7 @@ package interp_test
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,18 +21,26 @@ import (
 // and every event; here stands what must hold of the whole.
 func TestStep_P_RandomRuns(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		w := newWorld(rt, drawPlan(rt), drawPolicy(rt))
-		p := &player{w: w, rt: rt}
-		w.feed(interp.Begin{At: w.now})
-		for range rapid.IntRange(0, 250).Draw(rt, "moves") {
-			p.move()
-		}
-		p.finish()
-		checkLog(rt, w)
-		checkReceipts(rt, w)
-		checkReplay(rt, w)
-	})
+	for i := range 10 { // each with the checks that -rapid.checks says, 100 by default
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, randomRun)
+		})
+	}
+}
+
+func randomRun(rt *rapid.T) {
+	w := newWorld(rt, drawPlan(rt), drawPolicy(rt))
+	w.refuse = drawRefusals(rt)
+	p := &player{w: w, rt: rt}
+	w.feed(interp.Begin{At: w.now})
+	for range rapid.IntRange(0, 250).Draw(rt, "moves") {
+		p.move()
+	}
+	p.finish()
+	checkLog(rt, w)
+	checkReceipts(rt, w)
+	checkReplay(rt, w)
 }
 
 func drawPlan(rt *rapid.T) plan.Skeleton {
@@ -54,6 +63,14 @@ func drawPlan(rt *rapid.T) plan.Skeleton {
 		}
 	}
 	return sk
+}
+
+// drawRefusals picks steps whose results the log does not take.
+func drawRefusals(rt *rapid.T) func(run.Draft) bool {
+	last := rapid.SampledFrom([]string{"", "3"}).Draw(rt, "refused")
+	return func(d run.Draft) bool {
+		return last != "" && d.Type == run.StepCompletedEvent && strings.HasSuffix(d.StepID, last)
+	}
 }
 
 func upTo(n int) []int {
@@ -114,11 +131,11 @@ func (p *player) step() {
 		return
 	}
 	f := rapid.SampledFrom(w.flights).Draw(p.rt, "flight")
+	f.lost = !f.began.IsZero() && rapid.IntRange(0, 9).Draw(p.rt, "lost") == 0
 	switch kind := rapid.IntRange(0, 9).Draw(p.rt, "kind"); {
 	case f.began.IsZero() && f.cancelled && kind < 5:
 		w.report(f, engine.StepEnd{Kind: engine.EndCancelled})
 	case f.began.IsZero() && kind == 9:
-		w.past[f.dispatch] = true
 		w.report(f, failed("LOST", true))
 	case f.began.IsZero():
 		w.arrive(f)
@@ -126,6 +143,8 @@ func (p *player) step() {
 		w.report(f, engine.StepEnd{Kind: engine.EndCancelled})
 	case kind < 3:
 		w.report(f, failed("BROKEN", kind > 0))
+	case f.lost:
+		w.report(f, failed("TIMEOUT", true))
 	default:
 		w.report(f, completed())
 	}
@@ -182,7 +201,7 @@ func (p *player) answerFetch() {
 		return
 	}
 	after := w.fetch[0]
-	w.fetch = nil
+	w.fetch = w.fetch[1:]
 	w.feed(interp.Signalled{At: w.now, Signals: w.signals[after:]})
 }
 

@@ -63,6 +63,7 @@ func (m *Machine) flush() {
 	n := 0
 	for ; n < len(r.queue) && n < store.MaxBatch; n++ {
 		e := &r.queue[n]
+		m.doubt(e, arms)
 		if n > 0 && r.alone > 0 || len(a.Events)+len(e.drafts) > store.MaxBatch {
 			break
 		}

@@ -106,6 +106,19 @@ func (m *Machine) enqueueEnd(o run.Ord, got engine.StepEnd) {
 	m.enqueue(e)
 }
 
+// doubt leaves the StepStarted out of an end whose gate was closed since it was
+// queued; closing says that this batch closes it.
+func (m *Machine) doubt(e *entry, closing bool) {
+	if e.kind != stepEnds || e.end.doubtful || began(e.end.of) {
+		return
+	}
+	failing := closing || m.failure.count > 0 || m.record.gate&run.GateFailing != 0
+	if m.pause.on || m.Finalizing() || failing && !e.end.favoured {
+		e.end.doubtful = true
+		e.drafts, e.outcomes = e.drafts[1:], nil
+	}
+}
+
 // result is the payload of a completed step, if it is JSON.
 func result(got engine.StepEnd) (json.RawMessage, bool) {
 	if got.Kind != engine.EndCompleted {

@@ -1,0 +1,73 @@
+package interp_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// BenchmarkStep runs whole plans of layers of ten and reports the cost of one
+// step. It must not depend on the size of the plan: compare the two.
+func BenchmarkStep(b *testing.B) {
+	for _, n := range []int{50, 5000} {
+		b.Run(fmt.Sprintf("steps=%d", n), func(b *testing.B) {
+			sk := layers(n)
+			who := interp.Config{Identity: testIdentity, Policy: calm}
+			b.ReportAllocs()
+			for b.Loop() {
+				m := interp.New(sk, who)
+				if got := runThrough(m, sk, interp.Begin{At: epoch}); got != run.Completed {
+					b.Fatalf("the run ended as %q", got)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/step")
+		})
+	}
+}
+
+// layers makes a plan of n steps in layers of ten, each step after two of the
+// layer before.
+func layers(n int) plan.Skeleton {
+	sk := plan.Skeleton{Steps: make([]plan.SkeletonStep, n)}
+	for i := range sk.Steps {
+		sk.Steps[i] = plan.SkeletonStep{StepID: fmt.Sprintf("s%05d", i), Type: plan.Noop}
+		if above := i/10*10 - 10; above >= 0 {
+			a, b := above+i%10, above+(i+1)%10
+			sk.Steps[i].Deps = []int{min(a, b), max(a, b)}
+		}
+	}
+	return sk
+}
+
+// runThrough answers every effect at once with success.
+func runThrough(m *interp.Machine, sk plan.Skeleton, first interp.Input) run.Status {
+	todo := []interp.Input{first}
+	seq := run.Seq(0)
+	for len(todo) > 0 {
+		in := todo[0]
+		todo = todo[1:]
+		for _, e := range m.Step(in) {
+			switch e := e.(type) {
+			case interp.Append:
+				r := interp.Recorded{At: epoch, Batch: e.Batch}
+				for range e.Events {
+					seq++
+					r.Ends = append(r.Ends, interp.RecordedEvent{Seq: seq})
+				}
+				todo = append(todo, r)
+			case interp.Execute:
+				todo = append(todo, interp.StepEnded{At: epoch, End: engine.StepEnd{
+					StepID: sk.Steps[e.Ord].StepID, LogicalAttempt: e.LA, N: e.N, EngineAttempt: 1,
+					StartedAt: epoch, Kind: engine.EndCompleted, Completed: &run.StepCompletedPayload{},
+				}})
+			case interp.Finish:
+				return e.Status
+			}
+		}
+	}
+	return ""
+}
