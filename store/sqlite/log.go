@@ -122,9 +122,9 @@ func (s *Store) CreateRun(ctx context.Context, n store.NewRun) (r store.Run, cre
 				return err
 			}
 		}
-		r, created = n.Run, true
-		r.CreatedAt = s.now()
-		t := s.begin(tx, r, store.Head{RunID: r.RunID})
+		t := s.begin(tx, n.Run, store.Head{RunID: n.Run.RunID})
+		t.run.CreatedAt = t.at // that of its first event
+		r, created = t.run, true
 		if err := t.create(ctx, n); err != nil {
 			return err
 		}
