@@ -18,7 +18,7 @@ func (f *folding) announce(e *Event, outlines []StepOutline) {
 	}
 	f.s.Steps = make([]*Step, 0, max(len(outlines), len(early)))
 	f.own = make(map[Ord]*Step, len(outlines))
-	f.index, f.copied = nil, true
+	f.copied = true
 	announced := make(map[string]bool, len(outlines))
 	for _, o := range outlines {
 		if announced[o.StepID] {
