@@ -84,9 +84,9 @@ type Journal interface {
 // as of its StepStarted (T197); it is set for RUN only.
 type Begun struct {
 	store.Begun
-	Identity  run.Identity
-	Step      plan.Step
-	ParamsSeq run.Seq
+	Identity  run.Identity `json:"identity"`
+	Step      plan.Step    `json:"step"`
+	ParamsSeq run.Seq      `json:"paramsSeq,omitempty"`
 }
 
 // Skeleton is what a workflow needs to know of its plan. Binary is

@@ -62,6 +62,22 @@ func (s Step) MarshalJSON() ([]byte, error) {
 	}{fields(s), s.Timeout.String()})
 }
 
+// UnmarshalJSON reads what MarshalJSON wrote. It checks nothing else: a document
+// goes through Parse.
+func (s *Step) UnmarshalJSON(b []byte) error {
+	type fields Step
+	in := struct {
+		*fields
+		Timeout string `json:"timeout"`
+	}{fields: (*fields)(s)}
+	if err := json.Unmarshal(b, &in); err != nil {
+		return err
+	}
+	timeout, err := time.ParseDuration(in.Timeout)
+	s.Timeout = timeout
+	return err
+}
+
 // steps reads the list of steps into canonical order. The graph is judged as
 // a whole before the violations of single steps are listed.
 func (r *reader) steps(v value, p *at, q Queues) []Step {

@@ -55,14 +55,14 @@ type Identity struct {
 // Draft is an event before it has a place in the log. The subject is StepID
 // for step events, SignalID for the two signal decisions, else the run.
 type Draft struct {
-	Type           EventType
-	StepID         string
-	SignalID       string
-	LogicalAttempt int // from 1; for RunPaused and RunResumed the pause epoch (T06)
-	EngineAttempt  int // from 1 (T61)
-	EmittedAt      time.Time
-	EmittedBy      Producer
-	Payload        json.RawMessage // a JSON object or nil
+	Type           EventType       `json:"type"`
+	StepID         string          `json:"stepId,omitempty"`
+	SignalID       string          `json:"signalId,omitempty"`
+	LogicalAttempt int             `json:"la"` // from 1; for RunPaused and RunResumed the pause epoch (T06)
+	EngineAttempt  int             `json:"ea"` // from 1 (T61)
+	EmittedAt      time.Time       `json:"emittedAt"`
+	EmittedBy      Producer        `json:"emittedBy"`
+	Payload        json.RawMessage `json:"payload,omitempty"` // a JSON object or nil
 }
 
 // Event is a fact in the log: immutable, ordered within its run by Seq alone (T17).

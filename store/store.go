@@ -71,27 +71,28 @@ const (
 
 // Append is one write to the log of one run.
 type Append struct {
-	RunID  string
-	Events []run.Draft // at most MaxBatch
+	RunID  string      `json:"runId"`
+	Events []run.Draft `json:"events,omitempty"` // at most MaxBatch
 	// SetGate and ClearGate change the gate in the same transaction. They take
 	// effect only if at least one event was inserted or Events is empty, so a
 	// repeated append does not close a gate that was reopened since.
-	SetGate, ClearGate run.Gate
+	SetGate   run.Gate `json:"setGate,omitempty"`
+	ClearGate run.Gate `json:"clearGate,omitempty"`
 	// Outcomes moves receipts. They are applied idempotently: a final receipt
 	// does not move.
-	Outcomes []SignalOutcome
+	Outcomes []SignalOutcome `json:"outcomes,omitempty"`
 	// RetryDeadline, when not zero, opens the retry window if nothing non-manual
 	// is RUNNING after this batch and the gate has failing but not paused: the
 	// store stamps it on the last inserted StepFailed, StepCompleted or
 	// RunResumed (T221). The store also stamps RunPaused.runningStepsCount.
-	RetryDeadline time.Time
+	RetryDeadline time.Time `json:"retryDeadline,omitzero"`
 	// IfStarted refuses a step's terminal with STEP_NOT_STARTED when its StepStarted
 	// is neither in the log nor earlier in the batch: an execution that was stopped
 	// may never have begun, and only the log knows (T79, T185).
-	IfStarted bool
+	IfStarted bool `json:"ifStarted,omitempty"`
 	// MinHead is the head that the caller's last append returned; a lower head
 	// is ErrRegressed (T194). 0 means unknown.
-	MinHead run.Seq
+	MinHead run.Seq `json:"minHead,omitempty"`
 }
 
 // MaxBatch is the most events in one Append.
@@ -103,10 +104,10 @@ var ErrRegressed = errors.New("store: log regressed")
 // SignalOutcome moves the receipt of one signal. AppliedBy is the index in
 // Append.Events of the effect, whose Seq becomes AppliedSeq; -1 for none.
 type SignalOutcome struct {
-	SignalID    string
-	Application run.Application
-	Reason      string
-	AppliedBy   int
+	SignalID    string          `json:"signalId"`
+	Application run.Application `json:"application"`
+	Reason      string          `json:"reason,omitempty"`
+	AppliedBy   int             `json:"appliedBy"`
 }
 
 // EventOutcome is what became of one draft.
@@ -134,14 +135,14 @@ type Appended struct {
 
 // Head is the row that every append locks (design §3).
 type Head struct {
-	RunID    string
-	LastSeq  run.Seq
-	LastAt   time.Time
-	Terminal bool
-	Gate     run.Gate
-	Running  int // non-manual attempts RUNNING at LastSeq (T185)
-	OpsRev   int64
-	SignalNo int64
+	RunID    string    `json:"runId"`
+	LastSeq  run.Seq   `json:"lastSeq"`
+	LastAt   time.Time `json:"lastAt"`
+	Terminal bool      `json:"terminal"`
+	Gate     run.Gate  `json:"gate"`
+	Running  int       `json:"running"` // non-manual attempts RUNNING at LastSeq (T185)
+	OpsRev   int64     `json:"opsRev"`
+	SignalNo int64     `json:"signalNo"`
 }
 
 // Heads answers Log.Heads. Epoch is opaque and compared for equality (T194).
@@ -153,17 +154,17 @@ type Heads struct {
 
 // Begin asks to begin one logical attempt.
 type Begin struct {
-	RunID          string
-	StepID         string
-	LogicalAttempt int
-	EngineAttempt  int
-	EmittedAt      time.Time
+	RunID          string    `json:"runId"`
+	StepID         string    `json:"stepId"`
+	LogicalAttempt int       `json:"la"`
+	EngineAttempt  int       `json:"ea"`
+	EmittedAt      time.Time `json:"emittedAt"`
 	// PassFailing lets a retried step through a gate that is closed only by
 	// another failure (T217).
-	PassFailing bool
+	PassFailing bool `json:"passFailing,omitempty"`
 	// SignalID is the RETRY_STEP that caused the attempt: its receipt becomes
 	// APPLIED at the StepStarted's Seq in the same transaction.
-	SignalID string
+	SignalID string `json:"signalId,omitempty"`
 }
 
 // BeginVerdict is the answer to a Begin.
@@ -179,10 +180,10 @@ const (
 
 // Begun answers a Begin.
 type Begun struct {
-	Verdict    BeginVerdict
-	StartedSeq run.Seq    // RUN
-	Terminal   *run.Event // DONE
-	Head       Head
+	Verdict    BeginVerdict `json:"verdict"`
+	StartedSeq run.Seq      `json:"startedSeq,omitempty"` // RUN
+	Terminal   *run.Event   `json:"terminal,omitempty"`   // DONE
+	Head       Head         `json:"head"`
 }
 
 // States keeps checkpoints (T193, T212). They are caches: deleting them changes no answer.

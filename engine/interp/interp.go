@@ -23,14 +23,14 @@ type (
 	// Recorded answers the outstanding Append. A completion becomes SUCCESS or
 	// FAILED and unlocks successors only here, with the outcome that won (T191).
 	Recorded struct {
-		At    time.Time
-		Batch int // echoes Append.Batch (T184)
+		At    time.Time `json:"at"`
+		Batch int       `json:"batch"` // echoes Append.Batch (T184)
 		// Ends stands in the order of the batch's events.
-		Ends         []RecordedEvent
-		Head         run.Seq
-		Running      int  // non-manual attempts RUNNING at Head
-		RunTerminal  bool // the run is over, by this batch or by another hand
-		WindowOpened *time.Time
+		Ends         []RecordedEvent `json:"ends,omitempty"`
+		Head         run.Seq         `json:"head"`
+		Running      int             `json:"running"`               // non-manual attempts RUNNING at Head
+		RunTerminal  bool            `json:"runTerminal,omitempty"` // the run is over, by this batch or by another hand
+		WindowOpened *time.Time      `json:"windowOpened,omitempty"`
 	}
 
 	// StepEnded is the end of one Execute.
@@ -61,16 +61,16 @@ func (Fired) input()     {}
 
 // RecordedEvent is what became of one event of a batch.
 type RecordedEvent struct {
-	Seq run.Seq
+	Seq run.Seq `json:"seq,omitempty"`
 	// Won is the type of the terminal that stands in the log when another one
 	// was there first (INVALID_TRANSITION), else "".
-	Won run.EventType
+	Won run.EventType `json:"won,omitempty"`
 	// Failure is that terminal's payload when Won is StepFailed.
-	Failure *run.FailurePayload
+	Failure *run.FailurePayload `json:"failure,omitempty"`
 	// NotStarted is set when the batch asked IfStarted and the attempt never began.
-	NotStarted bool
+	NotStarted bool `json:"notStarted,omitempty"`
 	// Rejected is set when the store refused the event's content (T190).
-	Rejected bool
+	Rejected bool `json:"rejected,omitempty"`
 }
 
 // Timer names what a timer is for.
