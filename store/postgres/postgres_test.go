@@ -255,6 +255,55 @@ func TestAppend_T27_TwoStoresOneRunReaderMissesNothing(t *testing.T) {
 	wg.Wait()
 }
 
+// A projector that decided on a checkpoint which another one replaces meanwhile
+// must not put its older state over the newer one.
+func TestSave_T173_NewerCheckpointInBetweenStays(t *testing.T) {
+	ctx := context.Background()
+	dsn := testserver.Postgres(t)
+	s := open(t, dsn)
+	create(t, s, "r1")
+	must[store.Appended](t)(appendTo(ctx, s, "r1", started("s1", 1)))
+	older := must[store.Loaded](t)(s.Load(ctx, "r1"))
+	other := must[pgx.Tx](t)(connect(t, dsn).Begin(ctx))
+	if _, err := other.Exec(ctx, `UPDATE run_state SET seq = 9 WHERE run_id = 'r1'`); err != nil {
+		t.Fatal(err)
+	}
+	saved := make(chan bool, 1)
+	go func() {
+		wrote, err := s.Save(ctx, older.State, older.Changes)
+		if err != nil {
+			t.Error(err)
+		}
+		saved <- wrote
+	}()
+	watch := connect(t, dsn)
+	awaitLockWait(t, watch)
+	if err := other.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if <-saved {
+		t.Error("the older state was written")
+	}
+	var seq run.Seq
+	if err := watch.QueryRow(ctx, `SELECT seq FROM run_state WHERE run_id = 'r1'`).Scan(&seq); err != nil || seq != 9 {
+		t.Errorf("checkpoint at %d, %v", seq, err)
+	}
+}
+
+// awaitLockWait returns when somebody in the database waits for a lock.
+func awaitLockWait(t testing.TB, c *pgx.Conn) {
+	t.Helper()
+	for waiting, deadline := 0, time.Now().Add(20*time.Second); waiting == 0; {
+		if err := c.QueryRow(context.Background(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+			AND wait_event_type = 'Lock'`).Scan(&waiting); err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nobody waits for a lock")
+		}
+	}
+}
+
 func TestAppend_T18_PersistedAfterTheLockWasWon(t *testing.T) {
 	ctx := context.Background()
 	dsn := testserver.Postgres(t)
@@ -273,12 +322,7 @@ func TestAppend_T18_PersistedAfterTheLockWasWon(t *testing.T) {
 		out <- a
 	}()
 	watch := connect(t, dsn)
-	for waiting := 0; waiting == 0; {
-		if err := watch.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
-			AND wait_event_type = 'Lock'`).Scan(&waiting); err != nil {
-			t.Fatal(err)
-		}
-	}
+	awaitLockWait(t, watch)
 	var freed time.Time
 	if err := watch.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&freed); err != nil {
 		t.Fatal(err)
