@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"go.temporal.io/sdk/client"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dvt-engine/dvt/artifact"
@@ -42,7 +41,7 @@ type parts struct {
 	store     store.Store // raw, waking the projector
 	bus       *redisbus.Bus
 	artifacts *artifact.Store
-	temporal  client.Client
+	temporal  temporal.Client
 	engine    engine.Engine
 	directory *authz.Directory
 	authz     *authz.Authorizer

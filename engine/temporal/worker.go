@@ -18,9 +18,12 @@ import (
 	"github.com/dvt-engine/dvt/engine/executor"
 )
 
+// Client is a connection to one namespace.
+type Client = client.Client
+
 // Dial makes a client of one namespace. It connects when it is first used, so
 // that a server starts, reads and streams while Temporal is down.
-func Dial(hostPort, namespace string, log *slog.Logger) (client.Client, error) {
+func Dial(hostPort, namespace string, log *slog.Logger) (Client, error) {
 	c, err := client.NewLazyClient(client.Options{HostPort: hostPort, Namespace: namespace, Logger: sdklog.NewStructuredLogger(log)})
 	if err != nil {
 		return nil, fmt.Errorf("temporal: client: %w", err)
@@ -44,7 +47,7 @@ type WorkerConfig struct {
 
 // Run serves the queues until ctx ends, then drains for at most StopTimeout. It
 // returns early with the reason when a worker cannot go on.
-func Run(ctx context.Context, c client.Client, cfg WorkerConfig, j engine.Journal, r *executor.Runner) error {
+func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *executor.Runner) error {
 	if cfg.ControlConcurrency == 0 {
 		cfg.ControlConcurrency = 50
 	}
