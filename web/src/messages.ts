@@ -175,7 +175,7 @@ export const m = {
     copyId: "Copy run id",
     startedBy: (who: string) => `started by ${who}`,
     tabs: { graph: "Graph", steps: "Steps", events: "Events", receipts: "Receipts", plan: "Details" },
-    compact: "Long page? The graph is shown on request on narrow screens.",
+    nextFailed: "Next failed",
     showGraph: "Show the graph",
   },
   step: {

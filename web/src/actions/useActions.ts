@@ -1,4 +1,4 @@
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { type Action, ActionsDocument, type ActionsQuery } from "../api/gen/graphql";
 import type { Availability } from "../api/model";
 import { request } from "../api/request";
@@ -32,6 +32,7 @@ export function useActions(runId: string, chosenStep: string | null): Actions | 
   const seq = header?.runSeq;
   const opsRev = header?.opsRev;
   const online = verdict.state !== "OFFLINE";
+  const asked = useRef(false);
   useEffect(() => {
     if (seq === undefined || !online) return;
     const abort = new AbortController();
@@ -50,7 +51,9 @@ export function useActions(runId: string, chosenStep: string | null): Actions | 
           if (!abort.signal.aborted) timer = setTimeout(ask, RETRY_MS);
         });
     };
-    timer = setTimeout(ask, DEBOUNCE_MS);
+    // The first answer is awaited by a person, later ones may come together.
+    timer = setTimeout(ask, asked.current ? DEBOUNCE_MS : 0);
+    asked.current = true;
     return () => {
       clearTimeout(timer);
       abort.abort();

@@ -1,4 +1,5 @@
 import { X } from "lucide-react";
+import { useEffect, useRef } from "react";
 import { ActionButton } from "../actions/ActionButton";
 import type { Actions } from "../actions/useActions";
 import type { Attempt, Step } from "../api/model";
@@ -15,6 +16,8 @@ import { Time, useTick } from "../ui/Time";
 import { stepTook, waitWords } from "./StepList";
 import css from "./StepPanel.module.css";
 
+const STACKED = "(max-width: 960px)";
+
 interface StepPanelProps {
   runId: string;
   stepId: string;
@@ -29,7 +32,13 @@ interface StepPanelProps {
 export function StepPanel({ runId, stepId, attempt, tab, actions, open, close }: StepPanelProps) {
   const store = useRunStore();
   const step = useStep(stepId);
+  const panel = useRef<HTMLElement>(null);
   useTick(1_000, step?.status === "RUNNING");
+  const known = step !== undefined;
+  useEffect(() => {
+    // Beside the picture the panel is in sight; below it, on a narrow screen, it must be brought there.
+    if (known && matchMedia(STACKED).matches) panel.current?.scrollIntoView({ block: "start" });
+  }, [stepId, known]);
   if (!step) {
     return (
       <section className={css.panel} aria-label={stepId}>
@@ -44,7 +53,7 @@ export function StepPanel({ runId, stepId, attempt, tab, actions, open, close }:
   const shown = step.attempts.find((other) => other.logicalAttemptId === shownId);
   const wait = waitWords(step);
   return (
-    <section className={css.panel} aria-labelledby="step-title" data-testid="step-panel">
+    <section ref={panel} className={css.panel} aria-labelledby="step-title" data-testid="step-panel">
       <div className={css.head}>
         <h2 id="step-title" className={css.title}>
           {step.name ?? step.stepId}

@@ -2,6 +2,7 @@ import { type KeyboardEvent, memo, useCallback, useEffect, useLayoutEffect, useM
 import { useOrder, useRunStore, useStep } from "../runs/context";
 import type { RunStore } from "../runs/store";
 import { attemptName } from "../ui/format";
+import { m } from "../messages";
 import { stepLook } from "../ui/look";
 import { Button } from "../ui/Button";
 import css from "./Graph.module.css";
@@ -10,6 +11,7 @@ import { type Edge, type Layout, layout, NODE, type Placed } from "./layout";
 const MARGIN = 16;
 const TILE = 256;
 const WHOLE = 60;
+const MANY_EDGES = 200;
 const ZOOMS = { min: 0.1, max: 1.5, labels: 0.55, step: 1.25 };
 
 interface GraphProps {
@@ -67,7 +69,7 @@ export function Graph({ chosen, choose }: GraphProps) {
     const scale = fit();
     const readable = scale >= ZOOMS.labels || drawing.nodes.size <= WHOLE;
     const first = worstFirst(store, drawing);
-    const opening = readable ? Math.max(scale, 0.4) : 0.8;
+    const opening = readable ? Math.max(scale, 0.75) : 0.8;
     setZoom(opening);
     requestAnimationFrame(() => {
       if (first !== null && (!readable || scale < opening)) center(first, opening);
@@ -128,6 +130,9 @@ export function Graph({ chosen, choose }: GraphProps) {
         <Button kind="quiet" onClick={() => setZoom(fit())}>
           Fit
         </Button>
+        <Button kind="quiet" onClick={() => move(neighbour(drawing, store, tabStop ?? "", "n") ?? worstFirst(store, drawing))}>
+          {m.run.nextFailed} <kbd>n</kbd>
+        </Button>
       </div>
       {/* The whole picture is one stop for the Tab key; arrow keys walk its edges. */}
       <div
@@ -140,7 +145,7 @@ export function Graph({ chosen, choose }: GraphProps) {
       >
         <div className={css.extent} style={{ width: drawing.width * zoom + 2 * MARGIN, height: drawing.height * zoom + 2 * MARGIN }}>
           <div className={css.scaled} style={{ transform: `translate(${MARGIN}px, ${MARGIN}px) scale(${zoom})` }}>
-            <svg className={css.edges} width={drawing.width} height={drawing.height} aria-hidden="true">
+            <svg className={css.edges} data-many={drawing.edges.length > MANY_EDGES || undefined} width={drawing.width} height={drawing.height} aria-hidden="true">
               {edges.map((edge) => (
                 <EdgeView key={`${edge.from}>${edge.to}`} edge={edge} />
               ))}

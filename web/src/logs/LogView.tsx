@@ -115,9 +115,11 @@ export function LogView(props: LogViewProps) {
         <Button pressed={wrap} onClick={() => setWrap(!wrap)}>
           {m.log.wrap}
         </Button>
-        <Button pressed={following} onClick={() => setFollowing(!following)}>
-          {m.log.follow}
-        </Button>
+        {running && (
+          <Button pressed={following} onClick={() => setFollowing(!following)}>
+            {m.log.follow}
+          </Button>
+        )}
         <span className={css.total}>
           {m.log.lines(total)} · {running && !log.complete ? m.log.live : m.log.complete}
         </span>

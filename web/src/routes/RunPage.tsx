@@ -27,6 +27,7 @@ import css from "./RunPage.module.css";
 
 const route = getRouteApi("/runs/$runId");
 const NO_FILTER: readonly StepFilter[] = [];
+const EXACTLY = { exact: true, includeSearch: true };
 const NARROW = "(max-width: 640px)";
 
 export function RunPage() {
@@ -156,13 +157,12 @@ function RunView({ runId }: { runId: string }) {
 }
 
 function Views({ runId }: { runId: string }) {
-  const { view = "graph" } = route.useSearch();
   const count = useReceipts().filter((signal) => signal.runId === runId).length;
   const names = { ...m.run.tabs, details: m.run.tabs.plan };
   return (
     <nav className={css.views} aria-label="Views of the run">
       {RUN_VIEWS.map((name) => (
-        <Link key={name} from="/runs/$runId" to="." search={(old) => ({ ...old, view: name === "graph" ? undefined : name })} className={css.view} aria-current={name === view ? "page" : undefined}>
+        <Link key={name} from="/runs/$runId" to="." search={(old) => ({ ...old, view: name === "graph" ? undefined : name })} className={css.view} activeOptions={EXACTLY}>
           {names[name]}
           {name === "receipts" && count > 0 && <span className={css.badge}>{count}</span>}
         </Link>

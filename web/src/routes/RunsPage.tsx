@@ -20,6 +20,7 @@ import css from "./RunsPage.module.css";
 const PAGE = 50;
 const SILENCE_MS = 20_000;
 const TYPING_MS = 250;
+const EXACTLY = { exact: true, includeSearch: true };
 const route = getRouteApi("/runs");
 
 type Change = { kind: "clear" } | { kind: "frame"; frame: ListFrame } | { kind: "page"; page: Parameters<typeof appendPage>[1]; cursor: string | null; more: boolean } | { kind: "show" };
@@ -82,7 +83,7 @@ export function RunsPage() {
       </div>
       <div className={css.filters}>
         <div role="group" aria-label="Filter by status" className={css.statuses}>
-          <Link to="/runs" search={{}} className={css.filter} aria-current={filtered ? undefined : "true"}>
+          <Link to="/runs" search={{}} className={css.filter} activeOptions={EXACTLY}>
             {m.runs.all}
           </Link>
           {RUN_STATUSES.map((status) => (

@@ -1,0 +1,96 @@
+// The dvt under test: found at DVT_E2E_URL, or started here on a data directory of its own.
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const READY_MS = 120_000;
+const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+
+export interface Dvt {
+  url: string;
+  /** Null when somebody else started it. */
+  own: { pid: number; port: number; data: string } | null;
+}
+
+const STATE = "DVT_E2E_STATE";
+
+export function save(dvt: Dvt): void {
+  const file = process.env[STATE] ?? join(mkdtempSync(join(tmpdir(), "dvt-e2e-")), "dvt.json");
+  process.env[STATE] = file;
+  writeFileSync(file, JSON.stringify(dvt));
+}
+
+export function load(): Dvt {
+  const file = process.env[STATE];
+  if (!file) throw new Error("The e2e tests run by `npm run e2e`, which starts dvt first.");
+  // Written by save alone.
+  return JSON.parse(readFileSync(file, "utf8")) as Dvt;
+}
+
+export function forget(): void {
+  const file = process.env[STATE];
+  if (file) rmSync(join(file, ".."), { recursive: true, force: true });
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const address = server.address();
+      server.close(() => (typeof address === "object" && address ? resolve(address.port) : reject(new Error("no port"))));
+    });
+  });
+}
+
+/** Starts `dvt dev` and waits for its ready line. */
+export async function start(again?: { port: number; data: string }): Promise<Dvt> {
+  const port = again?.port ?? (await freePort());
+  const data = again?.data ?? mkdtempSync(join(tmpdir(), "dvt-e2e-data-"));
+  const args = ["dev", "--listen", `127.0.0.1:${port}`, "--data", data, ...(again ? ["--no-sample"] : [])];
+  const binary = process.env["DVT_BIN"] ?? join(ROOT, "bin", "dvt");
+  const child = spawn(binary, args, { cwd: ROOT, detached: true, stdio: ["ignore", "pipe", "pipe"] });
+  const url = await ready(child);
+  child.unref();
+  return { url, own: { pid: child.pid ?? 0, port, data } };
+}
+
+function ready(child: ChildProcess): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let said = "";
+    const fail = (why: string): void => reject(new Error(`dvt dev ${why}. It said:\n${said.slice(-4000)}`));
+    const timer = setTimeout(() => fail(`was not ready within ${READY_MS / 1000} s`), READY_MS);
+    const hear = (chunk: Buffer): void => {
+      said += chunk.toString();
+      const url = /dvt is ready: (http:\/\/\S+)/.exec(said)?.[1];
+      if (url === undefined) return;
+      clearTimeout(timer);
+      said = "";
+      resolve(url);
+    };
+    child.stdout?.on("data", hear);
+    child.stderr?.on("data", hear);
+    child.once("error", (cause) => fail(`could not be started (${cause.message}); \`make build\` makes it`));
+    child.once("exit", (code) => fail(`ended with ${code}`));
+  });
+}
+
+/** Ends it, children included, and waits until it is gone. */
+export async function stop(pid: number, signal: "SIGTERM" | "SIGKILL"): Promise<void> {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    return;
+  }
+  for (let i = 0; i < 200; i++) {
+    try {
+      process.kill(pid, 0);
+    } catch {
+      return;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}

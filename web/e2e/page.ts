@@ -1,0 +1,84 @@
+import { randomBytes } from "node:crypto";
+import { expect, type Locator, type Page, test as base } from "@playwright/test";
+import { load } from "./dvt";
+
+export interface PlanStep {
+  stepId: string;
+  type: "SLEEP" | "COMMAND" | "NOOP";
+  dependsOn?: string[];
+  inputs: Record<string, unknown>;
+  retry?: { maxAttempts: number; initialBackoffMs: number; backoffMultiplier: number; maxBackoffMs: number };
+}
+
+export const test = base.extend<{ url: string; noise: string[] }>({
+  // oxlint-disable-next-line no-empty-pattern -- Playwright reads the fixture's needs from the pattern
+  url: async ({}, use) => use(load().url),
+  /** Everything the browser complained of; a page of ours gives it no reason. */
+  noise: [
+    async ({ page }, use) => {
+      const noise: string[] = [];
+      page.on("pageerror", (error) => noise.push(error.message));
+      page.on("console", (message) => {
+        if (/Content Security Policy|Minified React error/.test(message.text())) noise.push(message.text());
+      });
+      await use(noise);
+      expect(noise).toEqual([]);
+    },
+    { auto: true },
+  ],
+});
+
+export { expect } from "@playwright/test";
+
+/** Starts a run by the API, as a script would. */
+export async function startRun(url: string, planId: string, steps: PlanStep[]): Promise<string> {
+  const inline = {
+    schemaVersion: "v1.2",
+    metadata: {
+      planId,
+      planVersion: "1.0",
+      createdAt: "2026-11-21T00:00:00Z",
+      createdBy: "e2e",
+      schemaVersion: "v1.2",
+      failurePolicy: { retryWindowSeconds: 600, cancelRunning: false },
+    },
+    scope: { tenantId: "acme", projectId: "shop", environmentId: "dev", repoSha: "0".repeat(40) },
+    steps,
+  };
+  const query = "mutation Start($input: StartRunInput!) { startRun(input: $input) { run { runId } } }";
+  const input = { plan: { inline }, runRequestId: `e2e-${randomBytes(8).toString("hex")}`, projectId: "shop", environmentId: "dev" };
+  const response = await fetch(`${url}/graphql`, {
+    method: "POST",
+    headers: { "content-type": "application/json", authorization: "Bearer dev-engineer" },
+    body: JSON.stringify({ query, variables: { input } }),
+  });
+  const text = await response.text();
+  const runId = /"runId":\s*"([^"]+)"/.exec(text)?.[1];
+  if (!runId) throw new Error(`startRun answered ${response.status}: ${text}`);
+  return runId;
+}
+
+export function sleeps(ms: number, count: number): PlanStep[] {
+  return Array.from({ length: count }, (_, i) => ({
+    stepId: `sleep_${i + 1}`,
+    type: "SLEEP",
+    dependsOn: i === 0 ? [] : [`sleep_${i}`],
+    inputs: { ms },
+  }));
+}
+
+export function status(page: Page): Locator {
+  return page.getByTestId("run-status");
+}
+
+export function sync(page: Page): Locator {
+  return page.getByTestId("sync");
+}
+
+/** Becomes another principal of `dvt dev` in this browser. */
+export async function become(page: Page, principal: string): Promise<void> {
+  const loaded = page.waitForEvent("load");
+  await page.getByLabel("Signed in as").selectOption(principal);
+  await loaded;
+  await expect(page.getByLabel("Signed in as")).toHaveValue(principal);
+}

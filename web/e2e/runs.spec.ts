@@ -1,0 +1,160 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { load, save, start, stop } from "./dvt";
+import { become, expect, sleeps, startRun, status, sync, test } from "./page";
+
+const ONCE = { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 };
+
+test("the sample run moves live to its end", async ({ page, url }) => {
+  test.skip(load().own === null, "a dvt that was started elsewhere has no sample run of its own left to watch");
+  await page.goto(url);
+  await expect(sync(page)).toContainText("Live");
+  const row = page.locator("tr[data-run]").first();
+  await row.getByRole("link").click();
+  await expect(page).toHaveURL(/\/runs\/[^/]+$/);
+  await expect(sync(page)).toContainText("Live");
+  await expect(page.getByRole("group", { name: /graph/i }).getByRole("button").first()).toBeVisible();
+  await expect(status(page)).toHaveText("Completed", { timeout: 90_000 });
+  await expect(page).toHaveTitle(/✓ .* Completed/);
+  await page.getByRole("link", { name: "Events" }).click();
+  await expect(page.locator('[data-event="RunCompleted"]')).toBeVisible();
+  await page.getByRole("link", { name: "Steps" }).click();
+  await page.getByRole("table").getByRole("button").first().click();
+  await expect(page.getByTestId("step-panel")).toBeVisible();
+});
+
+test("pause drains, says so, and resumes", async ({ page, url }) => {
+  const runId = await startRun(url, "e2e-pause", sleeps(4_000, 3));
+  await page.goto(`${url}/runs/${runId}`);
+  await expect(status(page)).toHaveText("Running");
+  await page.getByRole("button", { name: "Pause…" }).click();
+  const dialog = page.getByRole("dialog");
+  await expect(dialog).toContainText("No further step starts");
+  await dialog.getByLabel(/Reason/).fill("warehouse maintenance");
+  await dialog.getByRole("button", { name: "Send: pause" }).click();
+  await expect(status(page)).toContainText("Paused");
+  await expect(page.locator('[data-receipt="PAUSE"]')).toContainText(/Applied at seq \d+/);
+  await expect(page.getByText("warehouse maintenance").first()).toBeVisible();
+  await expect(status(page)).toHaveText("Paused");
+  const resume = page.getByRole("button", { name: "Resume…" });
+  await expect(resume).not.toHaveAttribute("aria-disabled", "true");
+  await resume.click();
+  await page.getByRole("dialog").getByRole("button", { name: "Send: resume" }).click();
+  await expect(status(page)).toHaveText("Completed", { timeout: 30_000 });
+  await page.getByRole("link", { name: /Receipts/ }).click();
+  await expect(page.getByText(/quiescent at seq/)).toBeVisible();
+});
+
+test("a broken step is found, mended and retried", async ({ page, url }) => {
+  const folder = mkdtempSync(join(tmpdir(), "dvt-e2e-files-"));
+  const file = join(folder, "orders.csv");
+  const runId = await startRun(url, "e2e-broken", [
+    { stepId: "prepare", type: "NOOP", inputs: {} },
+    { stepId: "load", type: "COMMAND", dependsOn: ["prepare"], inputs: { argv: ["ls", file] }, retry: ONCE },
+    { stepId: "report", type: "NOOP", dependsOn: ["load"], inputs: {} },
+  ]);
+  await page.goto(`${url}/runs/${runId}`);
+  const cause = page.getByTestId("root-cause");
+  await expect(cause).toContainText("load");
+  await expect(cause).toContainText("EXIT_STATUS");
+  await expect(cause).toContainText("blocks 1 step");
+  await expect(status(page)).toHaveText("Awaiting operator");
+  await expect(page.getByText(/window closes in/)).toBeVisible();
+  await cause.getByRole("button", { name: "Open log" }).click();
+  await expect(page.getByRole("region", { name: "Log" })).toContainText("No such file");
+
+  writeFileSync(file, "id\n1\n");
+  await cause.getByRole("button", { name: "Retry step…" }).click();
+  const dialog = page.getByRole("dialog");
+  await expect(dialog).toContainText("Retry #1 of this step starts");
+  await dialog.getByLabel(/Reason/).fill("the file is there now");
+  await dialog.getByRole("button", { name: "Send: retry step" }).click();
+  await expect(page.locator('[data-receipt="RETRY_STEP"]')).toContainText(/Applied at seq \d+/);
+  await expect(status(page)).toHaveText("Completed");
+  await expect(page.getByTestId("step-panel")).toContainText("Retry #1");
+  await expect(cause).toBeHidden();
+  rmSync(folder, { recursive: true });
+});
+
+test("cancel is asked for twice, and Enter alone does not send it", async ({ page, url }) => {
+  const runId = await startRun(url, "e2e-cancel", sleeps(20_000, 2));
+  await page.goto(`${url}/runs/${runId}`);
+  await expect(status(page)).toHaveText("Running");
+  await page.getByRole("button", { name: "Cancel run…" }).click();
+  const dialog = page.getByRole("alertdialog");
+  await expect(dialog.getByRole("button", { name: "Back" })).toBeFocused();
+  await dialog.getByLabel(/Reason/).fill("wrong day");
+  const word = /Type (\S+) to confirm/.exec((await dialog.textContent()) ?? "")?.[1] ?? "";
+  await dialog.getByLabel(/to confirm/).fill(word);
+  await page.keyboard.press("Enter");
+  await expect(dialog).toBeVisible();
+  await dialog.getByRole("button", { name: "Send: cancel run" }).click();
+  await expect(status(page)).toHaveText("Cancelled");
+  await expect(page.getByRole("button", { name: "Cancel run…" })).toHaveAttribute("aria-disabled", "true");
+});
+
+test("a viewer sees every action, off, with the reason", async ({ page, url }) => {
+  const runId = await startRun(url, "e2e-viewer", sleeps(20_000, 1));
+  await page.goto(`${url}/runs/${runId}`);
+  await become(page, "dev-viewer");
+  await expect(status(page)).toHaveText("Running");
+  for (const name of ["Pause…", "Cancel run…"]) {
+    const button = page.getByRole("button", { name });
+    await expect(button).toHaveAttribute("aria-disabled", "true");
+    await expect(button).toHaveAccessibleDescription(/Operator|Engineer|Admin/);
+    await button.click();
+    await expect(page.getByRole("dialog")).toHaveCount(0);
+  }
+});
+
+test("another tenant's run is not there, word for word like none", async ({ page, url }) => {
+  const runId = await startRun(url, "e2e-tenant", sleeps(100, 1));
+  await page.goto(`${url}/runs`);
+  await become(page, "dev-mallory");
+  const read = async (id: string): Promise<string> => {
+    await page.goto(`${url}/runs/${id}`);
+    await expect(page.getByText("Nothing here that you can see.")).toBeVisible();
+    return ((await page.locator("main").textContent()) ?? "").replace(id, "ID");
+  };
+  expect(await read(runId)).toBe(await read("01JNOSUCHRUN0000000000000"));
+});
+
+test("a plan that does not hold is refused with all that is wrong", async ({ page, url }) => {
+  await page.goto(`${url}/start`);
+  await page.getByLabel(/Plan/).fill('{"schemaVersion":"v1.2","steps":[]}');
+  await page.getByRole("button", { name: "Start run" }).click();
+  await expect(page.getByRole("alert")).toContainText("PLAN_INVALID");
+  expect(await page.getByRole("alert").getByRole("listitem").count()).toBeGreaterThan(1);
+});
+
+test("the graph is walked by keys", async ({ page, url }) => {
+  const runId = await startRun(url, "e2e-keys", sleeps(50, 3));
+  await page.goto(`${url}/runs/${runId}`);
+  await page.getByRole("button", { name: /^sleep_1,/ }).focus();
+  await page.keyboard.press("ArrowRight");
+  await expect(page.getByRole("button", { name: /^sleep_2,/ })).toBeFocused();
+  await page.keyboard.press("Enter");
+  await expect(page.getByTestId("step-panel")).toContainText("sleep_2");
+  await expect(page).toHaveURL(/step=sleep_2/);
+  await page.keyboard.press("Escape");
+  await expect(page.getByTestId("step-panel")).toHaveCount(0);
+});
+
+test("a killed server is Offline, and Live again when it is back", async ({ page, url }) => {
+  const { own } = load();
+  test.skip(own === null, "a dvt that was started elsewhere is not ours to kill");
+  if (own === null) return;
+  const runId = await startRun(url, "e2e-restart", sleeps(6_000, 3));
+  await page.goto(`${url}/runs/${runId}`);
+  await expect(sync(page)).toContainText("Live");
+  await expect(status(page)).toHaveText("Running");
+  await stop(own.pid, "SIGKILL");
+  await expect(sync(page)).toContainText("Offline");
+  await expect(page.getByTestId("took")).toHaveText(/^≥ /);
+  const pause = page.getByRole("button", { name: "Pause…" });
+  await expect(pause).toHaveAccessibleDescription(/no connection/);
+  save(await start(own));
+  await expect(sync(page)).toContainText("Live", { timeout: 30_000 });
+  await expect(status(page)).toHaveText("Completed", { timeout: 60_000 });
+});

@@ -1,0 +1,33 @@
+import { existsSync } from "node:fs";
+import { delimiter, join } from "node:path";
+import { defineConfig } from "@playwright/test";
+
+/** A Chromium of this machine, else Playwright's own. */
+function chromium(): string | undefined {
+  const named = process.env["DVT_CHROMIUM"];
+  if (named) return named;
+  const folders = ["/usr/bin", ...(process.env["PATH"] ?? "").split(delimiter)];
+  return folders.map((folder) => join(folder, "chromium")).find((path) => existsSync(path));
+}
+
+const executablePath = chromium();
+
+export default defineConfig({
+  testDir: "e2e",
+  outputDir: "e2e/out/results",
+  globalSetup: "./e2e/setup.ts",
+  // One dvt, whose sample run the first test watches: tests follow each other.
+  workers: 1,
+  fullyParallel: false,
+  timeout: 120_000,
+  expect: { timeout: 15_000 },
+  reporter: [["list"]],
+  use: {
+    viewport: { width: 1440, height: 900 },
+    trace: "retain-on-failure",
+    launchOptions: {
+      ...(executablePath ? { executablePath } : {}),
+      args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"],
+    },
+  },
+});
