@@ -254,6 +254,37 @@ func TestStep_T217_ARetryOnItsWayKeepsTheRun(t *testing.T) {
 	}
 }
 
+// What passed one failure does not pass the next, once the first was lifted.
+func TestStep_T217_PassingEndsWithTheFailure(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, steps("a", "a1<a", "a2<a", "a3<a", "b"), with(calm, func(p *run.Policy) { p.MaxParallelSteps = 2 })).start()
+	w.begin("a", "b")
+	w.fail("a", "A")
+	w.fail("b", "B")
+	w.signal(run.RetryStep, "R", "a")
+	w.succeed("a") // a3 passes, but there is no room for it
+	w.begin("a1", "a2")
+	w.signal(run.RetryStep, "S", "b") // lifts fail-fast
+	w.fail("a1", "A1")
+	w.expectInFlight("a2 b")
+}
+
+// The log says FAILED before the machine was told: a RETRY_STEP that was accepted
+// on it waits for Recorded.
+func TestStep_T193_SignalsAreJudgedOnWhatTheLogSays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, l3(), calm).start()
+	w.begin("s1")
+	w.report(w.flight("s1"), failed("BROKEN", true))
+	w.commit()
+	w.accept(engine.Signal{ID: "R", Type: run.RetryStep, StepID: "s1", LA: 1})
+	w.feed(interp.Signalled{At: w.now, Signals: w.signals})
+	w.record()
+	w.succeed("s1", "s2", "s3")
+	w.expectDone(run.Completed)
+	w.expectReceipt("R", run.SignalApplied, "", 6)
+}
+
 func TestStep_T56_UnforcedRetryOfAFinalError(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, l3(), calm).start()

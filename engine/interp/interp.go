@@ -112,7 +112,8 @@ type (
 		At    time.Time
 	}
 
-	// FetchSignals asks for a Signalled with the accepted signals after No.
+	// FetchSignals asks for a Signalled with the accepted signals after No; an
+	// empty one says that there are none.
 	FetchSignals struct{ After int64 }
 
 	// Finish ends the workflow; nothing follows it. Status is empty when another

@@ -322,6 +322,21 @@ func TestStep_StaleInputsChangeNothing(t *testing.T) {
 	w.feed(interp.Begin{At: epoch})
 }
 
+func TestStep_MoreCompletionsThanOneBatchTakes(t *testing.T) {
+	t.Parallel()
+	var specs []string
+	for i := range 400 {
+		specs = append(specs, "s"+strconv.Itoa(i))
+	}
+	w := newWorld(t, steps(specs...), with(calm, func(p *run.Policy) { p.MaxParallelSteps = 400 })).start()
+	for _, f := range slices.Clone(w.flights) {
+		w.arrive(f)
+		w.report(f, completed())
+	}
+	w.record()
+	w.expectDone(run.Completed)
+}
+
 func TestStep_MoreThanOneBatchAtTheEnd(t *testing.T) {
 	t.Parallel()
 	specs := []string{"a"}

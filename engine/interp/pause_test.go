@@ -149,6 +149,26 @@ func TestStep_T185_ParkedLate(t *testing.T) {
 	w.expectDone(run.Completed)
 }
 
+// Ends of executions that never began, on both sides of a resume: neither is in
+// the log, and both steps go on as the attempt that they were.
+func TestStep_T185_UnbegunEndsAroundAResume(t *testing.T) {
+	t.Parallel()
+	sk := steps("a", "b")
+	sk.Steps[0].Cancellable, sk.Steps[0].AllowCancelOnPause = true, true
+	w := newWorld(t, sk, calm).start()
+	w.signal(run.Pause, "P", "")
+	w.accept(engine.Signal{ID: "R", Type: run.Resume})
+	w.feed(interp.Signalled{At: w.now, Signals: w.signals})
+	w.report(w.flight("b"), failed("LOST", true)) // RunResumed is on its way
+	w.record()
+	w.report(w.flight("a"), engine.StepEnd{Kind: engine.EndCancelled})
+	w.record()
+	w.expect("RunApproved", "RunStarted", "SignalAccepted(P)", "RunPaused(1)", "SignalAccepted(R)", "RunResumed(1)")
+	w.expectInFlight("b a")
+	w.succeed("a", "b")
+	w.expectDone(run.Completed)
+}
+
 func TestStep_T46_ResumeWaitsForTheDrain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, l3(), calm).start()
@@ -264,7 +284,11 @@ func TestStep_G15_T51_CancelOnPause(t *testing.T) {
 	if !w.flight("s2").cancelled {
 		t.Fatal("s2 is not asked to stop")
 	}
-	w.end("s2", engine.StepEnd{Kind: engine.EndCancelled})
+	w.report(w.flight("s2"), engine.StepEnd{Kind: engine.EndCancelled})
+	if w.pending.SetGate != 0 {
+		t.Fatalf("it sets gate %b", w.pending.SetGate)
+	}
+	w.record()
 	if w.state.Status != run.Paused || w.head.Gate != run.GatePaused {
 		t.Fatalf("%s gate %b", w.state.Status, w.head.Gate)
 	}

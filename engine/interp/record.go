@@ -34,13 +34,12 @@ type entry struct {
 type kind uint8
 
 const (
-	notes kind = iota // outcomes only
+	notes kind = iota // nothing
 	starts
 	stepEnds
 	skips
 	pauses
 	resumes
-	stops
 	ends
 )
 
@@ -181,8 +180,6 @@ func (m *Machine) entryRecorded(e *entry, last RecordedEvent, over bool) {
 		m.pause.recorded = true
 	case resumes:
 		m.resumed()
-	case stops:
-		m.stop.recorded = true
 	case ends:
 		switch {
 		case last.Won != "":

@@ -7,8 +7,7 @@ import (
 
 // stop is an order to end the run (T200).
 type stop struct {
-	signalID string
-	recorded bool // the gate is closed for it and running is exact
+	signalID string // of the signal that ordered it, else empty
 }
 
 // stopRun stops everything in flight and ends the run once nothing runs (T79).
@@ -16,15 +15,16 @@ func (m *Machine) stopRun(signalID string) {
 	m.stop.signalID = signalID
 	m.closeWindow()
 	m.endDrain()
-	m.enqueue(entry{kind: stops, set: run.GateStopped})
+	m.enqueue(entry{kind: notes, set: run.GateStopped})
 	for _, o := range m.schedule.flying {
 		m.steps[o].asked = byStop
 		m.failure.toStop = append(m.failure.toStop, o)
 	}
 }
 
+// settleStop comes when the log has the closed gate, so that running is exact.
 func (m *Machine) settleStop() {
-	if !m.stop.recorded || m.record.running > 0 {
+	if m.record.running > 0 {
 		return
 	}
 	m.closeWith(run.Cancelled, entry{
