@@ -1,0 +1,77 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/99designs/gqlgen/complexity"
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"github.com/dvt-engine/dvt/graph/internal/exec"
+	"github.com/dvt-engine/dvt/graph/internal/model"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// What lists without an argument for their size are counted as.
+const (
+	stepsOfRun       = 50
+	attemptsOfStep   = 2
+	artifactsOfThing = 3
+	rowsOfFrame      = 50
+	eventsOfFrame    = 100
+)
+
+// weights makes a list cost as many times its rows as it may have of them.
+func weights() exec.ComplexityRoot {
+	var c exec.ComplexityRoot
+	c.Query.Runs = func(child int, first *int, _ *string, last *int, _ *string, _ *model.RunFilter, _ *model.RunOrder) int {
+		return page(first, last, 50) * child
+	}
+	c.Query.StepLog = func(child int, _, _ string, _, _, first *int, _ *string) int { return page(first, nil, 200) * child }
+	c.Viewer.Signals = func(child int, first *int) int { return page(first, nil, 20) * child }
+	c.Run.Events = func(child int, first *int, _ *run.Seq, last *int, _ *run.Seq, _ []string) int {
+		return page(first, last, 100) * child
+	}
+	c.Run.Signals = func(child int, first *int, _ *string) int { return page(first, nil, 50) * child }
+	c.Run.Steps = times(stepsOfRun)
+	c.RunDelta.Steps = times(stepsOfRun)
+	c.Step.Attempts = times(attemptsOfStep)
+	c.Run.Artifacts = times(artifactsOfThing)
+	c.Step.Artifacts = times(artifactsOfThing)
+	c.StepAttempt.Artifacts = times(artifactsOfThing)
+	c.RunListUpdate.Runs = times(rowsOfFrame)
+	c.RunEventUpdate.Events = times(eventsOfFrame)
+	return c
+}
+
+func times(n int) func(int) int {
+	return func(child int) int { return 1 + n*child }
+}
+
+func page(first, last *int, def int) int {
+	switch {
+	case first != nil && *first > 0:
+		return min(*first, 1000)
+	case last != nil && *last > 0:
+		return min(*last, 1000)
+	}
+	return def
+}
+
+// costLimit refuses what is validated but would cost too much.
+type costLimit struct {
+	schema graphql.ExecutableSchema
+	limit  int
+}
+
+var _ graphql.OperationContextMutator = costLimit{}
+
+func (costLimit) ExtensionName() string                   { return "CostLimit" }
+func (costLimit) Validate(graphql.ExecutableSchema) error { return nil }
+
+func (c costLimit) MutateOperationContext(ctx context.Context, op *graphql.OperationContext) *gqlerror.Error {
+	if cost := complexity.Calculate(ctx, c.schema, op.Operation, op.Variables); cost > c.limit {
+		return over(run.CodeQueryTooComplex, "The operation costs %d", cost, c.limit)
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package graph
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph/ws"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// persistedQueryNotFound is the one code outside the table: the protocol of
+// persisted queries wants it word for word.
+const persistedQueryNotFound = "PERSISTED_QUERY_NOT_FOUND"
+
+// presenter words every error that leaves through this package, over whatever
+// transport, and logs what a caller may not know, once.
+type presenter struct {
+	log       *slog.Logger
+	requestID func(context.Context) string
+	status    map[run.Code]int
+}
+
+func newPresenter(log *slog.Logger, requestID func(context.Context) string) *presenter {
+	p := &presenter{log: log, requestID: requestID, status: map[run.Code]int{}}
+	for _, info := range run.CodeTable() {
+		p.status[info.Code] = info.HTTPStatus
+	}
+	return p
+}
+
+// present is the executor's error presenter.
+func (p *presenter) present(ctx context.Context, err error) *gqlerror.Error {
+	out := &gqlerror.Error{}
+	original, isGraphQL := errors.AsType[*gqlerror.Error](err)
+	if isGraphQL {
+		out.Path, out.Locations = original.Path, original.Locations
+	}
+	e := p.known(err)
+	switch {
+	case e != nil:
+	case isGraphQL && original.Err == nil: // the request itself is wrong
+		e = &control.Error{Code: run.CodeBadInput, Message: original.Message}
+		if original.Extensions["code"] == persistedQueryNotFound {
+			e.Code = persistedQueryNotFound
+		}
+	default:
+		e = &control.Error{Code: run.CodeInternal, Message: "Something went wrong inside dvt. Try again; if it stays, give the request id to your operator."}
+	}
+	out.Message, out.Extensions = e.Message, p.extensions(e)
+	if p.status[e.Code] >= 500 && (e.Code == run.CodeInternal || e.Unwrap() != nil) {
+		id := p.requestID(ctx)
+		if id == "" {
+			id = rand.Text()
+		}
+		out.Extensions["requestId"] = id
+		p.log.ErrorContext(ctx, "request failed", slog.String("code", string(e.Code)), slog.String("request_id", id),
+			slog.String("path", out.Path.String()), slog.Any("error", cause(e, err)))
+	}
+	return out
+}
+
+// known is what err says in the words of the one table, nil for the unforeseen.
+func (p *presenter) known(err error) *control.Error {
+	if e, ok := errors.AsType[*control.Error](err); ok {
+		return e
+	}
+	switch {
+	case errors.Is(err, ws.ErrTooManyOperations):
+		return &control.Error{Code: run.CodeTooManyStreams, Message: "This socket has all the operations that it may have at once. Complete one first."}
+	case errors.Is(err, ws.ErrTooManyStreams):
+		return &control.Error{Code: run.CodeTooManyStreams, Message: "All the streams that you may have are open. Close one first."}
+	case errors.Is(err, ws.ErrShutdown):
+		return &control.Error{Code: run.CodeServerShutdown, Message: "This server is shutting down. Resume elsewhere with your last position."}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return &control.Error{Code: run.CodeUnavailable, Message: "The request ended before its answer was ready."}
+	}
+	return nil
+}
+
+func cause(e *control.Error, err error) error {
+	if c := e.Unwrap(); c != nil {
+		return c
+	}
+	return err
+}
+
+func (p *presenter) extensions(e *control.Error) map[string]any {
+	x := map[string]any{"code": string(e.Code)}
+	if s := p.status[e.Code]; s != 0 {
+		x["httpStatus"] = s
+	}
+	if e.RetryAfter > 0 {
+		x["retryAfterMs"] = e.RetryAfter.Milliseconds()
+	}
+	if len(e.Violations) > 0 {
+		x["violations"] = e.Violations
+	}
+	if e.RunSeq > 0 {
+		x["current"] = map[string]any{"runSeq": e.RunSeq}
+	}
+	if d := e.Denial; d != nil {
+		x["denial"] = map[string]any{"action": d.Action, "rule": d.Rule, "whoCould": list(d.WhoCould)}
+	}
+	if len(e.Supported) > 0 {
+		x["supported"] = e.Supported
+	}
+	if e.Limit > 0 {
+		x["limit"] = e.Limit
+	}
+	return x
+}
+
+// recovered turns a panic of a resolver into an error that nobody foresaw.
+func recovered(_ context.Context, v any) error {
+	return fmt.Errorf("graph: panic: %v\n%s", v, debug.Stack())
+}
+
+func notInStreams(field string) error {
+	return &control.Error{
+		Code:    run.CodeBadInput,
+		Message: fmt.Sprintf("%s is not available inside a subscription; select it on run(runId:).", field),
+	}
+}

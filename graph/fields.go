@@ -1,0 +1,63 @@
+package graph
+
+import (
+	"context"
+	"slices"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph/internal/model"
+	"github.com/dvt-engine/dvt/run"
+)
+
+func (r runFields) Step(_ context.Context, of *model.Run, stepID string) (*model.Step, error) {
+	if i := slices.IndexFunc(of.Steps, func(s model.Step) bool { return s.StepID == stepID }); i >= 0 {
+		return &of.Steps[i], nil
+	}
+	return nil, nil //nolint:nilnil // the run has no such step: null
+}
+
+func (r runFields) Events(
+	ctx context.Context, of *model.Run, first *int, after *run.Seq, last *int, before *run.Seq, types []string,
+) (*model.EventConnection, error) {
+	if err := pageSizes(first, last); err != nil {
+		return nil, err
+	}
+	page, err := r.control.Events(ctx, principal(ctx), of.RunID, control.EventPage{
+		First: orZero(first), Last: orZero(last), After: orZero(after), Before: orZero(before), Types: types,
+	})
+	return mapEventsPage(page), err
+}
+
+func (r runFields) Signals(ctx context.Context, of *model.Run, first *int, after *string) (*model.SignalConnection, error) {
+	if err := pageSizes(first, nil); err != nil {
+		return nil, err
+	}
+	from, err := decodeCursor(after)
+	if err != nil {
+		return nil, err
+	}
+	page, err := r.control.Receipts(ctx, principal(ctx), of.RunID, from, orZero(first))
+	return mapReceiptsPage(page, from), err
+}
+
+func (r runFields) Actions(_ context.Context, of *model.Run) ([]model.ActionAvailability, error) {
+	if of.Available == nil {
+		return nil, notInStreams("actions")
+	}
+	return each(of.Available().Run, mapAction), nil
+}
+
+func (s stepFields) Actions(_ context.Context, of *model.Step) ([]model.ActionAvailability, error) {
+	if of.Available == nil {
+		return nil, notInStreams("actions")
+	}
+	return each(of.Available().Steps[of.StepID], mapAction), nil
+}
+
+func (v viewerFields) Signals(ctx context.Context, _ *model.Viewer, first *int) ([]model.Signal, error) {
+	if n := orZero(first); n < 1 || n > 50 {
+		return nil, badInput("first", "RANGE", "must be from 1 to 50")
+	}
+	receipts, err := v.control.MySignals(ctx, principal(ctx), *first)
+	return each(receipts, mapReceipt), err
+}

@@ -1,0 +1,123 @@
+package graph
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/99designs/gqlgen/graphql/executor"
+	"github.com/99designs/gqlgen/graphql/handler/extension"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/graph/internal/exec"
+	"github.com/dvt-engine/dvt/graph/ws"
+)
+
+// Config says how the API is served. Authenticate is required.
+type Config struct {
+	// Authenticate gives the principal of a token, or authz.ErrUnauthenticated,
+	// ErrExpired or ErrUnavailable. It is asked for each operation, also on a
+	// socket that has been open for long.
+	Authenticate func(token string) (authz.Principal, error)
+	// Session gives the token that the browser's session stands for. It is not
+	// asked when the request carries a token of its own; nil knows no sessions.
+	Session func(*http.Request) (token string, ok bool)
+	// AllowedOrigins, beside the server's own, are where a page may come from that
+	// sends mutations or opens a socket with a session: scheme, host and port.
+	AllowedOrigins []string
+	Limits         Limits
+	// Streams are the limits and times of sockets and event streams; its Exec and
+	// Connect are ignored.
+	Streams ws.Config
+	// Introspection lets clients ask for the schema.
+	Introspection bool
+	// DevPrincipals are whom one may become in `dvt dev`; nil is nobody.
+	DevPrincipals func() []DevPrincipal
+	// Logger gets the causes of INTERNAL and of outages, once each; nil is slog.Default.
+	Logger *slog.Logger
+	// RequestID names a request for people and logs; without one an error gets an id of its own.
+	RequestID func(context.Context) string
+}
+
+// DevPrincipal is a principal of `dvt dev`.
+type DevPrincipal struct {
+	Principal, TenantID string
+	Role                authz.Role
+}
+
+// maxErrors of one answer; a document that is wrong in more places is not helped by more.
+const maxErrors = 20
+
+// Handler serves the API on one path: POST, GET for queries, Server-Sent Events
+// and websockets (api.md §1). It is safe for concurrent use.
+type Handler struct {
+	cfg     Config
+	exec    graphql.GraphExecutor
+	streams *ws.Server
+}
+
+// NewHandler makes the handler over c.
+func NewHandler(c Control, cfg Config) *Handler {
+	cfg.Limits = cfg.Limits.withDefaults()
+	if cfg.Session == nil {
+		cfg.Session = func(*http.Request) (string, bool) { return "", false }
+	}
+	if cfg.DevPrincipals == nil {
+		cfg.DevPrincipals = func() []DevPrincipal { return nil }
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.RequestID == nil {
+		cfg.RequestID = func(context.Context) string { return "" }
+	}
+	h := &Handler{cfg: cfg, exec: newExecutor(c, cfg)}
+	cfg.Streams.Exec, cfg.Streams.Connect = h.exec, h.connect
+	h.streams = ws.New(cfg.Streams)
+	return h
+}
+
+// Shutdown ends every stream with SERVER_SHUTDOWN, closes the sockets and waits
+// until they are gone or ctx ends. Queries and mutations over HTTP are not
+// touched: http.Server.Shutdown waits for them, and event streams, only after this.
+func (h *Handler) Shutdown(ctx context.Context) error { return h.streams.Shutdown(ctx) }
+
+// ServeHTTP serves one request or socket.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r = r.WithContext(graphql.StartOperationTrace(r.Context()))
+	if ws.IsUpgrade(r) {
+		h.streams.ServeWebSocket(w, r)
+		return
+	}
+	h.serveHTTP(w, r)
+}
+
+func newExecutor(c Control, cfg Config) graphql.GraphExecutor {
+	schema := exec.NewExecutableSchema(exec.Config{Resolvers: &root{control: c, devPrincipals: cfg.DevPrincipals}, Complexity: weights()})
+	e := executor.New(schema)
+	errs := newPresenter(cfg.Logger, cfg.RequestID)
+	e.SetErrorPresenter(errs.present)
+	e.SetRecoverFunc(recovered)
+	e.SetParserTokenLimit(cfg.Limits.Tokens)
+	parsed := newCache(cfg.Limits.Cached, func(query string, _ *ast.QueryDocument) int { return len(query) })
+	e.SetQueryCache(parsed)
+	e.Use(extension.AutomaticPersistedQuery{Cache: newCache(cfg.Limits.Cached, func(_, query string) int { return len(query) })})
+	e.Use(guard{limits: cfg.Limits, known: parsed})
+	if cfg.Introspection {
+		e.Use(extension.Introspection{})
+	}
+	e.Use(placement{})
+	e.Use(costLimit{schema: schema, limit: cfg.Limits.Complexity})
+	return fewErrors{e}
+}
+
+// fewErrors bounds what a document that is wrong everywhere is answered.
+type fewErrors struct{ graphql.GraphExecutor }
+
+func (e fewErrors) CreateOperationContext(ctx context.Context, params *graphql.RawParams) (*graphql.OperationContext, gqlerror.List) {
+	op, errs := e.GraphExecutor.CreateOperationContext(ctx, params)
+	return op, errs[:min(len(errs), maxErrors)]
+}

@@ -1,0 +1,48 @@
+package graph
+
+import (
+	"fmt"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph/internal/model"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+func badInput(path, code, message string) error {
+	return &control.Error{
+		Code: run.CodeBadInput, Message: fmt.Sprintf("%s: %s.", path, message),
+		Violations: []plan.Violation{{Path: path, Code: code, Message: message}},
+	}
+}
+
+// pageSizes refuses what control would take for "not given".
+func pageSizes(first, last *int) error {
+	for path, n := range map[string]*int{"first": first, "last": last} {
+		if n != nil && *n < 1 {
+			return badInput(path, plan.CodeRange, "must be from 1 to 200")
+		}
+	}
+	return nil
+}
+
+func runsQuery(f *model.RunFilter, first, last *int) (control.RunsQuery, error) {
+	q := control.RunsQuery{First: orZero(first), Last: orZero(last)}
+	if err := pageSizes(first, last); err != nil || f == nil {
+		return q, err
+	}
+	q.Filter = control.RunFilter{
+		EnvironmentID: orZero(f.EnvironmentID), PlanID: orZero(f.PlanID), Text: orZero(f.Text),
+		CreatedFrom: orZero(f.CreatedFrom), CreatedTo: orZero(f.CreatedTo),
+	}
+	if f.ProjectID != nil {
+		q.Filter.ProjectIDs = []string{*f.ProjectID}
+	}
+	for _, s := range f.Statuses {
+		if s == model.RunStatusUnknown {
+			return q, badInput("filter.statuses", plan.CodeUnknown, "UNKNOWN is for reading only")
+		}
+		q.Filter.Statuses = append(q.Filter.Statuses, run.Status(s))
+	}
+	return q, nil
+}

@@ -1,0 +1,167 @@
+package graph
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+	"github.com/vektah/gqlparser/v2/lexer"
+	"github.com/vektah/gqlparser/v2/parser"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// Limits bound what one operation may ask for; zero values mean the defaults.
+// Crossing one is an error whose `limit` says what it was.
+type Limits struct {
+	Depth      int   // levels of fields, introspection aside; 15; QUERY_TOO_DEEP
+	Aliases    int   // fragments expanded; 50; TOO_MANY_ALIASES
+	Fields     int   // fragments expanded; 2,000; QUERY_TOO_COMPLEX
+	Complexity int   // fields weighted by the sizes of lists; 50,000; QUERY_TOO_COMPLEX
+	Tokens     int   // of a document; 10,000; QUERY_TOO_COMPLEX
+	QueryBytes int   // of a document; 1 MiB; QUERY_TOO_COMPLEX
+	BodyBytes  int64 // of an HTTP request; 12 MiB, which a plan of 10 MiB fits into; PLAN_TOO_LARGE
+	Cached     int   // documents kept parsed, and as many persisted; 1,000
+}
+
+func (l Limits) withDefaults() Limits {
+	for v, def := range map[*int]int{
+		&l.Depth: 15, &l.Aliases: 50, &l.Fields: 2000, &l.Complexity: 50_000, &l.Tokens: 10_000, &l.QueryBytes: 1 << 20, &l.Cached: 1000,
+	} {
+		if *v == 0 {
+			*v = def
+		}
+	}
+	if l.BodyBytes == 0 {
+		l.BodyBytes = 12 << 20
+	}
+	return l
+}
+
+// guard looks at a document before it is validated: the rules of validation take
+// quadratic time, and more on fragments that multiply, so what is too much must
+// never reach them.
+type guard struct {
+	limits Limits
+	known  graphql.Cache[*ast.QueryDocument] // documents that have passed
+}
+
+var (
+	_ graphql.HandlerExtension          = guard{}
+	_ graphql.OperationParameterMutator = guard{}
+)
+
+func (guard) ExtensionName() string                   { return "Guard" }
+func (guard) Validate(graphql.ExecutableSchema) error { return nil }
+
+func (g guard) MutateOperationParameters(ctx context.Context, params *graphql.RawParams) *gqlerror.Error {
+	if _, ok := g.known.Get(ctx, params.Query); ok {
+		return nil
+	}
+	if len(params.Query) > g.limits.QueryBytes {
+		return over(run.CodeQueryTooComplex, "The document has %d bytes", len(params.Query), g.limits.QueryBytes)
+	}
+	source := &ast.Source{Input: params.Query}
+	if n := tokens(source, g.limits.Tokens); n > g.limits.Tokens {
+		return over(run.CodeQueryTooComplex, "The document has %d tokens or more", n, g.limits.Tokens)
+	}
+	doc, err := parser.ParseQuery(source)
+	if err != nil {
+		return nil //nolint:nilerr // the executor parses again and says what is wrong
+	}
+	return g.check(doc)
+}
+
+func (g guard) check(doc *ast.QueryDocument) *gqlerror.Error {
+	m := measuring{doc: doc, done: map[string]measure{}}
+	var all measure
+	for _, f := range doc.Fragments {
+		all = all.beside(m.fragment(f.Name))
+	}
+	for _, op := range doc.Operations {
+		all = all.beside(m.selections(op.SelectionSet))
+	}
+	switch {
+	case all.depth > g.limits.Depth:
+		return over(run.CodeQueryTooDeep, "The document is nested %d levels deep", all.depth, g.limits.Depth)
+	case all.aliases > g.limits.Aliases:
+		return over(run.CodeTooManyAliases, "The document has %d aliases", all.aliases, g.limits.Aliases)
+	case all.fields > g.limits.Fields:
+		return over(run.CodeQueryTooComplex, "The document selects %d fields", all.fields, g.limits.Fields)
+	}
+	return nil
+}
+
+func over(code run.Code, what string, n, limit int) *gqlerror.Error {
+	message := fmt.Sprintf(what+"; at most %d are allowed.", n, limit)
+	return gqlerror.WrapPath(nil, &control.Error{Code: code, Message: message, Limit: int64(limit)})
+}
+
+// tokens counts those of a document, up to one more than a limit.
+func tokens(source *ast.Source, limit int) int {
+	l := lexer.New(source)
+	for n := 0; ; n++ {
+		if t, err := l.ReadToken(); n > limit || err != nil || t.Kind == lexer.EOF {
+			return n
+		}
+	}
+}
+
+// measure is the size of a part of a document with its fragments expanded.
+type measure struct{ depth, aliases, fields int }
+
+func (m measure) beside(o measure) measure {
+	return measure{max(m.depth, o.depth), bounded(m.aliases + o.aliases), bounded(m.fields + o.fields)}
+}
+
+// bounded keeps sums of what multiplies from overflowing.
+func bounded(n int) int { return min(n, 1<<30) }
+
+// measuring measures each fragment once, however often it is spread.
+type measuring struct {
+	doc  *ast.QueryDocument
+	done map[string]measure
+}
+
+func (m measuring) fragment(name string) measure {
+	if size, ok := m.done[name]; ok {
+		return size
+	}
+	m.done[name] = measure{} // a cycle, which validation names, ends here
+	size := measure{fields: 1}
+	if f := m.doc.Fragments.ForName(name); f != nil {
+		size = size.beside(m.selections(f.SelectionSet))
+	}
+	m.done[name] = size
+	return size
+}
+
+func (m measuring) selections(set ast.SelectionSet) measure {
+	var all measure
+	for _, s := range set {
+		switch s := s.(type) {
+		case *ast.Field:
+			all = all.beside(m.field(s))
+		case *ast.InlineFragment:
+			all = all.beside(m.selections(s.SelectionSet)).beside(measure{fields: 1})
+		case *ast.FragmentSpread:
+			all = all.beside(m.fragment(s.Name))
+		}
+	}
+	return all
+}
+
+func (m measuring) field(f *ast.Field) measure {
+	size := m.selections(f.SelectionSet).beside(measure{fields: 1})
+	size.depth++
+	if f.Name == "__schema" || f.Name == "__type" {
+		size.depth = 1 // validation has its own limit for introspection
+	}
+	if f.Alias != f.Name {
+		size.aliases++
+	}
+	return size
+}

@@ -1,0 +1,25 @@
+package graph
+
+import (
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph/internal/model"
+)
+
+func mapStepLog(l control.StepLog) *model.StepLog {
+	return &model.StepLog{
+		RunID: l.RunID, StepID: l.StepID, Attempt: l.Attempt, Lines: mapLines(control.StepLogFrame{Lines: l.Lines}), TotalLines: int(l.Total),
+		Matches: each(l.Matches, func(no int64) int { return int(no) }), TotalMatches: int(l.TotalMatches),
+	}
+}
+
+func mapStepLogFrame(f control.StepLogFrame) *model.StepLogUpdate {
+	return &model.StepLogUpdate{Attempt: f.Attempt, Lines: mapLines(f), TotalLines: int(f.Total), Complete: f.Complete, AsOf: f.AsOf}
+}
+
+func mapLines(f control.StepLogFrame) []model.LogLine {
+	out := make([]model.LogLine, len(f.Lines))
+	for i, l := range f.Lines {
+		out[i] = model.LogLine{No: int(l.No), At: l.At, Stream: l.Stream, EngineAttemptID: l.EngineAttempt, Text: l.Text}
+	}
+	return out
+}

@@ -1,0 +1,82 @@
+package graph
+
+import (
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph/internal/model"
+	"github.com/dvt-engine/dvt/run"
+)
+
+func (g *stepGraph) steps(steps []*run.Step, available model.Available) []model.Step {
+	out := make([]model.Step, len(steps))
+	for i, s := range steps {
+		out[i] = g.step(s, available)
+	}
+	return out
+}
+
+func (g *stepGraph) step(s *run.Step, available model.Available) model.Step {
+	out := model.Step{
+		StepID: s.StepID, Type: s.Type, Name: text(s.Name), Group: text(s.Group), DependsOn: list(s.DependsOn),
+		Status: enumOf[model.StepStatus](s.Status), StatusRaw: string(s.Status), Substatus: optionalEnum[model.RunSubstatus](s.Substatus),
+		LogicalAttemptID: s.LogicalAttempt, Artifacts: []model.Artifact{}, PendingRetry: g.view.PendingRetry[s.StepID],
+		Attempts: each(s.Attempts, mapAttempt), TaskQueue: text(s.TaskQueue), ResourceClass: text(s.ResourceClass),
+		ChangedSeq: s.ChangedSeq, Wait: g.wait(s), Available: available,
+	}
+	if n := len(out.Attempts); n > 0 { // the step mirrors its latest attempt (T60)
+		a := &out.Attempts[n-1]
+		out.EngineAttemptID, out.StartedAt, out.CompletedAt, out.DurationMs = optional(a.EngineAttemptID), a.StartedAt, a.CompletedAt, a.DurationMs
+		out.Error, out.Skip, out.Result, out.Artifacts = a.Error, a.Skip, a.Result, a.Artifacts
+	}
+	return out
+}
+
+func mapAttempt(a run.Attempt) model.StepAttempt {
+	out := model.StepAttempt{
+		LogicalAttemptID: a.LogicalAttempt, EngineAttemptID: a.EngineAttempt,
+		Status: enumOf[model.StepStatus](a.Status), StatusRaw: string(a.Status),
+		StartedAt: a.StartedAt, CompletedAt: a.CompletedAt, StartedSeq: optional(a.StartedSeq), EndedSeq: optional(a.EndedSeq),
+		Error: mapStepError(a.Error), Result: a.Result, Artifacts: each(a.Artifacts, mapArtifact),
+	}
+	if a.CompletedAt != nil && a.StartedAt != nil {
+		out.DurationMs = new(milliseconds(a.DurationMS))
+	}
+	if a.Skip != nil {
+		out.Skip = &model.Skip{Reason: text(a.Skip.Reason), ReasonCode: string(a.Skip.ReasonCode)}
+	}
+	return out
+}
+
+func mapStepError(e *run.StepError) *model.StepError {
+	if e == nil {
+		return nil
+	}
+	return &model.StepError{
+		Code: e.Code, Message: text(e.Message), Retryable: e.Retryable,
+		Category: optionalEnum[model.FailureCategory](e.Category), Source: text(e.Source),
+	}
+}
+
+func mapArtifact(a run.ArtifactRef) model.Artifact {
+	return model.Artifact{
+		URI: a.URI, Kind: a.Kind, Sha256: text(a.SHA256), SizeBytes: optional(float64(a.SizeBytes)), ContentType: text(a.ContentType),
+	}
+}
+
+func mapAction(a control.ActionAvailability) model.ActionAvailability {
+	out := model.ActionAvailability{
+		Action: model.Action(a.Action), Outcome: model.ActionOutcome(a.Outcome), Code: text(a.Code), Reason: text(a.Reason), Rule: text(a.Rule),
+		WhoCould: list(a.WhoCould), ReasonRequired: a.ReasonRequired, Strength: model.ActionStrength(a.Strength),
+	}
+	if r := model.Role(a.RequiredRole); r.IsValid() {
+		out.RequiredRole = &r
+	}
+	return out
+}
+
+// list is never null on the wire.
+func list(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}

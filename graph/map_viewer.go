@@ -1,0 +1,40 @@
+package graph
+
+import (
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph/internal/model"
+)
+
+func mapViewer(v control.Viewer, dev []DevPrincipal) *model.Viewer {
+	out := &model.Viewer{
+		Principal: v.Principal.ID, TenantID: v.Principal.TenantID, Roles: []model.Role{}, Grants: each(v.Grants, mapGrant),
+		DevPrincipals: each(dev, func(d DevPrincipal) model.DevPrincipal {
+			return model.DevPrincipal{Principal: d.Principal, TenantID: d.TenantID, Role: model.Role(d.Role)}
+		}),
+	}
+	seen := map[authz.Role]bool{}
+	for _, g := range v.Grants {
+		if !seen[g.Role] {
+			seen[g.Role] = true
+			out.Roles = append(out.Roles, model.Role(g.Role))
+		}
+	}
+	return out
+}
+
+func mapGrant(g control.ViewerGrant) model.Grant {
+	return model.Grant{
+		Role: model.Role(g.Role), ProjectID: g.ProjectID, EnvironmentID: g.EnvironmentID, Actions: knownEnums[model.Action](g.Actions),
+	}
+}
+
+func mapCapability(c control.EngineCapability) model.EngineCapability {
+	return model.EngineCapability{Engine: c.Engine, Name: c.Name, Support: c.Support, Note: text(c.Note)}
+}
+
+func mapHealth(h control.Health) *model.Health {
+	return &model.Health{Status: model.HealthStatus(h.Status), Checks: each(h.Checks, func(c control.HealthCheck) model.HealthCheck {
+		return model.HealthCheck{Name: c.Name, Status: model.HealthStatus(c.Status), LatencyMs: optional(c.Latency), Message: text(c.Message)}
+	})}
+}

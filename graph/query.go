@@ -1,0 +1,90 @@
+package graph
+
+import (
+	"context"
+	"errors"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph/internal/model"
+	"github.com/dvt-engine/dvt/run"
+)
+
+func (q queries) Viewer(ctx context.Context) (*model.Viewer, error) {
+	return mapViewer(q.control.Viewer(principal(ctx)), q.devPrincipals()), nil
+}
+
+func (q queries) Node(ctx context.Context, id string) (model.Node, error) {
+	switch kind, parts := parseNodeID(id); {
+	case kind == runNode && len(parts) == 1:
+		return asNode(q.Run(ctx, parts[0], nil))
+	case kind == signalNode && len(parts) == 2:
+		return asNode(q.Signal(ctx, parts[0], parts[1]))
+	}
+	return nil, nil //nolint:nilnil // an id that dvt did not give names nothing
+}
+
+func (q queries) Run(ctx context.Context, runID string, at *run.Seq) (*model.Run, error) {
+	p := principal(ctx)
+	v, err := q.control.Run(ctx, p, runID, at)
+	if err != nil {
+		return orNull[model.Run](err)
+	}
+	return mapRun(v, availability(q.control, p, v)), nil
+}
+
+func (q queries) Runs(
+	ctx context.Context, first *int, after *string, last *int, before *string, filter *model.RunFilter, orderBy *model.RunOrder,
+) (*model.RunConnection, error) {
+	p := principal(ctx)
+	in, err := runsQuery(filter, first, last)
+	if err != nil {
+		return nil, err
+	}
+	in.After, in.Before = orZero(after), orZero(before)
+	in.Filter.Ascending = orZero(orderBy) == model.RunOrderCreatedAsc
+	page, err := q.control.Runs(ctx, p, in)
+	return mapRunsPage(q.control, p, page), err
+}
+
+func (q queries) Signal(ctx context.Context, runID, signalID string) (*model.Signal, error) {
+	r, err := q.control.Receipt(ctx, principal(ctx), runID, signalID)
+	if err != nil {
+		return orNull[model.Signal](err)
+	}
+	return new(mapReceipt(r)), nil
+}
+
+func (q queries) StepLog(ctx context.Context, runID, stepID string, attempt, fromLine, first *int, find *string) (*model.StepLog, error) {
+	l, err := q.control.StepLog(ctx, principal(ctx), control.StepLogQuery{
+		RunID: runID, StepID: stepID, Attempt: orZero(attempt), FromLine: int64(orZero(fromLine)), First: orZero(first), Find: orZero(find),
+	})
+	if err != nil {
+		return orNull[model.StepLog](err)
+	}
+	return mapStepLog(l), nil
+}
+
+func (q queries) Capabilities(ctx context.Context) ([]model.EngineCapability, error) {
+	return each(q.control.Capabilities(principal(ctx)), mapCapability), nil
+}
+
+func (q queries) Health(ctx context.Context) (*model.Health, error) {
+	return mapHealth(q.control.Health(ctx)), nil
+}
+
+// orNull makes what does not exist, or is not the caller's, null without an
+// error: the two cannot be told apart (T101, T222).
+func orNull[T any](err error) (*T, error) {
+	if e, ok := errors.AsType[*control.Error](err); ok && e.Code == run.CodeNotFound {
+		return nil, nil //nolint:nilnil // null is the answer
+	}
+	return nil, err
+}
+
+// asNode keeps a nil pointer from becoming a Node that is not nil.
+func asNode[T model.Node](v *T, err error) (model.Node, error) {
+	if v == nil {
+		return nil, err
+	}
+	return *v, err
+}

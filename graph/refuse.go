@@ -1,0 +1,71 @@
+package graph
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// placement refuses fields where they cannot be answered: inside a subscription
+// what is the viewer's own or needs I/O for each frame, and in a list what needs
+// I/O for each row. An error before the operation begins is honest; an empty
+// answer would not be, and errors of fields inside a subscription are lost (T155).
+type placement struct{}
+
+var _ graphql.OperationContextMutator = placement{}
+
+func (placement) ExtensionName() string                   { return "Placement" }
+func (placement) Validate(graphql.ExecutableSchema) error { return nil }
+
+var (
+	notInStream = map[string]bool{"Run.actions": true, "Run.events": true, "Run.signals": true, "Step.actions": true}
+	notInList   = map[string]bool{"Run.steps": true, "Run.step": true, "Run.events": true, "Run.signals": true}
+	lists       = map[string]bool{"Query.runs": true, "RunListUpdate.runs": true}
+)
+
+func (placement) MutateOperationContext(_ context.Context, op *graphql.OperationContext) *gqlerror.Error {
+	return place(op.Operation.SelectionSet, op.Operation.Operation == ast.Subscription, false)
+}
+
+// place walks every field; guard has bounded how many there are.
+func place(set ast.SelectionSet, stream, list bool) *gqlerror.Error {
+	for _, s := range set {
+		var err *gqlerror.Error
+		switch s := s.(type) {
+		case *ast.Field:
+			err = placeField(s, stream, list)
+		case *ast.InlineFragment:
+			err = place(s.SelectionSet, stream, list)
+		case *ast.FragmentSpread:
+			err = place(s.Definition.SelectionSet, stream, list)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func placeField(f *ast.Field, stream, list bool) *gqlerror.Error {
+	name := f.ObjectDefinition.Name + "." + f.Name
+	where := ""
+	switch {
+	case stream && notInStream[name]:
+		where = "inside a subscription"
+	case list && notInList[name]:
+		where = "in a list of runs"
+	default:
+		return place(f.SelectionSet, stream, list || lists[name])
+	}
+	err := gqlerror.WrapPath(nil, &control.Error{
+		Code: run.CodeBadInput, Message: fmt.Sprintf("%s is not available %s; select it on run(runId:).", name, where),
+	})
+	err.Locations = []gqlerror.Location{{Line: f.Position.Line, Column: f.Position.Column}}
+	return err
+}

@@ -1,0 +1,29 @@
+package graph
+
+import (
+	"github.com/dvt-engine/dvt/graph/internal/exec"
+)
+
+// root answers every field that is more than a value already computed.
+type root struct {
+	control       Control
+	devPrincipals func() []DevPrincipal
+}
+
+type (
+	queries       struct{ *root }
+	mutations     struct{ *root }
+	subscriptions struct{ *root }
+	runFields     struct{ *root }
+	stepFields    struct{ *root }
+	viewerFields  struct{ *root }
+)
+
+var _ exec.ResolverRoot = (*root)(nil)
+
+func (r *root) Query() exec.QueryResolver               { return queries{r} }
+func (r *root) Mutation() exec.MutationResolver         { return mutations{r} }
+func (r *root) Subscription() exec.SubscriptionResolver { return subscriptions{r} }
+func (r *root) Run() exec.RunResolver                   { return runFields{r} }
+func (r *root) Step() exec.StepResolver                 { return stepFields{r} }
+func (r *root) Viewer() exec.ViewerResolver             { return viewerFields{r} }
