@@ -73,6 +73,7 @@ type driver struct {
 
 	recorded []interp.Recorded
 	signals  []engine.Signal
+	fetched  bool // an answer came, which may be empty
 	ends     []engine.StepEnd
 	fired    []interp.Timer
 
@@ -87,18 +88,18 @@ type execution struct {
 }
 
 func (d *driver) hasInput() bool {
-	return len(d.recorded)+len(d.signals)+len(d.ends)+len(d.fired) > 0
+	return d.fetched || len(d.recorded)+len(d.signals)+len(d.ends)+len(d.fired) > 0
 }
 
 // takeInbox feeds the machine in the fixed order: what was recorded, signals,
 // results, timers.
 func (d *driver) takeInbox() {
-	recorded, signals, ends, fired := d.recorded, d.signals, d.ends, d.fired
-	d.recorded, d.signals, d.ends, d.fired = nil, nil, nil, nil
+	recorded, signals, fetched, ends, fired := d.recorded, d.signals, d.fetched, d.ends, d.fired
+	d.recorded, d.signals, d.fetched, d.ends, d.fired = nil, nil, false, nil, nil
 	for _, r := range recorded {
 		d.step(r)
 	}
-	if len(signals) > 0 {
+	if fetched || len(signals) > 0 {
 		d.step(interp.Signalled{At: workflow.Now(d.ctx), Signals: signals})
 	}
 	for _, e := range ends {
@@ -284,6 +285,6 @@ func (d *driver) fetchSignals(after int64) {
 		if out.After != after {
 			panic(fmt.Sprintf("signals after %d answered for %d", after, out.After))
 		}
-		d.signals = append(d.signals, out.Signals...)
+		d.signals, d.fetched = append(d.signals, out.Signals...), true
 	})
 }
