@@ -125,7 +125,7 @@ func escape(name string) string {
 // Put implements Blobs.
 func (s *Store) Put(ctx context.Context, name string, body io.Reader) (uri, sum string, size int64, err error) {
 	if !validName(name) {
-		return "", "", 0, fmt.Errorf("artifact: %q is not a name: use relative segments without . and ..", name)
+		return "", "", 0, fmt.Errorf("artifact: %q is not a name: use relative segments, none of them . or .. only", name)
 	}
 	ctx, abandon := context.WithCancel(ctx)
 	defer abandon() // a writer closed after it is dropped instead of kept

@@ -100,7 +100,7 @@ func (c Config) dir(t Task, named string) (string, error) {
 	case !filepath.IsAbs(dir):
 		dir = filepath.Join(t.ProjectRoot, dir)
 	}
-	real, err := filepath.EvalSymlinks(dir)
+	resolved, err := filepath.EvalSymlinks(dir)
 	info, statErr := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -114,7 +114,7 @@ func (c Config) dir(t Task, named string) (string, error) {
 		if root == "" {
 			continue
 		}
-		if root, err = filepath.EvalSymlinks(root); err == nil && (real == root || strings.HasPrefix(real, strings.TrimSuffix(root, "/")+"/")) {
+		if root, err = filepath.EvalSymlinks(root); err == nil && (resolved == root || strings.HasPrefix(resolved, strings.TrimSuffix(root, "/")+"/")) {
 			return dir, nil
 		}
 	}

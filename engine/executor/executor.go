@@ -49,7 +49,7 @@ type Host interface {
 }
 
 // Failure is a failure with a name.
-type Failure struct {
+type Failure struct { //nolint:errname // the word of plans and events
 	Code      string
 	Message   string
 	Retryable bool

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"mime"
 	"net/url"
 	"os"
@@ -73,7 +74,8 @@ func (h *host) Keep(ctx context.Context, kind, path string) (run.ArtifactRef, er
 		return last
 	})
 	if err != nil {
-		h.runner.log().Warn("artifact not kept", "run", d.RunID, "step", d.StepID, "kind", kind, "err", last)
+		h.runner.log().LogAttrs(ctx, slog.LevelWarn, "artifact not kept",
+			slog.String("run", d.RunID), slog.String("step", d.StepID), slog.String("kind", kind), slog.Any("err", last))
 		return run.ArtifactRef{}, errors.New("the journal did not take it in time")
 	}
 	return ref, nil

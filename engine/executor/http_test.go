@@ -36,7 +36,7 @@ func TestHTTP_T69_Request(t *testing.T) {
 	if k := got.Header.Get("Idempotency-Key"); k != identity.RunID+":s1:1" {
 		t.Errorf("Idempotency-Key %q", k)
 	}
-	if got.Method != "POST" || got.Header.Get("Content-Type") != "application/json" || string(body) != `{"a":1}` {
+	if got.Method != http.MethodPost || got.Header.Get("Content-Type") != "application/json" || string(body) != `{"a":1}` {
 		t.Errorf("%s %s %s", got.Method, got.Header.Get("Content-Type"), body)
 	}
 	if log := j.log(); strings.Contains(log, "canary") || !strings.Contains(log, "thanks\n") || len(log) > 8<<10 {
@@ -45,7 +45,7 @@ func TestHTTP_T69_Request(t *testing.T) {
 
 	j = newJournal(t, plan.HTTPNotify, plan.HTTPInputs{URL: srv.URL, Method: "PUT", Body: json.RawMessage(`"plain \"text\""`)})
 	execute(t, t.Context(), worker(t, j, private))
-	if got.Method != "PUT" || string(body) != `plain "text"` {
+	if got.Method != http.MethodPut || string(body) != `plain "text"` {
 		t.Errorf("%s %q", got.Method, body)
 	}
 }

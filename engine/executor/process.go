@@ -177,7 +177,7 @@ func eachLine(r io.Reader, f func(line string)) {
 	for {
 		part, err := in.ReadSlice('\n')
 		line = append(line, part[:min(len(part), maxProcessLine-len(line))]...)
-		if err == bufio.ErrBufferFull {
+		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}
 		if len(line) > 0 || err == nil {

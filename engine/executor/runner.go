@@ -126,7 +126,8 @@ func (r *Runner) begin(ctx context.Context, d Dispatch) (begun engine.Begun, err
 			return nil
 		}
 		if err != nil {
-			r.log().Warn("begin unanswered", "run", d.RunID, "step", d.StepID, "la", d.LogicalAttempt, "err", err)
+			r.log().LogAttrs(ctx, slog.LevelWarn, "begin unanswered",
+				slog.String("run", d.RunID), slog.String("step", d.StepID), slog.Int("la", d.LogicalAttempt), slog.Any("err", err))
 		}
 		return err
 	})
@@ -220,7 +221,8 @@ func (r *Runner) work(ctx context.Context, d Dispatch, begun engine.Begun, end e
 func (r *Runner) execute(ctx context.Context, d Dispatch, begun engine.Begun, h *host) (res Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.log().Error("executor panicked", "run", d.RunID, "step", d.StepID, "type", begun.Step.Type, "panic", p, "stack", string(debug.Stack()))
+			r.log().LogAttrs(ctx, slog.LevelError, "executor panicked", slog.String("run", d.RunID), slog.String("step", d.StepID),
+				slog.String("type", string(begun.Step.Type)), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 			res, err = Result{}, &Failure{Code: "EXECUTOR_PANIC", Message: "the executor of this step type failed; the worker's log says where",
 				Retryable: true, Category: run.CategoryPlatform}
 		}
