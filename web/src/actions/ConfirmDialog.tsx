@@ -1,4 +1,4 @@
-import { type FormEvent, useEffect, useId, useRef, useState } from "react";
+import { type FormEvent, useEffect, useRef, useState } from "react";
 import type { Availability, RunHeader, Step } from "../api/model";
 import { ApiError } from "../api/request";
 import { m } from "../messages";
@@ -46,7 +46,6 @@ export function ConfirmDialog({ intent, availability, basedOn, refusal, onClose 
   // The position that the person has read; it moves only when they look again.
   const [reviewed, setReviewed] = useState(basedOn);
   const [waitUntil, setWaitUntil] = useState(0);
-  const form = useId();
   const backRef = useRef<HTMLButtonElement>(null);
   const reasonRef = useRef<HTMLInputElement>(null);
   const strong = availability.strength === "STRONG";
@@ -88,7 +87,6 @@ export function ConfirmDialog({ intent, availability, basedOn, refusal, onClose 
   return (
     <Dialog alert={strong} onClose={onClose} title={m.confirm.title(label, `${intent.stepId ?? header.plan.planId} in ${header.environmentId}`)}>
       <form
-        id={form}
         onSubmit={submit}
         onKeyDown={(event) => {
           if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) event.currentTarget.requestSubmit();

@@ -27,11 +27,11 @@ export function follow<TResult, TVariables extends Record<string, unknown>>(
 ): Following {
   let generation = 0;
   let attempt = 0;
-  let stop = (): void => {};
+  let stop: (() => void) | null = null;
   const begin = (): void => {
     generation += 1;
     const mine = generation;
-    stop();
+    stop?.();
     stop = subscribe(document, variables, {
       next: (value) => {
         if (mine !== generation) return;
@@ -56,7 +56,7 @@ export function follow<TResult, TVariables extends Record<string, unknown>>(
     restart: begin,
     close: () => {
       generation += 1;
-      stop();
+      stop?.();
     },
   };
 }

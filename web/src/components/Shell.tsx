@@ -87,6 +87,17 @@ function Choice<T extends string>({ label, value, options, choose }: ChoiceProps
   );
 }
 
+async function become(name: string): Promise<void> {
+  const response = await fetch("/dev/session", {
+    method: "POST",
+    credentials: "same-origin",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ principal: name }),
+  }).catch(() => null);
+  if (response?.ok) location.reload();
+  else alert(m.viewer.switchFailed);
+}
+
 /** Who one is; in `dvt dev`, one may become somebody else here. */
 function Principal({ viewer }: { viewer: Viewer }) {
   const { principal, tenantId, roles, devPrincipals } = viewer;
@@ -97,16 +108,6 @@ function Principal({ viewer }: { viewer: Viewer }) {
       </span>
     );
   }
-  const become = async (name: string): Promise<void> => {
-    const response = await fetch("/dev/session", {
-      method: "POST",
-      credentials: "same-origin",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ principal: name }),
-    }).catch(() => null);
-    if (response?.ok) location.reload();
-    else alert(m.viewer.switchFailed);
-  };
   const tenants = [...new Set(devPrincipals.map((entry) => entry.tenantId))];
   return (
     <select className={css.select} aria-label={m.viewer.signedInAs} title={m.viewer.signedInAs} value={principal} onChange={(event) => void become(event.target.value)}>

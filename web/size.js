@@ -1,0 +1,37 @@
+// Holds the built interface to its budget: what a browser loads for each page, gzipped.
+import { readdirSync, readFileSync } from "node:fs";
+import { gzipSync } from "node:zlib";
+
+const KB = 1000;
+const budgets = { first: 200, run: 60, all: 330, css: 20 };
+
+const dist = new URL("dist/", import.meta.url);
+const manifest = JSON.parse(readFileSync(new URL(".vite/manifest.json", dist), "utf8"));
+const gzipped = (file) => gzipSync(readFileSync(new URL(file, dist))).length;
+
+/** The entry and all it imports at once; what comes later is not counted. */
+function eager(key, seen = new Set()) {
+  const chunk = manifest[key];
+  if (seen.has(chunk.file)) return seen;
+  seen.add(chunk.file);
+  for (const next of chunk.imports ?? []) eager(next, seen);
+  return seen;
+}
+const sum = (files) => [...files].reduce((total, file) => total + gzipped(file), 0);
+
+const first = eager("index.html");
+const run = [...eager("src/routes/RunPage.tsx")].filter((file) => !first.has(file));
+const assets = readdirSync(new URL("assets/", dist)).map((name) => `assets/${name}`);
+const figures = {
+  first: sum(first),
+  run: sum(run),
+  all: sum(assets.filter((file) => file.endsWith(".js"))),
+  css: sum(assets.filter((file) => file.endsWith(".css"))),
+};
+let over = false;
+for (const [name, bytes] of Object.entries(figures)) {
+  const verdict = bytes <= budgets[name] * KB ? "ok" : "TOO LARGE";
+  over ||= verdict !== "ok";
+  console.log(`${name.padEnd(6)} ${(bytes / KB).toFixed(1).padStart(7)} kB of ${budgets[name]} kB  ${verdict}`);
+}
+process.exitCode = over ? 1 : 0;

@@ -1,0 +1,41 @@
+import { expect, it } from "vitest";
+import type { Signal } from "../api/model";
+import { failed, Receipts, settled } from "./receipts";
+
+function signal(signalId: string, fields: Partial<Signal>): Signal {
+  return { signalId, runId: "r", decision: "ACCEPTED", application: "PENDING", quiescentSeq: null, receivedAt: 1, ...fields } as Signal;
+}
+
+it("never takes a receipt back a stage", () => {
+  const receipts = new Receipts(null);
+  receipts.receive(signal("a", { application: "APPLIED", appliedSeq: 9 }));
+  receipts.receive(signal("a", { application: "DELIVERED" }), signal("a", {}));
+  expect(receipts.list()[0]?.application).toBe("APPLIED");
+  receipts.receive(signal("a", { application: "APPLIED", appliedSeq: 9, quiescentSeq: 12 }));
+  receipts.receive(signal("a", { application: "APPLIED", appliedSeq: 9 }));
+  expect(receipts.list()[0]?.quiescentSeq).toBe(12);
+});
+
+it("lists the newest first and keeps a bounded number", () => {
+  const receipts = new Receipts(null);
+  for (let i = 0; i < 300; i++) receipts.receive(signal(`s${i}`, { receivedAt: i }));
+  expect(receipts.list()).toHaveLength(200);
+  expect(receipts.list()[0]?.signalId).toBe("s299");
+});
+
+it("knows what has ended and what somebody must read", () => {
+  const cases = [{ application: "DELIVERED" }, { application: "NOOP" }, { application: "NOT_APPLIED" }, { decision: "REJECTED", application: null }] as const;
+  expect(cases.map((fields) => [settled(signal("a", fields)), failed(signal("a", fields))])).toEqual([
+    [false, false],
+    [true, false],
+    [true, true],
+    [true, true],
+  ]);
+});
+
+it("remembers what was dismissed", () => {
+  const kept = new Map<string, string>();
+  const storage = { getItem: (key: string) => kept.get(key) ?? null, setItem: (key: string, value: string) => void kept.set(key, value) };
+  new Receipts(storage).dismiss("a");
+  expect(new Receipts(storage).dismissed().has("a")).toBe(true);
+});
