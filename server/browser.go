@@ -66,6 +66,10 @@ const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; 
 func (p *parts) interfaceFiles(dev bool) http.Handler {
 	files, built := web.Dist()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			http.Error(w, "there is nothing here to send to", http.StatusMethodNotAllowed)
+			return
+		}
 		h := w.Header()
 		h.Set("Content-Security-Policy", contentPolicy)
 		h.Set("X-Content-Type-Options", "nosniff")

@@ -23,7 +23,8 @@ func (p *parts) routes(notes *notifications) http.Handler {
 	mux.Handle("GET /metrics", p.metrics())
 	mux.Handle(remote.Path, p.remoteJournal())
 	if p.serves("api") {
-		mux.Handle("/graphql", p.graphQL(notes != nil))
+		p.graph = p.graphQL(notes != nil)
+		mux.Handle("/graphql", p.graph)
 		mux.HandleFunc("GET /schema.graphqls", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			_, _ = w.Write([]byte(dvt.Schema))
@@ -34,7 +35,7 @@ func (p *parts) routes(notes *notifications) http.Handler {
 			mux.HandleFunc("GET /dev/notify", notes.list)
 			mux.HandleFunc("GET /dev/plans/{name}", p.devPlan)
 		}
-		mux.Handle("GET /", p.interfaceFiles(notes != nil))
+		mux.Handle("/", p.interfaceFiles(notes != nil))
 	}
 	return mux
 }
@@ -48,7 +49,7 @@ func (p *parts) serves(duty string) bool {
 	return false
 }
 
-func (p *parts) graphQL(dev bool) http.Handler {
+func (p *parts) graphQL(dev bool) *graph.Handler {
 	cfg := graph.Config{
 		Authenticate: p.directory.Authenticate, AllowedOrigins: p.cfg.AllowedOrigins, Logger: p.log, Introspection: true,
 	}

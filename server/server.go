@@ -22,6 +22,7 @@ import (
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
+	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
 	"github.com/dvt-engine/dvt/project"
@@ -49,7 +50,8 @@ type parts struct {
 	hub       *live.Hub
 	control   *control.Service
 	journal   *control.Journal
-	owner     string // of leases
+	graph     *graph.Handler // nil without the api duty
+	owner     string         // of leases
 }
 
 // assemble opens what cfg names and wires it. What it opened is closed by close,
@@ -254,9 +256,14 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 	}
 	g.Go(func() error {
 		<-failed.Done()
-		stopAPI()
 		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 		defer cancel()
+		if p.graph != nil {
+			if err := p.graph.Shutdown(drain); err != nil {
+				p.log.Warn("streams did not end in time", slog.Any("error", err))
+			}
+		}
+		stopAPI()
 		err := srv.Shutdown(drain)
 		stopWork()
 		if errors.Is(err, context.DeadlineExceeded) {

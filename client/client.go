@@ -1,0 +1,182 @@
+// Package client is dvt's public API as Go sees it: typed operations generated
+// from schema.graphqls, and streams over Server-Sent Events. It knows nothing that
+// a script could not know.
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/Khan/genqlient/graphql"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+)
+
+//go:generate go tool genqlient genqlient.yaml
+
+// Client speaks to one server as one principal.
+type Client struct {
+	graphql.Client
+	url    string
+	doer   *authorized
+	stream *http.Client
+}
+
+// New makes a client of the server at base (http://127.0.0.1:8080) with a token.
+func New(base, token string) *Client {
+	url := strings.TrimSuffix(base, "/") + "/graphql"
+	doer := &authorized{token: token, http: &http.Client{Timeout: time.Minute}}
+	return &Client{Client: graphql.NewClient(url, doer), url: url, doer: doer, stream: &http.Client{}}
+}
+
+type authorized struct {
+	token string
+	http  *http.Client
+}
+
+func (a *authorized) Do(r *http.Request) (*http.Response, error) {
+	r.Header.Set("Authorization", "Bearer "+a.token)
+	return a.http.Do(r)
+}
+
+// Error is an error that the API named.
+type Error struct {
+	Code       string
+	Message    string
+	RetryAfter time.Duration
+	Violations []Violation
+	WhoCould   []string
+}
+
+// Violation is one thing wrong with a request.
+type Violation struct{ Path, Code, Message string }
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s", e.Code, e.Message)
+	for _, v := range e.Violations {
+		fmt.Fprintf(&b, "\n  %s %s: %s", v.Code, v.Path, v.Message)
+	}
+	if len(e.WhoCould) > 0 {
+		fmt.Fprintf(&b, "\n  could: %s", strings.Join(e.WhoCould, ", "))
+	}
+	if e.RetryAfter > 0 {
+		fmt.Fprintf(&b, "\n  try again in %s", e.RetryAfter)
+	}
+	return b.String()
+}
+
+// Named turns what an operation returned into an *Error when the API said why.
+func Named(err error) error {
+	var list gqlerror.List
+	var status *graphql.HTTPError
+	switch {
+	case errors.As(err, &status) && len(status.Response.Errors) > 0:
+		list = status.Response.Errors
+	case !errors.As(err, &list):
+		return err
+	}
+	if len(list) == 0 {
+		return err
+	}
+	first := list[0]
+	raw, _ := json.Marshal(first.Extensions) // what came as JSON
+	var x struct {
+		Code         string `json:"code"`
+		RetryAfterMS int64  `json:"retryAfterMs"`
+		Violations   []Violation
+		Denial       struct{ WhoCould []string }
+	}
+	_ = json.Unmarshal(raw, &x)
+	return &Error{
+		Code: x.Code, Message: first.Message, RetryAfter: time.Duration(x.RetryAfterMS) * time.Millisecond,
+		Violations: x.Violations, WhoCould: x.Denial.WhoCould,
+	}
+}
+
+// maxEvent bounds one event of a stream: a whole run of 5,000 steps fits.
+const maxEvent = 32 << 20
+
+// stream runs a subscription until it ends, ctx ends or each returns an error.
+func stream[T any](ctx context.Context, c *Client, operation string, variables any, each func(T) error) error {
+	body, err := json.Marshal(map[string]any{"query": operation, "variables": variables})
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream")
+	req.Header.Set("Authorization", "Bearer "+c.doer.token)
+	res, err := c.stream.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+		return refused(res)
+	}
+	lines := bufio.NewScanner(res.Body)
+	lines.Buffer(make([]byte, 64<<10), maxEvent)
+	event := ""
+	for lines.Scan() {
+		line := lines.Text()
+		if name, ok := strings.CutPrefix(line, "event:"); ok {
+			event = strings.TrimSpace(name)
+			if event == "complete" {
+				return nil
+			}
+			continue
+		}
+		data, ok := strings.CutPrefix(line, "data:")
+		if !ok || event != "next" {
+			continue
+		}
+		var out struct {
+			Data   T
+			Errors gqlerror.List
+		}
+		if err := json.Unmarshal([]byte(data), &out); err != nil {
+			return fmt.Errorf("client: event unreadable: %w", err)
+		}
+		if len(out.Errors) > 0 {
+			return Named(out.Errors)
+		}
+		if err := each(out.Data); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil && ctx.Err() == nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+func refused(res *http.Response) error {
+	body, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	var out struct{ Errors gqlerror.List }
+	if json.Unmarshal(body, &out) == nil && len(out.Errors) > 0 {
+		return Named(out.Errors)
+	}
+	return fmt.Errorf("the server answered %s", res.Status)
+}
+
+// Watch follows a run; see Subscription.runUpdates of the schema.
+func (c *Client) Watch(ctx context.Context, runID string, each func(WatchRunRunUpdatesRunUpdate) error) error {
+	return stream(ctx, c, WatchRun_Operation, map[string]any{"runId": runID}, func(r WatchRunResponse) error { return each(r.RunUpdates) })
+}
+
+// Follow follows what a step prints; see Subscription.stepLogUpdates of the schema.
+func (c *Client) Follow(ctx context.Context, runID, stepID string, attempt *int, each func(FollowStepLogStepLogUpdatesStepLogUpdate) error) error {
+	variables := map[string]any{"runId": runID, "stepId": stepID, "attempt": attempt}
+	return stream(ctx, c, FollowStepLog_Operation, variables, func(r FollowStepLogResponse) error { return each(r.StepLogUpdates) })
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+	"gopkg.in/yaml.v3"
+
+	"github.com/dvt-engine/dvt/client"
+)
+
+// session is what the client commands share.
+type session struct {
+	server, token, output string
+	client                *client.Client
+	out                   io.Writer
+}
+
+func runCommand() *cobra.Command {
+	s := &session{}
+	c := &cobra.Command{
+		Use: "run", Short: "Start, watch and steer runs",
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return s.open(c) },
+	}
+	env := func(name, def string) string {
+		if v := os.Getenv(name); v != "" {
+			return v
+		}
+		return def
+	}
+	c.PersistentFlags().StringVar(&s.server, "server", env("DVT_SERVER", "http://127.0.0.1:8080"), "address of dvt (DVT_SERVER)")
+	c.PersistentFlags().StringVar(&s.token, "token", "", "token (DVT_TOKEN; dev-engineer on loopback when not given)")
+	c.PersistentFlags().StringVarP(&s.output, "output", "o", "table", "table or json")
+	c.AddCommand(s.startCommand(), s.listCommand(), s.showCommand(), s.watchCommand(), s.logsCommand(),
+		s.signalCommand("pause", "Stop starting steps; what runs drains", 1), s.signalCommand("resume", "Go on after a pause", 1),
+		s.signalCommand("retry", "Retry a failed step", 2), s.signalCommand("cancel", "Stop what runs and end the run", 1))
+	return c
+}
+
+func (s *session) open(c *cobra.Command) error {
+	if s.output != "table" && s.output != "json" {
+		return usage(fmt.Errorf("-o must be table or json, not %q", s.output))
+	}
+	if s.token == "" {
+		s.token = os.Getenv("DVT_TOKEN")
+	}
+	if s.token == "" && (strings.HasPrefix(s.server, "http://127.0.0.1") || strings.HasPrefix(s.server, "http://localhost")) {
+		s.token = "dev-engineer" // what `dvt dev` signs a browser in as
+	}
+	s.client, s.out = client.New(s.server, s.token), c.OutOrStdout()
+	return nil
+}
+
+// exact is cobra.ExactArgs with a usage error's exit status.
+func exact(n int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usage(fmt.Errorf("usage: %s", c.UseLine()))
+		}
+		return nil
+	}
+}
+
+// failure gives what the API said its exit status.
+func failure(err error) error {
+	if err == nil {
+		return nil
+	}
+	err = client.Named(err)
+	var e *client.Error
+	if !errors.As(err, &e) {
+		return &exitError{status: 1, err: err}
+	}
+	status := 1
+	switch e.Code {
+	case "NOT_FOUND":
+		status = 4
+	case "FORBIDDEN", "UNAUTHENTICATED", "RUN_MOVED", "SIGNAL_ID_CONFLICT", "SIGNAL_RATE_LIMITED", "REQUEST_ID_CONFLICT":
+		status = 3
+	case "BAD_USER_INPUT", "PLAN_INVALID", "PLAN_SCHEMA_UNSUPPORTED", "PLAN_TOO_LARGE", "PLAN_TOO_MANY_STEPS":
+		status = 2
+	}
+	return &exitError{status: status, err: e}
+}
+
+func notFound(what string) error {
+	return &exitError{status: 4, err: fmt.Errorf("NOT_FOUND: there is no such %s, or it is not yours", what)}
+}
+
+func (s *session) json(v any) error {
+	enc := json.NewEncoder(s.out)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+func (s *session) startCommand() *cobra.Command {
+	var project, environment, request string
+	var watch bool
+	c := &cobra.Command{
+		Use: "start FILE", Short: "Start a run of a plan (JSON or YAML; - reads standard input)", Args: exact(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			doc, err := readPlan(args[0], c.InOrStdin())
+			if err != nil {
+				return usage(err)
+			}
+			var scope struct {
+				Scope struct{ ProjectID, EnvironmentID string }
+			}
+			_ = json.Unmarshal(doc, &scope) // what is wrong with it the server says better
+			in := client.StartRunInput{
+				Plan: client.PlanInput{Inline: &doc}, RunRequestId: request, ProjectId: project, EnvironmentId: environment,
+			}
+			if in.ProjectId == "" {
+				in.ProjectId = scope.Scope.ProjectID
+			}
+			if in.EnvironmentId == "" {
+				in.EnvironmentId = scope.Scope.EnvironmentID
+			}
+			if in.RunRequestId == "" {
+				in.RunRequestId = uuid.NewString()
+			}
+			out, err := client.StartRun(c.Context(), s.client, in)
+			if err != nil {
+				return failure(err)
+			}
+			run := out.StartRun.Run
+			switch {
+			case watch:
+				return s.watch(c.Context(), run.RunId)
+			case s.output == "json":
+				return s.json(out.StartRun)
+			case out.StartRun.Deduplicated:
+				fmt.Fprintf(s.out, "%s was already started by this request id (%s)\n", run.RunId, run.StatusRaw)
+			default:
+				fmt.Fprintln(s.out, run.RunId)
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&project, "project", "", "project; default: the plan's scope")
+	c.Flags().StringVar(&environment, "environment", "", "environment; default: the plan's scope")
+	c.Flags().StringVar(&request, "request-id", "", "client key that makes repeating safe; default: a new one")
+	c.Flags().BoolVar(&watch, "watch", false, "watch the run")
+	return c
+}
+
+// maxPlan is the most that is read of a plan: what the server takes.
+const maxPlan = 10 << 20
+
+// readPlan reads a document and turns YAML into JSON.
+func readPlan(name string, stdin io.Reader) (json.RawMessage, error) {
+	in := stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, fmt.Errorf("the plan %s cannot be read: %w", name, errors.Unwrap(err))
+		}
+		defer f.Close()
+		in = f
+	}
+	doc, err := io.ReadAll(io.LimitReader(in, maxPlan+1))
+	if err != nil {
+		return nil, err
+	}
+	if json.Valid(doc) || len(doc) > maxPlan {
+		return doc, nil
+	}
+	var v any
+	if err := yaml.Unmarshal(doc, &v); err != nil {
+		return nil, fmt.Errorf("the plan %s is neither JSON nor YAML: %w", name, err)
+	}
+	return json.Marshal(v)
+}
+
+// signalCommand sends one signal and waits for what became of it.
+func (s *session) signalCommand(verb, short string, args int) *cobra.Command {
+	var reason, signalID string
+	var force, now bool
+	use := verb + " RUN"
+	if args == 2 {
+		use += " STEP"
+	}
+	c := &cobra.Command{
+		Use: use, Short: short, Args: exact(args),
+		RunE: func(c *cobra.Command, args []string) error {
+			if signalID == "" {
+				signalID = uuid.NewString()
+			}
+			var why *string
+			if reason != "" {
+				why = &reason
+			}
+			in := client.SignalRunInput{RunId: args[0], SignalId: signalID}
+			switch verb {
+			case "pause":
+				in.Signal.Pause = &client.PauseInput{Reason: why}
+			case "resume":
+				in.Signal.Resume = &client.ResumeInput{Reason: why}
+			case "retry":
+				in.Signal.RetryStep = &client.RetryStepInput{StepId: args[1], Force: &force, Reason: why}
+			}
+			receipt, err := s.send(c, verb, in, why)
+			if err != nil {
+				return failure(err)
+			}
+			return s.follow(c.Context(), receipt, now)
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why; kept in the audit")
+	c.Flags().StringVar(&signalID, "signal-id", "", "client key that makes repeating safe; default: a new one")
+	c.Flags().BoolVar(&now, "no-wait", false, "return when the signal is accepted")
+	if verb == "retry" {
+		c.Flags().BoolVar(&force, "force", false, "retry although the policy says no (audited)")
+	}
+	return c
+}
+
+func (s *session) send(c *cobra.Command, verb string, in client.SignalRunInput, why *string) (client.Receipt, error) {
+	if verb == "cancel" {
+		out, err := client.CancelRun(c.Context(), s.client, client.CancelRunInput{RunId: in.RunId, SignalId: in.SignalId, Reason: why})
+		if err != nil {
+			return client.Receipt{}, err
+		}
+		return out.CancelRun.Signal.Receipt, nil
+	}
+	out, err := client.SignalRun(c.Context(), s.client, in)
+	if err != nil {
+		return client.Receipt{}, err
+	}
+	return out.SignalRun.Signal.Receipt, nil
+}

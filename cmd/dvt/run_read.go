@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/client"
+)
+
+// receiptWait is how long a command waits for a signal to be applied; it is
+// durable whatever happens then.
+const receiptWait = 30 * time.Second
+
+// follow prints a receipt until it is final.
+func (s *session) follow(ctx context.Context, r client.Receipt, now bool) error {
+	deadline := time.Now().Add(receiptWait)
+	for r.Decision == client.SignalDecisionAccepted && !final(r) && !now && time.Now().Before(deadline) {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+		out, err := client.GetSignal(ctx, s.client, r.RunId, r.SignalId)
+		if err != nil {
+			return failure(err)
+		}
+		if out.Signal == nil {
+			return notFound("signal")
+		}
+		r = out.Signal.Receipt
+	}
+	if s.output == "json" {
+		if err := s.json(r); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintln(s.out, sentence(r))
+	}
+	if r.Decision == client.SignalDecisionRejected || r.Application != nil && *r.Application == client.SignalApplicationNotApplied {
+		return &exitError{status: 3, err: errors.New(sentence(r))}
+	}
+	return nil
+}
+
+func final(r client.Receipt) bool {
+	if r.Application == nil {
+		return true
+	}
+	switch *r.Application {
+	case client.SignalApplicationApplied, client.SignalApplicationNoop, client.SignalApplicationNotApplied:
+		return true
+	}
+	return false
+}
+
+// sentence says how far a signal has come.
+func sentence(r client.Receipt) string {
+	if r.Rejection != nil {
+		return fmt.Sprintf("%s REJECTED: %s: %s", r.TypeRaw, r.Rejection.Code, r.Rejection.Message)
+	}
+	why := ""
+	if r.ApplicationReason != nil && *r.ApplicationReason != "" {
+		why = ": " + *r.ApplicationReason
+	}
+	switch {
+	case r.Application != nil && *r.Application == client.SignalApplicationApplied && r.AppliedSeq != nil:
+		return fmt.Sprintf("%s APPLIED at seq %d", r.TypeRaw, *r.AppliedSeq)
+	case r.Application != nil && final(r):
+		return fmt.Sprintf("%s %s%s", r.TypeRaw, *r.Application, why)
+	}
+	return fmt.Sprintf("%s ACCEPTED and durable; the engine has not applied it yet", r.TypeRaw)
+}
+
+func (s *session) listCommand() *cobra.Command {
+	var status []string
+	var text string
+	var limit int
+	c := &cobra.Command{
+		Use: "list", Short: "List runs, newest first", Args: exact(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			f := client.RunFilter{}
+			for _, w := range status {
+				f.Statuses = append(f.Statuses, client.RunStatus(strings.ToUpper(w)))
+			}
+			if text != "" {
+				f.Text = &text
+			}
+			out, err := client.ListRuns(c.Context(), s.client, &limit, nil, &f)
+			if err != nil {
+				return failure(err)
+			}
+			if s.output == "json" {
+				return s.json(out.Runs)
+			}
+			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "RUN\tSTATUS\tPLAN\tSTEPS\tSTARTED\tTOOK\tBY\tCAUSE")
+			for _, e := range out.Runs.Edges {
+				r := e.Node.RunRow
+				fmt.Fprintf(w, "%s\t%s\t%s@%s\t%d/%d\t%s\t%s\t%s\t%s\n", r.RunId, statusOf(r), r.Plan.PlanId, r.Plan.PlanVersion,
+					r.StepCounts.Success+r.StepCounts.Skipped, r.StepCounts.Total, moment(r.StartedAt), took(r), deref(r.TriggeredBy), cause(r))
+			}
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			if out.Runs.PageInfo.HasNextPage {
+				fmt.Fprintf(s.out, "… more: use --limit\n")
+			}
+			return nil
+		},
+	}
+	c.Flags().StringSliceVar(&status, "status", nil, "only these statuses")
+	c.Flags().StringVar(&text, "text", "", "beginning of a run id, or part of a plan id")
+	c.Flags().IntVar(&limit, "limit", 20, "at most so many, up to 200")
+	return c
+}
+
+func statusOf(r client.RunRow) string {
+	if r.Substatus != nil {
+		return r.StatusRaw + " (" + string(*r.Substatus) + ")"
+	}
+	return r.StatusRaw
+}
+
+func moment(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05Z")
+}
+
+func took(r client.RunRow) string {
+	if r.TotalDurationMs == nil {
+		return "-"
+	}
+	return milliseconds(*r.TotalDurationMs)
+}
+
+func cause(r client.RunRow) string {
+	if r.RootCause == nil {
+		return ""
+	}
+	return strings.TrimPrefix(deref(r.RootCause.StepId)+": "+r.RootCause.Code, ": ")
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func (s *session) showCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "show RUN", Short: "Show one run and its steps", Args: exact(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			out, err := client.ShowRun(c.Context(), s.client, args[0])
+			if err != nil {
+				return failure(err)
+			}
+			if out.Run == nil {
+				return notFound("run")
+			}
+			if s.output == "json" {
+				return s.json(out.Run)
+			}
+			r := out.Run.RunRow
+			fmt.Fprintf(s.out, "%s  %s@%s  %s/%s\n%s at seq %d, by %s, started %s, took %s\n", r.RunId, r.Plan.PlanId, r.Plan.PlanVersion,
+				r.ProjectId, r.EnvironmentId, statusOf(r), r.RunSeq, deref(r.TriggeredBy), moment(r.StartedAt), took(r))
+			if r.Message != nil && *r.Message != "" {
+				fmt.Fprintln(s.out, *r.Message)
+			}
+			if r.RootCause != nil {
+				fmt.Fprintf(s.out, "cause: %s: %s (blocks %d steps)\n", cause(r), deref(r.RootCause.Message), r.RootCause.BlockedSteps)
+			}
+			if r.RetryDeadline != nil {
+				fmt.Fprintf(s.out, "retry window closes %s\n", moment(r.RetryDeadline))
+			}
+			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "\nSTEP\tTYPE\tSTATUS\tATTEMPT\tTOOK\tERROR")
+			for _, st := range out.Run.Steps {
+				fmt.Fprintln(w, stepLine(st.StepRow))
+			}
+			return w.Flush()
+		},
+	}
+}
+
+func stepLine(st client.StepRow) string {
+	attempt, took, why := "-", "-", ""
+	if st.LogicalAttemptId > 1 {
+		attempt = fmt.Sprintf("Retry #%d", st.LogicalAttemptId-1)
+	} else if st.LogicalAttemptId == 1 {
+		attempt = "1"
+	}
+	if st.DurationMs != nil {
+		took = milliseconds(*st.DurationMs)
+	}
+	if st.Error != nil {
+		why = st.Error.Code + ": " + deref(st.Error.Message)
+	}
+	if st.Skip != nil {
+		why = st.Skip.ReasonCode
+	}
+	return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", st.StepId, st.Type, st.StatusRaw, attempt, took, why)
+}
+
+func milliseconds(ms float64) string {
+	return (time.Duration(ms * float64(time.Millisecond))).Round(time.Millisecond).String()
+}

@@ -1,0 +1,171 @@
+package server_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/store/sqlite"
+)
+
+// TestDev_SampleRunCompletes runs the real sample, dbt included, in a real `dvt
+// dev`, then starts it again on the same data and ends it in order (api.md §7).
+func TestDev_SampleRunCompletes(t *testing.T) {
+	data, address := dataDir(t), freeAddress(t)
+	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data)
+	c := client.New("http://"+address, "dev-engineer")
+	size := 10
+	runs, err := client.ListRuns(t.Context(), c, &size, nil, nil)
+	must(t, err)
+	if len(runs.Runs.Edges) != 1 {
+		t.Fatalf("%d runs, want the one sample", len(runs.Runs.Edges))
+	}
+	sample := runs.Runs.Edges[0].Node.RunId
+	done := ended(t, c, sample, 3*time.Minute)
+	if done.Status != client.RunStatusCompleted {
+		t.Fatalf("the sample ended %s: %+v", done.StatusRaw, done.RootCause)
+	}
+	engine := temporalPID(t, data)
+	if took := p.terminate(); took > 15*time.Second {
+		t.Errorf("ending took %s", took)
+	}
+	if alive(engine) {
+		t.Error("the Temporal server outlived dvt dev")
+	}
+	began := time.Now()
+	p.args = append(p.args, "--no-sample")
+	p.start()
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the second start took %s", took)
+	}
+	again, err := client.ShowRun(t.Context(), c, sample)
+	must(t, err)
+	if again.Run == nil || again.Run.Status != client.RunStatusCompleted {
+		t.Fatalf("the earlier run is gone: %+v", again.Run)
+	}
+	p.terminate()
+	s, err := sqlite.Open(t.Context(), filepath.Join(data, "dvt.db"), sqlite.Options{})
+	must(t, err)
+	defer s.Close()
+	evs := checkLog(t, s, sample)
+	for _, e := range evs {
+		t.Logf("%3d %s %s %d", e.Seq, e.Type, e.StepID, e.LogicalAttempt)
+	}
+}
+
+// killPlan has parallel steps that take a while, with attempts to spend (T220).
+func killPlan(n int) []byte {
+	steps := []string{}
+	add := func(id, typ, inputs, deps string) {
+		steps = append(steps, fmt.Sprintf(`{"stepId":%q,"type":%q,"inputs":%s,"dependsOn":[%s],"timeout":"1m",
+			"retry":{"maxAttempts":10,"initialBackoffMs":100,"backoffMultiplier":1,"maxBackoffMs":200}}`, id, typ, inputs, deps))
+	}
+	add("first", "NOOP", `{}`, "")
+	add("nap-a", "SLEEP", `{"ms":700}`, `"first"`)
+	add("nap-b", "COMMAND", `{"argv":["sleep","0.5"]}`, `"first"`)
+	add("join", "NOOP", `{}`, `"nap-a","nap-b"`)
+	add("last", "COMMAND", `{"argv":["sleep","0.3"]}`, `"join"`)
+	return []byte(fmt.Sprintf(`{"schemaVersion":"v1.2","metadata":{"planId":"kill-%d","planVersion":"1.0","createdAt":"2026-01-01T00:00:00Z",
+		"createdBy":"test","schemaVersion":"v1.2","failurePolicy":{"retryWindowSeconds":0}},
+		"scope":{"tenantId":"acme","projectId":"shop","environmentId":"dev","repoSha":"%s"},"steps":[%s]}`,
+		n, strings.Repeat("0", 40), strings.Join(steps, ",")))
+}
+
+// TestDev_KillsLoseNothing kills dvt dev, or its Temporal server, 20 times at
+// random moments with 10 runs in flight: every run completes and every log is
+// valid (T220, T226).
+func TestDev_KillsLoseNothing(t *testing.T) {
+	const kills, inFlight = 20, 10
+	data, address := dataDir(t), freeAddress(t)
+	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample", "--heartbeat", "2s")
+	c := client.New("http://"+address, "dev-engineer")
+	seed := uint64(time.Now().UnixNano())
+	random := rand.New(rand.NewPCG(seed, 1))
+	t.Logf("seed %d", seed)
+	var all, open []string
+	for k := range kills {
+		for len(open) < inFlight {
+			id := start(t, c, fmt.Sprintf("kill-%d", len(all)), killPlan(len(all)))
+			all, open = append(all, id), append(open, id)
+		}
+		time.Sleep(time.Duration(100+random.IntN(1500)) * time.Millisecond)
+		victim := "dvt"
+		if random.IntN(4) == 0 {
+			victim = "temporal"
+			must(t, syscall.Kill(temporalPID(t, data), syscall.SIGKILL))
+		} else {
+			p.kill()
+			p.start()
+		}
+		var still []string
+		for _, id := range open {
+			if out, err := client.ShowRun(t.Context(), c, id); err != nil || out.Run == nil || out.Run.CompletedAt == nil {
+				still = append(still, id)
+			}
+		}
+		t.Logf("kill %2d: %s, %d runs so far, %d open", k+1, victim, len(all), len(still))
+		open = still
+	}
+	for _, id := range all {
+		if r := ended(t, c, id, 3*time.Minute); r.Status != client.RunStatusCompleted {
+			t.Errorf("run %s ended %s: %+v", id, r.StatusRaw, r.RootCause)
+		}
+	}
+	p.terminate()
+	s, err := sqlite.Open(t.Context(), filepath.Join(data, "dvt.db"), sqlite.Options{})
+	must(t, err)
+	defer s.Close()
+	events := 0
+	for _, id := range all {
+		events += len(checkLog(t, s, id))
+	}
+	t.Logf("%d kills, %d runs, %d events, every log valid", kills, len(all), events)
+}
+
+// TestDev_SaysWhatToDo starts it where it cannot run.
+func TestDev_SaysWhatToDo(t *testing.T) {
+	data, address := dataDir(t), freeAddress(t)
+	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample")
+	for _, c := range []struct {
+		name, want string
+		args       []string
+	}{
+		{"a taken port", "is taken", []string{"dev", "--listen", address, "--data", dataDir(t)}},
+		{"taken data", "another dvt already runs", []string{"dev", "--listen", freeAddress(t), "--data", data}},
+		{"an address for everybody", "loopback only", []string{"dev", "--listen", "0.0.0.0:1"}},
+		{"a file in the way", "cannot be written", []string{"dev", "--listen", freeAddress(t), "--data", fileIn(t)}},
+	} {
+		out := fails(t, c.args...)
+		if !strings.Contains(out, c.want) || strings.Count(strings.TrimSpace(out), "\n") > 0 {
+			t.Errorf("%s: %q, want one sentence with %q", c.name, out, c.want)
+		}
+	}
+	p.terminate()
+}
+
+// fails runs dvt, which must fail at once, and returns what it said.
+func fails(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(testserver.Binary(t), args...)
+	cmd.Dir = root(t)
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		t.Errorf("dvt %s did not fail", strings.Join(args, " "))
+	}
+	return string(out)
+}
+
+func fileIn(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(name, nil, 0o600))
+	return name
+}

@@ -1,0 +1,204 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/internal/testserver"
+)
+
+// process is one dvt process under test.
+type process struct {
+	t      *testing.T
+	name   string
+	args   []string
+	env    []string
+	cmd    *exec.Cmd
+	mu     sync.Mutex
+	stderr strings.Builder
+	exited chan struct{}
+}
+
+// spawn starts the binary; it is killed when the test ends.
+func spawn(t *testing.T, name string, env []string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, name: name, args: args, env: env}
+	p.start()
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			t.Logf("%s said:\n%s", p.name, p.said())
+		}
+	})
+	return p
+}
+
+// start starts the process again after it ended. For `dvt dev` it returns when
+// the ready line was printed.
+func (p *process) start() {
+	p.t.Helper()
+	p.cmd = exec.Command(testserver.Binary(p.t), p.args...)
+	p.cmd.Env = append(append(os.Environ(), "DVT_LOG_LEVEL=warn"), p.env...)
+	p.cmd.Dir = root(p.t)
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := p.cmd.StdoutPipe()
+	must(p.t, err)
+	errs, err := p.cmd.StderrPipe()
+	must(p.t, err)
+	must(p.t, p.cmd.Start())
+	ready := make(chan string, 1)
+	var pipes sync.WaitGroup
+	pipes.Go(func() {
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			select {
+			case ready <- lines.Text():
+			default:
+			}
+		}
+	})
+	pipes.Go(func() {
+		lines := bufio.NewScanner(errs)
+		for lines.Scan() {
+			p.mu.Lock()
+			if p.stderr.Len() < 1<<20 {
+				p.stderr.WriteString(lines.Text() + "\n")
+			}
+			p.mu.Unlock()
+		}
+	})
+	exited := make(chan struct{})
+	p.exited = exited
+	go func() { pipes.Wait(); _ = p.cmd.Wait(); close(exited) }()
+	if p.args[0] != "dev" {
+		return
+	}
+	select {
+	case line := <-ready:
+		if !strings.HasPrefix(line, "dvt is ready: http://127.0.0.1:") {
+			p.t.Fatalf("%s printed %q", p.name, line)
+		}
+	case <-exited:
+		p.t.Fatalf("%s ended before it was ready:\n%s", p.name, p.said())
+	case <-time.After(time.Minute):
+		p.t.Fatalf("%s was not ready within a minute:\n%s", p.name, p.said())
+	}
+}
+
+func (p *process) said() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stderr.String()
+}
+
+// kill is kill -9 of this process alone.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.exited
+}
+
+// terminate asks the process to end and returns how long it took.
+func (p *process) terminate() time.Duration {
+	p.t.Helper()
+	began := time.Now()
+	must(p.t, p.cmd.Process.Signal(syscall.SIGTERM))
+	select {
+	case <-p.exited:
+	case <-time.After(30 * time.Second):
+		p.t.Fatalf("%s did not end:\n%s", p.name, p.said())
+	}
+	return time.Since(began)
+}
+
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("..")
+	must(t, err)
+	return dir
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// freeAddress is a loopback address that nothing listens on now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer ln.Close()
+	return ln.Addr().String()
+}
+
+// dataDir is a directory for --data that is short enough and removed with the test.
+func dataDir(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), "data")
+}
+
+// temporalPID is the pid of the Temporal server that a `dvt dev` supervises.
+func temporalPID(t *testing.T, data string) int {
+	t.Helper()
+	var id struct{ PID int }
+	b, err := os.ReadFile(filepath.Join(data, "temporal", "server.pid"))
+	must(t, err)
+	must(t, json.Unmarshal(b, &id))
+	return id.PID
+}
+
+func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+
+// start starts a run of doc and returns its id; it insists while the server is away.
+func start(t *testing.T, c *client.Client, requestID string, doc []byte) string {
+	t.Helper()
+	raw := json.RawMessage(doc)
+	var err error
+	for range 100 {
+		var out *client.StartRunResponse
+		out, err = client.StartRun(t.Context(), c, client.StartRunInput{
+			Plan: client.PlanInput{Inline: &raw}, RunRequestId: requestID, ProjectId: "shop", EnvironmentId: "dev",
+		})
+		if err == nil {
+			return out.StartRun.Run.RunId
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Fatalf("start: %v", client.Named(err))
+	return ""
+}
+
+// ended waits until the run is over, whatever becomes of the server meanwhile.
+func ended(t *testing.T, c *client.Client, runID string, patience time.Duration) client.ShowRunRun {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	last := "nothing"
+	for ctx.Err() == nil {
+		out, err := client.ShowRun(ctx, c, runID)
+		if err == nil && out.Run != nil {
+			last = fmt.Sprintf("%s at %d", out.Run.StatusRaw, out.Run.RunSeq)
+			switch out.Run.Status {
+			case client.RunStatusCompleted, client.RunStatusFailed, client.RunStatusCancelled:
+				return *out.Run
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Fatalf("run %s did not end within %s: last seen %s", runID, patience, last)
+	return client.ShowRunRun{}
+}
