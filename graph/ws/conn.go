@@ -7,7 +7,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
@@ -114,10 +113,10 @@ func (c *conn) serve() {
 	for {
 		kind, data, err := c.sock.ReadMessage()
 		switch {
-		case errors.Is(err, os.ErrDeadlineExceeded) && c.peer == nil:
+		case isTimeout(err) && c.peer == nil:
 			c.close(closure{closeInitTimeout, "Connection initialisation timeout"})
 			return
-		case errors.Is(err, os.ErrDeadlineExceeded):
+		case isTimeout(err):
 			c.close(closure{websocket.CloseGoingAway, "No sign of life"})
 			return
 		case errors.Is(err, websocket.ErrReadLimit): // gorilla has sent 1009
@@ -137,6 +136,12 @@ func (c *conn) serve() {
 			return
 		}
 	}
+}
+
+// isTimeout sees through gorilla, which hides os.ErrDeadlineExceeded.
+func isTimeout(err error) bool {
+	e, ok := errors.AsType[net.Error](err)
+	return ok && e.Timeout()
 }
 
 // finish ends everything that the socket had running and waits for it.

@@ -1,0 +1,199 @@
+package ws_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/gorilla/websocket"
+
+	"github.com/dvt-engine/dvt/graph/ws"
+)
+
+const (
+	query        = "{ a }"
+	subscription = "subscription { a }"
+)
+
+func TestSocket_Z01_QueryAndSubscription(t *testing.T) {
+	t.Parallel()
+	s := start(t, ws.Config{}, once(`{"a":1}`))
+	c := s.open(t)
+	for _, q := range []string{query, subscription} {
+		c.subscribe("1", q) // the id is free again at once
+		c.expect(`{"id":"1","type":"next","payload":{"data":{"a":1}}}`)
+		c.expect(`{"id":"1","type":"complete"}`)
+	}
+	c.send(`{"type":"ping","payload":{"x":1}}`)
+	c.expect(`{"type":"pong"}`)
+	c.send(`{"type":"pong"}`)
+	c.subscribe("2", "{")
+	c.expect(`{"id":"2","type":"error","payload":[{"message":"INVALID","extensions":{"code":"OTHER"}}]}`)
+}
+
+func TestSocket_Z01_CloseCodes(t *testing.T) {
+	t.Parallel()
+	var live atomic.Int64
+	s := start(t, ws.Config{InitTimeout: 300 * time.Millisecond, MessageBytes: 1 << 10}, quiet(&live))
+	for name, test := range map[string]struct {
+		code int
+		do   func(c *client)
+	}{
+		"no init":            {4408, func(*client) {}},
+		"pings are no init":  {4408, func(c *client) { c.send(`{"type":"ping"}`) }},
+		"wrong token":        {4401, func(c *client) { c.send(`{"type":"connection_init","payload":{"Authorization":"Bearer bad"}}`) }},
+		"no token":           {4401, func(c *client) { c.send(`{"type":"connection_init"}`) }},
+		"subscribe first":    {4401, func(c *client) { c.subscribe("1", query) }},
+		"no JSON":            {4400, func(c *client) { c.send(`hello`) }},
+		"two values":         {4400, func(c *client) { c.send(`{"type":"ping"}{"type":"ping"}`) }},
+		"unknown type":       {4400, func(c *client) { c.send(`{"type":"start"}`) }},
+		"payload of init":    {4400, func(c *client) { c.send(`{"type":"connection_init","payload":[1]}`) }},
+		"binary":             {4400, func(c *client) { _ = c.WriteMessage(websocket.BinaryMessage, []byte(`{"type":"ping"}`)) }},
+		"too large":          {1009, func(c *client) { c.send(`{"type":"ping","payload":"` + strings.Repeat("x", 1<<20) + `"}`) }},
+		"second init":        {4429, func(c *client) { opened(c); c.send(`{"type":"connection_init"}`) }},
+		"subscribe, no id":   {4400, func(c *client) { opened(c); c.send(`{"type":"subscribe","payload":{"query":"{a}"}}`) }},
+		"subscribe, nothing": {4400, func(c *client) { opened(c); c.send(`{"type":"subscribe","id":"1"}`) }},
+		"duplicate id":       {4409, func(c *client) { opened(c); c.subscribe("1", subscription); c.subscribe("1", subscription) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := s.dial(t)
+			test.do(c)
+			c.expectClose(test.code)
+		})
+	}
+	t.Run("other subprotocol", func(t *testing.T) {
+		t.Parallel()
+		s.dial(t, "graphql-ws").expectClose(4406)
+	})
+}
+
+func opened(c *client) {
+	c.send(`{"type":"connection_init","payload":{"Authorization":"Bearer good"}}`)
+	c.expect(`{"type":"connection_ack"}`)
+}
+
+func TestSocket_FirstOperationTooManyIsRefusedAndOthersGoOn(t *testing.T) {
+	t.Parallel()
+	var live atomic.Int64
+	s := start(t, ws.Config{Operations: 2}, quiet(&live))
+	c := s.open(t)
+	c.subscribe("1", subscription)
+	c.subscribe("2", subscription)
+	c.subscribe("3", subscription)
+	c.expect(`{"id":"3","type":"error","payload":[{"message":"ws: too many operations on one socket","extensions":{"code":"TOO_MANY_STREAMS"}}]}`)
+	eventually(t, 5*time.Second, "two run", func() bool { return live.Load() == 2 })
+	c.send(`{"id":"1","type":"complete"}`)
+	eventually(t, 5*time.Second, "one runs", func() bool { return live.Load() == 1 })
+	c.subscribe("1", subscription)
+	eventually(t, 5*time.Second, "two run again", func() bool { return live.Load() == 2 })
+}
+
+func TestSocket_TooManySocketsOfOnePeer(t *testing.T) {
+	t.Parallel()
+	s := start(t, ws.Config{StreamsOfPeer: 1}, once(`{}`))
+	first := s.open(t)
+	second := s.dial(t)
+	second.send(`{"type":"connection_init","payload":{"Authorization":"Bearer good"}}`)
+	second.expectClose(websocket.CloseTryAgainLater)
+	first.Close()
+	eventually(t, 5*time.Second, "its place is free", func() bool {
+		c := s.dial(t)
+		c.send(`{"type":"connection_init","payload":{"Authorization":"Bearer good"}}`)
+		_, _, err := c.ReadMessage()
+		c.Close()
+		return err == nil
+	})
+}
+
+func TestSocket_TooManyInAll(t *testing.T) {
+	t.Parallel()
+	s := start(t, ws.Config{Streams: 1}, once(`{}`))
+	s.open(t)
+	_, resp, err := websocket.DefaultDialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(s.http.URL, "http"), nil)
+	if err == nil || resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("got %v, want 503", resp)
+	}
+}
+
+func TestSocket_RightsAreAskedForEachOperation(t *testing.T) {
+	t.Parallel()
+	var gone atomic.Bool
+	s := start(t, ws.Config{Connect: func(*http.Request, map[string]any) (ws.Peer, error) {
+		return ws.Peer{Attach: func(ctx context.Context) (context.Context, error) {
+			if gone.Load() {
+				return nil, errors.New("gone")
+			}
+			return ctx, nil
+		}}, nil
+	}}, once(`{}`))
+	c := s.open(t)
+	c.subscribe("1", query)
+	c.expect(`{"id":"1","type":"next","payload":{"data":{}}}`)
+	c.expect(`{"id":"1","type":"complete"}`)
+	gone.Store(true)
+	c.subscribe("2", query)
+	c.expect(`{"id":"2","type":"error","payload":[{"message":"gone","extensions":{"code":"OTHER"}}]}`)
+}
+
+func TestSocket_IdentityOutageIsNotADenial(t *testing.T) {
+	t.Parallel()
+	s := start(t, ws.Config{Connect: func(*http.Request, map[string]any) (ws.Peer, error) { return ws.Peer{}, errors.New("down") }}, once(`{}`))
+	c := s.dial(t)
+	c.send(`{"type":"connection_init"}`)
+	c.expectClose(websocket.CloseInternalServerErr)
+}
+
+func TestSocket_EndsWithTheErrorOfTheStream(t *testing.T) {
+	t.Parallel()
+	s := start(t, ws.Config{}, func(ctx context.Context, _ *graphql.OperationContext) graphql.ResponseHandler {
+		ws.Fail(ctx, errors.New("RESYNC_FAILED"))
+		ws.Fail(ctx, errors.New("only the first counts"))
+		return func(context.Context) *graphql.Response { return nil }
+	})
+	c := s.open(t)
+	c.subscribe("1", subscription)
+	c.expect(`{"id":"1","type":"error","payload":[{"message":"RESYNC_FAILED","extensions":{"code":"OTHER"}}]}`)
+}
+
+func TestSocket_PanicEndsOneOperation(t *testing.T) {
+	t.Parallel()
+	s := start(t, ws.Config{}, func(_ context.Context, op *graphql.OperationContext) graphql.ResponseHandler {
+		if op.RawQuery == subscription {
+			panic("boom")
+		}
+		return graphql.OneShot(&graphql.Response{Data: []byte(`{}`)})
+	})
+	c := s.open(t)
+	c.subscribe("1", subscription)
+	if _, data, err := c.ReadMessage(); err != nil || !strings.Contains(string(data), `"id":"1","type":"error"`) {
+		t.Fatalf("got %s, %v; want an error", data, err)
+	}
+	c.subscribe("2", query)
+	c.expect(`{"id":"2","type":"next","payload":{"data":{}}}`)
+}
+
+func TestSocket_ShutdownNamesItselfAndAsksToReconnect(t *testing.T) {
+	t.Parallel()
+	var live atomic.Int64
+	s := start(t, ws.Config{}, quiet(&live))
+	c := s.open(t)
+	c.subscribe("1", subscription)
+	eventually(t, 5*time.Second, "it runs", func() bool { return live.Load() == 1 })
+	done := make(chan error)
+	go func() { done <- s.Shutdown(t.Context()) }()
+	c.expect(`{"id":"1","type":"error","payload":[{"message":"ws: server is shutting down","extensions":{"code":"SERVER_SHUTDOWN"}}]}`)
+	c.expectClose(websocket.CloseServiceRestart)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	_, resp, err := websocket.DefaultDialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(s.http.URL, "http"), nil)
+	if err == nil || resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("after shutdown got %v, want 503", resp)
+	}
+}

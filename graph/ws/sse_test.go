@@ -1,0 +1,91 @@
+package ws_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql"
+
+	"github.com/dvt-engine/dvt/graph/ws"
+)
+
+func (s *server) events(t *testing.T, ctx context.Context, query string) *http.Response { //nolint:revive // t first, as everywhere
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.http.URL+"/events?query="+url.QueryEscape(query), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := s.http.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	return resp
+}
+
+func TestEvents_OneShot(t *testing.T) {
+	t.Parallel()
+	s := start(t, ws.Config{}, once(`{"a":1}`))
+	resp := s.events(t, t.Context(), subscription)
+	if got := resp.Header.Get("Content-Type"); !strings.HasPrefix(got, "text/event-stream") {
+		t.Errorf("content type %q", got)
+	}
+	want := ":\n\nevent: next\ndata: {\"data\":{\"a\":1}}\n\nevent: complete\ndata:\n\n"
+	if got := readAll(t, resp.Body); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestEvents_EndsWithTheErrorOfTheStream(t *testing.T) {
+	t.Parallel()
+	s := start(t, ws.Config{}, func(ctx context.Context, _ *graphql.OperationContext) graphql.ResponseHandler {
+		ws.Fail(ctx, errors.New("TOKEN_EXPIRED"))
+		return func(context.Context) *graphql.Response { return nil }
+	})
+	want := `data: {"errors":[{"message":"TOKEN_EXPIRED","extensions":{"code":"OTHER"}}],"data":null}` + "\n\nevent: complete"
+	if got := readAll(t, s.events(t, t.Context(), subscription).Body); !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q in it", got, want)
+	}
+}
+
+func TestEvents_CommentsKeepAQuietStreamAlive(t *testing.T) {
+	t.Parallel()
+	var live atomic.Int64
+	s := start(t, ws.Config{CommentEvery: 20 * time.Millisecond}, quiet(&live))
+	ctx, cancel := context.WithCancel(t.Context())
+	lines := bufio.NewScanner(s.events(t, ctx, subscription).Body)
+	for comments := 0; comments < 3 && lines.Scan(); {
+		if lines.Text() == ":" {
+			comments++
+		}
+	}
+	cancel()
+	eventually(t, 5*time.Second, "the operation ended with its client", func() bool { return live.Load() == 0 })
+}
+
+func TestEvents_Shutdown(t *testing.T) {
+	t.Parallel()
+	var live atomic.Int64
+	s := start(t, ws.Config{StreamsOfPeer: 1}, quiet(&live))
+	resp := s.events(t, t.Context(), subscription)
+	if got := readAll(t, s.events(t, t.Context(), subscription).Body); got != "TOO_MANY_STREAMS\n" {
+		t.Errorf("the second stream got %q", got)
+	}
+	eventually(t, 5*time.Second, "it runs", func() bool { return live.Load() == 1 })
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := readAll(t, resp.Body); !strings.Contains(got, "SERVER_SHUTDOWN") || !strings.HasSuffix(got, "event: complete\ndata:\n\n") {
+		t.Errorf("got %q", got)
+	}
+	if got := readAll(t, s.events(t, t.Context(), subscription).Body); got != "SERVER_SHUTDOWN\n" {
+		t.Errorf("after shutdown got %q", got)
+	}
+}

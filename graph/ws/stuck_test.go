@@ -1,0 +1,99 @@
+package ws_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/dvt-engine/dvt/graph/ws"
+)
+
+// A peer that answers one ping and then stops reading held gqlgen's goroutines
+// for ever (design §6).
+func TestSocket_PeerThatStopsReadingIsGone(t *testing.T) {
+	t.Parallel()
+	var live atomic.Int64
+	s := start(t, ws.Config{PingEvery: 50 * time.Millisecond, WriteTimeout: time.Second}, endless(&live, `"`+strings.Repeat("x", 32<<10)+`"`))
+	conn := s.stuck(t)
+	u, _ := url.Parse("ws" + strings.TrimPrefix(s.http.URL, "http"))
+	sock, _, err := websocket.NewClient(conn, u, http.Header{"Sec-WebSocket-Protocol": {"graphql-transport-ws"}}, 1<<10, 1<<10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &client{t, sock}
+	opened(c)
+	c.subscribe("1", subscription)
+	if _, _, err := c.ReadMessage(); err != nil { // pings that came before were answered
+		t.Fatal(err)
+	}
+	eventually(t, 5*time.Second, "the operation ended", func() bool { return live.Load() == 0 })
+	eventually(t, time.Second, "nothing is left of the socket", func() bool { return s.Shutdown(t.Context()) == nil })
+}
+
+func TestSocket_SilentPeerIsGone(t *testing.T) {
+	t.Parallel()
+	var live atomic.Int64
+	s := start(t, ws.Config{PingEvery: 50 * time.Millisecond, IdleTimeout: 300 * time.Millisecond}, quiet(&live))
+	c := s.open(t)
+	c.SetPingHandler(func(string) error { return nil }) // hears, but gives no sign of life
+	c.subscribe("1", subscription)
+	c.expectClose(websocket.CloseGoingAway)
+	eventually(t, 5*time.Second, "the operation ended", func() bool { return live.Load() == 0 })
+}
+
+func TestSocket_PeerThatAnswersPingsStays(t *testing.T) {
+	t.Parallel()
+	var live atomic.Int64
+	s := start(t, ws.Config{PingEvery: 50 * time.Millisecond, IdleTimeout: 300 * time.Millisecond}, quiet(&live))
+	c := s.open(t)
+	c.subscribe("1", subscription)
+	_ = c.SetReadDeadline(time.Now().Add(time.Second))
+	if _, _, err := c.ReadMessage(); err == nil || !err.(net.Error).Timeout() {
+		t.Fatalf("ended with %v", err)
+	}
+	if live.Load() != 1 {
+		t.Error("the operation has ended")
+	}
+}
+
+// A slow peer is shown the newest, not a backlog: the next response is asked for
+// only after the former was written.
+func TestSocket_PullsOnlyWhatItWrites(t *testing.T) {
+	t.Parallel()
+	var live atomic.Int64
+	s := start(t, ws.Config{WriteTimeout: 2 * time.Second}, endless(&live, `"`+strings.Repeat("x", 64<<10)+`"`))
+	c := s.open(t)
+	c.subscribe("1", subscription)
+	for range 50 {
+		if _, _, err := c.ReadMessage(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.send(`{"id":"1","type":"complete"}`)
+	eventually(t, 5*time.Second, "the operation ended", func() bool {
+		_ = c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+		_, _, _ = c.ReadMessage()
+		return live.Load() == 0
+	})
+}
+
+func TestEvents_PeerThatStopsReadingIsGone(t *testing.T) {
+	t.Parallel()
+	var live atomic.Int64
+	s := start(t, ws.Config{WriteTimeout: time.Second}, endless(&live, `"`+strings.Repeat("x", 32<<10)+`"`))
+	conn := s.stuck(t)
+	fmt.Fprintf(conn, "GET /events?query=%s HTTP/1.1\r\nHost: x\r\n\r\n", url.QueryEscape(subscription))
+	if line, err := bufio.NewReaderSize(conn, 16).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
+		t.Fatalf("got %q, %v", line, err)
+	}
+	eventually(t, 5*time.Second, "the operation began", func() bool { return live.Load() == 1 })
+	eventually(t, 5*time.Second, "the operation ended", func() bool { return live.Load() == 0 })
+}
