@@ -30,6 +30,17 @@ type entry struct {
 	end        *end       // of stepEnds
 }
 
+// maxBatchBytes bounds the payloads of one Append: an engine refuses what is
+// larger than about 2 MiB.
+const maxBatchBytes = 512 << 10
+
+func (e *entry) size() (n int) {
+	for i := range e.drafts {
+		n += len(e.drafts[i].Payload)
+	}
+	return n
+}
+
 // kind says what to do once an entry is recorded.
 type kind uint8
 
@@ -59,11 +70,12 @@ func (m *Machine) flush() {
 	}
 	a := Append{Append: store.Append{RunID: m.who.Identity.RunID}}
 	var arms, opens bool // a failure that arms fail-fast, an event that may open the retry window
-	n := 0
+	n, size := 0, 0
 	for ; n < len(r.queue) && n < store.MaxBatch; n++ {
 		e := &r.queue[n]
 		m.doubt(e, arms)
-		if n > 0 && r.alone > 0 || len(a.Events)+len(e.drafts) > store.MaxBatch {
+		size += e.size()
+		if n > 0 && (r.alone > 0 || size > maxBatchBytes) || len(a.Events)+len(e.drafts) > store.MaxBatch {
 			break
 		}
 		for _, o := range e.outcomes {

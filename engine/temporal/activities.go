@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
+	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
@@ -120,9 +122,45 @@ func (c *controlActivities) skeleton(ctx context.Context, runID string) (engine.
 }
 
 // executeActivity runs steps, in control and data workers alike.
-type executeActivity struct{ runner *executor.Runner }
+type executeActivity struct {
+	runner *executor.Runner
+	mu     sync.Mutex
+	active int
+	idle   chan struct{} // closed when nothing is active and somebody waits
+}
+
+func (x *executeActivity) count(by int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.active += by
+	if x.active == 0 && x.idle != nil {
+		close(x.idle)
+		x.idle = nil
+	}
+}
+
+// wait returns when no execution is in flight, or after most. Nothing may begin
+// any more.
+func (x *executeActivity) wait(most time.Duration) {
+	x.mu.Lock()
+	if x.active == 0 {
+		x.mu.Unlock()
+		return
+	}
+	idle := make(chan struct{})
+	x.idle = idle
+	x.mu.Unlock()
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-idle:
+	case <-timer.C:
+	}
+}
 
 func (x *executeActivity) execute(ctx context.Context, in executeInput) (engine.StepEnd, error) {
+	x.count(1)
+	defer x.count(-1)
 	info := activity.GetInfo(ctx)
 	end, err := x.runner.Run(ctx, executor.Dispatch{
 		RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, EngineAttempt: int(info.Attempt),

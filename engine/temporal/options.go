@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -18,11 +19,16 @@ import (
 // waited for, not failed (T216). Heartbeats find a dead worker long before.
 const beginSlack = 24 * time.Hour
 
+// logQueue is the queue of the activities that reach the log for the runs of a
+// control queue. It is their own, so that an append never waits behind steps.
+func logQueue(control string) string { return control + "-log" }
+
 // controlOptions are those of the activities that reach the log: they are
 // retried without end, because nothing else can record what happened (T120).
-func controlOptions(id string) workflow.ActivityOptions {
+func controlOptions(ctx workflow.Context, id string) workflow.ActivityOptions {
 	return workflow.ActivityOptions{
 		ActivityID:          id,
+		TaskQueue:           logQueue(workflow.GetInfo(ctx).TaskQueueName),
 		StartToCloseTimeout: 10 * time.Second,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: 100 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 5 * time.Second,
@@ -79,6 +85,10 @@ func endOfError(err error, s plan.SkeletonStep, e interp.Execute) engine.StepEnd
 	}
 	end.StepID, end.LogicalAttempt, end.N = s.StepID, e.LA, e.N
 	end.EngineAttempt = max(1, end.EngineAttempt)
+	var activity *temporal.ActivityError
+	if errors.As(err, &activity) && activity.RetryState() == enumspb.RETRY_STATE_MAXIMUM_ATTEMPTS_REACHED {
+		end.EngineAttempt = max(end.EngineAttempt, s.Retry.MaxAttempts)
+	}
 	if cancelled != nil {
 		end.Kind = engine.EndCancelled
 		return end
@@ -86,7 +96,6 @@ func endOfError(err error, s plan.SkeletonStep, e interp.Execute) engine.StepEnd
 	end.Kind = engine.EndFailed
 	switch {
 	case timeout != nil:
-		end.EngineAttempt = max(end.EngineAttempt, s.Retry.MaxAttempts)
 		end.Class = "timeout"
 		end.Failed = &run.FailurePayload{
 			ErrorCode: string(run.CodeTimeout), Retryable: true, FailureCategory: run.CategoryTimeout, FailureSource: "engine",

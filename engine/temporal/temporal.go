@@ -88,8 +88,12 @@ func (e *Engine) Signal(ctx context.Context, id run.Identity, s engine.Signal) e
 	if !errors.As(err, &missing) {
 		return translate(err)
 	}
-	if _, err := e.Describe(ctx, id); err != nil {
-		return err
+	d, describing := e.Describe(ctx, id)
+	switch {
+	case describing != nil:
+		return describing
+	case d.Open: // it was started in between
+		return translate(e.client.SignalWorkflow(ctx, WorkflowID(id), "", signalChannel, s))
 	}
 	return engine.ErrClosed
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"go.temporal.io/api/workflowservice/v1"
@@ -45,8 +46,9 @@ type WorkerConfig struct {
 	StopTimeout time.Duration
 }
 
-// Run serves the queues until ctx ends, then drains for at most StopTimeout. It
-// returns early with the reason when a worker cannot go on.
+// Run serves the queues until ctx ends, then drains for at most StopTimeout and
+// waits a few seconds more for what it cut short to end; the platform runs that
+// elsewhere. It returns early with the reason when a worker cannot go on.
 func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *executor.Runner) error {
 	if cfg.ControlConcurrency == 0 {
 		cfg.ControlConcurrency = 50
@@ -57,44 +59,49 @@ func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *e
 	if cfg.StopTimeout == 0 {
 		cfg.StopTimeout = 30 * time.Second
 	}
-	fatal := make(chan error, len(cfg.Control)+len(cfg.Data))
+	fatal := make(chan error, 1)
 	options := worker.Options{
 		WorkerStopTimeout: cfg.StopTimeout,
 		// A cancellation is seen with a heartbeat, so heartbeats are not held back long (T199).
 		MaxHeartbeatThrottleInterval: 2 * time.Second,
-		OnFatalError:                 func(err error) { fatal <- err },
-		DisableRegistrationAliasing:  true,
+		OnFatalError: func(err error) {
+			select {
+			case fatal <- err:
+			default:
+			}
+		},
+		DisableRegistrationAliasing: true,
 	}
+	steps := &executeActivity{runner: r}
 	var workers []worker.Worker
-	defer func() {
-		for _, w := range workers {
-			w.Stop()
-		}
-	}()
-	for _, queue := range cfg.Control {
+	serve := func(queue string, slots int, workflows bool) worker.Worker {
 		o := options
-		// Appends must not wait behind steps, so the room for activities is shared generously.
-		o.MaxConcurrentActivityExecutionSize = 4 * cfg.ControlConcurrency
+		o.DisableWorkflowWorker, o.MaxConcurrentActivityExecutionSize = !workflows, slots
 		w := worker.New(c, queue, o)
-		w.RegisterWorkflowWithOptions(runWorkflow, workflow.RegisterOptions{Name: workflowName})
-		ca := &controlActivities{journal: j, namespace: cfg.Namespace}
-		w.RegisterActivityWithOptions(ca.appendBatch, activity.RegisterOptions{Name: activityAppend})
-		w.RegisterActivityWithOptions(ca.signals, activity.RegisterOptions{Name: activitySignals})
-		w.RegisterActivityWithOptions(ca.skeleton, activity.RegisterOptions{Name: activitySkeleton})
-		w.RegisterActivityWithOptions((&executeActivity{runner: r}).execute, activity.RegisterOptions{Name: activityExecute})
 		workers = append(workers, w)
+		return w
+	}
+	for _, queue := range cfg.Control {
+		w := serve(queue, cfg.ControlConcurrency, true)
+		w.RegisterWorkflowWithOptions(runWorkflow, workflow.RegisterOptions{Name: workflowName})
+		w.RegisterActivityWithOptions(steps.execute, activity.RegisterOptions{Name: activityExecute})
+		w = serve(logQueue(queue), logConcurrency, false)
+		log := &controlActivities{journal: j, namespace: cfg.Namespace}
+		w.RegisterActivityWithOptions(log.appendBatch, activity.RegisterOptions{Name: activityAppend})
+		w.RegisterActivityWithOptions(log.signals, activity.RegisterOptions{Name: activitySignals})
+		w.RegisterActivityWithOptions(log.skeleton, activity.RegisterOptions{Name: activitySkeleton})
 	}
 	for _, queue := range cfg.Data {
-		o := options
-		o.DisableWorkflowWorker = true
-		o.MaxConcurrentActivityExecutionSize = cfg.DataConcurrency
-		w := worker.New(c, queue, o)
-		w.RegisterActivityWithOptions((&executeActivity{runner: r}).execute, activity.RegisterOptions{Name: activityExecute})
-		workers = append(workers, w)
+		w := serve(queue, cfg.DataConcurrency, false)
+		w.RegisterActivityWithOptions(steps.execute, activity.RegisterOptions{Name: activityExecute})
 	}
 	if len(workers) == 0 {
 		return errors.New("temporal: no queues to serve")
 	}
+	defer func() {
+		stop(workers)
+		steps.wait(cutShort)
+	}()
 	for _, w := range workers {
 		if err := w.Start(); err != nil {
 			return fmt.Errorf("%w: %w", engine.ErrUnavailable, err)
@@ -106,6 +113,22 @@ func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *e
 	case err := <-fatal:
 		return fmt.Errorf("temporal: worker: %w", err)
 	}
+}
+
+// logConcurrency is how many appends and reads of the log one worker does at once.
+const logConcurrency = 100
+
+// cutShort is how long executions have to end that StopTimeout cut short: what
+// an executor gives a process, and a little to report it.
+const cutShort = 6 * time.Second
+
+// stop stops all at once, so that together they take no longer than one.
+func stop(workers []worker.Worker) {
+	var all sync.WaitGroup
+	for _, w := range workers {
+		all.Go(w.Stop)
+	}
+	all.Wait()
 }
 
 // Ping asks whether a frontend serves a namespace.

@@ -38,9 +38,9 @@ type Input struct {
 // it reads is in the history and the inbox is taken in a fixed order.
 func runWorkflow(ctx workflow.Context, in Input) error {
 	// Work and appends must outlive a cancellation from outside: the log decides
-	// when a run ends, not the engine (T200).
-	ctx, release := workflow.NewDisconnectedContext(ctx)
-	defer release()
+	// when a run ends, not the engine (T200). The context is never released: what
+	// is open when the run ends ends with the workflow.
+	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	d := &driver{ctx: ctx, in: in, cancels: map[string]workflow.CancelFunc{}, timers: map[interp.Timer]workflow.CancelFunc{}}
 	failure, err := d.load()
 	if err != nil {
@@ -57,7 +57,7 @@ func runWorkflow(ctx workflow.Context, in Input) error {
 		}
 		d.takeInbox()
 	}
-	return nil
+	return d.lost
 }
 
 // driver carries effects out and turns what comes back into inputs. Each
@@ -70,6 +70,7 @@ type driver struct {
 	head     run.Seq
 	fetches  int
 	done     bool
+	lost     error // why the log cannot be reached ever again
 
 	recorded []interp.Recorded
 	signals  []engine.Signal
@@ -88,7 +89,7 @@ type execution struct {
 }
 
 func (d *driver) hasInput() bool {
-	return d.fetched || len(d.recorded)+len(d.signals)+len(d.ends)+len(d.fired) > 0
+	return d.done || d.fetched || len(d.recorded)+len(d.signals)+len(d.ends)+len(d.fired) > 0
 }
 
 // takeInbox feeds the machine in the fixed order: what was recorded, signals,
@@ -139,7 +140,7 @@ func (d *driver) apply(effects []interp.Effect) {
 // never be had.
 func (d *driver) load() (*run.FailurePayload, error) {
 	var sk engine.Skeleton
-	ctx := workflow.WithActivityOptions(d.ctx, controlOptions("skeleton"))
+	ctx := workflow.WithActivityOptions(d.ctx, controlOptions(d.ctx, "skeleton"))
 	if err := workflow.ExecuteActivity(ctx, activitySkeleton, d.in.Identity.RunID).Get(ctx, &sk); err != nil {
 		return nil, err
 	}
@@ -175,7 +176,10 @@ func (d *driver) failAtOnce(f run.FailurePayload) error {
 	first.Type, first.Payload = run.RunStarted, started
 	last.Type, last.Payload = run.RunFailed, failed
 	d.append(interp.Append{Batch: 1, Append: store.Append{Events: []run.Draft{first, last}}})
-	return workflow.Await(d.ctx, d.hasInput)
+	if err := workflow.Await(d.ctx, d.hasInput); err != nil {
+		return err
+	}
+	return d.lost
 }
 
 func (d *driver) receiveSignals() {
@@ -194,12 +198,13 @@ func (d *driver) receiveSignals() {
 func (d *driver) append(e interp.Append) {
 	a := e.Append
 	a.RunID, a.MinHead = d.in.Identity.RunID, d.head
-	ctx := workflow.WithActivityOptions(d.ctx, controlOptions(fmt.Sprintf("append/%d", e.Batch)))
+	ctx := workflow.WithActivityOptions(d.ctx, controlOptions(d.ctx, fmt.Sprintf("append/%d", e.Batch)))
 	f := workflow.ExecuteActivity(ctx, activityAppend, appendInput{Batch: e.Batch, Append: a})
 	workflow.Go(d.ctx, func(ctx workflow.Context) {
 		var out appendResult
 		if err := f.Get(ctx, &out); err != nil {
-			panic(fmt.Sprintf("append %d: %v", e.Batch, err)) // retried without end: only a termination comes here
+			d.lose(err)
+			return
 		}
 		if out.Batch != e.Batch {
 			panic(fmt.Sprintf("append %d answered for %d", e.Batch, out.Batch))
@@ -210,6 +215,10 @@ func (d *driver) append(e interp.Append) {
 		d.recorded = append(d.recorded, r)
 	})
 }
+
+// lose ends the workflow: appends and reads are retried without end, so that
+// only a run that left the store comes here.
+func (d *driver) lose(err error) { d.done, d.lost = true, err }
 
 func (d *driver) execute(e interp.Execute) {
 	s := d.skeleton.Steps[e.Ord]
@@ -275,12 +284,13 @@ func (d *driver) setTimer(e interp.SetTimer) {
 
 func (d *driver) fetchSignals(after int64) {
 	d.fetches++
-	ctx := workflow.WithActivityOptions(d.ctx, controlOptions(fmt.Sprintf("signals/%d.%d", after, d.fetches)))
+	ctx := workflow.WithActivityOptions(d.ctx, controlOptions(d.ctx, fmt.Sprintf("signals/%d-%d", after, d.fetches)))
 	f := workflow.ExecuteActivity(ctx, activitySignals, signalsInput{RunID: d.in.Identity.RunID, After: after})
 	workflow.Go(d.ctx, func(ctx workflow.Context) {
 		var out signalsResult
 		if err := f.Get(ctx, &out); err != nil {
-			panic(fmt.Sprintf("signals after %d: %v", after, err))
+			d.lose(err)
+			return
 		}
 		if out.After != after {
 			panic(fmt.Sprintf("signals after %d answered for %d", after, out.After))
