@@ -100,30 +100,12 @@ func mapRootCause(s run.State) *model.RunError {
 			e.FirstSeq = s.RootCause.Seq
 		}
 		return e
-	case s.RootCause != nil:
-		cause := attemptError(s, *s.RootCause)
-		if cause == nil {
-			return nil
-		}
+	case s.RootCause != nil && s.RootCause.Error != nil:
+		cause := s.RootCause.Error
 		return &model.RunError{
 			StepID: &s.RootCause.StepID, LogicalAttemptID: &s.RootCause.LogicalAttempt, FirstSeq: s.RootCause.Seq,
 			Code: cause.Code, Message: text(cause.Message), Retryable: cause.Retryable,
 			Category: optionalEnum[model.FailureCategory](cause.Category),
-		}
-	}
-	return nil
-}
-
-// attemptError is nil in a state without steps, as lists have it: a row knows
-// the cause of a run only after its end.
-func attemptError(s run.State, ref run.StepRef) *run.StepError {
-	step, ok := s.Step(ref.StepID)
-	if !ok {
-		return nil
-	}
-	for _, a := range step.Attempts {
-		if a.LogicalAttempt == ref.LogicalAttempt {
-			return a.Error
 		}
 	}
 	return nil

@@ -1,0 +1,340 @@
+package graph_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake is a Control whose answers are set by the test; what is not set panics,
+// which the edge turns into INTERNAL.
+type fake struct {
+	graph.Control
+
+	startRun   func(authz.Principal, control.StartRun) (control.StartedRun, error)
+	signalRun  func(authz.Principal, control.SignalRun) (control.Receipt, error)
+	run        func(p authz.Principal, runID string, at *run.Seq) (control.RunView, error)
+	events     func(runID string, page control.EventPage) (control.EventsPage, error)
+	receipt    func(runID, signalID string) (control.Receipt, error)
+	receipts   func(runID, after string, limit int) (control.ReceiptsPage, error)
+	stepLog    func(control.StepLogQuery) (control.StepLog, error)
+	runs       func(control.RunsQuery) (control.RunsPage, error)
+	watchRun   func(control.WatchRun) (graph.Stream[live.Frame], error)
+	watchEvent func(control.WatchRun) (graph.Stream[control.EventsFrame], error)
+	watchRuns  func(control.RunsQuery) (graph.Stream[control.RunsFrame], error)
+	watchSigs  func(runID, signalID string) (graph.Stream[control.Receipt], error)
+	watchLog   func(control.StepLogQuery) (graph.Stream[control.StepLogFrame], error)
+}
+
+func (f *fake) StartRun(_ context.Context, p authz.Principal, in control.StartRun) (control.StartedRun, error) {
+	return f.startRun(p, in)
+}
+
+func (f *fake) SignalRun(_ context.Context, p authz.Principal, in control.SignalRun) (control.Receipt, error) {
+	return f.signalRun(p, in)
+}
+
+func (f *fake) Run(_ context.Context, p authz.Principal, runID string, at *run.Seq) (control.RunView, error) {
+	return f.run(p, runID, at)
+}
+
+func (f *fake) Events(_ context.Context, _ authz.Principal, runID string, page control.EventPage) (control.EventsPage, error) {
+	return f.events(runID, page)
+}
+
+func (f *fake) Receipt(_ context.Context, _ authz.Principal, runID, signalID string) (control.Receipt, error) {
+	return f.receipt(runID, signalID)
+}
+
+func (f *fake) Receipts(_ context.Context, _ authz.Principal, runID, after string, limit int) (control.ReceiptsPage, error) {
+	return f.receipts(runID, after, limit)
+}
+
+func (f *fake) StepLog(_ context.Context, _ authz.Principal, in control.StepLogQuery) (control.StepLog, error) {
+	return f.stepLog(in)
+}
+
+func (f *fake) Actions(_ authz.Principal, v control.RunView) control.Availability {
+	refused := control.ActionAvailability{
+		Action: authz.Pause, Outcome: "REFUSED", Code: run.CodeForbidden, Reason: "Needs the role OPERATOR.", Rule: "operator-pause",
+		RequiredRole: authz.Operator, WhoCould: []string{"olga"}, Strength: "REVERSIBLE",
+	}
+	out := control.Availability{Run: []control.ActionAvailability{refused}, Steps: map[string][]control.ActionAvailability{}}
+	for _, s := range v.State.Steps {
+		out.Steps[s.StepID] = []control.ActionAvailability{{Action: authz.RetryStep, Outcome: "APPLY", Strength: "NORMAL"}}
+	}
+	return out
+}
+
+func (f *fake) Runs(_ context.Context, _ authz.Principal, q control.RunsQuery) (control.RunsPage, error) {
+	return f.runs(q)
+}
+
+func (f *fake) MySignals(_ context.Context, _ authz.Principal, limit int) ([]control.Receipt, error) {
+	return []control.Receipt{receipt(run.Pause)}[:min(1, limit)], nil
+}
+
+func (f *fake) Viewer(p authz.Principal) control.Viewer {
+	return control.Viewer{Principal: p, Grants: []control.ViewerGrant{
+		{Grant: authz.Grant{Role: authz.Engineer, ProjectID: "shop", EnvironmentID: "*"}, Actions: []authz.Action{authz.Read, authz.Pause, authz.Debug}},
+		{Grant: authz.Grant{Role: authz.Engineer, ProjectID: "lab", EnvironmentID: "dev"}},
+	}}
+}
+
+func (f *fake) Capabilities(authz.Principal) []control.EngineCapability {
+	return []control.EngineCapability{{Engine: "temporal", Name: "PAUSE", Support: "FULL"}}
+}
+
+func (f *fake) Health(context.Context) control.Health {
+	return control.Health{Status: "DEGRADED", Checks: []control.HealthCheck{
+		{Name: "store", Status: "HEALTHY", Latency: 1500 * time.Microsecond}, {Name: "bus", Status: "UNHEALTHY", Message: "The bus does not answer."},
+	}}
+}
+
+func (f *fake) WatchRun(_ context.Context, _ authz.Principal, in control.WatchRun) (graph.Stream[live.Frame], error) {
+	return f.watchRun(in)
+}
+
+func (f *fake) WatchEvents(_ context.Context, _ authz.Principal, in control.WatchRun) (graph.Stream[control.EventsFrame], error) {
+	return f.watchEvent(in)
+}
+
+func (f *fake) WatchRuns(_ context.Context, _ authz.Principal, q control.RunsQuery) (graph.Stream[control.RunsFrame], error) {
+	return f.watchRuns(q)
+}
+
+func (f *fake) WatchReceipts(_ context.Context, _ authz.Principal, runID, signalID string) (graph.Stream[control.Receipt], error) {
+	return f.watchSigs(runID, signalID)
+}
+
+func (f *fake) WatchStepLog(_ context.Context, _ authz.Principal, in control.StepLogQuery) (graph.Stream[control.StepLogFrame], error) {
+	return f.watchLog(in)
+}
+
+// frames is a stream of some frames, which then ends with err or, without one, never.
+type frames[T any] struct {
+	list   []T
+	err    error
+	closed chan struct{}
+}
+
+func stream[T any](err error, list ...T) (graph.Stream[T], error) {
+	return &frames[T]{list: list, err: err}, nil
+}
+
+func (f *frames[T]) Next(ctx context.Context) (T, error) {
+	var none T
+	if len(f.list) == 0 {
+		if f.err != nil {
+			return none, f.err
+		}
+		<-ctx.Done()
+		return none, ctx.Err()
+	}
+	next := f.list[0]
+	f.list = f.list[1:]
+	return next, nil
+}
+
+func (f *frames[T]) Close() {
+	if f.closed != nil {
+		close(f.closed)
+	}
+}
+
+var (
+	instant  = time.Date(2026, 11, 21, 3, 12, 7, 123e6, time.UTC)
+	notFound = &control.Error{Code: run.CodeNotFound, Message: "There is no such run, or it is not yours."}
+)
+
+func after(d time.Duration) *time.Time { return new(instant.Add(d)) }
+
+func identity(runID string) run.Identity {
+	return run.Identity{RunID: runID, TenantID: "acme", ProjectID: "shop", EnvironmentID: "dev", PlanID: "nightly", PlanVersion: "1.0"}
+}
+
+// stopped is a run whose second step has failed, with its retry window open.
+func stopped() control.RunView {
+	outline := func(id string, deps ...string) run.StepOutline {
+		return run.StepOutline{StepID: id, Type: "COMMAND", DependsOn: deps, TaskQueue: "tq-data-dev"}
+	}
+	failure := &run.StepError{Code: "EXIT_STATUS", Message: "exit status 1", Retryable: true, Category: run.CategoryUser, Source: "executor"}
+	s := run.State{Header: run.Header{
+		Identity: identity("r1"), Rev: 1, Seq: 7, Status: run.Running, CreatedAt: instant, StartedAt: after(time.Second), TriggeredBy: "eva",
+		PlanRef:       &run.PlanRef{SHA256: strings.Repeat("0", 64), SchemaVersion: "v1.2", PlanID: "nightly", PlanVersion: "1.0"},
+		Engine:        &run.EngineRunRef{Provider: "temporal", Namespace: "default", WorkflowID: "dvt-r1", EngineRunID: "first"},
+		RetryDeadline: after(10 * time.Minute), Counts: run.StepCounts{Total: 4, Success: 1, Failed: 1, Pending: 2},
+		RootCause: &run.StepRef{StepID: "build", LogicalAttempt: 1, Seq: 7}, StatusSeq: 1,
+		Artifacts: []run.ArtifactRef{{URI: "file:///a", Kind: "manifest", SizeBytes: 12}},
+	}}
+	s.Steps = []*run.Step{
+		{StepOutline: outline("compile"), Ord: 0, ChangedSeq: 5, Status: run.StepSuccess, LogicalAttempt: 1, Attempts: []run.Attempt{{
+			LogicalAttempt: 1, EngineAttempt: 2, Status: run.StepSuccess, StartedSeq: 4, EndedSeq: 5, StartedAt: after(time.Second),
+			CompletedAt: after(3 * time.Second), DurationMS: 2000, Result: json.RawMessage("{\"rows\":\n 12345678901234567890}"),
+			Artifacts: []run.ArtifactRef{{URI: "file:///a", Kind: "manifest", SizeBytes: 12}},
+		}}},
+		{StepOutline: outline("build", "compile"), Ord: 1, ChangedSeq: 7, Status: run.StepFailed, LogicalAttempt: 1, Attempts: []run.Attempt{{
+			LogicalAttempt: 1, EngineAttempt: 1, Status: run.StepFailed, StartedSeq: 6, EndedSeq: 7, StartedAt: after(4 * time.Second),
+			CompletedAt: after(5 * time.Second), DurationMS: 1000, Error: failure,
+		}}},
+		{StepOutline: outline("test", "build"), Ord: 2, ChangedSeq: 3, Status: run.StepPending},
+		{StepOutline: outline("ship", "test"), Ord: 3, ChangedSeq: 3, Status: run.StepPending},
+	}
+	return control.RunView{
+		Run: store.Run{ParentRunID: "r0"}, State: s, Epoch: "e1", OpsRev: 3, AsOf: instant,
+		Queue: &store.QueueRow{Status: "PENDING", CreatedAt: instant, Attempts: 1},
+	}
+}
+
+func receipt(kind run.SignalType) control.Receipt {
+	return control.Receipt{Receipt: run.Receipt{
+		RunID: "r1", Signal: run.Signal{ID: "s1", Type: kind}, Payload: json.RawMessage(`{"reason":"lunch"}`), Actor: "eva", Reason: "lunch",
+		Application: run.SignalApplied, AcceptedSeq: 4, AppliedSeq: 5, ReceivedAt: instant, DeliveredAt: after(time.Second), AppliedAt: after(time.Second),
+	}}
+}
+
+func event(seq run.Seq) run.Event {
+	return run.Event{
+		Identity: identity("r1"), EventID: "6ba7b810-9dad-41d1-80b4-00c04fd430c8", Type: run.StepStartedEvent, Seq: seq, Key: "k",
+		StepID: "build", LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: instant, PersistedAt: instant.Add(time.Microsecond), EmittedBy: run.ByEngine,
+		Payload: json.RawMessage(`{"paramsSeq":9007199254740993,"text":"<b>"}`),
+	}
+}
+
+func line(no int64) artifact.Line {
+	return artifact.Line{No: no, At: instant, Stream: "stdout", EngineAttempt: 1, Text: "hello\nworld"}
+}
+
+// api is the handler on a real listener, and what it logged.
+type api struct {
+	t *testing.T
+	*graph.Handler
+	url  string
+	logs *bytes.Buffer
+}
+
+func serve(t *testing.T, f *fake, change ...func(*graph.Config)) *api {
+	t.Helper()
+	a := &api{t: t, logs: &bytes.Buffer{}}
+	cfg := graph.Config{
+		Authenticate: func(token string) (authz.Principal, error) {
+			switch token {
+			case "good":
+				return authz.Principal{ID: "eva", TenantID: "acme"}, nil
+			case "old":
+				return authz.Principal{}, authz.ErrExpired
+			case "outage":
+				return authz.Principal{}, authz.ErrUnavailable
+			}
+			return authz.Principal{}, authz.ErrUnauthenticated
+		},
+		Session: func(r *http.Request) (string, bool) {
+			c, err := r.Cookie("session")
+			if err != nil {
+				return "", false
+			}
+			return c.Value, true
+		},
+		AllowedOrigins: []string{"https://ui.example"},
+		DevPrincipals: func() []graph.DevPrincipal {
+			return []graph.DevPrincipal{{Principal: "dev-viewer", TenantID: "acme", Role: authz.Viewer}}
+		},
+		Logger:    slog.New(slog.NewTextHandler(a.logs, nil)),
+		RequestID: func(context.Context) string { return "req-1" },
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	a.Handler = graph.NewHandler(f, cfg)
+	server := httptest.NewServer(a.Handler)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := a.Shutdown(ctx); err != nil {
+			t.Errorf("shutdown: %v", err)
+		}
+		server.Close()
+	})
+	a.url = server.URL
+	return a
+}
+
+// answer is what came back over HTTP.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (a *api) do(method, path, body string, headers ...string) answer {
+	a.t.Helper()
+	req, err := http.NewRequestWithContext(a.t.Context(), method, a.url+path, strings.NewReader(body))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer good")
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Del(headers[i])
+		if headers[i+1] != "" {
+			req.Header.Set(headers[i], headers[i+1])
+		}
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return answer{resp.StatusCode, resp.Header, strings.TrimSpace(string(got))}
+}
+
+func request(query string, variables any) string {
+	body, _ := json.Marshal(map[string]any{"query": query, "variables": variables})
+	return string(body)
+}
+
+// query posts one operation and gives the answer's JSON.
+func (a *api) query(query string, variables any) string {
+	a.t.Helper()
+	return a.do(http.MethodPost, "/graphql", request(query, variables)).body
+}
+
+// code is that of the first error of an answer.
+func code(t *testing.T, body string) string {
+	t.Helper()
+	var r struct {
+		Errors []struct {
+			Extensions struct{ Code string }
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &r); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	if len(r.Errors) == 0 {
+		return ""
+	}
+	return r.Errors[0].Extensions.Code
+}

@@ -1,0 +1,196 @@
+package graph_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vektah/gqlparser/v2"
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"github.com/dvt-engine/dvt"
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/run"
+)
+
+var update = flag.Bool("update", false, "write the golden answers anew")
+
+// everything selects all the fields of a type that can stand where it is used,
+// so that a field that is added is in the golden answers too.
+func everything(t *testing.T, typeName string, without ...string) string {
+	t.Helper()
+	schema, err := gqlparser.LoadSchema(&ast.Source{Input: dvt.Schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	skip := map[string]bool{"Run.step": true}
+	for _, w := range without {
+		skip[w] = true
+	}
+	var expand func(def *ast.Definition, inside map[string]bool) string
+	expand = func(def *ast.Definition, inside map[string]bool) string {
+		var b strings.Builder
+		b.WriteString("{ __typename")
+		for _, f := range def.Fields {
+			of := schema.Types[f.Type.Name()]
+			if strings.HasPrefix(f.Name, "__") || skip[def.Name+"."+f.Name] || inside[of.Name] {
+				continue
+			}
+			b.WriteString(" " + f.Name)
+			if of.Kind == ast.Object {
+				inside[of.Name] = true
+				b.WriteString(expand(of, inside))
+				delete(inside, of.Name)
+			}
+		}
+		return b.String() + "}"
+	}
+	return expand(schema.Types[typeName], map[string]bool{typeName: true})
+}
+
+func answering() *fake {
+	v := stopped()
+	row := v
+	row.State.Steps, row.Queue = nil, nil
+	frame := live.Frame{Sync: live.Live, State: v.State, Changed: true, HeadSeq: 7, Epoch: "e1", OpsRev: 3, AsOf: instant}
+	ended := &control.Error{Code: run.CodeForbidden, Message: "No longer.", Denial: &control.Denial{Action: authz.Read, Rule: "r"}}
+	return &fake{
+		run: func(_ authz.Principal, runID string, at *run.Seq) (control.RunView, error) {
+			if runID != "r1" {
+				return control.RunView{}, notFound
+			}
+			v := v
+			v.Past = at != nil
+			return v, nil
+		},
+		runs: func(control.RunsQuery) (control.RunsPage, error) {
+			return control.RunsPage{Runs: []control.RunView{row}, Cursors: []string{"c1"}, HasNext: true}, nil
+		},
+		events: func(string, control.EventPage) (control.EventsPage, error) {
+			return control.EventsPage{Events: []run.Event{event(1), event(2)}, HasPrev: true}, nil
+		},
+		receipt: func(string, string) (control.Receipt, error) { return receipt(run.Resume), nil },
+		receipts: func(string, string, int) (control.ReceiptsPage, error) {
+			rejected := receipt("FUTURE_SIGNAL")
+			rejected.Rejected, rejected.Rejection, rejected.RejectText = true, run.CodeRunTerminal, "The run has ended."
+			return control.ReceiptsPage{Receipts: []control.Receipt{receipt(run.Pause), rejected}, HasNext: true}, nil
+		},
+		stepLog: func(q control.StepLogQuery) (control.StepLog, error) {
+			return control.StepLog{RunID: q.RunID, StepID: q.StepID, Attempt: 1, Lines: []artifact.Line{line(1)}, Total: 9, Matches: []int64{1}, TotalMatches: 1}, nil
+		},
+		startRun: func(authz.Principal, control.StartRun) (control.StartedRun, error) {
+			return control.StartedRun{View: v, Deduplicated: true}, nil
+		},
+		signalRun: func(authz.Principal, control.SignalRun) (control.Receipt, error) { return receipt(run.Pause), nil },
+		watchRun: func(control.WatchRun) (graph.Stream[live.Frame], error) {
+			stale := frame
+			stale.Sync, stale.Reason, stale.Changed, stale.Lag, stale.HeadSeq = live.Stale, live.Gap, false, 1500, 9
+			moved := frame
+			moved.From = 6
+			return stream[live.Frame](ended, frame, stale, moved)
+		},
+		watchEvent: func(control.WatchRun) (graph.Stream[control.EventsFrame], error) {
+			return stream[control.EventsFrame](ended, control.EventsFrame{Sync: live.Live, Events: []run.Event{event(3)}, HeadSeq: 3, Epoch: "e1", AsOf: instant},
+				control.EventsFrame{Sync: live.Stale, Reason: live.StoreDown, Epoch: "e1", AsOf: instant})
+		},
+		watchRuns: func(control.RunsQuery) (graph.Stream[control.RunsFrame], error) {
+			return stream[control.RunsFrame](ended, control.RunsFrame{Sync: live.Live, Runs: []control.RunView{row}, AsOf: instant, Reset: true},
+				control.RunsFrame{Sync: live.Live, Removed: []string{"r1"}, AsOf: instant})
+		},
+		watchSigs: func(string, string) (graph.Stream[control.Receipt], error) {
+			return stream[control.Receipt](ended, receipt(run.Cancel))
+		},
+		watchLog: func(control.StepLogQuery) (graph.Stream[control.StepLogFrame], error) {
+			return stream[control.StepLogFrame](ended, control.StepLogFrame{Attempt: 1, Lines: []artifact.Line{line(1)}, Total: 1, Complete: true, AsOf: instant})
+		},
+	}
+}
+
+// Every operation once, with every field that it may select.
+func TestGolden_EveryOperation(t *testing.T) {
+	t.Parallel()
+	stream := []string{"Run.actions", "Run.events", "Run.signals", "Step.actions"}
+	list := []string{"Run.steps", "Run.events", "Run.signals"}
+	plan := `plan: {inline: {steps: [{timeout: "<2m>"}]}}, runRequestId: "q1", projectId: "shop", environmentId: "dev"`
+	operations := map[string]string{
+		"viewer":       `{ viewer` + everything(t, "Viewer") + `}`,
+		"run":          `{ run(runId: "r1")` + everything(t, "Run") + `}`,
+		"run_past":     `{ run(runId: "r1", at: "5") { runSeq actions { action } one: step(stepId: "ship") { wait { kind } } none: step(stepId: "x") { stepId } } }`,
+		"runs":         `{ runs(first: 1)` + everything(t, "RunConnection", list...) + `}`,
+		"signal":       `{ signal(runId: "r1", signalId: "s1")` + everything(t, "Signal") + `}`,
+		"stepLog":      `{ stepLog(runId: "r1", stepId: "build", find: "hello")` + everything(t, "StepLog") + `}`,
+		"capabilities": `{ capabilities` + everything(t, "EngineCapability") + `}`,
+		"health":       `{ health` + everything(t, "Health") + `}`,
+		"node": `{ run: node(id: "UnVuOnIx") { id __typename ... on Run { runId } } signal: node(id: "U2lnbmFsOnIxL3Mx") { id __typename }
+			none: node(id: "UnVuOnI5") { id } nonsense: node(id: "?") { id } }`,
+		"startRun":       `mutation { startRun(input: {` + plan + `})` + everything(t, "StartRunPayload") + `}`,
+		"signalRun":      `mutation { signalRun(input: {runId: "r1", signalId: "s1", signal: {pause: {reason: "lunch"}}})` + everything(t, "SignalRunPayload") + `}`,
+		"cancelRun":      `mutation { cancelRun(input: {runId: "r1", signalId: "s1"})` + everything(t, "SignalRunPayload") + `}`,
+		"runUpdates":     `subscription { runUpdates(runId: "r1")` + everything(t, "RunUpdate", stream...) + `}`,
+		"runDeltas":      `subscription { runUpdates(runId: "r1", mode: DELTA)` + everything(t, "RunUpdate", stream...) + `}`,
+		"runEvents":      `subscription { runEvents(runId: "r1", after: 2)` + everything(t, "RunEventUpdate") + `}`,
+		"runListUpdates": `subscription { runListUpdates(first: 10)` + everything(t, "RunListUpdate", append(stream, list...)...) + `}`,
+		"signalUpdates":  `subscription { signalUpdates(runId: "r1")` + everything(t, "Signal") + `}`,
+		"stepLogUpdates": `subscription { stepLogUpdates(runId: "r1", stepId: "build")` + everything(t, "StepLogUpdate") + `}`,
+	}
+	a := serve(t, answering())
+	for name, operation := range operations {
+		accept := "application/json"
+		if strings.HasPrefix(operation, "subscription") {
+			accept = "text/event-stream"
+		}
+		got := a.do(http.MethodPost, "/graphql", request(operation, nil), "Accept", accept)
+		if got.status != http.StatusOK {
+			t.Fatalf("%s: status %d: %s", name, got.status, got.body)
+		}
+		golden(t, name, got.body)
+	}
+	if a.logs.Len() > 0 {
+		t.Errorf("logged: %s", a.logs)
+	}
+}
+
+var dataLine = regexp.MustCompile(`(?m)^data: (\{.*)$`)
+
+// golden compares an answer with testdata, indented for readers.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	if strings.HasPrefix(got, "{") {
+		got = indent(t, got)
+	} else {
+		got = dataLine.ReplaceAllStringFunc(got, func(l string) string { return "data: " + indent(t, strings.TrimPrefix(l, "data: ")) })
+	}
+	path := filepath.Join("testdata", "golden", name+".txt")
+	if *update {
+		if err := os.WriteFile(path, []byte(got+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; run the tests with -update to write it", err)
+	}
+	if diff := cmp.Diff(string(want), got+"\n"); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+func indent(t *testing.T, doc string) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := json.Indent(&b, []byte(doc), "", " "); err != nil {
+		t.Fatalf("%v in %s", err, doc)
+	}
+	return b.String()
+}
