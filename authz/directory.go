@@ -40,60 +40,71 @@ type Directory struct {
 	now func() time.Time
 
 	mu       sync.RWMutex
-	byToken  map[[sha256.Size]byte]Account
-	accounts map[string]Account  // tenant/id
+	byToken  map[[sha256.Size]byte]*Account
+	accounts map[name]*Account
 	tenants  map[string][]string // principals of a tenant, sorted
 }
+
+// name of a principal.
+type name struct{ tenantID, id string }
 
 // NewDirectory checks the accounts; it names everything wrong at once.
 func NewDirectory(accounts []Account, now func() time.Time) (*Directory, error) {
 	d := &Directory{
-		now: now, byToken: map[[sha256.Size]byte]Account{}, accounts: map[string]Account{}, tenants: map[string][]string{},
+		now: now, byToken: map[[sha256.Size]byte]*Account{}, accounts: map[name]*Account{}, tenants: map[string][]string{},
 	}
 	var errs []error
 	for i, a := range accounts {
-		if err := d.add(a); err != nil {
+		for _, err := range d.add(a) {
 			errs = append(errs, fmt.Errorf("accounts[%d] %q: %w", i, a.ID, err))
 		}
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
 	}
 	for _, ids := range d.tenants {
 		slices.Sort(ids)
 	}
-	return d, errors.Join(errs...)
+	return d, nil
 }
 
-func (d *Directory) add(a Account) error {
-	raw, err := hex.DecodeString(a.TokenSHA256)
-	if err != nil || len(raw) != sha256.Size {
-		return errors.New("tokenSha256 must be the SHA-256 of the token in hex")
-	}
-	hash := [sha256.Size]byte(raw)
-	if _, known := d.byToken[hash]; known {
-		return errors.New("another account has the same token")
-	}
-	key := a.TenantID + "/" + a.ID
-	switch {
-	case a.ID == "":
-		return errors.New("id is missing")
-	case a.Worker && len(a.Serves) == 0:
-		return errors.New("serves must name the worker's tenants")
-	case a.Worker:
-		d.byToken[hash] = a
-		return nil
-	case a.TenantID == "":
-		return errors.New("tenant is missing")
-	}
-	if _, known := d.accounts[key]; known {
-		return errors.New("the id is taken in this tenant")
-	}
-	for _, g := range a.Grants {
-		if !slices.Contains(Roles(), g.Role) || g.ProjectID == "" || g.EnvironmentID == "" {
-			return fmt.Errorf("grant %s on %q/%q is not known", g.Role, g.ProjectID, g.EnvironmentID)
+// add puts an account in, or says everything that is wrong with it.
+func (d *Directory) add(a Account) (errs []error) {
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	d.byToken[hash] = a
-	d.accounts[key] = a
-	d.tenants[a.TenantID] = append(d.tenants[a.TenantID], a.ID)
+	raw, err := hex.DecodeString(a.TokenSHA256)
+	hashed := err == nil && len(raw) == sha256.Size
+	check(hashed, "tokenSha256 must be the SHA-256 of the token in hex")
+	var hash [sha256.Size]byte
+	if hashed {
+		hash = [sha256.Size]byte(raw)
+		check(hash != sha256.Sum256(nil), "tokenSha256 is that of no token at all")
+		check(d.byToken[hash] == nil, "another account has the same token")
+	}
+	check(a.ID != "", "id is missing")
+	if a.Worker {
+		check(len(a.Serves) > 0, "serves must name the worker's tenants")
+		check(len(a.Grants) == 0, "a worker has no grants")
+	} else {
+		check(a.TenantID != "", "tenant is missing")
+		check(d.accounts[name{a.TenantID, a.ID}] == nil, "the id is taken in this tenant")
+		check(len(a.Serves) == 0, "only a worker serves tenants")
+	}
+	for _, g := range a.Grants {
+		check(slices.Contains(Roles(), g.Role) && g.ProjectID != "" && g.EnvironmentID != "",
+			"grant %s on %q/%q is not known", g.Role, g.ProjectID, g.EnvironmentID)
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	d.byToken[hash] = &a
+	if !a.Worker {
+		d.accounts[name{a.TenantID, a.ID}] = &a
+		d.tenants[a.TenantID] = append(d.tenants[a.TenantID], a.ID)
+	}
 	return nil
 }
 
@@ -103,13 +114,17 @@ func (d *Directory) lookup(token string) (Account, error) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	a, ok := d.byToken[sha256.Sum256([]byte(token))]
-	if !ok || token == "" {
+	if !ok {
 		return Account{}, ErrUnauthenticated
 	}
-	if !a.ExpiresAt.IsZero() && !d.now().Before(a.ExpiresAt) {
+	if a.expired(d.now()) {
 		return Account{}, ErrExpired
 	}
-	return a, nil
+	return *a, nil
+}
+
+func (a *Account) expired(now time.Time) bool {
+	return !a.ExpiresAt.IsZero() && !now.Before(a.ExpiresAt)
 }
 
 // Authenticate returns the principal of a token: ErrUnauthenticated or ErrExpired.
@@ -136,19 +151,30 @@ func (d *Directory) AuthenticateWorker(token string) (Worker, error) {
 	return Worker{ID: a.ID, Serves: a.Serves}, nil
 }
 
-// Grants are those of a principal now; false when it is not known any more.
+// Grants are those of a principal now; false when it is not known. The slice is
+// not to be changed.
 func (d *Directory) Grants(tenantID, id string) ([]Grant, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	a, ok := d.accounts[tenantID+"/"+id]
-	return a.Grants, ok
+	a, ok := d.accounts[name{tenantID, id}]
+	if !ok {
+		return nil, false
+	}
+	return a.Grants, true
 }
 
-// Principals lists a tenant's principals, sorted.
+// Principals lists a tenant's principals whose tokens have not expired, sorted.
 func (d *Directory) Principals(tenantID string) []string {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return d.tenants[tenantID]
+	now := d.now()
+	var out []string
+	for _, id := range d.tenants[tenantID] {
+		if !d.accounts[name{tenantID, id}].expired(now) {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 // SetGrants changes what a principal may do; the caller swaps the policy of its
@@ -156,9 +182,8 @@ func (d *Directory) Principals(tenantID string) []string {
 func (d *Directory) SetGrants(tenantID, id string, grants []Grant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if a, ok := d.accounts[tenantID+"/"+id]; ok {
-		a.Grants = grants
-		d.accounts[tenantID+"/"+id] = a
+	if a, ok := d.accounts[name{tenantID, id}]; ok {
+		a.Grants = slices.Clone(grants)
 	}
 }
 

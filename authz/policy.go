@@ -2,6 +2,8 @@ package authz
 
 import (
 	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/casbin/casbin/v2"
@@ -54,7 +56,7 @@ m = g(r.role, p.role) && r.act == p.act
 // the product of roles and actions is small, so a decision is a look-up.
 type policy struct {
 	version int64
-	rules   map[roleAction]Rule // the rule that allows; absent: denied
+	rules   map[roleAction]string // the rule that allows; absent: denied
 	least   map[Action]Role
 }
 
@@ -74,6 +76,9 @@ func compile(rules []Rule, version int64) (*policy, error) {
 		return nil, fmt.Errorf("authz: enforcer: %w", err)
 	}
 	for _, r := range rules {
+		if !slices.Contains(Roles(), r.Role) || !slices.Contains(Actions(), r.Action) {
+			return nil, fmt.Errorf("authz: rule %s %s names no role or no action", r.Role, r.Action)
+		}
 		if _, err := e.AddPolicy(string(r.Role), string(r.Action)); err != nil {
 			return nil, fmt.Errorf("authz: rule %s %s: %w", r.Role, r.Action, err)
 		}
@@ -83,7 +88,7 @@ func compile(rules []Rule, version int64) (*policy, error) {
 			return nil, fmt.Errorf("authz: role %s: %w", pair[0], err)
 		}
 	}
-	p := &policy{version: version, rules: map[roleAction]Rule{}, least: map[Action]Role{}}
+	p := &policy{version: version, rules: map[roleAction]string{}, least: map[Action]Role{}}
 	for _, role := range Roles() {
 		for _, action := range Actions() {
 			ok, why, err := e.EnforceEx(string(role), string(action))
@@ -93,7 +98,7 @@ func compile(rules []Rule, version int64) (*policy, error) {
 			if !ok || len(why) != 2 {
 				continue
 			}
-			p.rules[roleAction{role, action}] = Rule{Role(why[0]), Action(why[1])}
+			p.rules[roleAction{role, action}] = fmt.Sprintf("p, %s, %s", why[0], why[1])
 			if _, known := p.least[action]; !known {
 				p.least[action] = role
 			}
@@ -106,6 +111,7 @@ func compile(rules []Rule, version int64) (*policy, error) {
 // decision reads one immutable policy.
 type Authorizer struct {
 	directory *Directory
+	swap      sync.Mutex // one Swap at a time, so that versions grow
 	policy    atomic.Pointer[policy]
 	changed   atomic.Pointer[chan struct{}]
 }
@@ -127,6 +133,8 @@ func New(rules []Rule, d *Directory) (*Authorizer, error) {
 // Swap puts another policy in force and wakes who waits on Changed. On an error
 // the old policy stays (T202).
 func (a *Authorizer) Swap(rules []Rule) error {
+	a.swap.Lock()
+	defer a.swap.Unlock()
 	p, err := compile(rules, a.Version()+1)
 	if err != nil {
 		return err
@@ -156,25 +164,23 @@ func (a *Authorizer) Decide(p Principal, action Action, o Object) (Decision, err
 	if p.TenantID == "" || p.TenantID != o.TenantID {
 		return d, nil
 	}
-	for _, g := range a.grants(p) {
+	for _, g := range a.Grants(p) {
 		if !g.covers(o) {
 			continue
 		}
-		if r, ok := pol.rules[roleAction{g.Role, action}]; ok {
-			d.Allowed, d.Rule = true, fmt.Sprintf("p, %s, %s", r.Role, r.Action)
+		if rule, ok := pol.rules[roleAction{g.Role, action}]; ok {
+			d.Allowed, d.Rule = true, rule
 			return d, nil
 		}
 	}
 	return d, nil
 }
 
-// grants are those of the directory now, so that a right that was taken away is
-// gone for a principal that signed in before.
-func (a *Authorizer) grants(p Principal) []Grant {
-	if now, ok := a.directory.Grants(p.TenantID, p.ID); ok {
-		return now
-	}
-	return nil
+// Grants of a principal are those of the directory now, so that a right that
+// was taken away is gone for one that signed in before.
+func (a *Authorizer) Grants(p Principal) []Grant {
+	now, _ := a.directory.Grants(p.TenantID, p.ID)
+	return now
 }
 
 func (g Grant) covers(o Object) bool {
