@@ -237,16 +237,13 @@ func (f *folding) collect(refs []ArtifactRef) {
 
 // rootCause spells out RootCause.
 func (s State) rootCause() *RootCause {
-	if s.RootCause == nil {
+	ref := s.RootCause
+	if ref == nil {
 		return nil
 	}
-	step, ok := s.Step(s.RootCause.StepID)
-	if !ok {
-		return nil
-	}
-	cause := &RootCause{StepID: step.StepID, LogicalAttempt: s.RootCause.LogicalAttempt}
-	if err := step.latest().Error; err != nil {
-		cause.ErrorCode, cause.ErrorMessage = err.Code, err.Message
+	cause := &RootCause{StepID: ref.StepID, LogicalAttempt: ref.LogicalAttempt}
+	if ref.Error != nil {
+		cause.ErrorCode, cause.ErrorMessage = ref.Error.Code, ref.Error.Message
 	}
 	return cause
 }

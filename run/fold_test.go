@@ -264,8 +264,8 @@ func TestFold_T19_SourceTimesAndClamp(t *testing.T) {
 func TestFold_T214_RootCause(t *testing.T) {
 	t.Parallel()
 	s, _ := project(t, runtest.Start("a", "b"), started("a", 1), started("b", 1), failed("a", 1, "A1"), failed("b", 1, "B1"), started("a", 2), failed("a", 2, "A2"))
-	if want := (run.StepRef{StepID: "b", LogicalAttempt: 1, Seq: 5}); *s.RootCause != want {
-		t.Errorf("root cause %+v, want %+v", s.RootCause, want)
+	if c := s.RootCause; c.StepID != "b" || c.LogicalAttempt != 1 || c.Seq != 5 || c.Error == nil || c.Error.Code != "B1" {
+		t.Errorf("root cause %+v, want attempt 1 of b at 5 with B1", c)
 	}
 	s, _, _ = run.Fold(s, []run.Event{runtest.Event(8, runtest.Draft(run.RunFailed, "", 1))})
 	if c := s.Failure.RootCause; c == nil || c.StepID != "b" || c.ErrorCode != "B1" || s.Failure.Seq != 8 || s.Status != run.Failed {

@@ -192,7 +192,7 @@ func recount(s run.State) (c run.StepCounts, root *run.StepRef) {
 			c.Failed++
 			last := step.Attempts[len(step.Attempts)-1]
 			if root == nil || last.EndedSeq < root.Seq {
-				root = &run.StepRef{StepID: step.StepID, LogicalAttempt: last.LogicalAttempt, Seq: last.EndedSeq}
+				root = &run.StepRef{StepID: step.StepID, LogicalAttempt: last.LogicalAttempt, Seq: last.EndedSeq, Error: last.Error}
 			}
 		}
 		if step.Substatus == run.WaitingManual {

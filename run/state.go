@@ -63,11 +63,13 @@ type RunFailure struct {
 	Seq       Seq        `json:"seq"`
 }
 
-// StepRef points at one logical attempt of a step.
+// StepRef is one FAILED logical attempt of a step, with its error, so that a row
+// of a list can say why a run is held up.
 type StepRef struct {
-	StepID         string `json:"stepId"`
-	LogicalAttempt int    `json:"logicalAttemptId"`
-	Seq            Seq    `json:"seq"`
+	StepID         string     `json:"stepId"`
+	LogicalAttempt int        `json:"logicalAttemptId"`
+	Seq            Seq        `json:"seq"`
+	Error          *StepError `json:"error,omitempty"`
 }
 
 // StepCounts counts steps by the status of their latest attempt; Manual is the
