@@ -1,6 +1,8 @@
 package server
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -53,10 +55,11 @@ type Config struct {
 	Queues       []string `koanf:"queues"`        // what `dvt worker` serves
 	Concurrency  int      `koanf:"concurrency"`   // executions at once per data queue; 4 in a worker, 16 in dev
 
-	Server      string `koanf:"server"`       // URL of the server whose Journal a data worker uses
-	WorkerToken Secret `koanf:"worker-token"` // of a data worker
+	Server       string `koanf:"server"`        // URL of the server whose Journal a data worker uses
+	WorkerToken  Secret `koanf:"worker-token"`  // of a data worker
+	AllowPrivate bool   `koanf:"allow-private"` // HTTP_NOTIFY of this worker may call private addresses (T225); off by default, on in dev
 
-	Accounts       []authz.Account `koanf:"accounts"`        // file only
+	Accounts       []authz.Account `koanf:"-"`               // accounts, in the file only
 	AllowedOrigins []string        `koanf:"allowed-origins"` // origins beside the server's own that browsers may come from
 	Duties         []string        `koanf:"duties"`          // of: api, project, reconcile, deliver
 	NoSample       bool            `koanf:"no-sample"`
@@ -74,7 +77,7 @@ func Defaults(dev bool) map[string]any {
 		"log-level": "info", "heartbeat": "30s", "concurrency": 4, "duties": []string{"api", "project", "reconcile", "deliver"},
 	}
 	if dev {
-		d["log-level"], d["heartbeat"], d["concurrency"] = "warn", "10s", 16
+		d["log-level"], d["heartbeat"], d["concurrency"], d["allow-private"] = "warn", "10s", 16, true
 	}
 	return d
 }
@@ -99,6 +102,8 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		switch {
 		case n == "no-sample":
 			f.Bool(n, false, "do not submit the sample run")
+		case n == "allow-private":
+			f.Bool(n, false, "HTTP_NOTIFY may call private addresses")
 		case n == "concurrency":
 			f.Int(n, 0, "executions at once per data queue")
 		case lists[n] != "":
@@ -160,12 +165,32 @@ func Load(f *pflag.FlagSet, dev bool) (Config, error) {
 	if err := k.UnmarshalWithConf("", &c, koanf.UnmarshalConf{Tag: "koanf"}); err != nil {
 		errs = append(errs, err)
 	}
+	if c.Accounts, err = accounts(k.Get("accounts")); err != nil {
+		errs = append(errs, err)
+	}
 	errs = append(errs, c.verify()...)
 	return c, errors.Join(errs...)
 }
 
-// clientVariables are DVT_… of the client commands and of the build.
-var clientVariables = map[string]bool{"token": true, "chromium": true} //nolint:gochecknoglobals // a table
+// accounts reads the list of accounts; a key that an account does not have is an error.
+func accounts(list any) (out []authz.Account, err error) {
+	if list == nil {
+		return nil, nil
+	}
+	doc, err := json.Marshal(list)
+	if err != nil {
+		return nil, fmt.Errorf("accounts: %w", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(doc))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&out); err != nil {
+		return nil, fmt.Errorf("accounts: %w", err)
+	}
+	return out, nil
+}
+
+// clientVariables are DVT_… of the client commands, of the build and of its tests.
+var clientVariables = map[string]bool{"token": true, "chromium": true, "test-binary": true, "bin": true, "e2e-url": true, "e2e-state": true} //nolint:gochecknoglobals // a table
 
 var listKeys = map[string]bool{ //nolint:gochecknoglobals // a table
 	"plan-roots": true, "known-queues": true, "queues": true, "allowed-origins": true, "duties": true,
@@ -174,7 +199,7 @@ var listKeys = map[string]bool{ //nolint:gochecknoglobals // a table
 func knownKeys() map[string]bool {
 	out := map[string]bool{}
 	for _, k := range strings.Fields(`listen data store redis temporal temporal-namespace temporal-binary artifacts workspace project-root dbt
-		plan-roots control-queue data-queue known-queues queues concurrency server worker-token accounts allowed-origins duties no-sample log-level heartbeat`) {
+		plan-roots control-queue data-queue known-queues queues concurrency server worker-token allow-private accounts allowed-origins duties no-sample log-level heartbeat`) {
 		out[k] = true
 	}
 	return out

@@ -220,7 +220,7 @@ func (p *parts) runner(j engine.Journal) *executor.Runner { return newRunner(p.c
 func newRunner(cfg Config, j engine.Journal, log *slog.Logger) *executor.Runner {
 	return &executor.Runner{
 		Journal: j, WorkspaceRoot: cfg.Workspace, ProjectRoot: cfg.ProjectRoot, Log: log,
-		Executors: executor.New(executor.Config{DBTPath: cfg.DBT, AllowAnyDir: cfg.dev, AllowPrivate: cfg.dev}),
+		Executors: executor.New(executor.Config{DBTPath: cfg.DBT, AllowAnyDir: cfg.dev, AllowPrivate: cfg.AllowPrivate}),
 	}
 }
 

@@ -52,7 +52,7 @@ func workerCommand() *cobra.Command {
 			"store credentials and reaches the Journal of a server with DVT_WORKER_TOKEN.",
 	}, false, []string{
 		"queues", "store", "redis", "temporal", "temporal-namespace", "artifacts", "workspace", "project-root", "dbt", "server", "concurrency",
-		"control-queue", "data-queue", "known-queues", "plan-roots",
+		"control-queue", "data-queue", "known-queues", "plan-roots", "allow-private",
 	}, server.RunWorker)
 }
 
