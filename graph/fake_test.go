@@ -183,7 +183,7 @@ func stopped() control.RunView {
 		PlanRef:       &run.PlanRef{SHA256: strings.Repeat("0", 64), SchemaVersion: "v1.2", PlanID: "nightly", PlanVersion: "1.0"},
 		Engine:        &run.EngineRunRef{Provider: "temporal", Namespace: "default", WorkflowID: "dvt-r1", EngineRunID: "first"},
 		RetryDeadline: after(10 * time.Minute), Counts: run.StepCounts{Total: 4, Success: 1, Failed: 1, Pending: 2},
-		RootCause: &run.StepRef{StepID: "build", LogicalAttempt: 1, Seq: 7}, StatusSeq: 1,
+		RootCause: &run.StepRef{StepID: "build", LogicalAttempt: 1, Seq: 7, Error: failure}, StatusSeq: 1,
 		Artifacts: []run.ArtifactRef{{URI: "file:///a", Kind: "manifest", SizeBytes: 12}},
 	}}
 	s.Steps = []*run.Step{

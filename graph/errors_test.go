@@ -1,0 +1,211 @@
+package graph_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+const signalMutation = `mutation { signalRun(input: {runId: "r1", signalId: "s1", signal: {pause: {}}}) { signal { signalId } } }`
+
+func TestErrors_T134_T222_OnePresenter(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		err        error
+		want       string // the error's extensions
+		retryAfter string
+		logged     string
+	}{
+		"violations": {
+			err:  &control.Error{Code: run.CodeBadInput, Message: "m", Violations: []plan.Violation{{Path: "a[1]", Code: "RANGE", Message: "x"}}},
+			want: `{"code":"BAD_USER_INPUT","httpStatus":400,"violations":[{"path":"a[1]","code":"RANGE","message":"x"}]}`,
+		},
+		"moved":     {err: &control.Error{Code: run.CodeRunMoved, Message: "m", RunSeq: 9}, want: `{"code":"RUN_MOVED","current":{"runSeq":9},"httpStatus":409}`},
+		"limit":     {err: &control.Error{Code: run.CodeSignalTooLarge, Message: "m", Limit: 64}, want: `{"code":"SIGNAL_TOO_LARGE","httpStatus":413,"limit":64}`},
+		"supported": {err: &control.Error{Code: run.CodePlanSchema, Message: "m", Supported: []string{"v1.2"}}, want: `{"code":"PLAN_SCHEMA_UNSUPPORTED","httpStatus":400,"supported":["v1.2"]}`},
+		"denial": {
+			err:  &control.Error{Code: run.CodeForbidden, Message: "m", Denial: &control.Denial{Action: authz.Pause, Rule: "r1", WhoCould: []string{"eva"}}},
+			want: `{"code":"FORBIDDEN","denial":{"action":"PAUSE","rule":"r1","whoCould":["eva"]},"httpStatus":403}`,
+		},
+		"retry after": {
+			err:  &control.Error{Code: run.CodeStoreUnavailable, Message: "m", RetryAfter: 1500 * time.Millisecond},
+			want: `{"code":"STORE_UNAVAILABLE","httpStatus":503,"retryAfterMs":1500}`, retryAfter: "2",
+		},
+		"wrapped": {err: fmt.Errorf("layer: %w", notFound), want: `{"code":"NOT_FOUND","httpStatus":404}`},
+		"unforeseen": {
+			err: errors.New("pgx: relation /var/lib does not exist"), want: `{"code":"INTERNAL","httpStatus":500,"requestId":"req-1"}`,
+			logged: "relation /var/lib does not exist",
+		},
+		"cancelled": {err: context.Canceled, want: `{"code":"UNAVAILABLE","httpStatus":503}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := serve(t, &fake{signalRun: func(authz.Principal, control.SignalRun) (control.Receipt, error) { return control.Receipt{}, test.err }})
+			got := a.do(http.MethodPost, "/", request(signalMutation, nil))
+			if got.status != http.StatusOK || !strings.Contains(got.body, `"extensions":`+test.want) {
+				t.Errorf("%d %s, want extensions %s", got.status, got.body, test.want)
+			}
+			if h := got.header.Get("Retry-After"); h != test.retryAfter {
+				t.Errorf("Retry-After %q, want %q", h, test.retryAfter)
+			}
+			if n := strings.Count(a.logs.String(), "request failed"); (test.logged != "") != (n == 1) || !strings.Contains(a.logs.String(), test.logged) {
+				t.Errorf("logged %q, want %q once", a.logs, test.logged)
+			}
+			if test.logged != "" && strings.Contains(got.body, test.logged) {
+				t.Errorf("the caller was told %s", got.body)
+			}
+		})
+	}
+}
+
+func TestErrors_PanicIsInternalAndLoggedOnce(t *testing.T) {
+	t.Parallel()
+	a := serve(t, &fake{})
+	if got := a.query(signalMutation, nil); code(t, got) != "INTERNAL" || strings.Contains(got, "nil pointer") {
+		t.Errorf("got %s", got)
+	}
+	if strings.Count(a.logs.String(), "request failed") != 1 || !strings.Contains(a.logs.String(), "fake_test.go") {
+		t.Errorf("logged %q, want the stack once", a.logs)
+	}
+}
+
+// What does not exist and what is another tenant's cannot be told apart: null
+// and no error in queries, NOT_FOUND in the rest (T101, T222).
+func TestErrors_T101_T222_NotFound(t *testing.T) {
+	t.Parallel()
+	f := answering()
+	f.run = func(authz.Principal, string, *run.Seq) (control.RunView, error) { return control.RunView{}, notFound }
+	f.receipt = func(string, string) (control.Receipt, error) { return control.Receipt{}, notFound }
+	f.stepLog = func(control.StepLogQuery) (control.StepLog, error) { return control.StepLog{}, notFound }
+	f.signalRun = func(authz.Principal, control.SignalRun) (control.Receipt, error) { return control.Receipt{}, notFound }
+	a := serve(t, f)
+	want := `{"data":{"run":null,"signal":null,"stepLog":null,"node":null}}`
+	got := a.query(`{ run(runId: "r1") { runId } signal(runId: "r1", signalId: "s") { runId } stepLog(runId: "r1", stepId: "s") { attempt } node(id: "UnVuOnIx") { id } }`, nil)
+	if got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := a.query(signalMutation, nil); code(t, got) != "NOT_FOUND" {
+		t.Errorf("a mutation got %s", got)
+	}
+}
+
+func TestInput_SignalsReachControl(t *testing.T) {
+	t.Parallel()
+	var got control.SignalRun
+	a := serve(t, &fake{signalRun: func(p authz.Principal, in control.SignalRun) (control.Receipt, error) {
+		if p.ID != "eva" {
+			t.Errorf("principal %v", p)
+		}
+		got = in
+		return receipt(in.Signal.Type), nil
+	}})
+	for input, want := range map[string]control.SignalRun{
+		`signal: {pause: {reason: "a"}}`: {Reason: "a", Signal: run.Signal{Type: run.Pause}, Payload: []byte(`{"reason":"a"}`)},
+		`signal: {resume: {}}`:           {Signal: run.Signal{Type: run.Resume}, Payload: []byte(`{}`)},
+		`signal: {retryStep: {stepId: "b"}}, expectedRunSeq: 7`: {
+			Signal: run.Signal{Type: run.RetryStep, StepID: "b"}, Payload: []byte(`{"stepId":"b","force":false}`), ExpectedRunSeq: new(run.Seq(7)),
+		},
+		`signal: {retryStep: {stepId: "b", force: null, expectedLogicalAttemptId: 2}}, expectedRunSeq: "7"`: {
+			Signal:  run.Signal{Type: run.RetryStep, StepID: "b", ExpectedAttempt: 2},
+			Payload: []byte(`{"stepId":"b","force":false,"expectedLogicalAttemptId":2}`), ExpectedRunSeq: new(run.Seq(7)),
+		},
+	} {
+		want.RunID, want.Signal.ID = "r1", "s1"
+		body := a.query(`mutation { signalRun(input: {runId: "r1", signalId: "s1", `+input+`}) { signal { typeRaw } } }`, nil)
+		if diff := cmp.Diff(want, got); diff != "" || code(t, body) != "" {
+			t.Errorf("%s: %s (-want +got):\n%s", input, body, diff)
+		}
+	}
+	a.query(`mutation { cancelRun(input: {runId: "r1", signalId: "s1", reason: "x"}) { signal { typeRaw } } }`, nil)
+	want := control.SignalRun{RunID: "r1", Signal: run.Signal{ID: "s1", Type: run.Cancel}, Reason: "x", Payload: []byte(`{"reason":"x"}`)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("cancelRun (-want +got):\n%s", diff)
+	}
+	for _, bad := range []string{`signal: {}`, `signal: {pause: {}, resume: {}}`, `signal: {pause: null}`} {
+		if body := a.query(`mutation { signalRun(input: {runId: "r1", signalId: "s1", `+bad+`}) { signal { typeRaw } } }`, nil); code(t, body) != "BAD_USER_INPUT" {
+			t.Errorf("%s: got %s", bad, body)
+		}
+	}
+}
+
+func TestInput_PlanKeepsItsDigits(t *testing.T) {
+	t.Parallel()
+	var got control.StartRun
+	a := serve(t, &fake{startRun: func(_ authz.Principal, in control.StartRun) (control.StartedRun, error) {
+		got = in
+		return control.StartedRun{View: stopped()}, nil
+	}})
+	a.do(http.MethodPost, "/", `{"query":"mutation($i: StartRunInput!) { startRun(input: $i) { deduplicated } }", "variables": {"i": {
+		"plan": {"inline": {"z": 12345678901234567890, "a": 1.50, "t": "<&>"}}, "runRequestId": "q", "projectId": "shop", "environmentId": "dev", "params": {"n": 1e3}}}}`)
+	if want := `{"a":1.50,"t":"<&>","z":12345678901234567890}`; string(got.Inline) != want || string(got.Params) != `{"n":1e3}` {
+		t.Errorf("inline %s, params %s; want %s", got.Inline, got.Params, want)
+	}
+	a.query(`mutation { startRun(input: {plan: {ref: {uri: "file:///p", sha256: "s", schemaVersion: "v1.2", planId: "p", planVersion: "1", sizeBytes: 5}},
+		runRequestId: "q", projectId: "shop", environmentId: "dev"}) { deduplicated } }`, nil)
+	want := &plan.Ref{URI: "file:///p", SHA256: "s", SchemaVersion: "v1.2", PlanID: "p", PlanVersion: "1", SizeBytes: 5}
+	if diff := cmp.Diff(want, got.Ref); diff != "" || got.Inline != nil {
+		t.Errorf("ref (-want +got):\n%s", diff)
+	}
+}
+
+func TestInput_T154_T228_Seq(t *testing.T) {
+	t.Parallel()
+	var got *run.Seq
+	f := answering()
+	f.run = func(_ authz.Principal, _ string, at *run.Seq) (control.RunView, error) {
+		got = at
+		return stopped(), nil
+	}
+	a := serve(t, f)
+	for literal, want := range map[string]run.Seq{`0`: 0, `9007199254740991`: run.MaxSeq, `"9007199254740991"`: run.MaxSeq, `1e3`: 1000} {
+		body := a.do(http.MethodPost, "/", `{"query":"query($at: Seq) { run(runId: \"r1\", at: $at) { runSeq } }","variables":{"at":`+literal+`}}`).body
+		if got == nil || *got != want {
+			t.Errorf("%s became %v: %s", literal, got, body)
+		}
+	}
+	for _, literal := range []string{`-1`, `9007199254740992`, `"x"`, `""`, `"-1"`, `1.5`, `true`, `{}`, `1e30`} {
+		body := a.do(http.MethodPost, "/", `{"query":"query($at: Seq) { run(runId: \"r1\", at: $at) { runSeq } }","variables":{"at":`+literal+`}}`).body
+		if code(t, body) != "BAD_USER_INPUT" {
+			t.Errorf("%s: got %s", literal, body)
+		}
+	}
+}
+
+func TestInput_PagesAndFilters(t *testing.T) {
+	t.Parallel()
+	var got control.RunsQuery
+	f := answering()
+	runs := f.runs
+	f.runs = func(q control.RunsQuery) (control.RunsPage, error) { got = q; return runs(q) }
+	a := serve(t, f)
+	a.query(`{ runs(last: 3, before: "c", orderBy: CREATED_ASC, filter: {projectId: "p", statuses: [FAILED], text: "x", createdFrom: "2026-11-21T04:12:07.123+01:00"}) { edges { cursor } } }`, nil)
+	want := control.RunsQuery{Last: 3, Before: "c", Filter: control.RunFilter{
+		ProjectIDs: []string{"p"}, Statuses: []run.Status{run.Failed}, Text: "x", CreatedFrom: instant, Ascending: true,
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, query := range []string{
+		`{ runs(first: 0) { edges { cursor } } }`, `{ runs(filter: {statuses: [UNKNOWN]}) { edges { cursor } } }`,
+		`{ runs(first: 4294967296) { edges { cursor } } }`, `{ viewer { signals(first: 51) { runId } } }`,
+		`{ run(runId: "r1") { events(last: -1) { edges { cursor } } } }`,
+	} {
+		if body := a.query(query, nil); code(t, body) != "BAD_USER_INPUT" {
+			t.Errorf("%s: got %s", query, body)
+		}
+	}
+	if body := a.query(`{ run(runId: "r1") { signals(after: "?") { edges { cursor } } } }`, nil); code(t, body) != "CURSOR_INVALID" {
+		t.Errorf("got %s", body)
+	}
+}
