@@ -2411,7 +2411,8 @@ type Query {
 type Mutation {
   """
   Starts a run of a plan. Safe to repeat: the same runRequestId with the same plan
-  answers with the same run and ` + "`" + `deduplicated: true` + "`" + `. Errors: PLAN_INVALID (all
+  answers with the same run and ` + "`" + `deduplicated: true` + "`" + `. A websocket takes messages of at
+  most 1 MiB: send larger plans by POST. Errors: PLAN_INVALID (all
   ` + "`" + `violations` + "`" + `), PLAN_SCHEMA_UNSUPPORTED, PLAN_TOO_LARGE, PLAN_TOO_MANY_STEPS, FORBIDDEN, BAD_USER_INPUT,
   STORE_UNAVAILABLE.
   """
@@ -2524,17 +2525,20 @@ type Run implements Node {
   failedSteps: Int!
   "The error that explains the run's failure, or the failed step that holds it up."
   rootCause: RunError
-  "In plan order; empty before the run has started."
+  "In plan order; empty before the run has started. Not available in lists of runs."
   steps: [Step!]!
+  "Null when the run has no such step. Not available in lists of runs."
   step(stepId: String!): Step
-  "A page of the log. ` + "`" + `first` + "`" + ` with ` + "`" + `after` + "`" + `, or ` + "`" + `last` + "`" + ` with ` + "`" + `before` + "`" + `; at most 200."
+  "A page of the log. ` + "`" + `first` + "`" + ` with ` + "`" + `after` + "`" + `, or ` + "`" + `last` + "`" + ` with ` + "`" + `before` + "`" + `; at most 200. Not available in lists and subscriptions."
   events(first: Int, after: Seq, last: Int, before: Seq, types: [String!]): EventConnection!
+  "Receipts in the order they were received. Not available in lists and subscriptions."
   signals(first: Int = 50, after: String): SignalConnection!
   artifacts: [Artifact!]!
   "While PAUSED."
   pause: PauseInfo
   "While the retry window is open: when the run will fail if nobody retries."
   retryDeadline: Time
+  "While it waits to be started; null in lists and subscriptions."
   queue: QueueEntry
   "What the viewer may do now and why not. Not available inside runUpdates and runListUpdates."
   actions: [ActionAvailability!]!
@@ -2574,7 +2578,7 @@ type RunError {
   retryable: Boolean!
   "runSeq of the event that says so."
   firstSeq: Seq!
-  "How many steps wait behind it."
+  "How many steps wait behind it; 0 in lists."
   blockedSteps: Int!
 }
 
@@ -2606,6 +2610,7 @@ type Step {
   resourceClass: String
   "runSeq of the last event that changed this step."
   changedSeq: Seq!
+  "Follows from the whole run; a DELTA brings a step again only when its own events changed it."
   wait: Wait
   "Not available inside runUpdates and runListUpdates."
   actions: [ActionAvailability!]!

@@ -216,18 +216,21 @@ type Run struct {
 	FailedSteps     int            `json:"failedSteps"`
 	// The error that explains the run's failure, or the failed step that holds it up.
 	RootCause *RunError `json:"rootCause,omitempty"`
-	// In plan order; empty before the run has started.
+	// In plan order; empty before the run has started. Not available in lists of runs.
 	Steps []Step `json:"steps"`
-	Step  *Step  `json:"step,omitempty"`
-	// A page of the log. `first` with `after`, or `last` with `before`; at most 200.
-	Events    *EventConnection  `json:"events"`
+	// Null when the run has no such step. Not available in lists of runs.
+	Step *Step `json:"step,omitempty"`
+	// A page of the log. `first` with `after`, or `last` with `before`; at most 200. Not available in lists and subscriptions.
+	Events *EventConnection `json:"events"`
+	// Receipts in the order they were received. Not available in lists and subscriptions.
 	Signals   *SignalConnection `json:"signals"`
 	Artifacts []Artifact        `json:"artifacts"`
 	// While PAUSED.
 	Pause *PauseInfo `json:"pause,omitempty"`
 	// While the retry window is open: when the run will fail if nobody retries.
-	RetryDeadline *time.Time  `json:"retryDeadline,omitempty"`
-	Queue         *QueueEntry `json:"queue,omitempty"`
+	RetryDeadline *time.Time `json:"retryDeadline,omitempty"`
+	// While it waits to be started; null in lists and subscriptions.
+	Queue *QueueEntry `json:"queue,omitempty"`
 	// What the viewer may do now and why not. Not available inside runUpdates and runListUpdates.
 	Actions []ActionAvailability `json:"actions"`
 	// What the viewer may do, computed once and only when asked for.
@@ -264,7 +267,7 @@ type RunError struct {
 	Retryable        bool             `json:"retryable"`
 	// runSeq of the event that says so.
 	FirstSeq run.Seq `json:"firstSeq"`
-	// How many steps wait behind it.
+	// How many steps wait behind it; 0 in lists.
 	BlockedSteps int `json:"blockedSteps"`
 }
 
@@ -455,7 +458,8 @@ type Step struct {
 	ResourceClass *string       `json:"resourceClass,omitempty"`
 	// runSeq of the last event that changed this step.
 	ChangedSeq run.Seq `json:"changedSeq"`
-	Wait       *Wait   `json:"wait,omitempty"`
+	// Follows from the whole run; a DELTA brings a step again only when its own events changed it.
+	Wait *Wait `json:"wait,omitempty"`
 	// Not available inside runUpdates and runListUpdates.
 	Actions []ActionAvailability `json:"actions"`
 	// Of the run; nil where actions are not available.
