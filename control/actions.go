@@ -29,7 +29,7 @@ func (s *Service) Actions(p authz.Principal, v RunView) Availability {
 
 // availability decides by the policy, then, for an action on the whole run, by its state.
 func (s *Service) availability(p authz.Principal, o authz.Object, v RunView, sig run.Signal) ActionAvailability {
-	a := ActionAvailability{Action: authz.Action(sig.Type), Strength: strength(sig.Type), ReasonRequired: false}
+	a := ActionAvailability{Action: authz.Action(sig.Type), Strength: strength(sig.Type)}
 	d, err := s.cfg.Authz.Decide(p, a.Action, o)
 	a.Rule, a.RequiredRole = d.Rule, d.RequiredRole
 	switch {

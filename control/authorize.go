@@ -2,7 +2,10 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -13,23 +16,22 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// visible reads a run that p may read. Another tenant's run is audited in the
-// caller's tenant and answers like none (T101).
-func (s *Service) visible(ctx context.Context, p authz.Principal, runID string) (store.Run, error) {
+// visible reads a run that p may read. One that does not exist, one of another
+// tenant and one without a grant answer alike and leave the same trace in the
+// caller's tenant, so that neither words nor audit nor time tell them apart (T101).
+func (s *Service) visible(ctx context.Context, p authz.Principal, action authz.Action, runID string) (store.Run, error) {
 	r, err := s.cfg.Store.Get(ctx, runID)
-	if err != nil {
+	if err == nil {
+		var d authz.Decision
+		if d, err = s.cfg.Authz.Decide(p, authz.Read, objectOf(r.Identity)); d.Allowed {
+			return r, nil
+		}
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return store.Run{}, translate(err)
 	}
-	if r.TenantID != p.TenantID {
-		s.audit(ctx, store.AuditRow{TenantID: p.TenantID, Actor: p.ID, Action: "READ", Outcome: "DENIED", Code: run.CodeNotFound})
-		return store.Run{}, runNotFound()
-	}
-	if d, err := s.cfg.Authz.Decide(p, authz.Read, objectOf(r.Identity)); err != nil {
-		return store.Run{}, translate(err)
-	} else if !d.Allowed {
-		return store.Run{}, runNotFound()
-	}
-	return r, nil
+	s.auditDenied(ctx, p, store.AuditRow{Action: string(action), RunID: runID, Code: run.CodeNotFound})
+	return store.Run{}, runNotFound()
 }
 
 // denied explains a FORBIDDEN.
@@ -41,57 +43,74 @@ func (s *Service) denied(a authz.Action, o authz.Object, d authz.Decision) *Erro
 	}
 }
 
-// audit writes rows beside a decision that changed nothing else. A store that
-// refuses them does not change the answer; it is logged.
-func (s *Service) audit(ctx context.Context, rows ...store.AuditRow) {
-	for i := range rows {
-		rows[i].ID = uuid.NewString()
+// auditDenied records a denial that changed nothing else, in the caller's tenant:
+// at most one row a minute for each action of a principal and its code; the next
+// row says how many it stands for (T208). A store that refuses the row does not
+// change the answer; that is logged.
+func (s *Service) auditDenied(ctx context.Context, p authz.Principal, row store.AuditRow) {
+	w, known := s.trails.add(p.TenantID + "/" + p.ID + "/" + row.Action + "/" + string(row.Code))
+	if known && w.n > 1 {
+		return
 	}
-	if err := s.cfg.Store.Audit(ctx, rows...); err != nil {
-		s.cfg.Logger.WarnContext(ctx, "audit row not written", "error", err)
+	if w.before > 1 {
+		row.Detail = fmt.Appendf(nil, `{"repeatedBefore":%d}`, w.before-1)
+	}
+	if !idPattern.MatchString(row.RunID) {
+		row.RunID = "" // whatever the caller wrote is no id
+	}
+	row.ID, row.TenantID, row.Actor, row.Outcome = uuid.NewString(), p.TenantID, p.ID, "DENIED"
+	if err := s.cfg.Store.Audit(ctx, row); err != nil {
+		s.cfg.Logger.WarnContext(ctx, "audit row not written", slog.Any("error", err))
 	}
 }
 
-// denialLimiter says how many denials of a principal may reach a run's log: each
-// one wakes every viewer of the run (T102). It remembers at most maxDenied
-// principals; a stranger past that is limited at once.
-type denialLimiter struct {
-	perMinute int
-	now       func() time.Time
-	mu        sync.Mutex
-	windows   map[string]denialWindow
+// minutes counts what principals do, by key, within a minute from the first time.
+// It remembers at most maxKeys.
+type minutes struct {
+	now   func() time.Time
+	mu    sync.Mutex
+	byKey map[string]minute
 }
 
-type denialWindow struct {
-	began time.Time
-	n     int
+type minute struct {
+	began  time.Time
+	n      int // in this minute
+	before int // in the minute before it, as far as it is remembered
 }
 
-const maxDenied = 4096
+const maxKeys = 16384
 
-func newDenialLimiter(perMinute int, now func() time.Time) *denialLimiter {
-	return &denialLimiter{perMinute: perMinute, now: now, windows: map[string]denialWindow{}}
-}
+func newMinutes(now func() time.Time) *minutes { return &minutes{now: now, byKey: map[string]minute{}} }
 
-func (l *denialLimiter) allow(principal string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.now()
-	w, known := l.windows[principal]
-	if !known && len(l.windows) >= maxDenied {
-		for p, w := range l.windows {
-			if now.Sub(w.began) >= time.Minute {
-				delete(l.windows, p)
-			}
-		}
-		if len(l.windows) >= maxDenied {
-			return false
+// add counts one more. False: there is no room to remember the key.
+func (m *minutes) add(key string) (minute, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	w, known := m.byKey[key]
+	if !known && len(m.byKey) >= maxKeys {
+		maps.DeleteFunc(m.byKey, func(_ string, w minute) bool { return now.Sub(w.began) >= time.Minute })
+		if len(m.byKey) >= maxKeys {
+			return w, false
 		}
 	}
 	if now.Sub(w.began) >= time.Minute {
-		w = denialWindow{began: now}
+		w = minute{began: now, before: w.n}
 	}
 	w.n++
-	l.windows[principal] = w
-	return w.n <= l.perMinute
+	m.byKey[key] = w
+	return w, true
+}
+
+// refusalInLog reports whether one more denial of a principal may reach a run's
+// log, as each one wakes every viewer of the run (T102), and if not how long to wait.
+func (s *Service) refusalInLog(p authz.Principal) (bool, time.Duration) {
+	w, known := s.denials.add(p.TenantID + "/" + p.ID)
+	if known && w.n <= s.cfg.Limits.DenialsPerMinute {
+		return true, 0
+	}
+	if !known {
+		return false, time.Minute
+	}
+	return false, w.began.Add(time.Minute).Sub(s.cfg.Now())
 }

@@ -88,7 +88,7 @@ type RunView struct {
 	Past         bool            // made with at: no actions
 }
 
-// EventPage asks for events: First after After, or Last before Before.
+// EventPage asks for the First or the Last of the events between After and Before, both excluded; 0 is no bound.
 type EventPage struct {
 	First, Last   int
 	After, Before run.Seq

@@ -24,6 +24,10 @@ func runNotFound() *Error {
 	return refuse(run.CodeNotFound, "There is no such run, or it is not yours.")
 }
 
+func cursorInvalid() *Error {
+	return refuse(run.CodeCursorInvalid, "This cursor cannot be read. Start from the first page.")
+}
+
 // translate turns what a port returned into what a caller may know. A *Error
 // and a context's end pass as they are.
 func translate(err error) error {

@@ -39,29 +39,31 @@ func pageSize(first, last, def int) (n int, backward bool, err error) {
 	return def, false, nil
 }
 
-// maxScan bounds the events that one filtered page looks at.
-const maxScan = 10 * store.MaxPage
+// maxScan bounds the events that one filtered page looks at; it is more than a
+// run of the largest plan writes.
+const maxScan = 100 * store.MaxPage
 
-// Events reads a page of the log in either direction. With types the page may
-// hold fewer than asked although more follow: HasNext says so.
+// Events reads a page of the log: the first events after After and before Before,
+// or with Last the last ones there.
 func (s *Service) Events(ctx context.Context, p authz.Principal, runID string, page EventPage) (EventsPage, error) {
 	n, backward, err := pageSize(page.First, page.Last, 100)
 	if err != nil {
 		return EventsPage{}, err
 	}
-	if _, err := s.visible(ctx, p, runID); err != nil {
+	if _, err := s.visible(ctx, p, authz.Read, runID); err != nil {
 		return EventsPage{}, err
 	}
-	cursor, read := page.After, s.cfg.Store.Events
+	after, before := page.After, page.Before
+	if before == 0 {
+		before = run.MaxSeq
+	}
+	cursor, read := after, s.cfg.Store.Events
 	if backward {
-		cursor, read = page.Before, s.cfg.Store.EventsBefore
-		if cursor == 0 {
-			cursor = run.MaxSeq
-		}
+		cursor, read = before, s.cfg.Store.EventsBefore
 	}
 	var out []run.Event
 	more := false
-	for scanned := 0; scanned < maxScan; {
+	for scanned, done := 0, false; !done; {
 		size := n + 1 - len(out)
 		if len(page.Types) > 0 {
 			size = store.MaxPage
@@ -70,22 +72,23 @@ func (s *Service) Events(ctx context.Context, p authz.Principal, runID string, p
 		if err != nil {
 			return EventsPage{}, translate(err)
 		}
+		scanned += len(evs)
+		done = len(evs) < size || scanned >= maxScan
 		for _, e := range evs {
 			cursor = e.Seq
+			if e.Seq <= after || e.Seq >= before {
+				done = true
+				break
+			}
 			if len(page.Types) > 0 && !slices.Contains(page.Types, string(e.Type)) {
 				continue
 			}
 			if len(out) == n {
-				more = true
+				more, done = true, true
 				break
 			}
 			out = append(out, e)
 		}
-		scanned += len(evs)
-		if more || len(evs) < size {
-			break
-		}
-		more = scanned >= maxScan
 	}
 	if backward {
 		slices.Reverse(out)

@@ -7,31 +7,40 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
 )
 
 // guard holds a stream to its viewer's rights: before every frame, when the
 // policy changes, when the token expires, and at least every Recheck (T178).
 type guard struct {
-	s      *Service
-	p      authz.Principal
-	object authz.Object
+	s   *Service
+	p   authz.Principal
+	may func() error // what the policy says now: nil, a *Error, or errLook when the viewer may see something else than before
+}
+
+// guardRun guards a stream of one run.
+func (s *Service) guardRun(p authz.Principal, r store.Run) guard {
+	o := objectOf(r.Identity)
+	return guard{s: s, p: p, may: func() error {
+		d, err := s.cfg.Authz.Decide(p, authz.Read, o)
+		if err != nil {
+			return translate(err)
+		}
+		if !d.Allowed {
+			return s.denied(authz.Read, o, d)
+		}
+		return nil
+	}}
 }
 
 var errLook = errors.New("control: look at the rights again")
 
-// check returns a *Error that ends the stream, or nil.
+// check returns a *Error that ends the stream, errLook, or nil.
 func (g *guard) check() error {
 	if !g.p.ExpiresAt.IsZero() && !g.s.cfg.Now().Before(g.p.ExpiresAt) {
 		return refuse(run.CodeTokenExpired, "The token has expired. Sign in again and resume.")
 	}
-	d, err := g.s.cfg.Authz.Decide(g.p, authz.Read, g.object)
-	if err != nil {
-		return translate(err)
-	}
-	if !d.Allowed {
-		return g.s.denied(authz.Read, g.object, d)
-	}
-	return nil
+	return g.may()
 }
 
 // wait calls next until it returns, looking at the rights in between. What next
@@ -39,17 +48,15 @@ func (g *guard) check() error {
 func (g *guard) wait(ctx context.Context, next func(context.Context) error) error {
 	for {
 		changed := g.s.cfg.Authz.Changed()
-		if err := g.check(); err != nil {
-			return err
+		err := g.check()
+		if err == nil {
+			if err = g.until(ctx, changed, next); err == nil {
+				err = g.check()
+			}
 		}
-		err := g.until(ctx, changed, next)
-		if errors.Is(err, errLook) {
-			continue
-		}
-		if err != nil {
+		if !errors.Is(err, errLook) {
 			return translate(err)
 		}
-		return g.check()
 	}
 }
 

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"slices"
@@ -8,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -19,8 +20,11 @@ func (s *Service) Runs(ctx context.Context, p authz.Principal, q RunsQuery) (Run
 	if err != nil {
 		return RunsPage{}, err
 	}
-	f := q.Filter
-	if !s.narrow(p, &f) {
+	if backward && q.After != "" || !backward && q.Before != "" {
+		return RunsPage{}, badInput([]plan.Violation{{Path: "before", Code: "INVALID", Message: "page forward with first and after, or backward with last and before"}})
+	}
+	f, ok := s.narrow(p, q.Filter)
+	if !ok {
 		return RunsPage{}, nil
 	}
 	if f.After, err = decodeCursor(q.After); err != nil {
@@ -69,26 +73,47 @@ func rowView(row store.RunRow, epoch string) RunView {
 	return RunView{State: run.State{Header: row.Header}, Epoch: epoch, OpsRev: row.OpsRev}
 }
 
-// narrow limits a filter to what p may read; false when that is nothing.
-func (s *Service) narrow(p authz.Principal, f *RunFilter) bool {
+// narrow limits a filter to what p may read now; false when that is nothing. One
+// who may read a single environment everywhere sees the list of that environment.
+func (s *Service) narrow(p authz.Principal, f RunFilter) (RunFilter, bool) {
 	f.TenantID = p.TenantID
-	everywhere := s.mayRead(p, "*")
-	if everywhere {
-		return true
+	asked := f.ProjectIDs
+	f.ProjectIDs = nil
+	if len(asked) > 0 {
+		f.ProjectIDs = slices.Compact(slices.Sorted(slices.Values(asked)))
+	}
+	grants := s.cfg.Authz.Grants(p)
+	if f.EnvironmentID == "" {
+		only := map[string]bool{}
+		for _, g := range grants {
+			if s.mayRead(p, g.ProjectID, g.EnvironmentID) {
+				only[g.EnvironmentID] = true
+			}
+		}
+		if len(only) == 1 && !only["*"] {
+			for environment := range only {
+				f.EnvironmentID = environment
+			}
+		}
+	}
+	environment := cmp.Or(f.EnvironmentID, "*")
+	if s.mayRead(p, "*", environment) {
+		return f, true
 	}
 	var projects []string
-	for _, g := range p.Grants {
-		if g.ProjectID != "*" && s.mayRead(p, g.ProjectID) && (len(f.ProjectIDs) == 0 || slices.Contains(f.ProjectIDs, g.ProjectID)) {
+	for _, g := range grants {
+		if g.ProjectID != "*" && s.mayRead(p, g.ProjectID, environment) && (f.ProjectIDs == nil || slices.Contains(f.ProjectIDs, g.ProjectID)) {
 			projects = append(projects, g.ProjectID)
 		}
 	}
-	f.ProjectIDs = projects
-	return len(projects) > 0
+	slices.Sort(projects)
+	f.ProjectIDs = slices.Compact(projects)
+	return f, len(projects) > 0
 }
 
-// mayRead asks for a whole project; a grant for one environment of it is not enough to list it.
-func (s *Service) mayRead(p authz.Principal, project string) bool {
-	d, err := s.cfg.Authz.Decide(p, authz.Read, authz.Object{TenantID: p.TenantID, ProjectID: project, EnvironmentID: "*"})
+// mayRead asks for a place of p's tenant; "*" is a whole.
+func (s *Service) mayRead(p authz.Principal, project, environment string) bool {
+	d, err := s.cfg.Authz.Decide(p, authz.Read, authz.Object{TenantID: p.TenantID, ProjectID: project, EnvironmentID: environment})
 	return err == nil && d.Allowed
 }
 
@@ -104,7 +129,7 @@ func decodeCursor(c string) (*store.RunPos, error) {
 	at, id, ok := strings.Cut(string(raw), " ")
 	t, terr := time.Parse(time.RFC3339Nano, at)
 	if err != nil || !ok || terr != nil || id == "" {
-		return nil, refuse(run.CodeCursorInvalid, "This cursor cannot be read. Start from the first page.")
+		return nil, cursorInvalid()
 	}
 	return &store.RunPos{CreatedAt: t, RunID: id}, nil
 }

@@ -11,7 +11,7 @@ import (
 
 // Receipt reads one receipt.
 func (s *Service) Receipt(ctx context.Context, p authz.Principal, runID, signalID string) (Receipt, error) {
-	if _, err := s.visible(ctx, p, runID); err != nil {
+	if _, err := s.visible(ctx, p, authz.Read, runID); err != nil {
 		return Receipt{}, err
 	}
 	r, err := s.cfg.Store.Receipt(ctx, runID, signalID)
@@ -22,13 +22,23 @@ func (s *Service) Receipt(ctx context.Context, p authz.Principal, runID, signalI
 }
 
 // Receipts reads a page of a run's receipts in the order they were received.
+// CURSOR_INVALID when afterSignalID is none of them.
 func (s *Service) Receipts(ctx context.Context, p authz.Principal, runID, afterSignalID string, limit int) (ReceiptsPage, error) {
 	n, _, err := pageSize(limit, 0, 50)
 	if err != nil {
 		return ReceiptsPage{}, err
 	}
-	if _, err := s.visible(ctx, p, runID); err != nil {
+	if _, err := s.visible(ctx, p, authz.Read, runID); err != nil {
 		return ReceiptsPage{}, err
+	}
+	if afterSignalID != "" {
+		_, err := s.cfg.Store.Receipt(ctx, runID, afterSignalID)
+		if errors.Is(err, store.ErrNotFound) {
+			return ReceiptsPage{}, cursorInvalid()
+		}
+		if err != nil {
+			return ReceiptsPage{}, translate(err)
+		}
 	}
 	rs, err := s.cfg.Store.Receipts(ctx, runID, afterSignalID, n+1)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // Run reads one run at the head of its log, or as it was at a past seq (the time
 // machine). NOT_FOUND, and BAD_USER_INPUT for a seq above the head.
 func (s *Service) Run(ctx context.Context, p authz.Principal, runID string, at *run.Seq) (RunView, error) {
-	r, err := s.visible(ctx, p, runID)
+	r, err := s.visible(ctx, p, authz.Read, runID)
 	if err != nil {
 		return RunView{}, err
 	}
@@ -25,9 +25,12 @@ func (s *Service) Run(ctx context.Context, p authz.Principal, runID string, at *
 		e.RunSeq = v.State.Seq
 		return RunView{}, e
 	}
-	v.State, err = s.stateAt(ctx, r, *at)
+	if v.State, err = s.stateAt(ctx, r, *at); err != nil {
+		return RunView{}, err
+	}
+	complete(&v)
 	v.Past, v.PendingRetry, v.Queue = true, nil, nil
-	return v, err
+	return v, nil
 }
 
 // view reads the run at its head with the operational fields beside it.
@@ -37,12 +40,7 @@ func (s *Service) view(ctx context.Context, r store.Run) (RunView, error) {
 		return RunView{}, translate(err)
 	}
 	v := RunView{Run: r, State: l.State, Epoch: l.Epoch, OpsRev: l.Head.OpsRev, AsOf: l.Now}
-	v.State.TriggeredBy = r.TriggeredBy
-	if v.State.PlanRef == nil {
-		v.State.PlanRef = &run.PlanRef{
-			URI: r.PlanRef.URI, SHA256: r.PlanRef.SHA256, SchemaVersion: r.PlanRef.SchemaVersion, PlanID: r.PlanID, PlanVersion: r.PlanVersion,
-		}
-	}
+	complete(&v)
 	if l.State.Status == run.Pending || l.State.Status == run.Approved {
 		q, err := s.cfg.Store.QueueRow(ctx, r.RunID)
 		switch {
@@ -60,16 +58,39 @@ func (s *Service) view(ctx context.Context, r store.Run) (RunView, error) {
 	return v, nil
 }
 
-// pendingRetries are the steps with an accepted retry that has not begun (T59).
-func (s *Service) pendingRetries(ctx context.Context, runID string) (map[string]bool, error) {
-	receipts, err := s.cfg.Store.After(ctx, runID, 0)
-	out := map[string]bool{}
-	for _, r := range receipts {
-		if r.Signal.Type == run.RetryStep && !r.Application.Final() {
-			out[r.Signal.StepID] = true
+// complete adds to the state what the run was created with and its log does not
+// say before RunStarted.
+func complete(v *RunView) {
+	r := v.Run
+	v.State.TriggeredBy = r.TriggeredBy
+	if v.State.CreatedAt.IsZero() {
+		v.State.CreatedAt = r.CreatedAt
+	}
+	if v.State.PlanRef == nil {
+		v.State.PlanRef = &run.PlanRef{
+			URI: r.PlanRef.URI, SHA256: r.PlanRef.SHA256, SchemaVersion: r.PlanRef.SchemaVersion, PlanID: r.PlanID, PlanVersion: r.PlanVersion,
 		}
 	}
-	return out, err
+}
+
+// pendingRetries are the steps with an accepted retry that has not begun (T59).
+func (s *Service) pendingRetries(ctx context.Context, runID string) (map[string]bool, error) {
+	out := map[string]bool{}
+	for no := int64(0); ; {
+		receipts, err := s.cfg.Store.After(ctx, runID, no)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range receipts {
+			no = r.No
+			if r.Signal.Type == run.RetryStep && !r.Application.Final() {
+				out[r.Signal.StepID] = true
+			}
+		}
+		if len(receipts) < store.MaxPage {
+			return out, nil
+		}
+	}
 }
 
 // stateAt folds the log up to a seq.

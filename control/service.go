@@ -48,7 +48,8 @@ type Limits struct {
 // Service is the use cases. It is safe for concurrent use.
 type Service struct {
 	cfg     Config
-	denials *denialLimiter
+	denials *minutes // of signals, by principal
+	trails  *minutes // of audit rows of denials
 	starts  chan struct{} // wakes the reconciler
 	signals chan struct{} // wakes delivery
 }
@@ -89,7 +90,7 @@ func New(cfg Config) *Service {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Service{
-		cfg: cfg, denials: newDenialLimiter(cfg.Limits.DenialsPerMinute, cfg.Now),
+		cfg: cfg, denials: newMinutes(cfg.Now), trails: newMinutes(cfg.Now),
 		starts: make(chan struct{}, 1), signals: make(chan struct{}, 1),
 	}
 }

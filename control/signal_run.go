@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -20,14 +19,15 @@ import (
 // RUN_MOVED, the state of the run. What it accepts is durable, numbered and will
 // be delivered in order, whatever crashes next. It is safe to repeat.
 func (s *Service) SignalRun(ctx context.Context, p authz.Principal, in SignalRun) (Receipt, error) {
-	r, err := s.visible(ctx, p, in.RunID)
+	action := authz.Action(in.Signal.Type)
+	r, err := s.visible(ctx, p, action, in.RunID)
 	if err != nil {
 		return Receipt{}, err
 	}
 	if err := s.checkSignal(in); err != nil {
 		return Receipt{}, err
 	}
-	object, action := objectOf(r.Identity), authz.Action(in.Signal.Type)
+	object := objectOf(r.Identity)
 	rights, err := s.cfg.Authz.Decide(p, action, object)
 	if err != nil {
 		return Receipt{}, translate(err)
@@ -37,6 +37,11 @@ func (s *Service) SignalRun(ctx context.Context, p authz.Principal, in SignalRun
 		return Receipt{}, translate(err)
 	}
 	if j.refusal != nil {
+		if j.refusal.Code == run.CodeSignalRate {
+			s.auditDenied(ctx, p, store.AuditRow{
+				Action: string(action), RunID: in.RunID, SignalID: in.Signal.ID, Code: run.CodeSignalRate, Reason: "denied more often than the log takes",
+			})
+		}
 		return Receipt{}, j.refusal
 	}
 	if j.out.Rejection == run.CodeForbidden {
@@ -47,6 +52,11 @@ func (s *Service) SignalRun(ctx context.Context, p authz.Principal, in SignalRun
 }
 
 func (s *Service) checkSignal(in SignalRun) error {
+	switch in.Signal.Type {
+	case run.Pause, run.Resume, run.RetryStep, run.Cancel:
+	default:
+		return refuse(run.CodeNotSupported, "%q is not a signal that this version knows.", in.Signal.Type)
+	}
 	vs := checkID(nil, "signalId", in.Signal.ID)
 	if in.Signal.Type == run.RetryStep {
 		vs = checkID(vs, "signal.retryStep.stepId", in.Signal.StepID)
@@ -54,8 +64,8 @@ func (s *Service) checkSignal(in SignalRun) error {
 	if len(vs) > 0 {
 		return badInput(vs)
 	}
-	if len(in.Payload) > s.cfg.Limits.MaxSignalBytes {
-		e := refuse(run.CodeSignalTooLarge, "The signal has %d bytes; at most %d are allowed.", len(in.Payload), s.cfg.Limits.MaxSignalBytes)
+	if size := max(len(in.Payload), len(in.Reason)); size > s.cfg.Limits.MaxSignalBytes {
+		e := refuse(run.CodeSignalTooLarge, "The signal has %d bytes; at most %d are allowed.", size, s.cfg.Limits.MaxSignalBytes)
 		e.Limit = int64(s.cfg.Limits.MaxSignalBytes)
 		return e
 	}
@@ -116,7 +126,8 @@ func movedAt(st run.State, sig run.Signal) run.Seq {
 
 // known answers a repeated signal with its stored receipt (T94, T95).
 func (j *judging) known(old run.Receipt) error {
-	if old.Signal.Type != j.in.Signal.Type || !bytes.Equal(old.Payload, j.in.Payload) {
+	sig := j.in.Signal
+	if old.Signal.Type != sig.Type || old.Signal.StepID != sig.StepID || old.Signal.Force != sig.Force || !bytes.Equal(old.Payload, j.in.Payload) {
 		j.refusal = refuse(run.CodeSignalConflict, "The signalId %s was already used for another signal. Use a new id.", j.in.Signal.ID)
 		return nil
 	}
@@ -125,9 +136,9 @@ func (j *judging) known(old run.Receipt) error {
 }
 
 func (j *judging) forbidden(ctx context.Context, tx store.RunTx) error {
-	if !j.s.denials.allow(j.p.TenantID + "/" + j.p.ID) {
+	if ok, wait := j.s.refusalInLog(j.p); !ok {
 		j.refusal = refuse(run.CodeSignalRate, "Too many refused signals. Wait a minute.")
-		j.refusal.RetryAfter = time.Minute
+		j.refusal.RetryAfter = wait
 		return nil
 	}
 	return j.reject(ctx, tx, run.CodeForbidden, "The role of the caller does not allow this.")
@@ -161,7 +172,9 @@ func (j *judging) accept(ctx context.Context, tx store.RunTx, st run.State) erro
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
-		here = err == nil && q.Status == store.QueuePending
+		// A start that failed may have reached the engine all the same: a run that
+		// began is stopped there, whatever its queue row says.
+		here = err == nil && q.Status == store.QueuePending && st.Status != run.Running && st.Status != run.Paused
 		if !here {
 			gate = run.GateStopped // the intent, before the engine is touched (T192)
 		} else {

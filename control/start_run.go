@@ -30,9 +30,7 @@ func (s *Service) StartRun(ctx context.Context, p authz.Principal, in StartRun) 
 		return StartedRun{}, translate(err)
 	}
 	if !d.Allowed {
-		s.audit(ctx, store.AuditRow{
-			TenantID: p.TenantID, Actor: p.ID, Action: string(authz.Start), Outcome: "DENIED", Code: run.CodeForbidden, RequestID: in.RequestID,
-		})
+		s.auditDenied(ctx, p, store.AuditRow{Action: string(authz.Start), Code: run.CodeForbidden, RequestID: in.RequestID})
 		return StartedRun{}, s.denied(authz.Start, object, d)
 	}
 	ref, body, policy, err := s.planOf(p, in)

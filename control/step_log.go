@@ -7,6 +7,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
 )
 
 // Limits of reading step logs.
@@ -19,7 +20,7 @@ const (
 // StepLog reads lines of what one logical attempt printed; an attempt that has
 // not printed anything has none.
 func (s *Service) StepLog(ctx context.Context, p authz.Principal, in StepLogQuery) (StepLog, error) {
-	id, _, err := s.attempt(ctx, p, &in)
+	_, id, _, err := s.attempt(ctx, p, &in)
 	if err != nil {
 		return StepLog{}, err
 	}
@@ -37,7 +38,7 @@ func (s *Service) StepLog(ctx context.Context, p authz.Principal, in StepLogQuer
 
 // attempt checks the query, fills in its defaults and names the log. done
 // reports whether the attempt is over.
-func (s *Service) attempt(ctx context.Context, p authz.Principal, in *StepLogQuery) (id artifact.AttemptID, done bool, err error) {
+func (s *Service) attempt(ctx context.Context, p authz.Principal, in *StepLogQuery) (r store.Run, id artifact.AttemptID, done bool, err error) {
 	var vs []plan.Violation
 	check := func(ok bool, path, message string) {
 		if !ok {
@@ -55,25 +56,24 @@ func (s *Service) attempt(ctx context.Context, p authz.Principal, in *StepLogQue
 	check(in.Attempt >= 0, "attempt", "must be 1 or more")
 	check(len(in.Find) <= maxFindBytes, "find", "must be at most 200 bytes")
 	if len(vs) > 0 {
-		return id, false, badInput(vs)
+		return r, id, false, badInput(vs)
 	}
-	r, err := s.visible(ctx, p, in.RunID)
-	if err != nil {
-		return id, false, err
+	if r, err = s.visible(ctx, p, authz.Read, in.RunID); err != nil {
+		return r, id, false, err
 	}
 	l, err := s.cfg.Store.Load(ctx, in.RunID)
 	if err != nil {
-		return id, false, translate(err)
+		return r, id, false, translate(err)
 	}
 	step, ok := l.State.Step(in.StepID)
 	if !ok {
-		return id, false, refuse(run.CodeNotFound, "The run has no step %q.", in.StepID)
+		return r, id, false, refuse(run.CodeNotFound, "The run has no step %q.", in.StepID)
 	}
 	if in.Attempt == 0 {
 		in.Attempt = max(1, step.LogicalAttempt)
 	}
-	return artifact.AttemptID{TenantID: r.TenantID, RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.Attempt},
-		attemptDone(l.State, step, in.Attempt), nil
+	id = artifact.AttemptID{TenantID: r.TenantID, RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.Attempt}
+	return r, id, attemptDone(l.State, step, in.Attempt), nil
 }
 
 // attemptDone reports whether an attempt will print no more.

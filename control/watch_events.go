@@ -2,17 +2,21 @@ package control
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
 )
 
 // WatchEvents follows one run's log: every event after the given position, in
 // order, none twice and none missing. The hub says when to look; the log itself
-// is what is read. A position ahead of the log or of another epoch begins anew with Reset.
+// is what is read. A position ahead of the log or of another epoch begins anew with
+// Reset. While the store is down frames are STALE(STORE_DOWN).
 func (s *Service) WatchEvents(ctx context.Context, p authz.Principal, in WatchRun) (Stream[EventsFrame], error) {
-	r, err := s.visible(ctx, p, in.RunID)
+	r, err := s.visible(ctx, p, authz.Read, in.RunID)
 	if err != nil {
 		return nil, err
 	}
@@ -20,7 +24,7 @@ func (s *Service) WatchEvents(ctx context.Context, p authz.Principal, in WatchRu
 	if err != nil {
 		return nil, translate(err)
 	}
-	e := &eventStream{guard: guard{s: s, p: p, object: objectOf(r.Identity)}, frames: frames, runID: in.RunID}
+	e := &eventStream{guard: s.guardRun(p, r), frames: frames, runID: in.RunID}
 	if in.After != nil {
 		e.shown = *in.After
 	}
@@ -35,7 +39,11 @@ type eventStream struct {
 	last   EventsFrame // of the newest hub frame, while its events are read page by page
 	more   bool
 	reset  bool
+	down   bool // the last read failed and the hub has not noticed
 }
+
+// storeRetry is the time between two reads that the store did not answer.
+const storeRetry = time.Second
 
 func (e *eventStream) Next(ctx context.Context) (f EventsFrame, err error) {
 	err = e.guard.wait(ctx, func(ctx context.Context) (err error) {
@@ -46,32 +54,61 @@ func (e *eventStream) Next(ctx context.Context) (f EventsFrame, err error) {
 }
 
 func (e *eventStream) next(ctx context.Context) (EventsFrame, error) {
-	if !e.more {
-		h, err := e.frames.Next(ctx)
-		if err != nil {
-			return EventsFrame{}, err
+	for {
+		if !e.more {
+			if err := e.listen(ctx); err != nil {
+				return EventsFrame{}, err
+			}
 		}
-		if h.Reset {
-			e.shown, e.reset = 0, true
+		f := e.last
+		if e.more {
+			evs, err := e.guard.s.cfg.Store.Events(ctx, e.runID, e.shown, maxPageSize)
+			said := e.down
+			switch e.down = errors.Is(err, store.ErrUnavailable); {
+			case e.down:
+				e.more = false
+				if said {
+					continue
+				}
+				f.Sync, f.Reason = live.Stale, live.StoreDown
+			case err != nil:
+				return EventsFrame{}, err
+			default:
+				f.Events = evs
+				if e.more = len(evs) == maxPageSize; len(evs) > 0 {
+					e.shown = evs[len(evs)-1].Seq
+				}
+				f.HeadSeq = max(f.HeadSeq, e.shown)
+			}
 		}
-		e.last = EventsFrame{Sync: h.Sync, Reason: h.Reason, HeadSeq: h.HeadSeq, Epoch: h.Epoch, AsOf: h.AsOf}
-		e.more = h.Sync == live.Live && h.State.Seq > e.shown
+		f.Reset, e.reset = e.reset, false
+		return f, nil
 	}
-	f := e.last
-	f.Reset = e.reset
-	if e.more {
-		evs, err := e.guard.s.cfg.Store.Events(ctx, e.runID, e.shown, maxPageSize)
-		if err != nil {
-			return EventsFrame{}, err
-		}
-		f.Events = evs
-		if e.more = len(evs) == maxPageSize; len(evs) > 0 {
-			e.shown = evs[len(evs)-1].Seq
-		}
-		f.HeadSeq = max(f.HeadSeq, e.shown)
+}
+
+// listen takes the next frame of the hub, or asks for another read after a while
+// when the last one failed.
+func (e *eventStream) listen(ctx context.Context) error {
+	wait, cancel := ctx, context.CancelFunc(func() {})
+	if e.down {
+		wait, cancel = context.WithTimeout(ctx, storeRetry)
 	}
-	e.reset = false
-	return f, nil
+	defer cancel()
+	h, err := e.frames.Next(wait)
+	if err != nil {
+		if e.down && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+			e.more = true
+			return nil
+		}
+		return err
+	}
+	if h.Reset {
+		e.shown, e.reset = 0, true
+	}
+	e.last = EventsFrame{Sync: h.Sync, Reason: h.Reason, HeadSeq: h.HeadSeq, Epoch: h.Epoch, AsOf: h.AsOf}
+	e.more = h.Sync == live.Live && h.State.Seq > e.shown
+	e.down = e.down && h.Sync == live.Live
+	return nil
 }
 
 func (e *eventStream) Close() { e.frames.Close() }

@@ -2,17 +2,20 @@ package control
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
 )
 
 // WatchReceipts shows the receipts of a run as they move, each first as it is
 // now; only one when signalID is given. It looks when the run's operational
 // clock has moved (T204).
 func (s *Service) WatchReceipts(ctx context.Context, p authz.Principal, runID, signalID string) (Stream[Receipt], error) {
-	r, err := s.visible(ctx, p, runID)
+	r, err := s.visible(ctx, p, authz.Read, runID)
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +29,7 @@ func (s *Service) WatchReceipts(ctx context.Context, p authz.Principal, runID, s
 		return nil, translate(err)
 	}
 	return &receiptStream{
-		guard: guard{s: s, p: p, object: objectOf(r.Identity)}, frames: frames, runID: runID, signalID: signalID,
+		guard: s.guardRun(p, r), frames: frames, runID: runID, signalID: signalID,
 		shown: map[string]receiptShown{}, opsRev: -1,
 	}, nil
 }
@@ -43,11 +46,13 @@ type receiptStream struct {
 	runID, signalID string
 	opsRev          int64
 	seq             run.Seq
+	dirty           bool // something moved since the last look
 	pending         []Receipt
-	shown           map[string]receiptShown // by signalId; bounded by maxReceipts
+	settled         string                  // the receipts up to this signalId will not move again
+	shown           map[string]receiptShown // by signalId, of those that may; bounded by maxReceipts
 }
 
-// maxReceipts of one run that a stream follows; later ones are not shown.
+// maxReceipts that may still move in one run and are followed; later ones are not shown.
 const maxReceipts = 10000
 
 func (r *receiptStream) Next(ctx context.Context) (out Receipt, err error) {
@@ -60,17 +65,29 @@ func (r *receiptStream) Next(ctx context.Context) (out Receipt, err error) {
 
 func (r *receiptStream) next(ctx context.Context) (Receipt, error) {
 	for len(r.pending) == 0 {
-		f, err := r.frames.Next(ctx)
+		if !r.dirty {
+			f, err := r.frames.Next(ctx)
+			if err != nil {
+				return Receipt{}, err
+			}
+			if f.OpsRev == r.opsRev && f.State.Seq == r.seq {
+				continue
+			}
+			r.opsRev, r.seq, r.dirty = f.OpsRev, f.State.Seq, true
+		}
+		err := r.look(ctx)
+		if errors.Is(err, store.ErrUnavailable) {
+			select {
+			case <-ctx.Done():
+				return Receipt{}, ctx.Err()
+			case <-time.After(storeRetry):
+			}
+			continue
+		}
 		if err != nil {
 			return Receipt{}, err
 		}
-		if f.OpsRev == r.opsRev && f.State.Seq == r.seq {
-			continue
-		}
-		if err := r.look(ctx); err != nil {
-			return Receipt{}, err
-		}
-		r.opsRev, r.seq = f.OpsRev, f.State.Seq
+		r.dirty = false
 	}
 	out := r.pending[0]
 	r.pending = r.pending[1:]
@@ -86,7 +103,7 @@ func (r *receiptStream) look(ctx context.Context) error {
 		}
 		return err
 	}
-	after := ""
+	after, settled := r.settled, true
 	for {
 		page, err := st.Receipts(ctx, r.runID, after, maxPageSize)
 		if err != nil {
@@ -95,11 +112,23 @@ func (r *receiptStream) look(ctx context.Context) error {
 		for _, rc := range page {
 			r.note(rc)
 			after = rc.Signal.ID
+			if settled = settled && isSettled(rc); settled {
+				r.settled = after
+				delete(r.shown, after)
+			}
 		}
 		if len(page) < maxPageSize {
 			return nil
 		}
 	}
+}
+
+// isSettled reports whether a receipt will not move again.
+func isSettled(rc run.Receipt) bool {
+	if rc.Signal.Type == run.Pause && rc.Application == run.SignalApplied {
+		return rc.QuiescentSeq > 0
+	}
+	return rc.Rejected || rc.Application.Final()
 }
 
 func (r *receiptStream) note(rc run.Receipt) {

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"reflect"
 	"time"
 
 	"github.com/dvt-engine/dvt/authz"
@@ -14,30 +15,47 @@ import (
 // WatchRuns shows a page of runs, then its rows as they enter, change and leave.
 // The bus only says that something changed; the store says what (T186). When it
 // is silent the store is asked every second, or every five while the bus is up.
-func (s *Service) WatchRuns(ctx context.Context, p authz.Principal, q RunsQuery) (Stream[RunsFrame], error) {
+// A viewer whose rights change is shown the page anew, with Reset.
+func (s *Service) WatchRuns(_ context.Context, p authz.Principal, q RunsQuery) (Stream[RunsFrame], error) {
 	n, _, err := pageSize(q.First, 0, 50)
 	if err != nil {
 		return nil, err
 	}
-	f := q.Filter
-	if !s.narrow(p, &f) {
-		return nil, refuse(run.CodeForbidden, "You may not read runs in this tenant.")
+	asked := q.Filter
+	asked.Limit, asked.After, asked.Before = n, nil, nil
+	r := &runsStream{page: map[string]run.Seq{}, reset: true}
+	r.guard = guard{s: s, p: p, may: func() error {
+		f, ok := s.narrow(p, asked)
+		if !ok {
+			tenant := authz.Object{TenantID: p.TenantID, ProjectID: "*", EnvironmentID: "*"}
+			d, err := s.cfg.Authz.Decide(p, authz.Read, tenant)
+			if err != nil {
+				return translate(err)
+			}
+			return s.denied(authz.Read, tenant, d)
+		}
+		if reflect.DeepEqual(f, r.filter) {
+			return nil
+		}
+		r.filter, r.reset, r.cursor = f, true, ""
+		return errLook
+	}}
+	if err := r.guard.may(); !errors.Is(err, errLook) {
+		return nil, err
 	}
-	f.Limit = n
 	project := "*"
-	if len(f.ProjectIDs) == 1 {
-		project = f.ProjectIDs[0]
+	if len(asked.ProjectIDs) == 1 {
+		project = asked.ProjectIDs[0]
 	}
-	return &runsStream{
-		guard:  guard{s: s, p: p, object: authz.Object{TenantID: p.TenantID, ProjectID: project, EnvironmentID: "*"}},
-		filter: f, sub: s.cfg.Bus.SubscribeList(p.TenantID, project), page: map[string]run.Seq{}, reset: true,
-	}, nil
+	r.sub = s.cfg.Bus.SubscribeList(p.TenantID, project)
+	return r, nil
 }
 
 type runsStream struct {
 	guard  guard
-	filter store.RunFilter
+	filter store.RunFilter // what the viewer asked for and may see
 	sub    live.Subscription
+	epoch  string
 	cursor string
 	page   map[string]run.Seq // rows shown and their seq
 	reset  bool
@@ -53,23 +71,24 @@ func (r *runsStream) Next(ctx context.Context) (f RunsFrame, err error) {
 }
 
 func (r *runsStream) next(ctx context.Context) (RunsFrame, error) {
-	deadline := time.NewTimer(r.guard.s.cfg.Quiet)
+	s := r.guard.s
+	deadline := time.NewTimer(s.cfg.Quiet)
 	defer deadline.Stop()
 	for quiet := false; ; {
 		f, changed, err := r.look(ctx)
-		switch {
-		case errors.Is(err, store.ErrUnavailable) && !r.down:
-			r.down = true
-			return RunsFrame{Sync: live.Stale, Reason: live.StoreDown, AsOf: r.guard.s.cfg.Now()}, nil
-		case err != nil && !errors.Is(err, store.ErrUnavailable):
+		switch down := errors.Is(err, store.ErrUnavailable); {
+		case err != nil && !down:
 			return RunsFrame{}, err
-		case err == nil && (changed || quiet || r.down):
+		case down && (quiet || !r.down):
+			r.down = true
+			return RunsFrame{Sync: live.Stale, Reason: live.StoreDown, AsOf: s.cfg.Now()}, nil
+		case !down && (changed || quiet || r.down):
 			r.down = false
 			return f, nil
 		}
 		poll := 5 * time.Second
-		if r.down || !r.guard.s.cfg.Bus.Up() {
-			poll = time.Second
+		if r.down || !s.cfg.Bus.Up() {
+			poll = storeRetry
 		}
 		select {
 		case <-ctx.Done():
@@ -83,57 +102,60 @@ func (r *runsStream) next(ctx context.Context) (RunsFrame, error) {
 }
 
 // look reads what changed, and the page anew when any of that may belong to it.
+// Only a look that read everything moves the cursor and the page.
 func (r *runsStream) look(ctx context.Context) (RunsFrame, bool, error) {
 	s := r.guard.s
-	f := RunsFrame{Sync: live.Live, AsOf: s.cfg.Now()}
+	now, err := s.cfg.Store.Heads(ctx, nil) // the epoch and the store's clock
+	if err != nil {
+		return RunsFrame{}, false, err
+	}
+	f := RunsFrame{Sync: live.Live, AsOf: now.Now}
 	if !s.cfg.Bus.Up() {
 		f.Reason = live.BusDegraded
 	}
-	changed, next, err := s.cfg.Store.Changed(ctx, r.filter, r.cursor)
-	if errors.Is(err, store.ErrConflict) { // another epoch: another history
-		r.cursor, r.reset = "", true
-		return r.look(ctx)
+	if now.Epoch != r.epoch { // another history
+		r.epoch, r.cursor, r.reset = now.Epoch, "", true
 	}
+	all := r.filter
+	all.Limit = store.MaxPage
+	changed, next, err := s.cfg.Store.Changed(ctx, all, r.cursor)
 	if err != nil {
 		return f, false, err
 	}
-	moved := r.reset
-	for _, row := range changed {
-		if seq, shown := r.page[row.Header.RunID]; !shown || row.Header.Seq > seq {
-			moved = true
-		}
-	}
-	r.cursor = next
-	if !moved {
+	if !r.reset && !r.concerns(changed) {
+		r.cursor = next
 		return f, false, nil
 	}
 	rows, err := s.cfg.Store.List(ctx, r.filter)
 	if err != nil {
 		return f, false, err
 	}
-	epoch, err := s.cfg.Store.Epoch(ctx)
-	if err != nil {
-		return f, false, err
-	}
-	f.Reset = r.reset
 	page := make(map[string]run.Seq, len(rows))
 	for _, row := range rows {
 		id := row.Header.RunID
 		page[id] = row.Header.Seq
 		if seq, shown := r.page[id]; r.reset || !shown || row.Header.Seq != seq {
-			f.Runs = append(f.Runs, rowView(row, epoch))
+			f.Runs = append(f.Runs, rowView(row, now.Epoch))
 		}
 	}
-	if !r.reset {
-		for id := range r.page {
-			if _, still := page[id]; !still {
-				f.Removed = append(f.Removed, id)
-			}
+	for id := range r.page {
+		if _, still := page[id]; !still && !r.reset {
+			f.Removed = append(f.Removed, id)
 		}
 	}
-	first := r.reset
-	r.page, r.reset = page, false
-	return f, first || len(f.Runs)+len(f.Removed) > 0, nil
+	f.Reset = r.reset
+	r.cursor, r.page, r.reset = next, page, false
+	return f, f.Reset || len(f.Runs)+len(f.Removed) > 0, nil
+}
+
+// concerns reports whether any of the rows may enter, change or leave the page.
+func (r *runsStream) concerns(rows []store.RunRow) bool {
+	for _, row := range rows {
+		if seq, shown := r.page[row.Header.RunID]; !shown || row.Header.Seq != seq {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *runsStream) Close() { r.sub.Close() }

@@ -2,27 +2,25 @@ package control
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/store"
 )
 
 // WatchStepLog follows what one logical attempt prints, from a line on. When the
 // attempt is over and every line was given, one frame says Complete and the
 // stream then only repeats it at the quiet time.
 func (s *Service) WatchStepLog(ctx context.Context, p authz.Principal, in StepLogQuery) (Stream[StepLogFrame], error) {
-	id, done, err := s.attempt(ctx, p, &in)
-	if err != nil {
-		return nil, err
-	}
-	r, err := s.visible(ctx, p, in.RunID)
+	r, id, done, err := s.attempt(ctx, p, &in)
 	if err != nil {
 		return nil, err
 	}
 	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
 	return &logStream{
-		guard: guard{s: s, p: p, object: objectOf(r.Identity)}, id: id, in: in, done: done,
+		guard: s.guardRun(p, r), id: id, in: in, done: done,
 		next: in.FromLine, wake: s.cfg.Logs.Follow(follow, id), stop: stop, first: true,
 	}, nil
 }
@@ -33,6 +31,7 @@ type logStream struct {
 	in       StepLogQuery
 	next     int64
 	done     bool // the attempt was over before the last read
+	asked    time.Time
 	complete bool // and that was said
 	first    bool
 	wake     <-chan struct{}
@@ -59,7 +58,9 @@ func (l *logStream) read(ctx context.Context) (StepLogFrame, error) {
 		f := StepLogFrame{Attempt: l.in.Attempt, Lines: lines, Total: total, AsOf: s.cfg.Now()}
 		over := l.done && len(lines) < maxLogLines
 		if len(lines) > 0 || quiet || l.first || over && !l.complete {
-			l.next += int64(len(lines))
+			if n := len(lines); n > 0 {
+				l.next = lines[n-1].No + 1
+			}
 			l.first = false
 			l.complete = over
 			f.Complete = over
@@ -73,22 +74,29 @@ func (l *logStream) read(ctx context.Context) (StepLogFrame, error) {
 		case <-deadline.C:
 			quiet = true
 		}
-		if !l.done {
-			if l.done, err = l.over(ctx); err != nil {
-				return StepLogFrame{}, err
-			}
+		if err := l.ask(ctx); err != nil {
+			return StepLogFrame{}, err
 		}
 	}
 }
 
-// over looks whether the attempt has ended; lines shipped before that are there by now.
-func (l *logStream) over(ctx context.Context) (bool, error) {
+// ask looks, at most once a second, whether the attempt has ended; lines shipped
+// before that are there by now. A store that does not answer has not said so.
+func (l *logStream) ask(ctx context.Context) error {
+	if l.done || time.Since(l.asked) < time.Second {
+		return nil
+	}
+	l.asked = time.Now()
 	st, err := l.guard.s.cfg.Store.Load(ctx, l.in.RunID)
+	if errors.Is(err, store.ErrUnavailable) {
+		return nil
+	}
 	if err != nil {
-		return false, err
+		return err
 	}
 	step, ok := st.State.Step(l.in.StepID)
-	return ok && attemptDone(st.State, step, l.in.Attempt), nil
+	l.done = ok && attemptDone(st.State, step, l.in.Attempt)
+	return nil
 }
 
 func (l *logStream) Close() { l.stop() }

@@ -25,9 +25,10 @@ type Config struct {
 	// Patience is how long a watched run may be behind a known head before that is
 	// a loss and not a message on its way; 500 ms (T187).
 	Patience time.Duration
-	// Quiet is the longest time between two frames of a stream; 15 s (O9).
+	// Quiet is the longest time between two frames of a stream; 14 s, so that no
+	// viewer waits for 15 s (O9).
 	Quiet time.Duration
-	// ReadTimeout bounds one read of the store; 2 s.
+	// ReadTimeout bounds one read of the store; 2 s. A failed head check ends it sooner.
 	ReadTimeout time.Duration
 	// MaxStreams bounds the streams of a hub; 20,000.
 	MaxStreams int
@@ -42,7 +43,7 @@ func (c *Config) defaults() {
 	}
 	set(&c.HeadInterval, time.Second)
 	set(&c.Patience, 500*time.Millisecond)
-	set(&c.Quiet, 15*time.Second)
+	set(&c.Quiet, 14*time.Second)
 	set(&c.ReadTimeout, 2*time.Second)
 	if c.MaxStreams == 0 {
 		c.MaxStreams = 20000
@@ -106,11 +107,8 @@ func (h *Hub) enter(runID string) (*entry, error) {
 	h.streams++
 	e := h.entries[runID]
 	if e == nil {
-		ctx, stop := context.WithCancel(context.Background())
-		e = &entry{
-			hub: h, runID: runID, stop: stop, ready: make(chan struct{}),
-			heads: make(chan headSeen, 1), streams: map[*Stream]struct{}{},
-		}
+		var ctx context.Context
+		e, ctx = newEntry(h, runID)
 		h.entries[runID] = e
 		h.wg.Go(func() { e.run(ctx) })
 	}
@@ -125,9 +123,21 @@ func (h *Hub) leave(e *entry) {
 	e.refs--
 	if e.refs == 0 {
 		e.stop()
-		if h.entries[e.runID] == e {
-			delete(h.entries, e.runID)
-		}
+		h.drop(e)
+	}
+}
+
+// forget makes the next watcher of the run begin anew.
+func (h *Hub) forget(e *entry) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.drop(e)
+}
+
+// drop needs h.mu.
+func (h *Hub) drop(e *entry) {
+	if h.entries[e.runID] == e {
+		delete(h.entries, e.runID)
 	}
 }
 
@@ -138,20 +148,29 @@ func (h *Hub) Watched() (runs, streams int) {
 	return len(h.entries), h.streams
 }
 
-// Run checks heads until ctx ends; then every stream ends with ErrShutdown and
-// Run returns when nothing of the hub runs any more.
+// Run checks heads until ctx ends, in between also when the bus goes or comes
+// back; then every stream ends with ErrShutdown and Run returns when nothing of
+// the hub runs any more.
 func (h *Hub) Run(ctx context.Context) error {
 	tick := time.NewTicker(h.cfg.HeadInterval)
 	defer tick.Stop()
+	look := time.NewTicker(max(h.cfg.HeadInterval/4, time.Millisecond))
+	defer look.Stop()
+	up := h.bus.Up()
 	for {
 		select {
 		case <-ctx.Done():
 			h.shutdown()
 			h.wg.Wait()
 			return nil
+		case <-look.C:
+			if up == h.bus.Up() {
+				continue
+			}
 		case <-tick.C:
-			h.checkHeads(ctx)
 		}
+		up = h.bus.Up()
+		h.checkHeads(ctx)
 	}
 }
 
@@ -165,7 +184,6 @@ func (h *Hub) shutdown() {
 	h.mu.Unlock()
 	for _, e := range entries {
 		e.fail(ErrShutdown)
-		e.stop()
 	}
 }
 
@@ -190,7 +208,8 @@ func (h *Hub) checkHeads(ctx context.Context) {
 	h.mu.Unlock()
 	for start := 0; start < len(ids); start += store.MaxHeads {
 		end := min(start+store.MaxHeads, len(ids))
-		readCtx, cancel := context.WithTimeout(ctx, h.cfg.HeadInterval)
+		// Interval and patience together stay below the 2 s of T226.
+		readCtx, cancel := context.WithTimeout(ctx, h.cfg.HeadInterval*3/4)
 		heads, err := h.src.Heads(readCtx, ids[start:end])
 		cancel()
 		if ctx.Err() != nil {

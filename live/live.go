@@ -23,6 +23,7 @@ var (
 	ErrShutdown = errors.New("live: shutting down")
 	ErrNotFound = store.ErrNotFound
 	ErrTooMany  = errors.New("live: too many streams")
+	ErrClosed   = errors.New("live: stream closed")
 )
 
 // Sync says whether a frame is fresh.

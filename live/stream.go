@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -9,7 +10,8 @@ import (
 )
 
 // maxPending frames wait for a viewer: the transitions that it must hear of and
-// the newest state. More than that and only the newest remains.
+// the newest state. More than that and only the newest remains, with the reason
+// SLOW_CONSUMER if it has none of its own.
 const maxPending = 8
 
 // Stream is one viewer of a run. Next is for one reader; Close may be called from anywhere.
@@ -25,7 +27,9 @@ type Stream struct {
 	conflated int64
 	closed    bool
 
-	shown run.Seq // of the reader alone, and of join before it
+	// Of the reader alone, and of join before it.
+	shown run.Seq
+	last  time.Time // when the last frame was given out
 }
 
 // push hands a frame over without blocking. Frames of equal sync conflate: the
@@ -44,6 +48,10 @@ func (s *Stream) push(f Frame) {
 		for _, old := range s.pending {
 			f.Changed, f.Reset = f.Changed || old.Changed, f.Reset || old.Reset
 		}
+		if f.Reason == "" {
+			f.Reason = SlowConsumer
+		}
+		clear(s.pending)
 		s.pending = append(s.pending[:0], f)
 		s.conflated += int64(n)
 	default:
@@ -55,7 +63,9 @@ func (s *Stream) push(f Frame) {
 func (s *Stream) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.err = err
+	if s.err == nil {
+		s.err = err
+	}
 	s.ring()
 }
 
@@ -66,11 +76,15 @@ func (s *Stream) ring() {
 	}
 }
 
-// Next waits for the next frame, at most the quiet time; a quiet frame repeats
-// the state and says how fresh it is (O9). It returns ErrShutdown,
-// ErrNotFound or ctx's error when the stream is over.
+// Next waits for the next frame, at most the quiet time after the last one; a
+// quiet frame repeats the state and says how fresh it is (O9). When the stream is
+// over it returns ErrShutdown, ErrNotFound, ErrClosed or ctx's error.
 func (s *Stream) Next(ctx context.Context) (Frame, error) {
-	timer := time.NewTimer(s.quiet)
+	quiet := s.quiet
+	if !s.last.IsZero() {
+		quiet -= time.Since(s.last)
+	}
+	timer := time.NewTimer(quiet)
 	defer timer.Stop()
 	for {
 		if f, ok, err := s.pop(); ok || err != nil {
@@ -81,11 +95,9 @@ func (s *Stream) Next(ctx context.Context) (Frame, error) {
 			return Frame{}, ctx.Err()
 		case <-s.wake:
 		case <-timer.C:
-			s.entry.mu.Lock()
-			f := s.entry.cur
-			s.entry.mu.Unlock()
-			f.Changed = false
-			return s.mark(f), nil
+			if f, ok := s.repeat(); ok {
+				return s.mark(f), nil
+			}
 		}
 	}
 }
@@ -95,10 +107,20 @@ func (s *Stream) pop() (Frame, bool, error) {
 	defer s.mu.Unlock()
 	if len(s.pending) > 0 {
 		f := s.pending[0]
-		s.pending = append(s.pending[:0], s.pending[1:]...)
+		s.pending = slices.Delete(s.pending, 0, 1)
 		return f, true, nil
 	}
 	return Frame{}, false, s.err
+}
+
+// repeat is the entry's frame, unless something waits for the reader: that
+// comes first, or an older state would follow a newer one.
+func (s *Stream) repeat() (Frame, bool) {
+	s.entry.mu.Lock()
+	defer s.entry.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.entry.cur, len(s.pending) == 0 && s.err == nil
 }
 
 // mark says what this viewer had before.
@@ -108,7 +130,7 @@ func (s *Stream) mark(f Frame) Frame {
 	}
 	f.From = min(s.shown, f.State.Seq)
 	f.Changed = f.Changed || f.State.Seq > s.shown
-	s.shown = f.State.Seq
+	s.shown, s.last = f.State.Seq, time.Now()
 	return f
 }
 
@@ -119,7 +141,7 @@ func (s *Stream) Conflated() int64 {
 	return s.conflated
 }
 
-// Close frees the stream; Next then returns only what was pending.
+// Close frees the stream; Next then returns what was pending and ErrClosed.
 func (s *Stream) Close() {
 	s.mu.Lock()
 	done := s.closed
@@ -131,5 +153,6 @@ func (s *Stream) Close() {
 	s.entry.mu.Lock()
 	delete(s.entry.streams, s)
 	s.entry.mu.Unlock()
+	s.end(ErrClosed)
 	s.hub.leave(s.entry)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,11 +14,13 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/internal/testserver"
@@ -34,7 +37,8 @@ type harness struct {
 	t       *testing.T
 	store   store.Store
 	control *control.Service
-	journal *control.Journal
+	journal engine.Journal
+	engine  *temporal.Engine
 	client  client.Client
 	queues  plan.Queues
 	steps   *script
@@ -44,9 +48,11 @@ type harness struct {
 
 // script answers executions by step id; a step without an entry succeeds at once.
 type script struct {
-	mu    sync.Mutex
-	do    map[string]func(context.Context, executor.Task) error
-	calls []string // stepId/la.ea, in order
+	mu     sync.Mutex
+	do     map[string]func(context.Context, executor.Task) error
+	calls  []string        // stepId/la.ea, in order
+	keys   []string        // idempotency keys, in order
+	result json.RawMessage // of every step that succeeds
 }
 
 func (s *script) on(step string, f func(context.Context, executor.Task) error) {
@@ -58,13 +64,14 @@ func (s *script) on(step string, f func(context.Context, executor.Task) error) {
 func (s *script) Execute(ctx context.Context, t executor.Task, h executor.Host) (executor.Result, error) {
 	s.mu.Lock()
 	s.calls = append(s.calls, fmt.Sprintf("%s/%d.%d", t.Step.StepID, t.LogicalAttempt, t.EngineAttempt))
+	s.keys = append(s.keys, t.IdempotencyKey)
 	f := s.do[t.Step.StepID]
 	s.mu.Unlock()
 	h.Print("stdout", "running "+t.Step.StepID)
 	if f == nil {
-		return executor.Result{}, nil
+		return executor.Result{Value: s.result}, nil
 	}
-	return executor.Result{}, f(ctx, t)
+	return executor.Result{Value: s.result}, f(ctx, t)
 }
 
 func (s *script) count(step string) (n int) {
@@ -78,12 +85,56 @@ func (s *script) count(step string) (n int) {
 	return n
 }
 
+// called is every execution so far, as stepId/la.ea, in order.
+func (s *script) called() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.calls)
+}
+
+// gate holds executions until it is opened.
+type gate chan struct{}
+
+func (g gate) wait(ctx context.Context, _ executor.Task) error {
+	select {
+	case <-g:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// hold makes a step wait at a gate, which the test's end opens.
+func (h *harness) hold(step string) (open func()) {
+	g := make(gate)
+	h.steps.on(step, g.wait)
+	open = sync.OnceFunc(func() { close(g) })
+	h.t.Cleanup(open)
+	return open
+}
+
+func failure(code string, retryable bool, class string) *executor.Failure {
+	return &executor.Failure{Code: code, Message: "it failed", Retryable: retryable, Class: class, Category: run.CategorySystem}
+}
+
+// failing is a step that fails up to a logical attempt and then succeeds.
+func failing(upTo int, f *executor.Failure) func(context.Context, executor.Task) error {
+	return func(_ context.Context, t executor.Task) error {
+		if t.LogicalAttempt <= upTo {
+			return f
+		}
+		return nil
+	}
+}
+
+// options of a harness; the zero value is one worker with 32 slots on each queue.
 type options struct {
-	server   *testserver.TemporalServer
-	policy   run.Policy
-	workers  int // 1 when zero
-	slots    int // executions at once per worker on the data queue
-	maxSteps int
+	server  *testserver.TemporalServer
+	policy  run.Policy
+	workers int // -1 for none
+	slots   int // executions at once per worker on the data queue
+	limits  control.Limits
+	wrap    func(engine.Journal) engine.Journal // between workers and the store
 }
 
 func newHarness(t *testing.T, o options) *harness {
@@ -115,17 +166,24 @@ func newHarness(t *testing.T, o options) *harness {
 	}
 	h.who, err = directory.Authenticate("dev-engineer")
 	must(t, err)
+	h.engine = temporal.New(c, o.server.Namespace, temporal.Config{HeartbeatTimeout: 3 * time.Second})
 	h.control = control.New(control.Config{
-		Store: st, Engine: temporal.New(c, o.server.Namespace, temporal.Config{HeartbeatTimeout: 3 * time.Second}), Bus: bus,
+		Store: st, Engine: h.engine, Bus: bus,
 		Hub: live.New(st, bus, live.Config{}), Authz: az, Logs: logs, Queues: h.queues, Policy: o.policy,
-		Limits: control.Limits{MaxSteps: o.maxSteps},
+		Limits: o.limits,
 	})
 	h.journal = control.NewJournal(control.JournalConfig{
 		Store: st, Logs: logs, Blobs: logs, Queues: h.queues, MaxSteps: h.control.MaxSteps(), Fetch: control.NewFetcher([]string{dir}, true),
 	})
 	h.spawn(func(ctx context.Context) error { return h.control.Reconcile(ctx, "test") })
 	h.spawn(func(ctx context.Context) error { return h.control.Deliver(ctx, "test") })
-	for range max(1, o.workers) {
+	if o.wrap != nil {
+		h.journal = o.wrap(h.journal)
+	}
+	if o.workers == 0 {
+		o.workers = 1
+	}
+	for range o.workers {
 		h.worker(o.slots)
 	}
 	return h
@@ -146,21 +204,28 @@ func (h *harness) spawn(f func(context.Context) error) (stop func()) {
 	return stop
 }
 
-// worker serves both queues with scripted executors.
+// worker serves all queues with scripted executors.
 func (h *harness) worker(slots int) (stop func()) {
-	if slots == 0 {
-		slots = 32
-	}
-	all := map[plan.StepType]executor.Executor{}
-	for _, t := range []plan.StepType{plan.Command, plan.HTTPNotify, plan.DBTRun, plan.DBTCompile, plan.DBTTest, plan.Noop, plan.Sleep} {
-		all[t] = h.steps
+	return h.serve(temporal.WorkerConfig{Control: []string{h.queues.Control}, Data: h.queues.Known[1:], DataConcurrency: slots})
+}
+
+func (h *harness) serve(w temporal.WorkerConfig) (stop func()) {
+	w.Namespace, w.StopTimeout = testserver.TemporalNamespace, time.Second
+	if w.DataConcurrency == 0 {
+		w.DataConcurrency = 32
 	}
 	return h.spawn(func(ctx context.Context) error {
-		return temporal.Run(ctx, h.client, temporal.WorkerConfig{
-			Namespace: "dvt", Control: []string{h.queues.Control}, Data: []string{h.queues.Data, h.queues.Known[2]},
-			DataConcurrency: slots, StopTimeout: 2 * time.Second,
-		}, h.journal, &executor.Runner{Journal: h.journal, Executors: all, WorkspaceRoot: filepath.Join(h.root, "ws"), ProjectRoot: h.root, Log: quietLog})
+		return temporal.Run(ctx, h.client, w, h.journal, runner(h.journal, h.root, h.steps))
 	})
+}
+
+// runner runs steps of every type with one executor.
+func runner(j engine.Journal, root string, x executor.Executor) *executor.Runner {
+	all := map[plan.StepType]executor.Executor{}
+	for _, t := range []plan.StepType{plan.Command, plan.HTTPNotify, plan.DBTRun, plan.DBTCompile, plan.DBTTest, plan.Noop, plan.Sleep} {
+		all[t] = x
+	}
+	return &executor.Runner{Journal: j, Executors: all, WorkspaceRoot: filepath.Join(root, "ws"), ProjectRoot: root, Log: quietLog}
 }
 
 // step is one line of a test plan.
@@ -234,6 +299,23 @@ func (h *harness) until(runID, what string, ok func(run.State) bool) run.State {
 	}
 }
 
+// running waits for steps to be RUNNING in the log.
+func (h *harness) running(runID string, steps ...string) {
+	h.t.Helper()
+	h.until(runID, "running "+strings.Join(steps, " and "), func(s run.State) bool {
+		return !slices.ContainsFunc(steps, func(id string) bool {
+			step, ok := s.Step(id)
+			return !ok || step.Status != run.StepRunning
+		})
+	})
+}
+
+// logs waits for an event in the notation of the contract.
+func (h *harness) logs(runID, event string) {
+	h.t.Helper()
+	h.until(runID, "logging "+event, func(run.State) bool { return slices.Contains(h.log(runID), event) })
+}
+
 func (h *harness) ended(runID string) run.State {
 	h.t.Helper()
 	return h.until(runID, "over", func(s run.State) bool { return s.Status.Terminal() })
@@ -258,9 +340,18 @@ func (h *harness) applied(runID, signalID string) run.Receipt {
 
 func (h *harness) events(runID string) []run.Event {
 	h.t.Helper()
-	evs, err := h.store.Events(h.t.Context(), runID, 0, store.MaxPage)
-	must(h.t, err)
-	return evs
+	var all []run.Event
+	for {
+		var after run.Seq
+		if len(all) > 0 {
+			after = all[len(all)-1].Seq
+		}
+		page, err := h.store.Events(h.t.Context(), runID, after, store.MaxPage)
+		must(h.t, err)
+		if all = append(all, page...); len(page) < store.MaxPage {
+			return all
+		}
+	}
 }
 
 // log is the run's events in the notation of the contract.
@@ -277,6 +368,32 @@ func (h *harness) log(runID string) []string {
 		out = append(out, s)
 	}
 	return out
+}
+
+// expect compares the log from event number first on, counted from 1.
+func (h *harness) expect(runID string, first int, want ...string) {
+	h.t.Helper()
+	got := h.log(runID)
+	if d := cmp.Diff(want, got[min(first-1, len(got)):]); d != "" {
+		h.t.Fatalf("log from event %d on, -want +got:\n%s", first, d)
+	}
+}
+
+// payload decodes the payload of the only event of that notation.
+func payload[P any](h *harness, runID, event string) P {
+	h.t.Helper()
+	var found []run.Event
+	for i, s := range h.log(runID) {
+		if s == event {
+			found = append(found, h.events(runID)[i])
+		}
+	}
+	if len(found) != 1 {
+		h.t.Fatalf("%d events %s; log:\n%s", len(found), event, strings.Join(h.log(runID), "\n"))
+	}
+	p, err := run.PayloadOf[P](found[0].Payload)
+	must(h.t, err)
+	return p
 }
 
 func must(t *testing.T, err error) {

@@ -1,9 +1,9 @@
 // The dvt under test: found at DVT_E2E_URL, or started here on a data directory of its own.
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const READY_MS = 120_000;
@@ -46,36 +46,46 @@ function freePort(): Promise<number> {
   });
 }
 
+/** Ours without what only these tests read (an unknown DVT_ setting is an error), and with the tools that `make` prepares. */
+function environment(): NodeJS.ProcessEnv {
+  const kept = Object.entries(process.env).filter(([name]) => !/^DVT_(E2E_|BIN$|CHROMIUM$)/.test(name));
+  const path = [join(ROOT, ".tools", "dbt", "bin"), process.env["PATH"] ?? "", join(ROOT, ".tools", "bin")].join(delimiter);
+  return { ...Object.fromEntries(kept), PATH: path };
+}
+
 /** Starts `dvt dev` and waits for its ready line. */
 export async function start(again?: { port: number; data: string }): Promise<Dvt> {
   const port = again?.port ?? (await freePort());
   const data = again?.data ?? mkdtempSync(join(tmpdir(), "dvt-e2e-data-"));
   const args = ["dev", "--listen", `127.0.0.1:${port}`, "--data", data, ...(again ? ["--no-sample"] : [])];
   const binary = process.env["DVT_BIN"] ?? join(ROOT, "bin", "dvt");
-  const child = spawn(binary, args, { cwd: ROOT, detached: true, stdio: ["ignore", "pipe", "pipe"] });
-  const url = await ready(child);
+  // A file, not a pipe: dvt outlives the process that started it, and a pipe without a reader ends it.
+  const log = logOf(data);
+  const out = openSync(log, "w");
+  const child = spawn(binary, args, { cwd: ROOT, env: environment(), detached: true, stdio: ["ignore", out, out] });
+  closeSync(out);
+  const url = await ready(child, log);
   child.unref();
   return { url, own: { pid: child.pid ?? 0, port, data } };
 }
 
-function ready(child: ChildProcess): Promise<string> {
-  return new Promise((resolve, reject) => {
-    let said = "";
-    const fail = (why: string): void => reject(new Error(`dvt dev ${why}. It said:\n${said.slice(-4000)}`));
-    const timer = setTimeout(() => fail(`was not ready within ${READY_MS / 1000} s`), READY_MS);
-    const hear = (chunk: Buffer): void => {
-      said += chunk.toString();
-      const url = /dvt is ready: (http:\/\/\S+)/.exec(said)?.[1];
-      if (url === undefined) return;
-      clearTimeout(timer);
-      said = "";
-      resolve(url);
-    };
-    child.stdout?.on("data", hear);
-    child.stderr?.on("data", hear);
-    child.once("error", (cause) => fail(`could not be started (${cause.message}); \`make build\` makes it`));
-    child.once("exit", (code) => fail(`ended with ${code}`));
-  });
+export function logOf(data: string): string {
+  return `${data}.log`;
+}
+
+async function ready(child: ChildProcess, log: string): Promise<string> {
+  let ended: string | null = null;
+  child.once("error", (cause) => (ended = `could not be started (${cause.message}); \`make build\` makes it`));
+  child.once("exit", (code) => (ended = `ended with ${code}`));
+  const deadline = Date.now() + READY_MS;
+  for (;;) {
+    const said = readFileSync(log, "utf8");
+    const url = /dvt is ready: (http:\/\/\S+)/.exec(said)?.[1];
+    if (url !== undefined) return url;
+    if (Date.now() > deadline) ended ??= `was not ready within ${READY_MS / 1000} s`;
+    if (ended !== null) throw new Error(`dvt dev ${String(ended)}. It said:\n${said.slice(-4000)}`);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
 }
 
 /** Ends it, children included, and waits until it is gone. */

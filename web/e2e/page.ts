@@ -43,7 +43,7 @@ export async function startRun(url: string, planId: string, steps: PlanStep[]): 
       failurePolicy: { retryWindowSeconds: 600, cancelRunning: false },
     },
     scope: { tenantId: "acme", projectId: "shop", environmentId: "dev", repoSha: "0".repeat(40) },
-    steps,
+    steps: steps.map((step) => ({ timeout: "2m", ...step })),
   };
   const query = "mutation Start($input: StartRunInput!) { startRun(input: $input) { run { runId } } }";
   const input = { plan: { inline }, runRequestId: `e2e-${randomBytes(8).toString("hex")}`, projectId: "shop", environmentId: "dev" };
@@ -54,7 +54,7 @@ export async function startRun(url: string, planId: string, steps: PlanStep[]): 
   });
   const text = await response.text();
   const runId = /"runId":\s*"([^"]+)"/.exec(text)?.[1];
-  if (!runId) throw new Error(`startRun answered ${response.status}: ${text}`);
+  if (!runId) throw new Error(`startRun answered ${response.status}: ${text.slice(0, 800)}`);
   return runId;
 }
 

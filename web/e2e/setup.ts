@@ -1,5 +1,5 @@
 import { rmSync } from "node:fs";
-import { forget, load, save, start, stop } from "./dvt";
+import { forget, load, logOf, save, start, stop } from "./dvt";
 
 export default async function setup(): Promise<() => Promise<void>> {
   const url = process.env["DVT_E2E_URL"];
@@ -9,6 +9,7 @@ export default async function setup(): Promise<() => Promise<void>> {
     if (own) {
       await stop(own.pid, "SIGTERM");
       rmSync(own.data, { recursive: true, force: true });
+      rmSync(logOf(own.data), { force: true });
     }
     forget();
   };

@@ -75,13 +75,11 @@ export const m = {
   confirm: {
     title: (action: string, subject: string) => `${action} ${subject}`,
     basedOn: (seq: number) => `If sent now (as of seq ${seq}):`,
-    PAUSE: (running: number) => [
-      "No further step starts until somebody resumes the run.",
+    PAUSE: (running: number) =>
       running > 0
         ? `${plural(running, "step")} now running will finish; the run is quiet after that.`
         : "Nothing is running now, so the run is quiet at once.",
-    ],
-    RESUME: ["Steps whose predecessors are done start again."],
+    RESUME: "Steps whose predecessors are done start again.",
     RETRY_STEP: (attempt: string, blocked: number, retryable: boolean) => [
       `${attempt} of this step starts.`,
       ...(blocked > 0 ? [`When it succeeds, up to ${plural(blocked, "blocked step")} can run.`] : []),
@@ -90,7 +88,6 @@ export const m = {
     CANCEL: (running: number, pending: number) => [
       running > 0 ? `${plural(running, "running step")} will be stopped.` : "Nothing is running now.",
       `${plural(pending, "pending step")} will never start.`,
-      "A cancelled run cannot be resumed.",
     ],
     reason: "Reason",
     reasonHint: "kept in the audit",

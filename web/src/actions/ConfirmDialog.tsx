@@ -23,9 +23,9 @@ function consequences(intent: Intent, header: RunHeader, step: Step | undefined)
   const { stepCounts, rootCause } = header;
   switch (intent.action) {
     case "PAUSE":
-      return m.confirm.PAUSE(stepCounts.running);
+      return [m.confirm.PAUSE(stepCounts.running)];
     case "RESUME":
-      return m.confirm.RESUME;
+      return [m.confirm.RESUME];
     case "CANCEL":
       return m.confirm.CANCEL(stepCounts.running, stepCounts.pending);
     case "RETRY_STEP": {
@@ -95,6 +95,7 @@ export function ConfirmDialog({ intent, availability, basedOn, refusal, onClose 
       >
         <p>{m.confirm.basedOn(reviewed)}</p>
         <ul className={css.list}>
+          {availability.reason !== null && <li>{availability.reason}</li>}
           {consequences(intent, header, step).map((line) => (
             <li key={line}>{line}</li>
           ))}

@@ -63,7 +63,7 @@ export function RunHeaderView({ header, actions }: { header: RunHeader; actions:
           {header.plan.planId}
           <span className={css.version}>@{header.plan.planVersion}</span>
         </h1>
-        <Button kind="quiet" label={m.run.copyId} onClick={() => void navigator.clipboard.writeText(header.runId)}>
+        <Button kind="quiet" label={`${m.run.copyId} ${shortId(header.runId)}`} onClick={() => void navigator.clipboard.writeText(header.runId)}>
           <code title={header.runId}>{shortId(header.runId)}</code> <Copy size={13} aria-hidden="true" />
         </Button>
         <span className={css.push}>

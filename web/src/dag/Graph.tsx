@@ -10,6 +10,7 @@ import { type Edge, type Layout, layout, NODE, type Placed } from "./layout";
 
 const MARGIN = 16;
 const TILE = 256;
+const NODE_ID = "node-";
 const WHOLE = 60;
 const MANY_EDGES = 200;
 const ZOOMS = { min: 0.1, max: 1.5, labels: 0.55, step: 1.25 };
@@ -141,6 +142,10 @@ export function Graph({ chosen, choose }: GraphProps) {
         role="group"
         aria-label="Steps as a graph. Arrow keys follow the edges, n goes to the next failed step, Enter opens a step."
         onScroll={look}
+        onFocus={(event) => {
+          const id = event.target.id;
+          if (id.startsWith(NODE_ID)) setFocus(id.slice(NODE_ID.length));
+        }}
         onKeyDown={onKeyDown}
       >
         <div className={css.extent} style={{ width: drawing.width * zoom + 2 * MARGIN, height: drawing.height * zoom + 2 * MARGIN }}>
@@ -161,7 +166,7 @@ export function Graph({ chosen, choose }: GraphProps) {
 }
 
 function nodeId(stepId: string): string {
-  return `node-${stepId}`;
+  return `${NODE_ID}${stepId}`;
 }
 
 /** The step that needs a person most: failed, then waiting for a retry, then running, then the first. */

@@ -103,7 +103,7 @@ test("a viewer sees every action, off, with the reason", async ({ page, url }) =
     const button = page.getByRole("button", { name });
     await expect(button).toHaveAttribute("aria-disabled", "true");
     await expect(button).toHaveAccessibleDescription(/Operator|Engineer|Admin/);
-    await button.click();
+    await button.click({ force: true });
     await expect(page.getByRole("dialog")).toHaveCount(0);
   }
 });

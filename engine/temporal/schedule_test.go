@@ -1,0 +1,260 @@
+package temporal_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine/executor"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// history is what Temporal recorded of a run.
+func (h *harness) history(runID string) *historypb.History {
+	h.t.Helper()
+	d, err := h.engine.Describe(h.t.Context(), h.identity(runID))
+	must(h.t, err)
+	it := h.client.GetWorkflowHistory(h.t.Context(), d.Ref.WorkflowID, d.Ref.EngineRunID, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	out := &historypb.History{}
+	for it.HasNext() {
+		e, err := it.Next()
+		must(h.t, err)
+		out.Events = append(out.Events, e)
+	}
+	return out
+}
+
+func (h *harness) identity(runID string) run.Identity {
+	h.t.Helper()
+	r, err := h.store.Get(h.t.Context(), runID)
+	must(h.t, err)
+	return r.Identity
+}
+
+// dispatched is the activity id and queue of each execution, as scheduled.
+func (h *harness) dispatched(runID string) (ids []string, queues map[string]string) {
+	h.t.Helper()
+	queues = map[string]string{}
+	for _, e := range h.history(runID).Events {
+		if a := e.GetActivityTaskScheduledEventAttributes(); a != nil && a.ActivityType.Name == "dvt.execute" {
+			ids = append(ids, a.ActivityId)
+			queues[strings.Split(a.ActivityId, "/")[0]] = a.TaskQueue.Name
+		}
+	}
+	return ids, queues
+}
+
+func TestSchedule_E01_CanonicalOrder(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{})
+	plain, ordered := []step{}, []step{}
+	for i, id := range []string{"b", "B", "a", "_x", "s10", "s2", "A"} {
+		plain = append(plain, step{id: id})
+		ordered = append(ordered, step{id: id, extra: map[string]any{"order": i + 1}})
+	}
+	first, second := h.start(document(0, plain...)), h.start(document(0, ordered...))
+	h.ended(first)
+	h.ended(second)
+	got, _ := h.dispatched(first)
+	if d := cmp.Diff([]string{"A/1.1", "B/1.1", "_x/1.1", "a/1.1", "b/1.1", "s10/1.1", "s2/1.1"}, got); d != "" {
+		t.Error(d)
+	}
+	got, _ = h.dispatched(second)
+	if d := cmp.Diff([]string{"b/1.1", "B/1.1", "a/1.1", "_x/1.1", "s10/1.1", "s2/1.1", "A/1.1"}, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestSchedule_E13_T218_Queues(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{})
+	extra := h.queues.Known[2]
+	id := h.start(document(0,
+		step{id: "command"},
+		step{id: "http", extra: map[string]any{"type": "HTTP_NOTIFY", "inputs": map[string]any{"url": "https://example.com/"}}},
+		step{id: "sleep", extra: map[string]any{"type": "SLEEP", "inputs": map[string]any{"ms": 1}}},
+		step{id: "noop", extra: map[string]any{"type": "NOOP", "inputs": map[string]any{}}},
+		step{id: "named", extra: map[string]any{"dispatch": map[string]any{"taskQueue": extra}}},
+		step{id: "signals"}, // a name that the driver uses for its own activities
+	))
+	if st := h.ended(id); st.Status != run.Completed {
+		t.Fatalf("run ended as %s: %+v", st.Status, st.Failure)
+	}
+	_, queues := h.dispatched(id)
+	want := map[string]string{
+		"command": h.queues.Data, "http": h.queues.Control, "sleep": h.queues.Control, "noop": h.queues.Control,
+		"named": extra, "signals": h.queues.Data,
+	}
+	if d := cmp.Diff(want, queues); d != "" {
+		t.Error(d)
+	}
+	_, err := h.control.StartRun(t.Context(), h.who, control.StartRun{
+		RequestID: uuid.NewString(), ProjectID: "shop", EnvironmentID: "dev",
+		Inline: document(0, step{id: "s1", extra: map[string]any{"dispatch": map[string]any{"taskQueue": "tq-unknown"}}}),
+	})
+	refusedWith(t, err, run.CodePlanInvalid)
+}
+
+func refusedWith(t *testing.T, err error, code run.Code) {
+	t.Helper()
+	var refused *control.Error
+	if !errors.As(err, &refused) || refused.Code != code {
+		t.Errorf("got %v, want %s", err, code)
+	}
+}
+
+func TestSchedule_E15_ParallelStepsOverlap(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{})
+	var steps []step
+	for i := range 10 {
+		id := fmt.Sprintf("s%d", i)
+		steps = append(steps, step{id: id})
+		h.steps.on(id, func(ctx context.Context, _ executor.Task) error {
+			time.Sleep(time.Second)
+			return nil
+		})
+	}
+	id := h.start(document(0, steps...))
+	h.ended(id)
+	started := 0
+	for _, e := range h.events(id) {
+		if e.Type == run.StepCompletedEvent {
+			break
+		}
+		if e.Type == run.StepStartedEvent {
+			started++
+		}
+	}
+	if started != 10 {
+		t.Errorf("%d steps started before the first one completed, want 10", started)
+	}
+}
+
+// TestSchedule_T185_NothingStartsAfterRunPaused dispatches 100 steps to two
+// workers with two slots each and pauses after ten began.
+func TestSchedule_T185_NothingStartsAfterRunPaused(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{workers: 2, slots: 2})
+	var steps []step
+	var mu sync.Mutex
+	began, ten := 0, make(chan struct{})
+	for i := range 100 {
+		id := fmt.Sprintf("s%03d", i)
+		steps = append(steps, step{id: id})
+		h.steps.on(id, func(context.Context, executor.Task) error {
+			mu.Lock()
+			if began++; began == 10 {
+				close(ten)
+			}
+			mu.Unlock()
+			time.Sleep(30 * time.Millisecond)
+			return nil
+		})
+	}
+	id := h.start(document(0, steps...))
+	<-ten
+	pause := h.signal(id, run.Signal{Type: run.Pause})
+	h.applied(id, pause.Signal.ID)
+	st := h.until(id, "drained", func(s run.State) bool { return s.Status == run.Paused && s.RunningSteps() == 0 })
+	if st.Counts.Success < 10 || st.Counts.Success > 90 {
+		t.Errorf("%d steps succeeded before the pause took hold", st.Counts.Success)
+	}
+	time.Sleep(time.Second) // for what is still queued to come to the workers
+	resume := h.signal(id, run.Signal{Type: run.Resume})
+	h.applied(id, resume.Signal.ID)
+	if st = h.ended(id); st.Status != run.Completed || st.Counts.Success != 100 {
+		t.Fatalf("run ended as %s with %d successes", st.Status, st.Counts.Success)
+	}
+	log, paused := h.log(id), false
+	for _, e := range log {
+		switch {
+		case e == "RunPaused(1)":
+			paused = true
+		case e == "RunResumed(1)":
+			paused = false
+		case paused && strings.HasPrefix(e, "StepStarted"):
+			t.Errorf("%s while the run was paused", e)
+		}
+	}
+	seen := h.steps.called()
+	slices.Sort(seen)
+	if len(slices.Compact(seen)) != 100 || len(seen) != 100 {
+		t.Errorf("%d executions of 100 steps", len(seen))
+	}
+}
+
+func TestSchedule_LongAndWidePlans(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{})
+	var long, wide []step
+	for i := range 500 {
+		s := step{id: fmt.Sprintf("s%03d", i)}
+		if i > 0 {
+			s.deps = fmt.Sprintf("s%03d", i-1)
+		}
+		long = append(long, s)
+	}
+	for i := range 200 {
+		wide = append(wide, step{id: fmt.Sprintf("w%03d", i)})
+	}
+	began := time.Now()
+	first, second := h.start(document(0, long...)), h.start(document(0, wide...))
+	if st := h.ended(second); st.Status != run.Completed || st.Counts.Success != 200 {
+		t.Errorf("wide run ended as %s with %d successes", st.Status, st.Counts.Success)
+	}
+	if st := h.ended(first); st.Status != run.Completed || st.Counts.Success != 500 {
+		t.Errorf("long run ended as %s with %d successes", st.Status, st.Counts.Success)
+	}
+	t.Logf("500 in a row beside 200 at once: %s", time.Since(began))
+}
+
+// TestSchedule_LargeResults has 100 steps that return as much as they may at
+// once: more than Temporal takes in one activity input.
+func TestSchedule_LargeResults(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{slots: 100})
+	h.steps.result = json.RawMessage(fmt.Sprintf("%q", strings.Repeat("x", 16<<10-2)))
+	open := make(gate)
+	var steps []step
+	for i := range 100 {
+		steps = append(steps, step{id: fmt.Sprintf("s%03d", i)})
+		h.steps.on(steps[i].id, open.wait)
+	}
+	id := h.start(document(0, steps...))
+	h.until(id, "running all", func(s run.State) bool { return s.Counts.Running == 100 })
+	close(open)
+	if st := h.ended(id); st.Status != run.Completed || st.Counts.Success != 100 {
+		t.Errorf("run ended as %s with %d successes", st.Status, st.Counts.Success)
+	}
+}
+
+func TestSchedule_PlanTooManySteps(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{workers: -1})
+	var steps []step
+	for i := range 1001 {
+		steps = append(steps, step{id: fmt.Sprintf("s%04d", i)})
+	}
+	start := func(steps []step) error {
+		_, err := h.control.StartRun(t.Context(), h.who, control.StartRun{
+			RequestID: uuid.NewString(), ProjectID: "shop", EnvironmentID: "dev", Inline: document(0, steps...),
+		})
+		return err
+	}
+	refusedWith(t, start(steps), run.CodePlanTooManySteps)
+	must(t, start(steps[:1000]))
+}
