@@ -39,11 +39,12 @@ func (s *session) follow(ctx context.Context, r client.Receipt, now bool) error 
 		if err := s.json(r); err != nil {
 			return err
 		}
-	} else {
-		fmt.Fprintln(s.out, sentence(r))
 	}
 	if r.Decision == client.SignalDecisionRejected || r.Application != nil && *r.Application == client.SignalApplicationNotApplied {
 		return &exitError{status: 3, err: errors.New(sentence(r))}
+	}
+	if s.output == "table" {
+		fmt.Fprintln(s.out, sentence(r))
 	}
 	return nil
 }
