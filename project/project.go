@@ -26,6 +26,7 @@ type Config struct {
 	MinInterval time.Duration // between two messages of one run; 100 ms
 	SweepAge    time.Duration // 500 ms
 	SweepLimit  int           // rows a sweep takes; 256
+	MaxRuns     int           // runs in motion at once; 100,000
 	Logger      *slog.Logger
 	// OnAnomaly is told of each thing a fold noticed (PROJECTOR_CAUSAL_VIOLATION); may be nil.
 	OnAnomaly func(runID string, a run.Anomaly)
@@ -44,6 +45,9 @@ func (c *Config) defaults() {
 	if c.SweepLimit == 0 {
 		c.SweepLimit = 256
 	}
+	if c.MaxRuns == 0 {
+		c.MaxRuns = 100000
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -55,45 +59,56 @@ type Projector struct {
 	states store.States
 	bus    live.Bus
 
-	mu    sync.Mutex
-	runs  map[string]*pending // woken or cooling down; bounded by the runs in motion
-	queue []string            // due now, each once
-	woken chan struct{}
+	mu      sync.Mutex
+	runs    map[string]*motion // runs in motion, at most MaxRuns
+	queue   []string           // queued runs, each once
+	cooling []cooling          // cooling runs, each once, the first due first
+	woken   chan struct{}
 }
 
-// pending is a run that was woken or published a moment ago.
-type pending struct {
-	queued bool
-	busy   bool
-	again  bool // woken while busy or cooling down
-	last   time.Time
+// motion is a run that is not idle.
+type motion struct {
+	stage stage
+	again bool // woken while busy or cooling: it is queued once more at the end
+}
+
+type stage int
+
+const (
+	queued stage = iota
+	busy
+	cooled
+)
+
+// cooling is a run that waits until its next message may go out.
+type cooling struct {
+	runID string
+	until time.Time
 }
 
 // New makes a projector on a store and a bus.
 func New(states store.States, bus live.Bus, cfg Config) *Projector {
 	cfg.defaults()
-	return &Projector{cfg: cfg, states: states, bus: bus, runs: map[string]*pending{}, woken: make(chan struct{}, 1)}
+	return &Projector{cfg: cfg, states: states, bus: bus, runs: map[string]*motion{}, woken: make(chan struct{}, 1)}
 }
 
 // Wake says that something about a run was committed. It never blocks and may be
-// called at any rate: wakes of one run coalesce.
+// called at any rate: wakes of one run coalesce. With MaxRuns in motion it does
+// nothing, and the sweep finds the run later.
 func (p *Projector) Wake(runID string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.runs[runID]
-	if r == nil {
-		r = &pending{}
-		p.runs[runID] = r
+	m := p.runs[runID]
+	switch {
+	case m == nil && len(p.runs) < p.cfg.MaxRuns:
+		p.runs[runID] = &motion{}
+		p.enqueue(runID)
+	case m != nil && m.stage != queued:
+		m.again = true
 	}
-	if r.queued || r.busy || time.Since(r.last) < p.cfg.MinInterval {
-		r.again = true
-		return
-	}
-	p.enqueue(runID, r)
 }
 
-func (p *Projector) enqueue(runID string, r *pending) {
-	r.queued, r.again = true, false
+func (p *Projector) enqueue(runID string) {
 	p.queue = append(p.queue, runID)
 	p.signal()
 }
@@ -117,14 +132,16 @@ func (p *Projector) Run(ctx context.Context) error {
 }
 
 func (p *Projector) work(ctx context.Context) {
-	for {
-		runID, ok := p.next()
-		if !ok {
+	for ctx.Err() == nil {
+		runID, wait := p.next()
+		if runID == "" {
+			idle := time.NewTimer(wait)
 			select {
 			case <-ctx.Done():
-				return
 			case <-p.woken:
+			case <-idle.C:
 			}
+			idle.Stop()
 			continue
 		}
 		if err := p.Project(ctx, runID); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) {
@@ -134,38 +151,48 @@ func (p *Projector) work(ctx context.Context) {
 	}
 }
 
-func (p *Projector) next() (string, bool) {
+// next takes a run, or says how long there will be none unless one is woken.
+func (p *Projector) next() (runID string, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	wait = p.thaw()
 	if len(p.queue) == 0 {
-		return "", false
+		return "", wait
 	}
-	runID := p.queue[0]
-	p.queue = p.queue[1:]
+	runID, p.queue = p.queue[0], p.queue[1:]
 	if len(p.queue) > 0 {
 		p.signal() // another worker may help
 	}
-	r := p.runs[runID]
-	r.queued, r.busy = false, true
-	return runID, true
+	p.runs[runID].stage = busy
+	return runID, 0
 }
 
-// finished starts the run's cool-down; what was woken meanwhile goes out at its end.
+// thaw ends the cool-downs that are over and says when the next one will be.
+// What was woken meanwhile is queued: the last message of a burst is always sent.
+func (p *Projector) thaw() time.Duration {
+	for len(p.cooling) > 0 {
+		c := p.cooling[0]
+		if wait := time.Until(c.until); wait > 0 {
+			return wait
+		}
+		p.cooling = p.cooling[1:]
+		m := p.runs[c.runID]
+		if !m.again {
+			delete(p.runs, c.runID)
+			continue
+		}
+		m.stage, m.again = queued, false
+		p.enqueue(c.runID)
+	}
+	return p.cfg.SweepAge
+}
+
+// finished starts the run's cool-down.
 func (p *Projector) finished(runID string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r := p.runs[runID]
-	r.busy, r.last = false, time.Now()
-	time.AfterFunc(p.cfg.MinInterval, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		switch {
-		case r.again:
-			p.enqueue(runID, r)
-		case !r.queued && !r.busy:
-			delete(p.runs, runID)
-		}
-	})
+	p.runs[runID].stage = cooled
+	p.cooling = append(p.cooling, cooling{runID: runID, until: time.Now().Add(p.cfg.MinInterval)})
 }
 
 // Project brings one run's checkpoint to the head of its log, publishes what was
@@ -200,22 +227,27 @@ func (p *Projector) Project(ctx context.Context, runID string) error {
 	return p.states.Published(ctx, runID, l.State.Seq, l.Head.OpsRev)
 }
 
+// idleSweeps is how many sweeps pass between two while the bus is down: nothing
+// can be published, but checkpoints that a crash left behind still move, and
+// lists of runs show them.
+const idleSweeps = 10
+
 // sweep wakes what somebody left dirty.
 func (p *Projector) sweep(ctx context.Context) {
 	tick := time.NewTicker(p.cfg.SweepAge)
 	defer tick.Stop()
-	for {
+	for n := 1; ; n++ {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		if !p.bus.Up() {
-			continue // viewers poll; the marks stay
+		if !p.bus.Up() && n%idleSweeps != 0 {
+			continue
 		}
 		dirty, err := p.states.Dirty(ctx, p.cfg.SweepAge, p.cfg.SweepLimit)
 		if err != nil {
-			continue
+			continue // the next sweep asks again
 		}
 		for _, d := range dirty {
 			p.Wake(d.RunID)

@@ -2,6 +2,7 @@ package project
 
 import (
 	"context"
+	"time"
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -44,10 +45,24 @@ func (s *waking) InRun(ctx context.Context, runID string, f func(store.RunTx) er
 
 func (s *waking) CreateRun(ctx context.Context, n store.NewRun) (store.Run, bool, error) {
 	r, created, err := s.Store.CreateRun(ctx, n)
-	if err == nil && created {
-		s.wake(r.RunID)
+	if created || err != nil {
+		s.wake(n.Run.RunID)
 	}
 	return r, created, err
+}
+
+func (s *waking) Lease(ctx context.Context, owner string, ttl time.Duration, limit int) ([]store.QueueRow, error) {
+	rows, err := s.Store.Lease(ctx, owner, ttl, limit)
+	for _, row := range rows {
+		s.wake(row.RunID)
+	}
+	return rows, err
+}
+
+func (s *waking) Release(ctx context.Context, runID string, generation int64, delay time.Duration, cause string) error {
+	err := s.Store.Release(ctx, runID, generation, delay, cause)
+	s.wake(runID)
+	return err
 }
 
 func (s *waking) Started(ctx context.Context, runID string, generation int64) error {
