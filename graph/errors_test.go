@@ -42,7 +42,7 @@ func TestErrors_T134_T222_OnePresenter(t *testing.T) {
 			err:  &control.Error{Code: run.CodeStoreUnavailable, Message: "m", RetryAfter: 1500 * time.Millisecond},
 			want: `{"code":"STORE_UNAVAILABLE","httpStatus":503,"retryAfterMs":1500}`, retryAfter: "2",
 		},
-		"wrapped": {err: fmt.Errorf("layer: %w", notFound), want: `{"code":"NOT_FOUND","httpStatus":404}`},
+		"wrapped": {err: fmt.Errorf("layer: %w", errNotFound), want: `{"code":"NOT_FOUND","httpStatus":404}`},
 		"unforeseen": {
 			err: errors.New("pgx: relation /var/lib does not exist"), want: `{"code":"INTERNAL","httpStatus":500,"requestId":"req-1"}`,
 			logged: "relation /var/lib does not exist",
@@ -85,10 +85,14 @@ func TestErrors_PanicIsInternalAndLoggedOnce(t *testing.T) {
 func TestErrors_T101_T222_NotFound(t *testing.T) {
 	t.Parallel()
 	f := answering()
-	f.run = func(authz.Principal, string, *run.Seq) (control.RunView, error) { return control.RunView{}, notFound }
-	f.receipt = func(string, string) (control.Receipt, error) { return control.Receipt{}, notFound }
-	f.stepLog = func(control.StepLogQuery) (control.StepLog, error) { return control.StepLog{}, notFound }
-	f.signalRun = func(authz.Principal, control.SignalRun) (control.Receipt, error) { return control.Receipt{}, notFound }
+	f.run = func(authz.Principal, string, *run.Seq) (control.RunView, error) {
+		return control.RunView{}, errNotFound
+	}
+	f.receipt = func(string, string) (control.Receipt, error) { return control.Receipt{}, errNotFound }
+	f.stepLog = func(control.StepLogQuery) (control.StepLog, error) { return control.StepLog{}, errNotFound }
+	f.signalRun = func(authz.Principal, control.SignalRun) (control.Receipt, error) {
+		return control.Receipt{}, errNotFound
+	}
 	a := serve(t, f)
 	want := `{"data":{"run":null,"signal":null,"stepLog":null,"node":null}}`
 	got := a.query(`{ run(runId: "r1") { runId } signal(runId: "r1", signalId: "s") { runId } stepLog(runId: "r1", stepId: "s") { attempt } node(id: "UnVuOnIx") { id } }`, nil)

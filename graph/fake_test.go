@@ -20,7 +20,6 @@ import (
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
-	"github.com/dvt-engine/dvt/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -162,8 +161,8 @@ func (f *frames[T]) Close() {
 }
 
 var (
-	instant  = time.Date(2026, 11, 21, 3, 12, 7, 123e6, time.UTC)
-	notFound = &control.Error{Code: run.CodeNotFound, Message: "There is no such run, or it is not yours."}
+	instant     = time.Date(2026, 11, 21, 3, 12, 7, 123e6, time.UTC)
+	errNotFound = &control.Error{Code: run.CodeNotFound, Message: "There is no such run, or it is not yours."}
 )
 
 func after(d time.Duration) *time.Time { return new(instant.Add(d)) }
@@ -199,11 +198,15 @@ func stopped() control.RunView {
 		{StepOutline: outline("test", "build"), Ord: 2, ChangedSeq: 3, Status: run.StepPending},
 		{StepOutline: outline("ship", "test"), Ord: 3, ChangedSeq: 3, Status: run.StepPending},
 	}
-	return control.RunView{
-		Run: store.Run{ParentRunID: "r0"}, State: s, Epoch: "e1", OpsRev: 3, AsOf: instant,
-		Queue: &store.QueueRow{Status: "PENDING", CreatedAt: instant, Attempts: 1},
-	}
+	v := control.RunView{State: s, Epoch: "e1", OpsRev: 3, AsOf: instant}
+	v.Run.ParentRunID = "r0"
+	v.Queue = another(v.Queue)
+	v.Queue.Status, v.Queue.CreatedAt, v.Queue.Attempts = "PENDING", instant, 1
+	return v
 }
+
+// another is a value of a type that this package does not name: the edge knows no store.
+func another[T any](*T) *T { return new(T) }
 
 func receipt(kind run.SignalType) control.Receipt {
 	return control.Receipt{Receipt: run.Receipt{

@@ -68,7 +68,7 @@ func answering() *fake {
 	return &fake{
 		run: func(_ authz.Principal, runID string, at *run.Seq) (control.RunView, error) {
 			if runID != "r1" {
-				return control.RunView{}, notFound
+				return control.RunView{}, errNotFound
 			}
 			v := v
 			v.Past = at != nil

@@ -54,7 +54,7 @@ func place(set ast.SelectionSet, stream, list bool) *gqlerror.Error {
 
 func placeField(f *ast.Field, stream, list bool) *gqlerror.Error {
 	name := f.ObjectDefinition.Name + "." + f.Name
-	where := ""
+	var where string
 	switch {
 	case stream && notInStream[name]:
 		where = "inside a subscription"

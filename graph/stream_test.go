@@ -172,7 +172,7 @@ func TestSocket_T178_RightsOfNow(t *testing.T) {
 func TestStreams_T222_NotFoundIsAnError(t *testing.T) {
 	t.Parallel()
 	f := answering()
-	f.watchRun = func(control.WatchRun) (graph.Stream[live.Frame], error) { return nil, notFound }
+	f.watchRun = func(control.WatchRun) (graph.Stream[live.Frame], error) { return nil, errNotFound }
 	a := serve(t, f)
 	s := a.dial(goodInit)
 	s.expect("connection_ack")
@@ -256,7 +256,7 @@ func TestRunUpdates_ModesAndResume(t *testing.T) {
 		if in.After != nil {
 			from = *in.After
 		}
-		return stream(error(notFound), frame(7, from, true, false), frame(7, 7, false, false), frame(8, 6, true, false), frame(3, 0, true, true))
+		return stream(error(errNotFound), frame(7, from, true, false), frame(7, 7, false, false), frame(8, 6, true, false), frame(3, 0, true, true))
 	}
 	a := serve(t, f)
 	const fields = `{ runSeq reset snapshot { runSeq steps { stepId } } delta { fromSeq toSeq header { runSeq steps { stepId } } steps { stepId } } }`

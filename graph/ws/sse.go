@@ -51,17 +51,17 @@ func (e *eventStream) serve(parent context.Context, op *graphql.OperationContext
 	defer stay()
 
 	events := make(chan []byte)
-	done := make(chan gqlerror.List, 1)
+	last := make(chan []byte, 1)
 	gone := make(chan struct{}) // nobody takes events any more
 	go func() {
-		done <- e.srv.respond(ctx, op, func(r *graphql.Response) bool {
+		last <- endEvents(e.srv.respond(ctx, op, func(r *graphql.Response) bool {
 			select {
 			case events <- nextEvent(r):
 				return true
 			case <-gone:
 				return false
 			}
-		})
+		}))
 	}()
 	comment := time.NewTicker(e.srv.cfg.CommentEvery)
 	defer comment.Stop()
@@ -73,8 +73,8 @@ func (e *eventStream) serve(parent context.Context, op *graphql.OperationContext
 			comment.Reset(e.srv.cfg.CommentEvery)
 		case <-comment.C:
 			ok = e.write([]byte(":\n\n"))
-		case errs := <-done:
-			e.end(errs)
+		case end := <-last:
+			e.write(end)
 			cancel(nil)
 			return
 		case <-parent.Done():
@@ -83,15 +83,7 @@ func (e *eventStream) serve(parent context.Context, op *graphql.OperationContext
 	}
 	cancel(context.Canceled)
 	close(gone)
-	<-done
-}
-
-func (e *eventStream) end(errs gqlerror.List) {
-	var last []byte
-	if len(errs) > 0 {
-		last = nextEvent(&graphql.Response{Errors: errs})
-	}
-	e.write(append(last, "event: complete\ndata:\n\n"...))
+	<-last
 }
 
 // write sends at once, within the write timeout; false when the peer is gone.
@@ -107,4 +99,13 @@ func (e *eventStream) write(event []byte) bool {
 // nextEvent is one event. A response is JSON on one line, so one data field holds it.
 func nextEvent(r *graphql.Response) []byte {
 	return append(AppendResponse([]byte("event: next\ndata: "), r), "\n\n"...)
+}
+
+// endEvents are the last: the errors that ended the operation, if any, and the end.
+func endEvents(errs gqlerror.List) []byte {
+	var b []byte
+	if len(errs) > 0 {
+		b = nextEvent(&graphql.Response{Errors: errs})
+	}
+	return append(b, "event: complete\ndata:\n\n"...)
 }

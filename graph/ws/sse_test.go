@@ -16,7 +16,7 @@ import (
 	"github.com/dvt-engine/dvt/graph/ws"
 )
 
-func (s *server) events(t *testing.T, ctx context.Context, query string) *http.Response { //nolint:revive // t first, as everywhere
+func (s *server) events(ctx context.Context, t *testing.T, query string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.http.URL+"/events?query="+url.QueryEscape(query), nil)
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *server) events(t *testing.T, ctx context.Context, query string) *http.R
 func TestEvents_OneShot(t *testing.T) {
 	t.Parallel()
 	s := start(t, ws.Config{}, once(`{"a":1}`))
-	resp := s.events(t, t.Context(), subscription)
+	resp := s.events(t.Context(), t, subscription)
 	if got := resp.Header.Get("Content-Type"); !strings.HasPrefix(got, "text/event-stream") {
 		t.Errorf("content type %q", got)
 	}
@@ -50,7 +50,7 @@ func TestEvents_EndsWithTheErrorOfTheStream(t *testing.T) {
 		return func(context.Context) *graphql.Response { return nil }
 	})
 	want := `data: {"errors":[{"message":"TOKEN_EXPIRED","extensions":{"code":"OTHER"}}],"data":null}` + "\n\nevent: complete"
-	if got := readAll(t, s.events(t, t.Context(), subscription).Body); !strings.Contains(got, want) {
+	if got := readAll(t, s.events(t.Context(), t, subscription).Body); !strings.Contains(got, want) {
 		t.Errorf("got %q, want %q in it", got, want)
 	}
 }
@@ -60,7 +60,7 @@ func TestEvents_CommentsKeepAQuietStreamAlive(t *testing.T) {
 	var live atomic.Int64
 	s := start(t, ws.Config{CommentEvery: 20 * time.Millisecond}, quiet(&live))
 	ctx, cancel := context.WithCancel(t.Context())
-	lines := bufio.NewScanner(s.events(t, ctx, subscription).Body)
+	lines := bufio.NewScanner(s.events(ctx, t, subscription).Body)
 	for comments := 0; comments < 3 && lines.Scan(); {
 		if lines.Text() == ":" {
 			comments++
@@ -74,8 +74,8 @@ func TestEvents_Shutdown(t *testing.T) {
 	t.Parallel()
 	var live atomic.Int64
 	s := start(t, ws.Config{StreamsOfPeer: 1}, quiet(&live))
-	resp := s.events(t, t.Context(), subscription)
-	if got := readAll(t, s.events(t, t.Context(), subscription).Body); got != "TOO_MANY_STREAMS\n" {
+	resp := s.events(t.Context(), t, subscription)
+	if got := readAll(t, s.events(t.Context(), t, subscription).Body); got != "TOO_MANY_STREAMS\n" {
 		t.Errorf("the second stream got %q", got)
 	}
 	eventually(t, 5*time.Second, "it runs", func() bool { return live.Load() == 1 })
@@ -85,7 +85,7 @@ func TestEvents_Shutdown(t *testing.T) {
 	if got := readAll(t, resp.Body); !strings.Contains(got, "SERVER_SHUTDOWN") || !strings.HasSuffix(got, "event: complete\ndata:\n\n") {
 		t.Errorf("got %q", got)
 	}
-	if got := readAll(t, s.events(t, t.Context(), subscription).Body); got != "SERVER_SHUTDOWN\n" {
+	if got := readAll(t, s.events(t.Context(), t, subscription).Body); got != "SERVER_SHUTDOWN\n" {
 		t.Errorf("after shutdown got %q", got)
 	}
 }

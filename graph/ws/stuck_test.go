@@ -2,9 +2,10 @@ package ws_test
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -23,8 +24,11 @@ func TestSocket_PeerThatStopsReadingIsGone(t *testing.T) {
 	var live atomic.Int64
 	s := start(t, ws.Config{PingEvery: 50 * time.Millisecond, WriteTimeout: time.Second}, endless(&live, `"`+strings.Repeat("x", 32<<10)+`"`))
 	conn := s.stuck(t)
-	u, _ := url.Parse("ws" + strings.TrimPrefix(s.http.URL, "http"))
-	sock, _, err := websocket.NewClient(conn, u, http.Header{"Sec-WebSocket-Protocol": {"graphql-transport-ws"}}, 1<<10, 1<<10)
+	d := websocket.Dialer{
+		Subprotocols: []string{"graphql-transport-ws"}, ReadBufferSize: 1 << 10,
+		NetDialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil },
+	}
+	sock, _, err := d.DialContext(t.Context(), "ws"+strings.TrimPrefix(s.http.URL, "http"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +60,7 @@ func TestSocket_PeerThatAnswersPingsStays(t *testing.T) {
 	c := s.open(t)
 	c.subscribe("1", subscription)
 	_ = c.SetReadDeadline(time.Now().Add(time.Second))
-	if _, _, err := c.ReadMessage(); err == nil || !err.(net.Error).Timeout() {
+	if _, _, err := c.ReadMessage(); err == nil || !isTimeout(err) {
 		t.Fatalf("ended with %v", err)
 	}
 	if live.Load() != 1 {
@@ -96,4 +100,9 @@ func TestEvents_PeerThatStopsReadingIsGone(t *testing.T) {
 	}
 	eventually(t, 5*time.Second, "the operation began", func() bool { return live.Load() == 1 })
 	eventually(t, 5*time.Second, "the operation ended", func() bool { return live.Load() == 0 })
+}
+
+func isTimeout(err error) bool {
+	e, ok := errors.AsType[net.Error](err)
+	return ok && e.Timeout()
 }
