@@ -34,8 +34,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var in request
-	if r.Method != http.MethodPost || json.NewDecoder(http.MaxBytesReader(w, r.Body, MaxRequest)).Decode(&in) != nil ||
-		(in.Begin == nil) == (in.Evidence == nil) {
+	err = json.NewDecoder(http.MaxBytesReader(w, r.Body, MaxRequest)).Decode(&in)
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		answer(w, http.StatusRequestEntityTooLarge, response{Code: run.CodeBadInput})
+		return
+	}
+	if r.Method != http.MethodPost || err != nil || (in.Begin == nil) == (in.Evidence == nil) {
 		answer(w, http.StatusBadRequest, response{Code: run.CodeBadInput})
 		return
 	}

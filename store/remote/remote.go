@@ -51,15 +51,19 @@ var _ engine.Journal = (*Client)(nil)
 var ErrNotOffered = errors.New("remote: not offered to data-plane workers")
 
 // NewClient makes a client of the server at base. Off loopback base must be https.
+// Redirects are not followed, so that the token goes nowhere else.
 func NewClient(base, token string) (*Client, error) {
 	u, err := url.Parse(base)
-	if err != nil || u.Host == "" {
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		return nil, fmt.Errorf("remote: the server must be given as a URL like https://dvt.example:8443")
 	}
 	if ip := net.ParseIP(u.Hostname()); u.Scheme != "https" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return nil, errors.New("remote: a server that is not on this machine must be given as https://…")
 	}
-	return &Client{url: u.JoinPath(Path).String(), token: token, http: &http.Client{Timeout: 60 * time.Second}}, nil
+	return &Client{url: u.JoinPath(Path).String(), token: token, http: &http.Client{
+		Timeout:       60 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
 }
 
 // Begin implements engine.Journal.
@@ -116,7 +120,7 @@ func (c *Client) call(ctx context.Context, in request) (response, error) {
 	switch {
 	case res.StatusCode == http.StatusOK && err == nil:
 		return out, nil
-	case res.StatusCode == http.StatusNotFound:
+	case out.Code == run.CodeNotFound: // said by the Journal, not by whatever else answers at a wrong address
 		return out, store.ErrNotFound
 	default:
 		return out, fmt.Errorf("%w: the server answered %d %s", store.ErrUnavailable, res.StatusCode, out.Code)
