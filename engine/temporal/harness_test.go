@@ -44,6 +44,8 @@ type harness struct {
 	steps   *script
 	who     authz.Principal
 	root    string
+	// patience is how long the run may take to come to a state.
+	patience time.Duration
 }
 
 // script answers executions by step id; a step without an entry succeeds at once.
@@ -135,6 +137,8 @@ type options struct {
 	slots   int // executions at once per worker on the data queue
 	limits  control.Limits
 	wrap    func(engine.Journal) engine.Journal // between workers and the store
+	// heartbeat is the silence that counts as a loss; 30 s when zero.
+	heartbeat time.Duration
 }
 
 func newHarness(t *testing.T, o options) *harness {
@@ -161,12 +165,12 @@ func newHarness(t *testing.T, o options) *harness {
 	t.Cleanup(c.Close)
 	id := uuid.NewString()[:8]
 	h := &harness{
-		t: t, store: st, client: c, root: dir, steps: &script{do: map[string]func(context.Context, executor.Task) error{}},
+		t: t, patience: 40 * time.Second, store: st, client: c, root: dir, steps: &script{do: map[string]func(context.Context, executor.Task) error{}},
 		queues: plan.Queues{Control: "tq-control-" + id, Data: "tq-data-" + id, Known: []string{"tq-control-" + id, "tq-data-" + id, "tq-extra-" + id}},
 	}
 	h.who, err = directory.Authenticate("dev-engineer")
 	must(t, err)
-	h.engine = temporal.New(c, o.server.Namespace, temporal.Config{HeartbeatTimeout: 3 * time.Second})
+	h.engine = temporal.New(c, o.server.Namespace, temporal.Config{HeartbeatTimeout: o.heartbeat})
 	h.control = control.New(control.Config{
 		Store: st, Engine: h.engine, Bus: bus,
 		Hub: live.New(st, bus, live.Config{}), Authz: az, Logs: logs, Queues: h.queues, Policy: o.policy,
@@ -285,7 +289,7 @@ func (h *harness) signal(runID string, sig run.Signal) control.Receipt {
 // until waits for the run's state to satisfy ok.
 func (h *harness) until(runID, what string, ok func(run.State) bool) run.State {
 	h.t.Helper()
-	deadline := time.Now().Add(40 * time.Second)
+	deadline := time.Now().Add(h.patience)
 	for {
 		l, err := h.store.Load(h.t.Context(), runID)
 		must(h.t, err)
@@ -295,7 +299,7 @@ func (h *harness) until(runID, what string, ok func(run.State) bool) run.State {
 		if time.Now().After(deadline) {
 			h.t.Fatalf("run did not come to be %s; its log:\n%s", what, strings.Join(h.log(runID), "\n"))
 		}
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(h.patience / 1000)
 	}
 }
 

@@ -200,6 +200,7 @@ func TestSchedule_T185_NothingStartsAfterRunPaused(t *testing.T) {
 func TestSchedule_LongAndWidePlans(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
+	h.patience = 110 * time.Second
 	var long, wide []step
 	for i := range 500 {
 		s := step{id: fmt.Sprintf("s%03d", i)}

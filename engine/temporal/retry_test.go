@@ -1,0 +1,329 @@
+package temporal_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/executor"
+	"github.com/dvt-engine/dvt/engine/temporal"
+	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/sqlite"
+)
+
+func retry(attempts, backoffMS int, classes ...string) map[string]any {
+	m := map[string]any{"maxAttempts": attempts, "initialBackoffMs": backoffMS}
+	if len(classes) > 0 {
+		m["retryableErrors"] = classes
+	}
+	return map[string]any{"retry": m}
+}
+
+func TestRetry_E10_BackoffThenOneFailure(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{})
+	var mu sync.Mutex
+	var at []time.Time
+	h.steps.on("s1", func(context.Context, executor.Task) error {
+		mu.Lock()
+		defer mu.Unlock()
+		at = append(at, time.Now())
+		return failure("FLAKY", true, "transport")
+	})
+	id := h.start(document(0, step{id: "s1", extra: retry(3, 1000)}))
+	st := h.ended(id)
+	h.expect(id, 3, "StepStarted(s1,1)", "StepFailed(s1,1)", "RunFailed")
+	if len(at) != 3 {
+		t.Fatalf("%d executions, want 3", len(at))
+	}
+	for i, want := range []time.Duration{time.Second, 2 * time.Second} {
+		if got := at[i+1].Sub(at[i]); got < want-50*time.Millisecond || got > want+2*time.Second {
+			t.Errorf("delay %d is %s, want about %s", i+1, got, want)
+		}
+	}
+	if a := st.Steps[0].Attempts[0]; a.Error.Code != "FLAKY" || a.EngineAttempt != 3 {
+		t.Errorf("attempt %+v, error %+v", a, a.Error)
+	}
+}
+
+// TestRetry_T67_T205_Classes fails steps in ways that may be tried again or not.
+func TestRetry_T67_T205_Classes(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{})
+	tests := map[string]struct {
+		extra map[string]any
+		err   error
+		calls int
+	}{
+		"unknown":       {retry(2, 100), errors.New("a surprise"), 2},
+		"final":         {retry(2, 100), failure("FINAL", false, "transport"), 1},
+		"validation":    {retry(2, 100), failure("INVALID", true, "validation"), 1},
+		"listed":        {retry(2, 100, "transport"), failure("NET", true, "transport"), 2},
+		"notlisted":     {retry(2, 100, "transport"), failure("RATE", true, "rate_limit"), 1},
+		"unknownlisted": {retry(2, 100, "transport"), errors.New("a surprise"), 2},
+	}
+	ids := map[string]string{}
+	for name, tt := range tests {
+		h.steps.on(name, func(context.Context, executor.Task) error { return tt.err })
+		ids[name] = h.start(document(0, step{id: name, extra: tt.extra}))
+	}
+	for name, tt := range tests {
+		if st := h.ended(ids[name]); st.Status != run.Failed {
+			t.Errorf("%s: run ended as %s", name, st.Status)
+		}
+		if got := h.steps.count(name); got != tt.calls {
+			t.Errorf("%s: %d executions, want %d", name, got, tt.calls)
+		}
+	}
+}
+
+func TestRetry_E11_AttemptTimeout(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{})
+	for _, id := range []string{"s1", "once"} {
+		h.steps.on(id, make(gate).wait)
+	}
+	with := func(m map[string]any) map[string]any { m["timeout"] = "100ms"; return m }
+	three := h.start(document(0, step{id: "s1", extra: with(retry(3, 100))}))
+	one := h.start(document(0, step{id: "once", extra: with(retry(3, 100, "transport"))}))
+	for _, tt := range []struct {
+		run   string
+		calls int
+	}{{three, 3}, {one, 1}} {
+		st := h.ended(tt.run)
+		h.expect(tt.run, 3, "StepStarted("+st.Steps[0].StepID+",1)", "StepFailed("+st.Steps[0].StepID+",1)", "RunFailed")
+		a := st.Steps[0].Attempts[0]
+		if a.Error.Code != "TIMEOUT" || a.Error.Category != run.CategoryTimeout || a.EngineAttempt != tt.calls {
+			t.Errorf("attempt %+v, error %+v", a, a.Error)
+		}
+		if got := h.steps.count(st.Steps[0].StepID); got != tt.calls {
+			t.Errorf("%d executions, want %d", got, tt.calls)
+		}
+	}
+}
+
+// lossy is a Journal between workers and the store that loses calls or answers.
+type lossy struct {
+	engine.Journal
+	begin  func() error                    // asked before each Begin
+	append func(store.Append, error) error // may replace the answer to an Append
+	begins atomic.Int64
+}
+
+func (l *lossy) Begin(ctx context.Context, b store.Begin) (engine.Begun, error) {
+	l.begins.Add(1)
+	if l.begin != nil {
+		if err := l.begin(); err != nil {
+			return engine.Begun{}, err
+		}
+	}
+	return l.Journal.Begin(ctx, b)
+}
+
+func (l *lossy) Append(ctx context.Context, a store.Append) (store.Appended, error) {
+	out, err := l.Journal.Append(ctx, a)
+	if l.append != nil {
+		if err := l.append(a, err); err != nil {
+			return store.Appended{}, err
+		}
+	}
+	return out, err
+}
+
+// TestRetry_T216_BeginStalls keeps Begin unanswered for longer than a heartbeat timeout.
+func TestRetry_T216_BeginStalls(t *testing.T) {
+	t.Parallel()
+	var since atomic.Int64
+	l := &lossy{begin: func() error {
+		since.CompareAndSwap(0, time.Now().UnixNano())
+		if time.Now().UnixNano()-since.Load() < int64(4*time.Second) {
+			return store.ErrUnavailable
+		}
+		return nil
+	}}
+	h := newHarness(t, options{heartbeat: 3 * time.Second, wrap: func(j engine.Journal) engine.Journal { l.Journal = j; return l }})
+	id := h.start(document(0, step{id: "s1"}))
+	if st := h.ended(id); st.Status != run.Completed || st.Steps[0].Attempts[0].EngineAttempt != 1 {
+		t.Fatalf("run ended as %s", st.Status)
+	}
+	h.expect(id, 3, "StepStarted(s1,1)", "StepCompleted(s1,1)", "RunCompleted")
+	if h.steps.count("s1") != 1 || l.begins.Load() < 3 {
+		t.Errorf("%d executions after %d Begins", h.steps.count("s1"), l.begins.Load())
+	}
+}
+
+// TestRetry_T120_E09_AnswersLost commits every append and loses its first answer.
+func TestRetry_T120_E09_AnswersLost(t *testing.T) {
+	t.Parallel()
+	lost := sync.Map{}
+	l := &lossy{append: func(a store.Append, err error) error {
+		b, _ := json.Marshal(a.Events)
+		if _, again := lost.LoadOrStore(string(b), true); !again && err == nil {
+			return store.ErrUnavailable
+		}
+		return err
+	}}
+	h := newHarness(t, options{wrap: func(j engine.Journal) engine.Journal { l.Journal = j; return l }})
+	open := h.hold("s2")
+	h.steps.on("s2", failing(1, failure("BROKEN", true, "")))
+	id := h.start(document(60, step{id: "s1"}, step{id: "s2", deps: "s1"}, step{id: "s3", deps: "s2"}))
+	open()
+	h.until(id, "waiting for an operator", func(s run.State) bool { return s.RetryDeadline != nil })
+	r := h.signal(id, run.Signal{Type: run.RetryStep, StepID: "s2"})
+	h.ended(id)
+	h.expect(id, 1, "RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "StepFailed(s2,1)",
+		"SignalAccepted", "StepStarted(s2,2)", "StepCompleted(s2,2)", "StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
+	if got := h.applied(id, r.Signal.ID); got.Application != run.SignalApplied || got.AppliedSeq != 8 {
+		t.Errorf("receipt %+v", got)
+	}
+	if d := cmp.Diff([]string{"s1/1.1", "s2/1.1", "s2/2.1", "s3/1.1"}, h.steps.called()); d != "" {
+		t.Error(d)
+	}
+}
+
+const workerEnv = "DVT_TEST_TEMPORAL_WORKER"
+
+// childConfig is what the worker process of TestRetry_E08 needs.
+type childConfig struct {
+	Addr, DB, Root, Keys string
+	Queues               plan.Queues
+}
+
+// TestRetry_E08_WorkerKilled kills the process of a worker in the middle of a
+// step; a policy that does not retry timeouts gives the step up instead (T205).
+func TestRetry_E08_WorkerKilled(t *testing.T) {
+	t.Parallel()
+	if cfg := os.Getenv(workerEnv); cfg != "" {
+		hangingWorker(t, cfg)
+		return
+	}
+	h := newHarness(t, options{workers: -1, heartbeat: 3 * time.Second})
+	h.serve(temporal.WorkerConfig{Control: []string{h.queues.Control}})
+	cfg, err := json.Marshal(childConfig{
+		Addr: testserver.Temporal(t).Addr, DB: filepath.Join(h.root, "dvt.db"), Root: h.root, Keys: filepath.Join(h.root, "keys"), Queues: h.queues,
+	})
+	must(t, err)
+	child := exec.Command(os.Args[0], "-test.run=^TestRetry_E08_WorkerKilled$")
+	child.Env = append(os.Environ(), workerEnv+"="+string(cfg))
+	child.Stderr = os.Stderr
+	must(t, child.Start())
+	kill := sync.OnceFunc(func() { _ = child.Process.Kill(); _ = child.Wait() })
+	t.Cleanup(kill)
+
+	again := h.start(document(0, step{id: "again", extra: retry(3, 100)}))
+	never := h.start(document(0, step{id: "never", extra: retry(3, 100, "transport")}))
+	h.running(again, "again")
+	h.running(never, "never")
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if b, _ := os.ReadFile(filepath.Join(h.root, "keys")); strings.Count(string(b), "\n") == 2 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the worker process did not begin both steps")
+		}
+	}
+	kill()
+	h.serve(temporal.WorkerConfig{Data: h.queues.Known[1:]})
+
+	st := h.ended(again)
+	h.expect(again, 3, "StepStarted(again,1)", "StepCompleted(again,1)", "RunCompleted")
+	if a := st.Steps[0].Attempts[0]; a.EngineAttempt != 2 {
+		t.Errorf("completed by engine attempt %d, want 2", a.EngineAttempt)
+	}
+	b, err := os.ReadFile(filepath.Join(h.root, "keys"))
+	must(t, err)
+	if key := again + ":again:1"; !strings.Contains(string(b), key+"\n") || !slices.Contains(h.steps.keys, key) {
+		t.Errorf("keys %q, then %q; want %s in both", b, h.steps.keys, key)
+	}
+
+	st = h.ended(never)
+	h.expect(never, 3, "StepStarted(never,1)", "StepFailed(never,1)", "RunFailed")
+	if a := st.Steps[0].Attempts[0]; a.Error.Code != "TIMEOUT" || a.EngineAttempt != 1 {
+		t.Errorf("attempt %+v, error %+v", a, a.Error)
+	}
+	if h.steps.count("never") != 0 {
+		t.Error("a step was retried whose policy does not retry timeouts")
+	}
+}
+
+// hangingWorker serves the data queues and never ends a step. It ends with its parent's pipe or a kill.
+func hangingWorker(t *testing.T, config string) {
+	var cfg childConfig
+	must(t, json.Unmarshal([]byte(config), &cfg))
+	st, err := sqlite.Open(t.Context(), cfg.DB, sqlite.Options{})
+	must(t, err)
+	defer st.Close()
+	logs, err := artifact.Open(t.Context(), "mem://")
+	must(t, err)
+	c, err := temporal.Dial(cfg.Addr, testserver.TemporalNamespace, slog.New(slog.DiscardHandler))
+	must(t, err)
+	defer c.Close()
+	j := control.NewJournal(control.JournalConfig{Store: st, Logs: logs, Blobs: logs, Queues: cfg.Queues, MaxSteps: 1000})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	must(t, temporal.Run(ctx, c, temporal.WorkerConfig{
+		Namespace: testserver.TemporalNamespace, Data: cfg.Queues.Known[1:], StopTimeout: time.Second,
+	}, j, runner(j, cfg.Root, hanging{cfg.Keys})))
+}
+
+// hanging writes the idempotency key of each task and waits.
+type hanging struct{ keys string }
+
+func (x hanging) Execute(ctx context.Context, t executor.Task, _ executor.Host) (executor.Result, error) {
+	f, err := os.OpenFile(x.keys, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return executor.Result{}, err
+	}
+	defer f.Close()
+	if _, err := f.WriteString(t.IdempotencyKey + "\n"); err != nil {
+		return executor.Result{}, err
+	}
+	<-ctx.Done()
+	return executor.Result{}, context.Cause(ctx)
+}
+
+// TestRetry_T226_WorkerStops stops a worker in an orderly way in the middle of a step.
+func TestRetry_T226_WorkerStops(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{workers: -1})
+	h.serve(temporal.WorkerConfig{Control: []string{h.queues.Control}})
+	stop := h.serve(temporal.WorkerConfig{Data: h.queues.Known[1:]})
+	h.steps.on("s1", func(ctx context.Context, task executor.Task) error {
+		if task.EngineAttempt > 1 {
+			return nil
+		}
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	id := h.start(document(0, step{id: "s1", extra: retry(3, 100)}))
+	h.running(id, "s1")
+	began := time.Now()
+	stop()
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("stopping took %s", took)
+	}
+	h.serve(temporal.WorkerConfig{Data: h.queues.Known[1:]})
+	h.ended(id)
+	h.expect(id, 3, "StepStarted(s1,1)", "StepCompleted(s1,1)", "RunCompleted")
+	if got := h.steps.called(); cmp.Diff([]string{"s1/1.1", "s1/1.2"}, got) != "" {
+		t.Errorf("executions %q", got)
+	}
+}
