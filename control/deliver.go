@@ -17,18 +17,21 @@ import (
 func (s *Service) Deliver(ctx context.Context, owner string) error {
 	return s.duty(ctx, s.signals, func(ctx context.Context) (bool, error) {
 		leased, err := s.cfg.Store.LeaseDeliveries(ctx, owner, s.cfg.Limits.LeaseTTL, s.cfg.Limits.LeaseBatch)
-		for _, d := range leased {
+		atOnce(leased, func(d store.Delivery) {
 			wait := time.Duration(0)
 			if err := s.deliver(ctx, d); err != nil {
-				wait = min(250*time.Millisecond<<min(d.Attempts, 6), 15*time.Second)
-				if ctx.Err() == nil && !errors.Is(err, engine.ErrNotStarted) {
+				wait = 250 * time.Millisecond << min(d.Attempts, 6)
+				if errors.Is(err, engine.ErrNotStarted) {
+					wait = min(wait, time.Second) // its start is under way
+				} else if ctx.Err() == nil {
 					s.cfg.Logger.WarnContext(ctx, "signals not delivered", slog.String("runId", d.RunID), slog.Any("error", err))
 				}
 			}
-			if err := s.cfg.Store.Settle(ctx, d, wait); err != nil && !errors.Is(err, store.ErrConflict) {
-				return false, err
+			err := s.cfg.Store.Settle(ctx, d, min(wait, 15*time.Second))
+			if err != nil && !errors.Is(err, store.ErrConflict) && ctx.Err() == nil {
+				s.cfg.Logger.WarnContext(ctx, "delivery not settled", slog.String("runId", d.RunID), slog.Any("error", err))
 			}
-		}
+		})
 		return len(leased) == s.cfg.Limits.LeaseBatch, err
 	})
 }

@@ -5,16 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
-
-	"net"
 
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
@@ -58,11 +58,22 @@ type Fetcher struct {
 // fetchAttempts is how often a document is asked for before the run fails with PLAN_FETCH_FAILED (T144).
 const fetchAttempts = 3
 
+const maxRedirects = 5
+
 // NewFetcher makes a Fetcher.
 func NewFetcher(roots []string, allowPrivate bool) *Fetcher {
 	f := &Fetcher{Roots: roots, AllowPrivate: allowPrivate}
 	dialer := &net.Dialer{Timeout: 5 * time.Second, Control: f.checkAddress}
-	f.client = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DialContext: dialer.DialContext}}
+	f.client = &http.Client{
+		Timeout:   30 * time.Second,
+		Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true},
+		CheckRedirect: func(req *http.Request, via []*http.Request) error {
+			if len(via) > maxRedirects {
+				return errors.New("control: plan fetch: too many redirects")
+			}
+			return f.checkScheme(req.URL)
+		},
+	}
 	return f
 }
 
@@ -72,25 +83,26 @@ func (f *Fetcher) Fetch(ctx context.Context, r plan.Ref) ([]byte, error) {
 	if r.SizeBytes > plan.MaxDocumentBytes {
 		return nil, planError(plan.ErrTooLarge)
 	}
-	var err error
+	other := false // its bytes were others once already
 	for attempt := range fetchAttempts {
-		var doc []byte
-		if doc, err = f.get(ctx, r.URI); err == nil {
-			if err = r.Check(doc); err == nil {
-				return doc, nil
-			}
-			if !errors.Is(err, plan.ErrHashMismatch) || attempt > 0 {
-				return nil, planError(err)
-			}
-		}
-		var final *PlanError
-		if errors.As(err, &final) || ctx.Err() != nil {
-			return nil, err
-		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(time.Duration(attempt) * 500 * time.Millisecond):
+		case <-time.After(time.Duration(attempt) * 250 * time.Millisecond):
+		}
+		doc, err := f.get(ctx, r.URI)
+		if err == nil {
+			if err = r.Check(doc); err == nil {
+				return doc, nil
+			}
+			if !errors.Is(err, plan.ErrHashMismatch) || other {
+				return nil, planError(err)
+			}
+			other = true
+		}
+		var final *PlanError
+		if errors.As(err, &final) {
+			return nil, final
 		}
 	}
 	return nil, &PlanError{Code: run.CodePlanFetchFailed, Message: "The plan document could not be fetched.", Category: run.CategorySystem}
@@ -101,13 +113,21 @@ func (f *Fetcher) get(ctx context.Context, uri string) ([]byte, error) {
 	if err != nil {
 		return nil, refusedURI("is not a URI")
 	}
-	switch {
-	case u.Scheme == "file":
+	if u.Scheme == "file" && u.Host == "" {
 		return f.file(u.Path)
-	case u.Scheme == "https", u.Scheme == "http" && f.AllowPrivate:
-		return f.http(ctx, uri)
 	}
-	return nil, refusedURI("must begin with https: or file:")
+	if err := f.checkScheme(u); err != nil {
+		return nil, err
+	}
+	return f.http(ctx, uri)
+}
+
+// checkScheme holds for every address on the way.
+func (f *Fetcher) checkScheme(u *url.URL) error {
+	if u.Scheme == "https" || u.Scheme == "http" && f.AllowPrivate {
+		return nil
+	}
+	return refusedURI("must begin with https: or file:///")
 }
 
 func refusedURI(why string) error {
@@ -125,6 +145,9 @@ func (f *Fetcher) file(path string) ([]byte, error) {
 			continue
 		}
 		if rel, err := filepath.Rel(root, real); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
+			if info, err := os.Stat(real); err == nil && !info.Mode().IsRegular() {
+				return nil, refusedURI("is not a file")
+			}
 			file, err := os.Open(real)
 			if err != nil {
 				return nil, fmt.Errorf("control: plan file: %w", err)
@@ -167,9 +190,21 @@ func (f *Fetcher) checkAddress(_, address string, _ syscall.RawConn) error {
 	if err != nil {
 		return err
 	}
-	a := ap.Addr().Unmap()
-	if !f.AllowPrivate && (a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsUnspecified() || a.IsMulticast()) {
+	if !f.AllowPrivate && !public(ap.Addr().Unmap()) {
 		return refusedURI("leads into a private network")
 	}
 	return nil
+}
+
+// reserved are the networks that are not the internet although they look global:
+// this network, carrier-grade NAT, protocol assignments, benchmarking, the former
+// class E, and IPv4 inside IPv6.
+var reserved = []netip.Prefix{ //nolint:gochecknoglobals // a table
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
+	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("64:ff9b::/96"),
+	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"),
+}
+
+func public(a netip.Addr) bool {
+	return a.IsGlobalUnicast() && !a.IsPrivate() && !slices.ContainsFunc(reserved, func(p netip.Prefix) bool { return p.Contains(a) })
 }

@@ -55,9 +55,18 @@ func (g *guard) wait(ctx context.Context, next func(context.Context) error) erro
 			}
 		}
 		if !errors.Is(err, errLook) {
-			return translate(err)
+			return g.ended(ctx, err)
 		}
 	}
+}
+
+// ended is what the viewer is told when err ends the stream; a lost right is audited.
+func (g *guard) ended(ctx context.Context, err error) error {
+	var own *Error
+	if errors.As(err, &own) && own.Code == run.CodeForbidden {
+		g.s.auditDenied(ctx, g.p, store.AuditRow{Action: string(authz.Read), Code: own.Code})
+	}
+	return translate(err)
 }
 
 // until runs next under a context that ends with errLook when rights may have changed.

@@ -1,10 +1,15 @@
 package control
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 	"sync"
 
 	"github.com/dvt-engine/dvt/artifact"
@@ -190,14 +195,18 @@ func (j *Journal) Skeleton(ctx context.Context, runID string) (engine.Skeleton, 
 	}, err
 }
 
-// Evidence implements engine.Journal.
+// Evidence implements engine.Journal. An artifact is kept only where its attempt's
+// artifacts belong and only if its bytes are those of its reference.
 func (j *Journal) Evidence(ctx context.Context, e engine.Evidence) error {
-	r, err := j.cfg.Store.Get(ctx, e.RunID)
+	f, err := j.facts(ctx, e.RunID)
 	if err != nil {
 		return err
 	}
+	if _, ok := f.steps[e.StepID]; !ok {
+		return fmt.Errorf("%w: step %s of run %s", store.ErrNotFound, e.StepID, e.RunID)
+	}
+	id := artifact.AttemptID{TenantID: f.run.TenantID, RunID: e.RunID, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt}
 	if len(e.Lines) > 0 {
-		id := artifact.AttemptID{TenantID: r.TenantID, RunID: e.RunID, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt}
 		lines := make([]artifact.Line, len(e.Lines))
 		for i, l := range e.Lines {
 			lines[i] = artifact.Line{At: l.At, Stream: l.Stream, EngineAttempt: e.EngineAttempt, Text: l.Text}
@@ -206,7 +215,25 @@ func (j *Journal) Evidence(ctx context.Context, e engine.Evidence) error {
 			return err
 		}
 	}
+	if e.Artifact != nil {
+		return j.keep(ctx, id, e.EngineAttempt, *e.Artifact)
+	}
 	return nil
+}
+
+// keep stores an artifact's bytes under its reference's uri.
+func (j *Journal) keep(ctx context.Context, id artifact.AttemptID, engineAttempt int, a engine.ArtifactBody) error {
+	file, err := url.PathUnescape(a.Ref.URI[strings.LastIndexByte(a.Ref.URI, '/')+1:])
+	name := artifact.Name(id, engineAttempt, file)
+	if err != nil || a.Ref.URI != artifact.URI(name) {
+		return fmt.Errorf("%w: an artifact of step %s at %q", run.ErrSchema, id.StepID, a.Ref.URI)
+	}
+	sum := sha256.Sum256(a.Body)
+	if a.Ref.SHA256 != hex.EncodeToString(sum[:]) || a.Ref.SizeBytes != int64(len(a.Body)) {
+		return fmt.Errorf("%w: the bytes of %s are others than its reference says", run.ErrSchema, a.Ref.URI)
+	}
+	_, _, _, err = j.cfg.Blobs.Put(ctx, name, bytes.NewReader(a.Body))
+	return err
 }
 
 // facts reads the run and its plan, from memory when it was read before.

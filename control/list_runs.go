@@ -10,6 +10,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
 

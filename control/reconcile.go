@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/dvt-engine/dvt/store"
@@ -16,11 +17,11 @@ import (
 func (s *Service) Reconcile(ctx context.Context, owner string) error {
 	return s.duty(ctx, s.starts, func(ctx context.Context) (bool, error) {
 		rows, err := s.cfg.Store.Lease(ctx, owner, s.cfg.Limits.LeaseTTL, s.cfg.Limits.LeaseBatch)
-		for _, q := range rows {
+		atOnce(rows, func(q store.QueueRow) {
 			if err := s.start(ctx, q); err != nil && ctx.Err() == nil {
 				s.cfg.Logger.WarnContext(ctx, "run not started", slog.String("runId", q.RunID), slog.Any("error", err))
 			}
-		}
+		})
 		return len(rows) == s.cfg.Limits.LeaseBatch, err
 	})
 }
@@ -39,6 +40,16 @@ func (s *Service) start(ctx context.Context, q store.QueueRow) error {
 		return nil // somebody else holds the lease now and will find the run started
 	}
 	return err
+}
+
+// atOnce does a leased batch side by side, so that one run whose engine is slow
+// does not let the leases of the others expire. A batch has at most LeaseBatch.
+func atOnce[T any](batch []T, f func(T)) {
+	var wg sync.WaitGroup
+	for _, item := range batch {
+		wg.Go(func() { f(item) })
+	}
+	wg.Wait()
 }
 
 // duty calls work when woken and every 500 ms until ctx ends, at once again

@@ -48,8 +48,8 @@ type Limits struct {
 // Service is the use cases. It is safe for concurrent use.
 type Service struct {
 	cfg     Config
-	denials *minutes // of signals, by principal
-	trails  *minutes // of audit rows of denials
+	denials *minutes      // of signals, by principal
+	trails  *minutes      // of audit rows of denials
 	starts  chan struct{} // wakes the reconciler
 	signals chan struct{} // wakes delivery
 }

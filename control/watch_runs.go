@@ -16,7 +16,7 @@ import (
 // The bus only says that something changed; the store says what (T186). When it
 // is silent the store is asked every second, or every five while the bus is up.
 // A viewer whose rights change is shown the page anew, with Reset.
-func (s *Service) WatchRuns(_ context.Context, p authz.Principal, q RunsQuery) (Stream[RunsFrame], error) {
+func (s *Service) WatchRuns(ctx context.Context, p authz.Principal, q RunsQuery) (Stream[RunsFrame], error) {
 	n, _, err := pageSize(q.First, 0, 50)
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func (s *Service) WatchRuns(_ context.Context, p authz.Principal, q RunsQuery) (
 		return errLook
 	}}
 	if err := r.guard.may(); !errors.Is(err, errLook) {
-		return nil, err
+		return nil, r.guard.ended(ctx, err)
 	}
 	project := "*"
 	if len(asked.ProjectIDs) == 1 {
