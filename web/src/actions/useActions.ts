@@ -32,32 +32,51 @@ export function useActions(runId: string, chosenStep: string | null): Actions | 
   const seq = header?.runSeq;
   const opsRev = header?.opsRev;
   const online = verdict.state !== "OFFLINE";
-  const asked = useRef(false);
+  const known = seq !== undefined;
+  // What the newest answer must not be older than; a busy run moves it faster than answers come.
+  const position = `${seq}/${opsRev}`;
+  const wanted = useRef(position);
+  wanted.current = position;
+  const ask = useRef<(() => void) | null>(null);
   useEffect(() => {
-    if (seq === undefined || !online) return;
+    if (!known || !online) return;
     const abort = new AbortController();
-    let timer: ReturnType<typeof setTimeout>;
-    const ask = (): void => {
-      const variables = {
-        runId,
-        cause: cause ?? "",
-        withCause: cause !== null,
-        chosen: chosenStep ?? "",
-        withChosen: chosenStep !== null,
-      };
-      request(ActionsDocument, variables, abort.signal)
-        .then(({ run }) => setActions(run ? toActions(run) : null))
-        .catch(() => {
-          if (!abort.signal.aborted) timer = setTimeout(ask, RETRY_MS);
-        });
+    const variables = {
+      runId,
+      cause: cause ?? "",
+      withCause: cause !== null,
+      chosen: chosenStep ?? "",
+      withChosen: chosenStep !== null,
     };
+    let timer: ReturnType<typeof setTimeout> | null = null;
+    let asking = false;
+    const later = (ms: number): void => {
+      timer ??= setTimeout(() => void now(), ms);
+    };
+    const now = async (): Promise<void> => {
+      timer = null;
+      if (asking) return;
+      asking = true;
+      const asked = wanted.current;
+      try {
+        const { run } = await request(ActionsDocument, variables, abort.signal);
+        setActions(run ? toActions(run) : null);
+        asking = false;
+        if (asked !== wanted.current) later(DEBOUNCE_MS);
+      } catch {
+        asking = false;
+        if (!abort.signal.aborted) later(RETRY_MS);
+      }
+    };
+    ask.current = () => later(DEBOUNCE_MS);
     // The first answer is awaited by a person, later ones may come together.
-    timer = setTimeout(ask, asked.current ? DEBOUNCE_MS : 0);
-    asked.current = true;
+    void now();
     return () => {
-      clearTimeout(timer);
+      ask.current = null;
+      if (timer !== null) clearTimeout(timer);
       abort.abort();
     };
-  }, [runId, chosenStep, cause, seq, opsRev, online]);
+  }, [runId, chosenStep, cause, known, online]);
+  useEffect(() => ask.current?.(), [position]);
   return actions;
 }
