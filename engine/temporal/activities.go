@@ -124,6 +124,7 @@ func (c *controlActivities) skeleton(ctx context.Context, runID string) (engine.
 // executeActivity runs steps, in control and data workers alike.
 type executeActivity struct {
 	runner *executor.Runner
+	beats  heartbeats
 	mu     sync.Mutex
 	active int
 	idle   chan struct{} // closed when nothing is active and somebody waits
@@ -162,10 +163,13 @@ func (x *executeActivity) execute(ctx context.Context, in executeInput) (engine.
 	x.count(1)
 	defer x.count(-1)
 	info := activity.GetInfo(ctx)
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	p := &pulse{beats: x.beats, token: info.TaskToken, stop: stop}
 	end, err := x.runner.Run(ctx, executor.Dispatch{
 		RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, EngineAttempt: int(info.Attempt),
 		PassFailing: in.PassFailing, SignalID: in.SignalID, StopCause: worker.ErrWorkerShutdown,
-	}, func(sofar engine.StepEnd) { activity.RecordHeartbeat(ctx, sofar) })
+	}, func(sofar engine.StepEnd) { p.beat(context.WithoutCancel(ctx), sofar) })
 	if err != nil {
 		return end, err
 	}

@@ -199,6 +199,26 @@ func TestRetry_T120_E09_AnswersLost(t *testing.T) {
 	}
 }
 
+// TestRetry_T199_ServiceAway takes Temporal away in the middle of a step, for
+// longer than one report may take and for less than the heartbeat timeout.
+func TestRetry_T199_ServiceAway(t *testing.T) {
+	t.Parallel()
+	server := testserver.TemporalAlone(t)
+	h := newHarness(t, options{server: server})
+	open := h.hold("s1")
+	id := h.start(document(0, step{id: "s1"}))
+	h.running(id, "s1")
+	server.Kill(t)
+	time.Sleep(6 * time.Second)
+	server.Restart(t)
+	open()
+	h.ended(id)
+	h.expect(id, 3, "StepStarted(s1,1)", "StepCompleted(s1,1)", "RunCompleted")
+	if got := h.steps.called(); cmp.Diff([]string{"s1/1.1"}, got) != "" {
+		t.Errorf("executions %q", got)
+	}
+}
+
 const workerEnv = "DVT_TEST_TEMPORAL_WORKER"
 
 // childConfig is what the worker process of TestRetry_E08 needs.

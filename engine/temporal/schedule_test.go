@@ -120,11 +120,16 @@ func TestSchedule_E15_ParallelStepsOverlap(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	var steps []step
+	var all sync.WaitGroup // a step ends when all have begun, and after a second
+	all.Add(10)
 	for i := range 10 {
 		id := fmt.Sprintf("s%d", i)
 		steps = append(steps, step{id: id})
-		h.steps.on(id, func(ctx context.Context, _ executor.Task) error {
-			time.Sleep(time.Second)
+		h.steps.on(id, func(context.Context, executor.Task) error {
+			second := time.After(time.Second)
+			all.Done()
+			all.Wait()
+			<-second
 			return nil
 		})
 	}
@@ -239,7 +244,7 @@ func TestSchedule_LargeResults(t *testing.T) {
 	h.until(id, "running all", func(s run.State) bool { return s.Counts.Running == 100 })
 	close(open)
 	if st := h.ended(id); st.Status != run.Completed || st.Counts.Success != 100 {
-		t.Errorf("run ended as %s with %d successes", st.Status, st.Counts.Success)
+		t.Errorf("run ended as %s with %d successes: %+v", st.Status, st.Counts.Success, st.Failure)
 	}
 }
 

@@ -62,8 +62,6 @@ func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *e
 	fatal := make(chan error, 1)
 	options := worker.Options{
 		WorkerStopTimeout: cfg.StopTimeout,
-		// A cancellation is seen with a heartbeat, so heartbeats are not held back long (T199).
-		MaxHeartbeatThrottleInterval: 2 * time.Second,
 		OnFatalError: func(err error) {
 			select {
 			case fatal <- err:
@@ -72,7 +70,7 @@ func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *e
 		},
 		DisableRegistrationAliasing: true,
 	}
-	steps := &executeActivity{runner: r}
+	steps := &executeActivity{runner: r, beats: c}
 	var workers []worker.Worker
 	serve := func(queue string, slots int, workflows bool) worker.Worker {
 		o := options
