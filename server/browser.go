@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"net"
 	"net/http"
+	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/dvt-engine/dvt/authz"
@@ -55,6 +58,25 @@ func (p *parts) devSession(w http.ResponseWriter, r *http.Request) {
 func sameOrigin(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	return origin == "" || origin == "http://"+r.Host
+}
+
+// onLoopback refuses requests that reached `dvt dev` under a name that is not
+// this machine's own: it signs in whoever comes, and a foreign page can give its
+// name this machine's address (DNS rebinding). Hosts of allowed origins pass.
+func (p *parts) onLoopback(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := (&url.URL{Host: r.Host}).Hostname()
+		ip := net.ParseIP(host)
+		named := slices.ContainsFunc(p.cfg.AllowedOrigins, func(origin string) bool {
+			u, err := url.Parse(origin)
+			return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
+		})
+		if !named && !strings.EqualFold(host, "localhost") && (ip == nil || !ip.IsLoopback()) {
+			http.Error(w, "dvt dev answers under localhost and loopback addresses only", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // contentPolicy lets the page run its own files and talk to its own server, and nothing else.

@@ -37,6 +37,9 @@ func (p *parts) routes(notes *notifications) http.Handler {
 		}
 		mux.Handle("/", p.interfaceFiles(notes != nil))
 	}
+	if notes != nil {
+		return p.onLoopback(mux)
+	}
 	return mux
 }
 
