@@ -160,8 +160,8 @@ func (p *Projector) next() (runID string, wait time.Duration) {
 		return "", wait
 	}
 	runID, p.queue = p.queue[0], p.queue[1:]
-	if len(p.queue) > 0 {
-		p.signal() // another worker may help
+	if len(p.queue)+len(p.cooling) > 0 {
+		p.signal() // another worker may help, or watch the cool-downs
 	}
 	p.runs[runID].stage = busy
 	return runID, 0

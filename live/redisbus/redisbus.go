@@ -28,26 +28,30 @@ const mailbox = 16
 type Config struct {
 	URL    string // redis://[user:password@]host:port/db
 	Logger *slog.Logger
-	// PingInterval is how often the bus is asked whether it answers; 500 ms.
+	// PingInterval is how often the bus is asked whether it answers; 250 ms.
 	PingInterval time.Duration
 }
 
 // Bus is live.Bus. Make it with Open; Close ends it.
 type Bus struct {
-	client *redis.Client
-	pubsub *redis.PubSub
-	log    *slog.Logger
-	up     atomic.Bool
-	stop   context.CancelFunc
-	done   sync.WaitGroup
+	client  *redis.Client
+	log     *slog.Logger
+	up      atomic.Bool
+	heard   atomic.Int64 // when the receiving connection last said something, in ns
+	pubsub  atomic.Pointer[redis.PubSub]
+	stop    context.CancelFunc
+	done    sync.WaitGroup
+	changed chan struct{} // rings when names is not empty
 
 	mu       sync.Mutex
 	channels map[string]*channel
+	names    map[string]struct{} // channels to subscribe to or to leave
 }
 
 // channel is one Redis channel with those who listen to it in this process.
 type channel struct {
 	confirmed bool
+	asked     time.Time // when Redis was last asked for it
 	subs      map[*subscription]struct{}
 }
 
@@ -58,18 +62,20 @@ func Open(cfg Config) (*Bus, error) {
 		return nil, fmt.Errorf("redisbus: %w", errors.New("the URL must look like redis://host:port/0"))
 	}
 	opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout = 2*time.Second, 2*time.Second, 2*time.Second
-	opts.MaxRetries = 1
+	opts.MaxRetries, opts.DialerRetries = 1, 1
 	if cfg.PingInterval == 0 {
-		cfg.PingInterval = 500 * time.Millisecond
+		cfg.PingInterval = 250 * time.Millisecond
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	b := &Bus{client: redis.NewClient(opts), log: cfg.Logger, stop: stop, channels: map[string]*channel{}}
+	b := &Bus{client: redis.NewClient(opts), log: cfg.Logger, stop: stop, changed: make(chan struct{}, 1),
+		channels: map[string]*channel{}, names: map[string]struct{}{}}
 	b.up.Store(b.ping(ctx) == nil)
-	b.pubsub = b.client.Subscribe(ctx)
+	b.pubsub.Store(b.client.Subscribe(ctx))
 	b.done.Go(func() { b.receive(ctx) })
+	b.done.Go(func() { b.keep(ctx) })
 	b.done.Go(func() { b.watch(ctx, cfg.PingInterval) })
 	return b, nil
 }
@@ -114,7 +120,7 @@ func (b *Bus) Up() bool { return b.up.Load() }
 // Close implements live.Bus.
 func (b *Bus) Close() error {
 	b.stop()
-	err := b.pubsub.Close()
+	err := b.pubsub.Load().Close()
 	b.done.Wait()
 	return errors.Join(err, b.client.Close())
 }
@@ -135,8 +141,7 @@ func (b *Bus) open(name string) *subscription {
 	if ch == nil {
 		ch = &channel{subs: map[*subscription]struct{}{}}
 		b.channels[name] = ch
-		// On a broken connection this only records the name: it is subscribed to on reconnect.
-		_ = b.pubsub.Subscribe(context.Background(), name)
+		b.want(name)
 	} else if ch.confirmed {
 		s.put(live.Delivery{Confirmed: true})
 	}
@@ -154,7 +159,100 @@ func (b *Bus) close(s *subscription) {
 	delete(ch.subs, s)
 	if len(ch.subs) == 0 {
 		delete(b.channels, s.name)
-		_ = b.pubsub.Unsubscribe(context.Background(), s.name)
+		b.want(s.name)
+	}
+}
+
+// want has name looked at by keep; it needs b.mu.
+func (b *Bus) want(name string) {
+	b.names[name] = struct{}{}
+	select {
+	case b.changed <- struct{}{}:
+	default:
+	}
+}
+
+const (
+	keepInterval = 500 * time.Millisecond
+	// silence is how long an answer may take on the receiving connection.
+	silence = 2 * time.Second
+)
+
+// keep is the only one who sends on the receiving connection, which may block:
+// it subscribes and leaves, asks again for what was not confirmed, and replaces
+// a connection that has gone silent without breaking.
+func (b *Bus) keep(ctx context.Context) {
+	tick := time.NewTicker(keepInterval)
+	defer tick.Stop()
+	var pinged time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.changed:
+		case <-tick.C:
+			if !b.Up() {
+				continue
+			}
+			switch {
+			case pinged.IsZero() || b.heard.Load() >= pinged.UnixNano():
+				pinged = time.Now()
+				_ = b.pubsub.Load().Ping(ctx) // a broken connection is the receiver's to find
+			case time.Since(pinged) > silence:
+				pinged = time.Time{}
+				b.replace(ctx)
+			}
+			b.askAgain()
+		}
+		b.subscribe(ctx)
+	}
+}
+
+// replace gives up the receiving connection; the receiver takes the new one.
+func (b *Bus) replace(ctx context.Context) {
+	old := b.pubsub.Swap(b.client.Subscribe(ctx))
+	if ctx.Err() != nil {
+		_ = b.pubsub.Load().Close() // Close came in between and may have closed only the old one
+	}
+	_ = old.Close() // it is silent anyway
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name := range b.channels {
+		b.want(name)
+	}
+}
+
+// askAgain wants what should have been confirmed by now.
+func (b *Bus) askAgain() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name, ch := range b.channels {
+		if !ch.confirmed && time.Since(ch.asked) > silence {
+			b.want(name)
+		}
+	}
+}
+
+// subscribe tells Redis about the wanted names. On a broken connection this only
+// records them: they are subscribed to on reconnect.
+func (b *Bus) subscribe(ctx context.Context) {
+	var join, leave []string
+	b.mu.Lock()
+	for name := range b.names {
+		if ch := b.channels[name]; ch != nil {
+			ch.asked = time.Now()
+			join = append(join, name)
+		} else {
+			leave = append(leave, name)
+		}
+	}
+	clear(b.names)
+	b.mu.Unlock()
+	if len(leave) > 0 {
+		_ = b.pubsub.Load().Unsubscribe(ctx, leave...)
+	}
+	if len(join) > 0 {
+		_ = b.pubsub.Load().Subscribe(ctx, join...)
 	}
 }
 
@@ -162,7 +260,7 @@ func (b *Bus) close(s *subscription) {
 // dropped behind its back, and hears of every confirmation.
 func (b *Bus) receive(ctx context.Context) {
 	for ctx.Err() == nil {
-		got, err := b.pubsub.Receive(ctx)
+		got, err := b.pubsub.Load().Receive(ctx)
 		if err != nil {
 			b.lost()
 			select {
@@ -172,6 +270,7 @@ func (b *Bus) receive(ctx context.Context) {
 			}
 			continue
 		}
+		b.heard.Store(time.Now().UnixNano())
 		switch got := got.(type) {
 		case *redis.Subscription:
 			if got.Kind == "subscribe" {
@@ -243,23 +342,30 @@ func (b *Bus) ping(ctx context.Context) error {
 	return b.client.Ping(ctx).Err()
 }
 
-// subscription is one listener. put never blocks: a full mailbox is emptied and
-// the next delivery says so.
+// subscription is one listener.
 type subscription struct {
-	bus      *Bus
-	name     string
-	c        chan live.Delivery
-	overflow bool // guarded by bus.mu
+	bus  *Bus
+	name string
+	c    chan live.Delivery
 }
 
+// put never blocks: a full mailbox is emptied, and what comes now says so. It is
+// called under bus.mu, so there is room after that.
 func (s *subscription) put(d live.Delivery) {
-	d.Overflow = d.Overflow || s.overflow
 	select {
 	case s.c <- d:
-		s.overflow = false
+		return
 	default:
-		s.overflow = true
 	}
+	d.Overflow = true
+	for range cap(s.c) {
+		select {
+		case old := <-s.c:
+			d.Confirmed = d.Confirmed || old.Confirmed
+		default:
+		}
+	}
+	s.c <- d
 }
 
 // C implements live.Subscription.

@@ -1,0 +1,382 @@
+package live_test
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// wire is a bus whose every delivery the test decides.
+type wire struct {
+	mu      sync.Mutex
+	up      bool
+	manual  bool // subscriptions wait for confirm
+	subs    map[*mailbox]struct{}
+	opened  int
+	mailbox int
+}
+
+type mailbox struct {
+	wire  *wire
+	runID string
+	c     chan live.Delivery
+}
+
+func newWire() *wire { return &wire{up: true, subs: map[*mailbox]struct{}{}, mailbox: 64} }
+
+func (w *wire) Publish(_ context.Context, m live.Message) error {
+	w.deliver(m.RunID, live.Delivery{Message: &m})
+	return nil
+}
+
+func (w *wire) Subscribe(runID string) live.Subscription {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := &mailbox{wire: w, runID: runID, c: make(chan live.Delivery, w.mailbox)}
+	w.subs[s] = struct{}{}
+	w.opened++
+	if w.up && !w.manual {
+		s.c <- live.Delivery{Confirmed: true}
+	}
+	return s
+}
+
+func (w *wire) SubscribeList(_, _ string) live.Subscription { panic("not for a hub") }
+
+func (w *wire) deliver(runID string, d live.Delivery) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for s := range w.subs {
+		if s.runID == runID {
+			s.c <- d
+		}
+	}
+}
+
+func (w *wire) setUp(up bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.up = up
+}
+
+func (w *wire) Up() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.up
+}
+
+func (w *wire) open() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.subs)
+}
+
+func (w *wire) Close() error { return nil }
+
+func (s *mailbox) C() <-chan live.Delivery { return s.c }
+
+func (s *mailbox) Close() {
+	s.wire.mu.Lock()
+	defer s.wire.mu.Unlock()
+	delete(s.wire.subs, s)
+}
+
+// archive is a store of whole logs that fails, hangs and forgets on demand.
+type archive struct {
+	mu     sync.Mutex
+	epoch  string
+	runs   map[string]*history
+	err    error
+	hang   bool // answers only when the caller gives up
+	reads  int
+	checks int
+	onRead func() // after the read has seen the log, before it answers
+	skew   func(store.Loaded) store.Loaded
+}
+
+type history struct {
+	evs        []run.Event
+	ops        int64
+	checkpoint run.Seq // of the projector; negative: always at the head
+}
+
+func newArchive() *archive { return &archive{epoch: "e1", runs: map[string]*history{}} }
+
+const theRun = "run-a"
+
+// create makes a run with a log of n events.
+func (a *archive) create(runID string, n int) *archive {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.runs[runID] = &history{evs: slices.Clone(story()[:n]), checkpoint: -1}
+	return a
+}
+
+// story is a long log of one run.
+var story = sync.OnceValue(func() []run.Event {
+	drafts := []run.Draft{runtest.Draft(run.RunApproved, "", 1)}
+	var steps []string
+	for i := range 100 {
+		steps = append(steps, fmt.Sprintf("s%03d", i))
+	}
+	drafts = append(drafts, runtest.Start(steps...))
+	for _, id := range steps {
+		drafts = append(drafts, runtest.Draft(run.StepStartedEvent, id, 1), runtest.Draft(run.StepCompletedEvent, id, 1))
+	}
+	return runtest.Log(append(drafts, runtest.Draft(run.RunCompleted, "", 1))...)
+})
+
+func identity(runID string) run.Identity {
+	id := runtest.ID
+	id.RunID = runID
+	return id
+}
+
+// grow appends the next n events of the story.
+func (a *archive) grow(runID string, n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	h := a.runs[runID]
+	h.evs = append(h.evs, story()[len(h.evs):len(h.evs)+n]...)
+}
+
+// restore cuts the log, as a point-in-time recovery does.
+func (a *archive) restore(runID string, n int, epoch string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.runs[runID].evs = a.runs[runID].evs[:n:n]
+	a.epoch = epoch
+}
+
+func (a *archive) fail(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.err = err
+}
+
+func (a *archive) set(f func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f()
+}
+
+func (a *archive) head(runID string) run.Seq {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return run.Seq(len(a.runs[runID].evs))
+}
+
+func (a *archive) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.reads
+}
+
+func (a *archive) state(runID string, to run.Seq) run.State {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return run.Project(identity(runID), a.runs[runID].evs[:to])
+}
+
+// message is what a projector that published up to from would publish now, up to to.
+func (a *archive) message(runID string, from, to run.Seq) live.Message {
+	d := a.state(runID, to).Since(from)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return live.Message{
+		V: live.MessageVersion, TenantID: "t1", ProjectID: "p1", RunID: runID, Epoch: a.epoch, Rev: run.ReducerRev,
+		From: from, To: to, OpsRev: a.runs[runID].ops, At: time.Now(), Delta: &d,
+	}
+}
+
+// wait is the store's trouble.
+func (a *archive) wait(ctx context.Context) error {
+	a.mu.Lock()
+	hang, err := a.hang, a.err
+	a.mu.Unlock()
+	if hang {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return err
+}
+
+func (a *archive) Heads(ctx context.Context, runIDs []string) (store.Heads, error) {
+	if err := a.wait(ctx); err != nil {
+		return store.Heads{}, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.checks++
+	out := store.Heads{Epoch: a.epoch, Now: time.Now(), ByRun: map[string]store.Head{}}
+	for _, id := range runIDs {
+		if h := a.runs[id]; h != nil {
+			out.ByRun[id] = store.Head{RunID: id, LastSeq: run.Seq(len(h.evs)), OpsRev: h.ops}
+		}
+	}
+	return out, nil
+}
+
+func (a *archive) Since(ctx context.Context, runID string, w run.Seq) (store.Loaded, run.Delta, error) {
+	a.mu.Lock()
+	a.reads++
+	a.mu.Unlock()
+	if err := a.wait(ctx); err != nil {
+		return store.Loaded{}, run.Delta{}, err
+	}
+	l, err := a.load(runID)
+	a.mu.Lock()
+	onRead := a.onRead
+	a.mu.Unlock()
+	if onRead != nil {
+		onRead()
+	}
+	return l, l.State.Since(w), err
+}
+
+func (a *archive) load(runID string) (store.Loaded, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	h := a.runs[runID]
+	if h == nil {
+		return store.Loaded{}, store.ErrNotFound
+	}
+	l := store.Loaded{
+		State: run.Project(identity(runID), h.evs), Head: store.Head{RunID: runID, LastSeq: run.Seq(len(h.evs)), OpsRev: h.ops},
+		CheckpointAt: run.Seq(len(h.evs)), Epoch: a.epoch, Now: time.Now(),
+	}
+	if h.checkpoint >= 0 && h.checkpoint < l.CheckpointAt {
+		l.CheckpointAt, l.OldestUnprojected = h.checkpoint, time.Now().Add(-3*time.Second)
+	}
+	if a.skew != nil {
+		l = a.skew(l)
+	}
+	return l, nil
+}
+
+// sight is what of a frame the scenarios speak of.
+type sight struct {
+	Sync   live.Sync
+	Reason live.Reason
+	Seq    run.Seq
+	Head   run.Seq
+	Reset  bool
+}
+
+func seen(f live.Frame) sight { return sight{f.Sync, f.Reason, f.State.Seq, f.HeadSeq, f.Reset} }
+
+func isLive(seq run.Seq) sight { return sight{Sync: live.Live, Seq: seq, Head: seq} }
+
+// scene is a hub on a wire and an archive, in a bubble of its own time.
+type scene struct {
+	*testing.T
+	wire    *wire
+	archive *archive
+	hub     *live.Hub
+	stop    func()
+}
+
+// play runs a scenario with one run of n events, then shuts the hub down. The
+// bubble fails when a goroutine is left.
+func play(t *testing.T, n int, cfg live.Config, f func(*scene)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &scene{T: t, wire: newWire(), archive: newArchive().create(theRun, n)}
+		s.hub = live.New(s.archive, s.wire, cfg)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- s.hub.Run(ctx) }()
+		s.stop = sync.OnceFunc(func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		})
+		defer s.stop()
+		f(s)
+		s.stop()
+		if s.wire.open() != 0 {
+			t.Errorf("%d subscriptions are open after the end", s.wire.open())
+		}
+	})
+}
+
+func (s *scene) watch() *live.Stream { return s.watchAt(nil, "") }
+
+func (s *scene) watchAt(after *run.Seq, epoch string) *live.Stream {
+	s.Helper()
+	st, err := s.hub.Watch(s.Context(), theRun, after, epoch)
+	if err != nil {
+		s.Fatalf("Watch: %v", err)
+	}
+	return st
+}
+
+func (s *scene) next(st *live.Stream) live.Frame {
+	s.Helper()
+	f, err := st.Next(s.Context())
+	if err != nil {
+		s.Fatalf("Next: %v", err)
+	}
+	if f.Sync == live.Live && f.HeadSeq > f.State.Seq {
+		s.Errorf("a LIVE frame at %d knows of %d", f.State.Seq, f.HeadSeq)
+	}
+	return f
+}
+
+// expect takes exactly these frames.
+func (s *scene) expect(st *live.Stream, want ...sight) {
+	s.Helper()
+	var got []sight
+	for range want {
+		got = append(got, seen(s.next(st)))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		s.Fatalf("frames (-want +got):\n%s", diff)
+	}
+}
+
+// silent is true when no frame comes for d.
+func (s *scene) silent(st *live.Stream, d time.Duration) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), d)
+	defer cancel()
+	if f, err := st.Next(ctx); err == nil {
+		s.Fatalf("unexpected frame %+v", seen(f))
+	}
+}
+
+func (s *scene) send(m live.Message) {
+	s.wire.deliver(m.RunID, live.Delivery{Message: &m})
+	synctest.Wait()
+}
+
+// step appends one event and delivers its message.
+func (s *scene) step() {
+	head := s.archive.head(theRun)
+	s.archive.grow(theRun, 1)
+	s.send(s.archive.message(theRun, head, head+1))
+}
+
+// equal compares a frame's state with the fold of the log.
+func (s *scene) equal(f live.Frame) {
+	s.Helper()
+	if want := s.archive.state(f.State.RunID, f.State.Seq); !reflect.DeepEqual(want, f.State) {
+		s.Fatalf("state at %d (-log +frame):\n%s", f.State.Seq, cmp.Diff(want, f.State))
+	}
+}
