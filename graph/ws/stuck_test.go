@@ -21,25 +21,30 @@ import (
 // for ever (design §6).
 func TestSocket_PeerThatStopsReadingIsGone(t *testing.T) {
 	t.Parallel()
-	var live atomic.Int64
-	s := start(t, ws.Config{PingEvery: 50 * time.Millisecond, WriteTimeout: time.Second}, endless(&live, `"`+strings.Repeat("x", 32<<10)+`"`))
-	conn := s.stuck(t)
-	d := websocket.Dialer{
-		Subprotocols: []string{"graphql-transport-ws"}, ReadBufferSize: 1 << 10,
-		NetDialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil },
+	for name, pingEvery := range map[string]time.Duration{"after a ping": 50 * time.Millisecond, "between pings": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var live atomic.Int64
+			s := start(t, ws.Config{PingEvery: pingEvery, WriteTimeout: time.Second}, endless(&live, `"`+strings.Repeat("x", 32<<10)+`"`))
+			conn := s.stuck(t)
+			d := websocket.Dialer{
+				Subprotocols: []string{"graphql-transport-ws"}, ReadBufferSize: 1 << 10,
+				NetDialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil },
+			}
+			sock, _, err := d.DialContext(t.Context(), "ws"+strings.TrimPrefix(s.http.URL, "http"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := &client{t, sock}
+			opened(c)
+			c.subscribe("1", subscription)
+			if _, _, err := c.ReadMessage(); err != nil { // pings that came before were answered
+				t.Fatal(err)
+			}
+			eventually(t, 5*time.Second, "the operation ended", func() bool { return live.Load() == 0 })
+			eventually(t, time.Second, "nothing is left of the socket", func() bool { return s.Shutdown(t.Context()) == nil })
+		})
 	}
-	sock, _, err := d.DialContext(t.Context(), "ws"+strings.TrimPrefix(s.http.URL, "http"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &client{t, sock}
-	opened(c)
-	c.subscribe("1", subscription)
-	if _, _, err := c.ReadMessage(); err != nil { // pings that came before were answered
-		t.Fatal(err)
-	}
-	eventually(t, 5*time.Second, "the operation ended", func() bool { return live.Load() == 0 })
-	eventually(t, time.Second, "nothing is left of the socket", func() bool { return s.Shutdown(t.Context()) == nil })
 }
 
 func TestSocket_SilentPeerIsGone(t *testing.T) {
