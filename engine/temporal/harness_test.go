@@ -137,6 +137,8 @@ type options struct {
 	slots   int // executions at once per worker on the data queue
 	limits  control.Limits
 	wrap    func(engine.Journal) engine.Journal // between workers and the store
+	// noStarts and noDeliveries leave the server's duties out.
+	noStarts, noDeliveries bool
 	// heartbeat is the silence that counts as a loss; 30 s when zero.
 	heartbeat time.Duration
 }
@@ -179,8 +181,12 @@ func newHarness(t *testing.T, o options) *harness {
 	h.journal = control.NewJournal(control.JournalConfig{
 		Store: st, Logs: logs, Blobs: logs, Queues: h.queues, MaxSteps: h.control.MaxSteps(), Fetch: control.NewFetcher([]string{dir}, true),
 	})
-	h.spawn(func(ctx context.Context) error { return h.control.Reconcile(ctx, "test") })
-	h.spawn(func(ctx context.Context) error { return h.control.Deliver(ctx, "test") })
+	if !o.noStarts {
+		h.spawn(func(ctx context.Context) error { return h.control.Reconcile(ctx, "test") })
+	}
+	if !o.noDeliveries {
+		h.spawn(func(ctx context.Context) error { return h.control.Deliver(ctx, "test") })
+	}
 	if o.wrap != nil {
 		h.journal = o.wrap(h.journal)
 	}

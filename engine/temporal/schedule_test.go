@@ -156,27 +156,31 @@ func TestSchedule_T185_NothingStartsAfterRunPaused(t *testing.T) {
 	h := newHarness(t, options{workers: 2, slots: 2})
 	var steps []step
 	var mu sync.Mutex
-	began, ten := 0, make(chan struct{})
+	began, ten, paused := 0, make(chan struct{}), make(chan struct{})
 	for i := range 100 {
 		id := fmt.Sprintf("s%03d", i)
 		steps = append(steps, step{id: id})
 		h.steps.on(id, func(context.Context, executor.Task) error {
 			mu.Lock()
-			if began++; began == 10 {
+			began++
+			n := began
+			mu.Unlock()
+			if n == 10 {
 				close(ten)
 			}
-			mu.Unlock()
-			time.Sleep(30 * time.Millisecond)
+			if n > 10 { // keep the two workers busy until the pause has taken hold
+				<-paused
+			}
 			return nil
 		})
 	}
 	id := h.start(document(0, steps...))
 	<-ten
-	pause := h.signal(id, run.Signal{Type: run.Pause})
-	h.applied(id, pause.Signal.ID)
-	st := h.until(id, "drained", func(s run.State) bool { return s.Status == run.Paused && s.RunningSteps() == 0 })
-	if st.Counts.Success < 10 || st.Counts.Success > 90 {
-		t.Errorf("%d steps succeeded before the pause took hold", st.Counts.Success)
+	h.pause(id)
+	close(paused)
+	st := h.until(id, "drained", func(s run.State) bool { return s.RunningSteps() == 0 })
+	if st.Status != run.Paused || st.Counts.Success < 10 || st.Counts.Success > 14 {
+		t.Errorf("run is %s with %d successes", st.Status, st.Counts.Success)
 	}
 	time.Sleep(time.Second) // for what is still queued to come to the workers
 	resume := h.signal(id, run.Signal{Type: run.Resume})
@@ -184,14 +188,14 @@ func TestSchedule_T185_NothingStartsAfterRunPaused(t *testing.T) {
 	if st = h.ended(id); st.Status != run.Completed || st.Counts.Success != 100 {
 		t.Fatalf("run ended as %s with %d successes", st.Status, st.Counts.Success)
 	}
-	log, paused := h.log(id), false
-	for _, e := range log {
+	shut := false
+	for _, e := range h.log(id) {
 		switch {
 		case e == "RunPaused(1)":
-			paused = true
+			shut = true
 		case e == "RunResumed(1)":
-			paused = false
-		case paused && strings.HasPrefix(e, "StepStarted"):
+			shut = false
+		case shut && strings.HasPrefix(e, "StepStarted"):
 			t.Errorf("%s while the run was paused", e)
 		}
 	}

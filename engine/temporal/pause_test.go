@@ -1,0 +1,271 @@
+package temporal_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/executor"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// pause pauses a run and waits for it to be PAUSED.
+func (h *harness) pause(runID string) string {
+	h.t.Helper()
+	id := h.signal(runID, run.Signal{Type: run.Pause}).Signal.ID
+	if r := h.applied(runID, id); r.Application != run.SignalApplied {
+		h.t.Fatalf("pause %+v", r)
+	}
+	return id
+}
+
+func (h *harness) resume(runID string) string {
+	h.t.Helper()
+	return h.signal(runID, run.Signal{Type: run.Resume}).Signal.ID
+}
+
+func TestPause_W5_P06_G01_TwoPauses(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{})
+	open1, open2 := h.hold("s1"), h.hold("s2")
+	id := h.start(l3(0))
+	h.running(id, "s1")
+	a := h.pause(id)
+	open1()
+	h.logs(id, "StepCompleted(s1,1)")
+	b := h.resume(id)
+	h.running(id, "s2")
+	c := h.pause(id)
+	open2()
+	h.logs(id, "StepCompleted(s2,1)")
+	d := h.resume(id)
+	h.ended(id)
+	h.expect(id, 1, "RunApproved", "RunStarted",
+		"StepStarted(s1,1)", "SignalAccepted", "RunPaused(1)", "StepCompleted(s1,1)", "SignalAccepted", "RunResumed(1)",
+		"StepStarted(s2,1)", "SignalAccepted", "RunPaused(2)", "StepCompleted(s2,1)", "SignalAccepted", "RunResumed(2)",
+		"StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
+	evs := h.events(id)
+	for seq, epoch := range map[int]string{5: "1", 11: "2"} {
+		sum := sha256.Sum256([]byte(id + "|RUN|" + epoch + "|RunPaused|plan-3|1.0"))
+		if got := string(evs[seq-1].Key); got != hex.EncodeToString(sum[:]) {
+			t.Errorf("key of %d is %s", seq, got)
+		}
+	}
+	for signal, seq := range map[string]run.Seq{a: 5, b: 8, c: 11, d: 14} {
+		if r := h.applied(id, signal); r.Application != run.SignalApplied || r.AppliedSeq != seq {
+			t.Errorf("receipt %+v, want APPLIED at %d", r, seq)
+		}
+	}
+	if p := payload[run.PausePayload](h, id, "RunPaused(1)"); p.SignalID != a || p.PauseRequestedBy != h.who.ID || p.Reason != "a test" {
+		t.Errorf("RunPaused %+v", p)
+	}
+}
+
+func TestPause_W6_G16_RetryWhilePaused(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{})
+	open := make(gate)
+	h.steps.on("s2", func(ctx context.Context, task executor.Task) error {
+		if task.LogicalAttempt > 1 {
+			return nil
+		}
+		if err := open.wait(ctx, task); err != nil {
+			return err
+		}
+		return failure("DB_CONNECTION_FAILED", false, "")
+	})
+	id := h.start(l3(0))
+	h.running(id, "s2")
+	h.pause(id)
+	close(open)
+	st := h.until(id, "failed", func(s run.State) bool { return s.FailedSteps() == 1 })
+	if st.Status != run.Paused || st.Substatus() != "" {
+		t.Errorf("run is %s %s", st.Status, st.Substatus())
+	}
+	retry := h.signal(id, run.Signal{Type: run.RetryStep, StepID: "s2", Force: true})
+	h.resume(id)
+	st = h.ended(id)
+	h.expect(id, 1, "RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "SignalAccepted", "RunPaused(1)",
+		"StepFailed(s2,1)", "SignalAccepted", "SignalAccepted", "RunResumed(1)", "StepStarted(s2,2)", "StepCompleted(s2,2)",
+		"StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
+	s2, _ := st.Step("s2")
+	if len(s2.Attempts) != 2 || s2.Attempts[0].Status != run.StepFailed || s2.Attempts[1].Status != run.StepSuccess || st.FailedSteps() != 0 {
+		t.Errorf("attempts %+v", s2.Attempts)
+	}
+	if r := h.applied(id, retry.Signal.ID); r.Application != run.SignalApplied || r.AppliedSeq != 12 {
+		t.Errorf("receipt of the retry %+v", r)
+	}
+}
+
+func TestPause_G04_Duplicates(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{})
+	open := h.hold("s1")
+	id := h.start(l3(0))
+	h.running(id, "s1")
+	sig := run.Signal{ID: uuid.NewString(), Type: run.Pause}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	duplicates := 0
+	for range 10 {
+		all.Go(func() {
+			if h.signal(id, sig).Duplicate {
+				mu.Lock()
+				duplicates++
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	h.applied(id, sig.ID)
+	open()
+	h.logs(id, "StepCompleted(s1,1)")
+	h.resume(id)
+	h.ended(id)
+	h.expect(id, 3, "StepStarted(s1,1)", "SignalAccepted", "RunPaused(1)", "StepCompleted(s1,1)", "SignalAccepted", "RunResumed(1)",
+		"StepStarted(s2,1)", "StepCompleted(s2,1)", "StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
+	if duplicates != 9 {
+		t.Errorf("%d duplicates, want 9", duplicates)
+	}
+}
+
+// TestPause_G07_T196_Deliveries hands signals to the workflow twice, late, and
+// one before its predecessor.
+func TestPause_G07_T196_Deliveries(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{noDeliveries: true})
+	open := h.hold("s1")
+	id := h.start(l3(0))
+	h.running(id, "s1")
+	deliver := func(no int64, sig run.Signal) {
+		must(t, h.engine.Signal(t.Context(), h.identity(id), engine.Signal{No: no, ID: sig.ID, Type: sig.Type}))
+	}
+	first, second := h.signal(id, run.Signal{Type: run.Pause}), h.signal(id, run.Signal{Type: run.Pause})
+	deliver(2, second.Signal) // the workflow fetches what is missing
+	if r := h.applied(id, first.Signal.ID); r.Application != run.SignalApplied {
+		t.Errorf("first %+v", r)
+	}
+	if r := h.applied(id, second.Signal.ID); r.Application != run.SignalNoop {
+		t.Errorf("second %+v", r)
+	}
+	deliver(1, first.Signal)
+	open()
+	h.logs(id, "StepCompleted(s1,1)")
+	resume := h.signal(id, run.Signal{Type: run.Resume})
+	deliver(3, resume.Signal)
+	deliver(3, resume.Signal)
+	deliver(1, first.Signal)
+	deliver(2, second.Signal)
+	h.ended(id)
+	h.expect(id, 3, "StepStarted(s1,1)", "SignalAccepted", "SignalAccepted", "RunPaused(1)", "StepCompleted(s1,1)", "SignalAccepted", "RunResumed(1)",
+		"StepStarted(s2,1)", "StepCompleted(s2,1)", "StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
+}
+
+func TestPause_G11_Draining(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{})
+	openA, openB := h.hold("a"), h.hold("b")
+	id := h.start(d4(0))
+	h.running(id, "a", "b")
+	h.pause(id)
+	draining := func(n int, count string) {
+		t.Helper()
+		st := h.until(id, "draining "+count, func(s run.State) bool { return s.RunningSteps() == n })
+		if st.Status != run.Paused || (st.Substatus() == run.Draining) != (n > 0) || n > 0 && !strings.Contains(st.Message(), count) {
+			t.Errorf("run is %s %s: %q", st.Status, st.Substatus(), st.Message())
+		}
+	}
+	draining(2, "2")
+	openA()
+	draining(1, "1")
+	openB()
+	draining(0, "")
+	h.resume(id)
+	h.ended(id)
+	if log := strings.Join(h.log(id), " "); strings.Count(log, "RunPaused") != 1 || !strings.HasSuffix(log, "RunResumed(1) StepStarted(final,1) StepCompleted(final,1) RunCompleted") {
+		t.Errorf("log %s", log)
+	}
+}
+
+func TestPause_G12_DrainTimeout(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{policy: run.Policy{DrainTimeoutMS: 1000}})
+	openA, openB := h.hold("a"), h.hold("b")
+	id := h.start(d4(0))
+	h.running(id, "a", "b")
+	h.pause(id)
+	h.resume(id)
+	h.logs(id, "RunResumed(1)")
+	openA()
+	openB()
+	if st := h.ended(id); st.Status != run.Completed {
+		t.Errorf("run ended as %s", st.Status)
+	}
+}
+
+func TestPause_G13_LastStepWhilePaused(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{})
+	open := h.hold("s3")
+	id := h.start(l3(0))
+	h.running(id, "s3")
+	h.pause(id)
+	open()
+	h.logs(id, "StepCompleted(s3,1)")
+	if st := h.until(id, "drained", func(s run.State) bool { return s.RunningSteps() == 0 }); st.Status != run.Paused {
+		t.Errorf("run is %s", st.Status)
+	}
+	h.resume(id)
+	h.ended(id)
+	h.expect(id, 7, "StepStarted(s3,1)", "SignalAccepted", "RunPaused(1)", "StepCompleted(s3,1)", "SignalAccepted", "RunResumed(1)", "RunCompleted")
+}
+
+// TestPause_G14_T44_TooLate accepts a PAUSE that the workflow never hears of.
+func TestPause_G14_T44_TooLate(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{noDeliveries: true})
+	open := h.hold("s3")
+	id := h.start(l3(0))
+	h.running(id, "s3")
+	r := h.signal(id, run.Signal{Type: run.Pause})
+	open()
+	if st := h.ended(id); st.Status != run.Completed {
+		t.Errorf("run ended as %s", st.Status)
+	}
+	h.expect(id, 7, "StepStarted(s3,1)", "SignalAccepted", "StepCompleted(s3,1)", "RunCompleted")
+	if got := h.applied(id, r.Signal.ID); got.Application != run.SignalNotApply || got.ApplicationReason != string(run.CodeRunTerminal) {
+		t.Errorf("receipt %+v", got)
+	}
+}
+
+func TestPause_G15_CancelOnPause(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{})
+	h.steps.on("s2", func(ctx context.Context, task executor.Task) error {
+		if task.LogicalAttempt > 1 {
+			return nil
+		}
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	dispatch := map[string]any{"dispatch": map[string]any{"resourceClass": "heavy", "cancellable": true, "allowCancelOnPause": true}}
+	id := h.start(document(0, step{id: "s1"}, step{id: "s2", deps: "s1", extra: dispatch}, step{id: "s3", deps: "s2"}))
+	h.running(id, "s2")
+	h.pause(id)
+	st := h.until(id, "drained", func(s run.State) bool { return s.RunningSteps() == 0 })
+	if s2, _ := st.Step("s2"); st.Status != run.Paused || s2.Attempts[0].Error.Code != "CANCELLED_BY_PAUSE" {
+		t.Errorf("run is %s, s2 %+v", st.Status, s2.Attempts)
+	}
+	h.resume(id)
+	if st = h.ended(id); st.Status != run.Completed {
+		t.Errorf("run ended as %s", st.Status)
+	}
+	h.expect(id, 5, "StepStarted(s2,1)", "SignalAccepted", "RunPaused(1)", "StepFailed(s2,1)", "SignalAccepted", "RunResumed(1)",
+		"StepStarted(s2,2)", "StepCompleted(s2,2)", "StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
+}

@@ -1,0 +1,53 @@
+package temporal_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+)
+
+func TestStart_T111_T130_T107_OneExecution(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{})
+	open := h.hold("s2")
+	id := h.start(l3(0))
+	h.running(id, "s2")
+	at := h.identity(id)
+	first, err := h.engine.Start(t.Context(), at, h.queues)
+	must(t, err)
+	if ref := payload[run.RunStartedPayload](h, id, "RunStarted").Engine; ref != first {
+		t.Errorf("RunStarted says %+v, Start %+v", ref, first)
+	}
+	open()
+	h.ended(id)
+	h.until(id, "closed", func(run.State) bool {
+		d, err := h.engine.Describe(t.Context(), at)
+		must(t, err)
+		return !d.Open
+	})
+	again, err := h.engine.Start(t.Context(), at, h.queues)
+	must(t, err)
+	if again != first {
+		t.Errorf("started again as %+v, first %+v", again, first)
+	}
+	d, err := h.engine.Describe(t.Context(), at)
+	if err != nil || d.Open || d.ClosedAs != "Completed" {
+		t.Errorf("described as %+v, %v", d, err)
+	}
+	if err := h.engine.Signal(t.Context(), at, engine.Signal{No: 1}); !errors.Is(err, engine.ErrClosed) {
+		t.Errorf("signal of a closed run: %v", err)
+	}
+	if err := h.engine.Terminate(t.Context(), at, "test"); !errors.Is(err, engine.ErrClosed) {
+		t.Errorf("termination of a closed run: %v", err)
+	}
+	h.expect(id, 3, "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "StepCompleted(s2,1)", "StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
+
+	at.RunID = uuid.NewString()
+	if err := h.engine.Signal(t.Context(), at, engine.Signal{No: 1}); !errors.Is(err, engine.ErrNotStarted) {
+		t.Errorf("signal of a run that was never started: %v", err)
+	}
+}
