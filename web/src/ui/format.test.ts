@@ -3,7 +3,7 @@ import { attemptName, bytes, dateTime, duration, plural, preciseTime, relative, 
 
 describe("durations", () => {
   it.each([
-    [-5, "0.0 s"],
+    [-5, "< 0.1 s"],
     [412, "0.4 s"],
     [9_999, "9.9 s"],
     [12_000, "12 s"],

@@ -2,9 +2,10 @@ import type { Instant } from "../api/model";
 
 export type Zone = "utc" | "local";
 
-/** "0.4 s", "12 s", "6 m 12 s", "2 h 05 m", "3 d 4 h". Never negative. */
+/** "< 0.1 s", "0.4 s", "12 s", "6 m 12 s", "2 h 05 m", "3 d 4 h". Never negative. */
 export function duration(ms: number): string {
   const clamped = Math.max(0, ms);
+  if (clamped < 100) return "< 0.1 s";
   if (clamped < 10_000) return `${(Math.floor(clamped / 100) / 10).toFixed(1)} s`;
   const seconds = Math.floor(clamped / 1000);
   if (seconds < 60) return `${seconds} s`;
@@ -75,7 +76,7 @@ export function bytes(n: number): string {
   return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`;
 }
 
-/** The end of an id, enough for people to tell runs apart: the ids begin with the time they were made. */
+/** The end of an id, enough for people to tell runs apart. */
 export function shortId(id: string): string {
   return id.length <= 12 ? id : id.slice(-8);
 }
