@@ -68,7 +68,9 @@ describe("RunStore", () => {
       const store = new RunStore(() => clock);
       const seen: RunFrame[] = [];
       const epochs: string[] = [];
-      const deliver = (frame: RunFrame): void => {
+      const deliver = (sent: RunFrame): void => {
+        // Receipts move on their own clock, so an older state may carry a newer revision.
+        const frame = { ...sent, opsRev: sent.opsRev + pick(30) };
         seen.push(frame);
         const before = { epoch: store.epoch, seq: store.seq };
         const effect = store.receive(frame);
@@ -201,6 +203,15 @@ describe("RunStore", () => {
     expect(store.step("a")?.pendingRetry).toBe(true);
     store.receive(frame);
     expect(store.step("a")?.pendingRetry).toBe(true);
+  });
+
+  it("drops an older state even when its operational revision is newer", () => {
+    const store = held(3);
+    store.receive({ ...snapshot(history, "e0", 1), opsRev: 99 });
+    store.receive({ ...delta(history, "e0", 0, 2), opsRev: 99 });
+    expect(store.seq).toBe(3);
+    expect(store.header()?.runSeq).toBe(3);
+    expect(store.rewindsDropped).toBe(1);
   });
 
   it("keeps the identity of steps that did not move", () => {
