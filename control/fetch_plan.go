@@ -135,7 +135,7 @@ func refusedURI(why string) error {
 }
 
 func (f *Fetcher) file(path string) ([]byte, error) {
-	real, err := filepath.EvalSymlinks(path)
+	target, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return nil, fmt.Errorf("control: plan file: %w", err)
 	}
@@ -144,11 +144,11 @@ func (f *Fetcher) file(path string) ([]byte, error) {
 		if err != nil {
 			continue
 		}
-		if rel, err := filepath.Rel(root, real); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
-			if info, err := os.Stat(real); err == nil && !info.Mode().IsRegular() {
+		if rel, err := filepath.Rel(root, target); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
+			if info, err := os.Stat(target); err == nil && !info.Mode().IsRegular() {
 				return nil, refusedURI("is not a file")
 			}
-			file, err := os.Open(real)
+			file, err := os.Open(target)
 			if err != nil {
 				return nil, fmt.Errorf("control: plan file: %w", err)
 			}

@@ -120,7 +120,7 @@ func TestParse_W9_CycleDuplicateMissing(t *testing.T) {
 	if diff := cmp.Diff([]string{"CYCLE steps", "DUPLICATE steps[2].stepId", "MISSING steps[1].timeout"}, listed(t, err)); diff != "" {
 		t.Fatal(diff)
 	}
-	found := err.(*plan.InvalidError).Violations
+	found := invalid(t, err)
 	for i, begin := range []string{"a, b wait", "a is", "add timeout"} {
 		if !strings.HasPrefix(found[i].Message, begin) {
 			t.Errorf("message %q, want it to begin with %q", found[i].Message, begin)
@@ -134,7 +134,7 @@ func TestParse_L01_EachCycleOnceInCanonicalOrder(t *testing.T) {
 	_, err := plan.Parse(withSteps(on("z", "y"), on("y", "x"), on("x", "z"), on("b", "a"), on("a", "b"), on("tail", "a")), queues)
 	var messages []string
 	if listed(t, err); true {
-		for _, v := range err.(*plan.InvalidError).Violations {
+		for _, v := range invalid(t, err) {
 			messages = append(messages, v.Code+" "+strings.TrimSuffix(v.Message, " wait for one another; remove one of their dependencies"))
 		}
 	}

@@ -47,7 +47,7 @@ type ManualInputs struct {
 	Evidence     []string `json:"evidence,omitempty"` // what the completer must hand in
 }
 
-// DecodeCommand, DecodeHTTP, DecodeDBT, DecodeSleep and DecodeManual read the
+// DecodeCommand and its like, one for each type, read the
 // inputs that a step runs with, under the rules of Parse: those of the plan, or
 // those with a run's overlays applied. A violation's path begins with "inputs".
 func DecodeCommand(inputs json.RawMessage) (CommandInputs, error) {

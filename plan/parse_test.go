@@ -251,7 +251,7 @@ func TestParse_L07_LiteralSecret(t *testing.T) {
 	if diff := cmp.Diff([]string{"LITERAL steps[1].secretRefs[1].value"}, listed(t, err)); diff != "" {
 		t.Error(diff)
 	}
-	text, _ := json.Marshal(err.(*plan.InvalidError).Violations)
+	text, _ := json.Marshal(invalid(t, err))
 	if strings.Contains(err.Error()+string(text), secret) {
 		t.Error("the secret is repeated in the error")
 	}
@@ -293,7 +293,7 @@ func TestParse_ViolationsAreBounded(t *testing.T) {
 	if got, want := len(list), plan.MaxViolations+1; got != want {
 		t.Fatalf("%d violations, want %d", got, want)
 	}
-	found := err.(*plan.InvalidError).Violations
+	found := invalid(t, err)
 	if last := found[len(found)-1]; last.Code != plan.CodeTooMany || last.Message != "10000 more are not listed; correct these first" {
 		t.Errorf("last violation %+v", last)
 	}
@@ -331,4 +331,14 @@ func TestParse_MarshalledPlanIsTheSamePlan(t *testing.T) {
 			}
 		})
 	}
+}
+
+// invalid returns the violations of an *InvalidError.
+func invalid(t *testing.T, err error) []plan.Violation {
+	t.Helper()
+	var e *plan.InvalidError
+	if !errors.As(err, &e) {
+		t.Fatalf("%v is not an InvalidError", err)
+	}
+	return e.Violations
 }

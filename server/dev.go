@@ -40,7 +40,7 @@ func RunDev(ctx context.Context, cfg Config, log *slog.Logger, out io.Writer) er
 		return err
 	}
 	defer unlock()
-	ln, err := listen(cfg.Listen)
+	ln, err := listen(ctx, cfg.Listen)
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func RunDev(ctx context.Context, cfg Config, log *slog.Logger, out io.Writer) er
 	engineDone := make(chan struct{})
 	defer func() { stopEngine(); <-engineDone }() // the engine ends after everything that uses it
 	if cfg.Temporal == "" {
-		t, err := newTemporalServer(cfg, log)
+		t, err := newTemporalServer(ctx, cfg, log)
 		if err != nil {
 			close(engineDone)
 			return err

@@ -139,7 +139,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		return err
 	}
 	defer p.close()
-	ln, err := listen(cfg.Listen)
+	ln, err := listen(ctx, cfg.Listen)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ type processID struct {
 	Port  int    `json:"port"`
 }
 
-func newTemporalServer(cfg Config, log *slog.Logger) (*temporalServer, error) {
+func newTemporalServer(ctx context.Context, cfg Config, log *slog.Logger) (*temporalServer, error) {
 	bin, err := findTemporal(cfg.TemporalBinary)
 	if err != nil {
 		return nil, err
@@ -44,10 +44,10 @@ func newTemporalServer(cfg Config, log *slog.Logger) (*temporalServer, error) {
 		return nil, err
 	}
 	t.endOrphan()
-	if t.port, err = freePort(); err != nil {
+	if t.port, err = freePort(ctx); err != nil {
 		return nil, err
 	}
-	t.uiPort, err = freePort()
+	t.uiPort, err = freePort(ctx)
 	return t, err
 }
 
@@ -75,7 +75,7 @@ func (t *temporalServer) run(ctx context.Context) error {
 	for {
 		err := t.once(ctx)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // it ended because it was told to
 		}
 		t.log.Warn("the Temporal server ended and is started again", slog.Any("error", err))
 		select {
@@ -99,7 +99,7 @@ func (t *temporalServer) once(ctx context.Context) error {
 	for _, a := range []string{temporal.AttributeRun, temporal.AttributeTenant, temporal.AttributeProject} {
 		args = append(args, "--search-attribute", a+"=Keyword")
 	}
-	cmd := exec.Command(t.bin, args...)
+	cmd := exec.Command(t.bin, args...) //nolint:noctx // it is ended in order below, not by a context
 	cmd.Env = append(os.Environ(), "HOME="+t.dir, "XDG_CONFIG_HOME="+t.dir)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C in the terminal reaches dvt, which ends it in order
@@ -170,8 +170,8 @@ func (t *temporalServer) ready(ctx context.Context) error {
 	}
 }
 
-func freePort() (int, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+func freePort(ctx context.Context) (int, error) {
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, err
 	}

@@ -31,7 +31,7 @@ var (
 )
 
 // Store is everything an adapter offers.
-type Store interface {
+type Store interface { //nolint:interfacebloat // the sum of the ports; callers take the part they need
 	Log
 	States
 	Runs

@@ -128,7 +128,7 @@ func (s *session) logsCommand() *cobra.Command {
 					return nil
 				})
 				if errors.Is(err, errOver) || c.Context().Err() != nil {
-					return nil
+					return nil //nolint:nilerr // all was printed, or Ctrl-C
 				}
 				return failure(err)
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/dvt-engine/dvt/internal/testserver"
 )
@@ -70,7 +71,7 @@ func TestTemporal_KillAndRestartKeepTheData(t *testing.T) {
 
 func TestTemporal_SharedServerKnowsTheSearchAttributes(t *testing.T) {
 	t.Parallel()
-	if testserver.Temporal(t) != testserver.Temporal(t) {
+	if first, second := testserver.Temporal(t), testserver.Temporal(t); first != second {
 		t.Error("two servers where the process shares one")
 	}
 	startWorkflow(t, testserver.Temporal(t), "shared")
@@ -182,7 +183,11 @@ func startWorkflow(t *testing.T, server *testserver.TemporalServer, id string) {
 	c := dial(t, server)
 	_, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
 		ID: id, TaskQueue: t.Name(),
-		SearchAttributes: map[string]any{"DvtRunId": id, "DvtTenantId": "t1", "DvtProjectId": "p1"},
+		TypedSearchAttributes: temporal.NewSearchAttributes(
+			temporal.NewSearchAttributeKeyKeyword("DvtRunId").ValueSet(id),
+			temporal.NewSearchAttributeKeyKeyword("DvtTenantId").ValueSet("t1"),
+			temporal.NewSearchAttributeKeyKeyword("DvtProjectId").ValueSet("p1"),
+		),
 	}, "NobodyRunsThis")
 	if err != nil {
 		t.Fatalf("start a workflow with the search attributes: %v", err)

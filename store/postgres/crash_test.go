@@ -33,7 +33,7 @@ func newServer(t *testing.T) *server {
 	if err != nil {
 		t.Fatalf("no pg_config on PATH: install PostgreSQL 13 or later (apt install postgresql): %v", err)
 	}
-	dir, err := os.MkdirTemp("", "dvt-crash")
+	dir, err := os.MkdirTemp("", "dvt-crash") //nolint:usetesting // another user runs the server: the path must be open to all
 	if err != nil {
 		t.Fatal(err)
 	}

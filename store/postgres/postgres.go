@@ -148,7 +148,7 @@ func (s *Store) do(ctx context.Context, what string, f func(context.Context, *pg
 		if err == nil || !repeatable(err) || try == maxTries {
 			break
 		}
-		s.log.DebugContext(ctx, "transaction repeated", "call", what, "try", try, "error", err)
+		s.log.DebugContext(ctx, "transaction repeated", slog.String("call", what), slog.Int("try", try), slog.Any("error", err))
 	}
 	if err = translate(ctx, err); err != nil {
 		return fmt.Errorf("postgres: %s: %w", what, err)
@@ -182,6 +182,6 @@ func (s *Store) rollback(ctx context.Context, c *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelGrace)
 	defer cancel()
 	if _, err := c.Exec(ctx, `rollback`); err != nil {
-		s.log.DebugContext(ctx, "rollback", "error", err)
+		s.log.DebugContext(ctx, "rollback", slog.Any("error", err))
 	}
 }

@@ -371,7 +371,7 @@ func TestInRun_ErrorRollsBackAndPassesAsItIs(t *testing.T) {
 		}
 		return refusal
 	})
-	if err != refusal {
+	if err != refusal { //nolint:errorlint // the very error, not one that wraps it
 		t.Errorf("got %v", err)
 	}
 	heads := must[store.Heads](t)(s.Heads(ctx, []string{"r1"}))

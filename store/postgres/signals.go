@@ -3,7 +3,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -224,6 +223,6 @@ func queueAudit(b *pgx.Batch, rows []store.AuditRow) {
 		b.Queue(`INSERT INTO audit (id, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, detail)
 			VALUES (coalesce(nullif($1, '')::uuid, gen_random_uuid()), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::text::json)
 			ON CONFLICT (id) DO NOTHING`,
-			a.ID, a.TenantID, a.Actor, a.Action, a.RunID, a.SignalID, a.Outcome, a.Code, a.Reason, a.RequestID, text(json.RawMessage(a.Detail)))
+			a.ID, a.TenantID, a.Actor, a.Action, a.RunID, a.SignalID, a.Outcome, a.Code, a.Reason, a.RequestID, text(a.Detail))
 	}
 }

@@ -58,7 +58,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) serve(ctx context.Context, in request, mayServe func(string) bool) (response, error) {
-	runID := ""
+	var runID string
 	if in.Begin != nil {
 		runID = in.Begin.RunID
 	} else {

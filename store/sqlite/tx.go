@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/dvt-engine/dvt/run"
@@ -143,7 +144,7 @@ func (t *runTx) Append(ctx context.Context, a store.Append) (store.Appended, err
 	for i, o := range plan.Outcomes {
 		if o.PayloadMismatch {
 			t.s.log.WarnContext(ctx, "append repeated with another payload; the first one stays",
-				"runId", t.run.RunID, "runSeq", o.Seq, "eventType", a.Events[i].Type)
+				slog.String("runId", t.run.RunID), slog.Int64("runSeq", int64(o.Seq)), slog.String("eventType", string(a.Events[i].Type)))
 		}
 	}
 	if err := t.carryOut(ctx, plan); err != nil {

@@ -18,9 +18,9 @@ var gateCases = []testCase{
 	{"T221_RetryWindow", retryWindow},
 }
 
-func (f *fixture) gate(id run.Identity, set, clear run.Gate) {
+func (f *fixture) gate(id run.Identity, shut, open run.Gate) {
 	f.Helper()
-	f.appendAny(store.Append{RunID: id.RunID, SetGate: set, ClearGate: clear})
+	f.appendAny(store.Append{RunID: id.RunID, SetGate: shut, ClearGate: open})
 }
 
 func beginTable(f *fixture) {
@@ -140,9 +140,9 @@ func pausedCount(f *fixture) {
 
 func retryWindow(f *fixture) {
 	deadline := time.Date(2026, 5, 1, 10, 0, 0, 123456000, time.UTC)
-	window := func(id run.Identity, set, clear run.Gate, drafts ...run.Draft) *time.Time {
+	window := func(id run.Identity, shut, open run.Gate, drafts ...run.Draft) *time.Time {
 		f.Helper()
-		return f.appendAny(store.Append{RunID: id.RunID, Events: drafts, SetGate: set, ClearGate: clear, RetryDeadline: deadline}).WindowOpened
+		return f.appendAny(store.Append{RunID: id.RunID, Events: drafts, SetGate: shut, ClearGate: open, RetryDeadline: deadline}).WindowOpened
 	}
 	stamped := func(id run.Identity) *time.Time {
 		f.Helper()

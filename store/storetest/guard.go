@@ -142,7 +142,7 @@ func createConflicts(f *fixture) {
 func rollsBack(f *fixture) {
 	id := f.run()
 	before := f.head(id)
-	boom := errBoom{}
+	boom := boomError{}
 	err := f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
 		out, err := tx.Append(f.ctx(), store.Append{Events: []run.Draft{started("s1", 1)}, SetGate: run.GateStopped})
 		f.ok(err)
@@ -155,7 +155,7 @@ func rollsBack(f *fixture) {
 		f.ok(err)
 		return boom
 	})
-	if err != error(boom) {
+	if err != error(boom) { //nolint:errorlint // the very error, not one that wraps it
 		f.Fatalf("error %v is not the body's own", err)
 	}
 	f.equal(before, f.head(id), "head")
@@ -165,6 +165,6 @@ func rollsBack(f *fixture) {
 	f.append(id, started("s1", 1)) // and the lock is free
 }
 
-type errBoom struct{}
+type boomError struct{}
 
-func (errBoom) Error() string { return "boom" }
+func (boomError) Error() string { return "boom" }
