@@ -1,0 +1,420 @@
+package control_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	_ "modernc.org/sqlite" // the audit table is read beside the port, which is insert-only
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/live/redisbus"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/project"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/sqlite"
+)
+
+// fakeEngine is an engine whose answers a test chooses. By default it takes everything.
+type fakeEngine struct {
+	mu       sync.Mutex
+	start    func(run.Identity) error
+	signal   func(run.Identity, engine.Signal) error
+	describe error
+	started  map[string]int
+	signals  map[string][]engine.Signal
+}
+
+func (e *fakeEngine) Start(_ context.Context, id run.Identity, _ plan.Queues) (run.EngineRunRef, error) {
+	e.mu.Lock()
+	e.started[id.RunID]++
+	f := e.start
+	e.mu.Unlock()
+	if f != nil {
+		return run.EngineRunRef{}, f(id)
+	}
+	return run.EngineRunRef{Provider: "fake", WorkflowID: id.RunID}, nil
+}
+
+func (e *fakeEngine) Signal(_ context.Context, id run.Identity, s engine.Signal) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.signal != nil {
+		if err := e.signal(id, s); err != nil {
+			return err
+		}
+	}
+	e.signals[id.RunID] = append(e.signals[id.RunID], s)
+	return nil
+}
+
+func (e *fakeEngine) Terminate(context.Context, run.Identity, string) error { return nil }
+
+func (e *fakeEngine) Describe(context.Context, run.Identity) (engine.Description, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.describe != nil {
+		return engine.Description{}, e.describe
+	}
+	return engine.Description{}, engine.ErrNotStarted
+}
+
+func (e *fakeEngine) Capabilities() []engine.Capability { return nil }
+
+func (e *fakeEngine) set(f func(*fakeEngine)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f(e)
+}
+
+func (e *fakeEngine) starts(runID string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.started[runID]
+}
+
+func (e *fakeEngine) delivered(runID string) []engine.Signal {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]engine.Signal(nil), e.signals[runID]...)
+}
+
+// clock is a clock that a test moves.
+type clock struct {
+	mu  sync.Mutex
+	off time.Duration
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.off)
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.off += d
+}
+
+// world is the use cases on a real store, bus, hub and projector.
+type world struct {
+	t         *testing.T
+	dir       string
+	clock     *clock
+	raw       *sqlite.Store
+	store     store.Store
+	redis     *miniredis.Miniredis
+	bus       *redisbus.Bus
+	engine    *fakeEngine
+	artifacts *artifact.Store
+	directory *authz.Directory
+	authz     *authz.Authorizer
+	config    control.Config
+	*control.Service
+	journal *control.Journal
+}
+
+func must[T any](t testing.TB) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// accounts are the principals of `dvt dev` and some with less.
+func accounts() []authz.Account {
+	all := authz.DevAccounts()
+	narrow := func(token, id string, like authz.Account, grants ...authz.Grant) {
+		for _, a := range all {
+			if a.ID == token {
+				like = a
+			}
+		}
+		like.ID, like.Grants = id, grants
+		like.TokenSHA256 = hash(id)
+		all = append(all, like)
+	}
+	narrow("dev-viewer", "shop-viewer", authz.Account{}, authz.Grant{Role: authz.Viewer, ProjectID: "shop", EnvironmentID: "*"})
+	narrow("dev-viewer", "two-viewer", authz.Account{},
+		authz.Grant{Role: authz.Viewer, ProjectID: "shop", EnvironmentID: "*"}, authz.Grant{Role: authz.Viewer, ProjectID: "store", EnvironmentID: "*"},
+		authz.Grant{Role: authz.Operator, ProjectID: "shop", EnvironmentID: "*"})
+	narrow("dev-viewer", "env-viewer", authz.Account{}, authz.Grant{Role: authz.Viewer, ProjectID: "*", EnvironmentID: "dev"})
+	narrow("dev-viewer", "nobody", authz.Account{})
+	return all
+}
+
+func newWorld(t *testing.T, change ...func(*control.Config)) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir(), clock: &clock{}, engine: &fakeEngine{started: map[string]int{}, signals: map[string][]engine.Signal{}}}
+	w.raw = must[*sqlite.Store](t)(sqlite.Open(t.Context(), filepath.Join(w.dir, "dvt.db"), sqlite.Options{Now: w.clock.now, Readers: 2}))
+	t.Cleanup(func() { _ = w.raw.Close() })
+	w.redis = miniredis.RunT(t)
+	w.bus = must[*redisbus.Bus](t)(redisbus.Open(redisbus.Config{URL: "redis://" + w.redis.Addr() + "/0", PingInterval: 50 * time.Millisecond}))
+	t.Cleanup(func() { _ = w.bus.Close() })
+	w.artifacts = must[*artifact.Store](t)(artifact.Open(t.Context(), "mem://"))
+	t.Cleanup(func() { _ = w.artifacts.Close() })
+	w.directory = must[*authz.Directory](t)(authz.NewDirectory(accounts(), w.clock.now))
+	w.authz = must[*authz.Authorizer](t)(authz.New(authz.DefaultPolicy(), w.directory))
+	projector := project.New(w.raw, w.bus, project.Config{MinInterval: 5 * time.Millisecond, SweepAge: 100 * time.Millisecond})
+	w.store = project.Waking(w.raw, projector)
+	hub := live.New(w.raw, w.bus, live.Config{HeadInterval: 100 * time.Millisecond, Quiet: 2 * time.Second})
+	w.spawn(hub.Run)
+	w.spawn(projector.Run)
+	w.config = control.Config{
+		Store: w.store, Engine: w.engine, Hub: hub, Bus: w.bus, Authz: w.authz, Logs: w.artifacts,
+		Queues: plan.Queues{Control: "tq-control-dev", Data: "tq-data-dev"}, Now: w.clock.now, Quiet: 2 * time.Second,
+	}
+	for _, f := range change {
+		f(&w.config)
+	}
+	w.Service = control.New(w.config)
+	w.journal = control.NewJournal(control.JournalConfig{
+		Store: w.store, Logs: w.artifacts, Blobs: w.artifacts, Queues: w.config.Queues, MaxSteps: w.MaxSteps(),
+		Fetch: control.NewFetcher([]string{w.dir}, false),
+	})
+	return w
+}
+
+// spawn runs f until the test ends, or until the returned function is called.
+func (w *world) spawn(f func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := f(ctx); err != nil && ctx.Err() == nil {
+			w.t.Errorf("background: %v", err)
+		}
+	}()
+	stop = func() { cancel(); <-done }
+	w.t.Cleanup(stop)
+	return stop
+}
+
+func (w *world) who(token string) authz.Principal {
+	w.t.Helper()
+	return must[authz.Principal](w.t)(w.directory.Authenticate(token))
+}
+
+// eng is who may do everything that tests of other things need.
+func (w *world) eng() authz.Principal { return w.who("dev-engineer") }
+
+type M = map[string]any
+
+// document is a plan of NOOP steps; a step is written "b<a" when it depends on a.
+func document(change M, steps ...string) []byte {
+	var list []M
+	for _, s := range steps {
+		id, deps, _ := strings.Cut(s, "<")
+		m := M{"stepId": id, "type": "NOOP", "inputs": M{}, "timeout": "1m"}
+		if deps != "" {
+			m["dependsOn"] = strings.Split(deps, ",")
+		}
+		list = append(list, m)
+	}
+	doc := M{
+		"schemaVersion": "v1.2",
+		"metadata":      M{"planId": "plan-3", "planVersion": "1.0", "createdAt": "2026-01-01T00:00:00Z", "createdBy": "test", "schemaVersion": "v1.2"},
+		"scope":         M{"tenantId": "acme", "projectId": "shop", "environmentId": "dev", "repoSha": strings.Repeat("0", 40)},
+		"steps":         list,
+	}
+	for k, v := range change {
+		at, path := doc, strings.Split(k, ".")
+		for _, p := range path[:len(path)-1] {
+			at = at[p].(M)
+		}
+		at[path[len(path)-1]] = v
+	}
+	return runtest.JSON(doc)
+}
+
+func startOf(requestID string, doc []byte) control.StartRun {
+	var d struct {
+		Scope struct{ ProjectID, EnvironmentID string }
+	}
+	_ = json.Unmarshal(doc, &d)
+	return control.StartRun{RequestID: requestID, ProjectID: d.Scope.ProjectID, EnvironmentID: d.Scope.EnvironmentID, Inline: doc}
+}
+
+// queued makes a run that no engine has seen.
+func (w *world) queued(requestID string, steps ...string) string {
+	w.t.Helper()
+	return must[control.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), startOf(requestID, document(nil, steps...)))).View.Run.RunID
+}
+
+// running makes a run as an engine leaves it after RunStarted.
+func (w *world) running(requestID string, steps ...string) string {
+	w.t.Helper()
+	id := w.queued(requestID, steps...)
+	for {
+		rows := must[[]store.QueueRow](w.t)(w.store.Lease(w.t.Context(), "fixture", time.Minute, 1))
+		if len(rows) == 0 {
+			break
+		}
+		if err := w.store.Started(w.t.Context(), rows[0].RunID, rows[0].Generation); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.append(id, runtest.Start())
+	return id
+}
+
+// append writes as an engine does.
+func (w *world) append(runID string, events ...run.Draft) store.Appended {
+	w.t.Helper()
+	for i := range events {
+		events[i].EmittedAt = w.clock.now()
+	}
+	out := must[store.Appended](w.t)(w.journal.Append(w.t.Context(), store.Append{RunID: runID, Events: events}))
+	for i, o := range out.Outcomes {
+		if o.Refused != "" {
+			w.t.Fatalf("%s was refused: %s", events[i].Type, o.Refused)
+		}
+	}
+	return out
+}
+
+// begin writes a StepStarted.
+func (w *world) begin(runID, stepID string, la int) {
+	w.t.Helper()
+	b := must[engine.Begun](w.t)(w.journal.Begin(w.t.Context(), store.Begin{RunID: runID, StepID: stepID, LogicalAttempt: la, EngineAttempt: 1, EmittedAt: w.clock.now()}))
+	if b.Verdict != store.BeginRun {
+		w.t.Fatalf("%s of %s is %s", stepID, runID, b.Verdict)
+	}
+}
+
+// finish makes one attempt begin and end as t.
+func (w *world) finish(runID, stepID string, la int, t run.EventType, more ...M) {
+	w.t.Helper()
+	w.begin(runID, stepID, la)
+	w.append(runID, runtest.Draft(t, stepID, la, more...))
+}
+
+// log is the run's events as "seq Type(subject)".
+func (w *world) log(runID string) (out []string) {
+	w.t.Helper()
+	for _, e := range must[[]run.Event](w.t)(w.raw.Events(context.Background(), runID, 0, store.MaxPage)) {
+		subject := e.StepID + e.SignalID
+		out = append(out, strings.TrimSuffix(fmt.Sprintf("%d %s(%s)", e.Seq, e.Type, subject), "()"))
+	}
+	return out
+}
+
+func (w *world) count(runID string, t run.EventType) (n int) {
+	for _, e := range w.log(runID) {
+		if strings.HasPrefix(strings.SplitN(e, " ", 2)[1], string(t)) {
+			n++
+		}
+	}
+	return n
+}
+
+// state of a run at its head.
+func (w *world) state(runID string) run.State {
+	w.t.Helper()
+	return must[store.Loaded](w.t)(w.raw.Load(w.t.Context(), runID)).State
+}
+
+// audit lists the rows of a tenant as "actor action outcome code runId detail".
+func (w *world) audit(tenant string) (out []string) {
+	w.t.Helper()
+	db := must[*sql.DB](w.t)(sql.Open("sqlite", filepath.Join(w.dir, "dvt.db")))
+	defer db.Close()
+	rows := must[*sql.Rows](w.t)(db.QueryContext(w.t.Context(), `SELECT actor, action, outcome, code, run_id, coalesce(detail, '') FROM audit WHERE tenant_id = ? ORDER BY at, rowid`, tenant))
+	defer rows.Close()
+	for rows.Next() {
+		var f [6]string
+		if err := rows.Scan(&f[0], &f[1], &f[2], &f[3], &f[4], &f[5]); err != nil {
+			w.t.Fatal(err)
+		}
+		out = append(out, strings.TrimSpace(strings.Join(f[:], " ")))
+	}
+	if err := rows.Err(); err != nil {
+		w.t.Fatal(err)
+	}
+	return out
+}
+
+func (w *world) audited(tenant, row string) bool {
+	for _, r := range w.audit(tenant) {
+		if strings.HasPrefix(r, row) {
+			return true
+		}
+	}
+	return false
+}
+
+func signal(runID, id string, t run.SignalType) control.SignalRun {
+	in := control.SignalRun{RunID: runID, Signal: run.Signal{ID: id, Type: t}, Payload: json.RawMessage(`{}`)}
+	if t == run.RetryStep {
+		in.Signal.StepID = "s1"
+		in.Payload = json.RawMessage(`{"stepId":"s1"}`)
+	}
+	return in
+}
+
+func (w *world) send(p authz.Principal, in control.SignalRun) control.Receipt {
+	w.t.Helper()
+	return must[control.Receipt](w.t)(w.SignalRun(w.t.Context(), p, in))
+}
+
+// refusal is the *control.Error that err must be.
+func refusal(t testing.TB, err error, code run.Code) *control.Error {
+	t.Helper()
+	var e *control.Error
+	if !errors.As(err, &e) || e.Code != code {
+		t.Fatalf("error %v, want %s", err, code)
+	}
+	return e
+}
+
+// eventually polls until ok, for at most 10 s.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// take reads frames until one is wanted.
+func take[T any](t testing.TB, s control.Stream[T], what string, want func(T) bool) T {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for {
+		f, err := s.Next(ctx)
+		if err != nil {
+			t.Fatalf("waiting for %s: %v", what, err)
+		}
+		if want(f) {
+			return f
+		}
+	}
+}
+
+func hash(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}

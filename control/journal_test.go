@@ -1,0 +1,265 @@
+package control_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// keeping is an executor's host: what it hands to the Journal.
+func refOf(uri string, body []byte) run.ArtifactRef {
+	sum := sha256.Sum256(body)
+	return run.ArtifactRef{URI: uri, Kind: "manifest", SHA256: hex.EncodeToString(sum[:]), SizeBytes: int64(len(body))}
+}
+
+func TestEvidence_ArtifactIsReadBackByItsRef(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("evidence", "s1")
+	w.begin(id, "s1", 1)
+	body := []byte(`{"rows":7}`)
+	// as engine/executor writes it: artifact:<tenant>/<run>/<step>/<la>/<ea>/<name>
+	e := engine.Evidence{RunID: id, StepID: "s1", LogicalAttempt: 1, EngineAttempt: 2,
+		Artifact: &engine.ArtifactBody{Ref: refOf("artifact:acme/"+id+"/s1/1/2/run%20results.json", body), Body: body}}
+	for range 2 { // safe to repeat
+		if err := w.journal.Evidence(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := must[io.ReadCloser](t)(w.artifacts.Open(t.Context(), e.Artifact.Ref.URI))
+	defer r.Close()
+	if got := must[[]byte](t)(io.ReadAll(r)); !bytes.Equal(got, body) {
+		t.Errorf("read back %q", got)
+	}
+}
+
+// A worker may only write where its attempt's artifacts belong, and only what the reference says.
+func TestEvidence_RefusesForeignArtifacts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("foreign", "s1")
+	body := []byte("x")
+	for _, c := range []struct {
+		name string
+		want error
+		e    engine.Evidence
+		ref  run.ArtifactRef
+	}{
+		{"other tenant", run.ErrSchema, engine.Evidence{StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1}, refOf("artifact:globex/"+id+"/s1/1/1/f", body)},
+		{"other attempt", run.ErrSchema, engine.Evidence{StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1}, refOf("artifact:acme/"+id+"/s1/2/1/f", body)},
+		{"escape", run.ErrSchema, engine.Evidence{StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1}, refOf("artifact:acme/"+id+"/s1/1/1/..%2f..%2ff", body)},
+		{"other bytes", run.ErrSchema, engine.Evidence{StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1}, refOf("artifact:acme/"+id+"/s1/1/1/f", []byte("y"))},
+		{"unknown step", store.ErrNotFound, engine.Evidence{StepID: "zz", LogicalAttempt: 1, EngineAttempt: 1}, refOf("artifact:acme/"+id+"/zz/1/1/f", body)},
+	} {
+		c.e.RunID, c.e.Artifact = id, &engine.ArtifactBody{Ref: c.ref, Body: body}
+		if err := w.journal.Evidence(t.Context(), c.e); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+		if _, err := w.artifacts.Open(t.Context(), c.ref.URI); !errors.Is(err, artifact.ErrNotFound) {
+			t.Errorf("%s: something was kept: %v", c.name, err)
+		}
+	}
+}
+
+func TestJournal_T145_CompletesWhatTheInterpreterDoesNotCarry(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("r", document(M{"metadata.failurePolicy": M{"retryWindowSeconds": 7}}, "s1", "b<s1"))))
+	id := s.View.Run.RunID
+	w.append(id, runtest.Draft(run.RunStarted, "", 1, M{"steps": []M{}}))
+	st := w.state(id)
+	if st.Policy.RetryWindowMS != 7000 || st.Policy.MaxParallelSteps != 100 || st.PlanRef.SHA256 != s.View.Run.PlanRef.SHA256 || len(st.Steps) != 2 {
+		t.Errorf("%+v", st)
+	}
+	in := signal(id, "u1", run.Pause)
+	in.Reason = "look at it"
+	w.send(w.who("dev-operator"), in)
+	w.append(id, runtest.Draft(run.RunPaused, "u1", 1, M{"pauseRequestedBy": "", "reason": ""}))
+	evs := must[control.EventsPage](t)(w.Events(t.Context(), w.eng(), id, control.EventPage{Last: 1})).Events
+	p := must[run.PausePayload](t)(run.PayloadOf[run.PausePayload](evs[0].Payload))
+	if p.PauseRequestedBy != "dev-operator" || p.Reason != "look at it" {
+		t.Errorf("%+v", p)
+	}
+}
+
+// fetched starts a run of a reference and reads its skeleton as the engine does.
+func (w *world) fetched(requestID string, ref plan.Ref, f *control.Fetcher) (engine.Skeleton, error) {
+	w.t.Helper()
+	s := must[control.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), control.StartRun{RequestID: requestID, ProjectID: "shop", EnvironmentID: "dev", Ref: &ref}))
+	j := control.NewJournal(control.JournalConfig{Store: w.store, Logs: w.artifacts, Blobs: w.artifacts, Queues: w.config.Queues, MaxSteps: w.MaxSteps(), Fetch: f})
+	return j.Skeleton(w.t.Context(), s.View.Run.RunID)
+}
+
+func fileRef(t *testing.T, path string, doc []byte) plan.Ref {
+	t.Helper()
+	if err := os.WriteFile(path, doc, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Parse(doc, plan.Queues{Control: "tq-control-dev", Data: "tq-data-dev"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan.RefOf(doc, p, "file://"+path)
+}
+
+func TestFetch_T225_Files(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	roots, outside := t.TempDir(), t.TempDir()
+	f := control.NewFetcher([]string{filepath.Join(outside, "missing"), roots}, false)
+	doc := document(nil, "s1", "b<s1")
+	good := fileRef(t, filepath.Join(roots, "plan.json"), doc)
+	sk, err := w.fetched("good", good, f)
+	if err != nil || sk.Failure != nil || sk.SHA256 != good.SHA256 || len(sk.Binary) == 0 || sk.Identity.PlanID != "plan-3" {
+		t.Fatalf("%+v, %v", sk, err)
+	}
+	// kept content-addressed: the file may go
+	if err := os.Remove(filepath.Join(roots, "plan.json")); err != nil {
+		t.Fatal(err)
+	}
+	if sk, err := w.fetched("again", good, f); err != nil || sk.Failure != nil {
+		t.Errorf("%+v, %v", sk, err)
+	}
+
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, _ = z.Write(document(nil, "zipped"))
+	_ = z.Close()
+	zipped := fileRef(t, filepath.Join(roots, "zip"), document(nil, "zipped"))
+	sum := sha256.Sum256(packed.Bytes())
+	zipped.Compression, zipped.SHA256, zipped.SizeBytes = "gzip", hex.EncodeToString(sum[:]), int64(packed.Len())
+	if err := os.WriteFile(filepath.Join(roots, "zip"), packed.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if sk, err := w.fetched("gzip", zipped, f); err != nil || sk.Failure != nil {
+		t.Errorf("gzip: %+v, %v", sk, err)
+	}
+
+	change := func(r plan.Ref, f func(*plan.Ref)) plan.Ref { f(&r); return r }
+	secret := fileRef(t, filepath.Join(outside, "plan.json"), document(nil, "secret"))
+	if err := os.Symlink(filepath.Join(outside, "plan.json"), filepath.Join(roots, "link")); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := fileRef(t, filepath.Join(roots, "elsewhere"), document(M{"scope.projectId": "store"}, "s1"))
+	fresh := fileRef(t, filepath.Join(roots, "fresh"), document(nil, "fresh"))
+	for name, c := range map[string]struct {
+		ref  plan.Ref
+		want run.Code
+	}{
+		"outside the roots": {secret, run.CodePlanFetchFailed},
+		"dots":              {change(secret, func(r *plan.Ref) { r.URI = "file://" + roots + "/../" + filepath.Base(outside) + "/plan.json" }), run.CodePlanFetchFailed},
+		"a link out":        {change(secret, func(r *plan.Ref) { r.URI = "file://" + roots + "/link" }), run.CodePlanFetchFailed},
+		"a directory":       {change(secret, func(r *plan.Ref) { r.URI = "file://" + roots }), run.CodePlanFetchFailed},
+		"missing":           {change(fresh, func(r *plan.Ref) { r.URI += "x" }), run.CodePlanFetchFailed},
+		"another scheme":    {change(fresh, func(r *plan.Ref) { r.URI = "ftp://example.com/x" }), run.CodePlanFetchFailed},
+		"plain http":        {change(fresh, func(r *plan.Ref) { r.URI = "http://example.com/x" }), run.CodePlanFetchFailed},
+		"private address":   {change(fresh, func(r *plan.Ref) { r.URI = "https://127.0.0.1:1/x" }), run.CodePlanFetchFailed},
+		"metadata address":  {change(fresh, func(r *plan.Ref) { r.URI = "https://169.254.169.254/x" }), run.CodePlanFetchFailed},
+		"shared address":    {change(fresh, func(r *plan.Ref) { r.URI = "https://100.64.0.1/x" }), run.CodePlanFetchFailed},
+		"mapped address":    {change(fresh, func(r *plan.Ref) { r.URI = "https://[::ffff:10.0.0.1]/x" }), run.CodePlanFetchFailed},
+		"other bytes":       {change(fresh, func(r *plan.Ref) { r.SHA256 = strings.Repeat("a", 64) }), run.CodePlanHashMismatch},
+		"another place":     {elsewhere, run.CodePlanInvalid},
+		"another version":   {change(fresh, func(r *plan.Ref) { r.PlanVersion = "9" }), run.CodePlanInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sk, err := w.fetched("bad-"+strings.ReplaceAll(name, " ", "-"), c.ref, f)
+			if err != nil || sk.Failure == nil || sk.Failure.ErrorCode != string(c.want) || sk.Identity.TenantID != "acme" {
+				t.Errorf("%+v (%+v), %v; want %s", sk, sk.Failure, err, c.want)
+			}
+		})
+	}
+}
+
+// L03: a document whose bytes differ is asked for once more, then the run fails.
+func TestFetch_L03_OneRefetch(t *testing.T) {
+	t.Parallel()
+	doc := document(nil, "s1")
+	p, err := plan.Parse(doc, plan.Queues{Control: "tq-control-dev", Data: "tq-data-dev"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name     string
+		answers  []string // then the document
+		want     run.Code
+		requests int
+	}{
+		{"at once", nil, "", 1}, {"torn once", []string{"torn"}, "", 2}, {"torn twice", []string{"torn", "torn"}, run.CodePlanHashMismatch, 2},
+		{"an outage, then torn once", []string{"503", "torn"}, "", 3}, {"down", []string{"503", "503", "503"}, run.CodePlanFetchFailed, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			n := 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				n++
+				switch {
+				case n > len(c.answers):
+					_, _ = w.Write(doc)
+				case c.answers[n-1] == "503":
+					w.WriteHeader(http.StatusServiceUnavailable)
+				default:
+					_, _ = w.Write(doc[:len(doc)/2])
+				}
+			}))
+			defer server.Close()
+			got, err := control.NewFetcher(nil, true).Fetch(t.Context(), plan.RefOf(doc, p, server.URL))
+			var broken *control.PlanError
+			if errors.As(err, &broken) != (c.want != "") || broken != nil && broken.Code != c.want || n != c.requests || err == nil && !bytes.Equal(got, doc) {
+				t.Errorf("%d requests, %v; want %d, %s", n, err, c.requests, c.want)
+			}
+		})
+	}
+}
+
+// A redirect is held to the same rules as the reference.
+func TestFetch_RedirectsAreChecked(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewTLSServer(http.RedirectHandler("ftp://example.com/x", http.StatusFound))
+	defer server.Close()
+	doc := document(nil, "s1")
+	sum := sha256.Sum256(doc)
+	ref := plan.Ref{URI: server.URL, SHA256: hex.EncodeToString(sum[:]), SchemaVersion: "v1.2", PlanID: "plan-3", PlanVersion: "1.0"}
+	for _, private := range []bool{false, true} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10e9)
+		defer cancel()
+		_, err := control.NewFetcher(nil, private).Fetch(ctx, ref)
+		var broken *control.PlanError
+		if !errors.As(err, &broken) || broken.Code != run.CodePlanFetchFailed {
+			t.Errorf("private %t: %v", private, err)
+		}
+	}
+}
+
+func TestJournal_SkeletonRepeats(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.queued("r", "s1", "b<s1")
+	a := must[engine.Skeleton](t)(w.journal.Skeleton(t.Context(), id))
+	b := must[engine.Skeleton](t)(w.journal.Skeleton(t.Context(), id))
+	if diff := cmp.Diff(a, b); diff != "" || a.Failure != nil {
+		t.Errorf("%s", diff)
+	}
+	if _, err := w.journal.Skeleton(t.Context(), "none"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+}

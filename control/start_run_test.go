@@ -1,0 +1,267 @@
+package control_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// runs counts the rows of runs in a tenant.
+func (w *world) runs(tenant string) int {
+	w.t.Helper()
+	return len(must[[]store.RunRow](w.t)(w.raw.List(w.t.Context(), store.RunFilter{TenantID: tenant, Limit: 201})))
+}
+
+func TestStartRun_T224_Approved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := must[control.StartedRun](t)(w.StartRun(t.Context(), w.who("dev-operator"), startOf("r1", document(nil, "s1", "b<s1"))))
+	if st := s.View.State; s.Deduplicated || st.Status != run.Approved || st.Seq != 1 || st.TriggeredBy != "dev-operator" || s.View.Queue == nil {
+		t.Errorf("%+v", s)
+	}
+	id := s.View.Run.RunID
+	if diff := cmp.Diff([]string{"1 RunApproved"}, w.log(id)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if !w.audited("acme", "dev-operator START ACCEPTED  "+id) {
+		t.Errorf("audit %q", w.audit("acme"))
+	}
+	_, err := w.StartRun(t.Context(), w.who("dev-viewer"), startOf("r2", document(nil, "s1")))
+	if e := refusal(t, err, run.CodeForbidden); e.Denial == nil || !strings.Contains(e.Message, "OPERATOR") {
+		t.Errorf("%+v", e)
+	}
+	if !w.audited("acme", "dev-viewer START DENIED FORBIDDEN") || w.runs("acme") != 1 {
+		t.Errorf("audit %q, %d runs", w.audit("acme"), w.runs("acme"))
+	}
+}
+
+func TestStartRun_Q09_SameRequest(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	doc := document(nil, "s1")
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, doc, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	ids, created := map[string]int{}, 0
+	for i := range 5 {
+		all.Go(func() {
+			d := doc
+			if i%2 == 1 {
+				d = indented.Bytes() // the same document in other bytes
+			}
+			s, err := w.StartRun(context.Background(), w.eng(), startOf("r1", d))
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				t.Error(err)
+			}
+			ids[s.View.Run.RunID]++
+			if !s.Deduplicated {
+				created++
+			}
+		})
+	}
+	all.Wait()
+	if len(ids) != 1 || created != 1 || w.runs("acme") != 1 {
+		t.Errorf("%d ids, %d created, %d rows", len(ids), created, w.runs("acme"))
+	}
+	other := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("r1", document(M{"metadata.planVersion": "2.0"}, "s1"))))
+	if other.Deduplicated || ids[other.View.Run.RunID] != 0 || w.runs("acme") != 2 {
+		t.Errorf("another planVersion: %+v", other)
+	}
+	_, err := w.StartRun(t.Context(), w.eng(), startOf("r1", document(nil, "s1", "s2")))
+	refusal(t, err, run.CodeRequestConflict)
+	if w.runs("acme") != 2 {
+		t.Errorf("%d runs", w.runs("acme"))
+	}
+}
+
+func TestStartRun_W9_InvalidPlan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	doc := document(M{"steps": []M{
+		{"stepId": "a", "type": "NOOP", "inputs": M{}, "timeout": "1m", "dependsOn": []string{"b"}},
+		{"stepId": "b", "type": "NOOP", "inputs": M{}, "dependsOn": []string{"a"}},
+		{"stepId": "a", "type": "NOOP", "inputs": M{}, "timeout": "1m"},
+	}})
+	_, err := w.StartRun(t.Context(), w.eng(), startOf("w9", doc))
+	e := refusal(t, err, run.CodePlanInvalid)
+	var got []string
+	for _, v := range e.Violations {
+		got = append(got, v.Code+" "+v.Path)
+	}
+	for _, want := range []string{"CYCLE", "DUPLICATE", "MISSING steps[1].timeout"} {
+		if !strings.Contains(strings.Join(got, ";"), want) {
+			t.Errorf("violations %v lack %s", got, want)
+		}
+	}
+	if len(got) != 3 {
+		t.Errorf("violations %v, want three", got)
+	}
+	if w.runs("acme") != 0 {
+		t.Errorf("%d runs", w.runs("acme"))
+	}
+}
+
+func TestStartRun_W10_UnknownSchemaVersion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	in := startOf("w10", document(nil, "s1"))
+	in.Inline, in.Ref = nil, &plan.Ref{URI: "https://plans.example/p.json", SHA256: strings.Repeat("a", 64), SchemaVersion: "v7.0", PlanID: "p", PlanVersion: "1"}
+	for _, in := range []control.StartRun{in, startOf("w10", document(M{"schemaVersion": "v7.0", "metadata.schemaVersion": "v7.0"}, "s1"))} {
+		_, err := w.StartRun(t.Context(), w.eng(), in)
+		e := refusal(t, err, run.CodePlanSchema)
+		if diff := cmp.Diff([]string{"v1.0", "v1.1", "v1.2"}, e.Supported); diff != "" {
+			t.Errorf("supported (-want +got):\n%s", diff)
+		}
+	}
+	if w.runs("acme") != 0 {
+		t.Errorf("%d runs", w.runs("acme"))
+	}
+}
+
+func TestStartRun_RefusesWhatCannotRunHere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for path, value := range map[string]string{"scope.tenantId": "globex", "scope.projectId": "store", "scope.environmentId": "prod"} {
+		in := startOf("scope", document(M{path: value}, "s1"))
+		in.ProjectID, in.EnvironmentID = "shop", "dev"
+		_, err := w.StartRun(t.Context(), w.eng(), in)
+		e := refusal(t, err, run.CodePlanInvalid)
+		if len(e.Violations) != 1 || e.Violations[0].Path != path {
+			t.Errorf("%s: %+v", path, e.Violations)
+		}
+	}
+	many := make([]string, 1001)
+	for i := range many {
+		many[i] = fmt.Sprintf("s%d", i)
+	}
+	_, err := w.StartRun(t.Context(), w.eng(), startOf("many", document(nil, many...)))
+	if e := refusal(t, err, run.CodePlanTooManySteps); e.Limit != 1000 {
+		t.Errorf("limit %d", e.Limit)
+	}
+	in := startOf("", document(nil, "s1"))
+	in.ProjectID, in.EnvironmentID, in.Ref = "a b", "", &plan.Ref{}
+	in.Params = json.RawMessage(`"` + strings.Repeat("x", 65536) + `"`)
+	_, err = w.StartRun(t.Context(), w.eng(), in)
+	var paths []string
+	for _, v := range refusal(t, err, run.CodeBadInput).Violations {
+		paths = append(paths, v.Path)
+	}
+	if diff := cmp.Diff([]string{"runRequestId", "projectId", "environmentId", "plan", "params"}, paths); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if w.runs("acme") != 0 {
+		t.Errorf("%d runs", w.runs("acme"))
+	}
+	ok := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("many", document(nil, many[:1000]...))))
+	if ok.View.State.Status != run.Approved {
+		t.Errorf("1,000 steps: %+v", ok.View.State.Header)
+	}
+}
+
+func (w *world) queueRow(id string) store.QueueRow {
+	w.t.Helper()
+	return must[store.QueueRow](w.t)(w.raw.QueueRow(w.t.Context(), id))
+}
+
+func TestReconcile_Q05_TwoReconcilers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var ids []string
+	for i := range 100 {
+		ids = append(ids, w.queued(fmt.Sprintf("q05-%d", i), "s1"))
+	}
+	other := control.New(w.config)
+	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "a") })
+	w.spawn(func(ctx context.Context) error { return other.Reconcile(ctx, "b") })
+	eventually(t, "all started", func() bool {
+		for _, id := range ids {
+			if w.queueRow(id).Status != store.QueueStarted {
+				return false
+			}
+		}
+		return true
+	})
+	for _, id := range ids {
+		if q := w.queueRow(id); w.engine.starts(id) != 1 || q.Attempts != 1 {
+			t.Errorf("%d engine starts of %s, %d leases", w.engine.starts(id), id, q.Attempts)
+		}
+	}
+}
+
+func TestReconcile_Q07_CrashWhileLocked(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.queued("q07", "s1")
+	if rows := must[[]store.QueueRow](t)(w.store.Lease(t.Context(), "dead", 30*time.Second, 1)); len(rows) != 1 {
+		t.Fatal(rows)
+	}
+	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "b") })
+	time.Sleep(100 * time.Millisecond)
+	if w.engine.starts(id) != 0 {
+		t.Fatal("started while another one holds the lease")
+	}
+	w.clock.advance(31 * time.Second)
+	eventually(t, "started", func() bool { return w.queueRow(id).Status == store.QueueStarted })
+	if w.engine.starts(id) != 1 {
+		t.Errorf("%d starts", w.engine.starts(id))
+	}
+}
+
+// Q06 as well: the first one had started the run when it lost its lease.
+func TestReconcile_W7_FenceAfterAPause(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.queued("w7", "s1")
+	stopped, wake := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	w.engine.set(func(e *fakeEngine) {
+		e.start = func(run.Identity) error {
+			once.Do(func() { close(stopped); <-wake }) // SIGSTOP of the first one
+			return nil
+		}
+	})
+	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "r1") })
+	<-stopped
+	w.clock.advance(40 * time.Second)
+	other := control.New(w.config)
+	w.spawn(func(ctx context.Context) error { return other.Reconcile(ctx, "r2") })
+	eventually(t, "r2 marks it", func() bool { return w.queueRow(id).Status == store.QueueStarted })
+	after := w.queueRow(id)
+	close(wake)
+	time.Sleep(100 * time.Millisecond)
+	if diff := cmp.Diff(after, w.queueRow(id)); diff != "" || after.Generation != 2 || after.Owner != "r2" {
+		t.Errorf("generation %d of %s; r1 moved the row:\n%s", after.Generation, after.Owner, diff)
+	}
+}
+
+func TestReconcile_EngineDownKeepsTheRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.engine.set(func(e *fakeEngine) { e.start = func(run.Identity) error { return fmt.Errorf("connection refused") } })
+	id := w.queued("down", "s1")
+	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "a") })
+	eventually(t, "released", func() bool { q := w.queueRow(id); return q.Status == store.QueuePending && q.Attempts == 1 })
+	if q := w.queueRow(id); !q.NotBefore.After(w.clock.now()) || q.LastError == "" {
+		t.Errorf("%+v", q)
+	}
+	w.engine.set(func(e *fakeEngine) { e.start = nil })
+	w.clock.advance(time.Minute)
+	eventually(t, "started", func() bool { return w.queueRow(id).Status == store.QueueStarted })
+}
