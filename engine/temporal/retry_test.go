@@ -86,11 +86,9 @@ func TestRetry_T67_T205_Classes(t *testing.T) {
 		ids[name] = h.start(document(0, step{id: name, extra: tt.extra}))
 	}
 	for name, tt := range tests {
-		if st := h.ended(ids[name]); st.Status != run.Failed {
-			t.Errorf("%s: run ended as %s", name, st.Status)
-		}
-		if got := h.steps.count(name); got != tt.calls {
-			t.Errorf("%s: %d executions, want %d", name, got, tt.calls)
+		st := h.ended(ids[name])
+		if got := h.steps.count(name); st.Status != run.Failed || got != tt.calls {
+			t.Errorf("%s: run ended as %s (%+v) after %d executions, want %d", name, st.Status, st.Failure, got, tt.calls)
 		}
 	}
 }
