@@ -141,6 +141,19 @@ var story = sync.OnceValue(func() []run.Event {
 	return runtest.Log(append(drafts, runtest.Draft(run.RunCompleted, "", 1))...)
 })
 
+// fold is the state of a run after n events of the story, which every log here begins with.
+func fold(runID string, n int) run.State {
+	key := fmt.Sprint(runID, n)
+	if s, ok := folded.Load(key); ok {
+		return s.(run.State)
+	}
+	s := run.Project(identity(runID), story()[:n])
+	folded.Store(key, s)
+	return s
+}
+
+var folded sync.Map
+
 func identity(runID string) run.Identity {
 	id := runtest.ID
 	id.RunID = runID
@@ -187,10 +200,8 @@ func (a *archive) count() int {
 	return a.reads
 }
 
-func (a *archive) state(runID string, to run.Seq) run.State {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return run.Project(identity(runID), a.runs[runID].evs[:to])
+func (*archive) state(runID string, to run.Seq) run.State {
+	return fold(runID, int(to))
 }
 
 // message is what a projector that published up to from would publish now, up to to.
@@ -257,7 +268,7 @@ func (a *archive) load(runID string) (store.Loaded, error) {
 		return store.Loaded{}, store.ErrNotFound
 	}
 	l := store.Loaded{
-		State: run.Project(identity(runID), h.evs), Head: store.Head{RunID: runID, LastSeq: run.Seq(len(h.evs)), OpsRev: h.ops},
+		State: fold(runID, len(h.evs)), Head: store.Head{RunID: runID, LastSeq: run.Seq(len(h.evs)), OpsRev: h.ops},
 		CheckpointAt: run.Seq(len(h.evs)), Epoch: a.epoch, Now: time.Now(),
 	}
 	if h.checkpoint >= 0 && h.checkpoint < l.CheckpointAt {

@@ -2,7 +2,7 @@
 // they may be behind. A hub has one entry per watched run, whatever the number
 // of viewers: it subscribes to the bus and waits for the confirmation, reads the
 // store, applies deltas by the overlap rule (T188), compares with the head every
-// two seconds (T187) and resyncs with one read. The bus is never the truth: a
+// second (T187, T226) and resyncs with one read. The bus is never the truth: a
 // lost message costs one check, not an event.
 //
 // Frames of one stream never go back within a store epoch (O9). A viewer pulls:

@@ -50,7 +50,7 @@ func (l *timeline) headAt(epoch string, at time.Time) (head run.Seq) {
 // do to a hub, and holds each frame of its streams to what a frame promises.
 func TestHub_Property_O9(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(30) {
+	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			play(t, 2, live.Config{}, func(s *scene) { chaos(s, rand.New(rand.NewPCG(seed, 7))) })

@@ -761,17 +761,19 @@ func TestHub_ShutdownEndsStreams(t *testing.T) {
 
 func TestHub_QuietFrameNeverOvertakesWhatWaits(t *testing.T) {
 	t.Parallel()
-	play(t, 10, live.Config{Quiet: time.Nanosecond}, func(s *scene) {
+	play(t, 10, live.Config{Quiet: time.Second}, func(s *scene) {
 		st := s.watch()
 		shown := s.next(st).State.Seq
-		go func() {
-			for range 40 {
+		go func() { // each gap comes at the moment of a quiet frame
+			for range 80 {
+				time.Sleep(time.Second)
 				s.archive.grow(theRun, 2)
 				head := s.archive.head(theRun)
-				s.send(s.archive.message(theRun, head-1, head))
+				m := s.archive.message(theRun, head-1, head)
+				s.wire.deliver(theRun, live.Delivery{Message: &m})
 			}
 		}()
-		for shown < 90 {
+		for shown < 170 {
 			f := s.next(st)
 			if f.State.Seq < shown {
 				t.Fatalf("%d after %d", f.State.Seq, shown)

@@ -413,11 +413,13 @@ func TestProjector_S12_BusDownKeepsTheMarkAndMovesTheCheckpoint(t *testing.T) {
 	t.Parallel()
 	s, bus := openSQLite(t), &post{down: true, err: errors.New("down")}
 	runID := create(t, s, 1)
+	begin(t, s, runID, 0)
 	start(t, project.New(s, bus, project.Config{SweepAge: 50 * time.Millisecond}))
 	eventually(t, 5*time.Second, "the checkpoint", func() bool {
 		l, err := s.Load(t.Context(), runID)
-		return err == nil && l.CheckpointAt == 2
+		return err == nil && l.CheckpointAt == 3
 	})
+	time.Sleep(100 * time.Millisecond)
 	if clean(t, s)() {
 		t.Fatal("the mark is gone, and nothing was published")
 	}
