@@ -418,3 +418,12 @@ func hash(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
 }
+
+// applied writes the effect of a signal as the interpreter does.
+func (w *world) applied(runID, signalID string, effect run.Draft) {
+	w.t.Helper()
+	must[store.Appended](w.t)(w.journal.Append(w.t.Context(), store.Append{
+		RunID: runID, Events: []run.Draft{effect},
+		Outcomes: []store.SignalOutcome{{SignalID: signalID, Application: run.SignalApplied, AppliedBy: 0}},
+	}))
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -230,21 +231,26 @@ func TestReconcile_W7_FenceAfterAPause(t *testing.T) {
 	w := newWorld(t)
 	id := w.queued("w7", "s1")
 	stopped, wake := make(chan struct{}), make(chan struct{})
-	var once sync.Once
+	resume := sync.OnceFunc(func() { close(wake) })
+	var calls atomic.Int32
 	w.engine.set(func(e *fakeEngine) {
 		e.start = func(run.Identity) error {
-			once.Do(func() { close(stopped); <-wake }) // SIGSTOP of the first one
+			if calls.Add(1) == 1 { // SIGSTOP of the first one
+				close(stopped)
+				<-wake
+			}
 			return nil
 		}
 	})
 	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "r1") })
+	t.Cleanup(resume) // before the reconciler is waited for
 	<-stopped
 	w.clock.advance(40 * time.Second)
 	other := control.New(w.config)
 	w.spawn(func(ctx context.Context) error { return other.Reconcile(ctx, "r2") })
 	eventually(t, "r2 marks it", func() bool { return w.queueRow(id).Status == store.QueueStarted })
 	after := w.queueRow(id)
-	close(wake)
+	resume()
 	time.Sleep(100 * time.Millisecond)
 	if diff := cmp.Diff(after, w.queueRow(id)); diff != "" || after.Generation != 2 || after.Owner != "r2" {
 		t.Errorf("generation %d of %s; r1 moved the row:\n%s", after.Generation, after.Owner, diff)

@@ -1,0 +1,281 @@
+package control_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+)
+
+func TestRun_TimeMachine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("at", "s1")
+	w.finish(id, "s1", 1, run.StepCompletedEvent)
+	w.append(id, runtest.Draft(run.RunCompleted, "", 1))
+	want := []run.Status{run.Pending, run.Approved, run.Running, run.Running, run.Running, run.Completed}
+	for seq, status := range want {
+		at := run.Seq(seq)
+		v := must[control.RunView](t)(w.Run(t.Context(), w.who("dev-viewer"), id, &at))
+		if v.State.Seq != at || v.State.RunStatus() != status || !v.Past || v.State.PlanRef == nil || v.State.TriggeredBy != "dev-engineer" || v.State.CreatedAt.IsZero() {
+			t.Errorf("at %d: %+v", seq, v.State.Header)
+		}
+	}
+	for _, at := range []run.Seq{-1, 6} {
+		_, err := w.Run(t.Context(), w.eng(), id, &at)
+		refusal(t, err, run.CodeBadInput)
+	}
+}
+
+func TestEvents_PagesBothWays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("events", "s1", "b", "c", "d")
+	for _, s := range []string{"s1", "b", "c", "d"} { // 3..10
+		w.finish(id, s, 1, run.StepCompletedEvent)
+	}
+	started := []string{string(run.StepStartedEvent)}
+	for _, c := range []struct {
+		page       control.EventPage
+		want       []run.Seq
+		next, prev bool
+	}{
+		{control.EventPage{First: 3}, []run.Seq{1, 2, 3}, true, false},
+		{control.EventPage{First: 3, After: 7}, []run.Seq{8, 9, 10}, false, true},
+		{control.EventPage{First: 4, After: 7}, []run.Seq{8, 9, 10}, false, true},
+		{control.EventPage{Last: 3}, []run.Seq{8, 9, 10}, false, true},
+		{control.EventPage{Last: 3, Before: 4}, []run.Seq{1, 2, 3}, true, false},
+		{control.EventPage{Last: 2, Before: 4, After: 1}, []run.Seq{2, 3}, true, false},
+		{control.EventPage{First: 9, Before: 4}, []run.Seq{1, 2, 3}, false, false},
+		{control.EventPage{First: 2, Types: started}, []run.Seq{3, 5}, true, false},
+		{control.EventPage{First: 2, After: 5, Types: started}, []run.Seq{7, 9}, false, true},
+		{control.EventPage{Last: 3, Types: started}, []run.Seq{5, 7, 9}, false, true},
+		{control.EventPage{Last: 3, Before: 9, Types: started}, []run.Seq{3, 5, 7}, true, false},
+		{control.EventPage{First: 2, Types: []string{"Nothing"}}, nil, false, false},
+		{control.EventPage{First: 2, After: 99}, nil, false, true},
+	} {
+		p := must[control.EventsPage](t)(w.Events(t.Context(), w.who("dev-viewer"), id, c.page))
+		var got []run.Seq
+		for _, e := range p.Events {
+			got = append(got, e.Seq)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" || p.HasNext != c.next || p.HasPrev != c.prev {
+			t.Errorf("%+v: %v next %t prev %t", c.page, got, p.HasNext, p.HasPrev)
+		}
+	}
+	for _, bad := range []control.EventPage{{First: 201}, {Last: -1}, {First: 1, Last: 1}} {
+		_, err := w.Events(t.Context(), w.eng(), id, bad)
+		refusal(t, err, run.CodeBadInput)
+	}
+}
+
+func (w *world) inProject(requestID, projectID, environment string) string {
+	w.t.Helper()
+	doc := document(M{"scope.projectId": projectID, "scope.environmentId": environment}, "s1")
+	return must[control.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), startOf(requestID, doc))).View.Run.RunID
+}
+
+func ids(p control.RunsPage) (out []string) {
+	for _, r := range p.Runs {
+		out = append(out, r.State.RunID)
+	}
+	return out
+}
+
+func TestRuns_PagesBothWays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var all []string // newest first
+	for i := range 5 {
+		all = append([]string{w.queued(fmt.Sprintf("list-%d", i), "s1")}, all...)
+		w.clock.advance(time.Second)
+	}
+	viewer := w.who("dev-viewer")
+	page := func(q control.RunsQuery) control.RunsPage {
+		t.Helper()
+		return must[control.RunsPage](t)(w.Runs(t.Context(), viewer, q))
+	}
+	var forward []string
+	q := control.RunsQuery{First: 2}
+	for {
+		p := page(q)
+		forward = append(forward, ids(p)...)
+		if p.HasPrev != (q.After != "") || len(p.Cursors) != len(p.Runs) {
+			t.Errorf("%+v: prev %t", q, p.HasPrev)
+		}
+		if !p.HasNext {
+			break
+		}
+		q.After = p.Cursors[len(p.Cursors)-1]
+	}
+	if diff := cmp.Diff(all, forward); diff != "" {
+		t.Errorf("forward:\n%s", diff)
+	}
+	var backward []string
+	q = control.RunsQuery{Last: 2}
+	for {
+		p := page(q)
+		backward = append(ids(p), backward...)
+		if p.HasNext != (q.Before != "") {
+			t.Errorf("%+v: next %t", q, p.HasNext)
+		}
+		if !p.HasPrev {
+			break
+		}
+		q.Before = p.Cursors[0]
+	}
+	if diff := cmp.Diff(all, backward); diff != "" {
+		t.Errorf("backward:\n%s", diff)
+	}
+	asc := page(control.RunsQuery{Last: 2, Filter: control.RunFilter{Ascending: true}})
+	if diff := cmp.Diff([]string{all[1], all[0]}, ids(asc)); diff != "" {
+		t.Errorf("the last two of the oldest first:\n%s", diff)
+	}
+	for _, bad := range []string{"x", "!!", "bm8", strings.Repeat("a", 500)} {
+		_, err := w.Runs(t.Context(), viewer, control.RunsQuery{First: 1, After: bad})
+		refusal(t, err, run.CodeCursorInvalid)
+		_, err = w.Runs(t.Context(), viewer, control.RunsQuery{Last: 1, Before: bad})
+		refusal(t, err, run.CodeCursorInvalid)
+	}
+	c := asc.Cursors[0]
+	for _, bad := range []control.RunsQuery{{First: 201}, {First: 1, Before: c}, {Last: 1, After: c}, {Before: c}} {
+		_, err := w.Runs(t.Context(), viewer, bad)
+		refusal(t, err, run.CodeBadInput)
+	}
+}
+
+func TestRuns_OnlyWhatTheViewerMayRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	shop, store, prod := w.inProject("a", "shop", "dev"), w.inProject("b", "store", "dev"), w.inProject("c", "bank", "prod")
+	for who, want := range map[string][]string{
+		"dev-viewer": {prod, store, shop}, "dev-sre": {prod, store, shop}, "shop-viewer": {shop}, "two-viewer": {store, shop},
+		"env-viewer": {store, shop}, "nobody": nil, "dev-mallory": nil,
+	} {
+		p := must[control.RunsPage](t)(w.Runs(t.Context(), w.who(who), control.RunsQuery{Filter: control.RunFilter{TenantID: "acme"}}))
+		if diff := cmp.Diff(want, ids(p)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", who, diff)
+		}
+		p = must[control.RunsPage](t)(w.Runs(t.Context(), w.who(who), control.RunsQuery{Filter: control.RunFilter{ProjectIDs: []string{"bank", "store", "store"}}}))
+		for _, id := range ids(p) {
+			if id == shop || !strings.Contains(strings.Join(want, " "), id) {
+				t.Errorf("%s asked for bank and store: %v", who, ids(p))
+			}
+		}
+	}
+	p := must[control.RunsPage](t)(w.Runs(t.Context(), w.who("dev-viewer"), control.RunsQuery{Filter: control.RunFilter{ProjectIDs: []string{}}}))
+	if len(p.Runs) != 3 {
+		t.Errorf("no project named: %v", ids(p))
+	}
+}
+
+func TestReceipts_Pages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("receipts", "s1")
+	for i, sig := range []run.SignalType{run.Pause, run.Resume, run.Pause} {
+		w.send(w.eng(), signal(id, fmt.Sprintf("u%d", i), sig))
+	}
+	p := must[control.ReceiptsPage](t)(w.Receipts(t.Context(), w.who("dev-viewer"), id, "", 2))
+	if len(p.Receipts) != 2 || !p.HasNext || p.Receipts[1].Signal.ID != "u1" {
+		t.Errorf("%+v", p)
+	}
+	p = must[control.ReceiptsPage](t)(w.Receipts(t.Context(), w.eng(), id, "u1", 2))
+	if len(p.Receipts) != 1 || p.HasNext || p.Receipts[0].Signal.ID != "u2" {
+		t.Errorf("%+v", p)
+	}
+	_, err := w.Receipts(t.Context(), w.eng(), id, "nothing", 2)
+	refusal(t, err, run.CodeCursorInvalid)
+	if mine := must[[]control.Receipt](t)(w.MySignals(t.Context(), w.eng(), 99)); len(mine) != 3 || mine[0].Signal.ID != "u2" {
+		t.Errorf("%+v", mine)
+	}
+	if theirs := must[[]control.Receipt](t)(w.MySignals(t.Context(), w.who("dev-mallory"), 99)); len(theirs) != 0 {
+		t.Errorf("%+v", theirs)
+	}
+}
+
+func lines(from, to int) (out []artifact.Line) {
+	for i := from; i <= to; i++ {
+		out = append(out, artifact.Line{At: runtest.Epoch, Stream: "stdout", Text: fmt.Sprintf("line %d", i)})
+	}
+	return out
+}
+
+func TestStepLog_BoundsAndFind(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("log", "s1")
+	log := artifact.AttemptID{TenantID: "acme", RunID: id, StepID: "s1", LogicalAttempt: 1}
+	if l := must[control.StepLog](t)(w.StepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1"})); l.Attempt != 1 || l.Total != 0 {
+		t.Errorf("before it began: %+v", l)
+	}
+	if err := w.artifacts.Append(t.Context(), log, 1, 1, lines(1, 1200)); err != nil {
+		t.Fatal(err)
+	}
+	l := must[control.StepLog](t)(w.StepLog(t.Context(), w.who("dev-viewer"), control.StepLogQuery{RunID: id, StepID: "s1", FromLine: 1100, First: 1000, Find: "line 119"}))
+	if len(l.Lines) != 101 || l.Lines[0].No != 1100 || l.Total != 1200 || l.TotalMatches != 11 || l.Matches[0] != 119 {
+		t.Errorf("%d lines of %d, matches %v of %d", len(l.Lines), l.Total, l.Matches, l.TotalMatches)
+	}
+	if l := must[control.StepLog](t)(w.StepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1"})); len(l.Lines) != 200 {
+		t.Errorf("%d lines by default", len(l.Lines))
+	}
+	_, err := w.StepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1", FromLine: -1, First: 1001, Attempt: -1, Find: strings.Repeat("x", 201)})
+	if e := refusal(t, err, run.CodeBadInput); len(e.Violations) != 4 {
+		t.Errorf("%+v", e.Violations)
+	}
+	_, err = w.StepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "zz"})
+	refusal(t, err, run.CodeNotFound)
+}
+
+func TestHealth_T136(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	eventually(t, "healthy", func() bool { return w.Health(t.Context()).Status == "HEALTHY" })
+	w.engine.set(func(e *fakeEngine) { e.describe = errors.New("connection refused") })
+	if h := w.Health(t.Context()); h.Status != "DEGRADED" || h.Checks[1].Status != "UNHEALTHY" || strings.Contains(h.Checks[1].Message, "refused") {
+		t.Errorf("engine down: %+v", h)
+	}
+	w.engine.set(func(e *fakeEngine) { e.describe = nil })
+	w.redis.Close()
+	eventually(t, "degraded", func() bool { return w.Health(t.Context()).Status == "DEGRADED" })
+	if err := w.raw.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if h := w.Health(t.Context()); h.Status != "UNHEALTHY" || h.Checks[0].Status != "UNHEALTHY" {
+		t.Errorf("store down: %+v", h)
+	}
+}
+
+func TestActions_AgreeWithWhatIsDecided(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("actions", "s1")
+	w.finish(id, "s1", 1, run.StepFailedEvent)
+	v := must[control.RunView](t)(w.Run(t.Context(), w.eng(), id, nil))
+	for who, want := range map[string]string{
+		"dev-viewer":   "PAUSE REFUSED FORBIDDEN, RESUME REFUSED FORBIDDEN, CANCEL REFUSED FORBIDDEN, RETRY_STEP REFUSED FORBIDDEN",
+		"dev-operator": "PAUSE APPLY , RESUME NOOP ALREADY_IN_STATE, CANCEL REFUSED FORBIDDEN, RETRY_STEP REFUSED FORBIDDEN",
+		"dev-engineer": "PAUSE APPLY , RESUME NOOP ALREADY_IN_STATE, CANCEL APPLY , RETRY_STEP APPLY ",
+		"dev-mallory":  "PAUSE REFUSED FORBIDDEN, RESUME REFUSED FORBIDDEN, CANCEL REFUSED FORBIDDEN, RETRY_STEP REFUSED FORBIDDEN",
+	} {
+		a := w.Actions(w.who(who), v)
+		var got []string
+		for _, x := range append(a.Run, a.Steps["s1"]...) {
+			got = append(got, fmt.Sprintf("%s %s %s", x.Action, x.Outcome, x.Code))
+			if x.Outcome == "REFUSED" && (x.Reason == "" || x.RequiredRole == "" || len(x.WhoCould) == 0) {
+				t.Errorf("%s: %+v does not explain itself", who, x)
+			}
+		}
+		if diff := cmp.Diff(want, strings.Join(got, ", ")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", who, diff)
+		}
+	}
+}

@@ -1,0 +1,357 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+)
+
+// open is a stream that ends with the test.
+func open[T any](t *testing.T) func(control.Stream[T], error) control.Stream[T] {
+	return func(s control.Stream[T], err error) control.Stream[T] {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		return s
+	}
+}
+
+// ends reads until the stream ends, and returns how many frames it gave and why it ended.
+func ends[T any](s control.Stream[T]) (frames int, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for {
+		if _, err = s.Next(ctx); err != nil {
+			return frames, err
+		}
+		frames++
+	}
+}
+
+// demote takes every right of a principal away.
+func (w *world) demote(id string) {
+	w.directory.SetGrants("acme", id, nil)
+	if err := w.authz.Swap(authz.DefaultPolicy()); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// S16: no frame follows the loss of the right, whatever the stream shows.
+func TestWatch_S16_RightRemovedMidStream(t *testing.T) {
+	t.Parallel()
+	for name, watch := range map[string]func(*world, authz.Principal, string) (func() (int, error), error){
+		"run": func(w *world, p authz.Principal, id string) (func() (int, error), error) {
+			s, err := w.WatchRun(context.Background(), p, control.WatchRun{RunID: id})
+			return func() (int, error) { defer s.Close(); return ends(s) }, err
+		},
+		"events": func(w *world, p authz.Principal, id string) (func() (int, error), error) {
+			s, err := w.WatchEvents(context.Background(), p, control.WatchRun{RunID: id})
+			return func() (int, error) { defer s.Close(); return ends(s) }, err
+		},
+		"runs": func(w *world, p authz.Principal, _ string) (func() (int, error), error) {
+			s, err := w.WatchRuns(context.Background(), p, control.RunsQuery{})
+			return func() (int, error) { defer s.Close(); return ends(s) }, err
+		},
+		"receipts": func(w *world, p authz.Principal, id string) (func() (int, error), error) {
+			s, err := w.WatchReceipts(context.Background(), p, id, "")
+			return func() (int, error) { defer s.Close(); return ends(s) }, err
+		},
+		"log": func(w *world, p authz.Principal, id string) (func() (int, error), error) {
+			s, err := w.WatchStepLog(context.Background(), p, control.StepLogQuery{RunID: id, StepID: "s1"})
+			return func() (int, error) { defer s.Close(); return ends(s) }, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			id := w.running("s16", "s1")
+			w.send(w.eng(), signal(id, "u1", run.Pause))
+
+			pending, err := watch(w, w.who("dev-viewer"), id) // has a first frame that nobody took
+			if err != nil {
+				t.Fatal(err)
+			}
+			blocked, err := watch(w, w.who("shop-viewer"), id) // waits in Next when it happens
+			if err != nil {
+				t.Fatal(err)
+			}
+			result := make(chan error, 1)
+			go func() { _, err := blocked(); result <- err }()
+			time.Sleep(100 * time.Millisecond)
+			w.demote("dev-viewer")
+			w.append(id, runtest.Draft(run.RunPaused, "", 1))
+			if n, err := pending(); n != 0 {
+				t.Errorf("%d frames after the loss", n)
+			} else {
+				refusal(t, err, run.CodeForbidden)
+			}
+			began := time.Now()
+			w.demote("shop-viewer")
+			refusal(t, <-result, run.CodeForbidden)
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("the stream ended after %s", took)
+			}
+			if !w.audited("acme", "dev-viewer READ DENIED FORBIDDEN") {
+				t.Errorf("audit: %v", w.audit("acme"))
+			}
+		})
+	}
+}
+
+func TestWatchRun_T178_TokenExpires(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("expiry", "s1")
+	p := w.eng()
+	p.ExpiresAt = w.clock.now().Add(200 * time.Millisecond)
+	s := open[live.Frame](t)(w.WatchRun(t.Context(), p, control.WatchRun{RunID: id}))
+	began := time.Now()
+	n, err := ends(s)
+	refusal(t, err, run.CodeTokenExpired)
+	if took := time.Since(began); n == 0 || took > time.Second {
+		t.Errorf("%d frames, ended after %s", n, took)
+	}
+}
+
+func TestWatchRun_T178_Recheck(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *control.Config) { c.Recheck = 50 * time.Millisecond })
+	id := w.running("recheck", "s1")
+	s := open[live.Frame](t)(w.WatchRun(t.Context(), w.who("dev-viewer"), control.WatchRun{RunID: id}))
+	w.directory.SetGrants("acme", "dev-viewer", nil) // and nobody says so
+	began := time.Now()
+	_, err := ends(s)
+	refusal(t, err, run.CodeForbidden)
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("ended after %s", took)
+	}
+}
+
+func TestWatchRun_ShowsChanges(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("watch", "s1")
+	s := open[live.Frame](t)(w.WatchRun(t.Context(), w.eng(), control.WatchRun{RunID: id}))
+	take(t, s, "running", func(f live.Frame) bool { return f.Sync == live.Live && f.State.Status == run.Running })
+	w.finish(id, "s1", 1, run.StepCompletedEvent)
+	w.append(id, runtest.Draft(run.RunCompleted, "", 1))
+	take(t, s, "completed", func(f live.Frame) bool { return f.Sync == live.Live && f.State.Status == run.Completed })
+}
+
+func TestWatchEvents_EachOnceInOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var steps []string
+	for i := range 60 {
+		steps = append(steps, fmt.Sprintf("p%d", i))
+	}
+	id := w.running("events", steps...)
+	after := run.Seq(1)
+	first := open[control.EventsFrame](t)(w.WatchEvents(t.Context(), w.eng(), control.WatchRun{RunID: id}))
+	second := open[control.EventsFrame](t)(w.WatchEvents(t.Context(), w.eng(), control.WatchRun{RunID: id, After: &after}))
+	var writers sync.WaitGroup
+	for i := range 4 {
+		writers.Go(func() {
+			for _, s := range steps[i*15 : (i+1)*15] {
+				w.finish(id, s, 1, run.StepCompletedEvent)
+			}
+		})
+	}
+	const last = 2 + 2*60
+	read := func(s control.Stream[control.EventsFrame], from run.Seq) {
+		next := from + 1
+		take(t, s, "every event", func(f control.EventsFrame) bool {
+			for _, e := range f.Events {
+				if e.Seq != next {
+					t.Errorf("after %d: event %d, want %d", from, e.Seq, next)
+				}
+				next = e.Seq + 1
+			}
+			if f.HeadSeq < next-1 {
+				t.Errorf("head %d below what was shown, %d", f.HeadSeq, next-1)
+			}
+			return next > last
+		})
+	}
+	read(second, 1)
+	read(first, 0)
+	writers.Wait()
+
+	ahead := run.Seq(9999)
+	third := open[control.EventsFrame](t)(w.WatchEvents(t.Context(), w.eng(), control.WatchRun{RunID: id, After: &ahead}))
+	f := take(t, third, "a reset", func(f control.EventsFrame) bool { return f.Reset || len(f.Events) > 0 })
+	if !f.Reset {
+		t.Error("a position ahead of the log is not reset")
+	}
+	if len(f.Events) == 0 {
+		read(third, 0)
+	}
+}
+
+// The store goes away: a stream says STALE and does not end.
+func TestWatchEvents_StoreDown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("down", "s1")
+	s := open[control.EventsFrame](t)(w.WatchEvents(t.Context(), w.eng(), control.WatchRun{RunID: id}))
+	if err := w.raw.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		take(t, s, "STALE(STORE_DOWN)", func(f control.EventsFrame) bool { return f.Sync == live.Stale && f.Reason == live.StoreDown })
+	}
+}
+
+func runIDs(f control.RunsFrame) (out []string) {
+	for _, r := range f.Runs {
+		out = append(out, r.State.RunID)
+	}
+	return out
+}
+
+func TestWatchRuns_EnterChangeLeave(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.running("a", "s1")
+	all := open[control.RunsFrame](t)(w.WatchRuns(t.Context(), w.who("two-viewer"), control.RunsQuery{First: 2}))
+	only := open[control.RunsFrame](t)(w.WatchRuns(t.Context(), w.who("shop-viewer"), control.RunsQuery{Filter: control.RunFilter{Statuses: []run.Status{run.Running}}}))
+	eventually(t, "projected", func() bool {
+		return len(must[control.RunsPage](t)(w.Runs(t.Context(), w.eng(), control.RunsQuery{Filter: control.RunFilter{Statuses: []run.Status{run.Running}}})).Runs) == 1
+	})
+	for _, s := range []control.Stream[control.RunsFrame]{all, only} {
+		f := take(t, s, "the page", func(control.RunsFrame) bool { return true })
+		if diff := cmp.Diff([]string{a}, runIDs(f)); diff != "" || !f.Reset || f.Sync != live.Live {
+			t.Errorf("first frame %+v", f)
+		}
+	}
+	b := w.queued("b", "s1")
+	take(t, all, "b enters", func(f control.RunsFrame) bool { return cmp.Equal(runIDs(f), []string{b}) && !f.Reset })
+	w.finish(a, "s1", 1, run.StepCompletedEvent)
+	w.append(a, runtest.Draft(run.RunCompleted, "", 1))
+	take(t, all, "a changes", func(f control.RunsFrame) bool {
+		return len(f.Runs) == 1 && f.Runs[0].State.RunID == a && f.Runs[0].State.Status == run.Completed
+	})
+	take(t, only, "a leaves", func(f control.RunsFrame) bool { return cmp.Equal(f.Removed, []string{a}) })
+	c := w.queued("c", "s1")
+	take(t, all, "c pushes a out", func(f control.RunsFrame) bool {
+		return cmp.Equal(runIDs(f), []string{c}) && cmp.Equal(f.Removed, []string{a})
+	})
+	w.inProject("hidden", "bank", "dev")
+
+	// rights shrink to one project: the page is shown anew, without what was lost
+	d := w.inProject("d", "store", "dev")
+	take(t, all, "d enters", func(f control.RunsFrame) bool { return cmp.Equal(runIDs(f), []string{d}) })
+	w.directory.SetGrants("acme", "two-viewer", []authz.Grant{{Role: authz.Viewer, ProjectID: "shop", EnvironmentID: "*"}})
+	if err := w.authz.Swap(authz.DefaultPolicy()); err != nil {
+		t.Fatal(err)
+	}
+	f := take(t, all, "a reset", func(f control.RunsFrame) bool { return f.Reset })
+	if diff := cmp.Diff([]string{c, b}, runIDs(f)); diff != "" {
+		t.Errorf("after the loss (-want +got):\n%s", diff)
+	}
+
+	// another history
+	if err := w.raw.BumpEpoch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	take(t, all, "another epoch", func(f control.RunsFrame) bool { return f.Reset })
+	if err := w.raw.Close(); err != nil {
+		t.Fatal(err)
+	}
+	take(t, all, "STALE", func(f control.RunsFrame) bool { return f.Sync == live.Stale && f.Reason == live.StoreDown })
+
+	_, err := w.WatchRuns(t.Context(), w.who("nobody"), control.RunsQuery{})
+	refusal(t, err, run.CodeForbidden)
+}
+
+func TestWatchReceipts_PendingToApplied(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("receipts", "s1")
+	w.send(w.eng(), signal(id, "u1", run.Pause))
+	one := open[control.Receipt](t)(w.WatchReceipts(t.Context(), w.who("dev-viewer"), id, "u1"))
+	all := open[control.Receipt](t)(w.WatchReceipts(t.Context(), w.eng(), id, ""))
+	for _, s := range []control.Stream[control.Receipt]{one, all} {
+		take(t, s, "u1 pending", func(r control.Receipt) bool { return r.Signal.ID == "u1" && r.Application == run.SignalPending })
+	}
+	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
+	take(t, one, "delivered", func(r control.Receipt) bool { return r.Application == run.SignalDelivered })
+	applied := runtest.Draft(run.RunPaused, "u1", 1)
+	applied.EmittedAt = w.clock.now()
+	w.applied(id, "u1", applied)
+	for _, s := range []control.Stream[control.Receipt]{one, all} {
+		take(t, s, "u1 applied", func(r control.Receipt) bool { return r.Application == run.SignalApplied && r.AppliedSeq == 4 })
+	}
+	w.send(w.eng(), signal(id, "u2", run.Resume))
+	take(t, all, "u2", func(r control.Receipt) bool { return r.Signal.ID == "u2" })
+	_, err := w.WatchReceipts(t.Context(), w.eng(), id, "nothing")
+	refusal(t, err, run.CodeNotFound)
+}
+
+func TestWatchStepLog_CompleteAfterTheLastLine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("log", "s1")
+	w.begin(id, "s1", 1)
+	log := artifact.AttemptID{TenantID: "acme", RunID: id, StepID: "s1", LogicalAttempt: 1}
+	s := open[control.StepLogFrame](t)(w.WatchStepLog(t.Context(), w.who("dev-viewer"), control.StepLogQuery{RunID: id, StepID: "s1", FromLine: 2}))
+	var got int64
+	write := func() {
+		for i := 1; i <= 2500; i += 50 {
+			if err := w.artifacts.Append(t.Context(), log, 1, int64(i), lines(i, i+49)); err != nil {
+				t.Error(err)
+			}
+		}
+		w.append(id, runtest.Draft(run.StepCompletedEvent, "s1", 1))
+	}
+	var writing sync.WaitGroup
+	writing.Go(write)
+	next := int64(2)
+	take(t, s, "complete", func(f control.StepLogFrame) bool {
+		for _, l := range f.Lines {
+			if l.No != next {
+				t.Fatalf("line %d, want %d", l.No, next)
+			}
+			next++
+		}
+		got = f.Total
+		return f.Complete
+	})
+	writing.Wait()
+	if next != 2501 || got != 2500 {
+		t.Errorf("complete before line %d of %d", next, got)
+	}
+	// a log that is over says so at once
+	again := open[control.StepLogFrame](t)(w.WatchStepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1", FromLine: 2400}))
+	f := take(t, again, "the end", func(control.StepLogFrame) bool { return true })
+	if !f.Complete || len(f.Lines) != 101 {
+		t.Errorf("complete %t, %d lines", f.Complete, len(f.Lines))
+	}
+}
+
+func TestWatch_EndsWithItsContextAndShutdown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("ctx", "s1")
+	s := open[live.Frame](t)(w.WatchRun(t.Context(), w.eng(), control.WatchRun{RunID: id}))
+	take(t, s, "the first", func(live.Frame) bool { return true })
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := s.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+}
