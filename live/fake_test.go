@@ -312,6 +312,7 @@ func play(t *testing.T, n int, cfg live.Config, f func(*scene)) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- s.hub.Run(ctx) }()
+		synctest.Wait()
 		s.stop = sync.OnceFunc(func() {
 			cancel()
 			if err := <-done; err != nil {
