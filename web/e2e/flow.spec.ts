@@ -78,7 +78,8 @@ test("a broken step is found, mended and retried", async ({ page, url }) => {
 });
 
 test("cancel is asked for twice, and Enter alone does not send it", async ({ page, url }) => {
-  const runId = await startRun(url, "e2e-cancel", sleeps(20_000, 2));
+  // The run moves on while the dialog is open: that is no reason to refuse a cancel.
+  const runId = await startRun(url, "e2e-cancel", sleeps(300, 100));
   await page.goto(`${url}/runs/${runId}`);
   await expect(status(page)).toHaveText("Running");
   await page.getByRole("button", { name: "Cancel run…" }).click();
@@ -87,8 +88,11 @@ test("cancel is asked for twice, and Enter alone does not send it", async ({ pag
   await dialog.getByLabel(/Reason/).fill("wrong day");
   const word = /Type (\S+) to confirm/.exec((await dialog.textContent()) ?? "")?.[1] ?? "";
   await dialog.getByLabel(/to confirm/).fill(word);
+  const seq = page.locator("main").getByText(/^· seq \d+$/);
+  const before = await seq.textContent();
   await page.keyboard.press("Enter");
   await expect(dialog).toBeVisible();
+  await expect(seq).not.toHaveText(before ?? "");
   await dialog.getByRole("button", { name: "Send: cancel run" }).click();
   await expect(status(page)).toHaveText("Cancelled");
   await expect(page.getByRole("button", { name: "Cancel run…" })).toHaveAttribute("aria-disabled", "true");

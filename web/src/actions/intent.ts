@@ -43,7 +43,9 @@ export async function send(intent: Intent, { expectedRunSeq, reason: typed, forc
 
   async function sendFields(): Promise<SignalFieldsFragment> {
     if (intent.action === "CANCEL") {
-      const { cancelRun } = await request(CancelRunDocument, { input: { runId, signalId, reason, expectedRunSeq } });
+      // A cancel concerns the whole run, so any progress would count as a conflict (T193) and a busy
+      // run could never be stopped: it is sent without the position that was read.
+      const { cancelRun } = await request(CancelRunDocument, { input: { runId, signalId, reason } });
       return cancelRun.signal;
     }
     const input =
