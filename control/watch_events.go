@@ -78,9 +78,9 @@ func (e *eventStream) next(ctx context.Context) (EventsFrame, error) {
 				if e.more = len(evs) == maxPageSize; len(evs) > 0 {
 					e.shown = evs[len(evs)-1].Seq
 				}
-				f.HeadSeq = max(f.HeadSeq, e.shown)
 			}
 		}
+		f.HeadSeq = max(f.HeadSeq, e.shown) // the log may be read past what the hub knows
 		f.Reset, e.reset = e.reset, false
 		return f, nil
 	}
