@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -178,17 +179,36 @@ func TestCancel_T200_FromOutside(t *testing.T) {
 // and steps outstanding: it ends without a word.
 func TestCancel_OtherHand(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, options{slots: 2})
-	open := h.hold("a")
-	h.hold("b")
-	id := h.start(document(0, step{id: "a"}, step{id: "b"}, step{id: "c"}, step{id: "d"}))
-	h.running(id, "a", "b")
+	var over atomic.Bool
+	unanswered := make(chan struct{})
+	defer close(unanswered)
+	l := &lossy{append: func(_ store.Append, err error) error {
+		if over.Load() {
+			<-unanswered
+		}
+		return err
+	}}
+	h := newHarness(t, options{slots: 2, wrap: func(j engine.Journal) engine.Journal { l.Journal = j; return l }})
+	open := map[string]func(){}
+	var steps []step
+	for _, name := range []string{"a", "b", "c", "d"} {
+		open[name] = h.hold(name)
+		steps = append(steps, step{id: name})
+	}
+	id := h.start(document(0, steps...))
+	st := h.until(id, "running two", func(s run.State) bool { return s.RunningSteps() == 2 })
 	_, err := h.store.Append(t.Context(), store.Append{RunID: id, Events: []run.Draft{{
 		Type: run.RunFailed, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: time.Now(), EmittedBy: run.ByControl,
 		Payload: []byte(`{"errorCode":"ENGINE_LOST","errorMessage":"test","retryable":false}`),
 	}}})
 	must(t, err)
-	open()
+	over.Store(true)
+	for _, s := range st.Steps { // the append of its end stays unanswered, the next step finds the run over
+		if s.Status == run.StepRunning {
+			open[s.StepID]()
+			break
+		}
+	}
 	h.closed(id)
 	d, err := h.engine.Describe(t.Context(), h.identity(id))
 	must(t, err)

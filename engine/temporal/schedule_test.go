@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,8 +19,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
 )
 
 // history is what Temporal recorded of a run.
@@ -236,21 +239,33 @@ func TestSchedule_LongAndWidePlans(t *testing.T) {
 	t.Logf("%d in a row beside 200 at once: %s", length, time.Since(began))
 }
 
-// TestSchedule_LargeResults has 100 steps that return as much as they may at
-// once: more than Temporal takes in one activity input.
+// TestSchedule_LargeResults has 200 steps that return as much as they may while
+// an append is slow: together more than Temporal takes in one activity input.
 func TestSchedule_LargeResults(t *testing.T) {
-	h := newHarness(t, options{slots: 100})
+	var slow atomic.Bool
+	l := &lossy{append: func(_ store.Append, err error) error {
+		if slow.CompareAndSwap(true, false) {
+			time.Sleep(5 * time.Second)
+		}
+		return err
+	}}
+	h := newHarness(t, options{
+		slots: 200, policy: run.Policy{MaxParallelSteps: 200}, heartbeat: time.Minute,
+		wrap: func(j engine.Journal) engine.Journal { l.Journal = j; return l },
+	})
+	h.patience = 2 * time.Minute
 	h.steps.result = json.RawMessage(fmt.Sprintf("%q", strings.Repeat("x", 16<<10-2)))
 	open := make(gate)
 	var steps []step
-	for i := range 100 {
+	for i := range 200 {
 		steps = append(steps, step{id: fmt.Sprintf("s%03d", i)})
 		h.steps.on(steps[i].id, open.wait)
 	}
 	id := h.start(document(0, steps...))
-	h.until(id, "running all", func(s run.State) bool { return s.Counts.Running == 100 })
+	h.until(id, "running all", func(s run.State) bool { return s.Counts.Running == 200 })
+	slow.Store(true)
 	close(open)
-	if st := h.ended(id); st.Status != run.Completed || st.Counts.Success != 100 {
+	if st := h.ended(id); st.Status != run.Completed || st.Counts.Success != 200 {
 		t.Errorf("run ended as %s with %d successes: %+v", st.Status, st.Counts.Success, st.Failure)
 	}
 }
