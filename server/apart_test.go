@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -25,6 +26,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/postgres"
+	"github.com/dvt-engine/dvt/store/remote"
 )
 
 // Tokens of the accounts in the configuration that the parts share.
@@ -90,7 +92,7 @@ redis: redis://%s/0
 temporal: %s
 temporal-namespace: %s
 artifacts: file://%s?create_dir=true&no_tmp_dir=true
-heartbeat: 2s
+heartbeat: 5s
 accounts:
   - id: ada
     tenant: acme
@@ -271,6 +273,7 @@ func TestApart_T203_KillsLoseNothing(t *testing.T) {
 	p := startParts(t)
 	a, b := client.New(p.urlA, adaToken), client.New(p.urlB, adaToken)
 	t.Run("the sample", func(t *testing.T) { p.sample(t, a, b) })
+	t.Run("doors", func(t *testing.T) { p.doors(t) })
 	t.Run("W-1 and W-2", func(t *testing.T) { p.messages(t, a, b) })
 	t.Run("kills", func(t *testing.T) { p.kills(t, a, b) })
 	for _, one := range []*process{p.data, p.control, p.a, p.b} {
@@ -336,6 +339,45 @@ func (p *parts) keptArtifacts(t *testing.T, runID string, evs []run.Event) {
 	if refs == 0 {
 		t.Errorf("run %s refers to no artifacts", runID)
 	}
+}
+
+// doors: people and workers each have their own, and a worker that of its tenants only.
+func (p *parts) doors(t *testing.T) {
+	mallory := client.New(p.urlA, malloryToken)
+	doc := bytes.ReplaceAll(stepsPlan("foreign", `{"stepId":"s","type":"NOOP","inputs":{},"dependsOn":[],"timeout":"1m"}`), []byte("acme"), []byte("globex"))
+	foreign := start(t, mallory, "apart-foreign", doc)
+	begin := func(base, token, runID string) answer {
+		return send(t, http.MethodPost, base+remote.Path, fmt.Sprintf(`{"begin":{"runId":%q,"stepId":"s","la":9,"ea":1}}`, runID), "Authorization: Bearer "+token)
+	}
+	for _, base := range []string{p.urlA, p.urlB} {
+		for _, token := range []string{adaToken, malloryToken, "", workerToken + "x", tokenHash(workerToken)} {
+			if a := begin(base, token, foreign); a.StatusCode != http.StatusUnauthorized {
+				t.Errorf("the journal let %q in: %d %s", token, a.StatusCode, a.body)
+			}
+		}
+		theirs, missing := begin(base, workerToken, foreign), begin(base, workerToken, "no-such-run")
+		if theirs.StatusCode != http.StatusNotFound || theirs.body != missing.body {
+			t.Errorf("the journal about a tenant that the worker does not serve: %d %s, about nothing: %d %s", theirs.StatusCode, theirs.body, missing.StatusCode, missing.body)
+		}
+		if a := ask(t, base, whoAmI, nil, "Authorization: Bearer "+workerToken); a.StatusCode != http.StatusUnauthorized {
+			t.Errorf("the API let a worker in: %d %s", a.StatusCode, a.body)
+		}
+		if a := get(t, base+"/", "Cookie: dvt_session="+adaToken); a.cookie() != nil {
+			t.Errorf("a server signed somebody in: %+v", a.cookie())
+		}
+		if a := ask(t, base, whoAmI, nil, "Cookie: dvt_session="+adaToken); a.StatusCode != http.StatusUnauthorized {
+			t.Errorf("a server took the session of dvt dev: %d %s", a.StatusCode, a.body)
+		}
+		for _, path := range []string{"/dev/session", "/dev/notify", "/dev/plans/shop"} {
+			if a := send(t, http.MethodPost, base+path, `{"principal":"ada"}`); a.StatusCode < 400 || a.cookie() != nil {
+				t.Errorf("a server has %s: %d", path, a.StatusCode)
+			}
+		}
+	}
+	if r := ended(t, mallory, foreign, time.Minute); r.Status != client.RunStatusCompleted {
+		t.Errorf("the other tenant's run ended %s", r.StatusRaw)
+	}
+	checkLog(t, p.store, foreign)
 }
 
 // stepsPlan is a plan of steps given as JSON objects.

@@ -7,9 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +85,9 @@ func ask(t *testing.T, base, query string, variables map[string]any, header ...s
 	return send(t, http.MethodPost, base+"/graphql", string(body), append(header, "Content-Type: application/json")...)
 }
 
+// stubborn is a program that does not end when it is asked to, nor by itself.
+const stubborn = "sleep 613.20261121"
+
 const (
 	whoAmI = `{viewer{principal tenantId}}`
 	cancel = `mutation($id:String!){cancelRun(input:{runId:$id,signalId:"no",reason:"no"}){signal{signalId}}}`
@@ -98,7 +105,8 @@ func TestEdge(t *testing.T) {
 	t.Run("operations", func(t *testing.T) { edgeOperations(t, base) })
 	t.Run("interface", func(t *testing.T) { edgeInterface(t, base) })
 	t.Run("journal", func(t *testing.T) { edgeJournal(t, base) })
-	long := start(t, c, "edge-long", stepsPlan("long", `{"stepId":"wait","type":"SLEEP","inputs":{"ms":600000},"dependsOn":[],"timeout":"11m"}`))
+	long := start(t, c, "edge-long", stepsPlan("long", fmt.Sprintf(`{"stepId":"wait","type":"COMMAND","inputs":{"argv":["sh","-c",%q]},
+		"dependsOn":[],"timeout":"11m","retry":{"maxAttempts":10,"initialBackoffMs":100,"backoffMultiplier":1,"maxBackoffMs":200}}`, "trap '' TERM; exec "+stubborn)))
 	t.Run("another tenant", func(t *testing.T) { edgeTenant(t, base, long) })
 	t.Run("kill -9", func(t *testing.T) {
 		id := start(t, c, "edge-kill", killPlan(1))
@@ -109,7 +117,32 @@ func TestEdge(t *testing.T) {
 			t.Errorf("the run ended %s: %+v", r.StatusRaw, r.RootCause)
 		}
 	})
+	for range 100 { // the lost execution is found and repeated
+		if len(running(t, stubborn)) == 1 {
+			break
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	if pids := running(t, stubborn); runtime.GOOS == "linux" && len(pids) != 1 {
+		t.Errorf("after kill -9 the step runs %d times: %v", len(pids), pids)
+	}
 	t.Run("shutdown", func(t *testing.T) { edgeShutdown(t, p, c, address, long) })
+	if pids := running(t, stubborn); len(pids) > 0 {
+		t.Errorf("processes %v outlived dvt dev", pids)
+	}
+}
+
+// running are the processes with these arguments.
+func running(t *testing.T, args string) (pids []string) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	must(t, err)
+	for _, name := range all {
+		if line, err := os.ReadFile(name); err == nil && string(line) == strings.ReplaceAll(args, " ", "\x00")+"\x00" {
+			pids = append(pids, filepath.Base(filepath.Dir(name)))
+		}
+	}
+	return pids
 }
 
 func edgeTokens(t *testing.T, base, address string) {
@@ -328,7 +361,8 @@ func edgeTenant(t *testing.T, base, runID string) {
 
 var requestID = regexp.MustCompile(`"requestId":"[^"]*"`)
 
-// edgeShutdown ends dvt while two streams are open: both are told why (O9).
+// edgeShutdown ends dvt while two streams are open, which are told why (O9), a
+// request is stuck and a step does not listen: it takes no longer than 15 s.
 func edgeShutdown(t *testing.T, p *process, c *client.Client, address, runID string) {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
@@ -364,6 +398,11 @@ func edgeShutdown(t *testing.T, p *process, c *client.Client, address, runID str
 	case err := <-events:
 		t.Fatalf("the event stream did not begin: %v", err)
 	}
+	stuck, err := net.Dial("tcp", address) // a request that never ends
+	must(t, err)
+	defer stuck.Close()
+	_, err = io.WriteString(stuck, "POST /graphql HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer dev-viewer\r\nContent-Length: 100\r\n\r\n{")
+	must(t, err)
 	if took := p.terminate(); took > 15*time.Second {
 		t.Errorf("ending took %s", took)
 	}
@@ -371,7 +410,7 @@ func edgeShutdown(t *testing.T, p *process, c *client.Client, address, runID str
 		t.Errorf("it ended as %s", p.cmd.ProcessState)
 	}
 	expect("SERVER_SHUTDOWN")
-	_, _, err := ws.ReadMessage()
+	_, _, err = ws.ReadMessage()
 	if closed, ok := errors.AsType[*websocket.CloseError](err); !ok || closed.Code != websocket.CloseServiceRestart {
 		t.Errorf("the socket ended with %v, want close 1012", err)
 	}
