@@ -73,7 +73,8 @@ generate: ## write all generated code
 
 .PHONY: clean
 clean: ## remove what was built; what was fetched (.tools) and your runs (.dvt) stay
-	rm -rf bin web/dist .tools/stamp/web .tools/logs
+	rm -rf bin .tools/stamp/web .tools/logs
+	find web/dist -mindepth 1 ! -name .keep -delete
 
 # --- the parts, one by one ---
 

@@ -43,7 +43,7 @@ func translate(err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.As(err, &invalid):
-		e.Code, e.Message, e.Violations = run.CodePlanInvalid, fmt.Sprintf("The plan has %d problems.", len(invalid.Violations)), invalid.Violations
+		e.Code, e.Message, e.Violations = run.CodePlanInvalid, "The plan has problems; each is listed.", invalid.Violations
 	case errors.As(err, &schema):
 		e.Code, e.Message, e.Violations = run.CodeSchemaValidation, "The event does not satisfy its schema.", schema.Violations
 	case errors.Is(err, plan.ErrUnsupportedSchema):
