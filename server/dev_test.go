@@ -155,7 +155,7 @@ func TestDev_SaysWhatToDo(t *testing.T) {
 func fails(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(testserver.Binary(t), args...)
-	cmd.Dir = root(t)
+	cmd.Dir, cmd.Env = root(t), environment()
 	out, err := cmd.CombinedOutput()
 	if err == nil {
 		t.Errorf("dvt %s did not fail", strings.Join(args, " "))

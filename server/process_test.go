@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -50,7 +51,7 @@ func spawn(t *testing.T, name string, env []string, args ...string) *process {
 func (p *process) start() {
 	p.t.Helper()
 	p.cmd = exec.Command(testserver.Binary(p.t), p.args...)
-	p.cmd.Env = append(append(os.Environ(), "DVT_LOG_LEVEL=warn"), p.env...)
+	p.cmd.Env = append(append(environment(), "DVT_LOG_LEVEL=warn"), p.env...)
 	p.cmd.Dir = root(p.t)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := p.cmd.StdoutPipe()
@@ -95,6 +96,11 @@ func (p *process) start() {
 	case <-time.After(time.Minute):
 		p.t.Fatalf("%s was not ready within a minute:\n%s", p.name, p.said())
 	}
+}
+
+// environment is that of the tests without what configures the tests themselves.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "DVT_") })
 }
 
 func (p *process) said() string {
