@@ -87,11 +87,12 @@ type Test struct {
 }
 
 var (
-	goTestName = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark|Example)\w*)\(|\bt\.Run\("([^"\n]+)"`)
+	goTestName = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark|Example)\w*)\(|\bt\.Run\("([^"\n]+)"|(?m)^\t+\{"(\w+)", \w+\},?$`)
 	tsTestName = regexp.MustCompile("(?m)\\b(?:test|it|describe)(?:\\.\\w+)?\\(\\s*[\"'`]([^\"'`\\n]+)")
 )
 
-// Tests returns the tests among files whose names carry contract ids: Go tests, their named subtests, and the UI's.
+// Tests returns the tests among files whose names carry contract ids: Go tests, their named subtests, the cases of conformance suites, and
+// the UI's.
 func Tests(root string, files []string) ([]Test, error) {
 	var tests []Test
 	for _, name := range files {
