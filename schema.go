@@ -4,6 +4,8 @@ package dvt
 
 import _ "embed"
 
+//go:generate go tool gqlgen generate
+
 // Schema is schema.graphqls, the public contract, word for word.
 //
 //go:embed schema.graphqls

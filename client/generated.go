@@ -973,7 +973,7 @@ type RunRowRootCauseRunError struct {
 	Code             string  `json:"code"`
 	Message          *string `json:"message"`
 	Retryable        bool    `json:"retryable"`
-	// How many steps wait behind it.
+	// How many steps wait behind it; 0 in lists.
 	BlockedSteps int `json:"blockedSteps"`
 }
 
@@ -1080,7 +1080,7 @@ func (v *ShowRunResponse) GetRun() *ShowRunRun { return v.Run }
 // ShowRunRun includes the requested fields of the GraphQL type Run.
 type ShowRunRun struct {
 	RunRow `json:"-"`
-	// In plan order; empty before the run has started.
+	// In plan order; empty before the run has started. Not available in lists of runs.
 	Steps []ShowRunRunStepsStep `json:"steps"`
 	// While PAUSED.
 	Pause *ShowRunRunPausePauseInfo `json:"pause"`
@@ -1705,7 +1705,8 @@ func (v *StartRunInput) GetParams() *json.RawMessage { return v.Params }
 // StartRunResponse is returned by StartRun on success.
 type StartRunResponse struct {
 	// Starts a run of a plan. Safe to repeat: the same runRequestId with the same plan
-	// answers with the same run and `deduplicated: true`. Errors: PLAN_INVALID (all
+	// answers with the same run and `deduplicated: true`. A websocket takes messages of at
+	// most 1 MiB: send larger plans by POST. Errors: PLAN_INVALID (all
 	// `violations`), PLAN_SCHEMA_UNSUPPORTED, PLAN_TOO_LARGE, PLAN_TOO_MANY_STEPS, FORBIDDEN, BAD_USER_INPUT,
 	// STORE_UNAVAILABLE.
 	StartRun StartRunStartRunStartRunPayload `json:"startRun"`
@@ -2428,7 +2429,7 @@ func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) __premarshalJSON() (
 // WatchRunRunUpdatesRunUpdateSnapshotRun includes the requested fields of the GraphQL type Run.
 type WatchRunRunUpdatesRunUpdateSnapshotRun struct {
 	RunRow `json:"-"`
-	// In plan order; empty before the run has started.
+	// In plan order; empty before the run has started. Not available in lists of runs.
 	Steps []WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep `json:"steps"`
 }
 

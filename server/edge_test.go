@@ -168,7 +168,7 @@ func edgeTokens(t *testing.T, base, address string) {
 			t.Errorf("socket, %s: %v, want close 4401", name, err)
 		}
 	}
-	if a := get(t, base+"/graphql?query="+url.QueryEscape(whoAmI), "Authorization: Bearer dev-viewer"); a.StatusCode != 200 || !strings.Contains(a.body, `"dev-viewer"`) {
+	if a := get(t, base+"/graphql?query="+url.QueryEscape(whoAmI), "Authorization: Bearer dev-viewer"); a.StatusCode != http.StatusOK || !strings.Contains(a.body, `"dev-viewer"`) {
 		t.Errorf("a good token: %d %s", a.StatusCode, a.body)
 	}
 }
@@ -194,7 +194,7 @@ func edgeSession(t *testing.T, base string) {
 		t.Fatalf("cookie of /: %+v", session)
 	}
 	mine := "Cookie: dvt_session=" + session.Value
-	if a := ask(t, base, whoAmI, nil, mine); a.StatusCode != 200 || !strings.Contains(a.body, `"dev-engineer"`) {
+	if a := ask(t, base, whoAmI, nil, mine); a.StatusCode != http.StatusOK || !strings.Contains(a.body, `"dev-engineer"`) {
 		t.Errorf("a query with the session: %d %s", a.StatusCode, a.body)
 	}
 	if again := get(t, base+"/", mine).cookie(); again != nil {
@@ -253,16 +253,16 @@ func edgeNames(t *testing.T, base string) {
 
 func edgeOperations(t *testing.T, base string) {
 	for _, path := range []string{"/livez", "/readyz"} {
-		if a := get(t, base+path); a.StatusCode != 200 || a.body != "ok\n" {
+		if a := get(t, base+path); a.StatusCode != http.StatusOK || a.body != "ok\n" {
 			t.Errorf("%s: %d %q", path, a.StatusCode, a.body)
 		}
 	}
-	if a := get(t, base+"/schema.graphqls"); a.StatusCode != 200 || a.body != dvt.Schema {
+	if a := get(t, base+"/schema.graphqls"); a.StatusCode != http.StatusOK || a.body != dvt.Schema {
 		t.Errorf("/schema.graphqls: %d, %d bytes of %d", a.StatusCode, len(a.body), len(dvt.Schema))
 	}
 	metrics := get(t, base+"/metrics")
 	for _, name := range []string{"dvt_watched_runs", "dvt_streams", "dvt_bus_up 1", "go_goroutines"} {
-		if metrics.StatusCode != 200 || !strings.Contains(metrics.body, name) {
+		if metrics.StatusCode != http.StatusOK || !strings.Contains(metrics.body, name) {
 			t.Errorf("/metrics: %d without %s", metrics.StatusCode, name)
 		}
 	}
@@ -274,7 +274,7 @@ func edgeOperations(t *testing.T, base string) {
 			LatencyMS    *int64 `json:"latencyMs"`
 		}
 	}
-	if err := json.Unmarshal([]byte(health.body), &h); err != nil || health.StatusCode != 200 || h.Status != "HEALTHY" || len(h.Checks) < 3 {
+	if err := json.Unmarshal([]byte(health.body), &h); err != nil || health.StatusCode != http.StatusOK || h.Status != "HEALTHY" || len(h.Checks) < 3 {
 		t.Errorf("/engine/health: %d %s %v", health.StatusCode, health.body, err)
 	}
 	for _, check := range h.Checks {
@@ -287,7 +287,7 @@ func edgeOperations(t *testing.T, base string) {
 func edgeInterface(t *testing.T, base string) {
 	page := get(t, base+"/")
 	for _, path := range []string{"/runs/some-run", "/runs?status=FAILED", "/no/such/page"} {
-		if a := get(t, base+path); a.StatusCode != 200 || a.body != page.body || !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
+		if a := get(t, base+path); a.StatusCode != http.StatusOK || a.body != page.body || !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
 			t.Errorf("%s is not a page of the interface: %d %s", path, a.StatusCode, a.Header.Get("Content-Type"))
 		}
 	}
@@ -298,7 +298,7 @@ func edgeInterface(t *testing.T, base string) {
 	if script == nil {
 		t.Fatalf("the page has no script: %s", page.body)
 	}
-	if a := get(t, base+script[1]); a.StatusCode != 200 || !strings.Contains(a.Header.Get("Cache-Control"), "immutable") {
+	if a := get(t, base+script[1]); a.StatusCode != http.StatusOK || !strings.Contains(a.Header.Get("Cache-Control"), "immutable") {
 		t.Errorf("%s: %d %q", script[1], a.StatusCode, a.Header.Get("Cache-Control"))
 	}
 	policy := page.Header.Get("Content-Security-Policy")

@@ -117,6 +117,7 @@ func (s *TemporalServer) start() error {
 	args := []string{
 		"server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", strconv.Itoa(s.port), "--log-level", "error",
 		"--db-filename", filepath.Join(s.box.dir, "temporal.db"), "--namespace", s.Namespace,
+		"--sqlite-pragma", "synchronous=OFF", // tests kill the process, not the machine
 	}
 	for _, name := range temporalAttributes {
 		args = append(args, "--search-attribute", name+"=Keyword")
