@@ -81,8 +81,8 @@ func TestCancel_StepsBehindAFullWorker(t *testing.T) {
 		steps = append(steps, step{id: id})
 	}
 	id := h.start(document(0, steps...))
-	st := h.until(id, "running one", func(s run.State) bool { return s.RunningSteps() == 1 })
-	st = h.cancelled(id)
+	h.until(id, "running one", func(s run.State) bool { return s.RunningSteps() == 1 })
+	st := h.cancelled(id)
 	h.closed(id)
 	if st.Counts.Pending != 3 || st.Counts.Failed != 1 {
 		t.Errorf("counts %+v", st.Counts)
