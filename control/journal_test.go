@@ -183,7 +183,10 @@ func TestFetch_T225_Files(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sk, err := w.fetched("bad-"+strings.ReplaceAll(name, " ", "-"), c.ref, f)
 			if err != nil || sk.Failure == nil || sk.Failure.ErrorCode != string(c.want) || sk.Identity.TenantID != "acme" {
-				t.Errorf("%+v (%+v), %v; want %s", sk, sk.Failure, err, c.want)
+				t.Fatalf("%+v (%+v), %v; want %s", sk, sk.Failure, err, c.want)
+			}
+			if strings.HasSuffix(name, " address") && !strings.Contains(sk.Failure.ErrorMessage, "private network") {
+				t.Errorf("%s", sk.Failure.ErrorMessage)
 			}
 		})
 	}

@@ -112,6 +112,33 @@ func TestWatch_S16_RightRemovedMidStream(t *testing.T) {
 	}
 }
 
+// revokingLogs takes the viewer's rights away while a frame is being read.
+type revokingLogs struct {
+	artifact.Logs
+	revoke func()
+}
+
+func (l revokingLogs) Read(ctx context.Context, id artifact.AttemptID, from int64, limit int) ([]artifact.Line, int64, error) {
+	l.revoke()
+	return l.Logs.Read(context.WithoutCancel(ctx), id, from, limit)
+}
+
+// S16, T202: what was read under a right that is gone by now is not given out.
+func TestWatch_S16_RightRemovedWhileReading(t *testing.T) {
+	t.Parallel()
+	var w *world
+	w = newWorld(t, func(c *control.Config) {
+		c.Logs = revokingLogs{c.Logs, func() { w.demote("dev-viewer") }}
+	})
+	id := w.running("s16", "s1")
+	s := open[control.StepLogFrame](t)(w.WatchStepLog(t.Context(), w.who("dev-viewer"), control.StepLogQuery{RunID: id, StepID: "s1"}))
+	n, err := ends(s)
+	refusal(t, err, run.CodeForbidden)
+	if n != 0 {
+		t.Errorf("%d frames after the loss", n)
+	}
+}
+
 func TestWatchRun_T178_TokenExpires(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -335,6 +362,13 @@ func TestWatchStepLog_CompleteAfterTheLastLine(t *testing.T) {
 	if next != 2501 || got != 2500 {
 		t.Errorf("complete before line %d of %d", next, got)
 	}
+	// one that is over and longer than a frame is complete with its last frame only
+	long := open[control.StepLogFrame](t)(w.WatchStepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1"}))
+	seen := 0
+	take(t, long, "complete", func(f control.StepLogFrame) bool { seen += len(f.Lines); return f.Complete })
+	if seen != 2500 {
+		t.Errorf("complete after %d lines", seen)
+	}
 	// a log that is over says so at once
 	again := open[control.StepLogFrame](t)(w.WatchStepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1", FromLine: 2400}))
 	f := take(t, again, "the end", func(control.StepLogFrame) bool { return true })
@@ -343,7 +377,7 @@ func TestWatchStepLog_CompleteAfterTheLastLine(t *testing.T) {
 	}
 }
 
-func TestWatch_EndsWithItsContextAndShutdown(t *testing.T) {
+func TestWatch_EndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("ctx", "s1")
