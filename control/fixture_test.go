@@ -339,7 +339,10 @@ func (w *world) audit(tenant string) (out []string) {
 	w.t.Helper()
 	db := must[*sql.DB](w.t)(sql.Open("sqlite", filepath.Join(w.dir, "dvt.db")))
 	defer db.Close()
-	rows := must[*sql.Rows](w.t)(db.QueryContext(w.t.Context(), `SELECT actor, action, outcome, code, run_id, coalesce(detail, '') FROM audit WHERE tenant_id = ? ORDER BY at, rowid`, tenant))
+	rows, err := db.QueryContext(w.t.Context(), `SELECT actor, action, outcome, code, run_id, coalesce(detail, '') FROM audit WHERE tenant_id = ? ORDER BY at, rowid`, tenant)
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	defer rows.Close()
 	for rows.Next() {
 		var f [6]string
