@@ -430,16 +430,17 @@ func (p *parts) messages(t *testing.T, a, b *client.Client) {
 	for _, seq := range []run.Seq{first, second} {
 		n := 0
 		for _, f := range frames {
-			if f.RunSeq == int64(seq) {
+			if f.RunSeq == int64(seq) && f.Sync == client.SyncStateLive {
 				n++
 			}
 		}
 		if n != 1 {
-			t.Errorf("%d frames at %d, want 1: %s", n, seq, shown(frames))
+			t.Errorf("%d LIVE frames at %d, want 1: %s", n, seq, shown(frames))
 		}
 	}
 	for _, f := range frames[slices.IndexFunc(frames, func(f frame) bool { return f.RunSeq >= int64(first) }):] {
-		if f.Sync != client.SyncStateLive {
+		// On a slow machine the view may say that nobody has published the second commit yet; a repetition is no gap.
+		if f.Reason != nil && *f.Reason == client.SyncReasonGap {
 			t.Errorf("a repeated message made the stream %s: %s", f.Sync, shown(frames))
 		}
 	}
