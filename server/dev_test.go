@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -128,6 +130,62 @@ func TestDev_KillsLoseNothing(t *testing.T) {
 		events += len(checkLog(t, s, id))
 	}
 	t.Logf("%d kills, %d runs, %d events, every log valid", kills, len(all), events)
+}
+
+// TestDev_T226_EndsOrphans kills dvt dev while a step has a child of its own: the
+// next start ends what was left before it runs the step again.
+func TestDev_T226_EndsOrphans(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Fatal("the test reads /proc: run it on Linux")
+	}
+	data, address := dataDir(t), freeAddress(t)
+	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample", "--heartbeat", "2s")
+	c := client.New("http://"+address, "dev-engineer")
+	pids := filepath.Join(t.TempDir(), "pids")
+	script := fmt.Sprintf("sleep 600 & echo $! >> %s; wait", pids)
+	doc := fmt.Appendf(nil, `{"schemaVersion":"v1.2","metadata":{"planId":"orphans","planVersion":"1.0","createdAt":"2026-01-01T00:00:00Z",
+		"createdBy":"test","schemaVersion":"v1.2"},"scope":{"tenantId":"acme","projectId":"shop","environmentId":"dev","repoSha":"%s"},
+		"steps":[{"stepId":"long","type":"COMMAND","inputs":{"argv":["sh","-c",%q]},"timeout":"11m","dependsOn":[]}]}`, strings.Repeat("0", 40), script)
+	start(t, c, "orphans", doc)
+	first := childPIDs(t, pids, 1)[0]
+	p.kill()
+	if !runs(first) {
+		t.Fatal("the child ended with its parent: the test proves nothing")
+	}
+	p.start()
+	if runs(first) {
+		t.Errorf("process %d of a killed dvt still runs", first)
+	}
+	again := childPIDs(t, pids, 2)[1]
+	p.terminate()
+	if runs(again) {
+		t.Errorf("process %d outlived dvt dev", again)
+	}
+}
+
+// runs reports whether the process runs; one that ended and waits for its parent does not.
+func runs(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.HasPrefix(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " Z")
+}
+
+// childPIDs waits until the step has written n pids.
+func childPIDs(t *testing.T, file string, n int) (pids []int) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		b, _ := os.ReadFile(file)
+		pids = nil
+		for _, f := range strings.Fields(string(b)) {
+			pid, err := strconv.Atoi(f)
+			must(t, err)
+			pids = append(pids, pid)
+		}
+		if len(pids) >= n {
+			return pids
+		}
+	}
+	t.Fatalf("the step began %d times, want %d", len(pids), n)
+	return nil
 }
 
 // TestDev_SaysWhatToDo starts it where it cannot run.
