@@ -87,8 +87,12 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 	p.hub = live.New(p.raw, p.bus, live.Config{Logger: log})
 	p.engine = temporal.New(p.temporal, cfg.TemporalNamespace, temporal.Config{HeartbeatTimeout: cfg.Heartbeat})
 	queues := cfg.queues()
+	limits := control.Limits{}
+	if cfg.dev { // nobody else can hold a lease on these data, so one left by a kill need not be waited for long
+		limits.LeaseTTL = 5 * time.Second
+	}
 	p.control = control.New(control.Config{
-		Store: p.store, Engine: p.engine, Hub: p.hub, Bus: p.bus, Authz: p.authz, Logs: p.artifacts, Queues: queues, Logger: log,
+		Store: p.store, Engine: p.engine, Hub: p.hub, Bus: p.bus, Authz: p.authz, Logs: p.artifacts, Queues: queues, Limits: limits, Logger: log,
 	})
 	p.journal = control.NewJournal(control.JournalConfig{
 		Store: p.store, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, MaxSteps: p.control.MaxSteps(),
