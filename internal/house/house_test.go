@@ -149,7 +149,12 @@ func TestCitations_FindsIDsAndNothingElse(t *testing.T) {
 func TestText_NamesNoMachine(t *testing.T) {
 	t.Parallel()
 	root, files := repository(t)
-	machine := regexp.MustCompile("(?:^|[\\s\"'=:(`@])(/(?:work|farm|root|opt/wheels|tmp/bg)(?:/[^\\s\"'`]*)?)(?:[\\s\"'`:,)]|$)|(\\.library/)")
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The checkout and the home directory of whoever runs this, and what is a home elsewhere.
+	places := []string{root + "/", home + "/", "/home/", "/Users/"}
 	for _, name := range files {
 		if strings.HasPrefix(name, "internal/house/") {
 			continue
@@ -161,8 +166,10 @@ func TestText_NamesNoMachine(t *testing.T) {
 		if !ok {
 			continue
 		}
-		if m := machine.FindString(text); m != "" {
-			t.Errorf("%s names a place of some machine: %q", name, strings.TrimSpace(m))
+		for _, place := range places {
+			if strings.Contains(text, place) {
+				t.Errorf("%s names a place of some machine: %s", name, place)
+			}
 		}
 		if url := foreignRegistry(filepath.Base(name), text); url != "" {
 			t.Errorf("%s names a registry that others may not reach: %s", name, url)
@@ -171,9 +178,8 @@ func TestText_NamesNoMachine(t *testing.T) {
 }
 
 var (
-	resolved   = regexp.MustCompile(`"resolved": "([^"]+)"`)
+	resolved   = regexp.MustCompile(`"resolved": "`)
 	anyURL     = regexp.MustCompile(`https?://[^\s"']+`)
-	npmHost    = "https://registry.npmjs.org/"
 	pinsOrRC   = map[string]bool{"requirements.txt": true, ".npmrc": true, "pip.conf": true}
 	goSettings = regexp.MustCompile(`(?m)\b(?:GOPROXY|GONOSUMDB|GOSUMDB|npm_config_registry|PIP_INDEX_URL)\s*[:?]?=`)
 )
@@ -181,12 +187,7 @@ var (
 // foreignRegistry returns what would send an installer to a host of its own choice, or nothing.
 func foreignRegistry(base, text string) string {
 	if base == "package-lock.json" {
-		for _, m := range resolved.FindAllStringSubmatch(text, -1) {
-			if !strings.HasPrefix(m[1], npmHost) {
-				return m[1]
-			}
-		}
-		return ""
+		return resolved.FindString(text) // .npmrc leaves the addresses out
 	}
 	if pinsOrRC[base] {
 		return anyURL.FindString(text)
