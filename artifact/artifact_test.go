@@ -254,6 +254,20 @@ func TestLogs_ReadersBesideAWriter(t *testing.T) {
 	done.Wait()
 }
 
+func TestLogs_RemovedLogIsEmptyAgain(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := open(t, "file://"+dir, artifact.Limits{})
+	add(t, s, 1, 1, text(1, 3))
+	if err := os.RemoveAll(filepath.Join(dir, "logs")); err != nil {
+		t.Fatal(err)
+	}
+	_, _, first := s.Read(t.Context(), attempt, 1, 10)
+	if ls, total, err := s.Read(t.Context(), attempt, 1, 10); err != nil || total != 0 || len(ls) != 0 {
+		t.Errorf("after %v: %d lines of %d, %v", first, len(ls), total, err)
+	}
+}
+
 func TestLogs_RefusesForeignNames(t *testing.T) {
 	t.Parallel()
 	s := open(t, "mem://", artifact.Limits{})

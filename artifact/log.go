@@ -160,6 +160,7 @@ func (s *Store) steady(ctx context.Context, id AttemptID, f func(prefix string, 
 			return err
 		}
 	}
+	s.seen.forget(prefix) // somebody removed it: from now on it is as short as it is
 	return fmt.Errorf("artifact: read log: it changes too fast: %w", err)
 }
 

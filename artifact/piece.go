@@ -112,7 +112,7 @@ func (s *Store) index(ctx context.Context, prefix string) (index, error) {
 		}
 		return all[i].count > all[j].count
 	})
-	ix := all[:0]
+	ix := index(all[:0])
 	next := int64(1)
 	for _, p := range all {
 		if p.from == next { // others are what a larger piece has replaced
@@ -120,7 +120,45 @@ func (s *Store) index(ctx context.Context, prefix string) (index, error) {
 			next += p.count
 		}
 	}
+	if !s.seen.reaches(prefix, ix.total()) {
+		return nil, ErrNotFound // neither the piece that was replaced nor the one that replaced it
+	}
 	return ix, nil
+}
+
+// lengths remembers how long logs were, because a folder is not listed in one
+// moment: a listing beside a writer may miss both a piece that goes and the one
+// that comes. What it forgets is at worst shown shorter once.
+type lengths struct {
+	mu sync.Mutex
+	of map[string]int64
+}
+
+const maxLengths = 4096
+
+// reaches reports whether total is no less than what is known, and remembers it.
+func (l *lengths) reaches(prefix string, total int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if total < l.of[prefix] {
+		return false
+	}
+	if _, known := l.of[prefix]; !known && len(l.of) >= maxLengths {
+		for other := range l.of {
+			delete(l.of, other)
+			break
+		}
+	}
+	if total > 0 {
+		l.of[prefix] = total
+	}
+	return true
+}
+
+func (l *lengths) forget(prefix string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.of, prefix)
 }
 
 // lines reads one piece. ErrNotFound says that a larger one has replaced it.

@@ -64,6 +64,7 @@ type Store struct {
 	limits  Limits
 	writing [64]sync.Mutex // by attempt, so that memory does not grow with attempts
 	pieces  pieceCache
+	seen    lengths
 	follow  followers
 }
 
@@ -97,7 +98,7 @@ func OpenWithLimits(ctx context.Context, bucketURL string, l Limits) (*Store, er
 		return nil, fmt.Errorf("artifact: open bucket: %w", err)
 	}
 	l.fill()
-	s := &Store{bucket: bucket, limits: l}
+	s := &Store{bucket: bucket, limits: l, seen: lengths{of: map[string]int64{}}}
 	s.pieces.max = l.CacheBytes
 	return s, nil
 }
