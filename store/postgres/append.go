@@ -70,7 +70,8 @@ func (s *Store) Begin(ctx context.Context, b store.Begin) (out store.Begun, err 
 // LIMIT keeps the planner from turning the probes into a join that scans the
 // log, which it does on a table without statistics.
 const (
-	factsByKeySQL = `SELECT ` + eventColumns + ` FROM event e WHERE run_id = $1 AND key = ANY($2)`
+	factsByKeySQL = `SELECT ` + eventColumns + `
+FROM unnest($2::text[]) k (key), LATERAL (SELECT * FROM event e WHERE e.run_id = $1 AND e.key = k.key LIMIT 1) e`
 
 	factsBegunSQL = `SELECT ` + eventColumns + `
 FROM unnest($2::text[], $3::int[]) a (step_id, la),
