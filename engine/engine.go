@@ -112,8 +112,8 @@ type Evidence struct {
 	Artifact *ArtifactBody `json:"artifact,omitempty"`
 }
 
-// LogLine is one line that a step printed; No counts from 1 within the logical
-// attempt and never repeats for one engine attempt, so a repeated Evidence is dropped.
+// LogLine is one line that a step printed; No counts from 1 within the engine
+// attempt, so a repeated Evidence is dropped; the log gives numbers of its own.
 type LogLine struct {
 	No     int64     `json:"no"`
 	At     time.Time `json:"at"`

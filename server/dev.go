@@ -91,7 +91,7 @@ func RunDev(ctx context.Context, cfg Config, log *slog.Logger, out io.Writer) er
 			Namespace: cfg.TemporalNamespace, Control: []string{cfg.ControlQueue}, Data: []string{cfg.DataQueue},
 			ControlConcurrency: 50, DataConcurrency: cfg.Concurrency, StopTimeout: 8 * time.Second,
 		}
-		g.Go(func() error { return temporal.Run(work, p.temporal, w, p.journal, p.runner(p.journal)) })
+		g.Go(func() error { return temporal.Run(work, p.temporal, w, p.journal, newRunner(p.cfg, p.journal, p.log)) })
 		g.Go(func() error { return p.greet(ctx, out) })
 	})
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -22,7 +23,7 @@ func (p *parts) routes(notes *notifications) http.Handler {
 	mux.HandleFunc("GET /engine/health", p.health)
 	mux.Handle("GET /metrics", p.metrics())
 	mux.Handle(remote.Path, p.remoteJournal())
-	if p.serves("api") {
+	if slices.Contains(p.cfg.Duties, "api") {
 		p.graph = p.graphQL(notes != nil)
 		mux.Handle("/graphql", p.graph)
 		mux.HandleFunc("GET /schema.graphqls", func(w http.ResponseWriter, _ *http.Request) {
@@ -41,15 +42,6 @@ func (p *parts) routes(notes *notifications) http.Handler {
 		return p.onLoopback(mux)
 	}
 	return mux
-}
-
-func (p *parts) serves(duty string) bool {
-	for _, d := range p.cfg.Duties {
-		if d == duty {
-			return true
-		}
-	}
-	return false
 }
 
 func (p *parts) graphQL(dev bool) *graph.Handler {

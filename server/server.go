@@ -214,13 +214,11 @@ func runControlWorker(ctx context.Context, cfg Config, w temporal.WorkerConfig, 
 	defer p.close()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return p.projector.Run(ctx) })
-	g.Go(func() error { return temporal.Run(ctx, p.temporal, w, p.journal, p.runner(p.journal)) })
+	g.Go(func() error { return temporal.Run(ctx, p.temporal, w, p.journal, newRunner(p.cfg, p.journal, p.log)) })
 	return g.Wait()
 }
 
-// runner runs steps in this process.
-func (p *parts) runner(j engine.Journal) *executor.Runner { return newRunner(p.cfg, j, p.log) }
-
+// newRunner runs steps in this process.
 func newRunner(cfg Config, j engine.Journal, log *slog.Logger) *executor.Runner {
 	return &executor.Runner{
 		Journal: j, WorkspaceRoot: cfg.Workspace, ProjectRoot: cfg.ProjectRoot, Log: log,

@@ -60,8 +60,8 @@ type Signals interface {
 	// Delivered records that the engine acknowledged signals up to no; the lease
 	// stays until Settle.
 	Delivered(ctx context.Context, d Delivery, no int64) error
-	// Settle ends a lease; the row goes when nothing is left to deliver, else it is
-	// due again after delay. ErrConflict when the fence moved.
+	// Settle ends a lease; it is due again after delay when something is left to
+	// deliver. Its fence outlives it. ErrConflict when the fence moved.
 	Settle(ctx context.Context, d Delivery, delay time.Duration) error
 }
 

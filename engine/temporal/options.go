@@ -2,6 +2,7 @@ package temporal
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
@@ -59,12 +60,7 @@ func executeOptions(id string, s plan.SkeletonStep, heartbeat time.Duration) wor
 }
 
 func retriesTimeouts(r plan.Retry) bool {
-	for _, c := range r.RetryableErrors {
-		if c == "timeout" {
-			return true
-		}
-	}
-	return len(r.RetryableErrors) == 0
+	return len(r.RetryableErrors) == 0 || slices.Contains(r.RetryableErrors, plan.ClassTimeout)
 }
 
 // endOfError says how an execution ended that returned no result. What the
@@ -96,7 +92,7 @@ func endOfError(err error, s plan.SkeletonStep, e interp.Execute) engine.StepEnd
 	end.Kind = engine.EndFailed
 	switch {
 	case timeout != nil:
-		end.Class = "timeout"
+		end.Class = plan.ClassTimeout
 		end.Failed = &run.FailurePayload{
 			ErrorCode: string(run.CodeTimeout), Retryable: true, FailureCategory: run.CategoryTimeout, FailureSource: "engine",
 			ErrorMessage: "the worker stopped answering while it ran this step",
