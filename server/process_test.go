@@ -157,14 +157,21 @@ func dataDir(t *testing.T) string {
 	return filepath.Join(t.TempDir(), "data")
 }
 
-// temporalPID is the pid of the Temporal server that a `dvt dev` supervises.
+// temporalPID is the pid of the Temporal server that a `dvt dev` supervises; one
+// that was just killed is started again first.
 func temporalPID(t *testing.T, data string) int {
 	t.Helper()
-	var id struct{ PID int }
-	b, err := os.ReadFile(filepath.Join(data, "temporal", "server.pid"))
-	must(t, err)
-	must(t, json.Unmarshal(b, &id))
-	return id.PID
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		var id struct{ PID int }
+		b, err := os.ReadFile(filepath.Join(data, "temporal", "server.pid"))
+		must(t, err)
+		must(t, json.Unmarshal(b, &id))
+		if runs(id.PID) {
+			return id.PID
+		}
+	}
+	t.Fatal("dvt dev does not run its Temporal server")
+	return 0
 }
 
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }

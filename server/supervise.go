@@ -130,7 +130,10 @@ func (t *temporalServer) pidFile() string { return filepath.Join(t.dir, "server.
 func (t *temporalServer) remember(pid int) {
 	b, err := json.Marshal(processID{PID: pid, Start: startOf(pid), Port: t.port})
 	if err == nil {
-		err = os.WriteFile(t.pidFile(), b, 0o600)
+		err = os.WriteFile(t.pidFile()+".new", b, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(t.pidFile()+".new", t.pidFile())
 	}
 	if err != nil {
 		t.log.Warn("the Temporal server's pid was not recorded", slog.Any("error", err))
