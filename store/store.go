@@ -28,17 +28,34 @@ var (
 	ErrConflict    = errors.New("store: conflict") // a conditional write found another state
 	ErrUnavailable = errors.New("store: unavailable")
 	ErrSchema      = errors.New("store: schema version outside this program's range")
+	// ErrOverloaded says that a bounded queue in front of the store is full: the call
+	// was refused before anything was tried. An *OverloadedError says when to come back.
+	ErrOverloaded = errors.New("store: overloaded")
 )
+
+// OverloadedError is ErrOverloaded with the time after which trying again makes sense.
+type OverloadedError struct{ RetryAfter time.Duration }
+
+// Error implements error.
+func (e *OverloadedError) Error() string {
+	return ErrOverloaded.Error() + ": try again in " + e.RetryAfter.String()
+}
+
+// Unwrap makes errors.Is(err, ErrOverloaded) true.
+func (e *OverloadedError) Unwrap() error { return ErrOverloaded }
 
 // Store is everything an adapter offers.
 type Store interface { //nolint:interfacebloat // the sum of the ports; callers take the part they need
 	Log
 	States
+	Outbox
 	Runs
+	Feed
 	Queue
 	Signals
 	Senders
 	Transactor
+	Upkeep
 	Ops
 }
 
@@ -194,14 +211,16 @@ type States interface {
 	// Save keeps a newer checkpoint: the header and the changed steps, if none of
 	// the same revision is as new. It reports whether it wrote.
 	Save(ctx context.Context, s run.State, c run.Changes) (bool, error)
-	// Dirty lists runs with something to project since at least minAge, oldest
-	// first, at most limit (T189).
+	// Dirty lists runs with something to project since at least minAge and not held
+	// back by PublishFailed, oldest first, at most limit (T189).
 	Dirty(ctx context.Context, minAge time.Duration, limit int) ([]DirtyRun, error)
-	// Published records that everything up to to was published and removes the
-	// dirty mark if nothing was appended since and ops have not moved past opsRev.
+	// Published records that everything up to to was published, forgets failures, and
+	// removes the dirty mark if nothing was appended since and ops have not moved past opsRev.
 	Published(ctx context.Context, runID string, to run.Seq, opsRev int64) error
 	// Since reads header and steps changed after w, folded to the head, in one
-	// read; for w = 0 it is the whole state.
+	// read; for w = 0 it is the whole state. When the checkpoint is at the head it
+	// reads the changed steps alone, whatever the size of the run (T212): State in
+	// the answer then has no Steps.
 	Since(ctx context.Context, runID string, w run.Seq) (Loaded, run.Delta, error)
 }
 
@@ -233,11 +252,8 @@ type Runs interface {
 	Get(ctx context.Context, runID string) (Run, error)
 	ByRequest(ctx context.Context, key run.Key) (Run, error)
 	// List reads headers, newest first unless asked otherwise, folded at their
-	// checkpoints; Changed below makes a list live.
+	// checkpoints; Feed makes a list live.
 	List(ctx context.Context, f RunFilter) ([]RunRow, error)
-	// Changed reads rows of one tenant and project whose state changed since an
-	// overlapping, inclusive cursor; "" starts now. Rows may repeat (T186).
-	Changed(ctx context.Context, f RunFilter, cursor string) (rows []RunRow, next string, err error)
 	PutPlan(ctx context.Context, sha256 string, doc []byte) error
 	Plan(ctx context.Context, sha256 string) ([]byte, error)
 }

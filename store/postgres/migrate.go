@@ -29,8 +29,8 @@ const (
 
 // The schema versions that this program can work on.
 const (
-	minSchema = 1
-	maxSchema = 1
+	minSchema = 2
+	maxSchema = 2
 )
 
 // Migrate brings the schema of the database that dsn names up to date. It may

@@ -241,7 +241,7 @@ func save(ctx context.Context, conn *pgx.Conn, st run.State, c run.Changes) (boo
 func (s *Store) Dirty(ctx context.Context, minAge time.Duration, limit int) (out []store.DirtyRun, err error) {
 	err = s.do(ctx, "dirty", func(ctx context.Context, c *pgx.Conn) error {
 		rows, err := c.Query(ctx, `SELECT run_id, head_seq, ops_rev, since FROM run_dirty
-			WHERE since <= clock_timestamp() - $1::interval ORDER BY since, run_id LIMIT $2`, minAge, pageSize(limit))
+			WHERE since <= clock_timestamp() - $1::interval AND not_before <= clock_timestamp() ORDER BY since, run_id LIMIT $2`, minAge, pageSize(limit))
 		if err != nil {
 			return err
 		}
@@ -259,7 +259,7 @@ func (s *Store) Published(ctx context.Context, runID string, to run.Seq, opsRev 
 	return s.do(ctx, "published", func(ctx context.Context, c *pgx.Conn) error {
 		var b pgx.Batch
 		b.Queue(`DELETE FROM run_dirty WHERE run_id = $1 AND head_seq <= $2 AND ops_rev <= $3`, runID, to, opsRev)
-		b.Queue(`UPDATE run_dirty SET since = coalesce((SELECT persisted_at FROM event
+		b.Queue(`UPDATE run_dirty SET attempts = 0, upto = 0, not_before = 'epoch', since = coalesce((SELECT persisted_at FROM event
 			WHERE run_id = $1 AND run_seq > $2 ORDER BY run_seq LIMIT 1), clock_timestamp()) WHERE run_id = $1`, runID, to)
 		b.Queue(`UPDATE run_state SET published_seq = greatest(published_seq, $2), xid = pg_current_xact_id()
 			WHERE run_id = $1`, runID, to)

@@ -169,8 +169,9 @@ func (s *Store) saveSteps(ctx context.Context, tx *sql.Tx, state run.State, c ru
 // Dirty implements store.States.
 func (s *Store) Dirty(ctx context.Context, minAge time.Duration, limit int) (out []store.DirtyRun, err error) {
 	err = s.read(ctx, "dirty runs", func(tx *sql.Tx) error {
-		rows, err := tx.QueryContext(ctx, `SELECT run_id, head_seq, ops_rev, since FROM run_dirty WHERE since <= ? ORDER BY since, run_id LIMIT ?`,
-			micros(s.now().Add(-minAge)), clamp(limit, store.MaxPage))
+		rows, err := tx.QueryContext(ctx, `SELECT run_id, head_seq, ops_rev, since FROM run_dirty WHERE since <= ? AND not_before <= ?
+			ORDER BY since, run_id LIMIT ?`,
+			micros(s.now().Add(-minAge)), micros(s.now()), clamp(limit, store.MaxPage))
 		out, err = collect(rows, err, func(row scanner) (store.DirtyRun, error) {
 			var d store.DirtyRun
 			var since int64
@@ -185,11 +186,24 @@ func (s *Store) Dirty(ctx context.Context, minAge time.Duration, limit int) (out
 
 // Published implements store.States.
 func (s *Store) Published(ctx context.Context, runID string, to run.Seq, opsRev int64) error {
-	return s.write(ctx, "published", func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, `UPDATE run_state SET published_seq = max(published_seq, ?) WHERE run_id = ?`, to, runID); err != nil {
+	return s.write(ctx, "published", func(tx *sql.Tx) error { return s.published(ctx, tx, runID, to, opsRev) })
+}
+
+// published moves the published seq, and clears the mark or frees it of refusals.
+// A mark that stays is as old as the first event that was not published.
+func (s *Store) published(ctx context.Context, tx *sql.Tx, runID string, to run.Seq, opsRev int64) error {
+	for _, q := range []struct {
+		query string
+		args  []any
+	}{
+		{`UPDATE run_state SET published_seq = max(published_seq, ?) WHERE run_id = ?`, []any{to, runID}},
+		{`DELETE FROM run_dirty WHERE run_id = ? AND head_seq <= ? AND ops_rev <= ?`, []any{runID, to, opsRev}},
+		{`UPDATE run_dirty SET attempts = 0, upto = 0, not_before = 0, since = coalesce((SELECT persisted_at FROM event
+			WHERE run_id = ?1 AND run_seq > ?2 ORDER BY run_seq LIMIT 1), ?3) WHERE run_id = ?1`, []any{runID, to, micros(s.now())}},
+	} {
+		if _, err := tx.ExecContext(ctx, q.query, q.args...); err != nil {
 			return s.failed("published", err)
 		}
-		_, err := tx.ExecContext(ctx, `DELETE FROM run_dirty WHERE run_id = ? AND head_seq <= ? AND ops_rev <= ?`, runID, to, opsRev)
-		return s.failed("clear the mark", err)
-	})
+	}
+	return nil
 }

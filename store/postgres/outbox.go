@@ -1,0 +1,101 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// PublishFailed implements store.Outbox.
+func (s *Store) PublishFailed(ctx context.Context, runID string, to run.Seq, cause string, retryIn time.Duration) (r store.Refusal, err error) {
+	err = s.do(ctx, "publish failed", func(ctx context.Context, c *pgx.Conn) error {
+		return c.QueryRow(ctx, `UPDATE run_dirty SET attempts = attempts + 1, upto = CASE WHEN upto = 0 THEN $2 ELSE upto END,
+			not_before = clock_timestamp() + $3::interval WHERE run_id = $1 RETURNING attempts, upto`,
+			runID, to, retryIn).Scan(&r.Attempts, &r.Upto)
+	})
+	return r, err
+}
+
+const burySQL = `WITH due AS (
+  SELECT d.run_id, d.attempts, st.published_seq, st.tenant_id, st.project_id
+  FROM run_dirty d JOIN run_state st USING (run_id)
+  WHERE d.run_id = $1 AND d.attempts > 0 AND d.upto = $2 AND st.published_seq < $2
+  FOR UPDATE OF d
+), letter AS (
+  INSERT INTO outbox_dead (tenant_id, project_id, run_id, from_seq, to_seq, attempts, cause)
+  SELECT tenant_id, project_id, run_id, published_seq, $2, attempts, $3 FROM due
+), moved AS (
+  UPDATE run_state st SET published_seq = $2, xid = pg_current_xact_id() FROM due WHERE st.run_id = due.run_id
+), done AS (
+  DELETE FROM run_dirty d USING due WHERE d.run_id = due.run_id AND d.head_seq <= $2
+), kept AS (
+  UPDATE run_dirty d SET attempts = 0, upto = 0, not_before = 'epoch' FROM due WHERE d.run_id = due.run_id AND d.head_seq > $2
+)
+SELECT count(*) FROM due`
+
+// Bury implements store.Outbox.
+func (s *Store) Bury(ctx context.Context, runID string, upto run.Seq, cause string) (buried bool, err error) {
+	err = s.do(ctx, "bury", func(ctx context.Context, c *pgx.Conn) error {
+		var n int
+		err := c.QueryRow(ctx, burySQL, runID, upto, cause).Scan(&n)
+		buried = n > 0
+		return err
+	})
+	return buried, err
+}
+
+// DeadLetters implements store.Outbox.
+func (s *Store) DeadLetters(ctx context.Context, lf store.DeadLetterFilter) (out []store.DeadLetter, err error) {
+	var f filter
+	f.add("tenant_id = ?", lf.TenantID)
+	if lf.RunID != "" {
+		f.add("run_id = ?", lf.RunID)
+	}
+	if lf.ID != "" {
+		f.add("id::text = ?", lf.ID)
+	}
+	if lf.Open {
+		f.add("redriven_at IS NULL")
+	}
+	if lf.Before != "" {
+		f.add("pos < (SELECT pos FROM outbox_dead WHERE id::text = ?)", lf.Before)
+	}
+	f.args = append(f.args, pageSize(lf.Limit))
+	err = s.do(ctx, "dead letters", func(ctx context.Context, c *pgx.Conn) error {
+		rows, err := c.Query(ctx, fmt.Sprintf(`SELECT id::text, tenant_id, project_id, run_id, from_seq, to_seq, attempts, cause, buried_at, redriven_at
+			FROM outbox_dead WHERE %s ORDER BY pos DESC LIMIT $%d`, strings.Join(f.where, " AND "), len(f.args)), f.args...)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (d store.DeadLetter, err error) {
+			return d, row.Scan(&d.ID, &d.TenantID, &d.ProjectID, &d.RunID, &d.From, &d.To, &d.Attempts, &d.Cause,
+				utc{&d.BuriedAt}, utcOrNil{&d.RedrivenAt})
+		})
+		return err
+	})
+	return out, err
+}
+
+// Redriven implements store.Outbox.
+func (s *Store) Redriven(ctx context.Context, id string) (first bool, err error) {
+	err = s.do(ctx, "redriven", func(ctx context.Context, c *pgx.Conn) error {
+		tag, err := c.Exec(ctx, `UPDATE outbox_dead SET redriven_at = clock_timestamp() WHERE id::text = $1 AND redriven_at IS NULL`, id)
+		if err != nil || tag.RowsAffected() > 0 {
+			first = err == nil
+			return err
+		}
+		var one int
+		return c.QueryRow(ctx, `SELECT 1 FROM outbox_dead WHERE id::text = $1`, id).Scan(&one)
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return false, err
+	}
+	return first, err
+}

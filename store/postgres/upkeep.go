@@ -1,0 +1,76 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// AllRuns implements store.Upkeep.
+func (s *Store) AllRuns(ctx context.Context, after string, limit int) (out []store.Run, err error) {
+	err = s.do(ctx, "all runs", func(ctx context.Context, c *pgx.Conn) error {
+		rows, err := c.Query(ctx, `SELECT `+runColumns+` FROM run r WHERE run_id > $1 ORDER BY run_id LIMIT $2`, after, pageSize(limit))
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Run, error) { return scanRun(row) })
+		return err
+	})
+	return out, err
+}
+
+// Checkpoint implements store.Upkeep.
+func (s *Store) Checkpoint(ctx context.Context, runID string) (st run.State, err error) {
+	err = s.do(ctx, "checkpoint", func(ctx context.Context, c *pgx.Conn) error {
+		rows, err := c.Query(ctx, `SELECT true, -1 AS ord, header FROM run_state WHERE run_id = $1 AND rev > 0
+			UNION ALL SELECT false, ord, body FROM step_state WHERE run_id = $1 ORDER BY ord`, runID)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		st = run.State{}
+		found := false
+		for rows.Next() {
+			var header bool
+			var ord int
+			var doc []byte
+			if err := rows.Scan(&header, &ord, &doc); err != nil {
+				return err
+			}
+			if header {
+				found = true
+				if err := unmarshal(doc, &st.Header); err != nil {
+					return err
+				}
+				continue
+			}
+			step := &run.Step{}
+			if err := unmarshal(doc, step); err != nil {
+				return err
+			}
+			st.Steps = append(st.Steps, step)
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		if !found {
+			return store.ErrNotFound
+		}
+		return nil
+	})
+	return st, err
+}
+
+// DropCheckpoint implements store.Upkeep. The row stays without a usable state,
+// because it holds the published seq.
+func (s *Store) DropCheckpoint(ctx context.Context, runID string) error {
+	return s.locked(ctx, "drop checkpoint", runID, func(_ context.Context, t *tx) error {
+		t.batch.Queue(`UPDATE run_state SET rev = 0, seq = 0 WHERE run_id = $1`, runID)
+		t.batch.Queue(`DELETE FROM step_state WHERE run_id = $1`, runID)
+		t.batch.Queue(dirtySQL, runID, t.head.LastSeq, t.head.OpsRev, t.at())
+		return nil
+	})
+}

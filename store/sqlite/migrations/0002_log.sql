@@ -1,0 +1,21 @@
+-- Messages that the bus refuses one by one, and those that were given up (T123, T189).
+
+-- +goose Up
+ALTER TABLE run_dirty ADD COLUMN attempts INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE run_dirty ADD COLUMN upto INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE run_dirty ADD COLUMN not_before INTEGER NOT NULL DEFAULT 0;
+
+CREATE TABLE outbox_dead (
+    pos         INTEGER PRIMARY KEY AUTOINCREMENT,
+    id          TEXT NOT NULL UNIQUE,
+    tenant_id   TEXT NOT NULL,
+    project_id  TEXT NOT NULL,
+    run_id      TEXT NOT NULL,
+    from_seq    INTEGER NOT NULL,
+    to_seq      INTEGER NOT NULL,
+    attempts    INTEGER NOT NULL,
+    cause       TEXT NOT NULL,
+    buried_at   INTEGER NOT NULL,
+    redriven_at INTEGER
+) STRICT;
+CREATE INDEX outbox_dead_tenant ON outbox_dead (tenant_id, pos);
