@@ -34,6 +34,7 @@ func translate(err error) error {
 	var own *Error
 	var invalid *plan.InvalidError
 	var schema *run.SchemaError
+	var overloaded *store.OverloadedError
 	e := &Error{Code: run.CodeInternal, Message: "Something went wrong inside dvt. Try again; if it stays, give the request id to your operator.", cause: err}
 	switch {
 	case err == nil:
@@ -52,6 +53,8 @@ func translate(err error) error {
 		e.Code, e.Message, e.Limit = run.CodePlanTooLarge, "The plan document is larger than 10 MiB.", plan.MaxDocumentBytes
 	case errors.Is(err, store.ErrNotFound):
 		return runNotFound()
+	case errors.As(err, &overloaded):
+		e.Code, e.Message, e.RetryAfter = run.CodeStoreOverloaded, "The store has as much to write as it can take. Nothing was changed; try again.", overloaded.RetryAfter
 	case errors.Is(err, store.ErrUnavailable):
 		e.Code, e.Message, e.RetryAfter = run.CodeStoreUnavailable, "The store does not answer. Nothing was changed; try again.", 2*time.Second
 	case errors.Is(err, engine.ErrUnavailable):

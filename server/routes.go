@@ -97,9 +97,9 @@ func (p *parts) remoteJournal() http.Handler {
 	}
 }
 
-// metrics offers Go's own and what the hub watches.
+// metrics offers what the parts registered, Go's own, and what the hub watches.
 func (p *parts) metrics() http.Handler {
-	r := prometheus.NewRegistry()
+	r := p.registry
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	gauge := func(name, help string, value func() float64) {
 		r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))

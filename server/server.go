@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dvt-engine/dvt/artifact"
@@ -52,13 +53,14 @@ type parts struct {
 	journal   *control.Journal
 	graph     *graph.Handler // nil without the api duty
 	owner     string         // of leases
+	registry  *prometheus.Registry
 }
 
 // assemble opens what cfg names and wires it. What it opened is closed by close,
 // also after an error.
 func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *slog.Logger) (p *parts, err error) {
 	host, _ := os.Hostname()
-	p = &parts{cfg: cfg, log: log, owner: fmt.Sprintf("%s/%d", host, os.Getpid())}
+	p = &parts{cfg: cfg, log: log, owner: fmt.Sprintf("%s/%d", host, os.Getpid()), registry: prometheus.NewRegistry()}
 	defer func() {
 		if err != nil {
 			p.close()
