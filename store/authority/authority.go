@@ -51,6 +51,14 @@ func Prepare(id run.Identity, a store.Append) (Batch, error) {
 	return b, nil
 }
 
+// Append is what the batch was prepared from; of a Begin its StepStarted alone.
+func (b Batch) Append() store.Append { return b.append }
+
+// Event is the stored form of draft i under the given number.
+func (b Batch) Event(i int, seq run.Seq, at time.Time) run.Event {
+	return newEvent(b.id, b.append.Events[i], b.keys[i], seq, at)
+}
+
 // Keys are the keys whose stored events Facts.Events must hold.
 func (b Batch) Keys() []run.Key { return b.keys }
 

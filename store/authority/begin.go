@@ -31,6 +31,14 @@ func PrepareBegin(id run.Identity, b store.Begin) (Beginning, error) {
 // Batch is what to look up for the beginning.
 func (b Beginning) Batch() Batch { return b.batch }
 
+// Parked is the members of the gate that park it.
+func (b Beginning) Parked() run.Gate {
+	if b.begin.PassFailing {
+		return ^run.GateFailing
+	}
+	return ^run.Gate(0)
+}
+
 // DecideBegin answers a Begin on a locked head (T185, T217): the terminal of the
 // attempt wins, then the end of the run, then its StepStarted whatever the gate
 // (T52), then the gate; else StepStarted is inserted. The Plan is empty but for
@@ -49,7 +57,7 @@ func DecideBegin(head store.Head, b Beginning, f Facts, now time.Time) (Plan, st
 		begun.Verdict = store.BeginRunTerminal
 	case log.started != nil:
 		begun.Verdict, begun.StartedSeq = store.BeginRun, log.started.Seq
-	case closed(head.Gate, b.begin.PassFailing):
+	case head.Gate&b.Parked() != 0:
 		begun.Verdict = store.BeginParked
 	default:
 		e := d.insert(b.batch.append.Events[0], b.batch.keys[0])
@@ -60,11 +68,4 @@ func DecideBegin(head store.Head, b Beginning, f Facts, now time.Time) (Plan, st
 	}
 	begun.Head = d.plan.Head
 	return d.plan, begun
-}
-
-func closed(g run.Gate, passFailing bool) bool {
-	if passFailing {
-		g &^= run.GateFailing
-	}
-	return g != 0
 }

@@ -53,8 +53,8 @@ func (d *decision) draft(draft run.Draft, key run.Key) {
 	case dup:
 		out = stored(old)
 		out.Deduplicated = true
-		out.PayloadMismatch = !samePayload(draft.Type, draft.Payload, old.Payload)
-		if at := windowOf(old); at != nil {
+		out.PayloadMismatch = !SamePayload(draft.Type, draft.Payload, old.Payload)
+		if at := WindowOf(old); at != nil {
 			d.plan.WindowOpened = at
 		}
 	case winner != nil:
@@ -98,13 +98,7 @@ func (d *decision) winner(draft run.Draft) *run.Event {
 
 func (d *decision) insert(draft run.Draft, key run.Key) run.Event {
 	head := &d.plan.Head
-	e := run.Event{
-		Identity: d.id, EventID: key.EventID(), Type: draft.Type, Seq: head.LastSeq + 1, Key: key,
-		StepID: draft.StepID, SignalID: draft.SignalID,
-		LogicalAttempt: draft.LogicalAttempt, EngineAttempt: draft.EngineAttempt,
-		EmittedAt: draft.EmittedAt.Truncate(Precision).UTC(), PersistedAt: d.plan.At,
-		EmittedBy: draft.EmittedBy, Payload: draft.Payload,
-	}
+	e := newEvent(d.id, draft, key, head.LastSeq+1, d.plan.At)
 	before := head.Running
 	head.LastSeq, head.LastAt = e.Seq, e.PersistedAt
 	head.Running = max(0, head.Running+d.count(e))
@@ -120,6 +114,14 @@ func (d *decision) insert(draft run.Draft, key run.Key) run.Event {
 	d.byKey[key] = e
 	d.plan.Insert = append(d.plan.Insert, e)
 	return e
+}
+
+func newEvent(id run.Identity, d run.Draft, key run.Key, seq run.Seq, at time.Time) run.Event {
+	return run.Event{
+		Identity: id, EventID: key.EventID(), Type: d.Type, Seq: seq, Key: key, StepID: d.StepID, SignalID: d.SignalID,
+		LogicalAttempt: d.LogicalAttempt, EngineAttempt: d.EngineAttempt,
+		EmittedAt: d.EmittedAt.Truncate(Precision).UTC(), PersistedAt: at, EmittedBy: d.EmittedBy, Payload: d.Payload,
+	}
 }
 
 // count records what e says about its attempt and returns the change of Running.

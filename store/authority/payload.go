@@ -39,9 +39,34 @@ func object(payload json.RawMessage) (map[string]json.RawMessage, bool) {
 	return fields, true
 }
 
-// samePayload compares what a producer sent with what is stored, but for the
+// Unstamped is the payload of a draft as an append carries it to a store that
+// stamps by itself: what may be stamped is a compact object without the fields that
+// the store sets, anything else stays as it is.
+func Unstamped(d run.Draft, window bool) json.RawMessage {
+	field := ""
+	switch {
+	case d.Type == run.RunPaused:
+		field = "runningStepsCount"
+	case window && opensWindow(d.Type):
+		field = "retryDeadline"
+	default:
+		return d.Payload
+	}
+	fields, ok := object(d.Payload)
+	if !ok {
+		return d.Payload
+	}
+	delete(fields, field)
+	out, err := Encode(fields)
+	if err != nil {
+		return d.Payload
+	}
+	return out
+}
+
+// SamePayload compares what a producer sent with what is stored, but for the
 // fields that the store stamps (T15).
-func samePayload(t run.EventType, sent, kept json.RawMessage) bool {
+func SamePayload(t run.EventType, sent, kept json.RawMessage) bool {
 	if bytes.Equal(sent, kept) {
 		return true
 	}
@@ -68,9 +93,9 @@ func loose(t run.EventType, payload json.RawMessage) (map[string]any, bool) {
 	return fields, true
 }
 
-// windowOf is the retry deadline that a stored event opened, so that a caller
+// WindowOf is the retry deadline that a stored event opened, so that a caller
 // whose first answer was lost learns it from the repetition (T221).
-func windowOf(e run.Event) *time.Time {
+func WindowOf(e run.Event) *time.Time {
 	if !opensWindow(e.Type) || len(e.Payload) == 0 {
 		return nil
 	}

@@ -2,6 +2,9 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -10,151 +13,315 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// Append implements store.Log in three round trips: lock, look up, write and commit.
-func (s *Store) Append(ctx context.Context, a store.Append) (out store.Appended, err error) {
-	err = s.locked(ctx, "append", a.RunID, func(ctx context.Context, t *tx) error {
-		out, err = t.append(ctx, a)
-		return err
-	})
-	if err != nil {
-		return store.Appended{}, err
-	}
-	return out, nil
+// Append implements store.Log in one statement.
+func (s *Store) Append(ctx context.Context, a store.Append) (store.Appended, error) {
+	out, err := s.one(ctx, a.RunID, store.Entry{Append: &a})
+	return out.Appended, err
 }
 
+// Begin implements store.Log in one statement.
+func (s *Store) Begin(ctx context.Context, b store.Begin) (store.Begun, error) {
+	out, err := s.one(ctx, b.RunID, store.Entry{Begin: &b})
+	return out.Begun, err
+}
+
+func (s *Store) one(ctx context.Context, runID string, e store.Entry) (store.EntryResult, error) {
+	out, err := s.Batch(ctx, runID, []store.Entry{e})
+	if err == nil {
+		err = out[0].Err
+	}
+	if err != nil {
+		return store.EntryResult{}, err
+	}
+	return out[0], nil
+}
+
+// Batch implements store.Batcher in one statement. When the database refuses what
+// one of several entries carries, each is written by itself, so that it fails alone.
+func (s *Store) Batch(ctx context.Context, runID string, entries []store.Entry) ([]store.EntryResult, error) {
+	id, err := s.identity(ctx, runID)
+	if err != nil {
+		return nil, err
+	}
+	c := newCall(id, entries)
+	if len(c.prepared) == 0 {
+		return c.results, nil
+	}
+	err = s.do(ctx, "append", func(ctx context.Context, conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, appendSQL, c.args()...)
+		if err != nil {
+			return err
+		}
+		return c.read(rows)
+	})
+	switch {
+	case err == nil:
+		return c.results, nil
+	case !errors.Is(err, run.ErrSchema):
+		return nil, err
+	case len(entries) == 1:
+		c.results[0].Err = err
+		return c.results, nil
+	}
+	for i, e := range entries {
+		r, err := s.one(ctx, runID, e)
+		c.results[i], c.results[i].Err = r, err
+	}
+	return c.results, nil
+}
+
+// append is Append inside a transaction that holds the head lock.
 func (t *tx) append(ctx context.Context, a store.Append) (store.Appended, error) {
-	b, err := authority.Prepare(t.id, a)
-	if err != nil {
+	if a.RunID != "" && a.RunID != t.id.RunID {
+		return store.Appended{}, fmt.Errorf("append to run %s under the lock of run %s", a.RunID, t.id.RunID)
+	}
+	c := newCall(t.id, []store.Entry{{Append: &a}})
+	if err := c.results[0].Err; err != nil {
 		return store.Appended{}, err
 	}
-	facts, err := t.facts(ctx, b)
-	if err != nil {
+	t.batch.Queue(appendSQL, c.args()...).Query(c.read)
+	if err := t.flush(ctx); err != nil {
 		return store.Appended{}, err
 	}
-	p, err := authority.Decide(t.head, b, facts, t.now)
-	if err != nil {
-		return store.Appended{}, err
+	out := c.results[0]
+	if out.Err != nil {
+		return store.Appended{}, out.Err
 	}
-	if err := t.carryOut(ctx, p); err != nil {
-		return store.Appended{}, err
-	}
-	return p.Appended(t.current()), nil
+	t.moved(out.Appended.Head)
+	out.Appended.Head = t.current()
+	return out.Appended, nil
 }
 
-// Begin implements store.Log.
-func (s *Store) Begin(ctx context.Context, b store.Begin) (out store.Begun, err error) {
-	err = s.locked(ctx, "begin", b.RunID, func(ctx context.Context, t *tx) error {
-		beginning, err := authority.PrepareBegin(t.id, b)
-		if err != nil {
-			return err
-		}
-		facts, err := t.facts(ctx, beginning.Batch())
-		if err != nil {
-			return err
-		}
-		p, begun := authority.DecideBegin(t.head, beginning, facts, t.now)
-		if err := t.carryOut(ctx, p); err != nil {
-			return err
-		}
-		out = begun
-		out.Head = t.current()
-		return nil
-	})
-	if err != nil {
-		return store.Begun{}, err
-	}
-	return out, nil
+const appendSQL = `SELECT event, verdict, run_seq, event_id, key, type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by, payload,
+  last_seq, last_at, terminal, gate, running, ops_rev, signal_no, window_opened
+FROM dvt_append($1::text, $2::int[], $3::int[], $4::int[], $5::int[], $6::text[], $7::boolean[], $8::bigint[],
+  $9::text[], $10::text[], $11::text[], $12::int[], $13::int[], $14::text[], $15::text[], $16::timestamptz[], $17::text[], $18::text[],
+  $19::int[], $20::int[], $21::text[], $22::text[], $23::text[])`
+
+// call is one execution of dvt_append: its arguments by column, and its answer.
+type call struct {
+	id       run.Identity
+	results  []store.EntryResult // of all entries
+	prepared []preparedEntry     // those that are sent
+
+	upto, set, clear []int32
+	park             []*int32
+	deadline         []*string
+	ifStarted        []bool
+	minHead          []int64
+	events           columns
+	moves            moves
 }
 
-// The look-ups of a batch. Each is bound to one unique or partial index: the
-// LIMIT keeps the planner from turning the probes into a join that scans the
-// log, which it does on a table without statistics.
+// preparedEntry is a valid entry, the place of its result and its first event.
+type preparedEntry struct {
+	batch  authority.Batch
+	begin  bool
+	result int
+	first  int
+}
+
+// moves are moves of receipts by column.
+type moves struct {
+	entry, event                []int32
+	signal, application, reason []string
+}
+
+func newCall(id run.Identity, entries []store.Entry) *call {
+	c := &call{id: id, results: make([]store.EntryResult, len(entries))}
+	for i, e := range entries {
+		p := preparedEntry{result: i, first: len(c.events.seq)}
+		if e.Begin != nil {
+			beginning, err := authority.PrepareBegin(id, *e.Begin)
+			if err != nil {
+				c.results[i].Err = err
+				continue
+			}
+			p.batch, p.begin = beginning.Batch(), true
+			park := int32(beginning.Parked())
+			c.park = append(c.park, &park)
+			c.add(p)
+			if e.Begin.SignalID != "" {
+				c.move(e.Begin.SignalID, run.SignalApplied, "", p.first+1)
+			}
+			continue
+		}
+		batch, err := authority.Prepare(id, *e.Append)
+		if err != nil {
+			c.results[i].Err = err
+			continue
+		}
+		p.batch = batch
+		c.park = append(c.park, nil)
+		c.add(p)
+		for _, o := range e.Append.Outcomes {
+			event := 0
+			if o.AppliedBy >= 0 && o.AppliedBy < len(e.Append.Events) {
+				event = p.first + o.AppliedBy + 1
+			}
+			c.move(o.SignalID, o.Application, o.Reason, event)
+		}
+	}
+	return c
+}
+
+func (c *call) add(p preparedEntry) {
+	a := p.batch.Append()
+	for i, d := range a.Events {
+		e := p.batch.Event(i, 0, d.EmittedAt)
+		e.Payload = authority.Unstamped(d, !a.RetryDeadline.IsZero())
+		c.events.add(&e)
+	}
+	var deadline *string
+	if !a.RetryDeadline.IsZero() {
+		if b, err := json.Marshal(a.RetryDeadline.Truncate(authority.Precision).UTC()); err == nil {
+			s := string(b)
+			deadline = &s
+		}
+	}
+	c.prepared = append(c.prepared, p)
+	c.upto = append(c.upto, int32(len(c.events.seq)))
+	c.set, c.clear = append(c.set, int32(a.SetGate)), append(c.clear, int32(a.ClearGate))
+	c.deadline = append(c.deadline, deadline)
+	c.ifStarted, c.minHead = append(c.ifStarted, a.IfStarted), append(c.minHead, int64(a.MinHead))
+}
+
+func (c *call) move(signalID string, a run.Application, reason string, event int) {
+	m := &c.moves
+	m.entry, m.event = append(m.entry, int32(len(c.prepared))), append(m.event, int32(event))
+	m.signal, m.application, m.reason = append(m.signal, signalID), append(m.application, string(a)), append(m.reason, reason)
+}
+
+func (c *call) args() []any {
+	e, m := &c.events, &c.moves
+	return []any{
+		c.id.RunID, c.upto, c.park, c.set, c.clear, c.deadline, c.ifStarted, c.minHead,
+		e.kind, e.step, e.signal, e.la, e.ea, e.key, e.id, e.emitted, e.by, e.payload,
+		m.entry, m.event, m.signal, m.application, m.reason,
+	}
+}
+
+// Verdicts of dvt_append.
 const (
-	factsByKeySQL = `SELECT ` + eventColumns + `
-FROM unnest($2::text[]) k (key), LATERAL (SELECT * FROM event e WHERE e.run_id = $1 AND e.key = k.key LIMIT 1) e`
-
-	factsBegunSQL = `SELECT ` + eventColumns + `
-FROM unnest($2::text[], $3::int[]) a (step_id, la),
-  (VALUES ('StepStarted'), ('StepAwaitingManualCompletion')) w (type),
-  LATERAL (SELECT * FROM event e WHERE e.run_id = $1 AND e.step_id = a.step_id AND e.la = a.la
-    AND e.type = w.type AND e.type IN ('StepStarted', 'StepAwaitingManualCompletion') ORDER BY run_seq LIMIT 1) e`
-
-	factsTerminalSQL = `SELECT ` + eventColumns + `
-FROM unnest($2::text[], $3::int[]) a (step_id, la),
-  LATERAL (SELECT * FROM event e WHERE e.run_id = $1 AND e.step_id = a.step_id AND e.la = a.la
-    AND e.type IN ('StepCompleted', 'StepFailed', 'StepSkipped') LIMIT 1) e`
-
-	factsEndSQL = `SELECT ` + eventColumns + ` FROM event e
-WHERE run_id = $1 AND type IN ('RunCompleted', 'RunFailed', 'RunCancelled')`
+	verdictInserted     = "I"
+	verdictDuplicate    = "D"
+	verdictTerminalWon  = "T"
+	verdictNotStarted   = "N"
+	verdictOrphan       = "O"
+	verdictBegunBefore  = "R"
+	verdictParked       = "P"
+	verdictRunTerminal  = "X"
+	verdictLogRegressed = "G"
 )
 
-// facts reads what the log holds about a batch, in one round trip.
-func (t *tx) facts(ctx context.Context, b authority.Batch) (authority.Facts, error) {
-	var f authority.Facts
-	collect := func(rows pgx.Rows) error {
-		evs, err := scanEvents(rows, t.id)
-		f.Events = append(f.Events, evs...)
+// answered is one row about an event.
+type answered struct {
+	verdict string
+	event   run.Event
+}
+
+// read takes the answer; store.ErrNotFound when there is no such run.
+func (c *call) read(rows pgx.Rows) error {
+	defer rows.Close()
+	var events []answered // of the call
+	entry := 0
+	for rows.Next() {
+		var number int
+		row := answered{event: run.Event{Identity: c.id}}
+		head := store.Head{RunID: c.id.RunID}
+		var opened bool
+		e := &row.event
+		targets := append([]any{&number, &row.verdict}, eventTargets(e)...)
+		targets = append(targets, &head.LastSeq, utc{&head.LastAt}, &head.Terminal, &head.Gate, &head.Running, &head.OpsRev, &head.SignalNo, &opened)
+		if err := rows.Scan(targets...); err != nil {
+			return err
+		}
+		if number > 0 {
+			events = append(events, row)
+			continue
+		}
+		if entry == len(c.prepared) {
+			return errors.New("dvt_append answered more entries than it was asked")
+		}
+		p := c.prepared[entry]
+		result := &c.results[p.result]
+		switch {
+		case row.verdict == verdictLogRegressed:
+			result.Err = fmt.Errorf("%w: head %d, known %d", store.ErrRegressed, head.LastSeq, p.batch.Append().MinHead)
+		case p.begin:
+			result.Begun = begun(events[len(events)-1], head)
+		default:
+			result.Appended = c.appended(p, events, head, opened)
+		}
+		entry++
+	}
+	if err := rows.Err(); err != nil {
 		return err
 	}
-	if len(b.Keys()) > 0 {
-		t.batch.Queue(factsByKeySQL, t.id.RunID, b.Keys()).Query(collect)
+	if entry == 0 {
+		return store.ErrNotFound
 	}
-	if attempts := b.Attempts(); len(attempts) > 0 {
-		steps, numbers := make([]string, len(attempts)), make([]int32, len(attempts))
-		for i, a := range attempts {
-			steps[i], numbers[i] = a.StepID, int32(a.Logical)
-		}
-		t.batch.Queue(factsBegunSQL, t.id.RunID, steps, numbers).Query(collect)
-		t.batch.Queue(factsTerminalSQL, t.id.RunID, steps, numbers).Query(collect)
+	return nil
+}
+
+func begun(a answered, head store.Head) store.Begun {
+	b := store.Begun{Head: head}
+	switch a.verdict {
+	case verdictInserted, verdictBegunBefore:
+		b.Verdict, b.StartedSeq = store.BeginRun, a.event.Seq
+	case verdictTerminalWon:
+		b.Verdict, b.Terminal = store.BeginDone, &a.event
+	case verdictRunTerminal:
+		b.Verdict = store.BeginRunTerminal
+	case verdictParked:
+		b.Verdict = store.BeginParked
 	}
-	if t.head.Terminal {
-		t.batch.Queue(factsEndSQL, t.id.RunID).Query(func(rows pgx.Rows) error {
-			evs, err := scanEvents(rows, t.id)
-			if len(evs) > 0 {
-				f.End = &evs[0]
+	return b
+}
+
+// appended makes the answer of an append from the last rows of events.
+func (c *call) appended(p preparedEntry, events []answered, head store.Head, opened bool) store.Appended {
+	a := p.batch.Append()
+	out := store.Appended{Head: head, Outcomes: make([]store.EventOutcome, len(a.Events))}
+	mine := events[len(events)-len(a.Events):]
+	for i, row := range mine {
+		o := &out.Outcomes[i]
+		switch row.verdict {
+		case verdictInserted:
+			*o = store.EventOutcome{Seq: row.event.Seq, EventID: p.batch.Keys()[i].EventID(), PersistedAt: row.event.PersistedAt}
+		case verdictDuplicate:
+			e := c.stored(p, mine, row.event, head)
+			*o = store.EventOutcome{Seq: e.Seq, EventID: e.EventID, PersistedAt: e.PersistedAt, Deduplicated: true}
+			o.PayloadMismatch = !authority.SamePayload(e.Type, a.Events[i].Payload, e.Payload)
+			if at := authority.WindowOf(e); at != nil {
+				out.WindowOpened = at
 			}
-			return err
-		})
-	}
-	return f, t.flush(ctx)
-}
-
-const eventColumns = `e.run_seq, e.event_id, e.key, e.type, e.step_id, e.signal_id, e.la, e.ea,
-  e.emitted_at, e.persisted_at, e.emitted_by, e.payload`
-
-func scanEvents(rows pgx.Rows, id run.Identity) ([]run.Event, error) {
-	defer rows.Close()
-	var evs []run.Event
-	for rows.Next() {
-		e := run.Event{Identity: id}
-		if err := rows.Scan(eventTargets(&e)...); err != nil {
-			return nil, err
+		case verdictTerminalWon:
+			e := c.stored(p, mine, row.event, head)
+			*o = store.EventOutcome{Refused: run.CodeInvalidTransition, Existing: &e}
+		case verdictNotStarted:
+			o.Refused = run.CodeStepNotStarted
+		case verdictOrphan:
+			o.Refused = run.CodeOrphanedTask
 		}
-		evs = append(evs, e)
 	}
-	return evs, rows.Err()
+	if opened {
+		at := a.RetryDeadline.Truncate(authority.Precision).UTC()
+		out.WindowOpened = &at
+	}
+	return out
 }
 
-func eventTargets(e *run.Event) []any {
-	return []any{&e.Seq, &e.EventID, &e.Key, &e.Type, &e.StepID, &e.SignalID, &e.LogicalAttempt,
-		&e.EngineAttempt, utc{&e.EmittedAt}, utc{&e.PersistedAt}, &e.EmittedBy, verbatim{&e.Payload}}
-}
-
-const insertEventsSQL = `INSERT INTO event (run_id, run_seq, event_id, key, type, step_id, signal_id,
-  la, ea, emitted_at, persisted_at, emitted_by, payload)
-SELECT $1, seq, id, key, type, step, signal, la, ea, emitted, persisted, by, payload::json
-FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int[], $9::int[],
-  $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[])
-  u (seq, id, key, type, step, signal, la, ea, emitted, persisted, by, payload)`
-
-// queueEvents queues one statement that inserts all of evs.
-func queueEvents(b *pgx.Batch, runID string, evs []run.Event) {
-	if len(evs) == 0 {
-		return
+// stored is the event of a row; one that was inserted by the same entry is not in
+// the row, but for its number.
+func (c *call) stored(p preparedEntry, mine []answered, e run.Event, head store.Head) run.Event {
+	if e.EventID != "" {
+		return e
 	}
-	c := newColumns(len(evs))
-	for i := range evs {
-		c.add(&evs[i])
+	for i, row := range mine {
+		if row.verdict == verdictInserted && row.event.Seq == e.Seq {
+			return p.batch.Event(i, e.Seq, head.LastAt)
+		}
 	}
-	b.Queue(insertEventsSQL, runID, c.seq, c.id, c.key, c.kind, c.step, c.signal, c.la, c.ea, c.emitted, c.persisted, c.by, c.payload)
+	return e
 }

@@ -36,22 +36,23 @@ func (s *Store) CreateRun(ctx context.Context, n store.NewRun) (r store.Run, cre
 		if err != nil {
 			return err
 		}
-		p, err := authority.Decide(t.head, b, authority.Facts{}, at)
-		if err != nil {
-			return err
-		}
 		if n.Queue {
 			t.batch.Queue(`INSERT INTO run_queue (run_id, tenant_id, not_before, created_at) VALUES ($1, $2, $3, $3)`,
 				n.Run.RunID, n.Run.TenantID, at)
 			t.ops = true
 		}
 		queueAudit(&t.batch, n.Audit)
-		if err := t.carryOut(ctx, p); err != nil {
+		out, err := t.append(ctx, store.Append{Events: n.Events})
+		if err != nil {
 			return err
 		}
 		r, created = n.Run, true
 		r.CreatedAt = at
-		if err := t.firstCheckpoint(r, p.Insert); err != nil {
+		evs := make([]run.Event, len(n.Events))
+		for i, o := range out.Outcomes {
+			evs[i] = b.Event(i, o.Seq, o.PersistedAt)
+		}
+		if err := t.firstCheckpoint(r, evs); err != nil {
 			return err
 		}
 		return t.commit(ctx)
@@ -135,6 +136,9 @@ func (s *Store) Import(ctx context.Context, n store.NewRun, evs []run.Event) err
 			}
 		}
 		t.head = authority.Imported(r.RunID, evs)
+		h := t.head
+		t.batch.Queue(`UPDATE run_head SET last_seq = $2, last_at = $3, terminal = $4, gate = $5, running = $6 WHERE run_id = $1`,
+			r.RunID, h.LastSeq, h.LastAt, h.Terminal, h.Gate, h.Running)
 		if err := t.firstCheckpoint(r, evs); err != nil {
 			return err
 		}

@@ -11,11 +11,15 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
 
 // SQLSTATE codes that this package tells apart.
 const (
+	codeNotText           = "22021" // broken UTF-8, or a NUL
+	codeNotJSON           = "22P02"
 	codeUniqueViolation   = "23505"
 	codeReadOnly          = "25006"
 	codeIdleInTransaction = "25P03"
@@ -64,6 +68,9 @@ func translate(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return store.ErrNotFound
+	case code == codeNotText, code == codeNotJSON:
+		return fmt.Errorf("%w (%w)", &run.SchemaError{Violations: []plan.Violation{
+			{Path: "payload", Code: string(run.CodeSchemaValidation), Message: "the database cannot keep this text"}}}, err)
 	case code == codeUniqueViolation:
 		return fmt.Errorf("%w: %w", store.ErrConflict, err)
 	case code == codeUndefinedTable, code == codeUndefinedColumn:

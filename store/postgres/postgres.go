@@ -18,11 +18,13 @@ import (
 	"log/slog"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -39,6 +41,8 @@ const (
 	// cancelGrace is how long a cancelled statement may take to end before its
 	// connection is closed.
 	cancelGrace = time.Second
+	// maxIdentities is how many runs' immutable facts are kept in memory.
+	maxIdentities = 10000
 	// maxTries bounds the repetition of a deadlock or serialisation failure.
 	maxTries = 5
 )
@@ -52,11 +56,15 @@ type Options struct {
 
 // Store is a StateStore on one PostgreSQL database.
 type Store struct {
-	pool *pgxpool.Pool
-	log  *slog.Logger
+	pool       *pgxpool.Pool
+	log        *slog.Logger
+	identities *lru.Cache[string, run.Identity]
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store   = (*Store)(nil)
+	_ store.Batcher = (*Store)(nil)
+)
 
 // Open connects to the database that dsn names (a URL or key=value string) and
 // checks its schema: store.ErrSchema when it is outside this program's range,
@@ -84,7 +92,12 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("postgres: open pool: %w", err)
 	}
-	s := &Store{pool: pool, log: o.Logger}
+	identities, err := lru.New[string, run.Identity](maxIdentities)
+	if err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("postgres: %w", err)
+	}
+	s := &Store{pool: pool, log: o.Logger, identities: identities}
 	if err := s.checkSchema(ctx); err != nil {
 		pool.Close()
 		return nil, err

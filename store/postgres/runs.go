@@ -51,6 +51,19 @@ func (s *Store) oneRun(ctx context.Context, sql, arg string) (r store.Run, err e
 	return r, err
 }
 
+// identity is what never changes about a run, from memory when it was read before.
+func (s *Store) identity(ctx context.Context, runID string) (run.Identity, error) {
+	if id, ok := s.identities.Get(runID); ok {
+		return id, nil
+	}
+	r, err := s.Get(ctx, runID)
+	if err != nil {
+		return run.Identity{}, err
+	}
+	s.identities.Add(runID, r.Identity)
+	return r.Identity, nil
+}
+
 // PutPlan implements store.Runs; the body that is there stays.
 func (s *Store) PutPlan(ctx context.Context, sha256 string, doc []byte) error {
 	return s.do(ctx, "put plan", func(ctx context.Context, c *pgx.Conn) error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/run"
@@ -58,46 +59,66 @@ func TestSession_T203_NothingStaysInIt(t *testing.T) {
 	}
 }
 
-// The look-ups of an append use an index on tables that were never analysed.
-func TestFacts_UseIndexesWithoutStatistics(t *testing.T) {
+// Every statement of an append uses an index made for it, on tables that were
+// never analysed, with the plans that a session keeps: nothing grows with the run
+// or the log.
+func TestAppend_UsesIndexesWithoutStatistics(t *testing.T) {
 	ctx := context.Background()
 	s := loaded(t)
-	err := s.do(ctx, "explain", func(ctx context.Context, c *pgx.Conn) error {
-		if _, err := c.Exec(ctx, `ALTER TABLE event SET (autovacuum_enabled = off)`); err != nil {
-			return err
-		}
-		if _, err := c.Exec(ctx, `INSERT INTO event SELECT 'r' || n % 20, n, 'e' || n, 'k' || n, 'StepStarted', 's' || n, '', 1, 1,
-			now(), now(), 'engine', '{}' FROM generate_series(100, 20000) n`); err != nil {
-			return err
-		}
-		keys, steps, attempts := make([]string, 512), make([]string, 512), make([]int32, 512)
-		for i := range keys {
-			keys[i], steps[i], attempts[i] = fmt.Sprint("k", i), fmt.Sprint("s", i), 1
-		}
-		for _, q := range []struct {
-			sql, index string
-			args       []any
-		}{
-			{factsByKeySQL, "event_key", []any{"r1", keys}},
-			{factsBegunSQL, "event_attempt_begun", []any{"r1", steps, attempts}},
-			{factsTerminalSQL, "event_attempt_end", []any{"r1", steps, attempts}},
-			{factsEndSQL, "event_run_end", []any{"r1"}},
-		} {
-			rows, err := c.Query(ctx, `EXPLAIN `+q.sql, q.args...)
-			if err != nil {
-				return err
-			}
-			lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-			if err != nil {
-				return err
-			}
-			if plan := strings.Join(lines, "\n"); strings.Contains(plan, "Seq Scan on event") || !strings.Contains(plan, q.index) {
-				t.Errorf("%s\n%s", q.sql, plan)
-			}
-		}
-		return nil
-	})
+	cfg := s.pool.Config().ConnConfig.Copy()
+	var plans strings.Builder
+	cfg.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { plans.WriteString(n.Message + "\n") }
+	c, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
+	}
+	defer c.Close(ctx)
+	for _, q := range []string{
+		`ALTER TABLE event SET (autovacuum_enabled = off)`,
+		`INSERT INTO event SELECT 'r' || n % 20, n, 'e' || n, 'k' || n, 'StepStarted', 's' || n, '', 1, 1,
+			now(), now(), 'engine', '{}' FROM generate_series(100, 20000) n`,
+		`LOAD 'auto_explain'`, `SET auto_explain.log_min_duration = 0`, `SET auto_explain.log_nested_statements = on`,
+		`SET client_min_messages = log`,
+	} {
+		if _, err := c.Exec(ctx, q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	id := run.Identity{RunID: "r1", TenantID: "t1", ProjectID: "p1", EnvironmentID: "e1", PlanID: "plan", PlanVersion: "1"}
+	draft := func(e run.EventType, step string) run.Draft {
+		return run.Draft{Type: e, StepID: step, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: time.Now(), EmittedBy: run.ByEngine,
+			Payload: []byte(`{"errorCode":"ENGINE_LOST","errorMessage":"m","retryable":false,"failureCategory":"USER"}`)}
+	}
+	call := func(drafts ...run.Draft) {
+		t.Helper()
+		call := newCall(id, []store.Entry{{Append: &store.Append{RunID: "r1", Events: drafts}}})
+		err := call.results[0].Err
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := c.Query(ctx, appendSQL, call.args()...)
+		if err == nil {
+			err = call.read(rows)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 8 {
+		call(draft(run.StepStartedEvent, fmt.Sprint("n", i)), draft(run.StepFailedEvent, fmt.Sprint("n", i)))
+	}
+	for range 8 {
+		call(draft(run.RunFailed, ""))
+	}
+	got := plans.String()
+	for _, index := range []string{"event_key", "event_attempt_begun", "event_attempt_end", "event_run_end"} {
+		if !strings.Contains(got, "using "+index+" on event") {
+			t.Errorf("no plan uses %s", index)
+		}
+	}
+	for _, wrong := range []string{"Seq Scan", "using event_pkey on event", "Sort"} {
+		if at := strings.Index(got, wrong); at >= 0 {
+			t.Errorf("a plan has %q: %s", wrong, got[max(0, at-600):min(len(got), at+300)])
+		}
 	}
 }

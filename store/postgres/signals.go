@@ -10,7 +10,6 @@ import (
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
-	"github.com/dvt-engine/dvt/store/authority"
 )
 
 const signalColumns = `run_id, signal_id, type, step_id, expected_attempt, force, payload, actor, reason, no, rejected,
@@ -118,38 +117,6 @@ func (r runTx) PutReceipt(ctx context.Context, in run.Receipt, deliver bool) (ru
 		t.batch.Queue(putDeliverySQL, t.id.RunID, t.id.TenantID, out.No, t.at())
 	}
 	return out, nil
-}
-
-// queueMove queues one move of a receipt; note learns how many rows moved.
-func queueMove(b *pgx.Batch, runID string, m authority.Move, at time.Time, note func(int64)) {
-	if m.Application == run.SignalDelivered {
-		b.Queue(`UPDATE signal SET application = 'DELIVERED', delivered_at = $3
-			WHERE run_id = $1 AND signal_id = $2 AND NOT rejected AND application = 'PENDING'`, runID, m.SignalID, at).Exec(counted(note))
-		return
-	}
-	var applied *time.Time
-	if m.Application == run.SignalApplied {
-		applied = &at
-	}
-	b.Queue(`UPDATE signal SET application = $3, application_reason = $4, applied_seq = $5, applied_at = $6
-		WHERE run_id = $1 AND signal_id = $2 AND NOT rejected AND application IN ('PENDING', 'DELIVERED')`,
-		runID, m.SignalID, m.Application, m.Reason, m.AppliedSeq, applied).Exec(counted(note))
-}
-
-// queueEnd queues what the end of a run does to its receipts (T196).
-func queueEnd(b *pgx.Batch, runID string, note func(int64)) {
-	b.Queue(`UPDATE signal SET application = 'NOT_APPLIED', application_reason = $2
-		WHERE run_id = $1 AND NOT rejected AND application IN ('PENDING', 'DELIVERED')`, runID, run.CodeRunTerminal).Exec(counted(note))
-	b.Queue(`UPDATE delivery SET delivered_no = up_to WHERE run_id = $1`, runID)
-}
-
-// queueQuiescent queues the stamp of the seq at which the newest pause had
-// nothing running (O11).
-func queueQuiescent(b *pgx.Batch, runID string, at run.Seq, note func(int64)) {
-	b.Queue(`UPDATE signal SET quiescent_seq = greatest(applied_seq, $2)
-		WHERE run_id = $1 AND type = 'PAUSE' AND application = 'APPLIED' AND quiescent_seq = 0
-		AND applied_seq = (SELECT max(applied_seq) FROM signal WHERE run_id = $1 AND type = 'PAUSE' AND application = 'APPLIED')`,
-		runID, at).Exec(counted(note))
 }
 
 const leaseDeliveriesSQL = `WITH due AS (

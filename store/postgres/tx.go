@@ -10,7 +10,6 @@ import (
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
-	"github.com/dvt-engine/dvt/store/authority"
 )
 
 const beginSQL = `begin isolation level read committed`
@@ -39,6 +38,7 @@ type tx struct {
 	conn   *pgx.Conn
 	id     run.Identity
 	locked store.Head // as it was found
+	stored store.Head // as it is in the table now
 	head   store.Head // as it will be, but for OpsRev
 	now    time.Time  // the store's clock after the lock was won
 	ops    bool       // operational state changed (T204)
@@ -60,7 +60,7 @@ func (s *Store) locked(ctx context.Context, what, runID string, f func(context.C
 		if err := t.flush(ctx); err != nil {
 			return err
 		}
-		t.head = t.locked
+		t.stored, t.head = t.locked, t.locked
 		if err := f(ctx, t); err != nil {
 			return err
 		}
@@ -78,12 +78,17 @@ func (t *tx) flush(ctx context.Context) error {
 	return t.conn.SendBatch(ctx, &b).Close()
 }
 
+// moved takes the head that dvt_append wrote.
+func (t *tx) moved(h store.Head) {
+	t.stored = h
+	h.SignalNo = t.head.SignalNo
+	t.head = h
+}
+
+// commit writes what dvt_append has not: its head and mark stand already.
 func (t *tx) commit(ctx context.Context) error {
-	t.head = t.current()
-	if t.head != t.locked {
-		t.batch.Queue(`UPDATE run_head SET last_seq = $2, last_at = $3, terminal = $4, gate = $5, running = $6,
-			ops_rev = $7, signal_no = $8 WHERE run_id = $1`,
-			t.id.RunID, t.head.LastSeq, t.head.LastAt, t.head.Terminal, t.head.Gate, t.head.Running, t.head.OpsRev, t.head.SignalNo)
+	if t.head = t.current(); t.head != t.stored {
+		t.batch.Queue(`UPDATE run_head SET ops_rev = $2, signal_no = $3 WHERE run_id = $1`, t.id.RunID, t.head.OpsRev, t.head.SignalNo)
 		t.batch.Queue(dirtySQL, t.id.RunID, t.head.LastSeq, t.head.OpsRev, t.at())
 	}
 	t.batch.Queue(`commit`)
@@ -111,32 +116,6 @@ func (t *tx) at() time.Time {
 		return t.head.LastAt
 	}
 	return t.now
-}
-
-// carryOut queues what a plan inserts and moves receipts at once.
-func (t *tx) carryOut(ctx context.Context, p authority.Plan) error {
-	queueEvents(&t.batch, t.id.RunID, p.Insert)
-	queueAudit(&t.batch, p.Audit)
-	t.head = p.Head
-	moved := false
-	note := func(rows int64) { moved = moved || rows > 0 }
-	for _, m := range p.Moves {
-		queueMove(&t.batch, t.id.RunID, m, p.At, note)
-	}
-	if p.EndsRun {
-		queueEnd(&t.batch, t.id.RunID, note)
-	}
-	if p.QuiescentSeq > 0 {
-		queueQuiescent(&t.batch, t.id.RunID, p.QuiescentSeq, note)
-	}
-	if len(p.Moves) == 0 && !p.EndsRun && p.QuiescentSeq == 0 {
-		return nil
-	}
-	if err := t.flush(ctx); err != nil {
-		return err
-	}
-	t.ops = t.ops || moved
-	return nil
 }
 
 // counted passes the number of rows that a queued statement changed.

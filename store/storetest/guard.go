@@ -100,8 +100,11 @@ func createOnce(f *fixture) {
 	first, err := f.store.Get(f.ctx(), n.Run.RunID)
 	f.ok(err)
 	want := n.Run
-	want.CreatedAt = f.log(n.Run.Identity)[0].PersistedAt
+	want.CreatedAt = first.CreatedAt
 	f.equal(want, first, "facts")
+	if at := f.log(n.Run.Identity)[0].PersistedAt; first.CreatedAt.IsZero() || first.CreatedAt.After(at) {
+		f.Errorf("created at %v, its first event at %v", first.CreatedAt, at)
+	}
 	doc, err := f.store.Plan(f.ctx(), sha)
 	f.ok(err)
 	f.equal(string(n.Plan), string(doc), "plan")

@@ -33,7 +33,8 @@ RETURN '{"' || field || '":' || value || CASE WHEN payload = '{}' THEN '}' ELSE 
 -- store/authority in SQL; the suite of every store compares the two.
 --
 -- Entry i has the events (p_upto[i-1], p_upto[i]]. It is a Begin when p_park[i]
--- is not null: the members of the gate that park it. Event arrays run in parallel,
+-- is not null: the members of the gate that park it. p_deadline is a JSON string, and
+-- payloads that may be stamped are compact objects without that field. Event arrays run in parallel,
 -- as do those of the moves of receipts: m_event is the event that was the effect, 0
 -- for none.
 --
@@ -44,14 +45,14 @@ RETURN '{"' || field || '":' || value || CASE WHEN payload = '{}' THEN '}' ELSE 
 -- T. Verdict of an entry: E carried out, G the log is shorter than p_min_head.
 -- +goose StatementBegin
 CREATE FUNCTION dvt_append(
-  p_run text, p_upto int[], p_park int[], p_set int[], p_clear int[], p_deadline timestamptz[], p_if_started boolean[], p_min_head bigint[],
+  p_run text, p_upto int[], p_park int[], p_set int[], p_clear int[], p_deadline text[], p_if_started boolean[], p_min_head bigint[],
   e_type text[], e_step text[], e_signal text[], e_la int[], e_ea int[], e_key text[], e_id text[], e_emitted timestamptz[], e_by text[], e_payload text[],
   m_entry int[], m_event int[], m_signal text[], m_application text[], m_reason text[]
 ) RETURNS TABLE (
   event int, verdict text,
   run_seq bigint, event_id text, key text, type text, step_id text, signal_id text, la int, ea int,
   emitted_at timestamptz, persisted_at timestamptz, emitted_by text, payload json,
-  last_seq bigint, last_at timestamptz, terminal boolean, gate int, running int, ops_rev bigint, signal_no bigint, window_at timestamptz
+  last_seq bigint, last_at timestamptz, terminal boolean, gate int, running int, ops_rev bigint, signal_no bigint, window_opened boolean
 ) LANGUAGE plpgsql SET enable_seqscan = off AS $$
 #variable_conflict use_column
 DECLARE
@@ -84,10 +85,12 @@ BEGIN
     RETURN;
   END IF;
   old := h;
+  run_seq := 0; event_id := ''; key := ''; type := ''; step_id := ''; signal_id := ''; la := 0; ea := 0; emitted_by := '';
+  last_seq := 0; terminal := false; gate := 0; running := 0; ops_rev := 0; signal_no := 0; window_opened := false;
   now_at := greatest(clock_timestamp(), h.last_at); -- after the lock was won (T18)
   FOR i IN 1 .. cardinality(p_upto) LOOP
     held := NULL; inserted := false; idle := NULL; ends := false;
-    verdict := 'E'; window_at := NULL;
+    verdict := 'E'; window_opened := false;
     IF h.last_seq < p_min_head[i] THEN
       verdict := 'G';
       k := p_upto[i];
@@ -197,8 +200,10 @@ BEGIN
         r.run_seq := h.last_seq; r.persisted_at := now_at;
       END IF;
       seqs[k] := r.run_seq; verdicts[k] := verdict;
-      event := k; run_seq := r.run_seq; event_id := r.event_id; key := r.key; type := r.type; step_id := r.step_id; signal_id := r.signal_id;
-      la := r.la; ea := r.ea; emitted_at := r.emitted_at; persisted_at := r.persisted_at; emitted_by := r.emitted_by; payload := r.payload;
+      event := k; run_seq := coalesce(r.run_seq, 0); persisted_at := r.persisted_at;
+      event_id := coalesce(r.event_id, ''); key := coalesce(r.key, ''); type := coalesce(r.type, ''); step_id := coalesce(r.step_id, '');
+      signal_id := coalesce(r.signal_id, ''); la := coalesce(r.la, 0); ea := coalesce(r.ea, 0);
+      emitted_at := r.emitted_at; emitted_by := coalesce(r.emitted_by, ''); payload := r.payload;
       RETURN NEXT;
       verdict := 'E';
     END LOOP;
@@ -210,13 +215,13 @@ BEGIN
       IF held IS NOT NULL THEN
         body := e_payload[held];
         IF NOT h.terminal AND h.running = 0 AND h.gate & 2 <> 0 AND h.gate & 1 = 0 THEN -- failing, not paused (T221)
-          window_at := p_deadline[i];
-          body := dvt_stamp(body, 'retryDeadline', to_json(window_at AT TIME ZONE 'UTC') #>> '{}');
+          window_opened := true;
+          body := dvt_stamp(body, 'retryDeadline', p_deadline[i]);
         END IF;
         INSERT INTO event VALUES (p_run, held_seq, e_id[held], e_key[held], e_type[held], e_step[held], e_signal[held],
           e_la[held], e_ea[held], e_emitted[held], now_at, e_by[held], body::json);
       END IF;
-      FOR m IN 1 .. cardinality(m_entry) LOOP
+      FOR m IN 1 .. coalesce(cardinality(m_entry), 0) LOOP
         CONTINUE WHEN m_entry[m] <> i;
         app := m_application[m]; why := m_reason[m]; at_seq := 0;
         IF m_event[m] > 0 THEN
@@ -255,7 +260,7 @@ BEGIN
     IF ops THEN
       h.ops_rev := old.ops_rev + 1;
     END IF;
-    event := 0; run_seq := NULL;
+    event := 0;
     last_seq := h.last_seq; last_at := h.last_at; terminal := h.terminal; gate := h.gate; running := h.running;
     ops_rev := h.ops_rev; signal_no := h.signal_no;
     RETURN NEXT;
