@@ -272,9 +272,13 @@ type Run struct {
 	CreatedAt     time.Time
 }
 
-// RunFilter selects runs of one tenant. Empty fields do not restrict.
+// RunFilter selects runs of one tenant. Empty fields do not restrict, but without
+// a TenantID there are no runs.
 type RunFilter struct {
-	TenantID      string
+	TenantID string
+	// EveryTenant, with an empty TenantID, makes Feed.Changed read all runs there
+	// are. It is for consumers that act for nobody, such as exporters, never for a request.
+	EveryTenant   bool
 	ProjectIDs    []string // nil: every project of the tenant
 	EnvironmentID string
 	Statuses      []run.Status

@@ -11,51 +11,141 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Changed implements store.Runs. A cursor is "<epoch>/<xid>": what transactions
-// below xid wrote has been seen, everything from xid on is read again (T186).
-// Only tenant and projects of the filter restrict, so that a row that leaves a
-// list is seen to leave. At most Limit rows, and no fewer than two, come at
-// once; the next call goes on. A cursor of another epoch, or not of this store,
-// starts from the beginning.
+// changedSQL reads a page of changes and the bounds of the snapshot that shows
+// it. A row tells the transaction that changed it last. One below xmin is over, so
+// what it changed is seen or will never be; one from xmin on may commit yet,
+// however many after it have (T186). $1 is the epoch of the cursor, $2 where its
+// pass began, ($3, $4) the last row that was read. A cursor of another epoch, or
+// from beyond what this database has seen, is not known: it reads from the beginning.
+const changedSQL = `WITH here AS (
+  SELECT epoch, xmin, xmax, known, CASE WHEN known THEN $3::xid8 ELSE '0'::xid8 END AS xid, CASE WHEN known THEN $4 ELSE '' END AS run_id
+  FROM (SELECT *, epoch = $1 AND $2::xid8 <= xmax AS known
+    FROM (SELECT ` + epochSQL + ` AS epoch, pg_snapshot_xmin(s) AS xmin, pg_snapshot_xmax(s) AS xmax FROM pg_current_snapshot() s) now) place
+)
+SELECT c.*, here.epoch, here.xmin::text::bigint, here.xmax::text::bigint, here.known
+FROM here LEFT JOIN LATERAL (
+  SELECT ` + listColumns + `, st.xid::text::bigint AS changed_by
+  FROM run_state st JOIN run r USING (run_id) JOIN run_head h USING (run_id)
+  WHERE (st.xid, st.run_id) > (here.xid, here.run_id) AND %s
+  ORDER BY st.xid, st.run_id LIMIT $5
+) c ON true
+ORDER BY c.changed_by, c.run_id`
+
+// Changed implements store.Feed.
 func (s *Store) Changed(ctx context.Context, rf store.RunFilter, cursor string) (out []store.RunRow, next string, err error) {
-	limit := max(2, pageSize(rf.Limit)) // one transaction touches one row, so two make progress
-	var epoch string
-	var xmin, last uint64
-	err = s.do(ctx, "changed", func(ctx context.Context, c *pgx.Conn) error {
-		var b pgx.Batch
-		// The snapshot of the place is older than that of the rows: that costs
-		// repeats, not rows.
-		b.Queue(`SELECT ` + epochSQL + `, pg_snapshot_xmin(pg_current_snapshot())::text::bigint`).QueryRow(
-			func(row pgx.Row) error { return row.Scan(&epoch, &xmin) })
-		if cursor != "" {
-			sql, args := changedSQL(rf, cursor, limit)
-			b.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
-				out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.RunRow, error) { return scanListed(row, &last) })
-				return err
-			})
-		}
-		return c.SendBatch(ctx, &b).Close()
+	at := parseCursor(cursor)
+	limit := pageSize(rf.Limit)
+	if cursor == "" {
+		limit = 0
+	}
+	f := filter{args: []any{at.epoch, xid(at.from), xid(at.xid), at.runID, limit}}
+	if rf.TenantID == "" && rf.EveryTenant {
+		f.add("true")
+	} else {
+		f.scope("st", rf)
+	}
+	var here place
+	err = s.do(ctx, "changed", func(ctx context.Context, c *pgx.Conn) (err error) {
+		out, here, err = readChanged(ctx, c, fmt.Sprintf(changedSQL, strings.Join(f.where, " AND ")), f.args)
+		return err
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	if len(out) == limit {
-		xmin = min(xmin, last)
+	return out, here.next(at, len(out) > 0 && len(out) == limit), nil
+}
+
+// place is what a read of changes says beside the rows.
+type place struct {
+	epoch      string
+	xmin, xmax uint64
+	known      bool // the cursor was one of this history
+	// The last row, and who changed it.
+	xid   uint64
+	runID string
+}
+
+func readChanged(ctx context.Context, c *pgx.Conn, sql string, args []any) (out []store.RunRow, here place, err error) {
+	rows, err := c.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, here, err
 	}
-	return out, epoch + cursorMark + strconv.FormatUint(xmin, 10), nil
+	defer rows.Close()
+	beside := []any{&here.xid, &here.epoch, &here.xmin, &here.xmax, &here.known}
+	for rows.Next() {
+		if rows.RawValues()[0] == nil { // the place alone: nothing changed
+			skip := make([]any, len(rows.RawValues())-len(beside)+1)
+			return nil, here, rows.Scan(append(skip, beside[1:]...)...)
+		}
+		row, err := scanListed(rows, beside...)
+		if err != nil {
+			return nil, here, err
+		}
+		here.runID = row.Header.RunID
+		out = append(out, row)
+	}
+	return out, here, rows.Err()
+}
+
+// next is the cursor after a page. Pages that follow a full one are one pass over
+// the rows in the order of (xid, run). A pass that has caught up, or has come to
+// what was not yet begun when it began, gives way to one from the xmin at which it
+// began, so that what committed behind it is read soon. A full page never
+// stands still: not while a long transaction holds xmin back, and not on rows of a
+// dump whose xids this server has not reached.
+func (p place) next(at cursor, full bool) string {
+	pass := cursor{epoch: p.epoch, from: p.xmin, upto: p.xmax}
+	if p.known && at.upto > 0 {
+		pass.from, pass.upto = at.from, at.upto
+	}
+	if full && (p.xid < pass.upto || p.xid >= p.xmax) {
+		pass.xid, pass.runID = p.xid, p.runID
+		return pass.String()
+	}
+	return cursor{epoch: p.epoch, from: pass.from}.String()
+}
+
+// cursor is a place in the feed: "<epoch>/<from>" between passes, and
+// "<epoch>/<from>/<upto>/<xid>/<run>" within one.
+type cursor struct {
+	epoch      string
+	from, upto uint64 // xmin and xmax of the first page of the pass
+	xid        uint64 // the last row read
+	runID      string
 }
 
 const cursorMark = "/"
 
-func changedSQL(rf store.RunFilter, cursor string, limit int) (string, []any) {
-	epoch, xid, _ := strings.Cut(cursor, cursorMark)
-	if _, err := strconv.ParseUint(xid, 10, 63); err != nil {
-		epoch, xid = "", "0"
+func (c cursor) String() string {
+	parts := []string{c.epoch, xid(c.from)}
+	if c.upto > 0 {
+		parts = append(parts, xid(c.upto), xid(c.xid), c.runID)
 	}
-	var f filter
-	f.scope("st", rf)
-	f.add("st.xid >= (SELECT CASE WHEN "+epochSQL+" = ? THEN ? ELSE '0' END)::xid8", epoch, xid)
-	f.args = append(f.args, limit)
-	return fmt.Sprintf(`SELECT %s, st.xid::text::bigint FROM run_state st JOIN run r USING (run_id) JOIN run_head h USING (run_id)
-		WHERE %s ORDER BY st.xid LIMIT $%d`, listColumns, strings.Join(f.where, " AND "), len(f.args)), f.args
+	return strings.Join(parts, cursorMark)
 }
+
+// parseCursor reads a cursor. One that cannot be read is of no epoch.
+func parseCursor(s string) cursor {
+	parts := strings.SplitN(s, cursorMark, 5)
+	if len(parts) != 2 && len(parts) != 5 {
+		return cursor{}
+	}
+	numbers := make([]uint64, 3)
+	for i, p := range parts[1:min(len(parts), 4)] {
+		n, err := strconv.ParseUint(p, 10, 63)
+		if err != nil {
+			return cursor{}
+		}
+		numbers[i] = n
+	}
+	c := cursor{epoch: parts[0], from: numbers[0], upto: numbers[1], xid: numbers[2]}
+	if len(parts) == 2 {
+		c.xid = c.from
+		return c
+	}
+	c.runID = parts[4]
+	return c
+}
+
+// xid is a transaction id as a parameter of type xid8.
+func xid(n uint64) string { return strconv.FormatUint(n, 10) }

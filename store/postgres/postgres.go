@@ -142,10 +142,13 @@ func (s *Store) Epoch(ctx context.Context) (epoch string, err error) {
 	return epoch, err
 }
 
-// BumpEpoch raises the manual epoch, after a restore.
+// BumpEpoch raises the manual epoch, after a restore. What a dump says was changed
+// by transactions that this server has not reached was changed by this one.
 func (s *Store) BumpEpoch(ctx context.Context) error {
 	return s.do(ctx, "bump epoch", func(ctx context.Context, c *pgx.Conn) error {
-		_, err := c.Exec(ctx, `UPDATE meta SET value = value + 1 WHERE name = 'epoch'`)
+		_, err := c.Exec(ctx, `WITH restored AS (
+			UPDATE run_state SET xid = pg_current_xact_id() WHERE xid > pg_current_xact_id())
+			UPDATE meta SET value = value + 1 WHERE name = 'epoch'`)
 		return err
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/dvt-engine/dvt/run"
@@ -78,7 +77,7 @@ func scope(f store.RunFilter) *where {
 	return w
 }
 
-const listColumns = `st.header, st.created_at, h.last_seq, h.ops_rev, st.change`
+const listColumns = `st.header, st.created_at, h.last_seq, h.ops_rev`
 
 const listFrom = ` FROM run_state st JOIN run_head h ON h.run_id = st.run_id WHERE `
 
@@ -121,86 +120,22 @@ func (s *Store) List(ctx context.Context, f store.RunFilter) ([]store.RunRow, er
 	w.args = append(w.args, clamp(f.Limit, maxList))
 	rows, err := s.reader.QueryContext(ctx, `SELECT `+listColumns+listFrom+w.String()+
 		` ORDER BY st.created_at`+direction+`, st.run_id`+direction+` LIMIT ?`, w.args...)
-	listed, err := collect(rows, err, scanListed)
-	if err != nil {
-		return nil, s.failed("list runs", err)
-	}
+	out, err := collect(rows, err, scanListed)
 	if backward {
-		slices.Reverse(listed)
+		slices.Reverse(out)
 	}
-	return bare(listed), nil
+	return out, s.failed("list runs", err)
 }
 
 const maxList = 201
 
-// listed is a row with its number among all changes.
-type listed struct {
-	store.RunRow
-	change int64
-}
-
-func scanListed(row scanner) (listed, error) {
-	var l listed
+func scanListed(row scanner) (r store.RunRow, err error) {
 	var header []byte
 	var created int64
-	if err := row.Scan(&header, &created, &l.Head, &l.OpsRev, &l.change); err != nil {
-		return l, err
+	if err := row.Scan(&header, &created, &r.Head, &r.OpsRev); err != nil {
+		return r, err
 	}
-	err := json.Unmarshal(header, &l.Header)
-	l.Header.CreatedAt = instant(created)
-	return l, err
-}
-
-func bare(in []listed) []store.RunRow {
-	out := make([]store.RunRow, len(in))
-	for i, l := range in {
-		out[i] = l.RunRow
-	}
-	return out
-}
-
-// Changed implements store.Runs. Changes are numbered under the write lock, so
-// the order of numbers is that of commits. A cursor of another epoch starts
-// from the beginning.
-func (s *Store) Changed(ctx context.Context, f store.RunFilter, cursor string) (rows []store.RunRow, next string, err error) {
-	err = s.read(ctx, "changed runs", func(tx *sql.Tx) error {
-		epoch, err := s.epoch(ctx, tx)
-		if err != nil {
-			return err
-		}
-		var newest int64
-		if err := tx.QueryRowContext(ctx, `SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'change'`).Scan(&newest); err != nil {
-			return s.failed("changed runs", err)
-		}
-		next = epoch + ":" + strconv.FormatInt(newest, 10)
-		if cursor == "" {
-			return nil
-		}
-		w := scope(f)
-		w.add(`st.change > ?`, changeAfter(cursor, epoch))
-		limit := clamp(f.Limit, store.MaxPage)
-		q, err := tx.QueryContext(ctx, `SELECT `+listColumns+listFrom+w.String()+` ORDER BY st.change LIMIT ?`, append(w.args, limit)...)
-		found, err := collect(q, err, scanListed)
-		if err != nil {
-			return s.failed("changed runs", err)
-		}
-		if len(found) == limit {
-			next = epoch + ":" + strconv.FormatInt(found[limit-1].change, 10)
-		}
-		rows = bare(found)
-		return nil
-	})
-	return rows, next, err
-}
-
-func changeAfter(cursor, epoch string) int64 {
-	number, ok := strings.CutPrefix(cursor, epoch+":")
-	if !ok {
-		return 0
-	}
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
+	err = json.Unmarshal(header, &r.Header)
+	r.Header.CreatedAt = instant(created)
+	return r, err
 }

@@ -21,6 +21,10 @@ CREATE TABLE outbox_dead (
 );
 CREATE INDEX outbox_dead_tenant ON outbox_dead (tenant_id, pos);
 
+-- The feed reads in this order, from its cursor on, whatever the tenant (T186).
+DROP INDEX run_state_changed;
+CREATE INDEX run_state_changed ON run_state (xid, run_id);
+
 -- dvt_stamp sets one field of a compact JSON object that does not have it.
 -- +goose StatementBegin
 CREATE FUNCTION dvt_stamp(payload text, field text, value text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -19,3 +19,7 @@ CREATE TABLE outbox_dead (
     redriven_at INTEGER
 ) STRICT;
 CREATE INDEX outbox_dead_tenant ON outbox_dead (tenant_id, pos);
+
+-- Consumers of all tenants read by change alone.
+DROP INDEX run_state_change;
+CREATE INDEX run_state_change ON run_state (change);

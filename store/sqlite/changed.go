@@ -1,0 +1,77 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/dvt-engine/dvt/store"
+)
+
+// changedSQL reads the place of the newest change, which comes first, and a page of
+// changes. A cursor of another epoch (?1), or beyond the newest change (?2), is not
+// of this history: it reads from the beginning.
+const changedSQL = `WITH here (epoch, newest) AS MATERIALIZED (
+  SELECT (SELECT value FROM meta WHERE name = 'epoch'), (SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'change'))
+SELECT NULL AS header, 0 AS created_at, 0 AS last_seq, 0 AS ops_rev, newest AS change, epoch, 0 AS kind FROM here
+UNION ALL SELECT * FROM (
+  SELECT st.header, st.created_at, h.last_seq, h.ops_rev, st.change, '', 1 FROM run_state st JOIN run_head h ON h.run_id = st.run_id
+  WHERE st.change > (SELECT iif(epoch = ?1 AND newest >= ?2, ?2, 0) FROM here) AND `
+
+// Changed implements store.Feed. Changes are numbered under the write lock, so
+// that the order of numbers is that of commits and nothing has to be read twice.
+func (s *Store) Changed(ctx context.Context, f store.RunFilter, cursor string) (out []store.RunRow, next string, err error) {
+	limit := clamp(f.Limit, store.MaxPage)
+	if cursor == "" {
+		limit = 0
+	}
+	w := scope(f)
+	if f.TenantID == "" && f.EveryTenant {
+		w = &where{terms: []string{"true"}}
+	}
+	was, after := parseCursor(cursor)
+	rows, err := s.reader.QueryContext(ctx, changedSQL+w.String()+` ORDER BY st.change LIMIT ?) ORDER BY kind, change`,
+		append(append([]any{was, after}, w.args...), limit)...)
+	if err != nil {
+		return nil, "", s.failed("changed runs", err)
+	}
+	defer func() { _ = rows.Close() }() // Err says what Close would
+	var epoch string
+	var newest, last int64
+	for rows.Next() {
+		var r store.RunRow
+		var header []byte
+		var created, change int64
+		var of string
+		var kind int
+		if err := rows.Scan(&header, &created, &r.Head, &r.OpsRev, &change, &of, &kind); err != nil {
+			return nil, "", s.failed("changed runs", err)
+		}
+		if kind == 0 {
+			epoch, newest = of, change
+			continue
+		}
+		if err := json.Unmarshal(header, &r.Header); err != nil {
+			return nil, "", s.failed("changed runs", err)
+		}
+		r.Header.CreatedAt, last = instant(created), change
+		out = append(out, r)
+	}
+	if len(out) < limit || limit == 0 {
+		last = newest
+	}
+	return out, epoch + cursorMark + strconv.FormatInt(last, 10), s.failed("changed runs", rows.Err())
+}
+
+const cursorMark = ":"
+
+// parseCursor reads a cursor; one that cannot be read is of no epoch.
+func parseCursor(cursor string) (epoch string, change int64) {
+	epoch, number, _ := strings.Cut(cursor, cursorMark)
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		return "", 0
+	}
+	return epoch, n
+}
