@@ -1,6 +1,7 @@
 -- The one way into the log, and messages that the bus refuses one by one (T123, T189, T190).
 
 -- +goose Up
+SET LOCAL lock_timeout = '3s'; -- a wait for a table holds up every server behind it: give up, and try again
 ALTER TABLE run_dirty
   ADD COLUMN attempts   integer NOT NULL DEFAULT 0,
   ADD COLUMN upto       bigint NOT NULL DEFAULT 0,
@@ -278,3 +279,5 @@ BEGIN
   END IF;
 END $$;
 -- +goose StatementEnd
+
+INSERT INTO meta (name, value) VALUES ('compatible_from', 1);
