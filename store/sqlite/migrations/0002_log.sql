@@ -20,4 +20,8 @@ CREATE TABLE outbox_dead (
 ) STRICT;
 CREATE INDEX outbox_dead_tenant ON outbox_dead (tenant_id, pos);
 
+-- Consumers of all tenants read by change alone.
+DROP INDEX run_state_change;
+CREATE INDEX run_state_change ON run_state (change);
+
 INSERT INTO meta (name, value) VALUES ('compatible_from', '1');
