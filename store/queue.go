@@ -100,6 +100,8 @@ type NewRun struct {
 	Events []run.Draft
 	Queue  bool // with a queue row, due at once
 	Audit  []AuditRow
+	// Receipts are for Import alone: they are kept as they are, numbers included.
+	Receipts []run.Receipt
 }
 
 // RunTx is one decision under the head lock. It is valid only inside InRun.

@@ -18,4 +18,8 @@ type Upkeep interface {
 	// DropCheckpoint deletes a run's checkpoint and marks the run dirty, so that a
 	// projector makes a new one. The published seq stays.
 	DropCheckpoint(ctx context.Context, runID string) error
+	// Repaired records that a run's log was refilled after a restore, and that what
+	// was not refilled up to known is lost for good: from then on an Append whose
+	// MinHead is at most known is not ErrRegressed (T30, T194). It never falls.
+	Repaired(ctx context.Context, runID string, known run.Seq) error
 }

@@ -74,3 +74,24 @@ func (s *Store) DropCheckpoint(ctx context.Context, runID string) error {
 		return nil
 	})
 }
+
+// Repaired implements store.Upkeep.
+func (s *Store) Repaired(ctx context.Context, runID string, known run.Seq) error {
+	return s.do(ctx, "repaired", func(ctx context.Context, c *pgx.Conn) error {
+		_, err := c.Exec(ctx, `INSERT INTO run_repair AS r (run_id, known_seq) VALUES ($1, $2)
+			ON CONFLICT (run_id) DO UPDATE SET known_seq = greatest(r.known_seq, excluded.known_seq)`, runID, known)
+		return err
+	})
+}
+
+// importReceipts queues receipts as they are and returns their highest number.
+func importReceipts(b *pgx.Batch, runID string, receipts []run.Receipt) (no int64) {
+	for _, r := range receipts {
+		b.Queue(putReceiptSQL, runID, r.Signal.ID, r.Signal.Type, r.Signal.StepID,
+			r.Signal.ExpectedAttempt, r.Signal.Force, text(r.Payload), r.Actor, r.Reason, r.No, r.Rejected, r.Rejection,
+			r.RejectText, r.Application, r.ApplicationReason, r.AcceptedSeq, r.AppliedSeq, r.QuiescentSeq,
+			r.ReceivedAt, r.DeliveredAt, r.AppliedAt)
+		no = max(no, r.No)
+	}
+	return no
+}

@@ -161,6 +161,9 @@ func (s *Store) Import(ctx context.Context, n store.NewRun, evs []run.Event) err
 		opsRev := t.head.OpsRev
 		t.head = authority.Imported(r.RunID, evs)
 		t.head.OpsRev = opsRev
+		if err := t.importReceipts(ctx, n.Receipts); err != nil {
+			return err
+		}
 		if err := t.Audit(ctx, n.Audit...); err != nil {
 			return err
 		}

@@ -119,11 +119,7 @@ func (t *runTx) PutReceipt(ctx context.Context, r run.Receipt, deliver bool) (ru
 	if r.ReceivedAt.IsZero() {
 		r.ReceivedAt = t.at
 	}
-	if err := t.exec(ctx, "insert receipt", `INSERT INTO signal (`+signalColumns+`)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		r.RunID, r.Signal.ID, r.Signal.Type, r.Signal.StepID, r.Signal.ExpectedAttempt, r.Signal.Force,
-		blob(r.Payload), r.Actor, r.Reason, r.No, r.Rejected, r.Rejection, r.RejectText, r.Application, r.ApplicationReason,
-		r.AcceptedSeq, r.AppliedSeq, r.QuiescentSeq, micros(r.ReceivedAt), microsOrNil(r.DeliveredAt), microsOrNil(r.AppliedAt)); err != nil {
+	if err := t.insertReceipt(ctx, r); err != nil {
 		return run.Receipt{}, err
 	}
 	t.head.SignalNo = max(t.head.SignalNo, r.No)
@@ -139,6 +135,14 @@ func (t *runTx) PutReceipt(ctx context.Context, r run.Receipt, deliver bool) (ru
 		}
 	}
 	return t.Receipt(ctx, r.Signal.ID)
+}
+
+func (t *runTx) insertReceipt(ctx context.Context, r run.Receipt) error {
+	return t.exec(ctx, "insert receipt", `INSERT INTO signal (`+signalColumns+`)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		t.run.RunID, r.Signal.ID, r.Signal.Type, r.Signal.StepID, r.Signal.ExpectedAttempt, r.Signal.Force,
+		blob(r.Payload), r.Actor, r.Reason, r.No, r.Rejected, r.Rejection, r.RejectText, r.Application, r.ApplicationReason,
+		r.AcceptedSeq, r.AppliedSeq, r.QuiescentSeq, micros(r.ReceivedAt), microsOrNil(r.DeliveredAt), microsOrNil(r.AppliedAt))
 }
 
 // moveReceipts carries out what a plan says about receipts.

@@ -129,6 +129,10 @@ func (t *runTx) Append(ctx context.Context, a store.Append) (store.Appended, err
 	if a.RunID != "" && a.RunID != t.run.RunID {
 		return store.Appended{}, fmt.Errorf("sqlite: append to run %s under the lock of run %s", a.RunID, t.run.RunID)
 	}
+	var err error
+	if a.MinHead, err = t.forgiven(ctx, a.MinHead); err != nil {
+		return store.Appended{}, err
+	}
 	batch, err := authority.Prepare(t.run.Identity, a)
 	if err != nil {
 		return store.Appended{}, err

@@ -51,3 +51,36 @@ func (s *Store) DropCheckpoint(ctx context.Context, runID string) error {
 		return t.exec(ctx, "mark dirty", markDirty, runID, t.head.LastSeq, t.head.OpsRev, micros(t.at))
 	})
 }
+
+// Repaired implements store.Upkeep.
+func (s *Store) Repaired(ctx context.Context, runID string, known run.Seq) error {
+	return s.write(ctx, "repaired", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO run_repair (run_id, known_seq) VALUES (?, ?)
+			ON CONFLICT (run_id) DO UPDATE SET known_seq = max(known_seq, excluded.known_seq)`, runID, known)
+		return s.failed("repaired", err)
+	})
+}
+
+// forgiven is minHead, or 0 when a repair says that the log is as long as it can be.
+func (t *runTx) forgiven(ctx context.Context, minHead run.Seq) (run.Seq, error) {
+	if minHead <= t.head.LastSeq {
+		return minHead, nil
+	}
+	var known run.Seq
+	err := t.sql.QueryRowContext(ctx, `SELECT coalesce(max(known_seq), 0) FROM run_repair WHERE run_id = ?`, t.run.RunID).Scan(&known)
+	if err == nil && minHead <= known {
+		return 0, nil
+	}
+	return minHead, t.s.failed("look for a repair", err)
+}
+
+// importReceipts writes receipts as they are.
+func (t *runTx) importReceipts(ctx context.Context, receipts []run.Receipt) error {
+	for _, r := range receipts {
+		if err := t.insertReceipt(ctx, r); err != nil {
+			return err
+		}
+		t.head.SignalNo = max(t.head.SignalNo, r.No)
+	}
+	return nil
+}

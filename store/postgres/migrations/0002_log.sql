@@ -22,6 +22,12 @@ CREATE TABLE outbox_dead (
 );
 CREATE INDEX outbox_dead_tenant ON outbox_dead (tenant_id, pos);
 
+-- Up to where the log of a run was known before a restore that it was repaired after (T30, T194).
+CREATE TABLE run_repair (
+  run_id    text COLLATE "C" PRIMARY KEY,
+  known_seq bigint NOT NULL
+);
+
 -- The feed reads in this order, from its cursor on, whatever the tenant (T186).
 DROP INDEX run_state_changed;
 CREATE INDEX run_state_changed ON run_state (xid, run_id);
@@ -96,7 +102,8 @@ BEGIN
   FOR i IN 1 .. cardinality(p_upto) LOOP
     held := NULL; inserted := false; idle := NULL; ends := false;
     verdict := 'E'; window_opened := false;
-    IF h.last_seq < p_min_head[i] THEN
+    IF h.last_seq < p_min_head[i]
+      AND NOT EXISTS (SELECT FROM run_repair x WHERE x.run_id = p_run AND x.known_seq >= p_min_head[i]) THEN
       verdict := 'G';
       k := p_upto[i];
     END IF;

@@ -20,6 +20,12 @@ CREATE TABLE outbox_dead (
 ) STRICT;
 CREATE INDEX outbox_dead_tenant ON outbox_dead (tenant_id, pos);
 
+-- Up to where the log of a run was known before a restore that it was repaired after (T30, T194).
+CREATE TABLE run_repair (
+    run_id    TEXT PRIMARY KEY,
+    known_seq INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- Consumers of all tenants read by change alone.
 DROP INDEX run_state_change;
 CREATE INDEX run_state_change ON run_state (change);
