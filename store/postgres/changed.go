@@ -25,9 +25,8 @@ const changedSQL = `WITH here AS (
 SELECT c.*, here.epoch, here.xmin::text::bigint, here.xmax::text::bigint, here.known
 FROM here LEFT JOIN LATERAL (
   SELECT ` + listColumns + `, st.xid::text::bigint AS changed_by
-  FROM run_state st JOIN run r USING (run_id) JOIN run_head h USING (run_id)
-  WHERE (st.xid, st.run_id) > (here.xid, here.run_id) AND %s
-  ORDER BY st.xid, st.run_id LIMIT $5
+  FROM (SELECT * FROM run_state st WHERE (st.xid, st.run_id) > (here.xid, here.run_id) AND %s
+    ORDER BY st.xid, st.run_id LIMIT $5) st JOIN run r USING (run_id) JOIN run_head h USING (run_id)
 ) c ON true
 ORDER BY c.changed_by, c.run_id`
 

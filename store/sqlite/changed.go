@@ -58,10 +58,13 @@ func (s *Store) Changed(ctx context.Context, f store.RunFilter, cursor string) (
 		r.Header.CreatedAt, last = instant(created), change
 		out = append(out, r)
 	}
+	if err := rows.Err(); err != nil {
+		return nil, "", s.failed("changed runs", err)
+	}
 	if len(out) < limit || limit == 0 {
 		last = newest
 	}
-	return out, epoch + cursorMark + strconv.FormatInt(last, 10), s.failed("changed runs", rows.Err())
+	return out, epoch + cursorMark + strconv.FormatInt(last, 10), nil
 }
 
 const cursorMark = ":"

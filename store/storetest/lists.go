@@ -3,8 +3,6 @@ package storetest
 import (
 	"fmt"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -16,11 +14,6 @@ var listCases = []testCase{
 	{"ListFilters", listFilters},
 	{"T101_ListKnowsOneTenant", listTenants},
 	{"ListShowsCheckpointAndHead", listHeads},
-}
-
-var changedCases = []testCase{
-	{"T186_ChangedFollowsSaves", changedFollows},
-	{"T186_ChangedLosesNothing", changedLosesNothing},
 }
 
 func (f *fixture) list(filter store.RunFilter) []store.RunRow {
@@ -164,97 +157,4 @@ func listHeads(f *fixture) {
 	f.save(f.load(id))
 	row = f.list(store.RunFilter{Limit: 1})[0]
 	f.equal([]any{run.Seq(4), run.Seq(4), f.head(id).OpsRev}, []any{row.Header.Seq, row.Head, row.OpsRev}, "row")
-}
-
-// changed reads once and adds to seen the highest seq of each run.
-func (f *fixture) changed(filter store.RunFilter, cursor string, seen map[string]run.Seq) string {
-	rows, next, err := f.store.Changed(f.ctx(), filter, cursor)
-	if err != nil {
-		f.Errorf("changed: %v", err)
-		return cursor
-	}
-	for _, r := range rows {
-		seen[r.Header.RunID] = max(seen[r.Header.RunID], r.Header.Seq)
-	}
-	return next
-}
-
-func changedFollows(f *fixture) {
-	p1 := store.RunFilter{TenantID: "t1", ProjectIDs: []string{"p1"}, Statuses: []run.Status{run.Running}}
-	old := f.run()
-	seen := map[string]run.Seq{}
-	cursor := f.changed(p1, "", seen)
-	f.equal(map[string]run.Seq{}, seen, `"" starts now`)
-	made := f.run()
-	cursor = f.changed(p1, cursor, seen)
-	f.equal(run.Seq(2), seen[made.RunID], "a new run")
-	f.append(old, runtest.Draft(run.RunCancelled, "", 1))
-	f.save(f.load(old))
-	cursor = f.changed(p1, cursor, seen)
-	f.equal(run.Seq(3), seen[old.RunID], "a row that left the filter of statuses is told")
-	other := identity(9)
-	other.ProjectID = "p9"
-	f.create(newRun(other))
-	f.changed(p1, cursor, seen)
-	if _, found := seen[other.RunID]; found {
-		f.Error("a run of another project")
-	}
-	f.ok(f.store.BumpEpoch(f.ctx()))
-	again := map[string]run.Seq{}
-	f.changed(p1, cursor, again)
-	f.equal(map[string]run.Seq{old.RunID: 3, made.RunID: 2}, again, "a cursor of another epoch starts from the beginning")
-}
-
-func changedLosesNothing(f *fixture) {
-	filter := store.RunFilter{TenantID: "t1", ProjectIDs: []string{"p1"}}
-	seen := map[string]run.Seq{}
-	cursor := f.changed(filter, "", seen)
-	const writers, runs, events = 4, 3, 5
-	others := []store.Store{f.store, f.db.Open(f)}
-	var wg sync.WaitGroup
-	done := make(chan struct{})
-	for w := range writers {
-		wg.Go(func() {
-			s := others[w%2]
-			for n := range runs {
-				id := identity(100 + w*10 + n)
-				if _, _, err := s.CreateRun(f.ctx(), newRun(id, runtest.Draft(run.RunApproved, "", 1), runtest.Start("s1"))); err != nil {
-					f.Error(err)
-					return
-				}
-				for la := range events {
-					_, err := s.Append(f.ctx(), store.Append{RunID: id.RunID, Events: []run.Draft{started("s1", la+1)}})
-					if err != nil {
-						f.Error(err)
-						return
-					}
-					l, err := s.Load(f.ctx(), id.RunID)
-					if err == nil {
-						_, err = s.Save(f.ctx(), l.State, l.Changes)
-					}
-					if err != nil {
-						f.Error(err)
-						return
-					}
-				}
-			}
-		})
-	}
-	go func() { wg.Wait(); close(done) }()
-	for running := true; running; {
-		select {
-		case <-done:
-			running = false
-		case <-time.After(time.Millisecond):
-		}
-		cursor = f.changed(filter, cursor, seen)
-	}
-	cursor = f.changed(filter, cursor, seen)
-	f.equal(writers*runs, len(seen), "runs seen")
-	for id, seq := range seen {
-		f.equal(run.Seq(2+events), seq, "last seq seen of "+id)
-	}
-	if cursor == "" {
-		f.Error("no cursor")
-	}
 }

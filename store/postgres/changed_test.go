@@ -1,0 +1,80 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dvt-engine/dvt/store"
+)
+
+// counter counts statements, those of batches too.
+type counter struct{ statements, batches int }
+
+func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.statements++
+	return ctx
+}
+func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (c *counter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	c.batches++
+	return ctx
+}
+func (c *counter) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (c *counter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+
+// A read of the feed is one statement, whatever the number of runs, and reads
+// what changed since the cursor, not the table.
+func TestFeed_T186_OneStatementAlongTheIndex(t *testing.T) {
+	ctx := t.Context()
+	s := loaded(t)
+	cfg := s.pool.Config()
+	count := &counter{}
+	cfg.ConnConfig.Tracer = count
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	s = &Store{pool: pool, log: s.log}
+	if _, err := pool.Exec(ctx, `INSERT INTO run_state (run_id, tenant_id, project_id, status, seq, rev, header, xid)
+		SELECT 'x' || n, 't' || n % 3, 'p1', 'RUNNING', 1, 1, '{}', n::text::xid8 FROM generate_series(1, 20000) n`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(ctx, `ANALYZE run_state`); err != nil {
+		t.Fatal(err)
+	}
+	_, now, err := s.Changed(ctx, store.RunFilter{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cursor := range []string{"", store.FeedStart, now} {
+		for _, f := range []store.RunFilter{{TenantID: "t1", Limit: 10}, {TenantID: "t1", ProjectIDs: []string{"p1"}}, {EveryTenant: true}} {
+			*count = counter{}
+			if _, _, err := s.Changed(ctx, f, cursor); err != nil {
+				t.Fatal(err)
+			}
+			if count.statements != 1 || count.batches != 0 {
+				t.Errorf("%d statements and %d batches for a read from %q, want one statement", count.statements, count.batches, cursor)
+			}
+		}
+	}
+	for _, where := range []string{"true", "st.tenant_id = 't1'", "st.tenant_id = 't1' AND st.project_id = ANY('{p1}')"} {
+		at := parseCursor(now)
+		rows, err := pool.Query(ctx, "EXPLAIN "+fmt.Sprintf(changedSQL, where), at.epoch, xid(at.from), xid(at.xid), at.runID, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plan := strings.Join(lines, "\n"); strings.Contains(plan, "Seq Scan on run_state") || !strings.Contains(plan, "run_state_changed") {
+			t.Errorf("%s:\n%s", where, plan)
+		}
+	}
+}
