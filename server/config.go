@@ -39,6 +39,8 @@ type Config struct {
 	Store  string `koanf:"store"`  // postgres://… or sqlite:FILE; empty in dev: a file under data
 	Redis  string `koanf:"redis"`  // redis://host:port/0; empty in dev: embedded
 
+	AppRole string `koanf:"app-role"` // the role that `dvt migrate` gives the rights of a server on PostgreSQL
+
 	Temporal          string `koanf:"temporal"`           // host:port; empty in dev: a server of our own
 	TemporalNamespace string `koanf:"temporal-namespace"` // dvt
 	TemporalBinary    string `koanf:"temporal-binary"`    // the Temporal CLI that dev starts
@@ -86,7 +88,8 @@ func Defaults(dev bool) map[string]any {
 func Flags(f *pflag.FlagSet, names ...string) {
 	help := map[string]string{
 		"listen": "host:port to listen on", "data": "directory that everything is kept in",
-		"store": "postgres://… or sqlite:FILE", "redis": "redis://host:port/0", "temporal": "host:port of a Temporal server",
+		"store": "postgres://… or sqlite:FILE", "redis": "redis://host:port/0",
+		"app-role": "PostgreSQL role that servers connect as; it gets what they need and nothing else", "temporal": "host:port of a Temporal server",
 		"temporal-namespace": "Temporal namespace", "temporal-binary": "the Temporal CLI to start", "artifacts": "bucket URL of logs and artifacts, file:///…",
 		"workspace": "directory of the runs' workspaces", "project-root": "where relative directories of plans resolve", "dbt": "the dbt program",
 		"control-queue": "queue of workflows and control steps", "data-queue": "queue of data steps",
@@ -198,7 +201,7 @@ var listKeys = map[string]bool{ //nolint:gochecknoglobals // a table
 
 func knownKeys() map[string]bool {
 	out := map[string]bool{}
-	for _, k := range strings.Fields(`listen data store redis temporal temporal-namespace temporal-binary artifacts workspace project-root dbt
+	for _, k := range strings.Fields(`listen data store redis app-role temporal temporal-namespace temporal-binary artifacts workspace project-root dbt
 		plan-roots control-queue data-queue known-queues queues concurrency server worker-token allow-private accounts allowed-origins duties no-sample log-level heartbeat`) {
 		out[k] = true
 	}

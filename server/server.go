@@ -129,7 +129,7 @@ func openStore(ctx context.Context, dsn string, log *slog.Logger) (store.Store, 
 	}
 	s, err := postgres.Open(ctx, dsn, postgres.Options{Logger: log})
 	if errors.Is(err, store.ErrSchema) {
-		return nil, fmt.Errorf("the database's schema is not the one that this program needs: run `dvt migrate --store …` of this version (%w)", err)
+		return nil, fmt.Errorf("the database's schema does not fit this program: %w", err)
 	}
 	return s, err
 }
@@ -165,18 +165,21 @@ func need(pairs ...string) error {
 }
 
 // Migrate is `dvt migrate`.
-func Migrate(ctx context.Context, cfg Config) error {
+func Migrate(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if err := need(cfg.Store, "store"); err != nil {
 		return err
 	}
 	if path, ok := strings.CutPrefix(cfg.Store, "sqlite:"); ok {
+		if cfg.AppRole != "" {
+			return errors.New("--app-role is for PostgreSQL: SQLite has no roles")
+		}
 		s, err := sqlite.Open(ctx, path, sqlite.Options{})
 		if err != nil {
 			return err
 		}
 		return s.Close()
 	}
-	return postgres.Migrate(ctx, cfg.Store)
+	return postgres.Migration{AppRole: cfg.AppRole, Logger: log}.Run(ctx, cfg.Store)
 }
 
 // RunWorker is `dvt worker`: control queues reach the store itself, data queues

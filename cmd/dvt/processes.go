@@ -57,6 +57,9 @@ func workerCommand() *cobra.Command {
 }
 
 func migrateCommand() *cobra.Command {
-	return process(&cobra.Command{Use: "migrate", Short: "Bring the database's schema up to this version"}, false, []string{"store"},
-		func(ctx context.Context, cfg server.Config, _ *slog.Logger) error { return server.Migrate(ctx, cfg) })
+	return process(&cobra.Command{
+		Use: "migrate", Short: "Bring the database's schema up to this version",
+		Long: "Connects as the owner of the database. With --app-role it also gives the role that servers connect as what they need, each time\n" +
+			"anew; that role can then neither change nor delete events and audit rows.",
+	}, false, []string{"store", "app-role"}, server.Migrate)
 }

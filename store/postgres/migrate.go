@@ -2,11 +2,13 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,24 +22,47 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// schema is the version that this program works on: the number of its newest migration.
+const schema = 2
+
 // A process that finds the migration lock taken looks again every lockProbe,
-// lockProbes times.
+// lockProbes times. The lock of a process that died is free after lockLease.
 const (
 	lockProbe  = 250 * time.Millisecond
 	lockProbes = 1200
+	lockLease  = 10 * time.Second
+	lockBeat   = 2 * time.Second
 )
 
-// The schema versions that this program can work on.
+// A migration that does not get a table within the lock_timeout of its file is
+// undone and tried again after busyPause, busyTries times in all.
 const (
-	minSchema = 2
-	maxSchema = 2
+	busyPause = time.Second
+	busyTries = 75
 )
 
-// Migrate brings the schema of the database that dsn names up to date. It may
-// be called by any number of processes at once: a lease in a table lets one work
-// while the others wait (up to five minutes), without a feature of the session.
-// It needs the right to create tables; a newer schema is left alone.
-func Migrate(ctx context.Context, dsn string) error {
+// Migration brings the schema of a database up to date. The zero value is ready
+// to use.
+type Migration struct {
+	// AppRole is the role that servers connect as. When it is not empty the role
+	// gets what a server needs, and loses what it does not (T208). It must exist.
+	AppRole string
+	Logger  *slog.Logger // discards when nil
+
+	files fs.FS // in tests: other migrations than the program's own
+}
+
+// Migrate is Migration.Run without a role for servers.
+func Migrate(ctx context.Context, dsn string) error { return Migration{}.Run(ctx, dsn) }
+
+// Run migrates the database that dsn names; it needs the rights of its owner. It
+// may be called by any number of processes at once: a lease in a table lets one
+// work while the others wait (up to five minutes), without a feature of the
+// session. Every migration is one transaction: a process that dies in the middle
+// leaves the schema as it was, and its lock for ten seconds. A table that somebody
+// uses for long is waited for in slices, so that servers go on meanwhile. A newer
+// schema is left alone; giving rights on it is store.ErrSchema.
+func (m Migration) Run(ctx context.Context, dsn string) error {
 	cfg, err := pgx.ParseConfig(dsn)
 	if err != nil {
 		return fmt.Errorf("postgres: parse dsn: %w", err)
@@ -45,46 +70,149 @@ func Migrate(ctx context.Context, dsn string) error {
 	configure(cfg)
 	db := stdlib.OpenDB(*cfg)
 	defer db.Close()
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return fmt.Errorf("postgres: migrations: %w", err)
+	if m.Logger == nil {
+		m.Logger = slog.New(slog.DiscardHandler)
 	}
-	locker, err := lock.NewPostgresTableLocker(
-		lock.WithTableLockTimeout(lockProbe, lockProbes),
-		lock.WithTableLogger(slog.New(slog.DiscardHandler)),
-	)
-	if err != nil {
-		return fmt.Errorf("postgres: migration lock: %w", err)
+	if m.files == nil {
+		if m.files, err = fs.Sub(migrations, "migrations"); err != nil {
+			return fmt.Errorf("postgres: migrations: %w", err)
+		}
 	}
-	p, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithLocker(locker))
-	if err != nil {
-		return fmt.Errorf("postgres: migrations: %w", err)
+	err = m.run(ctx, db)
+	if sqlState(err) == codeInsufficientPrivilege {
+		return fmt.Errorf("postgres: migrate: the role %q does not own this database: migrate as its owner (%w)", cfg.User, err)
 	}
-	if _, err := p.Up(ctx); err != nil {
-		return fmt.Errorf("postgres: migrate: %w", translate(ctx, err))
+	if err = translate(ctx, err); err != nil {
+		return fmt.Errorf("postgres: migrate: %w", err)
 	}
 	return nil
 }
 
-// checkSchema also warns of a server that acknowledges what it may still lose:
-// the promise that effects are durable is then not kept.
+func (m Migration) run(ctx context.Context, db *sql.DB) error {
+	if m.AppRole != "" { // said before anything is changed
+		if err := checkRole(ctx, db, m.AppRole); err != nil {
+			return err
+		}
+	}
+	for try := 1; ; try++ {
+		err := m.up(ctx, db)
+		if err == nil {
+			break
+		}
+		if sqlState(err) != codeLockNotAvailable || try == busyTries {
+			return err
+		}
+		m.Logger.InfoContext(ctx, "a table that the migration changes is in use; it is tried again", slog.Int("try", try))
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(busyPause):
+		}
+	}
+	if m.AppRole == "" {
+		return nil
+	}
+	l, err := m.locker() // two GRANTs at once disturb each other
+	if err != nil {
+		return err
+	}
+	if err := l.Lock(ctx, db); err != nil {
+		return err
+	}
+	return errors.Join(grant(ctx, db, m.AppRole), l.Unlock(ctx, db))
+}
+
+func (m Migration) up(ctx context.Context, db *sql.DB) error {
+	l, err := m.locker()
+	if err != nil {
+		return err
+	}
+	p, err := goose.NewProvider(goose.DialectPostgres, db, m.files, goose.WithLocker(l), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return err
+	}
+	_, err = p.Up(ctx)
+	return err
+}
+
+func (m Migration) locker() (lock.Locker, error) {
+	l, err := lock.NewPostgresTableLocker(
+		lock.WithTableLockTimeout(lockProbe, lockProbes),
+		lock.WithTableLeaseDuration(lockLease),
+		lock.WithTableHeartbeatInterval(lockBeat),
+		lock.WithTableRetryPolicy(worthWaiting),
+		lock.WithTableLogger(slog.New(slog.DiscardHandler)),
+	)
+	return tellingLocker{l, m.Logger}, err
+}
+
+// worthWaiting is false for what the server refuses and will go on refusing.
+func worthWaiting(err error) bool {
+	return sqlState(err) == "" || repeatable(err) || errors.Is(translate(context.Background(), err), store.ErrUnavailable)
+}
+
+// tellingLocker says whom it waits for.
+type tellingLocker struct {
+	lock.Locker
+	log *slog.Logger
+}
+
+// Lock implements lock.Locker.
+func (l tellingLocker) Lock(ctx context.Context, db *sql.DB) error {
+	won := make(chan struct{})
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		select {
+		case <-won:
+		case <-time.After(4 * lockProbe):
+			var by string
+			var since, until time.Time
+			if err := db.QueryRowContext(ctx, `SELECT locked_by, locked_at, lease_expires_at FROM goose_lock WHERE locked`).
+				Scan(&by, &since, &until); err != nil {
+				return // it is free by now
+			}
+			l.log.InfoContext(ctx, "waiting for another migration, or for the end of its lease if its process died",
+				slog.String("holder", by), slog.Time("since", since), slog.Time("leaseUntil", until))
+		}
+	})
+	defer telling.Wait()
+	defer close(won)
+	return l.Locker.Lock(ctx, db)
+}
+
+// checkSchema refuses a database whose schema does not fit. A program works on
+// its own schema and on every later one that says so: a migration records the
+// oldest program that still works on what it leaves. It also warns of promises
+// that the server's settings or the rights of the role break.
 func (s *Store) checkSchema(ctx context.Context) error {
 	var version int64
+	var compatible *int64
 	var commits string
+	var mayChange bool
 	err := s.do(ctx, "read schema version", func(ctx context.Context, c *pgx.Conn) error {
-		return c.QueryRow(ctx, `SELECT coalesce(max(version_id), 0), current_setting('synchronous_commit')
-			FROM goose_db_version WHERE is_applied`).Scan(&version, &commits)
+		return c.QueryRow(ctx, `SELECT (SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied),
+			(SELECT value FROM meta WHERE name = 'compatible_from'), current_setting('synchronous_commit'),
+			`+mayChangeSQL+` FROM pg_roles r WHERE r.rolname = current_user`).Scan(&version, &compatible, &commits, &mayChange)
 	})
+	role := s.pool.Config().ConnConfig.User
 	switch {
 	case errors.Is(err, store.ErrSchema):
 		return fmt.Errorf("%w: the database is empty, run dvt migrate", store.ErrSchema)
+	case sqlState(err) == codeInsufficientPrivilege:
+		return fmt.Errorf("the role that dvt connects as lacks rights: run dvt migrate with --app-role %s, as the owner (%w)", role, err)
 	case err != nil:
 		return err
-	case version < minSchema || version > maxSchema:
-		return fmt.Errorf("%w: it is %d, this program works on %d to %d", store.ErrSchema, version, minSchema, maxSchema)
+	case version < schema:
+		return fmt.Errorf("%w: it is %d, this program needs %d: run dvt migrate of this version", store.ErrSchema, version, schema)
+	case version > schema && (compatible == nil || *compatible > schema):
+		return fmt.Errorf("%w: it is %d and no longer works with programs of schema %d: start a newer dvt", store.ErrSchema, version, schema)
 	}
 	if commits == "off" {
 		s.log.WarnContext(ctx, "synchronous_commit is off: a crash of the server may lose acknowledged events")
+	}
+	if mayChange {
+		s.log.WarnContext(ctx, "the role that dvt connects as may change events and the audit: give servers a role of their own with dvt migrate --app-role",
+			slog.String("role", role))
 	}
 	return nil
 }

@@ -97,7 +97,8 @@ func TestOpen_RefusesSchemaOutsideItsRange(t *testing.T) {
 	if err := postgres.Migrate(ctx, dsn); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := connect(t, dsn).Exec(ctx, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, true)`); err != nil {
+	if _, err := connect(t, dsn).Exec(ctx, `WITH v AS (INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, true))
+		UPDATE meta SET value = 999 WHERE name = 'compatible_from'`); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := postgres.Open(ctx, dsn, postgres.Options{}); !errors.Is(err, store.ErrSchema) {

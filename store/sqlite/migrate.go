@@ -18,20 +18,27 @@ import (
 var migrations embed.FS
 
 // migrate brings the schema forward to the newest version that this program
-// knows. Two processes may race for a new file: the loser finds the winner's
-// tables and looks again.
+// knows. A file of a later version is left as it is, and opened when it says that
+// programs of this version still work on it.
 func migrate(ctx context.Context, db *sql.DB) error {
 	dir, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
 	}
+	return migrateWith(ctx, db, dir)
+}
+
+// migrateWith applies the migrations in dir, each in one write transaction: a
+// process that dies in the middle leaves the schema as it was. Two processes may
+// race for a file: the loser finds the winner's tables and looks again.
+func migrateWith(ctx context.Context, db *sql.DB, dir fs.FS) error {
 	p, err := goose.NewProvider(goose.DialectSQLite3, db, dir, goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return err
 	}
 	const tries = 20
 	for try := 1; ; try++ {
-		err := forward(ctx, p)
+		err := forward(ctx, db, p)
 		if err == nil || try == tries || errors.Is(err, store.ErrSchema) {
 			return err
 		}
@@ -43,13 +50,18 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	}
 }
 
-func forward(ctx context.Context, p *goose.Provider) error {
+func forward(ctx context.Context, db *sql.DB, p *goose.Provider) error {
 	have, known, err := p.GetVersions(ctx)
 	if err != nil {
 		return err
 	}
 	if have > known {
-		return fmt.Errorf("%w: file has %d, program knows up to %d", store.ErrSchema, have, known)
+		var compatible int64
+		err := db.QueryRowContext(ctx, `SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'compatible_from'`).Scan(&compatible)
+		if errors.Is(err, sql.ErrNoRows) || err == nil && compatible > known {
+			return fmt.Errorf("%w: it is %d and no longer works with programs of schema %d: start a newer dvt", store.ErrSchema, have, known)
+		}
+		return err
 	}
 	if have == known {
 		return nil

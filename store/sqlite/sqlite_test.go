@@ -66,7 +66,8 @@ func TestOpen_RefusesNewerSchema(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "dvt.db")
 	s := open(t, path, Options{})
-	if _, err := s.writer.Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, 1)`); err != nil {
+	if _, err := s.writer.Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, 1);
+		UPDATE meta SET value = '999' WHERE name = 'compatible_from'`); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(t.Context(), path, Options{}); !errors.Is(err, store.ErrSchema) {

@@ -1,0 +1,138 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dvt-engine/dvt/store"
+)
+
+const codeInsufficientPrivilege = "42501"
+
+// right is what a server does with one table, and so all that its role may do.
+type right struct{ table, privileges string }
+
+// rights name every table of the schema. Identity columns need no right of their own.
+var rights = []right{ //nolint:gochecknoglobals // a table
+	{"event", "SELECT, INSERT"},
+	{"audit", "SELECT, INSERT"},
+	{"run", "SELECT, INSERT"},
+	{"plan_body", "SELECT, INSERT"},
+	{"meta", "SELECT, UPDATE"},
+	{"run_head", "SELECT, INSERT, UPDATE"},
+	{"run_state", "SELECT, INSERT, UPDATE, DELETE"},
+	{"step_state", "SELECT, INSERT, UPDATE, DELETE"},
+	{"run_dirty", "SELECT, INSERT, UPDATE, DELETE"},
+	{"run_queue", "SELECT, INSERT, UPDATE"},
+	{"signal", "SELECT, INSERT, UPDATE"},
+	{"delivery", "SELECT, INSERT, UPDATE"},
+	{"outbox_dead", "SELECT, INSERT, UPDATE"},
+	{"goose_db_version", "SELECT"},
+	{"goose_lock", ""},
+}
+
+// mayChangeSQL tells of the role r (a row of pg_roles) whether it could change
+// what is insert-only, by rights of its own, through a membership or as owner.
+const mayChangeSQL = `(SELECT coalesce(bool_or(pg_has_role(r.oid, c.relowner, 'MEMBER')
+  OR has_table_privilege(r.oid, c.oid, 'UPDATE, DELETE, TRUNCATE, TRIGGER') OR has_any_column_privilege(r.oid, c.oid, 'UPDATE')), false)
+  FROM pg_class c WHERE c.oid IN (to_regclass('event'), to_regclass('audit')))`
+
+func checkRole(ctx context.Context, db *sql.DB, role string) error {
+	var owner bool
+	err := db.QueryRowContext(ctx, `SELECT r.rolsuper OR pg_has_role(r.oid, current_user, 'MEMBER') FROM pg_roles r WHERE r.rolname = $1`, role).Scan(&owner)
+	switch name := (pgx.Identifier{role}).Sanitize(); {
+	case errors.Is(err, sql.ErrNoRows):
+		return fmt.Errorf("there is no role %s: make it with CREATE ROLE %s LOGIN PASSWORD '…', then migrate again", name, name)
+	case err != nil:
+		return err
+	case owner:
+		return fmt.Errorf("the role %s has the rights of the owner: servers need a role of their own, made with CREATE ROLE", name)
+	}
+	return nil
+}
+
+// grant gives role the rights of a server and takes every other right on the
+// tables and functions of the schema from it and from PUBLIC, in one transaction:
+// servers that run as it notice nothing. It fails when the role could still change
+// what is insert-only, or plant objects in the schema that the owner might call.
+func grant(ctx context.Context, db *sql.DB, role string) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	var version int64
+	var schemaName string
+	var uses, creates bool
+	if err := tx.QueryRowContext(ctx, `SELECT (SELECT max(version_id) FROM goose_db_version WHERE is_applied), current_schema(),
+		has_schema_privilege($1, current_schema(), 'USAGE'), has_schema_privilege($1, current_schema(), 'CREATE')`, role).
+		Scan(&version, &schemaName, &uses, &creates); err != nil {
+		return err
+	}
+	if version > schema {
+		return fmt.Errorf("%w: it is %d, this program knows %d: give the rights with the dvt that migrated it", store.ErrSchema, version, schema)
+	}
+	to, in := (pgx.Identifier{role}).Sanitize(), (pgx.Identifier{schemaName}).Sanitize()
+	var statements []string
+	if creates {
+		statements = append(statements, "REVOKE CREATE ON SCHEMA "+in+" FROM PUBLIC, "+to)
+	}
+	if !uses {
+		statements = append(statements, "GRANT USAGE ON SCHEMA "+in+" TO "+to)
+	}
+	for _, r := range rights {
+		table := in + "." + (pgx.Identifier{r.table}).Sanitize()
+		statements = append(statements, "REVOKE ALL ON TABLE "+table+" FROM PUBLIC, "+to)
+		if r.privileges != "" {
+			statements = append(statements, "GRANT "+r.privileges+" ON TABLE "+table+" TO "+to)
+		}
+	}
+	functions, err := functionRights(ctx, tx, to)
+	if err != nil {
+		return err
+	}
+	for _, s := range append(statements, functions...) {
+		if _, err := tx.ExecContext(ctx, s); err != nil {
+			return err
+		}
+	}
+	var changes bool
+	if err := tx.QueryRowContext(ctx, `SELECT `+mayChangeSQL+`, has_schema_privilege(r.oid, current_schema(), 'CREATE')
+		FROM pg_roles r WHERE r.rolname = $1`, role).Scan(&changes, &creates); err != nil {
+		return err
+	}
+	switch {
+	case changes:
+		return fmt.Errorf("the role %s could still change events, through another role that it is a member of: take that membership from it", to)
+	case creates:
+		return fmt.Errorf("the role %s may create objects in the schema %s: run REVOKE CREATE ON SCHEMA %s FROM PUBLIC as its owner", to, in, in)
+	}
+	return tx.Commit()
+}
+
+// functionRights are the statements for the functions of the schema: EXECUTE on
+// all but those of triggers, which nobody calls.
+func functionRights(ctx context.Context, tx *sql.Tx, to string) (out []string, err error) {
+	rows, err := tx.QueryContext(ctx, `SELECT oid::regprocedure::text, prorettype = 'trigger'::regtype FROM pg_proc
+		WHERE pronamespace = current_schema()::regnamespace AND proname LIKE 'dvt\_%' ORDER BY oid`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		var trigger bool
+		if err := rows.Scan(&name, &trigger); err != nil {
+			return nil, err
+		}
+		out = append(out, "REVOKE ALL ON FUNCTION "+name+" FROM PUBLIC, "+to)
+		if !trigger {
+			out = append(out, "GRANT EXECUTE ON FUNCTION "+name+" TO "+to)
+		}
+	}
+	return out, rows.Err()
+}
