@@ -49,6 +49,7 @@ const (
 	CodeInternal          Code = "INTERNAL"
 	CodeCausalViolation   Code = "PROJECTOR_CAUSAL_VIOLATION"
 	CodeEventRejected     Code = "EVENT_REJECTED"
+	CodeWriteBudget       Code = "STATE_WRITE_BUDGET_EXCEEDED"
 	CodeTimeout           Code = "TIMEOUT"
 	CodeCancelled         Code = "CANCELLED"
 	CodeCancelledByPause  Code = "CANCELLED_BY_PAUSE"

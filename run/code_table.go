@@ -59,6 +59,7 @@ func CodeTable() []CodeInfo {
 		{CodeInternal, 500, true, "Something went wrong on our side.", "Try again; report the request id if it lasts."},
 		{CodeCausalViolation, 0, false, "Events stand in the log in an order that should not be.", "Nothing at once; the state is right. Look at the writer of the log."},
 		{CodeEventRejected, 0, false, "The result of a step could not be recorded as it was.", "Make the step's result smaller or valid, then retry the step."},
+		{CodeWriteBudget, 0, true, "The log did not confirm in time that the step completed.", "Find out why the store was slow, then retry the step."},
 		{CodeTimeout, 0, true, "An attempt took longer than its timeout.", "Find out why, or raise the step's timeout."},
 		{CodeCancelled, 0, false, "The attempt was cancelled with its run.", "Nothing."},
 		{CodeCancelledByPause, 0, true, "The attempt was cancelled by a pause.", "Resume the run; the step starts again."},

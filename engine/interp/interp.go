@@ -25,6 +25,9 @@ type (
 	Recorded struct {
 		At    time.Time `json:"at"`
 		Batch int       `json:"batch"` // echoes Append.Batch (T184)
+		// Unconfirmed says that the store did not answer a Bounded Append within the
+		// write budget: it may be in the log, or come to be. Nothing else is set (T120).
+		Unconfirmed bool `json:"unconfirmed,omitempty"`
 		// Ends stands in the order of the batch's events.
 		Ends         []RecordedEvent `json:"ends,omitempty"`
 		Head         run.Seq         `json:"head"`
@@ -88,9 +91,12 @@ type Effect interface{ effect() }
 // Effects.
 type (
 	// Append writes a batch; at most one is outstanding (T191). The driver fills
-	// RunID and MinHead.
+	// RunID and MinHead. A Bounded one, which says that a step completed, is tried
+	// within the write budget and may be answered Unconfirmed; any other is tried
+	// until the store answers (T120).
 	Append struct {
-		Batch int
+		Batch   int
+		Bounded bool
 		store.Append
 	}
 

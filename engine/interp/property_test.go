@@ -38,6 +38,9 @@ func randomRun(rt *rapid.T) {
 		p.move()
 	}
 	p.finish()
+	for len(w.late) > 0 {
+		w.land(w.late[0])
+	}
 	checkLog(rt, w)
 	checkReceipts(rt, w)
 	checkReplay(rt, w)
@@ -100,7 +103,7 @@ type player struct {
 func (p *player) move() {
 	w := p.w
 	w.now = w.now.Add(time.Duration(rapid.IntRange(0, 5000).Draw(p.rt, "ms")) * time.Millisecond)
-	switch rapid.IntRange(0, 11).Draw(p.rt, "move") {
+	switch rapid.IntRange(0, 13).Draw(p.rt, "move") {
 	case 0, 1, 2:
 		p.step()
 	case 3, 4:
@@ -121,6 +124,14 @@ func (p *player) move() {
 		p.answerFetch()
 	case 11:
 		p.timer()
+	case 12:
+		if w.pending != nil && w.pending.Bounded {
+			w.silence()
+		}
+	case 13:
+		if len(w.late) > 0 {
+			w.land(rapid.SampledFrom(w.late).Draw(p.rt, "late"))
+		}
 	}
 }
 
@@ -410,7 +421,10 @@ func TestStep_P_AnyInput(t *testing.T) {
 				}
 				return s
 			}
-			r := interp.Recorded{At: at.Draw(rt, "at"), Batch: rapid.IntRange(0, 20).Draw(rt, "batch"), Running: small.Draw(rt, "running")}
+			r := interp.Recorded{
+				At: at.Draw(rt, "at"), Batch: rapid.IntRange(0, 20).Draw(rt, "batch"), Running: small.Draw(rt, "running"),
+				Unconfirmed: rapid.IntRange(0, 5).Draw(rt, "unconfirmed") == 0,
+			}
 			for range rapid.IntRange(0, 4).Draw(rt, "ends") {
 				r.Ends = append(r.Ends, interp.RecordedEvent{
 					Seq: run.Seq(small.Draw(rt, "seq")), Rejected: rapid.IntRange(0, 9).Draw(rt, "rejected") == 0,

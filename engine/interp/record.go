@@ -58,6 +58,7 @@ const (
 type batch struct {
 	entries    []entry
 	set, clear run.Gate
+	silences   int // times that the store did not answer for it
 }
 
 func (m *Machine) enqueue(e entry) { m.record.queue = append(m.record.queue, e) }
@@ -68,14 +69,39 @@ func (m *Machine) flush() {
 	if r.sent != nil || m.done {
 		return
 	}
-	a := Append{Append: store.Append{RunID: m.who.Identity.RunID}}
+	most := maxBatchBytes
+	if r.alone > 0 {
+		most = -1
+	}
+	a, n := m.compose(r.queue, most)
+	if n == 0 && a.SetGate|a.ClearGate == 0 {
+		return
+	}
+	r.alone = max(0, r.alone-n)
+	r.sent = &batch{entries: r.queue[:n:n]}
+	r.queue = r.queue[n:]
+	m.send(a)
+}
+
+// send emits the Append of the batch that is outstanding from now on.
+func (m *Machine) send(a Append) {
+	r := &m.record
+	r.batches++
+	a.Batch = r.batches
+	r.sent.set, r.sent.clear = a.SetGate, a.ClearGate
+	m.emit(a)
+}
+
+// compose makes one Append of the first n of the entries: as many as it takes
+// whose payloads have at most so many bytes, and one where there is one.
+func (m *Machine) compose(entries []entry, most int) (a Append, n int) {
+	a.RunID = m.who.Identity.RunID
 	var arms, opens bool // a failure that arms fail-fast, an event that may open the retry window
-	n, size := 0, 0
-	for ; n < len(r.queue) && n < store.MaxBatch; n++ {
-		e := &r.queue[n]
+	for size := 0; n < len(entries) && n < store.MaxBatch; n++ {
+		e := &entries[n]
 		m.doubt(e, arms)
 		size += e.size()
-		if n > 0 && (r.alone > 0 || size > maxBatchBytes) || len(a.Events)+len(e.drafts) > store.MaxBatch {
+		if n > 0 && size > most || len(a.Events)+len(e.drafts) > store.MaxBatch {
 			break
 		}
 		for _, o := range e.outcomes {
@@ -90,28 +116,21 @@ func (m *Machine) flush() {
 		arms = arms || e.kind == stepEnds && e.end.arms
 		opens = opens || e.kind == stepEnds || e.kind == resumes
 		a.IfStarted = a.IfStarted || e.kind == stepEnds && e.end.doubtful
+		a.Bounded = a.Bounded || e.completes()
 	}
 	if m.status == run.Running && m.stop.signalID == "" {
 		want := arms || m.failure.count > 0
-		switch {
-		case want && (arms || r.gate&run.GateFailing == 0):
+		switch gate := m.record.gate; {
+		case want && (arms || gate&run.GateFailing == 0):
 			a.SetGate |= run.GateFailing
-		case !want && r.gate&run.GateFailing != 0:
+		case !want && gate&run.GateFailing != 0:
 			a.ClearGate |= run.GateFailing
 		}
-		if want && opens && m.mayOpenWindow(r.queue[:n]) {
+		if want && opens && m.mayOpenWindow(entries[:n]) {
 			a.RetryDeadline = m.now.Add(m.window())
 		}
 	}
-	if n == 0 && a.SetGate|a.ClearGate == 0 {
-		return
-	}
-	r.alone = max(0, r.alone-n)
-	r.batches++
-	a.Batch = r.batches
-	r.sent = &batch{entries: r.queue[:n:n], set: a.SetGate, clear: a.ClearGate}
-	r.queue = r.queue[n:]
-	m.emit(a)
+	return a, n
 }
 
 // recorded takes over what became of the outstanding Append.
@@ -119,6 +138,10 @@ func (m *Machine) recorded(in Recorded) {
 	r := &m.record
 	b := r.sent
 	if b == nil || in.Batch != r.batches {
+		return
+	}
+	if in.Unconfirmed {
+		m.unconfirmed(b)
 		return
 	}
 	r.sent = nil

@@ -42,6 +42,7 @@ type world struct {
 
 	pending *interp.Append   // not committed
 	answer  *interp.Recorded // committed, not delivered
+	late    []*lateTry       // writes that nobody confirmed and that may yet come to the log
 	flights []*flight
 	past    map[dispatch]bool // dispatched; true once it came back unbegun
 	timers  map[interp.Timer]time.Time
@@ -50,6 +51,12 @@ type world struct {
 	inputs  []interp.Input
 	effects [][]interp.Effect
 	refuse  func(run.Draft) bool // content that the store does not take
+}
+
+// lateTry is an Append on its way to the log that nobody waits for any more.
+type lateTry struct {
+	store.Append
+	settled bool // what replaced it is in the log
 }
 
 type receipt struct {
@@ -304,6 +311,9 @@ func (w *world) commit() {
 	}
 	got := w.write(a.Append)
 	w.told = w.state
+	for _, l := range w.late {
+		l.settled = true
+	}
 	for _, o := range got.Outcomes {
 		end := interp.RecordedEvent{Seq: o.Seq, NotStarted: o.Refused == run.CodeStepNotStarted}
 		if o.Existing != nil {
@@ -317,6 +327,31 @@ func (w *world) commit() {
 	}
 	rec.Head, rec.Running, rec.RunTerminal, rec.WindowOpened = got.Head.LastSeq, got.Head.Running, got.Head.Terminal, got.WindowOpened
 	w.answer = &rec
+}
+
+// silence lets the write budget of the pending Append run out; the write itself
+// may still come to the log: see land.
+func (w *world) silence() {
+	w.tb.Helper()
+	a := w.pending
+	if !a.Bounded {
+		w.tb.Fatalf("T120: an Append is not bounded: %+v", a.Append)
+	}
+	w.pending, w.answer = nil, &interp.Recorded{Batch: a.Batch, Unconfirmed: true}
+	if w.refuse == nil || !slices.ContainsFunc(a.Events, w.refuse) {
+		w.late = append(w.late, &lateTry{Append: a.Append})
+	}
+}
+
+// land lets a write come to the log that nobody confirmed. When what replaced it
+// is there already it changes nothing.
+func (w *world) land(l *lateTry) {
+	w.tb.Helper()
+	before := w.head
+	w.late = slices.DeleteFunc(w.late, func(o *lateTry) bool { return o == l })
+	if w.write(l.Append); l.settled && w.head != before {
+		w.tb.Fatalf("T120: a late write changed %+v to %+v; the log is\n%s", before, w.head, strings.Join(w.story(), "\n"))
+	}
 }
 
 func (w *world) deliver() {
