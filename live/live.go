@@ -91,9 +91,15 @@ const (
 	MaxMessage     = 16 << 10
 )
 
+// ErrRefused says that the bus answered and will not take this message. Every other
+// error of Publish says that the bus cannot be used now, whatever the message (T124).
+var ErrRefused = errors.New("live: the bus refused the message")
+
 // Bus carries messages between processes, at most once, in no promised order.
 type Bus interface {
-	// Publish sends m to its run's channel and a bare wake-up to its project's list channel.
+	// Publish sends m to its run's channel and a bare wake-up to its project's list
+	// channel. An error that wraps ErrRefused concerns m alone; after any error m may
+	// have been sent.
 	Publish(ctx context.Context, m Message) error
 	// Subscribe opens a run's channel. It returns at once; the first Confirmed
 	// comes when the bus has really subscribed, each further one means that it was

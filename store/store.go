@@ -48,6 +48,7 @@ func (e *OverloadedError) Unwrap() error { return ErrOverloaded }
 type Store interface { //nolint:interfacebloat // the sum of the ports; callers take the part they need
 	Log
 	States
+	Projection
 	Outbox
 	Runs
 	Feed

@@ -84,36 +84,6 @@ func runChannel(runID string) string { return "dvt:run:" + runID }
 
 func listChannel(tenantID, projectID string) string { return "dvt:runs:" + tenantID + ":" + projectID }
 
-// Publish implements live.Bus. Both messages go in one round trip.
-func (b *Bus) Publish(ctx context.Context, m live.Message) error {
-	body, err := encode(m)
-	if err != nil {
-		return err
-	}
-	if !b.up.Load() {
-		return errDown
-	}
-	_, err = b.client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		p.Publish(ctx, runChannel(m.RunID), body)
-		p.Publish(ctx, listChannel(m.TenantID, m.ProjectID), "")
-		p.Publish(ctx, listChannel(m.TenantID, "*"), "")
-		return nil
-	})
-	return err
-}
-
-var errDown = errors.New("redisbus: down")
-
-// encode leaves the delta out of a message that would be too large (O8).
-func encode(m live.Message) ([]byte, error) {
-	body, err := json.Marshal(m)
-	if err == nil && len(body) > live.MaxMessage && m.Delta != nil {
-		m.Delta = nil
-		return json.Marshal(m)
-	}
-	return body, err
-}
-
 // Up implements live.Bus.
 func (b *Bus) Up() bool { return b.up.Load() }
 

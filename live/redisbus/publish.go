@@ -1,0 +1,62 @@
+package redisbus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/dvt-engine/dvt/live"
+)
+
+var errDown = errors.New("redisbus: down")
+
+// Publish implements live.Bus. The message and its wake-ups go in one round trip.
+func (b *Bus) Publish(ctx context.Context, m live.Message) error {
+	body, err := encode(m)
+	if err != nil {
+		return fmt.Errorf("redisbus: %w: %w", live.ErrRefused, err)
+	}
+	if !b.up.Load() {
+		return errDown
+	}
+	_, err = b.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.Publish(ctx, runChannel(m.RunID), body)
+		p.Publish(ctx, listChannel(m.TenantID, m.ProjectID), "")
+		p.Publish(ctx, listChannel(m.TenantID, "*"), "")
+		return nil
+	})
+	return judged(err)
+}
+
+// unable are the codes of replies by which a server says that it cannot serve now,
+// or not this client: nothing about the message.
+var unable = []string{"LOADING", "READONLY", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "OOM", "MISCONF", "NOREPLICAS",
+	"BUSY", "NOAUTH", "WRONGPASS", "NOPERM", "MOVED", "ASK"}
+
+// judged tells a refusal of the message from a bus that cannot be used (T124). A
+// reply of the server is a refusal unless its code says otherwise.
+func judged(err error) error {
+	if err == nil {
+		return nil
+	}
+	var reply redis.Error
+	about := func(code string) bool { return redis.HasErrorPrefix(err, code+" ") }
+	if errors.As(err, &reply) && !redis.IsMaxClientsError(err) && !slices.ContainsFunc(unable, about) {
+		return fmt.Errorf("redisbus: %w: %w", live.ErrRefused, err)
+	}
+	return fmt.Errorf("redisbus: publish: %w", err)
+}
+
+// encode leaves the delta out of a message that would be too large (O8).
+func encode(m live.Message) ([]byte, error) {
+	body, err := json.Marshal(m)
+	if err == nil && len(body) > live.MaxMessage && m.Delta != nil {
+		m.Delta = nil
+		return json.Marshal(m)
+	}
+	return body, err
+}

@@ -1,0 +1,208 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/authority"
+)
+
+// tailsSQL has one row for each event of the tails, and one without an event for a
+// run that has none. $3 is the revision, $4 the length of a tail.
+const tailsSQL = `SELECT (SELECT ` + epochSQL + `), (SELECT clock_timestamp()),
+  h.run_id, h.last_seq, h.last_at, h.terminal, h.gate, h.running, h.ops_rev, h.signal_no,
+  CASE WHEN st.rev = $3 THEN st.seq ELSE 0 END, coalesce(st.published_seq, 0),
+  d.since, d.not_before, coalesce(d.attempts, 0), coalesce(d.upto, 0),
+  r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version,
+  e.persisted_at, e.emitted_at, coalesce(e.run_seq, 0), coalesce(e.event_id, ''), coalesce(e.key, ''), coalesce(e.type, ''),
+  coalesce(e.step_id, ''), coalesce(e.signal_id, ''), coalesce(e.la, 0), coalesce(e.ea, 0), coalesce(e.emitted_by, ''), e.payload
+FROM unnest($1::text[], $2::bigint[]) known (run_id, seq)
+JOIN run_head h ON h.run_id = known.run_id
+JOIN run r ON r.run_id = known.run_id
+LEFT JOIN run_state st ON st.run_id = known.run_id
+LEFT JOIN run_dirty d ON d.run_id = known.run_id
+LEFT JOIN event e ON e.run_id = known.run_id AND e.run_seq > known.seq AND e.run_seq <= known.seq + $4
+ORDER BY h.run_id, e.run_seq`
+
+// Tails implements store.Projection.
+func (s *Store) Tails(ctx context.Context, known []store.Known) (out store.Tails, err error) {
+	if len(known) > store.MaxTails {
+		return store.Tails{}, fmt.Errorf("postgres: tails of %d runs, at most %d", len(known), store.MaxTails)
+	}
+	ids, seqs := make([]string, len(known)), make([]int64, len(known))
+	for i, k := range known {
+		ids[i], seqs[i] = k.RunID, int64(k.Seq)
+	}
+	err = s.do(ctx, "tails", func(ctx context.Context, c *pgx.Conn) error {
+		out = store.Tails{ByRun: make(map[string]store.Tail, len(known))}
+		rows, err := c.Query(ctx, tailsSQL, ids, seqs, run.ReducerRev, store.MaxTail)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			if err := scanTail(rows, &out); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
+	return out, err
+}
+
+// scanTail adds one row of tailsSQL.
+func scanTail(rows pgx.Rows, out *store.Tails) error {
+	var (
+		t     store.Tail
+		since *time.Time
+		mark  store.Mark
+		e     run.Event
+	)
+	if err := rows.Scan(&out.Epoch, utc{&out.Now},
+		&t.Head.RunID, &t.Head.LastSeq, utc{&t.Head.LastAt}, &t.Head.Terminal, &t.Head.Gate, &t.Head.Running, &t.Head.OpsRev, &t.Head.SignalNo,
+		&t.CheckpointAt, &t.PublishedSeq, utcOrNil{&since}, utc{&mark.NotBefore}, &mark.Attempts, &mark.Upto,
+		&e.TenantID, &e.ProjectID, &e.EnvironmentID, &e.PlanID, &e.PlanVersion,
+		utc{&e.PersistedAt}, utc{&e.EmittedAt}, &e.Seq, &e.EventID, &e.Key, &e.Type,
+		&e.StepID, &e.SignalID, &e.LogicalAttempt, &e.EngineAttempt, &e.EmittedBy, verbatim{&e.Payload}); err != nil {
+		return err
+	}
+	if before, again := out.ByRun[t.Head.RunID]; again {
+		t = before
+	} else if since != nil {
+		mark.Since = *since
+		t.Mark = &mark
+	}
+	if e.Seq > 0 {
+		e.RunID = t.Head.RunID
+		t.Events = append(t.Events, e)
+	}
+	out.ByRun[t.Head.RunID] = t
+	return nil
+}
+
+// publishedSQL is Published for many runs ($1) up to seqs ($2) and revisions of the
+// operational state ($3). What a mark says is read under its lock, and marks are
+// locked in the order of runs (T207). A mark that stays is as old as the first
+// event that was not published.
+const publishedSQL = `WITH sent AS (
+  SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[]) u (run_id, upto, ops)
+), mark AS (
+  SELECT d.run_id, sent.upto, d.head_seq <= sent.upto AND d.ops_rev <= sent.ops AS done
+  FROM run_dirty d JOIN sent USING (run_id) ORDER BY d.run_id FOR UPDATE OF d
+), cleared AS (
+  DELETE FROM run_dirty d USING mark WHERE d.run_id = mark.run_id AND mark.done
+), kept AS (
+  UPDATE run_dirty d SET attempts = 0, upto = 0, not_before = 'epoch', since = coalesce((SELECT e.persisted_at FROM event e
+    WHERE e.run_id = d.run_id AND e.run_seq > mark.upto ORDER BY e.run_seq LIMIT 1), clock_timestamp())
+  FROM mark WHERE d.run_id = mark.run_id AND NOT mark.done
+)
+UPDATE run_state st SET published_seq = greatest(st.published_seq, sent.upto), xid = pg_current_xact_id()
+FROM sent WHERE st.run_id = sent.run_id`
+
+// advanceSQL is saveSQL for many runs that have a checkpoint of this revision ($5)
+// at or after the seqs of $6: steps hold what changed since.
+const advanceSQL = `WITH due AS (
+  SELECT st.run_id, u.* FROM run_state st
+  JOIN unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $6::bigint[], $7::int[]) u (id, status, seq, header, over, total) ON u.id = st.run_id
+  WHERE st.rev = $5 AND st.seq >= u.over AND st.seq < u.seq ORDER BY st.run_id FOR UPDATE OF st
+), h AS (
+  UPDATE run_state st SET status = due.status, seq = due.seq, header = due.header::json, xid = pg_current_xact_id()
+  FROM due WHERE st.run_id = due.run_id RETURNING st.run_id, due.total
+), surplus AS (
+  DELETE FROM step_state s USING h WHERE s.run_id = h.run_id AND s.ord >= h.total
+), steps AS (
+  INSERT INTO step_state AS s (run_id, ord, changed_seq, body)
+  SELECT h.run_id, u.ord, u.seq, u.body::json
+  FROM h JOIN unnest($8::text[], $9::int[], $10::bigint[], $11::text[]) u (run_id, ord, seq, body) USING (run_id)
+  ON CONFLICT (run_id, ord) DO UPDATE SET changed_seq = excluded.changed_seq, body = excluded.body
+)
+SELECT run_id FROM h`
+
+// Advance implements store.Projection.
+func (s *Store) Advance(ctx context.Context, published []store.PublishedTo, save []store.Saving) ([]bool, error) {
+	args, err := advanceArgs(save)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: advance: %w", err)
+	}
+	saved := make([]bool, len(save))
+	err = s.do(ctx, "advance", func(ctx context.Context, c *pgx.Conn) error {
+		var b pgx.Batch
+		if len(published) > 0 {
+			b.Queue(publishedSQL, publishedArgs(published)...)
+		}
+		var moved []string
+		if args != nil {
+			b.Queue(advanceSQL, args...).Query(func(rows pgx.Rows) (err error) {
+				moved, err = pgx.CollectRows(rows, pgx.RowTo[string])
+				return err
+			})
+		}
+		if b.Len() > 0 {
+			if err := c.SendBatch(ctx, &b).Close(); err != nil {
+				return err
+			}
+		}
+		for i := range save {
+			saved[i] = slices.Contains(moved, save[i].State.RunID)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, c := range save { // the others have none to go on from, or a newer one
+		if saved[i] {
+			continue
+		}
+		if saved[i], err = s.Save(ctx, c.State, run.Changes{}); err != nil {
+			return nil, err
+		}
+	}
+	return saved, nil
+}
+
+func publishedArgs(published []store.PublishedTo) []any {
+	ids, upto, ops := make([]string, len(published)), make([]int64, len(published)), make([]int64, len(published))
+	for i, p := range published {
+		ids[i], upto[i], ops[i] = p.RunID, int64(p.To), p.OpsRev
+	}
+	return []any{ids, upto, ops}
+}
+
+// advanceArgs are the arguments of advanceSQL, nil when nothing goes on from a
+// checkpoint.
+func advanceArgs(save []store.Saving) ([]any, error) {
+	var ids, statuses, headers, owners, bodies []string
+	var seqs, overs, changed []int64
+	var totals, ords []int32
+	for _, c := range save {
+		if c.Over == 0 {
+			continue
+		}
+		st := c.State
+		header, err := authority.Encode(st.Header)
+		if err != nil {
+			return nil, err
+		}
+		ids, statuses, headers = append(ids, st.RunID), append(statuses, string(st.Status)), append(headers, string(header))
+		seqs, overs, totals = append(seqs, int64(st.Seq)), append(overs, int64(c.Over)), append(totals, int32(len(st.Steps)))
+		for _, step := range authority.ChangedSteps(st, run.Changes{}, c.Over) {
+			body, err := authority.Encode(step)
+			if err != nil {
+				return nil, err
+			}
+			owners, ords = append(owners, st.RunID), append(ords, int32(step.Ord))
+			changed, bodies = append(changed, int64(step.ChangedSeq)), append(bodies, string(body))
+		}
+	}
+	if ids == nil {
+		return nil, nil
+	}
+	return []any{ids, statuses, seqs, headers, run.ReducerRev, overs, totals, owners, ords, changed, bodies}, nil
+}

@@ -1,0 +1,173 @@
+package storetest
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+var tailCases = []testCase{
+	{"T193_TailsBringAKnownStateToTheHead", tailsToTheHead},
+	{"T189_TailsShowTheMark", tailsMark},
+	{"TailsOfManyRunsAndOfALongOne", tailsMany},
+	{"T212_AdvanceEqualsSave", advanceEqualsSave},
+	{"T212_AdvanceOnlyNewer", advanceOnlyNewer},
+	{"T189_AdvanceRecordsWhatWasPublished", advancePublished},
+}
+
+func (f *fixture) tails(known ...store.Known) store.Tails {
+	f.Helper()
+	t, err := f.store.Tails(f.ctx(), known)
+	f.ok(err)
+	return t
+}
+
+func (f *fixture) advance(published []store.PublishedTo, save ...store.Saving) []bool {
+	f.Helper()
+	saved, err := f.store.Advance(f.ctx(), published, save)
+	f.ok(err)
+	return saved
+}
+
+func tailsToTheHead(f *fixture) {
+	for seed := range uint64(8) {
+		var known run.State
+		f.randomRun(seed, func(id run.Identity) {
+			if known.Seq == 0 {
+				known = f.base(id)
+			}
+			all := f.tails(store.Known{RunID: id.RunID, Seq: known.Seq})
+			tail, l := all.ByRun[id.RunID], f.load(id)
+			f.equal(f.log(id)[known.Seq:], tail.Events, "events")
+			known, _, _ = run.Fold(known, tail.Events)
+			f.equal(l.State, known, "state")
+			f.equal(l.Head, tail.Head, "head")
+			f.equal(l.Epoch, all.Epoch, "epoch")
+			f.equal([]run.Seq{l.CheckpointAt, l.PublishedSeq}, []run.Seq{tail.CheckpointAt, tail.PublishedSeq}, "checkpoint and published")
+			if d := l.Now.Sub(all.Now); all.Now.IsZero() || d < 0 || d > time.Minute {
+				f.Errorf("the store's clock is %v, then %v", all.Now, l.Now)
+			}
+			f.equal([]bool{true}, f.advance(nil, store.Saving{State: known, Over: tail.CheckpointAt}), "advanced")
+		})
+	}
+}
+
+func tailsMark(f *fixture) {
+	id := f.run()
+	known := store.Known{RunID: id.RunID, Seq: 2}
+	mark := f.tails(known).ByRun[id.RunID].Mark
+	f.equal(f.dirty(0)[0].Since, mark.Since, "since")
+	f.equal(store.Refusal{}, mark.Refusal, "refusals")
+	f.equal(true, f.tails(known).Now.After(mark.NotBefore), "not held back")
+	refusal, err := f.store.PublishFailed(f.ctx(), id.RunID, 2, "too large", time.Hour)
+	f.ok(err)
+	f.append(id, started("s1", 1))
+	all := f.tails(known)
+	tail := all.ByRun[id.RunID]
+	f.equal(refusal, tail.Mark.Refusal, "refused once, up to 2")
+	if held := tail.Mark.NotBefore.Sub(all.Now); held < 59*time.Minute || held > time.Hour {
+		f.Errorf("held back for %v", held)
+	}
+	f.equal([]string{"3 StepStarted(s1,1)"}, lines(tail.Events), "events")
+	f.published(id, 3, tail.Head.OpsRev)
+	f.equal((*store.Mark)(nil), f.tails(known).ByRun[id.RunID].Mark, "no mark")
+}
+
+func tailsMany(f *fixture) {
+	a, b := f.run(), f.run()
+	f.append(b, started("s1", 1))
+	t := f.tails(store.Known{RunID: b.RunID, Seq: 2}, store.Known{RunID: "nobody"}, store.Known{RunID: a.RunID, Seq: 9})
+	f.equal(2, len(t.ByRun), "runs")
+	f.equal([]int{0, 1}, []int{len(t.ByRun[a.RunID].Events), len(t.ByRun[b.RunID].Events)}, "events")
+	f.equal(run.Seq(2), t.ByRun[a.RunID].Head.LastSeq, "a head below what was known")
+	f.equal(0, len(f.tails().ByRun), "of nothing")
+	_, err := f.store.Tails(f.ctx(), make([]store.Known, store.MaxTails+1))
+	f.equal(true, err != nil, "too many")
+
+	var drafts []run.Draft
+	for i := range store.MaxTail + 20 {
+		drafts = append(drafts, runtest.Draft(run.SignalRejected, time.Duration(i).String(), 1))
+	}
+	f.append(a, drafts...)
+	long := f.tails(store.Known{RunID: a.RunID, Seq: 2}).ByRun[a.RunID]
+	f.equal(store.MaxTail, len(long.Events), "a bounded tail")
+	f.equal(run.Seq(3), long.Events[0].Seq, "from its beginning")
+}
+
+// advanceEqualsSave moves several checkpoints at once, whatever was or was not
+// saved before, and holds them against folds of the logs.
+func advanceEqualsSave(f *fixture) {
+	r := rand.New(rand.NewPCG(5, 5))
+	ids := []run.Identity{f.run(), f.run(), f.run()}
+	steps := []string{"s1", "s2", "s3"}
+	for i := range 12 {
+		for _, id := range ids {
+			if r.IntN(3) > 0 {
+				f.append(id, started(steps[i%3], 1+i/3), completed(steps[i%3], 1+i/3))
+			}
+		}
+		if i == 7 { // a cache that somebody dropped
+			f.ok(f.store.DropCheckpoint(f.ctx(), ids[1].RunID))
+		}
+		var save []store.Saving
+		for _, id := range ids {
+			if r.IntN(4) > 0 {
+				l := f.load(id)
+				save = append(save, store.Saving{State: l.State, Over: l.CheckpointAt})
+			}
+		}
+		f.advance(nil, save...)
+		for _, id := range ids {
+			f.sameAsFold(id)
+		}
+	}
+}
+
+func advanceOnlyNewer(f *fixture) {
+	a, b := f.run(), f.run()
+	f.ok(f.store.DropCheckpoint(f.ctx(), a.RunID))
+	f.ok(f.store.DropCheckpoint(f.ctx(), b.RunID))
+	f.equal([]bool{true}, f.advance(nil, store.Saving{State: f.load(b).State}), "the first checkpoint")
+	f.append(a, started("s1", 1))
+	f.append(b, started("s1", 1))
+	oldA, oldB := f.load(a), f.load(b)
+	f.append(a, completed("s1", 1))
+	f.append(b, completed("s1", 1))
+	f.equal([]bool{true, true}, f.advance(nil, store.Saving{State: f.load(a).State}, store.Saving{State: f.load(b).State, Over: 2}), "newer")
+	f.equal([]bool{false, false}, f.advance(nil, store.Saving{State: oldA.State}, store.Saving{State: oldB.State, Over: 2}), "older")
+	// What one projector knows to be stored may be older than what is stored: its steps cover both.
+	f.append(b, started("s2", 1))
+	f.equal([]bool{true}, f.advance(nil, store.Saving{State: f.load(b).State, Over: 2}), "over an old one")
+	f.equal(run.Seq(4), f.sameAsFold(a).CheckpointAt, "checkpoint")
+	f.equal(run.Seq(5), f.sameAsFold(b).CheckpointAt, "checkpoint")
+	_, err := f.store.Advance(f.ctx(), nil, []store.Saving{{State: run.State{Header: run.Header{Identity: identity(77), Rev: 1, Seq: 1}}}})
+	f.is(err, store.ErrNotFound)
+	f.equal(0, len(f.advance(nil)), "nothing")
+}
+
+func advancePublished(f *fixture) {
+	a, b, c := f.run(), f.run(), f.run()
+	l := f.load(a)
+	f.advance([]store.PublishedTo{{RunID: c.RunID, To: 1, OpsRev: l.Head.OpsRev}},
+		store.Saving{State: l.State}, store.Saving{State: f.load(b).State}, store.Saving{State: f.load(c).State})
+	f.equal(run.Seq(1), f.load(c).PublishedSeq, "published a part")
+	_, err := f.store.PublishFailed(f.ctx(), b.RunID, 2, "no", time.Hour)
+	f.ok(err)
+	f.append(b, started("s1", 1)) // after it was read
+	f.advance([]store.PublishedTo{{RunID: a.RunID, To: 2, OpsRev: l.Head.OpsRev}, {RunID: b.RunID, To: 2, OpsRev: l.Head.OpsRev}})
+	f.equal([]run.Seq{2, 2, 1}, []run.Seq{f.load(a).PublishedSeq, f.load(b).PublishedSeq, f.load(c).PublishedSeq}, "published")
+	marks := map[string]store.Mark{}
+	for runID, t := range f.tails(store.Known{RunID: a.RunID}, store.Known{RunID: b.RunID}, store.Known{RunID: c.RunID}).ByRun {
+		if t.Mark != nil {
+			marks[runID] = *t.Mark
+		}
+	}
+	f.equal(2, len(marks), "marks")
+	f.equal(store.Refusal{}, marks[b.RunID].Refusal, "refusals are forgotten")
+	f.equal(f.log(b)[2].PersistedAt, marks[b.RunID].Since, "as old as the first event that was not published")
+	f.advance([]store.PublishedTo{{RunID: b.RunID, To: 1, OpsRev: l.Head.OpsRev}})
+	f.equal(run.Seq(2), f.load(b).PublishedSeq, "published never falls")
+}
