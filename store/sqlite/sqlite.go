@@ -42,7 +42,8 @@ type Store struct {
 var _ store.Store = (*Store)(nil)
 
 // Open opens the file at path, creates it when it is missing and migrates it
-// forward. store.ErrSchema says that a newer program wrote it.
+// forward. store.ErrSchema says that a newer program wrote it, with which this one
+// no longer works.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -82,6 +83,7 @@ func dsn(path string, o Options, lock string) string {
 	for _, p := range []string{
 		"busy_timeout(" + strconv.FormatInt(o.BusyTimeout.Milliseconds(), 10) + ")",
 		"journal_mode(WAL)", "synchronous(FULL)",
+		"recursive_triggers(1)", // else the triggers do not see the rows that a REPLACE deletes (T208)
 	} {
 		q.Add("_pragma", p)
 	}
