@@ -5,6 +5,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"iter"
 	"time"
 
 	"github.com/dvt-engine/dvt/plan"
@@ -19,6 +20,11 @@ var (
 	ErrClosed      = errors.New("engine: run closed")
 	ErrUnavailable = errors.New("engine: unavailable")
 )
+
+// ErrUnanswered is a Journal's word for a write that the store did not answer
+// within the write budget: it may be in the log, or come to be (T120). A store
+// that refuses or cannot be reached has answered, with another error.
+var ErrUnanswered = errors.New("engine: the store did not answer within the write budget")
 
 // Engine starts runs and carries signals to them. Methods are safe for
 // concurrent use and may be repeated: Start of a started run finds it, Signal is
@@ -48,10 +54,36 @@ type Signal struct {
 
 // Description is what the engine itself says of a run's execution.
 type Description struct {
+	Identity    run.Identity // of Historian.Runs only
 	Ref         run.EngineRunRef
 	Open        bool
 	ClosedAs    string // the engine's own word when not open
 	HistorySize int64  // events
+}
+
+// Historian reads back what an engine's own history says of a log: what repair
+// stands on after a restore of the store (T30, T194).
+type Historian interface {
+	// History yields what was recorded of one run, oldest first, over the whole
+	// chain of its executions. ErrNotStarted when the engine knows nothing of it.
+	History(ctx context.Context, id run.Identity) iter.Seq2[Recorded, error]
+	// Runs yields the runs that the engine knows; of their identities only run, tenant
+	// and project are set.
+	Runs(ctx context.Context) iter.Seq2[Description, error]
+}
+
+// Recorded is one entry of a Historian: an Append, or else a Signal.
+type Recorded struct {
+	// Append holds the events that stood in the log once it was answered, complete
+	// but for what the Journal adds; MinHead is 0.
+	Append store.Append
+	// Seqs are the places that its events had. They are nil for a StepStarted that
+	// only its execution tells of, and then so is Head.
+	Seqs []run.Seq
+	Head run.Seq // of the log, as the answer said
+	// Signal is one that reached the engine, and is therefore an accepted one.
+	Signal *Signal
+	At     time.Time // the engine's
 }
 
 // Capability is one row of the capability matrix (R DD-14).
@@ -68,9 +100,11 @@ type Journal interface {
 	// Append writes a batch of the interpreter. It completes what the interpreter
 	// does not carry: RunStarted gets planRef, steps, policy and engineRunRef
 	// (T145, T209); RunPaused, RunResumed and RunCancelled get actor and reason of
-	// their signal.
+	// their signal. A batch that says that a step completed is given up after the
+	// write budget with ErrUnanswered (T120).
 	Append(ctx context.Context, a store.Append) (store.Appended, error)
-	// Begin begins an attempt and returns what it needs to work (T185).
+	// Begin begins an attempt and returns what it needs to work (T185); it is given
+	// up after the write budget with ErrUnanswered, and never fail-open (T216).
 	Begin(ctx context.Context, b store.Begin) (Begun, error)
 	// Signals reads accepted signals with No > after, in order (T196).
 	Signals(ctx context.Context, runID string, after int64) ([]Signal, error)
