@@ -8,9 +8,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/engine"
@@ -28,16 +33,23 @@ type JournalConfig struct {
 	Fetch  *Fetcher
 	// MaxSteps of a plan that runs here, as for StartRun.
 	MaxSteps int
+	// WriteBudget is how long the store may take to confirm that a step begins or
+	// completed; default 3 s (T120).
+	WriteBudget time.Duration
+	Metrics     prometheus.Registerer // none when nil
+	Logger      *slog.Logger          // nothing is logged when nil
+	Now         func() time.Time      // time.Now when nil
 }
 
 // Journal is engine.Journal on the store itself: what control workers use, and
 // what a server offers to data workers. It keeps the facts and parsed plans of
 // the last maxKept runs.
 type Journal struct {
-	cfg  JournalConfig
-	mu   sync.Mutex
-	runs map[string]*runFacts
-	age  []string // oldest first
+	cfg    JournalConfig
+	writes *writes
+	mu     sync.Mutex
+	runs   map[string]*runFacts
+	age    []string // oldest first
 }
 
 const maxKept = 256
@@ -51,19 +63,27 @@ type runFacts struct {
 
 // NewJournal makes a Journal.
 func NewJournal(cfg JournalConfig) *Journal {
-	return &Journal{cfg: cfg, runs: map[string]*runFacts{}}
+	return &Journal{cfg: cfg, writes: newWrites(cfg), runs: map[string]*runFacts{}}
 }
 
 var _ engine.Journal = (*Journal)(nil)
 
 // Append implements engine.Journal.
-func (j *Journal) Append(ctx context.Context, a store.Append) (store.Appended, error) {
-	for i := range a.Events {
-		if err := j.complete(ctx, a.RunID, &a.Events[i]); err != nil {
-			return store.Appended{}, err
+func (j *Journal) Append(ctx context.Context, a store.Append) (out store.Appended, err error) {
+	w := write{key: a.RunID, events: len(a.Events), bounded: slices.ContainsFunc(a.Events, func(d run.Draft) bool {
+		return d.Type == run.StepCompletedEvent
+	})}
+	err = j.writes.do(ctx, w, func(ctx context.Context) error {
+		for i := range a.Events {
+			if err := j.complete(ctx, a.RunID, &a.Events[i]); err != nil {
+				return err
+			}
 		}
-	}
-	return j.cfg.Store.Append(ctx, a)
+		out, err = j.cfg.Store.Append(ctx, a)
+		return err
+	})
+	j.writes.compare(ctx, a, out)
+	return out, err
 }
 
 // complete adds to an event of the interpreter what only the store knows.
@@ -141,7 +161,16 @@ func outline(pl plan.Plan, q plan.Queues) []run.StepOutline {
 }
 
 // Begin implements engine.Journal.
-func (j *Journal) Begin(ctx context.Context, b store.Begin) (engine.Begun, error) {
+func (j *Journal) Begin(ctx context.Context, b store.Begin) (out engine.Begun, err error) {
+	w := write{key: fmt.Sprintf("%s/%s/%d", b.RunID, b.StepID, b.LogicalAttempt), events: 1, bounded: true}
+	err = j.writes.do(ctx, w, func(ctx context.Context) error {
+		out, err = j.begin(ctx, b)
+		return err
+	})
+	return out, err
+}
+
+func (j *Journal) begin(ctx context.Context, b store.Begin) (engine.Begun, error) {
 	f, err := j.facts(ctx, b.RunID)
 	if err != nil {
 		return engine.Begun{}, err

@@ -24,6 +24,8 @@ type (
 	appendInput struct {
 		Batch  int          `json:"batch"`
 		Append store.Append `json:"append"`
+		// Bounded asks for an answer within the write budget, be it Unconfirmed.
+		Bounded bool `json:"bounded,omitempty"`
 	}
 	appendResult struct {
 		Batch    int             `json:"batch"`
@@ -70,8 +72,11 @@ func (c *controlActivities) appendBatch(ctx context.Context, in appendInput) (ap
 		return out, nil
 	case errors.Is(err, store.ErrNotFound):
 		return out, temporal.NewNonRetryableApplicationError("run not in the store", "NOT_FOUND", err)
+	case in.Bounded && errors.Is(err, engine.ErrUnanswered):
+		out.Recorded.Unconfirmed = true
+		return out, nil
 	case err != nil:
-		return out, err
+		return out, later(err)
 	}
 	out.Recorded = interp.Recorded{
 		Head: done.Head.LastSeq, Running: done.Head.Running, RunTerminal: done.Head.Terminal, WindowOpened: done.WindowOpened,
@@ -110,7 +115,7 @@ func (c *controlActivities) addRef(ctx context.Context, events []run.Draft) erro
 
 func (c *controlActivities) signals(ctx context.Context, in signalsInput) (signalsResult, error) {
 	s, err := c.journal.Signals(ctx, in.RunID, in.After)
-	return signalsResult{After: in.After, Signals: s}, err
+	return signalsResult{After: in.After, Signals: s}, later(err)
 }
 
 func (c *controlActivities) skeleton(ctx context.Context, runID string) (engine.Skeleton, error) {
@@ -118,7 +123,19 @@ func (c *controlActivities) skeleton(ctx context.Context, runID string) (engine.
 	if errors.Is(err, store.ErrNotFound) {
 		return sk, temporal.NewNonRetryableApplicationError("run not in the store", "NOT_FOUND", err)
 	}
-	return sk, err
+	return sk, later(err)
+}
+
+// later has the platform try again when a full store says that it may have room
+// (STORE_OVERLOADED), and by the usual policy after any other error.
+func later(err error) error {
+	full, ok := errors.AsType[*store.OverloadedError](err)
+	if !ok {
+		return err
+	}
+	return temporal.NewApplicationErrorWithOptions(err.Error(), string(run.CodeStoreOverloaded), temporal.ApplicationErrorOptions{
+		NextRetryDelay: min(full.RetryAfter, longestRetry), Cause: err,
+	})
 }
 
 // executeActivity runs steps, in control and data workers alike.

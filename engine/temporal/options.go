@@ -20,6 +20,9 @@ import (
 // waited for, not failed (T216). Heartbeats find a dead worker long before.
 const beginSlack = 24 * time.Hour
 
+// longestRetry is the most that a full store may ask to wait.
+const longestRetry = 30 * time.Second
+
 // logQueue is the queue of the activities that reach the log for the runs of a
 // control queue. It is their own, so that an append never waits behind steps.
 func logQueue(control string) string { return control + "-log" }

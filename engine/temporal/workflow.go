@@ -199,7 +199,7 @@ func (d *driver) append(e interp.Append) {
 	a := e.Append
 	a.RunID, a.MinHead = d.in.Identity.RunID, d.head
 	ctx := workflow.WithActivityOptions(d.ctx, controlOptions(d.ctx, fmt.Sprintf("append/%d", e.Batch)))
-	f := workflow.ExecuteActivity(ctx, activityAppend, appendInput{Batch: e.Batch, Append: a})
+	f := workflow.ExecuteActivity(ctx, activityAppend, appendInput{Batch: e.Batch, Append: a, Bounded: e.Bounded})
 	workflow.Go(d.ctx, func(ctx workflow.Context) {
 		var out appendResult
 		if err := f.Get(ctx, &out); err != nil {

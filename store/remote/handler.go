@@ -6,7 +6,9 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -44,6 +46,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	out, err := s.serve(r.Context(), in, mayServe)
+	full, overloaded := errors.AsType[*store.OverloadedError](err)
 	switch {
 	case err == nil:
 		answer(w, http.StatusOK, out)
@@ -51,6 +54,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusNotFound, response{Code: run.CodeNotFound})
 	case errors.Is(err, run.ErrSchema):
 		answer(w, http.StatusUnprocessableEntity, response{Code: run.CodeSchemaValidation})
+	case overloaded:
+		w.Header().Set("Retry-After", strconv.FormatInt(int64((full.RetryAfter+time.Second-1)/time.Second), 10))
+		answer(w, http.StatusServiceUnavailable, response{Code: run.CodeStoreOverloaded, RetryAfterMS: full.RetryAfter.Milliseconds()})
 	default:
 		s.Logger.WarnContext(r.Context(), "journal", slog.Any("error", err))
 		answer(w, http.StatusServiceUnavailable, response{Code: run.CodeStoreUnavailable})

@@ -36,6 +36,8 @@ type request struct {
 type response struct {
 	Begun *engine.Begun `json:"begun,omitempty"`
 	Code  run.Code      `json:"code,omitempty"`
+	// RetryAfterMS goes with STORE_OVERLOADED.
+	RetryAfterMS int64 `json:"retryAfterMs,omitempty"`
 }
 
 // Client is the worker's end.
@@ -122,6 +124,8 @@ func (c *Client) call(ctx context.Context, in request) (response, error) {
 		return out, nil
 	case out.Code == run.CodeNotFound: // said by the Journal, not by whatever else answers at a wrong address
 		return out, store.ErrNotFound
+	case out.Code == run.CodeStoreOverloaded:
+		return out, &store.OverloadedError{RetryAfter: time.Duration(max(0, out.RetryAfterMS)) * time.Millisecond}
 	default:
 		return out, fmt.Errorf("%w: the server answered %d %s", store.ErrUnavailable, res.StatusCode, out.Code)
 	}
