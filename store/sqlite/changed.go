@@ -10,14 +10,15 @@ import (
 )
 
 // changedSQL reads the place of the newest change, which comes first, and a page of
-// changes. A cursor of another epoch (?1), or beyond the newest change (?2), is not
-// of this history: it reads from the beginning.
+// changes. A cursor of another epoch (?1), or beyond the newest change (?2, of the
+// run ?3), is not of this history: it reads from the beginning.
 const changedSQL = `WITH here (epoch, newest) AS MATERIALIZED (
   SELECT (SELECT value FROM meta WHERE name = 'epoch'), (SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'change'))
-SELECT NULL AS header, 0 AS created_at, 0 AS last_seq, 0 AS ops_rev, newest AS change, epoch, 0 AS kind FROM here
+SELECT NULL AS header, 0 AS created_at, 0 AS last_seq, 0 AS ops_rev, newest AS change, '' AS run_id, epoch, 0 AS kind FROM here
 UNION ALL SELECT * FROM (
-  SELECT st.header, st.created_at, h.last_seq, h.ops_rev, st.change, '', 1 FROM run_state st JOIN run_head h ON h.run_id = st.run_id
-  WHERE st.change > (SELECT iif(epoch = ?1 AND newest >= ?2, ?2, 0) FROM here) AND `
+  SELECT st.header, st.created_at, h.last_seq, h.ops_rev, st.change, st.run_id, '', 1
+  FROM run_state st INDEXED BY run_state_change JOIN run_head h ON h.run_id = st.run_id
+  WHERE (st.change, st.run_id) > (SELECT iif(epoch = ?1 AND newest + 1 >= ?2, ?2, 0), ?3 FROM here) AND `
 
 // Changed implements store.Feed. Changes are numbered under the write lock, so
 // that the order of numbers is that of commits and nothing has to be read twice.
@@ -30,22 +31,22 @@ func (s *Store) Changed(ctx context.Context, f store.RunFilter, cursor string) (
 	if f.TenantID == "" && f.EveryTenant {
 		w = &where{terms: []string{"true"}}
 	}
-	was, after := parseCursor(cursor)
-	rows, err := s.reader.QueryContext(ctx, changedSQL+w.String()+` ORDER BY st.change LIMIT ?) ORDER BY kind, change`,
-		append(append([]any{was, after}, w.args...), limit)...)
+	was, after, runID := parseCursor(cursor)
+	rows, err := s.reader.QueryContext(ctx, changedSQL+w.String()+` ORDER BY st.change, st.run_id LIMIT ?) ORDER BY kind, change, run_id`,
+		append(append([]any{was, after, runID}, w.args...), limit)...)
 	if err != nil {
 		return nil, "", s.failed("changed runs", err)
 	}
 	defer func() { _ = rows.Close() }() // Err says what Close would
-	var epoch string
+	var epoch, lastRun string
 	var newest, last int64
 	for rows.Next() {
 		var r store.RunRow
 		var header []byte
 		var created, change int64
-		var of string
+		var id, of string
 		var kind int
-		if err := rows.Scan(&header, &created, &r.Head, &r.OpsRev, &change, &of, &kind); err != nil {
+		if err := rows.Scan(&header, &created, &r.Head, &r.OpsRev, &change, &id, &of, &kind); err != nil {
 			return nil, "", s.failed("changed runs", err)
 		}
 		if kind == 0 {
@@ -55,26 +56,30 @@ func (s *Store) Changed(ctx context.Context, f store.RunFilter, cursor string) (
 		if err := json.Unmarshal(header, &r.Header); err != nil {
 			return nil, "", s.failed("changed runs", err)
 		}
-		r.Header.CreatedAt, last = instant(created), change
+		r.Header.CreatedAt, last, lastRun = instant(created), change, id
 		out = append(out, r)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, "", s.failed("changed runs", err)
 	}
-	if len(out) < limit || limit == 0 {
-		last = newest
+	if len(out) < limit || limit == 0 { // everything up to newest is read
+		last, lastRun = newest+1, ""
 	}
-	return out, epoch + cursorMark + strconv.FormatInt(last, 10), nil
+	return out, epoch + cursorMark + strconv.FormatInt(last, 10) + cursorMark + lastRun, nil
 }
 
 const cursorMark = ":"
 
-// parseCursor reads a cursor; one that cannot be read is of no epoch.
-func parseCursor(cursor string) (epoch string, change int64) {
-	epoch, number, _ := strings.Cut(cursor, cursorMark)
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil {
-		return "", 0
+// parseCursor reads a cursor, which is the last row read; one that cannot be read
+// is of no epoch.
+func parseCursor(cursor string) (epoch string, change int64, runID string) {
+	parts := strings.SplitN(cursor, cursorMark, 3)
+	if len(parts) != 3 {
+		return "", 0, ""
 	}
-	return epoch, n
+	n, err := strconv.ParseInt(parts[1], 10, 64)
+	if err != nil {
+		return "", 0, ""
+	}
+	return parts[0], n, parts[2]
 }
