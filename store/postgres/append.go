@@ -47,6 +47,12 @@ func (s *Store) Batch(ctx context.Context, runID string, entries []store.Entry) 
 	if len(c.prepared) == 0 {
 		return c.results, nil
 	}
+	if running, closed, ok := c.plain(); ok {
+		done, err := s.appendOne(ctx, c, running, closed)
+		if done || err != nil {
+			return c.results, err
+		}
+	}
 	err = s.do(ctx, "append", func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, appendSQL, c.args()...)
 		if err != nil {

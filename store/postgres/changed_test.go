@@ -32,15 +32,14 @@ func (c *counter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndDat
 func TestFeed_T186_OneStatementAlongTheIndex(t *testing.T) {
 	ctx := t.Context()
 	s := loaded(t)
-	cfg := s.pool.Config()
+	cfg := s.pool.Load().Config()
 	count := &counter{}
 	cfg.ConnConfig.Tracer = count
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer pool.Close()
-	s = &Store{pool: pool, log: s.log}
+	s.pool.Swap(pool).Close()
 	if _, err := pool.Exec(ctx, `INSERT INTO run_state (run_id, tenant_id, project_id, status, seq, rev, header, xid)
 		SELECT 'x' || n, 't' || n % 3, 'p1', 'RUNNING', 1, 1, '{}', n::text::xid8 FROM generate_series(1, 20000) n`); err != nil {
 		t.Fatal(err)

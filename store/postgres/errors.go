@@ -23,6 +23,8 @@ const (
 	codeUniqueViolation   = "23505"
 	codeReadOnly          = "25006"
 	codeIdleInTransaction = "25P03"
+	codeNotPrepared       = "26000" // the prepared statement is another session's
+	codePreparedTwice     = "42P05"
 	codeSerialization     = "40001"
 	codeDeadlock          = "40P01"
 	codeUndefinedTable    = "42P01"
@@ -48,6 +50,13 @@ func repeatable(err error) bool {
 	return code == codeSerialization || code == codeDeadlock
 }
 
+// forgotten reports whether a statement was not prepared in the session that it
+// reached, so that nothing was done.
+func forgotten(err error) bool {
+	code := sqlState(err)
+	return code == codeNotPrepared || code == codePreparedTwice
+}
+
 func sqlState(err error) string {
 	if e := (*pgconn.PgError)(nil); errors.As(err, &e) {
 		return e.Code
@@ -58,7 +67,7 @@ func sqlState(err error) string {
 // translate turns an error of the driver into a sentinel of package store. An
 // error of ctx stays one; sentinels and errors of the caller pass.
 func translate(ctx context.Context, err error) error {
-	if err == nil || errors.As(err, new(*ownError)) {
+	if err == nil || errors.As(err, new(*ownError)) || errors.Is(err, store.ErrOverloaded) {
 		return err
 	}
 	if ctx.Err() != nil {

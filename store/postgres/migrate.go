@@ -194,7 +194,7 @@ func (s *Store) checkSchema(ctx context.Context) error {
 			(SELECT value FROM meta WHERE name = 'compatible_from'), current_setting('synchronous_commit'),
 			`+mayChangeSQL+` FROM pg_roles r WHERE r.rolname = current_user`).Scan(&version, &compatible, &commits, &mayChange)
 	})
-	role := s.pool.Config().ConnConfig.User
+	role := s.pool.Load().Config().ConnConfig.User
 	switch {
 	case errors.Is(err, store.ErrSchema):
 		return fmt.Errorf("%w: the database is empty, run dvt migrate", store.ErrSchema)

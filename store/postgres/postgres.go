@@ -3,9 +3,10 @@
 //
 // Every write to the log of a run holds the row lock of its head from before
 // the decision until the commit, so that the order of commits is the order of
-// runSeq (T27, T190). It uses no feature of a session (no advisory locks, no
-// LISTEN, no named prepared statements, no SET outside a transaction), so any
-// transaction-level pooler may stand in between (T203). Locks are taken in one
+// runSeq (T27, T190). It needs no feature of a session (no advisory locks, no
+// LISTEN, no SET outside a transaction), so any transaction-level pooler may stand
+// in between (T203): statements are prepared, and when a pooler loses them, which
+// shows before anything is done, the store goes on without. Locks are taken in one
 // order: head, queue, signal and delivery, state (T207); a deadlock or
 // serialisation failure is repeated a few times before it is ErrUnavailable.
 // The epoch is the manual epoch and the WAL timeline, so a failover shows as a
@@ -13,9 +14,12 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -38,25 +42,34 @@ const (
 	callTimeout = 30 * time.Second
 	// idleTimeout frees the locks of a process that vanished inside a transaction.
 	idleTimeout = 10 * time.Second
+	// overloadRetry is when a refused caller may come back.
+	overloadRetry = 250 * time.Millisecond
 	// cancelGrace is how long a cancelled statement may take to end before its
 	// connection is closed.
 	cancelGrace = time.Second
 	// maxIdentities is how many runs' immutable facts are kept in memory.
 	maxIdentities = 10000
+	// DefaultMaxWaiting is how many callers wait for a connection; further ones are
+	// refused with a *store.OverloadedError.
+	DefaultMaxWaiting = 1024
 	// maxTries bounds the repetition of a deadlock or serialisation failure.
 	maxTries = 5
 )
 
 // Options configure Open; the zero value is ready to use.
 type Options struct {
-	MaxConns int          // DefaultMaxConns when 0
-	Logger   *slog.Logger // discards when nil
-	Migrate  bool         // bring the schema up to date first
+	MaxConns   int          // DefaultMaxConns when 0
+	MaxWaiting int          // DefaultMaxWaiting when 0
+	Logger     *slog.Logger // discards when nil
+	Migrate    bool         // bring the schema up to date first
 }
 
 // Store is a StateStore on one PostgreSQL database.
 type Store struct {
-	pool       *pgxpool.Pool
+	pool       atomic.Pointer[pgxpool.Pool]
+	unprepared sync.Once // the change to statements that are not prepared
+	maxWaiting int64
+	waiting    atomic.Int64
 	log        *slog.Logger
 	identities *lru.Cache[string, run.Identity]
 }
@@ -97,16 +110,16 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 		pool.Close()
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
-	s := &Store{pool: pool, log: o.Logger, identities: identities}
+	s := &Store{log: o.Logger, identities: identities, maxWaiting: int64(cmp.Or(o.MaxWaiting, DefaultMaxWaiting))}
+	s.pool.Store(pool)
 	if err := s.checkSchema(ctx); err != nil {
-		pool.Close()
+		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
 func configure(cfg *pgx.ConnConfig) {
-	cfg.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "dvt"
 	}
@@ -120,7 +133,7 @@ func configure(cfg *pgx.ConnConfig) {
 
 // Close waits for calls in flight and closes every connection.
 func (s *Store) Close() error {
-	s.pool.Close()
+	s.pool.Load().Close()
 	return nil
 }
 
@@ -161,7 +174,12 @@ func (s *Store) do(ctx context.Context, what string, f func(context.Context, *pg
 	var err error
 	for try := 1; ; try++ {
 		err = s.once(ctx, f)
-		if err == nil || !repeatable(err) || try == maxTries {
+		if forgotten(err) {
+			s.unprepare(ctx)
+		} else if !repeatable(err) {
+			break
+		}
+		if try == maxTries {
 			break
 		}
 		s.log.DebugContext(ctx, "transaction repeated", slog.String("call", what), slog.Int("try", try), slog.Any("error", err))
@@ -173,11 +191,9 @@ func (s *Store) do(ctx context.Context, what string, f func(context.Context, *pg
 }
 
 func (s *Store) once(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
-	waiting, cancel := context.WithTimeout(ctx, acquireTimeout)
-	conn, err := s.pool.Acquire(waiting)
-	cancel()
+	conn, err := s.acquire(ctx)
 	if err != nil {
-		return &lostError{err}
+		return err
 	}
 	defer conn.Release()
 	call, cancel := context.WithTimeout(ctx, callTimeout)
@@ -190,6 +206,40 @@ func (s *Store) once(ctx context.Context, f func(context.Context, *pgx.Conn) err
 		s.rollback(ctx, conn.Conn())
 	}
 	return err
+}
+
+// acquire waits for a connection unless too many do.
+func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	if n := s.waiting.Add(1); n > s.maxWaiting+int64(s.pool.Load().Config().MaxConns) {
+		s.waiting.Add(-1)
+		return nil, &store.OverloadedError{RetryAfter: overloadRetry}
+	}
+	defer s.waiting.Add(-1)
+	ctx, cancel := context.WithTimeout(ctx, acquireTimeout)
+	defer cancel()
+	conn, err := s.pool.Load().Acquire(ctx)
+	if err != nil {
+		return nil, &lostError{err}
+	}
+	return conn, nil
+}
+
+// unprepare goes on without prepared statements: a pooler in between keeps none.
+// Calls in flight end on the connections that they have.
+func (s *Store) unprepare(ctx context.Context) {
+	s.unprepared.Do(func() {
+		old := s.pool.Load()
+		cfg := old.Config()
+		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+		pool, err := pgxpool.NewWithConfig(context.WithoutCancel(ctx), cfg)
+		if err != nil {
+			s.log.WarnContext(ctx, "prepared statements are lost in between, and the store cannot do without", slog.Any("error", err))
+			return
+		}
+		s.log.InfoContext(ctx, "a pooler in between keeps no prepared statements: going on without")
+		s.pool.Store(pool)
+		go old.Close() // it waits for the calls in flight
+	})
 }
 
 // rollback ends the open transaction even when ctx is over; a connection that

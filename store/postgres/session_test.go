@@ -37,25 +37,72 @@ func loaded(t *testing.T) *Store {
 }
 
 // With a transaction-level pooler the next transaction may run in another
-// session: nothing may be left in this one, and nothing needed from it.
+// session: nothing that matters may be left in this one, and nothing is needed from it.
 func TestSession_T203_NothingStaysInIt(t *testing.T) {
 	s := loaded(t)
 	err := s.do(context.Background(), "look", func(ctx context.Context, c *pgx.Conn) error {
-		var statements, locks int
+		var locks int
 		var timeout, idle string
-		if err := c.QueryRow(ctx, `SELECT (SELECT count(*) FROM pg_prepared_statements),
-			(SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()),
+		if err := c.QueryRow(ctx, `SELECT (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()),
 			current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout')`).
-			Scan(&statements, &locks, &timeout, &idle); err != nil {
+			Scan(&locks, &timeout, &idle); err != nil {
 			return err
 		}
-		if statements > 0 || locks > 0 || timeout != "0" || idle != "0" {
-			t.Errorf("%d prepared statements, %d advisory locks, statement_timeout %s, idle_in_transaction %s", statements, locks, timeout, idle)
+		if locks > 0 || timeout != "0" || idle != "0" {
+			t.Errorf("%d advisory locks, statement_timeout %s, idle_in_transaction %s", locks, timeout, idle)
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A pooler that hands the next transaction to another session loses prepared
+// statements: the caller does not notice, and from then on none are prepared.
+func TestSession_T203_LostStatementsAreNotNoticed(t *testing.T) {
+	ctx := context.Background()
+	for _, lost := range []struct {
+		name string
+		call func(s *Store) error
+	}{
+		{"append", func(s *Store) error {
+			_, err := s.Append(ctx, store.Append{RunID: "r1", Events: []run.Draft{{Type: run.StepStartedEvent, StepID: "s2",
+				LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: time.Now(), EmittedBy: run.ByEngine}}})
+			return err
+		}},
+		{"transaction", func(s *Store) error {
+			return s.InRun(ctx, "r1", func(tx store.RunTx) error {
+				_, err := tx.State(ctx)
+				return err
+			})
+		}},
+	} {
+		s := loaded(t)
+		if err := lost.call(s); err != nil {
+			t.Fatal(err)
+		}
+		deallocate := func(ctx context.Context, c *pgx.Conn) error {
+			_, err := c.PgConn().Exec(ctx, `DEALLOCATE ALL`).ReadAll()
+			return err
+		}
+		if err := s.do(ctx, "deallocate", deallocate); err != nil {
+			t.Fatal(err)
+		}
+		if err := lost.call(s); err != nil {
+			t.Errorf("%s: %v", lost.name, err)
+		}
+		err := s.do(ctx, "look", func(ctx context.Context, c *pgx.Conn) (err error) {
+			var n int
+			if err := c.QueryRow(ctx, `SELECT count(*) FROM pg_prepared_statements`).Scan(&n); n > 0 {
+				t.Errorf("%s: %d statements are prepared afterwards", lost.name, n)
+				return err
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -65,7 +112,7 @@ func TestSession_T203_NothingStaysInIt(t *testing.T) {
 func TestAppend_UsesIndexesWithoutStatistics(t *testing.T) {
 	ctx := context.Background()
 	s := loaded(t)
-	cfg := s.pool.Config().ConnConfig.Copy()
+	cfg := s.pool.Load().Config().ConnConfig.Copy()
 	var plans strings.Builder
 	cfg.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { plans.WriteString(n.Message + "\n") }
 	c, err := pgx.ConnectConfig(ctx, cfg)
