@@ -1,0 +1,455 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/store"
+)
+
+var release = flag.Bool("release", false, "add the migrations that are not in testdata/released.sha256: they can no longer change")
+
+// adapters have migrations of the same numbers and names.
+var adapters = []string{"postgres", "sqlite"}
+
+// migrationFiles are the migrations of an adapter by name.
+func migrationFiles(t *testing.T, adapter string) map[string]string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join("..", adapter, "migrations", "*"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no migrations of %s: %v", adapter, err)
+	}
+	files := map[string]string{}
+	for _, p := range paths {
+		body, err := os.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[filepath.Base(p)] = string(body)
+	}
+	return files
+}
+
+func number(t *testing.T, name string) int {
+	t.Helper()
+	digits, _, _ := strings.Cut(name, "_")
+	n, err := strconv.Atoi(digits)
+	if err != nil || len(digits) != 4 {
+		t.Fatalf("the name of the migration %s does not begin with four digits", name)
+	}
+	return n
+}
+
+func TestMigrations_SameNumbersOnBothDatabases(t *testing.T) {
+	t.Parallel()
+	names := slices.Sorted(maps.Keys(migrationFiles(t, "postgres")))
+	if diff := cmp.Diff(names, slices.Sorted(maps.Keys(migrationFiles(t, "sqlite")))); diff != "" {
+		t.Errorf("migrations (-postgres +sqlite):\n%s", diff)
+	}
+	for i, name := range names {
+		if number(t, name) != i+1 {
+			t.Errorf("%s is the migration number %d", name, i+1)
+		}
+	}
+	if len(names) != schema {
+		t.Errorf("the program says that its schema is %d, and has %d migrations", schema, len(names))
+	}
+}
+
+// What was released has run somewhere: changing it changes nothing there. The
+// newest may still change; `go test ./store/postgres -run Released -release` ends that.
+func TestMigrations_ReleasedOnesStayAsTheyAre(t *testing.T) {
+	t.Parallel()
+	const list = "testdata/released.sha256"
+	text, err := os.ReadFile(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	released := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		sum, file, ok := strings.Cut(strings.TrimSpace(line), "  ")
+		if !ok {
+			t.Fatalf("%s: %q is not a sum and a file", list, line)
+		}
+		released[file] = sum
+	}
+	for _, adapter := range adapters {
+		files := migrationFiles(t, adapter)
+		for _, name := range slices.Sorted(maps.Keys(files)) {
+			file, sum := adapter+"/migrations/"+name, fmt.Sprintf("%x", sha256.Sum256([]byte(files[name])))
+			switch {
+			case released[file] == "" && *release:
+				text = append(text, sum+"  "+file+"\n"...)
+			case released[file] == "" && number(t, name) < len(files):
+				t.Errorf("%s is not the newest and not in %s", file, list)
+			case released[file] != "" && released[file] != sum:
+				t.Errorf("%s was released and is another now: put the change in a new migration", file)
+			}
+			delete(released, file)
+		}
+	}
+	for file := range released {
+		t.Errorf("%s was released and is gone", file)
+	}
+	if *release && !t.Failed() {
+		if err := os.WriteFile(list, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestMigrations_R508_AreAdditive(t *testing.T) {
+	t.Parallel()
+	for _, adapter := range adapters {
+		oldest := 0
+		files := migrationFiles(t, adapter)
+		for _, name := range slices.Sorted(maps.Keys(files)) {
+			for _, p := range problems(files[name]) {
+				t.Errorf("%s/%s: %s", adapter, name, p)
+			}
+			n := number(t, name)
+			if n == 1 {
+				continue
+			}
+			found := compatibleFrom.FindStringSubmatch(files[name])
+			if found == nil {
+				t.Errorf("%s/%s does not set compatible_from, the oldest program that still works on it", adapter, name)
+				continue
+			}
+			from, _ := strconv.Atoi(strings.Join(found[1:], ""))
+			if from < oldest || from > n {
+				t.Errorf("%s/%s sets compatible_from to %d, after %d", adapter, name, from, oldest)
+			}
+			oldest = from
+			if adapter == "postgres" && !strings.Contains(files[name], "-- +goose Up\nSET LOCAL lock_timeout = ") {
+				t.Errorf("%s/%s does not begin with SET LOCAL lock_timeout: while it waits for a table every server waits behind it", adapter, name)
+			}
+		}
+	}
+}
+
+var compatibleFrom = regexp.MustCompile(`'compatible_from', '?(\d+)|value = '?(\d+)'? WHERE name = 'compatible_from'`)
+
+// The rules see one statement in capitals without comments, bodies and literals.
+var (
+	comment    = regexp.MustCompile(`--[^\n]*`)
+	body       = regexp.MustCompile(`(?s)\$\$.*?\$\$`)
+	literal    = regexp.MustCompile(`'[^']*'`)
+	blank      = regexp.MustCompile(`\s+`)
+	forbidden  = regexp.MustCompile(`^(DROP (TABLE|VIEW|FUNCTION|TRIGGER|SEQUENCE|SCHEMA|TYPE)|TRUNCATE|DELETE)\b`)
+	altered    = regexp.MustCompile(`^ALTER TABLE .*\b(RENAME|DROP|TYPE|SET NOT NULL|ADD (CONSTRAINT|UNIQUE|CHECK|PRIMARY|FOREIGN))\b`)
+	needs      = regexp.MustCompile(`\bNOT NULL\b`)
+	has        = regexp.MustCompile(`\b(DEFAULT|GENERATED)\b`)
+	madeTable  = regexp.MustCompile(`^CREATE TABLE (\w+)`)
+	uniqueness = regexp.MustCompile(`^CREATE UNIQUE INDEX \w+ ON (\w+)`)
+)
+
+// problems are what would break a program that still runs on the schema before,
+// or that would not be undone as one.
+func problems(sql string) (out []string) {
+	if strings.Contains(sql, "+goose Down") {
+		out = append(out, "it goes forward only: no Down")
+	}
+	if strings.Contains(sql, "NO TRANSACTION") {
+		out = append(out, "it must be one transaction")
+	}
+	for _, r := range []*regexp.Regexp{comment, body, literal} {
+		sql = r.ReplaceAllString(sql, " ")
+	}
+	made := map[string]bool{}
+	for s := range strings.SplitSeq(strings.ToUpper(sql), ";") {
+		s = strings.TrimSpace(blank.ReplaceAllString(s, " "))
+		if m := madeTable.FindStringSubmatch(s); m != nil {
+			made[m[1]] = true
+		}
+		if m := uniqueness.FindStringSubmatch(s); m != nil && !made[m[1]] {
+			out = append(out, "a new uniqueness of an old table: "+s)
+		}
+		if forbidden.MatchString(s) || altered.MatchString(strings.ReplaceAll(s, "DROP NOT NULL", "")) {
+			out = append(out, "not additive: "+s)
+		}
+		if strings.HasPrefix(s, "ALTER TABLE ") {
+			for column := range strings.SplitSeq(s, ",") {
+				if needs.MatchString(strings.ReplaceAll(column, "DROP NOT NULL", "")) && !has.MatchString(column) {
+					out = append(out, "the program before does not fill it: "+s)
+				}
+			}
+		}
+	}
+	return out
+}
+
+func TestMigrations_TheCheckOfAdditivesSeesWhatIsNot(t *testing.T) {
+	t.Parallel()
+	for _, sql := range []string{
+		`DROP TABLE event`, `drop table if exists event`, `ALTER TABLE event DROP COLUMN la`, `ALTER TABLE event DROP la`,
+		`ALTER TABLE event ALTER COLUMN la TYPE bigint`, `ALTER TABLE event ALTER la SET DATA TYPE bigint`, `ALTER TABLE event RENAME la TO l`,
+		`ALTER TABLE event RENAME TO log`, `ALTER TABLE event ADD COLUMN x int NOT NULL`, "ALTER TABLE event\n  ADD a int DEFAULT 0,\n  ADD x int NOT NULL",
+		`ALTER TABLE event ALTER COLUMN payload SET NOT NULL`, `ALTER TABLE event ADD CONSTRAINT c CHECK (la > 0)`, `DELETE FROM run_dirty`,
+		`TRUNCATE run_state`, `CREATE UNIQUE INDEX i ON event (event_id)`, `DROP FUNCTION dvt_append`,
+		"CREATE TABLE n (x int);\n-- +goose Down\nSELECT 1", "-- +goose NO TRANSACTION\nCREATE INDEX CONCURRENTLY i ON event (type)",
+	} {
+		if len(problems("-- +goose Up\n"+sql+";\n")) == 0 {
+			t.Errorf("not seen: %s", sql)
+		}
+	}
+	for _, sql := range []string{
+		`CREATE TABLE n (x int NOT NULL)`, `ALTER TABLE event ADD COLUMN x int`, `ALTER TABLE event ADD COLUMN x int NOT NULL DEFAULT 0`,
+		`ALTER TABLE event ALTER COLUMN la DROP NOT NULL`, `CREATE TABLE n (x int); CREATE UNIQUE INDEX i ON n (x)`, `DROP INDEX run_listed`,
+		`UPDATE meta SET value = 3 WHERE name = 'compatible_from'`, "CREATE FUNCTION f() RETURNS void LANGUAGE sql AS $$ DELETE FROM run_dirty; $$",
+	} {
+		if p := problems("-- +goose Up\n" + sql + ";\n"); p != nil {
+			t.Errorf("%s: %v", sql, p)
+		}
+	}
+}
+
+// upTo are the program's migrations up to n, with more by name.
+func upTo(t *testing.T, n int, more ...string) fs.FS {
+	t.Helper()
+	out := fstest.MapFS{}
+	for name, body := range migrationFiles(t, "postgres") {
+		if number(t, name) <= n {
+			out[name] = &fstest.MapFile{Data: []byte(body)}
+		}
+	}
+	for i := 0; i < len(more); i += 2 {
+		out[more[i]] = &fstest.MapFile{Data: []byte("-- +goose Up\n" + more[i+1])}
+	}
+	return out
+}
+
+func migrateTo(t *testing.T, dsn string, files fs.FS) {
+	t.Helper()
+	if err := (Migration{files: files}).Run(t.Context(), dsn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func dial(t *testing.T, dsn string) *pgx.Conn {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close(context.Background()) })
+	return c
+}
+
+// A server that restarts after the next version migrated must come up again.
+func TestOpen_R508_OnALaterSchemaThatSaysSo(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, last string
+		opens      bool
+	}{
+		{"compatible", `ALTER TABLE event ADD COLUMN later int; UPDATE meta SET value = 2 WHERE name = 'compatible_from';`, true},
+		{"no longer", `UPDATE meta SET value = 3 WHERE name = 'compatible_from';`, false},
+		{"says nothing", `DELETE FROM meta WHERE name = 'compatible_from';`, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dsn := testserver.Postgres(t)
+			migrateTo(t, dsn, upTo(t, schema, "0003_later.sql", c.last))
+			if err := Migrate(t.Context(), dsn); err != nil {
+				t.Errorf("an older dvt migrate is to leave it alone: %v", err)
+			}
+			s, err := Open(t.Context(), dsn, Options{})
+			if !c.opens {
+				if !errors.Is(err, store.ErrSchema) || !strings.Contains(err.Error(), "start a newer dvt") {
+					t.Fatalf("got %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			writeOne(t, s, "r1")
+		})
+	}
+}
+
+func TestOpen_OlderSchemaSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	dsn := testserver.Postgres(t)
+	migrateTo(t, dsn, upTo(t, 1))
+	if _, err := Open(t.Context(), dsn, Options{}); !errors.Is(err, store.ErrSchema) || !strings.Contains(err.Error(), "run dvt migrate") {
+		t.Fatalf("got %v", err)
+	}
+}
+
+// said collects a log.
+type said struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.Write(p)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.String()
+}
+
+func (s *said) logger() *slog.Logger { return slog.New(slog.NewTextHandler(s, nil)) }
+
+// Somebody reads the table that the migration changes for longer than a server
+// may wait: the migration steps aside again and again, and servers go on between.
+func TestMigrate_R508_StepsAsideForServersWhileATableIsInUse(t *testing.T) {
+	t.Parallel()
+	dsn := testserver.Postgres(t)
+	migrateTo(t, dsn, upTo(t, 1))
+	reader := dial(t, dsn)
+	if _, err := reader.Exec(t.Context(), `BEGIN; SELECT count(*) FROM run_dirty`); err != nil {
+		t.Fatal(err)
+	}
+	var log said
+	migrated := make(chan error, 1)
+	go func() { migrated <- Migration{Logger: log.logger()}.Run(t.Context(), dsn) }()
+	server := dial(t, dsn)
+	var longest time.Duration
+	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); {
+		from := time.Now()
+		if _, err := server.Exec(t.Context(), `INSERT INTO run_dirty (run_id, head_seq, ops_rev, since) VALUES ('r1', 1, 0, now())
+			ON CONFLICT (run_id) DO UPDATE SET head_seq = excluded.head_seq`); err != nil {
+			t.Fatal(err)
+		}
+		longest = max(longest, time.Since(from))
+	}
+	if longest < time.Second || longest > 5*time.Second {
+		t.Errorf("a server waited %v for the migration: either it never waited or it waited too long", longest)
+	}
+	select {
+	case err := <-migrated:
+		t.Fatalf("migrated although the table is in use: %v", err)
+	default:
+	}
+	if _, err := reader.Exec(t.Context(), `COMMIT`); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-migrated; err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(log.String(), "is in use; it is tried again") {
+		t.Errorf("it did not say why it waits: %s", log.String())
+	}
+}
+
+// childEnv makes the test binary migrate the database that it names.
+const childEnv = "TEST_MIGRATION_OF"
+
+// TestMigrationChild is a process of its own.
+func TestMigrationChild(t *testing.T) {
+	dsn, slow := strings.CutPrefix(os.Getenv(childEnv), "slowly ")
+	if dsn == "" {
+		return
+	}
+	files := upTo(t, schema)
+	if slow {
+		files = upTo(t, schema, "0003_later.sql", `CREATE TABLE later (n int); SELECT pg_sleep(4);`)
+	}
+	migrateTo(t, dsn, files)
+}
+
+func child(t *testing.T, env string) *exec.Cmd {
+	t.Helper()
+	c := exec.Command(os.Args[0], "-test.run=^TestMigrationChild$")
+	c.Env = append(os.Environ(), childEnv+"="+env)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestMigrate_ManyProcessesAtOnce(t *testing.T) {
+	t.Parallel()
+	dsn := testserver.Postgres(t)
+	var children []*exec.Cmd
+	for range 4 {
+		children = append(children, child(t, dsn))
+	}
+	for _, c := range children {
+		if err := c.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	var applied int
+	if err := dial(t, dsn).QueryRow(t.Context(), `SELECT count(*) FROM goose_db_version WHERE version_id > 0`).Scan(&applied); err != nil || applied != schema {
+		t.Errorf("%d migrations were applied, want %d (%v)", applied, schema, err)
+	}
+}
+
+// A process is killed in the middle of a migration, holding the lock.
+func TestMigrate_KilledInTheMiddleTheNextOneRecovers(t *testing.T) {
+	t.Parallel()
+	dsn := testserver.Postgres(t)
+	migrateTo(t, dsn, upTo(t, schema))
+	watch := dial(t, dsn)
+	victim := child(t, "slowly "+dsn)
+	await(t, watch, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%pg_sleep(4)%' AND pid <> pg_backend_pid())`)
+	if err := victim.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = victim.Wait() // it was killed
+	s, err := Open(t.Context(), dsn, Options{})
+	if err != nil {
+		t.Fatalf("the database is not usable after the kill: %v", err)
+	}
+	defer s.Close()
+	writeOne(t, s, "r1")
+	var log said
+	from := time.Now()
+	m := Migration{Logger: log.logger(), files: upTo(t, schema, "0003_later.sql", `CREATE TABLE later (n int);`)}
+	if err := m.Run(t.Context(), dsn); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(from); took > lockLease+5*time.Second {
+		t.Errorf("the next one waited %v for a lease of %v", took, lockLease)
+	}
+	if !strings.Contains(log.String(), "waiting for another migration") || !strings.Contains(log.String(), fmt.Sprintf("-%d-", victim.Process.Pid)) {
+		t.Errorf("it did not say whom it waits for: %s", log.String())
+	}
+	await(t, watch, `SELECT (SELECT max(version_id) FROM goose_db_version) = 3 AND to_regclass('later') IS NOT NULL`)
+}
+
+// await returns when the query answers true.
+func await(t *testing.T, c *pgx.Conn, query string) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for ok := false; !ok; {
+		if err := c.QueryRow(t.Context(), query).Scan(&ok); err != nil {
+			t.Fatal(err)
+		}
+		if !ok && time.Now().After(deadline) {
+			t.Fatalf("not within 20 s: %s", query)
+		}
+	}
+}
