@@ -1,0 +1,50 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"flag"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/sqlite"
+	"github.com/dvt-engine/dvt/store/storetest/modelcheck"
+)
+
+var (
+	modelFor  = flag.Duration("model.for", 30*time.Second, "how long the model check works the store")
+	modelSeed = flag.Uint64("model.seed", 0, "seed of the model check; 0 draws one")
+)
+
+var modelTarget = modelcheck.Target{
+	Fresh: func(t testing.TB) string { return filepath.Join(t.TempDir(), "dvt.db") },
+	Open: func(ctx context.Context, path string) (store.Store, error) {
+		s, err := sqlite.Open(ctx, path, sqlite.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	},
+	// Somebody else has the write lock for a moment.
+	Disturb: func(ctx context.Context, path string) error {
+		db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(5000)&_txlock=immediate")
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		time.Sleep(30 * time.Millisecond)
+		return tx.Rollback()
+	},
+}
+
+// Two processes on one file, killed and started again, held up by a third (T227).
+func TestModelCheck(t *testing.T) { modelcheck.Run(t, modelTarget, *modelFor, *modelSeed) }
+
+// TestModelCheckChild is one of the processes that TestModelCheck works with.
+func TestModelCheckChild(t *testing.T) { modelcheck.Live(t, modelTarget) }

@@ -1,0 +1,68 @@
+package history
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/dvt-engine/dvt/run"
+)
+
+// subject of an event: what its key and its place in the rules hang on.
+type subject struct {
+	kind           run.EventType
+	stepID, signal string
+	la             int
+}
+
+func ofDraft(d run.Draft) subject { return subject{d.Type, d.StepID, d.SignalID, d.LogicalAttempt} }
+
+func ofEvent(e run.Event) subject { return subject{e.Type, e.StepID, e.SignalID, e.LogicalAttempt} }
+
+// key is the glossary's formula with the serialisation of T05, written down here
+// a second time on purpose.
+func (s subject) key(id run.Identity) run.Key {
+	normalized := s.stepID
+	switch s.kind {
+	case run.SignalAccepted, run.SignalRejected:
+		normalized = "SIGNAL:" + s.signal
+	default:
+		if normalized == "" {
+			normalized = "RUN"
+		}
+	}
+	return run.Key(hash(fmt.Sprintf("%s|%s|%d|%s|%s|%s", id.RunID, normalized, s.la, s.kind, id.PlanID, id.PlanVersion)))
+}
+
+func hash(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])
+}
+
+// attempt is a logical attempt of a step.
+type attempt struct {
+	stepID string
+	la     int
+}
+
+func (s subject) attempt() attempt { return attempt{s.stepID, s.la} }
+
+func (s subject) endsAttempt() bool {
+	return s.kind == "StepCompleted" || s.kind == "StepFailed" || s.kind == "StepSkipped"
+}
+
+func (s subject) endsRun() bool {
+	return s.kind == "RunCompleted" || s.kind == "RunFailed" || s.kind == "RunCancelled"
+}
+
+func (s subject) decides() bool { return s.kind == "SignalAccepted" || s.kind == "SignalRejected" }
+
+func (s subject) String() string {
+	switch {
+	case s.stepID != "":
+		return fmt.Sprintf("%s(%s,%d)", s.kind, s.stepID, s.la)
+	case s.signal != "":
+		return fmt.Sprintf("%s(%s)", s.kind, s.signal)
+	}
+	return fmt.Sprintf("%s(%d)", s.kind, s.la)
+}

@@ -1,0 +1,227 @@
+package history
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+
+	"github.com/dvt-engine/dvt/run"
+)
+
+func (b *book) acknowledged(v *verdict) {
+	for i, e := range b.events {
+		if len(b.origins(run.Seq(i+1), ofEvent(e))) == 0 {
+			v.add(Acknowledged, "%s at %d is in the log, but nobody can have written it", ofEvent(e), i+1)
+		}
+	}
+	for _, w := range b.writes {
+		if w.Regressed && w.append != nil {
+			v.add(Acknowledged, "%s was told that the log regressed from %d", w.call, w.append.MinHead)
+		}
+		switch {
+		case w.answer.Fate != Done || w.append == nil:
+		case w.Kind == KindCreate:
+			for i, d := range w.drafts {
+				b.holds(v, w, d, Outcome{Seq: run.Seq(i + 1)})
+			}
+		case len(w.answer.Outcomes) != len(w.drafts):
+			v.add(Acknowledged, "%s has %d outcomes for %d drafts", w.call, len(w.answer.Outcomes), len(w.drafts))
+		default:
+			for i, o := range w.answer.Outcomes {
+				if o.Refused == "" {
+					b.holds(v, w, w.drafts[i], o)
+				}
+			}
+		}
+	}
+}
+
+// holds compares an outcome with the event that it names.
+func (b *book) holds(v *verdict, w *write, d run.Draft, o Outcome) {
+	s, e := ofDraft(d), b.at(o.Seq)
+	if e == nil || ofEvent(*e) != s {
+		found := "nothing"
+		if e != nil {
+			found = ofEvent(*e).String()
+		}
+		v.add(Acknowledged, "%s was told that %s is at %d; there is %s (the log has it at %d)", w.call, s, o.Seq, found, b.bySubject[s])
+		return
+	}
+	same := samePayload(d, *e)
+	if w.Kind != KindCreate && (e.EventID != o.EventID || !e.PersistedAt.Equal(o.PersistedAt)) {
+		v.add(Acknowledged, "%s was told of %s at %d with id %s of %v; the log has %s of %v", w.call, s, o.Seq, o.EventID, o.PersistedAt, e.EventID, e.PersistedAt)
+	}
+	if o.Deduplicated {
+		if same == o.PayloadMismatch {
+			v.add(Acknowledged, "%s was told payloadMismatch=%v of %s at %d: sent %s, kept %s", w.call, o.PayloadMismatch, s, o.Seq, d.Payload, e.Payload)
+		}
+		if b.earliest[o.Seq] >= w.told {
+			v.add(Acknowledged, "%s was told that %s was there before anybody asked for it", w.call, s)
+		}
+		return
+	}
+	if by := b.inserter[o.Seq]; by != w {
+		v.add(Acknowledged, "%s and %s were both told that they inserted %s at %d", by.call, w.call, s, o.Seq)
+	}
+	if !same || e.EngineAttempt != d.EngineAttempt || e.EmittedBy != d.EmittedBy || !e.EmittedAt.Equal(d.EmittedAt) {
+		v.add(Acknowledged, "%s inserted %s at %d, but the log has other content: sent %s, kept %s", w.call, s, o.Seq, d.Payload, e.Payload)
+	}
+}
+
+// stamped are the fields of payloads that the store sets.
+var stamped = map[run.EventType]string{
+	run.RunPaused: "runningStepsCount", run.RunResumed: "retryDeadline",
+	run.StepFailedEvent: "retryDeadline", run.StepCompletedEvent: "retryDeadline",
+}
+
+func samePayload(d run.Draft, e run.Event) bool {
+	if bytes.Equal(d.Payload, e.Payload) {
+		return true
+	}
+	var sent, kept map[string]any
+	if json.Unmarshal(d.Payload, &sent) != nil || json.Unmarshal(e.Payload, &kept) != nil {
+		return false
+	}
+	delete(sent, stamped[d.Type])
+	delete(kept, stamped[d.Type])
+	return reflect.DeepEqual(sent, kept)
+}
+
+func (b *book) refused(v *verdict) {
+	for _, w := range b.writes {
+		if w.answer.Fate != Done || len(w.answer.Outcomes) != len(w.drafts) {
+			continue
+		}
+		floor, ceiling := b.floor(w.asked), max(b.ceiling(w.told), w.answer.Head.LastSeq)
+		for i, o := range w.answer.Outcomes {
+			if o.Refused == "" {
+				continue
+			}
+			s := ofDraft(w.drafts[i])
+			if at := b.bySubject[s]; at > 0 && at <= floor {
+				v.add(Refused, "%s: %s was refused with %s, but it was in the log at %d before", w.call, s, o.Refused, at)
+			}
+			if why := b.unjustified(w, s, o, ceiling); why != "" {
+				v.add(Refused, "%s: %s was refused with %s, but %s", w.call, s, o.Refused, why)
+			}
+		}
+	}
+}
+
+// unjustified says what is missing for a refusal, "" when nothing is.
+func (b *book) unjustified(w *write, s subject, o Outcome, ceiling run.Seq) string {
+	switch o.Refused {
+	case run.CodeInvalidTransition:
+		won := b.end
+		if s.endsAttempt() {
+			won = b.ended[s.attempt()]
+		}
+		e := b.at(won)
+		switch {
+		case !s.endsAttempt() && !s.endsRun():
+			return "it ends nothing"
+		case e == nil || won > ceiling:
+			return "its subject had not ended"
+		case o.Existing == nil || *o.Existing != see(*e):
+			return "the answer does not carry the terminal that won"
+		}
+	case run.CodeOrphanedTask:
+		if b.end == 0 || b.end > ceiling || s.decides() {
+			return "the run had not ended"
+		}
+	case run.CodeStepNotStarted:
+		began := b.begun[s.attempt()]
+		switch {
+		case w.append == nil || !w.append.IfStarted || !s.endsAttempt() || s.kind == run.StepSkippedEvent:
+			return "it did not ask for a start"
+		case began > 0 && began <= b.floor(w.asked):
+			return "the attempt had begun"
+		}
+	default:
+		return "there is no such refusal"
+	}
+	return ""
+}
+
+// together looks for appends that are there in part, or not side by side.
+func (b *book) together(v *verdict) {
+	for _, w := range b.writes {
+		if w.answer.Fate == Done {
+			b.sideBySide(v, w)
+		}
+	}
+	torn := map[*write][]run.Seq{}
+	for i, e := range b.events {
+		seq := run.Seq(i + 1)
+		if by := b.origins(seq, ofEvent(e)); len(by) == 1 && by[0].answer.Fate == Unknown && by[0].begin == nil {
+			torn[by[0]] = append(torn[by[0]], seq)
+		}
+	}
+	for w, at := range torn {
+		b.whole(v, w, at)
+	}
+}
+
+func (b *book) sideBySide(v *verdict, w *write) {
+	var last run.Seq
+	for i, o := range w.answer.Outcomes {
+		if o.Refused != "" || o.Deduplicated || i >= len(w.drafts) {
+			continue
+		}
+		if last > 0 && o.Seq != last+1 {
+			v.add(Together, "%s inserted %s at %d, what stands before it in the same append at %d", w.call, ofDraft(w.drafts[i]), o.Seq, last)
+		}
+		last = o.Seq
+	}
+	if w.append != nil && w.Kind != KindCreate && last > 0 && w.Kind != KindBatch && w.answer.Head.LastSeq != last {
+		v.add(Together, "%s inserted up to %d and was answered with head %d", w.call, last, w.answer.Head.LastSeq)
+	}
+}
+
+// whole judges an append whose answer was lost and that alone can have written
+// the events at these seqs: what else it carried is there before them, or side by
+// side, or was to be refused.
+func (b *book) whole(v *verdict, w *write, at []run.Seq) {
+	first, last := at[0], at[len(at)-1]
+	if int(last-first) != len(at)-1 {
+		v.add(Together, "the lost append %s is there at %v", w.call, at)
+	}
+	for _, d := range w.drafts {
+		s := ofDraft(d)
+		seq, ended := b.bySubject[s], b.ended[s.attempt()]
+		switch {
+		case seq > 0 && seq <= last:
+		case s.endsAttempt() && (w.append.IfStarted || ended > 0 && ended <= last):
+		case b.end > 0 && b.end <= last && !s.decides():
+		default:
+			v.add(Together, "of the lost append %s the log has the events at %v, but not %s before or beside them", w.call, at, s)
+		}
+	}
+}
+
+// receipts compares the receipts of a run with the decisions in its log.
+func (b *book) receipts(v *verdict) {
+	accepted, number := map[string]run.Seq{}, int64(0)
+	var last run.Seq
+	for _, r := range b.log.Receipts {
+		if r.Rejected {
+			continue
+		}
+		e := b.at(r.AcceptedSeq)
+		number++
+		switch {
+		case e == nil || e.Type != run.SignalAccepted || e.SignalID != r.Signal.ID:
+			v.add(Together, "the receipt of signal %s says accepted at %d, where it is not", r.Signal.ID, r.AcceptedSeq)
+		case r.No != number || r.AcceptedSeq < last:
+			v.add(Together, "the receipt of signal %s has number %d, by the log it is %d", r.Signal.ID, r.No, number)
+		case b.end > 0 && !r.Application.Final():
+			v.add(Together, "the run has ended, and the receipt of signal %s is %s", r.Signal.ID, r.Application)
+		}
+		accepted[r.Signal.ID], last = r.AcceptedSeq, r.AcceptedSeq
+	}
+	for i, e := range b.events {
+		if e.Type == run.SignalAccepted && accepted[e.SignalID] != run.Seq(i+1) {
+			v.add(Together, "signal %s was accepted at %d and has no receipt that says so", e.SignalID, i+1)
+		}
+	}
+}

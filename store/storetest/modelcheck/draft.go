@@ -1,0 +1,110 @@
+package modelcheck
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// kinds of step events, each as often as it is drawn.
+var kinds = slices.Concat(
+	slices.Repeat([]run.EventType{run.StepStartedEvent}, 8), slices.Repeat([]run.EventType{run.StepCompletedEvent}, 4),
+	slices.Repeat([]run.EventType{run.StepFailedEvent}, 3), slices.Repeat([]run.EventType{run.StepAwaitingManualCompletion}, 2),
+	[]run.EventType{run.StepSkippedEvent, run.StepCompensated, run.SignalRejected},
+)
+
+// append draws a batch. What moves the gate rides with an event of its own, so
+// that the log tells when.
+func (w *writer) append(id string, s *sight) store.Append {
+	a := store.Append{RunID: id}
+	if w.IntN(3) == 0 {
+		a.MinHead = s.head
+	}
+	epoch := 1 + s.n/12 + w.IntN(2)
+	switch draw := w.IntN(1000); {
+	case draw < 60:
+		a.Events, a.SetGate = []run.Draft{runtest.Draft(run.RunPaused, "", epoch)}, run.GatePaused
+		a.Outcomes = []store.SignalOutcome{{SignalID: fmt.Sprintf("sig-%d", s.n/8), Application: run.SignalApplied}}
+	case draw < 150:
+		a.Events, a.ClearGate = []run.Draft{runtest.Draft(run.RunResumed, "", epoch)}, run.GatePaused
+	case draw < 190:
+		a.Events, a.SetGate = []run.Draft{w.draft(run.StepFailedEvent, s)}, run.GateFailing
+	case draw < 260:
+		a.Events, a.ClearGate = w.drafts(s, 2), run.GateFailing
+	case draw < 262:
+		a.Events, a.SetGate = w.drafts(s, 2), run.GateStopped
+	case draw < 340:
+		a.IfStarted, a.Events = true, []run.Draft{w.draft(run.StepCompletedEvent, s), w.draft(run.StepFailedEvent, s)}
+	case draw < 340+w.endings(id):
+		ends := []run.EventType{run.RunCompleted, run.RunFailed, run.RunCancelled}
+		a.Events = append(w.drafts(s, 2), runtest.Draft(ends[w.IntN(len(ends))], "", 1))
+	default:
+		a.Events = w.drafts(s, 6)
+	}
+	return a
+}
+
+// endings is how often in a thousand appends a run is ended: a hot one is to get
+// a log first.
+func (w *writer) endings(id string) int {
+	if strings.HasPrefix(id, "hot-") {
+		return 8
+	}
+	return 40
+}
+
+// drafts draws from one to most drafts.
+func (w *writer) drafts(s *sight, most int) []run.Draft {
+	out := make([]run.Draft, 1+w.IntN(most))
+	for i := range out {
+		out[i] = w.draft(kinds[w.IntN(len(kinds))], s)
+	}
+	return out
+}
+
+// draft draws a subject near the place where the other writers draw theirs: they
+// collide. Mostly the same subject is the same draft, sometimes its content differs (T15).
+func (w *writer) draft(kind run.EventType, s *sight) run.Draft {
+	name, la := w.attempt(s)
+	if kind.OfSignal() {
+		name, la = fmt.Sprintf("no-%d-%s", la, name), 1
+	}
+	var more []runtest.M
+	if w.IntN(10) == 0 {
+		more = append(more, runtest.M{"note": w.IntN(1 << 20)})
+	}
+	return runtest.Draft(kind, name, la, more...)
+}
+
+func (w *writer) attempt(s *sight) (stepID string, la int) {
+	stepID = fmt.Sprintf("s%d", 1+w.IntN(len(steps)))
+	if w.IntN(50) == 0 {
+		stepID = "stranger" // no RunStarted announced it
+	}
+	return stepID, 1 + s.n/8 + w.IntN(6)
+}
+
+func (w *writer) begin(id string, s *sight) store.Begin {
+	name, la := w.attempt(s)
+	return store.Begin{
+		RunID: id, StepID: name, LogicalAttempt: la, EngineAttempt: 1 + w.IntN(3), EmittedAt: runtest.Epoch, PassFailing: w.IntN(3) == 0,
+	}
+}
+
+func (w *writer) entries(id string, s *sight) []store.Entry {
+	out := make([]store.Entry, 1+w.IntN(5))
+	for i := range out {
+		if w.IntN(2) == 0 {
+			b := w.begin(id, s)
+			out[i].Begin = &b
+			continue
+		}
+		a := w.append(id, s)
+		out[i].Append = &a
+	}
+	return out
+}

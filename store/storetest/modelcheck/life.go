@@ -1,0 +1,224 @@
+package modelcheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/storetest/history"
+)
+
+// Actors of one process.
+const (
+	writers = 6
+	readers = 2
+)
+
+// life is one life of a process, from its start to its end or kill.
+type life struct {
+	Name       string
+	Process    int
+	Generation uint64
+	Seed       uint64
+	Address    string
+	Dir        string // where consumers keep their cursors
+	Journal    string
+}
+
+// body is what the actors of a life share.
+type body struct {
+	life
+	store   store.Store
+	journal *history.Journal
+	written atomic.Int64 // writes so far: which fresh runs are in fashion
+}
+
+type opener func(ctx context.Context, address string) (store.Store, error)
+
+// live writes, reads, projects and consumes until ctx ends.
+func (l life) live(ctx context.Context, open opener) error {
+	return l.with(ctx, open, func(b *body) {
+		var wg sync.WaitGroup
+		for n := range writers {
+			wg.Go(func() { b.writer(n).work(ctx) })
+		}
+		for n := range readers {
+			wg.Go(func() { b.reader(n).work(ctx) })
+		}
+		wg.Go(func() { b.project(ctx) })
+		wg.Go(func() { b.consume(ctx) })
+		wg.Wait()
+	})
+}
+
+// watch reads and consumes, and never goes down.
+func (l life) watch(ctx context.Context, open opener) error {
+	return l.with(ctx, open, func(b *body) {
+		var wg sync.WaitGroup
+		wg.Go(func() { b.reader(0).work(ctx) })
+		wg.Go(func() { b.consume(ctx) })
+		wg.Wait()
+	})
+}
+
+func (l life) with(ctx context.Context, open opener, do func(*body)) (err error) {
+	b := &body{life: l}
+	for b.store == nil {
+		if b.store, err = open(ctx, l.Address); err != nil {
+			b.store = nil
+			if !pause(ctx, 20*time.Millisecond) {
+				return nil
+			}
+		}
+	}
+	if b.journal, err = history.Open(l.Journal, l.Name); err != nil {
+		return errors.Join(err, b.store.Close())
+	}
+	do(b)
+	return errors.Join(b.store.Close(), b.journal.Close())
+}
+
+// dice are those of one actor of one life.
+func (b *body) dice(role, n uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(b.Seed, uint64(b.Process)<<48|b.Generation<<24|role<<16|n))
+}
+
+func (b *body) actor(role string, n int) *history.Client {
+	return b.journal.Client(fmt.Sprintf("%s/%s%d", b.Name, role, n), b.store)
+}
+
+// project does what a projector does to a store: it saves checkpoints and clears marks.
+func (b *body) project(ctx context.Context) {
+	c := b.actor("projector", 0)
+	for pause(ctx, 3*time.Millisecond) {
+		_, _ = b.sweep(ctx, c) // what is left is found again
+	}
+}
+
+func (b *body) sweep(ctx context.Context, c *history.Client) (found int, err error) {
+	dirty, err := b.store.Dirty(ctx, 0, 50)
+	if err != nil {
+		return 0, err
+	}
+	for _, d := range dirty {
+		l, err := c.Load(ctx, d.RunID)
+		if err != nil {
+			return 0, err
+		}
+		if l.CheckpointAt < l.State.Seq {
+			if err := c.Save(ctx, l); err != nil {
+				return 0, err
+			}
+		}
+		if err := b.store.Published(ctx, d.RunID, l.State.Seq, l.Head.OpsRev); err != nil {
+			return 0, err
+		}
+	}
+	return len(dirty), nil
+}
+
+// feedLimit is the page of a consumer, small enough that it is often full.
+const feedLimit = 8
+
+// consumer is the feed's reader of one process; it lives on when the process is
+// started again, for it keeps its cursor once a page is recorded.
+type consumer struct {
+	*history.Client
+	file string
+}
+
+func (b *body) consumer(process int) consumer {
+	name := fmt.Sprintf("consumer%d", process)
+	return consumer{b.journal.Client(name, b.store), filepath.Join(b.Dir, name)}
+}
+
+func (c consumer) next(ctx context.Context) (caughtUp bool, err error) {
+	cursor, err := os.ReadFile(c.file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return false, err
+	}
+	rows, next, err := c.Changed(ctx, store.RunFilter{TenantID: runtest.ID.TenantID, ProjectIDs: []string{runtest.ID.ProjectID}, Limit: feedLimit}, string(cursor))
+	if err != nil {
+		return false, err
+	}
+	if err := os.WriteFile(c.file+".new", []byte(next), 0o600); err != nil {
+		return false, err
+	}
+	return len(rows) < feedLimit, os.Rename(c.file+".new", c.file)
+}
+
+func (b *body) consume(ctx context.Context) {
+	c, dice := b.consumer(b.Process), b.dice(3, 0)
+	for pause(ctx, time.Duration(dice.IntN(8))*time.Millisecond) {
+		_, _ = c.next(ctx) // an error is recorded, and the cursor stays
+	}
+}
+
+// conclude projects what is left, lets every consumer catch up, and records every
+// run as a fresh connection finds it.
+func (l life) conclude(ctx context.Context, open opener) (err error) {
+	return errors.Join(l.with(ctx, open, func(b *body) { err = b.settle(ctx) }), err)
+}
+
+func (b *body) settle(ctx context.Context) error {
+	c := b.actor("conclusion", 0)
+	for left := 1; left > 0; {
+		var err error
+		if left, err = b.sweep(ctx, c); err != nil {
+			return err
+		}
+	}
+	b.journal.Write(history.Record{Drained: true})
+	for process := range processes + 1 {
+		consumer := b.consumer(process)
+		if _, err := os.Stat(consumer.file); err != nil {
+			continue // it never read a page
+		}
+		for caughtUp := false; !caughtUp; {
+			var err error
+			if caughtUp, err = consumer.next(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	for after := ""; ; {
+		runs, err := b.store.AllRuns(ctx, after, 200)
+		if err != nil || len(runs) == 0 {
+			return err
+		}
+		for _, r := range runs {
+			if err := b.final(ctx, c, r.RunID); err != nil {
+				return err
+			}
+			after = r.RunID
+		}
+	}
+}
+
+// final records a run, and that its checkpoint is a cache: without it the answers
+// are the same (T193).
+func (b *body) final(ctx context.Context, c *history.Client, runID string) error {
+	if err := c.Final(ctx, runID); err != nil {
+		return err
+	}
+	for range 2 {
+		if _, err := c.Load(ctx, runID); err != nil {
+			return err
+		}
+		if _, err := c.Since(ctx, runID, 0); err != nil {
+			return err
+		}
+		if err := b.store.DropCheckpoint(ctx, runID); err != nil {
+			return err
+		}
+	}
+	return nil
+}

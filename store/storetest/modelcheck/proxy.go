@@ -1,0 +1,147 @@
+package modelcheck
+
+import (
+	"math/rand/v2"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// How often in a thousand requests something happens to one.
+const (
+	lateRequests  = 30 // delayed by up to maxDelay
+	lostRequests  = 2  // the connection ends before the server sees the request
+	lostAnswers   = 2  // the server does it, and the connection ends before the client knows
+	maxDelay      = 15 * time.Millisecond
+	proxyBuffer   = 64 << 10
+	dialUpstream  = 5 * time.Second
+	maxForwarding = 1000 // connections at once
+)
+
+// proxy stands between processes and a server and loses connections.
+type proxy struct {
+	listener net.Listener
+	upstream string
+
+	mu   sync.Mutex
+	dice *rand.Rand
+	open map[net.Conn]bool
+
+	before, after, delays atomic.Int64
+}
+
+func listen(dice *rand.Rand) (*proxy, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed with the round
+	if err != nil {
+		return nil, err
+	}
+	return &proxy{listener: l, dice: dice, open: map[net.Conn]bool{}}, nil
+}
+
+func (p *proxy) hostPort() string { return p.listener.Addr().String() }
+
+func (p *proxy) serve() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		go p.forward(client)
+	}
+}
+
+func (p *proxy) close() {
+	p.listener.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.open {
+		c.Close()
+	}
+}
+
+// keep reports whether the connection may go on; it is closed with the proxy.
+func (p *proxy) keep(c net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.open) >= maxForwarding {
+		return false
+	}
+	p.open[c] = true
+	return true
+}
+
+func (p *proxy) drop(conns ...net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range conns {
+		c.Close()
+		delete(p.open, c)
+	}
+}
+
+// forward pumps both ways until either side ends or bad luck strikes.
+func (p *proxy) forward(client net.Conn) {
+	server, err := net.DialTimeout("tcp", p.upstream, dialUpstream) //nolint:noctx // bounded by its timeout
+	if err != nil {
+		client.Close()
+		return
+	}
+	defer p.drop(client, server)
+	if !p.keep(client) || !p.keep(server) {
+		return
+	}
+	var loseAnswer atomic.Bool
+	answers := make(chan struct{})
+	go func() {
+		defer close(answers)
+		defer p.drop(client)
+		pump(client, server, func() bool {
+			if loseAnswer.Load() {
+				p.after.Add(1)
+				return false
+			}
+			return true
+		})
+	}()
+	pump(server, client, func() bool {
+		switch fate, delay := p.roll(); {
+		case fate < lostRequests:
+			p.before.Add(1)
+			return false
+		case fate < lostRequests+lostAnswers:
+			loseAnswer.Store(true)
+		case fate < lostRequests+lostAnswers+lateRequests:
+			p.delays.Add(1)
+			time.Sleep(delay)
+		}
+		return true
+	})
+	server.Close()
+	<-answers
+}
+
+func (p *proxy) roll() (fate int, delay time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dice.IntN(1000), time.Duration(p.dice.Int64N(int64(maxDelay)))
+}
+
+// pump copies what comes, as long as it may pass.
+func pump(to, from net.Conn, pass func() bool) {
+	buf := make([]byte, proxyBuffer)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			if !pass() {
+				return
+			}
+			if _, err := to.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
