@@ -32,35 +32,34 @@ func (s *Store) Changed(ctx context.Context, f store.RunFilter, cursor string) (
 		w = &where{terms: []string{"true"}}
 	}
 	was, after, runID := parseCursor(cursor)
-	rows, err := s.reader.QueryContext(ctx, changedSQL+w.String()+` ORDER BY st.change, st.run_id LIMIT ?) ORDER BY kind, change, run_id`,
-		append(append([]any{was, after, runID}, w.args...), limit)...)
-	if err != nil {
-		return nil, "", s.failed("changed runs", err)
-	}
-	defer func() { _ = rows.Close() }() // Err says what Close would
 	var epoch, lastRun string
 	var newest, last int64
-	for rows.Next() {
-		var r store.RunRow
-		var header []byte
-		var created, change int64
-		var id, of string
-		var kind int
-		if err := rows.Scan(&header, &created, &r.Head, &r.OpsRev, &change, &id, &of, &kind); err != nil {
-			return nil, "", s.failed("changed runs", err)
-		}
-		if kind == 0 {
-			epoch, newest = of, change
-			continue
-		}
-		if err := json.Unmarshal(header, &r.Header); err != nil {
-			return nil, "", s.failed("changed runs", err)
-		}
-		r.Header.CreatedAt, last, lastRun = instant(created), change, id
-		out = append(out, r)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, "", s.failed("changed runs", err)
+	err = s.read(ctx, func(c *conn) error {
+		return c.query(ctx, "changed runs", changedSQL+w.String()+` ORDER BY st.change, st.run_id LIMIT ?) ORDER BY kind, change, run_id`,
+			append(append([]any{was, after, runID}, w.args...), limit), func(row row) error {
+				var r store.RunRow
+				var header []byte
+				var created, change int64
+				var id, of string
+				var kind int
+				if err := row.Scan(&header, &created, &r.Head, &r.OpsRev, &change, &id, &of, &kind); err != nil {
+					return err
+				}
+				if kind == 0 {
+					epoch, newest = of, change
+					return nil
+				}
+				last, lastRun = change, id
+				if err := json.Unmarshal(header, &r.Header); err != nil {
+					return err
+				}
+				r.Header.CreatedAt = instant(created)
+				out = append(out, r)
+				return nil
+			})
+	})
+	if err != nil {
+		return nil, "", err
 	}
 	if len(out) < limit || limit == 0 { // everything up to newest is read
 		last, lastRun = newest+1, ""

@@ -55,12 +55,11 @@ func text(raw json.RawMessage) any {
 	return string(raw)
 }
 
-type scanner interface{ Scan(dest ...any) error }
-
 const eventColumns = `run_seq, key, event_id, type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by, payload`
 
-func scanEvent(row scanner, id run.Identity) (run.Event, error) {
-	e := run.Event{Identity: id}
+// scanEvent reads eventColumns; the identity is that of the run.
+func scanEvent(row scanner) (run.Event, error) {
+	var e run.Event
 	var emitted, persisted int64
 	var payload []byte
 	err := row.Scan(&e.Seq, &e.Key, &e.EventID, &e.Type, &e.StepID, &e.SignalID,
@@ -87,12 +86,13 @@ func scanRun(row scanner) (store.Run, error) {
 	return r, json.Unmarshal(policy, &r.Policy)
 }
 
-const headColumns = `run_id, last_seq, last_at, terminal, gate, running, ops_rev, signal_no`
+const headColumns = `last_seq, last_at, terminal, gate, running, ops_rev, signal_no`
 
+// scanHead reads headColumns; the run's id is the caller's to know.
 func scanHead(row scanner) (store.Head, error) {
 	var h store.Head
 	var at int64
-	err := row.Scan(&h.RunID, &h.LastSeq, &at, &h.Terminal, &h.Gate, &h.Running, &h.OpsRev, &h.SignalNo)
+	err := row.Scan(&h.LastSeq, &at, &h.Terminal, &h.Gate, &h.Running, &h.OpsRev, &h.SignalNo)
 	h.LastAt = instant(at)
 	return h, err
 }
@@ -122,21 +122,4 @@ func scanQueue(row scanner) (store.QueueRow, error) {
 	err := row.Scan(&q.RunID, &q.TenantID, &q.Status, &q.Owner, &q.Generation, &lease, &due, &created, &q.Attempts, &q.LastError)
 	q.LeaseUntil, q.NotBefore, q.CreatedAt = instant(lease), instant(due), instant(created)
 	return q, err
-}
-
-// collect reads every row of a query.
-func collect[T any](rows *sql.Rows, err error, scan func(scanner) (T, error)) ([]T, error) {
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }() // Err says what Close would
-	var out []T
-	for rows.Next() {
-		v, err := scan(rows)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, v)
-	}
-	return out, rows.Err()
 }

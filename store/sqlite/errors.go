@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -28,14 +27,15 @@ func (s *Store) failed(what string, err error) error {
 	return fmt.Errorf("sqlite: %s: %w", what, err)
 }
 
+// notFound says that what was asked for is not there.
+func notFound(what string) error { return fmt.Errorf("sqlite: %s: %w", what, store.ErrNotFound) }
+
 // classify is the sentinel of a driver error, nil when it has none.
 func classify(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return nil
-	case errors.Is(err, sql.ErrNoRows):
-		return store.ErrNotFound
-	case errors.Is(err, sql.ErrConnDone), errors.Is(err, sql.ErrTxDone), errors.Is(err, driver.ErrBadConn):
+	case errors.Is(err, driver.ErrBadConn):
 		return store.ErrUnavailable
 	}
 	var e *sqlite.Error

@@ -2,24 +2,27 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
-// Append implements store.Log.
+// Append implements store.Log. What needs no lock is done before the turn.
 func (s *Store) Append(ctx context.Context, a store.Append) (out store.Appended, err error) {
-	err = s.inRun(ctx, a.RunID, func(t *runTx) (err error) {
-		out, err = t.Append(ctx, a)
+	id, err := s.identity(ctx, a.RunID)
+	if err != nil {
+		return store.Appended{}, err
+	}
+	batch, err := authority.Prepare(id, a)
+	if err != nil {
+		return store.Appended{}, err
+	}
+	err = s.inRunOf(ctx, id, func(t *runTx) (err error) {
+		out, err = t.append(ctx, a, batch)
 		return err
 	})
 	if err != nil {
@@ -30,8 +33,16 @@ func (s *Store) Append(ctx context.Context, a store.Append) (out store.Appended,
 
 // Begin implements store.Log.
 func (s *Store) Begin(ctx context.Context, b store.Begin) (out store.Begun, err error) {
-	err = s.inRun(ctx, b.RunID, func(t *runTx) (err error) {
-		out, err = t.begin(ctx, b)
+	id, err := s.identity(ctx, b.RunID)
+	if err != nil {
+		return store.Begun{}, err
+	}
+	beginning, err := authority.PrepareBegin(id, b)
+	if err != nil {
+		return store.Begun{}, err
+	}
+	err = s.inRunOf(ctx, id, func(t *runTx) (err error) {
+		out, err = t.begin(ctx, beginning)
 		return err
 	})
 	if err != nil {
@@ -40,27 +51,47 @@ func (s *Store) Begin(ctx context.Context, b store.Begin) (out store.Begun, err 
 	return out, nil
 }
 
+// eventsSQL has the identity of the run before the columns of each event, and one
+// row without an event when there is none.
+const eventsSQL = `SELECT r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, ` + eventColumns + `
+	FROM run r LEFT JOIN event e ON e.run_id = r.run_id AND e.run_seq `
+
 // Events implements store.Log.
 func (s *Store) Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error) {
-	return s.events(ctx, runID, `run_seq > ? ORDER BY run_seq LIMIT ?`, after, limit)
+	return s.events(ctx, eventsSQL+`> ?2 WHERE r.run_id = ?1 ORDER BY e.run_seq LIMIT ?3`, runID, after, limit)
 }
 
 // EventsBefore implements store.Log.
 func (s *Store) EventsBefore(ctx context.Context, runID string, before run.Seq, limit int) ([]run.Event, error) {
-	return s.events(ctx, runID, `run_seq < ? ORDER BY run_seq DESC LIMIT ?`, before, limit)
+	return s.events(ctx, eventsSQL+`< ?2 WHERE r.run_id = ?1 ORDER BY e.run_seq DESC LIMIT ?3`, runID, before, limit)
 }
 
-func (s *Store) events(ctx context.Context, runID, rest string, bound run.Seq, limit int) (evs []run.Event, err error) {
-	err = s.read(ctx, "read events", func(tx *sql.Tx) error {
-		id, err := s.identity(ctx, tx, runID)
-		if err != nil {
+func (s *Store) events(ctx context.Context, query, runID string, bound run.Seq, limit int) (out []run.Event, err error) {
+	var id run.Identity
+	err = s.read(ctx, func(c *conn) error {
+		return c.query(ctx, "read events", query, []any{runID, bound, clamp(limit, store.MaxPage)}, func(r row) error {
+			if id.RunID == "" {
+				id.RunID = runID
+				if err := r.Scan(&id.TenantID, &id.ProjectID, &id.EnvironmentID, &id.PlanID, &id.PlanVersion); err != nil {
+					return err
+				}
+			}
+			if r = r[5:]; r[0] == nil {
+				return nil // no event
+			}
+			e, err := scanEvent(r)
+			e.Identity = id
+			out = append(out, e)
 			return err
-		}
-		evs, err = queryEvents(ctx, tx, id, `SELECT `+eventColumns+` FROM event WHERE run_id = ? AND `+rest,
-			runID, bound, clamp(limit, store.MaxPage))
-		return s.failed("read events", err)
+		})
 	})
-	return evs, err
+	switch {
+	case err != nil:
+		return nil, err
+	case id.RunID == "":
+		return nil, notFound("run " + runID)
+	}
+	return out, nil
 }
 
 func clamp(limit, most int) int {
@@ -70,18 +101,9 @@ func clamp(limit, most int) int {
 	return limit
 }
 
-func queryEvents(ctx context.Context, q querier, id run.Identity, query string, args ...any) ([]run.Event, error) {
-	rows, err := q.QueryContext(ctx, query, args...)
-	return collect(rows, err, func(row scanner) (run.Event, error) { return scanEvent(row, id) })
-}
-
-func (s *Store) identity(ctx context.Context, q querier, runID string) (run.Identity, error) {
-	var id run.Identity
-	err := q.QueryRowContext(ctx, `SELECT run_id, tenant_id, project_id, environment_id, plan_id, plan_version
-		FROM run WHERE run_id = ?`, runID).
-		Scan(&id.RunID, &id.TenantID, &id.ProjectID, &id.EnvironmentID, &id.PlanID, &id.PlanVersion)
-	return id, s.failed("run "+runID, err)
-}
+// headsSQL comes with the epoch in every row, of which there is one at least.
+const headsSQL = `SELECT (` + epochSQL + `), h.run_id, ` + headColumns + ` FROM (SELECT 1) LEFT JOIN (SELECT * FROM run_head
+	WHERE run_id IN (SELECT value FROM json_each(?))) h`
 
 // Heads implements store.Log.
 func (s *Store) Heads(ctx context.Context, runIDs []string) (store.Heads, error) {
@@ -93,131 +115,63 @@ func (s *Store) Heads(ctx context.Context, runIDs []string) (store.Heads, error)
 	if err != nil {
 		return store.Heads{}, fmt.Errorf("sqlite: heads: %w", err)
 	}
-	err = s.read(ctx, "heads", func(tx *sql.Tx) error {
-		var err error
-		if out.Epoch, err = s.epoch(ctx, tx); err != nil {
-			return err
-		}
-		rows, err := tx.QueryContext(ctx, `SELECT `+headColumns+` FROM run_head WHERE run_id IN (SELECT value FROM json_each(?))`, string(ids))
-		heads, err := collect(rows, err, scanHead)
-		for _, h := range heads {
+	err = s.read(ctx, func(c *conn) error {
+		return c.query(ctx, "heads", headsSQL, []any{string(ids)}, func(r row) error {
+			if err := r.Scan(&out.Epoch); err != nil || r[1] == nil {
+				return err
+			}
+			h, err := scanHead(r[2:])
+			if err != nil {
+				return err
+			}
+			err = r[1:].Scan(&h.RunID)
 			out.ByRun[h.RunID] = h
-		}
-		out.Now = s.now()
-		return s.failed("heads", err)
+			return err
+		})
 	})
+	out.Now = s.now()
 	return out, err
 }
 
-// CreateRun implements store.Transactor.
-func (s *Store) CreateRun(ctx context.Context, n store.NewRun) (r store.Run, created bool, err error) {
-	err = s.write(ctx, "create run", func(tx *sql.Tx) error {
-		if n.Run.RequestKey != "" {
-			old, err := scanRun(tx.QueryRowContext(ctx, `SELECT `+runColumns+` FROM run WHERE request_key = ?`, n.Run.RequestKey))
-			if err == nil {
-				r, created = old, false
-				return nil
-			}
-			if err := s.failed("create run", err); !isNotFound(err) {
-				return err
-			}
-		}
-		t := s.begin(tx, n.Run, store.Head{RunID: n.Run.RunID})
-		t.run.CreatedAt = t.at // that of its first event
-		r, created = t.run, true
-		if err := t.create(ctx, n); err != nil {
-			return err
-		}
-		if _, err := t.Append(ctx, store.Append{Events: n.Events}); err != nil {
-			return err
-		}
-		if err := t.Audit(ctx, n.Audit...); err != nil {
-			return err
-		}
-		return t.firstCheckpoint(ctx)
-	})
-	if err != nil {
-		return store.Run{}, false, err
-	}
-	return r, created, nil
+// identities remembers what never changes about runs that were seen committed.
+type identities struct {
+	mu   sync.RWMutex
+	byID map[string]run.Identity
 }
 
-// Import implements store.Log.
-func (s *Store) Import(ctx context.Context, n store.NewRun, evs []run.Event) error {
-	return s.write(ctx, "import", func(tx *sql.Tx) error {
-		r := n.Run
-		if r.CreatedAt.IsZero() && len(evs) > 0 {
-			r.CreatedAt = evs[0].PersistedAt
-		}
-		t := s.begin(tx, r, store.Head{RunID: r.RunID})
-		if err := t.create(ctx, n); err != nil {
-			return err
-		}
-		for _, e := range evs {
-			if err := t.insert(ctx, e); err != nil {
-				return err
-			}
-		}
-		opsRev := t.head.OpsRev
-		t.head = authority.Imported(r.RunID, evs)
-		t.head.OpsRev = opsRev
-		if err := t.importReceipts(ctx, n.Receipts); err != nil {
-			return err
-		}
-		if err := t.Audit(ctx, n.Audit...); err != nil {
-			return err
-		}
-		return t.firstCheckpoint(ctx)
-	})
+const maxIdentities = 8192
+
+func (i *identities) get(runID string) (run.Identity, bool) {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	id, found := i.byID[runID]
+	return id, found
 }
 
-// create writes the facts of a new run, its head, plan and queue row.
-func (t *runTx) create(ctx context.Context, n store.NewRun) error {
-	r := t.run
-	ref, err := authority.Encode(r.PlanRef)
-	if err != nil {
-		return fmt.Errorf("sqlite: plan reference: %w", err)
+// put forgets everything when it is full: what is needed comes back at one read a run.
+func (i *identities) put(id run.Identity) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.byID == nil || len(i.byID) >= maxIdentities {
+		i.byID = make(map[string]run.Identity)
 	}
-	policy, err := authority.Encode(r.Policy)
-	if err != nil {
-		return fmt.Errorf("sqlite: policy: %w", err)
-	}
-	var key any
-	if r.RequestKey != "" {
-		key = r.RequestKey
-	}
-	if err := t.exec(ctx, "insert run", `INSERT INTO run (run_id, tenant_id, project_id, environment_id, plan_id, plan_version,
-		request_key, request_id, plan_ref, triggered_by, trigger_source, parent_run_id, params, policy, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		r.RunID, r.TenantID, r.ProjectID, r.EnvironmentID, r.PlanID, r.PlanVersion,
-		key, r.RequestID, string(ref), r.TriggeredBy, r.TriggerSource, r.ParentRunID, blob(r.Params), string(policy), micros(r.CreatedAt)); err != nil {
-		return err
-	}
-	if err := t.exec(ctx, "insert head", `INSERT INTO run_head (`+headColumns+`) VALUES (?, 0, 0, 0, 0, 0, 0, 0)`, r.RunID); err != nil {
-		return err
-	}
-	if n.Plan != nil {
-		if err := t.exec(ctx, "insert plan", putPlan, r.PlanRef.SHA256, n.Plan); err != nil {
-			return err
-		}
-	}
-	if !n.Queue {
-		return nil
-	}
-	t.ops()
-	return t.exec(ctx, "insert queue row", `INSERT INTO run_queue (`+queueColumns+`) VALUES (?, ?, ?, '', 0, 0, ?, ?, 0, '')`,
-		r.RunID, r.TenantID, store.QueuePending, micros(t.at), micros(t.at))
+	i.byID[id.RunID] = id
 }
 
-// firstCheckpoint makes a new run visible in lists before any projector saw it.
-func (t *runTx) firstCheckpoint(ctx context.Context) error {
-	if err := t.finish(ctx); err != nil {
-		return err
+// identity answers store.ErrNotFound for an unknown run.
+func (s *Store) identity(ctx context.Context, runID string) (run.Identity, error) {
+	if id, found := s.identities.get(runID); found {
+		return id, nil
 	}
-	state, err := t.State(ctx)
-	if err != nil {
-		return err
+	id, err := readOne(ctx, s, "run "+runID, scanIdentity, `SELECT run_id, tenant_id, project_id, environment_id, plan_id, plan_version
+		FROM run WHERE run_id = ?`, runID)
+	if err == nil {
+		s.identities.put(id)
 	}
-	_, err = t.s.save(ctx, t.sql, state, run.Changes{})
-	return err
+	return id, err
+}
+
+func scanIdentity(row scanner) (id run.Identity, err error) {
+	err = row.Scan(&id.RunID, &id.TenantID, &id.ProjectID, &id.EnvironmentID, &id.PlanID, &id.PlanVersion)
+	return id, err
 }

@@ -2,7 +2,7 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
+	"fmt"
 	"time"
 
 	"github.com/dvt-engine/dvt/store"
@@ -10,20 +10,20 @@ import (
 
 // Lease implements store.Queue.
 func (s *Store) Lease(ctx context.Context, owner string, ttl time.Duration, limit int) (out []store.QueueRow, err error) {
-	err = s.write(ctx, "lease queue rows", func(tx *sql.Tx) error {
+	err = s.write(ctx, func(c *conn) (err error) {
 		now := s.now()
-		rows, err := tx.QueryContext(ctx, `UPDATE run_queue SET status = 'LOCKED', owner = ?1, generation = generation + 1,
+		out, err = collect(ctx, c, "lease queue rows", scanQueue, `UPDATE run_queue SET status = 'LOCKED', owner = ?1, generation = generation + 1,
 				attempts = attempts + 1, lease_until = ?2
 			WHERE run_id IN (SELECT run_id FROM run_queue WHERE status IN ('PENDING', 'LOCKED')
 				AND ((status = 'PENDING' AND not_before <= ?3) OR (status = 'LOCKED' AND lease_until < ?3))
 				ORDER BY created_at, run_id LIMIT ?4)
 			RETURNING `+queueColumns, owner, micros(now.Add(ttl)), micros(now), clamp(limit, store.MaxPage))
-		if out, err = collect(rows, err, scanQueue); err != nil {
-			return s.failed("lease queue rows", err)
+		if err != nil {
+			return err
 		}
 		sortQueue(out)
 		for _, q := range out {
-			if err := s.touch(ctx, tx, q.RunID); err != nil {
+			if err := s.touch(ctx, c, q.RunID); err != nil {
 				return err
 			}
 		}
@@ -47,43 +47,36 @@ func (s *Store) Release(ctx context.Context, runID string, generation int64, del
 
 // settleQueue is a fenced change of one queue row.
 func (s *Store) settleQueue(ctx context.Context, what, runID, query string, args ...any) error {
-	return s.write(ctx, what, func(tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, query, args...)
-		if err != nil {
-			return s.failed(what, err)
+	return s.write(ctx, func(c *conn) error {
+		n, err := c.exec(ctx, what, query, args...)
+		if err != nil || n == 0 {
+			return fenced(ctx, c, what, `SELECT 1 FROM run_queue WHERE run_id = ?`, runID, err)
 		}
-		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			return s.fenced(ctx, tx, what, `SELECT 1 FROM run_queue WHERE run_id = ?`, runID, err)
-		}
-		return s.touch(ctx, tx, runID)
+		return s.touch(ctx, c, runID)
 	})
 }
 
 // fenced says why a fenced write found nothing: no row, or a moved fence.
-func (s *Store) fenced(ctx context.Context, q querier, what, query, runID string, err error) error {
+func fenced(ctx context.Context, c *conn, what, query, runID string, err error) error {
 	if err == nil {
-		var one int
-		err = q.QueryRowContext(ctx, query, runID).Scan(&one)
+		_, err = one(ctx, c, what, value[int], query, runID)
 	}
 	if err == nil {
-		err = store.ErrConflict
+		err = fmt.Errorf("sqlite: %s of run %s: %w", what, runID, store.ErrConflict)
 	}
-	return s.failed(what+" of run "+runID, err)
+	return err
 }
 
 // QueueRow implements store.Queue.
 func (s *Store) QueueRow(ctx context.Context, runID string) (store.QueueRow, error) {
-	return s.queueRow(ctx, s.reader, runID)
+	return readOne(ctx, s, "queue row", scanQueue, queueRowSQL, runID)
 }
 
-func (s *Store) queueRow(ctx context.Context, q querier, runID string) (store.QueueRow, error) {
-	row, err := scanQueue(q.QueryRowContext(ctx, `SELECT `+queueColumns+` FROM run_queue WHERE run_id = ?`, runID))
-	return row, s.failed("queue row", err)
-}
+const queueRowSQL = `SELECT ` + queueColumns + ` FROM run_queue WHERE run_id = ?`
 
 // Queue implements store.QueueTx.
 func (t *runTx) Queue(ctx context.Context) (store.QueueRow, error) {
-	return t.s.queueRow(ctx, t.sql, t.run.RunID)
+	return one(ctx, t.conn, "queue row", scanQueue, queueRowSQL, t.id.RunID)
 }
 
 // SetQueue implements store.QueueTx.
@@ -91,11 +84,11 @@ func (t *runTx) SetQueue(ctx context.Context, q store.QueueRow) error {
 	if q.Status != store.QueueLocked {
 		q.Owner, q.LeaseUntil = "", time.Time{}
 	}
-	n, err := t.count(ctx, "set queue row", `UPDATE run_queue SET status = ?, owner = ?, lease_until = ?, not_before = ?, last_error = ?
+	n, err := t.conn.exec(ctx, "set queue row", `UPDATE run_queue SET status = ?, owner = ?, lease_until = ?, not_before = ?, last_error = ?
 		WHERE run_id = ? AND generation = ?`,
-		q.Status, q.Owner, micros(q.LeaseUntil), micros(q.NotBefore), q.LastError, t.run.RunID, q.Generation)
+		q.Status, q.Owner, micros(q.LeaseUntil), micros(q.NotBefore), q.LastError, t.id.RunID, q.Generation)
 	if err != nil || n == 0 {
-		return t.s.fenced(ctx, t.sql, "set queue row", `SELECT 1 FROM run_queue WHERE run_id = ?`, t.run.RunID, err)
+		return fenced(ctx, t.conn, "set queue row", `SELECT 1 FROM run_queue WHERE run_id = ?`, t.id.RunID, err)
 	}
 	t.ops()
 	return nil

@@ -2,9 +2,7 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 
@@ -12,38 +10,31 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-func isNotFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
-
 // Get implements store.Runs.
 func (s *Store) Get(ctx context.Context, runID string) (store.Run, error) {
-	return s.oneRun(ctx, `run_id = ?`, runID)
+	return readOne(ctx, s, "get run", scanRun, `SELECT `+runColumns+` FROM run WHERE run_id = ?`, runID)
 }
 
 // ByRequest implements store.Runs.
 func (s *Store) ByRequest(ctx context.Context, key run.Key) (store.Run, error) {
-	return s.oneRun(ctx, `request_key = ?`, string(key))
+	return readOne(ctx, s, "get run", scanRun, byRequestSQL, key)
 }
 
-func (s *Store) oneRun(ctx context.Context, where, arg string) (store.Run, error) {
-	r, err := scanRun(s.reader.QueryRowContext(ctx, `SELECT `+runColumns+` FROM run WHERE `+where, arg))
-	return r, s.failed("get run", err)
-}
+const byRequestSQL = `SELECT ` + runColumns + ` FROM run WHERE request_key = ?`
 
 const putPlan = `INSERT INTO plan_body (sha256, body) VALUES (?, ?) ON CONFLICT (sha256) DO NOTHING`
 
 // PutPlan implements store.Runs.
 func (s *Store) PutPlan(ctx context.Context, sha256 string, doc []byte) error {
-	return s.write(ctx, "put plan", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, putPlan, sha256, doc)
-		return s.failed("put plan", err)
+	return s.write(ctx, func(c *conn) error {
+		_, err := c.exec(ctx, "put plan", putPlan, sha256, doc)
+		return err
 	})
 }
 
 // Plan implements store.Runs.
 func (s *Store) Plan(ctx context.Context, sha256 string) ([]byte, error) {
-	var body []byte
-	err := s.reader.QueryRowContext(ctx, `SELECT body FROM plan_body WHERE sha256 = ?`, sha256).Scan(&body)
-	return body, s.failed("get plan", err)
+	return readOne(ctx, s, "get plan", value[[]byte], `SELECT body FROM plan_body WHERE sha256 = ?`, sha256)
 }
 
 // where collects the conditions of a query.
@@ -118,13 +109,12 @@ func (s *Store) List(ctx context.Context, f store.RunFilter) ([]store.RunRow, er
 		direction = ` ASC`
 	}
 	w.args = append(w.args, clamp(f.Limit, maxList))
-	rows, err := s.reader.QueryContext(ctx, `SELECT `+listColumns+listFrom+w.String()+
+	out, err := readAll(ctx, s, "list runs", scanListed, `SELECT `+listColumns+listFrom+w.String()+
 		` ORDER BY st.created_at`+direction+`, st.run_id`+direction+` LIMIT ?`, w.args...)
-	out, err := collect(rows, err, scanListed)
 	if backward {
 		slices.Reverse(out)
 	}
-	return out, s.failed("list runs", err)
+	return out, err
 }
 
 const maxList = 201

@@ -14,91 +14,72 @@ import (
 
 // Receipt implements store.Signals.
 func (s *Store) Receipt(ctx context.Context, runID, signalID string) (run.Receipt, error) {
-	return s.receipt(ctx, s.reader, runID, signalID)
+	return readOne(ctx, s, "receipt", scanReceipt, receiptSQL, runID, signalID)
 }
 
-func (s *Store) receipt(ctx context.Context, q querier, runID, signalID string) (run.Receipt, error) {
-	r, err := scanReceipt(q.QueryRowContext(ctx, `SELECT `+signalColumns+` FROM signal WHERE run_id = ? AND signal_id = ?`, runID, signalID))
-	return r, s.failed("receipt", err)
-}
+const receiptSQL = `SELECT ` + signalColumns + ` FROM signal WHERE run_id = ? AND signal_id = ?`
 
 // Receipts implements store.Signals.
 func (s *Store) Receipts(ctx context.Context, runID, afterSignalID string, limit int) ([]run.Receipt, error) {
-	rows, err := s.reader.QueryContext(ctx, `SELECT `+signalColumns+` FROM signal WHERE run_id = ?1
+	return readAll(ctx, s, "receipts", scanReceipt, `SELECT `+signalColumns+` FROM signal WHERE run_id = ?1
 		AND pos > coalesce((SELECT pos FROM signal WHERE run_id = ?1 AND signal_id = ?2), 0) ORDER BY pos LIMIT ?3`,
 		runID, afterSignalID, clamp(limit, store.MaxPage))
-	out, err := collect(rows, err, scanReceipt)
-	return out, s.failed("receipts", err)
 }
 
 // ReceiptsOf implements store.Senders.
 func (s *Store) ReceiptsOf(ctx context.Context, tenantID, actor string, limit int) ([]run.Receipt, error) {
-	rows, err := s.reader.QueryContext(ctx, `SELECT `+signalColumns+` FROM signal
+	return readAll(ctx, s, "receipts of", scanReceipt, `SELECT `+signalColumns+` FROM signal
 		WHERE actor = ?1 AND run_id IN (SELECT run_id FROM run WHERE tenant_id = ?2)
 		ORDER BY received_at DESC, run_id, pos DESC LIMIT ?3`, actor, tenantID, clamp(limit, store.MaxPage))
-	out, err := collect(rows, err, scanReceipt)
-	return out, s.failed("receipts of", err)
 }
 
 // After implements store.Signals.
 func (s *Store) After(ctx context.Context, runID string, no int64) ([]run.Receipt, error) {
-	rows, err := s.reader.QueryContext(ctx, `SELECT `+signalColumns+` FROM signal WHERE run_id = ? AND no > ? AND no > 0 ORDER BY no LIMIT ?`,
+	return readAll(ctx, s, "signals after", scanReceipt, `SELECT `+signalColumns+` FROM signal WHERE run_id = ? AND no > ? AND no > 0 ORDER BY no LIMIT ?`,
 		runID, no, store.MaxPage)
-	out, err := collect(rows, err, scanReceipt)
-	return out, s.failed("signals after", err)
 }
 
 // LeaseDeliveries implements store.Signals.
 func (s *Store) LeaseDeliveries(ctx context.Context, owner string, ttl time.Duration, limit int) (out []store.Delivery, err error) {
-	err = s.write(ctx, "lease deliveries", func(tx *sql.Tx) error {
+	err = s.write(ctx, func(c *conn) (err error) {
 		now := s.now()
-		rows, err := tx.QueryContext(ctx, `UPDATE delivery SET owner = ?1, generation = generation + 1, attempts = attempts + 1, lease_until = ?2
+		out, err = collect(ctx, c, "lease deliveries", func(row scanner) (store.Delivery, error) {
+			var d store.Delivery
+			return d, row.Scan(&d.RunID, &d.TenantID, &d.Generation, &d.DeliveredNo, &d.Attempts)
+		}, `UPDATE delivery SET owner = ?1, generation = generation + 1, attempts = attempts + 1, lease_until = ?2
 			WHERE run_id IN (SELECT run_id FROM delivery WHERE delivered_no < up_to AND due_at <= ?3 AND lease_until < ?3
 				ORDER BY due_at, run_id LIMIT ?4)
 			RETURNING run_id, tenant_id, generation, delivered_no, attempts`,
 			owner, micros(now.Add(ttl)), micros(now), clamp(limit, store.MaxPage))
-		out, err = collect(rows, err, func(row scanner) (store.Delivery, error) {
-			var d store.Delivery
-			return d, row.Scan(&d.RunID, &d.TenantID, &d.Generation, &d.DeliveredNo, &d.Attempts)
-		})
-		return s.failed("lease deliveries", err)
+		return err
 	})
 	return out, err
 }
 
 // Delivered implements store.Signals.
 func (s *Store) Delivered(ctx context.Context, d store.Delivery, no int64) error {
-	return s.write(ctx, "delivered", func(tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, `UPDATE delivery SET delivered_no = max(delivered_no, min(?, up_to)), attempts = 0
+	return s.write(ctx, func(c *conn) error {
+		n, err := c.exec(ctx, "delivered", `UPDATE delivery SET delivered_no = max(delivered_no, min(?, up_to)), attempts = 0
 			WHERE run_id = ? AND generation = ? AND lease_until > 0`, no, d.RunID, d.Generation)
-		if err != nil {
-			return s.failed("delivered", err)
+		if err != nil || n == 0 {
+			return fenced(ctx, c, "delivery", `SELECT 1 FROM delivery WHERE run_id = ?`, d.RunID, err)
 		}
-		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			return s.fenced(ctx, tx, "delivery", `SELECT 1 FROM delivery WHERE run_id = ?`, d.RunID, err)
-		}
-		res, err = tx.ExecContext(ctx, `UPDATE signal SET application = 'DELIVERED', delivered_at = ?
+		n, err = c.exec(ctx, "delivered", `UPDATE signal SET application = 'DELIVERED', delivered_at = ?
 			WHERE run_id = ? AND no > 0 AND no <= ? AND application = 'PENDING'`, micros(s.now()), d.RunID, no)
-		if err != nil {
-			return s.failed("delivered", err)
+		if err != nil || n == 0 {
+			return err
 		}
-		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			return s.failed("delivered", err)
-		}
-		return s.touch(ctx, tx, d.RunID)
+		return s.touch(ctx, c, d.RunID)
 	})
 }
 
 // Settle implements store.Signals.
 func (s *Store) Settle(ctx context.Context, d store.Delivery, delay time.Duration) error {
-	return s.write(ctx, "settle delivery", func(tx *sql.Tx) error {
-		res, err := tx.ExecContext(ctx, `UPDATE delivery SET owner = '', lease_until = 0, due_at = ?
+	return s.write(ctx, func(c *conn) error {
+		n, err := c.exec(ctx, "settle delivery", `UPDATE delivery SET owner = '', lease_until = 0, due_at = ?
 			WHERE run_id = ? AND generation = ? AND lease_until > 0`, micros(s.now().Add(delay)), d.RunID, d.Generation)
-		if err != nil {
-			return s.failed("settle delivery", err)
-		}
-		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			return s.fenced(ctx, tx, "delivery", `SELECT 1 FROM delivery WHERE run_id = ?`, d.RunID, err)
+		if err != nil || n == 0 {
+			return fenced(ctx, c, "delivery", `SELECT 1 FROM delivery WHERE run_id = ?`, d.RunID, err)
 		}
 		return nil
 	})
@@ -106,12 +87,12 @@ func (s *Store) Settle(ctx context.Context, d store.Delivery, delay time.Duratio
 
 // Receipt implements store.SignalTx.
 func (t *runTx) Receipt(ctx context.Context, signalID string) (run.Receipt, error) {
-	return t.s.receipt(ctx, t.sql, t.run.RunID, signalID)
+	return one(ctx, t.conn, "receipt", scanReceipt, receiptSQL, t.id.RunID, signalID)
 }
 
 // PutReceipt implements store.SignalTx.
 func (t *runTx) PutReceipt(ctx context.Context, r run.Receipt, deliver bool) (run.Receipt, error) {
-	r.RunID, r.No = t.run.RunID, 0
+	r.RunID, r.No = t.id.RunID, 0
 	if !r.Rejected {
 		r.No = t.head.SignalNo + 1
 		r.Application = cmp.Or(r.Application, run.SignalPending)
@@ -125,12 +106,12 @@ func (t *runTx) PutReceipt(ctx context.Context, r run.Receipt, deliver bool) (ru
 	t.head.SignalNo = max(t.head.SignalNo, r.No)
 	t.ops()
 	if deliver && !r.Rejected {
-		if err := t.exec(ctx, "mark delivery", `INSERT INTO delivery (run_id, tenant_id, delivered_no, up_to, owner, generation, lease_until, due_at, attempts)
+		if _, err := t.conn.exec(ctx, "mark delivery", `INSERT INTO delivery (run_id, tenant_id, delivered_no, up_to, owner, generation, lease_until, due_at, attempts)
 			VALUES (?1, ?2, ?3 - 1, ?3, '', 0, 0, ?4, 0)
 			ON CONFLICT (run_id) DO UPDATE SET up_to = excluded.up_to,
 				delivered_no = CASE WHEN delivered_no = up_to THEN excluded.delivered_no ELSE delivered_no END,
 				due_at = CASE WHEN delivered_no = up_to THEN excluded.due_at ELSE due_at END`,
-			r.RunID, t.run.TenantID, r.No, micros(t.at)); err != nil {
+			r.RunID, t.id.TenantID, r.No, micros(t.at)); err != nil {
 			return run.Receipt{}, err
 		}
 	}
@@ -138,11 +119,12 @@ func (t *runTx) PutReceipt(ctx context.Context, r run.Receipt, deliver bool) (ru
 }
 
 func (t *runTx) insertReceipt(ctx context.Context, r run.Receipt) error {
-	return t.exec(ctx, "insert receipt", `INSERT INTO signal (`+signalColumns+`)
+	_, err := t.conn.exec(ctx, "insert receipt", `INSERT INTO signal (`+signalColumns+`)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		t.run.RunID, r.Signal.ID, r.Signal.Type, r.Signal.StepID, r.Signal.ExpectedAttempt, r.Signal.Force,
+		t.id.RunID, r.Signal.ID, r.Signal.Type, r.Signal.StepID, r.Signal.ExpectedAttempt, r.Signal.Force,
 		blob(r.Payload), r.Actor, r.Reason, r.No, r.Rejected, r.Rejection, r.RejectText, r.Application, r.ApplicationReason,
 		r.AcceptedSeq, r.AppliedSeq, r.QuiescentSeq, micros(r.ReceivedAt), microsOrNil(r.DeliveredAt), microsOrNil(r.AppliedAt))
+	return err
 }
 
 // moveReceipts carries out what a plan says about receipts.
@@ -156,21 +138,21 @@ func (t *runTx) moveReceipts(ctx context.Context, p authority.Plan) error {
 		moved += n
 	}
 	if p.EndsRun {
-		n, err := t.count(ctx, "end receipts", `UPDATE signal SET application = 'NOT_APPLIED', application_reason = ?
-			WHERE run_id = ? AND rejected = 0 AND application IN ('PENDING', 'DELIVERED')`, run.CodeRunTerminal, t.run.RunID)
+		n, err := t.conn.exec(ctx, "end receipts", `UPDATE signal SET application = 'NOT_APPLIED', application_reason = ?
+			WHERE run_id = ? AND rejected = 0 AND application IN ('PENDING', 'DELIVERED')`, run.CodeRunTerminal, t.id.RunID)
 		if err != nil {
 			return err
 		}
 		moved += n
-		if err := t.exec(ctx, "end delivery", `UPDATE delivery SET delivered_no = up_to WHERE run_id = ?`, t.run.RunID); err != nil {
+		if _, err := t.conn.exec(ctx, "end delivery", `UPDATE delivery SET delivered_no = up_to WHERE run_id = ?`, t.id.RunID); err != nil {
 			return err
 		}
 	}
 	if p.QuiescentSeq > 0 {
-		n, err := t.count(ctx, "quiescent receipt", `UPDATE signal SET quiescent_seq = max(applied_seq, ?2)
+		n, err := t.conn.exec(ctx, "quiescent receipt", `UPDATE signal SET quiescent_seq = max(applied_seq, ?2)
 			WHERE run_id = ?1 AND type = 'PAUSE' AND application = 'APPLIED' AND quiescent_seq = 0
 			AND applied_seq = (SELECT max(applied_seq) FROM signal WHERE run_id = ?1 AND type = 'PAUSE' AND application = 'APPLIED')`,
-			t.run.RunID, p.QuiescentSeq)
+			t.id.RunID, p.QuiescentSeq)
 		if err != nil {
 			return err
 		}
@@ -184,16 +166,16 @@ func (t *runTx) moveReceipts(ctx context.Context, p authority.Plan) error {
 
 func (t *runTx) move(ctx context.Context, m authority.Move) (int64, error) {
 	if m.Application == run.SignalDelivered {
-		return t.count(ctx, "move receipt", `UPDATE signal SET application = 'DELIVERED', delivered_at = ?
-			WHERE run_id = ? AND signal_id = ? AND rejected = 0 AND application = 'PENDING'`, micros(t.at), t.run.RunID, m.SignalID)
+		return t.conn.exec(ctx, "move receipt", `UPDATE signal SET application = 'DELIVERED', delivered_at = ?
+			WHERE run_id = ? AND signal_id = ? AND rejected = 0 AND application = 'PENDING'`, micros(t.at), t.id.RunID, m.SignalID)
 	}
 	var applied sql.NullInt64
 	if m.Application == run.SignalApplied {
 		applied = microsOrNil(&t.at)
 	}
-	return t.count(ctx, "move receipt", `UPDATE signal SET application = ?, application_reason = ?, applied_seq = ?, applied_at = ?
+	return t.conn.exec(ctx, "move receipt", `UPDATE signal SET application = ?, application_reason = ?, applied_seq = ?, applied_at = ?
 		WHERE run_id = ? AND signal_id = ? AND rejected = 0 AND application IN ('PENDING', 'DELIVERED')`,
-		m.Application, m.Reason, m.AppliedSeq, applied, t.run.RunID, m.SignalID)
+		m.Application, m.Reason, m.AppliedSeq, applied, t.id.RunID, m.SignalID)
 }
 
 // sortQueue puts leased rows oldest first: RETURNING has no order.

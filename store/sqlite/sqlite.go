@@ -1,14 +1,25 @@
 // Package sqlite is the embedded StateStore: one file, no server. It keeps every
 // promise of package store for one process and is safe, if slower, for several
-// processes on one file (T227). Every write is one BEGIN IMMEDIATE transaction
-// in WAL mode with synchronous=FULL, so the database's write lock is the head
-// lock and commit order is sequence order (T27, T190). The store's clock is that
-// of the machine, the same for every process on the file.
+// processes on one file (T227).
+//
+// One call at a time writes, in WAL mode with synchronous=FULL, so the database's
+// write lock is the head lock and commit order is sequence order (T27, T190).
+// Calls that wait share one transaction and one commit: each works under a
+// savepoint, fails alone and is answered when all of them are durable. Statements
+// are prepared once, and every statement of an append is a probe of an index, so
+// that its price does not grow with the run or the log. Every read is one
+// statement, whatever the number of steps.
+//
+// Nothing is unbounded: a call that finds Options.Waiting others waiting is
+// refused with a *store.OverloadedError before anything was tried. The store's
+// clock is that of the machine, the same for every process on the file.
 package sqlite
 
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -27,24 +38,14 @@ type Options struct {
 	BusyTimeout time.Duration
 	// Readers is the most concurrent reads. 0 means 4.
 	Readers int
+	// Waiting is the most writes, and the most reads, that wait for their turn;
+	// one more is refused with store.ErrOverloaded. 0 means 1,024.
+	Waiting int
 	// Now replaces the store's clock in tests.
 	Now func() time.Time
 }
 
-// Store implements store.Store on one file. Make one with Open.
-type Store struct {
-	writer, reader *sql.DB
-	log            *slog.Logger
-	clock          func() time.Time
-	closed         atomic.Bool
-}
-
-var _ store.Store = (*Store)(nil)
-
-// Open opens the file at path, creates it when it is missing and migrates it
-// forward. store.ErrSchema says that a newer program wrote it, with which this one
-// no longer works.
-func Open(ctx context.Context, path string, o Options) (*Store, error) {
+func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -54,31 +55,53 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if o.Readers <= 0 {
 		o.Readers = 4
 	}
+	if o.Waiting <= 0 {
+		o.Waiting = 1024
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	return o
+}
+
+// Store implements store.Store on one file. Make one with Open.
+type Store struct {
+	driver     driver.Driver
+	writer     *writer
+	readers    *readers
+	identities identities
+	log        *slog.Logger
+	clock      func() time.Time
+	closed     atomic.Bool
+	statements atomic.Int64 // run on any connection
+}
+
+var _ store.Store = (*Store)(nil)
+
+// Open opens the file at path, creates it when it is missing and migrates it
+// forward. store.ErrSchema says that a newer program wrote it, with which this one
+// no longer works.
+func Open(ctx context.Context, path string, o Options) (*Store, error) {
+	o = o.withDefaults()
 	s := &Store{log: o.Logger, clock: o.Now}
-	var err error
-	if s.writer, err = sql.Open("sqlite", dsn(path, o, "immediate")); err != nil {
+	db, err := sql.Open("sqlite", dsn(path, o))
+	if err != nil {
 		return nil, s.failed("open", err)
 	}
-	s.writer.SetMaxOpenConns(1)
-	if err := migrate(ctx, s.writer); err != nil {
-		_ = s.writer.Close()
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	if err := migrate(ctx, db); err != nil {
 		return nil, s.failed("open", err)
 	}
-	if s.reader, err = sql.Open("sqlite", dsn(path, o, "deferred")+"&_pragma=query_only(1)"); err != nil {
-		_ = s.writer.Close()
-		return nil, s.failed("open", err)
-	}
-	s.reader.SetMaxOpenConns(o.Readers)
-	s.reader.SetMaxIdleConns(o.Readers)
+	s.driver = db.Driver()
+	s.writer = newWriter(o.Waiting, func() (*conn, error) { return s.connect(dsn(path, o), true) })
+	s.readers = newReaders(o.Readers, o.Waiting, func() (*conn, error) { return s.connect(dsn(path, o)+"&_pragma=query_only(1)", false) })
 	return s, nil
 }
 
-func dsn(path string, o Options, lock string) string {
+func dsn(path string, o Options) string {
 	q := url.Values{}
-	q.Set("_txlock", lock)
+	q.Set("_txlock", "immediate") // of migrations; two processes may race for a new file
 	// The timeout comes first: switching to WAL already needs it.
 	for _, p := range []string{
 		"busy_timeout(" + strconv.FormatInt(o.BusyTimeout.Milliseconds(), 10) + ")",
@@ -93,42 +116,25 @@ func dsn(path string, o Options, lock string) string {
 // now is the store's clock at the precision that it keeps.
 func (s *Store) now() time.Time { return s.clock().Truncate(time.Microsecond).UTC() }
 
-// Close ends the store; calls in flight may fail with store.ErrUnavailable.
+// Close ends the store. Calls that wait are refused with store.ErrUnavailable;
+// those that have begun end first.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
-	rerr := s.reader.Close()
-	if err := s.writer.Close(); err != nil {
+	if err := errors.Join(s.readers.close(), s.writer.close()); err != nil {
 		return fmt.Errorf("sqlite: close: %w", err)
 	}
-	if rerr != nil {
-		return fmt.Errorf("sqlite: close: %w", rerr)
-	}
 	return nil
 }
 
-// write runs f in one write transaction; errors of f come back as they are.
-func (s *Store) write(ctx context.Context, what string, f func(*sql.Tx) error) error {
-	return s.transact(ctx, s.writer, what, f)
+// write runs f in a write transaction that it may share with others; errors of f
+// come back as they are.
+func (s *Store) write(ctx context.Context, f func(*conn) error) error {
+	return s.writer.do(ctx, f)
 }
 
-// read runs f on one snapshot.
-func (s *Store) read(ctx context.Context, what string, f func(*sql.Tx) error) error {
-	return s.transact(ctx, s.reader, what, f)
-}
-
-func (s *Store) transact(ctx context.Context, db *sql.DB, what string, f func(*sql.Tx) error) error {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return s.failed(what, err)
-	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
-	if err := f(tx); err != nil {
-		return err
-	}
-	if err := tx.Commit(); err != nil {
-		return s.failed(what, err)
-	}
-	return nil
+// read runs one statement on a snapshot of its own.
+func (s *Store) read(ctx context.Context, f func(*conn) error) error {
+	return s.readers.do(ctx, f)
 }

@@ -34,6 +34,21 @@ func newRun(t *testing.T, s *Store) {
 	}
 }
 
+// ask runs a statement of a test in a write transaction and returns the first
+// value of its answer.
+func ask(t *testing.T, s *Store, statement string) (answer string) {
+	t.Helper()
+	if err := s.write(t.Context(), func(c *conn) error {
+		return c.query(t.Context(), "test", statement, nil, func(r row) error {
+			answer = fmt.Sprint(r[0])
+			return nil
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
 func begin(ctx context.Context, s *Store) error {
 	_, err := s.Append(ctx, store.Append{RunID: runtest.ID.RunID, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "s1", 1)}})
 	return err
@@ -45,9 +60,8 @@ func TestOpen_SurvivesAndKeepsSettings(t *testing.T) {
 	s := open(t, path, Options{})
 	newRun(t, s)
 	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "10000"} {
-		var got string
-		if err := s.writer.QueryRow("PRAGMA " + pragma).Scan(&got); err != nil || got != want {
-			t.Errorf("%s = %q, %v; want %q", pragma, got, err, want)
+		if got := ask(t, s, "PRAGMA "+pragma); got != want {
+			t.Errorf("%s = %q; want %q", pragma, got, want)
 		}
 	}
 	if err := s.Close(); err != nil {
@@ -66,10 +80,8 @@ func TestOpen_RefusesNewerSchema(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "dvt.db")
 	s := open(t, path, Options{})
-	if _, err := s.writer.Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, 1);
-		UPDATE meta SET value = '999' WHERE name = 'compatible_from'`); err != nil {
-		t.Fatal(err)
-	}
+	ask(t, s, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, 1)`)
+	ask(t, s, `UPDATE meta SET value = '999' WHERE name = 'compatible_from'`)
 	if _, err := Open(t.Context(), path, Options{}); !errors.Is(err, store.ErrSchema) {
 		t.Fatalf("error %v", err)
 	}
@@ -120,17 +132,9 @@ func TestErrors_Unavailable(t *testing.T) {
 		t.Parallel()
 		s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{})
 		newRun(t, s)
-		var pages int
-		if err := s.writer.QueryRow(`PRAGMA page_count`).Scan(&pages); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.writer.Exec(fmt.Sprintf(`PRAGMA max_page_count = %d`, pages)); err != nil {
-			t.Fatal(err)
-		}
+		ask(t, s, `PRAGMA max_page_count = `+ask(t, s, `PRAGMA page_count`))
 		unavailable(t, s.PutPlan(t.Context(), "sha", make([]byte, 1<<20)))
-		if _, err := s.writer.Exec(`PRAGMA max_page_count = 1000000`); err != nil {
-			t.Fatal(err)
-		}
+		ask(t, s, `PRAGMA max_page_count = 1000000`)
 		if err := begin(t.Context(), s); err != nil {
 			t.Fatalf("after space came back: %v", err)
 		}

@@ -38,18 +38,14 @@ func (s *Store) Tails(ctx context.Context, known []store.Known) (store.Tails, er
 	if err != nil {
 		return store.Tails{}, fmt.Errorf("sqlite: tails: %w", err)
 	}
-	rows, err := s.reader.QueryContext(ctx, tailsSQL, string(doc), run.ReducerRev, store.MaxTail)
-	if err != nil {
-		return store.Tails{}, s.failed("tails", err)
-	}
-	defer func() { _ = rows.Close() }() // Err says what Close would
 	out := store.Tails{Now: s.now(), ByRun: make(map[string]store.Tail, len(known))}
-	for rows.Next() {
-		if err := scanTail(rows, &out); err != nil {
-			return store.Tails{}, s.failed("tails", err)
-		}
+	err = s.read(ctx, func(c *conn) error {
+		return c.query(ctx, "tails", tailsSQL, []any{string(doc), run.ReducerRev, store.MaxTail}, func(r row) error { return scanTail(r, &out) })
+	})
+	if err != nil {
+		return store.Tails{}, err
 	}
-	return out, s.failed("tails", rows.Err())
+	return out, nil
 }
 
 // scanTail adds one row of tailsSQL.
@@ -96,15 +92,15 @@ func scanTail(row scanner, out *store.Tails) error {
 // Advance implements store.Projection.
 func (s *Store) Advance(ctx context.Context, published []store.PublishedTo, save []store.Saving) ([]bool, error) {
 	saved := make([]bool, len(save))
-	err := s.write(ctx, "advance", func(tx *sql.Tx) error {
+	err := s.write(ctx, func(c *conn) error {
 		for _, p := range published {
-			if err := s.published(ctx, tx, p.RunID, p.To, p.OpsRev); err != nil {
+			if err := s.published(ctx, c, p.RunID, p.To, p.OpsRev); err != nil {
 				return err
 			}
 		}
-		for i, c := range save {
+		for i, v := range save {
 			var err error
-			if saved[i], err = s.save(ctx, tx, c.State, run.Changes{}); err != nil {
+			if saved[i], err = saveState(ctx, c, v.State, run.Changes{}); err != nil {
 				return err
 			}
 		}

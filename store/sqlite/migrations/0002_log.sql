@@ -31,3 +31,11 @@ DROP INDEX run_state_change;
 CREATE INDEX run_state_change ON run_state (change);
 
 INSERT INTO meta (name, value) VALUES ('compatible_from', '1');
+
+-- What changed after a seq is read alone (T212). A checkpoint that lost a step is none.
+CREATE INDEX step_state_changed ON step_state (run_id, changed_seq);
+-- +goose StatementBegin
+CREATE TRIGGER step_state_lost AFTER DELETE ON step_state BEGIN
+    UPDATE run_state SET rev = 0 WHERE run_id = old.run_id AND rev <> 0;
+END;
+-- +goose StatementEnd

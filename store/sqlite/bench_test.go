@@ -1,0 +1,60 @@
+package sqlite_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/sqlite"
+)
+
+// BenchmarkAppend is what an append costs: alone, from 32 appenders on 32 runs, and in batches of 16. ns/event is its figure.
+func BenchmarkAppend(b *testing.B) {
+	for _, c := range []struct {
+		name             string
+		appenders, batch int
+	}{{"lone", 1, 1}, {"32appenders", 32, 1}, {"batch16", 1, 16}, {"32appendersBatch16", 32, 16}} {
+		b.Run(c.name, func(b *testing.B) {
+			s, err := sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "dvt.db"), sqlite.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer func() { _ = s.Close() }()
+			ids := make([]string, c.appenders)
+			for i := range ids {
+				id := runtest.ID
+				id.RunID = fmt.Sprintf("run-%03d", i)
+				ids[i] = id.RunID
+				if _, _, err := s.CreateRun(b.Context(), store.NewRun{Run: store.Run{Identity: id}}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ResetTimer()
+			b.ReportAllocs()
+			var left atomic.Int64
+			left.Store(int64(b.N))
+			var wg sync.WaitGroup
+			for _, id := range ids {
+				wg.Go(func() {
+					for step := 0; left.Add(-1) >= 0; step++ {
+						events := make([]run.Draft, c.batch)
+						for i := range events {
+							events[i] = runtest.Draft(run.StepStartedEvent, fmt.Sprintf("s%d-%d", step, i), 1)
+						}
+						if _, err := s.Append(b.Context(), store.Append{RunID: id, Events: events}); err != nil {
+							b.Error(err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*c.batch), "ns/event")
+		})
+	}
+}

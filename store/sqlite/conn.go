@@ -1,0 +1,276 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"sync/atomic"
+)
+
+// conn is one connection to the file with its prepared statements. One goroutine
+// at a time uses it, and one statement at a time runs on it. It stands below
+// database/sql, whose share of the price of a small statement is about half.
+type conn struct {
+	s      *Store
+	driver driver.Conn
+	// writes says that no statement is interrupted when its context ends: SQLite
+	// would roll back the transaction that other calls share.
+	writes bool
+	stmts  map[string]statement
+	ran    *atomic.Int64 // statements run
+}
+
+type statement interface {
+	driver.Stmt
+	driver.StmtExecContext
+	driver.StmtQueryContext
+}
+
+// maxStatements bounds the prepared statements of a connection; lists have as
+// many as there are combinations of filters.
+const maxStatements = 128
+
+func (s *Store) connect(dsn string, writes bool) (*conn, error) {
+	d, err := s.driver.Open(dsn)
+	if err != nil {
+		return nil, s.failed("open", err)
+	}
+	return &conn{s: s, driver: d, writes: writes, stmts: map[string]statement{}, ran: &s.statements}, nil
+}
+
+func (c *conn) close() error {
+	c.forget()
+	return c.driver.Close()
+}
+
+func (c *conn) forget() {
+	for query, st := range c.stmts {
+		_ = st.Close() // it says again what its last run said
+		delete(c.stmts, query)
+	}
+}
+
+func (c *conn) prepare(query string) (statement, error) {
+	if st := c.stmts[query]; st != nil {
+		return st, nil
+	}
+	if len(c.stmts) >= maxStatements {
+		c.forget()
+	}
+	prepared, err := c.driver.Prepare(query)
+	if err != nil {
+		return nil, err
+	}
+	st, ok := prepared.(statement)
+	if !ok {
+		return nil, fmt.Errorf("statement of the driver is a %T", prepared)
+	}
+	c.stmts[query] = st
+	return st, nil
+}
+
+func values(args []any) ([]driver.NamedValue, error) {
+	out := make([]driver.NamedValue, len(args))
+	for i, arg := range args {
+		v, err := driver.DefaultParameterConverter.ConvertValue(arg)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = driver.NamedValue{Ordinal: i + 1, Value: v}
+	}
+	return out, nil
+}
+
+// exec runs a statement without an answer and returns how many rows it changed.
+// Its error is translated.
+func (c *conn) exec(ctx context.Context, what, query string, args ...any) (int64, error) {
+	if c.writes {
+		ctx = context.Background()
+	}
+	return c.execInterruptible(ctx, what, query, args...)
+}
+
+func (c *conn) execInterruptible(ctx context.Context, what, query string, args ...any) (int64, error) {
+	st, err := c.prepare(query)
+	if err != nil {
+		return 0, c.s.failed(what, err)
+	}
+	vals, err := values(args)
+	if err != nil {
+		return 0, c.s.failed(what, err)
+	}
+	c.ran.Add(1)
+	res, err := st.ExecContext(ctx, vals)
+	if err != nil {
+		return 0, c.s.failed(what, err)
+	}
+	n, err := res.RowsAffected()
+	return n, c.s.failed(what, err)
+}
+
+// query runs a statement and gives each row of its answer to each; a row is valid
+// only during that call. Its error is translated.
+func (c *conn) query(ctx context.Context, what, query string, args []any, each func(row) error) error {
+	if c.writes {
+		ctx = context.Background()
+	}
+	return c.s.failed(what, c.rows(ctx, query, args, each))
+}
+
+func (c *conn) rows(ctx context.Context, query string, args []any, each func(row) error) error {
+	st, err := c.prepare(query)
+	if err != nil {
+		return err
+	}
+	vals, err := values(args)
+	if err != nil {
+		return err
+	}
+	c.ran.Add(1)
+	rows, err := st.QueryContext(ctx, vals)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }() // Next said it
+	at := make(row, len(rows.Columns()))
+	for {
+		switch err := rows.Next(at); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := each(at); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// collect reads every row of a query.
+func collect[T any](ctx context.Context, c *conn, what string, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
+	var out []T
+	err := c.query(ctx, what, query, args, func(r row) error {
+		v, err := scan(r)
+		out = append(out, v)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// one reads the only row of a query; store.ErrNotFound says that there is none.
+func one[T any](ctx context.Context, c *conn, what string, scan func(scanner) (T, error), query string, args ...any) (T, error) {
+	var out T
+	found := false
+	err := c.query(ctx, what, query, args, func(r row) (err error) {
+		found = true
+		out, err = scan(r)
+		return err
+	})
+	if err == nil && !found {
+		err = notFound(what)
+	}
+	return out, err
+}
+
+// readAll is collect on a connection for reads.
+func readAll[T any](ctx context.Context, s *Store, what string, scan func(scanner) (T, error), query string, args ...any) (out []T, err error) {
+	err = s.read(ctx, func(c *conn) (err error) {
+		out, err = collect(ctx, c, what, scan, query, args...)
+		return err
+	})
+	return out, err
+}
+
+// readOne is one on a connection for reads.
+func readOne[T any](ctx context.Context, s *Store, what string, scan func(scanner) (T, error), query string, args ...any) (out T, err error) {
+	err = s.read(ctx, func(c *conn) (err error) {
+		out, err = one(ctx, c, what, scan, query, args...)
+		return err
+	})
+	return out, err
+}
+
+// value scans a row of one column.
+func value[T any](row scanner) (v T, err error) {
+	err = row.Scan(&v)
+	return v, err
+}
+
+type scanner interface{ Scan(dest ...any) error }
+
+// row is one row of an answer.
+type row []driver.Value
+
+// Scan implements scanner for the first columns of r.
+func (r row) Scan(dest ...any) error {
+	for i, d := range dest {
+		if err := assign(d, r[i]); err != nil {
+			return fmt.Errorf("column %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// assign keeps v in what dest points at. Integers, booleans, texts and bytes of
+// any named type are enough for the schema.
+func assign(dest any, v driver.Value) error {
+	switch d := dest.(type) {
+	case *string:
+		if v, ok := v.(string); ok {
+			*d = v
+			return nil
+		}
+	case *int64:
+		if v, ok := v.(int64); ok {
+			*d = v
+			return nil
+		}
+	case sql.Scanner:
+		return d.Scan(v)
+	}
+	to := reflect.ValueOf(dest).Elem()
+	kind := to.Kind()
+	switch v := v.(type) {
+	case nil:
+		to.SetZero()
+		return nil
+	case int64:
+		if kind == reflect.Bool {
+			to.SetBool(v != 0)
+			return nil
+		}
+		if to.CanInt() {
+			to.SetInt(v)
+			return nil
+		}
+		if to.CanUint() && v >= 0 {
+			to.SetUint(uint64(v))
+			return nil
+		}
+	case string:
+		if kind == reflect.String {
+			to.SetString(v)
+			return nil
+		}
+		if kind == reflect.Slice {
+			to.SetBytes([]byte(v))
+			return nil
+		}
+	case []byte:
+		if kind == reflect.Slice {
+			to.SetBytes(v)
+			return nil
+		}
+	}
+	return fmt.Errorf("a %T is no %s", v, to.Type())
+}
