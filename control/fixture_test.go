@@ -175,7 +175,7 @@ func newWorld(t *testing.T, change ...func(*control.Config)) *world {
 	t.Cleanup(func() { _ = w.artifacts.Close() })
 	w.directory = must[*authz.Directory](t)(authz.NewDirectory(accounts(), w.clock.now))
 	w.authz = must[*authz.Authorizer](t)(authz.New(authz.DefaultPolicy(), w.directory))
-	projector := project.New(w.raw, w.bus, project.Config{MinInterval: 5 * time.Millisecond, SweepAge: 100 * time.Millisecond})
+	projector := project.New(w.raw, w.bus, project.Config{Window: 50 * time.Millisecond, SweepAge: 100 * time.Millisecond})
 	w.store = project.Waking(w.raw, projector)
 	hub := live.New(w.raw, w.bus, live.Config{HeadInterval: 100 * time.Millisecond, Quiet: 2 * time.Second})
 	w.spawn(hub.Run)

@@ -4,16 +4,30 @@
 // anywhere delays a message and loses none (T189, T211). Correctness rests on
 // conditional writes only: several projectors of one run are harmless (T173).
 //
-// Within one projector the messages of a run go out in order, at most one every
-// MinInterval, and the last one of a burst is always sent (O8, T206).
+// Runs that are woken together are projected together: one read of what is new
+// in their logs, one transaction for their checkpoints, their messages, and the
+// marks of what was sent are cleared with the next transaction or at once when
+// nothing else is to be done. States are kept in a bounded cache, so that the
+// cost of a wake is that of what changed.
+//
+// Within one projector the messages of a run go out in order, at most Burst of
+// them in any Window, and the last one of a burst is always sent (O8, T206).
+//
+// A bus that cannot be used opens a breaker: nothing is lost, nothing is counted
+// against a message, checkpoints go on (T124, O02, O06). A message that the bus
+// refuses is repeated with a growing delay, while its run waits, and buried after
+// MaxRefusals; the run goes on behind it (T123, O03, W-16).
 package project
 
 import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
@@ -22,103 +36,102 @@ import (
 
 // Config of a Projector; zero fields take the defaults named.
 type Config struct {
-	Workers     int           // runs projected at once; 4
-	MinInterval time.Duration // between two messages of one run; 100 ms
+	Workers     int           // rounds at once; 2
+	RoundRuns   int           // runs of one round; 64, at most store.MaxTails
+	Burst       int           // messages of one run in any Window; 10
+	Window      time.Duration // 1 s
 	SweepAge    time.Duration // 500 ms
 	SweepLimit  int           // rows a sweep takes; 256
 	MaxRuns     int           // runs in motion at once; 100,000
-	Logger      *slog.Logger
+	CacheRuns   int           // states kept; 10,000
+	CacheSteps  int           // steps of all states kept; 200,000
+	MaxRefusals int           // of a message before it is buried; 10
+	// Backoff and MaxBackoff bound the growing delays, with full jitter, between
+	// probes of a bus that cannot be used and between refusals of a message; 1 s and 60 s.
+	Backoff, MaxBackoff time.Duration
+	LagHigh             time.Duration  // age of an event without a checkpoint that is an alert; 5 s
+	Random              func() float64 // jitter, in [0, 1); rand.Float64
+	BusName             string         // label of metrics; "redis"
+	Metrics             prometheus.Registerer
+	Logger              *slog.Logger
 	// OnAnomaly is told of each thing a fold noticed (PROJECTOR_CAUSAL_VIOLATION); may be nil.
 	OnAnomaly func(runID string, a run.Anomaly)
 }
 
 func (c *Config) defaults() {
-	if c.Workers == 0 {
-		c.Workers = 4
+	count := func(n *int, v int) {
+		if *n == 0 {
+			*n = v
+		}
 	}
-	if c.MinInterval == 0 {
-		c.MinInterval = 100 * time.Millisecond
+	span := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
 	}
-	if c.SweepAge == 0 {
-		c.SweepAge = 500 * time.Millisecond
+	count(&c.Workers, 2)
+	count(&c.RoundRuns, 64)
+	c.RoundRuns = min(c.RoundRuns, store.MaxTails)
+	count(&c.Burst, 10)
+	span(&c.Window, time.Second)
+	span(&c.SweepAge, 500*time.Millisecond)
+	count(&c.SweepLimit, 256)
+	count(&c.MaxRuns, 100000)
+	count(&c.CacheRuns, 10000)
+	count(&c.CacheSteps, 200000)
+	count(&c.MaxRefusals, 10)
+	span(&c.Backoff, time.Second)
+	span(&c.MaxBackoff, time.Minute)
+	span(&c.LagHigh, 5*time.Second)
+	if c.Random == nil {
+		c.Random = rand.Float64
 	}
-	if c.SweepLimit == 0 {
-		c.SweepLimit = 256
-	}
-	if c.MaxRuns == 0 {
-		c.MaxRuns = 100000
+	if c.BusName == "" {
+		c.BusName = "redis"
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 }
 
+// Store is what a projector needs of a store.
+type Store interface {
+	store.States
+	store.Projection
+	store.Outbox
+}
+
 // Projector folds, saves and publishes. Make it with New and give it to Run.
 type Projector struct {
-	cfg    Config
-	states store.States
-	bus    live.Bus
-
-	mu      sync.Mutex
-	runs    map[string]*motion // runs in motion, at most MaxRuns
-	queue   []string           // queued runs, each once
-	cooling []cooling          // cooling runs, each once, the first due first
-	woken   chan struct{}
+	cfg     Config
+	store   Store
+	bus     live.Bus
+	delay   backoff
+	breaker *breaker
+	cache   *cache
+	motions *motions
+	watch   *watch
 }
 
-// motion is a run that is not idle.
-type motion struct {
-	stage stage
-	again bool // woken while busy or cooling: it is queued once more at the end
-}
-
-type stage int
-
-const (
-	queued stage = iota
-	busy
-	cooled
-)
-
-// cooling is a run that waits until its next message may go out.
-type cooling struct {
-	runID string
-	until time.Time
-}
-
-// New makes a projector on a store and a bus.
-func New(states store.States, bus live.Bus, cfg Config) *Projector {
+// New makes a projector on a store and a bus, and registers its metrics.
+func New(s Store, bus live.Bus, cfg Config) *Projector {
 	cfg.defaults()
-	return &Projector{cfg: cfg, states: states, bus: bus, runs: map[string]*motion{}, woken: make(chan struct{}, 1)}
+	delay := backoff{base: cfg.Backoff, most: cfg.MaxBackoff, random: cfg.Random}
+	p := &Projector{
+		cfg: cfg, store: s, bus: bus, delay: delay, breaker: newBreaker(delay),
+		cache: newCache(cfg.CacheRuns, cfg.CacheSteps), motions: newMotions(cfg.Window, cfg.Burst, cfg.MaxRuns),
+	}
+	p.watch = newWatch(cfg, p.Breaker)
+	return p
 }
+
+// Breaker says whether messages are given to the bus now.
+func (p *Projector) Breaker() BreakerState { return p.breaker.current() }
 
 // Wake says that something about a run was committed. It never blocks and may be
 // called at any rate: wakes of one run coalesce. With MaxRuns in motion it does
 // nothing, and the sweep finds the run later.
-func (p *Projector) Wake(runID string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	m := p.runs[runID]
-	switch {
-	case m == nil && len(p.runs) < p.cfg.MaxRuns:
-		p.runs[runID] = &motion{}
-		p.enqueue(runID)
-	case m != nil && m.stage != queued:
-		m.again = true
-	}
-}
-
-func (p *Projector) enqueue(runID string) {
-	p.queue = append(p.queue, runID)
-	p.signal()
-}
-
-func (p *Projector) signal() {
-	select {
-	case p.woken <- struct{}{}:
-	default:
-	}
-}
+func (p *Projector) Wake(runID string) { p.motions.wake(time.Now(), runID) }
 
 // Run projects until ctx ends, then returns nil after the work in hand.
 func (p *Projector) Run(ctx context.Context) error {
@@ -131,105 +144,71 @@ func (p *Projector) Run(ctx context.Context) error {
 	return nil
 }
 
+// flushTime bounds the recording of what was published when a projector ends.
+const flushTime = time.Second
+
 func (p *Projector) work(ctx context.Context) {
+	var sent []store.PublishedTo // published, and not recorded yet
 	for ctx.Err() == nil {
-		runID, wait := p.next()
-		if runID == "" {
-			idle := time.NewTimer(wait)
-			select {
-			case <-ctx.Done():
-			case <-p.woken:
-			case <-idle.C:
+		runIDs, at := p.motions.next(time.Now(), p.cfg.RoundRuns)
+		switch {
+		case len(runIDs) > 0:
+			r := p.round(ctx, runIDs, sent)
+			sent = r.sent
+			for _, w := range r.works {
+				p.report(ctx, w.runID, w.err)
+				p.motions.finished(time.Now(), w.runID, w.sent)
 			}
-			idle.Stop()
-			continue
+		case len(sent) > 0:
+			p.report(ctx, "", p.record(ctx, sent))
+			sent = nil // what could not be recorded still has its mark
+		default:
+			p.idle(ctx, at)
 		}
-		if err := p.Project(ctx, runID); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) {
-			p.cfg.Logger.WarnContext(ctx, "project", slog.String("runId", runID), slog.Any("error", err))
-		}
-		p.finished(runID)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+	defer cancel()
+	p.report(ctx, "", p.record(ctx, sent))
+}
+
+// idle waits until something is woken, and not past at.
+func (p *Projector) idle(ctx context.Context, at time.Time) {
+	wait := p.cfg.SweepAge
+	if !at.IsZero() {
+		wait = min(wait, time.Until(at))
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-p.motions.woken:
+	case <-timer.C:
 	}
 }
 
-// next takes a run, or says how long there will be none unless one is woken.
-func (p *Projector) next() (runID string, wait time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	wait = p.thaw()
-	if len(p.queue) == 0 {
-		return "", wait
+// report logs what nobody else says: a store or a bus that is down is known.
+func (p *Projector) report(ctx context.Context, runID string, err error) {
+	if err == nil || ctx.Err() != nil || errors.Is(err, errBus) || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOverloaded) {
+		return
 	}
-	runID, p.queue = p.queue[0], p.queue[1:]
-	if len(p.queue)+len(p.cooling) > 0 {
-		p.signal() // another worker may help, or watch the cool-downs
-	}
-	p.runs[runID].stage = busy
-	return runID, 0
-}
-
-// thaw ends the cool-downs that are over and says when the next one will be.
-// What was woken meanwhile is queued: the last message of a burst is always sent.
-func (p *Projector) thaw() time.Duration {
-	for len(p.cooling) > 0 {
-		c := p.cooling[0]
-		if wait := time.Until(c.until); wait > 0 {
-			return wait
-		}
-		p.cooling = p.cooling[1:]
-		m := p.runs[c.runID]
-		if !m.again {
-			delete(p.runs, c.runID)
-			continue
-		}
-		m.stage, m.again = queued, false
-		p.enqueue(c.runID)
-	}
-	return p.cfg.SweepAge
-}
-
-// finished starts the run's cool-down.
-func (p *Projector) finished(runID string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.runs[runID].stage = cooled
-	p.cooling = append(p.cooling, cooling{runID: runID, until: time.Now().Add(p.cfg.MinInterval)})
+	p.cfg.Logger.WarnContext(ctx, "project", slog.String("runId", runID), slog.Any("error", err))
 }
 
 // Project brings one run's checkpoint to the head of its log, publishes what was
 // not yet published and clears the mark. It may be repeated and run anywhere at
-// the same time. A bus that refuses leaves the mark: the sweep tries again.
+// the same time. A bus that refuses or cannot be used leaves the mark: the sweep
+// tries again. A run that the store does not know is no error.
 func (p *Projector) Project(ctx context.Context, runID string) error {
-	l, err := p.states.Load(ctx, runID)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
+	r := p.round(ctx, []string{runID}, nil)
+	if err := r.works[0].err; err != nil {
 		return err
 	}
-	if p.cfg.OnAnomaly != nil {
-		for _, a := range l.Anomalies {
-			p.cfg.OnAnomaly(runID, a)
-		}
-	}
-	if l.CheckpointAt < l.State.Seq {
-		if _, err := p.states.Save(ctx, l.State, l.Changes); err != nil {
-			return err
-		}
-	}
-	d := l.State.Since(min(l.PublishedSeq, l.State.Seq))
-	err = p.bus.Publish(ctx, live.Message{
-		V: live.MessageVersion, TenantID: l.State.TenantID, ProjectID: l.State.ProjectID, RunID: runID,
-		Epoch: l.Epoch, Rev: run.ReducerRev, From: d.From, To: d.To, OpsRev: l.Head.OpsRev, At: l.Now, Delta: &d,
-	})
-	if err != nil {
-		return err
-	}
-	return p.states.Published(ctx, runID, l.State.Seq, l.Head.OpsRev)
+	return p.record(ctx, r.sent)
 }
 
-// idleSweeps is how many sweeps pass between two while the bus is down: nothing
-// can be published, but checkpoints that a crash left behind still move, and
-// lists of runs show them.
+// idleSweeps is how many sweeps pass between two while the bus cannot be used:
+// nothing can be published, but checkpoints that a crash left behind still move,
+// and lists of runs show them.
 const idleSweeps = 10
 
 // sweep wakes what somebody left dirty.
@@ -242,10 +221,11 @@ func (p *Projector) sweep(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if !p.bus.Up() && n%idleSweeps != 0 {
+		p.watch.settle()
+		if !p.breaker.ready(time.Now(), p.bus.Up()) && n%idleSweeps != 0 {
 			continue
 		}
-		dirty, err := p.states.Dirty(ctx, p.cfg.SweepAge, p.cfg.SweepLimit)
+		dirty, err := p.store.Dirty(ctx, p.cfg.SweepAge, p.cfg.SweepLimit)
 		if err != nil {
 			continue // the next sweep asks again
 		}
