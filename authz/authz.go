@@ -44,6 +44,9 @@ const (
 	Cancel    Action = "CANCEL"
 	Approve   Action = "APPROVE"
 	Debug     Action = "DEBUG"
+
+	ReadDeadLetters Action = "READ_DEAD_LETTERS"
+	Redrive         Action = "REDRIVE"
 )
 
 // Principal is an authenticated caller. It travels as a parameter from the edge

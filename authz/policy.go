@@ -25,12 +25,13 @@ func DefaultPolicy() []Rule {
 		{Engineer, RetryStep}, {Engineer, Cancel},
 		{Planner, Approve},
 		{SRE, Debug},
+		{Admin, ReadDeadLetters}, {SRE, ReadDeadLetters}, {Admin, Redrive}, {SRE, Redrive},
 	}
 }
 
 // Actions lists every action there is, in the order in which people see them.
 func Actions() []Action {
-	return []Action{Read, Start, Pause, Resume, RetryStep, Cancel, Approve, Debug}
+	return []Action{Read, Start, Pause, Resume, RetryStep, Cancel, Approve, Debug, ReadDeadLetters, Redrive}
 }
 
 // Roles lists every role there is, those that inherit first.

@@ -24,6 +24,8 @@ type Config struct {
 	Authz  *authz.Authorizer
 	Logs   artifact.Logs
 	Queues plan.Queues
+	// Redriver publishes dead letters again; nil: RedriveDeadLetters is NOT_SUPPORTED.
+	Redriver Redriver
 	// Policy is what runs get when their plan does not say; zero fields take O2 and O5.
 	Policy run.Policy
 	Limits Limits

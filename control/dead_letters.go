@@ -1,0 +1,99 @@
+package control
+
+import (
+	"context"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// DeadLettersQuery asks for a page of the caller's tenant's dead letters, newest first.
+type DeadLettersQuery struct {
+	RunID string // "" for every run
+	Open  bool   // only those not redriven
+	First int
+	After string // id of the letter before the page
+}
+
+// DeadLettersPage is a page of dead letters, newest first.
+type DeadLettersPage struct {
+	Letters []store.DeadLetter
+	HasNext bool
+}
+
+// DeadLetters reads a page of what the bus would not take (T123). It takes a role
+// on the whole tenant, or on the place of the one run that is asked for. FORBIDDEN,
+// NOT_FOUND for a run that is not the caller's, CURSOR_INVALID.
+func (s *Service) DeadLetters(ctx context.Context, p authz.Principal, q DeadLettersQuery) (DeadLettersPage, error) {
+	n, _, err := pageSize(q.First, 0, 50)
+	if err != nil {
+		return DeadLettersPage{}, err
+	}
+	if err := s.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadDeadLetters), RunID: q.RunID}); err != nil {
+		return DeadLettersPage{}, err
+	}
+	f := store.DeadLetterFilter{TenantID: p.TenantID, RunID: q.RunID, Open: q.Open, Before: q.After, Limit: n + 1}
+	if q.After != "" {
+		if _, found, err := s.deadLetter(ctx, p, q.After); err != nil || !found {
+			if err == nil {
+				err = cursorInvalid()
+			}
+			return DeadLettersPage{}, err
+		}
+	}
+	letters, err := s.cfg.Store.DeadLetters(ctx, f)
+	if err != nil {
+		return DeadLettersPage{}, translate(err)
+	}
+	return DeadLettersPage{Letters: letters[:min(n, len(letters))], HasNext: len(letters) > n}, nil
+}
+
+// DeadLetter reads one dead letter. NOT_FOUND also for another tenant's.
+func (s *Service) DeadLetter(ctx context.Context, p authz.Principal, id string) (store.DeadLetter, error) {
+	if err := s.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadDeadLetters)}); err != nil {
+		return store.DeadLetter{}, err
+	}
+	d, found, err := s.deadLetter(ctx, p, id)
+	if err == nil && !found {
+		err = deadLetterNotFound()
+	}
+	return d, err
+}
+
+func deadLetterNotFound() *Error {
+	return refuse(run.CodeNotFound, "There is no such dead letter, or it is not yours.")
+}
+
+// deadLetter reads a letter of p's tenant.
+func (s *Service) deadLetter(ctx context.Context, p authz.Principal, id string) (store.DeadLetter, bool, error) {
+	letters, err := s.cfg.Store.DeadLetters(ctx, store.DeadLetterFilter{TenantID: p.TenantID, ID: id, Limit: 1})
+	if err != nil || len(letters) == 0 || id == "" {
+		return store.DeadLetter{}, false, translate(err)
+	}
+	return letters[0], true, nil
+}
+
+// mayOperate decides about row.Action on the whole tenant, or on the place of the
+// run that row names. A denial leaves the row.
+func (s *Service) mayOperate(ctx context.Context, p authz.Principal, row store.AuditRow) error {
+	action := authz.Action(row.Action)
+	object := authz.Object{TenantID: p.TenantID, ProjectID: "*", EnvironmentID: "*"}
+	if row.RunID != "" {
+		r, err := s.visible(ctx, p, action, row.RunID)
+		if err != nil {
+			return err
+		}
+		object = objectOf(r.Identity)
+	}
+	d, err := s.cfg.Authz.Decide(p, action, object)
+	if err != nil {
+		return translate(err)
+	}
+	if !d.Allowed {
+		row.Code = run.CodeForbidden
+		s.auditDenied(ctx, p, row)
+		return s.denied(action, object, d)
+	}
+	return nil
+}
