@@ -24,6 +24,7 @@ var imports = map[string][]string{
 	"store/postgres":  {"store", "run", "plan"},
 	"store/sqlite":    {"store", "run", "plan"},
 	"store/remote":    {"store", "engine", "run", "plan"},
+	"store/upkeep":    {"store", "engine", "run", "plan"},
 	"store/feed":      {"store", "run"},
 
 	// store here is the port alone: a Journal speaks of appends and begins, and saying the same in a second vocabulary would be a copy.

@@ -36,6 +36,15 @@ type Finding struct {
 	Expected string  `json:"expected"`
 }
 
+// String is the finding in one line.
+func (f Finding) String() string {
+	where := f.RunID
+	if f.Seq > 0 {
+		where = fmt.Sprintf("%s event %d", f.RunID, f.Seq)
+	}
+	return fmt.Sprintf("%s: %s: stored %s, expected %s", where, f.What, f.Stored, f.Expected)
+}
+
 // Verify compares runs, all when none is named, with what their logs say: the keys
 // and ids of events (T05, T198), numbers without holes (T190), times that do not
 // fall (T18), one terminal per attempt and run (T10), the head, the receipts, and

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/server"
+)
+
+// upkeep is what the commands on a whole store share.
+type upkeep struct {
+	output string
+	runs   []string
+	out    io.Writer
+}
+
+func storeCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "store", Short: "Verify, rebuild, repair and move a whole store",
+		Long: "These commands open the database itself (--store, or that of `dvt dev` under --data), not the API.\n" +
+			"verify, rebuild and export may run beside servers. Stop every server and worker before repair and import.",
+	}
+	u := &upkeep{}
+	c.PersistentFlags().StringVarP(&u.output, "output", "o", "table", "table or json")
+	epoch := &cobra.Command{Use: "epoch", Short: "The epoch of the store's history"}
+	epoch.AddCommand(u.bump())
+	c.AddCommand(u.verify(), u.rebuild(), u.repair(), u.export(), u.load(), epoch)
+	return c
+}
+
+// command adds the settings to c and gives f what it needs. What f says of an
+// error decides the exit status.
+func (u *upkeep) command(c *cobra.Command, args int, byRun bool, flags []string, f func(context.Context, server.Config, *slog.Logger, []string) error) *cobra.Command {
+	c.Args = exact(args)
+	server.Flags(c.Flags(), append(flags, "store", "data", "log-level")...)
+	c.Flags().String("config", "", "YAML file with settings")
+	if byRun {
+		c.Flags().StringSliceVar(&u.runs, "run", nil, "only this run; may stand several times")
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if u.output != "table" && u.output != "json" {
+			return usage(fmt.Errorf("-o must be table or json, not %q", u.output))
+		}
+		if !c.Flags().Changed("log-level") && os.Getenv("DVT_LOG_LEVEL") == "" {
+			if err := c.Flags().Set("log-level", "warn"); err != nil {
+				return err
+			}
+		}
+		cfg, err := server.Load(c.Flags(), false)
+		if err != nil {
+			return usage(err)
+		}
+		log, err := logger(cfg.LogLevel)
+		if err != nil {
+			return err
+		}
+		u.out = c.OutOrStdout()
+		err = f(c.Context(), cfg, log, args)
+		var e *exitError
+		if err == nil || errors.As(err, &e) {
+			return err
+		}
+		return &exitError{status: server.StoreStatus(err), err: err}
+	}
+	return c
+}
+
+// show prints a report as JSON, or calls table.
+func (u *upkeep) show(report any, table func()) error {
+	if u.output == "table" {
+		table()
+		return nil
+	}
+	enc := json.NewEncoder(u.out)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(report)
+}
+
+func (u *upkeep) say(format string, args ...any) { fmt.Fprintf(u.out, format+"\n", args...) }
+
+// progress says on standard error how far a long command has come, once a second.
+func progress() func(string) {
+	n, next := 0, time.Now().Add(time.Second)
+	return func(runID string) {
+		if n++; time.Now().After(next) {
+			fmt.Fprintf(os.Stderr, "… %d runs, up to %s\n", n, runID)
+			next = time.Now().Add(time.Second)
+		}
+	}
+}
+
+func (u *upkeep) verify() *cobra.Command {
+	return u.command(&cobra.Command{
+		Use: "verify", Short: "Compare the store with what its logs say; change nothing",
+		Long: "Recomputes the key and id of every event, looks at numbers, times and ends, folds every log from its first event and compares\n" +
+			"head, receipts and checkpoint with it. Each difference is named. Exit status 0: none; 1: some.",
+	}, 0, true, nil, func(ctx context.Context, cfg server.Config, log *slog.Logger, _ []string) error {
+		r, err := server.VerifyStore(ctx, cfg, log, u.runs, progress())
+		if err != nil {
+			return err
+		}
+		err = u.show(r, func() {
+			for _, f := range r.Found {
+				u.say("DIFFERENT %s", f)
+			}
+			for _, f := range r.Noted {
+				u.say("note      %s", f)
+			}
+			if hidden := r.Differences - len(r.Found) + r.Notes - len(r.Noted); hidden > 0 {
+				u.say("… and %d more", hidden)
+			}
+			u.say("%d runs, %d events: %d differences, %d notes", r.Runs, r.Events, r.Differences, r.Notes)
+		})
+		if err == nil && r.Differences > 0 {
+			return &exitError{status: 1, err: fmt.Errorf("the store has %d differences; docs/operations.md says what to do about each", r.Differences)}
+		}
+		return err
+	})
+}
+
+func (u *upkeep) rebuild() *cobra.Command {
+	return u.command(&cobra.Command{
+		Use: "rebuild", Short: "Make the checkpoints anew from the logs; change no answer",
+	}, 0, true, nil, func(ctx context.Context, cfg server.Config, log *slog.Logger, _ []string) error {
+		r, err := server.RebuildStore(ctx, cfg, log, u.runs, progress())
+		if err != nil {
+			return err
+		}
+		return u.show(r, func() { u.say("rebuilt %d runs", r.Runs) })
+	})
+}
+
+func (u *upkeep) repair() *cobra.Command {
+	var fromEngine bool
+	c := u.command(&cobra.Command{
+		Use: "repair --from-engine", Short: "After a restore: refill the logs from the engine's history",
+		Long: "Gives the store a new epoch, so that viewers start anew, and appends again what the engine's history says was written after the\n" +
+			"backup. Repeating it is harmless. Stop every server and worker first; start them again afterwards, and open runs go on.",
+	}, 0, true, []string{"temporal", "temporal-namespace", "temporal-binary", "control-queue", "data-queue", "known-queues", "plan-roots"},
+		func(ctx context.Context, cfg server.Config, log *slog.Logger, _ []string) error {
+			if !fromEngine {
+				return usage(errors.New("say where from: dvt store repair --from-engine"))
+			}
+			r, err := server.RepairStore(ctx, cfg, log, u.runs, progress())
+			if err != nil {
+				return err
+			}
+			err = u.show(r, func() {
+				u.say("epoch %s -> %s", r.EpochBefore, r.Epoch)
+				for _, f := range r.Refilled {
+					u.say("REFILLED  %s: %d events, the log ended at %d and ends at %d", f.RunID, f.Events, f.From, f.To)
+					for _, l := range f.Receipts {
+						if l.Renumbered {
+							u.say("          signal %s (%s %s): its number is another signal's now; signals sent since the restore may be ignored: send them again", l.SignalID, l.Type, l.StepID)
+						} else {
+							u.say("          signal %s (%s %s): receipt made again; who sent it, why, and when are lost", l.SignalID, l.Type, l.StepID)
+						}
+					}
+					if f.Known > 0 {
+						u.say("          the engine knew it to end at %d: what is missing left no trace in the engine (refused signals)", f.Known)
+					}
+					for _, refused := range f.Refused {
+						u.say("          NOT TAKEN %s: somebody wrote to the run after the restore", refused)
+					}
+				}
+				for _, l := range r.Lost {
+					state := "closed"
+					if l.Open {
+						state = "open"
+					}
+					u.say("LOST      %s of %s/%s: made after the backup; its workflow %s is %s", l.RunID, l.TenantID, l.ProjectID, l.WorkflowID, state)
+				}
+				u.say("%d open runs looked at, %d refilled, %d lost", r.Looked, len(r.Refilled), len(r.Lost))
+			})
+			if err == nil && len(r.Lost) > 0 {
+				return &exitError{status: 1, err: fmt.Errorf("%d runs are lost: start them again", len(r.Lost))}
+			}
+			return err
+		})
+	c.Flags().BoolVar(&fromEngine, "from-engine", false, "refill from the history of the workflow engine")
+	return c
+}
+
+func (u *upkeep) bump() *cobra.Command {
+	return u.command(&cobra.Command{
+		Use: "bump", Short: "Begin a new epoch: viewers and cursors start anew",
+		Long: "For a restore without the engine; repair does it by itself.",
+	}, 0, false, nil, func(ctx context.Context, cfg server.Config, log *slog.Logger, _ []string) error {
+		before, after, err := server.BumpStoreEpoch(ctx, cfg, log)
+		if err != nil {
+			return err
+		}
+		return u.show(map[string]string{"epochBefore": before, "epoch": after}, func() { u.say("epoch %s -> %s", before, after) })
+	})
+}
+
+func (u *upkeep) export() *cobra.Command {
+	return u.command(&cobra.Command{
+		Use: "export FILE", Short: "Write runs with plans, events and receipts as JSON Lines (- is standard output, .gz compresses)",
+	}, 1, true, nil, func(ctx context.Context, cfg server.Config, log *slog.Logger, args []string) error {
+		r, err := server.ExportStore(ctx, cfg, log, u.runs, args[0], u.out, progress())
+		if err != nil {
+			return err
+		}
+		if args[0] == "-" {
+			u.out = os.Stderr
+		}
+		return u.show(r, func() {
+			u.say("exported %d runs with %d events, %d receipts and %d plans", r.Runs, r.Events, r.Receipts, r.Plans)
+		})
+	})
+}
+
+func (u *upkeep) load() *cobra.Command {
+	var skip bool
+	c := u.command(&cobra.Command{
+		Use: "import FILE", Short: "Make the runs of an export here (- is standard input)",
+		Long: "Takes what export writes, and JSON Lines of events of version 1. Everything wrong with the file is said at once, and then nothing\n" +
+			"is changed. A run that exists is refused. Runs that are open stay as they are: no engine works on them here.",
+	}, 1, false, nil, func(ctx context.Context, cfg server.Config, log *slog.Logger, args []string) error {
+		r, err := server.ImportStore(ctx, cfg, log, args[0], os.Stdin, skip, progress())
+		if err != nil {
+			if r.Runs > 0 {
+				u.say("%d runs were written, up to %s; go on with --skip-existing", r.Runs, r.Last)
+			}
+			return err
+		}
+		return u.show(r, func() {
+			u.say("imported %d runs with %d events and %d receipts; %d were there", r.Runs, r.Events, r.Receipts, len(r.Skipped))
+		})
+	})
+	c.Flags().BoolVar(&skip, "skip-existing", false, "leave runs out that exist")
+	return c
+}

@@ -1,0 +1,236 @@
+package server
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine/temporal"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/upkeep"
+)
+
+// What `dvt store …` does, on the store that the settings name: that of `dvt dev`
+// under data when they name none. Each opens it, works and closes it.
+
+// VerifyStore is `dvt store verify`; upkeep.Verify says what it promises.
+func VerifyStore(ctx context.Context, cfg Config, log *slog.Logger, runs []string, done func(runID string)) (out upkeep.Verified, err error) {
+	err = onStore(ctx, cfg, log, func(s store.Store) error {
+		out, err = upkeep.Verify(ctx, s, runs, done)
+		return err
+	})
+	return out, err
+}
+
+// RebuildStore is `dvt store rebuild`.
+func RebuildStore(ctx context.Context, cfg Config, log *slog.Logger, runs []string, done func(runID string)) (out upkeep.Rebuilt, err error) {
+	err = onStore(ctx, cfg, log, func(s store.Store) error {
+		out, err = upkeep.Rebuild(ctx, s, runs, done)
+		return err
+	})
+	return out, err
+}
+
+// BumpStoreEpoch is `dvt store epoch bump`.
+func BumpStoreEpoch(ctx context.Context, cfg Config, log *slog.Logger) (before, after string, err error) {
+	err = onStore(ctx, cfg, log, func(s store.Store) error {
+		before, after, err = upkeep.BumpEpoch(ctx, s)
+		return err
+	})
+	return before, after, err
+}
+
+// RepairStore is `dvt store repair --from-engine`. Without a Temporal address it
+// starts that of `dvt dev` on the same data, which must not run.
+func RepairStore(ctx context.Context, cfg Config, log *slog.Logger, runs []string, done func(runID string)) (out upkeep.Repaired, err error) {
+	if cfg.Temporal == "" {
+		address, stop, err := devTemporal(ctx, cfg, log)
+		if err != nil {
+			return out, err
+		}
+		defer stop()
+		cfg.Temporal = address
+	}
+	if err := temporal.Ping(ctx, cfg.Temporal, cfg.TemporalNamespace); err != nil {
+		return out, err
+	}
+	c, err := temporal.Dial(cfg.Temporal, cfg.TemporalNamespace, log)
+	if err != nil {
+		return out, err
+	}
+	defer c.Close()
+	err = onStore(ctx, cfg, log, func(s store.Store) error {
+		journal := control.NewJournal(control.JournalConfig{
+			Store: s, Queues: cfg.queues(), MaxSteps: plan.MaxSteps, Fetch: control.NewFetcher(cfg.PlanRoots, true),
+		})
+		out, err = upkeep.Repair(ctx, s, temporal.New(c, cfg.TemporalNamespace, temporal.Config{}), journal, runs, done)
+		return err
+	})
+	return out, err
+}
+
+// devTemporal runs the Temporal server of `dvt dev` for a while.
+func devTemporal(ctx context.Context, cfg Config, log *slog.Logger) (address string, stop func(), err error) {
+	if _, err := os.Stat(filepath.Join(cfg.Data, "lock")); err != nil {
+		return "", nil, errors.New("--temporal is missing, and there are no data of `dvt dev` under --data")
+	}
+	unlock, err := lock(filepath.Join(cfg.Data, "lock"))
+	if err != nil {
+		return "", nil, err
+	}
+	t, err := newTemporalServer(ctx, cfg, log)
+	if err != nil {
+		unlock()
+		return "", nil, err
+	}
+	running, end := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = t.run(running) }()
+	stop = func() { end(); <-ended; unlock() }
+	if err := t.ready(ctx); err != nil {
+		stop()
+		return "", nil, err
+	}
+	return t.address(), stop, nil
+}
+
+// ExportStore is `dvt store export`. A file appears under its name when it is whole;
+// - is out, and a name that ends in .gz is compressed.
+func ExportStore(ctx context.Context, cfg Config, log *slog.Logger, runs []string, file string, stdout io.Writer, done func(runID string)) (out upkeep.Exported, err error) {
+	err = onStore(ctx, cfg, log, func(s store.Store) error {
+		return writeFile(file, stdout, func(w io.Writer) error {
+			out, err = upkeep.Export(ctx, s, runs, w, done)
+			return err
+		})
+	})
+	return out, err
+}
+
+func writeFile(file string, stdout io.Writer, write func(io.Writer) error) (err error) {
+	if file == "-" {
+		w := bufio.NewWriterSize(stdout, 1<<20)
+		return errors.Join(write(w), w.Flush())
+	}
+	f, err := os.CreateTemp(filepath.Dir(file), ".export-*") // readable by its owner alone
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, ignore(f.Close(), os.ErrClosed), os.Remove(f.Name()))
+		}
+	}()
+	buffered := bufio.NewWriterSize(f, 1<<20)
+	if strings.HasSuffix(file, ".gz") {
+		z := gzip.NewWriter(buffered)
+		err = errors.Join(write(z), z.Close())
+	} else {
+		err = write(buffered)
+	}
+	if err = errors.Join(err, buffered.Flush(), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), file)
+}
+
+func ignore(err, target error) error {
+	if errors.Is(err, target) {
+		return nil
+	}
+	return err
+}
+
+// ImportStore is `dvt store import`. Standard input is kept in a temporary file,
+// because it is read twice.
+func ImportStore(ctx context.Context, cfg Config, log *slog.Logger, file string, stdin io.Reader, skipExisting bool, done func(runID string)) (out upkeep.Imported, err error) {
+	open := func() (io.ReadCloser, error) { return os.Open(file) }
+	if file == "-" {
+		spool, err := os.CreateTemp("", "dvt-import-*")
+		if err != nil {
+			return out, err
+		}
+		defer func() { _ = os.Remove(spool.Name()) }()
+		if _, err := io.Copy(spool, stdin); err != nil {
+			return out, errors.Join(err, spool.Close())
+		}
+		if err := spool.Close(); err != nil {
+			return out, err
+		}
+		open = func() (io.ReadCloser, error) { return os.Open(spool.Name()) }
+	}
+	if err := cfg.defaultStore(); err != nil {
+		return out, err
+	}
+	s, err := openStore(ctx, cfg.Store, log) // a file that is not there is made
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return upkeep.Import(ctx, s, open, skipExisting, done)
+}
+
+// onStore opens a store that is there.
+func onStore(ctx context.Context, cfg Config, log *slog.Logger, f func(store.Store) error) (err error) {
+	if err := cfg.defaultStore(); err != nil {
+		return err
+	}
+	if path, ok := strings.CutPrefix(cfg.Store, "sqlite:"); ok {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w: there is no store at %s", store.ErrNotFound, path)
+		}
+	}
+	s, err := openStore(ctx, cfg.Store, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return f(s)
+}
+
+// defaultStore names the store of `dvt dev` where the settings name none.
+func (c *Config) defaultStore() error {
+	if c.Store != "" {
+		return nil
+	}
+	path := filepath.Join(c.Data, "dvt.db")
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("--store is missing, and there is no store of `dvt dev` at %s", path)
+	}
+	c.Store = "sqlite:" + path
+	return nil
+}
+
+// Statuses with which `dvt store …` ends (api.md §1).
+const (
+	statusFailed   = 1
+	statusUsage    = 2
+	statusRefused  = 3
+	statusNotFound = 4
+)
+
+// StoreStatus is the exit status for an error of a store command.
+func StoreStatus(err error) int {
+	var invalid *upkeep.InvalidError
+	var exist *upkeep.ExistError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &invalid):
+		return statusUsage
+	case errors.As(err, &exist):
+		return statusRefused
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		return statusNotFound
+	}
+	return statusFailed
+}
