@@ -39,6 +39,9 @@ func (s *Store) one(ctx context.Context, runID string, e store.Entry) (store.Ent
 // Batch implements store.Batcher in one statement. When the database refuses what
 // one of several entries carries, each is written by itself, so that it fails alone.
 func (s *Store) Batch(ctx context.Context, runID string, entries []store.Entry) ([]store.EntryResult, error) {
+	if len(entries) > store.MaxEntries {
+		return nil, fmt.Errorf("postgres: batch of %d entries, at most %d", len(entries), store.MaxEntries)
+	}
 	id, err := s.identity(ctx, runID)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,217 @@
+package coalesce_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/coalesce"
+)
+
+// slow is a store whose writes take writeTime, which counts what reaches it.
+type slow struct {
+	store.Store // nil: nothing else is called
+	mu          sync.Mutex
+	writes      []string // one line a write: the run and its steps
+	err         error
+	locked      map[string]time.Duration // runs whose head somebody holds, and for how long
+}
+
+const writeTime = time.Second
+
+func (s *slow) write(runID string, entries []store.Entry) ([]store.EntryResult, error) {
+	line := runID + ":"
+	out := make([]store.EntryResult, len(entries))
+	for i, e := range entries {
+		var step string
+		if e.Begin != nil {
+			step = e.Begin.StepID
+			out[i].Begun = store.Begun{Verdict: store.BeginRun, Head: store.Head{RunID: step}}
+		} else {
+			step = e.Append.Events[0].StepID
+			out[i].Appended = store.Appended{Head: store.Head{RunID: step}}
+		}
+		if step == "poison" {
+			out[i] = store.EntryResult{Err: errPoison}
+		}
+		line += " " + step
+	}
+	s.mu.Lock()
+	s.writes = append(s.writes, line)
+	s.mu.Unlock()
+	time.Sleep(writeTime + s.locked[runID])
+	return out, s.err
+}
+
+var errPoison = errors.New("poison")
+
+func (s *slow) Append(_ context.Context, a store.Append) (store.Appended, error) {
+	out, err := s.write(a.RunID, []store.Entry{{Append: &a}})
+	return out[0].Appended, errors.Join(err, out[0].Err)
+}
+
+func (s *slow) Begin(_ context.Context, b store.Begin) (store.Begun, error) {
+	out, err := s.write(b.RunID, []store.Entry{{Begin: &b}})
+	return out[0].Begun, errors.Join(err, out[0].Err)
+}
+
+func (s *slow) Batch(_ context.Context, runID string, entries []store.Entry) ([]store.EntryResult, error) {
+	return s.write(runID, entries)
+}
+
+// at appends step to runID and reports when it was answered and with what.
+func at(t *testing.T, c store.Store, ctx context.Context, runID, step string, began time.Time) string {
+	t.Helper()
+	out, err := c.Append(ctx, store.Append{RunID: runID, Events: []run.Draft{{StepID: step}}})
+	took := time.Since(began).Round(time.Millisecond)
+	if err != nil {
+		return fmt.Sprintf("%s %v after %v", step, err, took)
+	}
+	if out.Head.RunID != step {
+		return fmt.Sprintf("%s got the answer of %s", step, out.Head.RunID)
+	}
+	return fmt.Sprintf("%s after %v", step, took)
+}
+
+func TestCoalesce_OneCommitForWhatWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{}
+		c := coalesce.New(s, coalesce.Config{MaxEntries: 4})
+		began := time.Now()
+		got := make([]string, 7)
+		var wg sync.WaitGroup
+		for i := range got {
+			wg.Go(func() {
+				if i == 5 {
+					b, err := c.Begin(t.Context(), store.Begin{RunID: "r", StepID: "s5"})
+					got[i] = fmt.Sprint(b.Verdict, " ", b.Head.RunID, " ", err)
+					return
+				}
+				got[i] = at(t, c, t.Context(), "r", fmt.Sprint("s", i), began)
+			})
+			synctest.Wait() // in this order
+		}
+		wg.Wait()
+		if diff := cmp.Diff([]string{"r: s0", "r: s1 s2 s3 s4", "r: s5 s6"}, s.writes); diff != "" {
+			t.Errorf("writes (-want +got):\n%s", diff)
+		}
+		want := []string{"s0 after 1s", "s1 after 2s", "s2 after 2s", "s3 after 2s", "s4 after 2s", "RUN s5 <nil>", "s6 after 3s"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("answers (-want +got):\n%s", diff)
+		}
+		got[0] = at(t, c, t.Context(), "r", "later", time.Now())
+		if got[0] != "later after 1s" {
+			t.Errorf("an idle run: %s", got[0])
+		}
+	})
+}
+
+func TestCoalesce_RunsDoNotWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{locked: map[string]time.Duration{"held": time.Minute}}
+		c := coalesce.New(s, coalesce.Config{})
+		var wg sync.WaitGroup
+		for i := range 3 {
+			wg.Go(func() { at(t, c, t.Context(), "held", fmt.Sprint("s", i), time.Now()) })
+		}
+		synctest.Wait()
+		for range 5 {
+			if got := at(t, c, t.Context(), "free", "s", time.Now()); got != "s after 1s" {
+				t.Errorf("beside a held run: %s", got)
+			}
+		}
+		wg.Wait()
+	})
+}
+
+func TestCoalesce_RefusesWhatItCannotHold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{}
+		c := coalesce.New(s, coalesce.Config{MaxWaiting: 2})
+		var wg sync.WaitGroup
+		for i := range 3 {
+			wg.Go(func() { at(t, c, t.Context(), "r", fmt.Sprint("s", i), time.Now()) })
+			synctest.Wait()
+		}
+		began := time.Now()
+		_, err := c.Append(t.Context(), store.Append{RunID: "r", Events: []run.Draft{{StepID: "s"}}})
+		var full *store.OverloadedError
+		if !errors.As(err, &full) || full.RetryAfter <= 0 || time.Since(began) > 0 {
+			t.Errorf("one too many: %v after %v", err, time.Since(began))
+		}
+		if got := at(t, c, t.Context(), "idle", "s", time.Now()); got != "s after 1s" {
+			t.Errorf("an idle run beside a full queue: %s", got)
+		}
+		wg.Wait()
+		if got := at(t, c, t.Context(), "r", "s", time.Now()); got != "s after 1s" {
+			t.Errorf("after it was full: %s", got)
+		}
+	})
+}
+
+func TestCoalesce_EachHasItsOwnError(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{}
+		c := coalesce.New(s, coalesce.Config{})
+		began := time.Now()
+		leaving, leave := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		got := map[string]string{}
+		var mu sync.Mutex
+		call := func(ctx context.Context, step string) {
+			wg.Go(func() {
+				out := at(t, c, ctx, "r", step, began)
+				mu.Lock()
+				defer mu.Unlock()
+				got[step] = out
+			})
+			synctest.Wait()
+		}
+		call(t.Context(), "first")
+		call(t.Context(), "good")
+		call(t.Context(), "poison")
+		call(leaving, "left")
+		leave()
+		wg.Wait()
+		want := map[string]string{
+			"first": "first after 1s", "good": "good after 2s", "poison": "poison poison after 2s", "left": "left context canceled after 0s",
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{"r: first", "r: good poison"}, s.writes); diff != "" {
+			t.Errorf("who left was written (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestCoalesce_BoundsTheBytesOfABatch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &slow{}
+		c := coalesce.New(s, coalesce.Config{MaxBytes: 100})
+		var wg sync.WaitGroup
+		for i, n := range []int{1, 300, 60, 60, 40} {
+			wg.Go(func() {
+				_, _ = c.Append(t.Context(), store.Append{RunID: "r", Events: []run.Draft{{StepID: fmt.Sprint("s", i), Payload: make([]byte, n)}}})
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		if diff := cmp.Diff([]string{"r: s0", "r: s1", "r: s2", "r: s3 s4"}, s.writes); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,106 @@
+package postgres_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/postgres"
+)
+
+// An event that the database cannot keep fails alone, in a batch and by itself, and
+// says so as what it is.
+func TestBatch_T190_PoisonFailsAlone(t *testing.T) {
+	s := open(t, testserver.Postgres(t))
+	create(t, s, "r1")
+	poison := started("s2", 1)
+	poison.Payload = []byte("{\"note\":\"\xff\"}")
+	invalid := started("s3", 1)
+	invalid.LogicalAttempt = 0
+	entries := make([]store.Entry, 4)
+	for i, d := range []run.Draft{started("s1", 1), poison, invalid, started("s4", 1)} {
+		entries[i].Append = &store.Append{RunID: "r1", Events: []run.Draft{d}}
+	}
+	out, err := s.Batch(t.Context(), "r1", entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []run.Seq{1, 0, 0, 2} {
+		if want == 0 {
+			if !errors.Is(out[i].Err, run.ErrSchema) {
+				t.Errorf("entry %d: %v, want %v", i, out[i].Err, run.ErrSchema)
+			}
+			continue
+		}
+		if out[i].Err != nil || out[i].Appended.Outcomes[0].Seq != want {
+			t.Errorf("entry %d: %+v, want seq %d", i, out[i], want)
+		}
+	}
+	if _, err := appendTo(t.Context(), s, "r1", poison); !errors.Is(err, run.ErrSchema) {
+		t.Errorf("alone: %v", err)
+	}
+}
+
+func TestBatch_IsBounded(t *testing.T) {
+	s := open(t, testserver.Postgres(t))
+	create(t, s, "r1")
+	begin := store.Begin{RunID: "r1", StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1}
+	entries := make([]store.Entry, store.MaxEntries+1)
+	for i := range entries {
+		entries[i].Begin = &begin
+	}
+	if _, err := s.Batch(t.Context(), "r1", entries); err == nil {
+		t.Error("a batch that is too long was written")
+	}
+	if _, err := s.Batch(t.Context(), "nobody", entries[:2]); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("unknown run: %v", err)
+	}
+}
+
+// Callers beyond the connections and those that may wait are refused at once.
+func TestAppend_RefusesWhatItCannotHold(t *testing.T) {
+	dsn := testserver.Postgres(t)
+	open(t, dsn)
+	s, err := postgres.Open(t.Context(), dsn, postgres.Options{MaxConns: 1, MaxWaiting: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	create(t, s, "r1")
+	holding, release := make(chan struct{}), make(chan struct{})
+	done := make(chan error, 1)
+	go func() {
+		done <- s.InRun(t.Context(), "r1", func(store.RunTx) error {
+			close(holding)
+			<-release
+			return nil
+		})
+	}()
+	<-holding
+	waits := make(chan error, 2)
+	for i := range cap(waits) { // one for the connection, one more
+		go func() {
+			_, err := appendTo(t.Context(), s, "r1", started("s1", i+1))
+			waits <- err
+		}()
+	}
+	refused := func() error {
+		_, err := appendTo(t.Context(), s, "r1", started("s2", 1))
+		return err
+	}
+	time.Sleep(100 * time.Millisecond) // they wait now
+	var full *store.OverloadedError
+	if err := refused(); !errors.As(err, &full) || full.RetryAfter <= 0 {
+		t.Errorf("one too many: %v", err)
+	}
+	close(release)
+	if err := errors.Join(<-done, <-waits, <-waits); err != nil {
+		t.Errorf("who held and who waited: %v", err)
+	}
+	if err := refused(); err != nil {
+		t.Errorf("after it was full: %v", err)
+	}
+}

@@ -1,0 +1,254 @@
+package storetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/authority"
+)
+
+var modelCases = []testCase{
+	{"T190_EveryAppendIsAsTheAuthorityDecides", asTheAuthority},
+}
+
+// model is one run in memory, as package authority decides it.
+type model struct {
+	id       run.Identity
+	evs      []run.Event
+	head     store.Head
+	receipts []run.Receipt
+}
+
+func (m *model) facts() authority.Facts {
+	f := authority.Facts{Events: m.evs}
+	for _, e := range m.evs {
+		if e.Type.EndsRun() {
+			f.End = &e
+		}
+	}
+	return f
+}
+
+func (m *model) append(a store.Append) (store.Appended, error) {
+	b, err := authority.Prepare(m.id, a)
+	if err != nil {
+		return store.Appended{}, err
+	}
+	p, err := authority.Decide(m.head, b, m.facts(), time.Now())
+	if err != nil {
+		return store.Appended{}, err
+	}
+	m.carryOut(p)
+	return p.Appended(m.head), nil
+}
+
+func (m *model) begin(b store.Begin) (store.Begun, error) {
+	beginning, err := authority.PrepareBegin(m.id, b)
+	if err != nil {
+		return store.Begun{}, err
+	}
+	p, begun := authority.DecideBegin(m.head, beginning, m.facts(), time.Now())
+	m.carryOut(p)
+	begun.Head = m.head
+	return begun, nil
+}
+
+func (m *model) carryOut(p authority.Plan) {
+	opsRev, moved := m.head.OpsRev, false
+	m.evs, m.head = append(m.evs, p.Insert...), p.Head
+	for _, mv := range p.Moves {
+		for i := range m.receipts {
+			r := &m.receipts[i]
+			switch {
+			case r.Signal.ID != mv.SignalID || r.Rejected || r.Application.Final():
+			case mv.Application != run.SignalDelivered:
+				r.Application, r.ApplicationReason, r.AppliedSeq, moved = mv.Application, mv.Reason, mv.AppliedSeq, true
+			case r.Application == run.SignalPending:
+				r.Application, moved = run.SignalDelivered, true
+			}
+		}
+	}
+	applied := func(r *run.Receipt) bool { return r.Signal.Type == run.Pause && r.Application == run.SignalApplied }
+	newest := run.Seq(-1)
+	for i := range m.receipts {
+		r := &m.receipts[i]
+		if p.EndsRun && !r.Rejected && !r.Application.Final() {
+			r.Application, r.ApplicationReason, moved = run.SignalNotApply, string(run.CodeRunTerminal), true
+		}
+		if applied(r) {
+			newest = max(newest, r.AppliedSeq)
+		}
+	}
+	for i := range m.receipts {
+		if r := &m.receipts[i]; p.QuiescentSeq > 0 && applied(r) && r.AppliedSeq == newest && r.QuiescentSeq == 0 {
+			r.QuiescentSeq, moved = max(r.AppliedSeq, p.QuiescentSeq), true
+		}
+	}
+	if m.head.OpsRev = opsRev; moved {
+		m.head.OpsRev++
+	}
+}
+
+// random makes calls that an engine could make, and more that none should.
+type random struct{ *rand.Rand }
+
+func (r random) one(of ...string) string { return of[r.IntN(len(of))] }
+
+func (r random) draft() run.Draft {
+	t := runtest.Types[r.IntN(len(runtest.Types))]
+	if r.IntN(3) > 0 {
+		marks := []run.EventType{run.StepStartedEvent, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent, run.StepAwaitingManualCompletion}
+		t = marks[r.IntN(len(marks))]
+	}
+	if t.EndsRun() && r.IntN(6) > 0 {
+		t = run.RunResumed
+	}
+	subject, la := r.one("s1", "s2", "s3"), 1+r.IntN(2)
+	switch {
+	case t.OfSignal():
+		subject, la = r.one("u1", "u2", "u3", "u4"), 1
+	case t == run.RunPaused, t == run.RunResumed:
+		subject, la = r.one("u1", "u2"), 1+r.IntN(3)
+	case !t.OfStep():
+		subject, la = "", 1
+	}
+	var more []runtest.M
+	if t == run.StepCompletedEvent && r.IntN(4) == 0 {
+		more = append(more, runtest.M{"durationMs": r.IntN(3)})
+	}
+	return runtest.Draft(t, subject, la, more...)
+}
+
+func (r random) append(id run.Identity, head run.Seq) store.Append {
+	a := store.Append{RunID: id.RunID, Events: make([]run.Draft, r.IntN(5))}
+	if r.IntN(2) == 0 {
+		a.Events = make([]run.Draft, 1)
+	}
+	for i := range a.Events {
+		a.Events[i] = r.draft()
+		if i > 0 && r.IntN(8) == 0 {
+			a.Events[i] = a.Events[r.IntN(i)]
+		}
+	}
+	if r.IntN(3) == 0 {
+		a.SetGate = run.Gate(r.IntN(8))
+	}
+	if r.IntN(3) == 0 {
+		a.ClearGate = run.Gate(r.IntN(8))
+	}
+	if r.IntN(2) == 0 {
+		a.RetryDeadline = runtest.Epoch.Add(time.Duration(r.IntN(1e9)) * time.Microsecond)
+	}
+	a.IfStarted = r.IntN(3) == 0
+	if r.IntN(10) == 0 {
+		a.MinHead = head + run.Seq(r.IntN(3))
+	}
+	for range r.IntN(3) {
+		application := []run.Application{run.SignalDelivered, run.SignalApplied, run.SignalNoop, run.SignalNotApply}[r.IntN(4)]
+		a.Outcomes = append(a.Outcomes, store.SignalOutcome{
+			SignalID: r.one("p1", "p2", "p3", "p4", "p5"), Application: application, Reason: r.one("", "SUPERSEDED"), AppliedBy: r.IntN(len(a.Events)+2) - 1,
+		})
+	}
+	return a
+}
+
+// asTheAuthority makes random calls on a store and on the model: every answer,
+// the log, the head and the receipts are the same.
+func asTheAuthority(f *fixture) {
+	seed := uint64(time.Now().UnixNano())
+	f.Logf("seed %d", seed)
+	r := random{rand.New(rand.NewPCG(seed, 0))}
+	const runs, calls = 40, 10
+	for n := range runs {
+		id := f.run()
+		m := &model{id: id, head: store.Head{RunID: id.RunID}}
+		m.evs = f.log(id)
+		m.head.LastSeq = m.evs[len(m.evs)-1].Seq
+		for _, signal := range []struct {
+			id string
+			t  run.SignalType
+		}{{"p1", run.Pause}, {"p2", run.Resume}, {"p3", run.Pause}, {"p4", run.RetryStep}} {
+			m.receipts = append(m.receipts, f.accept(id, signal.id, signal.t, true))
+		}
+		m.evs = f.log(id)
+		m.head = f.head(id)
+		for c := range calls {
+			f.compare(fmt.Sprintf("run %d, call %d", n, c), m, r)
+		}
+		f.equalApart(m.evs, f.log(id), fmt.Sprintf("the log of run %d", n))
+		for i, want := range m.receipts {
+			got := f.receipt(id, want.Signal.ID)
+			want.DeliveredAt, want.AppliedAt, got.DeliveredAt, got.AppliedAt = nil, nil, nil, nil
+			f.equal(want, got, fmt.Sprintf("receipt %d of run %d", i, n))
+		}
+	}
+}
+
+// compare makes some calls on both: one by one, or as a batch where the store can.
+func (f *fixture) compare(what string, m *model, r random) {
+	f.Helper()
+	entries := make([]store.Entry, 1+r.IntN(5))
+	for i := range entries {
+		if r.IntN(4) == 0 {
+			entries[i].Begin = &store.Begin{
+				RunID: m.id.RunID, StepID: r.one("s1", "s2", "s3"), LogicalAttempt: 1 + r.IntN(2), EngineAttempt: 1, EmittedAt: runtest.Epoch,
+				PassFailing: r.IntN(2) == 0, SignalID: r.one("", "p4", "p2"),
+			}
+			continue
+		}
+		a := r.append(m.id, m.head.LastSeq)
+		entries[i].Append = &a
+	}
+	batcher, can := f.store.(store.Batcher)
+	results := make([]store.EntryResult, len(entries))
+	if asBatch := can && r.IntN(2) == 0; asBatch {
+		var err error
+		results, err = batcher.Batch(f.ctx(), m.id.RunID, entries)
+		f.ok(err)
+	} else {
+		for i, e := range entries {
+			if got := &results[i]; e.Begin != nil {
+				got.Begun, got.Err = f.store.Begin(f.ctx(), *e.Begin)
+			} else {
+				got.Appended, got.Err = f.store.Append(f.ctx(), *e.Append)
+			}
+		}
+	}
+	for i, e := range entries {
+		var want store.EntryResult
+		said := ""
+		if e.Begin != nil {
+			want.Begun, want.Err = m.begin(*e.Begin)
+			said = fmt.Sprintf("%s, answer %d, to %+v", what, i, *e.Begin)
+		} else {
+			want.Appended, want.Err = m.append(*e.Append)
+			said = fmt.Sprintf("%s, answer %d, to %+v", what, i, *e.Append)
+		}
+		got := results[i]
+		if (want.Err == nil) != (got.Err == nil) {
+			f.Fatalf("%s: error %v, want %v", said, got.Err, want.Err)
+		}
+		want.Err, got.Err = nil, nil
+		f.equalApart(want, got, said)
+	}
+	m.head.OpsRev = f.head(m.id).OpsRev // a batch is one transaction, and counts once
+}
+
+// equalApart is equal but for times of the store's clock.
+func (f *fixture) equalApart(want, got any, what string) {
+	f.Helper()
+	apart := []cmp.Option{
+		cmpopts.IgnoreFields(store.Head{}, "LastAt", "OpsRev"), cmpopts.IgnoreFields(store.EventOutcome{}, "PersistedAt"),
+		cmpopts.IgnoreFields(run.Event{}, "PersistedAt"),
+	}
+	if diff := cmp.Diff(want, got, append(apart, alike)...); diff != "" {
+		f.Fatalf("%s (-want +got):\n%s", what, diff)
+	}
+}
