@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"slices"
 
 	"github.com/dvt-engine/dvt/run"
 )
@@ -183,8 +184,17 @@ func (b *book) sideBySide(v *verdict, w *write) {
 // side, or was to be refused.
 func (b *book) whole(v *verdict, w *write, at []run.Seq) {
 	first, last := at[0], at[len(at)-1]
-	if int(last-first) != len(at)-1 {
-		v.add(Together, "the lost append %s is there at %v", w.call, at)
+	may := func(seq run.Seq) bool {
+		e := b.at(seq)
+		return e != nil && slices.Contains(b.origins(seq, ofEvent(*e)), w)
+	}
+	for may(last + 1) { // so may others, but then it is the same moment
+		last++
+	}
+	for seq := first; seq <= last; seq++ {
+		if !may(seq) {
+			v.add(Together, "the lost append %s is there at %v, with %s of somebody else in between", w.call, at, ofEvent(*b.at(seq)))
+		}
 	}
 	for _, d := range w.drafts {
 		s := ofDraft(d)

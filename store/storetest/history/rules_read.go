@@ -109,6 +109,9 @@ func (b *book) summaries(v *verdict, c *call, floor run.Seq) {
 func (b *book) head(v *verdict, c *call, h store.Head) {
 	e := b.at(h.LastSeq)
 	switch {
+	case h.LastSeq > b.last() && len(c.Answers) > 0:
+		v.add(Acknowledged, "%s was answered with head %d, the log ends at %d", c, h.LastSeq, b.last())
+		return
 	case h.LastSeq > b.last():
 		v.add(Prefix, "%s saw head %d, the log ends at %d", c, h.LastSeq, b.last())
 		return

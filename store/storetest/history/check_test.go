@@ -1,0 +1,374 @@
+package history
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+func started(step string, la int) run.Draft { return runtest.Draft(run.StepStartedEvent, step, la) }
+func completed(step string) run.Draft       { return runtest.Draft(run.StepCompletedEvent, step, 1) }
+func failed(step string, la int) run.Draft  { return runtest.Draft(run.StepFailedEvent, step, la) }
+func decided(signal string) run.Draft       { return runtest.Draft(run.SignalRejected, signal, 1) }
+
+// story is the life of one run with one of everything that the rules speak of.
+// Each fault is a place where the store does not keep a promise.
+func story(t *testing.T, fault string) *pen {
+	p := &pen{t: t, fault: fault, head: store.Head{RunID: "r"}, log: Log{Identity: runtest.ID, CreatedAt: runtest.Epoch, TriggeredBy: "ola"}}
+	p.log.Identity.RunID = "r"
+	p.feed("", 0)
+
+	first := []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start("s1", "s2")}
+	made := writing(store.Append{Events: first})
+	made.Identity = &p.log.Identity
+	id := p.call("w1", KindCreate, made)
+	p.insert(first...)
+	p.answer(id, Return{Wrote: true})
+
+	p.append("w1", started("s1", 1)) // 3
+	if p.is("a page of a run that is not found") {
+		p.answer(p.call("r1", KindEvents, Call{Limit: 9}), Return{Missing: true})
+		p.records[len(p.records)-1].Return.Fate = Nothing
+	}
+	p.begin("w2", "s2", 1, true, Answer{}) // 4
+	p.append("w1", completed("s1"))        // 5
+	p.repeat()
+	p.refuse()
+	p.gate()
+	p.signal()
+	p.lose()
+	p.end()
+	p.conclude()
+	if fault != "" && !p.used {
+		t.Fatalf("nothing in the story makes the fault %q", fault)
+	}
+	return p
+}
+
+// repeat sends what is in the log.
+func (p *pen) repeat() {
+	d := completed("s1")
+	id := p.call("w2", KindAppend, events(d))
+	switch {
+	case p.is("a duplicate told of another event"):
+		p.answer(id, p.told(p.outcome(4)))
+	case p.is("a duplicate told as new"):
+		o := p.outcome(5)
+		o.Deduplicated = false
+		p.answer(id, p.told(o))
+	case p.is("a mismatch that is none"):
+		o := p.outcome(5)
+		o.PayloadMismatch = true
+		p.answer(id, p.told(o))
+	default:
+		p.answer(id, p.told(p.outcome(5)))
+	}
+	if p.is("a duplicate inserted again") {
+		p.append("w2", started("s1", 1))
+	}
+}
+
+// refuse sends what cannot be.
+func (p *pen) refuse() {
+	id := p.call("w2", KindAppend, events(failed("s1", 1)))
+	switch {
+	case p.is("a second terminal"):
+		p.answer(id, p.told(p.insert(failed("s1", 1))...))
+	case p.is("a refusal that carries the wrong winner"):
+		p.answer(id, p.told(Outcome{Refused: run.CodeInvalidTransition, Existing: p.at(4)}))
+	default:
+		p.answer(id, p.told(Outcome{Refused: run.CodeInvalidTransition, Existing: p.at(5)}))
+	}
+	if p.is("a refusal without a reason") {
+		p.answer(p.call("w2", KindAppend, events(failed("s2", 7))), p.told(Outcome{Refused: run.CodeInvalidTransition, Existing: p.at(5)}))
+	}
+	if p.is("a duplicate refused") {
+		p.answer(p.call("w2", KindAppend, events(completed("s1"))), p.told(Outcome{Refused: run.CodeInvalidTransition, Existing: p.at(5)}))
+	}
+}
+
+// gate closes the gate and opens it.
+func (p *pen) gate() {
+	if p.is("parked at an open gate") {
+		p.begin("w2", "s1", 2, false, Answer{Verdict: store.BeginParked})
+	}
+	pause := runtest.Draft(run.RunPaused, "", 1, runtest.M{"runningStepsCount": 1})
+	id := p.call("w1", KindAppend, writing(store.Append{Events: []run.Draft{pause}, SetGate: run.GatePaused}))
+	if p.is("a count of running steps that is wrong") {
+		pause = runtest.Draft(run.RunPaused, "", 1, runtest.M{"runningStepsCount": 2})
+	}
+	out := p.insert(pause)
+	if !p.is("a head with another gate") {
+		p.head.Gate = run.GatePaused
+	}
+	p.answer(id, p.told(out...))
+	p.head.Gate = run.GatePaused
+	p.begin("w2", "s1", 2, p.is("begun through a closed gate"), Answer{Verdict: store.BeginParked})
+	if p.is("parked though it had begun") {
+		p.begin("w2", "s2", 1, false, Answer{Verdict: store.BeginParked})
+	}
+	resume := runtest.Draft(run.RunResumed, "", 1)
+	id = p.call("w1", KindAppend, writing(store.Append{Events: []run.Draft{resume}, ClearGate: run.GatePaused}))
+	out = p.insert(resume)
+	p.head.Gate = 0
+	p.answer(id, p.told(out...))
+	if p.fault != "begun through a closed gate" {
+		p.begin("w2", "s1", 2, true, Answer{})
+	}
+	switch {
+	case p.is("begun after the end of the attempt"):
+		p.begin("w2", "s1", 1, false, Answer{Verdict: store.BeginRun, StartedSeq: 3})
+	case p.is("run without a StepStarted"):
+		p.begin("w2", "s1", 4, false, Answer{Verdict: store.BeginRun, StartedSeq: 5})
+	case p.is("done without a terminal"):
+		p.begin("w2", "s2", 1, false, Answer{Verdict: store.BeginDone, Terminal: p.at(5)})
+	case p.is("terminal before the end"):
+		p.begin("w2", "s2", 3, false, Answer{Verdict: store.BeginRunTerminal})
+	}
+}
+
+// signal accepts a signal, and reads.
+func (p *pen) signal() {
+	accepted := runtest.Draft(run.SignalAccepted, "sig-1", 1)
+	id := p.call("w1", KindTransact, events(accepted))
+	out := p.insert(accepted)
+	p.answer(id, p.told(out...))
+	receipt := run.Receipt{Signal: run.Signal{ID: "sig-1"}, No: 1, AcceptedSeq: out[0].Seq, Application: run.SignalNotApply}
+	switch {
+	case p.is("an accepted signal without a receipt"):
+	case p.is("an open receipt of a run that ended"):
+		receipt.Application = run.SignalPending
+		fallthrough
+	default:
+		p.log.Receipts = []run.Receipt{receipt}
+	}
+	p.page("r1", 0, 5, 0)
+	var skip run.Seq
+	if p.is("a page with a hole") {
+		skip = p.head.LastSeq - 1
+	}
+	p.page("r1", 5, 99, skip)
+	p.load("r1", "e1", p.head)
+	p.save(p.head.LastSeq)
+	seq := p.head.LastSeq
+	if p.is("a change that the feed skips") {
+		seq = 0
+	}
+	p.feed("+", seq)
+	stale := p.head
+	p.append("w1", decided("no-1"))
+	switch {
+	case p.is("a stale read"):
+		p.heads("r2", stale)
+	case p.is("a page that ends too early"):
+		p.answer(p.call("r2", KindEvents, Call{Seq: stale.LastSeq, Limit: 9}), Return{})
+	case p.is("a page of other content"):
+		s := *p.at(3)
+		s.Sum = "other"
+		p.answer(p.call("r2", KindEvents, Call{Seq: 2, Limit: 1}), Return{Page: []Seen{s}})
+	case p.is("an epoch that changes by itself"):
+		p.load("r2", "e2", p.head)
+	case p.is("a head that counts wrong"):
+		h := p.head
+		h.Running++
+		p.heads("r2", h)
+	case p.is("an event seen before it was sent"):
+		p.page("r2", 5, 99, 0)
+		s := p.records[len(p.records)-1].Return
+		s.Page = append(s.Page, Seen{}) // filled in by lose
+	}
+}
+
+// lose writes what nobody acknowledges.
+func (p *pen) lose() {
+	early := p.records[len(p.records)-1].Return
+	p.call("w3", KindAppend, events(completed("s2"), failed("s1", 2)))
+	known := p.head
+	if !p.is("half of an append") {
+		p.insert(completed("s2"))
+	}
+	p.insert(failed("s1", 2))
+	if p.fault == "an event seen before it was sent" {
+		early.Page[len(early.Page)-1] = *p.at(known.LastSeq + 1)
+	}
+	p.heads("r1", p.head)
+	if p.is("a reader that goes back") {
+		p.heads("r1", known)
+	}
+	a, b := decided("no-2"), decided("no-3")
+	long := p.call("w1", KindAppend, events(a, b))
+	short := p.call("w2", KindAppend, events(decided("no-4")))
+	if p.is("an append that another one splits") {
+		out := p.insert(a)
+		p.answer(short, p.told(p.insert(decided("no-4"))...))
+		p.answer(long, p.told(append(out, p.insert(b)...)...))
+	} else {
+		p.answer(long, p.told(p.insert(a, b)...))
+		p.answer(short, p.told(p.insert(decided("no-4"))...))
+	}
+	if p.is("an order against real time") {
+		later := p.told(p.insert(decided("no-6"))...) // called after no-5 was acknowledged, and before it in the log
+		p.append("w1", decided("no-5"))
+		p.answer(p.call("w2", KindAppend, events(decided("no-6"))), later)
+	}
+}
+
+func (p *pen) end() {
+	p.append("w1", runtest.Draft(run.RunCompleted, "", 1))
+	id := p.call("w2", KindAppend, events(started("s2", 2)))
+	if p.is("a step after the end") {
+		p.answer(id, p.told(p.insert(started("s2", 2))...))
+	} else {
+		p.answer(id, p.told(Outcome{Refused: run.CodeOrphanedTask}))
+	}
+	p.begin("w2", "s2", 5, false, Answer{Verdict: store.BeginRunTerminal})
+	p.begin("w2", "s1", 1, false, Answer{Verdict: store.BeginDone, Terminal: p.at(5)})
+	if p.is("an event that nobody sent") {
+		p.insert(decided("no-9"))
+	}
+	if p.is("a clock that goes back") {
+		last := &p.log.Events[len(p.log.Events)-1]
+		last.PersistedAt = last.PersistedAt.Add(-time.Hour)
+		for _, r := range p.records {
+			for _, a := range answersOf(r) {
+				for i := range a.Outcomes {
+					if a.Outcomes[i].Seq == last.Seq {
+						a.Outcomes[i].PersistedAt = last.PersistedAt
+					}
+				}
+				if a.Head.LastSeq == last.Seq {
+					a.Head.LastAt = last.PersistedAt
+				}
+			}
+		}
+		p.head.LastAt = last.PersistedAt
+	}
+}
+
+func answersOf(r Record) (out []*Answer) {
+	if r.Return != nil {
+		for i := range r.Return.Answers {
+			out = append(out, &r.Return.Answers[i])
+		}
+	}
+	return out
+}
+
+// conclude is what a fresh connection finds.
+func (p *pen) conclude() {
+	last := p.head.LastSeq
+	if !p.is("a run that the feed forgets") {
+		p.save(last)
+	}
+	p.records = append(p.records, Record{Drained: true})
+	if p.fault == "a run that the feed forgets" {
+		p.feed("++", 0)
+	} else {
+		p.feed("++", last)
+	}
+	if p.is("an acknowledged event that is lost") {
+		kept, head := p.log.Events, p.head
+		p.append("w1", decided("no-8"))
+		p.log.Events, p.head = kept, head
+	}
+	p.log.Head = p.head
+	if p.is("a key that is another's") {
+		p.log.Events[last-1].Key = p.log.Events[2].Key
+	}
+	p.records = append(p.records, Record{Log: &p.log})
+}
+
+func TestCheck_AcceptsAGoodHistory(t *testing.T) {
+	t.Parallel()
+	for _, v := range story(t, "").history().Check() {
+		t.Error(v)
+	}
+}
+
+// Every rule fails when it is broken, and alone.
+func TestCheck_FindsEachFault(t *testing.T) {
+	t.Parallel()
+	for fault, want := range map[string][]Rule{
+		"a duplicate inserted again": {Keys},
+		"a key that is another's":    {Keys},
+
+		"a second terminal":    {Terminals},
+		"a step after the end": {Terminals},
+
+		"an acknowledged event that is lost": {Acknowledged},
+		"an event that nobody sent":          {Acknowledged},
+		"a duplicate told of another event":  {Acknowledged},
+		"a duplicate told as new":            {Acknowledged, Order},
+		"a mismatch that is none":            {Acknowledged},
+
+		"a refusal without a reason":              {Refused},
+		"a refusal that carries the wrong winner": {Refused},
+		"a duplicate refused":                     {Refused},
+
+		"half of an append":                      {Together},
+		"an append that another one splits":      {Together},
+		"an accepted signal without a receipt":   {Together},
+		"an open receipt of a run that ended":    {Together},
+		"an order against real time":             {Order},
+		"a clock that goes back":                 {Order},
+		"a page with a hole":                     {Prefix},
+		"a page of other content":                {Prefix},
+		"an event seen before it was sent":       {Prefix},
+		"a page of a run that is not found":      {Fresh},
+		"a page that ends too early":             {Fresh},
+		"a stale read":                           {Fresh},
+		"a reader that goes back":                {Monotonic},
+		"an epoch that changes by itself":        {Monotonic},
+		"a state that is not the fold":           {Folded},
+		"a head that counts wrong":               {Folded},
+		"a count of running steps that is wrong": {Folded},
+		"a change that the feed skips":           {Feeding},
+		"a run that the feed forgets":            {Feeding},
+		"parked at an open gate":                 {Gating},
+		"begun through a closed gate":            {Gating},
+		"a head with another gate":               {Gating},
+		"parked though it had begun":             {Beginning},
+		"begun after the end of the attempt":     {Beginning},
+		"run without a StepStarted":              {Beginning},
+		"done without a terminal":                {Beginning},
+		"terminal before the end":                {Beginning},
+	} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			found := story(t, fault).history().Check()
+			var got []Rule
+			for _, v := range found {
+				got = append(got, v.Rule)
+			}
+			if diff := cmp.Diff(want, slices.Compact(got)); diff != "" {
+				t.Errorf("rules broken (-want +got):\n%s", diff)
+				for _, v := range found {
+					t.Log(v)
+				}
+			}
+		})
+	}
+}
+
+// The vectors of T05: the checker's own formula is the contract's.
+func TestKey_T05_Vectors(t *testing.T) {
+	t.Parallel()
+	for want, s := range map[run.Key]subject{
+		"60977858e4ebb84692607c2b13ba5a1377fc19f83cfb39c74b7d884b5585efcc": {run.RunStarted, "", "", 1},
+		"e19c8d6ebb559eaf8ba50c5d56e0b1d613ec1fe904620f40a05845323fdddd2f": {run.StepStartedEvent, "s1", "", 1},
+		"5ef3315cc7e01c86b5c8c87f864d2ca8c76b0c2a915eda7774e58666aefbe646": {run.StepStartedEvent, "s1", "", 2},
+		"14c90ae39078fc93bbe4b1a2fca8e6b8093278467a23404d497d221374da05d6": {run.RunPaused, "", "", 1},
+		"db23099b5b320c3409ef9b8dd80a8c4366e1873749c5bca56b3c581f5f7f388d": {run.RunPaused, "", "", 2},
+		"6bcb18ac2bfd68fe7ce5abf7ecc25a100c6412a7e1ac58db3d298a174ee80fe5": {run.SignalAccepted, "", "11111111-1111-4111-8111-111111111111", 1},
+	} {
+		if got := s.key(runtest.ID); got != want {
+			t.Errorf("key of %v is %s, want %s", s, got, want)
+		}
+	}
+}
