@@ -8,6 +8,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// DeadLetter is a message that was given up.
+type DeadLetter = store.DeadLetter
+
 // DeadLettersQuery asks for a page of the caller's tenant's dead letters, newest first.
 type DeadLettersQuery struct {
 	RunID string // "" for every run
@@ -18,7 +21,7 @@ type DeadLettersQuery struct {
 
 // DeadLettersPage is a page of dead letters, newest first.
 type DeadLettersPage struct {
-	Letters []store.DeadLetter
+	Letters []DeadLetter
 	HasNext bool
 }
 
@@ -50,9 +53,9 @@ func (s *Service) DeadLetters(ctx context.Context, p authz.Principal, q DeadLett
 }
 
 // DeadLetter reads one dead letter. NOT_FOUND also for another tenant's.
-func (s *Service) DeadLetter(ctx context.Context, p authz.Principal, id string) (store.DeadLetter, error) {
+func (s *Service) DeadLetter(ctx context.Context, p authz.Principal, id string) (DeadLetter, error) {
 	if err := s.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadDeadLetters)}); err != nil {
-		return store.DeadLetter{}, err
+		return DeadLetter{}, err
 	}
 	d, found, err := s.deadLetter(ctx, p, id)
 	if err == nil && !found {
@@ -66,10 +69,10 @@ func deadLetterNotFound() *Error {
 }
 
 // deadLetter reads a letter of p's tenant.
-func (s *Service) deadLetter(ctx context.Context, p authz.Principal, id string) (store.DeadLetter, bool, error) {
+func (s *Service) deadLetter(ctx context.Context, p authz.Principal, id string) (DeadLetter, bool, error) {
 	letters, err := s.cfg.Store.DeadLetters(ctx, store.DeadLetterFilter{TenantID: p.TenantID, ID: id, Limit: 1})
 	if err != nil || len(letters) == 0 || id == "" {
-		return store.DeadLetter{}, false, translate(err)
+		return DeadLetter{}, false, translate(err)
 	}
 	return letters[0], true, nil
 }

@@ -19,7 +19,7 @@ import (
 // Redriver publishes a dead letter again and marks it. An error leaves the letter
 // open; live.ErrRefused says that the bus still will not take this one.
 type Redriver interface {
-	Redrive(ctx context.Context, d store.DeadLetter) error
+	Redrive(ctx context.Context, d DeadLetter) error
 }
 
 // MaxRedrive is the most dead letters of one RedriveDeadLetters.
@@ -44,9 +44,9 @@ type RedrivenDeadLetters struct {
 // RedriveResult is what became of one letter.
 type RedriveResult struct {
 	ID      string
-	Letter  *store.DeadLetter // nil when there is none
-	Already bool              // it was redriven before and was left alone
-	Failed  *Error            // it is still open
+	Letter  *DeadLetter // nil when there is none
+	Already bool        // it was redriven before and was left alone
+	Failed  *Error      // it is still open
 }
 
 // RedriveDeadLetters publishes dead letters again. It loses nothing and repeats

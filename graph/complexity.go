@@ -7,6 +7,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
+	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph/internal/exec"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/run"
@@ -28,6 +29,8 @@ func weights() exec.ComplexityRoot {
 		return page(first, last, 50) * child
 	}
 	c.Query.StepLog = func(child int, _, _ string, _, _, first *int, _ *string) int { return page(first, nil, 200) * child }
+	c.Query.DeadLetters = func(child int, _ *string, _ *bool, first *int, _ *string) int { return page(first, nil, 50) * child }
+	c.RedriveDeadLettersPayload.Results = times(control.MaxRedrive)
 	c.Viewer.Signals = func(child int, first *int) int { return page(first, nil, 20) * child }
 	c.Run.Events = func(child int, first *int, _ *run.Seq, last *int, _ *run.Seq, _ []string) int {
 		return page(first, last, 100) * child

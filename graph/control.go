@@ -22,6 +22,7 @@ type Control interface {
 type Commands interface {
 	StartRun(ctx context.Context, p authz.Principal, in control.StartRun) (control.StartedRun, error)
 	SignalRun(ctx context.Context, p authz.Principal, in control.SignalRun) (control.Receipt, error)
+	RedriveDeadLetters(ctx context.Context, p authz.Principal, in control.RedriveDeadLetters) (control.RedrivenDeadLetters, error)
 }
 
 // Reads answer queries. What does not exist or is not the caller's is an error
@@ -46,6 +47,8 @@ type RunReads interface {
 type ListReads interface {
 	Runs(ctx context.Context, p authz.Principal, q control.RunsQuery) (control.RunsPage, error)
 	MySignals(ctx context.Context, p authz.Principal, limit int) ([]control.Receipt, error)
+	DeadLetters(ctx context.Context, p authz.Principal, q control.DeadLettersQuery) (control.DeadLettersPage, error)
+	DeadLetter(ctx context.Context, p authz.Principal, id string) (control.DeadLetter, error)
 	Viewer(p authz.Principal) control.Viewer
 	Capabilities(p authz.Principal) []control.EngineCapability
 	Health(ctx context.Context) control.Health

@@ -79,8 +79,9 @@ func orZero[T any](p *T) T {
 
 // Opaque ids of nodes: base64 of the type and what names it.
 const (
-	runNode    = "Run"
-	signalNode = "Signal"
+	runNode        = "Run"
+	signalNode     = "Signal"
+	deadLetterNode = "DeadLetter"
 )
 
 func nodeID(kind string, parts ...string) string {

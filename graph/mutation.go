@@ -48,6 +48,18 @@ func (m mutations) signal(ctx context.Context, command control.SignalRun) (*mode
 	return &model.SignalRunPayload{Signal: new(mapReceipt(r))}, nil
 }
 
+func (m mutations) RedriveDeadLetters(ctx context.Context, in model.RedriveDeadLettersInput) (*model.RedriveDeadLettersPayload, error) {
+	command := control.RedriveDeadLetters{RequestID: in.RequestID, RunID: orZero(in.Letters.RunID), AllOpen: orZero(in.Letters.AllOpen)}
+	if in.Letters.Ids != nil {
+		command.IDs = each(in.Letters.Ids, deadLetterID)
+	}
+	out, err := m.control.RedriveDeadLetters(ctx, principal(ctx), command)
+	if err != nil {
+		return nil, err
+	}
+	return mapRedriven(out, in.Letters.Ids), nil
+}
+
 // signalOf reads the one member of the @oneOf that is set.
 func signalOf(in model.SignalRunInput) (control.SignalRun, error) {
 	out := control.SignalRun{RunID: in.RunID, ExpectedRunSeq: in.ExpectedRunSeq, Signal: run.Signal{ID: in.SignalID}}

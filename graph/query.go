@@ -19,6 +19,8 @@ func (q queries) Node(ctx context.Context, id string) (model.Node, error) {
 		return asNode(q.Run(ctx, parts[0], nil))
 	case kind == signalNode && len(parts) == 2:
 		return asNode(q.Signal(ctx, parts[0], parts[1]))
+	case kind == deadLetterNode && len(parts) == 1:
+		return asNode(q.deadLetter(ctx, parts[0]))
 	}
 	return nil, nil //nolint:nilnil // an id that dvt did not give names nothing
 }
@@ -62,6 +64,28 @@ func (q queries) StepLog(ctx context.Context, runID, stepID string, attempt, fro
 		return orNull[model.StepLog](err)
 	}
 	return mapStepLog(l), nil
+}
+
+func (q queries) DeadLetters(ctx context.Context, runID *string, open *bool, first *int, after *string) (*model.DeadLetterConnection, error) {
+	if err := pageSizes(first, nil); err != nil {
+		return nil, err
+	}
+	id, err := decodeCursor(after)
+	if err != nil {
+		return nil, err
+	}
+	page, err := q.control.DeadLetters(ctx, principal(ctx), control.DeadLettersQuery{
+		RunID: orZero(runID), Open: orZero(open), First: orZero(first), After: id,
+	})
+	return mapDeadLetters(page, id), err
+}
+
+func (q queries) deadLetter(ctx context.Context, id string) (*model.DeadLetter, error) {
+	d, err := q.control.DeadLetter(ctx, principal(ctx), id)
+	if err != nil {
+		return orNull[model.DeadLetter](err)
+	}
+	return mapDeadLetter(d), nil
 }
 
 func (q queries) Capabilities(ctx context.Context) ([]model.EngineCapability, error) {

@@ -63,6 +63,28 @@ type ComplexityRoot struct {
 		URI         func(childComplexity int) int
 	}
 
+	DeadLetter struct {
+		Attempts   func(childComplexity int) int
+		BuriedAt   func(childComplexity int) int
+		Cause      func(childComplexity int) int
+		FromSeq    func(childComplexity int) int
+		ID         func(childComplexity int) int
+		ProjectID  func(childComplexity int) int
+		RedrivenAt func(childComplexity int) int
+		RunID      func(childComplexity int) int
+		ToSeq      func(childComplexity int) int
+	}
+
+	DeadLetterConnection struct {
+		Edges    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	DeadLetterEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
 	DevPrincipal struct {
 		Principal func(childComplexity int) int
 		Role      func(childComplexity int) int
@@ -121,9 +143,10 @@ type ComplexityRoot struct {
 	}
 
 	Mutation struct {
-		CancelRun func(childComplexity int, input model.CancelRunInput) int
-		SignalRun func(childComplexity int, input model.SignalRunInput) int
-		StartRun  func(childComplexity int, input model.StartRunInput) int
+		CancelRun          func(childComplexity int, input model.CancelRunInput) int
+		RedriveDeadLetters func(childComplexity int, input model.RedriveDeadLettersInput) int
+		SignalRun          func(childComplexity int, input model.SignalRunInput) int
+		StartRun           func(childComplexity int, input model.StartRunInput) int
 	}
 
 	PageInfo struct {
@@ -152,6 +175,7 @@ type ComplexityRoot struct {
 
 	Query struct {
 		Capabilities func(childComplexity int) int
+		DeadLetters  func(childComplexity int, runID *string, open *bool, first *int, after *string) int
 		Health       func(childComplexity int) int
 		Node         func(childComplexity int, id string) int
 		Run          func(childComplexity int, runID string, at *run.Seq) int
@@ -166,6 +190,19 @@ type ComplexityRoot struct {
 		CreatedAt func(childComplexity int) int
 		NotBefore func(childComplexity int) int
 		Status    func(childComplexity int) int
+	}
+
+	RedriveDeadLettersPayload struct {
+		More    func(childComplexity int) int
+		Results func(childComplexity int) int
+	}
+
+	RedriveResult struct {
+		Code    func(childComplexity int) int
+		ID      func(childComplexity int) int
+		Letter  func(childComplexity int) int
+		Message func(childComplexity int) int
+		Outcome func(childComplexity int) int
 	}
 
 	Rejection struct {
@@ -449,6 +486,7 @@ type MutationResolver interface {
 	StartRun(ctx context.Context, input model.StartRunInput) (*model.StartRunPayload, error)
 	SignalRun(ctx context.Context, input model.SignalRunInput) (*model.SignalRunPayload, error)
 	CancelRun(ctx context.Context, input model.CancelRunInput) (*model.SignalRunPayload, error)
+	RedriveDeadLetters(ctx context.Context, input model.RedriveDeadLettersInput) (*model.RedriveDeadLettersPayload, error)
 }
 type QueryResolver interface {
 	Viewer(ctx context.Context) (*model.Viewer, error)
@@ -457,6 +495,7 @@ type QueryResolver interface {
 	Runs(ctx context.Context, first *int, after *string, last *int, before *string, filter *model.RunFilter, orderBy *model.RunOrder) (*model.RunConnection, error)
 	Signal(ctx context.Context, runID string, signalID string) (*model.Signal, error)
 	StepLog(ctx context.Context, runID string, stepID string, attempt *int, fromLine *int, first *int, find *string) (*model.StepLog, error)
+	DeadLetters(ctx context.Context, runID *string, open *bool, first *int, after *string) (*model.DeadLetterConnection, error)
 	Capabilities(ctx context.Context) ([]model.EngineCapability, error)
 	Health(ctx context.Context) (*model.Health, error)
 }
@@ -584,6 +623,87 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Artifact.URI(childComplexity), true
+
+	case "DeadLetter.attempts":
+		if e.ComplexityRoot.DeadLetter.Attempts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadLetter.Attempts(childComplexity), true
+	case "DeadLetter.buriedAt":
+		if e.ComplexityRoot.DeadLetter.BuriedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadLetter.BuriedAt(childComplexity), true
+	case "DeadLetter.cause":
+		if e.ComplexityRoot.DeadLetter.Cause == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadLetter.Cause(childComplexity), true
+	case "DeadLetter.fromSeq":
+		if e.ComplexityRoot.DeadLetter.FromSeq == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadLetter.FromSeq(childComplexity), true
+	case "DeadLetter.id":
+		if e.ComplexityRoot.DeadLetter.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadLetter.ID(childComplexity), true
+	case "DeadLetter.projectId":
+		if e.ComplexityRoot.DeadLetter.ProjectID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadLetter.ProjectID(childComplexity), true
+	case "DeadLetter.redrivenAt":
+		if e.ComplexityRoot.DeadLetter.RedrivenAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadLetter.RedrivenAt(childComplexity), true
+	case "DeadLetter.runId":
+		if e.ComplexityRoot.DeadLetter.RunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadLetter.RunID(childComplexity), true
+	case "DeadLetter.toSeq":
+		if e.ComplexityRoot.DeadLetter.ToSeq == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadLetter.ToSeq(childComplexity), true
+
+	case "DeadLetterConnection.edges":
+		if e.ComplexityRoot.DeadLetterConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadLetterConnection.Edges(childComplexity), true
+	case "DeadLetterConnection.pageInfo":
+		if e.ComplexityRoot.DeadLetterConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadLetterConnection.PageInfo(childComplexity), true
+
+	case "DeadLetterEdge.cursor":
+		if e.ComplexityRoot.DeadLetterEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadLetterEdge.Cursor(childComplexity), true
+	case "DeadLetterEdge.node":
+		if e.ComplexityRoot.DeadLetterEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeadLetterEdge.Node(childComplexity), true
 
 	case "DevPrincipal.principal":
 		if e.ComplexityRoot.DevPrincipal.Principal == nil {
@@ -785,6 +905,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CancelRun(childComplexity, args["input"].(model.CancelRunInput)), true
+	case "Mutation.redriveDeadLetters":
+		if e.ComplexityRoot.Mutation.RedriveDeadLetters == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_redriveDeadLetters_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RedriveDeadLetters(childComplexity, args["input"].(model.RedriveDeadLettersInput)), true
 	case "Mutation.signalRun":
 		if e.ComplexityRoot.Mutation.SignalRun == nil {
 			break
@@ -907,6 +1038,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Capabilities(childComplexity), true
+	case "Query.deadLetters":
+		if e.ComplexityRoot.Query.DeadLetters == nil {
+			break
+		}
+
+		args, err := ec.field_Query_deadLetters_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.DeadLetters(childComplexity, args["runId"].(*string), args["open"].(*bool), args["first"].(*int), args["after"].(*string)), true
 	case "Query.health":
 		if e.ComplexityRoot.Query.Health == nil {
 			break
@@ -1000,6 +1142,50 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.QueueEntry.Status(childComplexity), true
+
+	case "RedriveDeadLettersPayload.more":
+		if e.ComplexityRoot.RedriveDeadLettersPayload.More == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedriveDeadLettersPayload.More(childComplexity), true
+	case "RedriveDeadLettersPayload.results":
+		if e.ComplexityRoot.RedriveDeadLettersPayload.Results == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedriveDeadLettersPayload.Results(childComplexity), true
+
+	case "RedriveResult.code":
+		if e.ComplexityRoot.RedriveResult.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedriveResult.Code(childComplexity), true
+	case "RedriveResult.id":
+		if e.ComplexityRoot.RedriveResult.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedriveResult.ID(childComplexity), true
+	case "RedriveResult.letter":
+		if e.ComplexityRoot.RedriveResult.Letter == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedriveResult.Letter(childComplexity), true
+	case "RedriveResult.message":
+		if e.ComplexityRoot.RedriveResult.Message == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedriveResult.Message(childComplexity), true
+	case "RedriveResult.outcome":
+		if e.ComplexityRoot.RedriveResult.Outcome == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RedriveResult.Outcome(childComplexity), true
 
 	case "Rejection.code":
 		if e.ComplexityRoot.Rejection.Code == nil {
@@ -2262,9 +2448,11 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 	ec := newExecutionContext(opCtx, e, make(chan graphql.DeferredResult))
 	inputUnmarshalMap := graphql.BuildUnmarshalerMap(
 		ec.unmarshalInputCancelRunInput,
+		ec.unmarshalInputDeadLettersInput,
 		ec.unmarshalInputPauseInput,
 		ec.unmarshalInputPlanInput,
 		ec.unmarshalInputPlanRefInput,
+		ec.unmarshalInputRedriveDeadLettersInput,
 		ec.unmarshalInputResumeInput,
 		ec.unmarshalInputRetryStepInput,
 		ec.unmarshalInputRunFilter,
@@ -2402,6 +2590,15 @@ type Query {
   latest; ` + "`" + `first` + "`" + ` is at most 1000. With ` + "`" + `find` + "`" + ` the matches are counted over the whole log.
   """
   stepLog(runId: String!, stepId: String!, attempt: Int, fromLine: Int = 1, first: Int = 200, find: String): StepLog
+  """
+  Messages that the bus refused until dvt gave them up, newest first. Nothing is lost:
+  the log has it, and viewers have resynced over the hole. ` + "`" + `open` + "`" + ` leaves out those that
+  were redriven since; ` + "`" + `first` + "`" + ` is at most 200. Takes the action READ_DEAD_LETTERS on the
+  whole tenant, or on the place of the run that ` + "`" + `runId` + "`" + ` names.
+  Example: ` + "`" + `deadLetters(open: true, first: 20) { edges { node { id runId cause } } }` + "`" + `.
+  Errors: FORBIDDEN, NOT_FOUND (no such run, or not yours), BAD_USER_INPUT, CURSOR_INVALID.
+  """
+  deadLetters(runId: String, open: Boolean = false, first: Int = 50, after: String): DeadLetterConnection!
   "What the engines can do."
   capabilities: [EngineCapability!]!
   "Whether dvt and what it stands on are well."
@@ -2427,6 +2624,14 @@ type Mutation {
   signalRun(input: SignalRunInput!): SignalRunPayload!
   "Cancels a run: what is in flight is stopped, nothing else starts. Receipts and errors as signalRun."
   cancelRun(input: CancelRunInput!): SignalRunPayload!
+  """
+  Publishes dead letters again, with what their runs are now. Harmless when it was
+  delivered meanwhile: whoever has seen later states ignores it. Safe to repeat: a letter that was redriven is
+  left alone. Takes the action REDRIVE where deadLetters takes READ_DEAD_LETTERS, and is audited.
+  Example: ` + "`" + `redriveDeadLetters(input: {requestId: "r-1", letters: {allOpen: true}}) { results { id outcome } more }` + "`" + `.
+  Errors: FORBIDDEN, NOT_FOUND (no such run, or not yours), BAD_USER_INPUT, NOT_SUPPORTED, STORE_UNAVAILABLE.
+  """
+  redriveDeadLetters(input: RedriveDeadLettersInput!): RedriveDeadLettersPayload!
 }
 
 type Subscription {
@@ -2480,7 +2685,7 @@ type DevPrincipal {
 enum Role { VIEWER OPERATOR ENGINEER ADMIN PLANNER SYSTEM SRE }
 
 "What one can do."
-enum Action { READ START PAUSE RESUME RETRY_STEP CANCEL APPROVE }
+enum Action { READ START PAUSE RESUME RETRY_STEP CANCEL APPROVE READ_DEAD_LETTERS REDRIVE }
 
 enum RunStatus { PENDING APPROVED RUNNING PAUSED COMPLETED FAILED CANCELLED UNKNOWN }
 enum RunSubstatus { DRAINING AWAITING_OPERATOR WAITING_MANUAL COMPENSATING QUEUED UNKNOWN }
@@ -2868,6 +3073,73 @@ type SignalRunPayload {
   signal: Signal!
 }
 
+"""
+A message that was given up: what changed in a run after fromSeq, up to toSeq, was
+not published by itself. Example: ` + "`" + `{fromSeq: 5, toSeq: 6, attempts: 10, cause: "message too large"}` + "`" + `
+"""
+type DeadLetter implements Node {
+  id: ID!
+  projectId: String!
+  runId: String!
+  "What changed after this runSeq."
+  fromSeq: Seq!
+  "What changed up to this runSeq."
+  toSeq: Seq!
+  "How often the bus refused it."
+  attempts: Int!
+  "What the bus said the last time, at most 500 bytes."
+  cause: String!
+  buriedAt: Time!
+  "Null while it is open."
+  redrivenAt: Time
+}
+type DeadLetterConnection {
+  edges: [DeadLetterEdge!]!
+  pageInfo: PageInfo!
+}
+type DeadLetterEdge {
+  cursor: String!
+  node: DeadLetter!
+}
+
+input RedriveDeadLettersInput {
+  "Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit."
+  requestId: String!
+  letters: DeadLettersInput!
+}
+"Which dead letters are meant."
+input DeadLettersInput @oneOf {
+  "Ids of DeadLetter, 1 to 200."
+  ids: [ID!]
+  "The open ones of one run, the newest 200."
+  runId: String
+  "The open ones of the tenant, the newest 200; ` + "`" + `true` + "`" + `."
+  allOpen: Boolean
+}
+type RedriveDeadLettersPayload {
+  "One for each letter: in the order of ` + "`" + `ids` + "`" + `, else newest first."
+  results: [RedriveResult!]!
+  "More than 200 were open: look at the results, then ask again."
+  more: Boolean!
+}
+type RedriveResult {
+  id: ID!
+  outcome: RedriveOutcome!
+  "A code of the error table when FAILED: NOT_FOUND, or UNAVAILABLE when the bus does not answer or still refuses."
+  code: String
+  message: String
+  "As it is now; null when there is none."
+  letter: DeadLetter
+}
+enum RedriveOutcome {
+  "It was published now."
+  REDRIVEN
+  "It had been published before; nothing was done."
+  ALREADY_REDRIVEN
+  "It is as it was."
+  FAILED
+}
+
 enum SyncState {
   "The frame shows the head of the log as of ` + "`" + `asOf` + "`" + `."
   LIVE
@@ -3022,6 +3294,50 @@ func (ec *executionContext) childFields_Artifact(ctx context.Context, field grap
 		return ec.fieldContext_Artifact_contentType(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Artifact", field.Name)
+}
+
+func (ec *executionContext) childFields_DeadLetter(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_DeadLetter_id(ctx, field)
+	case "projectId":
+		return ec.fieldContext_DeadLetter_projectId(ctx, field)
+	case "runId":
+		return ec.fieldContext_DeadLetter_runId(ctx, field)
+	case "fromSeq":
+		return ec.fieldContext_DeadLetter_fromSeq(ctx, field)
+	case "toSeq":
+		return ec.fieldContext_DeadLetter_toSeq(ctx, field)
+	case "attempts":
+		return ec.fieldContext_DeadLetter_attempts(ctx, field)
+	case "cause":
+		return ec.fieldContext_DeadLetter_cause(ctx, field)
+	case "buriedAt":
+		return ec.fieldContext_DeadLetter_buriedAt(ctx, field)
+	case "redrivenAt":
+		return ec.fieldContext_DeadLetter_redrivenAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeadLetter", field.Name)
+}
+
+func (ec *executionContext) childFields_DeadLetterConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_DeadLetterConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_DeadLetterConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeadLetterConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_DeadLetterEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_DeadLetterEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_DeadLetterEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeadLetterEdge", field.Name)
 }
 
 func (ec *executionContext) childFields_DevPrincipal(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3198,6 +3514,32 @@ func (ec *executionContext) childFields_QueueEntry(ctx context.Context, field gr
 		return ec.fieldContext_QueueEntry_attempts(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type QueueEntry", field.Name)
+}
+
+func (ec *executionContext) childFields_RedriveDeadLettersPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "results":
+		return ec.fieldContext_RedriveDeadLettersPayload_results(ctx, field)
+	case "more":
+		return ec.fieldContext_RedriveDeadLettersPayload_more(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RedriveDeadLettersPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_RedriveResult(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_RedriveResult_id(ctx, field)
+	case "outcome":
+		return ec.fieldContext_RedriveResult_outcome(ctx, field)
+	case "code":
+		return ec.fieldContext_RedriveResult_code(ctx, field)
+	case "message":
+		return ec.fieldContext_RedriveResult_message(ctx, field)
+	case "letter":
+		return ec.fieldContext_RedriveResult_letter(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RedriveResult", field.Name)
 }
 
 func (ec *executionContext) childFields_Rejection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3858,6 +4200,20 @@ func (ec *executionContext) field_Mutation_cancelRun_args(ctx context.Context, r
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_redriveDeadLetters_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.RedriveDeadLettersInput, error) {
+			return ec.unmarshalNRedriveDeadLettersInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRedriveDeadLettersInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_signalRun_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -3897,6 +4253,44 @@ func (ec *executionContext) field_Query___type_args(ctx context.Context, rawArgs
 		return nil, err
 	}
 	args["name"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_deadLetters_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "runId",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["runId"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "open",
+		func(ctx context.Context, v any) (*bool, error) {
+			return ec.unmarshalOBoolean2ᚖbool(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["open"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg3
 	return args, nil
 }
 
@@ -4692,6 +5086,332 @@ func (ec *executionContext) _Artifact_contentType(ctx context.Context, field gra
 }
 func (ec *executionContext) fieldContext_Artifact_contentType(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Artifact", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DeadLetter_id(ctx context.Context, field graphql.CollectedField, obj *model.DeadLetter) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadLetter_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeadLetter_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeadLetter", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _DeadLetter_projectId(ctx context.Context, field graphql.CollectedField, obj *model.DeadLetter) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadLetter_projectId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProjectID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeadLetter_projectId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeadLetter", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DeadLetter_runId(ctx context.Context, field graphql.CollectedField, obj *model.DeadLetter) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadLetter_runId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeadLetter_runId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeadLetter", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DeadLetter_fromSeq(ctx context.Context, field graphql.CollectedField, obj *model.DeadLetter) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadLetter_fromSeq(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FromSeq, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v run.Seq) graphql.Marshaler {
+			return ec.marshalNSeq2githubᚗcomᚋdvtᚑengineᚋdvtᚋrunᚐSeq(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeadLetter_fromSeq(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeadLetter", field, false, false, errors.New("field of type Seq does not have child fields"))
+}
+
+func (ec *executionContext) _DeadLetter_toSeq(ctx context.Context, field graphql.CollectedField, obj *model.DeadLetter) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadLetter_toSeq(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ToSeq, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v run.Seq) graphql.Marshaler {
+			return ec.marshalNSeq2githubᚗcomᚋdvtᚑengineᚋdvtᚋrunᚐSeq(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeadLetter_toSeq(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeadLetter", field, false, false, errors.New("field of type Seq does not have child fields"))
+}
+
+func (ec *executionContext) _DeadLetter_attempts(ctx context.Context, field graphql.CollectedField, obj *model.DeadLetter) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadLetter_attempts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeadLetter_attempts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeadLetter", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _DeadLetter_cause(ctx context.Context, field graphql.CollectedField, obj *model.DeadLetter) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadLetter_cause(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cause, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeadLetter_cause(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeadLetter", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DeadLetter_buriedAt(ctx context.Context, field graphql.CollectedField, obj *model.DeadLetter) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadLetter_buriedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.BuriedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeadLetter_buriedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeadLetter", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _DeadLetter_redrivenAt(ctx context.Context, field graphql.CollectedField, obj *model.DeadLetter) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadLetter_redrivenAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RedrivenAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DeadLetter_redrivenAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeadLetter", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _DeadLetterConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.DeadLetterConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadLetterConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.DeadLetterEdge) graphql.Marshaler {
+			return ec.marshalNDeadLetterEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeadLetterEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeadLetterConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DeadLetterConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DeadLetterEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DeadLetterConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.DeadLetterConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadLetterConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeadLetterConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DeadLetterConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DeadLetterEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.DeadLetterEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadLetterEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeadLetterEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DeadLetterEdge", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DeadLetterEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.DeadLetterEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeadLetterEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DeadLetter) graphql.Marshaler {
+			return ec.marshalNDeadLetter2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeadLetter(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeadLetterEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DeadLetterEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DeadLetter(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _DevPrincipal_principal(ctx context.Context, field graphql.CollectedField, obj *model.DevPrincipal) (ret graphql.Marshaler) {
@@ -5552,6 +6272,50 @@ func (ec *executionContext) fieldContext_Mutation_cancelRun(ctx context.Context,
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_redriveDeadLetters(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_redriveDeadLetters(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().RedriveDeadLetters(ctx, fc.Args["input"].(model.RedriveDeadLettersInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RedriveDeadLettersPayload) graphql.Marshaler {
+			return ec.marshalNRedriveDeadLettersPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRedriveDeadLettersPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_redriveDeadLetters(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RedriveDeadLettersPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_redriveDeadLetters_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _PageInfo_hasNextPage(ctx context.Context, field graphql.CollectedField, obj *model.PageInfo) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -6149,6 +6913,50 @@ func (ec *executionContext) fieldContext_Query_stepLog(ctx context.Context, fiel
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_deadLetters(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_deadLetters(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().DeadLetters(ctx, fc.Args["runId"].(*string), fc.Args["open"].(*bool), fc.Args["first"].(*int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DeadLetterConnection) graphql.Marshaler {
+			return ec.marshalNDeadLetterConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeadLetterConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_deadLetters(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DeadLetterConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_deadLetters_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query_capabilities(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -6379,6 +7187,185 @@ func (ec *executionContext) _QueueEntry_attempts(ctx context.Context, field grap
 }
 func (ec *executionContext) fieldContext_QueueEntry_attempts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("QueueEntry", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RedriveDeadLettersPayload_results(ctx context.Context, field graphql.CollectedField, obj *model.RedriveDeadLettersPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RedriveDeadLettersPayload_results(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Results, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.RedriveResult) graphql.Marshaler {
+			return ec.marshalNRedriveResult2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRedriveResultᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RedriveDeadLettersPayload_results(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RedriveDeadLettersPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RedriveResult(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RedriveDeadLettersPayload_more(ctx context.Context, field graphql.CollectedField, obj *model.RedriveDeadLettersPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RedriveDeadLettersPayload_more(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.More, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RedriveDeadLettersPayload_more(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RedriveDeadLettersPayload", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _RedriveResult_id(ctx context.Context, field graphql.CollectedField, obj *model.RedriveResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RedriveResult_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RedriveResult_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RedriveResult", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _RedriveResult_outcome(ctx context.Context, field graphql.CollectedField, obj *model.RedriveResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RedriveResult_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.RedriveOutcome) graphql.Marshaler {
+			return ec.marshalNRedriveOutcome2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRedriveOutcome(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RedriveResult_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RedriveResult", field, false, false, errors.New("field of type RedriveOutcome does not have child fields"))
+}
+
+func (ec *executionContext) _RedriveResult_code(ctx context.Context, field graphql.CollectedField, obj *model.RedriveResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RedriveResult_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RedriveResult_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RedriveResult", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RedriveResult_message(ctx context.Context, field graphql.CollectedField, obj *model.RedriveResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RedriveResult_message(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Message, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RedriveResult_message(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RedriveResult", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RedriveResult_letter(ctx context.Context, field graphql.CollectedField, obj *model.RedriveResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RedriveResult_letter(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Letter, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DeadLetter) graphql.Marshaler {
+			return ec.marshalODeadLetter2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeadLetter(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RedriveResult_letter(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RedriveResult",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DeadLetter(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Rejection_code(ctx context.Context, field graphql.CollectedField, obj *model.Rejection) (ret graphql.Marshaler) {
@@ -12553,6 +13540,50 @@ func (ec *executionContext) unmarshalInputCancelRunInput(ctx context.Context, ob
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputDeadLettersInput(ctx context.Context, obj any) (model.DeadLettersInput, error) {
+	var it model.DeadLettersInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"ids", "runId", "allOpen"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "ids":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ids"))
+			data, err := ec.unmarshalOID2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Ids = data
+		case "runId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("runId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RunID = data
+		case "allOpen":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("allOpen"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.AllOpen = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputPauseInput(ctx context.Context, obj any) (model.PauseInput, error) {
 	var it model.PauseInput
 	if obj == nil {
@@ -12687,6 +13718,43 @@ func (ec *executionContext) unmarshalInputPlanRefInput(ctx context.Context, obj 
 				return it, err
 			}
 			it.Compression = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputRedriveDeadLettersInput(ctx context.Context, obj any) (model.RedriveDeadLettersInput, error) {
+	var it model.RedriveDeadLettersInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "letters"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "letters":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("letters"))
+			data, err := ec.unmarshalNDeadLettersInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeadLettersInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Letters = data
 		}
 	}
 	return it, nil
@@ -13024,6 +14092,13 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._Run(ctx, sel, obj)
+	case model.DeadLetter:
+		return ec._DeadLetter(ctx, sel, &obj)
+	case *model.DeadLetter:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._DeadLetter(ctx, sel, obj)
 	default:
 		if typedObj, ok := obj.(graphql.Marshaler); ok {
 			return typedObj
@@ -13150,6 +14225,170 @@ func (ec *executionContext) _Artifact(ctx context.Context, sel ast.SelectionSet,
 		case "contentType":
 			out.Values[i] = ec._Artifact_contentType(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var deadLetterImplementors = []string{"DeadLetter", "Node"}
+
+func (ec *executionContext) _DeadLetter(ctx context.Context, sel ast.SelectionSet, obj *model.DeadLetter) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, deadLetterImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DeadLetter")
+		case "id":
+			out.Values[i] = ec._DeadLetter_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "projectId":
+			out.Values[i] = ec._DeadLetter_projectId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "runId":
+			out.Values[i] = ec._DeadLetter_runId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "fromSeq":
+			out.Values[i] = ec._DeadLetter_fromSeq(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "toSeq":
+			out.Values[i] = ec._DeadLetter_toSeq(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "attempts":
+			out.Values[i] = ec._DeadLetter_attempts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cause":
+			out.Values[i] = ec._DeadLetter_cause(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "buriedAt":
+			out.Values[i] = ec._DeadLetter_buriedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "redrivenAt":
+			out.Values[i] = ec._DeadLetter_redrivenAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var deadLetterConnectionImplementors = []string{"DeadLetterConnection"}
+
+func (ec *executionContext) _DeadLetterConnection(ctx context.Context, sel ast.SelectionSet, obj *model.DeadLetterConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, deadLetterConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DeadLetterConnection")
+		case "edges":
+			out.Values[i] = ec._DeadLetterConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._DeadLetterConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var deadLetterEdgeImplementors = []string{"DeadLetterEdge"}
+
+func (ec *executionContext) _DeadLetterEdge(ctx context.Context, sel ast.SelectionSet, obj *model.DeadLetterEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, deadLetterEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DeadLetterEdge")
+		case "cursor":
+			out.Values[i] = ec._DeadLetterEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._DeadLetterEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -13661,6 +14900,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "redriveDeadLetters":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_redriveDeadLetters(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -14008,6 +15254,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "deadLetters":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_deadLetters(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
 		case "capabilities":
 			field := field
 
@@ -14117,6 +15385,107 @@ func (ec *executionContext) _QueueEntry(ctx context.Context, sel ast.SelectionSe
 		case "attempts":
 			out.Values[i] = ec._QueueEntry_attempts(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var redriveDeadLettersPayloadImplementors = []string{"RedriveDeadLettersPayload"}
+
+func (ec *executionContext) _RedriveDeadLettersPayload(ctx context.Context, sel ast.SelectionSet, obj *model.RedriveDeadLettersPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, redriveDeadLettersPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RedriveDeadLettersPayload")
+		case "results":
+			out.Values[i] = ec._RedriveDeadLettersPayload_results(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "more":
+			out.Values[i] = ec._RedriveDeadLettersPayload_more(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var redriveResultImplementors = []string{"RedriveResult"}
+
+func (ec *executionContext) _RedriveResult(ctx context.Context, sel ast.SelectionSet, obj *model.RedriveResult) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, redriveResultImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RedriveResult")
+		case "id":
+			out.Values[i] = ec._RedriveResult_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "outcome":
+			out.Values[i] = ec._RedriveResult_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "code":
+			out.Values[i] = ec._RedriveResult_code(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "message":
+			out.Values[i] = ec._RedriveResult_message(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "letter":
+			out.Values[i] = ec._RedriveResult_letter(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -16631,6 +18000,51 @@ func (ec *executionContext) unmarshalNCancelRunInput2githubᚗcomᚋdvtᚑengine
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalNDeadLetter2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeadLetter(ctx context.Context, sel ast.SelectionSet, v *model.DeadLetter) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._DeadLetter(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNDeadLetterConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeadLetterConnection(ctx context.Context, sel ast.SelectionSet, v *model.DeadLetterConnection) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._DeadLetterConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNDeadLetterEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeadLetterEdge(ctx context.Context, sel ast.SelectionSet, v model.DeadLetterEdge) graphql.Marshaler {
+	return ec._DeadLetterEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNDeadLetterEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeadLetterEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.DeadLetterEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNDeadLetterEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeadLetterEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalNDeadLettersInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeadLettersInput(ctx context.Context, v any) (*model.DeadLettersInput, error) {
+	res, err := ec.unmarshalInputDeadLettersInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalNDevPrincipal2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDevPrincipal(ctx context.Context, sel ast.SelectionSet, v model.DevPrincipal) graphql.Marshaler {
 	return ec._DevPrincipal(ctx, sel, &v)
 }
@@ -16881,6 +18295,51 @@ func (ec *executionContext) marshalNPlanRef2ᚖgithubᚗcomᚋdvtᚑengineᚋdvt
 		return graphql.Null
 	}
 	return ec._PlanRef(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNRedriveDeadLettersInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRedriveDeadLettersInput(ctx context.Context, v any) (model.RedriveDeadLettersInput, error) {
+	res, err := ec.unmarshalInputRedriveDeadLettersInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRedriveDeadLettersPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRedriveDeadLettersPayload(ctx context.Context, sel ast.SelectionSet, v *model.RedriveDeadLettersPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._RedriveDeadLettersPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNRedriveOutcome2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRedriveOutcome(ctx context.Context, v any) (model.RedriveOutcome, error) {
+	var res model.RedriveOutcome
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRedriveOutcome2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRedriveOutcome(ctx context.Context, sel ast.SelectionSet, v model.RedriveOutcome) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) marshalNRedriveResult2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRedriveResult(ctx context.Context, sel ast.SelectionSet, v model.RedriveResult) graphql.Marshaler {
+	return ec._RedriveResult(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNRedriveResult2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRedriveResultᚄ(ctx context.Context, sel ast.SelectionSet, v []model.RedriveResult) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNRedriveResult2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRedriveResult(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) unmarshalNRole2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRole(ctx context.Context, v any) (model.Role, error) {
@@ -17525,6 +18984,13 @@ func (ec *executionContext) marshalOBoolean2ᚖbool(ctx context.Context, sel ast
 	return res
 }
 
+func (ec *executionContext) marshalODeadLetter2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeadLetter(ctx context.Context, sel ast.SelectionSet, v *model.DeadLetter) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._DeadLetter(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalODuration2ᚖtimeᚐDuration(ctx context.Context, v any) (*time.Duration, error) {
 	if v == nil {
 		return nil, nil
@@ -17581,6 +19047,41 @@ func (ec *executionContext) marshalOFloat2ᚖfloat64(ctx context.Context, sel as
 	_ = sel
 	res := graphql.MarshalFloatContext(*v)
 	return graphql.WrapContextMarshaler(ctx, res)
+}
+
+func (ec *executionContext) unmarshalOID2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]string, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNID2string(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOID2ᚕstringᚄ(ctx context.Context, sel ast.SelectionSet, v []string) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := make(graphql.Array, len(v))
+	for i := range v {
+		ret[i] = ec.marshalNID2string(ctx, sel, v[i])
+	}
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) unmarshalOInt2ᚖint(ctx context.Context, v any) (*int, error) {

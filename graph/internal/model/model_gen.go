@@ -48,6 +48,47 @@ type CancelRunInput struct {
 	ExpectedRunSeq *run.Seq `json:"expectedRunSeq,omitempty"`
 }
 
+// A message that was given up: what changed in a run after fromSeq, up to toSeq, was
+// not published by itself. Example: `{fromSeq: 5, toSeq: 6, attempts: 10, cause: "message too large"}`
+type DeadLetter struct {
+	ID        string `json:"id"`
+	ProjectID string `json:"projectId"`
+	RunID     string `json:"runId"`
+	// What changed after this runSeq.
+	FromSeq run.Seq `json:"fromSeq"`
+	// What changed up to this runSeq.
+	ToSeq run.Seq `json:"toSeq"`
+	// How often the bus refused it.
+	Attempts int `json:"attempts"`
+	// What the bus said the last time, at most 500 bytes.
+	Cause    string    `json:"cause"`
+	BuriedAt time.Time `json:"buriedAt"`
+	// Null while it is open.
+	RedrivenAt *time.Time `json:"redrivenAt,omitempty"`
+}
+
+func (DeadLetter) IsNode() {}
+
+type DeadLetterConnection struct {
+	Edges    []DeadLetterEdge `json:"edges"`
+	PageInfo *PageInfo        `json:"pageInfo"`
+}
+
+type DeadLetterEdge struct {
+	Cursor string      `json:"cursor"`
+	Node   *DeadLetter `json:"node"`
+}
+
+// Which dead letters are meant.
+type DeadLettersInput struct {
+	// Ids of DeadLetter, 1 to 200.
+	Ids []string `json:"ids,omitempty"`
+	// The open ones of one run, the newest 200.
+	RunID *string `json:"runId,omitempty"`
+	// The open ones of the tenant, the newest 200; `true`.
+	AllOpen *bool `json:"allOpen,omitempty"`
+}
+
 type DevPrincipal struct {
 	Principal string `json:"principal"`
 	TenantID  string `json:"tenantId"`
@@ -165,6 +206,29 @@ type QueueEntry struct {
 	CreatedAt time.Time  `json:"createdAt"`
 	NotBefore *time.Time `json:"notBefore,omitempty"`
 	Attempts  int        `json:"attempts"`
+}
+
+type RedriveDeadLettersInput struct {
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
+	RequestID string            `json:"requestId"`
+	Letters   *DeadLettersInput `json:"letters"`
+}
+
+type RedriveDeadLettersPayload struct {
+	// One for each letter: in the order of `ids`, else newest first.
+	Results []RedriveResult `json:"results"`
+	// More than 200 were open: look at the results, then ask again.
+	More bool `json:"more"`
+}
+
+type RedriveResult struct {
+	ID      string         `json:"id"`
+	Outcome RedriveOutcome `json:"outcome"`
+	// A code of the error table when FAILED: NOT_FOUND, or UNAVAILABLE when the bus does not answer or still refuses.
+	Code    *string `json:"code,omitempty"`
+	Message *string `json:"message,omitempty"`
+	// As it is now; null when there is none.
+	Letter *DeadLetter `json:"letter,omitempty"`
 }
 
 type Rejection struct {
@@ -548,13 +612,15 @@ type Wait struct {
 type Action string
 
 const (
-	ActionRead      Action = "READ"
-	ActionStart     Action = "START"
-	ActionPause     Action = "PAUSE"
-	ActionResume    Action = "RESUME"
-	ActionRetryStep Action = "RETRY_STEP"
-	ActionCancel    Action = "CANCEL"
-	ActionApprove   Action = "APPROVE"
+	ActionRead            Action = "READ"
+	ActionStart           Action = "START"
+	ActionPause           Action = "PAUSE"
+	ActionResume          Action = "RESUME"
+	ActionRetryStep       Action = "RETRY_STEP"
+	ActionCancel          Action = "CANCEL"
+	ActionApprove         Action = "APPROVE"
+	ActionReadDeadLetters Action = "READ_DEAD_LETTERS"
+	ActionRedrive         Action = "REDRIVE"
 )
 
 var AllAction = []Action{
@@ -565,11 +631,13 @@ var AllAction = []Action{
 	ActionRetryStep,
 	ActionCancel,
 	ActionApprove,
+	ActionReadDeadLetters,
+	ActionRedrive,
 }
 
 func (e Action) IsValid() bool {
 	switch e {
-	case ActionRead, ActionStart, ActionPause, ActionResume, ActionRetryStep, ActionCancel, ActionApprove:
+	case ActionRead, ActionStart, ActionPause, ActionResume, ActionRetryStep, ActionCancel, ActionApprove, ActionReadDeadLetters, ActionRedrive:
 		return true
 	}
 	return false
@@ -840,6 +908,66 @@ func (e *HealthStatus) UnmarshalJSON(b []byte) error {
 }
 
 func (e HealthStatus) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type RedriveOutcome string
+
+const (
+	// It was published now.
+	RedriveOutcomeRedriven RedriveOutcome = "REDRIVEN"
+	// It had been published before; nothing was done.
+	RedriveOutcomeAlreadyRedriven RedriveOutcome = "ALREADY_REDRIVEN"
+	// It is as it was.
+	RedriveOutcomeFailed RedriveOutcome = "FAILED"
+)
+
+var AllRedriveOutcome = []RedriveOutcome{
+	RedriveOutcomeRedriven,
+	RedriveOutcomeAlreadyRedriven,
+	RedriveOutcomeFailed,
+}
+
+func (e RedriveOutcome) IsValid() bool {
+	switch e {
+	case RedriveOutcomeRedriven, RedriveOutcomeAlreadyRedriven, RedriveOutcomeFailed:
+		return true
+	}
+	return false
+}
+
+func (e RedriveOutcome) String() string {
+	return string(e)
+}
+
+func (e *RedriveOutcome) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = RedriveOutcome(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid RedriveOutcome", str)
+	}
+	return nil
+}
+
+func (e RedriveOutcome) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *RedriveOutcome) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e RedriveOutcome) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

@@ -1,0 +1,332 @@
+package control_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/project"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// redriver marks letters, or fails as a test says.
+type redriver struct {
+	mu    sync.Mutex
+	store store.Outbox
+	fails map[string]error // by id
+	tried []string
+}
+
+func (r *redriver) Redrive(ctx context.Context, d control.DeadLetter) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tried = append(r.tried, d.ID)
+	if err := r.fails[d.ID]; err != nil {
+		return err
+	}
+	_, err := r.store.Redriven(ctx, d.ID)
+	return err
+}
+
+func withRedriver(r *redriver) func(*control.Config) {
+	return func(c *control.Config) { c.Redriver, r.store = r, c.Store }
+}
+
+// bury makes a dead letter of a run as a projector would, and gives its id.
+func (w *world) bury(tenant, project, runID string, from, to int) string {
+	w.t.Helper()
+	db := must[*sql.DB](w.t)(sql.Open("sqlite", filepath.Join(w.dir, "dvt.db")+"?_pragma=busy_timeout(5000)"))
+	defer db.Close()
+	id := uuid.NewString()
+	_, err := db.ExecContext(w.t.Context(), `INSERT INTO outbox_dead (id, tenant_id, project_id, run_id, from_seq, to_seq, attempts, cause, buried_at)
+		VALUES (?, ?, ?, ?, ?, ?, 10, 'too large', 1)`, id, tenant, project, runID, from, to)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return id
+}
+
+func lettersOf(p control.DeadLettersPage) []string {
+	out := []string{}
+	for _, d := range p.Letters {
+		out = append(out, d.ID)
+	}
+	return out
+}
+
+func outcomes(out control.RedrivenDeadLetters) []string {
+	var words []string
+	for _, r := range out.Results {
+		switch {
+		case r.Failed != nil:
+			words = append(words, string(r.Failed.Code))
+		case r.Already:
+			words = append(words, "ALREADY")
+		case r.Letter.RedrivenAt != nil:
+			words = append(words, "REDRIVEN")
+		default:
+			words = append(words, "OPEN")
+		}
+	}
+	return words
+}
+
+func TestDeadLetters_Pages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	one, two := w.queued("one", "s1"), w.queued("two", "s1")
+	var all []string // newest first
+	for i := range 5 {
+		of := one
+		if i == 2 {
+			of = two
+		}
+		all = append([]string{w.bury("acme", "shop", of, i, i+1)}, all...)
+	}
+	must[bool](t)(w.raw.Redriven(t.Context(), all[0]))
+	foreign := w.bury("globex", "shop", "theirs", 0, 1)
+	sre := w.who("dev-sre")
+	page := func(q control.DeadLettersQuery) control.DeadLettersPage {
+		t.Helper()
+		return must[control.DeadLettersPage](t)(w.DeadLetters(t.Context(), sre, q))
+	}
+	var walked []string
+	q := control.DeadLettersQuery{First: 2}
+	for {
+		p := page(q)
+		walked = append(walked, lettersOf(p)...)
+		if !p.HasNext {
+			break
+		}
+		q.After = walked[len(walked)-1]
+	}
+	if diff := cmp.Diff(all, walked); diff != "" {
+		t.Errorf("pages of two (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(all[1:], lettersOf(page(control.DeadLettersQuery{Open: true}))); diff != "" {
+		t.Errorf("open ones (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(all[2:3], lettersOf(page(control.DeadLettersQuery{RunID: two}))); diff != "" {
+		t.Errorf("of one run (-want +got):\n%s", diff)
+	}
+	got := must[control.DeadLetter](t)(w.DeadLetter(t.Context(), sre, all[4]))
+	if got.RunID != one || got.From != 0 || got.To != 1 || got.Cause != "too large" || got.Attempts != 10 {
+		t.Errorf("%+v", got)
+	}
+	for _, after := range []string{"nonsense", foreign} {
+		_, err := w.DeadLetters(t.Context(), sre, control.DeadLettersQuery{After: after})
+		refusal(t, err, run.CodeCursorInvalid)
+	}
+	_, err := w.DeadLetters(t.Context(), sre, control.DeadLettersQuery{First: 201})
+	refusal(t, err, run.CodeBadInput)
+}
+
+// Nothing of another tenant is seen, named or redriven, and no answer tells that it is there.
+func TestDeadLetters_T101_OneTenant(t *testing.T) {
+	t.Parallel()
+	r := &redriver{}
+	w := newWorld(t, withRedriver(r))
+	id := w.queued("ours", "s1")
+	letter := w.bury("acme", "shop", id, 0, 1)
+	mallory := w.who("dev-mallory")
+	if p := must[control.DeadLettersPage](t)(w.DeadLetters(t.Context(), mallory, control.DeadLettersQuery{})); len(p.Letters) > 0 {
+		t.Errorf("another tenant sees %v", p.Letters)
+	}
+	_, theirs := w.DeadLetters(t.Context(), mallory, control.DeadLettersQuery{RunID: id})
+	_, none := w.DeadLetters(t.Context(), mallory, control.DeadLettersQuery{RunID: "no-such-run"})
+	if a, b := refusal(t, theirs, run.CodeNotFound), refusal(t, none, run.CodeNotFound); a.Error() != b.Error() {
+		t.Errorf("told apart: %q and %q", a, b)
+	}
+	_, theirs = w.DeadLetter(t.Context(), mallory, letter)
+	_, none = w.DeadLetter(t.Context(), mallory, uuid.NewString())
+	if a, b := refusal(t, theirs, run.CodeNotFound), refusal(t, none, run.CodeNotFound); a.Error() != b.Error() {
+		t.Errorf("told apart: %q and %q", a, b)
+	}
+	out := must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), mallory,
+		control.RedriveDeadLetters{RequestID: "q1", IDs: []string{letter, uuid.NewString(), ""}}))
+	if diff := cmp.Diff([]string{"NOT_FOUND", "NOT_FOUND", "NOT_FOUND"}, outcomes(out)); diff != "" {
+		t.Errorf("redriven by another tenant (-want +got):\n%s", diff)
+	}
+	out = must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), mallory, control.RedriveDeadLetters{RequestID: "q2", AllOpen: true}))
+	_, err := w.RedriveDeadLetters(t.Context(), mallory, control.RedriveDeadLetters{RequestID: "q3", RunID: id})
+	refusal(t, err, run.CodeNotFound)
+	if len(out.Results) > 0 || len(r.tried) > 0 {
+		t.Errorf("results %v, published %v", out.Results, r.tried)
+	}
+}
+
+func TestDeadLetters_WhoMay(t *testing.T) {
+	t.Parallel()
+	r := &redriver{}
+	w := newWorld(t, withRedriver(r))
+	id := w.queued("run", "s1")
+	w.bury("acme", "shop", id, 0, 1)
+	for _, token := range []string{"dev-viewer", "dev-operator", "dev-engineer", "dev-planner", "dev-system", "shop-viewer"} {
+		p := w.who(token)
+		for _, runID := range []string{"", id} {
+			_, err := w.DeadLetters(t.Context(), p, control.DeadLettersQuery{RunID: runID})
+			e := refusal(t, err, run.CodeForbidden)
+			if e.Denial.Action != authz.ReadDeadLetters || !slices.Equal(e.Denial.WhoCould, []string{"dev-admin", "dev-sre"}) {
+				t.Errorf("%s: the denial does not explain itself: %+v", token, e.Denial)
+			}
+			in := control.RedriveDeadLetters{RequestID: "q1", RunID: runID, AllOpen: runID == ""}
+			_, err = w.RedriveDeadLetters(t.Context(), p, in)
+			if e := refusal(t, err, run.CodeForbidden); e.Denial.Action != authz.Redrive {
+				t.Errorf("%s: the denial does not explain itself: %+v", token, e.Denial)
+			}
+		}
+		for _, action := range []string{"READ_DEAD_LETTERS", "REDRIVE"} {
+			if !w.audited("acme", token+" "+action+" DENIED FORBIDDEN") {
+				t.Errorf("no audit row for %s of %s in %v", action, token, w.audit("acme"))
+			}
+		}
+		if _, err := w.DeadLetter(t.Context(), p, "x"); err == nil {
+			t.Errorf("%s may ask for a letter", token)
+		}
+	}
+	_, err := w.DeadLetters(t.Context(), w.who("nobody"), control.DeadLettersQuery{RunID: id})
+	refusal(t, err, run.CodeNotFound)
+	if len(r.tried) > 0 {
+		t.Errorf("published %v", r.tried)
+	}
+	for _, token := range []string{"dev-admin", "dev-sre"} {
+		must[control.DeadLettersPage](t)(w.DeadLetters(t.Context(), w.who(token), control.DeadLettersQuery{RunID: id}))
+		must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), w.who(token), control.RedriveDeadLetters{RequestID: "q1", AllOpen: true}))
+	}
+}
+
+func TestRedriveDeadLetters_O04_EachLetterHasItsResult(t *testing.T) {
+	t.Parallel()
+	r := &redriver{fails: map[string]error{}}
+	w := newWorld(t, withRedriver(r))
+	id := w.queued("run", "s1")
+	first, second, refused := w.bury("acme", "shop", id, 0, 1), w.bury("acme", "shop", id, 1, 2), w.bury("acme", "shop", id, 2, 3)
+	r.fails[refused] = fmt.Errorf("redrive: %w", live.ErrRefused)
+	admin := w.who("dev-admin")
+	redrive := func(in control.RedriveDeadLetters) control.RedrivenDeadLetters {
+		t.Helper()
+		return must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), admin, in))
+	}
+	in := control.RedriveDeadLetters{RequestID: "q1", IDs: []string{first, refused, first, "no-such", second}}
+	if diff := cmp.Diff([]string{"REDRIVEN", "UNAVAILABLE", "ALREADY", "NOT_FOUND", "REDRIVEN"}, outcomes(redrive(in))); diff != "" {
+		t.Errorf("results (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{first, refused, second}, r.tried); diff != "" {
+		t.Errorf("published (-want +got):\n%s", diff)
+	}
+	rows := func() (n int) {
+		for _, row := range w.audit("acme") {
+			if strings.HasPrefix(row, "dev-admin REDRIVE ACCEPTED  "+id) {
+				n++
+			}
+		}
+		return n
+	}
+	if rows() != 3 || !w.audited("acme", fmt.Sprintf(`dev-admin REDRIVE ACCEPTED  %s {"deadLetterId":%q,"fromSeq":1,"toSeq":2}`, id, second)) {
+		t.Errorf("audit: %v", w.audit("acme"))
+	}
+	if diff := cmp.Diff([]string{"ALREADY", "UNAVAILABLE", "ALREADY", "NOT_FOUND", "ALREADY"}, outcomes(redrive(in))); diff != "" {
+		t.Errorf("the same request again (-want +got):\n%s", diff)
+	}
+	if rows() != 3 {
+		t.Errorf("the same request again left %d audit rows, want 3", rows())
+	}
+	delete(r.fails, refused)
+	if diff := cmp.Diff([]string{"REDRIVEN"}, outcomes(redrive(control.RedriveDeadLetters{RequestID: "q2", RunID: id}))); diff != "" {
+		t.Errorf("what is open of the run (-want +got):\n%s", diff)
+	}
+	if out := redrive(control.RedriveDeadLetters{RequestID: "q3", AllOpen: true}); len(out.Results) > 0 || out.More {
+		t.Errorf("nothing is open: %+v", out)
+	}
+}
+
+// A bus that is down is not asked for each letter; the audit comes first.
+func TestRedriveDeadLetters_BusDown(t *testing.T) {
+	t.Parallel()
+	r := &redriver{fails: map[string]error{}}
+	w := newWorld(t, withRedriver(r))
+	id := w.queued("run", "s1")
+	var letters []string
+	for i := range 4 {
+		letters = append(letters, w.bury("acme", "shop", id, i, i+1))
+	}
+	r.fails[letters[1]] = errors.New("dial tcp 10.0.0.7:6379: connection refused")
+	out := must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), w.who("dev-admin"), control.RedriveDeadLetters{RequestID: "q1", IDs: letters}))
+	if diff := cmp.Diff([]string{"REDRIVEN", "UNAVAILABLE", "UNAVAILABLE", "UNAVAILABLE"}, outcomes(out)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if len(r.tried) != 2 {
+		t.Errorf("%d letters tried on a bus that is down, want 2", len(r.tried))
+	}
+	for _, res := range out.Results {
+		if res.Failed != nil && (res.Failed.RetryAfter == 0 || strings.Contains(res.Failed.Message, "10.0.0.7")) {
+			t.Errorf("told: %+v", res.Failed)
+		}
+	}
+	w.raw.Close()
+	_, err := w.RedriveDeadLetters(t.Context(), w.who("dev-admin"), control.RedriveDeadLetters{RequestID: "q2", IDs: letters})
+	refusal(t, err, run.CodeStoreUnavailable)
+	if len(r.tried) != 2 {
+		t.Error("published without an audit row")
+	}
+}
+
+func TestRedriveDeadLetters_Bounds(t *testing.T) {
+	t.Parallel()
+	r := &redriver{}
+	w := newWorld(t, withRedriver(r))
+	id := w.queued("run", "s1")
+	for i := range control.MaxRedrive + 1 {
+		w.bury("acme", "shop", id, i, i+1)
+	}
+	admin := w.who("dev-admin")
+	out := must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), admin, control.RedriveDeadLetters{RequestID: "q1", AllOpen: true}))
+	if len(out.Results) != control.MaxRedrive || !out.More {
+		t.Errorf("%d results, more %t", len(out.Results), out.More)
+	}
+	out = must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), admin, control.RedriveDeadLetters{RequestID: "q1", AllOpen: true}))
+	if len(out.Results) != 1 || out.More {
+		t.Errorf("then %d results, more %t", len(out.Results), out.More)
+	}
+	for _, in := range []control.RedriveDeadLetters{
+		{AllOpen: true}, {RequestID: "?", AllOpen: true}, {RequestID: "q"}, {RequestID: "q", AllOpen: true, RunID: id}, {RequestID: "q", IDs: []string{}},
+		{RequestID: "q", IDs: make([]string, control.MaxRedrive+1)}, {RequestID: "q", IDs: []string{"x"}, AllOpen: true},
+	} {
+		_, err := w.RedriveDeadLetters(t.Context(), admin, in)
+		refusal(t, err, run.CodeBadInput)
+	}
+	bare := newWorld(t)
+	_, err := bare.RedriveDeadLetters(t.Context(), admin, control.RedriveDeadLetters{RequestID: "q1", AllOpen: true})
+	refusal(t, err, run.CodeNotSupported)
+}
+
+// With the projector that publishes, a redriven letter is marked and the bus has the run's state.
+func TestRedriveDeadLetters_O04_ByTheProjector(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *control.Config) {
+		c.Redriver = project.New(c.Store, c.Bus, project.Config{})
+	})
+	id := w.running("run", "s1")
+	letter := w.bury("acme", "shop", id, 0, 2)
+	sub := w.bus.Subscribe(id)
+	defer sub.Close()
+	eventually(t, "subscribed", func() bool { return (<-sub.C()).Confirmed })
+	out := must[control.RedrivenDeadLetters](t)(w.RedriveDeadLetters(t.Context(), w.who("dev-sre"), control.RedriveDeadLetters{RequestID: "q1", IDs: []string{letter}}))
+	if diff := cmp.Diff([]string{"REDRIVEN"}, outcomes(out)); diff != "" {
+		t.Fatal(diff)
+	}
+	eventually(t, "a message from 0", func() bool { d := <-sub.C(); return d.Message != nil && d.Message.From == 0 })
+}
