@@ -66,7 +66,8 @@ type Config struct {
 	Duties         []string        `koanf:"duties"`          // of: api, project, reconcile, deliver
 	NoSample       bool            `koanf:"no-sample"`
 	LogLevel       string          `koanf:"log-level"` // debug, info, warn, error
-	Heartbeat      time.Duration   `koanf:"heartbeat"` // silence after which an execution counts as lost
+	Heartbeat      time.Duration   `koanf:"heartbeat"`    // silence after which an execution counts as lost
+	WriteBudget    time.Duration   `koanf:"write-budget"` // how long the store may take to confirm that a step begins or completed
 
 	dev bool
 }
@@ -76,7 +77,7 @@ func Defaults(dev bool) map[string]any {
 	d := map[string]any{
 		"listen": "127.0.0.1:8080", "data": ".dvt", "temporal-namespace": "dvt",
 		"control-queue": "tq-control-dev", "data-queue": "tq-data-dev", "project-root": ".", "dbt": "dbt",
-		"log-level": "info", "heartbeat": "30s", "concurrency": 4, "duties": []string{"api", "project", "reconcile", "deliver"},
+		"log-level": "info", "heartbeat": "30s", "write-budget": "3s", "concurrency": 4, "duties": []string{"api", "project", "reconcile", "deliver"},
 	}
 	if dev {
 		d["log-level"], d["heartbeat"], d["concurrency"], d["allow-private"] = "warn", "10s", 16, true
@@ -94,7 +95,7 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		"workspace": "directory of the runs' workspaces", "project-root": "where relative directories of plans resolve", "dbt": "the dbt program",
 		"control-queue": "queue of workflows and control steps", "data-queue": "queue of data steps",
 		"server": "URL of the server whose journal a data worker uses", "log-level": "debug, info, warn or error",
-		"heartbeat": "silence after which an execution counts as lost",
+		"heartbeat": "silence after which an execution counts as lost", "write-budget": "how long the store may take to confirm that a step begins or completed",
 	}
 	lists := map[string]string{
 		"plan-roots": "directories that file: plan references may point into", "known-queues": "further queues that plans may name",
@@ -163,7 +164,7 @@ func Load(f *pflag.FlagSet, dev bool) (Config, error) {
 	c := Config{dev: dev}
 	errs := []error{}
 	for _, key := range unknown {
-		errs = append(errs, fmt.Errorf("%s is not a setting of dvt", key))
+		errs = append(errs, unknownKey(key))
 	}
 	if err := k.UnmarshalWithConf("", &c, koanf.UnmarshalConf{Tag: "koanf"}); err != nil {
 		errs = append(errs, err)
@@ -173,6 +174,17 @@ func Load(f *pflag.FlagSet, dev bool) (Config, error) {
 	}
 	errs = append(errs, c.verify()...)
 	return c, errors.Join(errs...)
+}
+
+// unknownKey says that dvt has no such setting, and why it has none for events
+// that are written later than they are acted on (B05, T216).
+func unknownKey(key string) error {
+	key = strings.ReplaceAll(key, "\x00", ".")
+	plain := strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(key))
+	if strings.Contains(plain, "failopen") && !strings.Contains(plain, "neverfailopen") {
+		return fmt.Errorf("%s is not offered: no event is fail-open, a step begins and ends only when the log has answered (StepStarted, StepCompleted, StepFailed)", key)
+	}
+	return fmt.Errorf("%s is not a setting of dvt", key)
 }
 
 // accounts reads the list of accounts; a key that an account does not have is an error.
@@ -202,7 +214,8 @@ var listKeys = map[string]bool{ //nolint:gochecknoglobals // a table
 func knownKeys() map[string]bool {
 	out := map[string]bool{}
 	for _, k := range strings.Fields(`listen data store redis app-role temporal temporal-namespace temporal-binary artifacts workspace project-root dbt
-		plan-roots control-queue data-queue known-queues queues concurrency server worker-token allow-private accounts allowed-origins duties no-sample log-level heartbeat`) {
+		plan-roots control-queue data-queue known-queues queues concurrency server worker-token allow-private accounts allowed-origins duties no-sample log-level heartbeat
+		write-budget`) {
 		out[k] = true
 	}
 	return out
@@ -236,6 +249,9 @@ func (c *Config) verify() (errs []error) {
 	}
 	if c.Heartbeat < time.Second {
 		bad("heartbeat must be at least 1s")
+	}
+	if c.WriteBudget < 2*time.Second || c.WriteBudget > 5*time.Second {
+		bad("write-budget must be between 2s and 5s")
 	}
 	for _, d := range c.Duties {
 		if !strings.Contains(" api project reconcile deliver ", " "+d+" ") {

@@ -89,6 +89,46 @@ func TestLoad_NamesEverythingWrong(t *testing.T) {
 	}
 }
 
+// Nothing is fail-open, whatever a setting that asks for it is called, and the
+// process says why it does not start.
+func TestLoad_B05_T216_NothingIsFailOpen(t *testing.T) {
+	for name, file := range map[string]string{
+		"state-write-fail-open": "state-write-fail-open: [StepCompleted]\n",
+		"state_write_fail_open": "state_write_fail_open: true\n",
+		"stateStore.failOpenForEventClass": `
+stateStore:
+  failOpenForEventClass: [StepStarted]
+  neverFailOpen: [StepCompleted, StepFailed]
+`,
+	} {
+		_, err := load(t, false, file)
+		if err == nil || !strings.Contains(err.Error(), name+" is not offered: no event is fail-open") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	t.Setenv("DVT_STATE_WRITE_FAIL_OPEN", "StepFailed")
+	if _, err := load(t, false, ""); err == nil || !strings.Contains(err.Error(), "DVT_STATE_WRITE_FAIL_OPEN is not offered: ") {
+		t.Errorf("of the environment: %v", err)
+	}
+	file := fileIn(t)
+	must(t, os.WriteFile(file, []byte("state-write-fail-open: [StepCompleted]\n"), 0o600))
+	if out := fails(t, "server", "--config", file, "--duties", "dance"); !strings.Contains(out, "state-write-fail-open is not offered") {
+		t.Errorf("the server says %q", out)
+	}
+}
+
+func TestLoad_T120_WriteBudget(t *testing.T) {
+	c, err := load(t, false, "")
+	if must(t, err); c.WriteBudget != 3*time.Second {
+		t.Errorf("default %s", c.WriteBudget)
+	}
+	for budget, ok := range map[string]bool{"1999ms": false, "2s": true, "5s": true, "5001ms": false} {
+		if _, err := load(t, false, "write-budget: "+budget+"\n"); (err == nil) != ok {
+			t.Errorf("%s: %v", budget, err)
+		}
+	}
+}
+
 func TestLoad_SecretsAreNotPrinted(t *testing.T) {
 	t.Setenv("DVT_WORKER_TOKEN", "hush")
 	c, err := load(t, false, "")

@@ -32,7 +32,7 @@ func process(c *cobra.Command, dev bool, flags []string, run func(context.Contex
 func devCommand() *cobra.Command {
 	return process(&cobra.Command{Use: "dev", Short: "Run everything here, with a sample, for a newcomer"}, true, []string{
 		"listen", "data", "no-sample", "store", "redis", "temporal", "temporal-namespace", "temporal-binary", "artifacts",
-		"project-root", "dbt", "plan-roots", "concurrency", "heartbeat",
+		"project-root", "dbt", "plan-roots", "concurrency", "heartbeat", "write-budget",
 	}, func(ctx context.Context, cfg server.Config, log *slog.Logger) error {
 		return server.RunDev(ctx, cfg, log, os.Stdout)
 	})
@@ -41,7 +41,7 @@ func devCommand() *cobra.Command {
 func serverCommand() *cobra.Command {
 	return process(&cobra.Command{Use: "server", Short: "Serve the API and carry out its duties"}, false, []string{
 		"listen", "store", "redis", "temporal", "temporal-namespace", "artifacts", "plan-roots", "control-queue", "data-queue", "known-queues",
-		"allowed-origins", "duties", "heartbeat",
+		"allowed-origins", "duties", "heartbeat", "write-budget",
 	}, server.Run)
 }
 
@@ -52,7 +52,7 @@ func workerCommand() *cobra.Command {
 			"store credentials and reaches the Journal of a server with DVT_WORKER_TOKEN.",
 	}, false, []string{
 		"queues", "store", "redis", "temporal", "temporal-namespace", "artifacts", "workspace", "project-root", "dbt", "server", "concurrency",
-		"control-queue", "data-queue", "known-queues", "plan-roots", "allow-private",
+		"control-queue", "data-queue", "known-queues", "plan-roots", "allow-private", "write-budget",
 	}, server.RunWorker)
 }
 

@@ -341,3 +341,28 @@ func TestNewClient_T203_Address(t *testing.T) {
 		}
 	}
 }
+
+// A full store reaches the worker as one, with the time that it asked for.
+func TestBegin_OverloadedKeepsItsTime(t *testing.T) {
+	t.Parallel()
+	j := &journal{err: fmt.Errorf("append: %w", &store.OverloadedError{RetryAfter: 1250 * time.Millisecond})}
+	base := serve(t, j)
+	_, err := client(t, base, "good").Begin(t.Context(), store.Begin{RunID: "acme/1", StepID: "s"})
+	full, ok := errors.AsType[*store.OverloadedError](err)
+	if !ok || full.RetryAfter != 1250*time.Millisecond || !errors.Is(err, store.ErrOverloaded) {
+		t.Fatalf("the worker got %v", err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+remote.Path, strings.NewReader(`{"begin":{"runId":"acme/1"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer good")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") != "2" {
+		t.Errorf("status %d, Retry-After %q", res.StatusCode, res.Header.Get("Retry-After"))
+	}
+}

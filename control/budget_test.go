@@ -1,0 +1,224 @@
+package control_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// slow is a store whose appends take their time, on the clock of a bubble.
+type slow struct {
+	store.Store // whatever else is called ends the test
+	takes       time.Duration
+	err         error
+	out         store.Appended
+}
+
+func (s *slow) Append(ctx context.Context, _ store.Append) (store.Appended, error) {
+	select {
+	case <-time.After(s.takes):
+		return s.out, s.err
+	case <-ctx.Done():
+		return store.Appended{}, fmt.Errorf("slow: %w", ctx.Err())
+	}
+}
+
+func (s *slow) Get(ctx context.Context, _ string) (store.Run, error) {
+	_, err := s.Append(ctx, store.Append{})
+	return store.Run{}, err
+}
+
+// metrics reads counters, gauges, and the counts of histograms.
+func metrics(t *testing.T, r *prometheus.Registry) map[string]float64 {
+	t.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]float64{}
+	for _, f := range families {
+		m := f.GetMetric()[0]
+		out[f.GetName()] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+	}
+	return out
+}
+
+func appendOf(t run.EventType) store.Append {
+	return store.Append{RunID: "r", Events: []run.Draft{{Type: run.StepStartedEvent, StepID: "s"}, {Type: t, StepID: "s"}}}
+}
+
+// TestAppend_T120_WhatHasABudget stalls a store for 4 s: only what says that a
+// step completed, or begins one, is given up, and a store that answers with an
+// error has answered.
+func TestAppend_T120_WhatHasABudget(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		do         func(context.Context, *control.Journal) error
+		takes      time.Duration
+		err        error
+		unanswered bool
+		took       time.Duration
+		timeouts   float64
+	}{
+		"B01 a stall within the budget":         {appends(run.StepCompletedEvent), 2 * time.Second, nil, false, 2 * time.Second, 0},
+		"B04 a completion":                      {appends(run.StepCompletedEvent), 4 * time.Second, nil, true, 3 * time.Second, 1},
+		"a failure waits":                       {appends(run.StepFailedEvent), 4 * time.Second, nil, false, 4 * time.Second, 1},
+		"B02 a begin":                           {begins, 4 * time.Second, nil, true, 3 * time.Second, 1},
+		"a store that is down has answered":     {appends(run.StepCompletedEvent), time.Second, store.ErrUnavailable, false, time.Second, 0},
+		"a full store has answered":             {appends(run.StepCompletedEvent), time.Second, &store.OverloadedError{RetryAfter: time.Second}, false, time.Second, 0},
+		"a refusal of the content has answered": {appends(run.StepCompletedEvent), time.Second, &run.SchemaError{}, false, time.Second, 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				registry := prometheus.NewRegistry()
+				j := control.NewJournal(control.JournalConfig{Store: &slow{takes: tt.takes, err: tt.err}, Metrics: registry})
+				began := time.Now()
+				err := tt.do(t.Context(), j)
+				if took := time.Since(began); took != tt.took {
+					t.Errorf("took %s, want %s", took, tt.took)
+				}
+				if errors.Is(err, engine.ErrUnanswered) != tt.unanswered || tt.err != nil && !errors.Is(err, tt.err) {
+					t.Errorf("error %v", err)
+				}
+				if got := metrics(t, registry); got["state_store_write_timeouts_total"] != tt.timeouts || got["state_store_write_latency_ms"] != 1 {
+					t.Errorf("metrics %v", got)
+				}
+			})
+		})
+	}
+}
+
+func appends(t run.EventType) func(context.Context, *control.Journal) error {
+	return func(ctx context.Context, j *control.Journal) error {
+		_, err := j.Append(ctx, appendOf(t))
+		return err
+	}
+}
+
+func begins(ctx context.Context, j *control.Journal) error {
+	_, err := j.Begin(ctx, store.Begin{RunID: "r", StepID: "s", LogicalAttempt: 1})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil // the store had nothing to say of the run
+	}
+	return err
+}
+
+// A caller that gives up itself has not met the budget.
+func TestAppend_T120_CallersOwnDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		j := control.NewJournal(control.JournalConfig{Store: &slow{takes: time.Minute}})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := appends(run.StepCompletedEvent)(ctx, j); errors.Is(err, engine.ErrUnanswered) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestMetrics_R378_Buffered follows events whose confirmation is outstanding.
+func TestMetrics_R378_Buffered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		s := &slow{takes: time.Hour}
+		j := control.NewJournal(control.JournalConfig{Store: s, Metrics: registry})
+		buffered := func(want float64, when string) {
+			t.Helper()
+			if got := metrics(t, registry)["state_store_buffered_events_total"]; got != want {
+				t.Errorf("%s: %v events, want %v", when, got, want)
+			}
+		}
+		_ = appends(run.StepCompletedEvent)(t.Context(), j)
+		buffered(0, "as long as the budget")
+		time.Sleep(time.Second)
+		buffered(2, "between two tries")
+		s.takes, s.err = 0, store.ErrUnavailable
+		_ = appends(run.StepCompletedEvent)(t.Context(), j)
+		buffered(2, "while the store is down")
+		s.err = nil
+		_ = appends(run.StepCompletedEvent)(t.Context(), j)
+		buffered(0, "confirmed")
+		s.takes = time.Hour
+		_ = begins(t.Context(), j)
+		time.Sleep(time.Second)
+		buffered(1, "a begin")
+		time.Sleep(2 * time.Minute)
+		buffered(0, "carried on elsewhere")
+	})
+}
+
+// TestMetrics_B06_Alert: more than ten timeouts in a minute raise the alert, once a minute.
+func TestMetrics_B06_Alert(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		j := control.NewJournal(control.JournalConfig{
+			Store: &slow{takes: time.Hour}, WriteBudget: 2 * time.Second, Logger: slog.New(slog.NewTextHandler(&out, nil)),
+		})
+		alerts := func(tries int, pause time.Duration) (n int) {
+			out.Reset()
+			for range tries {
+				_ = appends(run.StepCompletedEvent)(t.Context(), j)
+				time.Sleep(pause)
+			}
+			return strings.Count(out.String(), "level=ERROR msg=alert alert=STATE_STORE_WRITE_TIMEOUTS")
+		}
+		if n := alerts(30, 5*time.Second); n != 0 {
+			t.Errorf("%d alerts of 8 timeouts a minute", n)
+		}
+		time.Sleep(time.Minute)
+		if n := alerts(10, time.Second); n != 0 {
+			t.Errorf("%d alerts of ten timeouts", n)
+		}
+		if n := alerts(1, 0); n != 1 {
+			t.Errorf("%d alerts of the eleventh", n)
+		}
+		if n := alerts(40, 0); n != 1 {
+			t.Errorf("%d alerts in 80 s of nothing else", n)
+		}
+	})
+}
+
+// TestAppend_T15_A04_Mismatch counts events that came again with another payload.
+func TestAppend_T15_A04_Mismatch(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	registry := prometheus.NewRegistry()
+	j := control.NewJournal(control.JournalConfig{
+		Store: &slow{out: store.Appended{Outcomes: []store.EventOutcome{
+			{Seq: 3, Deduplicated: true}, {Seq: 4, Deduplicated: true, PayloadMismatch: true},
+		}}}, Metrics: registry, Logger: slog.New(slog.NewTextHandler(&out, nil)),
+	})
+	if err := appends(run.StepCompletedEvent)(t.Context(), j); err != nil {
+		t.Fatal(err)
+	}
+	if got := metrics(t, registry)["append_payload_mismatch_total"]; got != 1 || !strings.Contains(out.String(), "runSeq=4 eventType=StepCompleted stepId=s") {
+		t.Errorf("%v events; the log says %s", got, out.String())
+	}
+	want := []string{"append_payload_mismatch_total", "state_store_buffered_events_total", "state_store_write_latency_ms", "state_store_write_timeouts_total"}
+	var names []string
+	families, _ := registry.Gather()
+	for _, f := range families {
+		names = append(names, f.GetName())
+	}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Error(diff)
+	}
+}
