@@ -37,6 +37,9 @@ type fake struct {
 	receipts   func(runID, after string, limit int) (control.ReceiptsPage, error)
 	stepLog    func(control.StepLogQuery) (control.StepLog, error)
 	runs       func(control.RunsQuery) (control.RunsPage, error)
+	letters    func(control.DeadLettersQuery) (control.DeadLettersPage, error)
+	letter     func(id string) (control.DeadLetter, error)
+	redrive    func(control.RedriveDeadLetters) (control.RedrivenDeadLetters, error)
 	watchRun   func(control.WatchRun) (graph.Stream[live.Frame], error)
 	watchEvent func(control.WatchRun) (graph.Stream[control.EventsFrame], error)
 	watchRuns  func(control.RunsQuery) (graph.Stream[control.RunsFrame], error)
@@ -86,6 +89,18 @@ func (f *fake) Actions(_ authz.Principal, v control.RunView) control.Availabilit
 
 func (f *fake) Runs(_ context.Context, _ authz.Principal, q control.RunsQuery) (control.RunsPage, error) {
 	return f.runs(q)
+}
+
+func (f *fake) DeadLetters(_ context.Context, _ authz.Principal, q control.DeadLettersQuery) (control.DeadLettersPage, error) {
+	return f.letters(q)
+}
+
+func (f *fake) DeadLetter(_ context.Context, _ authz.Principal, id string) (control.DeadLetter, error) {
+	return f.letter(id)
+}
+
+func (f *fake) RedriveDeadLetters(_ context.Context, _ authz.Principal, in control.RedriveDeadLetters) (control.RedrivenDeadLetters, error) {
+	return f.redrive(in)
 }
 
 func (f *fake) MySignals(_ context.Context, _ authz.Principal, limit int) ([]control.Receipt, error) {
@@ -213,6 +228,12 @@ func receipt(kind run.SignalType) control.Receipt {
 		RunID: "r1", Signal: run.Signal{ID: "s1", Type: kind}, Payload: json.RawMessage(`{"reason":"lunch"}`), Actor: "eva", Reason: "lunch",
 		Application: run.SignalApplied, AcceptedSeq: 4, AppliedSeq: 5, ReceivedAt: instant, DeliveredAt: after(time.Second), AppliedAt: after(time.Second),
 	}}
+}
+
+func deadLetter(id string) control.DeadLetter {
+	return control.DeadLetter{
+		ID: id, TenantID: "acme", ProjectID: "shop", RunID: "r1", From: 5, To: 6, Attempts: 10, Cause: "message too large", BuriedAt: instant,
+	}
 }
 
 func event(seq run.Seq) run.Event {

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vektah/gqlparser/v2"
@@ -86,6 +87,21 @@ func answering() *fake {
 			rejected.Rejected, rejected.Rejection, rejected.RejectText = true, run.CodeRunTerminal, "The run has ended."
 			return control.ReceiptsPage{Receipts: []control.Receipt{receipt(run.Pause), rejected}, HasNext: true}, nil
 		},
+		letters: func(control.DeadLettersQuery) (control.DeadLettersPage, error) {
+			done := deadLetter("d1")
+			done.RedrivenAt = after(time.Hour)
+			return control.DeadLettersPage{Letters: []control.DeadLetter{deadLetter("d2"), done}, HasNext: true}, nil
+		},
+		letter: func(id string) (control.DeadLetter, error) { return deadLetter(id), nil },
+		redrive: func(in control.RedriveDeadLetters) (control.RedrivenDeadLetters, error) {
+			one, failed := deadLetter(in.IDs[0]), deadLetter(in.IDs[2])
+			one.RedrivenAt = after(time.Hour)
+			return control.RedrivenDeadLetters{More: true, Results: []control.RedriveResult{
+				{ID: in.IDs[0], Letter: &one}, {ID: in.IDs[1], Failed: errNotFound},
+				{ID: in.IDs[2], Letter: &failed, Failed: &control.Error{Code: run.CodeUnavailable, Message: "The bus does not answer."}},
+				{ID: in.IDs[3], Letter: &one, Already: true},
+			}}, nil
+		},
 		stepLog: func(q control.StepLogQuery) (control.StepLog, error) {
 			return control.StepLog{RunID: q.RunID, StepID: q.StepID, Attempt: 1, Lines: []artifact.Line{line(1)}, Total: 9, Matches: []int64{1}, TotalMatches: 1}, nil
 		},
@@ -133,7 +149,11 @@ func TestGolden_EveryOperation(t *testing.T) {
 		"capabilities": `{ capabilities` + everything(t, "EngineCapability") + `}`,
 		"health":       `{ health` + everything(t, "Health") + `}`,
 		"node": `{ run: node(id: "UnVuOnIx") { id __typename ... on Run { runId } } signal: node(id: "U2lnbmFsOnIxL3Mx") { id __typename }
-			none: node(id: "UnVuOnI5") { id } nonsense: node(id: "?") { id } }`,
+			none: node(id: "UnVuOnI5") { id } nonsense: node(id: "?") { id }
+			letter: node(id: "RGVhZExldHRlcjpkMQ") { id __typename ... on DeadLetter { runId } } }`,
+		"deadLetters": `{ deadLetters(open: true, first: 2, after: "ZDM")` + everything(t, "DeadLetterConnection") + `}`,
+		"redriveDeadLetters": `mutation { redriveDeadLetters(input: {requestId: "q1", letters: {ids: ["RGVhZExldHRlcjpkMQ", "UnVuOnIx", "RGVhZExldHRlcjpkMg", "RGVhZExldHRlcjpkMQ"]}})` +
+			everything(t, "RedriveDeadLettersPayload") + `}`,
 		"startRun":       `mutation { startRun(input: {` + plan + `})` + everything(t, "StartRunPayload") + `}`,
 		"signalRun":      `mutation { signalRun(input: {runId: "r1", signalId: "s1", signal: {pause: {reason: "lunch"}}})` + everything(t, "SignalRunPayload") + `}`,
 		"cancelRun":      `mutation { cancelRun(input: {runId: "r1", signalId: "s1"})` + everything(t, "SignalRunPayload") + `}`,
