@@ -71,9 +71,12 @@ func (v *verification) differ(path string, stored, expected any) {
 	}
 	x, okX := stored.([]any)
 	y, okY := expected.([]any)
-	if okX && okY && len(x) == len(y) {
-		for i := range x {
+	if okX && okY {
+		for i := range min(len(x), len(y)) {
 			v.differ(fmt.Sprintf("%s[%d]", path, i), x[i], y[i])
+		}
+		if len(x) != len(y) {
+			v.find(0, path, fmt.Sprintf("%d items", len(x)), fmt.Sprintf("%d items", len(y)))
 		}
 		return
 	}
