@@ -54,8 +54,9 @@ contract: ## list each acceptance check with the tests that carry its id
 	@go run ./internal/cmd/contract
 
 .PHONY: bench
-bench: ## run the benchmarks; ONLY="name" narrows
-	@ONLY="$(ONLY)" go run ./bench
+bench: ## measure every claim of speed, about 10 minutes; ONLY="name" narrows, RESULTS=file keeps the lines
+	@$(PREPARE) go postgres redis bench
+	@go run ./bench -only "$(ONLY)" -results "$(RESULTS)"
 
 # --- change it ---
 
@@ -78,14 +79,15 @@ clean: ## remove what was built; what was fetched (.tools) and your runs (.dvt) 
 
 # --- the parts, one by one ---
 
-.PHONY: tools/temporal tools/postgres tools/redis tools/browser tools/dbt tools/lint tools/workflowcheck web
+.PHONY: tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/lint tools/workflowcheck web
 tools/temporal: ## the Temporal CLI, whose dev server runs the workflows
 tools/postgres: ## a PostgreSQL for the tests
 tools/redis: ## a Redis for the tests
+tools/bench: ## pgbench, strace and a C compiler for the benchmarks
 tools/browser: ## a Chromium for the end-to-end tests
 tools/dbt: ## dbt in a virtual environment of its own
 tools/lint: ## golangci-lint
 tools/workflowcheck: ## Temporal's check of workflow code
 web: ## the UI into web/dist
-tools/temporal tools/postgres tools/redis tools/browser tools/dbt tools/lint tools/workflowcheck web:
+tools/temporal tools/postgres tools/redis tools/bench tools/browser tools/dbt tools/lint tools/workflowcheck web:
 	@$(PREPARE) $(@F)

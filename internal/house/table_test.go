@@ -21,6 +21,7 @@ var imports = map[string][]string{
 
 	"store":           {"run", "plan"},
 	"store/storetest": {"store", "run", "plan", "internal/testserver"},
+	"store/coalesce":  {"store"},
 	"store/postgres":  {"store", "run", "plan"},
 	"store/sqlite":    {"store", "run", "plan"},
 	"store/remote":    {"store", "engine", "run", "plan"},
@@ -60,7 +61,7 @@ var pure = []string{"plan", "run", "store", "engine", "engine/interp", "web", "i
 
 // drivers are the libraries that only one package may speak.
 var drivers = map[string][]string{
-	"github.com/jackc/pgx":          {"store/postgres", "internal/testserver"},
+	"github.com/jackc/pgx":          {"store/postgres", "internal/testserver", "bench"}, // a floor is raw SQL
 	"go.temporal.io":                {"engine/temporal"},
 	"github.com/casbin":             {"authz"},
 	"github.com/redis/go-redis":     {"live/redisbus"},

@@ -23,8 +23,12 @@ import (
 const nobody = 65534
 
 var (
-	sharedPostgres = sync.OnceValues(startPostgres)
-	databases      atomic.Int64
+	sharedPostgres = sync.OnceValues(func() (*PostgresServer, error) {
+		return StartPostgres(PostgresOptions{Settings: []string{
+			"fsync=off", "synchronous_commit=off", "full_page_writes=off", "shared_buffers=64MB",
+		}})
+	})
+	databases atomic.Int64
 )
 
 // Postgres returns the address of a fresh, empty database of its own for t, in the UTF-8 encoding and the C collation, on a server shared
@@ -36,7 +40,7 @@ func Postgres(t testing.TB) (dsn string) {
 	if err != nil {
 		t.Fatalf("testserver: no PostgreSQL: %v", err)
 	}
-	admin := server.dsn
+	admin := server.DSN
 	name := fmt.Sprintf("test_%d", databases.Add(1))
 	if err := execSQL(admin, "CREATE DATABASE "+name); err != nil {
 		t.Fatalf("testserver: create a database: %v", err)
@@ -49,14 +53,20 @@ func Postgres(t testing.TB) (dsn string) {
 	return strings.Replace(admin, "/postgres?", "/"+name+"?", 1)
 }
 
-// postgresServer is a running server: the address of its own database, and the sandbox, which must stay reachable because the watchdog's
-// pipe closes with it.
-type postgresServer struct {
-	dsn string
-	box *sandbox
+// PostgresServer is a running server.
+type PostgresServer struct {
+	DSN string   // the address of the database postgres, as its superuser
+	box *sandbox // must stay reachable because the watchdog's pipe closes with it
 }
 
-func startPostgres() (server *postgresServer, err error) {
+// PostgresOptions are what a server has of its own; without any it is as durable as PostgreSQL is by default.
+type PostgresOptions struct {
+	Settings []string // name=value
+	Env      []string // added to the server's environment
+}
+
+// StartPostgres starts a server for a process that is no test. It ends with the process, or with Close.
+func StartPostgres(o PostgresOptions) (server *PostgresServer, err error) {
 	bin, err := postgresPrograms()
 	if err != nil {
 		return nil, err
@@ -94,14 +104,32 @@ func startPostgres() (server *postgresServer, err error) {
 			return err
 		}
 		dsn := fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port)
-		server = &postgresServer{dsn: dsn, box: box}
-		_, err = box.run(postgresCommand(box.dir, filepath.Join(bin, "postgres"),
-			"-D", data, "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-k", "", "-c", "max_connections=300",
-			"-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off", "-c", "shared_buffers=64MB"),
-			func(*process) bool { return execSQL(dsn, "SELECT 1") == nil })
+		server = &PostgresServer{DSN: dsn, box: box}
+		postgres := postgresCommand(box.dir, filepath.Join(bin, "postgres"),
+			"-D", data, "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-k", "", "-c", "max_connections=300")
+		for _, setting := range o.Settings {
+			postgres.Args = append(postgres.Args, "-c", setting)
+		}
+		postgres.Env = append(postgres.Env, o.Env...)
+		_, err = box.run(postgres, func(*process) bool { return execSQL(dsn, "SELECT 1") == nil })
 		return err
 	})
 	return server, err
+}
+
+// Close ends the server at once and removes its files.
+func (s *PostgresServer) Close() error { return s.box.close() }
+
+// PostgresProgram finds another of PostgreSQL's programs, such as pgbench, beside the server's.
+func PostgresProgram(name string) (string, error) {
+	bin, err := postgresPrograms()
+	if err != nil {
+		return "", err
+	}
+	if path := filepath.Join(bin, name); executable(path) {
+		return path, nil
+	}
+	return exec.LookPath(name)
 }
 
 func postgresCommand(dir, program string, args ...string) *exec.Cmd {

@@ -27,23 +27,33 @@ type RedisServer struct {
 // Redis starts a server of t's own and ends it when t ends.
 func Redis(t testing.TB) *RedisServer {
 	t.Helper()
-	bin, err := program("valkey/bin/valkey-server", "redis-server", "valkey-server")
-	if errors.Is(err, exec.ErrNotFound) {
-		t.Fatalf("testserver: no Redis server on this machine: run `make tools/redis`")
-	}
+	s, err := StartRedis()
 	if err != nil {
-		t.Fatalf("testserver: %v", err)
-	}
-	box, err := newSandbox("redis", syscall.SIGKILL)
-	if err != nil {
-		t.Fatalf("testserver: %v", err)
+		t.Fatalf("testserver: no Redis: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := box.close(); err != nil {
+		if err := s.Close(); err != nil {
 			t.Errorf("testserver: clean up after Redis: %v", err)
 		}
 	})
-	s := &RedisServer{t: t, bin: bin, box: box}
+	s.t = t
+	return s
+}
+
+// StartRedis starts a server for a process that is no test: only Close may be called. It ends with the process, or with Close.
+func StartRedis() (*RedisServer, error) {
+	bin, err := program("valkey/bin/valkey-server", "redis-server", "valkey-server")
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil, errors.New("there is no Redis server on this machine: run `make tools/redis`")
+	}
+	if err != nil {
+		return nil, err
+	}
+	box, err := newSandbox("redis", syscall.SIGKILL)
+	if err != nil {
+		return nil, err
+	}
+	s := &RedisServer{bin: bin, box: box}
 	err = retry(func() error {
 		port, err := freePort()
 		if err != nil {
@@ -53,10 +63,25 @@ func Redis(t testing.TB) *RedisServer {
 		return s.start()
 	})
 	if err != nil {
-		t.Fatalf("testserver: no Redis: %v", err)
+		return nil, errors.Join(err, box.close())
 	}
-	return s
+	return s, nil
 }
+
+// Version is the server's name and version in words.
+func (s *RedisServer) Version() (string, error) {
+	out, err := exec.Command(s.bin, "--version").Output() // Redis server v=7.0.15 sha=…
+	if err != nil {
+		return "", fmt.Errorf("%s --version: %w", s.bin, err)
+	}
+	name, _, _ := strings.Cut(string(out), " ")
+	_, rest, _ := strings.Cut(string(out), "v=")
+	version, _, _ := strings.Cut(rest, " ")
+	return name + " " + version, nil
+}
+
+// Close ends the server and removes its files.
+func (s *RedisServer) Close() error { return s.box.close() }
 
 // Stop kills the server; its connections break and what it held is gone. Stopping a stopped server does nothing.
 func (s *RedisServer) Stop() {

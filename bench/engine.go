@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// machineRun drives a machine through a linear plan of n steps.
+func machineRun(n int) error {
+	steps := make([]plan.SkeletonStep, n)
+	for i := range steps {
+		steps[i] = plan.SkeletonStep{StepID: fmt.Sprintf("s%05d", i), TaskQueue: "q", Retry: plan.Retry{MaxAttempts: 1}, Timeout: time.Minute}
+		if i > 0 {
+			steps[i].Deps = []int{i - 1}
+		}
+	}
+	m := interp.New(plan.Skeleton{Steps: steps}, interp.Config{Identity: run.Identity{RunID: "r"}})
+	now, seq := time.Unix(1, 0), run.Seq(0)
+	todo := []interp.Input{interp.Begin{At: now}}
+	for len(todo) > 0 && !m.Done() {
+		in := todo[0]
+		todo = todo[1:]
+		for _, e := range m.Step(in) {
+			switch e := e.(type) {
+			case interp.Append:
+				r := interp.Recorded{At: now, Batch: e.Batch}
+				for range e.Events {
+					seq++
+					r.Ends = append(r.Ends, interp.RecordedEvent{Seq: seq})
+				}
+				r.Head = seq
+				todo = append(todo, r)
+			case interp.Execute:
+				todo = append(todo, interp.StepEnded{At: now, End: engine.StepEnd{
+					StepID: steps[e.Ord].StepID, LogicalAttempt: e.LA, N: e.N, EngineAttempt: 1, Kind: engine.EndCompleted, StartedAt: now,
+				}})
+			}
+		}
+	}
+	if !m.Done() {
+		return fmt.Errorf("the machine stopped at seq %d", seq)
+	}
+	return nil
+}
+
+func interpStep(context.Context, *rig) (*trial, error) {
+	per := func(n, rounds int) measure {
+		return func(context.Context) (time.Duration, error) {
+			took, err := median(rounds, func(int) error { return machineRun(n) })
+			return took / time.Duration(n), err
+		}
+	}
+	return &trial{repeat: inTurn(per(5000, 5), per(50, 500))}, nil
+}
+
+// logOf is the events of a run with n steps that all complete.
+func logOf(n int) []run.Event {
+	id := run.Identity{RunID: "r", TenantID: "t", ProjectID: "p", EnvironmentID: "e", PlanID: "plan", PlanVersion: "1"}
+	outline := make([]byte, 0, n*40)
+	for i := range n {
+		if i > 0 {
+			outline = append(outline, ',')
+		}
+		outline = fmt.Appendf(outline, `{"stepId":"s%05d","type":"NOOP"}`, i)
+	}
+	at := time.Unix(1, 0)
+	evs := []run.Event{{Identity: id, Type: run.RunStarted, Seq: 1, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: at, PersistedAt: at, Payload: fmt.Appendf(nil, `{"steps":[%s]}`, outline)}}
+	for i := range n {
+		for _, t := range []run.EventType{run.StepStartedEvent, run.StepCompletedEvent} {
+			evs = append(evs, run.Event{
+				Identity: id, Type: t, Seq: run.Seq(len(evs) + 1), StepID: fmt.Sprintf("s%05d", i), LogicalAttempt: 1, EngineAttempt: 1,
+				EmittedAt: at, PersistedAt: at, Payload: []byte(`{}`),
+			})
+		}
+	}
+	return evs
+}
+
+func foldEvent(context.Context, *rig) (*trial, error) {
+	per := func(steps, rounds int) measure {
+		evs := logOf(steps)
+		return func(context.Context) (time.Duration, error) {
+			took, err := median(rounds, func(int) error {
+				s := run.State{Header: run.Header{Identity: evs[0].Identity, Status: run.Pending, Rev: run.ReducerRev}}
+				for at := 0; at < len(evs); at += 100 {
+					s, _, _ = run.Fold(s, evs[at:min(at+100, len(evs))])
+				}
+				if s.Seq != run.Seq(len(evs)) {
+					return fmt.Errorf("folded to %d of %d", s.Seq, len(evs))
+				}
+				return nil
+			})
+			return took / time.Duration(len(evs)), err
+		}
+	}
+	return &trial{repeat: inTurn(per(1000, 20), per(10, 500))}, nil
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// samples are three repetitions with this cost over a floor of 2 ms.
+func samples(costs ...time.Duration) []sample {
+	out := make([]sample, len(costs))
+	for i, c := range costs {
+		out[i] = sample{cost: c, floor: 2 * time.Millisecond}
+	}
+	return out
+}
+
+func TestLine_SaysWhetherTheMedianMeetsTheGoal(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		goal    goal
+		samples []sample
+		want    string
+	}{
+		{atMost(1.5), samples(9*ms, 3*ms, 2*ms), "ok f ratio 1.50 goal <= 1.50 floor 2ms spread 1.00-4.50 (w)"},
+		{atMost(1.4), samples(9*ms, 3*ms, 2*ms), "short f ratio 1.50 goal <= 1.40 floor 2ms spread 1.00-4.50 (w)"},
+		{atLeast(4), samples(ms/4, ms/2, ms), "ok f ratio 4.00 goal >= 4.00 floor 2ms spread 2.00-8.00 (w)"},
+		{atLeast(4.1), samples(ms/4, ms/2, ms), "short f ratio 4.00 goal >= 4.10 floor 2ms spread 2.00-8.00 (w)"},
+		{within(3 * ms).called("g"), samples(4*ms, 3*ms, ms), "ok g time 3ms goal <= 3ms floor 2ms spread 1ms-4ms (w)"},
+		{within(2 * ms), samples(4*ms, 3*ms, ms), "short f time 3ms goal <= 2ms floor 2ms spread 1ms-4ms (w)"},
+	} {
+		got := strings.Join(strings.Fields(figure{name: "f", what: "w"}.line(c.goal, c.samples)), " ")
+		if got != c.want {
+			t.Errorf("line is\n%s, want\n%s", got, c.want)
+		}
+	}
+}
+
+func TestMeasure_RepeatsAndPassesErrorsOn(t *testing.T) {
+	t.Parallel()
+	broken, calls := errors.New("broken"), 0
+	f := figure{name: "f", what: "w", goals: []goal{atMost(1), within(time.Second)}}
+	f.setup = func(context.Context, *rig) (*trial, error) {
+		return &trial{repeat: func(context.Context) (sample, error) { calls++; return sample{1, 1}, nil }}, nil
+	}
+	lines, err := f.measure(t.Context(), nil)
+	if err != nil || len(lines) != len(f.goals) || calls != repetitions {
+		t.Errorf("%d lines, %d repetitions, %v", len(lines), calls, err)
+	}
+	f.setup = func(context.Context, *rig) (*trial, error) {
+		return &trial{repeat: func(context.Context) (sample, error) { return sample{}, broken }}, nil
+	}
+	if _, err := f.measure(t.Context(), nil); !errors.Is(err, broken) {
+		t.Errorf("error is %v, want the repetition's", err)
+	}
+}
+
+func TestFigures_NamesAreDistinctAndFound(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, f := range figures() {
+		for i, g := range f.goals {
+			name := f.name
+			if i > 0 {
+				name = g.name
+			}
+			if name == "" || seen[name] {
+				t.Errorf("the figure %q has a line without a name of its own", f.name)
+			}
+			seen[name] = true
+			if found, ok := figureOf(name); !ok || found.name != f.name {
+				t.Errorf("%q is not found as a line of %q", name, f.name)
+			}
+		}
+	}
+}
+
+func TestQuantile_OfFewAndMany(t *testing.T) {
+	t.Parallel()
+	many := make([]time.Duration, 1000)
+	for i := range many {
+		many[i] = time.Duration(999 - i)
+	}
+	for _, c := range []struct {
+		took []time.Duration
+		q    float64
+		want time.Duration
+	}{{[]time.Duration{7}, 0.99, 7}, {[]time.Duration{3, 1, 2}, 0.5, 2}, {many, 0.99, 990}, {many, 0.5, 500}} {
+		if got := quantile(c.took, c.q); got != c.want {
+			t.Errorf("the %.2f quantile of %d times is %d, want %d", c.q, len(c.took), got, c.want)
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// makeRun makes a run with so many steps, started: its head is 1.
+func makeRun(ctx context.Context, s store.Transactor, id string, steps int) error {
+	names := make([]string, steps)
+	for i := range names {
+		names[i] = stepName(i)
+	}
+	of := runtest.ID
+	of.RunID = id
+	_, created, err := s.CreateRun(ctx, store.NewRun{
+		Run: store.Run{
+			Identity: of, RequestID: id, RequestKey: run.RequestKey(of.TenantID, of.ProjectID, of.EnvironmentID, of.PlanID, of.PlanVersion, id),
+			PlanRef: plan.Ref{SHA256: fmt.Sprintf("%064d", 1), SchemaVersion: "v1.2", PlanID: of.PlanID, PlanVersion: of.PlanVersion},
+		},
+		Events: []run.Draft{runtest.Start(names...)},
+	})
+	if err == nil && !created {
+		err = fmt.Errorf("run %s was there already", id)
+	}
+	return err
+}
+
+func stepName(i int) string { return fmt.Sprintf("s%05d", i) }
+
+// runName is the id of the n-th run of a figure, shaped like those of real runs.
+func runName(n int) string { return fmt.Sprintf("5f0c3b1e-6a7d-4c52-9b1e-%012d", n) }
+
+// makeRuns makes n runs and returns their ids.
+func makeRuns(ctx context.Context, s store.Transactor, n, steps int) ([]string, error) {
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = runName(i)
+		if err := makeRun(ctx, s, ids[i], steps); err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
+}
+
+// draft is the n-th event of a run that works through its steps again and again: each begins and completes.
+func draft(n, steps int) run.Draft {
+	step := n / 2 % steps
+	d := run.Draft{
+		Type: run.StepStartedEvent, StepID: stepName(step), LogicalAttempt: 1 + n/2/steps, EngineAttempt: 1,
+		EmittedAt: time.Now(), EmittedBy: run.ByEngine, Payload: []byte(`{}`),
+	}
+	if n%2 == 1 {
+		d.Type = run.StepCompletedEvent
+	}
+	return d
+}
+
+// writer appends a run's events one by one or by several.
+type writer struct {
+	log   store.Log
+	runID string
+	steps int
+	n     int
+}
+
+// append appends the next events; all of them must be new.
+func (w *writer) append(ctx context.Context, events int) (run.Seq, error) {
+	a := store.Append{RunID: w.runID, Events: make([]run.Draft, events)}
+	for i := range a.Events {
+		a.Events[i] = draft(w.n, w.steps)
+		w.n++
+	}
+	out, err := w.log.Append(ctx, a)
+	if err != nil {
+		return 0, err
+	}
+	for _, o := range out.Outcomes {
+		if o.Deduplicated || o.Refused != "" {
+			return 0, fmt.Errorf("an event was not inserted: %+v", o)
+		}
+	}
+	return out.Head.LastSeq, nil
+}
+
+// writersOf is a writer for each run.
+func writersOf(log store.Log, runIDs []string, steps int) []*writer {
+	ws := make([]*writer, len(runIDs))
+	for i, id := range runIDs {
+		ws[i] = &writer{log: log, runID: id, steps: steps}
+	}
+	return ws
+}
+
+// crowd has n workers call again and again for d, and returns d over the number of calls.
+func crowd(ctx context.Context, n int, d time.Duration, call func(ctx context.Context, worker int) error) (time.Duration, error) {
+	var calls atomic.Int64
+	g, ctx := errgroup.WithContext(ctx)
+	began := time.Now()
+	for w := range n {
+		g.Go(func() error {
+			for time.Since(began) < d {
+				if err := call(ctx, w); err != nil {
+					return err
+				}
+				calls.Add(1)
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return 0, err
+	}
+	return time.Since(began) / time.Duration(max(1, calls.Load())), nil
+}
+
+// tolerance is how much longer than asked a paced load may take.
+const tolerance = 1.1
+
+// paced has n workers call, each once an interval and not at the same moment, for d. A machine that cannot keep the pace is an error.
+func paced(ctx context.Context, n int, interval, d time.Duration, call func(ctx context.Context, worker int) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	began := time.Now()
+	for w := range n {
+		g.Go(func() error {
+			next := began.Add(interval * time.Duration(w) / time.Duration(n))
+			for ; next.Sub(began) < d; next = next.Add(interval) {
+				select {
+				case <-ctx.Done():
+					return ctx.Err()
+				case <-time.After(time.Until(next)):
+				}
+				if err := call(ctx, w); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	err := g.Wait()
+	if took := time.Since(began); err == nil && took.Seconds() > tolerance*d.Seconds() {
+		err = fmt.Errorf("this machine cannot keep the pace of %.0f calls a second: %s of them took %s",
+			float64(n)/interval.Seconds(), d, took.Round(time.Millisecond))
+	}
+	return err
+}
+
+// latencies collects times from several goroutines.
+type latencies struct {
+	mu   sync.Mutex
+	took []time.Duration
+}
+
+func (l *latencies) add(d time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.took = append(l.took, d)
+}
+
+func (l *latencies) quantile(q float64) (time.Duration, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.took) == 0 {
+		return 0, fmt.Errorf("nothing was measured")
+	}
+	return quantile(l.took, q), nil
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/postgres"
+	"github.com/dvt-engine/dvt/store/sqlite"
+)
+
+// The sizes of the large logs.
+const (
+	longRun        = 100_000 // events of the run that is appended to
+	shortRun       = 100     // events of each other run
+	largeEvents    = 10_000_000
+	sqliteEvents   = 1_000_000
+	fillers        = 2 // connections that fill
+	appendsToLarge = 1500
+)
+
+// largeLog fills one database and leaves another empty. The rows have keys and
+// ids as long and as random as real ones and the smallest payload. Constraints and
+// indexes are made anew from their own definitions when the rows are in.
+func largeLog(ctx context.Context, r *rig) (*trial, error) {
+	s, dsn, err := r.store(ctx, asItIs, 2)
+	if err != nil {
+		return nil, err
+	}
+	empty, _, err := r.store(ctx, asItIs, 2)
+	if err != nil {
+		return nil, err
+	}
+	for _, to := range []*postgres.Store{s, empty} {
+		if err := makeRun(ctx, to, runName(0), stepsOfRun); err != nil {
+			return nil, err
+		}
+	}
+	if err := fill(ctx, dsn); err != nil {
+		return nil, err
+	}
+	return &trial{
+		repeat: byTurns(appendsToLarge, afterLong(s).timed, writersOf(empty, []string{runName(0)}, stepsOfRun)[0].timed),
+		done:   func() error { return errors.Join(s.Close(), empty.Close()) },
+	}, nil
+}
+
+// afterLong appends to the long run, whose filling has used the attempts before.
+func afterLong(log store.Log) *writer {
+	return &writer{log: log, runID: runName(0), steps: stepsOfRun, n: longRun}
+}
+
+// Statements that fill. The long run works through its steps as a writer does;
+// others are one run after the other with one attempt for each step.
+const (
+	fillLongSQL = `INSERT INTO event (run_id, run_seq, event_id, key, type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by, payload)
+SELECT '` + "%[1]s" + `', n + 2, md5('e' || n)::uuid::text, encode(sha256(n::text::bytea), 'hex'), CASE n %% 2 WHEN 0 THEN 'StepStarted' ELSE 'StepCompleted' END,
+  's' || lpad((n / 2 %% %[2]d)::text, 5, '0'), '', 1 + n / 2 / %[2]d, 1, now(), now(), 'engine', '{}'
+FROM generate_series(0, %[3]d) n`
+
+	fillRunsSQL = `INSERT INTO run SELECT md5('r' || r)::uuid::text, f.tenant_id, f.project_id, f.environment_id, f.plan_id, f.plan_version,
+  encode(sha256(r::text::bytea), 'hex'), r::text, f.plan_ref, f.triggered_by, f.trigger_source, f.parent_run_id, f.params, f.policy, f.created_at
+FROM run f, generate_series($1::int, $2::int) r WHERE f.run_id = $3`
+
+	fillHeadsSQL = `INSERT INTO run_head (run_id, last_seq, last_at) SELECT md5('r' || r)::uuid::text, $3::int, now() FROM generate_series($1::int, $2::int) r`
+
+	fillEventsSQL = `INSERT INTO event (run_id, run_seq, event_id, key, type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by, payload)
+SELECT h.id, n, md5(h.id || n)::uuid::text, encode(sha256((h.id || n)::bytea), 'hex'), CASE n % 2 WHEN 1 THEN 'StepStarted' ELSE 'StepCompleted' END,
+  's' || lpad(((n - 1) / 2)::text, 5, '0'), '', 1, 1, now(), now(), 'engine', '{}'
+FROM (SELECT md5('r' || r)::uuid::text AS id FROM generate_series($1::int, $2::int) r) h, generate_series(1, $3::int) n`
+)
+
+func fill(ctx context.Context, dsn string) error {
+	began := time.Now()
+	say := func(what string) {
+		fmt.Fprintf(os.Stderr, "       large-log: %s after %s\n", what, time.Since(began).Round(time.Second))
+	}
+	return connected(ctx, dsn, func(conn *pgx.Conn) error {
+		indexes, err := definitions(ctx, conn)
+		if err != nil {
+			return err
+		}
+		for _, x := range indexes {
+			if _, err := conn.Exec(ctx, x.drop); err != nil {
+				return err
+			}
+		}
+		if _, err := conn.Exec(ctx, fmt.Sprintf(fillLongSQL, runName(0), stepsOfRun, longRun-1)); err != nil {
+			return err
+		}
+		if _, err := conn.Exec(ctx, `UPDATE run_head SET last_seq = $1 WHERE run_id = $2`, longRun+1, runName(0)); err != nil {
+			return err
+		}
+		if err := fillOthers(ctx, dsn, (largeEvents-longRun)/shortRun, say); err != nil {
+			return err
+		}
+		for _, x := range indexes {
+			if _, err := conn.Exec(ctx, x.create); err != nil {
+				return err
+			}
+		}
+		say("indexes are made")
+		for _, q := range []string{`VACUUM (ANALYZE) event`, `ANALYZE`, `CHECKPOINT`} {
+			if _, err := conn.Exec(ctx, q); err != nil {
+				return err
+			}
+		}
+		say("it is ready")
+		return nil
+	})
+}
+
+// fillOthers makes n short runs, some hundreds in a transaction.
+func fillOthers(ctx context.Context, dsn string, n int, say func(string)) error {
+	const portion = 1000
+	g, ctx := errgroup.WithContext(ctx)
+	for f := range fillers {
+		g.Go(func() error {
+			return connected(ctx, dsn, func(conn *pgx.Conn) error {
+				for first := f * portion; first < n; first += fillers * portion {
+					last := min(first+portion, n) - 1
+					for _, q := range []struct {
+						query string
+						third any
+					}{{fillRunsSQL, runName(0)}, {fillHeadsSQL, shortRun}, {fillEventsSQL, shortRun}} {
+						if _, err := conn.Exec(ctx, q.query, first, last, q.third); err != nil {
+							return err
+						}
+					}
+					if (last+1)%(10*fillers*portion) == 0 {
+						say(fmt.Sprintf("about %d events are in", (last+1)*shortRun))
+					}
+				}
+				return nil
+			})
+		})
+	}
+	return g.Wait()
+}
+
+// index is a constraint or an index of event.
+type index struct{ drop, create string }
+
+func definitions(ctx context.Context, conn *pgx.Conn) ([]index, error) {
+	rows, err := conn.Query(ctx, `SELECT 'ALTER TABLE event DROP CONSTRAINT ' || conname,
+	    'ALTER TABLE event ADD CONSTRAINT ' || conname || ' ' || pg_get_constraintdef(oid)
+	  FROM pg_constraint WHERE conrelid = 'event'::regclass AND contype IN ('p', 'u')
+	UNION ALL SELECT 'DROP INDEX ' || indexname, indexdef FROM pg_indexes
+	  WHERE tablename = 'event' AND indexname NOT IN (SELECT conname FROM pg_constraint WHERE conrelid = 'event'::regclass)`)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (x index, err error) { return x, row.Scan(&x.drop, &x.create) })
+}
+
+// sqliteLargeLog fills one file and leaves another empty.
+func sqliteLargeLog(ctx context.Context, r *rig) (*trial, error) {
+	large, none := filepath.Join(r.dir, "large.db"), filepath.Join(r.dir, "empty.db")
+	var opened []*sqlite.Store
+	for _, file := range []string{large, none} {
+		s, err := sqlite.Open(ctx, file, sqlite.Options{})
+		if err != nil {
+			return nil, err
+		}
+		opened = append(opened, s)
+		if err := makeRun(ctx, s, runName(0), stepsOfRun); err != nil {
+			return nil, err
+		}
+	}
+	if err := fillSQLite(ctx, large); err != nil {
+		return nil, err
+	}
+	return &trial{
+		repeat: byTurns(appendsToLarge, afterLong(opened[0]).timed, writersOf(opened[1], []string{runName(0)}, stepsOfRun)[0].timed),
+		done:   func() error { return errors.Join(opened[0].Close(), opened[1].Close()) },
+	}, nil
+}
+
+const fillSQLiteSQL = `WITH RECURSIVE t (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM t WHERE n + 1 < ?2)
+INSERT INTO event (run_id, run_seq, event_id, key, type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by, payload)
+SELECT CASE ?3 WHEN 0 THEN ?1 ELSE printf('%s%08d', substr(?1, 1, 28), n / ?3) END, CASE ?3 WHEN 0 THEN n + 2 ELSE n % ?3 + 1 END,
+  lower(hex(randomblob(18))), lower(hex(randomblob(32))), CASE n % 2 WHEN 0 THEN 'StepStarted' ELSE 'StepCompleted' END,
+  printf('s%05d', n / 2 % ?4), '', 1 + n / 2 / ?4, 1, 1, 1, 'engine', x'7b7d'
+FROM t`
+
+func fillSQLite(ctx context.Context, file string) error {
+	db, err := durable(file)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	for _, q := range []struct {
+		query string
+		args  []any
+	}{
+		{fillSQLiteSQL, []any{runName(0), longRun, 0, stepsOfRun}},
+		{`UPDATE run_head SET last_seq = ? WHERE run_id = ?`, []any{longRun + 1, runName(0)}},
+		{fillSQLiteSQL, []any{"4" + runName(0)[1:], sqliteEvents - longRun, shortRun, sqliteEvents}},
+		{`PRAGMA wal_checkpoint(TRUNCATE)`, nil},
+	} {
+		if _, err := db.ExecContext(ctx, q.query, q.args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}

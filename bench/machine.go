@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// describe says in words what the figures were measured on. It names no host and no path.
+func (r *rig) describe(ctx context.Context) (string, error) {
+	native, err := flush(r.dir)
+	if err != nil {
+		return "", err
+	}
+	lines := []string{
+		fmt.Sprintf("Measured on %s, beginning with the lines of `make bench`.", time.Now().UTC().Format(time.DateOnly)),
+		fmt.Sprintf("Machine: %d cores (%s), %s of memory, files on %s. %s/%s.", runtime.NumCPU(), procField("/proc/cpuinfo", "model name"),
+			procField("/proc/meminfo", "MemTotal"), fileSystem(r.dir), runtime.GOOS, runtime.GOARCH),
+		fmt.Sprintf("Flush: fdatasync of 8 KiB takes %s here; where a figure says 1 ms, each flush takes 1 ms longer.", short(native)),
+	}
+	for _, d := range []disk{asItIs, oneMS} {
+		s := r.servers[d]
+		if s == nil {
+			continue
+		}
+		took, err := loneCommit(ctx, s.DSN)
+		if err != nil {
+			return "", err
+		}
+		lines = append(lines, fmt.Sprintf("PostgreSQL with the disk's flush %s: a lone commit of one row takes %s (p50).", d, short(took)))
+	}
+	versions, err := r.versions(ctx)
+	if err != nil {
+		return "", err
+	}
+	lines = append(lines, "Versions: "+strings.Join(versions, ", ")+".",
+		"PostgreSQL's settings besides its defaults: "+strings.Join(postgresSettings, ", ")+". Client, servers and bench share the cores.")
+	return strings.Join(lines, "\n") + "\n", nil
+}
+
+func (r *rig) versions(ctx context.Context) ([]string, error) {
+	out := []string{runtime.Version()}
+	for _, s := range r.servers {
+		var version string
+		if err := connected(ctx, s.DSN, func(conn *pgx.Conn) error {
+			return conn.QueryRow(ctx, `SHOW server_version`).Scan(&version)
+		}); err != nil {
+			return nil, err
+		}
+		out = append(out, "PostgreSQL "+version)
+		break
+	}
+	if r.redis != nil {
+		version, err := r.redis.Version()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, version)
+	}
+	return out, nil
+}
+
+// procField is the first field of that name in a file of /proc, or words that say that there is none.
+func procField(file, name string) string {
+	f, err := os.Open(file)
+	if err != nil {
+		return name + " unknown"
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if key, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(key) == name {
+			return strings.Join(strings.Fields(value), " ")
+		}
+	}
+	return name + " unknown"
+}
+
+// fileSystem names what dir lies on.
+func fileSystem(dir string) string {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil {
+		return "an unknown file system"
+	}
+	for magic, name := range map[int64]string{0xEF53: "ext4", 0x58465342: "xfs", 0x9123683E: "btrfs", 0x794C7630: "overlayfs", 0x01021994: "tmpfs (memory)"} {
+		if int64(s.Type) == magic {
+			return name
+		}
+	}
+	return fmt.Sprintf("a file system of type %#x", s.Type)
+}
