@@ -15,13 +15,15 @@ import (
 type Action string
 
 const (
-	ActionRead      Action = "READ"
-	ActionStart     Action = "START"
-	ActionPause     Action = "PAUSE"
-	ActionResume    Action = "RESUME"
-	ActionRetryStep Action = "RETRY_STEP"
-	ActionCancel    Action = "CANCEL"
-	ActionApprove   Action = "APPROVE"
+	ActionRead            Action = "READ"
+	ActionStart           Action = "START"
+	ActionPause           Action = "PAUSE"
+	ActionResume          Action = "RESUME"
+	ActionRetryStep       Action = "RETRY_STEP"
+	ActionCancel          Action = "CANCEL"
+	ActionApprove         Action = "APPROVE"
+	ActionReadDeadLetters Action = "READ_DEAD_LETTERS"
+	ActionRedrive         Action = "REDRIVE"
 )
 
 var AllAction = []Action{
@@ -32,6 +34,8 @@ var AllAction = []Action{
 	ActionRetryStep,
 	ActionCancel,
 	ActionApprove,
+	ActionReadDeadLetters,
+	ActionRedrive,
 }
 
 type ActionOutcome string
@@ -229,6 +233,25 @@ type CancelRunResponse struct {
 // GetCancelRun returns CancelRunResponse.CancelRun, and is useful for accessing the field via an interface.
 func (v *CancelRunResponse) GetCancelRun() CancelRunCancelRunSignalRunPayload { return v.CancelRun }
 
+// Which dead letters are meant.
+type DeadLettersInput struct {
+	// Ids of DeadLetter, 1 to 200.
+	Ids []string `json:"ids"`
+	// The open ones of one run, the newest 200.
+	RunId *string `json:"runId"`
+	// The open ones of the tenant, the newest 200; `true`.
+	AllOpen *bool `json:"allOpen"`
+}
+
+// GetIds returns DeadLettersInput.Ids, and is useful for accessing the field via an interface.
+func (v *DeadLettersInput) GetIds() []string { return v.Ids }
+
+// GetRunId returns DeadLettersInput.RunId, and is useful for accessing the field via an interface.
+func (v *DeadLettersInput) GetRunId() *string { return v.RunId }
+
+// GetAllOpen returns DeadLettersInput.AllOpen, and is useful for accessing the field via an interface.
+func (v *DeadLettersInput) GetAllOpen() *bool { return v.AllOpen }
+
 // FollowStepLogResponse is returned by FollowStepLog on success.
 type FollowStepLogResponse struct {
 	// Lines as a step prints them, from `fromLine` on (default 1).
@@ -418,6 +441,235 @@ func (v *GetSignalSignal) __premarshalJSON() (*__premarshalGetSignalSignal, erro
 	retval.AppliedSeq = v.Receipt.AppliedSeq
 	retval.QuiescentSeq = v.Receipt.QuiescentSeq
 	return &retval, nil
+}
+
+// Letter includes the GraphQL fields of DeadLetter requested by the fragment Letter.
+// The GraphQL type's documentation follows.
+//
+// A message that was given up: what changed in a run after fromSeq, up to toSeq, was
+// not published by itself. Example: `{fromSeq: 5, toSeq: 6, attempts: 10, cause: "message too large"}`
+type Letter struct {
+	Id        string `json:"id"`
+	ProjectId string `json:"projectId"`
+	RunId     string `json:"runId"`
+	// What changed after this runSeq.
+	FromSeq int64 `json:"fromSeq"`
+	// What changed up to this runSeq.
+	ToSeq int64 `json:"toSeq"`
+	// How often the bus refused it.
+	Attempts int `json:"attempts"`
+	// What the bus said the last time, at most 500 bytes.
+	Cause    string    `json:"cause"`
+	BuriedAt time.Time `json:"buriedAt"`
+	// Null while it is open.
+	RedrivenAt *time.Time `json:"redrivenAt"`
+}
+
+// GetId returns Letter.Id, and is useful for accessing the field via an interface.
+func (v *Letter) GetId() string { return v.Id }
+
+// GetProjectId returns Letter.ProjectId, and is useful for accessing the field via an interface.
+func (v *Letter) GetProjectId() string { return v.ProjectId }
+
+// GetRunId returns Letter.RunId, and is useful for accessing the field via an interface.
+func (v *Letter) GetRunId() string { return v.RunId }
+
+// GetFromSeq returns Letter.FromSeq, and is useful for accessing the field via an interface.
+func (v *Letter) GetFromSeq() int64 { return v.FromSeq }
+
+// GetToSeq returns Letter.ToSeq, and is useful for accessing the field via an interface.
+func (v *Letter) GetToSeq() int64 { return v.ToSeq }
+
+// GetAttempts returns Letter.Attempts, and is useful for accessing the field via an interface.
+func (v *Letter) GetAttempts() int { return v.Attempts }
+
+// GetCause returns Letter.Cause, and is useful for accessing the field via an interface.
+func (v *Letter) GetCause() string { return v.Cause }
+
+// GetBuriedAt returns Letter.BuriedAt, and is useful for accessing the field via an interface.
+func (v *Letter) GetBuriedAt() time.Time { return v.BuriedAt }
+
+// GetRedrivenAt returns Letter.RedrivenAt, and is useful for accessing the field via an interface.
+func (v *Letter) GetRedrivenAt() *time.Time { return v.RedrivenAt }
+
+// ListDeadLettersDeadLettersDeadLetterConnection includes the requested fields of the GraphQL type DeadLetterConnection.
+type ListDeadLettersDeadLettersDeadLetterConnection struct {
+	Edges    []ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdge `json:"edges"`
+	PageInfo ListDeadLettersDeadLettersDeadLetterConnectionPageInfo              `json:"pageInfo"`
+}
+
+// GetEdges returns ListDeadLettersDeadLettersDeadLetterConnection.Edges, and is useful for accessing the field via an interface.
+func (v *ListDeadLettersDeadLettersDeadLetterConnection) GetEdges() []ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdge {
+	return v.Edges
+}
+
+// GetPageInfo returns ListDeadLettersDeadLettersDeadLetterConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *ListDeadLettersDeadLettersDeadLetterConnection) GetPageInfo() ListDeadLettersDeadLettersDeadLetterConnectionPageInfo {
+	return v.PageInfo
+}
+
+// ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdge includes the requested fields of the GraphQL type DeadLetterEdge.
+type ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdge struct {
+	Node ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter `json:"node"`
+}
+
+// GetNode returns ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdge.Node, and is useful for accessing the field via an interface.
+func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdge) GetNode() ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter {
+	return v.Node
+}
+
+// ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter includes the requested fields of the GraphQL type DeadLetter.
+// The GraphQL type's documentation follows.
+//
+// A message that was given up: what changed in a run after fromSeq, up to toSeq, was
+// not published by itself. Example: `{fromSeq: 5, toSeq: 6, attempts: 10, cause: "message too large"}`
+type ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter struct {
+	Letter `json:"-"`
+}
+
+// GetId returns ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter.Id, and is useful for accessing the field via an interface.
+func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter) GetId() string {
+	return v.Letter.Id
+}
+
+// GetProjectId returns ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter.ProjectId, and is useful for accessing the field via an interface.
+func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter) GetProjectId() string {
+	return v.Letter.ProjectId
+}
+
+// GetRunId returns ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter.RunId, and is useful for accessing the field via an interface.
+func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter) GetRunId() string {
+	return v.Letter.RunId
+}
+
+// GetFromSeq returns ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter.FromSeq, and is useful for accessing the field via an interface.
+func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter) GetFromSeq() int64 {
+	return v.Letter.FromSeq
+}
+
+// GetToSeq returns ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter.ToSeq, and is useful for accessing the field via an interface.
+func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter) GetToSeq() int64 {
+	return v.Letter.ToSeq
+}
+
+// GetAttempts returns ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter.Attempts, and is useful for accessing the field via an interface.
+func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter) GetAttempts() int {
+	return v.Letter.Attempts
+}
+
+// GetCause returns ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter.Cause, and is useful for accessing the field via an interface.
+func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter) GetCause() string {
+	return v.Letter.Cause
+}
+
+// GetBuriedAt returns ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter.BuriedAt, and is useful for accessing the field via an interface.
+func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter) GetBuriedAt() time.Time {
+	return v.Letter.BuriedAt
+}
+
+// GetRedrivenAt returns ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter.RedrivenAt, and is useful for accessing the field via an interface.
+func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter) GetRedrivenAt() *time.Time {
+	return v.Letter.RedrivenAt
+}
+
+func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.Letter)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter struct {
+	Id string `json:"id"`
+
+	ProjectId string `json:"projectId"`
+
+	RunId string `json:"runId"`
+
+	FromSeq int64 `json:"fromSeq"`
+
+	ToSeq int64 `json:"toSeq"`
+
+	Attempts int `json:"attempts"`
+
+	Cause string `json:"cause"`
+
+	BuriedAt time.Time `json:"buriedAt"`
+
+	RedrivenAt *time.Time `json:"redrivenAt"`
+}
+
+func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *ListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter) __premarshalJSON() (*__premarshalListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter, error) {
+	var retval __premarshalListDeadLettersDeadLettersDeadLetterConnectionEdgesDeadLetterEdgeNodeDeadLetter
+
+	retval.Id = v.Letter.Id
+	retval.ProjectId = v.Letter.ProjectId
+	retval.RunId = v.Letter.RunId
+	retval.FromSeq = v.Letter.FromSeq
+	retval.ToSeq = v.Letter.ToSeq
+	retval.Attempts = v.Letter.Attempts
+	retval.Cause = v.Letter.Cause
+	retval.BuriedAt = v.Letter.BuriedAt
+	retval.RedrivenAt = v.Letter.RedrivenAt
+	return &retval, nil
+}
+
+// ListDeadLettersDeadLettersDeadLetterConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
+type ListDeadLettersDeadLettersDeadLetterConnectionPageInfo struct {
+	HasNextPage bool    `json:"hasNextPage"`
+	EndCursor   *string `json:"endCursor"`
+}
+
+// GetHasNextPage returns ListDeadLettersDeadLettersDeadLetterConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
+func (v *ListDeadLettersDeadLettersDeadLetterConnectionPageInfo) GetHasNextPage() bool {
+	return v.HasNextPage
+}
+
+// GetEndCursor returns ListDeadLettersDeadLettersDeadLetterConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
+func (v *ListDeadLettersDeadLettersDeadLetterConnectionPageInfo) GetEndCursor() *string {
+	return v.EndCursor
+}
+
+// ListDeadLettersResponse is returned by ListDeadLetters on success.
+type ListDeadLettersResponse struct {
+	// Messages that the bus refused until dvt gave them up, newest first. Nothing is lost:
+	// the log has it, and viewers have resynced over the hole. `open` leaves out those that
+	// were redriven since; `first` is at most 200. Takes the action READ_DEAD_LETTERS on the
+	// whole tenant, or on the place of the run that `runId` names.
+	// Example: `deadLetters(open: true, first: 20) { edges { node { id runId cause } } }`.
+	// Errors: FORBIDDEN, NOT_FOUND (no such run, or not yours), BAD_USER_INPUT, CURSOR_INVALID.
+	DeadLetters ListDeadLettersDeadLettersDeadLetterConnection `json:"deadLetters"`
+}
+
+// GetDeadLetters returns ListDeadLettersResponse.DeadLetters, and is useful for accessing the field via an interface.
+func (v *ListDeadLettersResponse) GetDeadLetters() ListDeadLettersDeadLettersDeadLetterConnection {
+	return v.DeadLetters
 }
 
 // ListRunsResponse is returned by ListRuns on success.
@@ -815,6 +1067,224 @@ func (v *ReceiptRejection) GetCode() string { return v.Code }
 
 // GetMessage returns ReceiptRejection.Message, and is useful for accessing the field via an interface.
 func (v *ReceiptRejection) GetMessage() string { return v.Message }
+
+type RedriveDeadLettersInput struct {
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
+	RequestId string           `json:"requestId"`
+	Letters   DeadLettersInput `json:"letters"`
+}
+
+// GetRequestId returns RedriveDeadLettersInput.RequestId, and is useful for accessing the field via an interface.
+func (v *RedriveDeadLettersInput) GetRequestId() string { return v.RequestId }
+
+// GetLetters returns RedriveDeadLettersInput.Letters, and is useful for accessing the field via an interface.
+func (v *RedriveDeadLettersInput) GetLetters() DeadLettersInput { return v.Letters }
+
+// RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayload includes the requested fields of the GraphQL type RedriveDeadLettersPayload.
+type RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayload struct {
+	// One for each letter: in the order of `ids`, else newest first.
+	Results []RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResult `json:"results"`
+	// More than 200 were open: look at the results, then ask again.
+	More bool `json:"more"`
+}
+
+// GetResults returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayload.Results, and is useful for accessing the field via an interface.
+func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayload) GetResults() []RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResult {
+	return v.Results
+}
+
+// GetMore returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayload.More, and is useful for accessing the field via an interface.
+func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayload) GetMore() bool { return v.More }
+
+// RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResult includes the requested fields of the GraphQL type RedriveResult.
+type RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResult struct {
+	Id      string         `json:"id"`
+	Outcome RedriveOutcome `json:"outcome"`
+	// A code of the error table when FAILED: NOT_FOUND, or UNAVAILABLE when the bus does not answer or still refuses.
+	Code    *string `json:"code"`
+	Message *string `json:"message"`
+	// As it is now; null when there is none.
+	Letter *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter `json:"letter"`
+}
+
+// GetId returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResult.Id, and is useful for accessing the field via an interface.
+func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResult) GetId() string {
+	return v.Id
+}
+
+// GetOutcome returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResult.Outcome, and is useful for accessing the field via an interface.
+func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResult) GetOutcome() RedriveOutcome {
+	return v.Outcome
+}
+
+// GetCode returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResult.Code, and is useful for accessing the field via an interface.
+func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResult) GetCode() *string {
+	return v.Code
+}
+
+// GetMessage returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResult.Message, and is useful for accessing the field via an interface.
+func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResult) GetMessage() *string {
+	return v.Message
+}
+
+// GetLetter returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResult.Letter, and is useful for accessing the field via an interface.
+func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResult) GetLetter() *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter {
+	return v.Letter
+}
+
+// RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter includes the requested fields of the GraphQL type DeadLetter.
+// The GraphQL type's documentation follows.
+//
+// A message that was given up: what changed in a run after fromSeq, up to toSeq, was
+// not published by itself. Example: `{fromSeq: 5, toSeq: 6, attempts: 10, cause: "message too large"}`
+type RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter struct {
+	Letter `json:"-"`
+}
+
+// GetId returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter.Id, and is useful for accessing the field via an interface.
+func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter) GetId() string {
+	return v.Letter.Id
+}
+
+// GetProjectId returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter.ProjectId, and is useful for accessing the field via an interface.
+func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter) GetProjectId() string {
+	return v.Letter.ProjectId
+}
+
+// GetRunId returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter.RunId, and is useful for accessing the field via an interface.
+func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter) GetRunId() string {
+	return v.Letter.RunId
+}
+
+// GetFromSeq returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter.FromSeq, and is useful for accessing the field via an interface.
+func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter) GetFromSeq() int64 {
+	return v.Letter.FromSeq
+}
+
+// GetToSeq returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter.ToSeq, and is useful for accessing the field via an interface.
+func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter) GetToSeq() int64 {
+	return v.Letter.ToSeq
+}
+
+// GetAttempts returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter.Attempts, and is useful for accessing the field via an interface.
+func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter) GetAttempts() int {
+	return v.Letter.Attempts
+}
+
+// GetCause returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter.Cause, and is useful for accessing the field via an interface.
+func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter) GetCause() string {
+	return v.Letter.Cause
+}
+
+// GetBuriedAt returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter.BuriedAt, and is useful for accessing the field via an interface.
+func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter) GetBuriedAt() time.Time {
+	return v.Letter.BuriedAt
+}
+
+// GetRedrivenAt returns RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter.RedrivenAt, and is useful for accessing the field via an interface.
+func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter) GetRedrivenAt() *time.Time {
+	return v.Letter.RedrivenAt
+}
+
+func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.Letter)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalRedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter struct {
+	Id string `json:"id"`
+
+	ProjectId string `json:"projectId"`
+
+	RunId string `json:"runId"`
+
+	FromSeq int64 `json:"fromSeq"`
+
+	ToSeq int64 `json:"toSeq"`
+
+	Attempts int `json:"attempts"`
+
+	Cause string `json:"cause"`
+
+	BuriedAt time.Time `json:"buriedAt"`
+
+	RedrivenAt *time.Time `json:"redrivenAt"`
+}
+
+func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter) __premarshalJSON() (*__premarshalRedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter, error) {
+	var retval __premarshalRedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayloadResultsRedriveResultLetterDeadLetter
+
+	retval.Id = v.Letter.Id
+	retval.ProjectId = v.Letter.ProjectId
+	retval.RunId = v.Letter.RunId
+	retval.FromSeq = v.Letter.FromSeq
+	retval.ToSeq = v.Letter.ToSeq
+	retval.Attempts = v.Letter.Attempts
+	retval.Cause = v.Letter.Cause
+	retval.BuriedAt = v.Letter.BuriedAt
+	retval.RedrivenAt = v.Letter.RedrivenAt
+	return &retval, nil
+}
+
+// RedriveDeadLettersResponse is returned by RedriveDeadLetters on success.
+type RedriveDeadLettersResponse struct {
+	// Publishes dead letters again, with what their runs are now. Harmless when it was
+	// delivered meanwhile: whoever has seen later states ignores it. Safe to repeat: a letter that was redriven is
+	// left alone. Takes the action REDRIVE where deadLetters takes READ_DEAD_LETTERS, and is audited.
+	// Example: `redriveDeadLetters(input: {requestId: "r-1", letters: {allOpen: true}}) { results { id outcome } more }`.
+	// Errors: FORBIDDEN, NOT_FOUND (no such run, or not yours), BAD_USER_INPUT, NOT_SUPPORTED, STORE_UNAVAILABLE.
+	RedriveDeadLetters RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayload `json:"redriveDeadLetters"`
+}
+
+// GetRedriveDeadLetters returns RedriveDeadLettersResponse.RedriveDeadLetters, and is useful for accessing the field via an interface.
+func (v *RedriveDeadLettersResponse) GetRedriveDeadLetters() RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayload {
+	return v.RedriveDeadLetters
+}
+
+type RedriveOutcome string
+
+const (
+	// It was published now.
+	RedriveOutcomeRedriven RedriveOutcome = "REDRIVEN"
+	// It had been published before; nothing was done.
+	RedriveOutcomeAlreadyRedriven RedriveOutcome = "ALREADY_REDRIVEN"
+	// It is as it was.
+	RedriveOutcomeFailed RedriveOutcome = "FAILED"
+)
+
+var AllRedriveOutcome = []RedriveOutcome{
+	RedriveOutcomeRedriven,
+	RedriveOutcomeAlreadyRedriven,
+	RedriveOutcomeFailed,
+}
 
 type ResumeInput struct {
 	Reason *string `json:"reason"`
@@ -2774,6 +3244,26 @@ func (v *__GetSignalInput) GetRunId() string { return v.RunId }
 // GetSignalId returns __GetSignalInput.SignalId, and is useful for accessing the field via an interface.
 func (v *__GetSignalInput) GetSignalId() string { return v.SignalId }
 
+// __ListDeadLettersInput is used internally by genqlient
+type __ListDeadLettersInput struct {
+	RunId *string `json:"runId"`
+	Open  *bool   `json:"open"`
+	First *int    `json:"first"`
+	After *string `json:"after"`
+}
+
+// GetRunId returns __ListDeadLettersInput.RunId, and is useful for accessing the field via an interface.
+func (v *__ListDeadLettersInput) GetRunId() *string { return v.RunId }
+
+// GetOpen returns __ListDeadLettersInput.Open, and is useful for accessing the field via an interface.
+func (v *__ListDeadLettersInput) GetOpen() *bool { return v.Open }
+
+// GetFirst returns __ListDeadLettersInput.First, and is useful for accessing the field via an interface.
+func (v *__ListDeadLettersInput) GetFirst() *int { return v.First }
+
+// GetAfter returns __ListDeadLettersInput.After, and is useful for accessing the field via an interface.
+func (v *__ListDeadLettersInput) GetAfter() *string { return v.After }
+
 // __ListRunsInput is used internally by genqlient
 type __ListRunsInput struct {
 	First  *int       `json:"first"`
@@ -2813,6 +3303,14 @@ func (v *__ReadStepLogInput) GetFromLine() *int { return v.FromLine }
 
 // GetFirst returns __ReadStepLogInput.First, and is useful for accessing the field via an interface.
 func (v *__ReadStepLogInput) GetFirst() *int { return v.First }
+
+// __RedriveDeadLettersInput is used internally by genqlient
+type __RedriveDeadLettersInput struct {
+	Input RedriveDeadLettersInput `json:"input"`
+}
+
+// GetInput returns __RedriveDeadLettersInput.Input, and is useful for accessing the field via an interface.
+func (v *__RedriveDeadLettersInput) GetInput() RedriveDeadLettersInput { return v.Input }
 
 // __ShowRunInput is used internally by genqlient
 type __ShowRunInput struct {
@@ -3020,6 +3518,65 @@ func GetSignal(
 	return data_, err_
 }
 
+// The query executed by ListDeadLetters.
+const ListDeadLetters_Operation = `
+query ListDeadLetters ($runId: String, $open: Boolean, $first: Int, $after: String) {
+	deadLetters(runId: $runId, open: $open, first: $first, after: $after) {
+		edges {
+			node {
+				... Letter
+			}
+		}
+		pageInfo {
+			hasNextPage
+			endCursor
+		}
+	}
+}
+fragment Letter on DeadLetter {
+	id
+	projectId
+	runId
+	fromSeq
+	toSeq
+	attempts
+	cause
+	buriedAt
+	redrivenAt
+}
+`
+
+func ListDeadLetters(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	runId *string,
+	open *bool,
+	first *int,
+	after *string,
+) (data_ *ListDeadLettersResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ListDeadLetters",
+		Query:  ListDeadLetters_Operation,
+		Variables: &__ListDeadLettersInput{
+			RunId: runId,
+			Open:  open,
+			First: first,
+			After: after,
+		},
+	}
+
+	data_ = &ListDeadLettersResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The query executed by ListRuns.
 const ListRuns_Operation = `
 query ListRuns ($first: Int, $after: String, $filter: RunFilter) {
@@ -3140,6 +3697,60 @@ func ReadStepLog(
 	}
 
 	data_ = &ReadStepLogResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by RedriveDeadLetters.
+const RedriveDeadLetters_Operation = `
+mutation RedriveDeadLetters ($input: RedriveDeadLettersInput!) {
+	redriveDeadLetters(input: $input) {
+		results {
+			id
+			outcome
+			code
+			message
+			letter {
+				... Letter
+			}
+		}
+		more
+	}
+}
+fragment Letter on DeadLetter {
+	id
+	projectId
+	runId
+	fromSeq
+	toSeq
+	attempts
+	cause
+	buriedAt
+	redrivenAt
+}
+`
+
+func RedriveDeadLetters(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input RedriveDeadLettersInput,
+) (data_ *RedriveDeadLettersResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "RedriveDeadLetters",
+		Query:  RedriveDeadLetters_Operation,
+		Variables: &__RedriveDeadLettersInput{
+			Input: input,
+		},
+	}
+
+	data_ = &RedriveDeadLettersResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(

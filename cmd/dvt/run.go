@@ -24,8 +24,16 @@ type session struct {
 
 func runCommand() *cobra.Command {
 	s := &session{}
+	return s.command("run", "Start, watch and steer runs",
+		s.startCommand(), s.listCommand(), s.showCommand(), s.watchCommand(), s.logsCommand(),
+		s.signalCommand("pause", "Stop starting steps; what runs drains", 1), s.signalCommand("resume", "Go on after a pause", 1),
+		s.signalCommand("retry", "Retry a failed step", 2), s.signalCommand("cancel", "Stop what runs and end the run", 1))
+}
+
+// command gives commands that speak to the API what they share.
+func (s *session) command(use, short string, subcommands ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
-		Use: "run", Short: "Start, watch and steer runs",
+		Use: use, Short: short,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return s.open(c) },
 	}
 	env := func(name, def string) string {
@@ -37,9 +45,7 @@ func runCommand() *cobra.Command {
 	c.PersistentFlags().StringVar(&s.server, "server", env("DVT_SERVER", "http://127.0.0.1:8080"), "address of dvt (DVT_SERVER)")
 	c.PersistentFlags().StringVar(&s.token, "token", "", "token (DVT_TOKEN; dev-engineer on loopback when not given)")
 	c.PersistentFlags().StringVarP(&s.output, "output", "o", "table", "table or json")
-	c.AddCommand(s.startCommand(), s.listCommand(), s.showCommand(), s.watchCommand(), s.logsCommand(),
-		s.signalCommand("pause", "Stop starting steps; what runs drains", 1), s.signalCommand("resume", "Go on after a pause", 1),
-		s.signalCommand("retry", "Retry a failed step", 2), s.signalCommand("cancel", "Stop what runs and end the run", 1))
+	c.AddCommand(subcommands...)
 	return c
 }
 

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/client"
+)
+
+func deadLettersCommand() *cobra.Command {
+	s := &session{}
+	return s.command("dead-letters", "Messages that the bus refused: list them, publish them again", s.lettersCommand(), s.redriveCommand())
+}
+
+func (s *session) lettersCommand() *cobra.Command {
+	var runID string
+	var all bool
+	var limit int
+	c := &cobra.Command{
+		Use: "list", Short: "List dead letters, newest first", Args: exact(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			var of *string
+			if runID != "" {
+				of = &runID
+			}
+			open := !all
+			out, err := client.ListDeadLetters(c.Context(), s.client, of, &open, &limit, nil)
+			if err != nil {
+				return failure(err)
+			}
+			if s.output == "json" {
+				return s.json(out.DeadLetters)
+			}
+			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "LETTER\tRUN\tSEQ\tTRIED\tBURIED\tREDRIVEN\tCAUSE")
+			for _, e := range out.DeadLetters.Edges {
+				d := e.Node.Letter
+				fmt.Fprintf(w, "%s\t%s\t%d-%d\t%d\t%s\t%s\t%s\n", d.Id, d.RunId, d.FromSeq+1, d.ToSeq, d.Attempts,
+					moment(&d.BuriedAt), moment(d.RedrivenAt), d.Cause)
+			}
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			if out.DeadLetters.PageInfo.HasNextPage {
+				fmt.Fprintf(s.out, "… more: use --limit\n")
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&runID, "run", "", "only those of this run")
+	c.Flags().BoolVar(&all, "all", false, "those that were redriven too")
+	c.Flags().IntVar(&limit, "limit", 50, "at most so many, up to 200")
+	return c
+}
+
+func (s *session) redriveCommand() *cobra.Command {
+	var runID, requestID string
+	var allOpen bool
+	c := &cobra.Command{
+		Use: "redrive [LETTER...]", Short: "Publish dead letters again; harmless if they were delivered meanwhile",
+		RunE: func(c *cobra.Command, args []string) error {
+			in := client.RedriveDeadLettersInput{RequestId: requestID}
+			given := 0
+			if len(args) > 0 {
+				in.Letters.Ids, given = args, given+1
+			}
+			if runID != "" {
+				in.Letters.RunId, given = &runID, given+1
+			}
+			if allOpen {
+				in.Letters.AllOpen, given = &allOpen, given+1
+			}
+			if given != 1 {
+				return usage(errors.New("say which: letters, or --run RUN, or --all-open"))
+			}
+			if in.RequestId == "" {
+				in.RequestId = uuid.NewString()
+			}
+			out, err := client.RedriveDeadLetters(c.Context(), s.client, in)
+			if err != nil {
+				return failure(err)
+			}
+			return s.redriven(out.RedriveDeadLetters)
+		},
+	}
+	c.Flags().StringVar(&runID, "run", "", "the open ones of this run, at most 200")
+	c.Flags().BoolVar(&allOpen, "all-open", false, "the open ones of the tenant, at most 200")
+	c.Flags().StringVar(&requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
+	return c
+}
+
+// redriven prints a line for each letter. Its status is that of the worst one.
+func (s *session) redriven(p client.RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayload) error {
+	if s.output == "json" {
+		if err := s.json(p); err != nil {
+			return err
+		}
+	}
+	failed, status := 0, 4
+	for _, r := range p.Results {
+		line := fmt.Sprintf("%s %s", r.Id, r.Outcome)
+		if r.Outcome == client.RedriveOutcomeFailed {
+			failed++
+			line += fmt.Sprintf(": %s: %s", deref(r.Code), deref(r.Message))
+			if deref(r.Code) != "NOT_FOUND" {
+				status = 1
+			}
+		}
+		if s.output == "table" {
+			fmt.Fprintln(s.out, line)
+		}
+	}
+	if s.output == "table" && len(p.Results) == 0 {
+		fmt.Fprintln(s.out, "no dead letters are open")
+	}
+	if s.output == "table" && p.More {
+		fmt.Fprintln(s.out, "… more are open: ask again")
+	}
+	if failed > 0 {
+		return &exitError{status: status, err: fmt.Errorf("%d of %d dead letters were not published", failed, len(p.Results))}
+	}
+	return nil
+}

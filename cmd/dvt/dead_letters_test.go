@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph"
+	"github.com/dvt-engine/dvt/live"
+	log "github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/sqlite"
+)
+
+// redriver refuses until it is told to mark.
+type redriver struct {
+	store.Outbox
+	refuse bool
+}
+
+func (r *redriver) Redrive(ctx context.Context, d control.DeadLetter) error {
+	if r.refuse {
+		return live.ErrRefused
+	}
+	_, err := r.Redriven(ctx, d.ID)
+	return err
+}
+
+// serve is the API on a store with one dead letter of run r1.
+func serve(t *testing.T) (address string, r *redriver) {
+	t.Helper()
+	ctx := t.Context()
+	s, err := sqlite.Open(ctx, filepath.Join(t.TempDir(), "dvt.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	id := runtest.ID
+	id.RunID, id.TenantID, id.ProjectID = "r1", "acme", "shop"
+	_, _, err = s.CreateRun(ctx, store.NewRun{Run: store.Run{Identity: id, RequestKey: "k"}, Events: []log.Draft{runtest.Draft(log.RunApproved, "", 1)}})
+	if err == nil {
+		_, err = s.PublishFailed(ctx, "r1", 1, "message too large", 0)
+	}
+	if err == nil {
+		_, err = s.Bury(ctx, "r1", 1, "message too large")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	directory, err := authz.NewDirectory(authz.DevAccounts(), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rights, err := authz.New(authz.DefaultPolicy(), directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = &redriver{Outbox: s}
+	h := graph.NewHandler(control.New(control.Config{Store: s, Authz: rights, Redriver: r}), graph.Config{Authenticate: directory.Authenticate})
+	server := httptest.NewServer(h)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := h.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		server.Close()
+	})
+	return server.URL, r
+}
+
+// dvt runs a command as a principal; status is its exit status.
+func dvt(t *testing.T, address, token string, args ...string) (out string, status int, err error) {
+	t.Helper()
+	c := root()
+	var b bytes.Buffer
+	c.SetOut(&b)
+	c.SetErr(&b)
+	c.SetArgs(append(args, "--server", address, "--token", token))
+	err = c.ExecuteContext(t.Context())
+	var e *exitError
+	if errors.As(err, &e) {
+		status = e.status
+	} else if err != nil {
+		status = 1
+	}
+	return b.String(), status, err
+}
+
+func TestDeadLetters_ListAndRedrive(t *testing.T) {
+	address, r := serve(t)
+	ask := func(token string, args ...string) (string, int) {
+		t.Helper()
+		out, status, err := dvt(t, address, token, append([]string{"dead-letters"}, args...)...)
+		t.Logf("dvt dead-letters %s: %d %v\n%s", strings.Join(args, " "), status, err, out)
+		return out, status
+	}
+	out, status := ask("dev-sre", "list", "--run", "r1")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if status != 0 || len(lines) != 2 || !strings.Contains(lines[1], "message too large") || !strings.Contains(lines[1], "1-1") {
+		t.Fatalf("list: status %d", status)
+	}
+	letter := strings.Fields(lines[1])[0]
+	for _, c := range []struct {
+		token  string
+		args   []string
+		status int
+		says   string
+	}{
+		{"dev-engineer", []string{"list"}, 3, ""},
+		{"dev-engineer", []string{"redrive", letter}, 3, ""},
+		{"dev-mallory", []string{"redrive", letter}, 4, "NOT_FOUND"},
+		{"dev-mallory", []string{"list", "--run", "r1"}, 4, ""},
+		{"dev-admin", []string{"redrive"}, 2, ""},
+		{"dev-admin", []string{"redrive", letter, "--all-open"}, 2, ""},
+		{"dev-admin", []string{"redrive", letter, "--request-id", "?"}, 2, ""},
+	} {
+		if out, status := ask(c.token, c.args...); status != c.status || !strings.Contains(out, c.says) {
+			t.Errorf("%s %v: status %d, want %d and %q", c.token, c.args, status, c.status, c.says)
+		}
+	}
+	r.refuse = true
+	if out, status := ask("dev-admin", "redrive", "--run", "r1"); status != 1 || !strings.Contains(out, "FAILED: UNAVAILABLE") {
+		t.Errorf("a bus that still refuses: status %d", status)
+	}
+	r.refuse = false
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"redrive", "--all-open"}, letter + " REDRIVEN"},
+		{[]string{"redrive", letter}, letter + " ALREADY_REDRIVEN"},
+		{[]string{"redrive", "--all-open"}, "no dead letters are open"},
+	} {
+		if out, status := ask("dev-admin", c.args...); status != 0 || !strings.Contains(out, c.says) {
+			t.Errorf("%v: status %d, want %q", c.args, status, c.says)
+		}
+	}
+	out, status = ask("dev-admin", "list", "--all", "-o", "json")
+	var page struct {
+		Edges []struct {
+			Node struct{ RedrivenAt *time.Time }
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &page); err != nil || status != 0 || len(page.Edges) != 1 || page.Edges[0].Node.RedrivenAt == nil {
+		t.Errorf("list --all: status %d, %v", status, err)
+	}
+}
