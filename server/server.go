@@ -28,6 +28,7 @@ import (
 	"github.com/dvt-engine/dvt/live/redisbus"
 	"github.com/dvt-engine/dvt/project"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/coalesce"
 	"github.com/dvt-engine/dvt/store/postgres"
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
@@ -95,6 +96,7 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 	}
 	p.control = control.New(control.Config{
 		Store: p.store, Engine: p.engine, Hub: p.hub, Bus: p.bus, Authz: p.authz, Logs: p.artifacts, Queues: queues, Limits: limits, Logger: log,
+		Redriver: p.projector,
 	})
 	p.journal = control.NewJournal(control.JournalConfig{
 		Store: p.store, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, MaxSteps: p.control.MaxSteps(),
@@ -132,7 +134,10 @@ func openStore(ctx context.Context, dsn string, log *slog.Logger) (store.Store, 
 	if errors.Is(err, store.ErrSchema) {
 		return nil, fmt.Errorf("the database's schema does not fit this program: %w", err)
 	}
-	return s, err
+	if err != nil {
+		return nil, err
+	}
+	return coalesce.New(s, coalesce.Config{}), nil
 }
 
 // Run is `dvt server`: the API, the hub, and the duties that it was given. It

@@ -44,14 +44,13 @@ func (s *Store) appendOne(ctx context.Context, c *call, running int, closed run.
 	var seq *int64
 	head := store.Head{RunID: c.id.RunID}
 	err = s.do(ctx, "append", func(ctx context.Context, conn *pgx.Conn) error {
-		var gate, run *int
+		var gate, now *int
 		var opsRev, signalNo *int64
 		err := conn.QueryRow(ctx, appendOneSQL, c.id.RunID, c.minHead[0], int(closed), running,
 			e.kind[0], e.step[0], e.signal[0], e.la[0], e.ea[0], e.key[0], e.id[0], e.emitted[0], e.by[0], e.payload[0]).
-			Scan(&seq, utc{&head.LastAt}, &gate, &run, &opsRev, &signalNo)
+			Scan(&seq, utc{&head.LastAt}, &gate, &now, &opsRev, &signalNo)
 		if err == nil && seq != nil {
-			head.Running, head.OpsRev, head.SignalNo = *run, *opsRev, *signalNo
-			head.Gate = gateOf(*gate)
+			head.Gate, head.Running, head.OpsRev, head.SignalNo = run.Gate(*gate), *now, *opsRev, *signalNo
 		}
 		return err
 	})
@@ -71,5 +70,3 @@ func (s *Store) appendOne(ctx context.Context, c *call, running int, closed run.
 	}
 	return true, nil
 }
-
-func gateOf(bits int) run.Gate { return run.Gate(bits) }

@@ -28,19 +28,25 @@ func identityTargets(id *run.Identity) []any {
 	return []any{&id.TenantID, &id.ProjectID, &id.EnvironmentID, &id.PlanID, &id.PlanVersion}
 }
 
-// page reads the identity, which never changes, and the events in one round trip.
+// page reads events, and with them, once, the identity, which never changes.
 func (s *Store) page(ctx context.Context, sql, runID string, at run.Seq, limit int) ([]run.Event, error) {
 	var evs []run.Event
+	id, known := s.identities.Get(runID)
+	id.RunID = runID
 	err := s.do(ctx, "events", func(ctx context.Context, c *pgx.Conn) error {
-		id := run.Identity{RunID: runID}
 		var b pgx.Batch
-		b.Queue(identitySQL, runID).QueryRow(func(row pgx.Row) error { return row.Scan(identityTargets(&id)...) })
+		if !known {
+			b.Queue(identitySQL, runID).QueryRow(func(row pgx.Row) error { return row.Scan(identityTargets(&id)...) })
+		}
 		b.Queue(sql, runID, at, pageSize(limit)).Query(func(rows pgx.Rows) (err error) {
 			evs, err = scanEvents(rows, id)
 			return err
 		})
 		return c.SendBatch(ctx, &b).Close()
 	})
+	if err == nil && !known {
+		s.identities.Add(runID, id)
+	}
 	return evs, err
 }
 

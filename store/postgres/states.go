@@ -16,15 +16,18 @@ import (
 
 // loadSQL is checkpoint and tail in one snapshot (T193): rows of the kinds
 // below and last the events, each with its own columns and the others NULL.
-// A checkpoint whose steps are not all there is not used.
-const loadSQL = `WITH st AS (SELECT seq, published_seq, header, rev = $2 AND (header -> 'counts' ->> 'total')::int =
-    (SELECT count(*) FROM step_state WHERE run_id = $1) AS usable FROM run_state WHERE run_id = $1)
+// A checkpoint whose steps are not all there is not used. One at the head is brief
+// when w ($3) is above 0: of its steps only those that changed after w (T212).
+const loadSQL = `WITH st AS (
+  SELECT seq, published_seq, header, usable, usable AND $3 > 0 AND seq = (SELECT last_seq FROM run_head WHERE run_id = $1) AS brief
+  FROM (SELECT seq, published_seq, header, rev = $2 AND (header -> 'counts' ->> 'total')::int =
+    (SELECT count(*) FROM step_state WHERE run_id = $1) AS usable FROM run_state WHERE run_id = $1) s)
 SELECT 0 AS kind, 0 AS n, json_build_object(
     'tenantId', r.tenant_id, 'projectId', r.project_id, 'environmentId', r.environment_id,
     'planId', r.plan_id, 'planVersion', r.plan_version, 'createdAt', r.created_at, 'triggeredBy', r.triggered_by,
     'lastSeq', h.last_seq, 'lastAt', h.last_at, 'terminal', h.terminal, 'gate', h.gate, 'running', h.running,
     'opsRev', h.ops_rev, 'signalNo', h.signal_no,
-    'published', coalesce((SELECT published_seq FROM st), 0),
+    'published', coalesce((SELECT published_seq FROM st), 0), 'brief', coalesce((SELECT brief FROM st), false),
     'epoch', ` + epochSQL + `, 'now', clock_timestamp()) AS doc,
   NULL::text AS event_id, NULL::text AS key, NULL::text AS type, NULL::text AS step_id, NULL::text AS signal_id,
   NULL::int AS la, NULL::int AS ea, NULL::timestamptz AS emitted_at, NULL::timestamptz AS persisted_at, NULL::text AS emitted_by
@@ -33,7 +36,7 @@ UNION ALL
 SELECT 1, seq, header, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM st WHERE usable
 UNION ALL
 SELECT 2, ord, body, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-FROM step_state WHERE run_id = $1 AND (SELECT usable FROM st)
+FROM step_state WHERE run_id = $1 AND (SELECT usable FROM st) AND (changed_seq > $3 OR NOT (SELECT brief FROM st))
 UNION ALL
 SELECT 3, run_seq, payload, event_id, key, type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by
 FROM event WHERE run_id = $1 AND run_seq > coalesce((SELECT seq FROM st WHERE usable), 0)
@@ -58,53 +61,61 @@ type headDoc struct {
 	OpsRev      int64     `json:"opsRev"`
 	SignalNo    int64     `json:"signalNo"`
 	Published   run.Seq   `json:"published"`
+	Brief       bool      `json:"brief"`
 	Epoch       string    `json:"epoch"`
 	Now         time.Time `json:"now"`
 }
 
 // Load implements store.States.
-func (s *Store) Load(ctx context.Context, runID string) (l store.Loaded, err error) {
-	err = s.do(ctx, "load", func(ctx context.Context, c *pgx.Conn) error {
-		l, err = load(ctx, c, runID)
-		return err
-	})
+func (s *Store) Load(ctx context.Context, runID string) (store.Loaded, error) {
+	l, _, err := s.Since(ctx, runID, 0)
 	return l, err
 }
 
 // Since implements store.States.
-func (s *Store) Since(ctx context.Context, runID string, w run.Seq) (store.Loaded, run.Delta, error) {
-	l, err := s.Load(ctx, runID)
+func (s *Store) Since(ctx context.Context, runID string, w run.Seq) (l store.Loaded, d run.Delta, err error) {
+	brief := false
+	err = s.do(ctx, "load", func(ctx context.Context, c *pgx.Conn) error {
+		l, brief, err = load(ctx, c, runID, w)
+		return err
+	})
 	if err != nil {
 		return store.Loaded{}, run.Delta{}, err
 	}
-	return l, l.State.Since(w), nil
+	d = l.State.Since(w)
+	if brief {
+		l.State.Steps = nil
+	}
+	return l, d, nil
 }
 
-func load(ctx context.Context, c *pgx.Conn, runID string) (store.Loaded, error) {
-	rows, err := c.Query(ctx, loadSQL, runID, run.ReducerRev)
+// load reads the state at the head. A brief one has the steps that changed after w alone.
+func load(ctx context.Context, c *pgx.Conn, runID string, w run.Seq) (l store.Loaded, brief bool, err error) {
+	rows, err := c.Query(ctx, loadSQL, runID, run.ReducerRev, w)
 	if err != nil {
-		return store.Loaded{}, err
+		return store.Loaded{}, false, err
 	}
 	defer rows.Close()
 	var r reading
 	for rows.Next() {
 		if err := r.row(rows, runID); err != nil {
-			return store.Loaded{}, err
+			return store.Loaded{}, false, err
 		}
 	}
 	if err := rows.Err(); err != nil {
-		return store.Loaded{}, err
+		return store.Loaded{}, false, err
 	}
 	if r.out.Head.RunID == "" {
-		return store.Loaded{}, store.ErrNotFound
+		return store.Loaded{}, false, store.ErrNotFound
 	}
-	return authority.Fold(r.out, r.checkpoint, r.tail), nil
+	return authority.Fold(r.out, r.checkpoint, r.tail), r.brief, nil
 }
 
 // reading collects the rows of loadSQL.
 type reading struct {
 	out        store.Loaded
 	checkpoint run.State
+	brief      bool
 	tail       []run.Event
 }
 
@@ -147,6 +158,7 @@ func (r *reading) head(doc json.RawMessage, runID string) error {
 	r.checkpoint = authority.Base(store.Run{Identity: d.Identity, CreatedAt: d.CreatedAt.UTC(), TriggeredBy: d.TriggeredBy})
 	r.out.Head = store.Head{RunID: runID, LastSeq: d.LastSeq, LastAt: d.LastAt.UTC(), Terminal: d.Terminal, Gate: d.Gate,
 		Running: d.Running, OpsRev: d.OpsRev, SignalNo: d.SignalNo}
+	r.brief = d.Brief
 	r.out.PublishedSeq, r.out.Epoch, r.out.Now = d.Published, d.Epoch, d.Now.UTC()
 	return nil
 }
