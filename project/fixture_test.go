@@ -37,6 +37,8 @@ type post struct {
 	down     bool
 	err      error
 	before   func(live.Message) // called while publishing
+	refuse   func(live.Message) error
+	tries    int
 }
 
 type sent struct {
@@ -47,8 +49,14 @@ type sent struct {
 func (p *post) Publish(_ context.Context, m live.Message) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.tries++
 	if p.before != nil {
 		p.before(m)
+	}
+	if p.refuse != nil {
+		if err := p.refuse(m); err != nil {
+			return err
+		}
 	}
 	if p.err != nil {
 		return p.err
@@ -71,6 +79,12 @@ func (p *post) set(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f()
+}
+
+func (p *post) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.tries
 }
 
 func (p *post) of(runID string) []sent {

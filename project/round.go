@@ -232,13 +232,18 @@ func (r *round) publish(ctx context.Context, w *work) error {
 	w.known.to, w.known.ops = to, ops
 	r.p.cache.put(w.runID, w.known)
 	r.sent = append(r.sent, store.PublishedTo{RunID: w.runID, To: to, OpsRev: ops})
+	r.p.watch.latency(r.now.Sub(w.waitsSince(from)) + time.Since(r.read))
+	return nil
+}
+
+// waitsSince is when the first event after a seq was committed, as far as is known.
+func (w *work) waitsSince(from run.Seq) time.Time {
 	for _, e := range w.tail.Events {
 		if e.Seq > from {
-			r.p.watch.latency(r.now.Sub(e.PersistedAt) + time.Since(r.read))
-			break
+			return e.PersistedAt
 		}
 	}
-	return nil
+	return w.tail.Mark.Since
 }
 
 func message(epoch string, ops int64, at time.Time, d run.Delta) live.Message {

@@ -1,0 +1,226 @@
+package project
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/run"
+)
+
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func sometimes(x float64) func() float64 { return func() float64 { return x } }
+
+func TestBackoff_O06_R101_GrowsToAMinuteWithFullJitter(t *testing.T) {
+	t.Parallel()
+	b := backoff{base: time.Second, most: time.Minute, random: sometimes(0)}
+	var limits []time.Duration
+	for n := range 9 {
+		limits = append(limits, b.after(n+1))
+	}
+	want := []time.Duration{1, 2, 4, 8, 16, 32, 60, 60, 60}
+	for i := range want {
+		want[i] *= time.Second
+	}
+	if !slices.Equal(limits, want) {
+		t.Errorf("limits %v", limits)
+	}
+	if d := b.after(1 << 40); d != time.Minute {
+		t.Errorf("after very many %v", d)
+	}
+	b.random = rand.New(rand.NewPCG(1, 1)).Float64
+	least, most := time.Hour, time.Duration(0)
+	for range 1000 {
+		d := b.after(5)
+		least, most = min(least, d), max(most, d)
+	}
+	if least <= 0 || least > time.Second || most > 16*time.Second || most < 15*time.Second {
+		t.Errorf("jitter from %v to %v", least, most)
+	}
+}
+
+func TestBreaker_O06_T124_OpensProbesAndCloses(t *testing.T) {
+	t.Parallel()
+	b := newBreaker(backoff{base: time.Second, most: time.Minute, random: sometimes(0)})
+	now, up := epoch, true
+	if !b.allow(now, up) || !b.fail(now, up) || b.current() != Open {
+		t.Fatal("the first failure did not open it")
+	}
+	if b.fail(now, up) { // another worker's message was under way
+		t.Error("opened twice")
+	}
+	for n, wait := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} { // probes of a bus that stays away
+		wait *= time.Second
+		if now = now.Add(wait - 1); b.allow(now, up) {
+			t.Fatalf("probe %d before %v", n, wait)
+		}
+		if now = now.Add(1); !b.ready(now, up) || !b.allow(now, up) {
+			t.Fatalf("no probe %d after %v", n, wait)
+		}
+		if b.current() != HalfOpen || b.allow(now, up) || b.ready(now, up) {
+			t.Fatal("two probes at once")
+		}
+		b.fail(now, up)
+	}
+	now = now.Add(time.Minute)
+	if !b.allow(now, up) || !b.succeed() || b.current() != Closed {
+		t.Fatal("an answer did not close it")
+	}
+	if b.succeed() || !b.allow(now, up) || !b.allow(now, up) {
+		t.Error("closed it lets everything through")
+	}
+	b.fail(now, up)
+	if !b.allow(now.Add(time.Second), up) {
+		t.Error("the delays did not begin anew")
+	}
+	b.abandon(now)
+	if b.current() != Open || !b.allow(now, up) {
+		t.Error("an abandoned probe is not made up for")
+	}
+}
+
+func TestBreaker_T124_ABusThatComesBackIsProbedAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBreaker(backoff{base: time.Hour, most: time.Hour, random: sometimes(0)})
+	b.fail(epoch, true) // the fault was seen before the bus was
+	now := epoch.Add(time.Second)
+	if b.ready(now, true) || b.ready(now, false) || b.ready(now, false) {
+		t.Fatal("ready before the bus is back")
+	}
+	if !b.ready(now, true) || !b.allow(now, true) {
+		t.Fatal("not ready when the bus is back")
+	}
+	b.fail(now, false) // it was seen down at once
+	if !b.allow(now, true) {
+		t.Fatal("not ready when the bus is back again")
+	}
+	b.fail(now, true) // it is up and cannot be used, such as a replica
+	if b.allow(now, true) {
+		t.Error("a bus that is up is probed at once for ever")
+	}
+}
+
+// A run may send ten messages in any second, and waits for no other reason (O8).
+func TestMotions_O8_AtMostTenInAnySecond(t *testing.T) {
+	t.Parallel()
+	for _, every := range []time.Duration{time.Millisecond, 7 * time.Millisecond, 60 * time.Millisecond, 99 * time.Millisecond} {
+		ms := newMotions(time.Second, 10, 100)
+		var sent []time.Time
+		newest, shown := time.Time{}, time.Time{}
+		for now := epoch; now.Before(epoch.Add(7 * time.Second)); now = now.Add(time.Millisecond) {
+			if now.Sub(epoch)%every == 0 && now.Before(epoch.Add(4*time.Second)) {
+				ms.wake(now, "r")
+				newest = now
+			}
+			taken, _ := ms.next(now, 10)
+			for _, id := range taken {
+				sent, shown = append(sent, now), newest
+				ms.finished(now, id, true)
+			}
+		}
+		for i := 10; i < len(sent); i++ {
+			if d := sent[i].Sub(sent[i-10]); d < time.Second {
+				t.Errorf("%v: eleven messages within %v", every, d)
+			}
+			if d := sent[i].Sub(sent[i-10]); i < 40 && d > time.Second+every {
+				t.Errorf("%v: message %d waited for %v", every, i, d)
+			}
+		}
+		if len(sent) < 40 || !shown.Equal(newest) {
+			t.Errorf("%v: %d messages, the last shows what was there at %v of %v", every, len(sent), shown, newest)
+		}
+		if len(ms.runs) != 0 {
+			t.Errorf("%v: an idle run is remembered", every)
+		}
+	}
+}
+
+func TestMotions_O8_TenASecondAreNeverDelayed(t *testing.T) {
+	t.Parallel()
+	ms := newMotions(time.Second, 10, 100)
+	for i := range 100 {
+		now := epoch.Add(time.Duration(i) * 100 * time.Millisecond)
+		if i%10 == 0 { // all of this second at once, then nothing
+			now = now.Add(0)
+			for range 10 {
+				ms.wake(now, "burst")
+				if taken, _ := ms.next(now, 10); len(taken) != 1 {
+					t.Fatalf("a message of a burst of ten waits at %v", now.Sub(epoch))
+				}
+				ms.finished(now.Add(50*time.Millisecond), "burst", true) // slow work is no reason
+			}
+		}
+		ms.wake(now, "even")
+		if taken, _ := ms.next(now, 10); len(taken) != 1 {
+			t.Fatalf("message %d of ten a second waits", i)
+		}
+		ms.finished(now.Add(30*time.Millisecond), "even", true)
+	}
+}
+
+func TestMotions_AWokenRunIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	ms := newMotions(time.Second, 1, 2)
+	now := epoch
+	take := func(want ...string) {
+		t.Helper()
+		if taken, _ := ms.next(now, 10); !slices.Equal(taken, want) {
+			t.Fatalf("taken %v, want %v", taken, want)
+		}
+	}
+	ms.wake(now, "a")
+	ms.wake(now, "a")
+	take("a")
+	ms.wake(now, "a") // while busy
+	take()
+	ms.finished(now, "a", false) // nothing was sent: at once
+	take("a")
+	ms.finished(now, "a", true)
+	ms.wake(now, "a") // out of pace
+	ms.wake(now, "b")
+	ms.wake(now, "c") // one too many
+	take("b")
+	ms.finished(now, "b", false)
+	if _, at := ms.next(now, 10); !at.Equal(epoch.Add(time.Second)) {
+		t.Errorf("looks again at %v", at)
+	}
+	now = epoch.Add(time.Second)
+	take("a")
+	ms.finished(now, "a", false)
+	take()
+	if len(ms.runs) != 0 {
+		t.Errorf("%d runs are remembered", len(ms.runs))
+	}
+}
+
+func TestCache_IsBoundedByRunsAndSteps(t *testing.T) {
+	t.Parallel()
+	c := newCache(3, 100)
+	state := func(steps int) known { return known{state: run.State{Steps: make([]*run.Step, steps)}} }
+	for i := range 5 {
+		c.put(fmt.Sprint(i), state(1))
+	}
+	if _, kept := c.get("1"); kept || len(c.items) != 3 || c.order.Len() != 3 {
+		t.Errorf("%d runs of at most 3", len(c.items))
+	}
+	c.get("2")
+	c.put("5", state(98)) // what was used longest ago goes first
+	_, two := c.get("2")
+	_, three := c.get("3")
+	if !two || three || c.held != 100 {
+		t.Errorf("kept 2: %v, 3: %v, %d steps", two, three, c.held)
+	}
+	c.put("5", state(10))
+	c.drop("2")
+	c.drop("2")
+	if c.held != 11 || len(c.items) != 2 {
+		t.Errorf("%d steps, %d runs", c.held, len(c.items))
+	}
+	c.put("6", state(101))
+	if c.held != 0 || len(c.items) != 0 {
+		t.Errorf("%d steps, %d runs", c.held, len(c.items))
+	}
+}
