@@ -28,7 +28,6 @@ import (
 	"github.com/dvt-engine/dvt/live/redisbus"
 	"github.com/dvt-engine/dvt/project"
 	"github.com/dvt-engine/dvt/store"
-	"github.com/dvt-engine/dvt/store/coalesce"
 	"github.com/dvt-engine/dvt/store/postgres"
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
@@ -134,10 +133,7 @@ func openStore(ctx context.Context, dsn string, log *slog.Logger) (store.Store, 
 	if errors.Is(err, store.ErrSchema) {
 		return nil, fmt.Errorf("the database's schema does not fit this program: %w", err)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return coalesce.New(s, coalesce.Config{}), nil
+	return s, err
 }
 
 // Run is `dvt server`: the API, the hub, and the duties that it was given. It
