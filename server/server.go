@@ -28,6 +28,7 @@ import (
 	"github.com/dvt-engine/dvt/live/redisbus"
 	"github.com/dvt-engine/dvt/project"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/coalesce"
 	"github.com/dvt-engine/dvt/store/postgres"
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
@@ -84,7 +85,7 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 	if p.authz, err = authz.New(authz.DefaultPolicy(), p.directory); err != nil {
 		return p, err
 	}
-	p.projector = project.New(p.raw, p.bus, project.Config{Logger: log})
+	p.projector = project.New(p.raw, p.bus, project.Config{Metrics: p.registry, Logger: log})
 	p.store = project.Waking(p.raw, p.projector)
 	p.hub = live.New(p.raw, p.bus, live.Config{Logger: log})
 	p.engine = temporal.New(p.temporal, cfg.TemporalNamespace, temporal.Config{HeartbeatTimeout: cfg.Heartbeat})
@@ -133,7 +134,10 @@ func openStore(ctx context.Context, dsn string, log *slog.Logger) (store.Store, 
 	if errors.Is(err, store.ErrSchema) {
 		return nil, fmt.Errorf("the database's schema does not fit this program: %w", err)
 	}
-	return s, err
+	if err != nil {
+		return nil, err
+	}
+	return coalesce.New(s, coalesce.Config{}), nil
 }
 
 // Run is `dvt server`: the API, the hub, and the duties that it was given. It
