@@ -62,6 +62,8 @@ export const m = {
     RETRY_STEP: "Retry step",
     CANCEL: "Cancel run",
     APPROVE: "Approve",
+    READ_DEAD_LETTERS: "Read dead letters",
+    REDRIVE: "Redrive",
   } satisfies Record<Action, string>,
   role: {
     VIEWER: "Viewer",

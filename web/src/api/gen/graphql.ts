@@ -10,6 +10,8 @@ export type Action =
   | 'CANCEL'
   | 'PAUSE'
   | 'READ'
+  | 'READ_DEAD_LETTERS'
+  | 'REDRIVE'
   | 'RESUME'
   | 'RETRY_STEP'
   | 'START';
