@@ -137,6 +137,8 @@ type options struct {
 	slots   int // executions at once per worker on the data queue
 	limits  control.Limits
 	wrap    func(engine.Journal) engine.Journal // between workers and the store
+	store   store.Store                         // SQLite when nil
+	config  func(*control.JournalConfig)        // changes what the workers' journal stands on
 	// noStarts and noDeliveries leave the server's duties out.
 	noStarts, noDeliveries bool
 	// heartbeat is the silence that counts as a loss; 30 s when zero.
@@ -150,9 +152,13 @@ func newHarness(t *testing.T, o options) *harness {
 		o.server = testserver.Temporal(t)
 	}
 	dir := t.TempDir()
-	st, err := sqlite.Open(ctx, filepath.Join(dir, "dvt.db"), sqlite.Options{})
-	must(t, err)
-	t.Cleanup(func() { _ = st.Close() })
+	st := o.store
+	if st == nil {
+		file, err := sqlite.Open(ctx, filepath.Join(dir, "dvt.db"), sqlite.Options{})
+		must(t, err)
+		t.Cleanup(func() { _ = file.Close() })
+		st = file
+	}
 	bus, err := redisbus.Open(redisbus.Config{URL: "redis://" + miniredis.RunT(t).Addr() + "/0"})
 	must(t, err)
 	t.Cleanup(func() { _ = bus.Close() })
@@ -178,9 +184,13 @@ func newHarness(t *testing.T, o options) *harness {
 		Hub: live.New(st, bus, live.Config{}), Authz: az, Logs: logs, Queues: h.queues, Policy: o.policy,
 		Limits: o.limits,
 	})
-	h.journal = control.NewJournal(control.JournalConfig{
+	cfg := control.JournalConfig{
 		Store: st, Logs: logs, Blobs: logs, Queues: h.queues, MaxSteps: h.control.MaxSteps(), Fetch: control.NewFetcher([]string{dir}, true),
-	})
+	}
+	if o.config != nil {
+		o.config(&cfg)
+	}
+	h.journal = control.NewJournal(cfg)
 	if !o.noStarts {
 		h.spawn(func(ctx context.Context) error { return h.control.Reconcile(ctx, "test") })
 	}

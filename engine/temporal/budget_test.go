@@ -1,0 +1,423 @@
+package temporal_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/executor"
+	"github.com/dvt-engine/dvt/engine/temporal"
+	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/sqlite"
+)
+
+// faulty is a store between the journal and the real one that stalls, refuses and
+// loses answers. Its functions get the number of the try, from 1.
+type faulty struct {
+	store.Store
+	registry  *prometheus.Registry
+	completed func(ctx context.Context, try int, write func(context.Context) error) error // a batch with StepCompleted
+	failed    func(ctx context.Context, try int, write func(context.Context) error) error // a batch with STATE_WRITE_BUDGET_EXCEEDED
+	begin     func(ctx context.Context, try int, write func(context.Context) error) error
+
+	tries [3]atomic.Int64
+	mu    sync.Mutex
+	found []store.EventOutcome // of batches with StepCompleted, in the order of the answers
+}
+
+func (f *faulty) Append(ctx context.Context, a store.Append) (out store.Appended, err error) {
+	write := func(ctx context.Context) error {
+		out, err = f.Store.Append(ctx, a)
+		return err
+	}
+	switch {
+	case slices.ContainsFunc(a.Events, func(d run.Draft) bool { return d.Type == run.StepCompletedEvent }):
+		err = f.pass(ctx, 0, f.completed, write)
+		f.mu.Lock()
+		f.found = append(f.found, out.Outcomes...)
+		f.mu.Unlock()
+	case slices.ContainsFunc(a.Events, func(d run.Draft) bool {
+		return d.Type == run.StepFailedEvent && strings.Contains(string(d.Payload), string(run.CodeWriteBudget))
+	}):
+		err = f.pass(ctx, 1, f.failed, write)
+	default:
+		err = write(ctx)
+	}
+	return out, err
+}
+
+func (f *faulty) Begin(ctx context.Context, b store.Begin) (out store.Begun, err error) {
+	err = f.pass(ctx, 2, f.begin, func(ctx context.Context) error {
+		out, err = f.Store.Begin(ctx, b)
+		return err
+	})
+	return out, err
+}
+
+func (f *faulty) pass(ctx context.Context, kind int, fault func(context.Context, int, func(context.Context) error) error, write func(context.Context) error) error {
+	try := int(f.tries[kind].Add(1))
+	if fault == nil {
+		return write(ctx)
+	}
+	return fault(ctx, try, write)
+}
+
+// harness has workers whose journal stands on f and has that budget.
+func (f *faulty) harness(t *testing.T, budget time.Duration, o options) *harness {
+	t.Helper()
+	f.registry = prometheus.NewRegistry()
+	o.config = func(cfg *control.JournalConfig) {
+		f.Store = cfg.Store
+		cfg.Store, cfg.WriteBudget, cfg.Metrics = f, budget, f.registry
+	}
+	return newHarness(t, o)
+}
+
+// metric reads a counter or a gauge.
+func (f *faulty) metric(t *testing.T, name string) float64 {
+	t.Helper()
+	families, err := f.registry.Gather()
+	must(t, err)
+	for _, m := range families {
+		if m.GetName() == name {
+			return m.GetMetric()[0].GetCounter().GetValue() + m.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
+
+// stalled answers nobody.
+func stalled(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// after lets time go by, or ctx end.
+func after(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func expectOnce(t *testing.T, h *harness, executions ...string) {
+	t.Helper()
+	if d := cmp.Diff(executions, h.steps.called()); d != "" {
+		t.Errorf("executions (-want +got):\n%s", d)
+	}
+}
+
+// TestBudget_B01_ShortStall has a store that takes 2 s of the 3 s that it has.
+func TestBudget_B01_ShortStall(t *testing.T) {
+	t.Parallel()
+	f := &faulty{completed: func(ctx context.Context, _ int, write func(context.Context) error) error {
+		if err := after(ctx, 2*time.Second); err != nil {
+			return err
+		}
+		return write(ctx)
+	}}
+	h := f.harness(t, 0, options{})
+	id := h.start(document(0, step{id: "s1"}))
+	h.ended(id)
+	h.expect(id, 1, "RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "RunCompleted")
+	expectOnce(t, h, "s1/1.1")
+	if n := f.tries[0].Load(); n != 1 {
+		t.Errorf("%d tries", n)
+	}
+}
+
+// TestBudget_B02_T216_BeginStalls keeps the StepStarted for 4 s in a store that has 3 s.
+func TestBudget_B02_T216_BeginStalls(t *testing.T) {
+	t.Parallel()
+	var first atomic.Int64
+	f := &faulty{begin: func(ctx context.Context, _ int, write func(context.Context) error) error {
+		first.CompareAndSwap(0, time.Now().UnixNano())
+		if err := after(ctx, time.Until(time.Unix(0, first.Load()).Add(4*time.Second))); err != nil {
+			return err
+		}
+		return write(ctx)
+	}}
+	h := f.harness(t, 0, options{})
+	var buffered atomic.Int64
+	h.steps.on("s1", func(context.Context, executor.Task) error {
+		if time.Since(time.Unix(0, first.Load())) < 4*time.Second {
+			t.Error("the step began before the log had answered")
+		}
+		return nil
+	})
+	id := h.start(document(0, step{id: "s1"}))
+	for h.until(id, "begun", func(s run.State) bool {
+		buffered.Store(max(buffered.Load(), int64(f.metric(t, "state_store_buffered_events_total"))))
+		return s.Status.Terminal()
+	}).Status != run.Completed {
+		t.Fatalf("log:\n%s", strings.Join(h.log(id), "\n"))
+	}
+	h.expect(id, 3, "StepStarted(s1,1)", "StepCompleted(s1,1)", "RunCompleted")
+	expectOnce(t, h, "s1/1.1")
+	if n := f.tries[2].Load(); n != 2 {
+		t.Errorf("%d tries to begin, want 2", n)
+	}
+	if n := f.metric(t, "state_store_write_timeouts_total"); n < 1 || buffered.Load() != 1 {
+		t.Errorf("timeouts %v, buffered %d: the stall does not show", n, buffered.Load())
+	}
+}
+
+// TestBudget_B03_E09_AnswerLost commits the completion and never says so.
+func TestBudget_B03_E09_AnswerLost(t *testing.T) {
+	t.Parallel()
+	f := &faulty{completed: func(ctx context.Context, try int, write func(context.Context) error) error {
+		if err := write(ctx); err != nil || try > 1 {
+			return err
+		}
+		return stalled(ctx)
+	}}
+	h := f.harness(t, 700*time.Millisecond, options{})
+	id := h.start(document(0, step{id: "s1"}))
+	h.ended(id)
+	h.expect(id, 3, "StepStarted(s1,1)", "StepCompleted(s1,1)", "RunCompleted")
+	expectOnce(t, h, "s1/1.1")
+	if n := f.tries[0].Load(); n != 2 {
+		t.Errorf("%d tries", n)
+	}
+	if o := f.found[len(f.found)-1]; !o.Deduplicated || o.Seq != 4 || o.PayloadMismatch {
+		t.Errorf("said again: %+v", o)
+	}
+	if n := f.metric(t, "append_payload_mismatch_total"); n != 0 {
+		t.Errorf("%v mismatches", n)
+	}
+	h.closed(id)
+	must(t, replay(h.history(id)))
+}
+
+// TestBudget_B04_NeverConfirmed lets no completion through until an operator
+// retries the step, and the first tries of the failure neither.
+func TestBudget_B04_NeverConfirmed(t *testing.T) {
+	t.Parallel()
+	var healed atomic.Bool
+	f := &faulty{
+		completed: func(ctx context.Context, _ int, write func(context.Context) error) error {
+			if !healed.Load() {
+				return stalled(ctx)
+			}
+			return write(ctx)
+		},
+		failed: func(ctx context.Context, try int, write func(context.Context) error) error {
+			if try < 4 {
+				return store.ErrUnavailable
+			}
+			return write(ctx)
+		},
+	}
+	h := f.harness(t, 700*time.Millisecond, options{})
+	id := h.start(document(60, step{id: "s1"}, step{id: "s2", deps: "s1"}))
+	h.until(id, "waiting for an operator", func(s run.State) bool { return s.RetryDeadline != nil })
+	h.expect(id, 3, "StepStarted(s1,1)", "StepFailed(s1,1)")
+	p := payload[run.FailurePayload](h, id, "StepFailed(s1,1)")
+	if p.ErrorCode != "STATE_WRITE_BUDGET_EXCEEDED" || p.FailureCategory != run.CategoryPlatform || !p.Retryable {
+		t.Errorf("failure %+v", p)
+	}
+	if a, b := f.tries[0].Load(), f.tries[1].Load(); a != 2 || b != 4 {
+		t.Errorf("%d tries of the completion, %d of the failure; want 2 and 4", a, b)
+	}
+	if n := f.metric(t, "state_store_write_timeouts_total"); n < 2 {
+		t.Errorf("%v timeouts", n)
+	}
+	healed.Store(true)
+	h.signal(id, run.Signal{Type: run.RetryStep, StepID: "s1"})
+	h.ended(id)
+	h.expect(id, 5, "SignalAccepted", "StepStarted(s1,2)", "StepCompleted(s1,2)", "StepStarted(s2,1)", "StepCompleted(s2,1)", "RunCompleted")
+	expectOnce(t, h, "s1/1.1", "s1/2.1", "s2/1.1")
+	h.closed(id)
+	must(t, replay(h.history(id)))
+}
+
+// TestBudget_T10_T120_TheFirstTerminalWins has a completion on its way that nobody
+// waits for, before the failure and after it.
+func TestBudget_T10_T120_TheFirstTerminalWins(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		late bool // the completion comes after the failure
+		want []string
+	}{
+		"completion first": {false, []string{"StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "StepCompleted(s2,1)", "RunCompleted"}},
+		"failure first":    {true, []string{"StepStarted(s1,1)", "StepFailed(s1,1)", "StepSkipped(s2,1)", "RunFailed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			var late []func(context.Context) error
+			land := func(ctx context.Context) error {
+				mu.Lock()
+				defer mu.Unlock()
+				for _, write := range late {
+					if err := write(ctx); err != nil {
+						return err
+					}
+				}
+				late = nil
+				return nil
+			}
+			f := &faulty{}
+			f.completed = func(ctx context.Context, try int, write func(context.Context) error) error {
+				if try > 2 {
+					return write(ctx)
+				}
+				mu.Lock()
+				late = append(late, write)
+				mu.Unlock()
+				return stalled(ctx)
+			}
+			f.failed = func(ctx context.Context, _ int, write func(context.Context) error) error {
+				if tt.late {
+					if err := write(ctx); err != nil {
+						return err
+					}
+					return land(ctx)
+				}
+				if err := land(ctx); err != nil {
+					return err
+				}
+				return write(ctx)
+			}
+			h := f.harness(t, 700*time.Millisecond, options{})
+			id := h.start(document(0, step{id: "s1"}, step{id: "s2", deps: "s1"}))
+			h.ended(id)
+			h.expect(id, 3, tt.want...)
+			if n := h.steps.count("s1"); n != 1 {
+				t.Errorf("%d executions", n)
+			}
+		})
+	}
+}
+
+// TestBudget_T120_DownIsNotSilent takes the store away for many budgets: the run waits.
+func TestBudget_T120_DownIsNotSilent(t *testing.T) {
+	t.Parallel()
+	var first atomic.Int64
+	f := &faulty{completed: func(ctx context.Context, _ int, write func(context.Context) error) error {
+		first.CompareAndSwap(0, time.Now().UnixNano())
+		if time.Since(time.Unix(0, first.Load())) < 4*time.Second {
+			return store.ErrUnavailable
+		}
+		return write(ctx)
+	}}
+	h := f.harness(t, 500*time.Millisecond, options{})
+	id := h.start(document(0, step{id: "s1"}))
+	h.ended(id)
+	h.expect(id, 3, "StepStarted(s1,1)", "StepCompleted(s1,1)", "RunCompleted")
+	expectOnce(t, h, "s1/1.1")
+}
+
+// TestBudget_OverloadedComesBackWhenAsked has a store that is full for a Begin and
+// for an append, and says for how long.
+func TestBudget_OverloadedComesBackWhenAsked(t *testing.T) {
+	t.Parallel()
+	const wait = 2500 * time.Millisecond
+	var asked sync.Map
+	full := func(ctx context.Context, try int, write func(context.Context) error) error {
+		if try == 1 {
+			return fmt.Errorf("queue: %w", &store.OverloadedError{RetryAfter: wait})
+		}
+		return write(ctx)
+	}
+	timed := func(what string) func(context.Context, int, func(context.Context) error) error {
+		return func(ctx context.Context, try int, write func(context.Context) error) error {
+			asked.Store(fmt.Sprint(what, try), time.Now())
+			return full(ctx, try, write)
+		}
+	}
+	f := &faulty{begin: timed("begin"), completed: timed("completed")}
+	h := f.harness(t, 0, options{})
+	id := h.start(document(0, step{id: "s1", extra: map[string]any{"timeout": "1s"}}))
+	if st := h.ended(id); st.Status != run.Completed || st.Steps[0].Attempts[0].EngineAttempt != 1 {
+		t.Fatalf("log:\n%s", strings.Join(h.log(id), "\n"))
+	}
+	expectOnce(t, h, "s1/1.1")
+	for _, what := range []string{"begin", "completed"} {
+		a, _ := asked.Load(what + "1")
+		b, again := asked.Load(what + "2")
+		if !again || b.(time.Time).Sub(a.(time.Time)) < wait {
+			t.Errorf("%s: asked at %v and %v", what, a, b)
+		}
+	}
+}
+
+// TestBudget_E09_WorkerKilled kills the process of a control worker between the
+// commit of a completion and the end of the activity that wrote it.
+func TestBudget_E09_WorkerKilled(t *testing.T) {
+	t.Parallel()
+	if cfg := os.Getenv(workerEnv); cfg != "" {
+		suicidalWorker(t, cfg)
+		return
+	}
+	f := &faulty{}
+	h := f.harness(t, 0, options{workers: -1})
+	h.serve(temporal.WorkerConfig{Data: h.queues.Known[1:]})
+	cfg, err := json.Marshal(childConfig{
+		Addr: testserver.Temporal(t).Addr, DB: filepath.Join(h.root, "dvt.db"), Root: h.root, Queues: h.queues,
+	})
+	must(t, err)
+	child := exec.Command(os.Args[0], "-test.run=^TestBudget_E09_WorkerKilled$")
+	child.Env = append(os.Environ(), workerEnv+"="+string(cfg))
+	must(t, child.Start())
+	t.Cleanup(func() { _ = child.Process.Kill() })
+	id := h.start(document(0, step{id: "s1"}, step{id: "s2", deps: "s1"}))
+	if state, err := child.Process.Wait(); err != nil || state.Success() {
+		t.Fatalf("the worker ended as %s, %v", state, err)
+	}
+	h.expect(id, 3, "StepStarted(s1,1)", "StepCompleted(s1,1)")
+	h.serve(temporal.WorkerConfig{Control: []string{h.queues.Control}})
+	h.ended(id)
+	h.expect(id, 3, "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "StepCompleted(s2,1)", "RunCompleted")
+	expectOnce(t, h, "s1/1.1", "s2/1.1")
+	if o := f.found[:2]; !o[0].Deduplicated || !o[1].Deduplicated || o[1].Seq != 4 {
+		t.Errorf("appended again: %+v", o)
+	}
+}
+
+// suicidalWorker serves the control queue and dies as soon as a completion is in the log.
+func suicidalWorker(t *testing.T, config string) {
+	var cfg childConfig
+	must(t, json.Unmarshal([]byte(config), &cfg))
+	st, err := sqlite.Open(t.Context(), cfg.DB, sqlite.Options{})
+	must(t, err)
+	defer st.Close()
+	logs, err := artifact.Open(t.Context(), "mem://")
+	must(t, err)
+	c, err := temporal.Dial(cfg.Addr, testserver.TemporalNamespace, quietLog)
+	must(t, err)
+	defer c.Close()
+	f := &faulty{Store: st, completed: func(ctx context.Context, _ int, write func(context.Context) error) error {
+		must(t, write(ctx))
+		self, err := os.FindProcess(os.Getpid())
+		must(t, err)
+		must(t, self.Kill())
+		return stalled(ctx)
+	}}
+	var j engine.Journal = control.NewJournal(control.JournalConfig{Store: f, Logs: logs, Blobs: logs, Queues: cfg.Queues, MaxSteps: 1000})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	must(t, temporal.Run(ctx, c, temporal.WorkerConfig{
+		Namespace: testserver.TemporalNamespace, Control: []string{cfg.Queues.Control}, StopTimeout: time.Second,
+	}, j, runner(j, cfg.Root, hanging{})))
+}

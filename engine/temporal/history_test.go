@@ -1,0 +1,284 @@
+package temporal_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/live/redisbus"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store/sqlite"
+	"github.com/dvt-engine/dvt/store/upkeep"
+)
+
+// backup copies the harness's store as an operator would, while it is written to.
+func (h *harness) backup() string {
+	h.t.Helper()
+	copied := filepath.Join(h.t.TempDir(), "backup.db")
+	db, err := sql.Open("sqlite", filepath.Join(h.root, "dvt.db")+"?_pragma=busy_timeout(5000)")
+	must(h.t, err)
+	_, err = db.ExecContext(h.t.Context(), `VACUUM INTO '`+copied+`'`)
+	must(h.t, err)
+	must(h.t, db.Close())
+	return copied
+}
+
+// restored is the same engine around the store of a backup.
+func (h *harness) restored(path string) *harness {
+	h.t.Helper()
+	st, err := sqlite.Open(h.t.Context(), path, sqlite.Options{})
+	must(h.t, err)
+	h.t.Cleanup(func() { _ = st.Close() })
+	bus, err := redisbus.Open(redisbus.Config{URL: "redis://" + miniredis.RunT(h.t).Addr() + "/0"})
+	must(h.t, err)
+	h.t.Cleanup(func() { _ = bus.Close() })
+	logs, err := artifact.Open(h.t.Context(), "mem://")
+	must(h.t, err)
+	directory, err := authz.NewDirectory(authz.DevAccounts(), time.Now)
+	must(h.t, err)
+	az, err := authz.New(authz.DefaultPolicy(), directory)
+	must(h.t, err)
+	again := *h
+	again.store = st
+	again.control = control.New(control.Config{
+		Store: st, Engine: h.engine, Bus: bus, Hub: live.New(st, bus, live.Config{}), Authz: az, Logs: logs, Queues: h.queues,
+	})
+	again.journal = control.NewJournal(control.JournalConfig{
+		Store: st, Logs: logs, Blobs: logs, Queues: h.queues, MaxSteps: again.control.MaxSteps(), Fetch: control.NewFetcher([]string{h.root}, true),
+	})
+	return &again
+}
+
+// work runs the duties and a worker until the returned function is called.
+func (h *harness) work() (stop func()) {
+	stops := []func(){
+		h.spawn(func(ctx context.Context) error { return h.control.Reconcile(ctx, "test") }),
+		h.spawn(func(ctx context.Context) error { return h.control.Deliver(ctx, "test") }),
+		h.worker(0),
+	}
+	return func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+}
+
+func (h *harness) repair() upkeep.Repaired {
+	h.t.Helper()
+	out, err := upkeep.Repair(h.t.Context(), h.store, h.engine, h.journal, nil, nil)
+	must(h.t, err)
+	return out
+}
+
+func (h *harness) verify() {
+	h.t.Helper()
+	out, err := upkeep.Verify(h.t.Context(), h.store, nil, nil)
+	must(h.t, err)
+	if out.Differences > 0 {
+		h.t.Errorf("the store has differences: %v", out.Found)
+	}
+}
+
+// facts are the events of a run but for refused signals, of which an engine knows nothing.
+func (h *harness) facts(runID string) (out []string) {
+	for _, e := range h.events(runID) {
+		if e.Type != run.SignalRejected {
+			out = append(out, fmt.Sprintf("%s(%s%s,%d) %s", e.Type, e.StepID, e.SignalID, e.LogicalAttempt, e.Key))
+		}
+	}
+	return out
+}
+
+func (h *harness) head(runID string) run.Seq {
+	h.t.Helper()
+	heads, err := h.store.Heads(h.t.Context(), []string{runID})
+	must(h.t, err)
+	return heads.ByRun[runID].LastSeq
+}
+
+// patient is a step that may lose its worker.
+var patient = map[string]any{"retry": map[string]any{"maxAttempts": 5, "initialBackoffMs": 100}}
+
+// T30, T194: a backup from before almost everything is restored, and refilled from
+// the engine's history.
+func TestRepair_T30_T194_RefillsARestoredStore(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{server: testserver.TemporalAlone(t), workers: -1, noStarts: true, noDeliveries: true})
+	stop := h.work()
+	release := h.hold("first")
+	simple := h.start(document(0, step{id: "first"}, step{id: "second", deps: "first"}))
+	steered := h.start(document(600, step{id: "first"}, step{id: "x", deps: "first"}, step{id: "y", deps: "first"}))
+	open := h.start(document(600, step{id: "first"}, step{id: "short", deps: "first"}, step{id: "long", deps: "first", extra: patient}, step{id: "last", deps: "short long"}))
+	runs := []string{simple, steered, open}
+	for _, id := range runs {
+		h.running(id, "first")
+	}
+	copied := h.backup()
+
+	h.steps.on("x", failing(1, failure("EXIT_STATUS", true, "exit")))
+	slow := h.hold("y")
+	finish := h.hold("long")
+	release()
+	h.ended(simple)
+	h.running(steered, "y")
+	h.logs(steered, "StepFailed(x,1)")
+	pause, retry := uuid.NewString(), uuid.NewString()
+	h.signal(steered, run.Signal{ID: pause, Type: run.Pause})
+	h.applied(steered, pause)
+	h.signal(steered, run.Signal{ID: retry, Type: run.RetryStep, StepID: "x"})
+	h.signal(steered, run.Signal{Type: run.Resume})
+	slow()
+	h.ended(steered)
+	refused := h.signal(open, run.Signal{Type: run.RetryStep, StepID: "long"})
+	if !refused.Rejected {
+		t.Fatalf("%+v", refused)
+	}
+	h.running(open, "long")
+	late := h.signal(open, run.Signal{Type: run.Pause})
+	h.applied(open, late.Signal.ID)
+	h.signal(open, run.Signal{Type: run.Resume})
+	h.logs(open, "StepCompleted(short,1)")
+	lost := h.start(document(0, step{id: "only"}))
+	h.ended(lost)
+	time.Sleep(3 * time.Second) // a heartbeat tells that long has begun
+	stop()
+	want := map[string][]string{}
+	for _, id := range runs {
+		want[id] = h.facts(id)
+	}
+	known := h.head(open)
+
+	b := h.restored(copied)
+	if n := len(b.events(steered)); n >= len(want[steered]) {
+		t.Fatalf("the backup has %d events already", n)
+	}
+	epoch, err := b.store.Epoch(t.Context())
+	must(t, err)
+	out := b.repair()
+	if out.EpochBefore != epoch || out.Epoch == epoch {
+		t.Errorf("epoch %s -> %s", out.EpochBefore, out.Epoch)
+	}
+	for _, id := range runs {
+		if diff := cmp.Diff(want[id], b.facts(id)); diff != "" {
+			t.Errorf("facts of %s (-before the restore +after the repair):\n%s", id, diff)
+		}
+	}
+	b.verify()
+	if len(out.Lost) != 1 || out.Lost[0].RunID != lost || out.Lost[0].Open {
+		t.Errorf("lost runs %+v, want %s", out.Lost, lost)
+	}
+	if len(out.Refilled) != 3 {
+		t.Errorf("refilled %+v", out.Refilled)
+	}
+	for _, r := range out.Refilled {
+		var ids []string
+		for _, l := range r.Receipts {
+			ids = append(ids, l.SignalID)
+			if l.Renumbered {
+				t.Errorf("%+v", l)
+			}
+		}
+		switch r.RunID {
+		case steered:
+			if len(ids) != 3 || !slices.Contains(ids, pause) || !slices.Contains(ids, retry) {
+				t.Errorf("receipts of %s: %v", steered, ids)
+			}
+		case open:
+			if r.Known != known || r.To >= known {
+				t.Errorf("the refused signal is lost for good, so the log ends before %d: %+v", known, r)
+			}
+		}
+		if len(r.Refused) > 0 {
+			t.Errorf("refused: %v", r.Refused)
+		}
+	}
+	if r, err := b.store.Receipt(t.Context(), steered, retry); err != nil || r.Application != run.SignalApplied || r.No != 2 {
+		t.Errorf("receipt of the retry: %+v %v", r, err)
+	}
+
+	var before []run.Event
+	for _, id := range runs {
+		before = append(before, b.events(id)...)
+	}
+	if again := b.repair(); len(again.Refilled) > 0 {
+		t.Errorf("the second repair refilled %+v", again.Refilled)
+	}
+	var after []run.Event
+	for _, id := range runs {
+		after = append(after, b.events(id)...)
+	}
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("the second repair changed the log:\n%s", diff)
+	}
+
+	// The run that was open goes on, although its workflow knows of a longer log.
+	b.work()
+	finish()
+	if s := b.ended(open); s.Status != run.Completed {
+		t.Errorf("the open run ended %s; log:\n%s", s.Status, strings.Join(b.log(open), "\n"))
+	}
+	b.verify()
+}
+
+// T194: a workflow whose log fell back waits, and goes on after the repair; what
+// people send it after that arrives.
+func TestRepair_T194_ARegressedRunWaitsForItsRepair(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{server: testserver.TemporalAlone(t), workers: -1, noStarts: true, noDeliveries: true})
+	stop := h.work()
+	hold := h.hold("a")
+	release := h.hold("b")
+	id := h.start(document(600, step{id: "a", extra: patient}, step{id: "b", deps: "a", extra: patient}, step{id: "c", deps: "b"}))
+	h.running(id, "a")
+	copied := h.backup()
+	hold()
+	h.running(id, "b")
+	if refused := h.signal(id, run.Signal{Type: run.RetryStep, StepID: "b"}); !refused.Rejected { // lost for good
+		t.Fatalf("%+v", refused)
+	}
+	pause := h.signal(id, run.Signal{Type: run.Pause})
+	h.applied(id, pause.Signal.ID)
+	h.signal(id, run.Signal{Type: run.Resume}) // waits for b
+	time.Sleep(3 * time.Second) // a heartbeat tells that b has begun
+	stop()
+
+	b := h.restored(copied)
+	stop = b.work()
+	release()
+	time.Sleep(2 * time.Second)
+	if log := b.log(id); slices.Contains(log, "StepCompleted(b,1)") || slices.Contains(log, "RunCompleted") {
+		t.Fatalf("a regressed run went on:\n%s", strings.Join(log, "\n"))
+	}
+	stop()
+	out := b.repair()
+	if len(out.Refilled) != 1 || out.Refilled[0].Known == 0 {
+		t.Errorf("%+v", out.Refilled)
+	}
+	gate := b.hold("c")
+	stop = b.work()
+	b.running(id, "c")
+	cancel := b.signal(id, run.Signal{Type: run.Cancel})
+	if got := b.applied(id, cancel.Signal.ID); got.Application != run.SignalApplied {
+		t.Errorf("a signal after the repair: %+v", got)
+	}
+	gate()
+	if s := b.ended(id); s.Status != run.Cancelled {
+		t.Errorf("ended %s", s.Status)
+	}
+	stop()
+	b.verify()
+}
