@@ -68,7 +68,7 @@ type Options struct {
 type Store struct {
 	pool       atomic.Pointer[pgxpool.Pool]
 	unprepared sync.Once // the change to statements that are not prepared
-	maxWaiting int64
+	most       int64 // callers between asking for a connection and having it
 	waiting    atomic.Int64
 	log        *slog.Logger
 	identities *lru.Cache[string, run.Identity]
@@ -110,7 +110,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 		pool.Close()
 		return nil, fmt.Errorf("postgres: %w", err)
 	}
-	s := &Store{log: o.Logger, identities: identities, maxWaiting: int64(cmp.Or(o.MaxWaiting, DefaultMaxWaiting))}
+	s := &Store{log: o.Logger, identities: identities, most: int64(cfg.MaxConns) + int64(cmp.Or(o.MaxWaiting, DefaultMaxWaiting))}
 	s.pool.Store(pool)
 	if err := s.checkSchema(ctx); err != nil {
 		s.Close()
@@ -210,7 +210,7 @@ func (s *Store) once(ctx context.Context, f func(context.Context, *pgx.Conn) err
 
 // acquire waits for a connection unless too many do.
 func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
-	if n := s.waiting.Add(1); n > s.maxWaiting+int64(s.pool.Load().Config().MaxConns) {
+	if s.waiting.Add(1) > s.most {
 		s.waiting.Add(-1)
 		return nil, &store.OverloadedError{RetryAfter: overloadRetry}
 	}
