@@ -23,7 +23,7 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-func TestMain(m *testing.M) {
+func verify(m *testing.M) {
 	// The PostgreSQL server lives as long as the test process, and so do its watchers.
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/dvt-engine/dvt/internal/testserver.(*sandbox).start.func1"),
