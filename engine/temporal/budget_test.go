@@ -79,12 +79,15 @@ func (f *faulty) pass(ctx context.Context, kind int, fault func(context.Context,
 	return fault(ctx, try, write)
 }
 
-// harness has workers whose journal stands on f and has that budget.
+// harness has workers whose journal stands on f and has that budget; f stands on
+// the harness's store unless it has another way to it.
 func (f *faulty) harness(t *testing.T, budget time.Duration, o options) *harness {
 	t.Helper()
 	f.registry = prometheus.NewRegistry()
 	o.config = func(cfg *control.JournalConfig) {
-		f.Store = cfg.Store
+		if f.Store == nil {
+			f.Store = cfg.Store
+		}
 		cfg.Store, cfg.WriteBudget, cfg.Metrics = f, budget, f.registry
 	}
 	return newHarness(t, o)
