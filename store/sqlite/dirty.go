@@ -33,6 +33,13 @@ func (s *Store) Published(ctx context.Context, runID string, to run.Seq, opsRev 
 	return s.write(ctx, func(c *conn) error { return s.published(ctx, c, runID, to, opsRev) })
 }
 
+const publishedSQL = `UPDATE run_state SET published_seq = max(published_seq, ?), change = ? WHERE run_id = ?`
+
+const cleanSQL = `DELETE FROM run_dirty WHERE run_id = ? AND head_seq <= ? AND ops_rev <= ?`
+
+const stillDirtySQL = `UPDATE run_dirty SET attempts = 0, upto = 0, not_before = 0, since = coalesce((SELECT persisted_at FROM event
+	WHERE run_id = ?1 AND run_seq > ?2 ORDER BY run_seq LIMIT 1), ?3) WHERE run_id = ?1`
+
 // published moves the published seq, and clears the mark or frees it of refusals.
 // A mark that stays is as old as the first event that was not published. What was
 // published may be a change beside the log, so a feed shows the run again.
@@ -41,20 +48,21 @@ func (s *Store) published(ctx context.Context, c *conn, runID string, to run.Seq
 	if err != nil {
 		return err
 	}
-	if _, err := c.exec(ctx, "published", `UPDATE run_state SET published_seq = max(published_seq, ?), change = ? WHERE run_id = ?`, to, change, runID); err != nil {
+	if _, err := c.exec(ctx, "published", publishedSQL, to, change, runID); err != nil {
 		return err
 	}
-	n, err := c.exec(ctx, "published", `DELETE FROM run_dirty WHERE run_id = ? AND head_seq <= ? AND ops_rev <= ?`, runID, to, opsRev)
+	n, err := c.exec(ctx, "published", cleanSQL, runID, to, opsRev)
 	if err != nil || n > 0 {
 		return err
 	}
-	_, err = c.exec(ctx, "published", `UPDATE run_dirty SET attempts = 0, upto = 0, not_before = 0, since = coalesce((SELECT persisted_at FROM event
-		WHERE run_id = ?1 AND run_seq > ?2 ORDER BY run_seq LIMIT 1), ?3) WHERE run_id = ?1`, runID, to, micros(s.now()))
+	_, err = c.exec(ctx, "published", stillDirtySQL, runID, to, micros(s.now()))
 	return err
 }
 
+const nextChangeSQL = `UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE name = 'change'
+	RETURNING CAST(value AS INTEGER)`
+
 // nextChange numbers one change of a row of a list; commit order is its order.
 func nextChange(ctx context.Context, c *conn) (int64, error) {
-	return one(ctx, c, "number a change", value[int64], `UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE name = 'change'
-		RETURNING CAST(value AS INTEGER)`)
+	return one(ctx, c, "number a change", value[int64], nextChangeSQL)
 }

@@ -17,11 +17,11 @@ const attemptEvents = ` AND e.type IN ('StepStarted', 'StepAwaitingManualComplet
 const (
 	factsOfOne = `SELECT ` + eventColumns + ` FROM event WHERE run_id = ?1 AND key = ?2
 UNION ALL
-SELECT ` + eventColumns + ` FROM event e WHERE run_id = ?1 AND step_id = ?3 AND step_id <> '' AND la = ?4` + attemptEvents
+SELECT ` + eventColumns + ` FROM event e INDEXED BY event_attempt WHERE run_id = ?1 AND step_id = ?3 AND step_id <> '' AND la = ?4` + attemptEvents
 
 	factsOfMany = `SELECT ` + columnsOfE + ` FROM json_each(?2) k CROSS JOIN event e ON e.run_id = ?1 AND e.key = k.value
 UNION ALL
-SELECT ` + columnsOfE + ` FROM json_each(?3) a CROSS JOIN event e
+SELECT ` + columnsOfE + ` FROM json_each(?3) a CROSS JOIN event e INDEXED BY event_attempt
 	ON e.run_id = ?1 AND e.step_id = a.value ->> 0 AND e.step_id <> '' AND e.la = a.value ->> 1` + attemptEvents
 
 	// columnsOfE are eventColumns beside json_each, which has columns of the same names.

@@ -53,17 +53,21 @@ func (s *Store) Begin(ctx context.Context, b store.Begin) (out store.Begun, err 
 
 // eventsSQL has the identity of the run before the columns of each event, and one
 // row without an event when there is none.
-const eventsSQL = `SELECT r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, ` + eventColumns + `
+const (
+	eventsSQL = `SELECT r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, ` + eventColumns + `
 	FROM run r LEFT JOIN event e ON e.run_id = r.run_id AND e.run_seq `
+	eventsAfter  = eventsSQL + `> ?2 WHERE r.run_id = ?1 ORDER BY e.run_seq LIMIT ?3`
+	eventsBefore = eventsSQL + `< ?2 WHERE r.run_id = ?1 ORDER BY e.run_seq DESC LIMIT ?3`
+)
 
 // Events implements store.Log.
 func (s *Store) Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error) {
-	return s.events(ctx, eventsSQL+`> ?2 WHERE r.run_id = ?1 ORDER BY e.run_seq LIMIT ?3`, runID, after, limit)
+	return s.events(ctx, eventsAfter, runID, after, limit)
 }
 
 // EventsBefore implements store.Log.
 func (s *Store) EventsBefore(ctx context.Context, runID string, before run.Seq, limit int) ([]run.Event, error) {
-	return s.events(ctx, eventsSQL+`< ?2 WHERE r.run_id = ?1 ORDER BY e.run_seq DESC LIMIT ?3`, runID, before, limit)
+	return s.events(ctx, eventsBefore, runID, before, limit)
 }
 
 func (s *Store) events(ctx context.Context, query, runID string, bound run.Seq, limit int) (out []run.Event, err error) {
@@ -158,13 +162,14 @@ func (i *identities) put(id run.Identity) {
 	i.byID[id.RunID] = id
 }
 
+const identitySQL = `SELECT run_id, tenant_id, project_id, environment_id, plan_id, plan_version FROM run WHERE run_id = ?`
+
 // identity answers store.ErrNotFound for an unknown run.
 func (s *Store) identity(ctx context.Context, runID string) (run.Identity, error) {
 	if id, found := s.identities.get(runID); found {
 		return id, nil
 	}
-	id, err := readOne(ctx, s, "run "+runID, scanIdentity, `SELECT run_id, tenant_id, project_id, environment_id, plan_id, plan_version
-		FROM run WHERE run_id = ?`, runID)
+	id, err := readOne(ctx, s, "run "+runID, scanIdentity, identitySQL, runID)
 	if err == nil {
 		s.identities.put(id)
 	}

@@ -11,11 +11,13 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+const refusedSQL = `UPDATE run_dirty SET attempts = attempts + 1, upto = iif(attempts = 0, ?, upto), not_before = ?
+	WHERE run_id = ? RETURNING attempts, upto`
+
 // PublishFailed implements store.Outbox.
 func (s *Store) PublishFailed(ctx context.Context, runID string, to run.Seq, _ string, retryIn time.Duration) (r store.Refusal, err error) {
 	err = s.write(ctx, func(c *conn) (err error) {
-		r, err = one(ctx, c, "publish failed", scanRefusal, `UPDATE run_dirty SET attempts = attempts + 1, upto = iif(attempts = 0, ?, upto), not_before = ?
-			WHERE run_id = ? RETURNING attempts, upto`, to, micros(s.now().Add(retryIn)), runID)
+		r, err = one(ctx, c, "publish failed", scanRefusal, refusedSQL, to, micros(s.now().Add(retryIn)), runID)
 		return err
 	})
 	return r, err
@@ -26,13 +28,15 @@ func scanRefusal(row scanner) (r store.Refusal, err error) {
 	return r, err
 }
 
+const burySQL = `INSERT INTO outbox_dead (id, tenant_id, project_id, run_id, from_seq, to_seq, attempts, cause, buried_at)
+	SELECT ?3, st.tenant_id, st.project_id, st.run_id, st.published_seq, ?2, d.attempts, ?4, ?5
+	FROM run_dirty d JOIN run_state st USING (run_id)
+	WHERE d.run_id = ?1 AND d.attempts > 0 AND d.upto = ?2 AND st.published_seq < ?2`
+
 // Bury implements store.Outbox.
 func (s *Store) Bury(ctx context.Context, runID string, upto run.Seq, cause string) (buried bool, err error) {
 	err = s.write(ctx, func(c *conn) error {
-		n, err := c.exec(ctx, "bury", `INSERT INTO outbox_dead (id, tenant_id, project_id, run_id, from_seq, to_seq, attempts, cause, buried_at)
-			SELECT ?3, st.tenant_id, st.project_id, st.run_id, st.published_seq, ?2, d.attempts, ?4, ?5
-			FROM run_dirty d JOIN run_state st USING (run_id)
-			WHERE d.run_id = ?1 AND d.attempts > 0 AND d.upto = ?2 AND st.published_seq < ?2`,
+		n, err := c.exec(ctx, "bury", burySQL,
 			runID, upto, uuid.NewString(), cause, micros(s.now()))
 		if err != nil || n == 0 {
 			return err

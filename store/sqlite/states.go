@@ -159,6 +159,12 @@ func scanStored(row scanner) (s stored, err error) {
 	return s, err
 }
 
+const writeHeader = `INSERT INTO run_state (run_id, tenant_id, project_id, environment_id, plan_id, status, created_at,
+	seq, rev, published_seq, change, header)
+	SELECT run_id, tenant_id, project_id, environment_id, plan_id, ?2, created_at, ?3, ?4, 0, ?5, ?6 FROM run WHERE run_id = ?1
+	ON CONFLICT (run_id) DO UPDATE SET status = excluded.status, seq = excluded.seq, rev = excluded.rev,
+	change = excluded.change, header = excluded.header`
+
 // saveState writes the header and, over a checkpoint of the same revision, the
 // changed steps alone.
 func saveState(ctx context.Context, c *conn, state run.State, changes run.Changes) (bool, error) {
@@ -184,14 +190,13 @@ func saveState(ctx context.Context, c *conn, state run.State, changes run.Change
 	if err != nil {
 		return false, err
 	}
-	_, err = c.exec(ctx, "write header", `INSERT INTO run_state (run_id, tenant_id, project_id, environment_id, plan_id, status, created_at,
-			seq, rev, published_seq, change, header)
-		SELECT run_id, tenant_id, project_id, environment_id, plan_id, ?2, created_at, ?3, ?4, 0, ?5, ?6 FROM run WHERE run_id = ?1
-		ON CONFLICT (run_id) DO UPDATE SET status = excluded.status, seq = excluded.seq, rev = excluded.rev,
-			change = excluded.change, header = excluded.header`,
+	_, err = c.exec(ctx, "write header", writeHeader,
 		state.RunID, state.Status, state.Seq, state.Rev, change, string(header))
 	return err == nil, err
 }
+
+const writeStep = `INSERT INTO step_state (run_id, ord, changed_seq, body) VALUES (?, ?, ?, ?)
+	ON CONFLICT (run_id, ord) DO UPDATE SET changed_seq = excluded.changed_seq, body = excluded.body`
 
 // saveSteps writes what changed over the checkpoint at seq, or every step when
 // there is none (seq < 0).
@@ -207,8 +212,7 @@ func saveSteps(ctx context.Context, c *conn, state run.State, changes run.Change
 		if err != nil {
 			return fmt.Errorf("sqlite: step %s of run %s: %w", step.StepID, state.RunID, err)
 		}
-		if _, err := c.exec(ctx, "write step", `INSERT INTO step_state (run_id, ord, changed_seq, body) VALUES (?, ?, ?, ?)
-			ON CONFLICT (run_id, ord) DO UPDATE SET changed_seq = excluded.changed_seq, body = excluded.body`,
+		if _, err := c.exec(ctx, "write step", writeStep,
 			state.RunID, step.Ord, step.ChangedSeq, string(body)); err != nil {
 			return err
 		}

@@ -65,9 +65,11 @@ func (s *Store) Repaired(ctx context.Context, runID string, known run.Seq) error
 	})
 }
 
+const repairSQL = `SELECT coalesce(max(known_seq), 0) FROM run_repair WHERE run_id = ?`
+
 // forgiven is minHead, or 0 when a repair says that the log is as long as it can be.
 func (t *runTx) forgiven(ctx context.Context, minHead run.Seq) (run.Seq, error) {
-	known, err := one(ctx, t.conn, "look for a repair", value[run.Seq], `SELECT coalesce(max(known_seq), 0) FROM run_repair WHERE run_id = ?`, t.id.RunID)
+	known, err := one(ctx, t.conn, "look for a repair", value[run.Seq], repairSQL, t.id.RunID)
 	if err == nil && minHead <= known {
 		return 0, nil
 	}

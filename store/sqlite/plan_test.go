@@ -1,0 +1,66 @@
+package sqlite
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// hot are the statements whose price may not grow with a run or with the log.
+var hot = map[string]string{
+	"identity":         identitySQL,
+	"head":             headSQL,
+	"facts of one":     factsOfOne,
+	"facts of many":    factsOfMany,
+	"end of run":       endOfRun,
+	"repair":           repairSQL,
+	"insert event":     insertEvent,
+	"write head":       writeHead,
+	"mark dirty":       markDirty,
+	"events":           eventsAfter,
+	"events before":    eventsBefore,
+	"heads":            headsSQL,
+	"load and since":   loadSQL,
+	"checkpoint":       storedSQL,
+	"number a change":  nextChangeSQL,
+	"write header":     writeHeader,
+	"write step":       writeStep,
+	"dirty runs":       dirtySQL,
+	"published seq":    publishedSQL,
+	"published, clean": cleanSQL,
+	"published, dirty": stillDirtySQL,
+	"refused":          refusedSQL,
+	"bury":             burySQL,
+	"receipt":          receiptSQL,
+}
+
+func TestPlans_HotStatementsProbeIndexes(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{})
+	for name, query := range hot {
+		err := s.write(t.Context(), func(c *conn) error {
+			args := make([]any, strings.Count(query, "?"))
+			return c.query(t.Context(), name, "EXPLAIN QUERY PLAN "+query, args, func(r row) error {
+				detail, _ := r[3].(string)
+				wholeRun := detail == "SEARCH e USING PRIMARY KEY (run_id=?)" || detail == "SEARCH event USING PRIMARY KEY (run_id=?)"
+				if wholeRun || strings.HasPrefix(detail, "SCAN ") && !harmless(detail) || strings.Contains(detail, "AUTOMATIC") {
+					t.Errorf("%s: %s", name, detail)
+				}
+				return nil
+			})
+		})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// harmless scans are of what the call itself brings, or of one row.
+func harmless(detail string) bool {
+	for _, scan := range []string{"SCAN CONSTANT ROW", "SCAN k VIRTUAL TABLE", "SCAN a VIRTUAL TABLE", "SCAN json_each VIRTUAL TABLE", "SCAN (subquery"} {
+		if strings.HasPrefix(detail, scan) {
+			return true
+		}
+	}
+	return false
+}
