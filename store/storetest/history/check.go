@@ -48,6 +48,8 @@ const (
 	// Beginning: the answer to a Begin fits the log: RUN has one StepStarted, DONE a
 	// terminal, RUN_TERMINAL the end; each only while it is true (T185, T52).
 	Beginning Rule = "begin"
+	// Explained: an error is one that the port speaks of.
+	Explained Rule = "explained"
 )
 
 // Violation is one place where a history breaks a rule.
@@ -95,10 +97,20 @@ func (h *History) Check() []Violation {
 		}
 	}
 	v.run = "(all runs)"
+	h.explained(v)
 	h.monotonic(v)
 	h.feeds(v)
 	slices.SortStableFunc(v.found, func(x, y Violation) int { return cmp.Compare(x.Rule, y.Rule) })
 	return v.found
+}
+
+// explained looks for errors that tell a caller nothing.
+func (h *History) explained(v *verdict) {
+	for _, c := range h.calls {
+		if c.Strange {
+			v.add(Explained, "%s failed with %q", c, c.Error)
+		}
+	}
 }
 
 // lost says when a run that was acknowledged could not be read at the end.

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -35,6 +36,10 @@ func story(t *testing.T, fault string) *pen {
 	if p.is("a page of a run that is not found") {
 		p.answer(p.call("r1", KindEvents, Call{Limit: 9}), Return{Missing: true})
 		p.records[len(p.records)-1].Return.Fate = Nothing
+	}
+	if p.is("an error of no kind") {
+		id := p.call("r1", KindEvents, Call{Limit: 9})
+		p.records = append(p.records, Record{Return: &Return{Call: id, Fate: Unknown, Error: "boom", Strange: strange(KindEvents, errors.New("boom"))}})
 	}
 	p.begin("w2", "s2", 1, true, Answer{}) // 4
 	p.append("w1", completed("s1"))        // 5

@@ -3,7 +3,6 @@ package history
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -28,6 +27,7 @@ func (c *Client) record(call Call, do func(*Return) error) error {
 	err := do(&r)
 	if err != nil {
 		r.Error, r.Missing, r.Regressed = err.Error(), errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrRegressed)
+		r.Strange = strange(call.Kind, err)
 		if r.Fate == Done {
 			r.Fate = fateOf(err)
 		}
@@ -44,6 +44,20 @@ func fateOf(err error) Fate {
 		}
 	}
 	return Unknown
+}
+
+// strange reports whether the contract gives a caller such an error for nothing
+// that actors here do: it lost the store, was refused for a reason that a sentinel
+// names, or ended its own context.
+func strange(kind Kind, err error) bool {
+	if errors.Is(err, store.ErrConflict) {
+		return kind != KindCreate && kind != KindTransact
+	}
+	if errors.Is(err, run.ErrSchema) || errors.Is(err, store.ErrSchema) {
+		return true // every draft is valid
+	}
+	return fateOf(err) == Unknown && !errors.Is(err, store.ErrUnavailable) &&
+		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
 // Append is Log.Append.
@@ -85,7 +99,7 @@ func (c *Client) Batch(ctx context.Context, runID string, entries []store.Entry)
 			return err
 		}
 		for i, result := range results {
-			a := Answer{Fate: Done}
+			var a Answer
 			switch {
 			case result.Err != nil:
 				a = Answer{Fate: Nothing, Error: result.Err.Error()}
@@ -121,14 +135,14 @@ func (c *Client) Accept(ctx context.Context, a store.Append, receipt run.Receipt
 	err = c.record(Call{Kind: KindTransact, RunID: a.RunID, Entries: []Entry{{Append: &a}}}, func(r *Return) error {
 		var own error
 		err := c.store.InRun(ctx, a.RunID, func(tx store.RunTx) error {
-			r.Answers, own = nil, nil
-			var out store.Appended
-			if tx.Head().Terminal {
+			r.Answers = nil
+			if own = nil; tx.Head().Terminal {
 				return nil
 			}
 			if _, own = tx.Receipt(ctx, receipt.Signal.ID); !errors.Is(own, store.ErrNotFound) {
 				return own
 			}
+			var out store.Appended
 			if out, own = tx.Append(ctx, a); own != nil {
 				return own
 			}
@@ -311,7 +325,7 @@ func seen(e *run.Event) *Seen {
 }
 
 func seeAll(evs []run.Event) []Seen {
-	out := slices.Grow([]Seen(nil), len(evs))
+	out := make([]Seen, 0, len(evs))
 	for _, e := range evs {
 		out = append(out, see(e))
 	}

@@ -32,7 +32,7 @@ type call struct {
 	asked, told int
 }
 
-func (c *call) done() bool { return c.Return.Fate == Done }
+func (c *call) done() bool { return c.Fate == Done }
 
 // String is how a violation names the call.
 func (c *call) String() string {
@@ -196,7 +196,7 @@ func (h *History) file(c *call) {
 
 // entry is the n-th entry of a write with its own answer.
 func (c *call) entry(n int, e Entry) *write {
-	w := &write{call: c, n: n, append: e.Append, begin: e.Begin, answer: Answer{Fate: c.Return.Fate}}
+	w := &write{call: c, n: n, append: e.Append, begin: e.Begin, answer: Answer{Fate: c.Fate}}
 	switch {
 	case e.Append != nil:
 		w.drafts = e.Append.Events

@@ -81,9 +81,11 @@ type Return struct {
 	Call  string `json:"call"` // its id
 	Fate  Fate   `json:"fate"`
 	Error string `json:"error,omitempty"`
-	// Missing is ErrNotFound, Regressed ErrRegressed.
+	// Missing is ErrNotFound, Regressed ErrRegressed, Strange one that the port does
+	// not speak of.
 	Missing   bool `json:"missing,omitempty"`
 	Regressed bool `json:"regressed,omitempty"`
+	Strange   bool `json:"strange,omitempty"`
 
 	Answers []Answer     `json:"answers,omitempty"` // of a write, one for each entry
 	Wrote   bool         `json:"wrote,omitempty"`   // create, save

@@ -10,15 +10,14 @@ import (
 // read judges what readers saw of a log: pieces of it, whole, and new enough.
 func (b *book) read(v *verdict) {
 	for _, w := range b.writes {
+		b.found(v, w.call)
 		if w.answer.Fate == Done && w.answer.Head.RunID != "" {
 			b.head(v, w.call, w.answer.Head)
 		}
 	}
 	for _, c := range b.reads {
 		floor := b.floor(c.asked)
-		if c.Missing && c.RunID == b.runID && b.made < c.asked {
-			v.add(Fresh, "%s did not find the run, which was made at line %d", c, b.made)
-		}
+		b.found(v, c)
 		if !c.done() {
 			continue
 		}
@@ -30,6 +29,13 @@ func (b *book) read(v *verdict) {
 		default:
 			b.summaries(v, c, floor)
 		}
+	}
+}
+
+// found judges that a run which was made is known.
+func (b *book) found(v *verdict, c *call) {
+	if c.Missing && b.made < c.asked {
+		v.add(Fresh, "%s did not find the run, which was made at line %d", c, b.made)
 	}
 }
 

@@ -85,7 +85,7 @@ func (s *counting) Append(ctx context.Context, a store.Append) (store.Appended, 
 	return out, err
 }
 
-func TestModelCheck_FindsASeqOfTheApplication_T190(t *testing.T) {
+func TestModelCheck_FindsASeqOfTheApplication(t *testing.T) {
 	find(t, history.Order, func(s store.Store, _ string) store.Store { return &counting{Store: s, last: map[string]run.Seq{}} })
 }
 
@@ -147,7 +147,7 @@ func (s naive) Changed(ctx context.Context, _ store.RunFilter, cursor string) (r
 	return rows, string(make([]byte, max(top, 1))), nil
 }
 
-func TestModelCheck_FindsAFeedThatSkips_T186(t *testing.T) {
+func TestModelCheck_FindsAFeedThatSkips(t *testing.T) {
 	var mu sync.Mutex
 	byPath := map[string]*numbers{}
 	find(t, history.Feeding, func(s store.Store, path string) store.Store {
@@ -211,7 +211,7 @@ func (s replicas) Load(ctx context.Context, runID string) (store.Loaded, error) 
 	return s.Store.Load(ctx, runID)
 }
 
-// holey leaves an event out of a page.
+// holey leaves an event out of a page (T27).
 type holey struct{ store.Store }
 
 func (s holey) Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error) {
@@ -222,11 +222,11 @@ func (s holey) Events(ctx context.Context, runID string, after run.Seq, limit in
 	return evs, err
 }
 
-func TestModelCheck_FindsAPageWithAHole_T27(t *testing.T) {
+func TestModelCheck_FindsAPageWithAHole(t *testing.T) {
 	find(t, history.Prefix, func(s store.Store, _ string) store.Store { return holey{s} })
 }
 
-// again writes a row past the store, when drop is gone from the schema.
+// again writes a row past the store once the index that forbids it is gone (A05, T10).
 type again struct {
 	store.Store
 	path, drop string
@@ -275,13 +275,13 @@ func (s again) insert(ctx context.Context, runID string, d run.Draft) error {
 	return tx.Commit()
 }
 
-func TestModelCheck_FindsAnAppendWithoutDedupe_A05(t *testing.T) {
+func TestModelCheck_FindsAnAppendWithoutDedupe(t *testing.T) {
 	find(t, history.Keys, func(s store.Store, path string) store.Store {
 		return again{s, path, "event_key", func(o store.EventOutcome) bool { return o.Deduplicated }}
 	})
 }
 
-func TestModelCheck_FindsASecondTerminal_T10(t *testing.T) {
+func TestModelCheck_FindsASecondTerminal(t *testing.T) {
 	find(t, history.Terminals, func(s store.Store, path string) store.Store {
 		return again{s, path, "event_attempt_end", func(o store.EventOutcome) bool {
 			return o.Refused == run.CodeInvalidTransition && o.Existing.Type.EndsAttempt()
@@ -289,7 +289,7 @@ func TestModelCheck_FindsASecondTerminal_T10(t *testing.T) {
 	})
 }
 
-// piecemeal writes the events of an append one by one.
+// piecemeal writes the events of an append one by one (T190).
 type piecemeal struct{ store.Store }
 
 func (s piecemeal) Append(ctx context.Context, a store.Append) (out store.Appended, err error) {
@@ -305,7 +305,7 @@ func (s piecemeal) Append(ctx context.Context, a store.Append) (out store.Append
 	return out, nil
 }
 
-func TestModelCheck_FindsAnAppendInPieces_T190(t *testing.T) {
+func TestModelCheck_FindsAnAppendInPieces(t *testing.T) {
 	find(t, history.Together, func(s store.Store, _ string) store.Store { return piecemeal{s} })
 }
 
@@ -327,11 +327,11 @@ func (s guarded) Append(ctx context.Context, a store.Append) (store.Appended, er
 	return out, err
 }
 
-func TestModelCheck_FindsAGuardBeforeTheDedupe_T228(t *testing.T) {
+func TestModelCheck_FindsAGuardBeforeTheDedupe(t *testing.T) {
 	find(t, history.Refused, func(s store.Store, _ string) store.Store { return guarded{s} })
 }
 
-// ajar begins through a closed gate now and then.
+// ajar begins through a closed gate now and then (T185).
 type ajar struct{ store.Store }
 
 func (s ajar) Begin(ctx context.Context, b store.Begin) (store.Begun, error) {
@@ -347,11 +347,11 @@ func (s ajar) Begin(ctx context.Context, b store.Begin) (store.Begun, error) {
 	return store.Begun{Verdict: store.BeginRun, StartedSeq: done.Outcomes[0].Seq, Head: done.Head}, nil
 }
 
-func TestModelCheck_FindsAGateThatIsAjar_T185(t *testing.T) {
+func TestModelCheck_FindsAGateThatIsAjar(t *testing.T) {
 	find(t, history.Gating, func(s store.Store, _ string) store.Store { return ajar{s} })
 }
 
-// eager says RUN where the attempt had ended.
+// eager says RUN where the attempt had ended (T185).
 type eager struct{ store.Store }
 
 func (s eager) Begin(ctx context.Context, b store.Begin) (store.Begun, error) {
@@ -362,11 +362,11 @@ func (s eager) Begin(ctx context.Context, b store.Begin) (store.Begun, error) {
 	return out, err
 }
 
-func TestModelCheck_FindsABeginAfterTheEnd_T185(t *testing.T) {
+func TestModelCheck_FindsABeginAfterTheEnd(t *testing.T) {
 	find(t, history.Beginning, func(s store.Store, _ string) store.Store { return eager{s} })
 }
 
-// wrong keeps a checkpoint that is not the fold of the log.
+// wrong keeps a checkpoint that is not the fold of the log (T193).
 type wrong struct{ store.Store }
 
 func (s wrong) Save(ctx context.Context, state run.State, c run.Changes) (bool, error) {
@@ -376,6 +376,20 @@ func (s wrong) Save(ctx context.Context, state run.State, c run.Changes) (bool, 
 	return s.Store.Save(ctx, state, c)
 }
 
-func TestModelCheck_FindsAWrongCheckpoint_T193(t *testing.T) {
+func TestModelCheck_FindsAWrongCheckpoint(t *testing.T) {
 	find(t, history.Folded, func(s store.Store, _ string) store.Store { return wrong{s} })
+}
+
+// rude fails without a word.
+type rude struct{ store.Store }
+
+func (s rude) Begin(ctx context.Context, b store.Begin) (store.Begun, error) {
+	if sometimes(5) {
+		return store.Begun{}, errors.New("boom")
+	}
+	return s.Store.Begin(ctx, b)
+}
+
+func TestModelCheck_FindsAnErrorThatSaysNothing(t *testing.T) {
+	find(t, history.Explained, func(s store.Store, _ string) store.Store { return rude{s} })
 }

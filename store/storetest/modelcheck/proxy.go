@@ -32,7 +32,7 @@ type proxy struct {
 }
 
 func listen(dice *rand.Rand) (*proxy, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed with the round
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (p *proxy) drop(conns ...net.Conn) {
 
 // forward pumps both ways until either side ends or bad luck strikes.
 func (p *proxy) forward(client net.Conn) {
-	server, err := net.DialTimeout("tcp", p.upstream, dialUpstream) //nolint:noctx // bounded by its timeout
+	server, err := net.DialTimeout("tcp", p.upstream, dialUpstream)
 	if err != nil {
 		client.Close()
 		return
