@@ -153,7 +153,7 @@ func (d *db) sample() string {
 	for _, e := range runtest.Log(
 		runtest.Draft(run.RunApproved, "", 1), runtest.Start("a", "b"), // 1, 2
 		runtest.Draft(run.StepStartedEvent, "a", 1), runtest.Draft(run.StepFailedEvent, "a", 1), // 3, 4
-		runtest.Draft(run.SignalAccepted, "sig-1", 1), // 5
+		runtest.Draft(run.SignalAccepted, "sig-1", 1),                                              // 5
 		runtest.Draft(run.StepStartedEvent, "a", 2), runtest.Draft(run.StepCompletedEvent, "a", 2), // 6, 7
 		runtest.Draft(run.StepStartedEvent, "b", 1), // 8
 	) {

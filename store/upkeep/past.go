@@ -90,10 +90,7 @@ func (p *past) place(begins map[run.Key]begin) {
 	}
 	var facts []fact
 	for i := range len(p.facts) + 1 {
-		list := before[i]
-		slices.SortFunc(list, func(a, b begin) int {
-			return cmp.Or(cmp.Compare(a.seq, b.seq), a.draft.EmittedAt.Compare(b.draft.EmittedAt), cmp.Compare(a.draft.StepID, b.draft.StepID))
-		})
+		list := inOrder(before[i])
 		for chunk := range slices.Chunk(list, store.MaxBatch) {
 			f := fact{}
 			for _, b := range chunk {
@@ -106,6 +103,27 @@ func (p *past) place(begins map[run.Key]begin) {
 		}
 	}
 	p.facts = facts
+}
+
+// inOrder sorts begins by their places; one without a place stands before the
+// first that began later.
+func inOrder(begins []begin) []begin {
+	slices.SortFunc(begins, func(a, b begin) int {
+		return cmp.Or(cmp.Compare(a.seq, b.seq), a.draft.EmittedAt.Compare(b.draft.EmittedAt), cmp.Compare(a.draft.StepID, b.draft.StepID))
+	})
+	loose := 0
+	for loose < len(begins) && begins[loose].seq == 0 {
+		loose++
+	}
+	out := slices.Clone(begins[loose:])
+	for _, b := range begins[:loose] {
+		at := slices.IndexFunc(out, func(o begin) bool { return o.draft.EmittedAt.After(b.draft.EmittedAt) })
+		if at < 0 {
+			at = len(out)
+		}
+		out = slices.Insert(out, at, b)
+	}
+	return out
 }
 
 func (b begin) precedes(f fact) bool {

@@ -41,16 +41,18 @@ func TestVerify_T30_WhatWasWrittenIsClean(t *testing.T) {
 // corrupt is the run that each corruption is done to.
 func corrupt(d *db) string {
 	d.Helper()
+	for _, table := range []string{"run", "run_head", "event", "run_state", "step_state", "run_dirty", "signal", "delivery"} {
+		must(d.T, d.exec(`DELETE FROM `+table))
+	}
 	runID := d.sample()
 	d.project(runID)
 	d.clean()
-	d.unlocked()
 	return runID
 }
 
 func TestVerify_NamesEachCorruption(t *testing.T) {
 	uuid := "00000000-0000-4000-8000-000000000000"
-	for name, c := range map[string]struct {
+	cases := map[string]struct {
 		do   []string
 		want []string
 	}{
@@ -90,28 +92,28 @@ func TestVerify_NamesEachCorruption(t *testing.T) {
 		"checkpoint step":   {[]string{`UPDATE step_state SET body = replace(CAST(body AS text), 'RUNNING', 'FAILED')::json WHERE ord = 1`}, []string{"steps[b].attempts[0].status", "steps[b].status"}},
 		"checkpoint lacks":  {[]string{`DELETE FROM step_state WHERE ord = 1`}, []string{"steps"}},
 		"checkpoint broken": {[]string{`UPDATE step_state SET body = '[]' WHERE ord = 1`}, []string{"checkpoint"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onEach(t, func(d *db) {
-				runID := corrupt(d)
-				for _, q := range c.do {
-					must(d.T, d.exec(d.dialect(q)))
-				}
-				out := d.verify()
-				got := whats(out.Found)
-				for _, want := range c.want {
-					if !slices.Contains(got, want) {
-						d.Errorf("does not name %s; found:\n%v", want, out.Found)
-					}
-				}
-				for _, f := range out.Found {
-					if f.RunID != runID || f.Stored == f.Expected {
-						d.Errorf("odd finding %s", f)
-					}
-				}
-			})
-		})
 	}
+	onEach(t, func(d *db) {
+		d.unlocked()
+		for name, c := range cases {
+			runID := corrupt(d)
+			for _, q := range c.do {
+				must(d.T, d.exec(d.dialect(q)))
+			}
+			out := d.verify()
+			got := whats(out.Found)
+			for _, want := range c.want {
+				if !slices.Contains(got, want) {
+					d.Errorf("%s: does not name %s; found:\n%v", name, want, out.Found)
+				}
+			}
+			for _, f := range out.Found {
+				if f.RunID != runID || f.Stored == f.Expected {
+					d.Errorf("%s: odd finding %s", name, f)
+				}
+			}
+		}
+	})
 }
 
 func TestVerify_T04_ForeignKeysOfImportsAreNotes(t *testing.T) {
