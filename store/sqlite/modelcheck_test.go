@@ -44,7 +44,9 @@ var modelTarget = modelcheck.Target{
 }
 
 // Two processes on one file, killed and started again, held up by a third (T227).
-func TestModelCheck_A05_A06_A07_T186_T190_T227(t *testing.T) { modelcheck.Run(t, modelTarget, *modelFor, *modelSeed) }
+func TestModelCheck_A05_A06_A07_T186_T190_T227(t *testing.T) {
+	modelcheck.Run(t, modelTarget, *modelFor, *modelSeed)
+}
 
 // TestModelCheckChild is one of the processes that the model check works with.
 func TestModelCheckChild(t *testing.T) { modelcheck.Live(t, modelTarget) }

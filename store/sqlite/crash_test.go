@@ -1,0 +1,108 @@
+package sqlite
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// victimFile names the file that a process of this test writes until it is killed.
+const victimFile = "DVT_TEST_VICTIM_FILE"
+
+const victims = 16 // appenders, each on a run of its own
+
+// TestVictim is the process that TestCrash kills: it appends pairs of events for
+// ever and says which were acknowledged.
+func TestVictim(t *testing.T) {
+	path := os.Getenv(victimFile)
+	if path == "" {
+		return // it works in a process of its own alone
+	}
+	s, err := Open(t.Context(), path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for i := range victims {
+		id := fmt.Sprintf("run-%02d", i)
+		wide(t, s, id, 1)
+		wg.Go(func() {
+			for n := 1; ; n++ {
+				_, err := s.Append(context.Background(), store.Append{RunID: id, Events: []run.Draft{
+					runtest.Draft(run.StepStartedEvent, "s0000", n), runtest.Draft(run.StepFailedEvent, "s0000", n),
+				}})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				fmt.Printf("acknowledged %s %d\n", id, n)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Every append that was acknowledged survives the end of its process in the
+// middle of a group, and no append is there by half.
+func TestCrash_T27_NothingAcknowledgedIsLost(t *testing.T) {
+	t.Parallel()
+	for round := range 3 {
+		path := filepath.Join(t.TempDir(), "dvt.db")
+		cmd := exec.Command(os.Args[0], "-test.run", "^TestVictim$")
+		cmd.Env = append(os.Environ(), victimFile+"="+path)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		acknowledged := map[string]int{}
+		lines := bufio.NewScanner(out)
+		for count := 0; lines.Scan(); count++ {
+			var id string
+			var n int
+			if _, err := fmt.Sscanf(lines.Text(), "acknowledged %s %d", &id, &n); err != nil {
+				t.Fatalf("the process said %q", lines.Text())
+			}
+			acknowledged[id] = n
+			if count == 200+50*round {
+				if err := cmd.Process.Kill(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+			t.Fatalf("the process ended: %v", err)
+		}
+		s := open(t, path, Options{})
+		for i := range victims {
+			id := fmt.Sprintf("run-%02d", i)
+			l, err := s.Load(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last := l.Head.LastSeq
+			if want := run.Seq(1 + 2*acknowledged[id]); last < want || last%2 == 0 || l.State.Seq != last {
+				t.Errorf("%s: head %d, state %d, acknowledged %d", id, last, l.State.Seq, want)
+			}
+			evs, err := s.EventsBefore(t.Context(), id, last+1, 2)
+			if err != nil || len(evs) == 0 || evs[0].Seq != last {
+				t.Errorf("%s: head %d, events %v, %v", id, last, evs, err)
+			}
+		}
+	}
+}
