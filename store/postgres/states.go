@@ -265,16 +265,10 @@ func (s *Store) Dirty(ctx context.Context, minAge time.Duration, limit int) (out
 	return out, err
 }
 
-// Published implements store.States. A mark that stays is as old as the first
-// event that was not published.
+// Published implements store.States.
 func (s *Store) Published(ctx context.Context, runID string, to run.Seq, opsRev int64) error {
 	return s.do(ctx, "published", func(ctx context.Context, c *pgx.Conn) error {
-		var b pgx.Batch
-		b.Queue(`DELETE FROM run_dirty WHERE run_id = $1 AND head_seq <= $2 AND ops_rev <= $3`, runID, to, opsRev)
-		b.Queue(`UPDATE run_dirty SET attempts = 0, upto = 0, not_before = 'epoch', since = coalesce((SELECT persisted_at FROM event
-			WHERE run_id = $1 AND run_seq > $2 ORDER BY run_seq LIMIT 1), clock_timestamp()) WHERE run_id = $1`, runID, to)
-		b.Queue(`UPDATE run_state SET published_seq = greatest(published_seq, $2), xid = pg_current_xact_id()
-			WHERE run_id = $1`, runID, to)
-		return c.SendBatch(ctx, &b).Close()
+		_, err := c.Exec(ctx, publishedSQL, publishedArgs([]store.PublishedTo{{RunID: runID, To: to, OpsRev: opsRev}})...)
+		return err
 	})
 }

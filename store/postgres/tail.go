@@ -86,24 +86,7 @@ func scanTail(rows pgx.Rows, out *store.Tails) error {
 	return nil
 }
 
-// publishedSQL is Published for many runs ($1) up to seqs ($2) and revisions of the
-// operational state ($3). What a mark says is read under its lock, and marks are
-// locked in the order of runs (T207). A mark that stays is as old as the first
-// event that was not published.
-const publishedSQL = `WITH sent AS (
-  SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[]) u (run_id, upto, ops)
-), mark AS (
-  SELECT d.run_id, sent.upto, d.head_seq <= sent.upto AND d.ops_rev <= sent.ops AS done
-  FROM run_dirty d JOIN sent USING (run_id) ORDER BY d.run_id FOR UPDATE OF d
-), cleared AS (
-  DELETE FROM run_dirty d USING mark WHERE d.run_id = mark.run_id AND mark.done
-), kept AS (
-  UPDATE run_dirty d SET attempts = 0, upto = 0, not_before = 'epoch', since = coalesce((SELECT e.persisted_at FROM event e
-    WHERE e.run_id = d.run_id AND e.run_seq > mark.upto ORDER BY e.run_seq LIMIT 1), clock_timestamp())
-  FROM mark WHERE d.run_id = mark.run_id AND NOT mark.done
-)
-UPDATE run_state st SET published_seq = greatest(st.published_seq, sent.upto), xid = pg_current_xact_id()
-FROM sent WHERE st.run_id = sent.run_id`
+const publishedSQL = `SELECT dvt_published($1, $2, $3)`
 
 // advanceSQL is saveSQL for many runs that have a checkpoint of this revision ($5)
 // at or after the seqs of $6: steps hold what changed since.

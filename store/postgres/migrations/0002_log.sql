@@ -333,4 +333,29 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
+-- dvt_published says that everything of runs up to p_upto, and their operational
+-- state up to p_ops, was published. What a mark says is read under its lock, and
+-- marks are locked in the order of runs (T207). A mark that stays is as old as the
+-- first event that was not published. Its plan does not depend on how many runs.
+-- +goose StatementBegin
+CREATE FUNCTION dvt_published(p_runs text[], p_upto bigint[], p_ops bigint[]) RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+  WITH sent AS (
+    SELECT * FROM unnest(p_runs, p_upto, p_ops) u (run_id, upto, ops)
+  ), mark AS (
+    SELECT d.run_id, sent.upto, d.head_seq <= sent.upto AND d.ops_rev <= sent.ops AS done
+    FROM run_dirty d JOIN sent USING (run_id) ORDER BY d.run_id FOR UPDATE OF d
+  ), cleared AS (
+    DELETE FROM run_dirty d USING mark WHERE d.run_id = mark.run_id AND mark.done
+  ), kept AS (
+    UPDATE run_dirty d SET attempts = 0, upto = 0, not_before = 'epoch', since = coalesce((SELECT e.persisted_at FROM event e
+      WHERE e.run_id = d.run_id AND e.run_seq > mark.upto ORDER BY e.run_seq LIMIT 1), clock_timestamp())
+    FROM mark WHERE d.run_id = mark.run_id AND NOT mark.done
+  )
+  UPDATE run_state st SET published_seq = greatest(st.published_seq, sent.upto), xid = pg_current_xact_id()
+  FROM sent WHERE st.run_id = sent.run_id;
+END $$;
+-- +goose StatementEnd
+
 INSERT INTO meta (name, value) VALUES ('compatible_from', 1);
