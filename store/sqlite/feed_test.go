@@ -1,0 +1,39 @@
+package sqlite_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// A cursor from after the moment to which a file was put back is of a history that
+// never was: it reads from the beginning, though the epoch says nothing.
+func TestFeed_T194_FilePutBack(t *testing.T) {
+	f := file(filepath.Join(t.TempDir(), "dvt.db"))
+	s := f.Open(t)
+	if _, _, err := s.CreateRun(t.Context(), store.NewRun{
+		Run: store.Run{Identity: runtest.ID, RequestKey: "k"}, Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1)},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	filter := store.RunFilter{TenantID: runtest.ID.TenantID}
+	_, cursor, err := s.Changed(t.Context(), filter, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows, _, err := s.Changed(t.Context(), filter, cursor); err != nil || len(rows) != 0 {
+		t.Fatalf("nothing changed: %v, %v", rows, err)
+	}
+	// What the writes since the backup did to the counter is undone.
+	for _, sql := range []string{`UPDATE run_state SET change = change - 1`, `UPDATE meta SET value = CAST(value AS INTEGER) - 1 WHERE name = 'change'`} {
+		if err := f.Exec(t, sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rows, _, err := s.Changed(t.Context(), filter, cursor); err != nil || len(rows) != 1 {
+		t.Errorf("after the file was put back: %v, %v, want its one run", rows, err)
+	}
+}
