@@ -40,7 +40,7 @@ const (
 	// log up to their seq (T193, T212, T32).
 	Folded Rule = "folded"
 	// Feeding: a consumer that has caught up was told of every change committed
-	// before it asked; at the end it knows every run at its head (T186).
+	// before it began to; at the end it knows every run at its head (T186).
 	Feeding Rule = "feed"
 	// Gating: nothing begins through a closed gate and nothing is parked at an open
 	// one; a head tells the gate as it is (T185, T217).

@@ -13,6 +13,7 @@ type consumer struct {
 	due     map[string]run.Seq // committed before a read, and not told yet
 	told    map[string]run.Seq
 	read    int  // changes[:read] are due or told
+	pass    int  // when it began the pass that it is in, never between two
 	drained bool // it caught up after the writers had ended
 }
 
@@ -23,8 +24,10 @@ type change struct {
 	seq         run.Seq
 }
 
-// feeds follows every consumer of the feed. A change is due once it was
-// acknowledged; the next read that catches up is to have told it, or a later one.
+// feeds follows every consumer of the feed. Pages up to one that is not full are a
+// pass. A change that was acknowledged before a pass began is to be told, or a
+// later one of its run, by the end of that pass; one that came behind the place of a
+// pass is the next one's.
 func (h *History) feeds(v *verdict) {
 	changes := h.changes()
 	consumers := map[string]*consumer{}
@@ -34,10 +37,11 @@ func (h *History) feeds(v *verdict) {
 		}
 		k := consumers[c.Actor]
 		if k == nil || c.Cursor == "" { // it starts, or starts again
-			k = &consumer{due: map[string]run.Seq{}, told: map[string]run.Seq{}, began: c.told}
+			k = &consumer{due: map[string]run.Seq{}, told: map[string]run.Seq{}, began: c.told, pass: never}
 			consumers[c.Actor] = k
 		}
-		for ; k.read < len(changes) && changes[k.read].told < c.asked; k.read++ {
+		k.pass = min(k.pass, c.asked)
+		for ; k.read < len(changes) && changes[k.read].told < k.pass; k.read++ {
 			if ch := changes[k.read]; ch.asked > k.began && ch.seq > k.told[ch.runID] {
 				k.due[ch.runID] = max(k.due[ch.runID], ch.seq)
 			}
@@ -53,10 +57,11 @@ func (h *History) feeds(v *verdict) {
 		}
 		for _, id := range slices.Sorted(maps.Keys(k.due)) {
 			v.run = id
-			v.add(Feeding, "%s caught up and was told %d of the run, but %d was saved before", c, k.told[id], k.due[id])
+			v.add(Feeding, "%s caught up and was told %d of the run, but %d was saved before it began to", c, k.told[id], k.due[id])
 			delete(k.due, id)
 		}
-		k.drained = k.drained || c.asked > h.drained
+		k.drained = k.drained || k.pass > h.drained
+		k.pass = never
 	}
 	for _, actor := range slices.Sorted(maps.Keys(consumers)) {
 		h.settled(v, actor, consumers[actor])

@@ -155,6 +155,24 @@ func (c consumer) next(ctx context.Context) (caughtUp bool, err error) {
 	return len(rows) < feedLimit, os.Rename(c.file+".new", c.file)
 }
 
+// catchUp ends the pass that a consumer is in, and makes one more. One that never
+// read a page has none.
+func (c consumer) catchUp(ctx context.Context) error {
+	if _, err := os.Stat(c.file); err != nil {
+		return nil //nolint:nilerr // there is nothing to go on with
+	}
+	for passes := 2; passes > 0; {
+		caughtUp, err := c.next(ctx)
+		if err != nil {
+			return err
+		}
+		if caughtUp {
+			passes--
+		}
+	}
+	return nil
+}
+
 func (b *body) consume(ctx context.Context) {
 	c, dice := b.consumer(b.Process), b.dice(3, 0)
 	for pause(ctx, time.Duration(dice.IntN(8))*time.Millisecond) {
@@ -169,33 +187,51 @@ func (l life) conclude(ctx context.Context, open opener) (err error) {
 }
 
 func (b *body) settle(ctx context.Context) error {
-	c := b.actor("conclusion", 0)
-	for left := 1; left > 0; {
-		var err error
-		if left, err = b.sweep(ctx, c); err != nil {
-			return err
-		}
+	c, w := b.actor("conclusion", 0), b.writer(0)
+	if err := b.drain(ctx, c); err != nil {
+		return err
+	}
+	// One more write to each run that is quiet now: nothing heals a mark that is lost.
+	err := b.each(ctx, func(runID string) error {
+		w.try(ctx, runID, w.move(runID, &sight{n: beyond}))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := b.drain(ctx, c); err != nil {
+		return err
 	}
 	b.journal.Write(history.Record{Drained: true})
 	for process := range processes + 1 {
-		consumer := b.consumer(process)
-		if _, err := os.Stat(consumer.file); err != nil {
-			continue // it never read a page
-		}
-		for caughtUp := false; !caughtUp; {
-			var err error
-			if caughtUp, err = consumer.next(ctx); err != nil {
-				return err
-			}
+		if err := b.consumer(process).catchUp(ctx); err != nil {
+			return err
 		}
 	}
+	return b.each(ctx, func(runID string) error { return b.final(ctx, c, runID) })
+}
+
+// beyond is a place in a run that no writer came to: what is written there is new.
+const beyond = 100_000
+
+// drain projects until nothing is marked.
+func (b *body) drain(ctx context.Context, c *history.Client) error {
+	for {
+		if left, err := b.sweep(ctx, c); err != nil || left == 0 {
+			return err
+		}
+	}
+}
+
+// each does something for every run.
+func (b *body) each(ctx context.Context, do func(runID string) error) error {
 	for after := ""; ; {
 		runs, err := b.store.AllRuns(ctx, after, 200)
 		if err != nil || len(runs) == 0 {
 			return err
 		}
 		for _, r := range runs {
-			if err := b.final(ctx, c, r.RunID); err != nil {
+			if err := do(r.RunID); err != nil {
 				return err
 			}
 			after = r.RunID
