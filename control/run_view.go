@@ -25,9 +25,11 @@ func (s *Service) Run(ctx context.Context, p authz.Principal, runID string, at *
 		e.RunSeq = v.State.Seq
 		return RunView{}, e
 	}
-	if v.State, err = s.stateAt(ctx, r, *at); err != nil {
-		return RunView{}, err
+	l, err := s.cfg.Store.At(ctx, runID, *at)
+	if err != nil {
+		return RunView{}, translate(err)
 	}
+	v.State = l.State
 	complete(&v)
 	v.Past, v.PendingRetry, v.Queue = true, nil, nil
 	return v, nil
@@ -91,26 +93,4 @@ func (s *Service) pendingRetries(ctx context.Context, runID string) (map[string]
 			return out, nil
 		}
 	}
-}
-
-// stateAt folds the log up to a seq.
-func (s *Service) stateAt(ctx context.Context, r store.Run, at run.Seq) (run.State, error) {
-	st := run.State{Header: run.Header{Identity: r.Identity, Status: run.Pending, Rev: run.ReducerRev}}
-	for st.Seq < at {
-		evs, err := s.cfg.Store.Events(ctx, r.RunID, st.Seq, int(min(store.MaxPage, at-st.Seq)))
-		if err != nil {
-			return st, translate(err)
-		}
-		for i, e := range evs {
-			if e.Seq > at {
-				evs = evs[:i]
-				break
-			}
-		}
-		if len(evs) == 0 {
-			break
-		}
-		st, _, _ = run.Fold(st, evs)
-	}
-	return st, nil
 }

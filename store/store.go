@@ -209,6 +209,12 @@ type States interface {
 	// Load reads checkpoint and tail in one snapshot of the store and folds them to
 	// the head. ErrNotFound for an unknown run.
 	Load(ctx context.Context, runID string) (Loaded, error)
+	// At reads the state as it was at seq, or at the head when seq is beyond it:
+	// FROM_SNAPSHOT, on the checkpoint, when that is not beyond seq, else FULL, from the
+	// first event (S10, T26, T32). CheckpointAt is the base, 0 for FULL; the events
+	// folded are those in (base, seq], however old the checkpoint that was asked for.
+	// Head, Epoch and Now are of the read. ErrNotFound for an unknown run.
+	At(ctx context.Context, runID string, seq run.Seq) (Loaded, error)
 	// Save keeps a newer checkpoint: the header and the changed steps, if none of
 	// the same revision is as new. It reports whether it wrote.
 	Save(ctx context.Context, s run.State, c run.Changes) (bool, error)

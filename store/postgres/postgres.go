@@ -68,7 +68,7 @@ type Options struct {
 type Store struct {
 	pool       atomic.Pointer[pgxpool.Pool]
 	unprepared sync.Once // the change to statements that are not prepared
-	most       int64 // callers between asking for a connection and having it
+	most       int64     // callers between asking for a connection and having it
 	waiting    atomic.Int64
 	log        *slog.Logger
 	identities *lru.Cache[string, run.Identity]

@@ -96,6 +96,7 @@ func TestReads_T212_OneStatementEach(t *testing.T) {
 		}
 		check("Load with a tail", 0, func() error { _, err := s.Load(ctx, id.RunID); return err })
 		check("Since with a tail", 0, func() error { _, _, err := s.Since(ctx, id.RunID, 2); return err })
+		check("At", 0, func() error { _, err := s.At(ctx, id.RunID, 3); return err })
 		save()
 		check("Since at the head", 4, func() error {
 			l, d, err := s.Since(ctx, id.RunID, 2)

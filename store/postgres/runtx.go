@@ -41,7 +41,7 @@ func (r runTx) State(ctx context.Context) (run.State, error) {
 	if err := r.t.flush(ctx); err != nil {
 		return run.State{}, translate(ctx, err)
 	}
-	l, _, err := load(ctx, r.t.conn, r.t.id.RunID, 0)
+	l, _, err := load(ctx, r.t.conn, r.t.id.RunID, 0, atHead)
 	return l.State, translate(ctx, err)
 }
 

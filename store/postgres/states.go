@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,10 +18,11 @@ import (
 // loadSQL is checkpoint and tail in one snapshot (T193): rows of the kinds
 // below and last the events, each with its own columns and the others NULL.
 // A checkpoint whose steps are not all there is not used. One at the head is brief
-// when w ($3) is above 0: of its steps only those that changed after w (T212).
+// when w ($3) is above 0: of its steps only those that changed after w (T212). $4 is
+// where it ends: a checkpoint beyond it is not used.
 const loadSQL = `WITH st AS (
   SELECT seq, published_seq, header, usable, usable AND $3 > 0 AND seq = (SELECT last_seq FROM run_head WHERE run_id = $1) AS brief
-  FROM (SELECT seq, published_seq, header, rev = $2 AND (header -> 'counts' ->> 'total')::int =
+  FROM (SELECT seq, published_seq, header, rev = $2 AND seq <= $4 AND (header -> 'counts' ->> 'total')::int =
     (SELECT count(*) FROM step_state WHERE run_id = $1) AS usable FROM run_state WHERE run_id = $1) s)
 SELECT 0 AS kind, 0 AS n, json_build_object(
     'tenantId', r.tenant_id, 'projectId', r.project_id, 'environmentId', r.environment_id,
@@ -39,7 +41,7 @@ SELECT 2, ord, body, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM step_state WHERE run_id = $1 AND (SELECT usable FROM st) AND (changed_seq > $3 OR NOT (SELECT brief FROM st))
 UNION ALL
 SELECT 3, run_seq, payload, event_id, key, type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by
-FROM event WHERE run_id = $1 AND run_seq > coalesce((SELECT seq FROM st WHERE usable), 0)
+FROM event WHERE run_id = $1 AND run_seq > coalesce((SELECT seq FROM st WHERE usable), 0) AND run_seq <= $4
 ORDER BY kind, n`
 
 // Kinds of rows of loadSQL that are not events.
@@ -76,7 +78,7 @@ func (s *Store) Load(ctx context.Context, runID string) (store.Loaded, error) {
 func (s *Store) Since(ctx context.Context, runID string, w run.Seq) (l store.Loaded, d run.Delta, err error) {
 	brief := false
 	err = s.do(ctx, "load", func(ctx context.Context, c *pgx.Conn) error {
-		l, brief, err = load(ctx, c, runID, w)
+		l, brief, err = load(ctx, c, runID, w, atHead)
 		return err
 	})
 	if err != nil {
@@ -89,9 +91,22 @@ func (s *Store) Since(ctx context.Context, runID string, w run.Seq) (l store.Loa
 	return l, d, nil
 }
 
-// load reads the state at the head. A brief one has the steps that changed after w alone.
-func load(ctx context.Context, c *pgx.Conn, runID string, w run.Seq) (l store.Loaded, brief bool, err error) {
-	rows, err := c.Query(ctx, loadSQL, runID, run.ReducerRev, w)
+// At implements store.States.
+func (s *Store) At(ctx context.Context, runID string, seq run.Seq) (l store.Loaded, err error) {
+	err = s.do(ctx, "load", func(ctx context.Context, c *pgx.Conn) error {
+		l, _, err = load(ctx, c, runID, 0, seq)
+		return err
+	})
+	return l, err
+}
+
+// atHead is where a load of the newest state ends.
+const atHead = run.Seq(math.MaxInt64)
+
+// load reads the state at upto. A brief one, at the head, has the steps that changed
+// after w alone.
+func load(ctx context.Context, c *pgx.Conn, runID string, w, upto run.Seq) (l store.Loaded, brief bool, err error) {
+	rows, err := c.Query(ctx, loadSQL, runID, run.ReducerRev, w, upto)
 	if err != nil {
 		return store.Loaded{}, false, err
 	}

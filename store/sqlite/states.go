@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/dvt-engine/dvt/run"
@@ -15,10 +16,10 @@ import (
 // loadSQL is checkpoint and tail in one snapshot (T193): a row of the run, then
 // its steps, then its events, each with its own columns after the kind. With ?3,
 // the seq of what the caller knows, above 0 and a checkpoint at the head it reads
-// the changed steps alone (T212). A trigger makes sure that a usable checkpoint
+// the changed steps alone (T212). ?4 is where it ends: a checkpoint beyond it is not used. A trigger makes sure that a usable checkpoint
 // has all of its steps.
 const loadSQL = `WITH st AS (
-	SELECT s.seq, s.header, s.published_seq, s.rev = ?2 AS usable, s.rev = ?2 AND ?3 > 0 AND s.seq = h.last_seq AS brief
+	SELECT s.seq, s.header, s.published_seq, s.rev = ?2 AND s.seq <= ?4 AS usable, s.rev = ?2 AND ?3 > 0 AND s.seq = h.last_seq AS brief
 	FROM run_state s JOIN run_head h ON h.run_id = s.run_id WHERE s.run_id = ?1)
 SELECT 0, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.triggered_by, r.created_at,
 	` + headColumns + `,
@@ -32,7 +33,7 @@ SELECT 1, body, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM step_state WHERE run_id = ?1 AND changed_seq > ?3 AND (SELECT brief FROM st)
 UNION ALL
 SELECT 2, ` + eventColumns + `, NULL, NULL, NULL, NULL, NULL, NULL
-FROM event WHERE run_id = ?1 AND run_seq > coalesce((SELECT seq FROM st WHERE usable), 0)`
+FROM event WHERE run_id = ?1 AND run_seq > coalesce((SELECT seq FROM st WHERE usable), 0) AND run_seq <= ?4`
 
 // Kinds of rows of loadSQL.
 const (
@@ -51,7 +52,7 @@ func (s *Store) Load(ctx context.Context, runID string) (store.Loaded, error) {
 func (s *Store) Since(ctx context.Context, runID string, w run.Seq) (l store.Loaded, d run.Delta, err error) {
 	brief := false
 	err = s.read(ctx, func(c *conn) (err error) {
-		l, brief, err = load(ctx, c, runID, w)
+		l, brief, err = load(ctx, c, runID, w, atHead)
 		return err
 	})
 	if err != nil {
@@ -65,10 +66,27 @@ func (s *Store) Since(ctx context.Context, runID string, w run.Seq) (l store.Loa
 	return l, d, nil
 }
 
-// load reads the state at the head. A brief one has the steps that changed after w alone.
-func load(ctx context.Context, c *conn, runID string, w run.Seq) (l store.Loaded, brief bool, err error) {
+// At implements store.States.
+func (s *Store) At(ctx context.Context, runID string, seq run.Seq) (l store.Loaded, err error) {
+	err = s.read(ctx, func(c *conn) (err error) {
+		l, _, err = load(ctx, c, runID, 0, seq)
+		return err
+	})
+	if err != nil {
+		return store.Loaded{}, err
+	}
+	l.Now = s.now()
+	return l, nil
+}
+
+// atHead is where a load of the newest state ends.
+const atHead = run.Seq(math.MaxInt64)
+
+// load reads the state at upto. A brief one, at the head, has the steps that changed
+// after w alone.
+func load(ctx context.Context, c *conn, runID string, w, upto run.Seq) (l store.Loaded, brief bool, err error) {
 	r := reading{runID: runID}
-	if err := c.query(ctx, "load run", loadSQL, []any{runID, run.ReducerRev, w}, r.row); err != nil {
+	if err := c.query(ctx, "load run", loadSQL, []any{runID, run.ReducerRev, w, upto}, r.row); err != nil {
 		return store.Loaded{}, false, err
 	}
 	if r.out.Head.RunID == "" {

@@ -104,7 +104,7 @@ func (t *runTx) Head() store.Head { return t.head }
 
 // State implements store.LogTx.
 func (t *runTx) State(ctx context.Context) (run.State, error) {
-	l, _, err := load(ctx, t.conn, t.id.RunID, 0)
+	l, _, err := load(ctx, t.conn, t.id.RunID, 0, atHead)
 	return l.State, err
 }
 

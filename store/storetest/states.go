@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -17,6 +18,7 @@ var stateCases = []testCase{
 	{"T32_OtherRevisionFoldsAnew", otherRevision},
 	{"T34_OldestUnprojected", oldestUnprojected},
 	{"SaveUnknownRun", saveUnknown},
+	{"S10_T26_T32_StateAtASeq", stateAt},
 }
 
 var dirtyCases = []testCase{
@@ -250,4 +252,40 @@ func dirtyOrder(f *fixture) {
 	one, err := f.store.Dirty(f.ctx(), 0, 1)
 	f.ok(err)
 	f.equal(1, len(one), "limit")
+}
+
+// stateAt reads every past state of a run, on a checkpoint that is before, at and
+// beyond it, and without one: what is folded begins right after what it is folded on.
+func stateAt(f *fixture) {
+	id := f.run()
+	f.append(id, started("s1", 1), completed("s1", 1), started("s2", 1))
+	f.append(id, failed("s2", 1), started("s2", 2), completed("s2", 2))
+	evs := f.log(id)
+	if len(evs) != 8 {
+		f.Fatalf("the log has %d events", len(evs))
+	}
+	l := f.load(id)
+	f.save(l)
+	f.append(id, started("s3", 1), completed("s3", 1), runtest.Draft(run.SignalAccepted, "u1", 1), runtest.Draft(run.RunCompleted, "", 1))
+	evs = f.log(id)
+	check := func(checkpoint run.Seq) {
+		f.Helper()
+		for at := run.Seq(0); at <= 13; at++ {
+			upto := min(at, 12)
+			want, _, _ := run.Fold(f.base(id), evs[:upto])
+			got, err := f.store.At(f.ctx(), id.RunID, at)
+			f.ok(err)
+			base := run.Seq(0)
+			if checkpoint <= at {
+				base = checkpoint
+			}
+			f.equal(want, got.State, fmt.Sprintf("state at %d on a checkpoint at %d", at, checkpoint))
+			f.equal([]run.Seq{base, 12}, []run.Seq{got.CheckpointAt, got.Head.LastSeq}, fmt.Sprintf("base and head at %d", at))
+		}
+	}
+	check(8)
+	f.ok(f.store.DropCheckpoint(f.ctx(), id.RunID))
+	check(0)
+	_, err := f.store.At(f.ctx(), "nobody", 1)
+	f.is(err, store.ErrNotFound)
 }
