@@ -34,8 +34,9 @@ const (
 	lockBeat   = 2 * time.Second
 )
 
-// A migration that does not get a table within the lock_timeout of its file is
-// undone and tried again after busyPause, busyTries times in all.
+// A migration that does not get a table within the lock_timeout of its file, or
+// that a deadlock with a server undoes, is tried again after busyPause, busyTries
+// times in all.
 const (
 	busyPause = time.Second
 	busyTries = 75
@@ -99,10 +100,10 @@ func (m Migration) run(ctx context.Context, db *sql.DB) error {
 		if err == nil {
 			break
 		}
-		if sqlState(err) != codeLockNotAvailable || try == busyTries {
+		if sqlState(err) != codeLockNotAvailable && !repeatable(err) || try == busyTries {
 			return err
 		}
-		m.Logger.InfoContext(ctx, "a table that the migration changes is in use; it is tried again", slog.Int("try", try))
+		m.Logger.InfoContext(ctx, "a table that the migration changes is in use; it is tried again", slog.Int("try", try), slog.Any("error", err))
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

@@ -31,6 +31,7 @@ var rights = []right{ //nolint:gochecknoglobals // a table
 	{"signal", "SELECT, INSERT, UPDATE"},
 	{"delivery", "SELECT, INSERT, UPDATE"},
 	{"outbox_dead", "SELECT, INSERT, UPDATE"},
+	{"run_repair", "SELECT, INSERT, UPDATE"},
 	{"goose_db_version", "SELECT"},
 	{"goose_lock", ""},
 }

@@ -2,6 +2,7 @@
 
 -- +goose Up
 SET LOCAL lock_timeout = '3s'; -- a wait for a table holds up every server behind it: give up, and try again
+LOCK TABLE event, run_dirty, run_state IN ACCESS EXCLUSIVE MODE; -- at once, in the order of the program before: no deadlock with it
 ALTER TABLE run_dirty
   ADD COLUMN attempts   integer NOT NULL DEFAULT 0,
   ADD COLUMN upto       bigint NOT NULL DEFAULT 0,
