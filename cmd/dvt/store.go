@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/dvt-engine/dvt/server"
 )
@@ -40,8 +41,10 @@ func storeCommand() *cobra.Command {
 // error decides the exit status.
 func (u *upkeep) command(c *cobra.Command, args int, byRun bool, flags []string, f func(context.Context, server.Config, *slog.Logger, []string) error) *cobra.Command {
 	c.Args = exact(args)
-	server.Flags(c.Flags(), append(flags, "store", "data", "log-level")...)
-	c.Flags().String("config", "", "YAML file with settings")
+	settings := pflag.NewFlagSet(c.Name(), pflag.ContinueOnError) // the flags that server.Load takes for settings
+	server.Flags(settings, append(flags, "store", "data", "log-level")...)
+	settings.String("config", "", "YAML file with settings")
+	c.Flags().AddFlagSet(settings)
 	if byRun {
 		c.Flags().StringSliceVar(&u.runs, "run", nil, "only this run; may stand several times")
 	}
@@ -54,7 +57,7 @@ func (u *upkeep) command(c *cobra.Command, args int, byRun bool, flags []string,
 				return err
 			}
 		}
-		cfg, err := server.Load(c.Flags(), false)
+		cfg, err := server.Load(settings, false)
 		if err != nil {
 			return usage(err)
 		}

@@ -1,0 +1,187 @@
+package server_test
+
+import (
+	"bytes"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/postgres"
+	"github.com/dvt-engine/dvt/store/sqlite"
+)
+
+// command runs dvt to its end.
+func command(t *testing.T, stdin string, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	cmd := exec.Command(testserver.Binary(t), args...)
+	cmd.Dir, cmd.Env, cmd.Stdin = root(t), environment(), strings.NewReader(stdin)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+// says runs a command that must end with a status and say certain things.
+func says(t *testing.T, status int, args []string, want ...string) string {
+	t.Helper()
+	got, out, errs := command(t, "", args...)
+	if got != status {
+		t.Errorf("dvt %s: exit status %d, want %d:\n%s%s", strings.Join(args, " "), got, status, out, errs)
+	}
+	for _, w := range want {
+		if !strings.Contains(out+errs, w) {
+			t.Errorf("dvt %s does not say %q:\n%s%s", strings.Join(args, " "), w, out, errs)
+		}
+	}
+	return out
+}
+
+func fill(t *testing.T, s store.Store, n int) {
+	t.Helper()
+	for i := range n {
+		id := runtest.ID
+		id.RunID = fmt.Sprintf("run-%d", i)
+		_, _, err := s.CreateRun(t.Context(), store.NewRun{Run: store.Run{Identity: id, RequestKey: run.Key(fmt.Sprintf("%064d", i))},
+			Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start("a"), runtest.Draft(run.StepStartedEvent, "a", 1)}})
+		must(t, err)
+	}
+	must(t, s.Close())
+}
+
+func TestStoreCommands_OnBothStores(t *testing.T) {
+	for name, make := range map[string]func(t *testing.T) (dsn string, exec func(string)){
+		"sqlite": func(t *testing.T) (string, func(string)) {
+			path := filepath.Join(t.TempDir(), "dvt.db")
+			s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+			must(t, err)
+			fill(t, s, 3)
+			return "sqlite:" + path, func(q string) {
+				db, err := sql.Open("sqlite", path)
+				must(t, err)
+				_, err = db.Exec(q)
+				must(t, errors.Join(err, db.Close()))
+			}
+		},
+		"postgres": func(t *testing.T) (string, func(string)) {
+			dsn := testserver.Postgres(t)
+			s, err := postgres.Open(t.Context(), dsn, postgres.Options{Migrate: true})
+			must(t, err)
+			fill(t, s, 3)
+			return dsn, func(q string) {
+				db, err := sql.Open("pgx", dsn)
+				must(t, err)
+				_, err = db.Exec(q)
+				must(t, errors.Join(err, db.Close()))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dsn, exec := make(t)
+			on := func(args ...string) []string { return append(append([]string{"store"}, args...), "--store", dsn) }
+			says(t, 0, on("verify"), "3 runs, 9 events: 0 differences")
+			says(t, 4, on("verify", "--run", "nobody", "--run", "run-1"), "there is no run nobody in this store")
+			says(t, 2, on("verify", "-o", "xml"), "-o must be table or json")
+			exec(`UPDATE run_head SET running = 5 WHERE run_id = 'run-1'`)
+			says(t, 1, on("verify"), "DIFFERENT run-1: head.running: stored 5, expected 1", "the store has 1 differences")
+			var report struct {
+				Differences int
+				Found       []struct{ RunID, What string }
+			}
+			must(t, json.Unmarshal([]byte(says(t, 1, on("verify", "-o", "json"))), &report))
+			if report.Differences != 1 || report.Found[0].What != "head.running" {
+				t.Errorf("%+v", report)
+			}
+			says(t, 0, on("verify", "--run", "run-2"), "1 runs, 3 events: 0 differences")
+			exec(`UPDATE run_head SET running = 1 WHERE run_id = 'run-1'`)
+			says(t, 0, on("rebuild"), "rebuilt 3 runs")
+			says(t, 0, on("epoch", "bump"), "epoch ", " -> ")
+
+			file := filepath.Join(t.TempDir(), "runs.jsonl.gz")
+			says(t, 0, on("export", file), "exported 3 runs with 9 events")
+			if b, err := os.ReadFile(file); err != nil || !bytes.HasPrefix(b, []byte{0x1f, 0x8b}) {
+				t.Errorf("not compressed: %v", err)
+			}
+			status, doc, note := command(t, "", on("export", "-", "--run", "run-1")...)
+			if status != 0 || !strings.Contains(note, "exported 1 runs") || strings.Count(doc, "\n") != 7 {
+				t.Errorf("status %d, %q:\n%s", status, note, doc)
+			}
+			says(t, 3, on("import", file), "3 runs of the file are in the store already", "run-0, run-1, run-2")
+			fresh := "sqlite:" + filepath.Join(t.TempDir(), "fresh.db")
+			if status, out, errs := command(t, doc, "store", "import", "-", "--store", fresh); status != 0 || !strings.Contains(out, "imported 1 runs with 3 events") {
+				t.Errorf("status %d: %s%s", status, out, errs)
+			}
+			says(t, 0, []string{"store", "import", file, "--store", fresh, "--skip-existing"}, "imported 2 runs with 6 events and 0 receipts; 1 were there")
+			says(t, 0, []string{"store", "verify", "--store", fresh}, "3 runs, 9 events: 0 differences")
+			broken := filepath.Join(t.TempDir(), "broken.jsonl")
+			must(t, os.WriteFile(broken, []byte(strings.ReplaceAll(doc, `"runSeq":2`, `"runSeq":7`)), 0o600))
+			says(t, 2, []string{"store", "import", broken, "--store", "sqlite:" + filepath.Join(t.TempDir(), "no.db")}, "line 4: ", "event.runSeq", "nothing was imported")
+		})
+	}
+}
+
+func TestStoreCommands_SayWhatIsMissing(t *testing.T) {
+	says(t, 4, []string{"store", "verify", "--store", "sqlite:" + filepath.Join(t.TempDir(), "none.db")}, "there is no store at")
+	says(t, 1, []string{"store", "verify", "--data", t.TempDir()}, "--store is missing")
+	says(t, 4, []string{"store", "import", "none.jsonl", "--store", "sqlite:" + filepath.Join(t.TempDir(), "x.db")}, "none.jsonl")
+	says(t, 2, []string{"store", "repair"}, "dvt store repair --from-engine")
+	says(t, 1, []string{"store", "repair", "--from-engine", "--data", t.TempDir()}, "--temporal is missing")
+	says(t, 2, []string{"store", "export"}, "usage:")
+}
+
+// What a newcomer does whose disk went: the backup of an hour ago, repair, verify,
+// and the runs go on.
+func TestStoreRepair_T30_OfDvtDev(t *testing.T) {
+	data, address := dataDir(t), freeAddress(t)
+	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample")
+	c := client.New("http://"+address, "dev-engineer")
+	doc := func(ms int) []byte {
+		return fmt.Appendf(nil, `{"schemaVersion":"v1.2","metadata":{"planId":"p-%d","planVersion":"1.0","createdAt":"2026-01-01T00:00:00Z","createdBy":"test","schemaVersion":"v1.2"},
+			"scope":{"tenantId":"acme","projectId":"shop","environmentId":"dev","repoSha":"%s"},"steps":[
+			{"stepId":"a","type":"SLEEP","inputs":{"ms":1500},"timeout":"1m"},
+			{"stepId":"b","type":"SLEEP","inputs":{"ms":%d},"dependsOn":["a"],"timeout":"1m","retry":{"maxAttempts":5}}]}`, ms, strings.Repeat("0", 40), ms)
+	}
+	short, long := start(t, c, "short", doc(1)), start(t, c, "long", doc(12000))
+	says(t, 1, []string{"store", "repair", "--from-engine", "--data", data}, "already") // dvt dev runs
+	backup := filepath.Join(t.TempDir(), "backup.db")
+	db, err := sql.Open("sqlite", filepath.Join(data, "dvt.db")+"?_pragma=busy_timeout(5000)")
+	must(t, err)
+	_, err = db.Exec(`VACUUM INTO '` + backup + `'`)
+	must(t, errors.Join(err, db.Close()))
+	if r := ended(t, c, short, time.Minute); r.Status != client.RunStatusCompleted {
+		t.Fatalf("%s", r.StatusRaw)
+	}
+	p.terminate()
+	for _, name := range []string{"dvt.db-wal", "dvt.db-shm"} {
+		must(t, os.RemoveAll(filepath.Join(data, name)))
+	}
+	must(t, os.Rename(backup, filepath.Join(data, "dvt.db")))
+	on := func(args ...string) []string { return append(append([]string{"store"}, args...), "--data", data) }
+	says(t, 0, on("repair", "--from-engine"), "REFILLED  "+short, "epoch ", "0 lost")
+	says(t, 0, on("verify"), "2 runs", "0 differences")
+	says(t, 0, on("repair", "--from-engine"), "0 refilled")
+	p.start()
+	if r := ended(t, c, short, time.Minute); r.Status != client.RunStatusCompleted {
+		t.Errorf("the finished run is %s", r.StatusRaw)
+	}
+	if r := ended(t, c, long, time.Minute); r.Status != client.RunStatusCompleted {
+		t.Errorf("the open run ended %s", r.StatusRaw)
+	}
+	p.terminate()
+	says(t, 0, on("verify"), "0 differences")
+}
