@@ -67,7 +67,9 @@ func othersGone(ctx context.Context, dsn string) error {
 
 // Two processes that are killed, behind connections that are lost before a commit
 // and after it (T09, T27, T186).
-func TestModelCheck_A05_A06_A07_T09_T186_T190(t *testing.T) { modelcheck.Run(t, modelTarget, *modelFor, *modelSeed) }
+func TestModelCheck_A05_A06_A07_T09_T186_T190(t *testing.T) {
+	modelcheck.Run(t, modelTarget, *modelFor, *modelSeed)
+}
 
 // TestModelCheckChild is one of the processes that the model check works with.
 func TestModelCheckChild(t *testing.T) { modelcheck.Live(t, modelTarget) }

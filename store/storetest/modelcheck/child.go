@@ -109,7 +109,7 @@ func (r *round) kill(ctx context.Context) {
 	for p := range running {
 		start(p)
 	}
-	for pause(ctx, time.Duration(500+dice.IntN(1500))*time.Millisecond) {
+	for pause(ctx, time.Duration(500+dice.IntN(1500))*time.Millisecond) && r.worked(ctx) {
 		p := dice.IntN(processes)
 		select {
 		case err := <-running[p].ended:
@@ -128,4 +128,25 @@ func (r *round) kill(ctx context.Context) {
 			r.Error(err)
 		}
 	}
+}
+
+// A kill waits until the processes have done something since the last one, which
+// under the race detector takes them a while, but not for ever.
+const (
+	workBetweenKills = 128 << 10 // bytes of the journal
+	waitForWork      = 50        // looks, 100 ms apart
+)
+
+// worked waits for the next kill's time, and reports false when ctx ended.
+func (r *round) worked(ctx context.Context) bool {
+	for range waitForWork {
+		if info, err := os.Stat(r.path); err == nil && info.Size() > r.recorded+workBetweenKills {
+			r.recorded = info.Size()
+			break
+		}
+		if !pause(ctx, 100*time.Millisecond) {
+			return false
+		}
+	}
+	return ctx.Err() == nil
 }

@@ -42,6 +42,8 @@ type Target struct {
 const (
 	maxRound  = 15 * time.Second
 	processes = 2
+	// many writes have one of everything among them.
+	many = 2000
 	// glance is all that -short allows.
 	glance = 3 * time.Second
 	// patience is how long the processes may take to end when told to.
@@ -76,7 +78,7 @@ func Run(t *testing.T, target Target, d time.Duration, seed uint64) {
 		}
 	}
 	t.Log(all)
-	if missing := all.missing(target); missing != "" && !t.Failed() && d >= maxRound {
+	if missing := all.missing(target); missing != "" && !t.Failed() && all.Writes >= many {
 		t.Errorf("the check proves little: there was no %s", missing)
 	}
 }
@@ -115,6 +117,8 @@ type round struct {
 	path    string // of the journal
 	proxy   *proxy
 	kills   int
+
+	recorded int64 // size of the journal at the last kill
 }
 
 func (r *round) prepare() {
