@@ -200,6 +200,27 @@ func TestRecorded_T120_ABatchOfManyFacts(t *testing.T) {
 	}
 }
 
+// A failure on its way into the log keeps others from starting, as any does (T214).
+func TestRecorded_T214_TheFailureArmsFailFast(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, steps("a", "b", "c"), with(calm, func(p *run.Policy) { p.MaxParallelSteps = 1 })).start()
+	w.begin("a")
+	w.report(w.flight("a"), completed())
+	w.expectInFlight("b")
+	w.arrive(w.flight("b"))
+	for range 2 {
+		w.silence()
+		w.deliver()
+	}
+	w.report(w.flight("b"), completed())
+	w.expectInFlight("")
+	w.record()
+	w.expectInFlight("")
+	w.signal(run.RetryStep, "R", "a")
+	w.succeed("a", "c")
+	w.expectDone(run.Completed)
+}
+
 // A result that the log refuses is refused however often it is asked (T190).
 func TestRecorded_T190_RefusedWhenSaidAgain(t *testing.T) {
 	t.Parallel()
