@@ -1,0 +1,455 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/authority"
+)
+
+// old is the program of schema 1: it sends the statements that the program sent,
+// on connections with its settings.
+type old struct {
+	db  *sql.DB
+	sql map[string]string
+}
+
+func oldStatements(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/v1.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, part := range strings.Split(string(text), "\n-- name: ")[1:] {
+		name, statement, _ := strings.Cut(part, "\n")
+		out[name] = statement
+	}
+	return out
+}
+
+func openOld(t *testing.T, path string) *old {
+	t.Helper()
+	q := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(FULL)"}}
+	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: q.Encode()}).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	t.Cleanup(func() { _ = db.Close() })
+	return &old{db: db, sql: oldStatements(t)}
+}
+
+func (o *old) write(ctx context.Context, f func(tx *sql.Tx) error) error {
+	tx, err := o.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	if err := f(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// each executes statements by name, in order.
+func (o *old) each(ctx context.Context, tx *sql.Tx, calls ...[]any) error {
+	for _, c := range calls {
+		if _, err := tx.ExecContext(ctx, o.sql[c[0].(string)], c[1:]...); err != nil {
+			return fmt.Errorf("%s: %w", c[0], err)
+		}
+	}
+	return nil
+}
+
+func (o *old) create(ctx context.Context, id run.Identity) error {
+	return o.write(ctx, func(tx *sql.Tx) error {
+		at := time.Now().UnixMicro()
+		return o.each(ctx, tx,
+			[]any{"create", id.RunID, id.TenantID, id.ProjectID, id.EnvironmentID, id.PlanID, id.PlanVersion, nil, id.RunID, `{}`, "ola", "api", "", nil, `{}`, at},
+			[]any{"create2", id.RunID},
+			[]any{"create3", id.RunID, id.TenantID, "PENDING", at, at},
+			[]any{"audit", "start of " + id.RunID, at, id.TenantID, "ola", "START", id.RunID, "", "ACCEPTED", "", "", "", nil},
+		)
+	})
+}
+
+func (o *old) head(ctx context.Context, tx *sql.Tx, runID string) (h store.Head, err error) {
+	var at int64
+	err = tx.QueryRowContext(ctx, o.sql["lock2"], runID).Scan(&h.RunID, &h.LastSeq, &at, &h.Terminal, &h.Gate, &h.Running, &h.OpsRev, &h.SignalNo)
+	h.LastAt = instant(at)
+	return h, err
+}
+
+func (o *old) events(ctx context.Context, tx *sql.Tx, id run.Identity, name string, args ...any) (evs []run.Event, err error) {
+	rows, err := tx.QueryContext(ctx, o.sql[name], args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		e := run.Event{Identity: id}
+		var emitted, persisted int64
+		var payload []byte
+		if err := rows.Scan(&e.Seq, &e.Key, &e.EventID, &e.Type, &e.StepID, &e.SignalID, &e.LogicalAttempt, &e.EngineAttempt,
+			&emitted, &persisted, &e.EmittedBy, &payload); err != nil {
+			return nil, err
+		}
+		e.EmittedAt, e.PersistedAt, e.Payload = instant(emitted), instant(persisted), payload
+		evs = append(evs, e)
+	}
+	return evs, rows.Err()
+}
+
+func (o *old) append(ctx context.Context, id run.Identity, events []run.Draft) error {
+	return o.write(ctx, func(tx *sql.Tx) error {
+		h, err := o.head(ctx, tx, id.RunID)
+		if err != nil {
+			return err
+		}
+		b, err := authority.Prepare(id, store.Append{RunID: id.RunID, Events: events})
+		if err != nil {
+			return err
+		}
+		var f authority.Facts
+		add := func(evs []run.Event, err error) error {
+			f.Events = append(f.Events, evs...)
+			return err
+		}
+		for _, key := range b.Keys() {
+			err = errors.Join(err, add(o.events(ctx, tx, id, "facts", id.RunID, key)))
+		}
+		for _, a := range b.Attempts() {
+			err = errors.Join(err, add(o.events(ctx, tx, id, "facts2", id.RunID, a.StepID, a.Logical)))
+		}
+		if h.Terminal {
+			var ends []run.Event
+			if ends, err = o.events(ctx, tx, id, "facts3", id.RunID); len(ends) > 0 {
+				f.End = &ends[0]
+			}
+		}
+		if err != nil {
+			return err
+		}
+		now := time.Now().Truncate(time.Microsecond).UTC()
+		if h.LastAt.After(now) {
+			now = h.LastAt
+		}
+		p, err := authority.Decide(h, b, f, now)
+		if err != nil || len(p.Insert) == 0 {
+			return err
+		}
+		var calls [][]any
+		for _, e := range p.Insert {
+			calls = append(calls, []any{"insert", id.RunID, e.Seq, e.Key, e.EventID, e.Type, e.StepID, e.SignalID, e.LogicalAttempt, e.EngineAttempt,
+				micros(e.EmittedAt), micros(e.PersistedAt), e.EmittedBy, blob(e.Payload)})
+		}
+		n := p.Head
+		calls = append(calls, []any{"finish", n.LastSeq, micros(n.LastAt), n.Terminal, n.Gate, n.Running, n.OpsRev, n.SignalNo, id.RunID},
+			[]any{"markDirty", id.RunID, n.LastSeq, n.OpsRev, micros(now)})
+		return o.each(ctx, tx, calls...)
+	})
+}
+
+// project is one sweep of the projector: load, save, publish.
+func (o *old) project(ctx context.Context, id run.Identity) (st run.State, err error) {
+	err = o.write(ctx, func(tx *sql.Tx) error {
+		h, err := o.head(ctx, tx, id.RunID)
+		if err != nil {
+			return err
+		}
+		var r store.Run
+		r.Identity = id
+		var created int64
+		if err := tx.QueryRowContext(ctx, `SELECT created_at, triggered_by FROM run WHERE run_id = ?`, id.RunID).Scan(&created, &r.TriggeredBy); err != nil {
+			return err
+		}
+		r.CreatedAt = instant(created)
+		checkpoint, base, err := o.checkpoint(ctx, tx, r)
+		if err != nil {
+			return err
+		}
+		tail, err := o.events(ctx, tx, id, "load3", id.RunID, checkpoint.Seq)
+		if err != nil {
+			return err
+		}
+		l := authority.Fold(store.Loaded{Head: h}, checkpoint, tail)
+		st = l.State
+		if base < st.Seq {
+			header, err := authority.Encode(st.Header)
+			if err != nil {
+				return err
+			}
+			calls := [][]any{{"save2"}, {"save3", st.RunID, st.Status, st.Seq, st.Rev, string(header)}}
+			changed := authority.ChangedSteps(st, l.Changes, base)
+			if base < 0 {
+				changed, calls = st.Steps, append(calls, []any{"saveSteps", st.RunID})
+			}
+			for _, step := range changed {
+				body, err := authority.Encode(step)
+				if err != nil {
+					return err
+				}
+				calls = append(calls, []any{"saveSteps2", st.RunID, step.Ord, step.ChangedSeq, string(body)})
+			}
+			if err := o.each(ctx, tx, calls...); err != nil {
+				return err
+			}
+		}
+		return o.each(ctx, tx, []any{"Published", h.LastSeq, id.RunID}, []any{"Published2", id.RunID, h.LastSeq, h.OpsRev})
+	})
+	return st, err
+}
+
+func (o *old) checkpoint(ctx context.Context, tx *sql.Tx, r store.Run) (st run.State, base run.Seq, err error) {
+	var rev int
+	var published run.Seq
+	var header []byte
+	err = tx.QueryRowContext(ctx, o.sql["checkpoint"], r.RunID).Scan(&rev, &published, &header)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && !authority.Current(rev) {
+		return authority.Base(r), -1, nil
+	}
+	if err != nil {
+		return st, 0, err
+	}
+	if err := json.Unmarshal(header, &st.Header); err != nil {
+		return st, 0, err
+	}
+	rows, err := tx.QueryContext(ctx, o.sql["checkpoint2"], r.RunID)
+	if err != nil {
+		return st, 0, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var body []byte
+		step := new(run.Step)
+		if err := rows.Scan(&body); err != nil {
+			return st, 0, err
+		}
+		if err := json.Unmarshal(body, step); err != nil {
+			return st, 0, err
+		}
+		st.Steps = append(st.Steps, step)
+	}
+	return st, st.Seq, rows.Err()
+}
+
+func compatRun(i int) run.Identity {
+	return run.Identity{RunID: fmt.Sprint("r", i), TenantID: "t1", ProjectID: "p1", EnvironmentID: "e1", PlanID: "plan", PlanVersion: "1"}
+}
+
+const compatRuns = 2
+
+// rounds are appends of one writer until it is told to stop; both programs fight
+// for the attempts of the step "shared".
+func rounds(ctx context.Context, own string, end run.EventType, stop func() bool, write func(context.Context, run.Identity, []run.Draft) error) error {
+	draft := func(kind run.EventType, step string, la int) run.Draft {
+		d := run.Draft{Type: kind, StepID: step, LogicalAttempt: la, EngineAttempt: 1, EmittedAt: time.Now(), EmittedBy: run.ByEngine, Payload: []byte(`{}`)}
+		if kind == run.StepFailedEvent {
+			d.Payload = []byte(`{"errorCode":"EXIT_STATUS","retryable":true}`)
+		}
+		return d
+	}
+	for n := 1; !stop(); n++ {
+		for i := range compatRuns {
+			for _, events := range [][]run.Draft{
+				{draft(run.StepStartedEvent, own, n), draft(run.StepStartedEvent, "shared", n)},
+				{draft(run.StepCompletedEvent, own, n), draft(end, "shared", n)},
+			} {
+				if err := write(ctx, compatRun(i), events); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// runOld is the process of the previous version: it writes and projects until its
+// standard input ends.
+func runOld(t *testing.T, path string) {
+	o := openOld(t, path)
+	ended := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		close(ended)
+	}()
+	err := rounds(t.Context(), "old", run.StepCompletedEvent, func() bool {
+		select {
+		case <-ended:
+			return true
+		default:
+			return false
+		}
+	}, func(ctx context.Context, id run.Identity, events []run.Draft) error {
+		if err := o.append(ctx, id, events); err != nil {
+			return err
+		}
+		_, err := o.project(ctx, id)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestUpgrade_R508_EveryStatementOfThePreviousVersionCompiles(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "dvt.db")
+	open(t, path, Options{})
+	db := raw(t, path)
+	for name, statement := range oldStatements(t) {
+		rows, err := db.QueryContext(t.Context(), "EXPLAIN "+statement, make([]any, strings.Count(statement, "?"))...)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if err := rows.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A process of the previous version has the file open and writes; this version
+// migrates it and writes, too; the old one goes on.
+func TestUpgrade_R508_ThePreviousVersionRunsOnWhileThisOneStarts(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	path := filepath.Join(t.TempDir(), "dvt.db")
+	migrateFile(t, path, upTo(t, "0001"))
+	before := openOld(t, path)
+	for i := range compatRuns {
+		if err := before.create(ctx, compatRun(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db := raw(t, path)
+	count := func(query string) (n int) {
+		t.Helper()
+		if err := db.QueryRowContext(ctx, query).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	const ofOld = `SELECT count(*) FROM event WHERE step_id = 'old'`
+	process := child(t, "old", path)
+	stdin, err := process.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	process.Stdout = &said
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); count(ofOld) < 10; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the old process does not write")
+		}
+	}
+	if n := count(`SELECT max(version_id) FROM goose_db_version`); n != 1 {
+		t.Fatalf("the file is of schema %d already", n)
+	}
+	after := open(t, path, Options{})
+	atUpgrade := count(ofOld)
+	until := time.Now().Add(1500 * time.Millisecond)
+	var writers sync.WaitGroup
+	for w := range 2 {
+		writers.Go(func() {
+			err := rounds(ctx, fmt.Sprint("new", w), run.StepFailedEvent, func() bool { return time.Now().After(until) },
+				func(ctx context.Context, id run.Identity, events []run.Draft) error {
+					if _, err := after.Append(ctx, store.Append{RunID: id.RunID, Events: events}); err != nil {
+						return err
+					}
+					l, err := after.Load(ctx, id.RunID)
+					if err != nil {
+						return err
+					}
+					_, err = after.Save(ctx, l.State, l.Changes)
+					return errors.Join(err, after.Published(ctx, id.RunID, l.Head.LastSeq, l.Head.OpsRev))
+				})
+			if err != nil {
+				t.Errorf("version 2: %v", err)
+			}
+		})
+	}
+	writers.Wait()
+	_ = stdin.Close()
+	if err := process.Wait(); err != nil {
+		t.Errorf("version 1: %v\n%s", err, said.String())
+	}
+	if count(ofOld) <= atUpgrade || count(`SELECT count(*) FROM event WHERE step_id LIKE 'new%'`) == 0 {
+		t.Errorf("events of version 1 at the upgrade and after: %d, %d", atUpgrade, count(ofOld))
+	}
+	for i := range compatRuns {
+		id := compatRun(i)
+		var holes, keys, head, running, falls int
+		if err := db.QueryRowContext(ctx, `SELECT max(run_seq) - count(*), count(*) - count(DISTINCT key),
+				max(run_seq) - (SELECT last_seq FROM run_head WHERE run_id = ?1),
+				sum(type = 'StepStarted') - sum(type IN ('StepCompleted', 'StepFailed')) - (SELECT running FROM run_head WHERE run_id = ?1),
+				(SELECT count(*) FROM event a JOIN event b ON b.run_id = a.run_id AND b.run_seq = a.run_seq + 1 WHERE a.run_id = ?1 AND b.persisted_at < a.persisted_at)
+			FROM event WHERE run_id = ?1`, id.RunID).Scan(&holes, &keys, &head, &running, &falls); err != nil {
+			t.Fatal(err)
+		}
+		if holes != 0 || keys != 0 || head != 0 || running != 0 || falls != 0 {
+			t.Errorf("%s: %d holes, %d keys twice, head off by %d, running off by %d, time falls %d times", id.RunID, holes, keys, head, running, falls)
+		}
+		sameState(t, before, after, id)
+	}
+	if n := count(`SELECT count(*) FROM run_dirty`); n != 0 {
+		t.Errorf("%d runs still dirty", n)
+	}
+}
+
+// sameState compares what both programs load with what the log alone says.
+func sameState(t *testing.T, before *old, after *Store, id run.Identity) {
+	t.Helper()
+	render := func(st run.State) string {
+		doc, err := json.Marshal(struct {
+			Header run.Header
+			Steps  []*run.Step
+		}{st.Header, st.Steps})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(doc)
+	}
+	first, err := before.project(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := after.Load(t.Context(), id.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := after.DropCheckpoint(t.Context(), id.RunID); err != nil {
+		t.Fatal(err)
+	}
+	log, err := after.Load(t.Context(), id.RunID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, st := range map[string]run.State{"version 1": first, "version 2": second.State} {
+		if diff := cmp.Diff(render(log.State), render(st)); diff != "" {
+			t.Errorf("%s: %s (-the log says, +it loads):\n%s", id.RunID, name, diff)
+		}
+	}
+	if _, err := before.project(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+}

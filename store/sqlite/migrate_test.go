@@ -1,0 +1,266 @@
+package sqlite
+
+import (
+	"database/sql"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// upTo are the program's migrations whose names are not above last, with more by name.
+func upTo(t *testing.T, last string, more ...string) fs.FS {
+	t.Helper()
+	out := fstest.MapFS{}
+	paths, err := filepath.Glob("migrations/*.sql")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no migrations: %v", err)
+	}
+	for _, p := range paths {
+		body, err := os.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name := filepath.Base(p); name[:4] <= last {
+			out[name] = &fstest.MapFile{Data: body}
+		}
+	}
+	for i := 0; i < len(more); i += 2 {
+		out[more[i]] = &fstest.MapFile{Data: []byte("-- +goose Up\n" + more[i+1])}
+	}
+	return out
+}
+
+// own is the last migration of this program.
+const own = "0002"
+
+// raw opens the file as a tool would, with the store's settings.
+func raw(t *testing.T, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", dsn(path, Options{}.withDefaults()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func migrateFile(t *testing.T, path string, files fs.FS) {
+	t.Helper()
+	if err := migrateWith(t.Context(), raw(t, path), files); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func appendStep(t *testing.T, s *Store, la int) {
+	t.Helper()
+	if _, err := s.Append(t.Context(), store.Append{RunID: runtest.ID.RunID, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "s1", la)}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOpen_R508_OnALaterFileThatSaysSo(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, last string
+		opens      bool
+	}{
+		{"compatible", `ALTER TABLE event ADD COLUMN later INTEGER; UPDATE meta SET value = '2' WHERE name = 'compatible_from';`, true},
+		{"no longer", `UPDATE meta SET value = '3' WHERE name = 'compatible_from';`, false},
+		{"says nothing", `DELETE FROM meta WHERE name = 'compatible_from';`, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "dvt.db")
+			migrateFile(t, path, upTo(t, own, "0003_later.sql", c.last))
+			s, err := Open(t.Context(), path, Options{})
+			if !c.opens {
+				if !errors.Is(err, store.ErrSchema) || !strings.Contains(err.Error(), "start a newer dvt") {
+					t.Fatalf("got %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			newRun(t, s)
+			appendStep(t, s, 1)
+		})
+	}
+}
+
+// This version, with its statements prepared, runs on while the next one migrates.
+func TestOpen_R508_ThisVersionRunsOnWhileTheNextMigrates(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "dvt.db")
+	s := open(t, path, Options{})
+	newRun(t, s)
+	appendStep(t, s, 1)
+	later := ""
+	for _, table := range []string{"event", "run", "run_head", "run_state", "step_state", "run_dirty", "signal", "delivery", "run_queue", "audit", "plan_body"} {
+		later += "ALTER TABLE " + table + " ADD COLUMN later INTEGER NOT NULL DEFAULT 7;\n"
+	}
+	migrateFile(t, path, upTo(t, own, "0003_later.sql", later))
+	appendStep(t, s, 2)
+	l, err := s.Load(t.Context(), runtest.ID.RunID)
+	if err != nil || l.Head.LastSeq != 3 {
+		t.Fatalf("head %d, %v", l.Head.LastSeq, err)
+	}
+	if _, err := s.Save(t.Context(), l.State, l.Changes); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Published(t.Context(), runtest.ID.RunID, l.Head.LastSeq, l.Head.OpsRev); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// childEnv makes the test binary work on the file that it names.
+const childEnv = "TEST_CHILD_ON"
+
+// TestChild is a process of its own: what it does stands before the file's name.
+func TestChild(t *testing.T) {
+	what, path, ok := strings.Cut(os.Getenv(childEnv), " ")
+	if !ok {
+		return
+	}
+	switch what {
+	case "open":
+		s, err := Open(t.Context(), path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	case "slowly":
+		migrateFile(t, path, upTo(t, own, "0003_later.sql", `CREATE TABLE later (n INTEGER);
+			INSERT INTO later WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 100000000) SELECT n FROM c;`))
+	case "old":
+		runOld(t, path)
+	}
+}
+
+func child(t *testing.T, what, path string) *exec.Cmd {
+	t.Helper()
+	c := exec.Command(os.Args[0], "-test.run=^TestChild$")
+	c.Env = append(os.Environ(), childEnv+"="+what+" "+path)
+	return c
+}
+
+func TestOpen_T227_ManyProcessesAtOnce(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "dvt.db")
+	var children []*exec.Cmd
+	for range 4 {
+		c := child(t, "open", path)
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		children = append(children, c)
+	}
+	for _, c := range children {
+		if err := c.Wait(); err != nil {
+			t.Error(err)
+		}
+	}
+	var applied, distinct int
+	if err := raw(t, path).QueryRow(`SELECT count(*), count(DISTINCT version_id) FROM goose_db_version WHERE version_id > 0`).Scan(&applied, &distinct); err != nil {
+		t.Fatal(err)
+	}
+	if applied != distinct || distinct != 2 {
+		t.Errorf("%d migrations were applied, %d of them different", applied, distinct)
+	}
+}
+
+func TestOpen_KilledInTheMiddleOfAMigration(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "dvt.db")
+	s := open(t, path, Options{})
+	newRun(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	victim := child(t, "slowly", path)
+	if err := victim.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if wal, err := os.Stat(path + "-wal"); err == nil && wal.Size() > 8<<20 { // it writes the table
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the migration did not begin")
+		}
+	}
+	if err := victim.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = victim.Wait() // it was killed
+	from := time.Now()
+	s = open(t, path, Options{})
+	appendStep(t, s, 1)
+	if took := time.Since(from); took > 10*time.Second {
+		t.Errorf("the file was usable after %v", took)
+	}
+	var left int
+	if err := raw(t, path).QueryRow(`SELECT (SELECT count(*) FROM sqlite_schema WHERE name = 'later') + (SELECT count(*) FROM goose_db_version WHERE version_id = 3)`).
+		Scan(&left); err != nil || left != 0 {
+		t.Errorf("%d traces of the migration, %v", left, err)
+	}
+	migrateFile(t, path, upTo(t, own, "0003_later.sql", `CREATE TABLE later (n INTEGER);`))
+	appendStep(t, s, 2)
+}
+
+// No statement of the store could change what is insert-only, REPLACE included,
+// which deletes without saying so.
+func TestTriggers_Z02_T208_InsertOnly(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	path := filepath.Join(t.TempDir(), "dvt.db")
+	s := open(t, path, Options{})
+	newRun(t, s)
+	appendStep(t, s, 1)
+	if err := s.Audit(ctx, store.AuditRow{ID: "a1", TenantID: "t1", Action: "TEST"}); err != nil {
+		t.Fatal(err)
+	}
+	digest := func() (sum string) {
+		t.Helper()
+		err := raw(t, path).QueryRow(`SELECT (SELECT group_concat(e.run_seq || e.event_id || e.type || e.key || hex(e.payload)) FROM event e) ||
+			(SELECT group_concat(a.id || a.actor || a.action) FROM audit a)`).Scan(&sum)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	before := digest()
+	for _, statement := range []string{
+		`UPDATE event SET type = 'RunCancelled'`, `DELETE FROM event`, `UPDATE audit SET actor = ''`, `DELETE FROM audit`,
+		`REPLACE INTO event SELECT run_id, run_seq, key, event_id, 'StepSkipped', step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by, payload FROM event`,
+		`INSERT OR REPLACE INTO event SELECT run_id, run_seq + 100, key, 'other', type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by, payload FROM event`,
+		`INSERT INTO event SELECT * FROM event WHERE true ON CONFLICT DO UPDATE SET payload = NULL`,
+		`UPDATE OR REPLACE event SET run_seq = 1`, `UPDATE event SET payload = NULL WHERE run_seq = 1`,
+		`REPLACE INTO audit SELECT id, at, tenant_id, 'nobody', action, run_id, signal_id, outcome, code, reason, request_id, detail FROM audit`,
+		`INSERT INTO audit SELECT * FROM audit WHERE true ON CONFLICT (id) DO UPDATE SET actor = ''`,
+	} {
+		err := s.write(ctx, func(c *conn) error {
+			_, err := c.exec(ctx, "test", statement)
+			return err
+		})
+		if err == nil || !strings.Contains(err.Error(), "-only") {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+	if after := digest(); after != before {
+		t.Errorf("events or audit rows changed:\n%s\n%s", before, after)
+	}
+}
