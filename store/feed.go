@@ -16,8 +16,9 @@ type Feed interface {
 	// wait for a long transaction, which costs repeats. It belongs to one filter. ""
 	// starts now; FeedStart, a cursor of another epoch, one from after a restored
 	// past, and one that cannot be read start from the beginning. Fewer rows than the
-	// limit (1 to MaxPage, else MaxPage) mean that the caller has caught up. One
-	// statement, one round trip.
+	// limit (1 to MaxPage, else MaxPage) end a pass: the caller has caught up with
+	// what was committed when the pass began. What is committed during it may come
+	// with the next one. One statement, one round trip.
 	Changed(ctx context.Context, f RunFilter, cursor string) (rows []RunRow, next string, err error)
 }
 
