@@ -30,6 +30,7 @@ type Commands interface {
 type Reads interface {
 	RunReads
 	ListReads
+	DeadLetterReads
 }
 
 // RunReads are about one run.
@@ -47,11 +48,15 @@ type RunReads interface {
 type ListReads interface {
 	Runs(ctx context.Context, p authz.Principal, q control.RunsQuery) (control.RunsPage, error)
 	MySignals(ctx context.Context, p authz.Principal, limit int) ([]control.Receipt, error)
-	DeadLetters(ctx context.Context, p authz.Principal, q control.DeadLettersQuery) (control.DeadLettersPage, error)
-	DeadLetter(ctx context.Context, p authz.Principal, id string) (control.DeadLetter, error)
 	Viewer(p authz.Principal) control.Viewer
 	Capabilities(p authz.Principal) []control.EngineCapability
 	Health(ctx context.Context) control.Health
+}
+
+// DeadLetterReads are about messages that were given up.
+type DeadLetterReads interface {
+	DeadLetters(ctx context.Context, p authz.Principal, q control.DeadLettersQuery) (control.DeadLettersPage, error)
+	DeadLetter(ctx context.Context, p authz.Principal, id string) (control.DeadLetter, error)
 }
 
 // Watches are streams. Each re-checks the viewer's rights while it runs (T178)

@@ -279,6 +279,31 @@ func TestFeed_T186_LongTransactionCostsRepeatsNotDelay(t *testing.T) {
 	}
 }
 
+// One transaction changes many runs, as a projector's does: they have one xid.
+func TestFeed_T186_ManyRunsOfOneTransaction(t *testing.T) {
+	const runs = 50
+	dsn := testserver.Postgres(t)
+	s := open(t, dsn)
+	want := map[string]run.Seq{}
+	for i := range runs {
+		id := fmt.Sprintf("run-%03d", i)
+		create(t, s, id)
+		want[id] = run.Seq(i + 1)
+	}
+	for _, limit := range []int{1, 3, runs, runs + 1} {
+		r := newReader(t, s, limit)
+		tx := begin(t, dsn)
+		for i := range runs {
+			save(t, tx, fmt.Sprintf("run-%03d", i), i+1)
+		}
+		commit(t, tx)
+		r.catchUp()
+		if diff := cmp.Diff(want, r.seen); diff != "" {
+			t.Errorf("pages of %d (-want +got):\n%s", limit, diff)
+		}
+	}
+}
+
 // A pass ends although writers never let the reader catch up, so that what
 // committed behind it is read.
 func TestFeed_T186_PassEndsUnderLoad(t *testing.T) {
