@@ -26,7 +26,7 @@ func authzDecision(context.Context, *rig) (*trial, error) {
 			return nil, err
 		}
 		o := authz.Object{TenantID: "t", ProjectID: "p", EnvironmentID: "e"}
-		return func(context.Context) (time.Duration, error) {
+		return func(context.Context, int) (time.Duration, error) {
 			const calls = 1000
 			took, err := median(50, func(i int) error {
 				for k := range calls {
@@ -44,5 +44,5 @@ func authzDecision(context.Context, *rig) (*trial, error) {
 		return nil, err
 	}
 	few, err := per(10)
-	return &trial{repeat: inTurn(many, few)}, err
+	return &trial{repeat: byTurns(1, many, few)}, err
 }

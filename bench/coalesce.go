@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,7 +25,7 @@ func fanOut(ctx context.Context, r *rig) (*trial, error) {
 		return nil, err
 	}
 	runs := 0
-	through := func(log store.Log) func(context.Context, int) (time.Duration, error) {
+	through := func(log store.Log) measure {
 		return func(ctx context.Context, _ int) (time.Duration, error) {
 			id := runName(runs)
 			runs++
@@ -81,7 +82,8 @@ func (w *writer) timed(ctx context.Context, _ int) (time.Duration, error) {
 func coalesceOthers(ctx context.Context, r *rig) (*trial, error) {
 	const (
 		others, steps     = 8, 100
-		interval, forTime = 20 * time.Millisecond, 4 * time.Second
+		interval, forTime = 20 * time.Millisecond, 1500 * time.Millisecond
+		turns             = 5
 		hold, pause       = 40 * time.Millisecond, 10 * time.Millisecond
 	)
 	s, _, err := r.store(ctx, oneMS, postgres.DefaultMaxConns)
@@ -96,45 +98,42 @@ func coalesceOthers(ctx context.Context, r *rig) (*trial, error) {
 	ws := writersOf(log, ids, steps)
 	held := ws[others]
 	holding := func(ctx context.Context) error {
-		for ctx.Err() == nil {
-			err := s.InRun(ctx, held.runID, func(store.RunTx) error { return wait(ctx, hold) })
-			if err != nil {
+		for {
+			if err := s.InRun(ctx, held.runID, func(store.RunTx) error { return wait(ctx, hold) }); err != nil {
 				return err
 			}
 			if err := wait(ctx, pause); err != nil {
 				return err
 			}
 		}
-		return nil
+	}
+	appending := func(ctx context.Context) error {
+		for {
+			if _, err := held.append(ctx, 1); err != nil {
+				return err
+			}
+			if err := wait(ctx, interval); err != nil {
+				return err
+			}
+		}
 	}
 	p99 := func(with bool) measure {
-		return func(ctx context.Context) (time.Duration, error) {
+		return func(ctx context.Context, _ int) (time.Duration, error) {
 			var l latencies
-			ctx, cancel := context.WithCancel(ctx)
-			defer cancel()
 			background, stop := context.WithCancel(ctx)
+			defer stop()
 			g, background := errgroup.WithContext(background)
+			g.Go(func() error { return appending(background) })
 			if with {
-				g.Go(func() error { return ignoreEnd(background, holding(background)) })
+				g.Go(func() error { return holding(background) })
 			}
-			g.Go(func() error {
-				for background.Err() == nil {
-					if _, err := held.append(background, 1); err != nil {
-						return ignoreEnd(background, err)
-					}
-					if wait(background, interval) != nil {
-						return nil
-					}
-				}
-				return nil
-			})
 			err := paced(ctx, others, interval, forTime, func(ctx context.Context, i int) error {
 				took, err := ws[i].timed(ctx, 0)
 				l.add(took)
 				return err
 			})
 			stop()
-			if failed := g.Wait(); err == nil {
+			if failed := g.Wait(); err == nil && !errors.Is(failed, context.Canceled) {
 				err = failed
 			}
 			if err != nil {
@@ -143,7 +142,7 @@ func coalesceOthers(ctx context.Context, r *rig) (*trial, error) {
 			return l.quantile(0.99)
 		}
 	}
-	return &trial{repeat: inTurn(p99(true), p99(false)), done: s.Close}, nil
+	return &trial{repeat: byTurns(turns, p99(true), p99(false)), done: s.Close}, nil
 }
 
 // wait is a sleep that ends with ctx.
@@ -156,12 +155,4 @@ func wait(ctx context.Context, d time.Duration) error {
 	case <-t.C:
 		return nil
 	}
-}
-
-// ignoreEnd is err unless ctx is over.
-func ignoreEnd(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
 }

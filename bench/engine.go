@@ -51,12 +51,12 @@ func machineRun(n int) error {
 
 func interpStep(context.Context, *rig) (*trial, error) {
 	per := func(n, rounds int) measure {
-		return func(context.Context) (time.Duration, error) {
+		return func(context.Context, int) (time.Duration, error) {
 			took, err := median(rounds, func(int) error { return machineRun(n) })
 			return took / time.Duration(n), err
 		}
 	}
-	return &trial{repeat: inTurn(per(5000, 5), per(50, 500))}, nil
+	return &trial{repeat: byTurns(1, per(5000, 5), per(50, 500))}, nil
 }
 
 // logOf is the events of a run with n steps that all complete.
@@ -85,7 +85,7 @@ func logOf(n int) []run.Event {
 func foldEvent(context.Context, *rig) (*trial, error) {
 	per := func(steps, rounds int) measure {
 		evs := logOf(steps)
-		return func(context.Context) (time.Duration, error) {
+		return func(context.Context, int) (time.Duration, error) {
 			took, err := median(rounds, func(int) error {
 				s := run.State{Header: run.Header{Identity: evs[0].Identity, Status: run.Pending, Rev: run.ReducerRev}}
 				for at := 0; at < len(evs); at += 100 {
@@ -99,5 +99,5 @@ func foldEvent(context.Context, *rig) (*trial, error) {
 			return took / time.Duration(len(evs)), err
 		}
 	}
-	return &trial{repeat: inTurn(per(1000, 20), per(10, 500))}, nil
+	return &trial{repeat: byTurns(1, per(1000, 20), per(10, 500))}, nil
 }

@@ -32,21 +32,11 @@ func (t *trial) close() {
 // sample is what one repetition found: what one operation takes.
 type sample struct{ cost, floor time.Duration }
 
-// measure returns what one operation takes.
-type measure func(ctx context.Context) (time.Duration, error)
-
-// inTurn measures the floor and then the cost.
-func inTurn(cost, floor measure) func(context.Context) (sample, error) {
-	return func(ctx context.Context) (s sample, err error) {
-		if s.floor, err = floor(ctx); err == nil {
-			s.cost, err = cost(ctx)
-		}
-		return s, err
-	}
-}
+// measure returns what one operation takes; i counts its calls within a repetition.
+type measure func(ctx context.Context, i int) (time.Duration, error)
 
 // byTurns is the medians of n calls of each, one after the other, which keeps what disturbs the machine out of their ratio.
-func byTurns(n int, cost, floor func(ctx context.Context, i int) (time.Duration, error)) func(context.Context) (sample, error) {
+func byTurns(n int, cost, floor measure) func(context.Context) (sample, error) {
 	return func(ctx context.Context) (sample, error) {
 		costs, floors := make([]time.Duration, n), make([]time.Duration, n)
 		for i := range n {

@@ -200,6 +200,7 @@ func fillSQLite(ctx context.Context, file string) error {
 		query string
 		args  []any
 	}{
+		{`PRAGMA cache_size = -524288`, nil}, // KiB: what is filled stays in memory
 		{fillSQLiteSQL, []any{runName(0), longRun, 0, stepsOfRun}},
 		{`UPDATE run_head SET last_seq = ? WHERE run_id = ?`, []any{longRun + 1, runName(0)}},
 		{fillSQLiteSQL, []any{"4" + runName(0)[1:], sqliteEvents - longRun, shortRun, sqliteEvents}},

@@ -46,7 +46,7 @@ func batchOf16(ctx context.Context, r *rig) (*trial, error) {
 }
 
 func appenders32(ctx context.Context, r *rig) (*trial, error) {
-	const appenders, forTime = 32, 5 * time.Second
+	const appenders, turns, forTime = 32, 3, 2 * time.Second
 	s, dsn, err := r.store(ctx, oneMS, appenderConns)
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func appenders32(ctx context.Context, r *rig) (*trial, error) {
 		return nil, err
 	}
 	ws := writersOf(coalesced(s), ids, stepsOfRun)
-	cost := func(ctx context.Context) (time.Duration, error) {
+	cost := func(ctx context.Context, _ int) (time.Duration, error) {
 		return crowd(ctx, appenders, forTime, func(ctx context.Context, i int) error {
 			_, err := ws[i].append(ctx, 1)
 			return err
@@ -66,7 +66,7 @@ func appenders32(ctx context.Context, r *rig) (*trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &trial{repeat: inTurn(cost, floor), done: s.Close}, nil
+	return &trial{repeat: byTurns(turns, cost, floor), done: s.Close}, nil
 }
 
 // raw inserts the rows that a writer would cause, by a prepared statement on one connection into a table like event.
@@ -129,7 +129,7 @@ func loneAppend(ctx context.Context, r *rig) (*trial, error) {
 }
 
 func appendAt200(ctx context.Context, r *rig) (*trial, error) {
-	const runs, interval, forTime = 20, 100 * time.Millisecond, 5 * time.Second
+	const runs, interval, turns, forTime = 20, 100 * time.Millisecond, 3, 2 * time.Second
 	s, dsn, err := r.store(ctx, oneMS, appenderConns)
 	if err != nil {
 		return nil, err
@@ -143,8 +143,8 @@ func appendAt200(ctx context.Context, r *rig) (*trial, error) {
 		return nil, err
 	}
 	ws := writersOf(coalesced(s), ids, stepsOfRun)
-	p99 := func(n int, interval time.Duration, call func(context.Context, int) (time.Duration, error)) measure {
-		return func(ctx context.Context) (time.Duration, error) {
+	p99 := func(n int, interval time.Duration, call measure) measure {
+		return func(ctx context.Context, _ int) (time.Duration, error) {
 			var l latencies
 			err := paced(ctx, n, interval, forTime, func(ctx context.Context, i int) error {
 				took, err := call(ctx, i)
@@ -158,7 +158,7 @@ func appendAt200(ctx context.Context, r *rig) (*trial, error) {
 		}
 	}
 	return &trial{
-		repeat: inTurn(
+		repeat: byTurns(turns,
 			p99(runs, interval, func(ctx context.Context, i int) (time.Duration, error) { return ws[i].timed(ctx, i) }),
 			p99(1, interval/runs, row.timed)),
 		done: func() error { return errors.Join(row.conn.Close(context.WithoutCancel(ctx)), s.Close()) },

@@ -54,7 +54,7 @@ func sqliteAppend(ctx context.Context, r *rig) (*trial, error) {
 }
 
 func sqliteAppenders32(ctx context.Context, r *rig) (*trial, error) {
-	const appenders, forTime = 32, 4 * time.Second
+	const appenders, turns, forTime = 32, 3, 1500 * time.Millisecond
 	s, err := sqlite.Open(ctx, filepath.Join(r.dir, "grouped.db"), sqlite.Options{})
 	if err != nil {
 		return nil, err
@@ -68,28 +68,39 @@ func sqliteAppenders32(ctx context.Context, r *rig) (*trial, error) {
 		return nil, err
 	}
 	ws := writersOf(s, ids, stepsOfRun)
-	cost := func(ctx context.Context) (time.Duration, error) {
+	cost := func(ctx context.Context, _ int) (time.Duration, error) {
 		return crowd(ctx, appenders, forTime, func(ctx context.Context, i int) error {
 			_, err := ws[i].append(ctx, 1)
 			return err
 		})
 	}
-	floor := func(ctx context.Context) (time.Duration, error) {
+	floor := func(ctx context.Context, _ int) (time.Duration, error) {
 		return crowd(ctx, appenders, forTime, singly.append)
 	}
-	return &trial{repeat: inTurn(cost, floor), done: func() error { return errors.Join(singly.db.Close(), s.Close()) }}, nil
+	return &trial{repeat: byTurns(turns, cost, floor), done: func() error { return errors.Join(singly.close(), s.Close()) }}, nil
 }
 
-// singly writes each event in a transaction of its own.
+// singly writes each event in a transaction of its own, on one connection and by prepared statements.
 type singly struct {
-	db                 *sql.DB
-	insert, head, mark *sql.Stmt
+	db         *sql.DB
+	statements []*sql.Stmt // of one transaction, in order
 
-	mu   sync.Mutex // a connection's queue is not in order, and the seq of a run is assigned under it
+	mu   sync.Mutex // one transaction at a time, and in it the next seq of a run
 	runs []string
 	seq  []int
 }
 
+// singlyStatements are the least that an append of one event writes.
+var singlyStatements = []string{
+	`BEGIN IMMEDIATE`,
+	`INSERT INTO event (run_id, run_seq, key, event_id, type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by, payload)
+		VALUES (?, ?, ?, ?, ?, ?, '', ?, ?, ?, ?, ?, ?)`,
+	`UPDATE run_head SET last_seq = ?, last_at = ?, running = ? WHERE run_id = ?`,
+	`INSERT INTO run_dirty (run_id, head_seq, ops_rev, since) VALUES (?, ?, 0, ?) ON CONFLICT (run_id) DO UPDATE SET head_seq = excluded.head_seq`,
+	`COMMIT`,
+}
+
+// newSingly lets the store make the schema and the runs.
 func newSingly(ctx context.Context, file string, runs int) (*singly, error) {
 	s, err := sqlite.Open(ctx, file, sqlite.Options{})
 	if err != nil {
@@ -104,19 +115,12 @@ func newSingly(ctx context.Context, file string, runs int) (*singly, error) {
 		return nil, err
 	}
 	w := &singly{db: db, runs: ids, seq: make([]int, runs)}
-	for _, q := range []struct {
-		to    **sql.Stmt
-		query string
-	}{
-		{&w.insert, `INSERT INTO event (run_id, run_seq, key, event_id, type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by, payload)
-			VALUES (?, ?, ?, ?, ?, ?, '', ?, ?, ?, ?, ?, ?)`},
-		{&w.head, `UPDATE run_head SET last_seq = ?, last_at = ?, running = ? WHERE run_id = ?`},
-		{&w.mark, `INSERT INTO run_dirty (run_id, head_seq, ops_rev, since) VALUES (?, ?, 0, ?)
-			ON CONFLICT (run_id) DO UPDATE SET head_seq = excluded.head_seq`},
-	} {
-		if *q.to, err = db.PrepareContext(ctx, q.query); err != nil {
-			return nil, errors.Join(err, db.Close())
+	for _, query := range singlyStatements {
+		statement, err := db.PrepareContext(ctx, query) //nolint:sqlclosecheck // close closes it
+		if err != nil {
+			return nil, errors.Join(err, w.close())
 		}
+		w.statements = append(w.statements, statement)
 	}
 	return w, nil
 }
@@ -129,20 +133,25 @@ func (w *singly) append(ctx context.Context, i int) error {
 	key := d.Key(id)
 	w.seq[i]++
 	seq, now := 1+w.seq[i], time.Now().UnixMicro() // a run's first event is its start
-	tx, err := w.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
+	for n, args := range [][]any{
+		{},
+		{id.RunID, seq, string(key), key.EventID(), string(d.Type), d.StepID, d.LogicalAttempt, d.EngineAttempt, d.EmittedAt.UnixMicro(), now,
+			string(d.EmittedBy), []byte(d.Payload)},
+		{seq, now, seq % 2, id.RunID},
+		{id.RunID, seq, now},
+		{},
+	} {
+		if _, err := w.statements[n].ExecContext(ctx, args...); err != nil {
+			return err
+		}
 	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
-	if _, err := tx.StmtContext(ctx, w.insert).ExecContext(ctx, id.RunID, seq, string(key), key.EventID(), string(d.Type), d.StepID,
-		d.LogicalAttempt, d.EngineAttempt, d.EmittedAt.UnixMicro(), now, string(d.EmittedBy), []byte(d.Payload)); err != nil {
-		return err
+	return nil
+}
+
+func (w *singly) close() error {
+	var errs []error
+	for _, s := range w.statements {
+		errs = append(errs, s.Close())
 	}
-	if _, err := tx.StmtContext(ctx, w.head).ExecContext(ctx, seq, now, seq%2, id.RunID); err != nil {
-		return err
-	}
-	if _, err := tx.StmtContext(ctx, w.mark).ExecContext(ctx, id.RunID, seq, now); err != nil {
-		return err
-	}
-	return tx.Commit()
+	return errors.Join(append(errs, w.db.Close())...)
 }

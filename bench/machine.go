@@ -88,10 +88,17 @@ func fileSystem(dir string) string {
 	if err := syscall.Statfs(dir, &s); err != nil {
 		return "an unknown file system"
 	}
-	for magic, name := range map[int64]string{0xEF53: "ext4", 0x58465342: "xfs", 0x9123683E: "btrfs", 0x794C7630: "overlayfs", 0x01021994: "tmpfs (memory)"} {
-		if int64(s.Type) == magic {
-			return name
-		}
+	switch s.Type {
+	case 0xEF53:
+		return "ext4"
+	case 0x58465342:
+		return "xfs"
+	case 0x9123683E:
+		return "btrfs"
+	case 0x794C7630:
+		return "overlayfs"
+	case 0x01021994:
+		return "tmpfs (memory)"
 	}
 	return fmt.Sprintf("a file system of type %#x", s.Type)
 }

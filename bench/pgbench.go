@@ -46,7 +46,7 @@ func newPgbench(ctx context.Context, r *rig, dsn string, clients int, d time.Dur
 		return nil, err
 	}
 	times := 0
-	return func(ctx context.Context) (time.Duration, error) {
+	return func(ctx context.Context, _ int) (time.Duration, error) {
 		out, err := exec.CommandContext(ctx, program, "-n", "-M", "prepared", "-c", strconv.Itoa(clients), "-j", "2",
 			"-T", strconv.Itoa(int(d.Seconds())), "-D", fmt.Sprintf("n=%d", times*10_000_000), "-f", script, dsn).CombinedOutput()
 		times++

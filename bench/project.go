@@ -13,7 +13,6 @@ import (
 	"github.com/dvt-engine/dvt/live/redisbus"
 	"github.com/dvt-engine/dvt/project"
 	"github.com/dvt-engine/dvt/run"
-	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
@@ -21,8 +20,9 @@ const (
 	watchedRuns   = 100
 	watchedSteps  = 20
 	watchInterval = 100 * time.Millisecond // of each run: 1,000 appends a second in all
-	warmUp        = time.Second
-	watchTime     = 5 * time.Second
+	warmUp        = 500 * time.Millisecond
+	watchTime     = 2 * time.Second
+	watchTurns    = 3
 	patience      = 5 * time.Second // how long the last receipts may take
 )
 
@@ -48,22 +48,22 @@ func busReceipt(ctx context.Context, r *rig) (*trial, error) {
 	}
 	w := &watch{bus: bus, store: s, ids: ids, ws: writersOf(s, ids, watchedSteps)}
 	return &trial{
-		repeat: inTurn(w.projected, w.published),
+		repeat: byTurns(watchTurns, w.projected, w.published),
 		done:   func() error { return errors.Join(bus.Close(), s.Close()) },
 	}, nil
 }
 
 type watch struct {
 	bus   *redisbus.Bus
-	store store.Store
+	store *postgres.Store
 	ids   []string
 	ws    []*writer
 }
 
 // projected is the p99 of the time from the return of an append to the receipt of its message.
-func (w *watch) projected(ctx context.Context) (took time.Duration, err error) {
+func (w *watch) projected(ctx context.Context, _ int) (took time.Duration, err error) {
 	p := project.New(w.store, w.bus, project.Config{})
-	woken := project.Waking(coalesced(w.store.(*postgres.Store)), p)
+	woken := project.Waking(coalesced(w.store), p)
 	running, stop := context.WithCancel(ctx)
 	var g errgroup.Group
 	g.Go(func() error { return p.Run(running) })
@@ -81,9 +81,9 @@ func (w *watch) projected(ctx context.Context) (took time.Duration, err error) {
 
 // published is the p99 of the bus alone: the same appends wake nobody, and a
 // message as large as a projector's is published after each.
-func (w *watch) published(ctx context.Context) (time.Duration, error) {
+func (w *watch) published(ctx context.Context, _ int) (time.Duration, error) {
 	for _, wr := range w.ws {
-		wr.log = coalesced(w.store.(*postgres.Store))
+		wr.log = coalesced(w.store)
 	}
 	l, err := w.store.Load(ctx, w.ids[0])
 	if err != nil {
