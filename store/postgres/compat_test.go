@@ -522,6 +522,59 @@ func TestUpgrade_R508_ThePreviousVersionRunsOnWhileThisOneStarts(t *testing.T) {
 	}
 }
 
+// This version, with its statements and plans prepared, runs on while the next one migrates.
+func TestUpgrade_R508_ThisVersionRunsOnWhileTheNextMigrates(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	dsn := testserver.Postgres(t)
+	s, err := Open(ctx, dsn, Options{Migrate: true, MaxConns: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	round := func(n int) {
+		t.Helper()
+		writeOne(t, s, fmt.Sprint("r", n))
+		both := []run.Draft{
+			{Type: run.StepStartedEvent, StepID: "s2", LogicalAttempt: n, EngineAttempt: 1, EmittedAt: time.Now(), EmittedBy: run.ByEngine},
+			{Type: run.StepCompletedEvent, StepID: "s2", LogicalAttempt: n, EngineAttempt: 1, EmittedAt: time.Now(), EmittedBy: run.ByEngine, Payload: []byte(`{}`)},
+		}
+		for range 2 { // the second time they are found
+			if _, err := s.Append(ctx, store.Append{RunID: "r1", Events: both}); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := s.Begin(ctx, store.Begin{RunID: "r1", StepID: "s3", LogicalAttempt: n, EngineAttempt: 1, EmittedAt: time.Now()}); err != nil {
+			t.Error(err)
+		}
+		if _, err := (newer{s}).project(ctx); err != nil {
+			t.Error(err)
+		}
+		if _, err := (newer{s}).lease(ctx); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.Heads(ctx, []string{"r1"}); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.Events(ctx, "r1", 0, 100); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.List(ctx, store.RunFilter{TenantID: "t1", Limit: 10}); err != nil {
+			t.Error(err)
+		}
+	}
+	round(1)
+	round(2)
+	later := "SET LOCAL lock_timeout = '3s';\n"
+	for _, r := range rights {
+		if !strings.HasPrefix(r.table, "goose") {
+			later += "ALTER TABLE " + r.table + " ADD COLUMN later int NOT NULL DEFAULT 7;\n"
+		}
+	}
+	migrateTo(t, dsn, upTo(t, schema, "0003_later.sql", later))
+	round(3)
+}
+
 // verifyLog checks the log of a run and its head against the rules.
 func verifyLog(t *testing.T, c *pgx.Conn, runID string) {
 	t.Helper()
