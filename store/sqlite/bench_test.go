@@ -1,4 +1,4 @@
-package sqlite_test
+package sqlite
 
 import (
 	"fmt"
@@ -12,7 +12,6 @@ import (
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
-	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
 // cpu is the time that this process has had, which other load on the machine does not change much.
@@ -31,7 +30,7 @@ func BenchmarkAppend(b *testing.B) {
 		appenders, batch int
 	}{{"lone", 1, 1}, {"32appenders", 32, 1}, {"batch16", 1, 16}, {"32appendersBatch16", 32, 16}} {
 		b.Run(c.name, func(b *testing.B) {
-			s, err := sqlite.Open(b.Context(), filepath.Join(b.TempDir(), "dvt.db"), sqlite.Options{})
+			s, err := Open(b.Context(), filepath.Join(b.TempDir(), "dvt.db"), Options{})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -45,7 +44,7 @@ func BenchmarkAppend(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			before := cpu(b)
+			before, commits := cpu(b), s.writer.commits.Load()
 			b.ResetTimer()
 			b.ReportAllocs()
 			var left atomic.Int64
@@ -67,6 +66,7 @@ func BenchmarkAppend(b *testing.B) {
 			}
 			wg.Wait()
 			b.ReportMetric(float64(cpu(b)-before)/float64(b.N*c.batch), "cpu-ns/event")
+			b.ReportMetric(float64(b.N)/float64(s.writer.commits.Load()-commits), "appends/commit")
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*c.batch), "ns/event")
 		})
 	}

@@ -48,6 +48,7 @@ func TestReads_T193_OneStatementWhateverTheSteps(t *testing.T) {
 				"Load":         func(ctx context.Context) error { _, err := s.Load(ctx, id); return err },
 				"Since 0":      func(ctx context.Context) error { _, _, err := s.Since(ctx, id, 0); return err },
 				"Since 1":      func(ctx context.Context) error { _, _, err := s.Since(ctx, id, 1); return err },
+				"At":           func(ctx context.Context) error { _, err := s.At(ctx, id, 1); return err },
 				"Events":       func(ctx context.Context) error { _, err := s.Events(ctx, id, 0, 10); return err },
 				"EventsBefore": func(ctx context.Context) error { _, err := s.EventsBefore(ctx, id, 9, 10); return err },
 				"Heads":        func(ctx context.Context) error { _, err := s.Heads(ctx, []string{id, "nobody"}); return err },

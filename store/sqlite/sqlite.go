@@ -94,10 +94,14 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		return nil, s.failed("open", err)
 	}
 	s.driver = db.Driver()
-	s.writer = newWriter(o.Waiting, func() (*conn, error) { return s.connect(dsn(path, o), true) })
+	s.writer = newWriter(o.Waiting, func() (*conn, error) { return s.connect(dsn(path, o)+writerCache, true) })
 	s.readers = newReaders(o.Readers, o.Waiting, func() (*conn, error) { return s.connect(dsn(path, o)+"&_pragma=query_only(1)", false) })
 	return s, nil
 }
+
+// writerCache holds the pages that appends come back to: keys are hashes, so the
+// leaves of their index are touched at random.
+const writerCache = "&_pragma=cache_size(-32768)" // KiB
 
 func dsn(path string, o Options) string {
 	q := url.Values{}

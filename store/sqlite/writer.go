@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -230,7 +231,10 @@ func (w *writer) gather(start time.Time) (joined []*member, err error) {
 	for n := 1; n < maxGroup && time.Since(start) < maxGroupTime; n++ {
 		m := w.next()
 		if m == nil {
-			return joined, nil
+			runtime.Gosched() // who was just answered may be about to come again
+			if m = w.next(); m == nil {
+				return joined, nil
+			}
 		}
 		if _, err := w.conn.exec(ctx, "savepoint", `SAVEPOINT member`); err != nil {
 			m.turn <- turn{err: err}
