@@ -20,9 +20,9 @@ func (r *rig) describe(ctx context.Context) (string, error) {
 		return "", err
 	}
 	lines := []string{
-		fmt.Sprintf("Measured on %s, beginning with the lines of `make bench`.", time.Now().UTC().Format(time.DateOnly)),
-		fmt.Sprintf("Machine: %d cores (%s), %s of memory, files on %s. %s/%s.", runtime.NumCPU(), procField("/proc/cpuinfo", "model name"),
-			procField("/proc/meminfo", "MemTotal"), fileSystem(r.dir), runtime.GOOS, runtime.GOARCH),
+		fmt.Sprintf("Measured with `make bench` on %s; CONTRIBUTING.md says how to read a line.", time.Now().UTC().Format(time.DateOnly)),
+		fmt.Sprintf("Machine: %d cores (%s), %s of memory, files on %s, %s/%s.", runtime.NumCPU(), procField("/proc/cpuinfo", "model name"),
+			memory(), fileSystem(r.dir), runtime.GOOS, runtime.GOARCH),
 		fmt.Sprintf("Flush: fdatasync of 8 KiB takes %s here; where a figure says 1 ms, each flush takes 1 ms longer.", short(native)),
 	}
 	for _, d := range []disk{asItIs, oneMS} {
@@ -41,7 +41,7 @@ func (r *rig) describe(ctx context.Context) (string, error) {
 		return "", err
 	}
 	lines = append(lines, "Versions: "+strings.Join(versions, ", ")+".",
-		"PostgreSQL's settings besides its defaults: "+strings.Join(postgresSettings, ", ")+". Client, servers and bench share the cores.")
+		"PostgreSQL's settings besides its defaults: "+strings.Join(postgresSettings, ", ")+". Servers and bench share the cores.")
 	return strings.Join(lines, "\n") + "\n", nil
 }
 
@@ -80,6 +80,15 @@ func procField(file, name string) string {
 		}
 	}
 	return name + " unknown"
+}
+
+// memory is what the system has, in GiB.
+func memory() string {
+	var kib int64
+	if _, err := fmt.Sscan(procField("/proc/meminfo", "MemTotal"), &kib); err != nil {
+		return "an unknown amount"
+	}
+	return fmt.Sprintf("%.1f GiB", float64(kib)/(1<<20))
 }
 
 // fileSystem names what dir lies on.
