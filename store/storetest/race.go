@@ -96,9 +96,13 @@ func concurrentDistinct(f *fixture) {
 		}
 	})
 	f.together(writers, func(w int) error {
-		for n := range each {
-			_, err := f.store.Append(f.ctx(), store.Append{RunID: id.RunID, Events: []run.Draft{started(fmt.Sprintf("s%d", w), n+1)}})
-			if err != nil {
+		for n := 0; n < each; { // one by one and by threes
+			a := store.Append{RunID: id.RunID}
+			for range 1 + n%2*2 {
+				n++
+				a.Events = append(a.Events, started(fmt.Sprintf("s%d", w), n))
+			}
+			if _, err := f.store.Append(f.ctx(), a); err != nil {
 				return err
 			}
 		}
