@@ -30,7 +30,8 @@ const (
 // group: a call whose context is over before its turn is left out.
 type writer struct {
 	open func() (*conn, error)
-	most int // calls that may wait
+	most int           // calls that may wait
+	span time.Duration // of a group
 
 	mu     sync.Mutex
 	queue  []*member
@@ -65,7 +66,7 @@ var (
 )
 
 func newWriter(most int, open func() (*conn, error)) *writer {
-	return &writer{open: open, most: most, idle: make(chan struct{})}
+	return &writer{open: open, most: most, span: maxGroupTime, idle: make(chan struct{})}
 }
 
 // do runs f in a write transaction and returns when it is durable. An error of f
@@ -228,7 +229,7 @@ func (w *writer) rollback() {
 // whose work is part of it; an error says that SQLite gave the transaction up.
 func (w *writer) gather(start time.Time) (joined []*member, err error) {
 	ctx := context.Background()
-	for n := 1; n < maxGroup && time.Since(start) < maxGroupTime; n++ {
+	for n := 1; n < maxGroup && time.Since(start) < w.span; n++ {
 		m := w.next()
 		if m == nil {
 			runtime.Gosched() // who was just answered may be about to come again
