@@ -1,8 +1,9 @@
 package project
 
 import (
-	"container/list"
 	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/dvt-engine/dvt/run"
 )
@@ -19,58 +20,41 @@ type known struct {
 // what is new. It is never the truth: a reader compares epoch and head with the
 // store's. It is safe for concurrent use.
 type cache struct {
-	runs, steps int // most of each
+	most int // steps
 
-	mu    sync.Mutex
-	items map[string]*list.Element // of *item
-	order list.List                // the one used last first
-	held  int                      // steps
+	mu   sync.Mutex
+	runs *simplelru.LRU[string, known]
+	held int // steps
 }
 
-type item struct {
-	runID string
-	known known
-}
-
+// newCache makes a cache of at most runs states, at least one, with at most steps
+// steps in all.
 func newCache(runs, steps int) *cache {
-	return &cache{runs: runs, steps: steps, items: map[string]*list.Element{}}
+	c := &cache{most: steps}
+	// It refuses a size below one and nothing else.
+	c.runs, _ = simplelru.NewLRU(max(runs, 1), func(_ string, k known) { c.held -= len(k.state.Steps) })
+	return c
 }
 
 func (c *cache) get(runID string) (known, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e := c.items[runID]
-	if e == nil {
-		return known{}, false
-	}
-	c.order.MoveToFront(e)
-	return e.Value.(*item).known, true
+	return c.runs.Get(runID)
 }
 
 // put keeps k and gives up what was used longest ago while there is too much.
 func (c *cache) put(runID string, k known) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e := c.items[runID]; e != nil {
-		c.remove(e)
-	}
-	c.items[runID] = c.order.PushFront(&item{runID: runID, known: k})
-	c.held += len(k.state.Steps)
-	for len(c.items) > c.runs || c.held > c.steps {
-		c.remove(c.order.Back())
+	c.runs.Remove(runID)
+	c.runs.Add(runID, k)
+	for c.held += len(k.state.Steps); c.held > c.most; {
+		c.runs.RemoveOldest()
 	}
 }
 
 func (c *cache) drop(runID string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e := c.items[runID]; e != nil {
-		c.remove(e)
-	}
-}
-
-func (c *cache) remove(e *list.Element) {
-	it := c.order.Remove(e).(*item)
-	delete(c.items, it.runID)
-	c.held -= len(it.known.state.Steps)
+	c.runs.Remove(runID)
 }

@@ -203,8 +203,8 @@ func TestCache_IsBoundedByRunsAndSteps(t *testing.T) {
 	for i := range 5 {
 		c.put(fmt.Sprint(i), state(1))
 	}
-	if _, kept := c.get("1"); kept || len(c.items) != 3 || c.order.Len() != 3 {
-		t.Errorf("%d runs of at most 3", len(c.items))
+	if _, kept := c.get("1"); kept || c.runs.Len() != 3 {
+		t.Errorf("%d runs of at most 3", c.runs.Len())
 	}
 	c.get("2")
 	c.put("5", state(98)) // what was used longest ago goes first
@@ -216,11 +216,11 @@ func TestCache_IsBoundedByRunsAndSteps(t *testing.T) {
 	c.put("5", state(10))
 	c.drop("2")
 	c.drop("2")
-	if c.held != 11 || len(c.items) != 2 {
-		t.Errorf("%d steps, %d runs", c.held, len(c.items))
+	if c.held != 11 || c.runs.Len() != 2 {
+		t.Errorf("%d steps, %d runs", c.held, c.runs.Len())
 	}
 	c.put("6", state(101))
-	if c.held != 0 || len(c.items) != 0 {
-		t.Errorf("%d steps, %d runs", c.held, len(c.items))
+	if c.held != 0 || c.runs.Len() != 0 {
+		t.Errorf("%d steps, %d runs", c.held, c.runs.Len())
 	}
 }

@@ -36,7 +36,7 @@ import (
 
 // Config of a Projector; zero fields take the defaults named.
 type Config struct {
-	Workers     int           // rounds at once; 2
+	Workers     int           // rounds at once; 4
 	RoundRuns   int           // runs of one round; 64, at most store.MaxTails
 	Burst       int           // messages of one run in any Window; 10
 	Window      time.Duration // 1 s
@@ -69,7 +69,7 @@ func (c *Config) defaults() {
 			*d = v
 		}
 	}
-	count(&c.Workers, 2)
+	count(&c.Workers, 4)
 	count(&c.RoundRuns, 64)
 	c.RoundRuns = min(c.RoundRuns, store.MaxTails)
 	count(&c.Burst, 10)

@@ -263,7 +263,7 @@ func TestProjector_TenThousandWakesAreBounded(t *testing.T) {
 		most = max(most, runtime.NumGoroutine()-before)
 		return s.loads.Load() >= 9000
 	})
-	if most > 10 || s.most.Load() > 2 {
+	if most > 10 || s.most.Load() > 4 {
 		t.Errorf("%d goroutines, %d loads at once", most, s.most.Load())
 	}
 	time.Sleep(50 * time.Millisecond)
