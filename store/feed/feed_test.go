@@ -43,13 +43,13 @@ func server(t *testing.T) store.Store {
 	return s
 }
 
-func create(t *testing.T, s store.Store, runID, tenantID string) {
+func create(t *testing.T, s store.Store, runID, tenantID string, more ...run.Draft) {
 	t.Helper()
 	id := runtest.ID
 	id.RunID, id.TenantID = runID, tenantID
 	n := store.NewRun{
 		Run:    store.Run{Identity: id, RequestKey: run.Key("request " + runID)},
-		Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start("s1")},
+		Events: append([]run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start("s1")}, more...),
 	}
 	if _, _, err := s.CreateRun(t.Context(), n); err != nil {
 		t.Fatal(err)
@@ -223,11 +223,7 @@ func TestReader_RemembersRunsThatLive(t *testing.T) {
 	c := consume(t, s, store.RunFilter{TenantID: "t1"})
 	c.catchUp()
 	for i := range feed.MaxRuns + 10 {
-		id := fmt.Sprint("run-", i)
-		create(t, s, id, "t1")
-		_, err := s.Append(t.Context(), store.Append{RunID: id, Events: []run.Draft{runtest.Draft(run.RunCancelled, "", 1)}})
-		must(t, err)
-		must(t, save(t.Context(), s, id))
+		create(t, s, fmt.Sprint("run-", i), "t1", runtest.Draft(run.RunCancelled, "", 1))
 	}
 	c.catchUp()
 	before := c.events
