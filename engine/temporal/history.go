@@ -11,7 +11,7 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
-	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
 
@@ -56,7 +56,7 @@ func (e *Engine) walk(ctx context.Context, id run.Identity, emit func(engine.Rec
 	for next != "" {
 		h := &histories{id: id, emit: emit, ref: run.EngineRunRef{
 			Provider: "temporal", Namespace: e.namespace, WorkflowID: WorkflowID(id), EngineRunID: next,
-		}, appends: map[int64]appendInput{}, executions: map[string]executeInput{}, byEvent: map[int64]executeInput{}}
+		}, appends: map[int64]appendInput{}, fetches: map[int64]bool{}, executions: map[string]executeInput{}, byEvent: map[int64]executeInput{}}
 		events := e.client.GetWorkflowHistory(ctx, WorkflowID(id), next, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		for events.HasNext() {
 			event, err := events.Next()
@@ -81,6 +81,7 @@ type histories struct {
 	ref        run.EngineRunRef
 	emit       func(engine.Recorded) error
 	appends    map[int64]appendInput // scheduled, by event
+	fetches    map[int64]bool
 	byEvent    map[int64]executeInput
 	executions map[string]executeInput // by activity id
 	continued  string                  // the execution that follows
@@ -135,23 +136,22 @@ func (h *histories) scheduled(number int64, a *historypb.ActivityTaskScheduledEv
 		}
 		h.byEvent[number], h.executions[a.GetActivityId()] = in, in
 	case activitySignals:
-		h.appends[number] = appendInput{Batch: -1}
+		h.fetches[number] = true
 	}
 	return nil
 }
 
 func (h *histories) completed(number int64, result *commonpb.Payloads, at time.Time) error {
-	in, control := h.appends[number]
-	delete(h.appends, number)
-	switch {
-	case !control:
-		return h.ended(number, result, at)
-	case in.Batch >= 0:
+	if in, ok := h.appends[number]; ok {
+		delete(h.appends, number)
 		var out appendResult
 		if err := decode(result, &out); err != nil {
 			return err
 		}
 		return h.appended(in.Append, out, at)
+	}
+	if !h.fetches[number] {
+		return h.ended(number, result, at)
 	}
 	var out signalsResult
 	if err := decode(result, &out); err != nil {
@@ -243,8 +243,11 @@ func (h *histories) ended(number int64, report *commonpb.Payloads, at time.Time)
 
 func (h *histories) began(in executeInput, report *commonpb.Payloads, at time.Time) error {
 	var end engine.StepEnd
-	if len(report.GetPayloads()) == 0 || decode(report, &end) != nil || end.StartedAt.IsZero() {
-		return nil // what it says of itself, if anything, is not that it began
+	if len(report.GetPayloads()) > 0 {
+		_ = decode(report, &end) // another report than that of an end does not say that it began
+	}
+	if end.StartedAt.IsZero() {
+		return nil
 	}
 	payload, err := json.Marshal(run.StepStartedPayload{SignalID: in.SignalID})
 	if err != nil {
@@ -287,35 +290,17 @@ func (e *Engine) Runs(ctx context.Context) iter.Seq2[engine.Description, error] 
 				Namespace: e.namespace, PageSize: runsPage, NextPageToken: token, Query: "WorkflowType = '" + workflowName + "'",
 			})
 			if err != nil {
-				var invalid *serviceerror.InvalidArgument
-				if errors.As(err, &invalid) {
-					err = fmt.Errorf("temporal: list runs: %w", err)
-				} else {
-					err = translate(err)
-				}
-				yield(engine.Description{}, err)
+				yield(engine.Description{}, translate(err))
 				return
 			}
 			for _, info := range page.GetExecutions() {
-				d := engine.Description{
-					Ref:  run.EngineRunRef{Provider: "temporal", Namespace: e.namespace, WorkflowID: info.GetExecution().GetWorkflowId(), EngineRunID: info.GetExecution().GetRunId()},
-					Open: info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, HistorySize: info.GetHistoryLength(),
+				d, err := e.known(info)
+				if err != nil {
+					yield(d, err)
+					return
 				}
-				if !d.Open {
-					d.ClosedAs = info.GetStatus().String()
-				}
-				fields := info.GetSearchAttributes().GetIndexedFields()
-				for name, into := range map[string]*string{
-					AttributeRun: &d.Identity.RunID, AttributeTenant: &d.Identity.TenantID, AttributeProject: &d.Identity.ProjectID,
-				} {
-					if p := fields[name]; p != nil {
-						if err := converter.GetDefaultDataConverter().FromPayload(p, into); err != nil {
-							yield(engine.Description{}, fmt.Errorf("temporal: attribute %s: %w", name, err))
-							return
-						}
-					}
-				}
-				if d.Identity.RunID != "" && d.ClosedAs != enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW.String() && !yield(d, nil) {
+				continued := info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW
+				if d.Identity.RunID != "" && !continued && !yield(d, nil) {
 					return
 				}
 			}
@@ -324,4 +309,29 @@ func (e *Engine) Runs(ctx context.Context) iter.Seq2[engine.Description, error] 
 			}
 		}
 	}
+}
+
+// known is an execution of a list, and whose it is by its search attributes.
+func (e *Engine) known(info *workflowpb.WorkflowExecutionInfo) (engine.Description, error) {
+	d := engine.Description{
+		Ref: run.EngineRunRef{
+			Provider: "temporal", Namespace: e.namespace,
+			WorkflowID: info.GetExecution().GetWorkflowId(), EngineRunID: info.GetExecution().GetRunId(),
+		},
+		Open: info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, HistorySize: info.GetHistoryLength(),
+	}
+	if !d.Open {
+		d.ClosedAs = info.GetStatus().String()
+	}
+	fields := info.GetSearchAttributes().GetIndexedFields()
+	for name, into := range map[string]*string{
+		AttributeRun: &d.Identity.RunID, AttributeTenant: &d.Identity.TenantID, AttributeProject: &d.Identity.ProjectID,
+	} {
+		if p := fields[name]; p != nil {
+			if err := converter.GetDefaultDataConverter().FromPayload(p, into); err != nil {
+				return d, fmt.Errorf("temporal: attribute %s: %w", name, err)
+			}
+		}
+	}
+	return d, nil
 }

@@ -164,12 +164,12 @@ func TestImport_SaysAllThatIsWrong(t *testing.T) {
 	src := newSQLite(t)
 	src.sample()
 	lines := strings.Split(strings.TrimSpace(src.export()), "\n")
-	change := func(n int, old, new string) func([]string) []string {
+	change := func(n int, old, other string) func([]string) []string {
 		return func(l []string) []string {
 			if !strings.Contains(l[n], old) {
 				t.Fatalf("line %d has no %s: %s", n+1, old, l[n])
 			}
-			l[n] = strings.Replace(l[n], old, new, 1)
+			l[n] = strings.Replace(l[n], old, other, 1)
 			return l
 		}
 	}

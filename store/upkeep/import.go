@@ -83,8 +83,8 @@ type Imported struct {
 // An open run is imported as a record: no engine works on it.
 func Import(ctx context.Context, s store.Store, open func() (io.ReadCloser, error), skipExisting bool, p Progress) (Imported, error) {
 	var out Imported
-	first := &survey{ctx: ctx, s: s, skipping: skipExisting, skip: map[string]bool{}, requests: map[run.Key]string{}}
-	if err := reading(open, first); err != nil {
+	first := &survey{s: s, skipping: skipExisting, skip: map[string]bool{}, requests: map[run.Key]string{}}
+	if err := reading(ctx, open, first); err != nil {
 		return out, err
 	}
 	switch {
@@ -94,8 +94,8 @@ func Import(ctx context.Context, s store.Store, open func() (io.ReadCloser, erro
 		return out, &ExistError{RunIDs: first.exist}
 	}
 	out.Skipped = first.exist
-	second := &writing{ctx: ctx, s: s, skip: first.skip, out: &out, p: p}
-	return out, reading(open, second)
+	second := &writing{s: s, skip: first.skip, out: &out, p: p}
+	return out, reading(ctx, open, second)
 }
 
 // unit is one run of a file with everything that is its own.
@@ -114,12 +114,12 @@ type unit struct {
 
 // sink takes what a file holds, in order. An error ends the reading.
 type sink interface {
-	plan(p planLine) error
-	unit(u unit) error
+	plan(ctx context.Context, p planLine) error
+	unit(ctx context.Context, u unit) error
 	violation(v Violation)
 }
 
-func reading(open func() (io.ReadCloser, error), to sink) (err error) {
+func reading(ctx context.Context, open func() (io.ReadCloser, error), to sink) (err error) {
 	f, err := open()
 	if err != nil {
 		return err
@@ -133,12 +133,11 @@ func reading(open func() (io.ReadCloser, error), to sink) (err error) {
 		}
 		in = bufio.NewReaderSize(z, 1<<20)
 	}
-	return newReader(in, to).read()
+	return newReader(in, to).read(ctx)
 }
 
 // survey is the first reading: it only looks.
 type survey struct {
-	ctx      context.Context
 	s        store.Store
 	skipping bool
 	invalid  InvalidError
@@ -147,10 +146,10 @@ type survey struct {
 	requests map[run.Key]string
 }
 
-func (w *survey) plan(planLine) error { return nil }
+func (w *survey) plan(context.Context, planLine) error { return nil }
 
-func (w *survey) unit(u unit) error {
-	_, err := w.s.Get(w.ctx, u.run.RunID)
+func (w *survey) unit(ctx context.Context, u unit) error {
+	_, err := w.s.Get(ctx, u.run.RunID)
 	switch {
 	case err == nil:
 		w.exist, w.skip[u.run.RunID] = append(w.exist, u.run.RunID), true
@@ -167,7 +166,7 @@ func (w *survey) unit(u unit) error {
 		return nil
 	}
 	w.requests[key] = u.run.RunID
-	old, err := w.s.ByRequest(w.ctx, key)
+	old, err := w.s.ByRequest(ctx, key)
 	switch {
 	case err == nil:
 		w.violation(Violation{Line: u.line, Path: "run.requestKey", Message: "the store made run " + old.RunID + " of this request"})
@@ -186,20 +185,21 @@ func (w *survey) violation(v Violation) {
 
 // writing is the second reading.
 type writing struct {
-	ctx  context.Context
 	s    store.Store
 	skip map[string]bool
 	out  *Imported
 	p    Progress
 }
 
-func (w *writing) plan(p planLine) error { return w.s.PutPlan(w.ctx, p.SHA256, p.Body) }
+func (w *writing) plan(ctx context.Context, p planLine) error {
+	return w.s.PutPlan(ctx, p.SHA256, p.Body)
+}
 
-func (w *writing) unit(u unit) error {
+func (w *writing) unit(ctx context.Context, u unit) error {
 	if w.skip[u.run.RunID] {
 		return nil
 	}
-	if err := w.s.Import(w.ctx, store.NewRun{Run: u.run, Receipts: u.receipts}, u.events); err != nil {
+	if err := w.s.Import(ctx, store.NewRun{Run: u.run, Receipts: u.receipts}, u.events); err != nil {
 		return fmt.Errorf("import run %s: %w", u.run.RunID, err)
 	}
 	w.out.Runs++

@@ -3,6 +3,7 @@ package upkeep
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,11 +32,11 @@ func (r *reader) bad(path, format string, args ...any) {
 	r.to.violation(Violation{Line: r.no, Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
-func (r *reader) read() error {
+func (r *reader) read(ctx context.Context) error {
 	for {
 		text, err := r.next()
 		if errors.Is(err, io.EOF) {
-			return r.finish()
+			return r.finish(ctx)
 		}
 		if err != nil {
 			return fmt.Errorf("import: line %d: %w", r.no+1, err)
@@ -44,7 +45,7 @@ func (r *reader) read() error {
 		if len(bytes.TrimSpace(text)) == 0 {
 			continue
 		}
-		if err := r.take(text); err != nil {
+		if err := r.take(ctx, text); err != nil {
 			return err
 		}
 	}
@@ -68,7 +69,7 @@ func (r *reader) next() ([]byte, error) {
 	}
 }
 
-func (r *reader) take(text []byte) error {
+func (r *reader) take(ctx context.Context, text []byte) error {
 	first := r.no == 1
 	if first {
 		var probe struct {
@@ -77,7 +78,7 @@ func (r *reader) take(text []byte) error {
 		r.version1 = json.Unmarshal(text, &probe) == nil && probe.EventType != nil
 	}
 	if r.version1 {
-		return r.takeV1(text)
+		return r.takeV1(ctx, text)
 	}
 	var l line
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -96,7 +97,7 @@ func (r *reader) take(text []byte) error {
 		r.bad("", "stands after the end of the file")
 	case l.Plan != nil:
 		if checkPlan(r, l.Plan) {
-			return r.to.plan(*l.Plan)
+			return r.to.plan(ctx, *l.Plan)
 		}
 	case l.Run != nil:
 		r.begin(l.Run)
@@ -105,7 +106,7 @@ func (r *reader) take(text []byte) error {
 	case l.Receipt != nil:
 		r.receipt(l.Receipt)
 	case l.End != nil:
-		return r.end(l.End)
+		return r.end(ctx, l.End)
 	case l.Total != nil:
 		r.closed = true
 		if *l.Total != r.total {
@@ -149,7 +150,7 @@ func (r *reader) receipt(l *receiptLine) {
 	r.open.receipts = append(r.open.receipts, c)
 }
 
-func (r *reader) end(l *endLine) error {
+func (r *reader) end(ctx context.Context, l *endLine) error {
 	u := r.open
 	r.open = nil
 	switch {
@@ -162,17 +163,17 @@ func (r *reader) end(l *endLine) error {
 	}
 	r.total.Runs++
 	r.total.Events += int64(len(u.events))
-	return r.to.unit(*u)
+	return r.to.unit(ctx, *u)
 }
 
 // finish looks for what a file that was cut off lacks.
-func (r *reader) finish() error {
+func (r *reader) finish(ctx context.Context) error {
 	switch {
 	case r.no == 0:
 		r.no = 1
 		r.bad("", "the file is empty")
 	case r.version1:
-		return r.endGroup()
+		return r.endGroup(ctx)
 	case r.open != nil:
 		r.bad("", "the file ends within run %s", r.open.run.RunID)
 	case !r.closed:

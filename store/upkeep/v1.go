@@ -2,6 +2,7 @@ package upkeep
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -37,7 +38,7 @@ var envelope = []string{
 // identity are the members that are the run's and not the event's.
 var identity = []string{"tenantId", "projectId", "environmentId", "planId", "planVersion"}
 
-func (r *reader) takeV1(text []byte) error {
+func (r *reader) takeV1(ctx context.Context, text []byte) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(text, &members); err != nil {
 		r.bad("", "is not an event: %v", err)
@@ -46,7 +47,7 @@ func (r *reader) takeV1(text []byte) error {
 	m := &v1{r: r, members: members}
 	id := m.text("runId", true)
 	if r.group == nil || r.group.runID != id {
-		if err := r.endGroup(); err != nil {
+		if err := r.endGroup(ctx); err != nil {
 			return err
 		}
 		if r.seen[id] {
@@ -100,7 +101,7 @@ func (g *group) started(r *reader, payload json.RawMessage) {
 
 // endGroup hands over a run whose events are all read. Its violations are told at
 // the lines that they are about.
-func (r *reader) endGroup() error {
+func (r *reader) endGroup(ctx context.Context) error {
 	g := r.group
 	r.group = nil
 	if g == nil {
@@ -129,7 +130,7 @@ func (r *reader) endGroup() error {
 		checkEvent(r, &u, e)
 		u.events = append(u.events, e)
 	}
-	return r.to.unit(u)
+	return r.to.unit(ctx, u)
 }
 
 // v1 is one event of version 1.

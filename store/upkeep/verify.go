@@ -55,9 +55,9 @@ func (f Finding) String() string {
 func Verify(ctx context.Context, s store.Store, only []string, p Progress) (Verified, error) {
 	var out Verified
 	err := each(ctx, s, only, func(r store.Run) error {
-		v := &verification{ctx: ctx, s: s, run: r, out: &out, foreign: r.TriggerSource == TriggerImport,
+		v := &verification{s: s, run: r, out: &out, foreign: r.TriggerSource == TriggerImport,
 			keys: map[run.Key]run.Seq{}, attempts: map[authority.Attempt]mark{}, decided: map[string]run.Seq{}}
-		if err := v.verify(); err != nil {
+		if err := v.verify(ctx); err != nil {
 			return err
 		}
 		out.Runs++
@@ -69,7 +69,6 @@ func Verify(ctx context.Context, s store.Store, only []string, p Progress) (Veri
 
 // verification is that of one run.
 type verification struct {
-	ctx     context.Context
 	s       store.Store
 	run     store.Run
 	foreign bool
@@ -115,14 +114,14 @@ func (v *verification) odd(seq run.Seq, what string, stored, expected any) {
 
 // verify reads checkpoint, head and log in this order, so that each is at least
 // as new as what it is compared with while others write.
-func (v *verification) verify() error {
-	switch cp, err := v.s.Checkpoint(v.ctx, v.run.RunID); {
+func (v *verification) verify(ctx context.Context) error {
+	switch cp, err := v.s.Checkpoint(ctx, v.run.RunID); {
 	case err == nil:
 		v.checkpoint = &cp
 	case !errors.Is(err, store.ErrNotFound):
 		v.find(0, "checkpoint", err, "can be read")
 	}
-	head, ok, err := headOf(v.ctx, v.s, v.run.RunID)
+	head, ok, err := headOf(ctx, v.s, v.run.RunID)
 	if err != nil {
 		return err
 	}
@@ -134,7 +133,7 @@ func (v *verification) verify() error {
 	if v.checkpoint != nil && v.checkpoint.Seq == 0 {
 		v.compare()
 	}
-	for page, err := range pages(v.ctx, v.s, v.run.RunID, head.LastSeq) {
+	for page, err := range pages(ctx, v.s, v.run.RunID, head.LastSeq) {
 		if err != nil {
 			return err
 		}
@@ -143,10 +142,10 @@ func (v *verification) verify() error {
 	if v.checkpoint != nil && v.checkpoint.Seq > v.last {
 		v.find(0, "checkpoint.seq", v.checkpoint.Seq, fmt.Sprintf("at most %d, where the log ends", v.last))
 	}
-	if err := v.head(head); err != nil {
+	if err := v.head(ctx, head); err != nil {
 		return err
 	}
-	return v.receipts(head)
+	return v.receipts(ctx, head)
 }
 
 func (v *verification) page(page []run.Event) {
@@ -232,10 +231,10 @@ func (v *verification) count(e *run.Event) {
 }
 
 // head compares the head with what the log implies. Of the gate that is the pause.
-func (v *verification) head(h store.Head) error {
+func (v *verification) head(ctx context.Context, h store.Head) error {
 	if h.LastSeq != v.last {
 		v.find(0, "head.lastSeq", h.LastSeq, v.last)
-	} else if err := v.beyond(h); err != nil {
+	} else if err := v.beyond(ctx, h); err != nil {
 		return err
 	}
 	if !h.LastAt.Equal(v.lastAt) && v.last > 0 {
@@ -254,12 +253,12 @@ func (v *verification) head(h store.Head) error {
 }
 
 // beyond looks for events that no head covers; the head may have moved since it was read.
-func (v *verification) beyond(h store.Head) error {
-	more, err := v.s.Events(v.ctx, v.run.RunID, h.LastSeq, 1)
+func (v *verification) beyond(ctx context.Context, h store.Head) error {
+	more, err := v.s.Events(ctx, v.run.RunID, h.LastSeq, 1)
 	if err != nil || len(more) == 0 {
 		return err
 	}
-	now, _, err := headOf(v.ctx, v.s, v.run.RunID)
+	now, _, err := headOf(ctx, v.s, v.run.RunID)
 	if err == nil && now.LastSeq < more[0].Seq {
 		v.find(more[0].Seq, "head.lastSeq", now.LastSeq, fmt.Sprintf("at least %d, where an event stands", more[0].Seq))
 	}
@@ -267,9 +266,9 @@ func (v *verification) beyond(h store.Head) error {
 }
 
 // receipts compares receipts with the decisions in the log (T93).
-func (v *verification) receipts(h store.Head) error {
+func (v *verification) receipts(ctx context.Context, h store.Head) error {
 	var top int64
-	for r, err := range receipts(v.ctx, v.s, v.run.RunID) {
+	for r, err := range receipts(ctx, v.s, v.run.RunID) {
 		if err != nil {
 			return err
 		}
@@ -285,7 +284,7 @@ func (v *verification) receipts(h store.Head) error {
 	for _, id := range slices.Sorted(maps.Keys(v.decided)) {
 		v.odd(v.decided[id], "receipt["+id+"]", "missing", "that of the decision in the log")
 	}
-	now, _, err := headOf(v.ctx, v.s, v.run.RunID)
+	now, _, err := headOf(ctx, v.s, v.run.RunID)
 	if err == nil && now.SignalNo < top {
 		v.find(0, "head.signalNo", now.SignalNo, fmt.Sprintf("at least %d, the number of a receipt", top))
 	}
