@@ -30,7 +30,7 @@ func TestProjector_P15_T34_LagIsAnAlertOnce(t *testing.T) {
 	one, two, idle := create(t, s, 1), create(t, s, 2), create(t, s, 3)
 	stop := start(t, p)
 	eventually(t, 5*time.Second, "published", clean(t, s))
-	ahead.Add(int64(time.Minute)) // nothing waits for a minute
+	ahead.Add(int64(time.Minute))                        // nothing waits for a minute
 	if err := p.Project(t.Context(), idle); err != nil { // woken for nothing
 		t.Fatal(err)
 	}

@@ -14,6 +14,13 @@ var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func sometimes(x float64) func() float64 { return func() float64 { return x } }
 
+func inSeconds(ns ...int) (out []time.Duration) {
+	for _, n := range ns {
+		out = append(out, time.Duration(n)*time.Second)
+	}
+	return out
+}
+
 func TestBackoff_O06_R101_GrowsToAMinuteWithFullJitter(t *testing.T) {
 	t.Parallel()
 	b := backoff{base: time.Second, most: time.Minute, random: sometimes(0)}
@@ -21,10 +28,7 @@ func TestBackoff_O06_R101_GrowsToAMinuteWithFullJitter(t *testing.T) {
 	for n := range 9 {
 		limits = append(limits, b.after(n+1))
 	}
-	want := []time.Duration{1, 2, 4, 8, 16, 32, 60, 60, 60}
-	for i := range want {
-		want[i] *= time.Second
-	}
+	want := inSeconds(1, 2, 4, 8, 16, 32, 60, 60, 60)
 	if !slices.Equal(limits, want) {
 		t.Errorf("limits %v", limits)
 	}
@@ -52,8 +56,7 @@ func TestBreaker_O06_T124_OpensProbesAndCloses(t *testing.T) {
 	if b.fail(now, up) { // another worker's message was under way
 		t.Error("opened twice")
 	}
-	for n, wait := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} { // probes of a bus that stays away
-		wait *= time.Second
+	for n, wait := range inSeconds(1, 2, 4, 8, 16, 32, 60, 60) { // probes of a bus that stays away
 		if now = now.Add(wait - 1); b.allow(now, up) {
 			t.Fatalf("probe %d before %v", n, wait)
 		}
