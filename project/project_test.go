@@ -155,10 +155,8 @@ func TestProjector_O8_CoalescesAndFlushesTheLast(t *testing.T) {
 	if most := 10 * (int(time.Since(began)/time.Second) + 1); len(messages) > most || len(messages) <= 10 {
 		t.Errorf("%d messages in %v", len(messages), time.Since(began))
 	}
-	for i := range messages[:9] { // nothing holds back the first ones
-		if messages[i].To != messages[0].To+run.Seq(i) {
-			t.Errorf("message %d is up to %d, the first one up to %d", i, messages[i].To, messages[0].To)
-		}
+	if d := messages[9].at.Sub(messages[0].at); d > 800*time.Millisecond { // nothing holds back the first ones
+		t.Errorf("the first ten messages took %v", d)
 	}
 	eventually(t, 5*time.Second, "the mark is gone", clean(t, s))
 	replay(t, s, runID, messages)
