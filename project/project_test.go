@@ -13,7 +13,6 @@ import (
 
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/project"
-	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
 
