@@ -127,9 +127,9 @@ func coalesceOthers(ctx context.Context, r *rig) (*trial, error) {
 			if with {
 				g.Go(func() error { return holding(background) })
 			}
-			err := paced(ctx, others, interval, forTime, func(ctx context.Context, i int) error {
-				took, err := ws[i].timed(ctx, 0)
-				l.add(took)
+			err := paced(ctx, others, interval, forTime, func(ctx context.Context, i int, due time.Time) error {
+				_, err := ws[i].append(ctx, 1)
+				l.add(time.Since(due))
 				return err
 			})
 			stop()
@@ -143,16 +143,4 @@ func coalesceOthers(ctx context.Context, r *rig) (*trial, error) {
 		}
 	}
 	return &trial{repeat: byTurns(turns, p99(true), p99(false)), done: s.Close}, nil
-}
-
-// wait is a sleep that ends with ctx.
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }

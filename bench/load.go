@@ -124,35 +124,45 @@ func crowd(ctx context.Context, n int, d time.Duration, call func(ctx context.Co
 	return time.Since(began) / time.Duration(max(1, calls.Load())), nil
 }
 
-// tolerance is how much longer than asked a paced load may take.
-const tolerance = 1.1
-
-// paced has n workers call, each once an interval and not at the same moment, for d. A machine that cannot keep the pace is an error.
-func paced(ctx context.Context, n int, interval, d time.Duration, call func(ctx context.Context, worker int) error) error {
+// paced has n workers call, each once an interval and not at the same moment, for d. A call is told when it was due: what delays one call
+// delays its worker's next ones too, and their times are counted from then. Falling behind by more than lateness is an error.
+func paced(ctx context.Context, n int, interval, d time.Duration, call func(ctx context.Context, worker int, due time.Time) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	began := time.Now()
 	for w := range n {
 		g.Go(func() error {
 			next := began.Add(interval * time.Duration(w) / time.Duration(n))
 			for ; next.Sub(began) < d; next = next.Add(interval) {
-				select {
-				case <-ctx.Done():
-					return ctx.Err()
-				case <-time.After(time.Until(next)):
+				if err := wait(ctx, time.Until(next)); err != nil {
+					return err
 				}
-				if err := call(ctx, w); err != nil {
+				if late := time.Since(next); late > lateness {
+					return fmt.Errorf("this machine cannot keep the pace of %.0f calls a second: one is %s late",
+						float64(n)/interval.Seconds(), late.Round(time.Millisecond))
+				}
+				if err := call(ctx, w, next); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
 	}
-	err := g.Wait()
-	if took := time.Since(began); err == nil && took.Seconds() > tolerance*d.Seconds() {
-		err = fmt.Errorf("this machine cannot keep the pace of %.0f calls a second: %s of them took %s",
-			float64(n)/interval.Seconds(), d, took.Round(time.Millisecond))
+	return g.Wait()
+}
+
+// lateness is how late a paced call may be.
+const lateness = time.Second
+
+// wait is a sleep that ends with ctx.
+func wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
 	}
-	return err
 }
 
 // latencies collects times from several goroutines.

@@ -143,12 +143,12 @@ func appendAt200(ctx context.Context, r *rig) (*trial, error) {
 		return nil, err
 	}
 	ws := writersOf(coalesced(s), ids, stepsOfRun)
-	p99 := func(n int, interval time.Duration, call measure) measure {
+	p99 := func(n int, interval time.Duration, call func(ctx context.Context, i int) error) measure {
 		return func(ctx context.Context, _ int) (time.Duration, error) {
 			var l latencies
-			err := paced(ctx, n, interval, forTime, func(ctx context.Context, i int) error {
-				took, err := call(ctx, i)
-				l.add(took)
+			err := paced(ctx, n, interval, forTime, func(ctx context.Context, i int, due time.Time) error {
+				err := call(ctx, i)
+				l.add(time.Since(due))
 				return err
 			})
 			if err != nil {
@@ -157,10 +157,13 @@ func appendAt200(ctx context.Context, r *rig) (*trial, error) {
 			return l.quantile(0.99)
 		}
 	}
+	append1 := func(ctx context.Context, i int) error {
+		_, err := ws[i].append(ctx, 1)
+		return err
+	}
+	insert := func(ctx context.Context, _ int) error { return row.insert(ctx) }
 	return &trial{
-		repeat: byTurns(turns,
-			p99(runs, interval, func(ctx context.Context, i int) (time.Duration, error) { return ws[i].timed(ctx, i) }),
-			p99(1, interval/runs, row.timed)),
+		repeat: byTurns(turns, p99(runs, interval, append1), p99(1, interval/runs, insert)),
 		done: func() error { return errors.Join(row.conn.Close(context.WithoutCancel(ctx)), s.Close()) },
 	}, nil
 }

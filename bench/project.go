@@ -124,7 +124,9 @@ func (w *watch) p99(ctx context.Context, send func(ctx context.Context, i int, r
 		}
 	}
 	began := time.Now()
-	err := paced(ctx, len(w.ids), watchInterval, warmUp+watchTime, func(ctx context.Context, i int) error { return send(ctx, i, all[i]) })
+	err := paced(ctx, len(w.ids), watchInterval, warmUp+watchTime, func(ctx context.Context, i int, _ time.Time) error {
+		return send(ctx, i, all[i])
+	})
 	if err != nil {
 		return 0, err
 	}

@@ -67,18 +67,18 @@ func newWrites(cfg JournalConfig) *writes {
 	if w.now == nil {
 		w.now = time.Now
 	}
-	make := promauto.With(cfg.Metrics)
-	w.latency = make.NewHistogram(prometheus.HistogramOpts{
+	register := promauto.With(cfg.Metrics)
+	w.latency = register.NewHistogram(prometheus.HistogramOpts{
 		Name: "state_store_write_latency_ms", Help: "Milliseconds that one write of a run or a worker to the log took, answered or not.",
 		Buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 3000, 5000, 10000},
 	})
-	w.timeouts = make.NewCounter(prometheus.CounterOpts{
+	w.timeouts = register.NewCounter(prometheus.CounterOpts{
 		Name: "state_store_write_timeouts_total", Help: "Writes to the log that took longer than the write budget.",
 	})
-	w.mismatches = make.NewCounter(prometheus.CounterOpts{
+	w.mismatches = register.NewCounter(prometheus.CounterOpts{
 		Name: "append_payload_mismatch_total", Help: "Events that came again with another payload; the first one stays.",
 	})
-	make.NewGaugeFunc(prometheus.GaugeOpts{
+	register.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "state_store_buffered_events_total", Help: "Events whose confirmation is outstanding for longer than the write budget.",
 	}, w.buffered)
 	return w

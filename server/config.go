@@ -65,7 +65,7 @@ type Config struct {
 	AllowedOrigins []string        `koanf:"allowed-origins"` // origins beside the server's own that browsers may come from
 	Duties         []string        `koanf:"duties"`          // of: api, project, reconcile, deliver
 	NoSample       bool            `koanf:"no-sample"`
-	LogLevel       string          `koanf:"log-level"` // debug, info, warn, error
+	LogLevel       string          `koanf:"log-level"`    // debug, info, warn, error
 	Heartbeat      time.Duration   `koanf:"heartbeat"`    // silence after which an execution counts as lost
 	WriteBudget    time.Duration   `koanf:"write-budget"` // how long the store may take to confirm that a step begins or completed
 

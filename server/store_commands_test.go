@@ -65,7 +65,7 @@ func fill(t *testing.T, s store.Store, n int) {
 }
 
 func TestStoreCommands_OnBothStores(t *testing.T) {
-	for name, make := range map[string]func(t *testing.T) (dsn string, exec func(string)){
+	for name, fresh := range map[string]func(t *testing.T) (dsn string, exec func(string)){
 		"sqlite": func(t *testing.T) (string, func(string)) {
 			path := filepath.Join(t.TempDir(), "dvt.db")
 			s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
@@ -92,7 +92,7 @@ func TestStoreCommands_OnBothStores(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dsn, exec := make(t)
+			dsn, exec := fresh(t)
 			on := func(args ...string) []string { return append(append([]string{"store"}, args...), "--store", dsn) }
 			says(t, 0, on("verify"), "3 runs, 9 events: 0 differences")
 			says(t, 4, on("verify", "--run", "nobody", "--run", "run-1"), "there is no run nobody in this store")

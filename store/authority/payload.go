@@ -43,7 +43,7 @@ func object(payload json.RawMessage) (map[string]json.RawMessage, bool) {
 // stamps by itself: what may be stamped is a compact object without the fields that
 // the store sets, anything else stays as it is.
 func Unstamped(d run.Draft, window bool) json.RawMessage {
-	field := ""
+	var field string
 	switch {
 	case d.Type == run.RunPaused:
 		field = "runningStepsCount"

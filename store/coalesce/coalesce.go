@@ -62,7 +62,7 @@ type lane struct{ calls []*call }
 
 // call is one Append or Begin that waits.
 type call struct {
-	ctx    context.Context
+	left   <-chan struct{} // closed when the caller has left
 	entry  store.Entry
 	result chan store.EntryResult // has room for it
 }
@@ -73,7 +73,7 @@ const retryAfter = 100 * time.Millisecond
 // Append implements store.Log.
 func (c *coalescer) Append(ctx context.Context, a store.Append) (store.Appended, error) {
 	if own, wait, err := c.enter(ctx, a.RunID, store.Entry{Append: &a}); wait {
-		r := own.await()
+		r := own.await(ctx)
 		return r.Appended, r.Err
 	} else if err != nil {
 		return store.Appended{}, err
@@ -85,7 +85,7 @@ func (c *coalescer) Append(ctx context.Context, a store.Append) (store.Appended,
 // Begin implements store.Log.
 func (c *coalescer) Begin(ctx context.Context, b store.Begin) (store.Begun, error) {
 	if own, wait, err := c.enter(ctx, b.RunID, store.Entry{Begin: &b}); wait {
-		r := own.await()
+		r := own.await(ctx)
 		return r.Begun, r.Err
 	} else if err != nil {
 		return store.Begun{}, err
@@ -108,19 +108,19 @@ func (c *coalescer) enter(ctx context.Context, runID string, e store.Entry) (own
 		return nil, false, &store.OverloadedError{RetryAfter: retryAfter}
 	}
 	c.waiting++
-	own = &call{ctx: ctx, entry: e, result: make(chan store.EntryResult, 1)}
+	own = &call{left: ctx.Done(), entry: e, result: make(chan store.EntryResult, 1)}
 	l.calls = append(l.calls, own)
 	return own, true, nil
 }
 
 // await returns the answer, or the end of the caller's context: then the call may
 // or may not have been written, as with every store.
-func (w *call) await() store.EntryResult {
+func (w *call) await(ctx context.Context) store.EntryResult {
 	select {
 	case r := <-w.result:
 		return r
-	case <-w.ctx.Done():
-		return store.EntryResult{Err: context.Cause(w.ctx)}
+	case <-ctx.Done():
+		return store.EntryResult{Err: context.Cause(ctx)}
 	}
 }
 
@@ -139,7 +139,7 @@ func (c *coalescer) drain(runID string, calls []*call) {
 			entries[i] = w.entry
 		}
 		// One caller's end is not the others': the store bounds the call's time.
-		results, err := c.batcher.Batch(context.WithoutCancel(calls[0].ctx), runID, entries)
+		results, err := c.batcher.Batch(context.Background(), runID, entries)
 		for i, w := range calls {
 			if err != nil {
 				w.result <- store.EntryResult{Err: err}
@@ -165,7 +165,9 @@ func (c *coalescer) take(runID string) (calls []*call) {
 		}
 		l.calls = l.calls[1:]
 		c.waiting--
-		if w.ctx.Err() == nil {
+		select {
+		case <-w.left:
+		default:
 			calls = append(calls, w)
 		}
 	}

@@ -223,7 +223,7 @@ func (f *fixture) compare(what string, m *model, r random) {
 	}
 	for i, e := range entries {
 		var want store.EntryResult
-		said := ""
+		var said string
 		if e.Begin != nil {
 			want.Begun, want.Err = m.begin(*e.Begin)
 			said = fmt.Sprintf("%s, answer %d, to %+v", what, i, *e.Begin)
