@@ -164,6 +164,6 @@ func appendAt200(ctx context.Context, r *rig) (*trial, error) {
 	insert := func(ctx context.Context, _ int) error { return row.insert(ctx) }
 	return &trial{
 		repeat: byTurns(turns, p99(runs, interval, append1), p99(1, interval/runs, insert)),
-		done: func() error { return errors.Join(row.conn.Close(context.WithoutCancel(ctx)), s.Close()) },
+		done:   func() error { return errors.Join(row.conn.Close(context.WithoutCancel(ctx)), s.Close()) },
 	}, nil
 }
