@@ -373,11 +373,15 @@ func TestUpgrade_R508_LookUpsOfThePreviousVersionStayProbes(t *testing.T) {
 	}
 	statements := oldStatements(t)
 	keys, steps, attempts := []string{"k100", "k120"}, []string{"s100", "s120"}, []int32{1, 1}
-	for name, args := range map[string][]any{
-		"factsByKeySQL": {"r1", keys}, "factsBegunSQL": {"r1", steps, attempts}, "factsTerminalSQL": {"r1", steps, attempts}, "factsEndSQL": {"r1"},
-		"Events": {"r1", 100, 10}, "EventsBefore": {"r1", 300, 10},
+	for name, q := range map[string]struct {
+		index string
+		args  []any
+	}{
+		"factsByKeySQL": {"event_key", []any{"r1", keys}}, "factsBegunSQL": {"event_attempt", []any{"r1", steps, attempts}},
+		"factsTerminalSQL": {"event_attempt", []any{"r1", steps, attempts}}, "factsEndSQL": {"event_run_end", []any{"r1"}},
+		"Events": {"event_pkey", []any{"r1", 100, 10}}, "EventsBefore": {"event_pkey", []any{"r1", 300, 10}},
 	} {
-		rows, err := c.Query(ctx, `EXPLAIN `+statements[name], args...)
+		rows, err := c.Query(ctx, `EXPLAIN `+statements[name], q.args...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -385,8 +389,8 @@ func TestUpgrade_R508_LookUpsOfThePreviousVersionStayProbes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if plan := strings.Join(lines, "\n"); strings.Contains(plan, "Seq Scan on event") {
-			t.Errorf("%s reads the whole log:\n%s", name, plan)
+		if plan := strings.Join(lines, "\n"); strings.Contains(plan, "Seq Scan on event") || !strings.Contains(plan, q.index) {
+			t.Errorf("%s is no probe of %s:\n%s", name, q.index, plan)
 		}
 	}
 }
