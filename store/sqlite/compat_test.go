@@ -301,6 +301,7 @@ func runOld(t *testing.T, path string) {
 			return err
 		}
 		_, err := o.project(ctx, id)
+		time.Sleep(5 * time.Millisecond) // SQLite's waiting is not fair to another process
 		return err
 	})
 	if err != nil {
@@ -378,6 +379,7 @@ func TestUpgrade_R508_ThePreviousVersionRunsOnWhileThisOneStarts(t *testing.T) {
 					if err != nil {
 						return err
 					}
+					time.Sleep(5 * time.Millisecond)
 					_, err = after.Save(ctx, l.State, l.Changes)
 					return errors.Join(err, after.Published(ctx, id.RunID, l.Head.LastSeq, l.Head.OpsRev))
 				})

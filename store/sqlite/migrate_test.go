@@ -194,8 +194,8 @@ func TestOpen_KilledInTheMiddleOfAMigration(t *testing.T) {
 	if err := victim.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if wal, err := os.Stat(path + "-wal"); err == nil && wal.Size() > 8<<20 { // it writes the table
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if wal, err := os.Stat(path + "-wal"); err == nil && wal.Size() > 1<<20 { // it writes the table
 			break
 		}
 		if time.Now().After(deadline) {
