@@ -158,7 +158,7 @@ func TestAppend_UsesIndexesWithoutStatistics(t *testing.T) {
 		call(draft(run.RunFailed, ""))
 	}
 	got := plans.String()
-	for _, index := range []string{"event_key", "event_attempt_begun", "event_attempt_end", "event_run_end"} {
+	for _, index := range []string{"event_key", "event_attempt", "event_run_end"} {
 		if !strings.Contains(got, "using "+index+" on event") {
 			t.Errorf("no plan uses %s", index)
 		}

@@ -36,7 +36,7 @@ CREATE INDEX run_state_changed ON run_state (xid, run_id);
 -- dvt_stamp sets one field of a compact JSON object that does not have it.
 -- +goose StatementBegin
 CREATE FUNCTION dvt_stamp(payload text, field text, value text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN '{"' || field || '":' || value || CASE WHEN payload = '{}' THEN '}' ELSE ',' || substr(payload, 2) END;
+AS $$ SELECT '{"' || field || '":' || value || CASE WHEN payload = '{}' THEN '}' ELSE ',' || substr(payload, 2) END $$;
 -- +goose StatementEnd
 
 -- What a log holds about one attempt is one probe; the old index is a part of it.
