@@ -137,20 +137,37 @@ func (e *entry) awaitConfirmation(ctx context.Context, sub Subscription) {
 	}
 }
 
-// read is one bounded read of the whole state at the head. Its errors are
-// ErrNotFound or ErrUnavailable, or the end of ctx.
+// read is the whole state at the head, by one bounded read of what changed since
+// the state in hand, or of everything when that is of another log (T212). Its
+// errors are ErrNotFound or ErrUnavailable, or the end of ctx.
 func (e *entry) read(ctx context.Context) (store.Loaded, error) {
 	bounded, cancel := context.WithTimeout(ctx, e.hub.cfg.ReadTimeout)
 	defer cancel()
 	e.mu.Lock()
 	e.abort = cancel
 	e.mu.Unlock()
-	l, _, err := e.hub.src.Since(bounded, e.runID, 0)
+	l, d, err := e.hub.src.Since(bounded, e.runID, e.cur.State.Seq)
+	if err == nil && len(l.State.Steps) != l.State.Counts.Total {
+		var whole bool
+		if l.State, whole = e.advanced(l.Epoch, d); !whole {
+			l, _, err = e.hub.src.Since(bounded, e.runID, 0)
+		}
+	}
 	switch {
 	case err == nil, ctx.Err() != nil, errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrUnavailable):
 		return l, err
 	}
 	return l, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+}
+
+// advanced is the state in hand brought forward by d, if d is of the same log.
+func (e *entry) advanced(epoch string, d run.Delta) (run.State, bool) {
+	have := e.cur.State
+	if epoch == e.cur.Epoch && d.To == have.Seq {
+		return have, true
+	}
+	next, verdict := have.Apply(d)
+	return next, epoch == e.cur.Epoch && verdict == run.Applied
 }
 
 func (e *entry) load(ctx context.Context) error {

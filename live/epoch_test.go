@@ -218,3 +218,44 @@ func TestHub_S13_T30_T194_RestoredAndFailedOverPostgres(t *testing.T) {
 		v.live(v.view, 123)
 	})
 }
+
+// A longer log of another epoch is read whole: what changed in it since the seq in
+// hand says nothing of what was in hand.
+func TestHub_T30_T212_ALogOfAnotherEpochIsReadWhole(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	stores := make([]store.Store, 2)
+	for i := range stores {
+		s, err := sqlite.Open(ctx, filepath.Join(t.TempDir(), "dvt.db"), sqlite.Options{})
+		ok(t, err)
+		t.Cleanup(func() { s.Close() })
+		stores[i] = s
+	}
+	grow(t, stores[0], 10)
+	_, _, err := stores[1].CreateRun(ctx, store.NewRun{Run: store.Run{Identity: identity(theRun)}, Events: []run.Draft{
+		runtest.Draft(run.RunApproved, "", 1), runtest.Start("a", "b"),
+	}})
+	ok(t, err)
+	for la := 1; la <= 5; la++ {
+		_, err := stores[1].Append(ctx, store.Append{RunID: theRun, Events: []run.Draft{
+			runtest.Draft(run.StepStartedEvent, "b", la), runtest.Draft(run.StepFailedEvent, "b", la),
+		}})
+		ok(t, err)
+	}
+	for _, s := range stores {
+		l, err := s.Load(ctx, theRun)
+		ok(t, err)
+		_, err = s.Save(ctx, l.State, l.Changes)
+		ok(t, err)
+	}
+	a := &address{}
+	a.becomes(stores[0])
+	v := viewed(t, a)
+	v.live(v.view, 10)
+	a.becomes(stores[1])
+	v.until(v.view, "a reset", func(f live.Frame) bool { return f.Reset })
+	f := v.live(v.view, 12)
+	if a, b := f.State.Steps[0], f.State.Steps[1]; a.Status != run.StepPending || b.LogicalAttempt != 5 {
+		t.Errorf("the steps are %s, attempt %d, and %s, attempt %d", a.Status, a.LogicalAttempt, b.Status, b.LogicalAttempt)
+	}
+}

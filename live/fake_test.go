@@ -257,7 +257,11 @@ func (a *archive) Since(ctx context.Context, runID string, w run.Seq) (store.Loa
 	if onRead != nil {
 		onRead()
 	}
-	return l, l.State.Since(w), err
+	d := l.State.Since(w)
+	if w > 0 { // as a store whose checkpoint is at the head (T212)
+		l.State.Steps = nil
+	}
+	return l, d, err
 }
 
 func (a *archive) load(runID string) (store.Loaded, error) {
