@@ -25,7 +25,9 @@ type task struct {
 
 // serverPackages start real servers or link large databases: they run without the race detector, which would multiply their time; what
 // they drive is raced in packages of its own. A path stands for itself and what is below it.
-var serverPackages = []string{"store/postgres", "store/sqlite", "store/remote", "engine/temporal", "server", "cmd", "internal/testserver"}
+var serverPackages = []string{
+	"store/postgres", "store/sqlite", "store/remote", "store/upkeep", "store/storetest", "engine/temporal", "server", "cmd", "internal/testserver",
+}
 
 func preparations() []task {
 	prepare := func(name, what string, heavy bool) task {
@@ -74,7 +76,7 @@ func suites(root string, race bool) ([]task, error) {
 		},
 		{
 			name: "go", what: pureWhat, heavy: true, goTest: true, env: append(pureEnv, path),
-			needs: []string{"redis", "dbt"},
+			needs: []string{"postgres", "redis", "dbt"},
 			argv:  goTest(pureArgs, pure),
 		},
 		{

@@ -19,9 +19,10 @@ import (
 )
 
 // find works SQLite behind a decorator that breaks it, and expects the rule to be
-// found broken. wrap is told the database's file.
+// found broken. wrap is told the database's file. One at a time: what a broken store
+// does wrong shows only when enough is done to it.
 func find(t *testing.T, rule history.Rule, wrap func(s store.Store, path string) store.Store) {
-	t.Parallel()
+	t.Helper()
 	modelcheck.Find(t, modelcheck.Target{
 		Fresh: func(t testing.TB) string { return filepath.Join(t.TempDir(), "dvt.db") },
 		Open: func(ctx context.Context, path string) (store.Store, error) {
