@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -87,15 +86,11 @@ func (s *Store) DeadLetters(ctx context.Context, lf store.DeadLetterFilter) (out
 func (s *Store) Redriven(ctx context.Context, id string) (first bool, err error) {
 	err = s.do(ctx, "redriven", func(ctx context.Context, c *pgx.Conn) error {
 		tag, err := c.Exec(ctx, `UPDATE outbox_dead SET redriven_at = clock_timestamp() WHERE id::text = $1 AND redriven_at IS NULL`, id)
-		if err != nil || tag.RowsAffected() > 0 {
-			first = err == nil
+		if first = tag.RowsAffected() > 0; first || err != nil {
 			return err
 		}
 		var one int
 		return c.QueryRow(ctx, `SELECT 1 FROM outbox_dead WHERE id::text = $1`, id).Scan(&one)
 	})
-	if errors.Is(err, store.ErrNotFound) {
-		return false, err
-	}
 	return first, err
 }

@@ -56,12 +56,15 @@ func (s *Store) identity(ctx context.Context, runID string) (run.Identity, error
 	if id, ok := s.identities.Get(runID); ok {
 		return id, nil
 	}
-	r, err := s.Get(ctx, runID)
+	id := run.Identity{RunID: runID}
+	err := s.do(ctx, "run", func(ctx context.Context, c *pgx.Conn) error {
+		return c.QueryRow(ctx, identitySQL, runID).Scan(identityTargets(&id)...)
+	})
 	if err != nil {
 		return run.Identity{}, err
 	}
-	s.identities.Add(runID, r.Identity)
-	return r.Identity, nil
+	s.identities.Add(runID, id)
+	return id, nil
 }
 
 // PutPlan implements store.Runs; the body that is there stays.
