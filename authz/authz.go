@@ -41,9 +41,18 @@ const (
 	Pause     Action = "PAUSE"
 	Resume    Action = "RESUME"
 	RetryStep Action = "RETRY_STEP"
+	SkipStep  Action = "SKIP_STEP"
 	Cancel    Action = "CANCEL"
+	Rerun     Action = "RERUN"
 	Approve   Action = "APPROVE"
 	Debug     Action = "DEBUG"
+
+	UpdateParams   Action = "UPDATE_PARAMS"
+	InjectOverride Action = "INJECT_OVERRIDE"
+	UpdateTarget   Action = "UPDATE_TARGET"
+	EscalateAlert  Action = "ESCALATE_ALERT"
+	EmergencyStop  Action = "EMERGENCY_STOP"
+	CompleteManual Action = "COMPLETE_MANUAL_STEP"
 
 	ReadDeadLetters Action = "READ_DEAD_LETTERS"
 	Redrive         Action = "REDRIVE"

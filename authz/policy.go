@@ -22,7 +22,9 @@ func DefaultPolicy() []Rule {
 	return []Rule{
 		{Viewer, Read}, {Planner, Read}, {System, Read}, {SRE, Read},
 		{Operator, Start}, {Operator, Pause}, {Operator, Resume},
-		{Engineer, RetryStep}, {Engineer, Cancel},
+		{Engineer, RetryStep}, {Engineer, SkipStep}, {Engineer, Cancel}, {Engineer, Rerun}, {Engineer, CompleteManual},
+		{Admin, UpdateParams}, {Admin, InjectOverride}, {Admin, UpdateTarget}, {Admin, EmergencyStop},
+		{System, EscalateAlert},
 		{Planner, Approve},
 		{SRE, Debug},
 		{Admin, ReadDeadLetters}, {SRE, ReadDeadLetters}, {Admin, Redrive}, {SRE, Redrive},
@@ -31,7 +33,10 @@ func DefaultPolicy() []Rule {
 
 // Actions lists every action there is, in the order in which people see them.
 func Actions() []Action {
-	return []Action{Read, Start, Pause, Resume, RetryStep, Cancel, Approve, Debug, ReadDeadLetters, Redrive}
+	return []Action{
+		Read, Start, Pause, Resume, RetryStep, SkipStep, Cancel, Rerun, CompleteManual, UpdateParams, InjectOverride,
+		UpdateTarget, EscalateAlert, EmergencyStop, Approve, Debug, ReadDeadLetters, Redrive,
+	}
 }
 
 // Roles lists every role there is, those that inherit first.

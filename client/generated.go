@@ -15,15 +15,23 @@ import (
 type Action string
 
 const (
-	ActionRead            Action = "READ"
-	ActionStart           Action = "START"
-	ActionPause           Action = "PAUSE"
-	ActionResume          Action = "RESUME"
-	ActionRetryStep       Action = "RETRY_STEP"
-	ActionCancel          Action = "CANCEL"
-	ActionApprove         Action = "APPROVE"
-	ActionReadDeadLetters Action = "READ_DEAD_LETTERS"
-	ActionRedrive         Action = "REDRIVE"
+	ActionRead               Action = "READ"
+	ActionStart              Action = "START"
+	ActionPause              Action = "PAUSE"
+	ActionResume             Action = "RESUME"
+	ActionRetryStep          Action = "RETRY_STEP"
+	ActionSkipStep           Action = "SKIP_STEP"
+	ActionUpdateParams       Action = "UPDATE_PARAMS"
+	ActionInjectOverride     Action = "INJECT_OVERRIDE"
+	ActionEscalateAlert      Action = "ESCALATE_ALERT"
+	ActionUpdateTarget       Action = "UPDATE_TARGET"
+	ActionEmergencyStop      Action = "EMERGENCY_STOP"
+	ActionCancel             Action = "CANCEL"
+	ActionRerun              Action = "RERUN"
+	ActionCompleteManualStep Action = "COMPLETE_MANUAL_STEP"
+	ActionApprove            Action = "APPROVE"
+	ActionReadDeadLetters    Action = "READ_DEAD_LETTERS"
+	ActionRedrive            Action = "REDRIVE"
 )
 
 var AllAction = []Action{
@@ -32,11 +40,43 @@ var AllAction = []Action{
 	ActionPause,
 	ActionResume,
 	ActionRetryStep,
+	ActionSkipStep,
+	ActionUpdateParams,
+	ActionInjectOverride,
+	ActionEscalateAlert,
+	ActionUpdateTarget,
+	ActionEmergencyStop,
 	ActionCancel,
+	ActionRerun,
+	ActionCompleteManualStep,
 	ActionApprove,
 	ActionReadDeadLetters,
 	ActionRedrive,
 }
+
+// One action on one thing.
+type ActionInput struct {
+	Signal             *SignalActionInput       `json:"signal"`
+	Cancel             *CancelActionInput       `json:"cancel"`
+	CompleteManualStep *CompleteManualStepInput `json:"completeManualStep"`
+	Rerun              *RerunInput              `json:"rerun"`
+	Start              *StartRunInput           `json:"start"`
+}
+
+// GetSignal returns ActionInput.Signal, and is useful for accessing the field via an interface.
+func (v *ActionInput) GetSignal() *SignalActionInput { return v.Signal }
+
+// GetCancel returns ActionInput.Cancel, and is useful for accessing the field via an interface.
+func (v *ActionInput) GetCancel() *CancelActionInput { return v.Cancel }
+
+// GetCompleteManualStep returns ActionInput.CompleteManualStep, and is useful for accessing the field via an interface.
+func (v *ActionInput) GetCompleteManualStep() *CompleteManualStepInput { return v.CompleteManualStep }
+
+// GetRerun returns ActionInput.Rerun, and is useful for accessing the field via an interface.
+func (v *ActionInput) GetRerun() *RerunInput { return v.Rerun }
+
+// GetStart returns ActionInput.Start, and is useful for accessing the field via an interface.
+func (v *ActionInput) GetStart() *StartRunInput { return v.Start }
 
 type ActionOutcome string
 
@@ -53,6 +93,27 @@ var AllActionOutcome = []ActionOutcome{
 	ActionOutcomeRefused,
 	ActionOutcomeUnsupported,
 }
+
+type AlertLevel string
+
+const (
+	AlertLevelLow    AlertLevel = "LOW"
+	AlertLevelMedium AlertLevel = "MEDIUM"
+	AlertLevelHigh   AlertLevel = "HIGH"
+)
+
+var AllAlertLevel = []AlertLevel{
+	AlertLevelLow,
+	AlertLevelMedium,
+	AlertLevelHigh,
+}
+
+type CancelActionInput struct {
+	RunId string `json:"runId"`
+}
+
+// GetRunId returns CancelActionInput.RunId, and is useful for accessing the field via an interface.
+func (v *CancelActionInput) GetRunId() string { return v.RunId }
 
 // CancelRunCancelRunSignalRunPayload includes the requested fields of the GraphQL type SignalRunPayload.
 type CancelRunCancelRunSignalRunPayload struct {
@@ -233,6 +294,226 @@ type CancelRunResponse struct {
 // GetCancelRun returns CancelRunResponse.CancelRun, and is useful for accessing the field via an interface.
 func (v *CancelRunResponse) GetCancelRun() CancelRunCancelRunSignalRunPayload { return v.CancelRun }
 
+// CompleteManualStepCompleteManualStepSignalRunPayload includes the requested fields of the GraphQL type SignalRunPayload.
+type CompleteManualStepCompleteManualStepSignalRunPayload struct {
+	Signal CompleteManualStepCompleteManualStepSignalRunPayloadSignal `json:"signal"`
+}
+
+// GetSignal returns CompleteManualStepCompleteManualStepSignalRunPayload.Signal, and is useful for accessing the field via an interface.
+func (v *CompleteManualStepCompleteManualStepSignalRunPayload) GetSignal() CompleteManualStepCompleteManualStepSignalRunPayloadSignal {
+	return v.Signal
+}
+
+// CompleteManualStepCompleteManualStepSignalRunPayloadSignal includes the requested fields of the GraphQL type Signal.
+// The GraphQL type's documentation follows.
+//
+// The receipt of a command: how far it has come.
+type CompleteManualStepCompleteManualStepSignalRunPayloadSignal struct {
+	Receipt `json:"-"`
+}
+
+// GetSignalId returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.SignalId, and is useful for accessing the field via an interface.
+func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetSignalId() string {
+	return v.Receipt.SignalId
+}
+
+// GetRunId returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.RunId, and is useful for accessing the field via an interface.
+func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetRunId() string {
+	return v.Receipt.RunId
+}
+
+// GetType returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.Type, and is useful for accessing the field via an interface.
+func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetType() SignalType {
+	return v.Receipt.Type
+}
+
+// GetTypeRaw returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.TypeRaw, and is useful for accessing the field via an interface.
+func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetTypeRaw() string {
+	return v.Receipt.TypeRaw
+}
+
+// GetStepId returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.StepId, and is useful for accessing the field via an interface.
+func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetStepId() *string {
+	return v.Receipt.StepId
+}
+
+// GetDecision returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.Decision, and is useful for accessing the field via an interface.
+func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetDecision() SignalDecision {
+	return v.Receipt.Decision
+}
+
+// GetRejection returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.Rejection, and is useful for accessing the field via an interface.
+func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetRejection() *ReceiptRejection {
+	return v.Receipt.Rejection
+}
+
+// GetApplication returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.Application, and is useful for accessing the field via an interface.
+func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetApplication() *SignalApplication {
+	return v.Receipt.Application
+}
+
+// GetApplicationReason returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.ApplicationReason, and is useful for accessing the field via an interface.
+func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetApplicationReason() *string {
+	return v.Receipt.ApplicationReason
+}
+
+// GetDuplicate returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.Duplicate, and is useful for accessing the field via an interface.
+func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetDuplicate() bool {
+	return v.Receipt.Duplicate
+}
+
+// GetAcceptedSeq returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.AcceptedSeq, and is useful for accessing the field via an interface.
+func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetAcceptedSeq() *int64 {
+	return v.Receipt.AcceptedSeq
+}
+
+// GetAppliedSeq returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.AppliedSeq, and is useful for accessing the field via an interface.
+func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetAppliedSeq() *int64 {
+	return v.Receipt.AppliedSeq
+}
+
+// GetQuiescentSeq returns CompleteManualStepCompleteManualStepSignalRunPayloadSignal.QuiescentSeq, and is useful for accessing the field via an interface.
+func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) GetQuiescentSeq() *int64 {
+	return v.Receipt.QuiescentSeq
+}
+
+func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*CompleteManualStepCompleteManualStepSignalRunPayloadSignal
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.CompleteManualStepCompleteManualStepSignalRunPayloadSignal = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.Receipt)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalCompleteManualStepCompleteManualStepSignalRunPayloadSignal struct {
+	SignalId string `json:"signalId"`
+
+	RunId string `json:"runId"`
+
+	Type SignalType `json:"type"`
+
+	TypeRaw string `json:"typeRaw"`
+
+	StepId *string `json:"stepId"`
+
+	Decision SignalDecision `json:"decision"`
+
+	Rejection *ReceiptRejection `json:"rejection"`
+
+	Application *SignalApplication `json:"application"`
+
+	ApplicationReason *string `json:"applicationReason"`
+
+	Duplicate bool `json:"duplicate"`
+
+	AcceptedSeq *int64 `json:"acceptedSeq"`
+
+	AppliedSeq *int64 `json:"appliedSeq"`
+
+	QuiescentSeq *int64 `json:"quiescentSeq"`
+}
+
+func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *CompleteManualStepCompleteManualStepSignalRunPayloadSignal) __premarshalJSON() (*__premarshalCompleteManualStepCompleteManualStepSignalRunPayloadSignal, error) {
+	var retval __premarshalCompleteManualStepCompleteManualStepSignalRunPayloadSignal
+
+	retval.SignalId = v.Receipt.SignalId
+	retval.RunId = v.Receipt.RunId
+	retval.Type = v.Receipt.Type
+	retval.TypeRaw = v.Receipt.TypeRaw
+	retval.StepId = v.Receipt.StepId
+	retval.Decision = v.Receipt.Decision
+	retval.Rejection = v.Receipt.Rejection
+	retval.Application = v.Receipt.Application
+	retval.ApplicationReason = v.Receipt.ApplicationReason
+	retval.Duplicate = v.Receipt.Duplicate
+	retval.AcceptedSeq = v.Receipt.AcceptedSeq
+	retval.AppliedSeq = v.Receipt.AppliedSeq
+	retval.QuiescentSeq = v.Receipt.QuiescentSeq
+	return &retval, nil
+}
+
+type CompleteManualStepInput struct {
+	RunId  string `json:"runId"`
+	StepId string `json:"stepId"`
+	// Of the open task; see manualTasks.
+	Token   string        `json:"token"`
+	Outcome ManualOutcome `json:"outcome"`
+	Notes   *string       `json:"notes"`
+	// Addresses of what proves it, at most 50.
+	EvidenceRefs []string `json:"evidenceRefs"`
+	// When it was done, if that was earlier.
+	CompletedAt *time.Time `json:"completedAt"`
+	// If given it must be the caller.
+	Actor          *string `json:"actor"`
+	ExpectedRunSeq *int64  `json:"expectedRunSeq"`
+}
+
+// GetRunId returns CompleteManualStepInput.RunId, and is useful for accessing the field via an interface.
+func (v *CompleteManualStepInput) GetRunId() string { return v.RunId }
+
+// GetStepId returns CompleteManualStepInput.StepId, and is useful for accessing the field via an interface.
+func (v *CompleteManualStepInput) GetStepId() string { return v.StepId }
+
+// GetToken returns CompleteManualStepInput.Token, and is useful for accessing the field via an interface.
+func (v *CompleteManualStepInput) GetToken() string { return v.Token }
+
+// GetOutcome returns CompleteManualStepInput.Outcome, and is useful for accessing the field via an interface.
+func (v *CompleteManualStepInput) GetOutcome() ManualOutcome { return v.Outcome }
+
+// GetNotes returns CompleteManualStepInput.Notes, and is useful for accessing the field via an interface.
+func (v *CompleteManualStepInput) GetNotes() *string { return v.Notes }
+
+// GetEvidenceRefs returns CompleteManualStepInput.EvidenceRefs, and is useful for accessing the field via an interface.
+func (v *CompleteManualStepInput) GetEvidenceRefs() []string { return v.EvidenceRefs }
+
+// GetCompletedAt returns CompleteManualStepInput.CompletedAt, and is useful for accessing the field via an interface.
+func (v *CompleteManualStepInput) GetCompletedAt() *time.Time { return v.CompletedAt }
+
+// GetActor returns CompleteManualStepInput.Actor, and is useful for accessing the field via an interface.
+func (v *CompleteManualStepInput) GetActor() *string { return v.Actor }
+
+// GetExpectedRunSeq returns CompleteManualStepInput.ExpectedRunSeq, and is useful for accessing the field via an interface.
+func (v *CompleteManualStepInput) GetExpectedRunSeq() *int64 { return v.ExpectedRunSeq }
+
+// CompleteManualStepResponse is returned by CompleteManualStep on success.
+type CompleteManualStepResponse struct {
+	// Completes a MANUAL step that waits for a person, by the token of its task. Safe to repeat: the
+	// first outcome stands, and the same token again returns its receipt with `duplicate: true`, whatever it says.
+	// Errors: MANUAL_TOKEN_INVALID, MANUAL_NOT_WAITING, SOD_VIOLATION, FORBIDDEN, NOT_FOUND, RUN_MOVED, BAD_USER_INPUT,
+	// STORE_UNAVAILABLE.
+	CompleteManualStep CompleteManualStepCompleteManualStepSignalRunPayload `json:"completeManualStep"`
+}
+
+// GetCompleteManualStep returns CompleteManualStepResponse.CompleteManualStep, and is useful for accessing the field via an interface.
+func (v *CompleteManualStepResponse) GetCompleteManualStep() CompleteManualStepCompleteManualStepSignalRunPayload {
+	return v.CompleteManualStep
+}
+
 // Which dead letters are meant.
 type DeadLettersInput struct {
 	// Ids of DeadLetter, 1 to 200.
@@ -251,6 +532,29 @@ func (v *DeadLettersInput) GetRunId() *string { return v.RunId }
 
 // GetAllOpen returns DeadLettersInput.AllOpen, and is useful for accessing the field via an interface.
 func (v *DeadLettersInput) GetAllOpen() *bool { return v.AllOpen }
+
+type EmergencyStopInput struct {
+	Reason string `json:"reason"`
+	// End the execution in the engine at once, without its cooperation: attempts in flight end as TERMINATED and may go on outside for a while.
+	ForceKill *bool `json:"forceKill"`
+}
+
+// GetReason returns EmergencyStopInput.Reason, and is useful for accessing the field via an interface.
+func (v *EmergencyStopInput) GetReason() string { return v.Reason }
+
+// GetForceKill returns EmergencyStopInput.ForceKill, and is useful for accessing the field via an interface.
+func (v *EmergencyStopInput) GetForceKill() *bool { return v.ForceKill }
+
+type EscalateAlertInput struct {
+	Level AlertLevel `json:"level"`
+	Note  *string    `json:"note"`
+}
+
+// GetLevel returns EscalateAlertInput.Level, and is useful for accessing the field via an interface.
+func (v *EscalateAlertInput) GetLevel() AlertLevel { return v.Level }
+
+// GetNote returns EscalateAlertInput.Note, and is useful for accessing the field via an interface.
+func (v *EscalateAlertInput) GetNote() *string { return v.Note }
 
 // FollowStepLogResponse is returned by FollowStepLog on success.
 type FollowStepLogResponse struct {
@@ -442,6 +746,22 @@ func (v *GetSignalSignal) __premarshalJSON() (*__premarshalGetSignalSignal, erro
 	retval.QuiescentSeq = v.Receipt.QuiescentSeq
 	return &retval, nil
 }
+
+type InjectOverrideInput struct {
+	StepId string `json:"stepId"`
+	// A merge patch (RFC 7396) of the step's inputs, for attempts that begin from now on.
+	Override json.RawMessage `json:"override"`
+	Reason   string          `json:"reason"`
+}
+
+// GetStepId returns InjectOverrideInput.StepId, and is useful for accessing the field via an interface.
+func (v *InjectOverrideInput) GetStepId() string { return v.StepId }
+
+// GetOverride returns InjectOverrideInput.Override, and is useful for accessing the field via an interface.
+func (v *InjectOverrideInput) GetOverride() json.RawMessage { return v.Override }
+
+// GetReason returns InjectOverrideInput.Reason, and is useful for accessing the field via an interface.
+func (v *InjectOverrideInput) GetReason() string { return v.Reason }
 
 // Letter includes the GraphQL fields of DeadLetter requested by the fragment Letter.
 // The GraphQL type's documentation follows.
@@ -672,6 +992,169 @@ func (v *ListDeadLettersResponse) GetDeadLetters() ListDeadLettersDeadLettersDea
 	return v.DeadLetters
 }
 
+// ListManualTasksManualTasksManualTaskConnection includes the requested fields of the GraphQL type ManualTaskConnection.
+type ListManualTasksManualTasksManualTaskConnection struct {
+	Edges    []ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdge `json:"edges"`
+	PageInfo ListManualTasksManualTasksManualTaskConnectionPageInfo              `json:"pageInfo"`
+}
+
+// GetEdges returns ListManualTasksManualTasksManualTaskConnection.Edges, and is useful for accessing the field via an interface.
+func (v *ListManualTasksManualTasksManualTaskConnection) GetEdges() []ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdge {
+	return v.Edges
+}
+
+// GetPageInfo returns ListManualTasksManualTasksManualTaskConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *ListManualTasksManualTasksManualTaskConnection) GetPageInfo() ListManualTasksManualTasksManualTaskConnectionPageInfo {
+	return v.PageInfo
+}
+
+// ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdge includes the requested fields of the GraphQL type ManualTaskEdge.
+type ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdge struct {
+	Node ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask `json:"node"`
+}
+
+// GetNode returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdge.Node, and is useful for accessing the field via an interface.
+func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdge) GetNode() ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask {
+	return v.Node
+}
+
+// ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask includes the requested fields of the GraphQL type ManualTask.
+// The GraphQL type's documentation follows.
+//
+// A MANUAL step that waits for a person.
+type ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask struct {
+	RunId            string `json:"runId"`
+	StepId           string `json:"stepId"`
+	LogicalAttemptId int    `json:"logicalAttemptId"`
+	ProjectId        string `json:"projectId"`
+	EnvironmentId    string `json:"environmentId"`
+	// What to do, from the plan.
+	Instructions *string `json:"instructions"`
+	// What the plan asks to be left as evidence.
+	Evidence *json.RawMessage `json:"evidence"`
+	Since    time.Time        `json:"since"`
+	// When the wait times out; null for never.
+	Deadline *time.Time `json:"deadline"`
+	// What completes it; null for those who may not. A retry of the step makes it void.
+	Token *string `json:"token"`
+	// Whether the viewer may complete it, and why not.
+	Action ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTaskActionActionAvailability `json:"action"`
+}
+
+// GetRunId returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask.RunId, and is useful for accessing the field via an interface.
+func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask) GetRunId() string {
+	return v.RunId
+}
+
+// GetStepId returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask.StepId, and is useful for accessing the field via an interface.
+func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask) GetStepId() string {
+	return v.StepId
+}
+
+// GetLogicalAttemptId returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask.LogicalAttemptId, and is useful for accessing the field via an interface.
+func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask) GetLogicalAttemptId() int {
+	return v.LogicalAttemptId
+}
+
+// GetProjectId returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask.ProjectId, and is useful for accessing the field via an interface.
+func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask) GetProjectId() string {
+	return v.ProjectId
+}
+
+// GetEnvironmentId returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask) GetEnvironmentId() string {
+	return v.EnvironmentId
+}
+
+// GetInstructions returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask.Instructions, and is useful for accessing the field via an interface.
+func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask) GetInstructions() *string {
+	return v.Instructions
+}
+
+// GetEvidence returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask.Evidence, and is useful for accessing the field via an interface.
+func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask) GetEvidence() *json.RawMessage {
+	return v.Evidence
+}
+
+// GetSince returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask.Since, and is useful for accessing the field via an interface.
+func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask) GetSince() time.Time {
+	return v.Since
+}
+
+// GetDeadline returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask.Deadline, and is useful for accessing the field via an interface.
+func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask) GetDeadline() *time.Time {
+	return v.Deadline
+}
+
+// GetToken returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask.Token, and is useful for accessing the field via an interface.
+func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask) GetToken() *string {
+	return v.Token
+}
+
+// GetAction returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask.Action, and is useful for accessing the field via an interface.
+func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTask) GetAction() ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTaskActionActionAvailability {
+	return v.Action
+}
+
+// ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTaskActionActionAvailability includes the requested fields of the GraphQL type ActionAvailability.
+type ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTaskActionActionAvailability struct {
+	Outcome ActionOutcome `json:"outcome"`
+	// A code of the error table when refused, or why it would do nothing.
+	Code *string `json:"code"`
+	// For people: what to do.
+	Reason *string `json:"reason"`
+	// Principals of the tenant that could, within what the viewer may know.
+	WhoCould []string `json:"whoCould"`
+}
+
+// GetOutcome returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTaskActionActionAvailability.Outcome, and is useful for accessing the field via an interface.
+func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTaskActionActionAvailability) GetOutcome() ActionOutcome {
+	return v.Outcome
+}
+
+// GetCode returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTaskActionActionAvailability.Code, and is useful for accessing the field via an interface.
+func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTaskActionActionAvailability) GetCode() *string {
+	return v.Code
+}
+
+// GetReason returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTaskActionActionAvailability.Reason, and is useful for accessing the field via an interface.
+func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTaskActionActionAvailability) GetReason() *string {
+	return v.Reason
+}
+
+// GetWhoCould returns ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTaskActionActionAvailability.WhoCould, and is useful for accessing the field via an interface.
+func (v *ListManualTasksManualTasksManualTaskConnectionEdgesManualTaskEdgeNodeManualTaskActionActionAvailability) GetWhoCould() []string {
+	return v.WhoCould
+}
+
+// ListManualTasksManualTasksManualTaskConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
+type ListManualTasksManualTasksManualTaskConnectionPageInfo struct {
+	HasNextPage bool    `json:"hasNextPage"`
+	EndCursor   *string `json:"endCursor"`
+}
+
+// GetHasNextPage returns ListManualTasksManualTasksManualTaskConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
+func (v *ListManualTasksManualTasksManualTaskConnectionPageInfo) GetHasNextPage() bool {
+	return v.HasNextPage
+}
+
+// GetEndCursor returns ListManualTasksManualTasksManualTaskConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
+func (v *ListManualTasksManualTasksManualTaskConnectionPageInfo) GetEndCursor() *string {
+	return v.EndCursor
+}
+
+// ListManualTasksResponse is returned by ListManualTasks on success.
+type ListManualTasksResponse struct {
+	// MANUAL steps that wait for a person, the longest wait first; `first` is at most 200.
+	// Errors: BAD_USER_INPUT, CURSOR_INVALID, NOT_FOUND (of `runId`).
+	ManualTasks ListManualTasksManualTasksManualTaskConnection `json:"manualTasks"`
+}
+
+// GetManualTasks returns ListManualTasksResponse.ManualTasks, and is useful for accessing the field via an interface.
+func (v *ListManualTasksResponse) GetManualTasks() ListManualTasksManualTasksManualTaskConnection {
+	return v.ManualTasks
+}
+
 // ListRunsResponse is returned by ListRuns on success.
 type ListRunsResponse struct {
 	// Runs of the viewer's tenant, newest first. `first` and `last` are at most 200
@@ -894,6 +1377,20 @@ func (v *ListRunsRunsRunConnectionPageInfo) GetHasNextPage() bool { return v.Has
 // GetEndCursor returns ListRunsRunsRunConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
 func (v *ListRunsRunsRunConnectionPageInfo) GetEndCursor() *string { return v.EndCursor }
 
+type ManualOutcome string
+
+const (
+	ManualOutcomeSucceeded ManualOutcome = "SUCCEEDED"
+	ManualOutcomeFailed    ManualOutcome = "FAILED"
+	ManualOutcomeCancelled ManualOutcome = "CANCELLED"
+)
+
+var AllManualOutcome = []ManualOutcome{
+	ManualOutcomeSucceeded,
+	ManualOutcomeFailed,
+	ManualOutcomeCancelled,
+}
+
 type PauseInput struct {
 	Reason *string `json:"reason"`
 }
@@ -944,6 +1441,86 @@ func (v *PlanRefInput) GetSizeBytes() *int { return v.SizeBytes }
 
 // GetCompression returns PlanRefInput.Compression, and is useful for accessing the field via an interface.
 func (v *PlanRefInput) GetCompression() *string { return v.Compression }
+
+// PreviewActionPreview includes the requested fields of the GraphQL type ActionPreview.
+type PreviewActionPreview struct {
+	// runSeq of the state that was looked at; 0 for `start`.
+	BasedOnSeq int64         `json:"basedOnSeq"`
+	Outcome    ActionOutcome `json:"outcome"`
+	// A code of the error table when refused, or why it would do nothing.
+	Code *string `json:"code"`
+	// For people.
+	Reason *string `json:"reason"`
+	// Status of the run once the action is applied and nothing else happens; null when refused.
+	Status *RunStatus `json:"status"`
+	// Steps that would wait on, and could not start.
+	Blocked []string `json:"blocked"`
+	// What one should know before.
+	Warnings []string `json:"warnings"`
+	// What becomes of steps, in plan order.
+	Changes []PreviewActionPreviewChangesStepChange `json:"changes"`
+}
+
+// GetBasedOnSeq returns PreviewActionPreview.BasedOnSeq, and is useful for accessing the field via an interface.
+func (v *PreviewActionPreview) GetBasedOnSeq() int64 { return v.BasedOnSeq }
+
+// GetOutcome returns PreviewActionPreview.Outcome, and is useful for accessing the field via an interface.
+func (v *PreviewActionPreview) GetOutcome() ActionOutcome { return v.Outcome }
+
+// GetCode returns PreviewActionPreview.Code, and is useful for accessing the field via an interface.
+func (v *PreviewActionPreview) GetCode() *string { return v.Code }
+
+// GetReason returns PreviewActionPreview.Reason, and is useful for accessing the field via an interface.
+func (v *PreviewActionPreview) GetReason() *string { return v.Reason }
+
+// GetStatus returns PreviewActionPreview.Status, and is useful for accessing the field via an interface.
+func (v *PreviewActionPreview) GetStatus() *RunStatus { return v.Status }
+
+// GetBlocked returns PreviewActionPreview.Blocked, and is useful for accessing the field via an interface.
+func (v *PreviewActionPreview) GetBlocked() []string { return v.Blocked }
+
+// GetWarnings returns PreviewActionPreview.Warnings, and is useful for accessing the field via an interface.
+func (v *PreviewActionPreview) GetWarnings() []string { return v.Warnings }
+
+// GetChanges returns PreviewActionPreview.Changes, and is useful for accessing the field via an interface.
+func (v *PreviewActionPreview) GetChanges() []PreviewActionPreviewChangesStepChange { return v.Changes }
+
+// PreviewActionPreviewChangesStepChange includes the requested fields of the GraphQL type StepChange.
+type PreviewActionPreviewChangesStepChange struct {
+	StepId string         `json:"stepId"`
+	Kind   StepChangeKind `json:"kind"`
+	From   StepStatus     `json:"from"`
+	To     StepStatus     `json:"to"`
+	Why    string         `json:"why"`
+}
+
+// GetStepId returns PreviewActionPreviewChangesStepChange.StepId, and is useful for accessing the field via an interface.
+func (v *PreviewActionPreviewChangesStepChange) GetStepId() string { return v.StepId }
+
+// GetKind returns PreviewActionPreviewChangesStepChange.Kind, and is useful for accessing the field via an interface.
+func (v *PreviewActionPreviewChangesStepChange) GetKind() StepChangeKind { return v.Kind }
+
+// GetFrom returns PreviewActionPreviewChangesStepChange.From, and is useful for accessing the field via an interface.
+func (v *PreviewActionPreviewChangesStepChange) GetFrom() StepStatus { return v.From }
+
+// GetTo returns PreviewActionPreviewChangesStepChange.To, and is useful for accessing the field via an interface.
+func (v *PreviewActionPreviewChangesStepChange) GetTo() StepStatus { return v.To }
+
+// GetWhy returns PreviewActionPreviewChangesStepChange.Why, and is useful for accessing the field via an interface.
+func (v *PreviewActionPreviewChangesStepChange) GetWhy() string { return v.Why }
+
+// PreviewActionResponse is returned by PreviewAction on success.
+type PreviewActionResponse struct {
+	// What an action would do now, by the same interpreter and policy that would do it, without
+	// a trace in the log. It holds while nothing else happens: send `basedOnSeq` along as
+	// `expectedRunSeq`. A refusal is an answer, not an error. Errors: NOT_FOUND, BAD_USER_INPUT,
+	// SIGNAL_TOO_LARGE, PLAN_INVALID (of `start`), STORE_UNAVAILABLE.
+	// Example: `preview(action: {signal: {runId: "r1", signal: {pause: {}}}}) { outcome reason changes { stepId kind why } }`.
+	Preview PreviewActionPreview `json:"preview"`
+}
+
+// GetPreview returns PreviewActionResponse.Preview, and is useful for accessing the field via an interface.
+func (v *PreviewActionResponse) GetPreview() PreviewActionPreview { return v.Preview }
 
 // ReadStepLogResponse is returned by ReadStepLog on success.
 type ReadStepLogResponse struct {
@@ -1285,6 +1862,219 @@ var AllRedriveOutcome = []RedriveOutcome{
 	RedriveOutcomeAlreadyRedriven,
 	RedriveOutcomeFailed,
 }
+
+// What runs again; the steps that do not are taken over with their outputs.
+type RerunFromInput struct {
+	// Everything; `true`.
+	Start *bool `json:"start"`
+	// What did not succeed, and all that depends on it; `true`.
+	Failed *bool `json:"failed"`
+	// These steps and all that depends on them, with what did not succeed.
+	Steps []string `json:"steps"`
+}
+
+// GetStart returns RerunFromInput.Start, and is useful for accessing the field via an interface.
+func (v *RerunFromInput) GetStart() *bool { return v.Start }
+
+// GetFailed returns RerunFromInput.Failed, and is useful for accessing the field via an interface.
+func (v *RerunFromInput) GetFailed() *bool { return v.Failed }
+
+// GetSteps returns RerunFromInput.Steps, and is useful for accessing the field via an interface.
+func (v *RerunFromInput) GetSteps() []string { return v.Steps }
+
+type RerunInput struct {
+	// The run that has ended.
+	RunId string `json:"runId"`
+	// Client key of the new run, alphabet [A-Za-z0-9_.-], at most 128.
+	RunRequestId string         `json:"runRequestId"`
+	From         RerunFromInput `json:"from"`
+	Reason       *string        `json:"reason"`
+}
+
+// GetRunId returns RerunInput.RunId, and is useful for accessing the field via an interface.
+func (v *RerunInput) GetRunId() string { return v.RunId }
+
+// GetRunRequestId returns RerunInput.RunRequestId, and is useful for accessing the field via an interface.
+func (v *RerunInput) GetRunRequestId() string { return v.RunRequestId }
+
+// GetFrom returns RerunInput.From, and is useful for accessing the field via an interface.
+func (v *RerunInput) GetFrom() RerunFromInput { return v.From }
+
+// GetReason returns RerunInput.Reason, and is useful for accessing the field via an interface.
+func (v *RerunInput) GetReason() *string { return v.Reason }
+
+// RerunRerunStartRunPayload includes the requested fields of the GraphQL type StartRunPayload.
+type RerunRerunStartRunPayload struct {
+	Run          RerunRerunStartRunPayloadRun `json:"run"`
+	Deduplicated bool                         `json:"deduplicated"`
+}
+
+// GetRun returns RerunRerunStartRunPayload.Run, and is useful for accessing the field via an interface.
+func (v *RerunRerunStartRunPayload) GetRun() RerunRerunStartRunPayloadRun { return v.Run }
+
+// GetDeduplicated returns RerunRerunStartRunPayload.Deduplicated, and is useful for accessing the field via an interface.
+func (v *RerunRerunStartRunPayload) GetDeduplicated() bool { return v.Deduplicated }
+
+// RerunRerunStartRunPayloadRun includes the requested fields of the GraphQL type Run.
+type RerunRerunStartRunPayloadRun struct {
+	RunRow `json:"-"`
+}
+
+// GetRunId returns RerunRerunStartRunPayloadRun.RunId, and is useful for accessing the field via an interface.
+func (v *RerunRerunStartRunPayloadRun) GetRunId() string { return v.RunRow.RunId }
+
+// GetProjectId returns RerunRerunStartRunPayloadRun.ProjectId, and is useful for accessing the field via an interface.
+func (v *RerunRerunStartRunPayloadRun) GetProjectId() string { return v.RunRow.ProjectId }
+
+// GetEnvironmentId returns RerunRerunStartRunPayloadRun.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *RerunRerunStartRunPayloadRun) GetEnvironmentId() string { return v.RunRow.EnvironmentId }
+
+// GetStatus returns RerunRerunStartRunPayloadRun.Status, and is useful for accessing the field via an interface.
+func (v *RerunRerunStartRunPayloadRun) GetStatus() RunStatus { return v.RunRow.Status }
+
+// GetStatusRaw returns RerunRerunStartRunPayloadRun.StatusRaw, and is useful for accessing the field via an interface.
+func (v *RerunRerunStartRunPayloadRun) GetStatusRaw() string { return v.RunRow.StatusRaw }
+
+// GetSubstatus returns RerunRerunStartRunPayloadRun.Substatus, and is useful for accessing the field via an interface.
+func (v *RerunRerunStartRunPayloadRun) GetSubstatus() *RunSubstatus { return v.RunRow.Substatus }
+
+// GetMessage returns RerunRerunStartRunPayloadRun.Message, and is useful for accessing the field via an interface.
+func (v *RerunRerunStartRunPayloadRun) GetMessage() *string { return v.RunRow.Message }
+
+// GetRunSeq returns RerunRerunStartRunPayloadRun.RunSeq, and is useful for accessing the field via an interface.
+func (v *RerunRerunStartRunPayloadRun) GetRunSeq() int64 { return v.RunRow.RunSeq }
+
+// GetPlan returns RerunRerunStartRunPayloadRun.Plan, and is useful for accessing the field via an interface.
+func (v *RerunRerunStartRunPayloadRun) GetPlan() RunRowPlanPlanRef { return v.RunRow.Plan }
+
+// GetStepCounts returns RerunRerunStartRunPayloadRun.StepCounts, and is useful for accessing the field via an interface.
+func (v *RerunRerunStartRunPayloadRun) GetStepCounts() RunRowStepCounts { return v.RunRow.StepCounts }
+
+// GetTriggeredBy returns RerunRerunStartRunPayloadRun.TriggeredBy, and is useful for accessing the field via an interface.
+func (v *RerunRerunStartRunPayloadRun) GetTriggeredBy() *string { return v.RunRow.TriggeredBy }
+
+// GetCreatedAt returns RerunRerunStartRunPayloadRun.CreatedAt, and is useful for accessing the field via an interface.
+func (v *RerunRerunStartRunPayloadRun) GetCreatedAt() time.Time { return v.RunRow.CreatedAt }
+
+// GetStartedAt returns RerunRerunStartRunPayloadRun.StartedAt, and is useful for accessing the field via an interface.
+func (v *RerunRerunStartRunPayloadRun) GetStartedAt() *time.Time { return v.RunRow.StartedAt }
+
+// GetCompletedAt returns RerunRerunStartRunPayloadRun.CompletedAt, and is useful for accessing the field via an interface.
+func (v *RerunRerunStartRunPayloadRun) GetCompletedAt() *time.Time { return v.RunRow.CompletedAt }
+
+// GetTotalDurationMs returns RerunRerunStartRunPayloadRun.TotalDurationMs, and is useful for accessing the field via an interface.
+func (v *RerunRerunStartRunPayloadRun) GetTotalDurationMs() *float64 { return v.RunRow.TotalDurationMs }
+
+// GetRetryDeadline returns RerunRerunStartRunPayloadRun.RetryDeadline, and is useful for accessing the field via an interface.
+func (v *RerunRerunStartRunPayloadRun) GetRetryDeadline() *time.Time { return v.RunRow.RetryDeadline }
+
+// GetRootCause returns RerunRerunStartRunPayloadRun.RootCause, and is useful for accessing the field via an interface.
+func (v *RerunRerunStartRunPayloadRun) GetRootCause() *RunRowRootCauseRunError {
+	return v.RunRow.RootCause
+}
+
+func (v *RerunRerunStartRunPayloadRun) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*RerunRerunStartRunPayloadRun
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.RerunRerunStartRunPayloadRun = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.RunRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalRerunRerunStartRunPayloadRun struct {
+	RunId string `json:"runId"`
+
+	ProjectId string `json:"projectId"`
+
+	EnvironmentId string `json:"environmentId"`
+
+	Status RunStatus `json:"status"`
+
+	StatusRaw string `json:"statusRaw"`
+
+	Substatus *RunSubstatus `json:"substatus"`
+
+	Message *string `json:"message"`
+
+	RunSeq int64 `json:"runSeq"`
+
+	Plan RunRowPlanPlanRef `json:"plan"`
+
+	StepCounts RunRowStepCounts `json:"stepCounts"`
+
+	TriggeredBy *string `json:"triggeredBy"`
+
+	CreatedAt time.Time `json:"createdAt"`
+
+	StartedAt *time.Time `json:"startedAt"`
+
+	CompletedAt *time.Time `json:"completedAt"`
+
+	TotalDurationMs *float64 `json:"totalDurationMs"`
+
+	RetryDeadline *time.Time `json:"retryDeadline"`
+
+	RootCause *RunRowRootCauseRunError `json:"rootCause"`
+}
+
+func (v *RerunRerunStartRunPayloadRun) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *RerunRerunStartRunPayloadRun) __premarshalJSON() (*__premarshalRerunRerunStartRunPayloadRun, error) {
+	var retval __premarshalRerunRerunStartRunPayloadRun
+
+	retval.RunId = v.RunRow.RunId
+	retval.ProjectId = v.RunRow.ProjectId
+	retval.EnvironmentId = v.RunRow.EnvironmentId
+	retval.Status = v.RunRow.Status
+	retval.StatusRaw = v.RunRow.StatusRaw
+	retval.Substatus = v.RunRow.Substatus
+	retval.Message = v.RunRow.Message
+	retval.RunSeq = v.RunRow.RunSeq
+	retval.Plan = v.RunRow.Plan
+	retval.StepCounts = v.RunRow.StepCounts
+	retval.TriggeredBy = v.RunRow.TriggeredBy
+	retval.CreatedAt = v.RunRow.CreatedAt
+	retval.StartedAt = v.RunRow.StartedAt
+	retval.CompletedAt = v.RunRow.CompletedAt
+	retval.TotalDurationMs = v.RunRow.TotalDurationMs
+	retval.RetryDeadline = v.RunRow.RetryDeadline
+	retval.RootCause = v.RunRow.RootCause
+	return &retval, nil
+}
+
+// RerunResponse is returned by Rerun on success.
+type RerunResponse struct {
+	// Starts a new run of the same plan that takes the outputs of steps of a run that has ended
+	// instead of running them again. Safe to repeat as startRun. Errors: INVALID_RUN_STATE (it has not ended),
+	// STEP_NOT_FOUND, NOT_FOUND, FORBIDDEN, REQUEST_ID_CONFLICT, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	Rerun RerunRerunStartRunPayload `json:"rerun"`
+}
+
+// GetRerun returns RerunResponse.Rerun, and is useful for accessing the field via an interface.
+func (v *RerunResponse) GetRerun() RerunRerunStartRunPayload { return v.Rerun }
 
 type ResumeInput struct {
 	Reason *string `json:"reason"`
@@ -1887,6 +2677,17 @@ func (v *ShowRunRunStepsStep) __premarshalJSON() (*__premarshalShowRunRunStepsSt
 	return &retval, nil
 }
 
+type SignalActionInput struct {
+	RunId  string      `json:"runId"`
+	Signal SignalInput `json:"signal"`
+}
+
+// GetRunId returns SignalActionInput.RunId, and is useful for accessing the field via an interface.
+func (v *SignalActionInput) GetRunId() string { return v.RunId }
+
+// GetSignal returns SignalActionInput.Signal, and is useful for accessing the field via an interface.
+func (v *SignalActionInput) GetSignal() SignalInput { return v.Signal }
+
 type SignalApplication string
 
 const (
@@ -1918,9 +2719,15 @@ var AllSignalDecision = []SignalDecision{
 }
 
 type SignalInput struct {
-	Pause     *PauseInput     `json:"pause"`
-	Resume    *ResumeInput    `json:"resume"`
-	RetryStep *RetryStepInput `json:"retryStep"`
+	Pause          *PauseInput          `json:"pause"`
+	Resume         *ResumeInput         `json:"resume"`
+	RetryStep      *RetryStepInput      `json:"retryStep"`
+	SkipStep       *SkipStepInput       `json:"skipStep"`
+	UpdateParams   *UpdateParamsInput   `json:"updateParams"`
+	InjectOverride *InjectOverrideInput `json:"injectOverride"`
+	EscalateAlert  *EscalateAlertInput  `json:"escalateAlert"`
+	UpdateTarget   *UpdateTargetInput   `json:"updateTarget"`
+	EmergencyStop  *EmergencyStopInput  `json:"emergencyStop"`
 }
 
 // GetPause returns SignalInput.Pause, and is useful for accessing the field via an interface.
@@ -1931,6 +2738,24 @@ func (v *SignalInput) GetResume() *ResumeInput { return v.Resume }
 
 // GetRetryStep returns SignalInput.RetryStep, and is useful for accessing the field via an interface.
 func (v *SignalInput) GetRetryStep() *RetryStepInput { return v.RetryStep }
+
+// GetSkipStep returns SignalInput.SkipStep, and is useful for accessing the field via an interface.
+func (v *SignalInput) GetSkipStep() *SkipStepInput { return v.SkipStep }
+
+// GetUpdateParams returns SignalInput.UpdateParams, and is useful for accessing the field via an interface.
+func (v *SignalInput) GetUpdateParams() *UpdateParamsInput { return v.UpdateParams }
+
+// GetInjectOverride returns SignalInput.InjectOverride, and is useful for accessing the field via an interface.
+func (v *SignalInput) GetInjectOverride() *InjectOverrideInput { return v.InjectOverride }
+
+// GetEscalateAlert returns SignalInput.EscalateAlert, and is useful for accessing the field via an interface.
+func (v *SignalInput) GetEscalateAlert() *EscalateAlertInput { return v.EscalateAlert }
+
+// GetUpdateTarget returns SignalInput.UpdateTarget, and is useful for accessing the field via an interface.
+func (v *SignalInput) GetUpdateTarget() *UpdateTargetInput { return v.UpdateTarget }
+
+// GetEmergencyStop returns SignalInput.EmergencyStop, and is useful for accessing the field via an interface.
+func (v *SignalInput) GetEmergencyStop() *EmergencyStopInput { return v.EmergencyStop }
 
 type SignalRunInput struct {
 	RunId string `json:"runId"`
@@ -2120,17 +2945,18 @@ func (v *SignalRunSignalRunSignalRunPayloadSignal) __premarshalJSON() (*__premar
 type SignalType string
 
 const (
-	SignalTypePause          SignalType = "PAUSE"
-	SignalTypeResume         SignalType = "RESUME"
-	SignalTypeRetryStep      SignalType = "RETRY_STEP"
-	SignalTypeSkipStep       SignalType = "SKIP_STEP"
-	SignalTypeUpdateParams   SignalType = "UPDATE_PARAMS"
-	SignalTypeInjectOverride SignalType = "INJECT_OVERRIDE"
-	SignalTypeEscalateAlert  SignalType = "ESCALATE_ALERT"
-	SignalTypeUpdateTarget   SignalType = "UPDATE_TARGET"
-	SignalTypeEmergencyStop  SignalType = "EMERGENCY_STOP"
-	SignalTypeCancel         SignalType = "CANCEL"
-	SignalTypeUnknown        SignalType = "UNKNOWN"
+	SignalTypePause              SignalType = "PAUSE"
+	SignalTypeResume             SignalType = "RESUME"
+	SignalTypeRetryStep          SignalType = "RETRY_STEP"
+	SignalTypeSkipStep           SignalType = "SKIP_STEP"
+	SignalTypeUpdateParams       SignalType = "UPDATE_PARAMS"
+	SignalTypeInjectOverride     SignalType = "INJECT_OVERRIDE"
+	SignalTypeEscalateAlert      SignalType = "ESCALATE_ALERT"
+	SignalTypeUpdateTarget       SignalType = "UPDATE_TARGET"
+	SignalTypeEmergencyStop      SignalType = "EMERGENCY_STOP"
+	SignalTypeCancel             SignalType = "CANCEL"
+	SignalTypeCompleteManualStep SignalType = "COMPLETE_MANUAL_STEP"
+	SignalTypeUnknown            SignalType = "UNKNOWN"
 )
 
 var AllSignalType = []SignalType{
@@ -2144,8 +2970,21 @@ var AllSignalType = []SignalType{
 	SignalTypeUpdateTarget,
 	SignalTypeEmergencyStop,
 	SignalTypeCancel,
+	SignalTypeCompleteManualStep,
 	SignalTypeUnknown,
 }
+
+type SkipStepInput struct {
+	// PENDING or FAILED; what depends on it goes on as if it had succeeded.
+	StepId string  `json:"stepId"`
+	Reason *string `json:"reason"`
+}
+
+// GetStepId returns SkipStepInput.StepId, and is useful for accessing the field via an interface.
+func (v *SkipStepInput) GetStepId() string { return v.StepId }
+
+// GetReason returns SkipStepInput.Reason, and is useful for accessing the field via an interface.
+func (v *SkipStepInput) GetReason() *string { return v.Reason }
 
 type StartRunInput struct {
 	Plan PlanInput `json:"plan"`
@@ -2353,6 +3192,32 @@ func (v *StartRunStartRunStartRunPayloadRun) __premarshalJSON() (*__premarshalSt
 	return &retval, nil
 }
 
+type StepChangeKind string
+
+const (
+	// It starts.
+	StepChangeKindSchedule StepChangeKind = "SCHEDULE"
+	// It starts again, as a new attempt.
+	StepChangeKindRerun StepChangeKind = "RERUN"
+	// It is asked to stop.
+	StepChangeKindCancel StepChangeKind = "CANCEL"
+	// It will never run.
+	StepChangeKindSkip StepChangeKind = "SKIP"
+	// Its outputs are taken over from the earlier run.
+	StepChangeKindReuse StepChangeKind = "REUSE"
+	// Its coming attempts see other inputs.
+	StepChangeKindChange StepChangeKind = "CHANGE"
+)
+
+var AllStepChangeKind = []StepChangeKind{
+	StepChangeKindSchedule,
+	StepChangeKindRerun,
+	StepChangeKindCancel,
+	StepChangeKindSkip,
+	StepChangeKindReuse,
+	StepChangeKindChange,
+}
+
 // StepRow includes the GraphQL fields of Step requested by the fragment StepRow.
 type StepRow struct {
 	StepId    string        `json:"stepId"`
@@ -2495,6 +3360,50 @@ var AllSyncState = []SyncState{
 	SyncStateResyncing,
 	SyncStateVerifying,
 }
+
+// Where a step writes; at least one member.
+type TargetInput struct {
+	DestinationDb *string `json:"destinationDb"`
+	Schema        *string `json:"schema"`
+}
+
+// GetDestinationDb returns TargetInput.DestinationDb, and is useful for accessing the field via an interface.
+func (v *TargetInput) GetDestinationDb() *string { return v.DestinationDb }
+
+// GetSchema returns TargetInput.Schema, and is useful for accessing the field via an interface.
+func (v *TargetInput) GetSchema() *string { return v.Schema }
+
+type UpdateParamsInput struct {
+	// Only this step; default the whole run.
+	StepId *string `json:"stepId"`
+	// Parameters to set or, with null, to remove, for attempts that begin from now on. Secrets only by reference.
+	NewParams json.RawMessage `json:"newParams"`
+	Reason    *string         `json:"reason"`
+}
+
+// GetStepId returns UpdateParamsInput.StepId, and is useful for accessing the field via an interface.
+func (v *UpdateParamsInput) GetStepId() *string { return v.StepId }
+
+// GetNewParams returns UpdateParamsInput.NewParams, and is useful for accessing the field via an interface.
+func (v *UpdateParamsInput) GetNewParams() json.RawMessage { return v.NewParams }
+
+// GetReason returns UpdateParamsInput.Reason, and is useful for accessing the field via an interface.
+func (v *UpdateParamsInput) GetReason() *string { return v.Reason }
+
+type UpdateTargetInput struct {
+	StepId    string      `json:"stepId"`
+	NewTarget TargetInput `json:"newTarget"`
+	Reason    string      `json:"reason"`
+}
+
+// GetStepId returns UpdateTargetInput.StepId, and is useful for accessing the field via an interface.
+func (v *UpdateTargetInput) GetStepId() string { return v.StepId }
+
+// GetNewTarget returns UpdateTargetInput.NewTarget, and is useful for accessing the field via an interface.
+func (v *UpdateTargetInput) GetNewTarget() TargetInput { return v.NewTarget }
+
+// GetReason returns UpdateTargetInput.Reason, and is useful for accessing the field via an interface.
+func (v *UpdateTargetInput) GetReason() string { return v.Reason }
 
 // WatchRunResponse is returned by WatchRun on success.
 type WatchRunResponse struct {
@@ -3216,6 +4125,14 @@ type __CancelRunInput struct {
 // GetInput returns __CancelRunInput.Input, and is useful for accessing the field via an interface.
 func (v *__CancelRunInput) GetInput() CancelRunInput { return v.Input }
 
+// __CompleteManualStepInput is used internally by genqlient
+type __CompleteManualStepInput struct {
+	Input CompleteManualStepInput `json:"input"`
+}
+
+// GetInput returns __CompleteManualStepInput.Input, and is useful for accessing the field via an interface.
+func (v *__CompleteManualStepInput) GetInput() CompleteManualStepInput { return v.Input }
+
 // __FollowStepLogInput is used internally by genqlient
 type __FollowStepLogInput struct {
 	RunId   string `json:"runId"`
@@ -3264,6 +4181,22 @@ func (v *__ListDeadLettersInput) GetFirst() *int { return v.First }
 // GetAfter returns __ListDeadLettersInput.After, and is useful for accessing the field via an interface.
 func (v *__ListDeadLettersInput) GetAfter() *string { return v.After }
 
+// __ListManualTasksInput is used internally by genqlient
+type __ListManualTasksInput struct {
+	RunId *string `json:"runId"`
+	First *int    `json:"first"`
+	After *string `json:"after"`
+}
+
+// GetRunId returns __ListManualTasksInput.RunId, and is useful for accessing the field via an interface.
+func (v *__ListManualTasksInput) GetRunId() *string { return v.RunId }
+
+// GetFirst returns __ListManualTasksInput.First, and is useful for accessing the field via an interface.
+func (v *__ListManualTasksInput) GetFirst() *int { return v.First }
+
+// GetAfter returns __ListManualTasksInput.After, and is useful for accessing the field via an interface.
+func (v *__ListManualTasksInput) GetAfter() *string { return v.After }
+
 // __ListRunsInput is used internally by genqlient
 type __ListRunsInput struct {
 	First  *int       `json:"first"`
@@ -3279,6 +4212,14 @@ func (v *__ListRunsInput) GetAfter() *string { return v.After }
 
 // GetFilter returns __ListRunsInput.Filter, and is useful for accessing the field via an interface.
 func (v *__ListRunsInput) GetFilter() *RunFilter { return v.Filter }
+
+// __PreviewActionInput is used internally by genqlient
+type __PreviewActionInput struct {
+	Action ActionInput `json:"action"`
+}
+
+// GetAction returns __PreviewActionInput.Action, and is useful for accessing the field via an interface.
+func (v *__PreviewActionInput) GetAction() ActionInput { return v.Action }
 
 // __ReadStepLogInput is used internally by genqlient
 type __ReadStepLogInput struct {
@@ -3311,6 +4252,14 @@ type __RedriveDeadLettersInput struct {
 
 // GetInput returns __RedriveDeadLettersInput.Input, and is useful for accessing the field via an interface.
 func (v *__RedriveDeadLettersInput) GetInput() RedriveDeadLettersInput { return v.Input }
+
+// __RerunInput is used internally by genqlient
+type __RerunInput struct {
+	Input RerunInput `json:"input"`
+}
+
+// GetInput returns __RerunInput.Input, and is useful for accessing the field via an interface.
+func (v *__RerunInput) GetInput() RerunInput { return v.Input }
 
 // __ShowRunInput is used internally by genqlient
 type __ShowRunInput struct {
@@ -3387,6 +4336,60 @@ func CancelRun(
 	}
 
 	data_ = &CancelRunResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by CompleteManualStep.
+const CompleteManualStep_Operation = `
+mutation CompleteManualStep ($input: CompleteManualStepInput!) {
+	completeManualStep(input: $input) {
+		signal {
+			... Receipt
+		}
+	}
+}
+fragment Receipt on Signal {
+	signalId
+	runId
+	type
+	typeRaw
+	stepId
+	decision
+	rejection {
+		code
+		message
+	}
+	application
+	applicationReason
+	duplicate
+	acceptedSeq
+	appliedSeq
+	quiescentSeq
+}
+`
+
+func CompleteManualStep(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input CompleteManualStepInput,
+) (data_ *CompleteManualStepResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "CompleteManualStep",
+		Query:  CompleteManualStep_Operation,
+		Variables: &__CompleteManualStepInput{
+			Input: input,
+		},
+	}
+
+	data_ = &CompleteManualStepResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -3577,6 +4580,67 @@ func ListDeadLetters(
 	return data_, err_
 }
 
+// The query executed by ListManualTasks.
+const ListManualTasks_Operation = `
+query ListManualTasks ($runId: String, $first: Int, $after: String) {
+	manualTasks(runId: $runId, first: $first, after: $after) {
+		edges {
+			node {
+				runId
+				stepId
+				logicalAttemptId
+				projectId
+				environmentId
+				instructions
+				evidence
+				since
+				deadline
+				token
+				action {
+					outcome
+					code
+					reason
+					whoCould
+				}
+			}
+		}
+		pageInfo {
+			hasNextPage
+			endCursor
+		}
+	}
+}
+`
+
+func ListManualTasks(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	runId *string,
+	first *int,
+	after *string,
+) (data_ *ListManualTasksResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ListManualTasks",
+		Query:  ListManualTasks_Operation,
+		Variables: &__ListManualTasksInput{
+			RunId: runId,
+			First: first,
+			After: after,
+		},
+	}
+
+	data_ = &ListManualTasksResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The query executed by ListRuns.
 const ListRuns_Operation = `
 query ListRuns ($first: Int, $after: String, $filter: RunFilter) {
@@ -3648,6 +4712,53 @@ func ListRuns(
 	}
 
 	data_ = &ListRunsResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by PreviewAction.
+const PreviewAction_Operation = `
+query PreviewAction ($action: ActionInput!) {
+	preview(action: $action) {
+		basedOnSeq
+		outcome
+		code
+		reason
+		status
+		blocked
+		warnings
+		changes {
+			stepId
+			kind
+			from
+			to
+			why
+		}
+	}
+}
+`
+
+func PreviewAction(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	action ActionInput,
+) (data_ *PreviewActionResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "PreviewAction",
+		Query:  PreviewAction_Operation,
+		Variables: &__PreviewActionInput{
+			Action: action,
+		},
+	}
+
+	data_ = &PreviewActionResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -3751,6 +4862,79 @@ func RedriveDeadLetters(
 	}
 
 	data_ = &RedriveDeadLettersResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by Rerun.
+const Rerun_Operation = `
+mutation Rerun ($input: RerunInput!) {
+	rerun(input: $input) {
+		run {
+			... RunRow
+		}
+		deduplicated
+	}
+}
+fragment RunRow on Run {
+	runId
+	projectId
+	environmentId
+	status
+	statusRaw
+	substatus
+	message
+	runSeq
+	plan {
+		planId
+		planVersion
+	}
+	stepCounts {
+		total
+		pending
+		running
+		success
+		failed
+		skipped
+	}
+	triggeredBy
+	createdAt
+	startedAt
+	completedAt
+	totalDurationMs
+	retryDeadline
+	rootCause {
+		stepId
+		logicalAttemptId
+		code
+		message
+		retryable
+		blockedSteps
+	}
+}
+`
+
+func Rerun(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input RerunInput,
+) (data_ *RerunResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "Rerun",
+		Query:  Rerun_Operation,
+		Variables: &__RerunInput{
+			Input: input,
+		},
+	}
+
+	data_ = &RerunResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(

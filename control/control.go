@@ -69,6 +69,84 @@ type SignalRun struct {
 	ExpectedRunSeq *run.Seq
 }
 
+// CompleteManualStep asks to complete a step that waits for a person.
+type CompleteManualStep struct {
+	RunID, StepID  string
+	Token          string
+	Outcome        run.ManualOutcome
+	Notes          string
+	EvidenceRefs   []string
+	CompletedAt    time.Time // zero: now
+	Actor          string    // "" or the caller, else FORBIDDEN (T84)
+	ExpectedRunSeq *run.Seq
+}
+
+// ManualTasksQuery asks for steps that wait for a person. RunID narrows it to one run.
+type ManualTasksQuery struct {
+	RunID string
+	First int
+	After string // cursor of ManualTasksPage
+}
+
+// ManualTask is a step that waits for a person. Token is empty for those who may
+// not complete it (T85, T201).
+type ManualTask struct {
+	Identity       run.Identity
+	StepID         string
+	LogicalAttempt int
+	Instructions   string
+	Evidence       json.RawMessage
+	Since          time.Time
+	Deadline       *time.Time
+	Action         ActionAvailability
+	Token          string
+}
+
+// ManualTasksPage is a page of tasks, the longest wait first.
+type ManualTasksPage struct {
+	Tasks   []ManualTask
+	Cursors []string // one per task
+	HasNext bool
+}
+
+// Rerun asks for a new run of the plan of one that has ended. Exactly one of
+// Start, Failed and Steps is set.
+type Rerun struct {
+	RunID, RequestID string
+	Start, Failed    bool
+	Steps            []string
+	Reason           string
+}
+
+// PreviewAction asks what an action would do. Exactly one member is set; of
+// Signal the ID is ignored.
+type PreviewAction struct {
+	Signal         *SignalRun
+	CompleteManual *CompleteManualStep
+	Rerun          *Rerun
+	Start          *StartRun
+}
+
+// ActionPreview is what an action would do now, if nothing else happened.
+type ActionPreview struct {
+	BasedOnSeq run.Seq
+	Outcome    string // as of ActionAvailability
+	Code       run.Code
+	Reason     string
+	Status     run.Status // of the run afterwards; "" when refused
+	Changes    []StepChange
+	Blocked    []string
+	Warnings   []string
+}
+
+// StepChange is what becomes of one step.
+type StepChange struct {
+	StepID   string
+	Kind     string // SCHEDULE, RERUN, CANCEL, SKIP, REUSE or CHANGE
+	From, To run.StepStatus
+	Why      string
+}
+
 // Receipt is a stored receipt and whether this answer repeats an earlier one.
 type Receipt struct {
 	run.Receipt

@@ -50,6 +50,8 @@ type Signal struct {
 	StepID string         `json:"stepId,omitempty"`
 	LA     int            `json:"la,omitempty"`
 	Force  bool           `json:"force,omitempty"`
+	// Outcome is that of a COMPLETE_MANUAL_STEP.
+	Outcome run.ManualOutcome `json:"outcome,omitempty"`
 }
 
 // Description is what the engine itself says of a run's execution.

@@ -22,6 +22,8 @@ type Control interface {
 type Commands interface {
 	StartRun(ctx context.Context, p authz.Principal, in control.StartRun) (control.StartedRun, error)
 	SignalRun(ctx context.Context, p authz.Principal, in control.SignalRun) (control.Receipt, error)
+	CompleteManualStep(ctx context.Context, p authz.Principal, in control.CompleteManualStep) (control.Receipt, error)
+	Rerun(ctx context.Context, p authz.Principal, in control.Rerun) (control.StartedRun, error)
 	RedriveDeadLetters(ctx context.Context, p authz.Principal, in control.RedriveDeadLetters) (control.RedrivenDeadLetters, error)
 }
 
@@ -30,7 +32,9 @@ type Commands interface {
 type Reads interface {
 	RunReads
 	ListReads
+	ManualReads
 	DeadLetterReads
+	PreviewAction(ctx context.Context, p authz.Principal, in control.PreviewAction) (control.ActionPreview, error)
 }
 
 // RunReads are about one run.
@@ -51,6 +55,11 @@ type ListReads interface {
 	Viewer(p authz.Principal) control.Viewer
 	Capabilities(p authz.Principal) []control.EngineCapability
 	Health(ctx context.Context) control.Health
+}
+
+// ManualReads are about steps that wait for a person.
+type ManualReads interface {
+	ManualTasks(ctx context.Context, p authz.Principal, q control.ManualTasksQuery) (control.ManualTasksPage, error)
 }
 
 // DeadLetterReads are about messages that were given up.

@@ -56,6 +56,33 @@ func (q queries) Signal(ctx context.Context, runID, signalID string) (*model.Sig
 	return new(mapReceipt(r)), nil
 }
 
+func (q queries) Preview(ctx context.Context, in model.ActionInput) (*model.ActionPreview, error) {
+	action, err := actionOf(in)
+	if err != nil {
+		return nil, err
+	}
+	p, err := q.control.PreviewAction(ctx, principal(ctx), action)
+	if err != nil {
+		return nil, err
+	}
+	return mapPreview(p), nil
+}
+
+func (q queries) ManualTasks(ctx context.Context, runID *string, first *int, after *string) (*model.ManualTaskConnection, error) {
+	if err := pageSizes(first, nil); err != nil {
+		return nil, err
+	}
+	cursor, err := decodeCursor(after)
+	if err != nil {
+		return nil, err
+	}
+	page, err := q.control.ManualTasks(ctx, principal(ctx), control.ManualTasksQuery{RunID: orZero(runID), First: orZero(first), After: cursor})
+	if err != nil {
+		return nil, err
+	}
+	return mapManualTasks(page, cursor), nil
+}
+
 func (q queries) StepLog(ctx context.Context, runID, stepID string, attempt, fromLine, first *int, find *string) (*model.StepLog, error) {
 	l, err := q.control.StepLog(ctx, principal(ctx), control.StepLogQuery{
 		RunID: runID, StepID: stepID, Attempt: orZero(attempt), FromLine: int64(orZero(fromLine)), First: orZero(first), Find: orZero(find),

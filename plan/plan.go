@@ -81,6 +81,28 @@ type Step struct {
 	Retry      Retry           `json:"retry"`
 	Dispatch   Dispatch        `json:"dispatch"`
 	SecretRefs []SecretRef     `json:"secretRefs,omitempty"`
+	// Wait is set for every MANUAL step, and for no other.
+	Wait *Wait `json:"manual,omitempty"`
+	// Compensation undoes what the step did when the run fails later; nil for none.
+	Compensation *Compensation `json:"compensation,omitempty"`
+}
+
+// Wait says how a MANUAL step waits for a person (T83, T87).
+type Wait struct {
+	// SOD asks for another person than the one who started or approved the run (O4).
+	// A plan that does not say gets true.
+	SOD bool `json:"sod"`
+	// Timeout fails the attempt when nobody has completed it for so long; 0 waits
+	// for ever. It is written as a Go duration, from 1s to MaxTimeout.
+	Timeout time.Duration `json:"timeout,omitempty"`
+}
+
+// Compensation is the hook that undoes a step (R183): another operation, with its
+// own inputs, run at most twice with the key "runId:stepId:compensate" (T88, M04).
+type Compensation struct {
+	Operation StepType        `json:"operation"` // any type but MANUAL
+	Input     json.RawMessage `json:"input"`     // as inputs of a step of that type
+	Timeout   time.Duration   `json:"timeout"`   // of one attempt; the step's own when the plan does not say
 }
 
 // Retry is the platform retry policy of one logical attempt (R WA 3.1, T55, T66,

@@ -26,6 +26,11 @@ type SkeletonStep struct {
 	Heavy              bool
 	Cancellable        bool
 	AllowCancelOnPause bool
+	WaitTimeout        time.Duration // of a MANUAL step; 0 waits for ever
+	// CompensationQueue is where the step's compensation runs, empty for none, and
+	// CompensationTimeout bounds one attempt of it.
+	CompensationQueue   string
+	CompensationTimeout time.Duration
 }
 
 // Skeleton gives the skeleton of a valid plan, its queues resolved with q (T218).

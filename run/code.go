@@ -57,4 +57,10 @@ const (
 	CodeSuperseded        Code = "SUPERSEDED"
 	CodeAlreadyInState    Code = "ALREADY_IN_STATE"
 	CodeStoreRegressed    Code = "STORE_REGRESSED"
+	CodeManualToken       Code = "MANUAL_TOKEN_INVALID"
+	CodeManualNotWaiting  Code = "MANUAL_NOT_WAITING"
+	CodeSOD               Code = "SOD_VIOLATION"
+	CodeTerminated        Code = "TERMINATED"
+	CodeEngineLost        Code = "ENGINE_LOST"
+	CodeEngineTerminated  Code = "ENGINE_TERMINATED"
 )

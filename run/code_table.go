@@ -67,5 +67,11 @@ func CodeTable() []CodeInfo {
 		{CodeSuperseded, 0, false, "Another signal already did what this one asked for.", "Nothing."},
 		{CodeAlreadyInState, 0, false, "The run or step is already as asked.", "Nothing."},
 		{CodeStoreRegressed, 503, true, "The store came back from an older backup.", "Nothing; the operators repair the run."},
+		{CodeManualToken, 403, false, "The completion token is not that of the open wait.", "Read the task again: a retry gives it a new token."},
+		{CodeManualNotWaiting, 409, false, "The step does not wait for a person.", "Look at the step; it may be completed already."},
+		{CodeSOD, 403, false, "Separation of duties: who asked for the run may not decide this.", "Ask someone else who may."},
+		{CodeTerminated, 0, false, "The attempt was cut off when its run was stopped by force.", "Check what the step left behind."},
+		{CodeEngineLost, 0, true, "The engine does not know the run any more.", "Start a new run; look at the engine's health."},
+		{CodeEngineTerminated, 0, true, "The run's execution was ended in the engine, without dvt.", "Start a new run; find out who ended it."},
 	}
 }

@@ -83,6 +83,48 @@ type (
 		DurationMS    int64           `json:"durationMs,omitempty"`
 		ArtifactRefs  []ArtifactRef   `json:"artifactRefs,omitempty"`
 		RetryDeadline *time.Time      `json:"retryDeadline,omitempty"` // T221
+		Manual        *ManualEnd      `json:"manual,omitempty"`        // of a MANUAL step
+		Reused        *Reused         `json:"reused,omitempty"`        // T209
+	}
+
+	// Reused says which run's step a rerun took the outputs from (O2, T209).
+	Reused struct {
+		RunID string `json:"runId"`
+		Seq   Seq    `json:"runSeq"` // of that run's StepCompleted
+	}
+
+	// ManualEnd is who completed a MANUAL step and how (T82, T84). The interpreter
+	// gives SignalID and Outcome; the Journal adds the rest from the receipt.
+	ManualEnd struct {
+		SignalID     string        `json:"signalId"`
+		Outcome      ManualOutcome `json:"outcome"`
+		Actor        string        `json:"actor,omitempty"`
+		Notes        string        `json:"notes,omitempty"`
+		EvidenceRefs []string      `json:"evidenceRefs,omitempty"`
+	}
+
+	// AwaitingPayload of StepAwaitingManualCompletion; never the token (T82, T85).
+	AwaitingPayload struct {
+		Since    time.Time  `json:"sinceIso"`
+		Deadline *time.Time `json:"deadline,omitempty"` // when the wait times out
+	}
+
+	// CompensationPayload of StepCompensated and StepCompensationFailed, and an
+	// entry of RunFailed's summary (T88, T89).
+	CompensationPayload struct {
+		StepID         string          `json:"stepId"`
+		IdempotencyKey string          `json:"idempotencyKey"` // runId:stepId:compensate (M04)
+		Attempts       int             `json:"attempts"`
+		Compensated    bool            `json:"compensated"`
+		Result         json.RawMessage `json:"result,omitempty"`
+		ErrorCode      string          `json:"errorCode,omitempty"`
+		ErrorMessage   string          `json:"errorMessage,omitempty"`
+	}
+
+	// CompensationStartedPayload of RunCompensationStarted: the steps in the order in
+	// which their hooks run, the reverse of their completion (R185).
+	CompensationStartedPayload struct {
+		StepIDs []string `json:"stepIds"`
 	}
 
 	// FailurePayload is that of StepFailed, and part of RunFailed.
@@ -95,6 +137,7 @@ type (
 		DurationMS      int64         `json:"durationMs,omitempty"`
 		ArtifactRefs    []ArtifactRef `json:"artifactRefs,omitempty"`
 		RetryDeadline   *time.Time    `json:"retryDeadline,omitempty"` // T221
+		Manual          *ManualEnd    `json:"manual,omitempty"`        // of a MANUAL step
 	}
 
 	// StepSkippedPayload says why a step will not run.
@@ -128,7 +171,8 @@ type (
 	// ErrorCode begins with ENGINE_, PLAN_ or QUEUE_.
 	RunFailedPayload struct {
 		FailurePayload
-		RootCause *RootCause `json:"rootCause,omitempty"`
+		RootCause    *RootCause            `json:"rootCause,omitempty"`
+		Compensation []CompensationPayload `json:"compensation,omitempty"` // in the order in which the hooks ran
 	}
 
 	// RootCause is the failed attempt that ended the run.

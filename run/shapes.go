@@ -23,7 +23,7 @@ var (
 
 	category = oneOf(CategoryUser, CategorySystem, CategoryPlatform, CategoryTimeout)
 	signal   = oneOf(Pause, Resume, RetryStep, SkipStep, UpdateParams, InjectOverride,
-		EscalateAlert, UpdateTarget, EmergencyStop, Cancel)
+		EscalateAlert, UpdateTarget, EmergencyStop, Cancel, CompleteManual)
 
 	artifacts = list(maxArtifactRefs, object(
 		must("uri", filled),

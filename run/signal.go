@@ -20,6 +20,18 @@ const (
 	UpdateTarget   SignalType = "UPDATE_TARGET"
 	EmergencyStop  SignalType = "EMERGENCY_STOP"
 	Cancel         SignalType = "CANCEL"
+	// CompleteManual completes a MANUAL step that waits for a person (R177).
+	CompleteManual SignalType = "COMPLETE_MANUAL_STEP"
+)
+
+// ManualOutcome is what a person says of a MANUAL step (R177).
+type ManualOutcome string
+
+// Outcomes of a manual completion.
+const (
+	ManualSucceeded ManualOutcome = "SUCCEEDED"
+	ManualFailed    ManualOutcome = "FAILED"
+	ManualCancelled ManualOutcome = "CANCELLED"
 )
 
 // Signal is what judging needs to know of a command.
@@ -27,10 +39,11 @@ type Signal struct {
 	ID     string     `json:"signalId"`
 	Type   SignalType `json:"type"`
 	StepID string     `json:"stepId,omitempty"`
-	// ExpectedAttempt is the logical attempt a RETRY_STEP means; 0 means the
-	// latest at acceptance (T58, T217).
-	ExpectedAttempt int  `json:"expectedLogicalAttemptId,omitempty"`
-	Force           bool `json:"force,omitempty"`
+	// ExpectedAttempt is the logical attempt a RETRY_STEP or COMPLETE_MANUAL_STEP means;
+	// 0 means the latest at acceptance (T58, T217).
+	ExpectedAttempt int           `json:"expectedLogicalAttemptId,omitempty"`
+	Force           bool          `json:"force,omitempty"`   // RETRY_STEP; of an EMERGENCY_STOP forceKill (T99)
+	Outcome         ManualOutcome `json:"outcome,omitempty"` // COMPLETE_MANUAL_STEP
 }
 
 // Outcome of a judgement.
@@ -66,6 +79,7 @@ type StepView struct {
 	LogicalAttempt int
 	Retryable      bool // of the latest attempt's error
 	RetryPending   bool // a retry of the latest attempt is already latched
+	WaitsForPerson bool // RUNNING, and a MANUAL step that waits for its completion
 }
 
 // Application is how far an accepted signal has come (O11).

@@ -5,6 +5,7 @@
 package interp
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/dvt-engine/dvt/engine"
@@ -54,6 +55,21 @@ type (
 		At    time.Time
 		Timer Timer
 	}
+
+	// Compensated is the end of one Compensate.
+	Compensated struct {
+		At  time.Time
+		End CompensationEnd
+	}
+
+	// Pressure says that the engine's history has grown past its threshold: the
+	// machine rotates at the next quiet point as if enough steps had been
+	// scheduled (T195). Hard says that it must not grow further: nothing is
+	// dispatched until the machine has rotated.
+	Pressure struct {
+		At   time.Time
+		Hard bool
+	}
 )
 
 func (Begin) input()     {}
@@ -61,6 +77,20 @@ func (Recorded) input()  {}
 func (StepEnded) input() {}
 func (Signalled) input() {}
 func (Fired) input()     {}
+
+func (Compensated) input() {}
+func (Pressure) input()    {}
+
+// CompensationEnd is how one hook ended, after the platform's retries (R186). It
+// echoes its subject (T184).
+type CompensationEnd struct {
+	StepID       string          `json:"stepId"`
+	Attempts     int             `json:"attempts"`
+	Compensated  bool            `json:"compensated"`
+	Result       json.RawMessage `json:"result,omitempty"`
+	ErrorCode    string          `json:"errorCode,omitempty"`
+	ErrorMessage string          `json:"errorMessage,omitempty"`
+}
 
 // RecordedEvent is what became of one event of a batch.
 type RecordedEvent struct {
@@ -83,6 +113,8 @@ type Timer string
 const (
 	TimerRetryWindow Timer = "retry-window"
 	TimerDrain       Timer = "drain"
+	TimerManual      Timer = "manual"   // the earliest deadline of a wait for a person (T83)
+	TimerRotation    Timer = "rotation" // the patience of the rotation barrier (T195)
 )
 
 // Effect is something the driver must do, in the order returned.
@@ -122,6 +154,20 @@ type (
 	// empty one says that there are none.
 	FetchSignals struct{ After int64 }
 
+	// Compensate runs the hook of one step that succeeded, one at a time (R185). It
+	// is answered by Compensated.
+	Compensate struct {
+		Ord run.Ord
+		LA  int // the attempt that succeeded
+	}
+
+	// Rotate ends this execution of the workflow so that the next one, made by
+	// Resume from what Carry gives now, goes on (T105, T195). Nothing is in flight:
+	// no Append, no Execute, no Compensate and no FetchSignals. Signals that reached
+	// the driver after this effect are handed to the next machine. Timers that are
+	// armed are armed anew by the next machine.
+	Rotate struct{}
+
 	// Finish ends the workflow; nothing follows it. Status is empty when another
 	// hand ended the run, or the log refused the run's own events.
 	Finish struct{ Status run.Status }
@@ -132,4 +178,6 @@ func (Execute) effect()      {}
 func (CancelSteps) effect()  {}
 func (SetTimer) effect()     {}
 func (FetchSignals) effect() {}
+func (Compensate) effect()   {}
+func (Rotate) effect()       {}
 func (Finish) effect()       {}

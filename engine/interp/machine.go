@@ -19,6 +19,9 @@ type Config struct {
 	// EngineAttempt of events about the run: 1 plus the restarts of the
 	// workflow's execution (T61). Less than 1 counts as 1.
 	EngineAttempt int
+	// RotateAfter is how many dispatches one execution of the workflow makes before
+	// it rotates (T105, T195); 0 never rotates by itself.
+	RotateAfter int
 }
 
 // Machine is the interpreter of one run. It is not safe for concurrent use; its

@@ -55,6 +55,17 @@ type ComplexityRoot struct {
 		WhoCould       func(childComplexity int) int
 	}
 
+	ActionPreview struct {
+		BasedOnSeq func(childComplexity int) int
+		Blocked    func(childComplexity int) int
+		Changes    func(childComplexity int) int
+		Code       func(childComplexity int) int
+		Outcome    func(childComplexity int) int
+		Reason     func(childComplexity int) int
+		Status     func(childComplexity int) int
+		Warnings   func(childComplexity int) int
+	}
+
 	Artifact struct {
 		ContentType func(childComplexity int) int
 		Kind        func(childComplexity int) int
@@ -142,9 +153,35 @@ type ComplexityRoot struct {
 		Text            func(childComplexity int) int
 	}
 
+	ManualTask struct {
+		Action           func(childComplexity int) int
+		Deadline         func(childComplexity int) int
+		EnvironmentID    func(childComplexity int) int
+		Evidence         func(childComplexity int) int
+		Instructions     func(childComplexity int) int
+		LogicalAttemptID func(childComplexity int) int
+		ProjectID        func(childComplexity int) int
+		RunID            func(childComplexity int) int
+		Since            func(childComplexity int) int
+		StepID           func(childComplexity int) int
+		Token            func(childComplexity int) int
+	}
+
+	ManualTaskConnection struct {
+		Edges    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	ManualTaskEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
 	Mutation struct {
 		CancelRun          func(childComplexity int, input model.CancelRunInput) int
+		CompleteManualStep func(childComplexity int, input model.CompleteManualStepInput) int
 		RedriveDeadLetters func(childComplexity int, input model.RedriveDeadLettersInput) int
+		Rerun              func(childComplexity int, input model.RerunInput) int
 		SignalRun          func(childComplexity int, input model.SignalRunInput) int
 		StartRun           func(childComplexity int, input model.StartRunInput) int
 	}
@@ -177,7 +214,9 @@ type ComplexityRoot struct {
 		Capabilities func(childComplexity int) int
 		DeadLetters  func(childComplexity int, runID *string, open *bool, first *int, after *string) int
 		Health       func(childComplexity int) int
+		ManualTasks  func(childComplexity int, runID *string, first *int, after *string) int
 		Node         func(childComplexity int, id string) int
+		Preview      func(childComplexity int, action model.ActionInput) int
 		Run          func(childComplexity int, runID string, at *run.Seq) int
 		Runs         func(childComplexity int, first *int, after *string, last *int, before *string, filter *model.RunFilter, orderBy *model.RunOrder) int
 		Signal       func(childComplexity int, runID string, signalID string) int
@@ -417,6 +456,14 @@ type ComplexityRoot struct {
 		StatusRaw        func(childComplexity int) int
 	}
 
+	StepChange struct {
+		From   func(childComplexity int) int
+		Kind   func(childComplexity int) int
+		StepID func(childComplexity int) int
+		To     func(childComplexity int) int
+		Why    func(childComplexity int) int
+	}
+
 	StepCounts struct {
 		Failed  func(childComplexity int) int
 		Pending func(childComplexity int) int
@@ -486,6 +533,8 @@ type MutationResolver interface {
 	StartRun(ctx context.Context, input model.StartRunInput) (*model.StartRunPayload, error)
 	SignalRun(ctx context.Context, input model.SignalRunInput) (*model.SignalRunPayload, error)
 	CancelRun(ctx context.Context, input model.CancelRunInput) (*model.SignalRunPayload, error)
+	CompleteManualStep(ctx context.Context, input model.CompleteManualStepInput) (*model.SignalRunPayload, error)
+	Rerun(ctx context.Context, input model.RerunInput) (*model.StartRunPayload, error)
 	RedriveDeadLetters(ctx context.Context, input model.RedriveDeadLettersInput) (*model.RedriveDeadLettersPayload, error)
 }
 type QueryResolver interface {
@@ -493,6 +542,8 @@ type QueryResolver interface {
 	Node(ctx context.Context, id string) (model.Node, error)
 	Run(ctx context.Context, runID string, at *run.Seq) (*model.Run, error)
 	Runs(ctx context.Context, first *int, after *string, last *int, before *string, filter *model.RunFilter, orderBy *model.RunOrder) (*model.RunConnection, error)
+	Preview(ctx context.Context, action model.ActionInput) (*model.ActionPreview, error)
+	ManualTasks(ctx context.Context, runID *string, first *int, after *string) (*model.ManualTaskConnection, error)
 	Signal(ctx context.Context, runID string, signalID string) (*model.Signal, error)
 	StepLog(ctx context.Context, runID string, stepID string, attempt *int, fromLine *int, first *int, find *string) (*model.StepLog, error)
 	DeadLetters(ctx context.Context, runID *string, open *bool, first *int, after *string) (*model.DeadLetterConnection, error)
@@ -592,6 +643,55 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ActionAvailability.WhoCould(childComplexity), true
+
+	case "ActionPreview.basedOnSeq":
+		if e.ComplexityRoot.ActionPreview.BasedOnSeq == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ActionPreview.BasedOnSeq(childComplexity), true
+	case "ActionPreview.blocked":
+		if e.ComplexityRoot.ActionPreview.Blocked == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ActionPreview.Blocked(childComplexity), true
+	case "ActionPreview.changes":
+		if e.ComplexityRoot.ActionPreview.Changes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ActionPreview.Changes(childComplexity), true
+	case "ActionPreview.code":
+		if e.ComplexityRoot.ActionPreview.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ActionPreview.Code(childComplexity), true
+	case "ActionPreview.outcome":
+		if e.ComplexityRoot.ActionPreview.Outcome == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ActionPreview.Outcome(childComplexity), true
+	case "ActionPreview.reason":
+		if e.ComplexityRoot.ActionPreview.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ActionPreview.Reason(childComplexity), true
+	case "ActionPreview.status":
+		if e.ComplexityRoot.ActionPreview.Status == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ActionPreview.Status(childComplexity), true
+	case "ActionPreview.warnings":
+		if e.ComplexityRoot.ActionPreview.Warnings == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ActionPreview.Warnings(childComplexity), true
 
 	case "Artifact.contentType":
 		if e.ComplexityRoot.Artifact.ContentType == nil {
@@ -894,6 +994,99 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.LogLine.Text(childComplexity), true
 
+	case "ManualTask.action":
+		if e.ComplexityRoot.ManualTask.Action == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ManualTask.Action(childComplexity), true
+	case "ManualTask.deadline":
+		if e.ComplexityRoot.ManualTask.Deadline == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ManualTask.Deadline(childComplexity), true
+	case "ManualTask.environmentId":
+		if e.ComplexityRoot.ManualTask.EnvironmentID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ManualTask.EnvironmentID(childComplexity), true
+	case "ManualTask.evidence":
+		if e.ComplexityRoot.ManualTask.Evidence == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ManualTask.Evidence(childComplexity), true
+	case "ManualTask.instructions":
+		if e.ComplexityRoot.ManualTask.Instructions == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ManualTask.Instructions(childComplexity), true
+	case "ManualTask.logicalAttemptId":
+		if e.ComplexityRoot.ManualTask.LogicalAttemptID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ManualTask.LogicalAttemptID(childComplexity), true
+	case "ManualTask.projectId":
+		if e.ComplexityRoot.ManualTask.ProjectID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ManualTask.ProjectID(childComplexity), true
+	case "ManualTask.runId":
+		if e.ComplexityRoot.ManualTask.RunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ManualTask.RunID(childComplexity), true
+	case "ManualTask.since":
+		if e.ComplexityRoot.ManualTask.Since == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ManualTask.Since(childComplexity), true
+	case "ManualTask.stepId":
+		if e.ComplexityRoot.ManualTask.StepID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ManualTask.StepID(childComplexity), true
+	case "ManualTask.token":
+		if e.ComplexityRoot.ManualTask.Token == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ManualTask.Token(childComplexity), true
+
+	case "ManualTaskConnection.edges":
+		if e.ComplexityRoot.ManualTaskConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ManualTaskConnection.Edges(childComplexity), true
+	case "ManualTaskConnection.pageInfo":
+		if e.ComplexityRoot.ManualTaskConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ManualTaskConnection.PageInfo(childComplexity), true
+
+	case "ManualTaskEdge.cursor":
+		if e.ComplexityRoot.ManualTaskEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ManualTaskEdge.Cursor(childComplexity), true
+	case "ManualTaskEdge.node":
+		if e.ComplexityRoot.ManualTaskEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ManualTaskEdge.Node(childComplexity), true
+
 	case "Mutation.cancelRun":
 		if e.ComplexityRoot.Mutation.CancelRun == nil {
 			break
@@ -905,6 +1098,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CancelRun(childComplexity, args["input"].(model.CancelRunInput)), true
+	case "Mutation.completeManualStep":
+		if e.ComplexityRoot.Mutation.CompleteManualStep == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_completeManualStep_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CompleteManualStep(childComplexity, args["input"].(model.CompleteManualStepInput)), true
 	case "Mutation.redriveDeadLetters":
 		if e.ComplexityRoot.Mutation.RedriveDeadLetters == nil {
 			break
@@ -916,6 +1120,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.RedriveDeadLetters(childComplexity, args["input"].(model.RedriveDeadLettersInput)), true
+	case "Mutation.rerun":
+		if e.ComplexityRoot.Mutation.Rerun == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_rerun_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.Rerun(childComplexity, args["input"].(model.RerunInput)), true
 	case "Mutation.signalRun":
 		if e.ComplexityRoot.Mutation.SignalRun == nil {
 			break
@@ -1056,6 +1271,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Query.Health(childComplexity), true
 
+	case "Query.manualTasks":
+		if e.ComplexityRoot.Query.ManualTasks == nil {
+			break
+		}
+
+		args, err := ec.field_Query_manualTasks_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.ManualTasks(childComplexity, args["runId"].(*string), args["first"].(*int), args["after"].(*string)), true
 	case "Query.node":
 		if e.ComplexityRoot.Query.Node == nil {
 			break
@@ -1067,6 +1293,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Node(childComplexity, args["id"].(string)), true
+	case "Query.preview":
+		if e.ComplexityRoot.Query.Preview == nil {
+			break
+		}
+
+		args, err := ec.field_Query_preview_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Preview(childComplexity, args["action"].(model.ActionInput)), true
 	case "Query.run":
 		if e.ComplexityRoot.Query.Run == nil {
 			break
@@ -2168,6 +2405,37 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.StepAttempt.StatusRaw(childComplexity), true
 
+	case "StepChange.from":
+		if e.ComplexityRoot.StepChange.From == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepChange.From(childComplexity), true
+	case "StepChange.kind":
+		if e.ComplexityRoot.StepChange.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepChange.Kind(childComplexity), true
+	case "StepChange.stepId":
+		if e.ComplexityRoot.StepChange.StepID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepChange.StepID(childComplexity), true
+	case "StepChange.to":
+		if e.ComplexityRoot.StepChange.To == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepChange.To(childComplexity), true
+	case "StepChange.why":
+		if e.ComplexityRoot.StepChange.Why == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepChange.Why(childComplexity), true
+
 	case "StepCounts.failed":
 		if e.ComplexityRoot.StepCounts.Failed == nil {
 			break
@@ -2447,18 +2715,31 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 	opCtx := graphql.GetOperationContext(ctx)
 	ec := newExecutionContext(opCtx, e, make(chan graphql.DeferredResult))
 	inputUnmarshalMap := graphql.BuildUnmarshalerMap(
+		ec.unmarshalInputActionInput,
+		ec.unmarshalInputCancelActionInput,
 		ec.unmarshalInputCancelRunInput,
+		ec.unmarshalInputCompleteManualStepInput,
 		ec.unmarshalInputDeadLettersInput,
+		ec.unmarshalInputEmergencyStopInput,
+		ec.unmarshalInputEscalateAlertInput,
+		ec.unmarshalInputInjectOverrideInput,
 		ec.unmarshalInputPauseInput,
 		ec.unmarshalInputPlanInput,
 		ec.unmarshalInputPlanRefInput,
 		ec.unmarshalInputRedriveDeadLettersInput,
+		ec.unmarshalInputRerunFromInput,
+		ec.unmarshalInputRerunInput,
 		ec.unmarshalInputResumeInput,
 		ec.unmarshalInputRetryStepInput,
 		ec.unmarshalInputRunFilter,
+		ec.unmarshalInputSignalActionInput,
 		ec.unmarshalInputSignalInput,
 		ec.unmarshalInputSignalRunInput,
+		ec.unmarshalInputSkipStepInput,
 		ec.unmarshalInputStartRunInput,
+		ec.unmarshalInputTargetInput,
+		ec.unmarshalInputUpdateParamsInput,
+		ec.unmarshalInputUpdateTargetInput,
 	)
 	first := true
 
@@ -2583,6 +2864,19 @@ type Query {
   (default 50). Errors: BAD_USER_INPUT, CURSOR_INVALID.
   """
   runs(first: Int, after: String, last: Int, before: String, filter: RunFilter, orderBy: RunOrder = CREATED_DESC): RunConnection!
+  """
+  What an action would do now, by the same interpreter and policy that would do it, without
+  a trace in the log. It holds while nothing else happens: send ` + "`" + `basedOnSeq` + "`" + ` along as
+  ` + "`" + `expectedRunSeq` + "`" + `. A refusal is an answer, not an error. Errors: NOT_FOUND, BAD_USER_INPUT,
+  SIGNAL_TOO_LARGE, PLAN_INVALID (of ` + "`" + `start` + "`" + `), STORE_UNAVAILABLE.
+  Example: ` + "`" + `preview(action: {signal: {runId: "r1", signal: {pause: {}}}}) { outcome reason changes { stepId kind why } }` + "`" + `.
+  """
+  preview(action: ActionInput!): ActionPreview!
+  """
+  MANUAL steps that wait for a person, the longest wait first; ` + "`" + `first` + "`" + ` is at most 200.
+  Errors: BAD_USER_INPUT, CURSOR_INVALID, NOT_FOUND (of ` + "`" + `runId` + "`" + `).
+  """
+  manualTasks(runId: String, first: Int = 50, after: String): ManualTaskConnection!
   "The receipt of a signal; null when there is none."
   signal(runId: String!, signalId: String!): Signal
   """
@@ -2624,6 +2918,19 @@ type Mutation {
   signalRun(input: SignalRunInput!): SignalRunPayload!
   "Cancels a run: what is in flight is stopped, nothing else starts. Receipts and errors as signalRun."
   cancelRun(input: CancelRunInput!): SignalRunPayload!
+  """
+  Completes a MANUAL step that waits for a person, by the token of its task. Safe to repeat: the
+  first outcome stands, and the same token again returns its receipt with ` + "`" + `duplicate: true` + "`" + `, whatever it says.
+  Errors: MANUAL_TOKEN_INVALID, MANUAL_NOT_WAITING, SOD_VIOLATION, FORBIDDEN, NOT_FOUND, RUN_MOVED, BAD_USER_INPUT,
+  STORE_UNAVAILABLE.
+  """
+  completeManualStep(input: CompleteManualStepInput!): SignalRunPayload!
+  """
+  Starts a new run of the same plan that takes the outputs of steps of a run that has ended
+  instead of running them again. Safe to repeat as startRun. Errors: INVALID_RUN_STATE (it has not ended),
+  STEP_NOT_FOUND, NOT_FOUND, FORBIDDEN, REQUEST_ID_CONFLICT, BAD_USER_INPUT, STORE_UNAVAILABLE.
+  """
+  rerun(input: RerunInput!): StartRunPayload!
   """
   Publishes dead letters again, with what their runs are now. Harmless when it was
   delivered meanwhile: whoever has seen later states ignores it. Safe to repeat: a letter that was redriven is
@@ -2685,7 +2992,10 @@ type DevPrincipal {
 enum Role { VIEWER OPERATOR ENGINEER ADMIN PLANNER SYSTEM SRE }
 
 "What one can do."
-enum Action { READ START PAUSE RESUME RETRY_STEP CANCEL APPROVE READ_DEAD_LETTERS REDRIVE }
+enum Action {
+  READ START PAUSE RESUME RETRY_STEP SKIP_STEP UPDATE_PARAMS INJECT_OVERRIDE ESCALATE_ALERT UPDATE_TARGET EMERGENCY_STOP
+  CANCEL RERUN COMPLETE_MANUAL_STEP APPROVE READ_DEAD_LETTERS REDRIVE
+}
 
 enum RunStatus { PENDING APPROVED RUNNING PAUSED COMPLETED FAILED CANCELLED UNKNOWN }
 enum RunSubstatus { DRAINING AWAITING_OPERATOR WAITING_MANUAL COMPENSATING QUEUED UNKNOWN }
@@ -2965,7 +3275,7 @@ type RunEvent {
   payload: JSON
 }
 
-enum SignalType { PAUSE RESUME RETRY_STEP SKIP_STEP UPDATE_PARAMS INJECT_OVERRIDE ESCALATE_ALERT UPDATE_TARGET EMERGENCY_STOP CANCEL UNKNOWN }
+enum SignalType { PAUSE RESUME RETRY_STEP SKIP_STEP UPDATE_PARAMS INJECT_OVERRIDE ESCALATE_ALERT UPDATE_TARGET EMERGENCY_STOP CANCEL COMPLETE_MANUAL_STEP UNKNOWN }
 enum SignalDecision { ACCEPTED REJECTED }
 enum SignalApplication { PENDING DELIVERED APPLIED NOOP NOT_APPLIED }
 
@@ -3052,6 +3362,12 @@ input SignalInput @oneOf {
   pause: PauseInput
   resume: ResumeInput
   retryStep: RetryStepInput
+  skipStep: SkipStepInput
+  updateParams: UpdateParamsInput
+  injectOverride: InjectOverrideInput
+  escalateAlert: EscalateAlertInput
+  updateTarget: UpdateTargetInput
+  emergencyStop: EmergencyStopInput
 }
 input PauseInput { reason: String }
 input ResumeInput { reason: String }
@@ -3063,6 +3379,44 @@ input RetryStepInput {
   "The failed attempt that is meant; default the latest."
   expectedLogicalAttemptId: Int
 }
+input SkipStepInput {
+  "PENDING or FAILED; what depends on it goes on as if it had succeeded."
+  stepId: String!
+  reason: String
+}
+input UpdateParamsInput {
+  "Only this step; default the whole run."
+  stepId: String
+  "Parameters to set or, with null, to remove, for attempts that begin from now on. Secrets only by reference."
+  newParams: JSON!
+  reason: String
+}
+input InjectOverrideInput {
+  stepId: String!
+  "A merge patch (RFC 7396) of the step's inputs, for attempts that begin from now on."
+  override: JSON!
+  reason: String!
+}
+enum AlertLevel { LOW MEDIUM HIGH }
+input EscalateAlertInput {
+  level: AlertLevel!
+  note: String
+}
+input UpdateTargetInput {
+  stepId: String!
+  newTarget: TargetInput!
+  reason: String!
+}
+"Where a step writes; at least one member."
+input TargetInput {
+  destinationDb: String
+  schema: String
+}
+input EmergencyStopInput {
+  reason: String!
+  "End the execution in the engine at once, without its cooperation: attempts in flight end as TERMINATED and may go on outside for a while."
+  forceKill: Boolean = false
+}
 input CancelRunInput {
   runId: String!
   signalId: String!
@@ -3071,6 +3425,122 @@ input CancelRunInput {
 }
 type SignalRunPayload {
   signal: Signal!
+}
+
+enum ManualOutcome { SUCCEEDED FAILED CANCELLED }
+
+"A MANUAL step that waits for a person."
+type ManualTask {
+  runId: String!
+  stepId: String!
+  logicalAttemptId: Int!
+  projectId: String!
+  environmentId: String!
+  "What to do, from the plan."
+  instructions: String
+  "What the plan asks to be left as evidence."
+  evidence: JSON
+  since: Time!
+  "When the wait times out; null for never."
+  deadline: Time
+  "Whether the viewer may complete it, and why not."
+  action: ActionAvailability!
+  "What completes it; null for those who may not. A retry of the step makes it void."
+  token: String
+}
+type ManualTaskConnection {
+  edges: [ManualTaskEdge!]!
+  pageInfo: PageInfo!
+}
+type ManualTaskEdge {
+  cursor: String!
+  node: ManualTask!
+}
+input CompleteManualStepInput {
+  runId: String!
+  stepId: String!
+  "Of the open task; see manualTasks."
+  token: String!
+  outcome: ManualOutcome!
+  notes: String
+  "Addresses of what proves it, at most 50."
+  evidenceRefs: [String!]
+  "When it was done, if that was earlier."
+  completedAt: Time
+  "If given it must be the caller."
+  actor: String
+  expectedRunSeq: Seq
+}
+
+input RerunInput {
+  "The run that has ended."
+  runId: String!
+  "Client key of the new run, alphabet [A-Za-z0-9_.-], at most 128."
+  runRequestId: String!
+  from: RerunFromInput!
+  reason: String
+}
+"What runs again; the steps that do not are taken over with their outputs."
+input RerunFromInput @oneOf {
+  "Everything; ` + "`" + `true` + "`" + `."
+  start: Boolean
+  "What did not succeed, and all that depends on it; ` + "`" + `true` + "`" + `."
+  failed: Boolean
+  "These steps and all that depends on them, with what did not succeed."
+  steps: [String!]
+}
+
+"One action on one thing."
+input ActionInput @oneOf {
+  signal: SignalActionInput
+  cancel: CancelActionInput
+  completeManualStep: CompleteManualStepInput
+  rerun: RerunInput
+  start: StartRunInput
+}
+input SignalActionInput {
+  runId: String!
+  signal: SignalInput!
+}
+input CancelActionInput { runId: String! }
+
+type ActionPreview {
+  "runSeq of the state that was looked at; 0 for ` + "`" + `start` + "`" + `."
+  basedOnSeq: Seq!
+  outcome: ActionOutcome!
+  "A code of the error table when refused, or why it would do nothing."
+  code: String
+  "For people."
+  reason: String
+  "Status of the run once the action is applied and nothing else happens; null when refused."
+  status: RunStatus
+  "What becomes of steps, in plan order."
+  changes: [StepChange!]!
+  "Steps that would wait on, and could not start."
+  blocked: [String!]!
+  "What one should know before."
+  warnings: [String!]!
+}
+enum StepChangeKind {
+  "It starts."
+  SCHEDULE
+  "It starts again, as a new attempt."
+  RERUN
+  "It is asked to stop."
+  CANCEL
+  "It will never run."
+  SKIP
+  "Its outputs are taken over from the earlier run."
+  REUSE
+  "Its coming attempts see other inputs."
+  CHANGE
+}
+type StepChange {
+  stepId: String!
+  kind: StepChangeKind!
+  from: StepStatus!
+  to: StepStatus!
+  why: String!
 }
 
 """
@@ -3280,6 +3750,28 @@ func (ec *executionContext) childFields_ActionAvailability(ctx context.Context, 
 	return nil, fmt.Errorf("no field named %q was found under type ActionAvailability", field.Name)
 }
 
+func (ec *executionContext) childFields_ActionPreview(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "basedOnSeq":
+		return ec.fieldContext_ActionPreview_basedOnSeq(ctx, field)
+	case "outcome":
+		return ec.fieldContext_ActionPreview_outcome(ctx, field)
+	case "code":
+		return ec.fieldContext_ActionPreview_code(ctx, field)
+	case "reason":
+		return ec.fieldContext_ActionPreview_reason(ctx, field)
+	case "status":
+		return ec.fieldContext_ActionPreview_status(ctx, field)
+	case "changes":
+		return ec.fieldContext_ActionPreview_changes(ctx, field)
+	case "blocked":
+		return ec.fieldContext_ActionPreview_blocked(ctx, field)
+	case "warnings":
+		return ec.fieldContext_ActionPreview_warnings(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ActionPreview", field.Name)
+}
+
 func (ec *executionContext) childFields_Artifact(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "uri":
@@ -3452,6 +3944,54 @@ func (ec *executionContext) childFields_LogLine(ctx context.Context, field graph
 		return ec.fieldContext_LogLine_text(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type LogLine", field.Name)
+}
+
+func (ec *executionContext) childFields_ManualTask(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "runId":
+		return ec.fieldContext_ManualTask_runId(ctx, field)
+	case "stepId":
+		return ec.fieldContext_ManualTask_stepId(ctx, field)
+	case "logicalAttemptId":
+		return ec.fieldContext_ManualTask_logicalAttemptId(ctx, field)
+	case "projectId":
+		return ec.fieldContext_ManualTask_projectId(ctx, field)
+	case "environmentId":
+		return ec.fieldContext_ManualTask_environmentId(ctx, field)
+	case "instructions":
+		return ec.fieldContext_ManualTask_instructions(ctx, field)
+	case "evidence":
+		return ec.fieldContext_ManualTask_evidence(ctx, field)
+	case "since":
+		return ec.fieldContext_ManualTask_since(ctx, field)
+	case "deadline":
+		return ec.fieldContext_ManualTask_deadline(ctx, field)
+	case "action":
+		return ec.fieldContext_ManualTask_action(ctx, field)
+	case "token":
+		return ec.fieldContext_ManualTask_token(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ManualTask", field.Name)
+}
+
+func (ec *executionContext) childFields_ManualTaskConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_ManualTaskConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_ManualTaskConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ManualTaskConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_ManualTaskEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_ManualTaskEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_ManualTaskEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ManualTaskEdge", field.Name)
 }
 
 func (ec *executionContext) childFields_PageInfo(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -3966,6 +4506,22 @@ func (ec *executionContext) childFields_StepAttempt(ctx context.Context, field g
 	return nil, fmt.Errorf("no field named %q was found under type StepAttempt", field.Name)
 }
 
+func (ec *executionContext) childFields_StepChange(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "stepId":
+		return ec.fieldContext_StepChange_stepId(ctx, field)
+	case "kind":
+		return ec.fieldContext_StepChange_kind(ctx, field)
+	case "from":
+		return ec.fieldContext_StepChange_from(ctx, field)
+	case "to":
+		return ec.fieldContext_StepChange_to(ctx, field)
+	case "why":
+		return ec.fieldContext_StepChange_why(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type StepChange", field.Name)
+}
+
 func (ec *executionContext) childFields_StepCounts(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "total":
@@ -4200,12 +4756,40 @@ func (ec *executionContext) field_Mutation_cancelRun_args(ctx context.Context, r
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_completeManualStep_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.CompleteManualStepInput, error) {
+			return ec.unmarshalNCompleteManualStepInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCompleteManualStepInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_redriveDeadLetters_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.RedriveDeadLettersInput, error) {
 			return ec.unmarshalNRedriveDeadLettersInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRedriveDeadLettersInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_rerun_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.RerunInput, error) {
+			return ec.unmarshalNRerunInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRerunInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -4294,6 +4878,36 @@ func (ec *executionContext) field_Query_deadLetters_args(ctx context.Context, ra
 	return args, nil
 }
 
+func (ec *executionContext) field_Query_manualTasks_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "runId",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["runId"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg2
+	return args, nil
+}
+
 func (ec *executionContext) field_Query_node_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -4305,6 +4919,20 @@ func (ec *executionContext) field_Query_node_args(ctx context.Context, rawArgs m
 		return nil, err
 	}
 	args["id"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_preview_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "action",
+		func(ctx context.Context, v any) (model.ActionInput, error) {
+			return ec.unmarshalNActionInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐActionInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["action"] = arg0
 	return args, nil
 }
 
@@ -4971,6 +5599,199 @@ func (ec *executionContext) _ActionAvailability_strength(ctx context.Context, fi
 }
 func (ec *executionContext) fieldContext_ActionAvailability_strength(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ActionAvailability", field, false, false, errors.New("field of type ActionStrength does not have child fields"))
+}
+
+func (ec *executionContext) _ActionPreview_basedOnSeq(ctx context.Context, field graphql.CollectedField, obj *model.ActionPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ActionPreview_basedOnSeq(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.BasedOnSeq, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v run.Seq) graphql.Marshaler {
+			return ec.marshalNSeq2githubᚗcomᚋdvtᚑengineᚋdvtᚋrunᚐSeq(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ActionPreview_basedOnSeq(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ActionPreview", field, false, false, errors.New("field of type Seq does not have child fields"))
+}
+
+func (ec *executionContext) _ActionPreview_outcome(ctx context.Context, field graphql.CollectedField, obj *model.ActionPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ActionPreview_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.ActionOutcome) graphql.Marshaler {
+			return ec.marshalNActionOutcome2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐActionOutcome(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ActionPreview_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ActionPreview", field, false, false, errors.New("field of type ActionOutcome does not have child fields"))
+}
+
+func (ec *executionContext) _ActionPreview_code(ctx context.Context, field graphql.CollectedField, obj *model.ActionPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ActionPreview_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ActionPreview_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ActionPreview", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ActionPreview_reason(ctx context.Context, field graphql.CollectedField, obj *model.ActionPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ActionPreview_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ActionPreview_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ActionPreview", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ActionPreview_status(ctx context.Context, field graphql.CollectedField, obj *model.ActionPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ActionPreview_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RunStatus) graphql.Marshaler {
+			return ec.marshalORunStatus2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunStatus(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ActionPreview_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ActionPreview", field, false, false, errors.New("field of type RunStatus does not have child fields"))
+}
+
+func (ec *executionContext) _ActionPreview_changes(ctx context.Context, field graphql.CollectedField, obj *model.ActionPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ActionPreview_changes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Changes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.StepChange) graphql.Marshaler {
+			return ec.marshalNStepChange2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepChangeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ActionPreview_changes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ActionPreview",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_StepChange(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ActionPreview_blocked(ctx context.Context, field graphql.CollectedField, obj *model.ActionPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ActionPreview_blocked(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Blocked, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ActionPreview_blocked(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ActionPreview", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ActionPreview_warnings(ctx context.Context, field graphql.CollectedField, obj *model.ActionPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ActionPreview_warnings(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Warnings, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ActionPreview_warnings(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ActionPreview", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _Artifact_uri(ctx context.Context, field graphql.CollectedField, obj *model.Artifact) (ret graphql.Marshaler) {
@@ -6140,6 +6961,387 @@ func (ec *executionContext) fieldContext_LogLine_text(_ context.Context, field g
 	return graphql.NewScalarFieldContext("LogLine", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _ManualTask_runId(ctx context.Context, field graphql.CollectedField, obj *model.ManualTask) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ManualTask_runId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ManualTask_runId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ManualTask", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ManualTask_stepId(ctx context.Context, field graphql.CollectedField, obj *model.ManualTask) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ManualTask_stepId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ManualTask_stepId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ManualTask", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ManualTask_logicalAttemptId(ctx context.Context, field graphql.CollectedField, obj *model.ManualTask) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ManualTask_logicalAttemptId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LogicalAttemptID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ManualTask_logicalAttemptId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ManualTask", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _ManualTask_projectId(ctx context.Context, field graphql.CollectedField, obj *model.ManualTask) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ManualTask_projectId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProjectID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ManualTask_projectId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ManualTask", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ManualTask_environmentId(ctx context.Context, field graphql.CollectedField, obj *model.ManualTask) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ManualTask_environmentId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EnvironmentID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ManualTask_environmentId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ManualTask", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ManualTask_instructions(ctx context.Context, field graphql.CollectedField, obj *model.ManualTask) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ManualTask_instructions(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Instructions, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ManualTask_instructions(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ManualTask", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ManualTask_evidence(ctx context.Context, field graphql.CollectedField, obj *model.ManualTask) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ManualTask_evidence(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Evidence, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v json.RawMessage) graphql.Marshaler {
+			return ec.marshalOJSON2encodingᚋjsonᚐRawMessage(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ManualTask_evidence(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ManualTask", field, false, false, errors.New("field of type JSON does not have child fields"))
+}
+
+func (ec *executionContext) _ManualTask_since(ctx context.Context, field graphql.CollectedField, obj *model.ManualTask) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ManualTask_since(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Since, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ManualTask_since(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ManualTask", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _ManualTask_deadline(ctx context.Context, field graphql.CollectedField, obj *model.ManualTask) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ManualTask_deadline(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Deadline, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ManualTask_deadline(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ManualTask", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _ManualTask_action(ctx context.Context, field graphql.CollectedField, obj *model.ManualTask) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ManualTask_action(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Action, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ActionAvailability) graphql.Marshaler {
+			return ec.marshalNActionAvailability2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐActionAvailability(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ManualTask_action(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ManualTask",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ActionAvailability(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ManualTask_token(ctx context.Context, field graphql.CollectedField, obj *model.ManualTask) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ManualTask_token(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Token, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ManualTask_token(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ManualTask", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ManualTaskConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.ManualTaskConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ManualTaskConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.ManualTaskEdge) graphql.Marshaler {
+			return ec.marshalNManualTaskEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐManualTaskEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ManualTaskConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ManualTaskConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ManualTaskEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ManualTaskConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.ManualTaskConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ManualTaskConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ManualTaskConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ManualTaskConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ManualTaskEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.ManualTaskEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ManualTaskEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ManualTaskEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ManualTaskEdge", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ManualTaskEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.ManualTaskEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ManualTaskEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ManualTask) graphql.Marshaler {
+			return ec.marshalNManualTask2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐManualTask(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ManualTaskEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ManualTaskEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ManualTask(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_startRun(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -6266,6 +7468,94 @@ func (ec *executionContext) fieldContext_Mutation_cancelRun(ctx context.Context,
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_cancelRun_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_completeManualStep(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_completeManualStep(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().CompleteManualStep(ctx, fc.Args["input"].(model.CompleteManualStepInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.SignalRunPayload) graphql.Marshaler {
+			return ec.marshalNSignalRunPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSignalRunPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_completeManualStep(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SignalRunPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_completeManualStep_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_rerun(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_rerun(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().Rerun(ctx, fc.Args["input"].(model.RerunInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.StartRunPayload) graphql.Marshaler {
+			return ec.marshalNStartRunPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStartRunPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_rerun(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_StartRunPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_rerun_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -6819,6 +8109,94 @@ func (ec *executionContext) fieldContext_Query_runs(ctx context.Context, field g
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Query_runs_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_preview(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_preview(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Preview(ctx, fc.Args["action"].(model.ActionInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ActionPreview) graphql.Marshaler {
+			return ec.marshalNActionPreview2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐActionPreview(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_preview(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ActionPreview(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_preview_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_manualTasks(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_manualTasks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().ManualTasks(ctx, fc.Args["runId"].(*string), fc.Args["first"].(*int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ManualTaskConnection) graphql.Marshaler {
+			return ec.marshalNManualTaskConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐManualTaskConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_manualTasks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ManualTaskConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_manualTasks_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -11371,6 +12749,121 @@ func (ec *executionContext) fieldContext_StepAttempt_artifacts(_ context.Context
 	return fc, nil
 }
 
+func (ec *executionContext) _StepChange_stepId(ctx context.Context, field graphql.CollectedField, obj *model.StepChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepChange_stepId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepChange_stepId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepChange", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepChange_kind(ctx context.Context, field graphql.CollectedField, obj *model.StepChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepChange_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.StepChangeKind) graphql.Marshaler {
+			return ec.marshalNStepChangeKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepChangeKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepChange_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepChange", field, false, false, errors.New("field of type StepChangeKind does not have child fields"))
+}
+
+func (ec *executionContext) _StepChange_from(ctx context.Context, field graphql.CollectedField, obj *model.StepChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepChange_from(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.From, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.StepStatus) graphql.Marshaler {
+			return ec.marshalNStepStatus2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepStatus(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepChange_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepChange", field, false, false, errors.New("field of type StepStatus does not have child fields"))
+}
+
+func (ec *executionContext) _StepChange_to(ctx context.Context, field graphql.CollectedField, obj *model.StepChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepChange_to(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.To, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.StepStatus) graphql.Marshaler {
+			return ec.marshalNStepStatus2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepStatus(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepChange_to(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepChange", field, false, false, errors.New("field of type StepStatus does not have child fields"))
+}
+
+func (ec *executionContext) _StepChange_why(ctx context.Context, field graphql.CollectedField, obj *model.StepChange) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepChange_why(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Why, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepChange_why(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepChange", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _StepCounts_total(ctx context.Context, field graphql.CollectedField, obj *model.StepCounts) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -13489,6 +14982,94 @@ func (ec *executionContext) fieldContext___Type_isOneOf(_ context.Context, field
 
 // region    **************************** input.gotpl *****************************
 
+func (ec *executionContext) unmarshalInputActionInput(ctx context.Context, obj any) (model.ActionInput, error) {
+	var it model.ActionInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"signal", "cancel", "completeManualStep", "rerun", "start"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "signal":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("signal"))
+			data, err := ec.unmarshalOSignalActionInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSignalActionInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Signal = data
+		case "cancel":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("cancel"))
+			data, err := ec.unmarshalOCancelActionInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCancelActionInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Cancel = data
+		case "completeManualStep":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("completeManualStep"))
+			data, err := ec.unmarshalOCompleteManualStepInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCompleteManualStepInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CompleteManualStep = data
+		case "rerun":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("rerun"))
+			data, err := ec.unmarshalORerunInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRerunInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Rerun = data
+		case "start":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("start"))
+			data, err := ec.unmarshalOStartRunInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStartRunInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Start = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputCancelActionInput(ctx context.Context, obj any) (model.CancelActionInput, error) {
+	var it model.CancelActionInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"runId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "runId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("runId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RunID = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputCancelRunInput(ctx context.Context, obj any) (model.CancelRunInput, error) {
 	var it model.CancelRunInput
 	if obj == nil {
@@ -13540,6 +15121,92 @@ func (ec *executionContext) unmarshalInputCancelRunInput(ctx context.Context, ob
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputCompleteManualStepInput(ctx context.Context, obj any) (model.CompleteManualStepInput, error) {
+	var it model.CompleteManualStepInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"runId", "stepId", "token", "outcome", "notes", "evidenceRefs", "completedAt", "actor", "expectedRunSeq"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "runId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("runId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RunID = data
+		case "stepId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("stepId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.StepID = data
+		case "token":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("token"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Token = data
+		case "outcome":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("outcome"))
+			data, err := ec.unmarshalNManualOutcome2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐManualOutcome(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Outcome = data
+		case "notes":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("notes"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Notes = data
+		case "evidenceRefs":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("evidenceRefs"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.EvidenceRefs = data
+		case "completedAt":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("completedAt"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CompletedAt = data
+		case "actor":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("actor"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Actor = data
+		case "expectedRunSeq":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expectedRunSeq"))
+			data, err := ec.unmarshalOSeq2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋrunᚐSeq(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExpectedRunSeq = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputDeadLettersInput(ctx context.Context, obj any) (model.DeadLettersInput, error) {
 	var it model.DeadLettersInput
 	if obj == nil {
@@ -13579,6 +15246,128 @@ func (ec *executionContext) unmarshalInputDeadLettersInput(ctx context.Context, 
 				return it, err
 			}
 			it.AllOpen = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputEmergencyStopInput(ctx context.Context, obj any) (model.EmergencyStopInput, error) {
+	var it model.EmergencyStopInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["forceKill"]; !present {
+		asMap["forceKill"] = false
+	}
+
+	fieldsInOrder := [...]string{"reason", "forceKill"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "forceKill":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("forceKill"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ForceKill = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputEscalateAlertInput(ctx context.Context, obj any) (model.EscalateAlertInput, error) {
+	var it model.EscalateAlertInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"level", "note"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "level":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("level"))
+			data, err := ec.unmarshalNAlertLevel2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertLevel(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Level = data
+		case "note":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("note"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Note = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputInjectOverrideInput(ctx context.Context, obj any) (model.InjectOverrideInput, error) {
+	var it model.InjectOverrideInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"stepId", "override", "reason"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "stepId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("stepId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.StepID = data
+		case "override":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("override"))
+			data, err := ec.unmarshalNJSON2encodingᚋjsonᚐRawMessage(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Override = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
 		}
 	}
 	return it, nil
@@ -13760,6 +15549,101 @@ func (ec *executionContext) unmarshalInputRedriveDeadLettersInput(ctx context.Co
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputRerunFromInput(ctx context.Context, obj any) (model.RerunFromInput, error) {
+	var it model.RerunFromInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"start", "failed", "steps"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "start":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("start"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Start = data
+		case "failed":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("failed"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Failed = data
+		case "steps":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("steps"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Steps = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputRerunInput(ctx context.Context, obj any) (model.RerunInput, error) {
+	var it model.RerunInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"runId", "runRequestId", "from", "reason"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "runId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("runId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RunID = data
+		case "runRequestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("runRequestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RunRequestID = data
+		case "from":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("from"))
+			data, err := ec.unmarshalNRerunFromInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRerunFromInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.From = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputResumeInput(ctx context.Context, obj any) (model.ResumeInput, error) {
 	var it model.ResumeInput
 	if obj == nil {
@@ -13917,6 +15801,43 @@ func (ec *executionContext) unmarshalInputRunFilter(ctx context.Context, obj any
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputSignalActionInput(ctx context.Context, obj any) (model.SignalActionInput, error) {
+	var it model.SignalActionInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"runId", "signal"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "runId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("runId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RunID = data
+		case "signal":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("signal"))
+			data, err := ec.unmarshalNSignalInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSignalInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Signal = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputSignalInput(ctx context.Context, obj any) (model.SignalInput, error) {
 	var it model.SignalInput
 	if obj == nil {
@@ -13928,7 +15849,7 @@ func (ec *executionContext) unmarshalInputSignalInput(ctx context.Context, obj a
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"pause", "resume", "retryStep"}
+	fieldsInOrder := [...]string{"pause", "resume", "retryStep", "skipStep", "updateParams", "injectOverride", "escalateAlert", "updateTarget", "emergencyStop"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -13956,6 +15877,48 @@ func (ec *executionContext) unmarshalInputSignalInput(ctx context.Context, obj a
 				return it, err
 			}
 			it.RetryStep = data
+		case "skipStep":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("skipStep"))
+			data, err := ec.unmarshalOSkipStepInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSkipStepInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SkipStep = data
+		case "updateParams":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("updateParams"))
+			data, err := ec.unmarshalOUpdateParamsInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐUpdateParamsInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.UpdateParams = data
+		case "injectOverride":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("injectOverride"))
+			data, err := ec.unmarshalOInjectOverrideInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐInjectOverrideInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.InjectOverride = data
+		case "escalateAlert":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("escalateAlert"))
+			data, err := ec.unmarshalOEscalateAlertInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEscalateAlertInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.EscalateAlert = data
+		case "updateTarget":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("updateTarget"))
+			data, err := ec.unmarshalOUpdateTargetInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐUpdateTargetInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.UpdateTarget = data
+		case "emergencyStop":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("emergencyStop"))
+			data, err := ec.unmarshalOEmergencyStopInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEmergencyStopInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.EmergencyStop = data
 		}
 	}
 	return it, nil
@@ -14007,6 +15970,43 @@ func (ec *executionContext) unmarshalInputSignalRunInput(ctx context.Context, ob
 				return it, err
 			}
 			it.Signal = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputSkipStepInput(ctx context.Context, obj any) (model.SkipStepInput, error) {
+	var it model.SkipStepInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"stepId", "reason"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "stepId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("stepId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.StepID = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
 		}
 	}
 	return it, nil
@@ -14065,6 +16065,131 @@ func (ec *executionContext) unmarshalInputStartRunInput(ctx context.Context, obj
 				return it, err
 			}
 			it.Params = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputTargetInput(ctx context.Context, obj any) (model.TargetInput, error) {
+	var it model.TargetInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"destinationDb", "schema"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "destinationDb":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("destinationDb"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DestinationDb = data
+		case "schema":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("schema"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Schema = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputUpdateParamsInput(ctx context.Context, obj any) (model.UpdateParamsInput, error) {
+	var it model.UpdateParamsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"stepId", "newParams", "reason"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "stepId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("stepId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.StepID = data
+		case "newParams":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("newParams"))
+			data, err := ec.unmarshalNJSON2encodingᚋjsonᚐRawMessage(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.NewParams = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputUpdateTargetInput(ctx context.Context, obj any) (model.UpdateTargetInput, error) {
+	var it model.UpdateTargetInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"stepId", "newTarget", "reason"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "stepId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("stepId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.StepID = data
+		case "newTarget":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("newTarget"))
+			data, err := ec.unmarshalNTargetInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐTargetInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.NewTarget = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
 		}
 	}
 	return it, nil
@@ -14166,6 +16291,79 @@ func (ec *executionContext) _ActionAvailability(ctx context.Context, sel ast.Sel
 			}
 		case "strength":
 			out.Values[i] = ec._ActionAvailability_strength(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var actionPreviewImplementors = []string{"ActionPreview"}
+
+func (ec *executionContext) _ActionPreview(ctx context.Context, sel ast.SelectionSet, obj *model.ActionPreview) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, actionPreviewImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ActionPreview")
+		case "basedOnSeq":
+			out.Values[i] = ec._ActionPreview_basedOnSeq(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "outcome":
+			out.Values[i] = ec._ActionPreview_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "code":
+			out.Values[i] = ec._ActionPreview_code(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._ActionPreview_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "status":
+			out.Values[i] = ec._ActionPreview_status(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "changes":
+			out.Values[i] = ec._ActionPreview_changes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "blocked":
+			out.Values[i] = ec._ActionPreview_blocked(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "warnings":
+			out.Values[i] = ec._ActionPreview_warnings(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -14859,6 +17057,180 @@ func (ec *executionContext) _LogLine(ctx context.Context, sel ast.SelectionSet, 
 	return out
 }
 
+var manualTaskImplementors = []string{"ManualTask"}
+
+func (ec *executionContext) _ManualTask(ctx context.Context, sel ast.SelectionSet, obj *model.ManualTask) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, manualTaskImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ManualTask")
+		case "runId":
+			out.Values[i] = ec._ManualTask_runId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "stepId":
+			out.Values[i] = ec._ManualTask_stepId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "logicalAttemptId":
+			out.Values[i] = ec._ManualTask_logicalAttemptId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "projectId":
+			out.Values[i] = ec._ManualTask_projectId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "environmentId":
+			out.Values[i] = ec._ManualTask_environmentId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "instructions":
+			out.Values[i] = ec._ManualTask_instructions(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "evidence":
+			out.Values[i] = ec._ManualTask_evidence(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "since":
+			out.Values[i] = ec._ManualTask_since(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "deadline":
+			out.Values[i] = ec._ManualTask_deadline(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "action":
+			out.Values[i] = ec._ManualTask_action(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "token":
+			out.Values[i] = ec._ManualTask_token(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var manualTaskConnectionImplementors = []string{"ManualTaskConnection"}
+
+func (ec *executionContext) _ManualTaskConnection(ctx context.Context, sel ast.SelectionSet, obj *model.ManualTaskConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, manualTaskConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ManualTaskConnection")
+		case "edges":
+			out.Values[i] = ec._ManualTaskConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._ManualTaskConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var manualTaskEdgeImplementors = []string{"ManualTaskEdge"}
+
+func (ec *executionContext) _ManualTaskEdge(ctx context.Context, sel ast.SelectionSet, obj *model.ManualTaskEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, manualTaskEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ManualTaskEdge")
+		case "cursor":
+			out.Values[i] = ec._ManualTaskEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._ManualTaskEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var mutationImplementors = []string{"Mutation"}
 
 func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet) graphql.Marshaler {
@@ -14896,6 +17268,20 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "cancelRun":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_cancelRun(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "completeManualStep":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_completeManualStep(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "rerun":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_rerun(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -15198,6 +17584,50 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 					}
 				}()
 				res = ec._Query_runs(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "preview":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_preview(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "manualTasks":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_manualTasks(ctx, field)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -17058,6 +19488,64 @@ func (ec *executionContext) _StepAttempt(ctx context.Context, sel ast.SelectionS
 	return out
 }
 
+var stepChangeImplementors = []string{"StepChange"}
+
+func (ec *executionContext) _StepChange(ctx context.Context, sel ast.SelectionSet, obj *model.StepChange) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, stepChangeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("StepChange")
+		case "stepId":
+			out.Values[i] = ec._StepChange_stepId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kind":
+			out.Values[i] = ec._StepChange_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "from":
+			out.Values[i] = ec._StepChange_from(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "to":
+			out.Values[i] = ec._StepChange_to(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "why":
+			out.Values[i] = ec._StepChange_why(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var stepCountsImplementors = []string{"StepCounts"}
 
 func (ec *executionContext) _StepCounts(ctx context.Context, sel ast.SelectionSet, obj *model.StepCounts) graphql.Marshaler {
@@ -17939,6 +20427,21 @@ func (ec *executionContext) marshalNActionAvailability2ᚕgithubᚗcomᚋdvtᚑe
 	return ret
 }
 
+func (ec *executionContext) marshalNActionAvailability2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐActionAvailability(ctx context.Context, sel ast.SelectionSet, v *model.ActionAvailability) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ActionAvailability(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNActionInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐActionInput(ctx context.Context, v any) (model.ActionInput, error) {
+	res, err := ec.unmarshalInputActionInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNActionOutcome2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐActionOutcome(ctx context.Context, v any) (model.ActionOutcome, error) {
 	var res model.ActionOutcome
 	err := res.UnmarshalGQL(v)
@@ -17949,6 +20452,16 @@ func (ec *executionContext) marshalNActionOutcome2githubᚗcomᚋdvtᚑengineᚋ
 	return v
 }
 
+func (ec *executionContext) marshalNActionPreview2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐActionPreview(ctx context.Context, sel ast.SelectionSet, v *model.ActionPreview) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ActionPreview(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNActionStrength2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐActionStrength(ctx context.Context, v any) (model.ActionStrength, error) {
 	var res model.ActionStrength
 	err := res.UnmarshalGQL(v)
@@ -17956,6 +20469,16 @@ func (ec *executionContext) unmarshalNActionStrength2githubᚗcomᚋdvtᚑengine
 }
 
 func (ec *executionContext) marshalNActionStrength2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐActionStrength(ctx context.Context, sel ast.SelectionSet, v model.ActionStrength) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) unmarshalNAlertLevel2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertLevel(ctx context.Context, v any) (model.AlertLevel, error) {
+	var res model.AlertLevel
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNAlertLevel2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAlertLevel(ctx context.Context, sel ast.SelectionSet, v model.AlertLevel) graphql.Marshaler {
 	return v
 }
 
@@ -17997,6 +20520,11 @@ func (ec *executionContext) marshalNBoolean2bool(ctx context.Context, sel ast.Se
 
 func (ec *executionContext) unmarshalNCancelRunInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCancelRunInput(ctx context.Context, v any) (model.CancelRunInput, error) {
 	res, err := ec.unmarshalInputCancelRunInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNCompleteManualStepInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCompleteManualStepInput(ctx context.Context, v any) (model.CompleteManualStepInput, error) {
+	res, err := ec.unmarshalInputCompleteManualStepInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -18252,6 +20780,28 @@ func (ec *executionContext) marshalNInt2ᚕintᚄ(ctx context.Context, sel ast.S
 	return ret
 }
 
+func (ec *executionContext) unmarshalNJSON2encodingᚋjsonᚐRawMessage(ctx context.Context, v any) (json.RawMessage, error) {
+	res, err := model.UnmarshalJSON(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNJSON2encodingᚋjsonᚐRawMessage(ctx context.Context, sel ast.SelectionSet, v json.RawMessage) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	_ = sel
+	res := model.MarshalJSON(v)
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
+}
+
 func (ec *executionContext) marshalNLogLine2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLogLine(ctx context.Context, sel ast.SelectionSet, v model.LogLine) graphql.Marshaler {
 	return ec._LogLine(ctx, sel, &v)
 }
@@ -18261,6 +20811,56 @@ func (ec *executionContext) marshalNLogLine2ᚕgithubᚗcomᚋdvtᚑengineᚋdvt
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
 		return ec.marshalNLogLine2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐLogLine(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalNManualOutcome2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐManualOutcome(ctx context.Context, v any) (model.ManualOutcome, error) {
+	var res model.ManualOutcome
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNManualOutcome2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐManualOutcome(ctx context.Context, sel ast.SelectionSet, v model.ManualOutcome) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) marshalNManualTask2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐManualTask(ctx context.Context, sel ast.SelectionSet, v *model.ManualTask) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ManualTask(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNManualTaskConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐManualTaskConnection(ctx context.Context, sel ast.SelectionSet, v *model.ManualTaskConnection) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ManualTaskConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNManualTaskEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐManualTaskEdge(ctx context.Context, sel ast.SelectionSet, v model.ManualTaskEdge) graphql.Marshaler {
+	return ec._ManualTaskEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNManualTaskEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐManualTaskEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.ManualTaskEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNManualTaskEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐManualTaskEdge(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -18340,6 +20940,16 @@ func (ec *executionContext) marshalNRedriveResult2ᚕgithubᚗcomᚋdvtᚑengine
 	}
 
 	return ret
+}
+
+func (ec *executionContext) unmarshalNRerunFromInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRerunFromInput(ctx context.Context, v any) (*model.RerunFromInput, error) {
+	res, err := ec.unmarshalInputRerunFromInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNRerunInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRerunInput(ctx context.Context, v any) (model.RerunInput, error) {
+	res, err := ec.unmarshalInputRerunInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalNRole2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRole(ctx context.Context, v any) (model.Role, error) {
@@ -18683,6 +21293,36 @@ func (ec *executionContext) marshalNStepAttempt2ᚕgithubᚗcomᚋdvtᚑengine�
 	return ret
 }
 
+func (ec *executionContext) marshalNStepChange2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepChange(ctx context.Context, sel ast.SelectionSet, v model.StepChange) graphql.Marshaler {
+	return ec._StepChange(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNStepChange2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepChangeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.StepChange) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNStepChange2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepChange(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalNStepChangeKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepChangeKind(ctx context.Context, v any) (model.StepChangeKind, error) {
+	var res model.StepChangeKind
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNStepChangeKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepChangeKind(ctx context.Context, sel ast.SelectionSet, v model.StepChangeKind) graphql.Marshaler {
+	return v
+}
+
 func (ec *executionContext) marshalNStepCounts2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepCounts(ctx context.Context, sel ast.SelectionSet, v *model.StepCounts) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -18766,6 +21406,11 @@ func (ec *executionContext) unmarshalNSyncState2githubᚗcomᚋdvtᚑengineᚋdv
 
 func (ec *executionContext) marshalNSyncState2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSyncState(ctx context.Context, sel ast.SelectionSet, v model.SyncState) graphql.Marshaler {
 	return v
+}
+
+func (ec *executionContext) unmarshalNTargetInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐTargetInput(ctx context.Context, v any) (*model.TargetInput, error) {
+	res, err := ec.unmarshalInputTargetInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalNTime2timeᚐTime(ctx context.Context, v any) (time.Time, error) {
@@ -18984,6 +21629,22 @@ func (ec *executionContext) marshalOBoolean2ᚖbool(ctx context.Context, sel ast
 	return res
 }
 
+func (ec *executionContext) unmarshalOCancelActionInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCancelActionInput(ctx context.Context, v any) (*model.CancelActionInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputCancelActionInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOCompleteManualStepInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCompleteManualStepInput(ctx context.Context, v any) (*model.CompleteManualStepInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputCompleteManualStepInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalODeadLetter2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeadLetter(ctx context.Context, sel ast.SelectionSet, v *model.DeadLetter) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -19009,11 +21670,27 @@ func (ec *executionContext) marshalODuration2ᚖtimeᚐDuration(ctx context.Cont
 	return res
 }
 
+func (ec *executionContext) unmarshalOEmergencyStopInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEmergencyStopInput(ctx context.Context, v any) (*model.EmergencyStopInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputEmergencyStopInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalOEngineRunRef2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEngineRunRef(ctx context.Context, sel ast.SelectionSet, v *model.EngineRunRef) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._EngineRunRef(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOEscalateAlertInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEscalateAlertInput(ctx context.Context, v any) (*model.EscalateAlertInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputEscalateAlertInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalOFailureCategory2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐFailureCategory(ctx context.Context, v any) (*model.FailureCategory, error) {
@@ -19082,6 +21759,14 @@ func (ec *executionContext) marshalOID2ᚕstringᚄ(ctx context.Context, sel ast
 	}
 
 	return ret
+}
+
+func (ec *executionContext) unmarshalOInjectOverrideInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐInjectOverrideInput(ctx context.Context, v any) (*model.InjectOverrideInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputInjectOverrideInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalOInt2ᚖint(ctx context.Context, v any) (*int, error) {
@@ -19162,6 +21847,14 @@ func (ec *executionContext) marshalORejection2ᚖgithubᚗcomᚋdvtᚑengineᚋd
 		return graphql.Null
 	}
 	return ec._Rejection(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalORerunInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRerunInput(ctx context.Context, v any) (*model.RerunInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputRerunInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalOResumeInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐResumeInput(ctx context.Context, v any) (*model.ResumeInput, error) {
@@ -19277,6 +21970,22 @@ func (ec *executionContext) marshalORunStatus2ᚕgithubᚗcomᚋdvtᚑengineᚋd
 	return ret
 }
 
+func (ec *executionContext) unmarshalORunStatus2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunStatus(ctx context.Context, v any) (*model.RunStatus, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var res = new(model.RunStatus)
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalORunStatus2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunStatus(ctx context.Context, sel ast.SelectionSet, v *model.RunStatus) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return v
+}
+
 func (ec *executionContext) unmarshalORunSubstatus2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunSubstatus(ctx context.Context, v any) (*model.RunSubstatus, error) {
 	if v == nil {
 		return nil, nil
@@ -19318,6 +22027,14 @@ func (ec *executionContext) marshalOSignal2ᚖgithubᚗcomᚋdvtᚑengineᚋdvt�
 	return ec._Signal(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalOSignalActionInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSignalActionInput(ctx context.Context, v any) (*model.SignalActionInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputSignalActionInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalOSignalApplication2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSignalApplication(ctx context.Context, v any) (*model.SignalApplication, error) {
 	if v == nil {
 		return nil, nil
@@ -19339,6 +22056,22 @@ func (ec *executionContext) marshalOSkip2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋ
 		return graphql.Null
 	}
 	return ec._Skip(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOSkipStepInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSkipStepInput(ctx context.Context, v any) (*model.SkipStepInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputSkipStepInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOStartRunInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStartRunInput(ctx context.Context, v any) (*model.StartRunInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputStartRunInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalOStep2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStep(ctx context.Context, sel ast.SelectionSet, v *model.Step) graphql.Marshaler {
@@ -19447,6 +22180,22 @@ func (ec *executionContext) marshalOTime2ᚖtimeᚐTime(ctx context.Context, sel
 	_ = ctx
 	res := model.MarshalTime(*v)
 	return res
+}
+
+func (ec *executionContext) unmarshalOUpdateParamsInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐUpdateParamsInput(ctx context.Context, v any) (*model.UpdateParamsInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputUpdateParamsInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOUpdateTargetInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐUpdateTargetInput(ctx context.Context, v any) (*model.UpdateTargetInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputUpdateTargetInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalOWait2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐWait(ctx context.Context, sel ast.SelectionSet, v *model.Wait) graphql.Marshaler {

@@ -33,6 +33,33 @@ type ActionAvailability struct {
 	Strength       ActionStrength `json:"strength"`
 }
 
+// One action on one thing.
+type ActionInput struct {
+	Signal             *SignalActionInput       `json:"signal,omitempty"`
+	Cancel             *CancelActionInput       `json:"cancel,omitempty"`
+	CompleteManualStep *CompleteManualStepInput `json:"completeManualStep,omitempty"`
+	Rerun              *RerunInput              `json:"rerun,omitempty"`
+	Start              *StartRunInput           `json:"start,omitempty"`
+}
+
+type ActionPreview struct {
+	// runSeq of the state that was looked at; 0 for `start`.
+	BasedOnSeq run.Seq       `json:"basedOnSeq"`
+	Outcome    ActionOutcome `json:"outcome"`
+	// A code of the error table when refused, or why it would do nothing.
+	Code *string `json:"code,omitempty"`
+	// For people.
+	Reason *string `json:"reason,omitempty"`
+	// Status of the run once the action is applied and nothing else happens; null when refused.
+	Status *RunStatus `json:"status,omitempty"`
+	// What becomes of steps, in plan order.
+	Changes []StepChange `json:"changes"`
+	// Steps that would wait on, and could not start.
+	Blocked []string `json:"blocked"`
+	// What one should know before.
+	Warnings []string `json:"warnings"`
+}
+
 type Artifact struct {
 	URI         string   `json:"uri"`
 	Kind        string   `json:"kind"`
@@ -41,10 +68,30 @@ type Artifact struct {
 	ContentType *string  `json:"contentType,omitempty"`
 }
 
+type CancelActionInput struct {
+	RunID string `json:"runId"`
+}
+
 type CancelRunInput struct {
 	RunID          string   `json:"runId"`
 	SignalID       string   `json:"signalId"`
 	Reason         *string  `json:"reason,omitempty"`
+	ExpectedRunSeq *run.Seq `json:"expectedRunSeq,omitempty"`
+}
+
+type CompleteManualStepInput struct {
+	RunID  string `json:"runId"`
+	StepID string `json:"stepId"`
+	// Of the open task; see manualTasks.
+	Token   string        `json:"token"`
+	Outcome ManualOutcome `json:"outcome"`
+	Notes   *string       `json:"notes,omitempty"`
+	// Addresses of what proves it, at most 50.
+	EvidenceRefs []string `json:"evidenceRefs,omitempty"`
+	// When it was done, if that was earlier.
+	CompletedAt *time.Time `json:"completedAt,omitempty"`
+	// If given it must be the caller.
+	Actor          *string  `json:"actor,omitempty"`
 	ExpectedRunSeq *run.Seq `json:"expectedRunSeq,omitempty"`
 }
 
@@ -95,6 +142,12 @@ type DevPrincipal struct {
 	Role      Role   `json:"role"`
 }
 
+type EmergencyStopInput struct {
+	Reason string `json:"reason"`
+	// End the execution in the engine at once, without its cooperation: attempts in flight end as TERMINATED and may go on outside for a while.
+	ForceKill *bool `json:"forceKill,omitempty"`
+}
+
 type EngineCapability struct {
 	Engine  string  `json:"engine"`
 	Name    string  `json:"name"`
@@ -108,6 +161,11 @@ type EngineRunRef struct {
 	WorkflowID string  `json:"workflowId"`
 	// The first execution; for people, never an address.
 	EngineRunID *string `json:"engineRunId,omitempty"`
+}
+
+type EscalateAlertInput struct {
+	Level AlertLevel `json:"level"`
+	Note  *string    `json:"note,omitempty"`
 }
 
 type EventConnection struct {
@@ -139,6 +197,13 @@ type HealthCheck struct {
 	Message   *string        `json:"message,omitempty"`
 }
 
+type InjectOverrideInput struct {
+	StepID string `json:"stepId"`
+	// A merge patch (RFC 7396) of the step's inputs, for attempts that begin from now on.
+	Override json.RawMessage `json:"override"`
+	Reason   string          `json:"reason"`
+}
+
 type LogLine struct {
 	No int       `json:"no"`
 	At time.Time `json:"at"`
@@ -146,6 +211,36 @@ type LogLine struct {
 	Stream          string `json:"stream"`
 	EngineAttemptID int    `json:"engineAttemptId"`
 	Text            string `json:"text"`
+}
+
+// A MANUAL step that waits for a person.
+type ManualTask struct {
+	RunID            string `json:"runId"`
+	StepID           string `json:"stepId"`
+	LogicalAttemptID int    `json:"logicalAttemptId"`
+	ProjectID        string `json:"projectId"`
+	EnvironmentID    string `json:"environmentId"`
+	// What to do, from the plan.
+	Instructions *string `json:"instructions,omitempty"`
+	// What the plan asks to be left as evidence.
+	Evidence json.RawMessage `json:"evidence,omitempty"`
+	Since    time.Time       `json:"since"`
+	// When the wait times out; null for never.
+	Deadline *time.Time `json:"deadline,omitempty"`
+	// Whether the viewer may complete it, and why not.
+	Action *ActionAvailability `json:"action"`
+	// What completes it; null for those who may not. A retry of the step makes it void.
+	Token *string `json:"token,omitempty"`
+}
+
+type ManualTaskConnection struct {
+	Edges    []ManualTaskEdge `json:"edges"`
+	PageInfo *PageInfo        `json:"pageInfo"`
+}
+
+type ManualTaskEdge struct {
+	Cursor string      `json:"cursor"`
+	Node   *ManualTask `json:"node"`
 }
 
 type Mutation struct {
@@ -234,6 +329,25 @@ type RedriveResult struct {
 type Rejection struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
+}
+
+// What runs again; the steps that do not are taken over with their outputs.
+type RerunFromInput struct {
+	// Everything; `true`.
+	Start *bool `json:"start,omitempty"`
+	// What did not succeed, and all that depends on it; `true`.
+	Failed *bool `json:"failed,omitempty"`
+	// These steps and all that depends on them, with what did not succeed.
+	Steps []string `json:"steps,omitempty"`
+}
+
+type RerunInput struct {
+	// The run that has ended.
+	RunID string `json:"runId"`
+	// Client key of the new run, alphabet [A-Za-z0-9_.-], at most 128.
+	RunRequestID string          `json:"runRequestId"`
+	From         *RerunFromInput `json:"from"`
+	Reason       *string         `json:"reason,omitempty"`
 }
 
 type ResumeInput struct {
@@ -444,6 +558,11 @@ type Signal struct {
 
 func (Signal) IsNode() {}
 
+type SignalActionInput struct {
+	RunID  string       `json:"runId"`
+	Signal *SignalInput `json:"signal"`
+}
+
 type SignalConnection struct {
 	Edges    []SignalEdge `json:"edges"`
 	PageInfo *PageInfo    `json:"pageInfo"`
@@ -455,9 +574,15 @@ type SignalEdge struct {
 }
 
 type SignalInput struct {
-	Pause     *PauseInput     `json:"pause,omitempty"`
-	Resume    *ResumeInput    `json:"resume,omitempty"`
-	RetryStep *RetryStepInput `json:"retryStep,omitempty"`
+	Pause          *PauseInput          `json:"pause,omitempty"`
+	Resume         *ResumeInput         `json:"resume,omitempty"`
+	RetryStep      *RetryStepInput      `json:"retryStep,omitempty"`
+	SkipStep       *SkipStepInput       `json:"skipStep,omitempty"`
+	UpdateParams   *UpdateParamsInput   `json:"updateParams,omitempty"`
+	InjectOverride *InjectOverrideInput `json:"injectOverride,omitempty"`
+	EscalateAlert  *EscalateAlertInput  `json:"escalateAlert,omitempty"`
+	UpdateTarget   *UpdateTargetInput   `json:"updateTarget,omitempty"`
+	EmergencyStop  *EmergencyStopInput  `json:"emergencyStop,omitempty"`
 }
 
 type SignalRunInput struct {
@@ -476,6 +601,12 @@ type SignalRunPayload struct {
 type Skip struct {
 	Reason     *string `json:"reason,omitempty"`
 	ReasonCode string  `json:"reasonCode"`
+}
+
+type SkipStepInput struct {
+	// PENDING or FAILED; what depends on it goes on as if it had succeeded.
+	StepID string  `json:"stepId"`
+	Reason *string `json:"reason,omitempty"`
 }
 
 type StartRunInput struct {
@@ -546,6 +677,14 @@ type StepAttempt struct {
 	Artifacts        []Artifact      `json:"artifacts"`
 }
 
+type StepChange struct {
+	StepID string         `json:"stepId"`
+	Kind   StepChangeKind `json:"kind"`
+	From   StepStatus     `json:"from"`
+	To     StepStatus     `json:"to"`
+	Why    string         `json:"why"`
+}
+
 type StepCounts struct {
 	Total   int `json:"total"`
 	Pending int `json:"pending"`
@@ -586,6 +725,26 @@ type StepLogUpdate struct {
 type Subscription struct {
 }
 
+// Where a step writes; at least one member.
+type TargetInput struct {
+	DestinationDb *string `json:"destinationDb,omitempty"`
+	Schema        *string `json:"schema,omitempty"`
+}
+
+type UpdateParamsInput struct {
+	// Only this step; default the whole run.
+	StepID *string `json:"stepId,omitempty"`
+	// Parameters to set or, with null, to remove, for attempts that begin from now on. Secrets only by reference.
+	NewParams json.RawMessage `json:"newParams"`
+	Reason    *string         `json:"reason,omitempty"`
+}
+
+type UpdateTargetInput struct {
+	StepID    string       `json:"stepId"`
+	NewTarget *TargetInput `json:"newTarget"`
+	Reason    string       `json:"reason"`
+}
+
 type Viewer struct {
 	Principal string `json:"principal"`
 	TenantID  string `json:"tenantId"`
@@ -612,15 +771,23 @@ type Wait struct {
 type Action string
 
 const (
-	ActionRead            Action = "READ"
-	ActionStart           Action = "START"
-	ActionPause           Action = "PAUSE"
-	ActionResume          Action = "RESUME"
-	ActionRetryStep       Action = "RETRY_STEP"
-	ActionCancel          Action = "CANCEL"
-	ActionApprove         Action = "APPROVE"
-	ActionReadDeadLetters Action = "READ_DEAD_LETTERS"
-	ActionRedrive         Action = "REDRIVE"
+	ActionRead               Action = "READ"
+	ActionStart              Action = "START"
+	ActionPause              Action = "PAUSE"
+	ActionResume             Action = "RESUME"
+	ActionRetryStep          Action = "RETRY_STEP"
+	ActionSkipStep           Action = "SKIP_STEP"
+	ActionUpdateParams       Action = "UPDATE_PARAMS"
+	ActionInjectOverride     Action = "INJECT_OVERRIDE"
+	ActionEscalateAlert      Action = "ESCALATE_ALERT"
+	ActionUpdateTarget       Action = "UPDATE_TARGET"
+	ActionEmergencyStop      Action = "EMERGENCY_STOP"
+	ActionCancel             Action = "CANCEL"
+	ActionRerun              Action = "RERUN"
+	ActionCompleteManualStep Action = "COMPLETE_MANUAL_STEP"
+	ActionApprove            Action = "APPROVE"
+	ActionReadDeadLetters    Action = "READ_DEAD_LETTERS"
+	ActionRedrive            Action = "REDRIVE"
 )
 
 var AllAction = []Action{
@@ -629,7 +796,15 @@ var AllAction = []Action{
 	ActionPause,
 	ActionResume,
 	ActionRetryStep,
+	ActionSkipStep,
+	ActionUpdateParams,
+	ActionInjectOverride,
+	ActionEscalateAlert,
+	ActionUpdateTarget,
+	ActionEmergencyStop,
 	ActionCancel,
+	ActionRerun,
+	ActionCompleteManualStep,
 	ActionApprove,
 	ActionReadDeadLetters,
 	ActionRedrive,
@@ -637,7 +812,7 @@ var AllAction = []Action{
 
 func (e Action) IsValid() bool {
 	switch e {
-	case ActionRead, ActionStart, ActionPause, ActionResume, ActionRetryStep, ActionCancel, ActionApprove, ActionReadDeadLetters, ActionRedrive:
+	case ActionRead, ActionStart, ActionPause, ActionResume, ActionRetryStep, ActionSkipStep, ActionUpdateParams, ActionInjectOverride, ActionEscalateAlert, ActionUpdateTarget, ActionEmergencyStop, ActionCancel, ActionRerun, ActionCompleteManualStep, ActionApprove, ActionReadDeadLetters, ActionRedrive:
 		return true
 	}
 	return false
@@ -795,6 +970,63 @@ func (e ActionStrength) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+type AlertLevel string
+
+const (
+	AlertLevelLow    AlertLevel = "LOW"
+	AlertLevelMedium AlertLevel = "MEDIUM"
+	AlertLevelHigh   AlertLevel = "HIGH"
+)
+
+var AllAlertLevel = []AlertLevel{
+	AlertLevelLow,
+	AlertLevelMedium,
+	AlertLevelHigh,
+}
+
+func (e AlertLevel) IsValid() bool {
+	switch e {
+	case AlertLevelLow, AlertLevelMedium, AlertLevelHigh:
+		return true
+	}
+	return false
+}
+
+func (e AlertLevel) String() string {
+	return string(e)
+}
+
+func (e *AlertLevel) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = AlertLevel(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid AlertLevel", str)
+	}
+	return nil
+}
+
+func (e AlertLevel) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *AlertLevel) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e AlertLevel) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
 type FailureCategory string
 
 const (
@@ -908,6 +1140,63 @@ func (e *HealthStatus) UnmarshalJSON(b []byte) error {
 }
 
 func (e HealthStatus) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type ManualOutcome string
+
+const (
+	ManualOutcomeSucceeded ManualOutcome = "SUCCEEDED"
+	ManualOutcomeFailed    ManualOutcome = "FAILED"
+	ManualOutcomeCancelled ManualOutcome = "CANCELLED"
+)
+
+var AllManualOutcome = []ManualOutcome{
+	ManualOutcomeSucceeded,
+	ManualOutcomeFailed,
+	ManualOutcomeCancelled,
+}
+
+func (e ManualOutcome) IsValid() bool {
+	switch e {
+	case ManualOutcomeSucceeded, ManualOutcomeFailed, ManualOutcomeCancelled:
+		return true
+	}
+	return false
+}
+
+func (e ManualOutcome) String() string {
+	return string(e)
+}
+
+func (e *ManualOutcome) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = ManualOutcome(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid ManualOutcome", str)
+	}
+	return nil
+}
+
+func (e ManualOutcome) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *ManualOutcome) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e ManualOutcome) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil
@@ -1342,17 +1631,18 @@ func (e SignalDecision) MarshalJSON() ([]byte, error) {
 type SignalType string
 
 const (
-	SignalTypePause          SignalType = "PAUSE"
-	SignalTypeResume         SignalType = "RESUME"
-	SignalTypeRetryStep      SignalType = "RETRY_STEP"
-	SignalTypeSkipStep       SignalType = "SKIP_STEP"
-	SignalTypeUpdateParams   SignalType = "UPDATE_PARAMS"
-	SignalTypeInjectOverride SignalType = "INJECT_OVERRIDE"
-	SignalTypeEscalateAlert  SignalType = "ESCALATE_ALERT"
-	SignalTypeUpdateTarget   SignalType = "UPDATE_TARGET"
-	SignalTypeEmergencyStop  SignalType = "EMERGENCY_STOP"
-	SignalTypeCancel         SignalType = "CANCEL"
-	SignalTypeUnknown        SignalType = "UNKNOWN"
+	SignalTypePause              SignalType = "PAUSE"
+	SignalTypeResume             SignalType = "RESUME"
+	SignalTypeRetryStep          SignalType = "RETRY_STEP"
+	SignalTypeSkipStep           SignalType = "SKIP_STEP"
+	SignalTypeUpdateParams       SignalType = "UPDATE_PARAMS"
+	SignalTypeInjectOverride     SignalType = "INJECT_OVERRIDE"
+	SignalTypeEscalateAlert      SignalType = "ESCALATE_ALERT"
+	SignalTypeUpdateTarget       SignalType = "UPDATE_TARGET"
+	SignalTypeEmergencyStop      SignalType = "EMERGENCY_STOP"
+	SignalTypeCancel             SignalType = "CANCEL"
+	SignalTypeCompleteManualStep SignalType = "COMPLETE_MANUAL_STEP"
+	SignalTypeUnknown            SignalType = "UNKNOWN"
 )
 
 var AllSignalType = []SignalType{
@@ -1366,12 +1656,13 @@ var AllSignalType = []SignalType{
 	SignalTypeUpdateTarget,
 	SignalTypeEmergencyStop,
 	SignalTypeCancel,
+	SignalTypeCompleteManualStep,
 	SignalTypeUnknown,
 }
 
 func (e SignalType) IsValid() bool {
 	switch e {
-	case SignalTypePause, SignalTypeResume, SignalTypeRetryStep, SignalTypeSkipStep, SignalTypeUpdateParams, SignalTypeInjectOverride, SignalTypeEscalateAlert, SignalTypeUpdateTarget, SignalTypeEmergencyStop, SignalTypeCancel, SignalTypeUnknown:
+	case SignalTypePause, SignalTypeResume, SignalTypeRetryStep, SignalTypeSkipStep, SignalTypeUpdateParams, SignalTypeInjectOverride, SignalTypeEscalateAlert, SignalTypeUpdateTarget, SignalTypeEmergencyStop, SignalTypeCancel, SignalTypeCompleteManualStep, SignalTypeUnknown:
 		return true
 	}
 	return false
@@ -1407,6 +1698,75 @@ func (e *SignalType) UnmarshalJSON(b []byte) error {
 }
 
 func (e SignalType) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type StepChangeKind string
+
+const (
+	// It starts.
+	StepChangeKindSchedule StepChangeKind = "SCHEDULE"
+	// It starts again, as a new attempt.
+	StepChangeKindRerun StepChangeKind = "RERUN"
+	// It is asked to stop.
+	StepChangeKindCancel StepChangeKind = "CANCEL"
+	// It will never run.
+	StepChangeKindSkip StepChangeKind = "SKIP"
+	// Its outputs are taken over from the earlier run.
+	StepChangeKindReuse StepChangeKind = "REUSE"
+	// Its coming attempts see other inputs.
+	StepChangeKindChange StepChangeKind = "CHANGE"
+)
+
+var AllStepChangeKind = []StepChangeKind{
+	StepChangeKindSchedule,
+	StepChangeKindRerun,
+	StepChangeKindCancel,
+	StepChangeKindSkip,
+	StepChangeKindReuse,
+	StepChangeKindChange,
+}
+
+func (e StepChangeKind) IsValid() bool {
+	switch e {
+	case StepChangeKindSchedule, StepChangeKindRerun, StepChangeKindCancel, StepChangeKindSkip, StepChangeKindReuse, StepChangeKindChange:
+		return true
+	}
+	return false
+}
+
+func (e StepChangeKind) String() string {
+	return string(e)
+}
+
+func (e *StepChangeKind) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = StepChangeKind(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid StepChangeKind", str)
+	}
+	return nil
+}
+
+func (e StepChangeKind) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *StepChangeKind) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e StepChangeKind) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

@@ -88,6 +88,53 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
+-- dvt_append_many is dvt_append_one for many runs, none twice, in one transaction: event i
+-- of p_run[i]. It answers one row for each event that it wrote, with its place in the
+-- arrays. Of a run whose head somebody holds, and of what is not plain, it writes nothing
+-- and says nothing, so that it waits for no head. Heads and marks are locked in the order
+-- of runs (T207); marks it may wait for, as dvt_append does.
+-- +goose StatementBegin
+CREATE FUNCTION dvt_append_many(
+  p_run text[], p_min_head bigint[], p_closed int[], p_running int[],
+  p_type text[], p_step text[], p_signal text[], p_la int[], p_ea int[], p_key text[], p_id text[], p_emitted timestamptz[], p_by text[], p_payload text[]
+) RETURNS TABLE (place bigint, last_seq bigint, last_at timestamptz, gate int, running int, ops_rev bigint, signal_no bigint)
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+  held text[];
+  now_at timestamptz;
+BEGIN
+  SELECT array_agg(l.run_id) INTO held
+  FROM (SELECT h.run_id FROM run_head h WHERE h.run_id = ANY (p_run) ORDER BY h.run_id FOR UPDATE SKIP LOCKED) l;
+  now_at := clock_timestamp(); -- after the locks were won (T18)
+  RETURN QUERY WITH plain AS MATERIALIZED (
+    SELECT u.*, h.last_seq + 1 AS seq, greatest(now_at, h.last_at) AS at, h.gate::int AS gate, h.running + u.adds AS running, h.ops_rev, h.signal_no
+    FROM unnest(p_run, p_min_head, p_closed, p_running, p_type, p_step, p_signal, p_la, p_ea, p_key, p_id, p_emitted, p_by, p_payload)
+      WITH ORDINALITY u (run, min_head, closed, adds, type, step, signal, la, ea, key, id, emitted, by, payload, place)
+    JOIN run_head h ON h.run_id = u.run
+    WHERE u.run = ANY (held) AND NOT h.terminal AND h.gate & u.closed = 0 AND h.last_seq >= u.min_head AND h.running + u.adds >= 0
+      AND CASE WHEN u.adds = 0 THEN (SELECT true FROM event e WHERE e.run_id = u.run AND e.key = u.key) IS NULL
+        ELSE (SELECT string_agg(e.type, ',') FROM event e WHERE e.run_id = u.run AND e.step_id = u.step AND e.la = u.la
+            AND e.type IN ('StepStarted', 'StepAwaitingManualCompletion', 'StepCompleted', 'StepFailed', 'StepSkipped'))
+          IS NOT DISTINCT FROM CASE WHEN u.adds < 0 THEN 'StepStarted' END
+        END
+    ORDER BY u.run
+  ), logged AS (
+    INSERT INTO event SELECT run, seq, id, key, type, step, signal, la, ea, emitted, at, by, payload::json FROM plain
+  ), head AS (
+    UPDATE run_head h SET last_seq = p.seq, last_at = p.at, running = p.running FROM plain p WHERE h.run_id = p.run
+  ), marked AS (
+    UPDATE run_dirty d SET head_seq = p.seq, ops_rev = greatest(d.ops_rev, p.ops_rev) FROM plain p WHERE d.run_id = p.run
+    RETURNING d.run_id
+  ), unmarked AS (
+    INSERT INTO run_dirty AS d (run_id, head_seq, ops_rev, since)
+    SELECT p.run, p.seq, p.ops_rev, p.at FROM plain p WHERE p.run NOT IN (SELECT m.run_id FROM marked m)
+    ON CONFLICT (run_id) DO UPDATE SET head_seq = greatest(d.head_seq, excluded.head_seq), ops_rev = greatest(d.ops_rev, excluded.ops_rev)
+  )
+  SELECT p.place, p.seq, p.at, p.gate, p.running, p.ops_rev, p.signal_no FROM plain p;
+END $$;
+-- +goose StatementEnd
+
 -- dvt_append writes the entries of one call, all on one run, under the lock of
 -- its head: dedupe by key, then the terminal of the same subject, then the end of
 -- the run (T228), numbers, inserts, gate, receipts, head and dirty mark. It is

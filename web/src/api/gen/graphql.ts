@@ -8,13 +8,21 @@ import type { DocumentTypeDecoration } from '@graphql-typed-document-node/core';
 export type Action =
   | 'APPROVE'
   | 'CANCEL'
+  | 'COMPLETE_MANUAL_STEP'
+  | 'EMERGENCY_STOP'
+  | 'ESCALATE_ALERT'
+  | 'INJECT_OVERRIDE'
   | 'PAUSE'
   | 'READ'
   | 'READ_DEAD_LETTERS'
   | 'REDRIVE'
+  | 'RERUN'
   | 'RESUME'
   | 'RETRY_STEP'
-  | 'START';
+  | 'SKIP_STEP'
+  | 'START'
+  | 'UPDATE_PARAMS'
+  | 'UPDATE_TARGET';
 
 export type ActionOutcome =
   | 'APPLY'
@@ -28,11 +36,27 @@ export type ActionStrength =
   | 'REVERSIBLE'
   | 'STRONG';
 
+export type AlertLevel =
+  | 'HIGH'
+  | 'LOW'
+  | 'MEDIUM';
+
 export type CancelRunInput = {
   expectedRunSeq?: number | null | undefined;
   reason?: string | null | undefined;
   runId: string;
   signalId: string;
+};
+
+export type EmergencyStopInput = {
+  /** End the execution in the engine at once, without its cooperation: attempts in flight end as TERMINATED and may go on outside for a while. */
+  forceKill?: boolean | null | undefined;
+  reason: string;
+};
+
+export type EscalateAlertInput = {
+  level: AlertLevel;
+  note?: string | null | undefined;
 };
 
 export type FailureCategory =
@@ -41,6 +65,13 @@ export type FailureCategory =
   | 'TIMEOUT'
   | 'UNKNOWN'
   | 'USER';
+
+export type InjectOverrideInput = {
+  /** A merge patch (RFC 7396) of the step's inputs, for attempts that begin from now on. */
+  override: unknown;
+  reason: string;
+  stepId: string;
+};
 
 export type PauseInput = {
   reason?: string | null | undefined;
@@ -125,9 +156,15 @@ export type SignalDecision =
   | 'REJECTED';
 
 export type SignalInput =
-  {   pause: PauseInput; resume?: never; retryStep?: never; }
-  |  { pause?: never;   resume: ResumeInput; retryStep?: never; }
-  |  { pause?: never; resume?: never;   retryStep: RetryStepInput; };
+  {   emergencyStop: EmergencyStopInput; escalateAlert?: never; injectOverride?: never; pause?: never; resume?: never; retryStep?: never; skipStep?: never; updateParams?: never; updateTarget?: never; }
+  |  { emergencyStop?: never;   escalateAlert: EscalateAlertInput; injectOverride?: never; pause?: never; resume?: never; retryStep?: never; skipStep?: never; updateParams?: never; updateTarget?: never; }
+  |  { emergencyStop?: never; escalateAlert?: never;   injectOverride: InjectOverrideInput; pause?: never; resume?: never; retryStep?: never; skipStep?: never; updateParams?: never; updateTarget?: never; }
+  |  { emergencyStop?: never; escalateAlert?: never; injectOverride?: never;   pause: PauseInput; resume?: never; retryStep?: never; skipStep?: never; updateParams?: never; updateTarget?: never; }
+  |  { emergencyStop?: never; escalateAlert?: never; injectOverride?: never; pause?: never;   resume: ResumeInput; retryStep?: never; skipStep?: never; updateParams?: never; updateTarget?: never; }
+  |  { emergencyStop?: never; escalateAlert?: never; injectOverride?: never; pause?: never; resume?: never;   retryStep: RetryStepInput; skipStep?: never; updateParams?: never; updateTarget?: never; }
+  |  { emergencyStop?: never; escalateAlert?: never; injectOverride?: never; pause?: never; resume?: never; retryStep?: never;   skipStep: SkipStepInput; updateParams?: never; updateTarget?: never; }
+  |  { emergencyStop?: never; escalateAlert?: never; injectOverride?: never; pause?: never; resume?: never; retryStep?: never; skipStep?: never;   updateParams: UpdateParamsInput; updateTarget?: never; }
+  |  { emergencyStop?: never; escalateAlert?: never; injectOverride?: never; pause?: never; resume?: never; retryStep?: never; skipStep?: never; updateParams?: never;   updateTarget: UpdateTargetInput; };
 
 export type SignalRunInput = {
   /** Refuse with RUN_MOVED when what the signal concerns has changed since. */
@@ -140,6 +177,7 @@ export type SignalRunInput = {
 
 export type SignalType =
   | 'CANCEL'
+  | 'COMPLETE_MANUAL_STEP'
   | 'EMERGENCY_STOP'
   | 'ESCALATE_ALERT'
   | 'INJECT_OVERRIDE'
@@ -150,6 +188,12 @@ export type SignalType =
   | 'UNKNOWN'
   | 'UPDATE_PARAMS'
   | 'UPDATE_TARGET';
+
+export type SkipStepInput = {
+  reason?: string | null | undefined;
+  /** PENDING or FAILED; what depends on it goes on as if it had succeeded. */
+  stepId: string;
+};
 
 export type StartRunInput = {
   environmentId: string;
@@ -188,6 +232,26 @@ export type SyncState =
   | 'STALE'
   /** Being compared with the head. */
   | 'VERIFYING';
+
+/** Where a step writes; at least one member. */
+export type TargetInput = {
+  destinationDb?: string | null | undefined;
+  schema?: string | null | undefined;
+};
+
+export type UpdateParamsInput = {
+  /** Parameters to set or, with null, to remove, for attempts that begin from now on. Secrets only by reference. */
+  newParams: unknown;
+  reason?: string | null | undefined;
+  /** Only this step; default the whole run. */
+  stepId?: string | null | undefined;
+};
+
+export type UpdateTargetInput = {
+  newTarget: TargetInput;
+  reason: string;
+  stepId: string;
+};
 
 export type WaitKind =
   | 'DEPENDENCIES'

@@ -1,0 +1,117 @@
+package graph
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph/internal/model"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+func startOf(in model.StartRunInput) control.StartRun {
+	return control.StartRun{
+		RequestID: in.RunRequestID, ProjectID: in.ProjectID, EnvironmentID: in.EnvironmentID,
+		Inline: in.Plan.Inline, Ref: planRef(in.Plan.Ref), Params: in.Params,
+	}
+}
+
+func planRef(in *model.PlanRefInput) *plan.Ref {
+	if in == nil {
+		return nil
+	}
+	return &plan.Ref{
+		URI: in.URI, SHA256: in.Sha256, SchemaVersion: in.SchemaVersion, PlanID: in.PlanID, PlanVersion: in.PlanVersion,
+		SizeBytes: int64(orZero(in.SizeBytes)), Compression: orZero(in.Compression),
+	}
+}
+
+func rerunOf(in model.RerunInput) control.Rerun {
+	return control.Rerun{
+		RunID: in.RunID, RequestID: in.RunRequestID, Reason: orZero(in.Reason),
+		Start: orZero(in.From.Start), Failed: orZero(in.From.Failed), Steps: in.From.Steps,
+	}
+}
+
+func completionOf(in model.CompleteManualStepInput) control.CompleteManualStep {
+	return control.CompleteManualStep{
+		RunID: in.RunID, StepID: in.StepID, Token: in.Token, Outcome: run.ManualOutcome(in.Outcome), Notes: orZero(in.Notes),
+		EvidenceRefs: in.EvidenceRefs, CompletedAt: orZero(in.CompletedAt), Actor: orZero(in.Actor), ExpectedRunSeq: in.ExpectedRunSeq,
+	}
+}
+
+// signalOf reads the one member of the @oneOf that is set.
+func signalOf(runID, signalID string, s model.SignalInput) (control.SignalRun, error) {
+	out := control.SignalRun{RunID: runID, Signal: run.Signal{ID: signalID}}
+	sig := &out.Signal
+	switch {
+	case s.Pause != nil:
+		sig.Type = run.Pause
+		return out, describe(&out, s.Pause.Reason, s.Pause)
+	case s.Resume != nil:
+		sig.Type = run.Resume
+		return out, describe(&out, s.Resume.Reason, s.Resume)
+	case s.RetryStep != nil:
+		r := *s.RetryStep
+		r.Force = new(orZero(r.Force)) // null means the same as the default, so it has the same bytes
+		sig.Type, sig.StepID, sig.Force, sig.ExpectedAttempt = run.RetryStep, r.StepID, *r.Force, orZero(r.ExpectedLogicalAttemptID)
+		return out, describe(&out, r.Reason, r)
+	case s.SkipStep != nil:
+		sig.Type, sig.StepID = run.SkipStep, s.SkipStep.StepID
+		return out, describe(&out, s.SkipStep.Reason, s.SkipStep)
+	case s.UpdateParams != nil:
+		sig.Type, sig.StepID = run.UpdateParams, orZero(s.UpdateParams.StepID)
+		return out, describe(&out, s.UpdateParams.Reason, s.UpdateParams)
+	case s.InjectOverride != nil:
+		sig.Type, sig.StepID = run.InjectOverride, s.InjectOverride.StepID
+		return out, describe(&out, &s.InjectOverride.Reason, s.InjectOverride)
+	case s.EscalateAlert != nil:
+		sig.Type = run.EscalateAlert
+		return out, describe(&out, s.EscalateAlert.Note, s.EscalateAlert)
+	case s.UpdateTarget != nil:
+		sig.Type, sig.StepID = run.UpdateTarget, s.UpdateTarget.StepID
+		return out, describe(&out, &s.UpdateTarget.Reason, s.UpdateTarget)
+	case s.EmergencyStop != nil:
+		e := *s.EmergencyStop
+		e.ForceKill = new(orZero(e.ForceKill))
+		sig.Type, sig.Force = run.EmergencyStop, *e.ForceKill
+		return out, describe(&out, &e.Reason, e)
+	}
+	return out, badInput("signal", "MISSING", "choose what to do, such as pause, resume or retryStep")
+}
+
+func cancelOf(in model.CancelRunInput) (control.SignalRun, error) {
+	out := control.SignalRun{RunID: in.RunID, ExpectedRunSeq: in.ExpectedRunSeq, Signal: run.Signal{ID: in.SignalID, Type: run.Cancel}}
+	return out, describe(&out, in.Reason, model.PauseInput{Reason: in.Reason})
+}
+
+// describe keeps the chosen member as compact JSON: its bytes are what a
+// repeated signal is compared with and what size limits count (T228).
+func describe(s *control.SignalRun, reason *string, member any) error {
+	doc, err := json.Marshal(member)
+	if err != nil {
+		return fmt.Errorf("graph: signal payload: %w", err)
+	}
+	s.Reason, s.Payload = orZero(reason), doc
+	return nil
+}
+
+// actionOf reads the one member of the @oneOf that is set.
+func actionOf(in model.ActionInput) (control.PreviewAction, error) {
+	switch {
+	case in.Signal != nil:
+		s, err := signalOf(in.Signal.RunID, "", *in.Signal.Signal)
+		return control.PreviewAction{Signal: &s}, err
+	case in.Cancel != nil:
+		s, err := cancelOf(model.CancelRunInput{RunID: in.Cancel.RunID})
+		return control.PreviewAction{Signal: &s}, err
+	case in.CompleteManualStep != nil:
+		return control.PreviewAction{CompleteManual: new(completionOf(*in.CompleteManualStep))}, nil
+	case in.Rerun != nil:
+		return control.PreviewAction{Rerun: new(rerunOf(*in.Rerun))}, nil
+	case in.Start != nil:
+		return control.PreviewAction{Start: new(startOf(*in.Start))}, nil
+	}
+	return control.PreviewAction{}, badInput("action", "MISSING", "choose an action, such as signal or cancel")
+}
