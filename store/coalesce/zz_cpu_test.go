@@ -174,7 +174,7 @@ VALUES ('5f0c3b1e-6a7d-4c52-9b1e-' || lpad(:client_id::text, 12, '0'), :n, gen_r
 		for _, m := range []struct {
 			name string
 			log  store.Log
-		}{{"direct", s}, {"coalesced", co}} {
+		}{{"g1", coalesce.New(s, coalesce.Config{MaxGroups: 1})}, {"g2", co}, {"g3", coalesce.New(s, coalesce.Config{MaxGroups: 3})}, {"g4", coalesce.New(s, coalesce.Config{MaxGroups: 4})}, {"g6", coalesce.New(s, coalesce.Config{MaxGroups: 6})}} {
 			p0, g0, b0 := pgCPU(t, pm), goCPU(), time.Now()
 			k := float64(work(m.log, d))
 			sec := time.Since(b0).Seconds()
