@@ -89,7 +89,7 @@ func (r *Runner) Run(ctx context.Context, d Dispatch, beat func(sofar engine.Ste
 		end.Kind = engine.EndRunTerminal
 		return end, nil
 	case store.BeginDone:
-		return stored(end, begun.Terminal), nil
+		return Stored(end, begun.Terminal), nil
 	}
 	end.StartedAt = r.now().UTC()
 	report(end)
@@ -150,8 +150,8 @@ func (r *Runner) interrupted(ctx context.Context, d Dispatch, end engine.StepEnd
 	return end, nil
 }
 
-// stored is what a terminal in the log says of an attempt (T112).
-func stored(end engine.StepEnd, terminal *run.Event) engine.StepEnd {
+// Stored is what a terminal in the log says of an attempt: end, completed by it (T112).
+func Stored(end engine.StepEnd, terminal *run.Event) engine.StepEnd {
 	end.EngineAttempt = terminal.EngineAttempt
 	switch terminal.Type {
 	case run.StepCompletedEvent:
