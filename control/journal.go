@@ -224,6 +224,23 @@ func (j *Journal) Skeleton(ctx context.Context, runID string) (engine.Skeleton, 
 	}, err
 }
 
+// Compensation implements engine.Journal.
+func (j *Journal) Compensation(ctx context.Context, runID, stepID string) (engine.Hook, error) {
+	f, err := j.facts(ctx, runID)
+	if err != nil {
+		return engine.Hook{}, err
+	}
+	i, ok := f.steps[stepID]
+	if !ok || f.plan.Steps[i].Compensation == nil {
+		return engine.Hook{}, fmt.Errorf("%w: a compensation of step %s of run %s", store.ErrNotFound, stepID, runID)
+	}
+	step := f.plan.Steps[i]
+	hook := step.Compensation
+	step.Type, step.Inputs, step.Timeout = hook.Operation, hook.Input, hook.Timeout
+	step.Compensation, step.Retry = nil, plan.Retry{}
+	return engine.Hook{Identity: f.run.Identity, Step: step}, nil
+}
+
 // Evidence implements engine.Journal. An artifact is kept only where its attempt's
 // artifacts belong and only if its bytes are those of its reference.
 func (j *Journal) Evidence(ctx context.Context, e engine.Evidence) error {

@@ -1,0 +1,63 @@
+package interp
+
+import (
+	"errors"
+	"time"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Outcome is what a driver tells the machine of what a Journal answered to an
+// Append: At and Batch are the driver's to add. ok is false for an error that says
+// nothing of the events: the driver tries again.
+func Outcome(a Append, done store.Appended, err error) (r Recorded, ok bool) {
+	var schema *run.SchemaError
+	switch {
+	case errors.As(err, &schema):
+		// Nothing was written. The machine appends what says so instead (T190).
+		r.Ends = make([]RecordedEvent, len(a.Events))
+		for i := range r.Ends {
+			r.Ends[i].Rejected = true
+		}
+		return r, true
+	case a.Bounded && errors.Is(err, engine.ErrUnanswered):
+		r.Unconfirmed = true
+		return r, true
+	case err != nil:
+		return r, false
+	}
+	r = Recorded{
+		Head: done.Head.LastSeq, Running: done.Head.Running, RunTerminal: done.Head.Terminal, WindowOpened: done.WindowOpened,
+	}
+	for _, o := range done.Outcomes {
+		e := RecordedEvent{Seq: o.Seq, NotStarted: o.Refused == run.CodeStepNotStarted}
+		if o.Existing != nil {
+			e.Seq, e.Won = o.Existing.Seq, o.Existing.Type
+			if p, err := run.PayloadOf[run.FailurePayload](o.Existing.Payload); err == nil && e.Won == run.StepFailedEvent {
+				e.Failure = &p
+			}
+		}
+		r.Ends = append(r.Ends, e)
+	}
+	return r, true
+}
+
+// FailAtOnce is the whole log of a run whose plan can never be had: it starts
+// without steps and fails (T144).
+func FailAtOnce(at time.Time, f run.FailurePayload) (Append, error) {
+	started, err := encode(startedPayload{StartedAt: at})
+	if err != nil {
+		return Append{}, err
+	}
+	failed, err := encode(run.RunFailedPayload{FailurePayload: f})
+	if err != nil {
+		return Append{}, err
+	}
+	draft := run.Draft{LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: at, EmittedBy: run.ByEngine}
+	first, last := draft, draft
+	first.Type, first.Payload = run.RunStarted, started
+	last.Type, last.Payload = run.RunFailed, failed
+	return Append{Batch: 1, Append: store.Append{Events: []run.Draft{first, last}}}, nil
+}

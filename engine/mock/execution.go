@@ -1,0 +1,168 @@
+package mock
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// again is how long a call waits that the journal did not answer.
+const again = time.Second
+
+// execution is one run: it drives the interpreter as a workflow would.
+type execution struct {
+	e          *Engine
+	id         run.Identity
+	policy     run.Policy
+	sk         plan.Skeleton
+	m          *interp.Machine
+	head       run.Seq
+	inputs     int64
+	generation int
+	closedAs   string // the run goes on while empty
+
+	inbox   []interp.Input
+	feeding bool
+	timers  map[interp.Timer]*entry
+	flights []*flight
+}
+
+func (x *execution) ref() run.EngineRunRef {
+	return run.EngineRunRef{Provider: "mock", WorkflowID: fmt.Sprintf("dvt/%s/%s", x.id.TenantID, x.id.RunID)}
+}
+
+func (x *execution) config() interp.Config {
+	return interp.Config{Identity: x.id, Policy: x.policy, EngineAttempt: 1 + x.generation, RotateAfter: x.e.cfg.RotateAfter}
+}
+
+// begin starts the run, or ends it at once when its plan cannot be had.
+func (x *execution) begin(broken *run.FailurePayload) {
+	if broken == nil {
+		x.m = interp.New(x.sk, x.config())
+		x.feed(interp.Begin{At: x.e.now})
+		return
+	}
+	a, err := interp.FailAtOnce(x.e.now, *broken)
+	if err == nil {
+		_, err = x.write(a)
+	}
+	if err != nil {
+		x.e.later(again, func() { x.begin(broken) })
+		return
+	}
+	x.closedAs = "COMPLETED"
+}
+
+// feed gives the machine inputs one after the other, whatever they cause.
+func (x *execution) feed(in interp.Input) {
+	x.inbox = append(x.inbox, in)
+	if x.feeding {
+		return
+	}
+	x.feeding = true
+	defer func() { x.feeding = false }()
+	for len(x.inbox) > 0 && x.closedAs == "" {
+		next := x.inbox[0]
+		x.inbox = x.inbox[1:]
+		x.inputs++
+		x.apply(x.m.Step(next))
+	}
+}
+
+func (x *execution) apply(effects []interp.Effect) {
+	for _, e := range effects {
+		switch e := e.(type) {
+		case interp.Append:
+			x.append(e)
+		case interp.Execute:
+			x.execute(e)
+		case interp.CancelSteps:
+			x.cancel(e.Ords)
+		case interp.SetTimer:
+			x.setTimer(e)
+		case interp.FetchSignals:
+			x.fetchSignals(e.After)
+		case interp.Compensate:
+			x.compensate(e)
+		case interp.Rotate:
+			x.rotate()
+		case interp.Finish:
+			x.closedAs = "COMPLETED"
+		}
+	}
+}
+
+func (x *execution) write(a interp.Append) (store.Appended, error) {
+	a.RunID, a.MinHead = x.id.RunID, x.head
+	a.Events = slices.Clone(a.Events) // a journal completes them, and this may be said again
+	for i := range a.Events {
+		if a.Events[i].Type != run.RunStarted {
+			continue
+		}
+		p, err := run.PayloadOf[run.RunStartedPayload](a.Events[i].Payload)
+		if err != nil {
+			return store.Appended{}, err
+		}
+		p.Engine = x.ref()
+		if a.Events[i].Payload, err = json.Marshal(p); err != nil {
+			return store.Appended{}, err
+		}
+	}
+	return x.e.cfg.Journal.Append(context.Background(), a.Append)
+}
+
+func (x *execution) append(a interp.Append) {
+	done, err := x.write(a)
+	if errors.Is(err, store.ErrNotFound) {
+		x.closedAs = "FAILED"
+		return
+	}
+	r, ok := interp.Outcome(a, done, err)
+	if !ok {
+		x.e.later(again, func() { x.append(a) })
+		return
+	}
+	x.head = max(x.head, r.Head)
+	r.At, r.Batch = x.e.now, a.Batch
+	x.feed(r)
+}
+
+func (x *execution) setTimer(e interp.SetTimer) {
+	if t := x.timers[e.Timer]; t != nil {
+		t.cancelled = true
+		delete(x.timers, e.Timer)
+	}
+	if e.At.IsZero() {
+		return
+	}
+	x.timers[e.Timer] = x.e.later(max(0, e.At.Sub(x.e.now)), func() {
+		delete(x.timers, e.Timer)
+		x.feed(interp.Fired{At: x.e.now, Timer: e.Timer})
+	})
+}
+
+func (x *execution) fetchSignals(after int64) {
+	signals, err := x.e.cfg.Journal.Signals(context.Background(), x.id.RunID, after)
+	if err != nil {
+		x.e.later(again, func() { x.fetchSignals(after) })
+		return
+	}
+	x.feed(interp.Signalled{At: x.e.now, Signals: signals})
+}
+
+func (x *execution) cancel(ords []run.Ord) {
+	for _, f := range x.flights {
+		if slices.Contains(ords, f.ord) && !f.what.IgnoresCancel {
+			f.cancelled = true
+			x.e.later(0, f.finish)
+		}
+	}
+}

@@ -1,0 +1,25 @@
+package mock
+
+import (
+	"encoding/json"
+
+	"github.com/dvt-engine/dvt/run"
+)
+
+func encode(payload any) json.RawMessage {
+	b, err := json.Marshal(payload)
+	if err != nil {
+		panic(err) // payloads of package run always encode
+	}
+	return b
+}
+
+func fill[P any](d *run.Draft, f func(*P)) error {
+	p, err := run.PayloadOf[P](d.Payload)
+	if err != nil {
+		return err
+	}
+	f(&p)
+	d.Payload = encode(p)
+	return nil
+}

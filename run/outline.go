@@ -1,0 +1,17 @@
+package run
+
+import "github.com/dvt-engine/dvt/plan"
+
+// Outline is the steps of a plan as RunStarted pins them, in canonical order,
+// their queues resolved (T145, T218).
+func Outline(pl plan.Plan, q plan.Queues) []StepOutline {
+	sk := pl.Skeleton(q)
+	out := make([]StepOutline, len(pl.Steps))
+	for i, s := range pl.Steps {
+		out[i] = StepOutline{
+			StepID: s.StepID, Type: string(s.Type), Name: s.Name, Group: s.Group, DependsOn: s.DependsOn,
+			TaskQueue: sk.Steps[i].TaskQueue, ResourceClass: s.Dispatch.ResourceClass,
+		}
+	}
+	return out
+}
