@@ -142,22 +142,10 @@ func (j *Journal) completeStarted(ctx context.Context, runID string, d *run.Draf
 		return err
 	default:
 		p.Policy = policyOf(r.Policy, f.plan)
-		p.Steps = outline(f.plan, j.cfg.Queues)
+		p.Steps = run.Outline(f.plan, j.cfg.Queues)
 	}
 	d.Payload, err = json.Marshal(p)
 	return err
-}
-
-func outline(pl plan.Plan, q plan.Queues) []run.StepOutline {
-	sk := pl.Skeleton(q)
-	out := make([]run.StepOutline, len(pl.Steps))
-	for i, s := range pl.Steps {
-		out[i] = run.StepOutline{
-			StepID: s.StepID, Type: string(s.Type), Name: s.Name, Group: s.Group, DependsOn: s.DependsOn,
-			TaskQueue: sk.Steps[i].TaskQueue, ResourceClass: s.Dispatch.ResourceClass,
-		}
-	}
-	return out
 }
 
 // Begin implements engine.Journal.

@@ -114,6 +114,9 @@ type Journal interface {
 	Skeleton(ctx context.Context, runID string) (Skeleton, error)
 	// Evidence keeps what an attempt printed and left behind (T229).
 	Evidence(ctx context.Context, e Evidence) error
+	// Compensation reads the hook of a step (T88, R183); store.ErrNotFound when the
+	// plan gives it none.
+	Compensation(ctx context.Context, runID, stepID string) (Hook, error)
 }
 
 // Begun is the answer to Journal.Begin. Step holds the inputs with the overlays
@@ -123,6 +126,13 @@ type Begun struct {
 	Identity  run.Identity `json:"identity"`
 	Step      plan.Step    `json:"step"`
 	ParamsSeq run.Seq      `json:"paramsSeq,omitempty"`
+}
+
+// Hook is what undoes a step: Step is that step with the operation, the input and
+// the timeout of its hook in the place of its own.
+type Hook struct {
+	Identity run.Identity `json:"identity"`
+	Step     plan.Step    `json:"step"`
 }
 
 // Skeleton is what a workflow needs to know of its plan. Binary is

@@ -41,11 +41,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusRequestEntityTooLarge, response{Code: run.CodeBadInput})
 		return
 	}
-	if r.Method != http.MethodPost || err != nil || (in.Begin == nil) == (in.Evidence == nil) {
+	runID, one := in.runID()
+	if r.Method != http.MethodPost || err != nil || !one {
 		answer(w, http.StatusBadRequest, response{Code: run.CodeBadInput})
 		return
 	}
-	out, err := s.serve(r.Context(), in, mayServe)
+	out, err := s.serve(r.Context(), runID, in, mayServe)
 	full, overloaded := errors.AsType[*store.OverloadedError](err)
 	switch {
 	case err == nil:
@@ -63,13 +64,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *Server) serve(ctx context.Context, in request, mayServe func(string) bool) (response, error) {
-	var runID string
-	if in.Begin != nil {
-		runID = in.Begin.RunID
-	} else {
-		runID = in.Evidence.RunID
-	}
+func (s *Server) serve(ctx context.Context, runID string, in request, mayServe func(string) bool) (response, error) {
 	tenant, err := s.Tenant(ctx, runID)
 	if err != nil {
 		return response{}, err
@@ -79,6 +74,10 @@ func (s *Server) serve(ctx context.Context, in request, mayServe func(string) bo
 	}
 	if in.Evidence != nil {
 		return response{}, s.Journal.Evidence(ctx, *in.Evidence)
+	}
+	if in.Compensation != nil {
+		hook, err := s.Journal.Compensation(ctx, runID, in.Compensation.StepID)
+		return response{Hook: &hook}, err
 	}
 	begun, err := s.Journal.Begin(ctx, *in.Begin)
 	return response{Begun: &begun}, err

@@ -1,7 +1,7 @@
 // Package remote is engine.Journal over HTTPS, for data-plane workers that hold
 // no store credentials (T203): a client, and the handler that a server offers at
-// Path. A worker may Begin and give Evidence, for runs of the tenants it serves;
-// everything else is refused. Every call is safe to repeat.
+// Path. A worker may Begin, read the Compensation of a step and give Evidence, for
+// runs of the tenants it serves; everything else is refused. Every call is safe to repeat.
 package remote
 
 import (
@@ -29,12 +29,35 @@ const MaxRequest = 80 << 20
 
 // request is one call; exactly one member is set.
 type request struct {
-	Begin    *store.Begin     `json:"begin,omitempty"`
-	Evidence *engine.Evidence `json:"evidence,omitempty"`
+	Begin        *store.Begin     `json:"begin,omitempty"`
+	Evidence     *engine.Evidence `json:"evidence,omitempty"`
+	Compensation *compensation    `json:"compensation,omitempty"`
+}
+
+// compensation names a step of a run.
+type compensation struct {
+	RunID  string `json:"runId"`
+	StepID string `json:"stepId"`
+}
+
+// runID is the run that the call concerns; ok unless not exactly one member is set.
+func (r request) runID() (id string, ok bool) {
+	calls := 0
+	if r.Begin != nil {
+		id, calls = r.Begin.RunID, calls+1
+	}
+	if r.Evidence != nil {
+		id, calls = r.Evidence.RunID, calls+1
+	}
+	if r.Compensation != nil {
+		id, calls = r.Compensation.RunID, calls+1
+	}
+	return id, calls == 1
 }
 
 type response struct {
 	Begun *engine.Begun `json:"begun,omitempty"`
+	Hook  *engine.Hook  `json:"hook,omitempty"`
 	Code  run.Code      `json:"code,omitempty"`
 	// RetryAfterMS goes with STORE_OVERLOADED.
 	RetryAfterMS int64 `json:"retryAfterMs,omitempty"`
@@ -84,6 +107,18 @@ func (c *Client) Begin(ctx context.Context, b store.Begin) (engine.Begun, error)
 func (c *Client) Evidence(ctx context.Context, e engine.Evidence) error {
 	_, err := c.call(ctx, request{Evidence: &e})
 	return err
+}
+
+// Compensation implements engine.Journal.
+func (c *Client) Compensation(ctx context.Context, runID, stepID string) (engine.Hook, error) {
+	out, err := c.call(ctx, request{Compensation: &compensation{RunID: runID, StepID: stepID}})
+	if err != nil {
+		return engine.Hook{}, err
+	}
+	if out.Hook == nil {
+		return engine.Hook{}, fmt.Errorf("%w: the server answered without a hook", store.ErrUnavailable)
+	}
+	return *out.Hook, nil
 }
 
 // Append implements engine.Journal by refusing.

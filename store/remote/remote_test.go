@@ -28,9 +28,16 @@ import (
 type journal struct {
 	engine.Journal // whatever else is called ends the test
 	begun          engine.Begun
+	hook           engine.Hook
 	err            error
 	begins         []store.Begin
 	evidence       []engine.Evidence
+	hooks          []string
+}
+
+func (j *journal) Compensation(_ context.Context, runID, stepID string) (engine.Hook, error) {
+	j.hooks = append(j.hooks, runID+" "+stepID)
+	return j.hook, j.err
 }
 
 func (j *journal) Begin(_ context.Context, b store.Begin) (engine.Begun, error) {
@@ -364,5 +371,32 @@ func TestBegin_OverloadedKeepsItsTime(t *testing.T) {
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") != "2" {
 		t.Errorf("status %d, Retry-After %q", res.StatusCode, res.Header.Get("Retry-After"))
+	}
+}
+
+func TestCompensation_T203_R183_RoundTrip(t *testing.T) {
+	t.Parallel()
+	want := engine.Hook{
+		Identity: run.Identity{TenantID: "acme", RunID: "acme/1", ProjectID: "shop", EnvironmentID: "dev", PlanID: "p", PlanVersion: "1"},
+		Step:     plan.Step{StepID: "s", Type: plan.HTTPNotify, Inputs: json.RawMessage(`{"url":"https://example.com"}`), Timeout: time.Minute},
+	}
+	j := &journal{hook: want}
+	c := client(t, serve(t, j), "good")
+	got, err := c.Compensation(t.Context(), "acme/1", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got, sameDocument); diff != "" {
+		t.Errorf("answer (-sent +received):\n%s", diff)
+	}
+	if _, err := c.Compensation(t.Context(), "globex/1", "s"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a hook of a tenant that the worker does not serve: %v", err)
+	}
+	if diff := cmp.Diff([]string{"acme/1 s"}, j.hooks); diff != "" {
+		t.Errorf("the journal was asked (-want +got):\n%s", diff)
+	}
+	j.err = store.ErrNotFound
+	if _, err := c.Compensation(t.Context(), "acme/1", "s"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a step without a hook: %v", err)
 	}
 }
