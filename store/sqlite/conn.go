@@ -21,7 +21,8 @@ type conn struct {
 	// would roll back the transaction that other calls share.
 	writes bool
 	stmts  map[string]statement
-	ran    *atomic.Int64 // statements run
+	args   []driver.NamedValue // of the statement in hand
+	ran    *atomic.Int64       // statements run
 }
 
 type statement interface {
@@ -73,16 +74,21 @@ func (c *conn) prepare(query string) (statement, error) {
 	return st, nil
 }
 
-func values(args []any) ([]driver.NamedValue, error) {
-	out := make([]driver.NamedValue, len(args))
+// values are arguments as the driver takes them, valid until the next call.
+func (c *conn) values(args []any) ([]driver.NamedValue, error) {
+	c.args = c.args[:0]
 	for i, arg := range args {
-		v, err := driver.DefaultParameterConverter.ConvertValue(arg)
-		if err != nil {
-			return nil, err
+		switch arg.(type) {
+		case nil, int64, string, []byte:
+		default:
+			var err error
+			if arg, err = driver.DefaultParameterConverter.ConvertValue(arg); err != nil {
+				return nil, err
+			}
 		}
-		out[i] = driver.NamedValue{Ordinal: i + 1, Value: v}
+		c.args = append(c.args, driver.NamedValue{Ordinal: i + 1, Value: arg})
 	}
-	return out, nil
+	return c.args, nil
 }
 
 // exec runs a statement without an answer and returns how many rows it changed.
@@ -99,7 +105,7 @@ func (c *conn) execInterruptible(ctx context.Context, what, query string, args .
 	if err != nil {
 		return 0, c.s.failed(what, err)
 	}
-	vals, err := values(args)
+	vals, err := c.values(args)
 	if err != nil {
 		return 0, c.s.failed(what, err)
 	}
@@ -126,7 +132,7 @@ func (c *conn) rows(ctx context.Context, query string, args []any, each func(row
 	if err != nil {
 		return err
 	}
-	vals, err := values(args)
+	vals, err := c.values(args)
 	if err != nil {
 		return err
 	}

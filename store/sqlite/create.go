@@ -54,10 +54,8 @@ func (s *Store) Import(ctx context.Context, n store.NewRun, evs []run.Event) err
 		if err := t.create(ctx, r, n); err != nil {
 			return err
 		}
-		for _, e := range evs {
-			if err := t.insert(ctx, e); err != nil {
-				return err
-			}
+		if err := t.insert(ctx, evs); err != nil {
+			return err
 		}
 		opsRev := t.head.OpsRev
 		t.head = authority.Imported(r.RunID, evs)

@@ -9,8 +9,10 @@ import (
 )
 
 // markDirty keeps the oldest since (T189).
-const markDirty = `INSERT INTO run_dirty (run_id, head_seq, ops_rev, since) VALUES (?, ?, ?, ?)
-	ON CONFLICT (run_id) DO UPDATE SET head_seq = excluded.head_seq, ops_rev = excluded.ops_rev`
+const (
+	markDirty = `INSERT INTO run_dirty (run_id, head_seq, ops_rev, since) VALUES (?, ?, ?, ?)` + keepSince
+	keepSince = ` ON CONFLICT (run_id) DO UPDATE SET head_seq = excluded.head_seq, ops_rev = excluded.ops_rev`
+)
 
 const dirtySQL = `SELECT run_id, head_seq, ops_rev, since FROM run_dirty WHERE since <= ? AND not_before <= ? ORDER BY since, run_id LIMIT ?`
 

@@ -2,76 +2,68 @@ package sqlite
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// attemptEvents are those of an attempt that a decision needs, whatever their keys.
-const attemptEvents = ` AND e.type IN ('StepStarted', 'StepAwaitingManualCompletion', 'StepCompleted', 'StepFailed', 'StepSkipped')`
+// factsOf looks up keys and attempts of runs, each by a probe of an index. A list
+// of more than two types would be a table of its own each time (IN), and a term
+// that an index could serve is kept from it by its plus sign.
+var factsOf = manyRows(`WITH want (run_id, key, step_id, la) AS NOT MATERIALIZED (VALUES `, `(?, ?, ?, ?)`, `)
+SELECT e.run_id, `+columnsOfE+` FROM want CROSS JOIN event e ON e.run_id = want.run_id AND e.key = want.key
+UNION ALL
+SELECT e.run_id, `+columnsOfE+` FROM want CROSS JOIN event e INDEXED BY event_attempt
+	ON e.run_id = want.run_id AND e.step_id = want.step_id AND e.step_id <> '' AND e.la = want.la
+	AND (+e.type = 'StepStarted' OR +e.type = 'StepAwaitingManualCompletion'
+		OR +e.type = 'StepCompleted' OR +e.type = 'StepFailed' OR +e.type = 'StepSkipped')`)
 
-// factsOfOne looks up the key ?2 and the attempt (?3, ?4), factsOfMany lists of keys
-// and of [stepId, logical attempt]. Every look-up is a probe of an index.
 const (
-	factsOfOne = `SELECT ` + eventColumns + ` FROM event WHERE run_id = ?1 AND key = ?2
-UNION ALL
-SELECT ` + eventColumns + ` FROM event e INDEXED BY event_attempt WHERE run_id = ?1 AND step_id = ?3 AND step_id <> '' AND la = ?4` + attemptEvents
-
-	factsOfMany = `SELECT ` + columnsOfE + ` FROM json_each(?2) k CROSS JOIN event e ON e.run_id = ?1 AND e.key = k.value
-UNION ALL
-SELECT ` + columnsOfE + ` FROM json_each(?3) a CROSS JOIN event e INDEXED BY event_attempt
-	ON e.run_id = ?1 AND e.step_id = a.value ->> 0 AND e.step_id <> '' AND e.la = a.value ->> 1` + attemptEvents
-
-	// columnsOfE are eventColumns beside json_each, which has columns of the same names.
+	// columnsOfE are eventColumns beside a list, which has columns of the same names.
 	columnsOfE = `e.run_seq, e.key, e.event_id, e.type, e.step_id, e.signal_id, e.la, e.ea, e.emitted_at, e.persisted_at, e.emitted_by, e.payload`
 
 	endOfRun = `SELECT ` + eventColumns + ` FROM event WHERE run_id = ? AND type IN ('RunCompleted', 'RunFailed', 'RunCancelled')`
 )
 
+// wanted adds the rows of factsOf that find what the log holds about a batch.
+func wanted(args []any, runID string, b authority.Batch) []any {
+	keys, attempts := b.Keys(), b.Attempts()
+	for i := range max(len(keys), len(attempts)) {
+		var key, step, logical any
+		if i < len(keys) {
+			key = string(keys[i])
+		}
+		if i < len(attempts) {
+			step, logical = attempts[i].StepID, int64(attempts[i].Logical)
+		}
+		args = append(args, runID, key, step, logical)
+	}
+	return args
+}
+
 // facts reads what the log holds about a batch.
 func (t *runTx) facts(ctx context.Context, b authority.Batch) (f authority.Facts, err error) {
-	if f.Events, err = t.subjects(ctx, b.Keys(), b.Attempts()); err != nil || !t.head.Terminal {
+	if err := factsOf.query(ctx, t.conn, "look up events", 4, wanted(nil, t.id.RunID, b), func(r row) error {
+		e, err := scanEvent(r[1:])
+		e.Identity = t.id
+		f.Events = append(f.Events, e)
+		return err
+	}); err != nil {
 		return f, err
 	}
-	ends, err := t.lookUp(ctx, endOfRun, t.id.RunID)
-	if len(ends) > 0 {
-		f.End = &ends[0]
-	}
+	f.End, err = t.end(ctx)
 	return f, err
 }
 
-func (t *runTx) subjects(ctx context.Context, keys []run.Key, attempts []authority.Attempt) ([]run.Event, error) {
-	if len(keys) == 0 {
+// end is the event that ended the run, nil when nothing did.
+func (t *runTx) end(ctx context.Context) (*run.Event, error) {
+	if !t.head.Terminal {
 		return nil, nil
 	}
-	if len(keys) == 1 {
-		of := authority.Attempt{}
-		if len(attempts) > 0 {
-			of = attempts[0]
-		}
-		return t.lookUp(ctx, factsOfOne, t.id.RunID, keys[0], of.StepID, of.Logical)
+	ends, err := collect(ctx, t.conn, "look up the end", scanEvent, endOfRun, t.id.RunID)
+	if err != nil || len(ends) == 0 {
+		return nil, err
 	}
-	pairs := make([][2]any, len(attempts))
-	for i, a := range attempts {
-		pairs[i] = [2]any{a.StepID, a.Logical}
-	}
-	listOfKeys, err := json.Marshal(keys)
-	if err != nil {
-		return nil, fmt.Errorf("sqlite: look up events: %w", err)
-	}
-	listOfPairs, err := json.Marshal(pairs)
-	if err != nil {
-		return nil, fmt.Errorf("sqlite: look up events: %w", err)
-	}
-	return t.lookUp(ctx, factsOfMany, t.id.RunID, string(listOfKeys), string(listOfPairs))
-}
-
-func (t *runTx) lookUp(ctx context.Context, query string, args ...any) ([]run.Event, error) {
-	evs, err := collect(ctx, t.conn, "look up events", scanEvent, query, args...)
-	for i := range evs {
-		evs[i].Identity = t.id
-	}
-	return evs, err
+	ends[0].Identity = t.id
+	return &ends[0], nil
 }

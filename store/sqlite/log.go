@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -12,7 +13,7 @@ import (
 )
 
 // Append implements store.Log. What needs no lock is done before the turn.
-func (s *Store) Append(ctx context.Context, a store.Append) (out store.Appended, err error) {
+func (s *Store) Append(ctx context.Context, a store.Append) (store.Appended, error) {
 	id, err := s.identity(ctx, a.RunID)
 	if err != nil {
 		return store.Appended{}, err
@@ -21,18 +22,15 @@ func (s *Store) Append(ctx context.Context, a store.Append) (out store.Appended,
 	if err != nil {
 		return store.Appended{}, err
 	}
-	err = s.inRunOf(ctx, id, func(t *runTx) (err error) {
-		out, err = t.append(ctx, a, batch)
-		return err
-	})
-	if err != nil {
+	d := &decision{id: id, append: a, batch: batch, decide: authority.Decide}
+	if err := s.writer.decide(ctx, d); err != nil {
 		return store.Appended{}, err
 	}
-	return out, nil
+	return d.plan.Appended(d.head), nil
 }
 
 // Begin implements store.Log.
-func (s *Store) Begin(ctx context.Context, b store.Begin) (out store.Begun, err error) {
+func (s *Store) Begin(ctx context.Context, b store.Begin) (begun store.Begun, err error) {
 	id, err := s.identity(ctx, b.RunID)
 	if err != nil {
 		return store.Begun{}, err
@@ -41,14 +39,16 @@ func (s *Store) Begin(ctx context.Context, b store.Begin) (out store.Begun, err 
 	if err != nil {
 		return store.Begun{}, err
 	}
-	err = s.inRunOf(ctx, id, func(t *runTx) (err error) {
-		out, err = t.begin(ctx, beginning)
-		return err
-	})
-	if err != nil {
+	d := &decision{id: id, batch: beginning.Batch()}
+	d.decide = func(head store.Head, _ authority.Batch, f authority.Facts, now time.Time) (p authority.Plan, err error) {
+		p, d.begun = authority.DecideBegin(head, beginning, f, now)
+		return p, nil
+	}
+	if err := s.writer.decide(ctx, d); err != nil {
 		return store.Begun{}, err
 	}
-	return out, nil
+	d.begun.Head = d.head
+	return d.begun, nil
 }
 
 // eventsSQL has the identity of the run before the columns of each event, and one

@@ -70,7 +70,6 @@ type Store struct {
 	writer     *writer
 	readers    *readers
 	identities identities
-	log        *slog.Logger
 	clock      func() time.Time
 	closed     atomic.Bool
 	statements atomic.Int64 // run on any connection
@@ -83,7 +82,7 @@ var _ store.Store = (*Store)(nil)
 // no longer works.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	o = o.withDefaults()
-	s := &Store{log: o.Logger, clock: o.Now}
+	s := &Store{clock: o.Now}
 	db, err := sql.Open("sqlite", dsn(path, o))
 	if err != nil {
 		return nil, s.failed("open", err)
@@ -94,7 +93,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		return nil, s.failed("open", err)
 	}
 	s.driver = db.Driver()
-	s.writer = newWriter(o.Waiting, func() (*conn, error) { return s.connect(dsn(path, o)+writerCache, true) })
+	s.writer = s.newWriter(o, func() (*conn, error) { return s.connect(dsn(path, o)+writerCache, true) })
 	s.readers = newReaders(o.Readers, o.Waiting, func() (*conn, error) { return s.connect(dsn(path, o)+"&_pragma=query_only(1)", false) })
 	return s, nil
 }

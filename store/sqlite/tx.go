@@ -3,7 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/dvt-engine/dvt/run"
@@ -56,11 +56,14 @@ const headSQL = `SELECT ` + headColumns + ` FROM run_head WHERE run_id = ?`
 
 // begin starts a decision on the head that the write transaction owns.
 func (s *Store) begin(c *conn, id run.Identity, head store.Head) *runTx {
-	at := s.now()
-	if head.LastAt.After(at) {
-		at = head.LastAt
+	return &runTx{s: s, conn: c, id: id, old: head, head: head, at: later(s.now(), head.LastAt)}
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
 	}
-	return &runTx{s: s, conn: c, id: id, old: head, head: head, at: at}
+	return a
 }
 
 const writeHead = `UPDATE run_head SET last_seq = ?, last_at = ?, terminal = ?, gate = ?, running = ?, ops_rev = ?, signal_no = ? WHERE run_id = ?`
@@ -75,11 +78,14 @@ func (t *runTx) finish(ctx context.Context) error {
 		h.LastSeq, micros(h.LastAt), h.Terminal, h.Gate, h.Running, h.OpsRev, h.SignalNo, h.RunID); err != nil {
 		return err
 	}
-	if h.LastSeq == t.old.LastSeq && h.OpsRev == t.old.OpsRev {
+	if !t.moved() {
 		return nil
 	}
 	return t.markDirty(ctx)
 }
+
+// moved reports whether there is something to publish.
+func (t *runTx) moved() bool { return t.head.LastSeq != t.old.LastSeq || t.head.OpsRev != t.old.OpsRev }
 
 func (t *runTx) markDirty(ctx context.Context) error {
 	_, err := t.conn.exec(ctx, "mark dirty", markDirty, t.head.RunID, t.head.LastSeq, t.head.OpsRev, micros(t.at))
@@ -122,13 +128,8 @@ func (t *runTx) Append(ctx context.Context, a store.Append) (store.Appended, err
 
 // append decides and writes the batch that was prepared of a.
 func (t *runTx) append(ctx context.Context, a store.Append, batch authority.Batch) (out store.Appended, err error) {
-	if a.MinHead > t.head.LastSeq {
-		if a.MinHead, err = t.forgiven(ctx, a.MinHead); err != nil {
-			return out, err
-		}
-		if batch, err = authority.Prepare(t.id, a); err != nil {
-			return out, err
-		}
+	if batch, err = t.forgive(ctx, a, batch); err != nil {
+		return out, err
 	}
 	facts, err := t.facts(ctx, batch)
 	if err != nil {
@@ -138,54 +139,72 @@ func (t *runTx) append(ctx context.Context, a store.Append, batch authority.Batc
 	if err != nil {
 		return out, err
 	}
-	for i, o := range plan.Outcomes {
-		if o.PayloadMismatch {
-			t.s.log.WarnContext(ctx, "append repeated with another payload; the first one stays",
-				slog.String("runId", t.id.RunID), slog.Int64("runSeq", int64(o.Seq)), slog.String("eventType", string(a.Events[i].Type)))
-		}
-	}
 	if err := t.carryOut(ctx, plan); err != nil {
 		return out, err
 	}
 	return plan.Appended(t.head), nil
 }
 
-func (t *runTx) begin(ctx context.Context, b authority.Beginning) (store.Begun, error) {
-	facts, err := t.facts(ctx, b.Batch())
-	if err != nil {
-		return store.Begun{}, err
+// forgive is the batch that was prepared of a, without a MinHead that a repair
+// made void.
+func (t *runTx) forgive(ctx context.Context, a store.Append, batch authority.Batch) (authority.Batch, error) {
+	if a.MinHead <= t.head.LastSeq {
+		return batch, nil
 	}
-	plan, begun := authority.DecideBegin(t.head, b, facts, t.at)
-	if err := t.carryOut(ctx, plan); err != nil {
-		return store.Begun{}, err
+	var err error
+	if a.MinHead, err = t.forgiven(ctx, a.MinHead); err != nil {
+		return batch, err
 	}
-	begun.Head = t.head
-	return begun, nil
+	return authority.Prepare(t.id, a)
 }
 
 // carryOut writes a plan.
 func (t *runTx) carryOut(ctx context.Context, p authority.Plan) error {
+	t.advance(p)
+	if err := t.insert(ctx, p.Insert); err != nil {
+		return err
+	}
+	return t.settle(ctx, p)
+}
+
+// advance makes the head that of a plan.
+func (t *runTx) advance(p authority.Plan) {
 	opsRev := t.head.OpsRev
 	t.head = p.Head
 	t.head.OpsRev = opsRev
-	for _, e := range p.Insert {
-		if err := t.insert(ctx, e); err != nil {
-			return err
-		}
-	}
+}
+
+// settle writes what a plan says beside its events.
+func (t *runTx) settle(ctx context.Context, p authority.Plan) error {
 	if err := t.moveReceipts(ctx, p); err != nil {
 		return err
 	}
 	return t.Audit(ctx, p.Audit...)
 }
 
-const insertEvent = `INSERT INTO event (run_id, ` + eventColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+// insertEvents leaves the rows before one that is refused: who runs it takes back
+// all of its work then, and SQLite need not keep what it takes to do that.
+var insertEvents = manyRows(`INSERT OR FAIL INTO event (run_id, `+eventColumns+`) VALUES `, `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ``)
 
-func (t *runTx) insert(ctx context.Context, e run.Event) error {
-	_, err := t.conn.exec(ctx, "insert event", insertEvent,
-		t.id.RunID, e.Seq, e.Key, e.EventID, e.Type, e.StepID, e.SignalID, e.LogicalAttempt, e.EngineAttempt,
-		micros(e.EmittedAt), micros(e.PersistedAt), e.EmittedBy, blob(e.Payload))
-	return err
+const eventWidth = 13
+
+// eventValues adds the row of an event.
+func eventValues(args []any, runID string, e run.Event) []any {
+	return append(args, runID, int64(e.Seq), string(e.Key), e.EventID, string(e.Type), e.StepID, e.SignalID, int64(e.LogicalAttempt), int64(e.EngineAttempt),
+		micros(e.EmittedAt), micros(e.PersistedAt), string(e.EmittedBy), blob(e.Payload))
+}
+
+func (t *runTx) insert(ctx context.Context, evs []run.Event) error {
+	for part := range slices.Chunk(evs, maxRows) {
+		args := make([]any, 0, eventWidth*len(part))
+		for _, e := range part {
+			args = eventValues(args, t.id.RunID, e)
+		}
+		if err := insertEvents.exec(ctx, t.conn, "insert events", eventWidth, args); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Audit implements store.RunTx.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,23 +15,31 @@ import (
 
 // Bounds of a group, so that its first call does not wait long for its last.
 const (
-	maxGroup     = 256
+	maxGroup     = 256 // calls
+	maxSet       = 64  // events of decisions that are made together
 	maxGroupTime = 10 * time.Millisecond
+	grace        = 5 * time.Microsecond // for each call that was just answered
 )
 
 // writer lets one call at a time write, and has calls that wait share a
 // transaction and its commit. The call that finds the file free leads: it opens
-// the transaction, does its own work, gives everyone who waits by then a turn
-// under a savepoint of their own, commits once and only then answers. Nobody
-// waits for company, and a call that is alone goes through no other goroutine.
+// the transaction, does its own work, then that of everyone who waits by then,
+// commits once and only then answers. Nobody waits for company, and a call that is
+// alone goes through no other goroutine.
 //
-// Every call does its work on its own goroutine, so its panic is its own, and
-// what it did is rolled back alone. Its context ends its waiting, never the
-// group: a call whose context is over before its turn is left out.
+// There are two kinds of calls. Decisions that wait one behind the other are made
+// together by the leader, by statements of many rows; when the file refuses
+// something of theirs, all of it is taken back and each is made alone. Any other
+// call does its work on its own goroutine under a savepoint, and what it did is
+// rolled back alone. A panic is the caller's own in both. A context ends the
+// waiting of its call, never the group: a call whose context is over before its
+// turn is left out.
 type writer struct {
-	open func() (*conn, error)
-	most int           // calls that may wait
-	span time.Duration // of a group
+	log     *slog.Logger
+	open    func() (*conn, error)
+	makeSet func(*conn, []*decision) error // of the store
+	most    int                            // calls that may wait
+	span    time.Duration                  // of a group
 
 	mu     sync.Mutex
 	queue  []*member
@@ -40,23 +48,30 @@ type writer struct {
 	idle   chan struct{} // closed once the writer is closed and nobody leads
 
 	// Of the leader alone.
-	conn *conn // nil after a failure that left it in doubt
+	conn     *conn // nil after a failure that left it in doubt
+	answered int   // calls at the end of the last group, beside that of its leader
 
+	waiting atomic.Int32 // the length of queue
 	pace    pace
 	commits atomic.Int64
 }
 
 // member is a call that waits for its turn.
 type member struct {
-	turn chan turn  // one turn, or the lead
-	done chan error // what became of its work
-	end  chan error // what became of the group
+	decision *decision  // nil for a call that works on its own goroutine
+	turn     chan turn  // one turn, the lead, or for a decision the answer
+	done     chan error // what became of its work
+	end      chan error // what became of the group
+	// made is closed when nobody reads the decision any more; nil until its turn.
+	// Guarded by the writer's mu.
+	made chan struct{}
 }
 
 // turn tells a member what to do: to work on conn, to lead when there is none, or
-// to give up because of err.
+// that it is over, because of err if it is not nil.
 type turn struct {
 	conn *conn
+	over bool
 	err  error
 }
 
@@ -65,23 +80,20 @@ var (
 	errAbandoned = errors.New("sqlite: the work panicked")
 )
 
-func newWriter(most int, open func() (*conn, error)) *writer {
-	return &writer{open: open, most: most, span: maxGroupTime, idle: make(chan struct{})}
+func (s *Store) newWriter(o Options, open func() (*conn, error)) *writer {
+	return &writer{log: o.Logger, open: open, makeSet: s.makeSet, most: o.Waiting, span: maxGroupTime, idle: make(chan struct{})}
 }
 
 // do runs f in a write transaction and returns when it is durable. An error of f
 // rolls back what f did and comes back as it is. store.ErrOverloaded says that
 // too many wait, store.ErrUnavailable that the group was lost.
 func (w *writer) do(ctx context.Context, f func(*conn) error) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	m, err := w.enter()
+	m, err := w.enter(ctx, nil)
 	if err != nil {
 		return err
 	}
 	if m == nil {
-		return w.lead(ctx, f)
+		return w.lead(ctx, f, nil)
 	}
 	var t turn
 	select {
@@ -93,16 +105,53 @@ func (w *writer) do(ctx context.Context, f func(*conn) error) error {
 		t = <-m.turn
 	}
 	switch {
-	case t.err != nil:
+	case t.over:
 		return t.err
 	case t.conn == nil:
-		return w.lead(ctx, f)
+		return w.lead(ctx, f, nil)
 	}
 	return m.work(ctx, t.conn, f)
 }
 
+// decide has d made in a write transaction and returns when it is durable, with
+// d's own error or those of do. Nobody else has d then.
+func (w *writer) decide(ctx context.Context, d *decision) error {
+	m, err := w.enter(ctx, d)
+	if err != nil {
+		return err
+	}
+	if m == nil {
+		return d.outcome(w.lead(ctx, nil, d))
+	}
+	var t turn
+	select {
+	case t = <-m.turn:
+	case <-ctx.Done():
+		if w.leave(m) {
+			return ctx.Err()
+		}
+		if m.made == nil { // it leads, or is refused
+			t = <-m.turn
+			break
+		}
+		<-m.made
+		select {
+		case t = <-m.turn:
+		default:
+			return ctx.Err()
+		}
+	}
+	if !t.over {
+		t.err = w.lead(ctx, nil, d)
+	}
+	return d.outcome(t.err)
+}
+
 // enter gives the caller the lead (no member) or a place in the queue.
-func (w *writer) enter() (*member, error) {
+func (w *writer) enter(ctx context.Context, d *decision) (*member, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -114,8 +163,12 @@ func (w *writer) enter() (*member, error) {
 	case len(w.queue) >= w.most:
 		return nil, w.pace.refuse(len(w.queue))
 	}
-	m := &member{turn: make(chan turn, 1), done: make(chan error, 1), end: make(chan error, 1)}
+	m := &member{decision: d, turn: make(chan turn, 1)}
+	if d == nil {
+		m.done, m.end = make(chan error, 1), make(chan error, 1)
+	}
 	w.queue = append(w.queue, m)
+	w.waiting.Add(1)
 	return m, nil
 }
 
@@ -126,15 +179,33 @@ func (w *writer) leave(m *member) bool {
 	i := slices.Index(w.queue, m)
 	if i >= 0 {
 		w.queue = slices.Delete(w.queue, i, i+1)
+		w.waiting.Add(-1)
 	}
 	return i >= 0
 }
 
-// next takes the first of the queue, nil when nobody waits.
-func (w *writer) next() *member {
+// next takes those whose turn it is: the decisions that fit into one set with
+// those that are there, and the call behind them if it works itself.
+func (w *writer) next(there []*decision, made chan struct{}) (decisions []*member, worker *member) {
+	events := 0
+	for _, d := range there {
+		events += d.events()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.pop()
+	for len(w.queue) > 0 {
+		d := w.queue[0].decision
+		if d == nil {
+			return decisions, w.pop()
+		}
+		if events += d.events(); events > maxSet && events > d.events() {
+			break
+		}
+		m := w.pop()
+		m.made = made
+		decisions = append(decisions, m)
+	}
+	return decisions, nil
 }
 
 func (w *writer) pop() *member {
@@ -144,7 +215,15 @@ func (w *writer) pop() *member {
 	m := w.queue[0]
 	w.queue[0] = nil
 	w.queue = w.queue[1:]
+	w.waiting.Add(-1)
 	return m
+}
+
+// refuse answers everyone who waits.
+func (w *writer) refuse(err error) {
+	for m := w.pop(); m != nil; m = w.pop() {
+		m.turn <- turn{over: true, err: err}
+	}
 }
 
 // pass ends a lead.
@@ -159,35 +238,6 @@ func (w *writer) pass() {
 	if w.closed {
 		close(w.idle)
 	}
-}
-
-// lead runs one group, beginning with f.
-func (w *writer) lead(ctx context.Context, f func(*conn) error) error {
-	defer w.pass()
-	start := time.Now()
-	if err := w.begin(ctx); err != nil {
-		return err
-	}
-	committed := false
-	defer func() {
-		if !committed {
-			w.rollback()
-		}
-	}()
-	if err := f(w.conn); err != nil {
-		return err
-	}
-	joined, err := w.gather(start)
-	if err == nil {
-		_, err = w.conn.exec(ctx, "commit", `COMMIT`)
-		w.commits.Add(1)
-	}
-	committed = err == nil
-	for _, m := range joined {
-		m.end <- err
-	}
-	w.pace.note(time.Since(start) / time.Duration(1+len(joined)))
-	return err
 }
 
 // begin opens the transaction. When the file cannot be had, those who wait for it
@@ -206,9 +256,9 @@ func (w *writer) begin(ctx context.Context) (err error) {
 		}
 	}
 	if errors.Is(err, store.ErrUnavailable) {
-		for m := w.next(); m != nil; m = w.next() {
-			m.turn <- turn{err: err}
-		}
+		w.mu.Lock()
+		w.refuse(err)
+		w.mu.Unlock()
 	}
 	return err
 }
@@ -223,38 +273,6 @@ func (w *writer) rollback() {
 		_ = w.conn.close() // nothing of it is needed any more
 		w.conn = nil
 	}
-}
-
-// gather gives everyone who waits a turn in the transaction. The answer is those
-// whose work is part of it; an error says that SQLite gave the transaction up.
-func (w *writer) gather(start time.Time) (joined []*member, err error) {
-	ctx := context.Background()
-	for n := 1; n < maxGroup && time.Since(start) < w.span; n++ {
-		m := w.next()
-		if m == nil {
-			runtime.Gosched() // who was just answered may be about to come again
-			if m = w.next(); m == nil {
-				return joined, nil
-			}
-		}
-		if _, err := w.conn.exec(ctx, "savepoint", `SAVEPOINT member`); err != nil {
-			m.turn <- turn{err: err}
-			return joined, err
-		}
-		m.turn <- turn{conn: w.conn}
-		failure := <-m.done
-		if failure != nil {
-			if _, err := w.conn.exec(ctx, "roll back", `ROLLBACK TO member`); err != nil {
-				return joined, fmt.Errorf("sqlite: group: %w: %w, after %w", store.ErrUnavailable, err, failure)
-			}
-		} else {
-			joined = append(joined, m)
-		}
-		if _, err := w.conn.exec(ctx, "release", `RELEASE member`); err != nil {
-			return joined, err
-		}
-	}
-	return joined, nil
 }
 
 // work is the turn of a member in the group of another.
@@ -285,9 +303,7 @@ func (m *member) run(ctx context.Context, c *conn, f func(*conn) error) (err err
 func (w *writer) close() error {
 	w.mu.Lock()
 	w.closed = true
-	for m := w.pop(); m != nil; m = w.pop() {
-		m.turn <- turn{err: errClosed}
-	}
+	w.refuse(errClosed)
 	if !w.busy {
 		close(w.idle)
 	}
