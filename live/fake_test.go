@@ -44,6 +44,8 @@ func (w *wire) Publish(_ context.Context, m live.Message) error {
 	return nil
 }
 
+func (w *wire) WakeLists(context.Context, ...live.List) error { return nil }
+
 func (w *wire) Subscribe(runID string) live.Subscription {
 	w.mu.Lock()
 	defer w.mu.Unlock()

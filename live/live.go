@@ -97,10 +97,12 @@ var ErrRefused = errors.New("live: the bus refused the message")
 
 // Bus carries messages between processes, at most once, in no promised order.
 type Bus interface {
-	// Publish sends m to its run's channel and a bare wake-up to its project's list
-	// channel. An error that wraps ErrRefused concerns m alone; after any error m may
-	// have been sent.
+	// Publish sends m to its run's channel. An error that wraps ErrRefused concerns m
+	// alone; after any error m may have been sent.
 	Publish(ctx context.Context, m Message) error
+	// WakeLists sends a bare wake-up to the channels of lists, and to those of all
+	// projects of their tenants. After an error some may have been sent.
+	WakeLists(ctx context.Context, lists ...List) error
 	// Subscribe opens a run's channel. It returns at once; the first Confirmed
 	// comes when the bus has really subscribed, each further one means that it was
 	// reconnected and anything may have been lost (T206).
@@ -111,6 +113,9 @@ type Bus interface {
 	Up() bool
 	Close() error
 }
+
+// List names the runs of one project of a tenant.
+type List struct{ TenantID, ProjectID string }
 
 // Subscription is one open channel. Its reader never blocks the bus: a full
 // mailbox sets Overflow in the next Delivery instead.

@@ -39,6 +39,8 @@ type post struct {
 	before   func(live.Message) // called while publishing
 	refuse   func(live.Message) error
 	tries    int
+	onLists  func(...live.List) error // instead of counting
+	lists    []live.List              // woken
 }
 
 type sent struct {
@@ -63,6 +65,16 @@ func (p *post) Publish(_ context.Context, m live.Message) error {
 	}
 	p.messages = append(p.messages, sent{m, time.Now()})
 	return nil
+}
+
+func (p *post) WakeLists(_ context.Context, lists ...live.List) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.onLists != nil {
+		return p.onLists(lists...)
+	}
+	p.lists = append(p.lists, lists...)
+	return p.err
 }
 
 func (p *post) Subscribe(string) live.Subscription          { panic("not for a projector") }

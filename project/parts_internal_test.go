@@ -106,38 +106,84 @@ func TestBreaker_T124_ABusThatComesBackIsProbedAtOnce(t *testing.T) {
 	}
 }
 
-// A run may send ten messages in any second, and waits for no other reason (O8).
-func TestMotions_O8_AtMostTenInAnySecond(t *testing.T) {
+// atMostIn is the most of times that any window has.
+func atMostIn(window time.Duration, times []time.Time) (most int) {
+	for i, from := range times {
+		n := 0
+		for _, at := range times[i:] {
+			if at.Sub(from) < window {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// In any second at most ten messages are due. What is on the wire follows what is
+// due: never a tenth of a second before, and late only when the work is (O8).
+func TestMotions_O8_AtMostTenAreDueInAnySecond(t *testing.T) {
 	t.Parallel()
 	for _, every := range []time.Duration{time.Millisecond, 7 * time.Millisecond, 60 * time.Millisecond, 99 * time.Millisecond} {
-		ms := newMotions(time.Second, 10, 100)
-		var sent []time.Time
-		newest, shown := time.Time{}, time.Time{}
-		for now := epoch; now.Before(epoch.Add(7 * time.Second)); now = now.Add(time.Millisecond) {
-			if now.Sub(epoch)%every == 0 && now.Before(epoch.Add(4*time.Second)) {
-				ms.wake(now, "r")
-				newest = now
+		for _, hiccup := range []time.Duration{0, 350 * time.Millisecond} { // of the workers, in the second second
+			ms := newMotions(time.Second, 10, 100)
+			var due, sent []time.Time
+			newest, shown := time.Time{}, time.Time{}
+			for now := epoch; now.Before(epoch.Add(7 * time.Second)); now = now.Add(time.Millisecond) {
+				if now.Sub(epoch)%every == 0 && now.Before(epoch.Add(4*time.Second)) {
+					ms.wake(now, "r", news{read: true})
+					newest = now
+				}
+				if begun := now.Sub(epoch) - time.Second; begun >= 0 && begun < hiccup {
+					continue
+				}
+				taken, _ := ms.next(now, 10)
+				for _, w := range taken {
+					due, sent, shown = append(due, ms.runs[w.runID].due), append(sent, now), newest
+					ms.finished(now, w.runID, true)
+				}
 			}
-			taken, _ := ms.next(now, 10)
-			for _, id := range taken {
-				sent, shown = append(sent, now), newest
-				ms.finished(now, id, true)
+			if n := atMostIn(time.Second, due); n > 10 {
+				t.Errorf("every %v: %d messages are due within a second", every, n)
+			}
+			if n := atMostIn(time.Second, sent); n > 11+int(hiccup/(100*time.Millisecond)) {
+				t.Errorf("every %v, hiccup %v: %d messages went within a second", every, hiccup, n)
+			}
+			for i := range sent {
+				if early := due[i].Sub(sent[i]); early > 100*time.Millisecond {
+					t.Errorf("every %v: message %d went %v before it was due", every, i, early)
+				}
+				if late := sent[i].Sub(due[i]); late > hiccup {
+					t.Errorf("every %v: message %d went %v after it was due", every, i, late)
+				}
+			}
+			if len(sent) < 38 || !shown.Equal(newest) {
+				t.Errorf("every %v: %d messages, the last shows what was there at %v of %v", every, len(sent), shown, newest)
+			}
+			if len(ms.runs) != 0 {
+				t.Errorf("every %v: an idle run is remembered", every)
 			}
 		}
-		for i := 10; i < len(sent); i++ {
-			if d := sent[i].Sub(sent[i-10]); d < time.Second {
-				t.Errorf("%v: eleven messages within %v", every, d)
-			}
-			if d := sent[i].Sub(sent[i-10]); i < 40 && d > time.Second+every {
-				t.Errorf("%v: message %d waited for %v", every, i, d)
-			}
+	}
+}
+
+// A run that emits as often as it may goes on as before when a message was late.
+func TestMotions_O8_AHiccupDelaysNothingAfterIt(t *testing.T) {
+	t.Parallel()
+	ms := newMotions(time.Second, 10, 100)
+	for i := range 100 {
+		now := epoch.Add(time.Duration(i) * 100 * time.Millisecond)
+		if i%10 == 3 {
+			now = now.Add(90 * time.Millisecond) // its append took so long
 		}
-		if len(sent) < 40 || !shown.Equal(newest) {
-			t.Errorf("%v: %d messages, the last shows what was there at %v of %v", every, len(sent), shown, newest)
+		ms.wake(now, "r", news{read: true})
+		if i == 40 {
+			now = now.Add(80 * time.Millisecond) // nobody had time for it
 		}
-		if len(ms.runs) != 0 {
-			t.Errorf("%v: an idle run is remembered", every)
+		if taken, _ := ms.next(now, 10); len(taken) != 1 {
+			t.Fatalf("message %d waits", i)
 		}
+		ms.finished(now, "r", true)
 	}
 }
 
@@ -149,14 +195,14 @@ func TestMotions_O8_TenASecondAreNeverDelayed(t *testing.T) {
 		if i%10 == 0 { // all of this second at once, then nothing
 			now = now.Add(0)
 			for range 10 {
-				ms.wake(now, "burst")
+				ms.wake(now, "burst", news{read: true})
 				if taken, _ := ms.next(now, 10); len(taken) != 1 {
 					t.Fatalf("a message of a burst of ten waits at %v", now.Sub(epoch))
 				}
 				ms.finished(now.Add(50*time.Millisecond), "burst", true) // slow work is no reason
 			}
 		}
-		ms.wake(now, "even")
+		ms.wake(now, "even", news{read: true})
 		if taken, _ := ms.next(now, 10); len(taken) != 1 {
 			t.Fatalf("message %d of ten a second waits", i)
 		}
@@ -170,24 +216,29 @@ func TestMotions_AWokenRunIsNotForgotten(t *testing.T) {
 	now := epoch
 	take := func(want ...string) {
 		t.Helper()
-		if taken, _ := ms.next(now, 10); !slices.Equal(taken, want) {
-			t.Fatalf("taken %v, want %v", taken, want)
+		var got []string
+		taken, _ := ms.next(now, 10)
+		for _, w := range taken {
+			got = append(got, w.runID)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("taken %v, want %v", got, want)
 		}
 	}
-	ms.wake(now, "a")
-	ms.wake(now, "a")
+	ms.wake(now, "a", news{read: true})
+	ms.wake(now, "a", news{read: true})
 	take("a")
-	ms.wake(now, "a") // while busy
+	ms.wake(now, "a", news{read: true}) // while busy
 	take()
 	ms.finished(now, "a", false) // nothing was sent: at once
 	take("a")
 	ms.finished(now, "a", true)
-	ms.wake(now, "a") // out of pace
-	ms.wake(now, "b")
-	ms.wake(now, "c") // one too many
+	ms.wake(now, "a", news{read: true}) // out of pace
+	ms.wake(now, "b", news{read: true})
+	ms.wake(now, "c", news{read: true}) // one too many
 	take("b")
 	ms.finished(now, "b", false)
-	if _, at := ms.next(now, 10); !at.Equal(epoch.Add(time.Second)) {
+	if _, at := ms.next(now, 10); !at.Equal(epoch.Add(900 * time.Millisecond)) {
 		t.Errorf("looks again at %v", at)
 	}
 	now = epoch.Add(time.Second)

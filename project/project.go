@@ -110,6 +110,8 @@ type Projector struct {
 	breaker *breaker
 	cache   *cache
 	motions *motions
+	unsaved *unsaved
+	seen    sighting
 	watch   *watch
 }
 
@@ -120,6 +122,7 @@ func New(s Store, bus live.Bus, cfg Config) *Projector {
 	p := &Projector{
 		cfg: cfg, store: s, bus: bus, delay: delay, breaker: newBreaker(delay),
 		cache: newCache(cfg.CacheRuns, cfg.CacheSteps), motions: newMotions(cfg.Window, cfg.Burst, cfg.MaxRuns),
+		unsaved: newUnsaved(cfg.CacheRuns),
 	}
 	p.watch = newWatch(cfg, p.Breaker)
 	return p
@@ -128,47 +131,44 @@ func New(s Store, bus live.Bus, cfg Config) *Projector {
 // Breaker says whether messages are given to the bus now.
 func (p *Projector) Breaker() BreakerState { return p.breaker.current() }
 
-// Wake says that something about a run was committed. It never blocks and may be
-// called at any rate: wakes of one run coalesce. With MaxRuns in motion it does
-// nothing, and the sweep finds the run later.
-func (p *Projector) Wake(runID string) { p.motions.wake(time.Now(), runID) }
+// Wake implements Waker. It may be called at any rate: wakes of one run coalesce.
+// With MaxRuns in motion it does nothing, and the sweep finds the run later.
+func (p *Projector) Wake(runID string) { p.motions.wake(time.Now(), runID, news{read: true}) }
+
+// Appended implements Waker. What a is made of may be changed after it.
+func (p *Projector) Appended(a store.Append, out store.Appended) {
+	p.motions.wake(time.Now(), a.RunID, newsOf(a, out))
+}
 
 // Run projects until ctx ends, then returns nil after the work in hand.
 func (p *Projector) Run(ctx context.Context) error {
+	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop, kept := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(kept)
+		p.keep(last, stop)
+	}()
 	var wg sync.WaitGroup
 	for range p.cfg.Workers {
 		wg.Go(func() { p.work(ctx) })
 	}
 	wg.Go(func() { p.sweep(ctx) })
 	wg.Wait()
+	close(stop)
+	defer time.AfterFunc(flushTime, cancel).Stop()
+	<-kept
 	return nil
 }
 
-// flushTime bounds the recording of what was published when a projector ends.
-const flushTime = time.Second
-
 func (p *Projector) work(ctx context.Context) {
-	var sent []store.PublishedTo // published, and not recorded yet
 	for ctx.Err() == nil {
-		runIDs, at := p.motions.next(time.Now(), p.cfg.RoundRuns)
-		switch {
-		case len(runIDs) > 0:
-			r := p.round(ctx, runIDs, sent)
-			sent = r.sent
-			for _, w := range r.works {
-				p.report(ctx, w.runID, w.err)
-				p.motions.finished(time.Now(), w.runID, w.sent)
-			}
-		case len(sent) > 0:
-			p.report(ctx, "", p.record(ctx, sent))
-			sent = nil // what could not be recorded still has its mark
-		default:
+		if woken, at := p.motions.next(time.Now(), p.cfg.RoundRuns); len(woken) > 0 {
+			p.project(ctx, woken)
+		} else {
 			p.idle(ctx, at)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
-	defer cancel()
-	p.report(ctx, "", p.record(ctx, sent))
 }
 
 // idle waits until something is woken, and not past at.
@@ -199,11 +199,18 @@ func (p *Projector) report(ctx context.Context, runID string, err error) {
 // the same time. A bus that refuses or cannot be used leaves the mark: the sweep
 // tries again. A run that the store does not know is no error.
 func (p *Projector) Project(ctx context.Context, runID string) error {
-	r := p.round(ctx, []string{runID}, nil)
-	if err := r.works[0].err; err != nil {
+	w := &work{runID: runID}
+	r := &round{p: p, works: []*work{w}}
+	r.project(ctx)
+	err := w.err
+	if !w.unsaved() {
 		return err
 	}
-	return p.record(ctx, r.sent)
+	sent := p.save(ctx, r.works, nil)
+	if w.err != nil {
+		return errors.Join(err, w.err)
+	}
+	return errors.Join(err, p.record(ctx, sent))
 }
 
 // idleSweeps is how many sweeps pass between two while the bus cannot be used:

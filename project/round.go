@@ -3,7 +3,7 @@ package project
 import (
 	"context"
 	"errors"
-	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/dvt-engine/dvt/live"
@@ -15,7 +15,6 @@ import (
 type round struct {
 	p     *Projector
 	works []*work
-	sent  []store.PublishedTo // published, and not recorded yet
 
 	epoch string
 	now   time.Time // the store's clock
@@ -25,35 +24,98 @@ type round struct {
 // work is one run of a round.
 type work struct {
 	runID string
+	woken time.Time
 	known known
 	tail  store.Tail
-	over  bool // nothing is left to do for it
-	sent  bool // a message went out
+	read  bool      // the tail was read
+	since time.Time // when the oldest event that was told was committed
+	said  bool      // everything up to known.to was published, and that is to be recorded
+	sent  bool      // a message went out
+	over  bool      // nothing is left to do for it
 	err   error
+
+	message live.Message
+	refusal error // of the message
 }
 
 func (w *work) end(err error) { w.over, w.err = true, err }
 
-// round projects runs: fold, save if newer, publish. It records what earlier
-// rounds published, and leaves what it published itself for the next (T189).
-func (p *Projector) round(ctx context.Context, runIDs []string, sent []store.PublishedTo) *round {
-	r := &round{p: p, sent: sent, works: make([]*work, len(runIDs))}
-	for i, runID := range runIDs {
-		r.works[i] = &work{runID: runID}
-		r.find(ctx, r.works[i])
+// project brings runs forward that were woken: fold and publish. What is to be
+// saved and recorded after that is left to keep (T189). A run whose wakes told
+// everything that is new goes first, and nothing of it is read.
+func (p *Projector) project(ctx context.Context, woken []taken) {
+	var told []*work
+	r := &round{p: p}
+	for _, t := range woken {
+		w := &work{runID: t.runID, woken: t.woken}
+		switch p.hear(w, t.news) {
+		case heardAll:
+			told = append(told, w)
+		case heardNothing:
+			p.finished(ctx, w)
+		default:
+			r.works = append(r.works, w)
+		}
 	}
-	for _, step := range []func(context.Context) error{r.readTails, r.fold, r.save} {
+	each(told, func(w *work) { p.announce(ctx, w) })
+	for _, w := range told {
+		p.finished(ctx, w)
+	}
+	r.project(ctx)
+	for _, w := range r.works {
+		p.finished(ctx, w)
+	}
+}
+
+// finished leaves a run to be saved, and free to be woken again; one whose message
+// was refused is free when that is written down.
+func (p *Projector) finished(ctx context.Context, w *work) {
+	p.report(ctx, w.runID, w.err)
+	sent, refused := w.sent, w.refusal != nil
+	if p.unsaved.put(w) && refused {
+		return
+	}
+	p.motions.finished(time.Now(), w.runID, sent)
+}
+
+// project reads, folds and publishes.
+func (r *round) project(ctx context.Context) {
+	if len(r.works) == 0 {
+		return
+	}
+	for _, w := range r.works {
+		r.find(ctx, w)
+	}
+	for _, step := range []func(context.Context) error{r.readTails, r.fold} {
 		if err := step(ctx); err != nil {
 			for _, w := range r.open() {
 				w.end(err)
 			}
-			return r
+			return
 		}
 	}
-	for _, w := range r.open() {
-		w.end(r.publish(ctx, w))
+	each(r.open(), func(w *work) { w.err = r.publish(ctx, w) })
+}
+
+// most messages of a round that are on their way at once.
+const most = 16
+
+// each does something with all works, with several at a time.
+func each(works []*work, do func(*work)) {
+	if len(works) == 1 {
+		do(works[0])
+		return
 	}
-	return r
+	var wg sync.WaitGroup
+	free := make(chan struct{}, most)
+	for _, w := range works {
+		free <- struct{}{}
+		wg.Go(func() {
+			do(w)
+			<-free
+		})
+	}
+	wg.Wait()
 }
 
 func (r *round) open() []*work {
@@ -107,7 +169,7 @@ func (r *round) readTails(ctx context.Context) error {
 	for i, w := range open {
 		asked[i] = store.Known{RunID: w.runID, Seq: w.known.state.Seq}
 	}
-	tails, err := r.p.store.Tails(ctx, asked)
+	tails, err := r.p.tails(ctx, asked)
 	if err != nil {
 		return err
 	}
@@ -119,7 +181,7 @@ func (r *round) readTails(ctx context.Context) error {
 			w.end(nil)
 			continue
 		}
-		w.tail = tail
+		w.tail, w.read = tail, true
 	}
 	return nil
 }
@@ -167,44 +229,6 @@ func (r *round) apply(w *work) {
 	}
 }
 
-// save writes the newer checkpoints, and records what earlier rounds published.
-// When one cannot be written, the others are.
-func (r *round) save(ctx context.Context) error {
-	var saving []store.Saving
-	var of []*work
-	for _, w := range r.open() {
-		if w.tail.CheckpointAt < w.known.state.Seq {
-			saving, of = append(saving, store.Saving{State: w.known.state, Over: w.tail.CheckpointAt}), append(of, w)
-		}
-	}
-	if len(saving)+len(r.sent) == 0 {
-		return nil
-	}
-	_, err := r.p.store.Advance(ctx, r.sent, saving)
-	if err == nil {
-		r.sent = nil
-		return nil
-	}
-	if len(saving) < 2 || ctx.Err() != nil || errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOverloaded) {
-		return err
-	}
-	for i, w := range of {
-		if _, err := r.p.store.Advance(ctx, nil, saving[i:i+1]); err != nil {
-			w.end(err)
-		}
-	}
-	return nil
-}
-
-// record says that messages were published.
-func (p *Projector) record(ctx context.Context, sent []store.PublishedTo) error {
-	if len(sent) == 0 {
-		return nil
-	}
-	_, err := p.store.Advance(ctx, sent, nil)
-	return err
-}
-
 // publish sends what a run has to say, if it has a mark and is not held back.
 func (r *round) publish(ctx context.Context, w *work) error {
 	mark := w.tail.Mark
@@ -213,27 +237,36 @@ func (r *round) publish(ctx context.Context, w *work) error {
 	}
 	to, ops := w.known.state.Seq, w.tail.Head.OpsRev
 	if w.known.to >= to && w.known.ops >= ops { // and not recorded yet
-		r.sent = append(r.sent, store.PublishedTo{RunID: w.runID, To: to, OpsRev: ops})
+		w.said = true
 		return nil
 	}
 	if mark.NotBefore.After(r.now) {
 		return nil
 	}
 	from := min(max(w.tail.PublishedSeq, w.known.to), to)
-	m := message(w.known.epoch, ops, r.now, w.known.state.Since(from))
-	err := r.p.send(ctx, m)
-	switch {
-	case errors.Is(err, live.ErrRefused):
-		return r.p.refused(ctx, m, mark.Attempts, err)
-	case err != nil:
+	w.message = message(w.known.epoch, ops, r.now, w.known.state.Since(from))
+	if sent, err := r.p.publish(ctx, w); !sent {
 		return err
 	}
-	w.sent = true
-	w.known.to, w.known.ops = to, ops
-	r.p.cache.put(w.runID, w.known)
-	r.sent = append(r.sent, store.PublishedTo{RunID: w.runID, To: to, OpsRev: ops})
 	r.p.watch.latency(r.now.Sub(w.waitsSince(from)) + time.Since(r.read))
 	return nil
+}
+
+// publish sends the message of w and remembers that. A refusal is no error: it is
+// written down later.
+func (p *Projector) publish(ctx context.Context, w *work) (sent bool, err error) {
+	err = p.send(ctx, w.message)
+	if errors.Is(err, live.ErrRefused) {
+		w.refusal = err
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	w.sent, w.said = true, true
+	w.known.to, w.known.ops = w.message.To, w.message.OpsRev
+	p.cache.put(w.runID, w.known)
+	return true, nil
 }
 
 // waitsSince is when the first event after a seq was committed, as far as is known.
@@ -244,46 +277,4 @@ func (w *work) waitsSince(from run.Seq) time.Time {
 		}
 	}
 	return w.tail.Mark.Since
-}
-
-func message(epoch string, ops int64, at time.Time, d run.Delta) live.Message {
-	return live.Message{
-		V: live.MessageVersion, TenantID: d.Header.TenantID, ProjectID: d.Header.ProjectID, RunID: d.Header.RunID,
-		Epoch: epoch, Rev: run.ReducerRev, From: d.From, To: d.To, OpsRev: ops, At: at, Delta: &d,
-	}
-}
-
-// errBus says that the bus cannot be used, or that the breaker thinks so.
-var errBus = errors.New("project: the bus cannot be used")
-
-// publishTime bounds one message.
-const publishTime = 5 * time.Second
-
-// send gives a message to the bus if the breaker lets it. An error wraps errBus,
-// live.ErrRefused, or that of ctx.
-func (p *Projector) send(ctx context.Context, m live.Message) error {
-	if !p.breaker.allow(time.Now(), p.bus.Up()) {
-		return errBus
-	}
-	within, cancel := context.WithTimeout(ctx, publishTime)
-	defer cancel()
-	err := p.bus.Publish(within, m)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		p.breaker.abandon(time.Now())
-		return ctx.Err()
-	case err == nil || errors.Is(err, live.ErrRefused):
-		if err != nil {
-			p.watch.failure()
-		}
-		if p.breaker.succeed() {
-			p.cfg.Logger.InfoContext(ctx, "the bus is back: breaker closed")
-		}
-		return err
-	}
-	p.watch.failure()
-	if p.breaker.fail(time.Now(), p.bus.Up()) {
-		p.cfg.Logger.WarnContext(ctx, "the bus cannot be used: breaker open", slog.Any("error", err))
-	}
-	return errors.Join(errBus, err)
 }

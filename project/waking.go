@@ -8,21 +8,35 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// Waker is told of commits. Its methods never block.
+type Waker interface {
+	// Wake says that something about a run was committed, or may have been.
+	Wake(runID string)
+	// Appended says what an append committed.
+	Appended(a store.Append, out store.Appended)
+}
+
 // Waking decorates a store so that every commit that has something to project
-// wakes w for that run, and nobody can forget to (T211).
-func Waking(s store.Store, w interface{ Wake(runID string) }) store.Store {
-	return &waking{Store: s, wake: w.Wake}
+// wakes w for that run, and nobody can forget to (T211). A plain append also says
+// what it added, so that nobody needs to read that.
+func Waking(s store.Store, w Waker) store.Store {
+	return &waking{Store: s, waker: w, wake: w.Wake}
 }
 
 type waking struct {
 	store.Store
-	wake func(runID string)
+	waker Waker
+	wake  func(runID string)
 }
 
 func (s *waking) Append(ctx context.Context, a store.Append) (store.Appended, error) {
 	out, err := s.Store.Append(ctx, a)
-	s.wake(a.RunID) // also after an error: it may have committed
-	return out, err
+	if err != nil {
+		s.wake(a.RunID) // it may have committed
+		return out, err
+	}
+	s.waker.Appended(a, out)
+	return out, nil
 }
 
 func (s *waking) Begin(ctx context.Context, b store.Begin) (store.Begun, error) {

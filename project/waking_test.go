@@ -16,6 +16,8 @@ type wakes struct{ n map[string]int }
 
 func (w wakes) Wake(runID string) { w.n[runID]++ }
 
+func (w wakes) Appended(a store.Append, _ store.Appended) { w.n[a.RunID]++ }
+
 func TestWaking_T211_EveryCommitThatMarksWakes(t *testing.T) {
 	t.Parallel()
 	s, w := openSQLite(t), wakes{map[string]int{}}

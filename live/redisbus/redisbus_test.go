@@ -110,6 +110,9 @@ func TestBus_T206_ConfirmedThenMessages(t *testing.T) {
 			again := b.Subscribe("r1") // the channel is open already
 			confirmed(t, again)
 			publish(t, sender, message("r1", 7))
+			if err := sender.WakeLists(t.Context(), live.List{TenantID: "t1", ProjectID: "p1"}, live.List{TenantID: "t1", ProjectID: "p2"}); err != nil {
+				t.Fatal(err)
+			}
 			for _, s := range []live.Subscription{one, again} {
 				if d := take(t, s); d.Message == nil || d.Message.To != 7 || d.Message.Delta == nil {
 					t.Errorf("delivery %+v", d)
@@ -118,6 +121,9 @@ func TestBus_T206_ConfirmedThenMessages(t *testing.T) {
 			for _, s := range []live.Subscription{list, all} {
 				if d := take(t, s); d != (live.Delivery{}) {
 					t.Errorf("wake-up %+v", d)
+				}
+				if n := len(s.C()); n != 0 {
+					t.Errorf("%d wake-ups too many", n)
 				}
 			}
 			if n := len(other.C()); n != 0 {
