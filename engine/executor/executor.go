@@ -18,7 +18,8 @@ type Task struct {
 	Step           plan.Step // inputs with overlays applied
 	LogicalAttempt int
 	EngineAttempt  int
-	// IdempotencyKey is runId:stepId:la, stable over engine retries (T69).
+	// IdempotencyKey is runId:stepId:la, that of a hook runId:stepId:compensate;
+	// stable over engine retries (T69, R183).
 	IdempotencyKey string
 	// Workspace is a directory of the run's own that exists; attempts of one run
 	// on one worker share it.

@@ -93,7 +93,9 @@ func (r *Runner) Run(ctx context.Context, d Dispatch, beat func(sofar engine.Ste
 	}
 	end.StartedAt = r.now().UTC()
 	report(end)
-	return r.work(ctx, d, begun, end)
+	return r.work(ctx, d, Task{
+		Identity: begun.Identity, Step: begun.Step, IdempotencyKey: strings.Join([]string{d.RunID, d.StepID, strconv.Itoa(d.LogicalAttempt)}, ":"),
+	}, end)
 }
 
 func (r *Runner) heartbeat(beat func(engine.StepEnd), sofar *atomic.Pointer[engine.StepEnd]) (stop func()) {
@@ -166,8 +168,8 @@ func Stored(end engine.StepEnd, terminal *run.Event) engine.StepEnd {
 	return end
 }
 
-func (r *Runner) work(ctx context.Context, d Dispatch, begun engine.Begun, end engine.StepEnd) (engine.StepEnd, error) {
-	redact := redactor(r.Env, begun.Step.Inputs)
+func (r *Runner) work(ctx context.Context, d Dispatch, t Task, end engine.StepEnd) (engine.StepEnd, error) {
+	redact := redactor(r.Env, t.Step.Inputs)
 	shipping, stopShipping := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopShipping()
 	out := newOutput(r.now, redact, func(ctx context.Context, lines []engine.LogLine) error {
@@ -178,11 +180,11 @@ func (r *Runner) work(ctx context.Context, d Dispatch, begun engine.Begun, end e
 	go out.ship(shipping)
 
 	working, stopWork := ctx, context.CancelFunc(func() {})
-	if begun.Step.Timeout > 0 {
-		working, stopWork = context.WithTimeoutCause(ctx, begun.Step.Timeout, errStepTimeout)
+	if t.Step.Timeout > 0 {
+		working, stopWork = context.WithTimeoutCause(ctx, t.Step.Timeout, errStepTimeout)
 	}
 	began := r.now()
-	result, err := r.execute(working, d, begun, &host{runner: r, dispatch: d, identity: begun.Identity, out: out})
+	result, err := r.execute(working, d, t, &host{runner: r, dispatch: d, identity: t.Identity, out: out})
 	timedOut := errors.Is(context.Cause(working), errStepTimeout) || errors.Is(ctx.Err(), context.DeadlineExceeded)
 	stopWork()
 	took := r.now().Sub(began)
@@ -196,7 +198,7 @@ func (r *Runner) work(ctx context.Context, d Dispatch, begun engine.Begun, end e
 	case errors.As(err, &failure):
 	case timedOut:
 		failure = &Failure{Code: string(run.CodeTimeout), Retryable: true, Category: run.CategoryTimeout, Class: plan.ClassTimeout,
-			Message: fmt.Sprintf("the attempt took longer than its timeout of %s", begun.Step.Timeout)}
+			Message: fmt.Sprintf("the attempt took longer than its timeout of %s", t.Step.Timeout)}
 	case ctx.Err() != nil:
 		end, stop = r.interrupted(ctx, d, end, err)
 	default:
@@ -206,8 +208,8 @@ func (r *Runner) work(ctx context.Context, d Dispatch, begun engine.Begun, end e
 		end.Kind, end.Class = engine.EndFailed, failure.Class
 		end.Failed = &run.FailurePayload{
 			ErrorCode: failure.Code, ErrorMessage: cutMessage(redact.Replace(failure.Message)),
-			Retryable:       Retryable(begun.Step.Retry, failure.Class, !failure.Retryable),
-			FailureCategory: failure.Category, FailureSource: string(begun.Step.Type),
+			Retryable:       Retryable(t.Step.Retry, failure.Class, !failure.Retryable),
+			FailureCategory: failure.Category, FailureSource: string(t.Step.Type),
 			DurationMS: took.Milliseconds(), ArtifactRefs: failure.Artifacts,
 		}
 		out.print("dvt", end.Failed.ErrorCode+": "+end.Failed.ErrorMessage)
@@ -218,29 +220,27 @@ func (r *Runner) work(ctx context.Context, d Dispatch, begun engine.Begun, end e
 	return end, stop
 }
 
-func (r *Runner) execute(ctx context.Context, d Dispatch, begun engine.Begun, h *host) (res Result, err error) {
+func (r *Runner) execute(ctx context.Context, d Dispatch, t Task, h *host) (res Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.log().LogAttrs(ctx, slog.LevelError, "executor panicked", slog.String("run", d.RunID), slog.String("step", d.StepID),
-				slog.String("type", string(begun.Step.Type)), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+				slog.String("type", string(t.Step.Type)), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 			res, err = Result{}, &Failure{Code: "EXECUTOR_PANIC", Message: "the executor of this step type failed; the worker's log says where",
 				Retryable: true, Category: run.CategoryPlatform}
 		}
 	}()
-	x, ok := r.Executors[begun.Step.Type]
+	x, ok := r.Executors[t.Step.Type]
 	if !ok {
 		return Result{}, &Failure{Code: CodeTypeUnsupported, Category: run.CategoryPlatform, Class: plan.ClassValidation,
-			Message: fmt.Sprintf("this worker does not run steps of type %s", begun.Step.Type)}
+			Message: fmt.Sprintf("this worker does not run steps of type %s", t.Step.Type)}
 	}
 	workspace := filepath.Join(r.WorkspaceRoot, filepath.Base(d.RunID))
 	if err := os.MkdirAll(workspace, 0o700); err != nil {
 		return Result{}, fmt.Errorf("workspace: %s", reason(err))
 	}
-	return x.Execute(ctx, Task{
-		Identity: begun.Identity, Step: begun.Step, LogicalAttempt: d.LogicalAttempt, EngineAttempt: d.EngineAttempt,
-		IdempotencyKey: strings.Join([]string{d.RunID, d.StepID, strconv.Itoa(d.LogicalAttempt)}, ":"),
-		Workspace:      workspace, ProjectRoot: r.ProjectRoot,
-	}, h)
+	t.LogicalAttempt, t.EngineAttempt = d.LogicalAttempt, d.EngineAttempt
+	t.Workspace, t.ProjectRoot = workspace, r.ProjectRoot
+	return x.Execute(ctx, t, h)
 }
 
 // small is a result that fits the log; a larger one is replaced by a word about it.
