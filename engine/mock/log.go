@@ -155,6 +155,18 @@ func (l *Log) Skeleton(_ context.Context, runID string) (engine.Skeleton, error)
 	return engine.Skeleton{Identity: l.id, SHA256: l.ref.SHA256, Binary: b, Policy: l.policy}, err
 }
 
+// Compensation implements engine.Journal.
+func (l *Log) Compensation(_ context.Context, _, stepID string) (engine.Hook, error) {
+	for _, s := range l.plan.Steps {
+		if s.StepID != stepID || s.Compensation == nil {
+			continue
+		}
+		s.Type, s.Inputs, s.Timeout = s.Compensation.Operation, s.Compensation.Input, s.Compensation.Timeout
+		return engine.Hook{Identity: l.id, Step: s}, nil
+	}
+	return engine.Hook{}, fmt.Errorf("%w: compensation of step %s", store.ErrNotFound, stepID)
+}
+
 // Evidence implements engine.Journal: a simulation leaves none.
 func (l *Log) Evidence(context.Context, engine.Evidence) error { return nil }
 

@@ -77,6 +77,7 @@ type Engine struct {
 	agenda agenda
 	order  int // of entries, so that those of one moment keep their order
 	held   []*flight
+	watch  func() // called after everything that happens, with mu held; may be nil
 }
 
 // New makes an engine that knows no runs.
@@ -126,6 +127,10 @@ func (e *Engine) Advance(by time.Duration) {
 func (e *Engine) At(after time.Duration, f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.at(after, f)
+}
+
+func (e *Engine) at(after time.Duration, f func()) {
 	e.later(after, func() {
 		e.mu.Unlock()
 		defer e.mu.Lock()
@@ -222,6 +227,9 @@ func (e *Engine) Capabilities() []engine.Capability {
 // settle has everything happen that is due now.
 func (e *Engine) settle() {
 	for {
+		if e.watch != nil {
+			e.watch()
+		}
 		e.release()
 		if len(e.agenda) == 0 || e.agenda[0].at.After(e.now) {
 			return

@@ -1,0 +1,134 @@
+package mock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// Simulation is what a run of a plan came to.
+type Simulation struct {
+	Events   []run.Event
+	State    run.State
+	Receipts []run.Receipt
+	Took     time.Duration // virtual
+}
+
+// Errors of Simulate.
+var (
+	// ErrStuck says that nothing more can happen though the run has not ended: it
+	// waits for a signal that the script does not send.
+	ErrStuck = errors.New("the run waits for something that the script does not bring")
+	// ErrTooLong says that the simulation was given up.
+	ErrTooLong = errors.New("the simulation does not come to an end")
+)
+
+// MaxMoments is how many moments of virtual time a simulation has at most.
+const MaxMoments = 1_000_000
+
+// Simulate runs a plan by a script, in memory, from its approval to its end. The
+// same plan and script give the same log but for what differs from run to run
+// in every engine: nothing. With an error the simulation shows how far it came.
+func Simulate(doc []byte, pl plan.Plan, q plan.Queues, policy run.Policy, s Script) (Simulation, error) {
+	if err := s.Check(pl); err != nil {
+		return Simulation{}, err
+	}
+	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	var e *Engine
+	now := func() time.Time {
+		if e == nil {
+			return start
+		}
+		return e.now
+	}
+	log, err := NewLog(pl, doc, q, policy, now)
+	if err != nil {
+		return Simulation{}, err
+	}
+	e = New(Config{Journal: log, Steps: &player{script: s, used: map[string]int{}}, Start: start})
+	sim := &simulation{e: e, log: log}
+	sim.plan(s.Signals)
+	e.watch = sim.watch
+	if _, err := e.Start(context.Background(), log.Identity(), q); err != nil {
+		return Simulation{}, err
+	}
+	for moments := 0; err == nil && !log.State().Status.Terminal(); moments++ {
+		switch {
+		case moments == MaxMoments:
+			err = ErrTooLong
+		case !e.Next():
+			err = ErrStuck
+		default:
+			err = sim.failed
+		}
+	}
+	return Simulation{Events: log.Events(), State: log.State(), Receipts: log.Receipts(), Took: e.Now().Sub(start)}, err
+}
+
+type simulation struct {
+	e      *Engine
+	log    *Log
+	orders []*order // that wait for an event
+	seen   int      // events looked at
+	sent   int
+	failed error
+}
+
+type order struct {
+	Order
+	due bool
+}
+
+func (s *simulation) plan(orders []Order) {
+	for _, o := range orders {
+		w := &order{Order: o}
+		if o.After != "" {
+			s.orders = append(s.orders, w)
+			continue
+		}
+		s.e.At(time.Duration(o.At), func() { s.send(o) })
+	}
+}
+
+// watch puts what waits for an event on the agenda once the log has it.
+func (s *simulation) watch() {
+	events := s.log.Events()
+	for ; s.seen < len(events); s.seen++ {
+		word := Word(events[s.seen])
+		for _, w := range s.orders {
+			if !w.due && w.After == word {
+				w.due = true
+				s.e.at(time.Duration(w.At), func() { s.send(w.Order) })
+			}
+		}
+	}
+}
+
+func (s *simulation) send(o Order) {
+	s.sent++
+	sig := run.Signal{
+		ID: fmt.Sprintf("signal-%d", s.sent), Type: run.SignalType(o.Signal), StepID: o.Step, Force: o.Force, Outcome: o.Outcome,
+	}
+	out, d, err := s.log.Signal(sig, "operator", "scripted")
+	switch {
+	case err != nil:
+		s.failed = err
+	case d.Outcome != run.Reject:
+		_ = s.e.Signal(context.Background(), s.log.Identity(), out) // a run that is over has said so
+	}
+}
+
+// Word is an event in the notation of logs: "StepStarted(load,1)".
+func Word(e run.Event) string {
+	switch {
+	case e.StepID != "":
+		return fmt.Sprintf("%s(%s,%d)", e.Type, e.StepID, e.LogicalAttempt)
+	case e.Type == run.RunPaused || e.Type == run.RunResumed:
+		return fmt.Sprintf("%s(%d)", e.Type, e.LogicalAttempt)
+	}
+	return string(e.Type)
+}

@@ -1,0 +1,214 @@
+package mock_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/engine/mock"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+var (
+	queues = plan.Queues{Control: "tq-control", Data: "tq-data", Known: []string{"tq-control", "tq-data"}}
+	calm   = run.Policy{RetryWindowMS: 600_000, DrainTimeoutMS: 300_000, MaxParallelSteps: 100, MaxLogicalAttemptsManual: 10}
+)
+
+// document is a plan of COMMAND steps "id<dep,dep" with one attempt each; a line
+// that begins with { is a step as it is.
+func document(steps ...string) []byte {
+	var list []string
+	for _, s := range steps {
+		if strings.HasPrefix(s, "{") {
+			list = append(list, s)
+			continue
+		}
+		id, deps, _ := strings.Cut(s, "<")
+		quoted := []string{}
+		for d := range strings.SplitSeq(deps, ",") {
+			if d != "" {
+				quoted = append(quoted, fmt.Sprintf("%q", d))
+			}
+		}
+		list = append(list, fmt.Sprintf(
+			`{"stepId": %q, "type": "COMMAND", "inputs": {"argv": ["true"]}, "timeout": "1m", "dependsOn": [%s], "retry": {"maxAttempts": 1}}`,
+			id, strings.Join(quoted, ","),
+		))
+	}
+	return []byte(fmt.Sprintf(`{"schemaVersion": "v1.2", "metadata": {"planId": "plan-3", "planVersion": "1.0", "createdAt": "2026-01-01T00:00:00Z",
+		"createdBy": "test", "schemaVersion": "v1.2"}, "scope": {"tenantId": "acme", "projectId": "shop", "environmentId": "dev",
+		"repoSha": "%040d"}, "steps": [%s]}`, 0, strings.Join(list, ",")))
+}
+
+func simulate(t *testing.T, doc []byte, policy run.Policy, script string) (mock.Simulation, error) {
+	t.Helper()
+	pl, err := plan.Parse(doc, queues)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := mock.ParseScript([]byte(script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mock.Simulate(doc, pl, queues, policy, s)
+}
+
+func words(s mock.Simulation) (out []string) {
+	for _, e := range s.Events {
+		out = append(out, mock.Word(e))
+	}
+	return out
+}
+
+func expect(t *testing.T, s mock.Simulation, want ...string) {
+	t.Helper()
+	if d := cmp.Diff(want, words(s)); d != "" {
+		t.Fatalf("log, -want +got:\n%s", d)
+	}
+}
+
+func TestSimulate_A01_HappyLinear(t *testing.T) {
+	t.Parallel()
+	s, err := simulate(t, document("s1", "s2<s1", "s3<s2"), calm, `{"steps": {"s2": [{"takes": "30s"}]}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, s, "RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "StepCompleted(s2,1)",
+		"StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
+	if s.Took != 30*time.Second || s.State.Status != run.Completed {
+		t.Fatalf("took %v, %s", s.Took, s.State.Status)
+	}
+}
+
+// The log of W-6, from a script alone.
+func TestSimulate_W6_RetryInAPausedRun(t *testing.T) {
+	t.Parallel()
+	s, err := simulate(t, document("s1", "s2<s1", "s3<s2"), calm, `{
+		"steps": {"s2": [{"takes": "2s", "fails": "DB_CONNECTION_FAILED", "retryable": false}]},
+		"signals": [
+			{"at": "1s", "signal": "PAUSE"},
+			{"after": "StepFailed(s2,1)", "at": "5s", "signal": "RETRY_STEP", "step": "s2", "force": true},
+			{"after": "StepFailed(s2,1)", "at": "10m", "signal": "RESUME"}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, s, "RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "SignalAccepted", "RunPaused(1)",
+		"StepFailed(s2,1)", "SignalAccepted", "SignalAccepted", "RunResumed(1)", "StepStarted(s2,2)", "StepCompleted(s2,2)",
+		"StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
+	for i, r := range s.Receipts {
+		if r.Application != run.SignalApplied {
+			t.Errorf("receipt %d is %s", i, r.Application)
+		}
+	}
+}
+
+// Platform retries take their backoff, in virtual time (E-10).
+func TestSimulate_E10_Retries(t *testing.T) {
+	t.Parallel()
+	step := `{"stepId": "s1", "type": "COMMAND", "inputs": {"argv": ["true"]}, "timeout": "10s", "retry": {"maxAttempts": 10}}`
+	var tries []string
+	for range 9 {
+		tries = append(tries, `{"fails": "FLAKY"}`)
+	}
+	s, err := simulate(t, document(step), calm, fmt.Sprintf(`{"steps": {"s1": [%s]}}`, strings.Join(tries, ",")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (1 + 2 + 4 + 8 + 16 + 30*4) * time.Second; s.Took != want || s.State.Steps[0].Attempts[0].EngineAttempt != 10 {
+		t.Fatalf("took %v, want %v; %+v", s.Took, want, s.State.Steps[0])
+	}
+}
+
+func TestSimulate_E11_Timeout(t *testing.T) {
+	t.Parallel()
+	policy := calm
+	policy.RetryWindowMS = 0
+	s, err := simulate(t, document("s1"), policy, `{"steps": {"s1": [{"takes": "2m"}]}, "expect": "FAILED"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := s.State.Failure; s.State.Status != run.Failed || f.Code != "TIMEOUT" || s.Took != time.Minute {
+		t.Fatalf("%s %+v after %v", s.State.Status, f, s.Took)
+	}
+}
+
+func TestSimulate_G18_WindowExpires(t *testing.T) {
+	t.Parallel()
+	s, err := simulate(t, document("s1", "s2<s1"), calm, `{"steps": {"s1": [{"takes": "1s", "fails": "X"}]}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, s, "RunApproved", "RunStarted", "StepStarted(s1,1)", "StepFailed(s1,1)", "StepSkipped(s2,1)", "RunFailed")
+	if s.Took != 10*time.Minute+time.Second {
+		t.Fatalf("took %v", s.Took)
+	}
+}
+
+// A run that waits for somebody who never comes is named, not simulated for ever.
+func TestSimulate_Stuck(t *testing.T) {
+	t.Parallel()
+	s, err := simulate(t, document("s1", "s2<s1"), calm, `{"steps": {"s1": [{"takes": "5s"}]}, "signals": [{"at": "1s", "signal": "PAUSE"}]}`)
+	if !errors.Is(err, mock.ErrStuck) || s.State.Status != run.Paused {
+		t.Fatalf("%v, %s", err, s.State.Status)
+	}
+}
+
+func TestScript_AllThatIsWrongAtOnce(t *testing.T) {
+	t.Parallel()
+	_, err := simulate(t, document("s1"), calm, `{"steps": {"nope": []}, "compensations": {"no/2": []},
+		"signals": [{"signal": "SHOUT"}, {"signal": "RETRY_STEP", "step": "s9"}], "expect": "RUNNING"}`)
+	want := "the script does not fit the plan:\n  compensations.no/2: the plan has no such step\n  steps.nope: the plan has no such step\n" +
+		"  signals[0].signal: \"SHOUT\" is none of [PAUSE RESUME RETRY_STEP SKIP_STEP CANCEL EMERGENCY_STOP COMPLETE_MANUAL_STEP]\n" +
+		"  signals[1].step: the plan has no step \"s9\"\n  expect: a run does not end as \"RUNNING\""
+	if d := cmp.Diff(want, fmt.Sprint(err)); d != "" {
+		t.Fatal(d)
+	}
+	for doc, want := range map[string]string{
+		`{"stepz": {}}`:                          `unknown field "stepz"`,
+		`{"steps": {"s1": [{"takes": "soon"}]}}`: `"soon" is not a duration, such as "90s"`,
+		`{"steps": {"s1": [{"takes": 5}]}}`:      `5 is not a duration, such as "90s"`,
+	} {
+		if _, err := mock.ParseScript([]byte(doc)); !errors.Is(err, mock.ErrScript) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", doc, err)
+		}
+	}
+}
+
+// The same script gives the same log, byte for byte.
+func TestSimulate_IsDeterministic(t *testing.T) {
+	t.Parallel()
+	const script = `{"steps": {"a": [{"takes": "3s", "fails": "X"}], "b": [{"takes": "3s"}], "c": [{"takes": "3s"}]},
+		"signals": [{"after": "StepFailed(a,1)", "at": "3s", "signal": "RETRY_STEP", "step": "a"}]}`
+	doc := document("{\"stepId\": \"z\", \"type\": \"NOOP\", \"inputs\": {}, \"timeout\": \"1m\"}", "a", "b", "c", "final<a,b,c")
+	first, err := simulate(t, doc, calm, script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		next, err := simulate(t, doc, calm, script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(first.Events, next.Events); d != "" {
+			t.Fatal(d)
+		}
+	}
+}
+
+// A plan of 5,000 steps is tested while one waits.
+func TestSimulate_LongPlans(t *testing.T) {
+	t.Parallel()
+	steps := []string{"s0000"}
+	for i := 1; i < plan.MaxSteps; i++ {
+		steps = append(steps, fmt.Sprintf("s%04d<s%04d", i, i-1))
+	}
+	s, err := simulate(t, document(steps...), calm, `{}`)
+	if err != nil || s.State.Counts.Success != plan.MaxSteps {
+		t.Fatalf("%v, %+v", err, s.State.Counts)
+	}
+}
