@@ -14,7 +14,8 @@ import (
 // The binary form of a Skeleton (T195): one byte of version, then deflated
 //
 //	header   planId, planVersion, retry window + 1 (0: none), cancelRunning
-//	profiles count, then each distinct (type, timeout, retry, queue, flags)
+//	profiles count, then each distinct (type, timeout, retry, queue, flags, and by flag
+//	         the timeout of a wait, the queue and the timeout of a compensation)
 //	ids      count, then the ids, each as shared prefix with the one before and the rest
 //	columns  the profile of each step; its number of deps; each dep as distance back
 //
@@ -30,6 +31,10 @@ const (
 	flagHeavy = 1 << iota
 	flagCancellable
 	flagAllowCancelOnPause
+	flagWaitTimeout  // the timeout of a wait follows
+	flagCompensation // queue and timeout of a compensation follow
+
+	allFlags = 1<<iota - 1
 )
 
 // MarshalBinary gives the compact form, at most 32 bytes a step for a plan of
@@ -151,17 +156,26 @@ func (e *encoder) profile(s SkeletonStep) {
 		e.text(class)
 	}
 	e.text(s.TaskQueue)
-	flags := 0
-	if s.Heavy {
-		flags |= flagHeavy
+	set := 0
+	for _, f := range []struct {
+		flag int
+		on   bool
+	}{
+		{flagHeavy, s.Heavy}, {flagCancellable, s.Cancellable}, {flagAllowCancelOnPause, s.AllowCancelOnPause},
+		{flagWaitTimeout, s.WaitTimeout != 0}, {flagCompensation, s.CompensationQueue != ""},
+	} {
+		if f.on {
+			set |= f.flag
+		}
 	}
-	if s.Cancellable {
-		flags |= flagCancellable
+	e.int(set)
+	if s.WaitTimeout != 0 {
+		e.b = binary.AppendUvarint(e.b, uint64(s.WaitTimeout))
 	}
-	if s.AllowCancelOnPause {
-		flags |= flagAllowCancelOnPause
+	if s.CompensationQueue != "" {
+		e.text(s.CompensationQueue)
+		e.b = binary.AppendUvarint(e.b, uint64(s.CompensationTimeout))
 	}
-	e.int(flags)
 }
 
 // decoder reads varints until the first thing that cannot be, which sets bad;
@@ -253,10 +267,19 @@ func (d *decoder) profile() SkeletonStep {
 		s.Retry.RetryableErrors = append(s.Retry.RetryableErrors, d.text())
 	}
 	s.TaskQueue = d.text()
-	flags := d.int(flagHeavy | flagCancellable | flagAllowCancelOnPause)
-	s.Heavy = flags&flagHeavy != 0
-	s.Cancellable = flags&flagCancellable != 0
-	s.AllowCancelOnPause = flags&flagAllowCancelOnPause != 0
+	set := d.int(allFlags)
+	s.Heavy = set&flagHeavy != 0
+	s.Cancellable = set&flagCancellable != 0
+	s.AllowCancelOnPause = set&flagAllowCancelOnPause != 0
+	if set&flagWaitTimeout != 0 {
+		s.WaitTimeout = time.Duration(d.uint(uint64(MaxTimeout)))
+		d.bad = d.bad || s.WaitTimeout == 0
+	}
+	if set&flagCompensation != 0 {
+		s.CompensationQueue = d.text()
+		s.CompensationTimeout = time.Duration(d.uint(uint64(MaxTimeout)))
+		d.bad = d.bad || s.CompensationQueue == ""
+	}
 	return s
 }
 

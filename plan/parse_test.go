@@ -317,7 +317,9 @@ func TestParse_MarshalledPlanIsTheSamePlan(t *testing.T) {
 		"documented": []byte(apiPlan),
 		"chain":      withSteps(noop("b", ""), noop("a", `,"name":"<A & B>"`)),
 		"parallel":   withSteps(noop("b", `,"dependsOn":[]`), noop("a", `,"dependsOn":[]`)),
-		"escapes":    withSteps(`{"stepId":"a","type":"COMMAND","timeout":1500,"inputs":{"argv":["sh", "<&>\u2028 \ud800"]}}`),
+		"hooks": withSteps(manual("a", ""), manual("b", `,"manual":{"sod":false,"timeout":1500}`),
+			noop("c", `,"compensation":{"operation":"COMMAND","input":{"argv":["<&>"]}}`)),
+		"escapes": withSteps(`{"stepId":"a","type":"COMMAND","timeout":1500,"inputs":{"argv":["sh", "<&>\u2028 \ud800"]}}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -31,6 +31,10 @@ const (
 	Sleep      StepType = "SLEEP"
 )
 
+func stepTypes() []StepType {
+	return []StepType{Command, HTTPNotify, DBTCompile, DBTRun, DBTTest, Manual, Noop, Sleep}
+}
+
 // Plan is a valid ExecutionPlan. Steps stand in canonical order: by (order,
 // stepId) when every step has an order, else by stepId in byte order (T70, T71).
 // DependsOn is always filled in: a document in which no step declares

@@ -54,6 +54,12 @@ func (p Plan) Skeleton(q Queues) Skeleton {
 			TaskQueue: q.of(s), Heavy: s.Dispatch.ResourceClass == Heavy,
 			Cancellable: s.Dispatch.Cancellable, AllowCancelOnPause: s.Dispatch.AllowCancelOnPause,
 		}
+		if s.Wait != nil {
+			sk.Steps[i].WaitTimeout = s.Wait.Timeout
+		}
+		if hook := s.Compensation; hook != nil {
+			sk.Steps[i].CompensationQueue, sk.Steps[i].CompensationTimeout = q.ofType(hook.Operation), hook.Timeout
+		}
 	}
 	return sk
 }
@@ -63,7 +69,11 @@ func (q Queues) of(s Step) string {
 	if s.Dispatch.TaskQueue != "" {
 		return s.Dispatch.TaskQueue
 	}
-	switch s.Type {
+	return q.ofType(s.Type)
+}
+
+func (q Queues) ofType(t StepType) string {
+	switch t {
 	case Command, DBTCompile, DBTRun, DBTTest:
 		return q.Data
 	}

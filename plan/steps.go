@@ -52,6 +52,9 @@ const (
 // reservedStepID stands for the run itself in event keys (T13).
 const reservedStepID = "RUN"
 
+// minWait is the shortest wait for a person that times out.
+const minWait = time.Second
+
 // MarshalJSON writes the timeout as a Go duration, so that Parse reads the
 // document back into the same step.
 func (s Step) MarshalJSON() ([]byte, error) {
@@ -121,8 +124,11 @@ func (r *reader) step(v value, p *at, i int, g *graph, q Queues) Step {
 		}
 	}
 	if v, vp, ok := o.need("type", "what the step does, such as COMMAND"); ok {
-		kind, _ := r.oneOf(v, vp, string(Command), string(HTTPNotify), string(DBTCompile), string(DBTRun),
-			string(DBTTest), string(Manual), string(Noop), string(Sleep))
+		var known []string
+		for _, t := range stepTypes() {
+			known = append(known, string(t))
+		}
+		kind, _ := r.oneOf(v, vp, known...)
 		s.Type = StepType(kind)
 	}
 	if v, vp, ok := o.take("name"); ok {
@@ -153,6 +159,10 @@ func (r *reader) step(v value, p *at, i int, g *graph, q Queues) Step {
 	}
 	if v, vp, ok := o.take("secretRefs"); ok {
 		r.array(v, vp, func(v value, p *at) { s.SecretRefs = append(s.SecretRefs, r.secretRef(v, p)) })
+	}
+	s.Wait = o.wait(s.Type)
+	if v, vp, ok := o.take("compensation"); ok {
+		s.Compensation = r.compensation(v, vp, s.Timeout)
 	}
 	o.end()
 	return s

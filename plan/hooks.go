@@ -1,0 +1,136 @@
+package plan
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+)
+
+// wait reads how a step of type t waits for a person; one that is not MANUAL
+// does not. A MANUAL step that says nothing waits for ever, for another person
+// than the one who asked for the run (T83, T87, O4).
+func (o *object) wait(t StepType) *Wait {
+	v, p, said := o.take("manual")
+	if !said {
+		if t == Manual {
+			return &Wait{SOD: true}
+		}
+		return nil
+	}
+	if t != Manual && t != "" { // a type that is not known is reported already
+		o.r.report(p, CodeInvalid, "remove this, or make the step %s: only such a step waits for a person", Manual)
+		return nil
+	}
+	w := Wait{SOD: true}
+	of, ok := o.r.object(v, p)
+	if !ok {
+		return nil
+	}
+	if v, vp, ok := of.take("sod"); ok {
+		w.SOD = o.r.boolean(v, vp)
+	}
+	if v, vp, ok := of.take("timeout"); ok {
+		if w.Timeout = o.r.duration(v, vp); w.Timeout > 0 && w.Timeout < minWait {
+			o.r.report(vp, CodeRange, "give people at least %s, or remove the field to wait for ever", minWait)
+		}
+	}
+	of.end()
+	return &w
+}
+
+// compensation reads the hook of a step whose own timeout is given.
+func (r *reader) compensation(v value, p *at, timeout time.Duration) *Compensation {
+	c := Compensation{Timeout: timeout}
+	o, ok := r.object(v, p)
+	if !ok {
+		return nil
+	}
+	if v, vp, ok := o.need("operation", "the type of step that undoes this one, such as COMMAND"); ok {
+		c.Operation = r.operation(v, vp)
+	}
+	if v, vp, ok := o.need("input", "an object with what the operation asks for, or {}"); ok {
+		c.Input = r.inputs(v, vp, c.Operation)
+	}
+	if v, vp, ok := o.take("timeout"); ok {
+		c.Timeout = r.duration(v, vp)
+	}
+	o.end()
+	return &c
+}
+
+func (r *reader) operation(v value, p *at) StepType {
+	s, ok := r.text(v, p)
+	if !ok {
+		return ""
+	}
+	var all []string
+	for _, t := range stepTypes() {
+		if t != Manual {
+			all = append(all, string(t))
+		}
+	}
+	switch {
+	case slices.Contains(all, s):
+		return StepType(s)
+	case s == string(Manual):
+		r.report(p, CodeInvalid, "a run that fails waits for nobody; use one of %s", strings.Join(all, ", "))
+	default:
+		r.report(p, CodeUnknown, "%s is not known here; use one of %s", quote(s), strings.Join(all, ", "))
+	}
+	return ""
+}
+
+// MarshalJSON writes the timeout as a Go duration, and none for a wait without
+// end, so that Parse reads it back.
+func (w Wait) MarshalJSON() ([]byte, error) {
+	out := waitFields{SOD: w.SOD}
+	if w.Timeout != 0 {
+		out.Timeout = w.Timeout.String()
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote and checks nothing else; see Step.
+func (w *Wait) UnmarshalJSON(b []byte) error {
+	var in waitFields
+	if err := json.Unmarshal(b, &in); err != nil {
+		return err
+	}
+	*w = Wait{SOD: in.SOD}
+	if in.Timeout == "" {
+		return nil
+	}
+	timeout, err := time.ParseDuration(in.Timeout)
+	w.Timeout = timeout
+	return err
+}
+
+type waitFields struct {
+	SOD     bool   `json:"sod"`
+	Timeout string `json:"timeout,omitempty"`
+}
+
+// MarshalJSON writes the timeout as a Go duration, so that Parse reads it back.
+func (c Compensation) MarshalJSON() ([]byte, error) {
+	type fields Compensation
+	return json.Marshal(struct {
+		fields
+		Timeout string `json:"timeout"`
+	}{fields(c), c.Timeout.String()})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote and checks nothing else; see Step.
+func (c *Compensation) UnmarshalJSON(b []byte) error {
+	type fields Compensation
+	in := struct {
+		*fields
+		Timeout string `json:"timeout"`
+	}{fields: (*fields)(c)}
+	if err := json.Unmarshal(b, &in); err != nil {
+		return err
+	}
+	timeout, err := time.ParseDuration(in.Timeout)
+	c.Timeout = timeout
+	return err
+}
