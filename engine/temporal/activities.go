@@ -147,6 +147,11 @@ type executeActivity struct {
 	idle   chan struct{} // closed when nothing is active and somebody waits
 }
 
+func (x *executeActivity) register(w worker.ActivityRegistry) {
+	w.RegisterActivityWithOptions(x.execute, activity.RegisterOptions{Name: activityExecute})
+	w.RegisterActivityWithOptions(x.compensate, activity.RegisterOptions{Name: activityCompensate})
+}
+
 func (x *executeActivity) count(by int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -177,23 +182,33 @@ func (x *executeActivity) wait(most time.Duration) {
 }
 
 func (x *executeActivity) execute(ctx context.Context, in executeInput) (engine.StepEnd, error) {
+	end, err := x.work(ctx, x.runner.Run, executor.Dispatch{
+		RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, PassFailing: in.PassFailing, SignalID: in.SignalID,
+	})
+	if err != nil || end.Kind != engine.EndFailed {
+		return end, err
+	}
+	return end, failed(end, end)
+}
+
+// work runs one execution or hook on the runner, reported alive.
+func (x *executeActivity) work(
+	ctx context.Context, run func(context.Context, executor.Dispatch, func(engine.StepEnd)) (engine.StepEnd, error), d executor.Dispatch,
+) (engine.StepEnd, error) {
 	x.count(1)
 	defer x.count(-1)
 	info := activity.GetInfo(ctx)
+	d.EngineAttempt, d.StopCause = int(info.Attempt), worker.ErrWorkerShutdown
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	p := &pulse{beats: x.beats, token: info.TaskToken, stop: stop}
-	end, err := x.runner.Run(ctx, executor.Dispatch{
-		RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, EngineAttempt: int(info.Attempt),
-		PassFailing: in.PassFailing, SignalID: in.SignalID, StopCause: worker.ErrWorkerShutdown,
-	}, func(sofar engine.StepEnd) { p.beat(context.WithoutCancel(ctx), sofar) })
-	if err != nil {
-		return end, err
-	}
-	if end.Kind == engine.EndFailed {
-		return end, temporal.NewApplicationErrorWithOptions(end.Failed.ErrorMessage, end.Class, temporal.ApplicationErrorOptions{
-			NonRetryable: !end.Failed.Retryable, Details: []any{end},
-		})
-	}
-	return end, nil
+	return run(ctx, d, func(sofar engine.StepEnd) { p.beat(context.WithoutCancel(ctx), sofar) })
+}
+
+// failed has the platform try again, if the failure may be retried; details is
+// what the workflow gets when it does not.
+func failed(end engine.StepEnd, details any) error {
+	return temporal.NewApplicationErrorWithOptions(end.Failed.ErrorMessage, end.Class, temporal.ApplicationErrorOptions{
+		NonRetryable: !end.Failed.Retryable, Details: []any{details},
+	})
 }

@@ -82,7 +82,7 @@ func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *e
 	for _, queue := range cfg.Control {
 		w := serve(queue, cfg.ControlConcurrency, true)
 		w.RegisterWorkflowWithOptions(runWorkflow, workflow.RegisterOptions{Name: workflowName})
-		w.RegisterActivityWithOptions(steps.execute, activity.RegisterOptions{Name: activityExecute})
+		steps.register(w)
 		w = serve(logQueue(queue), logConcurrency, false)
 		log := &controlActivities{journal: j, namespace: cfg.Namespace}
 		w.RegisterActivityWithOptions(log.appendBatch, activity.RegisterOptions{Name: activityAppend})
@@ -91,7 +91,7 @@ func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *e
 	}
 	for _, queue := range cfg.Data {
 		w := serve(queue, cfg.DataConcurrency, false)
-		w.RegisterActivityWithOptions(steps.execute, activity.RegisterOptions{Name: activityExecute})
+		steps.register(w)
 	}
 	if len(workers) == 0 {
 		return errors.New("temporal: no queues to serve")

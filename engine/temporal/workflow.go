@@ -18,12 +18,13 @@ import (
 // Names on the wire between servers, workers and Temporal. They are part of
 // recorded histories and never change meaning.
 const (
-	workflowName     = "dvt.run"
-	signalChannel    = "dvt.signal"
-	activityAppend   = "dvt.append"
-	activitySignals  = "dvt.signals"
-	activitySkeleton = "dvt.skeleton"
-	activityExecute  = "dvt.execute"
+	workflowName       = "dvt.run"
+	signalChannel      = "dvt.signal"
+	activityAppend     = "dvt.append"
+	activitySignals    = "dvt.signals"
+	activitySkeleton   = "dvt.skeleton"
+	activityExecute    = "dvt.execute"
+	activityCompensate = "dvt.compensate"
 )
 
 // Input starts the workflow of one run.
@@ -76,6 +77,7 @@ type driver struct {
 	signals  []engine.Signal
 	fetched  bool // an answer came, which may be empty
 	ends     []engine.StepEnd
+	hooks    []interp.CompensationEnd
 	fired    []interp.Timer
 
 	cancels map[string]workflow.CancelFunc // by activity id; looked up, never ranged over
@@ -89,14 +91,14 @@ type execution struct {
 }
 
 func (d *driver) hasInput() bool {
-	return d.done || d.fetched || len(d.recorded)+len(d.signals)+len(d.ends)+len(d.fired) > 0
+	return d.done || d.fetched || len(d.recorded)+len(d.signals)+len(d.ends)+len(d.hooks)+len(d.fired) > 0
 }
 
 // takeInbox feeds the machine in the fixed order: what was recorded, signals,
-// results, timers.
+// results of steps and of hooks, timers.
 func (d *driver) takeInbox() {
-	recorded, signals, fetched, ends, fired := d.recorded, d.signals, d.fetched, d.ends, d.fired
-	d.recorded, d.signals, d.fetched, d.ends, d.fired = nil, nil, false, nil, nil
+	recorded, signals, fetched, ends, hooks, fired := d.recorded, d.signals, d.fetched, d.ends, d.hooks, d.fired
+	d.recorded, d.signals, d.fetched, d.ends, d.hooks, d.fired = nil, nil, false, nil, nil, nil
 	for _, r := range recorded {
 		d.step(r)
 	}
@@ -105,6 +107,9 @@ func (d *driver) takeInbox() {
 	}
 	for _, e := range ends {
 		d.step(interp.StepEnded{At: workflow.Now(d.ctx), End: e})
+	}
+	for _, h := range hooks {
+		d.step(interp.Compensated{At: workflow.Now(d.ctx), End: h})
 	}
 	for _, t := range fired {
 		d.step(interp.Fired{At: workflow.Now(d.ctx), Timer: t})
@@ -130,6 +135,8 @@ func (d *driver) apply(effects []interp.Effect) {
 			d.setTimer(e)
 		case interp.FetchSignals:
 			d.fetchSignals(e.After)
+		case interp.Compensate:
+			d.compensate(e)
 		case interp.Finish:
 			d.done = true
 		}
