@@ -9,4 +9,8 @@ const (
 	GatePaused  Gate = 1 << iota // between RunPaused and RunResumed
 	GateFailing                  // from the StepFailed that armed fail-fast until a retry reopens it
 	GateStopped                  // a stop intent exists
+	// GateOverlaid is set once an overlay was accepted, for good: an attempt begins
+	// only together with the overlays, so whoever does not know of them begins none
+	// (T197).
+	GateOverlaid
 )

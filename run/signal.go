@@ -24,6 +24,15 @@ const (
 	CompleteManual SignalType = "COMPLETE_MANUAL_STEP"
 )
 
+// Overlays reports whether signals of the type change the parameters, inputs or
+// target of attempts that begin later (T197).
+func (t SignalType) Overlays() bool {
+	return t == UpdateParams || t == InjectOverride || t == UpdateTarget
+}
+
+// Stops reports whether signals of the type end the run (T99, T200).
+func (t SignalType) Stops() bool { return t == Cancel || t == EmergencyStop }
+
 // ManualOutcome is what a person says of a MANUAL step (R177).
 type ManualOutcome string
 

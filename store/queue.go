@@ -108,6 +108,8 @@ type NewRun struct {
 type RunTx interface {
 	LogTx
 	SignalTx
+	OverlayTx
+	AlertTx
 	QueueTx
 	Audit(ctx context.Context, rows ...AuditRow) error
 }

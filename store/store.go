@@ -55,6 +55,8 @@ type Store interface { //nolint:interfacebloat // the sum of the ports; callers 
 	Queue
 	Signals
 	Senders
+	Overlays
+	Alerts
 	Transactor
 	Upkeep
 	Ops
@@ -183,6 +185,8 @@ type Begin struct {
 	// SignalID is the RETRY_STEP that caused the attempt: its receipt becomes
 	// APPLIED at the StepStarted's Seq in the same transaction.
 	SignalID string `json:"signalId,omitempty"`
+	// ParamsSeq is stamped on the StepStarted; only OverlayTx.Begin takes it (T197).
+	ParamsSeq run.Seq `json:"-"`
 }
 
 // BeginVerdict is the answer to a Begin.

@@ -155,10 +155,14 @@ func Imported(runID string, evs []run.Event) store.Head {
 			paused = max(paused, e.LogicalAttempt)
 		case run.RunResumed:
 			resumed = max(resumed, e.LogicalAttempt)
+		case run.SignalAccepted:
+			if p, err := run.PayloadOf[run.SignalPayload](e.Payload); err == nil && p.SignalType.Overlays() {
+				head.Gate |= run.GateOverlaid
+			}
 		}
 	}
 	if paused > resumed {
-		head.Gate = run.GatePaused
+		head.Gate |= run.GatePaused
 	}
 	return head
 }

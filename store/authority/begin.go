@@ -10,13 +10,14 @@ import (
 
 // Beginning is the validated StepStarted of one Begin.
 type Beginning struct {
-	begin store.Begin
-	batch Batch
+	begin    store.Begin
+	batch    Batch
+	overlaid bool
 }
 
 // PrepareBegin validates b and computes the key of its StepStarted.
 func PrepareBegin(id run.Identity, b store.Begin) (Beginning, error) {
-	payload, err := json.Marshal(run.StepStartedPayload{SignalID: b.SignalID})
+	payload, err := json.Marshal(run.StepStartedPayload{ParamsSeq: b.ParamsSeq, SignalID: b.SignalID})
 	if err != nil {
 		return Beginning{}, err
 	}
@@ -28,15 +29,26 @@ func PrepareBegin(id run.Identity, b store.Begin) (Beginning, error) {
 	return Beginning{begin: b, batch: batch}, err
 }
 
+// WithOverlays is b for a caller that has read the overlays of the run under the
+// lock: run.GateOverlaid does not park it (T197).
+func (b Beginning) WithOverlays() Beginning {
+	b.overlaid = true
+	return b
+}
+
 // Batch is what to look up for the beginning.
 func (b Beginning) Batch() Batch { return b.batch }
 
 // Parked is the members of the gate that park it.
 func (b Beginning) Parked() run.Gate {
+	g := ^run.Gate(0)
 	if b.begin.PassFailing {
-		return ^run.GateFailing
+		g &^= run.GateFailing
 	}
-	return ^run.Gate(0)
+	if b.overlaid {
+		g &^= run.GateOverlaid
+	}
+	return g
 }
 
 // DecideBegin answers a Begin on a locked head (T185, T217): the terminal of the

@@ -20,6 +20,7 @@ type right struct{ table, privileges string }
 var rights = []right{ //nolint:gochecknoglobals // a table
 	{"event", "SELECT, INSERT"},
 	{"audit", "SELECT, INSERT"},
+	{"alert", "SELECT, INSERT"},
 	{"run", "SELECT, INSERT"},
 	{"plan_body", "SELECT, INSERT"},
 	{"meta", "SELECT, UPDATE"},

@@ -1,0 +1,59 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Raise implements store.Alerts.
+func (s *Store) Raise(ctx context.Context, alerts ...store.Alert) error {
+	return s.do(ctx, "raise alert", func(ctx context.Context, c *pgx.Conn) error {
+		var b pgx.Batch
+		queueAlerts(&b, alerts)
+		return c.SendBatch(ctx, &b).Close()
+	})
+}
+
+// Raise implements store.AlertTx.
+func (r runTx) Raise(_ context.Context, alerts ...store.Alert) error {
+	queueAlerts(&r.t.batch, alerts)
+	return nil
+}
+
+func queueAlerts(b *pgx.Batch, alerts []store.Alert) {
+	for _, a := range alerts {
+		b.Queue(`INSERT INTO alert (id, tenant_id, project_id, run_id, step_id, signal_id, level, code, note, actor)
+			VALUES ($1::uuid, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO NOTHING`,
+			a.ID, a.TenantID, a.ProjectID, a.RunID, a.StepID, a.SignalID, a.Level, a.Code, a.Note, a.Actor)
+	}
+}
+
+// Alerts implements store.Alerts.
+func (s *Store) Alerts(ctx context.Context, af store.AlertFilter) (out []store.Alert, err error) {
+	var f filter
+	f.add("tenant_id = ?", af.TenantID)
+	if af.RunID != "" {
+		f.add("run_id = ?", af.RunID)
+	}
+	if af.Before != "" {
+		f.add("pos < (SELECT pos FROM alert WHERE id::text = ?)", af.Before)
+	}
+	f.args = append(f.args, pageSize(af.Limit))
+	err = s.do(ctx, "alerts", func(ctx context.Context, c *pgx.Conn) error {
+		rows, err := c.Query(ctx, fmt.Sprintf(`SELECT id::text, at, tenant_id, project_id, run_id, step_id, signal_id, level, code, note, actor
+			FROM alert WHERE %s ORDER BY pos DESC LIMIT $%d`, strings.Join(f.where, " AND "), len(f.args)), f.args...)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (a store.Alert, err error) {
+			return a, row.Scan(&a.ID, utc{&a.At}, &a.TenantID, &a.ProjectID, &a.RunID, &a.StepID, &a.SignalID, &a.Level, &a.Code, &a.Note, &a.Actor)
+		})
+		return err
+	})
+	return out, err
+}
