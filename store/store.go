@@ -58,6 +58,7 @@ type Store interface { //nolint:interfacebloat // the sum of the ports; callers 
 	Overlays
 	Alerts
 	Transactor
+	Sweep
 	Upkeep
 	Ops
 }

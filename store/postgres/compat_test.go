@@ -575,7 +575,7 @@ func TestUpgrade_R508_ThisVersionRunsOnWhileTheNextMigrates(t *testing.T) {
 			later += "ALTER TABLE " + r.table + " ADD COLUMN later int NOT NULL DEFAULT 7;\n"
 		}
 	}
-	migrateTo(t, dsn, upTo(t, schema, "0003_later.sql", later))
+	migrateTo(t, dsn, upTo(t, schema, "0004_later.sql", later))
 	round(3)
 }
 

@@ -1,0 +1,93 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+const quietSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.plan_ref->>'sha256',
+  h.last_seq, h.last_at, h.terminal, h.gate, h.running, h.ops_rev, h.signal_no, clock_timestamp(), coalesce(q.status, ''),
+  CASE WHEN h.running > 0 THEN (SELECT json_agg(s.body) FROM step_state s WHERE s.run_id = h.run_id
+    AND s.body->>'status' = 'RUNNING' AND s.body->>'substatus' IS DISTINCT FROM 'WAITING_MANUAL') END
+FROM run_head h JOIN run r USING (run_id) LEFT JOIN run_queue q USING (run_id)
+WHERE NOT h.terminal AND h.run_id > $1 AND h.last_at <= clock_timestamp() - $2::interval ORDER BY h.run_id LIMIT $3`
+
+// Quiet implements store.Sweep.
+func (s *Store) Quiet(ctx context.Context, quiet time.Duration, afterRunID string, limit int) ([]store.QuietRun, error) {
+	return collect(ctx, s, "quiet runs", func(row pgx.CollectableRow) (q store.QuietRun, err error) {
+		var steps json.RawMessage
+		h := &q.Head
+		if err := row.Scan(&q.RunID, &q.TenantID, &q.ProjectID, &q.EnvironmentID, &q.PlanID, &q.PlanVersion, &q.PlanSHA256,
+			&h.LastSeq, utc{&h.LastAt}, &h.Terminal, &h.Gate, &h.Running, &h.OpsRev, &h.SignalNo, utc{&q.Now}, &q.Queue, verbatim{&steps}); err != nil {
+			return q, err
+		}
+		h.RunID = q.RunID
+		if steps != nil {
+			err = unmarshal(steps, &q.Running)
+		}
+		return q, err
+	}, quietSQL, afterRunID, quiet, pageSize(limit))
+}
+
+const stuckStartsSQL = `SELECT ` + queueColumns + ` FROM run_queue q WHERE q.status IN ('PENDING', 'LOCKED')
+  AND greatest(CASE q.status WHEN 'PENDING' THEN q.not_before ELSE q.lease_until END, q.created_at) <= clock_timestamp() - $1::interval
+  ORDER BY q.created_at, q.run_id LIMIT $2`
+
+// StuckStarts implements store.Sweep.
+func (s *Store) StuckStarts(ctx context.Context, age time.Duration, limit int) ([]store.QueueRow, error) {
+	return collect(ctx, s, "stuck starts", func(row pgx.CollectableRow) (store.QueueRow, error) { return scanQueue(row) },
+		stuckStartsSQL, age, pageSize(limit))
+}
+
+// waitingSQL finds the runs by their checkpoints, which count the steps that wait,
+// and then asks the log.
+const waitingSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.plan_ref->>'sha256', r.triggered_by,
+  e.step_id, e.la, e.persisted_at, e.payload
+FROM run_head h JOIN run r USING (run_id) JOIN run_state st USING (run_id)
+  JOIN step_state s ON s.run_id = h.run_id AND s.body->>'substatus' = 'WAITING_MANUAL'
+  JOIN event e ON e.run_id = s.run_id AND e.step_id = s.body->>'stepId' AND e.la = (s.body->>'logicalAttemptId')::int
+    AND e.type = 'StepAwaitingManualCompletion'
+WHERE NOT h.terminal AND (st.header->'counts'->>'manual')::int > 0
+  AND NOT EXISTS (SELECT FROM event x WHERE x.run_id = e.run_id AND x.step_id = e.step_id AND x.la = e.la
+    AND x.type IN ('StepCompleted', 'StepFailed', 'StepSkipped'))
+  AND r.tenant_id = $1 AND ($2::text[] IS NULL OR r.project_id = ANY ($2)) AND ($3 = '' OR r.environment_id = $3) AND ($4 = '' OR h.run_id = $4)
+  AND ($5::timestamptz IS NULL OR (e.persisted_at, e.run_id, e.step_id) > ($5, $6::text COLLATE "C", $7::text COLLATE "C"))
+ORDER BY e.persisted_at, e.run_id, e.step_id LIMIT $8`
+
+// Waiting implements store.Sweep.
+func (s *Store) Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, error) {
+	var since *time.Time
+	var at store.WaitPos
+	if f.After != nil {
+		at, since = *f.After, &f.After.Since
+	}
+	return collect(ctx, s, "waiting steps", func(row pgx.CollectableRow) (w store.Wait, err error) {
+		var payload json.RawMessage
+		if err := row.Scan(&w.RunID, &w.TenantID, &w.ProjectID, &w.EnvironmentID, &w.PlanID, &w.PlanVersion, &w.PlanSHA256, &w.TriggeredBy,
+			&w.StepID, &w.LogicalAttempt, utc{&w.Since}, verbatim{&payload}); err != nil {
+			return w, err
+		}
+		p, err := run.PayloadOf[run.AwaitingPayload](payload)
+		w.Deadline = p.Deadline
+		return w, err
+	}, waitingSQL, f.TenantID, f.ProjectIDs, f.EnvironmentID, f.RunID, since, at.RunID, at.StepID, pageSize(f.Limit))
+}
+
+// collect reads rows of one statement.
+func collect[T any](ctx context.Context, s *Store, what string, scan pgx.RowToFunc[T], sql string, args ...any) (out []T, err error) {
+	err = s.do(ctx, what, func(ctx context.Context, c *pgx.Conn) error {
+		rows, err := c.Query(ctx, sql, args...)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, scan)
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,86 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+const openRuns = `st.status NOT IN ('COMPLETED', 'FAILED', 'CANCELLED')` // as in the index
+
+const quietSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.plan_ref ->> 'sha256',
+	h.last_seq, h.last_at, h.terminal, h.gate, h.running, h.ops_rev, h.signal_no,
+	coalesce((SELECT q.status FROM run_queue q WHERE q.run_id = st.run_id), ''),
+	CASE WHEN h.running > 0 THEN (SELECT json_group_array(json(s.body)) FROM step_state s WHERE s.run_id = st.run_id
+		AND s.body ->> 'status' = 'RUNNING' AND s.body ->> 'substatus' IS NOT 'WAITING_MANUAL') END
+FROM run_state st JOIN run_head h ON h.run_id = st.run_id JOIN run r ON r.run_id = st.run_id
+WHERE ` + openRuns + ` AND st.run_id > ?1 AND h.terminal = 0 AND h.last_at <= ?2 ORDER BY st.run_id LIMIT ?3`
+
+// Quiet implements store.Sweep.
+func (s *Store) Quiet(ctx context.Context, quiet time.Duration, afterRunID string, limit int) ([]store.QuietRun, error) {
+	now := s.now()
+	return readAll(ctx, s, "quiet runs", func(row scanner) (store.QuietRun, error) {
+		q := store.QuietRun{Now: now}
+		var at int64
+		var steps []byte
+		err := row.Scan(&q.RunID, &q.TenantID, &q.ProjectID, &q.EnvironmentID, &q.PlanID, &q.PlanVersion, &q.PlanSHA256,
+			&q.Head.LastSeq, &at, &q.Head.Terminal, &q.Head.Gate, &q.Head.Running, &q.Head.OpsRev, &q.Head.SignalNo, &q.Queue, &steps)
+		q.Head.RunID, q.Head.LastAt = q.RunID, instant(at)
+		if err == nil && steps != nil {
+			err = json.Unmarshal(steps, &q.Running)
+		}
+		return q, err
+	}, quietSQL, afterRunID, micros(now.Add(-quiet)), clamp(limit, store.MaxPage))
+}
+
+const stuckStartsSQL = `SELECT ` + queueColumns + ` FROM run_queue WHERE status IN ('PENDING', 'LOCKED')
+	AND max(CASE status WHEN 'PENDING' THEN not_before ELSE lease_until END, created_at) <= ?1 ORDER BY created_at, run_id LIMIT ?2`
+
+// StuckStarts implements store.Sweep.
+func (s *Store) StuckStarts(ctx context.Context, age time.Duration, limit int) ([]store.QueueRow, error) {
+	return readAll(ctx, s, "stuck starts", scanQueue, stuckStartsSQL, micros(s.now().Add(-age)), clamp(limit, store.MaxPage))
+}
+
+const waitingSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.plan_ref ->> 'sha256', r.triggered_by,
+	e.step_id, e.la, e.persisted_at, e.payload
+FROM run_state st JOIN run_head h ON h.run_id = st.run_id JOIN run r ON r.run_id = st.run_id
+	JOIN step_state s ON s.run_id = st.run_id AND s.body ->> 'substatus' = 'WAITING_MANUAL'
+	JOIN event e ON e.run_id = s.run_id AND e.step_id = s.body ->> 'stepId' AND e.step_id <> '' AND e.la = s.body ->> 'logicalAttemptId'
+		AND e.type = 'StepAwaitingManualCompletion'
+WHERE ` + openRuns + ` AND st.header ->> '$.counts.manual' > 0 AND h.terminal = 0
+	AND NOT EXISTS (SELECT 1 FROM event x WHERE x.run_id = e.run_id AND x.step_id = e.step_id AND x.la = e.la
+		AND x.type IN ('StepCompleted', 'StepFailed', 'StepSkipped')) AND `
+
+// Waiting implements store.Sweep.
+func (s *Store) Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, error) {
+	w := scope(store.RunFilter{TenantID: f.TenantID, ProjectIDs: f.ProjectIDs})
+	if f.EnvironmentID != "" {
+		w.add(`st.environment_id = ?`, f.EnvironmentID)
+	}
+	if f.RunID != "" {
+		w.add(`st.run_id = ?`, f.RunID)
+	}
+	if a := f.After; a != nil {
+		w.add(`(e.persisted_at, e.run_id, e.step_id) > (?, ?, ?)`, micros(a.Since), a.RunID, a.StepID)
+	}
+	return readAll(ctx, s, "waiting steps", func(row scanner) (store.Wait, error) {
+		var out store.Wait
+		var at int64
+		var payload []byte
+		if err := row.Scan(&out.RunID, &out.TenantID, &out.ProjectID, &out.EnvironmentID, &out.PlanID, &out.PlanVersion, &out.PlanSHA256,
+			&out.TriggeredBy, &out.StepID, &out.LogicalAttempt, &at, &payload); err != nil {
+			return out, err
+		}
+		out.Since = instant(at)
+		p, err := run.PayloadOf[run.AwaitingPayload](payload)
+		if err != nil {
+			return out, fmt.Errorf("sqlite: wait of %s in run %s: %w", out.StepID, out.RunID, err)
+		}
+		out.Deadline = p.Deadline
+		return out, nil
+	}, waitingSQL+w.String()+` ORDER BY e.persisted_at, e.run_id, e.step_id LIMIT ?`, append(w.args, clamp(f.Limit, store.MaxPage))...)
+}

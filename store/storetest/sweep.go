@@ -1,0 +1,136 @@
+package storetest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+var sweepCases = []testCase{
+	{"T99_QuietRuns", quietRuns},
+	{"T166_QuietShowsRunningSteps", quietSteps},
+	{"StuckStarts", stuckStarts},
+	{"T82_WaitingSteps", waitingSteps},
+}
+
+func (f *fixture) quiet(quiet time.Duration, after string, limit int) []store.QuietRun {
+	f.Helper()
+	out, err := f.store.Quiet(f.ctx(), quiet, after, limit)
+	f.ok(err)
+	return out
+}
+
+func quietIDs(rows []store.QuietRun) []string {
+	out := []string{}
+	for _, r := range rows {
+		out = append(out, r.RunID)
+	}
+	return out
+}
+
+func quietRuns(f *fixture) {
+	a, b, queued := f.run(), f.run(), f.queued()
+	f.equal([]string{a.RunID, b.RunID, queued.RunID}, quietIDs(f.quiet(0, "", 10)), "open runs")
+	f.equal([]string{b.RunID}, quietIDs(f.quiet(0, a.RunID, 1)), "a page")
+	f.equal(0, len(f.quiet(time.Hour, "", 10)), "quiet for an hour")
+	f.append(a, runtest.Draft(run.RunCompleted, "", 1)) // the checkpoint does not know yet
+	f.equal([]string{b.RunID, queued.RunID}, quietIDs(f.quiet(0, "", 10)), "without the one that ended")
+	rows := f.quiet(0, b.RunID, 10)
+	f.equal([]any{store.QueuePending, queued, f.head(queued), sha}, []any{rows[0].Queue, rows[0].Identity, rows[0].Head, rows[0].PlanSHA256}, "row")
+	if age := time.Since(rows[0].Now); age > time.Minute || age < -time.Minute {
+		f.Errorf("the store's clock is %v away", age)
+	}
+	f.equal(store.QueueStatus(""), f.quiet(0, "", 1)[0].Queue, "without a queue row")
+}
+
+func quietSteps(f *fixture) {
+	id := f.run()
+	f.append(id, started("s1", 1), started("s2", 1), runtest.Draft(run.StepAwaitingManualCompletion, "s2", 1))
+	f.save(f.load(id))
+	running := f.quiet(0, "", 10)[0].Running
+	f.equal(1, len(running), "running steps")
+	f.equal([]any{"s1", 1, run.StepRunning}, []any{running[0].StepID, running[0].LogicalAttempt, running[0].Status}, "step")
+	f.append(id, completed("s1", 1))
+	f.equal(0, len(f.quiet(0, "", 10)[0].Running), "nothing runs, says the head")
+}
+
+func stuckStarts(f *fixture) {
+	stuck := func(age time.Duration) []string {
+		rows, err := f.store.StuckStarts(f.ctx(), age, 10)
+		f.ok(err)
+		out := []string{}
+		for _, q := range rows {
+			out = append(out, q.RunID)
+		}
+		return out
+	}
+	a, b := f.queued(), f.queued()
+	f.equal([]string{a.RunID, b.RunID}, stuck(0), "due")
+	f.equal([]string{}, stuck(time.Hour), "due for an hour")
+	leased := f.lease("w1", 400*time.Millisecond, 1)[0]
+	f.equal([]string{b.RunID}, stuck(0), "leased")
+	f.within(5*time.Second, "the lease is over", func() bool { return slices.Contains(stuck(0), leased.RunID) })
+	leased = f.lease("w1", time.Minute, 1)[0]
+	f.ok(f.store.Release(f.ctx(), leased.RunID, leased.Generation, time.Minute, "engine unavailable"))
+	f.equal([]string{b.RunID}, stuck(0), "one waits for its turn")
+}
+
+func waitingSteps(f *fixture) {
+	waits := func(w store.WaitFilter) []store.Wait {
+		f.Helper()
+		if w.TenantID == "" {
+			w.TenantID = "t1"
+		}
+		w.Limit = max(w.Limit, 1)
+		out, err := f.store.Waiting(f.ctx(), w)
+		f.ok(err)
+		return out
+	}
+	names := func(list []store.Wait) []string {
+		out := []string{}
+		for _, w := range list {
+			out = append(out, fmt.Sprintf("%s/%s/%d", w.RunID, w.StepID, w.LogicalAttempt))
+		}
+		return out
+	}
+	deadline := runtest.Epoch.Add(time.Hour)
+	wait := func(id run.Identity, step string, la int, more ...runtest.M) run.Seq {
+		f.Helper()
+		out := f.append(id, started(step, la), runtest.Draft(run.StepAwaitingManualCompletion, step, la, more...))
+		f.save(f.load(id))
+		return out.Head.LastSeq
+	}
+	b, a := f.run(), f.run()
+	seq := wait(a, "s1", 1, runtest.M{"sinceIso": runtest.Epoch, "deadline": deadline})
+	wait(b, "s2", 1)
+	wait(b, "s1", 1)
+	all := waits(store.WaitFilter{Limit: 10})
+	f.equal([]string{a.RunID + "/s1/1", b.RunID + "/s2/1", b.RunID + "/s1/1"}, names(all), "the longest first")
+	var since time.Time
+	for _, e := range f.log(a) {
+		if e.Seq == seq {
+			since = e.PersistedAt
+		}
+	}
+	f.equal(store.Wait{Identity: a, PlanSHA256: sha, TriggeredBy: "ola", StepID: "s1", LogicalAttempt: 1, Since: since, Deadline: &deadline}, all[0], "wait")
+	f.equal(0, len(waits(store.WaitFilter{TenantID: "t2", Limit: 10})), "another tenant")
+	f.equal(0, len(waits(store.WaitFilter{ProjectIDs: []string{"other"}, Limit: 10})), "another project")
+	f.equal(3, len(waits(store.WaitFilter{ProjectIDs: []string{a.ProjectID}, EnvironmentID: a.EnvironmentID, Limit: 10})), "its project")
+	f.equal(0, len(waits(store.WaitFilter{EnvironmentID: "other", Limit: 10})), "another environment")
+	f.equal([]string{a.RunID + "/s1/1"}, names(waits(store.WaitFilter{RunID: a.RunID, Limit: 10})), "of one run")
+	page := waits(store.WaitFilter{Limit: 2})
+	f.equal(names(all[:2]), names(page), "first page")
+	last := page[1]
+	f.equal(names(all[2:]), names(waits(store.WaitFilter{Limit: 2, After: &store.WaitPos{Since: last.Since, RunID: last.RunID, StepID: last.StepID}})), "second page")
+
+	f.append(b, failed("s2", 1)) // the checkpoint does not know yet
+	f.equal([]string{a.RunID + "/s1/1", b.RunID + "/s1/1"}, names(waits(store.WaitFilter{Limit: 10})), "completed ones are gone at once")
+	wait(b, "s2", 2)
+	f.equal([]string{a.RunID + "/s1/1", b.RunID + "/s1/1", b.RunID + "/s2/2"}, names(waits(store.WaitFilter{Limit: 10})), "the retry waits anew")
+	f.append(b, runtest.Draft(run.RunCancelled, "", 1))
+	f.equal([]string{a.RunID + "/s1/1"}, names(waits(store.WaitFilter{Limit: 10})), "of open runs")
+}

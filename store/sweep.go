@@ -1,0 +1,65 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/dvt-engine/dvt/run"
+)
+
+// Sweep reads what has stood still: runs that are quiet, starts that nobody made,
+// and steps that wait for a person. Which runs and steps there are comes from
+// checkpoints, which may lag; heads, ages and events are those of the log. Ages are
+// by the store's clock. Each is one statement.
+type Sweep interface {
+	// Quiet lists runs that have not ended and whose log has not grown for at least
+	// quiet, by run id, strictly after the given one, at most limit (≤ MaxPage). Its
+	// price is that of the open runs that it looks at.
+	Quiet(ctx context.Context, quiet time.Duration, afterRunID string, limit int) ([]QuietRun, error)
+	// StuckStarts lists queue rows that are PENDING and were due for at least age, or
+	// LOCKED by a lease that is over for as long, oldest first, at most limit.
+	StuckStarts(ctx context.Context, age time.Duration, limit int) ([]QueueRow, error)
+	// Waiting lists steps of open runs that wait for a person, the longest wait first.
+	Waiting(ctx context.Context, f WaitFilter) ([]Wait, error)
+}
+
+// QuietRun is an open run whose log stands still.
+type QuietRun struct {
+	run.Identity
+	PlanSHA256 string
+	Head       Head
+	Now        time.Time   // the store's clock
+	Queue      QueueStatus // of the queue row, "" without one
+	// Running are the steps that are RUNNING in the checkpoint and wait for nobody;
+	// empty when the head says that nothing runs.
+	Running []*run.Step
+}
+
+// WaitFilter selects waits of one tenant. Empty fields do not restrict, but
+// without a TenantID there are none.
+type WaitFilter struct {
+	TenantID      string
+	ProjectIDs    []string // nil: every project of the tenant
+	EnvironmentID string
+	RunID         string
+	Limit         int      // at most MaxPage
+	After         *WaitPos // strictly after it, in the order of the answer
+}
+
+// WaitPos is a place in a list of waits, which stands by (since, run, step).
+type WaitPos struct {
+	Since  time.Time
+	RunID  string
+	StepID string
+}
+
+// Wait is an attempt of a MANUAL step that waits for a person.
+type Wait struct {
+	run.Identity
+	PlanSHA256     string
+	TriggeredBy    string
+	StepID         string
+	LogicalAttempt int
+	Since          time.Time // persistedAt of its StepAwaitingManualCompletion
+	Deadline       *time.Time
+}
