@@ -8,6 +8,14 @@ type Entry struct {
 	Begin  *Begin
 }
 
+// RunID is the run of the entry.
+func (e Entry) RunID() string {
+	if e.Begin != nil {
+		return e.Begin.RunID
+	}
+	return e.Append.RunID
+}
+
 // EntryResult is what became of an Entry: Err, or the answer of its kind.
 type EntryResult struct {
 	Appended Appended
@@ -24,5 +32,25 @@ type Batcher interface {
 	Batch(ctx context.Context, runID string, entries []Entry) ([]EntryResult, error)
 }
 
-// MaxEntries is the most entries of one Batch.
+// MaxEntries is the most entries of one Batch or Group.
 const MaxEntries = 256
+
+// Grouper writes events of different runs in one transaction.
+type Grouper interface {
+	// Plain prepares an entry that is one event and needs, as far as can be told
+	// without asking the database, nothing but its insertion. It reports false of any
+	// other, also of an invalid one: that is for Append or Begin.
+	Plain(e Entry) (Plain, bool)
+	// Group writes what Plain prepared, no two of one run, as Append and Begin would,
+	// in one transaction and at the price of one commit. The answer is nil for what it
+	// found to need more: nothing was done about it, and it is for Append or Begin. It
+	// never waits for a head that somebody else holds: that answer is nil too. An error
+	// of the call means that nothing was written, or that nobody can say. At most
+	// MaxEntries.
+	Group(ctx context.Context, prepared []Plain) ([]*EntryResult, error)
+}
+
+// Plain is an entry as its Grouper prepared it, and for that Grouper alone.
+type Plain interface {
+	RunID() string
+}

@@ -14,6 +14,7 @@ package coalesce
 import (
 	"cmp"
 	"context"
+	"runtime"
 	"sync"
 	"time"
 
@@ -26,8 +27,14 @@ type Config struct {
 	MaxEntries int
 	// MaxBytes of the payloads of one batch, unless a single call has more; 4 MiB.
 	MaxBytes int
-	// MaxWaiting is how many calls wait in all lanes together; 4,096. Further ones
-	// are refused with a *store.OverloadedError before anything was tried.
+	// MaxGroup entries of different runs are one group; 64, at most store.MaxEntries.
+	MaxGroup int
+	// MaxGroupBytes of the payloads of one group, unless a single call has more; 1 MiB.
+	MaxGroupBytes int
+	// MaxGroups are under way at once, each on a connection of its own; 2.
+	MaxGroups int
+	// MaxWaiting is how many calls wait in all lanes and for a group together; 4,096.
+	// Further ones are refused with a *store.OverloadedError before anything was tried.
 	MaxWaiting int
 }
 
@@ -35,26 +42,37 @@ type Config struct {
 type Store interface {
 	store.Store
 	store.Batcher
+	store.Grouper
 }
 
 // New decorates s.
 func New(s Store, cfg Config) store.Store {
 	return &coalescer{
-		Store: s, batcher: s, lanes: map[string]*lane{},
-		maxEntries: min(cmp.Or(cfg.MaxEntries, 128), store.MaxEntries), maxBytes: cmp.Or(cfg.MaxBytes, 4<<20), maxWaiting: cmp.Or(cfg.MaxWaiting, 4096),
+		Store: s, batcher: s, grouper: s, lanes: map[string]*lane{},
+		batch:     limits{min(cmp.Or(cfg.MaxEntries, 128), store.MaxEntries), cmp.Or(cfg.MaxBytes, 4<<20)},
+		group:     limits{min(cmp.Or(cfg.MaxGroup, 64), store.MaxEntries), cmp.Or(cfg.MaxGroupBytes, 1<<20)},
+		maxGroups: cmp.Or(cfg.MaxGroups, 2), maxWaiting: cmp.Or(cfg.MaxWaiting, 4096),
 	}
 }
+
+// limits of what is written at once.
+type limits struct{ entries, bytes int }
 
 type coalescer struct {
 	store.Store
 	batcher    store.Batcher
-	maxEntries int
-	maxBytes   int
+	grouper    store.Grouper
+	batch      limits
+	group      limits
+	maxGroups  int
 	maxWaiting int
 
 	mu      sync.Mutex
-	waiting int              // in all lanes
+	waiting int              // in all lanes and for a group
 	lanes   map[string]*lane // runs with a write under way
+	plain   []*call          // that wait for a group, oldest first
+	groups  int              // under way
+	alone   bool             // a call that found nothing under way is
 }
 
 // lane is the calls of one run that wait for the write under way, oldest first.
@@ -64,7 +82,8 @@ type lane struct{ calls []*call }
 type call struct {
 	left   <-chan struct{} // closed when the caller has left
 	entry  store.Entry
-	result chan store.EntryResult // has room for it
+	plain  store.Plain             // the entry, for a group
+	result chan *store.EntryResult // has room for it; nil when the caller is to make the call by itself
 }
 
 // retryAfter is when a refused caller may come back.
@@ -72,61 +91,109 @@ const retryAfter = 100 * time.Millisecond
 
 // Append implements store.Log.
 func (c *coalescer) Append(ctx context.Context, a store.Append) (store.Appended, error) {
-	if own, wait, err := c.enter(ctx, a.RunID, store.Entry{Append: &a}); wait {
-		r := own.await(ctx)
-		return r.Appended, r.Err
-	} else if err != nil {
-		return store.Appended{}, err
-	}
-	defer c.leave(a.RunID)
-	return c.Store.Append(ctx, a)
+	r, err := c.write(ctx, store.Entry{Append: &a})
+	return r.Appended, err
 }
 
 // Begin implements store.Log.
 func (c *coalescer) Begin(ctx context.Context, b store.Begin) (store.Begun, error) {
-	if own, wait, err := c.enter(ctx, b.RunID, store.Entry{Begin: &b}); wait {
-		r := own.await(ctx)
-		return r.Begun, r.Err
-	} else if err != nil {
-		return store.Begun{}, err
-	}
-	defer c.leave(b.RunID)
-	return c.Store.Begin(ctx, b)
+	r, err := c.write(ctx, store.Entry{Begin: &b})
+	return r.Begun, err
 }
 
-// enter takes the lane of an idle run for the caller, who leaves it after its
-// write, or makes a call that waits.
-func (c *coalescer) enter(ctx context.Context, runID string, e store.Entry) (own *call, wait bool, err error) {
+func (c *coalescer) write(ctx context.Context, e store.Entry) (store.EntryResult, error) {
+	runID := e.RunID()
+	own, first, err := c.enter(ctx, runID, e)
+	if err != nil {
+		return store.EntryResult{}, err
+	}
+	if own != nil {
+		r := own.await(ctx)
+		return *r, r.Err
+	}
+	defer c.leave(runID)
+	if first {
+		defer c.notAlone()
+	} else if own := c.join(ctx, e); own != nil {
+		if r := own.await(ctx); r != nil {
+			return *r, r.Err
+		}
+	}
+	var r store.EntryResult
+	if e.Begin != nil {
+		r.Begun, r.Err = c.Store.Begin(ctx, *e.Begin)
+	} else {
+		r.Appended, r.Err = c.Store.Append(ctx, *e.Append)
+	}
+	return r, r.Err
+}
+
+// enter makes a call that waits in the lane of its run, or takes the lane of an idle
+// run for the caller, who leaves it after its write. The first of all is alone: it
+// goes at once, and says when it is done.
+func (c *coalescer) enter(ctx context.Context, runID string, e store.Entry) (own *call, first bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.lanes[runID]
 	if l == nil {
 		c.lanes[runID] = &lane{}
-		return nil, false, nil
+		first = !c.alone && c.groups == 0
+		c.alone = c.alone || first
+		return nil, first, nil
 	}
 	if c.waiting == c.maxWaiting {
 		return nil, false, &store.OverloadedError{RetryAfter: retryAfter}
 	}
 	c.waiting++
-	own = &call{left: ctx.Done(), entry: e, result: make(chan store.EntryResult, 1)}
+	own = &call{left: ctx.Done(), entry: e, result: make(chan *store.EntryResult, 1)}
 	l.calls = append(l.calls, own)
-	return own, true, nil
+	return own, false, nil
+}
+
+// join makes a call that waits for a group, or nil when it is not for one, or too many
+// wait: then it goes by itself.
+func (c *coalescer) join(ctx context.Context, e store.Entry) *call {
+	prepared, ok := c.grouper.Plain(e)
+	if !ok {
+		return nil
+	}
+	own := &call{left: ctx.Done(), entry: e, plain: prepared, result: make(chan *store.EntryResult, 1)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting == c.maxWaiting {
+		return nil
+	}
+	c.waiting++
+	c.plain = append(c.plain, own)
+	if c.groups < c.maxGroups {
+		c.groups++
+		go c.gather()
+	}
+	return own
 }
 
 // await returns the answer, or the end of the caller's context: then the call may
 // or may not have been written, as with every store.
-func (w *call) await(ctx context.Context) store.EntryResult {
+func (w *call) await(ctx context.Context) *store.EntryResult {
 	select {
 	case r := <-w.result:
 		return r
 	case <-ctx.Done():
-		return store.EntryResult{Err: context.Cause(ctx)}
+		return &store.EntryResult{Err: context.Cause(ctx)}
 	}
+}
+
+func (c *coalescer) notAlone() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.alone = false
 }
 
 // leave gives the lane up, or to those who waited meanwhile.
 func (c *coalescer) leave(runID string) {
-	if calls := c.take(runID); len(calls) > 0 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if calls := c.next(runID); len(calls) > 0 {
 		go c.drain(runID, calls)
 	}
 }
@@ -142,28 +209,64 @@ func (c *coalescer) drain(runID string, calls []*call) {
 		results, err := c.batcher.Batch(context.Background(), runID, entries)
 		for i, w := range calls {
 			if err != nil {
-				w.result <- store.EntryResult{Err: err}
+				w.result <- &store.EntryResult{Err: err}
+				continue
+			}
+			w.result <- &results[i]
+		}
+		c.mu.Lock()
+		calls = c.next(runID)
+		c.mu.Unlock()
+	}
+}
+
+// next takes the next batch of a lane; an empty lane ends.
+func (c *coalescer) next(runID string) (calls []*call) {
+	l := c.lanes[runID]
+	if calls, l.calls = c.take(l.calls, c.batch); len(calls) == 0 {
+		delete(c.lanes, runID)
+	}
+	return calls
+}
+
+// gather writes groups until nobody waits for one any more. Those who have their
+// answer go first, so that what they do next is in the next group.
+func (c *coalescer) gather() {
+	for {
+		runtime.Gosched()
+		c.mu.Lock()
+		var calls []*call
+		if calls, c.plain = c.take(c.plain, c.group); len(calls) == 0 {
+			c.groups--
+			c.mu.Unlock()
+			return
+		}
+		c.mu.Unlock()
+		prepared := make([]store.Plain, len(calls))
+		for i, w := range calls {
+			prepared[i] = w.plain
+		}
+		results, err := c.grouper.Group(context.Background(), prepared)
+		for i, w := range calls {
+			if err != nil {
+				w.result <- &store.EntryResult{Err: err}
 				continue
 			}
 			w.result <- results[i]
 		}
-		calls = c.take(runID)
 	}
 }
 
-// take takes the next batch of a lane, without the calls whose callers have left;
-// an empty lane ends.
-func (c *coalescer) take(runID string) (calls []*call) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	l := c.lanes[runID]
+// take takes from those who wait what is written at once, without the calls whose
+// callers have left.
+func (c *coalescer) take(waiting []*call, most limits) (calls, rest []*call) {
 	bytes := 0
-	for len(l.calls) > 0 && len(calls) < c.maxEntries {
-		w := l.calls[0]
-		if bytes += size(w.entry); bytes > c.maxBytes && len(calls) > 0 {
+	for len(waiting) > 0 && len(calls) < most.entries {
+		w := waiting[0]
+		if bytes += size(w.entry); bytes > most.bytes && len(calls) > 0 {
 			break
 		}
-		l.calls = l.calls[1:]
+		waiting = waiting[1:]
 		c.waiting--
 		select {
 		case <-w.left:
@@ -171,10 +274,7 @@ func (c *coalescer) take(runID string) (calls []*call) {
 			calls = append(calls, w)
 		}
 	}
-	if len(calls) == 0 {
-		delete(c.lanes, runID)
-	}
-	return calls
+	return calls, waiting
 }
 
 func size(e store.Entry) (bytes int) {

@@ -67,6 +67,29 @@ func (s *slow) Batch(_ context.Context, runID string, entries []store.Entry) ([]
 	return s.write(runID, entries)
 }
 
+// unprepared is an entry as it came.
+type unprepared struct{ store.Entry }
+
+func (s *slow) Plain(e store.Entry) (store.Plain, bool) { return unprepared{e}, e.Append != nil }
+
+// Group writes nothing of runs whose head somebody holds.
+func (s *slow) Group(_ context.Context, entries []store.Plain) ([]*store.EntryResult, error) {
+	out := make([]*store.EntryResult, len(entries))
+	line := "group:"
+	for i, e := range entries {
+		line += " " + e.RunID()
+		if s.locked[e.RunID()] > 0 {
+			continue
+		}
+		out[i] = &store.EntryResult{Appended: store.Appended{Head: store.Head{RunID: e.(unprepared).Append.Events[0].StepID}}}
+	}
+	s.mu.Lock()
+	s.writes = append(s.writes, line)
+	s.mu.Unlock()
+	time.Sleep(writeTime)
+	return out, s.err
+}
+
 // at appends step to runID and reports when it was answered and with what.
 func at(t *testing.T, c store.Store, ctx context.Context, runID, step string, began time.Time) string {
 	t.Helper()

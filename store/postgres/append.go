@@ -46,15 +46,19 @@ func (s *Store) Batch(ctx context.Context, runID string, entries []store.Entry) 
 	if err != nil {
 		return nil, err
 	}
+	if len(entries) == 1 {
+		if p, ok, err := plainOf(id, entries[0]); err != nil {
+			return []store.EntryResult{{Err: err}}, nil
+		} else if ok {
+			r, done, err := s.appendOne(ctx, &p)
+			if done || err != nil {
+				return []store.EntryResult{r}, err
+			}
+		}
+	}
 	c := newCall(id, entries)
 	if len(c.prepared) == 0 {
 		return c.results, nil
-	}
-	if running, closed, ok := c.plain(); ok {
-		done, err := s.appendOne(ctx, c, running, closed)
-		if done || err != nil {
-			return c.results, err
-		}
 	}
 	err = s.do(ctx, "append", func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, appendSQL, c.args()...)

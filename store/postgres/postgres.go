@@ -77,6 +77,7 @@ type Store struct {
 var (
 	_ store.Store   = (*Store)(nil)
 	_ store.Batcher = (*Store)(nil)
+	_ store.Grouper = (*Store)(nil)
 )
 
 // Open connects to the database that dsn names (a URL or key=value string) and

@@ -159,6 +159,19 @@ func (r random) append(id run.Identity, head run.Seq) store.Append {
 	return a
 }
 
+// plain makes calls of which many are for a group.
+func (r random) plain(id run.Identity, head run.Seq) store.Entry {
+	if r.IntN(4) == 0 {
+		return store.Entry{Begin: &store.Begin{
+			RunID: id.RunID, StepID: r.one("s1", "s2", "s3"), LogicalAttempt: 1 + r.IntN(4), EngineAttempt: 1, EmittedAt: runtest.Epoch,
+			PassFailing: r.IntN(2) == 0,
+		}}
+	}
+	a := r.append(id, head)
+	a.Events, a.SetGate, a.ClearGate, a.Outcomes = []run.Draft{r.draft()}, 0, 0, nil
+	return store.Entry{Append: &a}
+}
+
 // asTheAuthority makes random calls on a store and on the model: every answer,
 // the log, the head and the receipts are the same.
 func asTheAuthority(f *fixture) {
@@ -166,11 +179,10 @@ func asTheAuthority(f *fixture) {
 	f.Logf("seed %d", seed)
 	r := random{rand.New(rand.NewPCG(seed, 0))}
 	const runs, calls = 40, 10
-	for n := range runs {
+	ms := make([]*model, runs)
+	for n := range ms {
 		id := f.run()
 		m := &model{id: id, head: store.Head{RunID: id.RunID}}
-		m.evs = f.log(id)
-		m.head.LastSeq = m.evs[len(m.evs)-1].Seq
 		for _, signal := range []struct {
 			id string
 			t  run.SignalType
@@ -179,16 +191,61 @@ func asTheAuthority(f *fixture) {
 		}
 		m.evs = f.log(id)
 		m.head = f.head(id)
-		for c := range calls {
+		ms[n] = m
+	}
+	grouper, groups := f.store.(store.Grouper)
+	written := 0
+	for c := range calls {
+		for n, m := range ms {
+			if groups && n%10 == 0 {
+				written += f.compareGroup(fmt.Sprintf("call %d, group %d", c, n), grouper, ms, r)
+			}
 			f.compare(fmt.Sprintf("run %d, call %d", n, c), m, r)
 		}
-		f.equalApart(m.evs, f.log(id), fmt.Sprintf("the log of run %d", n))
+	}
+	if f.Logf("groups wrote %d events", written); groups && written < runs {
+		f.Errorf("groups wrote %d events: that says little about them", written)
+	}
+	for n, m := range ms {
+		f.equalApart(m.evs, f.log(m.id), fmt.Sprintf("the log of run %d", n))
+		f.equalApart(m.head, f.head(m.id), fmt.Sprintf("the head of run %d", n))
 		for i, want := range m.receipts {
-			got := f.receipt(id, want.Signal.ID)
+			got := f.receipt(m.id, want.Signal.ID)
 			want.DeliveredAt, want.AppliedAt, got.DeliveredAt, got.AppliedAt = nil, nil, nil, nil
 			f.equal(want, got, fmt.Sprintf("receipt %d of run %d", i, n))
 		}
 	}
+}
+
+// compareGroup makes a call on each of many runs, in one group as far as the store
+// says so and by itself otherwise, and returns how many the group wrote.
+func (f *fixture) compareGroup(what string, g store.Grouper, ms []*model, r random) (written int) {
+	f.Helper()
+	var entries []store.Entry
+	var of []*model
+	var prepared []store.Plain
+	for _, n := range r.Perm(len(ms))[:1+r.IntN(len(ms))] {
+		m := ms[n]
+		e := r.plain(m.id, m.head.LastSeq)
+		if p, ok := g.Plain(e); ok {
+			entries, of, prepared = append(entries, e), append(of, m), append(prepared, p)
+		}
+	}
+	results, err := g.Group(f.ctx(), prepared)
+	f.ok(err)
+	for i, e := range entries {
+		if results[i] == nil {
+			continue
+		}
+		written++
+		f.same(fmt.Sprintf("%s, answer %d", what, i), of[i], e, *results[i])
+	}
+	for i, e := range entries {
+		if results[i] == nil {
+			f.same(fmt.Sprintf("%s, answer %d, which the group left", what, i), of[i], e, f.call(e))
+		}
+	}
+	return written
 }
 
 // compare makes some calls on both: one by one, or as a batch where the store can.
@@ -214,31 +271,41 @@ func (f *fixture) compare(what string, m *model, r random) {
 		f.ok(err)
 	} else {
 		for i, e := range entries {
-			if got := &results[i]; e.Begin != nil {
-				got.Begun, got.Err = f.store.Begin(f.ctx(), *e.Begin)
-			} else {
-				got.Appended, got.Err = f.store.Append(f.ctx(), *e.Append)
-			}
+			results[i] = f.call(e)
 		}
 	}
 	for i, e := range entries {
-		var want store.EntryResult
-		var said string
-		if e.Begin != nil {
-			want.Begun, want.Err = m.begin(*e.Begin)
-			said = fmt.Sprintf("%s, answer %d, to %+v", what, i, *e.Begin)
-		} else {
-			want.Appended, want.Err = m.append(*e.Append)
-			said = fmt.Sprintf("%s, answer %d, to %+v", what, i, *e.Append)
-		}
-		got := results[i]
-		if (want.Err == nil) != (got.Err == nil) {
-			f.Fatalf("%s: error %v, want %v", said, got.Err, want.Err)
-		}
-		want.Err, got.Err = nil, nil
-		f.equalApart(want, got, said)
+		f.same(fmt.Sprintf("%s, answer %d", what, i), m, e, results[i])
 	}
 	m.head.OpsRev = f.head(m.id).OpsRev // a batch is one transaction, and counts once
+}
+
+// call makes one call on the store.
+func (f *fixture) call(e store.Entry) (r store.EntryResult) {
+	if e.Begin != nil {
+		r.Begun, r.Err = f.store.Begin(f.ctx(), *e.Begin)
+	} else {
+		r.Appended, r.Err = f.store.Append(f.ctx(), *e.Append)
+	}
+	return r
+}
+
+// same makes the call on the model, which is to answer as the store did.
+func (f *fixture) same(what string, m *model, e store.Entry, got store.EntryResult) {
+	f.Helper()
+	var want store.EntryResult
+	said := fmt.Sprintf("%s, to %+v", what, e.Append)
+	if e.Begin != nil {
+		want.Begun, want.Err = m.begin(*e.Begin)
+		said = fmt.Sprintf("%s, to %+v", what, e.Begin)
+	} else {
+		want.Appended, want.Err = m.append(*e.Append)
+	}
+	if (want.Err == nil) != (got.Err == nil) {
+		f.Fatalf("%s: error %v, want %v", said, got.Err, want.Err)
+	}
+	want.Err, got.Err = nil, nil
+	f.equalApart(want, got, said)
 }
 
 // equalApart is equal but for times of the store's clock.

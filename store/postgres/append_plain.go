@@ -1,0 +1,201 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/authority"
+)
+
+// plain is an entry that is one event without anything beside it.
+type plain struct {
+	event   run.Event // but for its number and PersistedAt
+	begin   bool
+	running int      // what the event adds to the running attempts if its subject is as expected
+	closed  run.Gate // under these more than the event would be decided
+	minHead run.Seq
+}
+
+// RunID implements store.Plain.
+func (p *plain) RunID() string { return p.event.RunID }
+
+// plainOf returns the event of an entry that may be plain, or false.
+func plainOf(id run.Identity, e store.Entry) (p plain, ok bool, err error) {
+	p.closed = run.GatePaused // quiescence
+	var batch authority.Batch
+	if b := e.Begin; b != nil {
+		if b.SignalID != "" {
+			return p, false, nil
+		}
+		beginning, err := authority.PrepareBegin(id, *b)
+		if err != nil {
+			return p, false, err
+		}
+		p.begin, p.running = true, 1
+		p.closed |= beginning.Parked()
+		batch = beginning.Batch()
+	} else {
+		a := e.Append
+		if len(a.Events) != 1 || len(a.Outcomes) > 0 || a.SetGate|a.ClearGate != 0 {
+			return p, false, nil
+		}
+		switch t := a.Events[0].Type; {
+		case t == run.StepStartedEvent:
+			p.running = 1
+		case t == run.StepCompletedEvent, t == run.StepFailedEvent:
+			p.running = -1
+		case t == run.RunPaused, t == run.StepAwaitingManualCompletion, t.EndsAttempt(), t.EndsRun():
+			return p, false, nil
+		}
+		if batch, err = authority.Prepare(id, *a); err != nil {
+			return p, false, err
+		}
+		p.minHead = a.MinHead
+		if !a.RetryDeadline.IsZero() {
+			p.closed |= run.GateFailing // the retry window
+		}
+	}
+	p.event = batch.Event(0, 0, time.Time{})
+	if e.Append != nil && !e.Append.RetryDeadline.IsZero() {
+		p.event.Payload = authority.Unstamped(e.Append.Events[0], true)
+	}
+	return p, true, nil
+}
+
+// written is the answer once the event is the last one under head.
+func (p *plain) written(head store.Head) store.EntryResult {
+	if p.begin {
+		return store.EntryResult{Begun: store.Begun{Verdict: store.BeginRun, StartedSeq: head.LastSeq, Head: head}}
+	}
+	return store.EntryResult{Appended: store.Appended{Head: head, Outcomes: []store.EventOutcome{
+		{Seq: head.LastSeq, EventID: p.event.EventID, PersistedAt: head.LastAt},
+	}}}
+}
+
+const appendOneSQL = `SELECT last_seq, last_at, gate, running, ops_rev, signal_no FROM dvt_append_one($1::text, $2::bigint, $3::int, $4::int,
+  $5::text, $6::text, $7::text, $8::int, $9::int, $10::text, $11::text, $12::timestamptz, $13::text, $14::text)`
+
+// appendOne writes a plain entry, or reports that it turned out not to be plain.
+func (s *Store) appendOne(ctx context.Context, p *plain) (r store.EntryResult, done bool, err error) {
+	e := &p.event
+	var seq *int64
+	head := store.Head{RunID: e.RunID}
+	err = s.do(ctx, "append", func(ctx context.Context, conn *pgx.Conn) error {
+		var gate, now *int
+		var opsRev, signalNo *int64
+		err := conn.QueryRow(ctx, appendOneSQL, e.RunID, int64(p.minHead), int(p.closed), p.running,
+			string(e.Type), e.StepID, e.SignalID, e.LogicalAttempt, e.EngineAttempt, string(e.Key), e.EventID, e.EmittedAt, string(e.EmittedBy), text(e.Payload)).
+			Scan(&seq, utc{&head.LastAt}, &gate, &now, &opsRev, &signalNo)
+		if err == nil && seq != nil {
+			head.Gate, head.Running, head.OpsRev, head.SignalNo = run.Gate(*gate), *now, *opsRev, *signalNo
+		}
+		return err
+	})
+	if errors.Is(err, run.ErrSchema) {
+		return store.EntryResult{Err: err}, true, nil
+	}
+	if err != nil || seq == nil {
+		return store.EntryResult{}, false, err
+	}
+	head.LastSeq = run.Seq(*seq)
+	return p.written(head), true, nil
+}
+
+const appendManySQL = `SELECT place, last_seq, last_at, gate, running, ops_rev, signal_no FROM dvt_append_many($1::text[], $2::bigint[], $3::int[], $4::int[],
+  $5::text[], $6::text[], $7::text[], $8::int[], $9::int[], $10::text[], $11::text[], $12::timestamptz[], $13::text[], $14::text[])`
+
+// Plain implements store.Grouper. An entry of a run that this process has not read the
+// identity of is not plain.
+func (s *Store) Plain(e store.Entry) (store.Plain, bool) {
+	id, known := s.identities.Get(e.RunID())
+	if !known {
+		return nil, false
+	}
+	p, ok, err := plainOf(id, e)
+	if err != nil || !ok {
+		return nil, false
+	}
+	return &p, true
+}
+
+// Group implements store.Grouper in one statement. When the database refuses what one
+// of the events carries, all answers are nil.
+func (s *Store) Group(ctx context.Context, prepared []store.Plain) ([]*store.EntryResult, error) {
+	if len(prepared) > store.MaxEntries {
+		return nil, fmt.Errorf("postgres: group of %d entries, at most %d", len(prepared), store.MaxEntries)
+	}
+	g := newGroup(len(prepared))
+	for _, of := range prepared {
+		p, own := of.(*plain)
+		if !own {
+			return nil, fmt.Errorf("postgres: a group has a %T, which is not of this store", of)
+		}
+		g.add(p)
+	}
+	results := make([]*store.EntryResult, len(prepared))
+	err := s.do(ctx, "append", func(ctx context.Context, conn *pgx.Conn) error {
+		clear(results) // what a transaction that was undone had answered
+		rows, err := conn.Query(ctx, appendManySQL, g.args()...)
+		if err != nil {
+			return err
+		}
+		return g.read(rows, results)
+	})
+	switch {
+	case err == nil:
+		return results, nil
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrOverloaded), ctx.Err() != nil:
+		return nil, err
+	}
+	return make([]*store.EntryResult, len(prepared)), nil
+}
+
+// group is one execution of dvt_append_many: its arguments by column.
+type group struct {
+	plain           []*plain
+	run             []string
+	minHead         []int64
+	closed, running []int32
+	events          *columns
+}
+
+func newGroup(n int) *group {
+	return &group{
+		plain: make([]*plain, 0, n), run: make([]string, 0, n), minHead: make([]int64, 0, n),
+		closed: make([]int32, 0, n), running: make([]int32, 0, n), events: newColumns(n),
+	}
+}
+
+func (g *group) add(p *plain) {
+	g.plain, g.run, g.minHead = append(g.plain, p), append(g.run, p.event.RunID), append(g.minHead, int64(p.minHead))
+	g.closed, g.running = append(g.closed, int32(p.closed)), append(g.running, int32(p.running))
+	g.events.add(&p.event)
+}
+
+func (g *group) args() []any {
+	e := g.events
+	return []any{g.run, g.minHead, g.closed, g.running, e.kind, e.step, e.signal, e.la, e.ea, e.key, e.id, e.emitted, e.by, e.payload}
+}
+
+// read takes the answer into the results of the events.
+func (g *group) read(rows pgx.Rows, results []*store.EntryResult) error {
+	defer rows.Close()
+	for rows.Next() {
+		var place int
+		var head store.Head
+		if err := rows.Scan(&place, &head.LastSeq, utc{&head.LastAt}, &head.Gate, &head.Running, &head.OpsRev, &head.SignalNo); err != nil {
+			return err
+		}
+		p := g.plain[place-1]
+		head.RunID = p.event.RunID
+		r := p.written(head)
+		results[place-1] = &r
+	}
+	return rows.Err()
+}
