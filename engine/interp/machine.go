@@ -33,11 +33,13 @@ type Config struct {
 //     next one, and a completion counts only once it is Recorded (T191);
 //   - no (Ord, LA, N) is dispatched twice, no attempt twice without having come
 //     back unbegun in between, no step before its predecessors are recorded, and
-//     nothing at all after Finish;
+//     nothing at all after Finish or Rotate;
 //   - steps become ready in canonical order (E-01) and at most
 //     Policy.MaxParallelSteps executions are in flight;
 //   - signals apply once, in the order of their numbers, and only while no Append
-//     is outstanding, so that they are judged on what the log says (T193, T196).
+//     is outstanding, so that they are judged on what the log says (T193, T196);
+//   - it rotates where nothing is in flight, and what Resume makes of Carry goes on
+//     as it would have itself (T105, T195).
 //
 // An Append with RunResumed that follows Fired(TimerDrain) resumes a run that
 // did not drain in time: it is for the driver to raise PAUSE_DRAIN_TIMEOUT (T46).
@@ -59,6 +61,7 @@ type Machine struct {
 	pause    pause
 	failure  failure
 	stop     stop
+	rotation rotation
 	steps    []step
 }
 
@@ -71,6 +74,7 @@ type step struct {
 	missing int // predecessors that are not satisfied yet
 
 	signalID string // the RETRY_STEP behind la, until la has ended
+	signalNo int64  // of that signal
 	era      int    // of fail-fast in which the step passes it (T217)
 	passes   bool   // the execution in flight passes a gate closed by failing
 	openings int    // gate openings seen when the execution was dispatched
@@ -123,7 +127,7 @@ func (m *Machine) Done() bool { return m.done }
 // Step takes one input and returns what to do about it, in order. It is total:
 // inputs that are stale, repeated or unknown change nothing.
 func (m *Machine) Step(in Input) []Effect {
-	if m.done {
+	if m.done || m.rotation.over {
 		return nil
 	}
 	m.out = nil
@@ -143,15 +147,21 @@ func (m *Machine) Step(in Input) []Effect {
 	case Fired:
 		m.now = in.At
 		m.fired(in.Timer)
+	case Pressure:
+		m.now = in.At
+		m.pressure(in.Hard)
 	}
-	if m.begun && !m.done {
+	if m.begun && !m.done && len(m.signals.owed) == 0 {
 		m.applySignals()
 		m.resumeWhenDrained()
 		m.settle()
 		m.flush()
 		m.askToStop()
 		m.dispatch()
+	}
+	if m.begun && !m.done {
 		m.fetchSignals()
+		m.rotate()
 	}
 	return m.out
 }
@@ -165,6 +175,10 @@ func (m *Machine) begin() {
 		return
 	}
 	m.begun = true
+	if m.status == run.Running { // an earlier execution started the run
+		m.goOn()
+		return
+	}
 	m.enqueue(entry{kind: starts, drafts: m.runEvent(run.RunStarted, 1, startedPayload{StartedAt: m.now})})
 }
 
@@ -213,6 +227,8 @@ func (m *Machine) fired(t Timer) {
 		m.windowFired()
 	case TimerDrain:
 		m.drainFired()
+	case TimerRotation:
+		m.rotationFired()
 	}
 }
 

@@ -49,13 +49,14 @@ func (m *Machine) dispatch() {
 	if m.status != run.Running || m.Finalizing() || m.pause.on || m.signals.due() > 0 {
 		return
 	}
-	for len(m.schedule.flying) < m.schedule.width {
+	for len(m.schedule.flying) < m.schedule.width && !m.held() {
 		o, ok := m.pick()
 		if !ok {
 			return
 		}
 		st := &m.steps[o]
 		st.n++
+		m.dispatched()
 		st.stage, st.asked, st.openings, st.passes = flying, nobody, m.schedule.openings, m.favours(o)
 		i, _ := slices.BinarySearch(m.schedule.flying, o)
 		m.schedule.flying = slices.Insert(m.schedule.flying, i, o)

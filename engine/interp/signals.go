@@ -22,6 +22,8 @@ type inbox struct {
 
 	puzzled []run.Ord // steps parked by a gate that the machine knows nothing of
 	lookUp  bool      // ask what closed it
+
+	owed []int64 // numbers of signals taken by an earlier execution, to be read again, ascending
 }
 
 // due counts the signals that are next in order.
@@ -50,17 +52,31 @@ func (b *inbox) put(s engine.Signal) {
 
 func (m *Machine) signalled(signals []engine.Signal) {
 	b := &m.signals
+	owed := len(b.owed)
 	for _, s := range signals {
-		b.put(s)
-	}
-	if b.fetching && (len(signals) == 0 || b.last+int64(b.due()) > b.after) {
-		b.fetching = false
-		if !b.lookUp {
-			for _, o := range b.puzzled {
-				m.makeReady(o)
-			}
-			b.puzzled = nil
+		if !m.readAgain(s) {
+			b.put(s)
 		}
+	}
+	switch {
+	case !b.fetching:
+	case len(signals) == 0:
+		m.readNoMore()
+		m.fetched()
+	case owed > 0 && len(b.owed) < owed, owed == 0 && b.last+int64(b.due()) > b.after:
+		m.fetched()
+	}
+}
+
+// fetched comes with the answer to the outstanding FetchSignals.
+func (m *Machine) fetched() {
+	b := &m.signals
+	b.fetching = false
+	if !b.lookUp {
+		for _, o := range b.puzzled {
+			m.makeReady(o)
+		}
+		b.puzzled = nil
 	}
 }
 
@@ -69,7 +85,10 @@ func (m *Machine) fetchSignals() {
 	b := &m.signals
 	due := b.due()
 	top := b.last + int64(due)
-	if b.fetching || due >= MaxInbox || !b.lookUp && top >= b.seen {
+	if len(b.owed) > 0 {
+		top = b.owed[0] - 1
+	}
+	if b.fetching || due >= MaxInbox || !b.lookUp && len(b.owed) == 0 && top >= b.seen {
 		return
 	}
 	b.fetching, b.after, b.lookUp = true, top, false
@@ -153,6 +172,11 @@ func (m *Machine) unapplied(signalID string, d run.Decision) {
 
 // latch keeps a RETRY_STEP or SKIP_STEP until the run is resumed (T59, T217).
 func (m *Machine) latch(s engine.Signal) {
+	again := func(l engine.Signal) bool { return l.Type == s.Type && l.StepID == s.StepID }
+	if slices.ContainsFunc(m.pause.latched, again) { // a SKIP_STEP: no more wait than a step needs
+		m.unapplied(s.ID, run.Decision{Outcome: run.Noop, Code: run.CodeSuperseded})
+		return
+	}
 	m.pause.latched = append(m.pause.latched, s)
 	if o, ok := m.ords[s.StepID]; ok && s.Type == run.RetryStep {
 		m.steps[o].latched = true
@@ -168,7 +192,7 @@ func (m *Machine) changeStep(s engine.Signal) {
 	st := &m.steps[o]
 	m.unfail(o)
 	if s.Type == run.RetryStep {
-		st.signalID = s.ID
+		st.signalID, st.signalNo = s.ID, s.No
 		m.again(o)
 		return
 	}

@@ -1,0 +1,201 @@
+package interp
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// MaxCarriedBytes is what a Carried takes at most as JSON (T109).
+const MaxCarriedBytes = 64 << 10
+
+// ErrCarried says that a Carried cannot be used: it is too large, or not one of
+// this plan and version.
+var ErrCarried = errors.New("interp: carried state")
+
+// Bounds of what is carried of errors. What is cut off stands in the log.
+const (
+	maxCarriedMessage = 2 << 10 // bytes of one message
+	maxCarriedErrors  = 6 << 10 // bytes of all, as JSON
+	maxCarriedKinds   = 127     // different ones
+)
+
+// carriedVersion changes with the meaning of a Carried.
+const carriedVersion = 1
+
+// Carried is what one execution of a run's workflow hands to the next: all that
+// the machine knows and cannot read again. It has no list that grows with the
+// length of a run. Signals are carried by their numbers; the next machine reads
+// them again (T109, T195, T196).
+type Carried struct {
+	Version   int `json:"v"`
+	Execution int `json:"execution"` // of the next machine, from 1 (T61)
+	Batches   int `json:"batches"`
+
+	Signal  int64    `json:"signal,omitempty"`  // number of the last one taken
+	Latched []uint64 `json:"latched,omitempty"` // numbers of those that wait for RunResumed, each from the one before
+
+	Gate    run.Gate `json:"gate,omitempty"`
+	Running int      `json:"running,omitempty"`
+	Stop    string   `json:"stop,omitempty"` // the signal that ordered it
+
+	Epoch         int       `json:"epoch,omitempty"` // of the newest pause
+	Paused        bool      `json:"paused,omitempty"`
+	PauseRecorded bool      `json:"pauseRecorded,omitempty"`
+	Resume        string    `json:"resume,omitempty"` // the signal that waits for the run to drain
+	DrainAt       time.Time `json:"drainAt,omitzero"`
+	DrainOverdue  bool      `json:"drainOverdue,omitempty"`
+
+	WindowAt      time.Time `json:"windowAt,omitzero"`
+	WindowExpired bool      `json:"windowExpired,omitempty"`
+
+	Steps  []byte         `json:"steps,omitempty"`  // see packSteps
+	Errors []carriedError `json:"errors,omitempty"` // that Steps refer to by place
+}
+
+// carriedError is what stays of a FAILED attempt's payload.
+type carriedError struct {
+	Code     string       `json:"code"`
+	Message  string       `json:"message,omitempty"`
+	Category run.Category `json:"category,omitempty"`
+	Source   string       `json:"source,omitempty"`
+	Retry    bool         `json:"retry,omitempty"`
+}
+
+// Fits returns an ErrCarried that says why, when c is larger than an engine takes.
+// No plan within plan.MaxSteps comes there whose steps have had fewer than 128
+// attempts and whose run has had fewer than 16,384 signals.
+func (c Carried) Fits() error {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrCarried, err)
+	}
+	if len(b) > MaxCarriedBytes {
+		return fmt.Errorf("%w: it has %d bytes, %d for the steps and %d for signals that wait; at most %d are allowed",
+			ErrCarried, len(b), len(c.Steps), len(c.Latched), MaxCarriedBytes)
+	}
+	return nil
+}
+
+// Carry says what the next machine goes on from. It is for a machine that has
+// returned Rotate: of one with something in flight it does not say what that is.
+func (m *Machine) Carry() Carried {
+	p, f := &m.pause, &m.failure
+	c := Carried{
+		Version: carriedVersion, Execution: m.who.EngineAttempt + 1, Batches: m.record.batches,
+		Signal: m.signals.last, Gate: m.record.gate, Running: m.record.running, Stop: m.stop.signalID,
+		Epoch: p.epoch, Paused: p.on, PauseRecorded: p.recorded, Resume: p.resumeID, DrainAt: p.drainAt, DrainOverdue: p.overdue,
+		WindowAt: f.windowAt, WindowExpired: f.expired,
+	}
+	before := int64(0)
+	for _, s := range p.latched {
+		c.Latched = append(c.Latched, uint64(s.No-before))
+		before = s.No
+	}
+	m.packSteps(&c)
+	return c
+}
+
+// Resume returns the machine that goes on from what another one carried, for the
+// same plan and run. Its first input is a Begin, which starts nothing anew: it arms
+// the timers, reads the signals that came meanwhile and dispatches. Errors wrap
+// ErrCarried.
+func Resume(sk plan.Skeleton, who Config, c Carried) (*Machine, error) {
+	if c.Version != carriedVersion {
+		return nil, fmt.Errorf("%w: version %d, this is %d", ErrCarried, c.Version, carriedVersion)
+	}
+	who.EngineAttempt = max(who.EngineAttempt, c.Execution)
+	m := New(sk, who)
+	m.status = run.Running
+	m.record.batches, m.record.gate, m.record.running = c.Batches, c.Gate, c.Running
+	m.stop.signalID = c.Stop
+	m.signals.last, m.signals.seen = c.Signal, c.Signal
+	p, f := &m.pause, &m.failure
+	p.epoch, p.on, p.recorded, p.resumeID, p.drainAt, p.overdue = c.Epoch, c.Paused, c.PauseRecorded, c.Resume, c.DrainAt, c.DrainOverdue
+	f.windowAt, f.expired = c.WindowAt, c.WindowExpired
+	no := uint64(0)
+	for _, d := range c.Latched {
+		no += d
+		m.owe(int64(no))
+	}
+	if err := m.unpackSteps(c); err != nil {
+		return nil, err
+	}
+	slices.Sort(m.signals.owed)
+	m.signals.owed = slices.Compact(m.signals.owed)
+	return m, nil
+}
+
+// goOn is the Begin of a machine that Resume made.
+func (m *Machine) goOn() {
+	m.signals.lookUp = true
+	if at := m.failure.windowAt; !at.IsZero() && !m.failure.expired {
+		m.setTimer(TimerRetryWindow, at)
+	}
+	if at := m.pause.drainAt; !at.IsZero() && !m.pause.overdue {
+		m.setTimer(TimerDrain, at)
+	}
+}
+
+// owe notes a signal that must be read again before anything else is decided.
+func (m *Machine) owe(no int64) {
+	if no > 0 && no <= m.signals.last {
+		m.signals.owed = append(m.signals.owed, no)
+	}
+}
+
+// readAgain takes a signal that an earlier execution took and could not carry.
+func (m *Machine) readAgain(s engine.Signal) bool {
+	b := &m.signals
+	i, owed := slices.BinarySearch(b.owed, s.No)
+	if !owed {
+		return false
+	}
+	b.owed = slices.Delete(b.owed, i, i+1)
+	b.lookUp = true
+	o, known := m.ords[s.StepID]
+	switch {
+	case !known:
+	case m.steps[o].signalNo == s.No:
+		m.steps[o].signalID = s.ID
+		m.makeReady(o)
+	default:
+		m.latch(s)
+		slices.SortFunc(m.pause.latched, func(a, b engine.Signal) int { return cmp.Compare(a.No, b.No) })
+	}
+	return true
+}
+
+// readNoMore gives up on signals that are gone: what they caused goes on without
+// saying so.
+func (m *Machine) readNoMore() {
+	if len(m.signals.owed) == 0 {
+		return
+	}
+	m.signals.owed, m.signals.lookUp = nil, true
+	for i := range m.steps {
+		if st := &m.steps[i]; st.signalNo != 0 && st.signalID == "" && st.stage == waiting {
+			st.signalNo, st.era = 0, m.failure.era
+			m.makeReady(run.Ord(i))
+		}
+	}
+}
+
+// cut shortens a message to so many bytes at most.
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most]
+}
