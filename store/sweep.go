@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -26,10 +27,10 @@ type Sweep interface {
 // QuietRun is an open run whose log stands still.
 type QuietRun struct {
 	run.Identity
-	PlanSHA256 string
-	Head       Head
-	Now        time.Time   // the store's clock
-	Queue      QueueStatus // of the queue row, "" without one
+	PlanRef plan.Ref
+	Head    Head
+	Now     time.Time   // the store's clock
+	Queue   QueueStatus // of the queue row, "" without one
 	// Running are the steps that are RUNNING in the checkpoint and wait for nobody;
 	// empty when the head says that nothing runs.
 	Running []*run.Step
@@ -56,7 +57,7 @@ type WaitPos struct {
 // Wait is an attempt of a MANUAL step that waits for a person.
 type Wait struct {
 	run.Identity
-	PlanSHA256     string
+	PlanRef        plan.Ref
 	TriggeredBy    string
 	StepID         string
 	LogicalAttempt int

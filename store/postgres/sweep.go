@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,7 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-const quietSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.plan_ref->>'sha256',
+const quietSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.plan_ref,
   h.last_seq, h.last_at, h.terminal, h.gate, h.running, h.ops_rev, h.signal_no, clock_timestamp(), coalesce(q.status, ''),
   CASE WHEN h.running > 0 THEN (SELECT json_agg(s.body) FROM step_state s WHERE s.run_id = h.run_id
     AND s.body->>'status' = 'RUNNING' AND s.body->>'substatus' IS DISTINCT FROM 'WAITING_MANUAL') END
@@ -21,9 +22,9 @@ WHERE NOT h.terminal AND h.run_id > $1 AND h.last_at <= clock_timestamp() - $2::
 // Quiet implements store.Sweep.
 func (s *Store) Quiet(ctx context.Context, quiet time.Duration, afterRunID string, limit int) ([]store.QuietRun, error) {
 	return collect(ctx, s, "quiet runs", func(row pgx.CollectableRow) (q store.QuietRun, err error) {
-		var steps json.RawMessage
+		var ref, steps json.RawMessage
 		h := &q.Head
-		if err := row.Scan(&q.RunID, &q.TenantID, &q.ProjectID, &q.EnvironmentID, &q.PlanID, &q.PlanVersion, &q.PlanSHA256,
+		if err := row.Scan(&q.RunID, &q.TenantID, &q.ProjectID, &q.EnvironmentID, &q.PlanID, &q.PlanVersion, verbatim{&ref},
 			&h.LastSeq, utc{&h.LastAt}, &h.Terminal, &h.Gate, &h.Running, &h.OpsRev, &h.SignalNo, utc{&q.Now}, &q.Queue, verbatim{&steps}); err != nil {
 			return q, err
 		}
@@ -31,7 +32,7 @@ func (s *Store) Quiet(ctx context.Context, quiet time.Duration, afterRunID strin
 		if steps != nil {
 			err = unmarshal(steps, &q.Running)
 		}
-		return q, err
+		return q, errors.Join(err, unmarshal(ref, &q.PlanRef))
 	}, quietSQL, afterRunID, quiet, pageSize(limit))
 }
 
@@ -47,7 +48,7 @@ func (s *Store) StuckStarts(ctx context.Context, age time.Duration, limit int) (
 
 // waitingSQL finds the runs by their checkpoints, which count the steps that wait,
 // and then asks the log.
-const waitingSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.plan_ref->>'sha256', r.triggered_by,
+const waitingSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.plan_ref, r.triggered_by,
   e.step_id, e.la, e.persisted_at, e.payload
 FROM run_head h JOIN run r USING (run_id) JOIN run_state st USING (run_id)
   JOIN step_state s ON s.run_id = h.run_id AND s.body->>'substatus' = 'WAITING_MANUAL'
@@ -68,14 +69,14 @@ func (s *Store) Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, 
 		at, since = *f.After, &f.After.Since
 	}
 	return collect(ctx, s, "waiting steps", func(row pgx.CollectableRow) (w store.Wait, err error) {
-		var payload json.RawMessage
-		if err := row.Scan(&w.RunID, &w.TenantID, &w.ProjectID, &w.EnvironmentID, &w.PlanID, &w.PlanVersion, &w.PlanSHA256, &w.TriggeredBy,
+		var ref, payload json.RawMessage
+		if err := row.Scan(&w.RunID, &w.TenantID, &w.ProjectID, &w.EnvironmentID, &w.PlanID, &w.PlanVersion, verbatim{&ref}, &w.TriggeredBy,
 			&w.StepID, &w.LogicalAttempt, utc{&w.Since}, verbatim{&payload}); err != nil {
 			return w, err
 		}
 		p, err := run.PayloadOf[run.AwaitingPayload](payload)
 		w.Deadline = p.Deadline
-		return w, err
+		return w, errors.Join(err, unmarshal(ref, &w.PlanRef))
 	}, waitingSQL, f.TenantID, f.ProjectIDs, f.EnvironmentID, f.RunID, since, at.RunID, at.StepID, pageSize(f.Limit))
 }
 

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 
 const openRuns = `st.status NOT IN ('COMPLETED', 'FAILED', 'CANCELLED')` // as in the index
 
-const quietSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.plan_ref ->> 'sha256',
+const quietSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.plan_ref,
 	h.last_seq, h.last_at, h.terminal, h.gate, h.running, h.ops_rev, h.signal_no,
 	coalesce((SELECT q.status FROM run_queue q WHERE q.run_id = st.run_id), ''),
 	CASE WHEN h.running > 0 THEN (SELECT json_group_array(json(s.body)) FROM step_state s WHERE s.run_id = st.run_id
@@ -26,14 +27,14 @@ func (s *Store) Quiet(ctx context.Context, quiet time.Duration, afterRunID strin
 	return readAll(ctx, s, "quiet runs", func(row scanner) (store.QuietRun, error) {
 		q := store.QuietRun{Now: now}
 		var at int64
-		var steps []byte
-		err := row.Scan(&q.RunID, &q.TenantID, &q.ProjectID, &q.EnvironmentID, &q.PlanID, &q.PlanVersion, &q.PlanSHA256,
+		var ref, steps []byte
+		err := row.Scan(&q.RunID, &q.TenantID, &q.ProjectID, &q.EnvironmentID, &q.PlanID, &q.PlanVersion, &ref,
 			&q.Head.LastSeq, &at, &q.Head.Terminal, &q.Head.Gate, &q.Head.Running, &q.Head.OpsRev, &q.Head.SignalNo, &q.Queue, &steps)
 		q.Head.RunID, q.Head.LastAt = q.RunID, instant(at)
 		if err == nil && steps != nil {
 			err = json.Unmarshal(steps, &q.Running)
 		}
-		return q, err
+		return q, errors.Join(err, json.Unmarshal(ref, &q.PlanRef))
 	}, quietSQL, afterRunID, micros(now.Add(-quiet)), clamp(limit, store.MaxPage))
 }
 
@@ -45,7 +46,7 @@ func (s *Store) StuckStarts(ctx context.Context, age time.Duration, limit int) (
 	return readAll(ctx, s, "stuck starts", scanQueue, stuckStartsSQL, micros(s.now().Add(-age)), clamp(limit, store.MaxPage))
 }
 
-const waitingSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.plan_ref ->> 'sha256', r.triggered_by,
+const waitingSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.plan_ref, r.triggered_by,
 	e.step_id, e.la, e.persisted_at, e.payload
 FROM run_state st JOIN run_head h ON h.run_id = st.run_id JOIN run r ON r.run_id = st.run_id
 	JOIN step_state s ON s.run_id = st.run_id AND s.body ->> 'substatus' = 'WAITING_MANUAL'
@@ -70,8 +71,8 @@ func (s *Store) Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, 
 	return readAll(ctx, s, "waiting steps", func(row scanner) (store.Wait, error) {
 		var out store.Wait
 		var at int64
-		var payload []byte
-		if err := row.Scan(&out.RunID, &out.TenantID, &out.ProjectID, &out.EnvironmentID, &out.PlanID, &out.PlanVersion, &out.PlanSHA256,
+		var ref, payload []byte
+		if err := row.Scan(&out.RunID, &out.TenantID, &out.ProjectID, &out.EnvironmentID, &out.PlanID, &out.PlanVersion, &ref,
 			&out.TriggeredBy, &out.StepID, &out.LogicalAttempt, &at, &payload); err != nil {
 			return out, err
 		}
@@ -81,6 +82,6 @@ func (s *Store) Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, 
 			return out, fmt.Errorf("sqlite: wait of %s in run %s: %w", out.StepID, out.RunID, err)
 		}
 		out.Deadline = p.Deadline
-		return out, nil
+		return out, json.Unmarshal(ref, &out.PlanRef)
 	}, waitingSQL+w.String()+` ORDER BY e.persisted_at, e.run_id, e.step_id LIMIT ?`, append(w.args, clamp(f.Limit, store.MaxPage))...)
 }

@@ -40,7 +40,7 @@ func quietRuns(f *fixture) {
 	f.append(a, runtest.Draft(run.RunCompleted, "", 1)) // the checkpoint does not know yet
 	f.equal([]string{b.RunID, queued.RunID}, quietIDs(f.quiet(0, "", 10)), "without the one that ended")
 	rows := f.quiet(0, b.RunID, 10)
-	f.equal([]any{store.QueuePending, queued, f.head(queued), sha}, []any{rows[0].Queue, rows[0].Identity, rows[0].Head, rows[0].PlanSHA256}, "row")
+	f.equal([]any{store.QueuePending, queued, f.head(queued), newRun(queued).Run.PlanRef}, []any{rows[0].Queue, rows[0].Identity, rows[0].Head, rows[0].PlanRef}, "row")
 	if age := time.Since(rows[0].Now); age > time.Minute || age < -time.Minute {
 		f.Errorf("the store's clock is %v away", age)
 	}
@@ -116,7 +116,7 @@ func waitingSteps(f *fixture) {
 			since = e.PersistedAt
 		}
 	}
-	f.equal(store.Wait{Identity: a, PlanSHA256: sha, TriggeredBy: "ola", StepID: "s1", LogicalAttempt: 1, Since: since, Deadline: &deadline}, all[0], "wait")
+	f.equal(store.Wait{Identity: a, PlanRef: newRun(a).Run.PlanRef, TriggeredBy: "ola", StepID: "s1", LogicalAttempt: 1, Since: since, Deadline: &deadline}, all[0], "wait")
 	f.equal(0, len(waits(store.WaitFilter{TenantID: "t2", Limit: 10})), "another tenant")
 	f.equal(0, len(waits(store.WaitFilter{ProjectIDs: []string{"other"}, Limit: 10})), "another project")
 	f.equal(3, len(waits(store.WaitFilter{ProjectIDs: []string{a.ProjectID}, EnvironmentID: a.EnvironmentID, Limit: 10})), "its project")
