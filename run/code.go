@@ -59,6 +59,7 @@ const (
 	CodeStoreRegressed    Code = "STORE_REGRESSED"
 	CodeManualToken       Code = "MANUAL_TOKEN_INVALID"
 	CodeManualNotWaiting  Code = "MANUAL_NOT_WAITING"
+	CodeManualFailed      Code = "MANUAL_FAILED"
 	CodeSOD               Code = "SOD_VIOLATION"
 	CodeTerminated        Code = "TERMINATED"
 	CodeEngineLost        Code = "ENGINE_LOST"

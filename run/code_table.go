@@ -69,6 +69,7 @@ func CodeTable() []CodeInfo {
 		{CodeStoreRegressed, 503, true, "The store came back from an older backup.", "Nothing; the operators repair the run."},
 		{CodeManualToken, 403, false, "The completion token is not that of the open wait.", "Read the task again: a retry gives it a new token."},
 		{CodeManualNotWaiting, 409, false, "The step does not wait for a person.", "Look at the step; it may be completed already."},
+		{CodeManualFailed, 0, true, "A person said that the step failed.", "Read the notes of the completion; retry the step to ask again."},
 		{CodeSOD, 403, false, "Separation of duties: who asked for the run may not decide this.", "Ask someone else who may."},
 		{CodeTerminated, 0, false, "The attempt was cut off when its run was stopped by force.", "Check what the step left behind."},
 		{CodeEngineLost, 0, true, "The engine does not know the run any more.", "Start a new run; look at the engine's health."},

@@ -120,9 +120,12 @@ func (s *Step) satisfies() bool { return s.Status == StepSuccess || s.Status == 
 // reports whether it changed a.
 func (f *folding) advance(e *Event, a *Attempt) bool {
 	if e.Type == StepAwaitingManualCompletion {
-		waits := a.Substatus == WaitingManual
+		if a.Substatus == WaitingManual {
+			return false
+		}
 		a.Status, a.Substatus = StepRunning, WaitingManual
-		return !waits
+		a.await(e)
+		return true
 	}
 	at := occurredAt(e)
 	a.CompletedAt, a.EndedSeq, a.EngineAttempt, a.Substatus = &at, e.Seq, e.EngineAttempt, ""
@@ -130,12 +133,14 @@ func (f *folding) advance(e *Event, a *Attempt) bool {
 	case StepCompletedEvent:
 		p, _ := PayloadOf[StepCompletedPayload](e.Payload)
 		a.Status, a.Result, a.Artifacts, a.DurationMS = StepSuccess, canonical(p.Result), present(p.ArtifactRefs), p.DurationMS
+		a.Manual = p.Manual.kept()
 		f.collect(p.ArtifactRefs)
 		f.openWindow(p.RetryDeadline)
 	case StepFailedEvent:
 		p, _ := PayloadOf[FailurePayload](e.Payload)
 		a.Status, a.Artifacts, a.DurationMS = StepFailed, present(p.ArtifactRefs), p.DurationMS
 		a.Error = &StepError{Code: p.ErrorCode, Message: p.ErrorMessage, Retryable: p.Retryable, Category: p.FailureCategory, Source: p.FailureSource}
+		a.Manual = p.Manual.kept()
 		f.collect(p.ArtifactRefs)
 		f.openWindow(p.RetryDeadline)
 	case StepSkippedEvent:
@@ -145,6 +150,28 @@ func (f *folding) advance(e *Event, a *Attempt) bool {
 	}
 	a.measure()
 	return true
+}
+
+// await notes since when and until when the attempt waits for a person.
+func (a *Attempt) await(e *Event) {
+	p, _ := PayloadOf[AwaitingPayload](e.Payload)
+	since := instantOf(p.Since)
+	if since.IsZero() {
+		since = occurredAt(e)
+	}
+	a.WaitingSince, a.WaitDeadline = &since, nil
+	if p.Deadline != nil {
+		at := instantOf(*p.Deadline)
+		a.WaitDeadline = &at
+	}
+}
+
+// kept is m as it looks after the state was stored and read back.
+func (m *ManualEnd) kept() *ManualEnd {
+	if m != nil {
+		m.EvidenceRefs = present(m.EvidenceRefs)
+	}
+	return m
 }
 
 // measure sets the duration from the two times where both are known (T19).

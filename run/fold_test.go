@@ -17,8 +17,11 @@ func completed(step string, la int) run.Draft { return runtest.Draft(run.StepCom
 func skipped(step string, la int) run.Draft   { return runtest.Draft(run.StepSkippedEvent, step, la) }
 func pausedAt(epoch int) run.Draft            { return runtest.Draft(run.RunPaused, "u1", epoch) }
 func resumedAt(epoch int) run.Draft           { return runtest.Draft(run.RunResumed, "u2", epoch) }
-func ofRun(t run.EventType) run.Draft         { return runtest.Draft(t, "", 1) }
-func accepted(id string) run.Draft            { return runtest.Draft(run.SignalAccepted, id, 1) }
+func waits(step string, la int) run.Draft {
+	return runtest.Draft(run.StepAwaitingManualCompletion, step, la)
+}
+func ofRun(t run.EventType) run.Draft { return runtest.Draft(t, "", 1) }
+func accepted(id string) run.Draft    { return runtest.Draft(run.SignalAccepted, id, 1) }
 
 func failed(step string, la int, code string) run.Draft {
 	return runtest.Draft(run.StepFailedEvent, step, la, runtest.M{"errorCode": code})
@@ -314,6 +317,37 @@ func TestFold_T221_RetryWindow(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestFold_T82_WaitsForAPerson(t *testing.T) {
+	t.Parallel()
+	since, deadline := runtest.Epoch.Add(time.Minute), runtest.Epoch.Add(time.Hour)
+	wait := runtest.Draft(run.StepAwaitingManualCompletion, "m", 1, runtest.M{"sinceIso": since, "deadline": deadline})
+	s, _ := project(t, runtest.Start("m"), started("m", 1), wait, wait)
+	a := step(t, s, "m").Attempts[0]
+	if a.Status != run.StepRunning || a.Substatus != run.WaitingManual || !a.WaitingSince.Equal(since) || !a.WaitDeadline.Equal(deadline) || a.Manual != nil {
+		t.Fatalf("attempt %+v", a)
+	}
+	if v, ok := s.FindStep("m"); !ok || !v.WaitsForPerson {
+		t.Errorf("view %+v", v)
+	}
+	who := run.ManualEnd{SignalID: "u1", Outcome: run.ManualFailed, Actor: "pat", Notes: "no", EvidenceRefs: []string{"s3://b/k"}}
+	end := runtest.Draft(run.StepFailedEvent, "m", 1, runtest.M{"manual": who})
+	again := runtest.Draft(run.StepAwaitingManualCompletion, "m", 2, runtest.M{"sinceIso": nil})
+	s, _ = project(t, runtest.Start("m"), started("m", 1), wait, end, started("m", 2), again)
+	a = step(t, s, "m").Attempts[0]
+	if diff := cmp.Diff(&who, a.Manual); diff != "" || a.Substatus != "" || !a.WaitingSince.Equal(since) {
+		t.Errorf("attempt %+v\n%s", a, diff)
+	}
+	a = step(t, s, "m").Attempts[1]
+	if !a.WaitingSince.Equal(runtest.Epoch.Add(6*time.Second)) || a.WaitDeadline != nil || a.Manual != nil {
+		t.Errorf("the next attempt %+v", a)
+	}
+	s, _ = project(t, runtest.Start("m"), started("m", 1), wait, runtest.Draft(run.StepCompletedEvent, "m", 1, runtest.M{"manual": who}))
+	if diff := cmp.Diff(&who, step(t, s, "m").Attempts[0].Manual); diff != "" {
+		t.Error(diff)
+	}
+	wantEqual(t, "stored", 0, s, stored(t, s))
 }
 
 func TestSubstatus_T50_T47_G11(t *testing.T) {

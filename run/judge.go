@@ -21,7 +21,7 @@ func Judge(v View, sig Signal) Decision {
 	}
 	started := status == Running || status == Paused
 	switch sig.Type {
-	case Pause, Resume, RetryStep, SkipStep:
+	case Pause, Resume, RetryStep, SkipStep, CompleteManual:
 		if !started {
 			return reject(CodeInvalidRunState, "The run is %s and has not started. Try again once it is RUNNING, or cancel it.", status)
 		}
@@ -49,6 +49,8 @@ func Judge(v View, sig Signal) Decision {
 		return judgeOverlay(v, sig, started)
 	case EscalateAlert:
 		return accept("An alert is raised; the run itself goes on as it is.")
+	case CompleteManual:
+		return judgeManual(v, sig)
 	}
 	return reject(CodeNotSupported, "%q is not a signal that this version knows.", sig.Type)
 }
@@ -108,6 +110,33 @@ func judgeSkip(v View, sig Signal) Decision {
 		return reject(CodeStepNotSkippable, "A retry of step %q is on its way; skip the step if the retry fails.", sig.StepID)
 	}
 	return accept("Step %q is skipped and what depends on it goes on.", sig.StepID)
+}
+
+// judgeManual follows T82 and R179: a completion is for the attempt that waits,
+// also while the run is PAUSED (T47).
+func judgeManual(v View, sig Signal) Decision {
+	if v.Finalizing() {
+		return finalizing("changed")
+	}
+	step, ok := v.FindStep(sig.StepID)
+	la := step.LogicalAttempt
+	switch {
+	case !ok:
+		return stepNotFound(sig.StepID)
+	case !step.WaitsForPerson:
+		return reject(CodeManualNotWaiting, "Step %q is %s and does not wait for a person.", sig.StepID, step.Status)
+	case sig.ExpectedAttempt != 0 && sig.ExpectedAttempt != la:
+		return reject(CodeManualNotWaiting, "Attempt %d of step %q does not wait for a person; attempt %d does.", sig.ExpectedAttempt, sig.StepID, la)
+	}
+	switch sig.Outcome {
+	case ManualSucceeded:
+		return accept("Step %q is done and what depends on it goes on.", sig.StepID)
+	case ManualFailed:
+		return accept("Step %q fails; it can be retried.", sig.StepID)
+	case ManualCancelled:
+		return accept("Step %q is cancelled, which is a failure that only force retries.", sig.StepID)
+	}
+	return reject(CodeBadInput, "%q is no outcome; use %s, %s or %s.", sig.Outcome, ManualSucceeded, ManualFailed, ManualCancelled)
 }
 
 // judgeOverlay follows T104 and T197: an overlay reaches attempts that begin
@@ -178,5 +207,8 @@ func (s State) FindStep(stepID string) (StepView, bool) {
 		return StepView{}, false
 	}
 	err := step.latest().Error
-	return StepView{Status: step.Status, LogicalAttempt: step.LogicalAttempt, Retryable: err != nil && err.Retryable}, true
+	return StepView{
+		Status: step.Status, LogicalAttempt: step.LogicalAttempt, Retryable: err != nil && err.Retryable,
+		WaitsForPerson: step.Substatus == WaitingManual,
+	}, true
 }

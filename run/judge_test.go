@@ -32,6 +32,11 @@ func TestJudge(t *testing.T) {
 	histories["paused"] = append(histories["running"][:len(histories["running"]):len(histories["running"])], pausedAt(1))
 	histories["compensating"] = append(histories["running"][:len(histories["running"]):len(histories["running"])], ofRun(run.RunCompensationStarted))
 	histories["completed"] = []run.Draft{runtest.Start("ok"), completed("ok", 1), ofRun(run.RunCompleted)}
+	histories["manual"] = []run.Draft{runtest.Start("ask", "busy", "done", "todo"), started("ask", 1), waits("ask", 1), failed("ask", 1, "MANUAL_FAILED"),
+		started("ask", 2), waits("ask", 2), started("busy", 1), started("done", 1), waits("done", 1), completed("done", 1)}
+	histories["manual, paused"] = append(histories["manual"][:len(histories["manual"]):len(histories["manual"])], pausedAt(1))
+	histories["manual, compensating"] = append(histories["manual"][:len(histories["manual"]):len(histories["manual"])], ofRun(run.RunCompensationStarted))
+	histories["manual, ended"] = append(histories["manual"][:len(histories["manual"]):len(histories["manual"])], ofRun(run.RunCancelled))
 	histories["tenth"] = []run.Draft{runtest.Start("bad"), failed("bad", 10, "E")}
 
 	retry := func(step string, expected int) run.Signal {
@@ -40,6 +45,9 @@ func TestJudge(t *testing.T) {
 	forced := func(step string) run.Signal { return run.Signal{Type: run.RetryStep, StepID: step, Force: true} }
 	skip := func(step string) run.Signal { return run.Signal{Type: run.SkipStep, StepID: step} }
 	params := func(step string) run.Signal { return run.Signal{Type: run.UpdateParams, StepID: step} }
+	complete := func(step string, expected int) run.Signal {
+		return run.Signal{Type: run.CompleteManual, StepID: step, ExpectedAttempt: expected, Outcome: run.ManualSucceeded}
+	}
 	plain := func(t run.SignalType) run.Signal { return run.Signal{Type: t} }
 
 	tests := []struct {
@@ -105,6 +113,24 @@ func TestJudge(t *testing.T) {
 		{"parameters while compensating", "compensating", plain(run.InjectOverride), run.Reject, run.CodeRunFinalizing},
 		{"G26 escalate", "running", plain(run.EscalateAlert), run.Accept, ""},
 		{"G10 escalate on an ended run", "completed", plain(run.EscalateAlert), run.Reject, run.CodeRunTerminal},
+
+		{"M01 complete", "manual", complete("ask", 2), run.Accept, ""},
+		{"M01 complete the latest", "manual", complete("ask", 0), run.Accept, ""},
+		{"M01 complete as failed", "manual", run.Signal{Type: run.CompleteManual, StepID: "ask", Outcome: run.ManualFailed}, run.Accept, ""},
+		{"M01 complete as cancelled", "manual", run.Signal{Type: run.CompleteManual, StepID: "ask", Outcome: run.ManualCancelled}, run.Accept, ""},
+		{"complete without an outcome", "manual", run.Signal{Type: run.CompleteManual, StepID: "ask"}, run.Reject, run.CodeBadInput},
+		{"T47 complete in a pause", "manual, paused", complete("ask", 2), run.Accept, ""},
+		{"M03 complete a superseded attempt", "manual", complete("ask", 1), run.Reject, run.CodeManualNotWaiting},
+		{"complete an attempt to come", "manual", complete("ask", 3), run.Reject, run.CodeManualNotWaiting},
+		{"M02 complete twice", "manual", complete("done", 1), run.Reject, run.CodeManualNotWaiting},
+		{"M02 complete what runs by itself", "manual", complete("busy", 1), run.Reject, run.CodeManualNotWaiting},
+		{"complete what has not started", "manual", complete("todo", 0), run.Reject, run.CodeManualNotWaiting},
+		{"complete an unknown step", "manual", complete("nobody", 0), run.Reject, run.CodeStepNotFound},
+		{"complete before the start", "approved", complete("ask", 0), run.Reject, run.CodeInvalidRunState},
+		{"T91 complete while compensating", "manual, compensating", complete("ask", 2), run.Reject, run.CodeRunFinalizing},
+		{"complete a step of an ended run", "manual, ended", complete("ask", 2), run.Reject, run.CodeRunTerminal},
+		{"retry of a step that waits", "manual", retry("ask", 2), run.Reject, run.CodeStepNotFailed},
+		{"skip of a step that waits", "manual", skip("ask"), run.Reject, run.CodeStepNotSkippable},
 		{"unknown signal", "running", plain("DANCE"), run.Reject, run.CodeNotSupported},
 	}
 	for _, tt := range tests {
@@ -145,7 +171,7 @@ func TestJudge_T56_PolicyOfTheRun(t *testing.T) {
 func TestJudge_Total(t *testing.T) {
 	t.Parallel()
 	types := []run.SignalType{run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.UpdateParams, run.InjectOverride,
-		run.EscalateAlert, run.UpdateTarget, run.EmergencyStop, run.Cancel, ""}
+		run.EscalateAlert, run.UpdateTarget, run.EmergencyStop, run.Cancel, run.CompleteManual, ""}
 	for seed := range logs / 10 {
 		s := run.Project(runtest.ID, runtest.Hostile(uint64(seed)))
 		for _, typ := range types {

@@ -171,8 +171,12 @@ type (
 	// ErrorCode begins with ENGINE_, PLAN_ or QUEUE_.
 	RunFailedPayload struct {
 		FailurePayload
-		RootCause    *RootCause            `json:"rootCause,omitempty"`
-		Compensation []CompensationPayload `json:"compensation,omitempty"` // in the order in which the hooks ran
+		RootCause *RootCause `json:"rootCause,omitempty"`
+		// Compensation is in the order in which the hooks ran, without their results;
+		// CompensationOmitted counts those that it has no room for. Every hook has an
+		// event of its own.
+		Compensation        []CompensationPayload `json:"compensation,omitempty"`
+		CompensationOmitted int                   `json:"compensationOmitted,omitempty"`
 	}
 
 	// RootCause is the failed attempt that ended the run.

@@ -20,7 +20,7 @@ const NoStep Ord = -1
 
 // ReducerRev is the revision of Fold. A checkpoint of another revision is
 // folded anew (T32, T188).
-const ReducerRev = 1
+const ReducerRev = 2
 
 // Status of a run (R DD-1).
 type Status string

@@ -11,6 +11,7 @@ import (
 const (
 	maxArtifactRefs = 1000
 	maxDependencies = plan.MaxSteps
+	maxEvidenceRefs = 50
 )
 
 var (
@@ -33,6 +34,14 @@ var (
 		may("contentType", text),
 	))
 
+	manualEnd = object(
+		must("signalId", anID),
+		must("outcome", oneOf(ManualSucceeded, ManualFailed, ManualCancelled)),
+		may("actor", text),
+		may("notes", text),
+		may("evidenceRefs", list(maxEvidenceRefs, text)),
+	)
+
 	// runErrorPattern is the codes of runs that failed without a failed step.
 	runErrorPattern = regexp.MustCompile(`^(ENGINE|PLAN|QUEUE)_`)
 )
@@ -53,7 +62,22 @@ func failure(more ...member) []member {
 		may("durationMs", millis),
 		may("artifactRefs", artifacts),
 		may("retryDeadline", instant),
+		may("manual", manualEnd),
 	}, more...)
+}
+
+// compensated is one hook that ran: an event of its own and an entry of the
+// summary (T88, T89).
+func compensated() []member {
+	return []member{
+		must("stepId", anID),
+		must("idempotencyKey", filled),
+		must("attempts", count),
+		must("compensated", boolean),
+		may("result", anything),
+		may("errorCode", text),
+		may("errorMessage", text),
+	}
 }
 
 func signalled(more ...member) []member {
@@ -136,6 +160,11 @@ var payloads = map[EventType]shape{
 		may("durationMs", millis),
 		may("artifactRefs", artifacts),
 		may("retryDeadline", instant),
+		may("manual", manualEnd),
+		may("reused", object(
+			must("runId", pattern(runIDPattern)),
+			must("runSeq", aSeq),
+		)),
 	),
 	StepFailedEvent: payload(failure()...),
 	StepSkippedEvent: payload(
@@ -146,10 +175,13 @@ var payloads = map[EventType]shape{
 	SignalAccepted: payload(signalled()...),
 	SignalRejected: payload(signalled(must("code", filled))...),
 
-	StepAwaitingManualCompletion: payload(),
-	StepCompensated:              payload(),
-	StepCompensationFailed:       payload(),
-	RunCompensationStarted:       payload(),
+	StepAwaitingManualCompletion: payload(
+		must("sinceIso", instant),
+		may("deadline", instant),
+	),
+	StepCompensated:        payload(compensated()...),
+	StepCompensationFailed: payload(compensated()...),
+	RunCompensationStarted: payload(must("stepIds", list(plan.MaxSteps, anID))),
 }
 
 // runFailed asks for the root cause, or else for a code that says that no step
@@ -160,7 +192,7 @@ func runFailed(f *findings, path string, v any) {
 		must("logicalAttemptId", attempt),
 		must("errorCode", filled),
 		may("errorMessage", text),
-	)))
+	)), may("compensation", list(plan.MaxSteps, object(compensated()...))), may("compensationOmitted", count))
 	if o, ok := v.(map[string]any); ok && o["rootCause"] == nil {
 		members = append(members, must("errorCode", pattern(runErrorPattern)))
 	}

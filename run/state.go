@@ -112,6 +112,13 @@ type Attempt struct {
 	Skip           *Skip           `json:"skip,omitempty"`
 	Result         json.RawMessage `json:"result,omitempty"`
 	Artifacts      []ArtifactRef   `json:"artifacts,omitempty"`
+
+	// WaitingSince and WaitDeadline are of an attempt that waits, or waited, for a
+	// person (T82); there is no deadline where the wait has none.
+	WaitingSince *time.Time `json:"waitingSince,omitempty"`
+	WaitDeadline *time.Time `json:"waitDeadline,omitempty"`
+	// Manual is who ended the wait and how; nil when nobody did.
+	Manual *ManualEnd `json:"manual,omitempty"`
 }
 
 // StepError is why an attempt failed.

@@ -13,7 +13,7 @@ import (
 // parallel steps, failures, retries by hand, manual steps, pauses, retry
 // windows, compensation, and mostly an end. Every event passes Validate.
 func RandomLog(seed uint64) []run.Event {
-	g := &generator{r: rand.New(rand.NewPCG(seed, 1)), la: map[string]int{}, status: map[string]run.StepStatus{}}
+	g := &generator{r: rand.New(rand.NewPCG(seed, 1)), la: map[string]int{}, waits: map[string]bool{}, status: map[string]run.StepStatus{}}
 	return Log(g.log()...)
 }
 
@@ -64,6 +64,7 @@ type generator struct {
 	steps  []string
 	deps   map[string][]string
 	la     map[string]int
+	waits  map[string]bool // for a person
 	status map[string]run.StepStatus
 	epoch  int
 	paused bool
@@ -158,20 +159,31 @@ func (g *generator) begin(id string) {
 	}
 	g.status[id] = run.StepRunning
 	g.add(Draft(run.StepStartedEvent, id, g.la[id]))
-	if g.chance(10) {
-		g.add(Draft(run.StepAwaitingManualCompletion, id, g.la[id]))
+	if g.waits[id] = g.chance(10); g.waits[id] {
+		g.add(Draft(run.StepAwaitingManualCompletion, id, g.la[id], pick(g.r, nil, M{"deadline": Epoch.Add(time.Hour)})))
 	}
 }
 
 func (g *generator) finish(id string) {
 	if g.chance(30) {
 		g.status[id] = run.StepFailed
-		g.add(Draft(run.StepFailedEvent, id, g.la[id], g.window()))
+		g.add(Draft(run.StepFailedEvent, id, g.la[id], g.window(), g.completer(id, run.ManualFailed)))
 		return
 	}
 	g.status[id] = run.StepSuccess
 	uris := []M{{"uri": "file:///out/" + id, "kind": "log-bundle"}, {"uri": fmt.Sprintf("file:///shared/%d", g.r.IntN(3)), "kind": "data"}}
-	g.add(Draft(run.StepCompletedEvent, id, g.la[id], g.window(), M{"artifactRefs": uris, "result": pick[any](g.r, nil, M{"html": "<&>"}, 7)}))
+	g.add(Draft(run.StepCompletedEvent, id, g.la[id], g.window(), M{"artifactRefs": uris, "result": pick[any](g.r, nil, M{"html": "<&>"}, 7)},
+		g.completer(id, run.ManualSucceeded)))
+}
+
+// completer says who completed a step that waited for a person; nobody, when the
+// wait timed out.
+func (g *generator) completer(id string, as run.ManualOutcome) M {
+	if !g.waits[id] || g.chance(20) {
+		return nil
+	}
+	g.signal++
+	return M{"manual": M{"signalId": fmt.Sprintf("sig-%d", g.signal), "outcome": as, "actor": "pat", "evidenceRefs": pick(g.r, []string{}, []string{"s3://b/proof"})}}
 }
 
 // window stamps a deadline where the retry window would open (T221).
@@ -218,7 +230,7 @@ func (g *generator) end() {
 		g.add(Draft(run.RunCancelled, "", 1))
 	default:
 		if g.chance(50) {
-			g.add(Draft(run.RunCompensationStarted, "", 1))
+			g.add(Draft(run.RunCompensationStarted, "", 1, M{"stepIds": g.steps[:1]}))
 			g.add(Draft(pick(g.r, run.StepCompensated, run.StepCompensationFailed), g.steps[0], 1))
 			if g.chance(20) {
 				return

@@ -136,6 +136,14 @@ func defaults(t run.EventType, subject string) M {
 		return M{"errorCode": "EXIT_STATUS", "errorMessage": "exit status 1", "retryable": true, "failureCategory": "USER", "failureSource": "activity"}
 	case run.StepSkippedEvent:
 		return M{"reasonCode": "OPERATOR_SKIP", "reason": "not needed today"}
+	case run.StepAwaitingManualCompletion:
+		return M{"sinceIso": Epoch}
+	case run.StepCompensated:
+		return M{"stepId": subject, "idempotencyKey": ID.RunID + ":" + subject + ":compensate", "attempts": 1, "compensated": true, "result": M{"rows": 7}}
+	case run.StepCompensationFailed:
+		return M{"stepId": subject, "idempotencyKey": ID.RunID + ":" + subject + ":compensate", "attempts": 2, "compensated": false, "errorCode": "EXIT_STATUS", "errorMessage": "exit status 1"}
+	case run.RunCompensationStarted:
+		return M{"stepIds": []string{"s1"}}
 	case run.SignalAccepted:
 		return M{"signalId": subject, "signalType": "PAUSE", "actor": "ola", "reason": "maintenance"}
 	case run.SignalRejected:
