@@ -116,7 +116,7 @@ func (s *Service) planOf(p authz.Principal, in StartRun) (plan.Ref, []byte, run.
 	}
 	sum := sha256.Sum256(body.Bytes())
 	ref := plan.RefOf(body.Bytes(), pl, "dvt:plan/"+hex.EncodeToString(sum[:]))
-	return ref, body.Bytes(), policyOf(s.cfg.Policy, pl), nil
+	return ref, body.Bytes(), s.cfg.Policy.For(pl), nil
 }
 
 // checkPlace refuses a plan made for another place, and one too long to run here.
@@ -140,13 +140,4 @@ func checkPlace(pl plan.Plan, at run.Identity, maxSteps int) error {
 		return e
 	}
 	return nil
-}
-
-// policyOf is the policy of a run of this plan.
-func policyOf(p run.Policy, pl plan.Plan) run.Policy {
-	if w := pl.Metadata.FailurePolicy.RetryWindowSeconds; w != nil {
-		p.RetryWindowMS = int64(*w) * 1000
-	}
-	p.CancelRunning = pl.Metadata.FailurePolicy.CancelRunning
-	return p
 }

@@ -17,9 +17,9 @@ import (
 // version is set when a release is built.
 var version = "dev"
 
-func main() { os.Exit(run()) }
+func main() { os.Exit(execute()) }
 
-func run() int {
+func execute() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := root().ExecuteContext(ctx)
@@ -51,7 +51,7 @@ func root() *cobra.Command {
 		Use: "dvt", Short: "The control plane for workflow runs", Version: version, SilenceUsage: true, SilenceErrors: true,
 	}
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	c.AddCommand(devCommand(), serverCommand(), workerCommand(), migrateCommand(), storeCommand(), runCommand(), deadLettersCommand())
+	c.AddCommand(devCommand(), serverCommand(), workerCommand(), migrateCommand(), storeCommand(), runCommand(), planCommand(), deadLettersCommand())
 	return c
 }
 

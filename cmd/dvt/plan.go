@@ -1,0 +1,182 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/engine/mock"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// planning is what the commands on plan documents share. They speak to no server.
+type planning struct {
+	output        string
+	control, data string
+	known         []string
+	out           io.Writer
+}
+
+func planCommand() *cobra.Command {
+	p := &planning{}
+	c := &cobra.Command{
+		Use: "plan", Short: "Check plans and try them out, without a server",
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			if p.output != "table" && p.output != "json" {
+				return usage(fmt.Errorf("-o must be table or json, not %q", p.output))
+			}
+			p.out = c.OutOrStdout()
+			return nil
+		},
+	}
+	c.PersistentFlags().StringVarP(&p.output, "output", "o", "table", "table or json")
+	c.PersistentFlags().StringVar(&p.control, "control-queue", "tq-control-dev", "the server's control queue")
+	c.PersistentFlags().StringVar(&p.data, "data-queue", "tq-data-dev", "the server's data queue")
+	c.PersistentFlags().StringSliceVar(&p.known, "known-queues", nil, "other queues that the server knows")
+	c.AddCommand(p.validateCommand(), p.testCommand())
+	return c
+}
+
+func (p *planning) queues() plan.Queues {
+	return plan.Queues{Control: p.control, Data: p.data, Known: append([]string{p.control, p.data}, p.known...)}
+}
+
+// read gives a plan and its document; what is wrong with it is a usage error
+// that names every violation.
+func (p *planning) read(name string, stdin io.Reader) (plan.Plan, []byte, error) {
+	doc, err := readPlan(name, stdin)
+	if err != nil {
+		return plan.Plan{}, nil, usage(err)
+	}
+	pl, err := plan.Parse(doc, p.queues())
+	var invalid *plan.InvalidError
+	if !errors.As(err, &invalid) {
+		if err != nil {
+			err = usage(err)
+		}
+		return pl, doc, err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "PLAN_INVALID: %s has %d problems:", name, len(invalid.Violations))
+	for _, v := range invalid.Violations {
+		fmt.Fprintf(&b, "\n  %s %s: %s", v.Code, v.Path, v.Message)
+	}
+	return pl, doc, usage(errors.New(b.String()))
+}
+
+func (p *planning) validateCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "validate FILE", Short: "Check a plan (JSON or YAML; - reads standard input) and name all that is wrong with it", Args: exact(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			pl, doc, err := p.read(args[0], c.InOrStdin())
+			if err != nil {
+				return err
+			}
+			ref := plan.RefOf(doc, pl, "")
+			if p.output == "json" {
+				return printJSON(p.out, map[string]any{"planId": ref.PlanID, "planVersion": ref.PlanVersion, "steps": len(pl.Steps), "sha256": ref.SHA256})
+			}
+			fmt.Fprintf(p.out, "%s %s is a valid plan of %d steps.\n", ref.PlanID, ref.PlanVersion, len(pl.Steps))
+			return nil
+		},
+	}
+}
+
+func (p *planning) testCommand() *cobra.Command {
+	var file string
+	c := &cobra.Command{
+		Use: "test FILE", Short: "Simulate a run of a plan and print its log", Args: exact(1),
+		Long: "Runs the plan on the interpreter that runs it in production, in memory and in virtual time. Every step succeeds at once\n" +
+			"unless the script says otherwise:\n\n" +
+			"  steps:\n    load: [{takes: 30s, fails: DB_DOWN}, {takes: 10s}]   # one entry an execution; load/2 is for attempt 2 only\n" +
+			"  compensations:\n    load: [{fails: NO_ACCESS, retryable: false}]\n" +
+			"  signals:\n    - {after: \"StepFailed(load,1)\", at: 5m, signal: RETRY_STEP, step: load}\n" +
+			"  expect: COMPLETED\n\n" +
+			"Exit status 0 when the run ends as expected, 1 when it does not, 2 when the plan or the script is wrong.",
+		RunE: func(c *cobra.Command, args []string) error {
+			pl, doc, err := p.read(args[0], c.InOrStdin())
+			if err != nil {
+				return err
+			}
+			script := mock.Script{}
+			if file != "" {
+				text, err := readPlan(file, c.InOrStdin())
+				if err != nil {
+					return usage(err)
+				}
+				if script, err = mock.ParseScript(text); err != nil {
+					return usage(err)
+				}
+			}
+			sim, err := mock.Simulate(doc, pl, p.queues(), run.DefaultPolicy().For(pl), script)
+			if errors.Is(err, mock.ErrScript) {
+				return usage(err)
+			}
+			if err := p.show(sim); err != nil {
+				return err
+			}
+			want := script.Expect
+			if want == "" {
+				want = run.Completed
+			}
+			switch got := sim.State.Status; {
+			case err != nil:
+				return fmt.Errorf("%w (the run is %s)", err, got)
+			case got != want:
+				return fmt.Errorf("the run ended as %s, not as %s", got, want)
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&file, "script", "", "what steps do and which signals come (JSON or YAML)")
+	return c
+}
+
+func (p *planning) show(s mock.Simulation) error {
+	if p.output == "json" {
+		return printJSON(p.out, map[string]any{"status": s.State.Status, "tookMs": s.Took.Milliseconds(), "events": s.Events})
+	}
+	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	for _, e := range s.Events {
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", e.Seq, e.PersistedAt.Sub(s.Events[0].PersistedAt).Round(time.Millisecond), mock.Word(e), note(e))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	n := s.State.Counts
+	fmt.Fprintf(p.out, "\n%s after %s: %d steps, %d succeeded, %d failed, %d skipped.\n", s.State.Status, s.Took, n.Total, n.Success, n.Failed, n.Skipped)
+	return nil
+}
+
+// note is what a person wants to know of an event beside its name.
+func note(e run.Event) string {
+	switch e.Type {
+	case run.StepFailedEvent, run.RunFailed, run.StepCompensationFailed:
+		if f, err := run.PayloadOf[run.FailurePayload](e.Payload); err == nil {
+			return strings.TrimSuffix(f.ErrorCode+": "+f.ErrorMessage, ": ")
+		}
+	case run.StepSkippedEvent:
+		if s, err := run.PayloadOf[run.StepSkippedPayload](e.Payload); err == nil {
+			return string(s.ReasonCode)
+		}
+	case run.SignalAccepted, run.SignalRejected:
+		if s, err := run.PayloadOf[run.SignalPayload](e.Payload); err == nil {
+			return strings.TrimSpace(fmt.Sprintf("%s %s %s", s.SignalType, s.StepID, s.Code))
+		}
+	}
+	return ""
+}
+
+// printJSON writes a document for people and programs.
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// dvt runs a command line and gives what it printed and its exit status.
+func dvt(t *testing.T, stdin string, args ...string) (out string, status int, err error) {
+	t.Helper()
+	c := root()
+	var b bytes.Buffer
+	c.SetOut(&b)
+	c.SetErr(&b)
+	c.SetIn(strings.NewReader(stdin))
+	c.SetArgs(args)
+	if err = c.ExecuteContext(t.Context()); err != nil {
+		status = 1
+		if e, ok := errors.AsType[*exitError](err); ok {
+			status = e.status
+		}
+	}
+	return b.String(), status, err
+}
+
+const twoSteps = `
+schemaVersion: v1.2
+metadata: {planId: nightly, planVersion: "1.0", createdAt: "2026-01-01T00:00:00Z", createdBy: me, schemaVersion: v1.2}
+scope: {tenantId: acme, projectId: shop, environmentId: dev, repoSha: "0000000000000000000000000000000000000000"}
+steps:
+  - {stepId: load, type: COMMAND, inputs: {argv: ["true"]}, timeout: 1m, retry: {maxAttempts: 1}}
+  - {stepId: report, type: COMMAND, dependsOn: [load], inputs: {argv: ["true"]}, timeout: 1m, retry: {maxAttempts: 1}}
+`
+
+func script(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "script.yaml")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestPlanTest_PrintsTheLog(t *testing.T) {
+	t.Parallel()
+	file := script(t, `
+steps:
+  load: [{takes: 30s, fails: DB_DOWN, message: no route}, {takes: 10s}]
+signals:
+  - {after: "StepFailed(load,1)", at: 5m, signal: RETRY_STEP, step: load}
+`)
+	out, status, err := dvt(t, twoSteps, "plan", "test", "-", "--script", file)
+	if status != 0 || err != nil {
+		t.Fatalf("exit %d: %v\n%s", status, err, out)
+	}
+	for _, line := range []string{
+		"4   30s    StepFailed(load,1)       DB_DOWN: no route", "5   5m30s  SignalAccepted           RETRY_STEP load",
+		"COMPLETED after 5m40s: 2 steps, 2 succeeded, 0 failed, 0 skipped.",
+	} {
+		if !strings.Contains(out, line) {
+			t.Errorf("no line %q in\n%s", line, out)
+		}
+	}
+}
+
+func TestPlanTest_ExitStatus(t *testing.T) {
+	t.Parallel()
+	fails := "steps: {load: [{fails: DB_DOWN}]}\n"
+	for _, c := range []struct {
+		name, plan, script string
+		want               int
+		says               string
+	}{
+		{"not as expected", twoSteps, fails, 1, "the run ended as FAILED, not as COMPLETED"},
+		{"as expected", twoSteps, fails + "expect: FAILED\n", 0, ""},
+		{"stuck", twoSteps, "steps: {load: [{takes: 9s}]}\nsignals: [{at: 1s, signal: PAUSE}]\n", 1, "waits for something that the script does not bring (the run is PAUSED)"},
+		{"a step that is not there", twoSteps, "steps: {lode: []}\n", 2, "steps.lode: the plan has no such step"},
+		{"a wrong plan", strings.ReplaceAll(twoSteps, "[load]", "[lode]"), "", 2, "DANGLING steps[1].dependsOn[0]: no step has the id"},
+	} {
+		_, status, err := dvt(t, c.plan, "plan", "test", "-", "--script", script(t, "{}"[:2*empty(c.script)]+c.script))
+		if status != c.want || c.says != "" && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: exit %d, %v", c.name, status, err)
+		}
+	}
+}
+
+func empty(s string) int {
+	if s == "" {
+		return 1
+	}
+	return 0
+}
+
+func TestPlanTest_JSON(t *testing.T) {
+	t.Parallel()
+	out, status, err := dvt(t, twoSteps, "plan", "test", "-", "-o", "json")
+	var doc struct {
+		Status string
+		Events []struct{ EventType string }
+	}
+	if status != 0 || json.Unmarshal([]byte(out), &doc) != nil || doc.Status != "COMPLETED" || len(doc.Events) != 7 {
+		t.Fatalf("exit %d, %v: %s", status, err, out)
+	}
+}
+
+func TestPlanValidate_L01_NamesEveryViolation(t *testing.T) {
+	t.Parallel()
+	_, status, err := dvt(t, strings.ReplaceAll(twoSteps, "timeout: 1m, ", ""), "plan", "validate", "-")
+	if status != 2 || strings.Count(err.Error(), "MISSING") != 2 {
+		t.Fatalf("exit %d: %v", status, err)
+	}
+	out, status, _ := dvt(t, twoSteps, "plan", "validate", "-")
+	if status != 0 || out != "nightly 1.0 is a valid plan of 2 steps.\n" {
+		t.Fatalf("exit %d: %s", status, out)
+	}
+}
