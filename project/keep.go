@@ -82,10 +82,19 @@ func (w *work) follow(next *work) {
 	*w = *next
 }
 
-// keep saves and records until stop rings and nothing is left to do.
+// keep saves and records until stop is closed and nothing is left to do. The first
+// after a pause goes at once; then there is SaveInterval between two rounds, in which
+// the runs of the next one gather.
 func (p *Projector) keep(ctx context.Context, stop <-chan struct{}) {
 	var sent []store.PublishedTo // published, and not recorded yet
+	next := time.NewTimer(0)
+	defer next.Stop()
 	for {
+		select {
+		case <-next.C:
+		case <-stop:
+		}
+		next.Reset(p.cfg.SaveInterval)
 		works := p.unsaved.take(p.cfg.RoundRuns)
 		switch {
 		case len(works) > 0:
@@ -100,7 +109,6 @@ func (p *Projector) keep(ctx context.Context, stop <-chan struct{}) {
 		case len(sent) > 0:
 			p.report(ctx, "", p.record(ctx, sent))
 			sent = nil // what could not be recorded still has its mark
-			continue
 		}
 		select {
 		case <-p.unsaved.rung:

@@ -46,6 +46,8 @@ type Config struct {
 	CacheRuns   int           // states kept; 10,000
 	CacheSteps  int           // steps of all states kept; 200,000
 	MaxRefusals int           // of a message before it is buried; 10
+	// SaveInterval is the least time between two rounds of saving; 10 ms.
+	SaveInterval time.Duration
 	// Backoff and MaxBackoff bound the growing delays, with full jitter, between
 	// probes of a bus that cannot be used and between refusals of a message; 1 s and 60 s.
 	Backoff, MaxBackoff time.Duration
@@ -74,6 +76,7 @@ func (c *Config) defaults() {
 	c.RoundRuns = min(c.RoundRuns, store.MaxTails)
 	count(&c.Burst, 10)
 	span(&c.Window, time.Second)
+	span(&c.SaveInterval, 10*time.Millisecond)
 	span(&c.SweepAge, 500*time.Millisecond)
 	count(&c.SweepLimit, 256)
 	count(&c.MaxRuns, 100000)
