@@ -93,14 +93,16 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		return nil, s.failed("open", err)
 	}
 	s.driver = db.Driver()
-	s.writer = s.newWriter(o, func() (*conn, error) { return s.connect(dsn(path, o)+writerCache, true) })
+	s.writer = s.newWriter(o, func() (*conn, error) { return s.connect(dsn(path, o)+ofWriter, true) })
 	s.readers = newReaders(o.Readers, o.Waiting, func() (*conn, error) { return s.connect(dsn(path, o)+"&_pragma=query_only(1)", false) })
 	return s, nil
 }
 
-// writerCache holds the pages that appends come back to: keys are hashes, so the
-// leaves of their index are touched at random.
-const writerCache = "&_pragma=cache_size(-32768)" // KiB
+// ofWriter are settings of the writer alone. Its cache holds the pages that appends
+// come back to: keys are hashes, so the leaves of their index are touched at
+// random. Between checkpoints the WAL grows to 16 MiB, so that a page that many
+// commits wrote goes to the file once; readers still find its pages by one table.
+const ofWriter = "&_pragma=cache_size(-32768)&_pragma=wal_autocheckpoint(4000)" // KiB, pages
 
 func dsn(path string, o Options) string {
 	q := url.Values{}
