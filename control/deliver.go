@@ -45,6 +45,9 @@ func (s *Service) deliver(ctx context.Context, d store.Delivery) error {
 	if err != nil {
 		return err
 	}
+	if stop, ok := killer(receipts); ok {
+		return s.kill(ctx, r, stop) // before what waits in front of it: nothing else matters any more
+	}
 	for _, rc := range receipts {
 		err := s.cfg.Engine.Signal(ctx, r.Identity, engineSignal(rc))
 		if err != nil {
@@ -61,6 +64,6 @@ func (s *Service) deliver(ctx context.Context, d store.Delivery) error {
 func engineSignal(r run.Receipt) engine.Signal {
 	return engine.Signal{
 		No: r.No, ID: r.Signal.ID, Type: r.Signal.Type, StepID: r.Signal.StepID, LA: r.Signal.ExpectedAttempt, Force: r.Signal.Force,
-		Outcome: r.Signal.Outcome,
+		Outcome: outcomeOf(r),
 	}
 }

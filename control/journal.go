@@ -141,7 +141,7 @@ func (j *Journal) completeStarted(ctx context.Context, runID string, d *run.Draf
 	case err != nil:
 		return err
 	default:
-		p.Policy = r.Policy.For(f.plan)
+		p.Policy = policyOf(r.Policy, f.plan)
 		p.Steps = run.Outline(f.plan, j.cfg.Queues)
 	}
 	d.Payload, err = json.Marshal(p)
@@ -168,14 +168,22 @@ func (j *Journal) begin(ctx context.Context, b store.Begin) (engine.Begun, error
 		return engine.Begun{}, fmt.Errorf("%w: step %s of run %s", store.ErrNotFound, b.StepID, b.RunID)
 	}
 	begun, err := j.cfg.Store.Begin(ctx, b)
+	overlaid := begun.Head.Gate&run.GateOverlaid != 0
+	if err == nil && overlaid && begun.Verdict == store.BeginParked {
+		begun, err = j.beginOverlaid(ctx, b)
+	}
 	if err != nil {
 		return engine.Begun{}, err
 	}
 	out := engine.Begun{Begun: begun, Identity: f.run.Identity}
-	if begun.Verdict == store.BeginRun {
-		out.Step = f.plan.Steps[i]
+	if begun.Verdict != store.BeginRun {
+		return out, nil
 	}
-	return out, nil
+	out.Step, out.Params = f.plan.Steps[i], f.run.Params
+	if overlaid {
+		err = j.overlay(ctx, &out)
+	}
+	return out, err
 }
 
 // Signals implements engine.Journal.
@@ -208,7 +216,7 @@ func (j *Journal) Skeleton(ctx context.Context, runID string) (engine.Skeleton, 
 	sk := f.plan.Skeleton(j.cfg.Queues)
 	b, err := sk.MarshalBinary()
 	return engine.Skeleton{
-		Identity: f.run.Identity, SHA256: f.run.PlanRef.SHA256, Binary: b, Policy: f.run.Policy.For(f.plan),
+		Identity: f.run.Identity, SHA256: f.run.PlanRef.SHA256, Binary: b, Policy: policyOf(f.run.Policy, f.plan),
 	}, err
 }
 

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/engine"
@@ -23,6 +25,8 @@ type Config struct {
 	Bus    live.Bus
 	Authz  *authz.Authorizer
 	Logs   artifact.Logs
+	// Blobs keeps payloads of signals that are too large for a row (W-12).
+	Blobs  artifact.Blobs
 	Queues plan.Queues
 	// Redriver publishes dead letters again; nil: RedriveDeadLetters is NOT_SUPPORTED.
 	Redriver Redriver
@@ -34,6 +38,7 @@ type Config struct {
 	// Recheck is the longest time between two looks at a stream's rights; 60 s (T178).
 	Recheck time.Duration
 	Now     func() time.Time
+	Metrics prometheus.Registerer // none when nil
 	Logger  *slog.Logger
 }
 
@@ -41,6 +46,7 @@ type Config struct {
 type Limits struct {
 	MaxSteps         int           // of a plan that runs here; 1,000 until rotation exists
 	MaxSignalBytes   int           // of a signal's payload as compact JSON; 65,536 (T96)
+	MaxOverlayBytes  int           // the same of UPDATE_PARAMS and INJECT_OVERRIDE; 1 MiB (T97)
 	MaxParamsBytes   int           // 65,536
 	DenialsPerMinute int           // that reach a run's log, per principal; 10 (T102)
 	LeaseTTL         time.Duration // 30 s (O5)
@@ -54,6 +60,7 @@ type Service struct {
 	trails  *minutes      // of audit rows of denials
 	starts  chan struct{} // wakes the reconciler
 	signals chan struct{} // wakes delivery
+	alerts  *prometheus.CounterVec
 }
 
 // New makes the use cases.
@@ -65,6 +72,7 @@ func New(cfg Config) *Service {
 	}
 	def(&cfg.Limits.MaxSteps, 1000)
 	def(&cfg.Limits.MaxSignalBytes, 64<<10)
+	def(&cfg.Limits.MaxOverlayBytes, 1<<20)
 	def(&cfg.Limits.MaxParamsBytes, 64<<10)
 	def(&cfg.Limits.DenialsPerMinute, 10)
 	def(&cfg.Limits.LeaseBatch, 16)
@@ -93,7 +101,7 @@ func New(cfg Config) *Service {
 	}
 	return &Service{
 		cfg: cfg, denials: newMinutes(cfg.Now), trails: newMinutes(cfg.Now),
-		starts: make(chan struct{}, 1), signals: make(chan struct{}, 1),
+		starts: make(chan struct{}, 1), signals: make(chan struct{}, 1), alerts: newAlerts(cfg.Metrics),
 	}
 }
 

@@ -24,7 +24,7 @@ func (s *Service) SignalRun(ctx context.Context, p authz.Principal, in SignalRun
 	if err != nil {
 		return Receipt{}, err
 	}
-	if err := s.checkSignal(in); err != nil {
+	if err := s.checkWhole(ctx, r, in); err != nil {
 		return Receipt{}, err
 	}
 	object := objectOf(r.Identity)
@@ -32,7 +32,15 @@ func (s *Service) SignalRun(ctx context.Context, p authz.Principal, in SignalRun
 	if err != nil {
 		return Receipt{}, translate(err)
 	}
-	j := &judging{s: s, p: p, in: in, rights: rights}
+	j := &judging{s: s, p: p, in: in, rights: rights, run: r}
+	if j.in.Payload, err = compactPayload(r.Identity, in.Payload, s.cfg.Limits.MaxSignalBytes); err != nil {
+		return Receipt{}, translate(err)
+	}
+	if rights.Allowed && len(in.Payload) > s.cfg.Limits.MaxSignalBytes {
+		if err := putPayload(ctx, s.cfg.Blobs, r.Identity, in.Payload); err != nil {
+			return Receipt{}, translate(err)
+		}
+	}
 	if err := s.cfg.Store.InRun(ctx, in.RunID, func(tx store.RunTx) error { return j.judge(ctx, tx) }); err != nil {
 		return Receipt{}, translate(err)
 	}
@@ -47,44 +55,44 @@ func (s *Service) SignalRun(ctx context.Context, p authz.Principal, in SignalRun
 	if j.out.Rejection == run.CodeForbidden {
 		return Receipt{}, s.denied(action, object, rights)
 	}
+	if j.raised != "" {
+		s.alerts.WithLabelValues(string(j.raised)).Inc()
+	}
 	kick(s.signals)
 	return j.out, nil
 }
 
-func (s *Service) checkSignal(in SignalRun) error {
-	switch in.Signal.Type {
-	case run.Pause, run.Resume, run.RetryStep, run.Cancel:
-	default:
-		return refuse(run.CodeNotSupported, "%q is not a signal that this version knows.", in.Signal.Type)
-	}
+// checkWhole is checkSignal with the signalId, all violations at once.
+func (s *Service) checkWhole(ctx context.Context, r store.Run, in SignalRun) error {
 	vs := checkID(nil, "signalId", in.Signal.ID)
-	if in.Signal.Type == run.RetryStep {
-		vs = checkID(vs, "signal.retryStep.stepId", in.Signal.StepID)
+	err := s.checkSignal(ctx, r, in)
+	var own *Error
+	if err == nil || errors.As(err, &own) && own.Code == run.CodeBadInput {
+		if own != nil {
+			vs = append(vs, own.Violations...)
+		}
+		if len(vs) > 0 {
+			return badInput(vs)
+		}
 	}
-	if len(vs) > 0 {
-		return badInput(vs)
-	}
-	if size := max(len(in.Payload), len(in.Reason)); size > s.cfg.Limits.MaxSignalBytes {
-		e := refuse(run.CodeSignalTooLarge, "The signal has %d bytes; at most %d are allowed.", size, s.cfg.Limits.MaxSignalBytes)
-		e.Limit = int64(s.cfg.Limits.MaxSignalBytes)
-		return e
-	}
-	return nil
+	return err
 }
 
 // judging is one decision about one signal.
 type judging struct {
 	s      *Service
 	p      authz.Principal
-	in     SignalRun
+	in     SignalRun // its payload as a receipt keeps it
 	rights authz.Decision
+	run    store.Run
 
 	out     Receipt
-	refusal *Error // answered without a trace but the audit row
+	refusal *Error           // answered without a trace but the audit row
+	raised  store.AlertLevel // of the alert that was raised
 }
 
 func (j *judging) judge(ctx context.Context, tx store.RunTx) error {
-	j.out, j.refusal = Receipt{}, nil
+	j.out, j.refusal, j.raised = Receipt{}, nil, ""
 	old, err := tx.Receipt(ctx, j.in.Signal.ID)
 	switch {
 	case err == nil:
@@ -145,13 +153,13 @@ func (j *judging) forbidden(ctx context.Context, tx store.RunTx) error {
 }
 
 func (j *judging) reject(ctx context.Context, tx store.RunTx, code run.Code, message string) error {
-	seq, err := j.decide(ctx, tx, run.SignalRejected, code, 0)
+	out, err := j.decide(ctx, tx, run.SignalRejected, code, 0)
 	if err != nil {
 		return err
 	}
 	stored, err := tx.PutReceipt(ctx, run.Receipt{
 		RunID: j.in.RunID, Signal: j.in.Signal, Payload: j.in.Payload, Actor: j.p.ID, Reason: j.in.Reason,
-		Rejected: true, Rejection: code, RejectText: message, AcceptedSeq: seq,
+		Rejected: true, Rejection: code, RejectText: message, AcceptedSeq: out.Seq,
 	}, false)
 	if err != nil {
 		return err
@@ -165,71 +173,55 @@ func (j *judging) accept(ctx context.Context, tx store.RunTx, st run.State) erro
 	if step, ok := st.Step(sig.StepID); ok && sig.Type == run.RetryStep && sig.ExpectedAttempt == 0 {
 		sig.ExpectedAttempt = step.LogicalAttempt // T58
 	}
-	here := false // applied here, without the engine
-	gate := run.Gate(0)
-	if sig.Type == run.Cancel {
-		q, err := tx.Queue(ctx)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return err
-		}
-		// A start that failed may have reached the engine all the same: a run that
-		// began is stopped there, whatever its queue row says.
-		here = err == nil && q.Status == store.QueuePending && st.Status != run.Running && st.Status != run.Paused
-		if !here {
-			gate = run.GateStopped // the intent, before the engine is touched (T192)
-		} else {
-			q.Status = store.QueueCancelled
-			if err := tx.SetQueue(ctx, q); err != nil {
-				return err
-			}
-		}
+	switch {
+	case sig.Type.Stops():
+		return j.acceptStop(ctx, tx, st)
+	case sig.Type.Overlays():
+		return j.acceptOverlay(ctx, tx)
+	case sig.Type == run.EscalateAlert:
+		return j.acceptAlert(ctx, tx)
 	}
-	seq, err := j.decide(ctx, tx, run.SignalAccepted, "", gate)
+	return j.accepted(ctx, tx, sig, 0, true)
+}
+
+// accepted appends SignalAccepted with the receipt; what deliver is false for the
+// engine never needs to see.
+func (j *judging) accepted(ctx context.Context, tx store.RunTx, sig run.Signal, gate run.Gate, deliver bool) error {
+	out, err := j.decide(ctx, tx, run.SignalAccepted, "", gate)
 	if err != nil {
 		return err
 	}
-	stored, err := tx.PutReceipt(ctx, run.Receipt{
-		RunID: j.in.RunID, Signal: sig, Payload: j.in.Payload, Actor: j.p.ID, Reason: j.in.Reason,
-		Application: run.SignalPending, AcceptedSeq: seq,
-	}, !here)
+	return j.stored(ctx, tx, run.Receipt{Signal: sig, Application: run.SignalPending, AcceptedSeq: out.Seq}, deliver)
+}
+
+// appliedHere appends SignalAccepted with a receipt that says that it is the effect (T197).
+func (j *judging) appliedHere(ctx context.Context, tx store.RunTx, gate run.Gate) error {
+	out, err := j.decide(ctx, tx, run.SignalAccepted, "", gate)
 	if err != nil {
 		return err
 	}
-	if here {
-		if stored, err = j.cancelQueued(ctx, tx); err != nil {
-			return err
-		}
+	return j.stored(ctx, tx, run.Receipt{
+		Signal: j.in.Signal, Application: run.SignalApplied, AcceptedSeq: out.Seq, AppliedSeq: out.Seq, AppliedAt: &out.PersistedAt,
+	}, false)
+}
+
+func (j *judging) stored(ctx context.Context, tx store.RunTx, rc run.Receipt, deliver bool) error {
+	rc.RunID, rc.Payload, rc.Actor, rc.Reason = j.in.RunID, j.in.Payload, j.p.ID, j.in.Reason
+	stored, err := tx.PutReceipt(ctx, rc, deliver)
+	if err != nil {
+		return err
 	}
 	j.out = Receipt{Receipt: stored}
 	return j.auditTx(ctx, tx, "ACCEPTED", "")
 }
 
-// cancelQueued ends a run that no engine has seen (T100).
-func (j *judging) cancelQueued(ctx context.Context, tx store.RunTx) (run.Receipt, error) {
-	payload, err := json.Marshal(run.RunCancelledPayload{SignalID: j.in.Signal.ID, Actor: j.p.ID, Reason: j.in.Reason})
-	if err != nil {
-		return run.Receipt{}, err
-	}
-	_, err = tx.Append(ctx, store.Append{
-		RunID: j.in.RunID,
-		Events: []run.Draft{{
-			Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: j.s.cfg.Now(), EmittedBy: run.ByControl, Payload: payload,
-		}},
-		Outcomes: []store.SignalOutcome{{SignalID: j.in.Signal.ID, Application: run.SignalApplied, AppliedBy: 0}},
-	})
-	if err != nil {
-		return run.Receipt{}, err
-	}
-	return tx.Receipt(ctx, j.in.Signal.ID)
-}
-
-// decide appends the decision about the signal and returns its seq.
-func (j *judging) decide(ctx context.Context, tx store.RunTx, t run.EventType, code run.Code, gate run.Gate) (run.Seq, error) {
+// decide appends the decision about the signal.
+func (j *judging) decide(ctx context.Context, tx store.RunTx, t run.EventType, code run.Code, gate run.Gate) (store.EventOutcome, error) {
 	payload, err := json.Marshal(run.SignalPayload{
 		SignalID: j.in.Signal.ID, SignalType: j.in.Signal.Type, StepID: j.in.Signal.StepID, Actor: j.p.ID, Reason: j.in.Reason, Code: code,
 	})
 	if err != nil {
-		return 0, err
+		return store.EventOutcome{}, err
 	}
 	out, err := tx.Append(ctx, store.Append{
 		RunID: j.in.RunID, SetGate: gate,
@@ -239,12 +231,12 @@ func (j *judging) decide(ctx context.Context, tx store.RunTx, t run.EventType, c
 		}},
 	})
 	if err != nil {
-		return 0, err
+		return store.EventOutcome{}, err
 	}
 	if refused := out.Outcomes[0].Refused; refused != "" {
-		return 0, fmt.Errorf("control: %s was refused: %s", t, refused)
+		return store.EventOutcome{}, fmt.Errorf("control: %s was refused: %s", t, refused)
 	}
-	return out.Outcomes[0].Seq, nil
+	return out.Outcomes[0], nil
 }
 
 func (j *judging) auditTx(ctx context.Context, tx store.RunTx, outcome string, code run.Code) error {

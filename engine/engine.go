@@ -4,6 +4,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"time"
@@ -119,13 +120,15 @@ type Journal interface {
 	Compensation(ctx context.Context, runID, stepID string) (Hook, error)
 }
 
-// Begun is the answer to Journal.Begin. Step holds the inputs with the overlays
-// as of its StepStarted (T197); it is set for RUN only.
+// Begun is the answer to Journal.Begin. Step holds the inputs, and Params the
+// run's parameters, with the overlays as of its StepStarted, the newest of which
+// was accepted at ParamsSeq (T197); they are set for RUN only.
 type Begun struct {
 	store.Begun
-	Identity  run.Identity `json:"identity"`
-	Step      plan.Step    `json:"step"`
-	ParamsSeq run.Seq      `json:"paramsSeq,omitempty"`
+	Identity  run.Identity    `json:"identity"`
+	Step      plan.Step       `json:"step"`
+	Params    json.RawMessage `json:"params,omitempty"`
+	ParamsSeq run.Seq         `json:"paramsSeq,omitempty"`
 }
 
 // Hook is what undoes a step: Step is that step with the operation, the input and

@@ -24,6 +24,11 @@ func (c *commandExecutor) Execute(ctx context.Context, t Task, h Host) (Result, 
 	if err != nil {
 		return Result{}, err
 	}
+	t, remove, err := t.withParams()
+	if err != nil {
+		return Result{}, err
+	}
+	defer remove()
 	var last lastLine
 	p := process{argv: in.Argv, env: c.cfg.env(t, in.Env), dir: dir, grace: c.cfg.Grace, print: func(stream, line string) {
 		h.Print(stream, line)

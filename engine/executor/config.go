@@ -78,6 +78,9 @@ func (c Config) env(t Task, own map[string]string) []string {
 	all["DVT_LOGICAL_ATTEMPT"] = fmt.Sprint(t.LogicalAttempt)
 	all["DVT_IDEMPOTENCY_KEY"] = t.IdempotencyKey
 	all["DVT_WORKSPACE"] = t.Workspace
+	if t.paramsFile != "" {
+		all["DVT_PARAMS_FILE"] = t.paramsFile
+	}
 	for k, v := range own {
 		all[k] = v
 	}

@@ -41,6 +41,14 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 	if err := errors.Join(os.RemoveAll(own), os.MkdirAll(own, 0o700)); err != nil {
 		return Result{}, fmt.Errorf("executor: dbt: %w", err)
 	}
+	if in.Vars, err = dbtVars(t.Params, in.Vars); err != nil {
+		return Result{}, err
+	}
+	t, remove, err := t.withParams()
+	if err != nil {
+		return Result{}, err
+	}
+	defer remove()
 	argv, err := d.argv(in, project, profiles, target, filepath.Join(own, "logs"))
 	if err != nil {
 		return Result{}, err

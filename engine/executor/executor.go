@@ -15,7 +15,8 @@ import (
 // Task is one execution of a logical attempt, ready to work.
 type Task struct {
 	Identity       run.Identity
-	Step           plan.Step // inputs with overlays applied
+	Step           plan.Step       // inputs with overlays applied
+	Params         json.RawMessage // of the run, with overlays applied; empty for none
 	LogicalAttempt int
 	EngineAttempt  int
 	// IdempotencyKey is runId:stepId:la, that of a hook runId:stepId:compensate;
@@ -26,6 +27,8 @@ type Task struct {
 	Workspace string
 	// ProjectRoot is where relative directories of a plan resolve (T230).
 	ProjectRoot string
+
+	paramsFile string
 }
 
 // Result is what a successful execution reports.

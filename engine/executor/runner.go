@@ -94,7 +94,7 @@ func (r *Runner) Run(ctx context.Context, d Dispatch, beat func(sofar engine.Ste
 	end.StartedAt = r.now().UTC()
 	report(end)
 	return r.work(ctx, d, Task{
-		Identity: begun.Identity, Step: begun.Step, IdempotencyKey: strings.Join([]string{d.RunID, d.StepID, strconv.Itoa(d.LogicalAttempt)}, ":"),
+		Identity: begun.Identity, Step: begun.Step, Params: begun.Params, IdempotencyKey: strings.Join([]string{d.RunID, d.StepID, strconv.Itoa(d.LogicalAttempt)}, ":"),
 	}, end)
 }
 

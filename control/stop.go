@@ -1,0 +1,165 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// acceptStop accepts a CANCEL or EMERGENCY_STOP. A run that no engine has seen ends
+// here and now (T100, G24); for any other the closed gate is the intent, there
+// before the engine is touched (T192).
+func (j *judging) acceptStop(ctx context.Context, tx store.RunTx, st run.State) error {
+	q, err := tx.Queue(ctx)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	// A start that failed may have reached the engine all the same: a run that
+	// began is stopped there, whatever its queue row says.
+	if err != nil || q.Status != store.QueuePending || st.Status == run.Running || st.Status == run.Paused {
+		return j.accepted(ctx, tx, j.in.Signal, run.GateStopped, true)
+	}
+	if err := j.accepted(ctx, tx, j.in.Signal, 0, false); err != nil {
+		return err
+	}
+	if err := j.s.completeStop(ctx, tx, j.out.Receipt); err != nil {
+		return err
+	}
+	j.out.Receipt, err = tx.Receipt(ctx, j.in.Signal.ID)
+	return err
+}
+
+// killer is the newest forced stop among receipts that is not done yet, or false.
+func killer(receipts []run.Receipt) (run.Receipt, bool) {
+	for _, rc := range slices.Backward(receipts) {
+		if rc.Signal.Type == run.EmergencyStop && rc.Signal.Force && !rc.Application.Final() {
+			return rc, true
+		}
+	}
+	return run.Receipt{}, false
+}
+
+// kill carries out an EMERGENCY_STOP with forceKill: the engine ends the execution,
+// then control writes the end of the run (T99). It may be repeated from any point.
+// engine.ErrNotStarted says that a start is under way.
+func (s *Service) kill(ctx context.Context, r store.Run, stop run.Receipt) error {
+	err := s.cfg.Engine.Terminate(ctx, r.Identity, "dvt: EMERGENCY_STOP "+stop.Signal.ID)
+	unknown := errors.Is(err, engine.ErrNotStarted)
+	if err != nil && !unknown && !errors.Is(err, engine.ErrClosed) {
+		return err
+	}
+	return s.cfg.Store.InRun(ctx, r.RunID, func(tx store.RunTx) error {
+		if unknown {
+			q, err := tx.Queue(ctx)
+			if err != nil && !errors.Is(err, store.ErrNotFound) {
+				return err
+			}
+			if err == nil && q.Status == store.QueueLocked {
+				return engine.ErrNotStarted // it may be there at any moment, and would go on
+			}
+		}
+		return s.completeStop(ctx, tx, stop)
+	})
+}
+
+// openStop is the accepted stop of a run that has not been carried out: whoever
+// would end the run otherwise completes it instead (T192). The first one wins.
+func (s *Service) openStop(ctx context.Context, runID string) (run.Receipt, bool, error) {
+	for no := int64(0); ; {
+		receipts, err := s.cfg.Store.After(ctx, runID, no)
+		if err != nil {
+			return run.Receipt{}, false, err
+		}
+		for _, rc := range receipts {
+			no = rc.No
+			if rc.Signal.Type.Stops() && !rc.Application.Final() {
+				return rc, true, nil
+			}
+		}
+		if len(receipts) < store.MaxPage {
+			return run.Receipt{}, false, nil
+		}
+	}
+}
+
+// completeStop ends a run that no engine executes any more on the word of a stop:
+// StepFailed(TERMINATED) for every attempt that runs, RunCancelled, and the receipt
+// APPLIED by it, in the caller's transaction (T99). A run that ended, or a stop that
+// was carried out, stays as it is.
+func (s *Service) completeStop(ctx context.Context, tx store.RunTx, stop run.Receipt) error {
+	now, err := tx.Receipt(ctx, stop.Signal.ID)
+	if err != nil || now.Application.Final() || tx.Head().Terminal {
+		return err
+	}
+	st, err := tx.State(ctx)
+	if err != nil {
+		return err
+	}
+	events, err := s.stopEvents(st, stop)
+	if err != nil {
+		return err
+	}
+	q, err := tx.Queue(ctx)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+	case err != nil:
+		return err
+	case q.Status == store.QueuePending: // nobody is to start it any more
+		q.Status = store.QueueCancelled
+		if err := tx.SetQueue(ctx, q); err != nil {
+			return err
+		}
+	}
+	for part := range slices.Chunk(events, store.MaxBatch) {
+		a := store.Append{RunID: stop.RunID, Events: part}
+		if last := len(part) - 1; part[last].Type == run.RunCancelled {
+			a.Outcomes = []store.SignalOutcome{{SignalID: stop.Signal.ID, Application: run.SignalApplied, AppliedBy: last}}
+		}
+		out, err := tx.Append(ctx, a)
+		if err != nil {
+			return err
+		}
+		for i, o := range out.Outcomes {
+			if o.Refused != "" {
+				return fmt.Errorf("control: %s was refused: %s", part[i].Type, o.Refused)
+			}
+		}
+	}
+	return nil
+}
+
+// stopEvents end what runs, in canonical order, and then the run.
+func (s *Service) stopEvents(st run.State, stop run.Receipt) ([]run.Draft, error) {
+	failed, err := json.Marshal(run.FailurePayload{
+		ErrorCode: string(run.CodeTerminated), ErrorMessage: "the attempt was cut off because its run was stopped",
+		FailureCategory: run.CategoryPlatform, FailureSource: string(run.ByControl),
+	})
+	if err != nil {
+		return nil, err
+	}
+	cancelled, err := json.Marshal(run.RunCancelledPayload{SignalID: stop.Signal.ID, Actor: stop.Actor, Reason: stop.Reason})
+	if err != nil {
+		return nil, err
+	}
+	at := s.cfg.Now()
+	var events []run.Draft
+	for _, step := range st.Steps {
+		if step.Status != run.StepRunning {
+			continue
+		}
+		latest := step.Attempts[len(step.Attempts)-1]
+		events = append(events, run.Draft{
+			Type: run.StepFailedEvent, StepID: step.StepID, LogicalAttempt: latest.LogicalAttempt, EngineAttempt: latest.EngineAttempt,
+			EmittedAt: at, EmittedBy: run.ByControl, Payload: failed,
+		})
+	}
+	return append(events, run.Draft{
+		Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: at, EmittedBy: run.ByControl, Payload: cancelled,
+	}), nil
+}
