@@ -141,7 +141,7 @@ func (j *Journal) completeStarted(ctx context.Context, runID string, d *run.Draf
 	case err != nil:
 		return err
 	default:
-		p.Policy = policyOf(r.Policy, f.plan)
+		p.Policy = r.Policy.For(f.plan)
 		p.Steps = run.Outline(f.plan, j.cfg.Queues)
 	}
 	d.Payload, err = json.Marshal(p)
@@ -216,7 +216,7 @@ func (j *Journal) Skeleton(ctx context.Context, runID string) (engine.Skeleton, 
 	sk := f.plan.Skeleton(j.cfg.Queues)
 	b, err := sk.MarshalBinary()
 	return engine.Skeleton{
-		Identity: f.run.Identity, SHA256: f.run.PlanRef.SHA256, Binary: b, Policy: policyOf(f.run.Policy, f.plan),
+		Identity: f.run.Identity, SHA256: f.run.PlanRef.SHA256, Binary: b, Policy: f.run.Policy.For(f.plan),
 	}, err
 }
 
