@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// dvt runs a command line and gives what it printed and its exit status.
-func dvt(t *testing.T, stdin string, args ...string) (out string, status int, err error) {
+// local runs a command line that speaks to no server and gives what it printed and its exit status.
+func local(t *testing.T, stdin string, args ...string) (out string, status int, err error) {
 	t.Helper()
 	c := root()
 	var b bytes.Buffer
@@ -54,7 +54,7 @@ steps:
 signals:
   - {after: "StepFailed(load,1)", at: 5m, signal: RETRY_STEP, step: load}
 `)
-	out, status, err := dvt(t, twoSteps, "plan", "test", "-", "--script", file)
+	out, status, err := local(t, twoSteps, "plan", "test", "-", "--script", file)
 	if status != 0 || err != nil {
 		t.Fatalf("exit %d: %v\n%s", status, err, out)
 	}
@@ -82,7 +82,7 @@ func TestPlanTest_ExitStatus(t *testing.T) {
 		{"a step that is not there", twoSteps, "steps: {lode: []}\n", 2, "steps.lode: the plan has no such step"},
 		{"a wrong plan", strings.ReplaceAll(twoSteps, "[load]", "[lode]"), "", 2, "DANGLING steps[1].dependsOn[0]: no step has the id"},
 	} {
-		_, status, err := dvt(t, c.plan, "plan", "test", "-", "--script", script(t, "{}"[:2*empty(c.script)]+c.script))
+		_, status, err := local(t, c.plan, "plan", "test", "-", "--script", script(t, "{}"[:2*empty(c.script)]+c.script))
 		if status != c.want || c.says != "" && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: exit %d, %v", c.name, status, err)
 		}
@@ -98,7 +98,7 @@ func empty(s string) int {
 
 func TestPlanTest_JSON(t *testing.T) {
 	t.Parallel()
-	out, status, err := dvt(t, twoSteps, "plan", "test", "-", "-o", "json")
+	out, status, err := local(t, twoSteps, "plan", "test", "-", "-o", "json")
 	var doc struct {
 		Status string
 		Events []struct{ EventType string }
@@ -110,11 +110,11 @@ func TestPlanTest_JSON(t *testing.T) {
 
 func TestPlanValidate_L01_NamesEveryViolation(t *testing.T) {
 	t.Parallel()
-	_, status, err := dvt(t, strings.ReplaceAll(twoSteps, "timeout: 1m, ", ""), "plan", "validate", "-")
+	_, status, err := local(t, strings.ReplaceAll(twoSteps, "timeout: 1m, ", ""), "plan", "validate", "-")
 	if status != 2 || strings.Count(err.Error(), "MISSING") != 2 {
 		t.Fatalf("exit %d: %v", status, err)
 	}
-	out, status, _ := dvt(t, twoSteps, "plan", "validate", "-")
+	out, status, _ := local(t, twoSteps, "plan", "validate", "-")
 	if status != 0 || out != "nightly 1.0 is a valid plan of 2 steps.\n" {
 		t.Fatalf("exit %d: %s", status, out)
 	}

@@ -171,6 +171,22 @@ func (w *world) applied(runID string, sent run.Receipt) run.Receipt {
 	}
 }
 
+// delivered waits until the engine has a signal.
+func (w *world) delivered(runID string, sent run.Receipt) run.Receipt {
+	w.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		r := w.Receipt(runID, sent.Signal.ID)
+		if r.Application != run.SignalPending {
+			return r
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("receipt of %s stayed %s", r.Signal.Type, r.Application)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
 // log is the run's events in the notation of the contract.
 func (w *world) log(runID string) (out []string) {
 	for _, e := range w.Events(runID) {

@@ -173,7 +173,7 @@ func signalCases() []testCase {
 			w.step(id, "b", run.StepSuccess)
 			w.step(id, "a", run.StepRunning)
 			w.applied(id, w.Signal(id, run.Signal{Type: run.Pause}))
-			resume := w.Signal(id, run.Signal{Type: run.Resume})
+			resume := w.delivered(id, w.Signal(id, run.Signal{Type: run.Resume}))
 			w.Pass(500 * time.Millisecond)
 			if st := w.State(id); st.Status != run.Paused {
 				w.t.Fatalf("resumed before it drained: %s", strings.Join(w.log(id), " "))

@@ -100,6 +100,30 @@ func (x *execution) apply(effects []interp.Effect) {
 	}
 }
 
+// rotate goes on with a machine made from what this one carries, as the next
+// execution of a workflow does: its state was written and read in between, and
+// what waited in the inbox is handed on.
+func (x *execution) rotate() {
+	doc, err := json.Marshal(x.m.Carry())
+	var c interp.Carried
+	if err == nil {
+		err = json.Unmarshal(doc, &c)
+	}
+	if err == nil {
+		x.m, err = interp.Resume(x.sk, x.config(), c)
+	}
+	if err != nil {
+		x.closedAs = "FAILED"
+		return
+	}
+	x.generation++
+	for _, t := range x.timers {
+		t.cancelled = true
+	}
+	clear(x.timers)
+	x.inbox = append([]interp.Input{interp.Begin{At: x.e.now}}, x.inbox...)
+}
+
 func (x *execution) write(a interp.Append) (store.Appended, error) {
 	a.RunID, a.MinHead = x.id.RunID, x.head
 	a.Events = slices.Clone(a.Events) // a journal completes them, and this may be said again

@@ -191,9 +191,3 @@ func (x *execution) hook(c interp.Compensate, ea int) {
 		x.feed(interp.Compensated{At: x.e.now, End: end})
 	})
 }
-
-// rotate goes on with a machine made from what this one carries, as the next
-// execution of a workflow would, its state having been written and read.
-func (x *execution) rotate() {
-	// Filled in once the interpreter carries.
-}
