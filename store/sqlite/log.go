@@ -5,50 +5,33 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
-	"github.com/dvt-engine/dvt/store/authority"
 )
 
 // Append implements store.Log. What needs no lock is done before the turn.
 func (s *Store) Append(ctx context.Context, a store.Append) (store.Appended, error) {
-	id, err := s.identity(ctx, a.RunID)
+	d, err := s.appending(ctx, a)
 	if err != nil {
 		return store.Appended{}, err
 	}
-	batch, err := authority.Prepare(id, a)
-	if err != nil {
-		return store.Appended{}, err
-	}
-	d := &decision{id: id, append: a, batch: batch, decide: authority.Decide}
 	if err := s.writer.decide(ctx, d); err != nil {
 		return store.Appended{}, err
 	}
-	return d.plan.Appended(d.head), nil
+	return d.appended(), nil
 }
 
 // Begin implements store.Log.
-func (s *Store) Begin(ctx context.Context, b store.Begin) (begun store.Begun, err error) {
-	id, err := s.identity(ctx, b.RunID)
+func (s *Store) Begin(ctx context.Context, b store.Begin) (store.Begun, error) {
+	d, err := s.beginning(ctx, b)
 	if err != nil {
 		return store.Begun{}, err
-	}
-	beginning, err := authority.PrepareBegin(id, b)
-	if err != nil {
-		return store.Begun{}, err
-	}
-	d := &decision{id: id, batch: beginning.Batch()}
-	d.decide = func(head store.Head, _ authority.Batch, f authority.Facts, now time.Time) (p authority.Plan, err error) {
-		p, d.begun = authority.DecideBegin(head, beginning, f, now)
-		return p, nil
 	}
 	if err := s.writer.decide(ctx, d); err != nil {
 		return store.Begun{}, err
 	}
-	d.begun.Head = d.head
-	return d.begun, nil
+	return d.begun(), nil
 }
 
 // eventsSQL has the identity of the run before the columns of each event, and one

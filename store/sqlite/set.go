@@ -19,13 +19,50 @@ type decision struct {
 	append store.Append // what batch was prepared of, for an append alone
 	batch  authority.Batch
 	decide func(store.Head, authority.Batch, authority.Facts, time.Time) (authority.Plan, error)
-	begun  store.Begun // what decide says of a begin
 
 	// What became of it: the plan and the head once it is carried out, or why not.
 	plan     authority.Plan
+	verdict  store.Begun // of a begin
 	head     store.Head
 	err      error
 	panicked any
+}
+
+func (s *Store) appending(ctx context.Context, a store.Append) (*decision, error) {
+	id, err := s.identity(ctx, a.RunID)
+	if err != nil {
+		return nil, err
+	}
+	batch, err := authority.Prepare(id, a)
+	if err != nil {
+		return nil, err
+	}
+	return &decision{id: id, append: a, batch: batch, decide: authority.Decide}, nil
+}
+
+func (s *Store) beginning(ctx context.Context, b store.Begin) (*decision, error) {
+	id, err := s.identity(ctx, b.RunID)
+	if err != nil {
+		return nil, err
+	}
+	beginning, err := authority.PrepareBegin(id, b)
+	if err != nil {
+		return nil, err
+	}
+	d := &decision{id: id, batch: beginning.Batch()}
+	d.decide = func(head store.Head, _ authority.Batch, f authority.Facts, now time.Time) (p authority.Plan, err error) {
+		p, d.verdict = authority.DecideBegin(head, beginning, f, now)
+		return p, nil
+	}
+	return d, nil
+}
+
+func (d *decision) appended() store.Appended { return d.plan.Appended(d.head) }
+
+func (d *decision) begun() store.Begun {
+	out := d.verdict
+	out.Head = d.head
+	return out
 }
 
 func (d *decision) events() int { return max(1, len(d.batch.Keys())) }

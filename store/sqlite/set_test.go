@@ -1,0 +1,303 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/authority"
+)
+
+// Batch makes entries as one set, so that the suite compares sets with what the
+// authority decides (T190). They may be of several runs.
+func (s *Store) Batch(ctx context.Context, _ string, entries []store.Entry) ([]store.EntryResult, error) {
+	out := make([]store.EntryResult, len(entries))
+	made := make([]*decision, len(entries))
+	var decisions []*decision
+	for i, e := range entries {
+		if made[i], out[i].Err = s.deciding(ctx, e); out[i].Err == nil {
+			decisions = append(decisions, made[i])
+		}
+	}
+	if err := s.write(ctx, func(c *conn) error { return s.makeSet(c, decisions) }); err != nil {
+		return nil, err
+	}
+	for i, d := range made {
+		switch {
+		case d == nil:
+		case d.err != nil:
+			out[i].Err = d.err
+		case entries[i].Begin != nil:
+			out[i].Begun = d.begun()
+		default:
+			out[i].Appended = d.appended()
+		}
+	}
+	return out, nil
+}
+
+func (s *Store) deciding(ctx context.Context, e store.Entry) (*decision, error) {
+	if e.Begin != nil {
+		return s.beginning(ctx, *e.Begin)
+	}
+	return s.appending(ctx, *e.Append)
+}
+
+// one makes an entry by a call of its own.
+func (s *Store) one(ctx context.Context, e store.Entry) (r store.EntryResult) {
+	if e.Begin != nil {
+		r.Begun, r.Err = s.Begin(ctx, *e.Begin)
+	} else {
+		r.Appended, r.Err = s.Append(ctx, *e.Append)
+	}
+	return r
+}
+
+// randomEntry is a call on one of few steps of one of few runs.
+func randomEntry(r *rand.Rand, runs int) store.Entry {
+	id := fmt.Sprint("run-", r.IntN(runs))
+	step, la := fmt.Sprint("s", r.IntN(3)), 1+r.IntN(3)
+	if r.IntN(4) == 0 {
+		return store.Entry{Begin: &store.Begin{RunID: id, StepID: step, LogicalAttempt: la, EngineAttempt: 1, EmittedAt: runtest.Epoch, SignalID: "p1"}}
+	}
+	a := &store.Append{RunID: id, MinHead: run.Seq(r.IntN(4)), IfStarted: r.IntN(3) == 0}
+	for range r.IntN(4) {
+		kind := []run.EventType{run.StepStartedEvent, run.StepCompletedEvent, run.StepFailedEvent, run.StepAwaitingManualCompletion}[r.IntN(4)]
+		a.Events = append(a.Events, runtest.Draft(kind, step, la))
+	}
+	switch r.IntN(12) {
+	case 0:
+		a.Events = append(a.Events, runtest.Draft(run.RunCancelled, "", 1))
+	case 1:
+		a.SetGate = run.GatePaused
+	case 2:
+		a.ClearGate = run.GatePaused
+	case 3:
+		a.Outcomes = []store.SignalOutcome{{SignalID: "p1", Application: run.SignalApplied, AppliedBy: -1}}
+	}
+	return store.Entry{Append: a}
+}
+
+// What is made together, on several runs and several times on one, is what calls
+// one by one would have made of it: answers, logs, heads, receipts, marks.
+func TestSet_T190_TogetherIsAsOneByOne(t *testing.T) {
+	t.Parallel()
+	const runs = 5
+	now := runtest.Epoch
+	clock := func() time.Time { return now }
+	newStore := func() *Store {
+		s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{Now: clock})
+		for i := range runs {
+			id := fmt.Sprint("run-", i)
+			wide(t, s, id, 3)
+			if err := s.InRun(t.Context(), id, func(tx store.RunTx) error {
+				_, err := tx.PutReceipt(t.Context(), run.Receipt{Signal: run.Signal{ID: "p1", Type: run.Pause}, Actor: "ola"}, false)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return s
+	}
+	together, singly := newStore(), newStore()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	for round := range 150 {
+		now = now.Add(time.Duration(r.IntN(2000)-500) * time.Millisecond)
+		entries := make([]store.Entry, 1+r.IntN(40))
+		want := make([]store.EntryResult, len(entries))
+		for i := range entries {
+			entries[i] = randomEntry(r, runs)
+			want[i] = singly.one(t.Context(), entries[i])
+		}
+		got, err := together.Batch(t.Context(), "", entries)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range entries {
+			if fmt.Sprint(want[i].Err) != fmt.Sprint(got[i].Err) {
+				t.Fatalf("round %d, entry %d: error %v, one by one %v", round, i, got[i].Err, want[i].Err)
+			}
+			want[i].Err, got[i].Err = nil, nil
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("round %d (-one by one, +together):\n%s", round, diff)
+		}
+	}
+	for _, query := range []string{`event ORDER BY run_id, run_seq`, `run_head ORDER BY run_id`, `run_dirty ORDER BY run_id`, `signal ORDER BY pos`, `audit ORDER BY id`} {
+		if diff := cmp.Diff(dump(t, singly, query), dump(t, together, query)); diff != "" {
+			t.Errorf("%s (-one by one, +together):\n%s", query, diff)
+		}
+	}
+}
+
+func dump(t *testing.T, s *Store, table string) (rows []string) {
+	t.Helper()
+	if err := s.read(t.Context(), func(c *conn) error {
+		return c.query(t.Context(), "test", `SELECT * FROM `+table, nil, func(r row) error {
+			rows = append(rows, fmt.Sprintf("%v", r))
+			return nil
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// poison has the file refuse every event of the step "poison".
+const poison = `CREATE TRIGGER poison BEFORE INSERT ON event WHEN NEW.step_id = 'poison' BEGIN SELECT RAISE(ABORT, 'poison'); END`
+
+func TestSet_WhatTheFileRefusesIsRefusedAlone(t *testing.T) {
+	t.Parallel()
+	for name, span := range map[string]time.Duration{
+		"behind the work of another": time.Minute,
+		"first of its transaction":   -1, // the group of the call that holds ends with it
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var c *crowd
+			c = newCrowd(t, Options{}, func(tx store.RunTx) error {
+				c.s.writer.span = span
+				_, err := tx.(*runTx).conn.exec(t.Context(), "test", poison)
+				return err
+			})
+			var calls []<-chan error
+			steps := []string{"a", "b", "poison", "d", "e"}
+			for i, step := range steps {
+				calls = append(calls, c.joins(i+1, func() error { return c.start(t.Context(), step) }))
+			}
+			before := c.s.writer.commits.Load()
+			if err := c.release(); err != nil {
+				t.Fatal(err)
+			}
+			for i, done := range calls {
+				if err := <-done; (err != nil) != (steps[i] == "poison") || err != nil && !strings.Contains(err.Error(), "poison") {
+					t.Errorf("%s: error %v", steps[i], err)
+				}
+			}
+			c.logIs("s1", "a", "b", "d", "e")
+			if n, want := c.s.writer.commits.Load()-before, map[bool]int64{true: 1, false: 2}[span > 0]; n != want {
+				t.Errorf("%d commits, want %d", n, want)
+			}
+			if err := c.start(t.Context(), "after"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// What the authority refuses takes nothing of the others along.
+func TestSet_T194_ARegressedAppendFailsAlone(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, Options{}, nothing)
+	a := c.joins(1, func() error { return c.start(t.Context(), "a") })
+	b := c.joins(2, func() error {
+		_, err := c.s.Append(t.Context(), store.Append{RunID: runtest.ID.RunID, MinHead: 99, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "b", 1)}})
+		return err
+	})
+	d := c.joins(3, func() error { return c.start(t.Context(), "d") })
+	if err := c.release(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-b; !errors.Is(err, store.ErrRegressed) {
+		t.Errorf("error %v", err)
+	}
+	if err := errors.Join(<-a, <-d); err != nil {
+		t.Error(err)
+	}
+	c.logIs("s1", "a", "d")
+}
+
+func TestSet_APanicIsTheCallersAlone(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, Options{}, nothing)
+	a := c.joins(1, func() error { return c.start(t.Context(), "a") })
+	b := c.joins(2, func() (err error) {
+		defer func() { err = fmt.Errorf("recovered %v", recover()) }()
+		d, err := c.s.appending(t.Context(), store.Append{RunID: runtest.ID.RunID, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "b", 1)}})
+		if err != nil {
+			return err
+		}
+		d.decide = func(store.Head, authority.Batch, authority.Facts, time.Time) (authority.Plan, error) { panic("oh") }
+		return c.s.writer.decide(t.Context(), d)
+	})
+	d := c.joins(3, func() error { return c.start(t.Context(), "d") })
+	if err := c.release(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-b; err == nil || err.Error() != "recovered oh" {
+		t.Errorf("error %v", err)
+	}
+	if err := errors.Join(<-a, <-d); err != nil {
+		t.Error(err)
+	}
+	c.logIs("s1", "a", "d")
+}
+
+// A caller whose context ends while others make its decision returns once nobody
+// reads it any more, and waits for no commit.
+func TestSet_AContextEndsTheWaitingAlone(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, Options{}, nothing)
+	makeSet := c.s.writer.makeSet
+	making, goOn := make(chan struct{}), make(chan struct{})
+	c.s.writer.makeSet = func(conn *conn, ds []*decision) error {
+		close(making)
+		<-goOn
+		return makeSet(conn, ds)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	left := c.joins(1, func() error { return c.start(ctx, "left") })
+	last, commit := make(chan struct{}), make(chan struct{})
+	worker := c.joins(2, func() error {
+		return c.s.write(t.Context(), func(*conn) error { close(last); <-commit; return nil })
+	})
+	released := make(chan error, 1)
+	go func() { released <- c.release() }()
+	<-making
+	cancel()
+	select {
+	case err := <-left:
+		t.Fatalf("the call returned in the middle of its set: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(goOn)
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+	<-last
+	close(commit)
+	if err := errors.Join(<-worker, <-released); err != nil {
+		t.Error(err)
+	}
+	c.logIs("s1", "left")
+}
+
+func TestSet_OneStatementWhateverTheRuns(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{})
+	entries := make([]store.Entry, 32)
+	for i := range entries {
+		id := fmt.Sprint("run-", i)
+		wide(t, s, id, 1)
+		entries[i].Append = &store.Append{RunID: id, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "s0000", 1)}}
+		if _, err := s.identity(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// BEGIN, heads, facts, events, heads, marks, COMMIT.
+	if n := s.statementsOf(t, func() error { _, err := s.Batch(t.Context(), "", entries); return err }); n != 7 {
+		t.Errorf("%d statements for %d appends", n, len(entries))
+	}
+}
