@@ -30,7 +30,8 @@ func TestStep_P_RandomRuns(t *testing.T) {
 }
 
 func randomRun(rt *rapid.T) {
-	w := newWorld(rt, drawPlan(rt), drawPolicy(rt))
+	w := newRotatingWorld(rt, drawPlan(rt), drawPolicy(rt), rapid.SampledFrom([]int{0, 0, 1, 2, 3, 7}).Draw(rt, "rotateAfter"))
+	w.doubled = true
 	w.refuse = drawRefusals(rt)
 	p := &player{w: w, rt: rt}
 	w.feed(interp.Begin{At: w.now})
@@ -103,7 +104,7 @@ type player struct {
 func (p *player) move() {
 	w := p.w
 	w.now = w.now.Add(time.Duration(rapid.IntRange(0, 5000).Draw(p.rt, "ms")) * time.Millisecond)
-	switch rapid.IntRange(0, 13).Draw(p.rt, "move") {
+	switch rapid.IntRange(0, 14).Draw(p.rt, "move") {
 	case 0, 1, 2:
 		p.step()
 	case 3, 4:
@@ -131,6 +132,10 @@ func (p *player) move() {
 	case 13:
 		if len(w.late) > 0 {
 			w.land(rapid.SampledFrom(w.late).Draw(p.rt, "late"))
+		}
+	case 14:
+		if rapid.IntRange(0, 3).Draw(p.rt, "presses") == 0 {
+			w.feed(interp.Pressure{At: w.now, Hard: rapid.Bool().Draw(p.rt, "hard")})
 		}
 	}
 }
@@ -218,7 +223,7 @@ func (p *player) answerFetch() {
 
 func (p *player) timer() {
 	w := p.w
-	for _, t := range []interp.Timer{interp.TimerRetryWindow, interp.TimerDrain} {
+	for _, t := range []interp.Timer{interp.TimerRetryWindow, interp.TimerDrain, interp.TimerRotation} {
 		if at := w.timers[t]; !at.IsZero() && rapid.Bool().Draw(p.rt, string(t)) {
 			if at.After(w.now) {
 				w.now = at
@@ -239,6 +244,9 @@ func (p *player) repeat() {
 		if at := w.timers[f.Timer]; !at.IsZero() && !w.now.Before(at) {
 			return // that is not stale
 		}
+	}
+	if s, ok := in.(interp.Signalled); ok && len(s.Signals) == 0 && len(w.fetch) > 0 {
+		return // that is the answer
 	}
 	w.feed(in)
 }
@@ -267,7 +275,7 @@ func (p *player) finish() {
 		case w.state.Status == run.Paused && i%2 == 0:
 			w.signal(run.Resume, fmt.Sprintf("last-%d", i), "")
 		default:
-			for _, t := range []interp.Timer{interp.TimerDrain, interp.TimerRetryWindow} {
+			for _, t := range []interp.Timer{interp.TimerRotation, interp.TimerDrain, interp.TimerRetryWindow} {
 				if !w.timers[t].IsZero() {
 					w.fire(t)
 					break
@@ -362,6 +370,9 @@ func checkReceipts(rt *rapid.T, w *world) {
 func checkReplay(rt *rapid.T, w *world) {
 	m := interp.New(w.sk, w.who)
 	for i, in := range w.inputs {
+		if m.Rotated() {
+			m = carryOver(rt, m, w.sk, w.who)
+		}
 		if got, want := dump(rt, m.Step(in)), dump(rt, w.effects[i]); got != want {
 			rt.Fatalf("replay of input %d, %#v:\n got %s\nwant %s", i, in, got, want)
 		}

@@ -48,8 +48,10 @@ type world struct {
 	timers  map[interp.Timer]time.Time
 	fetch   []int64
 
-	inputs  []interp.Input
-	effects [][]interp.Effect
+	inputs    []interp.Input
+	effects   [][]interp.Effect
+	rotations int
+	doubled   bool // each idle machine is compared with one made from what it carries
 	refuse  func(run.Draft) bool // content that the store does not take
 }
 
@@ -132,7 +134,7 @@ func (w *world) start() *world {
 // feed gives the machine one input and carries out the effects.
 func (w *world) feed(in interp.Input) {
 	w.tb.Helper()
-	over := w.m.Done()
+	over := w.m.Done() || w.m.Rotated()
 	effects := w.m.Step(in)
 	w.inputs = append(w.inputs, in)
 	w.effects = append(w.effects, effects)
@@ -166,7 +168,17 @@ func (w *world) feed(in interp.Input) {
 			if e.Status != "" && e.Status != w.state.Status {
 				w.tb.Fatalf("Finish %s, the log says %s", e.Status, w.state.Status)
 			}
+		case interp.Rotate:
+			if i != len(effects)-1 || !w.m.Rotated() {
+				w.tb.Fatalf("Rotate is not the last effect: %#v", effects)
+			}
 		}
+	}
+	switch {
+	case len(effects) > 0 && w.m.Rotated():
+		w.rotate()
+	case w.doubled && w.m.Idle():
+		w.double()
 	}
 }
 
