@@ -54,6 +54,9 @@ func (k *killing) Advance(ctx context.Context, published []store.PublishedTo, sa
 	if len(published) > 0 {
 		k.at("before clear")
 	}
+	if len(save) > 0 {
+		k.at("before save")
+	}
 	saved, err := k.Store.Advance(ctx, published, save)
 	if len(save) > 0 {
 		k.at("after save")
@@ -92,7 +95,7 @@ func appendAndDie(ctx context.Context, stage string) error {
 
 func TestProjector_O01_W1_AKilledProcessLosesNothing(t *testing.T) {
 	t.Parallel()
-	for _, stage := range []string{"after save", "before publish", "after publish", "before clear"} {
+	for _, stage := range []string{"before publish", "after publish", "before save", "after save", "before clear"} {
 		t.Run(stage, func(t *testing.T) {
 			t.Parallel()
 			file, url := filepath.Join(t.TempDir(), "dvt.db"), "redis://"+testserver.Redis(t).Addr+"/0"
@@ -126,15 +129,29 @@ func TestProjector_O01_W1_AKilledProcessLosesNothing(t *testing.T) {
 				t.Fatal("the mark is gone before everything was done")
 			}
 
+			if stage == "before save" { // the viewer has seen more than is saved, and whoever comes now sees as much
+				drive(t, st, liveAt(4))
+				if l, err := s.Load(t.Context(), runID); err != nil || l.CheckpointAt >= 4 || l.State.Seq != 4 {
+					t.Errorf("checkpoint at %d, a reader sees %d, %v", l.CheckpointAt, l.State.Seq, err)
+				}
+				drive(t, watching(t, s, bus, runID), func(f live.Frame) bool {
+					if f.State.Seq < 4 {
+						t.Errorf("a new viewer begins at %d", f.State.Seq)
+					}
+					return true
+				})
+			}
 			restarted := time.Now()
 			start(t, project.New(s, bus, project.Config{}))
 			eventually(t, 5*time.Second, "the mark is gone", clean(t, s))
 			if d := time.Since(restarted); d > 2*time.Second {
 				t.Errorf("published %v after the restart", d)
 			}
-			for _, f := range drive(t, st, liveAt(4)) {
-				if f.Sync != live.Live {
-					t.Errorf("frame %s(%s)", f.Sync, f.Reason)
+			if stage != "before save" {
+				for _, f := range drive(t, st, liveAt(4)) {
+					if f.Sync != live.Live {
+						t.Errorf("frame %s(%s)", f.Sync, f.Reason)
+					}
 				}
 			}
 			again, err := s.Append(t.Context(), store.Append{RunID: runID, Events: []run.Draft{fourth}})

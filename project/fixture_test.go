@@ -39,8 +39,7 @@ type post struct {
 	before   func(live.Message) // called while publishing
 	refuse   func(live.Message) error
 	tries    int
-	onLists  func(...live.List) error // instead of counting
-	lists    []live.List              // woken
+	onLists  func(...live.List) error
 }
 
 type sent struct {
@@ -73,7 +72,6 @@ func (p *post) WakeLists(_ context.Context, lists ...live.List) error {
 	if p.onLists != nil {
 		return p.onLists(lists...)
 	}
-	p.lists = append(p.lists, lists...)
 	return p.err
 }
 

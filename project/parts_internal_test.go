@@ -278,3 +278,29 @@ func TestCache_IsBoundedByRunsAndSteps(t *testing.T) {
 		t.Errorf("%d steps, %d runs", c.held, c.runs.Len())
 	}
 }
+
+func TestNews_AreBounded(t *testing.T) {
+	t.Parallel()
+	tell := func(seq run.Seq, size int) news {
+		return news{told: []told{{seq: seq, draft: run.Draft{Payload: make([]byte, size)}}}, size: size}
+	}
+	ms := newMotions(time.Second, 10, 1000)
+	for i := range maxNews + 1 {
+		ms.wake(epoch, "many", tell(run.Seq(i+1), 1))
+		if read := ms.runs["many"].news.read; read != (i == maxNews) {
+			t.Errorf("%d events: read %v", i+1, read)
+		}
+	}
+	for i := range 20 {
+		ms.wake(epoch, fmt.Sprint("large", i), tell(1, 1<<20))
+		if ms.size > maxNewsSize {
+			t.Fatalf("%d bytes wait", ms.size)
+		}
+	}
+	if n := ms.runs["large19"].news; !n.read || n.told != nil {
+		t.Errorf("beyond the limit: %+v", n)
+	}
+	if taken, _ := ms.next(epoch, 1000); len(taken) != 21 || ms.size != 0 {
+		t.Errorf("%d runs taken, %d bytes are counted", len(taken), ms.size)
+	}
+}

@@ -92,6 +92,16 @@ func TestProjector_T189_W1_KilledAtAnyStageLosesNothing(t *testing.T) {
 			if clean(t, s)() {
 				t.Fatal("the mark is gone before everything was done")
 			}
+			l, err := s.Load(t.Context(), runID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if to, _ := bus.latest(runID); l.State.Seq < to || l.State.Seq != 3 {
+				t.Errorf("somebody who reads now sees %d, the bus said %d", l.State.Seq, to)
+			}
+			if to, _ := bus.latest(runID); stage == "before save" && (to != 3 || l.CheckpointAt >= to) {
+				t.Errorf("published %d, saved %d: not between the two", to, l.CheckpointAt)
+			}
 			start(t, project.New(s, bus, project.Config{}))
 			eventually(t, 5*time.Second, "the mark is gone", clean(t, s))
 			replay(t, s, runID, bus.of(runID))
