@@ -1,13 +1,270 @@
 package control
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
 
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
 )
 
-// CompleteManualStep completes a step that waits for a person (R166, R177 to R180).
-func (s *Service) CompleteManualStep(_ context.Context, _ authz.Principal, _ CompleteManualStep) (Receipt, error) {
-	return Receipt{}, refuse(run.CodeNotSupported, "This version cannot complete manual steps.")
+// Limits of a completion.
+const (
+	maxEvidenceRefs = 50
+	maxEvidenceRef  = 2048
+	maxManualToken  = 256
+	clockSkew       = time.Minute // that a caller's clock may be ahead
+)
+
+// CompleteManualStep completes a step that waits for a person (R166, R177 to
+// R181). Order: visibility, input, authorisation, token, the same completion
+// again, separation of duties, RUN_MOVED, the state of the run (T84, T86, T87).
+// What it accepts is a signal like any other: durable, numbered and delivered in
+// order, whatever crashes next. The first outcome for an attempt stands: its token
+// again gives its receipt, whatever it says. A refusal leaves an audit row and
+// nothing in the log.
+func (s *Service) CompleteManualStep(ctx context.Context, p authz.Principal, in CompleteManualStep) (Receipt, error) {
+	r, err := s.visible(ctx, p, authz.CompleteManual, in.RunID)
+	if err != nil {
+		return Receipt{}, err
+	}
+	if err := s.checkCompletion(in); err != nil {
+		return Receipt{}, err
+	}
+	if err := s.authorizeCompletion(ctx, p, r, in); err != nil {
+		return Receipt{}, err
+	}
+	if len(s.cfg.ManualKeys) == 0 {
+		return Receipt{}, refuse(run.CodeNotSupported, noManualKeys)
+	}
+	facts, err := s.manualFacts(ctx, r.PlanRef, in.StepID)
+	if err != nil {
+		return Receipt{}, translate(err)
+	}
+	c := &completing{
+		s: s, in: in, sameOne: facts.sod && r.TriggeredBy == p.ID,
+		judging: judging{s: s, p: p, in: SignalRun{RunID: in.RunID, Signal: run.Signal{Type: run.CompleteManual, StepID: in.StepID, Outcome: in.Outcome}}},
+	}
+	if err := s.cfg.Store.InRun(ctx, in.RunID, func(tx store.RunTx) error { return c.decideIn(ctx, tx) }); err != nil {
+		return Receipt{}, translate(err)
+	}
+	if c.refusal != nil {
+		if c.refusal.Code == run.CodeManualToken {
+			s.auditDenied(ctx, p, store.AuditRow{Action: string(authz.CompleteManual), RunID: in.RunID, Code: c.refusal.Code})
+		}
+		return Receipt{}, c.refusal
+	}
+	kick(s.signals)
+	return c.out, nil
+}
+
+// checkCompletion looks at what the caller wrote and names everything wrong with it.
+func (s *Service) checkCompletion(in CompleteManualStep) error {
+	vs := checkID(nil, "stepId", in.StepID)
+	bad := func(path, code, format string, args ...any) {
+		vs = append(vs, plan.Violation{Path: path, Code: code, Message: fmt.Sprintf(format, args...)})
+	}
+	if in.Token == "" || len(in.Token) > maxManualToken {
+		bad("token", "INVALID", "must be the token of the task, of at most %d characters", maxManualToken)
+	}
+	switch in.Outcome {
+	case run.ManualSucceeded, run.ManualFailed, run.ManualCancelled:
+	default:
+		bad("outcome", "INVALID", "must be one of %s, %s and %s", run.ManualSucceeded, run.ManualFailed, run.ManualCancelled)
+	}
+	if len(in.EvidenceRefs) > maxEvidenceRefs {
+		bad("evidenceRefs", "RANGE", "must be at most %d", maxEvidenceRefs)
+	}
+	for i, ref := range in.EvidenceRefs[:min(len(in.EvidenceRefs), maxEvidenceRefs)] {
+		if ref == "" || len(ref) > maxEvidenceRef {
+			bad(fmt.Sprintf("evidenceRefs[%d]", i), "INVALID", "must have 1 to %d characters", maxEvidenceRef)
+		}
+	}
+	if in.CompletedAt.After(s.cfg.Now().Add(clockSkew)) {
+		bad("completedAt", "RANGE", "must not be in the future")
+	}
+	if len(vs) > 0 {
+		return badInput(vs)
+	}
+	if most := s.cfg.Limits.MaxSignalBytes; len(in.Notes) > most {
+		e := refuse(run.CodeSignalTooLarge, "The notes have %d bytes; at most %d are allowed.", len(in.Notes), most)
+		e.Limit = int64(most)
+		return e
+	}
+	return nil
+}
+
+// authorizeCompletion asks the policy, and that nobody speaks for somebody else (T84).
+func (s *Service) authorizeCompletion(ctx context.Context, p authz.Principal, r store.Run, in CompleteManualStep) error {
+	object := objectOf(r.Identity)
+	d, err := s.cfg.Authz.Decide(p, authz.CompleteManual, object)
+	if err != nil {
+		return translate(err)
+	}
+	spoofed := in.Actor != "" && in.Actor != p.ID
+	if d.Allowed && !spoofed {
+		return nil
+	}
+	s.auditDenied(ctx, p, store.AuditRow{Action: string(authz.CompleteManual), RunID: in.RunID, Code: run.CodeForbidden})
+	if !d.Allowed {
+		return s.denied(authz.CompleteManual, object, d)
+	}
+	e := refuse(run.CodeForbidden, "Nobody completes a step for somebody else: leave actor out, or give your own id.")
+	e.Denial = &Denial{Action: authz.CompleteManual}
+	return e
+}
+
+// completing is one decision about one completion.
+type completing struct {
+	judging
+	s       *Service
+	in      CompleteManualStep
+	sameOne bool // who asked for the run, and the step wants another person
+}
+
+func (c *completing) decideIn(ctx context.Context, tx store.RunTx) error {
+	c.out, c.refusal = Receipt{}, nil
+	st, err := tx.State(ctx)
+	if err != nil {
+		return err
+	}
+	sig := &c.judging.in.Signal
+	step, ok := st.Step(c.in.StepID)
+	if !ok || step.LogicalAttempt == 0 { // nothing was ever given a token
+		return c.refused(ctx, tx, run.Judge(st, *sig))
+	}
+	sig.ExpectedAttempt = step.LogicalAttempt
+	sig.ID = manualSignalID(c.in.RunID, c.in.StepID, step.LogicalAttempt)
+	if !tokenFits(c.s.cfg.ManualKeys, c.in.Token, c.in.RunID, c.in.StepID, step.LogicalAttempt) {
+		c.refusal = refuse(run.CodeManualToken, "This token is not that of the step's latest attempt. Read the task again: a retry gives it a new one.")
+		return nil
+	}
+	switch old, err := tx.Receipt(ctx, sig.ID); {
+	case err == nil:
+		c.out = Receipt{Receipt: old, Duplicate: true}
+		return nil
+	case !errors.Is(err, store.ErrNotFound):
+		return err
+	}
+	if c.sameOne {
+		return c.refused(ctx, tx, run.Decision{Code: run.CodeSOD, Message: "Who asked for the run may not complete this step; someone else must."})
+	}
+	if at := c.in.ExpectedRunSeq; at != nil && step.ChangedSeq > *at {
+		c.refusal = refuse(run.CodeRunMoved, "The step changed at seq %d, after the state you saw. Look again and decide anew.", step.ChangedSeq)
+		c.refusal.RunSeq = st.Seq
+		return c.auditTx(ctx, tx, "REJECTED", run.CodeRunMoved)
+	}
+	if d := run.Judge(st, *sig); d.Outcome != run.Accept {
+		return c.refused(ctx, tx, d)
+	}
+	return c.take(ctx, tx)
+}
+
+func (c *completing) refused(ctx context.Context, tx store.RunTx, d run.Decision) error {
+	c.refusal = refuse(d.Code, "%s", d.Message)
+	return c.auditTx(ctx, tx, "REJECTED", d.Code)
+}
+
+func (c *completing) take(ctx context.Context, tx store.RunTx) error {
+	payload := completion{
+		StepID: c.in.StepID, LogicalAttempt: c.judging.in.Signal.ExpectedAttempt, Outcome: c.in.Outcome, Notes: c.in.Notes, EvidenceRefs: c.in.EvidenceRefs,
+	}
+	if !c.in.CompletedAt.IsZero() {
+		at := c.in.CompletedAt.UTC()
+		payload.CompletedAt = &at
+	}
+	var err error
+	if c.judging.in.Payload, err = json.Marshal(payload); err != nil {
+		return err
+	}
+	return c.judging.accepted(ctx, tx, c.judging.in.Signal, 0, true)
+}
+
+// completion is the payload of the receipt: what the log is to say once the
+// interpreter has applied it.
+type completion struct {
+	StepID         string            `json:"stepId"`
+	LogicalAttempt int               `json:"logicalAttemptId"`
+	Outcome        run.ManualOutcome `json:"outcome"`
+	Notes          string            `json:"notes,omitempty"`
+	EvidenceRefs   []string          `json:"evidenceRefs,omitempty"`
+	CompletedAt    *time.Time        `json:"completedAt,omitempty"`
+}
+
+// manualIDs begins the signalIds of completions, which no client may use.
+const manualIDs = "manual."
+
+// checkNotReserved adds a violation for a client's signalId that could be that of
+// a completion.
+func checkNotReserved(vs []plan.Violation, signalID string) []plan.Violation {
+	if !strings.HasPrefix(signalID, manualIDs) {
+		return vs
+	}
+	return append(vs, plan.Violation{
+		Path: "signalId", Code: "INVALID", Message: "must not begin with " + manualIDs + ", which the completions of manual steps have",
+	})
+}
+
+// manualSignalID is the same for every completion of one attempt, so that there is
+// one of them (T86).
+func manualSignalID(runID, stepID string, la int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s|%s|%d", runID, stepID, la))
+	return manualIDs + hex.EncodeToString(sum[:16])
+}
+
+// outcomeOf is what a person said of a MANUAL step; "" in other receipts.
+func outcomeOf(r run.Receipt) run.ManualOutcome {
+	if r.Signal.Type != run.CompleteManual {
+		return ""
+	}
+	var c completion
+	_ = json.Unmarshal(r.Payload, &c) // written here
+	return c.Outcome
+}
+
+// completeManual adds to the end of a MANUAL step who completed it, what they left
+// and when they say that it was done (T82, T84).
+func (j *Journal) completeManual(ctx context.Context, runID string, d *run.Draft) error {
+	if !bytes.Contains(d.Payload, []byte(`"manual"`)) {
+		return nil
+	}
+	var payload map[string]json.RawMessage
+	var m run.ManualEnd
+	if err := json.Unmarshal(d.Payload, &payload); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(payload["manual"], &m); payload["manual"] == nil || err != nil || m.SignalID == "" {
+		return err
+	}
+	r, err := j.cfg.Store.Receipt(ctx, runID, m.SignalID)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var c completion
+	if err := json.Unmarshal(r.Payload, &c); err != nil {
+		return err
+	}
+	m.Actor, m.Notes, m.EvidenceRefs = r.Actor, c.Notes, c.EvidenceRefs
+	if payload["manual"], err = json.Marshal(m); err != nil {
+		return err
+	}
+	if c.CompletedAt != nil {
+		if payload["sourceOccurredAt"], err = json.Marshal(c.CompletedAt); err != nil {
+			return err
+		}
+	}
+	d.Payload, err = json.Marshal(payload)
+	return err
 }

@@ -2,12 +2,134 @@ package control
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
 
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
 )
 
-// ManualTasks lists steps that wait for a person (T85, T201).
-func (s *Service) ManualTasks(_ context.Context, _ authz.Principal, _ ManualTasksQuery) (ManualTasksPage, error) {
-	return ManualTasksPage{}, refuse(run.CodeNotSupported, "This version has no manual steps.")
+// maxTasks is the most tasks of a page.
+const maxTasks = 200
+
+// ManualTasks lists steps of the tenant's runs that p may see and that wait for a
+// person, the longest wait first, in one query (T85, T201). Only who may complete a
+// task gets its token. Which tasks there are lags behind the log like every list,
+// by the time of a projection; one that was completed is gone at once. NOT_FOUND
+// for a run that p may not see, CURSOR_INVALID for a cursor of another list.
+func (s *Service) ManualTasks(ctx context.Context, p authz.Principal, q ManualTasksQuery) (ManualTasksPage, error) {
+	if q.First < 0 || q.First > maxTasks {
+		return ManualTasksPage{}, badInput([]plan.Violation{{Path: "first", Code: "RANGE", Message: fmt.Sprintf("must be from 1 to %d", maxTasks)}})
+	}
+	n := q.First
+	if n == 0 {
+		n = 50
+	}
+	after, err := decodeWait(q.After)
+	if err != nil {
+		return ManualTasksPage{}, err
+	}
+	if q.RunID != "" {
+		if _, err := s.visible(ctx, p, authz.Read, q.RunID); err != nil {
+			return ManualTasksPage{}, err
+		}
+	}
+	scope, ok := s.narrow(p, RunFilter{})
+	if !ok {
+		return ManualTasksPage{}, nil
+	}
+	waits, err := s.cfg.Store.Waiting(ctx, store.WaitFilter{
+		TenantID: p.TenantID, ProjectIDs: scope.ProjectIDs, EnvironmentID: scope.EnvironmentID, RunID: q.RunID, Limit: n + 1, After: after,
+	})
+	if err != nil {
+		return ManualTasksPage{}, translate(err)
+	}
+	out := ManualTasksPage{HasNext: len(waits) > n}
+	for _, w := range waits[:min(n, len(waits))] {
+		task, err := s.manualTask(ctx, p, w)
+		if err != nil {
+			return ManualTasksPage{}, translate(err)
+		}
+		out.Tasks = append(out.Tasks, task)
+		out.Cursors = append(out.Cursors, encodeWait(store.WaitPos{Since: w.Since, RunID: w.RunID, StepID: w.StepID}))
+	}
+	return out, nil
+}
+
+func (s *Service) manualTask(ctx context.Context, p authz.Principal, w store.Wait) (ManualTask, error) {
+	f, err := s.manualFacts(ctx, w.PlanRef, w.StepID)
+	if err != nil {
+		return ManualTask{}, err
+	}
+	t := ManualTask{
+		Identity: w.Identity, StepID: w.StepID, LogicalAttempt: w.LogicalAttempt, Instructions: f.instructions, Evidence: f.evidence,
+		Since: w.Since, Deadline: w.Deadline, Action: s.mayComplete(p, objectOf(w.Identity), w.TriggeredBy, f),
+	}
+	if t.Action.Outcome == "APPLY" {
+		t.Token = s.cfg.ManualKeys[0].token(w.RunID, w.StepID, w.LogicalAttempt)
+	}
+	return t, nil
+}
+
+// manualFacts are those of one step. Of a plan that cannot be had only the rule
+// that is on by default is known (O4).
+func (s *Service) manualFacts(ctx context.Context, ref plan.Ref, stepID string) (stepFacts, error) {
+	facts, err := s.planFacts(ctx, ref)
+	var broken *plan.InvalidError
+	if errors.Is(err, store.ErrNotFound) || errors.As(err, &broken) {
+		return stepFacts{sod: true}, nil
+	}
+	if err != nil {
+		return stepFacts{}, err
+	}
+	f, ok := facts[stepID]
+	f.sod = f.sod || !ok
+	return f, nil
+}
+
+// mayComplete says whether p may complete a task, and why not: the policy, then
+// the separation of duties (T87), then whether this server can.
+func (s *Service) mayComplete(p authz.Principal, o authz.Object, triggeredBy string, f stepFacts) ActionAvailability {
+	a := ActionAvailability{Action: authz.CompleteManual, Outcome: "REFUSED", Strength: strength(run.CompleteManual)}
+	d, err := s.cfg.Authz.Decide(p, a.Action, o)
+	a.Rule, a.RequiredRole = d.Rule, d.RequiredRole
+	switch {
+	case err != nil:
+		a.Code, a.Reason = run.CodeUnavailable, "The access policy cannot be read now. Try again."
+	case !d.Allowed:
+		a.Code, a.WhoCould = run.CodeForbidden, s.cfg.Authz.WhoCould(a.Action, o)
+		a.Reason = fmt.Sprintf("Needs the role %s on %s/%s.", d.RequiredRole, o.ProjectID, o.EnvironmentID)
+	case f.sod && triggeredBy == p.ID:
+		a.Code, a.Reason = run.CodeSOD, "Who asked for the run may not complete this step; someone else must."
+	case len(s.cfg.ManualKeys) == 0:
+		a.Outcome, a.Code, a.Reason = "UNSUPPORTED", run.CodeNotSupported, noManualKeys
+	default:
+		a.Outcome, a.Reason = "APPLY", "The step ends with your outcome, and the run goes on."
+	}
+	return a
+}
+
+const noManualKeys = "This server has no manual-keys, so it makes no completion tokens. Ask its operators to set them."
+
+func encodeWait(at store.WaitPos) string {
+	return at.Since.UTC().Format(time.RFC3339Nano) + " " + at.RunID + " " + at.StepID
+}
+
+func decodeWait(c string) (*store.WaitPos, error) {
+	if c == "" {
+		return nil, nil //nolint:nilnil // no cursor is a place too: the beginning
+	}
+	parts := strings.Split(c, " ")
+	if len(parts) != 3 || parts[1] == "" || parts[2] == "" {
+		return nil, cursorInvalid()
+	}
+	since, err := time.Parse(time.RFC3339Nano, parts[0])
+	if err != nil {
+		return nil, cursorInvalid()
+	}
+	return &store.WaitPos{Since: since, RunID: parts[1], StepID: parts[2]}, nil
 }

@@ -1,0 +1,424 @@
+package control_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+)
+
+func secret(letter string) string {
+	return base64.StdEncoding.EncodeToString([]byte(strings.Repeat(letter, 32)))
+}
+
+func manualKeys(t testing.TB, list ...string) func(*control.Config) {
+	keys := must[[]control.ManualKey](t)(control.ParseManualKeys(list))
+	return func(c *control.Config) { c.ManualKeys = keys }
+}
+
+// manualPlan has steps that wait for a person; sod of each is false when its id ends with "-any".
+func manualPlan(steps ...string) []byte {
+	var list []M
+	for _, id := range steps {
+		step := M{"stepId": id, "type": "MANUAL", "timeout": "1m", "inputs": M{"instructions": "look at " + id, "evidence": []string{"ticket"}}}
+		if strings.HasSuffix(id, "-any") {
+			step["manual"] = M{"sod": false}
+		}
+		list = append(list, step)
+	}
+	return document(M{"steps": list})
+}
+
+// manual makes a run whose steps wait for a person.
+func (w *world) manual(requestID string, steps ...string) string {
+	w.t.Helper()
+	id := must[control.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), startOf(requestID, manualPlan(steps...)))).View.Run.RunID
+	w.append(id, runtest.Start(steps...))
+	for _, step := range steps {
+		w.wait(id, step, 1)
+	}
+	return id
+}
+
+// wait writes what the interpreter does when a MANUAL step begins.
+func (w *world) wait(runID, stepID string, la int) {
+	w.t.Helper()
+	w.append(runID, runtest.Draft(run.StepStartedEvent, stepID, la), runtest.Draft(run.StepAwaitingManualCompletion, stepID, la))
+}
+
+func (w *world) tasks(p authz.Principal, runID string) control.ManualTasksPage {
+	w.t.Helper()
+	return must[control.ManualTasksPage](w.t)(w.ManualTasks(w.t.Context(), p, control.ManualTasksQuery{RunID: runID}))
+}
+
+// task is the one task of a step, once the projector has seen it.
+func (w *world) task(p authz.Principal, runID, stepID string, la int) (out control.ManualTask) {
+	w.t.Helper()
+	eventually(w.t, fmt.Sprintf("task of %s/%d", stepID, la), func() bool {
+		for _, task := range w.tasks(p, runID).Tasks {
+			if task.StepID == stepID && task.LogicalAttempt == la {
+				out = task
+				return true
+			}
+		}
+		return false
+	})
+	return out
+}
+
+func (w *world) complete(p authz.Principal, task control.ManualTask, outcome run.ManualOutcome, change ...func(*control.CompleteManualStep)) (control.Receipt, error) {
+	in := control.CompleteManualStep{RunID: task.Identity.RunID, StepID: task.StepID, Token: task.Token, Outcome: outcome}
+	for _, f := range change {
+		f(&in)
+	}
+	return w.CompleteManualStep(w.t.Context(), p, in)
+}
+
+// foreign is an admin of another tenant.
+func (w *world) foreign() authz.Principal {
+	p := w.who("dev-admin")
+	p.TenantID = "globex"
+	return p
+}
+
+// applyCompletion writes what the interpreter does with an accepted completion.
+func (w *world) applyCompletion(r control.Receipt, t run.EventType) {
+	w.t.Helper()
+	d := runtest.Draft(t, r.Signal.StepID, r.Signal.ExpectedAttempt, M{"manual": M{"signalId": r.Signal.ID, "outcome": outcome(w.t, r)}})
+	w.applied(r.RunID, r.Signal.ID, d)
+}
+
+func outcome(t testing.TB, r control.Receipt) (out run.ManualOutcome) {
+	t.Helper()
+	var p struct{ Outcome run.ManualOutcome }
+	if err := json.Unmarshal(r.Payload, &p); err != nil {
+		t.Fatal(err)
+	}
+	return p.Outcome
+}
+
+func TestManualKeys_T201_SayWhatIsWrongAndNeverTheSecret(t *testing.T) {
+	t.Parallel()
+	for _, list := range [][]string{
+		{"k1"}, {":" + secret("a")}, {"k 1:" + secret("a")}, {"k1:" + base64.StdEncoding.EncodeToString([]byte("short"))}, {"k1:%%%"},
+		{"k1:" + secret("a"), "k1:" + secret("b")},
+	} {
+		if _, err := control.ParseManualKeys(list); err == nil || strings.Contains(err.Error(), secret("a")) {
+			t.Errorf("%v: %v", list, err)
+		}
+	}
+	keys := must[[]control.ManualKey](t)(control.ParseManualKeys([]string{"k1:" + secret("s")}))
+	raw := strings.Repeat("s", 32)
+	for _, text := range []string{fmt.Sprint(keys[0]), fmt.Sprintf("%+v", keys), fmt.Sprintf("%#v", keys), keys[0].LogValue().String()} {
+		if strings.Contains(text, secret("s")) || strings.Contains(text, raw) || strings.Contains(text, "115, 115") || strings.Contains(text, "0x73, 0x73") {
+			t.Errorf("the secret is printed: %s", text)
+		}
+	}
+}
+
+func TestManualTasks_T85_T201_TokensForThoseWhoMayComplete(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, manualKeys(t, "k1:"+secret("a")))
+	id := w.manual("r1", "check", "sign-any")
+	for token, want := range map[string]string{
+		"dev-admin":    "APPLY APPLY",
+		"dev-engineer": "REFUSED SOD_VIOLATION APPLY", // who asked for the run
+		"dev-operator": "REFUSED FORBIDDEN REFUSED FORBIDDEN",
+		"dev-viewer":   "REFUSED FORBIDDEN REFUSED FORBIDDEN",
+	} {
+		var got []string
+		for _, step := range []string{"check", "sign-any"} {
+			task := w.task(w.who(token), id, step, 1)
+			got = append(got, strings.TrimSpace(task.Action.Outcome+" "+string(task.Action.Code)))
+			if (task.Token != "") != (task.Action.Outcome == "APPLY") {
+				t.Errorf("%s of %s: token %q", step, token, task.Token)
+			}
+			if task.Instructions != "look at "+step || string(task.Evidence) != `["ticket"]` || task.Since.IsZero() || task.Action.Reason == "" {
+				t.Errorf("task %+v", task)
+			}
+		}
+		if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", token, diff)
+		}
+	}
+	if n := len(w.tasks(w.foreign(), "").Tasks); n != 0 {
+		t.Errorf("%d tasks of another tenant", n)
+	}
+	for _, p := range []authz.Principal{w.foreign(), w.who("nobody")} {
+		_, err := w.ManualTasks(t.Context(), p, control.ManualTasksQuery{RunID: id})
+		refusal(t, err, run.CodeNotFound)
+	}
+	if n := len(w.tasks(w.who("nobody"), "").Tasks); n != 0 {
+		t.Errorf("%d tasks without a grant", n)
+	}
+	log := fmt.Sprint(w.log(id), w.audit("acme"))
+	if task := w.task(w.who("dev-admin"), id, "check", 1); strings.Contains(log, task.Token) {
+		t.Error("the token is in the log")
+	}
+}
+
+func TestManualTasks_PagesByTheLongestWait(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, manualKeys(t, "k1:"+secret("a")))
+	var want, got []string
+	for i := range 5 {
+		id := w.manual(fmt.Sprint("r", i), "b", "a")
+		want = append(want, id+"/b", id+"/a")
+	}
+	eventually(t, "ten tasks", func() bool { return len(w.tasks(w.eng(), "").Tasks) == 10 })
+	q := control.ManualTasksQuery{First: 3}
+	for {
+		page := must[control.ManualTasksPage](t)(w.ManualTasks(t.Context(), w.eng(), q))
+		for _, task := range page.Tasks {
+			got = append(got, task.Identity.RunID+"/"+task.StepID)
+		}
+		if !page.HasNext {
+			break
+		}
+		q.After = page.Cursors[len(page.Cursors)-1]
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("tasks (-want +got):\n%s", diff)
+	}
+	for _, after := range []string{"x", "2026-01-01T00:00:00Z run", "then run step"} {
+		_, err := w.ManualTasks(t.Context(), w.eng(), control.ManualTasksQuery{After: after})
+		refusal(t, err, run.CodeCursorInvalid)
+	}
+	_, err := w.ManualTasks(t.Context(), w.eng(), control.ManualTasksQuery{First: 201})
+	refusal(t, err, run.CodeBadInput)
+}
+
+func TestCompleteManual_M01_TheLogSaysWhoWhenAndWhat(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, manualKeys(t, "k1:"+secret("a")))
+	id := w.manual("r1", "check")
+	admin := w.who("dev-admin")
+	task := w.task(admin, id, "check", 1)
+	at := time.Now().Add(-time.Hour).UTC().Truncate(time.Second)
+	r, err := w.complete(admin, task, run.ManualSucceeded, func(c *control.CompleteManualStep) {
+		c.Notes, c.EvidenceRefs, c.CompletedAt, c.Actor = "fine", []string{"https://tickets.example/7"}, at, "dev-admin"
+	})
+	if err != nil || r.Rejected || r.Duplicate || r.No != 1 || r.Signal.Type != run.CompleteManual || r.Application != run.SignalPending {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "test") })
+	eventually(t, "delivered", func() bool { return len(w.engine.delivered(id)) == 1 })
+	if s := w.engine.delivered(id)[0]; s.Outcome != run.ManualSucceeded || s.LA != 1 || s.StepID != "check" || s.Type != run.CompleteManual {
+		t.Errorf("delivered %+v", s)
+	}
+	if s := must[[]engine.Signal](t)(w.journal.Signals(t.Context(), id, 0)); len(s) != 1 || s[0].Outcome != run.ManualSucceeded {
+		t.Errorf("fetched %+v", s)
+	}
+	w.applyCompletion(r, run.StepCompletedEvent)
+	evs := must[[]run.Event](t)(w.raw.Events(t.Context(), id, 0, 100))
+	var p struct {
+		Manual           run.ManualEnd `json:"manual"`
+		SourceOccurredAt time.Time     `json:"sourceOccurredAt"`
+	}
+	if err := json.Unmarshal(evs[len(evs)-1].Payload, &p); err != nil {
+		t.Fatal(err)
+	}
+	want := run.ManualEnd{SignalID: r.Signal.ID, Outcome: run.ManualSucceeded, Actor: "dev-admin", Notes: "fine", EvidenceRefs: []string{"https://tickets.example/7"}}
+	if diff := cmp.Diff(want, p.Manual); diff != "" || !p.SourceOccurredAt.Equal(at) {
+		t.Errorf("payload at %v (-want +got):\n%s", p.SourceOccurredAt, diff)
+	}
+	if !w.audited("acme", "dev-admin COMPLETE_MANUAL_STEP ACCEPTED  "+id) {
+		t.Errorf("audit %v", w.audit("acme"))
+	}
+}
+
+func TestCompleteManual_M02_Refusals(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, manualKeys(t, "k1:"+secret("a")))
+	id := w.manual("r1", "check", "other", "late")
+	admin := w.who("dev-admin")
+	check, other, late := w.task(admin, id, "check", 1), w.task(admin, id, "other", 1), w.task(admin, id, "late", 1)
+	w.append(id, runtest.Draft(run.StepFailedEvent, "late", 1)) // it timed out
+	before := w.log(id)
+	seq := run.Seq(1)
+	for name, c := range map[string]struct {
+		who  string
+		task control.ManualTask
+		code run.Code
+		with func(*control.CompleteManualStep)
+	}{
+		"wrong token":      {"dev-admin", check, run.CodeManualToken, func(c *control.CompleteManualStep) { c.Token = other.Token }},
+		"broken token":     {"dev-admin", check, run.CodeManualToken, func(c *control.CompleteManualStep) { c.Token = c.Token[:len(c.Token)-1] }},
+		"not waiting":      {"dev-admin", late, run.CodeManualNotWaiting, nil},
+		"no such step":     {"dev-admin", check, run.CodeStepNotFound, func(c *control.CompleteManualStep) { c.StepID = "ghost" }},
+		"sod":              {"dev-engineer", check, run.CodeSOD, nil},
+		"spoof":            {"dev-admin", check, run.CodeForbidden, func(c *control.CompleteManualStep) { c.Actor = "dev-engineer" }},
+		"role":             {"dev-operator", check, run.CodeForbidden, nil},
+		"another tenant":   {"globex", check, run.CodeNotFound, nil},
+		"moved":            {"dev-admin", check, run.CodeRunMoved, func(c *control.CompleteManualStep) { c.ExpectedRunSeq = &seq }},
+		"spoof and wrong":  {"dev-admin", check, run.CodeForbidden, func(c *control.CompleteManualStep) { c.Actor, c.Token = "x", "x" }},
+		"sod and wrong":    {"dev-engineer", check, run.CodeManualToken, func(c *control.CompleteManualStep) { c.Token = "x" }},
+		"moved, yet first": {"dev-engineer", check, run.CodeSOD, func(c *control.CompleteManualStep) { c.ExpectedRunSeq = &seq }},
+	} {
+		with := c.with
+		if with == nil {
+			with = func(*control.CompleteManualStep) {}
+		}
+		who := w.foreign()
+		if c.who != "globex" {
+			who = w.who(c.who)
+		}
+		_, err := w.complete(who, c.task, run.ManualSucceeded, with)
+		t.Log(name)
+		refusal(t, err, c.code)
+	}
+	if diff := cmp.Diff(before, w.log(id)); diff != "" {
+		t.Errorf("refusals are in the log (-before +after):\n%s", diff)
+	}
+	for _, row := range []string{
+		"dev-admin COMPLETE_MANUAL_STEP DENIED MANUAL_TOKEN_INVALID " + id, "dev-admin COMPLETE_MANUAL_STEP REJECTED MANUAL_NOT_WAITING " + id,
+		"dev-engineer COMPLETE_MANUAL_STEP REJECTED SOD_VIOLATION " + id, "dev-admin COMPLETE_MANUAL_STEP DENIED FORBIDDEN " + id,
+		"dev-operator COMPLETE_MANUAL_STEP DENIED FORBIDDEN " + id, "dev-admin COMPLETE_MANUAL_STEP REJECTED RUN_MOVED " + id,
+	} {
+		if !w.audited("acme", row) {
+			t.Errorf("no audit row %q in %v", row, w.audit("acme"))
+		}
+	}
+	_, err := w.complete(admin, check, "MAYBE", func(c *control.CompleteManualStep) {
+		c.Token, c.EvidenceRefs, c.CompletedAt = "", append(make([]string, 50), "x"), time.Now().Add(time.Hour)
+	})
+	var paths []string
+	for _, v := range refusal(t, err, run.CodeBadInput).Violations {
+		paths = append(paths, v.Path)
+	}
+	if got := strings.Join(paths, " "); !strings.HasPrefix(got, "token outcome evidenceRefs evidenceRefs[0]") || !strings.HasSuffix(got, "completedAt") {
+		t.Errorf("violations %s", got)
+	}
+}
+
+func TestCompleteManual_M02_T86_TheFirstOutcomeStands(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, manualKeys(t, "k1:"+secret("a")))
+	id := w.manual("r1", "check-any")
+	admin := w.who("dev-admin")
+	task := w.task(admin, id, "check-any", 1)
+	var all sync.WaitGroup
+	receipts := make([]control.Receipt, 8)
+	for i := range receipts {
+		all.Go(func() {
+			receipts[i] = must[control.Receipt](t)(w.complete(admin, task, []run.ManualOutcome{run.ManualSucceeded, run.ManualFailed}[i%2]))
+		})
+	}
+	all.Wait()
+	first := 0
+	for _, r := range receipts {
+		if !r.Duplicate {
+			first++
+		}
+		if r.Signal.ID != receipts[0].Signal.ID || outcome(t, r) != outcome(t, receipts[0]) {
+			t.Errorf("receipt %+v", r)
+		}
+	}
+	if first != 1 || w.count(id, run.SignalAccepted) != 1 {
+		t.Errorf("%d were the first; log %v", first, w.log(id))
+	}
+	// Somebody else, after it was applied, after the end of the run: still the first one.
+	w.applyCompletion(receipts[0], run.StepCompletedEvent)
+	w.append(id, runtest.Draft(run.RunCompleted, "", 1))
+	again, err := w.complete(w.eng(), task, run.ManualCancelled)
+	if err != nil || !again.Duplicate || outcome(t, again) != outcome(t, receipts[0]) || again.Application != run.SignalApplied {
+		t.Errorf("%+v, %v", again, err)
+	}
+}
+
+func TestCompleteManual_M03_ARetryMakesTheTokenVoid(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, manualKeys(t, "k1:"+secret("a")))
+	id := w.manual("r1", "check")
+	admin := w.who("dev-admin")
+	old := w.task(admin, id, "check", 1)
+	r := must[control.Receipt](t)(w.complete(admin, old, run.ManualFailed))
+	w.applyCompletion(r, run.StepFailedEvent)
+	if again := must[control.Receipt](t)(w.complete(admin, old, run.ManualSucceeded)); !again.Duplicate {
+		t.Errorf("before the retry: %+v", again)
+	}
+	if n := len(w.tasks(admin, id).Tasks); n != 0 {
+		t.Errorf("%d tasks after the completion", n)
+	}
+	w.wait(id, "check", 2)
+	fresh := w.task(admin, id, "check", 2)
+	if fresh.Token == old.Token || fresh.Token == "" {
+		t.Errorf("tokens %q and %q", old.Token, fresh.Token)
+	}
+	_, err := w.complete(admin, old, run.ManualSucceeded)
+	refusal(t, err, run.CodeManualToken)
+	second := must[control.Receipt](t)(w.complete(admin, fresh, run.ManualSucceeded))
+	if second.Duplicate || second.Signal.ID == r.Signal.ID || second.Signal.ExpectedAttempt != 2 {
+		t.Errorf("%+v", second)
+	}
+}
+
+func TestCompleteManual_M03_WhilePaused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, manualKeys(t, "k1:"+secret("a")))
+	id := w.manual("r1", "check")
+	w.append(id, runtest.Draft(run.RunPaused, "", 1))
+	admin := w.who("dev-admin")
+	if r := must[control.Receipt](t)(w.complete(admin, w.task(admin, id, "check", 1), run.ManualSucceeded)); r.Rejected {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestCompleteManual_T201_KeysRotate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, manualKeys(t, "k1:"+secret("a")))
+	id := w.manual("r1", "check", "b")
+	admin := w.who("dev-admin")
+	task, b := w.task(admin, id, "check", 1), w.task(admin, id, "b", 1)
+	with := func(keys ...string) *control.Service {
+		cfg := w.config
+		cfg.Metrics = nil
+		manualKeys(t, keys...)(&cfg)
+		return control.New(cfg)
+	}
+	complete := func(s *control.Service, task control.ManualTask) error {
+		_, err := s.CompleteManualStep(t.Context(), admin, control.CompleteManualStep{
+			RunID: id, StepID: task.StepID, Token: task.Token, Outcome: run.ManualSucceeded,
+		})
+		return err
+	}
+	refusal(t, complete(with("k2:"+secret("b")), task), run.CodeManualToken)
+	refusal(t, complete(with("k1:"+secret("b")), task), run.CodeManualToken) // the id alone is nothing
+	refusal(t, complete(with(), task), run.CodeNotSupported)
+	if err := complete(with("k2:"+secret("b"), "k1:"+secret("a")), task); err != nil {
+		t.Error(err)
+	}
+	page := must[control.ManualTasksPage](t)(with("k2:"+secret("b"), "k1:"+secret("a")).ManualTasks(t.Context(), admin, control.ManualTasksQuery{RunID: id}))
+	for _, task := range page.Tasks {
+		if task.StepID == "b" && (!strings.HasPrefix(task.Token, "k2.") || task.Token == b.Token) {
+			t.Errorf("token %s", task.Token)
+		}
+	}
+	page = must[control.ManualTasksPage](t)(with().ManualTasks(t.Context(), admin, control.ManualTasksQuery{RunID: id}))
+	if len(page.Tasks) == 0 || page.Tasks[0].Token != "" || page.Tasks[0].Action.Outcome != "UNSUPPORTED" {
+		t.Errorf("without keys: %+v", page.Tasks)
+	}
+}
+
+func TestSignalRun_T86_IDsOfCompletionsAreReserved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, manualKeys(t, "k1:"+secret("a")))
+	id := w.manual("r1", "check")
+	_, err := w.SignalRun(t.Context(), w.eng(), signal(id, "manual.1", run.Pause))
+	refusal(t, err, run.CodeBadInput)
+	if n := len(must[[]run.Receipt](t)(w.raw.Receipts(t.Context(), id, "", 10))); n != 0 {
+		t.Errorf("%d receipts", n)
+	}
+}

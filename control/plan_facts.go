@@ -1,0 +1,94 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/dvt-engine/dvt/plan"
+)
+
+// planFacts is what the use cases need of the steps of a plan that runs.
+type planFacts map[string]stepFacts
+
+// stepFacts of one step.
+type stepFacts struct {
+	sod          bool // another person than the one who asked for the run must complete it
+	instructions string
+	evidence     json.RawMessage
+	patience     time.Duration // what all tries of one attempt may take at most
+	tries        int
+	timeout      time.Duration
+	queue        string
+}
+
+// plansKept holds the facts of the last maxPlans plans by their digest. A plan
+// never changes.
+type plansKept struct {
+	mu    sync.Mutex
+	plans map[string]planFacts
+	age   []string
+}
+
+const maxPlans = 256
+
+// planFacts reads the facts of a run's plan, from memory when they were read
+// before. store.ErrNotFound when no worker has fetched the plan yet.
+func (s *Service) planFacts(ctx context.Context, ref plan.Ref) (planFacts, error) {
+	k := &s.plans
+	k.mu.Lock()
+	f, ok := k.plans[ref.SHA256]
+	k.mu.Unlock()
+	if ok {
+		return f, nil
+	}
+	doc, err := s.cfg.Store.Plan(ctx, ref.SHA256)
+	if err != nil {
+		return nil, err
+	}
+	if doc, err = ref.Open(doc); err != nil {
+		return nil, err
+	}
+	pl, err := plan.Parse(doc, s.cfg.Queues)
+	if err != nil {
+		return nil, err
+	}
+	f = factsOf(pl, s.cfg.Queues)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.plans == nil {
+		k.plans = map[string]planFacts{}
+	}
+	if _, known := k.plans[ref.SHA256]; !known {
+		if len(k.age) == maxPlans {
+			delete(k.plans, k.age[0])
+			k.age = k.age[1:]
+		}
+		k.age = append(k.age, ref.SHA256)
+	}
+	k.plans[ref.SHA256] = f
+	return f, nil
+}
+
+func factsOf(pl plan.Plan, q plan.Queues) planFacts {
+	out := make(planFacts, len(pl.Steps))
+	sk := pl.Skeleton(q)
+	for i, step := range pl.Steps {
+		f := stepFacts{timeout: step.Timeout, tries: step.Retry.MaxAttempts, queue: sk.Steps[i].TaskQueue}
+		f.patience = time.Duration(f.tries) * (step.Timeout + time.Duration(step.Retry.MaxBackoffMS)*time.Millisecond)
+		if step.Wait != nil {
+			f.sod = step.Wait.SOD
+		}
+		if step.Type == plan.Manual {
+			if in, err := plan.DecodeManual(step.Inputs); err == nil { // it was valid when the plan was
+				f.instructions = in.Instructions
+				if in.Evidence != nil {
+					f.evidence, _ = json.Marshal(in.Evidence)
+				}
+			}
+		}
+		out[step.StepID] = f
+	}
+	return out
+}
