@@ -1,6 +1,14 @@
 package temporal
 
-// What tests outside the package need to replay histories.
-var RunWorkflow = runWorkflow
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+)
+
+// RunWorkflow is what workers run, for tests that replay it changed.
+func RunWorkflow(ctx workflow.Context, in Input) error {
+	return (&workflows{meter: newMeter(time.Now)}).run(ctx, in)
+}
 
 const WorkflowName = workflowName

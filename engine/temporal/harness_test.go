@@ -143,6 +143,8 @@ type options struct {
 	noStarts, noDeliveries bool
 	// heartbeat is the silence that counts as a loss; 30 s when zero.
 	heartbeat time.Duration
+	// rotateAfter so many steps; 50 when zero.
+	rotateAfter int
 }
 
 func newHarness(t *testing.T, o options) *harness {
@@ -178,7 +180,7 @@ func newHarness(t *testing.T, o options) *harness {
 	}
 	h.who, err = directory.Authenticate("dev-engineer")
 	must(t, err)
-	h.engine = temporal.New(c, o.server.Namespace, temporal.Config{HeartbeatTimeout: o.heartbeat})
+	h.engine = temporal.New(c, o.server.Namespace, temporal.Config{HeartbeatTimeout: o.heartbeat, RotateAfter: o.rotateAfter})
 	h.control = control.New(control.Config{
 		Store: st, Engine: h.engine, Bus: bus,
 		Hub: live.New(st, bus, live.Config{}), Authz: az, Logs: logs, Queues: h.queues, Policy: o.policy,

@@ -42,12 +42,22 @@ type Engine struct {
 type Config struct {
 	// HeartbeatTimeout after which a silent execution counts as lost; default 30 s (O5).
 	HeartbeatTimeout time.Duration
+	// RotateAfter is how many steps one execution of a workflow schedules before the
+	// next one of its chain goes on; default 50 (R381). A wider plan needs a higher
+	// one to run its full width at once (T105).
+	RotateAfter int
 }
+
+// defaultRotateAfter is CONTINUE_STEPS.
+const defaultRotateAfter = 50
 
 // New wraps a connected client of one namespace.
 func New(c client.Client, namespace string, cfg Config) *Engine {
 	if cfg.HeartbeatTimeout == 0 {
 		cfg.HeartbeatTimeout = 30 * time.Second
+	}
+	if cfg.RotateAfter == 0 {
+		cfg.RotateAfter = defaultRotateAfter
 	}
 	return &Engine{client: c, namespace: namespace, cfg: cfg}
 }
@@ -68,7 +78,7 @@ func (e *Engine) Start(ctx context.Context, id run.Identity, q plan.Queues) (run
 		WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		TypedSearchAttributes:    attributes,
-	}, workflowName, Input{Identity: id, HeartbeatTimeoutMS: e.cfg.HeartbeatTimeout.Milliseconds()})
+	}, workflowName, Input{Identity: id, HeartbeatTimeoutMS: e.cfg.HeartbeatTimeout.Milliseconds(), RotateAfter: e.cfg.RotateAfter})
 	var started *serviceerror.WorkflowExecutionAlreadyStarted
 	switch {
 	case errors.As(err, &started):

@@ -8,12 +8,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
 
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
@@ -44,6 +44,7 @@ type WorkerConfig struct {
 	// StopTimeout is how long executions in flight may go on after Run's context
 	// ended; default 30 s (T226).
 	StopTimeout time.Duration
+	Metrics     prometheus.Registerer // none when nil
 }
 
 // Run serves the queues until ctx ends, then drains for at most StopTimeout and
@@ -71,6 +72,13 @@ func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *e
 		DisableRegistrationAliasing: true,
 	}
 	steps := &executeActivity{runner: r, beats: c}
+	runs := &workflows{meter: newMeter(time.Now)}
+	if cfg.Metrics != nil {
+		if err := cfg.Metrics.Register(runs.meter); err != nil {
+			return fmt.Errorf("temporal: metrics: %w", err)
+		}
+		defer cfg.Metrics.Unregister(runs.meter)
+	}
 	var workers []worker.Worker
 	serve := func(queue string, slots int, workflows bool) worker.Worker {
 		o := options
@@ -81,7 +89,7 @@ func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *e
 	}
 	for _, queue := range cfg.Control {
 		w := serve(queue, cfg.ControlConcurrency, true)
-		w.RegisterWorkflowWithOptions(runWorkflow, workflow.RegisterOptions{Name: workflowName})
+		runs.register(w)
 		steps.register(w)
 		w = serve(logQueue(queue), logConcurrency, false)
 		log := &controlActivities{journal: j, namespace: cfg.Namespace}

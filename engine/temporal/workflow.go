@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/dvt-engine/dvt/engine"
@@ -27,22 +28,37 @@ const (
 	activityCompensate = "dvt.compensate"
 )
 
-// Input starts the workflow of one run.
+// Input starts the workflow of one run, or the next execution of its chain.
 type Input struct {
 	Identity run.Identity `json:"identity"`
 	// HeartbeatTimeoutMS is how long an execution may be silent before it counts as lost.
 	HeartbeatTimeoutMS int64 `json:"heartbeatTimeoutMs"`
+	// RotateAfter is how many steps one execution of the chain schedules (T105).
+	RotateAfter int `json:"rotateAfter,omitempty"`
+	// Continued is nil for the first execution of the chain.
+	Continued *Continued `json:"continued,omitempty"`
 }
 
-// runWorkflow drives the interpreter with what happens in Temporal: one machine
-// per run, one place that decides. It is deterministic because everything that
-// it reads is in the history and the inbox is taken in a fixed order.
-func runWorkflow(ctx workflow.Context, in Input) error {
+// workflows runs workflows on one worker.
+type workflows struct{ meter *meter }
+
+func (w *workflows) register(r worker.WorkflowRegistry) {
+	r.RegisterWorkflowWithOptions(w.run, workflow.RegisterOptions{Name: workflowName})
+}
+
+// run drives the interpreter with what happens in Temporal: one machine for each
+// execution, one place that decides. It is deterministic because everything that it
+// reads is in the history and the inbox is taken in a fixed order.
+func (w *workflows) run(ctx workflow.Context, in Input) error {
+	defer w.meter.forget(workflow.GetInfo(ctx).WorkflowExecution.RunID)
 	// Work and appends must outlive a cancellation from outside: the log decides
 	// when a run ends, not the engine (T200). The context is never released: what
 	// is open when the run ends ends with the workflow.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
-	d := &driver{ctx: ctx, in: in, cancels: map[string]workflow.CancelFunc{}, timers: map[interp.Timer]workflow.CancelFunc{}}
+	d := &driver{
+		ctx: ctx, in: in, version: versionOf(ctx), meter: w.meter,
+		cancels: map[string]workflow.CancelFunc{}, timers: map[interp.Timer]workflow.CancelFunc{},
+	}
 	failure, err := d.load()
 	if err != nil {
 		return err
@@ -51,12 +67,17 @@ func runWorkflow(ctx workflow.Context, in Input) error {
 		return d.failAtOnce(*failure)
 	}
 	d.receiveSignals()
-	d.apply(d.machine.Step(interp.Begin{At: workflow.Now(ctx)}))
-	for !d.done {
+	d.step(interp.Begin{At: workflow.Now(ctx)})
+	for !d.over() {
 		if err := workflow.Await(ctx, d.hasInput); err != nil {
 			return err
 		}
 		d.takeInbox()
+		d.press()
+		d.observe()
+	}
+	if d.rotating {
+		return d.continueAsNew()
 	}
 	return d.lost
 }
@@ -66,10 +87,15 @@ func runWorkflow(ctx workflow.Context, in Input) error {
 type driver struct {
 	ctx      workflow.Context
 	in       Input
+	version  workflow.Version
+	meter    *meter
 	skeleton plan.Skeleton
 	machine  *interp.Machine
 	head     run.Seq
 	fetches  int
+	steps    int // scheduled by this execution
+	history  history
+	rotating bool // for the next execution to go on
 	done     bool
 	lost     error // why the log cannot be reached ever again
 
@@ -90,6 +116,9 @@ type execution struct {
 	id  string
 }
 
+// over reports whether this execution takes no further input.
+func (d *driver) over() bool { return d.done || d.rotating }
+
 func (d *driver) hasInput() bool {
 	return d.done || d.fetched || len(d.recorded)+len(d.signals)+len(d.ends)+len(d.hooks)+len(d.fired) > 0
 }
@@ -102,7 +131,10 @@ func (d *driver) takeInbox() {
 	for _, r := range recorded {
 		d.step(r)
 	}
-	if fetched || len(signals) > 0 {
+	switch {
+	case d.over():
+		d.signals = signals // for the next execution
+	case fetched || len(signals) > 0:
 		d.step(interp.Signalled{At: workflow.Now(d.ctx), Signals: signals})
 	}
 	for _, e := range ends {
@@ -117,7 +149,7 @@ func (d *driver) takeInbox() {
 }
 
 func (d *driver) step(in interp.Input) {
-	if !d.done {
+	if !d.over() {
 		d.apply(d.machine.Step(in))
 	}
 }
@@ -137,6 +169,8 @@ func (d *driver) apply(effects []interp.Effect) {
 			d.fetchSignals(e.After)
 		case interp.Compensate:
 			d.compensate(e)
+		case interp.Rotate:
+			d.rotating = true
 		case interp.Finish:
 			d.done = true
 		}
@@ -160,7 +194,22 @@ func (d *driver) load() (*run.FailurePayload, error) {
 	if err := d.skeleton.UnmarshalBinary(sk.Binary); err != nil {
 		return nil, temporal.NewNonRetryableApplicationError("skeleton unreadable", "SKELETON", err)
 	}
-	d.machine = interp.New(d.skeleton, interp.Config{Identity: d.in.Identity, Policy: sk.Policy, EngineAttempt: 1})
+	d.history.skeleton = workflow.GetInfo(d.ctx).GetCurrentHistorySize()
+	who := interp.Config{Identity: d.in.Identity, Policy: sk.Policy}
+	if d.version >= versionRotation {
+		who.RotateAfter = d.in.RotateAfter
+	}
+	c := d.in.Continued
+	if c == nil {
+		d.machine = interp.New(d.skeleton, who)
+		return nil, nil
+	}
+	d.head, d.signals = c.Head, c.Signals
+	m, err := interp.Resume(d.skeleton, who, c.Carried)
+	if err != nil {
+		return nil, temporal.NewNonRetryableApplicationError("the state of the execution before is unreadable", "CARRIED", err)
+	}
+	d.machine = m
 	return nil, nil
 }
 
@@ -229,6 +278,7 @@ func (d *driver) lose(err error) { d.done, d.lost = true, err }
 
 func (d *driver) execute(e interp.Execute) {
 	s := d.skeleton.Steps[e.Ord]
+	d.steps++
 	id := fmt.Sprintf("%s/%d.%d", s.StepID, e.LA, e.N)
 	ctx, cancel := workflow.WithCancel(d.ctx)
 	d.cancels[id] = cancel
