@@ -48,7 +48,7 @@ func d4(window int, more map[string]map[string]any) []byte {
 }
 
 func cases() []testCase {
-	return slices.Concat(happyCases(), signalCases(), failureCases(), stopCases())
+	return slices.Concat(happyCases(), signalCases(), failureCases(), stopCases(), manualCases(), compensationCases(), rotationCases())
 }
 
 func happyCases() []testCase {
@@ -103,15 +103,6 @@ func happyCases() []testCase {
 			if a := st.Steps[0].Attempts[0]; a.EngineAttempt != 3 || fmt.Sprint(w.steps.Calls()) != "[s1/1.1 s1/1.2 s1/1.3]" {
 				w.t.Fatalf("attempt %+v, executions %v", a, w.steps.Calls())
 			}
-		}},
-		{name: "E04_Rotation", rotate: 3, test: func(w *world) {
-			id := w.Start(document(0, nil, strings.Fields("s1 s2<s1 s3<s2 s4<s3 s5<s4 s6<s5 s7<s6 s8<s7")...))
-			w.ended(id)
-			var want []string
-			for i := 1; i <= 8; i++ {
-				want = append(want, fmt.Sprintf("StepStarted(s%d,1) StepCompleted(s%d,1)", i, i))
-			}
-			w.expect(id, strings.Join(want, " ")+" RunCompleted")
 		}},
 	}
 }

@@ -100,7 +100,25 @@ func (f *fixture) Signal(runID string, sig run.Signal) run.Receipt {
 	if sig.ID == "" {
 		sig.ID = uuid.NewString()
 	}
+	if sig.Type == run.CompleteManual {
+		return f.complete(runID, sig)
+	}
 	out, err := f.control.SignalRun(f.t.Context(), f.who, control.SignalRun{RunID: runID, Signal: sig, Payload: []byte(`{}`), Reason: "a test"})
+	must(f.t, err)
+	return out.Receipt
+}
+
+// complete is what a person does, with the token of the open task.
+func (f *fixture) complete(runID string, sig run.Signal) run.Receipt {
+	f.t.Helper()
+	tasks, err := f.control.ManualTasks(f.t.Context(), f.who, control.ManualTasksQuery{RunID: runID, First: 1})
+	must(f.t, err)
+	if len(tasks.Tasks) != 1 || tasks.Tasks[0].StepID != sig.StepID {
+		f.t.Fatalf("tasks %+v", tasks.Tasks)
+	}
+	out, err := f.control.CompleteManualStep(f.t.Context(), f.who, control.CompleteManualStep{
+		RunID: runID, StepID: sig.StepID, Token: tasks.Tasks[0].Token, Outcome: sig.Outcome,
+	})
 	must(f.t, err)
 	return out.Receipt
 }

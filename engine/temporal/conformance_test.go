@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine/enginetest"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
@@ -31,9 +32,25 @@ func TestConformance(t *testing.T) {
 type fixture struct{ *harness }
 
 func (f *fixture) Start(doc []byte) string                         { return f.start(doc) }
-func (f *fixture) Signal(runID string, sig run.Signal) run.Receipt { return f.signal(runID, sig).Receipt }
 func (f *fixture) Events(runID string) []run.Event                 { return f.events(runID) }
 func (f *fixture) Pass(d time.Duration)                            { time.Sleep(d) }
+
+func (f *fixture) Signal(runID string, sig run.Signal) run.Receipt {
+	f.t.Helper()
+	if sig.Type != run.CompleteManual {
+		return f.signal(runID, sig).Receipt
+	}
+	tasks, err := f.control.ManualTasks(f.t.Context(), f.who, control.ManualTasksQuery{RunID: runID, First: 1})
+	must(f.t, err)
+	if len(tasks.Tasks) != 1 || tasks.Tasks[0].StepID != sig.StepID {
+		f.t.Fatalf("tasks %+v", tasks.Tasks)
+	}
+	out, err := f.control.CompleteManualStep(f.t.Context(), f.who, control.CompleteManualStep{
+		RunID: runID, StepID: sig.StepID, Token: tasks.Tasks[0].Token, Outcome: sig.Outcome,
+	})
+	must(f.t, err)
+	return out.Receipt
+}
 
 func (f *fixture) State(runID string) run.State {
 	f.t.Helper()

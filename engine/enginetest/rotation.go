@@ -1,0 +1,69 @@
+package enginetest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/dvt-engine/dvt/run"
+)
+
+// chain is n steps, each after the one before.
+func chain(n int) (steps []string, log string) {
+	var words []string
+	for i := 1; i <= n; i++ {
+		step := fmt.Sprintf("s%d", i)
+		words = append(words, fmt.Sprintf("StepStarted(%s,1) StepCompleted(%s,1)", step, step))
+		if i > 1 {
+			step += fmt.Sprintf("<s%d", i-1)
+		}
+		steps = append(steps, step)
+	}
+	return steps, strings.Join(words, " ")
+}
+
+func rotationCases() []testCase {
+	return []testCase{
+		{name: "E04_OneRunStarted", rotate: 3, test: func(w *world) {
+			steps, log := chain(8)
+			id := w.Start(document(0, nil, steps...))
+			w.ended(id)
+			w.expect(id, log+" RunCompleted")
+		}},
+		{name: "W14_SignalsAcrossARotation", rotate: 3, test: func(w *world) {
+			w.steps.Hold("s3", "s6")
+			steps, _ := chain(9)
+			id := w.Start(document(0, nil, steps...))
+			w.step(id, "s3", run.StepRunning)
+			pause := w.Signal(id, run.Signal{Type: run.Pause})
+			w.steps.Release("s3")
+			w.applied(id, pause)
+			w.step(id, "s3", run.StepSuccess)
+			w.applied(id, w.Signal(id, run.Signal{Type: run.Resume}))
+			w.step(id, "s6", run.StepRunning)
+			w.applied(id, w.Signal(id, run.Signal{Type: run.Pause}))
+			w.steps.Release("s6")
+			w.step(id, "s6", run.StepSuccess)
+			w.Signal(id, run.Signal{Type: run.Resume})
+			w.ended(id)
+			count := map[string]int{}
+			for _, word := range w.log(id) {
+				count[word]++
+			}
+			for _, once := range []string{"RunStarted", "RunPaused(1)", "RunResumed(1)", "RunPaused(2)", "RunResumed(2)", "StepCompleted(s9,1)", "RunCompleted"} {
+				if count[once] != 1 {
+					w.t.Errorf("%s stands %d times", once, count[once])
+				}
+			}
+		}},
+		{name: "E06_WidePlan", rotate: 5, test: func(w *world) {
+			var steps []string
+			for i := range 20 {
+				steps = append(steps, fmt.Sprintf("p%02d", i))
+			}
+			id := w.Start(document(0, nil, steps...))
+			if st := w.ended(id); st.Counts.Success != 20 || len(w.steps.Calls()) != 20 {
+				w.t.Fatalf("%+v, %d executions", st.Counts, len(w.steps.Calls()))
+			}
+		}},
+	}
+}
