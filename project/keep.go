@@ -84,7 +84,7 @@ func (w *work) follow(next *work) {
 
 // keep saves and records until stop is closed and nothing is left to do. The first
 // after a pause goes at once; then there is SaveInterval between two rounds, in which
-// the runs of the next one gather.
+// the runs of the next one gather, unless they are enough for one already.
 func (p *Projector) keep(ctx context.Context, stop <-chan struct{}) {
 	var sent []store.PublishedTo // published, and not recorded yet
 	next := time.NewTimer(0)
@@ -94,8 +94,10 @@ func (p *Projector) keep(ctx context.Context, stop <-chan struct{}) {
 		case <-next.C:
 		case <-stop:
 		}
-		next.Reset(p.cfg.SaveInterval)
 		works := p.unsaved.take(p.cfg.RoundRuns)
+		if next.Reset(p.cfg.SaveInterval); len(works) == p.cfg.RoundRuns {
+			next.Reset(0)
+		}
 		switch {
 		case len(works) > 0:
 			sent = p.save(ctx, works, sent)

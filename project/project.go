@@ -4,14 +4,26 @@
 // anywhere delays a message and loses none (T189, T211). Correctness rests on
 // conditional writes only: several projectors of one run are harmless (T173).
 //
-// Runs that are woken together are projected together: one read of what is new
-// in their logs, one transaction for their checkpoints, their messages, and the
-// marks of what was sent are cleared with the next transaction or at once when
-// nothing else is to be done. States are kept in a bounded cache, so that the
-// cost of a wake is that of what changed.
+// A run is folded, published, saved, then its lists are woken and its mark is
+// cleared, in this order. A message waits for no checkpoint: whoever reads a run
+// folds the tail of its log, and so sees at least what any message said, also after
+// a crash between the two. A list shows what is saved, and is woken after that.
 //
-// Within one projector the messages of a run go out in order, at most Burst of
-// them in any Window, and the last one of a burst is always sent (O8, T206).
+// A plain append also says what it added. When that is all there is behind the
+// state that is kept, it is folded and published without reading the store; gaps,
+// what others appended, and events in which the store sets a part are read. States
+// and what was told are bounded, so that the cost of a wake is that of what changed.
+// Before anything that was told is saved, the epoch and the head are read: a log
+// that is another one is folded and published anew (T194).
+//
+// Runs that are woken together are projected together, and nobody waits for
+// company: at most one read of what is new, messages beside each other. What is to
+// be saved gathers for SaveInterval behind that: one transaction for the
+// checkpoints, which also clears the marks of what was sent before.
+//
+// Within one projector the messages of a run go out in order, at most Burst of them
+// are due in any Window, and the last one of a burst is always sent (O8, T206). A
+// message is due when its run was woken, or as soon as that allows.
 //
 // A bus that cannot be used opens a breaker: nothing is lost, nothing is counted
 // against a message, checkpoints go on (T124, O02, O06). A message that the bus
@@ -38,7 +50,7 @@ import (
 type Config struct {
 	Workers     int           // rounds at once; 4
 	RoundRuns   int           // runs of one round; 64, at most store.MaxTails
-	Burst       int           // messages of one run in any Window; 10
+	Burst       int           // messages of one run that are due in any Window; 10
 	Window      time.Duration // 1 s
 	SweepAge    time.Duration // 500 ms
 	SweepLimit  int           // rows a sweep takes; 256

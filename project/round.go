@@ -97,8 +97,8 @@ func (r *round) project(ctx context.Context) {
 	each(r.open(), func(w *work) { w.err = r.publish(ctx, w) })
 }
 
-// most messages of a round that are on their way at once.
-const most = 16
+// atOnce is how many messages of a round are on their way at once.
+const atOnce = 16
 
 // each does something with all works, with several at a time.
 func each(works []*work, do func(*work)) {
@@ -107,7 +107,7 @@ func each(works []*work, do func(*work)) {
 		return
 	}
 	var wg sync.WaitGroup
-	free := make(chan struct{}, most)
+	free := make(chan struct{}, atOnce)
 	for _, w := range works {
 		free <- struct{}{}
 		wg.Go(func() {
