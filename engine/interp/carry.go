@@ -56,14 +56,21 @@ type Carried struct {
 
 	WindowAt      time.Time `json:"windowAt,omitzero"`
 	WindowExpired bool      `json:"windowExpired,omitempty"`
+	Failing       bool      `json:"failing,omitempty"` // the run fails, nothing changes that
+
+	WaitEnds time.Time `json:"waitEnds,omitzero"` // of the waits for people, the first deadline
+
+	Undoing bool   `json:"undoing,omitempty"` // the hooks run
+	Undo    int    `json:"undo,omitempty"`    // hooks that are left
+	Undone  []byte `json:"undone,omitempty"`  // see packHooks
 
 	Steps  []byte         `json:"steps,omitempty"`  // see packSteps
 	Errors []carriedError `json:"errors,omitempty"` // that Steps refer to by place
 }
 
-// carriedError is what stays of a FAILED attempt's payload.
+// carriedError is what stays of the payload of an attempt, or a hook, that FAILED.
 type carriedError struct {
-	Code     string       `json:"code"`
+	Code     string       `json:"code,omitempty"`
 	Message  string       `json:"message,omitempty"`
 	Category run.Category `json:"category,omitempty"`
 	Source   string       `json:"source,omitempty"`
@@ -93,14 +100,21 @@ func (m *Machine) Carry() Carried {
 		Version: carriedVersion, Execution: m.who.EngineAttempt + 1, Batches: m.record.batches,
 		Signal: m.signals.last, Gate: m.record.gate, Running: m.record.running, Stop: m.stop.signalID,
 		Epoch: p.epoch, Paused: p.on, PauseRecorded: p.recorded, Resume: p.resumeID, DrainAt: p.drainAt, DrainOverdue: p.overdue,
-		WindowAt: f.windowAt, WindowExpired: f.expired,
+		WindowAt: f.windowAt, WindowExpired: f.expired, Failing: f.final,
+		Undoing: m.compensation.begun, Undo: len(m.compensation.todo),
+	}
+	if due := m.manual.due; len(due) > 0 {
+		c.WaitEnds = due[0].at
 	}
 	before := int64(0)
 	for _, s := range p.latched {
 		c.Latched = append(c.Latched, uint64(s.No-before))
 		before = s.No
 	}
-	m.packSteps(&c)
+	errs := carriedErrors{places: map[carriedError]int{}}
+	m.packSteps(&c, &errs)
+	m.packHooks(&c, &errs)
+	c.Errors = errs.list
 	return c
 }
 
@@ -120,13 +134,16 @@ func Resume(sk plan.Skeleton, who Config, c Carried) (*Machine, error) {
 	m.signals.last, m.signals.seen = c.Signal, c.Signal
 	p, f := &m.pause, &m.failure
 	p.epoch, p.on, p.recorded, p.resumeID, p.drainAt, p.overdue = c.Epoch, c.Paused, c.PauseRecorded, c.Resume, c.DrainAt, c.DrainOverdue
-	f.windowAt, f.expired = c.WindowAt, c.WindowExpired
+	f.windowAt, f.expired, f.final = c.WindowAt, c.WindowExpired, c.Failing
 	no := uint64(0)
 	for _, d := range c.Latched {
 		no += d
 		m.owe(int64(no))
 	}
 	if err := m.unpackSteps(c); err != nil {
+		return nil, err
+	}
+	if err := m.unpackHooks(c); err != nil {
 		return nil, err
 	}
 	slices.Sort(m.signals.owed)
@@ -166,7 +183,9 @@ func (m *Machine) readAgain(s engine.Signal) bool {
 	case !known:
 	case m.steps[o].signalNo == s.No:
 		m.steps[o].signalID = s.ID
-		m.makeReady(o)
+		if m.steps[o].stage == waiting {
+			m.makeReady(o)
+		}
 	default:
 		m.latch(s)
 		slices.SortFunc(m.pause.latched, func(a, b engine.Signal) int { return cmp.Compare(a.No, b.No) })
@@ -182,9 +201,11 @@ func (m *Machine) readNoMore() {
 	}
 	m.signals.owed, m.signals.lookUp = nil, true
 	for i := range m.steps {
-		if st := &m.steps[i]; st.signalNo != 0 && st.signalID == "" && st.stage == waiting {
+		if st := &m.steps[i]; st.signalNo != 0 && st.signalID == "" {
 			st.signalNo, st.era = 0, m.failure.era
-			m.makeReady(run.Ord(i))
+			if st.stage == waiting {
+				m.makeReady(run.Ord(i))
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/dvt-engine/dvt/run"
 )
@@ -19,6 +20,8 @@ const (
 	carriedFailing     // FAILED, and it arms fail-fast
 	carriedInterrupted // FAILED by the pause, starts again after it
 	carriedRetrying    // FAILED, and the next attempt is ready
+	carriedUndoable    // SUCCESS, and it has a hook
+	carriedOpen        // it waits for a person
 	carriedRepeat      // not a step: the entry before, so many times more
 )
 
@@ -32,13 +35,17 @@ const (
 
 // packSteps writes one entry for each step, and one for all that follow it and are
 // the same. The entry of a FAILED step ends with its rank among the failures, as
-// only their order counts, and the place of its error.
-func (m *Machine) packSteps(c *Carried) {
-	ranks := m.rankFailures()
-	errs := carriedErrors{places: map[carriedError]int{}}
+// only their order counts, and the place of its error; that of one with a hook with
+// its rank among the completions; that of one that waits for a person with 1 plus
+// the milliseconds from the first deadline to its own, or 0 where it has none.
+func (m *Machine) packSteps(c *Carried, errs *carriedErrors) {
+	failures, undoable := m.rankFailures(), m.rankSuccesses()
 	errorOf := make([]int, len(m.steps))
-	for _, o := range ranks.order {
-		errorOf[o] = errs.place(m.steps[o].failed)
+	for _, o := range failures.order {
+		f := &m.steps[o].failed
+		errorOf[o] = errs.place(carriedError{
+			Code: f.ErrorCode, Message: f.ErrorMessage, Category: f.FailureCategory, Source: f.FailureSource, Retry: f.Retryable,
+		})
 	}
 	var last []byte
 	same := uint64(0)
@@ -50,8 +57,17 @@ func (m *Machine) packSteps(c *Carried) {
 	}
 	for i := range m.steps {
 		e := m.packStep(i)
-		if m.steps[i].status == run.StepFailed {
-			e = binary.AppendUvarint(binary.AppendUvarint(e, uint64(ranks.of[i])), uint64(errorOf[i]))
+		switch e[0] & 0x0f {
+		case carriedFailing, carriedInterrupted, carriedRetrying:
+			e = binary.AppendUvarint(binary.AppendUvarint(e, uint64(failures.of[i])), uint64(errorOf[i]))
+		case carriedUndoable:
+			e = binary.AppendUvarint(e, uint64(undoable.of[i]))
+		case carriedOpen:
+			left := uint64(0)
+			if at := m.steps[i].waitEnds; !at.IsZero() {
+				left = uint64((at.Sub(c.WaitEnds)+time.Millisecond-1)/time.Millisecond) + 1
+			}
+			e = binary.AppendUvarint(e, left)
 		}
 		if i > 0 && slices.Equal(e, last) {
 			same++
@@ -61,13 +77,16 @@ func (m *Machine) packSteps(c *Carried) {
 		c.Steps, last = append(c.Steps, e...), e
 	}
 	flush()
-	c.Errors = errs.list
 }
 
 func (m *Machine) packStep(i int) []byte {
 	st := &m.steps[i]
 	e := make([]byte, 1, 16)
 	switch {
+	case st.stage == open:
+		e[0] = carriedOpen
+	case st.status == run.StepSuccess && m.sk.Steps[i].CompensationQueue != "":
+		e[0] = carriedUndoable
 	case st.status == run.StepSuccess:
 		e[0] = carriedSuccess
 	case st.status == run.StepSkipped:
@@ -100,59 +119,72 @@ func (m *Machine) packStep(i int) []byte {
 	return e
 }
 
-// ranks is the FAILED steps in the order of their failures.
+// ranks is some steps in an order.
 type ranks struct {
 	order []run.Ord
 	of    []int // by ordinal, from 1
 }
 
+// rankFailures gives the FAILED steps in the order of their failures.
 func (m *Machine) rankFailures() ranks {
-	r := ranks{of: make([]int, len(m.steps))}
+	var order []run.Ord
 	for i := range m.steps {
 		if m.steps[i].status == run.StepFailed {
-			r.order = append(r.order, run.Ord(i))
+			order = append(order, run.Ord(i))
 		}
 	}
-	slices.SortStableFunc(r.order, func(a, b run.Ord) int { return cmp.Compare(m.steps[a].failedSeq, m.steps[b].failedSeq) })
-	for i, o := range r.order {
+	slices.SortStableFunc(order, func(a, b run.Ord) int { return cmp.Compare(m.steps[a].failedSeq, m.steps[b].failedSeq) })
+	return m.rank(order)
+}
+
+// rankSuccesses gives the steps with a hook in the order of their completion.
+func (m *Machine) rankSuccesses() ranks {
+	list := append([]success(nil), m.compensation.succeeded...)
+	slices.SortStableFunc(list, func(a, b success) int { return cmp.Compare(a.seq, b.seq) })
+	order := make([]run.Ord, len(list))
+	for i, s := range list {
+		order[i] = s.ord
+	}
+	return m.rank(order)
+}
+
+func (m *Machine) rank(order []run.Ord) ranks {
+	r := ranks{order: order, of: make([]int, len(m.steps))}
+	for i, o := range order {
 		r.of[o] = i + 1
 	}
 	return r
 }
 
-// carriedErrors collects different errors while there is room; the first is what
-// stands for all others.
+// carriedErrors collects different errors while there is room.
 type carriedErrors struct {
 	list   []carriedError
 	places map[carriedError]int
 	size   int
 }
 
-func (l *carriedErrors) place(f run.FailurePayload) int {
-	e := carriedError{
-		Code: f.ErrorCode, Message: cut(f.ErrorMessage, maxCarriedMessage), Category: f.FailureCategory, Source: f.FailureSource, Retry: f.Retryable,
+// place gives the place of an error: cut, bare or, where there is no room left, one
+// that says no more than whether a retry may help.
+func (l *carriedErrors) place(e carriedError) int {
+	e.Message = cut(e.Message, maxCarriedMessage)
+	bare := e
+	bare.Message, bare.Source = "", ""
+	unknown := carriedError{Code: string(run.CodeInternal), Category: run.CategoryPlatform, Retry: e.Retry}
+	for _, e := range []carriedError{e, bare} {
+		if i, ok := l.add(e, maxCarriedKinds, maxCarriedErrors); ok {
+			return i
+		}
 	}
-	if i, ok := l.add(e); ok {
-		return i
-	}
-	e.Message, e.Source = "", ""
-	if i, ok := l.add(e); ok {
-		return i
-	}
-	// There are two of these, for which there is always room.
-	e = carriedError{Code: string(run.CodeInternal), Category: run.CategoryPlatform, Retry: f.Retryable}
-	l.size = math.MinInt32
-	i, _ := l.add(e)
-	l.size = maxCarriedErrors
+	i, _ := l.add(unknown, math.MaxInt, math.MaxInt)
 	return i
 }
 
-func (l *carriedErrors) add(e carriedError) (int, bool) {
+func (l *carriedErrors) add(e carriedError, kinds, size int) (int, bool) {
 	if i, known := l.places[e]; known {
 		return i, true
 	}
 	b, err := json.Marshal(e)
-	if err != nil || l.size+len(b) > maxCarriedErrors || len(l.list) >= maxCarriedKinds && l.size >= 0 {
+	if err != nil || l.size+len(b) > size || len(l.list) >= kinds {
 		return 0, false
 	}
 	l.size += len(b)
@@ -177,7 +209,7 @@ func (m *Machine) unpackSteps(c Carried) error {
 		for range times {
 			in.before = first
 			again := entries{rest: first}
-			if err := m.unpackStep(run.Ord(i), &again, c.Errors); err != nil {
+			if err := m.unpackStep(run.Ord(i), &again, &c); err != nil {
 				return err
 			}
 			if what != carriedRepeat {
@@ -196,7 +228,7 @@ func (m *Machine) unpackSteps(c Carried) error {
 	return nil
 }
 
-func (m *Machine) unpackStep(o run.Ord, in *entries, errs []carriedError) error {
+func (m *Machine) unpackStep(o run.Ord, in *entries, c *Carried) error {
 	st := &m.steps[o]
 	what := in.byte()
 	kind := what & 0x0f
@@ -218,14 +250,25 @@ func (m *Machine) unpackStep(o run.Ord, in *entries, errs []carriedError) error 
 		st.status, st.stage = run.StepSuccess, settled
 	case carriedSkipped:
 		st.status, st.stage = run.StepSkipped, settled
+	case carriedUndoable:
+		st.status, st.stage = run.StepSuccess, settled
+		m.compensation.succeeded = append(m.compensation.succeeded, success{o, run.Seq(in.number())})
+	case carriedOpen:
+		if st.la > 1 {
+			st.status = run.StepFailed
+		}
+		if left := in.number(); left > 0 {
+			st.waitEnds = c.WaitEnds.Add(time.Duration(left-1) * time.Millisecond)
+		}
+		m.keepOpen(o)
 	case carriedFailing, carriedInterrupted, carriedRetrying:
 		st.status, st.failedSeq = run.StepFailed, run.Seq(in.number())
 		place := in.number()
-		if place >= len(errs) {
+		if place >= len(c.Errors) {
 			in.broken = true
 			break
 		}
-		e := errs[place]
+		e := c.Errors[place]
 		st.failed = run.FailurePayload{
 			ErrorCode: e.Code, ErrorMessage: e.Message, Retryable: e.Retry, FailureCategory: e.Category, FailureSource: e.Source,
 		}
@@ -242,7 +285,7 @@ func (m *Machine) unpackStep(o run.Ord, in *entries, errs []carriedError) error 
 	default:
 		in.broken = true
 	}
-	if in.broken || st.la < 1 {
+	if in.broken || st.la < 1 || st.la > math.MaxInt32 || st.n > math.MaxInt32 {
 		return fmt.Errorf("%w: step %d is unreadable", ErrCarried, o)
 	}
 	return nil
@@ -260,6 +303,8 @@ func (m *Machine) placeSteps() {
 	}
 	for i := range m.steps {
 		switch st := &m.steps[i]; {
+		case st.stage == open:
+			m.owe(st.signalNo)
 		case st.stage != waiting:
 		case st.signalNo != 0 && st.signalNo <= m.signals.last: // ready once the signal is known
 			m.owe(st.signalNo)
@@ -288,7 +333,7 @@ func (r *entries) byte() byte {
 
 func (r *entries) number() int {
 	n, size := binary.Uvarint(r.rest)
-	if size <= 0 || n > math.MaxInt32 {
+	if size <= 0 || n > math.MaxInt {
 		r.broken = true
 		return 0
 	}

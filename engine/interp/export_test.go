@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/dvt-engine/dvt/run"
 )
@@ -17,7 +18,7 @@ func (m *Machine) Idle() bool { return m.begun && !m.done && m.status == run.Run
 // rebuilt.
 func Differs(a, b *Machine) string {
 	mine := func(t reflect.Type) bool { return t.PkgPath() == reflect.TypeFor[Machine]().PkgPath() }
-	return cmp.Diff(a.essence(), b.essence(), cmp.Exporter(mine))
+	return cmp.Diff(a.essence(), b.essence(), cmp.Exporter(mine), cmpopts.EquateEmpty())
 }
 
 // essence is a copy without what is rebuilt: see rebuilt.
@@ -29,13 +30,14 @@ func (m *Machine) essence() Machine {
 	c.signals.waiting, c.signals.after, c.signals.puzzled, c.signals.owed = nil, 0, nil, nil
 	c.pause.interrupted = slices.Clone(m.pause.interrupted)
 	slices.Sort(c.pause.interrupted)
-	if len(c.pause.latched) == 0 {
-		c.pause.latched = nil
-	}
-	if len(c.schedule.flying) == 0 {
-		c.schedule.flying = nil
-	}
 	c.failure.era, c.failure.toStop = 0, nil
+	undoable := m.rankSuccesses()
+	c.compensation.succeeded = slices.Clone(m.compensation.succeeded)
+	for i := range c.compensation.succeeded {
+		s := &c.compensation.succeeded[i]
+		s.seq = run.Seq(undoable.of[s.ord])
+	}
+	slices.SortFunc(c.compensation.succeeded, func(a, b success) int { return int(a.seq - b.seq) })
 	c.steps = slices.Clone(m.steps)
 	ranks := m.rankFailures()
 	for i := range c.steps {
@@ -56,8 +58,11 @@ func (m *Machine) essence() Machine {
 			ErrorCode: st.failed.ErrorCode, ErrorMessage: st.failed.ErrorMessage, Retryable: st.failed.Retryable,
 			FailureCategory: st.failed.FailureCategory, FailureSource: st.failed.FailureSource,
 		}
-		if st.status != run.StepFailed {
-			st.failed, st.failing = run.FailurePayload{}, false
+		if st.stage != open {
+			st.waitEnds = time.Time{}
+		}
+		if st.status != run.StepFailed || st.stage == open {
+			st.failed, st.failing, st.failedSeq = run.FailurePayload{}, false, 0
 		}
 	}
 	return c

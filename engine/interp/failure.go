@@ -15,6 +15,7 @@ type failure struct {
 	era      int // counts the times that fail-fast was lifted, from 1
 	windowAt time.Time
 	expired  bool      // the window at windowAt is over
+	final    bool      // the run fails, nothing changes that: it ends waits, undoes and closes
 	toStop   []run.Ord // executions to ask to stop, after the Append that says why
 }
 
@@ -68,7 +69,7 @@ func (m *Machine) settleFailure() {
 		return
 	}
 	switch {
-	case m.window() <= 0 || m.failure.expired:
+	case m.failure.final, m.window() <= 0, m.failure.expired:
 		m.fail()
 	case m.failure.windowAt.IsZero(): // the store had no event to open it on
 		m.openWindow(m.now.Add(m.window()))
@@ -138,8 +139,20 @@ func (m *Machine) windowFired() {
 	}
 }
 
-// fail skips what never started and ends the run as FAILED (T79, T214).
+// fail ends a run that failed: first the waits for people, which are no longer
+// needed (T74), then what its steps did is undone (T88), then the run itself.
 func (m *Machine) fail() {
+	m.failure.final = true
+	switch {
+	case len(m.manual.open) > 0:
+		m.cancelWaits(run.FailurePayload{ErrorCode: string(run.CodeCancelled), Retryable: true, FailureCategory: run.CategorySystem})
+	case m.compensated():
+		m.closeFailed()
+	}
+}
+
+// closeFailed skips what never started and ends the run as FAILED (T79, T214).
+func (m *Machine) closeFailed() {
 	blocked := make([]bool, len(m.steps))
 	var todo []run.Ord
 	cause := run.NoStep
@@ -181,12 +194,13 @@ func (m *Machine) fail() {
 	if st.stage != settled {
 		root.LogicalAttempt-- // la waits to start
 	}
+	hooks, omitted := m.compensation.summary()
 	m.closeWith(run.Failed, entry{drafts: m.runEvent(run.RunFailed, 1, run.RunFailedPayload{
 		FailurePayload: run.FailurePayload{
 			ErrorCode: root.ErrorCode, ErrorMessage: root.ErrorMessage, Retryable: st.failed.Retryable,
 			FailureCategory: st.failed.FailureCategory, FailureSource: st.failed.FailureSource,
 		},
-		RootCause: &root,
+		RootCause: &root, Compensation: hooks, CompensationOmitted: omitted,
 	})})
 }
 

@@ -163,7 +163,8 @@ type (
 
 	// Rotate ends this execution of the workflow so that the next one, made by
 	// Resume from what Carry gives now, goes on (T105, T195). Nothing is in flight:
-	// no Append, no Execute, no Compensate and no FetchSignals. Signals that reached
+	// no Append, no Execute, no Compensate, and no FetchSignals but one that other
+	// signals overtook, whose answer may be dropped. Signals that reached
 	// the driver after this effect are handed to the next machine. Timers that are
 	// armed are armed anew by the next machine.
 	Rotate struct{}

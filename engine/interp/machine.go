@@ -22,6 +22,10 @@ type Config struct {
 	// RotateAfter is how many dispatches one execution of the workflow makes before
 	// it rotates (T105, T195); 0 never rotates by itself.
 	RotateAfter int
+	// Reused are steps that the run takes over from an earlier one: right after
+	// RunStarted they succeed as attempt 1 without being executed, and they are never
+	// undone (T209). A step that depends on one that is not reused runs all the same.
+	Reused []run.Ord
 }
 
 // Machine is the interpreter of one run. It is not safe for concurrent use; its
@@ -63,6 +67,9 @@ type Machine struct {
 	stop     stop
 	rotation rotation
 	steps    []step
+
+	manual       manual
+	compensation compensation
 }
 
 // step is what the machine knows of one step. Its status is that of the latest
@@ -84,6 +91,8 @@ type step struct {
 	latched   bool // a retry waits for RunResumed
 	failedSeq run.Seq
 	failed    run.FailurePayload
+
+	waitEnds time.Time // deadline of the wait for a person; zero for none
 }
 
 // stage is where the next attempt of a step stands.
@@ -95,6 +104,8 @@ const (
 	flying               // dispatched
 	ended                // its terminal is to be recorded
 	settled              // recorded
+	opening              // of a MANUAL step: its wait for a person is to be recorded
+	open                 // it waits for a person
 )
 
 // New returns a machine for a plan; sk must not change afterwards.
@@ -111,6 +122,7 @@ func New(sk plan.Skeleton, who Config) *Machine {
 		m.schedule.width = DefaultMaxParallel
 	}
 	m.failure.era = 1
+	m.keepHooksOff()
 	for i, s := range sk.Steps {
 		m.ords[s.StepID] = run.Ord(i)
 		m.steps[i] = step{status: run.StepPending, la: 1, missing: len(s.Deps)}
@@ -147,6 +159,9 @@ func (m *Machine) Step(in Input) []Effect {
 	case Fired:
 		m.now = in.At
 		m.fired(in.Timer)
+	case Compensated:
+		m.now = in.At
+		m.compensationEnded(in.End)
 	case Pressure:
 		m.now = in.At
 		m.pressure(in.Hard)
@@ -158,6 +173,9 @@ func (m *Machine) Step(in Input) []Effect {
 		m.flush()
 		m.askToStop()
 		m.dispatch()
+		m.flush() // waits for people
+		m.compensate()
+		m.armManual()
 	}
 	if m.begun && !m.done {
 		m.fetchSignals()
@@ -180,6 +198,7 @@ func (m *Machine) begin() {
 		return
 	}
 	m.enqueue(entry{kind: starts, drafts: m.runEvent(run.RunStarted, 1, startedPayload{StartedAt: m.now})})
+	m.reuse()
 }
 
 // startedPayload is the part of run.RunStartedPayload that is the machine's to say.
@@ -227,6 +246,8 @@ func (m *Machine) fired(t Timer) {
 		m.windowFired()
 	case TimerDrain:
 		m.drainFired()
+	case TimerManual:
+		m.manualFired()
 	case TimerRotation:
 		m.rotationFired()
 	}
@@ -242,7 +263,9 @@ func (m *Machine) RunStatus() run.Status {
 
 // Finalizing implements run.View: a run that is being stopped or closed takes no
 // other orders.
-func (m *Machine) Finalizing() bool { return m.stop.signalID != "" || m.record.closing }
+func (m *Machine) Finalizing() bool {
+	return m.stop.signalID != "" || m.failure.final || m.record.closing
+}
 
 // MaxAttempts implements run.View.
 func (m *Machine) MaxAttempts() int {
@@ -262,8 +285,8 @@ func (m *Machine) FindStep(stepID string) (run.StepView, bool) {
 	st := &m.steps[o]
 	v := run.StepView{Status: st.status, LogicalAttempt: st.la}
 	switch {
-	case st.stage == flying, st.stage == ended && st.status != run.StepSkipped:
-		v.Status = run.StepRunning
+	case st.stage == flying, st.stage == opening, st.stage == open, st.stage == ended && st.status != run.StepSkipped:
+		v.Status, v.WaitsForPerson = run.StepRunning, st.stage == open
 	case st.status == run.StepPending:
 		v.LogicalAttempt = 0
 	case st.status == run.StepFailed:

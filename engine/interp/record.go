@@ -51,6 +51,9 @@ const (
 	skips
 	pauses
 	resumes
+	waits
+	hooks
+	reuses
 	ends
 )
 
@@ -69,6 +72,7 @@ func (m *Machine) flush() {
 	if r.sent != nil || m.done {
 		return
 	}
+	m.withdrawWaits()
 	most := maxBatchBytes
 	if r.alone > 0 {
 		most = -1
@@ -215,6 +219,10 @@ func (m *Machine) entryRecorded(e *entry, last RecordedEvent, over bool) {
 		m.pause.recorded = true
 	case resumes:
 		m.resumed()
+	case waits:
+		m.waitRecorded(e.ord)
+	case reuses:
+		m.reuseRecorded(e.ord)
 	case ends:
 		switch {
 		case last.Won != "":

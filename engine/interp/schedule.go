@@ -49,14 +49,19 @@ func (m *Machine) dispatch() {
 	if m.status != run.Running || m.Finalizing() || m.pause.on || m.signals.due() > 0 {
 		return
 	}
-	for len(m.schedule.flying) < m.schedule.width && !m.held() {
-		o, ok := m.pick()
-		if !ok {
+	for !m.held() {
+		from := m.pick()
+		if from == nil || len(m.schedule.flying) >= m.schedule.width && !m.isManual((*from)[0]) {
 			return
+		}
+		o := from.pop()
+		m.dispatched()
+		if m.isManual(o) {
+			m.openWait(o)
+			continue
 		}
 		st := &m.steps[o]
 		st.n++
-		m.dispatched()
 		st.stage, st.asked, st.openings, st.passes = flying, nobody, m.schedule.openings, m.favours(o)
 		i, _ := slices.BinarySearch(m.schedule.flying, o)
 		m.schedule.flying = slices.Insert(m.schedule.flying, i, o)
@@ -71,26 +76,26 @@ func (m *Machine) land(o run.Ord) {
 	}
 }
 
-// pick removes the first step that may go now.
-func (m *Machine) pick() (run.Ord, bool) {
+// pick gives the heap whose first step is the first that may go now, nil for none.
+func (m *Machine) pick() *heap {
 	s := &m.schedule
 	passing := m.favouredReady()
 	if m.failFast() {
 		if !passing {
-			return 0, false
+			return nil
 		}
-		return s.favoured.pop(), true
+		return &s.favoured
 	}
 	for len(s.ready) > 0 && m.steps[s.ready[0]].stage != ready {
 		s.ready.pop()
 	}
 	switch {
 	case passing && (len(s.ready) == 0 || s.favoured[0] < s.ready[0]):
-		return s.favoured.pop(), true
+		return &s.favoured
 	case len(s.ready) > 0:
-		return s.ready.pop(), true
+		return &s.ready
 	}
-	return 0, false
+	return nil
 }
 
 // favouredReady brings a step that passes fail-fast to the top of favoured, if

@@ -108,12 +108,12 @@ func (m *Machine) applySignals() {
 }
 
 func (m *Machine) judge(s engine.Signal) run.Decision {
-	return run.Judge(m, run.Signal{ID: s.ID, Type: s.Type, StepID: s.StepID, ExpectedAttempt: s.LA, Force: s.Force})
+	return run.Judge(m, run.Signal{ID: s.ID, Type: s.Type, StepID: s.StepID, ExpectedAttempt: s.LA, Force: s.Force, Outcome: s.Outcome})
 }
 
 func (m *Machine) apply(s engine.Signal) {
 	switch s.Type {
-	case run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.Cancel, run.EmergencyStop:
+	case run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.CompleteManual, run.Cancel, run.EmergencyStop:
 	default:
 		return // applied where it was accepted (T197)
 	}
@@ -136,6 +136,8 @@ func (m *Machine) apply(s engine.Signal) {
 			return
 		}
 		m.changeStep(s)
+	case run.CompleteManual:
+		m.completeManual(s)
 	default:
 		m.stopRun(s.ID)
 	}

@@ -137,9 +137,14 @@ func result(got engine.StepEnd) (json.RawMessage, bool) {
 func (m *Machine) fails(e *entry, f run.FailurePayload) {
 	payload, _ := encode(f)
 	e.end.failure, e.end.arms = f, true
-	before := 1
-	if e.end.doubtful {
-		before = 0
+	before := len(e.drafts)
+	if before > 0 && e.drafts[before-1].Type.EndsAttempt() {
+		before--
+	}
+	for i := range e.outcomes { // of a signal that was to end the attempt in another way
+		if o := &e.outcomes[i]; o.AppliedBy == before {
+			o.Application, o.Reason, o.AppliedBy = run.SignalNotApply, f.ErrorCode, -1
+		}
 	}
 	e.drafts = append(e.drafts[:before], m.stepEvent(e.ord, run.StepFailedEvent, e.end.of.EngineAttempt, m.now, payload))
 }
@@ -175,9 +180,12 @@ func refusedResult() run.FailurePayload {
 	}
 }
 
-// rejected replaces an end of a step whose content the store refused. It reports
+// rejected replaces an end of a step, or of its hook, whose content the store refused. It reports
 // whether there is another way to say it.
 func (m *Machine) rejected(e *entry) bool {
+	if e.kind == hooks {
+		return e.shortened()
+	}
 	if e.kind != stepEnds || e.end.amended {
 		return false
 	}
@@ -213,6 +221,7 @@ func (m *Machine) stepRecorded(e *entry, last RecordedEvent) {
 	switch won {
 	case run.StepCompletedEvent:
 		st.status = run.StepSuccess
+		m.succeeded(e.ord, last.Seq)
 		m.satisfied(e.ord, favoured)
 	case run.StepSkippedEvent:
 		st.status = run.StepSkipped

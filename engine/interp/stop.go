@@ -16,6 +16,8 @@ func (m *Machine) stopRun(signalID string) {
 	m.closeWindow()
 	m.endDrain()
 	m.enqueue(entry{kind: notes, set: run.GateStopped})
+	m.cancelWaits(run.FailurePayload{ErrorCode: string(run.CodeCancelled), FailureCategory: run.CategoryUser})
+	m.stopCompensation()
 	for _, o := range m.schedule.flying {
 		m.steps[o].asked = byStop
 		m.failure.toStop = append(m.failure.toStop, o)
@@ -24,7 +26,7 @@ func (m *Machine) stopRun(signalID string) {
 
 // settleStop comes when the log has the closed gate, so that running is exact.
 func (m *Machine) settleStop() {
-	if m.record.running > 0 {
+	if m.record.running > 0 || m.compensation.flying {
 		return
 	}
 	m.closeWith(run.Cancelled, entry{

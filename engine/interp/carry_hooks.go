@@ -1,0 +1,57 @@
+package interp
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/dvt-engine/dvt/run"
+)
+
+// packHooks writes what became of each hook that ran, in their order: twice the
+// attempts, and 1 more with the place of its error where it failed. Which steps they
+// undid follows from the order of the successes.
+func (m *Machine) packHooks(c *Carried, errs *carriedErrors) {
+	for _, p := range m.compensation.done {
+		how := uint64(p.Attempts) << 1
+		if p.Compensated {
+			c.Undone = binary.AppendUvarint(c.Undone, how)
+			continue
+		}
+		place := errs.place(carriedError{Code: p.ErrorCode, Message: p.ErrorMessage})
+		c.Undone = binary.AppendUvarint(binary.AppendUvarint(c.Undone, how|1), uint64(place))
+	}
+}
+
+// unpackHooks is packHooks backwards, for steps that are in place.
+func (m *Machine) unpackHooks(c Carried) error {
+	h := &m.compensation
+	order := m.rankSuccesses().order
+	h.succeeded = h.succeeded[:0]
+	for i, o := range order {
+		h.succeeded = append(h.succeeded, success{o, run.Seq(i + 1)})
+	}
+	if h.begun = c.Undoing; !h.begun {
+		return nil
+	}
+	m.orderHooks()
+	in := entries{rest: c.Undone}
+	for len(in.rest) > 0 && !in.broken && len(h.todo) > 0 {
+		how := in.number()
+		p := run.CompensationPayload{StepID: m.sk.Steps[h.todo[0]].StepID, Attempts: how >> 1, Compensated: how&1 == 0}
+		p.IdempotencyKey = m.compensationKey(p.StepID)
+		if !p.Compensated {
+			place := in.number()
+			if place >= len(c.Errors) {
+				break
+			}
+			p.ErrorCode, p.ErrorMessage = c.Errors[place].Code, c.Errors[place].Message
+		}
+		h.done, h.todo = append(h.done, p), h.todo[1:]
+	}
+	if in.broken || len(in.rest) > 0 || c.Undo < 0 || c.Undo > len(h.todo) {
+		return fmt.Errorf("%w: the compensation is unreadable", ErrCarried)
+	}
+	h.todo = slices.Clip(h.todo[:c.Undo]) // less than all where a stop came
+	return nil
+}

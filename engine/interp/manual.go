@@ -1,0 +1,183 @@
+package interp
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// manual is the steps that wait for people. The machine records their waits itself:
+// no worker executes them, they take no place of the width, and nothing waits for
+// them, neither a drain nor the retry window nor the end of a run that failed (T47, T82).
+type manual struct {
+	opening int        // waits on their way into the log
+	open    []run.Ord  // waits that are in the log, ascending
+	due     []deadline // of those that have one, the earliest first
+	firesAt time.Time  // what TimerManual is set to
+}
+
+type deadline struct {
+	at  time.Time
+	ord run.Ord
+}
+
+func (d deadline) compare(o deadline) int {
+	return cmp.Or(d.at.Compare(o.at), cmp.Compare(d.ord, o.ord))
+}
+
+func (m *Machine) isManual(o run.Ord) bool { return m.sk.Steps[o].Type == plan.Manual }
+
+// openWait begins an attempt of a MANUAL step whose turn has come.
+func (m *Machine) openWait(o run.Ord) {
+	st := &m.steps[o]
+	st.stage, st.waitEnds = opening, time.Time{}
+	m.manual.opening++
+	wait := run.AwaitingPayload{Since: m.now}
+	if d := m.sk.Steps[o].WaitTimeout; d > 0 {
+		st.waitEnds = m.now.Add(d).Truncate(time.Millisecond)
+		wait.Deadline = &st.waitEnds
+	}
+	started, _ := encode(run.StepStartedPayload{SignalID: st.signalID})
+	awaiting, _ := encode(wait)
+	e := entry{kind: waits, ord: o, drafts: []run.Draft{
+		m.stepEvent(o, run.StepStartedEvent, m.who.EngineAttempt, m.now, started),
+		m.stepEvent(o, run.StepAwaitingManualCompletion, m.who.EngineAttempt, m.now, awaiting),
+	}}
+	if st.signalID != "" {
+		e.outcomes = []store.SignalOutcome{{SignalID: st.signalID, Application: run.SignalApplied, AppliedBy: 0}}
+	}
+	m.enqueue(e)
+}
+
+// withdrawWaits takes back the waits that are not sent yet and to which the gate
+// was closed since: what begins under a closed gate does so after it opens (T185).
+func (m *Machine) withdrawWaits() {
+	if m.manual.opening == 0 {
+		return
+	}
+	m.record.queue = slices.DeleteFunc(m.record.queue, func(e entry) bool {
+		if e.kind != waits || !m.shut(e.ord) {
+			return false
+		}
+		m.manual.opening--
+		m.makeReady(e.ord)
+		return true
+	})
+}
+
+// waitRecorded comes when the log says that the step waits.
+func (m *Machine) waitRecorded(o run.Ord) {
+	m.manual.opening--
+	m.keepOpen(o)
+}
+
+// keepOpen counts a wait that is in the log.
+func (m *Machine) keepOpen(o run.Ord) {
+	w, st := &m.manual, &m.steps[o]
+	st.stage = open
+	i, _ := slices.BinarySearch(w.open, o)
+	w.open = slices.Insert(w.open, i, o)
+	if !st.waitEnds.IsZero() {
+		d := deadline{st.waitEnds, o}
+		i, _ := slices.BinarySearchFunc(w.due, d, deadline.compare)
+		w.due = slices.Insert(w.due, i, d)
+	}
+}
+
+// closeWait takes a step out of those that wait.
+func (m *Machine) closeWait(o run.Ord) {
+	w, st := &m.manual, &m.steps[o]
+	st.stage = ended
+	if i, ok := slices.BinarySearch(w.open, o); ok {
+		w.open = slices.Delete(w.open, i, i+1)
+	}
+	if i, ok := slices.BinarySearchFunc(w.due, deadline{st.waitEnds, o}, deadline.compare); ok {
+		w.due = slices.Delete(w.due, i, i+1)
+	}
+}
+
+// armManual keeps the timer at the earliest deadline.
+func (m *Machine) armManual() {
+	var at time.Time
+	if len(m.manual.due) > 0 {
+		at = m.manual.due[0].at
+	}
+	if !at.Equal(m.manual.firesAt) {
+		m.manual.firesAt = at
+		m.setTimer(TimerManual, at)
+	}
+}
+
+// manualFired ends the waits whose time is over (T83).
+func (m *Machine) manualFired() {
+	w := &m.manual
+	if w.firesAt.IsZero() {
+		return
+	}
+	w.firesAt = time.Time{} // it is armed anew where there is more to wait for
+	for len(w.due) > 0 && !m.now.Before(w.due[0].at) {
+		o := w.due[0].ord
+		m.failWait(o, run.FailurePayload{
+			ErrorCode: string(run.CodeTimeout), ErrorMessage: "Nobody completed the step within " + m.sk.Steps[o].WaitTimeout.String() + ".",
+			Retryable: true, FailureCategory: run.CategoryTimeout, FailureSource: "engine",
+		}, nil)
+	}
+}
+
+// completeManual applies a COMPLETE_MANUAL_STEP that was judged.
+func (m *Machine) completeManual(s engine.Signal) {
+	o, ok := m.ords[s.StepID]
+	if !ok {
+		return
+	}
+	applied := []store.SignalOutcome{{SignalID: s.ID, Application: run.SignalApplied, AppliedBy: 0}}
+	by := &run.ManualEnd{SignalID: s.ID, Outcome: s.Outcome}
+	switch s.Outcome {
+	case run.ManualSucceeded:
+		payload, _ := encode(run.StepCompletedPayload{Manual: by})
+		e := m.endWait(o)
+		e.drafts = []run.Draft{m.stepEvent(o, run.StepCompletedEvent, m.who.EngineAttempt, m.now, payload)}
+		e.outcomes = applied
+		m.enqueue(e)
+	case run.ManualFailed:
+		m.failWait(o, run.FailurePayload{
+			ErrorCode: string(run.CodeManualFailed), ErrorMessage: "A person said that the step failed.",
+			Retryable: true, FailureCategory: run.CategoryUser, Manual: by,
+		}, applied)
+	case run.ManualCancelled:
+		m.failWait(o, run.FailurePayload{
+			ErrorCode: string(run.CodeCancelled), ErrorMessage: "A person cancelled the step.",
+			FailureCategory: run.CategoryUser, Manual: by,
+		}, applied)
+	}
+}
+
+// cancelWaits ends every open wait because the run ends (T74, T79).
+func (m *Machine) cancelWaits(why run.FailurePayload) {
+	for len(m.manual.open) > 0 {
+		m.failWait(m.manual.open[0], why, nil)
+	}
+}
+
+// failWait ends an open wait as a failure.
+func (m *Machine) failWait(o run.Ord, f run.FailurePayload, outcomes []store.SignalOutcome) {
+	e := m.endWait(o)
+	m.fails(&e, f)
+	e.outcomes = outcomes
+	m.failure.arming++
+	m.enqueue(e)
+}
+
+// endWait is the entry for the end of an open wait, whose begin is in the log.
+func (m *Machine) endWait(o run.Ord) entry {
+	m.closeWait(o)
+	return entry{kind: stepEnds, ord: o, end: &end{
+		of:       engine.StepEnd{StartedAt: m.now, EngineAttempt: m.who.EngineAttempt},
+		favoured: m.favours(o),
+	}}
+}
