@@ -229,24 +229,21 @@ func (c *coalescer) next(runID string) (calls []*call) {
 	return calls
 }
 
-// gather writes groups until nobody waits for one any more. Those who have their
-// answer go first, so that what they do next is in the next group.
+// gather writes groups until nobody waits for one any more. Before it takes one, those
+// who have just had an answer go on, so that what they do next is in it.
 func (c *coalescer) gather() {
-	for {
+	for more := true; more; {
 		runtime.Gosched()
 		c.mu.Lock()
 		var calls []*call
-		if calls, c.plain = c.take(c.plain, c.group); len(calls) == 0 {
-			c.groups--
-			c.mu.Unlock()
-			return
+		calls, c.plain = c.take(c.plain, c.group)
+		c.mu.Unlock()
+		results, err := c.together(calls)
+		c.mu.Lock()
+		if more = len(c.plain) > 0; !more {
+			c.groups-- // before the answers: who was the only one goes alone next time
 		}
 		c.mu.Unlock()
-		prepared := make([]store.Plain, len(calls))
-		for i, w := range calls {
-			prepared[i] = w.plain
-		}
-		results, err := c.grouper.Group(context.Background(), prepared)
 		for i, w := range calls {
 			if err != nil {
 				w.result <- &store.EntryResult{Err: err}
@@ -255,6 +252,19 @@ func (c *coalescer) gather() {
 			w.result <- results[i]
 		}
 	}
+}
+
+// together writes one group. One caller's end is not the others': the store bounds the
+// call's time.
+func (c *coalescer) together(calls []*call) ([]*store.EntryResult, error) {
+	if len(calls) == 0 {
+		return nil, nil
+	}
+	prepared := make([]store.Plain, len(calls))
+	for i, w := range calls {
+		prepared[i] = w.plain
+	}
+	return c.grouper.Group(context.Background(), prepared)
 }
 
 // take takes from those who wait what is written at once, without the calls whose

@@ -70,23 +70,31 @@ func (s *slow) Batch(_ context.Context, runID string, entries []store.Entry) ([]
 // unprepared is an entry as it came.
 type unprepared struct{ store.Entry }
 
-func (s *slow) Plain(e store.Entry) (store.Plain, bool) { return unprepared{e}, e.Append != nil }
+// Plain takes appends of one event.
+func (s *slow) Plain(e store.Entry) (store.Plain, bool) {
+	return unprepared{e}, e.Append != nil && len(e.Append.Events) == 1
+}
 
-// Group writes nothing of runs whose head somebody holds.
-func (s *slow) Group(_ context.Context, entries []store.Plain) ([]*store.EntryResult, error) {
-	out := make([]*store.EntryResult, len(entries))
-	line := "group:"
-	for i, e := range entries {
-		line += " " + e.RunID()
-		if s.locked[e.RunID()] > 0 {
-			continue
+// Group writes nothing of runs whose head somebody holds, and nothing at all with a
+// poison among its events.
+func (s *slow) Group(_ context.Context, prepared []store.Plain) ([]*store.EntryResult, error) {
+	out := make([]*store.EntryResult, len(prepared))
+	line, poisoned := "group:", false
+	for i, p := range prepared {
+		step := p.(unprepared).Append.Events[0].StepID
+		line += " " + p.RunID()
+		poisoned = poisoned || step == "poison"
+		if s.locked[p.RunID()] == 0 {
+			out[i] = &store.EntryResult{Appended: store.Appended{Head: store.Head{RunID: step}}}
 		}
-		out[i] = &store.EntryResult{Appended: store.Appended{Head: store.Head{RunID: e.(unprepared).Append.Events[0].StepID}}}
 	}
 	s.mu.Lock()
 	s.writes = append(s.writes, line)
 	s.mu.Unlock()
 	time.Sleep(writeTime)
+	if poisoned {
+		clear(out)
+	}
 	return out, s.err
 }
 

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -106,20 +108,19 @@ func TestSession_T203_LostStatementsAreNotNoticed(t *testing.T) {
 	}
 }
 
-// Every statement of an append uses an index made for it, on tables that were
-// never analysed, with the plans that a session keeps: nothing grows with the run
-// or the log.
-func TestAppend_UsesIndexesWithoutStatistics(t *testing.T) {
+// explained is a session that tells the plan of every statement, on tables that were
+// never analysed.
+func explained(t *testing.T, s *Store) (c *pgx.Conn, plans *strings.Builder) {
+	t.Helper()
 	ctx := context.Background()
-	s := loaded(t)
 	cfg := s.pool.Load().Config().ConnConfig.Copy()
-	var plans strings.Builder
+	plans = &strings.Builder{}
 	cfg.OnNotice = func(_ *pgconn.PgConn, n *pgconn.Notice) { plans.WriteString(n.Message + "\n") }
 	c, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(ctx)
+	t.Cleanup(func() { c.Close(ctx) })
 	for _, q := range []string{
 		`ALTER TABLE event SET (autovacuum_enabled = off)`,
 		`INSERT INTO event SELECT 'r' || n % 20, n, 'e' || n, 'k' || n, 'StepStarted', 's' || n, '', 1, 1,
@@ -131,6 +132,15 @@ func TestAppend_UsesIndexesWithoutStatistics(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	return c, plans
+}
+
+// Every statement of an append uses an index made for it, on tables that were
+// never analysed, with the plans that a session keeps: nothing grows with the run
+// or the log.
+func TestAppend_UsesIndexesWithoutStatistics(t *testing.T) {
+	ctx := context.Background()
+	c, plans := explained(t, loaded(t))
 	id := run.Identity{RunID: "r1", TenantID: "t1", ProjectID: "p1", EnvironmentID: "e1", PlanID: "plan", PlanVersion: "1"}
 	draft := func(e run.EventType, step string) run.Draft {
 		return run.Draft{Type: e, StepID: step, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: time.Now(), EmittedBy: run.ByEngine,
@@ -164,6 +174,52 @@ func TestAppend_UsesIndexesWithoutStatistics(t *testing.T) {
 		}
 	}
 	for _, wrong := range []string{"Seq Scan", "using event_pkey on event", "Sort"} {
+		if at := strings.Index(got, wrong); at >= 0 {
+			t.Errorf("a plan has %q: %s", wrong, got[max(0, at-600):min(len(got), at+300)])
+		}
+	}
+}
+
+// As above, for groups: no table is read but by the index of what a group names.
+func TestGroup_UsesIndexesWithoutStatistics(t *testing.T) {
+	ctx := context.Background()
+	c, plans := explained(t, loaded(t))
+	if _, err := c.Exec(ctx, `INSERT INTO run_head (run_id) SELECT 'g' || n FROM generate_series(1, 20000) n`); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 8 {
+		g := newGroup(40)
+		for i := range 40 {
+			id := run.Identity{RunID: fmt.Sprint("g", 1+i), TenantID: "t1", ProjectID: "p1", EnvironmentID: "e1", PlanID: "plan", PlanVersion: "1"}
+			d := run.Draft{Type: run.StepStartedEvent, StepID: fmt.Sprint("n", n), LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: time.Now(), EmittedBy: run.ByEngine}
+			if i%2 == 0 {
+				d = runtest.Draft(run.SignalAccepted, fmt.Sprint("u", n), 1)
+			}
+			p, ok, err := plainOf(id, store.Entry{Append: &store.Append{RunID: id.RunID, Events: []run.Draft{d}}})
+			if err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			g.add(&p)
+		}
+		rows, err := c.Query(ctx, appendManySQL, g.args()...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		results := make([]*store.EntryResult, 40)
+		if err := g.read(rows, results); err != nil {
+			t.Fatal(err)
+		}
+		if slices.Contains(results, nil) {
+			t.Fatalf("round %d: an event was left out", n)
+		}
+	}
+	got := plans.String()
+	for _, index := range []string{"using event_key on event", "using event_attempt on event", "using run_head_pkey on run_head", "using run_dirty_pkey on run_dirty"} {
+		if !strings.Contains(got, index) {
+			t.Errorf("no plan scans %s", index)
+		}
+	}
+	for _, wrong := range []string{"Seq Scan", "using event_pkey on event", "run_dirty_since", "Hash Join", "Merge Join"} {
 		if at := strings.Index(got, wrong); at >= 0 {
 			t.Errorf("a plan has %q: %s", wrong, got[max(0, at-600):min(len(got), at+300)])
 		}

@@ -42,6 +42,8 @@ func (w *writer) append(id string, s *sight) store.Append {
 	case draw < 340+w.endings(id):
 		ends := []run.EventType{run.RunCompleted, run.RunFailed, run.RunCancelled}
 		a.Events = append(w.drafts(s, 2), runtest.Draft(ends[w.IntN(len(ends))], "", 1))
+	case draw < 700: // plain, as most appends are
+		a.Events = w.drafts(s, 1)
 	default:
 		a.Events = w.drafts(s, 6)
 	}

@@ -1,6 +1,7 @@
 package modelcheck
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ type life struct {
 	Address    string
 	Dir        string // where consumers keep their cursors
 	Journal    string
+	Writers    int
 }
 
 // body is what the actors of a life share.
@@ -47,7 +49,7 @@ type opener func(ctx context.Context, address string) (store.Store, error)
 func (l life) live(ctx context.Context, open opener) error {
 	return l.with(ctx, open, func(b *body) {
 		var wg sync.WaitGroup
-		for n := range writers {
+		for n := range cmp.Or(l.Writers, writers) {
 			wg.Go(func() { b.writer(n).work(ctx) })
 		}
 		for n := range readers {

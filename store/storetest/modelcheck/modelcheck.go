@@ -36,6 +36,8 @@ type Target struct {
 	// Idle waits until nothing that a killed process left behind works on the
 	// database any more; may be nil.
 	Idle func(ctx context.Context, address string) error
+	// Writers of each process; 6 when 0.
+	Writers int
 }
 
 // Bounds of a round: what it records is judged in memory.
@@ -186,7 +188,7 @@ func (r *round) disturb(ctx context.Context) error {
 func (r *round) life(process, generation int) life {
 	return life{
 		Name: fmt.Sprintf("p%d.%d", process, generation), Process: process, Seed: r.seed, Generation: uint64(generation),
-		Address: r.via, Dir: r.dir, Journal: r.path,
+		Address: r.via, Dir: r.dir, Journal: r.path, Writers: r.target.Writers,
 	}
 }
 

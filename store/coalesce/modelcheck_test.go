@@ -1,0 +1,109 @@
+package coalesce_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/coalesce"
+	"github.com/dvt-engine/dvt/store/postgres"
+	"github.com/dvt-engine/dvt/store/storetest/modelcheck"
+)
+
+var (
+	modelFor  = flag.Duration("model.for", 15*time.Second, "how long the model check works the store")
+	modelSeed = flag.Uint64("model.seed", 0, "seed of the model check; 0 draws one")
+)
+
+// sociable takes its time before it writes a group, so that the few writers of the
+// check meet in the next one.
+type sociable struct{ *postgres.Store }
+
+func (s sociable) Group(ctx context.Context, prepared []store.Plain) ([]*store.EntryResult, error) {
+	time.Sleep(time.Duration(rand.IntN(16)) * time.Millisecond)
+	return s.Store.Group(ctx, prepared)
+}
+
+// What groups wrote, in all rounds: their calls, and the transactions with events of several runs.
+var calls, grouped atomic.Int64
+
+var modelTarget = modelcheck.Target{
+	Fresh: func(t testing.TB) string {
+		dsn := testserver.Postgres(t)
+		if err := postgres.Migrate(t.Context(), dsn); err != nil {
+			t.Fatal(err)
+		}
+		c, err := pgx.Connect(t.Context(), dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(t.Context())
+		if _, err := c.Exec(t.Context(), `ALTER DATABASE `+c.Config().Database+` SET track_functions = 'pl'`); err != nil {
+			t.Fatal(err)
+		}
+		return dsn
+	},
+	Open: func(ctx context.Context, dsn string) (store.Store, error) {
+		s, err := postgres.Open(ctx, dsn, postgres.Options{MaxConns: 8})
+		if err != nil {
+			return nil, err
+		}
+		return coalesce.New(sociable{s}, coalesce.Config{MaxGroups: 1}), nil
+	},
+	Via: func(dsn, hostPort string) (via, upstream string) {
+		u, err := url.Parse(dsn)
+		if err != nil {
+			panic(fmt.Sprintf("the test server's address: %v", err))
+		}
+		upstream, u.Host = u.Host, hostPort
+		return u.String(), upstream
+	},
+	Idle:    idle,
+	Writers: 24,
+}
+
+// idle waits until the server has ended the sessions of killed processes, and counts
+// the groups in the log that they left.
+func idle(ctx context.Context, dsn string) error {
+	c, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer c.Close(context.WithoutCancel(ctx))
+	for others := 1; others > 0; {
+		if err := c.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'`).Scan(&others); err != nil {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	var n, several int64
+	if err := c.QueryRow(ctx, `SELECT (SELECT calls FROM pg_stat_user_functions WHERE funcname = 'dvt_append_many'),
+		(SELECT count(*) FROM (SELECT FROM event GROUP BY xmin::text HAVING count(DISTINCT run_id) > 1) x)`).Scan(&n, &several); err != nil {
+		return err
+	}
+	calls.Add(n)
+	grouped.Add(several)
+	return nil
+}
+
+// What a store on PostgreSQL promises it promises behind a coalescer, whose groups are
+// cut off and killed like everything else (T09, T27, T190).
+func TestModelCheck_A05_A06_A07_T09_T190(t *testing.T) {
+	modelcheck.Run(t, modelTarget, *modelFor, *modelSeed)
+	if t.Logf("%d groups, of which %d wrote to several runs", calls.Load(), grouped.Load()); grouped.Load() == 0 && !testing.Short() {
+		t.Error("the check proves little: no group wrote to several runs")
+	}
+}
+
+// TestModelCheckChild is one of the processes that the model check works with.
+func TestModelCheckChild(t *testing.T) { modelcheck.Live(t, modelTarget) }
