@@ -18,6 +18,22 @@ type (
 	RunApprovedPayload struct {
 		Actor  string `json:"actor,omitempty"`
 		Reason string `json:"reason,omitempty"`
+		Rerun  *Rerun `json:"rerun,omitempty"`
+	}
+
+	// Rerun pins what a rerun takes over: the outputs of these steps of a run that
+	// has ended. From says what was asked for (O2, T209).
+	Rerun struct {
+		RunID string    `json:"runId"`
+		From  RerunFrom `json:"from"`
+		Reuse []string  `json:"reuse,omitempty"` // stepIds in canonical order
+	}
+
+	// RerunFrom is what runs again; exactly one member is set.
+	RerunFrom struct {
+		Start  bool     `json:"start,omitempty"`
+		Failed bool     `json:"failed,omitempty"`
+		Steps  []string `json:"steps,omitempty"` // ascending, distinct
 	}
 
 	// RunStartedPayload pins what the state needs to be a fold of its log: the

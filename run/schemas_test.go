@@ -79,7 +79,9 @@ func full(typ run.EventType) run.Draft {
 	more := runtest.M{"sourceOccurredAt": runtest.Epoch, "colour": "red"}
 	switch typ {
 	case run.RunApproved:
-		maps.Copy(more, runtest.M{"actor": "pat", "reason": "fine"})
+		maps.Copy(more, runtest.M{"actor": "pat", "reason": "fine", "rerun": runtest.M{
+			"runId": "r1", "from": runtest.M{"start": false, "failed": true, "steps": []string{"s1"}}, "reuse": []string{"s2"},
+		}})
 	case run.RunStarted:
 		more["steps"] = []runtest.M{{"stepId": "s1", "type": "NOOP", "name": "n", "group": "g", "dependsOn": []string{"s0"}, "taskQueue": "q", "resourceClass": "heavy"}}
 	case run.RunResumed:

@@ -108,6 +108,15 @@ var payloads = map[EventType]shape{
 	RunApproved: payload(
 		may("actor", text),
 		may("reason", text),
+		may("rerun", object(
+			must("runId", pattern(runIDPattern)),
+			must("from", object(
+				may("start", boolean),
+				may("failed", boolean),
+				may("steps", list(plan.MaxSteps, anID)),
+			)),
+			may("reuse", list(plan.MaxSteps, anID)),
+		)),
 	),
 	RunStarted: payload(
 		must("startedAt", instant),
