@@ -1,0 +1,75 @@
+package interp_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// FuzzResume makes machines of anything: what cannot be read is an error, and no
+// machine panics.
+func FuzzResume(f *testing.F) {
+	sk := graph(12, 3)
+	sk.Steps[4].Type, sk.Steps[4].WaitTimeout = "MANUAL", time.Hour
+	sk.Steps[0].CompensationQueue = "tq-control"
+	who := interp.Config{Identity: testIdentity, Policy: calm, RotateAfter: 2}
+	seed := func(w *world) {
+		b, err := json.Marshal(w.m.Carry())
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	w := newRotatingWorld(f, sk, calm, 2).start()
+	seed(w)
+	w.succeed("s0001")
+	seed(w)
+	w.fail("s0002", "BROKEN")
+	w.signal(run.RetryStep, "A", "s0002")
+	seed(w)
+	w.signal(run.Pause, "B", "")
+	seed(w)
+	f.Add([]byte(`{"v":1,"execution":-3,"batches":-1,"signal":9,"latched":[1,18446744073709551615,2],"steps":"AwEBBgs="}`))
+	f.Add([]byte(`{"v":1,"steps":"AAYL","undoing":true,"undo":1,"undone":"AQE="}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var c interp.Carried
+		if json.Unmarshal(b, &c) != nil {
+			return
+		}
+		m, err := interp.Resume(sk, who, c)
+		if err != nil {
+			return
+		}
+		batch := 0
+		step := func(in interp.Input) {
+			for _, e := range m.Step(in) {
+				switch e := e.(type) {
+				case interp.Append:
+					batch = e.Batch
+				case interp.Execute:
+					_ = sk.Steps[e.Ord]
+				}
+			}
+		}
+		step(interp.Begin{At: epoch})
+		for i := range 6 {
+			step(interp.Signalled{At: epoch, Signals: []engine.Signal{
+				{No: int64(i + 1), ID: "x", Type: run.RetryStep, StepID: "s0002"}, {No: int64(i + 2), ID: "y", Type: run.Resume},
+			}})
+			step(interp.Recorded{At: epoch, Batch: batch, Ends: []interp.RecordedEvent{{Seq: 1}, {Seq: 2}}})
+			step(interp.Fired{At: epoch.Add(time.Hour), Timer: []interp.Timer{interp.TimerDrain, interp.TimerManual, interp.TimerRetryWindow}[i%3]})
+			step(interp.StepEnded{At: epoch, End: engine.StepEnd{StepID: "s0002", LogicalAttempt: 1, N: 1, Kind: engine.EndParked}})
+			step(interp.Compensated{At: epoch, End: interp.CompensationEnd{StepID: "s0001"}})
+			step(interp.Signalled{At: epoch})
+		}
+		if c := m.Carry(); m.Rotated() {
+			if _, err := interp.Resume(sk, who, c); err != nil {
+				t.Fatalf("what was carried on cannot be read: %v", err)
+			}
+		}
+	})
+}

@@ -1,0 +1,130 @@
+package interp
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// TestCarry_T109_EveryField fails when somebody adds a field to the machine and
+// does not say how the next machine comes by it.
+func TestCarry_T109_EveryField(t *testing.T) {
+	t.Parallel()
+	said := map[string]string{
+		"Machine": "sk who ords next now out status begun done schedule record signals pause failure stop rotation steps manual compensation",
+		// ready, favoured and left follow from the steps; nothing is in flight
+		"schedule": "ready favoured flying width left openings",
+		// queue, sent, closing and alone are of a machine that is not idle
+		"record": "queue batches sent gate running closing alone",
+		// waiting, seen and what is to be asked for is read again
+		"inbox":        "last seen waiting fetching after puzzled lookUp owed",
+		"pause":        "on recorded epoch resumeID drainAt overdue resuming latched interrupted",
+		"failure":      "count arming era windowAt expired final toStop",
+		"stop":         "signalID",
+		"rotation":     "dispatched from pressed hard patience over", // each execution's own
+		"manual":       "opening open due firesAt",                  // follow from the steps
+		"compensation": "succeeded begun todo flying done",
+		// openings, passes and asked are of an execution in flight
+		"step": "status stage la n missing signalID signalNo era passes openings asked failing latched failedSeq failed waitEnds",
+	}
+	for _, of := range []any{Machine{}, schedule{}, record{}, inbox{}, pause{}, failure{}, stop{}, rotation{}, manual{}, compensation{}, step{}} {
+		typ := reflect.TypeOf(of)
+		var has []string
+		for i := range typ.NumField() {
+			has = append(has, typ.Field(i).Name)
+		}
+		if want := strings.Fields(said[typ.Name()]); !slices.Equal(slices.Sorted(slices.Values(has)), slices.Sorted(slices.Values(want))) {
+			t.Errorf("%s has the fields\n%q, known are\n%q: carry the new ones (carry.go), or say here why they need not be", typ.Name(), has, want)
+		}
+	}
+}
+
+// TestCarry_T109_Size measures the worst states of the largest plan.
+func TestCarry_T109_Size(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	nos := r.Perm(16_000)
+	seqs := r.Perm(plan.MaxSteps)
+	at := time.Date(2026, 1, 2, 3, 4, 5, 678_901_234, time.UTC)
+	long := strings.Repeat("x", 128)
+	failed := func(st *step, i int) {
+		st.status, st.failedSeq = run.StepFailed, run.Seq(1_000_000+seqs[i])
+		st.failed = run.FailurePayload{
+			ErrorCode: fmt.Sprintf("CODE_%d", i), ErrorMessage: strings.Repeat(fmt.Sprintf("<%d>", i), 1000), FailureCategory: run.CategoryPlatform, Retryable: i%2 == 0,
+		}
+	}
+	for name, of := range map[string]func(m *Machine, st *step, i int){
+		"pending": func(*Machine, *step, int) {},
+		"retrying": func(m *Machine, st *step, i int) {
+			failed(st, i)
+			st.stage, st.la, st.n, st.signalID, st.signalNo, st.era = ready, 100+i%20, 1+i%100, long, int64(nos[i]+1), i%2
+		},
+		"failing, with two signals each that wait for RunResumed": func(m *Machine, st *step, i int) {
+			failed(st, i)
+			st.stage, st.la, st.failing, st.latched = settled, 2+i%100, true, true
+			for j := range 2 {
+				m.pause.latched = append(m.pause.latched, engine.Signal{No: int64(i*3 + j + 1), ID: long, Type: run.RetryStep})
+			}
+		},
+		"waiting for people, by hand": func(m *Machine, st *step, i int) {
+			st.stage, st.la, st.signalID, st.signalNo, st.waitEnds = open, 2+i%100, long, int64(nos[i]+1), at.Add(time.Duration(r.Int64N(int64(30*24*time.Hour))))
+			m.keepOpen(run.Ord(i))
+		},
+		"undone": func(m *Machine, st *step, i int) {
+			st.status, st.stage, st.la = run.StepSuccess, settled, 2+i%100
+			m.compensation.succeeded = append(m.compensation.succeeded, success{run.Ord(i), run.Seq(1_000_000 + seqs[i])})
+			m.compensation.begun = true
+			m.compensation.done = append(m.compensation.done, run.CompensationPayload{
+				StepID: m.sk.Steps[i].StepID, Attempts: 1 + i%100, ErrorCode: fmt.Sprintf("CODE_%d", i), ErrorMessage: strings.Repeat("\"", 512),
+			})
+		},
+	} {
+		m := New(largest(), Config{})
+		m.status = run.Running
+		m.signals.last, m.record.batches = 16_000, 1_000_000
+		m.stop.signalID, m.pause.resumeID, m.pause.drainAt, m.failure.windowAt = long, long, at, at
+		for i := range m.steps {
+			of(m, &m.steps[i], i)
+		}
+		c := m.Carry()
+		b, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: %d bytes, %d of them errors", name, len(b), errorBytes(c))
+		if err := c.Fits(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What is too large says so.
+func TestCarry_T109_TooLarge(t *testing.T) {
+	t.Parallel()
+	c := Carried{Steps: make([]byte, 50<<10)}
+	if err := c.Fits(); err == nil || !strings.Contains(err.Error(), "at most 65536 are allowed") {
+		t.Fatalf("%v", err)
+	}
+}
+
+func errorBytes(c Carried) int {
+	b, _ := json.Marshal(c.Errors)
+	return len(b)
+}
+
+func largest() plan.Skeleton {
+	sk := plan.Skeleton{Steps: make([]plan.SkeletonStep, plan.MaxSteps)}
+	for i := range sk.Steps {
+		sk.Steps[i] = plan.SkeletonStep{StepID: fmt.Sprintf("s%05d", i), Type: plan.Noop, CompensationQueue: "tq-control"}
+	}
+	return sk
+}

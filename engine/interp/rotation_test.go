@@ -1,0 +1,404 @@
+package interp_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// linear is a plan of n steps, each after the one before; wide has no edges.
+func linear(n int) plan.Skeleton { return graph(n, 1) }
+func wide(n int) plan.Skeleton   { return graph(n, n) }
+
+func graph(n, width int) plan.Skeleton {
+	sk := plan.Skeleton{PlanID: testIdentity.PlanID, PlanVersion: testIdentity.PlanVersion, Steps: make([]plan.SkeletonStep, n)}
+	for i := range sk.Steps {
+		sk.Steps[i] = plan.SkeletonStep{StepID: fmt.Sprintf("s%04d", i+1), Type: plan.Noop}
+		if i >= width {
+			sk.Steps[i].Deps = []int{i - width}
+		}
+	}
+	return sk
+}
+
+// count counts the events that the story tells as this.
+func (w *world) count(prefix string) (n int) {
+	for _, e := range w.log {
+		if strings.HasPrefix(tell(e), prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+// drive lets everything in flight succeed until the run has ended.
+func (w *world) drive() {
+	w.tb.Helper()
+	for i := 0; !w.m.Done(); i++ {
+		if i > 100_000 {
+			w.tb.Fatalf("the run does not end; in flight %q; the log is\n%s", w.inFlight(), strings.Join(w.story(), "\n"))
+		}
+		switch {
+		case w.pending != nil || w.answer != nil:
+			w.record()
+		case len(w.fetch) > 0:
+			w.answerFetch()
+		case len(w.flights) > 0:
+			w.succeed(w.flights[0].stepID)
+		}
+	}
+}
+
+func (w *world) answerFetch() {
+	after := w.fetch[0]
+	w.fetch = w.fetch[1:]
+	w.feed(interp.Signalled{At: w.now, Signals: w.signals[after:]})
+}
+
+func TestRotate_E04_LinearPlan(t *testing.T) {
+	t.Parallel()
+	w := newRotatingWorld(t, linear(120), calm, 50).start()
+	w.drive()
+	if w.rotations != 2 || w.count("RunStarted") != 1 || w.count("StepCompleted") != 120 || w.state.Status != run.Completed {
+		t.Fatalf("%d rotations, %d RunStarted, %d StepCompleted, %s", w.rotations, w.count("RunStarted"), w.count("StepCompleted"), w.state.Status)
+	}
+	if last := w.log[len(w.log)-1]; last.Type != run.RunCompleted || last.EngineAttempt != 3 {
+		t.Fatalf("T61: %s has the engine attempt %d", last.Type, last.EngineAttempt)
+	}
+}
+
+func TestRotate_E06_WidePlan(t *testing.T) {
+	t.Parallel()
+	w := newRotatingWorld(t, wide(200), calm, 50).start()
+	w.drive()
+	if w.rotations != 3 || w.count("StepCompleted") != 200 {
+		t.Fatalf("%d rotations, %d StepCompleted", w.rotations, w.count("StepCompleted"))
+	}
+	n := 0
+	for _, effects := range w.effects {
+		for _, e := range effects {
+			switch e.(type) {
+			case interp.Execute:
+				n++
+			case interp.Rotate:
+				n = 0
+			}
+			if n > 50 {
+				t.Fatal("T105: a generation schedules more than 50 steps")
+			}
+		}
+	}
+}
+
+// TestRotate_E05_SignalsInFlight accepts and delivers signals in 200 random orders
+// while a run rotates after every third step.
+func TestRotate_E05_SignalsInFlight(t *testing.T) {
+	t.Parallel()
+	for seed := range 200 {
+		w := newRotatingWorld(t, linear(9), calm, 3)
+		w.doubled = true
+		interleave(w, rand.New(rand.NewPCG(5, uint64(seed))))
+		if t.Failed() {
+			return
+		}
+		story := strings.Join(w.story(), "\n")
+		for prefix, want := range map[string]int{
+			"RunStarted": 1, "RunPaused(1)": 1, "RunPaused": 1, "RunResumed(1)": 1, "RunResumed": 1, "StepFailed(s0005,1": 1, "StepFailed": 1,
+			"StepStarted(s0005,2)": 1, "StepStarted": 10, "StepCompleted": 9, "RunCompleted": 1, "SignalAccepted": 4,
+		} {
+			if got := w.count(prefix); got != want {
+				t.Fatalf("interleaving %d: %d times %s, want %d:\n%s", seed, got, prefix, want, story)
+			}
+		}
+		for id, r := range w.receipts {
+			if id != "params" && r.app != run.SignalApplied {
+				t.Fatalf("interleaving %d: receipt of %s is %+v:\n%s", seed, id, *r, story)
+			}
+		}
+		if w.rotations < 3 {
+			t.Fatalf("interleaving %d: %d rotations", seed, w.rotations)
+		}
+	}
+}
+
+// interleave runs nine steps, of which the fifth fails once, with a PAUSE, an
+// UPDATE_PARAMS, a RETRY_STEP and a RESUME at random moments.
+func interleave(w *world, r *rand.Rand) {
+	w.feed(interp.Begin{At: w.now})
+	todo := []engine.Signal{{ID: "pause", Type: run.Pause}, {ID: "params", Type: run.UpdateParams}, {ID: "retry", Type: run.RetryStep, StepID: "s0005"}, {ID: "resume", Type: run.Resume}}
+	may := func(s engine.Signal) bool {
+		if s.ID == "retry" {
+			step, ok := w.state.Step(s.StepID)
+			return ok && step.Status == run.StepFailed
+		}
+		if s.ID == "resume" {
+			return w.state.Status == run.Paused
+		}
+		return w.state.Status == run.Running
+	}
+	for i := 0; !w.m.Done(); i++ {
+		if i > 10_000 {
+			w.tb.Fatalf("the run does not end; in flight %q; the log is\n%s", w.inFlight(), strings.Join(w.story(), "\n"))
+			return
+		}
+		w.now = w.now.Add(time.Millisecond)
+		switch r.IntN(8) {
+		case 0, 1:
+			if w.pending != nil {
+				w.commit()
+			}
+		case 2, 3:
+			if w.answer != nil {
+				w.deliver()
+			}
+		case 4:
+			if k := r.IntN(4); k < len(todo) && may(todo[k]) && (i > 60 || r.IntN(3) == 0) {
+				s := todo[k]
+				if s.ID == "retry" {
+					s.LA = 1
+				}
+				todo = slices.Delete(todo, k, k+1)
+				w.accept(s)
+			}
+		case 5:
+			if n := len(w.signals); n > 0 {
+				from := r.IntN(n)
+				w.feed(interp.Signalled{At: w.now, Signals: w.signals[from : from+1+r.IntN(n-from)]})
+			}
+		case 6:
+			if len(w.fetch) > 0 {
+				w.answerFetch()
+			}
+		case 7:
+			paused := !slices.ContainsFunc(todo, func(s engine.Signal) bool { return s.ID == "pause" })
+			switch {
+			case len(w.flights) == 0:
+			case w.flights[0].began.IsZero():
+				w.arrive(w.flights[0])
+			case w.flights[0].stepID == "s0005" && w.flights[0].la == 1:
+				w.report(w.flights[0], failed("BROKEN", true))
+			case w.flights[0].stepID != "s0009" || paused && len(todo) == 0: // the last step waits for the signals
+				w.report(w.flights[0], completed())
+			}
+		}
+	}
+}
+
+func TestRotate_W14_PauseWhileItRotates(t *testing.T) {
+	t.Parallel()
+	w := newRotatingWorld(t, linear(9), calm, 3).start()
+	w.doubled = true
+	w.succeed("s0001", "s0002")
+	w.begin("s0003")
+	w.accept(engine.Signal{ID: "A", Type: run.Pause})
+	w.report(w.flight("s0003"), completed())
+	w.feed(interp.Signalled{At: w.now, Signals: w.signals})
+	w.now = w.now.Add(5 * time.Millisecond)
+	w.accept(engine.Signal{ID: "B", Type: run.UpdateParams})
+	w.record()
+	w.feed(interp.Signalled{At: w.now, Signals: w.signals[1:]})
+	for len(w.fetch) > 0 {
+		w.answerFetch()
+	}
+	if w.rotations != 1 || w.state.Status != run.Paused || w.m.RunStatus() != run.Paused {
+		t.Fatalf("%d rotations, the log says %s, the machine %s", w.rotations, w.state.Status, w.m.RunStatus())
+	}
+	w.now = w.now.Add(time.Second)
+	w.signal(run.Resume, "C", "")
+	w.drive()
+	var want []string
+	for i := range 9 {
+		id := fmt.Sprintf("s%04d", i+1)
+		want = append(want, fmt.Sprintf("StepStarted(%s,1)", id), fmt.Sprintf("StepCompleted(%s,1)", id))
+		if i == 2 {
+			want = append(want[:len(want)-1], "SignalAccepted(A)", "SignalAccepted(B)", want[len(want)-1], "RunPaused(1)", "SignalAccepted(C)", "RunResumed(1)")
+		}
+	}
+	w.expect(append(append([]string{"RunApproved", "RunStarted"}, want...), "RunCompleted")...)
+	if w.rotations < 2 {
+		t.Fatalf("%d rotations", w.rotations)
+	}
+}
+
+func TestRotate_T43_PauseEpochsContinue(t *testing.T) {
+	t.Parallel()
+	w := newRotatingWorld(t, linear(3), calm, 0).start()
+	w.begin("s0001")
+	w.signal(run.Pause, "A", "")
+	w.succeed("s0001")
+	w.feed(interp.Pressure{At: w.now})
+	w.signal(run.Resume, "B", "")
+	w.begin("s0002")
+	w.signal(run.Pause, "C", "")
+	w.succeed("s0002")
+	w.feed(interp.Pressure{At: w.now, Hard: true})
+	for len(w.fetch) > 0 {
+		w.answerFetch()
+	}
+	w.signal(run.Resume, "D", "")
+	w.drive()
+	if w.rotations != 2 || w.count("RunPaused(2)") != 1 || w.count("RunResumed(2)") != 1 || w.state.Status != run.Completed {
+		t.Fatalf("%d rotations:\n%s", w.rotations, strings.Join(w.story(), "\n"))
+	}
+}
+
+func TestRotate_T195_PatienceOfTheBarrier(t *testing.T) {
+	t.Parallel()
+	w := newRotatingWorld(t, wide(70), calm, 3).start()
+	w.succeed("s0001", "s0002")
+	w.expectInFlight("s0003")
+	if at := w.timers[interp.TimerRotation]; !at.Equal(w.now.Add(interp.RotationPatience)) {
+		t.Fatalf("the barrier stands until %v, now is %v", at, w.now)
+	}
+	w.fire(interp.TimerRotation)
+	if n := len(w.flights); n != 51 || w.rotations != 0 {
+		t.Fatalf("%d executions in flight after its patience, %d rotations", n, w.rotations)
+	}
+	if at := w.timers[interp.TimerRotation]; !at.Equal(w.now.Add(interp.RotationPatience)) {
+		t.Fatalf("it is not tried again after 50 more: %v, now is %v", at, w.now)
+	}
+	for len(w.flights) > 1 {
+		w.succeed(w.flights[1].stepID)
+	}
+	w.expectInFlight("s0003")
+	w.succeed("s0003")
+	if w.rotations != 1 {
+		t.Fatalf("%d rotations once nothing was in flight", w.rotations)
+	}
+	w.drive()
+}
+
+func TestRotate_T195_NextQuietPoint(t *testing.T) {
+	t.Parallel()
+	w := newRotatingWorld(t, steps("a", "b", "c<b", "d<a,c"), calm, 2).start()
+	w.succeed("b")
+	w.fire(interp.TimerRotation)
+	w.expectInFlight("a c")
+	w.succeed("a")
+	if w.rotations != 0 {
+		t.Fatal("it rotates with c in flight")
+	}
+	w.succeed("c")
+	if w.rotations != 1 {
+		t.Fatal("it does not rotate though nothing is in flight")
+	}
+	w.drive()
+	w.expect("RunApproved", "RunStarted", "StepStarted(b,1)", "StepCompleted(b,1)", "StepStarted(a,1)", "StepCompleted(a,1)",
+		"StepStarted(c,1)", "StepCompleted(c,1)", "StepStarted(d,1)", "StepCompleted(d,1)", "RunCompleted")
+}
+
+func TestRotate_T195_HardPressure(t *testing.T) {
+	t.Parallel()
+	w := newRotatingWorld(t, wide(9), run.Policy{MaxParallelSteps: 3, RetryWindowMS: 60_000}, 0).start()
+	w.feed(interp.Pressure{At: w.now, Hard: true})
+	w.succeed("s0001", "s0002")
+	w.expectInFlight("s0003")
+	if at := w.timers[interp.TimerRotation]; !at.IsZero() {
+		t.Fatal("hard pressure has patience")
+	}
+	w.succeed("s0003")
+	if w.rotations != 1 {
+		t.Fatalf("%d rotations", w.rotations)
+	}
+	w.expectInFlight("s0004 s0005 s0006")
+}
+
+func TestRotate_T195_OneStepAtLeast(t *testing.T) {
+	t.Parallel()
+	w := newRotatingWorld(t, linear(3), calm, 0)
+	w.feed(interp.Begin{At: w.now})
+	w.feed(interp.Pressure{At: w.now})
+	w.record()
+	w.expectInFlight("s0001")
+	if w.rotations != 0 {
+		t.Fatal("it rotates before it dispatched a step")
+	}
+	w.succeed("s0001")
+	if w.rotations != 1 {
+		t.Fatalf("%d rotations", w.rotations)
+	}
+}
+
+func TestRotate_T195_RetryWindowGoesOn(t *testing.T) {
+	t.Parallel()
+	w := newRotatingWorld(t, linear(3), calm, 1).start()
+	w.doubled = true
+	w.fail("s0001", "BROKEN")
+	opened := w.state.RetryDeadline
+	if w.rotations != 1 || opened == nil || !w.timers[interp.TimerRetryWindow].Equal(*opened) {
+		t.Fatalf("%d rotations, the window ends at %v, the timer is at %v", w.rotations, opened, w.timers[interp.TimerRetryWindow])
+	}
+	w.signal(run.RetryStep, "A", "s0001")
+	w.fail("s0001", "AGAIN")
+	w.fire(interp.TimerRetryWindow)
+	if w.state.Status != run.Failed || w.state.Failure.Message != "AGAIN!" || w.state.Failure.RootCause.LogicalAttempt != 2 {
+		t.Fatalf("%s %+v", w.state.Status, w.state.Failure)
+	}
+	w.expectReceipt("A", run.SignalApplied, "", 6)
+}
+
+// A retry that waits for its turn, and one that waits for the run to go on, are
+// read again by their numbers.
+func TestRotate_T196_SignalsAreReadAgain(t *testing.T) {
+	t.Parallel()
+	w := newRotatingWorld(t, steps("a", "b", "c"), calm, 0).start()
+	w.doubled = true
+	w.begin("a", "b", "c")
+	w.fail("a", "BROKEN")
+	w.fail("b", "BROKEN")
+	w.succeed("c")
+	w.signal(run.RetryStep, "A", "a")
+	w.signal(run.Pause, "B", "")
+	w.arrive(w.flight("a")) // the gate sends it back
+	w.record()
+	w.accept(engine.Signal{ID: "C", Type: run.RetryStep, StepID: "b", LA: 1})
+	w.feed(interp.Signalled{At: w.now, Signals: w.signals})
+	w.record()
+	w.feed(interp.Pressure{At: w.now, Hard: true})
+	if w.rotations != 1 || len(w.fetch) != 1 || w.fetch[0] != 0 {
+		t.Fatalf("%d rotations, signals are read after %v", w.rotations, w.fetch)
+	}
+	w.accept(engine.Signal{ID: "D", Type: run.Resume})
+	w.feed(interp.Signalled{At: w.now, Signals: w.signals[3:]}) // overtakes the answer
+	w.expectInFlight("")
+	w.answerFetch()
+	for len(w.fetch) > 0 {
+		w.answerFetch()
+	}
+	w.record()
+	w.expectInFlight("a b")
+	if w.flight("a").n != 2 || w.flight("a").signalID != "A" || w.flight("b").signalID != "C" {
+		t.Fatalf("%+v %+v", w.flight("a"), w.flight("b"))
+	}
+	w.drive()
+}
+
+// Signals that the store has lost do not hold the run for ever.
+func TestRotate_T196_SignalsThatAreGone(t *testing.T) {
+	t.Parallel()
+	w := newRotatingWorld(t, steps("a", "b"), calm, 0).start()
+	w.begin("a", "b")
+	w.fail("a", "BROKEN")
+	w.succeed("b")
+	w.signal(run.RetryStep, "A", "a")
+	w.signal(run.Pause, "B", "")
+	w.arrive(w.flight("a"))
+	w.record()
+	w.feed(interp.Pressure{At: w.now, Hard: true})
+	w.fetch = nil
+	w.feed(interp.Signalled{At: w.now})
+	w.signal(run.Resume, "C", "")
+	for len(w.fetch) > 0 {
+		w.answerFetch()
+	}
+	w.record()
+	w.expectInFlight("a")
+}
