@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,12 +64,13 @@ func (s *Store) one(ctx context.Context, e store.Entry) (r store.EntryResult) {
 	return r
 }
 
-// randomEntry is a call on one of few steps of one of few runs.
-func randomEntry(r *rand.Rand, runs int) store.Entry {
-	id := fmt.Sprint("run-", r.IntN(runs))
+// randomEntry is a call on one of few steps of one of runs.
+func randomEntry(r *rand.Rand, runs []string) store.Entry {
+	id := runs[r.IntN(len(runs))]
+	signal := fmt.Sprint("p", r.IntN(signals))
 	step, la := fmt.Sprint("s", r.IntN(3)), 1+r.IntN(3)
 	if r.IntN(4) == 0 {
-		return store.Entry{Begin: &store.Begin{RunID: id, StepID: step, LogicalAttempt: la, EngineAttempt: 1, EmittedAt: runtest.Epoch, SignalID: "p1"}}
+		return store.Entry{Begin: &store.Begin{RunID: id, StepID: step, LogicalAttempt: la, EngineAttempt: 1, EmittedAt: runtest.Epoch, SignalID: signal}}
 	}
 	a := &store.Append{RunID: id, MinHead: run.Seq(r.IntN(4)), IfStarted: r.IntN(3) == 0}
 	for range r.IntN(4) {
@@ -77,43 +79,58 @@ func randomEntry(r *rand.Rand, runs int) store.Entry {
 	}
 	switch r.IntN(12) {
 	case 0:
-		a.Events = append(a.Events, runtest.Draft(run.RunCancelled, "", 1))
-	case 1:
 		a.SetGate = run.GatePaused
-	case 2:
+	case 1:
 		a.ClearGate = run.GatePaused
-	case 3:
-		a.Outcomes = []store.SignalOutcome{{SignalID: "p1", Application: run.SignalApplied, AppliedBy: -1}}
+	case 2, 3:
+		application := []run.Application{run.SignalDelivered, run.SignalApplied, run.SignalNoop}[r.IntN(3)]
+		a.Outcomes = []store.SignalOutcome{{SignalID: signal, Application: application, AppliedBy: -1}}
+	}
+	if r.IntN(40) == 0 {
+		a.Events = append(a.Events, runtest.Draft([]run.EventType{run.RunCancelled, run.RunCompleted}[r.IntN(2)], "", 1))
 	}
 	return store.Entry{Append: a}
+}
+
+const signals = 8 // of a run
+
+// wait is a run with signals to be applied.
+func wait(t *testing.T, s *Store, id string) {
+	t.Helper()
+	wide(t, s, id, 3)
+	if err := s.InRun(t.Context(), id, func(tx store.RunTx) error {
+		for i := range signals {
+			r := run.Receipt{Signal: run.Signal{ID: fmt.Sprint("p", i), Type: []run.SignalType{run.Pause, run.Resume}[i%2]}, Actor: "ola"}
+			if _, err := tx.PutReceipt(t.Context(), r, true); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // What is made together, on several runs and several times on one, is what calls
 // one by one would have made of it: answers, logs, heads, receipts, marks.
 func TestSet_T190_TogetherIsAsOneByOne(t *testing.T) {
 	t.Parallel()
-	const runs = 5
 	now := runtest.Epoch
-	clock := func() time.Time { return now }
-	newStore := func() *Store {
-		s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{Now: clock})
-		for i := range runs {
-			id := fmt.Sprint("run-", i)
-			wide(t, s, id, 3)
-			if err := s.InRun(t.Context(), id, func(tx store.RunTx) error {
-				_, err := tx.PutReceipt(t.Context(), run.Receipt{Signal: run.Signal{ID: "p1", Type: run.Pause}, Actor: "ola"}, false)
-				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return s
-	}
-	together, singly := newStore(), newStore()
+	o := Options{Now: func() time.Time { return now }}
+	together, singly := open(t, filepath.Join(t.TempDir(), "dvt.db"), o), open(t, filepath.Join(t.TempDir(), "dvt.db"), o)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	for round := range 150 {
+	var runs []string
+	for round := range 120 {
+		if round%6 == 0 { // the last ones are at their end
+			runs = nil
+			for i := range 4 {
+				runs = append(runs, fmt.Sprintf("run-%d-%d", round, i))
+				wait(t, together, runs[i])
+				wait(t, singly, runs[i])
+			}
+		}
 		now = now.Add(time.Duration(r.IntN(2000)-500) * time.Millisecond)
 		entries := make([]store.Entry, 1+r.IntN(40))
 		want := make([]store.EntryResult, len(entries))
@@ -135,7 +152,7 @@ func TestSet_T190_TogetherIsAsOneByOne(t *testing.T) {
 			t.Fatalf("round %d (-one by one, +together):\n%s", round, diff)
 		}
 	}
-	for _, query := range []string{`event ORDER BY run_id, run_seq`, `run_head ORDER BY run_id`, `run_dirty ORDER BY run_id`, `signal ORDER BY pos`, `audit ORDER BY id`} {
+	for _, query := range []string{`event ORDER BY run_id, run_seq`, `run_head ORDER BY run_id`, `run_dirty ORDER BY run_id`, `signal ORDER BY pos`, `delivery ORDER BY run_id`, `audit ORDER BY id`} {
 		if diff := cmp.Diff(dump(t, singly, query), dump(t, together, query)); diff != "" {
 			t.Errorf("%s (-one by one, +together):\n%s", query, diff)
 		}
@@ -164,37 +181,52 @@ func TestSet_WhatTheFileRefusesIsRefusedAlone(t *testing.T) {
 		"behind the work of another": time.Minute,
 		"first of its transaction":   -1, // the group of the call that holds ends with it
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var c *crowd
-			c = newCrowd(t, Options{}, func(tx store.RunTx) error {
-				c.s.writer.span = span
-				_, err := tx.(*runTx).conn.exec(t.Context(), "test", poison)
-				return err
+		for at := range 5 {
+			t.Run(fmt.Sprint(name, ", ", at), func(t *testing.T) {
+				t.Parallel()
+				refusedAlone(t, span, at)
 			})
-			var calls []<-chan error
-			steps := []string{"a", "b", "poison", "d", "e"}
-			for i, step := range steps {
-				calls = append(calls, c.joins(i+1, func() error { return c.start(t.Context(), step) }))
-			}
-			before := c.s.writer.commits.Load()
-			if err := c.release(); err != nil {
-				t.Fatal(err)
-			}
-			for i, done := range calls {
-				if err := <-done; (err != nil) != (steps[i] == "poison") || err != nil && !strings.Contains(err.Error(), "poison") {
-					t.Errorf("%s: error %v", steps[i], err)
-				}
-			}
-			c.logIs("s1", "a", "b", "d", "e")
-			if n, want := c.s.writer.commits.Load()-before, map[bool]int64{true: 1, false: 2}[span > 0]; n != want {
-				t.Errorf("%d commits, want %d", n, want)
-			}
-			if err := c.start(t.Context(), "after"); err != nil {
-				t.Error(err)
-			}
-		})
+		}
 	}
+}
+
+// refusedAlone has five calls wait, of which the file refuses the one at i.
+func refusedAlone(t *testing.T, span time.Duration, i int) {
+	t.Helper()
+	var c *crowd
+	c = newCrowd(t, Options{}, func(tx store.RunTx) error {
+		c.s.writer.span = span
+		_, err := tx.(*runTx).conn.exec(t.Context(), "test", poison)
+		return err
+	})
+	steps := []string{"a", "b", "c", "d", "e"}
+	want := append([]string{"s1"}, steps...)
+	want = slices.Delete(want, i+1, i+2)
+	steps[i] = "poison"
+	var calls []<-chan error
+	for n, step := range steps {
+		calls = append(calls, c.joins(n+1, func() error { return c.start(t.Context(), step) }))
+	}
+	before := c.s.writer.commits.Load()
+	if err := c.release(); err != nil {
+		t.Fatal(err)
+	}
+	for n, done := range calls {
+		if err := <-done; (err != nil) != (n == i) || err != nil && !strings.Contains(err.Error(), "poison") {
+			t.Errorf("%s: error %v", steps[n], err)
+		}
+	}
+	groups := int64(1)
+	if span < 0 {
+		groups = 2
+	}
+	if n := c.s.writer.commits.Load() - before; n != groups {
+		t.Errorf("%d commits, want %d", n, groups)
+	}
+	if err := c.start(t.Context(), "after"); err != nil {
+		t.Error(err)
+	}
+	c.logIs(append(want, "after")...)
 }
 
 // What the authority refuses takes nothing of the others along.
@@ -269,14 +301,19 @@ func TestSet_AContextEndsTheWaitingAlone(t *testing.T) {
 	cancel()
 	select {
 	case err := <-left:
-		t.Fatalf("the call returned in the middle of its set: %v", err)
+		t.Errorf("the call returned in the middle of its set: %v", err)
 	case <-time.After(20 * time.Millisecond):
 	}
 	close(goOn)
-	if err := <-left; !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
-	}
 	<-last
+	select {
+	case err := <-left:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the call waits for the commit")
+	}
 	close(commit)
 	if err := errors.Join(<-worker, <-released); err != nil {
 		t.Error(err)
