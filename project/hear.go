@@ -45,33 +45,19 @@ func (p *Projector) tails(ctx context.Context, asked []store.Known) (store.Tails
 	return out, err
 }
 
-// heard is what news are good for.
-type heard int
-
-const (
-	heardPart    heard = iota // the log is to be read
-	heardAll                  // they are folded
-	heardNothing              // all of it was published before
-)
-
-// hear folds what was told of a run on the state that is known, if that is all
-// there is and nothing before it waits or is held back.
-func (p *Projector) hear(w *work, n news) heard {
+// hear folds what was told of a run on the state that is known, and reports true if
+// that is all there is and nothing before it waits or is held back.
+func (p *Projector) hear(w *work, n news) bool {
 	if n.read {
-		return heardPart
+		return false
 	}
 	k, cached := p.cache.get(w.runID)
 	if !cached || k.ops < 0 || k.to != k.state.Seq || !p.seen.trusts(k.epoch, time.Now()) {
-		return heardPart
+		return false
 	}
 	evs, whole := n.after(k.state)
-	switch {
-	case !whole:
-		return heardPart
-	case len(evs) == 0 && n.ops <= k.ops:
-		return heardNothing
-	case len(evs) == 0:
-		return heardPart
+	if !whole || len(evs) == 0 {
+		return false
 	}
 	var anomalies []run.Anomaly
 	k.state, _, anomalies = run.Fold(k.state, evs)
@@ -81,7 +67,7 @@ func (p *Projector) hear(w *work, n news) heard {
 	p.cache.put(w.runID, k)
 	w.known, w.since = k, evs[0].PersistedAt
 	w.message = message(k.epoch, max(k.ops, n.ops), evs[len(evs)-1].PersistedAt, k.state.Since(k.to))
-	return heardAll
+	return true
 }
 
 // announce publishes what was told.

@@ -274,42 +274,64 @@ func TestProjector_T211_WakesInAnyOrder(t *testing.T) {
 }
 
 // A log that is another one than was folded is published and saved as it is, even
-// when an append to it fits what is known by its number.
+// when an append fits what is known by its number.
 func TestProjector_T194_WhatWasToldOfAnotherHistoryIsNeverSaved(t *testing.T) {
 	t.Parallel()
-	one, two, bus := openSQLite(t), openSQLite(t), &post{}
-	s := &restored{Store: one, now: one}
-	p := project.New(s, bus, project.Config{SweepAge: time.Hour})
-	start(t, p)
-	runID := create(t, one, 1)
-	create(t, two, 1)
-	for i := range 4 { // as long, with other steps
-		begin(t, one, runID, i)
-		begin(t, two, runID, 50+i)
-	}
-	p.Wake(runID)
-	eventually(t, 5*time.Second, "published", func() bool { to, _ := bus.latest(runID); return to == 6 })
-	eventually(t, 5*time.Second, "the mark is gone", clean(t, one))
-	s.mu.Lock()
-	s.now = two
-	s.mu.Unlock()
-	begin(t, project.Waking(two, p), runID, 60)
-	eventually(t, 5*time.Second, "the mark is gone", clean(t, two))
-	l, err := two.Load(t.Context(), runID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	evs, err := two.Events(t.Context(), runID, 0, store.MaxPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(run.Project(l.State.Identity, evs).Since(0), l.State.Since(0), alike); diff != "" || l.CheckpointAt != 7 {
-		t.Errorf("checkpoint at %d (-log +saved):\n%s", l.CheckpointAt, diff)
-	}
-	messages := bus.of(runID)
-	last := messages[len(messages)-1]
-	if diff := cmp.Diff(l.State.Since(0), *last.Delta, alike); diff != "" || last.Epoch != l.Epoch || last.From != 0 {
-		t.Errorf("the last message is of %s from %d, the log of %s (-log +message):\n%s", last.Epoch, last.From, l.Epoch, diff)
+	for name, c := range map[string]struct {
+		events int  // of the other history
+		hide   bool // its epoch
+		last   int  // the one, or the other, that the append reaches
+	}{
+		"another epoch, a log as long":  {events: 4, last: 1},
+		"a shorter log":                 {events: 2, hide: true, last: 1},
+		"a shorter log before the read": {events: 2, hide: true, last: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			both, bus := []store.Store{openSQLite(t), openSQLite(t)}, &post{}
+			one, two := both[0], both[1]
+			s := &restored{Store: one, now: one}
+			p := project.New(s, bus, project.Config{SweepAge: time.Hour})
+			start(t, p)
+			runID := create(t, one, 1)
+			create(t, two, 1)
+			for i := range 4 {
+				begin(t, one, runID, i)
+			}
+			for i := range c.events { // other steps
+				begin(t, two, runID, 50+i)
+			}
+			p.Wake(runID)
+			eventually(t, 5*time.Second, "published", func() bool { to, _ := bus.latest(runID); return to == 6 })
+			eventually(t, 5*time.Second, "the mark is gone", clean(t, one))
+			epoch, err := one.Epoch(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.mu.Lock()
+			if s.now = two; c.hide {
+				s.now = sameEpoch{two, epoch}
+			}
+			s.mu.Unlock()
+			begin(t, project.Waking(both[c.last], p), runID, 60)
+			eventually(t, 5*time.Second, "the mark is gone", clean(t, two))
+			l, err := two.Load(t.Context(), runID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			evs, err := two.Events(t.Context(), runID, 0, store.MaxPage)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(run.Project(l.State.Identity, evs).Since(0), l.State.Since(0), alike); diff != "" || l.CheckpointAt != l.Head.LastSeq {
+				t.Errorf("checkpoint at %d (-log +saved):\n%s", l.CheckpointAt, diff)
+			}
+			messages := bus.of(runID)
+			last := messages[len(messages)-1]
+			if diff := cmp.Diff(l.State.Since(0), *last.Delta, alike); diff != "" || last.From != 0 || !c.hide && last.Epoch != l.Epoch {
+				t.Errorf("the last message is of %s from %d, the log of %s (-log +message):\n%s", last.Epoch, last.From, l.Epoch, diff)
+			}
+		})
 	}
 }
 

@@ -173,7 +173,7 @@ func TestMotions_O8_AHiccupDelaysNothingAfterIt(t *testing.T) {
 	ms := newMotions(time.Second, 10, 100)
 	for i := range 100 {
 		now := epoch.Add(time.Duration(i) * 100 * time.Millisecond)
-		if i%10 == 3 {
+		if i == 13 || i == 57 {
 			now = now.Add(90 * time.Millisecond) // its append took so long
 		}
 		ms.wake(now, "r", news{read: true})
@@ -276,6 +276,25 @@ func TestCache_IsBoundedByRunsAndSteps(t *testing.T) {
 	c.put("6", state(101))
 	if c.held != 0 || c.runs.Len() != 0 {
 		t.Errorf("%d steps, %d runs", c.held, c.runs.Len())
+	}
+}
+
+func TestNews_InAnyOrderAndWithoutHoles(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		seqs []run.Seq
+		want int // of the log behind 5, -1 when it is to be read
+	}{
+		{nil, 0}, {[]run.Seq{6}, 1}, {[]run.Seq{8, 6, 7}, 3}, {[]run.Seq{4, 6, 5}, 1}, {[]run.Seq{7}, -1}, {[]run.Seq{6, 8}, -1},
+	} {
+		var n news
+		for _, seq := range c.seqs {
+			n.add(news{told: []told{{seq: seq}}})
+		}
+		evs, whole := n.after(run.State{Header: run.Header{Seq: 5}})
+		if whole != (c.want >= 0) || whole && len(evs) != c.want {
+			t.Errorf("%v: %d events, whole %v", c.seqs, len(evs), whole)
+		}
 	}
 }
 

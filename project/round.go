@@ -48,12 +48,9 @@ func (p *Projector) project(ctx context.Context, woken []taken) {
 	r := &round{p: p}
 	for _, t := range woken {
 		w := &work{runID: t.runID, woken: t.woken}
-		switch p.hear(w, t.news) {
-		case heardAll:
+		if p.hear(w, t.news) {
 			told = append(told, w)
-		case heardNothing:
-			p.finished(ctx, w)
-		default:
+		} else {
 			r.works = append(r.works, w)
 		}
 	}
