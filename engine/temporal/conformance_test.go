@@ -31,9 +31,9 @@ func TestConformance(t *testing.T) {
 // fixture is a harness as the suite sees it.
 type fixture struct{ *harness }
 
-func (f *fixture) Start(doc []byte) string                         { return f.start(doc) }
-func (f *fixture) Events(runID string) []run.Event                 { return f.events(runID) }
-func (f *fixture) Pass(d time.Duration)                            { time.Sleep(d) }
+func (f *fixture) Start(doc []byte) string         { return f.start(doc) }
+func (f *fixture) Events(runID string) []run.Event { return f.events(runID) }
+func (f *fixture) Pass(d time.Duration)            { time.Sleep(d) }
 
 func (f *fixture) Signal(runID string, sig run.Signal) run.Receipt {
 	f.t.Helper()
