@@ -7,29 +7,47 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
+// The signals that people send to a run and to a step, in the order in which they
+// see them.
+var (
+	runSignals  = []run.SignalType{run.Pause, run.Resume, run.UpdateParams, run.EscalateAlert, run.Cancel, run.EmergencyStop} //nolint:gochecknoglobals // a table
+	stepSignals = []run.SignalType{run.RetryStep, run.SkipStep, run.UpdateParams, run.InjectOverride, run.UpdateTarget}       //nolint:gochecknoglobals // a table
+)
+
 // Actions says what p may do to the run and its steps if it were done now, and
 // why not: the policy first, then the state, by the same functions that decide
 // when it is really asked (T193). It does no I/O.
 func (s *Service) Actions(p authz.Principal, v RunView) Availability {
 	o := objectOf(v.State.Identity)
-	out := Availability{Steps: map[string][]ActionAvailability{}}
-	for _, t := range []run.SignalType{run.Pause, run.Resume, run.Cancel} {
-		out.Run = append(out.Run, s.availability(p, o, v, run.Signal{Type: t}))
-	}
-	retry := s.availability(p, o, v, run.Signal{Type: run.RetryStep})
-	for _, step := range v.State.Steps {
-		a := retry
-		if a.Code != run.CodeForbidden && a.Code != run.CodeUnavailable {
-			a = s.judged(a, v, run.Signal{Type: run.RetryStep, StepID: step.StepID})
+	out := Availability{Steps: make(map[string][]ActionAvailability, len(v.State.Steps))}
+	for _, t := range runSignals {
+		a := s.allowed(p, o, t)
+		if a.Outcome == "" {
+			a = s.judged(a, v, run.Signal{Type: t})
 		}
-		out.Steps[step.StepID] = []ActionAvailability{a}
+		out.Run = append(out.Run, a)
+	}
+	of := make([]ActionAvailability, len(stepSignals))
+	for i, t := range stepSignals {
+		of[i] = s.allowed(p, o, t)
+	}
+	for _, step := range v.State.Steps {
+		list := make([]ActionAvailability, len(of))
+		for i, a := range of {
+			if a.Outcome == "" {
+				a = s.ofStep(a, v, step, stepSignals[i])
+			}
+			list[i] = a
+		}
+		out.Steps[step.StepID] = list
 	}
 	return out
 }
 
-// availability decides by the policy, then, for an action on the whole run, by its state.
-func (s *Service) availability(p authz.Principal, o authz.Object, v RunView, sig run.Signal) ActionAvailability {
-	a := ActionAvailability{Action: authz.Action(sig.Type), Strength: strength(sig.Type)}
+// allowed is what the policy says of signals of a type; an Outcome of "" leaves the
+// rest to the state.
+func (s *Service) allowed(p authz.Principal, o authz.Object, t run.SignalType) ActionAvailability {
+	a := ActionAvailability{Action: authz.Action(t), Strength: strength(t), ReasonRequired: reasonRequired(t)}
 	d, err := s.cfg.Authz.Decide(p, a.Action, o)
 	a.Rule, a.RequiredRole = d.Rule, d.RequiredRole
 	switch {
@@ -39,22 +57,26 @@ func (s *Service) availability(p authz.Principal, o authz.Object, v RunView, sig
 		a.Outcome, a.Code = "REFUSED", run.CodeForbidden
 		a.WhoCould = s.cfg.Authz.WhoCould(a.Action, o)
 		a.Reason = fmt.Sprintf("Needs the role %s on %s/%s.", d.RequiredRole, o.ProjectID, o.EnvironmentID)
-	case sig.Type != run.RetryStep:
-		return s.judged(a, v, sig)
 	}
 	return a
 }
 
+// ofStep adds what the state and the kind of the step say.
+func (s *Service) ofStep(a ActionAvailability, v RunView, step *run.Step, t run.SignalType) ActionAvailability {
+	if t == run.UpdateTarget && !hasTarget(step.Type) {
+		a.Outcome, a.Code, a.Reason = "REFUSED", run.CodeBadInput, noTarget(step.StepID, step.Type)+"."
+		return a
+	}
+	return s.judged(a, v, run.Signal{Type: t, StepID: step.StepID})
+}
+
 // judged adds what the state says.
 func (s *Service) judged(a ActionAvailability, v RunView, sig run.Signal) ActionAvailability {
-	d := run.Judge(v.State, sig)
+	d := run.Judge(latched{v.State, v.PendingRetry}, sig)
 	a.Code, a.Reason = d.Code, d.Message
 	switch d.Outcome {
 	case run.Accept:
 		a.Outcome = "APPLY"
-		if sig.StepID != "" && v.PendingRetry[sig.StepID] {
-			a.Outcome, a.Code, a.Reason = "NOOP", run.CodeSuperseded, "A retry of this step is already on its way."
-		}
 	case run.Noop:
 		a.Outcome = "NOOP"
 	default:
@@ -63,12 +85,32 @@ func (s *Service) judged(a ActionAvailability, v RunView, sig run.Signal) Action
 	return a
 }
 
+// latched is a State with the retries that are accepted and have not begun, which
+// the interpreter knows of (T59).
+type latched struct {
+	run.State
+	retries map[string]bool
+}
+
+// FindStep implements run.View.
+func (l latched) FindStep(stepID string) (run.StepView, bool) {
+	step, ok := l.State.FindStep(stepID)
+	step.RetryPending = l.retries[stepID]
+	return step, ok
+}
+
+// strength is how much a person should think before an action (T193).
 func strength(t run.SignalType) string {
 	switch t {
 	case run.Pause, run.Resume:
 		return "REVERSIBLE"
-	case run.Cancel, run.EmergencyStop:
+	case run.Cancel, run.EmergencyStop, run.UpdateParams, run.InjectOverride, run.UpdateTarget:
 		return "STRONG"
 	}
 	return "NORMAL"
+}
+
+// reasonRequired reports whether a signal without a reason is BAD_USER_INPUT.
+func reasonRequired(t run.SignalType) bool {
+	return t == run.EmergencyStop || t == run.InjectOverride || t == run.UpdateTarget
 }

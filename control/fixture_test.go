@@ -181,7 +181,7 @@ func newWorld(t *testing.T, change ...func(*control.Config)) *world {
 	w.spawn(hub.Run)
 	w.spawn(projector.Run)
 	w.config = control.Config{
-		Store: w.store, Engine: w.engine, Hub: hub, Bus: w.bus, Authz: w.authz, Logs: w.artifacts,
+		Store: w.store, Engine: w.engine, Hub: hub, Bus: w.bus, Authz: w.authz, Logs: w.artifacts, Blobs: w.artifacts,
 		Queues: plan.Queues{Control: "tq-control-dev", Data: "tq-data-dev"}, Now: w.clock.now, Quiet: 2 * time.Second,
 	}
 	for _, f := range change {
@@ -265,17 +265,23 @@ func (w *world) queued(requestID string, steps ...string) string {
 func (w *world) running(requestID string, steps ...string) string {
 	w.t.Helper()
 	id := w.queued(requestID, steps...)
+	w.handOver()
+	w.append(id, runtest.Start())
+	return id
+}
+
+// handOver marks every queued run as started in the engine.
+func (w *world) handOver() {
+	w.t.Helper()
 	for {
 		rows := must[[]store.QueueRow](w.t)(w.store.Lease(w.t.Context(), "fixture", time.Minute, 1))
 		if len(rows) == 0 {
-			break
+			return
 		}
 		if err := w.store.Started(w.t.Context(), rows[0].RunID, rows[0].Generation); err != nil {
 			w.t.Fatal(err)
 		}
 	}
-	w.append(id, runtest.Start())
-	return id
 }
 
 // append writes as an engine does.
@@ -366,12 +372,29 @@ func (w *world) audited(tenant, row string) bool {
 	return false
 }
 
+// signal is a valid signal of each type, about s1 where it is about a step.
 func signal(runID, id string, t run.SignalType) control.SignalRun {
-	in := control.SignalRun{RunID: runID, Signal: run.Signal{ID: id, Type: t}, Payload: json.RawMessage(`{}`)}
-	if t == run.RetryStep {
-		in.Signal.StepID = "s1"
-		in.Payload = json.RawMessage(`{"stepId":"s1"}`)
+	payload := M{}
+	in := control.SignalRun{RunID: runID, Signal: run.Signal{ID: id, Type: t}}
+	about := func(stepID string) { in.Signal.StepID, payload["stepId"] = stepID, stepID }
+	switch t {
+	case run.RetryStep, run.SkipStep:
+		about("s1")
+	case run.UpdateParams:
+		payload["newParams"] = M{"day": "2026-02-16"}
+	case run.InjectOverride:
+		about("s1")
+		payload["override"] = M{"env": M{"MODE": "safe"}}
+	case run.UpdateTarget:
+		about("s1")
+		payload["newTarget"] = M{"schema": "restored"}
+	case run.EscalateAlert:
+		payload["level"] = "HIGH"
 	}
+	if t == run.InjectOverride || t == run.UpdateTarget || t == run.EmergencyStop {
+		in.Reason, payload["reason"] = "runaway", "runaway"
+	}
+	in.Payload = runtest.JSON(payload)
 	return in
 }
 

@@ -16,11 +16,15 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// checkSignal reports everything that is wrong with what a signal says, whoever
-// sends it and whatever the state of its run: NOT_SUPPORTED, SIGNAL_TOO_LARGE, or
-// BAD_USER_INPUT with every violation. It does not look at the signalId.
-func (s *Service) checkSignal(ctx context.Context, r store.Run, in SignalRun) error {
+// checkSignal reports everything that is wrong with what a signal says, whatever
+// the state of its run: NOT_SUPPORTED, SIGNAL_TOO_LARGE, or BAD_USER_INPUT with
+// every violation. Unless whole is set it does not look at the plan, which is for
+// those who may send it. It never looks at the signalId.
+func (s *Service) checkSignal(ctx context.Context, r store.Run, in SignalRun, whole bool) error {
 	c := &content{sig: in.Signal, path: "signal"}
+	if whole {
+		c.step = func() (plan.Step, bool, error) { return s.stepOf(ctx, r, in.Signal.StepID) }
+	}
 	switch in.Signal.Type {
 	case run.Pause, run.Resume, run.Cancel:
 	case run.RetryStep, run.SkipStep, run.UpdateParams, run.InjectOverride, run.EscalateAlert, run.UpdateTarget, run.EmergencyStop:
@@ -44,14 +48,14 @@ func (s *Service) checkSignal(ctx context.Context, r store.Run, in SignalRun) er
 		c.stepID()
 		c.reason(in.Reason)
 		p, err := run.PayloadOf[injectOverride](in.Payload)
-		if err := c.inputs(ctx, s, r, p.Override, err); err != nil {
+		if err := c.inputs(p.Override, err); err != nil {
 			return err
 		}
 	case run.UpdateTarget:
 		c.stepID()
 		c.reason(in.Reason)
 		p, err := run.PayloadOf[updateTarget](in.Payload)
-		if err := c.target(ctx, s, r, p, err); err != nil {
+		if err := c.target(p, err); err != nil {
 			return err
 		}
 	case run.EscalateAlert:
@@ -95,6 +99,7 @@ var member = map[run.SignalType]string{ //nolint:gochecknoglobals // a table
 type content struct {
 	sig   run.Signal
 	path  string
+	step  func() (plan.Step, bool, error) // of the plan; nil when it is not looked at
 	found []plan.Violation
 }
 
@@ -130,11 +135,11 @@ func (c *content) changes(field string, patch json.RawMessage, err error) bool {
 
 // inputs checks that the step would take the override. Overlays that are valid one
 // by one are valid together, so that the inputs of the plan are enough to look at.
-func (c *content) inputs(ctx context.Context, s *Service, r store.Run, override json.RawMessage, err error) error {
-	if !c.changes("override", override, err) {
+func (c *content) inputs(override json.RawMessage, err error) error {
+	if !c.changes("override", override, err) || c.step == nil {
 		return nil
 	}
-	step, found, err := s.stepOf(ctx, r, c.sig.StepID)
+	step, found, err := c.step()
 	if err != nil || !found {
 		return err // Judge says that there is no such step
 	}
@@ -148,7 +153,7 @@ func (c *content) inputs(ctx context.Context, s *Service, r store.Run, override 
 }
 
 // target checks an UPDATE_TARGET.
-func (c *content) target(ctx context.Context, s *Service, r store.Run, p updateTarget, err error) error {
+func (c *content) target(p updateTarget, err error) error {
 	t := p.NewTarget
 	if err != nil || t.DestinationDB == nil && t.Schema == nil {
 		c.add("newTarget", plan.CodeMissing, "name the destinationDb, the schema, or both")
@@ -161,7 +166,10 @@ func (c *content) target(ctx context.Context, s *Service, r store.Run, p updateT
 			c.add("newTarget."+f.name, plan.CodeInvalid, "give a name, or leave it out")
 		}
 	}
-	step, found, err := s.stepOf(ctx, r, c.sig.StepID)
+	if c.step == nil {
+		return nil
+	}
+	step, found, err := c.step()
 	if err == nil && found && !hasTarget(string(step.Type)) {
 		c.add("stepId", plan.CodeInvalid, "%s", noTarget(step.StepID, string(step.Type)))
 	}

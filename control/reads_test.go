@@ -254,28 +254,84 @@ func TestHealth_T136(t *testing.T) {
 	}
 }
 
-func TestActions_AgreeWithWhatIsDecided(t *testing.T) {
+// What is shown as possible is what becomes of the signal, for everybody and every
+// kind of step.
+func TestActions_T193_AgreeWithWhatIsDecided(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.running("actions", "s1")
-	w.finish(id, "s1", 1, run.StepFailedEvent)
-	v := must[control.RunView](t)(w.Run(t.Context(), w.eng(), id, nil))
-	for who, want := range map[string]string{
-		"dev-viewer":   "PAUSE REFUSED FORBIDDEN, RESUME REFUSED FORBIDDEN, CANCEL REFUSED FORBIDDEN, RETRY_STEP REFUSED FORBIDDEN",
-		"dev-operator": "PAUSE APPLY , RESUME NOOP ALREADY_IN_STATE, CANCEL REFUSED FORBIDDEN, RETRY_STEP REFUSED FORBIDDEN",
-		"dev-engineer": "PAUSE APPLY , RESUME NOOP ALREADY_IN_STATE, CANCEL APPLY , RETRY_STEP APPLY ",
-		"dev-mallory":  "PAUSE REFUSED FORBIDDEN, RESUME REFUSED FORBIDDEN, CANCEL REFUSED FORBIDDEN, RETRY_STEP REFUSED FORBIDDEN",
-	} {
-		a := w.Actions(w.who(who), v)
-		var got []string
-		for _, x := range append(a.Run, a.Steps["s1"]...) {
-			got = append(got, fmt.Sprintf("%s %s %s", x.Action, x.Outcome, x.Code))
-			if x.Outcome == "REFUSED" && (x.Reason == "" || x.RequiredRole == "" || len(x.WhoCould) == 0) {
-				t.Errorf("%s: %+v does not explain itself", who, x)
+	w.config.Limits.DenialsPerMinute = 1000
+	w.Service = control.New(w.config)
+	n := 0
+	for _, state := range []string{"running", "paused", "done"} {
+		id := w.steps("actions-"+state, "COMMAND s1", "DBT_RUN s2", "NOOP s3")
+		w.finish(id, "s1", 1, run.StepFailedEvent)
+		w.finish(id, "s3", 1, run.StepCompletedEvent)
+		switch state {
+		case "paused":
+			w.append(id, runtest.Draft(run.RunPaused, "", 1))
+		case "done":
+			w.append(id, runtest.Draft(run.RunFailed, "", 1))
+		}
+		for _, who := range []string{"dev-viewer", "dev-operator", "dev-engineer", "dev-admin", "dev-system", "dev-mallory"} {
+			v := must[control.RunView](t)(w.Run(t.Context(), w.who("dev-viewer"), id, nil))
+			a := w.Actions(w.who(who), v)
+			for about, list := range map[string][]control.ActionAvailability{"": a.Run, "s1": a.Steps["s1"], "s2": a.Steps["s2"], "s3": a.Steps["s3"]} {
+				for _, x := range list {
+					sig := run.SignalType(x.Action)
+					if x.Outcome == "REFUSED" && (x.Reason == "" || x.RequiredRole == "" || x.Code == run.CodeForbidden && len(x.WhoCould) == 0) {
+						t.Errorf("%s: %+v does not explain itself", who, x)
+					}
+					if who == "dev-mallory" || x.Outcome == "APPLY" && sig.Stops() {
+						continue // another tenant's, and what would end the run
+					}
+					n++
+					in := signal(id, fmt.Sprintf("a-%d", n), sig)
+					if about != "" {
+						in.Signal.StepID = about
+					}
+					if sig == run.InjectOverride && about == "s2" {
+						in = override(id, in.Signal.ID, about, M{"select": "x"})
+					}
+					if sig == run.InjectOverride && about == "s3" || sig == run.SkipStep && v.PendingRetry[about] {
+						continue // a step without inputs; and what only the moment of application decides
+					}
+					outcome, code := "APPLY", run.Code("")
+					r, err := w.SignalRun(t.Context(), w.who(who), in)
+					var e *control.Error
+					switch {
+					case errors.As(err, &e):
+						outcome, code = "REFUSED", e.Code
+					case err != nil:
+						t.Fatal(err)
+					case r.Rejected:
+						outcome, code = "REFUSED", r.Rejection
+					}
+					if x.Outcome == "NOOP" { // accepted, and no more
+						outcome, code = "NOOP", x.Code
+						if r.Rejected {
+							t.Errorf("%s: %s is shown as NOOP and rejected with %s", who, sig, r.Rejection)
+						}
+					}
+					if x.Outcome != outcome || x.Code != code && outcome == "REFUSED" {
+						t.Errorf("%s run, %s, %s of %q: shown %s %s, decided %s %s", state, who, sig, about, x.Outcome, x.Code, outcome, code)
+					}
+				}
 			}
 		}
-		if diff := cmp.Diff(want, strings.Join(got, ", ")); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", who, diff)
-		}
+	}
+	v := must[control.RunView](t)(w.Run(t.Context(), w.eng(), w.steps("actions-kinds", "COMMAND s1", "DBT_RUN s2"), nil))
+	a := w.Actions(w.who("dev-admin"), v)
+	var got []string
+	for _, x := range append(a.Run, a.Steps["s2"]...) {
+		got = append(got, fmt.Sprintf("%s %s %s %t", x.Action, x.Outcome, x.Strength, x.ReasonRequired))
+	}
+	want := []string{
+		"PAUSE APPLY REVERSIBLE false", "RESUME NOOP REVERSIBLE false", "UPDATE_PARAMS APPLY STRONG false", "ESCALATE_ALERT REFUSED NORMAL false",
+		"CANCEL APPLY STRONG false", "EMERGENCY_STOP APPLY STRONG true",
+		"RETRY_STEP REFUSED NORMAL false", "SKIP_STEP APPLY NORMAL false", "UPDATE_PARAMS APPLY STRONG false", "INJECT_OVERRIDE APPLY STRONG true",
+		"UPDATE_TARGET APPLY STRONG true",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

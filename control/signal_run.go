@@ -24,13 +24,13 @@ func (s *Service) SignalRun(ctx context.Context, p authz.Principal, in SignalRun
 	if err != nil {
 		return Receipt{}, err
 	}
-	if err := s.checkWhole(ctx, r, in); err != nil {
-		return Receipt{}, err
-	}
 	object := objectOf(r.Identity)
 	rights, err := s.cfg.Authz.Decide(p, action, object)
 	if err != nil {
 		return Receipt{}, translate(err)
+	}
+	if err := s.checkWithID(ctx, r, in, rights.Allowed); err != nil {
+		return Receipt{}, err
 	}
 	j := &judging{s: s, p: p, in: in, rights: rights, run: r}
 	if j.in.Payload, err = compactPayload(r.Identity, in.Payload, s.cfg.Limits.MaxSignalBytes); err != nil {
@@ -62,10 +62,10 @@ func (s *Service) SignalRun(ctx context.Context, p authz.Principal, in SignalRun
 	return j.out, nil
 }
 
-// checkWhole is checkSignal with the signalId, all violations at once.
-func (s *Service) checkWhole(ctx context.Context, r store.Run, in SignalRun) error {
-	vs := checkID(nil, "signalId", in.Signal.ID)
-	err := s.checkSignal(ctx, r, in)
+// checkWithID is checkSignal with the signalId, all violations at once.
+func (s *Service) checkWithID(ctx context.Context, r store.Run, in SignalRun, whole bool) error {
+	vs := checkNotReserved(checkID(nil, "signalId", in.Signal.ID), in.Signal.ID)
+	err := s.checkSignal(ctx, r, in, whole)
 	var own *Error
 	if err == nil || errors.As(err, &own) && own.Code == run.CodeBadInput {
 		if own != nil {

@@ -2,9 +2,11 @@ package control_test
 
 import (
 	"context"
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -20,15 +22,46 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-func TestSignalRun_G02_RoleMatrix(t *testing.T) {
+// allowedRoles reads who may do what of the table that the policy is tested with.
+func allowedRoles(t *testing.T) map[run.SignalType]map[string]bool {
+	t.Helper()
+	f, err := os.Open("../authz/testdata/decisions.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	out := map[run.SignalType]map[string]bool{}
+	for _, row := range must[[][]string](t)(csv.NewReader(f).ReadAll()) {
+		if row[2] != "*" || row[3] != "*" || row[4] != "acme" {
+			continue
+		}
+		sig := run.SignalType(row[0])
+		if out[sig] == nil {
+			out[sig] = map[string]bool{}
+		}
+		out[sig][strings.ToLower(row[1])] = row[7] == "allow"
+	}
+	return out
+}
+
+// catalogue is the nine signals and CANCEL.
+var catalogue = []run.SignalType{
+	run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.UpdateParams, run.InjectOverride, run.EscalateAlert, run.UpdateTarget, run.EmergencyStop, run.Cancel,
+}
+
+func TestSignalRun_G02_T92_RoleMatrix(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	may := map[run.SignalType]string{
-		run.Pause: "operator engineer admin", run.Resume: "operator engineer admin", run.RetryStep: "engineer admin", run.Cancel: "engineer admin",
-	}
+	w.config.Limits.DenialsPerMinute = 100
+	w.Service = control.New(w.config)
+	may := allowedRoles(t)
 	n := 0
-	for sig, allowed := range may {
-		id := w.running("g02-"+string(sig), "s1")
+	for _, sig := range catalogue {
+		kind := "COMMAND s1"
+		if sig == run.UpdateTarget {
+			kind = "DBT_RUN s1"
+		}
+		id := w.steps("g02-"+string(sig), kind)
 		w.finish(id, "s1", 1, run.StepFailedEvent)
 		if sig == run.Resume {
 			w.append(id, runtest.Draft(run.RunPaused, "", 1))
@@ -43,9 +76,16 @@ func TestSignalRun_G02_RoleMatrix(t *testing.T) {
 				t.Errorf("%s by %s: status %s seq %d, was %s %d", sig, role, after.Status, after.Seq, before.Status, before.Seq)
 			}
 			log := w.log(id)
-			if strings.Contains(allowed, role) {
+			allowed, listed := may[sig][role]
+			if !listed {
+				t.Errorf("the table says nothing of %s by %s", sig, role)
+			}
+			if allowed {
 				if err != nil || r.Rejected || r.AcceptedSeq != after.Seq || log[len(log)-1] != fmt.Sprintf("%d SignalAccepted(sig-%d)", after.Seq, n) {
 					t.Errorf("%s by %s: %+v, %v; log ends %s", sig, role, r, err, log[len(log)-1])
+				}
+				if !w.audited("acme", fmt.Sprintf("dev-%s %s ACCEPTED  %s", role, sig, id)) {
+					t.Errorf("%s by %s left no audit row", sig, role)
 				}
 				continue
 			}
@@ -53,7 +93,11 @@ func TestSignalRun_G02_RoleMatrix(t *testing.T) {
 			if log[len(log)-1] != fmt.Sprintf("%d SignalRejected(sig-%d)", after.Seq, n) {
 				t.Errorf("%s by %s: log ends %s", sig, role, log[len(log)-1])
 			}
-			if e.Denial == nil || e.Denial.Action != authz.Action(sig) || !strings.Contains(strings.Join(e.Denial.WhoCould, " "), "dev-admin") {
+			could := "dev-admin"
+			if sig == run.EscalateAlert {
+				could = "dev-system"
+			}
+			if e.Denial == nil || e.Denial.Action != authz.Action(sig) || !strings.Contains(strings.Join(e.Denial.WhoCould, " "), could) {
 				t.Errorf("%s by %s: denial %+v", sig, role, e.Denial)
 			}
 			if !w.audited("acme", fmt.Sprintf("dev-%s %s REJECTED FORBIDDEN %s", role, sig, id)) {
@@ -273,10 +317,16 @@ func TestSignalRun_G10_NotApplicable(t *testing.T) {
 	}
 	w.finish(id, "s1", 1, run.StepCompletedEvent)
 	w.append(id, runtest.Draft(run.RunCompleted, "", 1))
-	for _, sig := range []run.SignalType{run.Pause, run.Resume, run.RetryStep, run.Cancel} {
+	for _, sig := range []run.SignalType{run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.Cancel} {
 		rejected(id, "late-"+string(sig), signal("", "", sig), run.CodeRunTerminal)
 	}
-	_, err := w.SignalRun(t.Context(), w.eng(), signal(id, "skip", run.SkipStep))
+	for _, sig := range []run.SignalType{run.UpdateParams, run.EmergencyStop} {
+		r := w.send(w.who("dev-admin"), signal(id, "late-"+string(sig), sig))
+		if r.Rejection != run.CodeRunTerminal {
+			t.Errorf("%s of an ended run: %+v", sig, r)
+		}
+	}
+	_, err := w.SignalRun(t.Context(), w.eng(), signal(id, "dance", "DANCE"))
 	refusal(t, err, run.CodeNotSupported)
 }
 

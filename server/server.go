@@ -95,7 +95,8 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 		limits.LeaseTTL = 5 * time.Second
 	}
 	p.control = control.New(control.Config{
-		Store: p.store, Engine: p.engine, Hub: p.hub, Bus: p.bus, Authz: p.authz, Logs: p.artifacts, Queues: queues, Limits: limits, Logger: log,
+		Store: p.store, Engine: p.engine, Hub: p.hub, Bus: p.bus, Authz: p.authz, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, Limits: limits,
+		Metrics: p.registry, Logger: log,
 		Redriver: p.projector,
 	})
 	p.journal = control.NewJournal(control.JournalConfig{
