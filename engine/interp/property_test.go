@@ -43,6 +43,8 @@ func randomRun(rt *rapid.T) {
 		w.land(w.late[0])
 	}
 	checkLog(rt, w)
+	checkWaits(rt, w)
+	checkHooks(rt, w)
 	checkReceipts(rt, w)
 	checkReplay(rt, w)
 }
@@ -60,6 +62,13 @@ func drawPlan(rt *rapid.T) plan.Skeleton {
 		s.StepID, s.Type = fmt.Sprintf("s%02d", i), plan.Noop
 		s.Cancellable = rapid.Bool().Draw(rt, "cancellable")
 		s.AllowCancelOnPause = rapid.Bool().Draw(rt, "allowCancelOnPause")
+		if rapid.IntRange(0, 5).Draw(rt, "manual") == 0 {
+			s.Type = plan.Manual
+			s.WaitTimeout = rapid.SampledFrom([]time.Duration{0, 20 * time.Second, time.Minute}).Draw(rt, "waitTimeout")
+		}
+		if rapid.IntRange(0, 2).Draw(rt, "hook") == 0 {
+			s.CompensationQueue, s.CompensationTimeout = "tq-control", time.Minute
+		}
 		for j := range sk.Steps {
 			if place[j] < place[i] && rapid.IntRange(0, n).Draw(rt, "edge") < 3 {
 				s.Deps = append(s.Deps, j)
@@ -69,11 +78,12 @@ func drawPlan(rt *rapid.T) plan.Skeleton {
 	return sk
 }
 
-// drawRefusals picks steps whose results the log does not take.
+// drawRefusals picks steps whose results, and those of their hooks, the log does not take.
 func drawRefusals(rt *rapid.T) func(run.Draft) bool {
 	last := rapid.SampledFrom([]string{"", "3"}).Draw(rt, "refused")
 	return func(d run.Draft) bool {
-		return last != "" && d.Type == run.StepCompletedEvent && strings.HasSuffix(d.StepID, last)
+		return last != "" && strings.HasSuffix(d.StepID, last) &&
+			(d.Type == run.StepCompletedEvent || d.Type == run.StepCompensated && strings.Contains(string(d.Payload), "undone"))
 	}
 }
 
@@ -104,7 +114,7 @@ type player struct {
 func (p *player) move() {
 	w := p.w
 	w.now = w.now.Add(time.Duration(rapid.IntRange(0, 5000).Draw(p.rt, "ms")) * time.Millisecond)
-	switch rapid.IntRange(0, 14).Draw(p.rt, "move") {
+	switch rapid.IntRange(0, 15).Draw(p.rt, "move") {
 	case 0, 1, 2:
 		p.step()
 	case 3, 4:
@@ -137,6 +147,10 @@ func (p *player) move() {
 		if rapid.IntRange(0, 3).Draw(p.rt, "presses") == 0 {
 			w.feed(interp.Pressure{At: w.now, Hard: rapid.Bool().Draw(p.rt, "hard")})
 		}
+	case 15:
+		if w.hook != nil {
+			w.endHook(rapid.IntRange(1, 2).Draw(p.rt, "attempts"), rapid.SampledFrom([]string{"", "", "STUCK"}).Draw(p.rt, "undone"))
+		}
 	}
 }
 
@@ -168,19 +182,30 @@ func (p *player) step() {
 
 func (p *player) accept() {
 	w := p.w
-	if w.state.Status.Terminal() || len(w.signals) >= 12 {
+	if w.state.Status.Terminal() || len(w.signals) >= 16 {
 		return
 	}
 	s := engine.Signal{
 		ID: fmt.Sprintf("sig-%d", w.head.LastSeq),
 		Type: rapid.SampledFrom([]run.SignalType{
 			run.Pause, run.Pause, run.Resume, run.Resume, run.Resume, run.RetryStep, run.RetryStep, run.RetryStep,
-			run.RetryStep, run.SkipStep, run.Cancel, run.EmergencyStop, run.EscalateAlert,
+			run.RetryStep, run.SkipStep, run.CompleteManual, run.CompleteManual, run.CompleteManual, run.Cancel, run.EmergencyStop, run.EscalateAlert,
 		}).Draw(p.rt, "signal"),
 		Force: rapid.Bool().Draw(p.rt, "force"),
 	}
 	if s.Type == run.Cancel && rapid.IntRange(0, 3).Draw(p.rt, "mercy") > 0 {
 		return
+	}
+	if s.Type == run.CompleteManual {
+		of := w.waits()
+		if rapid.IntRange(0, 9).Draw(p.rt, "stray") == 0 && len(w.sk.Steps) > 0 {
+			of = []string{rapid.SampledFrom(w.sk.Steps).Draw(p.rt, "of").StepID}
+		}
+		if len(of) == 0 {
+			return
+		}
+		s = w.completion(s.ID, rapid.SampledFrom(of).Draw(p.rt, "of"),
+			rapid.SampledFrom([]run.ManualOutcome{run.ManualSucceeded, run.ManualSucceeded, run.ManualFailed, run.ManualCancelled}).Draw(p.rt, "outcome"))
 	}
 	if s.Type == run.RetryStep || s.Type == run.SkipStep {
 		var of []string
@@ -223,7 +248,7 @@ func (p *player) answerFetch() {
 
 func (p *player) timer() {
 	w := p.w
-	for _, t := range []interp.Timer{interp.TimerRetryWindow, interp.TimerDrain, interp.TimerRotation} {
+	for _, t := range []interp.Timer{interp.TimerRetryWindow, interp.TimerDrain, interp.TimerRotation, interp.TimerManual} {
 		if at := w.timers[t]; !at.IsZero() && rapid.Bool().Draw(p.rt, string(t)) {
 			if at.After(w.now) {
 				w.now = at
@@ -272,10 +297,14 @@ func (p *player) finish() {
 			} else {
 				w.report(f, completed())
 			}
+		case w.hook != nil:
+			w.endHook(1, "")
+		case len(w.waits()) > 0 && i%3 > 0:
+			w.complete(fmt.Sprintf("done-%d", i), w.waits()[0], run.ManualSucceeded)
 		case w.state.Status == run.Paused && i%2 == 0:
 			w.signal(run.Resume, fmt.Sprintf("last-%d", i), "")
 		default:
-			for _, t := range []interp.Timer{interp.TimerRotation, interp.TimerDrain, interp.TimerRetryWindow} {
+			for _, t := range []interp.Timer{interp.TimerRotation, interp.TimerManual, interp.TimerDrain, interp.TimerRetryWindow} {
 				if !w.timers[t].IsZero() {
 					w.fire(t)
 					break
@@ -357,8 +386,11 @@ func checkReceipts(rt *rapid.T, w *world) {
 			e := w.log[r.seq-1]
 			want := map[run.SignalType]run.EventType{
 				run.Pause: run.RunPaused, run.Resume: run.RunResumed, run.RetryStep: run.StepStartedEvent, run.SkipStep: run.StepSkippedEvent,
-				run.Cancel: run.RunCancelled, run.EmergencyStop: run.RunCancelled,
+				run.Cancel: run.RunCancelled, run.EmergencyStop: run.RunCancelled, run.CompleteManual: run.StepFailedEvent,
 			}[s.Type]
+			if s.Outcome == run.ManualSucceeded {
+				want = run.StepCompletedEvent
+			}
 			if e.Type != want || e.StepID != s.StepID || !strings.Contains(string(e.Payload), s.ID) {
 				rt.Fatalf("%s %s is applied by %d %s %s", s.Type, s.ID, e.Seq, tell(e), e.Payload)
 			}
@@ -406,11 +438,16 @@ func TestStep_P_AnyInput(t *testing.T) {
 			return epoch.Add(time.Duration(rapid.Int64Range(-1e12, 1e12).Draw(rt, "at")))
 		})
 		inputs := rapid.Custom(func(rt *rapid.T) interp.Input {
-			switch rapid.IntRange(0, 9).Draw(rt, "input") {
+			switch rapid.IntRange(0, 10).Draw(rt, "input") {
+			case 10:
+				return interp.Compensated{At: at.Draw(rt, "at"), End: interp.CompensationEnd{
+					StepID: id.Draw(rt, "id"), Attempts: small.Draw(rt, "attempts"), Compensated: rapid.Bool().Draw(rt, "compensated"),
+					Result: rapid.SampledFrom([]json.RawMessage{nil, []byte(`{`), []byte(`1`)}).Draw(rt, "result"),
+				}}
 			case 0:
 				return interp.Begin{At: at.Draw(rt, "at")}
 			case 1:
-				return interp.Fired{At: at.Draw(rt, "at"), Timer: rapid.SampledFrom([]interp.Timer{interp.TimerDrain, interp.TimerRetryWindow, "x"}).Draw(rt, "timer")}
+				return interp.Fired{At: at.Draw(rt, "at"), Timer: rapid.SampledFrom([]interp.Timer{interp.TimerDrain, interp.TimerRetryWindow, interp.TimerManual, "x"}).Draw(rt, "timer")}
 			case 2, 3, 4:
 				end := engine.StepEnd{
 					StepID: id.Draw(rt, "id"), LogicalAttempt: small.Draw(rt, "la"), N: small.Draw(rt, "n"), EngineAttempt: small.Draw(rt, "ea"),
@@ -427,7 +464,8 @@ func TestStep_P_AnyInput(t *testing.T) {
 				for range rapid.IntRange(0, 3).Draw(rt, "signals") {
 					s.Signals = append(s.Signals, engine.Signal{
 						No: rapid.Int64Range(-1, 12).Draw(rt, "no"), ID: "x", StepID: id.Draw(rt, "id"), LA: small.Draw(rt, "la"), Force: true,
-						Type: rapid.SampledFrom([]run.SignalType{run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.Cancel, run.UpdateParams, "x"}).Draw(rt, "type"),
+						Type:    rapid.SampledFrom([]run.SignalType{run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.Cancel, run.CompleteManual, run.UpdateParams, "x"}).Draw(rt, "type"),
+						Outcome: rapid.SampledFrom([]run.ManualOutcome{run.ManualSucceeded, run.ManualFailed, run.ManualCancelled, "x"}).Draw(rt, "outcome"),
 					})
 				}
 				return s
