@@ -2,12 +2,204 @@ package control
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/google/uuid"
 
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
 )
 
-// Rerun starts a new run of the plan of a run that has ended (O2, T209).
-func (s *Service) Rerun(_ context.Context, _ authz.Principal, _ Rerun) (StartedRun, error) {
-	return StartedRun{}, refuse(run.CodeNotSupported, "This version cannot rerun.")
+// maxReason bounds why somebody wants a rerun.
+const maxReason = 4096
+
+// Rerun makes a new run of the plan of a run that has ended, by the same digest,
+// with that run's params and none of its overlays, and with today's policy. It
+// takes over the results and artifacts of the steps that need not run again (O2,
+// T209); what steps left in a run's workspace is not among them. It is durable
+// before the answer and safe to repeat as StartRun. INVALID_RUN_STATE when the run
+// has not ended, or when everything succeeded and nothing but what failed is asked
+// for; STEP_NOT_FOUND with a violation for each step that there is not;
+// REQUEST_ID_CONFLICT when the request id made another run.
+func (s *Service) Rerun(ctx context.Context, p authz.Principal, in Rerun) (StartedRun, error) {
+	parent, err := s.visible(ctx, p, authz.Rerun, in.RunID)
+	if err != nil {
+		return StartedRun{}, err
+	}
+	from, err := checkRerun(in)
+	if err != nil {
+		return StartedRun{}, err
+	}
+	object := objectOf(parent.Identity)
+	d, err := s.cfg.Authz.Decide(p, authz.Rerun, object)
+	if err != nil {
+		return StartedRun{}, translate(err)
+	}
+	if !d.Allowed {
+		s.auditDenied(ctx, p, store.AuditRow{Action: string(authz.Rerun), RunID: in.RunID, Code: run.CodeForbidden, RequestID: in.RequestID})
+		return StartedRun{}, s.denied(authz.Rerun, object, d)
+	}
+	l, err := s.cfg.Store.Load(ctx, in.RunID)
+	if err != nil {
+		return StartedRun{}, translate(err)
+	}
+	reuse, refusal := rerunPlan(l.State, from)
+	if refusal != nil {
+		return StartedRun{}, refusal
+	}
+	return s.createRerun(ctx, p, parent, in, run.Rerun{RunID: in.RunID, From: from, Reuse: reuse})
+}
+
+func (s *Service) createRerun(ctx context.Context, p authz.Principal, parent store.Run, in Rerun, pin run.Rerun) (StartedRun, error) {
+	approved, err := json.Marshal(run.RunApprovedPayload{Actor: "dvt", Reason: "the project approves automatically", Rerun: &pin})
+	if err != nil {
+		return StartedRun{}, translate(err)
+	}
+	detail, err := json.Marshal(map[string]any{"parentRunId": parent.RunID, "from": pin.From, "reused": len(pin.Reuse)})
+	if err != nil {
+		return StartedRun{}, translate(err)
+	}
+	id := parent.Identity
+	id.RunID = uuid.NewString()
+	r, created, err := s.cfg.Store.CreateRun(ctx, store.NewRun{
+		Run: store.Run{
+			Identity:   id,
+			RequestKey: run.RequestKey(id.TenantID, id.ProjectID, id.EnvironmentID, id.PlanID, id.PlanVersion, in.RequestID),
+			RequestID:  in.RequestID, PlanRef: parent.PlanRef, TriggeredBy: p.ID, TriggerSource: "rerun", ParentRunID: parent.RunID,
+			Params: parent.Params, Policy: s.cfg.Policy,
+		},
+		Events: []run.Draft{{
+			Type: run.RunApproved, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.cfg.Now(), EmittedBy: run.ByPlanner, Payload: approved,
+		}},
+		Queue: true,
+		Audit: []store.AuditRow{{
+			ID: uuid.NewString(), TenantID: p.TenantID, Actor: p.ID, Action: string(authz.Rerun), RunID: id.RunID, Outcome: "ACCEPTED",
+			RequestID: in.RequestID, Reason: in.Reason, Detail: detail,
+		}},
+	})
+	if err != nil {
+		return StartedRun{}, translate(err)
+	}
+	if !created {
+		if err := s.sameRerun(ctx, r, in.RequestID, pin); err != nil {
+			return StartedRun{}, err
+		}
+	}
+	kick(s.starts)
+	v, err := s.view(ctx, r)
+	return StartedRun{View: v, Deduplicated: !created}, err
+}
+
+// sameRerun refuses a request id that made another run, or another rerun.
+func (s *Service) sameRerun(ctx context.Context, r store.Run, requestID string, pin run.Rerun) error {
+	was, err := rerunOf(ctx, s.cfg.Store, r)
+	if err != nil {
+		return translate(err)
+	}
+	if was == nil || was.RunID != pin.RunID || !reflect.DeepEqual(was.From, pin.From) {
+		return refuse(run.CodeRequestConflict, "The request id %s already started another run of this plan. Use a new id.", requestID)
+	}
+	return nil
+}
+
+// checkRerun names everything wrong with a request, and says what runs again.
+func checkRerun(in Rerun) (run.RerunFrom, error) {
+	vs := checkID(nil, "runRequestId", in.RequestID)
+	bad := func(path, code, format string, args ...any) {
+		vs = append(vs, plan.Violation{Path: path, Code: code, Message: fmt.Sprintf(format, args...)})
+	}
+	given := 0
+	for _, set := range []bool{in.Start, in.Failed, len(in.Steps) > 0} {
+		if set {
+			given++
+		}
+	}
+	if given != 1 {
+		bad("from", "INVALID", "give exactly one of start: true, failed: true and steps with at least one step")
+	}
+	if len(in.Steps) > plan.MaxSteps {
+		bad("from.steps", "RANGE", "must be at most %d", plan.MaxSteps)
+	}
+	if len(in.Reason) > maxReason {
+		bad("reason", "RANGE", "must be at most %d bytes", maxReason)
+	}
+	if len(vs) > 0 {
+		return run.RerunFrom{}, badInput(vs)
+	}
+	return run.RerunFrom{Start: in.Start, Failed: in.Failed, Steps: slices.Compact(slices.Sorted(slices.Values(in.Steps)))}, nil
+}
+
+// rerunPlan says which steps a rerun of a run takes over, in canonical order:
+// those that succeeded and depend on nothing that runs again. A step that an
+// operator skipped did not succeed. A *Error says why there can be no such rerun.
+func rerunPlan(st run.State, from run.RerunFrom) ([]string, *Error) {
+	if !st.RunStatus().Terminal() {
+		return nil, refuse(run.CodeInvalidRunState, "The run is %s. Only a run that has ended can be rerun; cancel it or wait for its end.", st.RunStatus())
+	}
+	known := make(map[string]bool, len(st.Steps))
+	again := make(map[string]bool, len(st.Steps))
+	next := map[string][]string{}
+	var todo []string
+	for _, step := range st.Steps {
+		known[step.StepID] = true
+		for _, dep := range step.DependsOn {
+			next[dep] = append(next[dep], step.StepID)
+		}
+		if from.Start || step.Status != run.StepSuccess {
+			todo = append(todo, step.StepID)
+		}
+	}
+	if from.Failed && len(todo) == 0 && len(st.Steps) > 0 {
+		return nil, refuse(run.CodeInvalidRunState, "Every step of the run succeeded. Name the steps to run again, or rerun it from the start.")
+	}
+	var vs []plan.Violation
+	for i, id := range from.Steps {
+		if !known[id] {
+			vs = append(vs, plan.Violation{Path: fmt.Sprintf("from.steps[%d]", i), Code: "UNKNOWN", Message: fmt.Sprintf("the run has no step %q", id)})
+		}
+		todo = append(todo, id)
+	}
+	if len(vs) > 0 {
+		e := refuse(run.CodeStepNotFound, "The run does not have these steps; each is listed.")
+		e.Violations = vs
+		return nil, e
+	}
+	for len(todo) > 0 {
+		id := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if !again[id] {
+			again[id] = true
+			todo = append(todo, next[id]...)
+		}
+	}
+	var reuse []string
+	for _, step := range st.Steps {
+		if !again[step.StepID] {
+			reuse = append(reuse, step.StepID)
+		}
+	}
+	return reuse, nil
+}
+
+// rerunOf reads what a rerun takes over: it stands at the beginning of its log. nil
+// for a run that is none.
+func rerunOf(ctx context.Context, s store.Log, r store.Run) (*run.Rerun, error) {
+	if r.ParentRunID == "" {
+		return nil, nil //nolint:nilnil // not every run is a rerun
+	}
+	first, err := s.Events(ctx, r.RunID, 0, 1)
+	if err != nil {
+		return nil, err
+	}
+	if len(first) == 0 || first[0].Type != run.RunApproved {
+		return nil, errors.New("control: the log of a rerun does not begin with its approval")
+	}
+	p, err := run.PayloadOf[run.RunApprovedPayload](first[0].Payload)
+	return p.Rerun, err
 }

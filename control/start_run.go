@@ -64,9 +64,9 @@ func (s *Service) StartRun(ctx context.Context, p authz.Principal, in StartRun) 
 	if err != nil {
 		return StartedRun{}, translate(err)
 	}
-	if !created && r.PlanRef.SHA256 != ref.SHA256 {
+	if !created && (r.PlanRef.SHA256 != ref.SHA256 || r.ParentRunID != "") {
 		return StartedRun{}, refuse(run.CodeRequestConflict,
-			"The request id %s already started a run of another document with this planId and planVersion. Use a new id.", in.RequestID)
+			"The request id %s already started another run: a rerun, or one of another document with this planId and planVersion. Use a new id.", in.RequestID)
 	}
 	kick(s.starts)
 	v, err := s.view(ctx, r)

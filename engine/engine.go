@@ -103,7 +103,8 @@ type Journal interface {
 	// Append writes a batch of the interpreter. It completes what the interpreter
 	// does not carry: RunStarted gets planRef, steps, policy and engineRunRef
 	// (T145, T209); RunPaused, RunResumed and RunCancelled get actor and reason of
-	// their signal. A batch that says that a step completed is given up after the
+	// their signal, the end of a MANUAL step who completed it (T84), the StepCompleted
+	// of a reused step what the earlier run has of it. A batch that says that a step completed is given up after the
 	// write budget with ErrUnanswered (T120).
 	Append(ctx context.Context, a store.Append) (store.Appended, error)
 	// Begin begins an attempt and returns what it needs to work (T185); it is given
@@ -148,6 +149,9 @@ type Skeleton struct {
 	// Failure, when set, says why the plan can never be had: the run starts
 	// without steps and fails with it (T144).
 	Failure *run.FailurePayload `json:"failure,omitempty"`
+	// Reused are the steps whose outputs the run takes over from an earlier one, see
+	// interp.Config (T209). It is the same for the life of the run.
+	Reused []run.Ord `json:"reused,omitempty"`
 }
 
 // Evidence is a piece of what one attempt left: lines it printed, or an artifact's bytes.
