@@ -79,6 +79,9 @@ func (j *Journal) Append(ctx context.Context, a store.Append) (out store.Appende
 				return err
 			}
 		}
+		if err := j.completeReused(ctx, a); err != nil {
+			return err
+		}
 		out, err = j.cfg.Store.Append(ctx, a)
 		return err
 	})
@@ -99,6 +102,8 @@ func (j *Journal) complete(ctx context.Context, runID string, d *run.Draft) erro
 		return completeFromReceipt(ctx, j.cfg.Store, runID, d, func(p *run.RunCancelledPayload, r run.Receipt) {
 			p.Actor, p.Reason = r.Actor, r.Reason
 		}, func(p run.RunCancelledPayload) string { return p.SignalID })
+	case run.StepCompletedEvent, run.StepFailedEvent:
+		return j.completeManual(ctx, runID, d)
 	}
 	return nil
 }
@@ -215,8 +220,12 @@ func (j *Journal) Skeleton(ctx context.Context, runID string) (engine.Skeleton, 
 	}
 	sk := f.plan.Skeleton(j.cfg.Queues)
 	b, err := sk.MarshalBinary()
+	if err != nil {
+		return engine.Skeleton{}, err
+	}
+	reused, err := j.reused(ctx, f)
 	return engine.Skeleton{
-		Identity: f.run.Identity, SHA256: f.run.PlanRef.SHA256, Binary: b, Policy: f.run.Policy.For(f.plan),
+		Reused: reused, Identity: f.run.Identity, SHA256: f.run.PlanRef.SHA256, Binary: b, Policy: f.run.Policy.For(f.plan),
 	}, err
 }
 

@@ -33,6 +33,9 @@ type Config struct {
 	// Policy is what runs get when their plan does not say; zero fields take O2 and O5.
 	Policy run.Policy
 	Limits Limits
+	// ManualKeys make completion tokens, the first one, and know them; none: manual
+	// steps cannot be completed here (T201).
+	ManualKeys []ManualKey
 	// Quiet is the longest time between two frames of a stream; 15 s (O9).
 	Quiet time.Duration
 	// Recheck is the longest time between two looks at a stream's rights; 60 s (T178).
@@ -60,6 +63,7 @@ type Service struct {
 	trails  *minutes      // of audit rows of denials
 	starts  chan struct{} // wakes the reconciler
 	signals chan struct{} // wakes delivery
+	plans   plansKept
 	alerts  *prometheus.CounterVec
 }
 

@@ -195,7 +195,7 @@ func (d *driver) load() (*run.FailurePayload, error) {
 		return nil, temporal.NewNonRetryableApplicationError("skeleton unreadable", "SKELETON", err)
 	}
 	d.history.skeleton = workflow.GetInfo(d.ctx).GetCurrentHistorySize()
-	who := interp.Config{Identity: d.in.Identity, Policy: sk.Policy}
+	who := interp.Config{Identity: d.in.Identity, Policy: sk.Policy, Reused: sk.Reused}
 	if d.version >= versionRotation {
 		who.RotateAfter = d.in.RotateAfter
 	}
