@@ -33,12 +33,13 @@ import (
 
 // fakeEngine is an engine whose answers a test chooses. By default it takes everything.
 type fakeEngine struct {
-	mu       sync.Mutex
-	start    func(run.Identity) error
-	signal   func(run.Identity, engine.Signal) error
-	describe error
-	started  map[string]int
-	signals  map[string][]engine.Signal
+	mu        sync.Mutex
+	start     func(run.Identity) error
+	signal    func(run.Identity, engine.Signal) error
+	terminate func(run.Identity) error
+	describe  error
+	started   map[string]int
+	signals   map[string][]engine.Signal
 }
 
 func (e *fakeEngine) Start(_ context.Context, id run.Identity, _ plan.Queues) (run.EngineRunRef, error) {
@@ -64,7 +65,15 @@ func (e *fakeEngine) Signal(_ context.Context, id run.Identity, s engine.Signal)
 	return nil
 }
 
-func (e *fakeEngine) Terminate(context.Context, run.Identity, string) error { return nil }
+func (e *fakeEngine) Terminate(_ context.Context, id run.Identity, _ string) error {
+	e.mu.Lock()
+	f := e.terminate
+	e.mu.Unlock()
+	if f != nil {
+		return f(id)
+	}
+	return nil
+}
 
 func (e *fakeEngine) Describe(context.Context, run.Identity) (engine.Description, error) {
 	e.mu.Lock()

@@ -1,0 +1,64 @@
+package control_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+func TestSignalRun_G26_EscalateAlert(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	w := newWorld(t, func(c *control.Config) { c.Metrics = registry })
+	id := w.steps("g26", "NOOP s1")
+	before := w.state(id)
+	in := signal(id, "alert", run.EscalateAlert)
+	in.Reason, in.Payload = "rows are missing", runtest.JSON(M{"level": "HIGH", "note": "rows are missing"})
+	r := w.send(w.who("dev-system"), in)
+	if r.Rejected || r.Application != run.SignalApplied || r.AppliedSeq != before.Seq+1 || r.AcceptedSeq != r.AppliedSeq || r.No != 1 {
+		t.Errorf("%+v", r.Receipt)
+	}
+	after := w.state(id)
+	after.Seq = before.Seq
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("the run changed:\n%s", diff)
+	}
+	if again := w.send(w.who("dev-system"), in); !again.Duplicate {
+		t.Errorf("again: %+v", again)
+	}
+	got := must[[]store.Alert](t)(w.store.Alerts(t.Context(), store.AlertFilter{TenantID: "acme", RunID: id}))
+	want := []store.Alert{{
+		TenantID: "acme", ProjectID: "shop", RunID: id, SignalID: "alert", Level: store.AlertHigh, Note: "rows are missing", Actor: "dev-system",
+	}}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(store.Alert{}, "ID", "At")); diff != "" || got[0].At.IsZero() || got[0].ID == "" {
+		t.Errorf("alerts (-want +got):\n%s", diff)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := map[string]float64{}
+	for _, m := range families[0].GetMetric() {
+		counted[families[0].GetName()+" "+m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
+	}
+	if diff := cmp.Diff(map[string]float64{"dvt_alerts_total HIGH": 1, "dvt_alerts_total MEDIUM": 0, "dvt_alerts_total LOW": 0}, counted); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+	for _, who := range []string{"dev-admin", "dev-engineer"} {
+		_, err := w.SignalRun(t.Context(), w.who(who), signal(id, "by-"+who, run.EscalateAlert))
+		refusal(t, err, run.CodeForbidden) // System is not inherited (T92)
+	}
+	if n := len(must[[]store.Alert](t)(w.store.Alerts(t.Context(), store.AlertFilter{TenantID: "acme"}))); n != 1 {
+		t.Errorf("%d alerts", n)
+	}
+	if other := must[[]store.Alert](t)(w.store.Alerts(t.Context(), store.AlertFilter{TenantID: "globex"})); len(other) != 0 {
+		t.Errorf("another tenant's: %v", other)
+	}
+}

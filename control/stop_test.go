@@ -1,0 +1,249 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+func stopOf(runID, id string, force bool) control.SignalRun {
+	in := signal(runID, id, run.EmergencyStop)
+	in.Signal.Force = force
+	in.Payload = runtest.JSON(M{"reason": "runaway", "forceKill": force})
+	return in
+}
+
+// stopping makes a run with one step done, two running and one to come.
+func (w *world) stopping(requestID string) string {
+	w.t.Helper()
+	id := w.steps(requestID, "NOOP s1", "NOOP s2", "NOOP s3", "NOOP s4")
+	w.finish(id, "s1", 1, run.StepCompletedEvent)
+	w.begin(id, "s2", 1)
+	w.begin(id, "s3", 1)
+	return id
+}
+
+func TestDeliver_W18_G23_ForceKill(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.stopping("w18")
+	terminated := make(chan string, 10)
+	w.engine.set(func(e *fakeEngine) {
+		e.terminate = func(run.Identity) error { terminated <- strings.Join(w.log(id), ";"); return nil }
+	})
+	pause := w.send(w.eng(), signal(id, "pause", run.Pause)) // waits in front of it, and no longer matters
+	r := w.send(w.who("dev-admin"), stopOf(id, "stop", true))
+	if r.Rejected || r.Application != run.SignalPending || r.No != pause.No+1 {
+		t.Fatalf("%+v", r)
+	}
+	if h := must[store.Heads](t)(w.raw.Heads(t.Context(), []string{id})).ByRun[id]; h.Gate&run.GateStopped == 0 || h.Terminal {
+		t.Errorf("the intent is not there: %+v", h)
+	}
+	if b := w.begun(id, "s4", 1, 1); b.Verdict != store.BeginParked {
+		t.Errorf("a step begins after the intent: %s", b.Verdict)
+	}
+	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
+	eventually(t, "the run ended", func() bool { return w.state(id).Status == run.Cancelled })
+	if before := <-terminated; !strings.Contains(before, "SignalAccepted(stop)") || strings.Contains(before, "RunCancelled") {
+		t.Errorf("terminated when the log was %s", before)
+	}
+	want := []string{
+		"1 RunApproved", "2 RunStarted", "3 StepStarted(s1)", "4 StepCompleted(s1)", "5 StepStarted(s2)", "6 StepStarted(s3)",
+		"7 SignalAccepted(pause)", "8 SignalAccepted(stop)", "9 StepFailed(s2)", "10 StepFailed(s3)", "11 RunCancelled",
+	}
+	if diff := cmp.Diff(want, w.log(id)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	st := w.state(id)
+	step, _ := st.Step("s2")
+	if e := step.Attempts[0].Error; e == nil || e.Code != string(run.CodeTerminated) || e.Retryable || step.Attempts[0].LogicalAttempt != 1 {
+		t.Errorf("s2: %+v", step.Attempts[0])
+	}
+	got := must[control.Receipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop"))
+	if got.Application != run.SignalApplied || got.AppliedSeq != 11 {
+		t.Errorf("stop: %+v", got.Receipt)
+	}
+	if p := must[control.Receipt](t)(w.Receipt(t.Context(), w.eng(), id, "pause")); p.Application != run.SignalNotApply || p.ApplicationReason != string(run.CodeRunTerminal) {
+		t.Errorf("pause: %+v", p.Receipt)
+	}
+	if n := len(w.engine.delivered(id)); n != 0 {
+		t.Errorf("%d signals reached the engine", n)
+	}
+	// what comes late changes nothing
+	late := must[store.Appended](t)(w.journal.Append(t.Context(), store.Append{RunID: id, Events: []run.Draft{
+		runtest.Draft(run.StepCompletedEvent, "s2", 1), runtest.Draft(run.StepCompletedEvent, "s4", 1),
+	}}))
+	if late.Outcomes[0].Refused != run.CodeInvalidTransition || late.Outcomes[1].Refused != run.CodeOrphanedTask || len(w.log(id)) != 11 {
+		t.Errorf("late: %+v", late.Outcomes)
+	}
+	if !w.audited("acme", "engine APPEND REJECTED ORPHANED_TASK "+id) {
+		t.Errorf("audit: %v", w.audit("acme"))
+	}
+	if b := w.begun(id, "s3", 1, 2); b.Verdict != store.BeginDone {
+		t.Errorf("a platform retry of s3: %s", b.Verdict)
+	}
+	// the words are those of who stopped it
+	evs := must[[]run.Event](t)(w.raw.Events(t.Context(), id, 10, 1))
+	p := must[run.RunCancelledPayload](t)(run.PayloadOf[run.RunCancelledPayload](evs[0].Payload))
+	if p.Actor != "dev-admin" || p.Reason != "runaway" || p.SignalID != "stop" || evs[0].EmittedBy != run.ByControl {
+		t.Errorf("%+v by %s", p, evs[0].EmittedBy)
+	}
+}
+
+// Whatever the engine says, the stop is carried out once, or tried again.
+func TestDeliver_T192_WhatTheEngineSaysOfATermination(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answers []error // of Terminate, the last one stays
+		queue   store.QueueStatus
+		ends    bool
+	}{
+		"closed already":          {answers: []error{engine.ErrClosed}, queue: store.QueueStarted, ends: true},
+		"gone":                    {answers: []error{engine.ErrNotStarted}, queue: store.QueueStarted, ends: true},
+		"down, then there":        {answers: []error{engine.ErrUnavailable, engine.ErrUnavailable, nil}, queue: store.QueueStarted, ends: true},
+		"being started":           {answers: []error{engine.ErrNotStarted}, queue: store.QueueLocked},
+		"down":                    {answers: []error{engine.ErrUnavailable}, queue: store.QueueStarted},
+		"a start that was undone": {answers: []error{engine.ErrNotStarted}, queue: store.QueuePending, ends: true},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			id := w.queued("t192", "s1")
+			rows := must[[]store.QueueRow](t)(w.store.Lease(t.Context(), "x", time.Minute, 1))
+			w.append(id, runtest.Start())
+			w.begin(id, "s1", 1)
+			var err error
+			switch c.queue {
+			case store.QueueStarted:
+				err = w.store.Started(t.Context(), id, rows[0].Generation)
+			case store.QueuePending:
+				err = w.store.Release(t.Context(), id, rows[0].Generation, time.Hour, "timeout")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			calls := make(chan int, 100)
+			n := 0
+			w.engine.set(func(e *fakeEngine) {
+				e.terminate = func(run.Identity) error {
+					n++
+					calls <- n
+					return c.answers[min(n, len(c.answers))-1]
+				}
+			})
+			w.send(w.who("dev-admin"), stopOf(id, "stop", true))
+			w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
+			if !c.ends {
+				<-calls
+				<-calls
+				r := must[control.Receipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop"))
+				if r.Application != run.SignalPending || w.count(id, run.RunCancelled) != 0 {
+					t.Errorf("%+v, log %v", r.Receipt, w.log(id))
+				}
+				return
+			}
+			eventually(t, "the run ended", func() bool { return w.state(id).Status == run.Cancelled })
+			r := must[control.Receipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop"))
+			if r.Application != run.SignalApplied || w.count(id, run.RunCancelled) != 1 || w.count(id, run.StepFailedEvent) != 1 {
+				t.Errorf("%+v, log %v", r.Receipt, w.log(id))
+			}
+			if q := w.queueRow(id); c.queue == store.QueuePending && q.Status != store.QueueCancelled {
+				t.Errorf("the queue row is %s", q.Status)
+			}
+		})
+	}
+}
+
+// A stop and the run's own end race for the head: one of them wins, and the receipt
+// says which.
+func TestDeliver_T192_TheRunEndsMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.stopping("t192-race")
+	w.engine.set(func(e *fakeEngine) {
+		e.terminate = func(run.Identity) error {
+			w.append(id, runtest.Draft(run.RunFailed, "", 1))
+			return engine.ErrClosed
+		}
+	})
+	w.send(w.who("dev-admin"), stopOf(id, "stop", true))
+	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
+	eventually(t, "the run ended", func() bool { return w.state(id).Status == run.Failed })
+	r := must[control.Receipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop"))
+	if r.Application != run.SignalNotApply || r.ApplicationReason != string(run.CodeRunTerminal) || w.count(id, run.RunCancelled) != 0 {
+		t.Errorf("%+v, log %v", r.Receipt, w.log(id))
+	}
+}
+
+func TestSignalRun_G24_EmergencyStopOfAQueuedRun(t *testing.T) {
+	t.Parallel()
+	for _, force := range []bool{false, true} {
+		w := newWorld(t)
+		id := w.queued(fmt.Sprintf("g24-%t", force), "s1")
+		r := w.send(w.who("dev-admin"), stopOf(id, "stop", force))
+		if r.Application != run.SignalApplied || r.AcceptedSeq != 2 || r.AppliedSeq != 3 || r.AppliedAt == nil {
+			t.Errorf("force %t: %+v", force, r.Receipt)
+		}
+		if diff := cmp.Diff([]string{"1 RunApproved", "2 SignalAccepted(stop)", "3 RunCancelled"}, w.log(id)); diff != "" {
+			t.Errorf("force %t (-want +got):\n%s", force, diff)
+		}
+		if q := w.queueRow(id); q.Status != store.QueueCancelled {
+			t.Errorf("the queue row is %s", q.Status)
+		}
+	}
+}
+
+// A graceful stop is a signal like a cancel: the engine ends the run (T200).
+func TestDeliver_G23_GracefulStopIsASignal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.stopping("graceful")
+	w.engine.set(func(e *fakeEngine) {
+		e.terminate = func(run.Identity) error { return errors.New("nobody asked for that") }
+	})
+	w.send(w.who("dev-admin"), stopOf(id, "stop", false))
+	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
+	eventually(t, "delivered", func() bool { return len(w.engine.delivered(id)) == 1 })
+	if s := w.engine.delivered(id)[0]; s.Type != run.EmergencyStop || s.Force || s.ID != "stop" {
+		t.Errorf("%+v", s)
+	}
+	if r := must[control.Receipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop")); r.Application.Final() {
+		t.Errorf("%+v", r.Receipt)
+	}
+}
+
+// A kill of a pause that drains says when nothing ran any more (O11).
+func TestDeliver_O11_KillDuringADrainIsQuiescent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.stopping("drain")
+	w.send(w.eng(), signal(id, "pause", run.Pause))
+	must[store.Appended](t)(w.journal.Append(t.Context(), store.Append{
+		RunID: id, SetGate: run.GatePaused, Events: []run.Draft{runtest.Draft(run.RunPaused, "pause", 1)},
+		Outcomes: []store.SignalOutcome{{SignalID: "pause", Application: run.SignalApplied, AppliedBy: 0}},
+	}))
+	w.send(w.who("dev-admin"), stopOf(id, "stop", true))
+	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
+	eventually(t, "the run ended", func() bool { return w.state(id).Status == run.Cancelled })
+	p := must[control.Receipt](t)(w.Receipt(t.Context(), w.eng(), id, "pause"))
+	last := ""
+	for _, e := range w.log(id) {
+		if strings.Contains(e, "StepFailed") {
+			last = e
+		}
+	}
+	if p.Application != run.SignalApplied || !strings.HasPrefix(last, fmt.Sprintf("%d ", p.QuiescentSeq)) {
+		t.Errorf("pause %+v; the last step ended as %s", p.Receipt, last)
+	}
+}
