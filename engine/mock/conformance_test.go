@@ -54,8 +54,10 @@ func open(t *testing.T, o enginetest.Options) enginetest.Fixture {
 		Store: st, Logs: logs, Blobs: logs, Queues: queues, MaxSteps: 5000, Fetch: control.NewFetcher([]string{dir}, true),
 	})
 	f.engine = mock.New(mock.Config{Journal: journal, Steps: scripted{o.Steps}, RotateAfter: o.RotateAfter})
+	keys, err := control.ParseManualKeys([]string{"test:MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDA="})
+	must(t, err)
 	f.control = control.New(control.Config{
-		Store: st, Engine: f.engine, Bus: bus, Hub: live.New(st, bus, live.Config{}), Authz: az, Logs: logs, Queues: queues, Policy: o.Policy,
+		ManualKeys: keys, Store: st, Engine: f.engine, Bus: bus, Hub: live.New(st, bus, live.Config{}), Authz: az, Logs: logs, Queues: queues, Policy: o.Policy,
 	})
 	for _, duty := range []func(context.Context, string) error{f.control.Reconcile, f.control.Deliver} {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -111,6 +113,10 @@ func (f *fixture) Signal(runID string, sig run.Signal) run.Receipt {
 // complete is what a person does, with the token of the open task.
 func (f *fixture) complete(runID string, sig run.Signal) run.Receipt {
 	f.t.Helper()
+	l, err := f.store.Load(f.t.Context(), runID)
+	must(f.t, err)
+	_, err = f.store.Save(f.t.Context(), l.State, l.Changes) // as a projector does
+	must(f.t, err)
 	tasks, err := f.control.ManualTasks(f.t.Context(), f.who, control.ManualTasksQuery{RunID: runID, First: 1})
 	must(f.t, err)
 	if len(tasks.Tasks) != 1 || tasks.Tasks[0].StepID != sig.StepID {

@@ -40,6 +40,10 @@ func (f *fixture) Signal(runID string, sig run.Signal) run.Receipt {
 	if sig.Type != run.CompleteManual {
 		return f.signal(runID, sig).Receipt
 	}
+	l, err := f.store.Load(f.t.Context(), runID)
+	must(f.t, err)
+	_, err = f.store.Save(f.t.Context(), l.State, l.Changes) // as a projector does
+	must(f.t, err)
 	tasks, err := f.control.ManualTasks(f.t.Context(), f.who, control.ManualTasksQuery{RunID: runID, First: 1})
 	must(f.t, err)
 	if len(tasks.Tasks) != 1 || tasks.Tasks[0].StepID != sig.StepID {

@@ -34,16 +34,17 @@ import (
 
 // harness is a whole dvt around a real Temporal server, with scripted steps.
 type harness struct {
-	t       *testing.T
-	store   store.Store
-	control *control.Service
-	journal engine.Journal
-	engine  *temporal.Engine
-	client  client.Client
-	queues  plan.Queues
-	steps   *script
-	who     authz.Principal
-	root    string
+	t        *testing.T
+	store    store.Store
+	control  *control.Service
+	journal  engine.Journal
+	engine   *temporal.Engine
+	client   client.Client
+	queues   plan.Queues
+	steps    *script
+	evidence *artifact.Store // what steps printed
+	who      authz.Principal
+	root     string
 	// patience is how long the run may take to come to a state.
 	patience time.Duration
 }
@@ -175,14 +176,16 @@ func newHarness(t *testing.T, o options) *harness {
 	t.Cleanup(c.Close)
 	id := uuid.NewString()[:8]
 	h := &harness{
-		t: t, patience: 40 * time.Second, store: st, client: c, root: dir, steps: &script{do: map[string]func(context.Context, executor.Task) error{}},
+		evidence: logs, t: t, patience: 40 * time.Second, store: st, client: c, root: dir, steps: &script{do: map[string]func(context.Context, executor.Task) error{}},
 		queues: plan.Queues{Control: "tq-control-" + id, Data: "tq-data-" + id, Known: []string{"tq-control-" + id, "tq-data-" + id, "tq-extra-" + id}},
 	}
 	h.who, err = directory.Authenticate("dev-engineer")
 	must(t, err)
 	h.engine = temporal.New(c, o.server.Namespace, temporal.Config{HeartbeatTimeout: o.heartbeat, RotateAfter: o.rotateAfter})
+	keys, err := control.ParseManualKeys([]string{"test:MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDA="})
+	must(t, err)
 	h.control = control.New(control.Config{
-		Store: st, Engine: h.engine, Bus: bus,
+		ManualKeys: keys, Store: st, Engine: h.engine, Bus: bus,
 		Hub: live.New(st, bus, live.Config{}), Authz: az, Logs: logs, Queues: h.queues, Policy: o.policy,
 		Limits: o.limits,
 	})
