@@ -1,0 +1,181 @@
+package storetest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+var overlayCases = []testCase{
+	{"T197_OverlaysOfAStep", overlaysOfAStep},
+	{"T197_OverlaidRunsBeginUnderTheLock", overlaidBegin},
+	{"T197_AlertsAreInsertOnly", alerts},
+}
+
+// overlay is what control does with a parameter signal.
+func (f *fixture) overlay(id run.Identity, signalID string, t run.SignalType, stepID string) run.Seq {
+	f.Helper()
+	var seq run.Seq
+	f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
+		out, err := tx.Append(f.ctx(), store.Append{SetGate: run.GateOverlaid, Events: []run.Draft{runtest.Draft(run.SignalAccepted, signalID, 1)}})
+		if err != nil {
+			return err
+		}
+		seq = out.Outcomes[0].Seq
+		r := receipt(signalID, t)
+		r.Signal.StepID, r.AcceptedSeq, r.AppliedSeq = stepID, seq, seq
+		r.Application, r.AppliedAt = run.SignalApplied, &out.Outcomes[0].PersistedAt
+		stored, err := tx.PutReceipt(f.ctx(), r, false)
+		if err == nil && (stored.Application != run.SignalApplied || stored.AppliedSeq != seq || stored.AppliedAt == nil || stored.No == 0) {
+			f.Errorf("stored %+v", stored)
+		}
+		return err
+	}))
+	return seq
+}
+
+func overlaysOfAStep(f *fixture) {
+	id, other := f.run(), f.run()
+	a := f.overlay(id, "a", run.UpdateParams, "")
+	f.accept(id, "pause", run.Pause, true)
+	b := f.overlay(id, "b", run.InjectOverride, "s1")
+	f.overlay(id, "c", run.UpdateTarget, "s2")
+	d := f.overlay(id, "d", run.UpdateParams, "s1")
+	f.overlay(other, "e", run.UpdateParams, "")
+	f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error { // a refusal is none
+		r := receipt("no", run.UpdateParams)
+		r.Rejected = true
+		_, err := tx.PutReceipt(f.ctx(), r, false)
+		return err
+	}))
+	list := func(step string, after, upTo run.Seq) string {
+		f.Helper()
+		rs, err := f.store.Overlays(f.ctx(), id.RunID, step, after, upTo)
+		f.ok(err)
+		var out []string
+		for _, r := range rs {
+			out = append(out, fmt.Sprintf("%s@%d", r.Signal.ID, r.AcceptedSeq))
+		}
+		return strings.Join(out, " ")
+	}
+	f.equal(fmt.Sprintf("a@%d b@%d d@%d", a, b, d), list("s1", 0, 99), "of s1")
+	f.equal(fmt.Sprintf("a@%d b@%d", a, b), list("s1", 0, d-1), "before d")
+	f.equal(fmt.Sprintf("d@%d", d), list("s1", b, d), "after b")
+	f.equal(fmt.Sprintf("a@%d", a), list("s3", 0, 99), "of s3")
+	f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
+		n, newest, err := tx.Overlaid(f.ctx(), "s1")
+		f.equal([]any{4, d}, []any{n, newest}, "overlaid s1")
+		if err == nil {
+			n, newest, err = tx.Overlaid(f.ctx(), "s3")
+			f.equal([]any{4, a}, []any{n, newest}, "overlaid s3")
+		}
+		return err
+	}))
+	// nothing of it is for the engine
+	ds, err := f.store.LeaseDeliveries(f.ctx(), "x", 1e9, 10)
+	f.ok(err)
+	if len(ds) != 1 || ds[0].RunID != id.RunID {
+		f.Errorf("deliveries %+v", ds)
+	}
+}
+
+func overlaidBegin(f *fixture) {
+	id := f.run()
+	begin := func(step string, la int) store.Begin {
+		return store.Begin{RunID: id.RunID, StepID: step, LogicalAttempt: la, EngineAttempt: 1, EmittedAt: runtest.Epoch}
+	}
+	first, err := f.store.Begin(f.ctx(), begin("s1", 1))
+	f.ok(err)
+	seq := f.overlay(id, "a", run.UpdateParams, "")
+	// an attempt that has begun goes on; a fresh one begins with the overlays alone
+	again, err := f.store.Begin(f.ctx(), begin("s1", 1))
+	f.ok(err)
+	f.equal([]any{store.BeginRun, first.StartedSeq}, []any{again.Verdict, again.StartedSeq}, "again")
+	parked, err := f.store.Begin(f.ctx(), begin("s2", 1))
+	f.ok(err)
+	if parked.Verdict != store.BeginParked || parked.Head.Gate&run.GateOverlaid == 0 || parked.Head.LastSeq != seq {
+		f.Fatalf("without the overlays: %+v", parked)
+	}
+	within := func(b store.Begin) (out store.Begun) {
+		f.Helper()
+		f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) (err error) {
+			_, b.ParamsSeq, err = tx.Overlaid(f.ctx(), b.StepID)
+			if err == nil {
+				out, err = tx.Begin(f.ctx(), b)
+			}
+			if err == nil {
+				f.equal(out.Head.LastSeq, tx.Head().LastSeq, "head in the transaction")
+			}
+			return err
+		}))
+		return out
+	}
+	begun := within(begin("s2", 1))
+	f.equal([]any{store.BeginRun, seq + 1, 2, seq + 1}, []any{begun.Verdict, begun.StartedSeq, begun.Head.Running, begun.Head.LastSeq}, "begun")
+	evs, err := f.store.Events(f.ctx(), id.RunID, seq, 10)
+	f.ok(err)
+	p, err := run.PayloadOf[run.StepStartedPayload](evs[0].Payload)
+	f.ok(err)
+	f.equal(seq, p.ParamsSeq, "paramsSeq")
+	f.equal(begun.StartedSeq, within(begin("s2", 1)).StartedSeq, "begun again")
+	// other gates stay closed
+	_, err = f.store.Append(f.ctx(), store.Append{RunID: id.RunID, SetGate: run.GateFailing, Events: []run.Draft{runtest.Draft(run.StepFailedEvent, "s1", 1)}})
+	f.ok(err)
+	f.equal(store.BeginParked, within(begin("s1", 2)).Verdict, "while failing")
+	passing := begin("s1", 2)
+	passing.PassFailing = true
+	f.equal(store.BeginRun, within(passing).Verdict, "past failing")
+	_, err = f.store.Append(f.ctx(), store.Append{RunID: id.RunID, Events: []run.Draft{runtest.Draft(run.StepCompletedEvent, "s2", 1), runtest.Draft(run.RunFailed, "", 1)}})
+	f.ok(err)
+	done := within(begin("s2", 1))
+	if done.Verdict != store.BeginDone || done.Terminal == nil {
+		f.Errorf("done: %+v", done)
+	}
+	f.equal(store.BeginRunTerminal, within(begin("s1", 3)).Verdict, "after the end")
+	f.equal(1, f.head(id).Running, "s1/2 alone runs")
+}
+
+func alerts(f *fixture) {
+	id := f.run()
+	alert := func(n int, level store.AlertLevel) store.Alert {
+		return store.Alert{
+			ID: uuid.NewSHA1(uuid.NameSpaceOID, []byte{byte(n)}).String(), TenantID: id.TenantID, ProjectID: id.ProjectID, RunID: id.RunID, StepID: "s1",
+			SignalID: "sig", Level: level, Code: run.CodeEngineLost, Note: fmt.Sprintf("note %d", n), Actor: "ola",
+		}
+	}
+	f.ok(f.store.Raise(f.ctx(), alert(1, store.AlertLow), alert(2, store.AlertHigh)))
+	f.ok(f.store.Raise(f.ctx(), alert(1, store.AlertHigh))) // known: left as it is
+	f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error { return tx.Raise(f.ctx(), alert(3, store.AlertMedium)) }))
+	f.is(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
+		f.ok(tx.Raise(f.ctx(), alert(4, store.AlertHigh)))
+		return store.ErrConflict // rolled back
+	}), store.ErrConflict)
+	foreign := alert(5, store.AlertHigh)
+	foreign.TenantID, foreign.RunID = "t2", "other"
+	f.ok(f.store.Raise(f.ctx(), foreign))
+	list := func(flt store.AlertFilter) (notes []string) {
+		f.Helper()
+		as, err := f.store.Alerts(f.ctx(), flt)
+		f.ok(err)
+		for _, a := range as {
+			if a.At.IsZero() {
+				f.Errorf("%+v has no time", a)
+			}
+			notes = append(notes, fmt.Sprintf("%s %s %s", a.Level, a.Note, a.Code))
+		}
+		return notes
+	}
+	f.equal([]string{"MEDIUM note 3 ENGINE_LOST", "HIGH note 2 ENGINE_LOST", "LOW note 1 ENGINE_LOST"}, list(store.AlertFilter{TenantID: id.TenantID, RunID: id.RunID, Limit: 10}), "newest first")
+	f.equal([]string{"HIGH note 2 ENGINE_LOST"}, list(store.AlertFilter{TenantID: id.TenantID, Before: alert(3, "").ID, Limit: 1}), "a page")
+	f.equal([]string{"HIGH note 5 ENGINE_LOST"}, list(store.AlertFilter{TenantID: "t2"}), "another tenant")
+	for _, change := range []string{`UPDATE alert SET note = 'x'`, `DELETE FROM alert`} {
+		if f.db.Exec(f, change) == nil {
+			f.Errorf("%s was allowed", change)
+		}
+	}
+}
