@@ -31,7 +31,7 @@ func TestCarry_T109_EveryField(t *testing.T) {
 		"failure":      "count arming era windowAt expired final toStop",
 		"stop":         "signalID",
 		"rotation":     "dispatched from pressed hard patience over", // each execution's own
-		"manual":       "opening open due firesAt",                  // follow from the steps
+		"manual":       "opening open due firesAt",                   // follow from the steps
 		"compensation": "succeeded begun todo flying done",
 		// openings, passes and asked are of an execution in flight
 		"step": "status stage la n missing signalID signalNo era passes openings asked failing latched failedSeq failed waitEnds",

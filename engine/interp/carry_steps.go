@@ -56,7 +56,7 @@ func (m *Machine) packSteps(c *Carried, errs *carriedErrors) {
 		same = 0
 	}
 	for i := range m.steps {
-		e := m.packStep(i)
+		e := m.packStep(i, undoable.of[i] > 0)
 		switch e[0] & 0x0f {
 		case carriedFailing, carriedInterrupted, carriedRetrying:
 			e = binary.AppendUvarint(binary.AppendUvarint(e, uint64(failures.of[i])), uint64(errorOf[i]))
@@ -79,13 +79,13 @@ func (m *Machine) packSteps(c *Carried, errs *carriedErrors) {
 	flush()
 }
 
-func (m *Machine) packStep(i int) []byte {
+func (m *Machine) packStep(i int, undoable bool) []byte {
 	st := &m.steps[i]
 	e := make([]byte, 1, 16)
 	switch {
 	case st.stage == open:
 		e[0] = carriedOpen
-	case st.status == run.StepSuccess && m.sk.Steps[i].CompensationQueue != "":
+	case undoable:
 		e[0] = carriedUndoable
 	case st.status == run.StepSuccess:
 		e[0] = carriedSuccess
