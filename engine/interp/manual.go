@@ -76,10 +76,11 @@ func (m *Machine) waitRecorded(o run.Ord) {
 	m.keepOpen(o)
 }
 
-// keepOpen counts a wait that is in the log.
+// keepOpen counts a wait that is in the log. How the attempts before it ended no
+// longer matters.
 func (m *Machine) keepOpen(o run.Ord) {
 	w, st := &m.manual, &m.steps[o]
-	st.stage = open
+	st.stage, st.status = open, run.StepPending
 	i, _ := slices.BinarySearch(w.open, o)
 	w.open = slices.Insert(w.open, i, o)
 	if !st.waitEnds.IsZero() {
@@ -177,7 +178,6 @@ func (m *Machine) failWait(o run.Ord, f run.FailurePayload, outcomes []store.Sig
 func (m *Machine) endWait(o run.Ord) entry {
 	m.closeWait(o)
 	return entry{kind: stepEnds, ord: o, end: &end{
-		of:       engine.StepEnd{StartedAt: m.now, EngineAttempt: m.who.EngineAttempt},
-		favoured: m.favours(o),
+		of: engine.StepEnd{EngineAttempt: m.who.EngineAttempt}, waited: true, favoured: m.favours(o),
 	}}
 }

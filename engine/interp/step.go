@@ -26,6 +26,7 @@ type end struct {
 	interrupted bool               // by a pause: it starts again by itself (T51)
 	favoured    bool               // it passed fail-fast
 	amended     bool               // the store refused its result before
+	waited      bool               // for a person: its begin is in the log
 	doubtful    bool               // only the log knows whether the attempt began
 }
 
@@ -109,7 +110,7 @@ func (m *Machine) enqueueEnd(o run.Ord, got engine.StepEnd) {
 // doubt leaves the StepStarted out of an end whose gate was closed since it was
 // queued; closing says that this batch closes it.
 func (m *Machine) doubt(e *entry, closing bool) {
-	if e.kind != stepEnds || e.end.doubtful || began(e.end.of) {
+	if e.kind != stepEnds || e.end.doubtful || e.end.waited || began(e.end.of) {
 		return
 	}
 	failing := closing || m.failure.count > 0 || m.record.gate&run.GateFailing != 0
