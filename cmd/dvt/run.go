@@ -24,10 +24,9 @@ type session struct {
 
 func runCommand() *cobra.Command {
 	s := &session{}
-	return s.command("run", "Start, watch and steer runs",
+	return s.command("run", "Start, watch and steer runs", append([]*cobra.Command{
 		s.startCommand(), s.listCommand(), s.showCommand(), s.watchCommand(), s.logsCommand(),
-		s.signalCommand("pause", "Stop starting steps; what runs drains", 1), s.signalCommand("resume", "Go on after a pause", 1),
-		s.signalCommand("retry", "Retry a failed step", 2), s.signalCommand("cancel", "Stop what runs and end the run", 1))
+	}, s.signalCommands()...)...)
 }
 
 // command gives commands that speak to the API what they share.
@@ -89,7 +88,7 @@ func failure(err error) error {
 		status = 4
 	case "FORBIDDEN", "UNAUTHENTICATED", "RUN_MOVED", "SIGNAL_ID_CONFLICT", "SIGNAL_RATE_LIMITED", "REQUEST_ID_CONFLICT":
 		status = 3
-	case "BAD_USER_INPUT", "PLAN_INVALID", "PLAN_SCHEMA_UNSUPPORTED", "PLAN_TOO_LARGE", "PLAN_TOO_MANY_STEPS":
+	case "BAD_USER_INPUT", "SIGNAL_TOO_LARGE", "PLAN_INVALID", "PLAN_SCHEMA_UNSUPPORTED", "PLAN_TOO_LARGE", "PLAN_TOO_MANY_STEPS":
 		status = 2
 	}
 	return &exitError{status: status, err: e}
@@ -165,7 +164,7 @@ func readPlan(name string, stdin io.Reader) (json.RawMessage, error) {
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, fmt.Errorf("the plan %s cannot be read: %w", name, errors.Unwrap(err))
+			return nil, fmt.Errorf("%s cannot be read: %w", name, errors.Unwrap(err))
 		}
 		defer f.Close()
 		in = f
@@ -179,65 +178,7 @@ func readPlan(name string, stdin io.Reader) (json.RawMessage, error) {
 	}
 	var v any
 	if err := yaml.Unmarshal(doc, &v); err != nil {
-		return nil, fmt.Errorf("the plan %s is neither JSON nor YAML: %w", name, err)
+		return nil, fmt.Errorf("%s is neither JSON nor YAML: %w", name, err)
 	}
 	return json.Marshal(v)
-}
-
-// signalCommand sends one signal and waits for what became of it.
-func (s *session) signalCommand(verb, short string, args int) *cobra.Command {
-	var reason, signalID string
-	var force, now bool
-	use := verb + " RUN"
-	if args == 2 {
-		use += " STEP"
-	}
-	c := &cobra.Command{
-		Use: use, Short: short, Args: exact(args),
-		RunE: func(c *cobra.Command, args []string) error {
-			if signalID == "" {
-				signalID = uuid.NewString()
-			}
-			var why *string
-			if reason != "" {
-				why = &reason
-			}
-			in := client.SignalRunInput{RunId: args[0], SignalId: signalID}
-			switch verb {
-			case "pause":
-				in.Signal.Pause = &client.PauseInput{Reason: why}
-			case "resume":
-				in.Signal.Resume = &client.ResumeInput{Reason: why}
-			case "retry":
-				in.Signal.RetryStep = &client.RetryStepInput{StepId: args[1], Force: &force, Reason: why}
-			}
-			receipt, err := s.send(c, verb, in, why)
-			if err != nil {
-				return failure(err)
-			}
-			return s.follow(c.Context(), receipt, now)
-		},
-	}
-	c.Flags().StringVar(&reason, "reason", "", "why; kept in the audit")
-	c.Flags().StringVar(&signalID, "signal-id", "", "client key that makes repeating safe; default: a new one")
-	c.Flags().BoolVar(&now, "no-wait", false, "return when the signal is accepted")
-	if verb == "retry" {
-		c.Flags().BoolVar(&force, "force", false, "retry although the policy says no (audited)")
-	}
-	return c
-}
-
-func (s *session) send(c *cobra.Command, verb string, in client.SignalRunInput, why *string) (client.Receipt, error) {
-	if verb == "cancel" {
-		out, err := client.CancelRun(c.Context(), s.client, client.CancelRunInput{RunId: in.RunId, SignalId: in.SignalId, Reason: why})
-		if err != nil {
-			return client.Receipt{}, err
-		}
-		return out.CancelRun.Signal.Receipt, nil
-	}
-	out, err := client.SignalRun(c.Context(), s.client, in)
-	if err != nil {
-		return client.Receipt{}, err
-	}
-	return out.SignalRun.Signal.Receipt, nil
 }

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/client"
+)
+
+// verb is a command that sends one signal.
+type verb struct {
+	use, short string
+	args       int
+	reason     bool // is required
+	flags      func(*cobra.Command)
+	// input fills in what is sent about args[0]; nil sends cancelRun.
+	input func(c *cobra.Command, args []string, why *string, in *client.SignalInput) error
+}
+
+func (s *session) signalCommands() (out []*cobra.Command) {
+	for _, v := range []verb{
+		{
+			use: "pause RUN", short: "Stop starting steps; what runs drains", args: 1,
+			input: func(_ *cobra.Command, _ []string, why *string, in *client.SignalInput) error {
+				in.Pause = &client.PauseInput{Reason: why}
+				return nil
+			},
+		},
+		{
+			use: "resume RUN", short: "Go on after a pause", args: 1,
+			input: func(_ *cobra.Command, _ []string, why *string, in *client.SignalInput) error {
+				in.Resume = &client.ResumeInput{Reason: why}
+				return nil
+			},
+		},
+		retryVerb(),
+		{
+			use: "skip RUN STEP", short: "Skip a step that is pending or failed; what depends on it goes on", args: 2,
+			input: func(_ *cobra.Command, args []string, why *string, in *client.SignalInput) error {
+				in.SkipStep = &client.SkipStepInput{StepId: args[1], Reason: why}
+				return nil
+			},
+		},
+		paramsVerb(),
+		{
+			use: "override RUN STEP PATCH", short: "Change the inputs of a step by a merge patch (JSON or YAML file; - reads standard input), from its next attempt on", args: 3, reason: true,
+			input: func(c *cobra.Command, args []string, why *string, in *client.SignalInput) error {
+				doc, err := readPlan(args[2], c.InOrStdin())
+				in.InjectOverride = &client.InjectOverrideInput{StepId: args[1], Override: doc, Reason: *why}
+				return err
+			},
+		},
+		targetVerb(),
+		alertVerb(),
+		{use: "cancel RUN", short: "Stop what runs and end the run", args: 1},
+		stopVerb(),
+	} {
+		out = append(out, s.signalCommand(v))
+	}
+	return out
+}
+
+func retryVerb() verb {
+	var force bool
+	return verb{
+		use: "retry RUN STEP", short: "Retry a failed step", args: 2,
+		flags: func(c *cobra.Command) {
+			c.Flags().BoolVar(&force, "force", false, "retry although the policy says no (audited)")
+		},
+		input: func(_ *cobra.Command, args []string, why *string, in *client.SignalInput) error {
+			in.RetryStep = &client.RetryStepInput{StepId: args[1], Force: &force, Reason: why}
+			return nil
+		},
+	}
+}
+
+func paramsVerb() verb {
+	var step string
+	return verb{
+		use: "update-params RUN PARAMS", short: "Set parameters, or remove them with null (JSON or YAML file; - reads standard input), for attempts that begin from now on", args: 2,
+		flags: func(c *cobra.Command) {
+			c.Flags().StringVar(&step, "step", "", "only for this step; default: the whole run")
+		},
+		input: func(c *cobra.Command, args []string, why *string, in *client.SignalInput) error {
+			doc, err := readPlan(args[1], c.InOrStdin())
+			in.UpdateParams = &client.UpdateParamsInput{NewParams: doc, Reason: why}
+			if step != "" {
+				in.UpdateParams.StepId = &step
+			}
+			return err
+		},
+	}
+}
+
+func targetVerb() verb {
+	var database, schema string
+	return verb{
+		use: "set-target RUN STEP", short: "Change where a dbt step writes, from its next attempt on", args: 2, reason: true,
+		flags: func(c *cobra.Command) {
+			c.Flags().StringVar(&database, "database", "", "database; its profile reads it as var('dvt_target_database')")
+			c.Flags().StringVar(&schema, "schema", "", "schema; its profile reads it as var('dvt_target_schema')")
+		},
+		input: func(_ *cobra.Command, args []string, why *string, in *client.SignalInput) error {
+			if database == "" && schema == "" {
+				return errors.New("give --database, --schema or both")
+			}
+			in.UpdateTarget = &client.UpdateTargetInput{StepId: args[1], Reason: *why}
+			if database != "" {
+				in.UpdateTarget.NewTarget.DestinationDb = &database
+			}
+			if schema != "" {
+				in.UpdateTarget.NewTarget.Schema = &schema
+			}
+			return nil
+		},
+	}
+}
+
+func alertVerb() verb {
+	var level, note string
+	return verb{
+		use: "alert RUN", short: "Raise an alert about a run, which goes on as it is", args: 1,
+		flags: func(c *cobra.Command) {
+			c.Flags().StringVar(&level, "level", "MEDIUM", "LOW, MEDIUM or HIGH")
+			c.Flags().StringVar(&note, "note", "", "what to look at")
+		},
+		input: func(_ *cobra.Command, _ []string, why *string, in *client.SignalInput) error {
+			in.EscalateAlert = &client.EscalateAlertInput{Level: client.AlertLevel(strings.ToUpper(level)), Note: why}
+			if note != "" {
+				in.EscalateAlert.Note = &note
+			}
+			return nil
+		},
+	}
+}
+
+func stopVerb() verb {
+	var force, yes bool
+	return verb{
+		use: "stop RUN", short: "Emergency stop: end the run now", args: 1, reason: true,
+		flags: func(c *cobra.Command) {
+			c.Flags().BoolVar(&force, "force", false, "end it in the engine without its cooperation: what runs may go on outside for a while")
+			c.Flags().BoolVar(&yes, "yes", false, "do not ask")
+		},
+		input: func(c *cobra.Command, args []string, why *string, in *client.SignalInput) error {
+			how := "what runs is asked to stop"
+			if force {
+				how = "what runs is cut off and may go on outside for a while"
+			}
+			if !yes && terminal(c.InOrStdin()) && !confirmed(c, fmt.Sprintf("Stop run %s for good; %s?", args[0], how)) {
+				return errors.New("nothing was sent")
+			}
+			in.EmergencyStop = &client.EmergencyStopInput{Reason: *why, ForceKill: &force}
+			return nil
+		},
+	}
+}
+
+// terminal reports whether somebody can be asked.
+func terminal(in io.Reader) bool {
+	f, ok := in.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
+}
+
+func confirmed(c *cobra.Command, question string) bool {
+	fmt.Fprintf(c.ErrOrStderr(), "%s [y/N] ", question)
+	answer, _ := bufio.NewReader(c.InOrStdin()).ReadString('\n')
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes"
+}
+
+// signalCommand sends one signal and waits for what became of it.
+func (s *session) signalCommand(v verb) *cobra.Command {
+	var reason, signalID string
+	var now bool
+	c := &cobra.Command{
+		Use: v.use, Short: v.short, Args: exact(v.args),
+		RunE: func(c *cobra.Command, args []string) error {
+			if v.reason && strings.TrimSpace(reason) == "" {
+				return usage(errors.New("give a --reason: it is kept in the audit"))
+			}
+			if signalID == "" {
+				signalID = uuid.NewString()
+			}
+			var why *string
+			if reason != "" {
+				why = &reason
+			}
+			in := client.SignalRunInput{RunId: args[0], SignalId: signalID}
+			if v.input != nil {
+				if err := v.input(c, args, why, &in.Signal); err != nil {
+					return usage(err)
+				}
+			}
+			receipt, err := s.send(c, in, v.input == nil, why)
+			if err != nil {
+				return failure(err)
+			}
+			return s.follow(c.Context(), receipt, now)
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why; kept in the audit")
+	c.Flags().StringVar(&signalID, "signal-id", "", "client key that makes repeating safe; default: a new one")
+	c.Flags().BoolVar(&now, "no-wait", false, "return when the signal is accepted")
+	if v.flags != nil {
+		v.flags(c)
+	}
+	return c
+}
+
+func (s *session) send(c *cobra.Command, in client.SignalRunInput, cancel bool, why *string) (client.Receipt, error) {
+	if cancel {
+		out, err := client.CancelRun(c.Context(), s.client, client.CancelRunInput{RunId: in.RunId, SignalId: in.SignalId, Reason: why})
+		if err != nil {
+			return client.Receipt{}, err
+		}
+		return out.CancelRun.Signal.Receipt, nil
+	}
+	out, err := client.SignalRun(c.Context(), s.client, in)
+	if err != nil {
+		return client.Receipt{}, err
+	}
+	return out.SignalRun.Signal.Receipt, nil
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	log "github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Every verb sends its signal: exit status 0 for what is applied or accepted, 2 for what is wrong with the
+// call, 3 for a refusal, 4 for what is not there.
+func TestRunSignals_EveryVerb(t *testing.T) {
+	address, r := serve(t)
+	s, ok := r.Outbox.(store.Store)
+	if !ok {
+		t.Fatal("no store")
+	}
+	if _, err := s.Append(t.Context(), store.Append{RunID: "r1", Events: []log.Draft{
+		runtest.Start("s1", "s2"), runtest.Draft(log.StepStartedEvent, "s2", 1), runtest.Draft(log.StepCompletedEvent, "s2", 1),
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	patch := filepath.Join(t.TempDir(), "patch.yaml")
+	if err := os.WriteFile(patch, []byte("env:\n  MODE: safe\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		token  string
+		args   string
+		status int
+		says   string
+	}{
+		{"dev-admin", "update-params r1 " + patch, 0, "UPDATE_PARAMS APPLIED"},
+		{"dev-admin", "update-params r1 " + patch + " --step s1 --signal-id again", 0, "UPDATE_PARAMS APPLIED"},
+		{"dev-admin", "update-params r1 " + patch + " --signal-id again", 3, "SIGNAL_ID_CONFLICT"},
+		{"dev-admin", "update-params r1 /nowhere.json", 2, "cannot be read"},
+		{"dev-engineer", "update-params r1 " + patch, 3, "FORBIDDEN"},
+		{"dev-mallory", "update-params r1 " + patch, 4, "NOT_FOUND"},
+		{"dev-admin", "override r1 s1 " + patch + " --reason r", 0, "INJECT_OVERRIDE APPLIED"},
+		{"dev-admin", "override r1 s1 " + patch, 2, "--reason"},
+		{"dev-admin", "override r1 s2 " + patch + " --reason r", 3, "STEP_ALREADY_TERMINAL"},
+		{"dev-admin", "set-target r1 s1 --schema restored --reason r", 0, "UPDATE_TARGET APPLIED"},
+		{"dev-admin", "set-target r1 s1 --reason r", 2, "--database"},
+		{"dev-system", "alert r1 --level high --note look", 0, "ESCALATE_ALERT APPLIED"},
+		{"dev-system", "alert r1 --level urgent", 2, ""},
+		{"dev-engineer", "skip r1 s2 --no-wait", 3, "STEP_NOT_SKIPPABLE"},
+		{"dev-engineer", "skip r1 s1 --no-wait", 0, "SKIP_STEP"},
+		{"dev-engineer", "pause r1 --no-wait", 0, "PAUSE"},
+		{"dev-admin", "stop r1 --no-wait", 2, "--reason"},
+		{"dev-engineer", "stop r1 --reason r --no-wait", 3, "FORBIDDEN"},
+		{"dev-admin", "stop r1 --force --reason runaway --no-wait", 0, "EMERGENCY_STOP"},
+	} {
+		out, status, err := dvt(t, address, c.token, append([]string{"run"}, strings.Fields(c.args)...)...)
+		if err != nil {
+			out += err.Error()
+		}
+		if status != c.status || !strings.Contains(out, c.says) {
+			t.Errorf("dvt run %s: status %d, want %d and %q:\n%s", c.args, status, c.status, c.says, out)
+		}
+	}
+	rs, err := s.Receipts(t.Context(), "r1", "", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := map[log.SignalType]string{}
+	for _, r := range rs {
+		if !r.Rejected {
+			sent[r.Signal.Type] = string(r.Payload)
+		}
+	}
+	for sig, want := range map[log.SignalType]string{
+		log.InjectOverride: `"override":{"env":{"MODE":"safe"}}`, log.UpdateParams: `"newParams":{"env":{"MODE":"safe"}}`,
+		log.UpdateTarget: `"schema":"restored"`, log.EscalateAlert: `"level":"HIGH"`, log.EmergencyStop: `"forceKill":true`,
+	} {
+		if !strings.Contains(sent[sig], want) || !json.Valid([]byte(sent[sig])) {
+			t.Errorf("%s: sent %s, want %s in it", sig, sent[sig], want)
+		}
+	}
+}
+
+// Somebody at a terminal is asked; a script is not, and neither is who says --yes.
+func TestRunStop_AsksOnATerminal(t *testing.T) {
+	address, r := serve(t)
+	s, _ := r.Outbox.(store.Store)
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	if terminal(null) || terminal(strings.NewReader("y\n")) {
+		t.Error("a script is asked")
+	}
+	for answer, want := range map[string]bool{"n\n": false, "": false, "y\n": true, "YES\n": true} {
+		c := root()
+		c.SetIn(strings.NewReader(answer))
+		c.SetErr(new(strings.Builder))
+		if confirmed(c, "Stop?") != want {
+			t.Errorf("%q counts as %t", answer, !want)
+		}
+	}
+	if out, status, _ := dvt(t, address, "dev-admin", "run", "stop", "r1", "--reason", "r", "--yes", "--no-wait"); status != 0 {
+		t.Errorf("status %d: %s", status, out)
+	}
+	if rs, err := s.Receipts(t.Context(), "r1", "", 10); err != nil || len(rs) != 1 {
+		t.Errorf("%v, %v", rs, err)
+	}
+}
