@@ -77,7 +77,9 @@ func TestReuse_T209_NeverCompensated(t *testing.T) {
 		w.succeed("s2")
 		w.fail("s3", "E")
 		w.record()
+		w.answerFetches()
 		w.undo("s2", 1, "")
+		w.answerFetches()
 		w.expectDone(run.Failed)
 		if got := w.compensationStarted(); !slices.Equal(got, []string{"s2"}) || rotates != (w.rotations > 0) {
 			t.Errorf("undone %v, want s2 alone; %d rotations", got, w.rotations)
