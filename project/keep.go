@@ -73,7 +73,7 @@ func (w *work) unsaved() bool {
 // follow takes over later work on the same run.
 func (w *work) follow(next *work) {
 	if before := *w; before.known.epoch == next.known.epoch {
-		next.said, next.sent = next.said || before.said, next.sent || before.sent
+		next.said = next.said || before.said
 		next.known.to, next.known.ops = max(next.known.to, before.known.to), max(next.known.ops, before.known.ops)
 		if !before.since.IsZero() {
 			next.since = before.since
@@ -144,7 +144,7 @@ func (p *Projector) save(ctx context.Context, works []*work, sent []store.Publis
 	sent = p.advance(ctx, works, sent)
 	if err := p.wakeLists(ctx, works); err != nil {
 		for _, w := range works {
-			if w.sent && !w.over { // the sweep sends it all again
+			if w.said && !w.over { // the sweep sends it all again
 				p.cache.drop(w.runID)
 				w.end(err)
 			}
@@ -236,12 +236,12 @@ func (p *Projector) advance(ctx context.Context, works []*work, sent []store.Pub
 	return sent
 }
 
-// wakeLists wakes the lists of the runs of which messages went out.
+// wakeLists wakes the lists of the runs of which messages went out, also in rounds before.
 func (p *Projector) wakeLists(ctx context.Context, works []*work) error {
 	var lists []live.List
 	for _, w := range works {
 		h := w.known.state.Header
-		if l := (live.List{TenantID: h.TenantID, ProjectID: h.ProjectID}); w.sent && !w.over && !slices.Contains(lists, l) {
+		if l := (live.List{TenantID: h.TenantID, ProjectID: h.ProjectID}); w.said && !w.over && !slices.Contains(lists, l) {
 			lists = append(lists, l)
 		}
 	}
