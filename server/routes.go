@@ -21,6 +21,7 @@ func (p *parts) routes(notes *notifications) http.Handler {
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", p.ready)
 	mux.HandleFunc("GET /engine/health", p.health)
+	mux.HandleFunc("GET /engine/runs/{runId}/debug", p.debugRun)
 	mux.Handle("GET /metrics", p.metrics())
 	mux.Handle(remote.Path, p.remoteJournal())
 	if slices.Contains(p.cfg.Duties, "api") {

@@ -3,11 +3,14 @@ package temporal_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -24,23 +27,103 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-var record = flag.Bool("record", false, "write testdata/histories and testdata/bad anew, from runs on a real server")
+var record = flag.Bool("record", false, "write the latest version's folder of testdata and testdata/bad anew, from runs on a real server")
 
-func replay(h *historypb.History) error {
+func replay(h *historypb.History) error { return replayOn(h, temporal.RunWorkflow) }
+
+func replayOn(h *historypb.History, w func(workflow.Context, temporal.Input) error) error {
 	r := worker.NewWorkflowReplayer()
-	r.RegisterWorkflowWithOptions(temporal.RunWorkflow, workflow.RegisterOptions{Name: temporal.WorkflowName})
+	r.RegisterWorkflowWithOptions(w, workflow.RegisterOptions{Name: temporal.WorkflowName})
 	return r.ReplayWorkflowHistory(sdklog.NewStructuredLogger(quietLog), h)
 }
 
-// TestReplay_E02_E03_Recorded replays the histories that earlier code recorded:
-// a change of the workflow that breaks one needs a version.
+// kept are the situations that every version's histories show from v2 on.
+var kept = []string{
+	"cancel", "compensation", "failure-window-expires", "fan-out-100", "linear", "manual", "parallel", "pause-drain-resume", "plan-missing",
+	"retry", "rotation-1", "rotation-2", "skip",
+}
+
+// TestReplay_E02_E03_Recorded replays the histories that each version recorded: a
+// change of the workflow that breaks one needs a version.
 func TestReplay_E02_E03_Recorded(t *testing.T) {
 	if *record {
 		recordAll(t)
 	}
-	for path, h := range histories(t, "histories") {
-		if err := replay(h); err != nil {
-			t.Errorf("%s: %v", path, err)
+	for i, v := range temporal.Versions() {
+		all := histories(t, v.Name)
+		for path, h := range all {
+			if err := replay(h); err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+		for _, name := range kept {
+			if i > 0 && all[filepath.Join("testdata", v.Name, name+".json")] == nil {
+				t.Errorf("testdata/%s/%s.json is missing: record it with -record", v.Name, name)
+			}
+		}
+	}
+}
+
+// TestReplay_E03_Unguarded changes the workflow: what it does now that it did not
+// do when the histories were recorded must have a version of its own.
+func TestReplay_E03_Unguarded(t *testing.T) {
+	t.Parallel()
+	unguarded := func(ctx workflow.Context, in temporal.Input) error {
+		if err := workflow.Sleep(ctx, time.Millisecond); err != nil {
+			return err
+		}
+		return temporal.RunWorkflow(ctx, in)
+	}
+	guarded := func(ctx workflow.Context, in temporal.Input) error {
+		if workflow.GetVersion(ctx, "test", workflow.DefaultVersion, 1) == 1 {
+			return unguarded(ctx, in)
+		}
+		return temporal.RunWorkflow(ctx, in)
+	}
+	for _, v := range temporal.Versions() {
+		for path, h := range histories(t, v.Name) {
+			if err := replayOn(h, unguarded); err == nil {
+				t.Errorf("%s replays on a workflow that was changed without a version", path)
+			}
+			if err := replayOn(h, guarded); err != nil {
+				t.Errorf("%s does not replay on a workflow that was changed with a version: %v", path, err)
+			}
+		}
+	}
+}
+
+// TestReplay_Words says of each history whether it replays, and where it does not.
+func TestReplay_Words(t *testing.T) {
+	t.Parallel()
+	read := func(name string) (temporal.Replayed, error) {
+		f, err := os.Open(filepath.Join("testdata", name+".json"))
+		must(t, err)
+		defer f.Close()
+		return temporal.Replay(f)
+	}
+	for _, v := range temporal.Versions() {
+		if out, err := read(v.Name + "/linear"); err != nil || out.Version != v.Name || out.Events < 40 {
+			t.Errorf("%s: %+v, %v", v.Name, out, err)
+		}
+	}
+	for name, word := range map[string]string{
+		"bad/swapped-steps": "ActivityTaskScheduled dvt.execute b/1.1", "bad/other-attempt": "ActivityTaskScheduled dvt.execute s2/2.1",
+		"bad/other-batch": "ActivityTaskScheduled dvt.append append/9", "bad/swapped-results": "", "bad/other-run": "",
+	} {
+		_, err := read(name)
+		var m *temporal.MismatchError
+		if !errors.As(err, &m) || m.Replayed < 3 || len(m.Events) == 0 || len(m.Events) > 12 || !strings.Contains(strings.Join(m.Events, "\n"), word) {
+			t.Errorf("%s: %+v", name, err)
+			continue
+		}
+		t.Logf("%s: %d replay, then %q", name, m.Replayed, m.Events)
+	}
+	for name, doc := range map[string]string{
+		"no JSON": "{", "no events": `{"events":[]}`,
+		"another workflow": `{"events":[{"eventId":"1","eventType":"WorkflowExecutionStarted","workflowExecutionStartedEventAttributes":{"workflowType":{"name":"other"}}}]}`,
+	} {
+		if _, err := temporal.Replay(strings.NewReader(doc)); !errors.Is(err, temporal.ErrNotHistory) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -142,10 +225,12 @@ func swapResults(h *historypb.History, a, b string) {
 }
 
 func recordAll(t *testing.T) {
-	h := newHarness(t, options{})
+	h := newHarness(t, options{rotateAfter: 200, slots: 100})
+	versions := temporal.Versions()
+	folder := versions[len(versions)-1].Name
 	save := func(name, runID string) {
 		h.closed(runID)
-		write(t, filepath.Join("histories", "v1-"+name), h.history(runID))
+		write(t, filepath.Join(folder, name), h.history(runID))
 	}
 	spoil := func(name, runID string, change func(*historypb.History)) {
 		h.closed(runID)
@@ -183,7 +268,7 @@ func recordAll(t *testing.T) {
 	h.until(retried, "waiting for an operator", func(s run.State) bool { return s.RetryDeadline != nil })
 	h.signal(retried, run.Signal{Type: run.RetryStep, StepID: "s2"})
 	h.ended(retried)
-	save("failure-window-retry", retried)
+	save("retry", retried)
 	h.steps.on("s2", failing(9, failure("BROKEN", true, "")))
 	failed := h.start(l3(1))
 	h.ended(failed)
@@ -215,6 +300,61 @@ func recordAll(t *testing.T) {
 	must(t, err)
 	h.ended(out.View.State.RunID)
 	save("plan-missing", out.View.State.RunID)
+
+	h.steps.on("s2", failing(9, failure("BROKEN", true, "")))
+	skipped := h.start(l3(60))
+	h.until(skipped, "waiting for an operator", func(s run.State) bool { return s.RetryDeadline != nil })
+	h.signal(skipped, run.Signal{Type: run.SkipStep, StepID: "s2"})
+	h.ended(skipped)
+	save("skip", skipped)
+
+	h.steps.on("s1", failing(0, nil))
+	h.steps.on("s2", failing(0, nil))
+	manual := h.start(document(0, step{id: "s1"}, waits("ok", "s1"), step{id: "s2", deps: "ok"}))
+	h.complete(manual, "ok")
+	h.ended(manual)
+	save("manual", manual)
+
+	h.steps.on("s3", failing(9, failure("BROKEN", false, "")))
+	compensated := h.start(document(0, step{id: "s1", extra: undone}, step{id: "s2", deps: "s1", extra: undone}, step{id: "s3", deps: "s2"}))
+	h.ended(compensated)
+	save("compensation", compensated)
+
+	var wide []step
+	for i := range 100 {
+		wide = append(wide, step{id: fmt.Sprintf("w%02d", i), extra: spare})
+	}
+	fan := h.start(document(0, wide...))
+	h.ended(fan)
+	save("fan-out-100", fan)
+
+	h = newHarness(t, options{rotateAfter: 2})
+	open := h.hold("s001")
+	rotated := h.start(document(0, row(4)...))
+	h.running(rotated, "s001")
+	h.pause(rotated)
+	open()
+	h.until(rotated, "rotated", func(run.State) bool { return len(h.chain(rotated)) == 2 })
+	h.resume(rotated)
+	h.ended(rotated)
+	h.closed(rotated)
+	for i, g := range h.chain(rotated) {
+		write(t, filepath.Join(folder, fmt.Sprintf("rotation-%d", i+1)), g.history)
+	}
+}
+
+// waits is a MANUAL step.
+func waits(id, deps string) step {
+	return step{id: id, deps: deps, extra: map[string]any{
+		"type": "MANUAL", "inputs": map[string]any{"instructions": "look at it"}, "manual": map[string]any{"sod": false},
+	}}
+}
+
+// complete waits until a manual step waits, and completes it.
+func (h *harness) complete(runID, stepID string) {
+	h.t.Helper()
+	h.logs(runID, "StepAwaitingManualCompletion("+stepID+",1)")
+	(&fixture{h}).Signal(runID, run.Signal{Type: run.CompleteManual, StepID: stepID, Outcome: run.ManualSucceeded})
 }
 
 // write saves a history without what it says of the machine that recorded it.

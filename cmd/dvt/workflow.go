@@ -1,0 +1,182 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/server"
+)
+
+func workflowCommand() *cobra.Command {
+	s := &session{}
+	c := s.command("workflow", "Look into the workflows of runs", s.workflowDebugCommand())
+	c.AddCommand(replayCommand())
+	return c
+}
+
+// maxHistory is the most that is read of a history; Temporal ends a workflow at 50 MB.
+const maxHistory = 128 << 20
+
+func replayCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "replay FILE", Short: "Would this version go on with that history?", Args: exact(1),
+		Long: "FILE is what `temporal workflow show -w dvt/TENANT/RUN -o json` writes (- reads standard input): the history of one execution.\n" +
+			"Nothing is asked and nothing is done: the workflow of this program decides again what was decided then. Exit status 0: the same.\n" +
+			"1: otherwise, and it says where; workers of this version must not get that workflow. 2: the file is no history of a run's workflow.",
+	}
+	c.PersistentPreRunE = func(*cobra.Command, []string) error { return nil } // no server is asked
+	c.RunE = func(c *cobra.Command, args []string) error {
+		in := c.InOrStdin()
+		if args[0] != "-" {
+			f, err := os.Open(args[0])
+			if err != nil {
+				return usage(fmt.Errorf("the history %s cannot be read: %w", args[0], errors.Unwrap(err)))
+			}
+			defer f.Close()
+			in = f
+		}
+		output := c.Flag("output").Value.String()
+		if output != "table" && output != "json" {
+			return usage(fmt.Errorf("-o must be table or json, not %q", output))
+		}
+		out, err := server.ReplayWorkflow(io.LimitReader(in, maxHistory))
+		var differs *server.HistoryMismatch
+		switch {
+		case errors.Is(err, server.ErrNotHistory):
+			return usage(err)
+		case output == "json":
+			enc := json.NewEncoder(c.OutOrStdout())
+			enc.SetIndent("", "  ")
+			answer := map[string]any{"replays": err == nil}
+			if errors.As(err, &differs) {
+				answer["mismatch"] = differs
+			} else {
+				answer["history"] = out
+			}
+			if werr := enc.Encode(answer); werr != nil {
+				return werr
+			}
+		case errors.As(err, &differs):
+			fmt.Fprintf(c.OutOrStdout(), "events 1 to %d replay; what was recorded next, this version decides otherwise:\n  %s\n",
+				differs.Replayed, strings.Join(differs.Events, "\n  "))
+		case err == nil:
+			fmt.Fprintf(c.OutOrStdout(), "%d events replay; the execution began with version %s of the workflow\n", out.Events, out.Version)
+		}
+		return err
+	}
+	return c
+}
+
+// debugged is what is shown of the answer of /engine/runs/{runId}/debug.
+type debugged struct {
+	RunID  string `json:"runId"`
+	Status string `json:"status"`
+	RunSeq int64  `json:"runSeq"`
+	Engine *struct {
+		Ref struct {
+			WorkflowID string `json:"workflowId"`
+		} `json:"ref"`
+		Executions []struct {
+			EngineRunID   string
+			Status        string
+			StartedAt     string
+			HistoryEvents int64
+			HistoryBytes  int64
+		} `json:"executions"`
+		Total   int `json:"total"`
+		Pending []struct {
+			ID, Type, State, LastHeartbeat, LastFailure string
+			Attempt                                     int
+		} `json:"pending"`
+		Last []struct {
+			No       int64
+			At, What string
+		} `json:"last"`
+	} `json:"engine"`
+	Signals []struct {
+		No                                        int64
+		SignalID, SignalType, StepID, Application string
+		Delivered                                 bool
+	} `json:"signals"`
+}
+
+func (s *session) workflowDebugCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "debug RUN", Short: "What the engine knows of a run, and what it has not done (needs the role SRE)", Args: exact(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			raw, err := s.engine(c, "/engine/runs/"+url.PathEscape(args[0])+"/debug")
+			if err != nil {
+				return err
+			}
+			if s.output == "json" {
+				return s.json(json.RawMessage(raw))
+			}
+			var d debugged
+			if err := json.Unmarshal(raw, &d); err != nil {
+				return fmt.Errorf("the server's answer cannot be read: %w", err)
+			}
+			return d.print(s.out)
+		},
+	}
+}
+
+// engine reads a document under /engine.
+func (s *session) engine(c *cobra.Command, path string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(c.Context(), http.MethodGet, strings.TrimSuffix(s.server, "/")+path, nil)
+	if err != nil {
+		return nil, usage(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+s.token)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode == http.StatusOK {
+		return raw, nil
+	}
+	refused := &client.Error{Code: res.Status}
+	_ = json.Unmarshal(raw, refused) // else its status says it
+	return nil, failure(refused)
+}
+
+func (d debugged) print(out io.Writer) error {
+	fmt.Fprintf(out, "run %s is %s at seq %d\n", d.RunID, d.Status, d.RunSeq)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if d.Engine == nil {
+		fmt.Fprintln(w, "the engine knows nothing of it")
+	} else {
+		e := d.Engine
+		fmt.Fprintf(w, "\nworkflow %s, %d executions\nEXECUTION\tSTATUS\tSTARTED\tEVENTS\tBYTES\n", e.Ref.WorkflowID, e.Total)
+		for _, x := range e.Executions {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\n", x.EngineRunID, x.Status, x.StartedAt, x.HistoryEvents, x.HistoryBytes)
+		}
+		fmt.Fprintf(w, "\nPENDING\tTYPE\tSTATE\tATTEMPT\tHEARTBEAT\tLAST FAILURE\n")
+		for _, p := range e.Pending {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", p.ID, p.Type, p.State, p.Attempt, p.LastHeartbeat, p.LastFailure)
+		}
+		fmt.Fprintf(w, "\nEVENT\tAT\tWHAT\n")
+		for _, r := range e.Last {
+			fmt.Fprintf(w, "%d\t%s\t%s\n", r.No, r.At, r.What)
+		}
+	}
+	fmt.Fprintf(w, "\nSIGNAL\tNO\tTYPE\tSTEP\tAPPLICATION\tDELIVERED\n")
+	for _, g := range d.Signals {
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%t\n", g.SignalID, g.No, g.SignalType, g.StepID, g.Application, g.Delivered)
+	}
+	return w.Flush()
+}

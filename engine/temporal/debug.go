@@ -1,0 +1,108 @@
+package temporal
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+)
+
+var _ engine.Debugger = (*Engine)(nil)
+
+// Debug implements engine.Debugger. It asks for each execution of the chain.
+func (e *Engine) Debug(ctx context.Context, id run.Identity) (engine.Debug, error) {
+	out := engine.Debug{Executions: []engine.Execution{}, Pending: []engine.Pending{}, Last: []engine.Recall{}}
+	about, err := e.client.DescribeWorkflowExecution(ctx, WorkflowID(id), "")
+	if err != nil {
+		return out, translate(err)
+	}
+	last := about.GetWorkflowExecutionInfo()
+	next := last.GetFirstRunId()
+	for next != "" && next != last.GetExecution().GetRunId() {
+		of, err := e.client.DescribeWorkflowExecution(ctx, WorkflowID(id), next)
+		if err != nil {
+			return out, translate(err)
+		}
+		add(&out, of.GetWorkflowExecutionInfo())
+		if next, err = e.after(ctx, id, next); err != nil {
+			return out, err
+		}
+	}
+	add(&out, last)
+	for _, a := range about.GetPendingActivities() {
+		p := engine.Pending{
+			ID: a.GetActivityId(), Type: a.GetActivityType().GetName(), State: a.GetState().String(), Attempt: int(a.GetAttempt()),
+			LastHeartbeat: moment(a.GetLastHeartbeatTime()), LastFailure: a.GetLastFailure().GetMessage(),
+		}
+		out.Pending = append(out.Pending, p)
+	}
+	out.Last, err = e.recall(ctx, last)
+	return out, err
+}
+
+func add(d *engine.Debug, info *workflowpb.WorkflowExecutionInfo) {
+	d.Total++
+	if len(d.Executions) == engine.MaxExecutions {
+		d.Executions = d.Executions[1:]
+	}
+	d.Executions = append(d.Executions, engine.Execution{
+		EngineRunID: info.GetExecution().GetRunId(), Status: info.GetStatus().String(),
+		StartedAt: info.GetStartTime().AsTime(), ClosedAt: moment(info.GetCloseTime()),
+		Events: info.GetHistoryLength(), Bytes: info.GetHistorySizeBytes(),
+	})
+}
+
+// after is the execution that a closed one continued as, empty for none.
+func (e *Engine) after(ctx context.Context, id run.Identity, execution string) (string, error) {
+	closing := e.client.GetWorkflowHistory(ctx, WorkflowID(id), execution, false, enumspb.HISTORY_EVENT_FILTER_TYPE_CLOSE_EVENT)
+	for closing.HasNext() {
+		event, err := closing.Next()
+		if err != nil {
+			return "", translate(err)
+		}
+		if next := event.GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId(); next != "" {
+			return next, nil
+		}
+	}
+	return "", nil
+}
+
+// recall reads the last events of an execution, newest last.
+func (e *Engine) recall(ctx context.Context, of *workflowpb.WorkflowExecutionInfo) ([]engine.Recall, error) {
+	page, err := e.client.WorkflowService().GetWorkflowExecutionHistoryReverse(ctx, &workflowservice.GetWorkflowExecutionHistoryReverseRequest{
+		Namespace: e.namespace, Execution: of.GetExecution(), MaximumPageSize: engine.MaxRecalled,
+	})
+	if err != nil {
+		return nil, translate(err)
+	}
+	events := page.GetHistory().GetEvents()
+	out := make([]engine.Recall, 0, len(events))
+	for i := min(len(events), engine.MaxRecalled) - 1; i >= 0; i-- {
+		out = append(out, recalled(events[i]))
+	}
+	return out, nil
+}
+
+func recalled(event *historypb.HistoryEvent) engine.Recall {
+	_, what, _ := strings.Cut(inWords(event), " ")
+	return engine.Recall{No: event.GetEventId(), At: event.GetEventTime().AsTime(), What: what}
+}
+
+// moment is a time of the API, nil for none.
+func moment(t interface {
+	IsValid() bool
+	AsTime() time.Time
+}) *time.Time {
+	if !t.IsValid() {
+		return nil
+	}
+	at := t.AsTime()
+	return &at
+}

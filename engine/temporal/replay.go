@@ -1,0 +1,145 @@
+package temporal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"sort"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	sdklog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+)
+
+// ErrNotHistory says that what Replay was given is no history of a run's workflow.
+var ErrNotHistory = errors.New("temporal: no history of a run's workflow")
+
+// Replayed is a history that this code can go on with.
+type Replayed struct {
+	Events  int    `json:"events"`
+	Version string `json:"version"` // that the execution began with; see Versions
+}
+
+// MismatchError says where this code decides otherwise than a history says.
+type MismatchError struct {
+	// Replayed is the last event up to which the history replays; 0 for none.
+	Replayed int64 `json:"replayed"`
+	// Events are what was recorded from there to the end of the next workflow task.
+	Events []string `json:"events"`
+	// Reason is the SDK's.
+	Reason string `json:"reason"`
+}
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("events 1 to %d replay, what follows does not: %s", e.Replayed, e.Reason)
+}
+
+// Replay runs the workflow of this program over the history of one execution, as
+// `temporal workflow show -o json` writes it. No server is asked and nothing is
+// done. It returns a *MismatchError when a worker of this program could not go on
+// with it (T117, E-03), or an error that wraps ErrNotHistory.
+func Replay(history io.Reader) (Replayed, error) {
+	h, err := client.HistoryFromJSON(history, client.HistoryJSONOptions{})
+	if err != nil {
+		return Replayed{}, fmt.Errorf("%w: %w", ErrNotHistory, err)
+	}
+	if len(h.GetEvents()) == 0 {
+		return Replayed{}, fmt.Errorf("%w: it has no events", ErrNotHistory)
+	}
+	started := h.Events[0].GetWorkflowExecutionStartedEventAttributes()
+	if name := started.GetWorkflowType().GetName(); name != workflowName {
+		return Replayed{}, fmt.Errorf("%w: its first event starts %q, not %s", ErrNotHistory, name, workflowName)
+	}
+	if err := replayTo(h, len(h.Events)); err != nil {
+		return Replayed{}, mismatch(h, err)
+	}
+	return Replayed{Events: len(h.Events), Version: versionIn(h)}, nil
+}
+
+// replayTo replays the first n events.
+func replayTo(h *historypb.History, n int) error {
+	r := worker.NewWorkflowReplayer()
+	r.RegisterWorkflowWithOptions((&workflows{meter: newMeter(time.Now)}).run, workflow.RegisterOptions{Name: workflowName})
+	return r.ReplayWorkflowHistory(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)), &historypb.History{Events: h.Events[:n:n]})
+}
+
+// mismatch finds the first workflow task whose decisions differ.
+func mismatch(h *historypb.History, err error) error {
+	ends := []int{0} // how many events there are up to the end of each workflow task
+	for i, e := range h.Events {
+		if e.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED {
+			end := i + 1
+			for end < len(h.Events) && caused(h.Events[end], e.GetEventId()) {
+				end++
+			}
+			ends = append(ends, end)
+		}
+	}
+	if ends[len(ends)-1] < len(h.Events) {
+		ends = append(ends, len(h.Events))
+	}
+	first := 1 + sort.Search(len(ends)-2, func(i int) bool { return replayTo(h, ends[i+1]) != nil })
+	if found := replayTo(h, ends[first]); found != nil {
+		err = found
+	}
+	m := &MismatchError{Replayed: int64(ends[first-1]), Reason: err.Error()}
+	for _, e := range h.Events[ends[first-1]:ends[first]] {
+		m.Events = append(m.Events, inWords(e))
+	}
+	return m
+}
+
+// caused reports whether a workflow task decided this event.
+func caused(e *historypb.HistoryEvent, task int64) bool {
+	return slices.Contains([]int64{
+		e.GetActivityTaskScheduledEventAttributes().GetWorkflowTaskCompletedEventId(),
+		e.GetActivityTaskCancelRequestedEventAttributes().GetWorkflowTaskCompletedEventId(),
+		e.GetTimerStartedEventAttributes().GetWorkflowTaskCompletedEventId(),
+		e.GetTimerCanceledEventAttributes().GetWorkflowTaskCompletedEventId(),
+		e.GetMarkerRecordedEventAttributes().GetWorkflowTaskCompletedEventId(),
+		e.GetUpsertWorkflowSearchAttributesEventAttributes().GetWorkflowTaskCompletedEventId(),
+		e.GetWorkflowExecutionCompletedEventAttributes().GetWorkflowTaskCompletedEventId(),
+		e.GetWorkflowExecutionFailedEventAttributes().GetWorkflowTaskCompletedEventId(),
+		e.GetWorkflowExecutionContinuedAsNewEventAttributes().GetWorkflowTaskCompletedEventId(),
+	}, task)
+}
+
+// inWords names an event by its number, its type and what it is about.
+func inWords(e *historypb.HistoryEvent) string {
+	s := fmt.Sprintf("%d %s", e.GetEventId(), e.GetEventType())
+	if a := e.GetActivityTaskScheduledEventAttributes(); a != nil {
+		return s + " " + a.GetActivityType().GetName() + " " + a.GetActivityId()
+	}
+	if a := e.GetTimerStartedEventAttributes(); a != nil {
+		return s + " " + a.GetTimerId()
+	}
+	if a := e.GetMarkerRecordedEventAttributes(); a != nil {
+		return s + " " + a.GetMarkerName()
+	}
+	return s
+}
+
+// versionIn is the name of the version that the execution noted.
+func versionIn(h *historypb.History) string {
+	number := versionFirst
+	for _, e := range h.Events {
+		details := e.GetMarkerRecordedEventAttributes().GetDetails()
+		var change string
+		if converter.GetDefaultDataConverter().FromPayloads(details["change-id"], &change) == nil && change == changeID {
+			_ = converter.GetDefaultDataConverter().FromPayloads(details["version"], &number) // as the SDK wrote it
+		}
+	}
+	for _, v := range Versions() {
+		if v.number == number {
+			return v.Name
+		}
+	}
+	return "unknown"
+}
