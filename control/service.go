@@ -36,6 +36,8 @@ type Config struct {
 	// ManualKeys make completion tokens, the first one, and know them; none: manual
 	// steps cannot be completed here (T201).
 	ManualKeys []ManualKey
+	// Sweeping is how Sweep goes about.
+	Sweeping Sweeping
 	// Quiet is the longest time between two frames of a stream; 15 s (O9).
 	Quiet time.Duration
 	// Recheck is the longest time between two looks at a stream's rights; 60 s (T178).
@@ -47,7 +49,7 @@ type Config struct {
 
 // Limits bound what one request may ask; zero fields take the defaults named.
 type Limits struct {
-	MaxSteps         int           // of a plan that runs here; 1,000 until rotation exists
+	MaxSteps         int           // of a plan that runs here; plan.MaxSteps, 5,000
 	MaxSignalBytes   int           // of a signal's payload as compact JSON; 65,536 (T96)
 	MaxOverlayBytes  int           // the same of UPDATE_PARAMS and INJECT_OVERRIDE; 1 MiB (T97)
 	MaxParamsBytes   int           // 65,536
@@ -64,6 +66,7 @@ type Service struct {
 	starts  chan struct{} // wakes the reconciler
 	signals chan struct{} // wakes delivery
 	plans   plansKept
+	sweeps  sweepMetrics
 	alerts  *prometheus.CounterVec
 }
 
@@ -74,7 +77,7 @@ func New(cfg Config) *Service {
 			*p = v
 		}
 	}
-	def(&cfg.Limits.MaxSteps, 1000)
+	def(&cfg.Limits.MaxSteps, plan.MaxSteps)
 	def(&cfg.Limits.MaxSignalBytes, 64<<10)
 	def(&cfg.Limits.MaxOverlayBytes, 1<<20)
 	def(&cfg.Limits.MaxParamsBytes, 64<<10)
@@ -105,7 +108,7 @@ func New(cfg Config) *Service {
 	}
 	return &Service{
 		cfg: cfg, denials: newMinutes(cfg.Now), trails: newMinutes(cfg.Now),
-		starts: make(chan struct{}, 1), signals: make(chan struct{}, 1), alerts: newAlerts(cfg.Metrics),
+		starts: make(chan struct{}, 1), signals: make(chan struct{}, 1), alerts: newAlerts(cfg.Metrics), sweeps: newSweepMetrics(cfg.Metrics),
 	}
 }
 

@@ -116,10 +116,19 @@ func (s *Service) completeStop(ctx context.Context, tx store.RunTx, stop run.Rec
 			return err
 		}
 	}
+	return endRun(ctx, tx, stop.RunID, events, store.SignalOutcome{SignalID: stop.Signal.ID, Application: run.SignalApplied})
+}
+
+// endRun appends what ends a run, whose last event does; applied are the signals
+// that this carries out.
+func endRun(ctx context.Context, tx store.RunTx, runID string, events []run.Draft, applied ...store.SignalOutcome) error {
 	for part := range slices.Chunk(events, store.MaxBatch) {
-		a := store.Append{RunID: stop.RunID, Events: part}
-		if last := len(part) - 1; part[last].Type == run.RunCancelled {
-			a.Outcomes = []store.SignalOutcome{{SignalID: stop.Signal.ID, Application: run.SignalApplied, AppliedBy: last}}
+		a := store.Append{RunID: runID, Events: part}
+		if last := len(part) - 1; part[last].Type.EndsRun() {
+			for _, o := range applied {
+				o.AppliedBy = last
+				a.Outcomes = append(a.Outcomes, o)
+			}
 		}
 		out, err := tx.Append(ctx, a)
 		if err != nil {
@@ -136,18 +145,21 @@ func (s *Service) completeStop(ctx context.Context, tx store.RunTx, stop run.Rec
 
 // stopEvents end what runs, in canonical order, and then the run.
 func (s *Service) stopEvents(st run.State, stop run.Receipt) ([]run.Draft, error) {
-	failed, err := json.Marshal(run.FailurePayload{
-		ErrorCode: string(run.CodeTerminated), ErrorMessage: "the attempt was cut off because its run was stopped",
-		FailureCategory: run.CategoryPlatform, FailureSource: string(run.ByControl),
-	})
+	events, err := s.cutOff(st, "the attempt was cut off because its run was stopped")
 	if err != nil {
 		return nil, err
 	}
 	cancelled, err := json.Marshal(run.RunCancelledPayload{SignalID: stop.Signal.ID, Actor: stop.Actor, Reason: stop.Reason})
-	if err != nil {
-		return nil, err
-	}
-	at := s.cfg.Now()
+	return append(events, run.Draft{
+		Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.cfg.Now(), EmittedBy: run.ByControl, Payload: cancelled,
+	}), err
+}
+
+// cutOff is StepFailed(TERMINATED) for every attempt that runs, in canonical order.
+func (s *Service) cutOff(st run.State, why string) ([]run.Draft, error) {
+	failed, err := json.Marshal(run.FailurePayload{
+		ErrorCode: string(run.CodeTerminated), ErrorMessage: why, FailureCategory: run.CategoryPlatform, FailureSource: string(run.ByControl),
+	})
 	var events []run.Draft
 	for _, step := range st.Steps {
 		if step.Status != run.StepRunning {
@@ -156,10 +168,8 @@ func (s *Service) stopEvents(st run.State, stop run.Receipt) ([]run.Draft, error
 		latest := step.Attempts[len(step.Attempts)-1]
 		events = append(events, run.Draft{
 			Type: run.StepFailedEvent, StepID: step.StepID, LogicalAttempt: latest.LogicalAttempt, EngineAttempt: latest.EngineAttempt,
-			EmittedAt: at, EmittedBy: run.ByControl, Payload: failed,
+			EmittedAt: s.cfg.Now(), EmittedBy: run.ByControl, Payload: failed,
 		})
 	}
-	return append(events, run.Draft{
-		Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: at, EmittedBy: run.ByControl, Payload: cancelled,
-	}), nil
+	return events, err
 }

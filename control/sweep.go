@@ -1,0 +1,283 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Sweeping is how a sweep goes about; zero fields take the defaults named.
+type Sweeping struct {
+	// Interval between two looks; 5 s.
+	Interval time.Duration
+	// Quiet is how long a run's log has stood still before the run is looked at; 30 s.
+	Quiet time.Duration
+	// Confirm is the time between the two looks that must agree before a run is
+	// ended or started again; 5 s.
+	Confirm time.Duration
+	// StartAge is how long a start may be overdue; 2 min.
+	StartAge time.Duration
+	// StepSlack is what a step may take beyond all its tries; 10 min.
+	StepSlack time.Duration
+	// Batch is how many quiet runs one look takes; 500.
+	Batch int
+}
+
+func (c Sweeping) withDefaults() Sweeping {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d <= 0 {
+			*d = v
+		}
+	}
+	def(&c.Interval, 5*time.Second)
+	def(&c.Quiet, 30*time.Second)
+	def(&c.Confirm, 5*time.Second)
+	def(&c.StartAge, 2*time.Minute)
+	def(&c.StepSlack, 10*time.Minute)
+	if c.Batch <= 0 || c.Batch > store.MaxPage {
+		c.Batch = 500
+	}
+	return c
+}
+
+// What a sweep finds.
+const (
+	workflowGone    = "workflow_gone"    // the execution ended, the run did not
+	workflowMissing = "workflow_missing" // the engine does not know a run that was handed to it
+	startStuck      = "start_stuck"      // a queued start that nobody makes
+	stepStuck       = "step_stuck"       // an attempt that runs for longer than all its tries may take
+	logRegressed    = "log_regressed"    // the engine knows more of the log than there is
+)
+
+// What a sweep does about it.
+const (
+	didFail     = "failed"    // the run, with RunFailed
+	didCancel   = "cancelled" // the run, by the stop that was open
+	didRestart  = "restarted"
+	didWake     = "woken"
+	didEscalate = "escalated" // people are told
+)
+
+// Bounds of a sweep.
+const (
+	maxSuspects    = 10000
+	maxClosed      = 1000            // of the executions that one look at the closed ones takes
+	maxForgotten   = 10              // runs that an engine may not know while it knows fewer than that
+	closedOverlap  = 2 * time.Minute // by which two looks at the closed executions overlap
+	closedAtFirst  = time.Hour       // that the first of them goes back
+	regressedPause = time.Minute     // before a run whose log is too short is looked at again
+)
+
+// lookout is what a sweep asks of an engine.
+type lookout interface {
+	engine.Engine
+	engine.Census
+	engine.Historian
+	engine.Debugger
+}
+
+// Sweep finds what has come to stand still until ctx ends, says in words what is
+// wrong, and heals it or tells people (T99, T166, T192):
+//
+//   - an execution that ended while its run did not, within a minute (E-16), and a
+//     run that the engine does not know: the run's open stop is completed, else it
+//     fails with ENGINE_TERMINATED or ENGINE_LOST; one that never began is started
+//     again. Two looks must agree, with the log standing still between them;
+//   - a start that is overdue: it is made due, and the reconcilers are woken;
+//   - an attempt that runs for longer than all its tries may take: people are told.
+//     Runs that are PAUSED and steps that wait for a person are left alone (H06).
+//
+// An engine that does not answer is no finding, and a run whose log is shorter than
+// the engine knows is for repair, never ended (T194). Any number of servers may
+// sweep: what is done is done under the head lock, once. Its price follows what is
+// open and quiet, not what there ever was. An error says that the engine in use
+// cannot be swept.
+func (s *Service) Sweep(ctx context.Context) error {
+	eye, ok := s.cfg.Engine.(lookout)
+	if !ok {
+		return errors.New("control: this engine gives no census, so its runs cannot be swept")
+	}
+	w := &sweeper{s: s, eye: eye, cfg: s.cfg.Sweeping.withDefaults(), metrics: s.sweeps, suspects: map[string]*suspect{}, told: map[string]bool{}}
+	return w.run(ctx)
+}
+
+type sweepMetrics struct {
+	done *prometheus.CounterVec
+	open *prometheus.GaugeVec
+}
+
+func newSweepMetrics(r prometheus.Registerer) sweepMetrics {
+	register := promauto.With(r)
+	m := sweepMetrics{
+		done: register.NewCounterVec(prometheus.CounterOpts{
+			Name: "dvt_swept_total", Help: "What sweeps did about runs, starts and steps that had come to stand still.",
+		}, []string{"kind", "action"}),
+		open: register.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "dvt_sweep_open", Help: "What sweeps of this server know to stand still and has not been healed.",
+		}, []string{"kind"}),
+	}
+	for _, kind := range []string{workflowGone, workflowMissing, startStuck, stepStuck, logRegressed} {
+		m.open.WithLabelValues(kind)
+	}
+	return m
+}
+
+// sweeper is one sweep; it has one goroutine.
+type sweeper struct {
+	s       *Service
+	eye     lookout
+	cfg     Sweeping
+	metrics sweepMetrics
+
+	closedUpTo time.Time // when the closed executions were looked at
+	cursor     string    // in the list of quiet runs
+	suspects   map[string]*suspect
+	told       map[string]bool // escalations, by sweepID
+	known      int             // quiet runs that the engine knows, of the last cycle
+	knows      int             // the same of this cycle, so far
+	stuck      int             // steps of this cycle that are stuck
+}
+
+// suspect is a run about which one look found something.
+type suspect struct {
+	id    run.Identity
+	kind  string // "" before the first look
+	head  run.Seq
+	since time.Time // of the first look that found this
+	next  time.Time // not to be looked at before
+}
+
+func (w *sweeper) run(ctx context.Context) error {
+	tick := time.NewTicker(w.cfg.Interval)
+	defer tick.Stop()
+	for {
+		for _, look := range []func(context.Context) error{w.lookAtClosed, w.lookAtQuiet, w.lookAtStarts, w.lookAtSuspects} {
+			if err := look(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, engine.ErrUnavailable) {
+				w.s.cfg.Logger.WarnContext(ctx, "sweep", slog.Any("error", err))
+			}
+		}
+		w.count()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// count says what is open.
+func (w *sweeper) count() {
+	n := map[string]int{workflowGone: 0, workflowMissing: 0, logRegressed: 0}
+	for _, x := range w.suspects {
+		if x.kind != "" {
+			n[x.kind]++
+		}
+	}
+	for kind, count := range n {
+		w.metrics.open.WithLabelValues(kind).Set(float64(count))
+	}
+}
+
+// suspect marks a run to be looked at.
+func (w *sweeper) suspect(id run.Identity) {
+	if w.suspects[id.RunID] == nil && len(w.suspects) < maxSuspects {
+		w.suspects[id.RunID] = &suspect{id: id}
+	}
+}
+
+// lookAtClosed suspects the runs whose execution was ended lately and that have
+// not: one list of the engine's, one read of heads.
+func (w *sweeper) lookAtClosed(ctx context.Context) error {
+	began := w.s.cfg.Now()
+	since := w.closedUpTo.Add(-closedOverlap)
+	if w.closedUpTo.IsZero() {
+		since = began.Add(-closedAtFirst)
+	}
+	found := map[string]run.Identity{}
+	var ids []string
+	for d, err := range w.eye.Closed(ctx, since) {
+		if err != nil {
+			return err
+		}
+		if _, again := found[d.Identity.RunID]; !again {
+			found[d.Identity.RunID] = d.Identity
+			ids = append(ids, d.Identity.RunID)
+		}
+		if len(ids) == maxClosed {
+			break // the rest is among the quiet ones
+		}
+	}
+	if len(ids) > 0 {
+		heads, err := w.s.cfg.Store.Heads(ctx, ids)
+		if err != nil {
+			return err
+		}
+		for id, h := range heads.ByRun {
+			if !h.Terminal {
+				w.suspect(found[id])
+			}
+		}
+	}
+	w.closedUpTo = began
+	return nil
+}
+
+// lookAtQuiet takes the next open runs whose log stands still, and suspects those
+// that the engine's index does not show as open.
+func (w *sweeper) lookAtQuiet(ctx context.Context) error {
+	rows, err := w.s.cfg.Store.Quiet(ctx, w.cfg.Quiet, w.cursor, w.cfg.Batch)
+	if err != nil {
+		return err
+	}
+	var handed []store.QuietRun
+	for _, r := range rows {
+		// A start that waits is not the engine's yet; a run without a queue row was
+		// never handed to an engine by this store, and is not ours to end.
+		if r.Queue != store.QueuePending && r.Queue != store.QueueLocked && r.Queue != "" {
+			handed = append(handed, r)
+		}
+	}
+	for len(handed) > 0 {
+		part := handed[:min(len(handed), engine.MaxCensus)]
+		handed = handed[len(part):]
+		ids := make([]run.Identity, len(part))
+		for i, r := range part {
+			ids[i] = r.Identity
+		}
+		open, err := w.eye.Open(ctx, ids)
+		if err != nil {
+			return err
+		}
+		for _, r := range part {
+			if !open[r.RunID] {
+				w.suspect(r.Identity)
+				continue
+			}
+			w.knows++
+			if err := w.lookAtSteps(ctx, r); err != nil {
+				return err
+			}
+		}
+	}
+	if len(rows) < w.cfg.Batch { // the end of the cycle
+		w.metrics.open.WithLabelValues(stepStuck).Set(float64(w.stuck))
+		w.cursor, w.stuck, w.known, w.knows = "", 0, w.knows, 0
+		return nil
+	}
+	w.cursor = rows[len(rows)-1].RunID
+	return nil
+}
+
+// done says what was done about a finding.
+func (w *sweeper) done(ctx context.Context, runID, kind, action, why string) {
+	w.metrics.done.WithLabelValues(kind, action).Inc()
+	w.s.cfg.Logger.WarnContext(ctx, "swept", slog.String("runId", runID), slog.String("kind", kind), slog.String("action", action), slog.String("why", why))
+}

@@ -1,0 +1,254 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// errMoved says that the log moved since it was looked at: nothing is done about a
+// run that somebody writes to.
+var errMoved = errors.New("control: the log moved")
+
+// lookAtSuspects looks again at each run that something was found of.
+func (w *sweeper) lookAtSuspects(ctx context.Context) error {
+	now := w.s.cfg.Now()
+	ids := make([]string, 0, len(w.suspects))
+	for id, x := range w.suspects {
+		if !now.Before(x.next) {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	heads, err := w.s.cfg.Store.Heads(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		head, ok := heads.ByRun[id]
+		if !ok || head.Terminal {
+			delete(w.suspects, id)
+			continue
+		}
+		if err := w.lookAtSuspect(ctx, w.suspects[id], head); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lookAtSuspect confirms with the engine what its index said, twice, and then does
+// something about it.
+func (w *sweeper) lookAtSuspect(ctx context.Context, x *suspect, head store.Head) error {
+	d, err := w.eye.Describe(ctx, x.id)
+	kind := workflowGone
+	switch {
+	case errors.Is(err, engine.ErrNotStarted):
+		kind = workflowMissing
+	case err != nil:
+		return err
+	case d.Open:
+		delete(w.suspects, x.id.RunID)
+		return nil
+	}
+	now := w.s.cfg.Now()
+	if x.kind != kind && x.kind != logRegressed || x.head != head.LastSeq {
+		x.kind, x.head, x.since = kind, head.LastSeq, now
+		return nil
+	}
+	if now.Sub(x.since) < w.cfg.Confirm {
+		return nil
+	}
+	if kind == workflowMissing && w.forgotten() {
+		x.next = now.Add(regressedPause)
+		return w.escalate(ctx, x.id, "", kind, run.CodeEngineLost,
+			"The engine does not know this run, nor most others: rather than all of them being lost, the engine came back without its data, or is another one. Nothing was ended.")
+	}
+	known, err := w.knownHead(ctx, x.id)
+	if err != nil {
+		return err
+	}
+	if known > head.LastSeq {
+		x.kind, x.next = logRegressed, now.Add(regressedPause)
+		return w.escalate(ctx, x.id, "", logRegressed, run.CodeStoreRegressed, fmt.Sprintf(
+			"The log ends at seq %d, but the engine knows of seq %d: the store came back from an older state. Run `dvt store repair`; nothing was ended.", head.LastSeq, known))
+	}
+	err = w.heal(ctx, x, kind, d)
+	if errors.Is(err, errMoved) {
+		x.kind = ""
+		return nil
+	}
+	if err == nil {
+		delete(w.suspects, x.id.RunID)
+	}
+	return err
+}
+
+// forgotten reports whether so many runs are missing that the engine is to be
+// doubted, not the runs.
+func (w *sweeper) forgotten() bool {
+	missing := 0
+	for _, x := range w.suspects {
+		if x.kind == workflowMissing {
+			missing++
+		}
+	}
+	return missing > maxForgotten && missing > max(w.known, w.knows)
+}
+
+// knownHead is the highest seq of a run's log that its engine was ever told.
+func (w *sweeper) knownHead(ctx context.Context, id run.Identity) (known run.Seq, err error) {
+	for r, err := range w.eye.History(ctx, id) {
+		if errors.Is(err, engine.ErrNotStarted) {
+			return known, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		known = max(known, r.Head)
+	}
+	return known, nil
+}
+
+// heal ends a run that nobody executes any more, or has it started again, under the
+// head lock. An open stop is completed before anything else is thought of (T192).
+func (w *sweeper) heal(ctx context.Context, x *suspect, kind string, d engine.Description) error {
+	stop, stopping, err := w.s.openStop(ctx, x.id.RunID)
+	if err != nil {
+		return err
+	}
+	var action, why string
+	err = w.s.cfg.Store.InRun(ctx, x.id.RunID, func(tx store.RunTx) error {
+		action, why = "", ""
+		if tx.Head().Terminal {
+			return nil
+		}
+		if tx.Head().LastSeq != x.head {
+			return errMoved // a stop, perhaps
+		}
+		if stopping {
+			action, why = didCancel, fmt.Sprintf("Nobody executes the run any more (%s), and the stop %s was open.", words(kind, d), stop.Signal.ID)
+			if err := w.s.completeStop(ctx, tx, stop); err != nil {
+				return err
+			}
+			return w.trail(ctx, tx, x.id, run.CodeTerminated, why)
+		}
+		st, err := tx.State(ctx)
+		if err != nil {
+			return err
+		}
+		if kind == workflowMissing && st.StartedAt == nil {
+			action, why = didRestart, "The run was handed to the engine, which does not know it, and it never began: it is started again."
+			return w.restart(ctx, tx, why)
+		}
+		action = didFail
+		code := run.CodeEngineTerminated
+		if kind == workflowMissing {
+			code = run.CodeEngineLost
+		}
+		why = fmt.Sprintf("Nobody executes the run any more: %s.", words(kind, d))
+		if err := w.fail(ctx, tx, st, code, why); err != nil {
+			return err
+		}
+		return w.trail(ctx, tx, x.id, code, why)
+	})
+	if err == nil && action != "" {
+		w.done(ctx, x.id.RunID, kind, action, why)
+		if action == didRestart {
+			kick(w.s.starts)
+		}
+	}
+	return err
+}
+
+func words(kind string, d engine.Description) string {
+	if kind == workflowMissing {
+		return "the engine does not know it"
+	}
+	return fmt.Sprintf("its execution in the engine closed as %s, and the log has no end of the run", d.ClosedAs)
+}
+
+// restart makes the run's start due again.
+func (w *sweeper) restart(ctx context.Context, tx store.RunTx, why string) error {
+	q, err := tx.Queue(ctx)
+	if err != nil {
+		return err
+	}
+	q.Status, q.NotBefore, q.LastError = store.QueuePending, w.s.cfg.Now(), why
+	return tx.SetQueue(ctx, q)
+}
+
+// fail ends what runs, and then the run.
+func (w *sweeper) fail(ctx context.Context, tx store.RunTx, st run.State, code run.Code, why string) error {
+	events, err := w.s.cutOff(st, "the attempt was cut off: nobody executes the run any more")
+	if err != nil {
+		return err
+	}
+	failed, err := json.Marshal(run.RunFailedPayload{FailurePayload: run.FailurePayload{
+		ErrorCode: string(code), ErrorMessage: why, Retryable: true, FailureCategory: run.CategoryPlatform, FailureSource: string(run.ByControl),
+	}})
+	if err != nil {
+		return err
+	}
+	q, err := tx.Queue(ctx)
+	if err == nil && q.Status == store.QueuePending { // nobody is to start it any more
+		q.Status = store.QueueFailed
+		err = tx.SetQueue(ctx, q)
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	return endRun(ctx, tx, st.RunID, append(events, run.Draft{
+		Type: run.RunFailed, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.s.cfg.Now(), EmittedBy: run.ByControl, Payload: failed,
+	}))
+}
+
+// sweepActor is who swept, in audit rows and alerts.
+const sweepActor = "dvt"
+
+// trail records in the same transaction that a sweep ended a run.
+func (w *sweeper) trail(ctx context.Context, tx store.RunTx, id run.Identity, code run.Code, why string) error {
+	return tx.Audit(ctx, store.AuditRow{
+		ID: sweepID(id.RunID, "", "end"), TenantID: id.TenantID, Actor: sweepActor, Action: "SWEEP", RunID: id.RunID,
+		Outcome: "ACCEPTED", Code: code, Reason: why,
+	})
+}
+
+// escalate tells people, once for each finding, whoever finds it and however often.
+func (w *sweeper) escalate(ctx context.Context, id run.Identity, stepID, kind string, code run.Code, why string) error {
+	key := sweepID(id.RunID, stepID, kind)
+	if w.told[key] {
+		return nil
+	}
+	if len(w.told) >= maxSuspects {
+		clear(w.told)
+	}
+	if err := w.s.raise(ctx, store.Alert{
+		ID: key, TenantID: id.TenantID, ProjectID: id.ProjectID, RunID: id.RunID, StepID: stepPart(stepID), Level: store.AlertHigh, Code: code,
+		Note: why, Actor: sweepActor,
+	}); err != nil {
+		return err
+	}
+	if err := w.s.cfg.Store.Audit(ctx, store.AuditRow{
+		ID: key, TenantID: id.TenantID, Actor: sweepActor, Action: "SWEEP", RunID: id.RunID, Outcome: "ESCALATED", Code: code, Reason: why,
+	}); err != nil {
+		return err
+	}
+	w.told[key] = true
+	w.done(ctx, id.RunID, kind, didEscalate, why)
+	return nil
+}
+
+// sweepID is the same for the same finding, so that it is told once.
+func sweepID(runID, subject, kind string) string {
+	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "dvt sweep|%s|%s|%s", runID, subject, kind)).String()
+}

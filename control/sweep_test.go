@@ -1,0 +1,505 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// sweptEngine is a fakeEngine that can be swept: a test says what became of its executions.
+type sweptEngine struct {
+	*fakeEngine
+	mu      sync.Mutex
+	down    bool
+	ends    map[string]string // closed executions, and as what
+	unknown map[string]bool
+	unseen  bool // the index shows nothing
+	heads   map[string]run.Seq
+	pending map[string][]engine.Pending
+	hook    func() // when a history is read
+	looks   int    // calls of Describe
+}
+
+func (e *sweptEngine) change(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f()
+}
+
+func (e *sweptEngine) Describe(_ context.Context, id run.Identity) (engine.Description, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.looks++
+	switch as := e.ends[id.RunID]; {
+	case e.down:
+		return engine.Description{}, engine.ErrUnavailable
+	case e.unknown[id.RunID]:
+		return engine.Description{}, engine.ErrNotStarted
+	case as != "":
+		return engine.Description{ClosedAs: as}, nil
+	}
+	return engine.Description{Open: true}, nil
+}
+
+func (e *sweptEngine) Closed(context.Context, time.Time) iter.Seq2[engine.Description, error] {
+	return func(yield func(engine.Description, error) bool) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.down {
+			yield(engine.Description{}, engine.ErrUnavailable)
+			return
+		}
+		for id, as := range e.ends {
+			if !e.unseen && !yield(engine.Description{Identity: run.Identity{RunID: id, TenantID: "acme", ProjectID: "shop"}, ClosedAs: as}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (e *sweptEngine) Open(_ context.Context, ids []run.Identity) (map[string]bool, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.down {
+		return nil, engine.ErrUnavailable
+	}
+	open := map[string]bool{}
+	for _, id := range ids {
+		open[id.RunID] = !e.unseen && e.ends[id.RunID] == "" && !e.unknown[id.RunID]
+	}
+	return open, nil
+}
+
+func (e *sweptEngine) History(_ context.Context, id run.Identity) iter.Seq2[engine.Recorded, error] {
+	return func(yield func(engine.Recorded, error) bool) {
+		e.mu.Lock()
+		head, hook := e.heads[id.RunID], e.hook
+		e.mu.Unlock()
+		if hook != nil {
+			hook()
+		}
+		yield(engine.Recorded{Head: head}, nil)
+	}
+}
+
+func (e *sweptEngine) Runs(context.Context) iter.Seq2[engine.Description, error] {
+	return func(func(engine.Description, error) bool) {}
+}
+
+func (e *sweptEngine) Debug(_ context.Context, id run.Identity) (engine.Debug, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return engine.Debug{Pending: e.pending[id.RunID]}, nil
+}
+
+// sweptWorld is a world whose engine can be swept, quickly.
+type sweptWorld struct {
+	*world
+	eye      *sweptEngine
+	registry *prometheus.Registry
+}
+
+func newSweptWorld(t *testing.T, change ...func(*control.Config)) *sweptWorld {
+	t.Helper()
+	w := &sweptWorld{registry: prometheus.NewRegistry()}
+	w.world = newWorld(t, append([]func(*control.Config){func(c *control.Config) {
+		w.eye = &sweptEngine{
+			fakeEngine: c.Engine.(*fakeEngine), ends: map[string]string{}, unknown: map[string]bool{}, heads: map[string]run.Seq{},
+			pending: map[string][]engine.Pending{},
+		}
+		c.Engine, c.Metrics = w.eye, w.registry
+		c.Sweeping = control.Sweeping{Interval: 10 * time.Millisecond, Quiet: time.Millisecond, Confirm: 50 * time.Millisecond}
+	}}, change...)...)
+	return w
+}
+
+func (w *sweptWorld) sweep() (stop func()) { return w.spawn(w.Sweep) }
+
+// swept is the counter of one kind and action, or the gauge of a kind when action is "".
+func (w *sweptWorld) swept(kind, action string) (n float64) {
+	w.t.Helper()
+	families, err := w.registry.Gather()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != map[bool]string{true: "dvt_swept_total", false: "dvt_sweep_open"}[action != ""] {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			if labels["kind"] == kind && labels["action"] == action {
+				n += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	return n
+}
+
+func (w *sweptWorld) alerts() (out []store.Alert) {
+	w.t.Helper()
+	return must[[]store.Alert](w.t)(w.raw.Alerts(w.t.Context(), store.AlertFilter{TenantID: "acme", Limit: 100}))
+}
+
+// atWork is a run with one step that runs.
+func (w *sweptWorld) atWork(requestID string) string {
+	w.t.Helper()
+	id := w.running(requestID, "s1", "s2")
+	w.begin(id, "s1", 1)
+	return id
+}
+
+// ends waits for the end of a run.
+func (w *sweptWorld) ends(id string) run.State {
+	w.t.Helper()
+	eventually(w.t, "the end of "+id, func() bool { return w.state(id).Status.Terminal() })
+	return w.state(id)
+}
+
+// looksOn lets a sweep look many times more.
+func (w *sweptWorld) looksOn() {
+	w.t.Helper()
+	w.eye.mu.Lock()
+	from := w.eye.looks
+	w.eye.mu.Unlock()
+	until := time.Now().Add(400 * time.Millisecond)
+	eventually(w.t, "more looks", func() bool {
+		w.eye.mu.Lock()
+		defer w.eye.mu.Unlock()
+		return time.Now().After(until) || w.eye.looks > from+30
+	})
+}
+
+func TestSweep_E16_T99_TheExecutionWasEnded(t *testing.T) {
+	t.Parallel()
+	for name, unseen := range map[string]bool{"seen among the closed": false, "seen because it is quiet": true} {
+		w := newSweptWorld(t)
+		id, other := w.atWork("r1"), w.atWork("r2")
+		w.eye.change(func() { w.eye.ends[id], w.eye.unseen = "Terminated", unseen })
+		w.sweep()
+		st := w.ends(id)
+		log := w.log(id)
+		want := []string{"4 StepFailed(s1)", "5 RunFailed"}
+		if diff := cmp.Diff(want, log[len(log)-2:]); diff != "" || st.Failure.Code != "ENGINE_TERMINATED" || !strings.Contains(st.Failure.Message, "Terminated") {
+			t.Errorf("%s: %+v, log (-want +got):\n%s", name, st.Failure, diff)
+		}
+		step, _ := st.Step("s1")
+		if a := step.Attempts[0]; a.Error.Code != "TERMINATED" || a.LogicalAttempt != 1 {
+			t.Errorf("%s: attempt %+v", name, a)
+		}
+		w.looksOn()
+		if w.state(other).Status.Terminal() {
+			t.Errorf("%s: the other run ended", name)
+		}
+		if n := w.swept("workflow_gone", "failed"); n != 1 || w.swept("workflow_gone", "") != 0 {
+			t.Errorf("%s: counted %v times", name, n)
+		}
+		if !w.audited("acme", "dvt SWEEP ACCEPTED ENGINE_TERMINATED "+id) {
+			t.Errorf("%s: audit %v", name, w.audit("acme"))
+		}
+	}
+}
+
+func TestSweep_T192_AStopWins(t *testing.T) {
+	t.Parallel()
+	w := newSweptWorld(t)
+	began, never := w.atWork("r1"), w.queued("r2", "s1")
+	w.handOver()
+	for _, id := range []string{began, never} {
+		w.send(w.eng(), signal(id, "stop", run.Cancel))
+	}
+	w.eye.change(func() { w.eye.ends[began], w.eye.unknown[never] = "Failed", true })
+	w.sweep()
+	for _, id := range []string{began, never} {
+		st := w.ends(id)
+		r := must[run.Receipt](t)(w.raw.Receipt(t.Context(), id, "stop"))
+		if st.Status != run.Cancelled || r.Application != run.SignalApplied || r.AppliedSeq != st.Seq || w.count(id, run.RunFailed) != 0 {
+			t.Errorf("%s; receipt %+v; log %v", st.Status, r, w.log(id))
+		}
+	}
+	if w.swept("workflow_gone", "cancelled") != 1 || w.swept("workflow_missing", "cancelled") != 1 {
+		t.Error("not counted")
+	}
+}
+
+// stopStore lets a stop arrive at the worst moment: after the sweep has looked for one.
+type stopStore struct {
+	store.Store
+	once sync.Once
+	stop func()
+}
+
+func (s *stopStore) After(ctx context.Context, runID string, no int64) ([]run.Receipt, error) {
+	out, err := s.Store.After(ctx, runID, no)
+	s.once.Do(s.stop)
+	return out, err
+}
+
+func TestSweep_T192_AStopThatRacesWins(t *testing.T) {
+	t.Parallel()
+	for name, late := range map[string]bool{"before the receipts are read": false, "after they were read": true} {
+		var racing *stopStore
+		w := newSweptWorld(t, func(c *control.Config) {
+			racing = &stopStore{Store: c.Store, stop: func() {}}
+			c.Store = racing
+		})
+		id := w.atWork("r1")
+		stop := sync.OnceFunc(func() { w.send(w.eng(), signal(id, "stop", run.Cancel)) })
+		if late {
+			racing.stop = stop
+		} else {
+			w.eye.hook = stop
+		}
+		w.eye.change(func() { w.eye.ends[id] = "Terminated" })
+		w.sweep()
+		if st := w.ends(id); st.Status != run.Cancelled || w.count(id, run.RunFailed) != 0 || w.count(id, run.RunCancelled) != 1 {
+			t.Errorf("%s: %s, log %v", name, st.Status, w.log(id))
+		}
+	}
+}
+
+func TestSweep_T192_ARunTheEngineDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	w := newSweptWorld(t)
+	never, began, fine := w.queued("r1", "s1"), w.atWork("r2"), w.atWork("r3")
+	w.handOver()
+	w.eye.change(func() { w.eye.unknown[never], w.eye.unknown[began] = true, true })
+	w.sweep()
+	eventually(t, "the start is due again", func() bool {
+		return must[store.QueueRow](t)(w.raw.QueueRow(t.Context(), never)).Status == store.QueuePending
+	})
+	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "test") })
+	eventually(t, "it is started", func() bool { return w.engine.starts(never) > 0 })
+	w.eye.change(func() { w.eye.unknown[never] = false })
+	if st := w.ends(began); st.Failure == nil || st.Failure.Code != "ENGINE_LOST" || w.count(began, run.StepFailedEvent) != 1 {
+		t.Errorf("%+v, log %v", st.Failure, w.log(began))
+	}
+	w.looksOn()
+	if w.state(never).Status.Terminal() || w.state(fine).Status.Terminal() || w.engine.starts(fine) > 0 {
+		t.Errorf("never began: %s, fine: %s", w.state(never).Status, w.state(fine).Status)
+	}
+	if w.swept("workflow_missing", "restarted") < 1 || w.swept("workflow_missing", "failed") != 1 {
+		t.Error("not counted")
+	}
+}
+
+func TestSweep_T192_AnEngineThatDoesNotAnswerIsNoFinding(t *testing.T) {
+	t.Parallel()
+	w := newSweptWorld(t)
+	id := w.atWork("r1")
+	w.eye.change(func() { w.eye.down, w.eye.ends[id] = true, "Terminated" })
+	w.sweep()
+	w.looksOn()
+	if w.state(id).Status.Terminal() {
+		t.Fatalf("ended while the engine was down: %v", w.log(id))
+	}
+	w.eye.change(func() { w.eye.down = false })
+	w.ends(id)
+}
+
+func TestSweep_AnIndexThatLagsIsNoFinding(t *testing.T) {
+	t.Parallel()
+	w := newSweptWorld(t)
+	id := w.atWork("r1")
+	w.eye.change(func() { w.eye.unseen = true }) // Describe says that it is open
+	w.sweep()
+	w.looksOn()
+	if w.state(id).Status.Terminal() {
+		t.Fatalf("ended: %v", w.log(id))
+	}
+}
+
+func TestSweep_TheTwoLooksMustAgree(t *testing.T) {
+	t.Parallel()
+	w := newSweptWorld(t, func(c *control.Config) { c.Sweeping.Confirm = time.Hour })
+	id := w.atWork("r1")
+	w.eye.change(func() { w.eye.ends[id] = "Terminated" })
+	w.sweep()
+	w.looksOn()
+	if w.state(id).Status.Terminal() {
+		t.Fatalf("ended by one look: %v", w.log(id))
+	}
+	if n := w.swept("workflow_gone", ""); n != 1 {
+		t.Errorf("%v are open", n)
+	}
+	w.clock.advance(2 * time.Hour)
+	w.ends(id)
+}
+
+func TestSweep_T194_ALogThatIsTooShortIsForRepair(t *testing.T) {
+	t.Parallel()
+	w := newSweptWorld(t)
+	id := w.atWork("r1")
+	w.eye.change(func() { w.eye.ends[id], w.eye.heads[id] = "Completed", w.state(id).Seq+3 })
+	w.sweep()
+	eventually(t, "people are told", func() bool { return w.swept("log_regressed", "escalated") == 1 })
+	w.clock.advance(10 * time.Minute)
+	w.looksOn()
+	alerts := w.alerts()
+	if w.state(id).Status.Terminal() || len(alerts) != 1 || alerts[0].Code != run.CodeStoreRegressed || !strings.Contains(alerts[0].Note, "dvt store repair") {
+		t.Errorf("%s, alerts %+v", w.state(id).Status, alerts)
+	}
+	w.eye.change(func() { w.eye.heads[id] = 0 }) // it was repaired
+	w.clock.advance(10 * time.Minute)
+	w.ends(id)
+}
+
+func TestSweep_AnEngineThatForgotThemAllIsDoubted(t *testing.T) {
+	t.Parallel()
+	w := newSweptWorld(t)
+	var ids []string
+	for i := range 14 {
+		ids = append(ids, w.atWork(fmt.Sprint("r", i)))
+	}
+	w.eye.change(func() {
+		for _, id := range ids {
+			w.eye.unknown[id] = true
+		}
+	})
+	w.sweep()
+	eventually(t, "people are told", func() bool { return len(w.alerts()) > 0 })
+	w.looksOn()
+	for _, id := range ids {
+		if w.state(id).Status.Terminal() {
+			t.Fatalf("%s ended", id)
+		}
+	}
+}
+
+func TestSweep_TwoAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newSweptWorld(t)
+	cfg := w.config
+	cfg.Metrics = nil
+	second := control.New(cfg)
+	var ids []string
+	for i := range 8 {
+		ids = append(ids, w.atWork(fmt.Sprint("r", i)))
+	}
+	w.eye.change(func() {
+		for _, id := range ids {
+			w.eye.ends[id] = "TimedOut"
+		}
+	})
+	w.sweep()
+	w.spawn(second.Sweep)
+	for _, id := range ids {
+		w.ends(id)
+		if w.count(id, run.StepFailedEvent) != 1 || w.count(id, run.RunFailed) != 1 {
+			t.Errorf("log %v", w.log(id))
+		}
+	}
+}
+
+func TestSweep_AStartThatNobodyMakes(t *testing.T) {
+	t.Parallel()
+	w := newSweptWorld(t)
+	id := w.queued("r1", "s1")
+	locked := w.queued("r2", "s1")
+	rows := must[[]store.QueueRow](t)(w.raw.Lease(t.Context(), "gone", time.Second, 2))
+	i := slices.IndexFunc(rows, func(q store.QueueRow) bool { return q.RunID == id })
+	if err := w.raw.Release(t.Context(), id, rows[i].Generation, 0, "the engine said no"); err != nil {
+		t.Fatal(err)
+	}
+	w.sweep()
+	w.looksOn()
+	if n := w.swept("start_stuck", ""); n != 0 {
+		t.Errorf("%v are stuck already", n)
+	}
+	w.clock.advance(5 * time.Minute)
+	eventually(t, "the lease is freed", func() bool {
+		return must[store.QueueRow](t)(w.raw.QueueRow(t.Context(), locked)).Status == store.QueuePending
+	})
+	eventually(t, "two are stuck", func() bool { return w.swept("start_stuck", "") == 2 })
+	if alerts := w.alerts(); len(alerts) != 1 || alerts[0].RunID != id || !strings.Contains(alerts[0].Note, "the engine said no") {
+		t.Errorf("alerts %+v", alerts)
+	}
+	if w.swept("start_stuck", "woken") != 1 {
+		t.Error("not counted")
+	}
+}
+
+func TestSweep_T166_H06_AStepThatHangs(t *testing.T) {
+	t.Parallel()
+	w := newSweptWorld(t)
+	hung, paused := w.atWork("r1"), w.atWork("r2")
+	w.applied(paused, "p", runtest.Draft(run.RunPaused, "", 1))
+	if _, err := w.raw.Append(t.Context(), store.Append{RunID: paused, SetGate: run.GatePaused}); err != nil {
+		t.Fatal(err)
+	}
+	person := w.manual("r3", "check")
+	w.handOver()
+	beat := w.clock.now()
+	w.eye.change(func() {
+		w.eye.pending[hung] = []engine.Pending{{ID: "s1/1.1", State: "STARTED", Attempt: 2, LastHeartbeat: &beat}}
+	})
+	for _, id := range []string{hung, paused, person} {
+		eventually(t, "the checkpoint", func() bool {
+			rows := must[[]store.QuietRun](t)(w.raw.Quiet(t.Context(), 0, "", 10))
+			i := slices.IndexFunc(rows, func(q store.QuietRun) bool { return q.RunID == id })
+			return i >= 0 && (id == person || len(rows[i].Running) == 1)
+		})
+	}
+	w.sweep()
+	w.looksOn()
+	if n := len(w.alerts()); n != 0 {
+		t.Fatalf("%d alerts within the time of its tries", n)
+	}
+	w.clock.advance(time.Hour) // 3 tries of a minute, their waits, and the slack
+	eventually(t, "people are told", func() bool { return len(w.alerts()) > 0 })
+	w.looksOn()
+	alerts := w.alerts()
+	if len(alerts) != 1 || alerts[0].RunID != hung || alerts[0].StepID != "s1" || !strings.Contains(alerts[0].Note, "has try 2 (STARTED)") {
+		t.Errorf("alerts %+v", alerts)
+	}
+	if w.state(hung).Status.Terminal() || w.swept("step_stuck", "escalated") != 1 {
+		t.Errorf("%s, counted %v", w.state(hung).Status, w.swept("step_stuck", "escalated"))
+	}
+	eventually(t, "one is open", func() bool { return w.swept("step_stuck", "") == 1 })
+	if !w.audited("acme", "dvt SWEEP ESCALATED TIMEOUT "+hung) {
+		t.Errorf("audit %v", w.audit("acme"))
+	}
+}
+
+func TestSweep_RunsOfOtherEnginesAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	w := newSweptWorld(t)
+	id := run.Identity{RunID: "imported", TenantID: "acme", ProjectID: "shop", EnvironmentID: "dev", PlanID: "plan-3", PlanVersion: "1.0"}
+	r := must[store.Run](t)(w.raw.Get(t.Context(), w.atWork("r1")))
+	r.Identity, r.RequestKey, r.RequestID = id, "", "other"
+	if err := w.raw.Import(t.Context(), store.NewRun{Run: r}, runtest.Log(runtest.Start("s1"))); err != nil {
+		t.Fatal(err)
+	}
+	w.eye.change(func() { w.eye.unknown["imported"] = true })
+	w.sweep()
+	w.looksOn()
+	if st := w.state("imported"); st.Status.Terminal() {
+		t.Errorf("%s", st.Status)
+	}
+}
+
+func TestSweep_NeedsACensus(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if err := w.Sweep(t.Context()); err == nil || errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}

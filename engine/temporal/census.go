@@ -1,0 +1,73 @@
+package temporal
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/workflowservice/v1"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+)
+
+var _ engine.Census = (*Engine)(nil)
+
+// Closed implements engine.Census.
+func (e *Engine) Closed(ctx context.Context, since time.Time) iter.Seq2[engine.Description, error] {
+	return e.list(ctx, fmt.Sprintf("WorkflowType = '%s' AND CloseTime >= '%s' AND ExecutionStatus IN ('Failed', 'Canceled', 'Terminated', 'TimedOut')",
+		workflowName, since.UTC().Format(time.RFC3339Nano)))
+}
+
+// Open implements engine.Census.
+func (e *Engine) Open(ctx context.Context, ids []run.Identity) (map[string]bool, error) {
+	if len(ids) > engine.MaxCensus {
+		return nil, fmt.Errorf("temporal: a census of %d runs, at most %d", len(ids), engine.MaxCensus)
+	}
+	open := make(map[string]bool, len(ids))
+	if len(ids) == 0 {
+		return open, nil
+	}
+	quoted := make([]string, len(ids))
+	for i, id := range ids {
+		quoted[i] = "'" + WorkflowID(id) + "'" // ids have no quotes (T12, T228)
+	}
+	for d, err := range e.list(ctx, "ExecutionStatus = 'Running' AND WorkflowId IN ("+strings.Join(quoted, ", ")+")") {
+		if err != nil {
+			return nil, err
+		}
+		open[d.Identity.RunID] = true
+	}
+	return open, nil
+}
+
+// list reads the index page by page.
+func (e *Engine) list(ctx context.Context, query string) iter.Seq2[engine.Description, error] {
+	return func(yield func(engine.Description, error) bool) {
+		var token []byte
+		for {
+			page, err := e.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+				Namespace: e.namespace, PageSize: runsPage, NextPageToken: token, Query: query,
+			})
+			if err != nil {
+				yield(engine.Description{}, translate(err))
+				return
+			}
+			for _, info := range page.GetExecutions() {
+				d, err := e.known(info)
+				if err != nil {
+					yield(d, err)
+					return
+				}
+				if d.Identity.RunID != "" && !yield(d, nil) {
+					return
+				}
+			}
+			if token = page.GetNextPageToken(); len(token) == 0 {
+				return
+			}
+		}
+	}
+}
