@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -28,7 +29,7 @@ func (w *writer) lead(ctx context.Context, f func(*conn) error, d *decision) (er
 		return err
 	}
 	committed := false
-	answer := errAbandoned
+	answer := errLost // unless it comes to an end
 	defer func() {
 		if !committed {
 			w.rollback()
@@ -123,9 +124,11 @@ func (g *group) together(decisions []*decision, made chan<- struct{}) error {
 		if d.err != nil {
 			continue // it was refused before anything was written
 		}
-		if d.err, err = g.attempt([]*decision{d}); err != nil {
+		failure, err := g.attempt([]*decision{d})
+		if err != nil {
 			return err
 		}
+		d.err = cmp.Or(failure, d.err) // which the attempt sets, too
 	}
 	return nil
 }

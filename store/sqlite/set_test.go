@@ -251,6 +251,31 @@ func TestSet_T194_ARegressedAppendFailsAlone(t *testing.T) {
 	c.logIs("s1", "a", "d")
 }
 
+// What is made alone, because something of its set was refused, may be refused by
+// the authority then.
+func TestSet_T194_RegressedWithoutWhatTheFileRefused(t *testing.T) {
+	t.Parallel()
+	c := newCrowd(t, Options{}, func(tx store.RunTx) error {
+		_, err := tx.(*runTx).conn.exec(t.Context(), "test", poison)
+		return err
+	})
+	a := c.joins(1, func() error { return c.start(t.Context(), "poison") })
+	b := c.joins(2, func() error {
+		_, err := c.s.Append(t.Context(), store.Append{RunID: runtest.ID.RunID, MinHead: 3, Events: []run.Draft{runtest.Draft(run.StepStartedEvent, "b", 1)}})
+		return err
+	})
+	if err := c.release(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-a; err == nil {
+		t.Error("the poison was taken")
+	}
+	if err := <-b; !errors.Is(err, store.ErrRegressed) {
+		t.Errorf("error %v", err)
+	}
+	c.logIs("s1")
+}
+
 func TestSet_APanicIsTheCallersAlone(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t, Options{}, nothing)

@@ -4,11 +4,12 @@
 //
 // One call at a time writes, in WAL mode with synchronous=FULL, so the database's
 // write lock is the head lock and commit order is sequence order (T27, T190).
-// Calls that wait share one transaction and one commit: each works under a
-// savepoint, fails alone and is answered when all of them are durable. Statements
-// are prepared once, and every statement of an append is a probe of an index, so
-// that its price does not grow with the run or the log. Every read is one
-// statement, whatever the number of steps.
+// Calls that wait share one transaction and one commit. Appends and begins among
+// them are made together by statements of many rows, any other call works under a
+// savepoint; each fails alone and is answered when all of them are durable.
+// Statements are prepared once, and every statement of an append is a probe of an
+// index, so that its price does not grow with the run or the log. Every read is
+// one statement, whatever the number of steps.
 //
 // Nothing is unbounded: a call that finds Options.Waiting others waiting is
 // refused with a *store.OverloadedError before anything was tried. The store's

@@ -77,6 +77,7 @@ type turn struct {
 
 var (
 	errClosed    = fmt.Errorf("sqlite: %w: closed", store.ErrUnavailable)
+	errLost      = fmt.Errorf("sqlite: group: %w: its leader panicked", store.ErrUnavailable)
 	errAbandoned = errors.New("sqlite: the work panicked")
 )
 
