@@ -1,0 +1,394 @@
+package temporal_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/postgres"
+)
+
+// Stages at which a server dies, in the order in which a signal passes them.
+const (
+	beforeAccept    = "before the accept commits"
+	afterAccept     = "after the accept committed"
+	beforeEngine    = "before the engine is told"
+	afterEngine     = "after the engine was told"
+	beforeDelivered = "before the delivery is noted"
+	afterDelivered  = "after the delivery was noted"
+	afterAppend     = "after the engine's append"
+)
+
+var errKilled = errors.New("the server was killed")
+
+// doom is a server that dies at a stage: from there on nothing that it does has an effect.
+type doom struct {
+	stage   string
+	killed  context.Context
+	kill    context.CancelFunc
+	accepts atomic.Int32
+}
+
+func (d *doom) at(stage string) error {
+	if stage == d.stage {
+		d.kill()
+	}
+	if d.killed.Err() != nil {
+		return errKilled
+	}
+	return nil
+}
+
+// doomedStore is the store as the doomed server sees it.
+type doomedStore struct {
+	store.Store
+	*doom
+}
+
+func (s doomedStore) InRun(ctx context.Context, runID string, f func(store.RunTx) error) error {
+	before, after := beforeAccept, afterAccept
+	if s.accepts.Add(1) > 1 {
+		before, after = beforeDelivered, afterDelivered // that of the stop
+	}
+	err := s.Store.InRun(ctx, runID, func(tx store.RunTx) error {
+		if err := f(tx); err != nil {
+			return err
+		}
+		return s.at(before)
+	})
+	if err != nil {
+		return err
+	}
+	return s.at(after)
+}
+
+func (s doomedStore) Delivered(ctx context.Context, d store.Delivery, no int64) error {
+	if err := s.at(beforeDelivered); err != nil {
+		return err
+	}
+	if err := s.Store.Delivered(ctx, d, no); err != nil {
+		return err
+	}
+	return s.at(afterDelivered)
+}
+
+func (s doomedStore) Settle(ctx context.Context, d store.Delivery, delay time.Duration) error {
+	if s.killed.Err() != nil {
+		return errKilled
+	}
+	return s.Store.Settle(ctx, d, delay)
+}
+
+// doomedEngine is the engine as the doomed server sees it.
+type doomedEngine struct {
+	engine.Engine
+	*doom
+}
+
+func (e doomedEngine) Signal(ctx context.Context, id run.Identity, s engine.Signal) error {
+	if err := e.at(beforeEngine); err != nil {
+		return err
+	}
+	if err := e.Engine.Signal(ctx, id, s); err != nil {
+		return err
+	}
+	return e.at(afterEngine)
+}
+
+func (e doomedEngine) Terminate(ctx context.Context, id run.Identity, reason string) error {
+	if err := e.at(beforeEngine); err != nil {
+		return err
+	}
+	if err := e.Engine.Terminate(ctx, id, reason); err != nil {
+		return err
+	}
+	return e.at(afterEngine)
+}
+
+// forgetful is a Journal whose answer to the first append with the event is lost.
+type forgetful struct {
+	engine.Journal
+	event *atomic.Pointer[run.EventType]
+}
+
+func (j forgetful) Append(ctx context.Context, a store.Append) (store.Appended, error) {
+	out, err := j.Journal.Append(ctx, a)
+	for _, d := range a.Events {
+		if want := j.event.Load(); err == nil && want != nil && d.Type == *want && j.event.CompareAndSwap(want, nil) {
+			return store.Appended{}, errKilled
+		}
+	}
+	return out, err
+}
+
+// crashCase is one signal: how a run comes to the point where it means something,
+// and what it must have done in the end, once.
+type crashCase struct {
+	name    string
+	sig     run.Signal
+	payload string
+	token   string
+	prepare func(h *harness, healthy func() func()) (runID string, release func())
+	effect  run.EventType
+	finish  func(h *harness, runID string, release func())
+	stages  []string
+	// log is how often each event stands in the end.
+	log map[string]int
+}
+
+func held(h *harness, _ func() func()) (string, func()) {
+	release := h.hold("a")
+	id := h.start(document(0, step{id: "a"}, step{id: "b", deps: "a"}, step{id: "c", deps: "b"}))
+	h.running(id, "a")
+	return id, release
+}
+
+func crashCases() []crashCase {
+	engineStages := []string{beforeAccept, afterAccept, beforeEngine, afterEngine, beforeDelivered, afterDelivered, afterAppend}
+	ends := func(status run.Status) func(*harness, string, func()) {
+		return func(h *harness, id string, release func()) {
+			release()
+			if st := h.ended(id); st.Status != status {
+				h.t.Errorf("the run is %s, not %s:\n%s", st.Status, status, strings.Join(h.log(id), "\n"))
+			}
+		}
+	}
+	return []crashCase{
+		{
+			name: "PAUSE", sig: run.Signal{Type: run.Pause}, token: "dev-operator", prepare: held, effect: run.RunPaused, stages: engineStages,
+			finish: func(h *harness, id string, release func()) {
+				release()
+				h.logs(id, "StepCompleted(a,1)")
+			},
+			log: map[string]int{"RunPaused": 1, "StepStarted": 1, "StepCompleted": 1},
+		},
+		{
+			name: "RESUME", sig: run.Signal{Type: run.Resume}, token: "dev-operator", effect: run.RunResumed, stages: engineStages,
+			prepare: func(h *harness, healthy func() func()) (string, func()) {
+				id, release := held(h, healthy)
+				stop := healthy()
+				r := h.signal(id, run.Signal{Type: run.Pause})
+				h.applied(id, r.Signal.ID)
+				stop()
+				release()
+				h.logs(id, "StepCompleted(a,1)")
+				return id, release
+			},
+			finish: ends(run.Completed), log: map[string]int{"RunPaused": 1, "RunResumed": 1, "StepStarted": 3, "RunCompleted": 1},
+		},
+		{
+			name: "RETRY_STEP", sig: run.Signal{Type: run.RetryStep, StepID: "f"}, token: "dev-engineer", effect: run.StepCompletedEvent, stages: engineStages,
+			prepare: func(h *harness, _ func() func()) (string, func()) {
+				h.steps.on("f", failing(1, failure("E", true, "")))
+				id := h.start(document(600, step{id: "f"}))
+				h.logs(id, "StepFailed(f,1)")
+				return id, func() {}
+			},
+			finish: ends(run.Completed), log: map[string]int{"StepStarted": 2, "StepFailed": 1, "StepCompleted": 1, "RunCompleted": 1},
+		},
+		{
+			name: "SKIP_STEP", sig: run.Signal{Type: run.SkipStep, StepID: "b"}, token: "dev-engineer", prepare: held, effect: run.StepSkippedEvent, stages: engineStages,
+			finish: ends(run.Completed), log: map[string]int{"StepSkipped": 1, "StepStarted": 2, "StepCompleted": 2, "RunCompleted": 1},
+		},
+		{
+			name: "CANCEL", sig: run.Signal{Type: run.Cancel}, token: "dev-engineer", prepare: held, effect: run.RunCancelled, stages: engineStages,
+			finish: ends(run.Cancelled), log: map[string]int{"StepFailed": 1, "RunCancelled": 1, "StepStarted": 1},
+		},
+		{
+			name: "EMERGENCY_STOP", sig: run.Signal{Type: run.EmergencyStop}, token: "dev-admin", prepare: held, effect: run.RunCancelled, stages: engineStages,
+			finish: ends(run.Cancelled), log: map[string]int{"StepFailed": 1, "RunCancelled": 1, "StepStarted": 1},
+		},
+		{
+			name: "EMERGENCY_STOP force", sig: run.Signal{Type: run.EmergencyStop, Force: true}, token: "dev-admin", prepare: held, effect: run.RunCancelled,
+			stages: engineStages[:len(engineStages)-1], // control appends
+			finish: ends(run.Cancelled), log: map[string]int{"StepFailed": 1, "RunCancelled": 1, "StepStarted": 1},
+		},
+		{
+			name: "UPDATE_PARAMS", sig: run.Signal{Type: run.UpdateParams}, payload: `{"newParams":{"day":"tue"}}`, token: "dev-admin", prepare: held, effect: run.SignalAccepted,
+			stages: []string{beforeAccept, afterAccept}, finish: ends(run.Completed), log: map[string]int{"StepStarted": 3, "RunCompleted": 1},
+		},
+		{
+			name: "ESCALATE_ALERT", sig: run.Signal{Type: run.EscalateAlert}, payload: `{"level":"HIGH"}`, token: "dev-system", prepare: held, effect: run.SignalAccepted,
+			stages: []string{beforeAccept, afterAccept}, finish: ends(run.Completed), log: map[string]int{"StepStarted": 3, "RunCompleted": 1},
+		},
+	}
+}
+
+// A server that is killed at any stage of any signal leaves a receipt that is true in
+// the end, and an effect that happened once, when it is back and the client asks again
+// (G06, G23, W-18, O11).
+func TestSignals_G06_W18_KilledAtEachStage(t *testing.T) {
+	t.Parallel()
+	for _, c := range crashCases() {
+		for _, adapter := range []string{"sqlite", "postgres"} {
+			t.Run(strings.ReplaceAll(c.name, " ", "_")+"/"+adapter, func(t *testing.T) {
+				t.Parallel()
+				event := new(atomic.Pointer[run.EventType])
+				o := options{noDeliveries: true, policy: run.Policy{DrainTimeoutMS: 60_000}, wrap: func(j engine.Journal) engine.Journal { return forgetful{j, event} }}
+				if adapter == "postgres" {
+					dsn := testserver.Postgres(t)
+					must(t, postgres.Migrate(t.Context(), dsn))
+					s, err := postgres.Open(t.Context(), dsn, postgres.Options{})
+					must(t, err)
+					t.Cleanup(func() { _ = s.Close() })
+					o.store = s
+				}
+				h := newHarness(t, o)
+				for _, stage := range c.stages {
+					t.Run(strings.ReplaceAll(stage, " ", "_"), func(t *testing.T) {
+						own := *h
+						own.t = t
+						own.killedAt(c, stage, event)
+					})
+				}
+			})
+		}
+	}
+}
+
+// server makes the use cases anew, as a process that comes up does.
+func (h *harness) server(s store.Store, e engine.Engine) (*control.Service, *authz.Directory) {
+	t := h.t
+	t.Helper()
+	directory, err := authz.NewDirectory(authz.DevAccounts(), time.Now)
+	must(t, err)
+	rights, err := authz.New(authz.DefaultPolicy(), directory)
+	must(t, err)
+	return control.New(control.Config{
+		Store: s, Engine: e, Authz: rights, Blobs: h.evidence, Queues: h.queues, Limits: control.Limits{LeaseTTL: time.Second},
+	}), directory
+}
+
+func (h *harness) killedAt(c crashCase, stage string, event *atomic.Pointer[run.EventType]) {
+	t := h.t
+	healthy := func() func() {
+		s, _ := h.server(h.store, h.engine)
+		return h.spawn(func(ctx context.Context) error { return s.Deliver(ctx, "healthy") })
+	}
+	runID, release := c.prepare(h, healthy)
+	seen := len(h.log(runID))
+
+	d := &doom{stage: stage}
+	d.killed, d.kill = context.WithCancel(t.Context())
+	defer d.kill()
+	doomed, directory := h.server(doomedStore{h.store, d}, doomedEngine{h.engine, d})
+	who, err := directory.Authenticate(c.token)
+	must(t, err)
+	payload := c.payload
+	if payload == "" {
+		payload = `{}`
+	}
+	in := control.SignalRun{RunID: runID, Signal: c.sig, Payload: json.RawMessage(payload), Reason: "a test"}
+	in.Signal.ID = uuid.NewString()
+	_, err = doomed.SignalRun(d.killed, who, in)
+	if died := stage == beforeAccept || stage == afterAccept; died != (err != nil) {
+		t.Fatalf("signalled: %v", err)
+	}
+	if stage == beforeAccept {
+		if got := len(h.log(runID)); got != seen {
+			t.Errorf("%d events, %d before: what was not committed is in the log", got, seen)
+		}
+	}
+	if stage == afterAppend {
+		event.Store(&c.effect)
+	} else {
+		if err == nil {
+			go func() { _ = doomed.Deliver(d.killed, "doomed") }()
+		}
+		select {
+		case <-d.killed.Done():
+		case <-time.After(20 * time.Second):
+			t.Fatalf("the server never came to die %s", stage)
+		}
+	}
+
+	// it is back, and the client asks again
+	stop := healthy()
+	defer stop()
+	s, _ := h.server(h.store, h.engine)
+	r, err := s.SignalRun(t.Context(), who, in)
+	must(t, err)
+	if r.Duplicate != (stage != beforeAccept) || r.Rejected {
+		t.Errorf("asked again: %+v", r)
+	}
+	final := h.applied(runID, in.Signal.ID)
+	c.finish(h, runID, release)
+	log := h.log(runID)
+	var at run.Seq
+	for _, e := range h.events(runID) {
+		if e.SignalID == in.Signal.ID || e.Type == c.effect && e.Type != run.SignalAccepted && e.Type != run.StepCompletedEvent {
+			at = e.Seq
+		}
+		if c.sig.Type == run.RetryStep && e.Type == run.StepStartedEvent {
+			at = e.Seq // the last one
+		}
+	}
+	if final.Application != run.SignalApplied || final.AppliedSeq != at {
+		t.Errorf("receipt %+v, the effect is at %d:\n%s", final, at, strings.Join(log, "\n"))
+	}
+	want := map[string]int{"SignalAccepted": 1, "SignalRejected": 0, "RunCancelled": 0, "RunFailed": 0}
+	for name, n := range c.log {
+		want[name] = n
+	}
+	if c.name == "RESUME" {
+		want["SignalAccepted"] = 2
+	}
+	for name, n := range want {
+		got := 0
+		for _, line := range log {
+			if strings.HasPrefix(line, name+"(") || line == name {
+				got++
+			}
+		}
+		if got != n {
+			t.Errorf("%d %s, want %d:\n%s", got, name, n, strings.Join(log, "\n"))
+		}
+	}
+	if c.sig.Type == run.EscalateAlert {
+		alerts, err := h.store.Alerts(t.Context(), store.AlertFilter{TenantID: "acme", RunID: runID})
+		must(t, err)
+		if len(alerts) != 1 {
+			t.Errorf("%d alerts", len(alerts))
+		}
+	}
+	if c.sig.Force {
+		i := slices.IndexFunc(h.events(runID), func(e run.Event) bool { return e.Type == run.StepFailedEvent })
+		p := payloadOf[run.FailurePayload](t, h.events(runID)[i])
+		if p.ErrorCode != string(run.CodeTerminated) {
+			t.Errorf("the step failed with %s", p.ErrorCode)
+		}
+	}
+	if c.sig.Type == run.Pause {
+		h.quiescent(t, runID, in.Signal.ID, log)
+	}
+}
+
+// quiescent checks that a pause says when nothing ran any more (O11).
+func (h *harness) quiescent(t *testing.T, runID, signalID string, log []string) {
+	t.Helper()
+	r, err := h.store.Receipt(t.Context(), runID, signalID)
+	must(t, err)
+	if i := slices.Index(log, "StepCompleted(a,1)"); r.QuiescentSeq != run.Seq(i+1) {
+		t.Errorf("quiescent at %d:\n%s", r.QuiescentSeq, strings.Join(log, "\n"))
+	}
+}
+
+func payloadOf[P any](t *testing.T, e run.Event) P {
+	t.Helper()
+	p, err := run.PayloadOf[P](e.Payload)
+	must(t, err)
+	return p
+}
