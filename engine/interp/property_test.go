@@ -107,8 +107,11 @@ func drawPolicy(rt *rapid.T) run.Policy {
 
 // player makes random moves.
 type player struct {
-	w  *world
-	rt *rapid.T
+	w     *world
+	rt    *rapid.T
+	heard int // signals that calm has delivered
+
+	steady bool // nothing presses for a rotation
 }
 
 func (p *player) move() {
@@ -144,7 +147,7 @@ func (p *player) move() {
 			w.land(rapid.SampledFrom(w.late).Draw(p.rt, "late"))
 		}
 	case 14:
-		if rapid.IntRange(0, 3).Draw(p.rt, "presses") == 0 {
+		if !p.steady && rapid.IntRange(0, 3).Draw(p.rt, "presses") == 0 {
 			w.feed(interp.Pressure{At: w.now, Hard: rapid.Bool().Draw(p.rt, "hard")})
 		}
 	case 15:

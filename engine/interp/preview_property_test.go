@@ -1,0 +1,197 @@
+package interp_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// TestPreview_O10_EqualsWhatHappens previews random signals of every type in random
+// states of random runs, sends them, and compares with what then happens.
+func TestPreview_O10_EqualsWhatHappens(t *testing.T) {
+	t.Parallel()
+	for i := range 6 {
+		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, previewedRun)
+		})
+	}
+}
+
+func previewedRun(rt *rapid.T) {
+	w := newWorld(rt, drawPlan(rt), drawPolicy(rt))
+	p := &player{w: w, rt: rt, steady: true}
+	w.feed(interp.Begin{At: w.now})
+	for range rapid.IntRange(1, 25).Draw(rt, "signals") {
+		for range rapid.IntRange(0, 25).Draw(rt, "moves") {
+			p.move()
+		}
+		p.calm()
+		if w.m.Done() || w.state.Status.Terminal() {
+			return
+		}
+		p.preview()
+	}
+}
+
+// calm lets everything be recorded that is known, and all begin that was dispatched.
+func (p *player) calm() {
+	w := p.w
+	for !w.m.Done() {
+		unbegun := slices.IndexFunc(w.flights, func(f *flight) bool { return f.began.IsZero() })
+		switch {
+		case w.pending != nil || w.answer != nil:
+			w.record()
+		case len(w.late) > 0:
+			w.land(w.late[0])
+		case len(w.fetch) > 0:
+			p.answerFetch()
+		case p.heard < len(w.signals):
+			p.heard = len(w.signals)
+			w.feed(interp.Signalled{At: w.now, Signals: w.signals})
+		case unbegun >= 0:
+			w.arrive(w.flights[unbegun])
+		default:
+			return
+		}
+	}
+}
+
+func (p *player) preview() {
+	w := p.w
+	sig := engine.Signal{
+		ID: fmt.Sprintf("preview-%d", w.head.LastSeq), Force: rapid.Bool().Draw(p.rt, "force"),
+		Type: rapid.SampledFrom([]run.SignalType{
+			run.Pause, run.Pause, run.Resume, run.Resume, run.RetryStep, run.RetryStep, run.RetryStep, run.SkipStep, run.SkipStep,
+			run.CompleteManual, run.CompleteManual, run.UpdateParams, run.InjectOverride, run.EscalateAlert, run.UpdateTarget, run.EmergencyStop, run.Cancel,
+		}).Draw(p.rt, "previewed"),
+	}
+	switch sig.Type {
+	case run.RetryStep, run.SkipStep, run.CompleteManual, run.UpdateParams:
+		sig.StepID = p.drawStep(sig.Type)
+		if step, ok := w.state.Step(sig.StepID); ok && sig.Type != run.SkipStep && sig.Type != run.UpdateParams {
+			sig.LA = step.LogicalAttempt
+		}
+	}
+	if sig.Type == run.CompleteManual {
+		sig.Outcome = rapid.SampledFrom([]run.ManualOutcome{run.ManualSucceeded, run.ManualFailed, run.ManualCancelled}).Draw(p.rt, "as")
+	}
+	var in interp.Inbox
+	for _, s := range w.signals {
+		if !w.receipts[s.ID].app.Final() {
+			in.Pending = append(in.Pending, s)
+		}
+		if w.state.Pause != nil && w.state.Pause.SignalID == s.ID {
+			in.PauseNo = s.No
+		}
+	}
+	asked := map[string]bool{}
+	for _, f := range w.flights {
+		asked[f.stepID] = f.cancelled
+	}
+	want := interp.PreviewSignal(w.sk, w.who, w.state, in, sig, w.now)
+	story := strings.Join(w.story(), "\n")
+
+	from := len(w.effects)
+	accepted := w.accept(sig)
+	if accepted.Outcome == run.Reject {
+		if want.Decision != accepted {
+			p.rt.Fatalf("preview of %+v says %+v, what happened is %+v; the log was\n%s", sig, want.Decision, accepted, story)
+		}
+		return
+	}
+	p.heard = len(w.signals)
+	w.feed(interp.Signalled{At: w.now, Signals: w.signals[p.heard-1:]})
+	for w.pending != nil || w.answer != nil || len(w.fetch) > 0 {
+		if w.pending != nil || w.answer != nil {
+			w.record()
+			continue
+		}
+		p.answerFetch()
+	}
+	got := interp.Preview{Status: w.m.RunStatus(), Changes: p.changes(w.effects[from:]), Blocked: w.m.Blocked()}
+	again := func(c interp.Change) bool { return c.Kind == interp.ChangeCancel && asked[w.sk.Steps[c.Ord].StepID] }
+	want.Changes, got.Changes = slices.DeleteFunc(want.Changes, again), slices.DeleteFunc(got.Changes, again)
+	if d := cmp.Diff(got, want, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(interp.Preview{}, "Decision", "Later")); d != "" {
+		p.rt.Fatalf("preview of %+v (+) is not what happened (-):\n%s\npending %+v; the log was\n%s", sig, d, in, story)
+	}
+	r := w.receipts[sig.ID]
+	switch {
+	case sig.Type == run.UpdateParams || sig.Type == run.InjectOverride || sig.Type == run.EscalateAlert || sig.Type == run.UpdateTarget:
+	case r.app == run.SignalNoop || r.app == run.SignalNotApply:
+		if want.Decision.Outcome == run.Accept || string(want.Decision.Code) != r.reason {
+			p.rt.Fatalf("preview of %+v says %+v, the receipt %+v; the log was\n%s", sig, want.Decision, *r, story)
+		}
+	case want.Decision.Outcome != run.Accept:
+		p.rt.Fatalf("preview of %+v says %+v, the receipt %+v; the log was\n%s", sig, want.Decision, *r, story)
+	}
+}
+
+// drawStep picks a step that the signal may be meant for, mostly.
+func (p *player) drawStep(t run.SignalType) string {
+	w := p.w
+	want := map[run.SignalType]run.StepStatus{run.RetryStep: run.StepFailed, run.CompleteManual: run.StepRunning}[t]
+	var of []string
+	for _, s := range w.state.Steps {
+		if want == "" || s.Status == want && (t != run.CompleteManual || s.Substatus == run.WaitingManual) {
+			of = append(of, s.StepID)
+		}
+	}
+	if len(of) == 0 {
+		return "s00"
+	}
+	return rapid.SampledFrom(of).Draw(p.rt, "of")
+}
+
+// changes says what effects do to steps, in the words of a Preview.
+func (p *player) changes(effects [][]interp.Effect) []interp.Change {
+	w := p.w
+	var out []interp.Change
+	add := func(stepID string, kind interp.ChangeKind, la int) {
+		o, _ := w.sk.Ordinal(stepID)
+		out = append(out, interp.Change{Ord: run.Ord(o), Kind: kind, LA: la})
+	}
+	for _, e := range slices.Concat(effects...) {
+		switch e := e.(type) {
+		case interp.Execute:
+			add(w.sk.Steps[e.Ord].StepID, interp.ChangeStart, e.LA)
+		case interp.CancelSteps:
+			for _, o := range e.Ords {
+				for _, f := range w.flights {
+					if f.ord == o {
+						add(f.stepID, interp.ChangeCancel, f.la)
+					}
+				}
+			}
+		case interp.Compensate:
+			add(w.sk.Steps[e.Ord].StepID, interp.ChangeUndo, e.LA)
+		case interp.Append:
+			for _, d := range e.Events {
+				switch d.Type {
+				case run.StepSkippedEvent:
+					add(d.StepID, interp.ChangeSkip, d.LogicalAttempt)
+				case run.StepAwaitingManualCompletion:
+					add(d.StepID, interp.ChangeStart, d.LogicalAttempt)
+				case run.StepCompletedEvent, run.StepFailedEvent:
+					kind := interp.ChangeCancel
+					if strings.Contains(string(d.Payload), `"manual":{`) {
+						kind = interp.ChangeEnd
+					}
+					add(d.StepID, kind, d.LogicalAttempt)
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b interp.Change) int { return int(a.Ord - b.Ord) })
+	return out
+}

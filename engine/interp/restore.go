@@ -1,0 +1,237 @@
+package interp
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// Inbox is what a run has been asked and a log does not tell.
+type Inbox struct {
+	// Pending are the signals that are accepted and have no final outcome yet, in
+	// their order.
+	Pending []engine.Signal
+	// PauseNo is the number of the signal behind the open pause.
+	PauseNo int64
+}
+
+// Restore returns the machine of a run as it would be, had it written the log that
+// folds to s and nothing else were on its way: attempts that are RUNNING are in
+// flight, and what may start is dispatched. Then it takes the pending signals in
+// their order: those that are accepted and not applied yet, or latched. For a run
+// that has not started or is over it does nothing.
+//
+// It is for looking ahead. What a log does not tell is guessed: how often an attempt
+// was dispatched, and who asked an execution to stop.
+func Restore(sk plan.Skeleton, who Config, s run.State, in Inbox, at time.Time) *Machine {
+	who.RotateAfter = 0
+	m := New(sk, who)
+	m.now, m.status = at, s.RunStatus()
+	if m.status == run.Paused {
+		m.status = run.Running
+	}
+	if m.status != run.Running {
+		return m
+	}
+	m.begun = true
+	m.record.running = s.RunningSteps()
+	m.pause.epoch, m.pause.on = s.PausedEpoch, s.Status == run.Paused
+	m.pause.recorded = m.pause.on
+	if s.RetryDeadline != nil {
+		m.failure.windowAt = *s.RetryDeadline
+	}
+	r := restoring{m: m, pause: s.Pause, steps: make([]*run.Step, len(m.steps))}
+	for _, step := range s.Steps {
+		if o, ok := m.ords[step.StepID]; ok {
+			r.steps[o] = step
+		}
+	}
+	r.restore(s.Compensating)
+	pending := in.Pending
+	if m.pause.on {
+		for len(pending) > 0 && pending[0].No < in.PauseNo { // their effect is under way
+			r.retried(pending[0])
+			pending = pending[1:]
+		}
+	}
+	m.foresee(nil)
+	for i := range pending {
+		m.foresee(&pending[i])
+	}
+	return m
+}
+
+// restoring puts the steps of a State into a machine.
+type restoring struct {
+	m     *Machine
+	pause *run.PauseInfo
+	steps []*run.Step // by ordinal; nil where the log does not know of it
+	armed run.Seq     // since when fail-fast has been armed without a break; 0 if it is not
+	last  run.Seq     // of the newest failure that armed it
+}
+
+func (r *restoring) restore(compensating bool) {
+	r.findFailures()
+	m := r.m
+	for i, step := range r.steps {
+		if step != nil && len(step.Attempts) > 0 {
+			r.step(run.Ord(i), step)
+		}
+	}
+	if m.pause.on {
+		m.record.gate |= run.GatePaused
+	}
+	if m.failure.count > 0 {
+		m.record.gate |= run.GateFailing
+	}
+	m.placeSteps()
+	if c := &m.compensation; compensating {
+		m.failure.final, c.begun = true, true
+		m.orderHooks()
+		c.flying = len(c.todo) > 0
+	}
+}
+
+// findFailures finds since when fail-fast is armed: the times in which an attempt
+// was FAILED and not retried, as far as they overlap without a break up to now.
+func (r *restoring) findFailures() {
+	type span struct{ from, to run.Seq }
+	var spans []span
+	for _, step := range r.steps {
+		if step == nil {
+			continue
+		}
+		for i, a := range step.Attempts {
+			if !failedByItself(a) {
+				continue
+			}
+			r.last = max(r.last, a.EndedSeq)
+			sp := span{a.EndedSeq, run.MaxSeq}
+			if i+1 < len(step.Attempts) {
+				next := step.Attempts[i+1]
+				if sp.to = next.StartedSeq; sp.to == 0 {
+					sp.to = next.EndedSeq
+				}
+			}
+			spans = append(spans, sp)
+		}
+	}
+	slices.SortFunc(spans, func(a, b span) int { return int(min(1, max(-1, a.from-b.from))) })
+	end := run.Seq(0)
+	for _, sp := range spans {
+		if sp.from > end {
+			r.armed = sp.from
+		}
+		end = max(end, sp.to)
+	}
+	if end != run.MaxSeq {
+		r.armed = 0
+	}
+}
+
+// failedByItself reports whether the attempt FAILED in a way that arms fail-fast.
+func failedByItself(a run.Attempt) bool {
+	return a.Status == run.StepFailed && (a.Error == nil || a.Error.Code != string(run.CodeCancelledByPause))
+}
+
+func (r *restoring) step(o run.Ord, step *run.Step) {
+	m, st := r.m, &r.m.steps[o]
+	k := len(step.Attempts) - 1
+	a := step.Attempts[k]
+	st.la = max(1, a.LogicalAttempt)
+	switch a.Status {
+	case run.StepSuccess, run.StepSkipped:
+		st.status, st.stage = a.Status, settled
+		if r.favoured(step, k) && r.armed > 0 && a.EndedSeq > r.armed {
+			r.passOn(o)
+		}
+		if a.Status == run.StepSuccess {
+			m.succeeded(o, a.EndedSeq)
+		}
+	case run.StepFailed:
+		r.failed(o, step, k)
+	case run.StepRunning:
+		if k > 0 && step.Attempts[k-1].Status == run.StepFailed {
+			st.status = run.StepFailed
+		}
+		if r.byHand(step, k) {
+			st.signalID = " " // of a signal that was applied when the attempt began
+		}
+		if r.armed > 0 && a.StartedSeq > r.armed {
+			st.era = m.failure.era
+		}
+		if m.isManual(o) {
+			if d := m.sk.Steps[o].WaitTimeout; d > 0 && a.StartedAt != nil {
+				st.waitEnds = a.StartedAt.Add(d)
+			}
+			m.keepOpen(o)
+			return
+		}
+		st.stage, st.n, st.passes = flying, 1, m.favours(o)
+		m.schedule.flying = append(m.schedule.flying, o)
+		switch s := &m.sk.Steps[o]; {
+		case !s.Cancellable:
+		case m.who.Policy.CancelRunning && a.StartedSeq < r.last:
+			st.asked = byFailure
+		case m.pause.on && s.AllowCancelOnPause:
+			st.asked = byPause
+		}
+	}
+}
+
+// failed restores a step whose latest attempt FAILED.
+func (r *restoring) failed(o run.Ord, step *run.Step, k int) {
+	m, st, a := r.m, &r.m.steps[o], step.Attempts[k]
+	st.status, st.failedSeq = run.StepFailed, a.EndedSeq
+	if e := a.Error; e != nil {
+		st.failed = run.FailurePayload{
+			ErrorCode: e.Code, ErrorMessage: e.Message, Retryable: e.Retryable, FailureCategory: e.Category, FailureSource: e.Source,
+		}
+	}
+	if failedByItself(a) {
+		st.stage, st.failing = settled, true
+		m.failure.count++
+		return
+	}
+	if r.favoured(step, k) {
+		st.era = m.failure.era
+	}
+	if r.pause != nil && a.EndedSeq > r.pause.Seq {
+		st.stage = settled
+		m.pause.interrupted = append(m.pause.interrupted, o)
+		return
+	}
+	st.la++ // and placeSteps makes it ready
+}
+
+// retried makes the attempt ready that a RETRY_STEP causes which was applied before
+// the run was paused.
+func (r *restoring) retried(s engine.Signal) {
+	m := r.m
+	if o, ok := m.ords[s.StepID]; ok && s.Type == run.RetryStep && m.steps[o].failing {
+		m.changeStep(s)
+	}
+}
+
+// favoured reports whether an attempt passed fail-fast: it was caused by hand, or
+// it began while fail-fast was armed (T217).
+func (r *restoring) favoured(step *run.Step, k int) bool {
+	a := step.Attempts[k]
+	return a.Status == run.StepSkipped || r.byHand(step, k) || r.armed > 0 && a.StartedSeq > r.armed
+}
+
+// byHand reports whether somebody retried the step: what a pause cancelled starts
+// again by itself.
+func (r *restoring) byHand(step *run.Step, k int) bool {
+	return k > 0 && failedByItself(step.Attempts[k-1])
+}
+
+// passOn lets what waits for a step pass fail-fast as it did itself.
+func (r *restoring) passOn(o run.Ord) {
+	for _, n := range r.m.next[o] {
+		r.m.steps[n].era = r.m.failure.era
+	}
+}
