@@ -3,24 +3,31 @@ package project
 import "time"
 
 // pace remembers when the last messages of a run were due, oldest first, so that
-// no more than a given number are due within any window (O8). A message is due
-// when its run was woken, or as soon as the window allows; when somebody found time
-// to send it does not matter. There is no least distance between two: a run with
-// few events is never delayed.
+// no more than a given number are due within any window (O8). There is no least
+// distance between two: a run with few events is never delayed.
+//
+// A message is due when its run was woken, or as soon as the window allows. When
+// somebody found time to send it does not matter. What came late in a run that goes
+// on counts as if it had come a tenth of a window after the one before, but not more
+// than two tenths ago; and a message may go a tenth before it is due. So a run that
+// emits as often as it may is not held up for ever by one event that came late, and
+// three messages more than the number go within any window at most.
 type pace []time.Time
 
 // due is when a message of a run that was woken at a time is due.
 func (p pace) due(woken time.Time, window time.Duration, burst int) time.Time {
-	if len(p) < burst {
-		return woken
+	due := woken
+	if n := len(p); n > 0 && p[n-1].Add(window).After(woken) {
+		due = earlier(woken, later(p[n-1].Add(window/10), woken.Add(-window/5)))
 	}
-	return later(woken, p[len(p)-burst].Add(window))
+	if n := len(p); n >= burst {
+		due = later(due, p[n-burst].Add(window))
+	}
+	return due
 }
 
 // allows is when a message that is due then may go: a tenth of the window before,
-// unless another one is ahead of its time. A run that emits as often as it may is
-// then not held up for ever by one event that came late, and one message more than
-// the number goes within any window at most.
+// unless another one is ahead of its time.
 func (p pace) allows(due time.Time, window time.Duration) time.Time {
 	if len(p) == 0 {
 		return due
@@ -47,6 +54,13 @@ func (p pace) over(window time.Duration) time.Time {
 
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
 		return b
 	}
 	return a

@@ -167,15 +167,21 @@ func TestMotions_O8_AtMostTenAreDueInAnySecond(t *testing.T) {
 	}
 }
 
-// A run that emits as often as it may goes on as before when a message was late.
+// A run that emits as often as it may goes on as before when messages were late.
 func TestMotions_O8_AHiccupDelaysNothingAfterIt(t *testing.T) {
 	t.Parallel()
 	ms := newMotions(time.Second, 10, 100)
+	last := epoch
 	for i := range 100 {
 		now := epoch.Add(time.Duration(i) * 100 * time.Millisecond)
-		if i == 13 || i == 57 {
+		switch i {
+		case 0, 24:
 			now = now.Add(90 * time.Millisecond) // its append took so long
+		case 13, 57:
+			now = now.Add(250 * time.Millisecond) // and the next ones waited for it
 		}
+		now = later(now, last)
+		last = now
 		ms.wake(now, "r", news{read: true})
 		if i == 40 {
 			now = now.Add(80 * time.Millisecond) // nobody had time for it
@@ -184,6 +190,39 @@ func TestMotions_O8_AHiccupDelaysNothingAfterIt(t *testing.T) {
 			t.Fatalf("message %d waits", i)
 		}
 		ms.finished(now, "r", true)
+	}
+}
+
+func TestMotions_O8_WhateverWakes(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		ms := newMotions(time.Second, 10, 100)
+		var due, sent []time.Time
+		wake, step := epoch, 10+r.IntN(300)
+		for now := epoch; now.Before(epoch.Add(12 * time.Second)); now = now.Add(time.Millisecond) {
+			for !wake.After(now) && now.Before(epoch.Add(10*time.Second)) {
+				ms.wake(now, "r", news{read: true})
+				wake = wake.Add(time.Duration(r.IntN(step)) * time.Millisecond)
+				if r.IntN(20) == 0 { // a pause, or another pace
+					wake, step = wake.Add(time.Duration(r.IntN(1500))*time.Millisecond), 10+r.IntN(300)
+				}
+			}
+			taken, _ := ms.next(now, 10)
+			for _, w := range taken {
+				due, sent = append(due, ms.runs[w.runID].due), append(sent, now)
+				ms.finished(now, w.runID, true)
+			}
+		}
+		if !slices.IsSortedFunc(due, time.Time.Compare) {
+			t.Errorf("seed %d: not in order", seed)
+		}
+		if n := atMostIn(time.Second, due); n > 10 {
+			t.Errorf("seed %d: %d messages are due within a second", seed, n)
+		}
+		if n := atMostIn(time.Second, sent); n > 13 {
+			t.Errorf("seed %d: %d messages went within a second", seed, n)
+		}
 	}
 }
 
