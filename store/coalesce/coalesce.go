@@ -1,14 +1,19 @@
-// Package coalesce is a group commit for the log of one run: while one write of a
-// run is under way, further Append and Begin calls on that run wait together and go
-// out as one batch, at the price of one commit. It decorates a store that can write
-// batches (store.Batcher).
+// Package coalesce lets calls that wait share a commit. It decorates a store that can
+// write batches of one run (store.Batcher) and groups of runs (store.Grouper):
 //
-// Nothing lingers: a call that finds its run idle goes out at once and alone. Runs do
-// not wait for each other: each has a lane of its own, so a control transaction that
-// holds one run's head delays that run's appends only. Order within a lane is the
-// order of the calls. What the store promises stays: numbers, dedupe and guards are
-// decided by the one append under the head lock, entry by entry, and an entry that
-// cannot be written fails alone.
+// While one write of a run is under way, further Append and Begin calls on that run wait
+// together in its lane and go out as the next batch, in the order of the calls. While one
+// write of any run is under way, plain calls on other runs, each one event that needs
+// nothing but its insertion, go out as a group; while as many groups as allowed are under
+// way, they wait together for the next.
+//
+// Nothing lingers: a call that finds nothing under way goes out at once and alone, as
+// without this package, and nobody waits for a call that goes alone. No run waits for the
+// head of another: a group leaves out what it cannot lock or decide, and the caller makes
+// that call by itself, so a control transaction that holds one run's head delays that
+// run's appends only. What the store promises stays: numbers, dedupe and guards are
+// decided by the database under the head lock, entry by entry, and an entry that cannot
+// be written fails alone.
 package coalesce
 
 import (
@@ -198,7 +203,7 @@ func (c *coalescer) leave(runID string) {
 	}
 }
 
-// drain writes batches until nobody waits any more.
+// drain writes batches of a run until nobody waits in its lane any more.
 func (c *coalescer) drain(runID string, calls []*call) {
 	for len(calls) > 0 {
 		entries := make([]store.Entry, len(calls))
