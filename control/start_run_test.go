@@ -138,7 +138,7 @@ func TestStartRun_W10_UnknownSchemaVersion(t *testing.T) {
 
 func TestStartRun_RefusesWhatCannotRunHere(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorld(t, func(c *control.Config) { c.Limits.MaxSteps = 1000 })
 	for path, value := range map[string]string{"scope.tenantId": "globex", "scope.projectId": "store", "scope.environmentId": "prod"} {
 		in := startOf("scope", document(M{path: value}, "s1"))
 		in.ProjectID, in.EnvironmentID = "shop", "dev"

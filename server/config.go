@@ -68,6 +68,7 @@ type Config struct {
 	LogLevel       string          `koanf:"log-level"`    // debug, info, warn, error
 	Heartbeat      time.Duration   `koanf:"heartbeat"`    // silence after which an execution counts as lost
 	WriteBudget    time.Duration   `koanf:"write-budget"` // how long the store may take to confirm that a step begins or completed
+	RotateAfter    int           `koanf:"rotate-after"` // steps that one execution of a run's workflow schedules
 
 	dev bool
 }
@@ -77,7 +78,7 @@ func Defaults(dev bool) map[string]any {
 	d := map[string]any{
 		"listen": "127.0.0.1:8080", "data": ".dvt", "temporal-namespace": "dvt",
 		"control-queue": "tq-control-dev", "data-queue": "tq-data-dev", "project-root": ".", "dbt": "dbt",
-		"log-level": "info", "heartbeat": "30s", "write-budget": "3s", "concurrency": 4, "duties": []string{"api", "project", "reconcile", "deliver"},
+		"log-level": "info", "heartbeat": "30s", "write-budget": "3s", "rotate-after": 50, "concurrency": 4, "duties": []string{"api", "project", "reconcile", "deliver"},
 	}
 	if dev {
 		d["log-level"], d["heartbeat"], d["concurrency"], d["allow-private"] = "warn", "10s", 16, true
@@ -110,6 +111,8 @@ func Flags(f *pflag.FlagSet, names ...string) {
 			f.Bool(n, false, "HTTP_NOTIFY may call private addresses")
 		case n == "concurrency":
 			f.Int(n, 0, "executions at once per data queue")
+		case n == "rotate-after":
+			f.Int(n, 0, "steps that one execution of a run's workflow schedules")
 		case lists[n] != "":
 			f.StringSlice(n, nil, lists[n])
 		default:
@@ -215,7 +218,7 @@ func knownKeys() map[string]bool {
 	out := map[string]bool{}
 	for _, k := range strings.Fields(`listen data store redis app-role temporal temporal-namespace temporal-binary artifacts workspace project-root dbt
 		plan-roots control-queue data-queue known-queues queues concurrency server worker-token allow-private accounts allowed-origins duties no-sample log-level heartbeat
-		write-budget`) {
+		write-budget rotate-after`) {
 		out[k] = true
 	}
 	return out
@@ -252,6 +255,9 @@ func (c *Config) verify() (errs []error) {
 	}
 	if c.WriteBudget < 2*time.Second || c.WriteBudget > 5*time.Second {
 		bad("write-budget must be between 2s and 5s")
+	}
+	if c.RotateAfter < 1 || c.RotateAfter > 1000 {
+		bad("rotate-after must be between 1 and 1000")
 	}
 	for _, d := range c.Duties {
 		if !strings.Contains(" api project reconcile deliver ", " "+d+" ") {

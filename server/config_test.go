@@ -129,6 +129,18 @@ func TestLoad_T120_WriteBudget(t *testing.T) {
 	}
 }
 
+func TestLoad_T105_RotateAfter(t *testing.T) {
+	c, err := load(t, false, "")
+	if must(t, err); c.RotateAfter != 50 {
+		t.Errorf("default %d", c.RotateAfter)
+	}
+	for steps, ok := range map[string]bool{"0": false, "1": true, "1000": true, "1001": false} {
+		if _, err := load(t, false, "rotate-after: "+steps+"\n"); (err == nil) != ok {
+			t.Errorf("%s: %v", steps, err)
+		}
+	}
+}
+
 func TestLoad_SecretsAreNotPrinted(t *testing.T) {
 	t.Setenv("DVT_WORKER_TOKEN", "hush")
 	c, err := load(t, false, "")

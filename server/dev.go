@@ -90,6 +90,7 @@ func RunDev(ctx context.Context, cfg Config, log *slog.Logger, out io.Writer) er
 		w := temporal.WorkerConfig{
 			Namespace: cfg.TemporalNamespace, Control: []string{cfg.ControlQueue}, Data: []string{cfg.DataQueue},
 			ControlConcurrency: 50, DataConcurrency: cfg.Concurrency, StopTimeout: 8 * time.Second,
+			Metrics: p.registry,
 		}
 		g.Go(func() error { return temporal.Run(work, p.temporal, w, p.journal, newRunner(p.cfg, p.journal, p.log)) })
 		g.Go(func() error { return p.greet(ctx, out) })

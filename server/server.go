@@ -88,7 +88,7 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 	p.projector = project.New(p.raw, p.bus, project.Config{Metrics: p.registry, Logger: log})
 	p.store = project.Waking(p.raw, p.projector)
 	p.hub = live.New(p.raw, p.bus, live.Config{Logger: log})
-	p.engine = temporal.New(p.temporal, cfg.TemporalNamespace, temporal.Config{HeartbeatTimeout: cfg.Heartbeat})
+	p.engine = temporal.New(p.temporal, cfg.TemporalNamespace, temporal.Config{HeartbeatTimeout: cfg.Heartbeat, RotateAfter: cfg.RotateAfter})
 	queues := cfg.queues()
 	limits := control.Limits{}
 	if cfg.dev { // nobody else can hold a lease on these data, so one left by a kill need not be waited for long
@@ -225,6 +225,7 @@ func runControlWorker(ctx context.Context, cfg Config, w temporal.WorkerConfig, 
 	}
 	defer p.close()
 	g, ctx := errgroup.WithContext(ctx)
+	w.Metrics = p.registry
 	g.Go(func() error { return p.projector.Run(ctx) })
 	g.Go(func() error { return temporal.Run(ctx, p.temporal, w, p.journal, newRunner(p.cfg, p.journal, p.log)) })
 	return g.Wait()

@@ -32,7 +32,7 @@ func process(c *cobra.Command, dev bool, flags []string, run func(context.Contex
 func devCommand() *cobra.Command {
 	return process(&cobra.Command{Use: "dev", Short: "Run everything here, with a sample, for a newcomer"}, true, []string{
 		"listen", "data", "no-sample", "store", "redis", "temporal", "temporal-namespace", "temporal-binary", "artifacts",
-		"project-root", "dbt", "plan-roots", "concurrency", "heartbeat", "write-budget",
+		"project-root", "dbt", "plan-roots", "concurrency", "heartbeat", "write-budget", "rotate-after",
 	}, func(ctx context.Context, cfg server.Config, log *slog.Logger) error {
 		return server.RunDev(ctx, cfg, log, os.Stdout)
 	})
@@ -41,7 +41,7 @@ func devCommand() *cobra.Command {
 func serverCommand() *cobra.Command {
 	return process(&cobra.Command{Use: "server", Short: "Serve the API and carry out its duties"}, false, []string{
 		"listen", "store", "redis", "temporal", "temporal-namespace", "artifacts", "plan-roots", "control-queue", "data-queue", "known-queues",
-		"allowed-origins", "duties", "heartbeat", "write-budget",
+		"allowed-origins", "duties", "heartbeat", "write-budget", "rotate-after",
 	}, server.Run)
 }
 

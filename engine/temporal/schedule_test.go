@@ -276,7 +276,7 @@ func TestSchedule_LargeResults(t *testing.T) {
 
 func TestSchedule_PlanTooManySteps(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, options{workers: -1})
+	h := newHarness(t, options{workers: -1, limits: control.Limits{MaxSteps: 1000}})
 	var steps []step
 	for i := range 1001 {
 		steps = append(steps, step{id: fmt.Sprintf("s%04d", i)})
