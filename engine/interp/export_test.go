@@ -67,3 +67,15 @@ func (m *Machine) essence() Machine {
 	}
 	return c
 }
+
+// PassesLike reports whether the same steps pass fail-fast in both machines.
+func (m *Machine) PassesLike(o *Machine) bool {
+	for i := range m.steps {
+		if m.steps[i].stage == waiting || m.steps[i].stage == ready {
+			if m.favours(run.Ord(i)) != o.favours(run.Ord(i)) {
+				return false
+			}
+		}
+	}
+	return true
+}

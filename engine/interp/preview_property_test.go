@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,18 +18,27 @@ import (
 )
 
 // TestPreview_O10_EqualsWhatHappens previews random signals of every type in random
-// states of random runs, sends them, and compares with what then happens.
+// states of random runs, sends them, and compares with what then happens. Left out
+// are states in which a step passes fail-fast because a failure was on its way to
+// the log when its predecessor completed: no log tells that.
 func TestPreview_O10_EqualsWhatHappens(t *testing.T) {
 	t.Parallel()
+	var compared, untold atomic.Int64
+	t.Cleanup(func() {
+		t.Logf("%d previews compared, %d states that no log tells", compared.Load(), untold.Load())
+		if untold.Load()*20 > compared.Load() {
+			t.Errorf("%d of %d states are left out", untold.Load(), compared.Load()+untold.Load())
+		}
+	})
 	for i := range 6 {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
 			t.Parallel()
-			rapid.Check(t, previewedRun)
+			rapid.Check(t, func(rt *rapid.T) { previewedRun(rt, &compared, &untold) })
 		})
 	}
 }
 
-func previewedRun(rt *rapid.T) {
+func previewedRun(rt *rapid.T, compared, untold *atomic.Int64) {
 	w := newWorld(rt, drawPlan(rt), drawPolicy(rt))
 	p := &player{w: w, rt: rt, steady: true}
 	w.feed(interp.Begin{At: w.now})
@@ -40,7 +50,12 @@ func previewedRun(rt *rapid.T) {
 		if w.m.Done() || w.state.Status.Terminal() {
 			return
 		}
-		p.preview()
+		if in := p.inbox(); w.m.PassesLike(interp.Restore(w.sk, w.who, w.state, in, w.now)) {
+			compared.Add(1)
+			p.preview(in)
+		} else {
+			untold.Add(1)
+		}
 	}
 }
 
@@ -67,7 +82,22 @@ func (p *player) calm() {
 	}
 }
 
-func (p *player) preview() {
+// inbox is what the store knows of the run's signals.
+func (p *player) inbox() interp.Inbox {
+	w := p.w
+	var in interp.Inbox
+	for _, s := range w.signals {
+		if !w.receipts[s.ID].app.Final() {
+			in.Pending = append(in.Pending, s)
+		}
+		if w.state.Pause != nil && w.state.Pause.SignalID == s.ID {
+			in.PauseNo = s.No
+		}
+	}
+	return in
+}
+
+func (p *player) preview(in interp.Inbox) {
 	w := p.w
 	sig := engine.Signal{
 		ID: fmt.Sprintf("preview-%d", w.head.LastSeq), Force: rapid.Bool().Draw(p.rt, "force"),
@@ -85,15 +115,6 @@ func (p *player) preview() {
 	}
 	if sig.Type == run.CompleteManual {
 		sig.Outcome = rapid.SampledFrom([]run.ManualOutcome{run.ManualSucceeded, run.ManualFailed, run.ManualCancelled}).Draw(p.rt, "as")
-	}
-	var in interp.Inbox
-	for _, s := range w.signals {
-		if !w.receipts[s.ID].app.Final() {
-			in.Pending = append(in.Pending, s)
-		}
-		if w.state.Pause != nil && w.state.Pause.SignalID == s.ID {
-			in.PauseNo = s.No
-		}
 	}
 	asked := map[string]bool{}
 	for _, f := range w.flights {
