@@ -52,6 +52,28 @@ func byTurns(n int, cost, floor measure) func(context.Context) (sample, error) {
 	}
 }
 
+// leastOf is byTurns with the least of the calls, for work that is the same each time.
+func leastOf(n int, cost, floor measure) func(context.Context) (sample, error) {
+	return func(ctx context.Context) (sample, error) {
+		var least sample
+		for i := range n {
+			f, err := floor(ctx, i)
+			if err != nil {
+				return sample{}, err
+			}
+			c, err := cost(ctx, i)
+			if err != nil {
+				return sample{}, err
+			}
+			if i == 0 {
+				least = sample{cost: c, floor: f}
+			}
+			least.cost, least.floor = min(least.cost, c), min(least.floor, f)
+		}
+		return least, nil
+	}
+}
+
 // timed is how long call takes.
 func timed(call func() error) (time.Duration, error) {
 	began := time.Now()
