@@ -24,10 +24,11 @@ import (
 type journal struct {
 	engine.Journal // what a runner must not call panics
 
-	step  plan.Step
-	begin func(n int) (engine.Begun, error) // nil: RUN
-	fail  func(engine.Evidence) error       // nil: evidence is taken
-	kept  *artifact.Store
+	step   plan.Step
+	begin  func(n int) (engine.Begun, error) // nil: RUN
+	fail   func(engine.Evidence) error       // nil: evidence is taken
+	kept   *artifact.Store
+	params json.RawMessage // of the run
 
 	mu     sync.Mutex
 	begins []store.Begin
@@ -61,7 +62,7 @@ func (j *journal) Begin(_ context.Context, b store.Begin) (engine.Begun, error) 
 			return begun, err
 		}
 	}
-	return engine.Begun{Begun: store.Begun{Verdict: store.BeginRun}, Identity: identity, Step: j.step}, nil
+	return engine.Begun{Begun: store.Begun{Verdict: store.BeginRun}, Identity: identity, Step: j.step, Params: j.params}, nil
 }
 
 func (j *journal) Evidence(ctx context.Context, e engine.Evidence) error {

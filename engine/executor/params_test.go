@@ -1,0 +1,98 @@
+package executor_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/executor"
+	"github.com/dvt-engine/dvt/plan"
+)
+
+func TestCommand_T197_ParametersAreAFile(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t, plan.Command, sh(`cat "$DVT_PARAMS_FILE"; echo; case "$DVT_PARAMS_FILE" in "$DVT_WORKSPACE"/*) ;; *) exit 4;; esac`))
+	j.params = json.RawMessage(`{"day":"mon","n":12345678901234567890}`)
+	r := worker(t, j, executor.Config{})
+	if end := execute(t, t.Context(), r); end.Kind != engine.EndCompleted || j.log() != "stdout: "+string(j.params)+"\n" {
+		t.Errorf("%+v, log %q", end.Failed, j.log())
+	}
+	left, err := filepath.Glob(filepath.Join(r.WorkspaceRoot, "*", ".dvt", "*"))
+	if err != nil || len(left) != 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	// 200 KiB are no argument and no variable, but a file (W-12)
+	j = newJournal(t, plan.Command, sh(`wc -c < "$DVT_PARAMS_FILE"`))
+	j.params = json.RawMessage(fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", 200<<10)))
+	if end := execute(t, t.Context(), worker(t, j, executor.Config{})); end.Kind != engine.EndCompleted || strings.TrimSpace(j.log()) != fmt.Sprintf("stdout: %d", len(j.params)) {
+		t.Errorf("%+v, log %.100q", end.Failed, j.log())
+	}
+	j = newJournal(t, plan.Command, sh(`echo "${DVT_PARAMS_FILE-none}"`))
+	if execute(t, t.Context(), worker(t, j, executor.Config{})); j.log() != "stdout: none\n" {
+		t.Errorf("without parameters: %q", j.log())
+	}
+}
+
+// A dbt that says what it was called with, to see the command line alone.
+func fakeDBT(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "dbt")
+	script := "#!/bin/sh\nwhile [ $# -gt 0 ]; do [ \"$1\" = --vars ] && echo \"vars $2\" >&2; shift; done\nexit 2\n"
+	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestDBT_T197_ParametersAreVars(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ params, vars, want string }{
+		"both":          {`{"day":"mon","n":1}`, `{"n":2}`, `vars {"day":"mon","n":2}`},
+		"params":        {`{"day":"mon"}`, ``, `vars {"day":"mon"}`},
+		"vars":          {``, `{"n":2}`, `vars {"n":2}`},
+		"no object":     {`[1]`, `{"n":2}`, `vars {"n":2}`},
+		"neither":       {``, ``, ``},
+		"too much here": {`{"text":"` + strings.Repeat("x", 128<<10) + `"}`, ``, `dbt takes at most 131071`},
+	} {
+		j := newJournal(t, plan.DBTRun, plan.DBTInputs{ProjectDir: ".", Vars: json.RawMessage(c.vars)})
+		j.params = json.RawMessage(c.params)
+		end := execute(t, t.Context(), worker(t, j, executor.Config{DBTPath: fakeDBT(t)}))
+		if end.Kind != engine.EndFailed || end.Failed.Retryable || !strings.Contains(j.log()+end.Failed.ErrorMessage, c.want) || c.want == "" && strings.Contains(j.log(), "vars") {
+			t.Errorf("%s: %+v, log %.200q, want %s", name, end.Failed, j.log(), c.want)
+		}
+	}
+}
+
+// UPDATE_TARGET is vars that a profile reads: the real dbt writes where it says.
+func TestDBT_T197_TargetByVars(t *testing.T) {
+	t.Parallel()
+	bin := dbtBin(t)
+	project := filepath.Join(t.TempDir(), "root")
+	if err := os.CopyFS(filepath.Join(project, "shop"), os.DirFS(filepath.Join(repository(), "examples", "shop"))); err != nil {
+		t.Fatal(err)
+	}
+	profile := filepath.Join(project, "shop", "profiles.yml")
+	doc, err := os.ReadFile(profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc = []byte(strings.Replace(string(doc), "      threads: 2", "      threads: 2\n      schema: \"{{ var('dvt_target_schema', 'main') }}\"", 1))
+	if err := os.WriteFile(profile, doc, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j := newJournal(t, plan.DBTRun, struct{}{})
+	r := worker(t, j, executor.Config{DBTPath: filepath.Join(bin, "dbt")})
+	r.ProjectRoot = project
+	in := plan.DBTInputs{ProjectDir: "shop", Select: "staging", Vars: json.RawMessage(fmt.Sprintf(`{"shop_dir":%q,"dvt_target_schema":"restored"}`, t.TempDir()))}
+	end, _ := dbtStep(t, r, j, plan.DBTRun, in)
+	if end.Kind != engine.EndCompleted {
+		t.Fatalf("%+v\n%s", end.Failed, j.log())
+	}
+	if log := j.log(); !strings.Contains(log, "restored.stg_orders") {
+		t.Errorf("it did not write into the schema:\n%s", log)
+	}
+}
