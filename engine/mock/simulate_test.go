@@ -212,3 +212,30 @@ func TestSimulate_LongPlans(t *testing.T) {
 		t.Fatalf("%v, %+v", err, s.State.Counts)
 	}
 }
+
+// A run has as many generations as its dispatches fill (E-04).
+func TestEngine_E04_Rotates(t *testing.T) {
+	t.Parallel()
+	var steps []string
+	for i := range 8 {
+		steps = append(steps, fmt.Sprintf("s%d", i))
+	}
+	doc := document(steps...)
+	pl, err := plan.Parse(doc, queues)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := mock.NewLog(pl, doc, queues, calm, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := mock.New(mock.Config{Journal: log, RotateAfter: 3})
+	if _, err := e.Start(t.Context(), log.Identity(), queues); err != nil {
+		t.Fatal(err)
+	}
+	for e.Next() {
+	}
+	if log.State().Status != run.Completed || e.Generations(log.Identity().RunID) != 3 {
+		t.Fatalf("%s in %d generations", log.State().Status, e.Generations(log.Identity().RunID))
+	}
+}
