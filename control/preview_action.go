@@ -2,13 +2,235 @@ package control
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
 )
 
-// PreviewAction says what an action would do now, by the same interpreter and
-// policy that would do it, without a trace (O10).
-func (s *Service) PreviewAction(_ context.Context, _ authz.Principal, _ PreviewAction) (ActionPreview, error) {
-	return ActionPreview{}, refuse(run.CodeNotSupported, "This version cannot preview.")
+// PreviewAction says what an action would do now, by the same checks, policy,
+// judgement and interpreter that would do it, on the state at the head and with the
+// signals that are on their way counted in (O10, T193). It leaves no trace: no
+// event, no receipt and no audit row, but that of a run that the caller may not see.
+// A denial, a state that does not allow it and RUN_MOVED are an answer with the
+// outcome REFUSED; what is malformed is the error that the action would give.
+func (s *Service) PreviewAction(ctx context.Context, p authz.Principal, in PreviewAction) (ActionPreview, error) {
+	var out ActionPreview
+	var err error
+	switch {
+	case in.Signal != nil:
+		out, err = s.previewSignal(ctx, p, *in.Signal)
+	case in.CompleteManual != nil:
+		out, err = s.previewCompletion(ctx, p, *in.CompleteManual)
+	case in.Rerun != nil:
+		out, err = s.previewRerun(ctx, p, *in.Rerun)
+	case in.Start != nil:
+		out, err = s.previewStart(ctx, p, *in.Start)
+	default:
+		err = badInput([]plan.Violation{{Path: "action", Code: plan.CodeInvalid, Message: "choose an action"}})
+	}
+	return out, translate(err)
+}
+
+// previewSignal goes the way of SignalRun.
+func (s *Service) previewSignal(ctx context.Context, p authz.Principal, in SignalRun) (ActionPreview, error) {
+	action := authz.Action(in.Signal.Type)
+	r, err := s.visible(ctx, p, action, in.RunID)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	allowed, denial, err := s.previewRights(p, action, objectOf(r.Identity))
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	if err := s.checkSignal(ctx, r, in, allowed); err != nil || !allowed {
+		return denial, err
+	}
+	l, err := s.cfg.Store.Load(ctx, in.RunID)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	if moved := movedAt(l.State, in.Signal); in.ExpectedRunSeq != nil && moved > *in.ExpectedRunSeq {
+		return refused(l.State, run.CodeRunMoved, fmt.Sprintf("What this signal concerns changed at seq %d, after the state you saw.", moved)), nil
+	}
+	return s.previewed(ctx, r, l.State, in.Signal)
+}
+
+// previewCompletion goes the way of CompleteManualStep.
+func (s *Service) previewCompletion(ctx context.Context, p authz.Principal, in CompleteManualStep) (ActionPreview, error) {
+	r, err := s.visible(ctx, p, authz.CompleteManual, in.RunID)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	if err := s.checkCompletion(in); err != nil {
+		return ActionPreview{}, err
+	}
+	allowed, denial, err := s.previewRights(p, authz.CompleteManual, objectOf(r.Identity))
+	if err != nil || !allowed {
+		return denial, err
+	}
+	if len(s.cfg.ManualKeys) == 0 {
+		return ActionPreview{Outcome: "UNSUPPORTED", Code: run.CodeNotSupported, Reason: noManualKeys}, nil
+	}
+	facts, err := s.manualFacts(ctx, r.PlanRef, in.StepID)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	l, err := s.cfg.Store.Load(ctx, in.RunID)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	st, sig := l.State, run.Signal{Type: run.CompleteManual, StepID: in.StepID, Outcome: in.Outcome}
+	if step, ok := st.Step(in.StepID); ok && step.LogicalAttempt > 0 {
+		sig.ExpectedAttempt = step.LogicalAttempt
+		_, err := s.cfg.Store.Receipt(ctx, in.RunID, manualSignalID(in.RunID, in.StepID, step.LogicalAttempt))
+		switch {
+		case err != nil && !errors.Is(err, store.ErrNotFound):
+			return ActionPreview{}, err
+		case in.Actor != "" && in.Actor != p.ID:
+			return refused(st, run.CodeForbidden, "Nobody completes a step for somebody else: leave actor out, or give your own id."), nil
+		case !tokenFits(s.cfg.ManualKeys, in.Token, in.RunID, in.StepID, step.LogicalAttempt):
+			return refused(st, run.CodeManualToken, "This token is not that of the step's latest attempt. Read the task again: a retry gives it a new one."), nil
+		case err == nil:
+			out := refused(st, run.CodeSuperseded, "This attempt was completed already; the first outcome stands.")
+			out.Outcome, out.Status = "NOOP", st.RunStatus()
+			return out, nil
+		case facts.sod && r.TriggeredBy == p.ID:
+			return refused(st, run.CodeSOD, "Who asked for the run may not complete this step; someone else must."), nil
+		case in.ExpectedRunSeq != nil && step.ChangedSeq > *in.ExpectedRunSeq:
+			return refused(st, run.CodeRunMoved, fmt.Sprintf("The step changed at seq %d, after the state you saw.", step.ChangedSeq)), nil
+		}
+	}
+	return s.previewed(ctx, r, st, sig)
+}
+
+// previewRights asks the policy. The preview is the answer to those who may not.
+func (s *Service) previewRights(p authz.Principal, action authz.Action, o authz.Object) (bool, ActionPreview, error) {
+	d, err := s.cfg.Authz.Decide(p, action, o)
+	if err != nil || d.Allowed {
+		return d.Allowed, ActionPreview{}, err
+	}
+	return false, ActionPreview{Outcome: "REFUSED", Code: run.CodeForbidden, Reason: s.denied(action, o, d).Message}, nil
+}
+
+func refused(st run.State, code run.Code, reason string) ActionPreview {
+	return ActionPreview{BasedOnSeq: st.Seq, Outcome: "REFUSED", Code: code, Reason: reason}
+}
+
+// previewed asks the interpreter what an admissible signal would do.
+func (s *Service) previewed(ctx context.Context, r store.Run, st run.State, sig run.Signal) (ActionPreview, error) {
+	if step, ok := st.Step(sig.StepID); ok && sig.Type == run.RetryStep && sig.ExpectedAttempt == 0 {
+		sig.ExpectedAttempt = step.LogicalAttempt // T58
+	}
+	pl, known, err := s.planOfRun(ctx, r)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	who := interp.Config{Identity: r.Identity}
+	if st.Policy != nil {
+		who.Policy = *st.Policy
+	}
+	if who.Reused, err = s.reusedOf(ctx, r, pl); err != nil {
+		return ActionPreview{}, err
+	}
+	in, err := s.inboxOf(ctx, st)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	sk := pl.Skeleton(s.cfg.Queues)
+	sent := engine.Signal{ID: "preview", Type: sig.Type, StepID: sig.StepID, LA: sig.ExpectedAttempt, Force: sig.Force, Outcome: sig.Outcome}
+	v := previewing{st: st, sk: sk, sig: sig, found: interp.PreviewSignal(sk, who, st, in, sent, s.cfg.Now())}
+	if n := len(in.Pending); n > 0 {
+		v.warn("%s on the way and counted in.", plural(n, "signal is", "signals are"))
+	}
+	if !known {
+		v.warn("The plan has not been fetched yet: its steps are not known.")
+	}
+	return v.answer(), nil
+}
+
+// inboxOf reads the signals that have no final outcome, and which one paused the run.
+func (s *Service) inboxOf(ctx context.Context, st run.State) (interp.Inbox, error) {
+	var in interp.Inbox
+	for no := int64(0); ; {
+		page, err := s.cfg.Store.After(ctx, st.RunID, no)
+		if err != nil {
+			return in, err
+		}
+		for _, rc := range page {
+			no = rc.No
+			if !rc.Application.Final() {
+				in.Pending = append(in.Pending, engineSignal(rc))
+			}
+			if st.Pause != nil && st.Pause.SignalID == rc.Signal.ID {
+				in.PauseNo = rc.No
+			}
+		}
+		if len(page) < store.MaxPage {
+			return in, nil
+		}
+	}
+}
+
+// planOfRun reads the plan of a run; false where no worker has fetched it yet.
+func (s *Service) planOfRun(ctx context.Context, r store.Run) (plan.Plan, bool, error) {
+	doc, err := s.cfg.Store.Plan(ctx, r.PlanRef.SHA256)
+	if errors.Is(err, store.ErrNotFound) {
+		return plan.Plan{}, false, nil
+	}
+	if err != nil {
+		return plan.Plan{}, false, err
+	}
+	if doc, err = r.PlanRef.Open(doc); err != nil {
+		return plan.Plan{}, false, err
+	}
+	pl, err := plan.Parse(doc, s.cfg.Queues)
+	return pl, err == nil, err
+}
+
+// reusedOf are the steps that a rerun took over.
+func (s *Service) reusedOf(ctx context.Context, r store.Run, pl plan.Plan) ([]run.Ord, error) {
+	pin, err := rerunOf(ctx, s.cfg.Store, r)
+	if pin == nil || err != nil {
+		return nil, err
+	}
+	return ordsOf(pl, pin.Reuse), nil
+}
+
+// ordsOf are the ordinals of steps, ascending.
+func ordsOf(pl plan.Plan, ids []string) []run.Ord {
+	wanted := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		wanted[id] = true
+	}
+	var out []run.Ord
+	for i := range pl.Steps {
+		if wanted[pl.Steps[i].StepID] {
+			out = append(out, run.Ord(i))
+		}
+	}
+	return out
+}
+
+// plural is "1 signal is" or "3 signals are".
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// some names a few of many.
+func some(ids []string) string {
+	const most = 5
+	if len(ids) <= most {
+		return strings.Join(ids, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(ids[:most], ", "), len(ids)-most)
 }

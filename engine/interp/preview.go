@@ -215,9 +215,10 @@ func (f *foreseen) event(d *run.Draft) {
 	case run.StepAwaitingManualCompletion:
 		f.add(o, ChangeStart, d.LogicalAttempt)
 	case run.StepCompletedEvent, run.StepFailedEvent:
-		if byPerson(d) {
+		switch {
+		case byPerson(d):
 			f.add(o, ChangeEnd, d.LogicalAttempt)
-		} else {
+		case d.Type == run.StepFailedEvent:
 			f.add(o, ChangeCancel, d.LogicalAttempt)
 		}
 	}

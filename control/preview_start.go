@@ -1,0 +1,103 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// previewStart goes the way of StartRun.
+func (s *Service) previewStart(_ context.Context, p authz.Principal, in StartRun) (ActionPreview, error) {
+	if err := s.checkStart(in); err != nil {
+		return ActionPreview{}, err
+	}
+	o := authz.Object{TenantID: p.TenantID, ProjectID: in.ProjectID, EnvironmentID: in.EnvironmentID}
+	allowed, denial, err := s.previewRights(p, authz.Start, o)
+	if err != nil || !allowed {
+		return denial, err
+	}
+	ref, body, policy, err := s.planOf(p, in)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	v := previewing{out: ActionPreview{Outcome: "APPLY", Status: run.Running, Reason: fmt.Sprintf("A run of plan %s %s starts.", ref.PlanID, ref.PlanVersion)}}
+	if body == nil {
+		v.warn("The plan is fetched and checked when the run starts: its steps are not known yet.")
+		return v.out, nil
+	}
+	pl, err := plan.Parse(body, s.cfg.Queues)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	v.sk = pl.Skeleton(s.cfg.Queues)
+	v.found = interp.PreviewStart(v.sk, interp.Config{Policy: policy}, s.cfg.Now())
+	v.changes()
+	return v.out, nil
+}
+
+// previewRerun goes the way of Rerun. A run by the same request is found when it is
+// asked for, not here.
+func (s *Service) previewRerun(ctx context.Context, p authz.Principal, in Rerun) (ActionPreview, error) {
+	r, err := s.visible(ctx, p, authz.Rerun, in.RunID)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	from, err := checkRerun(in)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	allowed, denial, err := s.previewRights(p, authz.Rerun, objectOf(r.Identity))
+	if err != nil || !allowed {
+		return denial, err
+	}
+	l, err := s.cfg.Store.Load(ctx, in.RunID)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	reuse, refusal := rerunPlan(l.State, from)
+	if refusal != nil {
+		return refused(l.State, refusal.Code, refusal.Message), nil
+	}
+	pl, known, err := s.planOfRun(ctx, r)
+	if invalid := (*plan.InvalidError)(nil); err != nil && !errors.As(err, &invalid) {
+		return ActionPreview{}, err
+	}
+	v := previewing{st: l.State, sk: pl.Skeleton(s.cfg.Queues), out: ActionPreview{
+		BasedOnSeq: l.State.Seq, Outcome: "APPLY", Status: run.Running, Reason: "A new run of the same plan starts.",
+	}}
+	if !known {
+		v.warn("The plan is fetched and checked when the run starts: its steps are not known yet.")
+		return v.out, nil
+	}
+	reused := ordsOf(pl, reuse)
+	v.found = interp.PreviewStart(v.sk, interp.Config{Policy: s.cfg.Policy.For(pl), Reused: reused}, s.cfg.Now())
+	v.rerun(reused)
+	return v.out, nil
+}
+
+// rerun says of each step whether it is taken over, or when it runs again.
+func (v *previewing) rerun(reused []run.Ord) {
+	over, first := map[run.Ord]bool{}, map[run.Ord]bool{}
+	for _, o := range reused {
+		over[o] = true
+	}
+	for _, c := range v.found.Changes {
+		first[c.Ord] = true
+	}
+	for i, s := range v.sk.Steps {
+		o := run.Ord(i)
+		c := StepChange{StepID: s.StepID, Kind: "RERUN", From: v.status(s.StepID), To: run.StepPending, Why: "It runs again when what it waits for is done."}
+		switch {
+		case over[o]:
+			c.Kind, c.To, c.Why = "REUSE", run.StepSuccess, "Its result is taken over."
+		case first[o]:
+			c.To, c.Why = run.StepRunning, "It runs again at once."
+		}
+		v.out.Changes = append(v.out.Changes, c)
+	}
+}
