@@ -749,7 +749,7 @@ func (v *GetSignalSignal) __premarshalJSON() (*__premarshalGetSignalSignal, erro
 
 type InjectOverrideInput struct {
 	StepId string `json:"stepId"`
-	// A merge patch (RFC 7396) of the step's inputs, for attempts that begin from now on.
+	// A merge patch (RFC 7396) of the step's inputs, for attempts that begin from now on; at most 1 MiB. What it makes of the inputs must be valid for the step's type, without secrets.
 	Override json.RawMessage `json:"override"`
 	Reason   string          `json:"reason"`
 }
@@ -2992,7 +2992,7 @@ type StartRunInput struct {
 	RunRequestId  string `json:"runRequestId"`
 	ProjectId     string `json:"projectId"`
 	EnvironmentId string `json:"environmentId"`
-	// Parameters of the run, at most 64 KiB.
+	// Parameters of the run, at most 64 KiB. A COMMAND and dbt find them in the JSON file that DVT_PARAMS_FILE names; dbt steps get the members as vars, under their own.
 	Params *json.RawMessage `json:"params"`
 }
 
@@ -3361,10 +3361,12 @@ var AllSyncState = []SyncState{
 	SyncStateVerifying,
 }
 
-// Where a step writes; at least one member.
+// Where a dbt step writes; at least one member. Other steps have no target: use injectOverride.
 type TargetInput struct {
+	// The var dvt_target_database, which the profile is to read.
 	DestinationDb *string `json:"destinationDb"`
-	Schema        *string `json:"schema"`
+	// The var dvt_target_schema, which the profile is to read.
+	Schema *string `json:"schema"`
 }
 
 // GetDestinationDb returns TargetInput.DestinationDb, and is useful for accessing the field via an interface.
@@ -3376,7 +3378,7 @@ func (v *TargetInput) GetSchema() *string { return v.Schema }
 type UpdateParamsInput struct {
 	// Only this step; default the whole run.
 	StepId *string `json:"stepId"`
-	// Parameters to set or, with null, to remove, for attempts that begin from now on. Secrets only by reference.
+	// Parameters to set or, with null, to remove (a merge patch, RFC 7396), for attempts that begin from now on; at most 1 MiB. Members that look like a secret are refused.
 	NewParams json.RawMessage `json:"newParams"`
 	Reason    *string         `json:"reason"`
 }

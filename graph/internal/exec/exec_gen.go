@@ -3287,6 +3287,7 @@ type Signal implements Node {
   type: SignalType!
   typeRaw: String!
   stepId: String
+  "What was sent; above 64 KiB {artifact: {uri sha256 sizeBytes}} instead."
   payload: JSON
   actor: String!
   reason: String
@@ -3326,7 +3327,7 @@ input StartRunInput {
   runRequestId: String!
   projectId: String!
   environmentId: String!
-  "Parameters of the run, at most 64 KiB."
+  "Parameters of the run, at most 64 KiB. A COMMAND and dbt find them in the JSON file that DVT_PARAMS_FILE names; dbt steps get the members as vars, under their own."
   params: JSON
 }
 input PlanInput @oneOf {
@@ -3387,13 +3388,13 @@ input SkipStepInput {
 input UpdateParamsInput {
   "Only this step; default the whole run."
   stepId: String
-  "Parameters to set or, with null, to remove, for attempts that begin from now on. Secrets only by reference."
+  "Parameters to set or, with null, to remove (a merge patch, RFC 7396), for attempts that begin from now on; at most 1 MiB. Members that look like a secret are refused."
   newParams: JSON!
   reason: String
 }
 input InjectOverrideInput {
   stepId: String!
-  "A merge patch (RFC 7396) of the step's inputs, for attempts that begin from now on."
+  "A merge patch (RFC 7396) of the step's inputs, for attempts that begin from now on; at most 1 MiB. What it makes of the inputs must be valid for the step's type, without secrets."
   override: JSON!
   reason: String!
 }
@@ -3407,9 +3408,11 @@ input UpdateTargetInput {
   newTarget: TargetInput!
   reason: String!
 }
-"Where a step writes; at least one member."
+"Where a dbt step writes; at least one member. Other steps have no target: use injectOverride."
 input TargetInput {
+  "The var dvt_target_database, which the profile is to read."
   destinationDb: String
+  "The var dvt_target_schema, which the profile is to read."
   schema: String
 }
 input EmergencyStopInput {

@@ -199,7 +199,7 @@ type HealthCheck struct {
 
 type InjectOverrideInput struct {
 	StepID string `json:"stepId"`
-	// A merge patch (RFC 7396) of the step's inputs, for attempts that begin from now on.
+	// A merge patch (RFC 7396) of the step's inputs, for attempts that begin from now on; at most 1 MiB. What it makes of the inputs must be valid for the step's type, without secrets.
 	Override json.RawMessage `json:"override"`
 	Reason   string          `json:"reason"`
 }
@@ -529,12 +529,13 @@ type RunUpdate struct {
 
 // The receipt of a command: how far it has come.
 type Signal struct {
-	ID        string          `json:"id"`
-	SignalID  string          `json:"signalId"`
-	RunID     string          `json:"runId"`
-	Type      SignalType      `json:"type"`
-	TypeRaw   string          `json:"typeRaw"`
-	StepID    *string         `json:"stepId,omitempty"`
+	ID       string     `json:"id"`
+	SignalID string     `json:"signalId"`
+	RunID    string     `json:"runId"`
+	Type     SignalType `json:"type"`
+	TypeRaw  string     `json:"typeRaw"`
+	StepID   *string    `json:"stepId,omitempty"`
+	// What was sent; above 64 KiB {artifact: {uri sha256 sizeBytes}} instead.
 	Payload   json.RawMessage `json:"payload,omitempty"`
 	Actor     string          `json:"actor"`
 	Reason    *string         `json:"reason,omitempty"`
@@ -615,7 +616,7 @@ type StartRunInput struct {
 	RunRequestID  string `json:"runRequestId"`
 	ProjectID     string `json:"projectId"`
 	EnvironmentID string `json:"environmentId"`
-	// Parameters of the run, at most 64 KiB.
+	// Parameters of the run, at most 64 KiB. A COMMAND and dbt find them in the JSON file that DVT_PARAMS_FILE names; dbt steps get the members as vars, under their own.
 	Params json.RawMessage `json:"params,omitempty"`
 }
 
@@ -725,16 +726,18 @@ type StepLogUpdate struct {
 type Subscription struct {
 }
 
-// Where a step writes; at least one member.
+// Where a dbt step writes; at least one member. Other steps have no target: use injectOverride.
 type TargetInput struct {
+	// The var dvt_target_database, which the profile is to read.
 	DestinationDb *string `json:"destinationDb,omitempty"`
-	Schema        *string `json:"schema,omitempty"`
+	// The var dvt_target_schema, which the profile is to read.
+	Schema *string `json:"schema,omitempty"`
 }
 
 type UpdateParamsInput struct {
 	// Only this step; default the whole run.
 	StepID *string `json:"stepId,omitempty"`
-	// Parameters to set or, with null, to remove, for attempts that begin from now on. Secrets only by reference.
+	// Parameters to set or, with null, to remove (a merge patch, RFC 7396), for attempts that begin from now on; at most 1 MiB. Members that look like a secret are refused.
 	NewParams json.RawMessage `json:"newParams"`
 	Reason    *string         `json:"reason,omitempty"`
 }

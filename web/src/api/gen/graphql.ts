@@ -67,7 +67,7 @@ export type FailureCategory =
   | 'USER';
 
 export type InjectOverrideInput = {
-  /** A merge patch (RFC 7396) of the step's inputs, for attempts that begin from now on. */
+  /** A merge patch (RFC 7396) of the step's inputs, for attempts that begin from now on; at most 1 MiB. What it makes of the inputs must be valid for the step's type, without secrets. */
   override: unknown;
   reason: string;
   stepId: string;
@@ -197,7 +197,7 @@ export type SkipStepInput = {
 
 export type StartRunInput = {
   environmentId: string;
-  /** Parameters of the run, at most 64 KiB. */
+  /** Parameters of the run, at most 64 KiB. A COMMAND and dbt find them in the JSON file that DVT_PARAMS_FILE names; dbt steps get the members as vars, under their own. */
   params?: unknown;
   plan: PlanInput;
   projectId: string;
@@ -233,14 +233,16 @@ export type SyncState =
   /** Being compared with the head. */
   | 'VERIFYING';
 
-/** Where a step writes; at least one member. */
+/** Where a dbt step writes; at least one member. Other steps have no target: use injectOverride. */
 export type TargetInput = {
+  /** The var dvt_target_database, which the profile is to read. */
   destinationDb?: string | null | undefined;
+  /** The var dvt_target_schema, which the profile is to read. */
   schema?: string | null | undefined;
 };
 
 export type UpdateParamsInput = {
-  /** Parameters to set or, with null, to remove, for attempts that begin from now on. Secrets only by reference. */
+  /** Parameters to set or, with null, to remove (a merge patch, RFC 7396), for attempts that begin from now on; at most 1 MiB. Members that look like a secret are refused. */
   newParams: unknown;
   reason?: string | null | undefined;
   /** Only this step; default the whole run. */
