@@ -11,10 +11,10 @@ import (
 // overlayOf picks the overlays of run ?1 that concern the step ?2.
 const (
 	overlayType = `type IN ('UPDATE_PARAMS', 'INJECT_OVERRIDE', 'UPDATE_TARGET')`
-	overlaysSQL = `SELECT ` + signalColumns + ` FROM signal WHERE run_id = ?1 AND no > 0 AND ` + overlayType + ` AND step_id IN ('', ?2)
+	overlaysSQL = `SELECT ` + signalColumns + ` FROM signal WHERE run_id = ?1 AND no > 0 AND application = 'APPLIED' AND ` + overlayType + ` AND step_id IN ('', ?2)
 		AND accepted_seq > ?3 AND accepted_seq <= ?4 ORDER BY accepted_seq LIMIT ?5`
 	overlaidSQL = `SELECT count(*), coalesce(max(accepted_seq) FILTER (WHERE step_id IN ('', ?2)), 0)
-		FROM signal WHERE run_id = ?1 AND no > 0 AND ` + overlayType
+		FROM signal WHERE run_id = ?1 AND no > 0 AND application = 'APPLIED' AND ` + overlayType
 )
 
 // Overlays implements store.Overlays.
