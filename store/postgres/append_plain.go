@@ -186,16 +186,18 @@ func (g *group) args() []any {
 // read takes the answer into the results of the events.
 func (g *group) read(rows pgx.Rows, results []*store.EntryResult) error {
 	defer rows.Close()
+	answers := make([]store.EntryResult, len(results))
+	var place int
+	var head store.Head
+	targets := []any{&place, &head.LastSeq, utc{&head.LastAt}, &head.Gate, &head.Running, &head.OpsRev, &head.SignalNo}
 	for rows.Next() {
-		var place int
-		var head store.Head
-		if err := rows.Scan(&place, &head.LastSeq, utc{&head.LastAt}, &head.Gate, &head.Running, &head.OpsRev, &head.SignalNo); err != nil {
+		if err := rows.Scan(targets...); err != nil {
 			return err
 		}
 		p := g.plain[place-1]
 		head.RunID = p.event.RunID
-		r := p.written(head)
-		results[place-1] = &r
+		answers[place-1] = p.written(head)
+		results[place-1] = &answers[place-1]
 	}
 	return rows.Err()
 }
