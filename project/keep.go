@@ -33,6 +33,7 @@ func (u *unsaved) put(w *work) bool {
 	if !w.unsaved() {
 		return false
 	}
+	w.read = false // it may wait
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	old := u.works[w.runID]
@@ -173,8 +174,8 @@ func (p *Projector) writeRefusals(ctx context.Context, works []*work, sent []sto
 	return sent
 }
 
-// verify reads the heads of runs whose events were told, before anything of them is
-// saved. A log that is not the one that was folded is read anew (T194).
+// verify reads the heads of runs that were not read or have waited, before anything
+// of them is saved. A log that is not the one that was folded is read anew (T194).
 func (p *Projector) verify(ctx context.Context, works []*work) error {
 	var asked []store.Known
 	for _, w := range works {
@@ -201,7 +202,7 @@ func (p *Projector) verify(ctx context.Context, works []*work) error {
 			continue
 		}
 		w.tail, w.read = tail, true
-		if tail.CheckpointAt < w.known.state.Seq {
+		if tail.CheckpointAt < w.known.state.Seq && !w.since.IsZero() {
 			p.watch.lag(w.runID, tails.Now.Sub(w.since))
 		}
 	}

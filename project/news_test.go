@@ -336,6 +336,39 @@ func TestProjector_T194_WhatWasToldOfAnotherHistoryIsNeverSaved(t *testing.T) {
 	}
 }
 
+// The log may be replaced after it was read, while its message is on the way.
+func TestProjector_T194_WhatWasReadOfAnotherHistoryIsNeverSaved(t *testing.T) {
+	t.Parallel()
+	one, two, bus := openSQLite(t), openSQLite(t), &post{}
+	s := &restored{Store: one, now: one}
+	runID := create(t, one, 1)
+	create(t, two, 1)
+	for i := range 4 {
+		begin(t, one, runID, i)
+		begin(t, two, runID, 50+i)
+	}
+	bus.before = func(live.Message) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.now = two
+	}
+	p := project.New(s, bus, project.Config{SweepAge: time.Hour})
+	start(t, p)
+	p.Wake(runID)
+	eventually(t, 5*time.Second, "the mark is gone", clean(t, two))
+	l, err := two.Load(t.Context(), runID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	evs, err := two.Events(t.Context(), runID, 0, store.MaxPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(run.Project(l.State.Identity, evs).Since(0), l.State.Since(0), alike); diff != "" || l.CheckpointAt != 6 {
+		t.Errorf("checkpoint at %d (-log +saved):\n%s", l.CheckpointAt, diff)
+	}
+}
+
 // The messages of a round do not wait for each other.
 func TestProjector_AWokenRunGoesAtOnce(t *testing.T) {
 	t.Parallel()

@@ -13,8 +13,8 @@
 // state that is kept, it is folded and published without reading the store; gaps,
 // what others appended, and events in which the store sets a part are read. States
 // and what was told are bounded, so that the cost of a wake is that of what changed.
-// Before anything that was told is saved, the epoch and the head are read: a log
-// that is another one is folded and published anew (T194).
+// Before anything is saved, the epoch and the head are read: a log that is another
+// one is folded and published anew (T194).
 //
 // Runs that are woken together are projected together, and nobody waits for
 // company: at most one read of what is new, messages beside each other. What is to
