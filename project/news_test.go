@@ -378,7 +378,7 @@ func TestProjector_AWokenRunGoesAtOnce(t *testing.T) {
 		p.Wake(create(t, s, i))
 	}
 	start(t, p)
-	eventually(t, 5*time.Second, "all published", func() bool { return bus.count() == 16 })
+	eventually(t, 30*time.Second, "all published", func() bool { return bus.count() == 16 })
 }
 
 // patient is a bus that takes no message before 16 are there.
