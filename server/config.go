@@ -63,12 +63,13 @@ type Config struct {
 
 	Accounts       []authz.Account `koanf:"-"`               // accounts, in the file only
 	AllowedOrigins []string        `koanf:"allowed-origins"` // origins beside the server's own that browsers may come from
-	Duties         []string        `koanf:"duties"`          // of: api, project, reconcile, deliver
+	Duties         []string        `koanf:"duties"`          // of: api, project, reconcile, deliver, sweep
+	ManualKeys     []Secret        `koanf:"manual-keys"`     // id:secret of the tokens that complete manual steps, the one that signs first; in the file or the environment
 	NoSample       bool            `koanf:"no-sample"`
 	LogLevel       string          `koanf:"log-level"`    // debug, info, warn, error
 	Heartbeat      time.Duration   `koanf:"heartbeat"`    // silence after which an execution counts as lost
 	WriteBudget    time.Duration   `koanf:"write-budget"` // how long the store may take to confirm that a step begins or completed
-	RotateAfter    int           `koanf:"rotate-after"` // steps that one execution of a run's workflow schedules
+	RotateAfter    int             `koanf:"rotate-after"` // steps that one execution of a run's workflow schedules
 
 	dev bool
 }
@@ -78,7 +79,7 @@ func Defaults(dev bool) map[string]any {
 	d := map[string]any{
 		"listen": "127.0.0.1:8080", "data": ".dvt", "temporal-namespace": "dvt",
 		"control-queue": "tq-control-dev", "data-queue": "tq-data-dev", "project-root": ".", "dbt": "dbt",
-		"log-level": "info", "heartbeat": "30s", "write-budget": "3s", "rotate-after": 50, "concurrency": 4, "duties": []string{"api", "project", "reconcile", "deliver"},
+		"log-level": "info", "heartbeat": "30s", "write-budget": "3s", "rotate-after": 50, "concurrency": 4, "duties": []string{"api", "project", "reconcile", "deliver", "sweep"},
 	}
 	if dev {
 		d["log-level"], d["heartbeat"], d["concurrency"], d["allow-private"] = "warn", "10s", 16, true
@@ -101,7 +102,7 @@ func Flags(f *pflag.FlagSet, names ...string) {
 	lists := map[string]string{
 		"plan-roots": "directories that file: plan references may point into", "known-queues": "further queues that plans may name",
 		"queues": "queues to serve, separated by commas", "allowed-origins": "further origins that browsers may come from",
-		"duties": "duties of this server: api, project, reconcile, deliver",
+		"duties": "duties of this server: api, project, reconcile, deliver, sweep",
 	}
 	for _, n := range names {
 		switch {
@@ -211,14 +212,14 @@ func accounts(list any) (out []authz.Account, err error) {
 var clientVariables = map[string]bool{"token": true, "chromium": true, "test-binary": true, "bin": true, "e2e-url": true, "e2e-state": true} //nolint:gochecknoglobals // a table
 
 var listKeys = map[string]bool{ //nolint:gochecknoglobals // a table
-	"plan-roots": true, "known-queues": true, "queues": true, "allowed-origins": true, "duties": true,
+	"plan-roots": true, "known-queues": true, "queues": true, "allowed-origins": true, "duties": true, "manual-keys": true,
 }
 
 func knownKeys() map[string]bool {
 	out := map[string]bool{}
 	for _, k := range strings.Fields(`listen data store redis app-role temporal temporal-namespace temporal-binary artifacts workspace project-root dbt
 		plan-roots control-queue data-queue known-queues queues concurrency server worker-token allow-private accounts allowed-origins duties no-sample log-level heartbeat
-		write-budget rotate-after`) {
+		write-budget rotate-after manual-keys`) {
 		out[k] = true
 	}
 	return out
@@ -260,9 +261,12 @@ func (c *Config) verify() (errs []error) {
 		bad("rotate-after must be between 1 and 1000")
 	}
 	for _, d := range c.Duties {
-		if !strings.Contains(" api project reconcile deliver ", " "+d+" ") {
-			bad("duties: %q is not one of api, project, reconcile, deliver", d)
+		if !strings.Contains(" api project reconcile deliver sweep ", " "+d+" ") {
+			bad("duties: %q is not one of api, project, reconcile, deliver, sweep", d)
 		}
+	}
+	if _, err := c.manualKeys(); err != nil {
+		bad("manual-keys: %w", err)
 	}
 	return errs
 }

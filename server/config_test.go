@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"encoding/base64"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -147,6 +149,22 @@ func TestLoad_SecretsAreNotPrinted(t *testing.T) {
 	must(t, err)
 	if string(c.WorkerToken) != "hush" || c.WorkerToken.String() == "hush" {
 		t.Errorf("the token is printed as %s", c.WorkerToken)
+	}
+}
+
+func TestLoad_T201_ManualKeys(t *testing.T) {
+	secret := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("s", 32)))
+	c, err := load(t, false, "manual-keys: [\"new:"+secret+"\", \"old:"+secret+"\"]\n")
+	if must(t, err); len(c.ManualKeys) != 2 || strings.Contains(fmt.Sprintf("%v %+v %s", c, c, c.ManualKeys), secret) {
+		t.Errorf("keys %v", c.ManualKeys)
+	}
+	t.Setenv("DVT_MANUAL_KEYS", "k2:"+secret+",k1:"+secret)
+	if c, err = load(t, false, ""); err != nil || len(c.ManualKeys) != 2 {
+		t.Errorf("of the environment: %v, %v", c.ManualKeys, err)
+	}
+	t.Setenv("DVT_MANUAL_KEYS", "k1:"+secret[:20])
+	if _, err = load(t, false, ""); err == nil || !strings.Contains(err.Error(), "manual-keys: ") || strings.Contains(err.Error(), secret[:20]) {
+		t.Errorf("a short secret: %v", err)
 	}
 }
 

@@ -40,6 +40,9 @@ func RunDev(ctx context.Context, cfg Config, log *slog.Logger, out io.Writer) er
 		return err
 	}
 	defer unlock()
+	if err := cfg.makeManualKey(); err != nil {
+		return err
+	}
 	if n := endSteps(cfg.Workspace); n > 0 {
 		log.Warn("ended what steps of a killed dvt had left running", slog.Int("processes", n))
 	}

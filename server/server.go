@@ -94,10 +94,14 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 	if cfg.dev { // nobody else can hold a lease on these data, so one left by a kill need not be waited for long
 		limits.LeaseTTL = 5 * time.Second
 	}
+	keys, err := cfg.manualKeys()
+	if err != nil {
+		return p, err
+	}
 	p.control = control.New(control.Config{
 		Store: p.store, Engine: p.engine, Hub: p.hub, Bus: p.bus, Authz: p.authz, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, Limits: limits,
 		Metrics: p.registry, Logger: log,
-		Redriver: p.projector,
+		Redriver: p.projector, ManualKeys: keys,
 	})
 	p.journal = control.NewJournal(control.JournalConfig{
 		Store: p.store, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, MaxSteps: p.control.MaxSteps(),
@@ -157,6 +161,9 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		return err
 	}
 	log.Info("dvt server", slog.String("listen", ln.Addr().String()))
+	if len(cfg.ManualKeys) == 0 {
+		log.Warn("no manual-keys are set: steps that wait for a person cannot be completed here")
+	}
 	return p.serve(ctx, ln, p.routes(nil), nil)
 }
 
@@ -264,6 +271,8 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 			g.Go(func() error { return p.control.Reconcile(work, p.owner) })
 		case "deliver":
 			g.Go(func() error { return p.control.Deliver(work, p.owner) })
+		case "sweep":
+			g.Go(func() error { return p.control.Sweep(work) })
 		}
 	}
 	if extra != nil {

@@ -25,7 +25,7 @@ type session struct {
 func runCommand() *cobra.Command {
 	s := &session{}
 	return s.command("run", "Start, watch and steer runs", append([]*cobra.Command{
-		s.startCommand(), s.listCommand(), s.showCommand(), s.watchCommand(), s.logsCommand(),
+		s.startCommand(), s.rerunCommand(), s.listCommand(), s.showCommand(), s.watchCommand(), s.logsCommand(),
 	}, s.signalCommands()...)...)
 }
 
@@ -86,7 +86,7 @@ func failure(err error) error {
 	switch e.Code {
 	case "NOT_FOUND":
 		status = 4
-	case "FORBIDDEN", "UNAUTHENTICATED", "RUN_MOVED", "SIGNAL_ID_CONFLICT", "SIGNAL_RATE_LIMITED", "REQUEST_ID_CONFLICT":
+	case "FORBIDDEN", "SOD_VIOLATION", "UNAUTHENTICATED", "RUN_MOVED", "SIGNAL_ID_CONFLICT", "SIGNAL_RATE_LIMITED", "REQUEST_ID_CONFLICT":
 		status = 3
 	case "BAD_USER_INPUT", "SIGNAL_TOO_LARGE", "PLAN_INVALID", "PLAN_SCHEMA_UNSUPPORTED", "PLAN_TOO_LARGE", "PLAN_TOO_MANY_STEPS":
 		status = 2

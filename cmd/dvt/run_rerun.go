@@ -1,0 +1,64 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/client"
+)
+
+func (s *session) rerunCommand() *cobra.Command {
+	var from, request, reason string
+	var watch bool
+	c := &cobra.Command{
+		Use: "rerun RUN", Short: "Run the plan of a run that has ended again, without the steps that need not",
+		Long: "Starts a new run of the same plan, with the same params and none of the changes made while the earlier one ran. The results and\n" +
+			"artifacts of steps that do not run again are taken over; what steps left in the workspace is not.",
+		Args: exact(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			in := client.RerunInput{RunId: args[0], RunRequestId: request}
+			yes := true
+			switch from {
+			case "":
+				return usage(errors.New("--from is missing: failed, start, or steps like --from build,test"))
+			case "failed":
+				in.From.Failed = &yes
+			case "start":
+				in.From.Start = &yes
+			default:
+				in.From.Steps = strings.Split(from, ",")
+			}
+			if reason != "" {
+				in.Reason = &reason
+			}
+			if in.RunRequestId == "" {
+				in.RunRequestId = uuid.NewString()
+			}
+			out, err := client.Rerun(c.Context(), s.client, in)
+			if err != nil {
+				return failure(err)
+			}
+			run := out.Rerun.Run
+			switch {
+			case watch:
+				return s.watch(c.Context(), run.RunId)
+			case s.output == "json":
+				return s.json(out.Rerun)
+			case out.Rerun.Deduplicated:
+				fmt.Fprintf(s.out, "%s was already started by this request id (%s)\n", run.RunId, run.StatusRaw)
+			default:
+				fmt.Fprintln(s.out, run.RunId)
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&from, "from", "", "failed (what did not succeed, and all that depends on it), start, or steps separated by commas")
+	c.Flags().StringVar(&request, "request-id", "", "client key that makes repeating safe; default: a new one")
+	c.Flags().StringVar(&reason, "reason", "", "why; kept in the audit")
+	c.Flags().BoolVar(&watch, "watch", false, "watch the new run")
+	return c
+}
