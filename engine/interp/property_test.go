@@ -208,7 +208,7 @@ func (p *player) accept() {
 			return
 		}
 		s = w.completion(s.ID, rapid.SampledFrom(of).Draw(p.rt, "of"),
-			rapid.SampledFrom([]run.ManualOutcome{run.ManualSucceeded, run.ManualSucceeded, run.ManualFailed, run.ManualCancelled}).Draw(p.rt, "outcome"))
+			rapid.SampledFrom([]run.ManualOutcome{run.ManualFailed, run.ManualSucceeded, run.ManualCancelled, run.ManualSucceeded}).Draw(p.rt, "outcome"))
 	}
 	if s.Type == run.RetryStep || s.Type == run.SkipStep {
 		var of []string
@@ -301,9 +301,9 @@ func (p *player) finish() {
 				w.report(f, completed())
 			}
 		case w.hook != nil:
-			w.endHook(1, "")
+			w.endHook(1+i%2, []string{"", "STUCK", ""}[i%3])
 		case len(w.waits()) > 0 && i%3 > 0:
-			w.complete(fmt.Sprintf("done-%d", i), w.waits()[0], run.ManualSucceeded)
+			w.complete(fmt.Sprintf("done-%d", i), w.waits()[0], []run.ManualOutcome{run.ManualSucceeded, run.ManualSucceeded, run.ManualFailed, run.ManualCancelled, run.ManualSucceeded}[i%5])
 		case w.state.Status == run.Paused && i%2 == 0:
 			w.signal(run.Resume, fmt.Sprintf("last-%d", i), "")
 		default:
