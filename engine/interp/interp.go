@@ -141,7 +141,8 @@ type (
 		SignalID    string // the RETRY_STEP that caused it
 	}
 
-	// CancelSteps asks the executions in flight of these steps to stop.
+	// CancelSteps asks the executions in flight of these steps to stop, and of a step
+	// that is being undone the hook.
 	CancelSteps struct{ Ords []run.Ord }
 
 	// SetTimer arms or re-arms a timer; a zero At disarms it.

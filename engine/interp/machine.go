@@ -39,7 +39,9 @@ type Config struct {
 //     back unbegun in between, no step before its predecessors are recorded, and
 //     nothing at all after Finish or Rotate;
 //   - steps become ready in canonical order (E-01) and at most
-//     Policy.MaxParallelSteps executions are in flight;
+//     Policy.MaxParallelSteps executions are in flight; a MANUAL step is never one of
+//     them, the machine records its wait (T82);
+//   - at most one Compensate is in flight, and only while nothing else is (R185);
 //   - signals apply once, in the order of their numbers, and only while no Append
 //     is outstanding, so that they are judged on what the log says (T193, T196);
 //   - it rotates where nothing is in flight, and what Resume makes of Carry goes on
