@@ -164,8 +164,8 @@ func (r *restoring) step(o run.Ord, step *run.Step) {
 			st.era = m.failure.era
 		}
 		if m.isManual(o) {
-			if d := m.sk.Steps[o].WaitTimeout; d > 0 && a.StartedAt != nil {
-				st.waitEnds = a.StartedAt.Add(d)
+			if a.WaitDeadline != nil {
+				st.waitEnds = *a.WaitDeadline
 			}
 			m.keepOpen(o)
 			return
