@@ -26,6 +26,7 @@ type sweptEngine struct {
 	*fakeEngine
 	mu      sync.Mutex
 	down    bool
+	mute    bool              // its index answers, the engine itself does not
 	ends    map[string]string // closed executions, and as what
 	unknown map[string]bool
 	unseen  bool // the index shows nothing
@@ -46,7 +47,7 @@ func (e *sweptEngine) Describe(_ context.Context, id run.Identity) (engine.Descr
 	defer e.mu.Unlock()
 	e.looks++
 	switch as := e.ends[id.RunID]; {
-	case e.down:
+	case e.down, e.mute:
 		return engine.Description{}, engine.ErrUnavailable
 	case e.unknown[id.RunID]:
 		return engine.Description{}, engine.ErrNotStarted
@@ -303,16 +304,18 @@ func TestSweep_T192_ARunTheEngineDoesNotKnow(t *testing.T) {
 
 func TestSweep_T192_AnEngineThatDoesNotAnswerIsNoFinding(t *testing.T) {
 	t.Parallel()
-	w := newSweptWorld(t)
-	id := w.atWork("r1")
-	w.eye.change(func() { w.eye.down, w.eye.ends[id] = true, "Terminated" })
-	w.sweep()
-	w.looksOn()
-	if w.state(id).Status.Terminal() {
-		t.Fatalf("ended while the engine was down: %v", w.log(id))
+	for _, mute := range []bool{false, true} {
+		w := newSweptWorld(t)
+		id := w.atWork("r1")
+		w.eye.change(func() { w.eye.down, w.eye.mute, w.eye.ends[id] = !mute, mute, "Terminated" })
+		w.sweep()
+		w.looksOn()
+		if w.state(id).Status.Terminal() {
+			t.Fatalf("ended while the engine was down: %v", w.log(id))
+		}
+		w.eye.change(func() { w.eye.down, w.eye.mute = false, false })
+		w.ends(id)
 	}
-	w.eye.change(func() { w.eye.down = false })
-	w.ends(id)
 }
 
 func TestSweep_AnIndexThatLagsIsNoFinding(t *testing.T) {
@@ -429,6 +432,8 @@ func TestSweep_AStartThatNobodyMakes(t *testing.T) {
 		return must[store.QueueRow](t)(w.raw.QueueRow(t.Context(), locked)).Status == store.QueuePending
 	})
 	eventually(t, "two are stuck", func() bool { return w.swept("start_stuck", "") == 2 })
+	eventually(t, "people are told", func() bool { return len(w.alerts()) > 0 })
+	w.looksOn()
 	if alerts := w.alerts(); len(alerts) != 1 || alerts[0].RunID != id || !strings.Contains(alerts[0].Note, "the engine said no") {
 		t.Errorf("alerts %+v", alerts)
 	}

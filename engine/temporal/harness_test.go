@@ -142,6 +142,7 @@ type options struct {
 	config  func(*control.JournalConfig)        // changes what the workers' journal stands on
 	// noStarts and noDeliveries leave the server's duties out.
 	noStarts, noDeliveries bool
+	sweeping               control.Sweeping
 	// heartbeat is the silence that counts as a loss; 30 s when zero.
 	heartbeat time.Duration
 	// rotateAfter so many steps; 50 when zero.
@@ -187,7 +188,7 @@ func newHarness(t *testing.T, o options) *harness {
 	h.control = control.New(control.Config{
 		ManualKeys: keys, Store: st, Engine: h.engine, Bus: bus,
 		Hub: live.New(st, bus, live.Config{}), Authz: az, Logs: logs, Queues: h.queues, Policy: o.policy,
-		Limits: o.limits,
+		Limits: o.limits, Sweeping: o.sweeping,
 	})
 	cfg := control.JournalConfig{
 		Store: st, Logs: logs, Blobs: logs, Queues: h.queues, MaxSteps: h.control.MaxSteps(), Fetch: control.NewFetcher([]string{dir}, true),

@@ -1,0 +1,136 @@
+package temporal_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// another is somebody else than the one who starts runs.
+func (h *harness) another() authz.Principal {
+	h.t.Helper()
+	directory, err := authz.NewDirectory(authz.DevAccounts(), time.Now)
+	must(h.t, err)
+	p, err := directory.Authenticate("dev-admin")
+	must(h.t, err)
+	return p
+}
+
+// task is the task of an attempt that waits, as p sees it.
+func (h *harness) task(p authz.Principal, runID, stepID string, la int) control.ManualTask {
+	h.t.Helper()
+	h.until(runID, "waiting for a person", func(s run.State) bool {
+		step, ok := s.Step(stepID)
+		return ok && step.Substatus == run.WaitingManual && step.LogicalAttempt == la
+	})
+	l, err := h.store.Load(h.t.Context(), runID)
+	must(h.t, err)
+	_, err = h.store.Save(h.t.Context(), l.State, l.Changes) // as a projector does
+	must(h.t, err)
+	page, err := h.control.ManualTasks(h.t.Context(), p, control.ManualTasksQuery{RunID: runID})
+	must(h.t, err)
+	for _, task := range page.Tasks {
+		if task.StepID == stepID && task.LogicalAttempt == la {
+			return task
+		}
+	}
+	h.t.Fatalf("no task of %s/%d in %+v", stepID, la, page.Tasks)
+	return control.ManualTask{}
+}
+
+func (h *harness) completeAs(p authz.Principal, task control.ManualTask, outcome run.ManualOutcome, change func(*control.CompleteManualStep)) (control.Receipt, error) {
+	in := control.CompleteManualStep{RunID: task.Identity.RunID, StepID: task.StepID, Token: task.Token, Outcome: outcome}
+	if change != nil {
+		change(&in)
+	}
+	return h.control.CompleteManualStep(h.t.Context(), p, in)
+}
+
+func (h *harness) refused(code run.Code, err error) {
+	h.t.Helper()
+	var e *control.Error
+	if !errors.As(err, &e) || e.Code != code {
+		h.t.Fatalf("error %v, want %s", err, code)
+	}
+}
+
+// approval is a MANUAL step whose own timeout is far shorter than what a person takes.
+func approval(id, deps string) step {
+	return step{id: id, deps: deps, extra: map[string]any{"type": "MANUAL", "inputs": map[string]any{}, "timeout": "1s"}}
+}
+
+func TestManual_M01_M03_WaitsThroughTimeoutRestartAndPause(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{workers: -1, rotateAfter: 1}) // and through rotations
+	stop := h.worker(0)
+	id := h.start(document(60, step{id: "a"}, approval("check", "a"), step{id: "b", deps: "check"}))
+	task := h.task(h.another(), id, "check", 1)
+	time.Sleep(3 * time.Second) // longer than the step's timeout (T83)
+	stop()                      // every worker goes away, and another one comes
+	h.worker(0)
+	h.pause(id)
+	h.until(id, "PAUSED", func(s run.State) bool { return s.Status == run.Paused })
+	at := time.Now().Add(-time.Minute).UTC().Truncate(time.Second)
+	r, err := h.completeAs(h.another(), task, run.ManualSucceeded, func(c *control.CompleteManualStep) { c.CompletedAt, c.Notes = at, "fine" })
+	must(t, err)
+	h.applied(id, r.Signal.ID)
+	st := h.until(id, "completed by hand while PAUSED", func(s run.State) bool { step, _ := s.Step("check"); return step.Status == run.StepSuccess })
+	if step, _ := st.Step("check"); st.Status != run.Paused || !step.Attempts[0].CompletedAt.Equal(at) || step.Attempts[0].Manual.Actor != "dev-admin" {
+		t.Errorf("%s, attempt %+v", st.Status, step.Attempts[0])
+	}
+	h.resume(id)
+	if st := h.ended(id); st.Status != run.Completed {
+		t.Errorf("%s; log %v", st.Status, h.log(id))
+	}
+	for _, e := range h.events(id) {
+		if e.Type != run.StepCompletedEvent || e.StepID != "check" {
+			continue
+		}
+		var p struct {
+			Manual           run.ManualEnd `json:"manual"`
+			SourceOccurredAt time.Time     `json:"sourceOccurredAt"`
+		}
+		must(t, json.Unmarshal(e.Payload, &p))
+		if p.Manual.Actor != "dev-admin" || p.Manual.Notes != "fine" || !p.SourceOccurredAt.Equal(at) {
+			t.Errorf("payload %s", e.Payload)
+		}
+	}
+}
+
+func TestManual_M02_M03_RefusalsAndARetry(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{})
+	id := h.start(document(60, approval("check", "")))
+	first := h.task(h.another(), id, "check", 1)
+	if mine := h.task(h.who, id, "check", 1); mine.Token != "" || mine.Action.Code != run.CodeSOD {
+		t.Errorf("who asked for the run sees %+v", mine.Action)
+	}
+	_, err := h.completeAs(h.who, first, run.ManualSucceeded, nil)
+	h.refused(run.CodeSOD, err)
+	_, err = h.completeAs(h.another(), first, run.ManualSucceeded, func(c *control.CompleteManualStep) { c.Token += "x" })
+	h.refused(run.CodeManualToken, err)
+	_, err = h.completeAs(h.another(), first, run.ManualSucceeded, func(c *control.CompleteManualStep) { c.Actor = h.who.ID })
+	h.refused(run.CodeForbidden, err)
+	failed, err := h.completeAs(h.another(), first, run.ManualFailed, nil)
+	must(t, err)
+	h.applied(id, failed.Signal.ID)
+	again, err := h.completeAs(h.another(), first, run.ManualSucceeded, nil)
+	must(t, err)
+	if !again.Duplicate || again.Signal.ID != failed.Signal.ID {
+		t.Errorf("again: %+v", again)
+	}
+	h.signal(id, run.Signal{Type: run.RetryStep, StepID: "check"})
+	second := h.task(h.another(), id, "check", 2)
+	_, err = h.completeAs(h.another(), first, run.ManualSucceeded, nil)
+	h.refused(run.CodeManualToken, err)
+	_, err = h.completeAs(h.another(), second, run.ManualSucceeded, nil)
+	must(t, err)
+	if st := h.ended(id); st.Status != run.Completed {
+		t.Errorf("%s; log %v", st.Status, h.log(id))
+	}
+}

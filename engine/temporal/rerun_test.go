@@ -1,0 +1,53 @@
+package temporal_test
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine/executor"
+	"github.com/dvt-engine/dvt/run"
+)
+
+func TestRerun_O2_T209_OnlyWhatDidNotSucceedRunsAgain(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{rotateAfter: 1}) // and what is taken over survives rotations
+	var calls atomic.Int32
+	h.steps.on("b", func(context.Context, executor.Task) error {
+		if calls.Add(1) == 1 {
+			return failure("BROKEN", false, "")
+		}
+		return nil
+	})
+	h.steps.result = []byte(`{"rows":7}`)
+	parent := h.start(document(0, step{id: "a"}, step{id: "b", deps: "a d"}, step{id: "c", deps: "b"}, step{id: "d"}))
+	if st := h.ended(parent); st.Status != run.Failed {
+		t.Fatalf("%s", st.Status)
+	}
+	from := len(h.steps.called())
+	out, err := h.control.Rerun(t.Context(), h.who, control.Rerun{RunID: parent, RequestID: "again", Failed: true})
+	must(t, err)
+	id := out.View.State.RunID
+	if st := h.ended(id); st.Status != run.Completed || st.Counts.Success != 4 {
+		t.Fatalf("%s %+v; log %v", st.Status, st.Counts, h.log(id))
+	}
+	if ran := h.steps.called()[from:]; !slices.Equal(ran, []string{"b/1.1", "c/1.1"}) {
+		t.Errorf("ran %v, want b and c", ran)
+	}
+	reused := 0
+	for _, e := range h.events(id) {
+		p, _ := run.PayloadOf[run.StepCompletedPayload](e.Payload)
+		if e.Type != run.StepCompletedEvent || p.Reused == nil {
+			continue
+		}
+		reused++
+		if p.Reused.RunID != parent || p.Reused.Seq == 0 || string(p.Result) != `{"rows":7}` {
+			t.Errorf("payload %s", e.Payload)
+		}
+	}
+	if log := h.log(id); reused != 2 {
+		t.Errorf("%d were taken over; log %v", reused, log)
+	}
+}

@@ -1,0 +1,117 @@
+package temporal_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.temporal.io/api/common/v1"
+	"go.temporal.io/api/workflowservice/v1"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/temporal"
+	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// hurried looks often, so that a test need not wait.
+func hurried() control.Sweeping {
+	return control.Sweeping{Interval: 200 * time.Millisecond, Quiet: time.Second, Confirm: time.Second}
+}
+
+// The settings of a server: who ends a workflow by hand sees its run fail within a minute.
+func TestSweep_E16_TerminatedByHand(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{})
+	h.spawn(h.control.Sweep)
+	h.hold("s1")
+	id := h.start(document(0, step{id: "s1"}))
+	other := h.start(document(0, step{id: "s1"}))
+	h.running(id, "s1")
+	h.running(other, "s1")
+	must(t, h.client.TerminateWorkflow(t.Context(), temporal.WorkflowID(h.identity(id)), "", "by hand"))
+	from := time.Now()
+	h.patience = time.Minute
+	st := h.ended(id)
+	t.Logf("swept after %s", time.Since(from).Round(time.Second))
+	if st.Failure == nil || st.Failure.Code != string(run.CodeEngineTerminated) || st.Counts.Failed != 1 {
+		t.Errorf("%+v; log %v", st.Failure, h.log(id))
+	}
+	if step, _ := st.Step("s1"); step.Attempts[0].Error.Code != string(run.CodeTerminated) {
+		t.Errorf("attempt %+v", step.Attempts[0])
+	}
+	if h.until(other, "as it was", func(run.State) bool { return true }).Status != run.Running {
+		t.Errorf("the other run: %v", h.log(other))
+	}
+}
+
+func TestSweep_T192_TemporalForgot(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{noStarts: true, sweeping: hurried()})
+	h.hold("s1")
+	start := func(handOver bool) string {
+		id := h.start(document(0, step{id: "s1"}))
+		q, err := h.store.Lease(t.Context(), "test", time.Minute, 1)
+		must(t, err)
+		if handOver {
+			_, err = h.engine.Start(t.Context(), h.identity(id), h.queues)
+			must(t, err)
+		}
+		must(t, h.store.Started(t.Context(), id, q[0].Generation))
+		return id
+	}
+	never, began := start(false), start(true)
+	h.running(began, "s1")
+	_, err := h.client.WorkflowService().DeleteWorkflowExecution(t.Context(), &workflowservice.DeleteWorkflowExecutionRequest{
+		Namespace: testserver.TemporalNamespace, WorkflowExecution: &common.WorkflowExecution{WorkflowId: temporal.WorkflowID(h.identity(began))},
+	})
+	must(t, err)
+	h.spawn(h.control.Sweep)
+	if st := h.ended(began); st.Failure == nil || st.Failure.Code != string(run.CodeEngineLost) {
+		t.Errorf("%+v; log %v", st.Failure, h.log(began))
+	}
+	h.spawn(func(ctx context.Context) error { return h.control.Reconcile(ctx, "test") })
+	h.running(never, "s1")
+	q, err := h.store.QueueRow(t.Context(), never)
+	if must(t, err); q.Status != store.QueueStarted {
+		t.Errorf("queue %+v", q)
+	}
+}
+
+func TestCensus_OpenAndClosed(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{})
+	h.hold("s1")
+	from := time.Now().Add(-time.Minute)
+	open, ended, done := h.start(document(0, step{id: "s1"})), h.start(document(0, step{id: "s1"})), h.start(document(0, step{id: "s2"}))
+	h.running(open, "s1")
+	h.running(ended, "s1")
+	h.ended(done)
+	h.closed(done)
+	must(t, h.client.TerminateWorkflow(t.Context(), temporal.WorkflowID(h.identity(ended)), "", "by hand"))
+	ids := []run.Identity{h.identity(open), h.identity(ended), h.identity(done), {RunID: "nobody", TenantID: "acme"}}
+	h.until(open, "alone open in the index", func(run.State) bool {
+		got, err := h.engine.Open(t.Context(), ids)
+		must(t, err)
+		return len(got) == 1 && got[open]
+	})
+	h.until(open, "ended in the index", func(run.State) bool {
+		found := map[string]engine.Description{}
+		for d, err := range h.engine.Closed(t.Context(), from) {
+			must(t, err)
+			found[d.Identity.RunID] = d
+		}
+		if _, ok := found[done]; ok || found[open].ClosedAs != "" {
+			t.Fatalf("closed by another hand: %+v", found)
+		}
+		return found[ended].ClosedAs == "Terminated" && found[ended].Identity.TenantID == "acme"
+	})
+	for d, err := range h.engine.Closed(t.Context(), time.Now().Add(time.Hour)) {
+		t.Fatalf("closed in the future: %+v %v", d, err)
+	}
+	if _, err := h.engine.Open(t.Context(), make([]run.Identity, engine.MaxCensus+1)); err == nil {
+		t.Error("too many were asked for")
+	}
+}
