@@ -145,8 +145,13 @@ func TestDeliver_T192_WhatTheEngineSaysOfATermination(t *testing.T) {
 			w.send(w.who("dev-admin"), stopOf(id, "stop", true))
 			w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
 			if !c.ends {
-				<-calls
-				<-calls
+				for range 2 {
+					select {
+					case <-calls:
+					case <-time.After(10 * time.Second):
+						t.Fatalf("it was not tried again; log %v", w.log(id))
+					}
+				}
 				r := must[control.Receipt](t)(w.Receipt(t.Context(), w.eng(), id, "stop"))
 				if r.Application != run.SignalPending || w.count(id, run.RunCancelled) != 0 {
 					t.Errorf("%+v, log %v", r.Receipt, w.log(id))
