@@ -7,16 +7,22 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// factsOf looks up keys and attempts of runs, each by a probe of an index. A list
-// of more than two types would be a table of its own each time (IN), and a term
-// that an index could serve is kept from it by its plus sign.
+// factsOf looks up keys and attempts of runs, each by a probe of an index.
 var factsOf = manyRows(`WITH want (run_id, key, step_id, la) AS NOT MATERIALIZED (VALUES `, `(?, ?, ?, ?)`, `)
 SELECT e.run_id, `+columnsOfE+` FROM want CROSS JOIN event e ON e.run_id = want.run_id AND e.key = want.key
 UNION ALL
 SELECT e.run_id, `+columnsOfE+` FROM want CROSS JOIN event e INDEXED BY event_attempt
-	ON e.run_id = want.run_id AND e.step_id = want.step_id AND e.step_id <> '' AND e.la = want.la
-	AND (+e.type = 'StepStarted' OR +e.type = 'StepAwaitingManualCompletion'
-		OR +e.type = 'StepCompleted' OR +e.type = 'StepFailed' OR +e.type = 'StepSkipped')`)
+	ON e.run_id = want.run_id AND e.step_id = want.step_id AND e.step_id <> '' AND e.la = want.la AND `+ofAttempts).alone(`
+SELECT e.run_id, ` + columnsOfE + ` FROM event e WHERE e.run_id = ?1 AND e.key = ?2
+UNION ALL
+SELECT e.run_id, ` + columnsOfE + ` FROM event e INDEXED BY event_attempt
+	WHERE e.run_id = ?1 AND e.step_id = ?3 AND e.step_id <> '' AND e.la = ?4 AND ` + ofAttempts)
+
+// ofAttempts are the events of an attempt that a decision needs, whatever their
+// keys. A list of more than two types would be a table of its own each time (IN),
+// and a term that an index could serve is kept from it by its plus sign.
+const ofAttempts = `(+e.type = 'StepStarted' OR +e.type = 'StepAwaitingManualCompletion'
+		OR +e.type = 'StepCompleted' OR +e.type = 'StepFailed' OR +e.type = 'StepSkipped')`
 
 const (
 	// columnsOfE are eventColumns beside a list, which has columns of the same names.

@@ -21,6 +21,13 @@ func manyRows(head, row, tail string) (m many) {
 	return m
 }
 
+// alone puts the plain form of the statement in the place of that for one row,
+// which is that of a call that is alone.
+func (m many) alone(statement string) many {
+	m[0] = statement
+	return m
+}
+
 // exec runs m for every row of args, width values each. Rows that were written
 // before an error stay until the caller takes its work back.
 func (m *many) exec(ctx context.Context, c *conn, what string, width int, args []any) error {

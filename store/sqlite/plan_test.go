@@ -11,6 +11,7 @@ var hot = map[string]string{
 	"identity":         identitySQL,
 	"head":             headSQL,
 	"facts of one":     factsOf[0],
+	"head of one":      headsOf[0],
 	"facts of many":    factsOf[2],
 	"heads of runs":    headsOf[2],
 	"insert events":    insertEvents[2],

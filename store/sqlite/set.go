@@ -161,7 +161,7 @@ func (s *Store) makeSet(c *conn, decisions []*decision) error {
 }
 
 var headsOf = manyRows(`WITH want (run_id) AS (VALUES `, `(?)`, `) SELECT h.run_id, `+headColumns+`
-	FROM want CROSS JOIN run_head h ON h.run_id = want.run_id`)
+	FROM want CROSS JOIN run_head h ON h.run_id = want.run_id`).alone(`SELECT run_id, ` + headColumns + ` FROM run_head WHERE run_id = ?`)
 
 func (g *set) readHeads(ctx context.Context) error {
 	ids := make([]any, 0, len(g.decisions))
@@ -271,7 +271,7 @@ func (r *runOfSet) settle(ctx context.Context, d *decision) error {
 var (
 	writeHeads = manyRows(`INSERT OR FAIL INTO run_head (run_id, `+headColumns+`) VALUES `, `(?, ?, ?, ?, ?, ?, ?, ?)`,
 		` ON CONFLICT (run_id) DO UPDATE SET last_seq = excluded.last_seq, last_at = excluded.last_at, terminal = excluded.terminal,
-		gate = excluded.gate, running = excluded.running, ops_rev = excluded.ops_rev, signal_no = excluded.signal_no`)
+		gate = excluded.gate, running = excluded.running, ops_rev = excluded.ops_rev, signal_no = excluded.signal_no`).alone(writeHead)
 	markAllDirty = manyRows(`INSERT OR FAIL INTO run_dirty (run_id, head_seq, ops_rev, since) VALUES `, `(?, ?, ?, ?)`, keepSince)
 )
 

@@ -66,7 +66,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-const writeHead = `UPDATE run_head SET last_seq = ?, last_at = ?, terminal = ?, gate = ?, running = ?, ops_rev = ?, signal_no = ? WHERE run_id = ?`
+const writeHead = `UPDATE run_head SET last_seq = ?2, last_at = ?3, terminal = ?4, gate = ?5, running = ?6, ops_rev = ?7, signal_no = ?8 WHERE run_id = ?1`
 
 // finish writes the head and marks the run dirty when anything moved (T189, T204).
 func (t *runTx) finish(ctx context.Context) error {
@@ -75,7 +75,7 @@ func (t *runTx) finish(ctx context.Context) error {
 	}
 	h := t.head
 	if _, err := t.conn.exec(ctx, "write head", writeHead,
-		h.LastSeq, micros(h.LastAt), h.Terminal, h.Gate, h.Running, h.OpsRev, h.SignalNo, h.RunID); err != nil {
+		h.RunID, h.LastSeq, micros(h.LastAt), h.Terminal, h.Gate, h.Running, h.OpsRev, h.SignalNo); err != nil {
 		return err
 	}
 	if !t.moved() {
