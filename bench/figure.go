@@ -14,6 +14,7 @@ type figure struct {
 	name  string
 	what  string // what is measured against what
 	goals []goal
+	unit  string // of what is counted; empty when times are measured
 	setup func(ctx context.Context, r *rig) (*trial, error)
 }
 
@@ -172,8 +173,12 @@ func (f figure) line(g goal, samples []sample) string {
 	case absolute:
 		what = "time"
 	}
+	floor := short(floors[len(floors)/2])
+	if f.unit != "" {
+		floor = fmt.Sprintf("%d %s", floors[len(floors)/2], f.unit)
+	}
 	return fmt.Sprintf("%-5s  %-26s  %s %-7s  goal %s %-6s  floor %-8s  spread %-15s  (%s)", word, name,
-		what, g.text(values[len(values)/2]), sign, g.text(g.bound), short(floors[len(floors)/2]),
+		what, g.text(values[len(values)/2]), sign, g.text(g.bound), floor,
 		g.text(values[0])+"-"+g.text(values[len(values)-1]), f.what)
 }
 

@@ -21,6 +21,7 @@ type rig struct {
 	redis     *testserver.RedisServer
 	servers   map[disk]*testserver.PostgresServer
 	databases int
+	beds      int
 }
 
 // disk says how long a PostgreSQL's flush takes.

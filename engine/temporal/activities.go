@@ -31,6 +31,10 @@ type (
 		Batch    int             `json:"batch"`
 		Recorded interp.Recorded `json:"recorded"`
 	}
+	startResult struct {
+		Skeleton engine.Skeleton `json:"skeleton"`
+		Append   appendResult    `json:"append"`
+	}
 	signalsInput struct {
 		RunID string `json:"runId"`
 		After int64  `json:"after"`
@@ -124,6 +128,15 @@ func (c *controlActivities) skeleton(ctx context.Context, runID string) (engine.
 		return sk, temporal.NewNonRetryableApplicationError("run not in the store", "NOT_FOUND", err)
 	}
 	return sk, later(err)
+}
+
+// start reads the skeleton and then appends what a run begins with.
+func (c *controlActivities) start(ctx context.Context, in appendInput) (out startResult, err error) {
+	if out.Skeleton, err = c.skeleton(ctx, in.Append.RunID); err != nil {
+		return out, err
+	}
+	out.Append, err = c.appendBatch(ctx, in)
+	return out, err
 }
 
 // later has the platform try again when a full store says that it may have room

@@ -56,7 +56,7 @@ func (e *Engine) walk(ctx context.Context, id run.Identity, emit func(engine.Rec
 	for next != "" {
 		h := &histories{id: id, emit: emit, ref: run.EngineRunRef{
 			Provider: "temporal", Namespace: e.namespace, WorkflowID: WorkflowID(id), EngineRunID: next,
-		}, appends: map[int64]appendInput{}, fetches: map[int64]bool{}, executions: map[string]executeInput{}, byEvent: map[int64]executeInput{}}
+		}, appends: map[int64]appendInput{}, starts: map[int64]bool{}, fetches: map[int64]bool{}, executions: map[string]executeInput{}, byEvent: map[int64]executeInput{}}
 		events := e.client.GetWorkflowHistory(ctx, WorkflowID(id), next, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		for events.HasNext() {
 			event, err := events.Next()
@@ -81,6 +81,7 @@ type histories struct {
 	ref        run.EngineRunRef
 	emit       func(engine.Recorded) error
 	appends    map[int64]appendInput // scheduled, by event
+	starts     map[int64]bool        // which of them read the skeleton too
 	fetches    map[int64]bool
 	byEvent    map[int64]executeInput
 	executions map[string]executeInput // by activity id
@@ -123,12 +124,13 @@ func (h *histories) take(event *historypb.HistoryEvent) error {
 
 func (h *histories) scheduled(number int64, a *historypb.ActivityTaskScheduledEventAttributes) error {
 	switch a.GetActivityType().GetName() {
-	case activityAppend:
+	case activityAppend, activityStart:
 		var in appendInput
 		if err := decode(a.GetInput(), &in); err != nil {
 			return err
 		}
 		h.appends[number] = in
+		h.starts[number] = a.GetActivityType().GetName() == activityStart
 	case activityExecute:
 		var in executeInput
 		if err := decode(a.GetInput(), &in); err != nil {
@@ -144,11 +146,15 @@ func (h *histories) scheduled(number int64, a *historypb.ActivityTaskScheduledEv
 func (h *histories) completed(number int64, result *commonpb.Payloads, at time.Time) error {
 	if in, ok := h.appends[number]; ok {
 		delete(h.appends, number)
-		var out appendResult
-		if err := decode(result, &out); err != nil {
+		var out startResult
+		into := any(&out.Append)
+		if h.starts[number] {
+			into = &out
+		}
+		if err := decode(result, into); err != nil {
 			return err
 		}
-		return h.appended(in.Append, out, at)
+		return h.appended(in.Append, out.Append, at)
 	}
 	if !h.fetches[number] {
 		return h.ended(number, result, at)

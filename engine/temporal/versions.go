@@ -28,7 +28,7 @@ const (
 func Versions() []Version {
 	return []Version{
 		{Name: "v1", number: versionFirst, Since: "before 0.1.0", Change: "one execution for a run's whole life; it notes no version"},
-		{Name: "v2", number: versionRotation, Since: "0.1.0", Change: "a run rotates: by the number of steps, and when its history has grown"},
+		{Name: "v2", number: versionRotation, Since: "0.1.0", Change: "a run rotates, by the number of steps and when its history has grown; one activity reads the skeleton and appends RunStarted"},
 	}
 }
 

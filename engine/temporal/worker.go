@@ -96,6 +96,7 @@ func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *e
 		w.RegisterActivityWithOptions(log.appendBatch, activity.RegisterOptions{Name: activityAppend})
 		w.RegisterActivityWithOptions(log.signals, activity.RegisterOptions{Name: activitySignals})
 		w.RegisterActivityWithOptions(log.skeleton, activity.RegisterOptions{Name: activitySkeleton})
+		w.RegisterActivityWithOptions(log.start, activity.RegisterOptions{Name: activityStart})
 	}
 	for _, queue := range cfg.Data {
 		w := serve(queue, cfg.DataConcurrency, false)

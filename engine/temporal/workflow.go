@@ -24,6 +24,7 @@ const (
 	activityAppend     = "dvt.append"
 	activitySignals    = "dvt.signals"
 	activitySkeleton   = "dvt.skeleton"
+	activityStart      = "dvt.start"
 	activityExecute    = "dvt.execute"
 	activityCompensate = "dvt.compensate"
 )
@@ -56,7 +57,7 @@ func (w *workflows) run(ctx workflow.Context, in Input) error {
 	// is open when the run ends ends with the workflow.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	d := &driver{
-		ctx: ctx, in: in, version: versionOf(ctx), meter: w.meter,
+		ctx: ctx, in: in, version: versionOf(ctx), meter: w.meter, began: workflow.Now(ctx),
 		cancels: map[string]workflow.CancelFunc{}, timers: map[interp.Timer]workflow.CancelFunc{},
 	}
 	failure, err := d.load()
@@ -67,7 +68,10 @@ func (w *workflows) run(ctx workflow.Context, in Input) error {
 		return d.failAtOnce(*failure)
 	}
 	d.receiveSignals()
-	d.step(interp.Begin{At: workflow.Now(ctx)})
+	if !d.opens() {
+		d.began = workflow.Now(ctx)
+	}
+	d.step(interp.Begin{At: d.began})
 	for !d.over() {
 		if err := workflow.Await(ctx, d.hasInput); err != nil {
 			return err
@@ -91,6 +95,8 @@ type driver struct {
 	meter    *meter
 	skeleton plan.Skeleton
 	machine  *interp.Machine
+	began    time.Time
+	early    *appendResult // what became of the first Append, which went with the question for the skeleton
 	head     run.Seq
 	fetches  int
 	steps    int // scheduled by this execution
@@ -180,9 +186,8 @@ func (d *driver) apply(effects []interp.Effect) {
 // load reads the skeleton and makes the machine, or returns why the plan can
 // never be had.
 func (d *driver) load() (*run.FailurePayload, error) {
-	var sk engine.Skeleton
-	ctx := workflow.WithActivityOptions(d.ctx, controlOptions(d.ctx, "skeleton"))
-	if err := workflow.ExecuteActivity(ctx, activitySkeleton, d.in.Identity.RunID).Get(ctx, &sk); err != nil {
+	sk, err := d.readSkeleton()
+	if err != nil {
 		return nil, err
 	}
 	if sk.Identity.RunID != d.in.Identity.RunID {
@@ -213,10 +218,41 @@ func (d *driver) load() (*run.FailurePayload, error) {
 	return nil, nil
 }
 
+// opens reports whether this execution begins the run and has RunStarted appended
+// by the activity that reads the skeleton.
+func (d *driver) opens() bool { return d.version >= versionRotation && d.in.Continued == nil }
+
+// readSkeleton asks for the skeleton. RunStarted goes with the question where this
+// execution begins the run: a machine says it of every plan alike.
+func (d *driver) readSkeleton() (sk engine.Skeleton, err error) {
+	if !d.opens() {
+		ctx := workflow.WithActivityOptions(d.ctx, controlOptions(d.ctx, "skeleton"))
+		err = workflow.ExecuteActivity(ctx, activitySkeleton, d.in.Identity.RunID).Get(ctx, &sk)
+		return sk, err
+	}
+	first := appendInput{}
+	for _, e := range interp.New(plan.Skeleton{}, interp.Config{Identity: d.in.Identity}).Step(interp.Begin{At: d.began}) {
+		if a, ok := e.(interp.Append); ok {
+			first = appendInput{Batch: a.Batch, Append: a.Append, Bounded: a.Bounded}
+		}
+	}
+	first.Append.RunID = d.in.Identity.RunID
+	var out startResult
+	ctx := workflow.WithActivityOptions(d.ctx, controlOptions(d.ctx, "start"))
+	if err = workflow.ExecuteActivity(ctx, activityStart, first).Get(ctx, &out); err != nil {
+		return sk, err
+	}
+	d.early = &out.Append
+	return out.Skeleton, nil
+}
+
 // failAtOnce ends a run whose plan cannot be had: it starts without steps and
 // fails (T144).
 func (d *driver) failAtOnce(f run.FailurePayload) error {
-	at := workflow.Now(d.ctx)
+	at := d.began
+	if !d.opens() {
+		at = workflow.Now(d.ctx)
+	}
 	started, err := json.Marshal(struct {
 		StartedAt time.Time `json:"startedAt"`
 	}{at})
@@ -252,6 +288,10 @@ func (d *driver) receiveSignals() {
 }
 
 func (d *driver) append(e interp.Append) {
+	if d.early != nil && len(e.Events) == 1 && e.Events[0].Type == run.RunStarted {
+		d.appended(e.Batch, *d.early)
+		return
+	}
 	a := e.Append
 	a.RunID, a.MinHead = d.in.Identity.RunID, d.head
 	ctx := workflow.WithActivityOptions(d.ctx, controlOptions(d.ctx, fmt.Sprintf("append/%d", e.Batch)))
@@ -262,14 +302,20 @@ func (d *driver) append(e interp.Append) {
 			d.lose(err)
 			return
 		}
-		if out.Batch != e.Batch {
-			panic(fmt.Sprintf("append %d answered for %d", e.Batch, out.Batch))
-		}
-		d.head = max(d.head, out.Recorded.Head)
-		r := out.Recorded
-		r.At, r.Batch = workflow.Now(ctx), e.Batch
-		d.recorded = append(d.recorded, r)
+		d.appended(e.Batch, out)
 	})
+}
+
+// appended takes the answer to an Append.
+func (d *driver) appended(batch int, out appendResult) {
+	if out.Batch != batch {
+		panic(fmt.Sprintf("append %d answered for %d", batch, out.Batch))
+	}
+	d.early = nil
+	d.head = max(d.head, out.Recorded.Head)
+	r := out.Recorded
+	r.At, r.Batch = workflow.Now(d.ctx), batch
+	d.recorded = append(d.recorded, r)
 }
 
 // lose ends the workflow: appends and reads are retried without end, so that

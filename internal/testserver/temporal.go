@@ -32,7 +32,7 @@ type TemporalServer struct {
 	proc *process
 }
 
-var sharedTemporal = sync.OnceValues(startTemporal)
+var sharedTemporal = sync.OnceValues(StartTemporal)
 
 // Temporal returns the server that the tests of this process share. Callers keep apart by task queues and workflow ids of their own. A
 // test that kills the server takes it from all of them: use TemporalAlone for that.
@@ -48,7 +48,7 @@ func Temporal(t testing.TB) *TemporalServer {
 // TemporalAlone returns a server of t's own, ended when t ends.
 func TemporalAlone(t testing.TB) *TemporalServer {
 	t.Helper()
-	s, err := startTemporal()
+	s, err := StartTemporal()
 	if err != nil {
 		t.Fatalf("testserver: no Temporal server: %v", err)
 	}
@@ -87,7 +87,8 @@ func (s *TemporalServer) Restart(t testing.TB) {
 	}
 }
 
-func startTemporal() (*TemporalServer, error) {
+// StartTemporal starts a server for a process that is no test: only Close may be called. It ends with the process, or with Close.
+func StartTemporal() (*TemporalServer, error) {
 	bin, err := program("bin/temporal", "temporal")
 	if errors.Is(err, exec.ErrNotFound) {
 		return nil, errors.New("the Temporal CLI is not on this machine: run `make tools/temporal`")
@@ -112,6 +113,9 @@ func startTemporal() (*TemporalServer, error) {
 	}
 	return s, nil
 }
+
+// Close ends the server and removes its files.
+func (s *TemporalServer) Close() error { return s.box.close() }
 
 func (s *TemporalServer) start() error {
 	args := []string{
