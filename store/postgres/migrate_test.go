@@ -464,7 +464,7 @@ func TestMigrate_KilledInTheMiddleTheNextOneRecovers(t *testing.T) {
 	if !strings.Contains(log.String(), "waiting for another migration") || !strings.Contains(log.String(), fmt.Sprintf("-%d-", victim.Process.Pid)) {
 		t.Errorf("it did not say whom it waits for: %s", log.String())
 	}
-	await(t, watch, `SELECT (SELECT max(version_id) FROM goose_db_version) = 3 AND to_regclass('later') IS NOT NULL`)
+	await(t, watch, fmt.Sprintf(`SELECT (SELECT max(version_id) FROM goose_db_version) = %d AND to_regclass('later') IS NOT NULL`, schema+1))
 }
 
 // await returns when the query answers true.
