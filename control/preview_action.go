@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dvt-engine/dvt/authz"
@@ -144,13 +145,16 @@ func (s *Service) previewed(ctx context.Context, r store.Run, st run.State, sig 
 		return ActionPreview{}, err
 	}
 	sk := pl.Skeleton(s.cfg.Queues)
+	if !known {
+		sk = outlined(st)
+	}
 	sent := engine.Signal{ID: "preview", Type: sig.Type, StepID: sig.StepID, LA: sig.ExpectedAttempt, Force: sig.Force, Outcome: sig.Outcome}
 	v := previewing{st: st, sk: sk, sig: sig, found: interp.PreviewSignal(sk, who, st, in, sent, s.cfg.Now())}
 	if n := len(in.Pending); n > 0 {
 		v.warn("%s on the way and counted in.", plural(n, "signal is", "signals are"))
 	}
 	if !known {
-		v.warn("The plan has not been fetched yet: its steps are not known.")
+		v.warn("The plan is not at hand: what can be stopped, and who is asked, is not known.")
 	}
 	return v.answer(), nil
 }
@@ -192,6 +196,26 @@ func (s *Service) planOfRun(ctx context.Context, r store.Run) (plan.Plan, bool, 
 	}
 	pl, err := plan.Parse(doc, s.cfg.Queues)
 	return pl, err == nil, err
+}
+
+// outlined is as much of a skeleton as the log tells.
+func outlined(st run.State) plan.Skeleton {
+	ords := make(map[string]int, len(st.Steps))
+	for i, step := range st.Steps {
+		ords[step.StepID] = i
+	}
+	sk := plan.Skeleton{PlanID: st.PlanID, PlanVersion: st.PlanVersion, Steps: make([]plan.SkeletonStep, len(st.Steps))}
+	for i, step := range st.Steps {
+		s := plan.SkeletonStep{StepID: step.StepID, Type: plan.StepType(step.Type), TaskQueue: step.TaskQueue}
+		for _, id := range step.DependsOn {
+			if o, ok := ords[id]; ok {
+				s.Deps = append(s.Deps, o)
+			}
+		}
+		slices.Sort(s.Deps)
+		sk.Steps[i] = s
+	}
+	return sk
 }
 
 // reusedOf are the steps that a rerun took over.

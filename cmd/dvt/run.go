@@ -130,6 +130,9 @@ func (s *session) startCommand() *cobra.Command {
 			if in.RunRequestId == "" {
 				in.RunRequestId = uuid.NewString()
 			}
+			if dryRun(c) {
+				return s.preview(c, client.ActionInput{Start: &in})
+			}
 			out, err := client.StartRun(c.Context(), s.client, in)
 			if err != nil {
 				return failure(err)
@@ -152,6 +155,7 @@ func (s *session) startCommand() *cobra.Command {
 	c.Flags().StringVar(&environment, "environment", "", "environment; default: the plan's scope")
 	c.Flags().StringVar(&request, "request-id", "", "client key that makes repeating safe; default: a new one")
 	c.Flags().BoolVar(&watch, "watch", false, "watch the run")
+	addDryRun(c)
 	return c
 }
 

@@ -154,7 +154,7 @@ func stopVerb() verb {
 			if force {
 				how = "what runs is cut off and may go on outside for a while"
 			}
-			if !yes && terminal(c.InOrStdin()) && !confirmed(c, fmt.Sprintf("Stop run %s for good; %s?", args[0], how)) {
+			if !yes && !dryRun(c) && terminal(c.InOrStdin()) && !confirmed(c, fmt.Sprintf("Stop run %s for good; %s?", args[0], how)) {
 				return errors.New("nothing was sent")
 			}
 			in.EmergencyStop = &client.EmergencyStopInput{Reason: *why, ForceKill: &force}
@@ -207,6 +207,9 @@ func (s *session) signalCommand(v verb) *cobra.Command {
 					return usage(err)
 				}
 			}
+			if dryRun(c) {
+				return s.previewSignal(c, in, v.input == nil)
+			}
 			receipt, err := s.send(c, in, v.input == nil, why)
 			if err != nil {
 				return failure(err)
@@ -217,6 +220,7 @@ func (s *session) signalCommand(v verb) *cobra.Command {
 	c.Flags().StringVar(&reason, "reason", "", "why; kept in the audit")
 	c.Flags().StringVar(&signalID, "signal-id", "", "client key that makes repeating safe; default: a new one")
 	c.Flags().BoolVar(&now, "no-wait", false, "return when the signal is accepted")
+	addDryRun(c)
 	if v.flags != nil {
 		v.flags(c)
 	}
