@@ -224,9 +224,19 @@ func (b *bed) flight(ctx context.Context, n int, open held) (most int64, err err
 		return err
 	}
 	g, starting := errgroup.WithContext(ctx)
-	g.SetLimit(20)
+	g.SetLimit(8)
 	for _, id := range ids {
-		g.Go(func() error { return b.start(starting, id) })
+		g.Go(func() error {
+			for { // starting is safe to repeat
+				err := b.start(starting, id)
+				if !errors.Is(err, engine.ErrUnavailable) {
+					return err
+				}
+				if err := wait(starting, time.Second); err != nil {
+					return err
+				}
+			}
+		})
 	}
 	if err := g.Wait(); err != nil {
 		return 0, err

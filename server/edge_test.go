@@ -107,6 +107,7 @@ func TestEdge(t *testing.T) {
 	t.Run("journal", func(t *testing.T) { edgeJournal(t, base) })
 	long := start(t, c, "edge-long", stepsPlan("long", fmt.Sprintf(`{"stepId":"wait","type":"COMMAND","inputs":{"argv":["sh","-c",%q]},
 		"dependsOn":[],"timeout":"11m","retry":{"maxAttempts":10,"initialBackoffMs":100,"backoffMultiplier":1,"maxBackoffMs":200}}`, "trap '' TERM; exec "+stubborn)))
+	t.Run("debug", func(t *testing.T) { edgeDebug(t, base, long) })
 	t.Run("another tenant", func(t *testing.T) { edgeTenant(t, base, long) })
 	t.Run("kill -9", func(t *testing.T) {
 		id := start(t, c, "edge-kill", killPlan(1))
@@ -129,6 +130,37 @@ func TestEdge(t *testing.T) {
 	t.Run("shutdown", func(t *testing.T) { edgeShutdown(t, p, c, address, long) })
 	if pids := running(t, stubborn); len(pids) > 0 {
 		t.Errorf("processes %v outlived dvt dev", pids)
+	}
+}
+
+// edgeDebug looks into a run whose step runs.
+func edgeDebug(t *testing.T, base, runID string) {
+	at := base + "/engine/runs/" + runID + "/debug"
+	for token, status := range map[string]int{"": 401, "nobody": 401, "dev-engineer": 403, "dev-sre": 200} {
+		if a := get(t, at, "Authorization: Bearer "+token); a.StatusCode != status {
+			t.Errorf("%q: %d %s", token, a.StatusCode, a.body)
+		}
+	}
+	if a := get(t, base+"/engine/runs/none/debug", "Authorization: Bearer dev-sre"); a.StatusCode != 404 {
+		t.Errorf("no such run: %d %s", a.StatusCode, a.body)
+	}
+	var d struct {
+		Engine struct {
+			Executions []struct{ HistoryEvents, HistoryBytes int64 }
+			Pending    []struct{ ID string }
+			Last       []struct{ What string }
+		}
+	}
+	for range 100 {
+		a := get(t, at, "Authorization: Bearer dev-sre")
+		must(t, json.Unmarshal([]byte(a.body), &d))
+		if len(d.Engine.Pending) == 1 && d.Engine.Pending[0].ID == "wait/1.1" {
+			break
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	if e := d.Engine; len(e.Executions) != 1 || e.Executions[0].HistoryEvents < 5 || e.Executions[0].HistoryBytes < 100 || len(e.Pending) != 1 || len(e.Last) == 0 {
+		t.Errorf("debug says %+v", d)
 	}
 }
 

@@ -12,3 +12,12 @@ func RunWorkflow(ctx workflow.Context, in Input) error {
 }
 
 const WorkflowName = workflowName
+
+// Most is what a meter offers of readings {unix seconds, bytes, steps}.
+func Most(now func() time.Time, readings map[string][3]int64) (size, steps int) {
+	m := newMeter(now)
+	for id, r := range readings {
+		m.observe(id, reading{at: time.Unix(r[0], 0), size: int(r[1]), steps: int(r[2])})
+	}
+	return m.most()
+}

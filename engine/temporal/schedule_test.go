@@ -152,6 +152,22 @@ func TestSchedule_E15_ParallelStepsOverlap(t *testing.T) {
 	}
 }
 
+// TestSchedule_E15_HundredLinearPlans runs 100 plans of three steps, all at once.
+func TestSchedule_E15_HundredLinearPlans(t *testing.T) {
+	h := newHarness(t, options{})
+	h.patience = 3 * time.Minute
+	three := document(0, step{id: "s1", extra: spare}, step{id: "s2", deps: "s1", extra: spare}, step{id: "s3", deps: "s2", extra: spare})
+	var ids []string
+	for range 100 {
+		ids = append(ids, h.start(three))
+	}
+	for _, id := range ids {
+		if st := h.ended(id); st.Status != run.Completed || st.Counts.Success != 3 {
+			t.Errorf("run %s ended as %s: %+v", id, st.Status, st.Failure)
+		}
+	}
+}
+
 // TestSchedule_T185_NothingStartsAfterRunPaused dispatches 100 steps to two
 // workers with two slots each and pauses after ten began.
 func TestSchedule_T185_NothingStartsAfterRunPaused(t *testing.T) {

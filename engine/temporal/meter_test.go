@@ -1,0 +1,59 @@
+package temporal_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dvt-engine/dvt/engine/temporal"
+	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// gauges are the values of a registry's gauges by name.
+func gauges(t *testing.T, r *prometheus.Registry) map[string]float64 {
+	t.Helper()
+	all, err := r.Gather()
+	must(t, err)
+	out := map[string]float64{}
+	for _, f := range all {
+		for _, m := range f.GetMetric() {
+			out[f.GetName()] = m.GetGauge().GetValue()
+		}
+	}
+	return out
+}
+
+// TestMeter_R388_OpenExecutions reads the metrics of a worker while a run is open,
+// after it has rotated, and when it is over.
+func TestMeter_R388_OpenExecutions(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	h := newHarness(t, options{rotateAfter: 3, workers: -1})
+	h.serve(temporal.WorkerConfig{
+		Namespace: testserver.TemporalNamespace, Control: []string{h.queues.Control}, Data: h.queues.Known[1:], Metrics: registry,
+	})
+	open := h.hold("s004")
+	id := h.start(document(0, row(6)...))
+	h.running(id, "s004")
+	h.until(id, "measured", func(run.State) bool { return gauges(t, registry)["workflow_steps_since_continue"] == 2 })
+	if size := gauges(t, registry)["workflow_history_size_bytes"]; size < 1000 || size > 100_000 {
+		t.Errorf("history of %.0f bytes", size)
+	}
+	open()
+	h.ended(id)
+	h.closed(id)
+	h.until(id, "forgotten", func(run.State) bool { return gauges(t, registry)["workflow_history_size_bytes"] == 0 })
+}
+
+func TestMeter_R388_SilentExecutionsDoNotCount(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	size, steps := temporal.Most(func() time.Time { return now }, map[string][3]int64{
+		"fresh": {990, 500, 7}, "silent": {300, 9000, 90}, "young": {999, 400, 9},
+	})
+	if size != 500 || steps != 9 {
+		t.Errorf("%d bytes, %d steps", size, steps)
+	}
+}
