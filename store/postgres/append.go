@@ -47,9 +47,7 @@ func (s *Store) Batch(ctx context.Context, runID string, entries []store.Entry) 
 		return nil, err
 	}
 	if len(entries) == 1 {
-		if p, ok, err := plainOf(id, entries[0]); err != nil {
-			return []store.EntryResult{{Err: err}}, nil
-		} else if ok {
+		if p, ok, err := plainOf(id, entries[0]); ok && err == nil {
 			r, done, err := s.appendOne(ctx, &p)
 			if done || err != nil {
 				return []store.EntryResult{r}, err
