@@ -13,6 +13,10 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 
+	"github.com/google/uuid"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/run"
@@ -164,6 +168,20 @@ func TestRotate_E06_T105_Wide200(t *testing.T) {
 	}
 }
 
+// update sends UPDATE_PARAMS, as one who may, and returns its id.
+func (h *harness) update(runID string) string {
+	h.t.Helper()
+	directory, err := authz.NewDirectory(authz.DevAccounts(), time.Now)
+	must(h.t, err)
+	admin, err := directory.Authenticate("dev-admin")
+	must(h.t, err)
+	r, err := h.control.SignalRun(h.t.Context(), admin, control.SignalRun{
+		RunID: runID, Signal: run.Signal{ID: uuid.NewString(), Type: run.UpdateParams}, Payload: []byte(`{"newParams":{"color":"red"}}`), Reason: "a test",
+	})
+	must(h.t, err)
+	return r.Signal.ID
+}
+
 func TestRotate_W14_SignalsInFlight(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{rotateAfter: 3})
@@ -173,6 +191,11 @@ func TestRotate_W14_SignalsInFlight(t *testing.T) {
 	h.running(id, "s002")
 	pausing := h.signal(id, run.Signal{Type: run.Pause}).Signal.ID
 	open()
+	time.Sleep(5 * time.Millisecond)
+	updating := h.update(id)
+	if r := h.applied(id, updating); r.Application != run.SignalApplied || r.AppliedSeq != r.AcceptedSeq {
+		t.Errorf("update %+v", r)
+	}
 	if r := h.applied(id, pausing); r.Application != run.SignalApplied {
 		t.Fatalf("pause %+v", r)
 	}
@@ -244,6 +267,7 @@ func (h *harness) interleave(doc []byte, dice *rand.Rand) {
 			continue
 		}
 		time.Sleep(time.Duration(dice.IntN(300)) * time.Millisecond)
+		sent = append(sent, h.update(id))
 		for !accepted(run.Resume) { // the pause is not in the log yet
 			time.Sleep(20 * time.Millisecond)
 		}
