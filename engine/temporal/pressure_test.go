@@ -1,0 +1,106 @@
+package temporal_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/temporal"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// TestRotate_R381_T195_Thresholds has a history be of a size while the fourth of
+// twenty steps runs.
+func TestRotate_R381_T195_Thresholds(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		bytes, events int
+		rotates       bool
+	}{
+		"999,999 bytes":   {999_999, 100, false},
+		"1,000,000 bytes": {1_000_000, 100, true},
+		"7,999 events":    {1000, 7_999, false},
+		"8,000 events":    {1000, 8_000, true},
+		"8,000,000 bytes": {8_000_000, 100, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var suite testsuite.WorkflowTestSuite
+			env := suite.NewTestWorkflowEnvironment()
+			steps := pretend(t, env, 20, func(done int) {
+				if done == 4 {
+					env.SetCurrentHistorySize(c.bytes)
+					env.SetCurrentHistoryLength(c.events)
+				}
+			})
+			env.ExecuteWorkflow(temporal.WorkflowName, temporal.Input{Identity: run.Identity{RunID: "r", TenantID: "t"}, RotateAfter: 1000})
+			var next *workflow.ContinueAsNewError
+			switch err := env.GetWorkflowError(); {
+			case !c.rotates && (err != nil || *steps != 20):
+				t.Errorf("it ended with %v after %d steps", err, *steps)
+			case c.rotates && (!errors.As(err, &next) || *steps > 5):
+				t.Errorf("it went on to %d steps, and ended with %v", *steps, err)
+			case c.rotates:
+				var in temporal.Input
+				must(t, converter.GetDefaultDataConverter().FromPayloads(next.Input, &in))
+				if in.Continued == nil || in.Continued.Carried.Execution != 2 || in.Continued.Head < 8 || in.RotateAfter != 1000 {
+					t.Errorf("the next execution begins with %+v", in)
+				}
+			}
+		})
+	}
+}
+
+// pretend registers the workflow and activities without a store, for a linear plan
+// of n steps. tell is called with the number of each step that runs.
+func pretend(t *testing.T, env *testsuite.TestWorkflowEnvironment, n int, tell func(int)) (steps *int) {
+	t.Helper()
+	sk := plan.Skeleton{PlanID: "p", PlanVersion: "1"}
+	for i, s := range row(n) {
+		step := plan.SkeletonStep{StepID: s.id, Type: plan.Noop, TaskQueue: "q", Timeout: time.Minute, Retry: plan.Retry{MaxAttempts: 1, BackoffMultiplier: 1}}
+		if i > 0 {
+			step.Deps = []int{i - 1}
+		}
+		sk.Steps = append(sk.Steps, step)
+	}
+	binary, err := sk.MarshalBinary()
+	must(t, err)
+	head := 0
+	type appended struct {
+		Batch  int          `json:"batch"`
+		Append store.Append `json:"append"`
+	}
+	answer := func(in appended) map[string]any {
+		var ends []map[string]int
+		for range in.Append.Events {
+			head++
+			ends = append(ends, map[string]int{"seq": head})
+		}
+		return map[string]any{"batch": in.Batch, "recorded": map[string]any{"ends": ends, "head": head}}
+	}
+	register := func(name string, f any) { env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
+	env.RegisterWorkflowWithOptions(temporal.RunWorkflow, workflow.RegisterOptions{Name: temporal.WorkflowName})
+	register("dvt.append", func(_ context.Context, in appended) (map[string]any, error) { return answer(in), nil })
+	register("dvt.start", func(_ context.Context, in appended) (map[string]any, error) {
+		return map[string]any{"skeleton": engine.Skeleton{Identity: run.Identity{RunID: "r"}, Binary: binary}, "append": answer(in)}, nil
+	})
+	steps = new(int)
+	register("dvt.execute", func(_ context.Context, in map[string]any) (engine.StepEnd, error) {
+		*steps++
+		tell(*steps)
+		return engine.StepEnd{
+			StepID: in["stepId"].(string), LogicalAttempt: 1, N: 1, EngineAttempt: 1, Kind: engine.EndCompleted, StartedAt: time.Unix(1, 0),
+			Completed: &run.StepCompletedPayload{},
+		}, nil
+	})
+	return steps
+}
