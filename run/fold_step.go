@@ -3,6 +3,7 @@ package run
 import (
 	"encoding/json"
 	"slices"
+	"time"
 )
 
 // announce puts the steps of the plan into their canonical order (T145, T156).
@@ -124,7 +125,7 @@ func (f *folding) advance(e *Event, a *Attempt) bool {
 			return false
 		}
 		a.Status, a.Substatus = StepRunning, WaitingManual
-		a.await(e)
+		f.openWindow(a.await(e))
 		return true
 	}
 	at := occurredAt(e)
@@ -152,8 +153,9 @@ func (f *folding) advance(e *Event, a *Attempt) bool {
 	return true
 }
 
-// await notes since when and until when the attempt waits for a person.
-func (a *Attempt) await(e *Event) {
+// await notes since when and until when the attempt waits for a person, and gives
+// the retry deadline that this opened.
+func (a *Attempt) await(e *Event) *time.Time {
 	p, _ := PayloadOf[AwaitingPayload](e.Payload)
 	since := instantOf(p.Since)
 	if since.IsZero() {
@@ -164,6 +166,7 @@ func (a *Attempt) await(e *Event) {
 		at := instantOf(*p.Deadline)
 		a.WaitDeadline = &at
 	}
+	return p.RetryDeadline
 }
 
 // kept is m as it looks after the state was stored and read back.

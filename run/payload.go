@@ -123,6 +123,9 @@ type (
 	AwaitingPayload struct {
 		Since    time.Time  `json:"sinceIso"`
 		Deadline *time.Time `json:"deadline,omitempty"` // when the wait times out
+		// RetryDeadline stands here when the wait is all that goes on while another step
+		// is FAILED (T221).
+		RetryDeadline *time.Time `json:"retryDeadline,omitempty"`
 	}
 
 	// CompensationPayload of StepCompensated and StepCompensationFailed, and an

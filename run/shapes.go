@@ -187,6 +187,7 @@ var payloads = map[EventType]shape{
 	StepAwaitingManualCompletion: payload(
 		must("sinceIso", instant),
 		may("deadline", instant),
+		may("retryDeadline", instant),
 	),
 	StepCompensated:        payload(compensated()...),
 	StepCompensationFailed: payload(compensated()...),

@@ -104,8 +104,9 @@ type Append struct {
 	Outcomes []SignalOutcome `json:"outcomes,omitempty"`
 	// RetryDeadline, when not zero, opens the retry window if nothing non-manual
 	// is RUNNING after this batch and the gate has failing but not paused: the
-	// store stamps it on the last inserted StepFailed, StepCompleted or
-	// RunResumed (T221). The store also stamps RunPaused.runningStepsCount.
+	// store stamps it on the last inserted StepFailed, StepCompleted,
+	// StepAwaitingManualCompletion or RunResumed (T221). The store also stamps
+	// RunPaused.runningStepsCount.
 	RetryDeadline time.Time `json:"retryDeadline,omitzero"`
 	// IfStarted refuses a step's terminal with STEP_NOT_STARTED when its StepStarted
 	// is neither in the log nor earlier in the batch: an execution that was stopped

@@ -42,6 +42,20 @@ func compensationCases() []testCase {
 				w.t.Fatalf("summary %q, %+v", summary, st.Failure)
 			}
 		}},
+		{name: "T91_StoppedWhileCompensating", test: func(w *world) {
+			w.steps.Do("final", Try{Fails: "BROKEN"}).Do("b:compensate", Try{Takes: 20 * time.Second}).Do("a:compensate", Try{Takes: 20 * time.Second})
+			id := w.Start(d4(0, hooks))
+			w.until(id, "compensating", func(s run.State) bool { return s.Substatus() == run.Compensating })
+			if r := w.Signal(id, run.Signal{Type: run.Cancel}); !r.Rejected || r.Rejection != run.CodeRunFinalizing {
+				w.t.Fatalf("cancel %+v", r)
+			}
+			w.applied(id, w.Signal(id, run.Signal{Type: run.EmergencyStop}))
+			w.ended(id)
+			got := w.log(id)
+			if tail := strings.Join(got[len(got)-3:], " "); !strings.HasPrefix(tail, "SignalAccepted StepCompensationFailed(") || !strings.HasSuffix(tail, " RunCancelled") {
+				w.t.Fatalf("log ends %s", tail)
+			}
+		}},
 		{name: "M05_NoneForACancelledRun", test: func(w *world) {
 			w.steps.Hold("final")
 			id := w.Start(d4(0, hooks))

@@ -118,7 +118,7 @@ func (m *Machine) compose(entries []entry, most int) (a Append, n int) {
 		a.SetGate = a.SetGate&^e.clear | e.set
 		a.ClearGate = a.ClearGate&^e.set | e.clear
 		arms = arms || e.kind == stepEnds && e.end.arms
-		opens = opens || e.kind == stepEnds || e.kind == resumes
+		opens = opens || e.kind == stepEnds || e.kind == waits || e.kind == resumes
 		a.IfStarted = a.IfStarted || e.kind == stepEnds && e.end.doubtful
 		a.Bounded = a.Bounded || e.completes()
 	}

@@ -33,6 +33,8 @@ type execution struct {
 	feeding bool
 	timers  map[interp.Timer]*entry
 	flights []*flight
+	undoing *entry  // the hook in flight, or its next try
+	hooked  run.Ord // whose hook it is
 }
 
 func (x *execution) ref() run.EngineRunRef {
@@ -188,5 +190,12 @@ func (x *execution) cancel(ords []run.Ord) {
 			f.cancelled = true
 			x.e.later(0, f.finish)
 		}
+	}
+	if x.undoing != nil && slices.Contains(ords, x.hooked) {
+		x.undoing.cancelled = true
+		x.undoing = nil
+		x.feed(interp.Compensated{At: x.e.now, End: interp.CompensationEnd{
+			StepID: x.sk.Steps[x.hooked].StepID, Attempts: 1, ErrorCode: string(run.CodeCancelled), ErrorMessage: "the run was stopped",
+		}})
 	}
 }

@@ -179,11 +179,13 @@ func (x *execution) hook(c interp.Compensate, ea int) {
 	if x.e.cfg.Steps != nil {
 		what = x.e.cfg.Steps.Attempt(Execution{RunID: x.id.RunID, StepID: stepID, LogicalAttempt: c.LA, EngineAttempt: ea, Compensation: true})
 	}
-	x.e.later(what.Takes, func() {
+	x.hooked = c.Ord
+	x.undoing = x.e.later(what.Takes, func() {
+		x.undoing = nil
 		end := interp.CompensationEnd{StepID: stepID, Attempts: ea, Compensated: what.Fails == nil, Result: what.Result}
 		if failed := what.Fails; failed != nil {
 			if !failed.NotRetryable && ea < hookAttempts {
-				x.e.later(hookBackoff, func() { x.hook(c, ea+1) })
+				x.undoing = x.e.later(hookBackoff, func() { x.hook(c, ea+1) })
 				return
 			}
 			end.ErrorCode, end.ErrorMessage = failed.Code, failed.Message

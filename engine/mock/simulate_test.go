@@ -239,3 +239,30 @@ func TestEngine_E04_Rotates(t *testing.T) {
 		t.Fatalf("%s in %d generations", log.State().Status, e.Generations(log.Identity().RunID))
 	}
 }
+
+// A wait that a retry opened while another step is FAILED shows until when the run
+// can be saved (T221), as any other event that opens the window does.
+func TestSimulate_T221_AWaitOpensTheRetryWindow(t *testing.T) {
+	t.Parallel()
+	ok := `{"stepId": "ok", "type": "MANUAL", "inputs": {"instructions": "look"}, "timeout": "1m", "dependsOn": []}`
+	s, err := simulate(t, document("a", ok), calm, `{"expect": "FAILED", "steps": {"a": [{"takes": "1s", "fails": "X"}]}, "signals": [
+		{"after": "StepFailed(a,1)", "signal": "COMPLETE_MANUAL_STEP", "step": "ok", "outcome": "FAILED"},
+		{"after": "StepFailed(ok,1)", "at": "2m", "signal": "RETRY_STEP", "step": "ok"}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range s.Events {
+		if mock.Word(e) != "StepAwaitingManualCompletion(ok,2)" {
+			continue
+		}
+		p, err := run.PayloadOf[run.AwaitingPayload](e.Payload)
+		if err != nil || p.RetryDeadline == nil || p.RetryDeadline.Sub(e.PersistedAt) != 10*time.Minute {
+			t.Fatalf("%v, %s", err, e.Payload)
+		}
+		if s.Took != 12*time.Minute+time.Second {
+			t.Fatalf("failed after %v", s.Took)
+		}
+		return
+	}
+	t.Fatalf("no wait in %v", words(s))
+}

@@ -293,7 +293,7 @@ BEGIN
           h.terminal := true; ends := true;
         END IF;
         inserted := true;
-        IF p_deadline[i] IS NOT NULL AND type IN ('StepFailed', 'StepCompleted', 'RunResumed') THEN
+        IF p_deadline[i] IS NOT NULL AND type IN ('StepFailed', 'StepCompleted', 'StepAwaitingManualCompletion', 'RunResumed') THEN
           IF held IS NOT NULL THEN
             INSERT INTO event VALUES (p_run, held_seq, e_id[held], e_key[held], e_type[held], e_step[held], e_signal[held],
               e_la[held], e_ea[held], e_emitted[held], now_at, e_by[held], e_payload[held]::json);
