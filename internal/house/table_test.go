@@ -42,7 +42,7 @@ var imports = map[string][]string{
 	"live/redisbus": {"live", "run"},
 	"authz":         {"run"},
 	"artifact":      {},
-	"control":       {"plan", "run", "store", "engine", "project", "live", "authz", "artifact"},
+	"control":       {"plan", "run", "store", "engine", "engine/interp", "project", "live", "authz", "artifact"},
 	"graph":         {"control", "run", "plan", "live", "authz", "graph/ws"},
 	"graph/ws":      {},
 	"server":        {everything},
