@@ -156,7 +156,7 @@ func (c *completing) decideIn(ctx context.Context, tx store.RunTx) error {
 		return err
 	}
 	if c.sameOne {
-		return c.refused(ctx, tx, run.Decision{Code: run.CodeSOD, Message: "Who asked for the run may not complete this step; someone else must."})
+		return c.refused(ctx, tx, run.Decision{Code: run.CodeSOD, Message: sodReason})
 	}
 	if at := c.in.ExpectedRunSeq; at != nil && step.ChangedSeq > *at {
 		c.refusal = refuse(run.CodeRunMoved, "The step changed at seq %d, after the state you saw. Look again and decide anew.", step.ChangedSeq)
@@ -186,7 +186,7 @@ func (c *completing) take(ctx context.Context, tx store.RunTx) error {
 	if c.judging.in.Payload, err = json.Marshal(payload); err != nil {
 		return err
 	}
-	return c.judging.accepted(ctx, tx, c.judging.in.Signal, 0, true)
+	return c.accepted(ctx, tx, c.judging.in.Signal, 0, true)
 }
 
 // completion is the payload of the receipt: what the log is to say once the

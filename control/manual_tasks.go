@@ -104,7 +104,7 @@ func (s *Service) mayComplete(p authz.Principal, o authz.Object, triggeredBy str
 		a.Code, a.WhoCould = run.CodeForbidden, s.cfg.Authz.WhoCould(a.Action, o)
 		a.Reason = fmt.Sprintf("Needs the role %s on %s/%s.", d.RequiredRole, o.ProjectID, o.EnvironmentID)
 	case f.sod && triggeredBy == p.ID:
-		a.Code, a.Reason = run.CodeSOD, "Who asked for the run may not complete this step; someone else must."
+		a.Code, a.Reason = run.CodeSOD, sodReason
 	case len(s.cfg.ManualKeys) == 0:
 		a.Outcome, a.Code, a.Reason = "UNSUPPORTED", run.CodeNotSupported, noManualKeys
 	default:
@@ -113,7 +113,11 @@ func (s *Service) mayComplete(p authz.Principal, o authz.Object, triggeredBy str
 	return a
 }
 
-const noManualKeys = "This server has no manual-keys, so it makes no completion tokens. Ask its operators to set them."
+// What people are told who may not complete a task, or cannot here.
+const (
+	sodReason    = "Who asked for the run may not complete this step; someone else must."
+	noManualKeys = "This server has no manual-keys, so it makes no completion tokens. Ask its operators to set them."
+)
 
 func encodeWait(at store.WaitPos) string {
 	return at.Since.UTC().Format(time.RFC3339Nano) + " " + at.RunID + " " + at.StepID
