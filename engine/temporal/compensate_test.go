@@ -16,6 +16,7 @@ import (
 
 // undone is a step with a hook.
 var undone = map[string]any{
+	"retry":        spare["retry"],
 	"compensation": map[string]any{"operation": "HTTP_NOTIFY", "input": map[string]any{"url": "https://example.com/undo"}},
 }
 

@@ -172,7 +172,8 @@ func TestSchedule_E15_HundredLinearPlans(t *testing.T) {
 // workers with two slots each and pauses after ten began.
 func TestSchedule_T185_NothingStartsAfterRunPaused(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, options{workers: 2, slots: 2})
+	h := newHarness(t, options{workers: 2, slots: 2, rotateAfter: 200})
+	h.patience = 2 * time.Minute
 	var steps []step
 	var mu sync.Mutex
 	began, ten, paused := 0, make(chan struct{}), make(chan struct{})
@@ -270,7 +271,7 @@ func TestSchedule_LargeResults(t *testing.T) {
 		return err
 	}}
 	h := newHarness(t, options{
-		slots: 140, policy: run.Policy{MaxParallelSteps: 140},
+		slots: 140, policy: run.Policy{MaxParallelSteps: 140}, rotateAfter: 200,
 		wrap: func(j engine.Journal) engine.Journal { l.Journal = j; return l },
 	})
 	h.patience = 4 * time.Minute
