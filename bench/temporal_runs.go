@@ -213,7 +213,7 @@ func (b *bed) closingOr(err error) error {
 
 // flight is the most bytes that the process had while n runs were open at once.
 func (b *bed) flight(ctx context.Context, n int, open held) (most int64, err error) {
-	ids, err := b.create(ctx, layers(handSteps, 1), n)
+	ids, err := b.create(ctx, layers(1, 1), n)
 	if err != nil {
 		return 0, err
 	}
