@@ -55,7 +55,7 @@ contract: ## list each acceptance check with the tests that carry its id
 
 .PHONY: bench
 bench: ## measure every claim of speed, about 10 minutes; ONLY="name" narrows, RESULTS=file keeps the lines
-	@$(PREPARE) go postgres redis bench
+	@$(PREPARE) go postgres redis temporal bench
 	@go run ./bench -only "$(ONLY)" -results "$(RESULTS)"
 
 # --- change it ---
