@@ -103,7 +103,7 @@ func (ms *motions) signal() {
 func (ms *motions) settle(now time.Time, m *motion) {
 	at := m.pace.over(ms.window)
 	if m.again {
-		at = m.pace.allows(m.pace.due(m.woken, ms.window, ms.burst), ms.window)
+		at = m.pace.allows(m.pace.due(m.woken, ms.window, ms.burst), ms.window, ms.burst)
 	}
 	switch {
 	case at.After(now):
