@@ -15,8 +15,6 @@ const (
 )
 
 var (
-	anID    = pattern(idPattern)
-	aHash   = pattern(hashPattern)
 	count   = integer(0, math.MaxInt32)
 	millis  = integer(0, int64(MaxSeq))
 	attempt = integer(1, math.MaxInt32)
@@ -42,8 +40,11 @@ var (
 		may("evidenceRefs", list(maxEvidenceRefs, text)),
 	)
 
-	// runErrorPattern is the codes of runs that failed without a failed step.
-	runErrorPattern = regexp.MustCompile(`^(ENGINE|PLAN|QUEUE)_`)
+	// aRunError is the code of a run that failed without a failed step.
+	runErrors = regexp.MustCompile(`^(ENGINE|PLAN|QUEUE)_`)
+	aRunError = func(f *findings, path string, v any) {
+		matching(f, path, v, runErrors.MatchString, "must match "+runErrors.String())
+	}
 )
 
 // payload is the shape of every payload: what may stand in any of them (T16) and
@@ -109,7 +110,7 @@ var payloads = map[EventType]shape{
 		may("actor", text),
 		may("reason", text),
 		may("rerun", object(
-			must("runId", pattern(runIDPattern)),
+			must("runId", aRunID),
 			must("from", object(
 				may("start", boolean),
 				may("failed", boolean),
@@ -171,7 +172,7 @@ var payloads = map[EventType]shape{
 		may("retryDeadline", instant),
 		may("manual", manualEnd),
 		may("reused", object(
-			must("runId", pattern(runIDPattern)),
+			must("runId", aRunID),
 			must("runSeq", aSeq),
 		)),
 	),
@@ -204,7 +205,7 @@ func runFailed(f *findings, path string, v any) {
 		may("errorMessage", text),
 	)), may("compensation", list(plan.MaxSteps, object(compensated()...))), may("compensationOmitted", count))
 	if o, ok := v.(map[string]any); ok && o["rootCause"] == nil {
-		members = append(members, must("errorCode", pattern(runErrorPattern)))
+		members = append(members, must("errorCode", aRunError))
 	}
 	payload(members...)(f, path, v)
 }

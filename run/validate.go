@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -46,9 +45,10 @@ func (e *SchemaError) Is(target error) bool { return target == ErrSchema }
 func (e *SchemaError) Code() Code { return CodeSchemaValidation }
 
 var (
-	idPattern    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`) // T13, T228
-	runIDPattern = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)            // T12
-	hashPattern  = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	anID    = wordOf(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`, letters+"_.-", ".-", 1, 128) // T13, T228
+	aRunID  = wordOf(`^[A-Za-z0-9._:-]{1,128}$`, letters+"._:-", "", 1, 128)             // T12
+	aHash   = wordOf(`^[0-9a-f]{64}$`, "0123456789abcdef", "", 64, 64)
+	letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
 // reservedStepID is the subject of run events in keys (T13).
@@ -70,7 +70,7 @@ func (d Draft) Validate(id Identity) error {
 }
 
 func (id Identity) check(f *findings) {
-	pattern(runIDPattern)(f, "runId", id.RunID)
+	aRunID(f, "runId", id.RunID)
 	for _, part := range []struct{ name, value string }{
 		{"tenantId", id.TenantID},
 		{"projectId", id.ProjectID},
@@ -78,7 +78,7 @@ func (id Identity) check(f *findings) {
 		{"planId", id.PlanID},
 		{"planVersion", id.PlanVersion},
 	} {
-		pattern(idPattern)(f, part.name, part.value)
+		anID(f, part.name, part.value)
 	}
 }
 
@@ -97,13 +97,13 @@ func (d Draft) checkEnvelope(f *findings) {
 	case d.Type.OfStep() && d.StepID == reservedStepID:
 		f.add("stepId", "INVALID", "%q is reserved", d.StepID)
 	case d.Type.OfStep():
-		pattern(idPattern)(f, "stepId", d.StepID)
+		anID(f, "stepId", d.StepID)
 	}
 	switch {
 	case !d.Type.OfSignal() && d.SignalID != "":
 		f.add("signalId", "INVALID", "must be absent: %s is not about a signal", d.Type)
 	case d.Type.OfSignal():
-		pattern(idPattern)(f, "signalId", d.SignalID)
+		anID(f, "signalId", d.SignalID)
 	}
 	checkAttempt(f, "logicalAttemptId", d.LogicalAttempt)
 	checkAttempt(f, "engineAttemptId", d.EngineAttempt)

@@ -3,11 +3,13 @@ package run_test
 import (
 	"encoding/json"
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -154,4 +156,25 @@ func TestPayloadOf_A11_UnknownMembersAndLenience(t *testing.T) {
 	if err == nil || p.ErrorCode != "E" {
 		t.Errorf("PayloadOf() of a wrong member = %+v, %v; want an error and the rest", p, err)
 	}
+}
+
+// Ids are looked at byte by byte; their regular expressions say the same.
+func TestDraft_T13_T228_IdsAreWhatTheirExpressionsSay(t *testing.T) {
+	t.Parallel()
+	word, runID := regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`), regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
+	rapid.Check(t, func(r *rapid.T) {
+		s := rapid.OneOf(
+			rapid.StringMatching(`[A-Za-z0-9_.:-]{0,4}`), rapid.StringN(0, 4, 8), rapid.StringMatching(`[a-z.-]{127,129}`),
+		).Draw(r, "id")
+		d := runtest.Draft(run.StepStartedEvent, "s1", 1)
+		id := runtest.ID
+		d.StepID = s
+		if got, want := d.Validate(id) == nil, word.MatchString(s) && s != "RUN"; got != want {
+			r.Fatalf("stepId %q is valid: %v", s, got)
+		}
+		d.StepID, id.RunID = "s1", s
+		if got, want := d.Validate(id) == nil, runID.MatchString(s); got != want {
+			r.Fatalf("runId %q is valid: %v", s, got)
+		}
+	})
 }

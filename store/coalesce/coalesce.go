@@ -234,11 +234,10 @@ func (c *coalescer) next(runID string) (calls []*call) {
 	return calls
 }
 
-// gather writes groups until nobody waits for one any more. Before it takes one, those
-// who have just had an answer go on, so that what they do next is in it.
+// gather writes groups until nobody waits for one any more.
 func (c *coalescer) gather() {
 	for more := true; more; {
-		runtime.Gosched()
+		c.yield()
 		c.mu.Lock()
 		var calls []*call
 		calls, c.plain = c.take(c.plain, c.group)
@@ -256,6 +255,18 @@ func (c *coalescer) gather() {
 			}
 			w.result <- results[i]
 		}
+	}
+}
+
+// yield lets those who have just had an answer go on, for as long as more of them come
+// to wait, so that what they do next is in the group.
+func (c *coalescer) yield() {
+	for before, waiting := -1, 0; waiting > before; {
+		before = waiting
+		runtime.Gosched()
+		c.mu.Lock()
+		waiting = len(c.plain)
+		c.mu.Unlock()
 	}
 }
 
