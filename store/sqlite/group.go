@@ -51,18 +51,30 @@ func (w *writer) lead(ctx context.Context, f func(*conn) error, d *decision) (er
 	return answer
 }
 
-// expect lets those come who were just answered, for a moment that is short
-// beside what a group takes. After a call that was alone there is nobody.
+// expect lets those come who were just answered, for as long as they come one after
+// the other: a moment that is short beside what a group takes. After a call that was
+// alone there is nobody.
 func (w *writer) expect() {
-	limit := time.Duration(w.answered) * grace
-	for began := time.Now(); int(w.waiting.Load()) < w.answered && time.Since(began) < limit; {
+	most := w.expected
+	began := time.Now()
+	for came, newest := 0, began; came < most; {
+		now := time.Now()
+		if n := int(w.waiting.Load()); n > came {
+			came, newest = n, now
+		}
+		if now.Sub(newest) > grace || now.Sub(began) > time.Duration(most)*grace {
+			return
+		}
 		runtime.Gosched()
 	}
 }
 
 // end answers those who wait for the end of the group.
 func (g *group) end(err error) {
-	g.answered = len(g.joined)
+	g.expected = 0
+	if n := len(g.joined); n > 0 {
+		g.expected = n + int(g.waiting.Load())
+	}
 	for _, m := range g.joined {
 		if m.decision != nil {
 			m.turn <- turn{over: true, err: err}

@@ -101,9 +101,9 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 
 // ofWriter are settings of the writer alone. Its cache holds the pages that appends
 // come back to: keys are hashes, so the leaves of their index are touched at
-// random. Between checkpoints the WAL grows to 8 MiB, so that a page that many
-// commits wrote goes to the file once; readers still find its pages by one table.
-const ofWriter = "&_pragma=cache_size(-32768)&_pragma=wal_autocheckpoint(2000)" // KiB, pages
+// random. Between checkpoints the WAL grows to 32 MiB, so that a page that many
+// commits wrote goes to the file once.
+const ofWriter = "&_pragma=cache_size(-32768)&_pragma=wal_autocheckpoint(8000)" // KiB, pages
 
 func dsn(path string, o Options) string {
 	q := url.Values{}

@@ -18,7 +18,7 @@ const (
 	maxGroup     = 256 // calls
 	maxSet       = 64  // events of decisions that are made together
 	maxGroupTime = 10 * time.Millisecond
-	grace        = 5 * time.Microsecond // for each call that was just answered
+	grace        = 30 * time.Microsecond // for the next of those who were just answered
 )
 
 // writer lets one call at a time write, and has calls that wait share a
@@ -49,7 +49,7 @@ type writer struct {
 
 	// Of the leader alone.
 	conn     *conn // nil after a failure that left it in doubt
-	answered int   // calls at the end of the last group, beside that of its leader
+	expected int   // calls that wait once those who were answered by the last group have come again
 
 	waiting atomic.Int32 // the length of queue
 	pace    pace
