@@ -276,7 +276,7 @@ func (w *world) tables() map[string]int {
 	w.t.Helper()
 	db := must[*sql.DB](w.t)(sql.Open("sqlite", filepath.Join(w.dir, "dvt.db")))
 	defer db.Close()
-	names := must[*sql.Rows](w.t)(db.QueryContext(w.t.Context(), `SELECT name FROM sqlite_master WHERE type = 'table'`))
+	names := must[*sql.Rows](w.t)(db.QueryContext(w.t.Context(), `SELECT name FROM sqlite_master WHERE type = 'table'`)) //nolint:rowserrcheck // it is, below
 	defer names.Close()
 	out := map[string]int{}
 	for names.Next() {

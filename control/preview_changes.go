@@ -110,7 +110,7 @@ func (v *previewing) overlay() {
 		if v.sig.StepID != "" && v.sig.StepID != s.StepID {
 			continue
 		}
-		why := ""
+		var why string
 		status := v.status(s.StepID)
 		switch status {
 		case run.StepPending:
@@ -160,8 +160,8 @@ func (v *previewing) warnings() {
 			going = append(going, s.StepID)
 		}
 	}
-	stops := v.sig.Type.Stops() && !(v.sig.Type == run.EmergencyStop && v.sig.Force)
-	if stops && len(stubborn) > 0 {
+	asks := v.sig.Type == run.Cancel || v.sig.Type == run.EmergencyStop && !v.sig.Force
+	if asks && len(stubborn) > 0 {
 		v.warn("May not stop at once: %s.", some(stubborn))
 	}
 	switch {

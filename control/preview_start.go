@@ -61,7 +61,7 @@ func (s *Service) previewRerun(ctx context.Context, p authz.Principal, in Rerun)
 	}
 	reuse, refusal := rerunPlan(l.State, from)
 	if refusal != nil {
-		return refused(l.State, refusal.Code, refusal.Message), nil
+		return refused(l.State, refusal.Code, refusal.Message), nil //nolint:nilerr // a refusal is what a preview answers
 	}
 	pl, known, err := s.planOfRun(ctx, r)
 	if invalid := (*plan.InvalidError)(nil); err != nil && !errors.As(err, &invalid) {

@@ -44,11 +44,11 @@ func httpStatus(code run.Code) int {
 	return http.StatusInternalServerError
 }
 
-// Errors of ReplayWorkflow: a file that is no history, or a *HistoryMismatch.
+// ErrNotHistory is ReplayWorkflow's word for a file that is no history.
 var ErrNotHistory = temporal.ErrNotHistory
 
-// HistoryMismatch says where this program decides otherwise than a history says.
-type HistoryMismatch = temporal.MismatchError
+// HistoryMismatchError says where this program decides otherwise than a history says.
+type HistoryMismatchError = temporal.MismatchError
 
 // ReplayWorkflow runs the workflow of this program over a history (T117).
 func ReplayWorkflow(history io.Reader) (temporal.Replayed, error) { return temporal.Replay(history) }

@@ -141,7 +141,7 @@ func edgeDebug(t *testing.T, base, runID string) {
 			t.Errorf("%q: %d %s", token, a.StatusCode, a.body)
 		}
 	}
-	if a := get(t, base+"/engine/runs/none/debug", "Authorization: Bearer dev-sre"); a.StatusCode != 404 {
+	if a := get(t, base+"/engine/runs/none/debug", "Authorization: Bearer dev-sre"); a.StatusCode != http.StatusNotFound {
 		t.Errorf("no such run: %d %s", a.StatusCode, a.body)
 	}
 	var d struct {

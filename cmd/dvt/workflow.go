@@ -50,7 +50,7 @@ func replayCommand() *cobra.Command {
 			return usage(fmt.Errorf("-o must be table or json, not %q", output))
 		}
 		out, err := server.ReplayWorkflow(io.LimitReader(in, maxHistory))
-		var differs *server.HistoryMismatch
+		var differs *server.HistoryMismatchError
 		switch {
 		case errors.Is(err, server.ErrNotHistory):
 			return usage(err)

@@ -140,11 +140,6 @@ func (w *world) ended(runID string) run.State {
 	return w.until(runID, "over", func(s run.State) bool { return s.Status.Terminal() })
 }
 
-func (w *world) status(runID string, want run.Status) run.State {
-	w.t.Helper()
-	return w.until(runID, string(want), func(s run.State) bool { return s.Status == want })
-}
-
 // step waits for the latest attempt of a step to have a status.
 func (w *world) step(runID, stepID string, want run.StepStatus) {
 	w.t.Helper()

@@ -65,35 +65,12 @@ func (c *controlActivities) appendBatch(ctx context.Context, in appendInput) (ap
 		return out, err
 	}
 	done, err := c.journal.Append(ctx, in.Append)
-	var schema *run.SchemaError
-	switch {
-	case errors.As(err, &schema):
-		// Nothing was written. The machine appends what says so instead (T190).
-		out.Recorded.Ends = make([]interp.RecordedEvent, len(in.Append.Events))
-		for i := range out.Recorded.Ends {
-			out.Recorded.Ends[i].Rejected = true
-		}
-		return out, nil
-	case errors.Is(err, store.ErrNotFound):
+	if errors.Is(err, store.ErrNotFound) {
 		return out, temporal.NewNonRetryableApplicationError("run not in the store", "NOT_FOUND", err)
-	case in.Bounded && errors.Is(err, engine.ErrUnanswered):
-		out.Recorded.Unconfirmed = true
-		return out, nil
-	case err != nil:
+	}
+	var told bool
+	if out.Recorded, told = interp.Outcome(interp.Append{Bounded: in.Bounded, Append: in.Append}, done, err); !told {
 		return out, later(err)
-	}
-	out.Recorded = interp.Recorded{
-		Head: done.Head.LastSeq, Running: done.Head.Running, RunTerminal: done.Head.Terminal, WindowOpened: done.WindowOpened,
-	}
-	for _, o := range done.Outcomes {
-		r := interp.RecordedEvent{Seq: o.Seq, NotStarted: o.Refused == run.CodeStepNotStarted}
-		if o.Existing != nil {
-			r.Seq, r.Won = o.Existing.Seq, o.Existing.Type
-			if p, err := run.PayloadOf[run.FailurePayload](o.Existing.Payload); err == nil && r.Won == run.StepFailedEvent {
-				r.Failure = &p
-			}
-		}
-		out.Recorded.Ends = append(out.Recorded.Ends, r)
 	}
 	return out, nil
 }

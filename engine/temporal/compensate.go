@@ -32,6 +32,7 @@ func hookOptions(s plan.SkeletonStep, heartbeat time.Duration) workflow.Activity
 		TaskQueue:           s.CompensationQueue,
 		StartToCloseTimeout: s.CompensationTimeout + beginSlack,
 		HeartbeatTimeout:    heartbeat,
+		WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second, MaximumAttempts: hookAttempts,
 		},
@@ -41,7 +42,11 @@ func hookOptions(s plan.SkeletonStep, heartbeat time.Duration) workflow.Activity
 // compensate runs the hook of one step.
 func (d *driver) compensate(e interp.Compensate) {
 	s := d.skeleton.Steps[e.Ord]
-	ctx := workflow.WithActivityOptions(d.ctx, hookOptions(s, time.Duration(d.in.HeartbeatTimeoutMS)*time.Millisecond))
+	ctx, cancel := workflow.WithCancel(d.ctx)
+	id := s.StepID + "/compensate"
+	d.cancels[id] = cancel
+	d.running = append(d.running, execution{ord: e.Ord, id: id})
+	ctx = workflow.WithActivityOptions(ctx, hookOptions(s, time.Duration(d.in.HeartbeatTimeoutMS)*time.Millisecond))
 	f := workflow.ExecuteActivity(ctx, activityCompensate, compensateInput{RunID: d.in.Identity.RunID, StepID: s.StepID, LA: e.LA})
 	workflow.Go(d.ctx, func(ctx workflow.Context) {
 		var end interp.CompensationEnd
@@ -51,6 +56,8 @@ func (d *driver) compensate(e interp.Compensate) {
 		if end.StepID != s.StepID {
 			panic(fmt.Sprintf("the hook of step %s answered for %s", s.StepID, end.StepID))
 		}
+		delete(d.cancels, id)
+		d.forget(id)
 		d.hooks = append(d.hooks, end)
 	})
 }
@@ -67,7 +74,11 @@ func endOfHook(err error, stepID string) interp.CompensationEnd {
 		ErrorCode: "ENGINE_ERROR", ErrorMessage: "the engine could not run this hook",
 	}
 	var timeout *temporal.TimeoutError
-	if errors.As(err, &timeout) {
+	var cancelled *temporal.CanceledError
+	switch {
+	case errors.As(err, &cancelled):
+		end.Attempts, end.ErrorCode, end.ErrorMessage = 1, string(run.CodeCancelled), "the run was stopped while this hook ran"
+	case errors.As(err, &timeout):
 		end.ErrorCode, end.ErrorMessage = string(run.CodeTimeout), "the worker stopped answering while it ran this hook"
 	}
 	return end

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine/enginetest"
 	"github.com/dvt-engine/dvt/engine/executor"
@@ -24,7 +25,12 @@ func TestConformance(t *testing.T) {
 				Namespace: testserver.TemporalNamespace, StopTimeout: time.Second,
 			}, h.journal, runner(h.journal, h.root, played{o.Steps}))
 		})
-		return &fixture{h}
+		admin := *h
+		directory, err := authz.NewDirectory(authz.DevAccounts(), time.Now)
+		must(t, err)
+		admin.who, err = directory.Authenticate("dev-admin")
+		must(t, err)
+		return &fixture{&admin}
 	})
 }
 

@@ -37,7 +37,7 @@ var errKilled = errors.New("the server was killed")
 // doom is a server that dies at a stage: from there on nothing that it does has an effect.
 type doom struct {
 	stage   string
-	killed  context.Context
+	killed  context.Context //nolint:containedctx // it stands for the life of a process
 	kill    context.CancelFunc
 	accepts atomic.Int32
 }

@@ -1,7 +1,6 @@
 package temporal
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/dvt-engine/dvt/engine/interp"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
-	"github.com/dvt-engine/dvt/store"
 )
 
 // Names on the wire between servers, workers and Temporal. They are part of
@@ -253,21 +251,11 @@ func (d *driver) failAtOnce(f run.FailurePayload) error {
 	if !d.opens() {
 		at = workflow.Now(d.ctx)
 	}
-	started, err := json.Marshal(struct {
-		StartedAt time.Time `json:"startedAt"`
-	}{at})
+	all, err := interp.FailAtOnce(at, f)
 	if err != nil {
 		return err
 	}
-	failed, err := json.Marshal(run.RunFailedPayload{FailurePayload: f})
-	if err != nil {
-		return err
-	}
-	draft := run.Draft{LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: at, EmittedBy: run.ByEngine}
-	first, last := draft, draft
-	first.Type, first.Payload = run.RunStarted, started
-	last.Type, last.Payload = run.RunFailed, failed
-	d.append(interp.Append{Batch: 1, Append: store.Append{Events: []run.Draft{first, last}}})
+	d.append(all)
 	if err := workflow.Await(d.ctx, d.hasInput); err != nil {
 		return err
 	}

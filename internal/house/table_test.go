@@ -65,7 +65,7 @@ var pure = []string{"plan", "run", "store", "engine", "engine/interp", "web", "i
 // drivers are the libraries that only one package may speak.
 var drivers = map[string][]string{
 	"github.com/jackc/pgx":          {"store/postgres", "internal/testserver", "bench"}, // a floor is raw SQL
-	"go.temporal.io":                {"engine/temporal", "bench"}, // a floor is a workflow written by hand
+	"go.temporal.io":                {"engine/temporal", "bench"},                       // a floor is a workflow written by hand
 	"github.com/casbin":             {"authz"},
 	"github.com/redis/go-redis":     {"live/redisbus"},
 	"github.com/alicebob/miniredis": {"live/redisbus", "server"},
