@@ -59,7 +59,7 @@ func stamped(d run.Draft, a store.Append) bool {
 	switch d.Type {
 	case run.RunPaused:
 		return true
-	case run.StepFailedEvent, run.StepCompletedEvent, run.RunResumed:
+	case run.StepFailedEvent, run.StepCompletedEvent, run.StepAwaitingManualCompletion, run.RunResumed:
 		return !a.RetryDeadline.IsZero()
 	}
 	return false

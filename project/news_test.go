@@ -47,7 +47,7 @@ func TestTold_T211_IsWhatTheLogHas(t *testing.T) {
 			d = runtest.Start("s1")
 		}
 		stamped := typ == run.RunPaused
-		opens := typ == run.StepFailedEvent || typ == run.StepCompletedEvent || typ == run.RunResumed
+		opens := typ == run.StepFailedEvent || typ == run.StepCompletedEvent || typ == run.StepAwaitingManualCompletion || typ == run.RunResumed
 		entries = append(entries, entry{string(typ), store.Append{Events: []run.Draft{d}}, stamped},
 			entry{string(typ) + " with odd bytes", store.Append{Events: []run.Draft{odd(d)}}, stamped},
 			entry{string(typ) + " that may open the window", store.Append{Events: []run.Draft{odd(d)}, SetGate: run.GateFailing, RetryDeadline: deadline}, stamped || opens})

@@ -24,7 +24,8 @@ const hookAttempts = 10
 func (r *Runner) Compensate(ctx context.Context, d Dispatch, beat func(sofar engine.StepEnd)) (engine.StepEnd, error) {
 	end := engine.StepEnd{StepID: d.StepID, LogicalAttempt: d.LogicalAttempt, N: d.N, EngineAttempt: d.EngineAttempt}
 	var sofar atomic.Pointer[engine.StepEnd]
-	sofar.Store(&end)
+	began := end
+	sofar.Store(&began)
 	defer r.heartbeat(beat, &sofar)()
 
 	hook, err := r.hook(ctx, d)

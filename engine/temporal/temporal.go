@@ -13,8 +13,10 @@ import (
 	"fmt"
 	"time"
 
+	commonpb "go.temporal.io/api/common/v1"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
@@ -108,16 +110,22 @@ func (e *Engine) Signal(ctx context.Context, id run.Identity, s engine.Signal) e
 	return engine.ErrClosed
 }
 
-// Terminate implements engine.Engine.
+// Terminate implements engine.Engine. The first execution of the chain guards it:
+// what another start would have begun under the same id is left alone (T107, T200).
 func (e *Engine) Terminate(ctx context.Context, id run.Identity, reason string) error {
-	d, err := e.Describe(ctx, id)
+	out, err := e.client.DescribeWorkflowExecution(ctx, WorkflowID(id), "")
 	if err != nil {
-		return err
+		return translate(err)
 	}
-	if !d.Open {
+	info := out.GetWorkflowExecutionInfo()
+	if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		return engine.ErrClosed
 	}
-	return translate(e.client.TerminateWorkflow(ctx, WorkflowID(id), "", reason))
+	_, err = e.client.WorkflowService().TerminateWorkflowExecution(ctx, &workflowservice.TerminateWorkflowExecutionRequest{
+		Namespace: e.namespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: WorkflowID(id)},
+		FirstExecutionRunId: info.GetFirstRunId(), Reason: reason, Identity: "dvt",
+	})
+	return translate(err)
 }
 
 // Describe implements engine.Engine.

@@ -229,7 +229,11 @@ BEGIN
           END IF;
         END LOOP;
         IF held IS NOT NULL AND e_step[held] = step_id AND e_la[held] = la THEN
-          won.run_seq := held_seq;
+          IF e_type[held] = 'StepAwaitingManualCompletion' THEN
+            manual := true;
+          ELSE
+            won.run_seq := held_seq;
+          END IF;
         END IF;
       ELSE
         SELECT e.* INTO dup FROM event e WHERE e.run_id = p_run AND e.key = e_key[k];
