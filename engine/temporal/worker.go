@@ -69,7 +69,8 @@ func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *e
 			default:
 			}
 		},
-		DisableRegistrationAliasing: true,
+		DisableRegistrationAliasing:      true,
+		MaxConcurrentActivityTaskPollers: 4 * partitions, MaxConcurrentWorkflowTaskPollers: 2 * partitions,
 	}
 	steps := &executeActivity{runner: r, beats: c}
 	runs := &workflows{meter: newMeter(time.Now)}
@@ -121,6 +122,10 @@ func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *e
 		return fmt.Errorf("temporal: worker: %w", err)
 	}
 }
+
+// partitions is how many the platform makes of a queue unless it is told otherwise.
+// A poll looks at one of them, and a task waits for seconds in one that nobody polls.
+const partitions = 4
 
 // logConcurrency is how many appends and reads of the log one worker does at once.
 const logConcurrency = 100
