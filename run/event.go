@@ -2,6 +2,7 @@ package run
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -80,6 +81,19 @@ type Event struct {
 	PersistedAt    time.Time       `json:"persistedAt"`
 	EmittedBy      Producer        `json:"emittedBy,omitempty"`
 	Payload        json.RawMessage `json:"payload,omitempty"`
+}
+
+// Word is the event in the notation in which acceptance.md writes logs: its type,
+// with the step and the logical attempt of a step's event, "StepStarted(load,1)",
+// with the epoch of a pause, "RunPaused(2)", and with nothing else, "RunStarted".
+func (e Event) Word() string {
+	switch {
+	case e.StepID != "":
+		return fmt.Sprintf("%s(%s,%d)", e.Type, e.StepID, e.LogicalAttempt)
+	case e.Type == RunPaused || e.Type == RunResumed:
+		return fmt.Sprintf("%s(%d)", e.Type, e.LogicalAttempt)
+	}
+	return string(e.Type)
 }
 
 // Key is an idempotency key: lower-case hex SHA-256 (T03, T05). Key, Request and

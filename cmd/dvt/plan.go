@@ -145,7 +145,7 @@ func (p *planning) show(s mock.Simulation) error {
 	}
 	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	for _, e := range s.Events {
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", e.Seq, e.PersistedAt.Sub(s.Events[0].PersistedAt).Round(time.Millisecond), mock.Word(e), note(e))
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", e.Seq, e.PersistedAt.Sub(s.Events[0].PersistedAt).Round(time.Millisecond), e.Word(), note(e))
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -185,19 +185,9 @@ func (w *world) delivered(runID string, sent run.Receipt) run.Receipt {
 // log is the run's events in the notation of the contract.
 func (w *world) log(runID string) (out []string) {
 	for _, e := range w.Events(runID) {
-		out = append(out, word(e))
+		out = append(out, e.Word())
 	}
 	return out
-}
-
-func word(e run.Event) string {
-	switch {
-	case e.StepID != "":
-		return fmt.Sprintf("%s(%s,%d)", e.Type, e.StepID, e.LogicalAttempt)
-	case e.Type == run.RunPaused || e.Type == run.RunResumed:
-		return fmt.Sprintf("%s(%d)", e.Type, e.LogicalAttempt)
-	}
-	return string(e.Type)
 }
 
 // expect compares the log after "RunApproved RunStarted".

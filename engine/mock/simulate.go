@@ -98,7 +98,7 @@ func (s *simulation) plan(orders []Order) {
 func (s *simulation) watch() {
 	events := s.log.Events()
 	for ; s.seen < len(events); s.seen++ {
-		word := Word(events[s.seen])
+		word := events[s.seen].Word()
 		for _, w := range s.orders {
 			if !w.due && w.After == word {
 				w.due = true
@@ -120,15 +120,4 @@ func (s *simulation) send(o Order) {
 	case d.Outcome != run.Reject:
 		_ = s.e.Signal(context.Background(), s.log.Identity(), out) // a run that is over has said so
 	}
-}
-
-// Word is an event in the notation of logs: "StepStarted(load,1)".
-func Word(e run.Event) string {
-	switch {
-	case e.StepID != "":
-		return fmt.Sprintf("%s(%s,%d)", e.Type, e.StepID, e.LogicalAttempt)
-	case e.Type == run.RunPaused || e.Type == run.RunResumed:
-		return fmt.Sprintf("%s(%d)", e.Type, e.LogicalAttempt)
-	}
-	return string(e.Type)
 }

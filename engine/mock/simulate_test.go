@@ -60,7 +60,7 @@ func simulate(t *testing.T, doc []byte, policy run.Policy, script string) (mock.
 
 func words(s mock.Simulation) (out []string) {
 	for _, e := range s.Events {
-		out = append(out, mock.Word(e))
+		out = append(out, e.Word())
 	}
 	return out
 }
@@ -252,7 +252,7 @@ func TestSimulate_T221_AWaitOpensTheRetryWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range s.Events {
-		if mock.Word(e) != "StepAwaitingManualCompletion(ok,2)" {
+		if e.Word() != "StepAwaitingManualCompletion(ok,2)" {
 			continue
 		}
 		p, err := run.PayloadOf[run.AwaitingPayload](e.Payload)

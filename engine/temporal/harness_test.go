@@ -384,14 +384,7 @@ func (h *harness) events(runID string) []run.Event {
 func (h *harness) log(runID string) []string {
 	var out []string
 	for _, e := range h.events(runID) {
-		s := string(e.Type)
-		switch {
-		case e.StepID != "":
-			s += fmt.Sprintf("(%s,%d)", e.StepID, e.LogicalAttempt)
-		case e.Type == run.RunPaused || e.Type == run.RunResumed:
-			s += fmt.Sprintf("(%d)", e.LogicalAttempt)
-		}
-		out = append(out, s)
+		out = append(out, e.Word())
 	}
 	return out
 }
