@@ -165,12 +165,9 @@ func (e *Engine) Start(ctx context.Context, id run.Identity, _ plan.Queues) (run
 func (e *Engine) Signal(_ context.Context, id run.Identity, s engine.Signal) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	x, known := e.runs[id.RunID]
-	switch {
-	case !known:
-		return engine.ErrNotStarted
-	case x.closedAs != "":
-		return engine.ErrClosed
+	x, err := e.going(id)
+	if err != nil {
+		return err
 	}
 	x.feed(interp.Signalled{At: e.now, Signals: []engine.Signal{s}})
 	e.settle()
@@ -181,15 +178,24 @@ func (e *Engine) Signal(_ context.Context, id run.Identity, s engine.Signal) err
 func (e *Engine) Terminate(_ context.Context, id run.Identity, _ string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	x, known := e.runs[id.RunID]
-	switch {
-	case !known:
-		return engine.ErrNotStarted
-	case x.closedAs != "":
-		return engine.ErrClosed
+	x, err := e.going(id)
+	if err != nil {
+		return err
 	}
 	x.closedAs = "TERMINATED"
 	return nil
+}
+
+// going is the execution of a run that goes on, with mu held.
+func (e *Engine) going(id run.Identity) (*execution, error) {
+	x, known := e.runs[id.RunID]
+	switch {
+	case !known:
+		return nil, engine.ErrNotStarted
+	case x.closedAs != "":
+		return nil, engine.ErrClosed
+	}
+	return x, nil
 }
 
 // Describe implements engine.Engine. HistorySize counts the inputs of the
