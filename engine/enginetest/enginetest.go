@@ -118,21 +118,27 @@ type world struct {
 	steps *Steps
 }
 
-// until waits for the run's state to satisfy ok.
-func (w *world) until(runID, what string, ok func(run.State) bool) run.State {
+// await reads until ok says so; vain says what did not come.
+func await[T any](w *world, runID string, read func() T, ok func(T) bool, vain func(T) string) T {
 	w.t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	for {
 		w.Pass(0)
-		s := w.State(runID)
-		if ok(s) {
-			return s
+		got := read()
+		if ok(got) {
+			return got
 		}
 		if time.Now().After(deadline) {
-			w.t.Fatalf("run did not come to be %s; its log:\n%s", what, strings.Join(w.log(runID), "\n"))
+			w.t.Fatalf("%s; its log:\n%s", vain(got), strings.Join(w.log(runID), "\n"))
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
+}
+
+// until waits for the run's state to satisfy ok.
+func (w *world) until(runID, what string, ok func(run.State) bool) run.State {
+	w.t.Helper()
+	return await(w, runID, func() run.State { return w.State(runID) }, ok, func(run.State) string { return "run did not come to be " + what })
 }
 
 func (w *world) ended(runID string) run.State {
@@ -149,37 +155,24 @@ func (w *world) step(runID, stepID string, want run.StepStatus) {
 	})
 }
 
+// receipt waits for the receipt of a signal to satisfy ok.
+func (w *world) receipt(runID string, sent run.Receipt, ok func(run.Receipt) bool) run.Receipt {
+	w.t.Helper()
+	return await(w, runID, func() run.Receipt { return w.Receipt(runID, sent.Signal.ID) }, ok, func(r run.Receipt) string {
+		return fmt.Sprintf("receipt of %s stayed %s", r.Signal.Type, r.Application)
+	})
+}
+
 // applied waits until a receipt is final.
 func (w *world) applied(runID string, sent run.Receipt) run.Receipt {
 	w.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		w.Pass(0)
-		r := w.Receipt(runID, sent.Signal.ID)
-		if r.Application.Final() {
-			return r
-		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("receipt of %s stayed %s; log:\n%s", r.Signal.Type, r.Application, strings.Join(w.log(runID), "\n"))
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	return w.receipt(runID, sent, func(r run.Receipt) bool { return r.Application.Final() })
 }
 
 // delivered waits until the engine has a signal.
 func (w *world) delivered(runID string, sent run.Receipt) run.Receipt {
 	w.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		r := w.Receipt(runID, sent.Signal.ID)
-		if r.Application != run.SignalPending {
-			return r
-		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("receipt of %s stayed %s", r.Signal.Type, r.Application)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	return w.receipt(runID, sent, func(r run.Receipt) bool { return r.Application != run.SignalPending })
 }
 
 // log is the run's events in the notation of the contract.
