@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -137,18 +138,7 @@ func (s *session) startCommand() *cobra.Command {
 			if err != nil {
 				return failure(err)
 			}
-			run := out.StartRun.Run
-			switch {
-			case watch:
-				return s.watch(c.Context(), run.RunId)
-			case s.output == "json":
-				return s.json(out.StartRun)
-			case out.StartRun.Deduplicated:
-				fmt.Fprintf(s.out, "%s was already started by this request id (%s)\n", run.RunId, run.StatusRaw)
-			default:
-				fmt.Fprintln(s.out, run.RunId)
-			}
-			return nil
+			return s.started(c.Context(), watch, out.StartRun.Run.RunRow, out.StartRun.Deduplicated, out.StartRun)
 		},
 	}
 	c.Flags().StringVar(&project, "project", "", "project; default: the plan's scope")
@@ -157,6 +147,22 @@ func (s *session) startCommand() *cobra.Command {
 	c.Flags().BoolVar(&watch, "watch", false, "watch the run")
 	addDryRun(c)
 	return c
+}
+
+// started prints the run that a request made, or watches it; payload is the whole
+// answer.
+func (s *session) started(ctx context.Context, watch bool, r client.RunRow, deduplicated bool, payload any) error {
+	switch {
+	case watch:
+		return s.watch(ctx, r.RunId)
+	case s.output == "json":
+		return s.json(payload)
+	case deduplicated:
+		fmt.Fprintf(s.out, "%s was already started by this request id (%s)\n", r.RunId, r.StatusRaw)
+	default:
+		fmt.Fprintln(s.out, r.RunId)
+	}
+	return nil
 }
 
 // maxPlan is the most that is read of a plan: what the server takes.

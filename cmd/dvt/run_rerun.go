@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/google/uuid"
@@ -45,18 +44,7 @@ func (s *session) rerunCommand() *cobra.Command {
 			if err != nil {
 				return failure(err)
 			}
-			run := out.Rerun.Run
-			switch {
-			case watch:
-				return s.watch(c.Context(), run.RunId)
-			case s.output == "json":
-				return s.json(out.Rerun)
-			case out.Rerun.Deduplicated:
-				fmt.Fprintf(s.out, "%s was already started by this request id (%s)\n", run.RunId, run.StatusRaw)
-			default:
-				fmt.Fprintln(s.out, run.RunId)
-			}
-			return nil
+			return s.started(c.Context(), watch, out.Rerun.Run.RunRow, out.Rerun.Deduplicated, out.Rerun)
 		},
 	}
 	c.Flags().StringVar(&from, "from", "", "failed (what did not succeed, and all that depends on it), start, or steps separated by commas")
