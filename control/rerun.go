@@ -8,8 +8,6 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/google/uuid"
-
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
@@ -57,43 +55,23 @@ func (s *Service) Rerun(ctx context.Context, p authz.Principal, in Rerun) (Start
 }
 
 func (s *Service) createRerun(ctx context.Context, p authz.Principal, parent store.Run, in Rerun, pin run.Rerun) (StartedRun, error) {
-	approved, err := json.Marshal(run.RunApprovedPayload{Actor: "dvt", Reason: "the project approves automatically", Rerun: &pin})
-	if err != nil {
-		return StartedRun{}, translate(err)
-	}
 	detail, err := json.Marshal(map[string]any{"parentRunId": parent.RunID, "from": pin.From, "reused": len(pin.Reuse)})
 	if err != nil {
 		return StartedRun{}, translate(err)
 	}
-	id := parent.Identity
-	id.RunID = uuid.NewString()
-	r, created, err := s.cfg.Store.CreateRun(ctx, store.NewRun{
-		Run: store.Run{
-			Identity:   id,
-			RequestKey: run.RequestKey(id.TenantID, id.ProjectID, id.EnvironmentID, id.PlanID, id.PlanVersion, in.RequestID),
-			RequestID:  in.RequestID, PlanRef: parent.PlanRef, TriggeredBy: p.ID, TriggerSource: "rerun", ParentRunID: parent.RunID,
-			Params: parent.Params, Policy: s.cfg.Policy,
-		},
-		Events: []run.Draft{{
-			Type: run.RunApproved, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.cfg.Now(), EmittedBy: run.ByPlanner, Payload: approved,
-		}},
-		Queue: true,
-		Audit: []store.AuditRow{{
-			ID: uuid.NewString(), TenantID: p.TenantID, Actor: p.ID, Action: string(authz.Rerun), RunID: id.RunID, Outcome: "ACCEPTED",
-			RequestID: in.RequestID, Reason: in.Reason, Detail: detail,
-		}},
-	})
+	r, created, err := s.approve(ctx, p, store.NewRun{Run: store.Run{
+		Identity: parent.Identity, RequestID: in.RequestID, PlanRef: parent.PlanRef, TriggerSource: "rerun", ParentRunID: parent.RunID,
+		Params: parent.Params, Policy: s.cfg.Policy,
+	}}, store.AuditRow{Action: string(authz.Rerun), Reason: in.Reason, Detail: detail}, &pin)
 	if err != nil {
-		return StartedRun{}, translate(err)
+		return StartedRun{}, err
 	}
 	if !created {
 		if err := s.sameRerun(ctx, r, in.RequestID, pin); err != nil {
 			return StartedRun{}, err
 		}
 	}
-	kick(s.starts)
-	v, err := s.view(ctx, r)
-	return StartedRun{View: v, Deduplicated: !created}, err
+	return s.started(ctx, r, created)
 }
 
 // sameRerun refuses a request id that made another run, or another rerun.

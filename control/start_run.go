@@ -37,37 +37,49 @@ func (s *Service) StartRun(ctx context.Context, p authz.Principal, in StartRun) 
 	if err != nil {
 		return StartedRun{}, err
 	}
-	now := s.cfg.Now()
-	id := run.Identity{
-		RunID: uuid.NewString(), TenantID: p.TenantID, ProjectID: in.ProjectID, EnvironmentID: in.EnvironmentID,
-		PlanID: ref.PlanID, PlanVersion: ref.PlanVersion,
-	}
-	approved, err := json.Marshal(run.RunApprovedPayload{Actor: "dvt", Reason: "the project approves automatically"})
-	if err != nil {
-		return StartedRun{}, translate(err)
-	}
-	r, created, err := s.cfg.Store.CreateRun(ctx, store.NewRun{
+	r, created, err := s.approve(ctx, p, store.NewRun{
 		Run: store.Run{
-			Identity:   id,
-			RequestKey: run.RequestKey(p.TenantID, in.ProjectID, in.EnvironmentID, ref.PlanID, ref.PlanVersion, in.RequestID),
-			RequestID:  in.RequestID, PlanRef: ref, TriggeredBy: p.ID, TriggerSource: "api", Params: in.Params, Policy: policy,
+			Identity: run.Identity{
+				TenantID: p.TenantID, ProjectID: in.ProjectID, EnvironmentID: in.EnvironmentID, PlanID: ref.PlanID, PlanVersion: ref.PlanVersion,
+			},
+			RequestID: in.RequestID, PlanRef: ref, TriggerSource: "api", Params: in.Params, Policy: policy,
 		},
 		Plan: body,
-		Events: []run.Draft{{
-			Type: run.RunApproved, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: now, EmittedBy: run.ByPlanner, Payload: approved,
-		}},
-		Queue: true,
-		Audit: []store.AuditRow{{
-			ID: uuid.NewString(), TenantID: p.TenantID, Actor: p.ID, Action: string(authz.Start), RunID: id.RunID, Outcome: "ACCEPTED", RequestID: in.RequestID,
-		}},
-	})
+	}, store.AuditRow{Action: string(authz.Start)}, nil)
 	if err != nil {
-		return StartedRun{}, translate(err)
+		return StartedRun{}, err
 	}
 	if !created && (r.PlanRef.SHA256 != ref.SHA256 || r.ParentRunID != "") {
 		return StartedRun{}, refuse(run.CodeRequestConflict,
 			"The request id %s already started another run: a rerun, or one of another document with this planId and planVersion. Use a new id.", in.RequestID)
 	}
+	return s.started(ctx, r, created)
+}
+
+// approve makes a run of n that is approved and waits for its start, and the row of
+// its audit, in one transaction; pin is what a rerun takes over, else nil. It gives
+// both their ids and the run its request key. false comes with the run that the
+// request id made before.
+func (s *Service) approve(ctx context.Context, p authz.Principal, n store.NewRun, audit store.AuditRow, pin *run.Rerun) (store.Run, bool, error) {
+	approved, err := json.Marshal(run.RunApprovedPayload{Actor: "dvt", Reason: "the project approves automatically", Rerun: pin})
+	if err != nil {
+		return store.Run{}, false, translate(err)
+	}
+	r := &n.Run
+	r.RunID, r.TriggeredBy = uuid.NewString(), p.ID
+	r.RequestKey = run.RequestKey(r.TenantID, r.ProjectID, r.EnvironmentID, r.PlanID, r.PlanVersion, r.RequestID)
+	audit.ID, audit.TenantID, audit.Actor = uuid.NewString(), p.TenantID, p.ID
+	audit.RunID, audit.Outcome, audit.RequestID = r.RunID, "ACCEPTED", r.RequestID
+	n.Events = []run.Draft{{
+		Type: run.RunApproved, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.cfg.Now(), EmittedBy: run.ByPlanner, Payload: approved,
+	}}
+	n.Queue, n.Audit = true, []store.AuditRow{audit}
+	made, created, err := s.cfg.Store.CreateRun(ctx, n)
+	return made, created, translate(err)
+}
+
+// started wakes the reconciler for a run and shows it.
+func (s *Service) started(ctx context.Context, r store.Run, created bool) (StartedRun, error) {
 	kick(s.starts)
 	v, err := s.view(ctx, r)
 	return StartedRun{View: v, Deduplicated: !created}, err
