@@ -192,19 +192,8 @@ func noTarget(stepID, stepType string) string {
 // stepOf reads a step of the run's plan; false when there is none, or when the plan
 // is not here yet because the run has not started.
 func (s *Service) stepOf(ctx context.Context, r store.Run, stepID string) (plan.Step, bool, error) {
-	doc, err := s.cfg.Store.Plan(ctx, r.PlanRef.SHA256)
-	if errors.Is(err, store.ErrNotFound) {
-		return plan.Step{}, false, nil
-	}
-	if err != nil {
-		return plan.Step{}, false, translate(err)
-	}
-	body, err := r.PlanRef.Open(doc)
-	if err != nil {
-		return plan.Step{}, false, translate(err)
-	}
-	pl, err := plan.Parse(body, s.cfg.Queues)
-	if err != nil {
+	pl, known, err := s.planOfRun(ctx, r)
+	if err != nil || !known {
 		return plan.Step{}, false, translate(err)
 	}
 	i := slices.IndexFunc(pl.Steps, func(s plan.Step) bool { return s.StepID == stepID })

@@ -43,14 +43,7 @@ func (s *Service) planFacts(ctx context.Context, ref plan.Ref) (planFacts, error
 	if ok {
 		return f, nil
 	}
-	doc, err := s.cfg.Store.Plan(ctx, ref.SHA256)
-	if err != nil {
-		return nil, err
-	}
-	if doc, err = ref.Open(doc); err != nil {
-		return nil, err
-	}
-	pl, err := plan.Parse(doc, s.cfg.Queues)
+	pl, err := s.storedPlan(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +62,20 @@ func (s *Service) planFacts(ctx context.Context, ref plan.Ref) (planFacts, error
 	}
 	k.plans[ref.SHA256] = f
 	return f, nil
+}
+
+// storedPlan reads a plan from the store: store.ErrNotFound when no worker has
+// fetched it yet, *plan.InvalidError when it is none.
+func (s *Service) storedPlan(ctx context.Context, ref plan.Ref) (plan.Plan, error) {
+	doc, err := s.cfg.Store.Plan(ctx, ref.SHA256)
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	body, err := ref.Open(doc)
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	return plan.Parse(body, s.cfg.Queues)
 }
 
 func factsOf(pl plan.Plan, q plan.Queues) planFacts {

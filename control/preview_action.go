@@ -184,17 +184,10 @@ func (s *Service) inboxOf(ctx context.Context, st run.State) (interp.Inbox, erro
 
 // planOfRun reads the plan of a run; false where no worker has fetched it yet.
 func (s *Service) planOfRun(ctx context.Context, r store.Run) (plan.Plan, bool, error) {
-	doc, err := s.cfg.Store.Plan(ctx, r.PlanRef.SHA256)
+	pl, err := s.storedPlan(ctx, r.PlanRef)
 	if errors.Is(err, store.ErrNotFound) {
 		return plan.Plan{}, false, nil
 	}
-	if err != nil {
-		return plan.Plan{}, false, err
-	}
-	if doc, err = r.PlanRef.Open(doc); err != nil {
-		return plan.Plan{}, false, err
-	}
-	pl, err := plan.Parse(doc, s.cfg.Queues)
 	return pl, err == nil, err
 }
 
