@@ -12,9 +12,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dvt-engine/dvt/artifact"
@@ -43,13 +43,11 @@ type JournalConfig struct {
 
 // Journal is engine.Journal on the store itself: what control workers use, and
 // what a server offers to data workers. It keeps the facts and parsed plans of
-// the last maxKept runs.
+// the maxKept runs used last.
 type Journal struct {
 	cfg    JournalConfig
 	writes *writes
-	mu     sync.Mutex
-	runs   map[string]*runFacts
-	age    []string // oldest first
+	runs   *lru.Cache[string, *runFacts]
 }
 
 const maxKept = 256
@@ -63,7 +61,8 @@ type runFacts struct {
 
 // NewJournal makes a Journal.
 func NewJournal(cfg JournalConfig) *Journal {
-	return &Journal{cfg: cfg, writes: newWrites(cfg), runs: map[string]*runFacts{}}
+	runs, _ := lru.New[string, *runFacts](maxKept) // it refuses a size below one and nothing else
+	return &Journal{cfg: cfg, writes: newWrites(cfg), runs: runs}
 }
 
 var _ engine.Journal = (*Journal)(nil)
@@ -289,10 +288,7 @@ func (j *Journal) keep(ctx context.Context, id artifact.AttemptID, engineAttempt
 
 // facts reads the run and its plan, from memory when it was read before.
 func (j *Journal) facts(ctx context.Context, runID string) (*runFacts, error) {
-	j.mu.Lock()
-	f := j.runs[runID]
-	j.mu.Unlock()
-	if f != nil {
+	if f, ok := j.runs.Get(runID); ok {
 		return f, nil
 	}
 	r, err := j.cfg.Store.Get(ctx, runID)
@@ -303,20 +299,11 @@ func (j *Journal) facts(ctx context.Context, runID string) (*runFacts, error) {
 	if err != nil {
 		return nil, err
 	}
-	f = &runFacts{run: r, plan: pl, steps: make(map[string]int, len(pl.Steps))}
+	f := &runFacts{run: r, plan: pl, steps: make(map[string]int, len(pl.Steps))}
 	for i, s := range pl.Steps {
 		f.steps[s.StepID] = i
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if _, known := j.runs[runID]; !known {
-		if len(j.age) == maxKept {
-			delete(j.runs, j.age[0])
-			j.age = j.age[1:]
-		}
-		j.age = append(j.age, runID)
-	}
-	j.runs[runID] = f
+	j.runs.Add(runID, f)
 	return f, nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/dvt-engine/dvt/plan"
 )
 
@@ -23,44 +25,33 @@ type stepFacts struct {
 	queue        string
 }
 
-// plansKept holds the facts of the last maxPlans plans by their digest. A plan
-// never changes.
+// plansKept holds the facts of the maxPlans plans asked for last by their digest. A
+// plan never changes. The zero value is ready.
 type plansKept struct {
-	mu    sync.Mutex
-	plans map[string]planFacts
-	age   []string
+	made  sync.Once
+	plans *lru.Cache[string, planFacts]
 }
 
 const maxPlans = 256
 
+func (k *plansKept) cache() *lru.Cache[string, planFacts] {
+	k.made.Do(func() { k.plans, _ = lru.New[string, planFacts](maxPlans) }) // it refuses a size below one and nothing else
+	return k.plans
+}
+
 // planFacts reads the facts of a run's plan, from memory when they were read
 // before. store.ErrNotFound when no worker has fetched the plan yet.
 func (s *Service) planFacts(ctx context.Context, ref plan.Ref) (planFacts, error) {
-	k := &s.plans
-	k.mu.Lock()
-	f, ok := k.plans[ref.SHA256]
-	k.mu.Unlock()
-	if ok {
+	kept := s.plans.cache()
+	if f, ok := kept.Get(ref.SHA256); ok {
 		return f, nil
 	}
 	pl, err := s.storedPlan(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	f = factsOf(pl, s.cfg.Queues)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.plans == nil {
-		k.plans = map[string]planFacts{}
-	}
-	if _, known := k.plans[ref.SHA256]; !known {
-		if len(k.age) == maxPlans {
-			delete(k.plans, k.age[0])
-			k.age = k.age[1:]
-		}
-		k.age = append(k.age, ref.SHA256)
-	}
-	k.plans[ref.SHA256] = f
+	f := factsOf(pl, s.cfg.Queues)
+	kept.Add(ref.SHA256, f)
 	return f, nil
 }
 
