@@ -2340,7 +2340,7 @@ func (v *ShowRunResponse) GetRun() *ShowRunRun { return v.Run }
 // ShowRunRun includes the requested fields of the GraphQL type Run.
 type ShowRunRun struct {
 	RunRow `json:"-"`
-	// In plan order; empty before the run has started. Not available in lists of runs.
+	// In plan order; empty before the run has started. A page of `runs` has at most 20,000 steps; not available in runListUpdates.
 	Steps []ShowRunRunStepsStep `json:"steps"`
 	// While PAUSED.
 	Pause *ShowRunRunPausePauseInfo `json:"pause"`
@@ -3810,7 +3810,7 @@ func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) __premarshalJSON() (
 // WatchRunRunUpdatesRunUpdateSnapshotRun includes the requested fields of the GraphQL type Run.
 type WatchRunRunUpdatesRunUpdateSnapshotRun struct {
 	RunRow `json:"-"`
-	// In plan order; empty before the run has started. Not available in lists of runs.
+	// In plan order; empty before the run has started. A page of `runs` has at most 20,000 steps; not available in runListUpdates.
 	Steps []WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep `json:"steps"`
 }
 

@@ -190,14 +190,14 @@ type RunFilter = store.RunFilter
 
 // RunsQuery asks for a page of runs of the caller's tenant.
 type RunsQuery struct {
-	Filter        RunFilter
+	Filter        RunFilter // with Steps the runs have theirs: QUERY_TOO_COMPLEX above store.MaxListSteps
 	First, Last   int
 	After, Before string // cursors of RunsPage
 }
 
 // RunsPage is a page of runs in display order.
 type RunsPage struct {
-	Runs             []RunView // without steps
+	Runs             []RunView // without steps unless the filter asked for them
 	Cursors          []string  // one per run
 	HasNext, HasPrev bool
 }

@@ -69,12 +69,18 @@ func (g *guard) ended(ctx context.Context, err error) error {
 	return translate(err)
 }
 
+// due is when the rights are to be looked at again at the latest.
+func (g *guard) due() time.Time {
+	due := g.s.cfg.Now().Add(g.s.cfg.Recheck)
+	if expires := g.p.ExpiresAt; !expires.IsZero() && expires.Before(due) {
+		return expires
+	}
+	return due
+}
+
 // until runs next under a context that ends with errLook when rights may have changed.
 func (g *guard) until(ctx context.Context, changed <-chan struct{}, next func(context.Context) error) error {
-	wait := g.s.cfg.Recheck
-	if !g.p.ExpiresAt.IsZero() {
-		wait = max(0, min(wait, g.p.ExpiresAt.Sub(g.s.cfg.Now())))
-	}
+	wait := g.due().Sub(g.s.cfg.Now())
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timer := time.AfterFunc(wait, func() { cancel(errLook) })

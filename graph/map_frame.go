@@ -19,7 +19,7 @@ func runUpdates(mode model.UpdateMode, resumed bool) func(live.Frame) *model.Run
 	return func(f live.Frame) *model.RunUpdate {
 		u := &model.RunUpdate{
 			Sync: model.SyncState(f.Sync), Reason: syncReason(f.Reason), RunSeq: f.State.Seq, HeadSeq: optional(f.HeadSeq),
-			StoreEpoch: f.Epoch, OpsRev: run.Seq(f.OpsRev), AsOf: f.AsOf, LagMs: f.Lag, Reset: f.Reset,
+			StoreEpoch: f.Epoch, OpsRev: run.Seq(f.OpsRev), AsOf: f.AsOf, CommittedAt: optional(f.CommittedAt), LagMs: f.Lag, Reset: f.Reset,
 		}
 		view := control.RunView{State: f.State, Epoch: f.Epoch, OpsRev: f.OpsRev, AsOf: f.AsOf}
 		switch {

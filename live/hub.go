@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -32,6 +34,7 @@ type Config struct {
 	ReadTimeout time.Duration
 	// MaxStreams bounds the streams of a hub; 20,000.
 	MaxStreams int
+	Metrics    prometheus.Registerer // none when nil
 	Logger     *slog.Logger
 }
 

@@ -65,24 +65,29 @@ type Frame struct {
 	Epoch   string
 	OpsRev  int64
 	AsOf    time.Time // the store's clock
-	Lag     time.Duration
-	Reset   bool
+	// CommittedAt is when the newest event that State shows was committed, by the
+	// store's clock; zero when that is not known.
+	CommittedAt time.Time
+	Lag         time.Duration
+	Reset       bool
 }
 
 // Message is what travels on the bus for one run (O8): a delta when it is at
 // most MaxMessage bytes, else a notice without one (Delta nil).
 type Message struct {
-	V         int        `json:"v"`
-	TenantID  string     `json:"tenantId"`
-	ProjectID string     `json:"projectId"`
-	RunID     string     `json:"runId"`
-	Epoch     string     `json:"storeEpoch"`
-	Rev       int        `json:"rev"`
-	From      run.Seq    `json:"fromSeq"`
-	To        run.Seq    `json:"toSeq"`
-	OpsRev    int64      `json:"opsRev"`
-	At        time.Time  `json:"at"` // the store's clock when it was read
-	Delta     *run.Delta `json:"delta,omitempty"`
+	V         int       `json:"v"`
+	TenantID  string    `json:"tenantId"`
+	ProjectID string    `json:"projectId"`
+	RunID     string    `json:"runId"`
+	Epoch     string    `json:"storeEpoch"`
+	Rev       int       `json:"rev"`
+	From      run.Seq   `json:"fromSeq"`
+	To        run.Seq   `json:"toSeq"`
+	OpsRev    int64     `json:"opsRev"`
+	At        time.Time `json:"at"` // the store's clock when it was read
+	// CommittedAt is persistedAt of the event at To; zero when it is not known.
+	CommittedAt time.Time  `json:"committedAt,omitzero"`
+	Delta       *run.Delta `json:"delta,omitempty"`
 }
 
 // MessageVersion and MaxMessage of the bus (O8).

@@ -299,7 +299,10 @@ type RunFilter struct {
 	Text          string // prefix of runId or part of planId
 	CreatedFrom   time.Time
 	CreatedTo     time.Time
-	Limit         int // 1..201
+	// Steps makes List read the steps of its runs too, as of the same checkpoints: at
+	// most MaxListSteps in all, else ErrTooMany.
+	Steps bool
+	Limit int // 1..201
 	// Keyset paging by (createdAt, runId): rows strictly after or before it in
 	// display order. Backward reverses the direction of the scan, not of the answer.
 	After     *RunPos
@@ -316,9 +319,16 @@ type RunPos struct {
 // RunRow is one row of a list.
 type RunRow struct {
 	Header run.Header
-	Head   run.Seq // head of the log; above Header.Seq when the checkpoint lags
+	Steps  []*run.Step // in plan order, when RunFilter.Steps asked for them
+	Head   run.Seq     // head of the log; above Header.Seq when the checkpoint lags
 	OpsRev int64
 }
+
+// MaxListSteps bounds the steps that one List reads.
+const MaxListSteps = 20_000
+
+// ErrTooMany says that an answer would be larger than its bound.
+var ErrTooMany = errors.New("store: the answer is too large")
 
 // Ops is the housekeeping side of a store.
 type Ops interface {

@@ -51,6 +51,11 @@ type Config struct {
 	// payload of connection_init. ErrUnauthenticated closes with 4401, any other
 	// error with 1011.
 	Connect func(r *http.Request, init map[string]any) (Peer, error)
+	// Share finds subscriptions that may be shared; nil shares none.
+	Share Share
+	// RightsChanged gives a channel that is closed when tickets are to be checked; nil:
+	// they are checked every second only.
+	RightsChanged func() <-chan struct{}
 	// Now is the clock of deadlines; default time.Now.
 	Now func() time.Time
 

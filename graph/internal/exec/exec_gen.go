@@ -352,17 +352,18 @@ type ComplexityRoot struct {
 	}
 
 	RunUpdate struct {
-		AsOf       func(childComplexity int) int
-		Delta      func(childComplexity int) int
-		HeadSeq    func(childComplexity int) int
-		LagMs      func(childComplexity int) int
-		OpsRev     func(childComplexity int) int
-		Reason     func(childComplexity int) int
-		Reset      func(childComplexity int) int
-		RunSeq     func(childComplexity int) int
-		Snapshot   func(childComplexity int) int
-		StoreEpoch func(childComplexity int) int
-		Sync       func(childComplexity int) int
+		AsOf        func(childComplexity int) int
+		CommittedAt func(childComplexity int) int
+		Delta       func(childComplexity int) int
+		HeadSeq     func(childComplexity int) int
+		LagMs       func(childComplexity int) int
+		OpsRev      func(childComplexity int) int
+		Reason      func(childComplexity int) int
+		Reset       func(childComplexity int) int
+		RunSeq      func(childComplexity int) int
+		Snapshot    func(childComplexity int) int
+		StoreEpoch  func(childComplexity int) int
+		Sync        func(childComplexity int) int
 	}
 
 	Signal struct {
@@ -1934,6 +1935,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RunUpdate.AsOf(childComplexity), true
+	case "RunUpdate.committedAt":
+		if e.ComplexityRoot.RunUpdate.CommittedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunUpdate.CommittedAt(childComplexity), true
 	case "RunUpdate.delta":
 		if e.ComplexityRoot.RunUpdate.Delta == nil {
 			break
@@ -3040,7 +3047,7 @@ type Run implements Node {
   failedSteps: Int!
   "The error that explains the run's failure, or the failed step that holds it up."
   rootCause: RunError
-  "In plan order; empty before the run has started. Not available in lists of runs."
+  "In plan order; empty before the run has started. A page of ` + "`" + `runs` + "`" + ` has at most 20,000 steps; not available in runListUpdates."
   steps: [Step!]!
   "Null when the run has no such step. Not available in lists of runs."
   step(stepId: String!): Step
@@ -3637,6 +3644,8 @@ type RunUpdate {
   opsRev: Seq!
   "The store's clock at which this was known."
   asOf: Time!
+  "When the newest fact that this frame shows was committed, by the store's clock; null when that is not known."
+  committedAt: Time
   "Age of the oldest fact not shown; 0 when none."
   lagMs: Duration!
   "Forget what you had: this frame starts anew."
@@ -4315,6 +4324,8 @@ func (ec *executionContext) childFields_RunUpdate(ctx context.Context, field gra
 		return ec.fieldContext_RunUpdate_opsRev(ctx, field)
 	case "asOf":
 		return ec.fieldContext_RunUpdate_asOf(ctx, field)
+	case "committedAt":
+		return ec.fieldContext_RunUpdate_committedAt(ctx, field)
 	case "lagMs":
 		return ec.fieldContext_RunUpdate_lagMs(ctx, field)
 	case "reset":
@@ -10954,6 +10965,29 @@ func (ec *executionContext) _RunUpdate_asOf(ctx context.Context, field graphql.C
 	)
 }
 func (ec *executionContext) fieldContext_RunUpdate_asOf(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunUpdate", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _RunUpdate_committedAt(ctx context.Context, field graphql.CollectedField, obj *model.RunUpdate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunUpdate_committedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CommittedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RunUpdate_committedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("RunUpdate", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
@@ -18816,6 +18850,11 @@ func (ec *executionContext) _RunUpdate(ctx context.Context, sel ast.SelectionSet
 		case "asOf":
 			out.Values[i] = ec._RunUpdate_asOf(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "committedAt":
+			out.Values[i] = ec._RunUpdate_committedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "lagMs":

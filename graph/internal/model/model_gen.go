@@ -394,7 +394,7 @@ type Run struct {
 	FailedSteps     int            `json:"failedSteps"`
 	// The error that explains the run's failure, or the failed step that holds it up.
 	RootCause *RunError `json:"rootCause,omitempty"`
-	// In plan order; empty before the run has started. Not available in lists of runs.
+	// In plan order; empty before the run has started. A page of `runs` has at most 20,000 steps; not available in runListUpdates.
 	Steps []Step `json:"steps"`
 	// Null when the run has no such step. Not available in lists of runs.
 	Step *Step `json:"step,omitempty"`
@@ -519,6 +519,8 @@ type RunUpdate struct {
 	OpsRev     run.Seq  `json:"opsRev"`
 	// The store's clock at which this was known.
 	AsOf time.Time `json:"asOf"`
+	// When the newest fact that this frame shows was committed, by the store's clock; null when that is not known.
+	CommittedAt *time.Time `json:"committedAt,omitempty"`
 	// Age of the oldest fact not shown; 0 when none.
 	LagMs time.Duration `json:"lagMs"`
 	// Forget what you had: this frame starts anew.

@@ -1,0 +1,140 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/live"
+)
+
+// Ticket is the right of one viewer to a stream that it may share with others of
+// its class. It is safe for concurrent use.
+type Ticket struct {
+	class authz.Class
+	guard guard
+	runID string
+	// filter is what a list may show.
+	filter RunFilter
+
+	mu      sync.Mutex
+	version int64     // of the policy that said yes
+	until   time.Time // when it is asked again
+}
+
+// Class is equal for viewers that may be shown the same bytes of the same stream.
+func (t *Ticket) Class() authz.Class { return t.class }
+
+// Check is nil while the right holds: it is looked at when the policy has changed,
+// when the token expires, and at least every Config.Recheck (T178). It does no I/O; a lost
+// right is audited beside it. ErrMoved says that the viewer may see something
+// else than before: it needs another ticket. Any other error is a *Error.
+func (t *Ticket) Check() error {
+	now, version := t.guard.s.cfg.Now(), t.guard.s.cfg.Authz.Version()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if version == t.version && now.Before(t.until) {
+		return nil
+	}
+	switch err := t.guard.check(); {
+	case errors.Is(err, errLook):
+		return ErrMoved
+	case err != nil:
+		go t.lost(err)
+		return translate(err)
+	}
+	t.version, t.until = version, t.guard.due()
+	return nil
+}
+
+// auditTime bounds the row of a lost right.
+const auditTime = 5 * time.Second
+
+func (t *Ticket) lost(err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), auditTime)
+	defer cancel()
+	_ = t.guard.ended(ctx, err) // audits; the viewer is told by Check
+}
+
+// ErrMoved says that a viewer belongs to another class now.
+var ErrMoved = errLook
+
+// AdmitRun checks the right of p to watch a run: NOT_FOUND as for WatchRun. Every
+// principal that may read a run is shown the same frames of it.
+func (s *Service) AdmitRun(ctx context.Context, p authz.Principal, runID string) (*Ticket, error) {
+	r, err := s.visible(ctx, p, authz.Read, runID)
+	if err != nil {
+		return nil, err
+	}
+	t := &Ticket{class: authz.Class(p.TenantID), guard: s.guardRun(p, r), runID: runID}
+	return t, t.Check()
+}
+
+// OpenRun is the stream of all who hold tickets of the run: nobody's rights are
+// looked at while it runs.
+func (s *Service) OpenRun(ctx context.Context, t *Ticket) (Stream[live.Frame], error) {
+	frames, err := s.cfg.Hub.Watch(ctx, t.runID, nil, "")
+	if err != nil {
+		return nil, translate(err)
+	}
+	return openStream{frames}, nil
+}
+
+// AdmitRuns checks the right of p to watch a page of runs: BAD_INPUT, FORBIDDEN.
+// Tickets of one class are of one tenant, see the same projects and environments, and
+// ask for the same page.
+func (s *Service) AdmitRuns(_ context.Context, p authz.Principal, q RunsQuery) (*Ticket, error) {
+	n, _, err := pageSize(q.First, 0, 50)
+	if err != nil {
+		return nil, err
+	}
+	asked := q.Filter
+	asked.Limit, asked.After, asked.Before = n, nil, nil
+	t := &Ticket{}
+	t.guard = guard{s: s, p: p, may: func() error {
+		f, ok := s.narrow(p, asked)
+		switch {
+		case !ok:
+			return s.nothingToRead(p)
+		case t.class == "": // the first check, before anybody else has the ticket
+			t.filter, t.class = f, classOf(f)
+		case !reflect.DeepEqual(f, t.filter):
+			return errLook
+		}
+		return nil
+	}}
+	return t, t.Check()
+}
+
+// nothingToRead is why p sees no list, FORBIDDEN unless the policy cannot be read.
+func (s *Service) nothingToRead(p authz.Principal) error {
+	tenant := authz.Object{TenantID: p.TenantID, ProjectID: "*", EnvironmentID: "*"}
+	d, err := s.cfg.Authz.Decide(p, authz.Read, tenant)
+	if err != nil {
+		return translate(err)
+	}
+	return s.denied(authz.Read, tenant, d)
+}
+
+// classOf a list: everything of the filter that decides what it shows.
+func classOf(f RunFilter) authz.Class {
+	class, err := json.Marshal(f)
+	if err != nil {
+		panic(err) // strings, times and numbers
+	}
+	return authz.Class(class)
+}
+
+// openStream words the errors of a hub's stream.
+type openStream struct{ frames *live.Stream }
+
+func (o openStream) Next(ctx context.Context) (live.Frame, error) {
+	f, err := o.frames.Next(ctx)
+	return f, translate(err)
+}
+
+func (o openStream) Close() { o.frames.Close() }
