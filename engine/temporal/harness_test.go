@@ -21,6 +21,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/enginetest"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/internal/testserver"
@@ -289,13 +290,14 @@ func document(window int, steps ...step) []byte {
 	return doc
 }
 
+// operator is who the harness's runs are started and read by.
+func (h *harness) operator() enginetest.Operator {
+	return enginetest.Operator{T: h.t, Store: h.store, Control: h.control, Who: h.who}
+}
+
 func (h *harness) start(doc []byte) string {
 	h.t.Helper()
-	out, err := h.control.StartRun(h.t.Context(), h.who, control.StartRun{
-		RequestID: uuid.NewString(), ProjectID: "shop", EnvironmentID: "dev", Inline: doc,
-	})
-	must(h.t, err)
-	return out.View.State.RunID
+	return h.operator().Start(doc)
 }
 
 func (h *harness) signal(runID string, sig run.Signal) control.Receipt {
@@ -366,18 +368,7 @@ func (h *harness) applied(runID, signalID string) run.Receipt {
 
 func (h *harness) events(runID string) []run.Event {
 	h.t.Helper()
-	var all []run.Event
-	for {
-		var after run.Seq
-		if len(all) > 0 {
-			after = all[len(all)-1].Seq
-		}
-		page, err := h.store.Events(h.t.Context(), runID, after, store.MaxPage)
-		must(h.t, err)
-		if all = append(all, page...); len(page) < store.MaxPage {
-			return all
-		}
-	}
+	return h.operator().Events(runID)
 }
 
 // log is the run's events in the notation of the contract.

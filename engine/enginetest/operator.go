@@ -1,0 +1,104 @@
+package enginetest
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Operator is what a Fixture has in common with every other, all but Pass: somebody
+// who may start and steer runs does so by the use cases, and reads what the store
+// has of them. Whatever goes wrong ends the test.
+type Operator struct {
+	T       testing.TB
+	Store   store.Store
+	Control *control.Service
+	Who     authz.Principal
+}
+
+// Start implements Fixture.
+func (o Operator) Start(doc []byte) string {
+	o.T.Helper()
+	out, err := o.Control.StartRun(o.T.Context(), o.Who, control.StartRun{
+		RequestID: uuid.NewString(), ProjectID: "shop", EnvironmentID: "dev", Inline: doc,
+	})
+	o.must(err)
+	return out.View.State.RunID
+}
+
+// Signal implements Fixture.
+func (o Operator) Signal(runID string, sig run.Signal) run.Receipt {
+	o.T.Helper()
+	if sig.Type == run.CompleteManual {
+		return o.complete(runID, sig)
+	}
+	if sig.ID == "" {
+		sig.ID = uuid.NewString()
+	}
+	out, err := o.Control.SignalRun(o.T.Context(), o.Who, control.SignalRun{RunID: runID, Signal: sig, Payload: []byte(`{}`), Reason: "a test"})
+	o.must(err)
+	return out.Receipt
+}
+
+// complete is what a person does, with the token of the open task.
+func (o Operator) complete(runID string, sig run.Signal) run.Receipt {
+	o.T.Helper()
+	l, err := o.Store.Load(o.T.Context(), runID)
+	o.must(err)
+	_, err = o.Store.Save(o.T.Context(), l.State, l.Changes) // as a projector does
+	o.must(err)
+	tasks, err := o.Control.ManualTasks(o.T.Context(), o.Who, control.ManualTasksQuery{RunID: runID, First: 1})
+	o.must(err)
+	if len(tasks.Tasks) != 1 || tasks.Tasks[0].StepID != sig.StepID {
+		o.T.Fatalf("tasks %+v", tasks.Tasks)
+	}
+	out, err := o.Control.CompleteManualStep(o.T.Context(), o.Who, control.CompleteManualStep{
+		RunID: runID, StepID: sig.StepID, Token: tasks.Tasks[0].Token, Outcome: sig.Outcome,
+	})
+	o.must(err)
+	return out.Receipt
+}
+
+// State implements Fixture.
+func (o Operator) State(runID string) run.State {
+	o.T.Helper()
+	l, err := o.Store.Load(o.T.Context(), runID)
+	o.must(err)
+	return l.State
+}
+
+// Events implements Fixture.
+func (o Operator) Events(runID string) (all []run.Event) {
+	o.T.Helper()
+	for {
+		var after run.Seq
+		if len(all) > 0 {
+			after = all[len(all)-1].Seq
+		}
+		page, err := o.Store.Events(o.T.Context(), runID, after, store.MaxPage)
+		o.must(err)
+		if all = append(all, page...); len(page) < store.MaxPage {
+			return all
+		}
+	}
+}
+
+// Receipt implements Fixture.
+func (o Operator) Receipt(runID, signalID string) run.Receipt {
+	o.T.Helper()
+	r, err := o.Store.Receipt(o.T.Context(), runID, signalID)
+	o.must(err)
+	return r
+}
+
+func (o Operator) must(err error) {
+	o.T.Helper()
+	if err != nil {
+		o.T.Fatal(err)
+	}
+}
