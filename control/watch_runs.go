@@ -38,12 +38,31 @@ func (s *Service) WatchRuns(ctx context.Context, p authz.Principal, q RunsQuery)
 	if err := r.guard.may(); !errors.Is(err, errLook) {
 		return nil, r.guard.ended(ctx, err)
 	}
-	project := "*"
-	if len(asked.ProjectIDs) == 1 {
-		project = asked.ProjectIDs[0]
-	}
-	r.sub = s.cfg.Bus.SubscribeList(p.TenantID, project)
+	r.sub = s.subscribeRuns(asked, p.TenantID)
 	return r, nil
+}
+
+func (s *Service) subscribeRuns(f store.RunFilter, tenantID string) live.Subscription {
+	project := "*"
+	if len(f.ProjectIDs) == 1 {
+		project = f.ProjectIDs[0]
+	}
+	return s.cfg.Bus.SubscribeList(tenantID, project)
+}
+
+// OpenRuns is the stream of all who hold tickets of the class of t: nobody's
+// rights are looked at while it runs.
+func (s *Service) OpenRuns(_ context.Context, t *Ticket) (Stream[RunsFrame], error) {
+	r := &runsStream{guard: guard{s: s}, filter: t.filter, page: map[string]run.Seq{}, reset: true}
+	r.sub = s.subscribeRuns(t.filter, t.filter.TenantID)
+	return openRuns{r}, nil
+}
+
+type openRuns struct{ *runsStream }
+
+func (o openRuns) Next(ctx context.Context) (RunsFrame, error) {
+	f, err := o.next(ctx)
+	return f, translate(err)
 }
 
 type runsStream struct {
