@@ -219,6 +219,9 @@ func replay(t *testing.T, s store.Store, runID string, messages []sent) {
 		if state, verdict = state.Apply(*m.Delta); verdict == run.Gap {
 			t.Fatalf("a gap at %d: (%d, %d]", state.Seq, m.From, m.To)
 		}
+		if want := evs[m.To-1].PersistedAt; !m.CommittedAt.Equal(want) {
+			t.Errorf("%d was committed at %v, the message says %v", m.To, want, m.CommittedAt)
+		}
 	}
 	id := evs[0].Identity
 	if diff := cmp.Diff(run.Project(id, evs).Since(0), state.Since(0), alike); diff != "" {

@@ -66,7 +66,8 @@ func (p *Projector) hear(w *work, n news) bool {
 	}
 	p.cache.put(w.runID, k)
 	w.known, w.since = k, evs[0].PersistedAt
-	w.message = message(k.epoch, max(k.ops, n.ops), evs[len(evs)-1].PersistedAt, k.state.Since(k.to))
+	last := evs[len(evs)-1].PersistedAt
+	w.message = message(k.epoch, max(k.ops, n.ops), last, last, k.state.Since(k.to))
 	return true
 }
 

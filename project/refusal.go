@@ -57,7 +57,7 @@ func (p *Projector) Redrive(ctx context.Context, d store.DeadLetter) error {
 	if err != nil {
 		return fmt.Errorf("redrive %s: %w", d.ID, err)
 	}
-	if err := p.send(ctx, message(l.Epoch, l.Head.OpsRev, l.Now, delta)); err != nil {
+	if err := p.send(ctx, message(l.Epoch, l.Head.OpsRev, l.Now, l.Head.LastAt, delta)); err != nil {
 		return fmt.Errorf("redrive %s: %w", d.ID, err)
 	}
 	if _, err := p.store.Redriven(ctx, d.ID); err != nil {

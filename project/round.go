@@ -241,7 +241,7 @@ func (r *round) publish(ctx context.Context, w *work) error {
 		return nil
 	}
 	from := min(max(w.tail.PublishedSeq, w.known.to), to)
-	w.message = message(w.known.epoch, ops, r.now, w.known.state.Since(from))
+	w.message = message(w.known.epoch, ops, r.now, w.tail.Head.LastAt, w.known.state.Since(from)) // fold reached the head
 	if sent, err := r.p.publish(ctx, w); !sent {
 		return err
 	}

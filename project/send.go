@@ -10,10 +10,12 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-func message(epoch string, ops int64, at time.Time, d run.Delta) live.Message {
+// message says d; at is when the store said the epoch, committed when the event at
+// d.To was persisted, both by the store's clock.
+func message(epoch string, ops int64, at, committed time.Time, d run.Delta) live.Message {
 	return live.Message{
 		V: live.MessageVersion, TenantID: d.Header.TenantID, ProjectID: d.Header.ProjectID, RunID: d.Header.RunID,
-		Epoch: epoch, Rev: run.ReducerRev, From: d.From, To: d.To, OpsRev: ops, At: at, Delta: &d,
+		Epoch: epoch, Rev: run.ReducerRev, From: d.From, To: d.To, OpsRev: ops, At: at, CommittedAt: committed, Delta: &d,
 	}
 }
 
