@@ -34,8 +34,11 @@ func (j *Journal) completeReused(ctx context.Context, a store.Append) error {
 			continue
 		}
 		p, err := run.PayloadOf[run.StepCompletedPayload](d.Payload)
-		if err != nil || p.Reused == nil {
+		if err != nil {
 			return err
+		}
+		if p.Reused == nil {
+			continue
 		}
 		if parent == nil {
 			if parent, err = j.parent(ctx, a.RunID); parent == nil || err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"strings"
 
 	"github.com/google/uuid"
@@ -99,10 +100,14 @@ func notFound(what string) error {
 	return &exitError{status: 4, err: fmt.Errorf("NOT_FOUND: there is no such %s, or it is not yours", what)}
 }
 
+// json prints v. Generated types marshal themselves by pointer, so v is copied to
+// where one can be had, or what they embed would be left out.
 func (s *session) json(v any) error {
+	addressable := reflect.New(reflect.TypeOf(v))
+	addressable.Elem().Set(reflect.ValueOf(v))
 	enc := json.NewEncoder(s.out)
 	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	return enc.Encode(addressable.Interface())
 }
 
 func (s *session) startCommand() *cobra.Command {

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/dvt-engine/dvt/client"
 	log "github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
@@ -108,5 +110,17 @@ func TestRunStop_AsksOnATerminal(t *testing.T) {
 	}
 	if rs, err := s.Receipts(t.Context(), "r1", "", 10); err != nil || len(rs) != 1 {
 		t.Errorf("%v, %v", rs, err)
+	}
+}
+
+// What embeds generated types is printed whole, also when it is passed by value.
+func TestJSON_PrintsWhatIsEmbedded(t *testing.T) {
+	var out bytes.Buffer
+	s := &session{out: &out, output: "json"}
+	if err := s.json(client.StartRunStartRunStartRunPayload{Run: client.StartRunStartRunStartRunPayloadRun{RunRow: client.RunRow{RunId: "r1"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), `"runId": "r1"`) {
+		t.Errorf("printed %s", out.String())
 	}
 }
