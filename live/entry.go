@@ -24,23 +24,26 @@ type entry struct {
 	asks  chan ask
 
 	mu      sync.Mutex
-	cur     Frame // what is true now; Changed and Reset belong to what was pushed
+	cur     Frame     // what is true now; Changed and Reset belong to what was pushed
+	waits   time.Time // when something that cur does not show was committed; zero for not known
 	err     error
 	streams map[*Stream]struct{}
 	abort   context.CancelFunc // of the read in hand, or of one that is over
+	down    bool               // the last head check failed
+	begun   int                // reads
 
 	// Of the goroutine alone.
 	confirmed bool        // the channel was subscribed at least once
-	behind    run.Seq     // a head seen above the watermark, 0 for none (T187)
+	behind    store.Head  // seen above the watermark, zero for none (T187)
 	patience  *time.Timer // runs while behind is set
-	caughtUp  time.Time   // when the last read began that caught up
+	ended     int         // the number of the last read that was answered
 }
 
 // ask is a joiner that claims to know more than the entry.
 type ask struct {
 	after run.Seq
 	epoch string
-	at    time.Time
+	begun int // reads when it asked
 	done  chan error
 }
 
@@ -59,13 +62,12 @@ func newEntry(h *Hub, runID string) (*entry, context.Context) {
 // tell hands a head check over; one that was not looked at yet gives way. A
 // store that does not answer need not be waited for twice.
 func (e *entry) tell(s headSeen) {
-	if s.err != nil {
-		e.mu.Lock()
-		if e.abort != nil {
-			e.abort()
-		}
-		e.mu.Unlock()
+	e.mu.Lock()
+	e.down = s.err != nil
+	if e.down && e.abort != nil {
+		e.abort()
 	}
+	e.mu.Unlock()
 	for {
 		select {
 		case e.heads <- s:
@@ -138,50 +140,76 @@ func (e *entry) awaitConfirmation(ctx context.Context, sub Subscription) {
 }
 
 // read is the whole state at the head, by one bounded read of what changed since
-// the state in hand, or of everything when that is of another log (T212). Its
-// errors are ErrNotFound or ErrUnavailable, or the end of ctx.
-func (e *entry) read(ctx context.Context) (store.Loaded, error) {
+// the state in hand, or of everything when that is of another log (T212). While
+// it takes long, viewers that are shown LIVE are told STALE with a reason and the
+// head that is known (T226). Its errors are ErrNotFound or ErrUnavailable, or the end of ctx.
+func (e *entry) read(ctx context.Context, slow Reason, head store.Head) (store.Loaded, error) {
 	bounded, cancel := context.WithTimeout(ctx, e.hub.cfg.ReadTimeout)
 	defer cancel()
 	e.mu.Lock()
+	if e.down { // and that need not be waited for
+		e.mu.Unlock()
+		return store.Loaded{}, store.ErrUnavailable
+	}
 	e.abort = cancel
+	e.begun++
+	number, have := e.begun, e.cur
 	e.mu.Unlock()
-	l, d, err := e.hub.src.Since(bounded, e.runID, e.cur.State.Seq)
+	said := make(chan struct{})
+	timer := time.AfterFunc(e.hub.cfg.Patience, func() {
+		defer close(said)
+		e.falter(slow, head)
+	})
+	l, d, err := e.hub.since(bounded, e.runID, have.State.Seq)
 	if err == nil && len(l.State.Steps) != l.State.Counts.Total {
 		var whole bool
-		if l.State, whole = e.advanced(l.Epoch, d); !whole {
-			l, _, err = e.hub.src.Since(bounded, e.runID, 0)
+		if l.State, whole = have.advanced(l.Epoch, d); !whole {
+			l, _, err = e.hub.since(bounded, e.runID, 0)
 		}
 	}
+	if !timer.Stop() {
+		<-said
+	}
 	switch {
-	case err == nil, ctx.Err() != nil, errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrUnavailable):
+	case err == nil:
+		e.ended = number
+		return l, nil
+	case ctx.Err() != nil, errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrUnavailable):
 		return l, err
 	}
 	return l, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }
 
-// advanced is the state in hand brought forward by d, if d is of the same log.
-func (e *entry) advanced(epoch string, d run.Delta) (run.State, bool) {
-	have := e.cur.State
-	if epoch == e.cur.Epoch && d.To == have.Seq {
-		return have, true
+// falter says STALE beside a read that takes long. The goroutine waits for it.
+func (e *entry) falter(reason Reason, head store.Head) {
+	if f := e.cur; f.Sync == Live {
+		f.Sync, f.Reason, f.HeadSeq = Stale, reason, max(f.HeadSeq, head.LastSeq)
+		e.show(f, head.LastAt)
 	}
-	next, verdict := have.Apply(d)
-	return next, epoch == e.cur.Epoch && verdict == run.Applied
+}
+
+// advanced is the state of f brought forward by d, if d is of the same log.
+func (f Frame) advanced(epoch string, d run.Delta) (run.State, bool) {
+	if epoch == f.Epoch && d.To == f.State.Seq {
+		return f.State, true
+	}
+	next, verdict := f.State.Apply(d)
+	return next, epoch == f.Epoch && verdict == run.Applied
 }
 
 func (e *entry) load(ctx context.Context) error {
-	l, err := e.read(ctx)
+	l, err := e.read(ctx, StoreDown, store.Head{})
 	if err != nil {
 		return err
 	}
 	f := Frame{
 		Sync: Live, Reason: e.calm(), State: l.State, Epoch: l.Epoch, OpsRev: l.Head.OpsRev, AsOf: l.Now, HeadSeq: l.State.Seq,
+		CommittedAt: committed(l),
 	}
 	if l.State.Seq < l.Head.LastSeq {
 		f.Sync, f.Reason, f.HeadSeq = Stale, ProjectorLag, l.Head.LastSeq
 	}
-	e.show(f)
+	e.show(f, oldest(l))
 	return nil
 }
 
@@ -197,10 +225,18 @@ func (e *entry) calm() Reason {
 }
 
 // show makes f the current frame and hands it to every stream, unless nothing
-// but the time moved: then quiet frames say so.
-func (e *entry) show(f Frame) {
+// but the time moved: then quiet frames say so. waits is when something that f does not show was
+// committed, zero when no more is known of that than before.
+func (e *entry) show(f Frame, waits time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if !waits.IsZero() {
+		e.waits = waits
+	}
+	if f.State.Seq >= f.HeadSeq {
+		e.waits = time.Time{}
+	}
+	f.Lag = e.lag()
 	old := e.cur
 	f.Changed = f.State.Seq != old.State.Seq || f.Epoch != old.Epoch
 	moved := f.Changed || f.Reset || f.Sync != old.Sync || f.Reason != old.Reason || f.OpsRev != old.OpsRev || f.HeadSeq != old.HeadSeq
@@ -212,6 +248,14 @@ func (e *entry) show(f Frame) {
 	for s := range e.streams {
 		s.push(f)
 	}
+}
+
+// lag is the age of what cur does not show, as far as is known (T34); it needs e.mu.
+func (e *entry) lag() time.Duration {
+	if e.waits.IsZero() {
+		return 0
+	}
+	return max(0, e.hub.Now().Sub(e.waits))
 }
 
 // fail ends the entry with its streams. It leaves the hub first, so that the
@@ -234,7 +278,7 @@ func (e *entry) fail(err error) {
 // entry came from a fresher place: the primary decides who is right (T187).
 func (e *entry) join(ctx context.Context, s *Stream, after *run.Seq, epoch string) error {
 	if after != nil {
-		if err := e.ask(ctx, ask{after: *after, epoch: epoch, at: time.Now(), done: make(chan error, 1)}); err != nil {
+		if err := e.ask(ctx, ask{after: *after, epoch: epoch, done: make(chan error, 1)}); err != nil {
 			return err
 		}
 	}
@@ -248,12 +292,12 @@ func (e *entry) join(ctx context.Context, s *Stream, after *run.Seq, epoch strin
 	first.Changed = true
 	if after != nil {
 		if e.ahead(*after, epoch) {
-			reset := first
-			reset.Sync, reset.Reset = Resyncing, true
+			anew := first
+			anew.Sync, anew.Reset = Resyncing, true
 			if foreign(epoch, first.Epoch) {
-				reset.Reason = EpochChanged
+				anew.Reason = EpochChanged
 			}
-			s.push(reset)
+			s.push(anew)
 		} else {
 			s.shown = *after
 		}
@@ -273,6 +317,7 @@ func (e *entry) ahead(after run.Seq, epoch string) bool {
 func (e *entry) ask(ctx context.Context, a ask) error {
 	e.mu.Lock()
 	ahead, err := e.ahead(a.after, a.epoch), e.err
+	a.begun = e.begun
 	e.mu.Unlock()
 	if !ahead || err != nil {
 		return err
@@ -295,7 +340,7 @@ func (e *entry) ask(ctx context.Context, a ask) error {
 // answer reads at most once for all who asked before the read.
 func (e *entry) answer(ctx context.Context, a ask) error {
 	switch {
-	case !e.ahead(a.after, a.epoch), e.caughtUp.After(a.at):
+	case !e.ahead(a.after, a.epoch), e.ended > a.begun:
 		return nil
 	case e.cur.Sync == Stale && e.cur.Reason == StoreDown:
 		return store.ErrUnavailable

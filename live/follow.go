@@ -18,11 +18,16 @@ import (
 const rereadDelay = 50 * time.Millisecond
 
 func (e *entry) delivered(ctx context.Context, d Delivery) {
+	again := d.Confirmed && e.confirmed
+	e.confirmed = e.confirmed || d.Confirmed
 	switch {
-	case d.Confirmed && e.confirmed:
+	case e.storeDown(): // what was missed is read when the store answers
+	case again:
 		e.verify(ctx, Reconnected)
 	case d.Confirmed, d.Overflow:
-		e.confirmed = e.confirmed || d.Confirmed
+		if d.Overflow {
+			e.hub.metrics.resyncs[overflowed].Inc()
+		}
 		_ = e.catchUp(ctx) // the frame says it
 	}
 	if d.Message != nil {
@@ -30,12 +35,15 @@ func (e *entry) delivered(ctx context.Context, d Delivery) {
 	}
 }
 
+// storeDown says that the store did not answer and has not been seen to since.
+func (e *entry) storeDown() bool { return e.cur.Sync == Stale && e.cur.Reason == StoreDown }
+
 // received applies a message by the overlap rule (T188). While the store does
 // not answer a delta moves the state, but the frame stays STALE: nobody can say
 // what the head is.
 func (e *entry) received(ctx context.Context, m Message) {
 	f := e.cur
-	down := f.Sync == Stale && f.Reason == StoreDown
+	down := e.storeDown()
 	readable := m.V == MessageVersion && m.Epoch == f.Epoch && m.Rev == run.ReducerRev
 	switch {
 	case m.Epoch == f.Epoch && m.To <= f.State.Seq:
@@ -43,21 +51,24 @@ func (e *entry) received(ctx context.Context, m Message) {
 		if f.Sync == Live {
 			f.AsOf = later(f.AsOf, m.At)
 		}
-		e.show(f)
+		if m.To == f.State.Seq && f.CommittedAt.IsZero() {
+			f.CommittedAt = m.CommittedAt
+		}
+		e.show(f, time.Time{})
 	case readable && m.Delta != nil:
 		next, verdict := f.State.Apply(*m.Delta)
 		switch {
 		case verdict == run.Applied:
-			f.State, f.HeadSeq = next, max(f.HeadSeq, next.Seq)
+			f.State, f.HeadSeq, f.CommittedAt = next, max(f.HeadSeq, next.Seq), m.CommittedAt
 			f.OpsRev, f.AsOf = max(f.OpsRev, m.OpsRev), later(f.AsOf, m.At)
 			if f.HeadSeq == next.Seq && !down {
-				f.Sync, f.Reason, f.Lag = Live, e.calm(), 0
+				f.Sync, f.Reason = Live, e.calm()
 			}
-			e.show(f)
+			e.show(f, time.Time{})
 		case !down:
 			e.hub.cfg.Logger.WarnContext(ctx, "PROJECTOR_NON_CONTIGUOUS_FETCH_DETECTED", slog.String("runId", e.runID),
 				slog.Int64("runSeq", int64(f.State.Seq)), slog.Int64("headSeq", int64(m.To)))
-			e.resync(ctx, Gap, m.To)
+			e.resync(ctx, m)
 		}
 	case !down:
 		_ = e.catchUp(ctx) // the frame says it
@@ -68,69 +79,87 @@ func (e *entry) received(ctx context.Context, m Message) {
 // could have noticed. A read that does not reach what a message claimed makes
 // it a bogus message: it is dropped (T213). An error was also shown.
 func (e *entry) catchUp(ctx context.Context) error {
-	began := time.Now()
-	l, err := e.read(ctx)
+	l, err := e.read(ctx, StoreDown, store.Head{})
 	if err != nil {
 		e.readFailed(ctx, err)
 		return err
 	}
-	e.caughtUp = began
 	e.adopt(l)
 	return nil
 }
 
-// adopt shows a read. It is LIVE if it reaches the head that the same read saw,
-// and a reset when the log is another one (T30).
+// adopt shows a read. It is a reset when the log is another one (T30), and LIVE if
+// it reaches the head that the same read saw.
 func (e *entry) adopt(l store.Loaded) {
 	f := e.cur
+	short := l.State.Seq < l.Head.LastSeq
+	if l.Epoch != f.Epoch || l.State.Seq < f.State.Seq && !short {
+		e.hub.metrics.resyncs[EpochChanged].Inc()
+		f = Frame{
+			Sync: Resyncing, Reason: EpochChanged, State: l.State, Epoch: l.Epoch, OpsRev: l.Head.OpsRev, AsOf: l.Now,
+			HeadSeq: l.State.Seq, CommittedAt: committed(l), Reset: true,
+		}
+		e.show(f, time.Time{})
+		f.Reset = false
+	}
 	f.HeadSeq = l.Head.LastSeq
-	if l.State.Seq < l.Head.LastSeq {
-		if f.Sync == Live || f.Reason == StoreDown || f.Reason == Reconnected {
+	if short {
+		if f.Sync == Live || f.Reason == StoreDown || f.Reason == Reconnected || f.Reason == EpochChanged {
 			f.Reason = ProjectorLag
 		}
 		f.Sync = Stale
-		e.show(f)
+		e.show(f, oldest(l))
 		return
 	}
 	e.settle()
-	if l.Epoch != f.Epoch || l.State.Seq < f.State.Seq {
-		f = Frame{
-			Sync: Resyncing, Reason: EpochChanged, State: l.State, Epoch: l.Epoch, OpsRev: l.Head.OpsRev, AsOf: l.Now,
-			HeadSeq: l.State.Seq, Reset: true,
-		}
-		e.show(f)
-		f.Reset = false
+	f.State, f.OpsRev, f.AsOf, f.CommittedAt = l.State, max(f.OpsRev, l.Head.OpsRev), later(f.AsOf, l.Now), committed(l)
+	f.Sync, f.Reason = Live, e.calm()
+	e.show(f, time.Time{})
+}
+
+// committed is when the newest event of a read was, if that is known.
+func committed(l store.Loaded) time.Time {
+	if l.State.Seq == 0 || l.State.Seq != l.Head.LastSeq {
+		return time.Time{}
 	}
-	f.State, f.OpsRev, f.AsOf = l.State, max(f.OpsRev, l.Head.OpsRev), later(f.AsOf, l.Now)
-	f.Sync, f.Reason, f.Lag = Live, e.calm(), 0
-	e.show(f)
+	return l.Head.LastAt
+}
+
+// oldest is when something that a read does not show was committed.
+func oldest(l store.Loaded) time.Time {
+	if !l.OldestUnprojected.IsZero() {
+		return l.OldestUnprojected
+	}
+	return l.Head.LastAt
 }
 
 // verify compares with the head: equal is LIVE without a resync (T21).
 func (e *entry) verify(ctx context.Context, reason Reason) {
+	e.hub.metrics.resyncs[reason].Inc()
 	f := e.cur
 	f.Sync, f.Reason = Verifying, reason
-	e.show(f)
+	e.show(f, time.Time{})
 	_ = e.catchUp(ctx) // the frame says it
 }
 
-// resync says STALE, then reads until the head reaches target (T21). A target
+// resync says STALE(GAP), then reads until the head reaches the message (T21). One
 // above the primary's head within the epoch is provably bogus: after two reads
 // the message is dropped and the stream stays (T213).
-func (e *entry) resync(ctx context.Context, reason Reason, target run.Seq) {
+func (e *entry) resync(ctx context.Context, m Message) {
+	e.hub.metrics.resyncs[Gap].Inc()
 	f := e.cur
-	f.Sync, f.Reason, f.HeadSeq = Stale, reason, target
-	e.show(f)
+	f.Sync, f.Reason, f.HeadSeq = Stale, Gap, m.To
+	e.show(f, m.CommittedAt)
 	f.Sync = Resyncing
-	e.show(f)
-	l, err := e.read(ctx)
-	if err == nil && l.State.Seq < target && l.Epoch == f.Epoch {
+	e.show(f, time.Time{})
+	l, err := e.read(ctx, Gap, store.Head{})
+	if err == nil && l.State.Seq < m.To && l.Epoch == f.Epoch {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(rereadDelay):
 		}
-		l, err = e.read(ctx)
+		l, err = e.read(ctx, Gap, store.Head{})
 	}
 	if err != nil {
 		e.readFailed(ctx, err)
@@ -149,7 +178,7 @@ func (e *entry) readFailed(ctx context.Context, err error) {
 	default:
 		f := e.cur
 		f.Sync, f.Reason = Stale, StoreDown
-		e.show(f)
+		e.show(f, time.Time{})
 	}
 }
 
@@ -158,28 +187,31 @@ func (e *entry) headChecked(ctx context.Context, s headSeen) {
 	switch {
 	case s.err != nil:
 		e.readFailed(ctx, s.err)
-	case f.Sync == Stale && f.Reason == StoreDown:
+	case e.storeDown():
 		e.verify(ctx, StoreDown)
 	case f.Sync != Live, !s.found, s.epoch != f.Epoch, s.head.LastSeq < f.State.Seq:
 		_ = e.catchUp(ctx) // the check may be older than the frame: one read says what is so
 	case s.head.LastSeq > f.State.Seq && e.degraded():
 		_ = e.catchUp(ctx)
 	case s.head.LastSeq > f.State.Seq:
-		if e.behind == 0 {
-			e.behind = s.head.LastSeq
+		if e.behind.LastSeq == 0 {
+			e.behind = s.head
 			e.patience.Reset(e.hub.cfg.Patience)
 		}
 	default:
 		e.settle()
 		f.AsOf, f.OpsRev = later(f.AsOf, s.now), max(f.OpsRev, s.head.OpsRev)
 		f.Reason = e.calm()
-		e.show(f)
+		if f.CommittedAt.IsZero() && f.State.Seq > 0 {
+			f.CommittedAt = s.head.LastAt
+		}
+		e.show(f, time.Time{})
 	}
 }
 
 // settle forgets a head that was above the watermark.
 func (e *entry) settle() {
-	e.behind = 0
+	e.behind = store.Head{}
 	if e.patience != nil {
 		e.patience.Stop()
 	}
@@ -189,24 +221,26 @@ func (e *entry) settle() {
 // message has not come by now it is lost (T22), or was never sent: then the
 // checkpoint lags too, which is no gap (T187). One read tells them apart.
 func (e *entry) confirmLoss(ctx context.Context) {
-	target := e.behind
+	head := e.behind
 	e.settle()
-	if target <= e.cur.State.Seq || e.cur.Sync != Live {
+	if head.LastSeq <= e.cur.State.Seq || e.cur.Sync != Live {
 		return
 	}
-	l, err := e.read(ctx)
+	e.hub.metrics.missed.Inc()
+	l, err := e.read(ctx, TailLoss, head)
 	if err != nil {
 		e.readFailed(ctx, err)
 		return
 	}
-	f := e.cur
-	f.Sync, f.Reason, f.HeadSeq = Stale, TailLoss, target
-	if l.CheckpointAt < target && !l.OldestUnprojected.IsZero() {
-		f.Reason, f.Lag = ProjectorLag, max(0, l.Now.Sub(l.OldestUnprojected))
+	f, waits := e.cur, head.LastAt
+	f.Sync, f.Reason, f.HeadSeq = Stale, TailLoss, head.LastSeq
+	if l.CheckpointAt < head.LastSeq && !l.OldestUnprojected.IsZero() {
+		f.Reason, waits = ProjectorLag, l.OldestUnprojected
 	}
-	e.show(f)
+	e.hub.metrics.resyncs[f.Reason].Inc()
+	e.show(f, waits)
 	f.Sync = Resyncing
-	e.show(f)
+	e.show(f, time.Time{})
 	e.adopt(l)
 }
 

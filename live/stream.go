@@ -19,17 +19,16 @@ type Stream struct {
 	hub   *Hub
 	entry *entry
 	wake  chan struct{}
-	quiet time.Duration
+	timer *time.Timer // of the reader
 
 	mu        sync.Mutex
 	pending   []Frame
 	err       error
 	conflated int64
 	closed    bool
-
-	// Of the reader alone, and of join before it.
-	shown run.Seq
-	last  time.Time // when the last frame was given out
+	showing   Sync      // by the frame given out last; "" before the first and when closed
+	shown     run.Seq   // the state that the viewer has
+	last      time.Time // when the last frame was given out
 }
 
 // push hands a frame over without blocking. Frames of equal sync conflate: the
@@ -43,7 +42,7 @@ func (s *Stream) push(f Frame) {
 		f.Changed = f.Changed || s.pending[n-1].Changed
 		f.Reset = s.pending[n-1].Reset
 		s.pending[n-1] = f
-		s.conflated++
+		s.lose(1)
 	case n == maxPending:
 		for _, old := range s.pending {
 			f.Changed, f.Reset = f.Changed || old.Changed, f.Reset || old.Reset
@@ -53,7 +52,7 @@ func (s *Stream) push(f Frame) {
 		}
 		clear(s.pending)
 		s.pending = append(s.pending[:0], f)
-		s.conflated += int64(n)
+		s.lose(n)
 	default:
 		s.pending = append(s.pending, f)
 	}
@@ -76,41 +75,62 @@ func (s *Stream) ring() {
 	}
 }
 
+// lose counts frames that nobody will see; it needs s.mu.
+func (s *Stream) lose(n int) {
+	s.conflated += int64(n)
+	s.hub.metrics.conflated.Add(float64(n))
+}
+
 // Next waits for the next frame, at most the quiet time after the last one; a
 // quiet frame repeats the state and says how fresh it is (O9). When the stream is
 // over it returns ErrShutdown, ErrNotFound, ErrClosed or ctx's error.
 func (s *Stream) Next(ctx context.Context) (Frame, error) {
-	quiet := s.quiet
-	if !s.last.IsZero() {
-		quiet -= time.Since(s.last)
-	}
-	timer := time.NewTimer(quiet)
-	defer timer.Stop()
-	for {
+	for armed := false; ; {
 		if f, ok, err := s.pop(); ok || err != nil {
-			return s.mark(f), err
+			return f, err
+		}
+		if !armed {
+			s.arm()
+			armed = true
 		}
 		select {
 		case <-ctx.Done():
 			return Frame{}, ctx.Err()
 		case <-s.wake:
-		case <-timer.C:
+		case <-s.timer.C:
 			if f, ok := s.repeat(); ok {
-				return s.mark(f), nil
+				return f, nil
 			}
 		}
+	}
+}
+
+// arm has the timer ring when a quiet frame is due.
+func (s *Stream) arm() {
+	left := s.hub.cfg.Quiet
+	if !s.last.IsZero() { // which only the reader writes
+		left -= time.Since(s.last)
+	}
+	if s.timer == nil {
+		s.timer = time.NewTimer(left)
+	} else {
+		s.timer.Reset(left)
 	}
 }
 
 func (s *Stream) pop() (Frame, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.pending) > 0 {
-		f := s.pending[0]
-		s.pending = slices.Delete(s.pending, 0, 1)
-		return f, true, nil
+	if len(s.pending) == 0 {
+		return Frame{}, false, s.err
 	}
-	return Frame{}, false, s.err
+	f := s.pending[0]
+	s.pending = slices.Delete(s.pending, 0, 1)
+	kind := f.Sync
+	if f.Reset {
+		kind = kindReset
+	}
+	return s.give(f, kind), true, nil
 }
 
 // repeat is the entry's frame, unless something waits for the reader: that
@@ -120,18 +140,42 @@ func (s *Stream) repeat() (Frame, bool) {
 	defer s.entry.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.entry.cur, len(s.pending) == 0 && s.err == nil
+	if len(s.pending) > 0 || s.err != nil {
+		return Frame{}, false
+	}
+	f := s.entry.cur
+	f.Lag = s.entry.lag()
+	return s.give(f, kindQuiet), true
 }
 
-// mark says what this viewer had before.
-func (s *Stream) mark(f Frame) Frame {
+// give says what this viewer had before, and counts; it needs s.mu.
+func (s *Stream) give(f Frame, kind Sync) Frame {
+	m := s.hub.metrics
 	if f.Reset {
 		s.shown = 0
 	}
+	news := f.State.Seq > s.shown
+	if news && !f.Reset && !s.last.IsZero() && !f.CommittedAt.IsZero() {
+		m.latency.Observe(max(0, s.hub.Now().Sub(f.CommittedAt)).Seconds())
+	}
+	m.frames[kind].Inc()
+	if !s.closed && s.showing != f.Sync {
+		s.unshow()
+		s.showing = f.Sync
+		m.viewers[f.Sync].Inc()
+	}
 	f.From = min(s.shown, f.State.Seq)
-	f.Changed = f.Changed || f.State.Seq > s.shown
+	f.Changed = f.Changed || news
 	s.shown, s.last = f.State.Seq, time.Now()
 	return f
+}
+
+// unshow needs s.mu.
+func (s *Stream) unshow() {
+	if s.showing != "" {
+		s.hub.metrics.viewers[s.showing].Dec()
+		s.showing = ""
+	}
 }
 
 // Conflated returns how many frames were replaced by newer ones before the viewer took them.
@@ -146,6 +190,7 @@ func (s *Stream) Close() {
 	s.mu.Lock()
 	done := s.closed
 	s.closed = true
+	s.unshow()
 	s.mu.Unlock()
 	if done {
 		return

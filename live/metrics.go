@@ -1,0 +1,59 @@
+package live
+
+import (
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Causes of a resync that no frame names.
+const overflowed Reason = "OVERFLOW"
+
+// kindQuiet is the kind of a frame that repeats; kindReset of one that begins anew. The
+// other kinds are sync states.
+const (
+	kindQuiet Sync = "QUIET"
+	kindReset Sync = "RESET"
+)
+
+// metrics of a hub. A shared execution is one stream however many viewers it serves.
+type metrics struct {
+	latency   prometheus.Histogram
+	frames    map[Sync]prometheus.Counter
+	viewers   map[Sync]prometheus.Gauge
+	resyncs   map[Reason]prometheus.Counter
+	missed    prometheus.Counter
+	conflated prometheus.Counter
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	frames := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dvt_frames_total",
+		Help: "Frames that streams of runs gave out; quiet ones repeat the state after 14 s. A shared stream counts once."}, []string{"kind"})
+	viewers := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "dvt_viewers",
+		Help: "Streams of runs by what they were shown last. A shared stream counts once."}, []string{"sync"})
+	resyncs := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dvt_resyncs_total",
+		Help: "Reads of a watched run that became necessary, by cause."}, []string{"cause"})
+	m := &metrics{
+		latency: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "dvt_commit_to_frame_seconds",
+			Help:    "From the commit of an event until a stream gave out the frame that shows it, by the store's clock. First frames and resets do not count.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}}),
+		missed: prometheus.NewCounter(prometheus.CounterOpts{Name: "dvt_head_check_missed_total",
+			Help: "Changes that a head check found and no message had told in time."}),
+		conflated: prometheus.NewCounter(prometheus.CounterOpts{Name: "dvt_stream_frames_conflated_total",
+			Help: "Frames that gave way to newer ones before their viewer took them."}),
+		frames: map[Sync]prometheus.Counter{}, viewers: map[Sync]prometheus.Gauge{}, resyncs: map[Reason]prometheus.Counter{},
+	}
+	for _, kind := range []Sync{Live, Stale, Resyncing, Verifying, kindQuiet, kindReset} {
+		m.frames[kind] = frames.WithLabelValues(strings.ToLower(string(kind)))
+	}
+	for _, sync := range []Sync{Live, Stale, Resyncing, Verifying} {
+		m.viewers[sync] = viewers.WithLabelValues(strings.ToLower(string(sync)))
+	}
+	for _, cause := range []Reason{Gap, TailLoss, ProjectorLag, StoreDown, EpochChanged, Reconnected, overflowed} {
+		m.resyncs[cause] = resyncs.WithLabelValues(strings.ToLower(string(cause)))
+	}
+	if r != nil {
+		r.MustRegister(m.latency, frames, viewers, resyncs, m.missed, m.conflated)
+	}
+	return m
+}
