@@ -138,3 +138,6 @@ func (o openStream) Next(ctx context.Context) (live.Frame, error) {
 }
 
 func (o openStream) Close() { o.frames.Close() }
+
+// RightsChanged gives a channel that is closed when rights may have changed since.
+func (s *Service) RightsChanged() <-chan struct{} { return s.cfg.Authz.Changed() }

@@ -16,6 +16,7 @@ type Control interface {
 	Commands
 	Reads
 	Watches
+	Sharing
 }
 
 // Commands change something.
@@ -77,6 +78,17 @@ type Watches interface {
 	WatchRuns(ctx context.Context, p authz.Principal, q control.RunsQuery) (Stream[control.RunsFrame], error)
 	WatchReceipts(ctx context.Context, p authz.Principal, runID, signalID string) (Stream[control.Receipt], error)
 	WatchStepLog(ctx context.Context, p authz.Principal, in control.StepLogQuery) (Stream[control.StepLogFrame], error)
+}
+
+// Sharing is streams that viewers may have together: a ticket is one viewer's
+// right, a stream is of all who hold tickets of one class (control.Ticket).
+type Sharing interface {
+	AdmitRun(ctx context.Context, p authz.Principal, runID string) (*control.Ticket, error)
+	AdmitRuns(ctx context.Context, p authz.Principal, q control.RunsQuery) (*control.Ticket, error)
+	OpenRun(ctx context.Context, t *control.Ticket) (Stream[live.Frame], error)
+	OpenRuns(ctx context.Context, t *control.Ticket) (Stream[control.RunsFrame], error)
+	// RightsChanged gives a channel that is closed when rights may have changed.
+	RightsChanged() <-chan struct{}
 }
 
 // Stream is pulled until it ends; Close frees it at once.

@@ -29,8 +29,8 @@ type Config struct {
 	// sends mutations or opens a socket with a session: scheme, host and port.
 	AllowedOrigins []string
 	Limits         Limits
-	// Streams are the limits and times of sockets and event streams; its Exec and
-	// Connect are ignored.
+	// Streams are the limits and times of sockets and event streams; what it says of
+	// execution, callers and rights is ignored.
 	Streams ws.Config
 	// Introspection lets clients ask for the schema.
 	Introspection bool
@@ -75,8 +75,10 @@ func NewHandler(c Control, cfg Config) *Handler {
 		cfg.RequestID = func(context.Context) string { return "" }
 	}
 	h := &Handler{cfg: cfg, exec: newExecutor(c, cfg)}
-	cfg.Streams.Exec, cfg.Streams.Connect = h.exec, h.connect
-	h.streams = ws.New(cfg.Streams)
+	streams := &h.cfg.Streams
+	streams.Exec, streams.Connect = h.exec, h.connect
+	streams.Share, streams.RightsChanged = sharing{control: c, exec: h.exec}.share, c.RightsChanged
+	h.streams = ws.New(*streams)
 	return h
 }
 

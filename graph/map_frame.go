@@ -12,29 +12,44 @@ func syncReason(r live.Reason) *model.SyncReason {
 }
 
 // runUpdates maps the frames of one stream in the mode that its viewer chose
-// (api.md §5). The first frame carries the whole run, unless a viewer of deltas
-// resumed from a state that it still has; so does every frame that resets.
+// (api.md §5).
 func runUpdates(mode model.UpdateMode, resumed bool) func(live.Frame) *model.RunUpdate {
-	whole := mode == model.UpdateModeSnapshot || !resumed
+	whole := wholeAtFirst(mode, resumed)
 	return func(f live.Frame) *model.RunUpdate {
-		u := &model.RunUpdate{
-			Sync: model.SyncState(f.Sync), Reason: syncReason(f.Reason), RunSeq: f.State.Seq, HeadSeq: optional(f.HeadSeq),
-			StoreEpoch: f.Epoch, OpsRev: run.Seq(f.OpsRev), AsOf: f.AsOf, CommittedAt: optional(f.CommittedAt), LagMs: f.Lag, Reset: f.Reset,
-		}
-		view := control.RunView{State: f.State, Epoch: f.Epoch, OpsRev: f.OpsRev, AsOf: f.AsOf}
-		switch {
-		case whole || f.Reset || f.Changed && mode == model.UpdateModeSnapshot:
-			u.Snapshot = mapRun(view, nil)
-		case f.Changed:
-			u.Delta = mapDelta(view, f.State.Since(f.From))
-		}
+		u := mapUpdate(graphOf(frameView(f)), f, mode, whole)
 		whole = false
 		return u
 	}
 }
 
-func mapDelta(v control.RunView, d run.Delta) *model.RunDelta {
-	g := graphOf(v)
+// wholeAtFirst says that a first frame carries the whole run: unless a viewer of
+// deltas resumed from a state that it still has.
+func wholeAtFirst(mode model.UpdateMode, resumed bool) bool {
+	return mode == model.UpdateModeSnapshot || !resumed
+}
+
+func frameView(f live.Frame) control.RunView {
+	return control.RunView{State: f.State, Epoch: f.Epoch, OpsRev: f.OpsRev, AsOf: f.AsOf}
+}
+
+// mapUpdate shows f, whose state is that of g. A frame that resets, and in the mode
+// SNAPSHOT every one that changes state, carries the whole run.
+func mapUpdate(g *stepGraph, f live.Frame, mode model.UpdateMode, whole bool) *model.RunUpdate {
+	u := &model.RunUpdate{
+		Sync: model.SyncState(f.Sync), Reason: syncReason(f.Reason), RunSeq: f.State.Seq, HeadSeq: optional(f.HeadSeq),
+		StoreEpoch: f.Epoch, OpsRev: run.Seq(f.OpsRev), AsOf: f.AsOf, CommittedAt: optional(f.CommittedAt), LagMs: f.Lag, Reset: f.Reset,
+	}
+	switch {
+	case whole || f.Reset || f.Changed && mode == model.UpdateModeSnapshot:
+		u.Snapshot = g.run(nil)
+	case f.Changed:
+		u.Delta = g.delta(f.From)
+	}
+	return u
+}
+
+func (g *stepGraph) delta(from run.Seq) *model.RunDelta {
+	d := g.view.State.Since(from)
 	return &model.RunDelta{FromSeq: d.From, ToSeq: d.To, Header: g.header(nil), Steps: g.steps(d.Steps, nil)}
 }
 

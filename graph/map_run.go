@@ -22,9 +22,12 @@ func availability(c Control, p authz.Principal, v control.RunView) model.Availab
 
 // mapRun is a run with its steps. available is nil in streams.
 func mapRun(v control.RunView, available model.Available) *model.Run {
-	g := graphOf(v)
+	return graphOf(v).run(available)
+}
+
+func (g *stepGraph) run(available model.Available) *model.Run {
 	r := g.header(available)
-	r.Steps = g.steps(v.State.Steps, available)
+	r.Steps = g.steps(g.view.State.Steps, available)
 	return r
 }
 

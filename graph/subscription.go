@@ -11,7 +11,15 @@ import (
 func (s subscriptions) RunUpdates(
 	ctx context.Context, runID string, after *run.Seq, storeEpoch *string, mode model.UpdateMode,
 ) (<-chan *model.RunUpdate, error) {
-	frames, err := s.control.WatchRun(ctx, principal(ctx), control.WatchRun{RunID: runID, After: after, Epoch: orZero(storeEpoch)})
+	watch := control.WatchRun{RunID: runID, After: after, Epoch: orZero(storeEpoch)}
+	if in := fed[model.RunUpdate](ctx); in != nil {
+		return in, nil
+	}
+	if in, over := onlyAsked[*model.RunUpdate](ctx); in != nil {
+		in.run, in.mode = &watch, mode
+		return over, nil
+	}
+	frames, err := s.control.WatchRun(ctx, principal(ctx), watch)
 	return pump(ctx, frames, err, runUpdates(mode, after != nil))
 }
 
@@ -21,9 +29,16 @@ func (s subscriptions) RunEvents(ctx context.Context, runID string, after *run.S
 }
 
 func (s subscriptions) RunListUpdates(ctx context.Context, filter *model.RunFilter, first *int) (<-chan *model.RunListUpdate, error) {
+	if in := fed[model.RunListUpdate](ctx); in != nil {
+		return in, nil
+	}
 	in, err := runsQuery(filter, first, nil)
 	if err != nil {
 		return nil, err
+	}
+	if into, over := onlyAsked[*model.RunListUpdate](ctx); into != nil {
+		into.runs = &in
+		return over, nil
 	}
 	frames, err := s.control.WatchRuns(ctx, principal(ctx), in)
 	return pump(ctx, frames, err, mapRunsFrame)

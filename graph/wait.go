@@ -32,6 +32,9 @@ func graphOf(v control.RunView) *stepGraph {
 	return g
 }
 
+// moved is the graph of the view that follows g's in a stream; g may be nil.
+func (g *stepGraph) moved(v control.RunView) *stepGraph { return graphOf(v) }
+
 // reach is the pending steps that depend, directly or not, on some steps.
 func (g *stepGraph) reach(from ...string) map[string]bool {
 	seen := map[string]bool{}

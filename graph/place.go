@@ -1,0 +1,89 @@
+package graph
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph/internal/model"
+	"github.com/dvt-engine/dvt/graph/ws"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// runPlace is where the viewers of one run are.
+type runPlace struct {
+	mode  model.UpdateMode
+	frame live.Frame
+	graph *stepGraph
+}
+
+func (p *runPlace) next(f live.Frame) *model.RunUpdate {
+	p.frame, p.graph = f, p.graph.moved(frameView(f))
+	return mapUpdate(p.graph, f, p.mode, false)
+}
+
+// first is the frame that a stream of the viewer's own would begin with (T187).
+func (p *runPlace) first(since *ws.Place, slow bool) (*model.RunUpdate, error) {
+	f := p.frame
+	f.From, f.Changed, f.Reset = 0, true, false
+	if since != nil {
+		f.From = run.Seq(since.Seq)
+		if since.Epoch != "" && since.Epoch != f.Epoch || f.From > f.State.Seq {
+			return nil, ws.ErrAlone
+		}
+	}
+	f.Reason = slowReason(f.Sync, f.Reason, slow)
+	return mapUpdate(p.graph, f, p.mode, wholeAtFirst(p.mode, since != nil)), nil
+}
+
+func (p *runPlace) at() ws.Place {
+	return ws.Place{Epoch: p.frame.Epoch, Seq: int64(p.frame.State.Seq)}
+}
+
+func slowReason(s live.Sync, r live.Reason, slow bool) live.Reason {
+	if slow && s == live.Live && r == "" {
+		return live.SlowConsumer
+	}
+	return r
+}
+
+// listPlace is where the viewers of one page of runs are.
+type listPlace struct {
+	frame control.RunsFrame
+	page  map[string]control.RunView
+	known bool // a frame has shown the page
+	moves int64
+}
+
+func (p *listPlace) next(f control.RunsFrame) *model.RunListUpdate {
+	p.frame = f
+	p.moves++
+	if f.Reset {
+		p.page, p.known = map[string]control.RunView{}, true
+	}
+	for _, v := range f.Runs {
+		p.page[v.State.RunID] = v
+	}
+	for _, id := range f.Removed {
+		delete(p.page, id)
+	}
+	return mapRunsFrame(f)
+}
+
+// first is the whole page, newest first.
+func (p *listPlace) first(_ *ws.Place, slow bool) (*model.RunListUpdate, error) {
+	f := p.frame
+	f.Reset, f.Runs, f.Removed = p.known, make([]control.RunView, 0, len(p.page)), nil
+	for _, v := range p.page {
+		f.Runs = append(f.Runs, v)
+	}
+	slices.SortFunc(f.Runs, func(a, b control.RunView) int {
+		return cmp.Or(b.State.CreatedAt.Compare(a.State.CreatedAt), strings.Compare(b.State.RunID, a.State.RunID))
+	})
+	f.Reason = slowReason(f.Sync, f.Reason, slow)
+	return mapRunsFrame(f), nil
+}
+
+func (p *listPlace) at() ws.Place { return ws.Place{Seq: p.moves} }

@@ -1,0 +1,167 @@
+package graph
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph/internal/model"
+	"github.com/dvt-engine/dvt/graph/ws"
+)
+
+// sharing finds the subscriptions that viewers may have together: those whose
+// payloads depend on nothing of the viewer but what it may see.
+type sharing struct {
+	control Sharing
+	exec    graphql.GraphExecutor
+}
+
+// share is the ws.Share of runUpdates and runListUpdates. A subscription whose
+// arguments are wrong is not shared: its own execution says so.
+func (s sharing) share(ctx context.Context, op *graphql.OperationContext) (*ws.Shared, error) {
+	if op.Operation.Operation != ast.Subscription {
+		return nil, nil //nolint:nilnil // not shared
+	}
+	fields := graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Subscription"})
+	if len(fields) != 1 {
+		return nil, nil //nolint:nilnil // not shared
+	}
+	in := asked{}
+	s.exec.DispatchOperation(context.WithValue(ctx, askedKey{}, &in), op)
+	switch {
+	case in.run != nil:
+		return s.runUpdates(ctx, op, fields[0], *in.run, in.mode)
+	case in.runs != nil:
+		return s.runListUpdates(ctx, op, fields[0], *in.runs)
+	}
+	return nil, nil //nolint:nilnil // not shared
+}
+
+// asked takes the arguments of a subscription, as gqlgen reads them, instead of
+// its beginning.
+type asked struct {
+	run  *control.WatchRun
+	mode model.UpdateMode
+	runs *control.RunsQuery
+}
+
+type askedKey struct{}
+
+// onlyAsked reports where a resolver is to leave its arguments; it gives a stream
+// that is over.
+func onlyAsked[M any](ctx context.Context) (*asked, <-chan M) {
+	in, _ := ctx.Value(askedKey{}).(*asked)
+	if in == nil {
+		return nil, nil
+	}
+	over := make(chan M)
+	close(over)
+	return in, over
+}
+
+func (s sharing) runUpdates(
+	ctx context.Context, op *graphql.OperationContext, field graphql.CollectedField, in control.WatchRun, mode model.UpdateMode,
+) (*ws.Shared, error) {
+	t, err := s.control.AdmitRun(ctx, principal(ctx), in.RunID)
+	if err != nil {
+		return nil, err
+	}
+	shared := &ws.Shared{
+		Key: groupKey(op, field, t.Class(), in.RunID, string(mode)), Ticket: ticket{t},
+		Open: func(ctx context.Context) (ws.Source, error) {
+			frames, err := s.control.OpenRun(ctx, t)
+			return openGroup(ctx, frames, err, &runPlace{mode: mode}, drawerOf[model.RunUpdate](ctx, s.exec, op))
+		},
+	}
+	if in.After != nil {
+		shared.Since = &ws.Place{Epoch: in.Epoch, Seq: int64(*in.After)}
+	}
+	return shared, nil
+}
+
+func (s sharing) runListUpdates(
+	ctx context.Context, op *graphql.OperationContext, field graphql.CollectedField, in control.RunsQuery,
+) (*ws.Shared, error) {
+	t, err := s.control.AdmitRuns(ctx, principal(ctx), in)
+	if err != nil {
+		return nil, err
+	}
+	return &ws.Shared{
+		Key: groupKey(op, field, t.Class()), Ticket: ticket{t},
+		Open: func(ctx context.Context) (ws.Source, error) {
+			frames, err := s.control.OpenRuns(ctx, t)
+			return openGroup(ctx, frames, err, &listPlace{}, drawerOf[model.RunListUpdate](ctx, s.exec, op))
+		},
+	}, nil
+}
+
+// groupKey names those who are shown the same bytes: by the document, what its
+// variables say but for where to resume from, and the class of the viewer's rights.
+func groupKey(op *graphql.OperationContext, field graphql.CollectedField, class authz.Class, more ...string) string {
+	used := map[string]any{}
+	variablesOf(op.Operation.SelectionSet, field.Name, func(name string) { used[name] = op.Variables[name] })
+	key, err := json.Marshal([]any{op.RawQuery, op.OperationName, used, class, more})
+	if err != nil {
+		panic(err) // variables came as JSON
+	}
+	sum := sha256.Sum256(key)
+	return hex.EncodeToString(sum[:])
+}
+
+// variablesOf yields the variables that a selection uses, except where root takes
+// the place to resume from.
+func variablesOf(set ast.SelectionSet, root string, yield func(name string)) {
+	for _, s := range set {
+		switch s := s.(type) {
+		case *ast.Field:
+			for _, a := range s.Arguments {
+				if s.Name != root || a.Name != "after" && a.Name != "storeEpoch" {
+					variablesIn(a.Value, yield)
+				}
+			}
+			variablesOfDirectives(s.Directives, yield)
+			variablesOf(s.SelectionSet, "", yield)
+		case *ast.InlineFragment:
+			variablesOfDirectives(s.Directives, yield)
+			variablesOf(s.SelectionSet, root, yield)
+		case *ast.FragmentSpread:
+			variablesOfDirectives(s.Directives, yield)
+			variablesOf(s.Definition.SelectionSet, root, yield)
+		}
+	}
+}
+
+func variablesOfDirectives(ds ast.DirectiveList, yield func(name string)) {
+	for _, d := range ds {
+		for _, a := range d.Arguments {
+			variablesIn(a.Value, yield)
+		}
+	}
+}
+
+func variablesIn(v *ast.Value, yield func(name string)) {
+	if v.Kind == ast.Variable {
+		yield(v.Raw)
+	}
+	for _, child := range v.Children {
+		variablesIn(child.Value, yield)
+	}
+}
+
+// ticket words the one error of a right that the transport acts upon.
+type ticket struct{ *control.Ticket }
+
+func (t ticket) Check() error {
+	err := t.Ticket.Check()
+	if errors.Is(err, control.ErrMoved) {
+		return ws.ErrMoved
+	}
+	return err
+}
