@@ -2,11 +2,15 @@ package ws
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
+	"maps"
 	"math"
 	"net"
 	"net/http"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -26,38 +30,39 @@ const (
 const (
 	subprotocol = "graphql-transport-ws"
 	// socketBuffer bounds what the kernel holds for a peer that does not read, so
-	// that a write to it fails soon.
-	socketBuffer = 256 << 10
+	// that little of the past is on its way and a write to it fails soon.
+	socketBuffer = 64 << 10
+	// readBuffer is kept by every socket; larger messages are read past it.
+	readBuffer = 512
 	// lingerTime and lingerBytes bound how long a closed socket is still read, so
 	// that its peer gets the close frame and not a reset.
 	lingerTime  = time.Second
 	lingerBytes = 16 << 20
 )
 
-// conn is one socket. Its reader is the goroutine of the HTTP handler; each
-// operation has one more.
+var errTooLarge = errors.New("ws: message too large")
+
+// conn is one socket. Its only goroutine is the reader; an operation that runs
+// alone has one more.
 type conn struct {
 	srv  *Server
-	r    *http.Request
 	sock *websocket.Conn
-	peer *Peer // set by the reader at connection_init
+	out  outlet
+	r    *http.Request // until connection_init
+	peer *Peer         // set by the reader at connection_init
 
 	ctx    context.Context //nolint:containedctx // the life of the socket
 	cancel context.CancelCauseFunc
-
-	writing sync.Mutex
-
 	pinger *time.Timer
+	parted sync.WaitGroup // goodbye
 
 	mu      sync.Mutex
 	ops     map[string]*operation // by the ids that are taken
-	busy    int                   // operations whose goroutine has not ended
+	busy    int                   // operations that have not ended
 	closing bool
-	running sync.WaitGroup
+	running sync.WaitGroup // busy
+	why     string         // the code of the socket's end
 }
-
-// operation is one that runs on a socket.
-type operation struct{ cancel context.CancelCauseFunc }
 
 // closure is why a socket is to be closed.
 type closure struct {
@@ -65,77 +70,116 @@ type closure struct {
 	reason string
 }
 
-// ServeWebSocket upgrades the request and serves the socket until it is closed.
+// ServeWebSocket upgrades the request and returns; the socket is served until it
+// is closed.
 func (s *Server) ServeWebSocket(w http.ResponseWriter, r *http.Request) {
 	if !s.enter() {
 		http.Error(w, "This server takes no more streams now. Connect again.", http.StatusServiceUnavailable)
 		return
 	}
-	defer s.leave()
 	upgrader := websocket.Upgrader{
 		Subprotocols: []string{subprotocol}, HandshakeTimeout: s.cfg.WriteTimeout,
-		ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10, WriteBufferPool: &s.buffers,
+		ReadBufferSize: readBuffer, WriteBufferSize: readBuffer, WriteBufferPool: &s.buffers,
 		// A foreign page may open a socket but not with the cookie of its visitor: Connect sees the Origin.
 		CheckOrigin: func(*http.Request) bool { return true },
 	}
 	sock, err := upgrader.Upgrade(w, r, nil)
 	if err != nil {
+		s.leave()
 		return // Upgrade has answered
 	}
 	if t, ok := sock.NetConn().(*net.TCPConn); ok {
 		_ = t.SetWriteBuffer(socketBuffer)
 	}
-	c := &conn{srv: s, r: r, sock: sock, ops: map[string]*operation{}}
+	c := &conn{srv: s, r: r, sock: sock, why: codeClient}
+	c.out.open(sock.NetConn(), s.cfg.Now, s.cfg.WriteTimeout, c.abort)
 	c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(r.Context()))
-	c.serve()
+	go c.serve() // what the HTTP server kept for the request is freed
 }
 
 func (c *conn) serve() {
+	defer c.srv.leave()
 	defer c.finish()
 	if c.sock.Subprotocol() != subprotocol {
 		c.close(closure{closeSubprotocol, "Subprotocol not acceptable"})
+		c.linger()
 		return
 	}
-	parted := make(chan struct{})
-	stay := context.AfterFunc(c.srv.stopping, func() { defer close(parted); c.goodbye() })
+	c.parted.Add(1)
+	stay := context.AfterFunc(c.srv.stopping, func() { defer c.parted.Done(); c.goodbye() })
 	defer func() {
-		if !stay() {
-			<-parted
+		if stay() {
+			return
 		}
+		c.parted.Wait()
 	}()
 	c.pinger = time.AfterFunc(math.MaxInt64, c.ping)
 	c.pinger.Reset(c.srv.cfg.PingEvery)
 	defer c.pinger.Stop()
 
-	c.sock.SetReadLimit(c.srv.cfg.MessageBytes)
 	c.expect(c.srv.cfg.InitTimeout)
 	c.sock.SetPongHandler(func(string) error { c.alive(); return nil })
-	for {
-		kind, data, err := c.sock.ReadMessage()
-		switch {
-		case isTimeout(err) && c.peer == nil:
-			c.close(closure{closeInitTimeout, "Connection initialisation timeout"})
-			return
-		case isTimeout(err):
-			c.close(closure{websocket.CloseGoingAway, "No sign of life"})
-			return
-		case errors.Is(err, websocket.ErrReadLimit): // gorilla has sent 1009
-			c.linger()
-			return
-		case err != nil:
-			return
-		}
+	c.sock.SetPingHandler(func(data string) error {
 		c.alive()
-		why := &closure{closeBadMessage, "Binary messages are not part of the protocol"}
-		if kind == websocket.TextMessage {
-			why = c.handle(data)
-		}
-		if why != nil {
-			c.close(*why)
-			c.linger()
+		c.out.send(newFrame(websocket.PongMessage, data), nil)
+		return nil
+	})
+	c.sock.SetCloseHandler(func(code int, _ string) error {
+		c.out.close(closeFrame(closure{code: code}))
+		return nil
+	})
+	for {
+		if why := c.next(); why != nil {
+			if why.code != 0 {
+				c.close(*why)
+				c.linger()
+			}
 			return
 		}
 	}
+}
+
+// next reads and handles one message; a closure is the end of the socket, without a
+// code when the peer has ended it.
+func (c *conn) next() *closure {
+	kind, data, err := c.read()
+	switch {
+	case isTimeout(err) && c.ending():
+		return &closure{}
+	case isTimeout(err) && c.peer == nil:
+		return &closure{closeInitTimeout, "Connection initialisation timeout"}
+	case isTimeout(err):
+		return &closure{websocket.CloseGoingAway, "No sign of life"}
+	case errors.Is(err, errTooLarge):
+		return &closure{websocket.CloseMessageTooBig, "Message too large"}
+	case err != nil:
+		return &closure{}
+	}
+	c.alive()
+	if kind != websocket.TextMessage {
+		return &closure{closeBadMessage, "Binary messages are not part of the protocol"}
+	}
+	var why *closure
+	if err := guarded(func() error { why = c.handle(data); return nil }); err != nil {
+		c.srv.present(c.ctx, err)
+		return &closure{websocket.CloseInternalServerErr, "Try again later"}
+	}
+	return why
+}
+
+// read is ReadMessage of gorilla with a limit of our own: gorilla would write the
+// close frame itself, perhaps into the middle of another frame.
+func (c *conn) read() (kind int, data []byte, err error) {
+	kind, r, err := c.sock.NextReader()
+	if err != nil {
+		return kind, nil, err
+	}
+	limit := c.srv.cfg.MessageBytes
+	data, err = io.ReadAll(io.LimitReader(r, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = errTooLarge
+	}
+	return kind, data, err
 }
 
 // isTimeout sees through gorilla, which hides os.ErrDeadlineExceeded.
@@ -146,14 +190,24 @@ func isTimeout(err error) bool {
 
 // finish ends everything that the socket had running and waits for it.
 func (c *conn) finish() {
-	c.mu.Lock()
-	c.closing = true
-	c.mu.Unlock()
+	c.drop(net.ErrClosed)
 	c.cancel(net.ErrClosed)
 	c.sock.Close()
 	c.running.Wait()
 	if c.peer != nil {
 		c.srv.part(c.peer.Key)
+	}
+	c.srv.metrics.end(c.why)
+}
+
+// drop ends all operations and lets none begin any more.
+func (c *conn) drop(why error) {
+	c.mu.Lock()
+	c.closing = true
+	ops := slices.Collect(maps.Values(c.ops))
+	c.mu.Unlock()
+	for _, op := range ops {
+		op.drop(why)
 	}
 }
 
@@ -167,51 +221,61 @@ func (c *conn) alive() {
 	}
 }
 
+func (c *conn) ending() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closing
+}
+
 func (c *conn) expect(within time.Duration) {
 	_ = c.sock.SetReadDeadline(c.srv.cfg.Now().Add(within))
 }
 
 func (c *conn) ping() {
-	if c.sock.WriteControl(websocket.PingMessage, nil, c.deadline()) != nil {
-		c.abort()
-		return
-	}
-	if c.ctx.Err() == nil {
+	if c.out.send(newFrame(websocket.PingMessage, ""), nil) && c.ctx.Err() == nil {
 		c.pinger.Reset(c.srv.cfg.PingEvery)
 	}
 }
 
-func (c *conn) deadline() time.Time { return c.srv.cfg.Now().Add(c.srv.cfg.WriteTimeout) }
-
-// write sends one message; a peer that does not take it in time is dropped with
-// all that runs for it.
-func (c *conn) write(data []byte) bool {
-	c.writing.Lock()
-	defer c.writing.Unlock()
-	_ = c.sock.SetWriteDeadline(c.deadline())
-	if err := c.sock.WriteMessage(websocket.TextMessage, data); err != nil {
-		c.abort()
-		return false
+// abort drops the socket at once; the reader notices and finishes.
+func (c *conn) abort(slow bool) {
+	if slow {
+		c.end(codeSlow)
+		c.srv.metrics.slow.Inc()
 	}
-	return true
+	c.cancel(net.ErrClosed)
+	if t, ok := c.sock.NetConn().(*net.TCPConn); ok {
+		_ = t.SetLinger(0) // or the kernel goes on offering what was not read
+	}
+	c.sock.Close()
 }
 
-// abort drops the socket at once; the reader notices and finishes.
-func (c *conn) abort() {
-	c.cancel(net.ErrClosed)
-	c.sock.Close()
+// end notes why the socket ends; the first reason counts.
+func (c *conn) end(code string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.why == codeClient {
+		c.why = code
+	}
 }
 
 // close says why the socket ends.
 func (c *conn) close(why closure) {
-	frame := websocket.FormatCloseMessage(why.code, why.reason)
-	_ = c.sock.WriteControl(websocket.CloseMessage, frame, c.deadline())
+	c.end(strconv.Itoa(why.code))
+	c.out.close(closeFrame(why))
+}
+
+func closeFrame(why closure) []byte {
+	if why.code == websocket.CloseNoStatusReceived {
+		return newFrame(websocket.CloseMessage, "")
+	}
+	return newFrame(websocket.CloseMessage, append(binary.BigEndian.AppendUint16(nil, uint16(why.code)), why.reason...))
 }
 
 // linger reads on for a moment without looking: closing with unread data resets
 // the connection, and the peer would not learn why.
 func (c *conn) linger() {
-	c.cancel(net.ErrClosed)
+	c.drop(net.ErrClosed)
 	raw := c.sock.NetConn()
 	if half, ok := raw.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
@@ -223,12 +287,7 @@ func (c *conn) linger() {
 // goodbye ends every operation with ErrShutdown and then the socket; the reader
 // ends with the peer's answer, or a moment later.
 func (c *conn) goodbye() {
-	c.mu.Lock()
-	c.closing = true
-	for _, op := range c.ops {
-		op.cancel(ErrShutdown)
-	}
-	c.mu.Unlock()
+	c.drop(ErrShutdown)
 	c.running.Wait()
 	c.close(closure{websocket.CloseServiceRestart, "Server is shutting down"})
 	_ = c.sock.NetConn().SetReadDeadline(c.srv.cfg.Now().Add(lingerTime))

@@ -76,8 +76,9 @@ func appendHead(b []byte, id, kind string) []byte {
 	return append(append(append(b, `,"type":"`...), kind...), '"')
 }
 
-func nextMessage(b []byte, id string, r *graphql.Response) []byte {
-	return append(AppendResponse(append(appendHead(b, id, typeNext), `,"payload":`...), r), '}')
+// nextHead is what stands before the payload of a next message; a brace follows it.
+func nextHead(id string) string {
+	return string(append(appendHead(nil, id, typeNext), `,"payload":`...))
 }
 
 func errorMessage(id string, errs gqlerror.List) []byte {

@@ -2,98 +2,90 @@ package ws
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"runtime/debug"
-	"sync"
 
 	"github.com/99designs/gqlgen/graphql"
-	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/gorilla/websocket"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 )
 
-// ending holds the error that ends one subscription. gqlgen has no place for
-// it: a resolver gives a channel and can only close it.
-type ending struct {
-	mu  sync.Mutex
-	err error
+// operation is one that runs on a socket.
+type operation struct {
+	member
+	conn   *conn
+	id     string
+	head   string // of its next messages
+	cancel context.CancelCauseFunc
+	buf    []byte // of take
+	over   bool   // its client has completed it; guarded by the lock of the outlet
 }
 
-type endingKey struct{}
+func newOperation(c *conn, id string) *operation {
+	op := &operation{conn: c, id: id, head: nextHead(id)}
+	op.srv, op.sink = c.srv, op
+	op.ctx, op.cancel = context.WithCancelCause(c.ctx)
+	return op
+}
 
-// Fail says why the subscription of ctx ends. A resolver calls it before it
-// closes its channel; the first call counts, and it does nothing for other
-// operations. The error is worded by the executor's presenter.
-func Fail(ctx context.Context, err error) {
-	e, ok := ctx.Value(endingKey{}).(*ending)
-	if !ok {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.err == nil {
-		e.err = err
+// run begins the operation and serves it, at most until it is a member of a group.
+func (op *operation) run(params *graphql.RawParams) {
+	var invalid gqlerror.List
+	err := guarded(func() (err error) { invalid, err = op.prepare(params); return err })
+	switch {
+	case err != nil:
+		op.end(op.worded(err))
+	case len(invalid) > 0:
+		op.end(invalid)
+	default:
+		op.follow(false)
 	}
 }
 
-func (e *ending) get() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.err
-}
-
-// respond runs an operation and hands its responses over one by one; it asks for
-// the next when take has returned, and stops when take says so. It returns the
-// errors that the operation ended with, nil for a good end and for one that
-// the client wished.
-func (s *Server) respond(ctx context.Context, op *graphql.OperationContext, take func(*graphql.Response) bool) (errs gqlerror.List) {
-	end := &ending{}
-	ctx = context.WithValue(graphql.WithOperationContext(ctx, op), endingKey{}, end)
-	defer func() {
-		if v := recover(); v != nil {
-			errs = s.present(ctx, fmt.Errorf("ws: panic in an operation: %v\n%s", v, debug.Stack()))
-		}
-	}()
-	stream := op.Operation.Operation == ast.Subscription
-	next, opCtx := s.cfg.Exec.DispatchOperation(ctx, op)
-	for response := next(opCtx); response != nil; response = next(opCtx) {
-		if stream && len(response.Data) == 0 && len(response.Errors) > 0 {
-			return response.Errors
-		}
-		if !take(response) || !stream {
-			return nil
-		}
-	}
-	switch err := end.get(); {
-	case errors.Is(context.Cause(ctx), ErrShutdown):
-		return s.present(ctx, ErrShutdown)
-	case err != nil && ctx.Err() == nil:
-		return s.present(ctx, err)
-	}
-	return nil
-}
-
-// AppendResponse appends a response as JSON. The data is what the executor
-// wrote; encoding/json would check and compact it twice.
-func AppendResponse(b []byte, r *graphql.Response) []byte {
-	b = append(b, '{')
-	if len(r.Errors) > 0 {
-		b = append(appendErrors(append(b, `"errors":`...), r.Errors), ',')
-	}
-	b = append(b, `"data":`...)
-	if len(r.Data) == 0 {
-		b = append(b, "null"...)
-	}
-	return append(append(b, r.Data...), '}')
-}
-
-// appendErrors appends errors as JSON. What a presenter puts into extensions has
-// a JSON form; should it not, its code and message are still told.
-func appendErrors(b []byte, errs gqlerror.List) []byte {
-	list, err := json.Marshal(errs)
+// prepare identifies the caller anew, reads and validates the request.
+func (op *operation) prepare(params *graphql.RawParams) (gqlerror.List, error) {
+	started := graphql.StartOperationTrace(op.ctx)
+	ctx, err := op.conn.peer.Attach(started)
 	if err != nil {
-		list, _ = json.Marshal(gqlerror.List{{Message: errs[0].Message}})
+		return nil, err
 	}
-	return append(b, list...)
+	params.ReadTime = graphql.TraceTiming{Start: graphql.GetStartTime(started), End: graphql.Now()}
+	request, errs := op.srv.cfg.Exec.CreateOperationContext(ctx, params)
+	if len(errs) > 0 {
+		return op.srv.cfg.Exec.DispatchError(graphql.WithOperationContext(ctx, request), errs).Errors, nil
+	}
+	op.ctx, op.request = ctx, request
+	return nil, nil
+}
+
+func (op *operation) offer(p *parcel) bool { return op.conn.out.offer(p.frame(op.head), op) }
+
+func (op *operation) take(r *graphql.Response) bool {
+	b := append(append(op.buf[:0], make([]byte, frameRoom)...), op.head...)
+	op.buf = append(AppendResponse(b, r), '}')
+	return op.conn.out.send(frame(op.buf, frameRoom, websocket.TextMessage), op)
+}
+
+// end tells the client, unless that has gone or completed the operation.
+func (op *operation) end(errs gqlerror.List) {
+	defer op.conn.ended()
+	defer op.cancel(nil)
+	op.conn.free(op) // before the client hears of the end, which frees the id for it
+	message := completeMessage(op.id)
+	if len(errs) > 0 {
+		message = errorMessage(op.id, errs)
+	}
+	if cause := context.Cause(op.ctx); cause != nil && !errors.Is(cause, ErrShutdown) {
+		return // nobody listens any more
+	}
+	op.srv.metrics.endedBy(errs)
+	op.conn.out.send(newFrame(websocket.TextMessage, message), op)
+}
+
+// drop ends the operation from outside. Whoever serves it notices; nobody does for
+// a member of a group, which ends here.
+func (op *operation) drop(why error) {
+	op.cancel(why)
+	if op.leave() {
+		op.end(op.worded(why))
+	}
 }

@@ -1,11 +1,9 @@
 package ws
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 
-	"github.com/99designs/gqlgen/graphql"
 	"github.com/gorilla/websocket"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 )
@@ -23,7 +21,7 @@ func (c *conn) handle(data []byte) *closure {
 	case typeInit:
 		return c.init(m.Payload)
 	case typePing:
-		c.write([]byte(`{"type":"` + typePong + `"}`))
+		c.write(`{"type":"` + typePong + `"}`)
 	case typePong:
 	case typeSubscribe:
 		return c.subscribe(m)
@@ -44,6 +42,7 @@ func (c *conn) init(payload json.RawMessage) *closure {
 		return &closure{closeBadMessage, "Invalid message"}
 	}
 	peer, err := c.srv.cfg.Connect(c.r, init)
+	c.r = nil
 	switch {
 	case errors.Is(err, ErrUnauthenticated):
 		return &closure{closeUnauthorized, "Unauthorized"}
@@ -54,7 +53,7 @@ func (c *conn) init(payload json.RawMessage) *closure {
 	}
 	c.peer = &peer
 	c.alive()
-	c.write([]byte(`{"type":"` + typeAck + `"}`))
+	c.write(`{"type":"` + typeAck + `"}`)
 	return nil
 }
 
@@ -66,7 +65,7 @@ func (c *conn) subscribe(m message) *closure {
 	if err != nil {
 		return &closure{closeBadMessage, "Invalid message"}
 	}
-	op, ctx, why := c.begin(m.ID)
+	op, why := c.begin(m.ID)
 	switch {
 	case why != nil:
 		return why
@@ -74,48 +73,38 @@ func (c *conn) subscribe(m message) *closure {
 		c.fail(m.ID, c.srv.present(c.ctx, ErrTooManyOperations))
 		return nil
 	}
-	go func() {
-		defer c.ended()
-		defer op.cancel(nil)
-		ctx := graphql.StartOperationTrace(ctx)
-		errs := c.run(ctx, m.ID, params)
-		c.free(m.ID, op) // before the client hears of the end, which frees the id for it
-		switch cause := context.Cause(ctx); {
-		case cause != nil && !errors.Is(cause, ErrShutdown): // nobody listens any more
-		case len(errs) > 0:
-			c.fail(m.ID, errs)
-		default:
-			c.write(completeMessage(m.ID))
-		}
-	}()
+	go op.run(params)
 	return nil
 }
 
 // begin takes an id for an operation; without one and without a closure there
 // are too many. A client that completes and subscribes faster than operations end
 // is held at twice the limit.
-func (c *conn) begin(id string) (*operation, context.Context, *closure) {
+func (c *conn) begin(id string) (*operation, *closure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ops[id] != nil {
-		return nil, nil, &closure{closeDuplicateID, "Subscriber for " + clip(id) + " already exists"}
+		return nil, &closure{closeDuplicateID, "Subscriber for " + clip(id) + " already exists"}
 	}
 	if limit := c.srv.cfg.Operations; c.closing || len(c.ops) >= limit || c.busy >= 2*limit {
-		return nil, nil, nil
+		return nil, nil
 	}
-	ctx, cancel := context.WithCancelCause(c.ctx)
-	op := &operation{cancel: cancel}
+	op := newOperation(c, id)
+	if c.ops == nil {
+		c.ops = map[string]*operation{}
+	}
 	c.ops[id] = op
 	c.busy++
 	c.running.Add(1)
-	return op, ctx, nil
+	return op, nil
 }
 
-func (c *conn) free(id string, op *operation) {
+// free gives back the id of an operation.
+func (c *conn) free(op *operation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ops[id] == op {
-		delete(c.ops, id)
+	if c.ops[op.id] == op {
+		delete(c.ops, op.id)
 	}
 }
 
@@ -133,30 +122,17 @@ func (c *conn) complete(id string) {
 	delete(c.ops, id)
 	c.mu.Unlock()
 	if op != nil {
-		op.cancel(errCompleted)
+		c.out.silence(op)
+		op.drop(errCompleted)
 	}
 }
 
-// run executes one operation to its end and returns the errors that it ended with.
-func (c *conn) run(ctx context.Context, id string, params *graphql.RawParams) gqlerror.List {
-	attached, err := c.peer.Attach(ctx)
-	if err != nil {
-		return c.srv.present(ctx, err)
-	}
-	params.ReadTime = graphql.TraceTiming{Start: graphql.GetStartTime(ctx), End: graphql.Now()}
-	op, errs := c.srv.cfg.Exec.CreateOperationContext(attached, params)
-	if len(errs) > 0 {
-		return c.srv.cfg.Exec.DispatchError(graphql.WithOperationContext(attached, op), errs).Errors
-	}
-	var buf []byte
-	return c.srv.respond(attached, op, func(r *graphql.Response) bool {
-		buf = nextMessage(buf[:0], id, r)
-		return c.write(buf)
-	})
-}
+// write sends one message of the socket itself.
+func (c *conn) write(message string) { c.out.send(newFrame(websocket.TextMessage, message), nil) }
 
 func (c *conn) fail(id string, errs gqlerror.List) {
-	c.write(errorMessage(id, errs))
+	c.srv.metrics.endedBy(errs)
+	c.out.send(newFrame(websocket.TextMessage, errorMessage(id, errs)), nil)
 }
 
 // clip keeps a close frame within the 125 bytes that it may have.

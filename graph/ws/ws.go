@@ -1,10 +1,17 @@
 // Package ws carries GraphQL operations over graphql-transport-ws on
 // gorilla/websocket and over Server-Sent Events. It promises that a peer which
 // stops reading is gone within the write timeout, with every goroutine that
-// served it; that at most one response of an operation waits while the former
-// one is written; that an operation which ends by an error says so with its
-// code; and that limits close or refuse what is too much, by name. It knows
-// nothing of what the operations mean.
+// served it, and that nobody else notices; that at most one response of an
+// operation waits while the former one is written; that an operation which ends
+// by an error says so with its code; and that limits close or refuse what is too
+// much, by name. It knows nothing of what the operations mean.
+//
+// Subscriptions that Config.Share finds equal are one execution, a group, whose
+// payloads are rendered once and written to every viewer's socket without waiting
+// for any. A viewer that is still busy with an earlier payload is not sent the
+// next ones, but one that brings it to the newest once it can take it (S14). Its
+// Ticket is asked before every payload, every second and when rights change: no
+// payload is begun after it said no (T178, T202).
 //
 // How a socket closes, and whether a client should connect again:
 //
@@ -30,6 +37,7 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/gorilla/websocket"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 )
 
@@ -58,6 +66,8 @@ type Config struct {
 	RightsChanged func() <-chan struct{}
 	// Now is the clock of deadlines; default time.Now.
 	Now func() time.Time
+	// Metrics gets the collectors of the server; nil: none.
+	Metrics prometheus.Registerer
 
 	MessageBytes  int64         // largest message from a client; 1 MiB
 	Operations    int           // at once on one socket; 20
@@ -106,18 +116,23 @@ type Server struct {
 	cfg      Config
 	stopping context.Context //nolint:containedctx // done when Shutdown begins; nobody's request
 	stop     context.CancelCauseFunc
-	buffers  sync.Pool
+	buffers  sync.Pool // of gorilla, which writes nothing
+	groups   groups
+	metrics  *metrics
 
-	mu     sync.Mutex
-	total  int
-	byPeer map[string]int
-	idle   chan struct{} // closed when stopping and nothing is left
+	mu      sync.Mutex
+	total   int // sockets and event streams
+	running int // and what else is to end before Shutdown returns
+	byPeer  map[string]int
+	idle    chan struct{} // closed when stopping and nothing is left
 }
 
-// New makes a Server.
+// New makes a Server. It panics when Config.Metrics has its collectors already.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg.withDefaults(), byPeer: map[string]int{}, idle: make(chan struct{})}
+	s := &Server{cfg: cfg.withDefaults(), metrics: newMetrics(), byPeer: map[string]int{}, idle: make(chan struct{})}
+	s.groups.srv, s.groups.byKey = s, map[string]*group{}
 	s.stopping, s.stop = context.WithCancelCause(context.Background())
+	s.metrics.register(s, cfg.Metrics)
 	return s
 }
 
@@ -125,7 +140,7 @@ func New(cfg Config) *Server {
 // and waits until all are gone or ctx ends. New ones are refused with 503.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
-	if s.stopping.Err() == nil && s.total == 0 {
+	if s.stopping.Err() == nil && s.running == 0 {
 		close(s.idle)
 	}
 	s.stop(ErrShutdown)
@@ -146,6 +161,7 @@ func (s *Server) enter() bool {
 		return false
 	}
 	s.total++
+	s.running++
 	return true
 }
 
@@ -153,9 +169,33 @@ func (s *Server) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.total--
-	if s.total == 0 && s.stopping.Err() != nil {
+	s.ended()
+}
+
+// spawn runs f in a goroutine that Shutdown waits for. The caller is such a one, or
+// a stream.
+func (s *Server) spawn(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running++
+	go func() {
+		f()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ended()
+	}()
+}
+
+func (s *Server) ended() {
+	if s.running--; s.running == 0 && s.stopping.Err() != nil {
 		close(s.idle)
 	}
+}
+
+func (s *Server) streams() float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return float64(s.total)
 }
 
 // join counts a stream for a peer; false when it has too many.

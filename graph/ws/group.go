@@ -1,0 +1,197 @@
+package ws
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// group is one execution with its viewers. One goroutine waits for its source and
+// offers each payload to every member.
+type group struct {
+	srv    *Server
+	key    string
+	ctx    context.Context //nolint:containedctx // ends when the last member leaves
+	cancel context.CancelFunc
+	refs   int // members and who is about to be; guarded by the lock of groups
+
+	opened chan struct{} // closed when source or failure is set
+	source Source
+
+	mu      sync.Mutex
+	members map[*member]struct{}
+	failure error  // why the group has ended
+	parcel  parcel // the payload that is being delivered
+}
+
+// run serves the group until its last member has left or its source fails.
+func (g *group) run(open func(ctx context.Context) (Source, error)) {
+	err := guarded(func() (err error) { g.source, err = open(g.ctx); return err })
+	if err != nil {
+		g.end(err)
+		close(g.opened)
+		return
+	}
+	close(g.opened)
+	defer func() { _ = guarded(func() error { g.source.Close(); return nil }) }()
+	for err == nil && g.ctx.Err() == nil {
+		if err = guarded(func() error { return g.source.Wait(g.ctx) }); err == nil {
+			err = guarded(g.step)
+		}
+	}
+	g.end(err)
+}
+
+// step moves the source on and offers the payload to all members. One that is
+// still busy with an earlier payload does not get this one, but later the newest.
+func (g *group) step() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p, err := g.source.Next()
+	if err != nil {
+		return err
+	}
+	g.parcel.load(p)
+	defer g.parcel.unload()
+	for m := range g.members {
+		switch {
+		case !g.permits(m):
+		case m.behind:
+			m.slow = true
+			g.srv.metrics.conflated.Inc()
+		default:
+			g.offer(m)
+			m.slow = m.behind
+		}
+	}
+	return nil
+}
+
+// admit lets m in and offers what brings it from since to where the group is. It
+// waits until the group is open.
+func (g *group) admit(m *member, shared *Shared) error {
+	select {
+	case <-g.opened:
+	case <-m.ctx.Done():
+		return m.ctx.Err()
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.failure != nil {
+		return g.failure
+	}
+	if err := shared.Ticket.Check(); err != nil {
+		return err
+	}
+	first, err := g.source.First(shared.Since, false)
+	if err != nil {
+		return err
+	}
+	m.ticket, m.behind, m.slow = shared.Ticket, false, false
+	if m.placed = shared.Since != nil; m.placed {
+		m.at = *shared.Since
+	}
+	g.members[m] = struct{}{}
+	m.group.Store(g)
+	if err := m.ctx.Err(); err != nil { // who ended it may not have seen the group yet
+		delete(g.members, m)
+		return err
+	}
+	g.srv.metrics.viewers.Inc()
+	g.parcel.load(first)
+	defer g.parcel.unload()
+	g.offer(m)
+	return nil
+}
+
+// catchUp gives a member that was behind the newest. The lock of the group is not held.
+func (g *group) catchUp(m *member) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, ok := g.members[m]; !ok || !m.behind || !g.permits(m) {
+		return
+	}
+	var p Payload
+	err := guarded(func() (err error) { p, err = g.source.First(m.place(), m.slow); return err })
+	if err != nil {
+		g.dismiss(m, err)
+		return
+	}
+	g.parcel.load(p)
+	defer g.parcel.unload()
+	g.offer(m)
+}
+
+// offer gives the loaded payload to m. The lock is held.
+func (g *group) offer(m *member) {
+	if m.behind = !m.sink.offer(&g.parcel); m.behind {
+		g.srv.metrics.conflated.Inc()
+		return
+	}
+	m.at, m.placed, m.slow = g.parcel.At, true, false
+}
+
+// permits asks for the rights of m, and dismisses it without. The lock is held.
+func (g *group) permits(m *member) bool {
+	err := guarded(m.ticket.Check)
+	if err != nil {
+		g.dismiss(m, err)
+	}
+	return err == nil
+}
+
+// dismiss takes m out: into another group, into an execution of its own, or to its
+// end. The lock is held.
+func (g *group) dismiss(m *member, why error) {
+	delete(g.members, m)
+	g.srv.metrics.viewers.Dec()
+	go func() {
+		g.srv.groups.exit(g)
+		switch {
+		case errors.Is(why, ErrMoved):
+			m.follow(true)
+		case errors.Is(why, ErrAlone):
+			m.sink.end(m.srv.respond(m.ctx, m.request, m.sink.take))
+		default:
+			m.sink.end(m.worded(why))
+		}
+	}()
+}
+
+// check asks for the rights of all members.
+func (g *group) check() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for m := range g.members {
+		g.permits(m)
+	}
+}
+
+// remove takes m out; true for the one caller who did.
+func (g *group) remove(m *member) bool {
+	g.mu.Lock()
+	_, ok := g.members[m]
+	delete(g.members, m)
+	g.mu.Unlock()
+	if ok {
+		g.srv.metrics.viewers.Dec()
+		g.srv.groups.exit(g)
+	}
+	return ok
+}
+
+// end tells all members why their group has ended. After the last has left there
+// is nobody to tell.
+func (g *group) end(err error) {
+	if g.ctx.Err() != nil {
+		return
+	}
+	g.srv.groups.retire(g)
+	told := worded{g.srv.present(g.ctx, err)}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.failure = told
+	for m := range g.members {
+		g.dismiss(m, told)
+	}
+}

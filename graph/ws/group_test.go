@@ -1,0 +1,383 @@
+package ws_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/gorilla/websocket"
+
+	"github.com/dvt-engine/dvt/graph/ws"
+)
+
+// counter is a source whose payloads say from which number to which they bring.
+type counter struct {
+	pad string
+
+	mu      sync.Mutex
+	n       int64 // what there is
+	at      int64 // where Next was
+	failure error
+	moved   chan struct{}
+
+	opened, closed, slow, firsts atomic.Int64
+	nexts                        atomic.Int64
+	alone                        func(since *ws.Place, slow bool) bool
+}
+
+func newCounter(pad int) *counter {
+	return &counter{n: 1, at: 1, pad: strings.Repeat("x", pad), moved: make(chan struct{}), alone: func(*ws.Place, bool) bool { return false }}
+}
+
+func (c *counter) open(context.Context) (ws.Source, error) {
+	c.opened.Add(1)
+	return c, nil
+}
+
+// advance adds to the number; a failure ends the source.
+func (c *counter) advance(by int64, failure error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n, c.failure = c.n+by, failure
+	close(c.moved)
+	c.moved = make(chan struct{})
+}
+
+func (c *counter) current() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n
+}
+
+func (c *counter) Wait(ctx context.Context) error {
+	for {
+		c.mu.Lock()
+		moved, ready, failure := c.moved, c.n > c.at, c.failure
+		c.mu.Unlock()
+		switch {
+		case failure != nil:
+			return failure
+		case ready:
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (c *counter) Next() (ws.Payload, error) {
+	c.nexts.Add(1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	from := c.at
+	c.at++
+	return c.payload(from, "next"), nil
+}
+
+func (c *counter) First(since *ws.Place, slow bool) (ws.Payload, error) {
+	c.firsts.Add(1)
+	if c.alone(since, slow) {
+		return ws.Payload{}, ws.ErrAlone
+	}
+	kind := "first"
+	if slow {
+		c.slow.Add(1)
+		kind = "slow"
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if since == nil {
+		return c.payload(0, kind), nil
+	}
+	return c.payload(since.Seq, kind), nil
+}
+
+func (c *counter) payload(from int64, kind string) ws.Payload {
+	data := fmt.Sprintf(`{"data":{"from":%d,"to":%d,"kind":%q,"pad":%q}}`, from, c.at, kind, c.pad)
+	return ws.Payload{Data: []byte(data), At: ws.Place{Epoch: "e", Seq: c.at}}
+}
+
+func (c *counter) Close() { c.closed.Add(1) }
+
+// shown is a payload as a viewer reads it.
+type shown struct {
+	ID      string `json:"id"`
+	Type    string `json:"type"`
+	Payload struct {
+		Data struct {
+			From, To int64
+			Kind     string
+		} `json:"data"`
+	} `json:"payload"`
+}
+
+// next reads the next frame of a subscription; ok is false when it is an error or its end.
+func (c *client) next() (m shown, ok bool) {
+	c.t.Helper()
+	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_, data, err := c.ReadMessage()
+	if err != nil {
+		c.t.Fatalf("read: %v", err)
+	}
+	if !strings.Contains(string(data[:min(len(data), 80)]), `"type":"next"`) {
+		c.t.Logf("got %s", data)
+		return m, false
+	}
+	if err := json.Unmarshal(data, &m); err != nil {
+		c.t.Fatalf("malformed frame %.200s: %v", data, err)
+	}
+	return m, true
+}
+
+// continuity judges what one viewer is shown: nothing is missed, nothing goes back.
+type continuity struct{ at int64 }
+
+func (c *continuity) accept(m shown) error {
+	d := m.Payload.Data
+	if d.From != c.at && d.From != 0 || d.To < c.at {
+		return fmt.Errorf("a viewer at %d is shown %d to %d (%s)", c.at, d.From, d.To, d.Kind)
+	}
+	c.at = d.To
+	return nil
+}
+
+// right is a ticket that can be taken away.
+type right struct {
+	err   atomic.Pointer[error]
+	asked atomic.Int64
+}
+
+func (r *right) Check() error {
+	r.asked.Add(1)
+	if e := r.err.Load(); e != nil {
+		return *e
+	}
+	return nil
+}
+
+func (r *right) revoke(err error) { r.err.Store(&err) }
+
+// sharing shares every subscription by its text; since is the variable of that name.
+func sharing(open func(context.Context) (ws.Source, error)) ws.Share {
+	return func(_ context.Context, op *graphql.OperationContext) (*ws.Shared, error) {
+		shared := &ws.Shared{Key: op.RawQuery, Ticket: &right{}, Open: open}
+		if since, ok := op.Variables["since"]; ok {
+			n, err := strconv.ParseInt(fmt.Sprint(since), 10, 64)
+			if err != nil {
+				return nil, err
+			}
+			shared.Since = &ws.Place{Epoch: "e", Seq: n}
+		}
+		return shared, nil
+	}
+}
+
+// nobody refuses to run anything alone.
+func nobody(context.Context, *graphql.OperationContext) graphql.ResponseHandler {
+	panic("ran alone")
+}
+
+func (c *client) subscribeSince(id, query string, since int64) {
+	c.t.Helper()
+	c.send(fmt.Sprintf(`{"id":%q,"type":"subscribe","payload":{"query":%q,"variables":{"since":%d}}}`, id, query, since))
+}
+
+func TestGroup_OneExecutionForAThousandWhoJoinAtOnce(t *testing.T) {
+	t.Parallel()
+	source := newCounter(0)
+	let := make(chan struct{})
+	s := start(t, ws.Config{StreamsOfPeer: 1000, Operations: 1000, Share: sharing(func(ctx context.Context) (ws.Source, error) {
+		<-let
+		return source.open(ctx)
+	})}, nobody)
+	c := s.open(t)
+	for i := range 1000 {
+		c.subscribe(strconv.Itoa(i), subscription)
+	}
+	close(let)
+	at := map[string]*continuity{}
+	for range 1000 {
+		m, ok := c.next()
+		if !ok || at[m.ID] != nil || m.Payload.Data.Kind != "first" || m.Payload.Data.To != 1 {
+			t.Fatalf("got %+v", m)
+		}
+		at[m.ID] = &continuity{1}
+	}
+	source.advance(1, nil)
+	for range 1000 {
+		if m, ok := c.next(); !ok || at[m.ID].accept(m) != nil || m.Payload.Data.To != 2 {
+			t.Fatalf("got %+v", m)
+		}
+	}
+	if n := source.opened.Load(); n != 1 {
+		t.Errorf("opened %d times", n)
+	}
+	if n := source.nexts.Load(); n != 1 {
+		t.Errorf("rendered %d times", n)
+	}
+	c.Close()
+	eventually(t, 5*time.Second, "the source is closed after its last viewer", func() bool { return source.closed.Load() == 1 })
+}
+
+func TestGroup_FirstBringsFromWhereTheViewerWas(t *testing.T) {
+	t.Parallel()
+	source := newCounter(0)
+	s := start(t, ws.Config{Share: sharing(source.open)}, nobody)
+	c := s.open(t)
+	c.subscribe("1", subscription)
+	c.next()
+	source.advance(4, nil)
+	for range 4 {
+		c.next()
+	}
+	d := s.open(t)
+	d.subscribeSince("1", subscription, 3)
+	if m, _ := d.next(); m.Payload.Data.From != 3 || m.Payload.Data.To != 5 {
+		t.Errorf("resumed with %+v", m)
+	}
+	source.advance(1, nil)
+	for _, c := range []*client{c, d} {
+		if m, _ := c.next(); m.Payload.Data.From != 5 || m.Payload.Data.To != 6 || m.Payload.Data.Kind != "next" {
+			t.Errorf("went on with %+v", m)
+		}
+	}
+}
+
+func TestGroup_ErrorOfOpenReachesAll(t *testing.T) {
+	t.Parallel()
+	let := make(chan struct{})
+	s := start(t, ws.Config{Operations: 100, Share: sharing(func(context.Context) (ws.Source, error) {
+		<-let
+		return nil, errors.New("cannot open")
+	})}, nobody)
+	c := s.open(t)
+	for i := range 100 {
+		c.subscribe(strconv.Itoa(i), subscription)
+	}
+	close(let)
+	seen := map[string]bool{}
+	for range 100 {
+		_, data, err := c.ReadMessage()
+		if err != nil || !strings.Contains(string(data), `"type":"error","payload":[{"message":"cannot open"`) {
+			t.Fatalf("got %s, %v", data, err)
+		}
+		seen[string(data)] = true
+	}
+	if len(seen) != 100 {
+		t.Errorf("%d were told", len(seen))
+	}
+}
+
+func TestGroup_PanicEndsItsViewersAndNobodyElse(t *testing.T) {
+	t.Parallel()
+	source := newCounter(0)
+	s := start(t, ws.Config{Share: func(_ context.Context, op *graphql.OperationContext) (*ws.Shared, error) {
+		return &ws.Shared{Key: op.RawQuery, Ticket: &right{}, Open: func(ctx context.Context) (ws.Source, error) {
+			if op.RawQuery != subscription {
+				panic("boom")
+			}
+			return source.open(ctx)
+		}}, nil
+	}}, nobody)
+	c := s.open(t)
+	c.subscribe("1", subscription)
+	c.next()
+	c.subscribe("2", "subscription { b }")
+	if _, ok := c.next(); ok {
+		t.Error("a panic went unnoticed")
+	}
+	source.advance(1, nil)
+	if m, ok := c.next(); !ok || m.ID != "1" || m.Payload.Data.To != 2 {
+		t.Errorf("got %+v", m)
+	}
+}
+
+func TestGroup_ErrorOfWaitEndsAllAndTheNextViewerOpensAnew(t *testing.T) {
+	t.Parallel()
+	source := newCounter(0)
+	s := start(t, ws.Config{Share: sharing(source.open)}, nobody)
+	c, d := s.open(t), s.open(t)
+	for _, c := range []*client{c, d} {
+		c.subscribe("1", subscription)
+		c.next()
+	}
+	source.advance(0, errors.New("RESYNC_FAILED"))
+	for _, c := range []*client{c, d} {
+		c.expect(`{"id":"1","type":"error","payload":[{"message":"RESYNC_FAILED","extensions":{"code":"OTHER"}}]}`)
+	}
+	source.advance(0, nil)
+	c.subscribe("1", subscription) // the id is free again
+	if m, ok := c.next(); !ok || m.Payload.Data.Kind != "first" {
+		t.Errorf("got %+v", m)
+	}
+	if n := source.opened.Load(); n != 2 {
+		t.Errorf("opened %d times", n)
+	}
+}
+
+func TestGroup_ErrAloneRunsAlone(t *testing.T) {
+	t.Parallel()
+	source := newCounter(0)
+	source.alone = func(since *ws.Place, _ bool) bool { return since != nil }
+	s := start(t, ws.Config{Share: sharing(source.open)}, once(`"alone"`))
+	c := s.open(t)
+	c.subscribeSince("1", subscription, 7)
+	c.expect(`{"id":"1","type":"next","payload":{"data":"alone"}}`)
+	c.expect(`{"id":"1","type":"complete"}`)
+	eventually(t, 5*time.Second, "the group has ended", func() bool { return source.closed.Load() == 1 })
+}
+
+func TestGroup_CompleteLeavesAtOnceAndFreesTheID(t *testing.T) {
+	t.Parallel()
+	source := newCounter(0)
+	s := start(t, ws.Config{Operations: 2, Share: sharing(source.open)}, nobody)
+	c := s.open(t)
+	for range 500 {
+		c.subscribe("1", subscription)
+		if m, ok := c.next(); !ok || m.Payload.Data.Kind != "first" {
+			t.Fatalf("got %+v", m)
+		}
+		c.send(`{"id":"1","type":"complete"}`)
+	}
+	eventually(t, 5*time.Second, "all groups have ended", func() bool { return source.closed.Load() == source.opened.Load() })
+	c.subscribe("1", subscription)
+	c.next()
+	c.subscribe("2", subscription)
+	c.next()
+	c.subscribe("3", subscription)
+	c.expect(`{"id":"3","type":"error","payload":[{"message":"ws: too many operations on one socket","extensions":{"code":"TOO_MANY_STREAMS"}}]}`)
+	c.subscribe("1", subscription)
+	c.expectClose(4409)
+}
+
+func TestGroup_ShutdownTellsEveryViewer(t *testing.T) {
+	t.Parallel()
+	source := newCounter(0)
+	s := start(t, ws.Config{Share: sharing(source.open)}, nobody)
+	c := s.open(t)
+	c.subscribe("1", subscription)
+	c.next()
+	events := s.events(t.Context(), t, subscription)
+	eventually(t, 5*time.Second, "both have joined", func() bool { return source.firsts.Load() == 2 })
+	done := make(chan error, 1)
+	go func() { done <- s.Shutdown(t.Context()) }()
+	c.expect(`{"id":"1","type":"error","payload":[{"message":"ws: server is shutting down","extensions":{"code":"SERVER_SHUTDOWN"}}]}`)
+	c.expectClose(websocket.CloseServiceRestart)
+	if got := readAll(t, events.Body); !strings.Contains(got, `"kind":"first"`) || !strings.Contains(got, "SERVER_SHUTDOWN") {
+		t.Errorf("an event stream ended with %q", got)
+	}
+	if err := <-done; err != nil || source.closed.Load() != 1 {
+		t.Errorf("%v, closed %d", err, source.closed.Load())
+	}
+}

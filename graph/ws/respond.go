@@ -1,0 +1,99 @@
+package ws
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+)
+
+// ending holds the error that ends one subscription. gqlgen has no place for
+// it: a resolver gives a channel and can only close it.
+type ending struct {
+	mu  sync.Mutex
+	err error
+}
+
+type endingKey struct{}
+
+// Fail says why the subscription of ctx ends. A resolver calls it before it
+// closes its channel; the first call counts, and it does nothing for other
+// operations. The error is worded by the executor's presenter.
+func Fail(ctx context.Context, err error) {
+	e, ok := ctx.Value(endingKey{}).(*ending)
+	if !ok {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err == nil {
+		e.err = err
+	}
+}
+
+func (e *ending) get() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.err
+}
+
+// respond runs an operation and hands its responses over one by one; it asks for
+// the next when take has returned, and stops when take says so. It returns the
+// errors that the operation ended with, nil for a good end and for one that
+// the client wished.
+func (s *Server) respond(ctx context.Context, op *graphql.OperationContext, take func(*graphql.Response) bool) (errs gqlerror.List) {
+	end := &ending{}
+	ctx = context.WithValue(graphql.WithOperationContext(ctx, op), endingKey{}, end)
+	defer func() {
+		if v := recover(); v != nil {
+			errs = s.present(ctx, fmt.Errorf("ws: panic in an operation: %v\n%s", v, debug.Stack()))
+		}
+	}()
+	stream := op.Operation.Operation == ast.Subscription
+	next, opCtx := s.cfg.Exec.DispatchOperation(ctx, op)
+	for response := next(opCtx); response != nil; response = next(opCtx) {
+		if stream && len(response.Data) == 0 && len(response.Errors) > 0 {
+			return response.Errors
+		}
+		if !take(response) || !stream {
+			return nil
+		}
+	}
+	switch err := end.get(); {
+	case errors.Is(context.Cause(ctx), ErrShutdown):
+		return s.present(ctx, ErrShutdown)
+	case err != nil && ctx.Err() == nil:
+		return s.present(ctx, err)
+	}
+	return nil
+}
+
+// AppendResponse appends a response as JSON. The data is what the executor
+// wrote; encoding/json would check and compact it twice.
+func AppendResponse(b []byte, r *graphql.Response) []byte {
+	b = append(b, '{')
+	if len(r.Errors) > 0 {
+		b = append(appendErrors(append(b, `"errors":`...), r.Errors), ',')
+	}
+	b = append(b, `"data":`...)
+	if len(r.Data) == 0 {
+		b = append(b, "null"...)
+	}
+	return append(append(b, r.Data...), '}')
+}
+
+// appendErrors appends errors as JSON. What a presenter puts into extensions has
+// a JSON form; should it not, its code and message are still told.
+func appendErrors(b []byte, errs gqlerror.List) []byte {
+	list, err := json.Marshal(errs)
+	if err != nil {
+		list, _ = json.Marshal(gqlerror.List{{Message: errs[0].Message}})
+	}
+	return append(b, list...)
+}
