@@ -22,9 +22,11 @@ type Config struct {
 	Store  store.Store
 	Engine engine.Engine
 	Hub    *live.Hub
-	Bus    live.Bus
-	Authz  *authz.Authorizer
-	Logs   artifact.Logs
+	// Lists are the pages of runs that are watched; nil: New makes them on Store and Bus.
+	Lists *live.Lists
+	Bus   live.Bus
+	Authz *authz.Authorizer
+	Logs  artifact.Logs
 	// Blobs keeps payloads of signals that are too large for a row (W-12).
 	Blobs  artifact.Blobs
 	Queues plan.Queues
@@ -96,6 +98,9 @@ func New(cfg Config) *Service {
 	}
 	if cfg.Quiet == 0 {
 		cfg.Quiet = 15 * time.Second
+	}
+	if cfg.Lists == nil {
+		cfg.Lists = live.NewLists(cfg.Store, cfg.Bus, live.ListsConfig{Quiet: min(cfg.Quiet, 14*time.Second), Metrics: cfg.Metrics, Logger: cfg.Logger})
 	}
 	if cfg.Recheck == 0 {
 		cfg.Recheck = time.Minute

@@ -88,12 +88,10 @@ func (s *Service) OpenRun(ctx context.Context, t *Ticket) (Stream[live.Frame], e
 // Tickets of one class are of one tenant, see the same projects and environments, and
 // ask for the same page.
 func (s *Service) AdmitRuns(_ context.Context, p authz.Principal, q RunsQuery) (*Ticket, error) {
-	n, _, err := pageSize(q.First, 0, 50)
+	asked, err := askedPage(q)
 	if err != nil {
 		return nil, err
 	}
-	asked := q.Filter
-	asked.Limit, asked.After, asked.Before = n, nil, nil
 	t := &Ticket{}
 	t.guard = guard{s: s, p: p, may: func() error {
 		f, ok := s.narrow(p, asked)

@@ -254,11 +254,11 @@ func TestWatchRuns_EnterChangeLeave(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	a := w.running("a", "s1")
-	all := open[control.RunsFrame](t)(w.WatchRuns(t.Context(), w.who("two-viewer"), control.RunsQuery{First: 2}))
-	only := open[control.RunsFrame](t)(w.WatchRuns(t.Context(), w.who("shop-viewer"), control.RunsQuery{Filter: control.RunFilter{Statuses: []run.Status{run.Running}}}))
 	eventually(t, "projected", func() bool {
 		return len(must[control.RunsPage](t)(w.Runs(t.Context(), w.eng(), control.RunsQuery{Filter: control.RunFilter{Statuses: []run.Status{run.Running}}})).Runs) == 1
 	})
+	all := open[control.RunsFrame](t)(w.WatchRuns(t.Context(), w.who("two-viewer"), control.RunsQuery{First: 2}))
+	only := open[control.RunsFrame](t)(w.WatchRuns(t.Context(), w.who("shop-viewer"), control.RunsQuery{Filter: control.RunFilter{Statuses: []run.Status{run.Running}}}))
 	for _, s := range []control.Stream[control.RunsFrame]{all, only} {
 		f := take(t, s, "the page", func(control.RunsFrame) bool { return true })
 		if diff := cmp.Diff([]string{a}, runIDs(f)); diff != "" || !f.Reset || f.Sync != live.Live {
