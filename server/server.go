@@ -50,6 +50,7 @@ type parts struct {
 	authz     *authz.Authorizer
 	projector *project.Projector
 	hub       *live.Hub
+	lists     *live.Lists
 	control   *control.Service
 	journal   *control.Journal
 	graph     *graph.Handler // nil without the api duty
@@ -88,6 +89,7 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 	p.projector = project.New(p.raw, p.bus, project.Config{Metrics: p.registry, Logger: log})
 	p.store = project.Waking(p.raw, p.projector)
 	p.hub = live.New(p.raw, p.bus, live.Config{Logger: log})
+	p.lists = live.NewLists(p.raw, p.bus, live.ListsConfig{Metrics: p.registry, Logger: log})
 	p.engine = temporal.New(p.temporal, cfg.TemporalNamespace, temporal.Config{HeartbeatTimeout: cfg.Heartbeat, RotateAfter: cfg.RotateAfter})
 	queues := cfg.queues()
 	limits := control.Limits{}
@@ -99,7 +101,7 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 		return p, err
 	}
 	p.control = control.New(control.Config{
-		Store: p.store, Engine: p.engine, Hub: p.hub, Bus: p.bus, Authz: p.authz, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, Limits: limits,
+		Store: p.store, Engine: p.engine, Hub: p.hub, Lists: p.lists, Bus: p.bus, Authz: p.authz, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, Limits: limits,
 		Metrics: p.registry, Logger: log,
 		Redriver: p.projector, ManualKeys: keys,
 	})
@@ -263,6 +265,7 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 		return nil
 	})
 	g.Go(func() error { return p.hub.Run(api) })
+	g.Go(func() error { return p.lists.Run(api) })
 	for _, d := range p.cfg.Duties {
 		switch d {
 		case "project":
