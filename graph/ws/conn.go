@@ -33,7 +33,7 @@ const (
 	// that little of the past is on its way and a write to it fails soon.
 	socketBuffer = 64 << 10
 	// readBuffer is kept by every socket; larger messages are read past it.
-	readBuffer = 512
+	readBuffer = 256
 	// lingerTime and lingerBytes bound how long a closed socket is still read, so
 	// that its peer gets the close frame and not a reset.
 	lingerTime  = time.Second
@@ -42,17 +42,15 @@ const (
 
 var errTooLarge = errors.New("ws: message too large")
 
-// conn is one socket. Its only goroutine is the reader; an operation that runs
-// alone has one more.
+// conn is one socket. Its only goroutine is the reader, whose stack is kept small;
+// an operation that runs alone has one more.
 type conn struct {
-	srv  *Server
-	sock *websocket.Conn
-	out  outlet
-	r    *http.Request // until connection_init
-	peer *Peer         // set by the reader at connection_init
-
-	ctx    context.Context //nolint:containedctx // the life of the socket
-	cancel context.CancelCauseFunc
+	srv    *Server
+	sock   *websocket.Conn
+	out    outlet
+	r      *http.Request   // until connection_init
+	peer   *Peer           // set by the reader at connection_init
+	base   context.Context //nolint:containedctx // of every operation: the values of the request, which has ended
 	pinger *time.Timer
 	parted sync.WaitGroup // goodbye
 
@@ -91,80 +89,58 @@ func (s *Server) ServeWebSocket(w http.ResponseWriter, r *http.Request) {
 	if t, ok := sock.NetConn().(*net.TCPConn); ok {
 		_ = t.SetWriteBuffer(socketBuffer)
 	}
-	c := &conn{srv: s, r: r, sock: sock, why: codeClient}
+	c := &conn{srv: s, r: r, sock: sock, base: context.WithoutCancel(r.Context()), why: codeClient}
 	c.out.open(sock.NetConn(), s.cfg.Now, s.cfg.WriteTimeout, c.abort)
-	c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(r.Context()))
-	go c.serve() // what the HTTP server kept for the request is freed
-}
-
-func (c *conn) serve() {
-	defer c.srv.leave()
-	defer c.finish()
-	if c.sock.Subprotocol() != subprotocol {
-		c.close(closure{closeSubprotocol, "Subprotocol not acceptable"})
-		c.linger()
-		return
-	}
-	c.parted.Add(1)
-	stay := context.AfterFunc(c.srv.stopping, func() { defer c.parted.Done(); c.goodbye() })
-	defer func() {
-		if stay() {
-			return
-		}
-		c.parted.Wait()
-	}()
-	c.pinger = time.AfterFunc(math.MaxInt64, c.ping)
-	c.pinger.Reset(c.srv.cfg.PingEvery)
-	defer c.pinger.Stop()
-
-	c.expect(c.srv.cfg.InitTimeout)
-	c.sock.SetPongHandler(func(string) error { c.alive(); return nil })
-	c.sock.SetPingHandler(func(data string) error {
-		c.alive()
-		c.out.send(newFrame(websocket.PongMessage, data), nil)
-		return nil
-	})
-	c.sock.SetCloseHandler(func(code int, _ string) error {
+	c.expect(s.cfg.InitTimeout)
+	sock.SetPongHandler(func(string) error { c.alive(); return nil })
+	sock.SetPingHandler(c.pong)
+	sock.SetCloseHandler(func(code int, _ string) error {
 		c.out.close(closeFrame(closure{code: code}))
 		return nil
 	})
-	for {
-		if why := c.next(); why != nil {
-			if why.code != 0 {
-				c.close(*why)
-				c.linger()
-			}
-			return
-		}
+	c.pinger = time.AfterFunc(math.MaxInt64, c.ping)
+	c.pinger.Reset(s.cfg.PingEvery)
+	s.keep(c)
+	go c.serve() // what the HTTP server kept for the request is freed
+}
+
+// serve is the reader. What it calls while it waits for a message has little on the
+// stack: the runtime gives an idle socket 4 KiB then and not 8.
+func (c *conn) serve() {
+	defer c.finish()
+	if c.sock.Subprotocol() != subprotocol {
+		c.close(closure{closeSubprotocol, "Subprotocol not acceptable"})
+		return
+	}
+	for c.next(c.read()) {
 	}
 }
 
-// next reads and handles one message; a closure is the end of the socket, without a
-// code when the peer has ended it.
-func (c *conn) next() *closure {
-	kind, data, err := c.read()
-	switch {
-	case isTimeout(err) && c.ending():
-		return &closure{}
-	case isTimeout(err) && c.peer == nil:
-		return &closure{closeInitTimeout, "Connection initialisation timeout"}
-	case isTimeout(err):
-		return &closure{websocket.CloseGoingAway, "No sign of life"}
+// next handles one message, or what came instead of it; false is the end of the socket.
+func (c *conn) next(kind int, data []byte, err error) bool {
+	if err == nil {
+		c.alive()
+		var why *closure
+		if err = guarded(func() error { why = c.handle(kind, data); return nil }); err == nil && why != nil {
+			c.close(*why)
+		}
+		if err == nil {
+			return why == nil
+		}
+	}
+	switch timeout := isTimeout(err); {
+	case timeout && c.ending():
+	case timeout && c.peer == nil:
+		c.close(closure{closeInitTimeout, "Connection initialisation timeout"})
+	case timeout:
+		c.close(closure{websocket.CloseGoingAway, "No sign of life"})
 	case errors.Is(err, errTooLarge):
-		return &closure{websocket.CloseMessageTooBig, "Message too large"}
-	case err != nil:
-		return &closure{}
+		c.close(closure{websocket.CloseMessageTooBig, "Message too large"})
+	case errors.Is(err, errPanic):
+		c.srv.present(c.base, err)
+		c.close(closure{websocket.CloseInternalServerErr, "Try again later"})
 	}
-	c.alive()
-	if kind != websocket.TextMessage {
-		return &closure{closeBadMessage, "Binary messages are not part of the protocol"}
-	}
-	var why *closure
-	if err := guarded(func() error { why = c.handle(data); return nil }); err != nil {
-		c.srv.present(c.ctx, err)
-		return &closure{websocket.CloseInternalServerErr, "Try again later"}
-	}
-	return why
+	return false
 }
 
 // read is ReadMessage of gorilla with a limit of our own: gorilla would write the
@@ -191,13 +167,16 @@ func isTimeout(err error) bool {
 // finish ends everything that the socket had running and waits for it.
 func (c *conn) finish() {
 	c.drop(net.ErrClosed)
-	c.cancel(net.ErrClosed)
+	c.pinger.Stop()
+	c.srv.forget(c)
+	c.parted.Wait()
 	c.sock.Close()
 	c.running.Wait()
 	if c.peer != nil {
 		c.srv.part(c.peer.Key)
 	}
 	c.srv.metrics.end(c.why)
+	c.srv.leave()
 }
 
 // drop ends all operations and lets none begin any more.
@@ -232,22 +211,28 @@ func (c *conn) expect(within time.Duration) {
 }
 
 func (c *conn) ping() {
-	if c.out.send(newFrame(websocket.PingMessage, ""), nil) && c.ctx.Err() == nil {
+	if c.out.send(newFrame(websocket.PingMessage, ""), nil) {
 		c.pinger.Reset(c.srv.cfg.PingEvery)
 	}
 }
 
-// abort drops the socket at once; the reader notices and finishes.
+func (c *conn) pong(data string) error {
+	c.alive()
+	c.out.send(newFrame(websocket.PongMessage, data), nil)
+	return nil
+}
+
+// abort drops the socket at once, for what was not written; the reader notices and finishes.
 func (c *conn) abort(slow bool) {
 	if slow {
 		c.end(codeSlow)
 		c.srv.metrics.slow.Inc()
 	}
-	c.cancel(net.ErrClosed)
 	if t, ok := c.sock.NetConn().(*net.TCPConn); ok {
 		_ = t.SetLinger(0) // or the kernel goes on offering what was not read
 	}
 	c.sock.Close()
+	c.drop(net.ErrClosed)
 }
 
 // end notes why the socket ends; the first reason counts.
@@ -259,10 +244,12 @@ func (c *conn) end(code string) {
 	}
 }
 
-// close says why the socket ends.
+// close says why the socket ends, and lingers.
 func (c *conn) close(why closure) {
 	c.end(strconv.Itoa(why.code))
 	c.out.close(closeFrame(why))
+	c.drop(net.ErrClosed)
+	c.linger()
 }
 
 func closeFrame(why closure) []byte {
@@ -275,7 +262,6 @@ func closeFrame(why closure) []byte {
 // linger reads on for a moment without looking: closing with unread data resets
 // the connection, and the peer would not learn why.
 func (c *conn) linger() {
-	c.drop(net.ErrClosed)
 	raw := c.sock.NetConn()
 	if half, ok := raw.(interface{ CloseWrite() error }); ok {
 		_ = half.CloseWrite()
@@ -289,6 +275,8 @@ func (c *conn) linger() {
 func (c *conn) goodbye() {
 	c.drop(ErrShutdown)
 	c.running.Wait()
-	c.close(closure{websocket.CloseServiceRestart, "Server is shutting down"})
+	why := closure{websocket.CloseServiceRestart, "Server is shutting down"}
+	c.end(strconv.Itoa(why.code))
+	c.out.close(closeFrame(why))
 	_ = c.sock.NetConn().SetReadDeadline(c.srv.cfg.Now().Add(lingerTime))
 }

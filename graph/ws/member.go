@@ -126,11 +126,13 @@ func (m *member) worded(err error) gqlerror.List {
 // worded is an error that is told to many, and was worded once for all.
 type worded struct{ gqlerror.List }
 
+var errPanic = errors.New("ws: panic")
+
 // guarded turns a panic of what others have written into an error.
 func guarded(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("ws: panic: %v\n%s", v, debug.Stack())
+			err = fmt.Errorf("%w: %v\n%s", errPanic, v, debug.Stack())
 		}
 	}()
 	return f()

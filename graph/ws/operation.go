@@ -23,7 +23,7 @@ type operation struct {
 func newOperation(c *conn, id string) *operation {
 	op := &operation{conn: c, id: id, head: nextHead(id)}
 	op.srv, op.sink = c.srv, op
-	op.ctx, op.cancel = context.WithCancelCause(c.ctx)
+	op.ctx, op.cancel = context.WithCancelCause(c.base)
 	return op
 }
 

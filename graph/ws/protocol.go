@@ -12,7 +12,10 @@ import (
 var errCompleted = errors.New("ws: completed by the client")
 
 // handle does what a message asks for; a closure is the end of the socket.
-func (c *conn) handle(data []byte) *closure {
+func (c *conn) handle(kind int, data []byte) *closure {
+	if kind != websocket.TextMessage {
+		return &closure{closeBadMessage, "Binary messages are not part of the protocol"}
+	}
 	m, err := parseMessage(data)
 	if err != nil {
 		return &closure{closeBadMessage, "Invalid message"}
@@ -70,7 +73,7 @@ func (c *conn) subscribe(m message) *closure {
 	case why != nil:
 		return why
 	case op == nil:
-		c.fail(m.ID, c.srv.present(c.ctx, ErrTooManyOperations))
+		c.fail(m.ID, c.srv.present(c.base, ErrTooManyOperations))
 		return nil
 	}
 	go op.run(params)

@@ -52,7 +52,7 @@ func (s *Server) respond(ctx context.Context, op *graphql.OperationContext, take
 	ctx = context.WithValue(graphql.WithOperationContext(ctx, op), endingKey{}, end)
 	defer func() {
 		if v := recover(); v != nil {
-			errs = s.present(ctx, fmt.Errorf("ws: panic in an operation: %v\n%s", v, debug.Stack()))
+			errs = s.present(ctx, fmt.Errorf("%w: %v\n%s", errPanic, v, debug.Stack()))
 		}
 	}()
 	stream := op.Operation.Operation == ast.Subscription

@@ -124,12 +124,13 @@ type Server struct {
 	total   int // sockets and event streams
 	running int // and what else is to end before Shutdown returns
 	byPeer  map[string]int
-	idle    chan struct{} // closed when stopping and nothing is left
+	sockets map[*conn]struct{} // until they part
+	idle    chan struct{}      // closed when stopping and nothing is left
 }
 
 // New makes a Server. It panics when Config.Metrics has its collectors already.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg.withDefaults(), metrics: newMetrics(), byPeer: map[string]int{}, idle: make(chan struct{})}
+	s := &Server{cfg: cfg.withDefaults(), metrics: newMetrics(), byPeer: map[string]int{}, sockets: map[*conn]struct{}{}, idle: make(chan struct{})}
 	s.groups.srv, s.groups.byKey = s, map[string]*group{}
 	s.stopping, s.stop = context.WithCancelCause(context.Background())
 	s.metrics.register(s, cfg.Metrics)
@@ -144,6 +145,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		close(s.idle)
 	}
 	s.stop(ErrShutdown)
+	for c := range s.sockets {
+		s.dismiss(c)
+	}
 	s.mu.Unlock()
 	select {
 	case <-s.idle:
@@ -196,6 +200,28 @@ func (s *Server) streams() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return float64(s.total)
+}
+
+// keep has Shutdown say goodbye to a socket.
+func (s *Server) keep(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sockets[c] = struct{}{}
+	if s.stopping.Err() != nil {
+		s.dismiss(c)
+	}
+}
+
+// forget ends keep. Who was dismissed is waited for with parted.
+func (s *Server) forget(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.sockets, c)
+}
+
+func (s *Server) dismiss(c *conn) {
+	delete(s.sockets, c)
+	c.parted.Go(c.goodbye)
 }
 
 // join counts a stream for a peer; false when it has too many.
