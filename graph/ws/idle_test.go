@@ -1,100 +1,11 @@
 package ws_test
 
 import (
-	"bufio"
-	"fmt"
-	"io"
-	"net"
 	"runtime"
 	"testing"
 
 	"github.com/dvt-engine/dvt/graph/ws"
 )
-
-// raw is a peer without goroutines and buffers of its own.
-type raw struct {
-	net.Conn
-	t *testing.T
-}
-
-// rawDial does the upgrade by hand.
-func (s *server) rawDial(t *testing.T) raw {
-	t.Helper()
-	conn, err := net.Dial("tcp", s.http.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	c := raw{conn, t}
-	fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"+
-		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: graphql-transport-ws\r\n\r\n")
-	for end := 0; end < 4; { // one byte at a time, for the next frame may follow at once
-		var b [1]byte
-		if _, err := conn.Read(b[:]); err != nil {
-			t.Fatalf("handshake: %v", err)
-		}
-		if b[0] == "\r\n\r\n"[end] {
-			end++
-		} else {
-			end = 0
-		}
-	}
-	return c
-}
-
-// rawOpen is rawDial with a good connection_init and its answer.
-func (s *server) rawOpen(t *testing.T) raw {
-	t.Helper()
-	c := s.rawDial(t)
-	c.text(`{"type":"connection_init","payload":{"Authorization":"Bearer good"}}`)
-	if _, data, err := readFrame(c); err != nil || string(data) != `{"type":"connection_ack"}` {
-		t.Fatalf("got %s, %v", data, err)
-	}
-	return c
-}
-
-func (c raw) text(message string) { _, _ = c.Write(masked(1, []byte(message))) }
-
-// masked is a frame of a client, with a mask of zeroes.
-func masked(opcode byte, message []byte) []byte {
-	if len(message) < 126 {
-		return append([]byte{0x80 | opcode, 0x80 | byte(len(message)), 0, 0, 0, 0}, message...)
-	}
-	return append([]byte{0x80 | opcode, 0x80 | 126, byte(len(message) >> 8), byte(len(message)), 0, 0, 0, 0}, message...)
-}
-
-// readFrame reads one frame of a server and checks its form.
-func readFrame(r io.Reader) (opcode byte, data []byte, err error) {
-	var head [10]byte
-	if _, err := io.ReadFull(r, head[:2]); err != nil {
-		return 0, nil, err
-	}
-	size, more := int(head[1]), 0
-	switch {
-	case head[0]&0xf0 != 0x80 || head[1]&0x80 != 0:
-		return 0, nil, fmt.Errorf("malformed header %x", head[:2])
-	case size == 126:
-		more = 2
-	case size == 127:
-		more = 8
-	}
-	if more > 0 {
-		size = 0
-		if _, err := io.ReadFull(r, head[2:2+more]); err != nil {
-			return 0, nil, err
-		}
-	}
-	for _, b := range head[2 : 2+more] {
-		size = size<<8 | int(b)
-	}
-	switch opcode = head[0] & 0xf; {
-	case opcode != 1 && opcode != 8 && opcode != 9 && opcode != 10, opcode >= 8 && size > 125, size > 1<<24:
-		return 0, nil, fmt.Errorf("malformed frame of opcode %d and %d bytes", opcode, size)
-	}
-	data = make([]byte, size)
-	_, err = io.ReadFull(r, data)
-	return opcode, data, err
-}
 
 // An idle viewer of a shared subscription costs one goroutine and little memory.
 // The figure holds both ends of the connection.
@@ -133,5 +44,3 @@ func memory() int {
 	runtime.ReadMemStats(&m)
 	return int(m.HeapInuse + m.StackInuse)
 }
-
-var _ = bufio.NewReader
