@@ -18,31 +18,25 @@ import (
 	"github.com/dvt-engine/dvt/graph/ws"
 )
 
-// counter is a source whose payloads say from which number to which they bring.
+// counter is a number that grows; its sources show from which value to which a
+// payload brings.
 type counter struct {
-	pad string
+	pad   string
+	alone func(since *ws.Place, slow bool) bool
 
 	mu      sync.Mutex
-	n       int64 // what there is
-	at      int64 // where Next was
+	n       int64
 	failure error
 	moved   chan struct{}
 
-	opened, closed, slow, firsts atomic.Int64
-	nexts                        atomic.Int64
-	alone                        func(since *ws.Place, slow bool) bool
+	opened, closed, nexts, firsts, slow atomic.Int64
 }
 
 func newCounter(pad int) *counter {
-	return &counter{n: 1, at: 1, pad: strings.Repeat("x", pad), moved: make(chan struct{}), alone: func(*ws.Place, bool) bool { return false }}
+	return &counter{n: 1, pad: strings.Repeat("x", pad), moved: make(chan struct{}), alone: func(*ws.Place, bool) bool { return false }}
 }
 
-func (c *counter) open(context.Context) (ws.Source, error) {
-	c.opened.Add(1)
-	return c, nil
-}
-
-// advance adds to the number; a failure ends the source.
+// advance adds to the number; a failure ends the sources.
 func (c *counter) advance(by int64, failure error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,11 +51,24 @@ func (c *counter) current() int64 {
 	return c.n
 }
 
-func (c *counter) Wait(ctx context.Context) error {
+func (c *counter) open(context.Context) (ws.Source, error) {
+	c.opened.Add(1)
+	s := &steps{counter: c}
+	s.at.Store(c.current())
+	return s, nil
+}
+
+// steps is a source that goes through the values one by one.
+type steps struct {
+	*counter
+	at atomic.Int64
+}
+
+func (s *steps) Wait(ctx context.Context) error {
 	for {
-		c.mu.Lock()
-		moved, ready, failure := c.moved, c.n > c.at, c.failure
-		c.mu.Unlock()
+		s.mu.Lock()
+		moved, ready, failure := s.moved, s.n > s.at.Load(), s.failure
+		s.mu.Unlock()
 		switch {
 		case failure != nil:
 			return failure
@@ -76,39 +83,36 @@ func (c *counter) Wait(ctx context.Context) error {
 	}
 }
 
-func (c *counter) Next() (ws.Payload, error) {
-	c.nexts.Add(1)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	from := c.at
-	c.at++
-	return c.payload(from, "next"), nil
+func (s *steps) Next() (ws.Payload, error) {
+	s.nexts.Add(1)
+	from := s.at.Load()
+	s.at.Add(1)
+	return s.payload(from, "next"), nil
 }
 
-func (c *counter) First(since *ws.Place, slow bool) (ws.Payload, error) {
-	c.firsts.Add(1)
-	if c.alone(since, slow) {
+func (s *steps) First(since *ws.Place, slow bool) (ws.Payload, error) {
+	s.firsts.Add(1)
+	if s.alone(since, slow) {
 		return ws.Payload{}, ws.ErrAlone
 	}
-	kind := "first"
+	kind, from := "first", int64(0)
+	if since != nil {
+		from = since.Seq
+	}
 	if slow {
-		c.slow.Add(1)
+		s.slow.Add(1)
 		kind = "slow"
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if since == nil {
-		return c.payload(0, kind), nil
-	}
-	return c.payload(since.Seq, kind), nil
+	return s.payload(from, kind), nil
 }
 
-func (c *counter) payload(from int64, kind string) ws.Payload {
-	data := fmt.Sprintf(`{"data":{"from":%d,"to":%d,"kind":%q,"pad":%q}}`, from, c.at, kind, c.pad)
-	return ws.Payload{Data: []byte(data), At: ws.Place{Epoch: "e", Seq: c.at}}
+func (s *steps) payload(from int64, kind string) ws.Payload {
+	at := s.at.Load()
+	data := fmt.Sprintf(`{"data":{"from":%d,"to":%d,"kind":%q,"pad":%q}}`, from, at, kind, s.pad)
+	return ws.Payload{Data: []byte(data), At: ws.Place{Epoch: "e", Seq: at}}
 }
 
-func (c *counter) Close() { c.closed.Add(1) }
+func (s *steps) Close() { s.closed.Add(1) }
 
 // shown is a payload as a viewer reads it.
 type shown struct {
@@ -130,14 +134,24 @@ func (c *client) next() (m shown, ok bool) {
 	if err != nil {
 		c.t.Fatalf("read: %v", err)
 	}
-	if !strings.Contains(string(data[:min(len(data), 80)]), `"type":"next"`) {
+	if m, err = parse(data); err != nil {
+		c.t.Fatal(err)
+	}
+	if m.Type != "next" {
 		c.t.Logf("got %s", data)
-		return m, false
+	}
+	return m, m.Type == "next"
+}
+
+// parse reads a message; the payload only of a next one.
+func parse(data []byte) (m shown, err error) {
+	if !strings.Contains(string(data[:min(len(data), 400)]), `"type":"next"`) {
+		return m, nil
 	}
 	if err := json.Unmarshal(data, &m); err != nil {
-		c.t.Fatalf("malformed frame %.200s: %v", data, err)
+		return m, fmt.Errorf("malformed frame %.300s: %w", data, err)
 	}
-	return m, true
+	return m, nil
 }
 
 // continuity judges what one viewer is shown: nothing is missed, nothing goes back.

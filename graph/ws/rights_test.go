@@ -113,13 +113,14 @@ func TestRights_T178_EveryPayloadIsAskedFor(t *testing.T) {
 		}}, nobody)
 		c := s.open(t)
 		c.subscribe("1", subscription)
-		source.advance(100, nil)
 		seen := int64(0)
 		for {
 			if _, ok := c.next(); !ok {
 				break
 			}
-			seen++
+			if seen++; seen == 1 {
+				source.advance(100, nil)
+			}
 		}
 		c.Close()
 		if seen > allowed {
