@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 )
 
@@ -44,6 +43,9 @@ func buildShim(ctx context.Context, dir string) (string, error) {
 func slowed(name string, setup func(context.Context, *rig) (*trial, error)) func(context.Context, *rig) (*trial, error) {
 	return func(ctx context.Context, r *rig) (*trial, error) {
 		if r.child {
+			if err := slowDisk(r.dir); err != nil {
+				return nil, err
+			}
 			return setup(ctx, r)
 		}
 		strace, err := exec.LookPath("strace")
@@ -54,19 +56,12 @@ func slowed(name string, setup func(context.Context, *rig) (*trial, error)) func
 		if err != nil {
 			return nil, err
 		}
-		return &trial{repeat: func(ctx context.Context) (s sample, err error) {
+		return &trial{repeat: func(ctx context.Context) (sample, error) {
 			child := exec.CommandContext(ctx, strace, "-D", "-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e", "trace=fsync,fdatasync",
 				"-e", fmt.Sprintf("inject=fsync,fdatasync:delay_exit=%d", delay.Microseconds()), self, "-once", name)
 			// The scheduler's signals would stop every thread at the tracer.
 			child.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
-			var complaint strings.Builder
-			child.Stderr = &complaint
-			out, err := child.Output()
-			if err != nil {
-				return s, fmt.Errorf("%w: %s", err, strings.TrimSpace(complaint.String()))
-			}
-			_, err = fmt.Sscan(string(out), &s.cost, &s.floor)
-			return s, err
+			return repetition(child, child.Start)
 		}}, nil
 	}
 }

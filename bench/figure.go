@@ -104,7 +104,7 @@ func quantile(took []time.Duration, q float64) time.Duration {
 type goal struct {
 	name  string // the line's, when it is not the figure's
 	kind  kind
-	bound float64 // a ratio, or seconds
+	bound float64 // a ratio, seconds, or 10^-9 of what is counted
 }
 
 type kind int
@@ -112,7 +112,7 @@ type kind int
 const (
 	costly   kind = iota // cost over floor, at most the bound
 	fast                 // operations per second over those of the floor, at least the bound
-	absolute             // the cost itself, at most the bound
+	absolute             // the cost itself, a time or a count, at most the bound
 )
 
 func atMost(ratio float64) goal        { return goal{kind: costly, bound: ratio} }
@@ -136,11 +136,23 @@ func (g goal) value(s sample) float64 {
 	}
 }
 
-func (g goal) text(value float64) string {
-	if g.kind == absolute {
-		return short(seconds(value))
+// text is a value of the goal: a ratio, a time, or a count of unit.
+func (g goal) text(value float64, unit string) string {
+	switch {
+	case g.kind != absolute:
+		return fmt.Sprintf("%.*f", digits(g.bound), value)
+	case unit != "":
+		return fmt.Sprintf("%d %s", seconds(value), unit)
 	}
-	return fmt.Sprintf("%.2f", value)
+	return short(seconds(value))
+}
+
+// digits that tell a ratio from its bound.
+func digits(bound float64) int {
+	if bound < 0.1 {
+		return 4
+	}
+	return 2
 }
 
 // short is a time to three digits.
@@ -172,14 +184,17 @@ func (f figure) line(g goal, samples []sample) string {
 		sign = ">="
 	case absolute:
 		what = "time"
+		if f.unit != "" {
+			what = "count"
+		}
 	}
 	floor := short(floors[len(floors)/2])
 	if f.unit != "" {
 		floor = fmt.Sprintf("%d %s", floors[len(floors)/2], f.unit)
 	}
 	return fmt.Sprintf("%-5s  %-26s  %s %-7s  goal %s %-6s  floor %-8s  spread %-15s  (%s)", word, name,
-		what, g.text(values[len(values)/2]), sign, g.text(g.bound), floor,
-		g.text(values[0])+"-"+g.text(values[len(values)-1]), f.what)
+		what, g.text(values[len(values)/2], f.unit), sign, g.text(g.bound, f.unit), floor,
+		g.text(values[0], f.unit)+"-"+g.text(values[len(values)-1], f.unit), f.what)
 }
 
 // measure returns one line for each goal.

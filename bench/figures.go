@@ -57,5 +57,31 @@ func figures() []figure {
 		{name: "bus-receipt", what: "PostgreSQL and Redis: commit to receipt from the bus, p99, at 1,000 appends/s over 100 runs; the floor is the bus alone, " +
 			"PUBLISH to receipt at that pace under those appends, without a projector",
 			goals: []goal{within(10 * time.Millisecond), atMost(3).called("bus-receipt-ratio")}, setup: busReceipt},
+
+		{name: "frame-prepared", what: "server CPU of one shared frame of 20 steps, 1,000 viewers of one run, the next update when all have the last, " +
+			"from the message off the bus to the socket, without store and projector; against gorilla's PreparedMessage of the same bytes, a goroutine for each socket",
+			goals: []goal{atMost(1.2)}, setup: apart("frame-prepared", framePrepared)},
+		{name: "frame-stock", what: "the same against the same resolvers behind gqlgen's own handler and websocket transport",
+			goals: []goal{atMost(0.02)}, setup: apart("frame-stock", againstStock(1, 100, 8))},
+		{name: "viewers-1000-runs", what: "frames per second of server CPU, 1,000 viewers of 1,000 runs, which share nothing, against gqlgen's own handler and transport; as frame-stock",
+			goals: []goal{atLeast(10)}, setup: apart("viewers-1000-runs", againstStock(fewViewers, 20, 6))},
+		{name: "viewers-1000", what: "SQLite and Redis, server on one core: commit to receive, p99, 1,000 viewers of one run, 5 updates/s; " +
+			"the floor is centrifuge, publish to receive of the same payload at that pace",
+			goals: []goal{within(15 * time.Millisecond), atMost(1.5).called("viewers-1000-centrifuge")},
+			setup: apart("viewers-1000", receiptsOf(fewViewers, 20, time.Second/5, 2))},
+		{name: "viewers-10000", what: "the same with 10,000 viewers and 1 update/s; one that is disconnected is an error",
+			goals: []goal{within(100 * time.Millisecond)}, setup: apart("viewers-10000", receiptsOf(manyViewers, 6, time.Second, 1))},
+		{name: "idle-viewer", what: "resident memory of a server for each of 5,000 viewers of one run after the first 100, idle, after a collection, without the kernel's; the floor is centrifuge",
+			goals: []goal{within(12 * 1024), atMost(0.5).called("idle-viewer-centrifuge")}, unit: "bytes", setup: apart("idle-viewer", idleViewer)},
+		{name: "delta-1000", what: "server CPU of one update in DELTA mode of a run of 1,000 steps, one viewer, from the message off the bus to the socket, against a run of 10",
+			goals: []goal{atMost(1.5)}, setup: apart("delta-1000", delta(func(s spent) int64 { return int64(s.cpu) }))},
+		{name: "delta-1000-bytes", what: "the same: bytes of the frame", goals: []goal{atMost(1.5)}, unit: "bytes",
+			setup: apart("delta-1000-bytes", delta(func(s spent) int64 { return s.bytes }))},
+		{name: "list-json", what: "requests per second of server CPU: a list of 50 runs with 20 steps each, from memory, four clients, " +
+			"against net/http and encoding/json writing the same bytes",
+			goals: []goal{atLeast(0.5)}, setup: apart("list-json", listJSON)},
+		{name: "pause-to-paused", what: "`dvt dev` with Temporal, idle: PAUSE mutation to the frame that says PAUSED, p95 of 40; " +
+			"the floor is a bare workflow, from its signal to the activity that it starts, p95",
+			goals: []goal{within(50 * time.Millisecond)}, setup: pauseToPaused},
 	}
 }

@@ -36,7 +36,11 @@ func bench(ctx context.Context) int {
 	only := flag.String("only", "", "the one figure to measure; all when empty")
 	results := flag.String("results", "", "a file that the lines and the machine's description are written to")
 	once := flag.String("once", "", "measure one repetition of this figure and print its times in nanoseconds; bench starts itself like this")
+	served := flag.String("serve", "", "be the server of this kind that a figure measures, until standard input ends; bench starts itself like this")
 	flag.Parse()
+	if *served != "" {
+		return serve(ctx, *served)
+	}
 	if *once != "" {
 		return printOnce(ctx, *once)
 	}
@@ -91,7 +95,7 @@ func keep(ctx context.Context, r *rig, file, lines string) error {
 	return os.WriteFile(file, []byte(machine+"\n"+lines), 0o644)
 }
 
-// printOnce is the other side of slowed: one repetition, its two times on standard output.
+// printOnce is the other side of slowed and apart: one repetition, its two times on standard output.
 func printOnce(ctx context.Context, name string) int {
 	s, err := func() (s sample, err error) {
 		f, ok := figureOf(name)
@@ -104,9 +108,6 @@ func printOnce(ctx context.Context, name string) int {
 		}
 		defer r.close()
 		r.child = true
-		if err := slowDisk(r.dir); err != nil {
-			return s, err
-		}
 		t, err := f.setup(ctx, r)
 		if err != nil {
 			return s, err

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"unsafe"
+)
+
+// startOn starts a process that runs on one core alone, or on any.
+func startOn(core int, child *exec.Cmd) error {
+	if core == anyCore {
+		return child.Start()
+	}
+	runtime.LockOSThread() // a child has the cores of the thread that starts it
+	defer runtime.UnlockOSThread()
+	var before [16]uint64
+	if err := affinity(syscall.SYS_SCHED_GETAFFINITY, &before); err != nil {
+		return err
+	}
+	if err := affinity(syscall.SYS_SCHED_SETAFFINITY, &[16]uint64{1 << core}); err != nil {
+		return fmt.Errorf("this machine has no core %d for the server and what loads it to be apart: %w", core, err)
+	}
+	started := child.Start()
+	if err := affinity(syscall.SYS_SCHED_SETAFFINITY, &before); err != nil {
+		return err
+	}
+	return started
+}
+
+func affinity(call uintptr, mask *[16]uint64) error {
+	_, _, errno := syscall.RawSyscall(call, 0, unsafe.Sizeof(*mask), uintptr(unsafe.Pointer(mask)))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}

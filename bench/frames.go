@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// How many viewers look on.
+const (
+	fewViewers  = 1_000
+	idleViewers = 5_000
+	manyViewers = 10_000
+)
+
+// pair is a server and its floor, both with their viewers.
+type pair struct{ ours, floor *watching }
+
+func (p pair) close() error {
+	var errs []error
+	for _, w := range []*watching{p.ours, p.floor} {
+		if w != nil {
+			errs = append(errs, w.close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// trial closes the pair when err is not nil.
+func (p pair) trial(repeat func(context.Context) (sample, error), err error) (*trial, error) {
+	if err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return &trial{repeat: repeat, done: p.close}, nil
+}
+
+// watchRuns starts a server of runs with viewers.
+func watchRuns(ctx context.Context, o options, query string, n int) (*watching, error) {
+	s, err := startOwn(serverCore, "runs", o)
+	if err != nil {
+		return nil, err
+	}
+	return lookOn(ctx, s, runsDialect(query, func(viewer int) string { return runName(viewer % o.Runs) }), n)
+}
+
+// warmed makes some updates, after which everything is as it stays.
+func warmed(ctx context.Context, w *watching, updates int) error {
+	_, err := w.spend(ctx, updates)
+	return err
+}
+
+// framePrepared is the processor time of one frame of a run that 1,000 watch.
+func framePrepared(ctx context.Context, r *rig) (t *trial, err error) {
+	const turns, updates = 5, 60
+	var p pair
+	if p.ours, err = watchRuns(ctx, options{Runs: 1, Steps: watchedSteps}, runQuery, fewViewers); err != nil {
+		return p.trial(nil, err)
+	}
+	if err = warmed(ctx, p.ours, 20); err != nil {
+		return p.trial(nil, err)
+	}
+	s, err := startOwn(serverCore, "prepared", options{Payload: p.ours.last})
+	if err != nil {
+		return p.trial(nil, err)
+	}
+	if p.floor, err = lookOn(ctx, s, preparedDialect(), fewViewers); err == nil {
+		err = warmed(ctx, p.floor, 20)
+	}
+	return p.trial(byTurns(turns, p.ours.perMessage(updates), p.floor.perMessage(updates)), err)
+}
+
+// againstStock is the processor time of one frame against that of gqlgen's own
+// transport, for 1,000 viewers of so many runs.
+func againstStock(runs, updates, stockUpdates int) func(context.Context, *rig) (*trial, error) {
+	return func(ctx context.Context, r *rig) (t *trial, err error) {
+		const turns = 3
+		var p pair
+		o := options{Runs: runs, Steps: watchedSteps}
+		if p.ours, err = watchRuns(ctx, o, runQuery, fewViewers); err != nil {
+			return p.trial(nil, err)
+		}
+		o.Stock = true
+		if p.floor, err = watchRuns(ctx, o, runQuery, fewViewers); err == nil {
+			err = errors.Join(warmed(ctx, p.ours, 10), warmed(ctx, p.floor, 2))
+		}
+		if err == nil {
+			err = sameMessages(p)
+		}
+		return p.trial(byTurns(turns, p.ours.perMessage(updates), p.floor.perMessage(stockUpdates)), err)
+	}
+}
+
+// sameMessages is an error when the two servers show different things.
+func sameMessages(p pair) error {
+	if a, b := len(p.ours.last), len(p.floor.last); a*10 < b*9 || b*10 < a*9 {
+		return fmt.Errorf("a frame has %d bytes and one of gqlgen's %d: %s, %s", a, b, p.ours.last, p.floor.last)
+	}
+	return nil
+}
+
+// receiptsOf is the p99 from commit to receipt, against that from publish to
+// receipt of centrifuge: the same payload to as many viewers at the same pace.
+func receiptsOf(viewers, updates int, interval time.Duration, turns int) func(context.Context, *rig) (*trial, error) {
+	return func(ctx context.Context, r *rig) (t *trial, err error) {
+		var p pair
+		url, err := r.redisURL()
+		if err != nil {
+			return nil, err
+		}
+		o := options{Runs: 1, Steps: watchedSteps, Redis: url, Dir: r.dir}
+		if p.ours, err = watchRuns(ctx, o, runQuery, viewers); err != nil {
+			return p.trial(nil, err)
+		}
+		if err = warmed(ctx, p.ours, 5); err != nil {
+			return p.trial(nil, err)
+		}
+		if p.floor, err = watchCentrifuge(ctx, p.ours.last, viewers); err == nil {
+			err = warmed(ctx, p.floor, 5)
+		}
+		return p.trial(byTurns(turns, p.ours.receipt(updates, interval), p.floor.receipt(updates, interval)), err)
+	}
+}
+
+// idleViewer is how many bytes a server has for each viewer more of one run, while
+// nothing happens.
+func idleViewer(ctx context.Context, r *rig) (*trial, error) {
+	const before = 100 // have come when counting begins: what is made once is made
+	per := func(begin func() (*watching, error)) measure {
+		return func(ctx context.Context, _ int) (_ time.Duration, err error) {
+			w, err := begin()
+			if err != nil {
+				return 0, err
+			}
+			defer func() { err = errors.Join(err, w.close()) }()
+			if err := warmed(ctx, w, 5); err != nil {
+				return 0, err
+			}
+			few, err := w.memory()
+			if err != nil {
+				return 0, err
+			}
+			if err := errors.Join(w.more(ctx, idleViewers-before), warmed(ctx, w, 2)); err != nil {
+				return 0, err
+			}
+			all, err := w.memory()
+			return time.Duration(all-few) / (idleViewers - before), err
+		}
+	}
+	o := options{Runs: 1, Steps: watchedSteps}
+	var payload string
+	ours := func() (w *watching, err error) {
+		if w, err = watchRuns(ctx, o, runQuery, before); err == nil {
+			payload = w.last
+		}
+		return w, err
+	}
+	if _, err := per(ours)(ctx, 0); err != nil { // for the payload
+		return nil, err
+	}
+	centrifuge := func() (*watching, error) { return watchCentrifuge(ctx, payload, before) }
+	return &trial{repeat: byTurns(1, per(ours), per(centrifuge))}, nil
+}
+
+// delta is what one update of a run with 1,000 steps costs a server whose viewers
+// take deltas, against one of a run with 10.
+func delta(count func(spent) int64) func(context.Context, *rig) (*trial, error) {
+	return func(ctx context.Context, r *rig) (t *trial, err error) {
+		const turns, updates, viewers = 5, 400, 1
+		var p pair
+		if p.ours, err = watchRuns(ctx, options{Runs: 1, Steps: 1000}, deltaQuery, viewers); err != nil {
+			return p.trial(nil, err)
+		}
+		if p.floor, err = watchRuns(ctx, options{Runs: 1, Steps: 10}, deltaQuery, viewers); err == nil {
+			err = errors.Join(warmed(ctx, p.ours, 50), warmed(ctx, p.floor, 50))
+		}
+		per := func(w *watching) measure {
+			return func(ctx context.Context, _ int) (time.Duration, error) {
+				s, err := w.spend(ctx, updates)
+				return time.Duration(count(s) / updates), err
+			}
+		}
+		return p.trial(byTurns(turns, per(p.ours), per(p.floor)), err)
+	}
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// asker asks over HTTP with one token, by connections that stay open.
+type asker struct {
+	client *http.Client
+	token  string
+}
+
+func newAsker(token string, atOnce int) asker {
+	return asker{token: token, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: atOnce, DisableCompression: true}}}
+}
+
+// post sends a GraphQL document and returns the answer.
+func (a asker) post(ctx context.Context, addr, query string, variables any) ([]byte, error) {
+	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/graphql", strings.NewReader(string(body)))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+a.token)
+	resp, err := a.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err == nil && (resp.StatusCode != http.StatusOK || strings.HasPrefix(string(answer), `{"errors"`)) {
+		err = fmt.Errorf("the API says %s: %.500s", resp.Status, answer)
+	}
+	return answer, err
+}
+
+// listJSON is the processor time of one list of runs, asked for by four clients,
+// against that of net/http and encoding/json writing the same bytes.
+func listJSON(ctx context.Context, r *rig) (t *trial, err error) {
+	const turns, clients, forTime = 5, 4, time.Second
+	a := newAsker(viewerToken, clients)
+	var all []*service
+	done := func() error {
+		var errs []error
+		for _, s := range all {
+			errs = append(errs, s.close())
+		}
+		return errors.Join(errs...)
+	}
+	start := func(kind string, o options) (*service, error) {
+		s, err := startOwn(serverCore, kind, o)
+		if err == nil {
+			all = append(all, s)
+		}
+		return s, err
+	}
+	asked := func(s *service) measure {
+		return func(ctx context.Context, _ int) (time.Duration, error) {
+			before, err := s.cpu()
+			if err != nil {
+				return 0, err
+			}
+			var n atomic.Int64
+			g, asking := errgroup.WithContext(ctx)
+			began := time.Now()
+			for range clients {
+				g.Go(func() error {
+					for time.Since(began) < forTime {
+						if _, err := a.post(asking, s.addr, listQuery, nil); err != nil {
+							return err
+						}
+						n.Add(1)
+					}
+					return nil
+				})
+			}
+			if err := g.Wait(); err != nil {
+				return 0, err
+			}
+			after, err := s.cpu()
+			return (after - before) / time.Duration(n.Load()), err
+		}
+	}
+	ours, err := start("list", options{})
+	if err != nil {
+		return nil, err
+	}
+	answer, err := a.post(ctx, ours.addr, listQuery, nil)
+	if err != nil {
+		return nil, errors.Join(err, done())
+	}
+	floor, err := start("encoding", options{Payload: string(answer)})
+	if err != nil {
+		return nil, errors.Join(err, done())
+	}
+	return &trial{repeat: byTurns(turns, asked(ours), asked(floor)), done: done}, nil
+}

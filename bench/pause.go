@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/dvt-engine/dvt/engine/temporal"
+	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server"
+)
+
+// serveDev is `dvt dev` without its sample, on a Temporal server that runs already.
+func serveDev(ctx context.Context, o options) (served, error) {
+	flags := pflag.NewFlagSet("dev", pflag.ContinueOnError)
+	server.Flags(flags, "listen", "data", "no-sample", "temporal", "temporal-namespace")
+	flags.String("config", "", "")
+	namespace, addr, _ := strings.Cut(o.Temporal, "@")
+	if err := flags.Parse([]string{
+		"--listen=127.0.0.1:0", "--data=" + o.Dir, "--no-sample", "--temporal=" + addr, "--temporal-namespace=" + namespace,
+	}); err != nil {
+		return served{}, err
+	}
+	cfg, err := server.Load(flags, true)
+	if err != nil {
+		return served{}, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	says, said := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		err := server.RunDev(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, nil)), said)
+		said.CloseWithError(errors.Join(err, io.EOF))
+		done <- err
+	}()
+	line, err := bufio.NewReader(says).ReadString('\n')
+	_, at, ok := strings.Cut(strings.TrimSpace(line), "http://")
+	if !ok {
+		stop()
+		return served{}, fmt.Errorf("dvt dev says %q: %w", line, errors.Join(err, <-done))
+	}
+	return served{addr: at, close: func() error { stop(); return <-done }}, nil
+}
+
+const (
+	devToken       = "dev-engineer"
+	statusQuery    = `subscription($runId:String!){runUpdates(runId:$runId){runSeq snapshot{status substatus}}}`
+	startMutation  = `mutation($plan:JSON!){startRun(input:{plan:{inline:$plan},runRequestId:"pause",projectId:"shop",environmentId:"dev"}){run{runId}}}`
+	signalMutation = `mutation($runId:String!,$id:String!){signalRun(input:{runId:$runId,signalId:$id,signal:{%s:{}}}){signal{decision}}}`
+)
+
+// pauseToPaused is the p95 from the sending of a PAUSE to the frame that says
+// PAUSED, of a run in which nothing runs; the floor is a bare workflow, from
+// signalling it to the activity that it starts.
+func pauseToPaused(ctx context.Context, r *rig) (_ *trial, err error) {
+	const pauses = 40
+	var ends []func() error
+	done := func() error {
+		var errs []error
+		for i := len(ends) - 1; i >= 0; i-- {
+			errs = append(errs, ends[i]())
+		}
+		return errors.Join(errs...)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, done())
+		}
+	}()
+	t, err := testserver.StartTemporal()
+	if err != nil {
+		return nil, err
+	}
+	ends = append(ends, t.Close)
+	bare, err := newBare(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	ends = append(ends, bare.close)
+	s, err := startOwn(anyCore, "dev", options{Dir: filepath.Join(r.dir, "dev"), Temporal: t.Namespace + "@" + t.Addr})
+	if err != nil {
+		return nil, err
+	}
+	p := pauser{asker: newAsker(devToken, 2), service: s}
+	if err = p.start(ctx); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	ends = append(ends, p.watching.close)
+	repeat := func(ctx context.Context) (sample, error) {
+		var costs, floors []time.Duration
+		for range pauses {
+			floor, err := bare.signal(ctx)
+			if err != nil {
+				return sample{}, err
+			}
+			cost, err := p.until(ctx, "pause", "PAUSED")
+			if err != nil {
+				return sample{}, err
+			}
+			if _, err := p.until(ctx, "resume", "RUNNING"); err != nil {
+				return sample{}, err
+			}
+			costs, floors = append(costs, cost), append(floors, floor)
+		}
+		return sample{cost: quantile(costs, 0.95), floor: quantile(floors, 0.95)}, nil
+	}
+	return &trial{repeat: repeat, done: done}, nil
+}
+
+// pauser pauses and resumes a run that somebody looks on.
+type pauser struct {
+	asker
+	*service
+	watching *watching
+	runID    string
+	signals  int
+}
+
+// start starts a run that waits for a person, and looks on.
+func (p *pauser) start(ctx context.Context) error {
+	doc := document([]map[string]any{{
+		"stepId": stepName(0), "type": "MANUAL", "inputs": map[string]any{"instructions": "wait"}, "timeout": "1h",
+	}})
+	at := strings.NewReplacer(
+		`"tenantId":"`+runtest.ID.TenantID+`"`, `"tenantId":"acme"`, `"projectId":"`+runtest.ID.ProjectID+`"`, `"projectId":"shop"`,
+		`"environmentId":"`+runtest.ID.EnvironmentID+`"`, `"environmentId":"dev"`,
+	)
+	answer, err := p.post(ctx, p.addr, startMutation, map[string]any{"plan": json.RawMessage(at.Replace(string(doc)))})
+	if err != nil {
+		return err
+	}
+	var started struct {
+		Data struct {
+			StartRun struct{ Run struct{ RunID string } }
+		}
+	}
+	if err := json.Unmarshal(answer, &started); err != nil {
+		return err
+	}
+	p.runID = started.Data.StartRun.Run.RunID
+	d := runsDialect(statusQuery, func(int) string { return p.runID })
+	d.token = devToken
+	if p.watching, err = lookOn(ctx, p.service, d, 1); err != nil {
+		return err
+	}
+	p.watching.want(`"substatus":"WAITING_MANUAL"`)
+	return p.watching.until(ctx, p.watching.shown)
+}
+
+// until sends a signal and returns how long it took until the viewer was shown a status.
+func (p *pauser) until(ctx context.Context, signal, status string) (time.Duration, error) {
+	p.signals++
+	p.watching.want(`"status":"` + status + `"`)
+	answered := make(chan error, 1)
+	began := time.Now()
+	go func() {
+		_, err := p.post(ctx, p.addr, fmt.Sprintf(signalMutation, signal), map[string]any{"runId": p.runID, "id": fmt.Sprintf("s-%d", p.signals)})
+		answered <- err
+	}()
+	if err := errors.Join(p.watching.until(ctx, p.watching.shown), <-answered); err != nil {
+		return 0, fmt.Errorf("%s: %w", signal, err)
+	}
+	return p.watching.wantedAt.Sub(began), nil
+}
+
+// bare is a workflow without dvt: a signal starts an activity.
+type bare struct {
+	client client.Client
+	worker worker.Worker
+	acted  chan time.Time
+}
+
+const bareName = "bare"
+
+func newBare(ctx context.Context, t *testserver.TemporalServer) (*bare, error) {
+	c, err := temporal.Dial(t.Addr, t.Namespace, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	b := &bare{client: c, worker: worker.New(c, bareName, worker.Options{}), acted: make(chan time.Time, 1)}
+	b.worker.RegisterActivityWithOptions(func(context.Context) error { b.acted <- time.Now(); return nil }, activity.RegisterOptions{Name: bareName})
+	b.worker.RegisterWorkflowWithOptions(func(ctx workflow.Context) error {
+		ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Minute})
+		for {
+			workflow.GetSignalChannel(ctx, bareName).Receive(ctx, nil)
+			if err := workflow.ExecuteActivity(ctx, bareName).Get(ctx, nil); err != nil {
+				return err
+			}
+		}
+	}, workflow.RegisterOptions{Name: bareName})
+	if err := b.worker.Start(); err != nil {
+		c.Close()
+		return nil, err
+	}
+	_, err = c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: bareName, TaskQueue: bareName}, bareName)
+	return b, err
+}
+
+// signal returns how long it took until the activity ran.
+func (b *bare) signal(ctx context.Context) (time.Duration, error) {
+	began := time.Now()
+	if err := b.client.SignalWorkflow(ctx, bareName, "", bareName, nil); err != nil {
+		return 0, err
+	}
+	select {
+	case at := <-b.acted:
+		return at.Sub(began), nil
+	case <-time.After(patience):
+		return 0, errors.New("the activity of a bare workflow did not run")
+	}
+}
+
+func (b *bare) close() error {
+	b.worker.Stop()
+	b.client.Close()
+	return nil
+}

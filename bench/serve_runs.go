@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph"
+	"github.com/dvt-engine/dvt/graph/ws"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/live/redisbus"
+	"github.com/dvt-engine/dvt/project"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/sqlite"
+)
+
+// viewerToken is that of whoever looks on in a figure.
+const viewerToken = "viewer"
+
+// manyStreams is above what any figure opens.
+const manyStreams = 20_000
+
+// serveRuns serves runs as a server does: use cases, hub and API, and with a bus of
+// its own in Redis also a projector on SQLite. Without, runs are made up in memory and
+// an update begins as a message off the bus.
+func serveRuns(ctx context.Context, o options) (served, error) {
+	if o.Redis == "" {
+		return serveMadeUp(ctx, o)
+	}
+	s, err := sqlite.Open(ctx, filepath.Join(o.Dir, "live.db"), sqlite.Options{})
+	if err != nil {
+		return served{}, err
+	}
+	bus, err := redisbus.Open(redisbus.Config{URL: o.Redis})
+	if err != nil {
+		return served{}, err
+	}
+	p := project.New(s, bus, project.Config{})
+	woken := project.Waking(s, p)
+	ids, err := makeRuns(ctx, s, o.Runs, o.Steps)
+	if err != nil {
+		return served{}, err
+	}
+	ws := writersOf(woken, ids, o.Steps)
+	for _, w := range ws { // every step has run once
+		if _, err := w.append(ctx, 2*o.Steps); err != nil {
+			return served{}, err
+		}
+	}
+	l := looking{store: woken, hub: live.New(s, bus, live.Config{MaxStreams: manyStreams}), bus: bus}
+	l.also = p.Run
+	out, err := l.serve(ctx, o)
+	out.publish = func(ctx context.Context) (seq int64, at time.Time, err error) {
+		for _, w := range ws {
+			to, err := w.append(ctx, 1)
+			if err != nil {
+				return 0, at, err
+			}
+			seq, at = int64(to), time.Now()
+		}
+		return seq, at, nil
+	}
+	closeAll := out.close
+	out.close = func() error { return errors.Join(closeAll(), bus.Close(), s.Close()) }
+	return out, err
+}
+
+// looking is what it takes to look on.
+type looking struct {
+	store store.Store
+	hub   *live.Hub
+	bus   live.Bus
+	also  func(context.Context) error // runs beside the hub; may be nil
+}
+
+func (l looking) serve(ctx context.Context, o options) (served, error) {
+	sum := sha256.Sum256([]byte(viewerToken))
+	accounts, err := authz.NewDirectory([]authz.Account{{
+		ID: viewerToken, TenantID: runtest.ID.TenantID, TokenSHA256: hex.EncodeToString(sum[:]),
+		Grants: []authz.Grant{{Role: authz.Viewer, ProjectID: "*", EnvironmentID: "*"}},
+	}}, time.Now)
+	if err != nil {
+		return served{}, err
+	}
+	policy, err := authz.New(authz.DefaultPolicy(), accounts)
+	if err != nil {
+		return served{}, err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	var g errgroup.Group
+	g.Go(func() error { return l.hub.Run(ctx) })
+	if l.also != nil {
+		g.Go(func() error { return l.also(ctx) })
+	}
+	api := control.New(control.Config{Store: l.store, Hub: l.hub, Bus: l.bus, Authz: policy})
+	h, err := handlerOf(o.Stock, api, graph.Config{
+		Authenticate: accounts.Authenticate, Streams: ws.Config{Streams: manyStreams, StreamsOfPeer: manyStreams},
+	})
+	return served{handler: h, close: func() error { stop(); return g.Wait() }}, err
+}
+
+// handlerOf is the API by dvt, or the same resolvers by gqlgen's own handler.
+func handlerOf(stock bool, c graph.Control, cfg graph.Config) (http.Handler, error) {
+	if stock {
+		return nil, errors.New("graph does not offer its schema on gqlgen's own handler yet")
+	}
+	return graph.NewHandler(c, cfg), nil
+}
+
+// serveMadeUp serves runs in memory.
+func serveMadeUp(ctx context.Context, o options) (served, error) {
+	m := &madeUp{runs: map[string]*madeUpRun{}, subs: map[string][]*mailbox{}}
+	for i := range o.Runs {
+		r, err := newMadeUpRun(runName(i), o.Steps)
+		if err != nil {
+			return served{}, err
+		}
+		m.order = append(m.order, r)
+		m.runs[r.header.RunID] = r
+	}
+	out, err := looking{store: m, hub: live.New(m, m, live.Config{MaxStreams: manyStreams}), bus: m}.serve(ctx, o)
+	out.publish = func(ctx context.Context) (seq int64, at time.Time, err error) {
+		at = time.Now()
+		for _, r := range m.order {
+			msg := r.move(at)
+			seq = int64(msg.To)
+			if err := m.Publish(ctx, msg); err != nil {
+				return 0, at, err
+			}
+		}
+		return seq, at, nil
+	}
+	return out, err
+}
+
+// runsDialect is that of graphql-transport-ws for viewers of runs.
+func runsDialect(query string, runID func(viewer int) string) dialect {
+	return dialect{
+		path: "/graphql", protocol: "graphql-transport-ws", token: viewerToken, welcome: `"runSeq":`,
+		hello: func(viewer int) []string {
+			return []string{
+				`{"type":"connection_init"}`,
+				fmt.Sprintf(`{"id":"1","type":"subscribe","payload":{"query":%q,"variables":{"runId":%q}}}`, query, runID(viewer)),
+			}
+		},
+	}
+}
+
+// What viewers select: 7 scalars of the run and 8 fields of each step, about 3.8 KB for 20 steps.
+const (
+	selectedStep = `stepId type status logicalAttemptId engineAttemptId startedAt completedAt changedSeq`
+	selectedRun  = `runId status statusRaw opsRev createdAt startedAt failedSteps`
+
+	runQuery   = `subscription($runId:String!){runUpdates(runId:$runId){runSeq sync snapshot{` + selectedRun + ` steps{` + selectedStep + `}}}}`
+	deltaQuery = `subscription($runId:String!){runUpdates(runId:$runId,mode:DELTA){runSeq sync snapshot{` + selectedRun + ` steps{` + selectedStep +
+		`}} delta{fromSeq toSeq header{` + selectedRun + `} steps{` + selectedStep + `}}}}`
+)
