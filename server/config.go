@@ -72,6 +72,7 @@ type Config struct {
 	RotateAfter    int             `koanf:"rotate-after"` // steps that one execution of a run's workflow schedules
 
 	dev bool
+	now func() time.Time // the clock of this process; time.Now when nil
 }
 
 // Defaults are the settings that differ between `dvt dev` and the rest.

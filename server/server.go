@@ -68,6 +68,10 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 			p.close()
 		}
 	}()
+	now := cfg.now
+	if now == nil {
+		now = time.Now
+	}
 	if p.raw, err = openStore(ctx, cfg.Store, log); err != nil {
 		return p, err
 	}
@@ -80,7 +84,7 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 	if p.temporal, err = temporal.Dial(cfg.Temporal, cfg.TemporalNamespace, log); err != nil {
 		return p, err
 	}
-	if p.directory, err = authz.NewDirectory(accounts, time.Now); err != nil {
+	if p.directory, err = authz.NewDirectory(accounts, now); err != nil {
 		return p, err
 	}
 	if p.authz, err = authz.New(authz.DefaultPolicy(), p.directory); err != nil {
@@ -88,7 +92,7 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 	}
 	p.projector = project.New(p.raw, p.bus, project.Config{Metrics: p.registry, Logger: log})
 	p.store = project.Waking(p.raw, p.projector)
-	p.hub = live.New(p.raw, p.bus, live.Config{Logger: log})
+	p.hub = live.New(p.raw, p.bus, live.Config{Now: now, Logger: log})
 	p.lists = live.NewLists(p.raw, p.bus, live.ListsConfig{Metrics: p.registry, Logger: log})
 	p.engine = temporal.New(p.temporal, cfg.TemporalNamespace, temporal.Config{HeartbeatTimeout: cfg.Heartbeat, RotateAfter: cfg.RotateAfter})
 	queues := cfg.queues()
@@ -103,7 +107,7 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 	p.control = control.New(control.Config{
 		Store: p.store, Engine: p.engine, Hub: p.hub, Lists: p.lists, Bus: p.bus, Authz: p.authz, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, Limits: limits,
 		Metrics: p.registry, Logger: log,
-		Redriver: p.projector, ManualKeys: keys,
+		Redriver: p.projector, ManualKeys: keys, Now: now,
 	})
 	p.journal = control.NewJournal(control.JournalConfig{
 		Store: p.store, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, MaxSteps: p.control.MaxSteps(),

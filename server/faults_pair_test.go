@@ -1,0 +1,313 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/live/redisbus"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/project"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/postgres"
+)
+
+// Tokens of the accounts of a pair; there are viewerAccounts of those.
+const (
+	viewerAccounts = 16
+	vicToken       = "vic-may-look-for-now"
+	malToken       = "mal-is-of-another-tenant"
+)
+
+func viewerToken(n int) string { return fmt.Sprintf("viewer-%02d-has-a-token", n%viewerAccounts) }
+
+// pair is two servers on one PostgreSQL and one Redis, with a proxy in front of each
+// for each server, so that faults differ. Nothing executes steps: the tests append to
+// the log, through a way to the store and to Redis that never breaks, as a worker
+// elsewhere does.
+type pair struct {
+	a, b  *node
+	dsn   string
+	redis *testserver.RedisServer
+	store store.Store   // tells its projector, as every process does
+	bus   *redisbus.Bus // of that projector
+	skew  *atomic.Int64 // of B's clock, in ns
+	says  *authz.Directory
+	obeys *authz.Authorizer // B's, with says
+	runs  atomic.Int64
+}
+
+// node is one server with what lies between it and the rest.
+type node struct {
+	name, url string
+	bus       *testserver.BusProxy
+	db        *testserver.PostgresProxy
+	said      func() string
+
+	mu    sync.Mutex
+	rules map[string]func(live.Message) testserver.Fate // by run
+	odds  func(testserver.BusMessage) testserver.Fate   // of every other message
+}
+
+func (p *pair) nodes() []*node { return []*node{p.a, p.b} }
+
+// startPair starts A as a process of its own and B inside this one, a minute ahead.
+func startPair(t *testing.T) *pair {
+	t.Helper()
+	p := &pair{dsn: testserver.Postgres(t), redis: testserver.Redis(t), skew: &atomic.Int64{}}
+	must(t, postgres.Migrate(t.Context(), p.dsn))
+	raw, err := postgres.Open(t.Context(), p.dsn, postgres.Options{})
+	must(t, err)
+	t.Cleanup(func() { must(t, raw.Close()) })
+	p.bus, err = redisbus.Open(redisbus.Config{URL: "redis://" + p.redis.Addr + "/0"})
+	must(t, err)
+	t.Cleanup(func() { must(t, p.bus.Close()) })
+	projector := project.New(raw, p.bus, project.Config{})
+	p.store = project.Waking(raw, projector)
+	background(t, func(ctx context.Context) error { return projector.Run(ctx) })
+
+	p.a, p.b = p.newNode(t, "A"), p.newNode(t, "B")
+	a := spawn(t, "server A", nil, "server", "--config", p.config(t, p.a))
+	p.a.said = a.said
+	p.skew.Store(int64(time.Minute))
+	p.inside(t, p.b)
+	answers(t, p.a.url)
+	answers(t, p.b.url)
+	return p
+}
+
+// background runs f until the test ends.
+func background(t *testing.T, f func(ctx context.Context) error) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+}
+
+func (p *pair) newNode(t *testing.T, name string) *node {
+	n := &node{
+		name: name, url: "http://" + freeAddress(t), rules: map[string]func(live.Message) testserver.Fate{},
+		bus: testserver.NewBusProxy(t, p.redis.Addr), db: testserver.NewPostgresProxy(t, p.dsn),
+	}
+	n.bus.Each(n.decide)
+	return n
+}
+
+// config writes the settings of a server. Its engine is nowhere: no duty that needs one is on.
+func (p *pair) config(t *testing.T, n *node) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "dvt.yaml")
+	var b strings.Builder
+	fmt.Fprintf(&b, "listen: %s\nstore: %s\nredis: redis://%s/0\ntemporal: %s\nduties: [api, project]\nartifacts: file://%s?create_dir=true&no_tmp_dir=true\naccounts:\n",
+		strings.TrimPrefix(n.url, "http://"), n.db.DSN, n.bus.Addr, freeAddress(t), filepath.Join(t.TempDir(), "artifacts"))
+	account := func(id, tenant, token, more string) {
+		fmt.Fprintf(&b, "  - {id: %s, tenant: %s, tokenSha256: %s, grants: [{role: ENGINEER, project: \"*\", environment: \"*\"}]%s}\n", id, tenant, tokenHash(token), more)
+	}
+	for i := range viewerAccounts {
+		account(fmt.Sprintf("viewer-%d", i), "acme", viewerToken(i), "")
+	}
+	account("vic", "acme", vicToken, "")
+	account("mal", "globex", malToken, "")
+	must(t, os.WriteFile(path, []byte(b.String()), 0o600))
+	return path
+}
+
+// inside runs a server in this process, whose clock p.skew moves.
+func (p *pair) inside(t *testing.T, n *node) {
+	t.Helper()
+	flags := pflag.NewFlagSet("server", pflag.ContinueOnError)
+	flags.String("config", p.config(t, n), "")
+	cfg, err := server.Load(flags, false)
+	must(t, err)
+	var said lockedBuffer
+	n.said = said.String
+	log := slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	background(t, func(ctx context.Context) error {
+		return server.RunInside(ctx, cfg, log, func() time.Time { return time.Now().Add(time.Duration(p.skew.Load())) },
+			func(d *authz.Directory, a *authz.Authorizer) { p.says, p.obeys = d, a })
+	})
+}
+
+// lockedBuffer is what a server in this process says.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// rule decides about the messages of one run on their way to this server; nil lets them pass.
+func (n *node) rule(runID string, fate func(live.Message) testserver.Fate) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.rules[runID] = fate; fate == nil {
+		delete(n.rules, runID)
+	}
+}
+
+// chance decides about the messages of runs without a rule.
+func (n *node) chance(odds func(testserver.BusMessage) testserver.Fate) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.odds = odds
+}
+
+func (n *node) decide(m testserver.BusMessage) testserver.Fate {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var body live.Message
+	if json.Unmarshal([]byte(m.Payload), &body) == nil && n.rules[body.RunID] != nil {
+		return n.rules[body.RunID](body)
+	}
+	if n.odds != nil {
+		return n.odds(m)
+	}
+	return testserver.Fate{}
+}
+
+// history is one run, and what was committed to its log when.
+type history struct {
+	t     *testing.T
+	store store.Store
+	id    run.Identity
+
+	mu      sync.Mutex
+	commits []commit
+}
+
+// commit is one event, and between which two moments it was committed.
+type commit struct {
+	run.Event
+	before, after time.Time
+}
+
+// newRun makes a run with steps s0, s1, …; its head is 2.
+func (p *pair) newRun(t *testing.T, steps int) *history {
+	t.Helper()
+	h := &history{t: t, store: p.store, id: run.Identity{
+		RunID: fmt.Sprintf("faults-%d", p.runs.Add(1)), TenantID: "acme", ProjectID: "shop", EnvironmentID: "dev", PlanID: "plan-3", PlanVersion: "1.0",
+	}}
+	var outlines []string
+	for i := range steps {
+		outlines = append(outlines, fmt.Sprintf("s%d", i))
+	}
+	drafts := []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start(outlines...)}
+	h.commit(func(ctx context.Context) error {
+		_, created, err := p.store.CreateRun(ctx, store.NewRun{
+			Run: store.Run{
+				Identity: h.id, RequestID: h.id.RunID, TriggeredBy: "ola", TriggerSource: "api", Params: []byte(`{}`),
+				RequestKey: run.RequestKey(h.id.TenantID, h.id.ProjectID, h.id.EnvironmentID, h.id.PlanID, h.id.PlanVersion, h.id.RunID),
+				PlanRef:    plan.Ref{SHA256: strings.Repeat("ab", 32), SchemaVersion: "v1.2", PlanID: h.id.PlanID, PlanVersion: h.id.PlanVersion},
+				Policy:     run.Policy{RetryWindowMS: 60000, MaxParallelSteps: 100, MaxLogicalAttemptsManual: 10},
+			},
+			Plan: []byte(`{}`), Events: drafts,
+		})
+		if err == nil && !created {
+			err = fmt.Errorf("run %s exists", h.id.RunID)
+		}
+		return err
+	})
+	return h
+}
+
+// add appends events, all of which the log must take, and returns the head.
+func (h *history) add(drafts ...run.Draft) run.Seq {
+	h.t.Helper()
+	h.commit(func(ctx context.Context) error {
+		out, err := h.store.Append(ctx, store.Append{RunID: h.id.RunID, Events: drafts})
+		for i, o := range out.Outcomes {
+			if o.Refused != "" || o.Deduplicated {
+				return fmt.Errorf("%s of %s %s: %+v", drafts[i].Type, h.id.RunID, drafts[i].StepID, o)
+			}
+		}
+		return err
+	})
+	return h.head()
+}
+
+// commit does it and reads from the log what it did.
+func (h *history) commit(do func(ctx context.Context) error) {
+	h.t.Helper()
+	before := time.Now()
+	must(h.t, do(context.WithoutCancel(h.t.Context())))
+	after := time.Now()
+	evs, err := h.store.Events(context.WithoutCancel(h.t.Context()), h.id.RunID, h.head(), store.MaxPage)
+	must(h.t, err)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range evs {
+		h.commits = append(h.commits, commit{e, before, after})
+	}
+}
+
+// noise appends n events that change nothing but the seq, each for itself.
+func (h *history) noise(n int) run.Seq {
+	h.t.Helper()
+	for range n {
+		h.add(runtest.Draft(run.SignalRejected, fmt.Sprintf("noise-%d", h.head()), 1))
+	}
+	return h.head()
+}
+
+// upTo appends noise until the head is seq, and waits until the projector may send as it likes again (O8).
+func (h *history) upTo(seq run.Seq) {
+	h.t.Helper()
+	h.noise(int(seq - h.head()))
+	time.Sleep(1100 * time.Millisecond)
+}
+
+func (h *history) head() run.Seq {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return run.Seq(len(h.commits))
+}
+
+// at is when seq was committed, at the latest.
+func (h *history) at(seq run.Seq) time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.commits[seq-1].after
+}
+
+func (h *history) log() []commit {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.commits[:len(h.commits):len(h.commits)]
+}
+
+func step(kind run.EventType, n, attempt int) run.Draft {
+	return runtest.Draft(kind, fmt.Sprintf("s%d", n), attempt)
+}

@@ -1,0 +1,404 @@
+package server_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/dvt-engine/dvt/run"
+)
+
+// update is one frame of runUpdates as it came over the wire.
+type update struct {
+	Sync, Reason, StoreEpoch string
+	RunSeq                   run.Seq
+	HeadSeq                  *run.Seq
+	AsOf                     time.Time
+	Reset                    bool
+	Snapshot                 *shownRun
+	Delta                    *struct {
+		FromSeq, ToSeq run.Seq
+		Header         shownRun
+		Steps          []shownStep
+	}
+
+	at     time.Time // when it came
+	server string    // from which
+	joined bool      // the first one of its stream
+	shows  string    // what its viewer sees after it, see picture
+}
+
+type shownRun struct {
+	Status     string
+	RunSeq     run.Seq
+	StepCounts struct{ Total, Pending, Running, Success, Failed, Skipped int }
+	Steps      []shownStep
+}
+
+type shownStep struct {
+	StepID           string
+	Status           string
+	LogicalAttemptID int
+}
+
+func (u update) String() string {
+	out := u.Sync
+	if u.Reason != "" {
+		out += "(" + u.Reason + ")"
+	}
+	out += fmt.Sprintf(" %d", u.RunSeq)
+	if u.HeadSeq != nil && *u.HeadSeq != u.RunSeq {
+		out += fmt.Sprintf("<%d", *u.HeadSeq)
+	}
+	if u.Reset {
+		out += " reset"
+	}
+	return "[" + out + "]"
+}
+
+func said(us []update) string {
+	var b strings.Builder
+	for i, u := range us {
+		if i > 0 && len(us) > 40 && i < len(us)-40 {
+			continue
+		}
+		b.WriteString(u.String())
+	}
+	return b.String()
+}
+
+const watchQuery = `subscription($id:String!,$after:Seq,$epoch:String,$mode:UpdateMode!){
+ runUpdates(runId:$id,after:$after,storeEpoch:$epoch,mode:$mode){
+  sync reason runSeq headSeq storeEpoch asOf reset snapshot{...R steps{...S}} delta{fromSeq toSeq header{...R} steps{...S}}}}
+fragment R on Run{status runSeq stepCounts{total pending running success failed skipped}}
+fragment S on Step{stepId status logicalAttemptId}`
+
+// streamError is why a server ended a stream.
+type streamError struct{ code string }
+
+func (e *streamError) Error() string { return "the stream ended: " + e.code }
+
+// watching says what to watch, where and how.
+type watching struct {
+	url, token string
+	runID      string
+	after      *run.Seq
+	epoch      string
+	mode       string // SNAPSHOT unless set
+	events     bool   // over Server-Sent Events
+	narrow     bool   // the kernel holds little for it
+}
+
+func (w watching) request() []byte {
+	if w.mode == "" {
+		w.mode = "SNAPSHOT"
+	}
+	variables := map[string]any{"id": w.runID, "mode": w.mode}
+	if w.after != nil {
+		variables["after"], variables["epoch"] = *w.after, w.epoch
+	}
+	body, _ := json.Marshal(map[string]any{"query": watchQuery, "variables": variables}) // strings and numbers
+	return body
+}
+
+// stream gives every frame to each until ctx ends, each refuses one, or the server ends it.
+func (w watching) stream(ctx context.Context, each func(update) error) error {
+	take := func(payload []byte) error {
+		var out struct {
+			Data   struct{ RunUpdates *update }
+			Errors []struct {
+				Message    string
+				Extensions struct{ Code string }
+			}
+		}
+		if err := json.Unmarshal(payload, &out); err != nil {
+			return fmt.Errorf("%w: %s", err, payload)
+		}
+		if len(out.Errors) > 0 {
+			return &streamError{out.Errors[0].Extensions.Code}
+		}
+		if out.Data.RunUpdates == nil {
+			return fmt.Errorf("no frame: %s", payload)
+		}
+		out.Data.RunUpdates.at = time.Now()
+		return each(*out.Data.RunUpdates)
+	}
+	var err error
+	if w.events {
+		err = w.overEvents(ctx, take)
+	} else {
+		err = w.overSocket(ctx, take)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+func (w watching) overSocket(ctx context.Context, take func([]byte) error) error {
+	dialer := websocket.Dialer{Subprotocols: []string{"graphql-transport-ws"}, HandshakeTimeout: 10 * time.Second}
+	if w.narrow {
+		dialer.NetDialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+			if err == nil {
+				err = c.(*net.TCPConn).SetReadBuffer(32 << 10)
+			}
+			return c, err
+		}
+	}
+	ws, res, err := dialer.DialContext(ctx, "ws"+strings.TrimPrefix(w.url, "http")+"/graphql", nil)
+	if err != nil {
+		return err
+	}
+	_ = res.Body.Close()
+	defer ws.Close()
+	defer context.AfterFunc(ctx, func() { _ = ws.Close() })()
+	hello := fmt.Appendf(nil, `{"type":"connection_init","payload":{"Authorization":"Bearer %s"}}`, w.token)
+	subscribe := fmt.Appendf(nil, `{"type":"subscribe","id":"1","payload":%s}`, w.request())
+	for _, m := range [][]byte{hello, nil, subscribe} {
+		if m == nil {
+			_, _, err = ws.ReadMessage() // connection_ack
+		} else {
+			err = ws.WriteMessage(websocket.TextMessage, m)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for {
+		_, data, err := ws.ReadMessage()
+		if err != nil {
+			return err
+		}
+		var m struct {
+			Type    string
+			Payload json.RawMessage
+		}
+		if err := json.Unmarshal(data, &m); err != nil {
+			return err
+		}
+		switch m.Type {
+		case "next":
+			err = take(m.Payload)
+		case "error":
+			err = take(fmt.Appendf(nil, `{"errors":%s}`, m.Payload))
+		case "complete":
+			err = &streamError{"complete"}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (w watching) overEvents(ctx context.Context, take func([]byte) error) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url+"/graphql", bytes.NewReader(w.request()))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream")
+	req.Header.Set("Authorization", "Bearer "+w.token)
+	transport := &http.Transport{DisableKeepAlives: true}
+	res, err := (&http.Client{Transport: transport}).Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	lines := bufio.NewReader(res.Body)
+	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+		var body bytes.Buffer
+		_, _ = body.ReadFrom(lines)
+		return take(body.Bytes())
+	}
+	event := ""
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return err
+		}
+		name, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
+		value = strings.TrimSpace(value)
+		switch {
+		case name == "event":
+			if event = value; event == "complete" {
+				return &streamError{"complete"}
+			}
+		case name == "data" && event == "next":
+			if err := take([]byte(value)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// picture is what a viewer sees: the run without its steps, and its steps by place.
+type picture struct {
+	header shownRun
+	steps  []shownStep
+	text   string
+}
+
+// show takes a frame over, as a client does.
+func (p *picture) show(u update) string {
+	switch {
+	case u.Snapshot != nil:
+		p.header, p.steps = *u.Snapshot, u.Snapshot.Steps
+	case u.Delta != nil:
+		p.header, p.steps = u.Delta.Header, slices.Clone(p.steps)
+		for _, s := range u.Delta.Steps {
+			if i := slices.IndexFunc(p.steps, func(old shownStep) bool { return old.StepID == s.StepID }); i >= 0 {
+				p.steps[i] = s
+			} else {
+				p.steps = append(p.steps, s)
+			}
+		}
+	default:
+		return p.text
+	}
+	p.text = describe(p.header, p.steps)
+	return p.text
+}
+
+func describe(h shownRun, steps []shownStep) string {
+	c := h.StepCounts
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s of %d: %d pending, %d running, %d success, %d failed, %d skipped;", h.Status, c.Total, c.Pending, c.Running, c.Success, c.Failed, c.Skipped)
+	for _, s := range steps {
+		fmt.Fprintf(&b, " %s=%s/%d", s.StepID, s.Status, s.LogicalAttemptID)
+	}
+	return b.String()
+}
+
+// onlooker watches one run, from one stream to the next, until the test ends or it leaves.
+type onlooker struct {
+	t     *testing.T
+	name  string
+	leave context.CancelFunc
+	over  chan struct{}
+
+	mu      sync.Mutex
+	updates []update
+	moved   chan struct{} // closed with the next frame
+	end     error
+	picture picture
+}
+
+func newOnlooker(t *testing.T, name string) (*onlooker, context.Context) {
+	ctx, leave := context.WithCancel(t.Context())
+	o := &onlooker{t: t, name: name, leave: leave, over: make(chan struct{}), moved: make(chan struct{})}
+	t.Cleanup(func() { leave(); <-o.over })
+	return o, ctx
+}
+
+// look watches over one stream.
+func look(t *testing.T, n *node, w watching) *onlooker {
+	t.Helper()
+	o, ctx := newOnlooker(t, n.name)
+	if w.url = n.url; w.token == "" {
+		w.token = viewerToken(0)
+	}
+	go func() {
+		defer close(o.over)
+		first := true
+		o.ended(w.stream(ctx, func(u update) error {
+			u.server, u.joined, first = n.name, first, false
+			o.take(u)
+			return nil
+		}))
+	}()
+	return o
+}
+
+func (o *onlooker) take(u update) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	u.shows = o.picture.show(u)
+	u.Snapshot, u.Delta = nil, nil
+	o.updates = append(o.updates, u)
+	close(o.moved)
+	o.moved = make(chan struct{})
+}
+
+func (o *onlooker) ended(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.end = err
+	close(o.moved)
+	o.moved = make(chan struct{})
+}
+
+func (o *onlooker) seen() []update {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.updates[:len(o.updates):len(o.updates)]
+}
+
+// until waits for a frame from the one at from on for which ok holds, and gives its place.
+func (o *onlooker) until(from int, patience time.Duration, what string, ok func(update) bool) int {
+	o.t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	for {
+		o.mu.Lock()
+		us, moved, end := o.updates, o.moved, o.end
+		o.mu.Unlock()
+		for ; from < len(us); from++ {
+			if ok(us[from]) {
+				return from
+			}
+		}
+		if end != nil {
+			o.t.Fatalf("%s: the stream ended with %v before it was %s: %s", o.name, end, what, said(us))
+		}
+		select {
+		case <-moved:
+		case <-deadline.C:
+			o.t.Fatalf("%s: not %s within %s: %s", o.name, what, patience, said(us))
+		}
+	}
+}
+
+func fresh(u update) bool { return u.Sync == "LIVE" }
+
+// liveAt waits for a LIVE frame that shows seq or more.
+func (o *onlooker) liveAt(seq run.Seq, patience time.Duration) int {
+	o.t.Helper()
+	return o.until(0, patience, fmt.Sprintf("LIVE at %d", seq), func(u update) bool { return fresh(u) && u.RunSeq >= seq })
+}
+
+// shownAt is the frame that liveAt waits for.
+func (o *onlooker) shownAt(seq run.Seq, patience time.Duration) update {
+	o.t.Helper()
+	i := o.liveAt(seq, patience)
+	return o.seen()[i]
+}
+
+// ends waits for the end of the stream and gives its code, "" for one without.
+func (o *onlooker) ends(patience time.Duration) string {
+	o.t.Helper()
+	select {
+	case <-o.over:
+	case <-time.After(patience):
+		o.t.Fatalf("%s: the stream goes on: %s", o.name, said(o.seen()))
+	}
+	var named *streamError
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if errors.As(o.end, &named) {
+		return named.code
+	}
+	return ""
+}
