@@ -2233,7 +2233,7 @@ type RunRowRootCauseRunError struct {
 	Code             string  `json:"code"`
 	Message          *string `json:"message"`
 	Retryable        bool    `json:"retryable"`
-	// How many steps wait behind it; 0 in lists.
+	// How many steps wait behind it; 0 in lists without `steps`.
 	BlockedSteps int `json:"blockedSteps"`
 }
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -14,8 +16,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Runs reads a page of the tenant's runs that p may see, without their steps, in
-// one query. CURSOR_INVALID for a cursor that this list did not give.
+// Runs reads a page of the tenant's runs that p may see, with their steps when
+// Filter.Steps asks for them. CURSOR_INVALID for a cursor that this list did not give,
+// QUERY_TOO_COMPLEX for a page with more than store.MaxListSteps steps.
 func (s *Service) Runs(ctx context.Context, p authz.Principal, q RunsQuery) (RunsPage, error) {
 	n, backward, err := pageSize(q.First, q.Last, 50)
 	if err != nil {
@@ -42,7 +45,13 @@ func (s *Service) Runs(ctx context.Context, p authz.Principal, q RunsQuery) (Run
 		}
 	}
 	rows, err := s.cfg.Store.List(ctx, f)
-	if err != nil {
+	switch {
+	case errors.Is(err, store.ErrTooMany):
+		return RunsPage{}, &Error{
+			Code: run.CodeQueryTooComplex, Limit: store.MaxListSteps,
+			Message: fmt.Sprintf("The runs of this page have more than %d steps. Ask for a smaller page, or without steps.", store.MaxListSteps),
+		}
+	case err != nil:
 		return RunsPage{}, translate(err)
 	}
 	epoch, err := s.cfg.Store.Epoch(ctx)
@@ -69,9 +78,9 @@ func (s *Service) Runs(ctx context.Context, p authz.Principal, q RunsQuery) (Run
 // endOfTime is after every run.
 var endOfTime = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
 
-// rowView is a row of a list: a run without its steps.
+// rowView is a row of a list, with its steps if they were asked for.
 func rowView(row store.RunRow, epoch string) RunView {
-	return RunView{State: run.State{Header: row.Header}, Epoch: epoch, OpsRev: row.OpsRev}
+	return RunView{State: run.State{Header: row.Header, Steps: row.Steps}, Epoch: epoch, OpsRev: row.OpsRev}
 }
 
 // narrow limits a filter to what p may read now; false when that is nothing. One

@@ -2,11 +2,54 @@ package graph
 
 import (
 	"context"
+	"reflect"
 
 	"github.com/99designs/gqlgen/graphql"
 
+	"github.com/dvt-engine/dvt/graph/internal/selection"
 	"github.com/dvt-engine/dvt/graph/ws"
 )
+
+// drawerOf renders what field, the one of a subscription, selects of an M, and says
+// what of that must be mapped.
+func drawerOf[M any](ctx context.Context, s sharing, op *graphql.OperationContext, field graphql.CollectedField) (drawer[M], wants) {
+	plan, err := s.compiler.Compile(op, field, reflect.TypeFor[M](), map[string]selection.Hook{"Run.steps": keepSteps})
+	if err != nil {
+		return execute[M](ctx, s.exec, op), everything()
+	}
+	return &appended[M]{
+		plan: plan, head: `{"data":{"` + field.Alias + `":`,
+		otherwise: func() *executed[M] { return execute[M](ctx, s.exec, op) },
+	}, wantsOf(plan)
+}
+
+// appended is the drawer of a compiled selection.
+type appended[M any] struct {
+	plan      *selection.Plan
+	head      string
+	size      int // of the last response
+	otherwise func() *executed[M]
+	executed  *executed[M] // once a value had what the plan cannot render
+}
+
+func (d *appended[M]) draw(m *M) ([]byte, error) {
+	b := append(make([]byte, 0, d.size+d.size/8+len(d.head)+64), d.head...)
+	b, err := d.plan.Append(b, m)
+	if err == nil {
+		d.size = len(b)
+		return append(b, '}', '}'), nil
+	}
+	if d.executed == nil {
+		d.executed = d.otherwise()
+	}
+	return d.executed.draw(m)
+}
+
+func (d *appended[M]) close() {
+	if d.executed != nil {
+		d.executed.close()
+	}
+}
 
 // executed is the drawer that knows every operation: gqlgen's own execution,
 // which reads what it is to render from a channel instead of from a resolver.
@@ -52,7 +95,3 @@ func (d *executed[M]) draw(m *M) ([]byte, error) {
 }
 
 func (d *executed[M]) close() { d.end() }
-
-func drawerOf[M any](ctx context.Context, exec graphql.GraphExecutor, op *graphql.OperationContext) drawer[M] {
-	return execute[M](ctx, exec, op)
-}

@@ -2,11 +2,15 @@ package graph
 
 import (
 	"context"
+	"reflect"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/graph/internal/exec"
+	"github.com/dvt-engine/dvt/graph/internal/model"
+	"github.com/dvt-engine/dvt/graph/internal/selection"
 	"github.com/dvt-engine/dvt/graph/ws"
 )
 
@@ -25,4 +29,18 @@ func (h *Handler) Share(ctx context.Context, op *graphql.OperationContext) (*ws.
 // WithPrincipal is the context of an operation of p.
 func WithPrincipal(ctx context.Context, p authz.Principal) context.Context {
 	return withPrincipal(ctx, p)
+}
+
+// Dispatch begins an operation.
+func (h *Handler) Dispatch(ctx context.Context, op *graphql.OperationContext) (graphql.ResponseHandler, context.Context) {
+	return h.exec.DispatchOperation(ctx, op)
+}
+
+// Compiles says whether the subscription op is rendered by a compiled selection.
+func (h *Handler) Compiles(op *graphql.OperationContext) error {
+	of := map[string]reflect.Type{"runUpdates": reflect.TypeFor[model.RunUpdate](), "runListUpdates": reflect.TypeFor[model.RunListUpdate]()}
+	field := graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Subscription"})[0]
+	c := newCompiled(exec.NewExecutableSchema(exec.Config{}).Schema(), 1)
+	_, err := c.compiler.Compile(op, field, of[field.Name], map[string]selection.Hook{"Run.steps": keepSteps})
+	return err
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,7 +20,6 @@ import (
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
-	"github.com/dvt-engine/dvt/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -147,54 +145,6 @@ func (f *fake) WatchReceipts(_ context.Context, _ authz.Principal, runID, signal
 func (f *fake) WatchStepLog(_ context.Context, _ authz.Principal, in control.StepLogQuery) (graph.Stream[control.StepLogFrame], error) {
 	return f.watchLog(in)
 }
-
-// office gives tickets to everybody as if it were a viewer of all of acme.
-var office = sync.OnceValue(func() *control.Service {
-	directory, err := authz.NewDirectory(authz.DevAccounts(), time.Now)
-	if err != nil {
-		panic(err)
-	}
-	rights, err := authz.New(authz.DefaultPolicy(), directory)
-	if err != nil {
-		panic(err)
-	}
-	return control.New(control.Config{Authz: rights, Store: everyRun{}})
-})
-
-// everyRun is a store in which every run of acme exists.
-type everyRun struct{ store.Store }
-
-func (everyRun) Get(_ context.Context, runID string) (store.Run, error) {
-	return store.Run{Identity: identity(runID)}, nil
-}
-
-func officeViewer() authz.Principal {
-	return authz.Principal{ID: "dev-viewer", TenantID: "acme", Grants: []authz.Grant{{Role: authz.Viewer, ProjectID: "*", EnvironmentID: "*"}}}
-}
-
-func (f *fake) AdmitRun(ctx context.Context, _ authz.Principal, runID string) (*control.Ticket, error) {
-	return office().AdmitRun(ctx, officeViewer(), runID)
-}
-
-func (f *fake) AdmitRuns(ctx context.Context, _ authz.Principal, q control.RunsQuery) (*control.Ticket, error) {
-	return office().AdmitRuns(ctx, officeViewer(), q)
-}
-
-func (f *fake) OpenRun(context.Context, *control.Ticket) (graph.Stream[live.Frame], error) {
-	if f.openRun != nil {
-		return f.openRun()
-	}
-	return f.watchRun(control.WatchRun{})
-}
-
-func (f *fake) OpenRuns(context.Context, *control.Ticket) (graph.Stream[control.RunsFrame], error) {
-	if f.openRuns != nil {
-		return f.openRuns()
-	}
-	return f.watchRuns(control.RunsQuery{})
-}
-
-func (f *fake) RightsChanged() <-chan struct{} { return office().RightsChanged() }
 
 // frames is a stream of some frames, which then ends with err or, without one, never.
 type frames[T any] struct {

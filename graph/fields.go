@@ -2,18 +2,24 @@ package graph
 
 import (
 	"context"
-	"slices"
 
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/run"
 )
 
-func (r runFields) Step(_ context.Context, of *model.Run, stepID string) (*model.Step, error) {
-	if i := slices.IndexFunc(of.Steps, func(s model.Step) bool { return s.StepID == stepID }); i >= 0 {
-		return &of.Steps[i], nil
+func (r runFields) Steps(_ context.Context, of *model.Run) ([]model.Step, error) {
+	if of.StepsOf == nil {
+		return []model.Step{}, nil
 	}
-	return nil, nil //nolint:nilnil // the run has no such step: null
+	return of.StepsOf.Steps(), nil
+}
+
+func (r runFields) Step(_ context.Context, of *model.Run, stepID string) (*model.Step, error) {
+	if of.StepsOf == nil {
+		return nil, nil //nolint:nilnil // the run shows no steps
+	}
+	return of.StepsOf.Step(stepID), nil
 }
 
 func (r runFields) Events(

@@ -75,7 +75,11 @@ func answering() *fake {
 			v.Past = at != nil
 			return v, nil
 		},
-		runs: func(control.RunsQuery) (control.RunsPage, error) {
+		runs: func(q control.RunsQuery) (control.RunsPage, error) {
+			row := row
+			if q.Filter.Steps {
+				row.State.Steps = v.State.Steps
+			}
 			return control.RunsPage{Runs: []control.RunView{row}, Cursors: []string{"c1"}, HasNext: true}, nil
 		},
 		events: func(string, control.EventPage) (control.EventsPage, error) {
@@ -140,14 +144,15 @@ func TestGolden_EveryOperation(t *testing.T) {
 	list := []string{"Run.steps", "Run.events", "Run.signals"}
 	plan := `plan: {inline: {steps: [{timeout: "<2m>"}]}}, runRequestId: "q1", projectId: "shop", environmentId: "dev"`
 	operations := map[string]string{
-		"viewer":       `{ viewer` + everything(t, "Viewer") + `}`,
-		"run":          `{ run(runId: "r1")` + everything(t, "Run") + `}`,
-		"run_past":     `{ run(runId: "r1", at: "5") { runSeq actions { action } one: step(stepId: "ship") { wait { kind } } none: step(stepId: "x") { stepId } } }`,
-		"runs":         `{ runs(first: 1)` + everything(t, "RunConnection", list...) + `}`,
-		"signal":       `{ signal(runId: "r1", signalId: "s1")` + everything(t, "Signal") + `}`,
-		"stepLog":      `{ stepLog(runId: "r1", stepId: "build", find: "hello")` + everything(t, "StepLog") + `}`,
-		"capabilities": `{ capabilities` + everything(t, "EngineCapability") + `}`,
-		"health":       `{ health` + everything(t, "Health") + `}`,
+		"viewer":        `{ viewer` + everything(t, "Viewer") + `}`,
+		"run":           `{ run(runId: "r1")` + everything(t, "Run") + `}`,
+		"run_past":      `{ run(runId: "r1", at: "5") { runSeq actions { action } one: step(stepId: "ship") { wait { kind } } none: step(stepId: "x") { stepId } } }`,
+		"runs":          `{ runs(first: 1)` + everything(t, "RunConnection", list...) + `}`,
+		"runsWithSteps": `{ runs(first: 1)` + everything(t, "RunConnection", list[1:]...) + `}`,
+		"signal":        `{ signal(runId: "r1", signalId: "s1")` + everything(t, "Signal") + `}`,
+		"stepLog":       `{ stepLog(runId: "r1", stepId: "build", find: "hello")` + everything(t, "StepLog") + `}`,
+		"capabilities":  `{ capabilities` + everything(t, "EngineCapability") + `}`,
+		"health":        `{ health` + everything(t, "Health") + `}`,
 		"node": `{ run: node(id: "UnVuOnIx") { id __typename ... on Run { runId } } signal: node(id: "U2lnbmFsOnIxL3Mx") { id __typename }
 			none: node(id: "UnVuOnI5") { id } nonsense: node(id: "?") { id }
 			letter: node(id: "RGVhZExldHRlcjpkMQ") { id __typename ... on DeadLetter { runId } } }`,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/graph/internal/exec"
+	"github.com/dvt-engine/dvt/graph/internal/selection"
 	"github.com/dvt-engine/dvt/graph/ws"
 )
 
@@ -74,10 +75,11 @@ func NewHandler(c Control, cfg Config) *Handler {
 	if cfg.RequestID == nil {
 		cfg.RequestID = func(context.Context) string { return "" }
 	}
-	h := &Handler{cfg: cfg, exec: newExecutor(c, cfg)}
+	exec, compiler := newExecutor(c, cfg)
+	h := &Handler{cfg: cfg, exec: exec}
 	streams := &h.cfg.Streams
 	streams.Exec, streams.Connect = h.exec, h.connect
-	streams.Share, streams.RightsChanged = sharing{control: c, exec: h.exec}.share, c.RightsChanged
+	streams.Share, streams.RightsChanged = sharing{control: c, exec: exec, compiler: compiler}.share, c.RightsChanged
 	h.streams = ws.New(*streams)
 	return h
 }
@@ -97,7 +99,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.serveHTTP(w, r)
 }
 
-func newExecutor(c Control, cfg Config) graphql.GraphExecutor {
+func newExecutor(c Control, cfg Config) (graphql.GraphExecutor, *selection.Compiler) {
 	schema := exec.NewExecutableSchema(exec.Config{Resolvers: &root{control: c, devPrincipals: cfg.DevPrincipals}, Complexity: weights()})
 	e := executor.New(schema)
 	errs := newPresenter(cfg.Logger, cfg.RequestID)
@@ -113,7 +115,9 @@ func newExecutor(c Control, cfg Config) graphql.GraphExecutor {
 	}
 	e.Use(placement{})
 	e.Use(costLimit{schema: schema, limit: cfg.Limits.Complexity})
-	return fewErrors{e}
+	quick := newCompiled(schema.Schema(), cfg.Limits.Cached)
+	e.Use(quick)
+	return fewErrors{e}, quick.compiler
 }
 
 // fewErrors bounds what a document that is wrong everywhere is answered.

@@ -16,7 +16,7 @@ func syncReason(r live.Reason) *model.SyncReason {
 func runUpdates(mode model.UpdateMode, resumed bool) func(live.Frame) *model.RunUpdate {
 	whole := wholeAtFirst(mode, resumed)
 	return func(f live.Frame) *model.RunUpdate {
-		u := mapUpdate(graphOf(frameView(f)), f, mode, whole)
+		u := mapUpdate(graphOf(frameView(f), nil, everything()), f, mode, whole)
 		whole = false
 		return u
 	}
@@ -41,7 +41,7 @@ func mapUpdate(g *stepGraph, f live.Frame, mode model.UpdateMode, whole bool) *m
 	}
 	switch {
 	case whole || f.Reset || f.Changed && mode == model.UpdateModeSnapshot:
-		u.Snapshot = g.run(nil)
+		u.Snapshot = g.run()
 	case f.Changed:
 		u.Delta = g.delta(f.From)
 	}
@@ -49,13 +49,13 @@ func mapUpdate(g *stepGraph, f live.Frame, mode model.UpdateMode, whole bool) *m
 }
 
 func (g *stepGraph) delta(from run.Seq) *model.RunDelta {
-	d := g.view.State.Since(from)
-	return &model.RunDelta{FromSeq: d.From, ToSeq: d.To, Header: g.header(nil), Steps: g.steps(d.Steps, nil)}
+	d := g.since(from)
+	return &model.RunDelta{FromSeq: d.From, ToSeq: d.To, Header: g.header(), Steps: g.steps(d.Steps)}
 }
 
-func mapRunsFrame(f control.RunsFrame) *model.RunListUpdate {
+func mapRunsFrame(f control.RunsFrame, w wants) *model.RunListUpdate {
 	return &model.RunListUpdate{
 		Sync: model.SyncState(f.Sync), Reason: syncReason(f.Reason), AsOf: f.AsOf, Reset: f.Reset,
-		Runs: each(f.Runs, func(v control.RunView) model.Run { return *mapRow(v, nil) }), Removed: list(f.Removed),
+		Runs: each(f.Runs, func(v control.RunView) model.Run { return *mapRow(v, nil, w) }), Removed: list(f.Removed),
 	}
 }

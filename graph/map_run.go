@@ -20,28 +20,24 @@ func availability(c Control, p authz.Principal, v control.RunView) model.Availab
 	})
 }
 
-// mapRun is a run with its steps. available is nil in streams.
-func mapRun(v control.RunView, available model.Available) *model.Run {
-	return graphOf(v).run(available)
-}
-
-func (g *stepGraph) run(available model.Available) *model.Run {
-	r := g.header(available)
-	r.Steps = g.steps(g.view.State.Steps, available)
+// run is a run with its steps, which are made when they are asked for.
+func (g *stepGraph) run() *model.Run {
+	r := g.header()
+	r.StepsOf = g
 	return r
 }
 
 // header is a run without its steps but with what follows from them.
-func (g *stepGraph) header(available model.Available) *model.Run {
-	r := mapRow(g.view, available)
-	if r.RootCause != nil && r.RootCause.StepID != nil {
+func (g *stepGraph) header() *model.Run {
+	r := mapRow(g.view, g.available, g.wants)
+	if g.wants.blocked && r.RootCause != nil && r.RootCause.StepID != nil {
 		r.RootCause.BlockedSteps = g.waitingBehind(*r.RootCause.StepID)
 	}
 	return r
 }
 
 // mapRow is a run as lists show it: without its steps.
-func mapRow(v control.RunView, available model.Available) *model.Run {
+func mapRow(v control.RunView, available model.Available, w wants) *model.Run {
 	h := v.State.Header
 	r := &model.Run{
 		ID: nodeID(runNode, h.RunID), RunID: h.RunID, TenantID: h.TenantID, ProjectID: h.ProjectID, EnvironmentID: h.EnvironmentID,
@@ -52,9 +48,12 @@ func mapRow(v control.RunView, available model.Available) *model.Run {
 		TriggeredBy: text(h.TriggeredBy), ParentRunID: text(v.Run.ParentRunID),
 		CreatedAt: h.CreatedAt, StartedAt: h.StartedAt, CompletedAt: h.CompletedAt,
 		StepCounts: mapCounts(h.Counts), FailedSteps: h.FailedSteps(), RootCause: mapRootCause(v.State),
-		Steps: []model.Step{}, Artifacts: each(h.Artifacts, mapArtifact),
-		Pause: mapPause(h), RetryDeadline: h.RetryDeadline, Queue: mapQueue(v),
+		Artifacts: []model.Artifact{},
+		Pause:     mapPause(h), RetryDeadline: h.RetryDeadline, Queue: mapQueue(v),
 		Available: available,
+	}
+	if w.artifacts {
+		r.Artifacts = each(h.Artifacts, mapArtifact)
 	}
 	if r.CreatedAt.IsZero() {
 		r.CreatedAt = v.Run.CreatedAt
@@ -87,7 +86,7 @@ func mapCounts(c run.StepCounts) *model.StepCounts {
 }
 
 // mapRootCause is the error that the run ended with, else the failed attempt
-// that holds it up (T214). Blocked steps are counted by mapRun.
+// that holds it up (T214). Blocked steps are counted by header.
 func mapRootCause(s run.State) *model.RunError {
 	switch f := s.Failure; {
 	case f != nil:
@@ -133,10 +132,10 @@ func mapQueue(v control.RunView) *model.QueueEntry {
 	return &model.QueueEntry{Status: string(q.Status), CreatedAt: q.CreatedAt, NotBefore: optional(q.NotBefore), Attempts: q.Attempts}
 }
 
-func mapRunsPage(c Control, p authz.Principal, page control.RunsPage) *model.RunConnection {
+func mapRunsPage(c Control, p authz.Principal, page control.RunsPage, w wants) *model.RunConnection {
 	edges := make([]model.RunEdge, len(page.Runs))
 	for i, v := range page.Runs {
-		edges[i] = model.RunEdge{Cursor: page.Cursors[i], Node: mapRow(v, availability(c, p, v))}
+		edges[i] = model.RunEdge{Cursor: page.Cursors[i], Node: graphOf(v, availability(c, p, v), w).run()}
 	}
 	return &model.RunConnection{
 		Edges:    edges,

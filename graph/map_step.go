@@ -1,33 +1,55 @@
 package graph
 
 import (
+	"slices"
+
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/run"
 )
 
-func (g *stepGraph) steps(steps []*run.Step, available model.Available) []model.Step {
+// Steps makes all steps of the run.
+func (g *stepGraph) Steps() []model.Step { return g.steps(g.view.State.Steps) }
+
+// Step makes one step; nil when there is none.
+func (g *stepGraph) Step(stepID string) *model.Step {
+	i := slices.IndexFunc(g.view.State.Steps, func(s *run.Step) bool { return s.StepID == stepID })
+	if i < 0 {
+		return nil
+	}
+	s := &model.Step{}
+	g.step(s, g.view.State.Steps[i])
+	return s
+}
+
+func (g *stepGraph) steps(steps []*run.Step) []model.Step {
 	out := make([]model.Step, len(steps))
 	for i, s := range steps {
-		out[i] = g.step(s, available)
+		g.step(&out[i], s)
 	}
 	return out
 }
 
-func (g *stepGraph) step(s *run.Step, available model.Available) model.Step {
-	out := model.Step{
+// step writes s to out.
+func (g *stepGraph) step(out *model.Step, s *run.Step) {
+	*out = model.Step{
 		StepID: s.StepID, Type: s.Type, Name: text(s.Name), Group: text(s.Group), DependsOn: list(s.DependsOn),
 		Status: enumOf[model.StepStatus](s.Status), StatusRaw: string(s.Status), Substatus: optionalEnum[model.RunSubstatus](s.Substatus),
 		LogicalAttemptID: s.LogicalAttempt, Artifacts: []model.Artifact{}, PendingRetry: g.view.PendingRetry[s.StepID],
-		Attempts: each(s.Attempts, mapAttempt), TaskQueue: text(s.TaskQueue), ResourceClass: text(s.ResourceClass),
-		ChangedSeq: s.ChangedSeq, Wait: g.wait(s), Available: available,
+		Attempts: []model.StepAttempt{}, TaskQueue: text(s.TaskQueue), ResourceClass: text(s.ResourceClass),
+		ChangedSeq: s.ChangedSeq, Available: g.available,
 	}
-	if n := len(out.Attempts); n > 0 { // the step mirrors its latest attempt (T60)
-		a := &out.Attempts[n-1]
+	if g.wants.wait {
+		out.Wait = g.wait(s)
+	}
+	if g.wants.attempts {
+		out.Attempts = each(s.Attempts, mapAttempt)
+	}
+	if n := len(s.Attempts); n > 0 { // the step mirrors its latest attempt (T60)
+		a := mapAttempt(s.Attempts[n-1])
 		out.EngineAttemptID, out.StartedAt, out.CompletedAt, out.DurationMs = optional(a.EngineAttemptID), a.StartedAt, a.CompletedAt, a.DurationMs
 		out.Error, out.Skip, out.Result, out.Artifacts = a.Error, a.Skip, a.Result, a.Artifacts
 	}
-	return out
 }
 
 func mapAttempt(a run.Attempt) model.StepAttempt {

@@ -23,7 +23,7 @@ func (m mutations) started(ctx context.Context, started control.StartedRun, err 
 	}
 	v := started.View
 	return &model.StartRunPayload{
-		Run: mapRun(v, availability(m.control, principal(ctx), v)), Queue: mapQueue(v), Deduplicated: started.Deduplicated,
+		Run: graphOf(v, availability(m.control, principal(ctx), v), everything()).run(), Queue: mapQueue(v), Deduplicated: started.Deduplicated,
 	}, nil
 }
 

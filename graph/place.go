@@ -15,12 +15,13 @@ import (
 // runPlace is where the viewers of one run are.
 type runPlace struct {
 	mode  model.UpdateMode
+	wants wants
 	frame live.Frame
 	graph *stepGraph
 }
 
 func (p *runPlace) next(f live.Frame) *model.RunUpdate {
-	p.frame, p.graph = f, p.graph.moved(frameView(f))
+	p.frame, p.graph = f, p.graph.moved(frameView(f), p.wants)
 	return mapUpdate(p.graph, f, p.mode, false)
 }
 
@@ -51,6 +52,7 @@ func slowReason(s live.Sync, r live.Reason, slow bool) live.Reason {
 
 // listPlace is where the viewers of one page of runs are.
 type listPlace struct {
+	wants wants
 	frame control.RunsFrame
 	page  map[string]control.RunView
 	known bool // a frame has shown the page
@@ -69,7 +71,7 @@ func (p *listPlace) next(f control.RunsFrame) *model.RunListUpdate {
 	for _, id := range f.Removed {
 		delete(p.page, id)
 	}
-	return mapRunsFrame(f)
+	return mapRunsFrame(f, p.wants)
 }
 
 // first is the whole page, newest first.
@@ -83,7 +85,7 @@ func (p *listPlace) first(_ *ws.Place, slow bool) (*model.RunListUpdate, error) 
 		return cmp.Or(b.State.CreatedAt.Compare(a.State.CreatedAt), strings.Compare(b.State.RunID, a.State.RunID))
 	})
 	f.Reason = slowReason(f.Sync, f.Reason, slow)
-	return mapRunsFrame(f), nil
+	return mapRunsFrame(f, p.wants), nil
 }
 
 func (p *listPlace) at() ws.Place { return ws.Place{Seq: p.moves} }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/99designs/gqlgen/graphql"
+
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/run"
@@ -31,7 +33,7 @@ func (q queries) Run(ctx context.Context, runID string, at *run.Seq) (*model.Run
 	if err != nil {
 		return orNull[model.Run](err)
 	}
-	return mapRun(v, availability(q.control, p, v)), nil
+	return graphOf(v, availability(q.control, p, v), wanted(ctx)).run(), nil
 }
 
 func (q queries) Runs(
@@ -43,9 +45,10 @@ func (q queries) Runs(
 		return nil, err
 	}
 	in.After, in.Before = orZero(after), orZero(before)
+	in.Filter.Steps = graphql.FieldRequested(ctx, "edges.node.steps")
 	in.Filter.Ascending = orZero(orderBy) == model.RunOrderCreatedAsc
 	page, err := q.control.Runs(ctx, p, in)
-	return mapRunsPage(q.control, p, page), err
+	return mapRunsPage(q.control, p, page, wanted(ctx)), err
 }
 
 func (q queries) Signal(ctx context.Context, runID, signalID string) (*model.Signal, error) {

@@ -25,25 +25,27 @@ func (placement) Validate(graphql.ExecutableSchema) error { return nil }
 
 var (
 	notInStream = map[string]bool{"Run.actions": true, "Run.events": true, "Run.signals": true, "Step.actions": true}
-	notInList   = map[string]bool{"Run.steps": true, "Run.step": true, "Run.events": true, "Run.signals": true}
-	lists       = map[string]bool{"Query.runs": true, "RunListUpdate.runs": true}
+	notInPage   = map[string]bool{"Run.step": true, "Run.events": true, "Run.signals": true}
+	notInRows   = map[string]bool{"Run.steps": true, "Run.step": true, "Run.events": true, "Run.signals": true}
+	lists       = map[string]map[string]bool{"Query.runs": notInPage, "RunListUpdate.runs": notInRows}
 )
 
 func (placement) MutateOperationContext(_ context.Context, op *graphql.OperationContext) *gqlerror.Error {
-	return place(op.Operation.SelectionSet, op.Operation.Operation == ast.Subscription, false)
+	return place(op.Operation.SelectionSet, op.Operation.Operation == ast.Subscription, nil)
 }
 
-// place walks every field; guard has bounded how many there are.
-func place(set ast.SelectionSet, stream, list bool) *gqlerror.Error {
+// place walks every field; guard has bounded how many there are. notHere is what
+// the list that set is in does not have.
+func place(set ast.SelectionSet, stream bool, notHere map[string]bool) *gqlerror.Error {
 	for _, s := range set {
 		var err *gqlerror.Error
 		switch s := s.(type) {
 		case *ast.Field:
-			err = placeField(s, stream, list)
+			err = placeField(s, stream, notHere)
 		case *ast.InlineFragment:
-			err = place(s.SelectionSet, stream, list)
+			err = place(s.SelectionSet, stream, notHere)
 		case *ast.FragmentSpread:
-			err = place(s.Definition.SelectionSet, stream, list)
+			err = place(s.Definition.SelectionSet, stream, notHere)
 		}
 		if err != nil {
 			return err
@@ -52,16 +54,19 @@ func place(set ast.SelectionSet, stream, list bool) *gqlerror.Error {
 	return nil
 }
 
-func placeField(f *ast.Field, stream, list bool) *gqlerror.Error {
+func placeField(f *ast.Field, stream bool, notHere map[string]bool) *gqlerror.Error {
 	name := f.ObjectDefinition.Name + "." + f.Name
 	var where string
 	switch {
 	case stream && notInStream[name]:
 		where = "inside a subscription"
-	case list && notInList[name]:
+	case notHere[name]:
 		where = "in a list of runs"
 	default:
-		return place(f.SelectionSet, stream, list || lists[name])
+		if inside := lists[name]; inside != nil {
+			notHere = inside
+		}
+		return place(f.SelectionSet, stream, notHere)
 	}
 	err := gqlerror.WrapPath(nil, &control.Error{
 		Code: run.CodeBadInput, Message: fmt.Sprintf("%s is not available %s; select it on run(runId:).", name, where),

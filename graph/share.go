@@ -13,14 +13,16 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph/internal/model"
+	"github.com/dvt-engine/dvt/graph/internal/selection"
 	"github.com/dvt-engine/dvt/graph/ws"
 )
 
 // sharing finds the subscriptions that viewers may have together: those whose
 // payloads depend on nothing of the viewer but what it may see.
 type sharing struct {
-	control Sharing
-	exec    graphql.GraphExecutor
+	control  Sharing
+	exec     graphql.GraphExecutor
+	compiler *selection.Compiler
 }
 
 // share is the ws.Share of runUpdates and runListUpdates. A subscription whose
@@ -77,7 +79,8 @@ func (s sharing) runUpdates(
 		Key: groupKey(op, field, t.Class(), in.RunID, string(mode)), Ticket: ticket{t},
 		Open: func(ctx context.Context) (ws.Source, error) {
 			frames, err := s.control.OpenRun(ctx, t)
-			return openGroup(ctx, frames, err, &runPlace{mode: mode}, drawerOf[model.RunUpdate](ctx, s.exec, op))
+			d, w := drawerOf[model.RunUpdate](ctx, s, op, field)
+			return openGroup(ctx, frames, err, &runPlace{mode: mode, wants: w}, d)
 		},
 	}
 	if in.After != nil {
@@ -97,7 +100,8 @@ func (s sharing) runListUpdates(
 		Key: groupKey(op, field, t.Class()), Ticket: ticket{t},
 		Open: func(ctx context.Context) (ws.Source, error) {
 			frames, err := s.control.OpenRuns(ctx, t)
-			return openGroup(ctx, frames, err, &listPlace{}, drawerOf[model.RunListUpdate](ctx, s.exec, op))
+			d, w := drawerOf[model.RunListUpdate](ctx, s, op, field)
+			return openGroup(ctx, frames, err, &listPlace{wants: w}, d)
 		},
 	}, nil
 }

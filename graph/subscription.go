@@ -41,7 +41,7 @@ func (s subscriptions) RunListUpdates(ctx context.Context, filter *model.RunFilt
 		return over, nil
 	}
 	frames, err := s.control.WatchRuns(ctx, principal(ctx), in)
-	return pump(ctx, frames, err, mapRunsFrame)
+	return pump(ctx, frames, err, func(f control.RunsFrame) *model.RunListUpdate { return mapRunsFrame(f, everything()) })
 }
 
 func (s subscriptions) SignalUpdates(ctx context.Context, runID string, signalID *string) (<-chan *model.Signal, error) {

@@ -552,6 +552,7 @@ type QueryResolver interface {
 	Health(ctx context.Context) (*model.Health, error)
 }
 type RunResolver interface {
+	Steps(ctx context.Context, obj *model.Run) ([]model.Step, error)
 	Step(ctx context.Context, obj *model.Run, stepID string) (*model.Step, error)
 	Events(ctx context.Context, obj *model.Run, first *int, after *run.Seq, last *int, before *run.Seq, types []string) (*model.EventConnection, error)
 	Signals(ctx context.Context, obj *model.Run, first *int, after *string) (*model.SignalConnection, error)
@@ -3100,7 +3101,7 @@ type RunError {
   retryable: Boolean!
   "runSeq of the event that says so."
   firstSeq: Seq!
-  "How many steps wait behind it; 0 in lists."
+  "How many steps wait behind it; 0 in lists without ` + "`" + `steps` + "`" + `."
   blockedSteps: Int!
 }
 
@@ -9380,7 +9381,7 @@ func (ec *executionContext) _Run_steps(ctx context.Context, field graphql.Collec
 			return ec.fieldContext_Run_steps(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Steps, nil
+			return ec.Resolvers.Run().Steps(ctx, obj)
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []model.Step) graphql.Marshaler {
@@ -9394,8 +9395,8 @@ func (ec *executionContext) fieldContext_Run_steps(_ context.Context, field grap
 	fc = &graphql.FieldContext{
 		Object:     "Run",
 		Field:      field,
-		IsMethod:   false,
-		IsResolver: false,
+		IsMethod:   true,
+		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Step(ctx, field)
 		},
@@ -18147,10 +18148,43 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "steps":
-			out.Values[i] = ec._Run_steps(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				atomic.AddUint32(&out.Invalids, 1)
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Run_steps(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
 			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "step":
 			field := field
 

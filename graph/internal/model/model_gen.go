@@ -413,6 +413,8 @@ type Run struct {
 	Actions []ActionAvailability `json:"actions"`
 	// What the viewer may do, computed once and only when asked for.
 	Available Available `json:"-"`
+	// What steps are made from when they are asked for; nil: the run shows none.
+	StepsOf StepsOf `json:"-"`
 }
 
 func (Run) IsNode() {}
@@ -445,7 +447,7 @@ type RunError struct {
 	Retryable        bool             `json:"retryable"`
 	// runSeq of the event that says so.
 	FirstSeq run.Seq `json:"firstSeq"`
-	// How many steps wait behind it; 0 in lists.
+	// How many steps wait behind it; 0 in lists without `steps`.
 	BlockedSteps int `json:"blockedSteps"`
 }
 

@@ -22,6 +22,14 @@ import (
 // and computes once.
 type Available func() control.Availability
 
+// StepsOf makes the steps of one run, in plan order. It does no I/O and is safe
+// for concurrent use.
+type StepsOf interface {
+	Steps() []Step
+	// Step is the one named, nil when there is none.
+	Step(stepID string) *Step
+}
+
 // MarshalSeq writes a position as a JSON number (T154).
 func MarshalSeq(s run.Seq) graphql.Marshaler {
 	return number(strconv.FormatInt(int64(s), 10))
@@ -70,13 +78,16 @@ func integer(v any, strings bool) (int64, bool) {
 }
 
 // MarshalTime writes RFC 3339 in UTC with milliseconds or finer.
-func MarshalTime(t time.Time) graphql.Marshaler {
+func MarshalTime(t time.Time) graphql.Marshaler { return number(string(AppendTime(nil, t))) }
+
+// AppendTime appends what MarshalTime writes.
+func AppendTime(b []byte, t time.Time) []byte {
 	t = t.UTC()
 	layout := "2006-01-02T15:04:05.000Z"
 	if t.Nanosecond()%int(time.Millisecond) != 0 {
 		layout = time.RFC3339Nano
 	}
-	return number(`"` + t.Format(layout) + `"`)
+	return append(t.AppendFormat(append(b, '"'), layout), '"')
 }
 
 // UnmarshalTime reads RFC 3339 with any offset.
@@ -91,7 +102,12 @@ func UnmarshalTime(v any) (time.Time, error) {
 
 // MarshalDuration writes milliseconds, with what is finer behind the point.
 func MarshalDuration(d time.Duration) graphql.Marshaler {
-	return number(strconv.FormatFloat(float64(d.Microseconds())/1000, 'f', -1, 64))
+	return number(string(AppendDuration(nil, d)))
+}
+
+// AppendDuration appends what MarshalDuration writes.
+func AppendDuration(b []byte, d time.Duration) []byte {
+	return strconv.AppendFloat(b, float64(d.Microseconds())/1000, 'f', -1, 64)
 }
 
 // UnmarshalDuration reads milliseconds.
@@ -109,13 +125,21 @@ func MarshalJSON(doc json.RawMessage) graphql.Marshaler {
 	if len(doc) == 0 {
 		return graphql.Null
 	}
+	return graphql.WriterFunc(func(w io.Writer) { _, _ = w.Write(AppendJSON(nil, doc)) })
+}
+
+// AppendJSON appends what MarshalJSON writes.
+func AppendJSON(b []byte, doc json.RawMessage) []byte {
+	if len(doc) == 0 {
+		return append(b, "null"...)
+	}
 	if bytes.ContainsAny(doc, "\r\n") {
 		var line bytes.Buffer
 		if json.Compact(&line, doc) == nil {
 			doc = line.Bytes()
 		}
 	}
-	return graphql.WriterFunc(func(w io.Writer) { _, _ = w.Write(doc) })
+	return append(b, doc...)
 }
 
 // UnmarshalJSON gives back the document that the request carried: numbers keep

@@ -1,0 +1,174 @@
+package graph_test
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/99designs/gqlgen/graphql"
+	"pgregory.net/rapid"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph"
+	"github.com/dvt-engine/dvt/graph/ws"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// parsed is an operation as the transports make it.
+func parsed(t interface{ Fatalf(string, ...any) }, h *graph.Handler, query string, given bool) (context.Context, *graphql.OperationContext) {
+	ctx := graph.WithPrincipal(context.Background(), officeViewer())
+	op, errs := h.Parse(ctx, query, map[string]any{"given": given})
+	if len(errs) > 0 {
+		t.Fatalf("%v in\n%s", errs, query)
+	}
+	return ctx, op
+}
+
+// uncompiled are the responses of gqlgen alone.
+func uncompiled(h *graph.Handler, ctx context.Context, op *graphql.OperationContext) []string {
+	op.ResolverMiddleware = func(ctx context.Context, next graphql.Resolver) (any, error) { return next(ctx) }
+	return responses(h, ctx, op)
+}
+
+func responses(h *graph.Handler, ctx context.Context, op *graphql.OperationContext) (out []string) {
+	next, ctx := h.Dispatch(ctx, op)
+	for r := next(ctx); r != nil; r = next(ctx) {
+		out = append(out, string(ws.AppendResponse(nil, r)))
+		if op.Operation.Operation != "subscription" {
+			break
+		}
+	}
+	return out
+}
+
+var quietLimits = graph.Limits{Aliases: 1 << 20, Fields: 1 << 20, Complexity: 1 << 30, Depth: 100, Tokens: 1 << 20}
+
+func handlerOf(f *fake) *graph.Handler { return graph.NewHandler(f, graph.Config{Limits: quietLimits}) }
+
+// A stream that is rendered by a compiled selection has the bytes of gqlgen's own
+// execution, whatever is selected and whatever the run is like, frame by frame.
+func compiledStream(t *rapid.T) {
+	d := newDraws(t, "Run.events", "Run.signals", "Run.actions", "Step.actions")
+	if !d.yes(10) {
+		d.without["Run.step"] = true // has a resolver: gqlgen renders such groups
+	}
+	list, mode := d.frames(), pick(d, "SNAPSHOT", "DELTA")
+	query := d.document(`subscription S(` + conditions + `) { ` + pick(d, "", "top: ") + `runUpdates(runId: "r1", mode: ` + mode + `) ` + "{" + conditioned + d.selection("RunUpdate", 5)[1:] + ` }`)
+	f := &fake{
+		watchRun: func(control.WatchRun) (graph.Stream[live.Frame], error) {
+			return stream[live.Frame](errNotFound, list...)
+		},
+		openRun: func() (graph.Stream[live.Frame], error) { return stream[live.Frame](errNotFound, list...) },
+	}
+	h, given := handlerOf(f), d.yes(2)
+	ctx, op := parsed(t, h, query, given)
+	want := uncompiled(h, ctx, op)
+
+	ctx, op = parsed(t, h, query, given)
+	if err := h.Compiles(op); err != nil && !strings.Contains(query, "step(") {
+		t.Fatalf("%v: not compiled:\n%s", err, query)
+	}
+	shared, err := h.Share(ctx, op)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := shared.Open(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	for i := range want {
+		p, err := ws.Payload{}, error(nil)
+		if i == 0 {
+			p, err = source.First(nil, false)
+		} else if err = source.Wait(ctx); err == nil {
+			p, err = source.Next()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(p.Data); got != want[i] {
+			t.Fatalf("frame %d of\n%s\ngot  %s\nwant %s", i, query, got, want[i])
+		}
+		if i > 0 && d.yes(3) { // a joiner does not disturb those who are there
+			if _, err := source.First(nil, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// So do queries of one run and of pages.
+func compiledQuery(t *rapid.T) {
+	d := newDraws(t)
+	var views []control.RunView
+	f := &fake{
+		run: func(authz.Principal, string, *run.Seq) (control.RunView, error) {
+			if len(views) == 0 {
+				return control.RunView{}, errNotFound
+			}
+			return views[0], nil
+		},
+		events: func(string, control.EventPage) (control.EventsPage, error) {
+			return control.EventsPage{Events: []run.Event{event(1)}}, nil
+		},
+		receipts: func(string, string, int) (control.ReceiptsPage, error) {
+			return control.ReceiptsPage{Receipts: []control.Receipt{receipt(run.Pause)}}, nil
+		},
+	}
+	if d.yes(2) { // also what has resolvers
+		d.without = map[string]bool{"Run.events": true, "Run.signals": true, "Run.actions": true, "Step.actions": true, "Run.step": true}
+	}
+	one := d.selection("Run", 4)
+	for _, name := range []string{"Run.events", "Run.signals", "Run.step"} {
+		d.without[name] = true
+	}
+	page := d.page(true)
+	if d.yes(2) {
+		views = page.Runs
+	}
+	f.runs = func(q control.RunsQuery) (control.RunsPage, error) {
+		if q.Filter.Steps {
+			return page, nil
+		}
+		bare := page
+		bare.Runs = nil
+		for _, v := range page.Runs {
+			v.State.Steps = nil
+			bare.Runs = append(bare.Runs, v)
+		}
+		return bare, nil
+	}
+	query := d.document(`query Q(` + conditions + `) {` + conditioned + `run(runId: "r1") ` + one + ` again: run(runId: "r1", at: 3) ` + d.selection("Run", 2) +
+		` runs(first: 5) ` + d.selection("RunConnection", 5) + ` capabilities { name } }`)
+	h, given := handlerOf(f), d.yes(2)
+	ctx, op := parsed(t, h, query, given)
+	want := uncompiled(h, ctx, op)
+	for range 2 { // the second time by the plan that was kept
+		ctx, op = parsed(t, h, query, given)
+		if got := responses(h, ctx, op); got[0] != want[0] {
+			t.Fatalf("%s\ngot  %s\nwant %s", query, got[0], want[0])
+		}
+	}
+}
+
+func TestCompiled_StreamsAreByteForByteGqlgen(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, compiledStream)
+}
+
+func TestCompiled_QueriesAreByteForByteGqlgen(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, compiledQuery)
+}
+
+func FuzzCompiled(f *testing.F) {
+	f.Add(bytes.Repeat([]byte{1, 2, 3, 5, 8, 13, 21, 34}, 400))
+	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) {
+		compiledStream(t)
+		compiledQuery(t)
+	}))
+}

@@ -1,0 +1,111 @@
+package selection
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"github.com/dvt-engine/dvt/graph/internal/model"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// scalar is one that is known in one Go type.
+type scalar struct {
+	of     reflect.Type
+	append Append
+}
+
+// scalars of the schema as package model has them.
+var scalars = map[string]scalar{
+	"String":   {reflect.TypeFor[string](), appendString},
+	"ID":       {reflect.TypeFor[string](), appendString},
+	"Int":      {reflect.TypeFor[int](), appendInt},
+	"Seq":      {reflect.TypeFor[run.Seq](), appendInt},
+	"Boolean":  {reflect.TypeFor[bool](), appendBool},
+	"Float":    {reflect.TypeFor[float64](), appendFloat},
+	"Time":     {reflect.TypeFor[time.Time](), appendTime},
+	"Duration": {reflect.TypeFor[time.Duration](), appendDuration},
+	"JSON":     {reflect.TypeFor[json.RawMessage](), appendJSON},
+}
+
+// leaf is a scalar or an enum. What may be null is a pointer in Go, and JSON.
+func leaf(def *ast.Definition, of reflect.Type, promised bool) (Append, error) {
+	s, known := scalars[def.Name]
+	switch {
+	case def.Kind == ast.Enum && of.Kind() == reflect.String && of.PkgPath() == reflect.TypeFor[model.RunStatus]().PkgPath() && promised:
+		return appendEnum, nil
+	case def.Kind != ast.Scalar || !known || s.of != of || promised == (def.Name == "JSON"):
+		return nil, unknown("%s as %s", def.Name, of)
+	}
+	return s.append, nil
+}
+
+func appendString(b []byte, v reflect.Value) ([]byte, error) {
+	return appendQuoted(b, v.String()), nil
+}
+
+// appendEnum quotes as generated enums do.
+func appendEnum(b []byte, v reflect.Value) ([]byte, error) {
+	return strconv.AppendQuote(b, v.String()), nil
+}
+
+func appendInt(b []byte, v reflect.Value) ([]byte, error) {
+	return strconv.AppendInt(b, v.Int(), 10), nil
+}
+
+func appendBool(b []byte, v reflect.Value) ([]byte, error) {
+	return strconv.AppendBool(b, v.Bool()), nil
+}
+
+func appendFloat(b []byte, v reflect.Value) ([]byte, error) {
+	f := v.Float()
+	if math.IsInf(f, 0) || math.IsNaN(f) {
+		return b, ErrNull
+	}
+	return strconv.AppendFloat(b, f, 'g', -1, 64), nil
+}
+
+func appendTime(b []byte, v reflect.Value) ([]byte, error) {
+	return model.AppendTime(b, *v.Addr().Interface().(*time.Time)), nil
+}
+
+func appendDuration(b []byte, v reflect.Value) ([]byte, error) {
+	return model.AppendDuration(b, time.Duration(v.Int())), nil
+}
+
+func appendJSON(b []byte, v reflect.Value) ([]byte, error) {
+	return model.AppendJSON(b, v.Bytes()), nil
+}
+
+const hex = "0123456789ABCDEF"
+
+// appendQuoted escapes what gqlgen escapes and nothing else.
+func appendQuoted(b []byte, s string) []byte {
+	b = append(b, '"')
+	start := 0
+	for i := range len(s) {
+		c := s[i]
+		if c >= 0x20 && c != '\\' && c != '"' {
+			continue
+		}
+		b = append(b, s[start:i]...)
+		start = i + 1
+		switch c {
+		case '\t':
+			b = append(b, `\t`...)
+		case '\r':
+			b = append(b, `\r`...)
+		case '\n':
+			b = append(b, `\n`...)
+		case '\\', '"':
+			b = append(b, '\\', c)
+		default:
+			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&0xf])
+		}
+	}
+	return append(append(b, s[start:]...), '"')
+}

@@ -1,0 +1,234 @@
+// Package selection compiles what an operation selects of the types of package
+// model into functions that append JSON, once per operation. It promises the bytes
+// that gqlgen writes for the same selection and value, and to say when it cannot:
+// at compile time for whatever it does not know, at run time for a null where the
+// schema promises a value. gqlgen then answers.
+package selection
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+)
+
+var (
+	// ErrUnknown says that a selection has something that only gqlgen can answer.
+	ErrUnknown = errors.New("selection: not known")
+	// ErrNull says that a value has a null where the schema promises none, or a number
+	// that JSON does not have.
+	ErrNull = errors.New("selection: a null that may not be")
+)
+
+// Append appends a value as JSON. Values are addressable.
+type Append func(b []byte, v reflect.Value) ([]byte, error)
+
+// Hook renders a list field itself. It gets the Append of one element and gives
+// that of the field, whose value is the object that the field is of.
+type Hook func(element Append) Append
+
+// Compiler knows a schema.
+type Compiler struct {
+	Schema *ast.Schema
+	// Resolved says that the field of a type, by the name it has in Go, is not a value
+	// of its struct.
+	Resolved func(object, field string) bool
+}
+
+// Plan is a compiled selection. It is safe for concurrent use if its hooks are.
+type Plan struct {
+	of     reflect.Type
+	append Append
+	fields map[string]bool
+}
+
+// Append appends what is selected of v, a pointer to a struct.
+func (p *Plan) Append(b []byte, v any) ([]byte, error) {
+	of := reflect.ValueOf(v)
+	if of.Type() != reflect.PointerTo(p.of) {
+		return b, fmt.Errorf("%w: %s", ErrUnknown, of.Type())
+	}
+	if of.IsNil() {
+		return b, ErrNull
+	}
+	return p.append(b, of.Elem())
+}
+
+// Selects reports whether a field, such as "Step.wait", is selected anywhere.
+func (p *Plan) Selects(field string) bool { return p.fields[field] }
+
+// Compile compiles the selections of a field whose value is a pointer to the
+// struct of. Hooks are by type and field, such as "Run.steps".
+func (c *Compiler) Compile(op *graphql.OperationContext, field graphql.CollectedField, of reflect.Type, hooks map[string]Hook) (*Plan, error) {
+	in := &compiling{Compiler: c, op: op, hooks: hooks, fields: map[string]bool{}}
+	f, err := in.object(field.Definition.Type.Name(), of, field.Selections)
+	if err != nil {
+		return nil, err
+	}
+	return &Plan{of: of, append: f, fields: in.fields}, nil
+}
+
+// compiling is one compilation.
+type compiling struct {
+	*Compiler
+	op     *graphql.OperationContext
+	hooks  map[string]Hook
+	fields map[string]bool
+}
+
+func unknown(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrUnknown, fmt.Sprintf(format, args...))
+}
+
+// member is one entry of a JSON object.
+type member struct {
+	key    string // with what stands before and behind it
+	index  int    // of the struct field; none for a constant or a hook
+	append Append // nil for a constant
+}
+
+const none = -1
+
+func (c *compiling) object(name string, of reflect.Type, set ast.SelectionSet) (Append, error) {
+	def := c.Schema.Types[name]
+	if def == nil || def.Kind != ast.Object || of.Kind() != reflect.Struct {
+		return nil, unknown("%s as %s", name, of)
+	}
+	var members []member
+	written := map[string]bool{}
+	for _, f := range graphql.CollectFields(c.op, set, append([]string{name}, def.Interfaces...)) {
+		if written[f.Alias] {
+			continue // gqlgen writes what comes first
+		}
+		written[f.Alias] = true
+		m, err := c.member(def, of, f)
+		if err != nil {
+			return nil, err
+		}
+		if len(members) > 0 {
+			m.key = "," + m.key
+		}
+		members = append(members, m)
+	}
+	return func(b []byte, v reflect.Value) (_ []byte, err error) {
+		b = append(b, '{')
+		for i := range members {
+			m := &members[i]
+			b = append(b, m.key...)
+			switch {
+			case m.append == nil:
+				continue
+			case m.index == none:
+				b, err = m.append(b, v)
+			default:
+				b, err = m.append(b, v.Field(m.index))
+			}
+			if err != nil {
+				return b, err
+			}
+		}
+		return append(b, '}'), nil
+	}, nil
+}
+
+func (c *compiling) member(def *ast.Definition, of reflect.Type, f graphql.CollectedField) (member, error) {
+	m := member{key: `"` + f.Alias + `":`, index: none}
+	for _, d := range f.Directives {
+		if d.Name != "skip" && d.Name != "include" {
+			return m, unknown("@%s", d.Name)
+		}
+	}
+	if f.Name == "__typename" {
+		m.key += `"` + def.Name + `"`
+		return m, nil
+	}
+	name := def.Name + "." + f.Name
+	goField, ok := structField(of, f.Name)
+	if !ok || len(f.Deferrables) > 0 || len(f.Definition.Arguments) > 0 {
+		return m, unknown("%s", name)
+	}
+	c.fields[name] = true
+	var err error
+	if hook := c.hooks[name]; hook != nil {
+		m.append, err = c.value(f.Definition.Type.Elem, goField.Type.Elem(), f.Selections)
+		if err == nil {
+			m.append = hook(m.append)
+		}
+		return m, err
+	}
+	if c.Resolved(def.Name, goField.Name) {
+		return m, unknown("%s has a resolver", name)
+	}
+	m.index = goField.Index[0]
+	m.append, err = c.value(f.Definition.Type, goField.Type, f.Selections)
+	return m, err
+}
+
+// structField finds what gqlgen has made of a field: its tag has the name.
+func structField(of reflect.Type, name string) (reflect.StructField, bool) {
+	for i := range of.NumField() {
+		tag, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
+		if tag == name {
+			return of.Field(i), true
+		}
+	}
+	return reflect.StructField{}, false
+}
+
+func (c *compiling) value(t *ast.Type, of reflect.Type, set ast.SelectionSet) (Append, error) {
+	switch {
+	case of.Kind() == reflect.Pointer:
+		promised := *t
+		promised.NonNull = true
+		inner, err := c.value(&promised, of.Elem(), set)
+		return pointer(inner, t.NonNull), err
+	case t.Elem != nil:
+		return c.list(t, of, set)
+	}
+	def := c.Schema.Types[t.NamedType]
+	switch {
+	case def == nil:
+		return nil, unknown("%s", t.NamedType)
+	case def.Kind == ast.Object && t.NonNull:
+		return c.object(t.NamedType, of, set)
+	}
+	return leaf(def, of, t.NonNull)
+}
+
+func pointer(inner Append, promised bool) Append {
+	return func(b []byte, v reflect.Value) ([]byte, error) {
+		switch {
+		case !v.IsNil():
+			return inner(b, v.Elem())
+		case promised:
+			return b, ErrNull
+		}
+		return append(b, "null"...), nil
+	}
+}
+
+// list is a list that is never null; a nil slice is empty.
+func (c *compiling) list(t *ast.Type, of reflect.Type, set ast.SelectionSet) (Append, error) {
+	if of.Kind() != reflect.Slice || !t.NonNull {
+		return nil, unknown("%s as %s", t, of)
+	}
+	element, err := c.value(t.Elem, of.Elem(), set)
+	if err != nil {
+		return nil, err
+	}
+	return func(b []byte, v reflect.Value) (_ []byte, err error) {
+		b = append(b, '[')
+		for i := range v.Len() {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			if b, err = element(b, v.Index(i)); err != nil {
+				return b, err
+			}
+		}
+		return append(b, ']'), nil
+	}, nil
+}

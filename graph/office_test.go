@@ -1,0 +1,61 @@
+package graph_test
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// office gives tickets to everybody as if it were a viewer of all of acme.
+var office = sync.OnceValue(func() *control.Service {
+	directory, err := authz.NewDirectory(authz.DevAccounts(), time.Now)
+	if err != nil {
+		panic(err)
+	}
+	rights, err := authz.New(authz.DefaultPolicy(), directory)
+	if err != nil {
+		panic(err)
+	}
+	return control.New(control.Config{Authz: rights, Store: everyRun{}})
+})
+
+// everyRun is a store in which every run of acme exists.
+type everyRun struct{ store.Store }
+
+func (everyRun) Get(_ context.Context, runID string) (store.Run, error) {
+	return store.Run{Identity: identity(runID)}, nil
+}
+
+func officeViewer() authz.Principal {
+	return authz.Principal{ID: "dev-viewer", TenantID: "acme", Grants: []authz.Grant{{Role: authz.Viewer, ProjectID: "*", EnvironmentID: "*"}}}
+}
+
+func (f *fake) AdmitRun(ctx context.Context, _ authz.Principal, runID string) (*control.Ticket, error) {
+	return office().AdmitRun(ctx, officeViewer(), runID)
+}
+
+func (f *fake) AdmitRuns(ctx context.Context, _ authz.Principal, q control.RunsQuery) (*control.Ticket, error) {
+	return office().AdmitRuns(ctx, officeViewer(), q)
+}
+
+func (f *fake) OpenRun(context.Context, *control.Ticket) (graph.Stream[live.Frame], error) {
+	if f.openRun != nil {
+		return f.openRun()
+	}
+	return f.watchRun(control.WatchRun{})
+}
+
+func (f *fake) OpenRuns(context.Context, *control.Ticket) (graph.Stream[control.RunsFrame], error) {
+	if f.openRuns != nil {
+		return f.openRuns()
+	}
+	return f.watchRuns(control.RunsQuery{})
+}
+
+func (f *fake) RightsChanged() <-chan struct{} { return office().RightsChanged() }
