@@ -10,7 +10,10 @@ import (
 // An idle viewer of a shared subscription costs one goroutine and little memory.
 // The figure holds both ends of the connection.
 func TestIdle_MemoryPerViewer(t *testing.T) {
-	const viewers, most = 2000, 12 << 10
+	viewers, most := 2000, 12<<10
+	if raced {
+		most *= 2 // the race detector keeps notes
+	}
 	source := newCounter(4 << 10)
 	s := start(t, ws.Config{StreamsOfPeer: viewers + 1, Share: sharing(source.open)}, nobody)
 	viewer := func() {
