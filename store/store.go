@@ -57,6 +57,7 @@ type Store interface { //nolint:interfacebloat // the sum of the ports; callers 
 	Senders
 	Overlays
 	Alerts
+	Authority
 	Transactor
 	Sweep
 	Upkeep

@@ -21,6 +21,8 @@ var rights = []right{ //nolint:gochecknoglobals // a table
 	{"event", "SELECT, INSERT"},
 	{"audit", "SELECT, INSERT"},
 	{"alert", "SELECT, INSERT"},
+	{"policy", "SELECT, INSERT"},
+	{"api_token", "SELECT, INSERT, UPDATE"},
 	{"run", "SELECT, INSERT"},
 	{"plan_body", "SELECT, INSERT"},
 	{"meta", "SELECT, UPDATE"},

@@ -1,0 +1,222 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dvt-engine/dvt/store"
+)
+
+// authorityChangedSQL takes the lock under which policies and tokens change, one at a time,
+// so that the number grows in the order of commits.
+const authorityChangedSQL = `UPDATE meta SET value = value + 1 WHERE name = 'authority'`
+
+const authorityVersionSQL = `SELECT value FROM meta WHERE name = 'authority'`
+
+// AuthorityVersion implements store.Authority.
+func (s *Store) AuthorityVersion(ctx context.Context) (v int64, err error) {
+	err = s.do(ctx, "authority version", func(ctx context.Context, c *pgx.Conn) error {
+		return c.QueryRow(ctx, authorityVersionSQL).Scan(&v)
+	})
+	return v, err
+}
+
+const newestPoliciesSQL = `SELECT DISTINCT ON (tenant_id) ` + policyColumns + ` FROM policy ORDER BY tenant_id, version DESC`
+
+const liveTokensSQL = `SELECT ` + tokenColumns + ` FROM api_token WHERE revoked_at IS NULL AND expires_at > $1`
+
+// Authority implements store.Authority.
+func (s *Store) Authority(ctx context.Context, expiredAfter time.Time) (out store.StoredAuthority, err error) {
+	err = s.do(ctx, "authority", func(ctx context.Context, c *pgx.Conn) error {
+		out = store.StoredAuthority{}
+		var b pgx.Batch
+		b.Queue(`begin isolation level repeatable read read only`)
+		b.Queue(limitsSQL, milliseconds(callTimeout), milliseconds(idleTimeout))
+		b.Queue(authorityVersionSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&out.Version) })
+		b.Queue(newestPoliciesSQL).Query(func(rows pgx.Rows) (err error) {
+			out.Policies, err = pgx.CollectRows(rows, scanPolicy)
+			return err
+		})
+		b.Queue(liveTokensSQL, expiredAfter).Query(func(rows pgx.Rows) (err error) {
+			out.Tokens, err = pgx.CollectRows(rows, scanToken)
+			return err
+		})
+		b.Queue(`commit`)
+		return c.SendBatch(ctx, &b).Close()
+	})
+	return out, err
+}
+
+const policyColumns = `tenant_id, version, doc, actor, reason, request_id, at`
+
+func scanPolicy(row pgx.CollectableRow) (p store.StoredPolicy, err error) {
+	return p, row.Scan(&p.TenantID, &p.Version, verbatim{&p.Doc}, &p.Actor, &p.Reason, &p.RequestID, utc{&p.At})
+}
+
+const putPolicySQL = `INSERT INTO policy (tenant_id, version, doc, actor, reason, request_id)
+  SELECT $1, $2, $3::text::json, $4, $5, $6
+  WHERE (SELECT coalesce(max(version), 0) FROM policy WHERE tenant_id = $1) = $2::bigint - 1 RETURNING at`
+
+// PutPolicy implements store.Policies.
+func (s *Store) PutPolicy(ctx context.Context, p store.StoredPolicy, audit store.AuditRow) (store.StoredPolicy, error) {
+	err := s.changing(ctx, "put policy", audit, func(ctx context.Context, c *pgx.Conn) error {
+		rows, err := c.Query(ctx, putPolicySQL, p.TenantID, p.Version, text(p.Doc), p.Actor, p.Reason, p.RequestID)
+		if err != nil {
+			return err
+		}
+		written, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (at time.Time, err error) { return at, row.Scan(utc{&at}) })
+		if err == nil && len(written) == 0 {
+			err = store.ErrConflict
+		}
+		if err == nil {
+			p.At = written[0]
+		}
+		return err
+	})
+	return p, err
+}
+
+// errUnchanged ends a transaction that found nothing to do.
+var errUnchanged = errors.New("postgres: nothing to change")
+
+// changing runs f in a transaction that holds the lock of the authority, and
+// commits with the audit row when f returns nil.
+func (s *Store) changing(ctx context.Context, what string, audit store.AuditRow, f func(context.Context, *pgx.Conn) error) error {
+	return s.do(ctx, what, func(ctx context.Context, c *pgx.Conn) error {
+		var b pgx.Batch
+		queueBegin(&b)
+		b.Queue(authorityChangedSQL)
+		if err := c.SendBatch(ctx, &b).Close(); err != nil {
+			return err
+		}
+		if err := f(ctx, c); err != nil {
+			return err
+		}
+		b = pgx.Batch{}
+		queueAudit(&b, []store.AuditRow{audit})
+		b.Queue(`commit`)
+		return c.SendBatch(ctx, &b).Close()
+	})
+}
+
+// PolicyHistory implements store.Policies.
+func (s *Store) PolicyHistory(ctx context.Context, tenantID string, before int64, limit int) (out []store.StoredPolicy, err error) {
+	err = s.do(ctx, "policy history", func(ctx context.Context, c *pgx.Conn) error {
+		rows, err := c.Query(ctx, `SELECT `+policyColumns+` FROM policy WHERE tenant_id = $1 AND ($2::bigint = 0 OR version < $2)
+			ORDER BY version DESC LIMIT $3`, tenantID, before, pageSize(limit))
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, scanPolicy)
+		return err
+	})
+	return out, err
+}
+
+const tokenColumns = `id::text, tenant_id, name, principal, sha256, grants, created_by, created_at, expires_at, revoked_at, revoked_by, last_used_at`
+
+func scanToken(row pgx.CollectableRow) (t store.StoredToken, err error) {
+	return t, row.Scan(&t.ID, &t.TenantID, &t.Name, &t.Principal, &t.SHA256, verbatim{&t.Grants}, &t.CreatedBy, utc{&t.CreatedAt}, utc{&t.ExpiresAt},
+		utcOrNil{&t.RevokedAt}, &t.RevokedBy, utcOrNil{&t.LastUsedAt})
+}
+
+func oneToken(ctx context.Context, c *pgx.Conn, query string, args ...any) (store.StoredToken, error) {
+	rows, err := c.Query(ctx, query, args...)
+	if err != nil {
+		return store.StoredToken{}, err
+	}
+	return pgx.CollectExactlyOneRow(rows, scanToken)
+}
+
+const tokenSQL = `SELECT ` + tokenColumns + ` FROM api_token WHERE id::text = $1 AND tenant_id = $2`
+
+// PutToken implements store.Tokens.
+func (s *Store) PutToken(ctx context.Context, t store.StoredToken, audit store.AuditRow) (out store.StoredToken, made bool, err error) {
+	made, err = s.changedToken(ctx, "put token", audit, &out, func(ctx context.Context, c *pgx.Conn) error {
+		tag, err := c.Exec(ctx, `INSERT INTO api_token (id, tenant_id, name, principal, sha256, grants, created_by, expires_at)
+			VALUES ($1::text::uuid, $2, $3, $4, $5, $6::text::json, $7, $8) ON CONFLICT (id) DO NOTHING`,
+			t.ID, t.TenantID, t.Name, t.Principal, t.SHA256, text(t.Grants), t.CreatedBy, t.ExpiresAt)
+		if err == nil && tag.RowsAffected() == 0 {
+			err = errUnchanged
+		}
+		return err
+	}, t.ID, t.TenantID)
+	return out, made, err
+}
+
+// RevokeToken implements store.Tokens.
+func (s *Store) RevokeToken(ctx context.Context, tenantID, id, by string, audit store.AuditRow) (out store.StoredToken, revoked bool, err error) {
+	revoked, err = s.changedToken(ctx, "revoke token", audit, &out, func(ctx context.Context, c *pgx.Conn) error {
+		tag, err := c.Exec(ctx, `UPDATE api_token SET revoked_at = clock_timestamp(), revoked_by = $3
+			WHERE id::text = $1 AND tenant_id = $2 AND revoked_at IS NULL`, id, tenantID, by)
+		if err == nil && tag.RowsAffected() == 0 {
+			err = errUnchanged
+		}
+		return err
+	}, id, tenantID)
+	return out, revoked, err
+}
+
+// changedToken runs f under the lock and reads the token afterwards; false when f
+// found nothing to do.
+func (s *Store) changedToken(ctx context.Context, what string, audit store.AuditRow, out *store.StoredToken,
+	f func(context.Context, *pgx.Conn) error, id, tenantID string,
+) (bool, error) {
+	err := s.changing(ctx, what, audit, func(ctx context.Context, c *pgx.Conn) error {
+		if err := f(ctx, c); err != nil {
+			return err
+		}
+		var err error
+		*out, err = oneToken(ctx, c, tokenSQL, id, tenantID)
+		return err
+	})
+	if !errors.Is(err, errUnchanged) {
+		return err == nil, err
+	}
+	return false, s.do(ctx, what, func(ctx context.Context, c *pgx.Conn) (err error) {
+		*out, err = oneToken(ctx, c, tokenSQL, id, tenantID)
+		return err
+	})
+}
+
+// TokensUsed implements store.Tokens.
+func (s *Store) TokensUsed(ctx context.Context, at time.Time, ids ...string) error {
+	return s.do(ctx, "tokens used", func(ctx context.Context, c *pgx.Conn) error {
+		_, err := c.Exec(ctx, `UPDATE api_token SET last_used_at = $1 WHERE id::text = ANY($2) AND (last_used_at IS NULL OR last_used_at < $1)`, at, ids)
+		return err
+	})
+}
+
+// Tokens implements store.Tokens.
+func (s *Store) Tokens(ctx context.Context, tf store.TokenFilter) (out []store.StoredToken, err error) {
+	var f filter
+	f.add("tenant_id = ?", tf.TenantID)
+	if tf.Principal != "" {
+		f.add("principal = ?", tf.Principal)
+	}
+	if tf.ID != "" {
+		f.add("id::text = ?", tf.ID)
+	}
+	if tf.Live {
+		f.add("revoked_at IS NULL AND expires_at > clock_timestamp()")
+	}
+	if tf.Before != "" {
+		f.add("pos < (SELECT pos FROM api_token WHERE id::text = ?)", tf.Before)
+	}
+	f.args = append(f.args, pageSize(tf.Limit))
+	err = s.do(ctx, "tokens", func(ctx context.Context, c *pgx.Conn) error {
+		rows, err := c.Query(ctx, fmt.Sprintf(`SELECT %s FROM api_token WHERE %s ORDER BY pos DESC LIMIT $%d`,
+			tokenColumns, strings.Join(f.where, " AND "), len(f.args)), f.args...)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, scanToken)
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,173 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"time"
+
+	"github.com/dvt-engine/dvt/store"
+)
+
+const authorityVersionSQL = `SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'authority'`
+
+// AuthorityVersion implements store.Authority.
+func (s *Store) AuthorityVersion(ctx context.Context) (int64, error) {
+	return readOne(ctx, s, "authority version", value[int64], authorityVersionSQL)
+}
+
+// authoritySQL is the number, the newest policies and the tokens as rows of three
+// kinds, so that one statement reads one snapshot.
+const authoritySQL = `SELECT 0, (` + authorityVersionSQL + `), 0, '', '', '', '', 0, 0, 0, NULL, '', NULL
+	UNION ALL SELECT 1, ` + policyColumns + `, 0, 0, NULL, '', NULL FROM policy p
+		WHERE version = (SELECT max(version) FROM policy q WHERE q.tenant_id = p.tenant_id)
+	UNION ALL SELECT 2, ` + tokenColumns + ` FROM api_token WHERE revoked_at IS NULL AND expires_at > ?`
+
+// Authority implements store.Authority.
+func (s *Store) Authority(ctx context.Context, expiredAfter time.Time) (out store.StoredAuthority, err error) {
+	err = s.read(ctx, func(c *conn) error {
+		out = store.StoredAuthority{}
+		return c.query(ctx, "authority", authoritySQL, []any{micros(expiredAfter)}, func(r row) error {
+			switch kind, ok := r[0].(int64); {
+			case ok && kind == 0:
+				return r[1:].Scan(&out.Version)
+			case ok && kind == 1:
+				p, err := scanPolicy(r[1:])
+				out.Policies = append(out.Policies, p)
+				return err
+			}
+			t, err := scanToken(r[1:])
+			out.Tokens = append(out.Tokens, t)
+			return err
+		})
+	})
+	return out, err
+}
+
+const policyColumns = `tenant_id, version, doc, actor, reason, request_id, at`
+
+func scanPolicy(row scanner) (p store.StoredPolicy, err error) {
+	var doc []byte
+	var at int64
+	err = row.Scan(&p.TenantID, &p.Version, &doc, &p.Actor, &p.Reason, &p.RequestID, &at)
+	p.Doc, p.At = json.RawMessage(doc), instant(at)
+	return p, err
+}
+
+// changedAuthority counts a change with its audit row.
+func changedAuthority(ctx context.Context, c *conn, at time.Time, row store.AuditRow) error {
+	if _, err := c.exec(ctx, "authority", `UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE name = 'authority'`); err != nil {
+		return err
+	}
+	return audit(ctx, c, at, []store.AuditRow{row})
+}
+
+// PutPolicy implements store.Policies.
+func (s *Store) PutPolicy(ctx context.Context, p store.StoredPolicy, audit store.AuditRow) (store.StoredPolicy, error) {
+	err := s.write(ctx, func(c *conn) error {
+		p.At = s.now()
+		n, err := c.exec(ctx, "put policy", `INSERT INTO policy (tenant_id, version, doc, actor, reason, request_id, at) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7
+			WHERE (SELECT coalesce(max(version), 0) FROM policy WHERE tenant_id = ?1) = ?2 - 1`,
+			p.TenantID, p.Version, text(p.Doc), p.Actor, p.Reason, p.RequestID, micros(p.At))
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return store.ErrConflict
+		}
+		return changedAuthority(ctx, c, p.At, audit)
+	})
+	return p, err
+}
+
+// PolicyHistory implements store.Policies.
+func (s *Store) PolicyHistory(ctx context.Context, tenantID string, before int64, limit int) ([]store.StoredPolicy, error) {
+	return readAll(ctx, s, "policy history", scanPolicy, `SELECT `+policyColumns+` FROM policy WHERE tenant_id = ?1 AND (?2 = 0 OR version < ?2)
+		ORDER BY version DESC LIMIT ?3`, tenantID, before, clamp(limit, store.MaxPage))
+}
+
+const tokenColumns = `id, tenant_id, name, principal, sha256, grants, created_by, created_at, expires_at, revoked_at, revoked_by, last_used_at`
+
+func scanToken(row scanner) (t store.StoredToken, err error) {
+	var grants []byte
+	var created, expires int64
+	var revoked, used sql.NullInt64
+	err = row.Scan(&t.ID, &t.TenantID, &t.Name, &t.Principal, &t.SHA256, &grants, &t.CreatedBy, &created, &expires, &revoked, &t.RevokedBy, &used)
+	t.Grants, t.CreatedAt, t.ExpiresAt, t.RevokedAt, t.LastUsedAt = grants, instant(created), instant(expires), instantOrNil(revoked), instantOrNil(used)
+	return t, err
+}
+
+const tokenSQL = `SELECT ` + tokenColumns + ` FROM api_token WHERE id = ? AND tenant_id = ?`
+
+// PutToken implements store.Tokens.
+func (s *Store) PutToken(ctx context.Context, t store.StoredToken, audit store.AuditRow) (out store.StoredToken, made bool, err error) {
+	err = s.write(ctx, func(c *conn) error {
+		at := s.now()
+		n, err := c.exec(ctx, "put token", `INSERT INTO api_token (id, tenant_id, name, principal, sha256, grants, created_by, created_at, expires_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+			t.ID, t.TenantID, t.Name, t.Principal, t.SHA256, text(t.Grants), t.CreatedBy, micros(at), micros(t.ExpiresAt))
+		if err != nil {
+			return err
+		}
+		if made = n > 0; made {
+			if err := changedAuthority(ctx, c, at, audit); err != nil {
+				return err
+			}
+		}
+		out, err = one(ctx, c, "put token", scanToken, tokenSQL, t.ID, t.TenantID)
+		return err
+	})
+	return out, made && err == nil, err
+}
+
+// RevokeToken implements store.Tokens.
+func (s *Store) RevokeToken(ctx context.Context, tenantID, id, by string, audit store.AuditRow) (out store.StoredToken, revoked bool, err error) {
+	err = s.write(ctx, func(c *conn) error {
+		at := s.now()
+		n, err := c.exec(ctx, "revoke token", `UPDATE api_token SET revoked_at = ?, revoked_by = ? WHERE id = ? AND tenant_id = ? AND revoked_at IS NULL`,
+			micros(at), by, id, tenantID)
+		if err != nil {
+			return err
+		}
+		if revoked = n > 0; revoked {
+			if err := changedAuthority(ctx, c, at, audit); err != nil {
+				return err
+			}
+		}
+		out, err = one(ctx, c, "revoke token", scanToken, tokenSQL, id, tenantID)
+		return err
+	})
+	return out, revoked && err == nil, err
+}
+
+// TokensUsed implements store.Tokens.
+func (s *Store) TokensUsed(ctx context.Context, at time.Time, ids ...string) error {
+	return s.write(ctx, func(c *conn) error {
+		for _, id := range ids {
+			if _, err := c.exec(ctx, "tokens used", `UPDATE api_token SET last_used_at = ?1 WHERE id = ?2 AND coalesce(last_used_at, 0) < ?1`, micros(at), id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Tokens implements store.Tokens.
+func (s *Store) Tokens(ctx context.Context, f store.TokenFilter) ([]store.StoredToken, error) {
+	w := new(where)
+	w.add("tenant_id = ?", f.TenantID)
+	if f.Principal != "" {
+		w.add("principal = ?", f.Principal)
+	}
+	if f.ID != "" {
+		w.add("id = ?", f.ID)
+	}
+	if f.Live {
+		w.add("revoked_at IS NULL AND expires_at > ?", micros(s.now()))
+	}
+	if f.Before != "" {
+		w.add("pos < (SELECT pos FROM api_token WHERE id = ?)", f.Before)
+	}
+	return readAll(ctx, s, "tokens", scanToken, `SELECT `+tokenColumns+` FROM api_token WHERE `+w.String()+` ORDER BY pos DESC LIMIT ?`,
+		append(w.args, clamp(f.Limit, store.MaxPage))...)
+}

@@ -1,0 +1,263 @@
+package storetest
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/dvt-engine/dvt/store"
+)
+
+var authorityCases = []testCase{
+	{"O3_PolicyIsCompareAndSet", policyCAS},
+	{"O3_PolicyRacesHaveOneWinner", policyRace},
+	{"T208_PolicyIsInsertOnly", policyInsertOnly},
+	{"O3_PolicyHistoryByTenantAndPage", policyHistory},
+	{"T202_AuthorityIsOneSnapshotWithAVersion", authoritySnapshot},
+	{"O6_TokensAreMadeOnceAndRevokedOnce", tokensOnce},
+	{"O6_TokensByTenantPrincipalAndPage", tokensListed},
+	{"O6_TokensUsedIsNoChange", tokensUsed},
+}
+
+func audited(tenantID string) store.AuditRow {
+	return store.AuditRow{ID: uuid.NewString(), TenantID: tenantID, Actor: "ana", Action: "SET_POLICY", Outcome: "ACCEPTED", Reason: "because", RequestID: "r-1"}
+}
+
+func policyOf(tenantID string, version int64) store.StoredPolicy {
+	return store.StoredPolicy{
+		TenantID: tenantID, Version: version, Doc: json.RawMessage(fmt.Sprintf(`{"grants":[{"principal":"ü","n":%d}]}`, version)),
+		Actor: "ana", Reason: "because", RequestID: fmt.Sprintf("r-%d", version),
+	}
+}
+
+func (f *fixture) putPolicy(tenantID string, version int64) store.StoredPolicy {
+	f.Helper()
+	p, err := f.store.PutPolicy(f.ctx(), policyOf(tenantID, version), audited(tenantID))
+	f.ok(err)
+	return p
+}
+
+func (f *fixture) authorityVersion() int64 {
+	f.Helper()
+	v, err := f.store.AuthorityVersion(f.ctx())
+	f.ok(err)
+	return v
+}
+
+func (f *fixture) audits() int {
+	f.Helper()
+	return f.db.Count(f, `SELECT count(*) FROM audit`)
+}
+
+func policyCAS(f *fixture) {
+	f.equal(int64(0), f.authorityVersion(), "before everything")
+	first := f.putPolicy("t1", 1)
+	want := policyOf("t1", 1)
+	want.At = first.At
+	f.equal(want, first, "written")
+	if d := time.Since(first.At); d < -time.Minute || d > time.Minute {
+		f.Errorf("at %v", first.At)
+	}
+	f.equal([]int{1, 1}, []int{int(f.authorityVersion()), f.audits()}, "version and audit rows")
+	for _, version := range []int64{1, 3, 0, -1} { // taken, a hole, and no versions at all
+		_, err := f.store.PutPolicy(f.ctx(), policyOf("t1", version), audited("t1"))
+		f.is(err, store.ErrConflict)
+	}
+	_, err := f.store.PutPolicy(f.ctx(), policyOf("t2", 2), audited("t2"))
+	f.is(err, store.ErrConflict)
+	f.equal([]int{1, 1}, []int{int(f.authorityVersion()), f.audits()}, "after refusals")
+	f.putPolicy("t1", 2)
+	f.putPolicy("t2", 1)
+	f.equal([]int{3, 3}, []int{int(f.authorityVersion()), f.audits()}, "at the end")
+}
+
+func policyRace(f *fixture) {
+	other := f.db.Open(f)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	won := map[int64]int{}
+	for i := range 8 {
+		s := []store.Store{f.store, other}[i%2]
+		wg.Go(func() {
+			for version := int64(1); version <= 5; {
+				_, err := s.PutPolicy(f.ctx(), policyOf("t1", version), audited("t1"))
+				if err != nil && !errors.Is(err, store.ErrConflict) {
+					f.Errorf("version %d: %v", version, err)
+					return
+				}
+				mu.Lock()
+				if err == nil {
+					won[version]++
+				}
+				mu.Unlock()
+				version++
+			}
+		})
+	}
+	wg.Wait()
+	f.equal(map[int64]int{1: 1, 2: 1, 3: 1, 4: 1, 5: 1}, won, "writers that won")
+	f.equal([]int{5, 5}, []int{int(f.authorityVersion()), f.audits()}, "version and audit rows")
+}
+
+func policyInsertOnly(f *fixture) {
+	f.putPolicy("t1", 1)
+	for _, statement := range []string{`UPDATE policy SET actor = 'somebody'`, `DELETE FROM policy`} {
+		if err := f.db.Exec(f, statement); err == nil {
+			f.Errorf("%s was carried out", statement)
+		}
+	}
+}
+
+func policyHistory(f *fixture) {
+	for v := range int64(5) {
+		f.putPolicy("t1", v+1)
+	}
+	f.putPolicy("t2", 1)
+	list := func(tenantID string, before int64, limit int) (out []int64) {
+		f.Helper()
+		ps, err := f.store.PolicyHistory(f.ctx(), tenantID, before, limit)
+		f.ok(err)
+		for _, p := range ps {
+			want := policyOf(tenantID, p.Version)
+			want.At = p.At
+			f.equal(want, p, "a version")
+			out = append(out, p.Version)
+		}
+		return out
+	}
+	f.equal([]int64{5, 4, 3, 2, 1}, list("t1", 0, 10), "all")
+	f.equal([]int64{5, 4}, list("t1", 0, 2), "first page")
+	f.equal([]int64{3, 2}, list("t1", 4, 2), "second page")
+	f.equal([]int64{1}, list("t2", 0, 10), "of another tenant")
+	f.equal([]int64(nil), list("t3", 0, 10), "of nobody")
+}
+
+func tokenOf(tenantID, name string) store.StoredToken {
+	return store.StoredToken{
+		ID: uuid.NewSHA1(uuid.NameSpaceURL, []byte(tenantID+name)).String(), TenantID: tenantID, Name: name, Principal: "ana",
+		SHA256: fmt.Sprintf("%x", sha256.Sum256([]byte(tenantID+name))),
+		Grants: json.RawMessage(`[{"role":"VIEWER"}]`), CreatedBy: "ana", ExpiresAt: time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond),
+	}
+}
+
+func (f *fixture) putToken(t store.StoredToken) store.StoredToken {
+	f.Helper()
+	out, made, err := f.store.PutToken(f.ctx(), t, audited(t.TenantID))
+	f.ok(err)
+	if !made {
+		f.Fatalf("the token %s was there already", t.Name)
+	}
+	return out
+}
+
+func authoritySnapshot(f *fixture) {
+	f.putPolicy("t1", 1)
+	newest := []store.StoredPolicy{f.putPolicy("t1", 2), f.putPolicy("t2", 1)}
+	live := f.putToken(tokenOf("t1", "live"))
+	late := tokenOf("t1", "late")
+	late.ExpiresAt = time.Now().Add(-time.Minute).UTC().Truncate(time.Millisecond)
+	late = f.putToken(late)
+	revoked := f.putToken(tokenOf("t1", "gone"))
+	_, _, err := f.store.RevokeToken(f.ctx(), "t1", revoked.ID, "bob", audited("t1"))
+	f.ok(err)
+	got, err := f.db.Open(f).Authority(f.ctx(), time.Now().Add(-time.Hour))
+	f.ok(err)
+	slices.SortFunc(got.Tokens, func(a, b store.StoredToken) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	slices.SortFunc(got.Policies, func(a, b store.StoredPolicy) int { return strings.Compare(a.TenantID, b.TenantID) })
+	f.equal(store.StoredAuthority{Version: 7, Policies: newest, Tokens: []store.StoredToken{live, late}}, got, "everything")
+	got, err = f.store.Authority(f.ctx(), time.Now())
+	f.ok(err)
+	f.equal([]store.StoredToken{live}, got.Tokens, "without what has expired")
+}
+
+func tokensOnce(f *fixture) {
+	token := tokenOf("t1", "ci")
+	made := f.putToken(token)
+	token.CreatedAt = made.CreatedAt
+	f.equal(token, made, "made")
+	again := tokenOf("t1", "another name")
+	again.ID = token.ID
+	stored, first, err := f.store.PutToken(f.ctx(), again, audited("t1"))
+	f.ok(err)
+	f.equal(token, stored, "stored before")
+	if first {
+		f.Error("the same id made another token")
+	}
+	same := tokenOf("t1", "other")
+	same.SHA256 = token.SHA256
+	_, _, err = f.store.PutToken(f.ctx(), same, audited("t1"))
+	f.is(err, store.ErrConflict)
+	f.equal([]int{1, 1}, []int{int(f.authorityVersion()), f.audits()}, "version and audit rows")
+
+	_, _, err = f.store.RevokeToken(f.ctx(), "t2", token.ID, "mallory", audited("t2"))
+	f.is(err, store.ErrNotFound)
+	_, _, err = f.store.RevokeToken(f.ctx(), "t1", "no uuid", "bob", audited("t1"))
+	f.is(err, store.ErrNotFound)
+	gone, first, err := f.store.RevokeToken(f.ctx(), "t1", token.ID, "bob", audited("t1"))
+	f.ok(err)
+	if !first || gone.RevokedAt == nil || gone.RevokedBy != "bob" {
+		f.Errorf("revoked %t %+v", first, gone)
+	}
+	later, first, err := f.store.RevokeToken(f.ctx(), "t1", token.ID, "eve", audited("t1"))
+	f.ok(err)
+	f.equal(gone, later, "revoked again")
+	if first {
+		f.Error("it was revoked twice")
+	}
+	f.equal([]int{2, 2}, []int{int(f.authorityVersion()), f.audits()}, "version and audit rows")
+}
+
+func tokensListed(f *fixture) {
+	var all []store.StoredToken
+	for i := range 4 {
+		t := tokenOf("t1", fmt.Sprintf("n%d", i))
+		t.Principal = []string{"ana", "bob"}[i%2]
+		if i == 3 {
+			t.ExpiresAt = time.Now().Add(-time.Second)
+		}
+		all = append(all, f.putToken(t))
+	}
+	f.putToken(tokenOf("t2", "x"))
+	_, _, err := f.store.RevokeToken(f.ctx(), "t1", all[0].ID, "bob", audited("t1"))
+	f.ok(err)
+	list := func(tf store.TokenFilter) string {
+		f.Helper()
+		ts, err := f.store.Tokens(f.ctx(), tf)
+		f.ok(err)
+		var names []string
+		for _, t := range ts {
+			names = append(names, t.Name)
+		}
+		return strings.Join(names, " ")
+	}
+	f.equal("n3 n2 n1 n0", list(store.TokenFilter{TenantID: "t1"}), "all")
+	f.equal("n2 n1", list(store.TokenFilter{TenantID: "t1", Live: true}), "live")
+	f.equal("n3 n1", list(store.TokenFilter{TenantID: "t1", Principal: "bob"}), "bob's")
+	f.equal("n3 n2", list(store.TokenFilter{TenantID: "t1", Limit: 2}), "a page")
+	f.equal("n1 n0", list(store.TokenFilter{TenantID: "t1", Before: all[2].ID}), "the next page")
+	f.equal("n1", list(store.TokenFilter{TenantID: "t1", ID: all[1].ID}), "one")
+	f.equal("", list(store.TokenFilter{TenantID: "t2", ID: all[1].ID}), "another tenant's")
+	f.equal("", list(store.TokenFilter{}), "nobody's")
+}
+
+func tokensUsed(f *fixture) {
+	t := f.putToken(tokenOf("t1", "ci"))
+	version := f.authorityVersion()
+	at := time.Now().UTC().Truncate(time.Millisecond)
+	f.ok(f.store.TokensUsed(f.ctx(), at, t.ID, uuid.NewString()))
+	f.ok(f.store.TokensUsed(f.ctx(), at.Add(-time.Hour), t.ID))
+	f.ok(f.store.TokensUsed(f.ctx(), at))
+	ts, err := f.store.Tokens(f.ctx(), store.TokenFilter{TenantID: "t1"})
+	f.ok(err)
+	if len(ts) != 1 || ts[0].LastUsedAt == nil || !ts[0].LastUsedAt.Equal(at) {
+		f.Errorf("used at %v: %+v", at, ts)
+	}
+	f.equal(version, f.authorityVersion(), "version")
+}
