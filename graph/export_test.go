@@ -31,6 +31,13 @@ func WithPrincipal(ctx context.Context, p authz.Principal) context.Context {
 	return withPrincipal(ctx, p)
 }
 
+// Unshare makes every subscription run alone, before the handler is used: then each
+// frame that a fake gives is shown, and none is left out because a newer one has come.
+func (h *Handler) Unshare() {
+	h.cfg.Streams.Share = nil
+	h.streams = ws.New(h.cfg.Streams)
+}
+
 // Dispatch begins an operation.
 func (h *Handler) Dispatch(ctx context.Context, op *graphql.OperationContext) (graphql.ResponseHandler, context.Context) {
 	return h.exec.DispatchOperation(ctx, op)

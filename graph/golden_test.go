@@ -170,6 +170,7 @@ func TestGolden_EveryOperation(t *testing.T) {
 		"stepLogUpdates": `subscription { stepLogUpdates(runId: "r1", stepId: "build")` + everything(t, "StepLogUpdate") + `}`,
 	}
 	a := serve(t, answering())
+	a.Unshare()
 	for name, operation := range operations {
 		accept := "application/json"
 		if strings.HasPrefix(operation, "subscription") {

@@ -112,6 +112,7 @@ func TestSocket_Z01_WhoMayOpenOne(t *testing.T) {
 func TestSocket_OperationsOfEveryKind(t *testing.T) {
 	t.Parallel()
 	a := serve(t, answering())
+	a.Unshare()
 	s := a.dial(goodInit)
 	s.expect("connection_ack")
 	s.subscribe("q", health)
@@ -259,6 +260,7 @@ func TestRunUpdates_ModesAndResume(t *testing.T) {
 		return stream(error(errNotFound), frame(7, from, true, false), frame(7, 7, false, false), frame(8, 6, true, false), frame(3, 0, true, true))
 	}
 	a := serve(t, f)
+	a.Unshare()
 	const fields = `{ runSeq reset snapshot { runSeq steps { stepId } } delta { fromSeq toSeq header { runSeq steps { stepId } } steps { stepId } } }`
 	whole := func(n string) string {
 		return `"snapshot":{"runSeq":` + n + `,"steps":[{"stepId":"compile"},{"stepId":"build"},{"stepId":"test"},{"stepId":"ship"}]},"delta":null`
