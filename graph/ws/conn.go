@@ -175,7 +175,10 @@ func (c *conn) finish() {
 	if c.peer != nil {
 		c.srv.part(c.peer.Key)
 	}
-	c.srv.metrics.end(c.why)
+	c.mu.Lock()
+	why := c.why
+	c.mu.Unlock()
+	c.srv.metrics.end(why)
 	c.srv.leave()
 }
 
@@ -211,7 +214,12 @@ func (c *conn) expect(within time.Duration) {
 }
 
 func (c *conn) ping() {
-	if c.out.send(newFrame(websocket.PingMessage, ""), nil) {
+	if !c.out.send(newFrame(websocket.PingMessage, ""), nil) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closing {
 		c.pinger.Reset(c.srv.cfg.PingEvery)
 	}
 }

@@ -1,7 +1,6 @@
 package ws
 
 import (
-	"strconv"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -59,8 +58,6 @@ func (m *metrics) endedBy(errs gqlerror.List) {
 	code, _ := errs[0].Extensions["code"].(string)
 	m.end(code)
 }
-
-func (m *metrics) closedBy(code int) { m.end(strconv.Itoa(code)) }
 
 func (m *metrics) end(code string) {
 	m.mu.Lock()

@@ -72,6 +72,9 @@ func (c *conn) subscribe(m message) *closure {
 	switch {
 	case why != nil:
 		return why
+	case op == nil && c.srv.stopping.Err() != nil:
+		c.fail(m.ID, c.srv.present(c.base, ErrShutdown))
+		return nil
 	case op == nil:
 		c.fail(m.ID, c.srv.present(c.base, ErrTooManyOperations))
 		return nil

@@ -77,7 +77,11 @@ func masked(opcode byte, message []byte) []byte {
 	if len(message) < 126 {
 		return append([]byte{0x80 | opcode, 0x80 | byte(len(message)), 0, 0, 0, 0}, message...)
 	}
-	return append([]byte{0x80 | opcode, 0x80 | 126, byte(len(message) >> 8), byte(len(message)), 0, 0, 0, 0}, message...)
+	n := len(message)
+	if n < 1<<16 {
+		return append([]byte{0x80 | opcode, 0x80 | 126, byte(n >> 8), byte(n), 0, 0, 0, 0}, message...)
+	}
+	return append([]byte{0x80 | opcode, 0x80 | 127, 0, 0, 0, 0, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n), 0, 0, 0, 0}, message...)
 }
 
 // readFrame reads one frame of a server and checks its form.

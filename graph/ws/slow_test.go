@@ -17,12 +17,18 @@ import (
 	"github.com/dvt-engine/dvt/graph/ws"
 )
 
+// small is a connection with a small window. With a smaller one the kernel waits for
+// 200 ms again and again.
+func (s *server) small(t *testing.T) net.Conn {
+	conn := s.stuck(t)
+	_ = conn.(*net.TCPConn).SetReadBuffer(32 << 10)
+	return conn
+}
+
 // narrow is a viewer with a small window, which has read its first payload.
 func (s *server) narrow(t *testing.T) raw {
 	t.Helper()
-	conn := s.stuck(t)
-	_ = conn.(*net.TCPConn).SetReadBuffer(32 << 10) // with a smaller window the kernel waits 200 ms again and again
-	c := s.upgrade(t, conn).init()
+	c := s.upgrade(t, s.small(t)).init()
 	c.text(`{"id":"narrow","type":"subscribe","payload":{"query":"subscription { a }"}}`)
 	if m := c.shown(); m.Payload.Data.Kind != "first" {
 		t.Fatalf("got %+v", m)

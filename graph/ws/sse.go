@@ -30,7 +30,7 @@ func (s *Server) ServeEvents(w http.ResponseWriter, r *http.Request, key string,
 	}
 	defer s.leave()
 	defer s.part(key)
-	e := newEventStream(s, w, r.Context(), op)
+	e := newEventStream(r.Context(), s, w, op)
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("Cache-Control", "no-cache, no-transform")
@@ -57,7 +57,7 @@ type eventStream struct {
 	refused bool // an offer, since payloads was empty
 }
 
-func newEventStream(s *Server, w http.ResponseWriter, ctx context.Context, request *graphql.OperationContext) *eventStream {
+func newEventStream(ctx context.Context, s *Server, w http.ResponseWriter, request *graphql.OperationContext) *eventStream {
 	e := &eventStream{
 		w: w, out: http.NewResponseController(w),
 		responses: make(chan []byte), payloads: make(chan []byte, 1), last: make(chan []byte, 1), gone: make(chan struct{}),
