@@ -25,7 +25,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type wire struct {
 	mu      sync.Mutex
 	up      bool
-	manual  bool // subscriptions wait for confirm
+	manual  bool        // subscriptions wait for a confirmation
+	unheard func() bool // whether a subscription's confirmation is lost; never when nil
 	subs    map[*mailbox]struct{}
 	opened  int
 	mailbox int
@@ -35,6 +36,7 @@ type mailbox struct {
 	wire  *wire
 	runID string
 	c     chan live.Delivery
+	deaf  bool // not subscribed now, whatever it believes
 }
 
 func newWire() *wire { return &wire{up: true, subs: map[*mailbox]struct{}{}, mailbox: 64} }
@@ -52,10 +54,28 @@ func (w *wire) Subscribe(runID string) live.Subscription {
 	s := &mailbox{wire: w, runID: runID, c: make(chan live.Delivery, w.mailbox)}
 	w.subs[s] = struct{}{}
 	w.opened++
-	if w.up && !w.manual {
-		s.c <- live.Delivery{Confirmed: true}
+	if s.deaf = w.unheard != nil && w.unheard(); w.up && !w.manual && !s.deaf {
+		s.put(live.Delivery{Confirmed: true})
 	}
 	return s
+}
+
+// put never blocks: what a full mailbox held is lost, and the next one says so.
+func (s *mailbox) put(d live.Delivery) {
+	select {
+	case s.c <- d:
+		return
+	default:
+	}
+	d.Overflow = true
+	for range cap(s.c) {
+		select {
+		case old := <-s.c:
+			d.Confirmed = d.Confirmed || old.Confirmed
+		default:
+		}
+	}
+	s.c <- d
 }
 
 func (w *wire) SubscribeList(_, _ string) live.Subscription { panic("not for a hub") }
@@ -64,10 +84,32 @@ func (w *wire) deliver(runID string, d live.Delivery) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for s := range w.subs {
-		if s.runID == runID {
-			s.c <- d
+		if s.runID == runID && (!s.deaf || d.Confirmed) {
+			s.deaf = false
+			s.put(d)
 		}
 	}
+}
+
+// cut makes all subscriptions deaf until they are confirmed again.
+func (w *wire) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for s := range w.subs {
+		s.deaf = true
+	}
+}
+
+// hearing is false when somebody is subscribed and will not hear.
+func (w *wire) hearing() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for s := range w.subs {
+		if s.deaf {
+			return false
+		}
+	}
+	return w.up
 }
 
 func (w *wire) setUp(up bool) {
@@ -101,10 +143,13 @@ func (s *mailbox) Close() {
 // archive is a store of whole logs that fails, hangs and forgets on demand.
 type archive struct {
 	mu     sync.Mutex
+	clock  time.Duration // ahead of the tests'
 	epoch  string
 	runs   map[string]*history
 	err    error
-	hang   bool // answers only when the caller gives up
+	hang   bool                 // answers only when the caller gives up
+	stuck  bool                 // so do reads; head checks are answered
+	delay  func() time.Duration // of the way there, and of the way back
 	reads  int
 	checks int
 	onRead func() // after the read has seen the log, before it answers
@@ -112,9 +157,39 @@ type archive struct {
 }
 
 type history struct {
+	name       string // of the logs that it came from
+	tale       int    // what it goes on with
 	evs        []run.Event
+	at         []time.Time // when each was committed
 	ops        int64
 	checkpoint run.Seq // of the projector; negative: always at the head
+}
+
+// extend appends the next n events of its tale.
+func (h *history) extend(now time.Time, n int) {
+	h.evs = append(h.evs, tales()[h.tale][len(h.evs):len(h.evs)+n]...)
+	for range n {
+		h.at = append(h.at, now)
+	}
+}
+
+func (h *history) head(runID string) store.Head {
+	out := store.Head{RunID: runID, LastSeq: run.Seq(len(h.evs)), OpsRev: h.ops}
+	if n := len(h.at); n > 0 {
+		out.LastAt = h.at[n-1]
+	}
+	return out
+}
+
+// state is the fold of the first n events.
+func (h *history) state(runID string, n int) run.State {
+	key := fmt.Sprint(runID, " ", h.name, " ", n)
+	if s, ok := folded.Load(key); ok {
+		return s.(run.State)
+	}
+	s := run.Project(identity(runID), h.evs[:n])
+	folded.Store(key, s)
+	return s
 }
 
 func newArchive() *archive { return &archive{epoch: "e1", runs: map[string]*history{}} }
@@ -125,34 +200,35 @@ const theRun = "run-a"
 func (a *archive) create(runID string, n int) *archive {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.runs[runID] = &history{evs: slices.Clone(story()[:n]), checkpoint: -1}
+	a.runs[runID] = &history{checkpoint: -1}
+	a.runs[runID].extend(a.now(), n)
 	return a
 }
 
-// story is a long log of one run.
-var story = sync.OnceValue(func() []run.Event {
-	drafts := []run.Draft{runtest.Draft(run.RunApproved, "", 1)}
+// now is the store's clock.
+func (a *archive) now() time.Time { return time.Now().Add(a.clock) }
+
+// tales are long logs of one run: the same steps one way and the other.
+var tales = sync.OnceValue(func() (out [2][]run.Event) {
 	var steps []string
 	for i := range 100 {
 		steps = append(steps, fmt.Sprintf("s%03d", i))
 	}
-	drafts = append(drafts, runtest.Start(steps...))
-	for _, id := range steps {
-		drafts = append(drafts, runtest.Draft(run.StepStartedEvent, id, 1), runtest.Draft(run.StepCompletedEvent, id, 1))
+	for i := range out {
+		drafts := []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start(steps...)}
+		order := slices.Clone(steps)
+		if i == 1 {
+			slices.Reverse(order)
+		}
+		for _, id := range order {
+			drafts = append(drafts, runtest.Draft(run.StepStartedEvent, id, 1), runtest.Draft(run.StepCompletedEvent, id, 1))
+		}
+		out[i] = runtest.Log(append(drafts, runtest.Draft(run.RunCompleted, "", 1))...)
 	}
-	return runtest.Log(append(drafts, runtest.Draft(run.RunCompleted, "", 1))...)
+	return out
 })
 
-// fold is the state of a run after n events of the story, which every log here begins with.
-func fold(runID string, n int) run.State {
-	key := fmt.Sprint(runID, n)
-	if s, ok := folded.Load(key); ok {
-		return s.(run.State)
-	}
-	s := run.Project(identity(runID), story()[:n])
-	folded.Store(key, s)
-	return s
-}
+func story() []run.Event { return tales()[0] }
 
 var folded sync.Map
 
@@ -166,16 +242,27 @@ func identity(runID string) run.Identity {
 func (a *archive) grow(runID string, n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	h := a.runs[runID]
-	h.evs = append(h.evs, story()[len(h.evs):len(h.evs)+n]...)
+	a.runs[runID].extend(a.now(), n)
 }
 
 // restore cuts the log, as a point-in-time recovery does.
 func (a *archive) restore(runID string, n int, epoch string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.runs[runID].evs = a.runs[runID].evs[:n:n]
+	h := a.runs[runID]
+	h.evs, h.at = h.evs[:n:n], h.at[:n:n]
 	a.epoch = epoch
+}
+
+// diverge restores a copy that goes on otherwise.
+func (a *archive) diverge(runID string, n int, epoch string) {
+	a.restore(runID, n, epoch)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	h := *a.runs[runID]
+	h.tale, h.ops = 1-h.tale, h.ops/2
+	h.name = fmt.Sprint(h.name, "/", n, ":", h.tale)
+	a.runs[runID] = &h
 }
 
 func (a *archive) fail(err error) {
@@ -202,8 +289,11 @@ func (a *archive) count() int {
 	return a.reads
 }
 
-func (*archive) state(runID string, to run.Seq) run.State {
-	return fold(runID, int(to))
+func (a *archive) state(runID string, to run.Seq) run.State {
+	a.mu.Lock()
+	h := *a.runs[runID]
+	a.mu.Unlock()
+	return h.state(runID, int(to))
 }
 
 // message is what a projector that published up to from would publish now, up to to.
@@ -211,48 +301,67 @@ func (a *archive) message(runID string, from, to run.Seq) live.Message {
 	d := a.state(runID, to).Since(from)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	h := a.runs[runID]
 	return live.Message{
 		V: live.MessageVersion, TenantID: "t1", ProjectID: "p1", RunID: runID, Epoch: a.epoch, Rev: run.ReducerRev,
-		From: from, To: to, OpsRev: a.runs[runID].ops, At: time.Now(), Delta: &d,
+		From: from, To: to, OpsRev: h.ops, At: a.now(), CommittedAt: h.at[to-1], Delta: &d,
 	}
 }
 
-// wait is the store's trouble.
-func (a *archive) wait(ctx context.Context) error {
+// wait is the store's trouble, on the way there.
+func (a *archive) wait(ctx context.Context, read bool) error {
 	a.mu.Lock()
-	hang, err := a.hang, a.err
+	hang := a.hang || read && a.stuck
 	a.mu.Unlock()
 	if hang {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	return err
+	return a.travel(ctx)
+}
+
+func (a *archive) travel(ctx context.Context) error {
+	a.mu.Lock()
+	err, delay := a.err, a.delay
+	a.mu.Unlock()
+	if err != nil || delay == nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(delay()):
+		return nil
+	}
 }
 
 func (a *archive) Heads(ctx context.Context, runIDs []string) (store.Heads, error) {
-	if err := a.wait(ctx); err != nil {
+	if err := a.wait(ctx, false); err != nil {
 		return store.Heads{}, err
 	}
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	a.checks++
-	out := store.Heads{Epoch: a.epoch, Now: time.Now(), ByRun: map[string]store.Head{}}
+	out := store.Heads{Epoch: a.epoch, Now: a.now(), ByRun: map[string]store.Head{}}
 	for _, id := range runIDs {
 		if h := a.runs[id]; h != nil {
-			out.ByRun[id] = store.Head{RunID: id, LastSeq: run.Seq(len(h.evs)), OpsRev: h.ops}
+			out.ByRun[id] = h.head(id)
 		}
 	}
-	return out, nil
+	a.mu.Unlock()
+	return out, a.travel(ctx)
 }
 
 func (a *archive) Since(ctx context.Context, runID string, w run.Seq) (store.Loaded, run.Delta, error) {
 	a.mu.Lock()
 	a.reads++
 	a.mu.Unlock()
-	if err := a.wait(ctx); err != nil {
+	if err := a.wait(ctx, true); err != nil {
 		return store.Loaded{}, run.Delta{}, err
 	}
 	l, err := a.load(runID)
+	if late := a.travel(ctx); late != nil {
+		err = late
+	}
 	a.mu.Lock()
 	onRead := a.onRead
 	a.mu.Unlock()
@@ -274,11 +383,10 @@ func (a *archive) load(runID string) (store.Loaded, error) {
 		return store.Loaded{}, store.ErrNotFound
 	}
 	l := store.Loaded{
-		State: fold(runID, len(h.evs)), Head: store.Head{RunID: runID, LastSeq: run.Seq(len(h.evs)), OpsRev: h.ops},
-		CheckpointAt: run.Seq(len(h.evs)), Epoch: a.epoch, Now: time.Now(),
+		State: h.state(runID, len(h.evs)), Head: h.head(runID), CheckpointAt: run.Seq(len(h.evs)), Epoch: a.epoch, Now: a.now(),
 	}
 	if h.checkpoint >= 0 && h.checkpoint < l.CheckpointAt {
-		l.CheckpointAt, l.OldestUnprojected = h.checkpoint, time.Now().Add(-3*time.Second)
+		l.CheckpointAt, l.OldestUnprojected = h.checkpoint, a.now().Add(-3*time.Second)
 	}
 	if a.skew != nil {
 		l = a.skew(l)

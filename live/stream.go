@@ -10,9 +10,18 @@ import (
 )
 
 // maxPending frames wait for a viewer: the transitions that it must hear of and
-// the newest state. More than that and only the newest remains, with the reason
-// SLOW_CONSUMER if it has none of its own.
-const maxPending = 8
+// the newest state. More than that, or when it does not take them for a while, and
+// only the newest remains, with the reason SLOW_CONSUMER if it has none of its own.
+const (
+	maxPending = 8
+	maxWaiting = time.Second
+)
+
+// waiting is a frame that a viewer has not taken.
+type waiting struct {
+	Frame
+	at time.Time // since when it is the newest of its kind
+}
 
 // Stream is one viewer of a run. Next is for one reader; Close may be called from anywhere.
 type Stream struct {
@@ -22,7 +31,7 @@ type Stream struct {
 	timer *time.Timer // of the reader
 
 	mu        sync.Mutex
-	pending   []Frame
+	pending   []waiting
 	err       error
 	conflated int64
 	closed    bool
@@ -41,22 +50,31 @@ func (s *Stream) push(f Frame) {
 	case n > 0 && s.pending[n-1].Sync == f.Sync && s.pending[n-1].Reason == f.Reason && !f.Reset:
 		f.Changed = f.Changed || s.pending[n-1].Changed
 		f.Reset = s.pending[n-1].Reset
-		s.pending[n-1] = f
+		s.pending[n-1] = waiting{f, time.Now()}
 		s.lose(1)
 	case n == maxPending:
-		for _, old := range s.pending {
-			f.Changed, f.Reset = f.Changed || old.Changed, f.Reset || old.Reset
-		}
-		if f.Reason == "" {
-			f.Reason = SlowConsumer
-		}
-		clear(s.pending)
-		s.pending = append(s.pending[:0], f)
-		s.lose(n)
+		s.pending = append(s.pending, waiting{f, time.Now()})
+		s.collapse()
 	default:
-		s.pending = append(s.pending, f)
+		s.pending = append(s.pending, waiting{f, time.Now()})
 	}
 	s.ring()
+}
+
+// collapse leaves the newest frame, which says what the others would have said
+// changed; it needs s.mu.
+func (s *Stream) collapse() {
+	n := len(s.pending) - 1
+	last := s.pending[n]
+	for _, old := range s.pending[:n] {
+		last.Changed, last.Reset = last.Changed || old.Changed, last.Reset || old.Reset
+	}
+	if last.Reason == "" {
+		last.Reason = SlowConsumer
+	}
+	clear(s.pending)
+	s.pending = append(s.pending[:0], last)
+	s.lose(n)
 }
 
 func (s *Stream) end(err error) {
@@ -124,7 +142,10 @@ func (s *Stream) pop() (Frame, bool, error) {
 	if len(s.pending) == 0 {
 		return Frame{}, false, s.err
 	}
-	f := s.pending[0]
+	if len(s.pending) > 1 && time.Since(s.pending[0].at) > maxWaiting {
+		s.collapse()
+	}
+	f := s.pending[0].Frame
 	s.pending = slices.Delete(s.pending, 0, 1)
 	kind := f.Sync
 	if f.Reset {
