@@ -93,18 +93,25 @@ func (h *Hub) Now() time.Time { return h.clock.now() }
 
 // since reads, and learns the store's time.
 func (h *Hub) since(ctx context.Context, runID string, w run.Seq) (store.Loaded, run.Delta, error) {
+	type loaded struct {
+		store.Loaded
+		run.Delta
+	}
 	began := h.cfg.Now()
-	l, d, err := h.src.Since(ctx, runID, w)
+	l, err := promptly(ctx, &h.wg, func(ctx context.Context) (loaded, error) {
+		l, d, err := h.src.Since(ctx, runID, w)
+		return loaded{l, d}, err
+	})
 	if err == nil {
 		h.clock.observe(began, h.cfg.Now(), l.Now)
 	}
-	return l, d, err
+	return l.Loaded, l.Delta, err
 }
 
 // heads as since.
 func (h *Hub) heads(ctx context.Context, runIDs []string) (store.Heads, error) {
 	began := h.cfg.Now()
-	out, err := h.src.Heads(ctx, runIDs)
+	out, err := promptly(ctx, &h.wg, func(ctx context.Context) (store.Heads, error) { return h.src.Heads(ctx, runIDs) })
 	if err == nil {
 		h.clock.observe(began, h.cfg.Now(), out.Now)
 	}

@@ -262,7 +262,7 @@ func (l *Lists) check(ctx context.Context) {
 		case <-tick.C:
 		}
 		readCtx, cancel := context.WithTimeout(ctx, l.cfg.CheckInterval*3/4)
-		heads, err := l.src.Heads(readCtx, nil)
+		heads, err := promptly(readCtx, &l.wg, func(ctx context.Context) (store.Heads, error) { return l.src.Heads(ctx, nil) })
 		cancel()
 		if ctx.Err() != nil {
 			return

@@ -63,6 +63,7 @@ func Open(cfg Config) (*Bus, error) {
 	}
 	opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout = 2*time.Second, 2*time.Second, 2*time.Second
 	opts.MaxRetries, opts.DialerRetries = 1, 1
+	opts.ContextTimeoutEnabled = true // else a ping waits for ReadTimeout, and Up is late
 	if cfg.PingInterval == 0 {
 		cfg.PingInterval = 250 * time.Millisecond
 	}
