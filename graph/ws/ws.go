@@ -16,6 +16,7 @@
 // How a socket closes, and whether a client should connect again:
 //
 //	1001  no sign of life for the idle timeout            yes
+//	1002  a frame that breaks the rules of websockets     no
 //	1009  a message is larger than Config.MessageBytes    no
 //	1011  the caller could not be identified just now     yes, later
 //	1012  the server is shutting down                     yes, at once
@@ -26,6 +27,8 @@
 //	4408  no connection_init within the init timeout      yes
 //	4409  the id of an operation that still runs          no
 //	4429  a second connection_init                        no
+//
+// A peer that does not read in time is cut off without a close frame.
 package ws
 
 import (
