@@ -44,6 +44,9 @@ func (e *listEntry) load(ctx context.Context) {
 			})
 		}
 		group.Wait()
+		if err := ctx.Err(); errors.Is(err, context.Canceled) {
+			return err // not a page is slow: the store is out
+		}
 		return nil
 	})
 	if err == nil {
