@@ -37,6 +37,9 @@ type entry struct {
 	behind    store.Head  // seen above the watermark, zero for none (T187)
 	patience  *time.Timer // runs while behind is set
 	ended     int         // the number of the last read that was answered
+	asked     []ask       // not yet answered
+	gather    *time.Timer // runs while there are such
+	answered  time.Time   // when the last ones were
 }
 
 // ask is a joiner that claims to know more than the entry.
@@ -46,6 +49,10 @@ type ask struct {
 	begun int // reads when it asked
 	done  chan error
 }
+
+// askInterval is how long those who ask wait for each other: a run is not read
+// more often for them, however many they are.
+const askInterval = 50 * time.Millisecond
 
 // confirmPatience is how long an entry waits for its channel to be confirmed
 // before it reads without the bus; a later confirmation makes it catch up.
@@ -93,8 +100,9 @@ func (e *entry) run(ctx context.Context) {
 		e.fail(err)
 	}
 	close(e.ready)
-	e.patience = time.NewTimer(e.hub.cfg.Patience)
+	e.patience, e.gather = time.NewTimer(e.hub.cfg.Patience), time.NewTimer(askInterval)
 	defer e.patience.Stop()
+	defer e.gather.Stop()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -103,7 +111,14 @@ func (e *entry) run(ctx context.Context) {
 		case s := <-e.heads:
 			e.headChecked(ctx, s)
 		case a := <-e.asks:
-			a.done <- e.answer(ctx, a)
+			if e.asked = append(e.asked, a); len(e.asked) == 1 {
+				e.gather.Reset(askInterval - time.Since(e.answered))
+			}
+		case <-e.gather.C:
+			for _, a := range e.asked {
+				a.done <- e.answer(ctx, a)
+			}
+			e.asked, e.answered = nil, time.Now()
 		case <-e.patience.C:
 			e.drain(ctx, sub)
 			e.confirmLoss(ctx)
@@ -327,6 +342,8 @@ func (e *entry) ask(ctx context.Context, a ask) error {
 		select {
 		case err := <-a.done:
 			return err
+		case <-e.gone: // with e.err
+			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -1,0 +1,80 @@
+package live
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Counting and measuring are on the way of every frame to every viewer.
+func TestStream_AFrameCostsNoAllocation(t *testing.T) {
+	h := New(nil, nil, Config{Metrics: prometheus.NewRegistry()})
+	h.clock.observe(time.Now(), time.Now(), time.Now())
+	s := &Stream{hub: h, entry: &entry{hub: h}, wake: make(chan struct{}, 1)}
+	f := Frame{Sync: Live, CommittedAt: h.Now(), Epoch: "e1"}
+	next := func() {
+		f.State.Seq++
+		f.HeadSeq = f.State.Seq
+		s.push(f)
+		if got, err := s.Next(t.Context()); err != nil || got.From != max(0, f.State.Seq-1) {
+			t.Fatalf("from %d, %v", got.From, err)
+		}
+	}
+	next()
+	if n := testing.AllocsPerRun(1000, next); n > 0 {
+		t.Errorf("%v allocations a frame", n)
+	}
+	if n := testing.AllocsPerRun(1000, func() { // one that has to be waited for
+		f.State.Seq++
+		s.arm()
+		s.push(f)
+		_, _ = s.Next(t.Context())
+	}); n > 0 {
+		t.Errorf("%v allocations a frame that was waited for", n)
+	}
+}
+
+// The store's time is off by no more than the reading says, whatever the delays.
+func TestClock_T34_IsOffByHalfARoundTrip(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(3, 4))
+	epoch := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for range 100 {
+		now := epoch
+		off := time.Duration(r.Int64N(int64(2*time.Hour))) - time.Hour
+		rate := 1 + (r.Float64()-.5)*1.5*drift // of the store's clock
+		began := now
+		store := func() time.Time { return epoch.Add(off + time.Duration(float64(now.Sub(began))*rate)) }
+		c := clock{local: func() time.Time { return now }}
+		if !c.now().IsZero() {
+			t.Fatal("it knows the time before the first read")
+		}
+		var shortest time.Duration = time.Hour
+		for range 300 {
+			there, back := time.Duration(r.Int64N(int64(200*time.Millisecond))), time.Duration(r.Int64N(int64(200*time.Millisecond)))
+			at := now
+			now = now.Add(there)
+			says := store()
+			now = now.Add(back)
+			c.observe(at, now, says)
+			shortest = min(shortest, there+back)
+			kept := c.best.Load()
+			if d := c.now().Sub(store()).Abs(); d > kept.error(now) {
+				t.Fatalf("%v off, it says %v at most", d, kept.error(now))
+			}
+			if bound := shortest/2 + time.Duration(float64(now.Sub(began))*drift); kept.error(now) > bound+time.Microsecond {
+				t.Fatalf("it says %v, the shortest read took %v", kept.error(now), shortest)
+			}
+			now = now.Add(time.Duration(r.Int64N(int64(time.Second))))
+		}
+		off += time.Minute // somebody sets the store's clock: the next read tells
+		at := now
+		now = now.Add(300 * time.Millisecond)
+		c.observe(at, now, store())
+		if d := c.now().Sub(store()).Abs(); d > 300*time.Millisecond {
+			t.Fatalf("%v off after the clock was set", d)
+		}
+	}
+}
