@@ -18,7 +18,9 @@ import (
 )
 
 // parsed is an operation as the transports make it.
-func parsed(t interface{ Fatalf(string, ...any) }, h *graph.Handler, query string, given bool) (context.Context, *graphql.OperationContext) {
+func parsed(t interface {
+	Fatalf(format string, args ...any)
+}, h *graph.Handler, query string, given bool) (context.Context, *graphql.OperationContext) {
 	ctx := graph.WithPrincipal(context.Background(), officeViewer())
 	op, errs := h.Parse(ctx, query, map[string]any{"given": given})
 	if len(errs) > 0 {

@@ -58,6 +58,16 @@ func optional[T comparable](v T) *T {
 
 func text[S ~string](s S) *string { return optional(string(s)) }
 
+// given is p itself, or nil where it points to the zero value: for what lies in a
+// state, which never changes.
+func given[T comparable](p *T) *T {
+	var zero T
+	if *p == zero {
+		return nil
+	}
+	return p
+}
+
 func milliseconds(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
 // each maps a list; the result is never nil, for the schema has no null lists.

@@ -33,39 +33,43 @@ func (g *stepGraph) steps(steps []*run.Step) []model.Step {
 // step writes s to out.
 func (g *stepGraph) step(out *model.Step, s *run.Step) {
 	*out = model.Step{
-		StepID: s.StepID, Type: s.Type, Name: text(s.Name), Group: text(s.Group), DependsOn: list(s.DependsOn),
+		StepID: s.StepID, Type: s.Type, Name: given(&s.Name), Group: given(&s.Group), DependsOn: list(s.DependsOn),
 		Status: enumOf[model.StepStatus](s.Status), StatusRaw: string(s.Status), Substatus: optionalEnum[model.RunSubstatus](s.Substatus),
 		LogicalAttemptID: s.LogicalAttempt, Artifacts: []model.Artifact{}, PendingRetry: g.view.PendingRetry[s.StepID],
-		Attempts: []model.StepAttempt{}, TaskQueue: text(s.TaskQueue), ResourceClass: text(s.ResourceClass),
+		Attempts: []model.StepAttempt{}, TaskQueue: given(&s.TaskQueue), ResourceClass: given(&s.ResourceClass),
 		ChangedSeq: s.ChangedSeq, Available: g.available,
 	}
 	if g.wants.wait {
 		out.Wait = g.wait(s)
 	}
 	if g.wants.attempts {
-		out.Attempts = each(s.Attempts, mapAttempt)
+		out.Attempts = make([]model.StepAttempt, len(s.Attempts))
+		for i := range s.Attempts {
+			mapAttempt(&out.Attempts[i], &s.Attempts[i])
+		}
 	}
 	if n := len(s.Attempts); n > 0 { // the step mirrors its latest attempt (T60)
-		a := mapAttempt(s.Attempts[n-1])
-		out.EngineAttemptID, out.StartedAt, out.CompletedAt, out.DurationMs = optional(a.EngineAttemptID), a.StartedAt, a.CompletedAt, a.DurationMs
+		var a model.StepAttempt
+		mapAttempt(&a, &s.Attempts[n-1])
+		out.EngineAttemptID, out.StartedAt, out.CompletedAt, out.DurationMs = given(&s.Attempts[n-1].EngineAttempt), a.StartedAt, a.CompletedAt, a.DurationMs
 		out.Error, out.Skip, out.Result, out.Artifacts = a.Error, a.Skip, a.Result, a.Artifacts
 	}
 }
 
-func mapAttempt(a run.Attempt) model.StepAttempt {
-	out := model.StepAttempt{
+// mapAttempt writes a to out.
+func mapAttempt(out *model.StepAttempt, a *run.Attempt) {
+	*out = model.StepAttempt{
 		LogicalAttemptID: a.LogicalAttempt, EngineAttemptID: a.EngineAttempt,
 		Status: enumOf[model.StepStatus](a.Status), StatusRaw: string(a.Status),
-		StartedAt: a.StartedAt, CompletedAt: a.CompletedAt, StartedSeq: optional(a.StartedSeq), EndedSeq: optional(a.EndedSeq),
+		StartedAt: a.StartedAt, CompletedAt: a.CompletedAt, StartedSeq: given(&a.StartedSeq), EndedSeq: given(&a.EndedSeq),
 		Error: mapStepError(a.Error), Result: a.Result, Artifacts: each(a.Artifacts, mapArtifact),
 	}
 	if a.CompletedAt != nil && a.StartedAt != nil {
 		out.DurationMs = new(milliseconds(a.DurationMS))
 	}
 	if a.Skip != nil {
-		out.Skip = &model.Skip{Reason: text(a.Skip.Reason), ReasonCode: string(a.Skip.ReasonCode)}
+		out.Skip = &model.Skip{Reason: given(&a.Skip.Reason), ReasonCode: string(a.Skip.ReasonCode)}
 	}
-	return out
 }
 
 func mapStepError(e *run.StepError) *model.StepError {
@@ -73,8 +77,8 @@ func mapStepError(e *run.StepError) *model.StepError {
 		return nil
 	}
 	return &model.StepError{
-		Code: e.Code, Message: text(e.Message), Retryable: e.Retryable,
-		Category: optionalEnum[model.FailureCategory](e.Category), Source: text(e.Source),
+		Code: e.Code, Message: given(&e.Message), Retryable: e.Retryable,
+		Category: optionalEnum[model.FailureCategory](e.Category), Source: given(&e.Source),
 	}
 }
 

@@ -83,11 +83,33 @@ func MarshalTime(t time.Time) graphql.Marshaler { return number(string(AppendTim
 // AppendTime appends what MarshalTime writes.
 func AppendTime(b []byte, t time.Time) []byte {
 	t = t.UTC()
-	layout := "2006-01-02T15:04:05.000Z"
-	if t.Nanosecond()%int(time.Millisecond) != 0 {
-		layout = time.RFC3339Nano
+	year, month, day := t.Date()
+	if ns := t.Nanosecond(); ns%int(time.Millisecond) != 0 || year < 0 || year > 9999 {
+		layout := "2006-01-02T15:04:05.000Z"
+		if ns%int(time.Millisecond) != 0 {
+			layout = time.RFC3339Nano
+		}
+		return append(t.AppendFormat(append(b, '"'), layout), '"')
 	}
-	return append(t.AppendFormat(append(b, '"'), layout), '"')
+	hour, minute, second := t.Clock()
+	b = appendDigits(append(b, '"'), year, 4)
+	b = appendDigits(append(b, '-'), int(month), 2)
+	b = appendDigits(append(b, '-'), day, 2)
+	b = appendDigits(append(b, 'T'), hour, 2)
+	b = appendDigits(append(b, ':'), minute, 2)
+	b = appendDigits(append(b, ':'), second, 2)
+	b = appendDigits(append(b, '.'), t.Nanosecond()/int(time.Millisecond), 3)
+	return append(b, 'Z', '"')
+}
+
+// appendDigits appends the last digits of a number that is not negative.
+func appendDigits(b []byte, n, digits int) []byte {
+	b = append(b, "0000"[:digits]...)
+	for i := len(b) - 1; n > 0 && i >= len(b)-digits; i-- {
+		b[i] += byte(n % 10)
+		n /= 10
+	}
+	return b
 }
 
 // UnmarshalTime reads RFC 3339 with any offset.
@@ -107,7 +129,10 @@ func MarshalDuration(d time.Duration) graphql.Marshaler {
 
 // AppendDuration appends what MarshalDuration writes.
 func AppendDuration(b []byte, d time.Duration) []byte {
-	return strconv.AppendFloat(b, float64(d.Microseconds())/1000, 'f', -1, 64)
+	if us := d.Microseconds(); us%1000 != 0 {
+		return strconv.AppendFloat(b, float64(us)/1000, 'f', -1, 64)
+	}
+	return strconv.AppendInt(b, d.Milliseconds(), 10)
 }
 
 // UnmarshalDuration reads milliseconds.
