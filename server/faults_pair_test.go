@@ -64,6 +64,9 @@ type node struct {
 	mu    sync.Mutex
 	rules map[string]func(live.Message) testserver.Fate // by run
 	odds  func(testserver.BusMessage) testserver.Fate   // of every other message
+
+	outages []outage // that were
+	did     map[string]int
 }
 
 func (p *pair) nodes() []*node { return []*node{p.a, p.b} }
@@ -110,7 +113,7 @@ func background(t *testing.T, f func(ctx context.Context) error) {
 func (p *pair) newNode(t *testing.T, name string) *node {
 	n := &node{
 		name: name, url: "http://" + freeAddress(t), rules: map[string]func(live.Message) testserver.Fate{},
-		bus: testserver.NewBusProxy(t, p.redis.Addr), db: testserver.NewPostgresProxy(t, p.dsn),
+		did: map[string]int{}, bus: testserver.NewBusProxy(t, p.redis.Addr), db: testserver.NewPostgresProxy(t, p.dsn),
 	}
 	n.bus.Each(n.decide)
 	return n

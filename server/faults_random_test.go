@@ -1,0 +1,410 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+)
+
+// fromEnvironment is a number that the environment may set.
+func fromEnvironment(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+const (
+	randomRuns    = 20
+	randomViewers = 200
+)
+
+// TestTwoServers_O9_T22_T187_T226_RandomFaults breaks everything at random while 200
+// viewers look at 20 runs that move, and has every frame judged by the log alone.
+// DVT_FAULT_SECONDS says for how long, DVT_FAULT_SEED repeats the faults of a failure.
+func TestTwoServers_O9_T22_T187_T226_RandomFaults(t *testing.T) {
+	seed := fromEnvironment(t, "DVT_FAULT_SEED", uint64(time.Now().UnixNano()))
+	length := time.Duration(fromEnvironment(t, "DVT_FAULT_SECONDS", 15)) * time.Second
+	t.Logf("DVT_FAULT_SEED=%d for %s", seed, length)
+	p := startPair(t)
+	var runs []*history
+	for i := range randomRuns {
+		steps := 8
+		if i == 0 {
+			steps = 300 // what changes at once is too large for a message
+		}
+		runs = append(runs, p.newRun(t, steps))
+	}
+	over, stop := context.WithCancel(t.Context())
+	defer stop()
+	crowd := p.crowd(t, over, seed, runs)
+
+	var busy sync.WaitGroup
+	for i, h := range runs {
+		busy.Go(func() { move(over, h, rand.New(rand.NewPCG(seed, 100+uint64(i))), i == 0) })
+	}
+	for i, n := range p.nodes() {
+		busy.Go(func() { p.torment(over, n, rand.New(rand.NewPCG(seed, 200+uint64(i)))) })
+	}
+	r := rand.New(rand.NewPCG(seed, 300))
+	for end := time.Now().Add(length); time.Now().Before(end); {
+		time.Sleep(min(time.Until(end), between(r, 4*time.Second, 10*time.Second)))
+		p.redis.Stop()
+		time.Sleep(between(r, 300*time.Millisecond, 2*time.Second))
+		p.redis.Start()
+	}
+	stop()
+	busy.Wait()
+	repaired := time.Now()
+	time.Sleep(time.Until(repaired.Add(repairedWithin + machine)))
+
+	v := &verdict{}
+	replays := map[*history]*replay{}
+	for _, h := range runs {
+		replays[h] = &replay{}
+	}
+	ends := map[string]int{}
+	streams, late := 0, time.Duration(0)
+	for _, c := range crowd {
+		us := c.seen()
+		v.judge(c.name, us, c.run, replays[c.run], judgement{slack: machine, until: repaired.Add(repairedWithin), slow: c.slow, away: c.spans()})
+		v.told(c, us, p.nodes())
+		late = max(late, v.recovered(c, us, repaired))
+		for code, n := range c.refused {
+			ends[code] += n
+		}
+		streams += c.streams
+	}
+	events := 0
+	for _, h := range runs {
+		events += int(h.head())
+	}
+	t.Logf("seed %d: %d frames of %d viewers over %d streams judged, %d LIVE, %d RESYNCING; %d events of %d runs; %s; refused while broken: %v; the last viewer was LIVE %s after the last repair",
+		seed, v.frames, len(crowd), streams, v.live, v.resync, events, len(runs), p.done(), ends, late.Round(10*time.Millisecond))
+	if len(v.faults) > 0 {
+		t.Errorf("seed %d: %v", seed, v)
+	}
+	if v.frames < 20*len(crowd) || v.resync == 0 {
+		t.Errorf("seed %d: only %d frames, %d RESYNCING: nothing was tried", seed, v.frames, v.resync)
+	}
+}
+
+func between(r *rand.Rand, from, to time.Duration) time.Duration {
+	return from + time.Duration(r.Int64N(int64(to-from)))
+}
+
+// nap is a sleep that ends with ctx.
+func nap(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// move appends to a run what an engine could, at random, until ctx ends.
+func move(ctx context.Context, h *history, r *rand.Rand, wide bool) {
+	total := 8
+	if wide {
+		total = 300
+	}
+	type state struct {
+		attempt int
+		running bool
+		done    bool
+	}
+	steps, epoch, paused := make([]state, total), 0, false
+	for ctx.Err() == nil {
+		var drafts []run.Draft
+		burst := 1
+		if r.IntN(8) == 0 {
+			burst = 2 + r.IntN(14)
+		}
+		if wide {
+			burst *= 8
+		}
+		for range burst {
+			i := r.IntN(total)
+			s := &steps[i]
+			switch n := r.IntN(20); {
+			case n == 0 && !paused:
+				epoch, paused = epoch+1, true
+				drafts = append(drafts, runtest.Draft(run.RunPaused, fmt.Sprintf("pause-%d", epoch), epoch))
+			case n <= 3 && paused:
+				paused = false
+				drafts = append(drafts, runtest.Draft(run.RunResumed, fmt.Sprintf("pause-%d", epoch), epoch))
+			case s.running:
+				s.running, s.done = false, r.IntN(10) == 0
+				end := run.StepFailedEvent
+				if s.done {
+					end = run.StepCompletedEvent
+				}
+				drafts = append(drafts, step(end, i, s.attempt))
+			case !s.done && !paused:
+				s.running, s.attempt = true, s.attempt+1
+				drafts = append(drafts, step(run.StepStartedEvent, i, s.attempt))
+			default:
+				drafts = append(drafts, runtest.Draft(run.SignalRejected, fmt.Sprintf("no-%d-%d", h.head(), len(drafts)), 1))
+			}
+		}
+		if r.IntN(2) == 0 { // at once, or one after the other
+			h.add(drafts...)
+		} else {
+			for _, d := range drafts {
+				h.add(d)
+			}
+		}
+		nap(ctx, between(r, 10*time.Millisecond, 500*time.Millisecond))
+	}
+	if r.IntN(2) == 0 {
+		h.add(runtest.Draft(run.RunCancelled, "", 1))
+	}
+}
+
+// outage is a time in which a server did not reach something.
+type outage struct {
+	span
+	store, bus bool // what did not answer
+}
+
+// torment breaks what belongs to one server, in one way after the other, until ctx ends.
+func (p *pair) torment(ctx context.Context, n *node, r *rand.Rand) {
+	for ctx.Err() == nil {
+		o := outage{span: span{from: time.Now()}}
+		name := ""
+		lasts := between(r, 300*time.Millisecond, 4*time.Second)
+		switch r.IntN(9) {
+		case 0:
+			name = "subscriber cut"
+			n.bus.CutSubscribers()
+		case 1:
+			name, o.bus = "Redis cut off", true
+			n.bus.Stop()
+		case 2:
+			name, o.bus = "Redis black-holed", true
+			n.bus.Hold()
+		case 3:
+			name, o.store = "store cut off", true
+			n.db.Stop()
+		case 4:
+			name, o.store = "store black-holed", true
+			n.db.Hold()
+		case 5:
+			name, o.store, o.bus = "both cut off", true, true
+			n.db.Stop()
+			n.bus.Stop()
+		case 6:
+			name, o.store, o.bus = "both black-holed", true, true
+			n.db.Hold()
+			n.bus.Hold()
+		case 7:
+			name = "clock"
+			p.jump(n, between(r, -time.Minute, time.Minute))
+		case 8:
+			name = "messages"
+		}
+		if r.IntN(2) == 0 || name == "messages" {
+			n.chance(testserver.Odds{Drop: r.Float64() / 2, Duplicate: r.Float64() / 2, Delay: r.Float64() / 2, Behind: r.Float64() / 2, MaxDelay: 3 * time.Second}.Fates(r.Uint64()))
+			name += " and messages"
+		}
+		nap(ctx, lasts)
+		o.to = time.Now()
+		n.chance(nil)
+		n.bus.Pass()
+		n.db.Pass()
+		n.mu.Lock()
+		n.outages = append(n.outages, o)
+		n.did[name]++
+		n.mu.Unlock()
+		nap(ctx, between(r, 100*time.Millisecond, 2*time.Second))
+	}
+}
+
+// done says what torment did.
+func (p *pair) done() string {
+	total, kinds := 0, map[string]bool{}
+	for _, n := range p.nodes() {
+		for kind, times := range n.did {
+			kinds[kind] = true
+			total += times
+		}
+	}
+	return fmt.Sprintf("%d faults of %d kinds", total, len(slices.Collect(maps.Keys(kinds))))
+}
+
+// member is one of the crowd, with what became of its streams.
+type member struct {
+	*onlooker
+	run  *history
+	slow bool
+
+	streams int
+	refused map[string]int
+	left    time.Time // the last stream
+	away    []span
+}
+
+// crowd opens 200 viewers of all kinds and waits until each has seen its run. The
+// slow ones hurry when over is done.
+func (p *pair) crowd(t *testing.T, over context.Context, seed uint64, runs []*history) []*member {
+	t.Helper()
+	var out []*member
+	for i := range randomViewers {
+		kind, r := i%10, rand.New(rand.NewPCG(seed, 1000+uint64(i)))
+		w := watching{runID: runs[i/10].id.RunID, token: viewerToken(i), events: kind >= 8}
+		if kind%2 == 1 {
+			w.mode = "DELTA"
+		}
+		var stay func() time.Duration
+		var rest func()
+		name := fmt.Sprintf("viewer %d %s", i, w.mode)
+		switch kind {
+		case 4, 5, 9:
+			name += " roaming"
+			stay = func() time.Duration { return between(r, 200*time.Millisecond, 3*time.Second) }
+		case 6, 7:
+			name += " slow"
+			rest = func() { nap(over, between(r, 0, 400*time.Millisecond)) }
+		}
+		o, ctx := newOnlooker(t, name)
+		m := &member{onlooker: o, run: runs[i/10], slow: rest != nil, refused: map[string]int{}}
+		out = append(out, m)
+		first := p.nodes()[r.IntN(2)]
+		go func() {
+			defer close(o.over)
+			n := first
+			for ctx.Err() == nil {
+				m.follow(ctx, n, w, stay, rest)
+				if stay != nil {
+					n = p.nodes()[r.IntN(2)]
+				}
+			}
+		}()
+	}
+	for _, m := range out {
+		m.liveAt(2, 20*time.Second)
+	}
+	return out
+}
+
+// follow looks over one stream, from where the viewer was.
+func (m *member) follow(ctx context.Context, n *node, w watching, stay func() time.Duration, rest func()) {
+	streaming, leave := context.WithCancel(ctx)
+	defer leave()
+	if stay != nil {
+		defer time.AfterFunc(stay(), leave).Stop()
+	}
+	if us := m.seen(); len(us) > 0 {
+		last := us[len(us)-1]
+		w.after, w.epoch = &last.RunSeq, last.StoreEpoch
+	}
+	w.url = n.url
+	got := 0
+	err := w.stream(streaming, func(u update) error {
+		u.server, u.joined = n.name, got == 0
+		if got++; u.joined {
+			m.mu.Lock()
+			m.away = append(m.away, span{m.left, u.at})
+			m.streams++
+			m.mu.Unlock()
+		}
+		m.take(u)
+		if rest != nil {
+			rest()
+		}
+		return nil
+	})
+	m.mu.Lock()
+	if got > 0 {
+		m.left = time.Now()
+	}
+	m.mu.Unlock()
+	if streaming.Err() != nil { // by the viewer's own wish
+		return
+	}
+	code := err.Error()
+	if named := (*streamError)(nil); errors.As(err, &named) {
+		code = named.code
+	}
+	if got > 0 {
+		code = "ended: " + code
+	}
+	m.mu.Lock()
+	m.refused[code]++
+	m.mu.Unlock()
+	nap(ctx, 200*time.Millisecond)
+}
+
+// spans are the times without a stream.
+func (m *member) spans() []span {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n := len(m.away); n > 0 && m.left.After(m.away[n-1].to) {
+		return append(m.away[:n:n], span{m.left, time.Now()})
+	}
+	return m.away
+}
+
+// told judges whether a viewer was told of each outage of its server that lasted.
+func (v *verdict) told(m *member, us []update, nodes []*node) {
+	for code, n := range m.refused {
+		if code != "STORE_UNAVAILABLE" {
+			v.wrong("end", "%s: %d streams ended with %s", m.name, n, code)
+		}
+	}
+	if m.slow {
+		return
+	}
+	for _, n := range nodes {
+		for _, o := range n.outages {
+			due := o.from.Add(causeWithin + machine)
+			if !o.store && !o.bus || !due.Before(o.to) {
+				continue
+			}
+			last, joined := -1, time.Time{}
+			for i := range us {
+				if us[i].at.After(due) {
+					break
+				}
+				if last = i; us[i].joined {
+					joined = us[i].at
+				}
+			}
+			if last < 0 || us[last].server != n.name || !joined.Before(o.from) || slices.ContainsFunc(m.spans(), func(s span) bool { return s.holds(due) }) {
+				continue
+			}
+			if u := us[last]; o.store && fresh(u) || u.Reason == "" {
+				v.wrong("not told", "%s: %s after an outage of %s began (store %v, bus %v) the newest frame is %s", m.name, due.Sub(o.from), n.name, o.store, o.bus, said(us[max(0, last-3):last+1]))
+			}
+		}
+	}
+}
+
+// recovered judges whether a viewer was up to date in time after everything was
+// repaired, and says when it was.
+func (v *verdict) recovered(m *member, us []update, repaired time.Time) time.Duration {
+	for _, u := range us {
+		if fresh(u) && (u.Reason == "" || u.Reason == "SLOW_CONSUMER") && u.RunSeq == m.run.head() && u.at.Before(repaired.Add(repairedWithin+machine)) {
+			return u.at.Sub(repaired)
+		}
+	}
+	v.wrong("not LIVE in the end", "%s of %s at %d: %s", m.name, m.run.id.RunID, m.run.head(), said(us[max(0, len(us)-5):]))
+	return 0
+}
