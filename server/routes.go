@@ -49,6 +49,7 @@ func (p *parts) graphQL(dev bool) *graph.Handler {
 	cfg := graph.Config{
 		Authenticate: p.directory.Authenticate, AllowedOrigins: p.cfg.AllowedOrigins, Logger: p.log, Introspection: true,
 	}
+	cfg.Streams.Metrics = p.registry
 	if dev {
 		cfg.Session = session
 		cfg.DevPrincipals = devPrincipals
