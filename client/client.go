@@ -175,6 +175,26 @@ func (c *Client) Watch(ctx context.Context, runID string, each func(WatchRunRunU
 	return stream(ctx, c, WatchRun_Operation, map[string]any{"runId": runID}, func(r WatchRunResponse) error { return each(r.RunUpdates) })
 }
 
+// beyond is a runSeq that no log has.
+const beyond = 1<<53 - 1
+
+// StoreTime is what the store's clock said at a moment between the call and its
+// return. A viewer who knows more of a run than there is makes the server ask the store.
+func (c *Client) StoreTime(ctx context.Context, runID string) (at time.Time, err error) {
+	known := errors.New("known")
+	err = stream(ctx, c, StoreTime_Operation, map[string]any{"runId": runID, "after": beyond}, func(r StoreTimeResponse) error {
+		at = r.RunUpdates.AsOf
+		return known
+	})
+	switch {
+	case errors.Is(err, known):
+		err = nil
+	case err == nil:
+		err = errors.New("client: the stream ended without a frame")
+	}
+	return at, err
+}
+
 // Follow follows what a step prints; see Subscription.stepLogUpdates of the schema.
 func (c *Client) Follow(ctx context.Context, runID, stepID string, attempt *int, each func(FollowStepLogStepLogUpdatesStepLogUpdate) error) error {
 	variables := map[string]any{"runId": runID, "stepId": stepID, "attempt": attempt}

@@ -3317,6 +3317,27 @@ var AllStepStatus = []StepStatus{
 	StepStatusUnknown,
 }
 
+// StoreTimeResponse is returned by StoreTime on success.
+type StoreTimeResponse struct {
+	// A run as it moves. Frames never go back within a `storeEpoch`; `sync` says honestly
+	// whether the view is fresh. At least one frame every 15 s. `after` (with the `storeEpoch` it
+	// came from) resumes from any runSeq of the run's life. Ends with a named error:
+	// NOT_FOUND, FORBIDDEN, TOKEN_EXPIRED, RESYNC_FAILED, SERVER_SHUTDOWN, CURSOR_INVALID.
+	RunUpdates StoreTimeRunUpdatesRunUpdate `json:"runUpdates"`
+}
+
+// GetRunUpdates returns StoreTimeResponse.RunUpdates, and is useful for accessing the field via an interface.
+func (v *StoreTimeResponse) GetRunUpdates() StoreTimeRunUpdatesRunUpdate { return v.RunUpdates }
+
+// StoreTimeRunUpdatesRunUpdate includes the requested fields of the GraphQL type RunUpdate.
+type StoreTimeRunUpdatesRunUpdate struct {
+	// The store's clock at which this was known.
+	AsOf time.Time `json:"asOf"`
+}
+
+// GetAsOf returns StoreTimeRunUpdatesRunUpdate.AsOf, and is useful for accessing the field via an interface.
+func (v *StoreTimeRunUpdatesRunUpdate) GetAsOf() time.Time { return v.AsOf }
+
 type SyncReason string
 
 const (
@@ -3430,6 +3451,8 @@ type WatchRunRunUpdatesRunUpdate struct {
 	HeadSeq *int64 `json:"headSeq"`
 	// The store's clock at which this was known.
 	AsOf time.Time `json:"asOf"`
+	// When the newest fact that this frame shows was committed, by the store's clock; null when that is not known.
+	CommittedAt *time.Time `json:"committedAt"`
 	// Age of the oldest fact not shown; 0 when none.
 	LagMs float64 `json:"lagMs"`
 	// Forget what you had: this frame starts anew.
@@ -3452,6 +3475,9 @@ func (v *WatchRunRunUpdatesRunUpdate) GetHeadSeq() *int64 { return v.HeadSeq }
 
 // GetAsOf returns WatchRunRunUpdatesRunUpdate.AsOf, and is useful for accessing the field via an interface.
 func (v *WatchRunRunUpdatesRunUpdate) GetAsOf() time.Time { return v.AsOf }
+
+// GetCommittedAt returns WatchRunRunUpdatesRunUpdate.CommittedAt, and is useful for accessing the field via an interface.
+func (v *WatchRunRunUpdatesRunUpdate) GetCommittedAt() *time.Time { return v.CommittedAt }
 
 // GetLagMs returns WatchRunRunUpdatesRunUpdate.LagMs, and is useful for accessing the field via an interface.
 func (v *WatchRunRunUpdatesRunUpdate) GetLagMs() float64 { return v.LagMs }
@@ -4286,6 +4312,18 @@ type __StartRunInput struct {
 
 // GetInput returns __StartRunInput.Input, and is useful for accessing the field via an interface.
 func (v *__StartRunInput) GetInput() StartRunInput { return v.Input }
+
+// __StoreTimeInput is used internally by genqlient
+type __StoreTimeInput struct {
+	RunId string `json:"runId"`
+	After int64  `json:"after"`
+}
+
+// GetRunId returns __StoreTimeInput.RunId, and is useful for accessing the field via an interface.
+func (v *__StoreTimeInput) GetRunId() string { return v.RunId }
+
+// GetAfter returns __StoreTimeInput.After, and is useful for accessing the field via an interface.
+func (v *__StoreTimeInput) GetAfter() int64 { return v.After }
 
 // __WatchRunInput is used internally by genqlient
 type __WatchRunInput struct {
@@ -5181,6 +5219,62 @@ func StartRun(
 	return data_, err_
 }
 
+// The subscription executed by StoreTime.
+const StoreTime_Operation = `
+subscription StoreTime ($runId: String!, $after: Seq!) {
+	runUpdates(runId: $runId, after: $after, mode: DELTA) {
+		asOf
+	}
+}
+`
+
+// To unsubscribe, use [graphql.WebSocketClient.Unsubscribe]
+func StoreTime(
+	ctx_ context.Context,
+	client_ graphql.WebSocketClient,
+	runId string,
+	after int64,
+) (dataChan_ chan StoreTimeWsResponse, subscriptionID_ string, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "StoreTime",
+		Query:  StoreTime_Operation,
+		Variables: &__StoreTimeInput{
+			RunId: runId,
+			After: after,
+		},
+	}
+
+	dataChan_ = make(chan StoreTimeWsResponse)
+	subscriptionID_, err_ = client_.Subscribe(req_, dataChan_, StoreTimeForwardData)
+
+	return dataChan_, subscriptionID_, err_
+}
+
+type StoreTimeWsResponse graphql.BaseResponse[*StoreTimeResponse]
+
+func StoreTimeForwardData(interfaceChan interface{}, jsonRawMsg json.RawMessage) error {
+	var gqlResp graphql.Response
+	var wsResp StoreTimeWsResponse
+	err := json.Unmarshal(jsonRawMsg, &gqlResp)
+	if err != nil {
+		return err
+	}
+	if len(gqlResp.Errors) == 0 {
+		err = json.Unmarshal(jsonRawMsg, &wsResp)
+		if err != nil {
+			return err
+		}
+	} else {
+		wsResp.Errors = gqlResp.Errors
+	}
+	dataChan_, ok := interfaceChan.(chan StoreTimeWsResponse)
+	if !ok {
+		return errors.New("failed to cast interface into 'chan StoreTimeWsResponse'")
+	}
+	dataChan_ <- wsResp
+	return nil
+}
+
 // The subscription executed by WatchRun.
 const WatchRun_Operation = `
 subscription WatchRun ($runId: String!) {
@@ -5190,6 +5284,7 @@ subscription WatchRun ($runId: String!) {
 		runSeq
 		headSeq
 		asOf
+		committedAt
 		lagMs
 		reset
 		snapshot {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,17 +13,55 @@ import (
 )
 
 func (s *session) watchCommand() *cobra.Command {
-	return &cobra.Command{
+	var latency bool
+	c := &cobra.Command{
 		Use: "watch RUN", Short: "Watch a run until it ends; status 0 only when it completed", Args: exact(1),
-		RunE: func(c *cobra.Command, args []string) error { return s.watch(c.Context(), args[0]) },
+		Long: `Watch a run until it ends; status 0 only when it completed.
+
+With --latency each frame with news also says how old the newest fact that it shows is when it comes here:
+from the moment that the store committed it, by the store's clock, to its receipt. At the end, or on Ctrl-C,
+a summary follows; with -o json it is the last object. This machine's clock is set against the store's by
+five questions at first and every minute: the store says its time at some moment between a question and its
+answer, so a latency may be off by half of the fastest round trip, which the summary says as ±.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if latency {
+				return s.watchLatency(c.Context(), args[0])
+			}
+			return s.watch(c.Context(), args[0])
+		},
 	}
+	c.Flags().BoolVar(&latency, "latency", false, "say how old news is when it comes, and sum it up at the end")
+	return c
 }
 
 var errOver = errors.New("the run is over")
 
 // watch prints what changes, one line a fact, and says when the view may be old.
 func (s *session) watch(ctx context.Context, runID string) error {
-	w := &watcher{s: s, steps: map[string]string{}}
+	return s.follows(ctx, runID, &watcher{s: s, steps: map[string]string{}})
+}
+
+// watchLatency is watch that measures what comes.
+func (s *session) watchLatency(ctx context.Context, runID string) error {
+	w := &watcher{s: s, steps: map[string]string{}, latencies: &latencies{}}
+	ask := func(ctx context.Context) (time.Time, error) { return s.client.StoreTime(ctx, runID) }
+	if err := w.latencies.clock.set(ctx, ask); err != nil {
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // Ctrl-C before anything was to be said
+		}
+		return failure(err)
+	}
+	asking, stop := context.WithCancel(ctx)
+	var keeping sync.WaitGroup
+	keeping.Go(func() { w.latencies.clock.keep(asking, ask) })
+	err := s.follows(ctx, runID, w)
+	stop()
+	keeping.Wait()
+	return errors.Join(err, w.latencies.report(s))
+}
+
+// follows prints what w sees.
+func (s *session) follows(ctx context.Context, runID string, w *watcher) error {
 	err := s.client.Watch(ctx, runID, w.frame)
 	if !errors.Is(err, errOver) {
 		if ctx.Err() != nil {
@@ -37,13 +76,19 @@ func (s *session) watch(ctx context.Context, runID string) error {
 }
 
 type watcher struct {
-	s      *session
-	status string
-	sync   client.SyncState
-	steps  map[string]string
+	s         *session
+	status    string
+	sync      client.SyncState
+	steps     map[string]string
+	latencies *latencies // nil: they are not measured
 }
 
 func (w *watcher) frame(f client.WatchRunRunUpdatesRunUpdate) error {
+	if w.latencies != nil {
+		if ms, news := w.latencies.frame(f); news {
+			defer w.line(f.AsOf, "latency", "%.1f ms  seq %d", ms, f.RunSeq)
+		}
+	}
 	if w.s.output == "json" {
 		if err := w.s.json(f); err != nil {
 			return err

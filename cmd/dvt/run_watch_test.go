@@ -1,0 +1,279 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph"
+	"github.com/dvt-engine/dvt/live"
+	log "github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/sqlite"
+)
+
+// silent is a bus that is down: heads are polled.
+type silent struct{}
+
+func (silent) Publish(context.Context, live.Message) error    { return errors.New("down") }
+func (silent) WakeLists(context.Context, ...live.List) error  { return errors.New("down") }
+func (silent) Subscribe(string) live.Subscription             { return silent{} }
+func (silent) SubscribeList(string, string) live.Subscription { return silent{} }
+func (silent) Up() bool                                       { return false }
+func (silent) C() <-chan live.Delivery                        { return nil }
+func (silent) Close()                                         {}
+
+type silentBus struct{ silent }
+
+func (silentBus) Close() error { return nil }
+
+// away is a store that does not answer a hub while it is down.
+type away struct {
+	store.Store
+	down atomic.Bool
+}
+
+func (a *away) Heads(ctx context.Context, ids []string) (store.Heads, error) {
+	if a.down.Load() {
+		return store.Heads{}, store.ErrUnavailable
+	}
+	return a.Store.Heads(ctx, ids)
+}
+
+// served is a server whose store's clock is three hours ahead, with the run r1 of two steps.
+func served(t *testing.T) (address string, s *away) {
+	t.Helper()
+	opened, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "dvt.db"), sqlite.Options{
+		Now: func() time.Time { return time.Now().Add(3 * time.Hour) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = &away{Store: opened}
+	id := runtest.ID
+	id.RunID, id.TenantID, id.ProjectID = "r1", "acme", "shop"
+	if _, _, err := s.CreateRun(t.Context(), store.NewRun{Run: store.Run{Identity: id, RequestKey: "k"}, Events: []log.Draft{
+		runtest.Draft(log.RunApproved, "", 1), runtest.Start("s1", "s2"),
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	directory, err := authz.NewDirectory(authz.DevAccounts(), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rights, err := authz.New(authz.DefaultPolicy(), directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub := live.New(s, silentBus{}, live.Config{HeadInterval: 20 * time.Millisecond})
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = hub.Run(ctx) })
+	h := graph.NewHandler(control.New(control.Config{Store: s, Authz: rights, Hub: hub, Bus: silentBus{}}), graph.Config{Authenticate: directory.Authenticate})
+	server := httptest.NewServer(h)
+	t.Cleanup(func() {
+		ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+		defer stop()
+		if err := h.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		server.Close()
+		cancel()
+		running.Wait()
+		_ = opened.Close()
+	})
+	return server.URL, s
+}
+
+// screen is what a command has printed so far.
+type screen struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func (s *screen) await(t *testing.T, pattern string) {
+	t.Helper()
+	for began := time.Now(); !regexp.MustCompile(pattern).MatchString(s.String()); time.Sleep(5 * time.Millisecond) {
+		if time.Since(began) > 20*time.Second {
+			t.Fatalf("no %s in\n%s", pattern, s.String())
+		}
+	}
+}
+
+// watching runs dvt run watch --latency until it ends or the test stops it.
+func watching(t *testing.T, address string, args ...string) (out *screen, stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	out = &screen{}
+	c := root()
+	c.SetOut(out)
+	c.SetErr(out)
+	c.SetArgs(append([]string{"run", "watch", "r1", "--latency", "--server", address, "--token", "dev-viewer"}, args...))
+	done := make(chan error, 1)
+	go func() { done <- c.ExecuteContext(ctx) }()
+	stop = sync.OnceValue(func() error { cancel(); return <-done })
+	t.Cleanup(func() { _ = stop() })
+	return out, stop
+}
+
+func append1(t *testing.T, s store.Store, d log.Draft) {
+	t.Helper()
+	if _, err := s.Append(t.Context(), store.Append{RunID: "r1", Events: []log.Draft{d}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The clocks are three hours apart, and a latency is what it is; news that comes late is told so.
+func TestRunWatchLatency_T34_IsMeasuredByTheStoresClock(t *testing.T) {
+	address, s := served(t)
+	out, stop := watching(t, address)
+	out.await(t, `run +RUNNING`)
+	append1(t, s, runtest.Draft(log.StepStartedEvent, "s1", 1))
+	out.await(t, `latency +\d+\.\d ms  seq 3`)
+	s.down.Store(true)
+	out.await(t, `view +STALE \(STORE_DOWN\)`)
+	append1(t, s, runtest.Draft(log.StepCompletedEvent, "s1", 1))
+	time.Sleep(300 * time.Millisecond)
+	s.down.Store(false)
+	out.await(t, `latency +([3-9]|\d+\d)\d\d\.\d ms  seq 4`)
+	out.await(t, `view +LIVE`)
+	if err := stop(); err != nil {
+		t.Errorf("Ctrl-C is no failure: %v", err)
+	}
+	for _, pattern := range []string{
+		`frames   \d+ LIVE, .*1 STALE.*, 0 resets\n`,
+		`latency  p50 \d+\.\d ms, p95 .* ms, p99 .* ms, max ([3-9]|\d+\d)\d\d\.\d ms of 2 frames with news, from commit to here; each ±\d+\.\d ms\n`,
+		`stale    1 times\n +STORE_DOWN, LIVE again after ([3-9]|\d+\d)\d\d ms\n`,
+	} {
+		out.await(t, pattern)
+	}
+	if regexp.MustCompile(`\d{6,}\.\d ms`).MatchString(out.String()) {
+		t.Errorf("the clocks' difference is in it:\n%s", out)
+	}
+}
+
+func TestRunWatchLatency_JSONEndsWithTheSummary(t *testing.T) {
+	address, s := served(t)
+	out, stop := watching(t, address, "-o", "json")
+	out.await(t, `"runSeq": 2`)
+	for _, d := range []log.Draft{
+		runtest.Draft(log.StepStartedEvent, "s1", 1), runtest.Draft(log.StepFailedEvent, "s1", 1), runtest.Draft(log.RunFailed, "", 1),
+	} {
+		append1(t, s, d)
+	}
+	out.await(t, `"episodes"`)
+	err := stop()
+	var e *exitError
+	if !errors.As(err, &e) || e.status != 1 || !strings.Contains(e.Error(), "FAILED") {
+		t.Errorf("the run failed, the command says %v", err)
+	}
+	objects := json.NewDecoder(strings.NewReader(out.String()[:strings.LastIndex(out.String(), "}")+1]))
+	var last json.RawMessage
+	for objects.More() {
+		if err := objects.Decode(&last); err != nil {
+			t.Fatalf("%v in\n%s", err, out)
+		}
+	}
+	var sum summary
+	if err := json.Unmarshal(last, &sum); err != nil || sum.Latency.Count == 0 || sum.Frames[client.SyncStateLive] < 2 || sum.Stale != 0 {
+		t.Errorf("%+v, %v of\n%s", sum, err, last)
+	}
+}
+
+func TestRunWatchLatency_RefusalsAreThoseOfWatch(t *testing.T) {
+	address, _ := served(t)
+	if out, status, err := dvt(t, address, "dev-mallory", "run", "watch", "r1", "--latency"); status != 4 || !strings.Contains(fmt.Sprint(err), "NOT_FOUND") {
+		t.Errorf("status %d, %v: %s", status, err, out)
+	}
+}
+
+// What a watch remembers is bounded, and the numbers are those of what it remembers.
+func TestLatencies_CountAndForget(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &latencies{}
+		ahead := 90 * time.Minute
+		if err := l.clock.set(t.Context(), func(context.Context) (time.Time, error) {
+			time.Sleep(30 * time.Millisecond)
+			at := time.Now().Add(ahead)
+			time.Sleep(10 * time.Millisecond)
+			return at, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if off := l.clock.now().Sub(time.Now().Add(ahead)); off.Abs() > 20*time.Millisecond || l.summary().Latency.Within != 20 {
+			t.Errorf("%v off, it says %v ms", off, l.summary().Latency.Within)
+		}
+		l.clock.best.Store(&tick{at: time.Now(), says: time.Now().Add(ahead)})
+		frame := func(sync client.SyncState, reason client.SyncReason, seq int64, age time.Duration, reset bool) (float64, bool) {
+			committed := time.Now().Add(ahead - age)
+			f := client.WatchRunRunUpdatesRunUpdate{Sync: sync, RunSeq: seq, CommittedAt: &committed, Reset: reset}
+			if reason != "" {
+				f.Reason = &reason
+			}
+			return l.frame(f)
+		}
+		for i, c := range []struct {
+			seq   int64
+			reset bool
+			news  bool
+		}{{5, false, false}, {6, false, true}, {6, false, false}, {9, false, true}, {4, true, false}, {5, false, true}} {
+			if ms, news := frame(client.SyncStateLive, "", c.seq, 40*time.Millisecond, c.reset); news != c.news || news && ms != 40 {
+				t.Errorf("frame %d: %v ms, news %t", i, ms, news)
+			}
+		}
+		for i := range 2 * maxLatencies {
+			frame(client.SyncStateLive, "", int64(6+i), time.Duration(1+i%100)*time.Millisecond, false)
+		}
+		frame(client.SyncStateLive, "", 1<<40, -time.Hour, false) // by a clock that is off: not before it was committed
+		sum := l.summary()
+		if q := sum.Latency; q.Count != 3+2*maxLatencies+1 || len(l.ages) != maxLatencies || q.P50 != 50 || q.P95 != 95 || q.P99 != 99 || q.Max != 100 {
+			t.Errorf("%+v of %d", q, len(l.ages))
+		}
+		for range maxEpisodes + 5 {
+			frame(client.SyncStateStale, client.SyncReasonGap, 1<<40, 0, false)
+			time.Sleep(70 * time.Millisecond)
+			frame(client.SyncStateResyncing, client.SyncReasonGap, 1<<40, 0, false)
+			frame(client.SyncStateLive, "", 1<<40, 0, false)
+		}
+		frame(client.SyncStateStale, client.SyncReasonStoreDown, 1<<40, 0, false)
+		sum = l.summary()
+		last := sum.Episodes[len(sum.Episodes)-1]
+		if sum.Stale != maxEpisodes+6 || len(sum.Episodes) != maxEpisodes || last.MS != nil || last.Cause != "STORE_DOWN" ||
+			*sum.Episodes[0].MS != 70 || sum.Resets != 1 || sum.Frames[client.SyncStateStale] != maxEpisodes+6 {
+			t.Errorf("%d times, %d remembered, the last one %+v", sum.Stale, len(sum.Episodes), last)
+		}
+		var b bytes.Buffer
+		sum.print(&b)
+		if !strings.HasSuffix(b.String(), "STORE_DOWN, not LIVE again\n") {
+			t.Error(b.String())
+		}
+	})
+}
