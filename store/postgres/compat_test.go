@@ -569,13 +569,13 @@ func TestUpgrade_R508_ThisVersionRunsOnWhileTheNextMigrates(t *testing.T) {
 	}
 	round(1)
 	round(2)
-	later := "SET LOCAL lock_timeout = '3s';\n"
+	alter := "SET LOCAL lock_timeout = '3s';\n"
 	for _, r := range rights {
 		if !strings.HasPrefix(r.table, "goose") {
-			later += "ALTER TABLE " + r.table + " ADD COLUMN later int NOT NULL DEFAULT 7;\n"
+			alter += "ALTER TABLE " + r.table + " ADD COLUMN later int NOT NULL DEFAULT 7;\n"
 		}
 	}
-	migrateTo(t, dsn, upTo(t, schema, "0004_later.sql", later))
+	migrateTo(t, dsn, upTo(t, schema, later, alter))
 	round(3)
 }
 

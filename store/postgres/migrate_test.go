@@ -244,6 +244,9 @@ func upTo(t *testing.T, n int, more ...string) fs.FS {
 	return out
 }
 
+// later is the name of the migration after the program's own.
+var later = fmt.Sprintf("%04d_later.sql", schema+1)
+
 func migrateTo(t *testing.T, dsn string, files fs.FS) {
 	t.Helper()
 	if err := (Migration{files: files}).Run(t.Context(), dsn); err != nil {
@@ -268,14 +271,14 @@ func TestOpen_R508_OnALaterSchemaThatSaysSo(t *testing.T) {
 		name, last string
 		opens      bool
 	}{
-		{"compatible", `ALTER TABLE event ADD COLUMN later int; UPDATE meta SET value = 3 WHERE name = 'compatible_from';`, true},
-		{"no longer", `UPDATE meta SET value = 4 WHERE name = 'compatible_from';`, false},
+		{"compatible", fmt.Sprintf(`ALTER TABLE event ADD COLUMN later int; UPDATE meta SET value = %d WHERE name = 'compatible_from';`, schema), true},
+		{"no longer", fmt.Sprintf(`UPDATE meta SET value = %d WHERE name = 'compatible_from';`, schema+1), false},
 		{"says nothing", `DELETE FROM meta WHERE name = 'compatible_from';`, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			dsn := testserver.Postgres(t)
-			migrateTo(t, dsn, upTo(t, schema, "0004_later.sql", c.last))
+			migrateTo(t, dsn, upTo(t, schema, later, c.last))
 			if err := Migrate(t.Context(), dsn); err != nil {
 				t.Errorf("an older dvt migrate is to leave it alone: %v", err)
 			}
@@ -401,7 +404,7 @@ func TestMigrationChild(t *testing.T) {
 	}
 	files := upTo(t, schema)
 	if slow {
-		files = upTo(t, schema, "0004_later.sql", `CREATE TABLE later (n int); SELECT pg_sleep(4);`)
+		files = upTo(t, schema, later, `CREATE TABLE later (n int); SELECT pg_sleep(4);`)
 	}
 	migrateTo(t, dsn, files)
 }
@@ -454,7 +457,7 @@ func TestMigrate_KilledInTheMiddleTheNextOneRecovers(t *testing.T) {
 	writeOne(t, s, "r1")
 	var log said
 	from := time.Now()
-	m := Migration{Logger: log.logger(), files: upTo(t, schema, "0004_later.sql", `CREATE TABLE later (n int);`)}
+	m := Migration{Logger: log.logger(), files: upTo(t, schema, later, `CREATE TABLE later (n int);`)}
 	if err := m.Run(t.Context(), dsn); err != nil {
 		t.Fatal(err)
 	}

@@ -35,6 +35,8 @@ var rights = []right{ //nolint:gochecknoglobals // a table
 	{"delivery", "SELECT, INSERT, UPDATE"},
 	{"outbox_dead", "SELECT, INSERT, UPDATE"},
 	{"run_repair", "SELECT, INSERT, UPDATE"},
+	{"run_status", "SELECT, INSERT, UPDATE"},
+	{"run_plan", "SELECT, INSERT"},
 	{"goose_db_version", "SELECT"},
 	{"goose_lock", ""},
 }

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -40,8 +41,18 @@ func upTo(t *testing.T, last string, more ...string) fs.FS {
 	return out
 }
 
-// own is the last migration of this program.
-const own = "0003"
+// own is the last migration of this program, newest its number, and nextName the name of the one after it.
+var (
+	newest = func() int64 {
+		files, err := migrations.ReadDir("migrations")
+		if err != nil {
+			panic(err)
+		}
+		return int64(len(files))
+	}()
+	own      = fmt.Sprintf("%04d", newest)
+	nextName = fmt.Sprintf("%04d_later.sql", newest+1)
+)
 
 // raw opens the file as a tool would, with the store's settings.
 func raw(t *testing.T, path string) *sql.DB {
@@ -74,14 +85,14 @@ func TestOpen_R508_OnALaterFileThatSaysSo(t *testing.T) {
 		name, last string
 		opens      bool
 	}{
-		{"compatible", `ALTER TABLE event ADD COLUMN later INTEGER; UPDATE meta SET value = '3' WHERE name = 'compatible_from';`, true},
-		{"no longer", `UPDATE meta SET value = '4' WHERE name = 'compatible_from';`, false},
+		{"compatible", fmt.Sprintf(`ALTER TABLE event ADD COLUMN later INTEGER; UPDATE meta SET value = '%d' WHERE name = 'compatible_from';`, newest), true},
+		{"no longer", fmt.Sprintf(`UPDATE meta SET value = '%d' WHERE name = 'compatible_from';`, newest+1), false},
 		{"says nothing", `DELETE FROM meta WHERE name = 'compatible_from';`, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "dvt.db")
-			migrateFile(t, path, upTo(t, own, "0004_later.sql", c.last))
+			migrateFile(t, path, upTo(t, own, nextName, c.last))
 			s, err := Open(t.Context(), path, Options{})
 			if !c.opens {
 				if !errors.Is(err, store.ErrSchema) || !strings.Contains(err.Error(), "start a newer dvt") {
@@ -106,11 +117,11 @@ func TestOpen_R508_ThisVersionRunsOnWhileTheNextMigrates(t *testing.T) {
 	s := open(t, path, Options{})
 	newRun(t, s)
 	appendStep(t, s, 1)
-	later := ""
+	alter := ""
 	for _, table := range []string{"event", "run", "run_head", "run_state", "step_state", "run_dirty", "signal", "delivery", "run_queue", "audit", "plan_body"} {
-		later += "ALTER TABLE " + table + " ADD COLUMN later INTEGER NOT NULL DEFAULT 7;\n"
+		alter += "ALTER TABLE " + table + " ADD COLUMN later INTEGER NOT NULL DEFAULT 7;\n"
 	}
-	migrateFile(t, path, upTo(t, own, "0004_later.sql", later))
+	migrateFile(t, path, upTo(t, own, nextName, alter))
 	appendStep(t, s, 2)
 	l, err := s.Load(t.Context(), runtest.ID.RunID)
 	if err != nil || l.Head.LastSeq != 3 {
@@ -143,7 +154,7 @@ func TestChild(t *testing.T) {
 			t.Fatal(err)
 		}
 	case "slowly":
-		migrateFile(t, path, upTo(t, own, "0004_later.sql", `CREATE TABLE later (n INTEGER);
+		migrateFile(t, path, upTo(t, own, nextName, `CREATE TABLE later (n INTEGER);
 			INSERT INTO later WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 100000000) SELECT n FROM c;`))
 	case "old":
 		runOld(t, path)
@@ -173,11 +184,11 @@ func TestOpen_T227_ManyProcessesAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	var applied, distinct int
+	var applied, distinct int64
 	if err := raw(t, path).QueryRow(`SELECT count(*), count(DISTINCT version_id) FROM goose_db_version WHERE version_id > 0`).Scan(&applied, &distinct); err != nil {
 		t.Fatal(err)
 	}
-	if applied != distinct || distinct != 3 {
+	if applied != distinct || distinct != newest {
 		t.Errorf("%d migrations were applied, %d of them different", applied, distinct)
 	}
 }
@@ -213,11 +224,11 @@ func TestOpen_KilledInTheMiddleOfAMigration(t *testing.T) {
 		t.Errorf("the file was usable after %v", took)
 	}
 	var left int
-	if err := raw(t, path).QueryRow(`SELECT (SELECT count(*) FROM sqlite_schema WHERE name = 'later') + (SELECT count(*) FROM goose_db_version WHERE version_id = 4)`).
+	if err := raw(t, path).QueryRow(`SELECT (SELECT count(*) FROM sqlite_schema WHERE name = 'later') + (SELECT count(*) FROM goose_db_version WHERE version_id > ?)`, newest).
 		Scan(&left); err != nil || left != 0 {
 		t.Errorf("%d traces of the migration, %v", left, err)
 	}
-	migrateFile(t, path, upTo(t, own, "0004_later.sql", `CREATE TABLE later (n INTEGER);`))
+	migrateFile(t, path, upTo(t, own, nextName, `CREATE TABLE later (n INTEGER);`))
 	appendStep(t, s, 2)
 }
 

@@ -29,6 +29,7 @@ var hot = map[string]string{
 	"checkpoint":       storedSQL,
 	"number a change":  nextChangeSQL,
 	"write header":     writeHeader,
+	"advance header":   advanceHeader,
 	"write step":       writeStep,
 	"dirty runs":       dirtySQL,
 	"published seq":    publishedSQL,

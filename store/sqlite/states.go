@@ -165,15 +165,16 @@ func (s *Store) Save(ctx context.Context, state run.State, c run.Changes) (saved
 
 // stored is where the checkpoint of a run is; found is false when there is none.
 type stored struct {
-	found bool
-	seq   run.Seq
-	rev   int
+	found  bool
+	seq    run.Seq
+	rev    int
+	status run.Status
 }
 
-const storedSQL = `SELECT st.run_id IS NOT NULL, st.seq, st.rev FROM run r LEFT JOIN run_state st ON st.run_id = r.run_id WHERE r.run_id = ?`
+const storedSQL = `SELECT st.run_id IS NOT NULL, st.seq, st.rev, st.status FROM run r LEFT JOIN run_state st ON st.run_id = r.run_id WHERE r.run_id = ?`
 
 func scanStored(row scanner) (s stored, err error) {
-	err = row.Scan(&s.found, &s.seq, &s.rev)
+	err = row.Scan(&s.found, &s.seq, &s.rev, &s.status)
 	return s, err
 }
 
@@ -182,6 +183,10 @@ const writeHeader = `INSERT INTO run_state (run_id, tenant_id, project_id, envir
 	SELECT run_id, tenant_id, project_id, environment_id, plan_id, ?2, created_at, ?3, ?4, 0, ?5, ?6 FROM run WHERE run_id = ?1
 	ON CONFLICT (run_id) DO UPDATE SET status = excluded.status, seq = excluded.seq, rev = excluded.rev,
 	change = excluded.change, header = excluded.header`
+
+// advanceHeader is writeHeader over a checkpoint of the same status: SQLite writes
+// the indexes of a column that is set, even to what it is.
+const advanceHeader = `UPDATE run_state SET seq = ?2, rev = ?3, change = ?4, header = ?5 WHERE run_id = ?1`
 
 // saveState writes the header and, over a checkpoint of the same revision, the
 // changed steps alone.
@@ -207,6 +212,10 @@ func saveState(ctx context.Context, c *conn, state run.State, changes run.Change
 	change, err := nextChange(ctx, c)
 	if err != nil {
 		return false, err
+	}
+	if old.status == state.Status {
+		_, err = c.exec(ctx, "write header", advanceHeader, state.RunID, state.Seq, state.Rev, change, string(header))
+		return err == nil, err
 	}
 	_, err = c.exec(ctx, "write header", writeHeader,
 		state.RunID, state.Status, state.Seq, state.Rev, change, string(header))

@@ -14,6 +14,9 @@ var listCases = []testCase{
 	{"ListFilters", listFilters},
 	{"T101_ListKnowsOneTenant", listTenants},
 	{"ListShowsCheckpointAndHead", listHeads},
+	{"ListIsWhatALoopWouldFind", listNaively},
+	{"ListSteps", listSteps},
+	{"ListSteps_AreBounded", listManySteps},
 }
 
 func (f *fixture) list(filter store.RunFilter) []store.RunRow {
@@ -157,4 +160,40 @@ func listHeads(f *fixture) {
 	f.save(f.load(id))
 	row = f.list(store.RunFilter{Limit: 1})[0]
 	f.equal([]any{run.Seq(4), run.Seq(4), f.head(id).OpsRev}, []any{row.Header.Seq, row.Head, row.OpsRev}, "row")
+}
+
+// Steps are those of the checkpoint that the header is of, in the order of the plan.
+func listSteps(f *fixture) {
+	first, second := f.run(), f.run()
+	f.create(newRun(identity(3), runtest.Draft(run.RunApproved, "", 1)))
+	want := f.load(second).State
+	f.append(second, started("s1", 1)) // not saved
+	f.append(first, started("s1", 1), completed("s1", 1))
+	f.save(f.load(first))
+	rows := f.list(store.RunFilter{Limit: 10, Steps: true})
+	f.equal([]string{"run-003", "run-002", "run-001"}, runIDs(rows), "runs")
+	f.equal(want, run.State{Header: rows[1].Header, Steps: rows[1].Steps}, "a run whose checkpoint lags")
+	f.equal(f.load(first).State, run.State{Header: rows[2].Header, Steps: rows[2].Steps}, "a run whose checkpoint is at the head")
+	f.equal(0, len(rows[0].Steps), "steps of a run that has none yet")
+	for _, row := range f.list(store.RunFilter{Limit: 10}) {
+		f.equal(0, len(row.Steps), "steps that nobody asked for")
+	}
+}
+
+func listManySteps(f *fixture) {
+	const each, fit = 2000, store.MaxListSteps / 2000
+	names := make([]string, each)
+	for i := range names {
+		names[i] = fmt.Sprintf("s%04d", i)
+	}
+	for n := range fit + 1 {
+		f.create(newRun(identity(n), runtest.Start(names...)))
+	}
+	steps := 0
+	for _, row := range f.list(store.RunFilter{Limit: fit, Steps: true}) {
+		steps += len(row.Steps)
+	}
+	f.equal(store.MaxListSteps, steps, "as many steps as there may be")
+	_, err := f.store.List(f.ctx(), store.RunFilter{TenantID: "t1", Limit: fit + 1, Steps: true})
+	f.is(err, store.ErrTooMany)
 }

@@ -1,0 +1,106 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// A row of a list: facts of the run, its checkpoint if there is one, its head.
+const listColumns = `r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version,
+  r.created_at, r.triggered_by, st.header, h.last_seq, h.ops_rev`
+
+// listSQL reads the rows of a page; listStepsSQL reads their steps in the same
+// statement, one more than there may be at most.
+const (
+	listSQL = `WITH page AS MATERIALIZED (%[1]s)
+SELECT ` + listColumns + ` FROM page p JOIN run r USING (run_id) JOIN run_head h USING (run_id) LEFT JOIN run_state st USING (run_id)
+ORDER BY p.created_at %[2]s, p.run_id %[2]s`
+
+	listStepsSQL = `WITH page AS MATERIALIZED (%[1]s), step AS MATERIALIZED (
+  SELECT s.run_id, s.ord, s.body FROM page JOIN step_state s USING (run_id) LIMIT %[3]d)
+SELECT ` + listColumns + `, steps FROM page p JOIN run r USING (run_id) JOIN run_head h USING (run_id) LEFT JOIN run_state st USING (run_id)
+  LEFT JOIN (SELECT run_id, json_agg(body ORDER BY ord) AS steps FROM step GROUP BY run_id) s USING (run_id)
+ORDER BY p.created_at %[2]s, p.run_id %[2]s`
+)
+
+// List implements store.Runs. It is one statement; a text is looked up by one before it.
+func (s *Store) List(ctx context.Context, rf store.RunFilter) (out []store.RunRow, err error) {
+	err = s.do(ctx, "list", func(ctx context.Context, c *pgx.Conn) (err error) {
+		var found matches
+		if textRestricts(rf) {
+			if found, err = match(ctx, c, rf); err != nil {
+				return err
+			}
+		}
+		out, err = list(ctx, c, rf, found)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if backward(rf) {
+		slices.Reverse(out)
+	}
+	return out, nil
+}
+
+func list(ctx context.Context, c *pgx.Conn, rf store.RunFilter, found matches) ([]store.RunRow, error) {
+	q := newListQuery(rf)
+	page := q.page(found)
+	if page == "" {
+		return nil, nil
+	}
+	sql := fmt.Sprintf(listSQL, page, q.direction)
+	if rf.Steps {
+		sql = fmt.Sprintf(listStepsSQL, page, q.direction, store.MaxListSteps+1)
+	}
+	rows, err := c.Query(ctx, sql, q.args...)
+	if err != nil {
+		return nil, err
+	}
+	steps := 0
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (r store.RunRow, err error) {
+		if !rf.Steps {
+			return scanListed(row)
+		}
+		var doc json.RawMessage
+		if r, err = scanListed(row, verbatim{&doc}); err != nil || doc == nil {
+			return r, err
+		}
+		if err := unmarshal(doc, &r.Steps); err != nil {
+			return r, err
+		}
+		if steps += len(r.Steps); steps > store.MaxListSteps {
+			return r, store.ErrTooMany
+		}
+		return r, nil
+	})
+}
+
+// scanListed reads listColumns and what more stands after them.
+func scanListed(row pgx.Row, more ...any) (store.RunRow, error) {
+	var r store.RunRow
+	var header json.RawMessage
+	h := &r.Header
+	targets := append([]any{&h.RunID}, identityTargets(&h.Identity)...)
+	targets = append(targets, utc{&h.CreatedAt}, &h.TriggeredBy, verbatim{&header}, &r.Head, &r.OpsRev)
+	if err := row.Scan(append(targets, more...)...); err != nil {
+		return store.RunRow{}, err
+	}
+	if header == nil {
+		h.Rev, h.Status = run.ReducerRev, run.Pending
+		return r, nil
+	}
+	created := h.CreatedAt // what lists are ordered by
+	r.Header = run.Header{}
+	err := unmarshal(header, &r.Header)
+	r.Header.CreatedAt = created
+	return r, err
+}

@@ -1,0 +1,103 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/dvt-engine/dvt/store"
+)
+
+// where collects the conditions of a query.
+type where struct {
+	terms []string
+	args  []any
+}
+
+func (w *where) add(term string, args ...any) {
+	w.terms = append(w.terms, term)
+	w.args = append(w.args, args...)
+}
+
+func (w *where) in(column string, n int, arg func(int) any) {
+	marks := strings.TrimSuffix(strings.Repeat("?, ", n), ", ")
+	w.terms = append(w.terms, column+" IN ("+marks+")")
+	for i := range n {
+		w.args = append(w.args, arg(i))
+	}
+}
+
+func (w *where) String() string { return strings.Join(w.terms, " AND ") }
+
+// scope restricts to the tenant and projects of a filter.
+func scope(f store.RunFilter) *where {
+	w := new(where)
+	w.add(`st.tenant_id = ?`, f.TenantID)
+	if f.ProjectIDs != nil {
+		w.in(`st.project_id`, len(f.ProjectIDs), func(i int) any { return f.ProjectIDs[i] })
+	}
+	return w
+}
+
+const (
+	listColumns = `st.header, st.created_at, h.last_seq, h.ops_rev`
+
+	// listedSteps are the steps of a row as a JSON array.
+	listedSteps = `, (SELECT '[' || group_concat(body) || ']' FROM (SELECT body FROM step_state WHERE run_id = p.run_id ORDER BY ord))`
+)
+
+// List implements store.Runs. It is one statement; a text is looked up by one before it.
+func (s *Store) List(ctx context.Context, f store.RunFilter) (out []store.RunRow, err error) {
+	err = s.read(ctx, func(c *conn) (err error) {
+		var found matches
+		if textRestricts(f) {
+			if found, err = match(ctx, c, f); err != nil {
+				return err
+			}
+		}
+		out, err = list(ctx, c, f, found)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if backward(f) {
+		slices.Reverse(out)
+	}
+	return out, nil
+}
+
+func list(ctx context.Context, c *conn, f store.RunFilter, found matches) ([]store.RunRow, error) {
+	q := newListQuery(f)
+	query := q.statement(found)
+	if query == "" {
+		return nil, nil
+	}
+	steps := 0
+	return collect(ctx, c, "list runs", func(at scanner) (r store.RunRow, err error) {
+		var header, doc []byte
+		var created int64
+		to := []any{&header, &created, &r.Head, &r.OpsRev}
+		if f.Steps {
+			to = append(to, &doc)
+		}
+		if err := at.Scan(to...); err != nil {
+			return r, err
+		}
+		if err := json.Unmarshal(header, &r.Header); err != nil {
+			return r, err
+		}
+		r.Header.CreatedAt = instant(created)
+		if doc == nil {
+			return r, nil
+		}
+		if err := json.Unmarshal(doc, &r.Steps); err != nil {
+			return r, err
+		}
+		if steps += len(r.Steps); steps > store.MaxListSteps {
+			return r, store.ErrTooMany
+		}
+		return r, nil
+	}, query, q.args...)
+}

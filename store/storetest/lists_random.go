@@ -1,0 +1,173 @@
+package storetest
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// listNaively compares List, over random runs, filters and cursors, with a loop in Go.
+func listNaively(f *fixture) {
+	r := rand.New(rand.NewPCG(6, 8))
+	all := make([]run.State, 320)
+	for n := range all {
+		all[n] = f.listed(r, n)
+	}
+	for n := range all { // saved once more, some of them over a checkpoint of another status
+		if r.IntN(3) == 0 {
+			f.move(r, all[n].Identity)
+			l := f.load(all[n].Identity)
+			if f.save(l) {
+				all[n] = l.State
+			}
+		}
+	}
+	some, most := 0, 0
+	for n := range 1200 {
+		filter := randomFilter(r, all)
+		want := naively(all, filter)
+		rows := f.list(filter)
+		var got []run.State
+		for _, row := range rows {
+			got = append(got, run.State{Header: row.Header, Steps: row.Steps})
+		}
+		f.equal(want, got, fmt.Sprintf("filter %d: %+v", n, filter))
+		if len(want) > 0 {
+			some++
+		}
+		most = max(most, len(want))
+	}
+	if some < 400 || most < 20 {
+		f.Errorf("%d lists had rows, the longest %d: that proves little", some, most)
+	}
+}
+
+// listed makes a run. Its times, places, plan and id collide with those of others in every way.
+func (f *fixture) listed(r *rand.Rand, n int) run.State {
+	f.Helper()
+	id := run.Identity{
+		RunID:     pick(r, "r-", "r-", "r-", "r-", "r-", "R-", "r", "rz", "plan-") + fmt.Sprintf("%03d", n),
+		TenantID:  pick(r, "t1", "t1", "t1", "t1", "t1", "t1", "T1"),
+		ProjectID: pick(r, "p1", "p1", "p1", "p2", "p3", "P1"), EnvironmentID: pick(r, "prod", "prod", "dev"),
+		PlanID: pick(r, "nightly", "plan-a", "r-plan", "a_b", fmt.Sprint("plan-", r.IntN(60))), PlanVersion: "1",
+	}
+	made := newRun(id)
+	made.Run.CreatedAt = runtest.Epoch.Add(time.Duration(r.IntN(60)) * time.Minute)
+	f.ok(f.store.Import(f.ctx(), made, nil))
+	f.move(r, id)
+	l := f.load(id)
+	if r.IntN(8) == 0 || !f.save(l) { // the checkpoint lags: it is what is listed
+		at, err := f.store.At(f.ctx(), id.RunID, 0)
+		f.ok(err)
+		l = at
+	}
+	l.State.CreatedAt = made.Run.CreatedAt
+	return l.State
+}
+
+// move brings a run some events further.
+func (f *fixture) move(r *rand.Rand, id run.Identity) {
+	f.Helper()
+	of := runtest.M{"planRef": runtest.M{"sha256": sha, "schemaVersion": "v1.2", "planId": id.PlanID, "planVersion": id.PlanVersion}}
+	for _, d := range []run.Draft{
+		runtest.Draft(run.RunApproved, "", 1), runtest.Draft(run.RunStarted, "", 1, of), started("s1", 1), runtest.Draft(run.RunPaused, "u1", 1), pick(r,
+			runtest.Draft(run.RunCompleted, "", 1), runtest.Draft(run.RunCancelled, "", 1), runtest.Draft(run.RunFailed, "", 1)),
+	} {
+		if r.IntN(5) == 0 {
+			return
+		}
+		f.appendAny(store.Append{RunID: id.RunID, Events: []run.Draft{d}})
+	}
+}
+
+func randomFilter(r *rand.Rand, all []run.State) store.RunFilter {
+	f := store.RunFilter{
+		TenantID: pick(r, "t1", "t1", "t1", "t1", "T1", "nobody"), Limit: pick(r, 1, 3, 20, 201), Ascending: r.IntN(2) == 0, Steps: r.IntN(4) == 0,
+	}
+	maybe := func() bool { return r.IntN(4) == 0 }
+	at := func() time.Time { return runtest.Epoch.Add(time.Duration(r.IntN(62)-1) * time.Minute) }
+	place := func() *store.RunPos {
+		if r.IntN(3) == 0 {
+			return &store.RunPos{CreatedAt: at(), RunID: pick(r, "", "r-100", "zzz")}
+		}
+		s := all[r.IntN(len(all))]
+		return &store.RunPos{CreatedAt: s.CreatedAt, RunID: s.RunID}
+	}
+	if maybe() {
+		f.ProjectIDs = []string{}
+		for range r.IntN(4) {
+			f.ProjectIDs = append(f.ProjectIDs, pick(r, "p1", "p2", "p3", "P1", "none"))
+		}
+		if r.IntN(6) == 0 {
+			for n := range 200 {
+				f.ProjectIDs = append(f.ProjectIDs, fmt.Sprint("p", n))
+			}
+		}
+	}
+	if maybe() {
+		f.EnvironmentID = pick(r, "prod", "dev", "none")
+	}
+	if maybe() {
+		for range 1 + r.IntN(4) {
+			f.Statuses = append(f.Statuses, pick(r, run.Pending, run.Approved, run.Running, run.Paused, run.Completed, run.Failed, run.Cancelled, "NONE"))
+		}
+	}
+	if maybe() {
+		f.PlanID = pick(r, "nightly", "plan-a", "plan-7", "plan-", "a_b")
+	}
+	if maybe() {
+		f.Text = pick(r, "r", "r-", "r-1", "r-12", "R", "rz", "r\U0010FFFF", "plan", "plan-", "plan-1", "lan-1", "ig", "ö", "%", "_", "none", all[r.IntN(len(all))].RunID)
+	}
+	if maybe() {
+		f.CreatedFrom = at()
+	}
+	if maybe() {
+		f.CreatedTo = at()
+	}
+	if r.IntN(3) == 0 {
+		f.After = place()
+	}
+	if r.IntN(3) == 0 {
+		f.Before = place()
+	}
+	return f
+}
+
+func naively(all []run.State, f store.RunFilter) (out []run.State) {
+	order := func(s run.State, p store.RunPos) int {
+		c := cmp.Or(s.CreatedAt.Compare(p.CreatedAt), cmp.Compare(s.RunID, p.RunID))
+		if !f.Ascending {
+			return -c
+		}
+		return c
+	}
+	for _, s := range all {
+		if s.TenantID != f.TenantID || f.ProjectIDs != nil && !slices.Contains(f.ProjectIDs, s.ProjectID) ||
+			f.EnvironmentID != "" && s.EnvironmentID != f.EnvironmentID || len(f.Statuses) > 0 && !slices.Contains(f.Statuses, s.Status) ||
+			f.PlanID != "" && s.PlanID != f.PlanID || !strings.HasPrefix(s.RunID, f.Text) && !strings.Contains(s.PlanID, f.Text) ||
+			!f.CreatedFrom.IsZero() && s.CreatedAt.Before(f.CreatedFrom) || !f.CreatedTo.IsZero() && !s.CreatedAt.Before(f.CreatedTo) ||
+			f.After != nil && order(s, *f.After) <= 0 || f.Before != nil && order(s, *f.Before) >= 0 {
+			continue
+		}
+		if !f.Steps {
+			s.Steps = nil
+		}
+		out = append(out, s)
+	}
+	slices.SortFunc(out, func(a, b run.State) int { return order(a, store.RunPos{CreatedAt: b.CreatedAt, RunID: b.RunID}) })
+	if n := len(out) - f.Limit; n > 0 && f.Before != nil && f.After == nil {
+		return out[n:]
+	} else if n > 0 {
+		return out[:f.Limit]
+	}
+	return out
+}
+
+func pick[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }
