@@ -5,6 +5,7 @@ import (
 	"io"
 	"reflect"
 	"strings"
+	"sync/atomic"
 
 	"github.com/99designs/gqlgen/graphql"
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -40,6 +41,7 @@ type planKey struct {
 type planned struct {
 	*selection.Plan
 	wants wants
+	size  atomic.Int64 // of the last answer
 }
 
 func newCompiled(schema *ast.Schema, keep int) compiled {
@@ -93,10 +95,11 @@ func (c compiled) MutateOperationContext(_ context.Context, op *graphql.Operatio
 		if err != nil {
 			return result, err
 		}
-		data, err := p.Append(nil, result)
+		data, err := p.Append(make([]byte, 0, p.size.Load()*9/8), result)
 		if err != nil {
 			return result, nil //nolint:nilerr // gqlgen says what is wrong with it
 		}
+		p.size.Store(int64(len(data)))
 		return rendered(data), nil
 	}
 	return nil
@@ -128,7 +131,7 @@ func (c compiled) plansOf(op *graphql.OperationContext) map[string]*planned {
 			continue
 		}
 		if p, err := c.compiler.Compile(op, f, of, map[string]selection.Hook{"Run.steps": eachStep}); err == nil {
-			plans[f.Alias] = &planned{p, wantsOf(p)}
+			plans[f.Alias] = &planned{Plan: p, wants: wantsOf(p)}
 		}
 	}
 	c.plans.Add(key, plans)

@@ -51,3 +51,11 @@ func (h *Handler) Compiles(op *graphql.OperationContext) error {
 	_, err := c.compiler.Compile(op, field, of[field.Name], map[string]selection.Hook{"Run.steps": keepSteps})
 	return err
 }
+
+// Alone is the first response of a subscription that is not shared.
+func (h *Handler) Alone(ctx context.Context, op *graphql.OperationContext) *graphql.Response {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	next, ctx := h.exec.DispatchOperation(ctx, op)
+	return next(ctx)
+}

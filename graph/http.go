@@ -152,7 +152,7 @@ func (x *exchange) answer(status int, response *graphql.Response, begun bool) {
 	}
 	x.w.WriteHeader(status)
 	if begun {
-		_, _ = x.w.Write(ws.AppendResponse(nil, response))
+		_, _ = x.w.Write(ws.AppendResponse(make([]byte, 0, len(response.Data)+64), response))
 		return
 	}
 	_ = json.NewEncoder(x.w).Encode(map[string]any{"errors": response.Errors})

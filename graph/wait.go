@@ -84,9 +84,15 @@ func edgesOf(steps []*run.Step) *edges {
 
 // sameEdges looks only at steps that are not the same.
 func sameEdges(a, b []*run.Step) bool {
-	return slices.EqualFunc(a, b, func(a, b *run.Step) bool {
-		return a == b || a.StepID == b.StepID && slices.Equal(a.DependsOn, b.DependsOn)
-	})
+	if len(a) != len(b) {
+		return false
+	}
+	for i, s := range a {
+		if s != b[i] && (s.StepID != b[i].StepID || !slices.Equal(s.DependsOn, b[i].DependsOn)) {
+			return false
+		}
+	}
+	return true
 }
 
 func (g *stepGraph) findFailures() failures {

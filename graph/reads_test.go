@@ -1,0 +1,86 @@
+package graph_test
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/graph"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+)
+
+// The number of reads of a page does not grow with what is on it.
+func TestReads_NoQueryPerRow(t *testing.T) {
+	t.Parallel()
+	small, big := newWorld(t), newWorld(t)
+	small.fill(2, 3)
+	big.fill(40, 30)
+	stream := []string{"Run.actions", "Run.events", "Run.signals", "Step.actions"}
+	for name, query := range map[string]string{
+		"runs":            `{ runs(first: 200) ` + everything(t, "RunConnection", "Run.steps", "Run.events", "Run.signals") + ` }`,
+		"runs with steps": `{ runs(first: 200) ` + everything(t, "RunConnection", "Run.events", "Run.signals") + ` }`,
+		"a run page": `{ run(runId: "r0") { ... on Run ` + everything(t, "Run", stream...) + `
+			actions { action outcome } steps { stepId actions { action } } one: step(stepId: "s0") { actions { action } }
+			events(last: 200) ` + everything(t, "EventConnection") + ` signals(first: 50) ` + everything(t, "SignalConnection") + ` } }`,
+		"viewer":      `{ viewer { principal grants { role } signals(first: 50) { signalId runId } } }`,
+		"manualTasks": `{ manualTasks(first: 200) { edges { node { runId stepId since } } } }`,
+	} {
+		few, many := small.reads(t, query), big.reads(t, query)
+		if diff := cmp.Diff(few.calls, many.calls); diff != "" || len(many.calls) == 0 {
+			t.Errorf("%s: reads of a small world and of a big one (-small +big):\n%s", name, diff)
+		}
+		if name != "viewer" && few.bytes*3 > many.bytes {
+			t.Errorf("%s: %d and %d bytes: the big world does not show more", name, few.bytes, many.bytes)
+		}
+		t.Logf("%s: %v", name, many.calls)
+	}
+}
+
+type reads struct {
+	calls map[string]int
+	bytes int
+}
+
+func (w *world) reads(t *testing.T, query string) reads {
+	t.Helper()
+	w.counted.reset()
+	ctx := graph.WithPrincipal(t.Context(), w.who("ada"))
+	op, errs := w.Parse(ctx, query, nil)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	got := responses(w.Handler, ctx, op)[0]
+	if strings.Contains(got, `"errors"`) {
+		t.Fatalf("%.500s", got)
+	}
+	return reads{maps.Clone(w.counted.calls), len(got)}
+}
+
+// fill stores runs of some steps, each of which waits for a person, with as many receipts.
+func (w *world) fill(runs, steps int) {
+	w.t.Helper()
+	w.grant("ada", authz.Grant{Role: authz.Admin, ProjectID: "*", EnvironmentID: "*"})
+	var names []string
+	for i := range steps {
+		names = append(names, fmt.Sprintf("s%d", i))
+	}
+	for i := range runs {
+		drafts := []run.Draft{runtest.Start(names...)}
+		var receipts []run.Receipt
+		runID := fmt.Sprintf("r%d", i)
+		for k, s := range names {
+			drafts = append(drafts, runtest.Draft(run.StepStartedEvent, s, 1), runtest.Draft(run.StepAwaitingManualCompletion, s, 1))
+			receipts = append(receipts, run.Receipt{
+				RunID: runID, No: int64(k + 1), Signal: run.Signal{ID: fmt.Sprintf("%s-%d", runID, k), Type: run.EscalateAlert}, Actor: "ada",
+				Application: run.SignalApplied, ReceivedAt: runtest.Epoch.Add(time.Hour),
+			})
+		}
+		w.add(placed(runID, "acme", "shop", "dev"), runtest.Log(drafts...), receipts...)
+	}
+}
