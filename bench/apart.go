@@ -108,7 +108,7 @@ func (s *service) tell(line string) error {
 func (s *service) line() (string, error) {
 	text, err := s.out.ReadString('\n')
 	if err != nil {
-		return "", fmt.Errorf("the server of the figure ended: %w: %s", err, strings.TrimSpace(s.complaint.String()))
+		return "", fmt.Errorf("the server of the figure does not answer: %w", err)
 	}
 	return strings.TrimSpace(text), nil
 }
@@ -161,5 +161,8 @@ func (s *service) close() error {
 	s.in.Close()
 	kill := time.AfterFunc(patience, func() { _ = s.child.Process.Kill() })
 	defer kill.Stop()
-	return s.child.Wait()
+	if err := s.child.Wait(); err != nil {
+		return fmt.Errorf("the server of the figure: %w: %s", err, strings.TrimSpace(s.complaint.String()))
+	}
+	return nil
 }

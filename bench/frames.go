@@ -36,12 +36,12 @@ func (p pair) trial(repeat func(context.Context) (sample, error), err error) (*t
 }
 
 // watchRuns starts a server of runs with viewers.
-func watchRuns(ctx context.Context, o options, query string, n int) (*watching, error) {
+func watchRuns(ctx context.Context, o options, query string, n int, beside *watching) (*watching, error) {
 	s, err := startOwn(serverCore, "runs", o)
 	if err != nil {
 		return nil, err
 	}
-	return lookOn(ctx, s, runsDialect(query, func(viewer int) string { return runName(viewer % o.Runs) }), n)
+	return lookOn(ctx, s, runsDialect(query, func(viewer int) string { return runName(viewer % o.Runs) }), n, beside)
 }
 
 // warmed makes some updates, after which everything is as it stays.
@@ -54,7 +54,7 @@ func warmed(ctx context.Context, w *watching, updates int) error {
 func framePrepared(ctx context.Context, r *rig) (t *trial, err error) {
 	const turns, updates = 5, 60
 	var p pair
-	if p.ours, err = watchRuns(ctx, options{Runs: 1, Steps: watchedSteps}, runQuery, fewViewers); err != nil {
+	if p.ours, err = watchRuns(ctx, options{Runs: 1, Steps: watchedSteps}, runQuery, fewViewers, nil); err != nil {
 		return p.trial(nil, err)
 	}
 	if err = warmed(ctx, p.ours, 20); err != nil {
@@ -64,7 +64,7 @@ func framePrepared(ctx context.Context, r *rig) (t *trial, err error) {
 	if err != nil {
 		return p.trial(nil, err)
 	}
-	if p.floor, err = lookOn(ctx, s, preparedDialect(), fewViewers); err == nil {
+	if p.floor, err = lookOn(ctx, s, preparedDialect(), fewViewers, p.ours); err == nil {
 		err = warmed(ctx, p.floor, 20)
 	}
 	return p.trial(byTurns(turns, p.ours.perMessage(updates), p.floor.perMessage(updates)), err)
@@ -77,11 +77,11 @@ func againstStock(runs, updates, stockUpdates int) func(context.Context, *rig) (
 		const turns = 3
 		var p pair
 		o := options{Runs: runs, Steps: watchedSteps}
-		if p.ours, err = watchRuns(ctx, o, runQuery, fewViewers); err != nil {
+		if p.ours, err = watchRuns(ctx, o, runQuery, fewViewers, nil); err != nil {
 			return p.trial(nil, err)
 		}
 		o.Stock = true
-		if p.floor, err = watchRuns(ctx, o, runQuery, fewViewers); err == nil {
+		if p.floor, err = watchRuns(ctx, o, runQuery, fewViewers, p.ours); err == nil {
 			err = errors.Join(warmed(ctx, p.ours, 10), warmed(ctx, p.floor, 2))
 		}
 		if err == nil {
@@ -109,13 +109,13 @@ func receiptsOf(viewers, updates int, interval time.Duration, turns int) func(co
 			return nil, err
 		}
 		o := options{Runs: 1, Steps: watchedSteps, Redis: url, Dir: r.dir}
-		if p.ours, err = watchRuns(ctx, o, runQuery, viewers); err != nil {
+		if p.ours, err = watchRuns(ctx, o, runQuery, viewers, nil); err != nil {
 			return p.trial(nil, err)
 		}
 		if err = warmed(ctx, p.ours, 5); err != nil {
 			return p.trial(nil, err)
 		}
-		if p.floor, err = watchCentrifuge(ctx, p.ours.last, viewers); err == nil {
+		if p.floor, err = watchCentrifuge(ctx, p.ours.last, viewers, p.ours); err == nil {
 			err = warmed(ctx, p.floor, 5)
 		}
 		return p.trial(byTurns(turns, p.ours.receipt(updates, interval), p.floor.receipt(updates, interval)), err)
@@ -150,7 +150,7 @@ func idleViewer(ctx context.Context, r *rig) (*trial, error) {
 	o := options{Runs: 1, Steps: watchedSteps}
 	var payload string
 	ours := func() (w *watching, err error) {
-		if w, err = watchRuns(ctx, o, runQuery, before); err == nil {
+		if w, err = watchRuns(ctx, o, runQuery, before, nil); err == nil {
 			payload = w.last
 		}
 		return w, err
@@ -158,7 +158,7 @@ func idleViewer(ctx context.Context, r *rig) (*trial, error) {
 	if _, err := per(ours)(ctx, 0); err != nil { // for the payload
 		return nil, err
 	}
-	centrifuge := func() (*watching, error) { return watchCentrifuge(ctx, payload, before) }
+	centrifuge := func() (*watching, error) { return watchCentrifuge(ctx, payload, before, nil) }
 	return &trial{repeat: byTurns(1, per(ours), per(centrifuge))}, nil
 }
 
@@ -168,10 +168,10 @@ func delta(count func(spent) int64) func(context.Context, *rig) (*trial, error) 
 	return func(ctx context.Context, r *rig) (t *trial, err error) {
 		const turns, updates, viewers = 5, 400, 1
 		var p pair
-		if p.ours, err = watchRuns(ctx, options{Runs: 1, Steps: 1000}, deltaQuery, viewers); err != nil {
+		if p.ours, err = watchRuns(ctx, options{Runs: 1, Steps: 1000}, deltaQuery, viewers, nil); err != nil {
 			return p.trial(nil, err)
 		}
-		if p.floor, err = watchRuns(ctx, options{Runs: 1, Steps: 10}, deltaQuery, viewers); err == nil {
+		if p.floor, err = watchRuns(ctx, options{Runs: 1, Steps: 10}, deltaQuery, viewers, p.ours); err == nil {
 			err = errors.Join(warmed(ctx, p.ours, 50), warmed(ctx, p.floor, 50))
 		}
 		per := func(w *watching) measure {

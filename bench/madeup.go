@@ -24,7 +24,10 @@ type madeUp struct {
 	subs map[string][]*mailbox
 }
 
-const madeUpEpoch = "e1"
+const (
+	madeUpEpoch = "e1"
+	someMS      = 123 * time.Millisecond
+)
 
 // madeUpRun is a run whose steps begin and complete one after another, again and
 // again as executions of the same attempt: it never grows, and an update costs the
@@ -53,6 +56,12 @@ func newMadeUpRun(id string, steps int) (*madeUpRun, error) {
 		events[i].RunID = id
 	}
 	s, _, _ := run.Fold(run.State{Header: run.Header{Identity: of}}, events)
+	// Real times have milliseconds, which are not left out then.
+	s.StartedAt = new(s.StartedAt.Add(someMS))
+	for _, step := range s.Steps {
+		a := &step.Attempts[0]
+		a.StartedAt, a.CompletedAt = new(a.StartedAt.Add(someMS)), new(a.CompletedAt.Add(someMS))
+	}
 	return &madeUpRun{header: s.Header, steps: s.Steps, at: time.Now()}, nil
 }
 

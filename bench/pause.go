@@ -155,7 +155,7 @@ func (p *pauser) start(ctx context.Context) error {
 	p.runID = started.Data.StartRun.Run.RunID
 	d := runsDialect(statusQuery, func(int) string { return p.runID })
 	d.token = devToken
-	if p.watching, err = lookOn(ctx, p.service, d, 1); err != nil {
+	if p.watching, err = lookOn(ctx, p.service, d, 1, nil); err != nil {
 		return err
 	}
 	p.watching.want(`"substatus":"WAITING_MANUAL"`)

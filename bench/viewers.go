@@ -29,6 +29,9 @@ type viewers struct {
 	reached  int    // how many have it
 	wanted   string // is in the message that the first viewer waits for; empty when it has come
 	wantedAt time.Time
+
+	beside *viewers // of another server, which are not to seem dead meanwhile; may be nil
+	tended time.Time
 }
 
 // want begins to wait for a text in a message of the first viewer. It may be there already.
@@ -226,13 +229,22 @@ func (d dialect) handshake(addr string) string {
 	return lines + "\r\n"
 }
 
+// tend answers, now and then, what the viewers beside these are asked.
+func (v *viewers) tend() error {
+	if v.beside == nil || time.Since(v.tended) < 100*time.Millisecond {
+		return nil
+	}
+	v.tended = time.Now()
+	return errors.Join(v.beside.look(0), v.beside.err)
+}
+
 // until reads until done or an error.
 func (v *viewers) until(ctx context.Context, done func() bool) error {
 	for deadline := time.Now().Add(4 * patience); !done(); {
 		if err := v.look(20 * time.Millisecond); err != nil {
 			return err
 		}
-		if err := errors.Join(v.err, ctx.Err()); err != nil {
+		if err := errors.Join(v.err, v.tend(), ctx.Err()); err != nil {
 			return err
 		}
 		if time.Now().After(deadline) {
@@ -259,13 +271,16 @@ type watching struct {
 	seq int64 // of the newest update
 }
 
-// lookOn connects n viewers and waits until all are welcome.
-func lookOn(ctx context.Context, s *service, d dialect, n int) (*watching, error) {
+// lookOn connects n viewers and waits until all are welcome; beside them are others, if not nil.
+func lookOn(ctx context.Context, s *service, d dialect, n int, beside *watching) (*watching, error) {
 	v, err := newViewers(d)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.close())
 	}
 	w := &watching{service: s, viewers: v}
+	if beside != nil {
+		v.beside, beside.beside = beside.viewers, v
+	}
 	return w, w.more(ctx, n)
 }
 
@@ -275,7 +290,7 @@ func (w *watching) more(ctx context.Context, n int) error {
 		if err := w.open(w.addr); err != nil {
 			return err
 		}
-		if err := errors.Join(w.look(0), w.viewers.err, ctx.Err()); err != nil {
+		if err := errors.Join(w.look(0), w.viewers.err, w.tend(), ctx.Err()); err != nil {
 			return err
 		}
 	}
