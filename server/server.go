@@ -92,7 +92,7 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 	}
 	p.projector = project.New(p.raw, p.bus, project.Config{Metrics: p.registry, Logger: log})
 	p.store = project.Waking(p.raw, p.projector)
-	p.hub = live.New(p.raw, p.bus, live.Config{Now: now, Logger: log})
+	p.hub = live.New(p.raw, p.bus, live.Config{Now: now, Metrics: p.registry, Logger: log})
 	p.lists = live.NewLists(p.raw, p.bus, live.ListsConfig{Metrics: p.registry, Logger: log})
 	p.engine = temporal.New(p.temporal, cfg.TemporalNamespace, temporal.Config{HeartbeatTimeout: cfg.Heartbeat, RotateAfter: cfg.RotateAfter})
 	queues := cfg.queues()
