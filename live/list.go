@@ -39,13 +39,6 @@ type ListFrame struct {
 	AsOf time.Time
 }
 
-// ListSource is what lists read of a store.
-type ListSource interface {
-	Heads(ctx context.Context, runIDs []string) (store.Heads, error)
-	Changed(ctx context.Context, f store.RunFilter, cursor string) ([]store.RunRow, string, error)
-	List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error)
-}
-
 // ListsConfig of Lists; zero fields take the defaults named.
 type ListsConfig struct {
 	// MinInterval lies between two looks of one list: wake-ups in between are one; 100 ms.
@@ -116,7 +109,7 @@ type Lists struct {
 func NewLists(src ListSource, bus Bus, cfg ListsConfig) *Lists {
 	cfg.defaults()
 	l := &Lists{
-		cfg: cfg, src: src, bus: bus, entries: map[List]*listEntry{},
+		cfg: cfg, bus: bus, entries: map[List]*listEntry{},
 		looks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dvt_list_looks_total", Help: "Looks at what changed in watched lists of runs, by cause.",
 		}, []string{"cause"}),
@@ -124,6 +117,7 @@ func NewLists(src ListSource, bus Bus, cfg ListsConfig) *Lists {
 			Name: "dvt_list_pages", Help: "Pages of runs that are watched.",
 		}),
 	}
+	l.src = promptSource{src, &l.wg}
 	for _, c := range []lookCause{lookWake, lookNet, lookPoll, lookReset} {
 		l.looks.WithLabelValues(string(c))
 	}
@@ -262,7 +256,7 @@ func (l *Lists) check(ctx context.Context) {
 		case <-tick.C:
 		}
 		readCtx, cancel := context.WithTimeout(ctx, l.cfg.CheckInterval*3/4)
-		heads, err := promptly(readCtx, &l.wg, func(ctx context.Context) (store.Heads, error) { return l.src.Heads(ctx, nil) })
+		heads, err := l.src.Heads(readCtx, nil)
 		cancel()
 		if ctx.Err() != nil {
 			return

@@ -85,6 +85,7 @@ type shelf struct {
 	n     int
 	err   error
 	hang  bool
+	deaf  bool // hangs for long, whatever the caller says
 	// judge is what becomes of one List: nil to answer.
 	judge func(context.Context, store.RunFilter) error
 	// after runs when a read of changes has seen the rows, before it answers.
@@ -139,9 +140,13 @@ func (s *shelf) reads() (heads, changes, lists int) {
 func (s *shelf) wait(ctx context.Context, count *int) error {
 	s.mu.Lock()
 	*count++
-	hang, err := s.hang, s.err
+	hang, deaf, err := s.hang, s.deaf, s.err
 	s.mu.Unlock()
-	if hang {
+	switch {
+	case deaf:
+		time.Sleep(10 * time.Second)
+		return store.ErrUnavailable
+	case hang:
 		<-ctx.Done()
 		return ctx.Err()
 	}

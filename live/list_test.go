@@ -242,6 +242,7 @@ func TestLists_T226_StoreDownAndBack(t *testing.T) {
 	for name, fault := range map[string]func(*shelf){
 		"refuses": func(s *shelf) { s.err = store.ErrUnavailable },
 		"hangs":   func(s *shelf) { s.hang = true },
+		"is deaf": func(s *shelf) { s.deaf = true },
 		"fails":   func(s *shelf) { s.err = errors.New("what is this?") },
 	} {
 		for _, wake := range []bool{false, true} {
@@ -266,7 +267,7 @@ func TestLists_T226_StoreDownAndBack(t *testing.T) {
 						time.Sleep(30 * time.Second)
 						g.within(0, s, notice{Sync: live.Stale, Reason: live.StoreDown}) // quiet
 						g.within(0, late, notice{Sync: live.Stale, Reason: live.StoreDown})
-						g.shelf.set(func() { g.shelf.err, g.shelf.hang = nil, false })
+						g.shelf.set(func() { g.shelf.err, g.shelf.hang, g.shelf.deaf = nil, false, false })
 						g.within(5*time.Second, s, notice{Sync: live.Live, Rows: "1:running"})
 						g.within(5*time.Second, late, notice{Sync: live.Live, Rows: "1:running", Reset: true})
 						late.Close()

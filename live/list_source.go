@@ -1,0 +1,41 @@
+package live
+
+import (
+	"context"
+	"sync"
+
+	"github.com/dvt-engine/dvt/store"
+)
+
+// ListSource is what lists read of a store.
+type ListSource interface {
+	Heads(ctx context.Context, runIDs []string) (store.Heads, error)
+	Changed(ctx context.Context, f store.RunFilter, cursor string) ([]store.RunRow, string, error)
+	List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error)
+}
+
+// promptSource answers at the latest when ctx ends.
+type promptSource struct {
+	src   ListSource
+	group *sync.WaitGroup
+}
+
+func (s promptSource) Heads(ctx context.Context, runIDs []string) (store.Heads, error) {
+	return promptly(ctx, s.group, func(ctx context.Context) (store.Heads, error) { return s.src.Heads(ctx, runIDs) })
+}
+
+func (s promptSource) Changed(ctx context.Context, f store.RunFilter, cursor string) ([]store.RunRow, string, error) {
+	type changed struct {
+		rows []store.RunRow
+		next string
+	}
+	c, err := promptly(ctx, s.group, func(ctx context.Context) (changed, error) {
+		rows, next, err := s.src.Changed(ctx, f, cursor)
+		return changed{rows, next}, err
+	})
+	return c.rows, c.next, err
+}
+
+func (s promptSource) List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error) {
+	return promptly(ctx, s.group, func(ctx context.Context) ([]store.RunRow, error) { return s.src.List(ctx, f) })
+}
