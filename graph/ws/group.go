@@ -19,9 +19,9 @@ type group struct {
 	source Source
 
 	mu      sync.Mutex
-	members map[*member]struct{}
-	failure error  // why the group has ended
-	parcel  parcel // the payload that is being delivered
+	members []*member // in no order that means anything, but that of joining is kind to caches
+	failure error     // why the group has ended
+	parcel  parcel    // the payload that is being delivered
 }
 
 // run serves the group until its last member has left or its source fails.
@@ -53,8 +53,8 @@ func (g *group) step() error {
 	}
 	g.parcel.load(p)
 	defer g.parcel.unload()
-	for m := range g.members {
-		switch {
+	for i := len(g.members) - 1; i >= 0; i-- { // backwards, for some are taken out
+		switch m := g.members[i]; {
 		case !g.permits(m):
 		case m.behind:
 			m.slow = true
@@ -91,13 +91,14 @@ func (g *group) admit(m *member, shared *Shared) error {
 	if m.placed = shared.Since != nil; m.placed {
 		m.at = *shared.Since
 	}
-	g.members[m] = struct{}{}
+	m.index = len(g.members)
+	g.members = append(g.members, m)
 	m.group.Store(g)
+	g.srv.metrics.viewers.Inc()
 	if err := m.ctx.Err(); err != nil { // who ended it may not have seen the group yet
-		delete(g.members, m)
+		g.takeOut(m)
 		return err
 	}
-	g.srv.metrics.viewers.Inc()
 	g.parcel.load(first)
 	defer g.parcel.unload()
 	g.offer(m)
@@ -108,7 +109,7 @@ func (g *group) admit(m *member, shared *Shared) error {
 func (g *group) catchUp(m *member) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if _, ok := g.members[m]; !ok || !m.behind || !g.permits(m) {
+	if m.group.Load() != g || !m.behind || !g.permits(m) {
 		return
 	}
 	var p Payload
@@ -143,8 +144,7 @@ func (g *group) permits(m *member) bool {
 // dismiss takes m out: into another group, into an execution of its own, or to its
 // end. The lock is held.
 func (g *group) dismiss(m *member, why error) {
-	delete(g.members, m)
-	g.srv.metrics.viewers.Dec()
+	g.takeOut(m)
 	go func() {
 		g.srv.groups.exit(g)
 		switch {
@@ -162,22 +162,34 @@ func (g *group) dismiss(m *member, why error) {
 func (g *group) check() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for m := range g.members {
-		g.permits(m)
+	for i := len(g.members) - 1; i >= 0; i-- {
+		g.permits(g.members[i])
 	}
 }
 
 // remove takes m out; true for the one caller who did.
 func (g *group) remove(m *member) bool {
 	g.mu.Lock()
-	_, ok := g.members[m]
-	delete(g.members, m)
+	ok := m.group.Load() == g
+	if ok {
+		g.takeOut(m)
+	}
 	g.mu.Unlock()
 	if ok {
-		g.srv.metrics.viewers.Dec()
 		g.srv.groups.exit(g)
 	}
 	return ok
+}
+
+// takeOut fills the place of m with the last member. The lock is held.
+func (g *group) takeOut(m *member) {
+	last := len(g.members) - 1
+	g.members[m.index] = g.members[last]
+	g.members[m.index].index = m.index
+	g.members[last] = nil
+	g.members = g.members[:last]
+	m.group.Store(nil)
+	g.srv.metrics.viewers.Dec()
 }
 
 // end tells all members why their group has ended. After the last has left there
@@ -191,7 +203,7 @@ func (g *group) end(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.failure = told
-	for m := range g.members {
-		g.dismiss(m, told)
+	for len(g.members) > 0 {
+		g.dismiss(g.members[0], told)
 	}
 }

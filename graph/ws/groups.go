@@ -28,7 +28,7 @@ func (gs *groups) enter(shared *Shared) *group {
 	defer gs.mu.Unlock()
 	g := gs.byKey[shared.Key]
 	if g == nil {
-		g = &group{srv: gs.srv, key: shared.Key, opened: make(chan struct{}), members: map[*member]struct{}{}}
+		g = &group{srv: gs.srv, key: shared.Key, opened: make(chan struct{})}
 		g.ctx, g.cancel = context.WithCancel(context.Background())
 		if len(gs.byKey) == 0 {
 			stop := make(chan struct{})

@@ -35,9 +35,10 @@ type member struct {
 	request *graphql.OperationContext
 	sink    sink
 
-	group atomic.Pointer[group] // that it was let into last
+	group atomic.Pointer[group] // that it is a member of; set under the lock of that group
 
 	// What the group knows of it, guarded by the lock of the group.
+	index  int // among the members
 	ticket Ticket
 	at     Place // of the viewer
 	placed bool  // at is known
