@@ -12,7 +12,6 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/graph/internal/exec"
 	"github.com/dvt-engine/dvt/graph/internal/selection"
 	"github.com/dvt-engine/dvt/graph/ws"
 )
@@ -100,7 +99,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func newExecutor(c Control, cfg Config) (graphql.GraphExecutor, *selection.Compiler) {
-	schema := exec.NewExecutableSchema(exec.Config{Resolvers: &root{control: c, devPrincipals: cfg.DevPrincipals}, Complexity: weights()})
+	schema := Schema(c, cfg)
 	e := executor.New(schema)
 	errs := newPresenter(cfg.Logger, cfg.RequestID)
 	e.SetErrorPresenter(errs.present)

@@ -1,0 +1,21 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/99designs/gqlgen/graphql"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/graph/internal/exec"
+)
+
+// Schema is the types and resolvers over c for an executor of somebody else's,
+// without what Handler puts around them: limits, presenter, shared and compiled
+// rendering, transports. graph/stock is the one user. Its resolvers act for the
+// principal of ActingFor.
+func Schema(c Control, cfg Config) graphql.ExecutableSchema {
+	return exec.NewExecutableSchema(exec.Config{Resolvers: &root{control: c, devPrincipals: cfg.DevPrincipals}, Complexity: weights()})
+}
+
+// ActingFor is the context of operations of p on a Schema.
+func ActingFor(ctx context.Context, p authz.Principal) context.Context { return withPrincipal(ctx, p) }
