@@ -99,67 +99,73 @@ func sameMessages(p pair) error {
 	return nil
 }
 
+// alone measures a server that is started for it, and ends it.
+func alone(begin func(context.Context) (*watching, error), of func(context.Context, *watching) (time.Duration, error)) measure {
+	return func(ctx context.Context, _ int) (_ time.Duration, err error) {
+		w, err := begin(ctx)
+		if w != nil {
+			defer func() { err = errors.Join(err, w.close()) }()
+		}
+		if err == nil {
+			err = warmed(ctx, w, 5)
+		}
+		if err != nil {
+			return 0, err
+		}
+		return of(ctx, w)
+	}
+}
+
+// againstCentrifuge measures a server of one run and then centrifuge with the same
+// payload, each with so many viewers at first, by turns.
+func againstCentrifuge(ctx context.Context, o options, viewers, turns int, of func(context.Context, *watching) (time.Duration, error)) (*trial, error) {
+	var payload string
+	ours := func(ctx context.Context) (*watching, error) { return watchRuns(ctx, o, runQuery, viewers, nil) }
+	if _, err := alone(func(ctx context.Context) (*watching, error) { return watchRuns(ctx, o, runQuery, 1, nil) },
+		func(_ context.Context, w *watching) (time.Duration, error) {
+			payload = w.last
+			return 0, nil
+		})(ctx, 0); err != nil {
+		return nil, err
+	}
+	centrifuge := func(ctx context.Context) (*watching, error) { return watchCentrifuge(ctx, payload, viewers) }
+	return &trial{repeat: byTurns(turns, alone(ours, of), alone(centrifuge, of))}, nil
+}
+
 // receiptsOf is the p99 from commit to receipt, against that from publish to
-// receipt of centrifuge: the same payload to as many viewers at the same pace.
+// receipt of centrifuge, at the same pace.
 func receiptsOf(viewers, updates int, interval time.Duration, turns int) func(context.Context, *rig) (*trial, error) {
-	return func(ctx context.Context, r *rig) (t *trial, err error) {
-		var p pair
+	return func(ctx context.Context, r *rig) (*trial, error) {
 		url, err := r.redisURL()
 		if err != nil {
 			return nil, err
 		}
 		o := options{Runs: 1, Steps: watchedSteps, Redis: url, Dir: r.dir}
-		if p.ours, err = watchRuns(ctx, o, runQuery, viewers, nil); err != nil {
-			return p.trial(nil, err)
-		}
-		if err = warmed(ctx, p.ours, 5); err != nil {
-			return p.trial(nil, err)
-		}
-		if p.floor, err = watchCentrifuge(ctx, p.ours.last, viewers, p.ours); err == nil {
-			err = warmed(ctx, p.floor, 5)
-		}
-		return p.trial(byTurns(turns, p.ours.receipt(updates, interval), p.floor.receipt(updates, interval)), err)
+		return againstCentrifuge(ctx, o, viewers, turns, func(ctx context.Context, w *watching) (time.Duration, error) {
+			return w.receipt(ctx, updates, interval)
+		})
 	}
 }
 
 // idleViewer is how many bytes a server has for each viewer more of one run, while
 // nothing happens.
-func idleViewer(ctx context.Context, r *rig) (*trial, error) {
+func idleViewer(ctx context.Context, _ *rig) (*trial, error) {
 	const before = 100 // have come when counting begins: what is made once is made
-	per := func(begin func() (*watching, error)) measure {
-		return func(ctx context.Context, _ int) (_ time.Duration, err error) {
-			w, err := begin()
-			if err != nil {
-				return 0, err
-			}
-			defer func() { err = errors.Join(err, w.close()) }()
-			if err := warmed(ctx, w, 5); err != nil {
-				return 0, err
-			}
-			few, err := w.memory()
-			if err != nil {
-				return 0, err
-			}
-			if err := errors.Join(w.more(ctx, idleViewers-before), warmed(ctx, w, 2)); err != nil {
-				return 0, err
-			}
-			all, err := w.memory()
-			return time.Duration(all-few) / (idleViewers - before), err
-		}
-	}
 	o := options{Runs: 1, Steps: watchedSteps}
-	var payload string
-	ours := func() (w *watching, err error) {
-		if w, err = watchRuns(ctx, o, runQuery, before, nil); err == nil {
-			payload = w.last
+	return againstCentrifuge(ctx, o, before, 1, func(ctx context.Context, w *watching) (time.Duration, error) {
+		few, err := w.memory()
+		if err == nil {
+			err = w.more(ctx, idleViewers-before)
 		}
-		return w, err
-	}
-	if _, err := per(ours)(ctx, 0); err != nil { // for the payload
-		return nil, err
-	}
-	centrifuge := func() (*watching, error) { return watchCentrifuge(ctx, payload, before, nil) }
-	return &trial{repeat: byTurns(1, per(ours), per(centrifuge))}, nil
+		if err == nil {
+			err = warmed(ctx, w, 2)
+		}
+		if err != nil {
+			return 0, err
+		}
+		all, err := w.memory()
+		return time.Duration(all-few) / (idleViewers - before), err
+	})
 }
 
 // delta is what one update of a run with 1,000 steps costs a server whose viewers

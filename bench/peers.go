@@ -27,7 +27,7 @@ func startCentrifuge(payload string) (*service, error) {
 
 // watchCentrifuge is centrifuge with viewers of one channel, which gets the payload
 // of a message of ours.
-func watchCentrifuge(ctx context.Context, message string, n int, beside *watching) (*watching, error) {
+func watchCentrifuge(ctx context.Context, message string, n int) (*watching, error) {
 	_, payload, ok := strings.Cut(message, `"payload":`)
 	if !ok {
 		return nil, fmt.Errorf("%.100q has no payload", message)
@@ -39,5 +39,5 @@ func watchCentrifuge(ctx context.Context, message string, n int, beside *watchin
 	return lookOn(ctx, s, dialect{
 		path: "/connection/websocket", welcome: `"connect":`,
 		hello: func(int) []string { return []string{`{"id":1,"connect":{}}`} },
-	}, n, beside)
+	}, n, nil)
 }

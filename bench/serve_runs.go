@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -37,7 +38,11 @@ func serveRuns(ctx context.Context, o options) (served, error) {
 	if o.Redis == "" {
 		return serveMadeUp(ctx, o)
 	}
-	s, err := sqlite.Open(ctx, filepath.Join(o.Dir, "live.db"), sqlite.Options{})
+	dir, err := os.MkdirTemp(o.Dir, "live-")
+	if err != nil {
+		return served{}, err
+	}
+	s, err := sqlite.Open(ctx, filepath.Join(dir, "live.db"), sqlite.Options{})
 	if err != nil {
 		return served{}, err
 	}

@@ -351,34 +351,32 @@ func (w *watching) perMessage(updates int) measure {
 }
 
 // receipt is the p99, over all viewers and updates, of the time from commit to receipt.
-func (w *watching) receipt(updates int, interval time.Duration) measure {
-	return func(ctx context.Context, _ int) (time.Duration, error) {
-		w.expect(w.seq + int64(updates))
-		from := w.seq
-		if err := w.publish(updates, interval); err != nil {
-			return 0, err
-		}
-		if err := w.until(ctx, func() bool { return w.reached == len(w.all) }); err != nil {
-			return 0, err
-		}
-		w.seq = w.target
-		committed, err := w.published()
-		if err != nil {
-			return 0, err
-		}
-		var took []time.Duration
-		for _, a := range w.arrivals {
-			for seq := max(a.after, from) + 1; seq <= a.to; seq++ {
-				at, ok := committed[seq]
-				if !ok {
-					return 0, fmt.Errorf("a viewer was shown %d, which the server has not made", seq)
-				}
-				took = append(took, max(0, a.at.Sub(at)))
-			}
-		}
-		if want := updates * len(w.all); len(took) != want {
-			return 0, fmt.Errorf("%d receipts, not %d", len(took), want)
-		}
-		return quantile(took, 0.99), nil
+func (w *watching) receipt(ctx context.Context, updates int, interval time.Duration) (time.Duration, error) {
+	from := w.seq
+	w.expect(from + int64(updates))
+	if err := w.publish(updates, interval); err != nil {
+		return 0, err
 	}
+	if err := w.until(ctx, func() bool { return w.reached == len(w.all) }); err != nil {
+		return 0, err
+	}
+	w.seq = w.target
+	committed, err := w.published()
+	if err != nil {
+		return 0, err
+	}
+	var took []time.Duration
+	for _, a := range w.arrivals {
+		for seq := a.after + 1; seq <= a.to; seq++ {
+			at, ok := committed[seq]
+			if !ok {
+				return 0, fmt.Errorf("a viewer was shown %d, which the server has not made", seq)
+			}
+			took = append(took, max(0, a.at.Sub(at)))
+		}
+	}
+	if want := updates * len(w.all); len(took) != want {
+		return 0, fmt.Errorf("%d receipts, not %d", len(took), want)
+	}
+	return quantile(took, 0.99), nil
 }

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/postgres"
+	"github.com/dvt-engine/dvt/store/sqlite"
+)
+
+// The sizes of lists, and the rows that are asked for: a page of 50 and one to see that there is more.
+const (
+	fewRuns, manyRuns = 1_000, 1_000_000
+	pageRows          = 51
+	listTurns         = 30
+)
+
+// listed is a store with some number of runs, a second apart. What is rare in it is as
+// rare as in one of another size: of the runs in a thousand places of the same
+// distance some are running, failed, of a small project or environment, or of a plan
+// that few runs have. All others are completed and alike.
+type listed struct {
+	store store.Runs
+	runs  int
+	named string // a run's id
+}
+
+var oldest = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
+
+// at is the place of the i-th page of many in the middle of the list.
+func (l listed) at(i int) *store.RunPos {
+	return &store.RunPos{CreatedAt: oldest.Add(time.Duration(l.runs/2+i*l.runs/(4*listTurns)) * time.Second)}
+}
+
+// filled puts what it names into a statement that fills.
+func (l listed) filled(statement string) string {
+	return strings.NewReplacer("$RUNS", strconv.Itoa(l.runs), "$RUN", runName(0)).Replace(statement)
+}
+
+// question is a list to read; i counts how often it was.
+type question struct {
+	name   string
+	filter func(l listed, i int) store.RunFilter
+}
+
+func always(f store.RunFilter) func(listed, int) store.RunFilter {
+	return func(listed, int) store.RunFilter { return f }
+}
+
+func pageQuestions() []question {
+	return []question{
+		{"the first page", always(store.RunFilter{})},
+		{"the oldest first", always(store.RunFilter{Ascending: true})},
+		{"the last page", always(store.RunFilter{Before: &store.RunPos{}})},
+		{"a page in the middle", func(l listed, i int) store.RunFilter { return store.RunFilter{After: l.at(i)} }},
+		{"a page in the middle, backward", func(l listed, i int) store.RunFilter { return store.RunFilter{Before: l.at(i)} }},
+		{"a page in the middle, the oldest first", func(l listed, i int) store.RunFilter { return store.RunFilter{After: l.at(i), Ascending: true} }},
+	}
+}
+
+func filterQuestions() []question {
+	failed, running := []run.Status{run.Failed}, []run.Status{run.Running}
+	small := []string{"small"}
+	return []question{
+		{"a frequent status", always(store.RunFilter{Statuses: []run.Status{run.Completed}})},
+		{"a rare status", always(store.RunFilter{Statuses: running})},
+		{"two rare statuses", always(store.RunFilter{Statuses: []run.Status{run.Running, run.Failed}})},
+		{"two rare statuses, in the middle", func(l listed, i int) store.RunFilter {
+			return store.RunFilter{Statuses: []run.Status{run.Running, run.Failed}, After: l.at(i)}
+		}},
+		{"a large project", always(store.RunFilter{ProjectIDs: []string{"p1"}})},
+		{"a small project", always(store.RunFilter{ProjectIDs: small})},
+		{"several projects", always(store.RunFilter{ProjectIDs: []string{"p1", "p2", "small"}})},
+		{"a large environment", always(store.RunFilter{EnvironmentID: "prod"})},
+		{"a small environment", always(store.RunFilter{EnvironmentID: "dev"})},
+		{"a plan", always(store.RunFilter{PlanID: "nightly-7"})},
+		{"a plan of few runs", always(store.RunFilter{PlanID: "once"})},
+		{"a span of time", func(l listed, i int) store.RunFilter {
+			to := l.at(i).CreatedAt
+			return store.RunFilter{CreatedFrom: to.Add(-pageRows * time.Second), CreatedTo: to}
+		}},
+		{"a part of many planIds", always(store.RunFilter{Text: "ight"})},
+		{"a part of one planId", always(store.RunFilter{Text: "nce"})},
+		{"the beginning of a runId", func(l listed, _ int) store.RunFilter { return store.RunFilter{Text: l.named[:8]} }},
+		{"a text that is nowhere", always(store.RunFilter{Text: "nowhere"})},
+		{"a status of a project", always(store.RunFilter{ProjectIDs: small, Statuses: failed})},
+		{"a status of several projects", always(store.RunFilter{ProjectIDs: []string{"p1", "p2", "small"}, Statuses: failed})},
+		{"a status and a text", always(store.RunFilter{Text: "ight", Statuses: failed})},
+		{"a status of an environment", always(store.RunFilter{EnvironmentID: "dev", Statuses: []run.Status{run.Completed}})},
+		{"an environment of a project", always(store.RunFilter{EnvironmentID: "prod", ProjectIDs: []string{"p1"}})},
+	}
+}
+
+// lists compares the medians of questions to a store with many runs with those to one
+// with few. A sample is that of the question whose price grows most.
+func lists(large, small listed, questions []question, done func() error) *trial {
+	repeat := func(ctx context.Context) (worst sample, err error) {
+		name := ""
+		for _, q := range questions {
+			ask := func(l listed) measure {
+				return func(ctx context.Context, i int) (time.Duration, error) {
+					f := q.filter(l, i)
+					f.TenantID, f.Limit = runtest.ID.TenantID, pageRows
+					return timed(func() error {
+						_, err := l.store.List(ctx, f)
+						return err
+					})
+				}
+			}
+			s, err := byTurns(listTurns, ask(large), ask(small))(ctx)
+			if err != nil {
+				return worst, err
+			}
+			if name == "" || s.cost*worst.floor > worst.cost*s.floor {
+				name, worst = q.name, s
+			}
+		}
+		fmt.Fprintf(os.Stderr, "       the worst is %s: %s against %s\n", name, short(worst.cost), short(worst.floor))
+		return worst, nil
+	}
+	return &trial{repeat: repeat, done: done}
+}
+
+func postgresLists(questions []question) func(context.Context, *rig) (*trial, error) {
+	return func(ctx context.Context, r *rig) (*trial, error) {
+		var opened []*postgres.Store
+		var sides []listed
+		for _, n := range []int{manyRuns, fewRuns} {
+			s, dsn, err := r.store(ctx, asItIs, 2)
+			if err != nil {
+				return nil, err
+			}
+			opened = append(opened, s)
+			if err := makeRun(ctx, s, runName(0), 3); err != nil {
+				return nil, err
+			}
+			l := listed{store: s, runs: n}
+			if err := connected(ctx, dsn, func(conn *pgx.Conn) error { return fillList(ctx, conn, &l) }); err != nil {
+				return nil, err
+			}
+			sides = append(sides, l)
+		}
+		return lists(sides[0], sides[1], questions, func() error { return errors.Join(opened[0].Close(), opened[1].Close()) }), nil
+	}
+}
+
+// marks are the columns of a made run by k, which tells the runs in a thousand places apart and is null for all others.
+const marks = `CASE WHEN k IN (4, 5, 10, 11) THEN 'small' ELSE 'p' || HASH END AS project_id,
+  CASE WHEN k IN (6, 7) THEN 'dev' ELSE 'prod' END AS environment_id,
+  CASE WHEN k IN (8, 9) THEN 'once' ELSE 'nightly-' || substr(run_id, 1, 1) END AS plan_id,
+  CASE WHEN k IN (0, 1) THEN 'RUNNING' WHEN k IN (2, 3, 10, 11) THEN 'FAILED' ELSE 'COMPLETED' END AS status`
+
+// fillListSQL copies the run that is there. The triggers, which would do the same a row at a time, are off.
+var fillListSQL = []string{ //nolint:gochecknoglobals // a table
+	`SET session_replication_role = replica`,
+	`CREATE TEMP TABLE made AS SELECT n, run_id, ` + strings.ReplaceAll(marks, "HASH", "ascii(run_id) % 4") + `, timestamptz '2026-01-01Z' + n * interval '1 second' AS created_at
+	FROM (SELECT n, md5('r' || n)::uuid::text AS run_id, CASE WHEN n % ($RUNS / 1000) = 0 THEN n / ($RUNS / 1000) % 20 END AS k FROM generate_series(0, $RUNS - 1) n) t`,
+	`INSERT INTO run SELECT m.run_id, tenant_id, m.project_id, m.environment_id, m.plan_id, plan_version, NULL, request_id, plan_ref, triggered_by,
+	trigger_source, parent_run_id, params, policy, m.created_at FROM made m, run ORDER BY n`,
+	`INSERT INTO run_head SELECT m.run_id, last_seq, last_at, terminal, gate, running, ops_rev, signal_no FROM made m, run_head ORDER BY n`,
+	`INSERT INTO run_state SELECT m.run_id, tenant_id, m.project_id, m.status, seq, rev, published_seq, replace(header::text, st.run_id, m.run_id)::json, xid
+	FROM made m, run_state st ORDER BY n`,
+	`INSERT INTO run_status SELECT m.run_id, tenant_id, m.project_id, m.environment_id, m.plan_id, m.status, m.created_at FROM made m, run_status ORDER BY n`,
+	`INSERT INTO run_plan SELECT DISTINCT tenant_id, m.plan_id, m.project_id FROM made m, run WHERE run.run_id = '$RUN'`,
+}
+
+const listIndexesSQL = `SELECT 'DROP INDEX ' || indexname, indexdef FROM pg_indexes WHERE tablename IN ('run', 'run_state', 'run_status')
+  AND indexname NOT IN (SELECT conname FROM pg_constraint)`
+
+func fillList(ctx context.Context, conn *pgx.Conn, l *listed) error {
+	began := time.Now()
+	rows, err := conn.Query(ctx, listIndexesSQL)
+	if err != nil {
+		return err
+	}
+	indexes, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (x index, err error) { return x, row.Scan(&x.drop, &x.create) })
+	if err != nil {
+		return err
+	}
+	var statements []string
+	for _, x := range indexes {
+		statements = append(statements, x.drop)
+	}
+	for _, q := range fillListSQL {
+		statements = append(statements, l.filled(q))
+	}
+	for _, x := range indexes {
+		statements = append(statements, x.create)
+	}
+	for _, q := range append(statements, `VACUUM ANALYZE`, `CHECKPOINT`) {
+		if _, err := conn.Exec(ctx, q); err != nil {
+			return fmt.Errorf("%s: %w", q, err)
+		}
+	}
+	fmt.Fprintf(os.Stderr, "       %d runs are in after %s\n", l.runs, time.Since(began).Round(time.Second))
+	return conn.QueryRow(ctx, `SELECT run_id FROM made LIMIT 1`).Scan(&l.named)
+}
+
+func sqliteLists(questions []question) func(context.Context, *rig) (*trial, error) {
+	return func(ctx context.Context, r *rig) (*trial, error) {
+		var opened []*sqlite.Store
+		var sides []listed
+		dir, err := os.MkdirTemp(r.dir, "lists-")
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range []int{manyRuns, fewRuns} {
+			file := filepath.Join(dir, fmt.Sprint(n, ".db"))
+			s, err := sqlite.Open(ctx, file, sqlite.Options{})
+			if err != nil {
+				return nil, err
+			}
+			opened = append(opened, s)
+			if err := makeRun(ctx, s, runName(0), 3); err != nil {
+				return nil, err
+			}
+			l := listed{store: s, runs: n}
+			if err := fillSQLiteList(ctx, file, &l); err != nil {
+				return nil, err
+			}
+			sides = append(sides, l)
+		}
+		return lists(sides[0], sides[1], questions, func() error {
+			return errors.Join(opened[0].Close(), opened[1].Close(), os.RemoveAll(dir))
+		}), nil
+	}
+}
+
+// fillSQLiteListSQL copies the run that is there, in the order of ids, which is that of the tables.
+var fillSQLiteListSQL = []string{ //nolint:gochecknoglobals // a table
+	`CREATE TEMP TABLE made AS SELECT n, run_id, ` + strings.ReplaceAll(marks, "HASH", "(unicode(run_id) % 4)") + `, unixepoch('2026-01-01') * 1000000 + n * 1000000 AS created_at
+	FROM (SELECT n, iif(n % ($RUNS / 1000) = 0, n / ($RUNS / 1000) % 20, NULL) AS k, printf('%08x-', n * 2654435761 & 4294967295) || lower(hex(randomblob(13))) AS run_id
+	FROM (WITH RECURSIVE t (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM t WHERE n + 1 < $RUNS) SELECT n FROM t)) ORDER BY run_id`,
+	`INSERT INTO run SELECT m.run_id, tenant_id, m.project_id, m.environment_id, m.plan_id, plan_version, NULL, request_id, plan_ref, triggered_by,
+	trigger_source, parent_run_id, params, policy, m.created_at FROM (SELECT * FROM run) r CROSS JOIN made m`,
+	`INSERT INTO run_head SELECT m.run_id, last_seq, last_at, terminal, gate, running, ops_rev, signal_no FROM (SELECT * FROM run_head) h CROSS JOIN made m`,
+	`INSERT INTO run_state SELECT m.run_id, tenant_id, m.project_id, m.environment_id, m.plan_id, m.status, m.created_at, seq, rev, published_seq, change,
+	replace(header, st.run_id, m.run_id) FROM (SELECT * FROM run_state) st CROSS JOIN made m`,
+}
+
+func fillSQLiteList(ctx context.Context, file string, l *listed) (err error) {
+	began := time.Now()
+	db, err := durable(file)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	drops, creates, err := sqliteIndexes(ctx, db)
+	if err != nil {
+		return err
+	}
+	statements := append([]string{`PRAGMA cache_size = -524288`, `PRAGMA temp_store = memory`, `PRAGMA synchronous = off`}, drops...) // KiB: what is filled stays in memory
+	for _, q := range fillSQLiteListSQL {
+		statements = append(statements, l.filled(q))
+	}
+	for _, q := range append(append(statements, creates...), `PRAGMA wal_checkpoint(TRUNCATE)`) {
+		if _, err := db.ExecContext(ctx, q); err != nil {
+			return fmt.Errorf("%s: %w", q, err)
+		}
+	}
+	fmt.Fprintf(os.Stderr, "       %d runs are in after %s\n", l.runs, time.Since(began).Round(time.Second))
+	return db.QueryRowContext(ctx, `SELECT run_id FROM made LIMIT 1`).Scan(&l.named)
+}
+
+// sqliteIndexes are the statements that drop the indexes of the tables, and the trigger of one, and make the indexes again.
+func sqliteIndexes(ctx context.Context, db *sql.DB) (drops, creates []string, err error) {
+	rows, err := db.QueryContext(ctx, `SELECT 'DROP INDEX ' || name, sql FROM sqlite_schema
+		WHERE type = 'index' AND sql IS NOT NULL AND tbl_name IN ('run', 'run_state')`)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var drop, create string
+		if err := rows.Scan(&drop, &create); err != nil {
+			return nil, nil, err
+		}
+		drops, creates = append(drops, drop), append(creates, create)
+	}
+	return drops, creates, rows.Err()
+}
