@@ -1,6 +1,7 @@
 package control_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
 )
 
 func TestRun_TimeMachine(t *testing.T) {
@@ -334,4 +336,27 @@ func TestActions_T193_AgreeWithWhatIsDecided(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+// A page whose runs have too many steps says so, and what to ask for instead.
+func TestRuns_PagesOfTooManyStepsAreRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *control.Config) { c.Store = crowded{c.Store} })
+	_, err := w.Runs(t.Context(), w.eng(), control.RunsQuery{Filter: control.RunFilter{Steps: true}})
+	if e := refusal(t, err, run.CodeQueryTooComplex); e.Limit != store.MaxListSteps || !strings.Contains(e.Message, "smaller page") {
+		t.Errorf("limit %d: %s", e.Limit, e.Message)
+	}
+	if _, err := w.Runs(t.Context(), w.eng(), control.RunsQuery{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// crowded has more steps on every page than a list may read.
+type crowded struct{ store.Store }
+
+func (c crowded) List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error) {
+	if f.Steps {
+		return nil, fmt.Errorf("sqlite: list: %w", store.ErrTooMany)
+	}
+	return c.Store.List(ctx, f)
 }

@@ -77,6 +77,12 @@ func compiledStream(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	sameFrames(t, d, shared, query, want)
+}
+
+// sameFrames opens a group and compares what it shows with what is wanted.
+func sameFrames(t *rapid.T, d *draws, shared *ws.Shared, query string, want []string) {
+	ctx := t.Context()
 	source, err := shared.Open(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -99,6 +105,40 @@ func compiledStream(t *rapid.T) {
 			if _, err := source.First(nil, false); err != nil {
 				t.Fatal(err)
 			}
+		}
+	}
+}
+
+// So do the frames of a page that is watched.
+func compiledRows(t *rapid.T) {
+	d := newDraws(t, "Run.events", "Run.signals", "Run.actions", "Run.steps", "Run.step", "Step.actions")
+	list := d.rows()
+	query := d.document(`subscription S(` + conditions + `) { runListUpdates {` + conditioned + d.selection("RunListUpdate", 5)[1:] + ` }`)
+	f := &fake{watchRuns: func(control.RunsQuery) (graph.Stream[control.RunsFrame], error) {
+		return stream[control.RunsFrame](errNotFound, list...)
+	}}
+	h := handlerOf(f)
+	ctx, op := parsed(t, h, query, true)
+	want := uncompiled(h, ctx, op)
+	ctx, op = parsed(t, h, query, true)
+	if err := h.Compiles(op); err != nil {
+		t.Fatal(err)
+	}
+	shared, err := h.Share(ctx, op)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := shared.Open(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	for i := range want[1:] {
+		if err := source.Wait(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := source.Next(); err != nil || string(p.Data) != want[i+1] {
+			t.Fatalf("frame %d of\n%s\ngot  %s, %v\nwant %s", i+1, query, p.Data, err, want[i+1])
 		}
 	}
 }
@@ -162,6 +202,11 @@ func TestCompiled_StreamsAreByteForByteGqlgen(t *testing.T) {
 	rapid.Check(t, compiledStream)
 }
 
+func TestCompiled_RowsAreByteForByteGqlgen(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, compiledRows)
+}
+
 func TestCompiled_QueriesAreByteForByteGqlgen(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, compiledQuery)
@@ -171,6 +216,7 @@ func FuzzCompiled(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{1, 2, 3, 5, 8, 13, 21, 34}, 400))
 	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) {
 		compiledStream(t)
+		compiledRows(t)
 		compiledQuery(t)
 	}))
 }

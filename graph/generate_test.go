@@ -206,7 +206,10 @@ func (d *draws) state() run.State {
 func (d *draws) after(s run.State) run.State {
 	next := run.State{Header: d.header(s.Seq + 1), Steps: append([]*run.Step(nil), s.Steps...)}
 	for i, old := range next.Steps {
-		if d.yes(3) {
+		if d.yes(6) { // read again, and the same
+			copied := *old
+			next.Steps[i] = &copied
+		} else if d.yes(3) {
 			step := d.step(i)
 			step.StepOutline, step.ChangedSeq = old.StepOutline, next.Seq
 			next.Steps[i] = step
@@ -237,6 +240,19 @@ func (d *draws) frames() []live.Frame {
 		}
 		f.State, f.Epoch, f.From = state, epoch, shown
 		shown = state.Seq
+		out = append(out, f)
+	}
+	return out
+}
+
+// rows are the frames of a page that is watched.
+func (d *draws) rows() []control.RunsFrame {
+	var out []control.RunsFrame
+	for i := range 1 + d.n(4) {
+		f := control.RunsFrame{Sync: live.Live, Reason: pick(d, "", live.BusDegraded), AsOf: d.moment(), Reset: i == 0 || d.yes(5), Runs: d.page(false).Runs}
+		for range d.n(3) {
+			f.Removed = append(f.Removed, d.text())
+		}
 		out = append(out, f)
 	}
 	return out

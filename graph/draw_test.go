@@ -1,0 +1,103 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql"
+
+	"github.com/dvt-engine/dvt/graph/internal/model"
+	"github.com/dvt-engine/dvt/graph/internal/selection"
+)
+
+func quietConfig() Config {
+	return Config{
+		Limits: Limits{}.withDefaults(), Logger: slog.New(slog.DiscardHandler), RequestID: func(context.Context) string { return "req-1" },
+	}
+}
+
+// drawers of one subscription: by its compiled selection, and by gqlgen.
+func drawers(t *testing.T, query string) (drawer[model.RunUpdate], drawer[model.RunUpdate]) {
+	t.Helper()
+	e, compiler := newExecutor(nil, quietConfig())
+	ctx := graphql.StartOperationTrace(context.Background())
+	op, errs := e.CreateOperationContext(ctx, &graphql.RawParams{Query: query})
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	field := graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Subscription"})[0]
+	quick, _ := drawerOf[model.RunUpdate](ctx, sharing{exec: e, compiler: compiler}, op, field)
+	if _, ok := quick.(*appended[model.RunUpdate]); !ok {
+		t.Fatalf("%s is not compiled", query)
+	}
+	slow := execute[model.RunUpdate](ctx, e, op)
+	t.Cleanup(quick.close)
+	t.Cleanup(slow.close)
+	return quick, slow
+}
+
+// A value with a null where the schema promises none, or a number that JSON does not
+// have, is drawn by gqlgen; the next one by the compiled selection again.
+func TestDraw_WhatTheSchemaDoesNotAllowIsLeftToGqlgen(t *testing.T) {
+	t.Parallel()
+	quick, slow := drawers(t, `subscription { runUpdates(runId: "r1") { runSeq snapshot { plan { planId } artifacts { sizeBytes } } } }`)
+	good := &model.RunUpdate{RunSeq: 7, Snapshot: &model.Run{Plan: &model.PlanRef{PlanID: "p"}}}
+	for name, u := range map[string]*model.RunUpdate{
+		"good": good, "no plan": {Snapshot: &model.Run{}}, "nothing": {}, "null": nil,
+		"infinite": {Snapshot: &model.Run{Plan: good.Snapshot.Plan, Artifacts: []model.Artifact{{SizeBytes: new(math.Inf(1))}}}},
+	} {
+		for _, u := range []*model.RunUpdate{u, good} {
+			got, err := quick.draw(u)
+			want, wantErr := slow.draw(u)
+			if string(got) != string(want) || (err == nil) != (wantErr == nil) {
+				t.Errorf("%s: %s, %v; gqlgen %s, %v", name, got, err, want, wantErr)
+			}
+		}
+	}
+}
+
+// What has a resolver, arguments or a type that is not known is not compiled.
+func TestCompile_LeavesToGqlgenWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	e, compiler := newExecutor(nil, quietConfig())
+	for query, known := range map[string]bool{
+		`{ run(runId: "r") { runId steps { stepId wait { kind } } artifacts { uri } } }`: true,
+		`{ run(runId: "r") { ... on Node { id } ...F } } fragment F on Node { id }`:      true,
+		`{ run(runId: "r") { actions { action } } }`:                                     false,
+		`{ run(runId: "r") { steps { actions { action } } } }`:                           false,
+		`{ run(runId: "r") { step(stepId: "s") { stepId } } }`:                           false,
+		`{ run(runId: "r") { signals { pageInfo { hasNextPage } } } }`:                   false,
+		`{ run(runId: "r") { runId ... @defer { runSeq } } }`:                            false,
+	} {
+		op, errs := e.CreateOperationContext(graphql.StartOperationTrace(context.Background()), &graphql.RawParams{Query: query})
+		if len(errs) > 0 {
+			t.Fatalf("%s: %v", query, errs)
+		}
+		field := graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Query"})[0]
+		_, err := compiler.Compile(op, field, compilable("run"), map[string]selection.Hook{"Run.steps": eachStep})
+		if (err == nil) != known || err != nil && !errors.Is(err, selection.ErrUnknown) {
+			t.Errorf("%s: %v", query, err)
+		}
+	}
+}
+
+// Times are those of the time package.
+func FuzzAppendTime(f *testing.F) {
+	for _, t := range []time.Time{{}, time.Unix(0, 1e6), time.Date(9999, 12, 31, 23, 59, 59, 999e6, time.UTC), time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		f.Add(t.Unix(), int64(t.Nanosecond()))
+	}
+	f.Fuzz(func(t *testing.T, s, ns int64) {
+		at := time.Unix(s%400e9, ns).In(time.FixedZone("", 3600))
+		layout := "2006-01-02T15:04:05.000Z"
+		if at.Nanosecond()%1e6 != 0 {
+			layout = time.RFC3339Nano
+		}
+		if got, want := string(model.AppendTime(nil, at)), `"`+at.UTC().Format(layout)+`"`; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	})
+}
