@@ -61,6 +61,7 @@ type Store interface { //nolint:interfacebloat // the sum of the ports; callers 
 	Transactor
 	Sweep
 	Upkeep
+	Audits
 	Ops
 }
 
@@ -333,25 +334,8 @@ var ErrTooMany = errors.New("store: the answer is too large")
 
 // Ops is the housekeeping side of a store.
 type Ops interface {
-	Audit(ctx context.Context, rows ...AuditRow) error // insert-only (T208)
 	Ping(ctx context.Context) error
 	Epoch(ctx context.Context) (string, error)
 	BumpEpoch(ctx context.Context) error
 	Close() error
-}
-
-// AuditRow records who did or was refused what.
-type AuditRow struct {
-	ID        string    // UUID
-	At        time.Time // set by the store
-	TenantID  string
-	Actor     string
-	Action    string
-	RunID     string
-	SignalID  string
-	Outcome   string // ACCEPTED, REJECTED, DENIED, …
-	Code      run.Code
-	Reason    string
-	RequestID string
-	Detail    json.RawMessage
 }

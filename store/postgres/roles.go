@@ -20,6 +20,8 @@ type right struct{ table, privileges string }
 var rights = []right{ //nolint:gochecknoglobals // a table
 	{"event", "SELECT, INSERT"},
 	{"audit", "SELECT, INSERT"},
+	{"audit_link", "SELECT, INSERT"},
+	{"audit_pending", "SELECT, INSERT, UPDATE, DELETE"},
 	{"alert", "SELECT, INSERT"},
 	{"policy", "SELECT, INSERT"},
 	{"api_token", "SELECT, INSERT, UPDATE"},
@@ -45,7 +47,7 @@ var rights = []right{ //nolint:gochecknoglobals // a table
 // what is insert-only, by rights of its own, through a membership or as owner.
 const mayChangeSQL = `(SELECT coalesce(bool_or(pg_has_role(r.oid, c.relowner, 'MEMBER')
   OR has_table_privilege(r.oid, c.oid, 'UPDATE, DELETE, TRUNCATE, TRIGGER') OR has_any_column_privilege(r.oid, c.oid, 'UPDATE')), false)
-  FROM pg_class c WHERE c.oid IN (to_regclass('event'), to_regclass('audit')))`
+  FROM pg_class c WHERE c.oid IN (to_regclass('event'), to_regclass('audit'), to_regclass('audit_link')))`
 
 func checkRole(ctx context.Context, db *sql.DB, role string) error {
 	var owner bool

@@ -175,21 +175,3 @@ func (s *Store) Settle(ctx context.Context, d store.Delivery, delay time.Duratio
 		return err
 	})
 }
-
-// Audit implements store.Ops. A row whose id is known is left as it is.
-func (s *Store) Audit(ctx context.Context, rows ...store.AuditRow) error {
-	return s.do(ctx, "audit", func(ctx context.Context, c *pgx.Conn) error {
-		var b pgx.Batch
-		queueAudit(&b, rows)
-		return c.SendBatch(ctx, &b).Close()
-	})
-}
-
-func queueAudit(b *pgx.Batch, rows []store.AuditRow) {
-	for _, a := range rows {
-		b.Queue(`INSERT INTO audit (id, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, detail)
-			VALUES (coalesce(nullif($1, '')::uuid, gen_random_uuid()), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::text::json)
-			ON CONFLICT (id) DO NOTHING`,
-			a.ID, a.TenantID, a.Actor, a.Action, a.RunID, a.SignalID, a.Outcome, a.Code, a.Reason, a.RequestID, text(a.Detail))
-	}
-}

@@ -21,7 +21,6 @@ var raceCases = []testCase{
 
 var opsCases = []testCase{
 	{"T194_Epoch", epoch},
-	{"T208_AuditInsertOnly", auditInsertOnly},
 	{"EventsInsertOnly", eventsInsertOnly},
 	{"T187_Heads", heads},
 	{"ClosedIsUnavailable", closedUnavailable},
