@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -195,5 +196,29 @@ func TestSocket_ShutdownNamesItselfAndAsksToReconnect(t *testing.T) {
 	_, resp, err := websocket.DefaultDialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(s.http.URL, "http"), nil)
 	if err == nil || resp.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("after shutdown got %v, want 503", resp)
+	}
+}
+
+// What follows a complete is not answered with frames of the operation that it ended.
+func TestSocket_NothingOfAnOperationAfterItsComplete(t *testing.T) {
+	t.Parallel()
+	var live atomic.Int64
+	s := start(t, ws.Config{Operations: 1000}, endless(&live, `{}`))
+	c := s.open(t)
+	for i := range 200 {
+		id := strconv.Itoa(i)
+		c.subscribe(id, subscription)
+		if m, ok := c.next(); !ok || m.ID != id {
+			t.Fatalf("got %+v", m)
+		}
+		c.send(`{"id":"` + id + `","type":"complete"}`)
+		c.send(`{"type":"ping"}`)
+		for pong := false; !pong; {
+			_, data, err := c.ReadMessage()
+			if err != nil {
+				t.Fatal(err)
+			}
+			pong = string(data) == `{"type":"pong"}`
+		}
 	}
 }

@@ -119,15 +119,14 @@ func TestEvents_S14_SlowViewerIsBroughtToTheNewest(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := follow(t, resp.Body)
-	eventually(t, 10*time.Second, "all is rendered", func() bool { return source.nexts.Load() == source.current()-1 })
-	slow := 0
-	for f.at.at < source.current() {
+	slow, seen := 0, int64(0)
+	for ; f.at.at < source.current(); seen++ {
 		if f.payload() == "slow" {
 			slow++
 		}
 	}
-	if slow != 1 {
-		t.Errorf("%d payloads for a slow viewer", slow)
+	if slow == 0 || seen > source.current()-20 {
+		t.Errorf("%d payloads of %d, %d for a slow viewer", seen, source.current(), slow)
 	}
 	source.advance(1, nil)
 	if kind := f.payload(); kind != "next" {
