@@ -27,11 +27,11 @@ const (
 	listTurns         = 30
 )
 
-// listed is a store with some number of runs, a second apart. What is rare in it is as
+// shelf is a store with some number of runs, a second apart. What is rare in it is as
 // rare as in one of another size: of the runs in a thousand places of the same
 // distance some are running, failed, of a small project or environment, or of a plan
 // that few runs have. All others are completed and alike.
-type listed struct {
+type shelf struct {
 	store store.Runs
 	runs  int
 	named string // a run's id
@@ -40,23 +40,23 @@ type listed struct {
 var oldest = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
 
 // at is the place of the i-th page of many in the middle of the list.
-func (l listed) at(i int) *store.RunPos {
+func (l shelf) at(i int) *store.RunPos {
 	return &store.RunPos{CreatedAt: oldest.Add(time.Duration(l.runs/2+i*l.runs/(4*listTurns)) * time.Second)}
 }
 
 // filled puts what it names into a statement that fills.
-func (l listed) filled(statement string) string {
+func (l shelf) filled(statement string) string {
 	return strings.NewReplacer("$RUNS", strconv.Itoa(l.runs), "$RUN", runName(0)).Replace(statement)
 }
 
 // question is a list to read; i counts how often it was.
 type question struct {
 	name   string
-	filter func(l listed, i int) store.RunFilter
+	filter func(l shelf, i int) store.RunFilter
 }
 
-func always(f store.RunFilter) func(listed, int) store.RunFilter {
-	return func(listed, int) store.RunFilter { return f }
+func always(f store.RunFilter) func(shelf, int) store.RunFilter {
+	return func(shelf, int) store.RunFilter { return f }
 }
 
 func pageQuestions() []question {
@@ -64,9 +64,9 @@ func pageQuestions() []question {
 		{"the first page", always(store.RunFilter{})},
 		{"the oldest first", always(store.RunFilter{Ascending: true})},
 		{"the last page", always(store.RunFilter{Before: &store.RunPos{}})},
-		{"a page in the middle", func(l listed, i int) store.RunFilter { return store.RunFilter{After: l.at(i)} }},
-		{"a page in the middle, backward", func(l listed, i int) store.RunFilter { return store.RunFilter{Before: l.at(i)} }},
-		{"a page in the middle, the oldest first", func(l listed, i int) store.RunFilter { return store.RunFilter{After: l.at(i), Ascending: true} }},
+		{"a page in the middle", func(l shelf, i int) store.RunFilter { return store.RunFilter{After: l.at(i)} }},
+		{"a page in the middle, backward", func(l shelf, i int) store.RunFilter { return store.RunFilter{Before: l.at(i)} }},
+		{"a page in the middle, the oldest first", func(l shelf, i int) store.RunFilter { return store.RunFilter{After: l.at(i), Ascending: true} }},
 	}
 }
 
@@ -77,7 +77,7 @@ func filterQuestions() []question {
 		{"a frequent status", always(store.RunFilter{Statuses: []run.Status{run.Completed}})},
 		{"a rare status", always(store.RunFilter{Statuses: running})},
 		{"two rare statuses", always(store.RunFilter{Statuses: []run.Status{run.Running, run.Failed}})},
-		{"two rare statuses, in the middle", func(l listed, i int) store.RunFilter {
+		{"two rare statuses, in the middle", func(l shelf, i int) store.RunFilter {
 			return store.RunFilter{Statuses: []run.Status{run.Running, run.Failed}, After: l.at(i)}
 		}},
 		{"a large project", always(store.RunFilter{ProjectIDs: []string{"p1"}})},
@@ -87,13 +87,13 @@ func filterQuestions() []question {
 		{"a small environment", always(store.RunFilter{EnvironmentID: "dev"})},
 		{"a plan", always(store.RunFilter{PlanID: "nightly-7"})},
 		{"a plan of few runs", always(store.RunFilter{PlanID: "once"})},
-		{"a span of time", func(l listed, i int) store.RunFilter {
+		{"a span of time", func(l shelf, i int) store.RunFilter {
 			to := l.at(i).CreatedAt
 			return store.RunFilter{CreatedFrom: to.Add(-pageRows * time.Second), CreatedTo: to}
 		}},
 		{"a part of many planIds", always(store.RunFilter{Text: "ight"})},
 		{"a part of one planId", always(store.RunFilter{Text: "nce"})},
-		{"the beginning of a runId", func(l listed, _ int) store.RunFilter { return store.RunFilter{Text: l.named[:8]} }},
+		{"the beginning of a runId", func(l shelf, _ int) store.RunFilter { return store.RunFilter{Text: l.named[:8]} }},
 		{"a text that is nowhere", always(store.RunFilter{Text: "nowhere"})},
 		{"a status of a project", always(store.RunFilter{ProjectIDs: small, Statuses: failed})},
 		{"a status of several projects", always(store.RunFilter{ProjectIDs: []string{"p1", "p2", "small"}, Statuses: failed})},
@@ -105,11 +105,11 @@ func filterQuestions() []question {
 
 // lists compares the medians of questions to a store with many runs with those to one
 // with few. A sample is that of the question whose price grows most.
-func lists(large, small listed, questions []question, done func() error) *trial {
+func lists(large, small shelf, questions []question, done func() error) *trial {
 	repeat := func(ctx context.Context) (worst sample, err error) {
 		name := ""
 		for _, q := range questions {
-			ask := func(l listed) measure {
+			ask := func(l shelf) measure {
 				return func(ctx context.Context, i int) (time.Duration, error) {
 					f := q.filter(l, i)
 					f.TenantID, f.Limit = runtest.ID.TenantID, pageRows
@@ -136,7 +136,7 @@ func lists(large, small listed, questions []question, done func() error) *trial 
 func postgresLists(questions []question) func(context.Context, *rig) (*trial, error) {
 	return func(ctx context.Context, r *rig) (*trial, error) {
 		var opened []*postgres.Store
-		var sides []listed
+		var sides []shelf
 		for _, n := range []int{manyRuns, fewRuns} {
 			s, dsn, err := r.store(ctx, asItIs, 2)
 			if err != nil {
@@ -146,7 +146,7 @@ func postgresLists(questions []question) func(context.Context, *rig) (*trial, er
 			if err := makeRun(ctx, s, runName(0), 3); err != nil {
 				return nil, err
 			}
-			l := listed{store: s, runs: n}
+			l := shelf{store: s, runs: n}
 			if err := connected(ctx, dsn, func(conn *pgx.Conn) error { return fillList(ctx, conn, &l) }); err != nil {
 				return nil, err
 			}
@@ -179,7 +179,7 @@ var fillListSQL = []string{ //nolint:gochecknoglobals // a table
 const listIndexesSQL = `SELECT 'DROP INDEX ' || indexname, indexdef FROM pg_indexes WHERE tablename IN ('run', 'run_state', 'run_status')
   AND indexname NOT IN (SELECT conname FROM pg_constraint)`
 
-func fillList(ctx context.Context, conn *pgx.Conn, l *listed) error {
+func fillList(ctx context.Context, conn *pgx.Conn, l *shelf) error {
 	began := time.Now()
 	rows, err := conn.Query(ctx, listIndexesSQL)
 	if err != nil {
@@ -211,7 +211,7 @@ func fillList(ctx context.Context, conn *pgx.Conn, l *listed) error {
 func sqliteLists(questions []question) func(context.Context, *rig) (*trial, error) {
 	return func(ctx context.Context, r *rig) (*trial, error) {
 		var opened []*sqlite.Store
-		var sides []listed
+		var sides []shelf
 		dir, err := os.MkdirTemp(r.dir, "lists-")
 		if err != nil {
 			return nil, err
@@ -226,7 +226,7 @@ func sqliteLists(questions []question) func(context.Context, *rig) (*trial, erro
 			if err := makeRun(ctx, s, runName(0), 3); err != nil {
 				return nil, err
 			}
-			l := listed{store: s, runs: n}
+			l := shelf{store: s, runs: n}
 			if err := fillSQLiteList(ctx, file, &l); err != nil {
 				return nil, err
 			}
@@ -250,7 +250,7 @@ var fillSQLiteListSQL = []string{ //nolint:gochecknoglobals // a table
 	replace(header, st.run_id, m.run_id) FROM (SELECT * FROM run_state) st CROSS JOIN made m`,
 }
 
-func fillSQLiteList(ctx context.Context, file string, l *listed) (err error) {
+func fillSQLiteList(ctx context.Context, file string, l *shelf) (err error) {
 	began := time.Now()
 	db, err := durable(file)
 	if err != nil {
