@@ -1,0 +1,257 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+)
+
+// reader watches a page, alone or with a ticket, as clients do: it keeps the rows and
+// comes back after it was refused.
+type reader struct {
+	*world
+	p      authz.Principal
+	q      control.RunsQuery
+	ticket *control.Ticket // nil: alone
+	shared bool
+	stream control.Stream[control.RunsFrame]
+	rows   map[string]control.RunView
+	last   control.RunsFrame
+	frames int
+	moved  int // how often it lost a stream by its rights
+}
+
+func (r *reader) open() bool {
+	r.t.Helper()
+	var err error
+	if r.shared {
+		if r.ticket, err = r.AdmitRuns(context.Background(), r.p, r.q); err == nil {
+			r.stream, err = r.OpenRuns(context.Background(), r.ticket)
+		}
+	} else {
+		r.stream, err = r.WatchRuns(context.Background(), r.p, r.q)
+	}
+	r.rows = map[string]control.RunView{}
+	if err != nil {
+		refusal(r.t, err, run.CodeForbidden)
+		r.stream = nil
+	}
+	return err == nil
+}
+
+// close gives up what was shown.
+func (r *reader) close() {
+	if r.stream != nil {
+		r.stream.Close()
+	}
+	r.stream, r.rows = nil, map[string]control.RunView{}
+}
+
+// read takes all frames that there are now, and judges every row by the rights of this moment.
+func (r *reader) read() {
+	r.t.Helper()
+	for r.stream != nil || r.open() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Millisecond)
+		f, err := r.stream.Next(ctx)
+		cancel()
+		if r.shared { // as the transport does, before every payload and in between
+			if lost := r.ticket.Check(); lost != nil {
+				err = lost
+			}
+		}
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			return
+		case errors.Is(err, control.ErrMoved):
+			r.moved++
+			r.close()
+			continue
+		case err != nil:
+			refusal(r.t, err, run.CodeForbidden)
+			r.moved++
+			r.close()
+			return
+		}
+		r.take(f)
+	}
+}
+
+func (r *reader) take(f control.RunsFrame) {
+	r.frames++
+	if r.last = f; f.Reset {
+		r.rows = map[string]control.RunView{}
+	}
+	for _, id := range f.Removed {
+		delete(r.rows, id)
+	}
+	for _, v := range f.Runs {
+		h := v.State.Header
+		d := must[authz.Decision](r.t)(r.authz.Decide(r.p, authz.Read, authz.Object{TenantID: h.TenantID, ProjectID: h.ProjectID, EnvironmentID: h.EnvironmentID}))
+		if !d.Allowed {
+			r.t.Errorf("%s with %+v was shown a run of %s/%s", r.p.ID, r.authz.Grants(r.p), h.ProjectID, h.EnvironmentID)
+		}
+		if was, shown := r.rows[h.RunID]; shown && was.State.Seq > h.Seq {
+			r.t.Errorf("%s went back from %d to %d", h.RunID, was.State.Seq, h.Seq)
+		}
+		r.rows[h.RunID] = v
+	}
+}
+
+// agrees compares the page with what a query says.
+func (r *reader) agrees() string {
+	want := map[string]run.Seq{}
+	for _, v := range must[control.RunsPage](r.t)(r.Runs(context.Background(), r.p, r.q)).Runs {
+		want[v.State.RunID] = v.State.Seq
+	}
+	got := map[string]run.Seq{}
+	for id, v := range r.rows {
+		got[id] = v.State.Seq
+	}
+	if r.stream != nil && r.last.Sync != live.Live {
+		return fmt.Sprintf("%s: %s %s", r.p.ID, r.last.Sync, r.last.Reason)
+	}
+	return cmp.Diff(want, got)
+}
+
+// Whatever is granted and taken away while runs change: nobody is shown a row that
+// it may not read at that moment, and in the end everybody sees the page that a query gives.
+func TestWatchRuns_S16_T178_OnlyWhatMayBeRead(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			onlyWhatMayBeRead(t, rand.New(rand.NewPCG(seed, 16)))
+		})
+	}
+}
+
+func onlyWhatMayBeRead(t *testing.T, r *rand.Rand) {
+	w := newWorld(t, func(c *control.Config) { c.Lists = live.NewLists(c.Store, c.Bus, live.ListsConfig{}) })
+	one := func(of ...string) string { return of[r.IntN(len(of))] }
+	grants := func() (out []authz.Grant) {
+		for range r.IntN(4) {
+			role := authz.Viewer
+			if r.IntN(3) == 0 {
+				role = authz.Operator
+			}
+			out = append(out, authz.Grant{Role: role, ProjectID: one("shop", "store", "bank", "*"), EnvironmentID: one("dev", "prod", "*", "*")})
+		}
+		return out
+	}
+	var readers []*reader
+	for _, id := range []string{"dev-viewer", "shop-viewer", "two-viewer", "env-viewer", "nobody", "dev-viewer", "two-viewer", "two-viewer"} {
+		q := control.RunsQuery{First: 1 + r.IntN(8)}
+		if r.IntN(3) == 0 {
+			q.Filter.ProjectIDs = []string{one("shop", "store")}
+		}
+		if r.IntN(3) == 0 {
+			q.Filter.EnvironmentID = one("dev", "prod")
+		}
+		if r.IntN(3) == 0 {
+			q.Filter.Statuses = []run.Status{run.Approved, run.Running}
+		}
+		for _, shared := range []bool{false, true} {
+			readers = append(readers, &reader{world: w, p: w.who(id), q: q, shared: shared})
+		}
+	}
+	ended := map[string]bool{}
+	var runs []string
+	for step := range 120 {
+		switch n := r.IntN(10); {
+		case n < 3:
+			runs = append(runs, w.inProject(fmt.Sprint("r", step), one("shop", "store", "bank"), one("dev", "prod")))
+		case n < 6 && len(runs) > 0:
+			if id := runs[r.IntN(len(runs))]; !ended[id] {
+				ended[id] = true
+				w.append(id, runtest.Draft(run.RunCancelled, "", 1))
+			}
+		case n < 8:
+			w.directory.SetGrants("acme", one("dev-viewer", "shop-viewer", "two-viewer", "env-viewer", "nobody"), grants())
+			if err := w.authz.Swap(authz.DefaultPolicy()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, v := range readers {
+			if r.IntN(3) == 0 {
+				v.read()
+			}
+		}
+	}
+	w.directory.SetGrants("acme", "two-viewer", []authz.Grant{{Role: authz.Viewer, ProjectID: "shop", EnvironmentID: "*"}, {Role: authz.Viewer, ProjectID: "bank", EnvironmentID: "*"}})
+	if err := w.authz.Swap(authz.DefaultPolicy()); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		apart := slices.IndexFunc(readers, func(v *reader) bool { v.read(); return v.agrees() != "" })
+		if apart < 0 {
+			break
+		}
+		if v := readers[apart]; time.Now().After(deadline) {
+			t.Fatalf("%s with %+v asks for %+v, shared %v (-query +page): %s", v.p.ID, w.authz.Grants(v.p), v.q, v.shared, v.agrees())
+		}
+	}
+	frames, moved, rows := 0, 0, 0
+	for _, v := range readers {
+		frames, moved, rows = frames+v.frames, moved+v.moved, rows+len(v.rows)
+		v.close()
+	}
+	if frames < 50 || moved == 0 || rows == 0 {
+		t.Errorf("%d frames, %d losses, %d rows: the test shows nothing", frames, moved, rows)
+	}
+	if lists, pages, streams := w.config.Lists.Watched(); lists+pages+streams > 0 {
+		t.Errorf("%d lists, %d pages, %d streams are left", lists, pages, streams)
+	}
+}
+
+// Viewers of one class share a page, and those of another see nothing of it.
+func TestOpenRuns_T101_ATicketOfEachClass(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.inProject("a", "shop", "dev")
+	w.inProject("b", "bank", "dev")
+	admit := func(id string) *control.Ticket {
+		return must[*control.Ticket](t)(w.AdmitRuns(t.Context(), w.who(id), control.RunsQuery{}))
+	}
+	one, two, all := admit("shop-viewer"), admit("shop-viewer"), admit("dev-viewer")
+	if one.Class() != two.Class() || one.Class() == all.Class() {
+		t.Errorf("classes %s, %s, %s", one.Class(), two.Class(), all.Class())
+	}
+	s := open[control.RunsFrame](t)(w.OpenRuns(t.Context(), one))
+	f := take(t, s, "the page", func(f control.RunsFrame) bool { return len(f.Runs) > 0 })
+	if diff := cmp.Diff([]string{a}, runIDs(f)); diff != "" {
+		t.Error(diff)
+	}
+	for what, q := range map[string]control.RunsQuery{"201 rows": {First: 201}, "-1 rows": {First: -1}} {
+		_, err := w.AdmitRuns(t.Context(), w.who("dev-viewer"), q)
+		refusal(t, err, run.CodeBadInput)
+		if _, err := w.WatchRuns(t.Context(), w.who("dev-viewer"), q); err == nil {
+			t.Errorf("%s are watched", what)
+		}
+	}
+}
+
+// More than a server may have is refused by name.
+func TestWatchRuns_TooManyStreams(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *control.Config) { c.Lists = live.NewLists(c.Store, c.Bus, live.ListsConfig{MaxStreams: 1}) })
+	open[control.RunsFrame](t)(w.WatchRuns(t.Context(), w.who("dev-viewer"), control.RunsQuery{}))
+	_, err := w.WatchRuns(t.Context(), w.who("dev-viewer"), control.RunsQuery{})
+	if e := refusal(t, err, run.CodeTooManyStreams); e.RetryAfter == 0 {
+		t.Error("no word of when to come back")
+	}
+	ticket := must[*control.Ticket](t)(w.AdmitRuns(t.Context(), w.who("dev-viewer"), control.RunsQuery{}))
+	_, err = w.OpenRuns(t.Context(), ticket)
+	refusal(t, err, run.CodeTooManyStreams)
+}
