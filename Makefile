@@ -56,7 +56,7 @@ contract: ## list each acceptance check with the tests that carry its id
 .PHONY: bench
 bench: ## measure every claim of speed, about 20 minutes; ONLY="name" narrows, RESULTS=file keeps the lines
 	@$(PREPARE) go postgres redis temporal bench
-	@go build -C bench/peers -o ../../bin/bench-peers . || echo "==> the peers of bench/peers could not be built: figures that need them say so"
+	@mkdir -p bin && go build -C bench/peers -o ../../bin/bench-peers . || echo "==> the peers of bench/peers could not be built: figures that need them say so"
 	@go run ./bench -only "$(ONLY)" -results "$(RESULTS)"
 
 # --- change it ---

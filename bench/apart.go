@@ -62,13 +62,13 @@ type service struct {
 	complaint strings.Builder
 }
 
-// startService starts program on a core; o tells it how to serve.
-func startService(core int, o options, program ...string) (*service, error) {
+// startService starts program on a core; o tells it how to serve. It ends with ctx at the latest.
+func startService(ctx context.Context, core int, o options, program ...string) (*service, error) {
 	text, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
 	}
-	s := &service{child: exec.Command(program[0], program[1:]...)}
+	s := &service{child: exec.CommandContext(ctx, program[0], program[1:]...)}
 	s.child.Stderr = &s.complaint
 	if s.in, err = s.child.StdinPipe(); err != nil {
 		return nil, err
@@ -91,12 +91,12 @@ func startService(core int, o options, program ...string) (*service, error) {
 }
 
 // startOwn starts a server of this program.
-func startOwn(core int, kind string, o options) (*service, error) {
+func startOwn(ctx context.Context, core int, kind string, o options) (*service, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	return startService(core, o, self, "-serve", kind)
+	return startService(ctx, core, o, self, "-serve", kind)
 }
 
 func (s *service) tell(line string) error {

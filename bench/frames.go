@@ -37,11 +37,11 @@ func (p pair) trial(repeat func(context.Context) (sample, error), err error) (*t
 
 // watchRuns starts a server of runs with viewers.
 func watchRuns(ctx context.Context, o options, query string, n int, beside *watching) (*watching, error) {
-	s, err := startOwn(serverCore, "runs", o)
+	s, err := startOwn(ctx, serverCore, "runs", o)
 	if err != nil {
 		return nil, err
 	}
-	return lookOn(ctx, s, runsDialect(query, func(viewer int) string { return runName(viewer % o.Runs) }), n, beside)
+	return lookOn(ctx, s, runsDialect(viewerToken, query, func(viewer int) string { return runName(viewer % o.Runs) }), n, beside)
 }
 
 // warmed makes some updates, after which everything is as it stays.
@@ -60,7 +60,7 @@ func framePrepared(ctx context.Context, r *rig) (t *trial, err error) {
 	if err = warmed(ctx, p.ours, 20); err != nil {
 		return p.trial(nil, err)
 	}
-	s, err := startOwn(serverCore, "prepared", options{Payload: p.ours.last})
+	s, err := startOwn(ctx, serverCore, "prepared", options{Payload: p.ours.last})
 	if err != nil {
 		return p.trial(nil, err)
 	}

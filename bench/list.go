@@ -62,7 +62,7 @@ func listJSON(ctx context.Context, r *rig) (t *trial, err error) {
 		return errors.Join(errs...)
 	}
 	start := func(kind string, o options) (*service, error) {
-		s, err := startOwn(serverCore, kind, o)
+		s, err := startOwn(ctx, serverCore, kind, o)
 		if err == nil {
 			all = append(all, s)
 		}

@@ -26,7 +26,7 @@ type madeUp struct {
 
 const (
 	madeUpEpoch = "e1"
-	someMS      = 123 * time.Millisecond
+	aBit        = 123 * time.Millisecond
 )
 
 // madeUpRun is a run whose steps begin and complete one after another, again and
@@ -57,10 +57,10 @@ func newMadeUpRun(id string, steps int) (*madeUpRun, error) {
 	}
 	s, _, _ := run.Fold(run.State{Header: run.Header{Identity: of}}, events)
 	// Real times have milliseconds, which are not left out then.
-	s.StartedAt = new(s.StartedAt.Add(someMS))
+	s.StartedAt = new(s.StartedAt.Add(aBit))
 	for _, step := range s.Steps {
 		a := &step.Attempts[0]
-		a.StartedAt, a.CompletedAt = new(a.StartedAt.Add(someMS)), new(a.CompletedAt.Add(someMS))
+		a.StartedAt, a.CompletedAt = new(a.StartedAt.Add(aBit)), new(a.CompletedAt.Add(aBit))
 	}
 	return &madeUpRun{header: s.Header, steps: s.Steps, at: time.Now()}, nil
 }

@@ -92,7 +92,7 @@ func pauseToPaused(ctx context.Context, r *rig) (_ *trial, err error) {
 		return nil, err
 	}
 	ends = append(ends, bare.close)
-	s, err := startOwn(anyCore, "dev", options{Dir: filepath.Join(r.dir, "dev"), Temporal: t.Namespace + "@" + t.Addr})
+	s, err := startOwn(ctx, anyCore, "dev", options{Dir: filepath.Join(r.dir, "dev"), Temporal: t.Namespace + "@" + t.Addr})
 	if err != nil {
 		return nil, err
 	}
@@ -153,8 +153,7 @@ func (p *pauser) start(ctx context.Context) error {
 		return err
 	}
 	p.runID = started.Data.StartRun.Run.RunID
-	d := runsDialect(statusQuery, func(int) string { return p.runID })
-	d.token = devToken
+	d := runsDialect(devToken, statusQuery, func(int) string { return p.runID })
 	if p.watching, err = lookOn(ctx, p.service, d, 1, nil); err != nil {
 		return err
 	}

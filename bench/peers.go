@@ -13,7 +13,7 @@ import (
 const peers = "bin/bench-peers"
 
 // startCentrifuge starts centrifuge with the payload to publish.
-func startCentrifuge(payload string) (*service, error) {
+func startCentrifuge(ctx context.Context, payload string) (*service, error) {
 	program, err := filepath.Abs(peers)
 	if err == nil {
 		_, err = os.Stat(program)
@@ -22,7 +22,7 @@ func startCentrifuge(payload string) (*service, error) {
 		return nil, fmt.Errorf("%s is missing, the peers that dvt is measured against: run `go build -C bench/peers -o ../../%s .` at the root of the checkout; "+
 			"it fetches the modules in bench/peers/go.mod", peers, peers)
 	}
-	return startService(serverCore, options{Payload: payload}, program)
+	return startService(ctx, serverCore, options{Payload: payload}, program)
 }
 
 // watchCentrifuge is centrifuge with viewers of one channel, which gets the payload
@@ -32,7 +32,7 @@ func watchCentrifuge(ctx context.Context, message string, n int) (*watching, err
 	if !ok {
 		return nil, fmt.Errorf("%.100q has no payload", message)
 	}
-	s, err := startCentrifuge(strings.TrimSuffix(payload, "}"))
+	s, err := startCentrifuge(ctx, strings.TrimSuffix(payload, "}"))
 	if err != nil {
 		return nil, err
 	}

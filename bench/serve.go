@@ -70,7 +70,7 @@ func serving(ctx context.Context, kind string) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	if s.addr == "" {
-		ln, err := net.Listen("tcp4", "127.0.0.1:0")
+		ln, err := new(net.ListenConfig).Listen(ctx, "tcp4", "127.0.0.1:0")
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph"
+	"github.com/dvt-engine/dvt/graph/stock"
 	"github.com/dvt-engine/dvt/graph/ws"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
@@ -108,18 +109,18 @@ func (l looking) serve(ctx context.Context, o options) (served, error) {
 		g.Go(func() error { return l.also(ctx) })
 	}
 	api := control.New(control.Config{Store: l.store, Hub: l.hub, Bus: l.bus, Authz: policy})
-	h, err := handlerOf(o.Stock, api, graph.Config{
+	h := handlerOf(o.Stock, api, graph.Config{
 		Authenticate: accounts.Authenticate, Streams: ws.Config{Streams: manyStreams, StreamsOfPeer: manyStreams},
 	})
-	return served{handler: h, close: func() error { stop(); return g.Wait() }}, err
+	return served{handler: h, close: func() error { stop(); return g.Wait() }}, nil
 }
 
 // handlerOf is the API by dvt, or the same resolvers by gqlgen's own handler.
-func handlerOf(stock bool, c graph.Control, cfg graph.Config) (http.Handler, error) {
-	if stock {
-		return nil, errors.New("graph does not offer its schema on gqlgen's own handler yet")
+func handlerOf(isStock bool, c graph.Control, cfg graph.Config) http.Handler {
+	if isStock {
+		return stock.Handler(c, cfg)
 	}
-	return graph.NewHandler(c, cfg), nil
+	return graph.NewHandler(c, cfg)
 }
 
 // serveMadeUp serves runs in memory.
@@ -149,12 +150,12 @@ func serveMadeUp(ctx context.Context, o options) (served, error) {
 }
 
 // runsDialect is that of graphql-transport-ws for viewers of runs.
-func runsDialect(query string, runID func(viewer int) string) dialect {
+func runsDialect(token, query string, runID func(viewer int) string) dialect {
 	return dialect{
-		path: "/graphql", protocol: "graphql-transport-ws", token: viewerToken, welcome: `"runSeq":`,
+		path: "/graphql", protocol: "graphql-transport-ws", welcome: `"runSeq":`,
 		hello: func(viewer int) []string {
 			return []string{
-				`{"type":"connection_init"}`,
+				fmt.Sprintf(`{"type":"connection_init","payload":{"Authorization":"Bearer %s"}}`, token),
 				fmt.Sprintf(`{"id":"1","type":"subscribe","payload":{"query":%q,"variables":{"runId":%q}}}`, query, runID(viewer)),
 			}
 		},

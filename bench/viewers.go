@@ -47,7 +47,6 @@ func (v *viewers) shown() bool { return v.wanted == "" }
 // dialect is what a viewer says to a server, and how it knows that it is welcome.
 type dialect struct {
 	path, protocol string
-	token          string
 	hello          func(viewer int) []string
 	welcome        string // is in the message that says so
 }
@@ -222,7 +221,7 @@ func frameOf(op byte, text string) []byte {
 // handshake asks for a websocket.
 func (d dialect) handshake(addr string) string {
 	lines := "GET " + d.path + " HTTP/1.1\r\nHost: " + addr + "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
-		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nAuthorization: Bearer " + d.token + "\r\n"
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
 	if d.protocol != "" {
 		lines += "Sec-WebSocket-Protocol: " + d.protocol + "\r\n"
 	}
@@ -290,7 +289,7 @@ func (w *watching) more(ctx context.Context, n int) error {
 		if err := w.open(w.addr); err != nil {
 			return err
 		}
-		if err := errors.Join(w.look(0), w.viewers.err, w.tend(), ctx.Err()); err != nil {
+		if err := errors.Join(w.look(0), w.err, w.tend(), ctx.Err()); err != nil {
 			return err
 		}
 	}
