@@ -56,6 +56,11 @@ const (
 
 	ReadDeadLetters Action = "READ_DEAD_LETTERS"
 	Redrive         Action = "REDRIVE"
+
+	ReadPolicy   Action = "READ_POLICY" // and who could
+	SetPolicy    Action = "SET_POLICY"
+	CreateToken  Action = "CREATE_TOKEN"  // for oneself
+	ManageTokens Action = "MANAGE_TOKENS" // of others, and for services
 )
 
 // Principal is an authenticated caller. It travels as a parameter from the edge
@@ -65,6 +70,7 @@ type Principal struct {
 	TenantID  string
 	Grants    []Grant
 	ExpiresAt time.Time // zero: the token does not expire
+	TokenID   string    // of the API token that narrows its rights; "": it came as itself
 }
 
 // Grant gives a role in a project and environment; "*" is all.
@@ -72,6 +78,9 @@ type Grant struct {
 	Role          Role   `yaml:"role" json:"role"`
 	ProjectID     string `yaml:"project" json:"project"`
 	EnvironmentID string `yaml:"environment" json:"environment"`
+
+	ExpiresAt  time.Time `yaml:"-" json:"-"` // zero: it stays
+	BreakGlass bool      `yaml:"-" json:"-"` // its holder took it in an emergency
 }
 
 // Object is what an action is done to.
@@ -81,8 +90,9 @@ type Object struct{ TenantID, ProjectID, EnvironmentID string }
 type Decision struct {
 	Allowed      bool
 	Rule         string // the rule that decided; "" when none matched
-	RequiredRole Role   // the least role that the policy gives the action to
-	Version      int64  // of the policy
+	RequiredRole Role   // the least role that the policy gives the action to there; "": none
+	Version      int64  // of all that is in force in this process; it grows with every change
+	Policy       int64  // version of the tenant's policy; 0: it has none of its own
 }
 
 // Class is what a shared stream may show: viewers of one class see the same

@@ -85,6 +85,7 @@ func (d *Directory) add(a Account) (errs []error) {
 		check(d.byToken[hash] == nil, "another account has the same token")
 	}
 	check(a.ID != "", "id is missing")
+	check(!IsService(a.ID), "an id does not begin with %s: such principals have API tokens only", servicePrefix)
 	if a.Worker {
 		check(len(a.Serves) > 0, "serves must name the worker's tenants")
 		check(len(a.Grants) == 0, "a worker has no grants")
@@ -175,6 +176,22 @@ func (d *Directory) Principals(tenantID string) []string {
 		}
 	}
 	return out
+}
+
+// Alive reports whether a principal of the tenant has an account that has not expired.
+func (d *Directory) Alive(tenantID, id string) bool {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	a, ok := d.accounts[name{tenantID, id}]
+	return ok && !a.expired(d.now())
+}
+
+// all lists a tenant's principals, also those whose tokens have expired, sorted. The
+// slice is not to be changed.
+func (d *Directory) all(tenantID string) []string {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return d.tenants[tenantID]
 }
 
 // SetGrants changes what a principal may do; the caller swaps the policy of its

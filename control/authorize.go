@@ -36,11 +36,12 @@ func (s *Service) visible(ctx context.Context, p authz.Principal, action authz.A
 
 // denied explains a FORBIDDEN.
 func (s *Service) denied(a authz.Action, o authz.Object, d authz.Decision) *Error {
-	return &Error{
-		Code:    run.CodeForbidden,
-		Message: fmt.Sprintf("%s needs the role %s on %s/%s.", a, d.RequiredRole, o.ProjectID, o.EnvironmentID),
-		Denial:  &Denial{Action: a, Rule: d.Rule, WhoCould: s.cfg.Authz.WhoCould(a, o)},
+	e := refuse(run.CodeForbidden, "%s needs the role %s on %s/%s.", a, d.RequiredRole, o.ProjectID, o.EnvironmentID)
+	if d.RequiredRole == "" {
+		e.Message = fmt.Sprintf("No role may %s on %s/%s.", a, o.ProjectID, o.EnvironmentID)
 	}
+	e.Denial = &Denial{Action: a, Rule: d.Rule, WhoCould: s.cfg.Authz.WhoCould(a, o), PolicyVersion: d.Policy}
+	return e
 }
 
 // auditDenied records a denial that changed nothing else, in the caller's tenant:
@@ -52,11 +53,18 @@ func (s *Service) auditDenied(ctx context.Context, p authz.Principal, row store.
 	if known && w.n > 1 {
 		return
 	}
-	if w.before > 1 {
-		row.Detail = fmt.Appendf(nil, `{"repeatedBefore":%d}`, w.before-1)
+	repeated, version := max(w.before-1, 0), s.cfg.Authz.PolicyVersion(p.TenantID)
+	switch {
+	case version > 0:
+		row.Detail = fmt.Appendf(nil, `{"policyVersion":%d,"repeatedBefore":%d}`, version, repeated)
+	case repeated > 0:
+		row.Detail = fmt.Appendf(nil, `{"repeatedBefore":%d}`, repeated)
 	}
 	if !idPattern.MatchString(row.RunID) {
 		row.RunID = "" // whatever the caller wrote is no id
+	}
+	if !idPattern.MatchString(row.RequestID) {
+		row.RequestID = ""
 	}
 	row.ID, row.TenantID, row.Actor, row.Outcome = uuid.NewString(), p.TenantID, p.ID, "DENIED"
 	if err := s.cfg.Store.Audit(ctx, row); err != nil {
@@ -113,4 +121,10 @@ func (s *Service) refusalInLog(p authz.Principal) (bool, time.Duration) {
 		return false, time.Minute
 	}
 	return false, w.began.Add(time.Minute).Sub(s.cfg.Now())
+}
+
+// sameOne reports whether a step that wants another person than the one who asked
+// for the run must not be completed by p: the plan and the tenant's policy both say so (O4).
+func (s *Service) sameOne(wanted bool, triggeredBy string, p authz.Principal) bool {
+	return wanted && triggeredBy == p.ID && s.cfg.Authz.SOD(p.TenantID).CompleteManual
 }

@@ -51,7 +51,7 @@ func (s *Service) CompleteManualStep(ctx context.Context, p authz.Principal, in 
 		return Receipt{}, translate(err)
 	}
 	c := &completing{
-		s: s, in: in, sameOne: facts.sod && r.TriggeredBy == p.ID,
+		s: s, in: in, sameOne: s.sameOne(facts.sod, r.TriggeredBy, p),
 		judging: judging{s: s, p: p, in: SignalRun{RunID: in.RunID, Signal: run.Signal{Type: run.CompleteManual, StepID: in.StepID, Outcome: in.Outcome}}},
 	}
 	if err := s.cfg.Store.InRun(ctx, in.RunID, func(tx store.RunTx) error { return c.decideIn(ctx, tx) }); err != nil {

@@ -26,10 +26,12 @@ type Error struct {
 	RetryAfter time.Duration    // 0: waiting does not help
 	Violations []plan.Violation // BAD_USER_INPUT, PLAN_INVALID, SCHEMA_VALIDATION_FAILED
 	RunSeq     run.Seq          // RUN_MOVED: where the run is now
-	Denial     *Denial          // FORBIDDEN
-	Supported  []string         // PLAN_SCHEMA_UNSUPPORTED
-	Limit      int64            // what a limit was
-	cause      error
+	// PolicyVersion is POLICY_MOVED's: where the policy is now.
+	PolicyVersion int64
+	Denial        *Denial  // FORBIDDEN
+	Supported     []string // PLAN_SCHEMA_UNSUPPORTED
+	Limit         int64    // what a limit was
+	cause         error
 }
 
 func (e *Error) Error() string { return string(e.Code) + ": " + e.Message }
@@ -42,6 +44,8 @@ type Denial struct {
 	Action   authz.Action
 	Rule     string
 	WhoCould []string
+	// PolicyVersion is that of the tenant's policy, 0 when it has none of its own.
+	PolicyVersion int64
 }
 
 // StartRun asks for a run. Exactly one of Inline and Ref is set.
@@ -267,8 +271,11 @@ type Stream[T any] interface {
 
 // Viewer says who is asking.
 type Viewer struct {
-	Principal authz.Principal
-	Grants    []ViewerGrant
+	Principal     authz.Principal
+	Grants        []ViewerGrant
+	PolicyVersion int64 // 0: the tenant has no policy of its own
+	// BreakGlassUntil is when the last role that the viewer took in an emergency ends; zero: none.
+	BreakGlassUntil time.Time
 }
 
 // ViewerGrant is a grant with the actions it gives.

@@ -72,8 +72,8 @@ func (g *guard) ended(ctx context.Context, err error) error {
 // due is when the rights are to be looked at again at the latest.
 func (g *guard) due() time.Time {
 	due := g.s.cfg.Now().Add(g.s.cfg.Recheck)
-	if expires := g.p.ExpiresAt; !expires.IsZero() && expires.Before(due) {
-		return expires
+	if ends := g.s.cfg.Authz.Until(g.p); !ends.IsZero() && ends.Before(due) {
+		return ends
 	}
 	return due
 }

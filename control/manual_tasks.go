@@ -103,7 +103,7 @@ func (s *Service) mayComplete(p authz.Principal, o authz.Object, triggeredBy str
 	case !d.Allowed:
 		a.Code, a.WhoCould = run.CodeForbidden, s.cfg.Authz.WhoCould(a.Action, o)
 		a.Reason = fmt.Sprintf("Needs the role %s on %s/%s.", d.RequiredRole, o.ProjectID, o.EnvironmentID)
-	case f.sod && triggeredBy == p.ID:
+	case s.sameOne(f.sod, triggeredBy, p):
 		a.Code, a.Reason = run.CodeSOD, sodReason
 	case len(s.cfg.ManualKeys) == 0:
 		a.Outcome, a.Code, a.Reason = "UNSUPPORTED", run.CodeNotSupported, noManualKeys

@@ -102,7 +102,7 @@ func (s *Service) previewCompletion(ctx context.Context, p authz.Principal, in C
 			out := refused(st, run.CodeSuperseded, "This attempt was completed already; the first outcome stands.")
 			out.Outcome, out.Status = "NOOP", st.RunStatus()
 			return out, nil
-		case facts.sod && r.TriggeredBy == p.ID:
+		case s.sameOne(facts.sod, r.TriggeredBy, p):
 			return refused(st, run.CodeSOD, "Who asked for the run may not complete this step; someone else must."), nil
 		case in.ExpectedRunSeq != nil && step.ChangedSeq > *in.ExpectedRunSeq:
 			return refused(st, run.CodeRunMoved, fmt.Sprintf("The step changed at seq %d, after the state you saw.", step.ChangedSeq)), nil

@@ -3,6 +3,7 @@ package control
 import (
 	"log/slog"
 	"regexp"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -70,6 +71,8 @@ type Service struct {
 	plans   plansKept
 	sweeps  sweepMetrics
 	alerts  *prometheus.CounterVec
+	// authority is held while policies and tokens are read and put in force.
+	authority sync.Mutex
 }
 
 // New makes the use cases.

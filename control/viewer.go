@@ -6,9 +6,12 @@ import (
 
 // Viewer says who p is and what p may do where.
 func (s *Service) Viewer(p authz.Principal) Viewer {
-	v := Viewer{Principal: p}
-	for _, g := range p.Grants {
-		v.Grants = append(v.Grants, ViewerGrant{Grant: g, Actions: s.cfg.Authz.Allows(g)})
+	v := Viewer{Principal: p, PolicyVersion: s.cfg.Authz.PolicyVersion(p.TenantID)}
+	for _, g := range s.cfg.Authz.Grants(p) {
+		v.Grants = append(v.Grants, ViewerGrant{Grant: g, Actions: s.cfg.Authz.Allows(p, g)})
+		if g.BreakGlass && g.ExpiresAt.After(v.BreakGlassUntil) {
+			v.BreakGlassUntil = g.ExpiresAt
+		}
 	}
 	return v
 }

@@ -21,14 +21,15 @@ import (
 type credential struct {
 	token   string
 	session bool // from a cookie, which a foreign page can make a browser send
+	address string
 }
 
 func (h *Handler) credential(r *http.Request) credential {
 	if token := bearer(r.Header.Get("Authorization")); token != "" {
-		return credential{token: token}
+		return credential{token: token, address: h.cfg.Address(r)}
 	}
 	token, ok := h.cfg.Session(r)
-	return credential{token: token, session: ok}
+	return credential{token: token, session: ok, address: h.cfg.Address(r)}
 }
 
 func bearer(header string) string {
@@ -44,7 +45,15 @@ func (h *Handler) authenticate(c credential) (authz.Principal, error) {
 	if c.token == "" {
 		return authz.Principal{}, refuse(run.CodeUnauthenticated, "Send a token: Authorization: Bearer TOKEN.")
 	}
+	if wait := h.cfg.Throttle.Wait(c.address, c.token); wait > 0 {
+		e := refuse(run.CodeAuthRate, "Too many wrong tokens came from your address. Try again later.")
+		e.RetryAfter = wait
+		return authz.Principal{}, e
+	}
 	p, err := h.cfg.Authenticate(c.token)
+	if err == nil || errors.Is(err, authz.ErrUnauthenticated) {
+		h.cfg.Throttle.Done(c.address, c.token, err == nil)
+	}
 	switch {
 	case err == nil:
 		return p, nil
@@ -64,14 +73,14 @@ func (h *Handler) connect(r *http.Request, init map[string]any) (ws.Peer, error)
 	c := h.credential(r)
 	for key, value := range init {
 		if s, ok := value.(string); ok && strings.EqualFold(key, "Authorization") {
-			c = credential{token: bearer(s)}
+			c = credential{token: bearer(s), address: c.address}
 		}
 	}
 	if c.session && !h.ownOrigin(r) {
 		return ws.Peer{}, fmt.Errorf("%w: a session from a foreign origin", ws.ErrUnauthenticated)
 	}
 	p, err := h.authenticate(c)
-	if e, ok := errors.AsType[*control.Error](err); ok && e.Code != run.CodeUnavailable {
+	if e, ok := errors.AsType[*control.Error](err); ok && e.Code != run.CodeUnavailable && e.Code != run.CodeAuthRate {
 		return ws.Peer{}, fmt.Errorf("%w: %w", ws.ErrUnauthenticated, err)
 	}
 	if err != nil {

@@ -105,8 +105,11 @@ func (p *presenter) extensions(e *control.Error) map[string]any {
 	if e.RunSeq > 0 {
 		x["current"] = map[string]any{"runSeq": e.RunSeq}
 	}
+	if e.Code == run.CodePolicyMoved {
+		x["current"] = map[string]any{"policyVersion": e.PolicyVersion}
+	}
 	if d := e.Denial; d != nil {
-		x["denial"] = map[string]any{"action": d.Action, "rule": d.Rule, "whoCould": list(d.WhoCould)}
+		x["denial"] = map[string]any{"action": d.Action, "rule": d.Rule, "whoCould": list(d.WhoCould), "policyVersion": d.PolicyVersion}
 	}
 	if len(e.Supported) > 0 {
 		x["supported"] = e.Supported

@@ -3,6 +3,7 @@ package graph
 import (
 	"context"
 	"log/slog"
+	"net"
 	"net/http"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -22,6 +23,10 @@ type Config struct {
 	// ErrExpired or ErrUnavailable. It is asked for each operation, also on a
 	// socket that has been open for long.
 	Authenticate func(token string) (authz.Principal, error)
+	// Throttle slows addresses that send wrong tokens; nil slows nobody.
+	Throttle *authz.Throttle
+	// Address is where a request comes from; nil takes its connection's.
+	Address func(*http.Request) string
 	// Session gives the token that the browser's session stands for. It is not
 	// asked when the request carries a token of its own; nil knows no sessions.
 	Session func(*http.Request) (token string, ok bool)
@@ -64,6 +69,12 @@ func NewHandler(c Control, cfg Config) *Handler {
 	cfg.Limits = cfg.Limits.withDefaults()
 	if cfg.Session == nil {
 		cfg.Session = func(*http.Request) (string, bool) { return "", false }
+	}
+	if cfg.Address == nil {
+		cfg.Address = func(r *http.Request) string {
+			host, _, _ := net.SplitHostPort(r.RemoteAddr)
+			return host
+		}
 	}
 	if cfg.DevPrincipals == nil {
 		cfg.DevPrincipals = func() []DevPrincipal { return nil }

@@ -38,6 +38,8 @@ const (
 	CodeStoreOverloaded   Code = "STORE_OVERLOADED"
 	CodeEngineUnavailable Code = "ENGINE_UNAVAILABLE"
 	CodeUnavailable       Code = "UNAVAILABLE"
+	CodePolicyMoved       Code = "POLICY_MOVED"
+	CodeAuthRate          Code = "AUTH_RATE_LIMITED"
 	CodeTooManyStreams    Code = "TOO_MANY_STREAMS"
 	CodeQueryTooComplex   Code = "QUERY_TOO_COMPLEX"
 	CodeQueryTooDeep      Code = "QUERY_TOO_DEEP"

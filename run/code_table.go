@@ -48,6 +48,8 @@ func CodeTable() []CodeInfo {
 		{CodeStoreOverloaded, 503, true, "The store has more to do than it can; nothing was done.", "Try again after `retryAfterMs`."},
 		{CodeEngineUnavailable, 503, true, "The workflow engine cannot be reached.", "Nothing; what was accepted is delivered when it is back."},
 		{CodeUnavailable, 503, true, "A part that this call needs is down.", "Try again after `retryAfterMs`."},
+		{CodePolicyMoved, 409, false, "The policy has changed since `expectedVersion`.", "Read the policy, make the change again and decide anew."},
+		{CodeAuthRate, 429, true, "Too many wrong tokens came from this address.", "Correct the token; try again after `retryAfterMs`."},
 		{CodeTooManyStreams, 429, true, "Too many subscriptions are open.", "Close some, then try again."},
 		{CodeQueryTooComplex, 400, false, "The query asks for too much at once.", "Ask for fewer fields or smaller pages."},
 		{CodeQueryTooDeep, 400, false, "The query is nested too deeply.", "Nest it less."},

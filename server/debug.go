@@ -16,7 +16,7 @@ import (
 func (p *parts) debugRun(w http.ResponseWriter, r *http.Request) {
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	w.Header().Set("Content-Type", "application/json")
-	who, err := p.directory.Authenticate(token)
+	who, err := p.authz.Authenticate(token)
 	if err != nil {
 		w.WriteHeader(http.StatusUnauthorized)
 		_ = json.NewEncoder(w).Encode(map[string]any{"code": run.CodeUnauthenticated, "message": "The call carries no valid token."})

@@ -47,7 +47,7 @@ func (p *parts) routes(notes *notifications) http.Handler {
 
 func (p *parts) graphQL(dev bool) *graph.Handler {
 	cfg := graph.Config{
-		Authenticate: p.directory.Authenticate, AllowedOrigins: p.cfg.AllowedOrigins, Logger: p.log, Introspection: true,
+		Authenticate: p.authz.Authenticate, Throttle: p.throttle, AllowedOrigins: p.cfg.AllowedOrigins, Logger: p.log, Introspection: true,
 	}
 	cfg.Streams.Metrics = p.registry
 	if dev {

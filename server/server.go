@@ -48,6 +48,7 @@ type parts struct {
 	engine    engine.Engine
 	directory *authz.Directory
 	authz     *authz.Authorizer
+	throttle  *authz.Throttle
 	projector *project.Projector
 	hub       *live.Hub
 	lists     *live.Lists
@@ -90,6 +91,7 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 	if p.authz, err = authz.New(authz.DefaultPolicy(), p.directory); err != nil {
 		return p, err
 	}
+	p.throttle = authz.NewThrottle(time.Now)
 	p.projector = project.New(p.raw, p.bus, project.Config{Metrics: p.registry, Logger: log})
 	p.store = project.Waking(p.raw, p.projector)
 	p.hub = live.New(p.raw, p.bus, live.Config{Now: now, Metrics: p.registry, Logger: log})
@@ -256,6 +258,9 @@ func newRunner(cfg Config, j engine.Journal, log *slog.Logger) *executor.Runner 
 // streams are told to resume elsewhere, requests end, then the duties, so that
 // nothing is accepted that nobody will carry on.
 func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler, extra func(ctx context.Context, g *errgroup.Group)) error {
+	if err := p.control.LoadPolicy(ctx); err != nil {
+		return err
+	}
 	api, stopAPI := context.WithCancel(context.WithoutCancel(ctx))
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
@@ -270,6 +275,7 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 	})
 	g.Go(func() error { return p.hub.Run(api) })
 	g.Go(func() error { return p.lists.Run(api) })
+	g.Go(func() error { return p.control.FollowPolicy(work) })
 	for _, d := range p.cfg.Duties {
 		switch d {
 		case "project":

@@ -1,0 +1,113 @@
+package authz
+
+import (
+	"crypto/sha256"
+	"net/netip"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+)
+
+// Throttle slows those who guess tokens. An address may fail 10 times, and once more every
+// 6 s; who goes on is not looked at for 1 s, then 2, 4 and 8 s. A token that was good
+// within the last hour is always looked at, so that nobody is locked out by others behind the same
+// proxy. It remembers the last 16,384 addresses, of IPv6 their /64, and as many tokens,
+// those by their SHA-256. It is safe for concurrent use; nil slows nobody.
+type Throttle struct {
+	now func() time.Time
+
+	mu      sync.Mutex
+	buckets *lru.Cache[string, *bucket]
+	good    *lru.Cache[[sha256.Size]byte, time.Time]
+}
+
+const (
+	failures    = 10              // at once
+	failureSpan = 6 * time.Second // for one more
+	maxPenalty  = 8 * time.Second
+	goodFor     = time.Hour
+	maxTracked  = 16384
+)
+
+type bucket struct {
+	left    float64 // failures
+	at      time.Time
+	penalty time.Duration
+	until   time.Time // nobody is looked at before
+}
+
+// NewThrottle makes a Throttle.
+func NewThrottle(now func() time.Time) *Throttle {
+	buckets, err1 := lru.New[string, *bucket](maxTracked)
+	good, err2 := lru.New[[sha256.Size]byte, time.Time](maxTracked)
+	if err1 != nil || err2 != nil {
+		panic("authz: a cache of a fixed size") // only a size below 1 is refused
+	}
+	return &Throttle{now: now, buckets: buckets, good: good}
+}
+
+// Wait is how long a token from the address is not looked at; 0: look at it now, and say Done.
+func (t *Throttle) Wait(address, token string) time.Duration {
+	if t == nil {
+		return 0
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.now()
+	if at, ok := t.good.Get(sha256.Sum256([]byte(token))); ok && now.Sub(at) < goodFor {
+		return 0
+	}
+	b, ok := t.buckets.Get(network(address))
+	if !ok || !now.Before(b.until) {
+		return 0
+	}
+	return b.until.Sub(now)
+}
+
+// Done says what became of a token from the address.
+func (t *Throttle) Done(address, token string, good bool) {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	hash, now := sha256.Sum256([]byte(token)), t.now()
+	if good {
+		t.good.Add(hash, now)
+		return
+	}
+	t.good.Remove(hash)
+	key := network(address)
+	b, ok := t.buckets.Get(key)
+	if !ok {
+		b = &bucket{left: failures, at: now}
+		t.buckets.Add(key, b)
+	}
+	if b.left += now.Sub(b.at).Seconds() / failureSpan.Seconds(); b.left >= failures {
+		b.left, b.penalty = failures, 0
+	}
+	b.at = now
+	if b.left >= 1 {
+		b.left--
+		return
+	}
+	b.penalty = min(max(2*b.penalty, time.Second), maxPenalty)
+	b.until = now.Add(b.penalty)
+}
+
+// network is an address as it is limited.
+func network(address string) string {
+	ip, err := netip.ParseAddr(address)
+	if err != nil {
+		return address
+	}
+	if ip = ip.Unmap().WithZone(""); ip.Is4() {
+		return ip.String()
+	}
+	p, err := ip.Prefix(64)
+	if err != nil {
+		return address
+	}
+	return p.String()
+}

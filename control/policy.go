@@ -1,0 +1,221 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Policy is one version of the caller's tenant's policy.
+type Policy struct {
+	Version   int64 // 0: the tenant has none of its own, this is what holds instead
+	Document  authz.Document
+	Actor     string
+	Reason    string
+	RequestID string
+	At        time.Time // zero for version 0
+}
+
+// SetPolicy asks for a new policy, whole.
+type SetPolicy struct {
+	RequestID       string
+	ExpectedVersion int64 // of the policy that it was made from
+	Document        authz.Document
+	Reason          string
+}
+
+// PolicyPage is a page of versions, newest first.
+type PolicyPage struct {
+	Policies []Policy
+	HasNext  bool
+}
+
+const maxChangeReason = 1000 // bytes
+
+// Policy reads the policy of the caller's tenant: FORBIDDEN.
+func (s *Service) Policy(ctx context.Context, p authz.Principal) (Policy, error) {
+	if err := s.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadPolicy)}); err != nil {
+		return Policy{}, err
+	}
+	return s.newestPolicy(ctx, p.TenantID)
+}
+
+func (s *Service) newestPolicy(ctx context.Context, tenantID string) (Policy, error) {
+	newest, err := s.cfg.Store.PolicyHistory(ctx, tenantID, 0, 1)
+	if err != nil {
+		return Policy{}, translate(err)
+	}
+	if len(newest) == 0 {
+		doc, _ := s.cfg.Authz.Policy(tenantID)
+		return Policy{Document: doc}, nil
+	}
+	return policyOf(newest[0])
+}
+
+// policyOf reads a stored policy; rules that follow the defaults stay nil.
+func policyOf(p store.StoredPolicy) (Policy, error) {
+	out := Policy{Version: p.Version, Actor: p.Actor, Reason: p.Reason, RequestID: p.RequestID, At: p.At}
+	if err := json.Unmarshal(p.Doc, &out.Document); err != nil {
+		return out, translate(fmt.Errorf("control: policy %d of %s: %w", p.Version, p.TenantID, err))
+	}
+	return out, nil
+}
+
+// PolicyHistory reads versions below before (0: from the newest), newest first: FORBIDDEN.
+func (s *Service) PolicyHistory(ctx context.Context, p authz.Principal, first int, before int64) (PolicyPage, error) {
+	n, _, err := pageSize(first, 0, 20)
+	if err != nil {
+		return PolicyPage{}, err
+	}
+	if err := s.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadPolicy)}); err != nil {
+		return PolicyPage{}, err
+	}
+	rows, err := s.cfg.Store.PolicyHistory(ctx, p.TenantID, before, n+1)
+	if err != nil {
+		return PolicyPage{}, translate(err)
+	}
+	out := PolicyPage{HasNext: len(rows) > n}
+	for _, row := range rows[:min(n, len(rows))] {
+		v, err := policyOf(row)
+		if err != nil {
+			return PolicyPage{}, err
+		}
+		out.Policies = append(out.Policies, v)
+	}
+	return out, nil
+}
+
+// SetPolicy puts a new policy in force: here before it answers, everywhere within 2 s. It is
+// compare-and-set on the version (POLICY_MOVED) and safe to repeat. What would break the
+// tenant is refused with all violations at once: BAD_USER_INPUT. What it did or refused
+// is audited.
+func (s *Service) SetPolicy(ctx context.Context, p authz.Principal, in SetPolicy) (Policy, error) {
+	vs := checkReason(checkID(nil, "requestId", in.RequestID), in.Reason)
+	if in.ExpectedVersion < 0 {
+		vs = append(vs, plan.Violation{Path: "expectedVersion", Code: "RANGE", Message: "must not be below 0"})
+	}
+	row := store.AuditRow{Action: string(authz.SetPolicy), Reason: clip(in.Reason), RequestID: in.RequestID}
+	if err := s.mayOperate(ctx, p, row); err != nil {
+		return Policy{}, err
+	}
+	for _, problem := range s.cfg.Authz.Check(p.TenantID, in.Document) {
+		vs = append(vs, plan.Violation{Path: problem.Path, Code: problem.Code, Message: problem.Message})
+	}
+	if len(vs) > 0 {
+		return Policy{}, s.auditRefused(ctx, p, row, badInput(vs))
+	}
+	out, err := s.putPolicy(ctx, p, in, row)
+	if own := (*Error)(nil); errors.As(err, &own) && own.Code == run.CodePolicyMoved {
+		return Policy{}, s.auditRefused(ctx, p, row, own)
+	}
+	return out, err
+}
+
+// putPolicy writes the next version and puts it in force here.
+func (s *Service) putPolicy(ctx context.Context, p authz.Principal, in SetPolicy, row store.AuditRow) (Policy, error) {
+	doc, err := json.Marshal(in.Document)
+	if err != nil {
+		return Policy{}, translate(err)
+	}
+	version := in.ExpectedVersion + 1
+	s.stamp(p, &row, "ACCEPTED", fmt.Sprintf(`{"policyVersion":%d}`, version))
+	stored, err := s.cfg.Store.PutPolicy(ctx, store.StoredPolicy{
+		TenantID: p.TenantID, Version: version, Doc: doc, Actor: p.ID, Reason: in.Reason, RequestID: in.RequestID,
+	}, row)
+	if errors.Is(err, store.ErrConflict) {
+		return s.repeatedPolicy(ctx, p, in)
+	}
+	if err != nil {
+		return Policy{}, translate(err)
+	}
+	out, err := policyOf(stored)
+	if err != nil {
+		return Policy{}, err
+	}
+	return out, s.inForce(ctx)
+}
+
+// repeatedPolicy answers a request that has been carried out before, and refuses one
+// that comes too late.
+func (s *Service) repeatedPolicy(ctx context.Context, p authz.Principal, in SetPolicy) (Policy, error) {
+	rows, err := s.cfg.Store.PolicyHistory(ctx, p.TenantID, in.ExpectedVersion+2, 1)
+	if err != nil {
+		return Policy{}, translate(err)
+	}
+	if len(rows) == 1 && rows[0].RequestID == in.RequestID && rows[0].Actor == p.ID && rows[0].Version == in.ExpectedVersion+1 {
+		out, err := policyOf(rows[0])
+		if err != nil {
+			return Policy{}, err
+		}
+		return out, s.inForce(ctx)
+	}
+	newest, err := s.newestPolicy(ctx, p.TenantID)
+	if err != nil {
+		return Policy{}, err
+	}
+	e := refuse(run.CodePolicyMoved, "The policy is at version %d, not %d. Look at it and decide anew.", newest.Version, in.ExpectedVersion)
+	e.PolicyVersion = newest.Version
+	return Policy{}, e
+}
+
+// inForce loads what was just written; that it is written stays true if that fails.
+func (s *Service) inForce(ctx context.Context) error {
+	if err := s.LoadPolicy(ctx); err != nil {
+		e := refuse(run.CodeUnavailable, "The change is stored, but this server could not put it in force yet. It does within seconds of the store's answer; repeat the request to be sure.")
+		e.RetryAfter, e.cause = 2*time.Second, err
+		return e
+	}
+	return nil
+}
+
+func checkReason(vs []plan.Violation, reason string) []plan.Violation {
+	if reason == "" || len(reason) > maxChangeReason {
+		vs = append(vs, plan.Violation{Path: "reason", Code: "INVALID", Message: fmt.Sprintf("must have 1 to %d bytes", maxChangeReason)})
+	}
+	return vs
+}
+
+func clip(reason string) string { return reason[:min(len(reason), maxChangeReason)] }
+
+// stamp completes an audit row of p.
+func (s *Service) stamp(p authz.Principal, row *store.AuditRow, outcome, detail string) {
+	row.ID, row.TenantID, row.Actor, row.Outcome = uuid.NewString(), p.TenantID, p.ID, outcome
+	row.Detail = json.RawMessage(detail)
+}
+
+// auditRefused records a change of the authority that was refused for another reason than
+// a right, and returns the refusal.
+func (s *Service) auditRefused(ctx context.Context, p authz.Principal, row store.AuditRow, e *Error) error {
+	version := s.cfg.Authz.PolicyVersion(p.TenantID)
+	s.stamp(p, &row, "REJECTED", fmt.Sprintf(`{"policyVersion":%d}`, version))
+	row.Code = e.Code
+	if !idPattern.MatchString(row.RequestID) {
+		row.RequestID = ""
+	}
+	if err := s.cfg.Store.Audit(ctx, row); err != nil {
+		return translate(err)
+	}
+	return e
+}
+
+// WhoCould names principals of the caller's tenant that may do action to a run, at
+// most ten: NOT_FOUND, FORBIDDEN without READ_POLICY there.
+func (s *Service) WhoCould(ctx context.Context, p authz.Principal, action authz.Action, runID string) ([]string, error) {
+	if err := s.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadPolicy), RunID: runID}); err != nil {
+		return nil, err
+	}
+	r, err := s.cfg.Store.Get(ctx, runID)
+	if err != nil {
+		return nil, translate(err)
+	}
+	return s.cfg.Authz.WhoCould(action, objectOf(r.Identity)), nil
+}

@@ -1,0 +1,271 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Token is an API token as people see it; the secret is not kept.
+type Token struct {
+	store.StoredToken
+	Grants []authz.Grant
+}
+
+// CreateToken asks for an API token. Without a Service it is the caller's own.
+type CreateToken struct {
+	RequestID string
+	Name      string
+	Service   string // its principal is service/NAME, which the policy gives rights
+	Grants    []authz.Grant
+	ExpiresAt time.Time // zero: in 90 days
+}
+
+// CreatedToken is a token and, the first time only, its secret.
+type CreatedToken struct {
+	Token  Token
+	Secret string // "" when this answer repeats an earlier one
+}
+
+// RevokeToken asks to end a token for good.
+type RevokeToken struct{ RequestID, ID, Reason string }
+
+// TokensQuery asks for a page of tokens of the caller's tenant, newest first.
+type TokensQuery struct {
+	All   bool // of everybody; else the caller's own
+	Live  bool // only those that can be used
+	First int
+	After string // id of the token before the page
+}
+
+// TokensPage is a page of tokens, newest first.
+type TokensPage struct {
+	Tokens  []Token
+	HasNext bool
+}
+
+// Limits of tokens (O6).
+const (
+	tokenLife      = 90 * 24 * time.Hour
+	maxTokenLife   = 366 * 24 * time.Hour
+	maxTokenName   = 100
+	maxTokenGrants = 20
+	maxTokens      = 50 // of one principal that can be used
+)
+
+// CreateToken makes an API token that has at most the caller's rights, and never more than its
+// principal has at the moment of use. It works here at once, everywhere within 2 s. The
+// secret is in this answer and nowhere else. A repeated request gives the token without
+// it. FORBIDDEN, BAD_USER_INPUT, REQUEST_ID_CONFLICT. A token cannot make a token.
+func (s *Service) CreateToken(ctx context.Context, p authz.Principal, in CreateToken) (CreatedToken, error) {
+	row := store.AuditRow{Action: string(authz.CreateToken), RequestID: in.RequestID, Reason: "token " + clip(in.Name)}
+	if in.ExpiresAt.IsZero() {
+		in.ExpiresAt = s.cfg.Now().Add(tokenLife)
+	}
+	if vs := s.checkToken(in); len(vs) > 0 {
+		return CreatedToken{}, s.auditRefused(ctx, p, row, badInput(vs))
+	}
+	if err := s.mayCreate(ctx, p, in, row); err != nil {
+		return CreatedToken{}, err
+	}
+	principal := p.ID
+	if in.Service != "" {
+		principal = authz.ServiceID(in.Service)
+	}
+	own, err := s.cfg.Store.Tokens(ctx, store.TokenFilter{TenantID: p.TenantID, Principal: principal, Live: true, Limit: maxTokens})
+	if err != nil {
+		return CreatedToken{}, translate(err)
+	}
+	id := uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "dvt:token/%q/%q/%q", p.TenantID, p.ID, in.RequestID)).String()
+	if len(own) == maxTokens && !known(own, id) {
+		e := badInput([]plan.Violation{{Path: "name", Code: "RANGE", Message: fmt.Sprintf("%s has %d tokens already: revoke one", principal, maxTokens)}})
+		return CreatedToken{}, s.auditRefused(ctx, p, row, e)
+	}
+	return s.putToken(ctx, p, store.StoredToken{ID: id, TenantID: p.TenantID, Name: in.Name, Principal: principal, CreatedBy: p.ID, ExpiresAt: in.ExpiresAt.UTC()}, in.Grants, row)
+}
+
+func known(list []store.StoredToken, id string) bool {
+	for _, t := range list {
+		if t.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Service) putToken(ctx context.Context, p authz.Principal, t store.StoredToken, grants []authz.Grant, row store.AuditRow) (CreatedToken, error) {
+	var secret string
+	secret, t.SHA256 = authz.NewSecret()
+	var err error
+	if t.Grants, err = json.Marshal(grants); err != nil {
+		return CreatedToken{}, translate(err)
+	}
+	version := s.cfg.Authz.PolicyVersion(p.TenantID)
+	detail, err := json.Marshal(map[string]any{"policyVersion": version, "tokenId": t.ID, "principal": t.Principal, "grants": grants, "expiresAt": t.ExpiresAt})
+	if err != nil {
+		return CreatedToken{}, translate(err)
+	}
+	s.stamp(p, &row, "ACCEPTED", string(detail))
+	stored, made, err := s.cfg.Store.PutToken(ctx, t, row)
+	if err != nil {
+		return CreatedToken{}, translate(err)
+	}
+	if !made && (stored.Name != t.Name || stored.Principal != t.Principal) {
+		return CreatedToken{}, refuse(run.CodeRequestConflict, "This requestId was used for the token %q.", stored.Name)
+	}
+	if !made {
+		secret = ""
+	}
+	out, err := shownToken(stored)
+	if err != nil {
+		return CreatedToken{}, err
+	}
+	if err := s.LoadPolicy(ctx); err != nil && made {
+		s.cfg.Logger.WarnContext(ctx, "a token was made and is not known here yet", "error", err)
+	}
+	return CreatedToken{Token: out, Secret: secret}, nil // the secret must reach its owner whatever else fails
+}
+
+func (s *Service) checkToken(in CreateToken) []plan.Violation {
+	vs := checkID(nil, "requestId", in.RequestID)
+	bad := func(path, code, format string, args ...any) {
+		vs = append(vs, plan.Violation{Path: path, Code: code, Message: fmt.Sprintf(format, args...)})
+	}
+	if in.Name == "" || len(in.Name) > maxTokenName {
+		bad("name", "INVALID", "must have 1 to %d bytes", maxTokenName)
+	}
+	if in.Service != "" {
+		vs = checkID(vs, "service", in.Service)
+	}
+	if n := len(in.Grants); n < 1 || n > maxTokenGrants {
+		bad("grants", "RANGE", "must be 1 to %d", maxTokenGrants)
+		return vs
+	}
+	for i, g := range in.Grants {
+		if g.ProjectID == "" || g.EnvironmentID == "" {
+			bad(fmt.Sprintf("grants[%d]", i), "INVALID", "projectId and environmentId must not be empty; * is all")
+		}
+	}
+	if life := in.ExpiresAt.Sub(s.cfg.Now()); life <= 0 || life > maxTokenLife {
+		bad("expiresAt", "RANGE", "must be in the future, at most a year away")
+	}
+	return vs
+}
+
+// mayCreate asks the policy, and that nobody gives away more than it has.
+func (s *Service) mayCreate(ctx context.Context, p authz.Principal, in CreateToken, row store.AuditRow) error {
+	action, at := authz.CreateToken, make([]authz.Object, 0, len(in.Grants))
+	for _, g := range in.Grants {
+		at = append(at, authz.Object{TenantID: p.TenantID, ProjectID: g.ProjectID, EnvironmentID: g.EnvironmentID})
+	}
+	if in.Service != "" {
+		action, at = authz.ManageTokens, []authz.Object{{TenantID: p.TenantID, ProjectID: "*", EnvironmentID: "*"}}
+	}
+	row.Code = run.CodeForbidden
+	if p.TokenID != "" {
+		s.auditDenied(ctx, p, row)
+		e := refuse(run.CodeForbidden, "A token is not made with a token: come as yourself.")
+		e.Denial = &Denial{Action: action}
+		return e
+	}
+	for _, o := range at {
+		d, err := s.cfg.Authz.Decide(p, action, o)
+		if err != nil {
+			return translate(err)
+		}
+		if !d.Allowed {
+			s.auditDenied(ctx, p, row)
+			return s.denied(action, o, d)
+		}
+	}
+	may, err := s.cfg.Authz.MayGive(p, in.Grants)
+	if err != nil {
+		return translate(err)
+	}
+	if !may {
+		s.auditDenied(ctx, p, row)
+		e := refuse(run.CodeForbidden, "A token has at most the rights of who makes it; some of these grants give more than you have.")
+		e.Denial = &Denial{Action: action}
+		return e
+	}
+	return nil
+}
+
+// RevokeToken ends a token: here before it answers, everywhere within 2 s, its streams
+// included. The caller's own, others' with MANAGE_TOKENS; NOT_FOUND for the rest. Safe to repeat.
+func (s *Service) RevokeToken(ctx context.Context, p authz.Principal, in RevokeToken) (Token, error) {
+	if vs := checkReason(checkID(nil, "requestId", in.RequestID), in.Reason); len(vs) > 0 {
+		return Token{}, badInput(vs)
+	}
+	row := store.AuditRow{Action: "REVOKE_TOKEN", RequestID: in.RequestID, Reason: in.Reason}
+	found, err := s.cfg.Store.Tokens(ctx, store.TokenFilter{TenantID: p.TenantID, ID: in.ID, Limit: 1})
+	if err != nil {
+		return Token{}, translate(err)
+	}
+	tenant := authz.Object{TenantID: p.TenantID, ProjectID: "*", EnvironmentID: "*"}
+	d, err := s.cfg.Authz.Decide(p, authz.ManageTokens, tenant)
+	if err != nil {
+		return Token{}, translate(err)
+	}
+	if in.ID == "" || len(found) == 0 || found[0].Principal != p.ID && !d.Allowed {
+		row.Code = run.CodeNotFound
+		s.auditDenied(ctx, p, row)
+		return Token{}, refuse(run.CodeNotFound, "There is no such token, or it is not yours.")
+	}
+	version := s.cfg.Authz.PolicyVersion(p.TenantID)
+	s.stamp(p, &row, "ACCEPTED", fmt.Sprintf(`{"policyVersion":%d,"tokenId":%q}`, version, found[0].ID))
+	gone, _, err := s.cfg.Store.RevokeToken(ctx, p.TenantID, in.ID, p.ID, row)
+	if err != nil {
+		return Token{}, translate(err)
+	}
+	out, err := shownToken(gone)
+	if err != nil {
+		return Token{}, err
+	}
+	return out, s.inForce(ctx)
+}
+
+// Tokens lists tokens: the caller's own, or with MANAGE_TOKENS everybody's.
+func (s *Service) Tokens(ctx context.Context, p authz.Principal, q TokensQuery) (TokensPage, error) {
+	n, _, err := pageSize(q.First, 0, 50)
+	if err != nil {
+		return TokensPage{}, err
+	}
+	f := store.TokenFilter{TenantID: p.TenantID, Principal: p.ID, Live: q.Live, Before: q.After, Limit: n + 1}
+	if q.All {
+		if err := s.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ManageTokens)}); err != nil {
+			return TokensPage{}, err
+		}
+		f.Principal = ""
+	}
+	rows, err := s.cfg.Store.Tokens(ctx, f)
+	if err != nil {
+		return TokensPage{}, translate(err)
+	}
+	out := TokensPage{HasNext: len(rows) > n}
+	for _, row := range rows[:min(n, len(rows))] {
+		t, err := shownToken(row)
+		if err != nil {
+			return TokensPage{}, err
+		}
+		out.Tokens = append(out.Tokens, t)
+	}
+	return out, nil
+}
+
+func shownToken(t store.StoredToken) (Token, error) {
+	out := Token{StoredToken: t}
+	out.SHA256 = ""
+	if err := json.Unmarshal(t.Grants, &out.Grants); err != nil {
+		return out, translate(fmt.Errorf("control: grants of token %s: %w", t.ID, err))
+	}
+	return out, nil
+}
