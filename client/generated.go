@@ -32,6 +32,10 @@ const (
 	ActionApprove            Action = "APPROVE"
 	ActionReadDeadLetters    Action = "READ_DEAD_LETTERS"
 	ActionRedrive            Action = "REDRIVE"
+	ActionReadPolicy         Action = "READ_POLICY"
+	ActionSetPolicy          Action = "SET_POLICY"
+	ActionCreateToken        Action = "CREATE_TOKEN"
+	ActionManageTokens       Action = "MANAGE_TOKENS"
 )
 
 var AllAction = []Action{
@@ -52,6 +56,10 @@ var AllAction = []Action{
 	ActionApprove,
 	ActionReadDeadLetters,
 	ActionRedrive,
+	ActionReadPolicy,
+	ActionSetPolicy,
+	ActionCreateToken,
+	ActionManageTokens,
 }
 
 // One action on one thing.
@@ -106,6 +114,56 @@ var AllAlertLevel = []AlertLevel{
 	AlertLevelLow,
 	AlertLevelMedium,
 	AlertLevelHigh,
+}
+
+// BreakGlassBreakGlassBreakGlassPayload includes the requested fields of the GraphQL type BreakGlassPayload.
+type BreakGlassBreakGlassBreakGlassPayload struct {
+	Role          Role      `json:"role"`
+	Until         time.Time `json:"until"`
+	PolicyVersion int       `json:"policyVersion"`
+}
+
+// GetRole returns BreakGlassBreakGlassBreakGlassPayload.Role, and is useful for accessing the field via an interface.
+func (v *BreakGlassBreakGlassBreakGlassPayload) GetRole() Role { return v.Role }
+
+// GetUntil returns BreakGlassBreakGlassBreakGlassPayload.Until, and is useful for accessing the field via an interface.
+func (v *BreakGlassBreakGlassBreakGlassPayload) GetUntil() time.Time { return v.Until }
+
+// GetPolicyVersion returns BreakGlassBreakGlassBreakGlassPayload.PolicyVersion, and is useful for accessing the field via an interface.
+func (v *BreakGlassBreakGlassBreakGlassPayload) GetPolicyVersion() int { return v.PolicyVersion }
+
+type BreakGlassInput struct {
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
+	RequestId string `json:"requestId"`
+	Role      Role   `json:"role"`
+	Minutes   int    `json:"minutes"`
+	// At most 1,000 bytes; it stands in the audit.
+	Reason string `json:"reason"`
+}
+
+// GetRequestId returns BreakGlassInput.RequestId, and is useful for accessing the field via an interface.
+func (v *BreakGlassInput) GetRequestId() string { return v.RequestId }
+
+// GetRole returns BreakGlassInput.Role, and is useful for accessing the field via an interface.
+func (v *BreakGlassInput) GetRole() Role { return v.Role }
+
+// GetMinutes returns BreakGlassInput.Minutes, and is useful for accessing the field via an interface.
+func (v *BreakGlassInput) GetMinutes() int { return v.Minutes }
+
+// GetReason returns BreakGlassInput.Reason, and is useful for accessing the field via an interface.
+func (v *BreakGlassInput) GetReason() string { return v.Reason }
+
+// BreakGlassResponse is returned by BreakGlass on success.
+type BreakGlassResponse struct {
+	// Takes a role on the whole tenant for some minutes, in an emergency: only for principals that the policy names for
+	// it under `breakGlass`. It becomes a version of the policy and stands in the audit. Safe to repeat.
+	// Errors: FORBIDDEN, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	BreakGlass BreakGlassBreakGlassBreakGlassPayload `json:"breakGlass"`
+}
+
+// GetBreakGlass returns BreakGlassResponse.BreakGlass, and is useful for accessing the field via an interface.
+func (v *BreakGlassResponse) GetBreakGlass() BreakGlassBreakGlassBreakGlassPayload {
+	return v.BreakGlass
 }
 
 type CancelActionInput struct {
@@ -512,6 +570,190 @@ type CompleteManualStepResponse struct {
 // GetCompleteManualStep returns CompleteManualStepResponse.CompleteManualStep, and is useful for accessing the field via an interface.
 func (v *CompleteManualStepResponse) GetCompleteManualStep() CompleteManualStepCompleteManualStepSignalRunPayload {
 	return v.CompleteManualStep
+}
+
+// CreateTokenCreateTokenCreateTokenPayload includes the requested fields of the GraphQL type CreateTokenPayload.
+type CreateTokenCreateTokenCreateTokenPayload struct {
+	Token CreateTokenCreateTokenCreateTokenPayloadToken `json:"token"`
+	// Shown this once; null when this answer repeats an earlier one.
+	Secret *string `json:"secret"`
+}
+
+// GetToken returns CreateTokenCreateTokenCreateTokenPayload.Token, and is useful for accessing the field via an interface.
+func (v *CreateTokenCreateTokenCreateTokenPayload) GetToken() CreateTokenCreateTokenCreateTokenPayloadToken {
+	return v.Token
+}
+
+// GetSecret returns CreateTokenCreateTokenCreateTokenPayload.Secret, and is useful for accessing the field via an interface.
+func (v *CreateTokenCreateTokenCreateTokenPayload) GetSecret() *string { return v.Secret }
+
+// CreateTokenCreateTokenCreateTokenPayloadToken includes the requested fields of the GraphQL type Token.
+// The GraphQL type's documentation follows.
+//
+// An API token. Example: `{name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
+type CreateTokenCreateTokenCreateTokenPayloadToken struct {
+	TokenRow `json:"-"`
+}
+
+// GetTokenId returns CreateTokenCreateTokenCreateTokenPayloadToken.TokenId, and is useful for accessing the field via an interface.
+func (v *CreateTokenCreateTokenCreateTokenPayloadToken) GetTokenId() string {
+	return v.TokenRow.TokenId
+}
+
+// GetName returns CreateTokenCreateTokenCreateTokenPayloadToken.Name, and is useful for accessing the field via an interface.
+func (v *CreateTokenCreateTokenCreateTokenPayloadToken) GetName() string { return v.TokenRow.Name }
+
+// GetPrincipal returns CreateTokenCreateTokenCreateTokenPayloadToken.Principal, and is useful for accessing the field via an interface.
+func (v *CreateTokenCreateTokenCreateTokenPayloadToken) GetPrincipal() string {
+	return v.TokenRow.Principal
+}
+
+// GetGrants returns CreateTokenCreateTokenCreateTokenPayloadToken.Grants, and is useful for accessing the field via an interface.
+func (v *CreateTokenCreateTokenCreateTokenPayloadToken) GetGrants() []TokenRowGrantsTokenGrant {
+	return v.TokenRow.Grants
+}
+
+// GetCreatedBy returns CreateTokenCreateTokenCreateTokenPayloadToken.CreatedBy, and is useful for accessing the field via an interface.
+func (v *CreateTokenCreateTokenCreateTokenPayloadToken) GetCreatedBy() string {
+	return v.TokenRow.CreatedBy
+}
+
+// GetCreatedAt returns CreateTokenCreateTokenCreateTokenPayloadToken.CreatedAt, and is useful for accessing the field via an interface.
+func (v *CreateTokenCreateTokenCreateTokenPayloadToken) GetCreatedAt() time.Time {
+	return v.TokenRow.CreatedAt
+}
+
+// GetExpiresAt returns CreateTokenCreateTokenCreateTokenPayloadToken.ExpiresAt, and is useful for accessing the field via an interface.
+func (v *CreateTokenCreateTokenCreateTokenPayloadToken) GetExpiresAt() time.Time {
+	return v.TokenRow.ExpiresAt
+}
+
+// GetRevokedAt returns CreateTokenCreateTokenCreateTokenPayloadToken.RevokedAt, and is useful for accessing the field via an interface.
+func (v *CreateTokenCreateTokenCreateTokenPayloadToken) GetRevokedAt() *time.Time {
+	return v.TokenRow.RevokedAt
+}
+
+// GetRevokedBy returns CreateTokenCreateTokenCreateTokenPayloadToken.RevokedBy, and is useful for accessing the field via an interface.
+func (v *CreateTokenCreateTokenCreateTokenPayloadToken) GetRevokedBy() *string {
+	return v.TokenRow.RevokedBy
+}
+
+// GetLastUsedAt returns CreateTokenCreateTokenCreateTokenPayloadToken.LastUsedAt, and is useful for accessing the field via an interface.
+func (v *CreateTokenCreateTokenCreateTokenPayloadToken) GetLastUsedAt() *time.Time {
+	return v.TokenRow.LastUsedAt
+}
+
+func (v *CreateTokenCreateTokenCreateTokenPayloadToken) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*CreateTokenCreateTokenCreateTokenPayloadToken
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.CreateTokenCreateTokenCreateTokenPayloadToken = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.TokenRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalCreateTokenCreateTokenCreateTokenPayloadToken struct {
+	TokenId string `json:"tokenId"`
+
+	Name string `json:"name"`
+
+	Principal string `json:"principal"`
+
+	Grants []TokenRowGrantsTokenGrant `json:"grants"`
+
+	CreatedBy string `json:"createdBy"`
+
+	CreatedAt time.Time `json:"createdAt"`
+
+	ExpiresAt time.Time `json:"expiresAt"`
+
+	RevokedAt *time.Time `json:"revokedAt"`
+
+	RevokedBy *string `json:"revokedBy"`
+
+	LastUsedAt *time.Time `json:"lastUsedAt"`
+}
+
+func (v *CreateTokenCreateTokenCreateTokenPayloadToken) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *CreateTokenCreateTokenCreateTokenPayloadToken) __premarshalJSON() (*__premarshalCreateTokenCreateTokenCreateTokenPayloadToken, error) {
+	var retval __premarshalCreateTokenCreateTokenCreateTokenPayloadToken
+
+	retval.TokenId = v.TokenRow.TokenId
+	retval.Name = v.TokenRow.Name
+	retval.Principal = v.TokenRow.Principal
+	retval.Grants = v.TokenRow.Grants
+	retval.CreatedBy = v.TokenRow.CreatedBy
+	retval.CreatedAt = v.TokenRow.CreatedAt
+	retval.ExpiresAt = v.TokenRow.ExpiresAt
+	retval.RevokedAt = v.TokenRow.RevokedAt
+	retval.RevokedBy = v.TokenRow.RevokedBy
+	retval.LastUsedAt = v.TokenRow.LastUsedAt
+	return &retval, nil
+}
+
+type CreateTokenInput struct {
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
+	RequestId string `json:"requestId"`
+	// For people, at most 100 bytes.
+	Name string `json:"name"`
+	// Make it for the principal `service/NAME`, which has an account nowhere; the policy gives it rights. Null: for oneself.
+	Service *string `json:"service"`
+	// 1 to 20.
+	Grants []TokenGrantInput `json:"grants"`
+	// At most a year away; null: in 90 days.
+	ExpiresAt *time.Time `json:"expiresAt"`
+}
+
+// GetRequestId returns CreateTokenInput.RequestId, and is useful for accessing the field via an interface.
+func (v *CreateTokenInput) GetRequestId() string { return v.RequestId }
+
+// GetName returns CreateTokenInput.Name, and is useful for accessing the field via an interface.
+func (v *CreateTokenInput) GetName() string { return v.Name }
+
+// GetService returns CreateTokenInput.Service, and is useful for accessing the field via an interface.
+func (v *CreateTokenInput) GetService() *string { return v.Service }
+
+// GetGrants returns CreateTokenInput.Grants, and is useful for accessing the field via an interface.
+func (v *CreateTokenInput) GetGrants() []TokenGrantInput { return v.Grants }
+
+// GetExpiresAt returns CreateTokenInput.ExpiresAt, and is useful for accessing the field via an interface.
+func (v *CreateTokenInput) GetExpiresAt() *time.Time { return v.ExpiresAt }
+
+// CreateTokenResponse is returned by CreateToken on success.
+type CreateTokenResponse struct {
+	// Makes an API token with at most the rights of who makes it. Its secret is in this answer and nowhere else; a repeated
+	// request answers with the token without it. It may do what its grants and the rights of its principal, as they are
+	// when it is used, both allow. Takes the action CREATE_TOKEN where its grants are, or with `service` MANAGE_TOKENS on the
+	// whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT, REQUEST_ID_CONFLICT, STORE_UNAVAILABLE.
+	CreateToken CreateTokenCreateTokenCreateTokenPayload `json:"createToken"`
+}
+
+// GetCreateToken returns CreateTokenResponse.CreateToken, and is useful for accessing the field via an interface.
+func (v *CreateTokenResponse) GetCreateToken() CreateTokenCreateTokenCreateTokenPayload {
+	return v.CreateToken
 }
 
 // Which dead letters are meant.
@@ -1155,6 +1397,188 @@ func (v *ListManualTasksResponse) GetManualTasks() ListManualTasksManualTasksMan
 	return v.ManualTasks
 }
 
+// ListPoliciesPolicyHistoryPolicyConnection includes the requested fields of the GraphQL type PolicyConnection.
+type ListPoliciesPolicyHistoryPolicyConnection struct {
+	Edges    []ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdge `json:"edges"`
+	PageInfo ListPoliciesPolicyHistoryPolicyConnectionPageInfo          `json:"pageInfo"`
+}
+
+// GetEdges returns ListPoliciesPolicyHistoryPolicyConnection.Edges, and is useful for accessing the field via an interface.
+func (v *ListPoliciesPolicyHistoryPolicyConnection) GetEdges() []ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdge {
+	return v.Edges
+}
+
+// GetPageInfo returns ListPoliciesPolicyHistoryPolicyConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *ListPoliciesPolicyHistoryPolicyConnection) GetPageInfo() ListPoliciesPolicyHistoryPolicyConnectionPageInfo {
+	return v.PageInfo
+}
+
+// ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdge includes the requested fields of the GraphQL type PolicyEdge.
+type ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdge struct {
+	Node ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy `json:"node"`
+}
+
+// GetNode returns ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdge.Node, and is useful for accessing the field via an interface.
+func (v *ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdge) GetNode() ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy {
+	return v.Node
+}
+
+// ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy includes the requested fields of the GraphQL type Policy.
+// The GraphQL type's documentation follows.
+//
+// One version of the policy of a tenant. Roles and actions are strings on purpose: later versions may add some.
+type ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy struct {
+	PolicyRow `json:"-"`
+}
+
+// GetVersion returns ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy.Version, and is useful for accessing the field via an interface.
+func (v *ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy) GetVersion() int {
+	return v.PolicyRow.Version
+}
+
+// GetDefaultRules returns ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy.DefaultRules, and is useful for accessing the field via an interface.
+func (v *ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy) GetDefaultRules() bool {
+	return v.PolicyRow.DefaultRules
+}
+
+// GetRules returns ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy.Rules, and is useful for accessing the field via an interface.
+func (v *ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy) GetRules() []PolicyRowRulesPolicyRule {
+	return v.PolicyRow.Rules
+}
+
+// GetGrants returns ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy.Grants, and is useful for accessing the field via an interface.
+func (v *ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy) GetGrants() []PolicyRowGrantsPolicyGrant {
+	return v.PolicyRow.Grants
+}
+
+// GetSod returns ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy.Sod, and is useful for accessing the field via an interface.
+func (v *ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy) GetSod() PolicyRowSodPolicySod {
+	return v.PolicyRow.Sod
+}
+
+// GetApprovals returns ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy.Approvals, and is useful for accessing the field via an interface.
+func (v *ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy) GetApprovals() []PolicyRowApprovalsPolicyApproval {
+	return v.PolicyRow.Approvals
+}
+
+// GetBreakGlass returns ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy.BreakGlass, and is useful for accessing the field via an interface.
+func (v *ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy) GetBreakGlass() []PolicyRowBreakGlassPolicyBreakGlass {
+	return v.PolicyRow.BreakGlass
+}
+
+// GetActor returns ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy.Actor, and is useful for accessing the field via an interface.
+func (v *ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy) GetActor() *string {
+	return v.PolicyRow.Actor
+}
+
+// GetReason returns ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy.Reason, and is useful for accessing the field via an interface.
+func (v *ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy) GetReason() *string {
+	return v.PolicyRow.Reason
+}
+
+// GetAt returns ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy.At, and is useful for accessing the field via an interface.
+func (v *ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy) GetAt() *time.Time {
+	return v.PolicyRow.At
+}
+
+func (v *ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.PolicyRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy struct {
+	Version int `json:"version"`
+
+	DefaultRules bool `json:"defaultRules"`
+
+	Rules []PolicyRowRulesPolicyRule `json:"rules"`
+
+	Grants []PolicyRowGrantsPolicyGrant `json:"grants"`
+
+	Sod PolicyRowSodPolicySod `json:"sod"`
+
+	Approvals []PolicyRowApprovalsPolicyApproval `json:"approvals"`
+
+	BreakGlass []PolicyRowBreakGlassPolicyBreakGlass `json:"breakGlass"`
+
+	Actor *string `json:"actor"`
+
+	Reason *string `json:"reason"`
+
+	At *time.Time `json:"at"`
+}
+
+func (v *ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy) __premarshalJSON() (*__premarshalListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy, error) {
+	var retval __premarshalListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy
+
+	retval.Version = v.PolicyRow.Version
+	retval.DefaultRules = v.PolicyRow.DefaultRules
+	retval.Rules = v.PolicyRow.Rules
+	retval.Grants = v.PolicyRow.Grants
+	retval.Sod = v.PolicyRow.Sod
+	retval.Approvals = v.PolicyRow.Approvals
+	retval.BreakGlass = v.PolicyRow.BreakGlass
+	retval.Actor = v.PolicyRow.Actor
+	retval.Reason = v.PolicyRow.Reason
+	retval.At = v.PolicyRow.At
+	return &retval, nil
+}
+
+// ListPoliciesPolicyHistoryPolicyConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
+type ListPoliciesPolicyHistoryPolicyConnectionPageInfo struct {
+	HasNextPage bool    `json:"hasNextPage"`
+	EndCursor   *string `json:"endCursor"`
+}
+
+// GetHasNextPage returns ListPoliciesPolicyHistoryPolicyConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
+func (v *ListPoliciesPolicyHistoryPolicyConnectionPageInfo) GetHasNextPage() bool {
+	return v.HasNextPage
+}
+
+// GetEndCursor returns ListPoliciesPolicyHistoryPolicyConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
+func (v *ListPoliciesPolicyHistoryPolicyConnectionPageInfo) GetEndCursor() *string {
+	return v.EndCursor
+}
+
+// ListPoliciesResponse is returned by ListPolicies on success.
+type ListPoliciesResponse struct {
+	// Earlier versions too, newest first; `first` is at most 200. Errors as policy, BAD_USER_INPUT, CURSOR_INVALID.
+	PolicyHistory ListPoliciesPolicyHistoryPolicyConnection `json:"policyHistory"`
+}
+
+// GetPolicyHistory returns ListPoliciesResponse.PolicyHistory, and is useful for accessing the field via an interface.
+func (v *ListPoliciesResponse) GetPolicyHistory() ListPoliciesPolicyHistoryPolicyConnection {
+	return v.PolicyHistory
+}
+
 // ListRunsResponse is returned by ListRuns on success.
 type ListRunsResponse struct {
 	// Runs of the viewer's tenant, newest first. `first` and `last` are at most 200
@@ -1377,6 +1801,184 @@ func (v *ListRunsRunsRunConnectionPageInfo) GetHasNextPage() bool { return v.Has
 // GetEndCursor returns ListRunsRunsRunConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
 func (v *ListRunsRunsRunConnectionPageInfo) GetEndCursor() *string { return v.EndCursor }
 
+// ListTokensResponse is returned by ListTokens on success.
+type ListTokensResponse struct {
+	// API tokens, newest first; `first` is at most 200. The viewer's own, or with `all` everybody's, which takes
+	// the action MANAGE_TOKENS. `live` leaves out those that were revoked or have expired.
+	// Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID.
+	Tokens ListTokensTokensTokenConnection `json:"tokens"`
+}
+
+// GetTokens returns ListTokensResponse.Tokens, and is useful for accessing the field via an interface.
+func (v *ListTokensResponse) GetTokens() ListTokensTokensTokenConnection { return v.Tokens }
+
+// ListTokensTokensTokenConnection includes the requested fields of the GraphQL type TokenConnection.
+type ListTokensTokensTokenConnection struct {
+	Edges    []ListTokensTokensTokenConnectionEdgesTokenEdge `json:"edges"`
+	PageInfo ListTokensTokensTokenConnectionPageInfo         `json:"pageInfo"`
+}
+
+// GetEdges returns ListTokensTokensTokenConnection.Edges, and is useful for accessing the field via an interface.
+func (v *ListTokensTokensTokenConnection) GetEdges() []ListTokensTokensTokenConnectionEdgesTokenEdge {
+	return v.Edges
+}
+
+// GetPageInfo returns ListTokensTokensTokenConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *ListTokensTokensTokenConnection) GetPageInfo() ListTokensTokensTokenConnectionPageInfo {
+	return v.PageInfo
+}
+
+// ListTokensTokensTokenConnectionEdgesTokenEdge includes the requested fields of the GraphQL type TokenEdge.
+type ListTokensTokensTokenConnectionEdgesTokenEdge struct {
+	Node ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken `json:"node"`
+}
+
+// GetNode returns ListTokensTokensTokenConnectionEdgesTokenEdge.Node, and is useful for accessing the field via an interface.
+func (v *ListTokensTokensTokenConnectionEdgesTokenEdge) GetNode() ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken {
+	return v.Node
+}
+
+// ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken includes the requested fields of the GraphQL type Token.
+// The GraphQL type's documentation follows.
+//
+// An API token. Example: `{name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
+type ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken struct {
+	TokenRow `json:"-"`
+}
+
+// GetTokenId returns ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken.TokenId, and is useful for accessing the field via an interface.
+func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) GetTokenId() string {
+	return v.TokenRow.TokenId
+}
+
+// GetName returns ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken.Name, and is useful for accessing the field via an interface.
+func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) GetName() string {
+	return v.TokenRow.Name
+}
+
+// GetPrincipal returns ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken.Principal, and is useful for accessing the field via an interface.
+func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) GetPrincipal() string {
+	return v.TokenRow.Principal
+}
+
+// GetGrants returns ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken.Grants, and is useful for accessing the field via an interface.
+func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) GetGrants() []TokenRowGrantsTokenGrant {
+	return v.TokenRow.Grants
+}
+
+// GetCreatedBy returns ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken.CreatedBy, and is useful for accessing the field via an interface.
+func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) GetCreatedBy() string {
+	return v.TokenRow.CreatedBy
+}
+
+// GetCreatedAt returns ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken.CreatedAt, and is useful for accessing the field via an interface.
+func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) GetCreatedAt() time.Time {
+	return v.TokenRow.CreatedAt
+}
+
+// GetExpiresAt returns ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken.ExpiresAt, and is useful for accessing the field via an interface.
+func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) GetExpiresAt() time.Time {
+	return v.TokenRow.ExpiresAt
+}
+
+// GetRevokedAt returns ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken.RevokedAt, and is useful for accessing the field via an interface.
+func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) GetRevokedAt() *time.Time {
+	return v.TokenRow.RevokedAt
+}
+
+// GetRevokedBy returns ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken.RevokedBy, and is useful for accessing the field via an interface.
+func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) GetRevokedBy() *string {
+	return v.TokenRow.RevokedBy
+}
+
+// GetLastUsedAt returns ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken.LastUsedAt, and is useful for accessing the field via an interface.
+func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) GetLastUsedAt() *time.Time {
+	return v.TokenRow.LastUsedAt
+}
+
+func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.TokenRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken struct {
+	TokenId string `json:"tokenId"`
+
+	Name string `json:"name"`
+
+	Principal string `json:"principal"`
+
+	Grants []TokenRowGrantsTokenGrant `json:"grants"`
+
+	CreatedBy string `json:"createdBy"`
+
+	CreatedAt time.Time `json:"createdAt"`
+
+	ExpiresAt time.Time `json:"expiresAt"`
+
+	RevokedAt *time.Time `json:"revokedAt"`
+
+	RevokedBy *string `json:"revokedBy"`
+
+	LastUsedAt *time.Time `json:"lastUsedAt"`
+}
+
+func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) __premarshalJSON() (*__premarshalListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken, error) {
+	var retval __premarshalListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken
+
+	retval.TokenId = v.TokenRow.TokenId
+	retval.Name = v.TokenRow.Name
+	retval.Principal = v.TokenRow.Principal
+	retval.Grants = v.TokenRow.Grants
+	retval.CreatedBy = v.TokenRow.CreatedBy
+	retval.CreatedAt = v.TokenRow.CreatedAt
+	retval.ExpiresAt = v.TokenRow.ExpiresAt
+	retval.RevokedAt = v.TokenRow.RevokedAt
+	retval.RevokedBy = v.TokenRow.RevokedBy
+	retval.LastUsedAt = v.TokenRow.LastUsedAt
+	return &retval, nil
+}
+
+// ListTokensTokensTokenConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
+type ListTokensTokensTokenConnectionPageInfo struct {
+	HasNextPage bool    `json:"hasNextPage"`
+	EndCursor   *string `json:"endCursor"`
+}
+
+// GetHasNextPage returns ListTokensTokensTokenConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
+func (v *ListTokensTokensTokenConnectionPageInfo) GetHasNextPage() bool { return v.HasNextPage }
+
+// GetEndCursor returns ListTokensTokensTokenConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
+func (v *ListTokensTokensTokenConnectionPageInfo) GetEndCursor() *string { return v.EndCursor }
+
 type ManualOutcome string
 
 const (
@@ -1441,6 +2043,271 @@ func (v *PlanRefInput) GetSizeBytes() *int { return v.SizeBytes }
 
 // GetCompression returns PlanRefInput.Compression, and is useful for accessing the field via an interface.
 func (v *PlanRefInput) GetCompression() *string { return v.Compression }
+
+type PolicyApprovalInput struct {
+	ProjectId     string `json:"projectId"`
+	EnvironmentId string `json:"environmentId"`
+	Required      int    `json:"required"`
+}
+
+// GetProjectId returns PolicyApprovalInput.ProjectId, and is useful for accessing the field via an interface.
+func (v *PolicyApprovalInput) GetProjectId() string { return v.ProjectId }
+
+// GetEnvironmentId returns PolicyApprovalInput.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *PolicyApprovalInput) GetEnvironmentId() string { return v.EnvironmentId }
+
+// GetRequired returns PolicyApprovalInput.Required, and is useful for accessing the field via an interface.
+func (v *PolicyApprovalInput) GetRequired() int { return v.Required }
+
+type PolicyBreakGlassInput struct {
+	Principal  string `json:"principal"`
+	Role       string `json:"role"`
+	MaxMinutes int    `json:"maxMinutes"`
+}
+
+// GetPrincipal returns PolicyBreakGlassInput.Principal, and is useful for accessing the field via an interface.
+func (v *PolicyBreakGlassInput) GetPrincipal() string { return v.Principal }
+
+// GetRole returns PolicyBreakGlassInput.Role, and is useful for accessing the field via an interface.
+func (v *PolicyBreakGlassInput) GetRole() string { return v.Role }
+
+// GetMaxMinutes returns PolicyBreakGlassInput.MaxMinutes, and is useful for accessing the field via an interface.
+func (v *PolicyBreakGlassInput) GetMaxMinutes() int { return v.MaxMinutes }
+
+type PolicyGrantInput struct {
+	Principal     string     `json:"principal"`
+	Role          string     `json:"role"`
+	ProjectId     string     `json:"projectId"`
+	EnvironmentId string     `json:"environmentId"`
+	ExpiresAt     *time.Time `json:"expiresAt"`
+	// Keep the mark of a role that was taken in an emergency.
+	BreakGlass bool `json:"breakGlass"`
+}
+
+// GetPrincipal returns PolicyGrantInput.Principal, and is useful for accessing the field via an interface.
+func (v *PolicyGrantInput) GetPrincipal() string { return v.Principal }
+
+// GetRole returns PolicyGrantInput.Role, and is useful for accessing the field via an interface.
+func (v *PolicyGrantInput) GetRole() string { return v.Role }
+
+// GetProjectId returns PolicyGrantInput.ProjectId, and is useful for accessing the field via an interface.
+func (v *PolicyGrantInput) GetProjectId() string { return v.ProjectId }
+
+// GetEnvironmentId returns PolicyGrantInput.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *PolicyGrantInput) GetEnvironmentId() string { return v.EnvironmentId }
+
+// GetExpiresAt returns PolicyGrantInput.ExpiresAt, and is useful for accessing the field via an interface.
+func (v *PolicyGrantInput) GetExpiresAt() *time.Time { return v.ExpiresAt }
+
+// GetBreakGlass returns PolicyGrantInput.BreakGlass, and is useful for accessing the field via an interface.
+func (v *PolicyGrantInput) GetBreakGlass() bool { return v.BreakGlass }
+
+// At most 10,000 rules, grants, approvals and break-glass entries together, and 200 grants of one principal.
+type PolicyInput struct {
+	// Null: the defaults of dvt, now and after upgrades.
+	Rules      []PolicyRuleInput       `json:"rules"`
+	Grants     []PolicyGrantInput      `json:"grants"`
+	Sod        PolicySodInput          `json:"sod"`
+	Approvals  []PolicyApprovalInput   `json:"approvals"`
+	BreakGlass []PolicyBreakGlassInput `json:"breakGlass"`
+}
+
+// GetRules returns PolicyInput.Rules, and is useful for accessing the field via an interface.
+func (v *PolicyInput) GetRules() []PolicyRuleInput { return v.Rules }
+
+// GetGrants returns PolicyInput.Grants, and is useful for accessing the field via an interface.
+func (v *PolicyInput) GetGrants() []PolicyGrantInput { return v.Grants }
+
+// GetSod returns PolicyInput.Sod, and is useful for accessing the field via an interface.
+func (v *PolicyInput) GetSod() PolicySodInput { return v.Sod }
+
+// GetApprovals returns PolicyInput.Approvals, and is useful for accessing the field via an interface.
+func (v *PolicyInput) GetApprovals() []PolicyApprovalInput { return v.Approvals }
+
+// GetBreakGlass returns PolicyInput.BreakGlass, and is useful for accessing the field via an interface.
+func (v *PolicyInput) GetBreakGlass() []PolicyBreakGlassInput { return v.BreakGlass }
+
+// PolicyRow includes the GraphQL fields of Policy requested by the fragment PolicyRow.
+// The GraphQL type's documentation follows.
+//
+// One version of the policy of a tenant. Roles and actions are strings on purpose: later versions may add some.
+type PolicyRow struct {
+	// 0: the tenant has none of its own; this is what the server's settings and the defaults amount to.
+	Version int `json:"version"`
+	// The rules are the defaults of this version of dvt, and follow them.
+	DefaultRules bool                         `json:"defaultRules"`
+	Rules        []PolicyRowRulesPolicyRule   `json:"rules"`
+	Grants       []PolicyRowGrantsPolicyGrant `json:"grants"`
+	// Separation of duties: who asked for a run may not decide these for it.
+	Sod        PolicyRowSodPolicySod                 `json:"sod"`
+	Approvals  []PolicyRowApprovalsPolicyApproval    `json:"approvals"`
+	BreakGlass []PolicyRowBreakGlassPolicyBreakGlass `json:"breakGlass"`
+	// Who made this version; null for version 0.
+	Actor  *string    `json:"actor"`
+	Reason *string    `json:"reason"`
+	At     *time.Time `json:"at"`
+}
+
+// GetVersion returns PolicyRow.Version, and is useful for accessing the field via an interface.
+func (v *PolicyRow) GetVersion() int { return v.Version }
+
+// GetDefaultRules returns PolicyRow.DefaultRules, and is useful for accessing the field via an interface.
+func (v *PolicyRow) GetDefaultRules() bool { return v.DefaultRules }
+
+// GetRules returns PolicyRow.Rules, and is useful for accessing the field via an interface.
+func (v *PolicyRow) GetRules() []PolicyRowRulesPolicyRule { return v.Rules }
+
+// GetGrants returns PolicyRow.Grants, and is useful for accessing the field via an interface.
+func (v *PolicyRow) GetGrants() []PolicyRowGrantsPolicyGrant { return v.Grants }
+
+// GetSod returns PolicyRow.Sod, and is useful for accessing the field via an interface.
+func (v *PolicyRow) GetSod() PolicyRowSodPolicySod { return v.Sod }
+
+// GetApprovals returns PolicyRow.Approvals, and is useful for accessing the field via an interface.
+func (v *PolicyRow) GetApprovals() []PolicyRowApprovalsPolicyApproval { return v.Approvals }
+
+// GetBreakGlass returns PolicyRow.BreakGlass, and is useful for accessing the field via an interface.
+func (v *PolicyRow) GetBreakGlass() []PolicyRowBreakGlassPolicyBreakGlass { return v.BreakGlass }
+
+// GetActor returns PolicyRow.Actor, and is useful for accessing the field via an interface.
+func (v *PolicyRow) GetActor() *string { return v.Actor }
+
+// GetReason returns PolicyRow.Reason, and is useful for accessing the field via an interface.
+func (v *PolicyRow) GetReason() *string { return v.Reason }
+
+// GetAt returns PolicyRow.At, and is useful for accessing the field via an interface.
+func (v *PolicyRow) GetAt() *time.Time { return v.At }
+
+// PolicyRowApprovalsPolicyApproval includes the requested fields of the GraphQL type PolicyApproval.
+// The GraphQL type's documentation follows.
+//
+// How many people must approve a run.
+type PolicyRowApprovalsPolicyApproval struct {
+	ProjectId     string `json:"projectId"`
+	EnvironmentId string `json:"environmentId"`
+	Required      int    `json:"required"`
+}
+
+// GetProjectId returns PolicyRowApprovalsPolicyApproval.ProjectId, and is useful for accessing the field via an interface.
+func (v *PolicyRowApprovalsPolicyApproval) GetProjectId() string { return v.ProjectId }
+
+// GetEnvironmentId returns PolicyRowApprovalsPolicyApproval.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *PolicyRowApprovalsPolicyApproval) GetEnvironmentId() string { return v.EnvironmentId }
+
+// GetRequired returns PolicyRowApprovalsPolicyApproval.Required, and is useful for accessing the field via an interface.
+func (v *PolicyRowApprovalsPolicyApproval) GetRequired() int { return v.Required }
+
+// PolicyRowBreakGlassPolicyBreakGlass includes the requested fields of the GraphQL type PolicyBreakGlass.
+// The GraphQL type's documentation follows.
+//
+// Who may take a role in an emergency, for how long at most.
+type PolicyRowBreakGlassPolicyBreakGlass struct {
+	Principal  string `json:"principal"`
+	Role       string `json:"role"`
+	MaxMinutes int    `json:"maxMinutes"`
+}
+
+// GetPrincipal returns PolicyRowBreakGlassPolicyBreakGlass.Principal, and is useful for accessing the field via an interface.
+func (v *PolicyRowBreakGlassPolicyBreakGlass) GetPrincipal() string { return v.Principal }
+
+// GetRole returns PolicyRowBreakGlassPolicyBreakGlass.Role, and is useful for accessing the field via an interface.
+func (v *PolicyRowBreakGlassPolicyBreakGlass) GetRole() string { return v.Role }
+
+// GetMaxMinutes returns PolicyRowBreakGlassPolicyBreakGlass.MaxMinutes, and is useful for accessing the field via an interface.
+func (v *PolicyRowBreakGlassPolicyBreakGlass) GetMaxMinutes() int { return v.MaxMinutes }
+
+// PolicyRowGrantsPolicyGrant includes the requested fields of the GraphQL type PolicyGrant.
+type PolicyRowGrantsPolicyGrant struct {
+	Principal     string     `json:"principal"`
+	Role          string     `json:"role"`
+	ProjectId     string     `json:"projectId"`
+	EnvironmentId string     `json:"environmentId"`
+	ExpiresAt     *time.Time `json:"expiresAt"`
+	BreakGlass    bool       `json:"breakGlass"`
+}
+
+// GetPrincipal returns PolicyRowGrantsPolicyGrant.Principal, and is useful for accessing the field via an interface.
+func (v *PolicyRowGrantsPolicyGrant) GetPrincipal() string { return v.Principal }
+
+// GetRole returns PolicyRowGrantsPolicyGrant.Role, and is useful for accessing the field via an interface.
+func (v *PolicyRowGrantsPolicyGrant) GetRole() string { return v.Role }
+
+// GetProjectId returns PolicyRowGrantsPolicyGrant.ProjectId, and is useful for accessing the field via an interface.
+func (v *PolicyRowGrantsPolicyGrant) GetProjectId() string { return v.ProjectId }
+
+// GetEnvironmentId returns PolicyRowGrantsPolicyGrant.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *PolicyRowGrantsPolicyGrant) GetEnvironmentId() string { return v.EnvironmentId }
+
+// GetExpiresAt returns PolicyRowGrantsPolicyGrant.ExpiresAt, and is useful for accessing the field via an interface.
+func (v *PolicyRowGrantsPolicyGrant) GetExpiresAt() *time.Time { return v.ExpiresAt }
+
+// GetBreakGlass returns PolicyRowGrantsPolicyGrant.BreakGlass, and is useful for accessing the field via an interface.
+func (v *PolicyRowGrantsPolicyGrant) GetBreakGlass() bool { return v.BreakGlass }
+
+// PolicyRowRulesPolicyRule includes the requested fields of the GraphQL type PolicyRule.
+// The GraphQL type's documentation follows.
+//
+// Gives an action to a role and to the roles above it; `*` is every project or environment.
+type PolicyRowRulesPolicyRule struct {
+	Role          string `json:"role"`
+	Action        string `json:"action"`
+	ProjectId     string `json:"projectId"`
+	EnvironmentId string `json:"environmentId"`
+}
+
+// GetRole returns PolicyRowRulesPolicyRule.Role, and is useful for accessing the field via an interface.
+func (v *PolicyRowRulesPolicyRule) GetRole() string { return v.Role }
+
+// GetAction returns PolicyRowRulesPolicyRule.Action, and is useful for accessing the field via an interface.
+func (v *PolicyRowRulesPolicyRule) GetAction() string { return v.Action }
+
+// GetProjectId returns PolicyRowRulesPolicyRule.ProjectId, and is useful for accessing the field via an interface.
+func (v *PolicyRowRulesPolicyRule) GetProjectId() string { return v.ProjectId }
+
+// GetEnvironmentId returns PolicyRowRulesPolicyRule.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *PolicyRowRulesPolicyRule) GetEnvironmentId() string { return v.EnvironmentId }
+
+// PolicyRowSodPolicySod includes the requested fields of the GraphQL type PolicySod.
+type PolicyRowSodPolicySod struct {
+	Approve        bool `json:"approve"`
+	CompleteManual bool `json:"completeManual"`
+}
+
+// GetApprove returns PolicyRowSodPolicySod.Approve, and is useful for accessing the field via an interface.
+func (v *PolicyRowSodPolicySod) GetApprove() bool { return v.Approve }
+
+// GetCompleteManual returns PolicyRowSodPolicySod.CompleteManual, and is useful for accessing the field via an interface.
+func (v *PolicyRowSodPolicySod) GetCompleteManual() bool { return v.CompleteManual }
+
+type PolicyRuleInput struct {
+	Role          string `json:"role"`
+	Action        string `json:"action"`
+	ProjectId     string `json:"projectId"`
+	EnvironmentId string `json:"environmentId"`
+}
+
+// GetRole returns PolicyRuleInput.Role, and is useful for accessing the field via an interface.
+func (v *PolicyRuleInput) GetRole() string { return v.Role }
+
+// GetAction returns PolicyRuleInput.Action, and is useful for accessing the field via an interface.
+func (v *PolicyRuleInput) GetAction() string { return v.Action }
+
+// GetProjectId returns PolicyRuleInput.ProjectId, and is useful for accessing the field via an interface.
+func (v *PolicyRuleInput) GetProjectId() string { return v.ProjectId }
+
+// GetEnvironmentId returns PolicyRuleInput.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *PolicyRuleInput) GetEnvironmentId() string { return v.EnvironmentId }
+
+type PolicySodInput struct {
+	Approve        bool `json:"approve"`
+	CompleteManual bool `json:"completeManual"`
+}
+
+// GetApprove returns PolicySodInput.Approve, and is useful for accessing the field via an interface.
+func (v *PolicySodInput) GetApprove() bool { return v.Approve }
+
+// GetCompleteManual returns PolicySodInput.CompleteManual, and is useful for accessing the field via an interface.
+func (v *PolicySodInput) GetCompleteManual() bool { return v.CompleteManual }
 
 // PreviewActionPreview includes the requested fields of the GraphQL type ActionPreview.
 type PreviewActionPreview struct {
@@ -2104,6 +2971,194 @@ func (v *RetryStepInput) GetReason() *string { return v.Reason }
 // GetExpectedLogicalAttemptId returns RetryStepInput.ExpectedLogicalAttemptId, and is useful for accessing the field via an interface.
 func (v *RetryStepInput) GetExpectedLogicalAttemptId() *int { return v.ExpectedLogicalAttemptId }
 
+type RevokeTokenInput struct {
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
+	RequestId string `json:"requestId"`
+	TokenId   string `json:"tokenId"`
+	// At most 1,000 bytes; it stands in the audit.
+	Reason string `json:"reason"`
+}
+
+// GetRequestId returns RevokeTokenInput.RequestId, and is useful for accessing the field via an interface.
+func (v *RevokeTokenInput) GetRequestId() string { return v.RequestId }
+
+// GetTokenId returns RevokeTokenInput.TokenId, and is useful for accessing the field via an interface.
+func (v *RevokeTokenInput) GetTokenId() string { return v.TokenId }
+
+// GetReason returns RevokeTokenInput.Reason, and is useful for accessing the field via an interface.
+func (v *RevokeTokenInput) GetReason() string { return v.Reason }
+
+// RevokeTokenResponse is returned by RevokeToken on success.
+type RevokeTokenResponse struct {
+	// Ends a token for good, with its streams: on this server at once, on every other within 2 s. One's own, or
+	// with the action MANAGE_TOKENS anybody's. Safe to repeat. Errors: NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	RevokeToken RevokeTokenRevokeTokenRevokeTokenPayload `json:"revokeToken"`
+}
+
+// GetRevokeToken returns RevokeTokenResponse.RevokeToken, and is useful for accessing the field via an interface.
+func (v *RevokeTokenResponse) GetRevokeToken() RevokeTokenRevokeTokenRevokeTokenPayload {
+	return v.RevokeToken
+}
+
+// RevokeTokenRevokeTokenRevokeTokenPayload includes the requested fields of the GraphQL type RevokeTokenPayload.
+type RevokeTokenRevokeTokenRevokeTokenPayload struct {
+	Token RevokeTokenRevokeTokenRevokeTokenPayloadToken `json:"token"`
+}
+
+// GetToken returns RevokeTokenRevokeTokenRevokeTokenPayload.Token, and is useful for accessing the field via an interface.
+func (v *RevokeTokenRevokeTokenRevokeTokenPayload) GetToken() RevokeTokenRevokeTokenRevokeTokenPayloadToken {
+	return v.Token
+}
+
+// RevokeTokenRevokeTokenRevokeTokenPayloadToken includes the requested fields of the GraphQL type Token.
+// The GraphQL type's documentation follows.
+//
+// An API token. Example: `{name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
+type RevokeTokenRevokeTokenRevokeTokenPayloadToken struct {
+	TokenRow `json:"-"`
+}
+
+// GetTokenId returns RevokeTokenRevokeTokenRevokeTokenPayloadToken.TokenId, and is useful for accessing the field via an interface.
+func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) GetTokenId() string {
+	return v.TokenRow.TokenId
+}
+
+// GetName returns RevokeTokenRevokeTokenRevokeTokenPayloadToken.Name, and is useful for accessing the field via an interface.
+func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) GetName() string { return v.TokenRow.Name }
+
+// GetPrincipal returns RevokeTokenRevokeTokenRevokeTokenPayloadToken.Principal, and is useful for accessing the field via an interface.
+func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) GetPrincipal() string {
+	return v.TokenRow.Principal
+}
+
+// GetGrants returns RevokeTokenRevokeTokenRevokeTokenPayloadToken.Grants, and is useful for accessing the field via an interface.
+func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) GetGrants() []TokenRowGrantsTokenGrant {
+	return v.TokenRow.Grants
+}
+
+// GetCreatedBy returns RevokeTokenRevokeTokenRevokeTokenPayloadToken.CreatedBy, and is useful for accessing the field via an interface.
+func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) GetCreatedBy() string {
+	return v.TokenRow.CreatedBy
+}
+
+// GetCreatedAt returns RevokeTokenRevokeTokenRevokeTokenPayloadToken.CreatedAt, and is useful for accessing the field via an interface.
+func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) GetCreatedAt() time.Time {
+	return v.TokenRow.CreatedAt
+}
+
+// GetExpiresAt returns RevokeTokenRevokeTokenRevokeTokenPayloadToken.ExpiresAt, and is useful for accessing the field via an interface.
+func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) GetExpiresAt() time.Time {
+	return v.TokenRow.ExpiresAt
+}
+
+// GetRevokedAt returns RevokeTokenRevokeTokenRevokeTokenPayloadToken.RevokedAt, and is useful for accessing the field via an interface.
+func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) GetRevokedAt() *time.Time {
+	return v.TokenRow.RevokedAt
+}
+
+// GetRevokedBy returns RevokeTokenRevokeTokenRevokeTokenPayloadToken.RevokedBy, and is useful for accessing the field via an interface.
+func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) GetRevokedBy() *string {
+	return v.TokenRow.RevokedBy
+}
+
+// GetLastUsedAt returns RevokeTokenRevokeTokenRevokeTokenPayloadToken.LastUsedAt, and is useful for accessing the field via an interface.
+func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) GetLastUsedAt() *time.Time {
+	return v.TokenRow.LastUsedAt
+}
+
+func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*RevokeTokenRevokeTokenRevokeTokenPayloadToken
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.RevokeTokenRevokeTokenRevokeTokenPayloadToken = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.TokenRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalRevokeTokenRevokeTokenRevokeTokenPayloadToken struct {
+	TokenId string `json:"tokenId"`
+
+	Name string `json:"name"`
+
+	Principal string `json:"principal"`
+
+	Grants []TokenRowGrantsTokenGrant `json:"grants"`
+
+	CreatedBy string `json:"createdBy"`
+
+	CreatedAt time.Time `json:"createdAt"`
+
+	ExpiresAt time.Time `json:"expiresAt"`
+
+	RevokedAt *time.Time `json:"revokedAt"`
+
+	RevokedBy *string `json:"revokedBy"`
+
+	LastUsedAt *time.Time `json:"lastUsedAt"`
+}
+
+func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) __premarshalJSON() (*__premarshalRevokeTokenRevokeTokenRevokeTokenPayloadToken, error) {
+	var retval __premarshalRevokeTokenRevokeTokenRevokeTokenPayloadToken
+
+	retval.TokenId = v.TokenRow.TokenId
+	retval.Name = v.TokenRow.Name
+	retval.Principal = v.TokenRow.Principal
+	retval.Grants = v.TokenRow.Grants
+	retval.CreatedBy = v.TokenRow.CreatedBy
+	retval.CreatedAt = v.TokenRow.CreatedAt
+	retval.ExpiresAt = v.TokenRow.ExpiresAt
+	retval.RevokedAt = v.TokenRow.RevokedAt
+	retval.RevokedBy = v.TokenRow.RevokedBy
+	retval.LastUsedAt = v.TokenRow.LastUsedAt
+	return &retval, nil
+}
+
+type Role string
+
+const (
+	RoleViewer   Role = "VIEWER"
+	RoleOperator Role = "OPERATOR"
+	RoleEngineer Role = "ENGINEER"
+	RoleAdmin    Role = "ADMIN"
+	RolePlanner  Role = "PLANNER"
+	RoleSystem   Role = "SYSTEM"
+	RoleSre      Role = "SRE"
+)
+
+var AllRole = []Role{
+	RoleViewer,
+	RoleOperator,
+	RoleEngineer,
+	RoleAdmin,
+	RolePlanner,
+	RoleSystem,
+	RoleSre,
+}
+
 type RunFilter struct {
 	ProjectId     *string     `json:"projectId"`
 	EnvironmentId *string     `json:"environmentId"`
@@ -2326,6 +3381,295 @@ var AllRunSubstatus = []RunSubstatus{
 	RunSubstatusQueued,
 	RunSubstatusUnknown,
 }
+
+type SetPolicyInput struct {
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
+	RequestId string `json:"requestId"`
+	// The version that the document was made from.
+	ExpectedVersion int         `json:"expectedVersion"`
+	Document        PolicyInput `json:"document"`
+	// At most 1,000 bytes; it stands in the audit.
+	Reason string `json:"reason"`
+}
+
+// GetRequestId returns SetPolicyInput.RequestId, and is useful for accessing the field via an interface.
+func (v *SetPolicyInput) GetRequestId() string { return v.RequestId }
+
+// GetExpectedVersion returns SetPolicyInput.ExpectedVersion, and is useful for accessing the field via an interface.
+func (v *SetPolicyInput) GetExpectedVersion() int { return v.ExpectedVersion }
+
+// GetDocument returns SetPolicyInput.Document, and is useful for accessing the field via an interface.
+func (v *SetPolicyInput) GetDocument() PolicyInput { return v.Document }
+
+// GetReason returns SetPolicyInput.Reason, and is useful for accessing the field via an interface.
+func (v *SetPolicyInput) GetReason() string { return v.Reason }
+
+// SetPolicyResponse is returned by SetPolicy on success.
+type SetPolicyResponse struct {
+	// Replaces the policy of the tenant, whole. In force on this server when it answers, on every other within 2 s;
+	// streams of those who lose a right end. Compare-and-set: POLICY_MOVED with `current{policyVersion}` when the policy is not
+	// at `expectedVersion`. Everything wrong is said at once in `violations`, also that nobody could change the policy any more
+	// (LOCKED_OUT). Safe to repeat. Takes the action SET_POLICY on the whole tenant. Errors: FORBIDDEN, POLICY_MOVED, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	SetPolicy SetPolicySetPolicySetPolicyPayload `json:"setPolicy"`
+}
+
+// GetSetPolicy returns SetPolicyResponse.SetPolicy, and is useful for accessing the field via an interface.
+func (v *SetPolicyResponse) GetSetPolicy() SetPolicySetPolicySetPolicyPayload { return v.SetPolicy }
+
+// SetPolicySetPolicySetPolicyPayload includes the requested fields of the GraphQL type SetPolicyPayload.
+type SetPolicySetPolicySetPolicyPayload struct {
+	Policy SetPolicySetPolicySetPolicyPayloadPolicy `json:"policy"`
+}
+
+// GetPolicy returns SetPolicySetPolicySetPolicyPayload.Policy, and is useful for accessing the field via an interface.
+func (v *SetPolicySetPolicySetPolicyPayload) GetPolicy() SetPolicySetPolicySetPolicyPayloadPolicy {
+	return v.Policy
+}
+
+// SetPolicySetPolicySetPolicyPayloadPolicy includes the requested fields of the GraphQL type Policy.
+// The GraphQL type's documentation follows.
+//
+// One version of the policy of a tenant. Roles and actions are strings on purpose: later versions may add some.
+type SetPolicySetPolicySetPolicyPayloadPolicy struct {
+	PolicyRow `json:"-"`
+}
+
+// GetVersion returns SetPolicySetPolicySetPolicyPayloadPolicy.Version, and is useful for accessing the field via an interface.
+func (v *SetPolicySetPolicySetPolicyPayloadPolicy) GetVersion() int { return v.PolicyRow.Version }
+
+// GetDefaultRules returns SetPolicySetPolicySetPolicyPayloadPolicy.DefaultRules, and is useful for accessing the field via an interface.
+func (v *SetPolicySetPolicySetPolicyPayloadPolicy) GetDefaultRules() bool {
+	return v.PolicyRow.DefaultRules
+}
+
+// GetRules returns SetPolicySetPolicySetPolicyPayloadPolicy.Rules, and is useful for accessing the field via an interface.
+func (v *SetPolicySetPolicySetPolicyPayloadPolicy) GetRules() []PolicyRowRulesPolicyRule {
+	return v.PolicyRow.Rules
+}
+
+// GetGrants returns SetPolicySetPolicySetPolicyPayloadPolicy.Grants, and is useful for accessing the field via an interface.
+func (v *SetPolicySetPolicySetPolicyPayloadPolicy) GetGrants() []PolicyRowGrantsPolicyGrant {
+	return v.PolicyRow.Grants
+}
+
+// GetSod returns SetPolicySetPolicySetPolicyPayloadPolicy.Sod, and is useful for accessing the field via an interface.
+func (v *SetPolicySetPolicySetPolicyPayloadPolicy) GetSod() PolicyRowSodPolicySod {
+	return v.PolicyRow.Sod
+}
+
+// GetApprovals returns SetPolicySetPolicySetPolicyPayloadPolicy.Approvals, and is useful for accessing the field via an interface.
+func (v *SetPolicySetPolicySetPolicyPayloadPolicy) GetApprovals() []PolicyRowApprovalsPolicyApproval {
+	return v.PolicyRow.Approvals
+}
+
+// GetBreakGlass returns SetPolicySetPolicySetPolicyPayloadPolicy.BreakGlass, and is useful for accessing the field via an interface.
+func (v *SetPolicySetPolicySetPolicyPayloadPolicy) GetBreakGlass() []PolicyRowBreakGlassPolicyBreakGlass {
+	return v.PolicyRow.BreakGlass
+}
+
+// GetActor returns SetPolicySetPolicySetPolicyPayloadPolicy.Actor, and is useful for accessing the field via an interface.
+func (v *SetPolicySetPolicySetPolicyPayloadPolicy) GetActor() *string { return v.PolicyRow.Actor }
+
+// GetReason returns SetPolicySetPolicySetPolicyPayloadPolicy.Reason, and is useful for accessing the field via an interface.
+func (v *SetPolicySetPolicySetPolicyPayloadPolicy) GetReason() *string { return v.PolicyRow.Reason }
+
+// GetAt returns SetPolicySetPolicySetPolicyPayloadPolicy.At, and is useful for accessing the field via an interface.
+func (v *SetPolicySetPolicySetPolicyPayloadPolicy) GetAt() *time.Time { return v.PolicyRow.At }
+
+func (v *SetPolicySetPolicySetPolicyPayloadPolicy) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*SetPolicySetPolicySetPolicyPayloadPolicy
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.SetPolicySetPolicySetPolicyPayloadPolicy = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.PolicyRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalSetPolicySetPolicySetPolicyPayloadPolicy struct {
+	Version int `json:"version"`
+
+	DefaultRules bool `json:"defaultRules"`
+
+	Rules []PolicyRowRulesPolicyRule `json:"rules"`
+
+	Grants []PolicyRowGrantsPolicyGrant `json:"grants"`
+
+	Sod PolicyRowSodPolicySod `json:"sod"`
+
+	Approvals []PolicyRowApprovalsPolicyApproval `json:"approvals"`
+
+	BreakGlass []PolicyRowBreakGlassPolicyBreakGlass `json:"breakGlass"`
+
+	Actor *string `json:"actor"`
+
+	Reason *string `json:"reason"`
+
+	At *time.Time `json:"at"`
+}
+
+func (v *SetPolicySetPolicySetPolicyPayloadPolicy) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *SetPolicySetPolicySetPolicyPayloadPolicy) __premarshalJSON() (*__premarshalSetPolicySetPolicySetPolicyPayloadPolicy, error) {
+	var retval __premarshalSetPolicySetPolicySetPolicyPayloadPolicy
+
+	retval.Version = v.PolicyRow.Version
+	retval.DefaultRules = v.PolicyRow.DefaultRules
+	retval.Rules = v.PolicyRow.Rules
+	retval.Grants = v.PolicyRow.Grants
+	retval.Sod = v.PolicyRow.Sod
+	retval.Approvals = v.PolicyRow.Approvals
+	retval.BreakGlass = v.PolicyRow.BreakGlass
+	retval.Actor = v.PolicyRow.Actor
+	retval.Reason = v.PolicyRow.Reason
+	retval.At = v.PolicyRow.At
+	return &retval, nil
+}
+
+// ShowPolicyPolicy includes the requested fields of the GraphQL type Policy.
+// The GraphQL type's documentation follows.
+//
+// One version of the policy of a tenant. Roles and actions are strings on purpose: later versions may add some.
+type ShowPolicyPolicy struct {
+	PolicyRow `json:"-"`
+}
+
+// GetVersion returns ShowPolicyPolicy.Version, and is useful for accessing the field via an interface.
+func (v *ShowPolicyPolicy) GetVersion() int { return v.PolicyRow.Version }
+
+// GetDefaultRules returns ShowPolicyPolicy.DefaultRules, and is useful for accessing the field via an interface.
+func (v *ShowPolicyPolicy) GetDefaultRules() bool { return v.PolicyRow.DefaultRules }
+
+// GetRules returns ShowPolicyPolicy.Rules, and is useful for accessing the field via an interface.
+func (v *ShowPolicyPolicy) GetRules() []PolicyRowRulesPolicyRule { return v.PolicyRow.Rules }
+
+// GetGrants returns ShowPolicyPolicy.Grants, and is useful for accessing the field via an interface.
+func (v *ShowPolicyPolicy) GetGrants() []PolicyRowGrantsPolicyGrant { return v.PolicyRow.Grants }
+
+// GetSod returns ShowPolicyPolicy.Sod, and is useful for accessing the field via an interface.
+func (v *ShowPolicyPolicy) GetSod() PolicyRowSodPolicySod { return v.PolicyRow.Sod }
+
+// GetApprovals returns ShowPolicyPolicy.Approvals, and is useful for accessing the field via an interface.
+func (v *ShowPolicyPolicy) GetApprovals() []PolicyRowApprovalsPolicyApproval {
+	return v.PolicyRow.Approvals
+}
+
+// GetBreakGlass returns ShowPolicyPolicy.BreakGlass, and is useful for accessing the field via an interface.
+func (v *ShowPolicyPolicy) GetBreakGlass() []PolicyRowBreakGlassPolicyBreakGlass {
+	return v.PolicyRow.BreakGlass
+}
+
+// GetActor returns ShowPolicyPolicy.Actor, and is useful for accessing the field via an interface.
+func (v *ShowPolicyPolicy) GetActor() *string { return v.PolicyRow.Actor }
+
+// GetReason returns ShowPolicyPolicy.Reason, and is useful for accessing the field via an interface.
+func (v *ShowPolicyPolicy) GetReason() *string { return v.PolicyRow.Reason }
+
+// GetAt returns ShowPolicyPolicy.At, and is useful for accessing the field via an interface.
+func (v *ShowPolicyPolicy) GetAt() *time.Time { return v.PolicyRow.At }
+
+func (v *ShowPolicyPolicy) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*ShowPolicyPolicy
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.ShowPolicyPolicy = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.PolicyRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalShowPolicyPolicy struct {
+	Version int `json:"version"`
+
+	DefaultRules bool `json:"defaultRules"`
+
+	Rules []PolicyRowRulesPolicyRule `json:"rules"`
+
+	Grants []PolicyRowGrantsPolicyGrant `json:"grants"`
+
+	Sod PolicyRowSodPolicySod `json:"sod"`
+
+	Approvals []PolicyRowApprovalsPolicyApproval `json:"approvals"`
+
+	BreakGlass []PolicyRowBreakGlassPolicyBreakGlass `json:"breakGlass"`
+
+	Actor *string `json:"actor"`
+
+	Reason *string `json:"reason"`
+
+	At *time.Time `json:"at"`
+}
+
+func (v *ShowPolicyPolicy) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *ShowPolicyPolicy) __premarshalJSON() (*__premarshalShowPolicyPolicy, error) {
+	var retval __premarshalShowPolicyPolicy
+
+	retval.Version = v.PolicyRow.Version
+	retval.DefaultRules = v.PolicyRow.DefaultRules
+	retval.Rules = v.PolicyRow.Rules
+	retval.Grants = v.PolicyRow.Grants
+	retval.Sod = v.PolicyRow.Sod
+	retval.Approvals = v.PolicyRow.Approvals
+	retval.BreakGlass = v.PolicyRow.BreakGlass
+	retval.Actor = v.PolicyRow.Actor
+	retval.Reason = v.PolicyRow.Reason
+	retval.At = v.PolicyRow.At
+	return &retval, nil
+}
+
+// ShowPolicyResponse is returned by ShowPolicy on success.
+type ShowPolicyResponse struct {
+	// The policy of the tenant: which role may do what where, and who has which role. Takes the action
+	// READ_POLICY on the whole tenant. Example: `policy { version grants { principal role projectId } }`.
+	// Errors: FORBIDDEN, STORE_UNAVAILABLE.
+	Policy ShowPolicyPolicy `json:"policy"`
+}
+
+// GetPolicy returns ShowPolicyResponse.Policy, and is useful for accessing the field via an interface.
+func (v *ShowPolicyResponse) GetPolicy() ShowPolicyPolicy { return v.Policy }
 
 // ShowRunResponse is returned by ShowRun on success.
 type ShowRunResponse struct {
@@ -3396,6 +4740,86 @@ func (v *TargetInput) GetDestinationDb() *string { return v.DestinationDb }
 // GetSchema returns TargetInput.Schema, and is useful for accessing the field via an interface.
 func (v *TargetInput) GetSchema() *string { return v.Schema }
 
+type TokenGrantInput struct {
+	Role          Role   `json:"role"`
+	ProjectId     string `json:"projectId"`
+	EnvironmentId string `json:"environmentId"`
+}
+
+// GetRole returns TokenGrantInput.Role, and is useful for accessing the field via an interface.
+func (v *TokenGrantInput) GetRole() Role { return v.Role }
+
+// GetProjectId returns TokenGrantInput.ProjectId, and is useful for accessing the field via an interface.
+func (v *TokenGrantInput) GetProjectId() string { return v.ProjectId }
+
+// GetEnvironmentId returns TokenGrantInput.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *TokenGrantInput) GetEnvironmentId() string { return v.EnvironmentId }
+
+// TokenRow includes the GraphQL fields of Token requested by the fragment TokenRow.
+// The GraphQL type's documentation follows.
+//
+// An API token. Example: `{name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
+type TokenRow struct {
+	TokenId string `json:"tokenId"`
+	Name    string `json:"name"`
+	// Whose rights it has, at most.
+	Principal string                     `json:"principal"`
+	Grants    []TokenRowGrantsTokenGrant `json:"grants"`
+	CreatedBy string                     `json:"createdBy"`
+	CreatedAt time.Time                  `json:"createdAt"`
+	ExpiresAt time.Time                  `json:"expiresAt"`
+	RevokedAt *time.Time                 `json:"revokedAt"`
+	RevokedBy *string                    `json:"revokedBy"`
+	// Known to the hour; null: never used.
+	LastUsedAt *time.Time `json:"lastUsedAt"`
+}
+
+// GetTokenId returns TokenRow.TokenId, and is useful for accessing the field via an interface.
+func (v *TokenRow) GetTokenId() string { return v.TokenId }
+
+// GetName returns TokenRow.Name, and is useful for accessing the field via an interface.
+func (v *TokenRow) GetName() string { return v.Name }
+
+// GetPrincipal returns TokenRow.Principal, and is useful for accessing the field via an interface.
+func (v *TokenRow) GetPrincipal() string { return v.Principal }
+
+// GetGrants returns TokenRow.Grants, and is useful for accessing the field via an interface.
+func (v *TokenRow) GetGrants() []TokenRowGrantsTokenGrant { return v.Grants }
+
+// GetCreatedBy returns TokenRow.CreatedBy, and is useful for accessing the field via an interface.
+func (v *TokenRow) GetCreatedBy() string { return v.CreatedBy }
+
+// GetCreatedAt returns TokenRow.CreatedAt, and is useful for accessing the field via an interface.
+func (v *TokenRow) GetCreatedAt() time.Time { return v.CreatedAt }
+
+// GetExpiresAt returns TokenRow.ExpiresAt, and is useful for accessing the field via an interface.
+func (v *TokenRow) GetExpiresAt() time.Time { return v.ExpiresAt }
+
+// GetRevokedAt returns TokenRow.RevokedAt, and is useful for accessing the field via an interface.
+func (v *TokenRow) GetRevokedAt() *time.Time { return v.RevokedAt }
+
+// GetRevokedBy returns TokenRow.RevokedBy, and is useful for accessing the field via an interface.
+func (v *TokenRow) GetRevokedBy() *string { return v.RevokedBy }
+
+// GetLastUsedAt returns TokenRow.LastUsedAt, and is useful for accessing the field via an interface.
+func (v *TokenRow) GetLastUsedAt() *time.Time { return v.LastUsedAt }
+
+// TokenRowGrantsTokenGrant includes the requested fields of the GraphQL type TokenGrant.
+type TokenRowGrantsTokenGrant struct {
+	Role          string `json:"role"`
+	ProjectId     string `json:"projectId"`
+	EnvironmentId string `json:"environmentId"`
+}
+
+// GetRole returns TokenRowGrantsTokenGrant.Role, and is useful for accessing the field via an interface.
+func (v *TokenRowGrantsTokenGrant) GetRole() string { return v.Role }
+
+// GetProjectId returns TokenRowGrantsTokenGrant.ProjectId, and is useful for accessing the field via an interface.
+func (v *TokenRowGrantsTokenGrant) GetProjectId() string { return v.ProjectId }
+
+// GetEnvironmentId returns TokenRowGrantsTokenGrant.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *TokenRowGrantsTokenGrant) GetEnvironmentId() string { return v.EnvironmentId }
+
 type UpdateParamsInput struct {
 	// Only this step; default the whole run.
 	StepId *string `json:"stepId"`
@@ -4145,6 +5569,24 @@ func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) __premarshalJSON() (*_
 	return &retval, nil
 }
 
+// WhoCouldResponse is returned by WhoCould on success.
+type WhoCouldResponse struct {
+	// Principals of the tenant that may do the action to the run, at most ten. Takes the action READ_POLICY
+	// on the run's place. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT (no such action).
+	WhoCould []string `json:"whoCould"`
+}
+
+// GetWhoCould returns WhoCouldResponse.WhoCould, and is useful for accessing the field via an interface.
+func (v *WhoCouldResponse) GetWhoCould() []string { return v.WhoCould }
+
+// __BreakGlassInput is used internally by genqlient
+type __BreakGlassInput struct {
+	Input BreakGlassInput `json:"input"`
+}
+
+// GetInput returns __BreakGlassInput.Input, and is useful for accessing the field via an interface.
+func (v *__BreakGlassInput) GetInput() BreakGlassInput { return v.Input }
+
 // __CancelRunInput is used internally by genqlient
 type __CancelRunInput struct {
 	Input CancelRunInput `json:"input"`
@@ -4160,6 +5602,14 @@ type __CompleteManualStepInput struct {
 
 // GetInput returns __CompleteManualStepInput.Input, and is useful for accessing the field via an interface.
 func (v *__CompleteManualStepInput) GetInput() CompleteManualStepInput { return v.Input }
+
+// __CreateTokenInput is used internally by genqlient
+type __CreateTokenInput struct {
+	Input CreateTokenInput `json:"input"`
+}
+
+// GetInput returns __CreateTokenInput.Input, and is useful for accessing the field via an interface.
+func (v *__CreateTokenInput) GetInput() CreateTokenInput { return v.Input }
 
 // __FollowStepLogInput is used internally by genqlient
 type __FollowStepLogInput struct {
@@ -4225,6 +5675,18 @@ func (v *__ListManualTasksInput) GetFirst() *int { return v.First }
 // GetAfter returns __ListManualTasksInput.After, and is useful for accessing the field via an interface.
 func (v *__ListManualTasksInput) GetAfter() *string { return v.After }
 
+// __ListPoliciesInput is used internally by genqlient
+type __ListPoliciesInput struct {
+	First *int    `json:"first"`
+	After *string `json:"after"`
+}
+
+// GetFirst returns __ListPoliciesInput.First, and is useful for accessing the field via an interface.
+func (v *__ListPoliciesInput) GetFirst() *int { return v.First }
+
+// GetAfter returns __ListPoliciesInput.After, and is useful for accessing the field via an interface.
+func (v *__ListPoliciesInput) GetAfter() *string { return v.After }
+
 // __ListRunsInput is used internally by genqlient
 type __ListRunsInput struct {
 	First  *int       `json:"first"`
@@ -4240,6 +5702,26 @@ func (v *__ListRunsInput) GetAfter() *string { return v.After }
 
 // GetFilter returns __ListRunsInput.Filter, and is useful for accessing the field via an interface.
 func (v *__ListRunsInput) GetFilter() *RunFilter { return v.Filter }
+
+// __ListTokensInput is used internally by genqlient
+type __ListTokensInput struct {
+	All   *bool   `json:"all"`
+	Live  *bool   `json:"live"`
+	First *int    `json:"first"`
+	After *string `json:"after"`
+}
+
+// GetAll returns __ListTokensInput.All, and is useful for accessing the field via an interface.
+func (v *__ListTokensInput) GetAll() *bool { return v.All }
+
+// GetLive returns __ListTokensInput.Live, and is useful for accessing the field via an interface.
+func (v *__ListTokensInput) GetLive() *bool { return v.Live }
+
+// GetFirst returns __ListTokensInput.First, and is useful for accessing the field via an interface.
+func (v *__ListTokensInput) GetFirst() *int { return v.First }
+
+// GetAfter returns __ListTokensInput.After, and is useful for accessing the field via an interface.
+func (v *__ListTokensInput) GetAfter() *string { return v.After }
 
 // __PreviewActionInput is used internally by genqlient
 type __PreviewActionInput struct {
@@ -4289,6 +5771,22 @@ type __RerunInput struct {
 // GetInput returns __RerunInput.Input, and is useful for accessing the field via an interface.
 func (v *__RerunInput) GetInput() RerunInput { return v.Input }
 
+// __RevokeTokenInput is used internally by genqlient
+type __RevokeTokenInput struct {
+	Input RevokeTokenInput `json:"input"`
+}
+
+// GetInput returns __RevokeTokenInput.Input, and is useful for accessing the field via an interface.
+func (v *__RevokeTokenInput) GetInput() RevokeTokenInput { return v.Input }
+
+// __SetPolicyInput is used internally by genqlient
+type __SetPolicyInput struct {
+	Input SetPolicyInput `json:"input"`
+}
+
+// GetInput returns __SetPolicyInput.Input, and is useful for accessing the field via an interface.
+func (v *__SetPolicyInput) GetInput() SetPolicyInput { return v.Input }
+
 // __ShowRunInput is used internally by genqlient
 type __ShowRunInput struct {
 	RunId string `json:"runId"`
@@ -4332,6 +5830,54 @@ type __WatchRunInput struct {
 
 // GetRunId returns __WatchRunInput.RunId, and is useful for accessing the field via an interface.
 func (v *__WatchRunInput) GetRunId() string { return v.RunId }
+
+// __WhoCouldInput is used internally by genqlient
+type __WhoCouldInput struct {
+	Action string `json:"action"`
+	RunId  string `json:"runId"`
+}
+
+// GetAction returns __WhoCouldInput.Action, and is useful for accessing the field via an interface.
+func (v *__WhoCouldInput) GetAction() string { return v.Action }
+
+// GetRunId returns __WhoCouldInput.RunId, and is useful for accessing the field via an interface.
+func (v *__WhoCouldInput) GetRunId() string { return v.RunId }
+
+// The mutation executed by BreakGlass.
+const BreakGlass_Operation = `
+mutation BreakGlass ($input: BreakGlassInput!) {
+	breakGlass(input: $input) {
+		role
+		until
+		policyVersion
+	}
+}
+`
+
+func BreakGlass(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input BreakGlassInput,
+) (data_ *BreakGlassResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "BreakGlass",
+		Query:  BreakGlass_Operation,
+		Variables: &__BreakGlassInput{
+			Input: input,
+		},
+	}
+
+	data_ = &BreakGlassResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
 
 // The mutation executed by CancelRun.
 const CancelRun_Operation = `
@@ -4430,6 +5976,59 @@ func CompleteManualStep(
 	}
 
 	data_ = &CompleteManualStepResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by CreateToken.
+const CreateToken_Operation = `
+mutation CreateToken ($input: CreateTokenInput!) {
+	createToken(input: $input) {
+		token {
+			... TokenRow
+		}
+		secret
+	}
+}
+fragment TokenRow on Token {
+	tokenId
+	name
+	principal
+	grants {
+		role
+		projectId
+		environmentId
+	}
+	createdBy
+	createdAt
+	expiresAt
+	revokedAt
+	revokedBy
+	lastUsedAt
+}
+`
+
+func CreateToken(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input CreateTokenInput,
+) (data_ *CreateTokenResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "CreateToken",
+		Query:  CreateToken_Operation,
+		Variables: &__CreateTokenInput{
+			Input: input,
+		},
+	}
+
+	data_ = &CreateTokenResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -4681,6 +6280,85 @@ func ListManualTasks(
 	return data_, err_
 }
 
+// The query executed by ListPolicies.
+const ListPolicies_Operation = `
+query ListPolicies ($first: Int, $after: String) {
+	policyHistory(first: $first, after: $after) {
+		edges {
+			node {
+				... PolicyRow
+			}
+		}
+		pageInfo {
+			hasNextPage
+			endCursor
+		}
+	}
+}
+fragment PolicyRow on Policy {
+	version
+	defaultRules
+	rules {
+		role
+		action
+		projectId
+		environmentId
+	}
+	grants {
+		principal
+		role
+		projectId
+		environmentId
+		expiresAt
+		breakGlass
+	}
+	sod {
+		approve
+		completeManual
+	}
+	approvals {
+		projectId
+		environmentId
+		required
+	}
+	breakGlass {
+		principal
+		role
+		maxMinutes
+	}
+	actor
+	reason
+	at
+}
+`
+
+func ListPolicies(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	first *int,
+	after *string,
+) (data_ *ListPoliciesResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ListPolicies",
+		Query:  ListPolicies_Operation,
+		Variables: &__ListPoliciesInput{
+			First: first,
+			After: after,
+		},
+	}
+
+	data_ = &ListPoliciesResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The query executed by ListRuns.
 const ListRuns_Operation = `
 query ListRuns ($first: Int, $after: String, $filter: RunFilter) {
@@ -4752,6 +6430,70 @@ func ListRuns(
 	}
 
 	data_ = &ListRunsResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ListTokens.
+const ListTokens_Operation = `
+query ListTokens ($all: Boolean, $live: Boolean, $first: Int, $after: String) {
+	tokens(all: $all, live: $live, first: $first, after: $after) {
+		edges {
+			node {
+				... TokenRow
+			}
+		}
+		pageInfo {
+			hasNextPage
+			endCursor
+		}
+	}
+}
+fragment TokenRow on Token {
+	tokenId
+	name
+	principal
+	grants {
+		role
+		projectId
+		environmentId
+	}
+	createdBy
+	createdAt
+	expiresAt
+	revokedAt
+	revokedBy
+	lastUsedAt
+}
+`
+
+func ListTokens(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	all *bool,
+	live *bool,
+	first *int,
+	after *string,
+) (data_ *ListTokensResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ListTokens",
+		Query:  ListTokens_Operation,
+		Variables: &__ListTokensInput{
+			All:   all,
+			Live:  live,
+			First: first,
+			After: after,
+		},
+	}
+
+	data_ = &ListTokensResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -4975,6 +6717,194 @@ func Rerun(
 	}
 
 	data_ = &RerunResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by RevokeToken.
+const RevokeToken_Operation = `
+mutation RevokeToken ($input: RevokeTokenInput!) {
+	revokeToken(input: $input) {
+		token {
+			... TokenRow
+		}
+	}
+}
+fragment TokenRow on Token {
+	tokenId
+	name
+	principal
+	grants {
+		role
+		projectId
+		environmentId
+	}
+	createdBy
+	createdAt
+	expiresAt
+	revokedAt
+	revokedBy
+	lastUsedAt
+}
+`
+
+func RevokeToken(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input RevokeTokenInput,
+) (data_ *RevokeTokenResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "RevokeToken",
+		Query:  RevokeToken_Operation,
+		Variables: &__RevokeTokenInput{
+			Input: input,
+		},
+	}
+
+	data_ = &RevokeTokenResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The mutation executed by SetPolicy.
+const SetPolicy_Operation = `
+mutation SetPolicy ($input: SetPolicyInput!) {
+	setPolicy(input: $input) {
+		policy {
+			... PolicyRow
+		}
+	}
+}
+fragment PolicyRow on Policy {
+	version
+	defaultRules
+	rules {
+		role
+		action
+		projectId
+		environmentId
+	}
+	grants {
+		principal
+		role
+		projectId
+		environmentId
+		expiresAt
+		breakGlass
+	}
+	sod {
+		approve
+		completeManual
+	}
+	approvals {
+		projectId
+		environmentId
+		required
+	}
+	breakGlass {
+		principal
+		role
+		maxMinutes
+	}
+	actor
+	reason
+	at
+}
+`
+
+func SetPolicy(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input SetPolicyInput,
+) (data_ *SetPolicyResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "SetPolicy",
+		Query:  SetPolicy_Operation,
+		Variables: &__SetPolicyInput{
+			Input: input,
+		},
+	}
+
+	data_ = &SetPolicyResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ShowPolicy.
+const ShowPolicy_Operation = `
+query ShowPolicy {
+	policy {
+		... PolicyRow
+	}
+}
+fragment PolicyRow on Policy {
+	version
+	defaultRules
+	rules {
+		role
+		action
+		projectId
+		environmentId
+	}
+	grants {
+		principal
+		role
+		projectId
+		environmentId
+		expiresAt
+		breakGlass
+	}
+	sod {
+		approve
+		completeManual
+	}
+	approvals {
+		projectId
+		environmentId
+		required
+	}
+	breakGlass {
+		principal
+		role
+		maxMinutes
+	}
+	actor
+	reason
+	at
+}
+`
+
+func ShowPolicy(
+	ctx_ context.Context,
+	client_ graphql.Client,
+) (data_ *ShowPolicyResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ShowPolicy",
+		Query:  ShowPolicy_Operation,
+	}
+
+	data_ = &ShowPolicyResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -5404,4 +7334,38 @@ func WatchRunForwardData(interfaceChan interface{}, jsonRawMsg json.RawMessage) 
 	}
 	dataChan_ <- wsResp
 	return nil
+}
+
+// The query executed by WhoCould.
+const WhoCould_Operation = `
+query WhoCould ($action: String!, $runId: String!) {
+	whoCould(action: $action, runId: $runId)
+}
+`
+
+func WhoCould(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	action string,
+	runId string,
+) (data_ *WhoCouldResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "WhoCould",
+		Query:  WhoCould_Operation,
+		Variables: &__WhoCouldInput{
+			Action: action,
+			RunId:  runId,
+		},
+	}
+
+	data_ = &WhoCouldResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
 }

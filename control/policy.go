@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -210,6 +211,9 @@ func (s *Service) auditRefused(ctx context.Context, p authz.Principal, row store
 // WhoCould names principals of the caller's tenant that may do action to a run, at
 // most ten: NOT_FOUND, FORBIDDEN without READ_POLICY there.
 func (s *Service) WhoCould(ctx context.Context, p authz.Principal, action authz.Action, runID string) ([]string, error) {
+	if !slices.Contains(authz.Actions(), action) {
+		return nil, badInput([]plan.Violation{{Path: "action", Code: "UNKNOWN", Message: "there is no such action"}})
+	}
 	if err := s.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadPolicy), RunID: runID}); err != nil {
 		return nil, err
 	}

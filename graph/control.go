@@ -17,6 +17,7 @@ type Control interface {
 	Reads
 	Watches
 	Sharing
+	Authority
 }
 
 // Commands change something.

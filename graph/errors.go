@@ -109,7 +109,11 @@ func (p *presenter) extensions(e *control.Error) map[string]any {
 		x["current"] = map[string]any{"policyVersion": e.PolicyVersion}
 	}
 	if d := e.Denial; d != nil {
-		x["denial"] = map[string]any{"action": d.Action, "rule": d.Rule, "whoCould": list(d.WhoCould), "policyVersion": d.PolicyVersion}
+		denial := map[string]any{"action": d.Action, "rule": d.Rule, "whoCould": list(d.WhoCould)}
+		if d.PolicyVersion > 0 {
+			denial["policyVersion"] = d.PolicyVersion
+		}
+		x["denial"] = denial
 	}
 	if len(e.Supported) > 0 {
 		x["supported"] = e.Supported

@@ -8,6 +8,7 @@ import (
 
 func mapViewer(v control.Viewer, dev []DevPrincipal) *model.Viewer {
 	out := &model.Viewer{
+		PolicyVersion: int(v.PolicyVersion), BreakGlassUntil: optional(v.BreakGlassUntil),
 		Principal: v.Principal.ID, TenantID: v.Principal.TenantID, Roles: []model.Role{}, Grants: each(v.Grants, mapGrant),
 		DevPrincipals: each(dev, func(d DevPrincipal) model.DevPrincipal {
 			return model.DevPrincipal{Principal: d.Principal, TenantID: d.TenantID, Role: model.Role(d.Role)}
@@ -26,6 +27,7 @@ func mapViewer(v control.Viewer, dev []DevPrincipal) *model.Viewer {
 func mapGrant(g control.ViewerGrant) model.Grant {
 	return model.Grant{
 		Role: model.Role(g.Role), ProjectID: g.ProjectID, EnvironmentID: g.EnvironmentID, Actions: knownEnums[model.Action](g.Actions),
+		ExpiresAt: optional(g.ExpiresAt), BreakGlass: g.BreakGlass,
 	}
 }
 

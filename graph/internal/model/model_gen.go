@@ -68,6 +68,21 @@ type Artifact struct {
 	ContentType *string  `json:"contentType,omitempty"`
 }
 
+type BreakGlassInput struct {
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
+	RequestID string `json:"requestId"`
+	Role      Role   `json:"role"`
+	Minutes   int    `json:"minutes"`
+	// At most 1,000 bytes; it stands in the audit.
+	Reason string `json:"reason"`
+}
+
+type BreakGlassPayload struct {
+	Role          Role      `json:"role"`
+	Until         time.Time `json:"until"`
+	PolicyVersion int       `json:"policyVersion"`
+}
+
 type CancelActionInput struct {
 	RunID string `json:"runId"`
 }
@@ -93,6 +108,25 @@ type CompleteManualStepInput struct {
 	// If given it must be the caller.
 	Actor          *string  `json:"actor,omitempty"`
 	ExpectedRunSeq *run.Seq `json:"expectedRunSeq,omitempty"`
+}
+
+type CreateTokenInput struct {
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
+	RequestID string `json:"requestId"`
+	// For people, at most 100 bytes.
+	Name string `json:"name"`
+	// Make it for the principal `service/NAME`, which has an account nowhere; the policy gives it rights. Null: for oneself.
+	Service *string `json:"service,omitempty"`
+	// 1 to 20.
+	Grants []TokenGrantInput `json:"grants"`
+	// At most a year away; null: in 90 days.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+}
+
+type CreateTokenPayload struct {
+	Token *Token `json:"token"`
+	// Shown this once; null when this answer repeats an earlier one.
+	Secret *string `json:"secret,omitempty"`
 }
 
 // A message that was given up: what changed in a run after fromSeq, up to toSeq, was
@@ -179,10 +213,14 @@ type EventEdge struct {
 }
 
 type Grant struct {
-	Role          Role     `json:"role"`
-	ProjectID     string   `json:"projectId"`
-	EnvironmentID string   `json:"environmentId"`
-	Actions       []Action `json:"actions"`
+	Role          Role   `json:"role"`
+	ProjectID     string `json:"projectId"`
+	EnvironmentID string `json:"environmentId"`
+	// Null: it stays.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	// It was taken in an emergency.
+	BreakGlass bool     `json:"breakGlass"`
+	Actions    []Action `json:"actions"`
 }
 
 type Health struct {
@@ -292,6 +330,114 @@ type PlanRefInput struct {
 	Compression   *string `json:"compression,omitempty"`
 }
 
+// One version of the policy of a tenant. Roles and actions are strings on purpose: later versions may add some.
+type Policy struct {
+	// 0: the tenant has none of its own; this is what the server's settings and the defaults amount to.
+	Version int `json:"version"`
+	// The rules are the defaults of this version of dvt, and follow them.
+	DefaultRules bool          `json:"defaultRules"`
+	Rules        []PolicyRule  `json:"rules"`
+	Grants       []PolicyGrant `json:"grants"`
+	// Separation of duties: who asked for a run may not decide these for it.
+	Sod        *PolicySod         `json:"sod"`
+	Approvals  []PolicyApproval   `json:"approvals"`
+	BreakGlass []PolicyBreakGlass `json:"breakGlass"`
+	// Who made this version; null for version 0.
+	Actor  *string    `json:"actor,omitempty"`
+	Reason *string    `json:"reason,omitempty"`
+	At     *time.Time `json:"at,omitempty"`
+}
+
+// How many people must approve a run.
+type PolicyApproval struct {
+	ProjectID     string `json:"projectId"`
+	EnvironmentID string `json:"environmentId"`
+	Required      int    `json:"required"`
+}
+
+type PolicyApprovalInput struct {
+	ProjectID     string `json:"projectId"`
+	EnvironmentID string `json:"environmentId"`
+	Required      int    `json:"required"`
+}
+
+// Who may take a role in an emergency, for how long at most.
+type PolicyBreakGlass struct {
+	Principal  string `json:"principal"`
+	Role       string `json:"role"`
+	MaxMinutes int    `json:"maxMinutes"`
+}
+
+type PolicyBreakGlassInput struct {
+	Principal  string `json:"principal"`
+	Role       string `json:"role"`
+	MaxMinutes int    `json:"maxMinutes"`
+}
+
+type PolicyConnection struct {
+	Edges    []PolicyEdge `json:"edges"`
+	PageInfo *PageInfo    `json:"pageInfo"`
+}
+
+type PolicyEdge struct {
+	Cursor string  `json:"cursor"`
+	Node   *Policy `json:"node"`
+}
+
+type PolicyGrant struct {
+	Principal     string     `json:"principal"`
+	Role          string     `json:"role"`
+	ProjectID     string     `json:"projectId"`
+	EnvironmentID string     `json:"environmentId"`
+	ExpiresAt     *time.Time `json:"expiresAt,omitempty"`
+	BreakGlass    bool       `json:"breakGlass"`
+}
+
+type PolicyGrantInput struct {
+	Principal     string     `json:"principal"`
+	Role          string     `json:"role"`
+	ProjectID     string     `json:"projectId"`
+	EnvironmentID string     `json:"environmentId"`
+	ExpiresAt     *time.Time `json:"expiresAt,omitempty"`
+	// Keep the mark of a role that was taken in an emergency.
+	BreakGlass bool `json:"breakGlass"`
+}
+
+// At most 10,000 rules, grants, approvals and break-glass entries together, and 200 grants of one principal.
+type PolicyInput struct {
+	// Null: the defaults of dvt, now and after upgrades.
+	Rules      []PolicyRuleInput       `json:"rules,omitempty"`
+	Grants     []PolicyGrantInput      `json:"grants"`
+	Sod        *PolicySodInput         `json:"sod"`
+	Approvals  []PolicyApprovalInput   `json:"approvals"`
+	BreakGlass []PolicyBreakGlassInput `json:"breakGlass"`
+}
+
+// Gives an action to a role and to the roles above it; `*` is every project or environment.
+type PolicyRule struct {
+	Role          string `json:"role"`
+	Action        string `json:"action"`
+	ProjectID     string `json:"projectId"`
+	EnvironmentID string `json:"environmentId"`
+}
+
+type PolicyRuleInput struct {
+	Role          string `json:"role"`
+	Action        string `json:"action"`
+	ProjectID     string `json:"projectId"`
+	EnvironmentID string `json:"environmentId"`
+}
+
+type PolicySod struct {
+	Approve        bool `json:"approve"`
+	CompleteManual bool `json:"completeManual"`
+}
+
+type PolicySodInput struct {
+	Approve        bool `json:"approve"`
+	CompleteManual bool `json:"completeManual"`
+}
+
 // Who may run a field is decided in the use case behind it; every type below shows only what belongs to the caller's tenant.
 type Query struct {
 }
@@ -361,6 +507,18 @@ type RetryStepInput struct {
 	Reason *string `json:"reason,omitempty"`
 	// The failed attempt that is meant; default the latest.
 	ExpectedLogicalAttemptID *int `json:"expectedLogicalAttemptId,omitempty"`
+}
+
+type RevokeTokenInput struct {
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
+	RequestID string `json:"requestId"`
+	TokenID   string `json:"tokenId"`
+	// At most 1,000 bytes; it stands in the audit.
+	Reason string `json:"reason"`
+}
+
+type RevokeTokenPayload struct {
+	Token *Token `json:"token"`
 }
 
 type Run struct {
@@ -529,6 +687,20 @@ type RunUpdate struct {
 	Reset    bool      `json:"reset"`
 	Snapshot *Run      `json:"snapshot,omitempty"`
 	Delta    *RunDelta `json:"delta,omitempty"`
+}
+
+type SetPolicyInput struct {
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
+	RequestID string `json:"requestId"`
+	// The version that the document was made from.
+	ExpectedVersion int          `json:"expectedVersion"`
+	Document        *PolicyInput `json:"document"`
+	// At most 1,000 bytes; it stands in the audit.
+	Reason string `json:"reason"`
+}
+
+type SetPolicyPayload struct {
+	Policy *Policy `json:"policy"`
 }
 
 // The receipt of a command: how far it has come.
@@ -738,6 +910,44 @@ type TargetInput struct {
 	Schema *string `json:"schema,omitempty"`
 }
 
+// An API token. Example: `{name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
+type Token struct {
+	TokenID string `json:"tokenId"`
+	Name    string `json:"name"`
+	// Whose rights it has, at most.
+	Principal string       `json:"principal"`
+	Grants    []TokenGrant `json:"grants"`
+	CreatedBy string       `json:"createdBy"`
+	CreatedAt time.Time    `json:"createdAt"`
+	ExpiresAt time.Time    `json:"expiresAt"`
+	RevokedAt *time.Time   `json:"revokedAt,omitempty"`
+	RevokedBy *string      `json:"revokedBy,omitempty"`
+	// Known to the hour; null: never used.
+	LastUsedAt *time.Time `json:"lastUsedAt,omitempty"`
+}
+
+type TokenConnection struct {
+	Edges    []TokenEdge `json:"edges"`
+	PageInfo *PageInfo   `json:"pageInfo"`
+}
+
+type TokenEdge struct {
+	Cursor string `json:"cursor"`
+	Node   *Token `json:"node"`
+}
+
+type TokenGrant struct {
+	Role          string `json:"role"`
+	ProjectID     string `json:"projectId"`
+	EnvironmentID string `json:"environmentId"`
+}
+
+type TokenGrantInput struct {
+	Role          Role   `json:"role"`
+	ProjectID     string `json:"projectId"`
+	EnvironmentID string `json:"environmentId"`
+}
+
 type UpdateParamsInput struct {
 	// Only this step; default the whole run.
 	StepID *string `json:"stepId,omitempty"`
@@ -762,6 +972,10 @@ type Viewer struct {
 	Signals []Signal `json:"signals"`
 	// The principals that one may become here: those of `dvt dev`, else empty.
 	DevPrincipals []DevPrincipal `json:"devPrincipals"`
+	// Version of the tenant's policy; 0: it has none of its own, and the server's settings hold.
+	PolicyVersion int `json:"policyVersion"`
+	// When the last role that the viewer took in an emergency ends; null mostly.
+	BreakGlassUntil *time.Time `json:"breakGlassUntil,omitempty"`
 }
 
 // Why a step is not running.
@@ -795,6 +1009,10 @@ const (
 	ActionApprove            Action = "APPROVE"
 	ActionReadDeadLetters    Action = "READ_DEAD_LETTERS"
 	ActionRedrive            Action = "REDRIVE"
+	ActionReadPolicy         Action = "READ_POLICY"
+	ActionSetPolicy          Action = "SET_POLICY"
+	ActionCreateToken        Action = "CREATE_TOKEN"
+	ActionManageTokens       Action = "MANAGE_TOKENS"
 )
 
 var AllAction = []Action{
@@ -815,11 +1033,15 @@ var AllAction = []Action{
 	ActionApprove,
 	ActionReadDeadLetters,
 	ActionRedrive,
+	ActionReadPolicy,
+	ActionSetPolicy,
+	ActionCreateToken,
+	ActionManageTokens,
 }
 
 func (e Action) IsValid() bool {
 	switch e {
-	case ActionRead, ActionStart, ActionPause, ActionResume, ActionRetryStep, ActionSkipStep, ActionUpdateParams, ActionInjectOverride, ActionEscalateAlert, ActionUpdateTarget, ActionEmergencyStop, ActionCancel, ActionRerun, ActionCompleteManualStep, ActionApprove, ActionReadDeadLetters, ActionRedrive:
+	case ActionRead, ActionStart, ActionPause, ActionResume, ActionRetryStep, ActionSkipStep, ActionUpdateParams, ActionInjectOverride, ActionEscalateAlert, ActionUpdateTarget, ActionEmergencyStop, ActionCancel, ActionRerun, ActionCompleteManualStep, ActionApprove, ActionReadDeadLetters, ActionRedrive, ActionReadPolicy, ActionSetPolicy, ActionCreateToken, ActionManageTokens:
 		return true
 	}
 	return false

@@ -1,0 +1,133 @@
+package graph
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph/internal/model"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// Authority is who may do what: the policy of a tenant and API tokens.
+type Authority interface {
+	PolicyUse
+	TokenUse
+	WhoCould(ctx context.Context, p authz.Principal, action authz.Action, runID string) ([]string, error)
+}
+
+// PolicyUse reads and changes the policy of a tenant.
+type PolicyUse interface {
+	Policy(ctx context.Context, p authz.Principal) (control.Policy, error)
+	PolicyHistory(ctx context.Context, p authz.Principal, first int, before int64) (control.PolicyPage, error)
+	SetPolicy(ctx context.Context, p authz.Principal, in control.SetPolicy) (control.Policy, error)
+	BreakGlass(ctx context.Context, p authz.Principal, in control.BreakGlass) (control.BrokenGlass, error)
+}
+
+// TokenUse makes and ends API tokens.
+type TokenUse interface {
+	CreateToken(ctx context.Context, p authz.Principal, in control.CreateToken) (control.CreatedToken, error)
+	RevokeToken(ctx context.Context, p authz.Principal, in control.RevokeToken) (control.Token, error)
+	Tokens(ctx context.Context, p authz.Principal, q control.TokensQuery) (control.TokensPage, error)
+}
+
+func (q queries) Policy(ctx context.Context) (*model.Policy, error) {
+	p, err := q.control.Policy(ctx, principal(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return mapPolicy(p), nil
+}
+
+func (q queries) PolicyHistory(ctx context.Context, first *int, after *string) (*model.PolicyConnection, error) {
+	if err := pageSizes(first, nil); err != nil {
+		return nil, err
+	}
+	before, err := versionCursor(after)
+	if err != nil {
+		return nil, err
+	}
+	page, err := q.control.PolicyHistory(ctx, principal(ctx), orZero(first), before)
+	if err != nil {
+		return nil, err
+	}
+	return mapPolicies(page, before != 0), nil
+}
+
+// versionCursor is the version that a page comes after; 0: none.
+func versionCursor(after *string) (int64, error) {
+	text, err := decodeCursor(after)
+	if err != nil || text == "" {
+		return 0, err
+	}
+	version, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || version < 1 {
+		return 0, refuse(run.CodeCursorInvalid, "This cursor cannot be read. Start from the first page.")
+	}
+	return version, nil
+}
+
+func (q queries) WhoCould(ctx context.Context, action, runID string) ([]string, error) {
+	names, err := q.control.WhoCould(ctx, principal(ctx), authz.Action(action), runID)
+	if err != nil {
+		return nil, err
+	}
+	return list(names), nil
+}
+
+func (q queries) Tokens(ctx context.Context, all, live *bool, first *int, after *string) (*model.TokenConnection, error) {
+	if err := pageSizes(first, nil); err != nil {
+		return nil, err
+	}
+	id, err := decodeCursor(after)
+	if err != nil {
+		return nil, err
+	}
+	page, err := q.control.Tokens(ctx, principal(ctx), control.TokensQuery{All: orZero(all), Live: orZero(live), First: orZero(first), After: id})
+	if err != nil {
+		return nil, err
+	}
+	return mapTokens(page, id != ""), nil
+}
+
+func (m mutations) SetPolicy(ctx context.Context, in model.SetPolicyInput) (*model.SetPolicyPayload, error) {
+	p, err := m.control.SetPolicy(ctx, principal(ctx), control.SetPolicy{
+		RequestID: in.RequestID, ExpectedVersion: int64(in.ExpectedVersion), Document: documentOf(*in.Document), Reason: in.Reason,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &model.SetPolicyPayload{Policy: mapPolicy(p)}, nil
+}
+
+func (m mutations) BreakGlass(ctx context.Context, in model.BreakGlassInput) (*model.BreakGlassPayload, error) {
+	b, err := m.control.BreakGlass(ctx, principal(ctx), control.BreakGlass{
+		RequestID: in.RequestID, Role: authz.Role(in.Role), Minutes: in.Minutes, Reason: in.Reason,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &model.BreakGlassPayload{Role: model.Role(b.Role), Until: b.Until, PolicyVersion: int(b.PolicyVersion)}, nil
+}
+
+func (m mutations) CreateToken(ctx context.Context, in model.CreateTokenInput) (*model.CreateTokenPayload, error) {
+	t, err := m.control.CreateToken(ctx, principal(ctx), control.CreateToken{
+		RequestID: in.RequestID, Name: in.Name, Service: orZero(in.Service), ExpiresAt: orZero(in.ExpiresAt),
+		Grants: each(in.Grants, func(g model.TokenGrantInput) authz.Grant {
+			return authz.Grant{Role: authz.Role(g.Role), ProjectID: g.ProjectID, EnvironmentID: g.EnvironmentID}
+		}),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &model.CreateTokenPayload{Token: mapToken(t.Token), Secret: text(t.Secret)}, nil
+}
+
+func (m mutations) RevokeToken(ctx context.Context, in model.RevokeTokenInput) (*model.RevokeTokenPayload, error) {
+	t, err := m.control.RevokeToken(ctx, principal(ctx), control.RevokeToken{RequestID: in.RequestID, ID: in.TokenID, Reason: in.Reason})
+	if err != nil {
+		return nil, err
+	}
+	return &model.RevokeTokenPayload{Token: mapToken(t)}, nil
+}

@@ -1,0 +1,92 @@
+package graph
+
+import (
+	"strconv"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph/internal/model"
+)
+
+func mapPolicy(p control.Policy) *model.Policy {
+	doc, rules := p.Document, p.Document.Rules
+	if rules == nil {
+		rules = authz.DefaultPolicy()
+	}
+	return &model.Policy{
+		Version: int(p.Version), DefaultRules: doc.Rules == nil,
+		Rules: each(rules, func(r authz.Rule) model.PolicyRule {
+			return model.PolicyRule{Role: string(r.Role), Action: string(r.Action), ProjectID: r.ProjectID, EnvironmentID: r.EnvironmentID}
+		}),
+		Grants: each(doc.Grants, func(g authz.PrincipalGrant) model.PolicyGrant {
+			return model.PolicyGrant{
+				Principal: g.Principal, Role: string(g.Role), ProjectID: g.ProjectID, EnvironmentID: g.EnvironmentID,
+				ExpiresAt: g.ExpiresAt, BreakGlass: g.BreakGlass,
+			}
+		}),
+		Sod: &model.PolicySod{Approve: doc.SOD.Approve, CompleteManual: doc.SOD.CompleteManual},
+		Approvals: each(doc.Approvals, func(a authz.Approval) model.PolicyApproval {
+			return model.PolicyApproval{ProjectID: a.ProjectID, EnvironmentID: a.EnvironmentID, Required: a.Required}
+		}),
+		BreakGlass: each(doc.BreakGlass, func(b authz.BreakGlass) model.PolicyBreakGlass {
+			return model.PolicyBreakGlass{Principal: b.Principal, Role: string(b.Role), MaxMinutes: b.MaxMinutes}
+		}),
+		Actor: text(p.Actor), Reason: text(p.Reason), At: optional(p.At),
+	}
+}
+
+func mapPolicies(page control.PolicyPage, hasPrev bool) *model.PolicyConnection {
+	edges := each(page.Policies, func(p control.Policy) model.PolicyEdge {
+		return model.PolicyEdge{Cursor: encodeCursor(strconv.FormatInt(p.Version, 10)), Node: mapPolicy(p)}
+	})
+	return &model.PolicyConnection{
+		Edges: edges, PageInfo: pageInfo(edges, func(e model.PolicyEdge) string { return e.Cursor }, page.HasNext, hasPrev),
+	}
+}
+
+// documentOf is what a caller wrote; control says what is wrong with it.
+func documentOf(in model.PolicyInput) authz.Document {
+	doc := authz.Document{
+		SOD: authz.SOD{Approve: true, CompleteManual: true},
+		Grants: each(in.Grants, func(g model.PolicyGrantInput) authz.PrincipalGrant {
+			return authz.PrincipalGrant{
+				Principal: g.Principal, Role: authz.Role(g.Role), ProjectID: g.ProjectID, EnvironmentID: g.EnvironmentID,
+				ExpiresAt: g.ExpiresAt, BreakGlass: g.BreakGlass,
+			}
+		}),
+		Approvals: each(in.Approvals, func(a model.PolicyApprovalInput) authz.Approval {
+			return authz.Approval{ProjectID: a.ProjectID, EnvironmentID: a.EnvironmentID, Required: a.Required}
+		}),
+		BreakGlass: each(in.BreakGlass, func(b model.PolicyBreakGlassInput) authz.BreakGlass {
+			return authz.BreakGlass{Principal: b.Principal, Role: authz.Role(b.Role), MaxMinutes: b.MaxMinutes}
+		}),
+	}
+	if in.Rules != nil {
+		doc.Rules = each(in.Rules, func(r model.PolicyRuleInput) authz.Rule {
+			return authz.Rule{Role: authz.Role(r.Role), Action: authz.Action(r.Action), ProjectID: r.ProjectID, EnvironmentID: r.EnvironmentID}
+		})
+	}
+	if in.Sod != nil {
+		doc.SOD = authz.SOD{Approve: in.Sod.Approve, CompleteManual: in.Sod.CompleteManual}
+	}
+	return doc
+}
+
+func mapToken(t control.Token) *model.Token {
+	return &model.Token{
+		TokenID: t.ID, Name: t.Name, Principal: t.Principal, CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt,
+		RevokedAt: t.RevokedAt, RevokedBy: text(t.RevokedBy), LastUsedAt: t.LastUsedAt,
+		Grants: each(t.Grants, func(g authz.Grant) model.TokenGrant {
+			return model.TokenGrant{Role: string(g.Role), ProjectID: g.ProjectID, EnvironmentID: g.EnvironmentID}
+		}),
+	}
+}
+
+func mapTokens(page control.TokensPage, hasPrev bool) *model.TokenConnection {
+	edges := each(page.Tokens, func(t control.Token) model.TokenEdge {
+		return model.TokenEdge{Cursor: encodeCursor(t.ID), Node: mapToken(t)}
+	})
+	return &model.TokenConnection{
+		Edges: edges, PageInfo: pageInfo(edges, func(e model.TokenEdge) string { return e.Cursor }, page.HasNext, hasPrev),
+	}
+}
