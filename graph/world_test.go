@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -161,12 +162,15 @@ func (quietSubscription) Close()                    {}
 type counting struct {
 	store.Store
 	next  *sqlite.Store
+	mu    sync.Mutex
 	calls map[string]int
 }
 
 func (c *counting) reset() { c.calls = map[string]int{} }
 
 func (c *counting) count(call string) *sqlite.Store {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.calls != nil {
 		c.calls[call]++
 	}
