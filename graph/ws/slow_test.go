@@ -251,6 +251,9 @@ func TestSlow_ShutdownFinishesTheFrameAndThenSaysSo(t *testing.T) {
 	if err := <-done; err != nil || time.Since(began) > 8*time.Second {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
+	if n := metric(t, registry, "dvt_sockets"); n != 0 {
+		t.Errorf("%v sockets are left after the shutdown", n)
+	}
 	never.Close()
 }
 
