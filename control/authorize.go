@@ -21,17 +21,25 @@ import (
 // caller's tenant, so that neither words nor audit nor time tell them apart (T101).
 func (s *Service) visible(ctx context.Context, p authz.Principal, action authz.Action, runID string) (store.Run, error) {
 	r, err := s.cfg.Store.Get(ctx, runID)
+	if err := s.seenBy(ctx, p, action, r.Identity, runID, err); err != nil {
+		return store.Run{}, err
+	}
+	return r, nil
+}
+
+// seenBy judges what came of reading whose a run is.
+func (s *Service) seenBy(ctx context.Context, p authz.Principal, action authz.Action, id run.Identity, runID string, err error) error {
 	if err == nil {
 		var d authz.Decision
-		if d, err = s.cfg.Authz.Decide(p, authz.Read, objectOf(r.Identity)); d.Allowed {
-			return r, nil
+		if d, err = s.cfg.Authz.Decide(p, authz.Read, objectOf(id)); d.Allowed {
+			return nil
 		}
 	}
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return store.Run{}, translate(err)
+		return translate(err)
 	}
 	s.auditDenied(ctx, p, store.AuditRow{Action: string(action), RunID: runID, Code: run.CodeNotFound})
-	return store.Run{}, runNotFound()
+	return runNotFound()
 }
 
 // denied explains a FORBIDDEN.

@@ -19,8 +19,8 @@ type guard struct {
 }
 
 // guardRun guards a stream of one run.
-func (s *Service) guardRun(p authz.Principal, r store.Run) guard {
-	o := objectOf(r.Identity)
+func (s *Service) guardRun(p authz.Principal, id run.Identity) guard {
+	o := objectOf(id)
 	return guard{s: s, p: p, may: func() error {
 		d, err := s.cfg.Authz.Decide(p, authz.Read, o)
 		if err != nil {

@@ -73,6 +73,8 @@ type Service struct {
 	alerts  *prometheus.CounterVec
 	// authority is held while policies and tokens are read and put in force.
 	authority sync.Mutex
+
+	identities identities
 }
 
 // New makes the use cases.

@@ -66,11 +66,11 @@ var ErrMoved = errLook
 // AdmitRun checks the right of p to watch a run: NOT_FOUND as for WatchRun. Every
 // principal that may read a run is shown the same frames of it.
 func (s *Service) AdmitRun(ctx context.Context, p authz.Principal, runID string) (*Ticket, error) {
-	r, err := s.visible(ctx, p, authz.Read, runID)
+	id, err := s.watchable(ctx, p, runID)
 	if err != nil {
 		return nil, err
 	}
-	t := &Ticket{class: authz.Class(p.TenantID), guard: s.guardRun(p, r), runID: runID}
+	t := &Ticket{class: authz.Class(p.TenantID), guard: s.guardRun(p, id), runID: runID}
 	return t, t.Check()
 }
 

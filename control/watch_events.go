@@ -24,7 +24,7 @@ func (s *Service) WatchEvents(ctx context.Context, p authz.Principal, in WatchRu
 	if err != nil {
 		return nil, translate(err)
 	}
-	e := &eventStream{guard: s.guardRun(p, r), frames: frames, runID: in.RunID}
+	e := &eventStream{guard: s.guardRun(p, r.Identity), frames: frames, runID: in.RunID}
 	if in.After != nil {
 		e.shown = *in.After
 	}

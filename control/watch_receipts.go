@@ -29,7 +29,7 @@ func (s *Service) WatchReceipts(ctx context.Context, p authz.Principal, runID, s
 		return nil, translate(err)
 	}
 	return &receiptStream{
-		guard: s.guardRun(p, r), frames: frames, runID: runID, signalID: signalID,
+		guard: s.guardRun(p, r.Identity), frames: frames, runID: runID, signalID: signalID,
 		shown: map[string]receiptShown{}, opsRev: -1,
 	}, nil
 }

@@ -9,7 +9,7 @@ import (
 
 // WatchRun follows one run's state; see live.Frame for what a frame promises.
 func (s *Service) WatchRun(ctx context.Context, p authz.Principal, in WatchRun) (Stream[live.Frame], error) {
-	r, err := s.visible(ctx, p, authz.Read, in.RunID)
+	id, err := s.watchable(ctx, p, in.RunID)
 	if err != nil {
 		return nil, err
 	}
@@ -17,7 +17,7 @@ func (s *Service) WatchRun(ctx context.Context, p authz.Principal, in WatchRun) 
 	if err != nil {
 		return nil, translate(err)
 	}
-	return &runStream{guard: s.guardRun(p, r), frames: frames}, nil
+	return &runStream{guard: s.guardRun(p, id), frames: frames}, nil
 }
 
 type runStream struct {

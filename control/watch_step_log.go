@@ -20,7 +20,7 @@ func (s *Service) WatchStepLog(ctx context.Context, p authz.Principal, in StepLo
 	}
 	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
 	return &logStream{
-		guard: s.guardRun(p, r), id: id, in: in, done: done,
+		guard: s.guardRun(p, r.Identity), id: id, in: in, done: done,
 		next: in.FromLine, wake: s.cfg.Logs.Follow(follow, id), stop: stop, first: true,
 	}, nil
 }
