@@ -162,9 +162,6 @@ func (e *listEntry) checked(ctx context.Context, c listCheck) {
 	switch {
 	case c.err != nil:
 		e.failed(ctx, c.err)
-	case e.down:
-		e.down = false // the look says whether it is
-		e.want(lookPoll)
 	case c.epoch != e.epoch:
 		e.want(lookReset)
 	case e.degraded != e.isDegraded():

@@ -98,6 +98,28 @@ func TestLists_ReadsAPageOnlyWhenItMust(t *testing.T) {
 	})
 }
 
+// The reserve is what follows the page, without holes, however it came to be.
+func TestLists_TheReserveHasNoHoles(t *testing.T) {
+	exhibit(t, live.ListsConfig{}, func(g *gallery) {
+		s := g.watch(only(2, run.Running)) // keeps 4
+		g.expect(s, notice{Sync: live.Live, Reset: true})
+		for n := range 10 { // they enter a page that had all there is
+			g.change(n+1, run.Running)
+			time.Sleep(150 * time.Millisecond)
+		}
+		g.expect(s, notice{Sync: live.Live, Rows: "10:running 9:running"})
+		g.change(10, run.Completed) // one in reserve is left, behind it is room
+		g.expect(s, notice{Sync: live.Live, Rows: "8:running", Removed: "10"})
+		time.Sleep(150 * time.Millisecond)
+		g.change(3, run.Running) // and this one is not the next
+		for n := 9; n > 2; n-- {
+			time.Sleep(150 * time.Millisecond)
+			g.change(n, run.Completed)
+			g.expect(s, notice{Sync: live.Live, Rows: fmt.Sprint(n-2, ":running"), Removed: fmt.Sprint(n)})
+		}
+	})
+}
+
 // The cost of a change does not know of viewers, of pages, or of how many runs there are.
 func TestLists_StatementsPerChange(t *testing.T) {
 	for _, runs := range []int{10, 5000} {
