@@ -29,7 +29,6 @@ type entry struct {
 	err     error
 	streams map[*Stream]struct{}
 	abort   context.CancelFunc // of the read in hand, or of one that is over
-	down    bool               // the last head check failed
 	begun   int                // reads
 
 	// Of the goroutine alone.
@@ -69,12 +68,13 @@ func newEntry(h *Hub, runID string) (*entry, context.Context) {
 // tell hands a head check over; one that was not looked at yet gives way. A
 // store that does not answer need not be waited for twice.
 func (e *entry) tell(s headSeen) {
-	e.mu.Lock()
-	e.down = s.err != nil
-	if e.down && e.abort != nil {
-		e.abort()
+	if s.err != nil {
+		e.mu.Lock()
+		if e.abort != nil {
+			e.abort()
+		}
+		e.mu.Unlock()
 	}
-	e.mu.Unlock()
 	for {
 		select {
 		case e.heads <- s:
@@ -162,10 +162,6 @@ func (e *entry) read(ctx context.Context, slow Reason, head store.Head) (store.L
 	bounded, cancel := context.WithTimeout(ctx, e.hub.cfg.ReadTimeout)
 	defer cancel()
 	e.mu.Lock()
-	if e.down { // and that need not be waited for
-		e.mu.Unlock()
-		return store.Loaded{}, store.ErrUnavailable
-	}
 	e.abort = cancel
 	e.begun++
 	number, have := e.begun, e.cur

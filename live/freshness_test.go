@@ -308,6 +308,14 @@ func TestStream_T30_AResetIsNeverSwallowed(t *testing.T) {
 // What does not change the state does not hide that it changed.
 func TestStream_O9_AFrameWithoutNewsSwallowsNone(t *testing.T) {
 	t.Parallel()
+	play(t, 10, live.Config{}, func(s *scene) {
+		st := s.watchAt(at(10), "e1")
+		s.archive.set(func() { s.archive.runs[theRun].ops++ })
+		s.send(s.archive.message(theRun, 10, 10))
+		if f := s.next(st); !f.Changed || f.OpsRev != 1 {
+			t.Errorf("the first frame: changed %v, ops %d", f.Changed, f.OpsRev)
+		}
+	})
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 50 {
 		play(t, 10, live.Config{}, func(s *scene) {

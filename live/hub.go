@@ -255,13 +255,9 @@ func (h *Hub) checkHeads(ctx context.Context) {
 	// Interval and time together stay below the 2 s of T226, however many runs there are.
 	within, cancel := context.WithTimeout(ctx, h.cfg.HeadInterval*3/4)
 	defer cancel()
-	var err error
 	for start := 0; start < len(ids); start += store.MaxHeads {
 		end := min(start+store.MaxHeads, len(ids))
-		var heads store.Heads
-		if err == nil { // a store that does not answer is not asked again
-			heads, err = h.heads(within, ids[start:end])
-		}
+		heads, err := h.heads(within, ids[start:end])
 		if ctx.Err() != nil {
 			return
 		}

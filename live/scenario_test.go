@@ -676,6 +676,17 @@ func TestHub_T187_AheadOfTheLogCostsFewReads(t *testing.T) {
 		if n := s.archive.count(); n > 3 {
 			t.Errorf("%d reads for 100 viewers", n)
 		}
+		before := s.archive.count()
+		for range 200 { // one after the other
+			time.Sleep(time.Millisecond)
+			go func() { s.watchAt(at(1000), "e1"); done <- nil }()
+		}
+		for range 200 {
+			<-done
+		}
+		if n := s.archive.count() - before; n > 6 {
+			t.Errorf("%d reads for 200 viewers within 200 ms", n)
+		}
 	})
 }
 

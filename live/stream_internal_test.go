@@ -36,6 +36,21 @@ func TestStream_AFrameCostsNoAllocation(t *testing.T) {
 	}
 }
 
+// A frame that conflates with a reset is one.
+func TestStream_T30_AResetStaysOne(t *testing.T) {
+	t.Parallel()
+	h := New(nil, nil, Config{})
+	s := &Stream{hub: h, entry: &entry{hub: h}, wake: make(chan struct{}, 1), shown: 120}
+	f := Frame{Sync: Resyncing, Reason: Gap, Epoch: "e2", Reset: true, Changed: true}
+	f.State.Seq = 100
+	s.push(f)
+	f.Reset, f.Changed, f.OpsRev = false, false, 1
+	s.push(f)
+	if got, err := s.Next(t.Context()); err != nil || !got.Reset || !got.Changed || got.From != 0 || got.OpsRev != 1 {
+		t.Errorf("reset %v, changed %v, from %d, ops %d, %v", got.Reset, got.Changed, got.From, got.OpsRev, err)
+	}
+}
+
 // The store's time is off by no more than the reading says, whatever the delays.
 func TestClock_T34_IsOffByHalfARoundTrip(t *testing.T) {
 	t.Parallel()
