@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"gopkg.in/yaml.v3"
+
+	"github.com/dvt-engine/dvt/client"
+)
+
+func policyCommand() *cobra.Command {
+	s := &session{}
+	return s.command("policy", "The policy of the tenant: who may do what where", s.policyShow(), s.policySet(), s.policyHistory())
+}
+
+func (s *session) policyShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show", Short: "Print the policy as a document that `dvt policy set` takes", Args: exact(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			out, err := client.ShowPolicy(c.Context(), s.client)
+			if err != nil {
+				return failure(err)
+			}
+			if s.output == "json" {
+				return s.json(out.Policy)
+			}
+			doc, err := documentOf(out.Policy.PolicyRow)
+			if err != nil {
+				return err
+			}
+			text, err := asYAML(doc)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(s.out, "# version %d\n%s", out.Policy.Version, text)
+			return err
+		},
+	}
+}
+
+// documentOf is the input that makes a policy again; rules that follow the defaults are left out.
+func documentOf(p client.PolicyRow) (client.PolicyInput, error) {
+	var doc client.PolicyInput
+	raw, err := json.Marshal(p)
+	if err == nil {
+		err = json.Unmarshal(raw, &doc)
+	}
+	if p.DefaultRules {
+		doc.Rules = nil
+	}
+	return doc, err
+}
+
+// asYAML renders v with the names of its JSON.
+func asYAML(v any) (string, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return "", err
+	}
+	var plain any
+	if err := json.Unmarshal(raw, &plain); err != nil {
+		return "", err
+	}
+	if m, ok := plain.(map[string]any); ok && m["rules"] == nil {
+		delete(m, "rules")
+	}
+	text, err := yaml.Marshal(plain)
+	return string(text), err
+}
+
+func (s *session) policySet() *cobra.Command {
+	var version int
+	var reason, requestID string
+	c := &cobra.Command{
+		Use: "set FILE", Short: "Replace the policy (JSON or YAML; - reads standard input) and print what changed", Args: exact(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if version < 0 {
+				return usage(errors.New("--expected-version is missing: the version that FILE was made from"))
+			}
+			raw, err := readPlan(args[0], c.InOrStdin())
+			if err != nil {
+				return usage(err)
+			}
+			in := client.SetPolicyInput{RequestId: orNew(requestID), ExpectedVersion: version, Reason: reason}
+			if in.Document, err = readPolicy(raw); err != nil {
+				return usage(fmt.Errorf("%s is no policy: %w", args[0], err))
+			}
+			before, err := client.ShowPolicy(c.Context(), s.client)
+			if err != nil {
+				return failure(err)
+			}
+			out, err := client.SetPolicy(c.Context(), s.client, in)
+			if err != nil {
+				return failure(err)
+			}
+			if s.output == "json" {
+				return s.json(out.SetPolicy.Policy)
+			}
+			fmt.Fprintf(s.out, "version %d is in force\n", out.SetPolicy.Policy.Version)
+			for _, line := range changes(policyLines(before.Policy.PolicyRow), policyLines(out.SetPolicy.Policy.PolicyRow)) {
+				fmt.Fprintln(s.out, line)
+			}
+			return nil
+		},
+	}
+	c.Flags().IntVar(&version, "expected-version", -1, "the version that FILE was made from; it is refused when the policy has moved")
+	c.Flags().StringVar(&reason, "reason", "", "why; it stands in the audit")
+	c.Flags().StringVar(&requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
+	_ = c.MarkFlagRequired("reason") // the flag is there
+	return c
+}
+
+// readPolicy reads a document with the defaults of the schema for what it leaves out. A name
+// that is not known is an error, and nothing at all is not everything.
+func readPolicy(raw []byte) (client.PolicyInput, error) {
+	doc := client.PolicyInput{
+		Sod:    client.PolicySodInput{Approve: true, CompleteManual: true},
+		Grants: []client.PolicyGrantInput{}, Approvals: []client.PolicyApprovalInput{}, BreakGlass: []client.PolicyBreakGlassInput{},
+	}
+	var plain map[string]any
+	if err := json.Unmarshal(raw, &plain); err != nil {
+		return doc, err
+	}
+	for _, key := range []string{"rules", "grants", "approvals"} {
+		rows, _ := plain[key].([]any)
+		for _, row := range rows {
+			fields, ok := row.(map[string]any)
+			for _, name := range []string{"projectId", "environmentId"} {
+				if _, given := fields[name]; ok && !given {
+					fields[name] = "*"
+				}
+			}
+		}
+	}
+	raw, err := json.Marshal(plain)
+	if err != nil {
+		return doc, err
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	return doc, d.Decode(&doc)
+}
+
+// policyLines says each part of a policy in a line.
+func policyLines(p client.PolicyRow) (out []string) {
+	for _, r := range p.Rules {
+		out = append(out, fmt.Sprintf("rule %s may %s on %s/%s", r.Role, r.Action, r.ProjectId, r.EnvironmentId))
+	}
+	for _, g := range p.Grants {
+		line := fmt.Sprintf("grant %s is %s on %s/%s", g.Principal, g.Role, g.ProjectId, g.EnvironmentId)
+		if g.ExpiresAt != nil {
+			line += " until " + g.ExpiresAt.Format(time.RFC3339)
+		}
+		if g.BreakGlass {
+			line += " (break-glass)"
+		}
+		out = append(out, line)
+	}
+	out = append(out, fmt.Sprintf("sod approve=%t completeManual=%t", p.Sod.Approve, p.Sod.CompleteManual))
+	for _, a := range p.Approvals {
+		out = append(out, fmt.Sprintf("approvals on %s/%s: %d", a.ProjectId, a.EnvironmentId, a.Required))
+	}
+	for _, b := range p.BreakGlass {
+		out = append(out, fmt.Sprintf("break-glass %s may be %s for %d minutes", b.Principal, b.Role, b.MaxMinutes))
+	}
+	return out
+}
+
+// changes are the lines that went, then those that came.
+func changes(before, after []string) (out []string) {
+	for _, line := range before {
+		if !slices.Contains(after, line) {
+			out = append(out, "- "+line)
+		}
+	}
+	for _, line := range after {
+		if !slices.Contains(before, line) {
+			out = append(out, "+ "+line)
+		}
+	}
+	return out
+}
+
+func (s *session) policyHistory() *cobra.Command {
+	var limit int
+	c := &cobra.Command{
+		Use: "history", Short: "List the versions of the policy, newest first, with what each changed", Args: exact(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			out, err := client.ListPolicies(c.Context(), s.client, &limit, nil)
+			if err != nil {
+				return failure(err)
+			}
+			if s.output == "json" {
+				return s.json(out.PolicyHistory)
+			}
+			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "VERSION\tAT\tWHO\tWHY\tCHANGED")
+			for i, e := range out.PolicyHistory.Edges {
+				p, changed := e.Node.PolicyRow, "–"
+				if i+1 < len(out.PolicyHistory.Edges) {
+					changed = strings.Join(changes(policyLines(out.PolicyHistory.Edges[i+1].Node.PolicyRow), policyLines(p)), "; ")
+				}
+				fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", p.Version, moment(p.At), deref(p.Actor), deref(p.Reason), changed)
+			}
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			if out.PolicyHistory.PageInfo.HasNextPage {
+				fmt.Fprintln(s.out, "… more: use --limit")
+			}
+			return nil
+		},
+	}
+	c.Flags().IntVar(&limit, "limit", 20, "at most so many, up to 200")
+	return c
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/client"
+)
+
+func tokenCommand() *cobra.Command {
+	s := &session{}
+	return s.command("token", "API tokens: make, list and revoke them", s.tokenCreate(), s.tokenList(), s.tokenRevoke())
+}
+
+func (s *session) tokenCreate() *cobra.Command {
+	var role, project, environment, service, requestID string
+	var days int
+	c := &cobra.Command{
+		Use: "create NAME", Short: "Make a token; its secret is shown this once", Args: exact(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if days < 1 || days > 365 {
+				return usage(errors.New("--days must be from 1 to 365"))
+			}
+			until := time.Now().AddDate(0, 0, days).UTC().Truncate(time.Second)
+			in := client.CreateTokenInput{
+				RequestId: orNew(requestID), Name: args[0], ExpiresAt: &until,
+				Grants: []client.TokenGrantInput{{Role: client.Role(strings.ToUpper(role)), ProjectId: project, EnvironmentId: environment}},
+			}
+			if service != "" {
+				in.Service = &service
+			}
+			out, err := client.CreateToken(c.Context(), s.client, in)
+			if err != nil {
+				return failure(err)
+			}
+			if s.output == "json" {
+				return s.json(out.CreateToken)
+			}
+			t := out.CreateToken.Token.TokenRow
+			fmt.Fprintf(c.ErrOrStderr(), "token %s of %s, until %s\n", t.TokenId, t.Principal, t.ExpiresAt.Format(time.RFC3339))
+			if out.CreateToken.Secret == nil {
+				return &exitError{status: 1, err: errors.New("this request id made it before, and its secret is not kept: revoke it and make another")}
+			}
+			_, err = fmt.Fprintln(s.out, *out.CreateToken.Secret)
+			return err
+		},
+	}
+	c.Flags().StringVar(&role, "role", "", "what it may do at most: VIEWER, OPERATOR, ENGINEER, ADMIN, PLANNER, SYSTEM or SRE")
+	c.Flags().StringVar(&project, "project", "*", "where")
+	c.Flags().StringVar(&environment, "environment", "*", "where")
+	c.Flags().StringVar(&service, "service", "", "make it for the principal service/NAME, not for yourself")
+	c.Flags().IntVar(&days, "days", 90, "how long it lives, at most 365")
+	c.Flags().StringVar(&requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
+	_ = c.MarkFlagRequired("role") // the flag is there
+	return c
+}
+
+func orNew(requestID string) string {
+	if requestID == "" {
+		return uuid.NewString()
+	}
+	return requestID
+}
+
+func (s *session) tokenList() *cobra.Command {
+	var all, gone bool
+	var limit int
+	c := &cobra.Command{
+		Use: "list", Short: "List your tokens, newest first", Args: exact(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			live := !gone
+			out, err := client.ListTokens(c.Context(), s.client, &all, &live, &limit, nil)
+			if err != nil {
+				return failure(err)
+			}
+			if s.output == "json" {
+				return s.json(out.Tokens)
+			}
+			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "TOKEN\tNAME\tPRINCIPAL\tGRANTS\tEXPIRES\tUSED\tREVOKED")
+			for _, e := range out.Tokens.Edges {
+				t := e.Node.TokenRow
+				var grants []string
+				for _, g := range t.Grants {
+					grants = append(grants, fmt.Sprintf("%s %s/%s", g.Role, g.ProjectId, g.EnvironmentId))
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", t.TokenId, t.Name, t.Principal, strings.Join(grants, ", "),
+					moment(&t.ExpiresAt), moment(t.LastUsedAt), moment(t.RevokedAt))
+			}
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			if out.Tokens.PageInfo.HasNextPage {
+				fmt.Fprintln(s.out, "… more: use --limit")
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&all, "everybody", false, "those of everybody in the tenant")
+	c.Flags().BoolVar(&gone, "all", false, "also those that were revoked or have expired")
+	c.Flags().IntVar(&limit, "limit", 50, "at most so many, up to 200")
+	return c
+}
+
+func (s *session) tokenRevoke() *cobra.Command {
+	var reason, requestID string
+	c := &cobra.Command{
+		Use: "revoke TOKEN", Short: "End a token for good, with its streams", Args: exact(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			out, err := client.RevokeToken(c.Context(), s.client, client.RevokeTokenInput{RequestId: orNew(requestID), TokenId: args[0], Reason: reason})
+			if err != nil {
+				return failure(err)
+			}
+			if s.output == "json" {
+				return s.json(out.RevokeToken.Token)
+			}
+			t := out.RevokeToken.Token.TokenRow
+			_, err = fmt.Fprintf(s.out, "%s (%s of %s) is revoked\n", t.TokenId, t.Name, t.Principal)
+			return err
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "why; it stands in the audit")
+	c.Flags().StringVar(&requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
+	_ = c.MarkFlagRequired("reason") // the flag is there
+	return c
+}

@@ -1,0 +1,309 @@
+package control_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// document is the policy that holds for acme with changes.
+func (w *world) document(change func(*authz.Document)) authz.Document {
+	w.t.Helper()
+	now, err := w.Policy(w.t.Context(), w.who("dev-admin"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	doc := now.Document
+	doc.Rules = nil
+	doc.Grants = slices.Clone(doc.Grants)
+	change(&doc)
+	return doc
+}
+
+func without(id string) func(*authz.Document) {
+	return func(d *authz.Document) {
+		d.Grants = slices.DeleteFunc(d.Grants, func(g authz.PrincipalGrant) bool { return g.Principal == id })
+	}
+}
+
+func (w *world) auditRows(where string) int {
+	w.t.Helper()
+	db, err := sql.Open("sqlite", w.dir+"/dvt.db")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer db.Close()
+	var n int
+	if err := db.QueryRow(`SELECT count(*) FROM audit WHERE ` + where).Scan(&n); err != nil {
+		w.t.Fatal(err)
+	}
+	return n
+}
+
+func coded(err error) run.Code {
+	if e := (*control.Error)(nil); errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+func TestSetPolicy_O3_T178_TakesEffectBeforeItAnswers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx, admin, viewer := t.Context(), w.who("dev-admin"), w.who("dev-viewer")
+	r := w.running("r", "s1")
+	if _, err := w.Run(ctx, viewer, r, nil); err != nil {
+		t.Fatal(err)
+	}
+	in := control.SetPolicy{RequestID: "p1", Document: w.document(without("dev-viewer")), Reason: "she left"}
+	p, err := w.SetPolicy(ctx, admin, in)
+	if err != nil || p.Version != 1 || p.Actor != "dev-admin" || p.Reason != "she left" {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	if _, err := w.Run(ctx, viewer, r, nil); coded(err) != run.CodeNotFound {
+		t.Errorf("who lost the right: %v", err)
+	}
+	if again, err := w.SetPolicy(ctx, admin, in); err != nil || again.Version != 1 || !again.At.Equal(p.At) {
+		t.Errorf("repeated: %+v, %v", again, err)
+	}
+	late := in
+	late.RequestID = "p2"
+	var moved *control.Error
+	if _, err := w.SetPolicy(ctx, admin, late); !errors.As(err, &moved) || moved.Code != run.CodePolicyMoved || moved.PolicyVersion != 1 {
+		t.Errorf("from an old version: %v", err)
+	}
+	bad := control.SetPolicy{RequestID: "p3", ExpectedVersion: 1, Document: authz.Document{Grants: []authz.PrincipalGrant{{Principal: "x", Role: "BOSS", ProjectID: "*", EnvironmentID: "*"}}}}
+	if _, err := w.SetPolicy(ctx, admin, bad); !errors.As(err, &moved) || moved.Code != run.CodeBadInput || len(moved.Violations) != 2 {
+		t.Errorf("a bad document: %v", err)
+	}
+	out := control.SetPolicy{RequestID: "p4", ExpectedVersion: 1, Document: w.document(without("dev-admin")), Reason: "oops"}
+	if _, err := w.SetPolicy(ctx, admin, out); !errors.As(err, &moved) || len(moved.Violations) != 1 || moved.Violations[0].Code != authz.LockedOut {
+		t.Errorf("nobody left: %v", err)
+	}
+	for _, id := range []string{"dev-engineer", "dev-sre", "dev-planner"} {
+		if _, err := w.SetPolicy(ctx, w.who(id), in); coded(err) != run.CodeForbidden {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	if _, err := w.Policy(ctx, w.who("dev-mallory")); err != nil {
+		t.Errorf("an admin of another tenant reads her own: %v", err)
+	}
+	page, err := w.PolicyHistory(ctx, admin, 10, 0)
+	if err != nil || len(page.Policies) != 1 || page.HasNext {
+		t.Errorf("history %+v, %v", page, err)
+	}
+	for where, want := range map[string]int{
+		`action = 'SET_POLICY' AND outcome = 'ACCEPTED' AND reason = 'she left' AND request_id = 'p1' AND detail LIKE '%"policyVersion":1%'`: 1,
+		`action = 'SET_POLICY' AND outcome = 'REJECTED' AND code = 'POLICY_MOVED'`:                                                           1,
+		`action = 'SET_POLICY' AND outcome = 'REJECTED' AND code = 'BAD_USER_INPUT'`:                                                         2,
+		`action = 'SET_POLICY' AND outcome = 'DENIED' AND code = 'FORBIDDEN'`:                                                                3,
+	} {
+		if n := w.auditRows(where); n != want {
+			t.Errorf("%d audit rows where %s, want %d", n, where, want)
+		}
+	}
+}
+
+func TestSetPolicy_O4_SodIsPolicy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if sod := w.authz.SOD("acme"); !sod.Approve || !sod.CompleteManual {
+		t.Errorf("by default %+v", sod)
+	}
+	doc := w.document(func(d *authz.Document) { d.SOD.CompleteManual = false })
+	if _, err := w.SetPolicy(t.Context(), w.who("dev-admin"), control.SetPolicy{RequestID: "p", Document: doc, Reason: "small team"}); err != nil {
+		t.Fatal(err)
+	}
+	if sod := w.authz.SOD("acme"); !sod.Approve || sod.CompleteManual {
+		t.Errorf("now %+v", sod)
+	}
+}
+
+func TestBreakGlass_OnlyForWhomThePolicyNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx, ola := t.Context(), w.who("dev-operator")
+	in := control.BreakGlass{RequestID: "b1", Role: authz.Admin, Minutes: 30, Reason: "prod is down"}
+	if _, err := w.BreakGlass(ctx, ola, in); coded(err) != run.CodeForbidden {
+		t.Errorf("without a policy: %v", err)
+	}
+	doc := w.document(func(d *authz.Document) {
+		d.BreakGlass = []authz.BreakGlass{{Principal: "dev-operator", Role: authz.Admin, MaxMinutes: 60}}
+	})
+	if _, err := w.SetPolicy(ctx, w.who("dev-admin"), control.SetPolicy{RequestID: "p", Document: doc, Reason: "on call"}); err != nil {
+		t.Fatal(err)
+	}
+	var denied *control.Error
+	if _, err := w.BreakGlass(ctx, w.who("dev-engineer"), in); !errors.As(err, &denied) || denied.Denial == nil || !slices.Equal(denied.Denial.WhoCould, []string{"dev-operator"}) {
+		t.Errorf("somebody else: %v", err)
+	}
+	long := in
+	long.Minutes = 61
+	if _, err := w.BreakGlass(ctx, ola, long); coded(err) != run.CodeBadInput {
+		t.Errorf("for too long: %v", err)
+	}
+	other := in
+	other.Role = authz.SRE
+	if _, err := w.BreakGlass(ctx, ola, other); coded(err) != run.CodeForbidden {
+		t.Errorf("another role: %v", err)
+	}
+	got, err := w.BreakGlass(ctx, ola, in)
+	if err != nil || got.PolicyVersion != 2 || got.Role != authz.Admin {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if v := w.Viewer(ola); !v.BreakGlassUntil.Equal(got.Until) || v.PolicyVersion != 2 {
+		t.Errorf("the viewer is not told: %+v", v)
+	}
+	if again, err := w.BreakGlass(ctx, ola, in); err != nil || again != got {
+		t.Errorf("repeated: %+v, %v", again, err)
+	}
+	if n := w.auditRows(`action = 'BREAK_GLASS' AND outcome = 'ACCEPTED' AND actor = 'dev-operator' AND reason = 'prod is down'`); n != 1 {
+		t.Errorf("%d audit rows", n)
+	}
+	w.clock.advance(31 * time.Minute)
+	w.authz.Confirm()
+	if v := w.Viewer(ola); !v.BreakGlassUntil.IsZero() || len(v.Grants) != 1 {
+		t.Errorf("after its end: %+v", v)
+	}
+}
+
+func TestTokens_O6_LifeOfAToken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx, ola := t.Context(), w.who("dev-operator")
+	everywhere := func(r authz.Role) []authz.Grant { return []authz.Grant{{Role: r, ProjectID: "*", EnvironmentID: "*"}} }
+	in := control.CreateToken{RequestID: "t1", Name: "laptop", Grants: everywhere(authz.Viewer)}
+	made, err := w.CreateToken(ctx, ola, in)
+	if err != nil || !strings.HasPrefix(made.Secret, "dvt_") || made.Token.Principal != "dev-operator" {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	if life := made.Token.ExpiresAt.Sub(w.clock.now()); life < 89*24*time.Hour || life > 90*24*time.Hour {
+		t.Errorf("it lives for %v", life)
+	}
+	if n := w.auditRows(`action = 'CREATE_TOKEN' AND outcome = 'ACCEPTED' AND (detail LIKE '%` + made.Secret + `%' OR reason LIKE '%` + made.Secret + `%')`); n != 0 {
+		t.Error("the secret stands in the audit")
+	}
+	if again, err := w.CreateToken(ctx, ola, in); err != nil || again.Secret != "" || again.Token.ID != made.Token.ID {
+		t.Errorf("repeated: %+v, %v", again, err)
+	}
+	p, err := w.authz.Authenticate(made.Secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := w.running("r", "s1")
+	stream, err := w.WatchRun(ctx, p, control.WatchRun{RunID: r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	if _, err := stream.Next(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		p    authz.Principal
+		in   control.CreateToken
+		want run.Code
+	}{
+		"more than its maker":  {ola, control.CreateToken{RequestID: "x", Name: "x", Grants: everywhere(authz.Engineer)}, run.CodeForbidden},
+		"made with a token":    {p, control.CreateToken{RequestID: "x", Name: "x", Grants: everywhere(authz.Viewer)}, run.CodeForbidden},
+		"a service":            {ola, control.CreateToken{RequestID: "x", Name: "x", Service: "ci", Grants: everywhere(authz.Viewer)}, run.CodeForbidden},
+		"for ten years":        {ola, control.CreateToken{RequestID: "x", Name: "x", Grants: everywhere(authz.Viewer), ExpiresAt: w.clock.now().AddDate(10, 0, 0)}, run.CodeBadInput},
+		"nothing":              {ola, control.CreateToken{RequestID: "x", Name: "x"}, run.CodeBadInput},
+		"another name":         {ola, control.CreateToken{RequestID: "t1", Name: "other", Grants: everywhere(authz.Viewer)}, run.CodeRequestConflict},
+		"a service's by Admin": {w.who("dev-admin"), control.CreateToken{RequestID: "s", Name: "ci", Service: "ci", Grants: everywhere(authz.Operator)}, ""},
+	} {
+		if _, err := w.CreateToken(ctx, c.p, c.in); coded(err) != c.want || c.want == "" && err != nil {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	own, err1 := w.Tokens(ctx, ola, control.TokensQuery{})
+	all, err2 := w.Tokens(ctx, w.who("dev-admin"), control.TokensQuery{All: true, Live: true})
+	if _, err := w.Tokens(ctx, ola, control.TokensQuery{All: true}); err1 != nil || err2 != nil || coded(err) != run.CodeForbidden || len(own.Tokens) != 1 || len(all.Tokens) != 2 || own.Tokens[0].SHA256 != "" {
+		t.Errorf("own %+v, all %+v, others' %v", own, all, err)
+	}
+	for _, id := range []string{"dev-viewer", "dev-mallory"} {
+		if _, err := w.RevokeToken(ctx, w.who(id), control.RevokeToken{RequestID: "r", ID: made.Token.ID, Reason: "mine"}); coded(err) != run.CodeNotFound {
+			t.Errorf("revoked by %s: %v", id, err)
+		}
+	}
+	ended := make(chan error, 1)
+	go func() {
+		for {
+			if _, err := stream.Next(context.WithoutCancel(ctx)); err != nil {
+				ended <- err
+				return
+			}
+		}
+	}()
+	gone, err := w.RevokeToken(ctx, ola, control.RevokeToken{RequestID: "r", ID: made.Token.ID, Reason: "lost"})
+	if err != nil || gone.RevokedAt == nil {
+		t.Fatalf("%+v, %v", gone, err)
+	}
+	select {
+	case err := <-ended:
+		if coded(err) != run.CodeForbidden {
+			t.Errorf("the stream ended with %v", err)
+		}
+	case <-time.After(time.Second):
+		t.Error("the stream of a revoked token went on for a second")
+	}
+	if _, err := w.authz.Authenticate(made.Secret); !errors.Is(err, authz.ErrUnauthenticated) {
+		t.Errorf("a revoked token: %v", err)
+	}
+}
+
+func TestWhoCould_ForAdmin(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := w.running("r", "s1")
+	names, err := w.WhoCould(t.Context(), w.who("dev-admin"), authz.EscalateAlert, r)
+	if err != nil || !slices.Equal(names, []string{"dev-system"}) {
+		t.Errorf("%v, %v", names, err)
+	}
+	for id, want := range map[string]run.Code{"dev-engineer": run.CodeForbidden, "dev-mallory": run.CodeNotFound} {
+		if _, err := w.WhoCould(t.Context(), w.who(id), authz.Pause, r); coded(err) != want {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	if _, err := w.WhoCould(t.Context(), w.who("dev-admin"), "FLY", r); coded(err) != run.CodeBadInput {
+		t.Errorf("no action: %v", err)
+	}
+}
+
+// broken is a store whose authority cannot be read.
+type broken struct{ store.Store }
+
+func (broken) AuthorityVersion(context.Context) (int64, error) { return 0, store.ErrUnavailable }
+
+func TestFollowPolicy_T202_KeepsTheLastGoodPolicyAndEndsCleanly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *control.Config) { c.Store = broken{c.Store} })
+	if err := w.LoadPolicy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.FollowPolicy(ctx) }()
+	r := w.running("r", "s1")
+	w.clock.advance(4 * time.Minute)
+	if _, err := w.Run(t.Context(), w.who("dev-viewer"), r, nil); err != nil {
+		t.Errorf("after 4 minutes: %v", err)
+	}
+	w.clock.advance(2 * time.Minute)
+	if _, err := w.SignalRun(t.Context(), w.who("dev-operator"), control.SignalRun{RunID: r, Signal: run.Signal{ID: "s", Type: run.Pause}, Payload: []byte(`{}`)}); coded(err) != run.CodeUnavailable {
+		t.Errorf("after 6 minutes: %v", err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
