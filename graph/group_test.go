@@ -268,3 +268,32 @@ func TestGroup_Lists(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// The bytes of a step that stays are kept, but not what follows from other steps
+// and the run.
+func TestGroup_WaitsFollowTheRun(t *testing.T) {
+	t.Parallel()
+	first := frameAt(7, 0, func(f *live.Frame) { f.State.RetryDeadline = nil })
+	paused := first
+	paused.From, paused.State.Seq, paused.State.Steps = 7, 8, append([]*run.Step(nil), first.State.Steps...)
+	built := *first.State.Steps[1]
+	built.Status, built.ChangedSeq = run.StepSuccess, 8
+	paused.State.Steps[1] = &built
+	paused.State.Pause = &run.PauseInfo{RequestedBy: "eva"}
+	f := answering()
+	f.openRun = func() (graph.Stream[live.Frame], error) { return stream(nil, first, paused) }
+	g := serve(t, f).open(`subscription { runUpdates(runId: "r1") { snapshot { steps { stepId wait { kind blockingSteps who } } } } }`)
+	p, err := g.First(nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	frame := func(build, test string) string {
+		return `{"data":{"runUpdates":{"snapshot":{"steps":[{"stepId":"compile","wait":null},{"stepId":"build","wait":` + build + `},{"stepId":"test","wait":` + test +
+			`},{"stepId":"ship","wait":{"kind":"` + map[bool]string{true: "FAILED_STEP", false: "DEPENDENCIES"}[strings.Contains(test, "FAILED")] + `","blockingSteps":["test"],"who":null}}]}}}}`
+	}
+	got := []string{string(p.Data), string(next(t, g).Data)}
+	want := []string{frame(`null`, `{"kind":"FAILED_STEP","blockingSteps":["build"],"who":null}`), frame(`null`, `{"kind":"PAUSED","blockingSteps":[],"who":"eva"}`)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
