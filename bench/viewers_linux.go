@@ -64,8 +64,11 @@ func (v *viewers) open(addr string) error {
 func (v *viewers) upgraded(sock int) (rest []byte, err error) {
 	for have := 0; ; {
 		n, err := syscall.Read(sock, v.buf[have:])
+		if errors.Is(err, syscall.EINTR) {
+			continue // by the scheduler of Go
+		}
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("the answer to a handshake: %w", err)
 		}
 		have += n
 		head, rest, whole := bytes.Cut(v.buf[:have], []byte("\r\n\r\n"))
