@@ -2,10 +2,13 @@ package live
 
 import (
 	"context"
+	"fmt"
 	"sync"
+
+	"github.com/dvt-engine/dvt/store"
 )
 
-// promptly is f(ctx), but returns when ctx ends: a driver takes a while to give up a
+// promptly is f(ctx), but ErrUnavailable when ctx ends first: a driver takes a while to give up a
 // connection that has gone silent, and T226 leaves no time for that. f then ends
 // in group.
 func promptly[T any](ctx context.Context, group *sync.WaitGroup, f func(context.Context) (T, error)) (T, error) {
@@ -23,6 +26,6 @@ func promptly[T any](ctx context.Context, group *sync.WaitGroup, f func(context.
 		return a.value, a.err
 	case <-ctx.Done():
 		var none T
-		return none, ctx.Err()
+		return none, fmt.Errorf("%w: %v", store.ErrUnavailable, ctx.Err()) //nolint:errorlint // whoever asked did not give up
 	}
 }

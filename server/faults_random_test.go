@@ -349,7 +349,7 @@ func (m *member) follow(ctx context.Context, n *node, w watching, stay func() ti
 	m.mu.Lock()
 	m.refused[code]++
 	m.mu.Unlock()
-	nap(ctx, 200*time.Millisecond)
+	nap(ctx, 200*time.Millisecond+rand.N(600*time.Millisecond))
 }
 
 // spans are the times without a stream.
