@@ -61,6 +61,7 @@ const (
 	SetPolicy    Action = "SET_POLICY"
 	CreateToken  Action = "CREATE_TOKEN"  // for oneself
 	ManageTokens Action = "MANAGE_TOKENS" // of others, and for services
+	ReadAudit    Action = "READ_AUDIT"
 )
 
 // Principal is an authenticated caller. It travels as a parameter from the edge

@@ -30,10 +30,10 @@ func DefaultPolicy() []Rule {
 		{Viewer, []Action{Read, CreateToken}},
 		{Operator, []Action{Start, Pause, Resume}},
 		{Engineer, []Action{RetryStep, SkipStep, Cancel, Rerun, CompleteManual}},
-		{Admin, []Action{UpdateParams, InjectOverride, UpdateTarget, EmergencyStop, ReadDeadLetters, Redrive, ReadPolicy, SetPolicy, ManageTokens}},
+		{Admin, []Action{UpdateParams, InjectOverride, UpdateTarget, EmergencyStop, ReadDeadLetters, Redrive, ReadPolicy, SetPolicy, ManageTokens, ReadAudit}},
 		{Planner, []Action{Read, CreateToken, Approve}},
 		{System, []Action{Read, CreateToken, EscalateAlert}},
-		{SRE, []Action{Read, CreateToken, Debug, ReadDeadLetters, Redrive}},
+		{SRE, []Action{Read, CreateToken, Debug, ReadDeadLetters, Redrive, ReadAudit}},
 	} {
 		for _, action := range of.actions {
 			out = append(out, Rule{Role: of.role, Action: action, ProjectID: "*", EnvironmentID: "*"})
@@ -46,7 +46,7 @@ func DefaultPolicy() []Rule {
 func Actions() []Action {
 	return []Action{
 		Read, Start, Pause, Resume, RetryStep, SkipStep, Cancel, Rerun, CompleteManual, UpdateParams, InjectOverride,
-		UpdateTarget, EscalateAlert, EmergencyStop, Approve, Debug, ReadDeadLetters, Redrive, ReadPolicy, SetPolicy, CreateToken, ManageTokens,
+		UpdateTarget, EscalateAlert, EmergencyStop, Approve, Debug, ReadDeadLetters, Redrive, ReadPolicy, SetPolicy, CreateToken, ManageTokens, ReadAudit,
 	}
 }
 

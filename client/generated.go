@@ -32,6 +32,7 @@ const (
 	ActionApprove            Action = "APPROVE"
 	ActionReadDeadLetters    Action = "READ_DEAD_LETTERS"
 	ActionRedrive            Action = "REDRIVE"
+	ActionReadAudit          Action = "READ_AUDIT"
 	ActionReadPolicy         Action = "READ_POLICY"
 	ActionSetPolicy          Action = "SET_POLICY"
 	ActionCreateToken        Action = "CREATE_TOKEN"
@@ -56,6 +57,7 @@ var AllAction = []Action{
 	ActionApprove,
 	ActionReadDeadLetters,
 	ActionRedrive,
+	ActionReadAudit,
 	ActionReadPolicy,
 	ActionSetPolicy,
 	ActionCreateToken,
@@ -115,6 +117,37 @@ var AllAlertLevel = []AlertLevel{
 	AlertLevelMedium,
 	AlertLevelHigh,
 }
+
+// Empty fields do not restrict.
+type AuditFilter struct {
+	// Included.
+	From *time.Time `json:"from"`
+	// Excluded.
+	To     *time.Time `json:"to"`
+	Actor  *string    `json:"actor"`
+	Action *string    `json:"action"`
+	RunId  *string    `json:"runId"`
+	// ACCEPTED, REJECTED, DENIED, …
+	Outcome *string `json:"outcome"`
+}
+
+// GetFrom returns AuditFilter.From, and is useful for accessing the field via an interface.
+func (v *AuditFilter) GetFrom() *time.Time { return v.From }
+
+// GetTo returns AuditFilter.To, and is useful for accessing the field via an interface.
+func (v *AuditFilter) GetTo() *time.Time { return v.To }
+
+// GetActor returns AuditFilter.Actor, and is useful for accessing the field via an interface.
+func (v *AuditFilter) GetActor() *string { return v.Actor }
+
+// GetAction returns AuditFilter.Action, and is useful for accessing the field via an interface.
+func (v *AuditFilter) GetAction() *string { return v.Action }
+
+// GetRunId returns AuditFilter.RunId, and is useful for accessing the field via an interface.
+func (v *AuditFilter) GetRunId() *string { return v.RunId }
+
+// GetOutcome returns AuditFilter.Outcome, and is useful for accessing the field via an interface.
+func (v *AuditFilter) GetOutcome() *string { return v.Outcome }
 
 // BreakGlassBreakGlassBreakGlassPayload includes the requested fields of the GraphQL type BreakGlassPayload.
 type BreakGlassBreakGlassBreakGlassPayload struct {
@@ -2388,6 +2421,174 @@ type PreviewActionResponse struct {
 
 // GetPreview returns PreviewActionResponse.Preview, and is useful for accessing the field via an interface.
 func (v *PreviewActionResponse) GetPreview() PreviewActionPreview { return v.Preview }
+
+// ReadAuditAuditAuditConnection includes the requested fields of the GraphQL type AuditConnection.
+type ReadAuditAuditAuditConnection struct {
+	Edges    []ReadAuditAuditAuditConnectionEdgesAuditEdge `json:"edges"`
+	PageInfo ReadAuditAuditAuditConnectionPageInfo         `json:"pageInfo"`
+	// Rows that were committed a moment ago and are not in the chain yet.
+	Waiting float64 `json:"waiting"`
+	// Rows that are not in the chain and never will be: they did not come through dvt.
+	Stray float64 `json:"stray"`
+}
+
+// GetEdges returns ReadAuditAuditAuditConnection.Edges, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnection) GetEdges() []ReadAuditAuditAuditConnectionEdgesAuditEdge {
+	return v.Edges
+}
+
+// GetPageInfo returns ReadAuditAuditAuditConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnection) GetPageInfo() ReadAuditAuditAuditConnectionPageInfo {
+	return v.PageInfo
+}
+
+// GetWaiting returns ReadAuditAuditAuditConnection.Waiting, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnection) GetWaiting() float64 { return v.Waiting }
+
+// GetStray returns ReadAuditAuditAuditConnection.Stray, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnection) GetStray() float64 { return v.Stray }
+
+// ReadAuditAuditAuditConnectionEdgesAuditEdge includes the requested fields of the GraphQL type AuditEdge.
+type ReadAuditAuditAuditConnectionEdgesAuditEdge struct {
+	Cursor string                                                    `json:"cursor"`
+	Node   ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntry `json:"node"`
+}
+
+// GetCursor returns ReadAuditAuditAuditConnectionEdgesAuditEdge.Cursor, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdge) GetCursor() string { return v.Cursor }
+
+// GetNode returns ReadAuditAuditAuditConnectionEdgesAuditEdge.Node, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdge) GetNode() ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntry {
+	return v.Node
+}
+
+// ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntry includes the requested fields of the GraphQL type AuditEntry.
+// The GraphQL type's documentation follows.
+//
+// One link of the tenant's chain.
+type ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntry struct {
+	// From 1, without holes.
+	No int64 `json:"no"`
+	// Of the row, a UUID.
+	Id string `json:"id"`
+	// SHA-256 in hex over the strings v1, hash of the link before (empty for the first), no, id, at (UTC, six digits of a
+	// second, Z), tenantId, actor, action, runId, signalId, outcome, code, reason, requestId, detail, each written as its
+	// length in bytes, a colon and itself.
+	Hash string `json:"hash"`
+	// Null when the row was taken away.
+	Row *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow `json:"row"`
+}
+
+// GetNo returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntry.No, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntry) GetNo() int64 { return v.No }
+
+// GetId returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntry.Id, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntry) GetId() string { return v.Id }
+
+// GetHash returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntry.Hash, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntry) GetHash() string { return v.Hash }
+
+// GetRow returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntry.Row, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntry) GetRow() *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow {
+	return v.Row
+}
+
+// ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow includes the requested fields of the GraphQL type AuditRow.
+type ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow struct {
+	At       time.Time `json:"at"`
+	TenantId string    `json:"tenantId"`
+	Actor    string    `json:"actor"`
+	Action   string    `json:"action"`
+	// Empty when no run is meant, as are the other strings.
+	RunId     string `json:"runId"`
+	SignalId  string `json:"signalId"`
+	Outcome   string `json:"outcome"`
+	Code      string `json:"code"`
+	Reason    string `json:"reason"`
+	RequestId string `json:"requestId"`
+	// A JSON document as it is kept, or empty.
+	Detail string `json:"detail"`
+}
+
+// GetAt returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow.At, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) GetAt() time.Time {
+	return v.At
+}
+
+// GetTenantId returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow.TenantId, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) GetTenantId() string {
+	return v.TenantId
+}
+
+// GetActor returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow.Actor, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) GetActor() string {
+	return v.Actor
+}
+
+// GetAction returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow.Action, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) GetAction() string {
+	return v.Action
+}
+
+// GetRunId returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow.RunId, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) GetRunId() string {
+	return v.RunId
+}
+
+// GetSignalId returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow.SignalId, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) GetSignalId() string {
+	return v.SignalId
+}
+
+// GetOutcome returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow.Outcome, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) GetOutcome() string {
+	return v.Outcome
+}
+
+// GetCode returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow.Code, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) GetCode() string {
+	return v.Code
+}
+
+// GetReason returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow.Reason, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) GetReason() string {
+	return v.Reason
+}
+
+// GetRequestId returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow.RequestId, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) GetRequestId() string {
+	return v.RequestId
+}
+
+// GetDetail returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow.Detail, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) GetDetail() string {
+	return v.Detail
+}
+
+// ReadAuditAuditAuditConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
+type ReadAuditAuditAuditConnectionPageInfo struct {
+	HasNextPage bool    `json:"hasNextPage"`
+	EndCursor   *string `json:"endCursor"`
+}
+
+// GetHasNextPage returns ReadAuditAuditAuditConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionPageInfo) GetHasNextPage() bool { return v.HasNextPage }
+
+// GetEndCursor returns ReadAuditAuditAuditConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionPageInfo) GetEndCursor() *string { return v.EndCursor }
+
+// ReadAuditResponse is returned by ReadAudit on success.
+type ReadAuditResponse struct {
+	// Who did or was refused what, newest first, or from the first row on with `oldestFirst`. The rows of a
+	// tenant are a chain of hashes: `dvt audit verify` checks it. `first` is at most 200. Takes the action
+	// READ_AUDIT on the whole tenant.
+	// Example: `audit(filter: {outcome: "DENIED"}, first: 20) { edges { node { at actor action code } } }`.
+	// Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID.
+	Audit ReadAuditAuditAuditConnection `json:"audit"`
+}
+
+// GetAudit returns ReadAuditResponse.Audit, and is useful for accessing the field via an interface.
+func (v *ReadAuditResponse) GetAudit() ReadAuditAuditAuditConnection { return v.Audit }
 
 // ReadStepLogResponse is returned by ReadStepLog on success.
 type ReadStepLogResponse struct {
@@ -5731,6 +5932,26 @@ type __PreviewActionInput struct {
 // GetAction returns __PreviewActionInput.Action, and is useful for accessing the field via an interface.
 func (v *__PreviewActionInput) GetAction() ActionInput { return v.Action }
 
+// __ReadAuditInput is used internally by genqlient
+type __ReadAuditInput struct {
+	Filter      *AuditFilter `json:"filter"`
+	OldestFirst *bool        `json:"oldestFirst"`
+	First       *int         `json:"first"`
+	After       *string      `json:"after"`
+}
+
+// GetFilter returns __ReadAuditInput.Filter, and is useful for accessing the field via an interface.
+func (v *__ReadAuditInput) GetFilter() *AuditFilter { return v.Filter }
+
+// GetOldestFirst returns __ReadAuditInput.OldestFirst, and is useful for accessing the field via an interface.
+func (v *__ReadAuditInput) GetOldestFirst() *bool { return v.OldestFirst }
+
+// GetFirst returns __ReadAuditInput.First, and is useful for accessing the field via an interface.
+func (v *__ReadAuditInput) GetFirst() *int { return v.First }
+
+// GetAfter returns __ReadAuditInput.After, and is useful for accessing the field via an interface.
+func (v *__ReadAuditInput) GetAfter() *string { return v.After }
+
 // __ReadStepLogInput is used internally by genqlient
 type __ReadStepLogInput struct {
 	RunId    string `json:"runId"`
@@ -6541,6 +6762,72 @@ func PreviewAction(
 	}
 
 	data_ = &PreviewActionResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ReadAudit.
+const ReadAudit_Operation = `
+query ReadAudit ($filter: AuditFilter, $oldestFirst: Boolean, $first: Int, $after: String) {
+	audit(filter: $filter, oldestFirst: $oldestFirst, first: $first, after: $after) {
+		edges {
+			cursor
+			node {
+				no
+				id
+				hash
+				row {
+					at
+					tenantId
+					actor
+					action
+					runId
+					signalId
+					outcome
+					code
+					reason
+					requestId
+					detail
+				}
+			}
+		}
+		pageInfo {
+			hasNextPage
+			endCursor
+		}
+		waiting
+		stray
+	}
+}
+`
+
+func ReadAudit(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	filter *AuditFilter,
+	oldestFirst *bool,
+	first *int,
+	after *string,
+) (data_ *ReadAuditResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ReadAudit",
+		Query:  ReadAudit_Operation,
+		Variables: &__ReadAuditInput{
+			Filter:      filter,
+			OldestFirst: oldestFirst,
+			First:       first,
+			After:       after,
+		},
+	}
+
+	data_ = &ReadAuditResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(

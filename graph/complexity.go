@@ -32,6 +32,9 @@ func weights() exec.ComplexityRoot {
 	c.Query.DeadLetters = func(child int, _ *string, _ *bool, first *int, _ *string) int { return page(first, nil, 50) * child }
 	c.Query.PolicyHistory = func(child int, first *int, _ *string) int { return page(first, nil, 20) * child }
 	c.Query.Tokens = func(child int, _, _ *bool, first *int, _ *string) int { return page(first, nil, 50) * child }
+	c.Query.Audit = func(child int, _ *model.AuditFilter, _ *bool, first *int, _ *string) int {
+		return page(first, nil, 50) * child
+	}
 	c.RedriveDeadLettersPayload.Results = times(control.MaxRedrive)
 	c.Viewer.Signals = func(child int, first *int) int { return page(first, nil, 20) * child }
 	c.Run.Events = func(child int, first *int, _ *run.Seq, last *int, _ *run.Seq, _ []string) int {

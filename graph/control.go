@@ -36,6 +36,7 @@ type Reads interface {
 	ListReads
 	ManualReads
 	DeadLetterReads
+	Audit(ctx context.Context, p authz.Principal, q control.AuditQuery) (control.AuditPage, error)
 	PreviewAction(ctx context.Context, p authz.Principal, in control.PreviewAction) (control.ActionPreview, error)
 }
 

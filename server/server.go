@@ -286,6 +286,7 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 			g.Go(func() error { return p.control.Deliver(work, p.owner) })
 		case "sweep":
 			g.Go(func() error { return p.control.Sweep(work) })
+			g.Go(func() error { return p.control.LinkAudit(work) })
 		}
 	}
 	if extra != nil {

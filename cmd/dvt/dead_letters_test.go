@@ -38,8 +38,13 @@ func (r *redriver) Redrive(ctx context.Context, d control.DeadLetter) error {
 // serve is the API on a store with one dead letter of run r1.
 func serve(t *testing.T) (address string, r *redriver) {
 	t.Helper()
+	return serveFile(t, filepath.Join(t.TempDir(), "dvt.db"))
+}
+
+func serveFile(t *testing.T, file string) (address string, r *redriver) {
+	t.Helper()
 	ctx := t.Context()
-	s, err := sqlite.Open(ctx, filepath.Join(t.TempDir(), "dvt.db"), sqlite.Options{})
+	s, err := sqlite.Open(ctx, file, sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

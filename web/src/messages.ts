@@ -71,6 +71,7 @@ export const m = {
     COMPLETE_MANUAL_STEP: "Complete step",
     APPROVE: "Approve",
     READ_DEAD_LETTERS: "Read dead letters",
+    READ_AUDIT: "Read the audit",
     REDRIVE: "Redrive",
   } satisfies Record<Action, string>,
   role: {

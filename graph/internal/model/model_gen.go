@@ -68,6 +68,63 @@ type Artifact struct {
 	ContentType *string  `json:"contentType,omitempty"`
 }
 
+type AuditConnection struct {
+	Edges    []AuditEdge `json:"edges"`
+	PageInfo *PageInfo   `json:"pageInfo"`
+	// Rows that were committed a moment ago and are not in the chain yet.
+	Waiting float64 `json:"waiting"`
+	// Rows that are not in the chain and never will be: they did not come through dvt.
+	Stray float64 `json:"stray"`
+}
+
+type AuditEdge struct {
+	Cursor string      `json:"cursor"`
+	Node   *AuditEntry `json:"node"`
+}
+
+// One link of the tenant's chain.
+type AuditEntry struct {
+	// From 1, without holes.
+	No run.Seq `json:"no"`
+	// Of the row, a UUID.
+	ID string `json:"id"`
+	// SHA-256 in hex over the strings v1, hash of the link before (empty for the first), no, id, at (UTC, six digits of a
+	// second, Z), tenantId, actor, action, runId, signalId, outcome, code, reason, requestId, detail, each written as its
+	// length in bytes, a colon and itself.
+	Hash string `json:"hash"`
+	// Null when the row was taken away.
+	Row *AuditRow `json:"row,omitempty"`
+}
+
+// Empty fields do not restrict.
+type AuditFilter struct {
+	// Included.
+	From *time.Time `json:"from,omitempty"`
+	// Excluded.
+	To     *time.Time `json:"to,omitempty"`
+	Actor  *string    `json:"actor,omitempty"`
+	Action *string    `json:"action,omitempty"`
+	RunID  *string    `json:"runId,omitempty"`
+	// ACCEPTED, REJECTED, DENIED, …
+	Outcome *string `json:"outcome,omitempty"`
+}
+
+type AuditRow struct {
+	At       time.Time `json:"at"`
+	TenantID string    `json:"tenantId"`
+	Actor    string    `json:"actor"`
+	Action   string    `json:"action"`
+	// Empty when no run is meant, as are the other strings.
+	RunID     string `json:"runId"`
+	SignalID  string `json:"signalId"`
+	Outcome   string `json:"outcome"`
+	Code      string `json:"code"`
+	Reason    string `json:"reason"`
+	RequestID string `json:"requestId"`
+	// A JSON document as it is kept, or empty.
+	Detail string `json:"detail"`
+}
+
 type BreakGlassInput struct {
 	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
 	RequestID string `json:"requestId"`
@@ -1009,6 +1066,7 @@ const (
 	ActionApprove            Action = "APPROVE"
 	ActionReadDeadLetters    Action = "READ_DEAD_LETTERS"
 	ActionRedrive            Action = "REDRIVE"
+	ActionReadAudit          Action = "READ_AUDIT"
 	ActionReadPolicy         Action = "READ_POLICY"
 	ActionSetPolicy          Action = "SET_POLICY"
 	ActionCreateToken        Action = "CREATE_TOKEN"
@@ -1033,6 +1091,7 @@ var AllAction = []Action{
 	ActionApprove,
 	ActionReadDeadLetters,
 	ActionRedrive,
+	ActionReadAudit,
 	ActionReadPolicy,
 	ActionSetPolicy,
 	ActionCreateToken,
@@ -1041,7 +1100,7 @@ var AllAction = []Action{
 
 func (e Action) IsValid() bool {
 	switch e {
-	case ActionRead, ActionStart, ActionPause, ActionResume, ActionRetryStep, ActionSkipStep, ActionUpdateParams, ActionInjectOverride, ActionEscalateAlert, ActionUpdateTarget, ActionEmergencyStop, ActionCancel, ActionRerun, ActionCompleteManualStep, ActionApprove, ActionReadDeadLetters, ActionRedrive, ActionReadPolicy, ActionSetPolicy, ActionCreateToken, ActionManageTokens:
+	case ActionRead, ActionStart, ActionPause, ActionResume, ActionRetryStep, ActionSkipStep, ActionUpdateParams, ActionInjectOverride, ActionEscalateAlert, ActionUpdateTarget, ActionEmergencyStop, ActionCancel, ActionRerun, ActionCompleteManualStep, ActionApprove, ActionReadDeadLetters, ActionRedrive, ActionReadAudit, ActionReadPolicy, ActionSetPolicy, ActionCreateToken, ActionManageTokens:
 		return true
 	}
 	return false

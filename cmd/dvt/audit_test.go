@@ -1,0 +1,152 @@
+package main
+
+import (
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// audited is the API on a store with the given number of audit rows of acme, all linked.
+func audited(t *testing.T, rows int) (address, file string, s store.Store) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "dvt.db")
+	address, r := serveFile(t, file)
+	s, ok := r.Outbox.(store.Store)
+	if !ok {
+		t.Fatal("no store")
+	}
+	for i := range rows {
+		if err := s.Audit(t.Context(), store.AuditRow{
+			ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", i+1), TenantID: "acme", Actor: "ola", Action: "PAUSE", RunID: "r1",
+			Outcome: "ACCEPTED", Reason: "<because>", Detail: []byte(`{"a":1}`),
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := s.LinkAudit(t.Context(), 1000); err != nil || n != rows {
+		t.Fatalf("linked %d of %d: %v", n, rows, err)
+	}
+	return address, file, s
+}
+
+// tamper changes the file as somebody does who owns it.
+func tamper(t *testing.T, file string, statements ...string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, trigger := range []string{"audit_no_update", "audit_no_delete", "audit_link_no_update", "audit_link_no_delete", "audit_wait"} {
+		statements = append([]string{"DROP TRIGGER " + trigger}, statements...)
+	}
+	for _, q := range statements {
+		if _, err := db.ExecContext(t.Context(), q); err != nil {
+			t.Fatalf("%s: %v", q, err)
+		}
+	}
+}
+
+func TestAuditVerify_T208_NamesWhatWasTamperedWith(t *testing.T) {
+	row := func(n int) string { return fmt.Sprintf("'00000000-0000-4000-8000-%012d'", n) }
+	for name, c := range map[string]struct {
+		do   []string
+		says []string
+	}{
+		"changed": {[]string{"UPDATE audit SET actor = 'eve' WHERE id = " + row(7)}, []string{"number 7 was changed or moved", "by eve"}},
+		"removed": {[]string{"DELETE FROM audit WHERE id = " + row(5)}, []string{"number 5 was removed: row 00000000-0000-4000-8000-000000000005"}},
+		"removed with its link": {
+			[]string{"DELETE FROM audit WHERE id = " + row(5), "DELETE FROM audit_link WHERE no = 5"}, []string{"number 5 was removed with its link"},
+		},
+		"moved": {
+			[]string{"UPDATE audit_link SET id = 'x' WHERE no = 3", "UPDATE audit_link SET id = " + row(3) + " WHERE no = 4", "UPDATE audit_link SET id = " + row(4) + " WHERE no = 3"},
+			[]string{"number 3 was changed or moved", "number 4 was changed or moved"},
+		},
+		"added": {
+			[]string{"INSERT INTO audit SELECT 'x', at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, detail FROM audit LIMIT 1"},
+			[]string{"1 rows did not come through dvt"},
+		},
+		"cut": {[]string{"DELETE FROM audit_link WHERE no > 200", "DELETE FROM audit WHERE id > " + row(200)}, []string{"the chain ends at 200; it was known to have 230"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address, file, _ := audited(t, 230)
+			out, status, err := dvt(t, address, "dev-admin", "audit", "verify")
+			if status != 0 || !strings.Contains(out, "230 rows, 0 waiting for their link; head 230:") {
+				t.Fatalf("untouched: status %d, %v\n%s", status, err, out)
+			}
+			head := strings.TrimSpace(out[strings.Index(out, "head ")+len("head "):])
+			tamper(t, file, c.do...)
+			out, status, err = dvt(t, address, "dev-admin", "audit", "verify", "--head", head)
+			if status != 1 {
+				t.Errorf("status %d, %v", status, err)
+			}
+			for _, s := range c.says {
+				if !strings.Contains(out, s) {
+					t.Errorf("does not say %q:\n%s", s, out)
+				}
+			}
+		})
+	}
+}
+
+// A whole new chain holds by itself; who kept a head sees it.
+func TestAuditVerify_HeadOfAnotherChain(t *testing.T) {
+	address, _, _ := audited(t, 3)
+	out, status, _ := dvt(t, address, "dev-admin", "audit", "verify", "--head", "2:"+strings.Repeat("0", 64))
+	if status != 1 || !strings.Contains(out, "the chain is another one than it was: number 2") {
+		t.Errorf("status %d:\n%s", status, out)
+	}
+	if _, status, _ = dvt(t, address, "dev-admin", "audit", "verify", "--head", "nonsense"); status != 2 {
+		t.Errorf("status %d", status)
+	}
+}
+
+// What the command computes is what the store wrote.
+func TestAuditHash_IsTheStores(t *testing.T) {
+	_, _, s := audited(t, 3)
+	links, err := s.AuditLinks(t.Context(), store.AuditFilter{TenantID: "acme"})
+	if err != nil || len(links) != 3 {
+		t.Fatal(links, err)
+	}
+	previous := ""
+	for _, l := range links {
+		r := l.Row
+		e := auditEntry{No: l.No, Id: l.ID, Row: &client.ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow{
+			At: r.At, TenantId: r.TenantID, Actor: r.Actor, Action: r.Action, RunId: r.RunID, SignalId: r.SignalID, Outcome: r.Outcome, Code: string(r.Code),
+			Reason: r.Reason, RequestId: r.RequestID, Detail: string(r.Detail),
+		}}
+		if got := auditHash(previous, e); got != hex.EncodeToString(l.Hash[:]) {
+			t.Errorf("number %d: %s, not %x", l.No, got, l.Hash)
+		}
+		previous = hex.EncodeToString(l.Hash[:])
+	}
+}
+
+func TestAuditExport_Z02(t *testing.T) {
+	address, _, _ := audited(t, 250)
+	out, status, err := dvt(t, address, "dev-admin", "audit", "export")
+	if lines := strings.Split(strings.TrimSpace(out), "\n"); status != 0 || len(lines) != 250 || !strings.HasPrefix(lines[0], `{"no":1,`) {
+		t.Errorf("status %d, %v, %d lines:\n%.300s", status, err, len(lines), out)
+	}
+	out, status, err = dvt(t, address, "dev-sre", "audit", "export", "--format", "csv", "--actor", "ola", "--from", "2026-01-01T00:00:00Z")
+	if lines := strings.Split(strings.TrimSpace(out), "\n"); status != 0 || len(lines) != 251 || !strings.HasPrefix(lines[0], "no,id,at,actor") {
+		t.Errorf("status %d, %v, %d lines:\n%.300s", status, err, len(lines), out)
+	}
+	for args, want := range map[string]int{"--to 2020-01-01T00:00:00Z": 0, "--to yesterday": 2, "--format xml": 2} {
+		if out, status, _ := dvt(t, address, "dev-admin", append([]string{"audit", "export"}, strings.Fields(args)...)...); status != want || want == 0 && out != "" {
+			t.Errorf("%s: status %d, want %d:\n%s", args, status, want, out)
+		}
+	}
+	if _, status, err := dvt(t, address, "dev-engineer", "audit", "export"); status != 3 {
+		t.Errorf("an engineer: status %d, %v", status, err)
+	}
+	if out, status, _ := dvt(t, address, "dev-mallory", "audit", "export"); status != 0 || out != "" {
+		t.Errorf("another tenant: status %d:\n%s", status, out)
+	}
+}

@@ -1,0 +1,45 @@
+package graph
+
+import (
+	"context"
+	"encoding/hex"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph/internal/model"
+	"github.com/dvt-engine/dvt/run"
+)
+
+func (q queries) Audit(ctx context.Context, f *model.AuditFilter, oldestFirst *bool, first *int, after *string) (*model.AuditConnection, error) {
+	if err := pageSizes(first, nil); err != nil {
+		return nil, err
+	}
+	cursor, err := decodeCursor(after)
+	if err != nil {
+		return nil, err
+	}
+	in := control.AuditQuery{First: orZero(first), After: cursor}
+	if in.Filter.Newest = !orZero(oldestFirst); f != nil {
+		in.Filter.From, in.Filter.To = orZero(f.From), orZero(f.To)
+		in.Filter.Actor, in.Filter.Action, in.Filter.RunID, in.Filter.Outcome = orZero(f.Actor), orZero(f.Action), orZero(f.RunID), orZero(f.Outcome)
+	}
+	in.Filter.WithMissingRows = f == nil || *f == model.AuditFilter{}
+	page, err := q.control.Audit(ctx, principal(ctx), in)
+	if err != nil {
+		return nil, err
+	}
+	edges := make([]model.AuditEdge, len(page.Links))
+	for i, l := range page.Links {
+		e := &model.AuditEntry{No: run.Seq(l.No), ID: l.ID, Hash: hex.EncodeToString(l.Hash[:])}
+		if r := l.Row; r != nil {
+			e.Row = &model.AuditRow{
+				At: r.At, TenantID: r.TenantID, Actor: r.Actor, Action: r.Action, RunID: r.RunID, SignalID: r.SignalID, Outcome: r.Outcome,
+				Code: string(r.Code), Reason: r.Reason, RequestID: r.RequestID, Detail: string(r.Detail),
+			}
+		}
+		edges[i] = model.AuditEdge{Cursor: encodeCursor(control.AuditCursor(l)), Node: e}
+	}
+	return &model.AuditConnection{
+		Edges: edges, PageInfo: pageInfo(edges, func(e model.AuditEdge) string { return e.Cursor }, page.HasNext, cursor != ""),
+		Waiting: float64(page.Waiting), Stray: float64(page.Stray),
+	}, nil
+}
