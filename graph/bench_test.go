@@ -48,7 +48,7 @@ type moving struct {
 
 func move(state run.State, changed int) *moving {
 	m := &moving{}
-	for range 256 {
+	for range 32 {
 		from := state.Seq
 		state.Seq++
 		state.Steps = append([]*run.Step(nil), state.Steps...)
