@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"sync"
+
+	"github.com/99designs/gqlgen/graphql"
 )
 
 // group is one execution with its viewers. One goroutine waits for its source and
@@ -17,6 +19,7 @@ type group struct {
 
 	opened chan struct{} // closed when source or failure is set
 	source Source
+	query  string // the document of who opened it, one string for all
 
 	mu      sync.Mutex
 	members []*member // in no order that means anything, but that of joining is kind to caches
@@ -87,7 +90,7 @@ func (g *group) admit(m *member, shared *Shared) error {
 	if err != nil {
 		return err
 	}
-	m.ticket, m.behind, m.slow = shared.Ticket, false, false
+	m.request, m.ticket, m.behind, m.slow = g.idle(m.request), shared.Ticket, false, false
 	if m.placed = shared.Since != nil; m.placed {
 		m.at = *shared.Since
 	}
@@ -103,6 +106,23 @@ func (g *group) admit(m *member, shared *Shared) error {
 	defer g.parcel.unload()
 	g.offer(m)
 	return nil
+}
+
+// idle is the request of a member, who may begin anew much later, without what
+// reading it has left behind and with the one document that all members sent.
+func (g *group) idle(r *graphql.OperationContext) *graphql.OperationContext {
+	if g.query == "" {
+		g.query = r.RawQuery
+	}
+	query := r.RawQuery
+	if query == g.query {
+		query = g.query
+	}
+	return &graphql.OperationContext{
+		RawQuery: query, Variables: r.Variables, OperationName: r.OperationName, Doc: r.Doc, Operation: r.Operation,
+		DisableIntrospection: r.DisableIntrospection, RecoverFunc: r.RecoverFunc,
+		ResolverMiddleware: r.ResolverMiddleware, RootResolverMiddleware: r.RootResolverMiddleware,
+	}
 }
 
 // catchUp gives a member that was behind the newest. The lock of the group is not held.
