@@ -298,9 +298,11 @@ type RunFilter struct {
 	EnvironmentID string
 	Statuses      []run.Status
 	PlanID        string
-	Text          string // prefix of runId or part of planId
-	CreatedFrom   time.Time
-	CreatedTo     time.Time
+	// Text is a prefix of runId or a part of planId. The plans that were run are looked
+	// through for it: that is what the price of a list grows with besides its page.
+	Text        string
+	CreatedFrom time.Time
+	CreatedTo   time.Time
 	// Steps makes List read the steps of its runs too, as of the same checkpoints: at
 	// most MaxListSteps in all, else ErrTooMany.
 	Steps bool

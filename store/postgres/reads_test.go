@@ -109,6 +109,12 @@ func TestReads_T212_OneStatementEach(t *testing.T) {
 		check("EventsBefore", 2, func() error { _, err := s.EventsBefore(ctx, id.RunID, 3, 100); return err })
 		check("Heads", 0, func() error { _, err := s.Heads(ctx, []string{id.RunID, "x"}); return err })
 		check("List", 0, func() error { _, err := s.List(ctx, store.RunFilter{TenantID: "t1", Limit: 10}); return err })
+		check("List of many", 0, func() error {
+			_, err := s.List(ctx, store.RunFilter{
+				TenantID: "t1", ProjectIDs: []string{"p1", "p2", "p3"}, Statuses: []run.Status{run.Running, run.Failed}, Steps: true, Limit: 10,
+			})
+			return err
+		})
 		check("Tails", 3, func() error { _, err := s.Tails(ctx, []store.Known{{RunID: id.RunID, Seq: 1}}); return err })
 		check("Dirty", 0, func() error { _, err := s.Dirty(ctx, 0, 10); return err })
 		check("Receipts", 0, func() error { _, err := s.Receipts(ctx, id.RunID, "", 10); return err })

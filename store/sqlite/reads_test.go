@@ -63,6 +63,12 @@ func TestReads_T193_OneStatementWhateverTheSteps(t *testing.T) {
 					_, err := s.List(ctx, store.RunFilter{TenantID: runtest.ID.TenantID, Limit: 10})
 					return err
 				},
+				"List of many": func(ctx context.Context) error {
+					_, err := s.List(ctx, store.RunFilter{
+						TenantID: runtest.ID.TenantID, ProjectIDs: []string{"p1", "p2", "p3"}, Statuses: []run.Status{run.Running, run.Failed}, Steps: true, Limit: 10,
+					})
+					return err
+				},
 				"Changed": func(ctx context.Context) error {
 					_, _, err := s.Changed(ctx, store.RunFilter{TenantID: runtest.ID.TenantID, Limit: 10}, store.FeedStart)
 					return err

@@ -9,7 +9,7 @@
 // savepoint; each fails alone and is answered when all of them are durable.
 // Statements are prepared once, and every statement of an append is a probe of an
 // index, so that its price does not grow with the run or the log. Every read is
-// one statement, whatever the number of steps.
+// one statement, whatever the number of steps and of runs; a list by text is two.
 //
 // Nothing is unbounded: a call that finds Options.Waiting others waiting is
 // refused with a *store.OverloadedError before anything was tried. The store's
@@ -95,7 +95,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	}
 	s.driver = db.Driver()
 	s.writer = s.newWriter(o, func() (*conn, error) { return s.connect(dsn(path, o)+ofWriter, true) })
-	s.readers = newReaders(o.Readers, o.Waiting, func() (*conn, error) { return s.connect(dsn(path, o)+"&_pragma=query_only(1)", false) })
+	s.readers = newReaders(o.Readers, o.Waiting, func() (*conn, error) { return s.connect(dsn(path, o)+ofReader, false) })
 	return s, nil
 }
 
@@ -104,6 +104,10 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 // random. Between checkpoints the WAL grows to 32 MiB, so that a page that many
 // commits wrote goes to the file once.
 const ofWriter = "&_pragma=cache_size(-32768)&_pragma=wal_autocheckpoint(8000)" // KiB, pages
+
+// ofReader are settings of readers alone. They see the file through memory, as far as
+// SQLite maps one: a page of a list is as many places of the file as it has rows.
+const ofReader = "&_pragma=query_only(1)&_pragma=mmap_size(2147418112)"
 
 func dsn(path string, o Options) string {
 	q := url.Values{}
