@@ -483,3 +483,31 @@ func await(t *testing.T, c *pgx.Conn, query string) {
 		}
 	}
 }
+
+// Servers of the version before write what lists read through triggers, with their own
+// rights, before anybody gives them those of this version.
+func TestMigrate_T208_WhoMadeRunsMayListThem(t *testing.T) {
+	t.Parallel()
+	dsn := testserver.Postgres(t)
+	migrateTo(t, dsn, upTo(t, 3))
+	c := dial(t, dsn)
+	const role = "Makes runs"
+	t.Cleanup(func() {
+		if _, err := c.Exec(context.Background(), `DROP OWNED BY "`+role+`"; DROP ROLE "`+role+`"`); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := c.Exec(t.Context(), `CREATE ROLE "`+role+`"; GRANT SELECT, INSERT ON run, run_state TO "`+role+`"`); err != nil {
+		t.Fatal(err)
+	}
+	migrateTo(t, dsn, upTo(t, schema))
+	if _, err := c.Exec(t.Context(), `SET ROLE "`+role+`";
+		INSERT INTO run VALUES ('r1', 't1', 'p1', 'e1', 'nightly', '1', NULL, '', '{}', '', '', '', NULL, '{}', now());
+		INSERT INTO run_state VALUES ('r1', 't1', 'p1', 'RUNNING', 1, 1, 0, '{}'); RESET ROLE`); err != nil {
+		t.Fatal(err)
+	}
+	var listed int
+	if err := c.QueryRow(t.Context(), `SELECT count(*) FROM run_status JOIN run_plan USING (plan_id) WHERE status = 'RUNNING'`).Scan(&listed); err != nil || listed != 1 {
+		t.Errorf("%d runs are listed, %v", listed, err)
+	}
+}
