@@ -188,7 +188,10 @@ func TestLists_T127_T226_NetAndPoll(t *testing.T) {
 			synctest.Wait()
 			g.shelf.reads()
 			time.Sleep(d)
-			_, changes, _ := g.shelf.reads()
+			heads, changes, _ := g.shelf.reads()
+			if checks := int(d/time.Second) + 1; heads > checks {
+				t.Errorf("%d reads beside %d looks at nothing new", heads-checks, changes)
+			}
 			return changes
 		}
 		if n := count(50 * time.Second); n < 9 || n > 10 {
@@ -251,7 +254,7 @@ func TestLists_T125_LostWakeUp(t *testing.T) {
 				break
 			}
 			if f.AsOf.After(at) {
-				t.Fatalf("without the row as of %s after it", f.AsOf.Sub(at))
+				g.Fatalf("without the row as of %s after it", f.AsOf.Sub(at))
 			}
 		}
 		if took := time.Since(at); took > 5*time.Second {
@@ -382,7 +385,7 @@ func TestLists_O9_Quiet(t *testing.T) {
 		for range 20 {
 			f := g.next(s)
 			if now := time.Now(); now.Sub(last) >= 15*time.Second || now.Sub(f.AsOf) > 6*time.Second || f.Sync != live.Live {
-				t.Fatalf("%s after the frame before, %s old", now.Sub(last), now.Sub(f.AsOf))
+				g.Fatalf("%s after the frame before, %s old", now.Sub(last), now.Sub(f.AsOf))
 			}
 			last = time.Now()
 		}
@@ -395,6 +398,7 @@ func TestLists_OnePageInTrouble(t *testing.T) {
 	exhibit(t, live.ListsConfig{}, func(g *gallery) {
 		g.shelf.put(1, run.Running)
 		var slow atomic.Bool
+		var tries atomic.Int64
 		slow.Store(true)
 		g.shelf.set(func() {
 			g.shelf.judge = func(ctx context.Context, f store.RunFilter) error {
@@ -402,6 +406,7 @@ func TestLists_OnePageInTrouble(t *testing.T) {
 				case f.Text == "bad":
 					return errRefused
 				case f.Text == "run" && slow.Load():
+					tries.Add(1)
 					<-ctx.Done()
 					return ctx.Err()
 				}
@@ -420,6 +425,7 @@ func TestLists_OnePageInTrouble(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		g.within(3*time.Second, long, notice{Sync: live.Stale, Reason: live.StoreDown})
+		began := time.Now()
 		for n := range 20 {
 			g.change(1, run.Running)
 			g.within(2200*time.Millisecond, well, notice{Sync: live.Live, Rows: "1:running"})
@@ -427,6 +433,9 @@ func TestLists_OnePageInTrouble(t *testing.T) {
 		}
 		if _, pages, _ := g.lists.Watched(); pages != 2 {
 			t.Errorf("%d pages", pages)
+		}
+		if n := tries.Load(); time.Duration(n-2)*4*time.Second > time.Since(began) { // 2 s of trying, 2 s of waiting
+			t.Errorf("%d tries in %s", n, time.Since(began))
 		}
 		slow.Store(false)
 		repaired := time.Now()
