@@ -8,16 +8,11 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 )
 
+// authzDecision decides for principals in turn, each by a grant of its own place, under
+// rules of which most name a place: half of the decisions are denials.
 func authzDecision(context.Context, *rig) (*trial, error) {
-	per := func(n int) (measure, error) {
-		accounts := make([]authz.Account, n)
-		for i := range accounts {
-			accounts[i] = authz.Account{
-				ID: fmt.Sprintf("p%d", i), TenantID: "t", TokenSHA256: fmt.Sprintf("%064x", i+1),
-				Grants: []authz.Grant{{Role: authz.Operator, ProjectID: "*", EnvironmentID: "*"}},
-			}
-		}
-		d, err := authz.NewDirectory(accounts, time.Now)
+	per := func(principals, rows int) (measure, error) {
+		d, err := authz.NewDirectory(nil, time.Now)
 		if err != nil {
 			return nil, err
 		}
@@ -25,12 +20,35 @@ func authzDecision(context.Context, *rig) (*trial, error) {
 		if err != nil {
 			return nil, err
 		}
-		o := authz.Object{TenantID: "t", ProjectID: "p", EnvironmentID: "e"}
+		const places = 100
+		doc := authz.Document{Rules: authz.DefaultPolicy()}
+		actions := authz.Actions()
+		for i := range rows - len(doc.Rules) {
+			doc.Rules = append(doc.Rules, authz.Rule{
+				Role: authz.Viewer, Action: actions[1+i/places%(len(actions)-1)], ProjectID: fmt.Sprintf("p%d", i%places), EnvironmentID: fmt.Sprintf("e%d", i/places),
+			})
+		}
+		who := make([]authz.Principal, principals)
+		for i := range who {
+			who[i] = authz.Principal{ID: fmt.Sprintf("u%d", i), TenantID: "t"}
+			doc.Grants = append(doc.Grants, authz.PrincipalGrant{
+				Principal: who[i].ID, Role: authz.Roles()[i%4], ProjectID: fmt.Sprintf("p%d", i%places), EnvironmentID: "*",
+			})
+		}
+		if err := a.Load(authz.Stored{Version: 1, Policies: []authz.StoredPolicy{{TenantID: "t", Version: 1, Document: &doc}}}); err != nil {
+			return nil, err
+		}
+		at := make([]authz.Object, places)
+		for i := range at {
+			at[i] = authz.Object{TenantID: "t", ProjectID: fmt.Sprintf("p%d", i), EnvironmentID: "e0"}
+		}
 		return func(context.Context, int) (time.Duration, error) {
 			const calls = 1000
 			took, err := median(50, func(i int) error {
+				a.Confirm()
 				for k := range calls {
-					if _, err := a.Decide(authz.Principal{ID: accounts[(i+k)%n].ID, TenantID: "t"}, authz.Pause, o); err != nil {
+					n := (i*calls + k*7) % principals
+					if _, err := a.Decide(who[n], authz.Pause, at[n%places]); err != nil {
 						return err
 					}
 				}
@@ -39,10 +57,10 @@ func authzDecision(context.Context, *rig) (*trial, error) {
 			return took / calls, err
 		}, nil
 	}
-	many, err := per(10000)
+	many, err := per(100_000, 10_000)
 	if err != nil {
 		return nil, err
 	}
-	few, err := per(10)
+	few, err := per(10_000, 1000)
 	return &trial{repeat: byTurns(1, many, few)}, err
 }

@@ -17,7 +17,7 @@ func figures() []figure {
 			goals: []goal{atMost(1)}, unit: "bytes", setup: runsInFlight},
 		{name: "fold-event", what: "folding one event into a run of 1,000 steps, by 100 at a time, against a run of 10",
 			goals: []goal{atMost(3)}, setup: foldEvent},
-		{name: "authz-decision", what: "a decision with 10,000 principals against one with 10",
+		{name: "authz-decision", what: "a decision with 100,000 principals and 10,000 policy rows against one with 10,000 and 1,000",
 			goals: []goal{atMost(2)}, setup: authzDecision},
 
 		{name: "fan-out", what: "PostgreSQL, 1 ms: 100 executors Begin at once on one run, through the coalescer against a transaction each",
