@@ -427,35 +427,47 @@ func TestHub_T125_T173_MassReconnect(t *testing.T) {
 					t.Errorf("%d reads and %d subscriptions for %d runs", reads, s.wire.opened, runs)
 				}
 
-				// The bus is lost with what every run does meanwhile, and comes back.
-				s.wire.setUp(false)
-				s.wire.cut()
-				time.Sleep(100 * time.Millisecond)
-				for _, id := range ids {
-					s.archive.grow(id, 1)
-				}
-				s.wire.setUp(true)
-				for _, id := range ids {
-					s.wire.deliver(id, live.Delivery{Confirmed: true})
-				}
-				for _, st := range streams {
-					all.Go(func() {
-						for {
-							f, err := st.Next(s.Context())
-							if err != nil {
-								t.Error(err)
-								return
+				// The bus is lost with what every run does meanwhile, and comes back: one read a
+				// run, and one more for each run that moved if there was time to poll.
+				head := run.Seq(20)
+				for _, lost := range []struct {
+					time  time.Duration
+					reads int
+				}{{100 * time.Millisecond, runs}, {800 * time.Millisecond, 2 * runs}} {
+					// Between two looks at the bus and before the next head check.
+					time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(1060 * time.Millisecond)))
+					reads := s.archive.count()
+					s.wire.setUp(false)
+					s.wire.cut()
+					for _, id := range ids {
+						s.archive.grow(id, 1)
+					}
+					head++
+					time.Sleep(lost.time)
+					s.wire.setUp(true)
+					for _, id := range ids {
+						s.wire.deliver(id, live.Delivery{Confirmed: true})
+					}
+					for _, st := range streams {
+						all.Go(func() {
+							for {
+								f, err := st.Next(s.Context())
+								if err != nil {
+									t.Error(err)
+									return
+								}
+								if f.Sync == live.Live && f.State.Seq == head && f.Reason == "" {
+									return
+								}
 							}
-							if f.Sync == live.Live && f.State.Seq == 21 && f.Reason == "" {
-								return
-							}
-						}
-					})
-				}
-				all.Wait()
-				t.Logf("the bus came back: %d reads", s.archive.count()-reads)
-				if n := s.archive.count() - reads; n != runs {
-					t.Errorf("%d reads after the bus came back, want one a run", n)
+						})
+					}
+					all.Wait()
+					n := s.archive.count() - reads
+					t.Logf("the bus was lost for %v: %d reads", lost.time, n)
+					if n != lost.reads {
+						t.Errorf("%d reads after the bus was lost for %v, want %d", n, lost.time, lost.reads)
+					}
 				}
 			})
 		})
