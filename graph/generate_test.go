@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/vektah/gqlparser/v2"
@@ -25,8 +26,10 @@ type draws struct {
 	without   map[string]bool // fields that may not stand here
 }
 
+var theSchema = sync.OnceValue(func() *ast.Schema { return gqlparser.MustLoadSchema(&ast.Source{Input: dvt.Schema}) })
+
 func newDraws(t *rapid.T, without ...string) *draws {
-	d := &draws{T: t, schema: gqlparser.MustLoadSchema(&ast.Source{Input: dvt.Schema}), without: map[string]bool{}}
+	d := &draws{T: t, schema: theSchema(), without: map[string]bool{}}
 	for _, w := range without {
 		d.without[w] = true
 	}
