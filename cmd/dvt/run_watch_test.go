@@ -80,7 +80,7 @@ func served(t *testing.T) (address string, s *away) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hub := live.New(s, silentBus{}, live.Config{HeadInterval: 20 * time.Millisecond})
+	hub := live.New(s, silentBus{}, live.Config{})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = hub.Run(ctx) })
