@@ -123,7 +123,7 @@ func lists(large, small shelf, questions []question, done func() error) *trial {
 			if err != nil {
 				return worst, err
 			}
-			if name == "" || s.cost*worst.floor > worst.cost*s.floor {
+			if name == "" || atMost(0).value(s) > atMost(0).value(worst) {
 				name, worst = q.name, s
 			}
 		}

@@ -76,7 +76,7 @@ func (s *Service) FollowPolicy(ctx context.Context) error {
 		}
 		err := s.followPolicy(ctx)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // it was told to end
+			return nil // it was told to end
 		}
 		if (err != nil) != failing {
 			failing = err != nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -129,7 +130,7 @@ func (s *Service) putToken(ctx context.Context, p authz.Principal, t store.Store
 		return CreatedToken{}, err
 	}
 	if err := s.LoadPolicy(ctx); err != nil && made {
-		s.cfg.Logger.WarnContext(ctx, "a token was made and is not known here yet", "error", err)
+		s.cfg.Logger.WarnContext(ctx, "a token was made and is not known here yet", slog.Any("error", err))
 	}
 	return CreatedToken{Token: out, Secret: secret}, nil // the secret must reach its owner whatever else fails
 }

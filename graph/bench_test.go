@@ -134,7 +134,7 @@ func BenchmarkFrame_20Steps_Gqlgen(b *testing.B) {
 		b.SetBytes(int64(len(ws.AppendResponse(nil, r))))
 	}
 	cancel()
-	for next(ctx) != nil { //nolint:revive // the pump ends
+	for next(ctx) != nil { // the pump ends
 	}
 }
 

@@ -89,7 +89,8 @@ func sameFrames(t *rapid.T, d *draws, shared *ws.Shared, query string, want []st
 	}
 	defer source.Close()
 	for i := range want {
-		p, err := ws.Payload{}, error(nil)
+		var p ws.Payload
+		var err error
 		if i == 0 {
 			p, err = source.First(nil, false)
 		} else if err = source.Wait(ctx); err == nil {
@@ -190,7 +191,7 @@ func compiledQuery(t *rapid.T) {
 	ctx, op := parsed(t, h, query, given)
 	want := uncompiled(h, ctx, op)
 	for range 2 { // the second time by the plan that was kept
-		ctx, op = parsed(t, h, query, given)
+		ctx, op := parsed(t, h, query, given)
 		if got := responses(h, ctx, op); got[0] != want[0] {
 			t.Fatalf("%s\ngot  %s\nwant %s", query, got[0], want[0])
 		}

@@ -191,7 +191,8 @@ func TestGroup_JoinersOfOnePlaceAreRenderedOnce(t *testing.T) {
 		return &p.Data[0]
 	}
 	six := &ws.Place{Epoch: "e1", Seq: 6}
-	if first(six) != first(&ws.Place{Epoch: "e1", Seq: 6}) || first(nil) != first(nil) || first(six) == first(nil) {
+	whole := first(nil)
+	if first(six) != first(&ws.Place{Epoch: "e1", Seq: 6}) || first(nil) != whole || first(six) == whole {
 		t.Error("joiners of one place were not given the same bytes")
 	}
 	for seq := range int64(100) { // more places than are kept
@@ -233,7 +234,7 @@ func TestGroup_Lists(t *testing.T) {
 	row := func(id string, seq run.Seq) control.RunView {
 		v := stopped()
 		v.State.RunID, v.State.Seq, v.State.Steps = id, seq, nil
-		v.State.CreatedAt = instant.Add(map[string]time.Duration{"a": 1, "b": 2, "c": 2, "d": 3}[id] * time.Second)
+		v.State.CreatedAt = instant.Add(map[string]time.Duration{"a": time.Second, "b": 2 * time.Second, "c": 2 * time.Second, "d": 3 * time.Second}[id])
 		return v
 	}
 	f := answering()

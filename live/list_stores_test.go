@@ -357,7 +357,7 @@ func everyPage(t *testing.T, l *library, seed uint64) {
 		}
 	}
 	b.setDown(false)
-	frames := 0
+	var frames int
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		late := ""
 		frames = 0

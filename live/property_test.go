@@ -47,7 +47,7 @@ type world struct {
 	archive *archive
 	wires   [2]*wire
 	hubs    [2]*live.Hub
-	ctx     context.Context
+	ctx     context.Context //nolint:containedctx // the life of the world
 
 	mu      sync.Mutex
 	truth   []*era       // the last one is now

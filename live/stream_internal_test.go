@@ -66,7 +66,7 @@ func TestClock_T34_IsOffByHalfARoundTrip(t *testing.T) {
 		if !c.now().IsZero() {
 			t.Fatal("it knows the time before the first read")
 		}
-		var shortest time.Duration = time.Hour
+		shortest := time.Hour
 		for range 300 {
 			there, back := time.Duration(r.Int64N(int64(200*time.Millisecond))), time.Duration(r.Int64N(int64(200*time.Millisecond)))
 			at := now

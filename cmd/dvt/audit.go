@@ -100,11 +100,11 @@ func (s *session) auditWriter(format string) (write func(auditEntry) error, flus
 		err := w.Write(strings.Fields("no id at actor action runId signalId outcome code reason requestId detail hash"))
 		return func(e auditEntry) error {
 			if e.Row == nil {
-				return w.Write([]string{strconv.FormatInt(int64(e.No), 10), e.Id, "", "", "", "", "", "REMOVED", "", "", "", "", e.Hash})
+				return w.Write([]string{strconv.FormatInt(e.No, 10), e.Id, "", "", "", "", "", "REMOVED", "", "", "", "", e.Hash})
 			}
 			r := e.Row
 			return w.Write([]string{
-				strconv.FormatInt(int64(e.No), 10), e.Id, r.At.UTC().Format(time.RFC3339Nano), r.Actor, r.Action, r.RunId, r.SignalId, r.Outcome, r.Code,
+				strconv.FormatInt(e.No, 10), e.Id, r.At.UTC().Format(time.RFC3339Nano), r.Actor, r.Action, r.RunId, r.SignalId, r.Outcome, r.Code,
 				r.Reason, r.RequestId, r.Detail, e.Hash,
 			})
 		}, func() error { w.Flush(); return w.Error() }, err
@@ -145,7 +145,7 @@ func (s *session) auditVerify(ctx context.Context, known int64, hash string) err
 	check := &auditCheck{Problems: []string{}}
 	last, err := s.auditAll(ctx, nil, func(e auditEntry) error {
 		check.next(e)
-		if known > 0 && int64(e.No) == known && e.Hash != hash {
+		if known > 0 && e.No == known && e.Hash != hash {
 			check.problem("the chain is another one than it was: number %d has the hash %s", known, e.Hash)
 		}
 		return nil
@@ -183,7 +183,7 @@ func (c *auditCheck) problem(format string, args ...any) {
 // next checks one link; the chain goes on from what it says, so that each problem is
 // named once.
 func (c *auditCheck) next(e auditEntry) {
-	no := int64(e.No)
+	no := e.No
 	if no != c.Rows+1 {
 		c.problem("number %d was removed with its link", c.Rows+1)
 	}
@@ -201,7 +201,7 @@ func auditHash(previous string, e auditEntry) string {
 	r := e.Row
 	h := sha256.New()
 	for _, s := range []string{
-		"v1", previous, strconv.FormatInt(int64(e.No), 10), e.Id, r.At.UTC().Format("2006-01-02T15:04:05.000000Z"), r.TenantId, r.Actor, r.Action,
+		"v1", previous, strconv.FormatInt(e.No, 10), e.Id, r.At.UTC().Format("2006-01-02T15:04:05.000000Z"), r.TenantId, r.Actor, r.Action,
 		r.RunId, r.SignalId, r.Outcome, r.Code, r.Reason, r.RequestId, r.Detail,
 	} {
 		fmt.Fprintf(h, "%d:%s", len(s), s)

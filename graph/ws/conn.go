@@ -137,7 +137,7 @@ func (c *conn) next(kind int, data []byte, err error) bool {
 	case errors.Is(err, errTooLarge):
 		c.close(closure{websocket.CloseMessageTooBig, "Message too large"})
 	case errors.Is(err, errPanic):
-		c.srv.present(c.base, err)
+		_ = c.srv.present(c.base, err) // it is logged
 		c.close(closure{websocket.CloseInternalServerErr, "Try again later"})
 	}
 	return false

@@ -119,7 +119,7 @@ func (m *member) worded(err error) gqlerror.List {
 	case errors.Is(cause, ErrShutdown):
 		err = ErrShutdown
 	case cause != nil:
-		return nil
+		return nil //nolint:nilerr // nobody listens any more
 	}
 	return m.srv.present(m.ctx, err)
 }

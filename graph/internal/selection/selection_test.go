@@ -16,7 +16,7 @@ func TestCompile_OneMemberForEachName(t *testing.T) {
 	t.Parallel()
 	schema := gqlparser.MustLoadSchema(&ast.Source{Input: `
 		interface A { id: ID! } interface B { id: ID! } type T implements A & B { id: ID! n: Int } type Query { t: T }`})
-	doc, err := gqlparser.LoadQuery(schema, `{ t { ... on A { id } ... on B { id } n __typename } }`)
+	doc, err := gqlparser.LoadQueryWithRules(schema, `{ t { ... on A { id } ... on B { id } n __typename } }`, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
