@@ -73,6 +73,10 @@ export const m = {
     READ_DEAD_LETTERS: "Read dead letters",
     READ_AUDIT: "Read the audit",
     REDRIVE: "Redrive",
+    READ_POLICY: "Read the policy",
+    SET_POLICY: "Set the policy",
+    CREATE_TOKEN: "Make a token",
+    MANAGE_TOKENS: "Manage tokens",
   } satisfies Record<Action, string>,
   role: {
     VIEWER: "Viewer",
