@@ -87,7 +87,7 @@ func TestLoad_O3_ThePolicyOfATenantIsAllThatHolds(t *testing.T) {
 	if !decide(t, a, who("ola"), authz.Pause, shopDev).Allowed {
 		t.Error("without a policy the settings do not hold")
 	}
-	if doc, version := a.Policy("acme"); version != 0 || len(doc.Grants) != 2 || !doc.SOD.Approve || !doc.SOD.CompleteManual || len(doc.Rules) == 0 {
+	if doc, version := a.Policy("acme"); version != 0 || len(doc.Grants) != 2 || !doc.SOD.Approve || !doc.SOD.CompleteManual || doc.Rules != nil {
 		t.Errorf("version %d %+v", version, doc)
 	}
 	changed := a.Changed()
