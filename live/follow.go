@@ -14,8 +14,8 @@ import (
 // state that the store had at AsOf, or STALE with the reason; a STALE entry is
 // looked at again with each head check.
 
-// paced is how long the projector of a busy run may hold a message back, which is a
-// second (O8), and what it then takes.
+// paced is how long after a commit its message is not late: the projector of a busy
+// run holds it back for up to a second (O8).
 const paced = 1250 * time.Millisecond
 
 // rereadDelay lies between the two reads of a resync.
@@ -200,7 +200,8 @@ func (e *entry) headChecked(ctx context.Context, s headSeen) {
 	case s.head.LastSeq > f.State.Seq:
 		if e.behind.LastSeq == 0 {
 			e.behind = s.head
-			e.patience.Reset(e.hub.cfg.Patience)
+			age := max(0, s.now.Sub(s.head.LastAt))
+			e.patience.Reset(max(e.hub.cfg.Patience, paced-age))
 		}
 	default:
 		e.settle()
@@ -221,9 +222,10 @@ func (e *entry) settle() {
 	}
 }
 
-// confirmLoss runs Patience after a head was seen above the watermark. If the
-// message has not come by now it is lost (T22), or was never sent: then the
-// checkpoint lags too, which is no gap (T187). One read tells them apart.
+// confirmLoss runs Patience after a head was seen above the watermark, and not
+// before its message is late. If that has not come by now it is lost (T22), or was
+// never sent: then the checkpoint lags too, which is no gap (T187). One read tells
+// them apart.
 func (e *entry) confirmLoss(ctx context.Context) {
 	head := e.behind
 	e.settle()
@@ -238,10 +240,6 @@ func (e *entry) confirmLoss(ctx context.Context) {
 	f, waits := e.cur, head.LastAt
 	f.Sync, f.Reason, f.HeadSeq = Stale, TailLoss, head.LastSeq
 	if l.CheckpointAt < head.LastSeq && !l.OldestUnprojected.IsZero() {
-		if l.Now.Sub(l.OldestUnprojected) < paced { // nothing is late
-			e.adopt(l)
-			return
-		}
 		f.Reason, waits = ProjectorLag, l.OldestUnprojected
 	}
 	e.hub.metrics.missed.Inc()

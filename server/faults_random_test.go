@@ -59,7 +59,7 @@ func TestTwoServers_O9_T22_T187_T226_RandomFaults(t *testing.T) {
 
 	var busy sync.WaitGroup
 	for i, h := range runs {
-		busy.Go(func() { move(over, h, rand.New(rand.NewPCG(seed, 100+uint64(i))), i == 0) })
+		busy.Go(func() { move(over, h, rand.New(rand.NewPCG(seed, 100+uint64(i))), i == 0, i%4 == 3) })
 	}
 	for i, n := range p.nodes() {
 		busy.Go(func() { p.torment(over, n, rand.New(rand.NewPCG(seed, 200+uint64(i)))) })
@@ -119,9 +119,13 @@ func nap(ctx context.Context, d time.Duration) {
 	}
 }
 
-// move appends to a run what an engine could, at random, until ctx ends.
-func move(ctx context.Context, h *history, r *rand.Rand, wide bool) {
-	total := 8
+// move appends to a run what an engine could, at random, until ctx ends. In a calm
+// run nothing follows soon that could reveal what was lost.
+func move(ctx context.Context, h *history, r *rand.Rand, wide, calm bool) {
+	total, pause := 8, 500*time.Millisecond
+	if calm {
+		pause = 8 * time.Second
+	}
 	if wide {
 		total = 300
 	}
@@ -171,7 +175,7 @@ func move(ctx context.Context, h *history, r *rand.Rand, wide bool) {
 				h.add(d)
 			}
 		}
-		nap(ctx, between(r, 10*time.Millisecond, 500*time.Millisecond))
+		nap(ctx, between(r, 10*time.Millisecond, pause))
 	}
 	if r.IntN(2) == 0 {
 		h.add(runtest.Draft(run.RunCancelled, "", 1))
@@ -190,7 +194,7 @@ func (p *pair) torment(ctx context.Context, n *node, r *rand.Rand) {
 		o := outage{span: span{from: time.Now()}}
 		name := ""
 		lasts := between(r, 300*time.Millisecond, 4*time.Second)
-		switch r.IntN(9) {
+		switch r.IntN(12) {
 		case 0:
 			name = "subscriber cut"
 			n.bus.CutSubscribers()
@@ -217,11 +221,12 @@ func (p *pair) torment(ctx context.Context, n *node, r *rand.Rand) {
 		case 7:
 			name = "clock"
 			p.jump(n, between(r, -time.Minute, time.Minute))
-		case 8:
+		default: // long enough for a loss to be found by nothing but a look at the heads
 			name = "messages"
+			lasts += 5 * time.Second
 		}
 		if r.IntN(2) == 0 || name == "messages" {
-			n.chance(testserver.Odds{Drop: r.Float64() / 2, Duplicate: r.Float64() / 2, Delay: r.Float64() / 2, Behind: r.Float64() / 2, MaxDelay: 3 * time.Second}.Fates(r.Uint64()))
+			n.chance(testserver.Odds{Drop: r.Float64(), Duplicate: r.Float64() / 2, Delay: r.Float64() / 2, Behind: r.Float64() / 2, MaxDelay: 3 * time.Second}.Fates(r.Uint64()))
 			name += " and messages"
 		}
 		nap(ctx, lasts)
