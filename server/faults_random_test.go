@@ -192,7 +192,7 @@ type outage struct {
 func (p *pair) torment(ctx context.Context, n *node, r *rand.Rand) {
 	for ctx.Err() == nil {
 		o := outage{span: span{from: time.Now()}}
-		name := ""
+		var name string
 		lasts := between(r, 300*time.Millisecond, 4*time.Second)
 		switch r.IntN(12) {
 		case 0:
