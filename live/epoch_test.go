@@ -70,7 +70,7 @@ type viewing struct {
 
 func viewed(t *testing.T, a *address) *viewing {
 	t.Helper()
-	v := &viewing{T: t, hub: live.New(a, newWire(), live.Config{HeadInterval: 20 * time.Millisecond, Patience: 50 * time.Millisecond})}
+	v := &viewing{T: t, hub: live.New(a, newWire(), live.Config{HeadInterval: 400 * time.Millisecond, Patience: 50 * time.Millisecond})}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- v.hub.Run(ctx) }()

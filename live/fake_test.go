@@ -289,6 +289,12 @@ func (a *archive) count() int {
 	return a.reads
 }
 
+func (a *archive) headChecks() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.checks
+}
+
 func (a *archive) state(runID string, to run.Seq) run.State {
 	a.mu.Lock()
 	h := *a.runs[runID]

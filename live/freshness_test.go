@@ -415,7 +415,7 @@ func TestHub_T125_T173_MassReconnect(t *testing.T) {
 					})
 				}
 				all.Wait()
-				reads, checks := s.archive.count(), s.archive.checks
+				reads, checks := s.archive.count(), s.archive.headChecks()
 				t.Logf("opened %d viewers of %d runs, %d at the head, %d below, %d ahead: %d reads, %d head checks, %d subscriptions",
 					viewers, runs, at.Load(), below.Load(), ahead.Load(), reads, checks, s.wire.opened)
 				if n := ahead.Load() + at.Load() + below.Load(); n != viewers/2 || ahead.Load() == 0 || at.Load() == 0 || below.Load() == 0 {
