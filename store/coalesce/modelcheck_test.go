@@ -99,7 +99,11 @@ func idle(ctx context.Context, dsn string) error {
 // What a store on PostgreSQL promises it promises behind a coalescer, whose groups are
 // cut off and killed like everything else (T09, T27, T190).
 func TestModelCheck_A05_A06_A07_T09_T190(t *testing.T) {
-	modelcheck.Run(t, modelTarget, *modelFor, *modelSeed)
+	for range 3 { // whether runs wait together is up to the machine
+		if modelcheck.Run(t, modelTarget, *modelFor, *modelSeed); grouped.Load() > 0 || testing.Short() {
+			break
+		}
+	}
 	if t.Logf("%d groups, of which %d wrote to several runs", calls.Load(), grouped.Load()); grouped.Load() == 0 && !testing.Short() {
 		t.Error("the check proves little: no group wrote to several runs")
 	}
