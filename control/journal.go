@@ -61,7 +61,7 @@ type runFacts struct {
 
 // NewJournal makes a Journal.
 func NewJournal(cfg JournalConfig) *Journal {
-	runs, _ := lru.New[string, *runFacts](maxKept) // it refuses a size below one and nothing else
+	runs := kept[*runFacts](maxKept)
 	return &Journal{cfg: cfg, writes: newWrites(cfg), runs: runs}
 }
 

@@ -3,10 +3,7 @@ package control
 import (
 	"context"
 	"encoding/json"
-	"sync"
 	"time"
-
-	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/dvt-engine/dvt/plan"
 )
@@ -25,25 +22,13 @@ type stepFacts struct {
 	queue        string
 }
 
-// plansKept holds the facts of the maxPlans plans asked for last by their digest. A
-// plan never changes. The zero value is ready.
-type plansKept struct {
-	made  sync.Once
-	plans *lru.Cache[string, planFacts]
-}
-
+// maxPlans whose facts are kept by their digest, those read last: a plan never changes.
 const maxPlans = 256
-
-func (k *plansKept) cache() *lru.Cache[string, planFacts] {
-	k.made.Do(func() { k.plans, _ = lru.New[string, planFacts](maxPlans) }) // it refuses a size below one and nothing else
-	return k.plans
-}
 
 // planFacts reads the facts of a run's plan, from memory when they were read
 // before. store.ErrNotFound when no worker has fetched the plan yet.
 func (s *Service) planFacts(ctx context.Context, ref plan.Ref) (planFacts, error) {
-	kept := s.plans.cache()
-	if f, ok := kept.Get(ref.SHA256); ok {
+	if f, ok := s.plans.Get(ref.SHA256); ok {
 		return f, nil
 	}
 	pl, err := s.storedPlan(ctx, ref)
@@ -51,7 +36,7 @@ func (s *Service) planFacts(ctx context.Context, ref plan.Ref) (planFacts, error
 		return nil, err
 	}
 	f := factsOf(pl, s.cfg.Queues)
-	kept.Add(ref.SHA256, f)
+	s.plans.Add(ref.SHA256, f)
 	return f, nil
 }
 

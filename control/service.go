@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dvt-engine/dvt/artifact"
@@ -68,7 +69,7 @@ type Service struct {
 	trails  *minutes      // of audit rows of denials
 	starts  chan struct{} // wakes the reconciler
 	signals chan struct{} // wakes delivery
-	plans   plansKept
+	plans   *lru.Cache[string, planFacts]
 	sweeps  sweepMetrics
 	alerts  *prometheus.CounterVec
 	// authority is held while policies and tokens are read and put in force.
@@ -117,9 +118,19 @@ func New(cfg Config) *Service {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Service{
+		plans: kept[planFacts](maxPlans), identities: identities{kept: kept[run.Identity](maxIdentities)},
 		cfg: cfg, denials: newMinutes(cfg.Now), trails: newMinutes(cfg.Now),
 		starts: make(chan struct{}, 1), signals: make(chan struct{}, 1), alerts: newAlerts(cfg.Metrics), sweeps: newSweepMetrics(cfg.Metrics),
 	}
+}
+
+// kept is an empty cache of n values, which must be above 0.
+func kept[V any](n int) *lru.Cache[string, V] {
+	c, err := lru.New[string, V](n)
+	if err != nil {
+		panic(err) // n is a constant
+	}
+	return c
 }
 
 var idPattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`) // T13, T228

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -12,10 +11,9 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// identities holds whose the maxIdentities runs are that were watched last. That never
-// changes. The zero value is ready.
+// identities are whose the maxIdentities runs are that were watched last, which never
+// changes, and who is being read.
 type identities struct {
-	made    sync.Once
 	kept    *lru.Cache[string, run.Identity]
 	reading singleflight.Group
 }
@@ -25,17 +23,12 @@ const (
 	identityTime  = 5 * time.Second
 )
 
-func (k *identities) cache() *lru.Cache[string, run.Identity] {
-	k.made.Do(func() { k.kept, _ = lru.New[string, run.Identity](maxIdentities) }) // it refuses a size below one and nothing else
-	return k.kept
-}
-
 // watchable is visible for a stream of a run: the viewers who come at once, after a
 // server was lost, cost one read of each run. Whether the run is still there is
 // for the hub to say, which reads it anyway. A denial costs a read whatever is
 // known, so that time tells nothing.
 func (s *Service) watchable(ctx context.Context, p authz.Principal, runID string) (run.Identity, error) {
-	if id, ok := s.identities.cache().Get(runID); ok {
+	if id, ok := s.identities.kept.Get(runID); ok {
 		if d, err := s.cfg.Authz.Decide(p, authz.Read, objectOf(id)); err == nil && d.Allowed {
 			return id, nil
 		}
@@ -57,7 +50,7 @@ func (s *Service) identify(ctx context.Context, runID string) (run.Identity, err
 	defer cancel()
 	r, err := s.cfg.Store.Get(ctx, runID)
 	if err == nil {
-		s.identities.cache().Add(runID, r.Identity)
+		s.identities.kept.Add(runID, r.Identity)
 	}
 	return r.Identity, err
 }
