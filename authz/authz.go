@@ -62,6 +62,10 @@ const (
 	CreateToken  Action = "CREATE_TOKEN"  // for oneself
 	ManageTokens Action = "MANAGE_TOKENS" // of others, and for services
 	ReadAudit    Action = "READ_AUDIT"
+
+	SetQuota      Action = "SET_QUOTA"
+	FreezeTenant  Action = "FREEZE_TENANT"
+	SetEngineMode Action = "SET_ENGINE_MODE" // for principals of the operators' tenant alone
 )
 
 // Principal is an authenticated caller. It travels as a parameter from the edge

@@ -30,10 +30,10 @@ func DefaultPolicy() []Rule {
 		{Viewer, []Action{Read, CreateToken}},
 		{Operator, []Action{Start, Pause, Resume}},
 		{Engineer, []Action{RetryStep, SkipStep, Cancel, Rerun, CompleteManual}},
-		{Admin, []Action{UpdateParams, InjectOverride, UpdateTarget, EmergencyStop, ReadDeadLetters, Redrive, ReadPolicy, SetPolicy, ManageTokens, ReadAudit}},
+		{Admin, []Action{UpdateParams, InjectOverride, UpdateTarget, EmergencyStop, ReadDeadLetters, Redrive, ReadPolicy, SetPolicy, ManageTokens, ReadAudit, SetQuota, FreezeTenant}},
 		{Planner, []Action{Read, CreateToken, Approve}},
 		{System, []Action{Read, CreateToken, EscalateAlert}},
-		{SRE, []Action{Read, CreateToken, Debug, ReadDeadLetters, Redrive, ReadAudit}},
+		{SRE, []Action{Read, CreateToken, Debug, ReadDeadLetters, Redrive, ReadAudit, FreezeTenant, SetEngineMode}},
 	} {
 		for _, action := range of.actions {
 			out = append(out, Rule{Role: of.role, Action: action, ProjectID: "*", EnvironmentID: "*"})
@@ -47,6 +47,7 @@ func Actions() []Action {
 	return []Action{
 		Read, Start, Pause, Resume, RetryStep, SkipStep, Cancel, Rerun, CompleteManual, UpdateParams, InjectOverride,
 		UpdateTarget, EscalateAlert, EmergencyStop, Approve, Debug, ReadDeadLetters, Redrive, ReadPolicy, SetPolicy, CreateToken, ManageTokens, ReadAudit,
+		SetQuota, FreezeTenant, SetEngineMode,
 	}
 }
 

@@ -37,6 +37,9 @@ const (
 	ActionSetPolicy          Action = "SET_POLICY"
 	ActionCreateToken        Action = "CREATE_TOKEN"
 	ActionManageTokens       Action = "MANAGE_TOKENS"
+	ActionSetQuota           Action = "SET_QUOTA"
+	ActionFreezeTenant       Action = "FREEZE_TENANT"
+	ActionSetEngineMode      Action = "SET_ENGINE_MODE"
 )
 
 var AllAction = []Action{
@@ -62,6 +65,9 @@ var AllAction = []Action{
 	ActionSetPolicy,
 	ActionCreateToken,
 	ActionManageTokens,
+	ActionSetQuota,
+	ActionFreezeTenant,
+	ActionSetEngineMode,
 }
 
 // One action on one thing.
@@ -71,6 +77,7 @@ type ActionInput struct {
 	CompleteManualStep *CompleteManualStepInput `json:"completeManualStep"`
 	Rerun              *RerunInput              `json:"rerun"`
 	Start              *StartRunInput           `json:"start"`
+	Approve            *ApproveActionInput      `json:"approve"`
 }
 
 // GetSignal returns ActionInput.Signal, and is useful for accessing the field via an interface.
@@ -87,6 +94,9 @@ func (v *ActionInput) GetRerun() *RerunInput { return v.Rerun }
 
 // GetStart returns ActionInput.Start, and is useful for accessing the field via an interface.
 func (v *ActionInput) GetStart() *StartRunInput { return v.Start }
+
+// GetApprove returns ActionInput.Approve, and is useful for accessing the field via an interface.
+func (v *ActionInput) GetApprove() *ApproveActionInput { return v.Approve }
 
 type ActionOutcome string
 
@@ -117,6 +127,13 @@ var AllAlertLevel = []AlertLevel{
 	AlertLevelMedium,
 	AlertLevelHigh,
 }
+
+type ApproveActionInput struct {
+	RunId string `json:"runId"`
+}
+
+// GetRunId returns ApproveActionInput.RunId, and is useful for accessing the field via an interface.
+func (v *ApproveActionInput) GetRunId() string { return v.RunId }
 
 // Empty fields do not restrict.
 type AuditFilter struct {
@@ -4539,6 +4556,8 @@ type StartRunInput struct {
 	EnvironmentId string `json:"environmentId"`
 	// Parameters of the run, at most 64 KiB. A COMMAND and dbt find them in the JSON file that DVT_PARAMS_FILE names; dbt steps get the members as vars, under their own.
 	Params *json.RawMessage `json:"params"`
+	// From 0 to 9: while runs wait, higher goes first within a project.
+	Priority int `json:"priority"`
 }
 
 // GetPlan returns StartRunInput.Plan, and is useful for accessing the field via an interface.
@@ -4555,6 +4574,9 @@ func (v *StartRunInput) GetEnvironmentId() string { return v.EnvironmentId }
 
 // GetParams returns StartRunInput.Params, and is useful for accessing the field via an interface.
 func (v *StartRunInput) GetParams() *json.RawMessage { return v.Params }
+
+// GetPriority returns StartRunInput.Priority, and is useful for accessing the field via an interface.
+func (v *StartRunInput) GetPriority() int { return v.Priority }
 
 // StartRunResponse is returned by StartRun on success.
 type StartRunResponse struct {

@@ -73,7 +73,7 @@ func (s *Service) approve(ctx context.Context, p authz.Principal, n store.NewRun
 	n.Events = []run.Draft{{
 		Type: run.RunApproved, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.cfg.Now(), EmittedBy: run.ByPlanner, Payload: approved,
 	}}
-	n.Queue, n.Audit = true, []store.AuditRow{audit}
+	n.Enqueue, n.Audit = &store.Enqueue{Terms: store.Unlimited()}, []store.AuditRow{audit}
 	made, created, err := s.cfg.Store.CreateRun(ctx, n)
 	return made, created, translate(err)
 }

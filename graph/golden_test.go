@@ -140,8 +140,8 @@ func answering() *fake {
 // Every operation once, with every field that it may select.
 func TestGolden_EveryOperation(t *testing.T) {
 	t.Parallel()
-	stream := []string{"Run.actions", "Run.events", "Run.signals", "Step.actions"}
-	list := []string{"Run.steps", "Run.events", "Run.signals"}
+	stream := []string{"Run.actions", "Run.events", "Run.signals", "Run.approval", "Step.actions"}
+	list := []string{"Run.steps", "Run.events", "Run.signals", "Run.approval"}
 	plan := `plan: {inline: {steps: [{timeout: "<2m>"}]}}, runRequestId: "q1", projectId: "shop", environmentId: "dev"`
 	operations := map[string]string{
 		"viewer":        `{ viewer` + everything(t, "Viewer") + `}`,

@@ -24,9 +24,9 @@ func (placement) ExtensionName() string                   { return "Placement" }
 func (placement) Validate(graphql.ExecutableSchema) error { return nil }
 
 var (
-	notInStream = map[string]bool{"Run.actions": true, "Run.events": true, "Run.signals": true, "Step.actions": true}
-	notInPage   = map[string]bool{"Run.step": true, "Run.events": true, "Run.signals": true}
-	notInRows   = map[string]bool{"Run.steps": true, "Run.step": true, "Run.events": true, "Run.signals": true}
+	notInStream = map[string]bool{"Run.actions": true, "Run.events": true, "Run.signals": true, "Run.approval": true, "Step.actions": true}
+	notInPage   = map[string]bool{"Run.step": true, "Run.events": true, "Run.signals": true, "Run.approval": true}
+	notInRows   = map[string]bool{"Run.steps": true, "Run.step": true, "Run.events": true, "Run.signals": true, "Run.approval": true}
 	lists       = map[string]map[string]bool{"Query.runs": notInPage, "RunListUpdate.runs": notInRows}
 )
 

@@ -76,5 +76,15 @@ func CodeTable() []CodeInfo {
 		{CodeTerminated, 0, false, "The attempt was cut off when its run was stopped by force.", "Check what the step left behind."},
 		{CodeEngineLost, 0, true, "The engine does not know the run any more.", "Start a new run; look at the engine's health."},
 		{CodeEngineTerminated, 0, true, "The run's execution was ended in the engine, without dvt.", "Start a new run; find out who ended it."},
+		{CodeQuotaExceeded, 429, true, "The tenant or project has started as many runs as it may for now.", "Try again after `retryAfterMs`."},
+		{CodeQueueFull, 429, true, "As many runs wait already as may.", "Wait until some have started, or cancel some."},
+		{CodeQueueTTL, 0, true, "The run waited longer than runs may wait.", "Start it again with a new request id when there is less to do, or ask for a larger quota."},
+		{CodeQuotaMoved, 409, false, "The quotas have changed since `expectedVersion`.", "Read them, make the change again and decide anew."},
+		{CodeEngineReadOnly, 503, true, "dvt is read-only: nothing new starts until its operators lift that.", "Look at the banner for the reason; try again later."},
+		{CodeEngineDraining, 503, true, "dvt is being drained: nothing new starts here.", "Look at the banner for the reason; try again later."},
+		{CodeEngineDegraded, 503, true, "The engine starts runs too slowly for new ones.", "Try again after `retryAfterMs`; it recovers by itself."},
+		{CodeTenantFrozen, 403, false, "The tenant is frozen: nothing new starts.", "Ask its administrators; `service` says why."},
+		{CodeApprovalExpired, 0, false, "Not enough people approved the run in time.", "Start it again and ask for approval."},
+		{CodeApprovalRejected, 0, false, "A person rejected the run.", "Read the reason; start it again when it no longer holds."},
 	}
 }

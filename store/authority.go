@@ -14,10 +14,11 @@ type Authority interface {
 	AuthorityVersion(ctx context.Context) (int64, error)
 	// Authority reads everything in one snapshot: the newest policy of each tenant that
 	// has one, and the tokens that are neither revoked nor expired since before expiredAfter, in no
-	// particular order.
+	// particular order, and the newest version of each setting.
 	Authority(ctx context.Context, expiredAfter time.Time) (StoredAuthority, error)
 	Policies
 	Tokens
+	Settings
 }
 
 // Policies keeps the versions of policies.
@@ -51,6 +52,7 @@ type StoredAuthority struct {
 	Version  int64
 	Policies []StoredPolicy
 	Tokens   []StoredToken
+	Settings []StoredSetting
 }
 
 // StoredPolicy is one version of the policy of one tenant.
@@ -67,6 +69,7 @@ type StoredPolicy struct {
 // StoredToken is an API token.
 type StoredToken struct {
 	ID         string // UUID
+	Kind       TokenKind
 	TenantID   string
 	Name       string
 	Principal  string // whose rights it has, at most
@@ -79,6 +82,15 @@ type StoredToken struct {
 	RevokedBy  string
 	LastUsedAt *time.Time
 }
+
+// TokenKind says how a token came to be.
+type TokenKind string
+
+// Kinds of tokens.
+const (
+	TokenAPI     TokenKind = "API"     // somebody made it (O6)
+	TokenSession TokenKind = "SESSION" // a browser signed in; it is in its cookie
+)
 
 // TokenFilter selects tokens of one tenant. Empty fields do not restrict.
 type TokenFilter struct {

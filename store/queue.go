@@ -21,8 +21,14 @@ const (
 
 // QueueRow is a run waiting for its engine start.
 type QueueRow struct {
-	RunID      string
-	TenantID   string
+	RunID     string
+	TenantID  string
+	ProjectID string
+	// Waiting: it was not admitted yet (Admissions); Lease passes it by.
+	Waiting    bool
+	Priority   int
+	ExpiresAt  time.Time     // when it stops waiting; zero: never
+	Estimate   time.Duration // that it was told when it came; 0: none
 	Status     QueueStatus
 	Owner      string
 	Generation int64 // the fence: grows with every lease (T128)
@@ -89,7 +95,7 @@ type Transactor interface {
 	InRun(ctx context.Context, runID string, f func(tx RunTx) error) error
 	// CreateRun makes run, head, plan body, queue row and first events in one
 	// transaction. When the request key exists it changes nothing and returns the
-	// run of the first call and created = false.
+	// run of the first call and created = false. A *RefusedError when the queue does not take it in.
 	CreateRun(ctx context.Context, n NewRun) (r Run, created bool, err error)
 }
 
@@ -98,8 +104,13 @@ type NewRun struct {
 	Run    Run
 	Plan   []byte // body to keep under Run.PlanRef.SHA256; nil when it is there already
 	Events []run.Draft
-	Queue  bool // with a queue row, due at once
-	Audit  []AuditRow
+	// Enqueue puts the run into the queue; nil: it has no queue row. When it has to wait
+	// Events are not written, but what Wait makes of the answer.
+	Enqueue *Enqueue
+	Wait    func(Admission) ([]run.Draft, error)
+	// NeedApproval instead of Enqueue: the run waits for people first.
+	NeedApproval *NeedApproval
+	Audit        []AuditRow
 	// Receipts are for Import alone: they are kept as they are, numbers included.
 	Receipts []run.Receipt
 }
@@ -111,6 +122,8 @@ type RunTx interface {
 	OverlayTx
 	AlertTx
 	QueueTx
+	QuotaTx
+	ApprovalTx
 	Audit(ctx context.Context, rows ...AuditRow) error
 }
 

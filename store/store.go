@@ -53,6 +53,8 @@ type Store interface { //nolint:interfacebloat // the sum of the ports; callers 
 	Runs
 	Feed
 	Queue
+	Admissions
+	Approvals
 	Signals
 	Senders
 	Overlays
@@ -191,6 +193,9 @@ type Begin struct {
 	SignalID string `json:"signalId,omitempty"`
 	// ParamsSeq is stamped on the StepStarted; only OverlayTx.Begin takes it (T197).
 	ParamsSeq run.Seq `json:"-"`
+	// Heavy is the bucket that a token is taken of with the StepStarted; none when nil. Without a
+	// token nothing is appended: BeginThrottled. A logical attempt takes one, once (§12.3).
+	Heavy *Bucket `json:"-"`
 }
 
 // BeginVerdict is the answer to a Begin.
@@ -202,6 +207,7 @@ const (
 	BeginDone        BeginVerdict = "DONE"         // a terminal exists: return it, do not work
 	BeginParked      BeginVerdict = "PARKED"       // the gate is closed: return at once
 	BeginRunTerminal BeginVerdict = "RUN_TERMINAL" // the run is over
+	BeginThrottled   BeginVerdict = "THROTTLED"    // no token for a heavy step: return at once, come again after RetryAfter (T113)
 )
 
 // Begun answers a Begin.
@@ -210,6 +216,8 @@ type Begun struct {
 	StartedSeq run.Seq      `json:"startedSeq,omitempty"` // RUN
 	Terminal   *run.Event   `json:"terminal,omitempty"`   // DONE
 	Head       Head         `json:"head"`
+	// RetryAfter is when there is a token, at least 100 ms; THROTTLED.
+	RetryAfter time.Duration `json:"retryAfter,omitempty"`
 }
 
 // States keeps checkpoints (T193, T212). They are caches: deleting them changes no answer.

@@ -36,7 +36,7 @@ func (s *Store) CreateRun(ctx context.Context, n store.NewRun) (r store.Run, cre
 		if err != nil {
 			return err
 		}
-		if n.Queue {
+		if n.Enqueue != nil {
 			t.batch.Queue(`INSERT INTO run_queue (run_id, tenant_id, not_before, created_at) VALUES ($1, $2, $3, $3)`,
 				n.Run.RunID, n.Run.TenantID, at)
 			t.ops = true

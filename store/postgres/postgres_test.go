@@ -42,7 +42,7 @@ func newRun(id string) store.NewRun {
 			Identity:   run.Identity{RunID: id, TenantID: "t1", ProjectID: "p1", EnvironmentID: "sandbox", PlanID: "plan-3", PlanVersion: "1.0"},
 			RequestKey: run.Key("request of " + id), RequestID: id,
 		},
-		Queue: true,
+		Enqueue: &store.Enqueue{Terms: store.Unlimited()},
 	}
 }
 

@@ -99,7 +99,7 @@ func (t *runTx) create(ctx context.Context, r store.Run, n store.NewRun) error {
 			return err
 		}
 	}
-	if !n.Queue {
+	if n.Enqueue == nil {
 		return nil
 	}
 	t.ops()

@@ -93,7 +93,7 @@ func ifStarted(f *fixture) {
 
 func createOnce(f *fixture) {
 	n := newRun(identity(1), runtest.Draft(run.RunApproved, "", 1))
-	n.Queue = true
+	n.Enqueue = &store.Enqueue{Terms: store.Unlimited()}
 	n.Run.ParentRunID = "run-000"
 	n.Audit = []store.AuditRow{{ID: "5b6c0c9e-0000-4000-8000-000000000001", TenantID: "t1", Actor: "ola", Action: "START", RunID: n.Run.RunID, Outcome: "ACCEPTED", Detail: json.RawMessage(`{"a":1}`)}}
 	f.create(n)

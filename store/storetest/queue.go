@@ -20,7 +20,7 @@ func (f *fixture) queued() run.Identity {
 	f.Helper()
 	f.runs++
 	n := newRun(identity(f.runs), runtest.Draft(run.RunApproved, "", 1))
-	n.Queue = true
+	n.Enqueue = &store.Enqueue{Terms: store.Unlimited()}
 	return f.create(n)
 }
 

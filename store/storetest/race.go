@@ -171,7 +171,7 @@ func concurrentCreate(f *fixture) {
 	made := make([]bool, 5)
 	f.together(5, func(i int) (err error) {
 		n := newRun(identity(1), runtest.Draft(run.RunApproved, "", 1))
-		n.Queue = true
+		n.Enqueue = &store.Enqueue{Terms: store.Unlimited()}
 		n.Run.RunID = fmt.Sprintf("run-%03d", i)
 		got[i], made[i], err = processes[i%2].CreateRun(f.ctx(), n)
 		return err

@@ -210,7 +210,7 @@ func beginApplies(f *fixture) {
 
 func opsRev(f *fixture) {
 	n := newRun(identity(1), runtest.Draft(run.RunApproved, "", 1), runtest.Start("s1"))
-	n.Queue = true
+	n.Enqueue = &store.Enqueue{Terms: store.Unlimited()}
 	id := f.create(n)
 	last := int64(-1)
 	moved := func(want bool, what string) {

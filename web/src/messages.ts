@@ -77,6 +77,9 @@ export const m = {
     SET_POLICY: "Set the policy",
     CREATE_TOKEN: "Make a token",
     MANAGE_TOKENS: "Manage tokens",
+    SET_QUOTA: "Set the quotas",
+    FREEZE_TENANT: "Freeze the tenant",
+    SET_ENGINE_MODE: "Set the engine's mode",
   } satisfies Record<Action, string>,
   role: {
     VIEWER: "Viewer",

@@ -66,6 +66,13 @@ type ComplexityRoot struct {
 		Warnings   func(childComplexity int) int
 	}
 
+	ApprovalDecision struct {
+		At        func(childComplexity int) int
+		Decision  func(childComplexity int) int
+		Principal func(childComplexity int) int
+		Reason    func(childComplexity int) int
+	}
+
 	Artifact struct {
 		ContentType func(childComplexity int) int
 		Kind        func(childComplexity int) int
@@ -224,14 +231,18 @@ type ComplexityRoot struct {
 	}
 
 	Mutation struct {
+		ApproveRun         func(childComplexity int, input model.ApproveRunInput) int
 		BreakGlass         func(childComplexity int, input model.BreakGlassInput) int
 		CancelRun          func(childComplexity int, input model.CancelRunInput) int
 		CompleteManualStep func(childComplexity int, input model.CompleteManualStepInput) int
 		CreateToken        func(childComplexity int, input model.CreateTokenInput) int
+		FreezeTenant       func(childComplexity int, input model.FreezeTenantInput) int
 		RedriveDeadLetters func(childComplexity int, input model.RedriveDeadLettersInput) int
 		Rerun              func(childComplexity int, input model.RerunInput) int
 		RevokeToken        func(childComplexity int, input model.RevokeTokenInput) int
+		SetEngineMode      func(childComplexity int, input model.SetEngineModeInput) int
 		SetPolicy          func(childComplexity int, input model.SetPolicyInput) int
+		SetQuota           func(childComplexity int, input model.SetQuotaInput) int
 		SignalRun          func(childComplexity int, input model.SignalRunInput) int
 		StartRun           func(childComplexity int, input model.StartRunInput) int
 	}
@@ -316,7 +327,14 @@ type ComplexityRoot struct {
 		CompleteManual func(childComplexity int) int
 	}
 
+	ProjectQuota struct {
+		Limits    func(childComplexity int) int
+		ProjectID func(childComplexity int) int
+		Weight    func(childComplexity int) int
+	}
+
 	Query struct {
+		Approvals     func(childComplexity int, first *int, after *string) int
 		Audit         func(childComplexity int, filter *model.AuditFilter, oldestFirst *bool, first *int, after *string) int
 		Capabilities  func(childComplexity int) int
 		DeadLetters   func(childComplexity int, runID *string, open *bool, first *int, after *string) int
@@ -326,8 +344,12 @@ type ComplexityRoot struct {
 		Policy        func(childComplexity int) int
 		PolicyHistory func(childComplexity int, first *int, after *string) int
 		Preview       func(childComplexity int, action model.ActionInput) int
+		Queue         func(childComplexity int, projectID *string, first *int, after *string) int
+		QuotaSettings func(childComplexity int) int
+		Quotas        func(childComplexity int) int
 		Run           func(childComplexity int, runID string, at *run.Seq) int
 		Runs          func(childComplexity int, first *int, after *string, last *int, before *string, filter *model.RunFilter, orderBy *model.RunOrder) int
+		Service       func(childComplexity int) int
 		Signal        func(childComplexity int, runID string, signalID string) int
 		StepLog       func(childComplexity int, runID string, stepID string, attempt *int, fromLine *int, first *int, find *string) int
 		Tokens        func(childComplexity int, all *bool, live *bool, first *int, after *string) int
@@ -336,10 +358,66 @@ type ComplexityRoot struct {
 	}
 
 	QueueEntry struct {
-		Attempts  func(childComplexity int) int
-		CreatedAt func(childComplexity int) int
-		NotBefore func(childComplexity int) int
-		Status    func(childComplexity int) int
+		Attempts        func(childComplexity int) int
+		CreatedAt       func(childComplexity int) int
+		EnvironmentID   func(childComplexity int) int
+		EstimatedWaitMs func(childComplexity int) int
+		ExpiresAt       func(childComplexity int) int
+		NotBefore       func(childComplexity int) int
+		Position        func(childComplexity int) int
+		Priority        func(childComplexity int) int
+		ProjectID       func(childComplexity int) int
+		RunID           func(childComplexity int) int
+		Status          func(childComplexity int) int
+		WaitsFor        func(childComplexity int) int
+	}
+
+	QueueEntryConnection struct {
+		Depth    func(childComplexity int) int
+		Edges    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	QueueEntryEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	QuotaBucket struct {
+		Action          func(childComplexity int) int
+		NextRefillAt    func(childComplexity int) int
+		PerMinute       func(childComplexity int) int
+		TokensRemaining func(childComplexity int) int
+		UsedPercent     func(childComplexity int) int
+	}
+
+	QuotaLimits struct {
+		HeavyStepsPerMinute func(childComplexity int) int
+		MaxActive           func(childComplexity int) int
+		MaxQueueDepth       func(childComplexity int) int
+		SignalOpsPerMinute  func(childComplexity int) int
+		StartRunPerMinute   func(childComplexity int) int
+	}
+
+	QuotaSettings struct {
+		Actor    func(childComplexity int) int
+		At       func(childComplexity int) int
+		Projects func(childComplexity int) int
+		Reason   func(childComplexity int) int
+		Strategy func(childComplexity int) int
+		TTLMs    func(childComplexity int) int
+		Tenant   func(childComplexity int) int
+		Tier     func(childComplexity int) int
+		Version  func(childComplexity int) int
+	}
+
+	QuotaSnapshot struct {
+		Active        func(childComplexity int) int
+		Buckets       func(childComplexity int) int
+		MaxActive     func(childComplexity int) int
+		MaxQueueDepth func(childComplexity int) int
+		ProjectID     func(childComplexity int) int
+		QueueDepth    func(childComplexity int) int
 	}
 
 	RedriveDeadLettersPayload struct {
@@ -366,6 +444,7 @@ type ComplexityRoot struct {
 
 	Run struct {
 		Actions         func(childComplexity int) int
+		Approval        func(childComplexity int) int
 		Artifacts       func(childComplexity int) int
 		CompletedAt     func(childComplexity int) int
 		CreatedAt       func(childComplexity int) int
@@ -397,6 +476,12 @@ type ComplexityRoot struct {
 		TenantID        func(childComplexity int) int
 		TotalDurationMs func(childComplexity int) int
 		TriggeredBy     func(childComplexity int) int
+	}
+
+	RunApproval struct {
+		Decisions func(childComplexity int) int
+		ExpiresAt func(childComplexity int) int
+		Required  func(childComplexity int) int
 	}
 
 	RunConnection struct {
@@ -466,6 +551,10 @@ type ComplexityRoot struct {
 		Sync    func(childComplexity int) int
 	}
 
+	RunPayload struct {
+		Run func(childComplexity int) int
+	}
+
 	RunUpdate struct {
 		AsOf        func(childComplexity int) int
 		CommittedAt func(childComplexity int) int
@@ -481,8 +570,28 @@ type ComplexityRoot struct {
 		Sync        func(childComplexity int) int
 	}
 
+	ServicePayload struct {
+		Service func(childComplexity int) int
+	}
+
+	ServiceState struct {
+		ActiveRuns   func(childComplexity int) int
+		Degraded     func(childComplexity int) int
+		Frozen       func(childComplexity int) int
+		FrozenReason func(childComplexity int) int
+		FrozenSince  func(childComplexity int) int
+		Mode         func(childComplexity int) int
+		ModeReason   func(childComplexity int) int
+		ModeSince    func(childComplexity int) int
+		RetryAfterMs func(childComplexity int) int
+	}
+
 	SetPolicyPayload struct {
 		Policy func(childComplexity int) int
+	}
+
+	SetQuotaPayload struct {
+		Settings func(childComplexity int) int
 	}
 
 	Signal struct {
@@ -623,6 +732,7 @@ type ComplexityRoot struct {
 		RunEvents      func(childComplexity int, runID string, after *run.Seq, storeEpoch *string) int
 		RunListUpdates func(childComplexity int, filter *model.RunFilter, first *int) int
 		RunUpdates     func(childComplexity int, runID string, after *run.Seq, storeEpoch *string, mode model.UpdateMode) int
+		ServiceUpdates func(childComplexity int) int
 		SignalUpdates  func(childComplexity int, runID string, signalID *string) int
 		StepLogUpdates func(childComplexity int, runID string, stepID string, attempt *int, fromLine *int) int
 	}
@@ -691,6 +801,10 @@ type MutationResolver interface {
 	BreakGlass(ctx context.Context, input model.BreakGlassInput) (*model.BreakGlassPayload, error)
 	CreateToken(ctx context.Context, input model.CreateTokenInput) (*model.CreateTokenPayload, error)
 	RevokeToken(ctx context.Context, input model.RevokeTokenInput) (*model.RevokeTokenPayload, error)
+	ApproveRun(ctx context.Context, input model.ApproveRunInput) (*model.RunPayload, error)
+	SetQuota(ctx context.Context, input model.SetQuotaInput) (*model.SetQuotaPayload, error)
+	FreezeTenant(ctx context.Context, input model.FreezeTenantInput) (*model.ServicePayload, error)
+	SetEngineMode(ctx context.Context, input model.SetEngineModeInput) (*model.ServicePayload, error)
 }
 type QueryResolver interface {
 	Viewer(ctx context.Context) (*model.Viewer, error)
@@ -707,6 +821,11 @@ type QueryResolver interface {
 	WhoCould(ctx context.Context, action string, runID string) ([]string, error)
 	Tokens(ctx context.Context, all *bool, live *bool, first *int, after *string) (*model.TokenConnection, error)
 	Audit(ctx context.Context, filter *model.AuditFilter, oldestFirst *bool, first *int, after *string) (*model.AuditConnection, error)
+	Queue(ctx context.Context, projectID *string, first *int, after *string) (*model.QueueEntryConnection, error)
+	Approvals(ctx context.Context, first *int, after *string) (*model.RunConnection, error)
+	Quotas(ctx context.Context) ([]model.QuotaSnapshot, error)
+	QuotaSettings(ctx context.Context) (*model.QuotaSettings, error)
+	Service(ctx context.Context) (*model.ServiceState, error)
 	Capabilities(ctx context.Context) ([]model.EngineCapability, error)
 	Health(ctx context.Context) (*model.Health, error)
 }
@@ -716,6 +835,7 @@ type RunResolver interface {
 	Events(ctx context.Context, obj *model.Run, first *int, after *run.Seq, last *int, before *run.Seq, types []string) (*model.EventConnection, error)
 	Signals(ctx context.Context, obj *model.Run, first *int, after *string) (*model.SignalConnection, error)
 
+	Approval(ctx context.Context, obj *model.Run) (*model.RunApproval, error)
 	Actions(ctx context.Context, obj *model.Run) ([]model.ActionAvailability, error)
 }
 type StepResolver interface {
@@ -727,6 +847,7 @@ type SubscriptionResolver interface {
 	RunListUpdates(ctx context.Context, filter *model.RunFilter, first *int) (<-chan *model.RunListUpdate, error)
 	SignalUpdates(ctx context.Context, runID string, signalID *string) (<-chan *model.Signal, error)
 	StepLogUpdates(ctx context.Context, runID string, stepID string, attempt *int, fromLine *int) (<-chan *model.StepLogUpdate, error)
+	ServiceUpdates(ctx context.Context) (<-chan *model.ServiceState, error)
 }
 type ViewerResolver interface {
 	Signals(ctx context.Context, obj *model.Viewer, first *int) ([]model.Signal, error)
@@ -853,6 +974,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ActionPreview.Warnings(childComplexity), true
+
+	case "ApprovalDecision.at":
+		if e.ComplexityRoot.ApprovalDecision.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApprovalDecision.At(childComplexity), true
+	case "ApprovalDecision.decision":
+		if e.ComplexityRoot.ApprovalDecision.Decision == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApprovalDecision.Decision(childComplexity), true
+	case "ApprovalDecision.principal":
+		if e.ComplexityRoot.ApprovalDecision.Principal == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApprovalDecision.Principal(childComplexity), true
+	case "ApprovalDecision.reason":
+		if e.ComplexityRoot.ApprovalDecision.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ApprovalDecision.Reason(childComplexity), true
 
 	case "Artifact.contentType":
 		if e.ComplexityRoot.Artifact.ContentType == nil {
@@ -1422,6 +1568,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.ManualTaskEdge.Node(childComplexity), true
 
+	case "Mutation.approveRun":
+		if e.ComplexityRoot.Mutation.ApproveRun == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_approveRun_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.ApproveRun(childComplexity, args["input"].(model.ApproveRunInput)), true
 	case "Mutation.breakGlass":
 		if e.ComplexityRoot.Mutation.BreakGlass == nil {
 			break
@@ -1466,6 +1623,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CreateToken(childComplexity, args["input"].(model.CreateTokenInput)), true
+	case "Mutation.freezeTenant":
+		if e.ComplexityRoot.Mutation.FreezeTenant == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_freezeTenant_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.FreezeTenant(childComplexity, args["input"].(model.FreezeTenantInput)), true
 	case "Mutation.redriveDeadLetters":
 		if e.ComplexityRoot.Mutation.RedriveDeadLetters == nil {
 			break
@@ -1499,6 +1667,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.RevokeToken(childComplexity, args["input"].(model.RevokeTokenInput)), true
+	case "Mutation.setEngineMode":
+		if e.ComplexityRoot.Mutation.SetEngineMode == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_setEngineMode_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SetEngineMode(childComplexity, args["input"].(model.SetEngineModeInput)), true
 	case "Mutation.setPolicy":
 		if e.ComplexityRoot.Mutation.SetPolicy == nil {
 			break
@@ -1510,6 +1689,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SetPolicy(childComplexity, args["input"].(model.SetPolicyInput)), true
+	case "Mutation.setQuota":
+		if e.ComplexityRoot.Mutation.SetQuota == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_setQuota_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SetQuota(childComplexity, args["input"].(model.SetQuotaInput)), true
 	case "Mutation.signalRun":
 		if e.ComplexityRoot.Mutation.SignalRun == nil {
 			break
@@ -1826,6 +2016,36 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.PolicySod.CompleteManual(childComplexity), true
 
+	case "ProjectQuota.limits":
+		if e.ComplexityRoot.ProjectQuota.Limits == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ProjectQuota.Limits(childComplexity), true
+	case "ProjectQuota.projectId":
+		if e.ComplexityRoot.ProjectQuota.ProjectID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ProjectQuota.ProjectID(childComplexity), true
+	case "ProjectQuota.weight":
+		if e.ComplexityRoot.ProjectQuota.Weight == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ProjectQuota.Weight(childComplexity), true
+
+	case "Query.approvals":
+		if e.ComplexityRoot.Query.Approvals == nil {
+			break
+		}
+
+		args, err := ec.field_Query_approvals_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Approvals(childComplexity, args["first"].(*int), args["after"].(*string)), true
 	case "Query.audit":
 		if e.ComplexityRoot.Query.Audit == nil {
 			break
@@ -1911,6 +2131,29 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Preview(childComplexity, args["action"].(model.ActionInput)), true
+	case "Query.queue":
+		if e.ComplexityRoot.Query.Queue == nil {
+			break
+		}
+
+		args, err := ec.field_Query_queue_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Queue(childComplexity, args["projectId"].(*string), args["first"].(*int), args["after"].(*string)), true
+	case "Query.quotaSettings":
+		if e.ComplexityRoot.Query.QuotaSettings == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Query.QuotaSettings(childComplexity), true
+	case "Query.quotas":
+		if e.ComplexityRoot.Query.Quotas == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Query.Quotas(childComplexity), true
 	case "Query.run":
 		if e.ComplexityRoot.Query.Run == nil {
 			break
@@ -1933,6 +2176,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Runs(childComplexity, args["first"].(*int), args["after"].(*string), args["last"].(*int), args["before"].(*string), args["filter"].(*model.RunFilter), args["orderBy"].(*model.RunOrder)), true
+	case "Query.service":
+		if e.ComplexityRoot.Query.Service == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Query.Service(childComplexity), true
 	case "Query.signal":
 		if e.ComplexityRoot.Query.Signal == nil {
 			break
@@ -1996,18 +2245,252 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.QueueEntry.CreatedAt(childComplexity), true
+	case "QueueEntry.environmentId":
+		if e.ComplexityRoot.QueueEntry.EnvironmentID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QueueEntry.EnvironmentID(childComplexity), true
+	case "QueueEntry.estimatedWaitMs":
+		if e.ComplexityRoot.QueueEntry.EstimatedWaitMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QueueEntry.EstimatedWaitMs(childComplexity), true
+	case "QueueEntry.expiresAt":
+		if e.ComplexityRoot.QueueEntry.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QueueEntry.ExpiresAt(childComplexity), true
 	case "QueueEntry.notBefore":
 		if e.ComplexityRoot.QueueEntry.NotBefore == nil {
 			break
 		}
 
 		return e.ComplexityRoot.QueueEntry.NotBefore(childComplexity), true
+	case "QueueEntry.position":
+		if e.ComplexityRoot.QueueEntry.Position == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QueueEntry.Position(childComplexity), true
+	case "QueueEntry.priority":
+		if e.ComplexityRoot.QueueEntry.Priority == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QueueEntry.Priority(childComplexity), true
+	case "QueueEntry.projectId":
+		if e.ComplexityRoot.QueueEntry.ProjectID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QueueEntry.ProjectID(childComplexity), true
+	case "QueueEntry.runId":
+		if e.ComplexityRoot.QueueEntry.RunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QueueEntry.RunID(childComplexity), true
 	case "QueueEntry.status":
 		if e.ComplexityRoot.QueueEntry.Status == nil {
 			break
 		}
 
 		return e.ComplexityRoot.QueueEntry.Status(childComplexity), true
+	case "QueueEntry.waitsFor":
+		if e.ComplexityRoot.QueueEntry.WaitsFor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QueueEntry.WaitsFor(childComplexity), true
+
+	case "QueueEntryConnection.depth":
+		if e.ComplexityRoot.QueueEntryConnection.Depth == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QueueEntryConnection.Depth(childComplexity), true
+	case "QueueEntryConnection.edges":
+		if e.ComplexityRoot.QueueEntryConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QueueEntryConnection.Edges(childComplexity), true
+	case "QueueEntryConnection.pageInfo":
+		if e.ComplexityRoot.QueueEntryConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QueueEntryConnection.PageInfo(childComplexity), true
+
+	case "QueueEntryEdge.cursor":
+		if e.ComplexityRoot.QueueEntryEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QueueEntryEdge.Cursor(childComplexity), true
+	case "QueueEntryEdge.node":
+		if e.ComplexityRoot.QueueEntryEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QueueEntryEdge.Node(childComplexity), true
+
+	case "QuotaBucket.action":
+		if e.ComplexityRoot.QuotaBucket.Action == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaBucket.Action(childComplexity), true
+	case "QuotaBucket.nextRefillAt":
+		if e.ComplexityRoot.QuotaBucket.NextRefillAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaBucket.NextRefillAt(childComplexity), true
+	case "QuotaBucket.perMinute":
+		if e.ComplexityRoot.QuotaBucket.PerMinute == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaBucket.PerMinute(childComplexity), true
+	case "QuotaBucket.tokensRemaining":
+		if e.ComplexityRoot.QuotaBucket.TokensRemaining == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaBucket.TokensRemaining(childComplexity), true
+	case "QuotaBucket.usedPercent":
+		if e.ComplexityRoot.QuotaBucket.UsedPercent == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaBucket.UsedPercent(childComplexity), true
+
+	case "QuotaLimits.heavyStepsPerMinute":
+		if e.ComplexityRoot.QuotaLimits.HeavyStepsPerMinute == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaLimits.HeavyStepsPerMinute(childComplexity), true
+	case "QuotaLimits.maxActive":
+		if e.ComplexityRoot.QuotaLimits.MaxActive == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaLimits.MaxActive(childComplexity), true
+	case "QuotaLimits.maxQueueDepth":
+		if e.ComplexityRoot.QuotaLimits.MaxQueueDepth == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaLimits.MaxQueueDepth(childComplexity), true
+	case "QuotaLimits.signalOpsPerMinute":
+		if e.ComplexityRoot.QuotaLimits.SignalOpsPerMinute == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaLimits.SignalOpsPerMinute(childComplexity), true
+	case "QuotaLimits.startRunPerMinute":
+		if e.ComplexityRoot.QuotaLimits.StartRunPerMinute == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaLimits.StartRunPerMinute(childComplexity), true
+
+	case "QuotaSettings.actor":
+		if e.ComplexityRoot.QuotaSettings.Actor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaSettings.Actor(childComplexity), true
+	case "QuotaSettings.at":
+		if e.ComplexityRoot.QuotaSettings.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaSettings.At(childComplexity), true
+	case "QuotaSettings.projects":
+		if e.ComplexityRoot.QuotaSettings.Projects == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaSettings.Projects(childComplexity), true
+	case "QuotaSettings.reason":
+		if e.ComplexityRoot.QuotaSettings.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaSettings.Reason(childComplexity), true
+	case "QuotaSettings.strategy":
+		if e.ComplexityRoot.QuotaSettings.Strategy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaSettings.Strategy(childComplexity), true
+	case "QuotaSettings.ttlMs":
+		if e.ComplexityRoot.QuotaSettings.TTLMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaSettings.TTLMs(childComplexity), true
+	case "QuotaSettings.tenant":
+		if e.ComplexityRoot.QuotaSettings.Tenant == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaSettings.Tenant(childComplexity), true
+	case "QuotaSettings.tier":
+		if e.ComplexityRoot.QuotaSettings.Tier == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaSettings.Tier(childComplexity), true
+	case "QuotaSettings.version":
+		if e.ComplexityRoot.QuotaSettings.Version == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaSettings.Version(childComplexity), true
+
+	case "QuotaSnapshot.active":
+		if e.ComplexityRoot.QuotaSnapshot.Active == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaSnapshot.Active(childComplexity), true
+	case "QuotaSnapshot.buckets":
+		if e.ComplexityRoot.QuotaSnapshot.Buckets == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaSnapshot.Buckets(childComplexity), true
+	case "QuotaSnapshot.maxActive":
+		if e.ComplexityRoot.QuotaSnapshot.MaxActive == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaSnapshot.MaxActive(childComplexity), true
+	case "QuotaSnapshot.maxQueueDepth":
+		if e.ComplexityRoot.QuotaSnapshot.MaxQueueDepth == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaSnapshot.MaxQueueDepth(childComplexity), true
+	case "QuotaSnapshot.projectId":
+		if e.ComplexityRoot.QuotaSnapshot.ProjectID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaSnapshot.ProjectID(childComplexity), true
+	case "QuotaSnapshot.queueDepth":
+		if e.ComplexityRoot.QuotaSnapshot.QueueDepth == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaSnapshot.QueueDepth(childComplexity), true
 
 	case "RedriveDeadLettersPayload.more":
 		if e.ComplexityRoot.RedriveDeadLettersPayload.More == nil {
@@ -2079,6 +2562,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Run.Actions(childComplexity), true
+	case "Run.approval":
+		if e.ComplexityRoot.Run.Approval == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Run.Approval(childComplexity), true
 	case "Run.artifacts":
 		if e.ComplexityRoot.Run.Artifacts == nil {
 			break
@@ -2280,6 +2769,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Run.TriggeredBy(childComplexity), true
+
+	case "RunApproval.decisions":
+		if e.ComplexityRoot.RunApproval.Decisions == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunApproval.Decisions(childComplexity), true
+	case "RunApproval.expiresAt":
+		if e.ComplexityRoot.RunApproval.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunApproval.ExpiresAt(childComplexity), true
+	case "RunApproval.required":
+		if e.ComplexityRoot.RunApproval.Required == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunApproval.Required(childComplexity), true
 
 	case "RunConnection.edges":
 		if e.ComplexityRoot.RunConnection.Edges == nil {
@@ -2564,6 +3072,13 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RunListUpdate.Sync(childComplexity), true
 
+	case "RunPayload.run":
+		if e.ComplexityRoot.RunPayload.Run == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunPayload.Run(childComplexity), true
+
 	case "RunUpdate.asOf":
 		if e.ComplexityRoot.RunUpdate.AsOf == nil {
 			break
@@ -2637,12 +3152,81 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RunUpdate.Sync(childComplexity), true
 
+	case "ServicePayload.service":
+		if e.ComplexityRoot.ServicePayload.Service == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ServicePayload.Service(childComplexity), true
+
+	case "ServiceState.activeRuns":
+		if e.ComplexityRoot.ServiceState.ActiveRuns == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ServiceState.ActiveRuns(childComplexity), true
+	case "ServiceState.degraded":
+		if e.ComplexityRoot.ServiceState.Degraded == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ServiceState.Degraded(childComplexity), true
+	case "ServiceState.frozen":
+		if e.ComplexityRoot.ServiceState.Frozen == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ServiceState.Frozen(childComplexity), true
+	case "ServiceState.frozenReason":
+		if e.ComplexityRoot.ServiceState.FrozenReason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ServiceState.FrozenReason(childComplexity), true
+	case "ServiceState.frozenSince":
+		if e.ComplexityRoot.ServiceState.FrozenSince == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ServiceState.FrozenSince(childComplexity), true
+	case "ServiceState.mode":
+		if e.ComplexityRoot.ServiceState.Mode == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ServiceState.Mode(childComplexity), true
+	case "ServiceState.modeReason":
+		if e.ComplexityRoot.ServiceState.ModeReason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ServiceState.ModeReason(childComplexity), true
+	case "ServiceState.modeSince":
+		if e.ComplexityRoot.ServiceState.ModeSince == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ServiceState.ModeSince(childComplexity), true
+	case "ServiceState.retryAfterMs":
+		if e.ComplexityRoot.ServiceState.RetryAfterMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ServiceState.RetryAfterMs(childComplexity), true
+
 	case "SetPolicyPayload.policy":
 		if e.ComplexityRoot.SetPolicyPayload.Policy == nil {
 			break
 		}
 
 		return e.ComplexityRoot.SetPolicyPayload.Policy(childComplexity), true
+
+	case "SetQuotaPayload.settings":
+		if e.ComplexityRoot.SetQuotaPayload.Settings == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SetQuotaPayload.Settings(childComplexity), true
 
 	case "Signal.acceptedSeq":
 		if e.ComplexityRoot.Signal.AcceptedSeq == nil {
@@ -3260,6 +3844,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Subscription.RunUpdates(childComplexity, args["runId"].(string), args["after"].(*run.Seq), args["storeEpoch"].(*string), args["mode"].(model.UpdateMode)), true
+	case "Subscription.serviceUpdates":
+		if e.ComplexityRoot.Subscription.ServiceUpdates == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Subscription.ServiceUpdates(childComplexity), true
 	case "Subscription.signalUpdates":
 		if e.ComplexityRoot.Subscription.SignalUpdates == nil {
 			break
@@ -3483,6 +4073,8 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 	ec := newExecutionContext(opCtx, e, make(chan graphql.DeferredResult))
 	inputUnmarshalMap := graphql.BuildUnmarshalerMap(
 		ec.unmarshalInputActionInput,
+		ec.unmarshalInputApproveActionInput,
+		ec.unmarshalInputApproveRunInput,
 		ec.unmarshalInputAuditFilter,
 		ec.unmarshalInputBreakGlassInput,
 		ec.unmarshalInputCancelActionInput,
@@ -3492,6 +4084,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputDeadLettersInput,
 		ec.unmarshalInputEmergencyStopInput,
 		ec.unmarshalInputEscalateAlertInput,
+		ec.unmarshalInputFreezeTenantInput,
 		ec.unmarshalInputInjectOverrideInput,
 		ec.unmarshalInputPauseInput,
 		ec.unmarshalInputPlanInput,
@@ -3502,6 +4095,9 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputPolicyInput,
 		ec.unmarshalInputPolicyRuleInput,
 		ec.unmarshalInputPolicySodInput,
+		ec.unmarshalInputProjectQuotaInput,
+		ec.unmarshalInputQuotaLimitsInput,
+		ec.unmarshalInputQuotaSettingsInput,
 		ec.unmarshalInputRedriveDeadLettersInput,
 		ec.unmarshalInputRerunFromInput,
 		ec.unmarshalInputRerunInput,
@@ -3509,7 +4105,9 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputRetryStepInput,
 		ec.unmarshalInputRevokeTokenInput,
 		ec.unmarshalInputRunFilter,
+		ec.unmarshalInputSetEngineModeInput,
 		ec.unmarshalInputSetPolicyInput,
+		ec.unmarshalInputSetQuotaInput,
 		ec.unmarshalInputSignalActionInput,
 		ec.unmarshalInputSignalInput,
 		ec.unmarshalInputSignalRunInput,
@@ -3699,6 +4297,26 @@ type Query {
   Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID.
   """
   audit(filter: AuditFilter, oldestFirst: Boolean = false, first: Int = 50, after: String): AuditConnection!
+  """
+  Runs that wait for their quota or a free place, in the order of their lanes: by project, then priority, then
+  age. ` + "`" + `first` + "`" + ` is at most 200. Takes READ on the projects shown. Errors: BAD_USER_INPUT, CURSOR_INVALID.
+  Example: ` + "`" + `queue(first: 20) { edges { node { runId position estimatedWaitMs } } }` + "`" + `.
+  """
+  queue(projectId: String, first: Int = 50, after: String): QueueEntryConnection!
+  """
+  Runs that wait for approval, the oldest first, with what the viewer may do in ` + "`" + `actions` + "`" + `; ` + "`" + `first` + "`" + ` is at most 200.
+  Errors: BAD_USER_INPUT, CURSOR_INVALID.
+  """
+  approvals(first: Int = 50, after: String): RunConnection!
+  """
+  What the tenant and those of its projects that have limits of their own may use, and how much of it is
+  used now; the tenant first.
+  """
+  quotas: [QuotaSnapshot!]!
+  "The tenant's own settings of its quotas. Takes READ_POLICY on the whole tenant. Errors: FORBIDDEN, STORE_UNAVAILABLE."
+  quotaSettings: QuotaSettings!
+  "In which mode dvt is, for the viewer's tenant: what a banner says."
+  service: ServiceState!
   "What the engines can do."
   capabilities: [EngineCapability!]!
   "Whether dvt and what it stands on are well."
@@ -3770,6 +4388,30 @@ type Mutation {
   with the action MANAGE_TOKENS anybody's. Safe to repeat. Errors: NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
   """
   revokeToken(input: RevokeTokenInput!): RevokeTokenPayload!
+  """
+  Approves or rejects a run that waits for approval. A run starts when as many people as its policy asks for have
+  approved; one rejection ends it as CANCELLED. Who asked for it may not (SOD_VIOLATION). Safe to repeat: one's first
+  decision stands. Errors: FORBIDDEN, SOD_VIOLATION, NOT_FOUND, INVALID_RUN_STATE (it does not wait), RUN_MOVED,
+  BAD_USER_INPUT, STORE_UNAVAILABLE.
+  """
+  approveRun(input: ApproveRunInput!): RunPayload!
+  """
+  Replaces the tenant's own settings of its quotas, whole; they may not go above the limits of its tier. In force on
+  this server when it answers, on every other within 2 s. Compare-and-set as setPolicy (QUOTA_MOVED). Takes the
+  action SET_QUOTA on the whole tenant. Errors: FORBIDDEN, QUOTA_MOVED, BAD_USER_INPUT, STORE_UNAVAILABLE.
+  """
+  setQuota(input: SetQuotaInput!): SetQuotaPayload!
+  """
+  Freezes a tenant or lifts its freeze: while it holds, nothing new starts (TENANT_FROZEN), what runs goes on, what
+  waits goes on waiting. Takes the action FREEZE_TENANT on the whole tenant; for another tenant than one's own it
+  takes SET_ENGINE_MODE. Safe to repeat. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
+  """
+  freezeTenant(input: FreezeTenantInput!): ServicePayload!
+  """
+  Sets the mode of the whole installation. Only for principals of the operators' tenant with the action
+  SET_ENGINE_MODE. Safe to repeat. Errors: FORBIDDEN, BAD_USER_INPUT, STORE_UNAVAILABLE.
+  """
+  setEngineMode(input: SetEngineModeInput!): ServicePayload!
 }
 
 type Subscription {
@@ -3788,6 +4430,8 @@ type Subscription {
   signalUpdates(runId: String!, signalId: String): Signal!
   "Lines as a step prints them, from ` + "`" + `fromLine` + "`" + ` on (default 1)."
   stepLogUpdates(runId: String!, stepId: String!, attempt: Int, fromLine: Int): StepLogUpdate!
+  "The state of the service for the viewer's tenant: first as it is, then at every change. Ends as runUpdates."
+  serviceUpdates: ServiceState!
 }
 
 interface Node {
@@ -3834,7 +4478,7 @@ enum Role { VIEWER OPERATOR ENGINEER ADMIN PLANNER SYSTEM SRE }
 enum Action {
   READ START PAUSE RESUME RETRY_STEP SKIP_STEP UPDATE_PARAMS INJECT_OVERRIDE ESCALATE_ALERT UPDATE_TARGET EMERGENCY_STOP
   CANCEL RERUN COMPLETE_MANUAL_STEP APPROVE READ_DEAD_LETTERS REDRIVE READ_AUDIT
-  READ_POLICY SET_POLICY CREATE_TOKEN MANAGE_TOKENS
+  READ_POLICY SET_POLICY CREATE_TOKEN MANAGE_TOKENS SET_QUOTA FREEZE_TENANT SET_ENGINE_MODE
 }
 
 enum RunStatus { PENDING APPROVED RUNNING PAUSED COMPLETED FAILED CANCELLED UNKNOWN }
@@ -3895,6 +4539,8 @@ type Run implements Node {
   retryDeadline: Time
   "While it waits to be started; null in lists and subscriptions."
   queue: QueueEntry
+  "While it waits for approval, and what was decided; null when it needed none. Not available in lists and subscriptions."
+  approval: RunApproval
   "What the viewer may do now and why not. Not available inside runUpdates and runListUpdates."
   actions: [ActionAvailability!]!
 }
@@ -4029,12 +4675,195 @@ type PauseInfo {
   draining: Int!
 }
 
+"A run that is to be started."
 type QueueEntry {
+  runId: String!
+  projectId: String!
+  environmentId: String!
+  "PENDING, LOCKED while somebody starts it, STARTED, FAILED or CANCELLED."
   status: String!
+  "From 0 to 9; higher goes first within a project."
+  priority: Int!
   createdAt: Time!
+  "It is not started before."
   notBefore: Time
+  "When it fails with QUEUE_TTL_EXCEEDED if it still waits then."
+  expiresAt: Time
   attempts: Int!
+  "What it waits for; null: it is being started."
+  waitsFor: QueueWait
+  "Among the waiting runs of its project, from 1; null when it does not wait."
+  position: Int
+  "From now; null when nothing is known."
+  estimatedWaitMs: Duration
 }
+enum QueueWait {
+  "Tokens of its tenant or project."
+  QUOTA
+  "A place: as many runs as may be active at once are."
+  PLACE
+  "Those before it."
+  TURN
+  "The mode of the engine or a freeze of the tenant."
+  HOLD
+}
+type QueueEntryConnection {
+  edges: [QueueEntryEdge!]!
+  pageInfo: PageInfo!
+  "How many runs of the tenant wait, whoever may see them."
+  depth: Int!
+}
+type QueueEntryEdge {
+  cursor: String!
+  node: QueueEntry!
+}
+
+"A run's way through approval."
+type RunApproval {
+  required: Int!
+  "Null: it is decided."
+  expiresAt: Time
+  decisions: [ApprovalDecision!]!
+}
+type ApprovalDecision {
+  principal: String!
+  decision: Decision!
+  reason: String
+  at: Time!
+}
+enum Decision { APPROVE REJECT }
+input ApproveRunInput {
+  runId: String!
+  requestId: String!
+  decision: Decision! = APPROVE
+  "At most 1,024 characters; required to reject."
+  reason: String
+  expectedRunSeq: Seq
+}
+type RunPayload { run: Run! }
+
+enum QuotaAction { START_RUN HEAVY_STEP SIGNAL }
+type QuotaSnapshot {
+  "Null: the whole tenant."
+  projectId: String
+  buckets: [QuotaBucket!]!
+  "Runs that were admitted and have not ended."
+  active: Int!
+  maxActive: Int!
+  queueDepth: Int!
+  maxQueueDepth: Int!
+}
+"A token bucket: it holds ` + "`" + `perMinute` + "`" + ` tokens and is filled evenly."
+type QuotaBucket {
+  action: QuotaAction!
+  perMinute: Int!
+  tokensRemaining: Int!
+  usedPercent: Float!
+  "When there is another token; null: it is full, or never."
+  nextRefillAt: Time
+}
+enum BackpressureStrategy {
+  "What is over the quota waits in the queue."
+  QUEUE
+  "It is refused with QUOTA_EXCEEDED."
+  REJECT
+  "It is accepted for the time at which there will be a token."
+  DELAY
+}
+type QuotaSettings {
+  "0: the tenant has none of its own, its tier holds."
+  version: Int!
+  tier: String!
+  tenant: QuotaLimits!
+  projects: [ProjectQuota!]!
+  strategy: BackpressureStrategy
+  "How long a run waits before it fails."
+  ttlMs: Duration
+  actor: String
+  reason: String
+  at: Time
+}
+"A limit that is null is that of the tier, or for a project that of its tenant."
+type QuotaLimits {
+  startRunPerMinute: Int
+  heavyStepsPerMinute: Int
+  signalOpsPerMinute: Int
+  maxActive: Int
+  maxQueueDepth: Int
+}
+"A project with limits per minute of its own takes nothing from its tenant's."
+type ProjectQuota {
+  projectId: String!
+  limits: QuotaLimits!
+  "Its share against other projects of the tenant while runs wait, from 1 to 100."
+  weight: Int!
+}
+input SetQuotaInput {
+  requestId: String!
+  expectedVersion: Int!
+  reason: String!
+  settings: QuotaSettingsInput!
+}
+"At most 1,000 projects."
+input QuotaSettingsInput {
+  tenant: QuotaLimitsInput
+  projects: [ProjectQuotaInput!]! = []
+  strategy: BackpressureStrategy
+  "From 1,000 to 86,400,000."
+  ttlMs: Duration
+}
+"0 to what the tier has. 0 lets nothing through."
+input QuotaLimitsInput {
+  startRunPerMinute: Int
+  heavyStepsPerMinute: Int
+  signalOpsPerMinute: Int
+  maxActive: Int
+  maxQueueDepth: Int
+}
+input ProjectQuotaInput {
+  projectId: String!
+  limits: QuotaLimitsInput! = {}
+  weight: Int! = 1
+}
+type SetQuotaPayload { settings: QuotaSettings! }
+
+enum EngineMode {
+  NORMAL
+  "Nothing new starts and nothing is published: viewers read the store. What runs goes on."
+  READ_ONLY
+  "Nothing new starts; what runs ends. Then the installation may be stopped."
+  DRAINED
+}
+"What a banner says; everything here holds for the viewer's tenant."
+type ServiceState {
+  mode: EngineMode!
+  "Why; null in NORMAL mode that nobody set."
+  modeReason: String
+  modeSince: Time
+  "The viewer's tenant is frozen."
+  frozen: Boolean!
+  frozenReason: String
+  frozenSince: Time
+  "The engine starts runs too slowly: startRun answers ENGINE_DEGRADED until it is well again."
+  degraded: Boolean!
+  "When to try again, while new runs are refused for a reason that passes by itself."
+  retryAfterMs: Duration
+  "Runs of the whole installation that have not ended, for those with SET_ENGINE_MODE; null for others."
+  activeRuns: Int
+}
+input FreezeTenantInput {
+  requestId: String!
+  "Null: the viewer's own."
+  tenantId: String
+  frozen: Boolean!
+  reason: String!
+}
+input SetEngineModeInput {
+  requestId: String!
+  mode: EngineMode!
+  reason: String!
+}
+type ServicePayload { service: ServiceState! }
 
 enum ActionOutcome { APPLY NOOP REFUSED UNSUPPORTED }
 "How strongly a person should be asked to confirm."
@@ -4169,6 +4998,8 @@ input StartRunInput {
   environmentId: String!
   "Parameters of the run, at most 64 KiB. A COMMAND and dbt find them in the JSON file that DVT_PARAMS_FILE names; dbt steps get the members as vars, under their own."
   params: JSON
+  "From 0 to 9: while runs wait, higher goes first within a project."
+  priority: Int! = 5
 }
 input PlanInput @oneOf {
   "A plan that lies somewhere: fetched and checked by a control activity."
@@ -4340,12 +5171,14 @@ input ActionInput @oneOf {
   completeManualStep: CompleteManualStepInput
   rerun: RerunInput
   start: StartRunInput
+  approve: ApproveActionInput
 }
 input SignalActionInput {
   runId: String!
   signal: SignalInput!
 }
 input CancelActionInput { runId: String! }
+input ApproveActionInput { runId: String! }
 
 type ActionPreview {
   "runSeq of the state that was looked at; 0 for ` + "`" + `start` + "`" + `."
@@ -4859,6 +5692,20 @@ func (ec *executionContext) childFields_ActionPreview(ctx context.Context, field
 	return nil, fmt.Errorf("no field named %q was found under type ActionPreview", field.Name)
 }
 
+func (ec *executionContext) childFields_ApprovalDecision(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "principal":
+		return ec.fieldContext_ApprovalDecision_principal(ctx, field)
+	case "decision":
+		return ec.fieldContext_ApprovalDecision_decision(ctx, field)
+	case "reason":
+		return ec.fieldContext_ApprovalDecision_reason(ctx, field)
+	case "at":
+		return ec.fieldContext_ApprovalDecision_at(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ApprovalDecision", field.Name)
+}
+
 func (ec *executionContext) childFields_Artifact(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "uri":
@@ -5333,18 +6180,142 @@ func (ec *executionContext) childFields_PolicySod(ctx context.Context, field gra
 	return nil, fmt.Errorf("no field named %q was found under type PolicySod", field.Name)
 }
 
+func (ec *executionContext) childFields_ProjectQuota(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "projectId":
+		return ec.fieldContext_ProjectQuota_projectId(ctx, field)
+	case "limits":
+		return ec.fieldContext_ProjectQuota_limits(ctx, field)
+	case "weight":
+		return ec.fieldContext_ProjectQuota_weight(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ProjectQuota", field.Name)
+}
+
 func (ec *executionContext) childFields_QueueEntry(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
+	case "runId":
+		return ec.fieldContext_QueueEntry_runId(ctx, field)
+	case "projectId":
+		return ec.fieldContext_QueueEntry_projectId(ctx, field)
+	case "environmentId":
+		return ec.fieldContext_QueueEntry_environmentId(ctx, field)
 	case "status":
 		return ec.fieldContext_QueueEntry_status(ctx, field)
+	case "priority":
+		return ec.fieldContext_QueueEntry_priority(ctx, field)
 	case "createdAt":
 		return ec.fieldContext_QueueEntry_createdAt(ctx, field)
 	case "notBefore":
 		return ec.fieldContext_QueueEntry_notBefore(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_QueueEntry_expiresAt(ctx, field)
 	case "attempts":
 		return ec.fieldContext_QueueEntry_attempts(ctx, field)
+	case "waitsFor":
+		return ec.fieldContext_QueueEntry_waitsFor(ctx, field)
+	case "position":
+		return ec.fieldContext_QueueEntry_position(ctx, field)
+	case "estimatedWaitMs":
+		return ec.fieldContext_QueueEntry_estimatedWaitMs(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type QueueEntry", field.Name)
+}
+
+func (ec *executionContext) childFields_QueueEntryConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_QueueEntryConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_QueueEntryConnection_pageInfo(ctx, field)
+	case "depth":
+		return ec.fieldContext_QueueEntryConnection_depth(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type QueueEntryConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_QueueEntryEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_QueueEntryEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_QueueEntryEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type QueueEntryEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_QuotaBucket(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "action":
+		return ec.fieldContext_QuotaBucket_action(ctx, field)
+	case "perMinute":
+		return ec.fieldContext_QuotaBucket_perMinute(ctx, field)
+	case "tokensRemaining":
+		return ec.fieldContext_QuotaBucket_tokensRemaining(ctx, field)
+	case "usedPercent":
+		return ec.fieldContext_QuotaBucket_usedPercent(ctx, field)
+	case "nextRefillAt":
+		return ec.fieldContext_QuotaBucket_nextRefillAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type QuotaBucket", field.Name)
+}
+
+func (ec *executionContext) childFields_QuotaLimits(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "startRunPerMinute":
+		return ec.fieldContext_QuotaLimits_startRunPerMinute(ctx, field)
+	case "heavyStepsPerMinute":
+		return ec.fieldContext_QuotaLimits_heavyStepsPerMinute(ctx, field)
+	case "signalOpsPerMinute":
+		return ec.fieldContext_QuotaLimits_signalOpsPerMinute(ctx, field)
+	case "maxActive":
+		return ec.fieldContext_QuotaLimits_maxActive(ctx, field)
+	case "maxQueueDepth":
+		return ec.fieldContext_QuotaLimits_maxQueueDepth(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type QuotaLimits", field.Name)
+}
+
+func (ec *executionContext) childFields_QuotaSettings(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "version":
+		return ec.fieldContext_QuotaSettings_version(ctx, field)
+	case "tier":
+		return ec.fieldContext_QuotaSettings_tier(ctx, field)
+	case "tenant":
+		return ec.fieldContext_QuotaSettings_tenant(ctx, field)
+	case "projects":
+		return ec.fieldContext_QuotaSettings_projects(ctx, field)
+	case "strategy":
+		return ec.fieldContext_QuotaSettings_strategy(ctx, field)
+	case "ttlMs":
+		return ec.fieldContext_QuotaSettings_ttlMs(ctx, field)
+	case "actor":
+		return ec.fieldContext_QuotaSettings_actor(ctx, field)
+	case "reason":
+		return ec.fieldContext_QuotaSettings_reason(ctx, field)
+	case "at":
+		return ec.fieldContext_QuotaSettings_at(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type QuotaSettings", field.Name)
+}
+
+func (ec *executionContext) childFields_QuotaSnapshot(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "projectId":
+		return ec.fieldContext_QuotaSnapshot_projectId(ctx, field)
+	case "buckets":
+		return ec.fieldContext_QuotaSnapshot_buckets(ctx, field)
+	case "active":
+		return ec.fieldContext_QuotaSnapshot_active(ctx, field)
+	case "maxActive":
+		return ec.fieldContext_QuotaSnapshot_maxActive(ctx, field)
+	case "queueDepth":
+		return ec.fieldContext_QuotaSnapshot_queueDepth(ctx, field)
+	case "maxQueueDepth":
+		return ec.fieldContext_QuotaSnapshot_maxQueueDepth(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type QuotaSnapshot", field.Name)
 }
 
 func (ec *executionContext) childFields_RedriveDeadLettersPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -5455,10 +6426,24 @@ func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.C
 		return ec.fieldContext_Run_retryDeadline(ctx, field)
 	case "queue":
 		return ec.fieldContext_Run_queue(ctx, field)
+	case "approval":
+		return ec.fieldContext_Run_approval(ctx, field)
 	case "actions":
 		return ec.fieldContext_Run_actions(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Run", field.Name)
+}
+
+func (ec *executionContext) childFields_RunApproval(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "required":
+		return ec.fieldContext_RunApproval_required(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_RunApproval_expiresAt(ctx, field)
+	case "decisions":
+		return ec.fieldContext_RunApproval_decisions(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RunApproval", field.Name)
 }
 
 func (ec *executionContext) childFields_RunConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -5595,6 +6580,14 @@ func (ec *executionContext) childFields_RunListUpdate(ctx context.Context, field
 	return nil, fmt.Errorf("no field named %q was found under type RunListUpdate", field.Name)
 }
 
+func (ec *executionContext) childFields_RunPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "run":
+		return ec.fieldContext_RunPayload_run(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RunPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_RunUpdate(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "sync":
@@ -5625,12 +6618,52 @@ func (ec *executionContext) childFields_RunUpdate(ctx context.Context, field gra
 	return nil, fmt.Errorf("no field named %q was found under type RunUpdate", field.Name)
 }
 
+func (ec *executionContext) childFields_ServicePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "service":
+		return ec.fieldContext_ServicePayload_service(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ServicePayload", field.Name)
+}
+
+func (ec *executionContext) childFields_ServiceState(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "mode":
+		return ec.fieldContext_ServiceState_mode(ctx, field)
+	case "modeReason":
+		return ec.fieldContext_ServiceState_modeReason(ctx, field)
+	case "modeSince":
+		return ec.fieldContext_ServiceState_modeSince(ctx, field)
+	case "frozen":
+		return ec.fieldContext_ServiceState_frozen(ctx, field)
+	case "frozenReason":
+		return ec.fieldContext_ServiceState_frozenReason(ctx, field)
+	case "frozenSince":
+		return ec.fieldContext_ServiceState_frozenSince(ctx, field)
+	case "degraded":
+		return ec.fieldContext_ServiceState_degraded(ctx, field)
+	case "retryAfterMs":
+		return ec.fieldContext_ServiceState_retryAfterMs(ctx, field)
+	case "activeRuns":
+		return ec.fieldContext_ServiceState_activeRuns(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ServiceState", field.Name)
+}
+
 func (ec *executionContext) childFields_SetPolicyPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "policy":
 		return ec.fieldContext_SetPolicyPayload_policy(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type SetPolicyPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_SetQuotaPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "settings":
+		return ec.fieldContext_SetQuotaPayload_settings(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SetQuotaPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Signal(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6113,6 +7146,20 @@ func (ec *executionContext) childFields___Type(ctx context.Context, field graphq
 
 // region    ***************************** args.gotpl *****************************
 
+func (ec *executionContext) field_Mutation_approveRun_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.ApproveRunInput, error) {
+			return ec.unmarshalNApproveRunInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐApproveRunInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_breakGlass_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -6169,6 +7216,20 @@ func (ec *executionContext) field_Mutation_createToken_args(ctx context.Context,
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_freezeTenant_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.FreezeTenantInput, error) {
+			return ec.unmarshalNFreezeTenantInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐFreezeTenantInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_redriveDeadLetters_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -6211,12 +7272,40 @@ func (ec *executionContext) field_Mutation_revokeToken_args(ctx context.Context,
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_setEngineMode_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.SetEngineModeInput, error) {
+			return ec.unmarshalNSetEngineModeInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetEngineModeInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_setPolicy_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.SetPolicyInput, error) {
 			return ec.unmarshalNSetPolicyInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetPolicyInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_setQuota_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.SetQuotaInput, error) {
+			return ec.unmarshalNSetQuotaInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetQuotaInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -6264,6 +7353,28 @@ func (ec *executionContext) field_Query___type_args(ctx context.Context, rawArgs
 		return nil, err
 	}
 	args["name"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_approvals_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
 	return args, nil
 }
 
@@ -6420,6 +7531,36 @@ func (ec *executionContext) field_Query_preview_args(ctx context.Context, rawArg
 		return nil, err
 	}
 	args["action"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_queue_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "projectId",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["projectId"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg2
 	return args, nil
 }
 
@@ -7339,6 +8480,98 @@ func (ec *executionContext) _ActionPreview_warnings(ctx context.Context, field g
 }
 func (ec *executionContext) fieldContext_ActionPreview_warnings(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("ActionPreview", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ApprovalDecision_principal(ctx context.Context, field graphql.CollectedField, obj *model.ApprovalDecision) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApprovalDecision_principal(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Principal, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ApprovalDecision_principal(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApprovalDecision", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ApprovalDecision_decision(ctx context.Context, field graphql.CollectedField, obj *model.ApprovalDecision) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApprovalDecision_decision(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Decision, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.Decision) graphql.Marshaler {
+			return ec.marshalNDecision2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDecision(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ApprovalDecision_decision(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApprovalDecision", field, false, false, errors.New("field of type Decision does not have child fields"))
+}
+
+func (ec *executionContext) _ApprovalDecision_reason(ctx context.Context, field graphql.CollectedField, obj *model.ApprovalDecision) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApprovalDecision_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ApprovalDecision_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApprovalDecision", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ApprovalDecision_at(ctx context.Context, field graphql.CollectedField, obj *model.ApprovalDecision) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ApprovalDecision_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ApprovalDecision_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ApprovalDecision", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
 func (ec *executionContext) _Artifact_uri(ctx context.Context, field graphql.CollectedField, obj *model.Artifact) (ret graphql.Marshaler) {
@@ -10018,6 +11251,182 @@ func (ec *executionContext) fieldContext_Mutation_revokeToken(ctx context.Contex
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_approveRun(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_approveRun(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().ApproveRun(ctx, fc.Args["input"].(model.ApproveRunInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RunPayload) graphql.Marshaler {
+			return ec.marshalNRunPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_approveRun(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RunPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_approveRun_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_setQuota(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_setQuota(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().SetQuota(ctx, fc.Args["input"].(model.SetQuotaInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.SetQuotaPayload) graphql.Marshaler {
+			return ec.marshalNSetQuotaPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetQuotaPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_setQuota(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SetQuotaPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_setQuota_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_freezeTenant(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_freezeTenant(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().FreezeTenant(ctx, fc.Args["input"].(model.FreezeTenantInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ServicePayload) graphql.Marshaler {
+			return ec.marshalNServicePayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐServicePayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_freezeTenant(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ServicePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_freezeTenant_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_setEngineMode(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_setEngineMode(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().SetEngineMode(ctx, fc.Args["input"].(model.SetEngineModeInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ServicePayload) graphql.Marshaler {
+			return ec.marshalNServicePayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐServicePayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_setEngineMode(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ServicePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_setEngineMode_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _PageInfo_hasNextPage(ctx context.Context, field graphql.CollectedField, obj *model.PageInfo) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -11171,6 +12580,84 @@ func (ec *executionContext) fieldContext_PolicySod_completeManual(_ context.Cont
 	return graphql.NewScalarFieldContext("PolicySod", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
+func (ec *executionContext) _ProjectQuota_projectId(ctx context.Context, field graphql.CollectedField, obj *model.ProjectQuota) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ProjectQuota_projectId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProjectID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ProjectQuota_projectId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ProjectQuota", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ProjectQuota_limits(ctx context.Context, field graphql.CollectedField, obj *model.ProjectQuota) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ProjectQuota_limits(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Limits, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.QuotaLimits) graphql.Marshaler {
+			return ec.marshalNQuotaLimits2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaLimits(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ProjectQuota_limits(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ProjectQuota",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_QuotaLimits(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ProjectQuota_weight(ctx context.Context, field graphql.CollectedField, obj *model.ProjectQuota) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ProjectQuota_weight(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Weight, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ProjectQuota_weight(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ProjectQuota", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
 func (ec *executionContext) _Query_viewer(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -11763,6 +13250,190 @@ func (ec *executionContext) fieldContext_Query_audit(ctx context.Context, field 
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_queue(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_queue(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Queue(ctx, fc.Args["projectId"].(*string), fc.Args["first"].(*int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.QueueEntryConnection) graphql.Marshaler {
+			return ec.marshalNQueueEntryConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQueueEntryConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_queue(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_QueueEntryConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_queue_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_approvals(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_approvals(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Approvals(ctx, fc.Args["first"].(*int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RunConnection) graphql.Marshaler {
+			return ec.marshalNRunConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_approvals(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RunConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_approvals_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_quotas(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_quotas(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Query().Quotas(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.QuotaSnapshot) graphql.Marshaler {
+			return ec.marshalNQuotaSnapshot2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaSnapshotᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_quotas(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_QuotaSnapshot(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_quotaSettings(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_quotaSettings(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Query().QuotaSettings(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.QuotaSettings) graphql.Marshaler {
+			return ec.marshalNQuotaSettings2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaSettings(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_quotaSettings(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_QuotaSettings(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_service(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_service(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Query().Service(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ServiceState) graphql.Marshaler {
+			return ec.marshalNServiceState2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐServiceState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_service(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ServiceState(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query_capabilities(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -11903,6 +13574,75 @@ func (ec *executionContext) fieldContext_Query___schema(_ context.Context, field
 	return fc, nil
 }
 
+func (ec *executionContext) _QueueEntry_runId(ctx context.Context, field graphql.CollectedField, obj *model.QueueEntry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QueueEntry_runId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QueueEntry_runId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QueueEntry", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _QueueEntry_projectId(ctx context.Context, field graphql.CollectedField, obj *model.QueueEntry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QueueEntry_projectId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProjectID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QueueEntry_projectId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QueueEntry", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _QueueEntry_environmentId(ctx context.Context, field graphql.CollectedField, obj *model.QueueEntry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QueueEntry_environmentId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EnvironmentID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QueueEntry_environmentId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QueueEntry", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _QueueEntry_status(ctx context.Context, field graphql.CollectedField, obj *model.QueueEntry) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -11924,6 +13664,29 @@ func (ec *executionContext) _QueueEntry_status(ctx context.Context, field graphq
 }
 func (ec *executionContext) fieldContext_QueueEntry_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("QueueEntry", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _QueueEntry_priority(ctx context.Context, field graphql.CollectedField, obj *model.QueueEntry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QueueEntry_priority(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Priority, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QueueEntry_priority(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QueueEntry", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
 func (ec *executionContext) _QueueEntry_createdAt(ctx context.Context, field graphql.CollectedField, obj *model.QueueEntry) (ret graphql.Marshaler) {
@@ -11972,6 +13735,29 @@ func (ec *executionContext) fieldContext_QueueEntry_notBefore(_ context.Context,
 	return graphql.NewScalarFieldContext("QueueEntry", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
+func (ec *executionContext) _QueueEntry_expiresAt(ctx context.Context, field graphql.CollectedField, obj *model.QueueEntry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QueueEntry_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_QueueEntry_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QueueEntry", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
 func (ec *executionContext) _QueueEntry_attempts(ctx context.Context, field graphql.CollectedField, obj *model.QueueEntry) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -11993,6 +13779,819 @@ func (ec *executionContext) _QueueEntry_attempts(ctx context.Context, field grap
 }
 func (ec *executionContext) fieldContext_QueueEntry_attempts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("QueueEntry", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _QueueEntry_waitsFor(ctx context.Context, field graphql.CollectedField, obj *model.QueueEntry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QueueEntry_waitsFor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.WaitsFor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.QueueWait) graphql.Marshaler {
+			return ec.marshalOQueueWait2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQueueWait(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_QueueEntry_waitsFor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QueueEntry", field, false, false, errors.New("field of type QueueWait does not have child fields"))
+}
+
+func (ec *executionContext) _QueueEntry_position(ctx context.Context, field graphql.CollectedField, obj *model.QueueEntry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QueueEntry_position(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Position, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_QueueEntry_position(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QueueEntry", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _QueueEntry_estimatedWaitMs(ctx context.Context, field graphql.CollectedField, obj *model.QueueEntry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QueueEntry_estimatedWaitMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EstimatedWaitMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_QueueEntry_estimatedWaitMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QueueEntry", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _QueueEntryConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.QueueEntryConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QueueEntryConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.QueueEntryEdge) graphql.Marshaler {
+			return ec.marshalNQueueEntryEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQueueEntryEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QueueEntryConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "QueueEntryConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_QueueEntryEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _QueueEntryConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.QueueEntryConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QueueEntryConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QueueEntryConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "QueueEntryConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _QueueEntryConnection_depth(ctx context.Context, field graphql.CollectedField, obj *model.QueueEntryConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QueueEntryConnection_depth(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Depth, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QueueEntryConnection_depth(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QueueEntryConnection", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _QueueEntryEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.QueueEntryEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QueueEntryEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QueueEntryEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QueueEntryEdge", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _QueueEntryEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.QueueEntryEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QueueEntryEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.QueueEntry) graphql.Marshaler {
+			return ec.marshalNQueueEntry2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQueueEntry(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QueueEntryEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "QueueEntryEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_QueueEntry(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _QuotaBucket_action(ctx context.Context, field graphql.CollectedField, obj *model.QuotaBucket) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaBucket_action(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Action, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.QuotaAction) graphql.Marshaler {
+			return ec.marshalNQuotaAction2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaAction(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaBucket_action(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuotaBucket", field, false, false, errors.New("field of type QuotaAction does not have child fields"))
+}
+
+func (ec *executionContext) _QuotaBucket_perMinute(ctx context.Context, field graphql.CollectedField, obj *model.QuotaBucket) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaBucket_perMinute(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PerMinute, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaBucket_perMinute(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuotaBucket", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _QuotaBucket_tokensRemaining(ctx context.Context, field graphql.CollectedField, obj *model.QuotaBucket) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaBucket_tokensRemaining(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TokensRemaining, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaBucket_tokensRemaining(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuotaBucket", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _QuotaBucket_usedPercent(ctx context.Context, field graphql.CollectedField, obj *model.QuotaBucket) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaBucket_usedPercent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UsedPercent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v float64) graphql.Marshaler {
+			return ec.marshalNFloat2float64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaBucket_usedPercent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuotaBucket", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _QuotaBucket_nextRefillAt(ctx context.Context, field graphql.CollectedField, obj *model.QuotaBucket) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaBucket_nextRefillAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NextRefillAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaBucket_nextRefillAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuotaBucket", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _QuotaLimits_startRunPerMinute(ctx context.Context, field graphql.CollectedField, obj *model.QuotaLimits) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaLimits_startRunPerMinute(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StartRunPerMinute, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaLimits_startRunPerMinute(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuotaLimits", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _QuotaLimits_heavyStepsPerMinute(ctx context.Context, field graphql.CollectedField, obj *model.QuotaLimits) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaLimits_heavyStepsPerMinute(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.HeavyStepsPerMinute, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaLimits_heavyStepsPerMinute(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuotaLimits", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _QuotaLimits_signalOpsPerMinute(ctx context.Context, field graphql.CollectedField, obj *model.QuotaLimits) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaLimits_signalOpsPerMinute(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SignalOpsPerMinute, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaLimits_signalOpsPerMinute(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuotaLimits", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _QuotaLimits_maxActive(ctx context.Context, field graphql.CollectedField, obj *model.QuotaLimits) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaLimits_maxActive(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MaxActive, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaLimits_maxActive(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuotaLimits", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _QuotaLimits_maxQueueDepth(ctx context.Context, field graphql.CollectedField, obj *model.QuotaLimits) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaLimits_maxQueueDepth(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MaxQueueDepth, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaLimits_maxQueueDepth(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuotaLimits", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _QuotaSettings_version(ctx context.Context, field graphql.CollectedField, obj *model.QuotaSettings) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaSettings_version(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Version, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaSettings_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuotaSettings", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _QuotaSettings_tier(ctx context.Context, field graphql.CollectedField, obj *model.QuotaSettings) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaSettings_tier(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Tier, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaSettings_tier(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuotaSettings", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _QuotaSettings_tenant(ctx context.Context, field graphql.CollectedField, obj *model.QuotaSettings) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaSettings_tenant(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Tenant, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.QuotaLimits) graphql.Marshaler {
+			return ec.marshalNQuotaLimits2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaLimits(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaSettings_tenant(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "QuotaSettings",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_QuotaLimits(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _QuotaSettings_projects(ctx context.Context, field graphql.CollectedField, obj *model.QuotaSettings) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaSettings_projects(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Projects, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.ProjectQuota) graphql.Marshaler {
+			return ec.marshalNProjectQuota2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐProjectQuotaᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaSettings_projects(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "QuotaSettings",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ProjectQuota(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _QuotaSettings_strategy(ctx context.Context, field graphql.CollectedField, obj *model.QuotaSettings) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaSettings_strategy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Strategy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.BackpressureStrategy) graphql.Marshaler {
+			return ec.marshalOBackpressureStrategy2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBackpressureStrategy(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaSettings_strategy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuotaSettings", field, false, false, errors.New("field of type BackpressureStrategy does not have child fields"))
+}
+
+func (ec *executionContext) _QuotaSettings_ttlMs(ctx context.Context, field graphql.CollectedField, obj *model.QuotaSettings) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaSettings_ttlMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TTLMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaSettings_ttlMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuotaSettings", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _QuotaSettings_actor(ctx context.Context, field graphql.CollectedField, obj *model.QuotaSettings) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaSettings_actor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Actor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaSettings_actor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuotaSettings", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _QuotaSettings_reason(ctx context.Context, field graphql.CollectedField, obj *model.QuotaSettings) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaSettings_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaSettings_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuotaSettings", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _QuotaSettings_at(ctx context.Context, field graphql.CollectedField, obj *model.QuotaSettings) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaSettings_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaSettings_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuotaSettings", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _QuotaSnapshot_projectId(ctx context.Context, field graphql.CollectedField, obj *model.QuotaSnapshot) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaSnapshot_projectId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProjectID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaSnapshot_projectId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuotaSnapshot", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _QuotaSnapshot_buckets(ctx context.Context, field graphql.CollectedField, obj *model.QuotaSnapshot) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaSnapshot_buckets(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Buckets, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.QuotaBucket) graphql.Marshaler {
+			return ec.marshalNQuotaBucket2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaBucketᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaSnapshot_buckets(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "QuotaSnapshot",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_QuotaBucket(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _QuotaSnapshot_active(ctx context.Context, field graphql.CollectedField, obj *model.QuotaSnapshot) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaSnapshot_active(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Active, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaSnapshot_active(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuotaSnapshot", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _QuotaSnapshot_maxActive(ctx context.Context, field graphql.CollectedField, obj *model.QuotaSnapshot) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaSnapshot_maxActive(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MaxActive, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaSnapshot_maxActive(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuotaSnapshot", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _QuotaSnapshot_queueDepth(ctx context.Context, field graphql.CollectedField, obj *model.QuotaSnapshot) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaSnapshot_queueDepth(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.QueueDepth, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaSnapshot_queueDepth(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuotaSnapshot", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _QuotaSnapshot_maxQueueDepth(ctx context.Context, field graphql.CollectedField, obj *model.QuotaSnapshot) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaSnapshot_maxQueueDepth(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MaxQueueDepth, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaSnapshot_maxQueueDepth(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuotaSnapshot", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
 func (ec *executionContext) _RedriveDeadLettersPayload_results(ctx context.Context, field graphql.CollectedField, obj *model.RedriveDeadLettersPayload) (ret graphql.Marshaler) {
@@ -13100,6 +15699,38 @@ func (ec *executionContext) fieldContext_Run_queue(_ context.Context, field grap
 	return fc, nil
 }
 
+func (ec *executionContext) _Run_approval(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_approval(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Run().Approval(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RunApproval) graphql.Marshaler {
+			return ec.marshalORunApproval2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunApproval(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Run_approval(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Run",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RunApproval(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Run_actions(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -13127,6 +15758,84 @@ func (ec *executionContext) fieldContext_Run_actions(_ context.Context, field gr
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_ActionAvailability(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RunApproval_required(ctx context.Context, field graphql.CollectedField, obj *model.RunApproval) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunApproval_required(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Required, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunApproval_required(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunApproval", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RunApproval_expiresAt(ctx context.Context, field graphql.CollectedField, obj *model.RunApproval) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunApproval_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RunApproval_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunApproval", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _RunApproval_decisions(ctx context.Context, field graphql.CollectedField, obj *model.RunApproval) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunApproval_decisions(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Decisions, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.ApprovalDecision) graphql.Marshaler {
+			return ec.marshalNApprovalDecision2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐApprovalDecisionᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunApproval_decisions(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RunApproval",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ApprovalDecision(ctx, field)
 		},
 	}
 	return fc, nil
@@ -14253,6 +16962,38 @@ func (ec *executionContext) fieldContext_RunListUpdate_removed(_ context.Context
 	return graphql.NewScalarFieldContext("RunListUpdate", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _RunPayload_run(ctx context.Context, field graphql.CollectedField, obj *model.RunPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunPayload_run(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Run, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Run) graphql.Marshaler {
+			return ec.marshalNRun2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRun(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunPayload_run(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RunPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Run(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _RunUpdate_sync(ctx context.Context, field graphql.CollectedField, obj *model.RunUpdate) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -14547,6 +17288,245 @@ func (ec *executionContext) fieldContext_RunUpdate_delta(_ context.Context, fiel
 	return fc, nil
 }
 
+func (ec *executionContext) _ServicePayload_service(ctx context.Context, field graphql.CollectedField, obj *model.ServicePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ServicePayload_service(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Service, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ServiceState) graphql.Marshaler {
+			return ec.marshalNServiceState2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐServiceState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ServicePayload_service(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ServicePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ServiceState(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ServiceState_mode(ctx context.Context, field graphql.CollectedField, obj *model.ServiceState) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ServiceState_mode(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Mode, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.EngineMode) graphql.Marshaler {
+			return ec.marshalNEngineMode2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEngineMode(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ServiceState_mode(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ServiceState", field, false, false, errors.New("field of type EngineMode does not have child fields"))
+}
+
+func (ec *executionContext) _ServiceState_modeReason(ctx context.Context, field graphql.CollectedField, obj *model.ServiceState) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ServiceState_modeReason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ModeReason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ServiceState_modeReason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ServiceState", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ServiceState_modeSince(ctx context.Context, field graphql.CollectedField, obj *model.ServiceState) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ServiceState_modeSince(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ModeSince, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ServiceState_modeSince(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ServiceState", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _ServiceState_frozen(ctx context.Context, field graphql.CollectedField, obj *model.ServiceState) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ServiceState_frozen(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Frozen, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ServiceState_frozen(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ServiceState", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _ServiceState_frozenReason(ctx context.Context, field graphql.CollectedField, obj *model.ServiceState) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ServiceState_frozenReason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FrozenReason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ServiceState_frozenReason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ServiceState", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ServiceState_frozenSince(ctx context.Context, field graphql.CollectedField, obj *model.ServiceState) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ServiceState_frozenSince(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FrozenSince, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ServiceState_frozenSince(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ServiceState", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _ServiceState_degraded(ctx context.Context, field graphql.CollectedField, obj *model.ServiceState) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ServiceState_degraded(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Degraded, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ServiceState_degraded(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ServiceState", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _ServiceState_retryAfterMs(ctx context.Context, field graphql.CollectedField, obj *model.ServiceState) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ServiceState_retryAfterMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RetryAfterMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ServiceState_retryAfterMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ServiceState", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _ServiceState_activeRuns(ctx context.Context, field graphql.CollectedField, obj *model.ServiceState) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ServiceState_activeRuns(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ActiveRuns, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ServiceState_activeRuns(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ServiceState", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
 func (ec *executionContext) _SetPolicyPayload_policy(ctx context.Context, field graphql.CollectedField, obj *model.SetPolicyPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -14574,6 +17554,38 @@ func (ec *executionContext) fieldContext_SetPolicyPayload_policy(_ context.Conte
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Policy(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _SetQuotaPayload_settings(ctx context.Context, field graphql.CollectedField, obj *model.SetQuotaPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SetQuotaPayload_settings(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Settings, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.QuotaSettings) graphql.Marshaler {
+			return ec.marshalNQuotaSettings2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaSettings(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SetQuotaPayload_settings(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "SetQuotaPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_QuotaSettings(ctx, field)
 		},
 	}
 	return fc, nil
@@ -17146,6 +20158,38 @@ func (ec *executionContext) fieldContext_Subscription_stepLogUpdates(ctx context
 	return fc, nil
 }
 
+func (ec *executionContext) _Subscription_serviceUpdates(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
+	return graphql.ResolveFieldStream(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Subscription_serviceUpdates(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Subscription().ServiceUpdates(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.ServiceState) graphql.Marshaler {
+			return ec.marshalNServiceState2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐServiceState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Subscription_serviceUpdates(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Subscription",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ServiceState(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Token_tokenId(ctx context.Context, field graphql.CollectedField, obj *model.Token) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -18981,7 +22025,7 @@ func (ec *executionContext) unmarshalInputActionInput(ctx context.Context, obj a
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"signal", "cancel", "completeManualStep", "rerun", "start"}
+	fieldsInOrder := [...]string{"signal", "cancel", "completeManualStep", "rerun", "start", "approve"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -19023,6 +22067,105 @@ func (ec *executionContext) unmarshalInputActionInput(ctx context.Context, obj a
 				return it, err
 			}
 			it.Start = data
+		case "approve":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("approve"))
+			data, err := ec.unmarshalOApproveActionInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐApproveActionInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Approve = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputApproveActionInput(ctx context.Context, obj any) (model.ApproveActionInput, error) {
+	var it model.ApproveActionInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"runId"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "runId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("runId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RunID = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputApproveRunInput(ctx context.Context, obj any) (model.ApproveRunInput, error) {
+	var it model.ApproveRunInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["decision"]; !present {
+		asMap["decision"] = "APPROVE"
+	}
+
+	fieldsInOrder := [...]string{"runId", "requestId", "decision", "reason", "expectedRunSeq"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "runId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("runId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RunID = data
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "decision":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("decision"))
+			data, err := ec.unmarshalNDecision2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDecision(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Decision = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "expectedRunSeq":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expectedRunSeq"))
+			data, err := ec.unmarshalOSeq2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋrunᚐSeq(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExpectedRunSeq = data
 		}
 	}
 	return it, nil
@@ -19486,6 +22629,57 @@ func (ec *executionContext) unmarshalInputEscalateAlertInput(ctx context.Context
 				return it, err
 			}
 			it.Note = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputFreezeTenantInput(ctx context.Context, obj any) (model.FreezeTenantInput, error) {
+	var it model.FreezeTenantInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "tenantId", "frozen", "reason"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "tenantId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenantId"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TenantID = data
+		case "frozen":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("frozen"))
+			data, err := ec.unmarshalNBoolean2bool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Frozen = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
 		}
 	}
 	return it, nil
@@ -20014,6 +23208,170 @@ func (ec *executionContext) unmarshalInputPolicySodInput(ctx context.Context, ob
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputProjectQuotaInput(ctx context.Context, obj any) (model.ProjectQuotaInput, error) {
+	var it model.ProjectQuotaInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["limits"]; !present {
+		asMap["limits"] = map[string]any{}
+	}
+	if _, present := asMap["weight"]; !present {
+		asMap["weight"] = 1
+	}
+
+	fieldsInOrder := [...]string{"projectId", "limits", "weight"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "projectId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("projectId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ProjectID = data
+		case "limits":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("limits"))
+			data, err := ec.unmarshalNQuotaLimitsInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaLimitsInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Limits = data
+		case "weight":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("weight"))
+			data, err := ec.unmarshalNInt2int(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Weight = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputQuotaLimitsInput(ctx context.Context, obj any) (model.QuotaLimitsInput, error) {
+	var it model.QuotaLimitsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"startRunPerMinute", "heavyStepsPerMinute", "signalOpsPerMinute", "maxActive", "maxQueueDepth"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "startRunPerMinute":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("startRunPerMinute"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.StartRunPerMinute = data
+		case "heavyStepsPerMinute":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("heavyStepsPerMinute"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.HeavyStepsPerMinute = data
+		case "signalOpsPerMinute":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("signalOpsPerMinute"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.SignalOpsPerMinute = data
+		case "maxActive":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("maxActive"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.MaxActive = data
+		case "maxQueueDepth":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("maxQueueDepth"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.MaxQueueDepth = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputQuotaSettingsInput(ctx context.Context, obj any) (model.QuotaSettingsInput, error) {
+	var it model.QuotaSettingsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["projects"]; !present {
+		asMap["projects"] = []any{}
+	}
+
+	fieldsInOrder := [...]string{"tenant", "projects", "strategy", "ttlMs"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "tenant":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tenant"))
+			data, err := ec.unmarshalOQuotaLimitsInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaLimitsInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Tenant = data
+		case "projects":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("projects"))
+			data, err := ec.unmarshalNProjectQuotaInput2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐProjectQuotaInputᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Projects = data
+		case "strategy":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("strategy"))
+			data, err := ec.unmarshalOBackpressureStrategy2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBackpressureStrategy(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Strategy = data
+		case "ttlMs":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ttlMs"))
+			data, err := ec.unmarshalODuration2ᚖtimeᚐDuration(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TTLMs = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputRedriveDeadLettersInput(ctx context.Context, obj any) (model.RedriveDeadLettersInput, error) {
 	var it model.RedriveDeadLettersInput
 	if obj == nil {
@@ -20347,6 +23705,50 @@ func (ec *executionContext) unmarshalInputRunFilter(ctx context.Context, obj any
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputSetEngineModeInput(ctx context.Context, obj any) (model.SetEngineModeInput, error) {
+	var it model.SetEngineModeInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "mode", "reason"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "mode":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("mode"))
+			data, err := ec.unmarshalNEngineMode2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEngineMode(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Mode = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputSetPolicyInput(ctx context.Context, obj any) (model.SetPolicyInput, error) {
 	var it model.SetPolicyInput
 	if obj == nil {
@@ -20393,6 +23795,57 @@ func (ec *executionContext) unmarshalInputSetPolicyInput(ctx context.Context, ob
 				return it, err
 			}
 			it.Reason = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputSetQuotaInput(ctx context.Context, obj any) (model.SetQuotaInput, error) {
+	var it model.SetQuotaInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "expectedVersion", "reason", "settings"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "expectedVersion":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expectedVersion"))
+			data, err := ec.unmarshalNInt2int(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExpectedVersion = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "settings":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("settings"))
+			data, err := ec.unmarshalNQuotaSettingsInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaSettingsInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Settings = data
 		}
 	}
 	return it, nil
@@ -20620,7 +24073,11 @@ func (ec *executionContext) unmarshalInputStartRunInput(ctx context.Context, obj
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"plan", "runRequestId", "projectId", "environmentId", "params"}
+	if _, present := asMap["priority"]; !present {
+		asMap["priority"] = 5
+	}
+
+	fieldsInOrder := [...]string{"plan", "runRequestId", "projectId", "environmentId", "params", "priority"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -20662,6 +24119,13 @@ func (ec *executionContext) unmarshalInputStartRunInput(ctx context.Context, obj
 				return it, err
 			}
 			it.Params = data
+		case "priority":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("priority"))
+			data, err := ec.unmarshalNInt2int(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Priority = data
 		}
 	}
 	return it, nil
@@ -21012,6 +24476,59 @@ func (ec *executionContext) _ActionPreview(ctx context.Context, sel ast.Selectio
 			}
 		case "warnings":
 			out.Values[i] = ec._ActionPreview_warnings(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var approvalDecisionImplementors = []string{"ApprovalDecision"}
+
+func (ec *executionContext) _ApprovalDecision(ctx context.Context, sel ast.SelectionSet, obj *model.ApprovalDecision) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, approvalDecisionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ApprovalDecision")
+		case "principal":
+			out.Values[i] = ec._ApprovalDecision_principal(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "decision":
+			out.Values[i] = ec._ApprovalDecision_decision(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._ApprovalDecision_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "at":
+			out.Values[i] = ec._ApprovalDecision_at(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -22307,6 +25824,34 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "approveRun":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_approveRun(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "setQuota":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_setQuota(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "freezeTenant":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_freezeTenant(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "setEngineMode":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_setEngineMode(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -22926,6 +26471,54 @@ func (ec *executionContext) _PolicySod(ctx context.Context, sel ast.SelectionSet
 	return out
 }
 
+var projectQuotaImplementors = []string{"ProjectQuota"}
+
+func (ec *executionContext) _ProjectQuota(ctx context.Context, sel ast.SelectionSet, obj *model.ProjectQuota) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, projectQuotaImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ProjectQuota")
+		case "projectId":
+			out.Values[i] = ec._ProjectQuota_projectId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "limits":
+			out.Values[i] = ec._ProjectQuota_limits(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "weight":
+			out.Values[i] = ec._ProjectQuota_weight(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var queryImplementors = []string{"Query"}
 
 func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) graphql.Marshaler {
@@ -23254,6 +26847,116 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "queue":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_queue(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "approvals":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_approvals(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "quotas":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_quotas(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "quotaSettings":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_quotaSettings(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "service":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_service(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
 		case "capabilities":
 			field := field
 
@@ -23345,8 +27048,28 @@ func (ec *executionContext) _QueueEntry(ctx context.Context, sel ast.SelectionSe
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("QueueEntry")
+		case "runId":
+			out.Values[i] = ec._QueueEntry_runId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "projectId":
+			out.Values[i] = ec._QueueEntry_projectId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "environmentId":
+			out.Values[i] = ec._QueueEntry_environmentId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "status":
 			out.Values[i] = ec._QueueEntry_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "priority":
+			out.Values[i] = ec._QueueEntry_priority(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -23360,8 +27083,376 @@ func (ec *executionContext) _QueueEntry(ctx context.Context, sel ast.SelectionSe
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
+		case "expiresAt":
+			out.Values[i] = ec._QueueEntry_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		case "attempts":
 			out.Values[i] = ec._QueueEntry_attempts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "waitsFor":
+			out.Values[i] = ec._QueueEntry_waitsFor(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "position":
+			out.Values[i] = ec._QueueEntry_position(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "estimatedWaitMs":
+			out.Values[i] = ec._QueueEntry_estimatedWaitMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var queueEntryConnectionImplementors = []string{"QueueEntryConnection"}
+
+func (ec *executionContext) _QueueEntryConnection(ctx context.Context, sel ast.SelectionSet, obj *model.QueueEntryConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, queueEntryConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("QueueEntryConnection")
+		case "edges":
+			out.Values[i] = ec._QueueEntryConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._QueueEntryConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "depth":
+			out.Values[i] = ec._QueueEntryConnection_depth(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var queueEntryEdgeImplementors = []string{"QueueEntryEdge"}
+
+func (ec *executionContext) _QueueEntryEdge(ctx context.Context, sel ast.SelectionSet, obj *model.QueueEntryEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, queueEntryEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("QueueEntryEdge")
+		case "cursor":
+			out.Values[i] = ec._QueueEntryEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._QueueEntryEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var quotaBucketImplementors = []string{"QuotaBucket"}
+
+func (ec *executionContext) _QuotaBucket(ctx context.Context, sel ast.SelectionSet, obj *model.QuotaBucket) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, quotaBucketImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("QuotaBucket")
+		case "action":
+			out.Values[i] = ec._QuotaBucket_action(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "perMinute":
+			out.Values[i] = ec._QuotaBucket_perMinute(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "tokensRemaining":
+			out.Values[i] = ec._QuotaBucket_tokensRemaining(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "usedPercent":
+			out.Values[i] = ec._QuotaBucket_usedPercent(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "nextRefillAt":
+			out.Values[i] = ec._QuotaBucket_nextRefillAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var quotaLimitsImplementors = []string{"QuotaLimits"}
+
+func (ec *executionContext) _QuotaLimits(ctx context.Context, sel ast.SelectionSet, obj *model.QuotaLimits) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, quotaLimitsImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("QuotaLimits")
+		case "startRunPerMinute":
+			out.Values[i] = ec._QuotaLimits_startRunPerMinute(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "heavyStepsPerMinute":
+			out.Values[i] = ec._QuotaLimits_heavyStepsPerMinute(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "signalOpsPerMinute":
+			out.Values[i] = ec._QuotaLimits_signalOpsPerMinute(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "maxActive":
+			out.Values[i] = ec._QuotaLimits_maxActive(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "maxQueueDepth":
+			out.Values[i] = ec._QuotaLimits_maxQueueDepth(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var quotaSettingsImplementors = []string{"QuotaSettings"}
+
+func (ec *executionContext) _QuotaSettings(ctx context.Context, sel ast.SelectionSet, obj *model.QuotaSettings) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, quotaSettingsImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("QuotaSettings")
+		case "version":
+			out.Values[i] = ec._QuotaSettings_version(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "tier":
+			out.Values[i] = ec._QuotaSettings_tier(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "tenant":
+			out.Values[i] = ec._QuotaSettings_tenant(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "projects":
+			out.Values[i] = ec._QuotaSettings_projects(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "strategy":
+			out.Values[i] = ec._QuotaSettings_strategy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "ttlMs":
+			out.Values[i] = ec._QuotaSettings_ttlMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "actor":
+			out.Values[i] = ec._QuotaSettings_actor(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._QuotaSettings_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "at":
+			out.Values[i] = ec._QuotaSettings_at(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var quotaSnapshotImplementors = []string{"QuotaSnapshot"}
+
+func (ec *executionContext) _QuotaSnapshot(ctx context.Context, sel ast.SelectionSet, obj *model.QuotaSnapshot) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, quotaSnapshotImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("QuotaSnapshot")
+		case "projectId":
+			out.Values[i] = ec._QuotaSnapshot_projectId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "buckets":
+			out.Values[i] = ec._QuotaSnapshot_buckets(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "active":
+			out.Values[i] = ec._QuotaSnapshot_active(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "maxActive":
+			out.Values[i] = ec._QuotaSnapshot_maxActive(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "queueDepth":
+			out.Values[i] = ec._QuotaSnapshot_queueDepth(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "maxQueueDepth":
+			out.Values[i] = ec._QuotaSnapshot_maxQueueDepth(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -23867,6 +27958,44 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "approval":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Run_approval(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "actions":
 			field := field
 
@@ -23905,6 +28034,54 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var runApprovalImplementors = []string{"RunApproval"}
+
+func (ec *executionContext) _RunApproval(ctx context.Context, sel ast.SelectionSet, obj *model.RunApproval) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, runApprovalImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RunApproval")
+		case "required":
+			out.Values[i] = ec._RunApproval_required(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "expiresAt":
+			out.Values[i] = ec._RunApproval_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "decisions":
+			out.Values[i] = ec._RunApproval_decisions(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -24387,6 +28564,44 @@ func (ec *executionContext) _RunListUpdate(ctx context.Context, sel ast.Selectio
 	return out
 }
 
+var runPayloadImplementors = []string{"RunPayload"}
+
+func (ec *executionContext) _RunPayload(ctx context.Context, sel ast.SelectionSet, obj *model.RunPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, runPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RunPayload")
+		case "run":
+			out.Values[i] = ec._RunPayload_run(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var runUpdateImplementors = []string{"RunUpdate"}
 
 func (ec *executionContext) _RunUpdate(ctx context.Context, sel ast.SelectionSet, obj *model.RunUpdate) graphql.Marshaler {
@@ -24480,6 +28695,122 @@ func (ec *executionContext) _RunUpdate(ctx context.Context, sel ast.SelectionSet
 	return out
 }
 
+var servicePayloadImplementors = []string{"ServicePayload"}
+
+func (ec *executionContext) _ServicePayload(ctx context.Context, sel ast.SelectionSet, obj *model.ServicePayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, servicePayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ServicePayload")
+		case "service":
+			out.Values[i] = ec._ServicePayload_service(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var serviceStateImplementors = []string{"ServiceState"}
+
+func (ec *executionContext) _ServiceState(ctx context.Context, sel ast.SelectionSet, obj *model.ServiceState) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, serviceStateImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ServiceState")
+		case "mode":
+			out.Values[i] = ec._ServiceState_mode(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "modeReason":
+			out.Values[i] = ec._ServiceState_modeReason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "modeSince":
+			out.Values[i] = ec._ServiceState_modeSince(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "frozen":
+			out.Values[i] = ec._ServiceState_frozen(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "frozenReason":
+			out.Values[i] = ec._ServiceState_frozenReason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "frozenSince":
+			out.Values[i] = ec._ServiceState_frozenSince(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "degraded":
+			out.Values[i] = ec._ServiceState_degraded(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "retryAfterMs":
+			out.Values[i] = ec._ServiceState_retryAfterMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "activeRuns":
+			out.Values[i] = ec._ServiceState_activeRuns(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var setPolicyPayloadImplementors = []string{"SetPolicyPayload"}
 
 func (ec *executionContext) _SetPolicyPayload(ctx context.Context, sel ast.SelectionSet, obj *model.SetPolicyPayload) graphql.Marshaler {
@@ -24494,6 +28825,44 @@ func (ec *executionContext) _SetPolicyPayload(ctx context.Context, sel ast.Selec
 			out.Values[i] = graphql.MarshalString("SetPolicyPayload")
 		case "policy":
 			out.Values[i] = ec._SetPolicyPayload_policy(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var setQuotaPayloadImplementors = []string{"SetQuotaPayload"}
+
+func (ec *executionContext) _SetQuotaPayload(ctx context.Context, sel ast.SelectionSet, obj *model.SetQuotaPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, setQuotaPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SetQuotaPayload")
+		case "settings":
+			out.Values[i] = ec._SetQuotaPayload_settings(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -25478,6 +29847,8 @@ func (ec *executionContext) _Subscription(ctx context.Context, sel ast.Selection
 		return ec._Subscription_signalUpdates(ctx, fields[0])
 	case "stepLogUpdates":
 		return ec._Subscription_stepLogUpdates(ctx, fields[0])
+	case "serviceUpdates":
+		return ec._Subscription_serviceUpdates(ctx, fields[0])
 	default:
 		panic("unknown field " + strconv.Quote(fields[0].Name))
 	}
@@ -26371,6 +30742,31 @@ func (ec *executionContext) marshalNAlertLevel2githubᚗcomᚋdvtᚑengineᚋdvt
 	return v
 }
 
+func (ec *executionContext) marshalNApprovalDecision2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐApprovalDecision(ctx context.Context, sel ast.SelectionSet, v model.ApprovalDecision) graphql.Marshaler {
+	return ec._ApprovalDecision(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNApprovalDecision2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐApprovalDecisionᚄ(ctx context.Context, sel ast.SelectionSet, v []model.ApprovalDecision) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNApprovalDecision2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐApprovalDecision(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalNApproveRunInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐApproveRunInput(ctx context.Context, v any) (model.ApproveRunInput, error) {
+	res, err := ec.unmarshalInputApproveRunInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalNArtifact2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐArtifact(ctx context.Context, sel ast.SelectionSet, v model.Artifact) graphql.Marshaler {
 	return ec._Artifact(ctx, sel, &v)
 }
@@ -26532,6 +30928,16 @@ func (ec *executionContext) unmarshalNDeadLettersInput2ᚖgithubᚗcomᚋdvtᚑe
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalNDecision2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDecision(ctx context.Context, v any) (model.Decision, error) {
+	var res model.Decision
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNDecision2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDecision(ctx context.Context, sel ast.SelectionSet, v model.Decision) graphql.Marshaler {
+	return v
+}
+
 func (ec *executionContext) marshalNDevPrincipal2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDevPrincipal(ctx context.Context, sel ast.SelectionSet, v model.DevPrincipal) graphql.Marshaler {
 	return ec._DevPrincipal(ctx, sel, &v)
 }
@@ -26588,6 +30994,16 @@ func (ec *executionContext) marshalNEngineCapability2ᚕgithubᚗcomᚋdvtᚑeng
 	return ret
 }
 
+func (ec *executionContext) unmarshalNEngineMode2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEngineMode(ctx context.Context, v any) (model.EngineMode, error) {
+	var res model.EngineMode
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNEngineMode2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEngineMode(ctx context.Context, sel ast.SelectionSet, v model.EngineMode) graphql.Marshaler {
+	return v
+}
+
 func (ec *executionContext) marshalNEventConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐEventConnection(ctx context.Context, sel ast.SelectionSet, v *model.EventConnection) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -26632,6 +31048,11 @@ func (ec *executionContext) marshalNFloat2float64(ctx context.Context, sel ast.S
 		}
 	}
 	return graphql.WrapContextMarshaler(ctx, res)
+}
+
+func (ec *executionContext) unmarshalNFreezeTenantInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐFreezeTenantInput(ctx context.Context, v any) (model.FreezeTenantInput, error) {
+	res, err := ec.unmarshalInputFreezeTenantInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNGrant2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐGrant(ctx context.Context, sel ast.SelectionSet, v model.Grant) graphql.Marshaler {
@@ -27074,6 +31495,165 @@ func (ec *executionContext) unmarshalNPolicySodInput2ᚖgithubᚗcomᚋdvtᚑeng
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalNProjectQuota2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐProjectQuota(ctx context.Context, sel ast.SelectionSet, v model.ProjectQuota) graphql.Marshaler {
+	return ec._ProjectQuota(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNProjectQuota2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐProjectQuotaᚄ(ctx context.Context, sel ast.SelectionSet, v []model.ProjectQuota) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNProjectQuota2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐProjectQuota(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalNProjectQuotaInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐProjectQuotaInput(ctx context.Context, v any) (model.ProjectQuotaInput, error) {
+	res, err := ec.unmarshalInputProjectQuotaInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalNProjectQuotaInput2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐProjectQuotaInputᚄ(ctx context.Context, v any) ([]model.ProjectQuotaInput, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]model.ProjectQuotaInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNProjectQuotaInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐProjectQuotaInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalNQueueEntry2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQueueEntry(ctx context.Context, sel ast.SelectionSet, v *model.QueueEntry) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._QueueEntry(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNQueueEntryConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQueueEntryConnection(ctx context.Context, sel ast.SelectionSet, v *model.QueueEntryConnection) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._QueueEntryConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNQueueEntryEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQueueEntryEdge(ctx context.Context, sel ast.SelectionSet, v model.QueueEntryEdge) graphql.Marshaler {
+	return ec._QueueEntryEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNQueueEntryEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQueueEntryEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.QueueEntryEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNQueueEntryEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQueueEntryEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalNQuotaAction2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaAction(ctx context.Context, v any) (model.QuotaAction, error) {
+	var res model.QuotaAction
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNQuotaAction2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaAction(ctx context.Context, sel ast.SelectionSet, v model.QuotaAction) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) marshalNQuotaBucket2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaBucket(ctx context.Context, sel ast.SelectionSet, v model.QuotaBucket) graphql.Marshaler {
+	return ec._QuotaBucket(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNQuotaBucket2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaBucketᚄ(ctx context.Context, sel ast.SelectionSet, v []model.QuotaBucket) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNQuotaBucket2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaBucket(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNQuotaLimits2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaLimits(ctx context.Context, sel ast.SelectionSet, v *model.QuotaLimits) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._QuotaLimits(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNQuotaLimitsInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaLimitsInput(ctx context.Context, v any) (*model.QuotaLimitsInput, error) {
+	res, err := ec.unmarshalInputQuotaLimitsInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNQuotaSettings2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaSettings(ctx context.Context, sel ast.SelectionSet, v *model.QuotaSettings) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._QuotaSettings(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNQuotaSettingsInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaSettingsInput(ctx context.Context, v any) (*model.QuotaSettingsInput, error) {
+	res, err := ec.unmarshalInputQuotaSettingsInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNQuotaSnapshot2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaSnapshot(ctx context.Context, sel ast.SelectionSet, v model.QuotaSnapshot) graphql.Marshaler {
+	return ec._QuotaSnapshot(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNQuotaSnapshot2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaSnapshotᚄ(ctx context.Context, sel ast.SelectionSet, v []model.QuotaSnapshot) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNQuotaSnapshot2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaSnapshot(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalNRedriveDeadLettersInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRedriveDeadLettersInput(ctx context.Context, v any) (model.RedriveDeadLettersInput, error) {
 	res, err := ec.unmarshalInputRedriveDeadLettersInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -27294,6 +31874,16 @@ func (ec *executionContext) marshalNRunListUpdate2ᚖgithubᚗcomᚋdvtᚑengine
 	return ec._RunListUpdate(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNRunPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunPayload(ctx context.Context, sel ast.SelectionSet, v *model.RunPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._RunPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNRunStatus2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunStatus(ctx context.Context, v any) (model.RunStatus, error) {
 	var res model.RunStatus
 	err := res.UnmarshalGQL(v)
@@ -27330,6 +31920,31 @@ func (ec *executionContext) marshalNSeq2githubᚗcomᚋdvtᚑengineᚋdvtᚋrun�
 	return res
 }
 
+func (ec *executionContext) marshalNServicePayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐServicePayload(ctx context.Context, sel ast.SelectionSet, v *model.ServicePayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ServicePayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNServiceState2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐServiceState(ctx context.Context, sel ast.SelectionSet, v *model.ServiceState) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ServiceState(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNSetEngineModeInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetEngineModeInput(ctx context.Context, v any) (model.SetEngineModeInput, error) {
+	res, err := ec.unmarshalInputSetEngineModeInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNSetPolicyInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetPolicyInput(ctx context.Context, v any) (model.SetPolicyInput, error) {
 	res, err := ec.unmarshalInputSetPolicyInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -27343,6 +31958,21 @@ func (ec *executionContext) marshalNSetPolicyPayload2ᚖgithubᚗcomᚋdvtᚑeng
 		return graphql.Null
 	}
 	return ec._SetPolicyPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNSetQuotaInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetQuotaInput(ctx context.Context, v any) (model.SetQuotaInput, error) {
+	res, err := ec.unmarshalInputSetQuotaInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNSetQuotaPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSetQuotaPayload(ctx context.Context, sel ast.SelectionSet, v *model.SetQuotaPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._SetQuotaPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNSignal2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSignal(ctx context.Context, sel ast.SelectionSet, v model.Signal) graphql.Marshaler {
@@ -27885,6 +32515,14 @@ func (ec *executionContext) marshalN__TypeKind2string(ctx context.Context, sel a
 	return res
 }
 
+func (ec *executionContext) unmarshalOApproveActionInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐApproveActionInput(ctx context.Context, v any) (*model.ApproveActionInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputApproveActionInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalOAuditFilter2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAuditFilter(ctx context.Context, v any) (*model.AuditFilter, error) {
 	if v == nil {
 		return nil, nil
@@ -27898,6 +32536,22 @@ func (ec *executionContext) marshalOAuditRow2ᚖgithubᚗcomᚋdvtᚑengineᚋdv
 		return graphql.Null
 	}
 	return ec._AuditRow(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOBackpressureStrategy2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBackpressureStrategy(ctx context.Context, v any) (*model.BackpressureStrategy, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var res = new(model.BackpressureStrategy)
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOBackpressureStrategy2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBackpressureStrategy(ctx context.Context, sel ast.SelectionSet, v *model.BackpressureStrategy) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return v
 }
 
 func (ec *executionContext) unmarshalOBoolean2bool(ctx context.Context, v any) (bool, error) {
@@ -28160,6 +32814,30 @@ func (ec *executionContext) marshalOQueueEntry2ᚖgithubᚗcomᚋdvtᚑengineᚋ
 	return ec._QueueEntry(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalOQueueWait2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQueueWait(ctx context.Context, v any) (*model.QueueWait, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var res = new(model.QueueWait)
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOQueueWait2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQueueWait(ctx context.Context, sel ast.SelectionSet, v *model.QueueWait) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return v
+}
+
+func (ec *executionContext) unmarshalOQuotaLimitsInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaLimitsInput(ctx context.Context, v any) (*model.QuotaLimitsInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputQuotaLimitsInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalORejection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRejection(ctx context.Context, sel ast.SelectionSet, v *model.Rejection) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -28212,6 +32890,13 @@ func (ec *executionContext) marshalORun2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋg
 		return graphql.Null
 	}
 	return ec._Run(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalORunApproval2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunApproval(ctx context.Context, sel ast.SelectionSet, v *model.RunApproval) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RunApproval(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalORunDelta2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunDelta(ctx context.Context, sel ast.SelectionSet, v *model.RunDelta) graphql.Marshaler {

@@ -40,6 +40,7 @@ type ActionInput struct {
 	CompleteManualStep *CompleteManualStepInput `json:"completeManualStep,omitempty"`
 	Rerun              *RerunInput              `json:"rerun,omitempty"`
 	Start              *StartRunInput           `json:"start,omitempty"`
+	Approve            *ApproveActionInput      `json:"approve,omitempty"`
 }
 
 type ActionPreview struct {
@@ -58,6 +59,26 @@ type ActionPreview struct {
 	Blocked []string `json:"blocked"`
 	// What one should know before.
 	Warnings []string `json:"warnings"`
+}
+
+type ApprovalDecision struct {
+	Principal string    `json:"principal"`
+	Decision  Decision  `json:"decision"`
+	Reason    *string   `json:"reason,omitempty"`
+	At        time.Time `json:"at"`
+}
+
+type ApproveActionInput struct {
+	RunID string `json:"runId"`
+}
+
+type ApproveRunInput struct {
+	RunID     string   `json:"runId"`
+	RequestID string   `json:"requestId"`
+	Decision  Decision `json:"decision"`
+	// At most 1,024 characters; required to reject.
+	Reason         *string  `json:"reason,omitempty"`
+	ExpectedRunSeq *run.Seq `json:"expectedRunSeq,omitempty"`
 }
 
 type Artifact struct {
@@ -267,6 +288,14 @@ type EventConnection struct {
 type EventEdge struct {
 	Cursor string    `json:"cursor"`
 	Node   *RunEvent `json:"node"`
+}
+
+type FreezeTenantInput struct {
+	RequestID string `json:"requestId"`
+	// Null: the viewer's own.
+	TenantID *string `json:"tenantId,omitempty"`
+	Frozen   bool    `json:"frozen"`
+	Reason   string  `json:"reason"`
 }
 
 type Grant struct {
@@ -495,15 +524,119 @@ type PolicySodInput struct {
 	CompleteManual bool `json:"completeManual"`
 }
 
+// A project with limits per minute of its own takes nothing from its tenant's.
+type ProjectQuota struct {
+	ProjectID string       `json:"projectId"`
+	Limits    *QuotaLimits `json:"limits"`
+	// Its share against other projects of the tenant while runs wait, from 1 to 100.
+	Weight int `json:"weight"`
+}
+
+type ProjectQuotaInput struct {
+	ProjectID string            `json:"projectId"`
+	Limits    *QuotaLimitsInput `json:"limits"`
+	Weight    int               `json:"weight"`
+}
+
 // Who may run a field is decided in the use case behind it; every type below shows only what belongs to the caller's tenant.
 type Query struct {
 }
 
+// A run that is to be started.
 type QueueEntry struct {
-	Status    string     `json:"status"`
-	CreatedAt time.Time  `json:"createdAt"`
+	RunID         string `json:"runId"`
+	ProjectID     string `json:"projectId"`
+	EnvironmentID string `json:"environmentId"`
+	// PENDING, LOCKED while somebody starts it, STARTED, FAILED or CANCELLED.
+	Status string `json:"status"`
+	// From 0 to 9; higher goes first within a project.
+	Priority  int       `json:"priority"`
+	CreatedAt time.Time `json:"createdAt"`
+	// It is not started before.
 	NotBefore *time.Time `json:"notBefore,omitempty"`
+	// When it fails with QUEUE_TTL_EXCEEDED if it still waits then.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 	Attempts  int        `json:"attempts"`
+	// What it waits for; null: it is being started.
+	WaitsFor *QueueWait `json:"waitsFor,omitempty"`
+	// Among the waiting runs of its project, from 1; null when it does not wait.
+	Position *int `json:"position,omitempty"`
+	// From now; null when nothing is known.
+	EstimatedWaitMs *time.Duration `json:"estimatedWaitMs,omitempty"`
+}
+
+type QueueEntryConnection struct {
+	Edges    []QueueEntryEdge `json:"edges"`
+	PageInfo *PageInfo        `json:"pageInfo"`
+	// How many runs of the tenant wait, whoever may see them.
+	Depth int `json:"depth"`
+}
+
+type QueueEntryEdge struct {
+	Cursor string      `json:"cursor"`
+	Node   *QueueEntry `json:"node"`
+}
+
+// A token bucket: it holds `perMinute` tokens and is filled evenly.
+type QuotaBucket struct {
+	Action          QuotaAction `json:"action"`
+	PerMinute       int         `json:"perMinute"`
+	TokensRemaining int         `json:"tokensRemaining"`
+	UsedPercent     float64     `json:"usedPercent"`
+	// When there is another token; null: it is full, or never.
+	NextRefillAt *time.Time `json:"nextRefillAt,omitempty"`
+}
+
+// A limit that is null is that of the tier, or for a project that of its tenant.
+type QuotaLimits struct {
+	StartRunPerMinute   *int `json:"startRunPerMinute,omitempty"`
+	HeavyStepsPerMinute *int `json:"heavyStepsPerMinute,omitempty"`
+	SignalOpsPerMinute  *int `json:"signalOpsPerMinute,omitempty"`
+	MaxActive           *int `json:"maxActive,omitempty"`
+	MaxQueueDepth       *int `json:"maxQueueDepth,omitempty"`
+}
+
+// 0 to what the tier has. 0 lets nothing through.
+type QuotaLimitsInput struct {
+	StartRunPerMinute   *int `json:"startRunPerMinute,omitempty"`
+	HeavyStepsPerMinute *int `json:"heavyStepsPerMinute,omitempty"`
+	SignalOpsPerMinute  *int `json:"signalOpsPerMinute,omitempty"`
+	MaxActive           *int `json:"maxActive,omitempty"`
+	MaxQueueDepth       *int `json:"maxQueueDepth,omitempty"`
+}
+
+type QuotaSettings struct {
+	// 0: the tenant has none of its own, its tier holds.
+	Version  int                   `json:"version"`
+	Tier     string                `json:"tier"`
+	Tenant   *QuotaLimits          `json:"tenant"`
+	Projects []ProjectQuota        `json:"projects"`
+	Strategy *BackpressureStrategy `json:"strategy,omitempty"`
+	// How long a run waits before it fails.
+	TTLMs  *time.Duration `json:"ttlMs,omitempty"`
+	Actor  *string        `json:"actor,omitempty"`
+	Reason *string        `json:"reason,omitempty"`
+	At     *time.Time     `json:"at,omitempty"`
+}
+
+// At most 1,000 projects.
+type QuotaSettingsInput struct {
+	Tenant   *QuotaLimitsInput     `json:"tenant,omitempty"`
+	Projects []ProjectQuotaInput   `json:"projects"`
+	Strategy *BackpressureStrategy `json:"strategy,omitempty"`
+	// From 1,000 to 86,400,000.
+	TTLMs *time.Duration `json:"ttlMs,omitempty"`
+}
+
+type QuotaSnapshot struct {
+	// Null: the whole tenant.
+	ProjectID *string       `json:"projectId,omitempty"`
+	Buckets   []QuotaBucket `json:"buckets"`
+	// Runs that were admitted and have not ended.
+	Active        int `json:"active"`
+	MaxActive     int `json:"maxActive"`
+	QueueDepth    int `json:"queueDepth"`
+	MaxQueueDepth int `json:"maxQueueDepth"`
 }
 
 type RedriveDeadLettersInput struct {
@@ -624,6 +757,8 @@ type Run struct {
 	RetryDeadline *time.Time `json:"retryDeadline,omitempty"`
 	// While it waits to be started; null in lists and subscriptions.
 	Queue *QueueEntry `json:"queue,omitempty"`
+	// While it waits for approval, and what was decided; null when it needed none. Not available in lists and subscriptions.
+	Approval *RunApproval `json:"approval,omitempty"`
 	// What the viewer may do now and why not. Not available inside runUpdates and runListUpdates.
 	Actions []ActionAvailability `json:"actions"`
 	// What the viewer may do, computed once and only when asked for.
@@ -633,6 +768,14 @@ type Run struct {
 }
 
 func (Run) IsNode() {}
+
+// A run's way through approval.
+type RunApproval struct {
+	Required int `json:"required"`
+	// Null: it is decided.
+	ExpiresAt *time.Time         `json:"expiresAt,omitempty"`
+	Decisions []ApprovalDecision `json:"decisions"`
+}
 
 type RunConnection struct {
 	Edges    []RunEdge `json:"edges"`
@@ -724,6 +867,10 @@ type RunListUpdate struct {
 	Removed []string `json:"removed"`
 }
 
+type RunPayload struct {
+	Run *Run `json:"run"`
+}
+
 type RunUpdate struct {
 	Sync SyncState `json:"sync"`
 	// Null when LIVE for no special cause.
@@ -746,6 +893,34 @@ type RunUpdate struct {
 	Delta    *RunDelta `json:"delta,omitempty"`
 }
 
+type ServicePayload struct {
+	Service *ServiceState `json:"service"`
+}
+
+// What a banner says; everything here holds for the viewer's tenant.
+type ServiceState struct {
+	Mode EngineMode `json:"mode"`
+	// Why; null in NORMAL mode that nobody set.
+	ModeReason *string    `json:"modeReason,omitempty"`
+	ModeSince  *time.Time `json:"modeSince,omitempty"`
+	// The viewer's tenant is frozen.
+	Frozen       bool       `json:"frozen"`
+	FrozenReason *string    `json:"frozenReason,omitempty"`
+	FrozenSince  *time.Time `json:"frozenSince,omitempty"`
+	// The engine starts runs too slowly: startRun answers ENGINE_DEGRADED until it is well again.
+	Degraded bool `json:"degraded"`
+	// When to try again, while new runs are refused for a reason that passes by itself.
+	RetryAfterMs *time.Duration `json:"retryAfterMs,omitempty"`
+	// Runs of the whole installation that have not ended, for those with SET_ENGINE_MODE; null for others.
+	ActiveRuns *int `json:"activeRuns,omitempty"`
+}
+
+type SetEngineModeInput struct {
+	RequestID string     `json:"requestId"`
+	Mode      EngineMode `json:"mode"`
+	Reason    string     `json:"reason"`
+}
+
 type SetPolicyInput struct {
 	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
 	RequestID string `json:"requestId"`
@@ -758,6 +933,17 @@ type SetPolicyInput struct {
 
 type SetPolicyPayload struct {
 	Policy *Policy `json:"policy"`
+}
+
+type SetQuotaInput struct {
+	RequestID       string              `json:"requestId"`
+	ExpectedVersion int                 `json:"expectedVersion"`
+	Reason          string              `json:"reason"`
+	Settings        *QuotaSettingsInput `json:"settings"`
+}
+
+type SetQuotaPayload struct {
+	Settings *QuotaSettings `json:"settings"`
 }
 
 // The receipt of a command: how far it has come.
@@ -851,6 +1037,8 @@ type StartRunInput struct {
 	EnvironmentID string `json:"environmentId"`
 	// Parameters of the run, at most 64 KiB. A COMMAND and dbt find them in the JSON file that DVT_PARAMS_FILE names; dbt steps get the members as vars, under their own.
 	Params json.RawMessage `json:"params,omitempty"`
+	// From 0 to 9: while runs wait, higher goes first within a project.
+	Priority int `json:"priority"`
 }
 
 type StartRunPayload struct {
@@ -1071,6 +1259,9 @@ const (
 	ActionSetPolicy          Action = "SET_POLICY"
 	ActionCreateToken        Action = "CREATE_TOKEN"
 	ActionManageTokens       Action = "MANAGE_TOKENS"
+	ActionSetQuota           Action = "SET_QUOTA"
+	ActionFreezeTenant       Action = "FREEZE_TENANT"
+	ActionSetEngineMode      Action = "SET_ENGINE_MODE"
 )
 
 var AllAction = []Action{
@@ -1096,11 +1287,14 @@ var AllAction = []Action{
 	ActionSetPolicy,
 	ActionCreateToken,
 	ActionManageTokens,
+	ActionSetQuota,
+	ActionFreezeTenant,
+	ActionSetEngineMode,
 }
 
 func (e Action) IsValid() bool {
 	switch e {
-	case ActionRead, ActionStart, ActionPause, ActionResume, ActionRetryStep, ActionSkipStep, ActionUpdateParams, ActionInjectOverride, ActionEscalateAlert, ActionUpdateTarget, ActionEmergencyStop, ActionCancel, ActionRerun, ActionCompleteManualStep, ActionApprove, ActionReadDeadLetters, ActionRedrive, ActionReadAudit, ActionReadPolicy, ActionSetPolicy, ActionCreateToken, ActionManageTokens:
+	case ActionRead, ActionStart, ActionPause, ActionResume, ActionRetryStep, ActionSkipStep, ActionUpdateParams, ActionInjectOverride, ActionEscalateAlert, ActionUpdateTarget, ActionEmergencyStop, ActionCancel, ActionRerun, ActionCompleteManualStep, ActionApprove, ActionReadDeadLetters, ActionRedrive, ActionReadAudit, ActionReadPolicy, ActionSetPolicy, ActionCreateToken, ActionManageTokens, ActionSetQuota, ActionFreezeTenant, ActionSetEngineMode:
 		return true
 	}
 	return false
@@ -1315,6 +1509,180 @@ func (e AlertLevel) MarshalJSON() ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
+type BackpressureStrategy string
+
+const (
+	// What is over the quota waits in the queue.
+	BackpressureStrategyQueue BackpressureStrategy = "QUEUE"
+	// It is refused with QUOTA_EXCEEDED.
+	BackpressureStrategyReject BackpressureStrategy = "REJECT"
+	// It is accepted for the time at which there will be a token.
+	BackpressureStrategyDelay BackpressureStrategy = "DELAY"
+)
+
+var AllBackpressureStrategy = []BackpressureStrategy{
+	BackpressureStrategyQueue,
+	BackpressureStrategyReject,
+	BackpressureStrategyDelay,
+}
+
+func (e BackpressureStrategy) IsValid() bool {
+	switch e {
+	case BackpressureStrategyQueue, BackpressureStrategyReject, BackpressureStrategyDelay:
+		return true
+	}
+	return false
+}
+
+func (e BackpressureStrategy) String() string {
+	return string(e)
+}
+
+func (e *BackpressureStrategy) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = BackpressureStrategy(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid BackpressureStrategy", str)
+	}
+	return nil
+}
+
+func (e BackpressureStrategy) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *BackpressureStrategy) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e BackpressureStrategy) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type Decision string
+
+const (
+	DecisionApprove Decision = "APPROVE"
+	DecisionReject  Decision = "REJECT"
+)
+
+var AllDecision = []Decision{
+	DecisionApprove,
+	DecisionReject,
+}
+
+func (e Decision) IsValid() bool {
+	switch e {
+	case DecisionApprove, DecisionReject:
+		return true
+	}
+	return false
+}
+
+func (e Decision) String() string {
+	return string(e)
+}
+
+func (e *Decision) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = Decision(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid Decision", str)
+	}
+	return nil
+}
+
+func (e Decision) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *Decision) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e Decision) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type EngineMode string
+
+const (
+	EngineModeNormal EngineMode = "NORMAL"
+	// Nothing new starts and nothing is published: viewers read the store. What runs goes on.
+	EngineModeReadOnly EngineMode = "READ_ONLY"
+	// Nothing new starts; what runs ends. Then the installation may be stopped.
+	EngineModeDrained EngineMode = "DRAINED"
+)
+
+var AllEngineMode = []EngineMode{
+	EngineModeNormal,
+	EngineModeReadOnly,
+	EngineModeDrained,
+}
+
+func (e EngineMode) IsValid() bool {
+	switch e {
+	case EngineModeNormal, EngineModeReadOnly, EngineModeDrained:
+		return true
+	}
+	return false
+}
+
+func (e EngineMode) String() string {
+	return string(e)
+}
+
+func (e *EngineMode) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = EngineMode(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid EngineMode", str)
+	}
+	return nil
+}
+
+func (e EngineMode) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *EngineMode) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e EngineMode) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
 type FailureCategory string
 
 const (
@@ -1485,6 +1853,126 @@ func (e *ManualOutcome) UnmarshalJSON(b []byte) error {
 }
 
 func (e ManualOutcome) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type QueueWait string
+
+const (
+	// Tokens of its tenant or project.
+	QueueWaitQuota QueueWait = "QUOTA"
+	// A place: as many runs as may be active at once are.
+	QueueWaitPlace QueueWait = "PLACE"
+	// Those before it.
+	QueueWaitTurn QueueWait = "TURN"
+	// The mode of the engine or a freeze of the tenant.
+	QueueWaitHold QueueWait = "HOLD"
+)
+
+var AllQueueWait = []QueueWait{
+	QueueWaitQuota,
+	QueueWaitPlace,
+	QueueWaitTurn,
+	QueueWaitHold,
+}
+
+func (e QueueWait) IsValid() bool {
+	switch e {
+	case QueueWaitQuota, QueueWaitPlace, QueueWaitTurn, QueueWaitHold:
+		return true
+	}
+	return false
+}
+
+func (e QueueWait) String() string {
+	return string(e)
+}
+
+func (e *QueueWait) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = QueueWait(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid QueueWait", str)
+	}
+	return nil
+}
+
+func (e QueueWait) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *QueueWait) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e QueueWait) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type QuotaAction string
+
+const (
+	QuotaActionStartRun  QuotaAction = "START_RUN"
+	QuotaActionHeavyStep QuotaAction = "HEAVY_STEP"
+	QuotaActionSignal    QuotaAction = "SIGNAL"
+)
+
+var AllQuotaAction = []QuotaAction{
+	QuotaActionStartRun,
+	QuotaActionHeavyStep,
+	QuotaActionSignal,
+}
+
+func (e QuotaAction) IsValid() bool {
+	switch e {
+	case QuotaActionStartRun, QuotaActionHeavyStep, QuotaActionSignal:
+		return true
+	}
+	return false
+}
+
+func (e QuotaAction) String() string {
+	return string(e)
+}
+
+func (e *QuotaAction) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = QuotaAction(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid QuotaAction", str)
+	}
+	return nil
+}
+
+func (e QuotaAction) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *QuotaAction) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e QuotaAction) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

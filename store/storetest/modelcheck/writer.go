@@ -151,7 +151,7 @@ func newRun(runID string) store.NewRun {
 			PlanRef:    plan.Ref{SHA256: strings.Repeat("ab", 32), SchemaVersion: "v1.2", PlanID: id.PlanID, PlanVersion: id.PlanVersion},
 			Policy:     run.Policy{RetryWindowMS: 60000, MaxParallelSteps: 100, MaxLogicalAttemptsManual: 10},
 		},
-		Plan: []byte(`{}`), Queue: true, Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start(steps...)},
+		Plan: []byte(`{}`), Enqueue: &store.Enqueue{Terms: store.Unlimited()}, Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start(steps...)},
 	}
 }
 

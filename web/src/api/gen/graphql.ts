@@ -12,6 +12,7 @@ export type Action =
   | 'CREATE_TOKEN'
   | 'EMERGENCY_STOP'
   | 'ESCALATE_ALERT'
+  | 'FREEZE_TENANT'
   | 'INJECT_OVERRIDE'
   | 'MANAGE_TOKENS'
   | 'PAUSE'
@@ -23,7 +24,9 @@ export type Action =
   | 'RERUN'
   | 'RESUME'
   | 'RETRY_STEP'
+  | 'SET_ENGINE_MODE'
   | 'SET_POLICY'
+  | 'SET_QUOTA'
   | 'SKIP_STEP'
   | 'START'
   | 'UPDATE_PARAMS'
@@ -205,6 +208,8 @@ export type StartRunInput = {
   /** Parameters of the run, at most 64 KiB. A COMMAND and dbt find them in the JSON file that DVT_PARAMS_FILE names; dbt steps get the members as vars, under their own. */
   params?: unknown;
   plan: PlanInput;
+  /** From 0 to 9: while runs wait, higher goes first within a project. */
+  priority?: number;
   projectId: string;
   /** Client key, alphabet [A-Za-z0-9_.-], at most 128. */
   runRequestId: string;

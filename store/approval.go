@@ -1,0 +1,64 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Approvals keeps who approved or rejected a run before it may start (W-20).
+type Approvals interface {
+	// Approval reads one run's; ErrNotFound when it never needed approval.
+	Approval(ctx context.Context, runID string) (Approval, error)
+	// OpenApprovals lists undecided ones of a tenant, the oldest first.
+	OpenApprovals(ctx context.Context, f ApprovalFilter) ([]Approval, error)
+	// ExpiredApprovals lists undecided ones after their time, at most limit.
+	ExpiredApprovals(ctx context.Context, limit int) ([]Approval, error)
+}
+
+// Approval is a run's way through approval.
+type Approval struct {
+	RunID         string
+	TenantID      string
+	ProjectID     string
+	EnvironmentID string
+	Required      int // how many people must approve
+	Priority      int // of the run when it is queued
+	CreatedAt     time.Time
+	ExpiresAt     time.Time
+	Open          bool
+	Decisions     []ApprovalDecision // in the order in which they were made
+}
+
+// ApprovalDecision is what one principal decided. It never changes.
+type ApprovalDecision struct {
+	Principal string
+	Approved  bool
+	Reason    string
+	RequestID string
+	At        time.Time // set by the store
+}
+
+// NeedApproval makes a new run wait for approval instead of in the queue.
+type NeedApproval struct {
+	Required int
+	TTL      time.Duration
+	Priority int
+}
+
+// ApprovalFilter selects approvals of one tenant.
+type ApprovalFilter struct {
+	TenantID   string
+	ProjectIDs []string // nil: all
+	After      *RunPos
+	Limit      int // 1..MaxPage
+}
+
+// ApprovalTx is the approval of the locked run.
+type ApprovalTx interface {
+	// Approval of the run; ErrNotFound when it never needed one.
+	Approval(ctx context.Context) (Approval, error)
+	// Decide keeps a decision; ErrConflict when its principal has decided before.
+	Decide(ctx context.Context, d ApprovalDecision) error
+	// CloseApproval ends the wait; ErrConflict when it has ended.
+	CloseApproval(ctx context.Context) error
+}
