@@ -68,12 +68,14 @@ type StoredPolicy struct {
 
 // StoredToken is an API token.
 type StoredToken struct {
-	ID         string // UUID
-	Kind       TokenKind
+	ID         string    // UUID
+	Kind       TokenKind // "": TokenAPI
 	TenantID   string
 	Name       string
-	Principal  string // whose rights it has, at most
-	SHA256     string // lower-case hex
+	Principal  string   // whose rights it has, at most
+	Provider   string   // that said who the principal is; "": its account is in the settings, or it is a service
+	Groups     []string // of the principal, as its provider said them when the token was made
+	SHA256     string   // lower-case hex
 	Grants     json.RawMessage
 	CreatedBy  string
 	CreatedAt  time.Time // set by the store
@@ -97,6 +99,7 @@ type TokenFilter struct {
 	TenantID  string
 	Principal string
 	ID        string
+	Kind      TokenKind
 	Live      bool   // neither revoked nor expired, by the store's clock
 	Before    string // ID: those created before it
 	Limit     int    // 1..MaxPage

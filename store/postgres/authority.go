@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,11 +119,15 @@ func (s *Store) PolicyHistory(ctx context.Context, tenantID string, before int64
 	return out, err
 }
 
-const tokenColumns = `id::text, tenant_id, name, principal, sha256, grants, created_by, created_at, expires_at, revoked_at, revoked_by, last_used_at`
+const tokenColumns = `id::text, kind, provider, memberships, tenant_id, name, principal, sha256, grants, created_by, created_at, expires_at, revoked_at, revoked_by, last_used_at`
 
 func scanToken(row pgx.CollectableRow) (t store.StoredToken, err error) {
-	return t, row.Scan(&t.ID, &t.TenantID, &t.Name, &t.Principal, &t.SHA256, verbatim{&t.Grants}, &t.CreatedBy, utc{&t.CreatedAt}, utc{&t.ExpiresAt},
+	err = row.Scan(&t.ID, &t.Kind, &t.Provider, &t.Groups, &t.TenantID, &t.Name, &t.Principal, &t.SHA256, verbatim{&t.Grants}, &t.CreatedBy, utc{&t.CreatedAt}, utc{&t.ExpiresAt},
 		utcOrNil{&t.RevokedAt}, &t.RevokedBy, utcOrNil{&t.LastUsedAt})
+	if len(t.Groups) == 0 {
+		t.Groups = nil
+	}
+	return t, err
 }
 
 func oneToken(ctx context.Context, c *pgx.Conn, query string, args ...any) (store.StoredToken, error) {
@@ -138,9 +143,9 @@ const tokenSQL = `SELECT ` + tokenColumns + ` FROM api_token WHERE id::text = $1
 // PutToken implements store.Tokens.
 func (s *Store) PutToken(ctx context.Context, t store.StoredToken, audit store.AuditRow) (out store.StoredToken, made bool, err error) {
 	made, err = s.changedToken(ctx, "put token", audit, &out, func(ctx context.Context, c *pgx.Conn) error {
-		tag, err := c.Exec(ctx, `INSERT INTO api_token (id, tenant_id, name, principal, sha256, grants, created_by, expires_at)
-			VALUES ($1::text::uuid, $2, $3, $4, $5, $6::text::json, $7, $8) ON CONFLICT (id) DO NOTHING`,
-			t.ID, t.TenantID, t.Name, t.Principal, t.SHA256, text(t.Grants), t.CreatedBy, t.ExpiresAt)
+		tag, err := c.Exec(ctx, `INSERT INTO api_token (id, tenant_id, name, principal, sha256, grants, created_by, expires_at, kind, provider, memberships)
+			VALUES ($1::text::uuid, $2, $3, $4, $5, $6::text::json, $7, $8, $9, $10, coalesce($11::text[], '{}')) ON CONFLICT (id) DO NOTHING`,
+			t.ID, t.TenantID, t.Name, t.Principal, t.SHA256, text(t.Grants), t.CreatedBy, t.ExpiresAt, cmp.Or(t.Kind, store.TokenAPI), t.Provider, t.Groups)
 		if err == nil && tag.RowsAffected() == 0 {
 			err = errUnchanged
 		}
@@ -201,6 +206,9 @@ func (s *Store) Tokens(ctx context.Context, tf store.TokenFilter) (out []store.S
 	}
 	if tf.ID != "" {
 		f.add("id::text = ?", tf.ID)
+	}
+	if tf.Kind != "" {
+		f.add("kind = ?", tf.Kind)
 	}
 	if tf.Live {
 		f.add("revoked_at IS NULL AND expires_at > clock_timestamp()")

@@ -1,9 +1,11 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/dvt-engine/dvt/store"
@@ -18,8 +20,8 @@ func (s *Store) AuthorityVersion(ctx context.Context) (int64, error) {
 
 // authoritySQL is the number, the newest policies and the tokens as rows of three
 // kinds, so that one statement reads one snapshot.
-const authoritySQL = `SELECT 0, (` + authorityVersionSQL + `), 0, '', '', '', '', 0, 0, 0, NULL, '', NULL
-	UNION ALL SELECT 1, ` + policyColumns + `, 0, 0, NULL, '', NULL FROM policy p
+const authoritySQL = `SELECT 0, (` + authorityVersionSQL + `), 0, '', '', '', '', 0, 0, 0, NULL, '', NULL, 0, 0, 0
+	UNION ALL SELECT 1, ` + policyColumns + `, 0, 0, NULL, '', NULL, 0, 0, 0 FROM policy p
 		WHERE version = (SELECT max(version) FROM policy q WHERE q.tenant_id = p.tenant_id)
 	UNION ALL SELECT 2, ` + tokenColumns + ` FROM api_token WHERE revoked_at IS NULL AND expires_at > ?`
 
@@ -86,13 +88,16 @@ func (s *Store) PolicyHistory(ctx context.Context, tenantID string, before int64
 		ORDER BY version DESC LIMIT ?3`, tenantID, before, clamp(limit, store.MaxPage))
 }
 
-const tokenColumns = `id, tenant_id, name, principal, sha256, grants, created_by, created_at, expires_at, revoked_at, revoked_by, last_used_at`
+const tokenColumns = `id, tenant_id, name, principal, sha256, grants, created_by, created_at, expires_at, revoked_at, revoked_by, last_used_at, kind, provider, memberships`
 
 func scanToken(row scanner) (t store.StoredToken, err error) {
-	var grants []byte
+	var grants, groups []byte
 	var created, expires int64
 	var revoked, used sql.NullInt64
-	err = row.Scan(&t.ID, &t.TenantID, &t.Name, &t.Principal, &t.SHA256, &grants, &t.CreatedBy, &created, &expires, &revoked, &t.RevokedBy, &used)
+	err = row.Scan(&t.ID, &t.TenantID, &t.Name, &t.Principal, &t.SHA256, &grants, &t.CreatedBy, &created, &expires, &revoked, &t.RevokedBy, &used, &t.Kind, &t.Provider, &groups)
+	if err == nil && len(groups) > len(`[]`) {
+		err = json.Unmarshal(groups, &t.Groups)
+	}
 	t.Grants, t.CreatedAt, t.ExpiresAt, t.RevokedAt, t.LastUsedAt = grants, instant(created), instant(expires), instantOrNil(revoked), instantOrNil(used)
 	return t, err
 }
@@ -101,11 +106,15 @@ const tokenSQL = `SELECT ` + tokenColumns + ` FROM api_token WHERE id = ? AND te
 
 // PutToken implements store.Tokens.
 func (s *Store) PutToken(ctx context.Context, t store.StoredToken, audit store.AuditRow) (out store.StoredToken, made bool, err error) {
+	groups, err := json.Marshal(slices.Concat([]string{}, t.Groups))
+	if err != nil {
+		return out, false, err
+	}
 	err = s.write(ctx, func(c *conn) error {
 		at := s.now()
-		n, err := c.exec(ctx, "put token", `INSERT INTO api_token (id, tenant_id, name, principal, sha256, grants, created_by, created_at, expires_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
-			t.ID, t.TenantID, t.Name, t.Principal, t.SHA256, text(t.Grants), t.CreatedBy, micros(at), micros(t.ExpiresAt))
+		n, err := c.exec(ctx, "put token", `INSERT INTO api_token (id, tenant_id, name, principal, sha256, grants, created_by, created_at, expires_at, kind, provider, memberships)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+			t.ID, t.TenantID, t.Name, t.Principal, t.SHA256, text(t.Grants), t.CreatedBy, micros(at), micros(t.ExpiresAt), string(cmp.Or(t.Kind, store.TokenAPI)), t.Provider, string(groups))
 		if err != nil {
 			return err
 		}
@@ -161,6 +170,9 @@ func (s *Store) Tokens(ctx context.Context, f store.TokenFilter) ([]store.Stored
 	}
 	if f.ID != "" {
 		w.add("id = ?", f.ID)
+	}
+	if f.Kind != "" {
+		w.add("kind = ?", string(f.Kind))
 	}
 	if f.Live {
 		w.add("revoked_at IS NULL AND expires_at > ?", micros(s.now()))

@@ -141,7 +141,7 @@ func policyHistory(f *fixture) {
 
 func tokenOf(tenantID, name string) store.StoredToken {
 	return store.StoredToken{
-		ID: uuid.NewSHA1(uuid.NameSpaceURL, []byte(tenantID+name)).String(), TenantID: tenantID, Name: name, Principal: "ana",
+		ID: uuid.NewSHA1(uuid.NameSpaceURL, []byte(tenantID+name)).String(), Kind: store.TokenAPI, TenantID: tenantID, Name: name, Principal: "ana",
 		SHA256: fmt.Sprintf("%x", sha256.Sum256([]byte(tenantID+name))),
 		Grants: json.RawMessage(`[{"role":"VIEWER"}]`), CreatedBy: "ana", ExpiresAt: time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond),
 	}
@@ -160,7 +160,9 @@ func (f *fixture) putToken(t store.StoredToken) store.StoredToken {
 func authoritySnapshot(f *fixture) {
 	f.putPolicy("t1", 1)
 	newest := []store.StoredPolicy{f.putPolicy("t1", 2), f.putPolicy("t2", 1)}
-	live := f.putToken(tokenOf("t1", "live"))
+	live := tokenOf("t1", "live")
+	live.Kind, live.Provider, live.Groups = store.TokenSession, "corp", []string{"group:ops", "group:ü, \"x\""}
+	live = f.putToken(live)
 	late := tokenOf("t1", "late")
 	late.ExpiresAt = time.Now().Add(-time.Minute).UTC().Truncate(time.Millisecond)
 	late = f.putToken(late)
@@ -222,6 +224,9 @@ func tokensListed(f *fixture) {
 		if i == 3 {
 			t.ExpiresAt = time.Now().Add(-time.Second)
 		}
+		if i == 2 {
+			t.Kind = store.TokenSession
+		}
 		all = append(all, f.putToken(t))
 	}
 	f.putToken(tokenOf("t2", "x"))
@@ -243,6 +248,7 @@ func tokensListed(f *fixture) {
 	f.equal("n3 n2", list(store.TokenFilter{TenantID: "t1", Limit: 2}), "a page")
 	f.equal("n1 n0", list(store.TokenFilter{TenantID: "t1", Before: all[2].ID}), "the next page")
 	f.equal("n1", list(store.TokenFilter{TenantID: "t1", ID: all[1].ID}), "one")
+	f.equal("n2", list(store.TokenFilter{TenantID: "t1", Kind: store.TokenSession}), "sessions")
 	f.equal("", list(store.TokenFilter{TenantID: "t2", ID: all[1].ID}), "another tenant's")
 	f.equal("", list(store.TokenFilter{}), "nobody's")
 }

@@ -113,6 +113,8 @@ CREATE TRIGGER setting_insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON settin
 REVOKE UPDATE, DELETE, TRUNCATE ON setting FROM PUBLIC;
 
 ALTER TABLE api_token ADD COLUMN kind text COLLATE "C" NOT NULL DEFAULT 'API';
+ALTER TABLE api_token ADD COLUMN provider text COLLATE "C" NOT NULL DEFAULT '';
+ALTER TABLE api_token ADD COLUMN memberships text[] COLLATE "C" NOT NULL DEFAULT '{}';
 
 -- The limit per run and minute looks at the newest receipts (T96).
 CREATE INDEX signal_recent ON signal (run_id, received_at);

@@ -114,6 +114,8 @@ END;
 -- +goose StatementEnd
 
 ALTER TABLE api_token ADD COLUMN kind TEXT NOT NULL DEFAULT 'API';
+ALTER TABLE api_token ADD COLUMN provider TEXT NOT NULL DEFAULT '';
+ALTER TABLE api_token ADD COLUMN memberships TEXT NOT NULL DEFAULT '[]';
 
 -- The limit per run and minute looks at the newest receipts (T96).
 CREATE INDEX signal_recent ON signal (run_id, received_at);
