@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/dvt-engine/dvt/store"
 )
@@ -30,14 +29,6 @@ func (s *Store) Usage(context.Context, string) (store.Usage, error) {
 
 // ActiveRuns implements store.Admissions.
 func (s *Store) ActiveRuns(context.Context) (int64, error) { return 0, errNotYet }
-
-// Take implements store.QuotaTx.
-func (t *runTx) Take(context.Context, store.Bucket) (time.Duration, error) { return 0, nil }
-
-// RecentSignals implements store.QuotaTx.
-func (t *runTx) RecentSignals(context.Context, int, time.Duration) (time.Duration, error) {
-	return 0, nil
-}
 
 // Enqueue implements store.QuotaTx.
 func (t *runTx) Enqueue(context.Context, store.Enqueue) (store.Admission, error) {
