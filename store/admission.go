@@ -130,6 +130,7 @@ type Usage struct {
 // LaneUsage is what a tenant or project uses.
 type LaneUsage struct {
 	Active, Waiting int64
+	Pace            time.Duration              // between two admissions of late, while runs waited; 0: not known
 	Full            map[BucketAction]time.Time // when each bucket that was ever used is full again, if nobody takes of it
 }
 

@@ -27,6 +27,7 @@ type QueueRow struct {
 	// Waiting: it was not admitted yet (Admissions); Lease passes it by.
 	Waiting    bool
 	Priority   int
+	Position   int           // of a waiting one in its lane, from 1; only Admissions.WaitingRuns says it
 	ExpiresAt  time.Time     // when it stops waiting; zero: never
 	Estimate   time.Duration // that it was told when it came; 0: none
 	Status     QueueStatus
