@@ -13,7 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// authorityChangedSQL takes the lock under which policies and tokens change, one at a time,
+// authorityChangedSQL takes the lock under which policies, tokens and settings change, one at a time,
 // so that the number grows in the order of commits.
 const authorityChangedSQL = `UPDATE meta SET value = value + 1 WHERE name = 'authority'`
 
@@ -45,6 +45,10 @@ func (s *Store) Authority(ctx context.Context, expiredAfter time.Time) (out stor
 		})
 		b.Queue(liveTokensSQL, expiredAfter).Query(func(rows pgx.Rows) (err error) {
 			out.Tokens, err = pgx.CollectRows(rows, scanToken)
+			return err
+		})
+		b.Queue(newestSettingsSQL).Query(func(rows pgx.Rows) (err error) {
+			out.Settings, err = pgx.CollectRows(rows, scanSetting)
 			return err
 		})
 		b.Queue(`commit`)

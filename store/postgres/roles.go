@@ -39,6 +39,11 @@ var rights = []right{ //nolint:gochecknoglobals // a table
 	{"run_repair", "SELECT, INSERT, UPDATE"},
 	{"run_status", "SELECT, INSERT, UPDATE"},
 	{"run_plan", "SELECT, INSERT"},
+	{"lane", "SELECT, INSERT, UPDATE"},
+	{"bucket", "SELECT, INSERT, UPDATE"},
+	{"approval", "SELECT, INSERT, UPDATE"},
+	{"approval_decision", "SELECT, INSERT"},
+	{"setting", "SELECT, INSERT"},
 	{"goose_db_version", "SELECT"},
 	{"goose_lock", ""},
 }

@@ -18,12 +18,13 @@ func (s *Store) AuthorityVersion(ctx context.Context) (int64, error) {
 	return readOne(ctx, s, "authority version", value[int64], authorityVersionSQL)
 }
 
-// authoritySQL is the number, the newest policies and the tokens as rows of three
-// kinds, so that one statement reads one snapshot.
-const authoritySQL = `SELECT 0, (` + authorityVersionSQL + `), 0, '', '', '', '', 0, 0, 0, NULL, '', NULL, 0, 0, 0
+// authoritySQL is the number, the newest policies, the tokens and the newest settings
+// as rows of four kinds, so that one statement reads one snapshot.
+const authoritySQL = newestSettingsSQL + `SELECT 0, (` + authorityVersionSQL + `), 0, '', '', '', '', 0, 0, 0, NULL, '', NULL, 0, 0, 0
 	UNION ALL SELECT 1, ` + policyColumns + `, 0, 0, NULL, '', NULL, 0, 0, 0 FROM policy p
 		WHERE version = (SELECT max(version) FROM policy q WHERE q.tenant_id = p.tenant_id)
-	UNION ALL SELECT 2, ` + tokenColumns + ` FROM api_token WHERE revoked_at IS NULL AND expires_at > ?`
+	UNION ALL SELECT 2, ` + tokenColumns + ` FROM api_token WHERE revoked_at IS NULL AND expires_at > ?
+	UNION ALL SELECT 3, s.kind, s.tenant_id, s.version, doc, actor, reason, request_id, at, 0, NULL, '', NULL, 0, 0, 0 ` + fromNewestSettings
 
 // Authority implements store.Authority.
 func (s *Store) Authority(ctx context.Context, expiredAfter time.Time) (out store.StoredAuthority, err error) {
@@ -36,6 +37,10 @@ func (s *Store) Authority(ctx context.Context, expiredAfter time.Time) (out stor
 			case ok && kind == 1:
 				p, err := scanPolicy(r[1:])
 				out.Policies = append(out.Policies, p)
+				return err
+			case ok && kind == 3:
+				v, err := scanSetting(r[1:])
+				out.Settings = append(out.Settings, v)
 				return err
 			}
 			t, err := scanToken(r[1:])
