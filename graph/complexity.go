@@ -43,6 +43,10 @@ func weights() exec.ComplexityRoot {
 	c.Run.Signals = func(child int, first *int, _ *string) int { return page(first, nil, 50) * child }
 	c.Run.Steps = times(stepsOfRun)
 	c.RunDelta.Steps = times(stepsOfRun)
+	c.RunDiff.Steps = times(stepsOfRun)
+	c.RunDiff.Decisions = times(eventsOfFrame)
+	c.Query.Queue = func(child int, _ *string, first *int, _ *string) int { return page(first, nil, 50) * child }
+	c.Query.Approvals = func(child int, first *int, _ *string) int { return page(first, nil, 50) * child }
 	c.Step.Attempts = times(attemptsOfStep)
 	c.Run.Artifacts = times(artifactsOfThing)
 	c.Step.Artifacts = times(artifactsOfThing)

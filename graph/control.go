@@ -43,6 +43,7 @@ type Reads interface {
 // RunReads are about one run.
 type RunReads interface {
 	Run(ctx context.Context, p authz.Principal, runID string, at *run.Seq) (control.RunView, error)
+	DiffRun(ctx context.Context, p authz.Principal, runID string, a, b run.Seq) (control.RunDiff, error)
 	Events(ctx context.Context, p authz.Principal, runID string, page control.EventPage) (control.EventsPage, error)
 	Receipt(ctx context.Context, p authz.Principal, runID, signalID string) (control.Receipt, error)
 	Receipts(ctx context.Context, p authz.Principal, runID, afterSignalID string, limit int) (control.ReceiptsPage, error)

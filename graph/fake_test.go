@@ -61,6 +61,15 @@ func (f *fake) Run(_ context.Context, p authz.Principal, runID string, at *run.S
 	return f.run(p, runID, at)
 }
 
+func (f *fake) DiffRun(_ context.Context, p authz.Principal, runID string, a, b run.Seq) (control.RunDiff, error) {
+	v, err := f.run(p, runID, &b)
+	d := control.RunDiff{From: v, To: v}
+	for _, s := range v.State.Steps {
+		d.Steps = append(d.Steps, control.StepDiff{To: s})
+	}
+	return d, err
+}
+
 func (f *fake) Events(_ context.Context, _ authz.Principal, runID string, page control.EventPage) (control.EventsPage, error) {
 	return f.events(runID, page)
 }

@@ -147,6 +147,7 @@ func TestGolden_EveryOperation(t *testing.T) {
 		"viewer":        `{ viewer` + everything(t, "Viewer") + `}`,
 		"run":           `{ run(runId: "r1")` + everything(t, "Run") + `}`,
 		"run_past":      `{ run(runId: "r1", at: "5") { runSeq actions { action } one: step(stepId: "ship") { wait { kind } } none: step(stepId: "x") { stepId } } }`,
+		"runDiff":       `{ runDiff(runId: "r1", a: 1, b: 5) { from { runSeq } to { runSeq } steps { stepId from { stepId } to { status } } decisions { runSeq } } none: runDiff(runId: "r9", a: 1, b: 5) { from { runSeq } } }`,
 		"runs":          `{ runs(first: 1)` + everything(t, "RunConnection", list...) + `}`,
 		"runsWithSteps": `{ runs(first: 1)` + everything(t, "RunConnection", list[1:]...) + `}`,
 		"signal":        `{ signal(runId: "r1", signalId: "s1")` + everything(t, "Signal") + `}`,

@@ -17,9 +17,17 @@ func (g *stepGraph) Step(stepID string) *model.Step {
 	if i < 0 {
 		return nil
 	}
-	s := &model.Step{}
-	g.step(s, g.view.State.Steps[i])
-	return s
+	return g.one(g.view.State.Steps[i])
+}
+
+// one makes the step of s; nil of nil.
+func (g *stepGraph) one(s *run.Step) *model.Step {
+	if s == nil {
+		return nil
+	}
+	out := &model.Step{}
+	g.step(out, s)
+	return out
 }
 
 func (g *stepGraph) steps(steps []*run.Step) []model.Step {

@@ -36,6 +36,21 @@ func (q queries) Run(ctx context.Context, runID string, at *run.Seq) (*model.Run
 	return graphOf(v, availability(q.control, p, v), wanted(ctx)).run(), nil
 }
 
+func (q queries) RunDiff(ctx context.Context, runID string, a, b run.Seq) (*model.RunDiff, error) {
+	p := principal(ctx)
+	d, err := q.control.DiffRun(ctx, p, runID, a, b)
+	if err != nil {
+		return orNull[model.RunDiff](err)
+	}
+	from := graphOf(d.From, availability(q.control, p, d.From), everything())
+	to := graphOf(d.To, availability(q.control, p, d.To), everything())
+	out := &model.RunDiff{From: from.run(), To: to.run(), Decisions: each(d.Decisions, mapEvent), Steps: make([]model.StepDiff, len(d.Steps))}
+	for i, s := range d.Steps {
+		out.Steps[i] = model.StepDiff{StepID: s.To.StepID, From: from.one(s.From), To: to.one(s.To)}
+	}
+	return out, nil
+}
+
 func (q queries) Runs(
 	ctx context.Context, first *int, after *string, last *int, before *string, filter *model.RunFilter, orderBy *model.RunOrder,
 ) (*model.RunConnection, error) {

@@ -348,6 +348,7 @@ type ComplexityRoot struct {
 		QuotaSettings func(childComplexity int) int
 		Quotas        func(childComplexity int) int
 		Run           func(childComplexity int, runID string, at *run.Seq) int
+		RunDiff       func(childComplexity int, runID string, a run.Seq, b run.Seq) int
 		Runs          func(childComplexity int, first *int, after *string, last *int, before *string, filter *model.RunFilter, orderBy *model.RunOrder) int
 		Service       func(childComplexity int) int
 		Signal        func(childComplexity int, runID string, signalID string) int
@@ -494,6 +495,13 @@ type ComplexityRoot struct {
 		Header  func(childComplexity int) int
 		Steps   func(childComplexity int) int
 		ToSeq   func(childComplexity int) int
+	}
+
+	RunDiff struct {
+		Decisions func(childComplexity int) int
+		From      func(childComplexity int) int
+		Steps     func(childComplexity int) int
+		To        func(childComplexity int) int
 	}
 
 	RunEdge struct {
@@ -702,6 +710,12 @@ type ComplexityRoot struct {
 		Total   func(childComplexity int) int
 	}
 
+	StepDiff struct {
+		From   func(childComplexity int) int
+		StepID func(childComplexity int) int
+		To     func(childComplexity int) int
+	}
+
 	StepError struct {
 		Category  func(childComplexity int) int
 		Code      func(childComplexity int) int
@@ -810,6 +824,7 @@ type QueryResolver interface {
 	Viewer(ctx context.Context) (*model.Viewer, error)
 	Node(ctx context.Context, id string) (model.Node, error)
 	Run(ctx context.Context, runID string, at *run.Seq) (*model.Run, error)
+	RunDiff(ctx context.Context, runID string, a run.Seq, b run.Seq) (*model.RunDiff, error)
 	Runs(ctx context.Context, first *int, after *string, last *int, before *string, filter *model.RunFilter, orderBy *model.RunOrder) (*model.RunConnection, error)
 	Preview(ctx context.Context, action model.ActionInput) (*model.ActionPreview, error)
 	ManualTasks(ctx context.Context, runID *string, first *int, after *string) (*model.ManualTaskConnection, error)
@@ -2165,6 +2180,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Run(childComplexity, args["runId"].(string), args["at"].(*run.Seq)), true
+	case "Query.runDiff":
+		if e.ComplexityRoot.Query.RunDiff == nil {
+			break
+		}
+
+		args, err := ec.field_Query_runDiff_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.RunDiff(childComplexity, args["runId"].(string), args["a"].(run.Seq), args["b"].(run.Seq)), true
 	case "Query.runs":
 		if e.ComplexityRoot.Query.Runs == nil {
 			break
@@ -2826,6 +2852,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RunDelta.ToSeq(childComplexity), true
+
+	case "RunDiff.decisions":
+		if e.ComplexityRoot.RunDiff.Decisions == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunDiff.Decisions(childComplexity), true
+	case "RunDiff.from":
+		if e.ComplexityRoot.RunDiff.From == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunDiff.From(childComplexity), true
+	case "RunDiff.steps":
+		if e.ComplexityRoot.RunDiff.Steps == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunDiff.Steps(childComplexity), true
+	case "RunDiff.to":
+		if e.ComplexityRoot.RunDiff.To == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunDiff.To(childComplexity), true
 
 	case "RunEdge.cursor":
 		if e.ComplexityRoot.RunEdge.Cursor == nil {
@@ -3706,6 +3757,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.StepCounts.Total(childComplexity), true
 
+	case "StepDiff.from":
+		if e.ComplexityRoot.StepDiff.From == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepDiff.From(childComplexity), true
+	case "StepDiff.stepId":
+		if e.ComplexityRoot.StepDiff.StepID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepDiff.StepID(childComplexity), true
+	case "StepDiff.to":
+		if e.ComplexityRoot.StepDiff.To == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepDiff.To(childComplexity), true
+
 	case "StepError.category":
 		if e.ComplexityRoot.StepError.Category == nil {
 			break
@@ -4237,6 +4307,12 @@ type Query {
   """
   run(runId: String!, at: Seq): Run
   """
+  What changed in a run between two moments of its log: what moved since one looked, or from here to now.
+  Null when the run does not exist or is not yours. Errors: BAD_USER_INPUT (` + "`" + `a` + "`" + ` above ` + "`" + `b` + "`" + `, or ` + "`" + `b` + "`" + ` above the head).
+  Example: ` + "`" + `runDiff(runId: "r1", a: 812, b: 830) { to { status } steps { stepId from { status } to { status } } }` + "`" + `.
+  """
+  runDiff(runId: String!, a: Seq!, b: Seq!): RunDiff
+  """
   Runs of the viewer's tenant, newest first. ` + "`" + `first` + "`" + ` and ` + "`" + `last` + "`" + ` are at most 200
   (default 50). Errors: BAD_USER_INPUT, CURSOR_INVALID.
   """
@@ -4543,6 +4619,22 @@ type Run implements Node {
   approval: RunApproval
   "What the viewer may do now and why not. Not available inside runUpdates and runListUpdates."
   actions: [ActionAvailability!]!
+}
+
+"From the moment ` + "`" + `from.runSeq` + "`" + ` to the moment ` + "`" + `to.runSeq` + "`" + `."
+type RunDiff {
+  from: Run!
+  to: Run!
+  "Steps that changed, in plan order."
+  steps: [StepDiff!]!
+  "What people and dvt decided about the run meanwhile, in order, at most 200: approvals, pauses, signals, its end."
+  decisions: [RunEvent!]!
+}
+type StepDiff {
+  stepId: String!
+  "Null: the run had not read its plan then."
+  from: Step
+  to: Step!
 }
 
 type PlanRef {
@@ -6470,6 +6562,20 @@ func (ec *executionContext) childFields_RunDelta(ctx context.Context, field grap
 	return nil, fmt.Errorf("no field named %q was found under type RunDelta", field.Name)
 }
 
+func (ec *executionContext) childFields_RunDiff(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "from":
+		return ec.fieldContext_RunDiff_from(ctx, field)
+	case "to":
+		return ec.fieldContext_RunDiff_to(ctx, field)
+	case "steps":
+		return ec.fieldContext_RunDiff_steps(ctx, field)
+	case "decisions":
+		return ec.fieldContext_RunDiff_decisions(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RunDiff", field.Name)
+}
+
 func (ec *executionContext) childFields_RunEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "cursor":
@@ -6880,6 +6986,18 @@ func (ec *executionContext) childFields_StepCounts(ctx context.Context, field gr
 		return ec.fieldContext_StepCounts_skipped(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type StepCounts", field.Name)
+}
+
+func (ec *executionContext) childFields_StepDiff(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "stepId":
+		return ec.fieldContext_StepDiff_stepId(ctx, field)
+	case "from":
+		return ec.fieldContext_StepDiff_from(ctx, field)
+	case "to":
+		return ec.fieldContext_StepDiff_to(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type StepDiff", field.Name)
 }
 
 func (ec *executionContext) childFields_StepError(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -7561,6 +7679,36 @@ func (ec *executionContext) field_Query_queue_args(ctx context.Context, rawArgs 
 		return nil, err
 	}
 	args["after"] = arg2
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_runDiff_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "runId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNString2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["runId"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "a",
+		func(ctx context.Context, v any) (run.Seq, error) {
+			return ec.unmarshalNSeq2githubᚗcomᚋdvtᚑengineᚋdvtᚋrunᚐSeq(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["a"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "b",
+		func(ctx context.Context, v any) (run.Seq, error) {
+			return ec.unmarshalNSeq2githubᚗcomᚋdvtᚑengineᚋdvtᚋrunᚐSeq(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["b"] = arg2
 	return args, nil
 }
 
@@ -12778,6 +12926,50 @@ func (ec *executionContext) fieldContext_Query_run(ctx context.Context, field gr
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_runDiff(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_runDiff(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().RunDiff(ctx, fc.Args["runId"].(string), fc.Args["a"].(run.Seq), fc.Args["b"].(run.Seq))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RunDiff) graphql.Marshaler {
+			return ec.marshalORunDiff2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunDiff(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_runDiff(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RunDiff(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_runDiff_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query_runs(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -16010,6 +16202,134 @@ func (ec *executionContext) fieldContext_RunDelta_steps(_ context.Context, field
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Step(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RunDiff_from(ctx context.Context, field graphql.CollectedField, obj *model.RunDiff) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunDiff_from(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.From, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Run) graphql.Marshaler {
+			return ec.marshalNRun2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRun(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunDiff_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RunDiff",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Run(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RunDiff_to(ctx context.Context, field graphql.CollectedField, obj *model.RunDiff) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunDiff_to(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.To, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Run) graphql.Marshaler {
+			return ec.marshalNRun2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRun(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunDiff_to(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RunDiff",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Run(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RunDiff_steps(ctx context.Context, field graphql.CollectedField, obj *model.RunDiff) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunDiff_steps(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Steps, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.StepDiff) graphql.Marshaler {
+			return ec.marshalNStepDiff2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepDiffᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunDiff_steps(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RunDiff",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_StepDiff(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RunDiff_decisions(ctx context.Context, field graphql.CollectedField, obj *model.RunDiff) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunDiff_decisions(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Decisions, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.RunEvent) graphql.Marshaler {
+			return ec.marshalNRunEvent2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunEventᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunDiff_decisions(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RunDiff",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RunEvent(ctx, field)
 		},
 	}
 	return fc, nil
@@ -19527,6 +19847,93 @@ func (ec *executionContext) _StepCounts_skipped(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_StepCounts_skipped(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("StepCounts", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _StepDiff_stepId(ctx context.Context, field graphql.CollectedField, obj *model.StepDiff) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepDiff_stepId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepDiff_stepId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepDiff", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepDiff_from(ctx context.Context, field graphql.CollectedField, obj *model.StepDiff) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepDiff_from(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.From, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Step) graphql.Marshaler {
+			return ec.marshalOStep2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStep(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepDiff_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "StepDiff",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Step(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _StepDiff_to(ctx context.Context, field graphql.CollectedField, obj *model.StepDiff) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepDiff_to(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.To, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Step) graphql.Marshaler {
+			return ec.marshalNStep2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStep(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepDiff_to(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "StepDiff",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Step(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _StepError_code(ctx context.Context, field graphql.CollectedField, obj *model.StepError) (ret graphql.Marshaler) {
@@ -26605,6 +27012,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "runDiff":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_runDiff(ctx, field)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
 		case "runs":
 			field := field
 
@@ -28199,6 +28628,59 @@ func (ec *executionContext) _RunDelta(ctx context.Context, sel ast.SelectionSet,
 	return out
 }
 
+var runDiffImplementors = []string{"RunDiff"}
+
+func (ec *executionContext) _RunDiff(ctx context.Context, sel ast.SelectionSet, obj *model.RunDiff) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, runDiffImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RunDiff")
+		case "from":
+			out.Values[i] = ec._RunDiff_from(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "to":
+			out.Values[i] = ec._RunDiff_to(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "steps":
+			out.Values[i] = ec._RunDiff_steps(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "decisions":
+			out.Values[i] = ec._RunDiff_decisions(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var runEdgeImplementors = []string{"RunEdge"}
 
 func (ec *executionContext) _RunEdge(ctx context.Context, sel ast.SelectionSet, obj *model.RunEdge) graphql.Marshaler {
@@ -29616,6 +30098,54 @@ func (ec *executionContext) _StepCounts(ctx context.Context, sel ast.SelectionSe
 			}
 		case "skipped":
 			out.Values[i] = ec._StepCounts_skipped(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var stepDiffImplementors = []string{"StepDiff"}
+
+func (ec *executionContext) _StepDiff(ctx context.Context, sel ast.SelectionSet, obj *model.StepDiff) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, stepDiffImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("StepDiff")
+		case "stepId":
+			out.Values[i] = ec._StepDiff_stepId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "from":
+			out.Values[i] = ec._StepDiff_from(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "to":
+			out.Values[i] = ec._StepDiff_to(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -32110,6 +32640,16 @@ func (ec *executionContext) marshalNStep2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋ
 	return ret
 }
 
+func (ec *executionContext) marshalNStep2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStep(ctx context.Context, sel ast.SelectionSet, v *model.Step) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._Step(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNStepAttempt2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepAttempt(ctx context.Context, sel ast.SelectionSet, v model.StepAttempt) graphql.Marshaler {
 	return ec._StepAttempt(ctx, sel, &v)
 }
@@ -32168,6 +32708,26 @@ func (ec *executionContext) marshalNStepCounts2ᚖgithubᚗcomᚋdvtᚑengineᚋ
 		return graphql.Null
 	}
 	return ec._StepCounts(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNStepDiff2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepDiff(ctx context.Context, sel ast.SelectionSet, v model.StepDiff) graphql.Marshaler {
+	return ec._StepDiff(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNStepDiff2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepDiffᚄ(ctx context.Context, sel ast.SelectionSet, v []model.StepDiff) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNStepDiff2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepDiff(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNStepLogUpdate2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepLogUpdate(ctx context.Context, sel ast.SelectionSet, v *model.StepLogUpdate) graphql.Marshaler {
@@ -32904,6 +33464,13 @@ func (ec *executionContext) marshalORunDelta2ᚖgithubᚗcomᚋdvtᚑengineᚋdv
 		return graphql.Null
 	}
 	return ec._RunDelta(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalORunDiff2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunDiff(ctx context.Context, sel ast.SelectionSet, v *model.RunDiff) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RunDiff(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalORunError2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunError(ctx context.Context, sel ast.SelectionSet, v *model.RunError) graphql.Marshaler {

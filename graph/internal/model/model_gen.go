@@ -791,6 +791,16 @@ type RunDelta struct {
 	Steps  []Step `json:"steps"`
 }
 
+// From the moment `from.runSeq` to the moment `to.runSeq`.
+type RunDiff struct {
+	From *Run `json:"from"`
+	To   *Run `json:"to"`
+	// Steps that changed, in plan order.
+	Steps []StepDiff `json:"steps"`
+	// What people and dvt decided about the run meanwhile, in order, at most 200: approvals, pauses, signals, its end.
+	Decisions []RunEvent `json:"decisions"`
+}
+
 type RunEdge struct {
 	Cursor string `json:"cursor"`
 	Node   *Run   `json:"node"`
@@ -1114,6 +1124,13 @@ type StepCounts struct {
 	Success int `json:"success"`
 	Failed  int `json:"failed"`
 	Skipped int `json:"skipped"`
+}
+
+type StepDiff struct {
+	StepID string `json:"stepId"`
+	// Null: the run had not read its plan then.
+	From *Step `json:"from,omitempty"`
+	To   *Step `json:"to"`
 }
 
 type StepError struct {

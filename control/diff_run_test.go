@@ -1,0 +1,59 @@
+package control_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// The difference of two moments is what the log says between them.
+func TestDiffRun_WhatMovedBetweenTwoMoments(t *testing.T) {
+	w := newWorld(t)
+	id := w.running("diff", "a", "b", "c<a") // seq 1 RunApproved, 2 RunStarted
+	w.finish(id, "a", 1, run.StepCompletedEvent)
+	w.begin(id, "b", 1) // seq 5
+	pause := w.send(w.eng(), signal(id, "p1", run.Pause))
+	show := func(a, b run.Seq) (out []string) {
+		t.Helper()
+		d := must[control.RunDiff](t)(w.DiffRun(t.Context(), w.who("dev-viewer"), id, a, b))
+		if d.From.State.Seq != a || d.To.State.Seq != b {
+			t.Errorf("asked for %d to %d, got %d to %d", a, b, d.From.State.Seq, d.To.State.Seq)
+		}
+		for _, s := range d.Steps {
+			from := "-"
+			if s.From != nil {
+				from = string(s.From.Status)
+			}
+			out = append(out, s.To.StepID+" "+from+" "+string(s.To.Status))
+		}
+		for _, e := range d.Decisions {
+			out = append(out, string(e.Type))
+		}
+		return out
+	}
+	for _, c := range []struct {
+		a, b run.Seq
+		want []string
+	}{
+		{1, 2, []string{"a - PENDING", "b - PENDING", "c - PENDING", "RunStarted"}},
+		{2, 4, []string{"a PENDING SUCCESS"}},
+		{3, pause.AcceptedSeq, []string{"a RUNNING SUCCESS", "b PENDING RUNNING", "SignalAccepted"}},
+		{4, 4, nil},
+	} {
+		if diff := cmp.Diff(c.want, show(c.a, c.b)); diff != "" {
+			t.Errorf("%d to %d (-want +got):\n%s", c.a, c.b, diff)
+		}
+	}
+	_, err := w.DiffRun(t.Context(), w.eng(), id, 4, 3)
+	refusal(t, err, run.CodeBadInput)
+	_, err = w.DiffRun(t.Context(), w.eng(), id, 1, 4000)
+	refusal(t, err, run.CodeBadInput)
+	_, err = w.DiffRun(t.Context(), w.who("dev-mallory"), id, 1, 2)
+	if e := refusal(t, err, run.CodeNotFound); strings.Contains(e.Message, "shop") {
+		t.Errorf("a stranger hears %q", e.Message)
+	}
+}
