@@ -43,6 +43,8 @@ type policy struct {
 	rules   *rules // nil: the document cannot be read
 	grants  map[string][]Grant
 	names   []string // of those who have grants, sorted
+	// approvals is how many people a run needs in a place.
+	approvals map[place]int
 }
 
 // New makes an Authorizer on rules (DefaultPolicy for most) and the directory
@@ -101,6 +103,7 @@ func newPolicy(p StoredPolicy) (*policy, error) {
 		return out, nil
 	}
 	out.doc = *p.Document
+	out.approvals = approvalsOf(out.doc.Approvals)
 	list := out.doc.Rules
 	if list == nil {
 		list = DefaultPolicy()

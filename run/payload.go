@@ -14,11 +14,18 @@ type (
 		EstimatedWaitMS int64 `json:"estimatedWaitMs,omitempty"`
 	}
 
-	// RunApprovedPayload says who approved.
+	// RunApprovedPayload says who approved: the actor last, of the people that a place asks for.
 	RunApprovedPayload struct {
-		Actor  string `json:"actor,omitempty"`
-		Reason string `json:"reason,omitempty"`
-		Rerun  *Rerun `json:"rerun,omitempty"`
+		Actor     string     `json:"actor,omitempty"`
+		Reason    string     `json:"reason,omitempty"`
+		Approvers []Approver `json:"approvers,omitempty"` // in the order in which they did; none: nobody had to
+		Rerun     *Rerun     `json:"rerun,omitempty"`
+	}
+
+	// Approver is one of the people who approved a run.
+	Approver struct {
+		Principal string `json:"principal"`
+		Reason    string `json:"reason,omitempty"`
 	}
 
 	// Rerun pins what a rerun takes over: the outputs of these steps of a run that
@@ -206,11 +213,13 @@ type (
 		ErrorMessage   string `json:"errorMessage,omitempty"`
 	}
 
-	// RunCancelledPayload says on whose word.
+	// RunCancelledPayload says on whose word, or by which code a run that nobody stopped
+	// ended before it began.
 	RunCancelledPayload struct {
 		SignalID string `json:"signalId,omitempty"`
 		Actor    string `json:"actor,omitempty"`
 		Reason   string `json:"reason,omitempty"`
+		Code     Code   `json:"code,omitempty"`
 	}
 )
 

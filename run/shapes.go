@@ -12,6 +12,7 @@ const (
 	maxArtifactRefs = 1000
 	maxDependencies = plan.MaxSteps
 	maxEvidenceRefs = 50
+	maxApprovers    = 100
 )
 
 var (
@@ -109,6 +110,10 @@ var payloads = map[EventType]shape{
 	RunApproved: payload(
 		may("actor", text),
 		may("reason", text),
+		may("approvers", list(maxApprovers, object(
+			must("principal", filled),
+			may("reason", text),
+		))),
 		may("rerun", object(
 			must("runId", aRunID),
 			must("from", object(
@@ -160,6 +165,7 @@ var payloads = map[EventType]shape{
 		may("signalId", anID),
 		may("actor", text),
 		may("reason", text),
+		may("code", text),
 	),
 	StepStartedEvent: payload(
 		may("paramsSeq", aSeq),

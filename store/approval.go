@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"time"
+
+	"github.com/dvt-engine/dvt/run"
 )
 
 // Approvals keeps who approved or rejected a run before it may start (W-20).
@@ -25,6 +27,7 @@ type Approval struct {
 	Priority      int // of the run when it is queued
 	CreatedAt     time.Time
 	ExpiresAt     time.Time
+	Rerun         *run.Rerun // of NeedApproval
 	Open          bool
 	Decisions     []ApprovalDecision // in the order in which they were made
 }
@@ -43,6 +46,7 @@ type NeedApproval struct {
 	Required int
 	TTL      time.Duration
 	Priority int
+	Rerun    *run.Rerun // what a rerun takes over, for its RunApproved; else nil
 }
 
 // ApprovalFilter selects approvals of one tenant.

@@ -79,6 +79,7 @@ CREATE TABLE approval (
   priority       smallint NOT NULL,
   created_at     timestamptz NOT NULL,
   expires_at     timestamptz NOT NULL,
+  rerun          json, -- what a rerun takes over: it goes into the RunApproved
   open           boolean NOT NULL DEFAULT true
 );
 CREATE INDEX approval_open ON approval (tenant_id, created_at, run_id) WHERE open;

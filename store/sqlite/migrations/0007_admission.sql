@@ -66,6 +66,7 @@ CREATE TABLE approval (
     priority       INTEGER NOT NULL,
     created_at     INTEGER NOT NULL,
     expires_at     INTEGER NOT NULL,
+    rerun          TEXT, -- what a rerun takes over: it goes into the RunApproved
     open           INTEGER NOT NULL DEFAULT 1
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX approval_open ON approval (tenant_id, created_at, run_id) WHERE open = 1;
