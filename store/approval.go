@@ -61,7 +61,7 @@ type ApprovalFilter struct {
 type ApprovalTx interface {
 	// Approval of the run; ErrNotFound when it never needed one.
 	Approval(ctx context.Context) (Approval, error)
-	// Decide keeps a decision; ErrConflict when its principal has decided before.
+	// Decide keeps a decision; ErrConflict when its principal has decided before, or the wait has ended.
 	Decide(ctx context.Context, d ApprovalDecision) error
 	// CloseApproval ends the wait; ErrConflict when it has ended.
 	CloseApproval(ctx context.Context) error

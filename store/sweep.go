@@ -15,7 +15,8 @@ import (
 type Sweep interface {
 	// Quiet lists runs that have not ended and whose log has not grown for at least
 	// quiet, by run id, strictly after the given one, at most limit (≤ MaxPage). Its
-	// price is that of the open runs that it looks at.
+	// price is that of the open runs that it looks at. A log that has not begun, as that of
+	// a run that waits for approval, does not stand still.
 	Quiet(ctx context.Context, quiet time.Duration, afterRunID string, limit int) ([]QuietRun, error)
 	// StuckStarts lists queue rows that are PENDING and were due for at least age, or
 	// LOCKED by a lease that is over for as long, oldest first, at most limit.

@@ -41,6 +41,9 @@ func (s *Store) CreateRun(ctx context.Context, n store.NewRun) (r store.Run, cre
 				n.Run.RunID, n.Run.TenantID, at)
 			t.ops = true
 		}
+		if n.NeedApproval != nil {
+			t.needApproval(n.NeedApproval, at)
+		}
 		queueAudit(&t.batch, n.Audit)
 		out, err := t.append(ctx, store.Append{Events: n.Events})
 		if err != nil {

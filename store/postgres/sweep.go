@@ -17,7 +17,7 @@ const quietSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, 
   CASE WHEN h.running > 0 THEN (SELECT json_agg(s.body) FROM step_state s WHERE s.run_id = h.run_id
     AND s.body->>'status' = 'RUNNING' AND s.body->>'substatus' IS DISTINCT FROM 'WAITING_MANUAL') END
 FROM run_head h JOIN run r USING (run_id) LEFT JOIN run_queue q USING (run_id)
-WHERE NOT h.terminal AND h.run_id > $1 AND h.last_at <= clock_timestamp() - $2::interval ORDER BY h.run_id LIMIT $3`
+WHERE NOT h.terminal AND h.last_seq > 0 AND h.run_id > $1 AND h.last_at <= clock_timestamp() - $2::interval ORDER BY h.run_id LIMIT $3`
 
 // Quiet implements store.Sweep.
 func (s *Store) Quiet(ctx context.Context, quiet time.Duration, afterRunID string, limit int) ([]store.QuietRun, error) {

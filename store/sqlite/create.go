@@ -29,6 +29,11 @@ func (s *Store) CreateRun(ctx context.Context, n store.NewRun) (r store.Run, cre
 		if err := t.create(ctx, r, n); err != nil {
 			return err
 		}
+		if n.NeedApproval != nil {
+			if err := t.needApproval(ctx, n.NeedApproval); err != nil {
+				return err
+			}
+		}
 		if _, err := t.Append(ctx, store.Append{Events: n.Events}); err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ const quietSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, 
 	CASE WHEN h.running > 0 THEN (SELECT json_group_array(json(s.body)) FROM step_state s WHERE s.run_id = st.run_id
 		AND s.body ->> 'status' = 'RUNNING' AND s.body ->> 'substatus' IS NOT 'WAITING_MANUAL') END
 FROM run_state st JOIN run_head h ON h.run_id = st.run_id JOIN run r ON r.run_id = st.run_id
-WHERE ` + openRuns + ` AND st.run_id > ?1 AND h.terminal = 0 AND h.last_at <= ?2 ORDER BY st.run_id LIMIT ?3`
+WHERE ` + openRuns + ` AND st.run_id > ?1 AND h.terminal = 0 AND h.last_seq > 0 AND h.last_at <= ?2 ORDER BY st.run_id LIMIT ?3`
 
 // Quiet implements store.Sweep.
 func (s *Store) Quiet(ctx context.Context, quiet time.Duration, afterRunID string, limit int) ([]store.QuietRun, error) {

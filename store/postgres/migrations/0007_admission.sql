@@ -84,6 +84,16 @@ CREATE TABLE approval (
 );
 CREATE INDEX approval_open ON approval (tenant_id, created_at, run_id) WHERE open;
 CREATE INDEX approval_expiry ON approval (expires_at, run_id) WHERE open;
+-- Whatever ends a run ends its wait in the same transaction.
+-- +goose StatementBegin
+CREATE FUNCTION dvt_close_approval() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE approval SET open = false WHERE run_id = NEW.run_id AND open;
+  RETURN NULL;
+END $$;
+-- +goose StatementEnd
+CREATE TRIGGER head_closes_approval AFTER UPDATE OF terminal ON run_head FOR EACH ROW
+  WHEN (NEW.terminal AND NOT OLD.terminal) EXECUTE FUNCTION dvt_close_approval();
 CREATE TABLE approval_decision (
   pos        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   run_id     text COLLATE "C" NOT NULL,

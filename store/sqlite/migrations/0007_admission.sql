@@ -71,6 +71,12 @@ CREATE TABLE approval (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX approval_open ON approval (tenant_id, created_at, run_id) WHERE open = 1;
 CREATE INDEX approval_expiry ON approval (expires_at, run_id) WHERE open = 1;
+-- Whatever ends a run ends its wait in the same transaction.
+-- +goose StatementBegin
+CREATE TRIGGER head_closes_approval AFTER UPDATE OF terminal ON run_head WHEN NEW.terminal = 1 AND OLD.terminal = 0 BEGIN
+    UPDATE approval SET open = 0 WHERE run_id = NEW.run_id AND open = 1;
+END;
+-- +goose StatementEnd
 CREATE TABLE approval_decision (
     pos        INTEGER PRIMARY KEY AUTOINCREMENT,
     run_id     TEXT NOT NULL,
