@@ -93,6 +93,7 @@ func (a *Authorizer) Load(s Stored) error {
 		tokens[t.ID], hashes[t.SHA256] = &t, &t
 	}
 	a.change(func(st *state) { st.source, st.tenants, st.tokens, st.hashes = s.Version, tenants, tokens, hashes })
+	a.uses.keep(tokens)
 	a.Confirm()
 	return nil
 }
@@ -215,28 +216,49 @@ func (a *Authorizer) Decide(p Principal, action Action, o Object) (Decision, err
 	now := a.directory.now()
 	rule := holds(a.held(s, p), tables, action, at, now)
 	if rule != "" && p.TokenID != "" {
-		token := a.live(s, p, now)
+		token := a.live(s, p, p.TokenID, now)
 		if token == nil || holds(token.Grants, tables, action, at, now) == "" {
 			rule = ""
 		}
+	}
+	if p.SessionID != "" && a.live(s, p, p.SessionID, now) == nil {
+		rule = ""
 	}
 	d.Allowed, d.Rule = rule != "", rule
 	return d, nil
 }
 
-// held are the grants of a principal itself.
+// held are the grants of a principal itself and of its groups.
 func (a *Authorizer) held(s *state, p Principal) []Grant {
-	if t := s.tenants[p.TenantID]; t != nil {
-		return t.grants[p.ID]
+	out := a.given(s, p.TenantID, p.ID)
+	for _, group := range p.Groups {
+		if more := a.given(s, p.TenantID, group); len(more) > 0 {
+			out = slices.Concat(out, more)
+		}
 	}
-	held, _ := a.directory.Grants(p.TenantID, p.ID)
+	return out
+}
+
+// given are the grants that name somebody.
+func (a *Authorizer) given(s *state, tenantID, id string) []Grant {
+	if t := s.tenants[tenantID]; t != nil {
+		return t.grants[id]
+	}
+	held, _ := a.directory.Grants(tenantID, id)
 	return held
 }
 
-// live is the token that p came with, nil when it does not give it any rights (any more).
-func (a *Authorizer) live(s *state, p Principal, now time.Time) *Token {
-	t := s.tokens[p.TokenID]
-	if t == nil || t.TenantID != p.TenantID || t.Principal != p.ID || !now.Before(t.ExpiresAt) || !IsService(p.ID) && !a.directory.Alive(p.TenantID, p.ID) {
+// live is the token or session that p came with, nil when it does not give it any rights (any more).
+func (a *Authorizer) live(s *state, p Principal, id string, now time.Time) *Token {
+	t := s.tokens[id]
+	if t == nil || t.TenantID != p.TenantID || t.Principal != p.ID || !now.Before(t.ExpiresAt) {
+		return nil
+	}
+	known := IsService(p.ID) || a.directory.Alive(p.TenantID, p.ID)
+	if t.Provider != "" {
+		known = a.directory.trusts(t.Provider, p.TenantID)
+	}
+	if !known {
 		return nil
 	}
 	return t
@@ -263,6 +285,9 @@ func (g Grant) lasts(now time.Time) bool { return g.ExpiresAt.IsZero() || now.Be
 func (a *Authorizer) Grants(p Principal) []Grant {
 	s, now := a.state.Load(), a.directory.now()
 	held := a.held(s, p)
+	if p.SessionID != "" && a.live(s, p, p.SessionID, now) == nil {
+		return nil
+	}
 	if slices.ContainsFunc(held, func(g Grant) bool { return !g.lasts(now) }) {
 		held = slices.DeleteFunc(slices.Clone(held), func(g Grant) bool { return !g.lasts(now) })
 	}
@@ -270,7 +295,7 @@ func (a *Authorizer) Grants(p Principal) []Grant {
 		return held
 	}
 	var out []Grant
-	if t := a.live(s, p, now); t != nil {
+	if t := a.live(s, p, p.TokenID, now); t != nil {
 		for _, narrow := range t.Grants {
 			for _, own := range held {
 				if at, ok := (place{narrow.ProjectID, narrow.EnvironmentID}).and(place{own.ProjectID, own.EnvironmentID}); ok {
@@ -326,7 +351,7 @@ func (a *Authorizer) WhoCould(action Action, o Object) []string {
 // reachable reports whether anybody could come as the principal.
 func (a *Authorizer) reachable(s *state, tenantID, id string) bool {
 	if !IsService(id) {
-		return a.directory.Alive(tenantID, id)
+		return a.directory.mayCome(tenantID, id)
 	}
 	for _, t := range s.tokens {
 		if t.TenantID == tenantID && t.Principal == id && a.directory.now().Before(t.ExpiresAt) {

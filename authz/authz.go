@@ -13,6 +13,7 @@ import (
 var (
 	ErrUnauthenticated = errors.New("authz: no or unknown token")
 	ErrExpired         = errors.New("authz: token expired")
+	ErrIdle            = errors.New("authz: session not used for too long, as far as is known here")
 	ErrUnavailable     = errors.New("authz: policy unavailable")
 )
 
@@ -76,6 +77,9 @@ type Principal struct {
 	Grants    []Grant
 	ExpiresAt time.Time // zero: the token does not expire
 	TokenID   string    // of the API token that narrows its rights; "": it came as itself
+	SessionID string    // of the browser's session that it came with; its rights end with that
+	Provider  string    // that said who it is; "": the settings did, or it is a service
+	Groups    []string  // names like GroupID's whose grants it has too
 }
 
 // Grant gives a role in a project and environment; "*" is all.

@@ -18,6 +18,8 @@ type Account struct {
 	TokenSHA256 string    `yaml:"tokenSha256" json:"tokenSha256"` // lower-case hex
 	Grants      []Grant   `yaml:"grants" json:"grants"`
 	ExpiresAt   time.Time `yaml:"expiresAt" json:"expiresAt"`
+	// OIDC makes it somebody, or a group, that only an OIDC provider knows: it has grants and no token.
+	OIDC bool `yaml:"oidc" json:"oidc"`
 	// Worker makes it a data-plane worker, which may only Begin and give Evidence
 	// for runs of these tenants (T203).
 	Worker bool     `yaml:"worker" json:"worker"`
@@ -43,6 +45,7 @@ type Directory struct {
 	byToken  map[[sha256.Size]byte]*Account
 	accounts map[name]*Account
 	tenants  map[string][]string // principals of a tenant, sorted
+	trusted  []Provider
 }
 
 // name of a principal.
@@ -77,7 +80,13 @@ func (d *Directory) add(a Account) (errs []error) {
 	}
 	raw, err := hex.DecodeString(a.TokenSHA256)
 	hashed := err == nil && len(raw) == sha256.Size
-	check(hashed, "tokenSha256 must be the SHA-256 of the token in hex")
+	if a.OIDC {
+		check(a.TokenSHA256 == "" && !a.Worker, "what OIDC knows has no token and is no worker")
+		hashed = false
+	} else {
+		check(hashed, "tokenSha256 must be the SHA-256 of the token in hex")
+		check(!IsGroup(a.ID), "only what OIDC knows begins with %s: set oidc", groupPrefix)
+	}
 	var hash [sha256.Size]byte
 	if hashed {
 		hash = [sha256.Size]byte(raw)
@@ -101,7 +110,9 @@ func (d *Directory) add(a Account) (errs []error) {
 	if len(errs) > 0 {
 		return errs
 	}
-	d.byToken[hash] = &a
+	if hashed {
+		d.byToken[hash] = &a
+	}
 	if !a.Worker {
 		d.accounts[name{a.TenantID, a.ID}] = &a
 		d.tenants[a.TenantID] = append(d.tenants[a.TenantID], a.ID)

@@ -192,7 +192,7 @@ func (a *Authorizer) changeable(tenantID string, doc Document) bool {
 	}
 	tables := r.covering(place{"*", "*"})
 	for _, g := range doc.Grants {
-		if g.ExpiresAt == nil && g.ProjectID == "*" && g.EnvironmentID == "*" && allow(tables, g.Role, SetPolicy) != "" && a.directory.Alive(tenantID, g.Principal) {
+		if g.ExpiresAt == nil && g.ProjectID == "*" && g.EnvironmentID == "*" && allow(tables, g.Role, SetPolicy) != "" && !IsService(g.Principal) && a.directory.mayCome(tenantID, g.Principal) {
 			return true
 		}
 	}

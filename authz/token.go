@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -34,8 +36,12 @@ type Token struct {
 	Principal  string
 	SHA256     [sha256.Size]byte
 	Grants     []Grant
+	CreatedAt  time.Time
 	ExpiresAt  time.Time
 	LastUsedAt time.Time // as it is stored; zero: never
+	Session    bool      // a browser's, in its cookie: Grants do not narrow it
+	Provider   string    // that said who the principal is; "": the settings did, or it is a service
+	Groups     []string  // of the principal, as the provider said when it was made
 }
 
 // servicePrefix begins the ids of principals that have no account, only API tokens.
@@ -59,6 +65,21 @@ func NewSecret() (secret, hash string) {
 	return secret, hex.EncodeToString(sum[:])
 }
 
+// LooksLikeSecret reports whether NewSecret could have made it.
+func LooksLikeSecret(s string) bool {
+	return len(s) == len(secretPrefix)+base64.RawURLEncoding.EncodedLen(32) && strings.HasPrefix(s, secretPrefix)
+}
+
+// Bearer is the token of an Authorization header, "" when it has none: printable, without spaces.
+func Bearer(header string) string {
+	scheme, token, _ := strings.Cut(header, " ")
+	token = strings.Trim(token, " ")
+	if !strings.EqualFold(scheme, "Bearer") || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return ""
+	}
+	return token
+}
+
 // Authenticate returns the principal of a token, that of an account or an API token:
 // ErrUnauthenticated, ErrExpired, or ErrUnavailable while what is stored cannot be read. It
 // does no I/O; the token is hashed before anything is compared.
@@ -69,50 +90,112 @@ func (a *Authorizer) Authenticate(token string) (Principal, error) {
 	}
 	s, now := a.state.Load(), a.directory.now()
 	t := s.hashes[sha256.Sum256([]byte(token))]
+	if err := a.usable(t, false, now); err != nil {
+		return Principal{}, err
+	}
+	return a.came(t, Principal{TokenID: t.ID}, useEvery, now)
+}
+
+// Session returns the principal of a browser's session, by the secret in its cookie:
+// ErrUnauthenticated, ErrExpired, ErrUnavailable, or ErrIdle when it was not used for longer than
+// idle as far as is known here; 0 is no limit. It does no I/O.
+func (a *Authorizer) Session(secret string, idle time.Duration) (Principal, error) {
+	s, now := a.state.Load(), a.directory.now()
+	t := s.hashes[sha256.Sum256([]byte(secret))]
+	if err := a.usable(t, true, now); err != nil {
+		return Principal{}, err
+	}
+	every := useEvery
+	if idle > 0 {
+		every = min(every, idle/10)
+		if now.Sub(a.uses.of(t)) >= idle {
+			return Principal{SessionID: t.ID, TenantID: t.TenantID}, ErrIdle
+		}
+	}
+	return a.came(t, Principal{SessionID: t.ID}, every, now)
+}
+
+// Used says when a token was used last, as it was read of the store.
+func (a *Authorizer) Used(id string, at time.Time) { a.uses.heard(id, at) }
+
+// usable says why a token cannot be used.
+func (a *Authorizer) usable(t *Token, session bool, now time.Time) error {
 	switch {
 	case a.unconfirmed():
-		return Principal{}, ErrUnavailable
-	case t == nil:
-		return Principal{}, ErrUnauthenticated
+		return ErrUnavailable
+	case t == nil || t.Session != session:
+		return ErrUnauthenticated
 	case !now.Before(t.ExpiresAt):
-		return Principal{}, ErrExpired
+		return ErrExpired
 	}
-	p = Principal{ID: t.Principal, TenantID: t.TenantID, ExpiresAt: t.ExpiresAt, TokenID: t.ID}
-	if a.live(s, p, now) == nil {
-		return Principal{}, ErrUnauthenticated // its principal has gone
+	return nil
+}
+
+// came is who comes with a token; p has how.
+func (a *Authorizer) came(t *Token, p Principal, every time.Duration, now time.Time) (Principal, error) {
+	p.ID, p.TenantID, p.ExpiresAt, p.Provider, p.Groups = t.Principal, t.TenantID, t.ExpiresAt, t.Provider, t.Groups
+	if a.live(a.state.Load(), p, t.ID, now) == nil {
+		return Principal{}, ErrUnauthenticated // its principal or its provider has gone
 	}
 	p.Grants = a.Grants(p)
-	a.uses.note(t, now)
+	a.uses.note(t, every, now)
 	return p, nil
 }
 
-// useEvery is how coarsely the last use of a token is known.
+// useEvery is how coarsely the last use of a token is known, that of a session ten times in its
+// longest idle time.
 const useEvery = time.Hour
 
 // uses remembers when tokens were used, until somebody stores it. It has at most as many
-// entries as there were tokens.
+// entries as there are tokens.
 type uses struct {
 	mu   sync.Mutex
 	last map[string]time.Time // as it was handed out or is stored
 	due  []string
 }
 
-func (u *uses) note(t *Token, now time.Time) {
+// of is when a token was used last, or else made.
+func (u *uses) of(t *Token) time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	last, ok := u.last[t.ID]
-	if !ok {
-		last = t.LastUsedAt
+	return latest(t.CreatedAt, t.LastUsedAt, u.last[t.ID])
+}
+
+func latest(at time.Time, others ...time.Time) time.Time {
+	for _, o := range others {
+		if o.After(at) {
+			at = o
+		}
 	}
-	if now.Sub(last) < useEvery {
+	return at
+}
+
+func (u *uses) note(t *Token, every time.Duration, now time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if now.Sub(latest(t.LastUsedAt, u.last[t.ID])) < every {
 		return
 	}
 	u.last[t.ID] = now
 	u.due = append(u.due, t.ID)
 }
 
+func (u *uses) heard(id string, at time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.last[id] = latest(u.last[id], at)
+}
+
+// keep forgets all others.
+func (u *uses) keep(tokens map[string]*Token) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	maps.DeleteFunc(u.last, func(id string, _ time.Time) bool { return tokens[id] == nil })
+	u.due = slices.DeleteFunc(u.due, func(id string) bool { return tokens[id] == nil })
+}
+
 // TakeUsed hands out the ids of tokens that were used and whose last use, as it is stored, is an
-// hour ago or more. Each is handed out at most once an hour.
+// hour ago or more, of sessions a tenth of their longest idle time. Each is handed out at most as often.
 func (a *Authorizer) TakeUsed() []string {
 	a.uses.mu.Lock()
 	defer a.uses.mu.Unlock()

@@ -51,7 +51,10 @@ func (s *Service) LoadPolicy(ctx context.Context) error {
 
 // tokenOf reads a stored token.
 func tokenOf(t store.StoredToken) (authz.Token, error) {
-	out := authz.Token{ID: t.ID, TenantID: t.TenantID, Name: t.Name, Principal: t.Principal, ExpiresAt: t.ExpiresAt}
+	out := authz.Token{
+		ID: t.ID, TenantID: t.TenantID, Name: t.Name, Principal: t.Principal, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt,
+		Session: t.Kind == store.TokenSession, Provider: t.Provider, Groups: t.Groups,
+	}
 	if t.LastUsedAt != nil {
 		out.LastUsedAt = *t.LastUsedAt
 	}

@@ -40,6 +40,8 @@ type Config struct {
 	// ManualKeys make completion tokens, the first one, and know them; none: manual
 	// steps cannot be completed here (T201).
 	ManualKeys []ManualKey
+	// Sessions is how long browsers stay signed in.
+	Sessions Sessions
 	// Sweeping is how Sweep goes about.
 	Sweeping Sweeping
 	// Quiet is the longest time between two frames of a stream; 15 s (O9).
@@ -74,6 +76,8 @@ type Service struct {
 	alerts  *prometheus.CounterVec
 	// authority is held while policies and tokens are read and put in force.
 	authority sync.Mutex
+
+	sessionReads chan struct{} // one place for each read of the store for a session
 
 	identities identities
 }
@@ -119,7 +123,8 @@ func New(cfg Config) *Service {
 	}
 	return &Service{
 		plans: kept[planFacts](maxPlans), identities: identities{kept: kept[run.Identity](maxIdentities)},
-		cfg: cfg, denials: newMinutes(cfg.Now), trails: newMinutes(cfg.Now),
+		sessionReads: make(chan struct{}, maxSessionReads),
+		cfg:          cfg, denials: newMinutes(cfg.Now), trails: newMinutes(cfg.Now),
 		starts: make(chan struct{}, 1), signals: make(chan struct{}, 1), alerts: newAlerts(cfg.Metrics), sweeps: newSweepMetrics(cfg.Metrics),
 	}
 }

@@ -77,20 +77,22 @@ func (s *Service) CreateToken(ctx context.Context, p authz.Principal, in CreateT
 	if err := s.mayCreate(ctx, p, in, row); err != nil {
 		return CreatedToken{}, err
 	}
-	principal := p.ID
-	if in.Service != "" {
-		principal = authz.ServiceID(in.Service)
+	t := store.StoredToken{
+		TenantID: p.TenantID, Name: in.Name, Principal: p.ID, Provider: p.Provider, Groups: p.Groups, CreatedBy: p.ID, ExpiresAt: in.ExpiresAt.UTC(),
 	}
-	own, err := s.cfg.Store.Tokens(ctx, store.TokenFilter{TenantID: p.TenantID, Principal: principal, Live: true, Limit: maxTokens})
+	if in.Service != "" {
+		t.Principal, t.Provider, t.Groups = authz.ServiceID(in.Service), "", nil
+	}
+	own, err := s.cfg.Store.Tokens(ctx, store.TokenFilter{TenantID: p.TenantID, Principal: t.Principal, Kind: store.TokenAPI, Live: true, Limit: maxTokens})
 	if err != nil {
 		return CreatedToken{}, translate(err)
 	}
-	id := uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "dvt:token/%q/%q/%q", p.TenantID, p.ID, in.RequestID)).String()
-	if len(own) == maxTokens && !known(own, id) {
-		e := badInput([]plan.Violation{{Path: "name", Code: "RANGE", Message: fmt.Sprintf("%s has %d tokens already: revoke one", principal, maxTokens)}})
+	t.ID = uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "dvt:token/%q/%q/%q", p.TenantID, p.ID, in.RequestID)).String()
+	if len(own) == maxTokens && !known(own, t.ID) {
+		e := badInput([]plan.Violation{{Path: "name", Code: "RANGE", Message: fmt.Sprintf("%s has %d tokens already: revoke one", t.Principal, maxTokens)}})
 		return CreatedToken{}, s.auditRefused(ctx, p, row, e)
 	}
-	return s.putToken(ctx, p, store.StoredToken{ID: id, TenantID: p.TenantID, Name: in.Name, Principal: principal, CreatedBy: p.ID, ExpiresAt: in.ExpiresAt.UTC()}, in.Grants, row)
+	return s.putToken(ctx, p, t, in.Grants, row)
 }
 
 func known(list []store.StoredToken, id string) bool {

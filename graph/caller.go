@@ -25,23 +25,15 @@ type credential struct {
 }
 
 func (h *Handler) credential(r *http.Request) credential {
-	if token := bearer(r.Header.Get("Authorization")); token != "" {
+	if token := authz.Bearer(r.Header.Get("Authorization")); token != "" {
 		return credential{token: token, address: h.cfg.Address(r)}
 	}
 	token, ok := h.cfg.Session(r)
 	return credential{token: token, session: ok, address: h.cfg.Address(r)}
 }
 
-func bearer(header string) string {
-	scheme, token, _ := strings.Cut(header, " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return ""
-	}
-	return strings.TrimSpace(token)
-}
-
 // authenticate words a failure for the caller.
-func (h *Handler) authenticate(c credential) (authz.Principal, error) {
+func (h *Handler) authenticate(ctx context.Context, c credential) (authz.Principal, error) {
 	if c.token == "" {
 		return authz.Principal{}, refuse(run.CodeUnauthenticated, "Send a token: Authorization: Bearer TOKEN.")
 	}
@@ -50,7 +42,7 @@ func (h *Handler) authenticate(c credential) (authz.Principal, error) {
 		e.RetryAfter = wait
 		return authz.Principal{}, e
 	}
-	p, err := h.cfg.Authenticate(c.token)
+	p, err := h.cfg.Identify(ctx, c.token, c.session)
 	if err == nil || errors.Is(err, authz.ErrUnauthenticated) {
 		h.cfg.Throttle.Done(c.address, c.token, err == nil)
 	}
@@ -58,14 +50,32 @@ func (h *Handler) authenticate(c credential) (authz.Principal, error) {
 	case err == nil:
 		return p, nil
 	case errors.Is(err, authz.ErrExpired):
-		return p, refuse(run.CodeTokenExpired, "This token has expired. Get a new one.")
+		return p, refuse(run.CodeTokenExpired, expired(c.session))
 	case errors.Is(err, authz.ErrUnavailable):
 		e := refuse(run.CodeUnavailable, "Tokens cannot be checked just now. Try again.")
 		e.RetryAfter = 2 * time.Second
 		return p, e
 	}
+	if c.session {
+		return p, refuse(run.CodeUnauthenticated, "This session has ended. Sign in again.")
+	}
 	return p, refuse(run.CodeUnauthenticated, "This token is not known here.")
 }
+
+func expired(session bool) string {
+	if session {
+		return "This session has expired. Sign in again."
+	}
+	return "This token has expired. Get a new one."
+}
+
+// Caller is who sends a request that is not for the API, with the same limits and the same words: an
+// error is a *control.Error.
+func (h *Handler) Caller(r *http.Request) (authz.Principal, error) {
+	return h.authenticate(r.Context(), h.credential(r))
+}
+
+const connectTimeout = 10 * time.Second
 
 // connect identifies who opened a socket: by the payload of connection_init, the
 // Authorization header of the upgrade, or a session whose page is one of ours.
@@ -73,13 +83,15 @@ func (h *Handler) connect(r *http.Request, init map[string]any) (ws.Peer, error)
 	c := h.credential(r)
 	for key, value := range init {
 		if s, ok := value.(string); ok && strings.EqualFold(key, "Authorization") {
-			c = credential{token: bearer(s), address: c.address}
+			c = credential{token: authz.Bearer(s), address: c.address}
 		}
 	}
-	if c.session && !h.ownOrigin(r) {
+	if c.session && !h.OwnOrigin(r) {
 		return ws.Peer{}, fmt.Errorf("%w: a session from a foreign origin", ws.ErrUnauthenticated)
 	}
-	p, err := h.authenticate(c)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), connectTimeout) // the request has ended with the upgrade
+	defer cancel()
+	p, err := h.authenticate(ctx, c)
 	if e, ok := errors.AsType[*control.Error](err); ok && e.Code != run.CodeUnavailable && e.Code != run.CodeAuthRate {
 		return ws.Peer{}, fmt.Errorf("%w: %w", ws.ErrUnauthenticated, err)
 	}
@@ -87,7 +99,7 @@ func (h *Handler) connect(r *http.Request, init map[string]any) (ws.Peer, error)
 		return ws.Peer{}, err
 	}
 	return ws.Peer{Key: peerKey(p), Attach: func(ctx context.Context) (context.Context, error) {
-		now, err := h.authenticate(c)
+		now, err := h.authenticate(ctx, c)
 		if err != nil {
 			return nil, err
 		}
@@ -97,8 +109,8 @@ func (h *Handler) connect(r *http.Request, init map[string]any) (ws.Peer, error)
 
 func peerKey(p authz.Principal) string { return p.TenantID + "/" + p.ID }
 
-// ownOrigin reports whether a page of ours sent the request.
-func (h *Handler) ownOrigin(r *http.Request) bool {
+// OwnOrigin reports whether a page of ours sent the request.
+func (h *Handler) OwnOrigin(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if slices.Contains(h.cfg.AllowedOrigins, origin) {
 		return origin != ""

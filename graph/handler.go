@@ -17,12 +17,15 @@ import (
 	"github.com/dvt-engine/dvt/graph/ws"
 )
 
-// Config says how the API is served. Authenticate is required.
+// Config says how the API is served. Authenticate or Identify is required.
 type Config struct {
 	// Authenticate gives the principal of a token, or authz.ErrUnauthenticated,
 	// ErrExpired or ErrUnavailable. It is asked for each operation, also on a
 	// socket that has been open for long.
 	Authenticate func(token string) (authz.Principal, error)
+	// Identify does the same and may ask others: an issuer for its keys, the store for a browser's
+	// session. nil takes Authenticate for both.
+	Identify func(ctx context.Context, token string, session bool) (authz.Principal, error)
 	// Throttle slows addresses that send wrong tokens; nil slows nobody.
 	Throttle *authz.Throttle
 	// Address is where a request comes from; nil takes its connection's.
@@ -69,6 +72,9 @@ func NewHandler(c Control, cfg Config) *Handler {
 	cfg.Limits = cfg.Limits.withDefaults()
 	if cfg.Session == nil {
 		cfg.Session = func(*http.Request) (string, bool) { return "", false }
+	}
+	if cfg.Identify == nil {
+		cfg.Identify = func(_ context.Context, token string, _ bool) (authz.Principal, error) { return cfg.Authenticate(token) }
 	}
 	if cfg.Address == nil {
 		cfg.Address = func(r *http.Request) string {

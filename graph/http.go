@@ -68,7 +68,7 @@ func (h *Handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := h.credential(r)
-	p, err := h.authenticate(c)
+	p, err := h.authenticate(r.Context(), c)
 	if err != nil {
 		x.refuse(0, err)
 		return
@@ -97,7 +97,7 @@ func (x *exchange) run(ctx context.Context, c credential, peer string, op *graph
 	case kind == ast.Subscription && !x.accepts.events:
 		x.refuse(http.StatusNotAcceptable, refuse(run.CodeBadInput,
 			"A subscription needs Accept: text/event-stream, or a websocket with the subprotocol graphql-transport-ws."))
-	case kind == ast.Mutation && c.session && !x.h.ownOrigin(x.r):
+	case kind == ast.Mutation && c.session && !x.h.OwnOrigin(x.r):
 		x.refuse(http.StatusForbidden, refuse(run.CodeForbidden, "A mutation with a session must come from a page of this server: its Origin is missing or not allowed."))
 	case kind == ast.Subscription || x.accepts.events && !x.accepts.json && !x.accepts.response:
 		if errs := x.h.streams.ServeEvents(x.w, x.r.WithContext(ctx), peer, op); len(errs) > 0 {

@@ -1,0 +1,171 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Sessions says how long browsers stay signed in.
+type Sessions struct {
+	Life time.Duration // from the sign-in; 12 h
+	Idle time.Duration // without a request, known to a tenth; 0 is no limit. Streams that are open go on.
+}
+
+const (
+	sessionLife = 12 * time.Hour
+	// maxSessions of one principal; the oldest ends when there is another.
+	maxSessions = 20
+	// maxSessionReads of the store at a time, for sessions that are not known here.
+	maxSessionReads = 4
+)
+
+// Names of what stands in the audit.
+const (
+	actionSignIn  = "SIGN_IN"
+	actionSignOut = "SIGN_OUT"
+	// anonymous is the actor of a sign-in that never said who it was.
+	anonymous = "anonymous"
+)
+
+// SignIn makes a session for a principal that a provider has just named. Its secret, for the
+// browser's cookie, is in the answer and nowhere else; every server knows the session at once.
+// FORBIDDEN for somebody whom nobody has given any right. Both are audited.
+func (s *Service) SignIn(ctx context.Context, p authz.Principal) (CreatedToken, error) {
+	row := store.AuditRow{Action: actionSignIn, Reason: "by " + p.Provider}
+	if len(s.cfg.Authz.Grants(p)) == 0 {
+		row.Code = run.CodeForbidden
+		s.auditDenied(ctx, p, row)
+		return CreatedToken{}, refuse(run.CodeForbidden, "%s has no rights here.", p.ID)
+	}
+	if err := s.endOldest(ctx, p); err != nil {
+		return CreatedToken{}, err
+	}
+	life := s.cfg.Sessions.Life
+	if life == 0 {
+		life = sessionLife
+	}
+	t := store.StoredToken{
+		ID: uuid.NewString(), Kind: store.TokenSession, TenantID: p.TenantID, Name: "browser", Principal: p.ID, Provider: p.Provider, Groups: p.Groups,
+		CreatedBy: p.ID, ExpiresAt: s.cfg.Now().Add(life).UTC(),
+	}
+	return s.putToken(ctx, p, t, []authz.Grant{}, row)
+}
+
+// endOldest leaves room for one more session.
+func (s *Service) endOldest(ctx context.Context, p authz.Principal) error {
+	open, err := s.cfg.Store.Tokens(ctx, store.TokenFilter{TenantID: p.TenantID, Principal: p.ID, Kind: store.TokenSession, Live: true, Limit: store.MaxPage})
+	if err != nil {
+		return translate(err)
+	}
+	for _, t := range open[min(len(open), maxSessions-1):] {
+		if err := s.endSession(ctx, p, t.ID, "the oldest of too many"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Service) endSession(ctx context.Context, p authz.Principal, id, reason string) error {
+	row := store.AuditRow{Action: actionSignOut, Reason: reason}
+	s.stamp(p, &row, "ACCEPTED", fmt.Sprintf(`{"policyVersion":%d,"tokenId":%q}`, s.cfg.Authz.PolicyVersion(p.TenantID), id))
+	_, _, err := s.cfg.Store.RevokeToken(ctx, p.TenantID, id, p.ID, row)
+	return translate(err)
+}
+
+// SignOut ends the session that p came with: here before it answers, everywhere within 2 s, its
+// streams included. Without a session there is nothing to do. Safe to repeat.
+func (s *Service) SignOut(ctx context.Context, p authz.Principal) error {
+	if p.SessionID == "" {
+		return nil
+	}
+	if err := s.endSession(ctx, p, p.SessionID, ""); err != nil {
+		return err
+	}
+	return s.inForce(ctx)
+}
+
+// SignInRefused audits a sign-in at a provider of one tenant that never said who it was. What it
+// refuses within a minute is one row, and the next says how many it stands for.
+func (s *Service) SignInRefused(ctx context.Context, tenantID, provider, reason string) {
+	s.auditDenied(ctx, authz.Principal{ID: anonymous, TenantID: tenantID}, store.AuditRow{
+		Action: actionSignIn, Code: run.CodeUnauthenticated, Reason: clip("by " + provider + ": " + reason),
+	})
+}
+
+// Session returns the principal of a browser's session by the secret in its cookie:
+// authz.ErrUnauthenticated, ErrExpired, or ErrUnavailable. For one that is not known here, or was
+// used elsewhere, it reads the store, a few at a time.
+func (s *Service) Session(ctx context.Context, secret string) (authz.Principal, error) {
+	if !authz.LooksLikeSecret(secret) {
+		return authz.Principal{}, authz.ErrUnauthenticated
+	}
+	p, err := s.cfg.Authz.Session(secret, s.cfg.Sessions.Idle)
+	if errors.Is(err, authz.ErrUnauthenticated) {
+		if err := s.forSession(ctx, s.catchUp); err != nil {
+			return authz.Principal{}, err
+		}
+		p, err = s.cfg.Authz.Session(secret, s.cfg.Sessions.Idle)
+	}
+	if !errors.Is(err, authz.ErrIdle) {
+		return p, err
+	}
+	if err := s.forSession(ctx, func(ctx context.Context) error { return s.lastUse(ctx, p) }); err != nil {
+		return authz.Principal{}, err
+	}
+	if p, err = s.cfg.Authz.Session(secret, s.cfg.Sessions.Idle); errors.Is(err, authz.ErrIdle) {
+		return authz.Principal{}, authz.ErrExpired
+	}
+	return p, err
+}
+
+// forSession reads the store when there is room for that; a store that does not answer is
+// authz.ErrUnavailable.
+func (s *Service) forSession(ctx context.Context, read func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, policyTimeout)
+	defer cancel()
+	select {
+	case s.sessionReads <- struct{}{}:
+		defer func() { <-s.sessionReads }()
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", authz.ErrUnavailable, ctx.Err())
+	}
+	err := read(ctx)
+	if err != nil && !errors.Is(err, authz.ErrUnauthenticated) {
+		s.cfg.Logger.WarnContext(ctx, "a session was not looked up", slog.Any("error", err))
+		return fmt.Errorf("%w: %w", authz.ErrUnavailable, err)
+	}
+	return err
+}
+
+// catchUp puts in force what the store has now.
+func (s *Service) catchUp(ctx context.Context) error {
+	version, err := s.cfg.Store.AuthorityVersion(ctx)
+	if err != nil || version == s.cfg.Authz.Source() {
+		return err
+	}
+	return s.LoadPolicy(ctx)
+}
+
+// lastUse reads when a session was used last, on whichever server.
+func (s *Service) lastUse(ctx context.Context, p authz.Principal) error {
+	found, err := s.cfg.Store.Tokens(ctx, store.TokenFilter{TenantID: p.TenantID, ID: p.SessionID, Live: true, Limit: 1})
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		return authz.ErrUnauthenticated
+	}
+	if at := found[0].LastUsedAt; at != nil {
+		s.cfg.Authz.Used(p.SessionID, *at)
+	}
+	return nil
+}
