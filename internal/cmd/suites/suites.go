@@ -72,7 +72,7 @@ func suites(root string, race bool) ([]task, error) {
 		{
 			name: "servers", what: "Go packages on real servers", heavy: true, goTest: true, env: []string{path, binary},
 			needs: []string{"temporal", "postgres", "redis", "dbt", "binary"},
-			argv:  goTest([]string{"-shuffle=on", fmt.Sprintf("-p=%d", max(1, runtime.NumCPU()/2))}, servers),
+			argv:  goTest([]string{"-shuffle=on", fmt.Sprintf("-p=%d", runtime.NumCPU())}, servers),
 		},
 		{
 			name: "go", what: pureWhat, heavy: true, goTest: true, env: append(pureEnv, path),
