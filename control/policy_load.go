@@ -46,6 +46,7 @@ func (s *Service) LoadPolicy(ctx context.Context) error {
 		}
 		in.Tokens = append(in.Tokens, token)
 	}
+	s.rule(stored.Settings)
 	return translate(s.cfg.Authz.Load(in))
 }
 

@@ -44,6 +44,12 @@ type Config struct {
 	Sessions Sessions
 	// Sweeping is how Sweep goes about.
 	Sweeping Sweeping
+	// OperatorsTenant is the tenant whose principals may set the engine's mode; "": nobody may.
+	OperatorsTenant string
+	// ApprovalTTL is how long a run waits for approval; 24 h.
+	ApprovalTTL time.Duration
+	// Outlet is shut while the engine's mode is READ_ONLY; may be nil.
+	Outlet Outlet
 	// Quiet is the longest time between two frames of a stream; 15 s (O9).
 	Quiet time.Duration
 	// Recheck is the longest time between two looks at a stream's rights; 60 s (T178).
@@ -76,6 +82,8 @@ type Service struct {
 	alerts  *prometheus.CounterVec
 	// authority is held while policies and tokens are read and put in force.
 	authority sync.Mutex
+	ruling    *ruling
+	breaker   *startBreaker
 
 	sessionReads chan struct{} // one place for each read of the store for a session
 
@@ -114,6 +122,9 @@ func New(cfg Config) *Service {
 	}
 	if cfg.Recheck == 0 {
 		cfg.Recheck = time.Minute
+	}
+	if cfg.ApprovalTTL == 0 {
+		cfg.ApprovalTTL = 24 * time.Hour
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

@@ -2,26 +2,37 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/authority"
 )
 
 // needApproval queues the row of a new run.
-func (t *tx) needApproval(n *store.NeedApproval, at time.Time) {
-	t.batch.Queue(`INSERT INTO approval (run_id, tenant_id, project_id, environment_id, required, priority, created_at, expires_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		t.id.RunID, t.id.TenantID, t.id.ProjectID, t.id.EnvironmentID, n.Required, n.Priority, at, at.Add(n.TTL))
+func (t *tx) needApproval(n *store.NeedApproval, at time.Time) error {
+	var rerun []byte
+	if n.Rerun != nil {
+		var err error
+		if rerun, err = authority.Encode(n.Rerun); err != nil {
+			return fmt.Errorf("postgres: rerun: %w", err)
+		}
+	}
+	t.batch.Queue(`INSERT INTO approval (run_id, tenant_id, project_id, environment_id, required, priority, created_at, expires_at, rerun)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		t.id.RunID, t.id.TenantID, t.id.ProjectID, t.id.EnvironmentID, n.Required, n.Priority, at, at.Add(n.TTL), text(rerun))
 	t.ops = true
+	return nil
 }
 
 // approvalsSQL reads the approvals that a condition picks, each in as many rows as it
 // has decisions, at least one.
 func approvalsSQL(pick, order string) string {
-	return `SELECT a.run_id, a.tenant_id, a.project_id, a.environment_id, a.required, a.priority, a.created_at, a.expires_at, a.open,
+	return `SELECT a.run_id, a.tenant_id, a.project_id, a.environment_id, a.required, a.priority, a.created_at, a.expires_at, coalesce(a.rerun, 'null'), a.open,
   d.pos IS NOT NULL, coalesce(d.principal, ''), coalesce(d.approved, false), coalesce(d.reason, ''), coalesce(d.request_id, ''), d.at
 FROM (SELECT * FROM approval WHERE ` + pick + `) a LEFT JOIN approval_decision d USING (run_id) ORDER BY ` + order + `d.pos`
 }
@@ -32,11 +43,15 @@ func collectApprovals(rows pgx.Rows) (out []store.Approval, err error) {
 		var a store.Approval
 		var decided bool
 		var d store.ApprovalDecision
-		if err := rows.Scan(&a.RunID, &a.TenantID, &a.ProjectID, &a.EnvironmentID, &a.Required, &a.Priority, utc{&a.CreatedAt}, utc{&a.ExpiresAt}, &a.Open,
+		var rerun json.RawMessage
+		if err := rows.Scan(&a.RunID, &a.TenantID, &a.ProjectID, &a.EnvironmentID, &a.Required, &a.Priority, utc{&a.CreatedAt}, utc{&a.ExpiresAt}, verbatim{&rerun}, &a.Open,
 			&decided, &d.Principal, &d.Approved, &d.Reason, &d.RequestID, utc{&d.At}); err != nil {
 			return nil, err
 		}
 		if n := len(out); n == 0 || out[n-1].RunID != a.RunID {
+			if err := json.Unmarshal(rerun, &a.Rerun); err != nil {
+				return nil, fmt.Errorf("postgres: rerun of %s: %w", a.RunID, err)
+			}
 			out = append(out, a)
 		}
 		if last := &out[len(out)-1]; decided {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/admission"
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
@@ -26,36 +27,42 @@ var errExists = fmt.Errorf("run exists: %w", store.ErrConflict)
 
 // CreateRun implements store.Transactor. The store's clock sets CreatedAt.
 // store.ErrConflict when the run id is taken by another request.
+//
+// It takes two round trips, and one more when the run has to wait. Nobody else sees
+// the head before the commit, so package authority decides about the first events
+// here, and they are inserted as those of Import are.
 func (s *Store) CreateRun(ctx context.Context, n store.NewRun) (r store.Run, created bool, err error) {
-	b, err := authority.Prepare(n.Run.Identity, store.Append{RunID: n.Run.RunID, Events: n.Events})
+	first, err := authority.Prepare(n.Run.Identity, store.Append{RunID: n.Run.RunID, Events: n.Events})
 	if err != nil {
 		return store.Run{}, false, err
 	}
 	err = s.do(ctx, "create run", func(ctx context.Context, c *pgx.Conn) error {
-		t, at, err := insertRun(ctx, c, n, time.Time{})
+		var rows admission.Rows
+		t, at, err := insertRun(ctx, c, n, time.Time{}, &rows)
 		if err != nil {
 			return err
 		}
+		events := first
 		if n.Enqueue != nil {
-			t.batch.Queue(`INSERT INTO run_queue (run_id, tenant_id, not_before, created_at) VALUES ($1, $2, $3, $3)`,
-				n.Run.RunID, n.Run.TenantID, at)
-			t.ops = true
+			t.now = rows.Now
+			if events, err = t.enqueueNew(ctx, n, rows, first); err != nil {
+				return err
+			}
 		}
 		if n.NeedApproval != nil {
 			t.needApproval(n.NeedApproval, at)
 		}
 		queueAudit(&t.batch, n.Audit)
-		out, err := t.append(ctx, store.Append{Events: n.Events})
+		plan, err := authority.Decide(t.head, events, authority.Facts{}, t.now)
 		if err != nil {
 			return err
 		}
+		queueAudit(&t.batch, plan.Audit)
+		queueEvents(&t.batch, n.Run.RunID, plan.Insert)
+		t.insertHead(plan.Head)
 		r, created = n.Run, true
 		r.CreatedAt = at
-		evs := make([]run.Event, len(n.Events))
-		for i, o := range out.Outcomes {
-			evs[i] = b.Event(i, o.Seq, o.PersistedAt)
-		}
-		if err := t.firstCheckpoint(r, evs); err != nil {
+		if err := t.firstCheckpoint(r, plan.Insert); err != nil {
 			return err
 		}
 		return t.commit(ctx)
@@ -71,8 +78,39 @@ func (s *Store) CreateRun(ctx context.Context, n store.NewRun) (r store.Run, cre
 	return r, created, nil
 }
 
-// insertRun opens a transaction and inserts run, plan body and head.
-func insertRun(ctx context.Context, c *pgx.Conn, n store.NewRun, createdAt time.Time) (*tx, time.Time, error) {
+// enqueueNew puts a new run into the queue and returns its first events: those that
+// were prepared, or what Wait makes of it.
+func (t *tx) enqueueNew(ctx context.Context, n store.NewRun, rows admission.Rows, first authority.Batch) (authority.Batch, error) {
+	a, err := t.arrive(ctx, *n.Enqueue, rows)
+	if err != nil || !a.Waiting || n.Wait == nil {
+		return first, err
+	}
+	events, err := n.Wait(a)
+	if err != nil {
+		return first, &ownError{err}
+	}
+	return authority.Prepare(n.Run.Identity, store.Append{RunID: n.Run.RunID, Events: events})
+}
+
+// insertHead queues the head of a new run with its mark.
+func (t *tx) insertHead(h store.Head) {
+	t.head = h
+	t.head = t.current()
+	t.stored, h = t.head, t.head
+	var lastAt *time.Time
+	if h.LastSeq > 0 {
+		lastAt = &h.LastAt
+	}
+	t.batch.Queue(`INSERT INTO run_head (run_id, last_seq, last_at, terminal, gate, running, ops_rev)
+		VALUES ($1, $2, coalesce($3, 'epoch'), $4, $5, $6, $7)`, h.RunID, h.LastSeq, lastAt, h.Terminal, h.Gate, h.Running, h.OpsRev)
+	if h.LastSeq > 0 || h.OpsRev > 0 {
+		t.batch.Queue(dirtySQL, h.RunID, h.LastSeq, h.OpsRev, t.at())
+	}
+}
+
+// insertRun opens a transaction, inserts the run and reads what is to be known of
+// lanes when it is to be enqueued; plan body (and nothing else) is queued then.
+func insertRun(ctx context.Context, c *pgx.Conn, n store.NewRun, createdAt time.Time, rows *admission.Rows) (*tx, time.Time, error) {
 	ref, err := json.Marshal(n.Run.PlanRef)
 	if err != nil {
 		return nil, time.Time{}, err
@@ -96,13 +134,15 @@ func insertRun(ctx context.Context, c *pgx.Conn, n store.NewRun, createdAt time.
 			}
 			return errExists
 		})
+	if n.Enqueue != nil {
+		t.queueArrival(rows)
+	}
 	if err := t.flush(ctx); err != nil {
 		return nil, time.Time{}, err
 	}
 	if n.Plan != nil {
 		t.batch.Queue(putPlanSQL, r.PlanRef.SHA256, n.Plan)
 	}
-	t.batch.Queue(`INSERT INTO run_head (run_id) VALUES ($1)`, r.RunID)
 	return t, t.now, nil
 }
 
@@ -126,10 +166,12 @@ func (s *Store) Import(ctx context.Context, n store.NewRun, evs []run.Event) err
 		if r.CreatedAt.IsZero() && len(evs) > 0 {
 			r.CreatedAt = evs[0].PersistedAt
 		}
-		t, at, err := insertRun(ctx, c, n, r.CreatedAt)
+		n.Enqueue = nil
+		t, at, err := insertRun(ctx, c, n, r.CreatedAt, nil)
 		if err != nil {
 			return err
 		}
+		t.batch.Queue(`INSERT INTO run_head (run_id) VALUES ($1)`, r.RunID)
 		r.CreatedAt = at
 		queueAudit(&t.batch, n.Audit)
 		for page := range slices.Chunk(evs, store.MaxPage) {

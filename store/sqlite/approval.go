@@ -3,36 +3,51 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/authority"
 )
 
 // needApproval writes the row of a new run.
 func (t *runTx) needApproval(ctx context.Context, n *store.NeedApproval) error {
+	var rerun any
+	if n.Rerun != nil {
+		doc, err := authority.Encode(n.Rerun)
+		if err != nil {
+			return fmt.Errorf("sqlite: rerun: %w", err)
+		}
+		rerun = string(doc)
+	}
 	t.ops()
-	_, err := t.conn.exec(ctx, "insert approval", `INSERT INTO approval (run_id, tenant_id, project_id, environment_id, required, priority, created_at, expires_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-		t.id.RunID, t.id.TenantID, t.id.ProjectID, t.id.EnvironmentID, n.Required, n.Priority, micros(t.at), micros(t.at.Add(n.TTL)))
+	_, err := t.conn.exec(ctx, "insert approval", `INSERT INTO approval (run_id, tenant_id, project_id, environment_id, required, priority, created_at, expires_at, rerun)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		t.id.RunID, t.id.TenantID, t.id.ProjectID, t.id.EnvironmentID, n.Required, n.Priority, micros(t.at), micros(t.at.Add(n.TTL)), rerun)
 	return err
 }
 
 // approvals reads the approvals that a condition picks, each in as many rows as it has
 // decisions, at least one.
 func approvals(ctx context.Context, c *conn, pick, order string, args ...any) (out []store.Approval, err error) {
-	err = c.query(ctx, "approvals", `SELECT a.run_id, a.tenant_id, a.project_id, a.environment_id, a.required, a.priority, a.created_at, a.expires_at, a.open,
+	err = c.query(ctx, "approvals", `SELECT a.run_id, a.tenant_id, a.project_id, a.environment_id, a.required, a.priority, a.created_at, a.expires_at, coalesce(a.rerun, 'null'), a.open,
 		coalesce(d.principal, ''), coalesce(d.approved, 0), coalesce(d.reason, ''), coalesce(d.request_id, ''), d.at
 		FROM (SELECT * FROM approval WHERE `+pick+`) a LEFT JOIN approval_decision d ON d.run_id = a.run_id ORDER BY `+order+`d.pos`, args, func(r row) error {
 		var a store.Approval
 		var d store.ApprovalDecision
 		var created, expires int64
+		var rerun string
 		var decided sql.NullInt64
-		if err := r.Scan(&a.RunID, &a.TenantID, &a.ProjectID, &a.EnvironmentID, &a.Required, &a.Priority, &created, &expires, &a.Open,
+		if err := r.Scan(&a.RunID, &a.TenantID, &a.ProjectID, &a.EnvironmentID, &a.Required, &a.Priority, &created, &expires, &rerun, &a.Open,
 			&d.Principal, &d.Approved, &d.Reason, &d.RequestID, &decided); err != nil {
 			return err
 		}
 		if n := len(out); n == 0 || out[n-1].RunID != a.RunID {
 			a.CreatedAt, a.ExpiresAt = instant(created), instant(expires)
+			if err := json.Unmarshal([]byte(rerun), &a.Rerun); err != nil {
+				return fmt.Errorf("sqlite: rerun of %s: %w", a.RunID, err)
+			}
 			out = append(out, a)
 		}
 		if last := &out[len(out)-1]; decided.Valid {

@@ -1,0 +1,196 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Numbers of the breaker of starts (T135, §10.2).
+const (
+	startWindow  = time.Minute
+	startSamples = 5               // the fewest that say anything
+	startLimit   = 5 * time.Second // of their P95
+	probeEvery   = 5 * time.Second
+	maxSamples   = 1024 // that are remembered; the newest count
+)
+
+// startBreaker keeps new runs from an engine that starts them too slowly. It belongs to one
+// process, and knows what the reconciler of this process saw. While it is open one start at a
+// time, every probeEvery, shows whether the engine is well again; when none waits, a
+// question to the engine does. So it never waits for samples that cannot come.
+type startBreaker struct {
+	now     func() time.Time
+	mu      sync.Mutex
+	samples []startSample
+	open    bool
+	probeAt time.Time // of an open one: when the next probe is due
+	metrics breakerMetrics
+}
+
+type startSample struct {
+	at   time.Time
+	took time.Duration // a failure took longer than any limit
+}
+
+type breakerMetrics struct {
+	took prometheus.Histogram
+	open prometheus.Gauge
+}
+
+func newStartBreaker(now func() time.Time, r prometheus.Registerer) *startBreaker {
+	register := promauto.With(r)
+	return &startBreaker{now: now, metrics: breakerMetrics{
+		took: register.NewHistogram(prometheus.HistogramOpts{
+			Name: "engine_start_seconds", Help: "How long the engine took to take a run on, failures included.",
+			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}),
+		open: register.NewGauge(prometheus.GaugeOpts{
+			Name: "engine_start_breaker_open", Help: "1 while this process refuses new runs because the engine starts them too slowly.",
+		}),
+	}}
+}
+
+// refuses reports whether new runs are refused, and when to come again.
+func (b *startBreaker) refuses() (time.Duration, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.open {
+		return 0, false
+	}
+	return max(b.probeAt.Sub(b.now()), time.Second), true
+}
+
+// allows is how many of at most n starts may be made now. The one of an open
+// breaker is the probe: until observe says what came of it, the next is probeEvery away.
+func (b *startBreaker) allows(n int) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	switch {
+	case !b.open:
+		return n
+	case now.Before(b.probeAt):
+		return 0
+	}
+	b.probeAt = now.Add(probeEvery)
+	return 1
+}
+
+// observe takes what one start took. It reports whether that opened or closed the breaker.
+func (b *startBreaker) observe(took time.Duration, failed bool) (moved bool) {
+	b.metrics.took.Observe(took.Seconds())
+	if failed {
+		took = max(took, startLimit+1)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.now()
+	if b.open {
+		if b.probeAt = now.Add(probeEvery); took > startLimit {
+			return false
+		}
+		b.open, b.samples = false, nil
+		b.metrics.open.Set(0)
+		return true
+	}
+	if b.samples = append(b.samples, startSample{now, took}); len(b.samples) > maxSamples {
+		b.samples = slices.Delete(b.samples, 0, len(b.samples)-maxSamples)
+	}
+	if p95, n := b.percentile(now); n < startSamples || p95 <= startLimit {
+		return false
+	}
+	b.open, b.probeAt = true, now.Add(probeEvery)
+	b.metrics.open.Set(1)
+	return true
+}
+
+// percentile is the P95 of the last minute and of how many starts.
+func (b *startBreaker) percentile(now time.Time) (p95 time.Duration, n int) {
+	b.samples = slices.DeleteFunc(b.samples, func(s startSample) bool { return now.Sub(s.at) >= startWindow })
+	n = len(b.samples)
+	if n == 0 {
+		return 0, 0
+	}
+	took := make([]time.Duration, n)
+	for i, s := range b.samples {
+		took[i] = s.took
+	}
+	slices.Sort(took)
+	return took[(n*95+99)/100-1], n
+}
+
+// seen is the P95 of the last minute, of how many starts, and whether the breaker is open.
+func (b *startBreaker) seen() (p95 time.Duration, n int, open bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p95, n = b.percentile(b.now())
+	return p95, n, b.open
+}
+
+// startInEngine starts a run and takes the time.
+func (s *Service) startInEngine(ctx context.Context, id run.Identity) error {
+	began := s.cfg.Now()
+	_, err := s.cfg.Engine.Start(ctx, id, s.cfg.Queues)
+	if ctx.Err() == nil {
+		s.observed(ctx, s.cfg.Now().Sub(began), err)
+	}
+	return err
+}
+
+// probe asks the engine about nothing, when it was to be tried and no start waits.
+func (s *Service) probe(ctx context.Context) {
+	if _, _, open := s.breaker.seen(); !open {
+		return
+	}
+	within, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	began := s.cfg.Now()
+	err := s.engineAnswers(within)
+	if ctx.Err() == nil {
+		s.observed(ctx, s.cfg.Now().Sub(began), err)
+	}
+}
+
+// observed tells the breaker, and people when it opens or closes.
+func (s *Service) observed(ctx context.Context, took time.Duration, err error) {
+	if !s.breaker.observe(took, err != nil) {
+		return
+	}
+	s.ruling.set(nil)
+	p95, n, open := s.breaker.seen()
+	word, why := "CLOSED", "A start within the limit: new runs are taken again."
+	if open {
+		word, why = "OPENED", "The P95 of the engine's last "+strconv.Itoa(n)+" starts within a minute is "+p95.Round(time.Millisecond).String()+": new runs are refused."
+	} else {
+		kick(s.starts)
+	}
+	s.cfg.Logger.WarnContext(ctx, "the breaker of starts", slog.String("state", word), slog.String("why", why), slog.Any("error", err))
+	s.auditBreaker(ctx, word, why)
+}
+
+// auditBreaker leaves a row with the operators: at most one a minute for each turn.
+func (s *Service) auditBreaker(ctx context.Context, word, why string) {
+	if s.cfg.OperatorsTenant == "" {
+		return
+	}
+	if w, known := s.trails.add("breaker/" + word); known && w.n > 1 {
+		return
+	}
+	row := store.AuditRow{ID: uuid.NewString(), TenantID: s.cfg.OperatorsTenant, Actor: sweepActor, Action: "BREAKER", Outcome: word, Code: run.CodeEngineDegraded, Reason: why}
+	if err := s.cfg.Store.Audit(ctx, row); err != nil && !errors.Is(err, store.ErrUnavailable) {
+		s.cfg.Logger.WarnContext(ctx, "audit row not written", slog.Any("error", err))
+	}
+}
+

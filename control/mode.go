@@ -1,0 +1,192 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// EngineMode says what the whole installation takes on (§17.1).
+type EngineMode string
+
+// Engine modes. What runs goes on in each of them, and takes signals.
+const (
+	ModeNormal EngineMode = "NORMAL"
+	// ModeReadOnly starts nothing and publishes nothing: viewers read the store (T169).
+	ModeReadOnly EngineMode = "READ_ONLY"
+	// ModeDrained starts nothing: what runs ends, and then the installation may be stopped.
+	ModeDrained EngineMode = "DRAINED"
+)
+
+// Outlet is the publisher of what is committed.
+type Outlet interface {
+	// Shut keeps everything back from now on, or lets it go again. It does not wait.
+	Shut(shut bool)
+}
+
+// The documents of the settings.
+type (
+	modeDocument struct {
+		Mode EngineMode `json:"mode"`
+	}
+	freezeDocument struct {
+		Frozen bool `json:"frozen"`
+	}
+)
+
+// ruled is a mode or a freeze that holds, and why.
+type ruled struct {
+	reason string
+	since  time.Time
+}
+
+// modes is what holds now in this process. One is never changed.
+type modes struct {
+	mode EngineMode
+	ruled
+	frozen map[string]ruled // by tenant
+}
+
+// modesOf reads the newest version of each setting. One that cannot be read is of a later
+// program: it lets nothing new start.
+func (s *Service) modesOf(settings []store.StoredSetting) *modes {
+	out := &modes{mode: ModeNormal, frozen: map[string]ruled{}}
+	unreadable := func(st store.StoredSetting) {
+		s.cfg.Logger.Error("a setting cannot be read: nothing new starts where it holds",
+			slog.String("kind", string(st.Kind)), slog.String("tenant", st.TenantID), slog.Int64("version", st.Version))
+	}
+	for _, st := range settings {
+		why := ruled{st.Reason, st.At}
+		switch st.Kind {
+		case store.SettingMode:
+			var doc modeDocument
+			if err := json.Unmarshal(st.Doc, &doc); err != nil || !doc.Mode.known() {
+				unreadable(st)
+				doc.Mode = ModeDrained
+			}
+			out.mode, out.ruled = doc.Mode, why
+		case store.SettingFreeze:
+			var doc freezeDocument
+			if err := json.Unmarshal(st.Doc, &doc); err != nil {
+				unreadable(st)
+				doc.Frozen = true
+			}
+			if doc.Frozen {
+				out.frozen[st.TenantID] = why
+			}
+		}
+	}
+	return out
+}
+
+func (m EngineMode) known() bool { return m == ModeNormal || m == ModeReadOnly || m == ModeDrained }
+
+// ruling is what holds now and says when that changes.
+type ruling struct {
+	mu      sync.Mutex
+	now     *modes
+	changed chan struct{}
+}
+
+func newRuling() *ruling {
+	return &ruling{now: &modes{mode: ModeNormal}, changed: make(chan struct{})}
+}
+
+func (r *ruling) current() *modes {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.now
+}
+
+// moved is closed when what ServiceState says may have changed since the call.
+func (r *ruling) moved() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changed
+}
+
+// set puts next in force, nil for what there is, and wakes who waits on moved.
+func (r *ruling) set(next *modes) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if next != nil {
+		r.now = next
+	}
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// rule puts the settings in force here (T169).
+func (s *Service) rule(settings []store.StoredSetting) {
+	next := s.modesOf(settings)
+	if s.cfg.Outlet != nil {
+		s.cfg.Outlet.Shut(next.mode == ModeReadOnly)
+	}
+	was := s.ruling.current().mode
+	s.ruling.set(next)
+	if was != next.mode {
+		s.cfg.Logger.Warn("the engine's mode has changed", slog.String("mode", string(next.mode)), slog.String("was", string(was)), slog.String("reason", next.reason))
+		if next.mode == ModeNormal {
+			kick(s.starts)
+		}
+	}
+}
+
+// admitting is nil when a run of the tenant may be asked for now, else why not. It does no I/O.
+func (s *Service) admitting(tenantID string) *Error {
+	now := s.ruling.current()
+	frozen, isFrozen := now.frozen[tenantID]
+	wait, slow := s.breaker.refuses()
+	switch {
+	case now.mode == ModeReadOnly:
+		return refuse(run.CodeEngineReadOnly, "dvt is read-only: nothing new starts until its operators lift that. What runs goes on.%s", because(now.reason))
+	case now.mode == ModeDrained:
+		return refuse(run.CodeEngineDraining, "dvt is being drained: nothing new starts here. What runs goes on to its end.%s", because(now.reason))
+	case isFrozen:
+		return refuse(run.CodeTenantFrozen, "The tenant is frozen: nothing new starts. What runs goes on.%s", because(frozen.reason))
+	case slow:
+		e := refuse(run.CodeEngineDegraded, "The engine starts runs too slowly for new ones. It is tried again every few seconds.")
+		e.RetryAfter = wait
+		return e
+	}
+	return nil
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " Reason: " + reason
+}
+
+// holding reports whether what waits in the queue of the tenant goes on waiting. It does no I/O.
+func (s *Service) holding(tenantID string) bool {
+	now := s.ruling.current()
+	_, frozen := now.frozen[tenantID]
+	return frozen || now.mode != ModeNormal
+}
+
+// leasing is how many starts a reconciler may lease now: none in a mode that starts
+// nothing, and one now and then while the engine is slow (T135).
+func (s *Service) leasing() int {
+	if s.ruling.current().mode != ModeNormal {
+		return 0
+	}
+	return s.breaker.allows(s.cfg.Limits.LeaseBatch)
+}
+
+// frozenPause is after how long a start of a frozen tenant is looked at again.
+const frozenPause = 5 * time.Second
+
+// heldBack gives a leased start of a frozen tenant back; false: it may start.
+func (s *Service) heldBack(ctx context.Context, q store.QueueRow) (bool, error) {
+	if _, frozen := s.ruling.current().frozen[q.TenantID]; !frozen {
+		return false, nil
+	}
+	return true, s.cfg.Store.Release(ctx, q.RunID, q.Generation, frozenPause, "the tenant is frozen")
+}

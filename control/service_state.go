@@ -1,0 +1,136 @@
+package control
+
+import (
+	"context"
+	"reflect"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// ServiceState is what a banner says: in which mode dvt is, for one tenant.
+type ServiceState struct {
+	Mode         EngineMode
+	ModeReason   string
+	ModeSince    time.Time // zero: nobody set it
+	Frozen       bool
+	FrozenReason string
+	FrozenSince  time.Time
+	// Degraded: this server refuses new runs because the engine starts them too slowly.
+	Degraded   bool
+	RetryAfter time.Duration // while Degraded
+	ActiveRuns *int64        // of the whole installation, for its operators; nil for others
+}
+
+// ServiceState reads it for the viewer's tenant. FORBIDDEN for who may read nothing there.
+func (s *Service) ServiceState(ctx context.Context, p authz.Principal) (ServiceState, error) {
+	g := s.guardTenant(p)
+	if err := g.check(); err != nil {
+		return ServiceState{}, g.ended(ctx, err)
+	}
+	return s.serviceState(ctx, p)
+}
+
+// serviceState does I/O for operators alone.
+func (s *Service) serviceState(ctx context.Context, p authz.Principal) (ServiceState, error) {
+	now := s.ruling.current()
+	out := ServiceState{Mode: now.mode, ModeReason: now.reason, ModeSince: now.since}
+	if why, frozen := now.frozen[p.TenantID]; frozen {
+		out.Frozen, out.FrozenReason, out.FrozenSince = true, why.reason, why.since
+	}
+	out.RetryAfter, out.Degraded = s.breaker.refuses()
+	if ok, err := s.rules(p); err != nil || !ok {
+		return out, translate(err)
+	}
+	n, err := s.cfg.Store.ActiveRuns(ctx)
+	if err != nil {
+		return out, translate(err)
+	}
+	out.ActiveRuns = &n
+	return out, nil
+}
+
+// guardTenant guards a stream about the tenant of p.
+func (s *Service) guardTenant(p authz.Principal) guard {
+	return guard{s: s, p: p, may: func() error {
+		if _, ok := s.narrow(p, store.RunFilter{}); !ok {
+			return s.nothingToRead(p)
+		}
+		return nil
+	}}
+}
+
+// activeEvery is how often the active runs are counted for an operator who watches a drain.
+const activeEvery = 2 * time.Second
+
+// WatchService shows the state first as it is, then when it changes. FORBIDDEN as for ServiceState.
+func (s *Service) WatchService(ctx context.Context, p authz.Principal) (Stream[ServiceState], error) {
+	w := &serviceStream{guard: s.guardTenant(p)}
+	if err := w.guard.check(); err != nil {
+		return nil, w.guard.ended(ctx, err)
+	}
+	return w, nil
+}
+
+type serviceStream struct {
+	guard guard
+	shown *ServiceState
+}
+
+func (w *serviceStream) Next(ctx context.Context) (out ServiceState, err error) {
+	err = w.guard.wait(ctx, func(ctx context.Context) (err error) {
+		out, err = w.next(ctx)
+		return err
+	})
+	if err == nil {
+		w.shown = &out
+	}
+	return out, err
+}
+
+func (w *serviceStream) next(ctx context.Context) (ServiceState, error) {
+	s := w.guard.s
+	for {
+		moved := s.ruling.moved()
+		now, err := s.serviceState(ctx, w.guard.p)
+		if ctx.Err() != nil {
+			return ServiceState{}, ctx.Err()
+		}
+		if err != nil && w.shown != nil {
+			now.ActiveRuns = w.shown.ActiveRuns // as long as they cannot be counted
+		}
+		if w.shown == nil || !sameState(now, *w.shown) {
+			return now, nil
+		}
+		if err := w.pause(ctx, moved, now); err != nil {
+			return ServiceState{}, err
+		}
+	}
+}
+
+// sameState leaves out what moves with the clock.
+func sameState(a, b ServiceState) bool {
+	a.RetryAfter, b.RetryAfter = 0, 0
+	return reflect.DeepEqual(a, b)
+}
+
+// pause waits until something may have changed.
+func (w *serviceStream) pause(ctx context.Context, moved <-chan struct{}, now ServiceState) error {
+	var count <-chan time.Time
+	if now.Mode != ModeNormal && now.ActiveRuns != nil {
+		timer := time.NewTimer(activeEvery)
+		defer timer.Stop()
+		count = timer.C
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-moved:
+	case <-count:
+	}
+	return nil
+}
+
+// Close implements Stream.
+func (w *serviceStream) Close() {}

@@ -1,0 +1,184 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// SetEngineMode asks for a mode of the whole installation.
+type SetEngineMode struct {
+	RequestID string
+	Mode      EngineMode
+	Reason    string
+}
+
+// FreezeTenant asks to freeze a tenant or to lift its freeze. TenantID "" is the caller's own.
+type FreezeTenant struct {
+	RequestID string
+	TenantID  string
+	Frozen    bool
+	Reason    string
+}
+
+const (
+	settingTries   = 5   // how often a change by somebody else is gone after
+	settingHistory = 100 // changes within which a repeated request is known
+)
+
+// SetEngineMode puts a mode in force: here before it answers, everywhere within 2 s. It is for
+// principals of the operators' tenant with the action. It is safe to repeat: a request that
+// was carried out before changes nothing, whatever was set since. FORBIDDEN,
+// BAD_USER_INPUT, REQUEST_ID_CONFLICT. What it did or refused is audited.
+func (s *Service) SetEngineMode(ctx context.Context, p authz.Principal, in SetEngineMode) (ServiceState, error) {
+	vs := checkReason(checkID(nil, "requestId", in.RequestID), in.Reason)
+	if !in.Mode.known() {
+		vs = append(vs, plan.Violation{Path: "mode", Code: "UNKNOWN", Message: "there is no such mode"})
+	}
+	row := store.AuditRow{Action: string(authz.SetEngineMode), Reason: clip(in.Reason), RequestID: in.RequestID}
+	if err := s.mayRule(ctx, p, row); err != nil {
+		return ServiceState{}, err
+	}
+	if len(vs) > 0 {
+		return ServiceState{}, s.auditRefused(ctx, p, row, badInput(vs))
+	}
+	row.Detail = json.RawMessage(fmt.Sprintf(`{"mode":%q}`, in.Mode))
+	_, err := s.putSetting(ctx, p, store.StoredSetting{Kind: store.SettingMode, RequestID: in.RequestID, Reason: in.Reason}, modeDocument{in.Mode}, row)
+	if err != nil {
+		return ServiceState{}, err
+	}
+	return s.ServiceState(ctx, p)
+}
+
+// FreezeTenant freezes a tenant or lifts its freeze, as SetEngineMode. One's own takes the
+// action FREEZE_TENANT, another one SET_ENGINE_MODE of the operators. NOT_FOUND for a tenant
+// of which nothing is known. Both tenants have it in their audit.
+func (s *Service) FreezeTenant(ctx context.Context, p authz.Principal, in FreezeTenant) (ServiceState, error) {
+	row := store.AuditRow{Action: string(authz.FreezeTenant), Reason: clip(in.Reason), RequestID: in.RequestID}
+	if in.TenantID == "" {
+		in.TenantID = p.TenantID
+	}
+	another := in.TenantID != p.TenantID
+	may := s.mayOperate
+	if another {
+		may = s.mayRule
+	}
+	if err := may(ctx, p, row); err != nil {
+		return ServiceState{}, err
+	}
+	if vs := checkReason(checkID(checkID(nil, "requestId", in.RequestID), "tenantId", in.TenantID), in.Reason); len(vs) > 0 {
+		return ServiceState{}, s.auditRefused(ctx, p, row, badInput(vs))
+	}
+	if another {
+		if err := s.tenantKnown(ctx, in.TenantID); err != nil {
+			if own := (*Error)(nil); errors.As(err, &own) && own.Code == run.CodeNotFound {
+				return ServiceState{}, s.auditRefused(ctx, p, row, own)
+			}
+			return ServiceState{}, err
+		}
+	}
+	row.Detail = json.RawMessage(fmt.Sprintf(`{"tenantId":%q,"frozen":%t}`, in.TenantID, in.Frozen))
+	made, err := s.putSetting(ctx, p, store.StoredSetting{
+		Kind: store.SettingFreeze, TenantID: in.TenantID, RequestID: in.RequestID, Reason: in.Reason,
+	}, freezeDocument{in.Frozen}, row)
+	if made.Version > 0 && another {
+		err = errors.Join(err, s.tellFrozen(ctx, made, row))
+	}
+	if err != nil {
+		return ServiceState{}, translate(err)
+	}
+	return s.ServiceState(ctx, p)
+}
+
+// mayRule decides about what holds for other tenants: for the operators alone.
+func (s *Service) mayRule(ctx context.Context, p authz.Principal, row store.AuditRow) error {
+	ok, err := s.rules(p)
+	if err != nil || ok {
+		return translate(err)
+	}
+	row.Code = run.CodeForbidden
+	s.auditDenied(ctx, p, row)
+	e := refuse(run.CodeForbidden, "This takes the action %s in the tenant of the operators.", authz.SetEngineMode)
+	e.Denial = &Denial{Action: authz.SetEngineMode, PolicyVersion: s.cfg.Authz.PolicyVersion(p.TenantID)}
+	return e
+}
+
+// rules reports whether p is an operator of the installation. It does no I/O.
+func (s *Service) rules(p authz.Principal) (bool, error) {
+	if s.cfg.OperatorsTenant == "" || p.TenantID != s.cfg.OperatorsTenant {
+		return false, nil
+	}
+	d, err := s.cfg.Authz.Decide(p, authz.SetEngineMode, authz.Object{TenantID: p.TenantID, ProjectID: "*", EnvironmentID: "*"})
+	return d.Allowed, err
+}
+
+// tenantKnown is NOT_FOUND for a tenant without accounts, policy, tokens or runs.
+func (s *Service) tenantKnown(ctx context.Context, tenantID string) error {
+	if s.cfg.Authz.KnowsTenant(tenantID) {
+		return nil
+	}
+	rows, err := s.cfg.Store.List(ctx, store.RunFilter{TenantID: tenantID, Limit: 1})
+	if err != nil {
+		return translate(err)
+	}
+	if len(rows) == 0 {
+		return refuse(run.CodeNotFound, "There is no such tenant.")
+	}
+	return nil
+}
+
+// tellFrozen leaves a row with the tenant that another one's operators froze or freed, once for each change.
+func (s *Service) tellFrozen(ctx context.Context, made store.StoredSetting, row store.AuditRow) error {
+	row.ID = uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "dvt freeze|%s|%d", made.TenantID, made.Version)).String()
+	row.TenantID, row.Actor, row.Outcome = made.TenantID, sweepActor, "ACCEPTED"
+	return s.cfg.Store.Audit(ctx, row)
+}
+
+// putSetting writes the next version of a setting, unless the request did so before, and
+// puts it in force here. The version that the request made is returned, also with an error
+// of putting it in force.
+func (s *Service) putSetting(ctx context.Context, p authz.Principal, st store.StoredSetting, doc any, row store.AuditRow) (store.StoredSetting, error) {
+	var err error
+	if st.Doc, err = json.Marshal(doc); err != nil {
+		return store.StoredSetting{}, translate(err)
+	}
+	st.Actor = p.ID
+	s.stamp(p, &row, "ACCEPTED", string(row.Detail))
+	for range settingTries {
+		newest, err := s.cfg.Store.SettingHistory(ctx, st.Kind, st.TenantID, 0, settingHistory)
+		if err != nil {
+			return store.StoredSetting{}, translate(err)
+		}
+		st.Version = 1
+		for i, old := range newest {
+			if i == 0 {
+				st.Version = old.Version + 1
+			}
+			if old.RequestID == st.RequestID && old.Actor == st.Actor {
+				if string(old.Doc) != string(st.Doc) {
+					return store.StoredSetting{}, refuse(run.CodeRequestConflict, "This requestId was used for another change.")
+				}
+				return old, s.inForce(ctx)
+			}
+		}
+		made, err := s.cfg.Store.PutSetting(ctx, st, row)
+		if err == nil {
+			return made, s.inForce(ctx)
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return store.StoredSetting{}, translate(err)
+		}
+	}
+	e := refuse(run.CodeUnavailable, "This is changed all the time. Try again.")
+	e.RetryAfter = time.Second
+	return store.StoredSetting{}, e
+}
