@@ -11,11 +11,11 @@ type Provider struct {
 	TenantID string // of whom it says; "": it names the tenant itself
 }
 
-// Trust tells the directory which providers there are. What came by any other has no rights.
-func (d *Directory) Trust(providers ...Provider) {
+// Trust adds a provider. Tokens and sessions of who came by one that is not trusted have no rights.
+func (d *Directory) Trust(p Provider) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.trusted = slices.Clone(providers)
+	d.trusted = append(d.trusted, p)
 }
 
 func (d *Directory) trusts(provider, tenantID string) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,6 +17,26 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
+// Callers knows who sends requests. It is safe for concurrent use.
+type Callers struct{ settings Config }
+
+// NewCallers takes what concerns callers out of cfg.
+func NewCallers(cfg Config) *Callers {
+	if cfg.Identify == nil {
+		cfg.Identify = func(_ context.Context, token string, _ bool) (authz.Principal, error) { return cfg.Authenticate(token) }
+	}
+	if cfg.Session == nil {
+		cfg.Session = func(*http.Request) (string, bool) { return "", false }
+	}
+	if cfg.Address == nil {
+		cfg.Address = func(r *http.Request) string {
+			host, _, _ := net.SplitHostPort(r.RemoteAddr)
+			return host
+		}
+	}
+	return &Callers{cfg}
+}
+
 // credential is what a request shows of its caller. Tokens in addresses are not
 // looked at: they end up in logs.
 type credential struct {
@@ -24,39 +45,39 @@ type credential struct {
 	address string
 }
 
-func (h *Handler) credential(r *http.Request) credential {
+func (c *Callers) credential(r *http.Request) credential {
 	if token := authz.Bearer(r.Header.Get("Authorization")); token != "" {
-		return credential{token: token, address: h.cfg.Address(r)}
+		return credential{token: token, address: c.settings.Address(r)}
 	}
-	token, ok := h.cfg.Session(r)
-	return credential{token: token, session: ok, address: h.cfg.Address(r)}
+	token, ok := c.settings.Session(r)
+	return credential{token: token, session: ok, address: c.settings.Address(r)}
 }
 
 // authenticate words a failure for the caller.
-func (h *Handler) authenticate(ctx context.Context, c credential) (authz.Principal, error) {
-	if c.token == "" {
+func (c *Callers) authenticate(ctx context.Context, shown credential) (authz.Principal, error) {
+	if shown.token == "" {
 		return authz.Principal{}, refuse(run.CodeUnauthenticated, "Send a token: Authorization: Bearer TOKEN.")
 	}
-	if wait := h.cfg.Throttle.Wait(c.address, c.token); wait > 0 {
+	if wait := c.settings.Throttle.Wait(shown.address, shown.token); wait > 0 {
 		e := refuse(run.CodeAuthRate, "Too many wrong tokens came from your address. Try again later.")
 		e.RetryAfter = wait
 		return authz.Principal{}, e
 	}
-	p, err := h.cfg.Identify(ctx, c.token, c.session)
+	p, err := c.settings.Identify(ctx, shown.token, shown.session)
 	if err == nil || errors.Is(err, authz.ErrUnauthenticated) {
-		h.cfg.Throttle.Done(c.address, c.token, err == nil)
+		c.settings.Throttle.Done(shown.address, shown.token, err == nil)
 	}
 	switch {
 	case err == nil:
 		return p, nil
 	case errors.Is(err, authz.ErrExpired):
-		return p, refuse(run.CodeTokenExpired, expired(c.session))
+		return p, refuse(run.CodeTokenExpired, expired(shown.session))
 	case errors.Is(err, authz.ErrUnavailable):
 		e := refuse(run.CodeUnavailable, "Tokens cannot be checked just now. Try again.")
 		e.RetryAfter = 2 * time.Second
 		return p, e
 	}
-	if c.session {
+	if shown.session {
 		return p, refuse(run.CodeUnauthenticated, "This session has ended. Sign in again.")
 	}
 	return p, refuse(run.CodeUnauthenticated, "This token is not known here.")
@@ -71,8 +92,8 @@ func expired(session bool) string {
 
 // Caller is who sends a request that is not for the API, with the same limits and the same words: an
 // error is a *control.Error.
-func (h *Handler) Caller(r *http.Request) (authz.Principal, error) {
-	return h.authenticate(r.Context(), h.credential(r))
+func (c *Callers) Caller(r *http.Request) (authz.Principal, error) {
+	return c.authenticate(r.Context(), c.credential(r))
 }
 
 const connectTimeout = 10 * time.Second
@@ -110,9 +131,9 @@ func (h *Handler) connect(r *http.Request, init map[string]any) (ws.Peer, error)
 func peerKey(p authz.Principal) string { return p.TenantID + "/" + p.ID }
 
 // OwnOrigin reports whether a page of ours sent the request.
-func (h *Handler) OwnOrigin(r *http.Request) bool {
+func (c *Callers) OwnOrigin(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
-	if slices.Contains(h.cfg.AllowedOrigins, origin) {
+	if slices.Contains(c.settings.AllowedOrigins, origin) {
 		return origin != ""
 	}
 	u, err := url.Parse(origin)

@@ -3,7 +3,6 @@ package graph
 import (
 	"context"
 	"log/slog"
-	"net"
 	"net/http"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -62,6 +61,7 @@ const maxErrors = 20
 // Handler serves the API on one path: POST, GET for queries, Server-Sent Events
 // and websockets (api.md §1). It is safe for concurrent use.
 type Handler struct {
+	*Callers
 	cfg     Config
 	exec    graphql.GraphExecutor
 	streams *ws.Server
@@ -70,18 +70,6 @@ type Handler struct {
 // NewHandler makes the handler over c.
 func NewHandler(c Control, cfg Config) *Handler {
 	cfg.Limits = cfg.Limits.withDefaults()
-	if cfg.Session == nil {
-		cfg.Session = func(*http.Request) (string, bool) { return "", false }
-	}
-	if cfg.Identify == nil {
-		cfg.Identify = func(_ context.Context, token string, _ bool) (authz.Principal, error) { return cfg.Authenticate(token) }
-	}
-	if cfg.Address == nil {
-		cfg.Address = func(r *http.Request) string {
-			host, _, _ := net.SplitHostPort(r.RemoteAddr)
-			return host
-		}
-	}
 	if cfg.DevPrincipals == nil {
 		cfg.DevPrincipals = func() []DevPrincipal { return nil }
 	}
@@ -92,7 +80,7 @@ func NewHandler(c Control, cfg Config) *Handler {
 		cfg.RequestID = func(context.Context) string { return "" }
 	}
 	exec, compiler := newExecutor(c, cfg)
-	h := &Handler{cfg: cfg, exec: exec}
+	h := &Handler{Callers: NewCallers(cfg), cfg: cfg, exec: exec}
 	streams := &h.cfg.Streams
 	streams.Exec, streams.Connect = h.exec, h.connect
 	streams.Share, streams.RightsChanged = sharing{control: c, exec: exec, compiler: compiler}.share, c.RightsChanged

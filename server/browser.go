@@ -20,16 +20,33 @@ import (
 // sites cannot make the browser send it.
 const sessionCookie = "dvt_session"
 
-func session(r *http.Request) (token string, ok bool) {
-	c, err := r.Cookie(sessionCookie)
+// secure reports whether browsers reach this server by https alone.
+func (p *parts) secure() bool { return strings.HasPrefix(p.cfg.PublicURL, "https://") }
+
+// sessionName is the cookie's name; by https one that no other host of the same domain can set.
+func (p *parts) sessionName() string {
+	if p.secure() {
+		return "__Host-" + sessionCookie
+	}
+	return sessionCookie
+}
+
+// cookie lasts for some seconds; 0 is until the browser ends, less deletes it.
+func (p *parts) cookie(name, value, path string, site http.SameSite, seconds int) *http.Cookie {
+	return &http.Cookie{Name: name, Value: value, Path: path, MaxAge: seconds, HttpOnly: true, Secure: p.secure(), SameSite: site}
+}
+
+func (p *parts) session(r *http.Request) (token string, ok bool) {
+	c, err := r.Cookie(p.sessionName())
 	if err != nil {
 		return "", false
 	}
 	return c.Value, true
 }
 
-func setSession(w http.ResponseWriter, token string) {
-	http.SetCookie(w, &http.Cookie{Name: sessionCookie, Value: token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+// setDevSession signs a browser in to `dvt dev`.
+func (p *parts) setDevSession(w http.ResponseWriter, token string) {
+	http.SetCookie(w, p.cookie(p.sessionName(), token, "/", http.SameSiteStrictMode, 0))
 }
 
 func devPrincipals() []graph.DevPrincipal {
@@ -50,7 +67,7 @@ func (p *parts) devSession(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "there is no such dev principal", http.StatusBadRequest)
 		return
 	}
-	setSession(w, in.Principal)
+	p.setDevSession(w, in.Principal)
 	w.WriteHeader(http.StatusNoContent)
 }
 
@@ -112,8 +129,8 @@ func (p *parts) interfaceFiles(dev bool) http.Handler {
 			http.NotFound(w, r)
 			return
 		}
-		if token, ok := session(r); dev && (!ok || p.unknown(token)) {
-			setSession(w, samplePrincipal)
+		if token, ok := p.session(r); dev && (!ok || p.unknown(token)) {
+			p.setDevSession(w, samplePrincipal)
 		}
 		page, err := fs.ReadFile(files, "index.html")
 		if err != nil {

@@ -62,6 +62,13 @@ type Config struct {
 	AllowPrivate bool   `koanf:"allow-private"` // HTTP_NOTIFY of this worker may call private addresses (T225); off by default, on in dev
 
 	Accounts       []authz.Account `koanf:"-"`               // accounts, in the file only
+	Issuers        []Issuer        `koanf:"-"`               // oidc, in the file only
+	PublicURL      string          `koanf:"public-url"`      // where browsers reach this server; on loopback http://LISTEN
+	SignInKey      Secret          `koanf:"sign-in-key"`     // seals the cookies of sign-ins under way, the same for all servers
+	SessionLife    time.Duration   `koanf:"session-life"`    // of a browser's session
+	SessionIdle    time.Duration   `koanf:"session-idle"`    // without a request; 0 is no limit
+	ClockSkew      time.Duration   `koanf:"clock-skew"`      // by which clocks of issuers may differ
+	TrustedProxies []string        `koanf:"trusted-proxies"` // whose X-Forwarded-For is believed
 	AllowedOrigins []string        `koanf:"allowed-origins"` // origins beside the server's own that browsers may come from
 	Duties         []string        `koanf:"duties"`          // of: api, project, reconcile, deliver, sweep
 	ManualKeys     []Secret        `koanf:"manual-keys"`     // id:secret of the tokens that complete manual steps, the one that signs first; in the file or the environment
@@ -75,12 +82,15 @@ type Config struct {
 	now func() time.Time // the clock of this process; time.Now when nil
 }
 
+// maxSkew is the most that clock-skew may be.
+const maxSkew = 5 * time.Minute
+
 // Defaults are the settings that differ between `dvt dev` and the rest.
 func Defaults(dev bool) map[string]any {
 	d := map[string]any{
 		"listen": "127.0.0.1:8080", "data": ".dvt", "temporal-namespace": "dvt",
 		"control-queue": "tq-control-dev", "data-queue": "tq-data-dev", "project-root": ".", "dbt": "dbt",
-		"log-level": "info", "heartbeat": "30s", "write-budget": "3s", "rotate-after": 50, "concurrency": 4, "duties": []string{"api", "project", "reconcile", "deliver", "sweep"},
+		"log-level": "info", "heartbeat": "30s", "write-budget": "3s", "rotate-after": 50, "concurrency": 4, "session-life": "12h", "session-idle": "2h", "clock-skew": "60s", "duties": []string{"api", "project", "reconcile", "deliver", "sweep"},
 	}
 	if dev {
 		d["log-level"], d["heartbeat"], d["concurrency"], d["allow-private"] = "warn", "10s", 16, true
@@ -98,12 +108,14 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		"workspace": "directory of the runs' workspaces", "project-root": "where relative directories of plans resolve", "dbt": "the dbt program",
 		"control-queue": "queue of workflows and control steps", "data-queue": "queue of data steps",
 		"server": "URL of the server whose journal a data worker uses", "log-level": "debug, info, warn or error",
-		"heartbeat": "silence after which an execution counts as lost", "write-budget": "how long the store may take to confirm that a step begins or completed",
+		"public-url": "where browsers reach this server, https://dvt.example",
+		"heartbeat":  "silence after which an execution counts as lost", "write-budget": "how long the store may take to confirm that a step begins or completed",
 	}
 	lists := map[string]string{
 		"plan-roots": "directories that file: plan references may point into", "known-queues": "further queues that plans may name",
 		"queues": "queues to serve, separated by commas", "allowed-origins": "further origins that browsers may come from",
-		"duties": "duties of this server: api, project, reconcile, deliver, sweep",
+		"trusted-proxies": "addresses and networks of proxies whose X-Forwarded-For is believed",
+		"duties":          "duties of this server: api, project, reconcile, deliver, sweep",
 	}
 	for _, n := range names {
 		switch {
@@ -177,7 +189,11 @@ func Load(f *pflag.FlagSet, dev bool) (Config, error) {
 	if c.Accounts, err = accounts(k.Get("accounts")); err != nil {
 		errs = append(errs, err)
 	}
+	if c.Issuers, err = issuers(k.Get("oidc")); err != nil {
+		errs = append(errs, err)
+	}
 	errs = append(errs, c.verify()...)
+	errs = append(errs, c.verifyIdentity()...)
 	return c, errors.Join(errs...)
 }
 
@@ -213,14 +229,14 @@ func accounts(list any) (out []authz.Account, err error) {
 var clientVariables = map[string]bool{"token": true, "chromium": true, "test-binary": true, "bin": true, "e2e-url": true, "e2e-state": true, "fault-seconds": true, "fault-seed": true} //nolint:gochecknoglobals // a table
 
 var listKeys = map[string]bool{ //nolint:gochecknoglobals // a table
-	"plan-roots": true, "known-queues": true, "queues": true, "allowed-origins": true, "duties": true, "manual-keys": true,
+	"plan-roots": true, "known-queues": true, "queues": true, "allowed-origins": true, "duties": true, "manual-keys": true, "trusted-proxies": true,
 }
 
 func knownKeys() map[string]bool {
 	out := map[string]bool{}
 	for _, k := range strings.Fields(`listen data store redis app-role temporal temporal-namespace temporal-binary artifacts workspace project-root dbt
 		plan-roots control-queue data-queue known-queues queues concurrency server worker-token allow-private accounts allowed-origins duties no-sample log-level heartbeat
-		write-budget rotate-after manual-keys`) {
+		write-budget rotate-after manual-keys oidc public-url sign-in-key session-life session-idle clock-skew trusted-proxies`) {
 		out[k] = true
 	}
 	return out

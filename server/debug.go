@@ -5,7 +5,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
+	"strconv"
+	"time"
 
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine/temporal"
@@ -14,18 +15,18 @@ import (
 
 // debugRun answers GET /engine/runs/{runId}/debug for those with the action Debug.
 func (p *parts) debugRun(w http.ResponseWriter, r *http.Request) {
-	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	w.Header().Set("Content-Type", "application/json")
-	who, err := p.authz.Authenticate(token)
-	if err != nil {
-		w.WriteHeader(http.StatusUnauthorized)
-		_ = json.NewEncoder(w).Encode(map[string]any{"code": run.CodeUnauthenticated, "message": "The call carries no valid token."})
-		return
+	var out control.RunDebug
+	who, err := p.callers.Caller(r)
+	if err == nil {
+		out, err = p.control.DebugRun(r.Context(), who, r.PathValue("runId"))
 	}
-	out, err := p.control.DebugRun(r.Context(), who, r.PathValue("runId"))
 	var refused *control.Error
 	switch {
 	case errors.As(err, &refused):
+		if refused.RetryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int((refused.RetryAfter+time.Second-1)/time.Second)))
+		}
 		w.WriteHeader(httpStatus(refused.Code))
 		_ = json.NewEncoder(w).Encode(map[string]any{"code": refused.Code, "message": refused.Message})
 	case err != nil:

@@ -2,14 +2,18 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/dvt-engine/dvt"
+	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/store/remote"
 )
@@ -17,16 +21,18 @@ import (
 // routes is everything that this process answers over HTTP. notes is set in
 // `dvt dev` only, which also signs browsers in.
 func (p *parts) routes(notes *notifications) http.Handler {
+	p.callers = graph.NewCallers(p.apiConfig())
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", p.ready)
 	mux.HandleFunc("GET /engine/health", p.health)
 	mux.HandleFunc("GET /engine/runs/{runId}/debug", p.debugRun)
 	mux.Handle("GET /metrics", p.metrics())
-	mux.Handle(remote.Path, p.remoteJournal())
+	mux.Handle(remote.Path, p.slowed(p.remoteJournal()))
 	if slices.Contains(p.cfg.Duties, "api") {
 		p.graph = p.graphQL(notes != nil)
 		mux.Handle("/graphql", p.graph)
+		p.signInRoutes(mux)
 		mux.HandleFunc("GET /schema.graphqls", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			_, _ = w.Write([]byte(dvt.Schema))
@@ -45,13 +51,20 @@ func (p *parts) routes(notes *notifications) http.Handler {
 	return mux
 }
 
-func (p *parts) graphQL(dev bool) *graph.Handler {
-	cfg := graph.Config{
-		Authenticate: p.authz.Authenticate, Throttle: p.throttle, AllowedOrigins: p.cfg.AllowedOrigins, Logger: p.log, Introspection: true,
+// apiConfig says who may send what to the API.
+func (p *parts) apiConfig() graph.Config {
+	origins := p.cfg.AllowedOrigins
+	if p.cfg.PublicURL != "" {
+		origins = append(slices.Clone(origins), p.cfg.PublicURL)
 	}
+	return graph.Config{Identify: p.identify, Session: p.session, Throttle: p.throttle, Address: p.address, AllowedOrigins: origins}
+}
+
+func (p *parts) graphQL(dev bool) *graph.Handler {
+	cfg := p.apiConfig()
+	cfg.Logger, cfg.Introspection = p.log, true
 	cfg.Streams.Metrics = p.registry
 	if dev {
-		cfg.Session = session
 		cfg.DevPrincipals = devPrincipals
 	}
 	return graph.NewHandler(p.control, cfg)
@@ -97,6 +110,24 @@ func (p *parts) remoteJournal() http.Handler {
 			return w.MayServe, err
 		},
 	}
+}
+
+// slowed lets nobody guess tokens of workers faster than those of people.
+func (p *parts) slowed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token, address := authz.Bearer(r.Header.Get("Authorization")), p.address(r)
+		if wait := p.throttle.Wait(address, token); wait > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
+			http.Error(w, "too many wrong tokens came from this address", http.StatusTooManyRequests)
+			return
+		}
+		if _, err := p.directory.AuthenticateWorker(token); token != "" && !errors.Is(err, authz.ErrExpired) {
+			p.throttle.Done(address, token, err == nil)
+		}
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+token) // what was looked at, and nothing else
+		next.ServeHTTP(w, r)
+	})
 }
 
 // metrics offers what the parts registered, Go's own, and what the hub watches.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/authz/oidc"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
@@ -49,13 +50,16 @@ type parts struct {
 	directory *authz.Directory
 	authz     *authz.Authorizer
 	throttle  *authz.Throttle
+	providers *oidc.Providers
+	address   func(*http.Request) string // where a request comes from
 	projector *project.Projector
 	hub       *live.Hub
 	lists     *live.Lists
 	control   *control.Service
 	journal   *control.Journal
 	graph     *graph.Handler // nil without the api duty
-	owner     string         // of leases
+	callers   *graph.Callers
+	owner     string // of leases
 	registry  *prometheus.Registry
 }
 
@@ -69,10 +73,10 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 			p.close()
 		}
 	}()
-	now := cfg.now
-	if now == nil {
-		now = time.Now
+	if p.cfg.now == nil {
+		p.cfg.now = time.Now
 	}
+	now := p.cfg.now
 	if p.raw, err = openStore(ctx, cfg.Store, log); err != nil {
 		return p, err
 	}
@@ -92,6 +96,15 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 		return p, err
 	}
 	p.throttle = authz.NewThrottle(time.Now)
+	p.providers = newProviders(p.cfg, log)
+	for _, i := range cfg.Issuers {
+		p.directory.Trust(authz.Provider{Name: i.Name, TenantID: i.Tenant})
+	}
+	proxies, err := cfg.proxies()
+	if err != nil {
+		return p, err
+	}
+	p.address = clientAddress(proxies)
 	p.projector = project.New(p.raw, p.bus, project.Config{Metrics: p.registry, Logger: log})
 	p.store = project.Waking(p.raw, p.projector)
 	p.hub = live.New(p.raw, p.bus, live.Config{Now: now, Metrics: p.registry, Logger: log})
@@ -109,7 +122,7 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 	p.control = control.New(control.Config{
 		Store: p.store, Engine: p.engine, Hub: p.hub, Lists: p.lists, Bus: p.bus, Authz: p.authz, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, Limits: limits,
 		Metrics: p.registry, Logger: log,
-		Redriver: p.projector, ManualKeys: keys, Now: now,
+		Redriver: p.projector, ManualKeys: keys, Now: now, Sessions: control.Sessions{Life: cfg.SessionLife, Idle: cfg.SessionIdle},
 	})
 	p.journal = control.NewJournal(control.JournalConfig{
 		Store: p.store, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, MaxSteps: p.control.MaxSteps(),
@@ -156,7 +169,7 @@ func openStore(ctx context.Context, dsn string, log *slog.Logger) (store.Store, 
 // Run is `dvt server`: the API, the hub, and the duties that it was given. It
 // returns after a clean shutdown when ctx ends.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
-	if err := need(cfg.Store, "store", cfg.Redis, "redis", cfg.Temporal, "temporal"); err != nil {
+	if err := errors.Join(need(cfg.Store, "store", cfg.Redis, "redis", cfg.Temporal, "temporal"), cfg.forServer()); err != nil {
 		return err
 	}
 	p, err := assemble(ctx, cfg, cfg.Accounts, log)
@@ -276,6 +289,7 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 	g.Go(func() error { return p.hub.Run(api) })
 	g.Go(func() error { return p.lists.Run(api) })
 	g.Go(func() error { return p.control.FollowPolicy(work) })
+	g.Go(func() error { return p.providers.Run(work) })
 	for _, d := range p.cfg.Duties {
 		switch d {
 		case "project":

@@ -41,7 +41,7 @@ func devCommand() *cobra.Command {
 func serverCommand() *cobra.Command {
 	return process(&cobra.Command{Use: "server", Short: "Serve the API and carry out its duties"}, false, []string{
 		"listen", "store", "redis", "temporal", "temporal-namespace", "artifacts", "plan-roots", "control-queue", "data-queue", "known-queues",
-		"allowed-origins", "duties", "heartbeat", "write-budget", "rotate-after",
+		"allowed-origins", "public-url", "trusted-proxies", "duties", "heartbeat", "write-budget", "rotate-after",
 	}, server.Run)
 }
 

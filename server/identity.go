@@ -1,0 +1,208 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/authz/oidc"
+)
+
+// Issuer is an OIDC provider that this server trusts, as it stands under oidc in the file.
+type Issuer struct {
+	Name             string   `json:"name"` // in addresses, the audit, and the policy's view of who came by it
+	Label            string   `json:"label"`
+	Issuer           string   `json:"issuer"`
+	ClientID         string   `json:"clientId"`
+	ClientSecret     Secret   `json:"clientSecret"`
+	ClientSecretFile string   `json:"clientSecretFile"`
+	Audience         string   `json:"audience"` // clientId when empty
+	Scopes           []string `json:"scopes"`
+	PrincipalClaim   string   `json:"principalClaim"` // sub when empty
+	Prefix           string   `json:"prefix"`
+	Tenant           string   `json:"tenant"`
+	TenantClaim      string   `json:"tenantClaim"`
+	Tenants          []string `json:"tenants"`
+	GroupsClaim      string   `json:"groupsClaim"`
+}
+
+// issuers reads the list; a key that an issuer does not have is an error.
+func issuers(list any) (out []Issuer, err error) {
+	if list == nil {
+		return nil, nil
+	}
+	doc, err := json.Marshal(list)
+	if err != nil {
+		return nil, fmt.Errorf("oidc: %w", err)
+	}
+	d := json.NewDecoder(bytes.NewReader(doc))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&out); err != nil {
+		return nil, fmt.Errorf("oidc: %w", err)
+	}
+	return out, nil
+}
+
+var issuerName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,31}$`)
+
+// verify names what is wrong with an issuer and fills in what was left out.
+func (i *Issuer) verify() (errs []error) {
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("oidc %q: "+format, append([]any{i.Name}, args...)...))
+		}
+	}
+	check(issuerName.MatchString(i.Name), "name must be 1 to 32 of a-z 0-9 -")
+	check(httpsOrLoopback(i.Issuer), "issuer must be an https address; http is for loopback")
+	if i.Audience == "" {
+		i.Audience = i.ClientID
+	}
+	check(i.Audience != "", "audience is missing, or a clientId to take instead: tokens made for others must not count here")
+	check(i.ClientSecret == "" || i.ClientSecretFile == "", "clientSecret and clientSecretFile are both given")
+	check(i.ClientSecret == "" && i.ClientSecretFile == "" || i.ClientID != "", "a client secret is given and clientId is not")
+	if i.PrincipalClaim == "" {
+		i.PrincipalClaim = "sub"
+	}
+	if i.Label == "" {
+		i.Label = i.Name
+	}
+	check((i.Tenant == "") != (i.TenantClaim == ""), "give either tenant or tenantClaim")
+	check(i.TenantClaim != "" || len(i.Tenants) == 0, "tenants narrow tenantClaim, which is not given")
+	check(i.Prefix == "" || authz.Nameable(i.Prefix), "prefix must be printable, without spaces")
+	return errs
+}
+
+// httpsOrLoopback reports whether what is sent to an address stays secret.
+func httpsOrLoopback(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return false
+	}
+	return u.Scheme == "https" || u.Scheme == "http" && loopback(u.Host)
+}
+
+// loopback reports whether host, with or without a port, is this machine's own.
+func loopback(host string) bool {
+	name := (&url.URL{Host: host}).Hostname()
+	ip := net.ParseIP(name)
+	return strings.EqualFold(name, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// minSignInKey is the least length of sign-in-key, in bytes.
+const minSignInKey = 32
+
+// verifyIdentity names what is wrong with the settings that say who may come.
+func (c *Config) verifyIdentity() (errs []error) {
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.dev && len(c.Issuers) > 0 {
+		bad("oidc is for `dvt server`: dvt dev signs in whoever comes")
+	}
+	names, addresses := map[string]bool{}, map[string]bool{}
+	for i := range c.Issuers {
+		issuer := &c.Issuers[i]
+		errs = append(errs, issuer.verify()...)
+		if names[issuer.Name] || addresses[issuer.Issuer] {
+			bad("oidc %q: another provider has the same name or issuer", issuer.Name)
+		}
+		names[issuer.Name], addresses[issuer.Issuer] = true, true
+	}
+	for _, a := range c.Accounts {
+		if a.OIDC && len(c.Issuers) == 0 {
+			bad("the account %q comes by OIDC, and no oidc is set", a.ID)
+		}
+	}
+	if c.PublicURL == "" && loopback(c.Listen) {
+		c.PublicURL = "http://" + c.Listen
+	}
+	c.PublicURL = strings.TrimSuffix(c.PublicURL, "/")
+	if u, err := url.Parse(c.PublicURL); c.PublicURL != "" && (err != nil || u.Path != "" || !httpsOrLoopback(c.PublicURL)) {
+		bad("public-url must look like https://dvt.example; http is for loopback")
+	}
+	if c.SignInKey != "" && len(c.SignInKey) < minSignInKey {
+		bad("sign-in-key must have %d bytes or more", minSignInKey)
+	}
+	if c.SessionLife < 0 || c.SessionIdle < 0 || c.ClockSkew < 0 || c.ClockSkew > maxSkew {
+		bad("session-life and session-idle must not be below 0, clock-skew must be 0s to %s", maxSkew)
+	}
+	if _, err := c.proxies(); err != nil {
+		bad("trusted-proxies: %w", err)
+	}
+	return errs
+}
+
+// signsIn reports whether browsers can sign in by a provider.
+func (c *Config) signsIn() bool {
+	for _, i := range c.Issuers {
+		if i.ClientID != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// ErrNoAuthentication is why a server does not start that others could reach and nobody could be
+// known to (O6).
+var ErrNoAuthentication = errors.New("nobody can be known to this server: give it accounts or oidc; without them it listens on loopback only")
+
+// forServer names what only a server needs of these settings, and reads the secrets that lie in files.
+// A server without authentication is refused on anything but loopback.
+func (c *Config) forServer() error {
+	var errs []error
+	if len(c.Accounts) == 0 && len(c.Issuers) == 0 && !loopback(c.Listen) {
+		errs = append(errs, ErrNoAuthentication)
+	}
+	if c.signsIn() && c.SignInKey == "" && !loopback(c.Listen) {
+		errs = append(errs, errors.New("sign-in-key is missing: it seals the cookies of sign-ins, the same for all servers"))
+	}
+	if c.signsIn() && c.PublicURL == "" {
+		errs = append(errs, errors.New("public-url is missing: providers send browsers back to it"))
+	}
+	for i := range c.Issuers {
+		if issuer := &c.Issuers[i]; issuer.ClientSecretFile != "" {
+			secret, err := os.ReadFile(issuer.ClientSecretFile)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("oidc %q: clientSecretFile cannot be read", issuer.Name))
+			}
+			issuer.ClientSecret = Secret(strings.TrimSpace(string(secret)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) proxies() (out []netip.Prefix, err error) {
+	for _, s := range c.TrustedProxies {
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			ip, err := netip.ParseAddr(s)
+			if err != nil {
+				return nil, fmt.Errorf("%q is no address and no network like 10.0.0.0/8", s)
+			}
+			p = netip.PrefixFrom(ip, ip.BitLen())
+		}
+		out = append(out, p.Masked())
+	}
+	return out, nil
+}
+
+// providers are the issuers as the package oidc wants them.
+func (c *Config) providers() []oidc.Issuer {
+	var out []oidc.Issuer
+	for _, i := range c.Issuers {
+		if i.PrincipalClaim == "email" && len(i.Scopes) == 0 {
+			i.Scopes = []string{"email"}
+		}
+		out = append(out, oidc.Issuer{
+			Name: i.Name, Label: i.Label, URL: i.Issuer, ClientID: i.ClientID, ClientSecret: string(i.ClientSecret), Audience: i.Audience, Scopes: i.Scopes,
+			PrincipalClaim: i.PrincipalClaim, Prefix: i.Prefix, TenantID: i.Tenant, TenantClaim: i.TenantClaim, Tenants: i.Tenants, GroupsClaim: i.GroupsClaim,
+		})
+	}
+	return out
+}

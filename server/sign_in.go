@@ -1,0 +1,204 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"unicode"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/authz/oidc"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// Paths of sign-in.
+const (
+	loginPath    = "/auth/login"
+	callbackPath = "/auth/callback"
+	logoutPath   = "/auth/logout"
+	methodsPath  = "/auth/methods"
+	// signInPage is the page of the UI that offers the ways to sign in.
+	signInPage = "/signin"
+)
+
+// attemptCookie holds a sign-in under way. The provider sends the browser back from another
+// site, so it is Lax; the session's is Strict, and the page that the callback leads to needs none:
+// it is the same for everybody, and what it asks for itself comes from this site.
+const attemptCookie = "dvt_sign_in"
+
+// newProviders are the OIDC providers of the settings.
+func newProviders(cfg Config, log *slog.Logger) *oidc.Providers {
+	c := oidc.Config{Issuers: cfg.providers(), Skew: cfg.ClockSkew, Key: []byte(cfg.SignInKey), Now: cfg.now, Logger: log}
+	if cfg.signsIn() {
+		c.Callback = cfg.PublicURL + callbackPath
+	}
+	if len(c.Key) == 0 { // on loopback: a sign-in ends on the server that it began on
+		c.Key = []byte(rand.Text() + rand.Text())
+	}
+	return oidc.New(c)
+}
+
+// identify is who shows a token or a session (O6). An account or an API token is looked up, a JWT
+// may need a key of its issuer, a session of another server the store.
+func (p *parts) identify(ctx context.Context, token string, session bool) (authz.Principal, error) {
+	switch {
+	case len(token) > oidc.MaxToken:
+		return authz.Principal{}, authz.ErrUnauthenticated
+	case session && !p.cfg.dev:
+		return p.control.Session(ctx, token)
+	}
+	who, err := p.authz.Authenticate(token)
+	if errors.Is(err, authz.ErrUnauthenticated) && oidc.Looks(token) {
+		if who, err = p.providers.Authenticate(ctx, token); err == nil {
+			who.Grants = p.authz.Grants(who)
+		} else if !errors.Is(err, authz.ErrUnavailable) {
+			p.log.DebugContext(ctx, "a JWT was refused", slog.Any("error", err))
+		}
+	}
+	return who, err
+}
+
+// signInRoutes are the routes under /auth.
+func (p *parts) signInRoutes(mux *http.ServeMux) {
+	mux.HandleFunc("GET "+methodsPath, p.methods)
+	if p.cfg.dev {
+		return
+	}
+	mux.HandleFunc("GET "+loginPath, p.login)
+	mux.HandleFunc("GET "+callbackPath, p.callback)
+	mux.HandleFunc("POST "+logoutPath, p.logout)
+}
+
+// methods says what ways there are to sign in; everybody may ask.
+func (p *parts) methods(w http.ResponseWriter, _ *http.Request) {
+	type method struct {
+		Kind  string `json:"kind"`
+		Name  string `json:"name"`
+		Label string `json:"label"`
+		URL   string `json:"url"`
+	}
+	out := struct {
+		Methods []method `json:"methods"`
+	}{Methods: []method{}}
+	for _, m := range p.providers.Methods() {
+		out.Methods = append(out.Methods, method{"OIDC", m.Name, m.Label, loginPath + "?" + url.Values{"provider": {m.Name}}.Encode()})
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_ = json.NewEncoder(w).Encode(out)
+}
+
+// login sends the browser to a provider.
+func (p *parts) login(w http.ResponseWriter, r *http.Request) {
+	to := localPath(r.URL.Query().Get("to"))
+	address, cookie, err := p.providers.Begin(r.Context(), r.URL.Query().Get("provider"), to)
+	switch {
+	case errors.Is(err, oidc.ErrUnknown):
+		http.Error(w, "there is no such way to sign in", http.StatusNotFound)
+		return
+	case err != nil:
+		p.log.WarnContext(r.Context(), "a sign-in did not begin", slog.Any("error", err))
+		leave(w, notSignedIn("unavailable", to))
+		return
+	}
+	http.SetCookie(w, p.cookie(attemptCookie, cookie, callbackPath, http.SameSiteLaxMode, int(oidc.AttemptLife.Seconds())))
+	leave(w, address)
+}
+
+// callback ends what login began, with a session or a reason.
+func (p *parts) callback(w http.ResponseWriter, r *http.Request) {
+	cookie := ""
+	if c, err := r.Cookie(attemptCookie); err == nil {
+		cookie = c.Value
+	}
+	http.SetCookie(w, p.cookie(attemptCookie, "", callbackPath, http.SameSiteLaxMode, -1))
+	who, provider, to, err := p.providers.Finish(r.Context(), cookie, r.URL.Query())
+	if err != nil {
+		p.log.InfoContext(r.Context(), "a sign-in was refused", slog.String("provider", provider), slog.Any("error", err))
+		if errors.Is(err, authz.ErrUnavailable) {
+			leave(w, notSignedIn("unavailable", to))
+			return
+		}
+		if tenant := p.tenantOf(provider); tenant != "" {
+			p.control.SignInRefused(r.Context(), tenant, provider, strings.TrimPrefix(err.Error(), authz.ErrUnauthenticated.Error()+": "))
+		}
+		leave(w, notSignedIn("refused", to))
+		return
+	}
+	made, err := p.control.SignIn(r.Context(), who)
+	if e, ok := errors.AsType[*control.Error](err); ok && e.Code == run.CodeForbidden {
+		leave(w, notSignedIn("no-rights", to))
+		return
+	}
+	if err != nil {
+		p.log.WarnContext(r.Context(), "a session was not made", slog.Any("error", err))
+		leave(w, notSignedIn("unavailable", to))
+		return
+	}
+	life := made.Token.ExpiresAt.Sub(p.cfg.now())
+	http.SetCookie(w, p.cookie(p.sessionName(), made.Secret, "/", http.SameSiteStrictMode, int(life.Seconds())))
+	leave(w, localPath(to))
+}
+
+// tenantOf is the tenant that a provider is of, "" when its tokens say it.
+func (p *parts) tenantOf(provider string) string {
+	for _, i := range p.cfg.Issuers {
+		if i.Name == provider {
+			return i.Tenant
+		}
+	}
+	return ""
+}
+
+// logout ends the browser's session. Without one there is nothing to end.
+func (p *parts) logout(w http.ResponseWriter, r *http.Request) {
+	if !p.callers.OwnOrigin(r) {
+		http.Error(w, "sign out from a page of this server: the Origin is missing or not allowed", http.StatusForbidden)
+		return
+	}
+	if who, err := p.callers.Caller(r); err == nil {
+		err = p.control.SignOut(r.Context(), who)
+		if err != nil {
+			p.log.WarnContext(r.Context(), "a session was not ended", slog.Any("error", err))
+			http.Error(w, "the session could not be ended just now: try again", http.StatusServiceUnavailable)
+			return
+		}
+	}
+	http.SetCookie(w, p.cookie(p.sessionName(), "", "/", http.SameSiteStrictMode, -1))
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// leave sends the browser elsewhere, which learns nothing of where it was.
+func leave(w http.ResponseWriter, address string) {
+	h := w.Header()
+	h.Set("Location", address)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "no-referrer")
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// notSignedIn is the sign-in page with a reason.
+func notSignedIn(reason, to string) string {
+	return signInPage + "?" + url.Values{"reason": {reason}, "to": {localPath(to)}}.Encode()
+}
+
+const maxReturnPath = 2000 // bytes
+
+// localPath is a page of this server, / for everything else: nobody is led elsewhere by signing in
+// here. Browsers read \ as / and leave out control characters.
+func localPath(to string) string {
+	u, err := url.Parse(to)
+	if err != nil || len(to) > maxReturnPath || !strings.HasPrefix(to, "/") || u.Scheme != "" || u.Host != "" || u.User != nil ||
+		strings.HasPrefix(path.Clean(u.Path), "/auth/") || strings.HasPrefix(to, "//") ||
+		strings.ContainsFunc(to, func(r rune) bool { return r == '\\' || unicode.IsControl(r) || unicode.IsSpace(r) }) {
+		return "/"
+	}
+	return to
+}
