@@ -27,6 +27,9 @@ func (s *Service) Actions(p authz.Principal, v RunView) Availability {
 		}
 		out.Run = append(out.Run, a)
 	}
+	if v.Approval != nil {
+		out.Run = append(out.Run, s.mayApprove(p, o, v))
+	}
 	of := make([]ActionAvailability, len(stepSignals))
 	for i, t := range stepSignals {
 		of[i] = s.allowed(p, o, t)

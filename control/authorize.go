@@ -131,8 +131,15 @@ func (s *Service) refusalInLog(p authz.Principal) (bool, time.Duration) {
 	return false, w.began.Add(time.Minute).Sub(s.cfg.Now())
 }
 
-// sameOne reports whether a step that wants another person than the one who asked
-// for the run must not be completed by p: the plan and the tenant's policy both say so (O4).
-func (s *Service) sameOne(wanted bool, triggeredBy string, p authz.Principal) bool {
-	return wanted && triggeredBy == p.ID && s.cfg.Authz.SOD(p.TenantID).CompleteManual
+// sameOne reports whether a step that wants another person than those who asked for the
+// run and approved it must not be completed by p: the plan and the tenant's policy both say so (O4, T87).
+func (s *Service) sameOne(ctx context.Context, wanted bool, runID, triggeredBy string, p authz.Principal) (bool, error) {
+	if !wanted || !s.cfg.Authz.SOD(p.TenantID).CompleteManual {
+		return false, nil
+	}
+	if triggeredBy == p.ID {
+		return true, nil
+	}
+	at, err := s.approvalOf(ctx, runID)
+	return at != nil && approvedBy(*at, p), err
 }

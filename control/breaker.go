@@ -193,4 +193,3 @@ func (s *Service) auditBreaker(ctx context.Context, word, why string) {
 		s.cfg.Logger.WarnContext(ctx, "audit row not written", slog.Any("error", err))
 	}
 }
-

@@ -50,8 +50,12 @@ func (s *Service) CompleteManualStep(ctx context.Context, p authz.Principal, in 
 	if err != nil {
 		return Receipt{}, translate(err)
 	}
+	sameOne, err := s.sameOne(ctx, facts.sod, in.RunID, r.TriggeredBy, p)
+	if err != nil {
+		return Receipt{}, translate(err)
+	}
 	c := &completing{
-		s: s, in: in, sameOne: s.sameOne(facts.sod, r.TriggeredBy, p),
+		s: s, in: in, sameOne: sameOne,
 		judging: judging{s: s, p: p, in: SignalRun{RunID: in.RunID, Signal: run.Signal{Type: run.CompleteManual, StepID: in.StepID, Outcome: in.Outcome}}},
 	}
 	if err := s.cfg.Store.InRun(ctx, in.RunID, func(tx store.RunTx) error { return c.decideIn(ctx, tx) }); err != nil {
@@ -128,7 +132,7 @@ type completing struct {
 	judging
 	s       *Service
 	in      CompleteManualStep
-	sameOne bool // who asked for the run, and the step wants another person
+	sameOne bool // who asked for the run or approved it, and the step wants another person
 }
 
 func (c *completing) decideIn(ctx context.Context, tx store.RunTx) error {

@@ -129,6 +129,7 @@ type PreviewAction struct {
 	CompleteManual *CompleteManualStep
 	Rerun          *Rerun
 	Start          *StartRun
+	Approve        *ApproveRun
 }
 
 // ActionPreview is what an action would do now, if nothing else happened.
@@ -166,6 +167,7 @@ type RunView struct {
 	OpsRev       int64
 	AsOf         time.Time
 	Queue        *store.QueueRow
+	Approval     *store.Approval // of a run that waits for it, where one run is read
 	PendingRetry map[string]bool // stepIds with an accepted retry that has not begun
 	Past         bool            // made with at: no actions
 }

@@ -65,9 +65,13 @@ func (s *Service) manualTask(ctx context.Context, p authz.Principal, w store.Wai
 	if err != nil {
 		return ManualTask{}, err
 	}
+	sameOne, err := s.sameOne(ctx, f.sod, w.RunID, w.TriggeredBy, p)
+	if err != nil {
+		return ManualTask{}, err
+	}
 	t := ManualTask{
 		Identity: w.Identity, StepID: w.StepID, LogicalAttempt: w.LogicalAttempt, Instructions: f.instructions, Evidence: f.evidence,
-		Since: w.Since, Deadline: w.Deadline, Action: s.mayComplete(p, objectOf(w.Identity), w.TriggeredBy, f),
+		Since: w.Since, Deadline: w.Deadline, Action: s.mayComplete(p, objectOf(w.Identity), sameOne),
 	}
 	if t.Action.Outcome == "APPLY" {
 		t.Token = s.cfg.ManualKeys[0].token(w.RunID, w.StepID, w.LogicalAttempt)
@@ -93,7 +97,7 @@ func (s *Service) manualFacts(ctx context.Context, ref plan.Ref, stepID string) 
 
 // mayComplete says whether p may complete a task, and why not: the policy, then
 // the separation of duties (T87), then whether this server can.
-func (s *Service) mayComplete(p authz.Principal, o authz.Object, triggeredBy string, f stepFacts) ActionAvailability {
+func (s *Service) mayComplete(p authz.Principal, o authz.Object, sameOne bool) ActionAvailability {
 	a := ActionAvailability{Action: authz.CompleteManual, Outcome: "REFUSED", Strength: strength(run.CompleteManual)}
 	d, err := s.cfg.Authz.Decide(p, a.Action, o)
 	a.Rule, a.RequiredRole = d.Rule, d.RequiredRole
@@ -103,7 +107,7 @@ func (s *Service) mayComplete(p authz.Principal, o authz.Object, triggeredBy str
 	case !d.Allowed:
 		a.Code, a.WhoCould = run.CodeForbidden, s.cfg.Authz.WhoCould(a.Action, o)
 		a.Reason = fmt.Sprintf("Needs the role %s on %s/%s.", d.RequiredRole, o.ProjectID, o.EnvironmentID)
-	case s.sameOne(f.sod, triggeredBy, p):
+	case sameOne:
 		a.Code, a.Reason = run.CodeSOD, sodReason
 	case len(s.cfg.ManualKeys) == 0:
 		a.Outcome, a.Code, a.Reason = "UNSUPPORTED", run.CodeNotSupported, noManualKeys
@@ -115,7 +119,7 @@ func (s *Service) mayComplete(p authz.Principal, o authz.Object, triggeredBy str
 
 // What people are told who may not complete a task, or cannot here.
 const (
-	sodReason    = "Who asked for the run may not complete this step; someone else must."
+	sodReason    = "Who asked for the run or approved it may not complete this step; someone else must."
 	noManualKeys = "This server has no manual-keys, so it makes no completion tokens. Ask its operators to set them."
 )
 

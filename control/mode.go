@@ -180,6 +180,12 @@ func (s *Service) leasing() int {
 	return s.breaker.allows(s.cfg.Limits.LeaseBatch)
 }
 
+// startsNothing reports whether starts that wait are meant to.
+func (s *Service) startsNothing() bool {
+	_, _, open := s.breaker.seen()
+	return open || s.ruling.current().mode != ModeNormal
+}
+
 // frozenPause is after how long a start of a frozen tenant is looked at again.
 const frozenPause = 5 * time.Second
 

@@ -33,6 +33,8 @@ func (s *Service) PreviewAction(ctx context.Context, p authz.Principal, in Previ
 		out, err = s.previewRerun(ctx, p, *in.Rerun)
 	case in.Start != nil:
 		out, err = s.previewStart(ctx, p, *in.Start)
+	case in.Approve != nil:
+		out, err = s.previewApproval(ctx, p, *in.Approve)
 	default:
 		err = badInput([]plan.Violation{{Path: "action", Code: plan.CodeInvalid, Message: "choose an action"}})
 	}
@@ -83,6 +85,10 @@ func (s *Service) previewCompletion(ctx context.Context, p authz.Principal, in C
 	if err != nil {
 		return ActionPreview{}, err
 	}
+	sameOne, err := s.sameOne(ctx, facts.sod, in.RunID, r.TriggeredBy, p)
+	if err != nil {
+		return ActionPreview{}, err
+	}
 	l, err := s.cfg.Store.Load(ctx, in.RunID)
 	if err != nil {
 		return ActionPreview{}, err
@@ -102,8 +108,8 @@ func (s *Service) previewCompletion(ctx context.Context, p authz.Principal, in C
 			out := refused(st, run.CodeSuperseded, "This attempt was completed already; the first outcome stands.")
 			out.Outcome, out.Status = "NOOP", st.RunStatus()
 			return out, nil
-		case s.sameOne(facts.sod, r.TriggeredBy, p):
-			return refused(st, run.CodeSOD, "Who asked for the run may not complete this step; someone else must."), nil
+		case sameOne:
+			return refused(st, run.CodeSOD, sodReason), nil
 		case in.ExpectedRunSeq != nil && step.ChangedSeq > *in.ExpectedRunSeq:
 			return refused(st, run.CodeRunMoved, fmt.Sprintf("The step changed at seq %d, after the state you saw.", step.ChangedSeq)), nil
 		}

@@ -25,7 +25,11 @@ func (s *Service) previewStart(_ context.Context, p authz.Principal, in StartRun
 	if err != nil {
 		return ActionPreview{}, err
 	}
+	if e := s.admitting(p.TenantID); e != nil {
+		return refused(run.State{}, e.Code, e.Message), nil
+	}
 	v := previewing{out: ActionPreview{Outcome: "APPLY", Status: run.Running, Reason: fmt.Sprintf("A run of plan %s %s starts.", ref.PlanID, ref.PlanVersion)}}
+	v.waitsForApproval(s, o)
 	if body == nil {
 		v.warn("The plan is fetched and checked when the run starts: its steps are not known yet.")
 		return v.out, nil
@@ -63,6 +67,9 @@ func (s *Service) previewRerun(ctx context.Context, p authz.Principal, in Rerun)
 	if refusal != nil {
 		return refused(l.State, refusal.Code, refusal.Message), nil //nolint:nilerr // a refusal is what a preview answers
 	}
+	if e := s.admitting(p.TenantID); e != nil {
+		return refused(l.State, e.Code, e.Message), nil
+	}
 	pl, known, err := s.planOfRun(ctx, r)
 	if invalid := (*plan.InvalidError)(nil); err != nil && !errors.As(err, &invalid) {
 		return ActionPreview{}, err
@@ -70,6 +77,7 @@ func (s *Service) previewRerun(ctx context.Context, p authz.Principal, in Rerun)
 	v := previewing{st: l.State, sk: pl.Skeleton(s.cfg.Queues), out: ActionPreview{
 		BasedOnSeq: l.State.Seq, Outcome: "APPLY", Status: run.Running, Reason: "A new run of the same plan starts.",
 	}}
+	v.waitsForApproval(s, objectOf(r.Identity))
 	if !known {
 		v.warn("The plan is fetched and checked when the run starts: its steps are not known yet.")
 		return v.out, nil

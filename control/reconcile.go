@@ -16,7 +16,14 @@ import (
 // once (T128, T130).
 func (s *Service) Reconcile(ctx context.Context, owner string) error {
 	return s.duty(ctx, s.starts, func(ctx context.Context) (bool, error) {
-		rows, err := s.cfg.Store.Lease(ctx, owner, s.cfg.Limits.LeaseTTL, s.cfg.Limits.LeaseBatch)
+		n := s.leasing()
+		if n == 0 {
+			return false, nil
+		}
+		rows, err := s.cfg.Store.Lease(ctx, owner, s.cfg.Limits.LeaseTTL, n)
+		if err == nil && len(rows) == 0 {
+			s.probe(ctx)
+		}
 		atOnce(rows, func(q store.QueueRow) {
 			if err := s.start(ctx, q); err != nil && ctx.Err() == nil {
 				s.cfg.Logger.WarnContext(ctx, "run not started", slog.String("runId", q.RunID), slog.Any("error", err))
@@ -27,9 +34,12 @@ func (s *Service) Reconcile(ctx context.Context, owner string) error {
 }
 
 func (s *Service) start(ctx context.Context, q store.QueueRow) error {
+	if held, err := s.heldBack(ctx, q); held {
+		return err
+	}
 	r, err := s.cfg.Store.Get(ctx, q.RunID)
 	if err == nil {
-		_, err = s.cfg.Engine.Start(ctx, r.Identity, s.cfg.Queues)
+		err = s.startInEngine(ctx, r.Identity)
 	}
 	if err != nil {
 		delay := min(time.Second<<min(q.Attempts, 5), 30*time.Second)

@@ -165,19 +165,43 @@ func rerunPlan(st run.State, from run.RerunFrom) ([]string, *Error) {
 	return reuse, nil
 }
 
-// rerunOf reads what a rerun takes over: it stands at the beginning of its log. nil
+// rerunOf reads what a rerun takes over: it stands in its approval, the beginning of its log. nil
 // for a run that is none.
-func rerunOf(ctx context.Context, s store.Log, r store.Run) (*run.Rerun, error) {
+func rerunOf(ctx context.Context, s approvedLog, r store.Run) (*run.Rerun, error) {
 	if r.ParentRunID == "" {
 		return nil, nil //nolint:nilnil // not every run is a rerun
 	}
-	first, err := s.Events(ctx, r.RunID, 0, 1)
-	if err != nil {
-		return nil, err
+	for after := run.Seq(0); ; {
+		page, err := s.Events(ctx, r.RunID, after, beginning)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range page {
+			if after = e.Seq; e.Type == run.RunApproved {
+				p, err := run.PayloadOf[run.RunApprovedPayload](e.Payload)
+				return p.Rerun, err
+			}
+		}
+		if len(page) < beginning {
+			return pinned(ctx, s, r.RunID)
+		}
 	}
-	if len(first) == 0 || first[0].Type != run.RunApproved {
-		return nil, errors.New("control: the log of a rerun does not begin with its approval")
+}
+
+// beginning is as many events as mostly stand before the approval of a run and with it.
+const beginning = 4
+
+// pinned is what a rerun takes over that waits for approval.
+func pinned(ctx context.Context, s approvedLog, runID string) (*run.Rerun, error) {
+	at, err := s.Approval(ctx, runID)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, errors.New("control: the log of a rerun has no approval")
 	}
-	p, err := run.PayloadOf[run.RunApprovedPayload](first[0].Payload)
-	return p.Rerun, err
+	return at.Rerun, err
+}
+
+// approvedLog is where a rerun's beginning stands.
+type approvedLog interface {
+	store.Log
+	store.Approvals
 }

@@ -31,7 +31,7 @@ func (s *Service) Run(ctx context.Context, p authz.Principal, runID string, at *
 	}
 	v.State = l.State
 	complete(&v)
-	v.Past, v.PendingRetry, v.Queue = true, nil, nil
+	v.Past, v.PendingRetry, v.Queue, v.Approval = true, nil, nil, nil
 	return v, nil
 }
 
@@ -48,7 +48,11 @@ func (s *Service) view(ctx context.Context, r store.Run) (RunView, error) {
 		switch {
 		case err == nil && q.Status != store.QueueStarted:
 			v.Queue = &q
-		case err != nil && !errors.Is(err, store.ErrNotFound):
+		case errors.Is(err, store.ErrNotFound):
+			if v.Approval, err = s.approvalOf(ctx, r.RunID); err != nil {
+				return RunView{}, translate(err)
+			}
+		case err != nil:
 			return RunView{}, translate(err)
 		}
 	}

@@ -56,7 +56,8 @@ func (s *Service) StartRun(ctx context.Context, p authz.Principal, in StartRun) 
 	return s.started(ctx, r, created)
 }
 
-// approve makes a run of n that is approved and waits for its start, and the row of
+// approve makes a run of n that is approved and waits for its start, or one that waits for
+// people to approve it where the policy asks for them (W-20), and the row of
 // its audit, in one transaction; pin is what a rerun takes over, else nil. It gives
 // both their ids and the run its request key. false comes with the run that the
 // request id made before.
@@ -68,12 +69,16 @@ func (s *Service) approve(ctx context.Context, p authz.Principal, n store.NewRun
 	r := &n.Run
 	r.RunID, r.TriggeredBy = uuid.NewString(), p.ID
 	r.RequestKey = run.RequestKey(r.TenantID, r.ProjectID, r.EnvironmentID, r.PlanID, r.PlanVersion, r.RequestID)
+	if err := s.startable(ctx, p, *r, audit); err != nil {
+		return store.Run{}, false, err
+	}
 	audit.ID, audit.TenantID, audit.Actor = uuid.NewString(), p.TenantID, p.ID
 	audit.RunID, audit.Outcome, audit.RequestID = r.RunID, "ACCEPTED", r.RequestID
 	n.Events = []run.Draft{{
 		Type: run.RunApproved, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.cfg.Now(), EmittedBy: run.ByPlanner, Payload: approved,
 	}}
 	n.Enqueue, n.Audit = &store.Enqueue{Terms: store.Unlimited()}, []store.AuditRow{audit}
+	s.needApproval(&n, pin)
 	made, created, err := s.cfg.Store.CreateRun(ctx, n)
 	return made, created, translate(err)
 }

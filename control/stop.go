@@ -20,9 +20,15 @@ func (j *judging) acceptStop(ctx context.Context, tx store.RunTx, st run.State) 
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
+	waits := err == nil && q.Status == store.QueuePending
+	if err != nil {
+		if waits, err = awaits(ctx, tx); err != nil {
+			return err
+		}
+	}
 	// A start that failed may have reached the engine all the same: a run that
 	// began is stopped there, whatever its queue row says.
-	if err != nil || q.Status != store.QueuePending || st.Status == run.Running || st.Status == run.Paused {
+	if !waits || st.Status == run.Running || st.Status == run.Paused {
 		return j.accepted(ctx, tx, j.in.Signal, run.GateStopped, true)
 	}
 	if err := j.accepted(ctx, tx, j.in.Signal, 0, false); err != nil {

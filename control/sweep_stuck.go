@@ -16,6 +16,9 @@ import (
 // lookAtStarts makes starts due that nobody makes. A lease that is over is free for
 // anyone, so a row that stays means that no reconciler is at work.
 func (w *sweeper) lookAtStarts(ctx context.Context) error {
+	if w.s.startsNothing() {
+		return nil
+	}
 	rows, err := w.s.cfg.Store.StuckStarts(ctx, w.cfg.StartAge, w.cfg.Batch)
 	if err != nil {
 		return err

@@ -1,0 +1,194 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// startable refuses a new run in a mode that starts nothing, unless its request made one before.
+func (s *Service) startable(ctx context.Context, p authz.Principal, r store.Run, row store.AuditRow) error {
+	refusal := s.admitting(r.TenantID)
+	if refusal == nil {
+		return nil
+	}
+	_, err := s.cfg.Store.ByRequest(ctx, r.RequestKey)
+	if err == nil || !errors.Is(err, store.ErrNotFound) {
+		return translate(err)
+	}
+	row.Code, row.RequestID, row.Detail = refusal.Code, r.RequestID, nil
+	s.auditDenied(ctx, p, row)
+	return refusal
+}
+
+// needApproval makes a new run wait for the people that the policy asks for: no event, no
+// row in the queue (W-20). How many they are stays with the run whatever the policy says later.
+func (s *Service) needApproval(n *store.NewRun, pin *run.Rerun) {
+	r := n.Run
+	required := s.cfg.Authz.Approval(r.TenantID, r.ProjectID, r.EnvironmentID)
+	if required == 0 {
+		return
+	}
+	n.NeedApproval = &store.NeedApproval{Required: required, TTL: s.cfg.ApprovalTTL, Priority: n.Enqueue.Priority, Rerun: pin}
+	n.Enqueue, n.Wait, n.Events = nil, nil, nil
+}
+
+// approvalOf is a run's way through approval, nil when it never needed one.
+func (s *Service) approvalOf(ctx context.Context, runID string) (*store.Approval, error) {
+	at, err := s.cfg.Store.Approval(ctx, runID)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil //nolint:nilnil // not every run needs one
+	}
+	return &at, err
+}
+
+// Approval reads a run's way through approval, nil when it never needed one: NOT_FOUND.
+func (s *Service) Approval(ctx context.Context, p authz.Principal, runID string) (*store.Approval, error) {
+	if _, err := s.visible(ctx, p, authz.Read, runID); err != nil {
+		return nil, err
+	}
+	at, err := s.approvalOf(ctx, runID)
+	return at, translate(err)
+}
+
+// Approvals reads a page of the runs that p may see and that wait for approval, the
+// oldest first: CURSOR_INVALID.
+func (s *Service) Approvals(ctx context.Context, p authz.Principal, first int, after string) (RunsPage, error) {
+	n, _, err := pageSize(first, 0, 50)
+	if err != nil {
+		return RunsPage{}, err
+	}
+	at, err := decodeCursor(after)
+	if err != nil {
+		return RunsPage{}, err
+	}
+	scope, ok := s.narrow(p, RunFilter{})
+	if !ok {
+		return RunsPage{}, nil
+	}
+	waiting, more, err := s.openApprovals(ctx, store.ApprovalFilter{TenantID: p.TenantID, ProjectIDs: scope.ProjectIDs, After: at, Limit: n + 1}, scope.EnvironmentID)
+	if err != nil {
+		return RunsPage{}, translate(err)
+	}
+	out := RunsPage{HasNext: more, HasPrev: after != ""}
+	for _, a := range waiting {
+		r, err := s.cfg.Store.Get(ctx, a.RunID)
+		if err != nil {
+			return RunsPage{}, translate(err)
+		}
+		v, err := s.view(ctx, r)
+		if err != nil {
+			return RunsPage{}, err
+		}
+		out.Runs = append(out.Runs, v)
+		out.Cursors = append(out.Cursors, encodeCursor(store.RunPos{CreatedAt: a.CreatedAt, RunID: a.RunID}))
+	}
+	return out, nil
+}
+
+// openApprovals reads f.Limit-1 open ones of an environment ("": all), and whether there are more.
+func (s *Service) openApprovals(ctx context.Context, f store.ApprovalFilter, environmentID string) (out []store.Approval, more bool, err error) {
+	for most := f.Limit; ; {
+		page, err := s.cfg.Store.OpenApprovals(ctx, f)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, a := range page {
+			if environmentID != "" && a.EnvironmentID != environmentID {
+				continue
+			}
+			if out = append(out, a); len(out) == most {
+				return out[:most-1], true, nil
+			}
+		}
+		if len(page) < f.Limit {
+			return out, false, nil
+		}
+		last := page[len(page)-1]
+		f.After = &store.RunPos{CreatedAt: last.CreatedAt, RunID: last.RunID}
+	}
+}
+
+// approvedBy reports whether p is one of those who approved.
+func approvedBy(at store.Approval, p authz.Principal) bool {
+	return slices.ContainsFunc(at.Decisions, func(d store.ApprovalDecision) bool { return d.Approved && d.Principal == p.ID })
+}
+
+// mayApprove says whether p may decide about the run, and why not.
+func (s *Service) mayApprove(p authz.Principal, o authz.Object, v RunView) ActionAvailability {
+	a := ActionAvailability{Action: authz.Approve, Outcome: "REFUSED", Strength: "NORMAL"}
+	d, err := s.cfg.Authz.Decide(p, authz.Approve, o)
+	a.Rule, a.RequiredRole = d.Rule, d.RequiredRole
+	switch {
+	case err != nil:
+		a.Code, a.Reason = run.CodeUnavailable, "The access policy cannot be read now. Try again."
+	case !d.Allowed:
+		a.Code, a.WhoCould = run.CodeForbidden, s.cfg.Authz.WhoCould(authz.Approve, o)
+		a.Reason = s.denied(authz.Approve, o, d).Message
+	default:
+		s.judgeApproval(&a, p, v.State.TriggeredBy, *v.Approval)
+	}
+	return a
+}
+
+// judgeApproval says what an approval by p would do.
+func (s *Service) judgeApproval(a *ActionAvailability, p authz.Principal, triggeredBy string, at store.Approval) {
+	if decided(at, p) {
+		a.Outcome, a.Code, a.Reason = "NOOP", run.CodeAlreadyInState, "You have decided already; that stands."
+		return
+	}
+	if e := s.approvable(p, triggeredBy, at, false); e != nil {
+		a.Outcome, a.Code, a.Reason = "REFUSED", e.Code, e.Message
+		return
+	}
+	a.Outcome, a.Reason = "APPLY", "It is the last approval that is needed: the run may start."
+	if left := at.Required - approvals(at) - 1; left > 0 {
+		a.Reason = fmt.Sprintf("It is approval %d of %d.", approvals(at)+1, at.Required)
+	}
+}
+
+// previewApproval goes the way of ApproveRun.
+func (s *Service) previewApproval(ctx context.Context, p authz.Principal, in ApproveRun) (ActionPreview, error) {
+	r, err := s.visible(ctx, p, authz.Approve, in.RunID)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	allowed, denial, err := s.previewRights(p, authz.Approve, objectOf(r.Identity))
+	if err != nil || !allowed {
+		return denial, err
+	}
+	v, err := s.view(ctx, r)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	at, err := s.approvalOf(ctx, in.RunID)
+	if err != nil {
+		return ActionPreview{}, err
+	}
+	if at == nil {
+		at = &store.Approval{}
+	}
+	var a ActionAvailability
+	s.judgeApproval(&a, p, r.TriggeredBy, *at)
+	out := ActionPreview{BasedOnSeq: v.State.Seq, Outcome: a.Outcome, Code: a.Code, Reason: a.Reason}
+	switch {
+	case a.Outcome == "APPLY" && approvals(*at)+1 == at.Required:
+		out.Status = run.Approved
+	case a.Outcome != "REFUSED":
+		out.Status = v.State.RunStatus()
+	}
+	return out, nil
+}
+
+// waitsForApproval says of a new run that it would not start by itself.
+func (v *previewing) waitsForApproval(s *Service, o authz.Object) {
+	if n := s.cfg.Authz.Approval(o.TenantID, o.ProjectID, o.EnvironmentID); n > 0 {
+		v.out.Status = run.Pending
+		v.warn("The run waits for %s before it starts.", plural(n, "approval", "approvals"))
+	}
+}
