@@ -63,6 +63,7 @@ type ApprovalTx interface {
 	Approval(ctx context.Context) (Approval, error)
 	// Decide keeps a decision; ErrConflict when its principal has decided before, or the wait has ended.
 	Decide(ctx context.Context, d ApprovalDecision) error
-	// CloseApproval ends the wait; ErrConflict when it has ended.
+	// CloseApproval ends the wait; ErrConflict when it has ended. The end of the run ends it, too: who
+	// appends that in this transaction need not close, or closes first.
 	CloseApproval(ctx context.Context) error
 }

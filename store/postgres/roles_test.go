@@ -118,6 +118,16 @@ func TestRoles_Z02_T208_NothingChangesEventsOrAudit(t *testing.T) {
 	}
 	refused(`INSERT INTO event SELECT * FROM event ON CONFLICT ON CONSTRAINT event_key DO UPDATE SET payload = NULL`)
 	refused(`INSERT INTO audit SELECT * FROM audit ON CONFLICT (id) DO UPDATE SET actor = ''`)
+	for _, table := range []string{"approval_decision", "setting"} {
+		for _, sql := range []string{
+			`UPDATE %s SET reason = 'x'`, `DELETE FROM %s`, `DELETE FROM %s WHERE false`, `TRUNCATE %s`, `ALTER TABLE %s DISABLE TRIGGER ALL`,
+			`DROP TRIGGER %[1]s_insert_only ON %[1]s`, `DROP TABLE %s`,
+		} {
+			refused(fmt.Sprintf(sql, table))
+		}
+	}
+	refused(`DELETE FROM approval`)
+	refused(`DELETE FROM bucket`)
 	refused(`MERGE INTO audit USING audit a ON audit.id = a.id WHEN MATCHED THEN DELETE`)
 	for _, sql := range []string{
 		`SET session_replication_role = replica`, `CREATE TABLE mine (n int)`, `CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'`,
