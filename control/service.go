@@ -136,6 +136,7 @@ func New(cfg Config) *Service {
 		plans: kept[planFacts](maxPlans), identities: identities{kept: kept[run.Identity](maxIdentities)},
 		sessionReads: make(chan struct{}, maxSessionReads),
 		cfg:          cfg, denials: newMinutes(cfg.Now), trails: newMinutes(cfg.Now),
+		ruling: newRuling(), breaker: newStartBreaker(cfg.Now, cfg.Metrics),
 		starts: make(chan struct{}, 1), signals: make(chan struct{}, 1), alerts: newAlerts(cfg.Metrics), sweeps: newSweepMetrics(cfg.Metrics),
 	}
 }
