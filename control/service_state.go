@@ -43,11 +43,9 @@ func (s *Service) serviceState(ctx context.Context, p authz.Principal) (ServiceS
 	if ok, err := s.rules(p); err != nil || !ok {
 		return out, translate(err)
 	}
-	n, err := s.cfg.Store.ActiveRuns(ctx)
-	if err != nil {
-		return out, translate(err)
+	if n, err := s.cfg.Store.ActiveRuns(ctx); err == nil { // else everything but that is known
+		out.ActiveRuns = &n
 	}
-	out.ActiveRuns = &n
 	return out, nil
 }
 
@@ -97,7 +95,10 @@ func (w *serviceStream) next(ctx context.Context) (ServiceState, error) {
 		if ctx.Err() != nil {
 			return ServiceState{}, ctx.Err()
 		}
-		if err != nil && w.shown != nil {
+		if err != nil {
+			return ServiceState{}, err
+		}
+		if now.ActiveRuns == nil && w.shown != nil {
 			now.ActiveRuns = w.shown.ActiveRuns // as long as they cannot be counted
 		}
 		if w.shown == nil || !sameState(now, *w.shown) {

@@ -1,0 +1,396 @@
+package control_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// asking makes a world whose project shop needs approvals.
+func asking(t *testing.T, required int, change ...func(*authz.Document)) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.policy(func(d *authz.Document) {
+		d.Approvals = []authz.Approval{{ProjectID: "shop", EnvironmentID: "*", Required: required}}
+		for _, id := range []string{"dev-admin", "dev-engineer", "dev-operator"} { // more people who may approve
+			d.Grants = append(d.Grants, authz.PrincipalGrant{Principal: id, Role: authz.Planner, ProjectID: "*", EnvironmentID: "*"})
+		}
+		for _, f := range change {
+			f(d)
+		}
+	})
+	return w
+}
+
+// policy changes the policy of acme.
+func (w *world) policy(change func(*authz.Document)) {
+	w.t.Helper()
+	admin := w.who("dev-admin")
+	now := must[control.Policy](w.t)(w.Policy(w.t.Context(), admin))
+	_, err := w.SetPolicy(w.t.Context(), admin, control.SetPolicy{
+		RequestID: "p" + time.Now().Format("150405.000000000"), ExpectedVersion: now.Version, Document: w.document(change), Reason: "test",
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func approval(runID, requestID string) control.ApproveRun {
+	return control.ApproveRun{RunID: runID, RequestID: requestID, Reason: "looks good"}
+}
+
+func rejection(runID, requestID string) control.ApproveRun {
+	return control.ApproveRun{RunID: runID, RequestID: requestID, Reject: true, Reason: "not on a Friday"}
+}
+
+// reconciling starts what is queued.
+func (w *world) reconciling() {
+	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "r1") })
+}
+
+func TestApproveRun_W20_TheLogBeginsWithTheApproval(t *testing.T) {
+	t.Parallel()
+	w := asking(t, 1)
+	ctx := t.Context()
+	w.reconciling()
+	s := must[control.StartedRun](t)(w.StartRun(ctx, w.who("dev-operator"), startOf("r1", document(nil, "s1"))))
+	id := s.View.Run.RunID
+	if s.View.State.Status != run.Pending || s.View.State.Seq != 0 || s.View.Queue != nil || s.View.Approval == nil || s.View.Approval.Required != 1 {
+		t.Fatalf("%+v", s.View)
+	}
+	if again := must[control.StartedRun](t)(w.StartRun(ctx, w.who("dev-operator"), startOf("r1", document(nil, "s1")))); !again.Deduplicated || again.View.Run.RunID != id {
+		t.Errorf("repeated: %+v", again)
+	}
+	if _, err := w.store.QueueRow(ctx, id); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("queue row: %v", err)
+	}
+	_, err := w.ApproveRun(ctx, w.who("dev-operator"), approval(id, "a0"))
+	refusal(t, err, run.CodeSOD)
+	_, err = w.ApproveRun(ctx, w.who("dev-viewer"), approval(id, "a0"))
+	if e := refusal(t, err, run.CodeForbidden); e.Denial == nil || !slices.Contains(e.Denial.WhoCould, "dev-planner") {
+		t.Errorf("%+v", e.Denial)
+	}
+	_, err = w.ApproveRun(ctx, w.who("dev-mallory"), approval(id, "a0"))
+	refusal(t, err, run.CodeNotFound)
+	if w.engine.starts(id) != 0 || len(w.log(id)) != 0 {
+		t.Fatalf("it began: %v", w.log(id))
+	}
+	v := must[control.RunView](t)(w.ApproveRun(ctx, w.who("dev-planner"), approval(id, "a1")))
+	if v.State.Status != run.Approved || v.State.Seq != 1 || v.Approval != nil {
+		t.Errorf("%+v", v)
+	}
+	eventually(t, "the engine has it", func() bool { return w.engine.starts(id) == 1 })
+	if diff := cmp.Diff([]string{"1 RunApproved"}, w.log(id)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	ev := must[[]run.Event](t)(w.raw.Events(ctx, id, 0, 1))[0]
+	says := must[run.RunApprovedPayload](t)(run.PayloadOf[run.RunApprovedPayload](ev.Payload))
+	if ev.EmittedBy != run.ByPlanner || says.Actor != "dev-planner" || says.Reason != "looks good" || len(says.Approvers) != 1 {
+		t.Errorf("%s %+v", ev.EmittedBy, says)
+	}
+	_, err = w.ApproveRun(ctx, w.who("dev-admin"), approval(id, "a2"))
+	refusal(t, err, run.CodeInvalidRunState)
+	if _, err := w.ApproveRun(ctx, w.who("dev-planner"), approval(id, "a1")); err != nil || len(w.log(id)) != 1 {
+		t.Errorf("repeated: %v, %v", err, w.log(id))
+	}
+	for _, row := range []string{
+		"dev-operator APPROVE REJECTED SOD_VIOLATION " + id, "dev-viewer APPROVE DENIED FORBIDDEN " + id, "dev-planner APPROVE ACCEPTED  " + id, "dev-admin APPROVE REJECTED INVALID_RUN_STATE " + id,
+	} {
+		if !w.audited("acme", row) {
+			t.Errorf("no %q in %q", row, w.audit("acme"))
+		}
+	}
+}
+
+func TestApproveRun_O4_TheTenantMaySwitchItOff(t *testing.T) {
+	t.Parallel()
+	w := asking(t, 1, func(d *authz.Document) { d.SOD.Approve = false })
+	id := w.queued("r1", "s1")
+	if _, err := w.ApproveRun(t.Context(), w.eng(), approval(id, "a1")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestApproveRun_W20_NOfM(t *testing.T) {
+	t.Parallel()
+	w := asking(t, 2)
+	ctx := t.Context()
+	id := w.queued("r1", "s1")
+	first := must[control.RunView](t)(w.ApproveRun(ctx, w.who("dev-planner"), approval(id, "a1")))
+	if first.State.Status != run.Pending || len(first.Approval.Decisions) != 1 {
+		t.Fatalf("%+v", first.Approval)
+	}
+	// One's first decision stands, whatever comes after it.
+	if _, err := w.ApproveRun(ctx, w.who("dev-planner"), rejection(id, "a2")); err != nil || w.state(id).Status != run.Pending {
+		t.Errorf("a second decision: %v, %s", err, w.state(id).Status)
+	}
+	// How many are needed was settled when the run was asked for.
+	w.policy(func(d *authz.Document) { d.Approvals[0].Required = 1 })
+	if w.state(id).Status != run.Pending {
+		t.Error("a changed policy approved it")
+	}
+	if next := w.queued("r2", "s1"); must[*store.Approval](t)(w.Approval(ctx, w.eng(), next)).Required != 1 {
+		t.Error("a new run asks for what the policy asks for now")
+	}
+	seq := run.Seq(0)
+	in := approval(id, "a3")
+	in.ExpectedRunSeq = &seq
+	w.send(w.who("dev-admin"), signal(id, "p1", run.UpdateParams)) // something moves meanwhile
+	_, err := w.ApproveRun(ctx, w.who("dev-operator"), in)
+	if e := refusal(t, err, run.CodeRunMoved); e.RunSeq != 1 {
+		t.Errorf("%+v", e)
+	}
+	in.ExpectedRunSeq = nil
+	if v := must[control.RunView](t)(w.ApproveRun(ctx, w.who("dev-operator"), in)); v.State.Status != run.Approved || v.Queue == nil {
+		t.Errorf("%+v", v)
+	}
+	evs := must[[]run.Event](t)(w.raw.Events(ctx, id, 1, 1))
+	says := must[run.RunApprovedPayload](t)(run.PayloadOf[run.RunApprovedPayload](evs[0].Payload))
+	want := []run.Approver{{Principal: "dev-planner", Reason: "looks good"}, {Principal: "dev-operator", Reason: "looks good"}}
+	if diff := cmp.Diff(want, says.Approvers); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestApproveRun_RejectedAndExpired(t *testing.T) {
+	t.Parallel()
+	w := asking(t, 1)
+	ctx := t.Context()
+	no, late := w.queued("r1", "s1"), w.queued("r2", "s1")
+	bad := rejection(no, "a1")
+	bad.Reason = ""
+	_, err := w.ApproveRun(ctx, w.who("dev-planner"), bad)
+	refusal(t, err, run.CodeBadInput)
+	if v := must[control.RunView](t)(w.ApproveRun(ctx, w.who("dev-planner"), rejection(no, "a1"))); v.State.Status != run.Cancelled {
+		t.Errorf("%s", v.State.Status)
+	}
+	ended := func(id string) run.RunCancelledPayload {
+		ev := must[[]run.Event](t)(w.raw.Events(ctx, id, 0, 10))
+		if len(ev) != 1 || ev[0].Type != run.RunCancelled || ev[0].EmittedBy != run.ByControl {
+			t.Fatalf("%+v", ev)
+		}
+		return must[run.RunCancelledPayload](t)(run.PayloadOf[run.RunCancelledPayload](ev[0].Payload))
+	}
+	if p := ended(no); p.Code != run.CodeApprovalRejected || p.Actor != "dev-planner" || p.Reason != "not on a Friday" {
+		t.Errorf("%+v", p)
+	}
+	w.clock.advance(24*time.Hour + time.Second)
+	if err := w.LoadPolicy(ctx); err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.ApproveRun(ctx, w.who("dev-planner"), approval(late, "a2"))
+	refusal(t, err, run.CodeInvalidRunState)
+	w.spawn(w.ExpireApprovals)
+	eventually(t, "it expires", func() bool { return w.state(late).Status == run.Cancelled })
+	if p := ended(late); p.Code != run.CodeApprovalExpired || !strings.Contains(p.Reason, "0 of 1") {
+		t.Errorf("%+v", p)
+	}
+	if !w.audited("acme", "dvt APPROVE REJECTED APPROVAL_EXPIRED "+late) {
+		t.Errorf("%q", w.audit("acme"))
+	}
+	if page := must[control.RunsPage](t)(w.Approvals(ctx, w.eng(), 0, "")); len(page.Runs) != 0 {
+		t.Errorf("%+v", page)
+	}
+}
+
+func TestCancelRun_W20_NeverReachesTheEngine(t *testing.T) {
+	t.Parallel()
+	w := asking(t, 1)
+	ctx := t.Context()
+	for _, stop := range []run.SignalType{run.Cancel, run.EmergencyStop} {
+		id := w.queued("r-"+string(stop), "s1")
+		rc := w.send(w.who("dev-admin"), signal(id, "c1", stop))
+		if rc.Application != run.SignalApplied || w.state(id).Status != run.Cancelled {
+			t.Errorf("%s: %+v, %s", stop, rc, w.state(id).Status)
+		}
+		if at := must[*store.Approval](t)(w.Approval(ctx, w.eng(), id)); at.Open {
+			t.Error("the approval is open")
+		}
+		_, err := w.ApproveRun(ctx, w.who("dev-planner"), approval(id, "a1"))
+		refusal(t, err, run.CodeInvalidRunState)
+		rows := must[[]store.Delivery](t)(w.raw.LeaseDeliveries(ctx, "t", time.Minute, 10))
+		if len(rows) != 0 || len(w.engine.delivered(id)) != 0 {
+			t.Errorf("something is to be delivered: %v", rows)
+		}
+	}
+}
+
+func TestApproveRun_Races(t *testing.T) {
+	t.Parallel()
+	w := asking(t, 2)
+	ctx := t.Context()
+	for i, others := range [][]func(id string) error{
+		{}, // two approvers alone
+		{func(id string) error {
+			_, err := w.SignalRun(ctx, w.who("dev-admin"), signal(id, "c", run.Cancel))
+			return err
+		}},
+		{func(id string) error { _, err := w.ApproveRun(ctx, w.who("dev-admin"), rejection(id, "x")); return err }},
+	} {
+		for range 5 {
+			id := w.queued("race"+time.Now().Format("150405.000000000"), "s1")
+			var all sync.WaitGroup
+			for _, who := range []string{"dev-planner", "dev-operator"} {
+				all.Go(func() {
+					if _, err := w.ApproveRun(ctx, w.who(who), approval(id, "a-"+who)); err != nil && coded(err) != run.CodeInvalidRunState {
+						t.Errorf("%s: %v", who, err)
+					}
+				})
+			}
+			for _, f := range others {
+				all.Go(func() {
+					if err := f(id); err != nil && coded(err) != run.CodeInvalidRunState {
+						t.Errorf("other: %v", err)
+					}
+				})
+			}
+			all.Wait()
+			st, at := w.state(id), must[*store.Approval](t)(w.Approval(ctx, w.eng(), id))
+			if at.Open || st.Status == run.Pending {
+				t.Fatalf("%d: undecided: %+v", i, at)
+			}
+			if w.count(id, run.RunApproved) > 1 || w.count(id, run.RunCancelled) > 1 || len(others) == 0 && st.Status != run.Approved {
+				t.Errorf("%d: %v", i, w.log(id))
+			}
+			_, err := w.store.QueueRow(ctx, id)
+			if queued := err == nil; queued != (w.count(id, run.RunApproved) == 1) {
+				t.Errorf("%d: queued %t, %v", i, queued, w.log(id))
+			}
+		}
+	}
+}
+
+func TestApprovals_OnlyPlacesThatTheViewerReads(t *testing.T) {
+	t.Parallel()
+	w := asking(t, 1, func(d *authz.Document) {
+		d.Approvals = append(d.Approvals, authz.Approval{ProjectID: "store", EnvironmentID: "*", Required: 1})
+	})
+	ctx := t.Context()
+	var want []string
+	for _, id := range []string{"r1", "r2", "r3"} {
+		want = append(want, w.queued(id, "s1"))
+	}
+	other := must[control.StartedRun](t)(w.StartRun(ctx, w.eng(), startOf("r4", document(M{"scope.projectId": "store"}, "s1")))).View.Run.RunID
+	ids := func(p authz.Principal, first int, after string) (out []string, page control.RunsPage) {
+		page = must[control.RunsPage](t)(w.Approvals(ctx, p, first, after))
+		for _, v := range page.Runs {
+			out = append(out, v.Run.RunID)
+		}
+		return out, page
+	}
+	one, page := ids(w.who("shop-viewer"), 2, "")
+	two, last := ids(w.who("shop-viewer"), 2, page.Cursors[1])
+	if diff := cmp.Diff(want, append(one, two...)); diff != "" || !page.HasNext || last.HasNext {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if all, _ := ids(w.who("dev-planner"), 0, ""); !slices.Contains(all, other) || len(all) != 4 {
+		t.Errorf("%v", all)
+	}
+	if env, _ := ids(w.who("env-viewer"), 3, ""); len(env) != 3 {
+		t.Errorf("by environment: %v", env)
+	}
+	if none, _ := ids(w.who("dev-mallory"), 0, ""); len(none) != 0 {
+		t.Errorf("another tenant sees %v", none)
+	}
+	_, err := w.Approvals(ctx, w.eng(), 0, "!")
+	refusal(t, err, run.CodeCursorInvalid)
+}
+
+func TestActionsAndPreview_SayWhatAnApprovalWouldDo(t *testing.T) {
+	t.Parallel()
+	w := asking(t, 2)
+	ctx := t.Context()
+	id := w.queued("r1", "s1")
+	say := func(who string) string {
+		p := w.who(who)
+		v := must[control.RunView](t)(w.Run(ctx, p, id, nil))
+		pre := must[control.ActionPreview](t)(w.PreviewAction(ctx, p, control.PreviewAction{Approve: &control.ApproveRun{RunID: id}}))
+		for _, a := range w.Actions(p, v).Run {
+			if a.Action == authz.Approve {
+				if a.Outcome != pre.Outcome || a.Code != pre.Code || a.Reason != pre.Reason {
+					t.Errorf("%s: actions %+v, preview %+v", who, a, pre)
+				}
+				return a.Outcome + " " + string(a.Code) + " " + string(pre.Status)
+			}
+		}
+		return "none"
+	}
+	for who, want := range map[string]string{
+		"dev-engineer": "REFUSED SOD_VIOLATION ", "dev-viewer": "REFUSED FORBIDDEN ", "dev-planner": "APPLY  PENDING",
+	} {
+		if got := say(who); got != want {
+			t.Errorf("%s: %q, want %q", who, got, want)
+		}
+	}
+	must[control.RunView](t)(w.ApproveRun(ctx, w.who("dev-planner"), approval(id, "a1")))
+	if got := say("dev-planner"); got != "NOOP ALREADY_IN_STATE PENDING" {
+		t.Errorf("who decided: %q", got)
+	}
+	if got := say("dev-admin"); got != "APPLY  APPROVED" {
+		t.Errorf("the last one: %q", got)
+	}
+	start := startOf("r2", document(nil, "s1"))
+	pre := must[control.ActionPreview](t)(w.PreviewAction(ctx, w.eng(), control.PreviewAction{Start: &start}))
+	if pre.Status != run.Pending || len(pre.Warnings) != 1 || !strings.Contains(pre.Warnings[0], "2 approvals") {
+		t.Errorf("%+v", pre)
+	}
+	w.policy(func(d *authz.Document) { d.Approvals = nil })
+	auto := w.queued("r3", "s1")
+	if v := must[control.RunView](t)(w.Run(ctx, w.eng(), auto, nil)); v.Approval != nil {
+		t.Error("a run that needs none has one")
+	}
+	pre = must[control.ActionPreview](t)(w.PreviewAction(ctx, w.who("dev-planner"), control.PreviewAction{Approve: &control.ApproveRun{RunID: auto}}))
+	if pre.Outcome != "REFUSED" || pre.Code != run.CodeInvalidRunState {
+		t.Errorf("%+v", pre)
+	}
+}
+
+func TestRerun_W20_WhatItTakesOverWaitsWithIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := t.Context()
+	parent := w.running("r1", "s1", "b<s1")
+	w.finish(parent, "s1", 1, run.StepCompletedEvent)
+	w.append(parent, run.Draft{Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedBy: run.ByControl, Payload: json.RawMessage(`{}`)})
+	w.policy(func(d *authz.Document) {
+		d.Approvals = []authz.Approval{{ProjectID: "*", EnvironmentID: "*", Required: 1}}
+		d.Grants = append(d.Grants, authz.PrincipalGrant{Principal: "dev-engineer", Role: authz.Planner, ProjectID: "*", EnvironmentID: "*"})
+	})
+	in := control.Rerun{RunID: parent, RequestID: "rr", Failed: true, Reason: "again"}
+	s := must[control.StartedRun](t)(w.Rerun(ctx, w.eng(), in))
+	id := s.View.Run.RunID
+	if s.View.State.Status != run.Pending || len(w.log(id)) != 0 {
+		t.Fatalf("%+v", s.View)
+	}
+	if again := must[control.StartedRun](t)(w.Rerun(ctx, w.eng(), in)); !again.Deduplicated || again.View.Run.RunID != id {
+		t.Errorf("repeated: %+v", again)
+	}
+	other := in
+	other.Failed, other.Start = false, true
+	_, err := w.Rerun(ctx, w.eng(), other)
+	refusal(t, err, run.CodeRequestConflict)
+	_, err = w.ApproveRun(ctx, w.eng(), approval(id, "a1"))
+	refusal(t, err, run.CodeSOD) // who asked for the rerun
+	w.send(w.who("dev-admin"), signal(id, "p1", run.UpdateParams))
+	must[control.RunView](t)(w.ApproveRun(ctx, w.who("dev-planner"), approval(id, "a1")))
+	ev := must[[]run.Event](t)(w.raw.Events(ctx, id, 1, 1))[0]
+	says := must[run.RunApprovedPayload](t)(run.PayloadOf[run.RunApprovedPayload](ev.Payload))
+	if diff := cmp.Diff(&run.Rerun{RunID: parent, From: run.RerunFrom{Failed: true}, Reuse: []string{"s1"}}, says.Rerun); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if again := must[control.StartedRun](t)(w.Rerun(ctx, w.eng(), in)); !again.Deduplicated {
+		t.Errorf("repeated after the approval: %+v", again)
+	}
+}

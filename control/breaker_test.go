@@ -1,0 +1,136 @@
+package control_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// slowly makes each start take as long.
+func (w *world) slowly(d time.Duration) {
+	w.engine.set(func(e *fakeEngine) {
+		e.start = func(run.Identity) error {
+			w.clock.advance(d)
+			return nil
+		}
+	})
+}
+
+func TestBreaker_H02_T135_OpensOnSlowStartsAndAProbeClosesIt(t *testing.T) {
+	t.Parallel()
+	w := operated(t)
+	ctx := t.Context()
+	var ids []string
+	for i := range 4 {
+		ids = append(ids, w.queued(fmt.Sprintf("r%d", i), "s1"))
+	}
+	w.slowly(6 * time.Second)
+	w.reconciling()
+	started := func() (n int) {
+		for _, id := range ids {
+			n += w.engine.starts(id)
+		}
+		return n
+	}
+	eventually(t, "four slow starts", func() bool { return started() == 4 })
+	if s := must[control.ServiceState](t)(w.ServiceState(ctx, w.eng())); s.Degraded {
+		t.Error("four samples say nothing")
+	}
+	ids = append(ids, w.queued("r5", "s1"))
+	eventually(t, "it opens", func() bool { return must[control.ServiceState](t)(w.ServiceState(ctx, w.eng())).Degraded })
+	e := refusal(t, w.start(w.eng(), "r6"), run.CodeEngineDegraded)
+	if e.RetryAfter < time.Second || e.RetryAfter > 5*time.Second {
+		t.Errorf("again in %s", e.RetryAfter)
+	}
+	eventually(t, "the row of the operators", func() bool { return w.audited("acme", "dvt BREAKER OPENED ENGINE_DEGRADED") })
+	// Nothing waits in the queue: a question to the engine is the probe.
+	w.clock.advance(5 * time.Second)
+	eventually(t, "it closes", func() bool { return !must[control.ServiceState](t)(w.ServiceState(ctx, w.eng())).Degraded })
+	eventually(t, "the row of the operators", func() bool { return w.audited("acme", "dvt BREAKER CLOSED") })
+	w.slowly(0)
+	if err := w.start(w.eng(), "r7"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBreaker_T135_FailuresCountAndTheQueueIsProbedOneByOne(t *testing.T) {
+	t.Parallel()
+	w := operated(t)
+	ctx := t.Context()
+	w.engine.set(func(e *fakeEngine) {
+		e.start = func(run.Identity) error { return engine.ErrUnavailable }
+		e.describe = errors.New("down")
+	})
+	var ids []string
+	for i := range 6 {
+		ids = append(ids, w.queued(fmt.Sprintf("r%d", i), "s1"))
+	}
+	w.reconciling()
+	degraded := func() bool { return must[control.ServiceState](t)(w.ServiceState(ctx, w.eng())).Degraded }
+	eventually(t, "it opens", degraded)
+	total := func() (n int) {
+		for _, id := range ids {
+			n += w.engine.starts(id)
+		}
+		return n
+	}
+	before := total()
+	time.Sleep(700 * time.Millisecond)
+	if n := total(); n != before {
+		t.Errorf("%d starts of an open breaker", n-before)
+	}
+	w.clock.advance(31 * time.Second) // past every pause of a failed start
+	eventually(t, "one probe", func() bool { return total() == before+1 })
+	time.Sleep(700 * time.Millisecond)
+	if n := total(); n != before+1 || !degraded() {
+		t.Errorf("%d probes", n-before)
+	}
+	w.engine.set(func(e *fakeEngine) { e.start, e.describe = nil, nil })
+	w.clock.advance(6 * time.Second)
+	eventually(t, "it closes", func() bool { return !degraded() })
+	w.clock.advance(31 * time.Second)
+	eventually(t, "all are started", func() bool {
+		for _, id := range ids {
+			q, err := w.store.QueueRow(ctx, id)
+			if err != nil || q.Status != "STARTED" {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func TestBreaker_T135_OldSamplesDoNotCount(t *testing.T) {
+	t.Parallel()
+	w := operated(t)
+	for i := range 4 {
+		w.queued(fmt.Sprintf("r%d", i), "s1")
+	}
+	w.slowly(6 * time.Second)
+	w.reconciling()
+	eventually(t, "they start", func() bool {
+		rows := w.runs("acme")
+		return rows == 4 && w.engineStarts() == 4
+	})
+	w.clock.advance(time.Minute)
+	w.queued("r9", "s1")
+	eventually(t, "it starts", func() bool { return w.engineStarts() == 5 })
+	time.Sleep(100 * time.Millisecond)
+	if must[control.ServiceState](t)(w.ServiceState(t.Context(), w.eng())).Degraded {
+		t.Error("one sample of the last minute opened it")
+	}
+}
+
+func (w *world) engineStarts() (n int) {
+	w.engine.mu.Lock()
+	defer w.engine.mu.Unlock()
+	for _, c := range w.engine.started {
+		n += c
+	}
+	return n
+}

@@ -1,0 +1,248 @@
+package control_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// operated makes a world whose operators are acme's.
+func operated(t *testing.T, change ...func(*control.Config)) *world {
+	t.Helper()
+	return newWorld(t, append(change, func(c *control.Config) { c.OperatorsTenant = "acme" })...)
+}
+
+func (w *world) mode(requestID string, mode control.EngineMode) control.ServiceState {
+	w.t.Helper()
+	return must[control.ServiceState](w.t)(w.SetEngineMode(w.t.Context(), w.who("dev-sre"), control.SetEngineMode{RequestID: requestID, Mode: mode, Reason: "maintenance"}))
+}
+
+func (w *world) start(p authz.Principal, requestID string) error {
+	_, err := w.StartRun(w.t.Context(), p, startOf(requestID, document(nil, "s1")))
+	return err
+}
+
+type outlet struct{ shut atomic.Bool }
+
+func (o *outlet) Shut(shut bool) { o.shut.Store(shut) }
+
+func TestSetEngineMode_H03_T169_NothingNewStartsWhatRunsGoesOn(t *testing.T) {
+	t.Parallel()
+	out := &outlet{}
+	w := operated(t, func(c *control.Config) { c.Outlet = out })
+	ctx := t.Context()
+	running, waiting := w.running("r0", "s1", "b<s1"), w.queued("r00", "s1")
+	w.reconcileIn(control.ModeReadOnly, run.CodeEngineReadOnly, waiting)
+	if !out.shut.Load() {
+		t.Error("the publisher goes on")
+	}
+	// Running workflows still append, and take signals.
+	w.finish(running, "s1", 1, run.StepCompletedEvent)
+	if rc := w.send(w.eng(), signal(running, "p1", run.Pause)); rc.Rejected {
+		t.Errorf("%+v", rc)
+	}
+	if _, err := w.StartRun(ctx, w.eng(), startOf("r00", document(nil, "s1"))); err != nil {
+		t.Errorf("a start that was accepted before is repeated: %v", err)
+	}
+	w.reconcileIn(control.ModeDrained, run.CodeEngineDraining, waiting)
+	if out.shut.Load() {
+		t.Error("the publisher is shut in a drain")
+	}
+	if s := w.mode("m-normal", control.ModeNormal); s.Mode != control.ModeNormal || s.ModeReason != "maintenance" || s.ModeSince.IsZero() {
+		t.Errorf("%+v", s)
+	}
+	eventually(t, "what waited starts", func() bool { return w.engine.starts(waiting) == 1 })
+	if err := w.start(w.eng(), "r2"); err != nil {
+		t.Error(err)
+	}
+}
+
+// reconcileIn sets a mode and sees that nothing starts in it.
+func (w *world) reconcileIn(mode control.EngineMode, code run.Code, waiting string) {
+	w.t.Helper()
+	if s := w.mode("m-"+string(mode), mode); s.Mode != mode {
+		w.t.Fatalf("%+v", s)
+	}
+	w.reconciling()
+	refusal(w.t, w.start(w.eng(), "r-"+string(mode)), code)
+	pre := must[control.ActionPreview](w.t)(w.PreviewAction(w.t.Context(), w.eng(), control.PreviewAction{Start: new(startOf("x", document(nil, "s1")))}))
+	if pre.Outcome != "REFUSED" || pre.Code != code {
+		w.t.Errorf("%+v", pre)
+	}
+	time.Sleep(700 * time.Millisecond) // more than a reconciler's pause
+	if n := w.engine.starts(waiting); n != 0 {
+		w.t.Errorf("started %d times in %s", n, mode)
+	}
+	if !w.audited("acme", "dev-sre SET_ENGINE_MODE ACCEPTED") || !w.audited("acme", "dev-engineer START DENIED "+string(code)) {
+		w.t.Errorf("%q", w.audit("acme"))
+	}
+}
+
+func TestSetEngineMode_OnlyTheOperators(t *testing.T) {
+	t.Parallel()
+	w := operated(t)
+	ctx := t.Context()
+	in := control.SetEngineMode{RequestID: "m1", Mode: control.ModeDrained, Reason: "maintenance"}
+	for _, who := range []string{"dev-admin", "dev-engineer", "dev-mallory"} {
+		_, err := w.SetEngineMode(ctx, w.who(who), in)
+		refusal(t, err, run.CodeForbidden)
+	}
+	sre := w.who("dev-sre")
+	_, err := w.SetEngineMode(ctx, sre, control.SetEngineMode{RequestID: "m0", Mode: "LAZY"})
+	if e := refusal(t, err, run.CodeBadInput); len(e.Violations) != 2 {
+		t.Errorf("%+v", e)
+	}
+	must[control.ServiceState](t)(w.SetEngineMode(ctx, sre, in))
+	w.mode("m2", control.ModeNormal)
+	// A request that was carried out before changes nothing, whatever was set since.
+	if s := must[control.ServiceState](t)(w.SetEngineMode(ctx, sre, in)); s.Mode != control.ModeNormal {
+		t.Errorf("%+v", s)
+	}
+	in.Mode = control.ModeReadOnly
+	_, err = w.SetEngineMode(ctx, sre, in)
+	refusal(t, err, run.CodeRequestConflict)
+	if n := len(must[[]store.StoredSetting](t)(w.raw.SettingHistory(ctx, store.SettingMode, "", 0, 10))); n != 2 {
+		t.Errorf("%d versions", n)
+	}
+	nobody := newWorld(t)
+	_, err = nobody.SetEngineMode(ctx, nobody.who("dev-sre"), in)
+	refusal(t, err, run.CodeForbidden)
+}
+
+func TestFreezeTenant_H03_TenantFrozen(t *testing.T) {
+	t.Parallel()
+	w := operated(t)
+	ctx := t.Context()
+	waiting, running := w.queued("r0", "s1"), w.running("r00", "s1", "b<s1")
+	w.engine.set(func(e *fakeEngine) { delete(e.started, waiting) })
+	admin := w.who("dev-admin")
+	freeze := func(p authz.Principal, id, tenant string, frozen bool) (control.ServiceState, error) {
+		return w.FreezeTenant(ctx, p, control.FreezeTenant{RequestID: id, TenantID: tenant, Frozen: frozen, Reason: "secrets leaked"})
+	}
+	s := must[control.ServiceState](t)(freeze(admin, "f1", "", true))
+	if !s.Frozen || s.FrozenReason != "secrets leaked" || s.FrozenSince.IsZero() || s.Mode != control.ModeNormal || s.ActiveRuns != nil {
+		t.Errorf("%+v", s)
+	}
+	refusal(t, w.start(w.eng(), "r1"), run.CodeTenantFrozen)
+	mallory := w.who("dev-mallory")
+	if s := must[control.ServiceState](t)(w.ServiceState(ctx, mallory)); s.Frozen {
+		t.Error("another tenant is frozen, or says so")
+	}
+	doc := startOf("g1", document(M{"scope.tenantId": "globex"}, "s1"))
+	if _, err := w.StartRun(ctx, mallory, doc); err != nil {
+		t.Errorf("another tenant: %v", err)
+	}
+	w.finish(running, "s1", 1, run.StepCompletedEvent) // what runs goes on
+	must[control.ServiceState](t)(freeze(admin, "f2", "acme", false))
+	if err := w.start(w.eng(), "r2"); err != nil {
+		t.Error(err)
+	}
+	for _, who := range []string{"dev-engineer", "dev-mallory", "dev-admin"} {
+		_, known := freeze(w.who(who), "f3", "globex", true)
+		_, unknown := freeze(w.who(who), "f3", "nowhere", true)
+		if who == "dev-mallory" {
+			known, unknown = errorOf(freeze(mallory, "f3", "acme", true)), errorOf(freeze(mallory, "f3", "nowhere", true))
+		}
+		if a, b := refusal(t, known, run.CodeForbidden), refusal(t, unknown, run.CodeForbidden); a.Message != b.Message {
+			t.Errorf("%s can tell: %q, %q", who, a.Message, b.Message)
+		}
+	}
+	sre := w.who("dev-sre")
+	_, err := freeze(sre, "f4", "nowhere", true)
+	refusal(t, err, run.CodeNotFound)
+	must[control.ServiceState](t)(freeze(sre, "f5", "globex", true))
+	doc.RequestID = "g2"
+	_, err = w.StartRun(ctx, mallory, doc)
+	refusal(t, err, run.CodeTenantFrozen)
+	if !w.audited("acme", "dev-sre FREEZE_TENANT ACCEPTED") || !w.audited("globex", "dvt FREEZE_TENANT ACCEPTED") || !w.audited("acme", "dev-sre FREEZE_TENANT REJECTED NOT_FOUND") {
+		t.Errorf("%q %q", w.audit("acme"), w.audit("globex"))
+	}
+	must[control.ServiceState](t)(freeze(mallory, "f6", "", false)) // her own, as Admin
+}
+
+func errorOf[T any](_ T, err error) error { return err }
+
+func TestReconcile_H03_AStartOfAFrozenTenantIsGivenBack(t *testing.T) {
+	t.Parallel()
+	w := operated(t)
+	id := w.queued("r0", "s1")
+	must[control.ServiceState](t)(w.FreezeTenant(t.Context(), w.who("dev-admin"), control.FreezeTenant{RequestID: "f1", Frozen: true, Reason: "x"}))
+	w.reconciling()
+	eventually(t, "it is given back", func() bool {
+		q := must[store.QueueRow](t)(w.store.QueueRow(t.Context(), id))
+		return q.Status == store.QueuePending && q.LastError == "the tenant is frozen"
+	})
+	if n := w.engine.starts(id); n != 0 {
+		t.Errorf("started %d times", n)
+	}
+}
+
+func TestApproveRun_H03_RefusedByModeButNotARejection(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *control.Config) { c.OperatorsTenant = "acme" })
+	w.policy(func(d *authz.Document) {
+		d.Approvals = []authz.Approval{{ProjectID: "*", EnvironmentID: "*", Required: 1}}
+	})
+	ctx := t.Context()
+	id := w.queued("r1", "s1")
+	w.mode("m1", control.ModeReadOnly)
+	_, err := w.ApproveRun(ctx, w.who("dev-planner"), approval(id, "a1"))
+	refusal(t, err, run.CodeEngineReadOnly)
+	must[control.RunView](t)(w.ApproveRun(ctx, w.who("dev-planner"), rejection(id, "a2")))
+}
+
+func TestModes_AreInForceInAnotherProcessWithin2s(t *testing.T) {
+	t.Parallel()
+	w := operated(t)
+	other := control.New(w.config)
+	w.config.Authz = must[*authz.Authorizer](t)(authz.New(authz.DefaultPolicy(), w.directory))
+	other = control.New(w.config)
+	if err := other.LoadPolicy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.spawn(other.FollowPolicy)
+	stream := must[control.Stream[control.ServiceState]](t)(other.WatchService(t.Context(), w.who("dev-viewer")))
+	defer stream.Close()
+	if s := must[control.ServiceState](t)(stream.Next(t.Context())); s.Mode != control.ModeNormal || s.ActiveRuns != nil {
+		t.Errorf("%+v", s)
+	}
+	w.mode("m1", control.ModeDrained)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if s := must[control.ServiceState](t)(stream.Next(ctx)); s.Mode != control.ModeDrained || s.ModeReason != "maintenance" {
+		t.Errorf("%+v", s)
+	}
+	_, err := other.StartRun(t.Context(), w.eng(), startOf("r1", document(nil, "s1")))
+	refusal(t, err, run.CodeEngineDraining)
+}
+
+func TestWatchService_T178_EndsWithTheRightToRead(t *testing.T) {
+	t.Parallel()
+	w := operated(t)
+	ctx := t.Context()
+	if _, err := w.WatchService(ctx, w.who("nobody")); coded(err) != run.CodeForbidden {
+		t.Errorf("who may read nothing: %v", err)
+	}
+	if _, err := w.ServiceState(ctx, w.who("nobody")); coded(err) != run.CodeForbidden {
+		t.Errorf("who may read nothing: %v", err)
+	}
+	stream := must[control.Stream[control.ServiceState]](t)(w.WatchService(ctx, w.who("dev-viewer")))
+	must[control.ServiceState](t)(stream.Next(ctx))
+	w.policy(without("dev-viewer"))
+	_, err := stream.Next(ctx)
+	refusal(t, err, run.CodeForbidden)
+}
+
+func TestServiceState_AnOperatorSeesTheDrain(t *testing.T) {
+	t.Parallel()
+	w := operated(t)
+	if s := must[control.ServiceState](t)(w.ServiceState(t.Context(), w.who("dev-sre"))); s.ActiveRuns == nil {
+		t.Errorf("%+v", s)
+	}
+}
