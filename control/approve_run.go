@@ -180,7 +180,7 @@ func (a *approving) approved(ctx context.Context, tx store.RunTx, at store.Appro
 	if err := a.append(ctx, tx, run.RunApproved, run.ByPlanner, says); err != nil {
 		return err
 	}
-	admission, err := tx.Enqueue(ctx, store.Enqueue{Terms: store.Unlimited(), Priority: at.Priority})
+	admission, err := tx.Enqueue(ctx, store.Enqueue{Terms: a.s.terms(a.run.TenantID, a.run.ProjectID), Priority: at.Priority})
 	var full *store.RefusedError
 	switch {
 	case errors.As(err, &full):

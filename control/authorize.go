@@ -57,6 +57,21 @@ func (s *Service) denied(a authz.Action, o authz.Object, d authz.Decision) *Erro
 // row says how many it stands for (T208). A store that refuses the row does not
 // change the answer; that is logged.
 func (s *Service) auditDenied(ctx context.Context, p authz.Principal, row store.AuditRow) {
+	s.auditOften(ctx, p, row, "DENIED")
+}
+
+// auditRejected records as auditDenied does that something was refused for another reason
+// than a right, and returns the refusal.
+func (s *Service) auditRejected(ctx context.Context, p authz.Principal, row store.AuditRow, err error) error {
+	if own := (*Error)(nil); errors.As(err, &own) {
+		row.Code = own.Code
+		s.auditOften(ctx, p, row, "REJECTED")
+	}
+	return err
+}
+
+// auditOften writes a row of something that may come in floods.
+func (s *Service) auditOften(ctx context.Context, p authz.Principal, row store.AuditRow, outcome string) {
 	w, known := s.trails.add(p.TenantID + "/" + p.ID + "/" + row.Action + "/" + string(row.Code))
 	if known && w.n > 1 {
 		return
@@ -74,7 +89,7 @@ func (s *Service) auditDenied(ctx context.Context, p authz.Principal, row store.
 	if !idPattern.MatchString(row.RequestID) {
 		row.RequestID = ""
 	}
-	row.ID, row.TenantID, row.Actor, row.Outcome = uuid.NewString(), p.TenantID, p.ID, "DENIED"
+	row.ID, row.TenantID, row.Actor, row.Outcome = uuid.NewString(), p.TenantID, p.ID, outcome
 	if err := s.cfg.Store.Audit(ctx, row); err != nil {
 		s.cfg.Logger.WarnContext(ctx, "audit row not written", slog.Any("error", err))
 	}

@@ -28,6 +28,7 @@ type Error struct {
 	RunSeq     run.Seq          // RUN_MOVED: where the run is now
 	// PolicyVersion is POLICY_MOVED's: where the policy is now.
 	PolicyVersion int64
+	QuotaVersion  int64    // QUOTA_MOVED: where the settings are now
 	Denial        *Denial  // FORBIDDEN
 	Supported     []string // PLAN_SCHEMA_UNSUPPORTED
 	Limit         int64    // what a limit was
@@ -56,7 +57,11 @@ type StartRun struct {
 	Inline        json.RawMessage
 	Ref           *plan.Ref
 	Params        json.RawMessage
+	Priority      int // 0 to store.MaxPriority: while runs wait, higher goes first within a project
 }
+
+// DefaultPriority is that of runs for which nobody asked for another.
+const DefaultPriority = 5
 
 // StartedRun answers StartRun; it is durable before it is given.
 type StartedRun struct {
@@ -166,7 +171,7 @@ type RunView struct {
 	Epoch        string
 	OpsRev       int64
 	AsOf         time.Time
-	Queue        *store.QueueRow
+	Queue        *QueueEntry     // until it is started
 	Approval     *store.Approval // of a run that waits for it, where one run is read
 	PendingRetry map[string]bool // stepIds with an accepted retry that has not begun
 	Past         bool            // made with at: no actions

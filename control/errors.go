@@ -35,6 +35,7 @@ func translate(err error) error {
 	var invalid *plan.InvalidError
 	var schema *run.SchemaError
 	var overloaded *store.OverloadedError
+	var refused *store.RefusedError
 	e := &Error{Code: run.CodeInternal, Message: "Something went wrong inside dvt. Try again; if it stays, give the request id to your operator.", cause: err}
 	switch {
 	case err == nil:
@@ -51,6 +52,11 @@ func translate(err error) error {
 		e.Code, e.Message, e.Supported = run.CodePlanSchema, "This plan's schemaVersion is not supported.", plan.SupportedSchemas()
 	case errors.Is(err, plan.ErrTooLarge):
 		e.Code, e.Message, e.Limit = run.CodePlanTooLarge, "The plan document is larger than 10 MiB.", plan.MaxDocumentBytes
+	case errors.As(err, &refused):
+		e.Code, e.Message, e.RetryAfter = refused.Code, "The tenant or project may start no more runs now. Nothing was changed.", refused.RetryAfter
+		if refused.Code == run.CodeQueueFull {
+			e.Message = "As many runs of the tenant or project wait already as may. Nothing was changed."
+		}
 	case errors.Is(err, store.ErrNotFound):
 		return runNotFound()
 	case errors.As(err, &overloaded):

@@ -20,7 +20,7 @@ const (
 	expiredKept = 7 * 24 * time.Hour
 )
 
-// LoadPolicy puts what the store has of policies and tokens in force here.
+// LoadPolicy puts what the store has of policies, tokens and settings in force here.
 func (s *Service) LoadPolicy(ctx context.Context) error {
 	s.authority.Lock() // one at a time, so that no older read comes after a newer one
 	defer s.authority.Unlock()
@@ -47,6 +47,7 @@ func (s *Service) LoadPolicy(ctx context.Context) error {
 		in.Tokens = append(in.Tokens, token)
 	}
 	s.rule(stored.Settings)
+	s.loadQuotas(ctx, stored.Settings)
 	return translate(s.cfg.Authz.Load(in))
 }
 

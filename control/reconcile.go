@@ -3,53 +3,151 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Reconcile starts queued runs in the engine until ctx ends: woken at once by
-// StartRun here, sweeping every 500 ms for what others left. Starting is
-// idempotent and marking is fenced, so any number of reconcilers start each run
-// once (T128, T130).
+const (
+	// lookEvery is how often a reconciler looks without being told; runs that end or are
+	// asked for anywhere wake it over the bus. Without a bus or a store it looks more often.
+	lookEvery      = 5 * time.Second
+	lookWithoutBus = 500 * time.Millisecond
+	// lookWhileShut is how often it asks whether anything may start, which costs nothing.
+	lookWhileShut = time.Second
+	// lookGap is the least time between two looks, so that a crowd of wake-ups is one.
+	lookGap = 10 * time.Millisecond
+)
+
+// Reconcile admits what waits for a token or a place, and starts what was admitted in the
+// engine, until ctx ends. It is woken at once by a run that is asked for or ends, here or
+// on another server, and when time alone lets something in. Admitting is one
+// transaction, starting is idempotent and marking is fenced, so any number of reconcilers
+// start each run once (T128, T130).
 func (s *Service) Reconcile(ctx context.Context, owner string) error {
-	return s.duty(ctx, s.starts, func(ctx context.Context) (bool, error) {
-		n := s.leasing()
-		if n == 0 {
-			return false, nil
+	s.places.reconcilers.Add(1)
+	defer s.places.reconcilers.Add(-1)
+	defer s.places.listen(s.starts)()
+	for {
+		more, wait, err := s.reconcile(ctx, owner)
+		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) {
+			s.cfg.Logger.WarnContext(ctx, "reconcile", slog.Any("error", err))
 		}
-		rows, err := s.cfg.Store.Lease(ctx, owner, s.cfg.Limits.LeaseTTL, n)
-		if err == nil && len(rows) == 0 {
-			s.probe(ctx)
+		if more && err == nil && ctx.Err() == nil {
+			continue
 		}
-		atOnce(rows, func(q store.QueueRow) {
-			if err := s.start(ctx, q); err != nil && ctx.Err() == nil {
-				s.cfg.Logger.WarnContext(ctx, "run not started", slog.String("runId", q.RunID), slog.Any("error", err))
-			}
-		})
-		return len(rows) == s.cfg.Limits.LeaseBatch, err
-	})
+		if !sleep(ctx, nil, lookGap) || !sleep(ctx, s.starts, wait) {
+			return nil
+		}
+	}
 }
 
+// sleep waits for d or a wake-up; false: ctx ended.
+func sleep(ctx context.Context, wake <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-wake:
+	case <-timer.C:
+	}
+	return true
+}
+
+// reconcile is one look: whether there may be more to do at once, else how long there is not.
+func (s *Service) reconcile(ctx context.Context, owner string) (more bool, wait time.Duration, err error) {
+	wait = lookEvery
+	if !s.places.up() {
+		wait = lookWithoutBus
+	}
+	n := s.leasing()
+	if n == 0 {
+		return false, lookWhileShut, nil
+	}
+	admitted, admitErr := s.cfg.Store.AdmitWaiting(ctx, s.terms, n)
+	if admitted.Next > 0 {
+		wait = min(wait, admitted.Next)
+	}
+	s.usage.admitted(admitted.Rows, s.cfg.Now())
+	rows, err := s.cfg.Store.Lease(ctx, owner, s.cfg.Limits.LeaseTTL, n)
+	if err == nil && len(rows) == 0 {
+		s.probe(ctx)
+	}
+	s.usage.leased(rows)
+	atOnce(rows, func(q store.QueueRow) {
+		if err := s.start(ctx, q); err != nil && ctx.Err() == nil {
+			s.usage.startFailures.Inc()
+			s.cfg.Logger.WarnContext(ctx, "run not started", slog.String("runId", q.RunID), slog.Any("error", err))
+		}
+	})
+	if err = errors.Join(admitErr, err); err != nil {
+		wait = lookWithoutBus
+	}
+	full := s.cfg.Limits.LeaseBatch
+	return len(rows) == full || len(admitted.Rows) == full, wait, err
+}
+
+// start hands a leased run to the engine.
 func (s *Service) start(ctx context.Context, q store.QueueRow) error {
 	if held, err := s.heldBack(ctx, q); held {
 		return err
 	}
 	r, err := s.cfg.Store.Get(ctx, q.RunID)
 	if err == nil {
+		err = s.approveLeased(ctx, q)
+	}
+	if err == nil {
 		err = s.startInEngine(ctx, r.Identity)
 	}
-	if err != nil {
+	if err == nil {
+		err = s.cfg.Store.Started(ctx, q.RunID, q.Generation)
+	} else if !errors.Is(err, store.ErrConflict) {
 		delay := min(time.Second<<min(q.Attempts, 5), 30*time.Second)
-		return errors.Join(err, s.cfg.Store.Release(ctx, q.RunID, q.Generation, delay, err.Error()))
+		err = errors.Join(err, s.cfg.Store.Release(ctx, q.RunID, q.Generation, delay, err.Error()))
+		s.wakeAfter(delay)
+		return err
 	}
-	err = s.cfg.Store.Started(ctx, q.RunID, q.Generation)
 	if errors.Is(err, store.ErrConflict) {
 		return nil // somebody else holds the lease now and will find the run started
 	}
 	return err
+}
+
+// approveLeased appends the RunApproved of a run that waited, once, under the fence of its
+// lease: store.ErrConflict when that moved. A run that was approved before it came into the
+// queue stays as it is (T213).
+func (s *Service) approveLeased(ctx context.Context, q store.QueueRow) error {
+	first, err := s.cfg.Store.Events(ctx, q.RunID, 0, 1)
+	if err != nil || len(first) == 0 || first[0].Type != run.RunQueued {
+		return err
+	}
+	waited, err := run.PayloadOf[run.RunQueuedPayload](first[0].Payload)
+	if err != nil {
+		return err
+	}
+	approved, err := s.approved(waited.Rerun)
+	if err != nil {
+		return err
+	}
+	return s.cfg.Store.InRun(ctx, q.RunID, func(tx store.RunTx) error {
+		now, err := tx.Queue(ctx)
+		if err != nil {
+			return err
+		}
+		if now.Generation != q.Generation || now.Status != store.QueueLocked {
+			return store.ErrConflict
+		}
+		out, err := tx.Append(ctx, store.Append{RunID: q.RunID, Events: []run.Draft{approved}})
+		if err == nil && out.Outcomes[0].Refused != "" {
+			err = fmt.Errorf("control: RunApproved was refused: %s", out.Outcomes[0].Refused)
+		}
+		return err
+	})
 }
 
 // atOnce does a leased batch side by side, so that one run whose engine is slow

@@ -62,7 +62,7 @@ func (s *Service) createRerun(ctx context.Context, p authz.Principal, parent sto
 	r, created, err := s.approve(ctx, p, store.NewRun{Run: store.Run{
 		Identity: parent.Identity, RequestID: in.RequestID, PlanRef: parent.PlanRef, TriggerSource: "rerun", ParentRunID: parent.RunID,
 		Params: parent.Params, Policy: s.cfg.Policy,
-	}}, store.AuditRow{Action: string(authz.Rerun), Reason: in.Reason, Detail: detail}, &pin)
+	}}, DefaultPriority, store.AuditRow{Action: string(authz.Rerun), Reason: in.Reason, RequestID: in.RequestID, Detail: detail}, &pin)
 	if err != nil {
 		return StartedRun{}, err
 	}
@@ -165,7 +165,8 @@ func rerunPlan(st run.State, from run.RerunFrom) ([]string, *Error) {
 	return reuse, nil
 }
 
-// rerunOf reads what a rerun takes over: it stands in its approval, the beginning of its log. nil
+// rerunOf reads what a rerun takes over: it stands at the beginning of its log, in
+// its approval or in its wait for it. nil
 // for a run that is none.
 func rerunOf(ctx context.Context, s approvedLog, r store.Run) (*run.Rerun, error) {
 	if r.ParentRunID == "" {
@@ -177,9 +178,14 @@ func rerunOf(ctx context.Context, s approvedLog, r store.Run) (*run.Rerun, error
 			return nil, err
 		}
 		for _, e := range page {
-			if after = e.Seq; e.Type == run.RunApproved {
+			switch after = e.Seq; e.Type {
+			case run.RunApproved:
 				p, err := run.PayloadOf[run.RunApprovedPayload](e.Payload)
 				return p.Rerun, err
+			case run.RunQueued:
+				if p, err := run.PayloadOf[run.RunQueuedPayload](e.Payload); err != nil || p.Rerun != nil {
+					return p.Rerun, err
+				}
 			}
 		}
 		if len(page) < beginning {

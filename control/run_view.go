@@ -44,15 +44,11 @@ func (s *Service) view(ctx context.Context, r store.Run) (RunView, error) {
 	v := RunView{Run: r, State: l.State, Epoch: l.Epoch, OpsRev: l.Head.OpsRev, AsOf: l.Now}
 	complete(&v)
 	if l.State.Status == run.Pending || l.State.Status == run.Approved {
-		q, err := s.cfg.Store.QueueRow(ctx, r.RunID)
-		switch {
-		case err == nil && q.Status != store.QueueStarted:
-			v.Queue = &q
-		case errors.Is(err, store.ErrNotFound):
-			if v.Approval, err = s.approvalOf(ctx, r.RunID); err != nil {
-				return RunView{}, translate(err)
-			}
-		case err != nil:
+		v.Queue, err = s.entryOf(ctx, r)
+		if errors.Is(err, store.ErrNotFound) {
+			v.Approval, err = s.approvalOf(ctx, r.RunID)
+		}
+		if err != nil {
 			return RunView{}, translate(err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -34,6 +35,8 @@ type Config struct {
 	Queues plan.Queues
 	// Redriver publishes dead letters again; nil: RedriveDeadLetters is NOT_SUPPORTED.
 	Redriver Redriver
+	// Quotas is what tenants may use; nil: nothing is limited.
+	Quotas *Quotas
 	// Policy is what runs get when their plan does not say; zero fields take O2 and O5.
 	Policy run.Policy
 	Limits Limits
@@ -80,6 +83,11 @@ type Service struct {
 	plans   *lru.Cache[string, planFacts]
 	sweeps  sweepMetrics
 	alerts  *prometheus.CounterVec
+	quotas  atomic.Pointer[map[string]*tenantQuota] // of the tenants that have a document of their own
+	tiers   *lru.Cache[string, *tenantQuota]        // of other tenants
+	places  *places                                 // tells reconcilers elsewhere
+	usage   *quotaMetrics
+	asked   *lru.Cache[string, string] // the planVersion that a request id came with last (T138)
 	// authority is held while policies and tokens are read and put in force.
 	authority sync.Mutex
 	ruling    *ruling
@@ -132,13 +140,16 @@ func New(cfg Config) *Service {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Service{
+	s := &Service{
 		plans: kept[planFacts](maxPlans), identities: identities{kept: kept[run.Identity](maxIdentities)},
 		sessionReads: make(chan struct{}, maxSessionReads),
 		cfg:          cfg, denials: newMinutes(cfg.Now), trails: newMinutes(cfg.Now),
 		ruling: newRuling(), breaker: newStartBreaker(cfg.Now, cfg.Metrics),
 		starts: make(chan struct{}, 1), signals: make(chan struct{}, 1), alerts: newAlerts(cfg.Metrics), sweeps: newSweepMetrics(cfg.Metrics),
+		tiers: kept[*tenantQuota](maxTenants), asked: kept[string](maxAsked), places: &places{bus: cfg.Bus}, usage: newQuotaMetrics(cfg.Metrics),
 	}
+	s.quotas.Store(&map[string]*tenantQuota{})
+	return s
 }
 
 // kept is an empty cache of n values, which must be above 0.

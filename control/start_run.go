@@ -6,7 +6,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -17,9 +20,11 @@ import (
 )
 
 // StartRun makes a run, approves it and queues its start, in one transaction
-// that is durable before the answer (T224). It is safe to repeat: the same request
+// that is durable before the answer (T224); a run for which there is no token or no
+// place waits for them, and is approved then. It is safe to repeat: the same request
 // id with the same plan answers with the same run. An inline plan is validated
 // whole first; of a reference only the reference is checked here (T225).
+// QUOTA_EXCEEDED and QUEUE_FULL say when to come back.
 func (s *Service) StartRun(ctx context.Context, p authz.Principal, in StartRun) (StartedRun, error) {
 	if err := s.checkStart(in); err != nil {
 		return StartedRun{}, err
@@ -33,6 +38,7 @@ func (s *Service) StartRun(ctx context.Context, p authz.Principal, in StartRun) 
 		s.auditDenied(ctx, p, store.AuditRow{Action: string(authz.Start), Code: run.CodeForbidden, RequestID: in.RequestID})
 		return StartedRun{}, s.denied(authz.Start, object, d)
 	}
+	row := store.AuditRow{Action: string(authz.Start), RequestID: in.RequestID}
 	ref, body, policy, err := s.planOf(p, in)
 	if err != nil {
 		return StartedRun{}, err
@@ -45,9 +51,12 @@ func (s *Service) StartRun(ctx context.Context, p authz.Principal, in StartRun) 
 			RequestID: in.RequestID, PlanRef: ref, TriggerSource: "api", Params: in.Params, Policy: policy,
 		},
 		Plan: body,
-	}, store.AuditRow{Action: string(authz.Start)}, nil)
+	}, in.Priority, row, nil)
 	if err != nil {
 		return StartedRun{}, err
+	}
+	if created {
+		s.warnOfVersion(ctx, r)
 	}
 	if !created && (r.PlanRef.SHA256 != ref.SHA256 || r.ParentRunID != "") {
 		return StartedRun{}, refuse(run.CodeRequestConflict,
@@ -56,13 +65,13 @@ func (s *Service) StartRun(ctx context.Context, p authz.Principal, in StartRun) 
 	return s.started(ctx, r, created)
 }
 
-// approve makes a run of n that is approved and waits for its start, or one that waits for
-// people to approve it where the policy asks for them (W-20), and the row of
+// approve makes a run of n that is approved and waits for its start, or first for its turn,
+// or one that waits for people to approve it where the policy asks for them (W-20), and the row of
 // its audit, in one transaction; pin is what a rerun takes over, else nil. It gives
 // both their ids and the run its request key. false comes with the run that the
 // request id made before.
-func (s *Service) approve(ctx context.Context, p authz.Principal, n store.NewRun, audit store.AuditRow, pin *run.Rerun) (store.Run, bool, error) {
-	approved, err := json.Marshal(run.RunApprovedPayload{Actor: "dvt", Reason: "the project approves automatically", Rerun: pin})
+func (s *Service) approve(ctx context.Context, p authz.Principal, n store.NewRun, priority int, audit store.AuditRow, pin *run.Rerun) (store.Run, bool, error) {
+	approved, err := s.approved(pin)
 	if err != nil {
 		return store.Run{}, false, translate(err)
 	}
@@ -72,22 +81,63 @@ func (s *Service) approve(ctx context.Context, p authz.Principal, n store.NewRun
 	if err := s.startable(ctx, p, *r, audit); err != nil {
 		return store.Run{}, false, err
 	}
-	audit.ID, audit.TenantID, audit.Actor = uuid.NewString(), p.TenantID, p.ID
-	audit.RunID, audit.Outcome, audit.RequestID = r.RunID, "ACCEPTED", r.RequestID
-	n.Events = []run.Draft{{
-		Type: run.RunApproved, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.cfg.Now(), EmittedBy: run.ByPlanner, Payload: approved,
-	}}
-	n.Enqueue, n.Audit = &store.Enqueue{Terms: store.Unlimited()}, []store.AuditRow{audit}
+	row := audit
+	row.ID, row.TenantID, row.Actor = uuid.NewString(), p.TenantID, p.ID
+	row.RunID, row.Outcome, row.RequestID = r.RunID, "ACCEPTED", r.RequestID
+	n.Events, n.Audit = []run.Draft{approved}, []store.AuditRow{row}
+	n.Enqueue = &store.Enqueue{Terms: s.terms(r.TenantID, r.ProjectID), Priority: priority}
+	n.Wait = func(a store.Admission) ([]run.Draft, error) { return s.queued(a, pin) }
 	s.needApproval(&n, pin)
 	made, created, err := s.cfg.Store.CreateRun(ctx, n)
+	if refused := (*store.RefusedError)(nil); errors.As(err, &refused) {
+		s.usage.rejected(r.TenantID)
+		return store.Run{}, false, s.auditRejected(ctx, p, audit, translate(err))
+	}
 	return made, created, translate(err)
 }
 
-// started wakes the reconciler for a run and shows it.
+// approved is the RunApproved of a project that approves by itself.
+func (s *Service) approved(pin *run.Rerun) (run.Draft, error) {
+	payload, err := json.Marshal(run.RunApprovedPayload{Actor: "dvt", Reason: "the project approves automatically", Rerun: pin})
+	return run.Draft{
+		Type: run.RunApproved, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.cfg.Now(), EmittedBy: run.ByPlanner, Payload: payload,
+	}, err
+}
+
+// queued is the log of a run that has to wait (T137).
+func (s *Service) queued(a store.Admission, pin *run.Rerun) ([]run.Draft, error) {
+	payload, err := json.Marshal(run.RunQueuedPayload{QueuePosition: a.Position, EstimatedWaitMS: a.Estimate.Milliseconds(), Rerun: pin})
+	return []run.Draft{{
+		Type: run.RunQueued, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.cfg.Now(), EmittedBy: run.ByAdmission, Payload: payload,
+	}}, err
+}
+
+// started has a run's start looked at, and shows the run.
 func (s *Service) started(ctx context.Context, r store.Run, created bool) (StartedRun, error) {
-	kick(s.starts)
 	v, err := s.view(ctx, r)
+	if q := v.Queue; q != nil && !q.Waiting && q.NotBefore.After(v.AsOf) {
+		s.wakeAfter(q.NotBefore.Sub(v.AsOf))
+	} else {
+		s.wakeReconcilers()
+	}
+	if created && err == nil {
+		s.usage.accepted(v)
+	}
 	return StartedRun{View: v, Deduplicated: !created}, err
+}
+
+// maxAsked request ids are remembered for a warning.
+const maxAsked = 10_000
+
+// warnOfVersion tells operators of a request id that comes again with another version of
+// its plan: that is another run (T138). What other servers were asked is not known here.
+func (s *Service) warnOfVersion(ctx context.Context, r store.Run) {
+	key := strings.Join([]string{r.TenantID, r.ProjectID, r.EnvironmentID, r.PlanID, r.RequestID}, "/")
+	if before, ok := s.asked.Get(key); ok && before != r.PlanVersion {
+		s.cfg.Logger.WarnContext(ctx, "a request id started a second run because its plan has another version", slog.String("requestId", r.RequestID),
+			slog.String("runId", r.RunID), slog.String("planId", r.PlanID), slog.String("before", before), slog.String("now", r.PlanVersion))
+	}
+	s.asked.Add(key, r.PlanVersion)
 }
 
 func (s *Service) checkStart(in StartRun) error {
@@ -100,6 +150,9 @@ func (s *Service) checkStart(in StartRun) error {
 	}
 	if len(in.Params) > s.cfg.Limits.MaxParamsBytes {
 		vs = append(vs, plan.Violation{Path: "params", Code: "RANGE", Message: fmt.Sprintf("must be at most %d bytes", s.cfg.Limits.MaxParamsBytes)})
+	}
+	if in.Priority < 0 || in.Priority > store.MaxPriority {
+		vs = append(vs, plan.Violation{Path: "priority", Code: "RANGE", Message: fmt.Sprintf("must be from 0 to %d", store.MaxPriority)})
 	}
 	if len(vs) > 0 {
 		return badInput(vs)

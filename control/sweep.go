@@ -92,6 +92,7 @@ type lookout interface {
 //     fails with ENGINE_TERMINATED or ENGINE_LOST; one that never began is started
 //     again. Two looks must agree, with the log standing still between them;
 //   - a start that is overdue: it is made due, and the reconcilers are woken;
+//   - a run that waited longer than it may: it fails with QUEUE_TTL_EXCEEDED (T131);
 //   - an attempt that runs for longer than all its tries may take: people are told.
 //     Runs that are PAUSED and steps that wait for a person are left alone (H06).
 //
@@ -159,7 +160,7 @@ func (w *sweeper) run(ctx context.Context) error {
 	tick := time.NewTicker(w.cfg.Interval)
 	defer tick.Stop()
 	for {
-		for _, look := range []func(context.Context) error{w.lookAtClosed, w.lookAtQuiet, w.lookAtStarts, w.lookAtSuspects} {
+		for _, look := range []func(context.Context) error{w.lookAtWaiting, w.lookAtClosed, w.lookAtQuiet, w.lookAtStarts, w.lookAtSuspects} {
 			if err := look(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, engine.ErrUnavailable) {
 				w.s.cfg.Logger.WarnContext(ctx, "sweep", slog.Any("error", err))
 			}

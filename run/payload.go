@@ -8,10 +8,12 @@ import (
 // The typed payloads of events. Each agrees with its JSON Schema under
 // schemas/; unknown fields are kept in the log and ignored here (T152).
 type (
-	// RunQueuedPayload says where the run stood when it had to wait (T137).
+	// RunQueuedPayload says where the run stood when it had to wait (T137). Rerun is what its
+	// RunApproved takes over when the wait is over.
 	RunQueuedPayload struct {
-		QueuePosition   int   `json:"queuePosition"`
-		EstimatedWaitMS int64 `json:"estimatedWaitMs,omitempty"`
+		QueuePosition   int    `json:"queuePosition"`
+		EstimatedWaitMS int64  `json:"estimatedWaitMs,omitempty"`
+		Rerun           *Rerun `json:"rerun,omitempty"`
 	}
 
 	// RunApprovedPayload says who approved: the actor last, of the people that a place asks for.

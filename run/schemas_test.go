@@ -78,7 +78,7 @@ func full(typ run.EventType) run.Draft {
 	hook := runtest.M{"stepId": "s1", "idempotencyKey": "r:s1:compensate", "attempts": 2, "compensated": false, "result": 1, "errorCode": "E", "errorMessage": "m"}
 	more := runtest.M{"sourceOccurredAt": runtest.Epoch, "colour": "red"}
 	switch typ {
-	case run.RunApproved:
+	case run.RunApproved, run.RunQueued:
 		maps.Copy(more, runtest.M{"actor": "pat", "reason": "fine", "rerun": runtest.M{
 			"runId": "r1", "from": runtest.M{"start": false, "failed": true, "steps": []string{"s1"}}, "reuse": []string{"s2"},
 		}})

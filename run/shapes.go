@@ -41,6 +41,16 @@ var (
 		may("evidenceRefs", list(maxEvidenceRefs, text)),
 	)
 
+	rerun = object(
+		must("runId", aRunID),
+		must("from", object(
+			may("start", boolean),
+			may("failed", boolean),
+			may("steps", list(plan.MaxSteps, anID)),
+		)),
+		may("reuse", list(plan.MaxSteps, anID)),
+	)
+
 	// aRunError is the code of a run that failed without a failed step.
 	runErrors = regexp.MustCompile(`^(ENGINE|PLAN|QUEUE)_`)
 	aRunError = func(f *findings, path string, v any) {
@@ -106,6 +116,7 @@ var payloads = map[EventType]shape{
 	RunQueued: payload(
 		must("queuePosition", count),
 		may("estimatedWaitMs", millis),
+		may("rerun", rerun),
 	),
 	RunApproved: payload(
 		may("actor", text),
@@ -114,15 +125,7 @@ var payloads = map[EventType]shape{
 			must("principal", filled),
 			may("reason", text),
 		))),
-		may("rerun", object(
-			must("runId", aRunID),
-			must("from", object(
-				may("start", boolean),
-				may("failed", boolean),
-				may("steps", list(plan.MaxSteps, anID)),
-			)),
-			may("reuse", list(plan.MaxSteps, anID)),
-		)),
+		may("rerun", rerun),
 	),
 	RunStarted: payload(
 		must("startedAt", instant),

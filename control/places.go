@@ -1,0 +1,119 @@
+package control
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// places tells reconcilers, wherever they are, that there may be something to start. A word
+// that is lost costs time until they look by themselves.
+type places struct {
+	bus         live.Bus // nil: nobody is told
+	reconcilers atomic.Int32
+	telling     atomic.Int64 // words since the last one that was sent
+}
+
+// placesList is the list on which that is told: no run stands in it.
+func placesList() live.List { return live.List{} }
+
+// tellTime bounds one word.
+const tellTime = 2 * time.Second
+
+// tell never blocks. Words that come while one is sent are one more.
+func (p *places) tell() {
+	if p.bus == nil || p.telling.Add(1) > 1 {
+		return
+	}
+	go func() {
+		for said := p.telling.Load(); ; said = p.telling.Load() {
+			ctx, cancel := context.WithTimeout(context.Background(), tellTime)
+			_ = p.bus.WakeLists(ctx, placesList()) // who is not told looks later
+			cancel()
+			if p.telling.CompareAndSwap(said, 0) {
+				return
+			}
+		}
+	}()
+}
+
+// up reports whether words arrive.
+func (p *places) up() bool { return p.bus != nil && p.bus.Up() }
+
+// listen wakes c at each word until the returned function is called.
+func (p *places) listen(c chan struct{}) (stop func()) {
+	if p.bus == nil {
+		return func() {}
+	}
+	list := placesList()
+	sub := p.bus.SubscribeList(list.TenantID, list.ProjectID)
+	done := make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-sub.C():
+				kick(c)
+			}
+		}
+	})
+	return func() {
+		close(done)
+		group.Wait()
+		sub.Close()
+	}
+}
+
+// wakeReconcilers has the queue looked at now: by this server, or by another one that has the duty.
+func (s *Service) wakeReconcilers() {
+	kick(s.starts)
+	if s.places.reconcilers.Load() == 0 {
+		s.places.tell()
+	}
+}
+
+// wakeAfter has the queue looked at when d has passed.
+func (s *Service) wakeAfter(d time.Duration) {
+	time.AfterFunc(d+time.Millisecond, s.wakeReconcilers)
+}
+
+// FreeingPlaces decorates a store so that every commit through it that ends a run tells
+// reconcilers, on all servers of the bus, that a place is free.
+func FreeingPlaces(s store.Store, bus live.Bus) store.Store {
+	return &freeing{Store: s, places: &places{bus: bus}}
+}
+
+type freeing struct {
+	store.Store
+	places *places
+}
+
+func (f *freeing) Append(ctx context.Context, a store.Append) (store.Appended, error) {
+	out, err := f.Store.Append(ctx, a)
+	for i := range a.Events {
+		if a.Events[i].Type.EndsRun() && err == nil && out.Head.Terminal {
+			f.places.tell()
+		}
+	}
+	return out, err
+}
+
+func (f *freeing) InRun(ctx context.Context, runID string, do func(store.RunTx) error) error {
+	ended := false
+	err := f.Store.InRun(ctx, runID, func(tx store.RunTx) error {
+		before := tx.Head().Terminal
+		err := do(tx)
+		ended = !before && tx.Head().Terminal
+		return err
+	})
+	if err == nil && ended {
+		f.places.tell()
+	}
+	return err
+}

@@ -1,0 +1,64 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// lookAtWaiting fails the runs that waited longer than they may (T131). A lease, a place or a
+// stop that came first wins: all are decided under the head lock.
+func (w *sweeper) lookAtWaiting(ctx context.Context) error {
+	rows, err := w.s.cfg.Store.ExpiredWaiting(ctx, w.cfg.Batch)
+	if err != nil {
+		return err
+	}
+	for _, q := range rows {
+		if err := w.s.expireWaiting(ctx, q); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Service) expireWaiting(ctx context.Context, q store.QueueRow) error {
+	stop, stopping, err := s.openStop(ctx, q.RunID)
+	if err != nil {
+		return err
+	}
+	expired := false
+	err = s.cfg.Store.InRun(ctx, q.RunID, func(tx store.RunTx) error {
+		expired = false
+		now, err := tx.Queue(ctx)
+		if err != nil || !now.Waiting || now.Status != store.QueuePending || tx.Head().Terminal {
+			return err
+		}
+		if stopping {
+			return s.completeStop(ctx, tx, stop) // T192
+		}
+		expired = true
+		failed, err := json.Marshal(run.RunFailedPayload{FailurePayload: run.FailurePayload{
+			ErrorCode: string(run.CodeQueueTTL), Retryable: true, FailureCategory: run.CategorySystem, FailureSource: string(run.ByAdmission),
+			ErrorMessage: fmt.Sprintf("The run waited for %s and was not started.", now.ExpiresAt.Sub(now.CreatedAt)),
+		}})
+		if err != nil {
+			return err
+		}
+		now.Status = store.QueueFailed
+		if err := tx.SetQueue(ctx, now); err != nil {
+			return err
+		}
+		return endRun(ctx, tx, q.RunID, []run.Draft{{
+			Type: run.RunFailed, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: s.cfg.Now(), EmittedBy: run.ByAdmission, Payload: failed,
+		}})
+	})
+	if err == nil && expired {
+		s.usage.expired.WithLabelValues(s.usage.label(q.TenantID)).Inc()
+		s.cfg.Logger.InfoContext(ctx, "a run waited longer than it may", slog.String("runId", q.RunID), slog.String("tenant", q.TenantID))
+	}
+	return err
+}
