@@ -2,35 +2,205 @@ package postgres
 
 import (
 	"context"
-	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/admission"
 )
 
-var errNotYet = errors.New("postgres: not built yet")
+// A transaction of AdmitWaiting asks at most maxAsked times and admits at most
+// maxAdmitted runs: it holds the lanes of everybody.
+const (
+	maxAsked    = 32
+	maxAdmitted = 16
+	maxWoken    = 256
+)
 
-// AdmitWaiting implements store.Admissions.
-func (s *Store) AdmitWaiting(context.Context, func(string, string) store.Terms, int) (store.Admitted, error) {
-	return store.Admitted{}, nil
+// outlookSQL says whether anything can be admitted now, or when.
+const outlookSQL = `SELECT (SELECT waiting FROM lane WHERE tenant_id = '' AND project_id = '') > 0
+    AND EXISTS (SELECT FROM lane WHERE project_id = '' AND tenant_id <> '' AND waiting > 0 AND ready),
+  (SELECT ready_at FROM lane WHERE waiting > 0 AND NOT ready ORDER BY ready_at LIMIT 1), clock_timestamp()`
+
+// wakeSQL lets lanes whose time has come be asked again.
+const wakeSQL = `UPDATE lane l SET ready = true FROM (SELECT tenant_id, project_id FROM lane
+    WHERE waiting > 0 AND NOT ready AND ready_at <= clock_timestamp() ORDER BY ready_at LIMIT $1) w
+  WHERE l.tenant_id = w.tenant_id AND l.project_id = w.project_id`
+
+// pickSQL is the tenant whose turn it is, in it the project, and in that the first
+// run whose head nobody holds, under the lock of the lanes.
+const pickSQL = `WITH t AS (
+  SELECT tenant_id, active, pass, turn FROM lane
+  WHERE project_id = '' AND tenant_id <> '' AND waiting > 0 AND ready ORDER BY pass, tenant_id LIMIT 1
+), p AS (
+  SELECT l.* FROM t, LATERAL (SELECT project_id, active, pass, pace_ms, admitted_at FROM lane
+    WHERE tenant_id = t.tenant_id AND project_id <> '' AND waiting > 0 AND ready ORDER BY pass, project_id LIMIT 1) l
+), q AS (
+  SELECT r.* FROM t, p, LATERAL (SELECT q.* FROM run_queue q JOIN run_head h USING (run_id)
+    WHERE q.waiting AND q.tenant_id = t.tenant_id AND q.project_id = p.project_id
+    ORDER BY q.priority DESC, q.created_at, q.run_id LIMIT 1 FOR UPDATE OF q, h SKIP LOCKED) r
+)
+SELECT clock_timestamp(), i.active, i.turn, t.tenant_id, t.active, t.pass, t.turn,
+  coalesce(p.project_id, ''), coalesce(p.active, 0), coalesce(p.pass, 0), coalesce(p.pace_ms, 0), p.admitted_at,
+  (SELECT full_at FROM bucket b WHERE b.tenant_id = t.tenant_id AND b.project_id = '' AND b.action = 'START_RUN'),
+  (SELECT full_at FROM bucket b WHERE b.tenant_id = t.tenant_id AND b.project_id = p.project_id AND b.action = 'START_RUN'),
+  coalesce(q.run_id, '')
+FROM t JOIN lane i ON i.tenant_id = '' AND i.project_id = '' LEFT JOIN p ON true LEFT JOIN q ON true`
+
+// settleSQL leaves a lane alone until ready_at: what its lanes below are to be asked again at,
+// when $3 is not given.
+const settleSQL = `UPDATE lane SET ready = false, ready_at = coalesce($3::timestamptz, (SELECT min(ready_at) FROM lane
+    WHERE tenant_id = $1 AND project_id <> '' AND waiting > 0), clock_timestamp())
+  WHERE tenant_id = $1 AND project_id = $2`
+
+const admitSQL = `UPDATE run_queue q SET waiting = false, place = true, token_taken = true, not_before = $2 WHERE run_id = $1
+  RETURNING ` + queueColumns
+
+const turnSQL = `UPDATE lane l SET pass = coalesce(v.pass, l.pass), turn = coalesce(v.turn, l.turn),
+    pace_ms = coalesce(v.pace, l.pace_ms), admitted_at = coalesce(v.at, l.admitted_at)
+  FROM (VALUES ('', '', NULL::float8, $3::float8, NULL::float8, NULL::timestamptz), ($1, '', $4, $5, NULL, NULL), ($1, $2, $6, NULL, $7, $8))
+    v (tenant, project, pass, turn, pace, at)
+  WHERE l.tenant_id = v.tenant AND l.project_id = v.project`
+
+// admittedSQL is what else the state of a run that was admitted moves (T204).
+const admittedSQL = `WITH ops AS (
+  UPDATE run_head SET ops_rev = ops_rev + 1 WHERE run_id = ANY ($1) RETURNING run_id, last_seq, ops_rev
+)
+INSERT INTO run_dirty AS d (run_id, head_seq, ops_rev, since)
+SELECT run_id, last_seq, ops_rev, clock_timestamp() FROM ops ORDER BY run_id
+ON CONFLICT (run_id) DO UPDATE SET head_seq = greatest(d.head_seq, excluded.head_seq), ops_rev = greatest(d.ops_rev, excluded.ops_rev)`
+
+// AdmitWaiting implements store.Admissions. It takes several transactions, each of
+// which admits a few.
+func (s *Store) AdmitWaiting(ctx context.Context, terms func(tenantID, projectID string) store.Terms, limit int) (out store.Admitted, err error) {
+	for limit = pageSize(limit); ; {
+		ready, next, err := s.outlook(ctx)
+		if err != nil || !ready {
+			out.Next = next
+			return out, err
+		}
+		if len(out.Rows) >= limit {
+			out.Next = time.Millisecond
+			return out, nil
+		}
+		rows, full, err := s.admitSome(ctx, terms, min(maxAdmitted, limit-len(out.Rows)))
+		if err != nil {
+			return out, err
+		}
+		if out.Rows = append(out.Rows, rows...); full {
+			out.Next = admission.Recheck
+			return out, nil
+		}
+	}
 }
 
-// ExpiredWaiting implements store.Admissions.
-func (s *Store) ExpiredWaiting(context.Context, int) ([]store.QueueRow, error) { return nil, nil }
-
-// WaitingRuns implements store.Admissions.
-func (s *Store) WaitingRuns(context.Context, store.WaitingFilter) ([]store.QueueRow, error) {
-	return nil, nil
+func (s *Store) outlook(ctx context.Context) (ready bool, next time.Duration, err error) {
+	err = s.do(ctx, "admission", func(ctx context.Context, c *pgx.Conn) error {
+		var at, now time.Time
+		if err := c.QueryRow(ctx, outlookSQL).Scan(&ready, utc{&at}, utc{&now}); err != nil || at.IsZero() {
+			return err
+		}
+		next = max(time.Millisecond, at.Sub(now))
+		ready = ready || !at.After(now)
+		return nil
+	})
+	return ready, next, err
 }
 
-// Usage implements store.Admissions.
-func (s *Store) Usage(context.Context, string) (store.Usage, error) {
-	return store.Usage{}, errNotYet
+// pick is the answer of pickSQL.
+type pick struct {
+	rows            admission.Rows
+	tenant, project string
+	run             string // "": somebody holds the runs of the lane
+	pace            float64
 }
 
-// ActiveRuns implements store.Admissions.
-func (s *Store) ActiveRuns(context.Context) (int64, error) { return 0, errNotYet }
+func (p *pick) scan(row pgx.Row) error {
+	r := &p.rows
+	return row.Scan(utc{&r.Now}, &r.Installation.Active, &r.Installation.Turn, &p.tenant, &r.Tenant.Active, &r.Tenant.Pass, &r.Tenant.Turn,
+		&p.project, &r.Project.Active, &r.Project.Pass, &p.pace, utc{&r.Project.AdmittedAt}, utc{&r.TenantFull}, utc{&r.ProjectFull}, &p.run)
+}
 
-// Enqueue implements store.QuotaTx.
-func (r runTx) Enqueue(context.Context, store.Enqueue) (store.Admission, error) {
-	return store.Admission{}, errNotYet
+// admitSome admits up to limit runs in one transaction; full says that the
+// installation has no place for another.
+func (s *Store) admitSome(ctx context.Context, terms func(string, string) store.Terms, limit int) (rows []store.QueueRow, full bool, err error) {
+	err = s.do(ctx, "admit", func(ctx context.Context, c *pgx.Conn) error {
+		rows, full = nil, false
+		t := &tx{conn: c}
+		queueBegin(&t.batch)
+		t.batch.Queue(lockLanesSQL)
+		t.batch.Queue(wakeSQL, maxWoken)
+		var ids []string
+		for range maxAsked {
+			p := &pick{}
+			t.batch.Queue(pickSQL).Query(func(found pgx.Rows) error {
+				defer found.Close()
+				if found.Next() {
+					if err := p.scan(found); err != nil {
+						return err
+					}
+				}
+				return found.Err()
+			})
+			if err := t.flush(ctx); err != nil {
+				return err
+			}
+			if p.tenant == "" {
+				break
+			}
+			p.rows.Project.Pace = milli(p.pace)
+			if p.project == "" { // nothing of it is to be asked now
+				t.batch.Queue(settleSQL, p.tenant, "", nil)
+				continue
+			}
+			of := terms(p.tenant, p.project)
+			v := admission.Admit(of, p.project, p.rows)
+			if v.Lacks == admission.OfInstallation {
+				full = true
+				break
+			}
+			t.carryOut(p, of, v, &rows)
+			if v.Admitted && p.run != "" {
+				if ids = append(ids, p.run); len(ids) == limit {
+					break
+				}
+			}
+		}
+		if len(ids) > 0 {
+			t.batch.Queue(admittedSQL, ids)
+		}
+		t.batch.Queue(`commit`)
+		return t.flush(ctx)
+	})
+	return rows, full, err
+}
+
+// heldFor is when a lane is asked again whose runs somebody holds: to end them, most likely.
+const heldFor = 50 * time.Millisecond
+
+// carryOut queues what follows from a verdict; rows gets the row that was admitted.
+func (t *tx) carryOut(p *pick, of store.Terms, v admission.Verdict, rows *[]store.QueueRow) {
+	r := &p.rows
+	switch {
+	case v.Admitted && p.run == "":
+		t.batch.Queue(settleSQL, p.tenant, p.project, r.Now.Add(heldFor))
+	case v.Admitted:
+		t.id.TenantID = p.tenant
+		t.takeStart(v.Token)
+		t.batch.Queue(admitSQL, p.run, r.Now).QueryRow(func(row pgx.Row) error {
+			q, err := scanQueue(row)
+			*rows = append(*rows, q)
+			return err
+		})
+		tenantPass, turn := admission.Turn(r.Tenant.Pass, r.Installation.Turn, of.Tenant.Weight)
+		projectPass, turnOfTenant := admission.Turn(r.Project.Pass, r.Tenant.Turn, of.Project.Weight)
+		l := admission.Admitted(r.Project, r.Now)
+		t.batch.Queue(turnSQL, p.tenant, p.project, turn, tenantPass, turnOfTenant, projectPass,
+			float64(l.Pace)/float64(time.Millisecond), l.AdmittedAt)
+	case v.Lacks == admission.OfTenant:
+		t.batch.Queue(settleSQL, p.tenant, "", v.AskedAt)
+	default:
+		t.batch.Queue(settleSQL, p.tenant, p.project, v.AskedAt)
+	}
 }

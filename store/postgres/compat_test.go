@@ -289,9 +289,10 @@ func (o *old) lease(ctx context.Context) (n int, err error) {
 		if err != nil {
 			return err
 		}
-		leased, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.QueueRow, error) { return scanQueue(row) })
-		n = len(leased)
-		return err
+		defer rows.Close()
+		for n = 0; rows.Next(); n++ {
+		}
+		return rows.Err()
 	})
 	return n, err
 }

@@ -102,7 +102,7 @@ func (t *tx) insertHead(h store.Head) {
 		lastAt = &h.LastAt
 	}
 	t.batch.Queue(`INSERT INTO run_head (run_id, last_seq, last_at, terminal, gate, running, ops_rev)
-		VALUES ($1, $2, coalesce($3, 'epoch'), $4, $5, $6, $7)`, h.RunID, h.LastSeq, lastAt, h.Terminal, h.Gate, h.Running, h.OpsRev)
+		VALUES ($1, $2, coalesce($3::timestamptz, 'epoch'), $4, $5, $6, $7)`, h.RunID, h.LastSeq, lastAt, h.Terminal, h.Gate, h.Running, h.OpsRev)
 	if h.LastSeq > 0 || h.OpsRev > 0 {
 		t.batch.Queue(dirtySQL, h.RunID, h.LastSeq, h.OpsRev, t.at())
 	}

@@ -9,20 +9,25 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-const queueColumns = `q.run_id, q.tenant_id, q.status, q.owner, q.generation, q.lease_until, q.not_before,
-  q.created_at, q.attempts, q.last_error`
+const queueColumns = `q.run_id, q.tenant_id, q.project_id, q.waiting, q.priority, nullif(q.expires_at, 'infinity'), q.estimate_ms,
+  q.status, q.owner, q.generation, q.lease_until, CASE WHEN NOT q.waiting THEN q.not_before END, q.created_at, q.attempts, q.last_error`
 
-func scanQueue(row pgx.Row) (q store.QueueRow, err error) {
-	return q, row.Scan(&q.RunID, &q.TenantID, &q.Status, &q.Owner, &q.Generation, utc{&q.LeaseUntil}, utc{&q.NotBefore},
-		utc{&q.CreatedAt}, &q.Attempts, &q.LastError)
+// scanQueue reads queueColumns, and what stands behind them into more.
+func scanQueue(row pgx.Row, more ...any) (q store.QueueRow, err error) {
+	var estimate int64
+	err = row.Scan(append([]any{&q.RunID, &q.TenantID, &q.ProjectID, &q.Waiting, &q.Priority, utc{&q.ExpiresAt}, &estimate,
+		&q.Status, &q.Owner, &q.Generation, utc{&q.LeaseUntil}, utc{&q.NotBefore}, utc{&q.CreatedAt}, &q.Attempts, &q.LastError}, more...)...)
+	q.Estimate = time.Duration(estimate) * time.Millisecond
+	return q, err
 }
 
 // leaseSQL takes queue row and head together, skipping what anybody holds, so
-// that it never waits out of the lock order (T128, T204).
+// that it never waits out of the lock order (T128, T204). Rows that wait for their
+// admission are beside its index.
 const leaseSQL = `WITH due AS (
   SELECT q.run_id FROM run_queue q JOIN run_head h USING (run_id)
-  WHERE (q.status = 'PENDING' AND q.not_before <= clock_timestamp())
-    OR (q.status = 'LOCKED' AND q.lease_until < clock_timestamp())
+  WHERE NOT q.waiting AND ((q.status = 'PENDING' AND q.not_before <= clock_timestamp())
+    OR (q.status = 'LOCKED' AND q.lease_until < clock_timestamp()))
   ORDER BY q.created_at, q.run_id LIMIT $3 FOR UPDATE OF q, h SKIP LOCKED
 ), ops AS (
   UPDATE run_head h SET ops_rev = ops_rev + 1 FROM due WHERE h.run_id = due.run_id
@@ -104,12 +109,16 @@ func (r runTx) Queue(ctx context.Context) (store.QueueRow, error) {
 	return q, translate(ctx, err)
 }
 
-// SetQueue implements store.QueueTx. The lease ends with any status but LOCKED.
+const setQueueSQL = `UPDATE run_queue SET status = $3, owner = $4, lease_until = $5, last_error = $7,
+  not_before = CASE WHEN waiting AND $3 = 'PENDING' THEN not_before ELSE $6 END, waiting = waiting AND $3 = 'PENDING'
+WHERE run_id = $1 AND generation = $2`
+
+// SetQueue implements store.QueueTx. The lease ends with any status but LOCKED, and
+// the wait for an admission with any but PENDING.
 func (r runTx) SetQueue(ctx context.Context, q store.QueueRow) error {
 	if q.Status != store.QueueLocked {
 		q.Owner, q.LeaseUntil = "", time.Unix(0, 0)
 	}
-	return translate(ctx, r.t.moveQueue(ctx, `UPDATE run_queue SET status = $3, owner = $4, lease_until = $5, not_before = $6, last_error = $7
-		WHERE run_id = $1 AND generation = $2`,
+	return translate(ctx, r.t.moveQueue(ctx, setQueueSQL,
 		r.t.id.RunID, q.Generation, q.Status, q.Owner, q.LeaseUntil, q.NotBefore, q.LastError))
 }

@@ -36,7 +36,7 @@ func (s *Store) Quiet(ctx context.Context, quiet time.Duration, afterRunID strin
 	}, quietSQL, afterRunID, quiet, pageSize(limit))
 }
 
-const stuckStartsSQL = `SELECT ` + queueColumns + ` FROM run_queue q WHERE q.status IN ('PENDING', 'LOCKED')
+const stuckStartsSQL = `SELECT ` + queueColumns + ` FROM run_queue q WHERE NOT q.waiting AND q.status IN ('PENDING', 'LOCKED')
   AND greatest(CASE q.status WHEN 'PENDING' THEN q.not_before ELSE q.lease_until END, q.created_at) <= clock_timestamp() - $1::interval
   ORDER BY q.created_at, q.run_id LIMIT $2`
 

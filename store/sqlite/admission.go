@@ -3,34 +3,195 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/admission"
 )
 
-var errNotYet = errors.New("sqlite: not built yet")
+// A transaction of AdmitWaiting asks at most maxAsked times and admits at most
+// maxAdmitted runs: others want to write.
+const (
+	maxAsked    = 32
+	maxAdmitted = 16
+	maxWoken    = 256
+)
 
-// AdmitWaiting implements store.Admissions.
-func (s *Store) AdmitWaiting(context.Context, func(string, string) store.Terms, int) (store.Admitted, error) {
-	return store.Admitted{}, nil
+// outlookSQL says whether anything can be admitted now, or when.
+const outlookSQL = `SELECT (SELECT waiting FROM lane WHERE tenant_id = '' AND project_id = '') > 0
+		AND EXISTS (SELECT 1 FROM lane WHERE project_id = '' AND tenant_id <> '' AND waiting > 0 AND ready = 1),
+	coalesce((SELECT ready_at FROM lane WHERE waiting > 0 AND ready = 0 ORDER BY ready_at LIMIT 1), 0)`
+
+// wakeSQL lets lanes whose time has come be asked again.
+const wakeSQL = `UPDATE lane SET ready = 1 WHERE (tenant_id, project_id) IN
+	(SELECT tenant_id, project_id FROM lane WHERE waiting > 0 AND ready = 0 AND ready_at <= ? ORDER BY ready_at LIMIT ?)`
+
+// pickSQL is the tenant whose turn it is, in it the project, and in that the first run.
+const pickSQL = `WITH t AS MATERIALIZED (SELECT tenant_id, active, pass, turn FROM lane
+	WHERE project_id = '' AND tenant_id <> '' AND waiting > 0 AND ready = 1 ORDER BY pass, tenant_id LIMIT 1
+), p AS MATERIALIZED (SELECT project_id, active, pass, pace_ms, admitted_at FROM lane
+	WHERE tenant_id = (SELECT tenant_id FROM t) AND project_id <> '' AND waiting > 0 AND ready = 1 ORDER BY pass, project_id LIMIT 1)
+SELECT i.active, i.turn, t.tenant_id, t.active, t.pass, t.turn, coalesce(p.project_id, ''), coalesce(p.active, 0), coalesce(p.pass, 0.0),
+	coalesce(CAST(p.pace_ms * 1000 AS INTEGER), 0), coalesce(p.admitted_at, 0),
+	coalesce((SELECT full_at FROM bucket b WHERE b.tenant_id = t.tenant_id AND b.project_id = '' AND b.action = 'START_RUN'), 0),
+	coalesce((SELECT full_at FROM bucket b WHERE b.tenant_id = t.tenant_id AND b.project_id = p.project_id AND b.action = 'START_RUN'), 0),
+	coalesce((SELECT q.run_id FROM run_queue q WHERE q.waiting = 1 AND q.tenant_id = t.tenant_id AND q.project_id = p.project_id
+		ORDER BY q.priority DESC, q.created_at, q.run_id LIMIT 1), '')
+FROM t JOIN lane i ON i.tenant_id = '' AND i.project_id = '' LEFT JOIN p ON true`
+
+// settleSQL leaves a lane alone until ready_at.
+const settleSQL = `UPDATE lane SET ready = 0, ready_at = ?3 WHERE tenant_id = ?1 AND project_id = ?2`
+
+// settleTenantSQL leaves a tenant alone until one of its lanes is to be asked again.
+const settleTenantSQL = `UPDATE lane SET ready = 0, ready_at = coalesce((SELECT min(ready_at) FROM lane b
+	WHERE b.tenant_id = ?1 AND b.project_id <> '' AND b.waiting > 0), 0) WHERE tenant_id = ?1 AND project_id = ''`
+
+const admitSQL = `UPDATE run_queue SET waiting = 0, place = 1, token_taken = 1, not_before = ? WHERE run_id = ? RETURNING ` + queueColumns
+
+const turnSQL = `UPDATE lane SET pass = ?, turn = ? WHERE tenant_id = ? AND project_id = ?`
+
+const paceSQL = `UPDATE lane SET pass = ?, pace_ms = ?, admitted_at = ? WHERE tenant_id = ? AND project_id = ?`
+
+// AdmitWaiting implements store.Admissions. It takes several transactions, each of
+// which admits a few.
+func (s *Store) AdmitWaiting(ctx context.Context, terms func(tenantID, projectID string) store.Terms, limit int) (out store.Admitted, err error) {
+	for limit = clamp(limit, store.MaxPage); ; {
+		ready, next, err := s.outlook(ctx)
+		if err != nil || !ready {
+			out.Next = next
+			return out, err
+		}
+		if len(out.Rows) >= limit {
+			out.Next = time.Millisecond
+			return out, nil
+		}
+		rows, full, err := s.admitSome(ctx, terms, min(maxAdmitted, limit-len(out.Rows)))
+		if err != nil {
+			return out, err
+		}
+		if out.Rows = append(out.Rows, rows...); full {
+			out.Next = admission.Recheck
+			return out, nil
+		}
+	}
 }
 
-// ExpiredWaiting implements store.Admissions.
-func (s *Store) ExpiredWaiting(context.Context, int) ([]store.QueueRow, error) { return nil, nil }
-
-// WaitingRuns implements store.Admissions.
-func (s *Store) WaitingRuns(context.Context, store.WaitingFilter) ([]store.QueueRow, error) {
-	return nil, nil
+func (s *Store) outlook(ctx context.Context) (ready bool, next time.Duration, err error) {
+	var at time.Time
+	_, err = readOne(ctx, s, "admission", func(row scanner) (struct{}, error) {
+		var us int64
+		err := row.Scan(&ready, &us)
+		at = instant(us)
+		return struct{}{}, err
+	}, outlookSQL)
+	if err == nil && !at.IsZero() {
+		now := s.now()
+		next = max(time.Millisecond, at.Sub(now))
+		ready = ready || !at.After(now)
+	}
+	return ready, next, err
 }
 
-// Usage implements store.Admissions.
-func (s *Store) Usage(context.Context, string) (store.Usage, error) {
-	return store.Usage{}, errNotYet
+// pick is the answer of pickSQL.
+type pick struct {
+	rows            admission.Rows
+	tenant, project string
+	run             string
 }
 
-// ActiveRuns implements store.Admissions.
-func (s *Store) ActiveRuns(context.Context) (int64, error) { return 0, errNotYet }
+func scanPick(row scanner) (*pick, error) {
+	p := &pick{}
+	r := &p.rows
+	var pace, admittedAt, tenantFull, projectFull int64
+	err := row.Scan(&r.Installation.Active, number{&r.Installation.Turn}, &p.tenant, &r.Tenant.Active, number{&r.Tenant.Pass}, number{&r.Tenant.Turn},
+		&p.project, &r.Project.Active, number{&r.Project.Pass}, &pace, &admittedAt, &tenantFull, &projectFull, &p.run)
+	r.Project.Pace, r.Project.AdmittedAt = time.Duration(pace)*time.Microsecond, instant(admittedAt)
+	r.TenantFull, r.ProjectFull = instant(tenantFull), instant(projectFull)
+	return p, err
+}
 
-// Enqueue implements store.QuotaTx.
-func (t *runTx) Enqueue(context.Context, store.Enqueue) (store.Admission, error) {
-	return store.Admission{}, errNotYet
+// number scans a REAL.
+type number struct{ f *float64 }
+
+// Scan implements sql.Scanner.
+func (n number) Scan(v any) error {
+	f, ok := v.(float64)
+	if !ok {
+		return errors.New("no REAL")
+	}
+	*n.f = f
+	return nil
+}
+
+// admitSome admits up to limit runs in one transaction; full says that the
+// installation has no place for another.
+func (s *Store) admitSome(ctx context.Context, terms func(string, string) store.Terms, limit int) (rows []store.QueueRow, full bool, err error) {
+	err = s.write(ctx, func(c *conn) error {
+		rows, full = nil, false
+		if _, err := c.exec(ctx, "wake lanes", wakeSQL, micros(s.now()), maxWoken); err != nil {
+			return err
+		}
+		for asked := 0; asked < maxAsked && len(rows) < limit; asked++ {
+			p, err := one(ctx, c, "pick", scanPick, pickSQL)
+			if errors.Is(err, store.ErrNotFound) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			if p.project == "" { // nothing of it is to be asked now
+				if _, err := c.exec(ctx, "settle tenant", settleTenantSQL, p.tenant); err != nil {
+					return err
+				}
+				continue
+			}
+			p.rows.Now = s.now()
+			of := terms(p.tenant, p.project)
+			v := admission.Admit(of, p.project, p.rows)
+			if v.Lacks == admission.OfInstallation {
+				full = true
+				return nil
+			}
+			row, err := s.carryOut(ctx, c, p, of, v)
+			if err != nil {
+				return err
+			}
+			rows = append(rows, row...)
+		}
+		return nil
+	})
+	return rows, full, err
+}
+
+// carryOut writes what follows from a verdict and returns the row that was admitted.
+func (s *Store) carryOut(ctx context.Context, c *conn, p *pick, of store.Terms, v admission.Verdict) ([]store.QueueRow, error) {
+	r := &p.rows
+	if !v.Admitted {
+		project := p.project
+		if v.Lacks == admission.OfTenant {
+			project = ""
+		}
+		_, err := c.exec(ctx, "settle lane", settleSQL, p.tenant, project, micros(v.AskedAt))
+		return nil, err
+	}
+	if err := takeStart(ctx, c, p.tenant, v.Token); err != nil {
+		return nil, err
+	}
+	row, err := one(ctx, c, "admit", scanQueue, admitSQL, micros(r.Now), p.run)
+	if err != nil {
+		return nil, err
+	}
+	tenantPass, turn := admission.Turn(r.Tenant.Pass, r.Installation.Turn, of.Tenant.Weight)
+	projectPass, turnOfTenant := admission.Turn(r.Project.Pass, r.Tenant.Turn, of.Project.Weight)
+	l := admission.Admitted(r.Project, r.Now)
+	if _, err := c.exec(ctx, "turn", turnSQL, 0.0, turn, "", ""); err != nil {
+		return nil, err
+	}
+	if _, err := c.exec(ctx, "turn", turnSQL, tenantPass, turnOfTenant, p.tenant, ""); err != nil {
+		return nil, err
+	}
+	if _, err := c.exec(ctx, "turn", paceSQL, projectPass, float64(l.Pace)/float64(time.Millisecond), micros(l.AdmittedAt), p.tenant, p.project); err != nil {
+		return nil, err
+	}
+	return []store.QueueRow{row}, s.touch(ctx, c, p.run)
 }

@@ -114,12 +114,21 @@ func scanReceipt(row scanner) (run.Receipt, error) {
 	return r, err
 }
 
-const queueColumns = `run_id, tenant_id, status, owner, generation, lease_until, not_before, created_at, attempts, last_error`
+const queueColumns = `run_id, tenant_id, project_id, waiting, priority, expires_at, estimate_ms,
+	status, owner, generation, lease_until, not_before, created_at, attempts, last_error`
 
-func scanQueue(row scanner) (store.QueueRow, error) {
+func scanQueue(row scanner) (store.QueueRow, error) { return scanQueueAnd(row) }
+
+// scanQueueAnd reads queueColumns, and what stands behind them into more.
+func scanQueueAnd(row scanner, more ...any) (store.QueueRow, error) {
 	var q store.QueueRow
-	var lease, due, created int64
-	err := row.Scan(&q.RunID, &q.TenantID, &q.Status, &q.Owner, &q.Generation, &lease, &due, &created, &q.Attempts, &q.LastError)
-	q.LeaseUntil, q.NotBefore, q.CreatedAt = instant(lease), instant(due), instant(created)
+	var expires, estimate, lease, due, created int64
+	err := row.Scan(append([]any{&q.RunID, &q.TenantID, &q.ProjectID, &q.Waiting, &q.Priority, &expires, &estimate,
+		&q.Status, &q.Owner, &q.Generation, &lease, &due, &created, &q.Attempts, &q.LastError}, more...)...)
+	q.ExpiresAt, q.Estimate = instant(expires), time.Duration(estimate)*time.Millisecond
+	q.LeaseUntil, q.CreatedAt = instant(lease), instant(created)
+	if !q.Waiting {
+		q.NotBefore = instant(due)
+	}
 	return q, err
 }

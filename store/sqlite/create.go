@@ -34,7 +34,11 @@ func (s *Store) CreateRun(ctx context.Context, n store.NewRun) (r store.Run, cre
 				return err
 			}
 		}
-		if _, err := t.Append(ctx, store.Append{Events: n.Events}); err != nil {
+		events, err := t.enqueueNew(ctx, n)
+		if err != nil {
+			return err
+		}
+		if _, err := t.Append(ctx, store.Append{Events: events}); err != nil {
 			return err
 		}
 		if err := t.Audit(ctx, n.Audit...); err != nil {
@@ -46,6 +50,19 @@ func (s *Store) CreateRun(ctx context.Context, n store.NewRun) (r store.Run, cre
 		return store.Run{}, false, err
 	}
 	return r, created, nil
+}
+
+// enqueueNew puts a new run into the queue and returns its first events: those that
+// are given, or what Wait makes of it.
+func (t *runTx) enqueueNew(ctx context.Context, n store.NewRun) ([]run.Draft, error) {
+	if n.Enqueue == nil {
+		return n.Events, nil
+	}
+	a, err := t.Enqueue(ctx, *n.Enqueue)
+	if err != nil || !a.Waiting || n.Wait == nil {
+		return n.Events, err
+	}
+	return n.Wait(a)
 }
 
 // Import implements store.Log.
@@ -75,7 +92,7 @@ func (s *Store) Import(ctx context.Context, n store.NewRun, evs []run.Event) err
 	})
 }
 
-// create writes the facts of a new run, its head, plan and queue row.
+// create writes the facts of a new run, its head and plan.
 func (t *runTx) create(ctx context.Context, r store.Run, n store.NewRun) error {
 	ref, err := authority.Encode(r.PlanRef)
 	if err != nil {
@@ -104,13 +121,7 @@ func (t *runTx) create(ctx context.Context, r store.Run, n store.NewRun) error {
 			return err
 		}
 	}
-	if n.Enqueue == nil {
-		return nil
-	}
-	t.ops()
-	_, err = t.conn.exec(ctx, "insert queue row", `INSERT INTO run_queue (`+queueColumns+`) VALUES (?, ?, ?, '', 0, 0, ?, ?, 0, '')`,
-		r.RunID, r.TenantID, store.QueuePending, micros(t.at), micros(t.at))
-	return err
+	return nil
 }
 
 // firstCheckpoint makes a new run visible in lists before any projector saw it.

@@ -8,16 +8,19 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
+// leaseSQL passes rows that wait for their admission by: they are beside its index.
+const leaseSQL = `UPDATE run_queue SET status = 'LOCKED', owner = ?1, generation = generation + 1,
+	attempts = attempts + 1, lease_until = ?2
+WHERE run_id IN (SELECT run_id FROM run_queue WHERE waiting = 0 AND status IN ('PENDING', 'LOCKED')
+	AND ((status = 'PENDING' AND not_before <= ?3) OR (status = 'LOCKED' AND lease_until < ?3))
+	ORDER BY created_at, run_id LIMIT ?4)
+RETURNING ` + queueColumns
+
 // Lease implements store.Queue.
 func (s *Store) Lease(ctx context.Context, owner string, ttl time.Duration, limit int) (out []store.QueueRow, err error) {
 	err = s.write(ctx, func(c *conn) (err error) {
 		now := s.now()
-		out, err = collect(ctx, c, "lease queue rows", scanQueue, `UPDATE run_queue SET status = 'LOCKED', owner = ?1, generation = generation + 1,
-				attempts = attempts + 1, lease_until = ?2
-			WHERE run_id IN (SELECT run_id FROM run_queue WHERE status IN ('PENDING', 'LOCKED')
-				AND ((status = 'PENDING' AND not_before <= ?3) OR (status = 'LOCKED' AND lease_until < ?3))
-				ORDER BY created_at, run_id LIMIT ?4)
-			RETURNING `+queueColumns, owner, micros(now.Add(ttl)), micros(now), clamp(limit, store.MaxPage))
+		out, err = collect(ctx, c, "lease queue rows", scanQueue, leaseSQL, owner, micros(now.Add(ttl)), micros(now), clamp(limit, store.MaxPage))
 		if err != nil {
 			return err
 		}
@@ -79,13 +82,17 @@ func (t *runTx) Queue(ctx context.Context) (store.QueueRow, error) {
 	return one(ctx, t.conn, "queue row", scanQueue, queueRowSQL, t.id.RunID)
 }
 
-// SetQueue implements store.QueueTx.
+const setQueueSQL = `UPDATE run_queue SET status = ?1, owner = ?2, lease_until = ?3, last_error = ?5,
+	not_before = CASE WHEN waiting = 1 AND ?1 = 'PENDING' THEN not_before ELSE ?4 END, waiting = (waiting = 1 AND ?1 = 'PENDING')
+WHERE run_id = ?6 AND generation = ?7`
+
+// SetQueue implements store.QueueTx. The wait for an admission ends with any status
+// but PENDING.
 func (t *runTx) SetQueue(ctx context.Context, q store.QueueRow) error {
 	if q.Status != store.QueueLocked {
 		q.Owner, q.LeaseUntil = "", time.Time{}
 	}
-	n, err := t.conn.exec(ctx, "set queue row", `UPDATE run_queue SET status = ?, owner = ?, lease_until = ?, not_before = ?, last_error = ?
-		WHERE run_id = ? AND generation = ?`,
+	n, err := t.conn.exec(ctx, "set queue row", setQueueSQL,
 		q.Status, q.Owner, micros(q.LeaseUntil), micros(q.NotBefore), q.LastError, t.id.RunID, q.Generation)
 	if err != nil || n == 0 {
 		return fenced(ctx, t.conn, "set queue row", `SELECT 1 FROM run_queue WHERE run_id = ?`, t.id.RunID, err)

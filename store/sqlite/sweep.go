@@ -38,7 +38,7 @@ func (s *Store) Quiet(ctx context.Context, quiet time.Duration, afterRunID strin
 	}, quietSQL, afterRunID, micros(now.Add(-quiet)), clamp(limit, store.MaxPage))
 }
 
-const stuckStartsSQL = `SELECT ` + queueColumns + ` FROM run_queue WHERE status IN ('PENDING', 'LOCKED')
+const stuckStartsSQL = `SELECT ` + queueColumns + ` FROM run_queue WHERE waiting = 0 AND status IN ('PENDING', 'LOCKED')
 	AND max(CASE status WHEN 'PENDING' THEN not_before ELSE lease_until END, created_at) <= ?1 ORDER BY created_at, run_id LIMIT ?2`
 
 // StuckStarts implements store.Sweep.

@@ -9,10 +9,11 @@ CREATE TABLE lane (
     active      INTEGER NOT NULL DEFAULT 0, -- runs that hold a place
     waiting     INTEGER NOT NULL DEFAULT 0,
     pass        REAL NOT NULL DEFAULT 0, -- whose turn it is: the least
+    turn        REAL NOT NULL DEFAULT 0, -- the pass of the one below that had its turn last
     ready       INTEGER NOT NULL DEFAULT 1, -- 0: nothing is admitted before ready_at, or before a run ends
     ready_at    INTEGER NOT NULL DEFAULT 0,
     pace_ms     REAL NOT NULL DEFAULT 0, -- between two admissions of late; 0: not known
-    admitted_at INTEGER NOT NULL DEFAULT 0,
+    admitted_at INTEGER NOT NULL DEFAULT 0, -- the last that had waited, or since when the first waits
     PRIMARY KEY (tenant_id, project_id)
 ) STRICT, WITHOUT ROWID;
 INSERT INTO lane (tenant_id, project_id) VALUES ('', '');
@@ -29,6 +30,7 @@ CREATE TABLE bucket (
     PRIMARY KEY (tenant_id, project_id, action)
 ) STRICT, WITHOUT ROWID;
 
+-- A waiting row is not due for a program of the schema before: its not_before is far away.
 ALTER TABLE run_queue ADD COLUMN project_id TEXT NOT NULL DEFAULT '';
 ALTER TABLE run_queue ADD COLUMN waiting INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE run_queue ADD COLUMN place INTEGER NOT NULL DEFAULT 0;
@@ -37,7 +39,7 @@ ALTER TABLE run_queue ADD COLUMN priority INTEGER NOT NULL DEFAULT 5;
 ALTER TABLE run_queue ADD COLUMN expires_at INTEGER NOT NULL DEFAULT 0; -- 0: never
 ALTER TABLE run_queue ADD COLUMN estimate_ms INTEGER NOT NULL DEFAULT 0;
 DROP INDEX run_queue_due;
-CREATE INDEX run_queue_due ON run_queue (created_at, run_id) WHERE status IN ('PENDING', 'LOCKED') AND waiting = 0;
+CREATE INDEX run_queue_due ON run_queue (waiting, created_at, run_id) WHERE status IN ('PENDING', 'LOCKED');
 CREATE INDEX run_queue_lane ON run_queue (tenant_id, project_id, priority DESC, created_at, run_id) WHERE waiting = 1;
 CREATE INDEX run_queue_expiry ON run_queue (expires_at, run_id) WHERE waiting = 1 AND expires_at > 0;
 
@@ -48,12 +50,37 @@ UPDATE lane SET active = (SELECT count(*) FROM run_queue WHERE place = 1);
 INSERT INTO lane (tenant_id, project_id, active) SELECT tenant_id, '', count(*) FROM run_queue WHERE place = 1 GROUP BY tenant_id;
 INSERT INTO lane (tenant_id, project_id, active) SELECT tenant_id, project_id, count(*) FROM run_queue WHERE place = 1 GROUP BY tenant_id, project_id;
 
--- Whatever ends a run frees its place in the same transaction.
+-- Lanes count their rows, whoever writes them. A lane that begins to wait, or in which a place is free, is asked again.
+-- +goose StatementBegin
+CREATE TRIGGER queue_counts_new AFTER INSERT ON run_queue WHEN NEW.place = 1 OR NEW.waiting = 1 BEGIN
+    INSERT INTO lane (tenant_id, project_id) VALUES (NEW.tenant_id, ''), (NEW.tenant_id, NEW.project_id) ON CONFLICT DO NOTHING;
+    UPDATE lane SET active = active + NEW.place, waiting = waiting + NEW.waiting WHERE tenant_id = '' AND project_id = '';
+    UPDATE lane SET active = active + NEW.place, waiting = waiting + NEW.waiting, ready = ready OR NEW.place < 0 OR (NEW.waiting > 0
+        AND (SELECT waiting FROM lane p WHERE p.tenant_id = NEW.tenant_id AND p.project_id = NEW.project_id) = 0)
+    WHERE tenant_id = NEW.tenant_id AND project_id = '';
+    UPDATE lane SET active = active + NEW.place, waiting = waiting + NEW.waiting, ready = ready OR NEW.place < 0 OR (NEW.waiting > 0 AND waiting = 0),
+        admitted_at = CASE WHEN NEW.waiting > 0 AND waiting = 0 THEN NEW.created_at ELSE admitted_at END
+    WHERE tenant_id = NEW.tenant_id AND project_id = NEW.project_id;
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER queue_counts AFTER UPDATE OF place, waiting ON run_queue WHEN NEW.place <> OLD.place OR NEW.waiting <> OLD.waiting BEGIN
+    INSERT INTO lane (tenant_id, project_id) VALUES (NEW.tenant_id, ''), (NEW.tenant_id, NEW.project_id) ON CONFLICT DO NOTHING;
+    UPDATE lane SET active = active + (NEW.place - OLD.place), waiting = waiting + (NEW.waiting - OLD.waiting) WHERE tenant_id = '' AND project_id = '';
+    UPDATE lane SET active = active + (NEW.place - OLD.place), waiting = waiting + (NEW.waiting - OLD.waiting), ready = ready OR (NEW.place - OLD.place) < 0 OR ((NEW.waiting - OLD.waiting) > 0
+        AND (SELECT waiting FROM lane p WHERE p.tenant_id = NEW.tenant_id AND p.project_id = NEW.project_id) = 0)
+    WHERE tenant_id = NEW.tenant_id AND project_id = '';
+    UPDATE lane SET active = active + (NEW.place - OLD.place), waiting = waiting + (NEW.waiting - OLD.waiting), ready = ready OR (NEW.place - OLD.place) < 0 OR ((NEW.waiting - OLD.waiting) > 0 AND waiting = 0),
+        admitted_at = CASE WHEN (NEW.waiting - OLD.waiting) > 0 AND waiting = 0 THEN NEW.created_at ELSE admitted_at END
+    WHERE tenant_id = NEW.tenant_id AND project_id = NEW.project_id;
+END;
+-- +goose StatementEnd
+
+-- Whatever ends a run frees its place, or ends its wait, in the same transaction.
 -- +goose StatementBegin
 CREATE TRIGGER head_frees_place AFTER UPDATE OF terminal ON run_head WHEN NEW.terminal = 1 AND OLD.terminal = 0 BEGIN
-    UPDATE lane SET active = active - 1, ready = 1 WHERE EXISTS (SELECT 1 FROM run_queue q WHERE q.run_id = NEW.run_id AND q.place = 1
-        AND ((lane.tenant_id = '' AND lane.project_id = '') OR (lane.tenant_id = q.tenant_id AND lane.project_id IN ('', q.project_id))));
-    UPDATE run_queue SET place = 0 WHERE run_id = NEW.run_id AND place = 1;
+    UPDATE run_queue SET place = 0, waiting = 0, not_before = CASE WHEN waiting = 1 THEN created_at ELSE not_before END
+    WHERE run_id = NEW.run_id AND (place = 1 OR waiting = 1);
 END;
 -- +goose StatementEnd
 
