@@ -51,7 +51,12 @@ func serve(ctx context.Context, kind string) int {
 }
 
 func serving(ctx context.Context, kind string) (err error) {
-	lines := bufio.NewScanner(os.Stdin)
+	// A thread that waits in read would keep the only processor from the update that
+	// was just published, until the runtime notices.
+	if err := syscall.SetNonblock(syscall.Stdin, true); err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(os.NewFile(uintptr(syscall.Stdin), "standard input"))
 	lines.Buffer(nil, 1<<20)
 	lines.Scan()
 	var o options

@@ -32,6 +32,7 @@ type viewers struct {
 
 	beside *viewers // of another server, which are not to seem dead meanwhile; may be nil
 	tended time.Time
+	heard  time.Time // when something came last
 }
 
 // want begins to wait for a text in a message of the first viewer. It may be there already.

@@ -29,7 +29,11 @@ func main() {
 }
 
 func serve() error {
-	lines := bufio.NewScanner(os.Stdin)
+	// As in bench/serve.go: a thread that waits in read would keep the one processor.
+	if err := syscall.SetNonblock(syscall.Stdin, true); err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(os.NewFile(uintptr(syscall.Stdin), "standard input"))
 	lines.Buffer(nil, 1<<20)
 	lines.Scan()
 	var o struct {

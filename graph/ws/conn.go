@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"maps"
 	"math"
 	"net"
 	"net/http"
@@ -48,15 +47,14 @@ type conn struct {
 	srv    *Server
 	sock   *websocket.Conn
 	out    outlet
-	r      *http.Request   // until connection_init
-	peer   *Peer           // set by the reader at connection_init
-	base   context.Context //nolint:containedctx // of every operation: the values of the request, which has ended
+	r      *http.Request // until connection_init
+	peer   *Peer         // set by the reader at connection_init
 	pinger *time.Timer
 	parted sync.WaitGroup // goodbye
 
 	mu      sync.Mutex
-	ops     map[string]*operation // by the ids that are taken
-	busy    int                   // operations that have not ended
+	ops     []*operation // whose ids are taken
+	busy    int          // operations that have not ended
 	closing bool
 	running sync.WaitGroup // busy
 	why     string         // the code of the socket's end
@@ -89,7 +87,7 @@ func (s *Server) ServeWebSocket(w http.ResponseWriter, r *http.Request) {
 	if t, ok := sock.NetConn().(*net.TCPConn); ok {
 		_ = t.SetWriteBuffer(socketBuffer)
 	}
-	c := &conn{srv: s, r: r, sock: sock, base: context.WithoutCancel(r.Context()), why: codeClient}
+	c := &conn{srv: s, r: r, sock: sock, why: codeClient}
 	c.out.open(sock.NetConn(), s.cfg.Now, s.cfg.WriteTimeout, c.abort)
 	c.expect(s.cfg.InitTimeout)
 	sock.SetPongHandler(func(string) error { c.alive(); return nil })
@@ -137,7 +135,7 @@ func (c *conn) next(kind int, data []byte, err error) bool {
 	case errors.Is(err, errTooLarge):
 		c.close(closure{websocket.CloseMessageTooBig, "Message too large"})
 	case errors.Is(err, errPanic):
-		_ = c.srv.present(c.base, err) // it is logged
+		_ = c.srv.present(context.Background(), err) // it is logged
 		c.close(closure{websocket.CloseInternalServerErr, "Try again later"})
 	}
 	return false
@@ -186,7 +184,7 @@ func (c *conn) finish() {
 func (c *conn) drop(why error) {
 	c.mu.Lock()
 	c.closing = true
-	ops := slices.Collect(maps.Values(c.ops))
+	ops := slices.Clone(c.ops)
 	c.mu.Unlock()
 	for _, op := range ops {
 		op.drop(why)

@@ -3,6 +3,7 @@ package ws
 import (
 	"context"
 	"errors"
+	"reflect"
 	"sync"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -19,12 +20,12 @@ type group struct {
 
 	opened chan struct{} // closed when source or failure is set
 	source Source
-	query  string // the document of who opened it, one string for all
 
 	mu      sync.Mutex
-	members []*member // in no order that means anything, but that of joining is kind to caches
-	failure error     // why the group has ended
-	parcel  parcel    // the payload that is being delivered
+	members []*member                 // in no order that means anything, but that of joining is kind to caches
+	request *graphql.OperationContext // of the first member, and of all who sent the same
+	failure error                     // why the group has ended
+	parcel  parcel                    // the payload that is being delivered
 }
 
 // run serves the group until its last member has left or its source fails.
@@ -108,18 +109,26 @@ func (g *group) admit(m *member, shared *Shared) error {
 	return nil
 }
 
-// idle is the request of a member, who may begin anew much later, without what
-// reading it has left behind and with the one document that all members sent.
+// idle is the request of a member, who may begin anew much later: without what
+// reading it has left behind, and one for all members who sent the same.
 func (g *group) idle(r *graphql.OperationContext) *graphql.OperationContext {
-	if g.query == "" {
-		g.query = r.RawQuery
+	own := fresh(r)
+	if g.request == nil {
+		g.request = own
 	}
-	query := r.RawQuery
-	if query == g.query {
-		query = g.query
+	if k := g.request; r.RawQuery == k.RawQuery && r.OperationName == k.OperationName {
+		if reflect.DeepEqual(r.Variables, k.Variables) {
+			return k
+		}
+		own.RawQuery = k.RawQuery
 	}
+	return own
+}
+
+// fresh is a request that has not begun.
+func fresh(r *graphql.OperationContext) *graphql.OperationContext {
 	return &graphql.OperationContext{
-		RawQuery: query, Variables: r.Variables, OperationName: r.OperationName, Doc: r.Doc, Operation: r.Operation,
+		RawQuery: r.RawQuery, Variables: r.Variables, OperationName: r.OperationName, Doc: r.Doc, Operation: r.Operation,
 		DisableIntrospection: r.DisableIntrospection, RecoverFunc: r.RecoverFunc,
 		ResolverMiddleware: r.ResolverMiddleware, RootResolverMiddleware: r.RootResolverMiddleware,
 	}
@@ -167,6 +176,7 @@ func (g *group) dismiss(m *member, why error) {
 	g.takeOut(m)
 	go func() {
 		g.srv.groups.exit(g)
+		m.request = fresh(m.request) // others may have the same one
 		switch {
 		case errors.Is(why, ErrMoved):
 			m.follow(true)

@@ -23,7 +23,7 @@ type operation struct {
 func newOperation(c *conn, id string) *operation {
 	op := &operation{conn: c, id: id, head: nextHead(id)}
 	op.srv, op.sink = c.srv, op
-	op.ctx, op.cancel = context.WithCancelCause(c.base)
+	op.ctx, op.cancel = context.WithCancelCause(context.Background())
 	return op
 }
 
@@ -43,13 +43,14 @@ func (op *operation) run(params *graphql.RawParams) {
 
 // prepare identifies the caller anew, reads and validates the request.
 func (op *operation) prepare(params *graphql.RawParams) (gqlerror.List, error) {
-	started := graphql.StartOperationTrace(op.ctx)
-	ctx, err := op.conn.peer.Attach(started)
+	began := graphql.Now()
+	ctx, err := op.conn.peer.Attach(op.ctx)
 	if err != nil {
 		return nil, err
 	}
-	params.ReadTime = graphql.TraceTiming{Start: graphql.GetStartTime(started), End: graphql.Now()}
-	request, errs := op.srv.cfg.Exec.CreateOperationContext(ctx, params)
+	params.ReadTime = graphql.TraceTiming{Start: began, End: graphql.Now()}
+	// The trace is of this call; the operation does not keep it.
+	request, errs := op.srv.cfg.Exec.CreateOperationContext(graphql.StartOperationTrace(ctx), params)
 	if len(errs) > 0 {
 		return op.srv.cfg.Exec.DispatchError(graphql.WithOperationContext(ctx, request), errs).Errors, nil
 	}

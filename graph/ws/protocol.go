@@ -1,8 +1,10 @@
 package ws
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/gorilla/websocket"
 	"github.com/vektah/gqlparser/v2/gqlerror"
@@ -73,10 +75,10 @@ func (c *conn) subscribe(m message) *closure {
 	case why != nil:
 		return why
 	case op == nil && c.srv.stopping.Err() != nil:
-		c.fail(m.ID, c.srv.present(c.base, ErrShutdown))
+		c.fail(m.ID, c.srv.present(context.Background(), ErrShutdown))
 		return nil
 	case op == nil:
-		c.fail(m.ID, c.srv.present(c.base, ErrTooManyOperations))
+		c.fail(m.ID, c.srv.present(context.Background(), ErrTooManyOperations))
 		return nil
 	}
 	go op.run(params)
@@ -89,29 +91,34 @@ func (c *conn) subscribe(m message) *closure {
 func (c *conn) begin(id string) (*operation, *closure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ops[id] != nil {
+	if c.find(id) != nil {
 		return nil, &closure{closeDuplicateID, "Subscriber for " + clip(id) + " already exists"}
 	}
 	if limit := c.srv.cfg.Operations; c.closing || len(c.ops) >= limit || c.busy >= 2*limit {
 		return nil, nil
 	}
 	op := newOperation(c, id)
-	if c.ops == nil {
-		c.ops = map[string]*operation{}
-	}
-	c.ops[id] = op
+	c.ops = append(c.ops, op)
 	c.busy++
 	c.running.Add(1)
 	return op, nil
+}
+
+// find gives the operation that has an id, or nil. The lock is held.
+func (c *conn) find(id string) *operation {
+	for _, op := range c.ops {
+		if op.id == id {
+			return op
+		}
+	}
+	return nil
 }
 
 // free gives back the id of an operation.
 func (c *conn) free(op *operation) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ops[op.id] == op {
-		delete(c.ops, op.id)
-	}
+	c.ops = slices.DeleteFunc(c.ops, func(o *operation) bool { return o == op })
 }
 
 func (c *conn) ended() {
@@ -124,10 +131,10 @@ func (c *conn) ended() {
 // complete ends an operation on its client's wish.
 func (c *conn) complete(id string) {
 	c.mu.Lock()
-	op := c.ops[id]
-	delete(c.ops, id)
+	op := c.find(id)
 	c.mu.Unlock()
 	if op != nil {
+		c.free(op)
 		c.out.silence(op)
 		op.drop(errCompleted)
 	}

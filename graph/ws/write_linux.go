@@ -1,11 +1,9 @@
-//go:build unix
-
 package ws
 
 import (
-	"errors"
 	"net"
 	"syscall"
+	"unsafe"
 )
 
 // rawConn gives access to the descriptor of a socket; nil for one that has none, such
@@ -23,16 +21,20 @@ func rawConn(conn net.Conn) syscall.RawConn {
 }
 
 // writeOnce is one write that does not wait: it never asks the runtime to try again.
+// Because it cannot block, the runtime need not hear of it, which would keep looking
+// after a goroutine that does little else.
 func (o *outlet) writeOnce(fd uintptr) bool {
 	for {
-		n, err := syscall.Write(int(fd), o.pending)
-		switch {
-		case err == nil:
+		n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, fd, uintptr(unsafe.Pointer(unsafe.SliceData(o.pending))), uintptr(len(o.pending)),
+			syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL, 0, 0)
+		switch errno {
+		case 0:
 			o.pending = o.pending[n:]
-		case errors.Is(err, syscall.EINTR):
+		case syscall.EINTR:
 			continue
-		case !errors.Is(err, syscall.EAGAIN):
-			o.err = err
+		case syscall.EAGAIN:
+		default:
+			o.err = errno
 		}
 		return true
 	}
