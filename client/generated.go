@@ -640,7 +640,7 @@ func (v *CreateTokenCreateTokenCreateTokenPayload) GetSecret() *string { return 
 // CreateTokenCreateTokenCreateTokenPayloadToken includes the requested fields of the GraphQL type Token.
 // The GraphQL type's documentation follows.
 //
-// An API token. Example: `{name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
+// An API token, or the session of a browser. Example: `{kind: "API", name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
 type CreateTokenCreateTokenCreateTokenPayloadToken struct {
 	TokenRow `json:"-"`
 }
@@ -649,6 +649,9 @@ type CreateTokenCreateTokenCreateTokenPayloadToken struct {
 func (v *CreateTokenCreateTokenCreateTokenPayloadToken) GetTokenId() string {
 	return v.TokenRow.TokenId
 }
+
+// GetKind returns CreateTokenCreateTokenCreateTokenPayloadToken.Kind, and is useful for accessing the field via an interface.
+func (v *CreateTokenCreateTokenCreateTokenPayloadToken) GetKind() TokenKind { return v.TokenRow.Kind }
 
 // GetName returns CreateTokenCreateTokenCreateTokenPayloadToken.Name, and is useful for accessing the field via an interface.
 func (v *CreateTokenCreateTokenCreateTokenPayloadToken) GetName() string { return v.TokenRow.Name }
@@ -721,6 +724,8 @@ func (v *CreateTokenCreateTokenCreateTokenPayloadToken) UnmarshalJSON(b []byte) 
 type __premarshalCreateTokenCreateTokenCreateTokenPayloadToken struct {
 	TokenId string `json:"tokenId"`
 
+	Kind TokenKind `json:"kind"`
+
 	Name string `json:"name"`
 
 	Principal string `json:"principal"`
@@ -752,6 +757,7 @@ func (v *CreateTokenCreateTokenCreateTokenPayloadToken) __premarshalJSON() (*__p
 	var retval __premarshalCreateTokenCreateTokenCreateTokenPayloadToken
 
 	retval.TokenId = v.TokenRow.TokenId
+	retval.Kind = v.TokenRow.Kind
 	retval.Name = v.TokenRow.Name
 	retval.Principal = v.TokenRow.Principal
 	retval.Grants = v.TokenRow.Grants
@@ -1853,7 +1859,7 @@ func (v *ListRunsRunsRunConnectionPageInfo) GetEndCursor() *string { return v.En
 
 // ListTokensResponse is returned by ListTokens on success.
 type ListTokensResponse struct {
-	// API tokens, newest first; `first` is at most 200. The viewer's own, or with `all` everybody's, which takes
+	// API tokens and sessions of browsers, newest first; `first` is at most 200. The viewer's own, or with `all` everybody's, which takes
 	// the action MANAGE_TOKENS. `live` leaves out those that were revoked or have expired.
 	// Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID.
 	Tokens ListTokensTokensTokenConnection `json:"tokens"`
@@ -1891,7 +1897,7 @@ func (v *ListTokensTokensTokenConnectionEdgesTokenEdge) GetNode() ListTokensToke
 // ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken includes the requested fields of the GraphQL type Token.
 // The GraphQL type's documentation follows.
 //
-// An API token. Example: `{name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
+// An API token, or the session of a browser. Example: `{kind: "API", name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
 type ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken struct {
 	TokenRow `json:"-"`
 }
@@ -1899,6 +1905,11 @@ type ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken struct {
 // GetTokenId returns ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken.TokenId, and is useful for accessing the field via an interface.
 func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) GetTokenId() string {
 	return v.TokenRow.TokenId
+}
+
+// GetKind returns ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken.Kind, and is useful for accessing the field via an interface.
+func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) GetKind() TokenKind {
+	return v.TokenRow.Kind
 }
 
 // GetName returns ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken.Name, and is useful for accessing the field via an interface.
@@ -1974,6 +1985,8 @@ func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) UnmarshalJSON(b
 type __premarshalListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken struct {
 	TokenId string `json:"tokenId"`
 
+	Kind TokenKind `json:"kind"`
+
 	Name string `json:"name"`
 
 	Principal string `json:"principal"`
@@ -2005,6 +2018,7 @@ func (v *ListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken) __premarshalJSO
 	var retval __premarshalListTokensTokensTokenConnectionEdgesTokenEdgeNodeToken
 
 	retval.TokenId = v.TokenRow.TokenId
+	retval.Kind = v.TokenRow.Kind
 	retval.Name = v.TokenRow.Name
 	retval.Principal = v.TokenRow.Principal
 	retval.Grants = v.TokenRow.Grants
@@ -3208,7 +3222,7 @@ func (v *RevokeTokenInput) GetReason() string { return v.Reason }
 
 // RevokeTokenResponse is returned by RevokeToken on success.
 type RevokeTokenResponse struct {
-	// Ends a token for good, with its streams: on this server at once, on every other within 2 s. One's own, or
+	// Ends a token or a session for good, with its streams: on this server at once, on every other within 2 s. One's own, or
 	// with the action MANAGE_TOKENS anybody's. Safe to repeat. Errors: NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
 	RevokeToken RevokeTokenRevokeTokenRevokeTokenPayload `json:"revokeToken"`
 }
@@ -3231,7 +3245,7 @@ func (v *RevokeTokenRevokeTokenRevokeTokenPayload) GetToken() RevokeTokenRevokeT
 // RevokeTokenRevokeTokenRevokeTokenPayloadToken includes the requested fields of the GraphQL type Token.
 // The GraphQL type's documentation follows.
 //
-// An API token. Example: `{name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
+// An API token, or the session of a browser. Example: `{kind: "API", name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
 type RevokeTokenRevokeTokenRevokeTokenPayloadToken struct {
 	TokenRow `json:"-"`
 }
@@ -3240,6 +3254,9 @@ type RevokeTokenRevokeTokenRevokeTokenPayloadToken struct {
 func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) GetTokenId() string {
 	return v.TokenRow.TokenId
 }
+
+// GetKind returns RevokeTokenRevokeTokenRevokeTokenPayloadToken.Kind, and is useful for accessing the field via an interface.
+func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) GetKind() TokenKind { return v.TokenRow.Kind }
 
 // GetName returns RevokeTokenRevokeTokenRevokeTokenPayloadToken.Name, and is useful for accessing the field via an interface.
 func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) GetName() string { return v.TokenRow.Name }
@@ -3312,6 +3329,8 @@ func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) UnmarshalJSON(b []byte) 
 type __premarshalRevokeTokenRevokeTokenRevokeTokenPayloadToken struct {
 	TokenId string `json:"tokenId"`
 
+	Kind TokenKind `json:"kind"`
+
 	Name string `json:"name"`
 
 	Principal string `json:"principal"`
@@ -3343,6 +3362,7 @@ func (v *RevokeTokenRevokeTokenRevokeTokenPayloadToken) __premarshalJSON() (*__p
 	var retval __premarshalRevokeTokenRevokeTokenRevokeTokenPayloadToken
 
 	retval.TokenId = v.TokenRow.TokenId
+	retval.Kind = v.TokenRow.Kind
 	retval.Name = v.TokenRow.Name
 	retval.Principal = v.TokenRow.Principal
 	retval.Grants = v.TokenRow.Grants
@@ -4978,13 +4998,30 @@ func (v *TokenGrantInput) GetProjectId() string { return v.ProjectId }
 // GetEnvironmentId returns TokenGrantInput.EnvironmentId, and is useful for accessing the field via an interface.
 func (v *TokenGrantInput) GetEnvironmentId() string { return v.EnvironmentId }
 
+type TokenKind string
+
+const (
+	// Somebody made it.
+	TokenKindApi TokenKind = "API"
+	// A browser signed in; it is in its cookie. Its grants are empty: it has all rights of its principal.
+	TokenKindSession TokenKind = "SESSION"
+	TokenKindUnknown TokenKind = "UNKNOWN"
+)
+
+var AllTokenKind = []TokenKind{
+	TokenKindApi,
+	TokenKindSession,
+	TokenKindUnknown,
+}
+
 // TokenRow includes the GraphQL fields of Token requested by the fragment TokenRow.
 // The GraphQL type's documentation follows.
 //
-// An API token. Example: `{name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
+// An API token, or the session of a browser. Example: `{kind: "API", name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
 type TokenRow struct {
-	TokenId string `json:"tokenId"`
-	Name    string `json:"name"`
+	TokenId string    `json:"tokenId"`
+	Kind    TokenKind `json:"kind"`
+	Name    string    `json:"name"`
 	// Whose rights it has, at most.
 	Principal string                     `json:"principal"`
 	Grants    []TokenRowGrantsTokenGrant `json:"grants"`
@@ -4993,12 +5030,15 @@ type TokenRow struct {
 	ExpiresAt time.Time                  `json:"expiresAt"`
 	RevokedAt *time.Time                 `json:"revokedAt"`
 	RevokedBy *string                    `json:"revokedBy"`
-	// Known to the hour; null: never used.
+	// Known to the hour, of sessions to a tenth of their longest idle time; null: never used.
 	LastUsedAt *time.Time `json:"lastUsedAt"`
 }
 
 // GetTokenId returns TokenRow.TokenId, and is useful for accessing the field via an interface.
 func (v *TokenRow) GetTokenId() string { return v.TokenId }
+
+// GetKind returns TokenRow.Kind, and is useful for accessing the field via an interface.
+func (v *TokenRow) GetKind() TokenKind { return v.Kind }
 
 // GetName returns TokenRow.Name, and is useful for accessing the field via an interface.
 func (v *TokenRow) GetName() string { return v.Name }
@@ -6242,6 +6282,7 @@ mutation CreateToken ($input: CreateTokenInput!) {
 }
 fragment TokenRow on Token {
 	tokenId
+	kind
 	name
 	principal
 	grants {
@@ -6701,6 +6742,7 @@ query ListTokens ($all: Boolean, $live: Boolean, $first: Int, $after: String) {
 }
 fragment TokenRow on Token {
 	tokenId
+	kind
 	name
 	principal
 	grants {
@@ -7048,6 +7090,7 @@ mutation RevokeToken ($input: RevokeTokenInput!) {
 }
 fragment TokenRow on Token {
 	tokenId
+	kind
 	name
 	principal
 	grants {

@@ -74,7 +74,7 @@ func documentOf(in model.PolicyInput) authz.Document {
 
 func mapToken(t control.Token) *model.Token {
 	return &model.Token{
-		TokenID: t.ID, Name: t.Name, Principal: t.Principal, CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt,
+		TokenID: t.ID, Kind: enumOf[model.TokenKind](t.Kind), KindRaw: string(t.Kind), Provider: text(t.Provider), Name: t.Name, Principal: t.Principal, CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt,
 		RevokedAt: t.RevokedAt, RevokedBy: text(t.RevokedBy), LastUsedAt: t.LastUsedAt,
 		Grants: each(t.Grants, func(g authz.Grant) model.TokenGrant {
 			return model.TokenGrant{Role: string(g.Role), ProjectID: g.ProjectID, EnvironmentID: g.EnvironmentID}

@@ -83,14 +83,14 @@ func (s *session) tokenList() *cobra.Command {
 				return s.json(out.Tokens)
 			}
 			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "TOKEN\tNAME\tPRINCIPAL\tGRANTS\tEXPIRES\tUSED\tREVOKED")
+			fmt.Fprintln(w, "TOKEN\tKIND\tNAME\tPRINCIPAL\tGRANTS\tEXPIRES\tUSED\tREVOKED")
 			for _, e := range out.Tokens.Edges {
 				t := e.Node.TokenRow
 				var grants []string
 				for _, g := range t.Grants {
 					grants = append(grants, fmt.Sprintf("%s %s/%s", g.Role, g.ProjectId, g.EnvironmentId))
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", t.TokenId, t.Name, t.Principal, strings.Join(grants, ", "),
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", t.TokenId, t.Kind, t.Name, t.Principal, strings.Join(grants, ", "),
 					moment(&t.ExpiresAt), moment(t.LastUsedAt), moment(t.RevokedAt))
 			}
 			if err := w.Flush(); err != nil {

@@ -756,9 +756,12 @@ type ComplexityRoot struct {
 		CreatedBy  func(childComplexity int) int
 		ExpiresAt  func(childComplexity int) int
 		Grants     func(childComplexity int) int
+		Kind       func(childComplexity int) int
+		KindRaw    func(childComplexity int) int
 		LastUsedAt func(childComplexity int) int
 		Name       func(childComplexity int) int
 		Principal  func(childComplexity int) int
+		Provider   func(childComplexity int) int
 		RevokedAt  func(childComplexity int) int
 		RevokedBy  func(childComplexity int) int
 		TokenID    func(childComplexity int) int
@@ -3967,6 +3970,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Token.Grants(childComplexity), true
+	case "Token.kind":
+		if e.ComplexityRoot.Token.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Token.Kind(childComplexity), true
+	case "Token.kindRaw":
+		if e.ComplexityRoot.Token.KindRaw == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Token.KindRaw(childComplexity), true
 	case "Token.lastUsedAt":
 		if e.ComplexityRoot.Token.LastUsedAt == nil {
 			break
@@ -3985,6 +4000,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Token.Principal(childComplexity), true
+	case "Token.provider":
+		if e.ComplexityRoot.Token.Provider == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Token.Provider(childComplexity), true
 	case "Token.revokedAt":
 		if e.ComplexityRoot.Token.RevokedAt == nil {
 			break
@@ -4360,7 +4381,7 @@ type Query {
   """
   whoCould(action: String!, runId: String!): [String!]!
   """
-  API tokens, newest first; ` + "`" + `first` + "`" + ` is at most 200. The viewer's own, or with ` + "`" + `all` + "`" + ` everybody's, which takes
+  API tokens and sessions of browsers, newest first; ` + "`" + `first` + "`" + ` is at most 200. The viewer's own, or with ` + "`" + `all` + "`" + ` everybody's, which takes
   the action MANAGE_TOKENS. ` + "`" + `live` + "`" + ` leaves out those that were revoked or have expired.
   Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID.
   """
@@ -4460,7 +4481,7 @@ type Mutation {
   """
   createToken(input: CreateTokenInput!): CreateTokenPayload!
   """
-  Ends a token for good, with its streams: on this server at once, on every other within 2 s. One's own, or
+  Ends a token or a session for good, with its streams: on this server at once, on every other within 2 s. One's own, or
   with the action MANAGE_TOKENS anybody's. Safe to repeat. Errors: NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
   """
   revokeToken(input: RevokeTokenInput!): RevokeTokenPayload!
@@ -5557,11 +5578,20 @@ type BreakGlassPayload {
   policyVersion: Int!
 }
 
+enum TokenKind {
+  "Somebody made it."
+  API
+  "A browser signed in; it is in its cookie. Its grants are empty: it has all rights of its principal."
+  SESSION
+  UNKNOWN
+}
 """
-An API token. Example: ` + "`" + `{name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}` + "`" + `
+An API token, or the session of a browser. Example: ` + "`" + `{kind: "API", name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}` + "`" + `
 """
 type Token {
   tokenId: String!
+  kind: TokenKind!
+  kindRaw: String!
   name: String!
   "Whose rights it has, at most."
   principal: String!
@@ -5571,7 +5601,9 @@ type Token {
   expiresAt: Time!
   revokedAt: Time
   revokedBy: String
-  "Known to the hour; null: never used."
+  "Which OIDC provider said who the principal is; null: its account is in the settings, or it is a service."
+  provider: String
+  "Known to the hour, of sessions to a tenth of their longest idle time; null: never used."
   lastUsedAt: Time
 }
 type TokenGrant {
@@ -7056,6 +7088,10 @@ func (ec *executionContext) childFields_Token(ctx context.Context, field graphql
 	switch field.Name {
 	case "tokenId":
 		return ec.fieldContext_Token_tokenId(ctx, field)
+	case "kind":
+		return ec.fieldContext_Token_kind(ctx, field)
+	case "kindRaw":
+		return ec.fieldContext_Token_kindRaw(ctx, field)
 	case "name":
 		return ec.fieldContext_Token_name(ctx, field)
 	case "principal":
@@ -7072,6 +7108,8 @@ func (ec *executionContext) childFields_Token(ctx context.Context, field graphql
 		return ec.fieldContext_Token_revokedAt(ctx, field)
 	case "revokedBy":
 		return ec.fieldContext_Token_revokedBy(ctx, field)
+	case "provider":
+		return ec.fieldContext_Token_provider(ctx, field)
 	case "lastUsedAt":
 		return ec.fieldContext_Token_lastUsedAt(ctx, field)
 	}
@@ -20620,6 +20658,52 @@ func (ec *executionContext) fieldContext_Token_tokenId(_ context.Context, field 
 	return graphql.NewScalarFieldContext("Token", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _Token_kind(ctx context.Context, field graphql.CollectedField, obj *model.Token) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Token_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.TokenKind) graphql.Marshaler {
+			return ec.marshalNTokenKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐTokenKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Token_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Token", field, false, false, errors.New("field of type TokenKind does not have child fields"))
+}
+
+func (ec *executionContext) _Token_kindRaw(ctx context.Context, field graphql.CollectedField, obj *model.Token) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Token_kindRaw(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.KindRaw, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Token_kindRaw(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Token", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _Token_name(ctx context.Context, field graphql.CollectedField, obj *model.Token) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -20810,6 +20894,29 @@ func (ec *executionContext) _Token_revokedBy(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_Token_revokedBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Token", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Token_provider(ctx context.Context, field graphql.CollectedField, obj *model.Token) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Token_provider(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Provider, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Token_provider(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Token", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
@@ -30401,6 +30508,16 @@ func (ec *executionContext) _Token(ctx context.Context, sel ast.SelectionSet, ob
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "kind":
+			out.Values[i] = ec._Token_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "kindRaw":
+			out.Values[i] = ec._Token_kindRaw(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "name":
 			out.Values[i] = ec._Token_name(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -30438,6 +30555,11 @@ func (ec *executionContext) _Token(ctx context.Context, sel ast.SelectionSet, ob
 			}
 		case "revokedBy":
 			out.Values[i] = ec._Token_revokedBy(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "provider":
+			out.Values[i] = ec._Token_provider(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
@@ -32903,6 +33025,16 @@ func (ec *executionContext) unmarshalNTokenGrantInput2ᚕgithubᚗcomᚋdvtᚑen
 		}
 	}
 	return res, nil
+}
+
+func (ec *executionContext) unmarshalNTokenKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐTokenKind(ctx context.Context, v any) (model.TokenKind, error) {
+	var res model.TokenKind
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNTokenKind2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐTokenKind(ctx context.Context, sel ast.SelectionSet, v model.TokenKind) graphql.Marshaler {
+	return v
 }
 
 func (ec *executionContext) unmarshalNUpdateMode2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐUpdateMode(ctx context.Context, v any) (model.UpdateMode, error) {

@@ -1172,10 +1172,12 @@ type TargetInput struct {
 	Schema *string `json:"schema,omitempty"`
 }
 
-// An API token. Example: `{name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
+// An API token, or the session of a browser. Example: `{kind: "API", name: "ci", principal: "service/ci", grants: [{role: "OPERATOR", projectId: "shop", environmentId: "*"}]}`
 type Token struct {
-	TokenID string `json:"tokenId"`
-	Name    string `json:"name"`
+	TokenID string    `json:"tokenId"`
+	Kind    TokenKind `json:"kind"`
+	KindRaw string    `json:"kindRaw"`
+	Name    string    `json:"name"`
 	// Whose rights it has, at most.
 	Principal string       `json:"principal"`
 	Grants    []TokenGrant `json:"grants"`
@@ -1184,7 +1186,9 @@ type Token struct {
 	ExpiresAt time.Time    `json:"expiresAt"`
 	RevokedAt *time.Time   `json:"revokedAt,omitempty"`
 	RevokedBy *string      `json:"revokedBy,omitempty"`
-	// Known to the hour; null: never used.
+	// Which OIDC provider said who the principal is; null: its account is in the settings, or it is a service.
+	Provider *string `json:"provider,omitempty"`
+	// Known to the hour, of sessions to a tenth of their longest idle time; null: never used.
 	LastUsedAt *time.Time `json:"lastUsedAt,omitempty"`
 }
 
@@ -2753,6 +2757,65 @@ func (e *SyncState) UnmarshalJSON(b []byte) error {
 }
 
 func (e SyncState) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type TokenKind string
+
+const (
+	// Somebody made it.
+	TokenKindAPI TokenKind = "API"
+	// A browser signed in; it is in its cookie. Its grants are empty: it has all rights of its principal.
+	TokenKindSession TokenKind = "SESSION"
+	TokenKindUnknown TokenKind = "UNKNOWN"
+)
+
+var AllTokenKind = []TokenKind{
+	TokenKindAPI,
+	TokenKindSession,
+	TokenKindUnknown,
+}
+
+func (e TokenKind) IsValid() bool {
+	switch e {
+	case TokenKindAPI, TokenKindSession, TokenKindUnknown:
+		return true
+	}
+	return false
+}
+
+func (e TokenKind) String() string {
+	return string(e)
+}
+
+func (e *TokenKind) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = TokenKind(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid TokenKind", str)
+	}
+	return nil
+}
+
+func (e TokenKind) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *TokenKind) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e TokenKind) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil
