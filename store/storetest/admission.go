@@ -1,0 +1,440 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+var admissionCases = []testCase{
+	{"Q01_T207_TheThirdOfTwoWaits", admitThird},
+	{"Q03_W8_ExpiredWaiting", admitExpired},
+	{"Q04_T132_QueueFullAndReject", admitRefusals},
+	{"Q09_T207_ARepeatedRequestTakesNothing", admitRepeated},
+	{"Q11_DelayBorrowsItsToken", admitDelayed},
+	{"Q02_Q08_TokensComeWithTime", admitByTokens},
+	{"PlaceIsFreedByTheEnd", admitFreed},
+	{"W7_T128_AdmittedRowsAreFenced", admitFenced},
+	{"Q06_Q07_LeaseOfAnAdmittedRowExpires", admitLeaseExpires},
+	{"Q12_OneIsNotBehindTwoHundred", admitFair},
+	{"Q12_Weights", admitWeights},
+	{"ProjectsTakeTurns", admitProjects},
+	{"PriorityWithinALane", admitPriority},
+	{"BlockedLanesHoldNobodyUp", admitBlocked},
+	{"NobodySavesUpTurns", admitNoSavings},
+	{"HoldKeepsWaiting", admitHold},
+	{"InstallationIsSharedInTurn", admitInstallation},
+	{"T36_T131_CancelledWhileItWaits", admitCancelled},
+	{"T224_EnqueueLater", admitLater},
+	{"T137_WaitingRuns", admitWaitingRuns},
+	{"UsageOfTenantAndProjects", admitUsage},
+}
+
+// quota is terms of a tenant that has no limit but those that change sets.
+func quota(change func(*store.Terms)) store.Terms {
+	t := store.Unlimited()
+	t.TTL = time.Minute
+	change(&t)
+	return t
+}
+
+// always gives everybody the same terms.
+func always(t store.Terms) func(string, string) store.Terms {
+	return func(string, string) store.Terms { return t }
+}
+
+// asked is a run that was asked for: its identity, and what it was told if it waits.
+type asked struct {
+	run.Identity
+	told    store.Admission
+	waiting bool
+}
+
+// ask creates the next run of a place under terms, as control does.
+func (f *fixture) ask(tenant, project string, t store.Terms, priority int) (asked, error) {
+	f.Helper()
+	f.runs++
+	id := identity(f.runs)
+	id.TenantID, id.ProjectID = tenant, project
+	return askFor(f, f.store, id, t, priority)
+}
+
+func askFor(f *fixture, s store.Store, id run.Identity, t store.Terms, priority int) (asked, error) {
+	a := asked{Identity: id}
+	n := newRun(id, runtest.Draft(run.RunApproved, "", 1))
+	n.Enqueue = &store.Enqueue{Terms: t, Priority: priority}
+	n.Wait = func(told store.Admission) ([]run.Draft, error) {
+		a.told, a.waiting = told, true
+		return []run.Draft{runtest.Draft(run.RunQueued, "", 1, runtest.M{"queuePosition": told.Position})}, nil
+	}
+	_, created, err := s.CreateRun(f.ctx(), n)
+	if err == nil && !created {
+		err = errors.New("it was there already")
+	}
+	return a, err
+}
+
+func (f *fixture) mustAsk(tenant, project string, t store.Terms) asked {
+	f.Helper()
+	a, err := f.ask(tenant, project, t, 5)
+	f.ok(err)
+	return a
+}
+
+// wait asks for n runs that must wait.
+func (f *fixture) mustWait(n int, tenant, project string, t store.Terms) (out []asked) {
+	f.Helper()
+	for range n {
+		a := f.mustAsk(tenant, project, t)
+		if !a.waiting {
+			f.Fatalf("%s of %s/%s does not wait", a.RunID, tenant, project)
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+func (f *fixture) admit(terms func(string, string) store.Terms, limit int) store.Admitted {
+	f.Helper()
+	a, err := f.store.AdmitWaiting(f.ctx(), terms, limit)
+	f.ok(err)
+	return a
+}
+
+// end ends a run that has begun.
+func (f *fixture) end(id run.Identity) {
+	f.Helper()
+	f.append(id, runtest.Draft(run.RunCancelled, "", 1))
+}
+
+func rowIDs(rows []store.QueueRow) (out []string) {
+	for _, q := range rows {
+		out = append(out, q.RunID)
+	}
+	return out
+}
+
+func idsOf(as []asked) (out []string) {
+	for _, a := range as {
+		out = append(out, a.RunID)
+	}
+	return out
+}
+
+// lanesHold compares the counts of every lane with the rows that it counts.
+func (f *fixture) lanesHold() {
+	f.Helper()
+	for what, query := range map[string]string{
+		"installation": `SELECT count(*) FROM lane l WHERE tenant_id = '' AND (active <> (SELECT count(*) FROM run_queue q WHERE CAST(q.place AS integer) = 1)
+			OR waiting <> (SELECT count(*) FROM run_queue q WHERE CAST(q.waiting AS integer) = 1))`,
+		"tenants": `SELECT count(*) FROM lane l WHERE tenant_id <> '' AND project_id = '' AND (
+			active <> (SELECT count(*) FROM run_queue q WHERE CAST(q.place AS integer) = 1 AND q.tenant_id = l.tenant_id)
+			OR waiting <> (SELECT count(*) FROM run_queue q WHERE CAST(q.waiting AS integer) = 1 AND q.tenant_id = l.tenant_id))`,
+		"projects": `SELECT count(*) FROM lane l WHERE project_id <> '' AND (
+			active <> (SELECT count(*) FROM run_queue q WHERE CAST(q.place AS integer) = 1 AND q.tenant_id = l.tenant_id AND q.project_id = l.project_id)
+			OR waiting <> (SELECT count(*) FROM run_queue q WHERE CAST(q.waiting AS integer) = 1 AND q.tenant_id = l.tenant_id AND q.project_id = l.project_id))`,
+		"rows without a lane": `SELECT count(*) FROM run_queue q WHERE (CAST(q.place AS integer) = 1 OR CAST(q.waiting AS integer) = 1)
+			AND NOT EXISTS (SELECT 1 FROM lane l WHERE l.tenant_id = q.tenant_id AND l.project_id = q.project_id)`,
+		"places of runs that have ended": `SELECT count(*) FROM run_queue q JOIN run_head h ON h.run_id = q.run_id
+			WHERE CAST(h.terminal AS integer) = 1 AND (CAST(q.place AS integer) = 1 OR CAST(q.waiting AS integer) = 1)`,
+	} {
+		f.equal(0, f.db.Count(f, query), "lanes that count wrong: "+what)
+	}
+}
+
+func admitThird(f *fixture) {
+	two := quota(func(t *store.Terms) { t.Tenant.PerMinute = 2 })
+	for range 2 {
+		a := f.mustAsk("t1", "p1", two)
+		f.equal([]any{false, store.QueuePending, false}, []any{a.waiting, f.queueRow(a.Identity).Status, f.queueRow(a.Identity).Waiting}, "one that is admitted")
+		f.equal([]string{"1 RunApproved"}, lines(f.log(a.Identity)), "log")
+	}
+	third := f.mustAsk("t1", "p1", two)
+	f.equal([]any{true, store.WaitQuota, 1}, []any{third.waiting, third.told.Why, third.told.Position}, "the third")
+	if e := third.told.Estimate; e <= 0 || e > 30*time.Second {
+		f.Errorf("estimate %v", e)
+	}
+	f.equal([]string{"1 RunQueued"}, lines(f.log(third.Identity)), "log")
+	q := f.queueRow(third.Identity)
+	f.equal([]any{true, store.QueuePending, "p1", 5, third.told.Estimate.Milliseconds()},
+		[]any{q.Waiting, q.Status, q.ProjectID, q.Priority, q.Estimate.Milliseconds()}, "row")
+	if ttl := q.ExpiresAt.Sub(q.CreatedAt); ttl != time.Minute || !q.NotBefore.IsZero() {
+		f.Errorf("expires after %v, due %v", ttl, q.NotBefore)
+	}
+	fourth := f.mustAsk("t1", "p1", two)
+	f.equal([]any{store.WaitTurn, 2}, []any{fourth.told.Why, fourth.told.Position}, "the fourth")
+	if d := fourth.told.Estimate - third.told.Estimate; d < 25*time.Second || d > 30*time.Second {
+		f.Errorf("the fourth waits %v longer", d)
+	}
+	other := f.mustAsk("t2", "p1", two)
+	f.equal(false, other.waiting, "another tenant")
+	f.equal(3, len(f.lease("w", time.Minute, 10)), "leased: nobody who waits")
+	stuck, err := f.store.StuckStarts(f.ctx(), 0, 10)
+	f.ok(err)
+	f.equal(0, len(stuck), "stuck starts (T166)")
+	f.lanesHold()
+}
+
+func admitExpired(f *fixture) {
+	short := quota(func(t *store.Terms) { t.Tenant.PerMinute, t.TTL = 0, 30*time.Millisecond })
+	f.mustWait(1, "t1", "p1", quota(func(t *store.Terms) { t.Tenant.PerMinute = 0 }))
+	a := f.mustAsk("t1", "p2", short)
+	f.equal([]any{true, time.Duration(0)}, []any{a.waiting, a.told.Estimate}, "waits, and nobody knows how long")
+	var rows []store.QueueRow
+	f.within(5*time.Second, "it expires", func() (found bool) {
+		var err error
+		rows, err = f.store.ExpiredWaiting(f.ctx(), 10)
+		f.ok(err)
+		return len(rows) > 0
+	})
+	f.equal([]string{a.RunID}, rowIDs(rows), "expired")
+	f.failWaiting(a.Identity)
+	f.equal([]any{store.QueueFailed, false}, []any{f.queueRow(a.Identity).Status, f.queueRow(a.Identity).Waiting}, "row")
+	rows, err := f.store.ExpiredWaiting(f.ctx(), 10)
+	f.ok(err)
+	f.equal(0, len(rows), "expired twice")
+	f.equal([]string{"1 RunQueued", "2 RunFailed"}, lines(f.log(a.Identity)), "log")
+	f.lanesHold()
+}
+
+// failWaiting is what the sweep does with one that waited too long (T131).
+func (f *fixture) failWaiting(id run.Identity) {
+	f.Helper()
+	f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
+		q, err := tx.Queue(f.ctx())
+		if err != nil {
+			return err
+		}
+		q.Status, q.LastError = store.QueueFailed, "ttl"
+		if err := tx.SetQueue(f.ctx(), q); err != nil {
+			return err
+		}
+		_, err = tx.Append(f.ctx(), store.Append{Events: []run.Draft{runtest.Draft(run.RunFailed, "", 1)}})
+		return err
+	}))
+}
+
+func (f *fixture) refused(err error, code run.Code) time.Duration {
+	f.Helper()
+	refused := (*store.RefusedError)(nil)
+	if !errors.As(err, &refused) || refused.Code != code {
+		f.Fatalf("error is %v, want %s", err, code)
+	}
+	return refused.RetryAfter
+}
+
+func admitRefusals(f *fixture) {
+	terms := quota(func(t *store.Terms) { t.Tenant.PerMinute, t.Tenant.MaxWaiting, t.Project.MaxWaiting = 2, 3, 2 })
+	f.mustAsk("t1", "p1", terms)
+	f.mustAsk("t1", "p1", terms)
+	f.mustWait(2, "t1", "p1", terms)
+	_, err := f.ask("t1", "p1", terms, 9)
+	if again := f.refused(err, run.CodeQueueFull); again <= 0 || again > 30*time.Second {
+		f.Errorf("again after %v", again)
+	}
+	f.mustWait(1, "t1", "p2", terms)
+	_, err = f.ask("t1", "p2", terms, 5)
+	f.refused(err, run.CodeQueueFull) // of the tenant
+	reject := quota(func(t *store.Terms) { t.Tenant.PerMinute, t.Strategy = 2, store.StrategyReject })
+	_, err = f.ask("t1", "p3", reject, 5)
+	if again := f.refused(err, run.CodeQuotaExceeded); again <= 0 || again > 30*time.Second {
+		f.Errorf("again after %v", again)
+	}
+	full := quota(func(t *store.Terms) { t.Project.MaxActive, t.Strategy = 1, store.StrategyReject })
+	f.mustAsk("t2", "p1", full)
+	_, err = f.ask("t2", "p1", full, 5)
+	f.equal(time.Duration(0), f.refused(err, run.CodeQuotaExceeded), "no time brings a place")
+	f.equal(6, f.db.Count(f, `SELECT count(*) FROM run`), "runs: nothing was written for a refused one")
+	f.equal(6, f.db.Count(f, `SELECT count(*) FROM run_queue`), "queue rows")
+	f.lanesHold()
+}
+
+func admitRepeated(f *fixture) {
+	one := quota(func(t *store.Terms) { t.Tenant.PerMinute, t.Strategy = 1, store.StrategyReject })
+	processes := []store.Store{f.store, f.db.Open(f)}
+	ids := make([]string, 5)
+	f.together(5, func(i int) error {
+		n := newRun(identity(1), runtest.Draft(run.RunApproved, "", 1))
+		n.Run.RunID = fmt.Sprintf("run-%03d", i)
+		n.Enqueue = &store.Enqueue{Terms: one}
+		r, _, err := processes[i%2].CreateRun(f.ctx(), n)
+		ids[i] = r.RunID
+		return err // the bucket is empty after the first: none of the others asks it
+	})
+	f.equal(1, len(slices.Compact(ids)), "runs")
+	u := f.usage("t1")
+	f.equal(int64(1), u.Tenant.Active, "places")
+	if left := time.Minute - u.Tenant.Full[store.BucketStart].Sub(u.Now); left > time.Minute || left < 0 {
+		f.Errorf("full at %v, now %v", u.Tenant.Full[store.BucketStart], u.Now)
+	}
+	f.lanesHold()
+}
+
+func admitDelayed(f *fixture) {
+	const perMinute = 300 // one each 200 ms
+	terms := quota(func(t *store.Terms) {
+		t.Project.PerMinute, t.Project.MaxWaiting, t.Strategy = perMinute, 2, store.StrategyDelay
+	})
+	f.drained("t1", "p1", true)
+	var delayed []asked
+	var err error
+	for err == nil {
+		var a asked
+		if a, err = f.ask("t1", "p1", terms, 5); err == nil {
+			f.equal(false, a.waiting, "a delayed run waits")
+			f.equal([]string{"1 RunApproved"}, lines(f.log(a.Identity)), "log")
+			delayed = append(delayed, a)
+		}
+		if len(delayed) > 200 {
+			f.Fatal("tokens are borrowed without end")
+		}
+	}
+	if again := f.refused(err, run.CodeQueueFull); again <= 0 || again > 200*time.Millisecond {
+		f.Errorf("again after %v", again)
+	}
+	last := delayed[len(delayed)-1]
+	due := f.queueRow(last.Identity).NotBefore
+	if ahead := due.Sub(f.queueRow(last.Identity).CreatedAt); ahead <= 200*time.Millisecond || ahead > 400*time.Millisecond {
+		f.Errorf("the last is due %v after it was asked for", ahead)
+	}
+	f.within(5*time.Second, "it is leased when it is due, and not before", func() bool {
+		for _, q := range f.lease("w1", time.Minute, 100) {
+			if q.LeaseUntil.Add(-time.Minute).Before(q.NotBefore) {
+				f.Errorf("%s leased before %v", q.RunID, q.NotBefore)
+			}
+			if q.RunID == last.RunID {
+				return true
+			}
+		}
+		return false
+	})
+	_, err = f.ask("t1", "p2", quota(func(t *store.Terms) { t.Project.PerMinute, t.Strategy = 0, store.StrategyDelay }), 5)
+	f.equal(time.Duration(0), f.refused(err, run.CodeQuotaExceeded), "of a bucket that never has a token")
+	f.lanesHold()
+}
+
+func admitByTokens(f *fixture) {
+	terms := quota(func(t *store.Terms) { t.Tenant.PerMinute = 600 }) // one each 100 ms
+	f.drained("t1", "p1", false)
+	w := f.mustWait(3, "t1", "p1", terms)
+	got := f.admit(always(terms), 10)
+	f.equal(0, len(got.Rows), "admitted without a token")
+	if got.Next <= 0 || got.Next > 200*time.Millisecond {
+		f.Errorf("next after %v", got.Next)
+	}
+	var admitted []store.QueueRow
+	calls := 0
+	f.within(10*time.Second, "all are admitted", func() bool {
+		got := f.admit(always(terms), 10)
+		calls++
+		admitted = append(admitted, got.Rows...)
+		time.Sleep(got.Next)
+		return len(admitted) == 3
+	})
+	f.equal(idsOf(w), rowIDs(admitted), "order")
+	for i, q := range admitted {
+		f.equal([]any{false, store.QueuePending, 0}, []any{q.Waiting, q.Status, q.Attempts}, "row")
+		if i > 0 && q.NotBefore.Sub(admitted[i-1].NotBefore) < 90*time.Millisecond {
+			f.Errorf("%s %v after the one before", q.RunID, q.NotBefore.Sub(admitted[i-1].NotBefore))
+		}
+		f.equal(int64(2), f.head(w[i].Identity).OpsRev, "opsRev (T204)")
+	}
+	if calls > 12 {
+		f.Errorf("%d calls that waited as they were told", calls)
+	}
+	f.equal(store.Admitted{}, f.admit(always(terms), 10), "when nothing waits")
+	f.equal(4, len(f.lease("w", time.Minute, 10)), "leased, with that which took the token before")
+	f.lanesHold()
+}
+
+// drained leaves the bucket of a project's runs under terms of its tenant, or its own, without a token:
+// the only one of a bucket of one was taken, and a fuller minute makes no more of it.
+func (f *fixture) drained(tenant, project string, own bool) {
+	f.Helper()
+	f.end(f.mustAsk(tenant, project, quota(func(t *store.Terms) {
+		if own {
+			t.Project.PerMinute = 1
+		} else {
+			t.Tenant.PerMinute = 1
+		}
+	})).Identity)
+}
+
+func admitFreed(f *fixture) {
+	terms := quota(func(t *store.Terms) { t.Tenant.MaxActive, t.Project.MaxActive = 2, 1 })
+	first, second := f.mustAsk("t1", "p1", terms), f.mustAsk("t1", "p2", terms)
+	w := f.mustWait(2, "t1", "p1", terms)
+	f.equal(store.WaitPlace, w[0].told.Why, "why")
+	f.equal(0, len(f.admit(always(terms), 10).Rows), "without a place")
+	f.equal(int64(2), f.active(), "active")
+	f.end(second.Identity) // the tenant has a place, the project has none
+	f.equal(0, len(f.admit(always(terms), 10).Rows), "with a place of another project")
+	f.end(first.Identity)
+	got := f.admit(always(terms), 10)
+	f.equal([]string{w[0].RunID}, rowIDs(got.Rows), "at once when a place is free")
+	f.end(w[0].Identity)
+	f.append(w[0].Identity) // nothing more is freed by what comes later
+	f.equal([]string{w[1].RunID}, rowIDs(f.admit(always(terms), 10).Rows), "the next one")
+	raised := quota(func(t *store.Terms) { t.Project.MaxActive = 2 })
+	more := f.mustWait(1, "t1", "p1", terms)
+	f.admit(always(terms), 10)
+	f.within(15*time.Second, "a raised limit is seen without anybody ending", func() bool {
+		return len(f.admit(always(raised), 10).Rows) == 1
+	})
+	f.equal(false, f.queueRow(more[0].Identity).Waiting, "waiting")
+	f.lanesHold()
+}
+
+func admitFenced(f *fixture) {
+	terms := quota(func(t *store.Terms) { t.Project.MaxActive = 1 })
+	first := f.mustAsk("t1", "p1", terms)
+	w := f.mustWait(1, "t1", "p1", terms)[0]
+	f.end(first.Identity)
+	f.admit(always(terms), 1)
+	old := f.lease("r1", 20*time.Millisecond, 10)
+	var taken []store.QueueRow
+	f.within(5*time.Second, "the lease expires", func() bool {
+		taken = f.lease("r2", time.Minute, 10)
+		return len(taken) == len(old)
+	})
+	i := slices.IndexFunc(taken, func(q store.QueueRow) bool { return q.RunID == w.RunID })
+	f.equal(int64(2), taken[i].Generation, "fence")
+	f.ok(f.store.Started(f.ctx(), w.RunID, 2))
+	f.is(f.store.Started(f.ctx(), w.RunID, 1), store.ErrConflict)
+	f.equal(int64(1), f.active(), "places: of the one that runs")
+	f.lanesHold()
+}
+
+func admitLeaseExpires(f *fixture) {
+	terms := quota(func(t *store.Terms) { t.Project.PerMinute = 5 })
+	a := f.mustAsk("t1", "p1", terms)
+	before := f.usage("t1")
+	f.lease("r1", time.Millisecond, 1)
+	f.within(5*time.Second, "it is leased again", func() bool { return len(f.lease("r2", time.Minute, 1)) == 1 })
+	q := f.queueRow(a.Identity)
+	f.ok(f.store.Release(f.ctx(), a.RunID, q.Generation, 0, "engine"))
+	f.lease("r3", time.Minute, 1)
+	after := f.usage("t1")
+	f.equal(before.Projects["p1"].Full, after.Projects["p1"].Full, "the bucket: a token is taken once (T207)")
+	f.equal(int64(1), after.Tenant.Active, "places")
+	f.lanesHold()
+}
+
+func (f *fixture) usage(tenant string) store.Usage {
+	f.Helper()
+	u, err := f.store.Usage(f.ctx(), tenant)
+	f.ok(err)
+	return u
+}
+
+func (f *fixture) active() int64 {
+	f.Helper()
+	n, err := f.store.ActiveRuns(f.ctx())
+	f.ok(err)
+	return n
+}
