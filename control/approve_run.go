@@ -63,7 +63,7 @@ func (s *Service) ApproveRun(ctx context.Context, p authz.Principal, in ApproveR
 	case a.refusal != nil:
 		return RunView{}, a.refusal
 	}
-	kick(s.starts)
+	s.wakeReconcilers()
 	return s.view(ctx, r)
 }
 

@@ -7,31 +7,34 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
 )
 
 // healthTimeout bounds one check.
 const healthTimeout = 2 * time.Second
 
-// Health looks at what dvt stands on. Without the store it is UNHEALTHY; without
-// anything else DEGRADED (T136).
+// Health looks at what dvt stands on: five checks (H01). Without the store it is UNHEALTHY;
+// without anything else, or while the engine starts runs too slowly, DEGRADED (T136).
 func (s *Service) Health(ctx context.Context) Health {
 	checks := []struct {
 		name, down string
 		look       func(context.Context) error
 	}{
-		{"stateStore", "The store does not answer: nothing can be changed, views are STALE.", s.cfg.Store.Ping},
-		{"engine", "The engine does not answer: signals stay accepted, runs wait in the queue.", s.engineAnswers},
-		{"eventBus", "The bus is down: viewers poll the store and stay LIVE.", func(context.Context) error {
+		{checkTemporal, "The engine does not answer: signals stay accepted, runs wait in the queue.", s.engineAnswers},
+		{checkStore, "The store does not answer: nothing can be changed, views are STALE.", s.cfg.Store.Ping},
+		{checkSecrets, "", func(context.Context) error { return nil }},
+		{checkArtifacts, "Logs and artifacts cannot be read or kept.", func(ctx context.Context) error {
+			_, _, err := s.cfg.Logs.Read(ctx, artifact.AttemptID{TenantID: "dvt", RunID: "health", StepID: "health", LogicalAttempt: 1}, 1, 1)
+			return err
+		}},
+		{checkBus, "The bus is down: viewers poll the store and stay LIVE.", func(context.Context) error {
 			if s.cfg.Bus.Up() {
 				return nil
 			}
 			return errors.New("bus down")
-		}},
-		{"artifactStore", "Logs and artifacts cannot be read or kept.", func(ctx context.Context) error {
-			_, _, err := s.cfg.Logs.Read(ctx, artifact.AttemptID{TenantID: "dvt", RunID: "health", StepID: "health", LogicalAttempt: 1}, 1, 1)
-			return err
 		}},
 	}
 	out := Health{Status: "HEALTHY", Checks: make([]HealthCheck, len(checks))}
@@ -50,16 +53,74 @@ func (s *Service) Health(ctx context.Context) Health {
 		})
 	}
 	wg.Wait()
-	for i, c := range out.Checks {
+	for i := range out.Checks {
+		c := &out.Checks[i]
+		_, _, slow := s.breaker.seen()
+		switch {
+		case c.Name == checkSecrets:
+			c.Message = "There is none, and nothing of dvt needs one: steps find secrets in the environment of their worker."
+		case c.Name == checkTemporal && c.Status == "HEALTHY" && slow:
+			c.Status, c.Message = "DEGRADED", "The engine starts runs too slowly: new ones are refused until a probe succeeds."
+		}
 		switch {
 		case c.Status == "HEALTHY":
-		case i == 0:
+		case c.Name == checkStore:
 			out.Status = "UNHEALTHY"
 		case out.Status == "HEALTHY":
 			out.Status = "DEGRADED"
 		}
 	}
 	return out
+}
+
+// The checks of H01.
+const (
+	checkTemporal  = "temporal"
+	checkStore     = "stateStore"
+	checkSecrets   = "secretsProvider"
+	checkArtifacts = "artifactStore"
+	checkBus       = "eventBus"
+)
+
+// DetailedHealth is Health with what operators look at next.
+type DetailedHealth struct {
+	Health
+	Mode         EngineMode
+	StartP95     time.Duration // of this process's starts of the last minute
+	StartSamples int           // how many they were
+	BreakerOpen  bool          // this process refuses new runs because of them
+	Backlog      int           // runs that something of is not published yet, at most backlogLimit
+	ActiveRuns   int64         // of the whole installation
+}
+
+const backlogLimit = 1000
+
+// DetailedHealth is for those with the action DEBUG on the whole tenant of the operators, or of any
+// tenant where there are none (T136): FORBIDDEN.
+func (s *Service) DetailedHealth(ctx context.Context, p authz.Principal) (DetailedHealth, error) {
+	if err := s.mayOperate(ctx, p, store.AuditRow{Action: string(authz.Debug)}); err != nil {
+		return DetailedHealth{}, err
+	}
+	if s.cfg.OperatorsTenant != "" && p.TenantID != s.cfg.OperatorsTenant {
+		s.auditDenied(ctx, p, store.AuditRow{Action: string(authz.Debug), Code: run.CodeForbidden})
+		e := refuse(run.CodeForbidden, "The details of the installation are for its operators.")
+		e.Denial = &Denial{Action: authz.Debug, PolicyVersion: s.cfg.Authz.PolicyVersion(p.TenantID)}
+		return DetailedHealth{}, e
+	}
+	out := DetailedHealth{Health: s.Health(ctx), Mode: s.ruling.current().mode}
+	out.StartP95, out.StartSamples, out.BreakerOpen = s.breaker.seen()
+	if out.Status == "UNHEALTHY" {
+		return out, nil // the rest is what the store does not say
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	dirty, err := s.cfg.Store.Dirty(ctx, 0, backlogLimit)
+	if err != nil {
+		return DetailedHealth{}, translate(err)
+	}
+	out.Backlog = len(dirty)
+	out.ActiveRuns, err = s.cfg.Store.ActiveRuns(ctx)
+	return out, translate(err)
 }
 
 // engineAnswers asks about a run that cannot exist: any definite answer will do.

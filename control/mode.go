@@ -131,10 +131,8 @@ func (s *Service) rule(settings []store.StoredSetting) {
 	s.ruling.set(next)
 	if was != next.mode {
 		s.cfg.Logger.Warn("the engine's mode has changed", slog.String("mode", string(next.mode)), slog.String("was", string(was)), slog.String("reason", next.reason))
-		if next.mode == ModeNormal {
-			kick(s.starts)
-		}
 	}
+	kick(s.starts) // what was held may start
 }
 
 // admitting is nil when a run of the tenant may be asked for now, else why not. It does no I/O.

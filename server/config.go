@@ -78,6 +78,9 @@ type Config struct {
 	WriteBudget    time.Duration   `koanf:"write-budget"` // how long the store may take to confirm that a step begins or completed
 	RotateAfter    int             `koanf:"rotate-after"` // steps that one execution of a run's workflow schedules
 
+	OperatorsTenant string        `koanf:"operators-tenant"` // the tenant whose principals may set the engine's mode; empty: nobody may through the API
+	ApprovalTTL     time.Duration `koanf:"approval-ttl"`     // how long a run waits for approval
+
 	dev bool
 	now func() time.Time // the clock of this process; time.Now when nil
 }
@@ -90,10 +93,11 @@ func Defaults(dev bool) map[string]any {
 	d := map[string]any{
 		"listen": "127.0.0.1:8080", "data": ".dvt", "temporal-namespace": "dvt",
 		"control-queue": "tq-control-dev", "data-queue": "tq-data-dev", "project-root": ".", "dbt": "dbt",
-		"log-level": "info", "heartbeat": "30s", "write-budget": "3s", "rotate-after": 50, "concurrency": 4, "session-life": "12h", "session-idle": "2h", "clock-skew": "60s", "duties": []string{"api", "project", "reconcile", "deliver", "sweep"},
+		"log-level": "info", "heartbeat": "30s", "write-budget": "3s", "rotate-after": 50, "approval-ttl": "24h", "concurrency": 4, "session-life": "12h", "session-idle": "2h", "clock-skew": "60s", "duties": []string{"api", "project", "reconcile", "deliver", "sweep"},
 	}
 	if dev {
 		d["log-level"], d["heartbeat"], d["concurrency"], d["allow-private"] = "warn", "10s", 16, true
+		d["operators-tenant"] = "acme"
 	}
 	return d
 }
@@ -236,7 +240,7 @@ func knownKeys() map[string]bool {
 	out := map[string]bool{}
 	for _, k := range strings.Fields(`listen data store redis app-role temporal temporal-namespace temporal-binary artifacts workspace project-root dbt
 		plan-roots control-queue data-queue known-queues queues concurrency server worker-token allow-private accounts allowed-origins duties no-sample log-level heartbeat
-		write-budget rotate-after manual-keys oidc public-url sign-in-key session-life session-idle clock-skew trusted-proxies`) {
+		write-budget rotate-after manual-keys oidc public-url sign-in-key session-life session-idle clock-skew trusted-proxies operators-tenant approval-ttl`) {
 		out[k] = true
 	}
 	return out
@@ -276,6 +280,9 @@ func (c *Config) verify() (errs []error) {
 	}
 	if c.RotateAfter < 1 || c.RotateAfter > 1000 {
 		bad("rotate-after must be between 1 and 1000")
+	}
+	if c.ApprovalTTL < time.Minute || c.ApprovalTTL > 90*24*time.Hour {
+		bad("approval-ttl must be between 1m and 2160h")
 	}
 	for _, d := range c.Duties {
 		if !strings.Contains(" api project reconcile deliver sweep ", " "+d+" ") {

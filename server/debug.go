@@ -15,12 +15,19 @@ import (
 
 // debugRun answers GET /engine/runs/{runId}/debug for those with the action Debug.
 func (p *parts) debugRun(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
 	var out control.RunDebug
 	who, err := p.callers.Caller(r)
 	if err == nil {
 		out, err = p.control.DebugRun(r.Context(), who, r.PathValue("runId"))
 	}
+	if !refusedHTTP(w, err) {
+		_ = json.NewEncoder(w).Encode(out)
+	}
+}
+
+// refusedHTTP answers with the status and the words of an error, if there is one.
+func refusedHTTP(w http.ResponseWriter, err error) bool {
+	w.Header().Set("Content-Type", "application/json")
 	var refused *control.Error
 	switch {
 	case errors.As(err, &refused):
@@ -31,9 +38,8 @@ func (p *parts) debugRun(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"code": refused.Code, "message": refused.Message})
 	case err != nil:
 		w.WriteHeader(http.StatusServiceUnavailable)
-	default:
-		_ = json.NewEncoder(w).Encode(out)
 	}
+	return err != nil
 }
 
 func httpStatus(code run.Code) int {

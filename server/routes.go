@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -26,6 +25,7 @@ func (p *parts) routes(notes *notifications) http.Handler {
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", p.ready)
 	mux.HandleFunc("GET /engine/health", p.health)
+	mux.HandleFunc("GET /engine/health/detailed", p.detailedHealth)
 	mux.HandleFunc("GET /engine/runs/{runId}/debug", p.debugRun)
 	mux.Handle("GET /metrics", p.metrics())
 	mux.Handle(remote.Path, p.slowed(p.remoteJournal()))
@@ -77,29 +77,6 @@ func (p *parts) ready(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, _ = w.Write([]byte("ok\n"))
-}
-
-// health is for probes: 503 only when nothing can work (T136). What is behind a
-// check is for those who are signed in.
-func (p *parts) health(w http.ResponseWriter, r *http.Request) {
-	h := p.control.Health(r.Context())
-	type check struct {
-		Name      string `json:"name"`
-		Status    string `json:"status"`
-		LatencyMS int64  `json:"latencyMs"`
-	}
-	out := struct {
-		Status string  `json:"status"`
-		Checks []check `json:"checks"`
-	}{Status: h.Status}
-	for _, c := range h.Checks {
-		out.Checks = append(out.Checks, check{c.Name, c.Status, c.Latency.Milliseconds()})
-	}
-	w.Header().Set("Content-Type", "application/json")
-	if h.Status == "UNHEALTHY" {
-		w.WriteHeader(http.StatusServiceUnavailable)
-	}
-	_ = json.NewEncoder(w).Encode(out)
 }
 
 func (p *parts) remoteJournal() http.Handler {

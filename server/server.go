@@ -53,6 +53,7 @@ type parts struct {
 	providers *oidc.Providers
 	address   func(*http.Request) string // where a request comes from
 	projector *project.Projector
+	outlet    *project.Switch
 	hub       *live.Hub
 	lists     *live.Lists
 	control   *control.Service
@@ -105,10 +106,11 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 		return p, err
 	}
 	p.address = clientAddress(proxies)
-	p.projector = project.New(p.raw, p.bus, project.Config{Metrics: p.registry, Logger: log})
+	p.outlet = project.NewSwitch(p.bus)
+	p.projector = project.New(p.raw, p.outlet.Publisher(), project.Config{Metrics: p.registry, Logger: log})
 	p.store = project.Waking(p.raw, p.projector)
-	p.hub = live.New(p.raw, p.bus, live.Config{Now: now, Metrics: p.registry, Logger: log})
-	p.lists = live.NewLists(p.raw, p.bus, live.ListsConfig{Metrics: p.registry, Logger: log})
+	p.hub = live.New(p.raw, p.outlet.Readers(), live.Config{Now: now, Metrics: p.registry, Logger: log})
+	p.lists = live.NewLists(p.raw, p.outlet.Readers(), live.ListsConfig{Metrics: p.registry, Logger: log})
 	p.engine = temporal.New(p.temporal, cfg.TemporalNamespace, temporal.Config{HeartbeatTimeout: cfg.Heartbeat, RotateAfter: cfg.RotateAfter})
 	queues := cfg.queues()
 	limits := control.Limits{}
@@ -122,6 +124,7 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 	p.control = control.New(control.Config{
 		Store: p.store, Engine: p.engine, Hub: p.hub, Lists: p.lists, Bus: p.bus, Authz: p.authz, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, Limits: limits,
 		Metrics: p.registry, Logger: log,
+		OperatorsTenant: cfg.OperatorsTenant, ApprovalTTL: cfg.ApprovalTTL, Outlet: p.outlet,
 		Redriver: p.projector, ManualKeys: keys, Now: now, Sessions: control.Sessions{Life: cfg.SessionLife, Idle: cfg.SessionIdle},
 	})
 	p.journal = control.NewJournal(control.JournalConfig{
@@ -252,8 +255,12 @@ func runControlWorker(ctx context.Context, cfg Config, w temporal.WorkerConfig, 
 		return err
 	}
 	defer p.close()
+	if err := p.control.LoadPolicy(ctx); err != nil {
+		return err
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	w.Metrics = p.registry
+	g.Go(func() error { return p.control.FollowPolicy(ctx) }) // the engine's mode may halt the projector
 	g.Go(func() error { return p.projector.Run(ctx) })
 	g.Go(func() error { return temporal.Run(ctx, p.temporal, w, p.journal, newRunner(p.cfg, p.journal, p.log)) })
 	return g.Wait()
@@ -301,6 +308,7 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 		case "sweep":
 			g.Go(func() error { return p.control.Sweep(work) })
 			g.Go(func() error { return p.control.LinkAudit(work) })
+			g.Go(func() error { return p.control.ExpireApprovals(work) })
 		}
 	}
 	if extra != nil {

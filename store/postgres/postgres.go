@@ -252,3 +252,6 @@ func (s *Store) rollback(ctx context.Context, c *pgx.Conn) {
 		s.log.DebugContext(ctx, "rollback", slog.Any("error", err))
 	}
 }
+
+// Connections is how many connections to the database are open.
+func (s *Store) Connections() int { return int(s.pool.Load().Stat().TotalConns()) }
