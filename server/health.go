@@ -1,0 +1,92 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/dvt-engine/dvt/control"
+)
+
+// health is for probes: 503 only when nothing can work (H01, T136). What is behind a
+// check is for those who are signed in.
+func (p *parts) health(w http.ResponseWriter, r *http.Request) {
+	h := p.control.Health(r.Context())
+	type check struct {
+		Name      string `json:"name"`
+		Status    string `json:"status"`
+		LatencyMS int64  `json:"latencyMs"`
+	}
+	out := struct {
+		Status string  `json:"status"`
+		Checks []check `json:"checks"`
+	}{Status: h.Status}
+	for _, c := range h.Checks {
+		out.Checks = append(out.Checks, check{c.Name, c.Status, c.Latency.Milliseconds()})
+	}
+	answerHealth(w, h.Status, out)
+}
+
+func answerHealth(w http.ResponseWriter, status string, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	if status == "UNHEALTHY" {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// detailedCheck is a check of the five with what only operators see of it.
+type detailedCheck struct {
+	Name      string  `json:"name"`
+	Status    string  `json:"status"`
+	LatencyMS float64 `json:"latencyMs"`
+	Message   string  `json:"message,omitempty"`
+
+	Namespace         string   `json:"namespace,omitempty"`         // temporal
+	StartLatencyP95MS *float64 `json:"startLatencyP95Ms,omitempty"` // temporal; none without starts in the last minute
+	Connections       *int     `json:"connections,omitempty"`       // stateStore
+	BacklogDepth      *int     `json:"backlogDepth,omitempty"`      // eventBus
+}
+
+// connected is a store that knows how many connections it holds.
+type connected interface{ Connections() int }
+
+// detailedHealth answers those who may debug: 401 without a token, 403 without the right.
+func (p *parts) detailedHealth(w http.ResponseWriter, r *http.Request) {
+	var h control.DetailedHealth
+	who, err := p.callers.Caller(r)
+	if err == nil {
+		h, err = p.control.DetailedHealth(r.Context(), who)
+	}
+	if refusedHTTP(w, err) {
+		return
+	}
+	out := struct {
+		Status       string             `json:"status"`
+		Mode         control.EngineMode `json:"mode"`
+		StartBreaker string             `json:"startBreaker"`
+		StartSamples int                `json:"startSamples"`
+		ActiveRuns   int64              `json:"activeRuns"`
+		Checks       []detailedCheck    `json:"checks"`
+	}{Status: h.Status, Mode: h.Mode, StartBreaker: "CLOSED", StartSamples: h.StartSamples, ActiveRuns: h.ActiveRuns}
+	if h.BreakerOpen {
+		out.StartBreaker = "OPEN"
+	}
+	for _, c := range h.Checks {
+		d := detailedCheck{Name: c.Name, Status: c.Status, LatencyMS: float64(c.Latency.Microseconds()) / 1000, Message: c.Message}
+		switch c.Name {
+		case "temporal":
+			d.Namespace = p.cfg.TemporalNamespace
+			if h.StartSamples > 0 {
+				d.StartLatencyP95MS = new(float64(h.StartP95.Microseconds()) / 1000)
+			}
+		case "stateStore":
+			if s, ok := p.raw.(connected); ok {
+				d.Connections = new(s.Connections())
+			}
+		case "eventBus":
+			d.BacklogDepth = &h.Backlog
+		}
+		out.Checks = append(out.Checks, d)
+	}
+	answerHealth(w, h.Status, out)
+}
