@@ -3,17 +3,72 @@ package graph
 import (
 	"context"
 
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph/internal/model"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
 )
 
-func (q queries) Approvals(context.Context, *int, *string) (*model.RunConnection, error) {
-	return nil, errNotBuilt
+// Approving is about runs that wait for people before they start.
+type Approving interface {
+	Approvals(ctx context.Context, p authz.Principal, first int, after string) (control.RunsPage, error)
+	ApproveRun(ctx context.Context, p authz.Principal, in control.ApproveRun) (control.RunView, error)
+	// Approval is nil for a run that never needed one.
+	Approval(ctx context.Context, p authz.Principal, runID string) (*store.Approval, error)
 }
 
-func (m mutations) ApproveRun(context.Context, model.ApproveRunInput) (*model.RunPayload, error) {
-	return nil, errNotBuilt
+func (q queries) Approvals(ctx context.Context, first *int, after *string) (*model.RunConnection, error) {
+	if err := pageSizes(first, nil); err != nil {
+		return nil, err
+	}
+	p := principal(ctx)
+	page, err := q.control.Approvals(ctx, p, orZero(first), orZero(after))
+	if err != nil {
+		return nil, err
+	}
+	return mapRunsPage(q.control, p, page, wanted(ctx)), nil
 }
 
-func (f runFields) Approval(context.Context, *model.Run) (*model.RunApproval, error) {
-	return nil, nil //nolint:nilnil // a run that needs no approval
+func (m mutations) ApproveRun(ctx context.Context, in model.ApproveRunInput) (*model.RunPayload, error) {
+	p := principal(ctx)
+	v, err := m.control.ApproveRun(ctx, p, control.ApproveRun{
+		RunID: in.RunID, RequestID: in.RequestID, Reject: in.Decision == model.DecisionReject, Reason: orZero(in.Reason), ExpectedRunSeq: in.ExpectedRunSeq,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &model.RunPayload{Run: graphOf(v, availability(m.control, p, v), everything()).run()}, nil
+}
+
+func (f runFields) Approval(ctx context.Context, r *model.Run) (*model.RunApproval, error) {
+	a, err := f.control.Approval(ctx, principal(ctx), r.RunID)
+	if err != nil || a == nil {
+		return nil, err
+	}
+	return mapApproval(*a), nil
+}
+
+func mapApproval(a store.Approval) *model.RunApproval {
+	out := &model.RunApproval{Required: a.Required, Decisions: each(a.Decisions, func(d store.ApprovalDecision) model.ApprovalDecision {
+		decision := model.DecisionReject
+		if d.Approved {
+			decision = model.DecisionApprove
+		}
+		return model.ApprovalDecision{Principal: d.Principal, Decision: decision, Reason: text(d.Reason), At: d.At}
+	})}
+	if a.Open {
+		out.ExpiresAt = &a.ExpiresAt
+	}
+	return out
+}
+
+// message is the header's, or says that the run waits for people: it is PENDING and does
+// not wait in the queue (T36).
+func message(v control.RunView) string {
+	h := v.State.Header
+	if h.Status == run.Pending && !h.Queued && !v.Past {
+		return "The run waits for approval."
+	}
+	return h.Message()
 }

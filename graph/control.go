@@ -18,6 +18,8 @@ type Control interface {
 	Watches
 	Sharing
 	Authority
+	Approving
+	Serving
 }
 
 // Commands change something.

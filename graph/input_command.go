@@ -112,6 +112,8 @@ func actionOf(in model.ActionInput) (control.PreviewAction, error) {
 		return control.PreviewAction{Rerun: new(rerunOf(*in.Rerun))}, nil
 	case in.Start != nil:
 		return control.PreviewAction{Start: new(startOf(*in.Start))}, nil
+	case in.Approve != nil:
+		return control.PreviewAction{Approve: &control.ApproveRun{RunID: in.Approve.RunID}}, nil
 	}
 	return control.PreviewAction{}, badInput("action", "MISSING", "choose an action, such as signal or cancel")
 }

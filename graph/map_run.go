@@ -42,7 +42,7 @@ func mapRow(v control.RunView, available model.Available, w wants) *model.Run {
 	r := &model.Run{
 		ID: nodeID(runNode, h.RunID), RunID: h.RunID, TenantID: h.TenantID, ProjectID: h.ProjectID, EnvironmentID: h.EnvironmentID,
 		Status: enumOf[model.RunStatus](h.Status), StatusRaw: string(h.Status),
-		Substatus: optionalEnum[model.RunSubstatus](h.Substatus()), Message: text(h.Message()),
+		Substatus: optionalEnum[model.RunSubstatus](h.Substatus()), Message: text(message(v)),
 		RunSeq: h.Seq, StoreEpoch: v.Epoch, OpsRev: run.Seq(v.OpsRev),
 		Plan: mapPlan(h), Engine: mapEngine(h.Engine),
 		TriggeredBy: text(h.TriggeredBy), ParentRunID: text(v.Run.ParentRunID),

@@ -3,23 +3,64 @@ package graph
 import (
 	"context"
 
+	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/run"
 )
 
+// Serving is about the mode in which dvt is.
+type Serving interface {
+	ServiceState(ctx context.Context, p authz.Principal) (control.ServiceState, error)
+	WatchService(ctx context.Context, p authz.Principal) (Stream[control.ServiceState], error)
+	SetEngineMode(ctx context.Context, p authz.Principal, in control.SetEngineMode) (control.ServiceState, error)
+	FreezeTenant(ctx context.Context, p authz.Principal, in control.FreezeTenant) (control.ServiceState, error)
+}
+
+func (q queries) Service(ctx context.Context) (*model.ServiceState, error) {
+	s, err := q.control.ServiceState(ctx, principal(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return mapService(s), nil
+}
+
+func (m mutations) FreezeTenant(ctx context.Context, in model.FreezeTenantInput) (*model.ServicePayload, error) {
+	s, err := m.control.FreezeTenant(ctx, principal(ctx), control.FreezeTenant{
+		RequestID: in.RequestID, TenantID: orZero(in.TenantID), Frozen: in.Frozen, Reason: in.Reason,
+	})
+	return servicePayload(s, err)
+}
+
+func (m mutations) SetEngineMode(ctx context.Context, in model.SetEngineModeInput) (*model.ServicePayload, error) {
+	s, err := m.control.SetEngineMode(ctx, principal(ctx), control.SetEngineMode{
+		RequestID: in.RequestID, Mode: control.EngineMode(in.Mode), Reason: in.Reason,
+	})
+	return servicePayload(s, err)
+}
+
+func servicePayload(s control.ServiceState, err error) (*model.ServicePayload, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &model.ServicePayload{Service: mapService(s)}, nil
+}
+
+func (s subscriptions) ServiceUpdates(ctx context.Context) (<-chan *model.ServiceState, error) {
+	states, err := s.control.WatchService(ctx, principal(ctx))
+	return pump(ctx, states, err, mapService)
+}
+
+func mapService(s control.ServiceState) *model.ServiceState {
+	out := &model.ServiceState{
+		Mode: model.EngineMode(s.Mode), ModeReason: text(s.ModeReason), ModeSince: optional(s.ModeSince),
+		Frozen: s.Frozen, FrozenReason: text(s.FrozenReason), FrozenSince: optional(s.FrozenSince),
+		Degraded: s.Degraded, RetryAfterMs: optional(s.RetryAfter),
+	}
+	if s.ActiveRuns != nil {
+		out.ActiveRuns = new(int(*s.ActiveRuns))
+	}
+	return out
+}
+
 var errNotBuilt = &control.Error{Code: run.CodeNotSupported, Message: "This version of dvt cannot do that yet."}
-
-func (q queries) Service(context.Context) (*model.ServiceState, error) { return nil, errNotBuilt }
-
-func (m mutations) FreezeTenant(context.Context, model.FreezeTenantInput) (*model.ServicePayload, error) {
-	return nil, errNotBuilt
-}
-
-func (m mutations) SetEngineMode(context.Context, model.SetEngineModeInput) (*model.ServicePayload, error) {
-	return nil, errNotBuilt
-}
-
-func (s subscriptions) ServiceUpdates(context.Context) (<-chan *model.ServiceState, error) {
-	return nil, errNotBuilt
-}

@@ -32,7 +32,7 @@ func (s sharing) share(ctx context.Context, op *graphql.OperationContext) (*ws.S
 		return nil, nil //nolint:nilnil // not shared
 	}
 	fields := graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Subscription"})
-	if len(fields) != 1 {
+	if len(fields) != 1 || fields[0].Name != "runUpdates" && fields[0].Name != "runListUpdates" {
 		return nil, nil //nolint:nilnil // not shared
 	}
 	in := asked{}

@@ -80,6 +80,14 @@ type coalescer struct {
 	alone   bool             // a call that found nothing under way is
 }
 
+// Connections is as many as the store below says that it has open; 0: it does not say.
+func (c *coalescer) Connections() int {
+	if s, ok := c.Store.(interface{ Connections() int }); ok {
+		return s.Connections()
+	}
+	return 0
+}
+
 // lane is the calls of one run that wait for the write under way, oldest first.
 type lane struct{ calls []*call }
 

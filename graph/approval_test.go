@@ -1,0 +1,96 @@
+package graph_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// waiting is a run that one of two has approved.
+func waiting() control.RunView {
+	a := waitingApproval()
+	return control.RunView{
+		State: run.State{Header: run.Header{Identity: identity("r2"), Rev: 1, Status: run.Pending, CreatedAt: instant, TriggeredBy: "eva"}},
+		Epoch: "e1", AsOf: instant, Approval: &a,
+	}
+}
+
+func waitingApproval() store.Approval {
+	return store.Approval{
+		RunID: "r2", Required: 2, CreatedAt: instant, ExpiresAt: instant.Add(24 * time.Hour), Open: true,
+		Decisions: []store.ApprovalDecision{{Principal: "paul", Approved: true, Reason: "fine", At: instant}},
+	}
+}
+
+func (f *fake) Approval(_ context.Context, _ authz.Principal, runID string) (*store.Approval, error) {
+	if runID != "r2" {
+		return nil, nil //nolint:nilnil // it needed none
+	}
+	return new(waitingApproval()), nil
+}
+
+func (f *fake) Approvals(_ context.Context, _ authz.Principal, first int, after string) (control.RunsPage, error) {
+	if first != 1 || after != "c0" {
+		return control.RunsPage{}, errNotFound
+	}
+	return control.RunsPage{Runs: []control.RunView{waiting()}, Cursors: []string{"c1"}, HasNext: true, HasPrev: true}, nil
+}
+
+func (f *fake) ApproveRun(_ context.Context, _ authz.Principal, in control.ApproveRun) (control.RunView, error) {
+	if in.RunID != "r2" || in.RequestID != "q1" || !in.Reject || in.Reason != "no" || in.ExpectedRunSeq == nil {
+		return control.RunView{}, errNotFound
+	}
+	return waiting(), nil
+}
+
+func serviceState(mode control.EngineMode) control.ServiceState {
+	return control.ServiceState{Mode: mode, ModeReason: "maintenance", ModeSince: instant}
+}
+
+func (f *fake) ServiceState(context.Context, authz.Principal) (control.ServiceState, error) {
+	return control.ServiceState{Mode: control.ModeNormal, Degraded: true, RetryAfter: 5 * time.Second, ActiveRuns: new(int64(7))}, nil
+}
+
+func (f *fake) SetEngineMode(_ context.Context, _ authz.Principal, in control.SetEngineMode) (control.ServiceState, error) {
+	return serviceState(in.Mode), nil
+}
+
+func (f *fake) FreezeTenant(_ context.Context, _ authz.Principal, in control.FreezeTenant) (control.ServiceState, error) {
+	return control.ServiceState{Mode: control.ModeNormal, Frozen: in.Frozen, FrozenReason: in.Reason + " of " + in.TenantID, FrozenSince: instant}, nil
+}
+
+func (f *fake) WatchService(context.Context, authz.Principal) (graph.Stream[control.ServiceState], error) {
+	return stream[control.ServiceState](&control.Error{Code: run.CodeForbidden, Message: "No longer."}, serviceState(control.ModeNormal), serviceState(control.ModeReadOnly))
+}
+
+func TestGolden_ApprovalAndModes(t *testing.T) {
+	t.Parallel()
+	a := serve(t, answering())
+	list := []string{"Run.steps", "Run.events", "Run.signals"}
+	for name, operation := range map[string]string{
+		"approvals":      `{ approvals(first: 1, after: "c0")` + everything(t, "RunConnection", list...) + `}`,
+		"approveRun":     `mutation { approveRun(input: {runId: "r2", requestId: "q1", decision: REJECT, reason: "no", expectedRunSeq: 0})` + everything(t, "RunPayload", list...) + `}`,
+		"service":        `{ service` + everything(t, "ServiceState") + `}`,
+		"setEngineMode":  `mutation { setEngineMode(input: {requestId: "q1", mode: DRAINED, reason: "maintenance"})` + everything(t, "ServicePayload") + `}`,
+		"freezeTenant":   `mutation { freezeTenant(input: {requestId: "q1", tenantId: "globex", frozen: true, reason: "leak"})` + everything(t, "ServicePayload") + `}`,
+		"serviceUpdates": `subscription { serviceUpdates` + everything(t, "ServiceState") + `}`,
+	} {
+		accept := "application/json"
+		if strings.HasPrefix(operation, "subscription") {
+			accept = "text/event-stream"
+		}
+		got := a.do(http.MethodPost, "/graphql", request(operation, nil), "Accept", accept)
+		if got.status != http.StatusOK {
+			t.Fatalf("%s: status %d: %s", name, got.status, got.body)
+		}
+		golden(t, name, got.body)
+	}
+}
