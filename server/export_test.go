@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"log/slog"
+	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/dvt-engine/dvt/authz"
@@ -23,4 +25,10 @@ func RunInside(ctx context.Context, cfg Config, log *slog.Logger, now func() tim
 	}
 	ready(p.directory, p.authz)
 	return p.serve(ctx, ln, p.routes(nil), nil)
+}
+
+// ClientAddress is where a request comes from when the proxies of a network are trusted.
+func ClientAddress(proxies, remote, forwarded string) string {
+	r := &http.Request{RemoteAddr: remote, Header: http.Header{"X-Forwarded-For": {forwarded}}}
+	return clientAddress([]netip.Prefix{netip.MustParsePrefix(proxies)})(r)
 }

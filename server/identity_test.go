@@ -1,0 +1,97 @@
+package server_test
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/dvt-engine/dvt/server"
+)
+
+func settings(t *testing.T, doc string) (server.Config, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "dvt.yaml")
+	must(t, os.WriteFile(path, []byte(doc), 0o600))
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.String("config", path, "")
+	return server.Load(f, false)
+}
+
+const corp = "oidc: [{name: corp, issuer: https://id.example, clientId: dvt, tenant: acme}]\n"
+
+func TestLoad_O6_OIDC(t *testing.T) {
+	c, err := settings(t, corp+"public-url: https://dvt.example/\nlisten: 0.0.0.0:8080\nsign-in-key: "+strings.Repeat("k", 32)+"\n")
+	must(t, err)
+	if i := c.Issuers[0]; i.Audience != "dvt" || i.PrincipalClaim != "sub" || i.Label != "corp" || c.PublicURL != "https://dvt.example" {
+		t.Errorf("%+v, public %s", i, c.PublicURL)
+	}
+	for doc, want := range map[string]string{
+		"oidc: [{name: corp, issuer: https://id.example, tenant: acme}]":                                                                     "audience is missing",
+		"oidc: [{name: corp, issuer: http://id.example, clientId: dvt, tenant: acme}]":                                                       "https",
+		"oidc: [{name: corp, issuer: 'https://id.example?x=1', clientId: dvt, tenant: acme}]":                                                "https",
+		"oidc: [{name: corp, issuer: https://id.example, clientId: dvt}]":                                                                    "either tenant or tenantClaim",
+		"oidc: [{name: corp, issuer: https://id.example, clientId: dvt, tenant: a, tenantClaim: t}]":                                         "either tenant or tenantClaim",
+		"oidc: [{name: Corp!, issuer: https://id.example, clientId: dvt, tenant: a}]":                                                        "name must be",
+		"oidc: [{name: a, issuer: https://i.example, clientId: d, tenant: a}, {name: b, issuer: https://i.example, clientId: d, tenant: a}]": "same name or issuer",
+		"oidc: [{name: corp, issuer: https://id.example, clientId: dvt, tenant: acme, secret: x}]":                                           "secret",
+		"accounts: [{id: ada, tenant: acme, oidc: true}]":                                                                                    "no oidc is set",
+		"public-url: http://dvt.example":                                                                                                     "public-url",
+		"public-url: https://dvt.example/path":                                                                                               "public-url",
+		"sign-in-key: short":                                                                                                                 "sign-in-key",
+		"trusted-proxies: [10.0.0.0/99]":                                                                                                     "trusted-proxies",
+		"clock-skew: 1h":                                                                                                                     "clock-skew",
+	} {
+		if _, err := settings(t, doc); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", doc, err, want)
+		}
+	}
+}
+
+// A server that others could reach and that knows nobody does not start.
+func TestRun_O6_RefusesToServeWithoutAuthentication(t *testing.T) {
+	const parts = "store: sqlite:/nowhere/dvt.db\nredis: redis://127.0.0.1:1/0\ntemporal: 127.0.0.1:1\n"
+	for doc, refused := range map[string]bool{
+		"listen: 0.0.0.0:8080\n": true, "listen: ':8080'\n": true, "listen: '[::]:8080'\n": true, "listen: dvt.example:8080\n": true,
+		"listen: 127.0.0.1:0\n": false, "listen: '[::1]:0'\n": false, "listen: localhost:0\n": false,
+		"listen: 0.0.0.0:8080\naccounts: [{id: a, tenant: t, tokenSha256: " + tokenHash("x") + "}]\n": false,
+	} {
+		c, err := settings(t, parts+doc)
+		must(t, err)
+		if err := server.Run(t.Context(), c, slog.New(slog.DiscardHandler)); errors.Is(err, server.ErrNoAuthentication) != refused || err == nil {
+			t.Errorf("%q: %v", doc, err)
+		}
+	}
+	c, err := settings(t, parts+corp+"listen: 0.0.0.0:8080\n")
+	must(t, err)
+	err = server.Run(t.Context(), c, slog.New(slog.DiscardHandler))
+	for _, missing := range []string{"sign-in-key", "public-url"} {
+		if err == nil || !strings.Contains(err.Error(), missing) {
+			t.Errorf("sign-in without %s: %v", missing, err)
+		}
+	}
+}
+
+func TestClientAddress_O6_OnlyTrustedProxiesAreBelieved(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ remote, forwarded, want string }{
+		{"203.0.113.9:5", "198.51.100.1", "203.0.113.9"},
+		{"10.0.0.1:5", "198.51.100.1", "198.51.100.1"},
+		{"10.0.0.1:5", "1.1.1.1, 198.51.100.1", "198.51.100.1"},
+		{"10.0.0.1:5", "1.1.1.1, 198.51.100.1, 10.9.9.9", "198.51.100.1"},
+		{"10.0.0.1:5", "", "10.0.0.1"},
+		{"10.0.0.1:5", "nonsense", "10.0.0.1"},
+		{"10.0.0.1:5", "1.1.1.1, nonsense", "10.0.0.1"},
+		{"10.0.0.1:5", "10.0.0.7", "10.0.0.7"},
+		{"[::ffff:10.0.0.1]:5", "2001:db8::1", "2001:db8::1"},
+		{"[2001:db8::5]:5", "1.1.1.1", "2001:db8::5"},
+	} {
+		if got := server.ClientAddress("10.0.0.0/8", c.remote, c.forwarded); got != c.want {
+			t.Errorf("%s for %q: %s, want %s", c.remote, c.forwarded, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,476 @@
+package server_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/examples"
+	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/postgres"
+)
+
+// office is two servers with one store, and a provider that says who people are. Browsers reach both under the
+// address of the first, as if behind one proxy.
+type office struct {
+	urlA, urlB string
+	op         *testserver.OIDCProvider
+	store      *postgres.Store
+	servers    []*process
+	dir        string
+}
+
+func newOffice(t *testing.T) *office {
+	t.Helper()
+	dsn, redis, engine := testserver.Postgres(t), testserver.Redis(t), testserver.TemporalAlone(t)
+	addressA, addressB := freeAddress(t), freeAddress(t)
+	o := &office{urlA: "http://" + addressA, urlB: "http://" + addressB, dir: t.TempDir()}
+	o.op = testserver.OIDC(t, o.urlA+"/auth/callback")
+	config := filepath.Join(o.dir, "dvt.yaml")
+	must(t, os.WriteFile(filepath.Join(o.dir, "secret"), []byte("secret\n"), 0o600))
+	must(t, os.WriteFile(config, fmt.Appendf(nil, `
+store: %s
+redis: redis://%s/0
+temporal: %s
+temporal-namespace: %s
+artifacts: file://%s/artifacts?create_dir=true&no_tmp_dir=true
+public-url: %s
+sign-in-key: a-key-of-forty-bytes-for-sign-ins-of-tests
+session-life: 45s
+session-idle: 20s
+trusted-proxies: [127.0.0.1]
+oidc:
+  - {name: corp, label: Corp SSO, issuer: %q, clientId: dvt, clientSecretFile: %s/secret, tenant: acme, groupsClaim: groups}
+accounts:
+  - {id: ana, tenant: acme, tokenSha256: %s, grants: [{role: ADMIN, project: "*", environment: "*"}]}
+  - {id: "group:dvt-ada", tenant: acme, oidc: true, grants: [{role: OPERATOR, project: "*", environment: "*"}]}
+  - {id: data-1, tokenSha256: %s, worker: true, serves: [acme]}
+`, dsn, redis.Addr, engine.Addr, engine.Namespace, o.dir, o.urlA, o.op.URL, o.dir, tokenHash(adminToken), tokenHash("worker-has-a-token")), 0o600))
+	migrate := spawn(t, "dvt migrate", nil, "migrate", "--store", dsn)
+	<-migrate.exited
+	for name, address := range map[string]string{"server A": addressA, "server B": addressB} {
+		o.servers = append(o.servers, spawn(t, name, []string{"DVT_LOG_LEVEL=debug"}, "server", "--config", config, "--listen", address))
+	}
+	answers(t, o.urlA)
+	answers(t, o.urlB)
+	s, err := postgres.Open(t.Context(), dsn, postgres.Options{})
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	o.store = s
+	return o
+}
+
+// person is a browser.
+type person struct {
+	*http.Client
+	t *testing.T
+}
+
+func newPerson(t *testing.T) *person {
+	jar, err := cookiejar.New(nil)
+	must(t, err)
+	return &person{&http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, t}
+}
+
+// do sends a request and reads its answer; it follows no redirect.
+func (p *person) do(method, at, body string, header ...string) answer {
+	p.t.Helper()
+	r, err := http.NewRequestWithContext(p.t.Context(), method, at, strings.NewReader(body))
+	must(p.t, err)
+	for _, h := range header {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
+	}
+	res, err := p.Do(r)
+	must(p.t, err)
+	defer res.Body.Close()
+	read, err := io.ReadAll(res.Body)
+	must(p.t, err)
+	return answer{res, string(read)}
+}
+
+// atProvider goes from where login leads through the provider's form to the address of the callback.
+func (p *person) atProvider(login answer, user string) string {
+	p.t.Helper()
+	at, page := login.Header.Get("Location"), login
+	for page.StatusCode/100 == 3 {
+		to, err := page.Location()
+		must(p.t, err)
+		at = to.String()
+		page = p.do(http.MethodGet, at, "")
+	}
+	id := regexp.MustCompile(`name="id" value="([^"]+)"`).FindStringSubmatch(page.body)
+	if id == nil {
+		p.t.Fatalf("no login form at %s: %d %s", at, page.StatusCode, page.body)
+	}
+	u, err := url.Parse(at)
+	must(p.t, err)
+	form := url.Values{"id": {id[1]}, "username": {user}, "password": {"verysecure"}}.Encode()
+	page = p.do(http.MethodPost, u.ResolveReference(&url.URL{Path: "/login/username"}).String(), form, "Content-Type: application/x-www-form-urlencoded")
+	for page.StatusCode/100 == 3 {
+		to, err := page.Location()
+		must(p.t, err)
+		if to.Query().Get("code") != "" {
+			return to.String()
+		}
+		page = p.do(http.MethodGet, to.String(), "")
+	}
+	p.t.Fatalf("the provider did not send the browser back: %d %s", page.StatusCode, page.body)
+	return ""
+}
+
+// signIn ends on the callback's answer.
+func (p *person) signIn(base, user, to string) answer {
+	p.t.Helper()
+	login := p.do(http.MethodGet, base+"/auth/login?"+url.Values{"provider": {"corp"}, "to": {to}}.Encode(), "")
+	return p.do(http.MethodGet, p.atProvider(login, user), "")
+}
+
+func (p *person) ask(base, query string, header ...string) answer {
+	p.t.Helper()
+	body, err := json.Marshal(map[string]any{"query": query})
+	must(p.t, err)
+	return p.do(http.MethodPost, base+"/graphql", string(body), append(header, "Content-Type: application/json")...)
+}
+
+func (a answer) sets(name string) *http.Cookie {
+	for _, c := range a.Cookies() {
+		if c.Name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+const (
+	meQuery   = `{ viewer { principal tenantId } }`
+	meAda     = `{"viewer":{"principal":"ada","tenantId":"acme"}}`
+	freezeOut = `mutation { createToken(input: {requestId: "laptop", name: "laptop", grants: [{role: VIEWER}]}) { token { kind principal provider } secret } }`
+)
+
+// A person signs in on one server and is known on the other at once; what a browser holds
+// can be used by pages of this server alone, and ends when it is told to.
+func TestSignIn_O6_Z01_TwoServersAndAProvider(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	ada := newPerson(t)
+	if a := get(t, o.urlB+"/auth/methods"); a.body != `{"methods":[{"kind":"OIDC","name":"corp","label":"Corp SSO","url":"/auth/login?provider=corp"}]}`+"\n" {
+		t.Errorf("the ways to sign in are %s", a.body)
+	}
+	back := ada.signIn(o.urlA, "ada", "/runs?status=FAILED")
+	session := back.sets("dvt_session")
+	if back.StatusCode != http.StatusSeeOther || back.Header.Get("Location") != "/runs?status=FAILED" || session == nil {
+		t.Fatalf("after signing in: %d %s %v", back.StatusCode, back.Header.Get("Location"), back.Cookies())
+	}
+	if !session.HttpOnly || session.SameSite != http.SameSiteStrictMode || session.Path != "/" || session.MaxAge < 1 || session.MaxAge > 45 {
+		t.Errorf("the session's cookie is %+v", session)
+	}
+	if gone := back.sets("dvt_sign_in"); gone == nil || gone.MaxAge >= 0 {
+		t.Errorf("the cookie of the sign-in stays: %v", gone)
+	}
+	if a := ada.ask(o.urlB, meQuery); !strings.Contains(a.body, meAda) { // the jar knows no ports: it is the same host
+		t.Errorf("on the other server, at once: %s", a.body)
+	}
+	t.Run("origin", func(t *testing.T) { signedInOrigin(t, o, ada) })
+	t.Run("kinds", func(t *testing.T) { signedInKinds(t, o, session.Value) })
+	t.Run("stream", func(t *testing.T) { signedInStream(t, o, ada, session.Value) })
+	t.Run("idle", func(t *testing.T) { signedInIdle(t, o) })
+	t.Run("refused", func(t *testing.T) { signInRefused(t, o) })
+	t.Run("jwt", func(t *testing.T) { bearerOfTheProvider(t, o) })
+	t.Run("throttle", func(t *testing.T) { guessesAreSlowed(t, o) })
+	signInsAreAudited(t, o, session.Value)
+}
+
+// signedInOrigin changes something over a cookie, from pages of this server and of others.
+func signedInOrigin(t *testing.T, o *office, ada *person) {
+	for _, origin := range []string{"", "null", "https://elsewhere.example", "http://127.0.0.1:1"} {
+		if a := ada.ask(o.urlB, freezeOut, "Origin: "+origin); a.StatusCode != http.StatusForbidden || strings.Contains(a.body, "secret") {
+			t.Errorf("a mutation from the origin %q: %d %s", origin, a.StatusCode, a.body)
+		}
+		if a := ada.do(http.MethodPost, o.urlB+"/auth/logout", "", "Origin: "+origin); a.StatusCode != http.StatusForbidden {
+			t.Errorf("signing out from the origin %q: %d", origin, a.StatusCode)
+		}
+	}
+	a := ada.ask(o.urlB, freezeOut, "Origin: "+o.urlA) // the public one
+	if !strings.Contains(a.body, `{"kind":"API","principal":"ada","provider":"corp"}`) {
+		t.Errorf("a token made with a session: %s", a.body)
+	}
+	var made struct {
+		Data struct{ CreateToken struct{ Secret string } }
+	}
+	must(t, json.Unmarshal([]byte(a.body), &made))
+	if a := ask(t, o.urlB, meQuery, nil, "Authorization: Bearer "+made.Data.CreateToken.Secret); !strings.Contains(a.body, meAda) {
+		t.Errorf("with it: %s", a.body)
+	}
+}
+
+// signedInKinds shows each secret in the other's place.
+func signedInKinds(t *testing.T, o *office, session string) {
+	if a := ask(t, o.urlA, meQuery, nil, "Authorization: Bearer "+session); a.code() != "UNAUTHENTICATED" {
+		t.Errorf("a session as a token: %s", a.body)
+	}
+	if a := ask(t, o.urlA, meQuery, nil, "Cookie: dvt_session="+adminToken); a.code() != "UNAUTHENTICATED" {
+		t.Errorf("a token as a session: %s", a.body)
+	}
+	a := ask(t, o.urlA, `{ tokens(all: true, live: true) { edges { node { kind principal provider grants { role } } } } }`, nil, "Authorization: Bearer "+adminToken)
+	if !strings.Contains(a.body, `{"kind":"SESSION","principal":"ada","provider":"corp","grants":[]}`) {
+		t.Errorf("the list of tokens: %s", a.body)
+	}
+}
+
+// signedInStream watches over sockets of both servers, and signs out.
+func signedInStream(t *testing.T, o *office, ada *person, session string) {
+	runID := startHere(t, o)
+	streams := []*websocket.Conn{}
+	for _, base := range []string{o.urlA, o.urlB} {
+		_, _, err := socket(base, "https://elsewhere.example", session)
+		if !websocket.IsCloseError(err, 4401) {
+			t.Errorf("a socket from another page: %v", err)
+		}
+		c, _, err := socket(base, o.urlA, session)
+		must(t, err)
+		defer c.Close()
+		must(t, c.WriteJSON(map[string]any{"type": "subscribe", "id": "1", "payload": map[string]any{"query": `subscription { runUpdates(runId: "` + runID + `") { runSeq } }`}}))
+		var first struct{ Type string }
+		must(t, c.ReadJSON(&first))
+		if first.Type != "next" {
+			t.Fatalf("the stream began with %+v", first)
+		}
+		streams = append(streams, c)
+	}
+	if a := ada.do(http.MethodPost, o.urlB+"/auth/logout", "", "Origin: "+o.urlA); a.StatusCode != http.StatusNoContent || a.sets("dvt_session") == nil {
+		t.Errorf("signing out: %d %v", a.StatusCode, a.Cookies())
+	}
+	began := time.Now()
+	for _, c := range streams {
+		must(t, c.SetReadDeadline(time.Now().Add(2*inForce)))
+		for {
+			var m struct {
+				Type    string
+				Payload json.RawMessage
+			}
+			must(t, c.ReadJSON(&m))
+			if m.Type == "error" || m.Type == "complete" {
+				break
+			}
+			if bytes.Contains(m.Payload, []byte("FORBIDDEN")) {
+				break
+			}
+		}
+		if took := time.Since(began); took > inForce {
+			t.Errorf("a stream ended %v after signing out", took)
+		}
+	}
+	if a := ask(t, o.urlA, meQuery, nil, "Cookie: dvt_session="+session); a.code() != "UNAUTHENTICATED" {
+		t.Errorf("after signing out: %s", a.body)
+	}
+}
+
+// socket opens one with a session's cookie and the Origin of its page.
+func socket(base, origin, session string) (*websocket.Conn, *http.Response, error) {
+	d := websocket.Dialer{Subprotocols: []string{"graphql-transport-ws"}}
+	c, res, err := d.Dial("ws"+strings.TrimPrefix(base, "http")+"/graphql", http.Header{"Origin": {origin}, "Cookie": {"dvt_session=" + session}})
+	if err != nil {
+		return nil, res, err
+	}
+	if err := c.WriteJSON(map[string]any{"type": "connection_init"}); err != nil {
+		return nil, res, err
+	}
+	var ack struct{ Type string }
+	if err := c.ReadJSON(&ack); err != nil {
+		return nil, res, err
+	}
+	return c, res, nil
+}
+
+func startHere(t *testing.T, o *office) string {
+	t.Helper()
+	doc, err := examples.Plan(examples.Shop, examples.Values{Listen: strings.TrimPrefix(o.urlA, "http://"), Data: o.dir})
+	must(t, err)
+	return start(t, client.New(o.urlA, adminToken), "sign-in", doc)
+}
+
+// signedInIdle uses a session on one server alone, so that only the store can tell the other.
+func signedInIdle(t *testing.T, o *office) {
+	p := newPerson(t)
+	secret := p.signIn(o.urlA, "ada", "/").sets("dvt_session").Value
+	cookie := "Cookie: dvt_session=" + secret
+	began := time.Now()
+	for time.Since(began) < 21*time.Second { // longer than a session may be idle
+		if a := ask(t, o.urlA, meQuery, nil, cookie); !strings.Contains(a.body, meAda) {
+			t.Fatalf("after %v: %s", time.Since(began), a.body)
+		}
+		time.Sleep(time.Second)
+	}
+	if a := ask(t, o.urlB, meQuery, nil, cookie); !strings.Contains(a.body, meAda) {
+		t.Errorf("on the server that never saw it: %s", a.body)
+	}
+	time.Sleep(time.Until(began.Add(46 * time.Second)))
+	if a := ask(t, o.urlB, meQuery, nil, cookie); a.code() != "TOKEN_EXPIRED" || a.StatusCode != http.StatusUnauthorized {
+		t.Errorf("at the end of its life: %d %s", a.StatusCode, a.body)
+	}
+}
+
+// signInRefused does what other sites and forgers could.
+func signInRefused(t *testing.T, o *office) {
+	for to, want := range map[string]string{
+		"//elsewhere.example": "/", "https://elsewhere.example/": "/", `/\elsewhere.example`: "/", "/\t/elsewhere.example": "/", "javascript:alert(1)": "/",
+		"/auth/login?provider=corp": "/", "": "/", "runs": "/", "/a?b=%2F%2Fc#d": "/a?b=%2F%2Fc#d",
+	} {
+		if back := newPerson(t).signIn(o.urlA, "ada", to); back.Header.Get("Location") != want {
+			t.Errorf("to %q: sent to %q", to, back.Header.Get("Location"))
+		}
+	}
+	reason := func(a answer) string {
+		u, err := url.Parse(a.Header.Get("Location"))
+		must(t, err)
+		if a.sets("dvt_session") != nil || a.StatusCode != http.StatusSeeOther || u.Path != "/signin" {
+			t.Errorf("%d to %s with %v", a.StatusCode, u, a.Cookies())
+		}
+		return u.Query().Get("reason")
+	}
+	victim, attacker := newPerson(t), newPerson(t)
+	login := attacker.do(http.MethodGet, o.urlA+"/auth/login?provider=corp", "")
+	if c := login.sets("dvt_sign_in"); c == nil || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/auth/callback" || strings.Contains(login.Header.Get("Location"), c.Value) {
+		t.Errorf("the cookie of a sign-in is %+v", c)
+	}
+	theirs := attacker.atProvider(login, "ada")
+	if got := reason(victim.do(http.MethodGet, theirs, "")); got != "refused" {
+		t.Errorf("an answer to another browser: %s", got)
+	}
+	if got := attacker.do(http.MethodGet, strings.Replace(theirs, o.urlA, o.urlB, 1), ""); got.sets("dvt_session") == nil {
+		t.Errorf("a sign-in that ends on the other server: %d %s", got.StatusCode, got.Header.Get("Location"))
+	}
+	if got := reason(attacker.do(http.MethodGet, theirs, "")); got != "refused" {
+		t.Errorf("the same answer again: %s", got)
+	}
+	if got := reason(newPerson(t).signIn(o.urlA, "bob", "/")); got != "no-rights" {
+		t.Errorf("somebody without rights: %s", got)
+	}
+	if a := get(t, o.urlA+"/auth/login?provider=nobody"); a.StatusCode != http.StatusNotFound {
+		t.Errorf("an unknown provider: %d", a.StatusCode)
+	}
+}
+
+// bearerOfTheProvider shows JWTs: a stream ends with its token.
+func bearerOfTheProvider(t *testing.T, o *office) {
+	claims := o.op.Claims("dvt")
+	claims["groups"] = []string{"dvt-ada"}
+	token := o.op.Sign(claims, "")
+	if a := ask(t, o.urlB, `{ viewer { principal roles { role } } }`, nil, "Authorization: bearer "+token); !strings.Contains(a.body, `"principal":"ada"`) || !strings.Contains(a.body, "OPERATOR") {
+		t.Errorf("a JWT: %s", a.body)
+	}
+	claims["exp"] = time.Now().Add(6 * time.Second).Unix()
+	short := o.op.Sign(claims, "")
+	v := watch(t, client.New(o.urlB, short), startHere(t, o))
+	v.until(1, 10*time.Second)
+	select {
+	case err := <-v.done:
+		if err == nil || !strings.Contains(err.Error(), "TOKEN_EXPIRED") {
+			t.Errorf("the stream ended with %v", err)
+		}
+		if early := time.Until(time.Unix(claims["exp"].(int64), 0)); early > 0 {
+			t.Errorf("the stream ended %v before its token", early)
+		}
+	case <-time.After(15 * time.Second):
+		t.Error("the stream outlived its token")
+	}
+	delete(claims, "groups")
+	claims["sub"], claims["exp"] = "bob", time.Now().Add(time.Hour).Unix()
+	if a := ask(t, o.urlB, `{ viewer { principal roles { role } } }`, nil, "Authorization: Bearer "+o.op.Sign(claims, "")); !strings.Contains(a.body, `"principal":"bob"`) || strings.Contains(a.body, "OPERATOR") {
+		t.Errorf("a JWT without rights: %s", a.body)
+	}
+}
+
+// guessesAreSlowed guesses wherever something is to be guessed, from as many addresses behind a proxy.
+func guessesAreSlowed(t *testing.T, o *office) {
+	forged := strings.Split(o.op.Sign(o.op.Claims("dvt"), ""), ".")
+	for i, c := range []struct {
+		name string
+		send func(n int, from string) answer
+	}{
+		{"tokens", func(n int, from string) answer {
+			return ask(t, o.urlA, meQuery, nil, from, fmt.Sprintf("Authorization: Bearer guess-%d", n))
+		}},
+		{"JWTs", func(n int, from string) answer {
+			return ask(t, o.urlA, meQuery, nil, from, fmt.Sprintf("Authorization: Bearer %s.%s.AAAA%04d", forged[0], forged[1], n))
+		}},
+		{"sessions", func(n int, from string) answer {
+			return ask(t, o.urlA, meQuery, nil, from, fmt.Sprintf("Cookie: dvt_session=dvt_%043d", n))
+		}},
+		{"workers", func(n int, from string) answer {
+			return send(t, http.MethodPost, o.urlA+"/engine/journal", "{}", from, fmt.Sprintf("Authorization: Bearer guess-%d", n))
+		}},
+		{"debug", func(n int, from string) answer {
+			return send(t, http.MethodGet, o.urlA+"/engine/runs/x/debug", "", from, fmt.Sprintf("Authorization: Bearer guess-%d", n))
+		}},
+	} {
+		from, slow := fmt.Sprintf("X-Forwarded-For: 6.6.6.6, 203.0.113.%d", i), 0
+		for n := range 30 {
+			switch a := c.send(n, from); {
+			case a.StatusCode == http.StatusTooManyRequests && a.Header.Get("Retry-After") != "":
+				slow++
+			case a.StatusCode != http.StatusUnauthorized:
+				t.Errorf("%s: guess %d: %d %s", c.name, n, a.StatusCode, a.body)
+			}
+		}
+		if slow < 10 {
+			t.Errorf("%s: %d of 30 guesses were slowed", c.name, slow)
+		}
+		if a := c.send(99, "X-Forwarded-For: 198.51.100.1"); a.StatusCode == http.StatusTooManyRequests {
+			t.Errorf("%s: somebody else behind the proxy is slowed", c.name)
+		}
+	}
+	if a := send(t, http.MethodPost, o.urlA+"/engine/journal", "{}", "X-Forwarded-For: 203.0.113.3", "Authorization: worker-has-a-token"); a.StatusCode != http.StatusUnauthorized {
+		t.Errorf("a worker's token without Bearer: %d", a.StatusCode)
+	}
+}
+
+// signInsAreAudited looks for what must stand in the audit, and for what must stand nowhere.
+func signInsAreAudited(t *testing.T, o *office, session string) {
+	deadline := time.Now().Add(10 * time.Second)
+	var doc []byte
+	for {
+		links, err := o.store.AuditLinks(t.Context(), store.AuditFilter{TenantID: "acme", Limit: store.MaxPage})
+		must(t, err)
+		seen := map[string]int{}
+		for _, l := range links {
+			seen[fmt.Sprintf("%s %s %s %s", l.Row.Actor, l.Row.Action, l.Row.Outcome, l.Row.Code)]++
+		}
+		doc, err = json.Marshal(links)
+		must(t, err)
+		if seen["ada SIGN_IN ACCEPTED "] > 1 && seen["ada SIGN_OUT ACCEPTED "] == 1 && seen["bob SIGN_IN DENIED FORBIDDEN"] == 1 && seen["anonymous SIGN_IN DENIED UNAUTHENTICATED"] == 1 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the audit has %v", seen)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	said := string(doc)
+	for _, p := range o.servers {
+		said += p.said()
+	}
+	for what, secret := range map[string]string{"a session": session, "the client's secret": `"secret"`, "the key": "a-key-of-forty"} {
+		if strings.Contains(said, secret) {
+			t.Errorf("%s stands in the audit or a log", what)
+		}
+	}
+	if code := regexp.MustCompile(`code=[A-Za-z0-9_-]{20,}|eyJ[A-Za-z0-9_-]{20,}`).FindString(said); code != "" {
+		t.Errorf("%s stands in the audit or a log", code)
+	}
+}
