@@ -128,12 +128,333 @@ var AllAlertLevel = []AlertLevel{
 	AlertLevelHigh,
 }
 
+// ApprovalRow includes the GraphQL fields of RunApproval requested by the fragment ApprovalRow.
+// The GraphQL type's documentation follows.
+//
+// A run's way through approval.
+type ApprovalRow struct {
+	Required int `json:"required"`
+	// Null: it is decided.
+	ExpiresAt *time.Time                             `json:"expiresAt"`
+	Decisions []ApprovalRowDecisionsApprovalDecision `json:"decisions"`
+}
+
+// GetRequired returns ApprovalRow.Required, and is useful for accessing the field via an interface.
+func (v *ApprovalRow) GetRequired() int { return v.Required }
+
+// GetExpiresAt returns ApprovalRow.ExpiresAt, and is useful for accessing the field via an interface.
+func (v *ApprovalRow) GetExpiresAt() *time.Time { return v.ExpiresAt }
+
+// GetDecisions returns ApprovalRow.Decisions, and is useful for accessing the field via an interface.
+func (v *ApprovalRow) GetDecisions() []ApprovalRowDecisionsApprovalDecision { return v.Decisions }
+
+// ApprovalRowDecisionsApprovalDecision includes the requested fields of the GraphQL type ApprovalDecision.
+type ApprovalRowDecisionsApprovalDecision struct {
+	Principal string    `json:"principal"`
+	Decision  Decision  `json:"decision"`
+	Reason    *string   `json:"reason"`
+	At        time.Time `json:"at"`
+}
+
+// GetPrincipal returns ApprovalRowDecisionsApprovalDecision.Principal, and is useful for accessing the field via an interface.
+func (v *ApprovalRowDecisionsApprovalDecision) GetPrincipal() string { return v.Principal }
+
+// GetDecision returns ApprovalRowDecisionsApprovalDecision.Decision, and is useful for accessing the field via an interface.
+func (v *ApprovalRowDecisionsApprovalDecision) GetDecision() Decision { return v.Decision }
+
+// GetReason returns ApprovalRowDecisionsApprovalDecision.Reason, and is useful for accessing the field via an interface.
+func (v *ApprovalRowDecisionsApprovalDecision) GetReason() *string { return v.Reason }
+
+// GetAt returns ApprovalRowDecisionsApprovalDecision.At, and is useful for accessing the field via an interface.
+func (v *ApprovalRowDecisionsApprovalDecision) GetAt() time.Time { return v.At }
+
 type ApproveActionInput struct {
 	RunId string `json:"runId"`
 }
 
 // GetRunId returns ApproveActionInput.RunId, and is useful for accessing the field via an interface.
 func (v *ApproveActionInput) GetRunId() string { return v.RunId }
+
+// ApproveRunApproveRunRunPayload includes the requested fields of the GraphQL type RunPayload.
+type ApproveRunApproveRunRunPayload struct {
+	Run ApproveRunApproveRunRunPayloadRun `json:"run"`
+}
+
+// GetRun returns ApproveRunApproveRunRunPayload.Run, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayload) GetRun() ApproveRunApproveRunRunPayloadRun { return v.Run }
+
+// ApproveRunApproveRunRunPayloadRun includes the requested fields of the GraphQL type Run.
+type ApproveRunApproveRunRunPayloadRun struct {
+	RunRow `json:"-"`
+	// While it waits for approval, and what was decided; null when it needed none. Not available in lists and subscriptions.
+	Approval *ApproveRunApproveRunRunPayloadRunApproval `json:"approval"`
+}
+
+// GetApproval returns ApproveRunApproveRunRunPayloadRun.Approval, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRun) GetApproval() *ApproveRunApproveRunRunPayloadRunApproval {
+	return v.Approval
+}
+
+// GetRunId returns ApproveRunApproveRunRunPayloadRun.RunId, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRun) GetRunId() string { return v.RunRow.RunId }
+
+// GetProjectId returns ApproveRunApproveRunRunPayloadRun.ProjectId, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRun) GetProjectId() string { return v.RunRow.ProjectId }
+
+// GetEnvironmentId returns ApproveRunApproveRunRunPayloadRun.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRun) GetEnvironmentId() string { return v.RunRow.EnvironmentId }
+
+// GetStatus returns ApproveRunApproveRunRunPayloadRun.Status, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRun) GetStatus() RunStatus { return v.RunRow.Status }
+
+// GetStatusRaw returns ApproveRunApproveRunRunPayloadRun.StatusRaw, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRun) GetStatusRaw() string { return v.RunRow.StatusRaw }
+
+// GetSubstatus returns ApproveRunApproveRunRunPayloadRun.Substatus, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRun) GetSubstatus() *RunSubstatus { return v.RunRow.Substatus }
+
+// GetMessage returns ApproveRunApproveRunRunPayloadRun.Message, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRun) GetMessage() *string { return v.RunRow.Message }
+
+// GetRunSeq returns ApproveRunApproveRunRunPayloadRun.RunSeq, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRun) GetRunSeq() int64 { return v.RunRow.RunSeq }
+
+// GetPlan returns ApproveRunApproveRunRunPayloadRun.Plan, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRun) GetPlan() RunRowPlanPlanRef { return v.RunRow.Plan }
+
+// GetStepCounts returns ApproveRunApproveRunRunPayloadRun.StepCounts, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRun) GetStepCounts() RunRowStepCounts {
+	return v.RunRow.StepCounts
+}
+
+// GetTriggeredBy returns ApproveRunApproveRunRunPayloadRun.TriggeredBy, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRun) GetTriggeredBy() *string { return v.RunRow.TriggeredBy }
+
+// GetCreatedAt returns ApproveRunApproveRunRunPayloadRun.CreatedAt, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRun) GetCreatedAt() time.Time { return v.RunRow.CreatedAt }
+
+// GetStartedAt returns ApproveRunApproveRunRunPayloadRun.StartedAt, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRun) GetStartedAt() *time.Time { return v.RunRow.StartedAt }
+
+// GetCompletedAt returns ApproveRunApproveRunRunPayloadRun.CompletedAt, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRun) GetCompletedAt() *time.Time { return v.RunRow.CompletedAt }
+
+// GetTotalDurationMs returns ApproveRunApproveRunRunPayloadRun.TotalDurationMs, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRun) GetTotalDurationMs() *float64 {
+	return v.RunRow.TotalDurationMs
+}
+
+// GetRetryDeadline returns ApproveRunApproveRunRunPayloadRun.RetryDeadline, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRun) GetRetryDeadline() *time.Time {
+	return v.RunRow.RetryDeadline
+}
+
+// GetRootCause returns ApproveRunApproveRunRunPayloadRun.RootCause, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRun) GetRootCause() *RunRowRootCauseRunError {
+	return v.RunRow.RootCause
+}
+
+func (v *ApproveRunApproveRunRunPayloadRun) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*ApproveRunApproveRunRunPayloadRun
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.ApproveRunApproveRunRunPayloadRun = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.RunRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalApproveRunApproveRunRunPayloadRun struct {
+	Approval *ApproveRunApproveRunRunPayloadRunApproval `json:"approval"`
+
+	RunId string `json:"runId"`
+
+	ProjectId string `json:"projectId"`
+
+	EnvironmentId string `json:"environmentId"`
+
+	Status RunStatus `json:"status"`
+
+	StatusRaw string `json:"statusRaw"`
+
+	Substatus *RunSubstatus `json:"substatus"`
+
+	Message *string `json:"message"`
+
+	RunSeq int64 `json:"runSeq"`
+
+	Plan RunRowPlanPlanRef `json:"plan"`
+
+	StepCounts RunRowStepCounts `json:"stepCounts"`
+
+	TriggeredBy *string `json:"triggeredBy"`
+
+	CreatedAt time.Time `json:"createdAt"`
+
+	StartedAt *time.Time `json:"startedAt"`
+
+	CompletedAt *time.Time `json:"completedAt"`
+
+	TotalDurationMs *float64 `json:"totalDurationMs"`
+
+	RetryDeadline *time.Time `json:"retryDeadline"`
+
+	RootCause *RunRowRootCauseRunError `json:"rootCause"`
+}
+
+func (v *ApproveRunApproveRunRunPayloadRun) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *ApproveRunApproveRunRunPayloadRun) __premarshalJSON() (*__premarshalApproveRunApproveRunRunPayloadRun, error) {
+	var retval __premarshalApproveRunApproveRunRunPayloadRun
+
+	retval.Approval = v.Approval
+	retval.RunId = v.RunRow.RunId
+	retval.ProjectId = v.RunRow.ProjectId
+	retval.EnvironmentId = v.RunRow.EnvironmentId
+	retval.Status = v.RunRow.Status
+	retval.StatusRaw = v.RunRow.StatusRaw
+	retval.Substatus = v.RunRow.Substatus
+	retval.Message = v.RunRow.Message
+	retval.RunSeq = v.RunRow.RunSeq
+	retval.Plan = v.RunRow.Plan
+	retval.StepCounts = v.RunRow.StepCounts
+	retval.TriggeredBy = v.RunRow.TriggeredBy
+	retval.CreatedAt = v.RunRow.CreatedAt
+	retval.StartedAt = v.RunRow.StartedAt
+	retval.CompletedAt = v.RunRow.CompletedAt
+	retval.TotalDurationMs = v.RunRow.TotalDurationMs
+	retval.RetryDeadline = v.RunRow.RetryDeadline
+	retval.RootCause = v.RunRow.RootCause
+	return &retval, nil
+}
+
+// ApproveRunApproveRunRunPayloadRunApproval includes the requested fields of the GraphQL type RunApproval.
+// The GraphQL type's documentation follows.
+//
+// A run's way through approval.
+type ApproveRunApproveRunRunPayloadRunApproval struct {
+	ApprovalRow `json:"-"`
+}
+
+// GetRequired returns ApproveRunApproveRunRunPayloadRunApproval.Required, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRunApproval) GetRequired() int { return v.ApprovalRow.Required }
+
+// GetExpiresAt returns ApproveRunApproveRunRunPayloadRunApproval.ExpiresAt, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRunApproval) GetExpiresAt() *time.Time {
+	return v.ApprovalRow.ExpiresAt
+}
+
+// GetDecisions returns ApproveRunApproveRunRunPayloadRunApproval.Decisions, and is useful for accessing the field via an interface.
+func (v *ApproveRunApproveRunRunPayloadRunApproval) GetDecisions() []ApprovalRowDecisionsApprovalDecision {
+	return v.ApprovalRow.Decisions
+}
+
+func (v *ApproveRunApproveRunRunPayloadRunApproval) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*ApproveRunApproveRunRunPayloadRunApproval
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.ApproveRunApproveRunRunPayloadRunApproval = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.ApprovalRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalApproveRunApproveRunRunPayloadRunApproval struct {
+	Required int `json:"required"`
+
+	ExpiresAt *time.Time `json:"expiresAt"`
+
+	Decisions []ApprovalRowDecisionsApprovalDecision `json:"decisions"`
+}
+
+func (v *ApproveRunApproveRunRunPayloadRunApproval) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *ApproveRunApproveRunRunPayloadRunApproval) __premarshalJSON() (*__premarshalApproveRunApproveRunRunPayloadRunApproval, error) {
+	var retval __premarshalApproveRunApproveRunRunPayloadRunApproval
+
+	retval.Required = v.ApprovalRow.Required
+	retval.ExpiresAt = v.ApprovalRow.ExpiresAt
+	retval.Decisions = v.ApprovalRow.Decisions
+	return &retval, nil
+}
+
+type ApproveRunInput struct {
+	RunId     string   `json:"runId"`
+	RequestId string   `json:"requestId"`
+	Decision  Decision `json:"decision"`
+	// At most 1,024 characters; required to reject.
+	Reason         *string `json:"reason"`
+	ExpectedRunSeq *int64  `json:"expectedRunSeq"`
+}
+
+// GetRunId returns ApproveRunInput.RunId, and is useful for accessing the field via an interface.
+func (v *ApproveRunInput) GetRunId() string { return v.RunId }
+
+// GetRequestId returns ApproveRunInput.RequestId, and is useful for accessing the field via an interface.
+func (v *ApproveRunInput) GetRequestId() string { return v.RequestId }
+
+// GetDecision returns ApproveRunInput.Decision, and is useful for accessing the field via an interface.
+func (v *ApproveRunInput) GetDecision() Decision { return v.Decision }
+
+// GetReason returns ApproveRunInput.Reason, and is useful for accessing the field via an interface.
+func (v *ApproveRunInput) GetReason() *string { return v.Reason }
+
+// GetExpectedRunSeq returns ApproveRunInput.ExpectedRunSeq, and is useful for accessing the field via an interface.
+func (v *ApproveRunInput) GetExpectedRunSeq() *int64 { return v.ExpectedRunSeq }
+
+// ApproveRunResponse is returned by ApproveRun on success.
+type ApproveRunResponse struct {
+	// Approves or rejects a run that waits for approval. A run starts when as many people as its policy asks for have
+	// approved; one rejection ends it as CANCELLED. Who asked for it may not (SOD_VIOLATION). Safe to repeat: one's first
+	// decision stands. Errors: FORBIDDEN, SOD_VIOLATION, NOT_FOUND, INVALID_RUN_STATE (it does not wait), RUN_MOVED,
+	// BAD_USER_INPUT, STORE_UNAVAILABLE.
+	ApproveRun ApproveRunApproveRunRunPayload `json:"approveRun"`
+}
+
+// GetApproveRun returns ApproveRunResponse.ApproveRun, and is useful for accessing the field via an interface.
+func (v *ApproveRunResponse) GetApproveRun() ApproveRunApproveRunRunPayload { return v.ApproveRun }
 
 // Empty fields do not restrict.
 type AuditFilter struct {
@@ -831,6 +1152,18 @@ func (v *DeadLettersInput) GetRunId() *string { return v.RunId }
 // GetAllOpen returns DeadLettersInput.AllOpen, and is useful for accessing the field via an interface.
 func (v *DeadLettersInput) GetAllOpen() *bool { return v.AllOpen }
 
+type Decision string
+
+const (
+	DecisionApprove Decision = "APPROVE"
+	DecisionReject  Decision = "REJECT"
+)
+
+var AllDecision = []Decision{
+	DecisionApprove,
+	DecisionReject,
+}
+
 type EmergencyStopInput struct {
 	Reason string `json:"reason"`
 	// End the execution in the engine at once, without its cooperation: attempts in flight end as TERMINATED and may go on outside for a while.
@@ -842,6 +1175,22 @@ func (v *EmergencyStopInput) GetReason() string { return v.Reason }
 
 // GetForceKill returns EmergencyStopInput.ForceKill, and is useful for accessing the field via an interface.
 func (v *EmergencyStopInput) GetForceKill() *bool { return v.ForceKill }
+
+type EngineMode string
+
+const (
+	EngineModeNormal EngineMode = "NORMAL"
+	// Nothing new starts and nothing is published: viewers read the store. What runs goes on.
+	EngineModeReadOnly EngineMode = "READ_ONLY"
+	// Nothing new starts; what runs ends. Then the installation may be stopped.
+	EngineModeDrained EngineMode = "DRAINED"
+)
+
+var AllEngineMode = []EngineMode{
+	EngineModeNormal,
+	EngineModeReadOnly,
+	EngineModeDrained,
+}
 
 type EscalateAlertInput struct {
 	Level AlertLevel `json:"level"`
@@ -908,6 +1257,170 @@ func (v *FollowStepLogStepLogUpdatesStepLogUpdateLinesLogLine) GetStream() strin
 
 // GetText returns FollowStepLogStepLogUpdatesStepLogUpdateLinesLogLine.Text, and is useful for accessing the field via an interface.
 func (v *FollowStepLogStepLogUpdatesStepLogUpdateLinesLogLine) GetText() string { return v.Text }
+
+// FreezeTenantFreezeTenantServicePayload includes the requested fields of the GraphQL type ServicePayload.
+type FreezeTenantFreezeTenantServicePayload struct {
+	Service FreezeTenantFreezeTenantServicePayloadServiceServiceState `json:"service"`
+}
+
+// GetService returns FreezeTenantFreezeTenantServicePayload.Service, and is useful for accessing the field via an interface.
+func (v *FreezeTenantFreezeTenantServicePayload) GetService() FreezeTenantFreezeTenantServicePayloadServiceServiceState {
+	return v.Service
+}
+
+// FreezeTenantFreezeTenantServicePayloadServiceServiceState includes the requested fields of the GraphQL type ServiceState.
+// The GraphQL type's documentation follows.
+//
+// What a banner says; everything here holds for the viewer's tenant.
+type FreezeTenantFreezeTenantServicePayloadServiceServiceState struct {
+	ServiceRow `json:"-"`
+}
+
+// GetMode returns FreezeTenantFreezeTenantServicePayloadServiceServiceState.Mode, and is useful for accessing the field via an interface.
+func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) GetMode() EngineMode {
+	return v.ServiceRow.Mode
+}
+
+// GetModeReason returns FreezeTenantFreezeTenantServicePayloadServiceServiceState.ModeReason, and is useful for accessing the field via an interface.
+func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) GetModeReason() *string {
+	return v.ServiceRow.ModeReason
+}
+
+// GetModeSince returns FreezeTenantFreezeTenantServicePayloadServiceServiceState.ModeSince, and is useful for accessing the field via an interface.
+func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) GetModeSince() *time.Time {
+	return v.ServiceRow.ModeSince
+}
+
+// GetFrozen returns FreezeTenantFreezeTenantServicePayloadServiceServiceState.Frozen, and is useful for accessing the field via an interface.
+func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) GetFrozen() bool {
+	return v.ServiceRow.Frozen
+}
+
+// GetFrozenReason returns FreezeTenantFreezeTenantServicePayloadServiceServiceState.FrozenReason, and is useful for accessing the field via an interface.
+func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) GetFrozenReason() *string {
+	return v.ServiceRow.FrozenReason
+}
+
+// GetFrozenSince returns FreezeTenantFreezeTenantServicePayloadServiceServiceState.FrozenSince, and is useful for accessing the field via an interface.
+func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) GetFrozenSince() *time.Time {
+	return v.ServiceRow.FrozenSince
+}
+
+// GetDegraded returns FreezeTenantFreezeTenantServicePayloadServiceServiceState.Degraded, and is useful for accessing the field via an interface.
+func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) GetDegraded() bool {
+	return v.ServiceRow.Degraded
+}
+
+// GetRetryAfterMs returns FreezeTenantFreezeTenantServicePayloadServiceServiceState.RetryAfterMs, and is useful for accessing the field via an interface.
+func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) GetRetryAfterMs() *float64 {
+	return v.ServiceRow.RetryAfterMs
+}
+
+// GetActiveRuns returns FreezeTenantFreezeTenantServicePayloadServiceServiceState.ActiveRuns, and is useful for accessing the field via an interface.
+func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) GetActiveRuns() *int {
+	return v.ServiceRow.ActiveRuns
+}
+
+func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*FreezeTenantFreezeTenantServicePayloadServiceServiceState
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.FreezeTenantFreezeTenantServicePayloadServiceServiceState = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.ServiceRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalFreezeTenantFreezeTenantServicePayloadServiceServiceState struct {
+	Mode EngineMode `json:"mode"`
+
+	ModeReason *string `json:"modeReason"`
+
+	ModeSince *time.Time `json:"modeSince"`
+
+	Frozen bool `json:"frozen"`
+
+	FrozenReason *string `json:"frozenReason"`
+
+	FrozenSince *time.Time `json:"frozenSince"`
+
+	Degraded bool `json:"degraded"`
+
+	RetryAfterMs *float64 `json:"retryAfterMs"`
+
+	ActiveRuns *int `json:"activeRuns"`
+}
+
+func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *FreezeTenantFreezeTenantServicePayloadServiceServiceState) __premarshalJSON() (*__premarshalFreezeTenantFreezeTenantServicePayloadServiceServiceState, error) {
+	var retval __premarshalFreezeTenantFreezeTenantServicePayloadServiceServiceState
+
+	retval.Mode = v.ServiceRow.Mode
+	retval.ModeReason = v.ServiceRow.ModeReason
+	retval.ModeSince = v.ServiceRow.ModeSince
+	retval.Frozen = v.ServiceRow.Frozen
+	retval.FrozenReason = v.ServiceRow.FrozenReason
+	retval.FrozenSince = v.ServiceRow.FrozenSince
+	retval.Degraded = v.ServiceRow.Degraded
+	retval.RetryAfterMs = v.ServiceRow.RetryAfterMs
+	retval.ActiveRuns = v.ServiceRow.ActiveRuns
+	return &retval, nil
+}
+
+type FreezeTenantInput struct {
+	RequestId string `json:"requestId"`
+	// Null: the viewer's own.
+	TenantId *string `json:"tenantId"`
+	Frozen   bool    `json:"frozen"`
+	Reason   string  `json:"reason"`
+}
+
+// GetRequestId returns FreezeTenantInput.RequestId, and is useful for accessing the field via an interface.
+func (v *FreezeTenantInput) GetRequestId() string { return v.RequestId }
+
+// GetTenantId returns FreezeTenantInput.TenantId, and is useful for accessing the field via an interface.
+func (v *FreezeTenantInput) GetTenantId() *string { return v.TenantId }
+
+// GetFrozen returns FreezeTenantInput.Frozen, and is useful for accessing the field via an interface.
+func (v *FreezeTenantInput) GetFrozen() bool { return v.Frozen }
+
+// GetReason returns FreezeTenantInput.Reason, and is useful for accessing the field via an interface.
+func (v *FreezeTenantInput) GetReason() string { return v.Reason }
+
+// FreezeTenantResponse is returned by FreezeTenant on success.
+type FreezeTenantResponse struct {
+	// Freezes a tenant or lifts its freeze: while it holds, nothing new starts (TENANT_FROZEN), what runs goes on, what
+	// waits goes on waiting. Takes the action FREEZE_TENANT on the whole tenant; for another tenant than one's own it
+	// takes SET_ENGINE_MODE. Safe to repeat. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	FreezeTenant FreezeTenantFreezeTenantServicePayload `json:"freezeTenant"`
+}
+
+// GetFreezeTenant returns FreezeTenantResponse.FreezeTenant, and is useful for accessing the field via an interface.
+func (v *FreezeTenantResponse) GetFreezeTenant() FreezeTenantFreezeTenantServicePayload {
+	return v.FreezeTenant
+}
 
 // GetSignalResponse is returned by GetSignal on success.
 type GetSignalResponse struct {
@@ -1109,6 +1622,368 @@ func (v *Letter) GetBuriedAt() time.Time { return v.BuriedAt }
 
 // GetRedrivenAt returns Letter.RedrivenAt, and is useful for accessing the field via an interface.
 func (v *Letter) GetRedrivenAt() *time.Time { return v.RedrivenAt }
+
+// ListApprovalsApprovalsRunConnection includes the requested fields of the GraphQL type RunConnection.
+type ListApprovalsApprovalsRunConnection struct {
+	Edges    []ListApprovalsApprovalsRunConnectionEdgesRunEdge `json:"edges"`
+	PageInfo ListApprovalsApprovalsRunConnectionPageInfo       `json:"pageInfo"`
+}
+
+// GetEdges returns ListApprovalsApprovalsRunConnection.Edges, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnection) GetEdges() []ListApprovalsApprovalsRunConnectionEdgesRunEdge {
+	return v.Edges
+}
+
+// GetPageInfo returns ListApprovalsApprovalsRunConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnection) GetPageInfo() ListApprovalsApprovalsRunConnectionPageInfo {
+	return v.PageInfo
+}
+
+// ListApprovalsApprovalsRunConnectionEdgesRunEdge includes the requested fields of the GraphQL type RunEdge.
+type ListApprovalsApprovalsRunConnectionEdgesRunEdge struct {
+	Node ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun `json:"node"`
+}
+
+// GetNode returns ListApprovalsApprovalsRunConnectionEdgesRunEdge.Node, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdge) GetNode() ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun {
+	return v.Node
+}
+
+// ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun includes the requested fields of the GraphQL type Run.
+type ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun struct {
+	RunRow `json:"-"`
+	// While it waits for approval, and what was decided; null when it needed none. Not available in lists and subscriptions.
+	Approval *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval `json:"approval"`
+	// What the viewer may do now and why not. Not available inside runUpdates and runListUpdates.
+	Actions []ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunActionsActionAvailability `json:"actions"`
+}
+
+// GetApproval returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.Approval, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetApproval() *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval {
+	return v.Approval
+}
+
+// GetActions returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.Actions, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetActions() []ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunActionsActionAvailability {
+	return v.Actions
+}
+
+// GetRunId returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.RunId, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetRunId() string {
+	return v.RunRow.RunId
+}
+
+// GetProjectId returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.ProjectId, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetProjectId() string {
+	return v.RunRow.ProjectId
+}
+
+// GetEnvironmentId returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetEnvironmentId() string {
+	return v.RunRow.EnvironmentId
+}
+
+// GetStatus returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.Status, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetStatus() RunStatus {
+	return v.RunRow.Status
+}
+
+// GetStatusRaw returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.StatusRaw, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetStatusRaw() string {
+	return v.RunRow.StatusRaw
+}
+
+// GetSubstatus returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.Substatus, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetSubstatus() *RunSubstatus {
+	return v.RunRow.Substatus
+}
+
+// GetMessage returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.Message, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetMessage() *string {
+	return v.RunRow.Message
+}
+
+// GetRunSeq returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.RunSeq, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetRunSeq() int64 {
+	return v.RunRow.RunSeq
+}
+
+// GetPlan returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.Plan, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetPlan() RunRowPlanPlanRef {
+	return v.RunRow.Plan
+}
+
+// GetStepCounts returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.StepCounts, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetStepCounts() RunRowStepCounts {
+	return v.RunRow.StepCounts
+}
+
+// GetTriggeredBy returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.TriggeredBy, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetTriggeredBy() *string {
+	return v.RunRow.TriggeredBy
+}
+
+// GetCreatedAt returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.CreatedAt, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetCreatedAt() time.Time {
+	return v.RunRow.CreatedAt
+}
+
+// GetStartedAt returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.StartedAt, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetStartedAt() *time.Time {
+	return v.RunRow.StartedAt
+}
+
+// GetCompletedAt returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.CompletedAt, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetCompletedAt() *time.Time {
+	return v.RunRow.CompletedAt
+}
+
+// GetTotalDurationMs returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.TotalDurationMs, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetTotalDurationMs() *float64 {
+	return v.RunRow.TotalDurationMs
+}
+
+// GetRetryDeadline returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.RetryDeadline, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetRetryDeadline() *time.Time {
+	return v.RunRow.RetryDeadline
+}
+
+// GetRootCause returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun.RootCause, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) GetRootCause() *RunRowRootCauseRunError {
+	return v.RunRow.RootCause
+}
+
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.RunRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun struct {
+	Approval *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval `json:"approval"`
+
+	Actions []ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunActionsActionAvailability `json:"actions"`
+
+	RunId string `json:"runId"`
+
+	ProjectId string `json:"projectId"`
+
+	EnvironmentId string `json:"environmentId"`
+
+	Status RunStatus `json:"status"`
+
+	StatusRaw string `json:"statusRaw"`
+
+	Substatus *RunSubstatus `json:"substatus"`
+
+	Message *string `json:"message"`
+
+	RunSeq int64 `json:"runSeq"`
+
+	Plan RunRowPlanPlanRef `json:"plan"`
+
+	StepCounts RunRowStepCounts `json:"stepCounts"`
+
+	TriggeredBy *string `json:"triggeredBy"`
+
+	CreatedAt time.Time `json:"createdAt"`
+
+	StartedAt *time.Time `json:"startedAt"`
+
+	CompletedAt *time.Time `json:"completedAt"`
+
+	TotalDurationMs *float64 `json:"totalDurationMs"`
+
+	RetryDeadline *time.Time `json:"retryDeadline"`
+
+	RootCause *RunRowRootCauseRunError `json:"rootCause"`
+}
+
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun) __premarshalJSON() (*__premarshalListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun, error) {
+	var retval __premarshalListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRun
+
+	retval.Approval = v.Approval
+	retval.Actions = v.Actions
+	retval.RunId = v.RunRow.RunId
+	retval.ProjectId = v.RunRow.ProjectId
+	retval.EnvironmentId = v.RunRow.EnvironmentId
+	retval.Status = v.RunRow.Status
+	retval.StatusRaw = v.RunRow.StatusRaw
+	retval.Substatus = v.RunRow.Substatus
+	retval.Message = v.RunRow.Message
+	retval.RunSeq = v.RunRow.RunSeq
+	retval.Plan = v.RunRow.Plan
+	retval.StepCounts = v.RunRow.StepCounts
+	retval.TriggeredBy = v.RunRow.TriggeredBy
+	retval.CreatedAt = v.RunRow.CreatedAt
+	retval.StartedAt = v.RunRow.StartedAt
+	retval.CompletedAt = v.RunRow.CompletedAt
+	retval.TotalDurationMs = v.RunRow.TotalDurationMs
+	retval.RetryDeadline = v.RunRow.RetryDeadline
+	retval.RootCause = v.RunRow.RootCause
+	return &retval, nil
+}
+
+// ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunActionsActionAvailability includes the requested fields of the GraphQL type ActionAvailability.
+type ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunActionsActionAvailability struct {
+	Action  Action        `json:"action"`
+	Outcome ActionOutcome `json:"outcome"`
+	// A code of the error table when refused, or why it would do nothing.
+	Code *string `json:"code"`
+	// For people: what to do.
+	Reason *string `json:"reason"`
+	// Principals of the tenant that could, within what the viewer may know.
+	WhoCould []string `json:"whoCould"`
+}
+
+// GetAction returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunActionsActionAvailability.Action, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunActionsActionAvailability) GetAction() Action {
+	return v.Action
+}
+
+// GetOutcome returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunActionsActionAvailability.Outcome, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunActionsActionAvailability) GetOutcome() ActionOutcome {
+	return v.Outcome
+}
+
+// GetCode returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunActionsActionAvailability.Code, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunActionsActionAvailability) GetCode() *string {
+	return v.Code
+}
+
+// GetReason returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunActionsActionAvailability.Reason, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunActionsActionAvailability) GetReason() *string {
+	return v.Reason
+}
+
+// GetWhoCould returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunActionsActionAvailability.WhoCould, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunActionsActionAvailability) GetWhoCould() []string {
+	return v.WhoCould
+}
+
+// ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval includes the requested fields of the GraphQL type RunApproval.
+// The GraphQL type's documentation follows.
+//
+// A run's way through approval.
+type ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval struct {
+	ApprovalRow `json:"-"`
+}
+
+// GetRequired returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval.Required, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval) GetRequired() int {
+	return v.ApprovalRow.Required
+}
+
+// GetExpiresAt returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval.ExpiresAt, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval) GetExpiresAt() *time.Time {
+	return v.ApprovalRow.ExpiresAt
+}
+
+// GetDecisions returns ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval.Decisions, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval) GetDecisions() []ApprovalRowDecisionsApprovalDecision {
+	return v.ApprovalRow.Decisions
+}
+
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.ApprovalRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval struct {
+	Required int `json:"required"`
+
+	ExpiresAt *time.Time `json:"expiresAt"`
+
+	Decisions []ApprovalRowDecisionsApprovalDecision `json:"decisions"`
+}
+
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *ListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval) __premarshalJSON() (*__premarshalListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval, error) {
+	var retval __premarshalListApprovalsApprovalsRunConnectionEdgesRunEdgeNodeRunApproval
+
+	retval.Required = v.ApprovalRow.Required
+	retval.ExpiresAt = v.ApprovalRow.ExpiresAt
+	retval.Decisions = v.ApprovalRow.Decisions
+	return &retval, nil
+}
+
+// ListApprovalsApprovalsRunConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
+type ListApprovalsApprovalsRunConnectionPageInfo struct {
+	HasNextPage bool    `json:"hasNextPage"`
+	EndCursor   *string `json:"endCursor"`
+}
+
+// GetHasNextPage returns ListApprovalsApprovalsRunConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionPageInfo) GetHasNextPage() bool { return v.HasNextPage }
+
+// GetEndCursor returns ListApprovalsApprovalsRunConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
+func (v *ListApprovalsApprovalsRunConnectionPageInfo) GetEndCursor() *string { return v.EndCursor }
+
+// ListApprovalsResponse is returned by ListApprovals on success.
+type ListApprovalsResponse struct {
+	// Runs that wait for approval, the oldest first, with what the viewer may do in `actions`; `first` is at most 200.
+	// Errors: BAD_USER_INPUT, CURSOR_INVALID.
+	Approvals ListApprovalsApprovalsRunConnection `json:"approvals"`
+}
+
+// GetApprovals returns ListApprovalsResponse.Approvals, and is useful for accessing the field via an interface.
+func (v *ListApprovalsResponse) GetApprovals() ListApprovalsApprovalsRunConnection {
+	return v.Approvals
+}
 
 // ListDeadLettersDeadLettersDeadLetterConnection includes the requested fields of the GraphQL type DeadLetterConnection.
 type ListDeadLettersDeadLettersDeadLetterConnection struct {
@@ -3620,6 +4495,212 @@ var AllRunSubstatus = []RunSubstatus{
 	RunSubstatusUnknown,
 }
 
+// ServiceRow includes the GraphQL fields of ServiceState requested by the fragment ServiceRow.
+// The GraphQL type's documentation follows.
+//
+// What a banner says; everything here holds for the viewer's tenant.
+type ServiceRow struct {
+	Mode EngineMode `json:"mode"`
+	// Why; null in NORMAL mode that nobody set.
+	ModeReason *string    `json:"modeReason"`
+	ModeSince  *time.Time `json:"modeSince"`
+	// The viewer's tenant is frozen.
+	Frozen       bool       `json:"frozen"`
+	FrozenReason *string    `json:"frozenReason"`
+	FrozenSince  *time.Time `json:"frozenSince"`
+	// The engine starts runs too slowly: startRun answers ENGINE_DEGRADED until it is well again.
+	Degraded bool `json:"degraded"`
+	// When to try again, while new runs are refused for a reason that passes by itself.
+	RetryAfterMs *float64 `json:"retryAfterMs"`
+	// Runs of the whole installation that have not ended, for those with SET_ENGINE_MODE; null for others.
+	ActiveRuns *int `json:"activeRuns"`
+}
+
+// GetMode returns ServiceRow.Mode, and is useful for accessing the field via an interface.
+func (v *ServiceRow) GetMode() EngineMode { return v.Mode }
+
+// GetModeReason returns ServiceRow.ModeReason, and is useful for accessing the field via an interface.
+func (v *ServiceRow) GetModeReason() *string { return v.ModeReason }
+
+// GetModeSince returns ServiceRow.ModeSince, and is useful for accessing the field via an interface.
+func (v *ServiceRow) GetModeSince() *time.Time { return v.ModeSince }
+
+// GetFrozen returns ServiceRow.Frozen, and is useful for accessing the field via an interface.
+func (v *ServiceRow) GetFrozen() bool { return v.Frozen }
+
+// GetFrozenReason returns ServiceRow.FrozenReason, and is useful for accessing the field via an interface.
+func (v *ServiceRow) GetFrozenReason() *string { return v.FrozenReason }
+
+// GetFrozenSince returns ServiceRow.FrozenSince, and is useful for accessing the field via an interface.
+func (v *ServiceRow) GetFrozenSince() *time.Time { return v.FrozenSince }
+
+// GetDegraded returns ServiceRow.Degraded, and is useful for accessing the field via an interface.
+func (v *ServiceRow) GetDegraded() bool { return v.Degraded }
+
+// GetRetryAfterMs returns ServiceRow.RetryAfterMs, and is useful for accessing the field via an interface.
+func (v *ServiceRow) GetRetryAfterMs() *float64 { return v.RetryAfterMs }
+
+// GetActiveRuns returns ServiceRow.ActiveRuns, and is useful for accessing the field via an interface.
+func (v *ServiceRow) GetActiveRuns() *int { return v.ActiveRuns }
+
+type SetEngineModeInput struct {
+	RequestId string     `json:"requestId"`
+	Mode      EngineMode `json:"mode"`
+	Reason    string     `json:"reason"`
+}
+
+// GetRequestId returns SetEngineModeInput.RequestId, and is useful for accessing the field via an interface.
+func (v *SetEngineModeInput) GetRequestId() string { return v.RequestId }
+
+// GetMode returns SetEngineModeInput.Mode, and is useful for accessing the field via an interface.
+func (v *SetEngineModeInput) GetMode() EngineMode { return v.Mode }
+
+// GetReason returns SetEngineModeInput.Reason, and is useful for accessing the field via an interface.
+func (v *SetEngineModeInput) GetReason() string { return v.Reason }
+
+// SetEngineModeResponse is returned by SetEngineMode on success.
+type SetEngineModeResponse struct {
+	// Sets the mode of the whole installation. Only for principals of the operators' tenant with the action
+	// SET_ENGINE_MODE. Safe to repeat. Errors: FORBIDDEN, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	SetEngineMode SetEngineModeSetEngineModeServicePayload `json:"setEngineMode"`
+}
+
+// GetSetEngineMode returns SetEngineModeResponse.SetEngineMode, and is useful for accessing the field via an interface.
+func (v *SetEngineModeResponse) GetSetEngineMode() SetEngineModeSetEngineModeServicePayload {
+	return v.SetEngineMode
+}
+
+// SetEngineModeSetEngineModeServicePayload includes the requested fields of the GraphQL type ServicePayload.
+type SetEngineModeSetEngineModeServicePayload struct {
+	Service SetEngineModeSetEngineModeServicePayloadServiceServiceState `json:"service"`
+}
+
+// GetService returns SetEngineModeSetEngineModeServicePayload.Service, and is useful for accessing the field via an interface.
+func (v *SetEngineModeSetEngineModeServicePayload) GetService() SetEngineModeSetEngineModeServicePayloadServiceServiceState {
+	return v.Service
+}
+
+// SetEngineModeSetEngineModeServicePayloadServiceServiceState includes the requested fields of the GraphQL type ServiceState.
+// The GraphQL type's documentation follows.
+//
+// What a banner says; everything here holds for the viewer's tenant.
+type SetEngineModeSetEngineModeServicePayloadServiceServiceState struct {
+	ServiceRow `json:"-"`
+}
+
+// GetMode returns SetEngineModeSetEngineModeServicePayloadServiceServiceState.Mode, and is useful for accessing the field via an interface.
+func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) GetMode() EngineMode {
+	return v.ServiceRow.Mode
+}
+
+// GetModeReason returns SetEngineModeSetEngineModeServicePayloadServiceServiceState.ModeReason, and is useful for accessing the field via an interface.
+func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) GetModeReason() *string {
+	return v.ServiceRow.ModeReason
+}
+
+// GetModeSince returns SetEngineModeSetEngineModeServicePayloadServiceServiceState.ModeSince, and is useful for accessing the field via an interface.
+func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) GetModeSince() *time.Time {
+	return v.ServiceRow.ModeSince
+}
+
+// GetFrozen returns SetEngineModeSetEngineModeServicePayloadServiceServiceState.Frozen, and is useful for accessing the field via an interface.
+func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) GetFrozen() bool {
+	return v.ServiceRow.Frozen
+}
+
+// GetFrozenReason returns SetEngineModeSetEngineModeServicePayloadServiceServiceState.FrozenReason, and is useful for accessing the field via an interface.
+func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) GetFrozenReason() *string {
+	return v.ServiceRow.FrozenReason
+}
+
+// GetFrozenSince returns SetEngineModeSetEngineModeServicePayloadServiceServiceState.FrozenSince, and is useful for accessing the field via an interface.
+func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) GetFrozenSince() *time.Time {
+	return v.ServiceRow.FrozenSince
+}
+
+// GetDegraded returns SetEngineModeSetEngineModeServicePayloadServiceServiceState.Degraded, and is useful for accessing the field via an interface.
+func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) GetDegraded() bool {
+	return v.ServiceRow.Degraded
+}
+
+// GetRetryAfterMs returns SetEngineModeSetEngineModeServicePayloadServiceServiceState.RetryAfterMs, and is useful for accessing the field via an interface.
+func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) GetRetryAfterMs() *float64 {
+	return v.ServiceRow.RetryAfterMs
+}
+
+// GetActiveRuns returns SetEngineModeSetEngineModeServicePayloadServiceServiceState.ActiveRuns, and is useful for accessing the field via an interface.
+func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) GetActiveRuns() *int {
+	return v.ServiceRow.ActiveRuns
+}
+
+func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*SetEngineModeSetEngineModeServicePayloadServiceServiceState
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.SetEngineModeSetEngineModeServicePayloadServiceServiceState = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.ServiceRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalSetEngineModeSetEngineModeServicePayloadServiceServiceState struct {
+	Mode EngineMode `json:"mode"`
+
+	ModeReason *string `json:"modeReason"`
+
+	ModeSince *time.Time `json:"modeSince"`
+
+	Frozen bool `json:"frozen"`
+
+	FrozenReason *string `json:"frozenReason"`
+
+	FrozenSince *time.Time `json:"frozenSince"`
+
+	Degraded bool `json:"degraded"`
+
+	RetryAfterMs *float64 `json:"retryAfterMs"`
+
+	ActiveRuns *int `json:"activeRuns"`
+}
+
+func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *SetEngineModeSetEngineModeServicePayloadServiceServiceState) __premarshalJSON() (*__premarshalSetEngineModeSetEngineModeServicePayloadServiceServiceState, error) {
+	var retval __premarshalSetEngineModeSetEngineModeServicePayloadServiceServiceState
+
+	retval.Mode = v.ServiceRow.Mode
+	retval.ModeReason = v.ServiceRow.ModeReason
+	retval.ModeSince = v.ServiceRow.ModeSince
+	retval.Frozen = v.ServiceRow.Frozen
+	retval.FrozenReason = v.ServiceRow.FrozenReason
+	retval.FrozenSince = v.ServiceRow.FrozenSince
+	retval.Degraded = v.ServiceRow.Degraded
+	retval.RetryAfterMs = v.ServiceRow.RetryAfterMs
+	retval.ActiveRuns = v.ServiceRow.ActiveRuns
+	return &retval, nil
+}
+
 type SetPolicyInput struct {
 	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
 	RequestId string `json:"requestId"`
@@ -4256,6 +5337,118 @@ func (v *ShowRunRunStepsStep) __premarshalJSON() (*__premarshalShowRunRunStepsSt
 	retval.ChangedSeq = v.StepRow.ChangedSeq
 	retval.Error = v.StepRow.Error
 	retval.Skip = v.StepRow.Skip
+	return &retval, nil
+}
+
+// ShowServiceResponse is returned by ShowService on success.
+type ShowServiceResponse struct {
+	// In which mode dvt is, for the viewer's tenant: what a banner says.
+	Service ShowServiceServiceServiceState `json:"service"`
+}
+
+// GetService returns ShowServiceResponse.Service, and is useful for accessing the field via an interface.
+func (v *ShowServiceResponse) GetService() ShowServiceServiceServiceState { return v.Service }
+
+// ShowServiceServiceServiceState includes the requested fields of the GraphQL type ServiceState.
+// The GraphQL type's documentation follows.
+//
+// What a banner says; everything here holds for the viewer's tenant.
+type ShowServiceServiceServiceState struct {
+	ServiceRow `json:"-"`
+}
+
+// GetMode returns ShowServiceServiceServiceState.Mode, and is useful for accessing the field via an interface.
+func (v *ShowServiceServiceServiceState) GetMode() EngineMode { return v.ServiceRow.Mode }
+
+// GetModeReason returns ShowServiceServiceServiceState.ModeReason, and is useful for accessing the field via an interface.
+func (v *ShowServiceServiceServiceState) GetModeReason() *string { return v.ServiceRow.ModeReason }
+
+// GetModeSince returns ShowServiceServiceServiceState.ModeSince, and is useful for accessing the field via an interface.
+func (v *ShowServiceServiceServiceState) GetModeSince() *time.Time { return v.ServiceRow.ModeSince }
+
+// GetFrozen returns ShowServiceServiceServiceState.Frozen, and is useful for accessing the field via an interface.
+func (v *ShowServiceServiceServiceState) GetFrozen() bool { return v.ServiceRow.Frozen }
+
+// GetFrozenReason returns ShowServiceServiceServiceState.FrozenReason, and is useful for accessing the field via an interface.
+func (v *ShowServiceServiceServiceState) GetFrozenReason() *string { return v.ServiceRow.FrozenReason }
+
+// GetFrozenSince returns ShowServiceServiceServiceState.FrozenSince, and is useful for accessing the field via an interface.
+func (v *ShowServiceServiceServiceState) GetFrozenSince() *time.Time { return v.ServiceRow.FrozenSince }
+
+// GetDegraded returns ShowServiceServiceServiceState.Degraded, and is useful for accessing the field via an interface.
+func (v *ShowServiceServiceServiceState) GetDegraded() bool { return v.ServiceRow.Degraded }
+
+// GetRetryAfterMs returns ShowServiceServiceServiceState.RetryAfterMs, and is useful for accessing the field via an interface.
+func (v *ShowServiceServiceServiceState) GetRetryAfterMs() *float64 { return v.ServiceRow.RetryAfterMs }
+
+// GetActiveRuns returns ShowServiceServiceServiceState.ActiveRuns, and is useful for accessing the field via an interface.
+func (v *ShowServiceServiceServiceState) GetActiveRuns() *int { return v.ServiceRow.ActiveRuns }
+
+func (v *ShowServiceServiceServiceState) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*ShowServiceServiceServiceState
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.ShowServiceServiceServiceState = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.ServiceRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalShowServiceServiceServiceState struct {
+	Mode EngineMode `json:"mode"`
+
+	ModeReason *string `json:"modeReason"`
+
+	ModeSince *time.Time `json:"modeSince"`
+
+	Frozen bool `json:"frozen"`
+
+	FrozenReason *string `json:"frozenReason"`
+
+	FrozenSince *time.Time `json:"frozenSince"`
+
+	Degraded bool `json:"degraded"`
+
+	RetryAfterMs *float64 `json:"retryAfterMs"`
+
+	ActiveRuns *int `json:"activeRuns"`
+}
+
+func (v *ShowServiceServiceServiceState) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *ShowServiceServiceServiceState) __premarshalJSON() (*__premarshalShowServiceServiceServiceState, error) {
+	var retval __premarshalShowServiceServiceServiceState
+
+	retval.Mode = v.ServiceRow.Mode
+	retval.ModeReason = v.ServiceRow.ModeReason
+	retval.ModeSince = v.ServiceRow.ModeSince
+	retval.Frozen = v.ServiceRow.Frozen
+	retval.FrozenReason = v.ServiceRow.FrozenReason
+	retval.FrozenSince = v.ServiceRow.FrozenSince
+	retval.Degraded = v.ServiceRow.Degraded
+	retval.RetryAfterMs = v.ServiceRow.RetryAfterMs
+	retval.ActiveRuns = v.ServiceRow.ActiveRuns
 	return &retval, nil
 }
 
@@ -5842,6 +7035,14 @@ type WhoCouldResponse struct {
 // GetWhoCould returns WhoCouldResponse.WhoCould, and is useful for accessing the field via an interface.
 func (v *WhoCouldResponse) GetWhoCould() []string { return v.WhoCould }
 
+// __ApproveRunInput is used internally by genqlient
+type __ApproveRunInput struct {
+	Input ApproveRunInput `json:"input"`
+}
+
+// GetInput returns __ApproveRunInput.Input, and is useful for accessing the field via an interface.
+func (v *__ApproveRunInput) GetInput() ApproveRunInput { return v.Input }
+
 // __BreakGlassInput is used internally by genqlient
 type __BreakGlassInput struct {
 	Input BreakGlassInput `json:"input"`
@@ -5890,6 +7091,14 @@ func (v *__FollowStepLogInput) GetStepId() string { return v.StepId }
 // GetAttempt returns __FollowStepLogInput.Attempt, and is useful for accessing the field via an interface.
 func (v *__FollowStepLogInput) GetAttempt() *int { return v.Attempt }
 
+// __FreezeTenantInput is used internally by genqlient
+type __FreezeTenantInput struct {
+	Input FreezeTenantInput `json:"input"`
+}
+
+// GetInput returns __FreezeTenantInput.Input, and is useful for accessing the field via an interface.
+func (v *__FreezeTenantInput) GetInput() FreezeTenantInput { return v.Input }
+
 // __GetSignalInput is used internally by genqlient
 type __GetSignalInput struct {
 	RunId    string `json:"runId"`
@@ -5901,6 +7110,18 @@ func (v *__GetSignalInput) GetRunId() string { return v.RunId }
 
 // GetSignalId returns __GetSignalInput.SignalId, and is useful for accessing the field via an interface.
 func (v *__GetSignalInput) GetSignalId() string { return v.SignalId }
+
+// __ListApprovalsInput is used internally by genqlient
+type __ListApprovalsInput struct {
+	First *int    `json:"first"`
+	After *string `json:"after"`
+}
+
+// GetFirst returns __ListApprovalsInput.First, and is useful for accessing the field via an interface.
+func (v *__ListApprovalsInput) GetFirst() *int { return v.First }
+
+// GetAfter returns __ListApprovalsInput.After, and is useful for accessing the field via an interface.
+func (v *__ListApprovalsInput) GetAfter() *string { return v.After }
 
 // __ListDeadLettersInput is used internally by genqlient
 type __ListDeadLettersInput struct {
@@ -6062,6 +7283,14 @@ type __RevokeTokenInput struct {
 // GetInput returns __RevokeTokenInput.Input, and is useful for accessing the field via an interface.
 func (v *__RevokeTokenInput) GetInput() RevokeTokenInput { return v.Input }
 
+// __SetEngineModeInput is used internally by genqlient
+type __SetEngineModeInput struct {
+	Input SetEngineModeInput `json:"input"`
+}
+
+// GetInput returns __SetEngineModeInput.Input, and is useful for accessing the field via an interface.
+func (v *__SetEngineModeInput) GetInput() SetEngineModeInput { return v.Input }
+
 // __SetPolicyInput is used internally by genqlient
 type __SetPolicyInput struct {
 	Input SetPolicyInput `json:"input"`
@@ -6125,6 +7354,91 @@ func (v *__WhoCouldInput) GetAction() string { return v.Action }
 
 // GetRunId returns __WhoCouldInput.RunId, and is useful for accessing the field via an interface.
 func (v *__WhoCouldInput) GetRunId() string { return v.RunId }
+
+// The mutation executed by ApproveRun.
+const ApproveRun_Operation = `
+mutation ApproveRun ($input: ApproveRunInput!) {
+	approveRun(input: $input) {
+		run {
+			... RunRow
+			approval {
+				... ApprovalRow
+			}
+		}
+	}
+}
+fragment RunRow on Run {
+	runId
+	projectId
+	environmentId
+	status
+	statusRaw
+	substatus
+	message
+	runSeq
+	plan {
+		planId
+		planVersion
+	}
+	stepCounts {
+		total
+		pending
+		running
+		success
+		failed
+		skipped
+	}
+	triggeredBy
+	createdAt
+	startedAt
+	completedAt
+	totalDurationMs
+	retryDeadline
+	rootCause {
+		stepId
+		logicalAttemptId
+		code
+		message
+		retryable
+		blockedSteps
+	}
+}
+fragment ApprovalRow on RunApproval {
+	required
+	expiresAt
+	decisions {
+		principal
+		decision
+		reason
+		at
+	}
+}
+`
+
+func ApproveRun(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input ApproveRunInput,
+) (data_ *ApproveRunResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ApproveRun",
+		Query:  ApproveRun_Operation,
+		Variables: &__ApproveRunInput{
+			Input: input,
+		},
+	}
+
+	data_ = &ApproveRunResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
 
 // The mutation executed by BreakGlass.
 const BreakGlass_Operation = `
@@ -6390,6 +7704,53 @@ func FollowStepLogForwardData(interfaceChan interface{}, jsonRawMsg json.RawMess
 	return nil
 }
 
+// The mutation executed by FreezeTenant.
+const FreezeTenant_Operation = `
+mutation FreezeTenant ($input: FreezeTenantInput!) {
+	freezeTenant(input: $input) {
+		service {
+			... ServiceRow
+		}
+	}
+}
+fragment ServiceRow on ServiceState {
+	mode
+	modeReason
+	modeSince
+	frozen
+	frozenReason
+	frozenSince
+	degraded
+	retryAfterMs
+	activeRuns
+}
+`
+
+func FreezeTenant(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input FreezeTenantInput,
+) (data_ *FreezeTenantResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "FreezeTenant",
+		Query:  FreezeTenant_Operation,
+		Variables: &__FreezeTenantInput{
+			Input: input,
+		},
+	}
+
+	data_ = &FreezeTenantResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The query executed by GetSignal.
 const GetSignal_Operation = `
 query GetSignal ($runId: String!, $signalId: String!) {
@@ -6433,6 +7794,106 @@ func GetSignal(
 	}
 
 	data_ = &GetSignalResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ListApprovals.
+const ListApprovals_Operation = `
+query ListApprovals ($first: Int, $after: String) {
+	approvals(first: $first, after: $after) {
+		edges {
+			node {
+				... RunRow
+				approval {
+					... ApprovalRow
+				}
+				actions {
+					action
+					outcome
+					code
+					reason
+					whoCould
+				}
+			}
+		}
+		pageInfo {
+			hasNextPage
+			endCursor
+		}
+	}
+}
+fragment RunRow on Run {
+	runId
+	projectId
+	environmentId
+	status
+	statusRaw
+	substatus
+	message
+	runSeq
+	plan {
+		planId
+		planVersion
+	}
+	stepCounts {
+		total
+		pending
+		running
+		success
+		failed
+		skipped
+	}
+	triggeredBy
+	createdAt
+	startedAt
+	completedAt
+	totalDurationMs
+	retryDeadline
+	rootCause {
+		stepId
+		logicalAttemptId
+		code
+		message
+		retryable
+		blockedSteps
+	}
+}
+fragment ApprovalRow on RunApproval {
+	required
+	expiresAt
+	decisions {
+		principal
+		decision
+		reason
+		at
+	}
+}
+`
+
+func ListApprovals(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	first *int,
+	after *string,
+) (data_ *ListApprovalsResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ListApprovals",
+		Query:  ListApprovals_Operation,
+		Variables: &__ListApprovalsInput{
+			First: first,
+			After: after,
+		},
+	}
+
+	data_ = &ListApprovalsResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -7132,6 +8593,53 @@ func RevokeToken(
 	return data_, err_
 }
 
+// The mutation executed by SetEngineMode.
+const SetEngineMode_Operation = `
+mutation SetEngineMode ($input: SetEngineModeInput!) {
+	setEngineMode(input: $input) {
+		service {
+			... ServiceRow
+		}
+	}
+}
+fragment ServiceRow on ServiceState {
+	mode
+	modeReason
+	modeSince
+	frozen
+	frozenReason
+	frozenSince
+	degraded
+	retryAfterMs
+	activeRuns
+}
+`
+
+func SetEngineMode(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input SetEngineModeInput,
+) (data_ *SetEngineModeResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "SetEngineMode",
+		Query:  SetEngineMode_Operation,
+		Variables: &__SetEngineModeInput{
+			Input: input,
+		},
+	}
+
+	data_ = &SetEngineModeResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The mutation executed by SetPolicy.
 const SetPolicy_Operation = `
 mutation SetPolicy ($input: SetPolicyInput!) {
@@ -7363,6 +8871,47 @@ func ShowRun(
 	}
 
 	data_ = &ShowRunResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ShowService.
+const ShowService_Operation = `
+query ShowService {
+	service {
+		... ServiceRow
+	}
+}
+fragment ServiceRow on ServiceState {
+	mode
+	modeReason
+	modeSince
+	frozen
+	frozenReason
+	frozenSince
+	degraded
+	retryAfterMs
+	activeRuns
+}
+`
+
+func ShowService(
+	ctx_ context.Context,
+	client_ graphql.Client,
+) (data_ *ShowServiceResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ShowService",
+		Query:  ShowService_Operation,
+	}
+
+	data_ = &ShowServiceResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(

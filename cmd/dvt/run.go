@@ -27,7 +27,7 @@ type session struct {
 func runCommand() *cobra.Command {
 	s := &session{}
 	return s.command("run", "Start, watch and steer runs", append([]*cobra.Command{
-		s.startCommand(), s.rerunCommand(), s.listCommand(), s.showCommand(), s.watchCommand(), s.logsCommand(),
+		s.startCommand(), s.rerunCommand(), s.listCommand(), s.showCommand(), s.watchCommand(), s.logsCommand(), s.approveCommand(),
 	}, s.signalCommands()...)...)
 }
 
@@ -88,7 +88,8 @@ func failure(err error) error {
 	switch e.Code {
 	case "NOT_FOUND":
 		status = 4
-	case "FORBIDDEN", "SOD_VIOLATION", "UNAUTHENTICATED", "AUTH_RATE_LIMITED", "RUN_MOVED", "POLICY_MOVED", "SIGNAL_ID_CONFLICT", "SIGNAL_RATE_LIMITED", "REQUEST_ID_CONFLICT":
+	case "FORBIDDEN", "SOD_VIOLATION", "UNAUTHENTICATED", "AUTH_RATE_LIMITED", "RUN_MOVED", "POLICY_MOVED", "SIGNAL_ID_CONFLICT", "SIGNAL_RATE_LIMITED", "REQUEST_ID_CONFLICT",
+		"ENGINE_READ_ONLY", "ENGINE_DRAINING", "ENGINE_DEGRADED", "TENANT_FROZEN":
 		status = 3
 	case "BAD_USER_INPUT", "SIGNAL_TOO_LARGE", "PLAN_INVALID", "PLAN_SCHEMA_UNSUPPORTED", "PLAN_TOO_LARGE", "PLAN_TOO_MANY_STEPS":
 		status = 2

@@ -82,9 +82,13 @@ func (s *session) listCommand() *cobra.Command {
 	var status []string
 	var text string
 	var limit int
+	var awaiting bool
 	c := &cobra.Command{
 		Use: "list", Short: "List runs, newest first", Args: exact(0),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if awaiting {
+				return s.listApprovals(c, limit)
+			}
 			f := client.RunFilter{}
 			for _, w := range status {
 				f.Statuses = append(f.Statuses, client.RunStatus(strings.ToUpper(w)))
@@ -118,6 +122,9 @@ func (s *session) listCommand() *cobra.Command {
 	c.Flags().StringSliceVar(&status, "status", nil, "only these statuses")
 	c.Flags().StringVar(&text, "text", "", "beginning of a run id, or part of a plan id")
 	c.Flags().IntVar(&limit, "limit", 20, "at most so many, up to 200")
+	c.Flags().BoolVar(&awaiting, "awaiting-approval", false, "only those that wait for approval, the oldest first")
+	c.MarkFlagsMutuallyExclusive("awaiting-approval", "status")
+	c.MarkFlagsMutuallyExclusive("awaiting-approval", "text")
 	return c
 }
 

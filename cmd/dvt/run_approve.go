@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/client"
+)
+
+func (s *session) approveCommand() *cobra.Command {
+	var reject bool
+	var reason, requestID string
+	c := &cobra.Command{
+		Use: "approve RUN", Short: "Approve a run that waits for approval, or reject it", Args: exact(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if reject && reason == "" {
+				return usage(errors.New("give a --reason: it is kept in the audit"))
+			}
+			if dryRun(c) {
+				return s.preview(c, client.ActionInput{Approve: &client.ApproveActionInput{RunId: args[0]}})
+			}
+			in := client.ApproveRunInput{RunId: args[0], RequestId: orNew(requestID), Decision: client.DecisionApprove}
+			if reject {
+				in.Decision = client.DecisionReject
+			}
+			if reason != "" {
+				in.Reason = &reason
+			}
+			out, err := client.ApproveRun(c.Context(), s.client, in)
+			if err != nil {
+				return failure(err)
+			}
+			if s.output == "json" {
+				return s.json(out.ApproveRun.Run)
+			}
+			r := out.ApproveRun.Run
+			line := fmt.Sprintf("%s is %s", r.RunId, statusOf(r.RunRow))
+			if a := r.Approval; a != nil && a.ExpiresAt != nil {
+				line = fmt.Sprintf("%s has %d of %d approvals, and waits until %s", r.RunId, given(a.ApprovalRow), a.Required, moment(a.ExpiresAt))
+			}
+			_, err = fmt.Fprintln(s.out, line)
+			return err
+		},
+	}
+	c.Flags().BoolVar(&reject, "reject", false, "end the run instead")
+	c.Flags().StringVar(&reason, "reason", "", "why; it stands in the log and the audit")
+	c.Flags().StringVar(&requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
+	addDryRun(c)
+	return c
+}
+
+// given is how many have approved.
+func given(a client.ApprovalRow) (n int) {
+	for _, d := range a.Decisions {
+		if d.Decision == client.DecisionApprove {
+			n++
+		}
+	}
+	return n
+}
+
+// listApprovals prints the runs that wait for approval.
+func (s *session) listApprovals(c *cobra.Command, limit int) error {
+	out, err := client.ListApprovals(c.Context(), s.client, &limit, nil)
+	if err != nil {
+		return failure(err)
+	}
+	if s.output == "json" {
+		return s.json(out.Approvals)
+	}
+	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "RUN\tPLAN\tWHERE\tBY\tASKED\tAPPROVALS\tUNTIL\tYOU MAY")
+	for _, e := range out.Approvals.Edges {
+		r, have, until, may := e.Node, "–", "–", "–"
+		if a := r.Approval; a != nil {
+			have, until = fmt.Sprintf("%d/%d", given(a.ApprovalRow), a.Required), moment(a.ExpiresAt)
+		}
+		for _, a := range r.Actions {
+			if a.Action != client.ActionApprove {
+				continue
+			}
+			if may = "yes"; a.Outcome != client.ActionOutcomeApply {
+				may = deref(a.Reason)
+			}
+		}
+		fmt.Fprintf(w, "%s\t%s@%s\t%s/%s\t%s\t%s\t%s\t%s\t%s\n", r.RunId, r.Plan.PlanId, r.Plan.PlanVersion, r.ProjectId, r.EnvironmentId, deref(r.TriggeredBy),
+			moment(&r.CreatedAt), have, until, may)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if out.Approvals.PageInfo.HasNextPage {
+		fmt.Fprintln(s.out, "… more: use --limit")
+	}
+	return nil
+}

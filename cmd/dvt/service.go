@@ -1,0 +1,124 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/client"
+)
+
+func serviceCommand() *cobra.Command {
+	s := &session{}
+	return s.command("service", "In which mode dvt is", s.serviceStatus(), s.serviceMode())
+}
+
+func tenantCommand() *cobra.Command {
+	s := &session{}
+	return s.command("tenant", "Freeze a tenant, and lift its freeze", s.freeze(true), s.freeze(false))
+}
+
+func (s *session) serviceStatus() *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Say what starts now and what does not, and why", Args: exact(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			out, err := client.ShowService(c.Context(), s.client)
+			if err != nil {
+				return failure(err)
+			}
+			return s.service(out.Service.ServiceRow)
+		},
+	}
+}
+
+func (s *session) service(r client.ServiceRow) error {
+	if s.output == "json" {
+		return s.json(r)
+	}
+	_, err := fmt.Fprintln(s.out, strings.Join(serviceLines(r), "\n"))
+	return err
+}
+
+// serviceLines says the state in sentences.
+func serviceLines(r client.ServiceRow) []string {
+	out := []string{string(r.Mode) + why(r.ModeSince, r.ModeReason)}
+	if r.Frozen {
+		out = append(out, "FROZEN: nothing new starts in this tenant"+why(r.FrozenSince, r.FrozenReason))
+	}
+	if r.Degraded {
+		line := "DEGRADED: the engine starts runs too slowly, new ones are refused"
+		if r.RetryAfterMs != nil {
+			line += fmt.Sprintf("; again in %s", milliseconds(*r.RetryAfterMs))
+		}
+		out = append(out, line)
+	}
+	if r.ActiveRuns != nil {
+		out = append(out, fmt.Sprintf("%d runs are active in the whole installation", *r.ActiveRuns))
+	}
+	return out
+}
+
+func why(since *time.Time, reason *string) string {
+	line := ""
+	if since != nil {
+		line = " since " + moment(since)
+	}
+	if reason != nil {
+		line += ": " + *reason
+	}
+	return line
+}
+
+func (s *session) serviceMode() *cobra.Command {
+	var reason, requestID string
+	c := &cobra.Command{
+		Use: "mode MODE", Short: "Set the mode of the installation: NORMAL, READ_ONLY or DRAINED", Args: exact(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			mode := client.EngineMode(strings.ToUpper(strings.ReplaceAll(args[0], "-", "_")))
+			out, err := client.SetEngineMode(c.Context(), s.client, client.SetEngineModeInput{RequestId: orNew(requestID), Mode: mode, Reason: reason})
+			if err != nil {
+				return failure(err)
+			}
+			return s.service(out.SetEngineMode.Service.ServiceRow)
+		},
+	}
+	reasoned(c, &reason, &requestID)
+	return c
+}
+
+func (s *session) freeze(frozen bool) *cobra.Command {
+	var tenant, reason, requestID string
+	c := &cobra.Command{
+		Use: "unfreeze", Short: "Lift the freeze of the tenant", Args: exact(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			in := client.FreezeTenantInput{RequestId: orNew(requestID), Frozen: frozen, Reason: reason}
+			if tenant != "" {
+				in.TenantId = &tenant
+			}
+			out, err := client.FreezeTenant(c.Context(), s.client, in)
+			if err != nil {
+				return failure(err)
+			}
+			if tenant != "" && s.output != "json" { // the state is that of one's own
+				_, err := fmt.Fprintf(s.out, "tenant %s: frozen %t\n", tenant, frozen)
+				return err
+			}
+			return s.service(out.FreezeTenant.Service.ServiceRow)
+		},
+	}
+	if frozen {
+		c.Use, c.Short = "freeze", "Freeze the tenant: nothing new starts, what runs goes on"
+	}
+	c.Flags().StringVar(&tenant, "tenant", "", "another tenant, for the operators; default: your own")
+	reasoned(c, &reason, &requestID)
+	return c
+}
+
+// reasoned adds the flags of a change that is audited.
+func reasoned(c *cobra.Command, reason, requestID *string) {
+	c.Flags().StringVar(reason, "reason", "", "why; it stands in the audit")
+	c.Flags().StringVar(requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
+	_ = c.MarkFlagRequired("reason") // the flag is there
+}
