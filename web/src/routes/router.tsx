@@ -1,10 +1,10 @@
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, redirect } from "@tanstack/react-router";
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, notFound, redirect } from "@tanstack/react-router";
 import { m } from "../messages";
 import type { Zone } from "../ui/format";
 import { Notice, Problem } from "../ui/Page";
 import { Root } from "./Root";
 import { RunsPage } from "./RunsPage";
-import { parseSearch, rootSearch, runSearch, runsSearch, stringifySearch } from "./search";
+import { ADMIN_PARTS, auditSearch, dlqSearch, parseSearch, rootSearch, runSearch, runsSearch, stringifySearch } from "./search";
 
 const root = createRootRoute({
   component: Root,
@@ -47,8 +47,47 @@ const start = createRoute({
   component: lazyRouteComponent(() => import("./StartPage"), "StartPage"),
 });
 
+const inbox = createRoute({ getParentRoute: () => root, path: "/inbox", component: lazyRouteComponent(() => import("./InboxPage"), "InboxPage") });
+const queue = createRoute({ getParentRoute: () => root, path: "/queue", component: lazyRouteComponent(() => import("./QueuePage"), "QueuePage") });
+const health = createRoute({ getParentRoute: () => root, path: "/health", component: lazyRouteComponent(() => import("./HealthPage"), "HealthPage") });
+
+const dlq = createRoute({
+  getParentRoute: () => root,
+  path: "/dlq",
+  validateSearch: (search) => dlqSearch.parse(search),
+  component: lazyRouteComponent(() => import("./DeadLettersPage"), "DeadLettersPage"),
+});
+
+const audit = createRoute({
+  getParentRoute: () => root,
+  path: "/audit",
+  validateSearch: (search) => auditSearch.parse(search),
+  component: lazyRouteComponent(() => import("./AuditPage"), "AuditPage"),
+});
+
+const admin = createRoute({
+  getParentRoute: () => root,
+  path: "/admin/$part",
+  params: {
+    parse: ({ part }) => {
+      const known = ADMIN_PARTS.find((name) => name === part);
+      if (!known) throw notFound();
+      return { part: known };
+    },
+  },
+  component: lazyRouteComponent(() => import("./AdminPage"), "AdminPage"),
+});
+
+const adminIndex = createRoute({
+  getParentRoute: () => root,
+  path: "/admin",
+  beforeLoad: () => {
+    throw redirect({ to: "/admin/$part", params: { part: "tokens" } });
+  },
+});
+
 export const router = createRouter({
-  routeTree: root.addChildren([index, runs, run, start]),
+  routeTree: root.addChildren([index, runs, run, start, inbox, queue, dlq, audit, admin, adminIndex, health]),
   parseSearch,
   stringifySearch,
   defaultPreload: "intent",

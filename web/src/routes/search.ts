@@ -32,6 +32,14 @@ export const runSearch = z.object({
   show: words(STEP_FILTERS),
 });
 
+export const dlqSearch = z.object({ all: z.catch(z.optional(z.literal("yes")), undefined), run: text });
+
+const day = z.catch(z.optional(z.string().check(z.regex(/^\d{4}-\d{2}-\d{2}$/))), undefined);
+export const auditSearch = z.object({ actor: text, action: text, outcome: text, run: text, from: day, to: day });
+
+export const ADMIN_PARTS = ["tokens", "policy", "quotas", "service"] as const;
+export type AdminPart = (typeof ADMIN_PARTS)[number];
+
 /** Search as plain text, so that an address reads as a person would write it. */
 export function parseSearch(search: string): Record<string, string> {
   return Object.fromEntries(new URLSearchParams(search));

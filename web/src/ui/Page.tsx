@@ -27,6 +27,16 @@ export function Notice({ title, children }: { title: string; children?: ReactNod
 
 export function Problem({ error, retry }: { error: unknown; retry: () => void }) {
   const api = error instanceof ApiError ? error : null;
+  if (api?.code === "FORBIDDEN") {
+    return (
+      <Notice title={m.page.forbidden}>
+        <p>
+          {api.message} <code>{api.code}</code>
+        </p>
+        {api.whoCould.length > 0 && <p>{m.denied.could(api.whoCould.join(", "))}</p>}
+      </Notice>
+    );
+  }
   return (
     <div className={css.notice} role="alert">
       <p className={css.noticeTitle}>{m.run.failedToLoad}</p>

@@ -49,6 +49,36 @@ export type AlertLevel =
   | 'LOW'
   | 'MEDIUM';
 
+export type ApproveRunInput = {
+  decision?: Decision;
+  expectedRunSeq?: number | null | undefined;
+  /** At most 1,024 characters; required to reject. */
+  reason?: string | null | undefined;
+  requestId: string;
+  runId: string;
+};
+
+/** Empty fields do not restrict. */
+export type AuditFilter = {
+  action?: string | null | undefined;
+  actor?: string | null | undefined;
+  /** Included. */
+  from?: string | null | undefined;
+  /** ACCEPTED, REJECTED, DENIED, … */
+  outcome?: string | null | undefined;
+  runId?: string | null | undefined;
+  /** Excluded. */
+  to?: string | null | undefined;
+};
+
+export type BackpressureStrategy =
+  /** It is accepted for the time at which there will be a token. */
+  | 'DELAY'
+  /** What is over the quota waits in the queue. */
+  | 'QUEUE'
+  /** It is refused with QUOTA_EXCEEDED. */
+  | 'REJECT';
+
 export type CancelRunInput = {
   expectedRunSeq?: number | null | undefined;
   reason?: string | null | undefined;
@@ -56,11 +86,60 @@ export type CancelRunInput = {
   signalId: string;
 };
 
+export type CompleteManualStepInput = {
+  /** If given it must be the caller. */
+  actor?: string | null | undefined;
+  /** When it was done, if that was earlier. */
+  completedAt?: string | null | undefined;
+  /** Addresses of what proves it, at most 50. */
+  evidenceRefs?: Array<string> | null | undefined;
+  expectedRunSeq?: number | null | undefined;
+  notes?: string | null | undefined;
+  outcome: ManualOutcome;
+  runId: string;
+  stepId: string;
+  /** Of the open task; see manualTasks. */
+  token: string;
+};
+
+export type CreateTokenInput = {
+  /** At most a year away; null: in 90 days. */
+  expiresAt?: string | null | undefined;
+  /** 1 to 20. */
+  grants: Array<TokenGrantInput>;
+  /** For people, at most 100 bytes. */
+  name: string;
+  /** Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit. */
+  requestId: string;
+  /** Make it for the principal `service/NAME`, which has an account nowhere; the policy gives it rights. Null: for oneself. */
+  service?: string | null | undefined;
+};
+
+/** Which dead letters are meant. */
+export type DeadLettersInput =
+  {   /** The open ones of the tenant, the newest 200; `true`. */
+  allOpen: boolean; ids?: never; runId?: never; }
+  |  { allOpen?: never;   /** Ids of DeadLetter, 1 to 200. */
+  ids: Array<string | number>; runId?: never; }
+  |  { allOpen?: never; ids?: never;   /** The open ones of one run, the newest 200. */
+  runId: string; };
+
+export type Decision =
+  | 'APPROVE'
+  | 'REJECT';
+
 export type EmergencyStopInput = {
   /** End the execution in the engine at once, without its cooperation: attempts in flight end as TERMINATED and may go on outside for a while. */
   forceKill?: boolean | null | undefined;
   reason: string;
 };
+
+export type EngineMode =
+  /** Nothing new starts; what runs ends. Then the installation may be stopped. */
+  | 'DRAINED'
+  | 'NORMAL'
+  /** Nothing new starts and nothing is published: viewers read the store. What runs goes on. */
+  | 'READ_ONLY';
 
 export type EscalateAlertInput = {
   level: AlertLevel;
@@ -74,12 +153,30 @@ export type FailureCategory =
   | 'UNKNOWN'
   | 'USER';
 
+export type FreezeTenantInput = {
+  frozen: boolean;
+  reason: string;
+  requestId: string;
+  /** Null: the viewer's own. */
+  tenantId?: string | null | undefined;
+};
+
+export type HealthStatus =
+  | 'DEGRADED'
+  | 'HEALTHY'
+  | 'UNHEALTHY';
+
 export type InjectOverrideInput = {
   /** A merge patch (RFC 7396) of the step's inputs, for attempts that begin from now on; at most 1 MiB. What it makes of the inputs must be valid for the step's type, without secrets. */
   override: unknown;
   reason: string;
   stepId: string;
 };
+
+export type ManualOutcome =
+  | 'CANCELLED'
+  | 'FAILED'
+  | 'SUCCEEDED';
 
 export type PauseInput = {
   reason?: string | null | undefined;
@@ -101,6 +198,103 @@ export type PlanRefInput = {
   uri: string;
 };
 
+export type PolicyApprovalInput = {
+  environmentId?: string;
+  projectId?: string;
+  required: number;
+};
+
+export type PolicyBreakGlassInput = {
+  maxMinutes: number;
+  principal: string;
+  role: string;
+};
+
+export type PolicyGrantInput = {
+  /** Keep the mark of a role that was taken in an emergency. */
+  breakGlass?: boolean;
+  environmentId?: string;
+  expiresAt?: string | null | undefined;
+  principal: string;
+  projectId?: string;
+  role: string;
+};
+
+/** At most 10,000 rules, grants, approvals and break-glass entries together, and 200 grants of one principal. */
+export type PolicyInput = {
+  approvals?: Array<PolicyApprovalInput>;
+  breakGlass?: Array<PolicyBreakGlassInput>;
+  grants: Array<PolicyGrantInput>;
+  /** Null: the defaults of dvt, now and after upgrades. */
+  rules?: Array<PolicyRuleInput> | null | undefined;
+  sod?: PolicySodInput;
+};
+
+export type PolicyRuleInput = {
+  action: string;
+  environmentId?: string;
+  projectId?: string;
+  role: string;
+};
+
+export type PolicySodInput = {
+  approve?: boolean;
+  completeManual?: boolean;
+};
+
+export type ProjectQuotaInput = {
+  limits?: QuotaLimitsInput;
+  projectId: string;
+  weight?: number;
+};
+
+export type QueueWait =
+  /** The mode of the engine or a freeze of the tenant. */
+  | 'HOLD'
+  /** A place: as many runs as may be active at once are. */
+  | 'PLACE'
+  /** Tokens of its tenant or project. */
+  | 'QUOTA'
+  /** Those before it. */
+  | 'TURN';
+
+export type QuotaAction =
+  | 'HEAVY_STEP'
+  | 'SIGNAL'
+  | 'START_RUN';
+
+/** 0 to what the tier has. 0 lets nothing through. */
+export type QuotaLimitsInput = {
+  heavyStepsPerMinute?: number | null | undefined;
+  maxActive?: number | null | undefined;
+  maxQueueDepth?: number | null | undefined;
+  signalOpsPerMinute?: number | null | undefined;
+  startRunPerMinute?: number | null | undefined;
+};
+
+/** At most 1,000 projects. */
+export type QuotaSettingsInput = {
+  projects?: Array<ProjectQuotaInput>;
+  strategy?: BackpressureStrategy | null | undefined;
+  tenant?: QuotaLimitsInput | null | undefined;
+  /** From 1,000 to 86,400,000. */
+  ttlMs?: number | null | undefined;
+};
+
+export type RedriveDeadLettersInput = {
+  letters: DeadLettersInput;
+  /** Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit. */
+  requestId: string;
+};
+
+export type RedriveOutcome =
+  /** It had been published before; nothing was done. */
+  | 'ALREADY_REDRIVEN'
+  /** It is as it was. */
+  | 'FAILED'
+  /** It was published now. */
+  | 'REDRIVEN';
+
 export type ResumeInput = {
   reason?: string | null | undefined;
 };
@@ -112,6 +306,14 @@ export type RetryStepInput = {
   force?: boolean | null | undefined;
   reason?: string | null | undefined;
   stepId: string;
+};
+
+export type RevokeTokenInput = {
+  /** At most 1,000 bytes; it stands in the audit. */
+  reason: string;
+  /** Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit. */
+  requestId: string;
+  tokenId: string;
 };
 
 export type Role =
@@ -151,6 +353,29 @@ export type RunSubstatus =
   | 'QUEUED'
   | 'UNKNOWN'
   | 'WAITING_MANUAL';
+
+export type SetEngineModeInput = {
+  mode: EngineMode;
+  reason: string;
+  requestId: string;
+};
+
+export type SetPolicyInput = {
+  document: PolicyInput;
+  /** The version that the document was made from. */
+  expectedVersion: number;
+  /** At most 1,000 bytes; it stands in the audit. */
+  reason: string;
+  /** Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit. */
+  requestId: string;
+};
+
+export type SetQuotaInput = {
+  expectedVersion: number;
+  reason: string;
+  requestId: string;
+  settings: QuotaSettingsInput;
+};
 
 export type SignalApplication =
   | 'APPLIED'
@@ -249,6 +474,12 @@ export type TargetInput = {
   destinationDb?: string | null | undefined;
   /** The var dvt_target_schema, which the profile is to read. */
   schema?: string | null | undefined;
+};
+
+export type TokenGrantInput = {
+  environmentId?: string;
+  projectId?: string;
+  role: Role;
 };
 
 export type UpdateParamsInput = {
@@ -401,6 +632,178 @@ export type StepLogUpdatesSubscriptionVariables = Exact<{
 
 
 export type StepLogUpdatesSubscription = { stepLogUpdates: { attempt: number, totalLines: number, complete: boolean, asOf: string, lines: Array<{ no: number, at: string, stream: string, text: string }> } };
+
+export type PageFieldsFragment = { endCursor: string | null, hasNextPage: boolean };
+
+export type LetterFieldsFragment = { id: string, projectId: string, runId: string, fromSeq: number, toSeq: number, attempts: number, cause: string, buriedAt: string, redrivenAt: string | null };
+
+export type DeadLettersQueryVariables = Exact<{
+  runId?: string | null | undefined;
+  open: boolean;
+  first: number;
+  after?: string | null | undefined;
+}>;
+
+
+export type DeadLettersQuery = { deadLetters: { edges: Array<{ node: { id: string, projectId: string, runId: string, fromSeq: number, toSeq: number, attempts: number, cause: string, buriedAt: string, redrivenAt: string | null } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+
+export type RedriveMutationVariables = Exact<{
+  input: RedriveDeadLettersInput;
+}>;
+
+
+export type RedriveMutation = { redriveDeadLetters: { more: boolean, results: Array<{ id: string, outcome: RedriveOutcome, code: string | null, message: string | null, letter: { id: string, projectId: string, runId: string, fromSeq: number, toSeq: number, attempts: number, cause: string, buriedAt: string, redrivenAt: string | null } | null }> } };
+
+export type AuditFieldsFragment = { no: number, id: string, row: { at: string, actor: string, action: string, runId: string, signalId: string, outcome: string, code: string, reason: string, requestId: string, detail: string } | null };
+
+export type AuditQueryVariables = Exact<{
+  filter?: AuditFilter | null | undefined;
+  first: number;
+  after?: string | null | undefined;
+}>;
+
+
+export type AuditQuery = { audit: { edges: Array<{ node: { no: number, id: string, row: { at: string, actor: string, action: string, runId: string, signalId: string, outcome: string, code: string, reason: string, requestId: string, detail: string } | null } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+
+export type QueueQueryVariables = Exact<{
+  first: number;
+  after?: string | null | undefined;
+}>;
+
+
+export type QueueQuery = { queue: { depth: number, edges: Array<{ node: { runId: string, projectId: string, environmentId: string, priority: number, createdAt: string, expiresAt: string | null, waitsFor: QueueWait | null, position: number | null, estimatedWaitMs: number | null } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+
+export type TaskFieldsFragment = { runId: string, stepId: string, logicalAttemptId: number, projectId: string, environmentId: string, instructions: string | null, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } };
+
+export type TasksQueryVariables = Exact<{
+  first: number;
+  after?: string | null | undefined;
+}>;
+
+
+export type TasksQuery = { manualTasks: { edges: Array<{ node: { runId: string, stepId: string, logicalAttemptId: number, projectId: string, environmentId: string, instructions: string | null, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+
+export type ApprovalsQueryVariables = Exact<{
+  first: number;
+  after?: string | null | undefined;
+}>;
+
+
+export type ApprovalsQuery = { approvals: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, runSeq: number, triggeredBy: string | null, createdAt: string, plan: { planId: string, planVersion: string }, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+
+export type ApproveMutationVariables = Exact<{
+  input: ApproveRunInput;
+}>;
+
+
+export type ApproveMutation = { approveRun: { run: { runId: string, status: RunStatus } } };
+
+export type CompleteStepMutationVariables = Exact<{
+  input: CompleteManualStepInput;
+}>;
+
+
+export type CompleteStepMutation = { completeManualStep: { signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } } };
+
+export type HealthQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type HealthQuery = { health: { status: HealthStatus, checks: Array<{ name: string, status: HealthStatus, latencyMs: number | null, message: string | null }> } };
+
+export type QuotasQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type QuotasQuery = { quotas: Array<{ projectId: string | null, active: number, maxActive: number, queueDepth: number, maxQueueDepth: number, buckets: Array<{ action: QuotaAction, perMinute: number, tokensRemaining: number, usedPercent: number, nextRefillAt: string | null }> }> };
+
+export type TokenFieldsFragment = { tokenId: string, name: string, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> };
+
+export type TokensQueryVariables = Exact<{
+  all: boolean;
+  live: boolean;
+  first: number;
+  after?: string | null | undefined;
+}>;
+
+
+export type TokensQuery = { tokens: { edges: Array<{ node: { tokenId: string, name: string, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+
+export type CreateTokenMutationVariables = Exact<{
+  input: CreateTokenInput;
+}>;
+
+
+export type CreateTokenMutation = { createToken: { secret: string | null, token: { tokenId: string, name: string, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> } } };
+
+export type RevokeTokenMutationVariables = Exact<{
+  input: RevokeTokenInput;
+}>;
+
+
+export type RevokeTokenMutation = { revokeToken: { token: { tokenId: string, name: string, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> } } };
+
+export type PolicyFieldsFragment = { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }> };
+
+export type PolicyQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type PolicyQuery = { policy: { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }> } };
+
+export type PolicyHistoryQueryVariables = Exact<{
+  first: number;
+  after?: string | null | undefined;
+}>;
+
+
+export type PolicyHistoryQuery = { policyHistory: { edges: Array<{ node: { version: number, actor: string | null, reason: string | null, at: string | null } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+
+export type CapabilitiesQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type CapabilitiesQuery = { capabilities: Array<{ engine: string, name: string, support: string, note: string | null }> };
+
+export type SetPolicyMutationVariables = Exact<{
+  input: SetPolicyInput;
+}>;
+
+
+export type SetPolicyMutation = { setPolicy: { policy: { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }> } } };
+
+export type QuotaSettingsQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type QuotaSettingsQuery = { quotaSettings: { version: number, tier: string, strategy: BackpressureStrategy | null, ttlMs: number | null, actor: string | null, reason: string | null, at: string | null, tenant: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null }, projects: Array<{ projectId: string, weight: number, limits: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null } }> } };
+
+export type LimitFieldsFragment = { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null };
+
+export type QuotaFieldsFragment = { version: number, tier: string, strategy: BackpressureStrategy | null, ttlMs: number | null, actor: string | null, reason: string | null, at: string | null, tenant: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null }, projects: Array<{ projectId: string, weight: number, limits: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null } }> };
+
+export type SetQuotaMutationVariables = Exact<{
+  input: SetQuotaInput;
+}>;
+
+
+export type SetQuotaMutation = { setQuota: { settings: { version: number, tier: string, strategy: BackpressureStrategy | null, ttlMs: number | null, actor: string | null, reason: string | null, at: string | null, tenant: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null }, projects: Array<{ projectId: string, weight: number, limits: { startRunPerMinute: number | null, heavyStepsPerMinute: number | null, signalOpsPerMinute: number | null, maxActive: number | null, maxQueueDepth: number | null } }> } } };
+
+export type ServiceFieldsFragment = { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null };
+
+export type ServiceQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type ServiceQuery = { service: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null } };
+
+export type SetModeMutationVariables = Exact<{
+  input: SetEngineModeInput;
+}>;
+
+
+export type SetModeMutation = { setEngineMode: { service: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null } } };
+
+export type FreezeMutationVariables = Exact<{
+  input: FreezeTenantInput;
+}>;
+
+
+export type FreezeMutation = { freezeTenant: { service: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null } } };
 
 export class TypedDocumentString<TResult, TVariables>
   extends String
@@ -615,19 +1018,6 @@ export const RunHeaderFragmentDoc = new TypedDocumentString(`
     attempts
   }
 }`, {"fragmentName":"RunHeader"}) as unknown as TypedDocumentString<RunHeaderFragment, unknown>;
-export const ActionFieldsFragmentDoc = new TypedDocumentString(`
-    fragment ActionFields on ActionAvailability {
-  action
-  outcome
-  code
-  reason
-  rule
-  requiredRole
-  whoCould
-  reasonRequired
-  strength
-}
-    `, {"fragmentName":"ActionFields"}) as unknown as TypedDocumentString<ActionFieldsFragment, unknown>;
 export const SignalFieldsFragmentDoc = new TypedDocumentString(`
     fragment SignalFields on Signal {
   signalId
@@ -666,6 +1056,185 @@ export const EventFieldsFragmentDoc = new TypedDocumentString(`
   payload
 }
     `, {"fragmentName":"EventFields"}) as unknown as TypedDocumentString<EventFieldsFragment, unknown>;
+export const PageFieldsFragmentDoc = new TypedDocumentString(`
+    fragment PageFields on PageInfo {
+  endCursor
+  hasNextPage
+}
+    `, {"fragmentName":"PageFields"}) as unknown as TypedDocumentString<PageFieldsFragment, unknown>;
+export const LetterFieldsFragmentDoc = new TypedDocumentString(`
+    fragment LetterFields on DeadLetter {
+  id
+  projectId
+  runId
+  fromSeq
+  toSeq
+  attempts
+  cause
+  buriedAt
+  redrivenAt
+}
+    `, {"fragmentName":"LetterFields"}) as unknown as TypedDocumentString<LetterFieldsFragment, unknown>;
+export const AuditFieldsFragmentDoc = new TypedDocumentString(`
+    fragment AuditFields on AuditEntry {
+  no
+  id
+  row {
+    at
+    actor
+    action
+    runId
+    signalId
+    outcome
+    code
+    reason
+    requestId
+    detail
+  }
+}
+    `, {"fragmentName":"AuditFields"}) as unknown as TypedDocumentString<AuditFieldsFragment, unknown>;
+export const ActionFieldsFragmentDoc = new TypedDocumentString(`
+    fragment ActionFields on ActionAvailability {
+  action
+  outcome
+  code
+  reason
+  rule
+  requiredRole
+  whoCould
+  reasonRequired
+  strength
+}
+    `, {"fragmentName":"ActionFields"}) as unknown as TypedDocumentString<ActionFieldsFragment, unknown>;
+export const TaskFieldsFragmentDoc = new TypedDocumentString(`
+    fragment TaskFields on ManualTask {
+  runId
+  stepId
+  logicalAttemptId
+  projectId
+  environmentId
+  instructions
+  since
+  deadline
+  token
+  action {
+    ...ActionFields
+  }
+}
+    fragment ActionFields on ActionAvailability {
+  action
+  outcome
+  code
+  reason
+  rule
+  requiredRole
+  whoCould
+  reasonRequired
+  strength
+}`, {"fragmentName":"TaskFields"}) as unknown as TypedDocumentString<TaskFieldsFragment, unknown>;
+export const TokenFieldsFragmentDoc = new TypedDocumentString(`
+    fragment TokenFields on Token {
+  tokenId
+  name
+  principal
+  grants {
+    role
+    projectId
+    environmentId
+  }
+  createdBy
+  createdAt
+  expiresAt
+  revokedAt
+  lastUsedAt
+}
+    `, {"fragmentName":"TokenFields"}) as unknown as TypedDocumentString<TokenFieldsFragment, unknown>;
+export const PolicyFieldsFragmentDoc = new TypedDocumentString(`
+    fragment PolicyFields on Policy {
+  version
+  defaultRules
+  rules {
+    role
+    action
+    projectId
+    environmentId
+  }
+  grants {
+    principal
+    role
+    projectId
+    environmentId
+    expiresAt
+    breakGlass
+  }
+  sod {
+    approve
+    completeManual
+  }
+  approvals {
+    projectId
+    environmentId
+    required
+  }
+  breakGlass {
+    principal
+    role
+    maxMinutes
+  }
+  actor
+  reason
+  at
+}
+    `, {"fragmentName":"PolicyFields"}) as unknown as TypedDocumentString<PolicyFieldsFragment, unknown>;
+export const LimitFieldsFragmentDoc = new TypedDocumentString(`
+    fragment LimitFields on QuotaLimits {
+  startRunPerMinute
+  heavyStepsPerMinute
+  signalOpsPerMinute
+  maxActive
+  maxQueueDepth
+}
+    `, {"fragmentName":"LimitFields"}) as unknown as TypedDocumentString<LimitFieldsFragment, unknown>;
+export const QuotaFieldsFragmentDoc = new TypedDocumentString(`
+    fragment QuotaFields on QuotaSettings {
+  version
+  tier
+  tenant {
+    ...LimitFields
+  }
+  projects {
+    projectId
+    limits {
+      ...LimitFields
+    }
+    weight
+  }
+  strategy
+  ttlMs
+  actor
+  reason
+  at
+}
+    fragment LimitFields on QuotaLimits {
+  startRunPerMinute
+  heavyStepsPerMinute
+  signalOpsPerMinute
+  maxActive
+  maxQueueDepth
+}`, {"fragmentName":"QuotaFields"}) as unknown as TypedDocumentString<QuotaFieldsFragment, unknown>;
+export const ServiceFieldsFragmentDoc = new TypedDocumentString(`
+    fragment ServiceFields on ServiceState {
+  mode
+  modeReason
+  modeSince
+  frozen
+  frozenReason
+  frozenSince
+  degraded
+  retryAfterMs
+  activeRuns
+}
+    `, {"fragmentName":"ServiceFields"}) as unknown as TypedDocumentString<ServiceFieldsFragment, unknown>;
 export const ViewerDocument = new TypedDocumentString(`
     query Viewer {
   viewer {
@@ -1248,3 +1817,584 @@ export const StepLogUpdatesDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<StepLogUpdatesSubscription, StepLogUpdatesSubscriptionVariables>;
+export const DeadLettersDocument = new TypedDocumentString(`
+    query DeadLetters($runId: String, $open: Boolean!, $first: Int!, $after: String) {
+  deadLetters(runId: $runId, open: $open, first: $first, after: $after) {
+    edges {
+      node {
+        ...LetterFields
+      }
+    }
+    pageInfo {
+      ...PageFields
+    }
+  }
+}
+    fragment PageFields on PageInfo {
+  endCursor
+  hasNextPage
+}
+fragment LetterFields on DeadLetter {
+  id
+  projectId
+  runId
+  fromSeq
+  toSeq
+  attempts
+  cause
+  buriedAt
+  redrivenAt
+}`) as unknown as TypedDocumentString<DeadLettersQuery, DeadLettersQueryVariables>;
+export const RedriveDocument = new TypedDocumentString(`
+    mutation Redrive($input: RedriveDeadLettersInput!) {
+  redriveDeadLetters(input: $input) {
+    results {
+      id
+      outcome
+      code
+      message
+      letter {
+        ...LetterFields
+      }
+    }
+    more
+  }
+}
+    fragment LetterFields on DeadLetter {
+  id
+  projectId
+  runId
+  fromSeq
+  toSeq
+  attempts
+  cause
+  buriedAt
+  redrivenAt
+}`) as unknown as TypedDocumentString<RedriveMutation, RedriveMutationVariables>;
+export const AuditDocument = new TypedDocumentString(`
+    query Audit($filter: AuditFilter, $first: Int!, $after: String) {
+  audit(filter: $filter, first: $first, after: $after) {
+    edges {
+      node {
+        ...AuditFields
+      }
+    }
+    pageInfo {
+      ...PageFields
+    }
+  }
+}
+    fragment PageFields on PageInfo {
+  endCursor
+  hasNextPage
+}
+fragment AuditFields on AuditEntry {
+  no
+  id
+  row {
+    at
+    actor
+    action
+    runId
+    signalId
+    outcome
+    code
+    reason
+    requestId
+    detail
+  }
+}`) as unknown as TypedDocumentString<AuditQuery, AuditQueryVariables>;
+export const QueueDocument = new TypedDocumentString(`
+    query Queue($first: Int!, $after: String) {
+  queue(first: $first, after: $after) {
+    depth
+    edges {
+      node {
+        runId
+        projectId
+        environmentId
+        priority
+        createdAt
+        expiresAt
+        waitsFor
+        position
+        estimatedWaitMs
+      }
+    }
+    pageInfo {
+      ...PageFields
+    }
+  }
+}
+    fragment PageFields on PageInfo {
+  endCursor
+  hasNextPage
+}`) as unknown as TypedDocumentString<QueueQuery, QueueQueryVariables>;
+export const TasksDocument = new TypedDocumentString(`
+    query Tasks($first: Int!, $after: String) {
+  manualTasks(first: $first, after: $after) {
+    edges {
+      node {
+        ...TaskFields
+      }
+    }
+    pageInfo {
+      ...PageFields
+    }
+  }
+}
+    fragment ActionFields on ActionAvailability {
+  action
+  outcome
+  code
+  reason
+  rule
+  requiredRole
+  whoCould
+  reasonRequired
+  strength
+}
+fragment PageFields on PageInfo {
+  endCursor
+  hasNextPage
+}
+fragment TaskFields on ManualTask {
+  runId
+  stepId
+  logicalAttemptId
+  projectId
+  environmentId
+  instructions
+  since
+  deadline
+  token
+  action {
+    ...ActionFields
+  }
+}`) as unknown as TypedDocumentString<TasksQuery, TasksQueryVariables>;
+export const ApprovalsDocument = new TypedDocumentString(`
+    query Approvals($first: Int!, $after: String) {
+  approvals(first: $first, after: $after) {
+    edges {
+      node {
+        runId
+        projectId
+        environmentId
+        runSeq
+        triggeredBy
+        createdAt
+        plan {
+          planId
+          planVersion
+        }
+        actions {
+          ...ActionFields
+        }
+      }
+    }
+    pageInfo {
+      ...PageFields
+    }
+  }
+}
+    fragment ActionFields on ActionAvailability {
+  action
+  outcome
+  code
+  reason
+  rule
+  requiredRole
+  whoCould
+  reasonRequired
+  strength
+}
+fragment PageFields on PageInfo {
+  endCursor
+  hasNextPage
+}`) as unknown as TypedDocumentString<ApprovalsQuery, ApprovalsQueryVariables>;
+export const ApproveDocument = new TypedDocumentString(`
+    mutation Approve($input: ApproveRunInput!) {
+  approveRun(input: $input) {
+    run {
+      runId
+      status
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<ApproveMutation, ApproveMutationVariables>;
+export const CompleteStepDocument = new TypedDocumentString(`
+    mutation CompleteStep($input: CompleteManualStepInput!) {
+  completeManualStep(input: $input) {
+    signal {
+      ...SignalFields
+    }
+  }
+}
+    fragment SignalFields on Signal {
+  signalId
+  runId
+  type
+  typeRaw
+  stepId
+  actor
+  reason
+  decision
+  rejection {
+    code
+    message
+  }
+  application
+  applicationReason
+  duplicate
+  acceptedSeq
+  appliedSeq
+  quiescentSeq
+  receivedAt
+  deliveredAt
+  appliedAt
+}`) as unknown as TypedDocumentString<CompleteStepMutation, CompleteStepMutationVariables>;
+export const HealthDocument = new TypedDocumentString(`
+    query Health {
+  health {
+    status
+    checks {
+      name
+      status
+      latencyMs
+      message
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<HealthQuery, HealthQueryVariables>;
+export const QuotasDocument = new TypedDocumentString(`
+    query Quotas {
+  quotas {
+    projectId
+    active
+    maxActive
+    queueDepth
+    maxQueueDepth
+    buckets {
+      action
+      perMinute
+      tokensRemaining
+      usedPercent
+      nextRefillAt
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<QuotasQuery, QuotasQueryVariables>;
+export const TokensDocument = new TypedDocumentString(`
+    query Tokens($all: Boolean!, $live: Boolean!, $first: Int!, $after: String) {
+  tokens(all: $all, live: $live, first: $first, after: $after) {
+    edges {
+      node {
+        ...TokenFields
+      }
+    }
+    pageInfo {
+      ...PageFields
+    }
+  }
+}
+    fragment PageFields on PageInfo {
+  endCursor
+  hasNextPage
+}
+fragment TokenFields on Token {
+  tokenId
+  name
+  principal
+  grants {
+    role
+    projectId
+    environmentId
+  }
+  createdBy
+  createdAt
+  expiresAt
+  revokedAt
+  lastUsedAt
+}`) as unknown as TypedDocumentString<TokensQuery, TokensQueryVariables>;
+export const CreateTokenDocument = new TypedDocumentString(`
+    mutation CreateToken($input: CreateTokenInput!) {
+  createToken(input: $input) {
+    token {
+      ...TokenFields
+    }
+    secret
+  }
+}
+    fragment TokenFields on Token {
+  tokenId
+  name
+  principal
+  grants {
+    role
+    projectId
+    environmentId
+  }
+  createdBy
+  createdAt
+  expiresAt
+  revokedAt
+  lastUsedAt
+}`) as unknown as TypedDocumentString<CreateTokenMutation, CreateTokenMutationVariables>;
+export const RevokeTokenDocument = new TypedDocumentString(`
+    mutation RevokeToken($input: RevokeTokenInput!) {
+  revokeToken(input: $input) {
+    token {
+      ...TokenFields
+    }
+  }
+}
+    fragment TokenFields on Token {
+  tokenId
+  name
+  principal
+  grants {
+    role
+    projectId
+    environmentId
+  }
+  createdBy
+  createdAt
+  expiresAt
+  revokedAt
+  lastUsedAt
+}`) as unknown as TypedDocumentString<RevokeTokenMutation, RevokeTokenMutationVariables>;
+export const PolicyDocument = new TypedDocumentString(`
+    query Policy {
+  policy {
+    ...PolicyFields
+  }
+}
+    fragment PolicyFields on Policy {
+  version
+  defaultRules
+  rules {
+    role
+    action
+    projectId
+    environmentId
+  }
+  grants {
+    principal
+    role
+    projectId
+    environmentId
+    expiresAt
+    breakGlass
+  }
+  sod {
+    approve
+    completeManual
+  }
+  approvals {
+    projectId
+    environmentId
+    required
+  }
+  breakGlass {
+    principal
+    role
+    maxMinutes
+  }
+  actor
+  reason
+  at
+}`) as unknown as TypedDocumentString<PolicyQuery, PolicyQueryVariables>;
+export const PolicyHistoryDocument = new TypedDocumentString(`
+    query PolicyHistory($first: Int!, $after: String) {
+  policyHistory(first: $first, after: $after) {
+    edges {
+      node {
+        version
+        actor
+        reason
+        at
+      }
+    }
+    pageInfo {
+      ...PageFields
+    }
+  }
+}
+    fragment PageFields on PageInfo {
+  endCursor
+  hasNextPage
+}`) as unknown as TypedDocumentString<PolicyHistoryQuery, PolicyHistoryQueryVariables>;
+export const CapabilitiesDocument = new TypedDocumentString(`
+    query Capabilities {
+  capabilities {
+    engine
+    name
+    support
+    note
+  }
+}
+    `) as unknown as TypedDocumentString<CapabilitiesQuery, CapabilitiesQueryVariables>;
+export const SetPolicyDocument = new TypedDocumentString(`
+    mutation SetPolicy($input: SetPolicyInput!) {
+  setPolicy(input: $input) {
+    policy {
+      ...PolicyFields
+    }
+  }
+}
+    fragment PolicyFields on Policy {
+  version
+  defaultRules
+  rules {
+    role
+    action
+    projectId
+    environmentId
+  }
+  grants {
+    principal
+    role
+    projectId
+    environmentId
+    expiresAt
+    breakGlass
+  }
+  sod {
+    approve
+    completeManual
+  }
+  approvals {
+    projectId
+    environmentId
+    required
+  }
+  breakGlass {
+    principal
+    role
+    maxMinutes
+  }
+  actor
+  reason
+  at
+}`) as unknown as TypedDocumentString<SetPolicyMutation, SetPolicyMutationVariables>;
+export const QuotaSettingsDocument = new TypedDocumentString(`
+    query QuotaSettings {
+  quotaSettings {
+    ...QuotaFields
+  }
+}
+    fragment LimitFields on QuotaLimits {
+  startRunPerMinute
+  heavyStepsPerMinute
+  signalOpsPerMinute
+  maxActive
+  maxQueueDepth
+}
+fragment QuotaFields on QuotaSettings {
+  version
+  tier
+  tenant {
+    ...LimitFields
+  }
+  projects {
+    projectId
+    limits {
+      ...LimitFields
+    }
+    weight
+  }
+  strategy
+  ttlMs
+  actor
+  reason
+  at
+}`) as unknown as TypedDocumentString<QuotaSettingsQuery, QuotaSettingsQueryVariables>;
+export const SetQuotaDocument = new TypedDocumentString(`
+    mutation SetQuota($input: SetQuotaInput!) {
+  setQuota(input: $input) {
+    settings {
+      ...QuotaFields
+    }
+  }
+}
+    fragment LimitFields on QuotaLimits {
+  startRunPerMinute
+  heavyStepsPerMinute
+  signalOpsPerMinute
+  maxActive
+  maxQueueDepth
+}
+fragment QuotaFields on QuotaSettings {
+  version
+  tier
+  tenant {
+    ...LimitFields
+  }
+  projects {
+    projectId
+    limits {
+      ...LimitFields
+    }
+    weight
+  }
+  strategy
+  ttlMs
+  actor
+  reason
+  at
+}`) as unknown as TypedDocumentString<SetQuotaMutation, SetQuotaMutationVariables>;
+export const ServiceDocument = new TypedDocumentString(`
+    query Service {
+  service {
+    ...ServiceFields
+  }
+}
+    fragment ServiceFields on ServiceState {
+  mode
+  modeReason
+  modeSince
+  frozen
+  frozenReason
+  frozenSince
+  degraded
+  retryAfterMs
+  activeRuns
+}`) as unknown as TypedDocumentString<ServiceQuery, ServiceQueryVariables>;
+export const SetModeDocument = new TypedDocumentString(`
+    mutation SetMode($input: SetEngineModeInput!) {
+  setEngineMode(input: $input) {
+    service {
+      ...ServiceFields
+    }
+  }
+}
+    fragment ServiceFields on ServiceState {
+  mode
+  modeReason
+  modeSince
+  frozen
+  frozenReason
+  frozenSince
+  degraded
+  retryAfterMs
+  activeRuns
+}`) as unknown as TypedDocumentString<SetModeMutation, SetModeMutationVariables>;
+export const FreezeDocument = new TypedDocumentString(`
+    mutation Freeze($input: FreezeTenantInput!) {
+  freezeTenant(input: $input) {
+    service {
+      ...ServiceFields
+    }
+  }
+}
+    fragment ServiceFields on ServiceState {
+  mode
+  modeReason
+  modeSince
+  frozen
+  frozenReason
+  frozenSince
+  degraded
+  retryAfterMs
+  activeRuns
+}`) as unknown as TypedDocumentString<FreezeMutation, FreezeMutationVariables>;

@@ -1,0 +1,74 @@
+import { type FormEvent, useState } from "react";
+import { newId } from "../actions/intent";
+import { ApiError } from "../api/request";
+import { m } from "../messages";
+import { Violations } from "../ui/Ask";
+import { Button } from "../ui/Button";
+import { Dialog } from "../ui/Dialog";
+import css from "../ui/Form.module.css";
+
+interface EditDocumentProps {
+  title: string;
+  /** What holds now: the document that is changed. */
+  before: unknown;
+  save: (change: { document: unknown; reason: string; requestId: string }) => Promise<void>;
+  onClose: () => void;
+}
+
+/** Edits a document that is replaced whole, as JSON; what the server has against it stands below, all at once. */
+export function EditDocument({ title, before, save, onClose }: EditDocumentProps) {
+  const [original] = useState(() => JSON.stringify(before, null, 2));
+  const [text, setText] = useState(original);
+  const [reason, setReason] = useState("");
+  const [requestId, setRequestId] = useState(() => `ui-${newId()}`);
+  const [error, setError] = useState<ApiError | null>(null);
+  const [sending, setSending] = useState(false);
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    if (sending || text === original) return;
+    let document: unknown;
+    try {
+      document = JSON.parse(text);
+    } catch (cause) {
+      setError(new ApiError(`${m.start.notJson} ${cause instanceof Error ? cause.message : String(cause)}`, { code: "BAD_USER_INPUT" }));
+      return;
+    }
+    setSending(true);
+    setError(null);
+    save({ document, reason: reason.trim(), requestId }).then(onClose, (cause: unknown) => {
+      setError(cause instanceof ApiError ? cause : new ApiError(String(cause)));
+      setSending(false);
+    });
+  };
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <form className={css.stack} onSubmit={submit}>
+        <label className={css.field}>
+          <span>{m.admin.document}</span>
+          <textarea
+            rows={18}
+            spellCheck={false}
+            value={text}
+            onChange={(event) => {
+              setText(event.target.value);
+              setRequestId(`ui-${newId()}`); // another document is another request
+            }}
+          />
+        </label>
+        <label className={css.field}>
+          <span>
+            {m.confirm.reason} ({m.confirm.reasonRequired})
+          </span>
+          <input required maxLength={1000} value={reason} onChange={(event) => setReason(event.target.value)} />
+        </label>
+        <Violations error={error} />
+        <div className={css.buttons}>
+          <Button onClick={onClose}>{m.confirm.back}</Button>
+          <Button type="submit" kind="primary" refusal={sending ? m.confirm.sending : text === original ? m.admin.unchanged : null}>
+            {m.admin.save}
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

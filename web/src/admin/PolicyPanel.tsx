@@ -1,0 +1,106 @@
+import { useState } from "react";
+import { type PolicyFieldsFragment, type PolicyInput, PolicyDocument, PolicyHistoryDocument, type PolicyHistoryQuery, SetPolicyDocument } from "../api/gen/graphql";
+import { instant } from "../api/model";
+import { request } from "../api/request";
+import { useConnection } from "../api/useConnection";
+import { m } from "../messages";
+import { Button } from "../ui/Button";
+import css from "../ui/Form.module.css";
+import { List, PageHead } from "../ui/List";
+import { Problem, Skeleton } from "../ui/Page";
+import { type Column, Table } from "../ui/Table";
+import { Time } from "../ui/Time";
+import { EditDocument } from "./EditDocument";
+import { useAsked } from "./useAsked";
+
+type Version = PolicyHistoryQuery["policyHistory"]["edges"][number]["node"];
+
+const grants: Column<PolicyFieldsFragment["grants"][number]>[] = [
+  { head: m.policy.principal, main: true, cell: (grant) => grant.principal },
+  { head: m.policy.role, cell: (grant) => `${grant.role}${grant.breakGlass ? ` (${m.policy.emergency})` : ""}` },
+  { head: m.policy.where, cell: (grant) => `${grant.projectId} / ${grant.environmentId}` },
+  { head: m.policy.until, cell: (grant) => grant.expiresAt && <Time at={instant(grant.expiresAt)} format="full" /> },
+];
+const rules: Column<PolicyFieldsFragment["rules"][number]>[] = [
+  { head: m.policy.role, main: true, cell: (rule) => rule.role },
+  { head: m.policy.action, cell: (rule) => rule.action },
+  { head: m.policy.where, cell: (rule) => `${rule.projectId} / ${rule.environmentId}` },
+];
+const versions: Column<Version>[] = [
+  { head: m.policy.version, main: true, cell: (version) => version.version },
+  { head: m.policy.by, cell: (version) => version.actor },
+  { head: m.policy.at, cell: (version) => version.at && <Time at={instant(version.at)} format="full" /> },
+  { head: m.policy.reason, text: true, cell: (version) => version.reason },
+];
+
+/** The policy as setPolicy takes it. */
+function input(policy: PolicyFieldsFragment): PolicyInput {
+  return {
+    ...(policy.defaultRules ? {} : { rules: policy.rules }),
+    grants: policy.grants.map(({ principal, role, projectId, environmentId, expiresAt, breakGlass }) => ({ principal, role, projectId, environmentId, expiresAt, breakGlass })),
+    sod: policy.sod,
+    approvals: policy.approvals,
+    breakGlass: policy.breakGlass,
+  };
+}
+
+export function PolicyPanel() {
+  const policy = useAsked(PolicyDocument, (result) => result.policy);
+  const history = useConnection(PolicyHistoryDocument, {}, (result) => result.policyHistory, { size: 20 });
+  const [editing, setEditing] = useState<PolicyFieldsFragment | null>(null);
+  const now = policy.value;
+  const refresh = (): void => {
+    policy.refresh();
+    history.refresh();
+  };
+  return (
+    <>
+      <PageHead title={now ? m.policy.named(now.version) : m.policy.title} asOf={policy.asOf} refresh={refresh}>
+        <Button refusal={now ? null : m.runs.loading} onClick={() => setEditing(now)}>
+          {m.admin.edit}…
+        </Button>
+      </PageHead>
+      {policy.error !== null && <Problem error={policy.error} retry={refresh} />}
+      {!now && policy.error === null && <Skeleton rows={8} label={m.runs.loading} />}
+      {now && (
+        <>
+          <section className={css.section}>
+            <h2>{m.policy.grants}</h2>
+            <Table label={m.policy.grants} columns={grants} rows={now.grants} rowKey={(grant) => JSON.stringify(grant)} />
+          </section>
+          <section className={css.section}>
+            <h2>{m.policy.duties}</h2>
+            <p>{now.sod.approve ? m.policy.sodApprove : m.policy.noSodApprove}</p>
+            <p>{now.sod.completeManual ? m.policy.sodComplete : m.policy.noSodComplete}</p>
+            {now.approvals.map((approval) => (
+              <p key={`${approval.projectId} ${approval.environmentId}`}>{m.policy.approvals(approval.projectId, approval.environmentId, approval.required)}</p>
+            ))}
+            {now.breakGlass.map((entry) => (
+              <p key={`${entry.principal} ${entry.role}`}>{m.policy.breakGlass(entry.principal, entry.role, entry.maxMinutes)}</p>
+            ))}
+          </section>
+          <details className={css.section}>
+            <summary>{now.defaultRules ? m.policy.defaultRules(now.rules.length) : m.policy.rules(now.rules.length)}</summary>
+            <Table label={m.policy.rules(now.rules.length)} columns={rules} rows={now.rules} rowKey={(rule) => JSON.stringify(rule)} />
+          </details>
+          <section className={css.section}>
+            <h2>{m.policy.history}</h2>
+            <List label={m.policy.history} pages={history} columns={versions} rowKey={(version) => String(version.version)} empty={<p>{m.policy.noHistory}</p>} />
+          </section>
+        </>
+      )}
+      {editing && (
+        <EditDocument
+          title={m.policy.editing(editing.version)}
+          before={input(editing)}
+          save={async ({ document, reason, requestId }) => {
+            // Whatever it is, the server checks it and says what is wrong with it.
+            await request(SetPolicyDocument, { input: { requestId, expectedVersion: editing.version, reason, document: document as PolicyInput } });
+            refresh();
+          }}
+          onClose={() => setEditing(null)}
+        />
+      )}
+    </>
+  );
+}

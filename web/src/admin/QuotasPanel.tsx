@@ -1,0 +1,86 @@
+import { useState } from "react";
+import { QuotasDocument, type QuotaFieldsFragment, QuotaSettingsDocument, type QuotaSettingsInput, type QuotasQuery, SetQuotaDocument } from "../api/gen/graphql";
+import { instant } from "../api/model";
+import { request } from "../api/request";
+import { m } from "../messages";
+import { Button } from "../ui/Button";
+import css from "../ui/Form.module.css";
+import { count } from "../ui/format";
+import { PageHead } from "../ui/List";
+import { Problem, Skeleton } from "../ui/Page";
+import { type Column, Table } from "../ui/Table";
+import { Time } from "../ui/Time";
+import { EditDocument } from "./EditDocument";
+import { useAsked } from "./useAsked";
+
+type Snapshot = QuotasQuery["quotas"][number];
+interface Line {
+  place: string;
+  bucket: Snapshot["buckets"][number];
+}
+
+const buckets: Column<Line>[] = [
+  { head: m.quota.place, main: true, cell: ({ place, bucket }) => `${place} · ${m.quota.actions[bucket.action]}` },
+  {
+    head: m.quota.used,
+    cell: ({ place, bucket }) => (
+      <span>
+        <meter className={css.meter} aria-label={`${place} ${m.quota.actions[bucket.action]}`} min={0} max={100} value={bucket.usedPercent} /> {Math.round(bucket.usedPercent)} %
+      </span>
+    ),
+  },
+  { head: m.quota.left, cell: ({ bucket }) => m.quota.of(count(bucket.tokensRemaining), count(bucket.perMinute)) },
+  { head: m.quota.next, cell: ({ bucket }) => bucket.nextRefillAt && <Time at={instant(bucket.nextRefillAt)} format="clock" /> },
+];
+const places: Column<Snapshot>[] = [
+  { head: m.quota.place, main: true, cell: (snapshot) => snapshot.projectId ?? m.quota.tenant },
+  { head: m.quota.active, cell: (snapshot) => m.quota.of(count(snapshot.active), count(snapshot.maxActive)) },
+  { head: m.quota.waiting, cell: (snapshot) => m.quota.of(count(snapshot.queueDepth), count(snapshot.maxQueueDepth)) },
+];
+
+export function QuotasPanel() {
+  const quotas = useAsked(QuotasDocument, (result) => result.quotas);
+  const settings = useAsked(QuotaSettingsDocument, (result) => result.quotaSettings);
+  const [editing, setEditing] = useState<QuotaFieldsFragment | null>(null);
+  const refresh = (): void => {
+    quotas.refresh();
+    settings.refresh();
+  };
+  const lines = quotas.value?.flatMap((snapshot) => snapshot.buckets.map((bucket) => ({ place: snapshot.projectId ?? m.quota.tenant, bucket })));
+  return (
+    <>
+      <PageHead title={m.quota.title} asOf={quotas.asOf} refresh={refresh}>
+        <Button refusal={settings.value ? null : m.quota.notYours} onClick={() => setEditing(settings.value)}>
+          {m.admin.edit}…
+        </Button>
+      </PageHead>
+      {quotas.error !== null && <Problem error={quotas.error} retry={refresh} />}
+      {!lines && quotas.error === null && <Skeleton rows={6} label={m.runs.loading} />}
+      {lines && quotas.value && (
+        <>
+          <section className={css.section}>
+            <h2>{m.quota.buckets}</h2>
+            <Table label={m.quota.buckets} columns={buckets} rows={lines} rowKey={(line) => `${line.place} ${line.bucket.action}`} />
+          </section>
+          <section className={css.section}>
+            <h2>{m.quota.places}</h2>
+            <Table label={m.quota.places} columns={places} rows={quotas.value} rowKey={(snapshot) => snapshot.projectId ?? ""} />
+          </section>
+        </>
+      )}
+      {settings.value && <p className={css.hint}>{m.quota.tier(settings.value.tier, settings.value.version)}</p>}
+      {editing && (
+        <EditDocument
+          title={m.quota.editing(editing.version)}
+          before={{ tenant: editing.tenant, projects: editing.projects, strategy: editing.strategy, ttlMs: editing.ttlMs }}
+          save={async ({ document, reason, requestId }) => {
+            // Whatever it is, the server checks it and says what is wrong with it.
+            await request(SetQuotaDocument, { input: { requestId, expectedVersion: editing.version, reason, settings: document as QuotaSettingsInput } });
+            refresh();
+          }}
+          onClose={() => setEditing(null)}
+        />
+      )}
+    </>
+  );
+}

@@ -1,0 +1,88 @@
+import { useState } from "react";
+import { newId } from "../actions/intent";
+import { type EngineMode, FreezeDocument, ServiceDocument, SetModeDocument } from "../api/gen/graphql";
+import { instant } from "../api/model";
+import { request } from "../api/request";
+import { m } from "../messages";
+import { Ask } from "../ui/Ask";
+import { Button } from "../ui/Button";
+import css from "../ui/Form.module.css";
+import { PageHead } from "../ui/List";
+import { Problem, Skeleton } from "../ui/Page";
+import { Time } from "../ui/Time";
+import { useAsked } from "./useAsked";
+
+const MODES = ["NORMAL", "READ_ONLY", "DRAINED"] as const satisfies readonly EngineMode[];
+
+type Wanted = { requestId: string } & ({ mode: EngineMode } | { frozen: boolean });
+
+/** The mode of the installation and the freeze of the tenant. */
+export function ServicePanel() {
+  const service = useAsked(ServiceDocument, (result) => result.service);
+  const [wanted, setWanted] = useState<Wanted | null>(null);
+  const now = service.value;
+  const act = async (reason: string): Promise<void> => {
+    if (!wanted) return;
+    const { requestId } = wanted;
+    if ("mode" in wanted) await request(SetModeDocument, { input: { requestId, mode: wanted.mode, reason } });
+    else await request(FreezeDocument, { input: { requestId, frozen: wanted.frozen, reason } });
+    service.refresh();
+  };
+  const title = wanted ? ("mode" in wanted ? m.service.setMode(m.service.modes[wanted.mode]) : wanted.frozen ? m.service.freeze : m.service.unfreeze) : "";
+  return (
+    <>
+      <PageHead title={m.service.title} asOf={service.asOf} refresh={service.refresh} />
+      {service.error !== null && <Problem error={service.error} retry={service.refresh} />}
+      {!now && service.error === null && <Skeleton rows={4} label={m.runs.loading} />}
+      {now && (
+        <>
+          <section className={css.section}>
+            <h2>{m.service.mode}</h2>
+            <p>
+              <strong>{m.service.modes[now.mode]}</strong>
+              {now.modeSince && (
+                <>
+                  {" "}
+                  {m.service.since} <Time at={instant(now.modeSince)} format="full" />
+                </>
+              )}
+              {now.modeReason && `: ${now.modeReason}`}
+            </p>
+            <p className={css.hint}>{m.service.means[now.mode]}</p>
+            {now.activeRuns !== null && <p>{m.service.active(now.activeRuns)}</p>}
+            <div className={css.row}>
+              {MODES.map((mode) => (
+                <Button key={mode} pressed={mode === now.mode} refusal={mode === now.mode ? m.service.already : null} onClick={() => setWanted({ mode, requestId: `ui-${newId()}` })}>
+                  {m.service.setMode(m.service.modes[mode])}…
+                </Button>
+              ))}
+            </div>
+          </section>
+          <section className={css.section}>
+            <h2>{m.service.tenant}</h2>
+            <p>
+              <strong>{now.frozen ? m.service.frozen : m.service.notFrozen}</strong>
+              {now.frozenSince && (
+                <>
+                  {" "}
+                  {m.service.since} <Time at={instant(now.frozenSince)} format="full" />
+                </>
+              )}
+              {now.frozenReason && `: ${now.frozenReason}`}
+            </p>
+            <div className={css.row}>
+              <Button kind={now.frozen ? "plain" : "danger"} onClick={() => setWanted({ frozen: !now.frozen, requestId: `ui-${newId()}` })}>
+                {now.frozen ? m.service.unfreeze : m.service.freeze}…
+              </Button>
+            </div>
+          </section>
+        </>
+      )}
+      {wanted && (
+        <Ask title={title} verb={title} reason="required" danger act={act} onClose={() => setWanted(null)}>
+          <p>{"mode" in wanted ? m.service.means[wanted.mode] : wanted.frozen ? m.service.freezeMeans : m.service.unfreezeMeans}</p>
+        </Ask>
+      )}
+    </>
+  );
+}

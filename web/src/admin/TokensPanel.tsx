@@ -1,0 +1,163 @@
+import { type FormEvent, useState } from "react";
+import { newId } from "../actions/intent";
+import { CreateTokenDocument, RevokeTokenDocument, type Role, type TokenFieldsFragment, TokensDocument } from "../api/gen/graphql";
+import { instant } from "../api/model";
+import { ApiError, request } from "../api/request";
+import { useConnection } from "../api/useConnection";
+import { m } from "../messages";
+import { Ask, Violations } from "../ui/Ask";
+import { Button } from "../ui/Button";
+import { Dialog } from "../ui/Dialog";
+import css from "../ui/Form.module.css";
+import { List, PageHead } from "../ui/List";
+import type { Column } from "../ui/Table";
+import { Time } from "../ui/Time";
+
+const ROLES = ["VIEWER", "OPERATOR", "ENGINEER", "ADMIN", "PLANNER", "SYSTEM", "SRE"] as const satisfies readonly Role[];
+
+export function TokensPanel() {
+  const [all, setAll] = useState(false);
+  const pages = useConnection(TokensDocument, { all, live: false }, (result) => result.tokens);
+  const [revoking, setRevoking] = useState<{ token: TokenFieldsFragment; requestId: string } | null>(null);
+  const [making, setMaking] = useState(false);
+  const columns: Column<TokenFieldsFragment>[] = [
+    { head: m.tokens.name, main: true, text: true, cell: (token) => token.name },
+    { head: m.tokens.principal, cell: (token) => token.principal },
+    { head: m.tokens.grants, text: true, cell: (token) => token.grants.map((grant) => `${grant.role} ${grant.projectId}/${grant.environmentId}`).join(", ") },
+    { head: m.tokens.created, wide: true, cell: (token) => <Time at={instant(token.createdAt)} /> },
+    { head: m.tokens.expires, cell: (token) => <Time at={instant(token.expiresAt)} format="full" /> },
+    { head: m.tokens.used, wide: true, cell: (token) => (token.lastUsedAt === null ? m.tokens.never : <Time at={instant(token.lastUsedAt)} />) },
+    {
+      head: m.tokens.state,
+      cell: (token) => {
+        if (token.revokedAt !== null) return m.tokens.revoked;
+        if (instant(token.expiresAt) < Date.now()) return m.tokens.expired;
+        return (
+          <Button label={`${m.tokens.revoke} ${token.name}`} onClick={() => setRevoking({ token, requestId: `ui-${newId()}` })}>
+            {m.tokens.revoke}…
+          </Button>
+        );
+      },
+    },
+  ];
+  const revoke = async (reason: string): Promise<void> => {
+    if (!revoking) return;
+    await request(RevokeTokenDocument, { input: { tokenId: revoking.token.tokenId, requestId: revoking.requestId, reason } });
+    pages.refresh();
+  };
+  return (
+    <>
+      <PageHead title={m.tokens.title} asOf={pages.asOf} refresh={pages.refresh}>
+        <Button pressed={all} onClick={() => setAll(!all)}>
+          {m.tokens.everybody}
+        </Button>
+        <Button kind="primary" onClick={() => setMaking(true)}>
+          {m.tokens.make}…
+        </Button>
+      </PageHead>
+      <List label={m.tokens.title} pages={pages} columns={columns} rowKey={(token) => token.tokenId} empty={<p>{m.tokens.empty}</p>} />
+      {making && (
+        <Make
+          onClose={() => {
+            setMaking(false);
+            pages.refresh();
+          }}
+        />
+      )}
+      {revoking && (
+        <Ask title={`${m.tokens.revoke} ${revoking.token.name}`} verb={m.tokens.revoke} reason="required" danger act={revoke} onClose={() => setRevoking(null)}>
+          <p>{m.tokens.revokeMeans}</p>
+        </Ask>
+      )}
+    </>
+  );
+}
+
+function Make({ onClose }: { onClose: () => void }) {
+  const [requestId] = useState(() => `ui-${newId()}`);
+  const [secret, setSecret] = useState<string | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
+  const [sending, setSending] = useState(false);
+  const submit = (event: FormEvent<HTMLFormElement>): void => {
+    event.preventDefault();
+    if (sending) return;
+    const form = new FormData(event.currentTarget);
+    const word = (name: string): string => String(form.get(name) ?? "").trim();
+    const role = ROLES.find((known) => known === word("role")) ?? "VIEWER";
+    setSending(true);
+    setError(null);
+    request(CreateTokenDocument, {
+      input: {
+        requestId,
+        name: word("name"),
+        service: word("service") === "" ? null : word("service"),
+        grants: [{ role, projectId: word("project") || "*", environmentId: word("environment") || "*" }],
+        expiresAt: word("expires") === "" ? null : `${word("expires")}T00:00:00Z`,
+      },
+    }).then(
+      ({ createToken }) => setSecret(createToken.secret ?? m.tokens.shownBefore),
+      (cause: unknown) => {
+        setError(cause instanceof ApiError ? cause : new ApiError(String(cause)));
+        setSending(false);
+      },
+    );
+  };
+  return (
+    <Dialog title={m.tokens.make} onClose={onClose}>
+      {secret !== null ? (
+        <div className={css.stack}>
+          <p role="status">{m.tokens.once}</p>
+          <code className={css.secret}>{secret}</code>
+          <div className={css.buttons}>
+            <Button onClick={() => void navigator.clipboard.writeText(secret)}>{m.tokens.copy}</Button>
+            <Button kind="primary" onClick={onClose}>
+              {m.tokens.kept}
+            </Button>
+          </div>
+        </div>
+      ) : (
+        <form className={css.stack} onSubmit={submit}>
+          <label className={css.field}>
+            <span>{m.tokens.name}</span>
+            <input name="name" required maxLength={100} />
+          </label>
+          <div className={css.row}>
+            <label className={css.field}>
+              <span>{m.tokens.role}</span>
+              <select name="role" defaultValue="VIEWER">
+                {ROLES.map((role) => (
+                  <option key={role} value={role}>
+                    {m.role[role]}
+                  </option>
+                ))}
+              </select>
+            </label>
+            <label className={css.field}>
+              <span>{m.start.project}</span>
+              <input name="project" defaultValue="*" maxLength={128} />
+            </label>
+            <label className={css.field}>
+              <span>{m.start.environment}</span>
+              <input name="environment" defaultValue="*" maxLength={128} />
+            </label>
+          </div>
+          <label className={css.field}>
+            <span>{m.tokens.service}</span>
+            <input name="service" maxLength={128} />
+          </label>
+          <label className={css.field}>
+            <span>{m.tokens.until}</span>
+            <input name="expires" type="date" />
+          </label>
+          <Violations error={error} />
+          <div className={css.buttons}>
+            <Button onClick={onClose}>{m.confirm.back}</Button>
+            <Button type="submit" kind="primary" refusal={sending ? m.confirm.sending : null}>
+              {m.tokens.make}
+            </Button>
+          </div>
+        </form>
+      )}
+    </Dialog>
+  );
+}

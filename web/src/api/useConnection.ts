@@ -1,0 +1,96 @@
+import { useCallback, useEffect, useRef, useState } from "react";
+import type { TypedDocumentString } from "./gen/graphql";
+import type { Instant } from "./model";
+import { request } from "./request";
+
+interface Connection<N> {
+  edges: { node: N }[];
+  pageInfo: { endCursor: string | null; hasNextPage: boolean };
+}
+
+export interface Pages<N> {
+  /** Null until the first answer. */
+  rows: N[] | null;
+  error: unknown;
+  hasMore: boolean;
+  loading: boolean;
+  /** When the first page was answered, by the local clock. */
+  asOf: Instant;
+  more: () => void;
+  refresh: () => void;
+}
+
+interface Options {
+  size?: number;
+  /** Asks again this often while only the first page is shown. */
+  every?: number;
+}
+
+/** A list that is read page by page, anew whenever the variables change. */
+export function useConnection<TResult, TVariables extends Record<string, unknown>, N>(
+  document: TypedDocumentString<TResult, TVariables & { first: number; after: string | null }>,
+  variables: TVariables,
+  pick: (result: TResult) => Connection<N>,
+  { size = 50, every = 0 }: Options = {},
+): Pages<N> {
+  const [rows, setRows] = useState<N[] | null>(null);
+  const [error, setError] = useState<unknown>(null);
+  const [cursor, setCursor] = useState<string | null>(null);
+  const [pages, setPages] = useState(1);
+  const [asOf, setAsOf] = useState(0);
+  const [round, setRound] = useState(0);
+  const [loading, setLoading] = useState(true);
+  const key = JSON.stringify(variables);
+  const latest = useRef({ variables, pick });
+  latest.current = { variables, pick };
+  const asked = useRef("");
+
+  useEffect(() => {
+    const abort = new AbortController();
+    if (asked.current !== key) setRows(null); // another list, not the same one again
+    asked.current = key;
+    setLoading(true);
+    request(document, { ...latest.current.variables, first: size, after: null }, abort.signal)
+      .then((result) => {
+        const { edges, pageInfo } = latest.current.pick(result);
+        setRows(edges.map((edge) => edge.node));
+        setCursor(pageInfo.hasNextPage ? pageInfo.endCursor : null);
+        setPages(1);
+        setAsOf(Date.now());
+        setError(null);
+        setLoading(false);
+      })
+      .catch((cause: unknown) => {
+        if (abort.signal.aborted) return;
+        setError(cause);
+        setLoading(false);
+      });
+    return () => abort.abort();
+  }, [document, key, size, round]);
+
+  useEffect(() => {
+    if (every === 0 || pages > 1) return;
+    const timer = setInterval(() => {
+      if (window.document.visibilityState === "visible") setRound((n) => n + 1);
+    }, every);
+    return () => clearInterval(timer);
+  }, [every, pages]);
+
+  const more = useCallback(() => {
+    if (cursor === null) return;
+    const mine = asked.current;
+    setLoading(true);
+    request(document, { ...latest.current.variables, first: size, after: cursor })
+      .then((result) => {
+        if (mine !== asked.current) return;
+        const { edges, pageInfo } = latest.current.pick(result);
+        setRows((old) => [...(old ?? []), ...edges.map((edge) => edge.node)]);
+        setCursor(pageInfo.hasNextPage ? pageInfo.endCursor : null);
+        setPages((n) => n + 1);
+      })
+      .catch(setError)
+      .finally(() => setLoading(false));
+  }, [document, cursor, size]);
+
+  return { rows, error, hasMore: cursor !== null, loading, asOf, more, refresh: () => setRound((n) => n + 1) };
+}

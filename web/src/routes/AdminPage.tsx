@@ -1,0 +1,30 @@
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { m } from "../messages";
+import css from "../ui/Form.module.css";
+import { PolicyPanel } from "../admin/PolicyPanel";
+import { QuotasPanel } from "../admin/QuotasPanel";
+import { ServicePanel } from "../admin/ServicePanel";
+import { TokensPanel } from "../admin/TokensPanel";
+import { useDocumentStatus } from "../ui/documentStatus";
+import type { AdminPart } from "./search";
+
+const route = getRouteApi("/admin/$part");
+const PANELS = { tokens: TokensPanel, policy: PolicyPanel, quotas: QuotasPanel, service: ServicePanel } as const satisfies Record<AdminPart, () => React.ReactNode>;
+
+export function AdminPage() {
+  const { part } = route.useParams();
+  useDocumentStatus(`${m.admin.title}: ${m.admin.parts[part]}`);
+  const Panel = PANELS[part];
+  return (
+    <>
+      <nav className={css.tabs} aria-label={m.admin.title}>
+        {(Object.keys(PANELS) as AdminPart[]).map((other) => (
+          <Link key={other} to="/admin/$part" params={{ part: other }}>
+            {m.admin.parts[other]}
+          </Link>
+        ))}
+      </nav>
+      <Panel />
+    </>
+  );
+}

@@ -1,0 +1,140 @@
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { type FormEvent, useState } from "react";
+import { AuditDocument, type AuditFieldsFragment, type AuditFilter, type AuditQuery } from "../api/gen/graphql";
+import { instant } from "../api/model";
+import { request } from "../api/request";
+import { useConnection } from "../api/useConnection";
+import { auditCsv, auditLines, save } from "../audit/export";
+import { m } from "../messages";
+import { Button } from "../ui/Button";
+import { useDocumentStatus } from "../ui/documentStatus";
+import css from "../ui/Form.module.css";
+import { shortId } from "../ui/format";
+import { List, PageHead } from "../ui/List";
+import type { Column } from "../ui/Table";
+import { Time } from "../ui/Time";
+
+const OUTCOMES = ["ACCEPTED", "REJECTED", "DENIED"] as const;
+const EXPORT_PAGE = 200;
+const EXPORT_MOST = 10_000;
+const route = getRouteApi("/audit");
+
+const columns: Column<AuditFieldsFragment>[] = [
+  { head: m.audit.no, wide: true, cell: (entry) => entry.no },
+  { head: m.audit.at, cell: (entry) => (entry.row ? <Time at={instant(entry.row.at)} format="full" /> : m.audit.gone) },
+  { head: m.audit.actor, main: true, cell: (entry) => entry.row?.actor },
+  { head: m.audit.action, cell: (entry) => entry.row?.action },
+  {
+    head: m.audit.on,
+    cell: (entry) => {
+      if (!entry.row?.runId) return null;
+      return (
+        <Link to="/runs/$runId" params={{ runId: entry.row.runId }}>
+          {shortId(entry.row.runId)}
+        </Link>
+      );
+    },
+  },
+  {
+    head: m.audit.outcome,
+    cell: (entry) => {
+      if (!entry.row) return null;
+      const good = entry.row.outcome === "ACCEPTED";
+      return (
+        <span className={css.tone} data-tone={good ? "good" : "bad"}>
+          {good ? "✓" : "✕"} {entry.row.outcome} {entry.row.code}
+        </span>
+      );
+    },
+  },
+  { head: m.audit.reason, text: true, cell: (entry) => entry.row?.reason },
+  { head: m.audit.detail, text: true, wide: true, cell: (entry) => entry.row?.detail && <code>{entry.row.detail}</code> },
+];
+
+export function AuditPage() {
+  useDocumentStatus(m.audit.title);
+  const search = route.useSearch();
+  const navigate = route.useNavigate();
+  const filter: AuditFilter = {
+    ...(search.actor ? { actor: search.actor } : {}),
+    ...(search.action ? { action: search.action } : {}),
+    ...(search.outcome ? { outcome: search.outcome } : {}),
+    ...(search.run ? { runId: search.run } : {}),
+    ...(search.from ? { from: `${search.from}T00:00:00Z` } : {}),
+    ...(search.to ? { to: `${search.to}T00:00:00Z` } : {}),
+  };
+  const pages = useConnection(AuditDocument, { filter }, (result) => result.audit);
+  const [exporting, setExporting] = useState<string | null>(null);
+
+  const find = (event: FormEvent<HTMLFormElement>): void => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget);
+    const word = (name: string): string | undefined => {
+      const value = form.get(name);
+      return typeof value === "string" && value.trim() !== "" ? value.trim() : undefined;
+    };
+    void navigate({
+      search: (old) => ({ ...old, actor: word("actor"), action: word("action"), outcome: word("outcome"), run: word("run"), from: word("from"), to: word("to") }),
+    });
+  };
+  const exportAs = async (kind: "csv" | "jsonl"): Promise<void> => {
+    const all: AuditFieldsFragment[] = [];
+    let after: string | null = null;
+    do {
+      const { audit }: AuditQuery = await request(AuditDocument, { filter, first: EXPORT_PAGE, after });
+      all.push(...audit.edges.map((edge) => edge.node));
+      after = audit.pageInfo.hasNextPage ? audit.pageInfo.endCursor : null;
+      setExporting(m.audit.exporting(all.length));
+    } while (after !== null && all.length < EXPORT_MOST);
+    save(`audit.${kind}`, kind === "csv" ? auditCsv(filter, all) : auditLines(filter, all));
+    setExporting(after === null ? null : m.audit.cut(EXPORT_MOST));
+  };
+  const start = (kind: "csv" | "jsonl"): void => {
+    exportAs(kind).catch((cause: unknown) => setExporting(cause instanceof Error ? cause.message : String(cause)));
+  };
+
+  return (
+    <>
+      <PageHead title={m.audit.title} asOf={pages.asOf} refresh={pages.refresh}>
+        <Button onClick={() => start("csv")}>{m.audit.csv}</Button>
+        <Button onClick={() => start("jsonl")}>{m.audit.jsonl}</Button>
+      </PageHead>
+      <p role="status" className={css.hint}>
+        {exporting}
+      </p>
+      <form key={JSON.stringify(search)} className={css.row} onSubmit={find}>
+        <Field name="actor" label={m.audit.actor} value={search.actor} />
+        <Field name="action" label={m.audit.action} value={search.action} />
+        <label className={css.field}>
+          <span>{m.audit.outcome}</span>
+          <select name="outcome" defaultValue={search.outcome ?? ""}>
+            <option value="">{m.audit.any}</option>
+            {OUTCOMES.map((outcome) => (
+              <option key={outcome}>{outcome}</option>
+            ))}
+          </select>
+        </label>
+        <Field name="run" label={m.audit.run} value={search.run} />
+        <Field name="from" label={m.audit.from} value={search.from} type="date" />
+        <Field name="to" label={m.audit.to} value={search.to} type="date" />
+        <Button type="submit">{m.audit.find}</Button>
+        <Link to="/audit" search={{}}>
+          {m.runs.clearFilter}
+        </Link>
+      </form>
+      <List label={m.audit.title} pages={pages} columns={columns} rowKey={(entry) => entry.id} empty={<p>{m.audit.empty}</p>} />
+      <p className={css.note}>
+        {m.audit.verify} <code>dvt audit verify</code>
+      </p>
+    </>
+  );
+}
+
+function Field({ name, label, value, type = "text" }: { name: string; label: string; value: string | undefined; type?: "text" | "date" }) {
+  return (
+    <label className={css.field}>
+      <span>{label}</span>
+      <input name={name} type={type} defaultValue={value ?? ""} maxLength={200} />
+    </label>
+  );
+}

@@ -1,0 +1,107 @@
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { newId } from "../actions/intent";
+import { DeadLettersDocument, type LetterFieldsFragment, RedriveDocument, type RedriveMutation } from "../api/gen/graphql";
+import { instant } from "../api/model";
+import { request } from "../api/request";
+import { useConnection } from "../api/useConnection";
+import { m } from "../messages";
+import { Ask } from "../ui/Ask";
+import { Button } from "../ui/Button";
+import { useDocumentStatus } from "../ui/documentStatus";
+import css from "../ui/Form.module.css";
+import { shortId } from "../ui/format";
+import { List, PageHead } from "../ui/List";
+import type { Column } from "../ui/Table";
+import { Time } from "../ui/Time";
+
+type Result = RedriveMutation["redriveDeadLetters"]["results"][number];
+const route = getRouteApi("/dlq");
+
+/** What is asked to be published again: one letter, or all that are open. */
+interface Wanted {
+  letter: LetterFieldsFragment | null;
+  requestId: string;
+}
+
+export function DeadLettersPage() {
+  useDocumentStatus(m.dlq.title);
+  const { all, run } = route.useSearch();
+  const navigate = route.useNavigate();
+  const pages = useConnection(DeadLettersDocument, { open: all !== "yes", runId: run ?? null }, (result) => result.deadLetters);
+  const [wanted, setWanted] = useState<Wanted | null>(null);
+  const [results, setResults] = useState<ReadonlyMap<string, Result>>(new Map());
+  const [more, setMore] = useState(false);
+  const open = pages.rows?.filter((letter) => letter.redrivenAt === null).length ?? 0;
+
+  const redrive = async ({ letter, requestId }: Wanted): Promise<void> => {
+    const letters = letter ? { ids: [letter.id] } : run ? { runId: run } : { allOpen: true };
+    const { redriveDeadLetters } = await request(RedriveDocument, { input: { requestId, letters } });
+    setResults(new Map(redriveDeadLetters.results.map((result) => [result.id, result])));
+    setMore(redriveDeadLetters.more);
+    pages.refresh();
+  };
+
+  const columns: Column<LetterFieldsFragment>[] = [
+    {
+      head: m.dlq.run,
+      main: true,
+      cell: (letter) => (
+        <Link to="/runs/$runId" params={{ runId: letter.runId }}>
+          {shortId(letter.runId)}
+        </Link>
+      ),
+    },
+    { head: m.dlq.seqs, cell: (letter) => `${letter.fromSeq}–${letter.toSeq}` },
+    { head: m.dlq.project, wide: true, cell: (letter) => letter.projectId },
+    { head: m.dlq.tries, cell: (letter) => letter.attempts },
+    { head: m.dlq.cause, text: true, cell: (letter) => letter.cause },
+    { head: m.dlq.since, cell: (letter) => <Time at={instant(letter.buriedAt)} /> },
+    {
+      head: m.dlq.result,
+      cell: (letter) => {
+        const result = results.get(letter.id);
+        if (result?.outcome === "FAILED") return <span className={css.tone} data-tone="bad">{`✕ ${result.message ?? result.code ?? ""}`}</span>;
+        if (letter.redrivenAt !== null) {
+          return (
+            <span className={css.tone} data-tone="good">
+              ✓ {m.dlq.redriven} <Time at={instant(letter.redrivenAt)} />
+            </span>
+          );
+        }
+        return (
+          <Button label={m.dlq.redriveOne(shortId(letter.runId), letter.toSeq)} onClick={() => setWanted({ letter, requestId: `ui-${newId()}` })}>
+            {m.dlq.redrive}…
+          </Button>
+        );
+      },
+    },
+  ];
+
+  return (
+    <>
+      <PageHead title={m.dlq.title} asOf={pages.asOf} refresh={pages.refresh}>
+        <Button pressed={all === "yes"} onClick={() => void navigate({ search: (old) => ({ ...old, all: all === "yes" ? undefined : "yes" }), replace: true })}>
+          {m.dlq.all}
+        </Button>
+        <Button refusal={open === 0 ? m.dlq.noneOpen : null} onClick={() => setWanted({ letter: null, requestId: `ui-${newId()}` })}>
+          {m.dlq.redriveAll}…
+        </Button>
+      </PageHead>
+      {more && <p role="status">{m.dlq.more}</p>}
+      <List label={m.dlq.title} pages={pages} columns={columns} rowKey={(letter) => letter.id} empty={<p>{m.dlq.empty}</p>} />
+      {wanted && (
+        <Ask
+          title={wanted.letter ? m.dlq.redriveOne(shortId(wanted.letter.runId), wanted.letter.toSeq) : m.dlq.redriveAll}
+          verb={m.dlq.redrive}
+          danger={wanted.letter === null}
+          {...(wanted.letter === null ? { word: m.dlq.word } : {})}
+          act={() => redrive(wanted)}
+          onClose={() => setWanted(null)}
+        >
+          <p>{m.dlq.harmless}</p>
+        </Ask>
+      )}
+    </>
+  );
+}

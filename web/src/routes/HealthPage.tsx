@@ -1,0 +1,83 @@
+import { useCallback, useEffect, useState } from "react";
+import { CapabilitiesDocument, type CapabilitiesQuery, HealthDocument, type HealthQuery, type HealthStatus } from "../api/gen/graphql";
+import { request } from "../api/request";
+import { m } from "../messages";
+import { useDocumentStatus } from "../ui/documentStatus";
+import css from "../ui/Form.module.css";
+import { duration } from "../ui/format";
+import { PageHead } from "../ui/List";
+import { Problem, Skeleton } from "../ui/Page";
+import { type Column, Table } from "../ui/Table";
+
+type Check = HealthQuery["health"]["checks"][number];
+type Capability = CapabilitiesQuery["capabilities"][number];
+const EVERY_MS = 5_000;
+const TONES = { HEALTHY: "good", DEGRADED: "warn", UNHEALTHY: "bad" } as const satisfies Record<HealthStatus, string>;
+const SIGNS = { HEALTHY: "●", DEGRADED: "◐", UNHEALTHY: "✕" } as const satisfies Record<HealthStatus, string>;
+
+const checks: Column<Check>[] = [
+  { head: m.health.part, main: true, cell: (check) => m.health.parts[check.name] ?? check.name },
+  { head: m.health.status, cell: (check) => <Word status={check.status} /> },
+  { head: m.health.latency, cell: (check) => (check.latencyMs === null ? null : duration(check.latencyMs)) },
+  { head: m.health.means, text: true, cell: (check) => check.message },
+];
+const abilities: Column<Capability>[] = [
+  { head: m.health.ability, main: true, cell: (ability) => ability.name },
+  { head: m.health.engine, cell: (ability) => ability.engine },
+  { head: m.health.support, cell: (ability) => ability.support },
+  { head: m.health.note, text: true, cell: (ability) => ability.note },
+];
+
+export function HealthPage() {
+  useDocumentStatus(m.health.title);
+  const [health, setHealth] = useState<HealthQuery["health"] | null>(null);
+  const [engine, setEngine] = useState<Capability[]>([]);
+  const [error, setError] = useState<unknown>(null);
+  const [asOf, setAsOf] = useState(0);
+  const ask = useCallback(() => {
+    request(HealthDocument, {}).then(
+      (result) => {
+        setHealth(result.health);
+        setAsOf(Date.now());
+        setError(null);
+      },
+      (cause: unknown) => setError(cause),
+    );
+  }, []);
+  useEffect(() => {
+    ask();
+    request(CapabilitiesDocument, {}).then((result) => setEngine(result.capabilities), setError);
+    const timer = setInterval(ask, EVERY_MS);
+    return () => clearInterval(timer);
+  }, [ask]);
+  return (
+    <>
+      <PageHead title={m.health.title} asOf={asOf} refresh={ask}>
+        {health && <Word status={health.status} />}
+      </PageHead>
+      {error !== null && <Problem error={error} retry={ask} />}
+      {health ? (
+        <section className={css.section}>
+          <p>{m.health.says[health.status]}</p>
+          <Table label={m.health.title} columns={checks} rows={health.checks} rowKey={(check) => check.name} />
+        </section>
+      ) : (
+        error === null && <Skeleton rows={5} label={m.runs.loading} />
+      )}
+      {engine.length > 0 && (
+        <section className={css.section}>
+          <h2>{m.health.abilities}</h2>
+          <Table label={m.health.abilities} columns={abilities} rows={engine} rowKey={(ability) => `${ability.engine} ${ability.name}`} />
+        </section>
+      )}
+    </>
+  );
+}
+
+function Word({ status }: { status: HealthStatus }) {
+  return (
+    <span className={css.tone} data-tone={TONES[status]}>
+      <span aria-hidden="true">{SIGNS[status]}</span> {m.health.words[status]}
+    </span>
+  );
+}

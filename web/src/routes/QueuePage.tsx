@@ -1,0 +1,86 @@
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { receipts } from "../actions/context";
+import { newId } from "../actions/intent";
+import { CancelRunDocument, QueueDocument, type QueueQuery } from "../api/gen/graphql";
+import { instant, toSignal } from "../api/model";
+import { request } from "../api/request";
+import { useConnection } from "../api/useConnection";
+import { m } from "../messages";
+import { Ask } from "../ui/Ask";
+import { Button } from "../ui/Button";
+import { useDocumentStatus } from "../ui/documentStatus";
+import css from "../ui/Form.module.css";
+import { count, shortId, ticking } from "../ui/format";
+import { List, PageHead } from "../ui/List";
+import type { Column } from "../ui/Table";
+import { Time, useTick } from "../ui/Time";
+
+type Entry = QueueQuery["queue"]["edges"][number]["node"];
+const EVERY_MS = 3_000;
+
+export function QueuePage() {
+  useDocumentStatus(m.queue.title);
+  const [depth, setDepth] = useState<number | null>(null);
+  const pages = useConnection(
+    QueueDocument,
+    {},
+    ({ queue }) => {
+      setDepth(queue.depth);
+      return queue;
+    },
+    { every: EVERY_MS },
+  );
+  const [wanted, setWanted] = useState<{ entry: Entry; signalId: string } | null>(null);
+  useTick(1_000, (pages.rows?.length ?? 0) > 0);
+
+  const columns: Column<Entry>[] = [
+    { head: m.queue.position, cell: (entry) => entry.position },
+    {
+      head: m.queue.run,
+      main: true,
+      cell: (entry) => (
+        <Link to="/runs/$runId" params={{ runId: entry.runId }}>
+          {shortId(entry.runId)}
+        </Link>
+      ),
+    },
+    { head: m.queue.where, cell: (entry) => `${entry.projectId} / ${entry.environmentId}` },
+    { head: m.queue.priority, wide: true, cell: (entry) => entry.priority },
+    { head: m.queue.why, text: true, cell: (entry) => entry.waitsFor && m.queue.waits[entry.waitsFor] },
+    { head: m.queue.waited, cell: (entry) => ticking(Math.max(0, Date.now() - instant(entry.createdAt))) },
+    { head: m.queue.estimate, cell: (entry) => (entry.estimatedWaitMs === null ? m.queue.unknown : `≈ ${ticking(entry.estimatedWaitMs)}`) },
+    { head: m.queue.expires, wide: true, cell: (entry) => entry.expiresAt && <Time at={instant(entry.expiresAt)} format="clock" /> },
+    {
+      head: m.queue.act,
+      cell: (entry) => (
+        <Button label={m.queue.cancel(shortId(entry.runId))} onClick={() => setWanted({ entry, signalId: `ui-${newId()}` })}>
+          {m.action.CANCEL}…
+        </Button>
+      ),
+    },
+  ];
+
+  const cancel = async (reason: string): Promise<void> => {
+    if (!wanted) return;
+    const { cancelRun } = await request(CancelRunDocument, {
+      input: { runId: wanted.entry.runId, signalId: wanted.signalId, reason: reason === "" ? null : reason },
+    });
+    receipts.receive(toSignal(cancelRun.signal));
+    pages.refresh();
+  };
+
+  return (
+    <>
+      <PageHead title={m.queue.title} asOf={pages.asOf} refresh={pages.refresh}>
+        {depth !== null && <span className={css.asOf}>{m.queue.depth(count(depth))}</span>}
+      </PageHead>
+      <List label={m.queue.title} pages={pages} columns={columns} rowKey={(entry) => entry.runId} empty={<p>{m.queue.empty}</p>} />
+      {wanted && (
+        <Ask title={m.queue.cancel(shortId(wanted.entry.runId))} verb={m.confirm.send(m.action.CANCEL)} reason="optional" danger word={shortId(wanted.entry.runId)} act={cancel} onClose={() => setWanted(null)}>
+          <p>{m.queue.cancelMeans}</p>
+        </Ask>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,90 @@
+import { type FormEvent, type ReactNode, useState } from "react";
+import { ApiError } from "../api/request";
+import { m } from "../messages";
+import { Button } from "./Button";
+import { Dialog } from "./Dialog";
+import css from "./Form.module.css";
+import send from "../actions/ConfirmDialog.module.css";
+
+interface AskProps {
+  title: string;
+  /** What will happen. */
+  children?: ReactNode;
+  verb: string;
+  /** A reason is asked for; `required` when it cannot be left out. */
+  reason?: "optional" | "required";
+  /** What must be typed first, for what cannot be taken back. */
+  word?: string;
+  danger?: boolean;
+  act: (reason: string) => Promise<void>;
+  onClose: () => void;
+}
+
+/** Asks before something is done that no run's page does, and stays open while it fails. */
+export function Ask({ title, children, verb, reason, word, danger = false, act, onClose }: AskProps) {
+  const [text, setText] = useState("");
+  const [typed, setTyped] = useState("");
+  const [sending, setSending] = useState(false);
+  const [error, setError] = useState<ApiError | null>(null);
+  const complete = (reason !== "required" || text.trim() !== "") && (word === undefined || typed === word);
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    if (sending || !complete) return;
+    setSending(true);
+    setError(null);
+    act(text.trim()).then(onClose, (cause: unknown) => {
+      setError(cause instanceof ApiError ? cause : new ApiError(String(cause)));
+      setSending(false);
+    });
+  };
+  return (
+    <Dialog title={title} onClose={onClose} alert={danger}>
+      <form className={css.stack} onSubmit={submit}>
+        {children}
+        {reason && (
+          <label className={css.field}>
+            <span>
+              {m.confirm.reason} ({reason === "required" ? m.confirm.reasonRequired : m.confirm.reasonHint})
+            </span>
+            <input value={text} maxLength={1000} required={reason === "required"} onChange={(event) => setText(event.target.value)} />
+          </label>
+        )}
+        {word !== undefined && (
+          <label className={css.field}>
+            <span>{m.confirm.typeToConfirm(word)}</span>
+            <input value={typed} autoComplete="off" spellCheck={false} onChange={(event) => setTyped(event.target.value)} />
+          </label>
+        )}
+        <Violations error={error} />
+        <div className={css.buttons}>
+          <Button onClick={onClose}>{m.confirm.back}</Button>
+          <button type="submit" className={send.send} data-danger={danger || undefined} disabled={sending || !complete}>
+            {sending ? m.confirm.sending : verb}
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+/** What the server has against it, all at once. */
+export function Violations({ error }: { error: ApiError | null }) {
+  return (
+    <div role="alert" className={css.problem}>
+      {error && (
+        <p>
+          {error.message} <code>{error.code}</code> {error.whoCould.length > 0 && m.denied.could(error.whoCould.join(", "))}
+        </p>
+      )}
+      {error && error.violations.length > 0 && (
+        <ul>
+          {error.violations.map((violation) => (
+            <li key={`${violation.path} ${violation.message}`}>
+              <code>{violation.path}</code>: {violation.message}
+            </li>
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+}

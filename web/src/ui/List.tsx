@@ -1,0 +1,62 @@
+import type { ReactNode } from "react";
+import type { Pages } from "../api/useConnection";
+import { m } from "../messages";
+import { Button } from "./Button";
+import css from "./Form.module.css";
+import { Notice, Problem, Skeleton } from "./Page";
+import { type Column, Table } from "./Table";
+import { Time } from "./Time";
+
+interface HeadProps {
+  title: string;
+  asOf: number;
+  refresh: () => void;
+  children?: ReactNode;
+}
+
+/** The head of a page whose data was asked for: it says how old they are. */
+export function PageHead({ title, asOf, refresh, children }: HeadProps) {
+  return (
+    <div className={css.head}>
+      <h1>{title}</h1>
+      {asOf > 0 && (
+        <span className={css.asOf}>
+          {m.page.asOf} <Time at={asOf} format="clock" />
+        </span>
+      )}
+      {children}
+      <span className={css.end}>
+        <Button onClick={refresh}>{m.page.refresh}</Button>
+      </span>
+    </div>
+  );
+}
+
+interface ListProps<T> {
+  label: string;
+  pages: Pages<T>;
+  columns: readonly Column<T>[];
+  rowKey: (row: T) => string;
+  /** What stands here when there is nothing. */
+  empty: ReactNode;
+}
+
+/** Every state of a list that is read page by page. */
+export function List<T>({ label, pages, columns, rowKey, empty }: ListProps<T>) {
+  const { rows, error, hasMore, loading, more, refresh } = pages;
+  if (rows === null) return error === null ? <Skeleton rows={8} label={m.runs.loading} /> : <Problem error={error} retry={refresh} />;
+  if (rows.length === 0) return <Notice title={m.page.nothing}>{empty}</Notice>;
+  return (
+    <>
+      <Table label={label} columns={columns} rows={rows} rowKey={rowKey} />
+      {error !== null && <Problem error={error} retry={refresh} />}
+      {hasMore && (
+        <p className={css.more}>
+          <Button onClick={more} refusal={loading ? m.runs.loading : null}>
+            {m.page.more}
+          </Button>
+        </p>
+      )}
+    </>
+  );
+}
