@@ -38,6 +38,15 @@ func figures() []figure {
 		{name: "append-at-200", what: "PostgreSQL, 1 ms: p99 of 200 appends/s to 20 runs; the floor is a prepared insert of the same row at that pace",
 			goals: []goal{within(100 * time.Millisecond)}, setup: appendAt200},
 
+		{name: "admission", what: "PostgreSQL, 1 ms: startRun at the store, p50, with every limit, queue row and first events, against a transaction of one round trip " +
+			"that inserts a run, a queue row and an event into tables like them, with their indexes and no trigger",
+			goals: []goal{atMost(1.5)}, setup: admissionPostgres},
+		{name: "admission-sqlite", what: "SQLite: the same, the three rows by prepared statements",
+			goals: []goal{atMost(1.5)}, setup: admissionSQLite},
+		{name: "queue-pick", what: "PostgreSQL, 1 ms: one run admitted of 10^5 that wait in 1,000 tenants, p50, against one of 10",
+			goals: []goal{atMost(1.5)}, setup: queuePickPostgres},
+		{name: "queue-pick-sqlite", what: "SQLite: the same", goals: []goal{atMost(1.5)}, setup: queuePickSQLite},
+
 		{name: "sqlite-append", what: "SQLite: one appender, p50, against a raw insert of the same row",
 			goals: []goal{atMost(6)}, setup: sqliteAppend},
 		{name: "sqlite-appenders-32", what: "SQLite, 1 ms: events/s of 32 appenders on 32 runs against a transaction for each event that only inserts it, " +

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/sqlite"
+)
+
+const (
+	waitingRuns    = 100_000
+	waitingTenants = 1_000
+	fewWaiting     = 10
+	picks          = 400
+)
+
+// picker admits one run and lets another wait in its place.
+type picker struct {
+	store interface {
+		store.Admissions
+		store.Transactor
+	}
+	n int
+}
+
+func (p *picker) timed(ctx context.Context, _ int) (time.Duration, error) {
+	var got store.Admitted
+	took, err := timed(func() (err error) {
+		got, err = p.store.AdmitWaiting(ctx, func(string, string) store.Terms { return benchTerms() }, 1)
+		return err
+	})
+	if err == nil && len(got.Rows) != 1 {
+		err = fmt.Errorf("%d runs were admitted", len(got.Rows))
+	}
+	if err != nil {
+		return 0, err
+	}
+	return took, p.wait(ctx, got.Rows[0].TenantID)
+}
+
+// wait makes a run of a tenant that has to wait.
+func (p *picker) wait(ctx context.Context, tenant string) error {
+	held := benchTerms()
+	held.Hold = true
+	p.n++
+	id := runtest.ID
+	id.RunID, id.TenantID = runName(p.n), tenant
+	_, _, err := p.store.CreateRun(ctx, startedRun(id, held))
+	return err
+}
+
+func (p *picker) fill(ctx context.Context, n int) error {
+	for i := range n {
+		if err := p.wait(ctx, fmt.Sprint("t", i%waitingTenants)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Statements that make n more waiting runs like one that is there; the lanes are counted at the end.
+const (
+	fillWaitingRunsSQL = `INSERT INTO run SELECT 'w' || n, 't' || n %% %[2]d, project_id, environment_id, plan_id, plan_version, 'w' || n, 'w' || n, plan_ref,
+  triggered_by, trigger_source, parent_run_id, params, policy, created_at FROM run, %[1]s WHERE run_id = '%[3]s'`
+	fillWaitingHeadsSQL = `INSERT INTO run_head (run_id, last_seq, last_at, terminal, gate, running, ops_rev, signal_no)
+SELECT 'w' || n, last_seq, last_at, terminal, gate, running, ops_rev, signal_no FROM run_head, %[1]s WHERE run_id = '%[3]s'`
+	fillWaitingQueueSQL = `INSERT INTO run_queue (run_id, tenant_id, project_id, status, owner, generation, lease_until, not_before, created_at, attempts, last_error,
+  waiting, place, token_taken, priority, expires_at, estimate_ms)
+SELECT 'w' || n, 't' || n %% %[2]d, project_id, status, owner, generation, lease_until, not_before, created_at, attempts, last_error,
+  waiting, place, token_taken, priority, expires_at, estimate_ms FROM run_queue, %[1]s WHERE run_id = '%[3]s'`
+	countLanesSQL = `INSERT INTO lane (tenant_id, project_id, waiting)
+SELECT tenant_id, project_id, count(*) FROM run_queue WHERE NOT place GROUP BY tenant_id, project_id
+UNION ALL SELECT tenant_id, '', count(*) FROM run_queue WHERE NOT place GROUP BY tenant_id
+UNION ALL SELECT '', '', count(*) FROM run_queue WHERE NOT place
+ON CONFLICT (tenant_id, project_id) DO UPDATE SET waiting = excluded.waiting`
+)
+
+// fillWaiting makes waitingRuns more, after one that waits already.
+func fillWaiting(ctx context.Context, series, sample string, exec func(ctx context.Context, query string) error) error {
+	for _, query := range []string{fillWaitingRunsSQL, fillWaitingHeadsSQL, fillWaitingQueueSQL} {
+		if err := exec(ctx, fmt.Sprintf(query, series, waitingTenants, sample)); err != nil {
+			return err
+		}
+	}
+	return exec(ctx, countLanesSQL)
+}
+
+func queuePickPostgres(ctx context.Context, r *rig) (*trial, error) {
+	many, dsn, err := r.store(ctx, oneMS, 2)
+	if err != nil {
+		return nil, err
+	}
+	few, _, err := r.store(ctx, oneMS, 2)
+	if err != nil {
+		return nil, err
+	}
+	full, small := &picker{store: many}, &picker{store: few}
+	if err := errors.Join(full.fill(ctx, 1), small.fill(ctx, fewWaiting)); err != nil {
+		return nil, err
+	}
+	err = connected(ctx, dsn, func(conn *pgx.Conn) error {
+		exec := func(ctx context.Context, query string) error {
+			_, err := conn.Exec(ctx, query)
+			return err
+		}
+		if err := exec(ctx, `ALTER TABLE run_queue DISABLE TRIGGER USER`); err != nil { // a lane that a hundred thousand rows count one by one
+			return err
+		}
+		err := fillWaiting(ctx, fmt.Sprintf(`generate_series(1, %d) n`, waitingRuns), runName(1), exec)
+		return errors.Join(err, exec(ctx, `ALTER TABLE run_queue ENABLE TRIGGER USER`), exec(ctx, `VACUUM ANALYZE`))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &trial{
+		repeat: byTurns(picks, full.timed, small.timed),
+		done:   func() error { return errors.Join(many.Close(), few.Close()) },
+	}, nil
+}
+
+func queuePickSQLite(ctx context.Context, r *rig) (*trial, error) {
+	file := filepath.Join(r.dir, "many.db")
+	many, err := sqlite.Open(ctx, file, sqlite.Options{})
+	if err != nil {
+		return nil, err
+	}
+	few, err := sqlite.Open(ctx, filepath.Join(r.dir, "few.db"), sqlite.Options{})
+	if err != nil {
+		return nil, err
+	}
+	full, small := &picker{store: many}, &picker{store: few}
+	if err := errors.Join(full.fill(ctx, 1), small.fill(ctx, fewWaiting)); err != nil {
+		return nil, err
+	}
+	db, err := durable(file)
+	if err != nil {
+		return nil, err
+	}
+	series := fmt.Sprintf(`(WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < %d) SELECT n FROM s)`, waitingRuns)
+	err = fillWaiting(ctx, series, runName(1), func(ctx context.Context, query string) error {
+		if query == countLanesSQL {
+			return nil // its triggers have
+		}
+		_, err := db.ExecContext(ctx, query)
+		return err
+	})
+	if err = errors.Join(err, db.Close()); err != nil {
+		return nil, err
+	}
+	return &trial{
+		repeat: byTurns(picks, full.timed, small.timed),
+		done:   func() error { return errors.Join(many.Close(), few.Close()) },
+	}, nil
+}

@@ -1,0 +1,239 @@
+package admission_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/admission"
+)
+
+func terms(change func(*store.Terms)) store.Terms {
+	t := store.Unlimited()
+	change(&t)
+	return t
+}
+
+func TestArrive_WhatBecomesOfARun(t *testing.T) {
+	t.Parallel()
+	lacking := func(full *time.Time) { *full = epoch.Add(time.Minute) } // a bucket without a token
+	for name, c := range map[string]struct {
+		terms func(*store.Terms)
+		rows  func(*admission.Rows)
+		want  admission.Verdict
+		code  run.Code
+		retry time.Duration
+	}{
+		"unlimited": {want: admission.Verdict{Admitted: true}},
+		"a token of the project before one of the tenant": {
+			terms: func(t *store.Terms) { t.Project.PerMinute, t.Tenant.PerMinute = 60, 0 },
+			want:  admission.Verdict{Admitted: true, Token: &admission.Token{ProjectID: "p", FullAt: epoch.Add(time.Second)}},
+		},
+		"no token": {
+			terms: func(t *store.Terms) { t.Tenant.PerMinute = 2 }, rows: func(r *admission.Rows) { lacking(&r.TenantFull) },
+			want: admission.Verdict{Why: store.WaitQuota, Lacks: admission.OfProject, AskedAt: epoch.Add(30 * time.Second)},
+		},
+		"there never is a token": {
+			terms: func(t *store.Terms) { t.Tenant.PerMinute = 0 },
+			want:  admission.Verdict{Why: store.WaitQuota, Lacks: admission.OfProject, AskedAt: epoch.Add(admission.Recheck)},
+		},
+		"no place of the installation": {
+			terms: func(t *store.Terms) { t.MaxActive = 3 }, rows: func(r *admission.Rows) { r.Installation.Active = 3 },
+			want: admission.Verdict{Why: store.WaitPlace, Lacks: admission.OfInstallation, AskedAt: epoch.Add(admission.Recheck)},
+		},
+		"no place of the tenant": {
+			terms: func(t *store.Terms) { t.Tenant.MaxActive = 3 }, rows: func(r *admission.Rows) { r.Tenant.Active = 3 },
+			want: admission.Verdict{Why: store.WaitPlace, Lacks: admission.OfTenant, AskedAt: epoch.Add(admission.Recheck)},
+		},
+		"others of its lane go first": {
+			rows: func(r *admission.Rows) { r.Project.Waiting = 1 },
+			want: admission.Verdict{Why: store.WaitTurn, Lacks: admission.OfProject},
+		},
+		"others of its tenant go first to the bucket that they share": {
+			terms: func(t *store.Terms) { t.Tenant.PerMinute = 2 }, rows: func(r *admission.Rows) { r.OthersOfTenant = true },
+			want: admission.Verdict{Why: store.WaitTurn, Lacks: admission.OfProject},
+		},
+		"others of its tenant, with which it shares nothing": {
+			terms: func(t *store.Terms) { t.Project.PerMinute = 60 }, rows: func(r *admission.Rows) { r.OthersOfTenant, r.OthersOfInstallation = true, true },
+			want: admission.Verdict{Admitted: true, Token: &admission.Token{ProjectID: "p", FullAt: epoch.Add(time.Second)}},
+		},
+		"others of the installation go first": {
+			terms: func(t *store.Terms) { t.MaxActive = 3 }, rows: func(r *admission.Rows) { r.OthersOfInstallation = true },
+			want: admission.Verdict{Why: store.WaitTurn, Lacks: admission.OfProject},
+		},
+		"held, whatever the strategy": {
+			terms: func(t *store.Terms) { t.Hold, t.Strategy = true, store.StrategyReject },
+			want:  admission.Verdict{Why: store.WaitHold, Lacks: admission.OfTenant, AskedAt: epoch.Add(admission.HoldFor)},
+		},
+		"full": {
+			terms: func(t *store.Terms) { t.Tenant.PerMinute, t.Tenant.MaxWaiting = 2, 5 },
+			rows:  func(r *admission.Rows) { lacking(&r.TenantFull); r.Tenant.Waiting = 5 },
+			code:  run.CodeQueueFull, retry: 30 * time.Second,
+		},
+		"full of this project": {
+			terms: func(t *store.Terms) { t.Project.MaxActive, t.Project.MaxWaiting = 0, 0 },
+			code:  run.CodeQueueFull,
+		},
+		"rejected for a token": {
+			terms: func(t *store.Terms) { t.Tenant.PerMinute, t.Strategy = 2, store.StrategyReject },
+			rows:  func(r *admission.Rows) { lacking(&r.TenantFull) },
+			code:  run.CodeQuotaExceeded, retry: 30 * time.Second,
+		},
+		"rejected for a place": {
+			terms: func(t *store.Terms) { t.Project.MaxActive, t.Strategy = 1, store.StrategyReject },
+			rows:  func(r *admission.Rows) { r.Project.Active, r.Project.Pace = 1, 7*time.Second },
+			code:  run.CodeQuotaExceeded, retry: 7 * time.Second,
+		},
+		"delayed": {
+			terms: func(t *store.Terms) {
+				t.Tenant.PerMinute, t.Tenant.MaxWaiting, t.Strategy = 2, 1, store.StrategyDelay
+			},
+			rows: func(r *admission.Rows) { lacking(&r.TenantFull) },
+			want: admission.Verdict{Admitted: true, NotBefore: epoch.Add(30 * time.Second), Token: &admission.Token{FullAt: epoch.Add(90 * time.Second)}},
+		},
+		"no more is borrowed": {
+			terms: func(t *store.Terms) {
+				t.Tenant.PerMinute, t.Tenant.MaxWaiting, t.Strategy = 2, 1, store.StrategyDelay
+			},
+			rows: func(r *admission.Rows) { r.TenantFull = epoch.Add(90 * time.Second) },
+			code: run.CodeQueueFull, retry: 30 * time.Second,
+		},
+		"nothing to borrow": {
+			terms: func(t *store.Terms) { t.Tenant.PerMinute, t.Strategy = 0, store.StrategyDelay },
+			code:  run.CodeQuotaExceeded,
+		},
+		"a place cannot be borrowed": {
+			terms: func(t *store.Terms) { t.Project.MaxActive, t.Strategy = 0, store.StrategyDelay },
+			want:  admission.Verdict{Why: store.WaitPlace, Lacks: admission.OfProject, AskedAt: epoch.Add(admission.Recheck)},
+		},
+	} {
+		rows := admission.Rows{Now: epoch}
+		of := store.Unlimited()
+		if c.terms != nil {
+			c.terms(&of)
+		}
+		if c.rows != nil {
+			c.rows(&rows)
+		}
+		got, err := admission.Arrive(of, "p", rows)
+		refused := (*store.RefusedError)(nil)
+		if errors.As(err, &refused) != (c.code != "") || (refused != nil && (refused.Code != c.code || refused.RetryAfter != c.retry)) {
+			t.Errorf("%s: error %v, want %s after %v", name, err, c.code, c.retry)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// Tokens alone: whoever waits is admitted when it was told, to the microsecond.
+func TestEstimate_Q01_TokensAreExact(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(50) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		of := terms(func(t *store.Terms) { t.Tenant.PerMinute = 1 + random.IntN(20) })
+		rows := admission.Rows{Now: epoch, TenantFull: epoch.Add(time.Duration(random.IntN(int(time.Minute))))}
+		for rows.Now = epoch; ; {
+			v := admission.Admit(of, "p", rows)
+			if !v.Admitted {
+				break
+			}
+			rows.TenantFull = v.Token.FullAt
+		}
+		told := make([]time.Duration, 10)
+		for i := range told {
+			rows.Project.Waiting, rows.Tenant.Waiting = int64(i), int64(i)
+			told[i] = admission.Estimate(of, rows, i+1, 0)
+		}
+		for i, d := range told {
+			for rows.Now = epoch.Add(d - time.Microsecond); ; rows.Now = epoch.Add(d) {
+				v := admission.Admit(of, "p", rows)
+				if v.Admitted != rows.Now.Equal(epoch.Add(d)) {
+					t.Fatalf("seed %d: run %d was told %v, at %v it is %v", seed, i+1, d, rows.Now.Sub(epoch), v)
+				}
+				if v.Admitted {
+					rows.TenantFull = v.Token.FullAt
+					break
+				}
+			}
+		}
+	}
+}
+
+func TestEstimate_ByPaceAndByTurns(t *testing.T) {
+	t.Parallel()
+	rows := admission.Rows{Now: epoch, TenantFull: epoch.Add(time.Minute)}
+	rows.Project.Pace = 4 * time.Second
+	if got := admission.Estimate(store.Unlimited(), rows, 3, 0); got != 12*time.Second {
+		t.Errorf("by pace: %v", got)
+	}
+	of := terms(func(t *store.Terms) { t.Tenant.PerMinute = 60 })
+	rows.Project.Pace, rows.Tenant.Waiting, rows.Project.Waiting = 0, 102, 2
+	if got := admission.Estimate(of, rows, 3, 1); got != 6*time.Second {
+		t.Errorf("beside one other project: %v", got)
+	}
+	rows.Tenant.Waiting = 3
+	if got := admission.Estimate(of, rows, 3, 1); got != 4*time.Second {
+		t.Errorf("beside a project with one run: %v", got)
+	}
+}
+
+// However lanes come and go, those that wait all the time have had turns by their weights.
+func TestTurn_Q12_SharesAreByWeight(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(30) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		weights := []int{1 + random.IntN(4), 1 + random.IntN(4), 1 + random.IntN(4), 1}
+		pass := make([]float64, len(weights))
+		count := make([]int, len(weights))
+		turn := 0.0
+		const rounds = 3000
+		for range rounds {
+			chosen := -1
+			for i := range weights {
+				waits := i < 3 || random.IntN(4) == 0 // the last one comes and goes
+				if waits && (chosen < 0 || pass[i] < pass[chosen]) {
+					chosen = i
+				}
+			}
+			count[chosen]++
+			pass[chosen], turn = admission.Turn(pass[chosen], turn, weights[chosen])
+		}
+		for i := range 3 {
+			for j := range i {
+				a, b := float64(count[i])/float64(weights[i]), float64(count[j])/float64(weights[j])
+				if d := a - b; d > 2 || d < -2 {
+					t.Fatalf("seed %d: weights %v, turns %v", seed, weights, count)
+				}
+			}
+		}
+		if count[3] > count[0]/weights[0]+2 {
+			t.Fatalf("seed %d: one that seldom waits had %d turns, %v", seed, count[3], count)
+		}
+	}
+}
+
+func TestAdmitted_PaceFollows(t *testing.T) {
+	t.Parallel()
+	l := admission.Lane{AdmittedAt: epoch}
+	now := epoch
+	for range 30 {
+		now = now.Add(2 * time.Second)
+		l = admission.Admitted(l, now)
+	}
+	if l.Pace != 2*time.Second || !l.AdmittedAt.Equal(now) {
+		t.Errorf("%v, %v", l.Pace, l.AdmittedAt)
+	}
+	for range 30 {
+		now = now.Add(8 * time.Second)
+		l = admission.Admitted(l, now)
+	}
+	if d := l.Pace - 8*time.Second; d > 10*time.Millisecond || d < -10*time.Millisecond {
+		t.Errorf("pace %v", l.Pace)
+	}
+}
