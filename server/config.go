@@ -22,6 +22,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/store"
 )
 
 // Secret is a setting that is never printed.
@@ -83,6 +84,8 @@ type Config struct {
 
 	dev bool
 	now func() time.Time // the clock of this process; time.Now when nil
+
+	opened store.Store // in place of Store, which is not opened then; nil mostly
 }
 
 // maxSkew is the most that clock-skew may be.

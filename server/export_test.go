@@ -3,11 +3,18 @@ package server
 import (
 	"context"
 	"log/slog"
+<<<<<<< HEAD
 	"net/http"
 	"net/netip"
+=======
+	"net"
+	"net/http"
+>>>>>>> 0525527 (wip)
 	"time"
 
+	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/store"
 )
 
 // RunInside is Run in this process, by the clock now. ready gets what decides about
@@ -27,8 +34,27 @@ func RunInside(ctx context.Context, cfg Config, log *slog.Logger, now func() tim
 	return p.serve(ctx, ln, p.routes(nil), nil)
 }
 
+<<<<<<< HEAD
 // ClientAddress is where a request comes from when the proxies of a network are trusted.
 func ClientAddress(proxies, remote, forwarded string) string {
 	r := &http.Request{RemoteAddr: remote, Header: http.Header{"X-Forwarded-For": {forwarded}}}
 	return clientAddress([]netip.Prefix{netip.MustParsePrefix(proxies)})(r)
+=======
+// ServeInside is RunInside on a store that is open, which it closes. ready gets what else the
+// process holds and its routes, and gives the routes that are served.
+func ServeInside(
+	ctx context.Context, cfg Config, s store.Store, log *slog.Logger, now func() time.Time, ready func(http.Handler, *artifact.Store, net.Addr) http.Handler,
+) error {
+	cfg.now, cfg.opened = now, s
+	p, err := assemble(ctx, cfg, cfg.Accounts, log)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	ln, err := listen(ctx, cfg.Listen)
+	if err != nil {
+		return err
+	}
+	return p.serve(ctx, ln, ready(p.routes(nil), p.artifacts, ln.Addr()), nil)
+>>>>>>> 0525527 (wip)
 }

@@ -78,8 +78,10 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 		p.cfg.now = time.Now
 	}
 	now := p.cfg.now
-	if p.raw, err = openStore(ctx, cfg.Store, log); err != nil {
-		return p, err
+	if p.raw = cfg.opened; p.raw == nil {
+		if p.raw, err = openStore(ctx, cfg.Store, log); err != nil {
+			return p, err
+		}
 	}
 	if p.bus, err = redisbus.Open(redisbus.Config{URL: cfg.Redis, Logger: log}); err != nil {
 		return p, err

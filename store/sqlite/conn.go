@@ -94,6 +94,7 @@ func (c *conn) values(args []any) ([]driver.NamedValue, error) {
 // exec runs a statement without an answer and returns how many rows it changed.
 // Its error is translated.
 func (c *conn) exec(ctx context.Context, what, query string, args ...any) (int64, error) {
+	c.s.trace(ctx, query)
 	if c.writes {
 		ctx = context.Background()
 	}
@@ -121,6 +122,7 @@ func (c *conn) execInterruptible(ctx context.Context, what, query string, args .
 // query runs a statement and gives each row of its answer to each; a row is valid
 // only during that call. Its error is translated.
 func (c *conn) query(ctx context.Context, what, query string, args []any, each func(row) error) error {
+	c.s.trace(ctx, query)
 	if c.writes {
 		ctx = context.Background()
 	}

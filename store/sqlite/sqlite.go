@@ -44,6 +44,9 @@ type Options struct {
 	Waiting int
 	// Now replaces the store's clock in tests.
 	Now func() time.Time
+	// Trace is told each statement before it runs, with the context of the call that it is
+	// for; nil: nobody is. It must not block.
+	Trace func(ctx context.Context, statement string)
 }
 
 func (o Options) withDefaults() Options {
@@ -62,6 +65,9 @@ func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Trace == nil {
+		o.Trace = func(context.Context, string) {}
+	}
 	return o
 }
 
@@ -72,6 +78,7 @@ type Store struct {
 	readers    *readers
 	identities identities
 	clock      func() time.Time
+	trace      func(ctx context.Context, statement string)
 	closed     atomic.Bool
 	statements atomic.Int64 // run on any connection
 }
@@ -83,7 +90,7 @@ var _ store.Store = (*Store)(nil)
 // no longer works.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	o = o.withDefaults()
-	s := &Store{clock: o.Now}
+	s := &Store{clock: o.Now, trace: o.Trace}
 	db, err := sql.Open("sqlite", dsn(path, o))
 	if err != nil {
 		return nil, s.failed("open", err)

@@ -1,0 +1,287 @@
+package server_test
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/sqlite"
+)
+
+// island is one whole server in this process: SQLite, a bus, no engine.
+type island struct {
+	t         *testing.T
+	url       string
+	store     *sqlite.Store
+	artifacts *artifact.Store
+	said      *lockedBuffer
+
+	mu    sync.Mutex
+	calls []string // statements that requests were the cause of
+}
+
+type ofRequest struct{}
+
+// settling is what an island is made with.
+type settling struct {
+	accounts []authz.Account
+	seed     func(*island) // before it serves
+	opaque   string        // of its directory, so that no path of it is a word of something else
+}
+
+// settle starts an island; the engine's address is nobody's.
+func settle(t *testing.T, with settling) *island {
+	t.Helper()
+	w := &island{t: t, said: &lockedBuffer{}}
+	dir := t.TempDir()
+	var err error
+	w.store, err = sqlite.Open(t.Context(), filepath.Join(dir, "dvt.db"), sqlite.Options{Trace: w.trace})
+	must(t, err)
+	bus := miniredis.RunT(t)
+	cfg, err := load(t, false, fmt.Sprintf("listen: 127.0.0.1:0\nstore: sqlite:unused\nredis: redis://%s/0\ntemporal: %s\nduties: [api, project]\nartifacts: file://%s?create_dir=true&no_tmp_dir=true\nmanual-keys: [\"k:%s\"]\n",
+		bus.Addr(), freeAddress(t), filepath.Join(dir, "artifacts"), base64.StdEncoding.EncodeToString(make([]byte, 32))))
+	must(t, err)
+	cfg.Accounts = with.accounts
+	if with.seed != nil {
+		with.seed(w)
+	}
+	log := slog.New(slog.NewTextHandler(w.said, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	frozen, up := time.Now(), make(chan struct{})
+	background(t, func(ctx context.Context) error {
+		return server.ServeInside(ctx, cfg, w.store, log, func() time.Time { return frozen }, func(routes http.Handler, a *artifact.Store, at net.Addr) http.Handler {
+			w.artifacts, w.url = a, "http://"+at.String()
+			close(up)
+			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				routes.ServeHTTP(rw, r.WithContext(context.WithValue(r.Context(), ofRequest{}, true)))
+			})
+		})
+	})
+	select {
+	case <-up:
+	case <-time.After(time.Minute):
+		t.Fatalf("the server did not start: %s", w.said)
+	}
+	answers(t, w.url)
+	return w
+}
+
+func (w *island) trace(ctx context.Context, statement string) {
+	if ctx.Value(ofRequest{}) == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls = append(w.calls, strings.Join(strings.Fields(statement), " "))
+}
+
+// reads are the statements since the last call.
+func (w *island) reads() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out := w.calls
+	w.calls = nil
+	return out
+}
+
+// accountOf is an account whose token is its id.
+func accountOf(tenant, id string, grants ...authz.Grant) authz.Account {
+	return authz.Account{ID: id, TenantID: tenant, TokenSHA256: tokenHash(id), Grants: grants}
+}
+
+func role(r authz.Role, project, environment string) authz.Grant {
+	return authz.Grant{Role: r, ProjectID: project, EnvironmentID: environment}
+}
+
+// place is where a seed puts its things; everything in it that has a name begins with its mark.
+type place struct {
+	mark, tenant, project, environment string
+	holder                             string // of tokens; its Admin when empty
+}
+
+// kinds of runs that a place has.
+var runKinds = []string{"running", "failed", "manual", "paused", "completed", "queued", "waiting", "approval", "letter"}
+
+func (p place) run(kind string) string    { return p.mark + "-run-" + kind }
+func (p place) step(kind string) string   { return p.mark + "-step-" + kind }
+func (p place) signal(kind string) string { return p.mark + "-signal-" + kind }
+func (p place) said(what string) string   { return p.mark + " says " + what }
+func (p place) who(name string) string    { return p.mark + "-" + name }
+
+// uuid is the same for the same things, and of another mark another.
+func (p place) uuid(kind string) string {
+	sum := sha256.Sum256([]byte(p.mark + kind))
+	h := hex.EncodeToString(sum[:])
+	return h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-8" + h[17:20] + "-" + h[20:32]
+}
+
+func (p place) identity(kind string) run.Identity {
+	return run.Identity{RunID: p.run(kind), TenantID: p.tenant, ProjectID: p.project, EnvironmentID: p.environment, PlanID: p.mark + "-plan", PlanVersion: "1.0"}
+}
+
+// plan is a document whose one step waits for a person.
+func (p place) plan() (plan.Ref, []byte) {
+	doc := fmt.Appendf(nil, `{"schemaVersion":"v1.2","metadata":{"planId":%q,"planVersion":"1.0","createdAt":"2026-01-01T00:00:00Z","createdBy":%q,"schemaVersion":"v1.2"},
+		"scope":{"tenantId":%q,"projectId":%q,"environmentId":%q,"repoSha":"%s"},
+		"steps":[{"stepId":%q,"type":"MANUAL","inputs":{"instructions":%q,"evidence":{"a":%q}},"timeout":"1h"}]}`,
+		p.mark+"-plan", p.who("author"), p.tenant, p.project, p.environment, strings.Repeat("0", 40), p.step("manual"), p.said("look"), p.said("proof"))
+	sum := sha256.Sum256(doc)
+	return plan.Ref{URI: "dvt:plan/" + hex.EncodeToString(sum[:]), SHA256: hex.EncodeToString(sum[:]), SchemaVersion: "v1.2", PlanID: p.mark + "-plan", PlanVersion: "1.0"}, doc
+}
+
+// log is the life of a run of a kind.
+func (p place) log(kind string) []run.Draft {
+	step, m := p.step(kind), func(more runtest.M) runtest.M { return more }
+	out := []run.Draft{runtest.Draft(run.RunApproved, "", 1, m(runtest.M{"actor": p.who("planner"), "reason": p.said("approved")})), runtest.Start(step)}
+	begun := runtest.Draft(run.StepStartedEvent, step, 1)
+	switch kind {
+	case "running":
+		out = append(out, begun)
+	case "failed", "letter":
+		out = append(out, begun, runtest.Draft(run.StepFailedEvent, step, 1, m(runtest.M{"errorMessage": p.said("it broke")})))
+	case "manual":
+		out = append(out, begun, runtest.Draft(run.StepAwaitingManualCompletion, step, 1))
+	case "paused":
+		out = append(out, runtest.Draft(run.SignalAccepted, p.signal(kind), 1, m(runtest.M{"actor": p.who("ola"), "reason": p.said("lunch")})),
+			runtest.Draft(run.RunPaused, p.signal(kind), 1, m(runtest.M{"reason": p.said("lunch"), "pauseRequestedBy": p.who("ola")})))
+	case "completed":
+		out = append(out, begun, runtest.Draft(run.StepCompletedEvent, step, 1, m(runtest.M{"result": runtest.M{"rows": p.said("rows")}})), runtest.Draft(run.RunCompleted, "", 1))
+	}
+	return out
+}
+
+// seed puts a thing of every kind into a place.
+func (p place) seed(w *island) {
+	t, ctx := w.t, w.t.Context()
+	ref, doc := p.plan()
+	must(t, w.store.PutPlan(ctx, ref.SHA256, doc))
+	for i, kind := range runKinds {
+		id, request := p.identity(kind), p.mark+"-request-"+kind
+		r := store.Run{
+			Identity: id, RequestID: request, RequestKey: run.RequestKey(id.TenantID, id.ProjectID, id.EnvironmentID, id.PlanID, id.PlanVersion, request),
+			PlanRef: ref, TriggeredBy: p.who("ana"), TriggerSource: "api", Params: runtest.JSON(runtest.M{"p": p.said("param")}),
+		}
+		switch approved := runtest.Draft(run.RunApproved, "", 1); kind {
+		case "queued":
+			p.create(w, store.NewRun{Run: r, Events: []run.Draft{approved}, Enqueue: &store.Enqueue{Terms: store.Unlimited()}})
+		case "waiting":
+			held := store.Unlimited()
+			held.Hold = true
+			wait := func(store.Admission) ([]run.Draft, error) { return []run.Draft{runtest.Draft(run.RunQueued, "", 1)}, nil }
+			p.create(w, store.NewRun{Run: r, Events: []run.Draft{approved}, Enqueue: &store.Enqueue{Terms: held}, Wait: wait})
+		case "approval":
+			p.create(w, store.NewRun{Run: r, Events: []run.Draft{runtest.Draft(run.RunQueued, "", 1)}, NeedApproval: &store.NeedApproval{Required: 2, TTL: time.Hour}})
+		default:
+			evs := runtest.Log(p.log(kind)...)
+			for n := range evs {
+				evs[n].Identity, evs[n].EventID = id, p.uuid(fmt.Sprint(kind, n))
+				evs[n].Key = run.Key(p.mark + fmt.Sprint(kind, n))
+			}
+			r.CreatedAt = runtest.Epoch.Add(time.Duration(i) * time.Minute)
+			must(t, w.store.Import(ctx, store.NewRun{Run: r, Receipts: []run.Receipt{{
+				RunID: id.RunID, Signal: run.Signal{ID: p.signal(kind), Type: run.EscalateAlert}, Payload: runtest.JSON(runtest.M{"note": p.said("alert")}),
+				Actor: p.who("ola"), Reason: p.said("alert"), No: 1, Application: run.SignalApplied, ReceivedAt: runtest.Epoch.Add(time.Hour),
+			}}}, evs))
+		}
+	}
+	p.bury(w)
+	for _, kind := range []string{"one", "two"} {
+		_, _, err := w.store.PutToken(ctx, store.StoredToken{
+			ID: p.uuid("token" + kind), TenantID: p.tenant, Name: p.said("token " + kind), Principal: cmp.Or(p.holder, p.who("ana")), SHA256: tokenHash(p.mark + kind),
+			Grants: []byte(`[{"role":"VIEWER","project":"` + p.project + `","environment":"*"}]`), CreatedBy: p.who("ana"), ExpiresAt: time.Now().Add(time.Hour),
+		}, p.row("CREATE_TOKEN", "token"+kind))
+		must(t, err)
+	}
+	must(t, w.store.Audit(ctx, p.row("PAUSE", "audit1"), p.row("RESUME", "audit2")))
+	_, err := w.store.LinkAudit(ctx, store.MaxPage)
+	must(t, err)
+}
+
+func (p place) row(action, kind string) store.AuditRow {
+	return store.AuditRow{
+		ID: p.uuid("audit" + kind), TenantID: p.tenant, Actor: p.who("ola"), Action: action, RunID: p.run("running"), SignalID: p.signal("running"),
+		Outcome: "ACCEPTED", Reason: p.said("because"), RequestID: p.mark + "-request-audit", Detail: runtest.JSON(runtest.M{"d": p.said("detail")}),
+	}
+}
+
+func (p place) create(w *island, n store.NewRun) {
+	w.t.Helper()
+	_, created, err := w.store.CreateRun(w.t.Context(), n)
+	must(w.t, err)
+	if !created {
+		w.t.Fatalf("run %s exists", n.Run.RunID)
+	}
+}
+
+// bury makes a dead letter of what happens to a run.
+func (p place) bury(w *island) {
+	w.t.Helper()
+	id, ctx := p.run("letter"), w.t.Context()
+	out, err := w.store.Append(ctx, store.Append{RunID: id, Events: []run.Draft{runtest.Draft(run.SignalRejected, p.signal("noise"), 1)}})
+	must(w.t, err)
+	_, err = w.store.PublishFailed(ctx, id, out.Head.LastSeq, p.said("too large"), time.Hour)
+	must(w.t, err)
+	buried, err := w.store.Bury(ctx, id, out.Head.LastSeq, p.said("too large"))
+	must(w.t, err)
+	if !buried {
+		w.t.Fatal("the letter was not buried")
+	}
+}
+
+// print keeps lines of a step of a place; only once its island serves.
+func (p place) print(w *island) {
+	w.t.Helper()
+	for _, kind := range []string{"running", "failed", "completed"} {
+		must(w.t, w.artifacts.Append(w.t.Context(), artifact.AttemptID{TenantID: p.tenant, RunID: p.run(kind), StepID: p.step(kind), LogicalAttempt: 1}, 1, 1,
+			[]artifact.Line{{No: 1, At: runtest.Epoch, Stream: "stdout", EngineAttempt: 1, Text: p.said("a line")}}))
+	}
+}
+
+// policy is one of the place's tenant that names what is in it.
+func (p place) policy(w *island) {
+	w.t.Helper()
+	doc := runtest.JSON(authz.Document{
+		Grants: []authz.PrincipalGrant{
+			{Principal: p.who("ana"), Role: authz.Admin, ProjectID: "*", EnvironmentID: "*"}, {Principal: p.who("ola"), Role: authz.Operator, ProjectID: p.project, EnvironmentID: "*"},
+		},
+		BreakGlass: []authz.BreakGlass{{Principal: p.who("ola"), Role: authz.Admin, MaxMinutes: 60}},
+	})
+	_, err := w.store.PutPolicy(w.t.Context(), store.StoredPolicy{
+		TenantID: p.tenant, Version: 1, Doc: doc, Actor: p.who("ana"), Reason: p.said("policy"), RequestID: p.mark + "-request-policy",
+	}, p.row("SET_POLICY", "policy"))
+	must(w.t, err)
+	_, err = w.store.LinkAudit(w.t.Context(), store.MaxPage)
+	must(w.t, err)
+}
+
+// accounts of a place; the first is its Admin.
+func (p place) accounts(everywhere bool) []authz.Account {
+	project := p.project
+	if everywhere {
+		project = "*"
+	}
+	return slices.Clone([]authz.Account{
+		accountOf(p.tenant, p.who("ana"), role(authz.Admin, project, "*")), accountOf(p.tenant, p.who("ola"), role(authz.Operator, project, "*")),
+		accountOf(p.tenant, p.who("eng"), role(authz.Engineer, project, p.environment)), accountOf(p.tenant, p.who("sre"), role(authz.SRE, project, "*")),
+	})
+}
