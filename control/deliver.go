@@ -64,6 +64,6 @@ func (s *Service) deliver(ctx context.Context, d store.Delivery) error {
 func engineSignal(r run.Receipt) engine.Signal {
 	return engine.Signal{
 		No: r.No, ID: r.Signal.ID, Type: r.Signal.Type, StepID: r.Signal.StepID, LA: r.Signal.ExpectedAttempt, Force: r.Signal.Force,
-		Outcome: outcomeOf(r),
+		Outcome: outcomeOf(r), Applied: r.Signal.Type == run.Pause && r.Application == run.SignalApplied,
 	}
 }

@@ -68,7 +68,33 @@ func NewJournal(cfg JournalConfig) *Journal {
 var _ engine.Journal = (*Journal)(nil)
 
 // Append implements engine.Journal.
-func (j *Journal) Append(ctx context.Context, a store.Append) (out store.Appended, err error) {
+func (j *Journal) Append(ctx context.Context, a store.Append) (store.Appended, error) {
+	return j.append(ctx, a, j.cfg.Store.Append)
+}
+
+// AppendUnlessPaused implements engine.Journal.
+func (j *Journal) AppendUnlessPaused(ctx context.Context, a store.Append) (store.Appended, error) {
+	return j.append(ctx, a, func(ctx context.Context, a store.Append) (out store.Appended, err error) {
+		err = j.cfg.Store.InRun(ctx, a.RunID, func(tx store.RunTx) error {
+			if tx.Head().Gate&run.GatePaused != 0 {
+				st, err := tx.State(ctx)
+				if err != nil {
+					return err
+				}
+				if slices.ContainsFunc(a.Events, st.HoldsBack) {
+					return engine.ErrPaused
+				}
+			}
+			out, err = tx.Append(ctx, a)
+			return err
+		})
+		return out, err
+	})
+}
+
+func (j *Journal) append(
+	ctx context.Context, a store.Append, put func(context.Context, store.Append) (store.Appended, error),
+) (out store.Appended, err error) {
 	w := write{key: a.RunID, events: len(a.Events), bounded: slices.ContainsFunc(a.Events, func(d run.Draft) bool {
 		return d.Type == run.StepCompletedEvent
 	})}
@@ -81,7 +107,7 @@ func (j *Journal) Append(ctx context.Context, a store.Append) (out store.Appende
 		if err := j.completeReused(ctx, a); err != nil {
 			return err
 		}
-		out, err = j.cfg.Store.Append(ctx, a)
+		out, err = put(ctx, a)
 		return err
 	})
 	j.writes.compare(ctx, a, out)

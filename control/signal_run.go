@@ -180,6 +180,8 @@ func (j *judging) accept(ctx context.Context, tx store.RunTx, st run.State) erro
 		return j.acceptOverlay(ctx, tx)
 	case sig.Type == run.EscalateAlert:
 		return j.acceptAlert(ctx, tx)
+	case sig.Type == run.Pause:
+		return j.acceptPause(ctx, tx, st)
 	}
 	return j.accepted(ctx, tx, sig, 0, true)
 }

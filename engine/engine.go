@@ -27,6 +27,9 @@ var (
 // that refuses or cannot be reached has answered, with another error.
 var ErrUnanswered = errors.New("engine: the store did not answer within the write budget")
 
+// ErrPaused is a Journal's word for an AppendUnlessPaused that wrote nothing.
+var ErrPaused = errors.New("engine: the run is paused")
+
 // Engine starts runs and carries signals to them. Methods are safe for
 // concurrent use and may be repeated: Start of a started run finds it, Signal is
 // at least once and in order per caller.
@@ -53,6 +56,8 @@ type Signal struct {
 	Force  bool           `json:"force,omitempty"`
 	// Outcome is that of a COMPLETE_MANUAL_STEP.
 	Outcome run.ManualOutcome `json:"outcome,omitempty"`
+	// Applied is set on a PAUSE whose RunPaused is in the log.
+	Applied bool `json:"applied,omitempty"`
 }
 
 // Description is what the engine itself says of a run's execution.
@@ -107,6 +112,10 @@ type Journal interface {
 	// of a reused step what the earlier run has of it. A batch that says that a step completed is given up after the
 	// write budget with ErrUnanswered (T120).
 	Append(ctx context.Context, a store.Append) (store.Appended, error)
+	// AppendUnlessPaused is Append for what must not follow a RunPaused before its
+	// RunResumed: while the run is PAUSED a batch with an event that run.State.HoldsBack is
+	// not written, and the answer is ErrPaused.
+	AppendUnlessPaused(ctx context.Context, a store.Append) (store.Appended, error)
 	// Begin begins an attempt and returns what it needs to work (T185); it is given
 	// up after the write budget with ErrUnanswered, and never fail-open (T216).
 	Begin(ctx context.Context, b store.Begin) (Begun, error)

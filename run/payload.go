@@ -73,6 +73,10 @@ type (
 		Namespace   string `json:"namespace,omitempty"`
 		WorkflowID  string `json:"workflowId"`
 		EngineRunID string `json:"runId,omitempty"`
+		// PauseAhead says that what executes the run takes over a RunPaused which control
+		// appended as it accepted the PAUSE, and appends nothing that must not follow it
+		// (docs/decisions/0029).
+		PauseAhead bool `json:"pauseAhead,omitempty"`
 	}
 
 	// Policy is pinned at the start of a run; later configuration does not change it.

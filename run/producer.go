@@ -12,7 +12,7 @@ var allowed = map[Producer][]EventType{
 	ByPlanner:   {RunApproved},
 	ByAdmission: {RunQueued, RunFailed},
 	ByAuthz:     {SignalAccepted, SignalRejected},
-	ByControl:   {RunCancelled, RunFailed, StepFailedEvent},
+	ByControl:   {RunPaused, RunCancelled, RunFailed, StepFailedEvent},
 }
 
 // May reports whether p may append events of type t (T183, T223). An unknown

@@ -141,6 +141,7 @@ var payloads = map[EventType]shape{
 			may("namespace", text),
 			must("workflowId", filled),
 			may("runId", text),
+			may("pauseAhead", boolean),
 		)),
 		must("policy", object(
 			must("retryWindowMs", millis),

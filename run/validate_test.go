@@ -126,7 +126,7 @@ func TestProducer_T183_T223_MayAppend(t *testing.T) {
 		run.ByPlanner:   {run.RunApproved},
 		run.ByAdmission: {run.RunQueued, run.RunFailed},
 		run.ByAuthz:     {run.SignalAccepted, run.SignalRejected},
-		run.ByControl:   {run.RunFailed, run.RunCancelled, run.StepFailedEvent},
+		run.ByControl:   {run.RunPaused, run.RunFailed, run.RunCancelled, run.StepFailedEvent},
 		"worker":        nil,
 	}
 	for p, types := range want {

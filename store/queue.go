@@ -64,8 +64,9 @@ type Signals interface {
 	// LeaseDeliveries takes up to limit runs that have accepted signals the engine
 	// has not acknowledged and whose lease is free.
 	LeaseDeliveries(ctx context.Context, owner string, ttl time.Duration, limit int) ([]Delivery, error)
-	// Delivered records that the engine acknowledged signals up to no; the lease
-	// stays until Settle.
+	// Delivered records that the engine acknowledged signals up to no: those that are
+	// PENDING become DELIVERED, and a PAUSE that is APPLIED already gets its DeliveredAt. The
+	// lease stays until Settle.
 	Delivered(ctx context.Context, d Delivery, no int64) error
 	// Settle ends a lease; it is due again after delay when something is left to
 	// deliver. Its fence outlives it. ErrConflict when the fence moved.
@@ -144,6 +145,8 @@ type SignalTx interface {
 	// delivery mark. It returns the stored receipt.
 	PutReceipt(ctx context.Context, r run.Receipt, deliver bool) (run.Receipt, error)
 	Receipt(ctx context.Context, signalID string) (run.Receipt, error)
+	// Undecided reports whether an accepted receipt of the run has no final application.
+	Undecided(ctx context.Context) (bool, error)
 }
 
 // QueueTx is the queue row of the locked run.

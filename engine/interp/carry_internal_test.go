@@ -27,7 +27,8 @@ func TestCarry_T109_EveryField(t *testing.T) {
 		"record": "queue batches sent gate running closing alone",
 		// waiting, seen and what is to be asked for is read again
 		"inbox":        "last seen waiting fetching after puzzled lookUp owed",
-		"pause":        "on recorded epoch resumeID drainAt overdue resuming latched interrupted",
+		// a machine that has not heard of a pause, or has put something off, is not idle
+		"pause":        "on recorded epoch resumeID drainAt overdue resuming unheard putOff latched interrupted",
 		"failure":      "count arming era windowAt expired final toStop",
 		"stop":         "signalID",
 		"rotation":     "dispatched from pressed hard patience over", // each execution's own

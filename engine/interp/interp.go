@@ -29,6 +29,9 @@ type (
 		// Unconfirmed says that the store did not answer a Bounded Append within the
 		// write budget: it may be in the log, or come to be. Nothing else is set (T120).
 		Unconfirmed bool `json:"unconfirmed,omitempty"`
+		// HeldBack says that nothing of an UnlessPaused Append was written, because the
+		// run is paused in the log. Nothing else is set.
+		HeldBack bool `json:"heldBack,omitempty"`
 		// Ends stands in the order of the batch's events.
 		Ends         []RecordedEvent `json:"ends,omitempty"`
 		Head         run.Seq         `json:"head"`
@@ -125,10 +128,12 @@ type (
 	// Append writes a batch; at most one is outstanding (T191). The driver fills
 	// RunID and MinHead. A Bounded one, which says that a step completed, is tried
 	// within the write budget and may be answered Unconfirmed; any other is tried
-	// until the store answers (T120).
+	// until the store answers (T120). One that is UnlessPaused must not follow a RunPaused
+	// of which the machine may not have heard: see engine.Journal.AppendUnlessPaused.
 	Append struct {
-		Batch   int
-		Bounded bool
+		Batch        int
+		Bounded      bool
+		UnlessPaused bool
 		store.Append
 	}
 

@@ -26,6 +26,10 @@ type Config struct {
 	// RunStarted they succeed as attempt 1 without being executed, and they are never
 	// undone (T209). A step that depends on one that is not reused runs all the same.
 	Reused []run.Ord
+	// PauseAhead says that control may append RunPaused before the machine hears of the
+	// PAUSE (docs/decisions/0029): the machine takes such a pause over, and asks for each
+	// Append that must not follow one that it is UnlessPaused.
+	PauseAhead bool
 }
 
 // Machine is the interpreter of one run. It is not safe for concurrent use; its
@@ -199,13 +203,23 @@ func (m *Machine) begin() {
 		m.goOn()
 		return
 	}
-	m.enqueue(entry{kind: starts, drafts: m.runEvent(run.RunStarted, 1, startedPayload{StartedAt: m.now})})
+	p := startedPayload{StartedAt: m.now}
+	if m.who.PauseAhead {
+		p.Engine = &engineMark{PauseAhead: true}
+	}
+	m.enqueue(entry{kind: starts, drafts: m.runEvent(run.RunStarted, 1, p)})
 	m.reuse()
 }
 
 // startedPayload is the part of run.RunStartedPayload that is the machine's to say.
 type startedPayload struct {
-	StartedAt time.Time `json:"startedAt"`
+	StartedAt time.Time   `json:"startedAt"`
+	Engine    *engineMark `json:"engineRunRef,omitempty"` // the driver adds the rest
+}
+
+// engineMark is the part of run.EngineRunRef that is the machine's to say.
+type engineMark struct {
+	PauseAhead bool `json:"pauseAhead"`
 }
 
 // finish ends the machine; status is empty when it did not write the end itself.
@@ -227,7 +241,7 @@ func (m *Machine) settle() {
 	case m.record.closing:
 	case m.stop.signalID != "":
 		m.settleStop()
-	case m.pause.on: // hold everything (T43)
+	case m.pause.on, m.pause.unheard: // hold everything (T43)
 	case m.failure.count > 0:
 		m.settleFailure()
 	case m.schedule.left == 0:

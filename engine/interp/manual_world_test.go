@@ -37,7 +37,7 @@ func (w *world) complete(id, stepID string, as run.ManualOutcome) run.Decision {
 	w.tb.Helper()
 	d := w.accept(w.completion(id, stepID, as))
 	if d.Outcome != run.Reject {
-		w.feed(interp.Signalled{At: w.now, Signals: w.signals[len(w.signals)-1:]})
+		w.feed(interp.Signalled{At: w.now, Signals: w.asSent(w.signals[len(w.signals)-1])})
 		w.record()
 	}
 	return d

@@ -22,6 +22,9 @@ func Outcome(a Append, done store.Appended, err error) (r Recorded, ok bool) {
 			r.Ends[i].Rejected = true
 		}
 		return r, true
+	case a.UnlessPaused && errors.Is(err, engine.ErrPaused):
+		r.HeldBack = true
+		return r, true
 	case a.Bounded && errors.Is(err, engine.ErrUnanswered):
 		r.Unconfirmed = true
 		return r, true

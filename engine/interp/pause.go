@@ -20,17 +20,21 @@ type pause struct {
 	overdue  bool // it does not wait any longer
 	resuming bool // RunResumed is queued or sent
 
+	unheard bool    // the log held an Append back, and the PAUSE behind it has not been taken
+	putOff  []entry // what it held back and is to be said again once the run is resumed
+
 	latched     []engine.Signal // RETRY_STEP and SKIP_STEP of a paused run (T59, T217)
 	interrupted []run.Ord       // steps that the pause cancelled (T51)
 }
 
-func (m *Machine) pauseRun(signalID string) {
+// pauseRun sets the latch and appends RunPaused; ahead says that the log has it.
+func (m *Machine) pauseRun(signalID string, ahead bool) {
 	p := &m.pause
 	p.on, p.recorded = true, false
 	p.epoch++
 	m.closeWindow() // T221
 	m.enqueue(entry{
-		kind: pauses, set: run.GatePaused,
+		kind: pauses, set: run.GatePaused, ahead: ahead,
 		drafts:   m.runEvent(run.RunPaused, p.epoch, run.PausePayload{SignalID: signalID}),
 		outcomes: []store.SignalOutcome{{SignalID: signalID, Application: run.SignalApplied, AppliedBy: 0}},
 	})
@@ -39,6 +43,24 @@ func (m *Machine) pauseRun(signalID string) {
 		if s.AllowCancelOnPause && s.Cancellable && st.asked == nobody {
 			st.asked = byPause
 			m.failure.toStop = append(m.failure.toStop, o)
+		}
+	}
+}
+
+// pausedAhead takes over a pause that is in the log already. The log says that it
+// came before the end of the run began, whatever the machine was about to do.
+func (m *Machine) pausedAhead(signalID string) {
+	m.pause.unheard = false
+	m.failure.final = false
+	m.pauseRun(signalID, true)
+}
+
+// reopen puts up what came back unbegun while the end was being written.
+func (m *Machine) reopen() {
+	m.signals.puzzled = nil
+	for i := range m.steps {
+		if st := &m.steps[i]; st.stage == waiting && st.missing == 0 {
+			m.makeReady(run.Ord(i))
 		}
 	}
 }
@@ -91,6 +113,57 @@ func (m *Machine) resumed() {
 		m.again(o)
 	}
 	p.interrupted = nil
+	m.record.queue = append(m.record.queue, p.putOff...)
+	p.putOff = nil
+}
+
+// mustNotFollowPause reports whether an entry is one that the log must not take while
+// the run is paused (T43, T185): it begins an attempt that may not have begun, or it is
+// part of the end of the run.
+func (e *entry) mustNotFollowPause() bool {
+	switch e.kind {
+	case waits, reuses:
+		return true
+	case stepEnds:
+		return !e.end.doubtful && !e.end.waited && !began(e.end.of)
+	case ends:
+		return e.status != run.Cancelled
+	case notes: // RunCompensationStarted, or a step that is skipped at the end
+		return len(e.drafts) > 0
+	}
+	return false
+}
+
+// heldBack takes back a batch that the log did not take: the run is paused, and the
+// machine asks by which signal. What it would write without having heard of the pause
+// is decided anew after it, but for facts.
+func (m *Machine) heldBack(b *batch) {
+	r, p := &m.record, &m.pause
+	r.sent = nil
+	if !p.on {
+		p.unheard, m.signals.lookUp = true, true
+	}
+	if r.closing { // all of it is the end of the run
+		r.closing, r.queue, m.failure.final = false, nil, false
+		m.reopen()
+		return
+	}
+	var again []entry
+	for i := range b.entries {
+		switch e := &b.entries[i]; e.kind {
+		case waits:
+			m.manual.opening--
+			m.makeReady(e.ord)
+		case reuses:
+			p.putOff = append(p.putOff, *e)
+		case stepEnds:
+			e.doubt()
+			again = append(again, *e)
+		default: // RunCompensationStarted
+			m.compensation.begun, m.compensation.todo, m.failure.final = false, nil, false
+		}
+	}
+	r.queue = append(again, r.queue...)
 }
 
 // interrupted starts a step again that a pause cancelled, after that pause (T51).

@@ -31,6 +31,10 @@ func TestStep_P_RandomRuns(t *testing.T) {
 
 func randomRun(rt *rapid.T) {
 	w := newRotatingWorld(rt, drawPlan(rt), drawPolicy(rt), rapid.SampledFrom([]int{0, 0, 1, 2, 3, 7}).Draw(rt, "rotateAfter"))
+	if rapid.IntRange(0, 3).Draw(rt, "pauseAhead") > 0 {
+		w.who.PauseAhead = true
+		w.m = interp.New(w.sk, w.who)
+	}
 	w.doubled = true
 	w.refuse = drawRefusals(rt)
 	p := &player{w: w, rt: rt}
@@ -226,6 +230,7 @@ func (p *player) accept() {
 			s.LA = step.LogicalAttempt
 		}
 	}
+	w.oldWay = rapid.IntRange(0, 9).Draw(p.rt, "old way") == 0
 	w.accept(s)
 }
 
@@ -236,7 +241,7 @@ func (p *player) deliverSignals() {
 		return
 	}
 	some := rapid.SliceOfN(rapid.SampledFrom(w.signals), 1, 6).Draw(p.rt, "signals")
-	w.feed(interp.Signalled{At: w.now, Signals: some})
+	w.feed(interp.Signalled{At: w.now, Signals: w.asSent(some...)})
 }
 
 func (p *player) answerFetch() {
@@ -246,7 +251,7 @@ func (p *player) answerFetch() {
 	}
 	after := w.fetch[0]
 	w.fetch = w.fetch[1:]
-	w.feed(interp.Signalled{At: w.now, Signals: w.signals[after:]})
+	w.feed(interp.Signalled{At: w.now, Signals: w.asSent(w.signals[after:]...)})
 }
 
 func (p *player) timer() {
@@ -293,7 +298,7 @@ func (p *player) finish() {
 		case len(w.fetch) > 0:
 			p.answerFetch()
 		case i%7 == 0 && len(w.signals) > 0:
-			w.feed(interp.Signalled{At: w.now, Signals: w.signals})
+			w.feed(interp.Signalled{At: w.now, Signals: w.asSent(w.signals...)})
 		case len(w.flights) > 0:
 			if f := w.flights[0]; f.began.IsZero() {
 				w.arrive(f)
@@ -323,7 +328,7 @@ func checkLog(rt *rapid.T, w *world) {
 	if !s.Status.Terminal() || s.Status != w.m.RunStatus() && w.m.RunStatus() != "" {
 		rt.Fatalf("the log says %s, the machine %s", s.Status, w.m.RunStatus())
 	}
-	paused, failing := false, 0
+	paused, failing, epochs := false, 0, 0
 	begun := map[string]bool{}
 	ended := map[string]bool{}
 	bad := func(e run.Event, why string) {
@@ -333,9 +338,17 @@ func checkLog(rt *rapid.T, w *world) {
 		attempt := fmt.Sprintf("%s/%d", e.StepID, e.LogicalAttempt)
 		switch {
 		case e.Type == run.RunPaused:
+			if epochs++; paused || e.LogicalAttempt != epochs {
+				bad(e, "the run is paused, or it is another epoch (T48)")
+			}
 			paused = true
 		case e.Type == run.RunResumed:
+			if !paused || e.LogicalAttempt != epochs {
+				bad(e, "the run is not paused, or it is another epoch")
+			}
 			paused = false
+		case paused && (e.Type == run.RunCompleted || e.Type == run.RunFailed || e.Type == run.RunCompensationStarted):
+			bad(e, "the run is paused (T43)")
 		case e.Type == run.StepStartedEvent:
 			if paused {
 				bad(e, "it starts while the run is paused (T185)")

@@ -27,6 +27,7 @@ type entry struct {
 	outcomes   []store.SignalOutcome // AppliedBy counts within drafts
 	set, clear run.Gate
 	status     run.Status // of ends
+	ahead      bool       // of pauses: the log has it already
 	end        *end       // of stepEnds
 }
 
@@ -105,9 +106,11 @@ func (m *Machine) compose(entries []entry, most int) (a Append, n int) {
 		e := &entries[n]
 		m.doubt(e, arms)
 		size += e.size()
-		if n > 0 && size > most || len(a.Events)+len(e.drafts) > store.MaxBatch {
+		apart := m.who.PauseAhead && e.mustNotFollowPause()
+		if n > 0 && (size > most || apart != a.UnlessPaused || e.ahead) || len(a.Events)+len(e.drafts) > store.MaxBatch {
 			break
 		}
+		a.UnlessPaused = apart
 		for _, o := range e.outcomes {
 			if o.AppliedBy >= 0 {
 				o.AppliedBy += len(a.Events)
@@ -121,6 +124,9 @@ func (m *Machine) compose(entries []entry, most int) (a Append, n int) {
 		opens = opens || e.kind == stepEnds || e.kind == waits || e.kind == resumes
 		a.IfStarted = a.IfStarted || e.kind == stepEnds && e.end.doubtful
 		a.Bounded = a.Bounded || e.completes()
+		if e.ahead { // it changes nothing, and so it would change no other gate either
+			return a, n + 1
+		}
 	}
 	if m.status == run.Running && m.stop.signalID == "" {
 		want := arms || m.failure.count > 0
@@ -146,6 +152,10 @@ func (m *Machine) recorded(in Recorded) {
 	}
 	if in.Unconfirmed {
 		m.unconfirmed(b)
+		return
+	}
+	if in.HeldBack {
+		m.heldBack(b)
 		return
 	}
 	r.sent = nil

@@ -46,7 +46,7 @@ func (m *Machine) satisfied(o run.Ord, favoured bool) {
 // dispatch executes ready steps in canonical order while the gate is open.
 // Signals that are not yet judged keep it shut.
 func (m *Machine) dispatch() {
-	if m.status != run.Running || m.Finalizing() || m.pause.on || m.signals.due() > 0 {
+	if m.status != run.Running || m.Finalizing() || m.pause.on || m.pause.unheard || m.signals.due() > 0 {
 		return
 	}
 	for !m.held() {

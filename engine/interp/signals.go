@@ -77,6 +77,7 @@ func (m *Machine) fetched() {
 			m.makeReady(o)
 		}
 		b.puzzled = nil
+		m.pause.unheard = m.pause.unheard && b.due() > 0
 	}
 }
 
@@ -88,6 +89,7 @@ func (m *Machine) fetchSignals() {
 	if len(b.owed) > 0 {
 		top = b.owed[0] - 1
 	}
+	b.lookUp = b.lookUp || m.pause.unheard && due == 0
 	if b.fetching || due >= MaxInbox || !b.lookUp && len(b.owed) == 0 && top >= b.seen {
 		return
 	}
@@ -117,6 +119,10 @@ func (m *Machine) apply(s engine.Signal) {
 	default:
 		return // applied where it was accepted (T197)
 	}
+	if m.isAhead(s) {
+		m.pausedAhead(s.ID)
+		return
+	}
 	if d, decided := m.overtaken(s); decided {
 		m.unapplied(s.ID, d)
 		return
@@ -127,7 +133,7 @@ func (m *Machine) apply(s engine.Signal) {
 	}
 	switch s.Type {
 	case run.Pause:
-		m.pauseRun(s.ID)
+		m.pauseRun(s.ID, false)
 	case run.Resume:
 		m.resumeRun(s.ID)
 	case run.RetryStep, run.SkipStep:
@@ -141,6 +147,13 @@ func (m *Machine) apply(s engine.Signal) {
 	default:
 		m.stopRun(s.ID)
 	}
+}
+
+// isAhead reports whether s is a PAUSE that is in force in the log already. Control
+// appends RunPaused only to a run that runs, whose end has not begun and that nobody has
+// ordered to stop.
+func (m *Machine) isAhead(s engine.Signal) bool {
+	return s.Type == run.Pause && s.Applied && m.who.PauseAhead && !m.pause.on && m.stop.signalID == "" && !m.compensation.begun
 }
 
 // overtaken decides what only the machine can: it alone knows of a stop or a

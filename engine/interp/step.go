@@ -68,7 +68,7 @@ func (m *Machine) parked(o run.Ord) {
 
 // shut reports whether the gate is closed to the step, as far as the machine knows.
 func (m *Machine) shut(o run.Ord) bool {
-	return m.pause.on || m.Finalizing() || m.failFast() && !m.favours(o)
+	return m.pause.on || m.pause.unheard || m.Finalizing() || m.failFast() && !m.favours(o)
 }
 
 // enqueueEnd writes the batch of T112: StepStarted, which is mostly in the log
@@ -114,10 +114,15 @@ func (m *Machine) doubt(e *entry, closing bool) {
 		return
 	}
 	failing := closing || m.failure.count > 0 || m.record.gate&run.GateFailing != 0
-	if m.pause.on || m.Finalizing() || failing && !e.end.favoured {
-		e.end.doubtful = true
-		e.drafts, e.outcomes = e.drafts[1:], nil
+	if m.pause.on || m.pause.unheard || m.Finalizing() || failing && !e.end.favoured {
+		e.doubt()
 	}
+}
+
+// doubt leaves out the StepStarted: see enqueueEnd.
+func (e *entry) doubt() {
+	e.end.doubtful = true
+	e.drafts, e.outcomes = e.drafts[1:], nil
 }
 
 // result is the payload of a completed step, if it is JSON.

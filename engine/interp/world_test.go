@@ -55,6 +55,9 @@ type world struct {
 	rotations int
 	doubled   bool                 // each idle machine is compared with one made from what it carries
 	refuse    func(run.Draft) bool // content that the store does not take
+	ahead     map[string]bool      // PAUSEs that were applied as they were accepted
+	held      int                  // Appends that were held back
+	oldWay    bool                 // control applies no PAUSE as it accepts it
 }
 
 // lateTry is an Append on its way to the log that nobody waits for any more.
@@ -119,7 +122,7 @@ func newWorld(tb tb, sk plan.Skeleton, policy run.Policy) *world {
 		tb: tb, id: testIdentity, sk: sk, who: who, m: interp.New(sk, who), now: epoch,
 		head:     store.Head{RunID: testIdentity.RunID},
 		state:    run.State{Header: run.Header{Identity: testIdentity}},
-		receipts: map[string]*receipt{}, past: map[dispatch]bool{}, timers: map[interp.Timer]time.Time{},
+		receipts: map[string]*receipt{}, ahead: map[string]bool{}, past: map[dispatch]bool{}, timers: map[interp.Timer]time.Time{},
 	}
 	w.write(store.Append{Events: []run.Draft{{Type: run.RunApproved, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now, EmittedBy: run.ByPlanner}}})
 	return w
@@ -231,7 +234,8 @@ func (w *world) onExecute(e interp.Execute) {
 			w.tb.Fatalf("T191: %s is dispatched while %s is known to be %s", step.StepID, p.StepID, p.Status)
 		}
 	}
-	if w.known.Status != run.Running {
+	unheard := w.known.Status == run.Paused && w.ahead[w.known.Pause.SignalID] && w.m.RunStatus() == run.Running
+	if w.known.Status != run.Running && !unheard {
 		w.tb.Fatalf("%s is dispatched while the run is known to be %s", step.StepID, w.known.Status)
 	}
 	w.flights = append(w.flights, &flight{dispatch: d, stepID: step.StepID, passes: e.PassFailing, signalID: e.SignalID})
@@ -304,7 +308,7 @@ func (w *world) completeStart(raw json.RawMessage) json.RawMessage {
 		w.tb.Fatalf("RunStarted: %v", err)
 	}
 	p.PlanRef = run.PlanRef{SHA256: strings.Repeat("a", 64), SchemaVersion: "v1.2", PlanID: w.id.PlanID, PlanVersion: w.id.PlanVersion}
-	p.Engine = run.EngineRunRef{Provider: "test", WorkflowID: "dvt/t1/r1"}
+	p.Engine.Provider, p.Engine.WorkflowID = "test", "dvt/t1/r1"
 	p.Policy = w.who.Policy
 	p.Steps = []run.StepOutline{}
 	for _, s := range w.sk.Steps {
@@ -327,6 +331,12 @@ func (w *world) commit() {
 	a := w.pending
 	w.pending = nil
 	rec := interp.Recorded{Batch: a.Batch}
+	if a.UnlessPaused && w.head.Gate&run.GatePaused != 0 && slices.ContainsFunc(a.Events, w.state.HoldsBack) {
+		rec.HeldBack = true
+		w.held++
+		w.answer = &rec
+		return
+	}
 	if w.refuse != nil && slices.ContainsFunc(a.Events, w.refuse) {
 		for range a.Events { // nobody says which one
 			rec.Ends = append(rec.Ends, interp.RecordedEvent{Rejected: true})
@@ -506,10 +516,42 @@ func (w *world) accept(s engine.Signal) run.Decision {
 			a.SetGate = run.GateStopped
 		}
 	}
+	ahead := d.Outcome == run.Accept && s.Type == run.Pause && w.pausesAhead()
 	draft.Payload, _ = json.Marshal(p)
 	a.Events = []run.Draft{draft}
 	w.write(a)
+	if ahead {
+		w.ahead[s.ID] = true
+		paused, _ := json.Marshal(run.PausePayload{SignalID: s.ID})
+		w.write(store.Append{
+			SetGate: run.GatePaused, Outcomes: []store.SignalOutcome{{SignalID: s.ID, Application: run.SignalApplied}},
+			Events: []run.Draft{{
+				Type: run.RunPaused, LogicalAttempt: w.state.PausedEpoch + 1, EngineAttempt: 1, EmittedAt: w.now, EmittedBy: run.ByControl, Payload: paused,
+			}},
+		})
+	}
 	return d
+}
+
+// pausesAhead is what control asks before it applies a PAUSE as it accepts it; the
+// PAUSE itself is in signals already.
+func (w *world) pausesAhead() bool {
+	for _, s := range w.signals[:len(w.signals)-1] {
+		if s.Type != run.EscalateAlert && !w.receipts[s.ID].app.Final() {
+			return false
+		}
+	}
+	return !w.oldWay && w.state.PausesAhead() && w.head.Gate&run.GateStopped == 0
+}
+
+// asSent is accepted signals as they are delivered now.
+func (w *world) asSent(signals ...engine.Signal) []engine.Signal {
+	signals = slices.Clone(signals)
+	for i := range signals {
+		s := &signals[i]
+		s.Applied = s.Type == run.Pause && w.receipts[s.ID].app == run.SignalApplied
+	}
+	return signals
 }
 
 // signal accepts and delivers one signal and records what follows.
@@ -521,7 +563,7 @@ func (w *world) signal(t run.SignalType, id, stepID string) run.Decision {
 	}
 	d := w.accept(s)
 	if d.Outcome != run.Reject {
-		w.feed(interp.Signalled{At: w.now, Signals: w.signals[len(w.signals)-1:]})
+		w.feed(interp.Signalled{At: w.now, Signals: w.asSent(w.signals[len(w.signals)-1])})
 		w.record()
 	}
 	return d

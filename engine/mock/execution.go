@@ -42,7 +42,7 @@ func (x *execution) ref() run.EngineRunRef {
 }
 
 func (x *execution) config() interp.Config {
-	return interp.Config{Identity: x.id, Policy: x.policy, EngineAttempt: 1 + x.generation, RotateAfter: x.e.cfg.RotateAfter}
+	return interp.Config{Identity: x.id, Policy: x.policy, EngineAttempt: 1 + x.generation, RotateAfter: x.e.cfg.RotateAfter, PauseAhead: true}
 }
 
 // begin starts the run, or ends it at once when its plan cannot be had.
@@ -137,10 +137,15 @@ func (x *execution) write(a interp.Append) (store.Appended, error) {
 		if err != nil {
 			return store.Appended{}, err
 		}
-		p.Engine = x.ref()
+		ref := x.ref()
+		ref.PauseAhead = p.Engine.PauseAhead
+		p.Engine = ref
 		if a.Events[i].Payload, err = json.Marshal(p); err != nil {
 			return store.Appended{}, err
 		}
+	}
+	if a.UnlessPaused {
+		return x.e.cfg.Journal.AppendUnlessPaused(context.Background(), a.Append)
 	}
 	return x.e.cfg.Journal.Append(context.Background(), a.Append)
 }

@@ -3,6 +3,7 @@ package mock
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dvt-engine/dvt/engine"
@@ -121,6 +122,14 @@ func (l *Log) Append(_ context.Context, a store.Append) (store.Appended, error) 
 	}
 	l.carryOut(p)
 	return p.Appended(l.head), nil
+}
+
+// AppendUnlessPaused implements engine.Journal.
+func (l *Log) AppendUnlessPaused(ctx context.Context, a store.Append) (store.Appended, error) {
+	if slices.ContainsFunc(a.Events, l.state.HoldsBack) {
+		return store.Appended{}, engine.ErrPaused
+	}
+	return l.Append(ctx, a)
 }
 
 // Begin implements engine.Journal.

@@ -26,6 +26,8 @@ type (
 		Append store.Append `json:"append"`
 		// Bounded asks for an answer within the write budget, be it Unconfirmed.
 		Bounded bool `json:"bounded,omitempty"`
+		// UnlessPaused asks for an answer that may be HeldBack.
+		UnlessPaused bool `json:"unlessPaused,omitempty"`
 	}
 	appendResult struct {
 		Batch    int             `json:"batch"`
@@ -64,12 +66,16 @@ func (c *controlActivities) appendBatch(ctx context.Context, in appendInput) (ap
 	if err := c.addRef(ctx, in.Append.Events); err != nil {
 		return out, err
 	}
-	done, err := c.journal.Append(ctx, in.Append)
+	write := c.journal.Append
+	if in.UnlessPaused {
+		write = c.journal.AppendUnlessPaused
+	}
+	done, err := write(ctx, in.Append)
 	if errors.Is(err, store.ErrNotFound) {
 		return out, temporal.NewNonRetryableApplicationError("run not in the store", "NOT_FOUND", err)
 	}
 	var told bool
-	if out.Recorded, told = interp.Outcome(interp.Append{Bounded: in.Bounded, Append: in.Append}, done, err); !told {
+	if out.Recorded, told = interp.Outcome(interp.Append{Bounded: in.Bounded, UnlessPaused: in.UnlessPaused, Append: in.Append}, done, err); !told {
 		return out, later(err)
 	}
 	return out, nil
@@ -86,7 +92,9 @@ func (c *controlActivities) addRef(ctx context.Context, events []run.Draft) erro
 			return err
 		}
 		w := activity.GetInfo(ctx).WorkflowExecution
-		p.Engine = run.EngineRunRef{Provider: "temporal", Namespace: c.namespace, WorkflowID: w.ID, EngineRunID: w.RunID}
+		p.Engine = run.EngineRunRef{
+			Provider: "temporal", Namespace: c.namespace, WorkflowID: w.ID, EngineRunID: w.RunID, PauseAhead: p.Engine.PauseAhead,
+		}
 		if events[i].Payload, err = json.Marshal(p); err != nil {
 			return err
 		}

@@ -174,6 +174,9 @@ func (h *histories) completed(number int64, result *commonpb.Payloads, at time.T
 // appended yields what of an Append came into the log. An effect that was refused
 // did not apply its signal.
 func (h *histories) appended(a store.Append, out appendResult, at time.Time) error {
+	if out.Recorded.HeldBack {
+		return nil
+	}
 	r := engine.Recorded{Append: a, Head: out.Recorded.Head, At: at}
 	r.Append.MinHead, r.Append.Events = 0, nil
 	place := make([]int, len(a.Events))
@@ -232,6 +235,7 @@ func withRef(d *run.Draft, ref run.EngineRunRef) error {
 	if err != nil {
 		return err
 	}
+	ref.PauseAhead = p.Engine.PauseAhead
 	p.Engine = ref
 	d.Payload, err = json.Marshal(p)
 	return err

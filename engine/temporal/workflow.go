@@ -198,7 +198,7 @@ func (d *driver) load() (*run.FailurePayload, error) {
 		return nil, temporal.NewNonRetryableApplicationError("skeleton unreadable", "SKELETON", err)
 	}
 	d.history.skeleton = workflow.GetInfo(d.ctx).GetCurrentHistorySize()
-	who := interp.Config{Identity: d.in.Identity, Policy: sk.Policy, Reused: sk.Reused}
+	who := interp.Config{Identity: d.in.Identity, Policy: sk.Policy, Reused: sk.Reused, PauseAhead: d.version >= versionPause}
 	if d.version >= versionRotation {
 		who.RotateAfter = d.in.RotateAfter
 	}
@@ -229,7 +229,7 @@ func (d *driver) readSkeleton() (sk engine.Skeleton, err error) {
 		return sk, err
 	}
 	first := appendInput{}
-	for _, e := range interp.New(plan.Skeleton{}, interp.Config{Identity: d.in.Identity}).Step(interp.Begin{At: d.began}) {
+	for _, e := range interp.New(plan.Skeleton{}, interp.Config{Identity: d.in.Identity, PauseAhead: d.version >= versionPause}).Step(interp.Begin{At: d.began}) {
 		if a, ok := e.(interp.Append); ok {
 			first = appendInput{Batch: a.Batch, Append: a.Append, Bounded: a.Bounded}
 		}
@@ -283,7 +283,7 @@ func (d *driver) append(e interp.Append) {
 	a := e.Append
 	a.RunID, a.MinHead = d.in.Identity.RunID, d.head
 	ctx := workflow.WithActivityOptions(d.ctx, controlOptions(d.ctx, fmt.Sprintf("append/%d", e.Batch)))
-	f := workflow.ExecuteActivity(ctx, activityAppend, appendInput{Batch: e.Batch, Append: a, Bounded: e.Bounded})
+	f := workflow.ExecuteActivity(ctx, activityAppend, appendInput{Batch: e.Batch, Append: a, Bounded: e.Bounded, UnlessPaused: e.UnlessPaused})
 	workflow.Go(d.ctx, func(ctx workflow.Context) {
 		var out appendResult
 		if err := f.Get(ctx, &out); err != nil {

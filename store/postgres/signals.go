@@ -75,6 +75,16 @@ func (r runTx) Receipt(ctx context.Context, signalID string) (run.Receipt, error
 	return out, translate(ctx, err)
 }
 
+// Undecided implements store.SignalTx.
+func (r runTx) Undecided(ctx context.Context) (some bool, err error) {
+	if err := r.t.flush(ctx); err != nil {
+		return false, translate(ctx, err)
+	}
+	err = r.t.conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM signal WHERE run_id = $1 AND no > 0 AND application IN ('PENDING', 'DELIVERED'))`,
+		r.t.id.RunID).Scan(&some)
+	return some, translate(ctx, err)
+}
+
 const putReceiptSQL = `INSERT INTO signal (` + signalColumns + `)
 VALUES ($1, $2, $3, $4, $5, $6, $7::text::json, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
 ON CONFLICT (run_id, signal_id) DO NOTHING RETURNING ` + signalColumns
@@ -150,8 +160,8 @@ func (s *Store) Delivered(ctx context.Context, d store.Delivery, no int64) error
 		t.batch.Queue(`UPDATE delivery SET delivered_no = greatest(delivered_no, least($3, up_to)), attempts = 0
 			WHERE run_id = $1 AND generation = $2 AND lease_until > 'epoch'`, d.RunID, d.Generation, no).
 			Exec(counted(func(n int64) { held = n }))
-		t.batch.Queue(`UPDATE signal SET application = 'DELIVERED', delivered_at = $3
-			WHERE run_id = $1 AND no > 0 AND no <= $2 AND application = 'PENDING'`, d.RunID, no, t.at()).
+		t.batch.Queue(`UPDATE signal SET application = CASE application WHEN 'PENDING' THEN 'DELIVERED' ELSE application END, delivered_at = $3
+			WHERE run_id = $1 AND no > 0 AND no <= $2 AND (application = 'PENDING' OR type = 'PAUSE' AND application = 'APPLIED' AND delivered_at IS NULL)`, d.RunID, no, t.at()).
 			Exec(counted(func(n int64) { moved = n }))
 		if err := t.flush(ctx); err != nil {
 			return err

@@ -126,6 +126,11 @@ func (*Client) Append(context.Context, store.Append) (store.Appended, error) {
 	return store.Appended{}, ErrNotOffered
 }
 
+// AppendUnlessPaused implements engine.Journal by refusing.
+func (*Client) AppendUnlessPaused(context.Context, store.Append) (store.Appended, error) {
+	return store.Appended{}, ErrNotOffered
+}
+
 // Signals implements engine.Journal by refusing.
 func (*Client) Signals(context.Context, string, int64) ([]engine.Signal, error) {
 	return nil, ErrNotOffered

@@ -64,8 +64,8 @@ func (s *Store) Delivered(ctx context.Context, d store.Delivery, no int64) error
 		if err != nil || n == 0 {
 			return fenced(ctx, c, "delivery", `SELECT 1 FROM delivery WHERE run_id = ?`, d.RunID, err)
 		}
-		n, err = c.exec(ctx, "delivered", `UPDATE signal SET application = 'DELIVERED', delivered_at = ?
-			WHERE run_id = ? AND no > 0 AND no <= ? AND application = 'PENDING'`, micros(s.now()), d.RunID, no)
+		n, err = c.exec(ctx, "delivered", `UPDATE signal SET application = CASE application WHEN 'PENDING' THEN 'DELIVERED' ELSE application END, delivered_at = ?
+			WHERE run_id = ? AND no > 0 AND no <= ? AND (application = 'PENDING' OR type = 'PAUSE' AND application = 'APPLIED' AND delivered_at IS NULL)`, micros(s.now()), d.RunID, no)
 		if err != nil || n == 0 {
 			return err
 		}
@@ -88,6 +88,13 @@ func (s *Store) Settle(ctx context.Context, d store.Delivery, delay time.Duratio
 // Receipt implements store.SignalTx.
 func (t *runTx) Receipt(ctx context.Context, signalID string) (run.Receipt, error) {
 	return one(ctx, t.conn, "receipt", scanReceipt, receiptSQL, t.id.RunID, signalID)
+}
+
+// Undecided implements store.SignalTx.
+func (t *runTx) Undecided(ctx context.Context) (bool, error) {
+	return one(ctx, t.conn, "undecided", func(row scanner) (some bool, err error) {
+		return some, row.Scan(&some)
+	}, `SELECT EXISTS (SELECT 1 FROM signal WHERE run_id = ? AND no > 0 AND application IN ('PENDING', 'DELIVERED'))`, t.id.RunID)
 }
 
 // PutReceipt implements store.SignalTx.
