@@ -26,7 +26,7 @@ func TestCarry_T109_EveryField(t *testing.T) {
 		// queue, sent, closing and alone are of a machine that is not idle
 		"record": "queue batches sent gate running closing alone",
 		// waiting, seen and what is to be asked for is read again
-		"inbox":        "last seen waiting fetching after puzzled lookUp owed",
+		"inbox": "last seen waiting fetching after puzzled lookUp owed",
 		// a machine that has not heard of a pause, or has put something off, is not idle
 		"pause":        "on recorded epoch resumeID drainAt overdue resuming unheard putOff latched interrupted",
 		"failure":      "count arming era windowAt expired final toStop",
