@@ -40,6 +40,8 @@ type Config struct {
 	// Policy is what runs get when their plan does not say; zero fields take O2 and O5.
 	Policy run.Policy
 	Limits Limits
+	// SignalBucket is what a signal to a run of a place takes a token of; nil: of none (T96).
+	SignalBucket func(tenantID, projectID string) store.Bucket
 	// ManualKeys make completion tokens, the first one, and know them; none: manual
 	// steps cannot be completed here (T201).
 	ManualKeys []ManualKey
@@ -69,6 +71,7 @@ type Limits struct {
 	MaxOverlayBytes  int           // the same of UPDATE_PARAMS and INJECT_OVERRIDE; 1 MiB (T97)
 	MaxParamsBytes   int           // 65,536
 	DenialsPerMinute int           // that reach a run's log, per principal; 10 (T102)
+	SignalsPerMinute int           // of one run; 60, negative: not limited (T96)
 	LeaseTTL         time.Duration // 30 s (O5)
 	LeaseBatch       int           // 16
 }
@@ -110,6 +113,7 @@ func New(cfg Config) *Service {
 	def(&cfg.Limits.MaxOverlayBytes, 1<<20)
 	def(&cfg.Limits.MaxParamsBytes, 64<<10)
 	def(&cfg.Limits.DenialsPerMinute, 10)
+	def(&cfg.Limits.SignalsPerMinute, 60)
 	def(&cfg.Limits.LeaseBatch, 16)
 	def(&cfg.Policy.MaxParallelSteps, 100)
 	def(&cfg.Policy.MaxLogicalAttemptsManual, 10)

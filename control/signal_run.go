@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -15,8 +16,10 @@ import (
 )
 
 // SignalRun accepts or rejects one signal under the run's head lock and returns
-// its receipt (T93, T96, T222). Order: visibility, size, dedupe, authorisation,
-// RUN_MOVED, the state of the run. What it accepts is durable, numbered and will
+// its receipt (T93, T96, T222). Order: visibility, size, dedupe, authorisation, the
+// limits of the run and of its tenant, RUN_MOVED, the state of the run. What is over a limit is
+// SIGNAL_RATE_LIMITED and leaves no trace but an audit row; what the state refuses costs as much as
+// what it accepts. What it accepts is durable, numbered and will
 // be delivered in order, whatever crashes next. It is safe to repeat.
 func (s *Service) SignalRun(ctx context.Context, p authz.Principal, in SignalRun) (Receipt, error) {
 	action := authz.Action(in.Signal.Type)
@@ -47,7 +50,7 @@ func (s *Service) SignalRun(ctx context.Context, p authz.Principal, in SignalRun
 	if j.refusal != nil {
 		if j.refusal.Code == run.CodeSignalRate {
 			s.auditDenied(ctx, p, store.AuditRow{
-				Action: string(action), RunID: in.RunID, SignalID: in.Signal.ID, Code: run.CodeSignalRate, Reason: "denied more often than the log takes",
+				Action: string(action), RunID: in.RunID, SignalID: in.Signal.ID, Code: run.CodeSignalRate, Reason: j.why,
 			})
 		}
 		return Receipt{}, j.refusal
@@ -88,6 +91,7 @@ type judging struct {
 
 	out     Receipt
 	refusal *Error           // answered without a trace but the audit row
+	why     string           // it was refused, for the audit
 	raised  store.AlertLevel // of the alert that was raised
 }
 
@@ -102,6 +106,9 @@ func (j *judging) judge(ctx context.Context, tx store.RunTx) error {
 	}
 	if !j.rights.Allowed {
 		return j.forbidden(ctx, tx)
+	}
+	if err := j.limit(ctx, tx); err != nil || j.refusal != nil {
+		return err
 	}
 	st, err := tx.State(ctx)
 	if err != nil {
@@ -145,11 +152,37 @@ func (j *judging) known(old run.Receipt) error {
 
 func (j *judging) forbidden(ctx context.Context, tx store.RunTx) error {
 	if ok, wait := j.s.refusalInLog(j.p); !ok {
-		j.refusal = refuse(run.CodeSignalRate, "Too many refused signals. Wait a minute.")
+		j.refusal, j.why = refuse(run.CodeSignalRate, "Too many refused signals. Wait a minute."), "denied more often than the log takes"
 		j.refusal.RetryAfter = wait
 		return nil
 	}
 	return j.reject(ctx, tx, run.CodeForbidden, "The role of the caller does not allow this.")
+}
+
+// limit holds the signal against what the run and its tenant may have of them, in
+// this order (T96). Only who may send the signal comes here, so that nobody else uses them up.
+func (j *judging) limit(ctx context.Context, tx store.RunTx) error {
+	most, wait := j.s.cfg.Limits.SignalsPerMinute, time.Duration(0)
+	if most > 0 {
+		var err error
+		if wait, err = tx.RecentSignals(ctx, most, time.Minute); err != nil {
+			return err
+		}
+		j.why = fmt.Sprintf("more than %d signals a minute to one run", most)
+	}
+	if wait == 0 && j.s.cfg.SignalBucket != nil {
+		var err error
+		if wait, err = tx.Take(ctx, j.s.cfg.SignalBucket(j.run.TenantID, j.run.ProjectID)); err != nil {
+			return err
+		}
+		j.why = "more signals than the quota gives"
+	}
+	if wait == 0 {
+		return nil
+	}
+	j.refusal = refuse(run.CodeSignalRate, "There were too many signals: %s. Nothing was done.", j.why)
+	j.refusal.RetryAfter = max(0, wait)
+	return nil
 }
 
 func (j *judging) reject(ctx context.Context, tx store.RunTx, code run.Code, message string) error {
