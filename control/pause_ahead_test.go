@@ -1,0 +1,280 @@
+package control_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// adopting makes a run as an engine leaves it that takes a pause over.
+func (w *world) adopting(requestID string, steps ...string) string {
+	w.t.Helper()
+	id := w.queued(requestID, steps...)
+	w.handOver()
+	started := runtest.Start()
+	var p map[string]any
+	if err := json.Unmarshal(started.Payload, &p); err != nil {
+		w.t.Fatal(err)
+	}
+	p["engineRunRef"].(map[string]any)["pauseAhead"] = true
+	started.Payload = runtest.JSON(p)
+	w.append(id, started)
+	return id
+}
+
+// pausing is a PAUSE with a reason.
+func pausing(runID, id string) control.SignalRun {
+	in := signal(runID, id, run.Pause)
+	in.Reason = "look at it"
+	return in
+}
+
+func TestSignalRun_G01_C01_PauseIsInForceAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.engine.set(func(e *fakeEngine) {
+		e.signal = func(run.Identity, engine.Signal) error { return engine.ErrUnavailable }
+	})
+	id := w.adopting("g01", "s1", "s2")
+	w.begin(id, "s1", 1)
+	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
+	r := w.send(w.eng(), pausing(id, "u1"))
+	if r.Application != run.SignalApplied || r.AcceptedSeq != 4 || r.AppliedSeq != 5 || r.AppliedAt == nil || r.DeliveredAt != nil || r.QuiescentSeq != 0 {
+		t.Errorf("receipt %+v", r.Receipt)
+	}
+	evs := must[[]run.Event](t)(w.raw.Events(t.Context(), id, 4, 10))
+	if len(evs) != 1 || evs[0].Type != run.RunPaused || evs[0].EmittedBy != run.ByControl || evs[0].LogicalAttempt != 1 {
+		t.Fatalf("events %+v", evs)
+	}
+	want := run.PausePayload{SignalID: "u1", Reason: "look at it", PauseRequestedBy: "dev-engineer", RunningStepsCount: 1}
+	if diff := cmp.Diff(want, must[run.PausePayload](t)(run.PayloadOf[run.PausePayload](evs[0].Payload))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	b := must[engine.Begun](t)(w.journal.Begin(t.Context(), store.Begin{RunID: id, StepID: "s2", LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.clock.now()}))
+	if b.Verdict != store.BeginParked {
+		t.Errorf("s2 is %s", b.Verdict)
+	}
+	if st := w.state(id); st.Status != run.Paused || st.Substatus() != run.Draining || st.Pause.SignalID != "u1" {
+		t.Errorf("%s %s", st.Status, st.Substatus())
+	}
+	if again := w.send(w.eng(), pausing(id, "u1")); !again.Duplicate || again.Application != run.SignalApplied {
+		t.Errorf("again: %+v", again)
+	}
+	// What the engine writes of the same pause is the same event (T05), with the same payload.
+	draft := runtest.Draft(run.RunPaused, "", 1)
+	draft.Payload = runtest.JSON(run.PausePayload{SignalID: "u1"})
+	out := w.append(id, draft)
+	if o := out.Outcomes[0]; !o.Deduplicated || o.PayloadMismatch || o.Seq != 5 {
+		t.Errorf("the engine's RunPaused: %+v", o)
+	}
+	w.append(id, runtest.Draft(run.StepCompletedEvent, "s1", 1))
+	if r := must[control.Receipt](t)(w.Receipt(t.Context(), w.eng(), id, "u1")); r.QuiescentSeq != 6 {
+		t.Errorf("quiescent at %d, want 6", r.QuiescentSeq)
+	}
+	w.engine.set(func(e *fakeEngine) { e.signal = nil }) // it is back
+	eventually(t, "delivered", func() bool {
+		r := must[control.Receipt](t)(w.Receipt(t.Context(), w.eng(), id, "u1"))
+		return r.DeliveredAt != nil && r.Application == run.SignalApplied
+	})
+	if s := w.engine.delivered(id); len(s) == 0 || !s[0].Applied || s[0].ID != "u1" {
+		t.Errorf("delivered %+v", s)
+	}
+}
+
+// TestSignalRun_T45_T196_PausesThatWait lists what keeps a PAUSE on the way that all
+// signals go.
+func TestSignalRun_T45_T196_PausesThatWait(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, c := range map[string]struct {
+		before func(id string)
+		ahead  bool
+	}{
+		"a run that runs":     {func(string) {}, true},
+		"in the retry window": {func(id string) { w.finish(id, "s1", 1, run.StepFailedEvent) }, true},
+		"after a parameter":   {func(id string) { w.send(w.eng(), signal(id, "p", run.UpdateParams)) }, true},
+		"after a retry": {func(id string) {
+			w.finish(id, "s1", 1, run.StepFailedEvent)
+			w.send(w.eng(), signal(id, "r", run.RetryStep))
+		}, false},
+		"after a resume":       {func(id string) { w.send(w.eng(), signal(id, "r", run.Resume)) }, false},
+		"after a cancellation": {func(id string) { w.send(w.eng(), signal(id, "c", run.Cancel)) }, false},
+		"a stop that came to nothing": {func(id string) {
+			w.send(w.eng(), signal(id, "c", run.Cancel))
+			w.outcome(id, store.SignalOutcome{SignalID: "c", Application: run.SignalNoop, AppliedBy: -1})
+		}, false},
+		"compensating": {func(id string) {
+			w.append(id, runtest.Draft(run.RunCompensationStarted, "", 1, M{"stepIds": []string{"s1"}}))
+		}, false},
+		"ending": {func(id string) {
+			w.append(id, runtest.Draft(run.StepSkippedEvent, "s2", 1, M{"reasonCode": "FAIL_FAST"}))
+		}, false},
+		"paused":       {func(id string) { w.append(id, runtest.Draft(run.RunPaused, "", 1)) }, false},
+		"paused ahead": {func(id string) { w.send(w.eng(), pausing(id, "u0")) }, false},
+	} {
+		id := w.adopting("t45-"+strings.ReplaceAll(name, " ", "-"), "s1", "s2")
+		c.before(id)
+		paused := w.count(id, run.RunPaused)
+		r := w.send(w.eng(), pausing(id, "u1"))
+		want := run.SignalPending
+		if c.ahead {
+			want = run.SignalApplied
+			paused++
+		}
+		if r.Application != want || w.count(id, run.RunPaused) != paused {
+			t.Errorf("%s: %s, want %s; %v", name, r.Application, want, w.log(id))
+		}
+	}
+	older := w.running("t45-older", "s1")
+	if r := w.send(w.eng(), pausing(older, "u1")); r.Application != run.SignalPending || w.count(older, run.RunPaused) != 0 {
+		t.Errorf("an engine of an older program: %+v", r)
+	}
+	queued := w.queued("t45-queued", "s1")
+	if r := w.send(w.eng(), pausing(queued, "u1")); r.Rejection != run.CodeInvalidRunState {
+		t.Errorf("queued: %+v", r)
+	}
+}
+
+// outcome moves a receipt as the interpreter does.
+func (w *world) outcome(runID string, o store.SignalOutcome) {
+	w.t.Helper()
+	must[store.Appended](w.t)(w.journal.Append(w.t.Context(), store.Append{RunID: runID, Outcomes: []store.SignalOutcome{o}}))
+}
+
+// TestSignalRun_P06_SecondEpoch: each pause is an epoch, whoever wrote the one before.
+func TestSignalRun_P06_SecondEpoch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.adopting("p06", "s1")
+	for epoch := 1; epoch <= 2; epoch++ {
+		resumed := fmt.Sprintf("r%d", epoch)
+		if r := w.send(w.eng(), pausing(id, fmt.Sprintf("p%d", epoch))); r.QuiescentSeq != r.AppliedSeq {
+			t.Errorf("nothing runs, but %+v", r.Receipt)
+		}
+		w.send(w.eng(), signal(id, resumed, run.Resume))
+		must[store.Appended](t)(w.journal.Append(t.Context(), store.Append{
+			RunID: id, ClearGate: run.GatePaused, Events: []run.Draft{runtest.Draft(run.RunResumed, "", epoch)},
+			Outcomes: []store.SignalOutcome{{SignalID: resumed, Application: run.SignalApplied}},
+		}))
+	}
+	if diff := cmp.Diff([]string{"3 SignalAccepted(p1)", "4 RunPaused", "5 SignalAccepted(r1)", "6 RunResumed",
+		"7 SignalAccepted(p2)", "8 RunPaused", "9 SignalAccepted(r2)", "10 RunResumed"}, w.log(id)[2:]); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestJournal_T43_AppendUnlessPaused: what must not follow RunPaused is written before
+// it or not at all, and a repetition of what was written is answered.
+func TestJournal_T43_AppendUnlessPaused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.adopting("t43", "s1", "s2")
+	put := func(types ...run.Draft) (store.Appended, error) {
+		return w.journal.AppendUnlessPaused(t.Context(), store.Append{RunID: id, Events: types})
+	}
+	begun := []run.Draft{runtest.Draft(run.StepStartedEvent, "s1", 1), runtest.Draft(run.StepFailedEvent, "s1", 1)}
+	first := must[store.Appended](t)(put(begun...))
+	w.send(w.eng(), pausing(id, "u1"))
+	again := must[store.Appended](t)(put(begun...)) // its first answer was lost
+	if !again.Outcomes[0].Deduplicated || again.Outcomes[1].Seq != first.Outcomes[1].Seq {
+		t.Errorf("again: %+v", again.Outcomes)
+	}
+	log := w.log(id)
+	for _, d := range []run.Draft{
+		runtest.Draft(run.RunCompleted, "", 1), runtest.Draft(run.RunFailed, "", 1), runtest.Draft(run.StepStartedEvent, "s2", 1),
+		runtest.Draft(run.RunCompensationStarted, "", 1, M{"stepIds": []string{"s1"}}),
+	} {
+		if _, err := put(d); !errors.Is(err, engine.ErrPaused) {
+			t.Errorf("%s: %v", d.Type, err)
+		}
+	}
+	if diff := cmp.Diff(log, w.log(id)); diff != "" {
+		t.Errorf("the log moved:\n%s", diff)
+	}
+	w.append(id, runtest.Draft(run.RunCancelled, "", 1)) // by another hand
+	out := must[store.Appended](t)(put(runtest.Draft(run.RunFailed, "", 1)))
+	if out.Outcomes[0].Refused != run.CodeInvalidTransition || !out.Head.Terminal {
+		t.Errorf("after the end: %+v", out)
+	}
+}
+
+// TestSignalRun_T96_W13_Limits: a run takes 60 signals a minute, its tenant what its
+// bucket gives; what is known is answered all the same, and who may not send anything uses nothing up.
+func TestSignalRun_T96_W13_Limits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("w13", "s1")
+	before := len(w.log(id))
+	for i := range 60 {
+		r := w.send(w.eng(), signal(id, fmt.Sprintf("u%d", i), run.EscalateAlert))
+		if r.Rejected || r.Application != run.SignalApplied {
+			t.Fatalf("%d: %+v", i, r)
+		}
+	}
+	_, err := w.SignalRun(t.Context(), w.eng(), signal(id, "u60", run.EscalateAlert))
+	if e := refusal(t, err, run.CodeSignalRate); e.RetryAfter <= 0 || e.RetryAfter > time.Minute {
+		t.Errorf("retry after %s", e.RetryAfter)
+	}
+	if n := len(w.log(id)) - before; n != 60 {
+		t.Errorf("the log has %d more", n)
+	}
+	if _, err := w.Receipt(t.Context(), w.eng(), id, "u60"); err == nil {
+		t.Error("what was over the limit has a receipt")
+	}
+	if !w.audited("acme", "dev-engineer ESCALATE_ALERT DENIED SIGNAL_RATE_LIMITED") {
+		t.Error("it left no audit row")
+	}
+	if r := w.send(w.eng(), signal(id, "u7", run.EscalateAlert)); !r.Duplicate || r.Application != run.SignalApplied {
+		t.Errorf("u7 again: %+v", r)
+	}
+	_, err = w.SignalRun(t.Context(), w.who("dev-viewer"), signal(id, "v", run.Pause)) // the authorisation comes first
+	refusal(t, err, run.CodeForbidden)
+	w.clock.advance(61 * time.Second)
+	if r := w.send(w.eng(), signal(id, "u60", run.EscalateAlert)); r.Application != run.SignalApplied {
+		t.Errorf("a minute later: %+v", r)
+	}
+}
+
+func TestSignalRun_T96_TenantLimit(t *testing.T) {
+	t.Parallel()
+	asked := map[string]int{}
+	w := newWorld(t, func(c *control.Config) {
+		c.SignalBucket = func(tenantID, projectID string) store.Bucket {
+			asked[tenantID+"/"+projectID]++
+			return store.Bucket{TenantID: tenantID, Action: store.BucketSignal, PerMinute: 3}
+		}
+	})
+	a, b := w.running("a", "s1"), w.running("b", "s1")
+	for i := range 10 {
+		_, _ = w.SignalRun(t.Context(), w.who("dev-viewer"), signal(a, fmt.Sprintf("v%d", i), run.Pause))
+	}
+	w.send(w.eng(), signal(a, "u1", run.Pause))
+	w.send(w.eng(), signal(a, "u1", run.Pause)) // known: it costs nothing
+	w.send(w.eng(), signal(b, "u2", run.Pause))
+	if r := w.send(w.eng(), signal(b, "u3", run.RetryStep)); r.Rejection != run.CodeStepNotFailed { // refused, and charged
+		t.Errorf("%+v", r)
+	}
+	log := w.log(a)
+	_, err := w.SignalRun(t.Context(), w.eng(), signal(a, "u4", run.Resume))
+	if e := refusal(t, err, run.CodeSignalRate); e.RetryAfter <= 0 || e.RetryAfter > time.Minute {
+		t.Errorf("retry after %s", e.RetryAfter)
+	}
+	if diff := cmp.Diff(log, w.log(a)); diff != "" {
+		t.Errorf("the log moved:\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]int{"acme/shop": 4}, asked); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
