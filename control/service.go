@@ -40,8 +40,6 @@ type Config struct {
 	// Policy is what runs get when their plan does not say; zero fields take O2 and O5.
 	Policy run.Policy
 	Limits Limits
-	// SignalBucket is what a signal to a run of a place takes a token of; nil: of none (T96).
-	SignalBucket func(tenantID, projectID string) store.Bucket
 	// ManualKeys make completion tokens, the first one, and know them; none: manual
 	// steps cannot be completed here (T201).
 	ManualKeys []ManualKey

@@ -162,23 +162,18 @@ func (j *judging) forbidden(ctx context.Context, tx store.RunTx) error {
 // limit holds the signal against what the run and its tenant may have of them, in
 // this order (T96). Only who may send the signal comes here, so that nobody else uses them up.
 func (j *judging) limit(ctx context.Context, tx store.RunTx) error {
-	most, wait := j.s.cfg.Limits.SignalsPerMinute, time.Duration(0)
-	if most > 0 {
-		var err error
-		if wait, err = tx.RecentSignals(ctx, most, time.Minute); err != nil {
-			return err
-		}
+	var wait time.Duration
+	var err error
+	if most := j.s.cfg.Limits.SignalsPerMinute; most > 0 {
 		j.why = fmt.Sprintf("more than %d signals a minute to one run", most)
+		wait, err = tx.RecentSignals(ctx, most, time.Minute)
 	}
-	if wait == 0 && j.s.cfg.SignalBucket != nil {
-		var err error
-		if wait, err = tx.Take(ctx, j.s.cfg.SignalBucket(j.run.TenantID, j.run.ProjectID)); err != nil {
-			return err
-		}
+	if bucket := j.s.signalBucket(j.run.TenantID, j.run.ProjectID); err == nil && wait == 0 && bucket.PerMinute >= 0 {
 		j.why = "more signals than the quota gives"
+		wait, err = tx.Take(ctx, bucket)
 	}
-	if wait == 0 {
-		return nil
+	if err != nil || wait == 0 {
+		return err
 	}
 	j.refusal = refuse(run.CodeSignalRate, "There were too many signals: %s. Nothing was done.", j.why)
 	j.refusal.RetryAfter = max(0, wait)

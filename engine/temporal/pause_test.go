@@ -144,7 +144,7 @@ func TestPause_G07_T196_Deliveries(t *testing.T) {
 	id := h.start(l3(0))
 	h.running(id, "s1")
 	deliver := func(no int64, sig run.Signal) {
-		must(t, h.engine.Signal(t.Context(), h.identity(id), engine.Signal{No: no, ID: sig.ID, Type: sig.Type}))
+		must(t, h.engine.Signal(t.Context(), h.identity(id), engine.Signal{No: no, ID: sig.ID, Type: sig.Type, Applied: no == 1}))
 	}
 	first, second := h.signal(id, run.Signal{Type: run.Pause}), h.signal(id, run.Signal{Type: run.Pause})
 	deliver(2, second.Signal) // the workflow fetches what is missing
@@ -163,7 +163,7 @@ func TestPause_G07_T196_Deliveries(t *testing.T) {
 	deliver(1, first.Signal)
 	deliver(2, second.Signal)
 	h.ended(id)
-	h.expect(id, 3, "StepStarted(s1,1)", "SignalAccepted", "SignalAccepted", "RunPaused(1)", "StepCompleted(s1,1)", "SignalAccepted", "RunResumed(1)",
+	h.expect(id, 3, "StepStarted(s1,1)", "SignalAccepted", "RunPaused(1)", "SignalAccepted", "StepCompleted(s1,1)", "SignalAccepted", "RunResumed(1)",
 		"StepStarted(s2,1)", "StepCompleted(s2,1)", "StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
 }
 
@@ -226,19 +226,45 @@ func TestPause_G13_LastStepWhilePaused(t *testing.T) {
 	h.expect(id, 7, "StepStarted(s3,1)", "SignalAccepted", "RunPaused(1)", "StepCompleted(s3,1)", "SignalAccepted", "RunResumed(1)", "RunCompleted")
 }
 
-// TestPause_G14_T44_TooLate accepts a PAUSE that the workflow never hears of.
-func TestPause_G14_T44_TooLate(t *testing.T) {
+// TestPause_G14_T43_AheadOfTheEnd pauses a run whose workflow does not hear of it before
+// it is about to end: the end waits for RESUME.
+func TestPause_G14_T43_AheadOfTheEnd(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{noDeliveries: true})
 	open := h.hold("s3")
 	id := h.start(l3(0))
 	h.running(id, "s3")
 	r := h.signal(id, run.Signal{Type: run.Pause})
+	if r.Application != run.SignalApplied || r.AppliedSeq != 9 {
+		t.Errorf("receipt %+v", r)
+	}
+	open()
+	h.logs(id, "StepCompleted(s3,1)")
+	resume := h.signal(id, run.Signal{Type: run.Resume})
+	must(t, h.engine.Signal(t.Context(), h.identity(id), engine.Signal{No: resume.No, ID: resume.Signal.ID, Type: run.Resume})) // it asks for the first
+	if st := h.ended(id); st.Status != run.Completed {
+		t.Errorf("run ended as %s", st.Status)
+	}
+	h.expect(id, 7, "StepStarted(s3,1)", "SignalAccepted", "RunPaused(1)", "StepCompleted(s3,1)", "SignalAccepted", "RunResumed(1)", "RunCompleted")
+	h.closed(id)
+	must(t, replay(h.history(id)))
+}
+
+// TestPause_G14_T44_TooLate accepts a PAUSE after a signal that the workflow never hears
+// of, and so it does not hear of the PAUSE either.
+func TestPause_G14_T44_TooLate(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{noDeliveries: true})
+	open := h.hold("s3")
+	id := h.start(l3(0))
+	h.running(id, "s3")
+	h.signal(id, run.Signal{Type: run.Resume})
+	r := h.signal(id, run.Signal{Type: run.Pause})
 	open()
 	if st := h.ended(id); st.Status != run.Completed {
 		t.Errorf("run ended as %s", st.Status)
 	}
-	h.expect(id, 7, "StepStarted(s3,1)", "SignalAccepted", "StepCompleted(s3,1)", "RunCompleted")
+	h.expect(id, 7, "StepStarted(s3,1)", "SignalAccepted", "SignalAccepted", "StepCompleted(s3,1)", "RunCompleted")
 	if got := h.applied(id, r.Signal.ID); got.Application != run.SignalNotApply || got.ApplicationReason != string(run.CodeRunTerminal) {
 		t.Errorf("receipt %+v", got)
 	}

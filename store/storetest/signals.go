@@ -18,12 +18,14 @@ var receiptCases = []testCase{
 	{"O11_Quiescent", quiescent},
 	{"T185_BeginAppliesItsSignal", beginApplies},
 	{"T204_OpsRev", opsRev},
+	{"T196_Undecided", undecided},
 }
 
 var deliveryCases = []testCase{
 	{"T196_DeliveredInOrder", delivery},
 	{"DeliveryLeaseExpiresAndFences", deliveryLease},
 	{"DeliveryEndsWithTheRun", deliveryEnds},
+	{"O11_DeliveredAfterApplied", deliveredAfterApplied},
 }
 
 func receipt(id string, t run.SignalType) run.Receipt {
@@ -322,4 +324,73 @@ func deliveryEnds(f *fixture) {
 	f.accept(id, "u1", run.Pause, true)
 	f.append(id, runtest.Draft(run.RunCancelled, "", 1))
 	f.equal(0, len(f.deliveries("w1", time.Minute, 1)), "nothing to deliver to a run that is over")
+}
+
+// undecided asks in the transaction that may change the answer.
+func undecided(f *fixture) {
+	id, other := f.run(), f.run()
+	f.accept(other, "o1", run.Resume, true)
+	is := func(want bool, what string) {
+		f.Helper()
+		f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
+			got, err := tx.Undecided(f.ctx())
+			f.equal(want, got, what)
+			return err
+		}))
+	}
+	is(false, "another run's signals")
+	f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
+		r := receipt("u0", run.RetryStep)
+		r.Rejected, r.Rejection = true, run.CodeStepNotFailed
+		if _, err := tx.PutReceipt(f.ctx(), r, false); err != nil {
+			return err
+		}
+		r = receipt("u1", run.UpdateParams)
+		r.Application = run.SignalApplied
+		if _, err := tx.PutReceipt(f.ctx(), r, false); err != nil {
+			return err
+		}
+		before, err := tx.Undecided(f.ctx())
+		f.equal(false, before, "a rejection and a parameter")
+		if err != nil {
+			return err
+		}
+		if _, err := tx.PutReceipt(f.ctx(), receipt("u2", run.RetryStep), true); err != nil {
+			return err
+		}
+		after, err := tx.Undecided(f.ctx())
+		f.equal(true, after, "accepted in this transaction")
+		return err
+	}))
+	is(true, "pending")
+	d := f.deliveries("w1", time.Minute, 10)
+	for _, d := range d {
+		f.ok(f.store.Delivered(f.ctx(), d, 2))
+	}
+	is(true, "delivered")
+	f.appendAny(store.Append{RunID: id.RunID, Outcomes: []store.SignalOutcome{{SignalID: "u2", Application: run.SignalNoop, AppliedBy: -1}}})
+	is(false, "decided")
+}
+
+// deliveredAfterApplied: a PAUSE that was applied as it was accepted is delivered all
+// the same, and its receipt says when; no other receipt moves.
+func deliveredAfterApplied(f *fixture) {
+	id := f.run()
+	for _, of := range []run.SignalType{run.Pause, run.EscalateAlert} {
+		f.accept(id, string(of), of, true)
+		f.appendAny(store.Append{RunID: id.RunID, Outcomes: []store.SignalOutcome{{SignalID: string(of), Application: run.SignalApplied, AppliedBy: -1}}})
+	}
+	d := f.deliveries("w1", time.Minute, 1)
+	f.equal(1, len(d), "deliveries")
+	before := f.head(id).OpsRev
+	f.ok(f.store.Delivered(f.ctx(), d[0], 2))
+	pause, alert := f.receipt(id, "PAUSE"), f.receipt(id, "ESCALATE_ALERT")
+	f.equal([]any{run.SignalApplied, true, run.SignalApplied, false},
+		[]any{pause.Application, pause.DeliveredAt != nil, alert.Application, alert.DeliveredAt != nil}, "receipts")
+	if f.head(id).OpsRev <= before {
+		f.Error("opsRev did not move")
+	}
+	at := pause.DeliveredAt
+	f.ok(f.store.Delivered(f.ctx(), d[0], 2))
+	f.equal(at, f.receipt(id, "PAUSE").DeliveredAt, "delivered again")
 }
