@@ -261,7 +261,7 @@ func TestHealth_T136(t *testing.T) {
 func TestActions_T193_AgreeWithWhatIsDecided(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.config.Limits.DenialsPerMinute = 1000
+	w.config.Limits.DenialsPerMinute, w.config.Limits.SignalsPerMinute = 1000, -1
 	w.Service = control.New(w.config)
 	n := 0
 	for _, state := range []string{"running", "paused", "done"} {
