@@ -162,6 +162,18 @@ export const m = {
     clearFilter: "Clear the filter",
     start: "Start run",
   },
+  signIn: {
+    title: "Sign in to dvt",
+    with: (name: string) => `Sign in with ${name}`,
+    none: "This server has no way to sign in with a browser. Ask who runs it.",
+    expired: "Your session has expired. Sign in again to go on where you were.",
+    ended: "Your session was ended. Sign in again to go on where you were.",
+    refused: "You were not signed in: the provider's answer did not fit. Try again.",
+    noRights: "You have signed in, but nobody has given you rights here. Ask an administrator of your tenant.",
+    unavailable: "Signing in does not work just now.",
+    out: "Sign out",
+    stayed: "You are still signed in: the server did not answer. Try again.",
+  },
   run: {
     gone: "Nothing here that you can see.",
     goneHint: (runId: string, who: string) =>

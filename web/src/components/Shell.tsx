@@ -11,6 +11,7 @@ import { usePreference } from "../ui/preference";
 import { useZone } from "../ui/Time";
 import type { Zone } from "../ui/format";
 import css from "./Shell.module.css";
+import { SignOut } from "./SignIn";
 
 export type Viewer = ViewerQuery["viewer"];
 
@@ -104,7 +105,7 @@ function Principal({ viewer }: { viewer: Viewer }) {
   if (devPrincipals.length === 0) {
     return (
       <span className={css.who}>
-        {principal} @ {tenantId} ({roles.map((role) => m.role[role]).join(", ")})
+        {principal} @ {tenantId} ({roles.map((role) => m.role[role]).join(", ")}) <SignOut />
       </span>
     );
   }

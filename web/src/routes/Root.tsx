@@ -5,6 +5,7 @@ import { ViewerDocument } from "../api/gen/graphql";
 import { toSignal } from "../api/model";
 import { request } from "../api/request";
 import { Shell, type Viewer } from "../components/Shell";
+import { rememberSignedIn, SIGN_IN, SignIn, signedOut, wanted } from "../components/SignIn";
 import { m } from "../messages";
 import type { Zone } from "../ui/format";
 import { Problem, Skeleton } from "../ui/Page";
@@ -25,6 +26,8 @@ export function Root() {
     request(ViewerDocument, {}, abort.signal)
       .then(({ viewer }) => {
         receipts.receive(...viewer.signals.map(toSignal));
+        rememberSignedIn();
+        if (location.pathname === SIGN_IN) location.replace(wanted(location));
         setViewer(viewer);
         setError(null);
       })
@@ -35,6 +38,7 @@ export function Root() {
   }, [attempt]);
   const zone = tz ?? preferred;
   const info = useMemo(() => ({ principal: viewer?.principal ?? "", tenantId: viewer?.tenantId ?? "", roles: viewer?.roles ?? [] }), [viewer]);
+  if (signedOut(error)) return <SignIn error={error} />;
   if (error !== null) return <Problem error={error} retry={() => setAttempt(attempt + 1)} />;
   if (!viewer) return <Skeleton rows={6} label={m.sync.LOADING} />;
   const setZone = (next: Zone): void => {

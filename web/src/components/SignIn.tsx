@@ -1,0 +1,97 @@
+import { useEffect, useState } from "react";
+import * as z from "zod/mini";
+import { ApiError } from "../api/request";
+import { m } from "../messages";
+import { Button } from "../ui/Button";
+import { useDocumentStatus } from "../ui/documentStatus";
+import { Notice } from "../ui/Page";
+
+/** Where the server sends a browser whose sign-in failed: `reason` and `to`. */
+export const SIGN_IN = "/signin";
+
+const SIGNED_IN = "dvt.signedIn";
+
+const answer = z.object({ methods: z.array(z.object({ name: z.string(), label: z.string(), url: z.string() })) });
+
+type Method = z.infer<typeof answer>["methods"][number];
+
+/** Whether an error says that nobody is signed in. */
+export function signedOut(error: unknown): boolean {
+  return error instanceof ApiError && (error.code === "UNAUTHENTICATED" || error.code === "TOKEN_EXPIRED");
+}
+
+/** Remembers in this tab that somebody is signed in, so that the end of a session is told from a first visit. */
+export function rememberSignedIn(): void {
+  sessionStorage.setItem(SIGNED_IN, "yes");
+}
+
+/** Where one wanted to go: a path of this server, whatever the address says. */
+export function wanted(address: Location): string {
+  if (address.pathname !== SIGN_IN) return address.pathname + address.search;
+  const to = new URLSearchParams(address.search).get("to") ?? "/";
+  const url = URL.canParse(to, address.origin) ? new URL(to, address.origin) : null;
+  return url?.origin === address.origin && url.pathname !== SIGN_IN ? url.pathname + url.search + url.hash : "/";
+}
+
+function reason(error: unknown): string | null {
+  switch (new URLSearchParams(location.search).get("reason")) {
+    case "refused":
+      return m.signIn.refused;
+    case "no-rights":
+      return m.signIn.noRights;
+    case "unavailable":
+      return m.signIn.unavailable;
+  }
+  if (error instanceof ApiError && error.code === "TOKEN_EXPIRED") return m.signIn.expired;
+  return sessionStorage.getItem(SIGNED_IN) === null ? null : m.signIn.ended;
+}
+
+/** The page of those who are not signed in: why, and the ways to sign in, which lead back here. */
+export function SignIn({ error }: { error: unknown }) {
+  const [methods, setMethods] = useState<Method[] | null>(null);
+  const [failed, setFailed] = useState(false);
+  useDocumentStatus(m.signIn.title);
+  useEffect(() => {
+    const abort = new AbortController();
+    fetch("/auth/methods", { credentials: "same-origin", signal: abort.signal })
+      .then(async (response) => setMethods(answer.parse(await response.json()).methods))
+      .catch(() => {
+        if (!abort.signal.aborted) setFailed(true);
+      });
+    return () => abort.abort();
+  }, []);
+  const why = reason(error);
+  return (
+    <main>
+      <Notice title={m.signIn.title}>
+        {why !== null && <p role="alert">{why}</p>}
+        {methods?.map((method) => (
+          <p key={method.name}>
+            <a href={`${method.url}&${new URLSearchParams({ to: wanted(location) }).toString()}`}>{m.signIn.with(method.label)}</a>
+          </p>
+        ))}
+        {methods?.length === 0 && <p>{m.signIn.none}</p>}
+        {failed && (
+          <p>
+            {m.signIn.unavailable} <Button onClick={() => location.reload()}>{m.run.retry}</Button>
+          </p>
+        )}
+      </Notice>
+    </main>
+  );
+}
+
+async function leave(): Promise<void> {
+  const response = await fetch("/auth/logout", { method: "POST", credentials: "same-origin" }).catch(() => null);
+  if (!response?.ok) {
+    alert(m.signIn.stayed);
+    return;
+  }
+  sessionStorage.removeItem(SIGNED_IN);
+  location.assign("/");
+}
+
+/** Ends the session and shows the page of those who are not signed in. */
+export function SignOut() {
+  return <Button onClick={() => void leave()}>{m.signIn.out}</Button>;
+}
