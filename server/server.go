@@ -159,7 +159,10 @@ func (p *parts) close() {
 func openStore(ctx context.Context, dsn string, log *slog.Logger) (store.Store, error) {
 	if path, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
 		s, err := sqlite.Open(ctx, path, sqlite.Options{Logger: log})
-		return s, err
+		if err != nil {
+			return nil, err // and not a *Store that is nil, which is no nil Store
+		}
+		return s, nil
 	}
 	s, err := postgres.Open(ctx, dsn, postgres.Options{Logger: log})
 	if errors.Is(err, store.ErrSchema) {

@@ -147,8 +147,12 @@ func (p *parts) callback(w http.ResponseWriter, r *http.Request) {
 	leave(w, localPath(to))
 }
 
-// tenantOf is the tenant that a provider is of, "" when its tokens say it.
+// tenantOf is whose sign-in it is that a provider refuses: "" when its tokens say it, or when it is
+// not known and there are several.
 func (p *parts) tenantOf(provider string) string {
+	if provider == "" && len(p.cfg.Issuers) == 1 {
+		return p.cfg.Issuers[0].Tenant
+	}
 	for _, i := range p.cfg.Issuers {
 		if i.Name == provider {
 			return i.Tenant

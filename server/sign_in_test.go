@@ -371,7 +371,7 @@ func bearerOfTheProvider(t *testing.T, o *office) {
 	claims := o.op.Claims("dvt")
 	claims["groups"] = []string{"dvt-ada"}
 	token := o.op.Sign(claims, "")
-	if a := ask(t, o.urlB, `{ viewer { principal roles { role } } }`, nil, "Authorization: bearer "+token); !strings.Contains(a.body, `"principal":"ada"`) || !strings.Contains(a.body, "OPERATOR") {
+	if a := ask(t, o.urlB, `{ viewer { principal roles } }`, nil, "Authorization: bearer "+token); !strings.Contains(a.body, `"principal":"ada"`) || !strings.Contains(a.body, "OPERATOR") {
 		t.Errorf("a JWT: %s", a.body)
 	}
 	claims["exp"] = time.Now().Add(6 * time.Second).Unix()
@@ -391,7 +391,7 @@ func bearerOfTheProvider(t *testing.T, o *office) {
 	}
 	delete(claims, "groups")
 	claims["sub"], claims["exp"] = "bob", time.Now().Add(time.Hour).Unix()
-	if a := ask(t, o.urlB, `{ viewer { principal roles { role } } }`, nil, "Authorization: Bearer "+o.op.Sign(claims, "")); !strings.Contains(a.body, `"principal":"bob"`) || strings.Contains(a.body, "OPERATOR") {
+	if a := ask(t, o.urlB, `{ viewer { principal roles } }`, nil, "Authorization: Bearer "+o.op.Sign(claims, "")); !strings.Contains(a.body, `"principal":"bob"`) || strings.Contains(a.body, "OPERATOR") {
 		t.Errorf("a JWT without rights: %s", a.body)
 	}
 }
@@ -435,7 +435,7 @@ func guessesAreSlowed(t *testing.T, o *office) {
 			t.Errorf("%s: somebody else behind the proxy is slowed", c.name)
 		}
 	}
-	if a := send(t, http.MethodPost, o.urlA+"/engine/journal", "{}", "X-Forwarded-For: 203.0.113.3", "Authorization: worker-has-a-token"); a.StatusCode != http.StatusUnauthorized {
+	if a := send(t, http.MethodPost, o.urlA+"/engine/journal", "{}", "X-Forwarded-For: 203.0.113.77", "Authorization: worker-has-a-token"); a.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a worker's token without Bearer: %d", a.StatusCode)
 	}
 }
