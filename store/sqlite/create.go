@@ -4,29 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// CreateRun implements store.Transactor.
+// CreateRun implements store.Transactor. Nobody else sees the head before the commit,
+// so nothing is looked up for its first events.
 func (s *Store) CreateRun(ctx context.Context, n store.NewRun) (r store.Run, created bool, err error) {
 	err = s.write(ctx, func(c *conn) error {
-		if n.Run.RequestKey != "" {
-			old, err := one(ctx, c, "create run", scanRun, byRequestSQL, n.Run.RequestKey)
-			if err == nil {
-				r, created = old, false
-				return nil
-			}
-			if !errors.Is(err, store.ErrNotFound) {
-				return err
-			}
-		}
 		t := s.begin(c, n.Run.Identity, store.Head{RunID: n.Run.RunID})
-		r, created = n.Run, true
+		r = n.Run
 		r.CreatedAt = t.at // that of its first event
-		if err := t.create(ctx, r, n); err != nil {
+		if created, err = t.create(ctx, r, n); err != nil {
+			return err
+		}
+		if !created {
+			r, err = one(ctx, c, "create run", scanRun, byRequestSQL, n.Run.RequestKey)
+			if errors.Is(err, store.ErrNotFound) {
+				err = fmt.Errorf("sqlite: run %s exists: %w", n.Run.RunID, store.ErrConflict)
+			}
 			return err
 		}
 		if n.NeedApproval != nil {
@@ -38,18 +37,41 @@ func (s *Store) CreateRun(ctx context.Context, n store.NewRun) (r store.Run, cre
 		if err != nil {
 			return err
 		}
-		if _, err := t.Append(ctx, store.Append{Events: events}); err != nil {
-			return err
-		}
-		if err := t.Audit(ctx, n.Audit...); err != nil {
-			return err
-		}
-		return t.firstCheckpoint(ctx)
+		return t.begun(ctx, r, events, n.Audit)
 	})
 	if err != nil {
 		return store.Run{}, false, err
 	}
 	return r, created, nil
+}
+
+// begun writes the first events of a new run, its head and its checkpoint, which makes it
+// visible in lists before any projector saw it.
+func (t *runTx) begun(ctx context.Context, r store.Run, events []run.Draft, rows []store.AuditRow) error {
+	batch, err := authority.Prepare(t.id, store.Append{Events: events})
+	if err != nil {
+		return err
+	}
+	plan, err := authority.Decide(t.head, batch, authority.Facts{}, t.at)
+	if err != nil {
+		return err
+	}
+	t.advance(plan)
+	if err := t.insert(ctx, plan.Insert); err != nil {
+		return err
+	}
+	if err := t.Audit(ctx, slices.Concat(plan.Audit, rows)...); err != nil {
+		return err
+	}
+	if err := t.insertHead(ctx); err != nil {
+		return err
+	}
+	if t.moved() {
+		if err := t.markDirty(ctx); err != nil {
+			return err
+		}
+	}
+	return saveFirst(ctx, t.conn, authority.Fold(store.Loaded{}, authority.Base(r), plan.Insert).State)
 }
 
 // enqueueNew puts a new run into the queue and returns its first events: those that
@@ -73,7 +95,14 @@ func (s *Store) Import(ctx context.Context, n store.NewRun, evs []run.Event) err
 			r.CreatedAt = evs[0].PersistedAt
 		}
 		t := s.begin(c, r.Identity, store.Head{RunID: r.RunID})
-		if err := t.create(ctx, r, n); err != nil {
+		created, err := t.create(ctx, r, n)
+		if err == nil && !created {
+			err = fmt.Errorf("sqlite: run %s exists: %w", r.RunID, store.ErrConflict)
+		}
+		if err != nil {
+			return err
+		}
+		if err := t.insertHead(ctx); err != nil {
 			return err
 		}
 		if err := t.insert(ctx, evs); err != nil {
@@ -88,44 +117,52 @@ func (s *Store) Import(ctx context.Context, n store.NewRun, evs []run.Event) err
 		if err := t.Audit(ctx, n.Audit...); err != nil {
 			return err
 		}
-		return t.firstCheckpoint(ctx)
+		return t.imported(ctx)
 	})
 }
 
-// create writes the facts of a new run, its head and plan.
-func (t *runTx) create(ctx context.Context, r store.Run, n store.NewRun) error {
+// create writes the facts of a new run and its plan; false says that its request made
+// another one before.
+func (t *runTx) create(ctx context.Context, r store.Run, n store.NewRun) (bool, error) {
 	ref, err := authority.Encode(r.PlanRef)
 	if err != nil {
-		return fmt.Errorf("sqlite: plan reference: %w", err)
+		return false, fmt.Errorf("sqlite: plan reference: %w", err)
 	}
 	policy, err := authority.Encode(r.Policy)
 	if err != nil {
-		return fmt.Errorf("sqlite: policy: %w", err)
+		return false, fmt.Errorf("sqlite: policy: %w", err)
 	}
 	var key any
 	if r.RequestKey != "" {
 		key = r.RequestKey
 	}
-	if _, err := t.conn.exec(ctx, "insert run", `INSERT INTO run (run_id, tenant_id, project_id, environment_id, plan_id, plan_version,
-		request_key, request_id, plan_ref, triggered_by, trigger_source, parent_run_id, params, policy, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	made, err := t.conn.exec(ctx, "insert run", insertRunSQL,
 		r.RunID, r.TenantID, r.ProjectID, r.EnvironmentID, r.PlanID, r.PlanVersion,
-		key, r.RequestID, string(ref), r.TriggeredBy, r.TriggerSource, r.ParentRunID, blob(r.Params), string(policy), micros(r.CreatedAt)); err != nil {
-		return err
-	}
-	if _, err := t.conn.exec(ctx, "insert head", `INSERT INTO run_head (run_id, `+headColumns+`) VALUES (?, 0, 0, 0, 0, 0, 0, 0)`, r.RunID); err != nil {
-		return err
+		key, r.RequestID, string(ref), r.TriggeredBy, r.TriggerSource, r.ParentRunID, blob(r.Params), string(policy), micros(r.CreatedAt))
+	if err != nil || made == 0 {
+		return false, err
 	}
 	if n.Plan != nil {
-		if _, err := t.conn.exec(ctx, "insert plan", putPlan, r.PlanRef.SHA256, n.Plan); err != nil {
-			return err
-		}
+		_, err = t.conn.exec(ctx, "insert plan", putPlan, r.PlanRef.SHA256, n.Plan)
 	}
-	return nil
+	return true, err
 }
 
-// firstCheckpoint makes a new run visible in lists before any projector saw it.
-func (t *runTx) firstCheckpoint(ctx context.Context) error {
+const insertRunSQL = `INSERT INTO run (run_id, tenant_id, project_id, environment_id, plan_id, plan_version,
+	request_key, request_id, plan_ref, triggered_by, trigger_source, parent_run_id, params, policy, created_at)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`
+
+const insertHeadSQL = `INSERT INTO run_head (run_id, ` + headColumns + `) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+
+// insertHead writes the head of a new run as it is by now.
+func (t *runTx) insertHead(ctx context.Context) error {
+	h := t.head
+	_, err := t.conn.exec(ctx, "insert head", insertHeadSQL, h.RunID, h.LastSeq, micros(h.LastAt), h.Terminal, h.Gate, h.Running, h.OpsRev, h.SignalNo)
+	return err
+}
+
+// imported finishes what Import wrote with the first checkpoint.
+func (t *runTx) imported(ctx context.Context) error {
 	if err := t.finish(ctx); err != nil {
 		return err
 	}
@@ -133,6 +170,24 @@ func (t *runTx) firstCheckpoint(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = saveState(ctx, t.conn, state, run.Changes{})
+	return saveFirst(ctx, t.conn, state)
+}
+
+// saveFirst writes the first checkpoint of a run.
+func saveFirst(ctx context.Context, c *conn, state run.State) error {
+	if len(state.Steps) > 0 {
+		if err := saveSteps(ctx, c, state, run.Changes{}, -1); err != nil {
+			return err
+		}
+	}
+	header, err := authority.Encode(state.Header)
+	if err != nil {
+		return fmt.Errorf("sqlite: header of run %s: %w", state.RunID, err)
+	}
+	change, err := nextChange(ctx, c)
+	if err != nil {
+		return err
+	}
+	_, err = c.exec(ctx, "write header", writeHeader, state.RunID, state.Status, state.Seq, state.Rev, change, string(header))
 	return err
 }

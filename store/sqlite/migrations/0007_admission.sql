@@ -65,7 +65,6 @@ END;
 -- +goose StatementEnd
 -- +goose StatementBegin
 CREATE TRIGGER queue_counts AFTER UPDATE OF place, waiting ON run_queue WHEN NEW.place <> OLD.place OR NEW.waiting <> OLD.waiting BEGIN
-    INSERT INTO lane (tenant_id, project_id) VALUES (NEW.tenant_id, ''), (NEW.tenant_id, NEW.project_id) ON CONFLICT DO NOTHING;
     UPDATE lane SET active = active + (NEW.place - OLD.place), waiting = waiting + (NEW.waiting - OLD.waiting) WHERE tenant_id = '' AND project_id = '';
     UPDATE lane SET active = active + (NEW.place - OLD.place), waiting = waiting + (NEW.waiting - OLD.waiting), ready = ready OR (NEW.place - OLD.place) < 0 OR ((NEW.waiting - OLD.waiting) > 0
         AND (SELECT waiting FROM lane p WHERE p.tenant_id = NEW.tenant_id AND p.project_id = NEW.project_id) = 0)
