@@ -3,6 +3,7 @@ package graph
 import (
 	"context"
 	"reflect"
+	"slices"
 
 	"github.com/99designs/gqlgen/graphql"
 
@@ -32,17 +33,17 @@ type appended[M any] struct {
 	executed  *executed[M] // once a value had what the plan cannot render
 }
 
-func (d *appended[M]) draw(m *M) ([]byte, error) {
-	b := append(make([]byte, 0, d.size+d.size/8+len(d.head)+64), d.head...)
-	b, err := d.plan.Append(b, m)
+func (d *appended[M]) draw(b []byte, m *M) ([]byte, error) {
+	begin := len(b)
+	out, err := d.plan.Append(append(slices.Grow(b, d.size+d.size/8+len(d.head)+64), d.head...), m)
 	if err == nil {
-		d.size = len(b)
-		return append(b, '}', '}'), nil
+		d.size = len(out) - begin
+		return append(out, '}', '}'), nil
 	}
 	if d.executed == nil {
 		d.executed = d.otherwise()
 	}
-	return d.executed.draw(m)
+	return d.executed.draw(b, m)
 }
 
 func (d *appended[M]) close() {
@@ -82,7 +83,7 @@ func execute[M any](ctx context.Context, exec graphql.GraphExecutor, op *graphql
 	return d
 }
 
-func (d *executed[M]) draw(m *M) ([]byte, error) {
+func (d *executed[M]) draw(b []byte, m *M) ([]byte, error) {
 	d.in <- m
 	switch r := d.next(); {
 	case r == nil:
@@ -90,7 +91,7 @@ func (d *executed[M]) draw(m *M) ([]byte, error) {
 	case len(r.Data) == 0 && len(r.Errors) > 0:
 		return nil, r.Errors
 	default:
-		return ws.AppendResponse(nil, r), nil // a copy: gqlgen writes into one buffer
+		return ws.AppendResponse(b, r), nil
 	}
 }
 

@@ -51,8 +51,8 @@ func TestDraw_WhatTheSchemaDoesNotAllowIsLeftToGqlgen(t *testing.T) {
 		"infinite": {Snapshot: &model.Run{Plan: good.Snapshot.Plan, Artifacts: []model.Artifact{{SizeBytes: new(math.Inf(1))}}}},
 	} {
 		for _, u := range []*model.RunUpdate{u, good} {
-			got, err := quick.draw(u)
-			want, wantErr := slow.draw(u)
+			got, err := quick.draw(nil, u)
+			want, wantErr := slow.draw(nil, u)
 			if string(got) != string(want) || (err == nil) != (wantErr == nil) {
 				t.Errorf("%s: %s, %v; gqlgen %s, %v", name, got, err, want, wantErr)
 			}

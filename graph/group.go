@@ -26,7 +26,8 @@ type placed[F, M any] interface {
 
 // drawer renders what one operation selects of an M, as a whole response.
 type drawer[M any] interface {
-	draw(m *M) ([]byte, error)
+	// draw appends to b, of which it keeps nothing.
+	draw(b []byte, m *M) ([]byte, error)
 	close()
 }
 
@@ -38,7 +39,8 @@ type group[F, M any] struct {
 	drawer drawer[M]
 
 	mu     sync.Mutex
-	pulled *F // by Wait, for Next
+	pulled F    // by Wait, for Next
+	ready  bool // there is such
 
 	firsts map[from]ws.Payload // since the last Next
 }
@@ -68,7 +70,7 @@ func openGroup[F, M any](ctx context.Context, frames Stream[F], err error, place
 
 func (g *group[F, M]) Wait(ctx context.Context) error {
 	g.mu.Lock()
-	ready := g.pulled != nil
+	ready := g.ready
 	g.mu.Unlock()
 	if ready {
 		return nil
@@ -78,22 +80,24 @@ func (g *group[F, M]) Wait(ctx context.Context) error {
 		return err
 	}
 	g.mu.Lock()
-	g.pulled = &f
+	g.pulled, g.ready = f, true
 	g.mu.Unlock()
 	return nil
 }
 
-func (g *group[F, M]) Next() (p ws.Payload, err error) {
+func (g *group[F, M]) Next(b []byte) (_ []byte, at ws.Place, err error) {
 	defer noted(&err)
 	g.mu.Lock()
-	f := g.pulled
-	g.pulled = nil
+	var none F
+	f, ready := g.pulled, g.ready
+	g.pulled, g.ready = none, false
 	g.mu.Unlock()
-	if f == nil {
-		return ws.Payload{}, errors.New("graph: a group moved on before it had to")
+	if !ready {
+		return nil, at, errors.New("graph: a group moved on before it had to")
 	}
 	clear(g.firsts)
-	return g.payload(g.place.next(*f))
+	b, err = g.drawer.draw(b, g.place.next(f))
+	return b, g.place.at(), err
 }
 
 func (g *group[F, M]) First(since *ws.Place, slow bool) (p ws.Payload, err error) {
@@ -109,16 +113,12 @@ func (g *group[F, M]) First(since *ws.Place, slow bool) (p ws.Payload, err error
 	if err != nil {
 		return ws.Payload{}, err
 	}
-	p, err = g.payload(m)
+	p.Data, err = g.drawer.draw(nil, m)
+	p.At = g.place.at()
 	if err == nil && len(g.firsts) < maxFirsts {
 		g.firsts[who] = p
 	}
 	return p, err
-}
-
-func (g *group[F, M]) payload(m *M) (ws.Payload, error) {
-	data, err := g.drawer.draw(m)
-	return ws.Payload{Data: data, At: g.place.at()}, err
 }
 
 func (g *group[F, M]) Close() {

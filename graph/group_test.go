@@ -48,11 +48,11 @@ func next(t *testing.T, s ws.Source) ws.Payload {
 	if err := s.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	p, err := s.Next()
+	data, at, err := s.Next(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return ws.Payload{Data: data, At: at}
 }
 
 // Which viewers make a group: those whose payloads are the same bytes.

@@ -15,7 +15,7 @@ type keptSteps struct {
 	steps []*run.Step
 	ends  []int // of what was written for each, separator included
 	spare []int
-	data  []byte // of the frame before, from the first bracket
+	data  []byte // of the frame before, from the first bracket; a copy
 }
 
 // keepSteps is the hook of one place of a selection.
@@ -57,7 +57,7 @@ func (k *keptSteps) hook(element selection.Append) selection.Append {
 			ends = append(ends, len(b)-start)
 			i++
 		}
-		k.steps, k.ends, k.spare, k.data = steps, ends, k.ends, b[start:]
+		k.steps, k.ends, k.spare, k.data = steps, ends, k.ends, append(k.data[:0], b[start:]...)
 		if len(steps) == 0 {
 			b = append(b, '[')
 		}

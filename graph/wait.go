@@ -15,9 +15,15 @@ type stepGraph struct {
 	view      control.RunView
 	available model.Available // nil in streams
 	wants     wants
-	former    run.State // of the view before, in a stream; of the same epoch
+	former    former // of the view before, in a stream; of the same epoch
 	edges     func() *edges
 	failures  func() failures
+}
+
+// former is what was before.
+type former struct {
+	seq   run.Seq
+	steps []*run.Step
 }
 
 // edges are the dependencies between the steps of a state, by their places in it.
@@ -34,7 +40,7 @@ type failures struct {
 
 func graphOf(v control.RunView, available model.Available, w wants) *stepGraph {
 	g := &stepGraph{view: v, available: available, wants: w}
-	g.edges = sync.OnceValue(func() *edges { return edgesOf(v.State.Steps) })
+	g.edges = sync.OnceValue(func() *edges { return edgesOf(g.view.State.Steps) })
 	g.failures = sync.OnceValue(g.findFailures)
 	return g
 }
@@ -43,7 +49,7 @@ func graphOf(v control.RunView, available model.Available, w wants) *stepGraph {
 func (g *stepGraph) moved(v control.RunView, w wants) *stepGraph {
 	next := graphOf(v, nil, w)
 	if g != nil && g.view.Epoch == v.Epoch {
-		next.former = g.view.State
+		next.former = former{g.view.State.Seq, g.view.State.Steps}
 		if (w.wait || w.blocked) && sameEdges(g.view.State.Steps, v.State.Steps) {
 			next.edges = g.edges
 		}
@@ -55,12 +61,12 @@ func (g *stepGraph) moved(v control.RunView, w wants) *stepGraph {
 // few steps without a look at the others.
 func (g *stepGraph) since(from run.Seq) run.Delta {
 	s := g.view.State
-	if from == 0 || g.former.Seq != from || len(g.former.Steps) != len(s.Steps) {
+	if from == 0 || g.former.seq != from || len(g.former.steps) != len(s.Steps) {
 		return s.Since(from)
 	}
 	d := run.Delta{From: from, To: s.Seq, Header: s.Header}
 	for i, step := range s.Steps {
-		if step != g.former.Steps[i] && step.ChangedSeq > from {
+		if step != g.former.steps[i] && step.ChangedSeq > from {
 			d.Steps = append(d.Steps, step)
 		}
 	}

@@ -2,6 +2,8 @@ package ws
 
 import (
 	"encoding/binary"
+	"slices"
+	"sync"
 
 	"github.com/gorilla/websocket"
 )
@@ -39,37 +41,35 @@ func newFrame[B ~string | ~[]byte](opcode int, message B) []byte {
 // headRoom is kept for what stands before a shared payload; more if an id is long.
 const headRoom = 128
 
+// maxKept is the longest payload whose room is kept for others.
+const maxKept = 256 << 10
+
 // parcel is a payload that many viewers get, each in a frame that begins with its
 // own head. It holds one frame at a time, so that viewers with equal heads share it and
 // others cost the change of the head.
 type parcel struct {
-	Payload
-	head  string
+	at    Place
+	head  string // of the frame that it holds
 	buf   []byte // room, payload, brace
 	begin int    // of the payload
 }
 
-// load puts another payload in; the former frames are void.
-func (p *parcel) load(next Payload) { p.Payload, p.head = next, "" }
+// room is what a payload is to be appended to; load then is to follow.
+func (p *parcel) room() []byte { return slices.Grow(p.buf[:0], headRoom)[:headRoom] }
 
-// unload lets go of the payload, and of a buffer that is too large to keep.
-func (p *parcel) unload() {
-	const keep = 256 << 10
-	p.load(Payload{})
-	if cap(p.buf) > keep {
-		p.buf = nil
-	}
+// load takes room with a payload behind it; the former frames are void.
+func (p *parcel) load(b []byte, at Place) {
+	p.buf, p.begin, p.head, p.at = append(b, '}'), headRoom, "", at
 }
+
+// data is the payload.
+func (p *parcel) data() []byte { return p.buf[p.begin : len(p.buf)-1] }
 
 // frame is valid until the next call.
 func (p *parcel) frame(head string) []byte {
-	if p.head == "" || len(head)+frameRoom > p.begin {
-		p.begin = max(headRoom, len(head)+frameRoom)
-		if size := p.begin + len(p.Data) + 1; cap(p.buf) < size {
-			p.buf = make([]byte, size)
-		}
-		p.buf = append(append(p.buf[:p.begin], p.Data...), '}')
-		p.head = ""
+	if need := len(head) + frameRoom; need > p.begin {
+		p.buf = append(make([]byte, need), p.buf[p.begin:]...)
+		p.begin, p.head = need, ""
 	}
 	at := p.begin - len(head)
 	if p.head != head {
@@ -77,4 +77,21 @@ func (p *parcel) frame(head string) []byte {
 		p.head = head
 	}
 	return frame(p.buf, at, websocket.TextMessage)
+}
+
+// parcels are kept for whichever group has something to deliver next: a group needs one
+// for moments only.
+type parcels struct{ pool sync.Pool }
+
+func (ps *parcels) take() *parcel {
+	if p, ok := ps.pool.Get().(*parcel); ok {
+		return p
+	}
+	return &parcel{}
+}
+
+func (ps *parcels) put(p *parcel) {
+	if cap(p.buf) <= maxKept {
+		ps.pool.Put(p)
+	}
 }

@@ -47,8 +47,10 @@ func TestFrame_EveryLengthIsWellFormed(t *testing.T) {
 type still string
 
 func (still) Wait(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
-func (s still) Next() (ws.Payload, error)    { return s.First(nil, false) }
 func (still) Close()                         {}
+func (s still) Next(b []byte) ([]byte, ws.Place, error) {
+	return append(b, s...), ws.Place{}, nil
+}
 func (s still) First(*ws.Place, bool) (ws.Payload, error) {
 	return ws.Payload{Data: []byte(s)}, nil
 }

@@ -25,7 +25,6 @@ type group struct {
 	members []*member                 // in no order that means anything, but that of joining is kind to caches
 	request *graphql.OperationContext // of the first member, and of all who sent the same
 	failure error                     // why the group has ended
-	parcel  parcel                    // the payload that is being delivered
 }
 
 // run serves the group until its last member has left or its source fails.
@@ -51,12 +50,13 @@ func (g *group) run(open func(ctx context.Context) (Source, error)) {
 func (g *group) step() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p, err := g.source.Next()
+	p := g.srv.parcels.take()
+	defer g.srv.parcels.put(p)
+	b, at, err := g.source.Next(p.room())
 	if err != nil {
 		return err
 	}
-	g.parcel.load(p)
-	defer g.parcel.unload()
+	p.load(b, at)
 	for i := len(g.members) - 1; i >= 0; i-- { // backwards, for some are taken out
 		switch m := g.members[i]; {
 		case !g.permits(m):
@@ -64,7 +64,7 @@ func (g *group) step() error {
 			m.slow = true
 			g.srv.metrics.conflated.Inc()
 		default:
-			g.offer(m)
+			g.offer(m, p)
 			m.slow = m.behind
 		}
 	}
@@ -103,9 +103,7 @@ func (g *group) admit(m *member, shared *Shared) error {
 		g.takeOut(m)
 		return err
 	}
-	g.parcel.load(first)
-	defer g.parcel.unload()
-	g.offer(m)
+	g.deliver(m, first)
 	return nil
 }
 
@@ -147,18 +145,24 @@ func (g *group) catchUp(m *member) {
 		g.dismiss(m, err)
 		return
 	}
-	g.parcel.load(p)
-	defer g.parcel.unload()
-	g.offer(m)
+	g.deliver(m, p)
 }
 
-// offer gives the loaded payload to m. The lock is held.
-func (g *group) offer(m *member) {
-	if m.behind = !m.sink.offer(&g.parcel); m.behind {
+// deliver offers m a payload of its own. The lock is held.
+func (g *group) deliver(m *member, own Payload) {
+	p := g.srv.parcels.take()
+	defer g.srv.parcels.put(p)
+	p.load(append(p.room(), own.Data...), own.At)
+	g.offer(m, p)
+}
+
+// offer gives a payload to m. The lock is held.
+func (g *group) offer(m *member, p *parcel) {
+	if m.behind = !m.sink.offer(p); m.behind {
 		g.srv.metrics.conflated.Inc()
 		return
 	}
-	m.at, m.placed, m.slow = g.parcel.At, true, false
+	m.at, m.placed, m.slow = p.at, true, false
 }
 
 // permits asks for the rights of m, and dismisses it without. The lock is held.

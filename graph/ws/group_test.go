@@ -83,11 +83,12 @@ func (s *steps) Wait(ctx context.Context) error {
 	}
 }
 
-func (s *steps) Next() (ws.Payload, error) {
+func (s *steps) Next(b []byte) ([]byte, ws.Place, error) {
 	s.nexts.Add(1)
 	from := s.at.Load()
 	s.at.Add(1)
-	return s.payload(from, "next"), nil
+	p := s.payload(from, "next")
+	return append(b, p.Data...), p.At, nil
 }
 
 func (s *steps) First(since *ws.Place, slow bool) (ws.Payload, error) {

@@ -50,11 +50,12 @@ type Source interface {
 	// Wait blocks until there is something that Next would show. Its error ends the
 	// group: that of ctx, or one that every member is told.
 	Wait(ctx context.Context) error
-	// Next moves on by one step and renders what brings a member that was shown the
-	// payload before to the new place. Data is never written to again.
-	Next() (Payload, error)
+	// Next moves on by one step and appends to b, which has a length, the response that
+	// brings a member that was shown the one before to the new place. It keeps nothing of b.
+	Next(b []byte) (more []byte, at Place, err error)
 	// First renders what brings a viewer from since (nil: from nothing) to where the
 	// last Next was. slow says that the viewer missed payloads because it did not read.
+	// Data is never written to again.
 	First(since *Place, slow bool) (Payload, error)
 	// Close frees the source; Wait returns.
 	Close()

@@ -119,7 +119,7 @@ func (e *eventStream) offer(p *parcel) bool {
 	if e.refused = len(e.payloads) > 0; e.refused {
 		return false
 	}
-	e.payloads <- nextEvent(p.Data)
+	e.payloads <- nextEvent(p.data())
 	return true
 }
 

@@ -121,6 +121,7 @@ type Server struct {
 	stop     context.CancelCauseFunc
 	buffers  sync.Pool // of gorilla, which writes nothing
 	groups   groups
+	parcels  parcels
 	metrics  *metrics
 
 	mu      sync.Mutex
