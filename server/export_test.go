@@ -3,13 +3,9 @@ package server
 import (
 	"context"
 	"log/slog"
-<<<<<<< HEAD
-	"net/http"
-	"net/netip"
-=======
 	"net"
 	"net/http"
->>>>>>> 0525527 (wip)
+	"net/netip"
 	"time"
 
 	"github.com/dvt-engine/dvt/artifact"
@@ -34,12 +30,12 @@ func RunInside(ctx context.Context, cfg Config, log *slog.Logger, now func() tim
 	return p.serve(ctx, ln, p.routes(nil), nil)
 }
 
-<<<<<<< HEAD
 // ClientAddress is where a request comes from when the proxies of a network are trusted.
 func ClientAddress(proxies, remote, forwarded string) string {
 	r := &http.Request{RemoteAddr: remote, Header: http.Header{"X-Forwarded-For": {forwarded}}}
 	return clientAddress([]netip.Prefix{netip.MustParsePrefix(proxies)})(r)
-=======
+}
+
 // ServeInside is RunInside on a store that is open, which it closes. ready gets what else the
 // process holds and its routes, and gives the routes that are served.
 func ServeInside(
@@ -56,5 +52,4 @@ func ServeInside(
 		return err
 	}
 	return p.serve(ctx, ln, ready(p.routes(nil), p.artifacts, ln.Addr()), nil)
->>>>>>> 0525527 (wip)
 }
