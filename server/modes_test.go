@@ -1,0 +1,373 @@
+package server_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/live/redisbus"
+	"github.com/dvt-engine/dvt/project"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/postgres"
+)
+
+// office is a server whose parts can be stopped, and a control worker whose parts go on.
+type office struct {
+	base   string
+	store  store.Store
+	dsn    string
+	redis  string // direct
+	db     *testserver.PostgresProxy
+	bus    *testserver.Proxy
+	engine *testserver.Proxy
+}
+
+// as is a client of one of the people of acme: ada and eve are engineers, ana an admin, pia a planner, sid an SRE.
+func (o *office) as(name string) *client.Client { return client.New(o.base, officeToken(name)) }
+
+func officeToken(name string) string { return name + "-has-a-long-token" }
+
+func startOffice(t *testing.T) *office {
+	t.Helper()
+	dsn, redis, temporal := testserver.Postgres(t), testserver.Redis(t), testserver.TemporalAlone(t)
+	o := &office{dsn: dsn, redis: redis.Addr, db: testserver.NewPostgresProxy(t, dsn), bus: testserver.NewProxy(t, redis.Addr), engine: testserver.NewProxy(t, temporal.Addr)}
+	dir := t.TempDir()
+	var accounts strings.Builder
+	for name, role := range map[string]string{"ada": "ENGINEER", "eve": "ENGINEER", "ana": "ADMIN", "pia": "PLANNER", "sid": "SRE"} {
+		fmt.Fprintf(&accounts, "  - {id: %s, tenant: acme, tokenSha256: %s, grants: [{role: %s, project: \"*\", environment: \"*\"}]}\n", name, tokenHash(officeToken(name)), role)
+	}
+	fmt.Fprintf(&accounts, "  - {id: gus, tenant: globex, tokenSha256: %s, grants: [{role: SRE, project: \"*\", environment: \"*\"}]}\n", tokenHash(officeToken("gus")))
+	config := func(name, dsn, redis, temporalAddr string) string {
+		path := filepath.Join(dir, name)
+		must(t, os.WriteFile(path, fmt.Appendf(nil, "store: %s\nredis: redis://%s/0\ntemporal: %s\ntemporal-namespace: %s\nartifacts: file://%s/artifacts?create_dir=true&no_tmp_dir=true\noperators-tenant: acme\naccounts:\n%s",
+			dsn, redis, temporalAddr, temporal.Namespace, dir, accounts.String()), 0o600))
+		return path
+	}
+	migrate := spawn(t, "dvt migrate", nil, "migrate", "--store", dsn)
+	<-migrate.exited
+	var err error
+	o.store, err = postgres.Open(t.Context(), dsn, postgres.Options{})
+	must(t, err)
+	t.Cleanup(func() { must(t, o.store.Close()) })
+	address := freeAddress(t)
+	o.base = "http://" + address
+	spawn(t, "server", nil, "server", "--config", config("server.yaml", o.db.DSN, o.bus.Addr, o.engine.Addr), "--listen", address)
+	spawn(t, "control worker", nil, "worker", "--config", config("worker.yaml", dsn, redis.Addr, temporal.Addr), "--queues", "tq-control-dev", "--workspace", filepath.Join(dir, "control"))
+	answers(t, o.base)
+	return o
+}
+
+func TestModes(t *testing.T) {
+	t.Parallel()
+	o := startOffice(t)
+	t.Run("H01 health", o.health)
+	t.Run("H03 read-only", o.readOnly)
+	t.Run("H03 frozen", o.frozen)
+	t.Run("H02 slow engine", o.slowEngine)
+	t.Run("W20 approval", o.approval)
+}
+
+func (o *office) health(t *testing.T) {
+	at := o.base + "/engine/health"
+	look := func() (int, string, []string) {
+		a := get(t, at)
+		var h struct {
+			Status string
+			Checks []struct{ Name, Status string }
+		}
+		must(t, json.Unmarshal([]byte(a.body), &h))
+		var bad []string
+		for _, c := range h.Checks {
+			if c.Status != "HEALTHY" {
+				bad = append(bad, c.Name)
+			}
+		}
+		if len(h.Checks) != 5 {
+			t.Errorf("%d checks: %s", len(h.Checks), a.body)
+		}
+		return a.StatusCode, h.Status, bad
+	}
+	until := func(status int, word string, bad ...string) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+			s, w, b := look()
+			if s == status && w == word && slices.Equal(b, bad) {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%d %s %v, want %d %s %v", s, w, b, status, word, bad)
+			}
+		}
+	}
+	until(http.StatusOK, "HEALTHY")
+	detailed := at + "/detailed"
+	for token, status := range map[string]int{"": 401, "nobody": 401, officeToken("ada"): 403, officeToken("ana"): 403, officeToken("gus"): 403, officeToken("sid"): 200} {
+		if a := get(t, detailed, "Authorization: Bearer "+token); a.StatusCode != status {
+			t.Errorf("%q: %d %s", token, a.StatusCode, a.body)
+		}
+	}
+	a := get(t, detailed, "Authorization: Bearer "+officeToken("sid"))
+	for _, has := range []string{`"mode":"NORMAL"`, `"startBreaker":"CLOSED"`, `"connections":`, `"backlogDepth":`, `"namespace":`, `"name":"secretsProvider","status":"HEALTHY"`} {
+		if !strings.Contains(a.body, has) {
+			t.Errorf("no %s in %s", has, a.body)
+		}
+	}
+	o.bus.Stop()
+	until(http.StatusOK, "DEGRADED", "eventBus")
+	o.bus.Pass()
+	until(http.StatusOK, "HEALTHY")
+	o.engine.Stop()
+	until(http.StatusOK, "DEGRADED", "temporal")
+	o.engine.Pass()
+	until(http.StatusOK, "HEALTHY")
+	o.db.Stop()
+	until(http.StatusServiceUnavailable, "UNHEALTHY", "stateStore")
+	o.db.Pass()
+	until(http.StatusOK, "HEALTHY")
+}
+
+// refusedStart is what a start is answered.
+func (o *office) refusedStart(t *testing.T, id string) answer {
+	t.Helper()
+	return ask(t, o.base, `mutation($input: StartRunInput!) { startRun(input: $input) { run { runId } } }`, map[string]any{"input": map[string]any{
+		"plan": map[string]any{"inline": json.RawMessage(sleepPlan(id, 1))}, "runRequestId": id, "projectId": "shop", "environmentId": "dev",
+	}}, "Authorization: Bearer "+officeToken("ada"))
+}
+
+func sleepPlan(id string, ms int) []byte {
+	return stepsPlan(id, fmt.Sprintf(`{"stepId":"wait","type":"SLEEP","inputs":{"ms":%d},"dependsOn":[],"timeout":"11m"}`, ms),
+		`{"stepId":"end","type":"NOOP","inputs":{},"dependsOn":["wait"],"timeout":"1m"}`)
+}
+
+func (o *office) mode(t *testing.T, mode client.EngineMode) client.ServiceRow {
+	t.Helper()
+	out, err := client.SetEngineMode(t.Context(), o.as("sid"), client.SetEngineModeInput{RequestId: fmt.Sprintf("mode-%d", time.Now().UnixNano()), Mode: mode, Reason: "maintenance"})
+	must(t, err)
+	return out.SetEngineMode.Service.ServiceRow
+}
+
+// readOnly: what runs goes on to its end, nobody publishes, and its viewers stay LIVE on the store (T169).
+func (o *office) readOnly(t *testing.T) {
+	id := start(t, o.as("ada"), "read-only", sleepPlan("read-only", 12_000))
+	v := watch(t, o.as("ada"), id)
+	v.until(2, 20*time.Second)
+	list := openStream(t, o.base, officeToken("ada"), `subscription { serviceUpdates { mode modeReason activeRuns } }`)
+	list.until(`"NORMAL"`)
+	bus, err := redisbus.Open(redisbus.Config{URL: "redis://" + o.redis + "/0"})
+	must(t, err)
+	defer func() { must(t, bus.Close()) }()
+	sub := bus.Subscribe(id)
+	defer sub.Close()
+	if d := <-sub.C(); !d.Confirmed {
+		t.Fatalf("%+v", d)
+	}
+	if s := o.mode(t, client.EngineModeReadOnly); s.Mode != client.EngineModeReadOnly || s.ActiveRuns == nil || *s.ActiveRuns != 1 {
+		t.Errorf("%+v", s)
+	}
+	list.until(`"READ_ONLY"`)
+	if a := o.refusedStart(t, "not-now"); a.code() != "ENGINE_READ_ONLY" || a.StatusCode != http.StatusOK || !strings.Contains(a.body, `"httpStatus":503`) {
+		t.Errorf("%d %s", a.StatusCode, a.body)
+	}
+	time.Sleep(inForce + project.Settle)
+	for len(sub.C()) > 0 {
+		<-sub.C()
+	}
+	before := len(v.seen())
+	if r := ended(t, o.as("ada"), id, 30*time.Second); r.Status != client.RunStatusCompleted {
+		t.Errorf("what ran ended %s", r.StatusRaw)
+	}
+	head, err := o.store.Heads(t.Context(), []string{id})
+	must(t, err)
+	if took := v.until(head.ByRun[id].LastSeq, 5*time.Second); took > 2*time.Second {
+		t.Errorf("the end was seen after %v", took)
+	}
+	v.honest()
+	for _, f := range v.seen()[before:] {
+		if f.Sync != client.SyncStateLive || f.Reason == nil || *f.Reason != client.SyncReasonBusDegraded {
+			t.Errorf("a frame is not LIVE(BUS_DEGRADED): %s", shown([]frame{f}))
+		}
+	}
+	if n := len(sub.C()); n > 0 {
+		t.Errorf("%d messages were published", n)
+	}
+	for _, f := range v.seen() {
+		if f.Sync != client.SyncStateLive {
+			t.Errorf("not LIVE: %s", shown([]frame{f}))
+		}
+	}
+	o.mode(t, client.EngineModeDrained)
+	if a := o.refusedStart(t, "not-now"); a.code() != "ENGINE_DRAINING" {
+		t.Errorf("%s", a.body)
+	}
+	if s := o.mode(t, client.EngineModeNormal); s.Mode != client.EngineModeNormal {
+		t.Errorf("%+v", s)
+	}
+	for deadline := time.After(15 * time.Second); len(sub.C()) == 0; {
+		select {
+		case <-deadline:
+			t.Fatal("what was held back was not published")
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	id = start(t, o.as("ada"), "not-now", sleepPlan("not-now", 1))
+	if r := ended(t, o.as("ada"), id, 30*time.Second); r.Status != client.RunStatusCompleted {
+		t.Errorf("it ended %s", r.StatusRaw)
+	}
+	var refused *client.Error
+	_, err = client.SetEngineMode(t.Context(), o.as("gus"), client.SetEngineModeInput{RequestId: "m", Mode: client.EngineModeDrained, Reason: "x"})
+	if !errors.As(client.Named(err), &refused) || refused.Code != "FORBIDDEN" {
+		t.Errorf("another tenant's SRE: %v", err)
+	}
+}
+
+func (o *office) frozen(t *testing.T) {
+	freeze := func(frozen bool) {
+		_, err := client.FreezeTenant(t.Context(), o.as("ana"), client.FreezeTenantInput{RequestId: fmt.Sprintf("f-%t", frozen), Frozen: frozen, Reason: "secrets leaked"})
+		must(t, err)
+	}
+	freeze(true)
+	if a := o.refusedStart(t, "frozen"); a.code() != "TENANT_FROZEN" || !strings.Contains(a.body, "secrets leaked") {
+		t.Errorf("%s", a.body)
+	}
+	freeze(false)
+	if a := o.refusedStart(t, "frozen"); a.code() != "" {
+		t.Errorf("%s", a.body)
+	}
+}
+
+// slowEngine: five starts that take 6 s refuse the next one, until a probe is answered.
+func (o *office) slowEngine(t *testing.T) {
+	o.engine.Hold()
+	began := time.Now()
+	for i := range 5 {
+		start(t, o.as("ada"), fmt.Sprintf("slow-%d", i), sleepPlan(fmt.Sprintf("slow-%d", i), 1))
+	}
+	time.Sleep(6*time.Second - time.Since(began))
+	o.engine.Pass()
+	var a answer
+	for deadline := time.Now().Add(20 * time.Second); a.code() != "ENGINE_DEGRADED"; time.Sleep(50 * time.Millisecond) {
+		if a = o.refusedStart(t, fmt.Sprintf("degraded-%d", time.Now().UnixNano())); time.Now().After(deadline) {
+			t.Fatalf("not degraded: %s", a.body)
+		}
+	}
+	if !strings.Contains(a.body, `"retryAfterMs":`) || !strings.Contains(a.body, `"httpStatus":503`) {
+		t.Errorf("%s", a.body)
+	}
+	if s, err := client.ShowService(t.Context(), o.as("ada")); err != nil || !s.Service.Degraded || s.Service.RetryAfterMs == nil {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		if a = o.refusedStart(t, "recovered"); a.code() == "" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("it does not recover: %s", a.body)
+		}
+	}
+}
+
+func (o *office) approval(t *testing.T) {
+	before, err := client.ShowPolicy(t.Context(), o.as("ana"))
+	must(t, err)
+	grants := []client.PolicyGrantInput{}
+	for _, g := range before.Policy.Grants {
+		grants = append(grants, client.PolicyGrantInput{Principal: g.Principal, Role: g.Role, ProjectId: g.ProjectId, EnvironmentId: g.EnvironmentId})
+	}
+	grants = append(grants, client.PolicyGrantInput{Principal: "ada", Role: "PLANNER", ProjectId: "*", EnvironmentId: "*"})
+	_, err = client.SetPolicy(t.Context(), o.as("ana"), client.SetPolicyInput{
+		RequestId: "approval", ExpectedVersion: before.Policy.Version, Reason: "production", Document: client.PolicyInput{
+			Sod: client.PolicySodInput{Approve: true, CompleteManual: true}, Grants: grants, BreakGlass: []client.PolicyBreakGlassInput{},
+			Approvals: []client.PolicyApprovalInput{{ProjectId: "shop", EnvironmentId: "*", Required: 1}},
+		},
+	})
+	must(t, err)
+	id := start(t, o.as("ada"), "w20", sleepPlan("w20", 1))
+	shown, err := client.ShowRun(t.Context(), o.as("eve"), id)
+	must(t, err)
+	if r := shown.Run; r.Status != client.RunStatusPending || r.RunSeq != 0 || r.Message == nil || !strings.Contains(*r.Message, "approval") {
+		t.Errorf("%+v", r)
+	}
+	if _, err := o.store.QueueRow(t.Context(), id); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a queue row: %v", err)
+	}
+	waiting, err := client.ListApprovals(t.Context(), o.as("pia"), nil, nil)
+	must(t, err)
+	if e := waiting.Approvals.Edges; len(e) != 1 || e[0].Node.RunId != id || e[0].Node.Approval.Required != 1 {
+		t.Errorf("%+v", e)
+	}
+	approve := func(name string) error {
+		_, err := client.ApproveRun(t.Context(), o.as(name), client.ApproveRunInput{RunId: id, RequestId: "a-" + name, Decision: client.DecisionApprove})
+		return client.Named(err)
+	}
+	var refused *client.Error
+	if err := approve("ada"); !errors.As(err, &refused) || refused.Code != "SOD_VIOLATION" {
+		t.Errorf("who asked for it: %v", err)
+	}
+	must(t, approve("pia"))
+	if r := ended(t, o.as("ada"), id, 30*time.Second); r.Status != client.RunStatusCompleted {
+		t.Errorf("it ended %s", r.StatusRaw)
+	}
+	evs, err := o.store.Events(t.Context(), id, 0, 2)
+	must(t, err)
+	if diff := cmp.Diff([]run.EventType{run.RunApproved, run.RunStarted}, []run.EventType{evs[0].Type, evs[1].Type}); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// openStream follows a subscription as an event stream until the test ends.
+func openStream(t *testing.T, base, token, query string) *eventLines {
+	t.Helper()
+	body, err := json.Marshal(map[string]string{"query": query})
+	must(t, err)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/graphql", strings.NewReader(string(body)))
+	must(t, err)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "text/event-stream")
+	req.Header.Set("Authorization", "Bearer "+token)
+	res, err := http.DefaultClient.Do(req)
+	must(t, err)
+	t.Cleanup(func() { _ = res.Body.Close() })
+	e := &eventLines{t: t, lines: make(chan string, 100)}
+	go func() {
+		for in := bufio.NewScanner(res.Body); in.Scan(); {
+			if data, ok := strings.CutPrefix(in.Text(), "data: "); ok {
+				e.lines <- data
+			}
+		}
+	}()
+	return e
+}
+
+// eventLines are the payloads of an event stream.
+type eventLines struct {
+	t     *testing.T
+	lines chan string
+}
+
+// until waits for a payload that has word, as long as a change of the service may take.
+func (e *eventLines) until(word string) {
+	e.t.Helper()
+	for timeout := time.After(2 * inForce); ; {
+		select {
+		case line := <-e.lines:
+			if strings.Contains(line, word) {
+				return
+			}
+		case <-timeout:
+			e.t.Fatalf("no payload with %s", word)
+		}
+	}
+}
