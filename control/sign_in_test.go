@@ -1,0 +1,141 @@
+package control_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// signedIn is somebody whom a provider has named, a Viewer by the policy and an Operator by a group.
+func (w *world) signedIn() authz.Principal {
+	w.t.Helper()
+	w.directory.Trust(authz.Provider{Name: "corp", TenantID: "acme"})
+	_, err := w.SetPolicy(w.t.Context(), w.who("dev-admin"), control.SetPolicy{RequestID: "people", Reason: "people come by corp", Document: w.document(func(d *authz.Document) {
+		d.Grants = append(d.Grants,
+			authz.PrincipalGrant{Principal: "ada", Role: authz.Viewer, ProjectID: "*", EnvironmentID: "*"},
+			authz.PrincipalGrant{Principal: "group:ops", Role: authz.Operator, ProjectID: "*", EnvironmentID: "*"},
+			authz.PrincipalGrant{Principal: "service/ci", Role: authz.Operator, ProjectID: "shop", EnvironmentID: "*"})
+	})})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return authz.Principal{ID: "ada", TenantID: "acme", Provider: "corp", Groups: []string{"group:ops"}}
+}
+
+func TestSignIn_O6_ASessionIsAPersonAndEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *control.Config) { c.Sessions = control.Sessions{Life: time.Hour} })
+	ctx, ada := t.Context(), w.signedIn()
+	made, err := w.SignIn(ctx, ada)
+	if err != nil || made.Secret == "" || len(made.Token.Grants) != 0 || made.Token.SHA256 != "" {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	p, err := w.Session(ctx, made.Secret)
+	if err != nil || p.ID != "ada" || p.SessionID != made.Token.ID || !p.ExpiresAt.Equal(made.Token.ExpiresAt) {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	if v := w.Viewer(p); len(v.Grants) != 2 {
+		t.Errorf("a viewer with the grants %+v", v.Grants)
+	}
+	token, err := w.CreateToken(ctx, p, control.CreateToken{RequestID: "t", Name: "laptop", Grants: []authz.Grant{{Role: authz.Operator, ProjectID: "*", EnvironmentID: "*"}}})
+	if err != nil || token.Token.Provider != "corp" {
+		t.Fatalf("a token made with a session: %+v, %v", token, err)
+	}
+	page, err := w.Tokens(ctx, p, control.TokensQuery{})
+	if err != nil || len(page.Tokens) != 2 || page.Tokens[0].Kind != "API" || page.Tokens[1].Kind != "SESSION" {
+		t.Errorf("her tokens are %+v, %v", page.Tokens, err)
+	}
+	if _, err := w.RevokeToken(ctx, w.who("dev-admin"), control.RevokeToken{RequestID: "gone", ID: p.SessionID, Reason: "lost laptop"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Session(ctx, made.Secret); !errors.Is(err, authz.ErrUnauthenticated) {
+		t.Errorf("revoked: %v", err)
+	}
+	if v := w.Viewer(p); len(v.Grants) != 0 {
+		t.Errorf("after that she has the grants %+v", v.Grants)
+	}
+	if _, err := w.SignIn(ctx, authz.Principal{ID: "bob", TenantID: "acme", Provider: "corp", Groups: []string{"group:none"}}); coded(err) != run.CodeForbidden {
+		t.Errorf("somebody without rights: %v", err)
+	}
+	for range 30 {
+		w.SignInRefused(ctx, "acme", "corp", "the answer belongs to another sign-in")
+	}
+	for where, want := range map[string]int{
+		`action = 'SIGN_IN' AND outcome = 'ACCEPTED' AND actor = 'ada'`:        1,
+		`action = 'SIGN_IN' AND outcome = 'DENIED' AND actor = 'bob'`:          1,
+		`action = 'SIGN_IN' AND outcome = 'DENIED' AND actor = 'anonymous'`:    1,
+		`action = 'REVOKE_TOKEN' AND reason = 'lost laptop'`:                   1,
+		`detail LIKE '%` + strings.TrimPrefix(made.Secret, "dvt_")[:20] + `%'`: 0,
+	} {
+		if n := w.auditRows(where); n != want {
+			t.Errorf("%d rows where %s", n, where)
+		}
+	}
+}
+
+// A person has 20 sessions; the oldest makes room.
+func TestSignIn_O6_TheOldestOfTooManyEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ada := w.signedIn()
+	var secrets []string
+	for range 22 {
+		made, err := w.SignIn(t.Context(), ada)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets = append(secrets, made.Secret)
+	}
+	for i, secret := range secrets {
+		if _, err := w.Session(t.Context(), secret); (err == nil) != (i >= 2) {
+			t.Errorf("session %d: %v", i, err)
+		}
+	}
+	if err := w.SignOut(t.Context(), ada); err != nil {
+		t.Errorf("signing out without a session: %v", err)
+	}
+	p, _ := w.Session(t.Context(), secrets[21])
+	for range 2 {
+		if err := w.SignOut(t.Context(), p); err != nil {
+			t.Errorf("signing out: %v", err)
+		}
+	}
+	if _, err := w.Session(t.Context(), secrets[21]); !errors.Is(err, authz.ErrUnauthenticated) {
+		t.Errorf("after signing out: %v", err)
+	}
+}
+
+// A service has the rights of its grants in the policy and of its token, sees its own tokens,
+// and is known as what it is.
+func TestCreateToken_O6_ServicePrincipals(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.signedIn()
+	ctx, admin := t.Context(), w.who("dev-admin")
+	made, err := w.CreateToken(ctx, admin, control.CreateToken{RequestID: "ci", Name: "ci", Service: "ci", Grants: []authz.Grant{{Role: authz.Operator, ProjectID: "*", EnvironmentID: "*"}}})
+	if err != nil || made.Token.Principal != "service/ci" || made.Token.Provider != "" {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	ci, err := w.authz.Authenticate(made.Secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := w.Viewer(ci)
+	if v.Principal.ID != "service/ci" || len(v.Grants) != 1 || v.Grants[0].ProjectID != "shop" || v.Grants[0].Role != authz.Operator {
+		t.Errorf("its viewer is %+v", v)
+	}
+	if _, err := w.CreateToken(ctx, ci, control.CreateToken{RequestID: "x", Name: "x", Grants: []authz.Grant{{Role: authz.Viewer, ProjectID: "shop", EnvironmentID: "dev"}}}); coded(err) != run.CodeForbidden {
+		t.Errorf("a token of its making: %v", err)
+	}
+	if page, err := w.Tokens(ctx, ci, control.TokensQuery{}); err != nil || len(page.Tokens) != 1 || page.Tokens[0].Principal != "service/ci" {
+		t.Errorf("it sees %+v, %v", page.Tokens, err)
+	}
+	if _, err := w.Tokens(ctx, ci, control.TokensQuery{All: true}); coded(err) != run.CodeForbidden {
+		t.Errorf("it sees everybody's: %v", err)
+	}
+}
