@@ -24,8 +24,8 @@ import (
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
-// office is a server whose parts can be stopped, and a control worker whose parts go on.
-type office struct {
+// plant is a server whose parts can be stopped, and a control worker whose parts go on.
+type plant struct {
 	base   string
 	store  store.Store
 	dsn    string
@@ -36,20 +36,20 @@ type office struct {
 }
 
 // as is a client of one of the people of acme: ada and eve are engineers, ana an admin, pia a planner, sid an SRE.
-func (o *office) as(name string) *client.Client { return client.New(o.base, officeToken(name)) }
+func (o *plant) as(name string) *client.Client { return client.New(o.base, plantToken(name)) }
 
-func officeToken(name string) string { return name + "-has-a-long-token" }
+func plantToken(name string) string { return name + "-has-a-long-token" }
 
-func startOffice(t *testing.T) *office {
+func startPlant(t *testing.T) *plant {
 	t.Helper()
 	dsn, redis, temporal := testserver.Postgres(t), testserver.Redis(t), testserver.TemporalAlone(t)
-	o := &office{dsn: dsn, redis: redis.Addr, db: testserver.NewPostgresProxy(t, dsn), bus: testserver.NewProxy(t, redis.Addr), engine: testserver.NewProxy(t, temporal.Addr)}
+	o := &plant{dsn: dsn, redis: redis.Addr, db: testserver.NewPostgresProxy(t, dsn), bus: testserver.NewProxy(t, redis.Addr), engine: testserver.NewProxy(t, temporal.Addr)}
 	dir := t.TempDir()
 	var accounts strings.Builder
 	for name, role := range map[string]string{"ada": "ENGINEER", "eve": "ENGINEER", "ana": "ADMIN", "pia": "PLANNER", "sid": "SRE"} {
-		fmt.Fprintf(&accounts, "  - {id: %s, tenant: acme, tokenSha256: %s, grants: [{role: %s, project: \"*\", environment: \"*\"}]}\n", name, tokenHash(officeToken(name)), role)
+		fmt.Fprintf(&accounts, "  - {id: %s, tenant: acme, tokenSha256: %s, grants: [{role: %s, project: \"*\", environment: \"*\"}]}\n", name, tokenHash(plantToken(name)), role)
 	}
-	fmt.Fprintf(&accounts, "  - {id: gus, tenant: globex, tokenSha256: %s, grants: [{role: SRE, project: \"*\", environment: \"*\"}]}\n", tokenHash(officeToken("gus")))
+	fmt.Fprintf(&accounts, "  - {id: gus, tenant: globex, tokenSha256: %s, grants: [{role: SRE, project: \"*\", environment: \"*\"}]}\n", tokenHash(plantToken("gus")))
 	config := func(name, dsn, redis, temporalAddr string) string {
 		path := filepath.Join(dir, name)
 		must(t, os.WriteFile(path, fmt.Appendf(nil, "store: %s\nredis: redis://%s/0\ntemporal: %s\ntemporal-namespace: %s\nartifacts: file://%s/artifacts?create_dir=true&no_tmp_dir=true\noperators-tenant: acme\naccounts:\n%s",
@@ -72,7 +72,7 @@ func startOffice(t *testing.T) *office {
 
 func TestModes(t *testing.T) {
 	t.Parallel()
-	o := startOffice(t)
+	o := startPlant(t)
 	t.Run("H01 health", o.health)
 	t.Run("H03 read-only", o.readOnly)
 	t.Run("H03 frozen", o.frozen)
@@ -80,7 +80,7 @@ func TestModes(t *testing.T) {
 	t.Run("W20 approval", o.approval)
 }
 
-func (o *office) health(t *testing.T) {
+func (o *plant) health(t *testing.T) {
 	at := o.base + "/engine/health"
 	look := func() (int, string, []string) {
 		a := get(t, at)
@@ -114,12 +114,12 @@ func (o *office) health(t *testing.T) {
 	}
 	until(http.StatusOK, "HEALTHY")
 	detailed := at + "/detailed"
-	for token, status := range map[string]int{"": 401, "nobody": 401, officeToken("ada"): 403, officeToken("ana"): 403, officeToken("gus"): 403, officeToken("sid"): 200} {
+	for token, status := range map[string]int{"": 401, "nobody": 401, plantToken("ada"): 403, plantToken("ana"): 403, plantToken("gus"): 403, plantToken("sid"): 200} {
 		if a := get(t, detailed, "Authorization: Bearer "+token); a.StatusCode != status {
 			t.Errorf("%q: %d %s", token, a.StatusCode, a.body)
 		}
 	}
-	a := get(t, detailed, "Authorization: Bearer "+officeToken("sid"))
+	a := get(t, detailed, "Authorization: Bearer "+plantToken("sid"))
 	for _, has := range []string{`"mode":"NORMAL"`, `"startBreaker":"CLOSED"`, `"connections":`, `"backlogDepth":`, `"namespace":`, `"name":"secretsProvider","status":"HEALTHY"`} {
 		if !strings.Contains(a.body, has) {
 			t.Errorf("no %s in %s", has, a.body)
@@ -140,11 +140,11 @@ func (o *office) health(t *testing.T) {
 }
 
 // refusedStart is what a start is answered.
-func (o *office) refusedStart(t *testing.T, id string) answer {
+func (o *plant) refusedStart(t *testing.T, id string) answer {
 	t.Helper()
 	return ask(t, o.base, `mutation($input: StartRunInput!) { startRun(input: $input) { run { runId } } }`, map[string]any{"input": map[string]any{
 		"plan": map[string]any{"inline": json.RawMessage(sleepPlan(id, 1))}, "runRequestId": id, "projectId": "shop", "environmentId": "dev",
-	}}, "Authorization: Bearer "+officeToken("ada"))
+	}}, "Authorization: Bearer "+plantToken("ada"))
 }
 
 func sleepPlan(id string, ms int) []byte {
@@ -152,7 +152,7 @@ func sleepPlan(id string, ms int) []byte {
 		`{"stepId":"end","type":"NOOP","inputs":{},"dependsOn":["wait"],"timeout":"1m"}`)
 }
 
-func (o *office) mode(t *testing.T, mode client.EngineMode) client.ServiceRow {
+func (o *plant) mode(t *testing.T, mode client.EngineMode) client.ServiceRow {
 	t.Helper()
 	out, err := client.SetEngineMode(t.Context(), o.as("sid"), client.SetEngineModeInput{RequestId: fmt.Sprintf("mode-%d", time.Now().UnixNano()), Mode: mode, Reason: "maintenance"})
 	must(t, err)
@@ -160,11 +160,11 @@ func (o *office) mode(t *testing.T, mode client.EngineMode) client.ServiceRow {
 }
 
 // readOnly: what runs goes on to its end, nobody publishes, and its viewers stay LIVE on the store (T169).
-func (o *office) readOnly(t *testing.T) {
+func (o *plant) readOnly(t *testing.T) {
 	id := start(t, o.as("ada"), "read-only", sleepPlan("read-only", 12_000))
 	v := watch(t, o.as("ada"), id)
 	v.until(2, 20*time.Second)
-	list := openStream(t, o.base, officeToken("ada"), `subscription { serviceUpdates { mode modeReason activeRuns } }`)
+	list := openStream(t, o.base, plantToken("ada"), `subscription { serviceUpdates { mode modeReason activeRuns } }`)
 	list.until(`"NORMAL"`)
 	bus, err := redisbus.Open(redisbus.Config{URL: "redis://" + o.redis + "/0"})
 	must(t, err)
@@ -233,7 +233,7 @@ func (o *office) readOnly(t *testing.T) {
 	}
 }
 
-func (o *office) frozen(t *testing.T) {
+func (o *plant) frozen(t *testing.T) {
 	freeze := func(frozen bool) {
 		_, err := client.FreezeTenant(t.Context(), o.as("ana"), client.FreezeTenantInput{RequestId: fmt.Sprintf("f-%t", frozen), Frozen: frozen, Reason: "secrets leaked"})
 		must(t, err)
@@ -249,7 +249,7 @@ func (o *office) frozen(t *testing.T) {
 }
 
 // slowEngine: five starts that take 6 s refuse the next one, until a probe is answered.
-func (o *office) slowEngine(t *testing.T) {
+func (o *plant) slowEngine(t *testing.T) {
 	o.engine.Hold()
 	began := time.Now()
 	for i := range 5 {
@@ -279,7 +279,7 @@ func (o *office) slowEngine(t *testing.T) {
 	}
 }
 
-func (o *office) approval(t *testing.T) {
+func (o *plant) approval(t *testing.T) {
 	before, err := client.ShowPolicy(t.Context(), o.as("ana"))
 	must(t, err)
 	grants := []client.PolicyGrantInput{}
