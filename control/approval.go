@@ -129,7 +129,7 @@ func (s *Service) mayApprove(p authz.Principal, o authz.Object, v RunView) Actio
 		a.Code, a.Reason = run.CodeUnavailable, "The access policy cannot be read now. Try again."
 	case !d.Allowed:
 		a.Code, a.WhoCould = run.CodeForbidden, s.cfg.Authz.WhoCould(authz.Approve, o)
-		a.Reason = s.denied(authz.Approve, o, d).Message
+		a.Reason = s.denied(p, authz.Approve, o, d).Message
 	default:
 		s.judgeApproval(&a, p, v.State.TriggeredBy, *v.Approval)
 	}

@@ -51,7 +51,7 @@ func (s *Service) ApproveRun(ctx context.Context, p authz.Principal, in ApproveR
 	if !d.Allowed {
 		row.Code = run.CodeForbidden
 		s.auditDenied(ctx, p, row)
-		return RunView{}, s.denied(authz.Approve, object, d)
+		return RunView{}, s.denied(p, authz.Approve, object, d)
 	}
 	a := &approving{s: s, p: p, in: in, run: r, row: row}
 	err = s.cfg.Store.InRun(ctx, in.RunID, func(tx store.RunTx) error { return a.decide(ctx, tx) })

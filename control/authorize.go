@@ -42,13 +42,19 @@ func (s *Service) seenBy(ctx context.Context, p authz.Principal, action authz.Ac
 	return runNotFound()
 }
 
-// denied explains a FORBIDDEN.
-func (s *Service) denied(a authz.Action, o authz.Object, d authz.Decision) *Error {
+// denied explains a FORBIDDEN to p. Of a place that p may not read it says no more than that: which
+// role it takes there, and who has it, is as hidden as what is in it.
+func (s *Service) denied(p authz.Principal, a authz.Action, o authz.Object, d authz.Decision) *Error {
 	e := refuse(run.CodeForbidden, "%s needs the role %s on %s/%s.", a, d.RequiredRole, o.ProjectID, o.EnvironmentID)
-	if d.RequiredRole == "" {
+	e.Denial = &Denial{Action: a, PolicyVersion: d.Policy}
+	switch whole := o.ProjectID == "*" && o.EnvironmentID == "*"; {
+	case !whole && !s.mayRead(p, o.ProjectID, o.EnvironmentID):
+		e.Message = fmt.Sprintf("You may not %s on %s/%s.", a, o.ProjectID, o.EnvironmentID)
+		return e
+	case d.RequiredRole == "":
 		e.Message = fmt.Sprintf("No role may %s on %s/%s.", a, o.ProjectID, o.EnvironmentID)
 	}
-	e.Denial = &Denial{Action: a, Rule: d.Rule, WhoCould: s.cfg.Authz.WhoCould(a, o), PolicyVersion: d.Policy}
+	e.Denial.Rule, e.Denial.WhoCould = d.Rule, s.cfg.Authz.WhoCould(a, o)
 	return e
 }
 

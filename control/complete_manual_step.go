@@ -120,7 +120,7 @@ func (s *Service) authorizeCompletion(ctx context.Context, p authz.Principal, r 
 	}
 	s.auditDenied(ctx, p, store.AuditRow{Action: string(authz.CompleteManual), RunID: in.RunID, Code: run.CodeForbidden})
 	if !d.Allowed {
-		return s.denied(authz.CompleteManual, object, d)
+		return s.denied(p, authz.CompleteManual, object, d)
 	}
 	e := refuse(run.CodeForbidden, "Nobody completes a step for somebody else: leave actor out, or give your own id.")
 	e.Denial = &Denial{Action: authz.CompleteManual}

@@ -96,7 +96,7 @@ func (s *Service) mayOperate(ctx context.Context, p authz.Principal, row store.A
 	if !d.Allowed {
 		row.Code = run.CodeForbidden
 		s.auditDenied(ctx, p, row)
-		return s.denied(action, object, d)
+		return s.denied(p, action, object, d)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func (s *Service) DebugRun(ctx context.Context, p authz.Principal, runID string)
 	case err != nil:
 		return RunDebug{}, translate(err)
 	case !d.Allowed:
-		return RunDebug{}, s.denied(authz.Debug, at, d)
+		return RunDebug{}, s.denied(p, authz.Debug, at, d)
 	}
 	l, err := s.cfg.Store.Load(ctx, runID)
 	if err != nil {

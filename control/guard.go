@@ -27,7 +27,7 @@ func (s *Service) guardRun(p authz.Principal, id run.Identity) guard {
 			return translate(err)
 		}
 		if !d.Allowed {
-			return s.denied(authz.Read, o, d)
+			return s.denied(p, authz.Read, o, d)
 		}
 		return nil
 	}}

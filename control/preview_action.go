@@ -123,7 +123,7 @@ func (s *Service) previewRights(p authz.Principal, action authz.Action, o authz.
 	if err != nil || d.Allowed {
 		return d.Allowed, ActionPreview{}, err
 	}
-	return false, ActionPreview{Outcome: "REFUSED", Code: run.CodeForbidden, Reason: s.denied(action, o, d).Message}, nil
+	return false, ActionPreview{Outcome: "REFUSED", Code: run.CodeForbidden, Reason: s.denied(p, action, o, d).Message}, nil
 }
 
 func refused(st run.State, code run.Code, reason string) ActionPreview {

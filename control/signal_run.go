@@ -56,7 +56,7 @@ func (s *Service) SignalRun(ctx context.Context, p authz.Principal, in SignalRun
 		return Receipt{}, j.refusal
 	}
 	if j.out.Rejection == run.CodeForbidden {
-		return Receipt{}, s.denied(action, object, rights)
+		return Receipt{}, s.denied(p, action, object, rights)
 	}
 	if j.raised != "" {
 		s.alerts.WithLabelValues(string(j.raised)).Inc()

@@ -115,7 +115,7 @@ func (s *Service) nothingToRead(p authz.Principal) error {
 	if err != nil {
 		return translate(err)
 	}
-	return s.denied(authz.Read, tenant, d)
+	return s.denied(p, authz.Read, tenant, d)
 }
 
 // classOf a list: everything of the filter that decides what it shows.

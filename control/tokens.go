@@ -186,7 +186,7 @@ func (s *Service) mayCreate(ctx context.Context, p authz.Principal, in CreateTok
 		}
 		if !d.Allowed {
 			s.auditDenied(ctx, p, row)
-			return s.denied(action, o, d)
+			return s.denied(p, action, o, d)
 		}
 	}
 	may, err := s.cfg.Authz.MayGive(p, in.Grants)
@@ -248,6 +248,15 @@ func (s *Service) Tokens(ctx context.Context, p authz.Principal, q TokensQuery) 
 			return TokensPage{}, err
 		}
 		f.Principal = ""
+	}
+	if q.After != "" { // a place in this list, not in that of others
+		at, err := s.cfg.Store.Tokens(ctx, store.TokenFilter{TenantID: f.TenantID, Principal: f.Principal, Kind: f.Kind, ID: q.After, Limit: 1})
+		switch {
+		case err != nil:
+			return TokensPage{}, translate(err)
+		case len(at) == 0:
+			return TokensPage{}, cursorInvalid()
+		}
 	}
 	rows, err := s.cfg.Store.Tokens(ctx, f)
 	if err != nil {
