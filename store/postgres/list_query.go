@@ -111,9 +111,9 @@ func (q *listQuery) page(found matches) string {
 	if len(found.plans) > 0 {
 		parts = append(parts, q.stream(key{plan.column, found.plans}))
 	}
-	if n := len(found.runs); n > 0 {
+	if found.many || len(found.runs) > 0 {
 		named, which := "l.run_id = ANY(?)", any(found.runs)
-		if n > maxTextRuns {
+		if found.many {
 			named, which = "starts_with(l.run_id, ?)", text
 		}
 		parts = append(parts, q.stream(plan, q.bind(named, which), q.bind("strpos(l.plan_id, ?) = 0", text)))

@@ -89,9 +89,9 @@ func (q *listQuery) statement(found matches) string {
 		if len(found.plans) > 0 {
 			parts = append(parts, q.streams(key{plan.column, found.plans}))
 		}
-		if n := len(found.runs); n > maxTextRuns {
+		if found.many {
 			parts = append(parts, q.streams(plan, q.bind(named, text, text)))
-		} else if n > 0 {
+		} else if len(found.runs) > 0 {
 			parts = append(parts, q.these(found.runs, plan))
 		}
 		page = strings.Join(parts, ` UNION `) // a run may be in both

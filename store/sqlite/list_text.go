@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dvt-engine/dvt/store"
@@ -19,20 +20,23 @@ const (
 // lastOfAll is behind all that an id goes on with.
 const lastOfAll = "\U0010FFFF"
 
-// matches are the plans that a text is a part of and the runs whose ids begin with
-// it; one more than the maximum when there are more.
-type matches struct{ plans, runs []string }
+// matches are the plans that a text is a part of, one more than the maximum when there
+// are more, and the runs whose ids begin with it; many when they are not all.
+type matches struct {
+	plans, runs []string
+	many        bool
+}
 
 // textRestricts is false when every run that meets the rest of f meets the text.
 func textRestricts(f store.RunFilter) bool {
 	return f.Text != "" && (f.PlanID == "" || !strings.Contains(f.PlanID, f.Text))
 }
 
-// match looks up a text among the plans of the filter's tenant and projects, and
-// among the ids of all runs. Both only grow, so that a list which is read after it
+// match looks up a text among the plans and the ids of the runs of the filter's tenant
+// and projects: what there is elsewhere changes neither the answer nor what it costs (T101). Both only grow, so that a list which is read after it
 // misses nothing that was there before.
 func match(ctx context.Context, c *conn, f store.RunFilter) (matches, error) {
-	plans := scope(f)
+	plans, own := scope(f), scope(f)
 	plans.add(`instr(st.plan_id, ?) > 0`, f.Text)
 	if f.PlanID != "" {
 		plans.add(`st.plan_id = ?`, f.PlanID)
@@ -42,9 +46,12 @@ func match(ctx context.Context, c *conn, f store.RunFilter) (matches, error) {
 		if err := at.Scan(&ofPlans, &ofRuns); err != nil {
 			return found, err
 		}
-		return found, errors.Join(json.Unmarshal(ofPlans, &found.plans), json.Unmarshal(ofRuns, &found.runs))
+		err = errors.Join(json.Unmarshal(ofPlans, &found.plans), json.Unmarshal(ofRuns, &found.runs))
+		found.many = len(found.runs) > maxTextRuns
+		found.runs = slices.DeleteFunc(found.runs, func(id string) bool { return id == "" })
+		return found, err
 	}, fmt.Sprintf(`SELECT
 		(SELECT json_group_array(plan_id) FROM (SELECT DISTINCT st.plan_id FROM run_plan st WHERE %s LIMIT %d)),
-		(SELECT json_group_array(run_id) FROM (SELECT run_id FROM run WHERE run_id >= ? AND run_id < ? ORDER BY run_id LIMIT %d))`,
-		plans, maxTextPlans+1, maxTextRuns+1), append(plans.args, f.Text, f.Text+lastOfAll)...)
+		(SELECT json_group_array(iif(%s, run_id, '')) FROM (SELECT * FROM run WHERE tenant_id = ? AND run_id >= ? AND run_id < ? ORDER BY run_id LIMIT %d) st)`,
+		plans, maxTextPlans+1, own, maxTextRuns+1), slices.Concat(plans.args, own.args, []any{f.TenantID, f.Text, f.Text + lastOfAll})...)
 }

@@ -153,4 +153,7 @@ ALTER TABLE api_token ADD COLUMN memberships TEXT NOT NULL DEFAULT '[]';
 -- The limit per run and minute looks at the newest receipts (T96).
 CREATE INDEX signal_recent ON signal (run_id, received_at);
 
+-- A text is looked up among the ids of the tenant's own runs: what others have costs nobody else anything (T101).
+CREATE INDEX run_named ON run (tenant_id, run_id);
+
 UPDATE meta SET value = '2' WHERE name = 'compatible_from';
