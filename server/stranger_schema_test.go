@@ -36,6 +36,7 @@ type slot struct{ key string }
 // operation is a document whose variables have slots.
 type operation struct {
 	field     string // of which it is one variant
+	plainest  bool   // the first of its field
 	kind      ast.Operation
 	document  string
 	variables map[string]any
@@ -206,8 +207,8 @@ func (a *asker) document(kind ast.Operation, f *ast.FieldDefinition, before, aft
 // Fields that are not to be had in some places.
 var (
 	inStreams = map[string]bool{"Run.actions": true, "Step.actions": true, "Run.events": true, "Run.signals": true, "Run.approval": true} //nolint:gochecknoglobals // a table
-	inPages   = map[string]bool{"Run.events": true, "Run.signals": true, "Run.approval": true}                                           //nolint:gochecknoglobals // a table
-	inRows    = map[string]bool{ //nolint:gochecknoglobals // a table
+	inPages   = map[string]bool{"Run.events": true, "Run.signals": true, "Run.approval": true}                                            //nolint:gochecknoglobals // a table
+	inRows    = map[string]bool{                                                                                                          //nolint:gochecknoglobals // a table
 		"Run.actions": true, "Step.actions": true, "Run.events": true, "Run.signals": true, "Run.approval": true, "Run.steps": true,
 	}
 )
@@ -265,8 +266,8 @@ func (a *asker) operations(own string) (out []operation, fields int) {
 				continue
 			}
 			fields++
-			for _, vars := range a.given(root.Name+"."+f.Name, arguments(f), false) {
-				out = append(out, operation{root.Name + "." + f.Name, kind, a.document(kind, f, "", "", vars, without(f)), vars})
+			for n, vars := range a.given(root.Name+"."+f.Name, arguments(f), false) {
+				out = append(out, operation{root.Name + "." + f.Name, n == 0, kind, a.document(kind, f, "", "", vars, without(f)), vars})
 			}
 		}
 	}
@@ -285,8 +286,8 @@ func (a *asker) operations(own string) (out []operation, fields int) {
 				continue
 			}
 			fields++
-			for _, vars := range a.given(d.Name+"."+f.Name, arguments(f), false) {
-				out = append(out, operation{d.Name + "." + f.Name, ast.Query, a.document(ast.Query, f, strings.ReplaceAll(reach, "OWN", own), "}", vars, nil), vars})
+			for n, vars := range a.given(d.Name+"."+f.Name, arguments(f), false) {
+				out = append(out, operation{d.Name + "." + f.Name, n == 0, ast.Query, a.document(ast.Query, f, strings.ReplaceAll(reach, "OWN", own), "}", vars, nil), vars})
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,6 +38,8 @@ type island struct {
 	artifacts *artifact.Store
 	said      *lockedBuffer
 
+	ago atomic.Int64 // of the store's clock, in nanoseconds
+
 	mu    sync.Mutex
 	calls []string // statements that requests were the cause of
 }
@@ -56,7 +59,9 @@ func settle(t *testing.T, with settling) *island {
 	w := &island{t: t, said: &lockedBuffer{}}
 	dir := t.TempDir()
 	var err error
-	w.store, err = sqlite.Open(t.Context(), filepath.Join(dir, "dvt.db"), sqlite.Options{Trace: w.trace})
+	w.store, err = sqlite.Open(t.Context(), filepath.Join(dir, "dvt.db"), sqlite.Options{
+		Trace: w.trace, Now: func() time.Time { return time.Now().Add(-time.Duration(w.ago.Load())) },
+	})
 	must(t, err)
 	bus := miniredis.RunT(t)
 	cfg, err := load(t, false, fmt.Sprintf("listen: 127.0.0.1:0\nstore: sqlite:unused\nredis: redis://%s/0\ntemporal: %s\nduties: [api, project]\nartifacts: file://%s?create_dir=true&no_tmp_dir=true\nmanual-keys: [\"k:%s\"]\n",
@@ -116,7 +121,8 @@ func role(r authz.Role, project, environment string) authz.Grant {
 // place is where a seed puts its things; everything in it that has a name begins with its mark.
 type place struct {
 	mark, tenant, project, environment string
-	holder                             string // of tokens; its Admin when empty
+	holder                             string        // of tokens; its Admin when empty
+	ago                                time.Duration // when it was seeded
 }
 
 // kinds of runs that a place has.
@@ -143,7 +149,7 @@ func (p place) identity(kind string) run.Identity {
 func (p place) plan() (plan.Ref, []byte) {
 	doc := fmt.Appendf(nil, `{"schemaVersion":"v1.2","metadata":{"planId":%q,"planVersion":"1.0","createdAt":"2026-01-01T00:00:00Z","createdBy":%q,"schemaVersion":"v1.2"},
 		"scope":{"tenantId":%q,"projectId":%q,"environmentId":%q,"repoSha":"%s"},
-		"steps":[{"stepId":%q,"type":"MANUAL","inputs":{"instructions":%q,"evidence":{"a":%q}},"timeout":"1h"}]}`,
+		"steps":[{"stepId":%q,"type":"MANUAL","dependsOn":[],"inputs":{"instructions":%q,"evidence":{"a":%q}},"timeout":"1h"}]}`,
 		p.mark+"-plan", p.who("author"), p.tenant, p.project, p.environment, strings.Repeat("0", 40), p.step("manual"), p.said("look"), p.said("proof"))
 	sum := sha256.Sum256(doc)
 	return plan.Ref{URI: "dvt:plan/" + hex.EncodeToString(sum[:]), SHA256: hex.EncodeToString(sum[:]), SchemaVersion: "v1.2", PlanID: p.mark + "-plan", PlanVersion: "1.0"}, doc
@@ -173,6 +179,8 @@ func (p place) log(kind string) []run.Draft {
 // seed puts a thing of every kind into a place.
 func (p place) seed(w *island) {
 	t, ctx := w.t, w.t.Context()
+	w.ago.Store(int64(p.ago))
+	defer w.ago.Store(0)
 	ref, doc := p.plan()
 	must(t, w.store.PutPlan(ctx, ref.SHA256, doc))
 	for i, kind := range runKinds {
@@ -187,7 +195,9 @@ func (p place) seed(w *island) {
 		case "waiting":
 			held := store.Unlimited()
 			held.Hold = true
-			wait := func(store.Admission) ([]run.Draft, error) { return []run.Draft{runtest.Draft(run.RunQueued, "", 1)}, nil }
+			wait := func(store.Admission) ([]run.Draft, error) {
+				return []run.Draft{runtest.Draft(run.RunQueued, "", 1)}, nil
+			}
 			p.create(w, store.NewRun{Run: r, Events: []run.Draft{approved}, Enqueue: &store.Enqueue{Terms: held}, Wait: wait})
 		case "approval":
 			p.create(w, store.NewRun{Run: r, Events: []run.Draft{runtest.Draft(run.RunQueued, "", 1)}, NeedApproval: &store.NeedApproval{Required: 2, TTL: time.Hour}})
@@ -263,6 +273,7 @@ func (p place) policy(w *island) {
 	doc := runtest.JSON(authz.Document{
 		Grants: []authz.PrincipalGrant{
 			{Principal: p.who("ana"), Role: authz.Admin, ProjectID: "*", EnvironmentID: "*"}, {Principal: p.who("ola"), Role: authz.Operator, ProjectID: p.project, EnvironmentID: "*"},
+			{Principal: p.who("eng"), Role: authz.Engineer, ProjectID: p.project, EnvironmentID: "*"},
 		},
 		BreakGlass: []authz.BreakGlass{{Principal: p.who("ola"), Role: authz.Admin, MaxMinutes: 60}},
 	})
@@ -282,6 +293,6 @@ func (p place) accounts(everywhere bool) []authz.Account {
 	}
 	return slices.Clone([]authz.Account{
 		accountOf(p.tenant, p.who("ana"), role(authz.Admin, project, "*")), accountOf(p.tenant, p.who("ola"), role(authz.Operator, project, "*")),
-		accountOf(p.tenant, p.who("eng"), role(authz.Engineer, project, p.environment)), accountOf(p.tenant, p.who("sre"), role(authz.SRE, project, "*")),
+		accountOf(p.tenant, p.who("eng"), role(authz.Engineer, project, "*")), accountOf(p.tenant, p.who("sre"), role(authz.SRE, project, "*")),
 	})
 }
