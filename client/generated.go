@@ -487,6 +487,23 @@ func (v *AuditFilter) GetRunId() *string { return v.RunId }
 // GetOutcome returns AuditFilter.Outcome, and is useful for accessing the field via an interface.
 func (v *AuditFilter) GetOutcome() *string { return v.Outcome }
 
+type BackpressureStrategy string
+
+const (
+	// What is over the quota waits in the queue.
+	BackpressureStrategyQueue BackpressureStrategy = "QUEUE"
+	// It is refused with QUOTA_EXCEEDED.
+	BackpressureStrategyReject BackpressureStrategy = "REJECT"
+	// It is accepted for the time at which there will be a token.
+	BackpressureStrategyDelay BackpressureStrategy = "DELAY"
+)
+
+var AllBackpressureStrategy = []BackpressureStrategy{
+	BackpressureStrategyQueue,
+	BackpressureStrategyReject,
+	BackpressureStrategyDelay,
+}
+
 // BreakGlassBreakGlassBreakGlassPayload includes the requested fields of the GraphQL type BreakGlassPayload.
 type BreakGlassBreakGlassBreakGlassPayload struct {
 	Role          Role      `json:"role"`
@@ -2510,6 +2527,304 @@ func (v *ListPoliciesResponse) GetPolicyHistory() ListPoliciesPolicyHistoryPolic
 	return v.PolicyHistory
 }
 
+// ListQueueQueueQueueEntryConnection includes the requested fields of the GraphQL type QueueEntryConnection.
+type ListQueueQueueQueueEntryConnection struct {
+	Edges    []ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdge `json:"edges"`
+	PageInfo ListQueueQueueQueueEntryConnectionPageInfo              `json:"pageInfo"`
+	// How many runs of the tenant wait, whoever may see them.
+	Depth int `json:"depth"`
+}
+
+// GetEdges returns ListQueueQueueQueueEntryConnection.Edges, and is useful for accessing the field via an interface.
+func (v *ListQueueQueueQueueEntryConnection) GetEdges() []ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdge {
+	return v.Edges
+}
+
+// GetPageInfo returns ListQueueQueueQueueEntryConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *ListQueueQueueQueueEntryConnection) GetPageInfo() ListQueueQueueQueueEntryConnectionPageInfo {
+	return v.PageInfo
+}
+
+// GetDepth returns ListQueueQueueQueueEntryConnection.Depth, and is useful for accessing the field via an interface.
+func (v *ListQueueQueueQueueEntryConnection) GetDepth() int { return v.Depth }
+
+// ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdge includes the requested fields of the GraphQL type QueueEntryEdge.
+type ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdge struct {
+	Node ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry `json:"node"`
+}
+
+// GetNode returns ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdge.Node, and is useful for accessing the field via an interface.
+func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdge) GetNode() ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry {
+	return v.Node
+}
+
+// ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry includes the requested fields of the GraphQL type QueueEntry.
+// The GraphQL type's documentation follows.
+//
+// A run that is to be started.
+type ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry struct {
+	RunId         string `json:"runId"`
+	ProjectId     string `json:"projectId"`
+	EnvironmentId string `json:"environmentId"`
+	// PENDING, LOCKED while somebody starts it, STARTED, FAILED or CANCELLED.
+	Status string `json:"status"`
+	// From 0 to 9; higher goes first within a project.
+	Priority  int       `json:"priority"`
+	CreatedAt time.Time `json:"createdAt"`
+	// When it fails with QUEUE_TTL_EXCEEDED if it still waits then.
+	ExpiresAt *time.Time `json:"expiresAt"`
+	// What it waits for; null: it is being started.
+	WaitsFor *QueueWait `json:"waitsFor"`
+	// Among the waiting runs of its project, from 1; null when it does not wait.
+	Position *int `json:"position"`
+	// From now; null when nothing is known.
+	EstimatedWaitMs *float64 `json:"estimatedWaitMs"`
+}
+
+// GetRunId returns ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry.RunId, and is useful for accessing the field via an interface.
+func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry) GetRunId() string {
+	return v.RunId
+}
+
+// GetProjectId returns ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry.ProjectId, and is useful for accessing the field via an interface.
+func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry) GetProjectId() string {
+	return v.ProjectId
+}
+
+// GetEnvironmentId returns ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry) GetEnvironmentId() string {
+	return v.EnvironmentId
+}
+
+// GetStatus returns ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry.Status, and is useful for accessing the field via an interface.
+func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry) GetStatus() string {
+	return v.Status
+}
+
+// GetPriority returns ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry.Priority, and is useful for accessing the field via an interface.
+func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry) GetPriority() int {
+	return v.Priority
+}
+
+// GetCreatedAt returns ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry.CreatedAt, and is useful for accessing the field via an interface.
+func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry) GetCreatedAt() time.Time {
+	return v.CreatedAt
+}
+
+// GetExpiresAt returns ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry.ExpiresAt, and is useful for accessing the field via an interface.
+func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry) GetExpiresAt() *time.Time {
+	return v.ExpiresAt
+}
+
+// GetWaitsFor returns ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry.WaitsFor, and is useful for accessing the field via an interface.
+func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry) GetWaitsFor() *QueueWait {
+	return v.WaitsFor
+}
+
+// GetPosition returns ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry.Position, and is useful for accessing the field via an interface.
+func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry) GetPosition() *int {
+	return v.Position
+}
+
+// GetEstimatedWaitMs returns ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry.EstimatedWaitMs, and is useful for accessing the field via an interface.
+func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry) GetEstimatedWaitMs() *float64 {
+	return v.EstimatedWaitMs
+}
+
+// ListQueueQueueQueueEntryConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
+type ListQueueQueueQueueEntryConnectionPageInfo struct {
+	HasNextPage bool    `json:"hasNextPage"`
+	EndCursor   *string `json:"endCursor"`
+}
+
+// GetHasNextPage returns ListQueueQueueQueueEntryConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
+func (v *ListQueueQueueQueueEntryConnectionPageInfo) GetHasNextPage() bool { return v.HasNextPage }
+
+// GetEndCursor returns ListQueueQueueQueueEntryConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
+func (v *ListQueueQueueQueueEntryConnectionPageInfo) GetEndCursor() *string { return v.EndCursor }
+
+// ListQueueResponse is returned by ListQueue on success.
+type ListQueueResponse struct {
+	// Runs that wait for their quota or a free place, in the order of their lanes: by project, then priority, then
+	// age. `first` is at most 200. Takes READ on the projects shown. Errors: BAD_USER_INPUT, CURSOR_INVALID.
+	// Example: `queue(first: 20) { edges { node { runId position estimatedWaitMs } } }`.
+	Queue ListQueueQueueQueueEntryConnection `json:"queue"`
+}
+
+// GetQueue returns ListQueueResponse.Queue, and is useful for accessing the field via an interface.
+func (v *ListQueueResponse) GetQueue() ListQueueQueueQueueEntryConnection { return v.Queue }
+
+// ListQuotaSettingsQuotaHistoryQuotaSettingsConnection includes the requested fields of the GraphQL type QuotaSettingsConnection.
+type ListQuotaSettingsQuotaHistoryQuotaSettingsConnection struct {
+	Edges    []ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdge `json:"edges"`
+	PageInfo ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionPageInfo                 `json:"pageInfo"`
+}
+
+// GetEdges returns ListQuotaSettingsQuotaHistoryQuotaSettingsConnection.Edges, and is useful for accessing the field via an interface.
+func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnection) GetEdges() []ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdge {
+	return v.Edges
+}
+
+// GetPageInfo returns ListQuotaSettingsQuotaHistoryQuotaSettingsConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnection) GetPageInfo() ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionPageInfo {
+	return v.PageInfo
+}
+
+// ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdge includes the requested fields of the GraphQL type QuotaSettingsEdge.
+type ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdge struct {
+	Node ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings `json:"node"`
+}
+
+// GetNode returns ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdge.Node, and is useful for accessing the field via an interface.
+func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdge) GetNode() ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings {
+	return v.Node
+}
+
+// ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings includes the requested fields of the GraphQL type QuotaSettings.
+type ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings struct {
+	QuotaSettingsRow `json:"-"`
+}
+
+// GetVersion returns ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings.Version, and is useful for accessing the field via an interface.
+func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings) GetVersion() int {
+	return v.QuotaSettingsRow.Version
+}
+
+// GetTier returns ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings.Tier, and is useful for accessing the field via an interface.
+func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings) GetTier() string {
+	return v.QuotaSettingsRow.Tier
+}
+
+// GetTenant returns ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings.Tenant, and is useful for accessing the field via an interface.
+func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings) GetTenant() QuotaSettingsRowTenantQuotaLimits {
+	return v.QuotaSettingsRow.Tenant
+}
+
+// GetProjects returns ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings.Projects, and is useful for accessing the field via an interface.
+func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings) GetProjects() []QuotaSettingsRowProjectsProjectQuota {
+	return v.QuotaSettingsRow.Projects
+}
+
+// GetStrategy returns ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings.Strategy, and is useful for accessing the field via an interface.
+func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings) GetStrategy() *BackpressureStrategy {
+	return v.QuotaSettingsRow.Strategy
+}
+
+// GetTtlMs returns ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings.TtlMs, and is useful for accessing the field via an interface.
+func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings) GetTtlMs() *float64 {
+	return v.QuotaSettingsRow.TtlMs
+}
+
+// GetActor returns ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings.Actor, and is useful for accessing the field via an interface.
+func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings) GetActor() *string {
+	return v.QuotaSettingsRow.Actor
+}
+
+// GetReason returns ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings.Reason, and is useful for accessing the field via an interface.
+func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings) GetReason() *string {
+	return v.QuotaSettingsRow.Reason
+}
+
+// GetAt returns ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings.At, and is useful for accessing the field via an interface.
+func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings) GetAt() *time.Time {
+	return v.QuotaSettingsRow.At
+}
+
+func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.QuotaSettingsRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings struct {
+	Version int `json:"version"`
+
+	Tier string `json:"tier"`
+
+	Tenant QuotaSettingsRowTenantQuotaLimits `json:"tenant"`
+
+	Projects []QuotaSettingsRowProjectsProjectQuota `json:"projects"`
+
+	Strategy *BackpressureStrategy `json:"strategy"`
+
+	TtlMs *float64 `json:"ttlMs"`
+
+	Actor *string `json:"actor"`
+
+	Reason *string `json:"reason"`
+
+	At *time.Time `json:"at"`
+}
+
+func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings) __premarshalJSON() (*__premarshalListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings, error) {
+	var retval __premarshalListQuotaSettingsQuotaHistoryQuotaSettingsConnectionEdgesQuotaSettingsEdgeNodeQuotaSettings
+
+	retval.Version = v.QuotaSettingsRow.Version
+	retval.Tier = v.QuotaSettingsRow.Tier
+	retval.Tenant = v.QuotaSettingsRow.Tenant
+	retval.Projects = v.QuotaSettingsRow.Projects
+	retval.Strategy = v.QuotaSettingsRow.Strategy
+	retval.TtlMs = v.QuotaSettingsRow.TtlMs
+	retval.Actor = v.QuotaSettingsRow.Actor
+	retval.Reason = v.QuotaSettingsRow.Reason
+	retval.At = v.QuotaSettingsRow.At
+	return &retval, nil
+}
+
+// ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
+type ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionPageInfo struct {
+	HasNextPage bool    `json:"hasNextPage"`
+	EndCursor   *string `json:"endCursor"`
+}
+
+// GetHasNextPage returns ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
+func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionPageInfo) GetHasNextPage() bool {
+	return v.HasNextPage
+}
+
+// GetEndCursor returns ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
+func (v *ListQuotaSettingsQuotaHistoryQuotaSettingsConnectionPageInfo) GetEndCursor() *string {
+	return v.EndCursor
+}
+
+// ListQuotaSettingsResponse is returned by ListQuotaSettings on success.
+type ListQuotaSettingsResponse struct {
+	// The versions of the tenant's own settings, newest first; `first` is at most 200. Takes READ_POLICY on the whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID.
+	QuotaHistory ListQuotaSettingsQuotaHistoryQuotaSettingsConnection `json:"quotaHistory"`
+}
+
+// GetQuotaHistory returns ListQuotaSettingsResponse.QuotaHistory, and is useful for accessing the field via an interface.
+func (v *ListQuotaSettingsResponse) GetQuotaHistory() ListQuotaSettingsQuotaHistoryQuotaSettingsConnection {
+	return v.QuotaHistory
+}
+
 // ListRunsResponse is returned by ListRuns on success.
 type ListRunsResponse struct {
 	// Runs of the viewer's tenant, newest first. `first` and `last` are at most 200
@@ -3327,6 +3642,228 @@ type PreviewActionResponse struct {
 
 // GetPreview returns PreviewActionResponse.Preview, and is useful for accessing the field via an interface.
 func (v *PreviewActionResponse) GetPreview() PreviewActionPreview { return v.Preview }
+
+type ProjectQuotaInput struct {
+	ProjectId string           `json:"projectId"`
+	Limits    QuotaLimitsInput `json:"limits"`
+	Weight    int              `json:"weight"`
+}
+
+// GetProjectId returns ProjectQuotaInput.ProjectId, and is useful for accessing the field via an interface.
+func (v *ProjectQuotaInput) GetProjectId() string { return v.ProjectId }
+
+// GetLimits returns ProjectQuotaInput.Limits, and is useful for accessing the field via an interface.
+func (v *ProjectQuotaInput) GetLimits() QuotaLimitsInput { return v.Limits }
+
+// GetWeight returns ProjectQuotaInput.Weight, and is useful for accessing the field via an interface.
+func (v *ProjectQuotaInput) GetWeight() int { return v.Weight }
+
+type QueueWait string
+
+const (
+	// Tokens of its tenant or project.
+	QueueWaitQuota QueueWait = "QUOTA"
+	// A place: as many runs as may be active at once are.
+	QueueWaitPlace QueueWait = "PLACE"
+	// Those before it.
+	QueueWaitTurn QueueWait = "TURN"
+	// The mode of the engine or a freeze of the tenant.
+	QueueWaitHold QueueWait = "HOLD"
+)
+
+var AllQueueWait = []QueueWait{
+	QueueWaitQuota,
+	QueueWaitPlace,
+	QueueWaitTurn,
+	QueueWaitHold,
+}
+
+type QuotaAction string
+
+const (
+	QuotaActionStartRun  QuotaAction = "START_RUN"
+	QuotaActionHeavyStep QuotaAction = "HEAVY_STEP"
+	QuotaActionSignal    QuotaAction = "SIGNAL"
+)
+
+var AllQuotaAction = []QuotaAction{
+	QuotaActionStartRun,
+	QuotaActionHeavyStep,
+	QuotaActionSignal,
+}
+
+// 0 to what the tier has. 0 lets nothing through.
+type QuotaLimitsInput struct {
+	StartRunPerMinute   *int `json:"startRunPerMinute"`
+	HeavyStepsPerMinute *int `json:"heavyStepsPerMinute"`
+	SignalOpsPerMinute  *int `json:"signalOpsPerMinute"`
+	MaxActive           *int `json:"maxActive"`
+	MaxQueueDepth       *int `json:"maxQueueDepth"`
+}
+
+// GetStartRunPerMinute returns QuotaLimitsInput.StartRunPerMinute, and is useful for accessing the field via an interface.
+func (v *QuotaLimitsInput) GetStartRunPerMinute() *int { return v.StartRunPerMinute }
+
+// GetHeavyStepsPerMinute returns QuotaLimitsInput.HeavyStepsPerMinute, and is useful for accessing the field via an interface.
+func (v *QuotaLimitsInput) GetHeavyStepsPerMinute() *int { return v.HeavyStepsPerMinute }
+
+// GetSignalOpsPerMinute returns QuotaLimitsInput.SignalOpsPerMinute, and is useful for accessing the field via an interface.
+func (v *QuotaLimitsInput) GetSignalOpsPerMinute() *int { return v.SignalOpsPerMinute }
+
+// GetMaxActive returns QuotaLimitsInput.MaxActive, and is useful for accessing the field via an interface.
+func (v *QuotaLimitsInput) GetMaxActive() *int { return v.MaxActive }
+
+// GetMaxQueueDepth returns QuotaLimitsInput.MaxQueueDepth, and is useful for accessing the field via an interface.
+func (v *QuotaLimitsInput) GetMaxQueueDepth() *int { return v.MaxQueueDepth }
+
+// At most 1,000 projects.
+type QuotaSettingsInput struct {
+	Tenant   *QuotaLimitsInput     `json:"tenant"`
+	Projects []ProjectQuotaInput   `json:"projects"`
+	Strategy *BackpressureStrategy `json:"strategy"`
+	// From 1,000 to 86,400,000.
+	TtlMs *float64 `json:"ttlMs"`
+}
+
+// GetTenant returns QuotaSettingsInput.Tenant, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsInput) GetTenant() *QuotaLimitsInput { return v.Tenant }
+
+// GetProjects returns QuotaSettingsInput.Projects, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsInput) GetProjects() []ProjectQuotaInput { return v.Projects }
+
+// GetStrategy returns QuotaSettingsInput.Strategy, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsInput) GetStrategy() *BackpressureStrategy { return v.Strategy }
+
+// GetTtlMs returns QuotaSettingsInput.TtlMs, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsInput) GetTtlMs() *float64 { return v.TtlMs }
+
+// QuotaSettingsRow includes the GraphQL fields of QuotaSettings requested by the fragment QuotaSettingsRow.
+type QuotaSettingsRow struct {
+	// 0: the tenant has none of its own, its tier holds.
+	Version  int                                    `json:"version"`
+	Tier     string                                 `json:"tier"`
+	Tenant   QuotaSettingsRowTenantQuotaLimits      `json:"tenant"`
+	Projects []QuotaSettingsRowProjectsProjectQuota `json:"projects"`
+	Strategy *BackpressureStrategy                  `json:"strategy"`
+	// How long a run waits before it fails.
+	TtlMs  *float64   `json:"ttlMs"`
+	Actor  *string    `json:"actor"`
+	Reason *string    `json:"reason"`
+	At     *time.Time `json:"at"`
+}
+
+// GetVersion returns QuotaSettingsRow.Version, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsRow) GetVersion() int { return v.Version }
+
+// GetTier returns QuotaSettingsRow.Tier, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsRow) GetTier() string { return v.Tier }
+
+// GetTenant returns QuotaSettingsRow.Tenant, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsRow) GetTenant() QuotaSettingsRowTenantQuotaLimits { return v.Tenant }
+
+// GetProjects returns QuotaSettingsRow.Projects, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsRow) GetProjects() []QuotaSettingsRowProjectsProjectQuota { return v.Projects }
+
+// GetStrategy returns QuotaSettingsRow.Strategy, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsRow) GetStrategy() *BackpressureStrategy { return v.Strategy }
+
+// GetTtlMs returns QuotaSettingsRow.TtlMs, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsRow) GetTtlMs() *float64 { return v.TtlMs }
+
+// GetActor returns QuotaSettingsRow.Actor, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsRow) GetActor() *string { return v.Actor }
+
+// GetReason returns QuotaSettingsRow.Reason, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsRow) GetReason() *string { return v.Reason }
+
+// GetAt returns QuotaSettingsRow.At, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsRow) GetAt() *time.Time { return v.At }
+
+// QuotaSettingsRowProjectsProjectQuota includes the requested fields of the GraphQL type ProjectQuota.
+// The GraphQL type's documentation follows.
+//
+// A project with limits per minute of its own takes nothing from its tenant's.
+type QuotaSettingsRowProjectsProjectQuota struct {
+	ProjectId string `json:"projectId"`
+	// Its share against other projects of the tenant while runs wait, from 1 to 100.
+	Weight int                                        `json:"weight"`
+	Limits QuotaSettingsRowProjectsProjectQuotaLimits `json:"limits"`
+}
+
+// GetProjectId returns QuotaSettingsRowProjectsProjectQuota.ProjectId, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsRowProjectsProjectQuota) GetProjectId() string { return v.ProjectId }
+
+// GetWeight returns QuotaSettingsRowProjectsProjectQuota.Weight, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsRowProjectsProjectQuota) GetWeight() int { return v.Weight }
+
+// GetLimits returns QuotaSettingsRowProjectsProjectQuota.Limits, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsRowProjectsProjectQuota) GetLimits() QuotaSettingsRowProjectsProjectQuotaLimits {
+	return v.Limits
+}
+
+// QuotaSettingsRowProjectsProjectQuotaLimits includes the requested fields of the GraphQL type QuotaLimits.
+// The GraphQL type's documentation follows.
+//
+// A limit that is null is that of the tier, or for a project that of its tenant. Limits per minute of projects come
+// out of the tier's: the tenant has what they leave, unless the operators gave a project its own.
+type QuotaSettingsRowProjectsProjectQuotaLimits struct {
+	StartRunPerMinute   *int `json:"startRunPerMinute"`
+	HeavyStepsPerMinute *int `json:"heavyStepsPerMinute"`
+	SignalOpsPerMinute  *int `json:"signalOpsPerMinute"`
+	MaxActive           *int `json:"maxActive"`
+	MaxQueueDepth       *int `json:"maxQueueDepth"`
+}
+
+// GetStartRunPerMinute returns QuotaSettingsRowProjectsProjectQuotaLimits.StartRunPerMinute, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsRowProjectsProjectQuotaLimits) GetStartRunPerMinute() *int {
+	return v.StartRunPerMinute
+}
+
+// GetHeavyStepsPerMinute returns QuotaSettingsRowProjectsProjectQuotaLimits.HeavyStepsPerMinute, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsRowProjectsProjectQuotaLimits) GetHeavyStepsPerMinute() *int {
+	return v.HeavyStepsPerMinute
+}
+
+// GetSignalOpsPerMinute returns QuotaSettingsRowProjectsProjectQuotaLimits.SignalOpsPerMinute, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsRowProjectsProjectQuotaLimits) GetSignalOpsPerMinute() *int {
+	return v.SignalOpsPerMinute
+}
+
+// GetMaxActive returns QuotaSettingsRowProjectsProjectQuotaLimits.MaxActive, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsRowProjectsProjectQuotaLimits) GetMaxActive() *int { return v.MaxActive }
+
+// GetMaxQueueDepth returns QuotaSettingsRowProjectsProjectQuotaLimits.MaxQueueDepth, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsRowProjectsProjectQuotaLimits) GetMaxQueueDepth() *int { return v.MaxQueueDepth }
+
+// QuotaSettingsRowTenantQuotaLimits includes the requested fields of the GraphQL type QuotaLimits.
+// The GraphQL type's documentation follows.
+//
+// A limit that is null is that of the tier, or for a project that of its tenant. Limits per minute of projects come
+// out of the tier's: the tenant has what they leave, unless the operators gave a project its own.
+type QuotaSettingsRowTenantQuotaLimits struct {
+	StartRunPerMinute   *int `json:"startRunPerMinute"`
+	HeavyStepsPerMinute *int `json:"heavyStepsPerMinute"`
+	SignalOpsPerMinute  *int `json:"signalOpsPerMinute"`
+	MaxActive           *int `json:"maxActive"`
+	MaxQueueDepth       *int `json:"maxQueueDepth"`
+}
+
+// GetStartRunPerMinute returns QuotaSettingsRowTenantQuotaLimits.StartRunPerMinute, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsRowTenantQuotaLimits) GetStartRunPerMinute() *int { return v.StartRunPerMinute }
+
+// GetHeavyStepsPerMinute returns QuotaSettingsRowTenantQuotaLimits.HeavyStepsPerMinute, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsRowTenantQuotaLimits) GetHeavyStepsPerMinute() *int {
+	return v.HeavyStepsPerMinute
+}
+
+// GetSignalOpsPerMinute returns QuotaSettingsRowTenantQuotaLimits.SignalOpsPerMinute, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsRowTenantQuotaLimits) GetSignalOpsPerMinute() *int { return v.SignalOpsPerMinute }
+
+// GetMaxActive returns QuotaSettingsRowTenantQuotaLimits.MaxActive, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsRowTenantQuotaLimits) GetMaxActive() *int { return v.MaxActive }
+
+// GetMaxQueueDepth returns QuotaSettingsRowTenantQuotaLimits.MaxQueueDepth, and is useful for accessing the field via an interface.
+func (v *QuotaSettingsRowTenantQuotaLimits) GetMaxQueueDepth() *int { return v.MaxQueueDepth }
 
 // ReadAuditAuditAuditConnection includes the requested fields of the GraphQL type AuditConnection.
 type ReadAuditAuditAuditConnection struct {
@@ -4866,6 +5403,164 @@ func (v *SetPolicySetPolicySetPolicyPayloadPolicy) __premarshalJSON() (*__premar
 	return &retval, nil
 }
 
+type SetQuotaInput struct {
+	RequestId       string             `json:"requestId"`
+	ExpectedVersion int                `json:"expectedVersion"`
+	Reason          string             `json:"reason"`
+	Settings        QuotaSettingsInput `json:"settings"`
+}
+
+// GetRequestId returns SetQuotaInput.RequestId, and is useful for accessing the field via an interface.
+func (v *SetQuotaInput) GetRequestId() string { return v.RequestId }
+
+// GetExpectedVersion returns SetQuotaInput.ExpectedVersion, and is useful for accessing the field via an interface.
+func (v *SetQuotaInput) GetExpectedVersion() int { return v.ExpectedVersion }
+
+// GetReason returns SetQuotaInput.Reason, and is useful for accessing the field via an interface.
+func (v *SetQuotaInput) GetReason() string { return v.Reason }
+
+// GetSettings returns SetQuotaInput.Settings, and is useful for accessing the field via an interface.
+func (v *SetQuotaInput) GetSettings() QuotaSettingsInput { return v.Settings }
+
+// SetQuotaResponse is returned by SetQuota on success.
+type SetQuotaResponse struct {
+	// Replaces the tenant's own settings of its quotas, whole; they may not go above the limits of its tier. In force on
+	// this server when it answers, on every other within 2 s. Compare-and-set as setPolicy (QUOTA_MOVED). Takes the
+	// action SET_QUOTA on the whole tenant. Errors: FORBIDDEN, QUOTA_MOVED, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	SetQuota SetQuotaSetQuotaSetQuotaPayload `json:"setQuota"`
+}
+
+// GetSetQuota returns SetQuotaResponse.SetQuota, and is useful for accessing the field via an interface.
+func (v *SetQuotaResponse) GetSetQuota() SetQuotaSetQuotaSetQuotaPayload { return v.SetQuota }
+
+// SetQuotaSetQuotaSetQuotaPayload includes the requested fields of the GraphQL type SetQuotaPayload.
+type SetQuotaSetQuotaSetQuotaPayload struct {
+	Settings SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings `json:"settings"`
+}
+
+// GetSettings returns SetQuotaSetQuotaSetQuotaPayload.Settings, and is useful for accessing the field via an interface.
+func (v *SetQuotaSetQuotaSetQuotaPayload) GetSettings() SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings {
+	return v.Settings
+}
+
+// SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings includes the requested fields of the GraphQL type QuotaSettings.
+type SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings struct {
+	QuotaSettingsRow `json:"-"`
+}
+
+// GetVersion returns SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings.Version, and is useful for accessing the field via an interface.
+func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) GetVersion() int {
+	return v.QuotaSettingsRow.Version
+}
+
+// GetTier returns SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings.Tier, and is useful for accessing the field via an interface.
+func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) GetTier() string {
+	return v.QuotaSettingsRow.Tier
+}
+
+// GetTenant returns SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings.Tenant, and is useful for accessing the field via an interface.
+func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) GetTenant() QuotaSettingsRowTenantQuotaLimits {
+	return v.QuotaSettingsRow.Tenant
+}
+
+// GetProjects returns SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings.Projects, and is useful for accessing the field via an interface.
+func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) GetProjects() []QuotaSettingsRowProjectsProjectQuota {
+	return v.QuotaSettingsRow.Projects
+}
+
+// GetStrategy returns SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings.Strategy, and is useful for accessing the field via an interface.
+func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) GetStrategy() *BackpressureStrategy {
+	return v.QuotaSettingsRow.Strategy
+}
+
+// GetTtlMs returns SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings.TtlMs, and is useful for accessing the field via an interface.
+func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) GetTtlMs() *float64 {
+	return v.QuotaSettingsRow.TtlMs
+}
+
+// GetActor returns SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings.Actor, and is useful for accessing the field via an interface.
+func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) GetActor() *string {
+	return v.QuotaSettingsRow.Actor
+}
+
+// GetReason returns SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings.Reason, and is useful for accessing the field via an interface.
+func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) GetReason() *string {
+	return v.QuotaSettingsRow.Reason
+}
+
+// GetAt returns SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings.At, and is useful for accessing the field via an interface.
+func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) GetAt() *time.Time {
+	return v.QuotaSettingsRow.At
+}
+
+func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.QuotaSettingsRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalSetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings struct {
+	Version int `json:"version"`
+
+	Tier string `json:"tier"`
+
+	Tenant QuotaSettingsRowTenantQuotaLimits `json:"tenant"`
+
+	Projects []QuotaSettingsRowProjectsProjectQuota `json:"projects"`
+
+	Strategy *BackpressureStrategy `json:"strategy"`
+
+	TtlMs *float64 `json:"ttlMs"`
+
+	Actor *string `json:"actor"`
+
+	Reason *string `json:"reason"`
+
+	At *time.Time `json:"at"`
+}
+
+func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) __premarshalJSON() (*__premarshalSetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings, error) {
+	var retval __premarshalSetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings
+
+	retval.Version = v.QuotaSettingsRow.Version
+	retval.Tier = v.QuotaSettingsRow.Tier
+	retval.Tenant = v.QuotaSettingsRow.Tenant
+	retval.Projects = v.QuotaSettingsRow.Projects
+	retval.Strategy = v.QuotaSettingsRow.Strategy
+	retval.TtlMs = v.QuotaSettingsRow.TtlMs
+	retval.Actor = v.QuotaSettingsRow.Actor
+	retval.Reason = v.QuotaSettingsRow.Reason
+	retval.At = v.QuotaSettingsRow.At
+	return &retval, nil
+}
+
 // ShowPolicyPolicy includes the requested fields of the GraphQL type Policy.
 // The GraphQL type's documentation follows.
 //
@@ -4989,6 +5684,193 @@ type ShowPolicyResponse struct {
 
 // GetPolicy returns ShowPolicyResponse.Policy, and is useful for accessing the field via an interface.
 func (v *ShowPolicyResponse) GetPolicy() ShowPolicyPolicy { return v.Policy }
+
+// ShowQuotaQuotaSettings includes the requested fields of the GraphQL type QuotaSettings.
+type ShowQuotaQuotaSettings struct {
+	QuotaSettingsRow `json:"-"`
+}
+
+// GetVersion returns ShowQuotaQuotaSettings.Version, and is useful for accessing the field via an interface.
+func (v *ShowQuotaQuotaSettings) GetVersion() int { return v.QuotaSettingsRow.Version }
+
+// GetTier returns ShowQuotaQuotaSettings.Tier, and is useful for accessing the field via an interface.
+func (v *ShowQuotaQuotaSettings) GetTier() string { return v.QuotaSettingsRow.Tier }
+
+// GetTenant returns ShowQuotaQuotaSettings.Tenant, and is useful for accessing the field via an interface.
+func (v *ShowQuotaQuotaSettings) GetTenant() QuotaSettingsRowTenantQuotaLimits {
+	return v.QuotaSettingsRow.Tenant
+}
+
+// GetProjects returns ShowQuotaQuotaSettings.Projects, and is useful for accessing the field via an interface.
+func (v *ShowQuotaQuotaSettings) GetProjects() []QuotaSettingsRowProjectsProjectQuota {
+	return v.QuotaSettingsRow.Projects
+}
+
+// GetStrategy returns ShowQuotaQuotaSettings.Strategy, and is useful for accessing the field via an interface.
+func (v *ShowQuotaQuotaSettings) GetStrategy() *BackpressureStrategy {
+	return v.QuotaSettingsRow.Strategy
+}
+
+// GetTtlMs returns ShowQuotaQuotaSettings.TtlMs, and is useful for accessing the field via an interface.
+func (v *ShowQuotaQuotaSettings) GetTtlMs() *float64 { return v.QuotaSettingsRow.TtlMs }
+
+// GetActor returns ShowQuotaQuotaSettings.Actor, and is useful for accessing the field via an interface.
+func (v *ShowQuotaQuotaSettings) GetActor() *string { return v.QuotaSettingsRow.Actor }
+
+// GetReason returns ShowQuotaQuotaSettings.Reason, and is useful for accessing the field via an interface.
+func (v *ShowQuotaQuotaSettings) GetReason() *string { return v.QuotaSettingsRow.Reason }
+
+// GetAt returns ShowQuotaQuotaSettings.At, and is useful for accessing the field via an interface.
+func (v *ShowQuotaQuotaSettings) GetAt() *time.Time { return v.QuotaSettingsRow.At }
+
+func (v *ShowQuotaQuotaSettings) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*ShowQuotaQuotaSettings
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.ShowQuotaQuotaSettings = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.QuotaSettingsRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalShowQuotaQuotaSettings struct {
+	Version int `json:"version"`
+
+	Tier string `json:"tier"`
+
+	Tenant QuotaSettingsRowTenantQuotaLimits `json:"tenant"`
+
+	Projects []QuotaSettingsRowProjectsProjectQuota `json:"projects"`
+
+	Strategy *BackpressureStrategy `json:"strategy"`
+
+	TtlMs *float64 `json:"ttlMs"`
+
+	Actor *string `json:"actor"`
+
+	Reason *string `json:"reason"`
+
+	At *time.Time `json:"at"`
+}
+
+func (v *ShowQuotaQuotaSettings) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *ShowQuotaQuotaSettings) __premarshalJSON() (*__premarshalShowQuotaQuotaSettings, error) {
+	var retval __premarshalShowQuotaQuotaSettings
+
+	retval.Version = v.QuotaSettingsRow.Version
+	retval.Tier = v.QuotaSettingsRow.Tier
+	retval.Tenant = v.QuotaSettingsRow.Tenant
+	retval.Projects = v.QuotaSettingsRow.Projects
+	retval.Strategy = v.QuotaSettingsRow.Strategy
+	retval.TtlMs = v.QuotaSettingsRow.TtlMs
+	retval.Actor = v.QuotaSettingsRow.Actor
+	retval.Reason = v.QuotaSettingsRow.Reason
+	retval.At = v.QuotaSettingsRow.At
+	return &retval, nil
+}
+
+// ShowQuotaQuotasQuotaSnapshot includes the requested fields of the GraphQL type QuotaSnapshot.
+type ShowQuotaQuotasQuotaSnapshot struct {
+	// Null: the whole tenant.
+	ProjectId *string `json:"projectId"`
+	// Runs that were admitted and have not ended.
+	Active        int                                              `json:"active"`
+	MaxActive     int                                              `json:"maxActive"`
+	QueueDepth    int                                              `json:"queueDepth"`
+	MaxQueueDepth int                                              `json:"maxQueueDepth"`
+	Buckets       []ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket `json:"buckets"`
+}
+
+// GetProjectId returns ShowQuotaQuotasQuotaSnapshot.ProjectId, and is useful for accessing the field via an interface.
+func (v *ShowQuotaQuotasQuotaSnapshot) GetProjectId() *string { return v.ProjectId }
+
+// GetActive returns ShowQuotaQuotasQuotaSnapshot.Active, and is useful for accessing the field via an interface.
+func (v *ShowQuotaQuotasQuotaSnapshot) GetActive() int { return v.Active }
+
+// GetMaxActive returns ShowQuotaQuotasQuotaSnapshot.MaxActive, and is useful for accessing the field via an interface.
+func (v *ShowQuotaQuotasQuotaSnapshot) GetMaxActive() int { return v.MaxActive }
+
+// GetQueueDepth returns ShowQuotaQuotasQuotaSnapshot.QueueDepth, and is useful for accessing the field via an interface.
+func (v *ShowQuotaQuotasQuotaSnapshot) GetQueueDepth() int { return v.QueueDepth }
+
+// GetMaxQueueDepth returns ShowQuotaQuotasQuotaSnapshot.MaxQueueDepth, and is useful for accessing the field via an interface.
+func (v *ShowQuotaQuotasQuotaSnapshot) GetMaxQueueDepth() int { return v.MaxQueueDepth }
+
+// GetBuckets returns ShowQuotaQuotasQuotaSnapshot.Buckets, and is useful for accessing the field via an interface.
+func (v *ShowQuotaQuotasQuotaSnapshot) GetBuckets() []ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket {
+	return v.Buckets
+}
+
+// ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket includes the requested fields of the GraphQL type QuotaBucket.
+// The GraphQL type's documentation follows.
+//
+// A token bucket: it holds `perMinute` tokens and is filled evenly.
+type ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket struct {
+	Action          QuotaAction `json:"action"`
+	PerMinute       int         `json:"perMinute"`
+	TokensRemaining int         `json:"tokensRemaining"`
+	UsedPercent     float64     `json:"usedPercent"`
+	// When there is another token; null: it is full, or never.
+	NextRefillAt *time.Time `json:"nextRefillAt"`
+}
+
+// GetAction returns ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket.Action, and is useful for accessing the field via an interface.
+func (v *ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket) GetAction() QuotaAction { return v.Action }
+
+// GetPerMinute returns ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket.PerMinute, and is useful for accessing the field via an interface.
+func (v *ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket) GetPerMinute() int { return v.PerMinute }
+
+// GetTokensRemaining returns ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket.TokensRemaining, and is useful for accessing the field via an interface.
+func (v *ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket) GetTokensRemaining() int {
+	return v.TokensRemaining
+}
+
+// GetUsedPercent returns ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket.UsedPercent, and is useful for accessing the field via an interface.
+func (v *ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket) GetUsedPercent() float64 {
+	return v.UsedPercent
+}
+
+// GetNextRefillAt returns ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket.NextRefillAt, and is useful for accessing the field via an interface.
+func (v *ShowQuotaQuotasQuotaSnapshotBucketsQuotaBucket) GetNextRefillAt() *time.Time {
+	return v.NextRefillAt
+}
+
+// ShowQuotaResponse is returned by ShowQuota on success.
+type ShowQuotaResponse struct {
+	// What the tenant and those of its projects that have limits of their own may use, and how much of it is
+	// used now; the tenant first, then the projects that the viewer may READ. Empty when nothing is limited.
+	Quotas []ShowQuotaQuotasQuotaSnapshot `json:"quotas"`
+	// The tenant's own settings of its quotas. Takes READ_POLICY on the whole tenant. Errors: FORBIDDEN, STORE_UNAVAILABLE.
+	QuotaSettings ShowQuotaQuotaSettings `json:"quotaSettings"`
+}
+
+// GetQuotas returns ShowQuotaResponse.Quotas, and is useful for accessing the field via an interface.
+func (v *ShowQuotaResponse) GetQuotas() []ShowQuotaQuotasQuotaSnapshot { return v.Quotas }
+
+// GetQuotaSettings returns ShowQuotaResponse.QuotaSettings, and is useful for accessing the field via an interface.
+func (v *ShowQuotaResponse) GetQuotaSettings() ShowQuotaQuotaSettings { return v.QuotaSettings }
 
 // ShowRunResponse is returned by ShowRun on success.
 type ShowRunResponse struct {
@@ -7171,6 +8053,34 @@ func (v *__ListPoliciesInput) GetFirst() *int { return v.First }
 // GetAfter returns __ListPoliciesInput.After, and is useful for accessing the field via an interface.
 func (v *__ListPoliciesInput) GetAfter() *string { return v.After }
 
+// __ListQueueInput is used internally by genqlient
+type __ListQueueInput struct {
+	ProjectId *string `json:"projectId"`
+	First     *int    `json:"first"`
+	After     *string `json:"after"`
+}
+
+// GetProjectId returns __ListQueueInput.ProjectId, and is useful for accessing the field via an interface.
+func (v *__ListQueueInput) GetProjectId() *string { return v.ProjectId }
+
+// GetFirst returns __ListQueueInput.First, and is useful for accessing the field via an interface.
+func (v *__ListQueueInput) GetFirst() *int { return v.First }
+
+// GetAfter returns __ListQueueInput.After, and is useful for accessing the field via an interface.
+func (v *__ListQueueInput) GetAfter() *string { return v.After }
+
+// __ListQuotaSettingsInput is used internally by genqlient
+type __ListQuotaSettingsInput struct {
+	First *int    `json:"first"`
+	After *string `json:"after"`
+}
+
+// GetFirst returns __ListQuotaSettingsInput.First, and is useful for accessing the field via an interface.
+func (v *__ListQuotaSettingsInput) GetFirst() *int { return v.First }
+
+// GetAfter returns __ListQuotaSettingsInput.After, and is useful for accessing the field via an interface.
+func (v *__ListQuotaSettingsInput) GetAfter() *string { return v.After }
+
 // __ListRunsInput is used internally by genqlient
 type __ListRunsInput struct {
 	First  *int       `json:"first"`
@@ -7298,6 +8208,14 @@ type __SetPolicyInput struct {
 
 // GetInput returns __SetPolicyInput.Input, and is useful for accessing the field via an interface.
 func (v *__SetPolicyInput) GetInput() SetPolicyInput { return v.Input }
+
+// __SetQuotaInput is used internally by genqlient
+type __SetQuotaInput struct {
+	Input SetQuotaInput `json:"input"`
+}
+
+// GetInput returns __SetQuotaInput.Input, and is useful for accessing the field via an interface.
+func (v *__SetQuotaInput) GetInput() SetQuotaInput { return v.Input }
 
 // __ShowRunInput is used internally by genqlient
 type __ShowRunInput struct {
@@ -8104,6 +9022,133 @@ func ListPolicies(
 	return data_, err_
 }
 
+// The query executed by ListQueue.
+const ListQueue_Operation = `
+query ListQueue ($projectId: String, $first: Int, $after: String) {
+	queue(projectId: $projectId, first: $first, after: $after) {
+		edges {
+			node {
+				runId
+				projectId
+				environmentId
+				status
+				priority
+				createdAt
+				expiresAt
+				waitsFor
+				position
+				estimatedWaitMs
+			}
+		}
+		pageInfo {
+			hasNextPage
+			endCursor
+		}
+		depth
+	}
+}
+`
+
+func ListQueue(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	projectId *string,
+	first *int,
+	after *string,
+) (data_ *ListQueueResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ListQueue",
+		Query:  ListQueue_Operation,
+		Variables: &__ListQueueInput{
+			ProjectId: projectId,
+			First:     first,
+			After:     after,
+		},
+	}
+
+	data_ = &ListQueueResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ListQuotaSettings.
+const ListQuotaSettings_Operation = `
+query ListQuotaSettings ($first: Int, $after: String) {
+	quotaHistory(first: $first, after: $after) {
+		edges {
+			node {
+				... QuotaSettingsRow
+			}
+		}
+		pageInfo {
+			hasNextPage
+			endCursor
+		}
+	}
+}
+fragment QuotaSettingsRow on QuotaSettings {
+	version
+	tier
+	tenant {
+		startRunPerMinute
+		heavyStepsPerMinute
+		signalOpsPerMinute
+		maxActive
+		maxQueueDepth
+	}
+	projects {
+		projectId
+		weight
+		limits {
+			startRunPerMinute
+			heavyStepsPerMinute
+			signalOpsPerMinute
+			maxActive
+			maxQueueDepth
+		}
+	}
+	strategy
+	ttlMs
+	actor
+	reason
+	at
+}
+`
+
+func ListQuotaSettings(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	first *int,
+	after *string,
+) (data_ *ListQuotaSettingsResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ListQuotaSettings",
+		Query:  ListQuotaSettings_Operation,
+		Variables: &__ListQuotaSettingsInput{
+			First: first,
+			After: after,
+		},
+	}
+
+	data_ = &ListQuotaSettingsResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The query executed by ListRuns.
 const ListRuns_Operation = `
 query ListRuns ($first: Int, $after: String, $filter: RunFilter) {
@@ -8711,6 +9756,69 @@ func SetPolicy(
 	return data_, err_
 }
 
+// The mutation executed by SetQuota.
+const SetQuota_Operation = `
+mutation SetQuota ($input: SetQuotaInput!) {
+	setQuota(input: $input) {
+		settings {
+			... QuotaSettingsRow
+		}
+	}
+}
+fragment QuotaSettingsRow on QuotaSettings {
+	version
+	tier
+	tenant {
+		startRunPerMinute
+		heavyStepsPerMinute
+		signalOpsPerMinute
+		maxActive
+		maxQueueDepth
+	}
+	projects {
+		projectId
+		weight
+		limits {
+			startRunPerMinute
+			heavyStepsPerMinute
+			signalOpsPerMinute
+			maxActive
+			maxQueueDepth
+		}
+	}
+	strategy
+	ttlMs
+	actor
+	reason
+	at
+}
+`
+
+func SetQuota(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input SetQuotaInput,
+) (data_ *SetQuotaResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "SetQuota",
+		Query:  SetQuota_Operation,
+		Variables: &__SetQuotaInput{
+			Input: input,
+		},
+	}
+
+	data_ = &SetQuotaResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The query executed by ShowPolicy.
 const ShowPolicy_Operation = `
 query ShowPolicy {
@@ -8765,6 +9873,77 @@ func ShowPolicy(
 	}
 
 	data_ = &ShowPolicyResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ShowQuota.
+const ShowQuota_Operation = `
+query ShowQuota {
+	quotas {
+		projectId
+		active
+		maxActive
+		queueDepth
+		maxQueueDepth
+		buckets {
+			action
+			perMinute
+			tokensRemaining
+			usedPercent
+			nextRefillAt
+		}
+	}
+	quotaSettings {
+		... QuotaSettingsRow
+	}
+}
+fragment QuotaSettingsRow on QuotaSettings {
+	version
+	tier
+	tenant {
+		startRunPerMinute
+		heavyStepsPerMinute
+		signalOpsPerMinute
+		maxActive
+		maxQueueDepth
+	}
+	projects {
+		projectId
+		weight
+		limits {
+			startRunPerMinute
+			heavyStepsPerMinute
+			signalOpsPerMinute
+			maxActive
+			maxQueueDepth
+		}
+	}
+	strategy
+	ttlMs
+	actor
+	reason
+	at
+}
+`
+
+func ShowQuota(
+	ctx_ context.Context,
+	client_ graphql.Client,
+) (data_ *ShowQuotaResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ShowQuota",
+		Query:  ShowQuota_Operation,
+	}
+
+	data_ = &ShowQuotaResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(

@@ -67,12 +67,14 @@ func (s *Service) Queue(ctx context.Context, p authz.Principal, q QueueQuery) (Q
 	}
 	out := QueuePage{HasNext: len(rows) > n, Depth: int(usage.Tenant.Waiting)}
 	for _, row := range rows[:min(n, len(rows))] {
-		r, err := s.cfg.Store.Get(ctx, row.RunID)
-		if err != nil {
-			return QueuePage{}, translate(err)
+		id, known := s.identities.kept.Get(row.RunID)
+		if !known {
+			if id, err = s.identify(ctx, row.RunID); err != nil {
+				return QueuePage{}, translate(err)
+			}
 		}
-		if s.mayRead(p, r.ProjectID, r.EnvironmentID) {
-			out.Entries = append(out.Entries, s.queueEntry(row, r.EnvironmentID, usage))
+		if s.mayRead(p, id.ProjectID, id.EnvironmentID) {
+			out.Entries = append(out.Entries, s.queueEntry(row, id.EnvironmentID, usage))
 		}
 	}
 	return out, nil

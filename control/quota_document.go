@@ -29,6 +29,9 @@ type ProjectQuota struct {
 	Weight    int         `json:"weight"`
 }
 
+// Strategy says what becomes of a run that is over a quota.
+type Strategy = store.Strategy
+
 const (
 	maxQuotaProjects = 1000
 	maxWeight        = 100

@@ -20,6 +20,7 @@ type Control interface {
 	Authority
 	Approving
 	Serving
+	QuotaUse
 }
 
 // Commands change something.

@@ -108,6 +108,9 @@ func (p *presenter) extensions(e *control.Error) map[string]any {
 	if e.Code == run.CodePolicyMoved {
 		x["current"] = map[string]any{"policyVersion": e.PolicyVersion}
 	}
+	if e.Code == run.CodeQuotaMoved {
+		x["current"] = map[string]any{"quotaVersion": e.QuotaVersion}
+	}
 	if d := e.Denial; d != nil {
 		denial := map[string]any{"action": d.Action, "rule": d.Rule, "whoCould": list(d.WhoCould)}
 		if d.PolicyVersion > 0 {

@@ -13,7 +13,7 @@ import (
 func startOf(in model.StartRunInput) control.StartRun {
 	return control.StartRun{
 		RequestID: in.RunRequestID, ProjectID: in.ProjectID, EnvironmentID: in.EnvironmentID,
-		Inline: in.Plan.Inline, Ref: planRef(in.Plan.Ref), Params: in.Params,
+		Inline: in.Plan.Inline, Ref: planRef(in.Plan.Ref), Params: in.Params, Priority: in.Priority,
 	}
 }
 

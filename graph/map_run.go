@@ -124,14 +124,6 @@ func mapPause(h run.Header) *model.PauseInfo {
 	}
 }
 
-func mapQueue(v control.RunView) *model.QueueEntry {
-	q := v.Queue
-	if q == nil {
-		return nil
-	}
-	return &model.QueueEntry{Status: string(q.Status), CreatedAt: q.CreatedAt, NotBefore: optional(q.NotBefore), Attempts: q.Attempts}
-}
-
 func mapRunsPage(c Control, p authz.Principal, page control.RunsPage, w wants) *model.RunConnection {
 	edges := make([]model.RunEdge, len(page.Runs))
 	for i, v := range page.Runs {

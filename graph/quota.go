@@ -3,19 +3,72 @@ package graph
 import (
 	"context"
 
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 )
 
-func (q queries) Queue(context.Context, *string, *int, *string) (*model.QueueEntryConnection, error) {
-	return nil, errNotBuilt
+// QuotaUse is what a tenant may use, and what waits for it.
+type QuotaUse interface {
+	Queue(ctx context.Context, p authz.Principal, q control.QueueQuery) (control.QueuePage, error)
+	Quotas(ctx context.Context, p authz.Principal) ([]control.QuotaSnapshot, error)
+	QuotaSettings(ctx context.Context, p authz.Principal) (control.QuotaSettings, error)
+	QuotaHistory(ctx context.Context, p authz.Principal, first int, before int64) (control.QuotaHistoryPage, error)
+	SetQuota(ctx context.Context, p authz.Principal, in control.SetQuota) (control.QuotaSettings, error)
 }
 
-func (q queries) Quotas(context.Context) ([]model.QuotaSnapshot, error) { return nil, errNotBuilt }
-
-func (q queries) QuotaSettings(context.Context) (*model.QuotaSettings, error) {
-	return nil, errNotBuilt
+func (q queries) Queue(ctx context.Context, projectID *string, first *int, after *string) (*model.QueueEntryConnection, error) {
+	if err := pageSizes(first, nil); err != nil {
+		return nil, err
+	}
+	runID, err := decodeCursor(after)
+	if err != nil {
+		return nil, err
+	}
+	page, err := q.control.Queue(ctx, principal(ctx), control.QueueQuery{ProjectID: orZero(projectID), First: orZero(first), After: runID})
+	if err != nil {
+		return nil, err
+	}
+	return mapQueuePage(page, runID != ""), nil
 }
 
-func (m mutations) SetQuota(context.Context, model.SetQuotaInput) (*model.SetQuotaPayload, error) {
-	return nil, errNotBuilt
+func (q queries) Quotas(ctx context.Context) ([]model.QuotaSnapshot, error) {
+	list, err := q.control.Quotas(ctx, principal(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return each(list, mapQuotaSnapshot), nil
+}
+
+func (q queries) QuotaSettings(ctx context.Context) (*model.QuotaSettings, error) {
+	s, err := q.control.QuotaSettings(ctx, principal(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return mapQuotaSettings(s), nil
+}
+
+func (q queries) QuotaHistory(ctx context.Context, first *int, after *string) (*model.QuotaSettingsConnection, error) {
+	if err := pageSizes(first, nil); err != nil {
+		return nil, err
+	}
+	before, err := versionCursor(after)
+	if err != nil {
+		return nil, err
+	}
+	page, err := q.control.QuotaHistory(ctx, principal(ctx), orZero(first), before)
+	if err != nil {
+		return nil, err
+	}
+	return mapQuotaHistory(page, before != 0), nil
+}
+
+func (m mutations) SetQuota(ctx context.Context, in model.SetQuotaInput) (*model.SetQuotaPayload, error) {
+	s, err := m.control.SetQuota(ctx, principal(ctx), control.SetQuota{
+		RequestID: in.RequestID, ExpectedVersion: int64(in.ExpectedVersion), Document: quotaDocument(*in.Settings), Reason: in.Reason,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &model.SetQuotaPayload{Settings: mapQuotaSettings(s)}, nil
 }

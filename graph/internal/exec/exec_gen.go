@@ -345,6 +345,7 @@ type ComplexityRoot struct {
 		PolicyHistory func(childComplexity int, first *int, after *string) int
 		Preview       func(childComplexity int, action model.ActionInput) int
 		Queue         func(childComplexity int, projectID *string, first *int, after *string) int
+		QuotaHistory  func(childComplexity int, first *int, after *string) int
 		QuotaSettings func(childComplexity int) int
 		Quotas        func(childComplexity int) int
 		Run           func(childComplexity int, runID string, at *run.Seq) int
@@ -410,6 +411,16 @@ type ComplexityRoot struct {
 		Tenant   func(childComplexity int) int
 		Tier     func(childComplexity int) int
 		Version  func(childComplexity int) int
+	}
+
+	QuotaSettingsConnection struct {
+		Edges    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	QuotaSettingsEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
 	}
 
 	QuotaSnapshot struct {
@@ -843,6 +854,7 @@ type QueryResolver interface {
 	Approvals(ctx context.Context, first *int, after *string) (*model.RunConnection, error)
 	Quotas(ctx context.Context) ([]model.QuotaSnapshot, error)
 	QuotaSettings(ctx context.Context) (*model.QuotaSettings, error)
+	QuotaHistory(ctx context.Context, first *int, after *string) (*model.QuotaSettingsConnection, error)
 	Service(ctx context.Context) (*model.ServiceState, error)
 	Capabilities(ctx context.Context) ([]model.EngineCapability, error)
 	Health(ctx context.Context) (*model.Health, error)
@@ -2160,6 +2172,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Queue(childComplexity, args["projectId"].(*string), args["first"].(*int), args["after"].(*string)), true
+	case "Query.quotaHistory":
+		if e.ComplexityRoot.Query.QuotaHistory == nil {
+			break
+		}
+
+		args, err := ec.field_Query_quotaHistory_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.QuotaHistory(childComplexity, args["first"].(*int), args["after"].(*string)), true
 	case "Query.quotaSettings":
 		if e.ComplexityRoot.Query.QuotaSettings == nil {
 			break
@@ -2483,6 +2506,32 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.QuotaSettings.Version(childComplexity), true
+
+	case "QuotaSettingsConnection.edges":
+		if e.ComplexityRoot.QuotaSettingsConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaSettingsConnection.Edges(childComplexity), true
+	case "QuotaSettingsConnection.pageInfo":
+		if e.ComplexityRoot.QuotaSettingsConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaSettingsConnection.PageInfo(childComplexity), true
+
+	case "QuotaSettingsEdge.cursor":
+		if e.ComplexityRoot.QuotaSettingsEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaSettingsEdge.Cursor(childComplexity), true
+	case "QuotaSettingsEdge.node":
+		if e.ComplexityRoot.QuotaSettingsEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QuotaSettingsEdge.Node(childComplexity), true
 
 	case "QuotaSnapshot.active":
 		if e.ComplexityRoot.QuotaSnapshot.Active == nil {
@@ -4407,11 +4456,13 @@ type Query {
   approvals(first: Int = 50, after: String): RunConnection!
   """
   What the tenant and those of its projects that have limits of their own may use, and how much of it is
-  used now; the tenant first.
+  used now; the tenant first, then the projects that the viewer may READ. Empty when nothing is limited.
   """
   quotas: [QuotaSnapshot!]!
   "The tenant's own settings of its quotas. Takes READ_POLICY on the whole tenant. Errors: FORBIDDEN, STORE_UNAVAILABLE."
   quotaSettings: QuotaSettings!
+  "The versions of the tenant's own settings, newest first; ` + "`" + `first` + "`" + ` is at most 200. Takes READ_POLICY on the whole tenant. Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID."
+  quotaHistory(first: Int = 20, after: String): QuotaSettingsConnection!
   "In which mode dvt is, for the viewer's tenant: what a banner says."
   service: ServiceState!
   "What the engines can do."
@@ -4896,7 +4947,18 @@ type QuotaSettings {
   reason: String
   at: Time
 }
-"A limit that is null is that of the tier, or for a project that of its tenant."
+type QuotaSettingsConnection {
+  edges: [QuotaSettingsEdge!]!
+  pageInfo: PageInfo!
+}
+type QuotaSettingsEdge {
+  cursor: String!
+  node: QuotaSettings!
+}
+"""
+A limit that is null is that of the tier, or for a project that of its tenant. Limits per minute of projects come
+out of the tier's: the tenant has what they leave, unless the operators gave a project its own.
+"""
 type QuotaLimits {
   startRunPerMinute: Int
   heavyStepsPerMinute: Int
@@ -6424,6 +6486,26 @@ func (ec *executionContext) childFields_QuotaSettings(ctx context.Context, field
 	return nil, fmt.Errorf("no field named %q was found under type QuotaSettings", field.Name)
 }
 
+func (ec *executionContext) childFields_QuotaSettingsConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_QuotaSettingsConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_QuotaSettingsConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type QuotaSettingsConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_QuotaSettingsEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_QuotaSettingsEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_QuotaSettingsEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type QuotaSettingsEdge", field.Name)
+}
+
 func (ec *executionContext) childFields_QuotaSnapshot(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "projectId":
@@ -7717,6 +7799,28 @@ func (ec *executionContext) field_Query_queue_args(ctx context.Context, rawArgs 
 		return nil, err
 	}
 	args["after"] = arg2
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_quotaHistory_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
 	return args, nil
 }
 
@@ -13632,6 +13736,50 @@ func (ec *executionContext) fieldContext_Query_quotaSettings(_ context.Context, 
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_quotaHistory(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_quotaHistory(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().QuotaHistory(ctx, fc.Args["first"].(*int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.QuotaSettingsConnection) graphql.Marshaler {
+			return ec.marshalNQuotaSettingsConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaSettingsConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_quotaHistory(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_QuotaSettingsConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_quotaHistory_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query_service(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -14675,6 +14823,125 @@ func (ec *executionContext) _QuotaSettings_at(ctx context.Context, field graphql
 }
 func (ec *executionContext) fieldContext_QuotaSettings_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("QuotaSettings", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _QuotaSettingsConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.QuotaSettingsConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaSettingsConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.QuotaSettingsEdge) graphql.Marshaler {
+			return ec.marshalNQuotaSettingsEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaSettingsEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaSettingsConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "QuotaSettingsConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_QuotaSettingsEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _QuotaSettingsConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.QuotaSettingsConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaSettingsConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaSettingsConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "QuotaSettingsConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _QuotaSettingsEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.QuotaSettingsEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaSettingsEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaSettingsEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QuotaSettingsEdge", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _QuotaSettingsEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.QuotaSettingsEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QuotaSettingsEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.QuotaSettings) graphql.Marshaler {
+			return ec.marshalNQuotaSettings2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaSettings(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QuotaSettingsEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "QuotaSettingsEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_QuotaSettings(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _QuotaSnapshot_projectId(ctx context.Context, field graphql.CollectedField, obj *model.QuotaSnapshot) (ret graphql.Marshaler) {
@@ -27471,6 +27738,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "quotaHistory":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_quotaHistory(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
 		case "service":
 			field := field
 
@@ -27927,6 +28216,92 @@ func (ec *executionContext) _QuotaSettings(ctx context.Context, sel ast.Selectio
 		case "at":
 			out.Values[i] = ec._QuotaSettings_at(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var quotaSettingsConnectionImplementors = []string{"QuotaSettingsConnection"}
+
+func (ec *executionContext) _QuotaSettingsConnection(ctx context.Context, sel ast.SelectionSet, obj *model.QuotaSettingsConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, quotaSettingsConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("QuotaSettingsConnection")
+		case "edges":
+			out.Values[i] = ec._QuotaSettingsConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._QuotaSettingsConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var quotaSettingsEdgeImplementors = []string{"QuotaSettingsEdge"}
+
+func (ec *executionContext) _QuotaSettingsEdge(ctx context.Context, sel ast.SelectionSet, obj *model.QuotaSettingsEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, quotaSettingsEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("QuotaSettingsEdge")
+		case "cursor":
+			out.Values[i] = ec._QuotaSettingsEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._QuotaSettingsEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -32279,6 +32654,36 @@ func (ec *executionContext) marshalNQuotaSettings2ᚖgithubᚗcomᚋdvtᚑengine
 		return graphql.Null
 	}
 	return ec._QuotaSettings(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNQuotaSettingsConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaSettingsConnection(ctx context.Context, sel ast.SelectionSet, v *model.QuotaSettingsConnection) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._QuotaSettingsConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNQuotaSettingsEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaSettingsEdge(ctx context.Context, sel ast.SelectionSet, v model.QuotaSettingsEdge) graphql.Marshaler {
+	return ec._QuotaSettingsEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNQuotaSettingsEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaSettingsEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.QuotaSettingsEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNQuotaSettingsEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaSettingsEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) unmarshalNQuotaSettingsInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐQuotaSettingsInput(ctx context.Context, v any) (*model.QuotaSettingsInput, error) {

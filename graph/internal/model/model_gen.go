@@ -587,7 +587,8 @@ type QuotaBucket struct {
 	NextRefillAt *time.Time `json:"nextRefillAt,omitempty"`
 }
 
-// A limit that is null is that of the tier, or for a project that of its tenant.
+// A limit that is null is that of the tier, or for a project that of its tenant. Limits per minute of projects come
+// out of the tier's: the tenant has what they leave, unless the operators gave a project its own.
 type QuotaLimits struct {
 	StartRunPerMinute   *int `json:"startRunPerMinute,omitempty"`
 	HeavyStepsPerMinute *int `json:"heavyStepsPerMinute,omitempty"`
@@ -617,6 +618,16 @@ type QuotaSettings struct {
 	Actor  *string        `json:"actor,omitempty"`
 	Reason *string        `json:"reason,omitempty"`
 	At     *time.Time     `json:"at,omitempty"`
+}
+
+type QuotaSettingsConnection struct {
+	Edges    []QuotaSettingsEdge `json:"edges"`
+	PageInfo *PageInfo           `json:"pageInfo"`
+}
+
+type QuotaSettingsEdge struct {
+	Cursor string         `json:"cursor"`
+	Node   *QuotaSettings `json:"node"`
 }
 
 // At most 1,000 projects.
