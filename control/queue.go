@@ -10,6 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/admission"
 )
 
 // QueueEntry is a run that is to be started.
@@ -86,49 +87,33 @@ func (s *Service) queueEntry(row store.QueueRow, environmentID string, u store.U
 	if !row.Waiting {
 		return e
 	}
-	t := s.terms(row.TenantID, row.ProjectID)
-	token := untilToken(t, row, u)
-	lane := u.Projects[row.ProjectID]
-	full := func(active int64, most int) bool { return most >= 0 && active >= int64(most) }
-	switch {
-	case t.Hold:
-		e.Why = store.WaitHold
-	case row.Position > 1:
-		e.Why = store.WaitTurn
-	case token != 0:
-		e.Why = store.WaitQuota
-	case full(u.Tenant.Active, t.Tenant.MaxActive) || full(lane.Active, t.Project.MaxActive):
-		e.Why = store.WaitPlace
-	default:
+	t, lane := s.terms(row.TenantID, row.ProjectID), u.Projects[row.ProjectID]
+	rows := admission.Rows{
+		Now: u.Now, TenantFull: u.Tenant.Full[store.BucketStart], ProjectFull: lane.Full[store.BucketStart],
+		Tenant:  admission.Lane{Active: u.Tenant.Active, Waiting: u.Tenant.Waiting},
+		Project: admission.Lane{Active: lane.Active, Waiting: lane.Waiting, Pace: lane.Pace},
+	}
+	first := admission.Admit(t, row.ProjectID, rows) // of its lane, whether that is this one or not
+	switch e.Why = first.Why; {
+	case first.Why == store.WaitHold:
+		return e
+	case first.Admitted || row.Position > 1:
 		e.Why = store.WaitTurn
 	}
-	if !t.Hold && token >= 0 {
-		e.Wait = max(token, time.Duration(row.Position)*max(lane.Pace, u.Tenant.Pace))
+	if t.Project.PerMinute != 0 && (t.Project.PerMinute > 0 || t.Tenant.PerMinute != 0) { // else there never is a token
+		e.Wait = admission.Estimate(t, rows, row.Position, othersWaiting(row.ProjectID, u))
 	}
 	return e
 }
 
-// untilToken is when there is a token for a waiting run, by its place in its lane and the
-// lanes beside it that take of the same bucket; negative: never.
-func untilToken(t store.Terms, row store.QueueRow, u store.Usage) time.Duration {
-	perMinute, full, before := t.Tenant.PerMinute, u.Tenant.Full[store.BucketStart], int64(row.Position)
-	if t.Project.PerMinute >= 0 {
-		perMinute, full = t.Project.PerMinute, u.Projects[row.ProjectID].Full[store.BucketStart]
-	} else {
-		for project, lane := range u.Projects {
-			if project != row.ProjectID {
-				before += min(lane.Waiting, int64(row.Position)) // they take turns
-			}
+// othersWaiting counts the projects beside one in which runs wait.
+func othersWaiting(projectID string, u store.Usage) (n int) {
+	for id, lane := range u.Projects {
+		if id != projectID && lane.Waiting > 0 {
+			n++
 		}
 	}
-	switch {
-	case perMinute < 0:
-		return 0
-	case perMinute == 0:
-		return -1
-	}
-	missing := max(full.Sub(u.Now), 0) + time.Duration(before)*(time.Minute/time.Duration(perMinute))
-	return max(missing-time.Minute, 0)
+	return n
 }
 
 // entryOf is the queue row of a run that has not started.

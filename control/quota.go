@@ -29,12 +29,12 @@ const DefaultTier = "default"
 
 // Tier is what each of its tenants may have.
 type Tier struct {
-	StartRunPerMinute   int
-	HeavyStepsPerMinute int
-	SignalOpsPerMinute  int
-	MaxActive           int // runs that hold a place
-	MaxQueueDepth       int // runs that wait
-	Weight              int // against other tenants while runs wait
+	StartRunPerMinute   int `json:"startRunPerMinute"`
+	HeavyStepsPerMinute int `json:"heavyStepsPerMinute"`
+	SignalOpsPerMinute  int `json:"signalOpsPerMinute"`
+	MaxActive           int `json:"maxActive"`     // runs that hold a place
+	MaxQueueDepth       int `json:"maxQueueDepth"` // runs that wait
+	Weight              int `json:"weight"`        // against other tenants while runs wait
 }
 
 // QuotaLimits are some limits; nil is none of one's own.

@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -81,6 +82,8 @@ type Config struct {
 
 	OperatorsTenant string        `koanf:"operators-tenant"` // the tenant whose principals may set the engine's mode; empty: nobody may through the API
 	ApprovalTTL     time.Duration `koanf:"approval-ttl"`     // how long a run waits for approval
+
+	Quotas *control.Quotas `koanf:"-"` // quotas, in the file only; nil: nothing is limited
 
 	dev bool
 	now func() time.Time // the clock of this process; time.Now when nil
@@ -199,6 +202,9 @@ func Load(f *pflag.FlagSet, dev bool) (Config, error) {
 	if c.Issuers, err = issuers(k.Get("oidc")); err != nil {
 		errs = append(errs, err)
 	}
+	if c.Quotas, err = quotas(k.Get("quotas"), dev); err != nil {
+		errs = append(errs, err)
+	}
 	errs = append(errs, c.verify()...)
 	errs = append(errs, c.verifyIdentity()...)
 	return c, errors.Join(errs...)
@@ -243,7 +249,7 @@ func knownKeys() map[string]bool {
 	out := map[string]bool{}
 	for _, k := range strings.Fields(`listen data store redis app-role temporal temporal-namespace temporal-binary artifacts workspace project-root dbt
 		plan-roots control-queue data-queue known-queues queues concurrency server worker-token allow-private accounts allowed-origins duties no-sample log-level heartbeat
-		write-budget rotate-after manual-keys oidc public-url sign-in-key session-life session-idle clock-skew trusted-proxies operators-tenant approval-ttl`) {
+		write-budget rotate-after manual-keys oidc public-url sign-in-key session-life session-idle clock-skew trusted-proxies operators-tenant approval-ttl quotas`) {
 		out[k] = true
 	}
 	return out

@@ -110,7 +110,7 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 	p.address = clientAddress(proxies)
 	p.outlet = project.NewSwitch(p.bus)
 	p.projector = project.New(p.raw, p.outlet.Publisher(), project.Config{Metrics: p.registry, Logger: log})
-	p.store = project.Waking(p.raw, p.projector)
+	p.store = control.FreeingPlaces(project.Waking(p.raw, p.projector), p.bus)
 	p.hub = live.New(p.raw, p.outlet.Readers(), live.Config{Now: now, Metrics: p.registry, Logger: log})
 	p.lists = live.NewLists(p.raw, p.outlet.Readers(), live.ListsConfig{Metrics: p.registry, Logger: log})
 	p.engine = temporal.New(p.temporal, cfg.TemporalNamespace, temporal.Config{HeartbeatTimeout: cfg.Heartbeat, RotateAfter: cfg.RotateAfter})
@@ -126,7 +126,7 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 	p.control = control.New(control.Config{
 		Store: p.store, Engine: p.engine, Hub: p.hub, Lists: p.lists, Bus: p.bus, Authz: p.authz, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, Limits: limits,
 		Metrics: p.registry, Logger: log,
-		OperatorsTenant: cfg.OperatorsTenant, ApprovalTTL: cfg.ApprovalTTL, Outlet: p.outlet,
+		OperatorsTenant: cfg.OperatorsTenant, ApprovalTTL: cfg.ApprovalTTL, Outlet: p.outlet, Quotas: cfg.Quotas,
 		Redriver: p.projector, ManualKeys: keys, Now: now, Sessions: control.Sessions{Life: cfg.SessionLife, Idle: cfg.SessionIdle},
 	})
 	p.journal = control.NewJournal(control.JournalConfig{
@@ -301,6 +301,7 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 	g.Go(func() error { return p.hub.Run(api) })
 	g.Go(func() error { return p.lists.Run(api) })
 	g.Go(func() error { return p.control.FollowPolicy(work) })
+	g.Go(func() error { return p.control.MeasureQuotas(work) })
 	g.Go(func() error { return p.providers.Run(work) })
 	for _, d := range p.cfg.Duties {
 		switch d {

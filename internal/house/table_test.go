@@ -46,7 +46,7 @@ var imports = map[string][]string{
 	"authz":         {"run"},
 	"authz/oidc":    {"authz"}, // it asks issuers, which a decision never does
 	"artifact":      {},
-	"control":       {"plan", "run", "store", "engine", "engine/interp", "project", "live", "authz", "artifact"},
+	"control":       {"plan", "run", "store", "store/admission", "engine", "engine/interp", "project", "live", "authz", "artifact"},
 	"graph":         {"control", "run", "plan", "live", "authz", "graph/ws"},
 	"graph/ws":      {},
 	"server":        {everything},
