@@ -36,6 +36,7 @@ type startBreaker struct {
 	samples []startSample
 	open    bool
 	probeAt time.Time // of an open one: when the next probe is due
+	probing bool      // what is observed next is the probe
 	metrics breakerMetrics
 }
 
@@ -84,7 +85,7 @@ func (b *startBreaker) allows(n int) int {
 	case now.Before(b.probeAt):
 		return 0
 	}
-	b.probeAt = now.Add(probeEvery)
+	b.probeAt, b.probing = now.Add(probeEvery), true
 	return 1
 }
 
@@ -97,7 +98,11 @@ func (b *startBreaker) observe(took time.Duration, failed bool) (moved bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.now()
+	if b.open && !b.probing {
+		return false // a start that was under way when it opened
+	}
 	if b.open {
+		b.probing = false
 		if b.probeAt = now.Add(probeEvery); took > startLimit {
 			return false
 		}
