@@ -19,7 +19,7 @@ const (
 
 // outlookSQL says whether anything can be admitted now, or when.
 const outlookSQL = `SELECT (SELECT waiting FROM lane WHERE tenant_id = '' AND project_id = '') > 0
-		AND EXISTS (SELECT 1 FROM lane WHERE project_id = '' AND tenant_id <> '' AND waiting > 0 AND ready = 1),
+		AND EXISTS (SELECT 1 FROM lane WHERE project_id IS '' AND tenant_id <> '' AND waiting > 0 AND ready = 1),
 	coalesce((SELECT ready_at FROM lane WHERE waiting > 0 AND ready = 0 ORDER BY ready_at LIMIT 1), 0)`
 
 // wakeSQL lets lanes whose time has come be asked again.
@@ -28,7 +28,7 @@ const wakeSQL = `UPDATE lane SET ready = 1 WHERE (tenant_id, project_id) IN
 
 // pickSQL is the tenant whose turn it is, in it the project, and in that the first run.
 const pickSQL = `WITH t AS MATERIALIZED (SELECT tenant_id, active, pass, turn FROM lane
-	WHERE project_id = '' AND tenant_id <> '' AND waiting > 0 AND ready = 1 ORDER BY pass, tenant_id LIMIT 1
+	WHERE project_id IS '' AND tenant_id <> '' AND waiting > 0 AND ready = 1 ORDER BY pass, tenant_id LIMIT 1
 ), p AS MATERIALIZED (SELECT project_id, active, pass, pace_ms, admitted_at FROM lane
 	WHERE tenant_id = (SELECT tenant_id FROM t) AND project_id <> '' AND waiting > 0 AND ready = 1 ORDER BY pass, project_id LIMIT 1)
 SELECT i.active, i.turn, t.tenant_id, t.active, t.pass, t.turn, coalesce(p.project_id, ''), coalesce(p.active, 0), coalesce(p.pass, 0.0),

@@ -17,14 +17,17 @@ const arrivalSQL = `SELECT i.active, i.waiting, coalesce(t.active, 0), coalesce(
 	coalesce((SELECT full_at FROM bucket WHERE tenant_id = ?1 AND project_id = '' AND action = 'START_RUN'), 0),
 	coalesce((SELECT full_at FROM bucket WHERE tenant_id = ?1 AND project_id = ?2 AND action = 'START_RUN'), 0),
 	CASE WHEN i.waiting > 0 THEN
-		EXISTS (SELECT 1 FROM lane WHERE project_id = '' AND tenant_id <> '' AND waiting > 0 AND ready = 1)
-		OR EXISTS (SELECT 1 FROM lane WHERE project_id = '' AND tenant_id <> '' AND waiting > 0 AND ready = 0 AND ready_at <= ?3)
+		EXISTS (SELECT 1 FROM lane WHERE project_id IS '' AND tenant_id <> '' AND waiting > 0 AND ready = 1)
+		OR EXISTS (SELECT 1 FROM lane WHERE project_id IS '' AND tenant_id <> '' AND waiting > 0 AND ready = 0 AND ready_at <= ?3)
 	ELSE 0 END,
 	CASE WHEN coalesce(t.waiting, 0) > 0 THEN
 		EXISTS (SELECT 1 FROM lane WHERE tenant_id = ?1 AND project_id NOT IN ('', ?2) AND waiting > 0 AND (ready = 1 OR ready_at <= ?3))
-	ELSE 0 END
+	ELSE 0 END, p.tenant_id IS NULL
 FROM lane i LEFT JOIN lane t ON t.tenant_id = ?1 AND t.project_id = '' LEFT JOIN lane p ON p.tenant_id = ?1 AND p.project_id = ?2
 WHERE i.tenant_id = '' AND i.project_id = ''`
+
+// makeLanesSQL makes the lanes of a project that has no run yet.
+const makeLanesSQL = `INSERT INTO lane (tenant_id, project_id) VALUES (?1, ''), (?1, ?2) ON CONFLICT DO NOTHING`
 
 // rankSQL counts those that go before a run that arrives, as far as it matters, and the other
 // projects of its tenant in which runs wait.
@@ -42,11 +45,11 @@ const fillStartSQL = `INSERT INTO bucket (tenant_id, project_id, action, full_at
 
 // Enqueue implements store.QuotaTx.
 func (t *runTx) Enqueue(ctx context.Context, e store.Enqueue) (a store.Admission, err error) {
-	r := admission.Rows{Now: t.s.now()}
+	r, first := admission.Rows{Now: t.s.now()}, false
 	err = t.conn.query(ctx, "lanes of a run", arrivalSQL, []any{t.id.TenantID, t.id.ProjectID, micros(r.Now)}, func(row row) error {
 		var pace, tenantFull, projectFull int64
 		err := row.Scan(&r.Installation.Active, &r.Installation.Waiting, &r.Tenant.Active, &r.Tenant.Waiting,
-			&r.Project.Active, &r.Project.Waiting, &pace, &tenantFull, &projectFull, &r.OthersOfInstallation, &r.OthersOfTenant)
+			&r.Project.Active, &r.Project.Waiting, &pace, &tenantFull, &projectFull, &r.OthersOfInstallation, &r.OthersOfTenant, &first)
 		r.Project.Pace, r.TenantFull, r.ProjectFull = time.Duration(pace)*time.Microsecond, instant(tenantFull), instant(projectFull)
 		return err
 	})
@@ -54,6 +57,9 @@ func (t *runTx) Enqueue(ctx context.Context, e store.Enqueue) (a store.Admission
 		return a, err
 	}
 	v, err := admission.Arrive(e.Terms, t.id.ProjectID, r)
+	if err == nil && first {
+		_, err = t.conn.exec(ctx, "make lanes", makeLanesSQL, t.id.TenantID, t.id.ProjectID)
+	}
 	if err != nil {
 		return a, err
 	}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -38,6 +39,14 @@ var hot = map[string]string{
 	"refused":          refusedSQL,
 	"bury":             burySQL,
 	"receipt":          receiptSQL,
+	"enqueue":          enqueueSQL,
+	"wake lanes":       wakeSQL,
+	"settle lane":      settleSQL,
+	"settle tenant":    settleTenantSQL,
+	"admit":            admitSQL,
+	"expired":          expiredWaitingSQL,
+	"lease":            leaseSQL,
+	"stuck starts":     stuckStartsSQL,
 }
 
 func TestPlans_HotStatementsProbeIndexes(t *testing.T) {
@@ -70,4 +79,59 @@ func harmless(detail string) bool {
 		}
 	}
 	return false
+}
+
+// What is picked next is found by the indexes of what waits and is ready, however many
+// others there are.
+func TestPlans_Q12_PicksReadIndexesOfWhatWaits(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{})
+	for query, indexes := range map[string][]string{
+		pickSQL:            {"lane_tenants", "lane_projects", "run_queue_lane"},
+		outlookSQL:         {"lane_tenants", "lane_held"},
+		wakeSQL:            {"lane_held"},
+		expiredWaitingSQL:  {"run_queue_expiry"},
+		leaseSQL:           {"run_queue_due (waiting=?)"},
+		stuckStartsSQL:     {"run_queue_due (waiting=?)"},
+		arrivalSQL:         {"SEARCH i USING PRIMARY KEY", "SEARCH t USING PRIMARY KEY", "SEARCH p USING PRIMARY KEY", "lane_tenants"},
+		headsFreePlacesSQL: {"PRIMARY KEY (run_id=?)"},
+	} {
+		var plan []string
+		err := s.write(t.Context(), func(c *conn) error {
+			return c.query(t.Context(), "plan", "EXPLAIN QUERY PLAN "+query, make([]any, parameters(query)), func(r row) error {
+				detail, _ := r[3].(string)
+				plan = append(plan, detail)
+				if table := strings.HasPrefix(detail, "SCAN lane") || strings.HasPrefix(detail, "SCAN run_queue"); table && !strings.Contains(detail, "USING INDEX lane_") {
+					t.Errorf("%s: %s", query, detail)
+				}
+				return nil
+			})
+		})
+		if err != nil {
+			t.Errorf("%s: %v", query, err)
+		}
+		said := strings.Join(plan, "\n")
+		for _, index := range indexes {
+			if !strings.Contains(said, index) {
+				t.Errorf("%s does not use %s:\n%s", query, index, said)
+			}
+		}
+		if strings.Contains(said, "USE TEMP B-TREE") {
+			t.Errorf("%s sorts:\n%s", query, said)
+		}
+	}
+}
+
+// headsFreePlacesSQL is what the trigger does at the end of a run.
+const headsFreePlacesSQL = `UPDATE run_queue SET place = 0, waiting = 0 WHERE run_id = ? AND (place = 1 OR waiting = 1)`
+
+// parameters is how many values a query takes.
+func parameters(query string) int {
+	n := strings.Count(query, "?")
+	for i := 9; i > 0; i-- {
+		if strings.Contains(query, "?"+strconv.Itoa(i)) {
+			return i
+		}
+	}
+	return n
 }

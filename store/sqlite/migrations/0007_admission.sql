@@ -17,7 +17,8 @@ CREATE TABLE lane (
     PRIMARY KEY (tenant_id, project_id)
 ) STRICT, WITHOUT ROWID;
 INSERT INTO lane (tenant_id, project_id) VALUES ('', '');
-CREATE INDEX lane_tenants ON lane (pass, tenant_id) WHERE project_id = '' AND tenant_id <> '' AND waiting > 0 AND ready = 1;
+-- IS and not =: else SQLite compiles every statement anew that has project_id = ?, to see whether this index would do.
+CREATE INDEX lane_tenants ON lane (pass, tenant_id) WHERE project_id IS '' AND tenant_id <> '' AND waiting > 0 AND ready = 1;
 CREATE INDEX lane_projects ON lane (tenant_id, pass, project_id) WHERE project_id <> '' AND waiting > 0 AND ready = 1;
 CREATE INDEX lane_held ON lane (ready_at) WHERE waiting > 0 AND ready = 0;
 
@@ -50,28 +51,40 @@ UPDATE lane SET active = (SELECT count(*) FROM run_queue WHERE place = 1);
 INSERT INTO lane (tenant_id, project_id, active) SELECT tenant_id, '', count(*) FROM run_queue WHERE place = 1 GROUP BY tenant_id;
 INSERT INTO lane (tenant_id, project_id, active) SELECT tenant_id, project_id, count(*) FROM run_queue WHERE place = 1 GROUP BY tenant_id, project_id;
 
--- Lanes count their rows, whoever writes them. A lane that begins to wait, or in which a place is free, is asked again.
+-- Lanes count their rows, whoever writes them; who inserts one makes its lanes before. A lane that begins to wait, or in which a
+-- place is free, is asked again. SQLite writes the indexes of a column that is set, even to what it is: so places that are taken
+-- and freed without a wait have triggers of their own, which is every start and every end.
 -- +goose StatementBegin
-CREATE TRIGGER queue_counts_new AFTER INSERT ON run_queue WHEN NEW.place = 1 OR NEW.waiting = 1 BEGIN
-    INSERT INTO lane (tenant_id, project_id) VALUES (NEW.tenant_id, ''), (NEW.tenant_id, NEW.project_id) ON CONFLICT DO NOTHING;
+CREATE TRIGGER queue_counts_new AFTER INSERT ON run_queue WHEN NEW.waiting = 1 BEGIN
     UPDATE lane SET active = active + NEW.place, waiting = waiting + NEW.waiting WHERE tenant_id = '' AND project_id = '';
     UPDATE lane SET active = active + NEW.place, waiting = waiting + NEW.waiting, ready = ready OR NEW.place < 0 OR (NEW.waiting > 0
-        AND (SELECT waiting FROM lane p WHERE p.tenant_id = NEW.tenant_id AND p.project_id = NEW.project_id) = 0)
-    WHERE tenant_id = NEW.tenant_id AND project_id = '';
+        AND (SELECT waiting FROM lane p WHERE p.tenant_id = NEW.tenant_id AND p.project_id = NEW.project_id) = 0) WHERE tenant_id = NEW.tenant_id AND project_id = '';
     UPDATE lane SET active = active + NEW.place, waiting = waiting + NEW.waiting, ready = ready OR NEW.place < 0 OR (NEW.waiting > 0 AND waiting = 0),
-        admitted_at = CASE WHEN NEW.waiting > 0 AND waiting = 0 THEN NEW.created_at ELSE admitted_at END
-    WHERE tenant_id = NEW.tenant_id AND project_id = NEW.project_id;
+        admitted_at = CASE WHEN NEW.waiting > 0 AND waiting = 0 THEN NEW.created_at ELSE admitted_at END WHERE tenant_id = NEW.tenant_id AND project_id = NEW.project_id;
 END;
 -- +goose StatementEnd
 -- +goose StatementBegin
-CREATE TRIGGER queue_counts AFTER UPDATE OF place, waiting ON run_queue WHEN NEW.place <> OLD.place OR NEW.waiting <> OLD.waiting BEGIN
+CREATE TRIGGER queue_counts_place AFTER INSERT ON run_queue WHEN NEW.place = 1 AND NEW.waiting = 0 BEGIN
+    UPDATE lane SET active = active + 1 WHERE tenant_id = '' AND project_id = '';
+    UPDATE lane SET active = active + 1 WHERE tenant_id = NEW.tenant_id AND project_id = '';
+    UPDATE lane SET active = active + 1 WHERE tenant_id = NEW.tenant_id AND project_id = NEW.project_id;
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER queue_counts AFTER UPDATE OF place, waiting ON run_queue WHEN NEW.waiting <> OLD.waiting BEGIN
     UPDATE lane SET active = active + (NEW.place - OLD.place), waiting = waiting + (NEW.waiting - OLD.waiting) WHERE tenant_id = '' AND project_id = '';
     UPDATE lane SET active = active + (NEW.place - OLD.place), waiting = waiting + (NEW.waiting - OLD.waiting), ready = ready OR (NEW.place - OLD.place) < 0 OR ((NEW.waiting - OLD.waiting) > 0
-        AND (SELECT waiting FROM lane p WHERE p.tenant_id = NEW.tenant_id AND p.project_id = NEW.project_id) = 0)
-    WHERE tenant_id = NEW.tenant_id AND project_id = '';
+        AND (SELECT waiting FROM lane p WHERE p.tenant_id = NEW.tenant_id AND p.project_id = NEW.project_id) = 0) WHERE tenant_id = NEW.tenant_id AND project_id = '';
     UPDATE lane SET active = active + (NEW.place - OLD.place), waiting = waiting + (NEW.waiting - OLD.waiting), ready = ready OR (NEW.place - OLD.place) < 0 OR ((NEW.waiting - OLD.waiting) > 0 AND waiting = 0),
-        admitted_at = CASE WHEN (NEW.waiting - OLD.waiting) > 0 AND waiting = 0 THEN NEW.created_at ELSE admitted_at END
-    WHERE tenant_id = NEW.tenant_id AND project_id = NEW.project_id;
+        admitted_at = CASE WHEN (NEW.waiting - OLD.waiting) > 0 AND waiting = 0 THEN NEW.created_at ELSE admitted_at END WHERE tenant_id = NEW.tenant_id AND project_id = NEW.project_id;
+END;
+-- +goose StatementEnd
+-- +goose StatementBegin
+CREATE TRIGGER queue_counts_freed AFTER UPDATE OF place ON run_queue WHEN NEW.place <> OLD.place AND NEW.waiting = OLD.waiting BEGIN
+    UPDATE lane SET active = active + NEW.place - OLD.place WHERE tenant_id = '' AND project_id = '';
+    UPDATE lane SET active = active + NEW.place - OLD.place WHERE tenant_id = NEW.tenant_id AND project_id = '';
+    UPDATE lane SET active = active + NEW.place - OLD.place WHERE tenant_id = NEW.tenant_id AND project_id = NEW.project_id;
+    UPDATE lane SET ready = 1 WHERE tenant_id = NEW.tenant_id AND project_id IN ('', NEW.project_id) AND waiting > 0 AND ready = 0;
 END;
 -- +goose StatementEnd
 
