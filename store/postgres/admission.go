@@ -20,13 +20,13 @@ const (
 
 // outlookSQL says whether anything can be admitted now, or when.
 const outlookSQL = `SELECT (SELECT waiting FROM lane WHERE tenant_id = '' AND project_id = '') > 0
-    AND EXISTS (SELECT FROM lane WHERE project_id = '' AND tenant_id <> '' AND waiting > 0 AND ready),
+    AND (SELECT true FROM lane WHERE project_id = '' AND tenant_id <> '' AND waiting > 0 AND ready ORDER BY pass, tenant_id LIMIT 1) IS NOT NULL,
   (SELECT ready_at FROM lane WHERE waiting > 0 AND NOT ready ORDER BY ready_at LIMIT 1), clock_timestamp()`
 
-// wakeSQL lets lanes whose time has come be asked again.
-const wakeSQL = `UPDATE lane l SET ready = true FROM (SELECT tenant_id, project_id FROM lane
-    WHERE waiting > 0 AND NOT ready AND ready_at <= clock_timestamp() ORDER BY ready_at LIMIT $1) w
-  WHERE l.tenant_id = w.tenant_id AND l.project_id = w.project_id`
+// wakeSQL lets lanes whose time has come be asked again, under the lock of the lanes: none
+// of them moves meanwhile.
+const wakeSQL = `UPDATE lane SET ready = true WHERE ctid = ANY (ARRAY(SELECT ctid FROM lane
+  WHERE waiting > 0 AND NOT ready AND ready_at <= clock_timestamp() ORDER BY ready_at LIMIT $1))`
 
 // pickSQL is the tenant whose turn it is, in it the project, and in that the first
 // run whose head nobody holds, under the lock of the lanes.

@@ -23,8 +23,8 @@ const arrivalSQL = `SELECT clock_timestamp(), i.active, i.waiting, coalesce(t.ac
   (SELECT full_at FROM bucket WHERE tenant_id = $1 AND project_id = '' AND action = 'START_RUN'),
   (SELECT full_at FROM bucket WHERE tenant_id = $1 AND project_id = $2 AND action = 'START_RUN'),
   CASE WHEN i.waiting > 0 THEN
-    EXISTS (SELECT FROM lane WHERE project_id = '' AND tenant_id <> '' AND waiting > 0 AND ready)
-    OR EXISTS (SELECT FROM lane WHERE project_id = '' AND tenant_id <> '' AND waiting > 0 AND NOT ready AND ready_at <= clock_timestamp())
+    (SELECT true FROM lane WHERE project_id = '' AND tenant_id <> '' AND waiting > 0 AND ready ORDER BY pass, tenant_id LIMIT 1) IS NOT NULL
+    OR coalesce((SELECT ready_at FROM lane WHERE waiting > 0 AND NOT ready ORDER BY ready_at LIMIT 1) <= clock_timestamp(), false)
   ELSE false END,
   CASE WHEN coalesce(t.waiting, 0) > 0 THEN
     EXISTS (SELECT FROM lane WHERE tenant_id = $1 AND project_id NOT IN ('', $2) AND waiting > 0 AND (ready OR ready_at <= clock_timestamp()))

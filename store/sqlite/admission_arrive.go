@@ -18,7 +18,7 @@ const arrivalSQL = `SELECT i.active, i.waiting, coalesce(t.active, 0), coalesce(
 	coalesce((SELECT full_at FROM bucket WHERE tenant_id = ?1 AND project_id = ?2 AND action = 'START_RUN'), 0),
 	CASE WHEN i.waiting > 0 THEN
 		EXISTS (SELECT 1 FROM lane WHERE project_id IS '' AND tenant_id <> '' AND waiting > 0 AND ready = 1)
-		OR EXISTS (SELECT 1 FROM lane WHERE project_id IS '' AND tenant_id <> '' AND waiting > 0 AND ready = 0 AND ready_at <= ?3)
+		OR coalesce((SELECT ready_at FROM lane WHERE waiting > 0 AND ready = 0 ORDER BY ready_at LIMIT 1) <= ?3, 0)
 	ELSE 0 END,
 	CASE WHEN coalesce(t.waiting, 0) > 0 THEN
 		EXISTS (SELECT 1 FROM lane WHERE tenant_id = ?1 AND project_id NOT IN ('', ?2) AND waiting > 0 AND (ready = 1 OR ready_at <= ?3))
