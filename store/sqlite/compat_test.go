@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/authority"
 )
@@ -452,4 +454,92 @@ func sameState(t *testing.T, before *old, after *Store, id run.Identity) {
 	if _, err := before.project(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A program of the schema before makes, leases, ends and stops runs on the same file: its
+// runs have no place, those that wait are beside it, and lanes count right.
+func TestUpgrade_R508_TheVersionBeforeWorksBesideAdmission(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	path := filepath.Join(t.TempDir(), "dvt.db")
+	s := open(t, path, Options{})
+	before := openOld(t, path)
+	db := raw(t, path)
+	terms := store.Unlimited()
+	terms.Project.MaxActive = 1
+	for i := range 3 { // the first is admitted, two wait
+		_, _, err := s.CreateRun(ctx, store.NewRun{
+			Run: store.Run{Identity: compatRun(i)}, Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1)}, Enqueue: &store.Enqueue{Terms: terms},
+			Wait: func(store.Admission) ([]run.Draft, error) { return nil, nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := before.create(ctx, compatRun(3)); err != nil {
+		t.Fatal(err)
+	}
+	lease := func() (leased []string) {
+		t.Helper()
+		now := time.Now()
+		rows, err := db.QueryContext(ctx, before.sql["Lease"], "old", now.Add(time.Minute).UnixMicro(), now.UnixMicro(), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var id string
+			if err := rows.Scan(append([]any{&id}, ignored(9)...)...); err != nil {
+				t.Fatal(err)
+			}
+			leased = append(leased, id)
+		}
+		slices.Sort(leased)
+		return leased
+	}
+	if got := lease(); !slices.Equal(got, []string{"r0", "r3"}) {
+		t.Errorf("the version before leased %v: the one that was admitted, and its own", got)
+	}
+	lanes := func(active, waiting int) {
+		t.Helper()
+		var a, w int
+		if err := db.QueryRowContext(ctx, `SELECT active, waiting FROM lane WHERE tenant_id = 't1' AND project_id = 'p1'`).Scan(&a, &w); err != nil {
+			t.Fatal(err)
+		}
+		if a != active || w != waiting {
+			t.Errorf("%d active, %d wait; want %d, %d", a, w, active, waiting)
+		}
+	}
+	end := func(i int) {
+		t.Helper()
+		if err := before.append(ctx, compatRun(i), []run.Draft{runtest.Draft(run.RunCancelled, "", 1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end(0)
+	lanes(0, 2)
+	if err := before.write(ctx, func(tx *sql.Tx) error {
+		return before.each(ctx, tx, []any{"SetQueue", "CANCELLED", "", 0, int64(farAway), "stopped", "r1", 0})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	end(1)
+	end(3)
+	lanes(0, 1)
+	got, err := s.AdmitWaiting(ctx, func(string, string) store.Terms { return terms }, 10)
+	if err != nil || len(got.Rows) != 1 || got.Rows[0].RunID != "r2" {
+		t.Fatalf("admitted %v, %v", got, err)
+	}
+	if got := lease(); !slices.Equal(got, []string{"r2"}) {
+		t.Errorf("the version before leased %v", got)
+	}
+}
+
+// ignored are targets for columns that nobody looks at.
+func ignored(n int) []any {
+	out := make([]any, n)
+	for i := range out {
+		out[i] = new(any)
+	}
+	return out
 }
