@@ -29,16 +29,20 @@ func federated(t *testing.T, now func() time.Time, tokens ...authz.Token) *authz
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc := authz.Document{Grants: []authz.PrincipalGrant{
+	if err := a.Load(authz.Stored{Version: 1, Policies: people(), Tokens: tokens}); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// people is the policy of acme.
+func people() []authz.StoredPolicy {
+	return []authz.StoredPolicy{{TenantID: "acme", Version: 1, Document: &authz.Document{Grants: []authz.PrincipalGrant{
 		{Principal: "ada", Role: authz.Viewer, ProjectID: "*", EnvironmentID: "*"},
 		{Principal: "group:ops", Role: authz.Operator, ProjectID: "shop", EnvironmentID: "*"},
 		{Principal: "group:admins", Role: authz.Admin, ProjectID: "*", EnvironmentID: "*"},
 		{Principal: "service/ci", Role: authz.Operator, ProjectID: "shop", EnvironmentID: "dev"},
-	}}
-	if err := a.Load(authz.Stored{Version: 1, Policies: []authz.StoredPolicy{{TenantID: "acme", Version: 1, Document: &doc}}, Tokens: tokens}); err != nil {
-		t.Fatal(err)
-	}
-	return a
+	}}}}
 }
 
 var inShop = authz.Object{TenantID: "acme", ProjectID: "shop", EnvironmentID: "dev"}
@@ -137,7 +141,7 @@ func TestSession_O6_HasAllRightsOfItsPrincipalAndEnds(t *testing.T) {
 	if _, err := a.Session(secret, time.Hour); err != nil || !slices.Contains(a.TakeUsed(), "s") {
 		t.Errorf("its use is not handed out again: %v", err)
 	}
-	if err := a.Load(authz.Stored{Version: 2}); err != nil {
+	if err := a.Load(authz.Stored{Version: 2, Policies: people()}); err != nil {
 		t.Fatal(err)
 	}
 	if d, _ := a.Decide(p, authz.Read, authz.Object{TenantID: "acme", ProjectID: "shop", EnvironmentID: "dev"}); d.Allowed || len(a.Grants(p)) != 0 {

@@ -24,9 +24,9 @@ import (
 	"github.com/dvt-engine/dvt/store/postgres"
 )
 
-// office is two servers with one store, and a provider that says who people are. Browsers reach both under the
+// reception is two servers with one store, and a provider that says who people are. Browsers reach both under the
 // address of the first, as if behind one proxy.
-type office struct {
+type reception struct {
 	urlA, urlB string
 	op         *testserver.OIDCProvider
 	store      *postgres.Store
@@ -34,11 +34,11 @@ type office struct {
 	dir        string
 }
 
-func newOffice(t *testing.T) *office {
+func newReception(t *testing.T) *reception {
 	t.Helper()
 	dsn, redis, engine := testserver.Postgres(t), testserver.Redis(t), testserver.TemporalAlone(t)
 	addressA, addressB := freeAddress(t), freeAddress(t)
-	o := &office{urlA: "http://" + addressA, urlB: "http://" + addressB, dir: t.TempDir()}
+	o := &reception{urlA: "http://" + addressA, urlB: "http://" + addressB, dir: t.TempDir()}
 	o.op = testserver.OIDC(t, o.urlA+"/auth/callback")
 	config := filepath.Join(o.dir, "dvt.yaml")
 	must(t, os.WriteFile(filepath.Join(o.dir, "secret"), []byte("secret\n"), 0o600))
@@ -166,7 +166,7 @@ const (
 // can be used by pages of this server alone, and ends when it is told to.
 func TestSignIn_O6_Z01_TwoServersAndAProvider(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t)
+	o := newReception(t)
 	ada := newPerson(t)
 	if a := get(t, o.urlB+"/auth/methods"); a.body != `{"methods":[{"kind":"OIDC","name":"corp","label":"Corp SSO","url":"/auth/login?provider=corp"}]}`+"\n" {
 		t.Errorf("the ways to sign in are %s", a.body)
@@ -196,7 +196,7 @@ func TestSignIn_O6_Z01_TwoServersAndAProvider(t *testing.T) {
 }
 
 // signedInOrigin changes something over a cookie, from pages of this server and of others.
-func signedInOrigin(t *testing.T, o *office, ada *person) {
+func signedInOrigin(t *testing.T, o *reception, ada *person) {
 	for _, origin := range []string{"", "null", "https://elsewhere.example", "http://127.0.0.1:1"} {
 		if a := ada.ask(o.urlB, freezeOut, "Origin: "+origin); a.StatusCode != http.StatusForbidden || strings.Contains(a.body, "secret") {
 			t.Errorf("a mutation from the origin %q: %d %s", origin, a.StatusCode, a.body)
@@ -219,7 +219,7 @@ func signedInOrigin(t *testing.T, o *office, ada *person) {
 }
 
 // signedInKinds shows each secret in the other's place.
-func signedInKinds(t *testing.T, o *office, session string) {
+func signedInKinds(t *testing.T, o *reception, session string) {
 	if a := ask(t, o.urlA, meQuery, nil, "Authorization: Bearer "+session); a.code() != "UNAUTHENTICATED" {
 		t.Errorf("a session as a token: %s", a.body)
 	}
@@ -233,7 +233,7 @@ func signedInKinds(t *testing.T, o *office, session string) {
 }
 
 // signedInStream watches over sockets of both servers, and signs out.
-func signedInStream(t *testing.T, o *office, ada *person, session string) {
+func signedInStream(t *testing.T, o *reception, ada *person, session string) {
 	runID := startHere(t, o)
 	streams := []*websocket.Conn{}
 	for _, base := range []string{o.urlA, o.urlB} {
@@ -297,7 +297,7 @@ func socket(base, origin, session string) (*websocket.Conn, *http.Response, erro
 	return c, res, nil
 }
 
-func startHere(t *testing.T, o *office) string {
+func startHere(t *testing.T, o *reception) string {
 	t.Helper()
 	doc, err := examples.Plan(examples.Shop, examples.Values{Listen: strings.TrimPrefix(o.urlA, "http://"), Data: o.dir})
 	must(t, err)
@@ -305,7 +305,7 @@ func startHere(t *testing.T, o *office) string {
 }
 
 // signedInIdle uses a session on one server alone, so that only the store can tell the other.
-func signedInIdle(t *testing.T, o *office) {
+func signedInIdle(t *testing.T, o *reception) {
 	p := newPerson(t)
 	secret := p.signIn(o.urlA, "ada", "/").sets("dvt_session").Value
 	cookie := "Cookie: dvt_session=" + secret
@@ -326,7 +326,7 @@ func signedInIdle(t *testing.T, o *office) {
 }
 
 // signInRefused does what other sites and forgers could.
-func signInRefused(t *testing.T, o *office) {
+func signInRefused(t *testing.T, o *reception) {
 	for to, want := range map[string]string{
 		"//elsewhere.example": "/", "https://elsewhere.example/": "/", `/\elsewhere.example`: "/", "/\t/elsewhere.example": "/", "javascript:alert(1)": "/",
 		"/auth/login?provider=corp": "/", "": "/", "runs": "/", "/a?b=%2F%2Fc#d": "/a?b=%2F%2Fc#d",
@@ -367,7 +367,7 @@ func signInRefused(t *testing.T, o *office) {
 }
 
 // bearerOfTheProvider shows JWTs: a stream ends with its token.
-func bearerOfTheProvider(t *testing.T, o *office) {
+func bearerOfTheProvider(t *testing.T, o *reception) {
 	claims := o.op.Claims("dvt")
 	claims["groups"] = []string{"dvt-ada"}
 	token := o.op.Sign(claims, "")
@@ -397,7 +397,7 @@ func bearerOfTheProvider(t *testing.T, o *office) {
 }
 
 // guessesAreSlowed guesses wherever something is to be guessed, from as many addresses behind a proxy.
-func guessesAreSlowed(t *testing.T, o *office) {
+func guessesAreSlowed(t *testing.T, o *reception) {
 	forged := strings.Split(o.op.Sign(o.op.Claims("dvt"), ""), ".")
 	for i, c := range []struct {
 		name string
@@ -441,7 +441,7 @@ func guessesAreSlowed(t *testing.T, o *office) {
 }
 
 // signInsAreAudited looks for what must stand in the audit, and for what must stand nowhere.
-func signInsAreAudited(t *testing.T, o *office, session string) {
+func signInsAreAudited(t *testing.T, o *reception, session string) {
 	deadline := time.Now().Add(10 * time.Second)
 	var doc []byte
 	for {

@@ -129,7 +129,7 @@ func (k *keys) refresh(ctx context.Context, since time.Time) error {
 func (k *keys) fetch(ctx context.Context) error {
 	found, err := oidc.NewProvider(oidc.ClientContext(ctx, k.client), k.issuer)
 	if err != nil {
-		return fmt.Errorf("oidc: discovery of %s: %.200s", k.issuer, err) // it may hold a page
+		return fmt.Errorf("oidc: discovery of %s: %.200s", k.issuer, err.Error()) // it may hold a page
 	}
 	var more struct {
 		Keys    string   `json:"jwks_uri"`
