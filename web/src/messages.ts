@@ -55,6 +55,20 @@ export const m = {
     asOf: "as of",
     lag: (age: string) => `lag ${age}`,
   },
+  serviceBanner: {
+    READ_ONLY: {
+      text: "dvt is read-only: nothing new starts.",
+      still: "What runs goes on and takes signals; pages read the store, so they may be a second later.",
+    },
+    DRAINED: { text: "dvt is being drained: nothing new starts here.", still: "What runs goes on to its end and takes signals." },
+    FROZEN: { text: "Your tenant is frozen: nothing new starts.", still: "What runs goes on and takes signals; what waits goes on waiting." },
+    DEGRADED: {
+      text: "The engine starts runs too slowly: new ones are refused.",
+      still: "What runs goes on. dvt tries again every few seconds; this ends by itself.",
+    },
+    because: (reason: string) => `Reason: ${reason}.`,
+    since: "Since",
+  },
   action: {
     READ: "Read",
     START: "Start",

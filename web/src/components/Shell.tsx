@@ -11,6 +11,7 @@ import { usePreference } from "../ui/preference";
 import { useZone } from "../ui/Time";
 import type { Zone } from "../ui/format";
 import css from "./Shell.module.css";
+import { ServiceBanner } from "./ServiceBanner";
 import { SignOut } from "./SignIn";
 
 export type Viewer = ViewerQuery["viewer"];
@@ -53,6 +54,7 @@ export function Shell({ viewer, setZone, children }: ShellProps) {
           <Principal viewer={viewer} />
         </div>
       </header>
+      <ServiceBanner />
       <main id="main" className={css.main}>
         {children}
       </main>

@@ -633,6 +633,11 @@ export type StepLogUpdatesSubscriptionVariables = Exact<{
 
 export type StepLogUpdatesSubscription = { stepLogUpdates: { attempt: number, totalLines: number, complete: boolean, asOf: string, lines: Array<{ no: number, at: string, stream: string, text: string }> } };
 
+export type ServiceUpdatesSubscriptionVariables = Exact<{ [key: string]: never; }>;
+
+
+export type ServiceUpdatesSubscription = { serviceUpdates: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean } };
+
 export type PageFieldsFragment = { endCursor: string | null, hasNextPage: boolean };
 
 export type LetterFieldsFragment = { id: string, projectId: string, runId: string, fromSeq: number, toSeq: number, attempts: number, cause: string, buriedAt: string, redrivenAt: string | null };
@@ -1817,6 +1822,19 @@ export const StepLogUpdatesDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<StepLogUpdatesSubscription, StepLogUpdatesSubscriptionVariables>;
+export const ServiceUpdatesDocument = new TypedDocumentString(`
+    subscription ServiceUpdates {
+  serviceUpdates {
+    mode
+    modeReason
+    modeSince
+    frozen
+    frozenReason
+    frozenSince
+    degraded
+  }
+}
+    `) as unknown as TypedDocumentString<ServiceUpdatesSubscription, ServiceUpdatesSubscriptionVariables>;
 export const DeadLettersDocument = new TypedDocumentString(`
     query DeadLetters($runId: String, $open: Boolean!, $first: Int!, $after: String) {
   deadLetters(runId: $runId, open: $open, first: $first, after: $after) {
