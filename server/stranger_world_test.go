@@ -34,6 +34,8 @@ import (
 type island struct {
 	t         *testing.T
 	url       string
+	file      string       // of the store
+	routes    http.Handler // what it serves
 	store     *sqlite.Store
 	artifacts *artifact.Store
 	said      *lockedBuffer
@@ -59,7 +61,8 @@ func settle(t *testing.T, with settling) *island {
 	w := &island{t: t, said: &lockedBuffer{}}
 	dir := t.TempDir()
 	var err error
-	w.store, err = sqlite.Open(t.Context(), filepath.Join(dir, "dvt.db"), sqlite.Options{
+	w.file = filepath.Join(dir, "dvt.db")
+	w.store, err = sqlite.Open(t.Context(), w.file, sqlite.Options{
 		Trace: w.trace, Now: func() time.Time { return time.Now().Add(-time.Duration(w.ago.Load())) },
 	})
 	must(t, err)
@@ -76,10 +79,11 @@ func settle(t *testing.T, with settling) *island {
 	background(t, func(ctx context.Context) error {
 		return server.ServeInside(ctx, cfg, w.store, log, func() time.Time { return frozen }, func(routes http.Handler, a *artifact.Store, at net.Addr) http.Handler {
 			w.artifacts, w.url = a, "http://"+at.String()
-			close(up)
-			return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			w.routes = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				routes.ServeHTTP(rw, r.WithContext(context.WithValue(r.Context(), ofRequest{}, true)))
 			})
+			close(up)
+			return w.routes
 		})
 	})
 	select {
