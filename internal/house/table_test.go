@@ -23,9 +23,9 @@ var imports = map[string][]string{
 	"store/storetest": {"store", "run", "plan", "internal/testserver"},
 	"store/coalesce":  {"store"},
 	// One arithmetic of quotas for both adapters.
-	"store/admission": {"store"},
-	"store/postgres":  {"store", "run", "plan"},
-	"store/sqlite":    {"store", "run", "plan"},
+	"store/admission": {"store", "run"},
+	"store/postgres":  {"store", "store/admission", "run", "plan"},
+	"store/sqlite":    {"store", "store/admission", "run", "plan"},
 	"store/remote":    {"store", "engine", "run", "plan"},
 	"store/upkeep":    {"store", "engine", "run", "plan"},
 	"store/feed":      {"store", "run"},
