@@ -1,0 +1,337 @@
+package control_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// asked is a run as it is after its request.
+func (w *world) asked(request string, change ...func(*control.StartRun)) control.StartedRun {
+	w.t.Helper()
+	in := startOf(request, document(nil, "s1"))
+	for _, f := range change {
+		f(&in)
+	}
+	return must[control.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), in))
+}
+
+func waits(s control.StartedRun) bool { return s.View.Queue != nil && s.View.Queue.Waiting }
+
+// admits starts what may start, until the test ends.
+func (w *world) admits() {
+	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "here") })
+}
+
+func TestStartRun_Q01_Q02_T213_TheThirdOfTwoWaits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withQuotas(hobby()))
+	for _, r := range []string{"r1", "r2"} {
+		if s := w.asked(r); waits(s) || s.View.State.Status != run.Approved {
+			t.Errorf("%s: %+v", r, s.View.Queue)
+		}
+	}
+	third := w.asked("r3")
+	q, id := third.View.Queue, third.View.Run.RunID
+	if !waits(third) || q.Position != 1 || q.Wait <= 0 || q.Wait > 30*time.Second || q.Why != store.WaitQuota || q.ExpiresAt.Sub(q.CreatedAt) != 5*time.Minute {
+		t.Errorf("%+v", q)
+	}
+	if st := third.View.State; st.Status != run.Pending || st.Substatus() != "QUEUED" {
+		t.Errorf("%s %s", st.Status, st.Substatus())
+	}
+	if again := w.asked("r3"); !again.Deduplicated || again.View.Run.RunID != id || again.View.Queue.Position != 1 {
+		t.Errorf("again %+v", again)
+	}
+	fourth := w.asked("r4", func(in *control.StartRun) { in.Priority = 9 })
+	page := must[control.QueuePage](t)(w.Queue(t.Context(), w.who("dev-viewer"), control.QueueQuery{First: 1}))
+	if len(page.Entries) != 1 || page.Entries[0].RunID != fourth.View.Run.RunID || !page.HasNext || page.Depth != 2 || page.Entries[0].EnvironmentID != "dev" {
+		t.Errorf("%+v", page)
+	}
+	next := must[control.QueuePage](t)(w.Queue(t.Context(), w.who("dev-viewer"), control.QueueQuery{First: 1, After: page.Entries[0].RunID}))
+	if len(next.Entries) != 1 || next.Entries[0].RunID != id || next.Entries[0].Position != 2 || next.Entries[0].Why != store.WaitTurn || next.HasNext {
+		t.Errorf("%+v", next)
+	}
+	for who, depth := range map[string]int{"nobody": 0, "dev-viewer": 2} {
+		if p := must[control.QueuePage](t)(w.Queue(t.Context(), w.who(who), control.QueueQuery{})); len(p.Entries) != depth || p.Depth != depth {
+			t.Errorf("%s sees %+v", who, p)
+		}
+	}
+	_, err := w.Queue(t.Context(), w.eng(), control.QueueQuery{After: "nothing"})
+	refusal(t, err, run.CodeCursorInvalid)
+	w.admits()
+	eventually(t, "the two are started", func() bool { return w.engine.starts(id) == 0 && len(w.log(id)) == 1 && w.depth() == 2 })
+	w.clock.advance(31 * time.Second) // a token for the one that goes first
+	eventually(t, "the fourth is started", func() bool { return w.engine.starts(fourth.View.Run.RunID) == 1 })
+	w.clock.advance(31 * time.Second)
+	eventually(t, "the third is started", func() bool { return w.engine.starts(id) == 1 })
+	w.append(id, runtest.Start())
+	if diff := cmp.Diff([]string{"1 RunQueued", "2 RunApproved", "3 RunStarted"}, w.log(id)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// depth is how many runs of acme wait.
+func (w *world) depth() int64 {
+	return must[store.Usage](w.t)(w.raw.Usage(w.t.Context(), "acme")).Tenant.Waiting
+}
+
+func TestQueue_Q03_W8_T131_TTL(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	e := &sweptEngine{}
+	w := newWorld(t, withQuotas(hobby()), func(c *control.Config) {
+		e.fakeEngine, _ = c.Engine.(*fakeEngine)
+		c.Engine, c.Metrics = e, registry
+		c.Sweeping = control.Sweeping{Interval: 20 * time.Millisecond}
+	})
+	w.asked("r1")
+	w.asked("r2")
+	id := w.asked("r3").View.Run.RunID
+	if _, err := w.SetQuota(t.Context(), w.who("dev-admin"), setting(0, control.QuotaDocument{Tenant: control.QuotaLimits{StartRunPerMinute: new(0)}})); err != nil {
+		t.Fatal(err)
+	}
+	w.admits()
+	w.spawn(w.Sweep)
+	w.clock.advance(5*time.Minute - time.Second)
+	time.Sleep(200 * time.Millisecond)
+	if got := w.log(id); len(got) != 1 {
+		t.Fatalf("before its time: %q", got)
+	}
+	w.clock.advance(2 * time.Second)
+	eventually(t, "it fails", func() bool { return len(w.log(id)) == 2 })
+	st := w.state(id)
+	if f := st.Failure; st.Status != run.Failed || f.Code != "QUEUE_TTL_EXCEEDED" || f.Category != run.CategorySystem || !f.Retryable {
+		t.Errorf("%s %+v", st.Status, f)
+	}
+	row := must[store.QueueRow](t)(w.raw.QueueRow(t.Context(), id))
+	if row.Status != store.QueueFailed || w.engine.starts(id) != 0 || w.depth() != 0 {
+		t.Errorf("%+v, %d starts, depth %d", row, w.engine.starts(id), w.depth())
+	}
+	if err := w.LoadPolicy(t.Context()); err != nil { // rights that were not confirmed for 5 minutes decide nothing
+		t.Fatal(err)
+	}
+	if again := w.asked("r3"); !again.Deduplicated || again.View.Run.RunID != id || again.View.State.Status != run.Failed || again.View.Queue != nil {
+		t.Errorf("again %+v", again)
+	}
+	if m := metrics(t, registry); m["engine_queue_ttl_exceeded_total"] != 1 || m["engine_backpressure_queued_total"] != 1 {
+		t.Errorf("%v", m)
+	}
+}
+
+func TestStartRun_Q04_T132_FullAndRefused(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	w := newWorld(t, withQuotas(hobby(func(q *control.Quotas) {
+		h := q.Tiers["hobby"]
+		h.MaxQueueDepth = 3
+		q.Tiers["hobby"] = h
+	})), func(c *control.Config) { c.Metrics = registry })
+	for i := range 5 {
+		w.asked(fmt.Sprint("r", i))
+	}
+	start := func(request string, code run.Code) {
+		t.Helper()
+		_, err := w.StartRun(t.Context(), w.eng(), startOf(request, document(nil, "s1")))
+		if e := refusal(t, err, code); e.RetryAfter <= 0 || e.RetryAfter > 30*time.Second {
+			t.Errorf("%s: again after %s", code, e.RetryAfter)
+		}
+	}
+	start("r5", run.CodeQueueFull)
+	if s := w.asked("r4"); !s.Deduplicated {
+		t.Error("a known request was refused or started another run")
+	}
+	if w.runs("acme") != 5 || !w.audited("acme", "dev-engineer START REJECTED QUEUE_FULL") {
+		t.Errorf("%d runs, audit %q", w.runs("acme"), w.audit("acme"))
+	}
+	w.quotas(control.QuotaDocument{Strategy: store.StrategyReject})
+	start("r6", run.CodeQuotaExceeded)
+	if m := metrics(t, registry); m["engine_backpressure_rejected_total"] != 2 || m["engine_backpressure_queued_total"] != 3 {
+		t.Errorf("%v", m)
+	}
+}
+
+// quotas sets the first document of acme.
+func (w *world) quotas(doc control.QuotaDocument) {
+	w.t.Helper()
+	if _, err := w.SetQuota(w.t.Context(), w.who("dev-admin"), setting(0, doc)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestStartRun_Q11_DelayedToItsToken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withQuotas(hobby(func(q *control.Quotas) { q.Strategy = store.StrategyDelay })))
+	w.asked("r1")
+	w.asked("r2")
+	s := w.asked("r3")
+	id, q := s.View.Run.RunID, s.View.Queue
+	if waits(s) || s.View.State.Status != run.Approved || q.NotBefore.Sub(s.View.AsOf) < 25*time.Second {
+		t.Errorf("%+v", q)
+	}
+	w.admits()
+	w.clock.advance(20 * time.Second)
+	w.asked("r1") // wakes
+	time.Sleep(100 * time.Millisecond)
+	if w.engine.starts(id) != 0 {
+		t.Error("it was started before its time")
+	}
+	w.clock.advance(11 * time.Second)
+	w.asked("r1")
+	eventually(t, "it is started", func() bool { return w.engine.starts(id) == 1 })
+}
+
+func TestRerun_T209_T224_WhatItTakesOverSurvivesTheWait(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withQuotas(hobby(func(q *control.Quotas) { q.Tenants = nil })))
+	id := w.failedRun("r1")
+	w.quotas(control.QuotaDocument{Tenant: control.QuotaLimits{StartRunPerMinute: new(0)}})
+	s := w.rerun(control.Rerun{RunID: id, RequestID: "again", Failed: true})
+	again := s.View.Run.RunID
+	if !waits(s) || s.View.Queue.Wait != 0 || w.reused(again) != "a d" {
+		t.Errorf("%+v takes over %q", s.View.Queue, w.reused(again))
+	}
+	if s := w.rerun(control.Rerun{RunID: id, RequestID: "again", Failed: true}); !s.Deduplicated {
+		t.Error("a second run")
+	}
+	if _, err := w.SetQuota(t.Context(), w.who("dev-admin"), setting(1, control.QuotaDocument{})); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.advance(11 * time.Second)
+	w.admits()
+	eventually(t, "it is started", func() bool { return w.engine.starts(again) == 1 })
+	if got := w.log(again); w.reused(again) != "a d" || len(got) != 2 || got[1] != "2 RunApproved" {
+		t.Errorf("%q takes over %q", got, w.reused(again))
+	}
+}
+
+func TestSignalRun_T100_T192_CancelOfAWaitingRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withQuotas(hobby()))
+	w.asked("r1")
+	w.asked("r2")
+	id := w.asked("r3").View.Run.RunID
+	w.send(w.eng(), signal(id, "c1", run.Cancel))
+	if row := must[store.QueueRow](t)(w.raw.QueueRow(t.Context(), id)); row.Status != store.QueueCancelled || w.depth() != 0 {
+		t.Errorf("%+v, depth %d", row, w.depth())
+	}
+	w.admits()
+	w.clock.advance(10 * time.Minute)
+	w.asked("r1")
+	time.Sleep(100 * time.Millisecond)
+	if w.engine.starts(id) != 0 || w.state(id).Status != run.Cancelled {
+		t.Errorf("%d starts, %s", w.engine.starts(id), w.state(id).Status)
+	}
+}
+
+// A place that becomes free is taken at once, also when the run ended through another process.
+func TestReconcile_PlaceFreedElsewhereIsTakenAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withQuotas(hobby(func(q *control.Quotas) {
+		q.Tenants = nil
+		d := q.Tiers[control.DefaultTier]
+		d.MaxActive = 1
+		q.Tiers[control.DefaultTier] = d
+	})))
+	elsewhere := control.FreeingPlaces(w.store, w.bus) // as the process of another server or of a worker writes
+	active := w.running("r0", "s1")
+	w.admits()
+	var ids []string
+	for i := range 5 {
+		s := w.asked(fmt.Sprint("r", i+1))
+		if !waits(s) || s.View.Queue.Why == store.WaitQuota {
+			t.Fatalf("%+v", s.View.Queue)
+		}
+		ids = append(ids, s.View.Run.RunID)
+	}
+	time.Sleep(100 * time.Millisecond) // the bus has confirmed
+	var slowest time.Duration
+	for _, next := range ids {
+		began := time.Now()
+		end := runtest.Draft(run.RunCancelled, "", 1)
+		end.EmittedAt = w.clock.now()
+		must[store.Appended](t)(elsewhere.Append(t.Context(), store.Append{RunID: active, Events: []run.Draft{end}}))
+		eventually(t, "the next is started", func() bool { return w.engine.starts(next) == 1 })
+		slowest = max(slowest, time.Since(began))
+		w.append(next, runtest.Start())
+		active = next
+	}
+	t.Logf("from the end of a run to the start of the next: at most %s", slowest)
+	if slowest > 2*time.Second { // the look without a word comes after 5 s
+		t.Errorf("the next was started after %s", slowest)
+	}
+}
+
+func TestReconcile_Q05_Q12_FairAndOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withQuotas(hobby(func(q *control.Quotas) {
+		q.Tenants = nil
+		q.Tiers[control.DefaultTier] = control.Tier{StartRunPerMinute: 100_000, MaxActive: 1000, MaxQueueDepth: 1000, Weight: 1}
+		q.MaxActive = 1
+	})))
+	active := w.running("first", "s1")
+	var ids []string
+	for i := range 40 {
+		ids = append(ids, w.asked(fmt.Sprint("a", i)).View.Run.RunID)
+	}
+	globex := document(M{"scope.tenantId": "globex"}, "s1")
+	other := must[control.StartedRun](t)(w.StartRun(t.Context(), w.who("dev-mallory"), startOf("b", globex))).View.Run.RunID
+	var mu sync.Mutex
+	var order []string
+	w.engine.set(func(e *fakeEngine) {
+		e.start = func(id run.Identity) error { mu.Lock(); defer mu.Unlock(); order = append(order, id.RunID); return nil }
+	})
+	w.admits()
+	second := control.New(w.config)
+	if err := second.LoadPolicy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.spawn(func(ctx context.Context) error { return second.Reconcile(ctx, "there") })
+	w.store = control.FreeingPlaces(w.store, w.bus)
+	for done := 1; done <= 41; done++ {
+		end := runtest.Draft(run.RunCancelled, "", 1)
+		end.EmittedAt = w.clock.now()
+		must[store.Appended](t)(w.store.Append(t.Context(), store.Append{RunID: active, Events: []run.Draft{end}}))
+		eventually(t, "another is started", func() bool { mu.Lock(); defer mu.Unlock(); return len(order) >= done })
+		mu.Lock()
+		active = order[done-1]
+		mu.Unlock()
+	}
+	for i, id := range order {
+		if id == other && i > 2 {
+			t.Errorf("the one of globex was started as number %d", i+1)
+		}
+	}
+	for _, id := range append(ids, other) {
+		if n := w.engine.starts(id); n != 1 || w.count(id, run.RunApproved) != 1 {
+			t.Errorf("%s: %d starts, %q", id, n, w.log(id))
+		}
+	}
+}
+
+func TestStartRun_Q09_T138_WarnsOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	var said bytes.Buffer
+	w := newWorld(t, func(c *control.Config) { c.Logger = slog.New(slog.NewTextHandler(&said, nil)) })
+	w.asked("r1")
+	w.asked("r1")
+	if strings.Contains(said.String(), "second run") {
+		t.Errorf("said %s", said.String())
+	}
+	w.asked("r1", func(in *control.StartRun) { in.Inline = document(M{"metadata.planVersion": "2.0"}, "s1") })
+	if !strings.Contains(said.String(), "second run") || !strings.Contains(said.String(), "before=1.0 now=2.0") {
+		t.Errorf("said %s", said.String())
+	}
+}

@@ -1,0 +1,158 @@
+package control_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// hobby is the quotas of the seed with acme in the tier hobby.
+func hobby(change ...func(*control.Quotas)) *control.Quotas {
+	q := &control.Quotas{
+		Tiers: map[string]control.Tier{
+			control.DefaultTier: {StartRunPerMinute: 10, HeavyStepsPerMinute: 5, SignalOpsPerMinute: 100, MaxActive: 1000, MaxQueueDepth: 100, Weight: 1},
+			"hobby":             {StartRunPerMinute: 2, HeavyStepsPerMinute: 1, SignalOpsPerMinute: 20, MaxActive: 1000, MaxQueueDepth: 100, Weight: 1},
+		},
+		Tenants: map[string]string{"acme": "hobby"}, MaxActive: 10_000, Strategy: store.StrategyQueue, TTL: 5 * time.Minute,
+	}
+	for _, f := range change {
+		f(q)
+	}
+	return q
+}
+
+func withQuotas(q *control.Quotas) func(*control.Config) {
+	return func(c *control.Config) { c.Quotas = q }
+}
+
+func setting(version int64, doc control.QuotaDocument) control.SetQuota {
+	return control.SetQuota{RequestID: "q" + string(rune('0'+version)), ExpectedVersion: version, Document: doc, Reason: "less for now"}
+}
+
+func TestSetQuota_IsInForceAndNeverAboveTheTier(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withQuotas(hobby(func(q *control.Quotas) {
+		q.Projects = map[string]control.QuotaLimits{"acme/etl": {StartRunPerMinute: new(50)}}
+	})))
+	admin := w.who("dev-admin")
+	ctx := t.Context()
+	if s := must[control.QuotaSettings](t)(w.QuotaSettings(ctx, admin)); s.Version != 0 || s.Tier != "hobby" {
+		t.Errorf("before: %+v", s)
+	}
+	_, err := w.SetQuota(ctx, admin, setting(0, control.QuotaDocument{
+		Tenant: control.QuotaLimits{StartRunPerMinute: new(3), MaxActive: new(-1)}, Strategy: "DROP", TTLMS: 10,
+		Projects: []control.ProjectQuota{
+			{ProjectID: "shop", Weight: 101, Limits: control.QuotaLimits{MaxQueueDepth: new(101)}},
+			{ProjectID: "shop", Weight: 1}, {ProjectID: "-", Weight: 1},
+			{ProjectID: "etl", Weight: 1, Limits: control.QuotaLimits{StartRunPerMinute: new(51)}},
+		},
+	}))
+	var got []string
+	for _, v := range refusal(t, err, run.CodeBadInput).Violations {
+		got = append(got, v.Code+" "+v.Path)
+	}
+	want := []string{
+		"RANGE settings.tenant.startRunPerMinute", "RANGE settings.tenant.maxActive", "RANGE settings.projects[0].weight",
+		"RANGE settings.projects[0].limits.maxQueueDepth", "DUPLICATE settings.projects[1].projectId", "INVALID settings.projects[2].projectId",
+		"RANGE settings.projects[3].limits.startRunPerMinute", "RANGE settings.projects", "INVALID settings.strategy", "RANGE settings.ttlMs",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("violations (-want +got):\n%s", diff)
+	}
+	_, err = w.SetQuota(ctx, admin, setting(0, control.QuotaDocument{ // each is within the tier, their sum is not
+		Tenant:   control.QuotaLimits{StartRunPerMinute: new(1)},
+		Projects: []control.ProjectQuota{{ProjectID: "shop", Weight: 1, Limits: control.QuotaLimits{StartRunPerMinute: new(2)}}},
+	}))
+	if e := refusal(t, err, run.CodeBadInput); len(e.Violations) != 1 || e.Violations[0].Path != "settings.projects" {
+		t.Errorf("%+v", e.Violations)
+	}
+	for _, who := range []string{"dev-engineer", "dev-sre"} {
+		_, err = w.SetQuota(ctx, w.who(who), setting(0, control.QuotaDocument{}))
+		refusal(t, err, run.CodeForbidden)
+	}
+	doc := control.QuotaDocument{
+		Projects: []control.ProjectQuota{{ProjectID: "shop", Weight: 3, Limits: control.QuotaLimits{StartRunPerMinute: new(1), SignalOpsPerMinute: new(5)}}},
+	}
+	first := must[control.QuotaSettings](t)(w.SetQuota(ctx, admin, setting(0, doc)))
+	again := must[control.QuotaSettings](t)(w.SetQuota(ctx, admin, setting(0, doc)))
+	if first.Version != 1 || !cmp.Equal(first, again) || !w.audited("acme", "dev-admin SET_QUOTA ACCEPTED") || !w.audited("acme", "dev-admin SET_QUOTA REJECTED BAD_USER_INPUT") {
+		t.Errorf("%+v, again %+v, audit %q", first, again, w.audit("acme"))
+	}
+	late := setting(0, doc)
+	late.RequestID = "other"
+	_, err = w.SetQuota(ctx, admin, late)
+	if e := refusal(t, err, run.CodeQuotaMoved); e.QuotaVersion != 1 {
+		t.Errorf("%+v", e)
+	}
+	if b := w.HeavyBucket("acme", "shop"); b != (store.Bucket{TenantID: "acme", Action: store.BucketHeavy, PerMinute: 1}) {
+		t.Errorf("heavy %+v", b)
+	}
+	snaps := must[[]control.QuotaSnapshot](t)(w.Quotas(ctx, w.who("dev-viewer")))
+	var shown []int
+	for _, s := range snaps {
+		for _, b := range s.Buckets {
+			shown = append(shown, b.PerMinute)
+		}
+	}
+	// the tenant has what shop leaves of 2 starts and of 20 signals; etl has what the operators gave it
+	if diff := cmp.Diff([]int{1, 1, 15, 50, 1, 5}, shown); diff != "" {
+		t.Errorf("limits (-want +got):\n%s", diff)
+	}
+	if h := must[control.QuotaHistoryPage](t)(w.QuotaHistory(ctx, admin, 0, 0)); len(h.Settings) != 1 || h.HasNext {
+		t.Errorf("history %+v", h)
+	}
+	if s := must[[]control.QuotaSnapshot](t)(w.Quotas(ctx, w.who("nobody"))); len(s) != 0 {
+		t.Errorf("nobody sees %+v", s)
+	}
+}
+
+// A document that cannot be read, and one of a tier that has less by now, keep the tier's limits.
+func TestLoadPolicy_QuotasThatCannotBeReadKeepTheTier(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withQuotas(hobby()))
+	put := func(tenant string, version int64, doc string) {
+		t.Helper()
+		_, err := w.store.PutSetting(t.Context(), store.StoredSetting{
+			Kind: store.SettingQuota, TenantID: tenant, Version: version, Doc: json.RawMessage(doc), Actor: "a", Reason: "r", RequestID: "r",
+		}, store.AuditRow{ID: tenant, TenantID: tenant, Actor: "a", Action: "SET_QUOTA", Outcome: "ACCEPTED"})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("acme", 1, `{"tenant": 7}`)
+	put("globex", 1, `{"tenant":{"heavyStepsPerMinute":500},"projects":[{"projectId":"p","weight":1,"limits":{"heavyStepsPerMinute":4}}]}`)
+	if err := w.LoadPolicy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for place, want := range map[[2]string]int{{"acme", "shop"}: 1, {"globex", "x"}: 1, {"globex", "p"}: 4} {
+		if got := w.HeavyBucket(place[0], place[1]).PerMinute; got != want {
+			t.Errorf("%v: %d, want %d", place, got, want)
+		}
+	}
+}
+
+func TestQuotas_Check(t *testing.T) {
+	t.Parallel()
+	if err := hobby().Check(); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(*control.Quotas){
+		"no default":   func(q *control.Quotas) { delete(q.Tiers, control.DefaultTier) },
+		"unknown tier": func(q *control.Quotas) { q.Tenants["x"] = "gold" },
+		"no place":     func(q *control.Quotas) { q.Projects = map[string]control.QuotaLimits{"shop": {}} },
+		"negative":     func(q *control.Quotas) { q.Projects = map[string]control.QuotaLimits{"a/b": {MaxActive: new(-1)}} },
+		"strategy":     func(q *control.Quotas) { q.Strategy = "DROP" },
+		"ttl":          func(q *control.Quotas) { q.TTL = 0 },
+		"weight":       func(q *control.Quotas) { q.Tiers["hobby"] = control.Tier{} },
+	} {
+		if hobby(change).Check() == nil {
+			t.Errorf("%s passes", name)
+		}
+	}
+}
