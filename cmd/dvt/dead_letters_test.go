@@ -70,7 +70,7 @@ func serveFile(t *testing.T, file string) (address string, r *redriver) {
 		t.Fatal(err)
 	}
 	r = &redriver{Outbox: s}
-	h := graph.NewHandler(control.New(control.Config{Store: s, Authz: rights, Redriver: r}), graph.Config{Authenticate: directory.Authenticate})
+	h := graph.NewHandler(control.New(control.Config{Store: s, Authz: rights, Redriver: r, Quotas: oneStart()}), graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

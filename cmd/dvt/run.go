@@ -88,7 +88,7 @@ func failure(err error) error {
 	switch e.Code {
 	case "NOT_FOUND":
 		status = 4
-	case "FORBIDDEN", "SOD_VIOLATION", "UNAUTHENTICATED", "AUTH_RATE_LIMITED", "RUN_MOVED", "POLICY_MOVED", "SIGNAL_ID_CONFLICT", "SIGNAL_RATE_LIMITED", "REQUEST_ID_CONFLICT",
+	case "FORBIDDEN", "SOD_VIOLATION", "UNAUTHENTICATED", "AUTH_RATE_LIMITED", "RUN_MOVED", "POLICY_MOVED", "QUOTA_MOVED", "SIGNAL_ID_CONFLICT", "SIGNAL_RATE_LIMITED", "REQUEST_ID_CONFLICT",
 		"ENGINE_READ_ONLY", "ENGINE_DRAINING", "ENGINE_DEGRADED", "TENANT_FROZEN":
 		status = 3
 	case "BAD_USER_INPUT", "SIGNAL_TOO_LARGE", "PLAN_INVALID", "PLAN_SCHEMA_UNSUPPORTED", "PLAN_TOO_LARGE", "PLAN_TOO_MANY_STEPS":
@@ -113,6 +113,7 @@ func (s *session) json(v any) error {
 
 func (s *session) startCommand() *cobra.Command {
 	var project, environment, request string
+	var priority int
 	var watch bool
 	c := &cobra.Command{
 		Use: "start FILE", Short: "Start a run of a plan (JSON or YAML; - reads standard input)", Args: exact(1),
@@ -126,7 +127,7 @@ func (s *session) startCommand() *cobra.Command {
 			}
 			_ = json.Unmarshal(doc, &scope) // what is wrong with it the server says better
 			in := client.StartRunInput{
-				Plan: client.PlanInput{Inline: &doc}, RunRequestId: request, ProjectId: project, EnvironmentId: environment,
+				Plan: client.PlanInput{Inline: &doc}, RunRequestId: request, ProjectId: project, EnvironmentId: environment, Priority: priority,
 			}
 			if in.ProjectId == "" {
 				in.ProjectId = scope.Scope.ProjectID
@@ -150,6 +151,7 @@ func (s *session) startCommand() *cobra.Command {
 	c.Flags().StringVar(&project, "project", "", "project; default: the plan's scope")
 	c.Flags().StringVar(&environment, "environment", "", "environment; default: the plan's scope")
 	c.Flags().StringVar(&request, "request-id", "", "client key that makes repeating safe; default: a new one")
+	c.Flags().IntVar(&priority, "priority", 5, "from 0 to 9: while runs wait, higher goes first within the project")
 	c.Flags().BoolVar(&watch, "watch", false, "watch the run")
 	addDryRun(c)
 	return c

@@ -1,0 +1,282 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/client"
+)
+
+func quotaCommand() *cobra.Command {
+	s := &session{}
+	return s.command("quota", "What the tenant may use, and what it set of that itself", s.quotaShow(), s.quotaSet(), s.quotaHistory())
+}
+
+func (s *session) quotaShow() *cobra.Command {
+	return &cobra.Command{
+		Use: "show", Short: "Print what may be used and is, and the tenant's settings as a document that `dvt quota set` takes", Args: exact(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			out, err := client.ShowQuota(c.Context(), s.client)
+			if err != nil {
+				return failure(err)
+			}
+			if s.output == "json" {
+				return s.json(*out)
+			}
+			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "# PROJECT\tWHAT\tMOST\tUSED\tNEXT TOKEN")
+			for _, q := range out.Quotas {
+				project := "(tenant)"
+				if q.ProjectId != nil {
+					project = *q.ProjectId
+				}
+				for _, b := range q.Buckets {
+					fmt.Fprintf(w, "# %s\t%s a minute\t%d\t%.0f %%\t%s\n", project, b.Action, b.PerMinute, b.UsedPercent, moment(b.NextRefillAt))
+				}
+				fmt.Fprintf(w, "# %s\tactive runs\t%d\t%d\t\n# %s\twaiting runs\t%d\t%d\t\n", project, q.MaxActive, q.Active, project, q.MaxQueueDepth, q.QueueDepth)
+			}
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			doc, err := quotaDocument(out.QuotaSettings.QuotaSettingsRow)
+			if err != nil {
+				return err
+			}
+			text, err := asYAML(doc)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(s.out, "# version %d, tier %s\n%s", out.QuotaSettings.Version, out.QuotaSettings.Tier, text)
+			return err
+		},
+	}
+}
+
+// quotaDocument is the settings without what is not set.
+func quotaDocument(row client.QuotaSettingsRow) (map[string]any, error) {
+	var in client.QuotaSettingsInput
+	raw, err := json.Marshal(row)
+	if err == nil {
+		err = json.Unmarshal(raw, &in)
+	}
+	if err == nil {
+		raw, err = json.Marshal(in)
+	}
+	doc := map[string]any{}
+	if err == nil {
+		err = json.Unmarshal(raw, &doc)
+	}
+	return unset(doc), err
+}
+
+// unset drops what is null, at every depth.
+func unset(m map[string]any) map[string]any {
+	for name, v := range m {
+		switch v := v.(type) {
+		case nil:
+			delete(m, name)
+		case map[string]any:
+			unset(v)
+		case []any:
+			for _, item := range v {
+				if inner, ok := item.(map[string]any); ok {
+					unset(inner)
+				}
+			}
+		}
+	}
+	return m
+}
+
+func (s *session) quotaSet() *cobra.Command {
+	var version int
+	var reason, requestID string
+	c := &cobra.Command{
+		Use: "set FILE", Short: "Replace the tenant's settings (JSON or YAML; - reads standard input) and print what changed", Args: exact(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if version < 0 {
+				return usage(errors.New("--expected-version is missing: the version that FILE was made from"))
+			}
+			raw, err := readPlan(args[0], c.InOrStdin())
+			if err != nil {
+				return usage(err)
+			}
+			in := client.SetQuotaInput{RequestId: orNew(requestID), ExpectedVersion: version, Reason: reason}
+			if in.Settings, err = readQuota(raw); err != nil {
+				return usage(fmt.Errorf("%s holds no settings of quotas: %w", args[0], err))
+			}
+			before, err := client.ShowQuota(c.Context(), s.client)
+			if err != nil {
+				return failure(err)
+			}
+			out, err := client.SetQuota(c.Context(), s.client, in)
+			if err != nil {
+				return failure(err)
+			}
+			if s.output == "json" {
+				return s.json(out.SetQuota.Settings)
+			}
+			fmt.Fprintf(s.out, "version %d is in force\n", out.SetQuota.Settings.Version)
+			for _, line := range changes(quotaLines(before.QuotaSettings.QuotaSettingsRow), quotaLines(out.SetQuota.Settings.QuotaSettingsRow)) {
+				fmt.Fprintln(s.out, line)
+			}
+			return nil
+		},
+	}
+	c.Flags().IntVar(&version, "expected-version", -1, "the version that FILE was made from; it is refused when the settings have moved")
+	c.Flags().StringVar(&reason, "reason", "", "why; it stands in the audit")
+	c.Flags().StringVar(&requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
+	_ = c.MarkFlagRequired("reason") // the flag is there
+	return c
+}
+
+// readQuota reads a document with the defaults of the schema for what it leaves out. A name
+// that is not known is an error.
+func readQuota(raw []byte) (client.QuotaSettingsInput, error) {
+	in := client.QuotaSettingsInput{Projects: []client.ProjectQuotaInput{}}
+	var doc struct {
+		Projects []struct {
+			Weight *int `json:"weight"`
+		} `json:"projects"`
+	}
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		return in, err
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&in); err != nil {
+		return in, err
+	}
+	for i, p := range doc.Projects {
+		if p.Weight == nil {
+			in.Projects[i].Weight = 1
+		}
+	}
+	return in, nil
+}
+
+// quotaLines says each part of the settings in a line.
+func quotaLines(row client.QuotaSettingsRow) (out []string) {
+	limits := func(whose string, l map[string]any) {
+		for _, name := range []string{"startRunPerMinute", "heavyStepsPerMinute", "signalOpsPerMinute", "maxActive", "maxQueueDepth"} {
+			if l[name] != nil {
+				out = append(out, fmt.Sprintf("%s %s: %v", whose, name, l[name]))
+			}
+		}
+	}
+	doc, err := quotaDocument(row)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	tenant, _ := doc["tenant"].(map[string]any)
+	limits("tenant", tenant)
+	projects, _ := doc["projects"].([]any)
+	for _, p := range projects {
+		project, _ := p.(map[string]any)
+		whose := fmt.Sprintf("project %v", project["projectId"])
+		out = append(out, fmt.Sprintf("%s weight: %v", whose, project["weight"]))
+		own, _ := project["limits"].(map[string]any)
+		limits(whose, own)
+	}
+	for _, name := range []string{"strategy", "ttlMs"} {
+		if doc[name] != nil {
+			out = append(out, fmt.Sprintf("%s: %v", name, doc[name]))
+		}
+	}
+	return out
+}
+
+func (s *session) quotaHistory() *cobra.Command {
+	var limit int
+	c := &cobra.Command{
+		Use: "history", Short: "List the versions of the tenant's settings, newest first, with what each changed", Args: exact(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			out, err := client.ListQuotaSettings(c.Context(), s.client, &limit, nil)
+			if err != nil {
+				return failure(err)
+			}
+			if s.output == "json" {
+				return s.json(out.QuotaHistory)
+			}
+			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "VERSION\tAT\tWHO\tWHY\tCHANGED")
+			edges := out.QuotaHistory.Edges
+			for i, e := range edges {
+				q, changed := e.Node.QuotaSettingsRow, "–"
+				if i+1 < len(edges) {
+					changed = strings.Join(changes(quotaLines(edges[i+1].Node.QuotaSettingsRow), quotaLines(q)), "; ")
+				}
+				fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", q.Version, moment(q.At), deref(q.Actor), deref(q.Reason), changed)
+			}
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			if out.QuotaHistory.PageInfo.HasNextPage {
+				fmt.Fprintln(s.out, "… more: use --limit")
+			}
+			return nil
+		},
+	}
+	c.Flags().IntVar(&limit, "limit", 20, "at most so many, up to 200")
+	return c
+}
+
+func queueCommand() *cobra.Command {
+	s := &session{}
+	return s.command("queue", "Runs that wait for their quota or a free place", s.queueList())
+}
+
+func (s *session) queueList() *cobra.Command {
+	var project string
+	var limit int
+	c := &cobra.Command{
+		Use: "list", Short: "List the runs that wait, by project, in the order in which they start", Args: exact(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			var of *string
+			if project != "" {
+				of = &project
+			}
+			out, err := client.ListQueue(c.Context(), s.client, of, &limit, nil)
+			if err != nil {
+				return failure(err)
+			}
+			if s.output == "json" {
+				return s.json(out.Queue)
+			}
+			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "RUN\tPROJECT\tPLACE\tPRIORITY\tSINCE\tWAITS FOR\tABOUT")
+			for _, e := range out.Queue.Edges {
+				q := e.Node
+				place, waits, about := "–", "–", "–"
+				if q.Position != nil {
+					place = fmt.Sprint(*q.Position)
+				}
+				if q.WaitsFor != nil {
+					waits = strings.ToLower(string(*q.WaitsFor))
+				}
+				if q.EstimatedWaitMs != nil {
+					about = time.Duration(*q.EstimatedWaitMs * float64(time.Millisecond)).Round(time.Second).String()
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", q.RunId, q.ProjectId, place, q.Priority, moment(&q.CreatedAt), waits, about)
+			}
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			fmt.Fprintf(s.out, "%d of the tenant wait\n", out.Queue.Depth)
+			if out.Queue.PageInfo.HasNextPage {
+				fmt.Fprintln(s.out, "… more: use --limit")
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVar(&project, "project", "", "of one project")
+	c.Flags().IntVar(&limit, "limit", 50, "at most so many, up to 200")
+	return c
+}

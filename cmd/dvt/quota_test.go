@@ -1,0 +1,79 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// oneStart lets every tenant start one run a minute.
+func oneStart() *control.Quotas {
+	return &control.Quotas{
+		Tiers: map[string]control.Tier{control.DefaultTier: {
+			StartRunPerMinute: 1, HeavyStepsPerMinute: 5, SignalOpsPerMinute: 100, MaxActive: 1000, MaxQueueDepth: 2, Weight: 1,
+		}},
+		MaxActive: 10_000, Strategy: store.StrategyQueue, TTL: 5 * time.Minute,
+	}
+}
+
+const quotaPlan = `{"schemaVersion":"v1.2","metadata":{"planId":"p","planVersion":"1","createdAt":"2026-01-01T00:00:00Z","createdBy":"t","schemaVersion":"v1.2"},
+"scope":{"tenantId":"acme","projectId":"shop","environmentId":"dev","repoSha":"0000000000000000000000000000000000000000"},
+"steps":[{"stepId":"s1","type":"NOOP","inputs":{},"timeout":"1m"}]}`
+
+func TestQuotaAndQueue_ShowSetHistoryList(t *testing.T) {
+	address, _ := serve(t)
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	ask := func(token string, want int, says string, args ...string) string {
+		t.Helper()
+		out, status, err := dvt(t, address, token, args...)
+		words := out
+		if err != nil {
+			words += err.Error()
+		}
+		if status != want || !strings.Contains(words, says) {
+			t.Errorf("dvt %s: %d (want %d, %q)\n%s", strings.Join(args, " "), status, want, says, words)
+		}
+		return out
+	}
+	plan := file("plan.json", quotaPlan)
+	ask("dev-engineer", 0, "", "run", "start", plan, "--request-id", "r1")
+	slow := strings.TrimSpace(ask("dev-engineer", 0, "", "run", "start", plan, "--request-id", "r2", "--priority", "1"))
+	fast := strings.TrimSpace(ask("dev-engineer", 0, "", "run", "start", plan, "--request-id", "r3", "--priority", "8"))
+	ask("dev-engineer", 2, "priority", "run", "start", plan, "--request-id", "r4", "--priority", "10")
+	ask("dev-engineer", 1, "QUEUE_FULL", "run", "start", plan, "--request-id", "r4")
+	list := strings.Split(ask("dev-viewer", 0, "2 of the tenant wait", "queue", "list"), "\n")
+	if !strings.HasPrefix(list[1], fast) || !strings.Contains(list[1], "quota") || !strings.HasPrefix(list[2], slow) || !strings.Contains(list[2], "turn") {
+		t.Errorf("%q", list)
+	}
+	ask("dev-mallory", 0, "0 of the tenant wait", "queue", "list")
+
+	ask("dev-engineer", 3, "FORBIDDEN", "quota", "show")
+	document := ask("dev-admin", 0, "version 0, tier default", "quota", "show")
+	same := file("same.yaml", document) // what show prints is what set takes
+	ask("dev-admin", 0, "version 1 is in force", "quota", "set", same, "--expected-version", "0", "--reason", "none")
+	less := file("less.yaml", "tenant: {startRunPerMinute: 0}\nprojects: [{projectId: shop, limits: {maxActive: 3}}]\nstrategy: REJECT\n")
+	out := ask("dev-admin", 0, "version 2 is in force", "quota", "set", less, "--expected-version", "1", "--reason", "freeze")
+	for _, line := range []string{"+ tenant startRunPerMinute: 0", "+ project shop weight: 1", "+ project shop maxActive: 3", "+ strategy: REJECT"} {
+		if !strings.Contains(out, line) {
+			t.Errorf("%q is not in %s", line, out)
+		}
+	}
+	ask("dev-admin", 3, "QUOTA_MOVED", "quota", "set", less, "--expected-version", "1", "--reason", "late")
+	ask("dev-admin", 2, "settings.tenant.startRunPerMinute", "quota", "set", file("more.yaml", "tenant: {startRunPerMinute: 2}"), "--expected-version", "2", "--reason", "more")
+	ask("dev-admin", 2, "unknown field", "quota", "set", file("odd.yaml", "tenants: {}"), "--expected-version", "2", "--reason", "odd")
+	ask("dev-admin", 0, "strategy: REJECT", "quota", "show")
+	ask("dev-admin", 0, "+ tenant startRunPerMinute: 0", "quota", "history")
+}
