@@ -196,6 +196,12 @@ type ReceiptsPage struct {
 	HasNext  bool
 }
 
+// Approval is a run's way through approval, with what people decided.
+type (
+	Approval         = store.Approval
+	ApprovalDecision = store.ApprovalDecision
+)
+
 // RunFilter selects runs; TenantID is ignored, it is the caller's.
 type RunFilter = store.RunFilter
 

@@ -7,7 +7,6 @@ import (
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/run"
-	"github.com/dvt-engine/dvt/store"
 )
 
 // Approving is about runs that wait for people before they start.
@@ -15,7 +14,7 @@ type Approving interface {
 	Approvals(ctx context.Context, p authz.Principal, first int, after string) (control.RunsPage, error)
 	ApproveRun(ctx context.Context, p authz.Principal, in control.ApproveRun) (control.RunView, error)
 	// Approval is nil for a run that never needed one.
-	Approval(ctx context.Context, p authz.Principal, runID string) (*store.Approval, error)
+	Approval(ctx context.Context, p authz.Principal, runID string) (*control.Approval, error)
 }
 
 func (q queries) Approvals(ctx context.Context, first *int, after *string) (*model.RunConnection, error) {
@@ -49,8 +48,8 @@ func (f runFields) Approval(ctx context.Context, r *model.Run) (*model.RunApprov
 	return mapApproval(*a), nil
 }
 
-func mapApproval(a store.Approval) *model.RunApproval {
-	out := &model.RunApproval{Required: a.Required, Decisions: each(a.Decisions, func(d store.ApprovalDecision) model.ApprovalDecision {
+func mapApproval(a control.Approval) *model.RunApproval {
+	out := &model.RunApproval{Required: a.Required, Decisions: each(a.Decisions, func(d control.ApprovalDecision) model.ApprovalDecision {
 		decision := model.DecisionReject
 		if d.Approved {
 			decision = model.DecisionApprove

@@ -11,7 +11,6 @@ import (
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/run"
-	"github.com/dvt-engine/dvt/store"
 )
 
 // waiting is a run that one of two has approved.
@@ -23,14 +22,14 @@ func waiting() control.RunView {
 	}
 }
 
-func waitingApproval() store.Approval {
-	return store.Approval{
+func waitingApproval() control.Approval {
+	return control.Approval{
 		RunID: "r2", Required: 2, CreatedAt: instant, ExpiresAt: instant.Add(24 * time.Hour), Open: true,
-		Decisions: []store.ApprovalDecision{{Principal: "paul", Approved: true, Reason: "fine", At: instant}},
+		Decisions: []control.ApprovalDecision{{Principal: "paul", Approved: true, Reason: "fine", At: instant}},
 	}
 }
 
-func (f *fake) Approval(_ context.Context, _ authz.Principal, runID string) (*store.Approval, error) {
+func (f *fake) Approval(_ context.Context, _ authz.Principal, runID string) (*control.Approval, error) {
 	if runID != "r2" {
 		return nil, nil //nolint:nilnil // it needed none
 	}
