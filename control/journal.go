@@ -36,9 +36,12 @@ type JournalConfig struct {
 	// WriteBudget is how long the store may take to confirm that a step begins or
 	// completed; default 3 s (T120).
 	WriteBudget time.Duration
-	Metrics     prometheus.Registerer // none when nil
-	Logger      *slog.Logger          // nothing is logged when nil
-	Now         func() time.Time      // time.Now when nil
+	// Heavy names the bucket that a heavy step of a project takes a token of when it
+	// begins (§12.3); nil: there is no limit.
+	Heavy   func(tenantID, projectID string) store.Bucket
+	Metrics prometheus.Registerer // none when nil
+	Logger  *slog.Logger          // nothing is logged when nil
+	Now     func() time.Time      // time.Now when nil
 }
 
 // Journal is engine.Journal on the store itself: what control workers use, and
@@ -196,6 +199,10 @@ func (j *Journal) begin(ctx context.Context, b store.Begin) (engine.Begun, error
 	i, ok := f.steps[b.StepID]
 	if !ok {
 		return engine.Begun{}, fmt.Errorf("%w: step %s of run %s", store.ErrNotFound, b.StepID, b.RunID)
+	}
+	if s := &f.plan.Steps[i]; j.cfg.Heavy != nil && (s.Dispatch.ResourceClass == plan.Heavy || s.Type == plan.DBTRun) {
+		bucket := j.cfg.Heavy(f.run.TenantID, f.run.ProjectID)
+		b.Heavy = &bucket
 	}
 	begun, err := j.cfg.Store.Begin(ctx, b)
 	overlaid := begun.Head.Gate&run.GateOverlaid != 0

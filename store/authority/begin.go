@@ -36,6 +36,22 @@ func (b Beginning) WithOverlays() Beginning {
 	return b
 }
 
+// leastWait is the least that a step without a token waits, and unknownWait what one
+// waits of whose bucket nobody knows when it has one: an empty quota may be raised.
+const (
+	leastWait   = 100 * time.Millisecond
+	unknownWait = time.Minute
+)
+
+// Throttled answers a Begin that would insert its StepStarted but whose bucket has no
+// token for so long; negative: it never has (T113). Nothing is written.
+func Throttled(head store.Head, wait time.Duration) store.Begun {
+	if wait < 0 {
+		wait = unknownWait
+	}
+	return store.Begun{Verdict: store.BeginThrottled, Head: head, RetryAfter: max(wait, leastWait)}
+}
+
 // Batch is what to look up for the beginning.
 func (b Beginning) Batch() Batch { return b.batch }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -54,31 +55,94 @@ func (s *Store) Batch(ctx context.Context, runID string, entries []store.Entry) 
 			}
 		}
 	}
+	var results []store.EntryResult
+	if slices.ContainsFunc(entries, takesToken) {
+		results, err = s.inTurn(ctx, runID, entries)
+	} else {
+		results, err = s.atOnce(ctx, id, entries)
+	}
+	switch {
+	case err == nil:
+		return results, nil
+	case !errors.Is(err, run.ErrSchema):
+		return nil, err
+	case len(entries) == 1:
+		results[0].Err = err
+		return results, nil
+	}
+	for i, e := range entries {
+		r, err := s.one(ctx, runID, e)
+		results[i], results[i].Err = r, err
+	}
+	return results, nil
+}
+
+// atOnce writes entries in one statement.
+func (s *Store) atOnce(ctx context.Context, id run.Identity, entries []store.Entry) ([]store.EntryResult, error) {
 	c := newCall(id, entries)
 	if len(c.prepared) == 0 {
 		return c.results, nil
 	}
-	err = s.do(ctx, "append", func(ctx context.Context, conn *pgx.Conn) error {
+	return c.results, s.do(ctx, "append", func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, appendSQL, c.args()...)
 		if err != nil {
 			return err
 		}
 		return c.read(rows)
 	})
-	switch {
-	case err == nil:
-		return c.results, nil
-	case !errors.Is(err, run.ErrSchema):
-		return nil, err
-	case len(entries) == 1:
-		c.results[0].Err = err
-		return c.results, nil
+}
+
+func takesToken(e store.Entry) bool { return e.Begin != nil && e.Begin.Heavy != nil }
+
+// inTurn writes entries of which some take tokens one after the other, in one transaction.
+func (s *Store) inTurn(ctx context.Context, runID string, entries []store.Entry) ([]store.EntryResult, error) {
+	results := make([]store.EntryResult, len(entries))
+	return results, s.locked(ctx, "append", runID, func(ctx context.Context, t *tx) error {
+		for i, e := range entries {
+			var r store.EntryResult
+			if e.Begin != nil {
+				r.Begun, r.Err = t.begin(ctx, *e.Begin, 0)
+			} else {
+				r.Appended, r.Err = t.append(ctx, *e.Append)
+			}
+			if r.Err != nil && (t.conn.IsClosed() || t.conn.PgConn().TxStatus() != 'T') {
+				return r.Err // nothing more can be written here
+			}
+			results[i] = r
+		}
+		return nil
+	})
+}
+
+// begin is Begin inside a transaction that holds the head lock; it passes the gates in
+// passing. A StepStarted for which there is no token is taken back.
+func (t *tx) begin(ctx context.Context, b store.Begin, passing run.Gate) (store.Begun, error) {
+	c := newCall(t.id, []store.Entry{{Begin: &b}})
+	if err := c.results[0].Err; err != nil {
+		return store.Begun{}, err
 	}
-	for i, e := range entries {
-		r, err := s.one(ctx, runID, e)
-		c.results[i], c.results[i].Err = r, err
+	*c.park[0] &^= int32(passing)
+	if b.Heavy != nil {
+		t.batch.Queue(`SAVEPOINT heavy`)
 	}
-	return c.results, nil
+	t.batch.Queue(appendSQL, c.args()...).Query(c.read)
+	if err := t.flush(ctx); err != nil {
+		return store.Begun{}, err
+	}
+	out := c.results[0].Begun
+	if b.Heavy != nil && out.Verdict == store.BeginRun && out.StartedSeq > t.head.LastSeq {
+		wait, err := t.take(ctx, *b.Heavy)
+		if err != nil {
+			return store.Begun{}, err
+		}
+		if wait != 0 {
+			t.batch.Queue(`ROLLBACK TO SAVEPOINT heavy`)
+			return authority.Throttled(t.current(), wait), nil
+		}
+	}
+	t.moved(out.Head)
+	out.Head = t.current()
+	return out, nil
 }
 
 // append is Append inside a transaction that holds the head lock.

@@ -30,7 +30,7 @@ func plainOf(id run.Identity, e store.Entry) (p plain, ok bool, err error) {
 	p.closed = run.GatePaused // quiescence
 	var batch authority.Batch
 	if b := e.Begin; b != nil {
-		if b.SignalID != "" {
+		if b.SignalID != "" || b.Heavy != nil {
 			return p, false, nil
 		}
 		beginning, err := authority.PrepareBegin(id, *b)

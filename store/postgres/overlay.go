@@ -32,18 +32,6 @@ func (r runTx) Overlaid(ctx context.Context, stepID string) (count int, newest r
 
 // Begin implements store.OverlayTx.
 func (r runTx) Begin(ctx context.Context, b store.Begin) (store.Begun, error) {
-	t := r.t
-	c := newCall(t.id, []store.Entry{{Begin: &b}})
-	if err := c.results[0].Err; err != nil {
-		return store.Begun{}, err
-	}
-	*c.park[0] &^= int32(run.GateOverlaid)
-	t.batch.Queue(appendSQL, c.args()...).Query(c.read)
-	if err := t.flush(ctx); err != nil {
-		return store.Begun{}, translate(ctx, err)
-	}
-	out := c.results[0].Begun
-	t.moved(out.Head)
-	out.Head = t.current()
-	return out, nil
+	out, err := r.t.begin(ctx, b, run.GateOverlaid)
+	return out, translate(ctx, err)
 }

@@ -80,6 +80,9 @@ func (s *Server) serve(ctx context.Context, runID string, in request, mayServe f
 		return response{Hook: &hook}, err
 	}
 	begun, err := s.Journal.Begin(ctx, *in.Begin)
+	if err == nil && begun.Verdict == store.BeginThrottled && !in.Throttles {
+		return response{}, &store.OverloadedError{RetryAfter: begun.RetryAfter}
+	}
 	return response{Begun: &begun}, err
 }
 

@@ -29,7 +29,10 @@ const MaxRequest = 80 << 20
 
 // request is one call; exactly one member is set.
 type request struct {
-	Begin        *store.Begin     `json:"begin,omitempty"`
+	Begin *store.Begin `json:"begin,omitempty"`
+	// Throttles says that the worker knows store.BeginThrottled: one that does not is told
+	// that the store is full, and asks again.
+	Throttles    bool             `json:"throttles,omitempty"`
 	Evidence     *engine.Evidence `json:"evidence,omitempty"`
 	Compensation *compensation    `json:"compensation,omitempty"`
 }
@@ -93,7 +96,7 @@ func NewClient(base, token string) (*Client, error) {
 
 // Begin implements engine.Journal.
 func (c *Client) Begin(ctx context.Context, b store.Begin) (engine.Begun, error) {
-	out, err := c.call(ctx, request{Begin: &b})
+	out, err := c.call(ctx, request{Begin: &b, Throttles: true})
 	if err != nil {
 		return engine.Begun{}, err
 	}

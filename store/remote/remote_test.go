@@ -125,6 +125,25 @@ func TestBegin_T203_RoundTrip(t *testing.T) {
 	}
 }
 
+// A worker hears that there is no token, and when; one of a version that does not know
+// that answer hears that the store is full.
+func TestBegin_T113_Throttled(t *testing.T) {
+	t.Parallel()
+	want := store.Begun{Verdict: store.BeginThrottled, RetryAfter: 2*time.Second + 345*time.Microsecond}
+	base := serve(t, &journal{begun: engine.Begun{Begun: want}})
+	got, err := client(t, base, "good").Begin(t.Context(), store.Begin{RunID: "acme/1", StepID: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got.Begun); diff != "" {
+		t.Errorf("answer (-sent +received):\n%s", diff)
+	}
+	status, code := post(t, base, "good", strings.NewReader(`{"begin":{"runId":"acme/1","stepId":"s"}}`))
+	if status != http.StatusServiceUnavailable || code != run.CodeStoreOverloaded {
+		t.Errorf("a worker that does not know the answer gets %d %s", status, code)
+	}
+}
+
 func TestBegin_T112_CarriesTheStoredTerminal(t *testing.T) {
 	t.Parallel()
 	terminal := run.Event{

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/admission"
+	"github.com/dvt-engine/dvt/store/authority"
 )
 
 // take takes a token in the write transaction of c.
@@ -27,6 +28,14 @@ func (s *Store) take(ctx context.Context, c *conn, b store.Bucket) (time.Duratio
 	_, err := c.exec(ctx, "bucket", `INSERT INTO bucket (tenant_id, project_id, action, full_at) VALUES (?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET full_at = excluded.full_at`, b.TenantID, b.ProjectID, string(b.Action), micros(next))
 	return 0, err
+}
+
+// pay takes the token of a begin that inserts its StepStarted; other plans need none.
+func (t *runTx) pay(ctx context.Context, b *store.Bucket, p authority.Plan) (time.Duration, error) {
+	if b == nil || len(p.Insert) == 0 {
+		return 0, nil
+	}
+	return t.s.take(ctx, t.conn, *b)
 }
 
 // Take implements store.QuotaTx.

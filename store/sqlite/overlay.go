@@ -39,6 +39,9 @@ func (t *runTx) Begin(ctx context.Context, b store.Begin) (store.Begun, error) {
 		return store.Begun{}, err
 	}
 	plan, begun := authority.DecideBegin(t.head, beginning.WithOverlays(), facts, t.at)
+	if wait, err := t.pay(ctx, b.Heavy, plan); err != nil || wait != 0 {
+		return authority.Throttled(t.head, wait), err
+	}
 	if err := t.carryOut(ctx, plan); err != nil {
 		return store.Begun{}, err
 	}

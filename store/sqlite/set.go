@@ -19,6 +19,7 @@ type decision struct {
 	append store.Append // what batch was prepared of, for an append alone
 	batch  authority.Batch
 	decide func(store.Head, authority.Batch, authority.Facts, time.Time) (authority.Plan, error)
+	heavy  *store.Bucket // of which a begin that inserts takes a token
 
 	// What became of it: the plan and the head once it is carried out, or why not.
 	plan     authority.Plan
@@ -49,7 +50,7 @@ func (s *Store) beginning(ctx context.Context, b store.Begin) (*decision, error)
 	if err != nil {
 		return nil, err
 	}
-	d := &decision{id: id, batch: beginning.Batch()}
+	d := &decision{id: id, batch: beginning.Batch(), heavy: b.Heavy}
 	d.decide = func(head store.Head, _ authority.Batch, f authority.Facts, now time.Time) (p authority.Plan, err error) {
 		p, d.verdict = authority.DecideBegin(head, beginning, f, now)
 		return p, nil
@@ -77,7 +78,7 @@ func (d *decision) outcome(end error) error {
 
 // set is decisions that are made together: one statement reads their heads, one
 // the facts, and one each writes the events, the heads and the marks. Nothing is
-// written before all are decided. A decision that follows others of its run
+// written before all are decided but for tokens. A decision that follows others of its run
 // decides on what they left.
 type set struct {
 	s         *Store
@@ -221,7 +222,7 @@ func (g *set) readFacts(ctx context.Context) error {
 }
 
 // make decides on r and leaves in r what the next decision finds. It writes
-// nothing; a panic is kept for the caller of the decision.
+// nothing but the token that it takes; a panic is kept for the caller of the decision.
 func (d *decision) make(ctx context.Context, r *runOfSet) (err error) {
 	defer func() {
 		if d.panicked = recover(); d.panicked != nil {
@@ -240,6 +241,11 @@ func (d *decision) make(ctx context.Context, r *runOfSet) (err error) {
 	}
 	if d.plan, err = d.decide(r.head, d.batch, f, r.at); err != nil {
 		return err
+	}
+	if wait, err := r.pay(ctx, d.heavy, d.plan); err != nil {
+		return err
+	} else if wait != 0 {
+		d.plan, d.verdict = authority.Plan{Head: r.head, At: d.plan.At}, authority.Throttled(r.head, wait)
 	}
 	r.advance(d.plan)
 	if r.shared != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -16,6 +17,10 @@ var bucketCases = []testCase{
 	{"T207_AFailedDecisionTakesNothing", takeRolledBack},
 	{"T207_SeveralServersShareABucket", takeShared},
 	{"T96_RecentSignals", recentSignals},
+	{"Q10_T113_ABeginWithoutATokenIsThrottled", heavyThrottled},
+	{"T113_OnlyABeginThatInsertsTakesAToken", heavyOnce},
+	{"T113_HeavyBeginsInABatchAndUnderTheLock", heavyTogether},
+	{"T113_HeavyBeginsOfManyRunsAtOnce", heavyRace},
 }
 
 func heavy(project string, perMinute int) store.Bucket {
@@ -158,9 +163,19 @@ func recentSignals(f *fixture) {
 	if most, least := time.Hour-before.Sub(second.ReceivedAt), time.Hour-time.Since(second.ReceivedAt); wait > most+time.Second || wait < least-time.Second {
 		f.Errorf("fewer than two again after %v, expected %v to %v", wait, least, most)
 	}
-	if first, third := recent(id, 3, time.Hour), recent(id, 1, time.Hour); first > wait || third < wait {
-		f.Errorf("waits %v, %v, %v", first, wait, third)
-	}
+	f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
+		var waits [4]time.Duration
+		for most := 1; most < len(waits); most++ {
+			var err error
+			if waits[most], err = tx.RecentSignals(f.ctx(), most, time.Hour); err != nil {
+				return err
+			}
+		}
+		if waits[3] > waits[2] || waits[2] > waits[1] || waits[3] <= 0 {
+			f.Errorf("waits %v", waits)
+		}
+		return nil
+	}))
 	f.equal(time.Duration(0), recent(other, 1, time.Hour), "another run")
 	time.Sleep(10 * time.Millisecond)
 	f.equal(time.Duration(0), recent(id, 1, 5*time.Millisecond), "of those that are past")
@@ -172,4 +187,139 @@ func recentSignals(f *fixture) {
 		f.equal(time.Minute, wait, "of this decision")
 		return err
 	}))
+}
+
+func (f *fixture) beginHeavy(id run.Identity, step string, la, perMinute int) store.Begun {
+	f.Helper()
+	b := heavy("p1", perMinute)
+	return f.beginAny(store.Begin{RunID: id.RunID, StepID: step, LogicalAttempt: la, Heavy: &b})
+}
+
+func (f *fixture) throttled(b store.Begun, least, most time.Duration) {
+	f.Helper()
+	if b.Verdict != store.BeginThrottled || b.RetryAfter < least || b.RetryAfter > most || b.StartedSeq != 0 || b.Terminal != nil {
+		f.Fatalf("%+v, want THROTTLED for %v to %v", b, least, most)
+	}
+}
+
+func heavyThrottled(f *fixture) {
+	id, other := f.run(), f.run()
+	first := f.beginHeavy(id, "s1", 1, 600) // one in 100 ms, after the first 600
+	f.equal([]any{store.BeginRun, run.Seq(3)}, []any{first.Verdict, first.StartedSeq}, "with a token")
+	for range 600 {
+		f.take(other, heavy("p1", 600))
+	}
+	before := f.head(id)
+	events := len(f.log(id))
+	f.throttled(f.beginHeavy(id, "s2", 1, 1), 100*time.Millisecond, time.Minute)
+	refused := f.beginHeavy(id, "s2", 1, 0)
+	f.throttled(refused, time.Minute, time.Minute)
+	f.equal(before, refused.Head, "head of the answer")
+	f.equal(before, f.head(id), "head")
+	f.equal(events, len(f.log(id)), "events")
+	f.within(time.Minute, "it begins when there is a token", func() bool {
+		b := f.beginHeavy(id, "s2", 1, 600)
+		if b.Verdict == store.BeginThrottled {
+			time.Sleep(b.RetryAfter)
+		}
+		return b.Verdict == store.BeginRun
+	})
+	f.sameAsFold(id)
+}
+
+// What is answered without a StepStarted takes none: what began before, is over, or is parked.
+func heavyOnce(f *fixture) {
+	id := f.run()
+	f.equal(store.BeginRun, f.beginHeavy(id, "s1", 1, 1).Verdict, "the only token")
+	f.equal(store.BeginRun, f.beginHeavy(id, "s1", 1, 1).Verdict, "the same attempt again")
+	f.throttled(f.beginHeavy(id, "s2", 1, 1), 100*time.Millisecond, time.Minute)
+	f.append(id, runtest.Draft(run.StepCompletedEvent, "s1", 1))
+	f.equal(store.BeginDone, f.beginHeavy(id, "s1", 1, 1).Verdict, "after its end")
+	shut, over := f.run(), f.run()
+	f.gate(shut, run.GatePaused, 0)
+	f.append(over, runtest.Draft(run.RunCancelled, "", 1))
+	fresh := func(id run.Identity) store.BeginVerdict { // of a bucket that nobody used
+		b := heavy("p7", 1)
+		return f.beginAny(store.Begin{RunID: id.RunID, StepID: "s1", LogicalAttempt: 1, Heavy: &b}).Verdict
+	}
+	f.equal([]store.BeginVerdict{store.BeginParked, store.BeginRunTerminal}, []store.BeginVerdict{fresh(shut), fresh(over)}, "verdicts")
+	f.equal(time.Duration(0), f.take(id, heavy("p7", 1)), "the token is there still")
+	unlimited := f.run()
+	for _, step := range []string{"s1", "s2", "s3"} {
+		f.equal(store.BeginRun, f.beginHeavy(unlimited, step, 1, -1).Verdict, "no bucket")
+	}
+}
+
+func heavyTogether(f *fixture) {
+	id := f.run()
+	b := heavy("p1", 1)
+	begin := func(step string) *store.Begin {
+		return &store.Begin{RunID: id.RunID, StepID: step, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: runtest.Epoch, Heavy: &b}
+	}
+	if s, batches := f.store.(store.Batcher); batches {
+		light := begin("s3")
+		light.Heavy = nil
+		out, err := s.Batch(f.ctx(), id.RunID, []store.Entry{
+			{Begin: begin("s1")}, {Begin: begin("s2")}, {Begin: light},
+			{Append: &store.Append{RunID: id.RunID, MinHead: 99}},
+			{Append: &store.Append{RunID: id.RunID, Events: []run.Draft{runtest.Draft(run.StepCompletedEvent, "s1", 1)}}},
+		})
+		f.ok(err)
+		f.equal([]store.BeginVerdict{store.BeginRun, store.BeginThrottled, store.BeginRun},
+			[]store.BeginVerdict{out[0].Begun.Verdict, out[1].Begun.Verdict, out[2].Begun.Verdict}, "verdicts")
+		f.is(out[3].Err, store.ErrRegressed)
+		f.equal([]run.Seq{3, 3, 4, 5}, []run.Seq{out[0].Begun.StartedSeq, out[1].Begun.Head.LastSeq, out[2].Begun.StartedSeq, out[4].Appended.Outcomes[0].Seq}, "places")
+		f.sameAsFold(id)
+		id = f.run()
+		b.ProjectID = "p2"
+	}
+	f.ok(f.inRun(id, func(tx store.RunTx) error {
+		for _, want := range []struct {
+			step    string
+			verdict store.BeginVerdict
+		}{{"s1", store.BeginRun}, {"s2", store.BeginThrottled}, {"s1", store.BeginRun}} {
+			got, err := tx.Begin(f.ctx(), *begin(want.step))
+			if err != nil {
+				return err
+			}
+			f.equal(want.verdict, got.Verdict, want.step)
+			f.equal(run.Seq(3), tx.Head().LastSeq, "head")
+		}
+		_, err := tx.Append(f.ctx(), store.Append{Events: []run.Draft{runtest.Draft(run.StepCompletedEvent, "s1", 1)}})
+		return err
+	}))
+	f.equal([]any{run.Seq(4), 0}, []any{f.head(id).LastSeq, f.head(id).Running}, "head")
+	f.sameAsFold(id)
+}
+
+func heavyRace(f *fixture) {
+	const runs, tokens = 8, 5
+	ids := make([]run.Identity, runs)
+	for i := range ids {
+		ids[i] = f.run()
+	}
+	var began atomic.Int64
+	f.together(runs, func(i int) error {
+		for _, step := range []string{"s1", "s2", "s3"} {
+			b := heavy("p1", tokens)
+			out, err := f.store.Begin(f.ctx(), store.Begin{
+				RunID: ids[i].RunID, StepID: step, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: runtest.Epoch, Heavy: &b,
+			})
+			if err != nil {
+				return err
+			}
+			if out.Verdict == store.BeginRun {
+				began.Add(1)
+			}
+		}
+		return nil
+	})
+	if n := began.Load(); n < tokens || n > tokens+1 { // one more comes after 12 s
+		f.Errorf("%d began with %d tokens", n, tokens)
+	}
+	started := f.db.Count(f, `SELECT count(*) FROM event WHERE type = 'StepStarted'`)
+	f.equal(int(began.Load()), started, "events")
+	for _, id := range ids {
+		f.sameAsFold(id)
+	}
 }
