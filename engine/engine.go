@@ -203,6 +203,8 @@ type StepEnd struct {
 	Failed    *run.FailurePayload       `json:"failed,omitempty"`
 	// Class is the error class for the retry policy (T67).
 	Class string `json:"class,omitempty"`
+	// RetryAfter is when there may be a token, of EndThrottled.
+	RetryAfter time.Duration `json:"retryAfter,omitempty"`
 }
 
 // StepEndKind says how an execution ended.
@@ -214,5 +216,6 @@ const (
 	EndFailed      StepEndKind = "FAILED"
 	EndCancelled   StepEndKind = "CANCELLED" // asked to stop, and did
 	EndParked      StepEndKind = "PARKED"    // the gate was closed: nothing was appended
+	EndThrottled   StepEndKind = "THROTTLED" // there was no token for a heavy step: nothing was appended (T113)
 	EndRunTerminal StepEndKind = "RUN_TERMINAL"
 )

@@ -57,6 +57,9 @@ type Dispatch struct {
 	EngineAttempt  int // from 1
 	PassFailing    bool
 	SignalID       string
+	// AwaitToken has a heavy step without a token wait here, for a platform that does
+	// not take engine.EndThrottled.
+	AwaitToken bool
 	// StopCause is the cause of ctx that means that the worker stops; any other
 	// end of ctx means that the step was asked to stop.
 	StopCause error
@@ -84,6 +87,9 @@ func (r *Runner) Run(ctx context.Context, d Dispatch, beat func(sofar engine.Ste
 	switch begun.Verdict {
 	case store.BeginParked:
 		end.Kind = engine.EndParked
+		return end, nil
+	case store.BeginThrottled:
+		end.Kind, end.RetryAfter = engine.EndThrottled, begun.RetryAfter
 		return end, nil
 	case store.BeginRunTerminal:
 		end.Kind = engine.EndRunTerminal
@@ -126,6 +132,9 @@ func (r *Runner) begin(ctx context.Context, d Dispatch) (begun engine.Begun, err
 		if errors.Is(err, store.ErrNotFound) {
 			missing = err
 			return nil
+		}
+		if err == nil && begun.Verdict == store.BeginThrottled && d.AwaitToken {
+			return &store.OverloadedError{RetryAfter: begun.RetryAfter}
 		}
 		if err != nil {
 			r.log().LogAttrs(ctx, slog.LevelWarn, "begin unanswered",

@@ -70,6 +70,7 @@ func TestRunner_T185_Verdicts(t *testing.T) {
 		ea    int
 	}{
 		"parked":   {store.Begun{Verdict: store.BeginParked}, engine.EndParked, 2},
+		"no token": {store.Begun{Verdict: store.BeginThrottled, RetryAfter: 7 * time.Second}, engine.EndThrottled, 2},
 		"run over": {store.Begun{Verdict: store.BeginRunTerminal}, engine.EndRunTerminal, 2},
 		"completed": {store.Begun{Verdict: store.BeginDone, Terminal: &run.Event{Type: run.StepCompletedEvent, EngineAttempt: 1,
 			Payload: payload(run.StepCompletedPayload{Result: json.RawMessage(`{"n":1}`)})}}, engine.EndCompleted, 1},
@@ -89,10 +90,31 @@ func TestRunner_T185_Verdicts(t *testing.T) {
 			if err != nil || end.Kind != c.kind || end.EngineAttempt != c.ea {
 				t.Errorf("%+v, %v", end, err)
 			}
+			if end.RetryAfter != c.begun.RetryAfter || !end.StartedAt.IsZero() {
+				t.Errorf("again after %v, began %v", end.RetryAfter, end.StartedAt)
+			}
 			if c.kind == engine.EndCompleted && string(end.Completed.Result) != `{"n":1}` || c.kind == engine.EndFailed && end.Failed.ErrorCode != "X" {
 				t.Errorf("stored terminal: %+v %+v", end.Completed, end.Failed)
 			}
 		})
+	}
+}
+
+// A platform that does not take THROTTLED has the step wait here.
+func TestRunner_T113_AwaitToken(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t, plan.Noop, struct{}{})
+	j.begin = func(n int) (engine.Begun, error) {
+		if n == 1 {
+			return engine.Begun{Begun: store.Begun{Verdict: store.BeginThrottled, RetryAfter: 10 * time.Millisecond}}, nil
+		}
+		return engine.Begun{Begun: store.Begun{Verdict: store.BeginRun}}, nil
+	}
+	d := dispatch
+	d.AwaitToken = true
+	end, err := scriptedWorker(t, j, nothing).Run(t.Context(), d, quiet)
+	if err != nil || end.Kind != engine.EndCompleted || len(j.begins) != 2 {
+		t.Errorf("%+v, %v after %d begins", end, err, len(j.begins))
 	}
 }
 

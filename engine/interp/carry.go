@@ -60,6 +60,11 @@ type Carried struct {
 
 	WaitEnds time.Time `json:"waitEnds,omitzero"` // of the waits for people, the first deadline
 
+	QuotaAt  time.Time     `json:"quotaAt,omitzero"`
+	QuotaGap time.Duration `json:"quotaGap,omitempty"`
+	QuotaRow int           `json:"quotaRow,omitempty"`
+	Delayed  []byte        `json:"delayed,omitempty"` // see packDelayed
+
 	Undoing bool   `json:"undoing,omitempty"` // the hooks run
 	Undo    int    `json:"undo,omitempty"`    // hooks that are left
 	Undone  []byte `json:"undone,omitempty"`  // see packHooks
@@ -113,6 +118,7 @@ func (m *Machine) Carry() Carried {
 	}
 	errs := carriedErrors{places: map[carriedError]int{}}
 	m.packSteps(&c, &errs)
+	m.packDelayed(&c)
 	m.packHooks(&c, &errs)
 	c.Errors = errs.list
 	return c
@@ -140,6 +146,9 @@ func Resume(sk plan.Skeleton, who Config, c Carried) (*Machine, error) {
 		no += d
 		m.owe(int64(no))
 	}
+	if err := m.unpackDelayed(c); err != nil {
+		return nil, err
+	}
 	if err := m.unpackSteps(c); err != nil {
 		return nil, err
 	}
@@ -159,6 +168,9 @@ func (m *Machine) goOn() {
 	}
 	if at := m.pause.drainAt; !at.IsZero() && !m.pause.overdue {
 		m.setTimer(TimerDrain, at)
+	}
+	if at := m.quota.at; !at.IsZero() {
+		m.setTimer(TimerQuota, at)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 func TestCarry_T109_EveryField(t *testing.T) {
 	t.Parallel()
 	said := map[string]string{
-		"Machine": "sk who ords next now out status begun done schedule record signals pause failure stop rotation steps manual compensation",
+		"Machine": "sk who ords next now out status begun done schedule record signals pause failure stop rotation steps manual quota compensation",
 		// ready, favoured and left follow from the steps; nothing is in flight
 		"schedule": "ready favoured flying width left openings",
 		// queue, sent, closing and alone are of a machine that is not idle
@@ -33,11 +33,12 @@ func TestCarry_T109_EveryField(t *testing.T) {
 		"stop":         "signalID",
 		"rotation":     "dispatched from pressed hard patience over", // each execution's own
 		"manual":       "opening open due firesAt",                   // follow from the steps
+		"quota":        "delayed at gap row",
 		"compensation": "succeeded begun todo flying done",
 		// openings, passes and asked are of an execution in flight
 		"step": "status stage la n missing signalID signalNo era passes openings asked failing latched failedSeq failed waitEnds",
 	}
-	for _, of := range []any{Machine{}, schedule{}, record{}, inbox{}, pause{}, failure{}, stop{}, rotation{}, manual{}, compensation{}, step{}} {
+	for _, of := range []any{Machine{}, schedule{}, record{}, inbox{}, pause{}, failure{}, stop{}, rotation{}, manual{}, quota{}, compensation{}, step{}} {
 		typ := reflect.TypeOf(of)
 		var has []string
 		for i := range typ.NumField() {
@@ -79,6 +80,14 @@ func TestCarry_T109_Size(t *testing.T) {
 		"waiting for people, by hand": func(m *Machine, st *step, i int) {
 			st.stage, st.la, st.signalID, st.signalNo, st.waitEnds = open, 2+i%100, long, int64(nos[i]+1), at.Add(time.Duration(r.Int64N(int64(30*24*time.Hour))))
 			m.keepOpen(run.Ord(i))
+		},
+		"retrying, every other one without a token": func(m *Machine, st *step, i int) {
+			failed(st, i)
+			st.stage, st.la, st.n, st.signalID, st.signalNo, st.era = ready, 100+i%20, 1+i%100, long, int64(nos[i]+1), i%2
+			if m.quota.at = at; i%2 == 0 {
+				st.stage = delayed
+				m.quota.delayed.push(run.Ord(i))
+			}
 		},
 		"undone": func(m *Machine, st *step, i int) {
 			st.status, st.stage, st.la = run.StepSuccess, settled, 2+i%100

@@ -303,7 +303,7 @@ func (m *Machine) placeSteps() {
 	}
 	for i := range m.steps {
 		switch st := &m.steps[i]; {
-		case st.stage == open:
+		case st.stage == open, st.stage == delayed:
 			m.owe(st.signalNo)
 		case st.stage != waiting:
 		case st.signalNo != 0 && st.signalNo <= m.signals.last: // ready once the signal is known

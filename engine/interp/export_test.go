@@ -31,6 +31,9 @@ func (m *Machine) essence() Machine {
 	c.pause.interrupted = slices.Clone(m.pause.interrupted)
 	slices.Sort(c.pause.interrupted)
 	c.failure.era, c.failure.toStop = 0, nil
+	if c.quota.delayed = nil; !m.anyDelayed() {
+		c.quota = quota{}
+	}
 	undoable := m.rankSuccesses()
 	c.compensation.succeeded = slices.Clone(m.compensation.succeeded)
 	for i := range c.compensation.succeeded {

@@ -78,7 +78,7 @@ func (m *Machine) settleFailure() {
 
 // retrying reports whether a step that passes fail-fast may still begin.
 func (m *Machine) retrying() bool {
-	return m.favouredReady() || slices.ContainsFunc(m.schedule.flying, func(o run.Ord) bool { return m.steps[o].passes })
+	return m.favouredReady() || m.favouredDelayed() || slices.ContainsFunc(m.schedule.flying, func(o run.Ord) bool { return m.steps[o].passes })
 }
 
 func (m *Machine) window() time.Duration {

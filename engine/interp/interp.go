@@ -118,6 +118,7 @@ const (
 	TimerDrain       Timer = "drain"
 	TimerManual      Timer = "manual"   // the earliest deadline of a wait for a person (T83)
 	TimerRotation    Timer = "rotation" // the patience of the rotation barrier (T195)
+	TimerQuota       Timer = "quota"    // when heavy steps ask for a token again (T113)
 )
 
 // Effect is something the driver must do, in the order returned.

@@ -75,6 +75,7 @@ type Machine struct {
 	steps    []step
 
 	manual       manual
+	quota        quota
 	compensation compensation
 }
 
@@ -112,6 +113,7 @@ const (
 	settled              // recorded
 	opening              // of a MANUAL step: its wait for a person is to be recorded
 	open                 // it waits for a person
+	delayed              // it came back without a token, and waits to ask again
 )
 
 // New returns a machine for a plan; sk must not change afterwards.
@@ -266,6 +268,8 @@ func (m *Machine) fired(t Timer) {
 		m.manualFired()
 	case TimerRotation:
 		m.rotationFired()
+	case TimerQuota:
+		m.quotaFired()
 	}
 }
 

@@ -38,6 +38,7 @@ func randomRun(rt *rapid.T) {
 	w.doubled = true
 	w.refuse = drawRefusals(rt)
 	p := &player{w: w, rt: rt}
+	w.throttle = p.throttle
 	w.feed(interp.Begin{At: w.now})
 	for range rapid.IntRange(0, 250).Draw(rt, "moves") {
 		p.move()
@@ -116,6 +117,19 @@ type player struct {
 	heard int // signals that calm has delivered
 
 	steady bool // nothing presses for a rotation
+	ending int  // tokens asked for since the end is near: two of three are there
+}
+
+// throttle has no token for some of the steps whose number is even.
+func (p *player) throttle(stepID string) time.Duration {
+	if (stepID[len(stepID)-1]-'0')%2 == 1 {
+		return 0
+	}
+	if p.ending > 0 {
+		p.ending++
+		return []time.Duration{0, 0, 2 * time.Second}[p.ending%3]
+	}
+	return time.Duration(rapid.SampledFrom([]int{0, 0, 100, 7000, -1}).Draw(p.rt, "token after")) * time.Millisecond
 }
 
 func (p *player) move() {
@@ -256,7 +270,7 @@ func (p *player) answerFetch() {
 
 func (p *player) timer() {
 	w := p.w
-	for _, t := range []interp.Timer{interp.TimerRetryWindow, interp.TimerDrain, interp.TimerRotation, interp.TimerManual} {
+	for _, t := range []interp.Timer{interp.TimerRetryWindow, interp.TimerDrain, interp.TimerRotation, interp.TimerManual, interp.TimerQuota} {
 		if at := w.timers[t]; !at.IsZero() && rapid.Bool().Draw(p.rt, string(t)) {
 			if at.After(w.now) {
 				w.now = at
@@ -287,6 +301,7 @@ func (p *player) repeat() {
 // finish lets everything that can happen happen, and resumes a paused run.
 func (p *player) finish() {
 	w := p.w
+	p.ending = 1
 	for i := 0; !w.m.Done(); i++ {
 		w.now = w.now.Add(time.Second)
 		switch {
@@ -312,7 +327,7 @@ func (p *player) finish() {
 		case w.state.Status == run.Paused && i%2 == 0:
 			w.signal(run.Resume, fmt.Sprintf("last-%d", i), "")
 		default:
-			for _, t := range []interp.Timer{interp.TimerRotation, interp.TimerManual, interp.TimerDrain, interp.TimerRetryWindow} {
+			for _, t := range []interp.Timer{interp.TimerRotation, interp.TimerQuota, interp.TimerManual, interp.TimerDrain, interp.TimerRetryWindow} {
 				if !w.timers[t].IsZero() {
 					w.fire(t)
 					break
@@ -463,12 +478,12 @@ func TestStep_P_AnyInput(t *testing.T) {
 			case 0:
 				return interp.Begin{At: at.Draw(rt, "at")}
 			case 1:
-				return interp.Fired{At: at.Draw(rt, "at"), Timer: rapid.SampledFrom([]interp.Timer{interp.TimerDrain, interp.TimerRetryWindow, interp.TimerManual, "x"}).Draw(rt, "timer")}
+				return interp.Fired{At: at.Draw(rt, "at"), Timer: rapid.SampledFrom([]interp.Timer{interp.TimerDrain, interp.TimerRetryWindow, interp.TimerManual, interp.TimerQuota, "x"}).Draw(rt, "timer")}
 			case 2, 3, 4:
 				end := engine.StepEnd{
 					StepID: id.Draw(rt, "id"), LogicalAttempt: small.Draw(rt, "la"), N: small.Draw(rt, "n"), EngineAttempt: small.Draw(rt, "ea"),
 					Kind: rapid.SampledFrom([]engine.StepEndKind{
-						engine.EndCompleted, engine.EndFailed, engine.EndCancelled, engine.EndParked, "x",
+						engine.EndCompleted, engine.EndFailed, engine.EndCancelled, engine.EndParked, engine.EndThrottled, "x",
 					}).Draw(rt, "kind"),
 				}
 				if rapid.Bool().Draw(rt, "began") {

@@ -48,6 +48,8 @@ func (m *Machine) stepEnded(got engine.StepEnd) {
 		m.finish("")
 	case got.Kind == engine.EndParked:
 		m.parked(o)
+	case got.Kind == engine.EndThrottled:
+		m.throttled(o, got.RetryAfter)
 	default:
 		m.enqueueEnd(o, got)
 	}

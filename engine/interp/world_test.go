@@ -53,11 +53,12 @@ type world struct {
 	inputs    []interp.Input
 	effects   [][]interp.Effect
 	rotations int
-	doubled   bool                 // each idle machine is compared with one made from what it carries
-	refuse    func(run.Draft) bool // content that the store does not take
-	ahead     map[string]bool      // PAUSEs that were applied as they were accepted
-	held      int                  // Appends that were held back
-	oldWay    bool                 // control applies no PAUSE as it accepts it
+	doubled   bool                              // each idle machine is compared with one made from what it carries
+	refuse    func(run.Draft) bool              // content that the store does not take
+	ahead     map[string]bool                   // PAUSEs that were applied as they were accepted
+	held      int                               // Appends that were held back
+	oldWay    bool                              // control applies no PAUSE as it accepts it
+	throttle  func(stepID string) time.Duration // how long there is no token for a step that would begin; 0: there is one
 }
 
 // lateTry is an Append on its way to the log that nobody waits for any more.
@@ -420,6 +421,12 @@ func (w *world) arrive(f *flight) {
 		w.tb.Fatalf("begin: %v", err)
 	}
 	p, begun := authority.DecideBegin(w.head, b, w.facts(), w.now)
+	if w.throttle != nil && len(p.Insert) > 0 {
+		if wait := w.throttle(f.stepID); wait > 0 {
+			w.report(f, engine.StepEnd{Kind: engine.EndThrottled, RetryAfter: wait})
+			return
+		}
+	}
 	w.carryOut(p)
 	switch begun.Verdict {
 	case store.BeginRun:

@@ -51,6 +51,9 @@ func (f *flight) begin() {
 	case store.BeginParked:
 		f.end(engine.StepEnd{Kind: engine.EndParked})
 		return
+	case store.BeginThrottled:
+		f.end(engine.StepEnd{Kind: engine.EndThrottled, RetryAfter: begun.RetryAfter})
+		return
 	case store.BeginRunTerminal:
 		f.end(engine.StepEnd{Kind: engine.EndRunTerminal})
 		return

@@ -52,6 +52,8 @@ type (
 		N           int    `json:"n"`
 		PassFailing bool   `json:"passFailing,omitempty"`
 		SignalID    string `json:"signalId,omitempty"`
+		// Throttles says that the workflow takes engine.EndThrottled.
+		Throttles bool `json:"throttles,omitempty"`
 	}
 )
 
@@ -182,6 +184,7 @@ func (x *executeActivity) wait(most time.Duration) {
 func (x *executeActivity) execute(ctx context.Context, in executeInput) (engine.StepEnd, error) {
 	end, err := x.work(ctx, x.runner.Run, executor.Dispatch{
 		RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, PassFailing: in.PassFailing, SignalID: in.SignalID,
+		AwaitToken: !in.Throttles,
 	})
 	if err != nil || end.Kind != engine.EndFailed {
 		return end, err

@@ -2,6 +2,7 @@ package temporal_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -22,6 +23,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
@@ -341,6 +343,17 @@ func recordAll(t *testing.T) {
 	for i, g := range h.chain(rotated) {
 		write(t, filepath.Join(folder, fmt.Sprintf("rotation-%d", i+1)), g.history)
 	}
+	recordQuota(t, folder)
+}
+
+// recordQuota records a heavy step that waits for a token.
+func recordQuota(t *testing.T, folder string) {
+	h, drain := limited(t, 30, options{})
+	h.steps.on("first", func(context.Context, executor.Task) error { drain(); return nil })
+	id := h.start(document(0, step{id: "first"}, step{id: "heavy", deps: "first", extra: heavyStep}, step{id: "light", deps: "heavy"}))
+	h.ended(id)
+	h.closed(id)
+	write(t, filepath.Join(folder, "quota"), h.history(id))
 }
 
 // waits is a MANUAL step.

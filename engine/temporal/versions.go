@@ -21,6 +21,7 @@ const (
 	versionFirst    = workflow.DefaultVersion
 	versionRotation = workflow.Version(1)
 	versionPause    = workflow.Version(2)
+	versionQuota    = versionPause // they came with one release
 	versionLatest   = versionPause
 )
 
@@ -30,7 +31,7 @@ func Versions() []Version {
 	return []Version{
 		{Name: "v1", number: versionFirst, Since: "before 0.1.0", Change: "one execution for a run's whole life; it notes no version"},
 		{Name: "v2", number: versionRotation, Since: "0.1.0", Change: "a run rotates, by the number of steps and when its history has grown; one activity reads the skeleton and appends RunStarted"},
-		{Name: "v3", number: versionPause, Since: "0.2.0", Change: "a pause that is in the log before the workflow hears of it is taken over, and what must not follow it is appended apart"},
+		{Name: "v3", number: versionPause, Since: "0.2.0", Change: "a pause that is in the log before the workflow hears of it is taken over, and what must not follow it is appended apart; a heavy step without a token comes back and waits by a timer, before its activity waited"},
 	}
 }
 

@@ -320,7 +320,7 @@ func (d *driver) execute(e interp.Execute) {
 	ctx = workflow.WithActivityOptions(ctx, executeOptions(id, s, time.Duration(d.in.HeartbeatTimeoutMS)*time.Millisecond))
 	f := workflow.ExecuteActivity(ctx, activityExecute, executeInput{
 		RunID: d.in.Identity.RunID, StepID: s.StepID, LA: e.LA, N: e.N,
-		PassFailing: e.PassFailing, SignalID: e.SignalID,
+		PassFailing: e.PassFailing, SignalID: e.SignalID, Throttles: d.version >= versionQuota,
 	})
 	workflow.Go(d.ctx, func(ctx workflow.Context) {
 		var end engine.StepEnd
