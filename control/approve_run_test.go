@@ -15,6 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -393,4 +394,35 @@ func TestRerun_W20_WhatItTakesOverWaitsWithIt(t *testing.T) {
 	if again := must[control.StartedRun](t)(w.Rerun(ctx, w.eng(), in)); !again.Deduplicated {
 		t.Errorf("repeated after the approval: %+v", again)
 	}
+}
+
+func TestCompleteManual_T87_AnApproverDoesNot(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, manualKeys(t, "k1:"+secret("s")))
+	ctx, admin, other := t.Context(), w.who("dev-admin"), w.who("dev-operator")
+	w.policy(func(d *authz.Document) {
+		d.Approvals = []authz.Approval{{ProjectID: "*", EnvironmentID: "*", Required: 1}}
+		d.Grants = append(d.Grants, authz.PrincipalGrant{Principal: admin.ID, Role: authz.Planner, ProjectID: "*", EnvironmentID: "*"},
+			authz.PrincipalGrant{Principal: other.ID, Role: authz.Engineer, ProjectID: "*", EnvironmentID: "*"})
+	})
+	id := must[control.StartedRun](t)(w.StartRun(ctx, w.eng(), startOf("r1", manualPlan("look", "look-any")))).View.Run.RunID
+	must[control.RunView](t)(w.ApproveRun(ctx, admin, approval(id, "a1")))
+	w.append(id, runtest.Start("look", "look-any"))
+	for _, step := range []string{"look", "look-any"} {
+		w.wait(id, step, 1)
+	}
+	if task := w.task(admin, id, "look", 1); task.Action.Code != run.CodeSOD || task.Token != "" {
+		t.Errorf("who approved it: %+v", task.Action)
+	}
+	if task := w.task(admin, id, "look-any", 1); task.Action.Outcome != "APPLY" {
+		t.Errorf("a step that wants nobody else: %+v", task.Action)
+	}
+	task := w.task(other, id, "look", 1)
+	_, err := w.complete(admin, task, run.ManualSucceeded)
+	refusal(t, err, run.CodeSOD)
+	in := control.CompleteManualStep{RunID: id, StepID: "look", Token: task.Token, Outcome: run.ManualSucceeded}
+	if pre := must[control.ActionPreview](t)(w.PreviewAction(ctx, admin, control.PreviewAction{CompleteManual: &in})); pre.Code != run.CodeSOD {
+		t.Errorf("%+v", pre)
+	}
+	must[control.Receipt](t)(w.complete(other, task, run.ManualSucceeded))
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/run"
@@ -245,4 +247,23 @@ func TestServiceState_AnOperatorSeesTheDrain(t *testing.T) {
 	if s := must[control.ServiceState](t)(w.ServiceState(t.Context(), w.who("dev-sre"))); s.ActiveRuns == nil {
 		t.Errorf("%+v", s)
 	}
+}
+
+func TestModes_ASettingOfALaterProgramLetsNothingNewStart(t *testing.T) {
+	t.Parallel()
+	w := operated(t)
+	ctx := t.Context()
+	put := func(kind store.SettingKind, tenant string, version int64, doc string) {
+		must[store.StoredSetting](t)(w.raw.PutSetting(ctx, store.StoredSetting{
+			Kind: kind, TenantID: tenant, Version: version, Doc: []byte(doc), Actor: "later", Reason: "x", RequestID: "x",
+		}, store.AuditRow{ID: uuid.NewString(), TenantID: "acme", Actor: "later", Action: "SET_ENGINE_MODE", Outcome: "ACCEPTED"}))
+		if err := w.LoadPolicy(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(store.SettingMode, "", 1, `{"mode":"QUARANTINE"}`)
+	refusal(t, w.start(w.eng(), "r1"), run.CodeEngineDraining)
+	put(store.SettingMode, "", 2, `{"mode":"NORMAL"}`)
+	put(store.SettingFreeze, "acme", 1, `{"frozen":"partly"}`)
+	refusal(t, w.start(w.eng(), "r1"), run.CodeTenantFrozen)
 }
