@@ -1,6 +1,7 @@
 import { mkdirSync } from "node:fs";
 import AxeBuilder from "@axe-core/playwright";
-import { expect, sleeps, startRun, status, sync, test } from "./page";
+import type { Page } from "@playwright/test";
+import { become, expect, sleeps, startRun, status, sync, test } from "./page";
 
 const OUT = new URL("out/", import.meta.url).pathname;
 const FAILING = [
@@ -12,6 +13,15 @@ const FAILING = [
 test.beforeAll(() => {
   mkdirSync(OUT, { recursive: true });
 });
+
+/** Keeps a picture of the page; axe finds nothing, and it does not scroll sideways. */
+async function looksRight(page: Page, name: string): Promise<void> {
+  await page.screenshot({ path: `${OUT}${name}.png` });
+  const { violations } = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]).analyze();
+  expect(violations.map((violation) => `${name}: ${violation.id}: ${violation.nodes[0]?.html} ${violation.nodes[0]?.failureSummary}`)).toEqual([]);
+  const sideways = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  expect(sideways, `${name} scrolls sideways`).toBe(0);
+}
 
 for (const theme of ["light", "dark"] as const) {
   test(`pages read well: ${theme}`, async ({ page, url }) => {
@@ -34,12 +44,30 @@ for (const theme of ["light", "dark"] as const) {
         if (path.startsWith("/runs") && name !== "none") await expect(sync(page).first()).toContainText("Live");
         if (path.includes(runId)) await expect(status(page)).toHaveText("Awaiting operator");
         await page.waitForTimeout(400);
-        await page.screenshot({ path: `${OUT}${name}-${width}-${theme}.png` });
-        const { violations } = await new AxeBuilder({ page }).withTags(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]).analyze();
-        const found = violations.map((violation) => `${name} ${width}: ${violation.id}: ${violation.nodes[0]?.html} ${violation.nodes[0]?.failureSummary}`);
-        expect(found).toEqual([]);
-        const sideways = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-        expect(sideways, `${name} ${width} scrolls sideways`).toBe(0);
+        await looksRight(page, `${name}-${width}-${theme}`);
+      }
+    }
+  });
+}
+
+// What one who may see everything sees, and what an engineer sees of what is not theirs.
+const OPERATORS = ["inbox", "queue", "dlq", "audit", "admin/tokens", "admin/policy", "admin/quotas", "admin/service", "health", "no/such/page"];
+for (const { theme, principal, widths } of [
+  { theme: "light", principal: "dev-admin", widths: [320] },
+  { theme: "dark", principal: "dev-admin", widths: [1440] },
+  { theme: "light", principal: "dev-engineer", widths: [1440] },
+] as const) {
+  test(`33 38 pages of operators read well: ${theme}, ${principal}`, async ({ page, url }) => {
+    await page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
+    await page.goto(`${url}/runs`);
+    await become(page, principal);
+    for (const path of OPERATORS) {
+      for (const width of widths) {
+        await page.setViewportSize({ width, height: 900 });
+        await page.goto(`${url}/${path}`);
+        await expect(page.locator("main").getByRole("status", { name: "Loading" })).toHaveCount(0);
+        await expect(page.locator("main")).not.toBeEmpty();
+        await looksRight(page, `${path.replaceAll("/", "-")}-${width}-${theme}-${principal}`);
       }
     }
   });
