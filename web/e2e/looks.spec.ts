@@ -65,7 +65,7 @@ for (const { theme, principal, widths } of [
       for (const width of widths) {
         await page.setViewportSize({ width, height: 900 });
         await page.goto(`${url}/${path}`);
-        await expect(page.locator("main").getByRole("status", { name: "Loading" })).toHaveCount(0);
+        await expect(page.locator("main").getByRole("status", { name: /^Loading/ })).toHaveCount(0);
         await expect(page.locator("main")).not.toBeEmpty();
         await looksRight(page, `${path.replaceAll("/", "-")}-${width}-${theme}-${principal}`);
       }

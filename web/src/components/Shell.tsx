@@ -17,6 +17,15 @@ import { SignOut } from "./SignIn";
 export type Viewer = ViewerQuery["viewer"];
 
 const MOVING_POLL_MS = 5_000;
+const PAGES = [
+  { to: "/runs", name: "runs" },
+  { to: "/inbox", name: "inbox" },
+  { to: "/queue", name: "queue" },
+  { to: "/dlq", name: "dlq" },
+  { to: "/audit", name: "audit" },
+  { to: "/admin", name: "admin" },
+  { to: "/health", name: "health" },
+] as const;
 const THEMES = ["system", "light", "dark"] as const;
 
 interface ShellProps {
@@ -42,10 +51,12 @@ export function Shell({ viewer, setZone, children }: ShellProps) {
         <Link to="/runs" className={css.brand}>
           {m.app}
         </Link>
-        <nav aria-label="Pages">
-          <Link to="/runs" className={css.link}>
-            {m.runs.title}
-          </Link>
+        <nav className={css.nav} aria-label={m.nav.label}>
+          {PAGES.map(({ to, name }) => (
+            <Link key={to} to={to} className={css.link}>
+              {m.nav[name]}
+            </Link>
+          ))}
         </nav>
         <div className={css.right}>
           <Tray />
