@@ -960,6 +960,33 @@ func (v *CompleteManualStepResponse) GetCompleteManualStep() CompleteManualStepC
 	return v.CompleteManualStep
 }
 
+// CountLooseAuditAuditAuditConnection includes the requested fields of the GraphQL type AuditConnection.
+type CountLooseAuditAuditAuditConnection struct {
+	// Rows that were committed a moment ago and are not in the chain yet.
+	Waiting float64 `json:"waiting"`
+	// Rows that are not in the chain and never will be: they did not come through dvt.
+	Stray float64 `json:"stray"`
+}
+
+// GetWaiting returns CountLooseAuditAuditAuditConnection.Waiting, and is useful for accessing the field via an interface.
+func (v *CountLooseAuditAuditAuditConnection) GetWaiting() float64 { return v.Waiting }
+
+// GetStray returns CountLooseAuditAuditAuditConnection.Stray, and is useful for accessing the field via an interface.
+func (v *CountLooseAuditAuditAuditConnection) GetStray() float64 { return v.Stray }
+
+// CountLooseAuditResponse is returned by CountLooseAudit on success.
+type CountLooseAuditResponse struct {
+	// Who did or was refused what, newest first, or from the first row on with `oldestFirst`. The rows of a
+	// tenant are a chain of hashes: `dvt audit verify` checks it. `first` is at most 200. Takes the action
+	// READ_AUDIT on the whole tenant.
+	// Example: `audit(filter: {outcome: "DENIED"}, first: 20) { edges { node { at actor action code } } }`.
+	// Errors: FORBIDDEN, BAD_USER_INPUT, CURSOR_INVALID.
+	Audit CountLooseAuditAuditAuditConnection `json:"audit"`
+}
+
+// GetAudit returns CountLooseAuditResponse.Audit, and is useful for accessing the field via an interface.
+func (v *CountLooseAuditResponse) GetAudit() CountLooseAuditAuditAuditConnection { return v.Audit }
+
 // CreateTokenCreateTokenCreateTokenPayload includes the requested fields of the GraphQL type CreateTokenPayload.
 type CreateTokenCreateTokenCreateTokenPayload struct {
 	Token CreateTokenCreateTokenCreateTokenPayloadToken `json:"token"`
@@ -3869,10 +3896,6 @@ func (v *QuotaSettingsRowTenantQuotaLimits) GetMaxQueueDepth() *int { return v.M
 type ReadAuditAuditAuditConnection struct {
 	Edges    []ReadAuditAuditAuditConnectionEdgesAuditEdge `json:"edges"`
 	PageInfo ReadAuditAuditAuditConnectionPageInfo         `json:"pageInfo"`
-	// Rows that were committed a moment ago and are not in the chain yet.
-	Waiting float64 `json:"waiting"`
-	// Rows that are not in the chain and never will be: they did not come through dvt.
-	Stray float64 `json:"stray"`
 }
 
 // GetEdges returns ReadAuditAuditAuditConnection.Edges, and is useful for accessing the field via an interface.
@@ -3884,12 +3907,6 @@ func (v *ReadAuditAuditAuditConnection) GetEdges() []ReadAuditAuditAuditConnecti
 func (v *ReadAuditAuditAuditConnection) GetPageInfo() ReadAuditAuditAuditConnectionPageInfo {
 	return v.PageInfo
 }
-
-// GetWaiting returns ReadAuditAuditAuditConnection.Waiting, and is useful for accessing the field via an interface.
-func (v *ReadAuditAuditAuditConnection) GetWaiting() float64 { return v.Waiting }
-
-// GetStray returns ReadAuditAuditAuditConnection.Stray, and is useful for accessing the field via an interface.
-func (v *ReadAuditAuditAuditConnection) GetStray() float64 { return v.Stray }
 
 // ReadAuditAuditAuditConnectionEdgesAuditEdge includes the requested fields of the GraphQL type AuditEdge.
 type ReadAuditAuditAuditConnectionEdgesAuditEdge struct {
@@ -8502,6 +8519,37 @@ func CompleteManualStep(
 	return data_, err_
 }
 
+// The query executed by CountLooseAudit.
+const CountLooseAudit_Operation = `
+query CountLooseAudit {
+	audit(first: 1) {
+		waiting
+		stray
+	}
+}
+`
+
+func CountLooseAudit(
+	ctx_ context.Context,
+	client_ graphql.Client,
+) (data_ *CountLooseAuditResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "CountLooseAudit",
+		Query:  CountLooseAudit_Operation,
+	}
+
+	data_ = &CountLooseAuditResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The mutation executed by CreateToken.
 const CreateToken_Operation = `
 mutation CreateToken ($input: CreateTokenInput!) {
@@ -9372,8 +9420,6 @@ query ReadAudit ($filter: AuditFilter, $oldestFirst: Boolean, $first: Int, $afte
 			hasNextPage
 			endCursor
 		}
-		waiting
-		stray
 	}
 }
 `

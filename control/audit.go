@@ -16,6 +16,7 @@ type AuditQuery struct {
 	Filter store.AuditFilter // its TenantID, numbers and Limit are ignored
 	First  int
 	After  string // cursor: the number of the link before the page
+	Loose  bool   // count the rows without a link, over the whole audit of the tenant
 }
 
 // AuditPage is a page of the tenant's chain of audit rows.
@@ -23,7 +24,7 @@ type AuditPage struct {
 	Links   []store.AuditLink
 	HasNext bool
 	// Waiting rows were committed a moment ago and have no link yet. Stray ones never
-	// get one: they did not come through dvt.
+	// get one: they did not come through dvt. Counted only when AuditQuery.Loose asks for it.
 	Waiting, Stray int64
 }
 
@@ -57,11 +58,11 @@ func (s *Service) Audit(ctx context.Context, p authz.Principal, q AuditQuery) (A
 	if err != nil {
 		return AuditPage{}, translate(err)
 	}
-	waiting, stray, err := s.cfg.Store.AuditLoose(ctx, p.TenantID)
-	if err != nil {
-		return AuditPage{}, translate(err)
+	out := AuditPage{Links: links[:min(n, len(links))], HasNext: len(links) > n}
+	if q.Loose {
+		out.Waiting, out.Stray, err = s.cfg.Store.AuditLoose(ctx, p.TenantID)
 	}
-	return AuditPage{Links: links[:min(n, len(links))], HasNext: len(links) > n, Waiting: waiting, Stray: stray}, nil
+	return out, translate(err)
 }
 
 // Times of LinkAudit: between two looks, and after one that failed.

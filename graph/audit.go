@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/hex"
 
+	"github.com/99designs/gqlgen/graphql"
+
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph/internal/model"
 	"github.com/dvt-engine/dvt/run"
@@ -17,7 +19,7 @@ func (q queries) Audit(ctx context.Context, f *model.AuditFilter, oldestFirst *b
 	if err != nil {
 		return nil, err
 	}
-	in := control.AuditQuery{First: orZero(first), After: cursor}
+	in := control.AuditQuery{First: orZero(first), After: cursor, Loose: graphql.FieldRequested(ctx, "waiting") || graphql.FieldRequested(ctx, "stray")}
 	if in.Filter.Newest = !orZero(oldestFirst); f != nil {
 		in.Filter.From, in.Filter.To = orZero(f.From), orZero(f.To)
 		in.Filter.Actor, in.Filter.Action, in.Filter.RunID, in.Filter.Outcome = orZero(f.Actor), orZero(f.Action), orZero(f.RunID), orZero(f.Outcome)
