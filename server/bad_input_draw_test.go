@@ -217,6 +217,8 @@ func (s *spoiler) draw() spoiled {
 	out.change = good && op.kind == ast.Mutation && strings.HasPrefix(at, "/graphql")
 	out.Request = httptest.NewRequest(method, "http://dvt.test/", strings.NewReader(out.body))
 	out.Header, out.URL.Path, out.URL.RawQuery = header, at, ""
+	out.RemoteAddr = fmt.Sprintf("10.%d.%d.%d:1", s.r.IntN(256), s.r.IntN(256), s.r.IntN(256)) // who guesses is slowed by address
+	out.stream = out.stream && strings.HasPrefix(at, "/graphql")
 	if path, query, ok := strings.Cut(at, "?"); ok {
 		out.URL.Path, out.URL.RawQuery = path, query
 	}
