@@ -24,7 +24,7 @@ import (
 const (
 	fewRuns, manyRuns = 1_000, 1_000_000
 	pageRows          = 51
-	listTurns         = 30
+	listTurns         = 100
 )
 
 // shelf is a store with some number of runs, a second apart. What is rare in it is as
