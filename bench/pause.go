@@ -60,7 +60,7 @@ func serveDev(ctx context.Context, o options) (served, error) {
 const (
 	devToken       = "dev-engineer"
 	statusQuery    = `subscription($runId:String!){runUpdates(runId:$runId){runSeq snapshot{status substatus}}}`
-	startMutation  = `mutation($plan:JSON!){startRun(input:{plan:{inline:$plan},runRequestId:"pause",projectId:"shop",environmentId:"dev"}){run{runId}}}`
+	startMutation  = `mutation($plan:JSON!,$request:String!){startRun(input:{plan:{inline:$plan},runRequestId:$request,projectId:"shop",environmentId:"dev"}){run{runId}}}`
 	signalMutation = `mutation($runId:String!,$id:String!){signalRun(input:{runId:$runId,signalId:$id,signal:{%s:{}}}){signal{decision}}}`
 )
 
@@ -68,7 +68,7 @@ const (
 // PAUSED, of a run in which nothing runs; the floor is a bare workflow, from
 // signalling it to the activity that it starts.
 func pauseToPaused(ctx context.Context, r *rig) (_ *trial, err error) {
-	const pauses = 40
+	const pauses, perRun = 40, 20 // a run takes 60 signals a minute
 	var ends []func() error
 	done := func() error {
 		var errs []error
@@ -96,14 +96,18 @@ func pauseToPaused(ctx context.Context, r *rig) (_ *trial, err error) {
 	if err != nil {
 		return nil, err
 	}
+	ends = append(ends, s.close)
 	p := pauser{asker: newAsker(devToken, 2), service: s}
-	if err = p.start(ctx); err != nil {
-		return nil, errors.Join(err, s.close())
-	}
-	ends = append(ends, p.watching.close)
+	ends = append(ends, func() error { p.leave(); return nil })
 	repeat := func(ctx context.Context) (sample, error) {
 		var costs, floors []time.Duration
-		for range pauses {
+		for i := range pauses {
+			if i%perRun == 0 {
+				p.leave()
+				if err := p.start(ctx); err != nil {
+					return sample{}, err
+				}
+			}
 			floor, err := bare.signal(ctx)
 			if err != nil {
 				return sample{}, err
@@ -128,7 +132,16 @@ type pauser struct {
 	*service
 	watching *watching
 	runID    string
+	runs     int
 	signals  int
+}
+
+// leave stops looking on.
+func (p *pauser) leave() {
+	if p.watching != nil {
+		p.watching.viewers.close()
+		p.watching = nil
+	}
 }
 
 // start starts a run that waits for a person, and looks on.
@@ -140,7 +153,10 @@ func (p *pauser) start(ctx context.Context) error {
 		`"tenantId":"`+runtest.ID.TenantID+`"`, `"tenantId":"acme"`, `"projectId":"`+runtest.ID.ProjectID+`"`, `"projectId":"shop"`,
 		`"environmentId":"`+runtest.ID.EnvironmentID+`"`, `"environmentId":"dev"`,
 	)
-	answer, err := p.post(ctx, p.addr, startMutation, map[string]any{"plan": json.RawMessage(at.Replace(string(doc)))})
+	p.runs++
+	answer, err := p.post(ctx, p.addr, startMutation, map[string]any{
+		"plan": json.RawMessage(at.Replace(string(doc))), "request": fmt.Sprintf("pause-%d", p.runs),
+	})
 	if err != nil {
 		return err
 	}

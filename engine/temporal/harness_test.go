@@ -366,6 +366,14 @@ func (h *harness) applied(runID, signalID string) run.Receipt {
 	}
 }
 
+// delivered waits until the engine has a signal.
+func (h *harness) delivered(runID, signalID string) {
+	h.t.Helper()
+	h.until(runID, "told "+signalID, func(run.State) bool {
+		return h.operator().Receipt(runID, signalID).DeliveredAt != nil
+	})
+}
+
 func (h *harness) events(runID string) []run.Event {
 	h.t.Helper()
 	return h.operator().Events(runID)
