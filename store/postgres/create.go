@@ -146,9 +146,16 @@ func insertRun(ctx context.Context, c *pgx.Conn, n store.NewRun, createdAt time.
 	return t, t.now, nil
 }
 
+const firstHeaderSQL = `INSERT INTO run_state (run_id, tenant_id, project_id, status, seq, rev, header) VALUES ($1, $2, $3, $4, $5, $6, $7::text::json)`
+
 // firstCheckpoint makes a new run visible in lists before any projector saw it.
 func (t *tx) firstCheckpoint(r store.Run, evs []run.Event) error {
 	l := authority.Fold(store.Loaded{}, authority.Base(r), evs)
+	if st := l.State; len(st.Steps) == 0 {
+		header, err := authority.Encode(st.Header)
+		t.batch.Queue(firstHeaderSQL, r.RunID, r.TenantID, r.ProjectID, st.Status, st.Seq, st.Rev, string(header))
+		return err
+	}
 	args, err := saveArgs(l.State, l.Changes, nil, nil)
 	if err != nil {
 		return err

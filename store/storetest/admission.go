@@ -381,6 +381,12 @@ func admitFreed(f *fixture) {
 	f.append(w[0].Identity) // nothing more is freed by what comes later
 	f.equal([]string{w[1].RunID}, rowIDs(f.admit(always(terms), 10).Rows), "the next one")
 	raised := quota(func(t *store.Terms) { t.Project.MaxActive = 2 })
+	whole := quota(func(t *store.Terms) { t.Tenant.MaxActive = 1 })
+	running := f.mustAsk("t2", "p1", whole)
+	next := f.mustWait(1, "t2", "p2", whole)[0]
+	f.equal([]any{store.WaitPlace, 0}, []any{next.told.Why, len(f.admit(always(whole), 10).Rows)}, "without a place of the tenant")
+	f.end(running.Identity)
+	f.equal([]string{next.RunID}, rowIDs(f.admit(always(whole), 10).Rows), "with one of another project")
 	more := f.mustWait(1, "t1", "p1", terms)
 	f.admit(always(terms), 10)
 	f.within(15*time.Second, "a raised limit is seen without anybody ending", func() bool {

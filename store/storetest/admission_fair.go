@@ -196,6 +196,11 @@ func admitInstallation(f *fixture) {
 
 func admitCancelled(f *fixture) {
 	w := f.mustWait(3, "t1", "p1", held())
+	alone := f.mustWait(1, "t2", "p1", held())[0] // its row leaves the lane before its run ends
+	f.ok(f.store.InRun(f.ctx(), alone.RunID, func(tx store.RunTx) error {
+		return tx.SetQueue(f.ctx(), store.QueueRow{Status: store.QueueCancelled})
+	}))
+	f.equal(int64(0), f.usage("t2").Tenant.Waiting, "waiting in t2")
 	f.ok(f.store.InRun(f.ctx(), w[0].RunID, func(tx store.RunTx) error {
 		q, err := tx.Queue(f.ctx())
 		if err != nil {
