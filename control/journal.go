@@ -37,7 +37,7 @@ type JournalConfig struct {
 	// completed; default 3 s (T120).
 	WriteBudget time.Duration
 	// Heavy names the bucket that a heavy step of a project takes a token of when it
-	// begins (§12.3); nil: there is no limit.
+	// begins (§12.3): one of class heavy, or of type DBT_RUN. It does no I/O; nil: there is no limit.
 	Heavy   func(tenantID, projectID string) store.Bucket
 	Metrics prometheus.Registerer // none when nil
 	Logger  *slog.Logger          // nothing is logged when nil
@@ -201,8 +201,9 @@ func (j *Journal) begin(ctx context.Context, b store.Begin) (engine.Begun, error
 		return engine.Begun{}, fmt.Errorf("%w: step %s of run %s", store.ErrNotFound, b.StepID, b.RunID)
 	}
 	if s := &f.plan.Steps[i]; j.cfg.Heavy != nil && (s.Dispatch.ResourceClass == plan.Heavy || s.Type == plan.DBTRun) {
-		bucket := j.cfg.Heavy(f.run.TenantID, f.run.ProjectID)
-		b.Heavy = &bucket
+		if bucket := j.cfg.Heavy(f.run.TenantID, f.run.ProjectID); bucket.PerMinute >= 0 {
+			b.Heavy = &bucket
+		}
 	}
 	begun, err := j.cfg.Store.Begin(ctx, b)
 	overlaid := begun.Head.Gate&run.GateOverlaid != 0
