@@ -6705,15 +6705,40 @@ func (v *StartRunResponse) GetStartRun() StartRunStartRunStartRunPayload { retur
 
 // StartRunStartRunStartRunPayload includes the requested fields of the GraphQL type StartRunPayload.
 type StartRunStartRunStartRunPayload struct {
-	Run          StartRunStartRunStartRunPayloadRun `json:"run"`
-	Deduplicated bool                               `json:"deduplicated"`
+	Run          StartRunStartRunStartRunPayloadRun              `json:"run"`
+	Queue        *StartRunStartRunStartRunPayloadQueueQueueEntry `json:"queue"`
+	Deduplicated bool                                            `json:"deduplicated"`
 }
 
 // GetRun returns StartRunStartRunStartRunPayload.Run, and is useful for accessing the field via an interface.
 func (v *StartRunStartRunStartRunPayload) GetRun() StartRunStartRunStartRunPayloadRun { return v.Run }
 
+// GetQueue returns StartRunStartRunStartRunPayload.Queue, and is useful for accessing the field via an interface.
+func (v *StartRunStartRunStartRunPayload) GetQueue() *StartRunStartRunStartRunPayloadQueueQueueEntry {
+	return v.Queue
+}
+
 // GetDeduplicated returns StartRunStartRunStartRunPayload.Deduplicated, and is useful for accessing the field via an interface.
 func (v *StartRunStartRunStartRunPayload) GetDeduplicated() bool { return v.Deduplicated }
+
+// StartRunStartRunStartRunPayloadQueueQueueEntry includes the requested fields of the GraphQL type QueueEntry.
+// The GraphQL type's documentation follows.
+//
+// A run that is to be started.
+type StartRunStartRunStartRunPayloadQueueQueueEntry struct {
+	// Among the waiting runs of its project, from 1; null when it does not wait.
+	Position *int `json:"position"`
+	// From now; null when nothing is known.
+	EstimatedWaitMs *float64 `json:"estimatedWaitMs"`
+}
+
+// GetPosition returns StartRunStartRunStartRunPayloadQueueQueueEntry.Position, and is useful for accessing the field via an interface.
+func (v *StartRunStartRunStartRunPayloadQueueQueueEntry) GetPosition() *int { return v.Position }
+
+// GetEstimatedWaitMs returns StartRunStartRunStartRunPayloadQueueQueueEntry.EstimatedWaitMs, and is useful for accessing the field via an interface.
+func (v *StartRunStartRunStartRunPayloadQueueQueueEntry) GetEstimatedWaitMs() *float64 {
+	return v.EstimatedWaitMs
+}
 
 // StartRunStartRunStartRunPayloadRun includes the requested fields of the GraphQL type Run.
 type StartRunStartRunStartRunPayloadRun struct {
@@ -10208,6 +10233,10 @@ mutation StartRun ($input: StartRunInput!) {
 	startRun(input: $input) {
 		run {
 			... RunRow
+		}
+		queue {
+			position
+			estimatedWaitMs
 		}
 		deduplicated
 	}

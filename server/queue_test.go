@@ -1,0 +1,223 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/postgres"
+)
+
+// depot is two servers and a control worker with quotas; server A reaches the engine by a proxy.
+type depot struct {
+	a      *process
+	urlA   string
+	urlB   string
+	engine *testserver.Proxy
+	store  store.Store
+	startB func()
+}
+
+func startDepot(t *testing.T, quotas string) *depot {
+	t.Helper()
+	dsn, redis, temporal := testserver.Postgres(t), testserver.Redis(t), testserver.TemporalAlone(t)
+	dir := t.TempDir()
+	d := &depot{engine: testserver.NewProxy(t, temporal.Addr)}
+	config := func(name, engine, duties string) string {
+		path := filepath.Join(dir, name)
+		must(t, os.WriteFile(path, fmt.Appendf(nil, `
+store: %s
+redis: redis://%s/0
+temporal: %s
+temporal-namespace: %s
+duties: [%s]
+artifacts: file://%s/artifacts?create_dir=true&no_tmp_dir=true
+quotas: %s
+accounts:
+  - {id: ada, tenant: acme, tokenSha256: %s, grants: [{role: ADMIN, project: "*", environment: "*"}]}
+  - {id: mallory, tenant: globex, tokenSha256: %s, grants: [{role: ADMIN, project: "*", environment: "*"}]}
+`, dsn, redis.Addr, engine, temporal.Namespace, duties, dir, quotas, tokenHash(adaToken), tokenHash(malloryToken)), 0o600))
+		return path
+	}
+	migrate := spawn(t, "dvt migrate", nil, "migrate", "--store", dsn)
+	<-migrate.exited
+	var err error
+	d.store, err = postgres.Open(t.Context(), dsn, postgres.Options{})
+	must(t, err)
+	t.Cleanup(func() { must(t, d.store.Close()) })
+	addressA, addressB := freeAddress(t), freeAddress(t)
+	d.urlA, d.urlB = "http://"+addressA, "http://"+addressB
+	spawn(t, "control worker", nil, "worker", "--config", config("worker.yaml", temporal.Addr, "api"), "--queues", "tq-control-dev", "--workspace", filepath.Join(dir, "control"))
+	d.a = spawn(t, "server A", nil, "server", "--config", config("a.yaml", d.engine.Addr, "api, reconcile"), "--listen", addressA)
+	d.startB = func() {
+		spawn(t, "server B", nil, "server", "--config", config("b.yaml", temporal.Addr, "api, project, reconcile, deliver, sweep"), "--listen", addressB)
+		answers(t, d.urlB)
+	}
+	answers(t, d.urlA)
+	return d
+}
+
+// ask asks for a run of one step.
+func (d *depot) ask(t *testing.T, base, token, tenant, request, step string) client.StartRunStartRunStartRunPayload {
+	t.Helper()
+	doc := json.RawMessage(strings.Replace(string(stepsPlan("queue", step)), `"tenantId":"acme"`, `"tenantId":"`+tenant+`"`, 1))
+	out, err := client.StartRun(t.Context(), client.New(base, token), client.StartRunInput{
+		Plan: client.PlanInput{Inline: &doc}, RunRequestId: request, ProjectId: "shop", EnvironmentId: "dev", Priority: 5,
+	})
+	if err != nil {
+		t.Fatal(client.Named(err))
+	}
+	return out.StartRun
+}
+
+const (
+	noopStep = `{"stepId":"s1","type":"NOOP","inputs":{},"timeout":"1m"}`
+	napStep  = `{"stepId":"s1","type":"SLEEP","inputs":{"ms":6000},"timeout":"1m"}`
+)
+
+// events of a run, by type the time of the first and how many.
+func (d *depot) events(t *testing.T, runID string) (at map[run.EventType]time.Time, n map[run.EventType]int, order []string) {
+	t.Helper()
+	evs, err := d.store.Events(t.Context(), runID, 0, store.MaxPage)
+	must(t, err)
+	at, n = map[run.EventType]time.Time{}, map[run.EventType]int{}
+	for _, e := range evs {
+		if n[e.Type]++; n[e.Type] == 1 {
+			at[e.Type] = e.PersistedAt
+		}
+		order = append(order, string(e.Type))
+	}
+	return at, n, order
+}
+
+// until polls.
+func until(t *testing.T, what string, patience time.Duration, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ok(); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %s", patience, what)
+		}
+	}
+}
+
+func TestQueue_W7_Q05_Q06_AServerThatStopsWhileItStarts(t *testing.T) {
+	t.Parallel()
+	d := startDepot(t, `{tiers: {default: {startRunPerMinute: 1000, maxActive: 1}}}`)
+	d.ask(t, d.urlA, adaToken, "acme", "first", napStep)
+	id := d.ask(t, d.urlA, adaToken, "acme", "second", noopStep).Run.RunId
+	time.Sleep(2 * time.Second) // the first is in the engine
+	d.engine.Hold()
+	until(t, "A leases the second", time.Minute, func() bool {
+		q, err := d.store.QueueRow(t.Context(), id)
+		return err == nil && q.Status == store.QueueLocked
+	})
+	must(t, d.a.cmd.Process.Signal(syscall.SIGSTOP))
+	stopped := time.Now()
+	t.Cleanup(func() { _ = d.a.cmd.Process.Signal(syscall.SIGCONT) })
+	d.startB()
+	until(t, "B starts it", 90*time.Second, func() bool { _, n, _ := d.events(t, id); return n[run.RunStarted] == 1 })
+	t.Logf("taken over %s after server A stopped", time.Since(stopped).Round(time.Second))
+	must(t, d.a.cmd.Process.Signal(syscall.SIGCONT))
+	d.engine.Pass()
+	time.Sleep(8 * time.Second) // A may do what it can
+	_, n, order := d.events(t, id)
+	if !slices.Equal(order[:3], []string{"RunQueued", "RunApproved", "RunStarted"}) || n[run.RunStarted] != 1 || n[run.RunApproved] != 1 || n[run.RunCompleted] != 1 {
+		t.Errorf("log %q", order)
+	}
+	q, err := d.store.QueueRow(t.Context(), id)
+	if err != nil || q.Status != store.QueueStarted || q.Generation != 2 {
+		t.Errorf("%+v %v", q, err)
+	}
+	if a := get(t, d.urlB+"/metrics"); a.StatusCode != http.StatusOK || !strings.Contains(a.body, "run_queue_leases_expired_total 1") {
+		t.Errorf("no lease that B took over in its metrics: %d", a.StatusCode)
+	}
+}
+
+func TestQueue_Q02_Q12_T137_TwoServersShareABacklog(t *testing.T) {
+	t.Parallel()
+	const backlog = 200
+	d := startDepot(t, `{maxActive: 4, tiers: {default: {startRunPerMinute: 100000, maxQueueDepth: 1000}}}`)
+	d.startB()
+	type asked struct {
+		id   string
+		told time.Duration
+		at   time.Time
+	}
+	var runs []asked
+	for i := range backlog {
+		began := time.Now()
+		base := d.urlA
+		if i%2 == 1 {
+			base = d.urlB
+		}
+		p := d.ask(t, base, adaToken, "acme", fmt.Sprint("a", i), noopStep)
+		a := asked{id: p.Run.RunId, at: began}
+		if p.Queue != nil && p.Queue.EstimatedWaitMs != nil {
+			a.told = time.Duration(*p.Queue.EstimatedWaitMs * float64(time.Millisecond))
+		}
+		runs = append(runs, a)
+	}
+	left := func() int64 {
+		u, err := d.store.Usage(t.Context(), "acme")
+		must(t, err)
+		return u.Tenant.Waiting
+	}
+	before := left()
+	other := d.ask(t, d.urlB, malloryToken, "globex", "b", noopStep).Run.RunId
+	until(t, "the run of globex starts", time.Minute, func() bool { _, n, _ := d.events(t, other); return n[run.RunStarted] == 1 })
+	t.Logf("%d runs of acme waited when globex asked for one, %d when that was started", before, left())
+	if took := before - left(); took > 60 {
+		t.Errorf("%d of acme went before the one of globex", took)
+	}
+	until(t, "all are done", 5*time.Minute, func() bool { n, err := d.store.ActiveRuns(t.Context()); return err == nil && n == 0 && left() == 0 })
+	var ends, approvals []time.Time
+	var off []time.Duration
+	for _, a := range runs {
+		at, n, order := d.events(t, a.id)
+		if n[run.RunStarted] != 1 || n[run.RunApproved] != 1 || n[run.RunCompleted] != 1 {
+			t.Errorf("%s: %q", a.id, order)
+		}
+		ends = append(ends, at[run.RunCompleted])
+		if order[0] == "RunQueued" {
+			approvals = append(approvals, at[run.RunApproved])
+			if a.told > 0 {
+				off = append(off, (at[run.RunApproved].Sub(a.at) - a.told).Abs())
+			}
+		}
+	}
+	if len(approvals) < backlog/2 {
+		t.Errorf("only %d of %d had to wait", len(approvals), backlog)
+	}
+	var gaps []time.Duration // from the end that made the place to the approval that took it
+	slices.SortFunc(ends, time.Time.Compare)
+	slices.SortFunc(approvals, time.Time.Compare)
+	for _, approved := range approvals {
+		if i, _ := slices.BinarySearchFunc(ends, approved, time.Time.Compare); i > 0 {
+			gaps = append(gaps, approved.Sub(ends[i-1]))
+		}
+	}
+	slices.Sort(gaps)
+	slices.Sort(off)
+	at := func(d []time.Duration, part float64) time.Duration {
+		if len(d) == 0 {
+			return 0
+		}
+		return d[int(part*float64(len(d)-1))].Round(time.Millisecond)
+	}
+	t.Logf("from the last end before it to an approval: p50 %s p95 %s max %s", at(gaps, .5), at(gaps, .95), at(gaps, 1))
+	t.Logf("what %d runs were told when they came was off by: p50 %s p95 %s max %s", len(off), at(off, .5), at(off, .95), at(off, 1))
+	if at(gaps, .5) > time.Second { // a server that is not told looks after 5 s
+		t.Errorf("places stood free for %s", at(gaps, .5))
+	}
+}
