@@ -130,7 +130,7 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 		Redriver: p.projector, ManualKeys: keys, Now: now, Sessions: control.Sessions{Life: cfg.SessionLife, Idle: cfg.SessionIdle},
 	})
 	p.journal = control.NewJournal(control.JournalConfig{
-		Store: p.store, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, MaxSteps: p.control.MaxSteps(),
+		Store: p.store, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, MaxSteps: p.control.MaxSteps(), Heavy: p.control.HeavyBucket,
 		Fetch:       control.NewFetcher(cfg.PlanRoots, cfg.dev),
 		WriteBudget: cfg.WriteBudget, Heavy: p.control.HeavyBucket, Metrics: p.registry, Logger: log,
 	})
