@@ -142,17 +142,23 @@ func (s *Service) admitting(tenantID string) *Error {
 	wait, slow := s.breaker.refuses()
 	switch {
 	case now.mode == ModeReadOnly:
-		return refuse(run.CodeEngineReadOnly, "dvt is read-only: nothing new starts until its operators lift that. What runs goes on.%s", because(now.reason))
+		return later(refuse(run.CodeEngineReadOnly, "dvt is read-only: nothing new starts until its operators lift that. What runs goes on.%s", because(now.reason)), modeRetry)
 	case now.mode == ModeDrained:
-		return refuse(run.CodeEngineDraining, "dvt is being drained: nothing new starts here. What runs goes on to its end.%s", because(now.reason))
+		return later(refuse(run.CodeEngineDraining, "dvt is being drained: nothing new starts here. What runs goes on to its end.%s", because(now.reason)), modeRetry)
 	case isFrozen:
 		return refuse(run.CodeTenantFrozen, "The tenant is frozen: nothing new starts. What runs goes on.%s", because(frozen.reason))
 	case slow:
-		e := refuse(run.CodeEngineDegraded, "The engine starts runs too slowly for new ones. It is tried again every few seconds.")
-		e.RetryAfter = wait
-		return e
+		return later(refuse(run.CodeEngineDegraded, "The engine starts runs too slowly for new ones. It is tried again every few seconds."), wait)
 	}
 	return nil
+}
+
+// modeRetry is after how long a start is worth another try in a mode that people set.
+const modeRetry = 30 * time.Second
+
+func later(e *Error, wait time.Duration) *Error {
+	e.RetryAfter = wait
+	return e
 }
 
 func because(reason string) string {

@@ -72,7 +72,9 @@ func (w *world) reconcileIn(mode control.EngineMode, code run.Code, waiting stri
 		w.t.Fatalf("%+v", s)
 	}
 	w.reconciling()
-	refusal(w.t, w.start(w.eng(), "r-"+string(mode)), code)
+	if e := refusal(w.t, w.start(w.eng(), "r-"+string(mode)), code); e.RetryAfter == 0 {
+		w.t.Error("it does not say when to come again")
+	}
 	pre := must[control.ActionPreview](w.t)(w.PreviewAction(w.t.Context(), w.eng(), control.PreviewAction{Start: new(startOf("x", document(nil, "s1")))}))
 	if pre.Outcome != "REFUSED" || pre.Code != code {
 		w.t.Errorf("%+v", pre)
