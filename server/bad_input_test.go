@@ -31,7 +31,7 @@ const badRequests = 20_000
 const badRound = 2_500
 
 // inside is text of what lies behind the API: Go, SQL, paths.
-var inside = regexp.MustCompile(`goroutine |runtime error|panic|\.go:\d|sqlite|SQLITE|pgx|SELECT |INSERT |UPDATE run|constraint|/tmp/|/work/|/home/|/root/|nil pointer|interface conversion|json: |` +
+var inside = regexp.MustCompile(`goroutine |runtime error|panic|\.go:\d|sqlite|SQLITE|pgx|SELECT |INSERT |UPDATE run|constraint|/(?:tmp|work|home|root)/|nil pointer|interface conversion|json: |` +
 	`strconv\.|invalid character|unexpected end of JSON|context (canceled|deadline)|%!|github\.com|reflect\.|gqlgen|map\[|\*ast\.|<nil>|0x[0-9a-f]{8}|unmarshal|no rows|connection refused|dial tcp`)
 
 // damage judges answers to requests that are wrong.

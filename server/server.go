@@ -132,7 +132,7 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 	p.journal = control.NewJournal(control.JournalConfig{
 		Store: p.store, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, MaxSteps: p.control.MaxSteps(), Heavy: p.control.HeavyBucket,
 		Fetch:       control.NewFetcher(cfg.PlanRoots, cfg.dev),
-		WriteBudget: cfg.WriteBudget, Heavy: p.control.HeavyBucket, Metrics: p.registry, Logger: log,
+		WriteBudget: cfg.WriteBudget, Metrics: p.registry, Logger: log,
 	})
 	return p, nil
 }

@@ -92,7 +92,7 @@ function Make({ onClose }: { onClose: () => void }) {
         name: word("name"),
         service: word("service") === "" ? null : word("service"),
         grants: [{ role, projectId: word("project") || "*", environmentId: word("environment") || "*" }],
-        expiresAt: word("expires") === "" ? null : `${word("expires")}T00:00:00Z`,
+        expiresAt: word("expires") === "" ? null : new Date(word("expires")).toISOString(),
       },
     }).then(
       ({ createToken }) => setSecret(createToken.secret ?? m.tokens.shownBefore),

@@ -60,8 +60,8 @@ export function AuditPage() {
     ...(search.action ? { action: search.action } : {}),
     ...(search.outcome ? { outcome: search.outcome } : {}),
     ...(search.run ? { runId: search.run } : {}),
-    ...(search.from ? { from: `${search.from}T00:00:00Z` } : {}),
-    ...(search.to ? { to: `${search.to}T00:00:00Z` } : {}),
+    ...(search.from ? { from: new Date(search.from).toISOString() } : {}),
+    ...(search.to ? { to: new Date(search.to).toISOString() } : {}),
   };
   const pages = useConnection(AuditDocument, { filter }, (result) => result.audit);
   const [exporting, setExporting] = useState<string | null>(null);
