@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,6 +58,12 @@ func (s *Service) Queue(ctx context.Context, p authz.Principal, q QueueQuery) (Q
 	scope, ok := s.narrow(p, asked)
 	if !ok {
 		return QueuePage{}, nil
+	}
+	if q.After != "" { // a place among what p sees
+		r, err := s.cfg.Store.Get(ctx, q.After)
+		if err != nil || r.TenantID != p.TenantID || !s.mayRead(p, r.ProjectID, r.EnvironmentID) {
+			return QueuePage{}, pageError(q.After, cmp.Or(err, store.ErrNotFound))
+		}
 	}
 	rows, err := s.cfg.Store.WaitingRuns(ctx, store.WaitingFilter{TenantID: p.TenantID, ProjectIDs: scope.ProjectIDs, After: q.After, Limit: n + 1})
 	if err != nil {
