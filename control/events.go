@@ -13,6 +13,19 @@ import (
 // maxPageSize of every list that the API gives (api.md §2).
 const maxPageSize = 200
 
+// pageOf shows the first n of rows; true: there are more.
+func pageOf[R, V any](rows []R, n int, show func(R) (V, error)) ([]V, bool, error) {
+	var out []V
+	for _, row := range rows[:min(n, len(rows))] {
+		v, err := show(row)
+		if err != nil {
+			return nil, false, err
+		}
+		out = append(out, v)
+	}
+	return out, len(rows) > n, nil
+}
+
 // pageSize checks first and last and returns how many are asked for, the
 // default when neither is.
 func pageSize(first, last, def int) (n int, backward bool, err error) {

@@ -84,15 +84,8 @@ func (s *Service) PolicyHistory(ctx context.Context, p authz.Principal, first in
 	if err != nil {
 		return PolicyPage{}, translate(err)
 	}
-	out := PolicyPage{HasNext: len(rows) > n}
-	for _, row := range rows[:min(n, len(rows))] {
-		v, err := policyOf(row)
-		if err != nil {
-			return PolicyPage{}, err
-		}
-		out.Policies = append(out.Policies, v)
-	}
-	return out, nil
+	list, more, err := pageOf(rows, n, policyOf)
+	return PolicyPage{Policies: list, HasNext: more}, err
 }
 
 // SetPolicy puts a new policy in force: here before it answers, everywhere within 2 s. It is

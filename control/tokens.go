@@ -262,15 +262,8 @@ func (s *Service) Tokens(ctx context.Context, p authz.Principal, q TokensQuery) 
 	if err != nil {
 		return TokensPage{}, translate(err)
 	}
-	out := TokensPage{HasNext: len(rows) > n}
-	for _, row := range rows[:min(n, len(rows))] {
-		t, err := shownToken(row)
-		if err != nil {
-			return TokensPage{}, err
-		}
-		out.Tokens = append(out.Tokens, t)
-	}
-	return out, nil
+	list, more, err := pageOf(rows, n, shownToken)
+	return TokensPage{Tokens: list, HasNext: more}, err
 }
 
 func shownToken(t store.StoredToken) (Token, error) {
