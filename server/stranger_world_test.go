@@ -271,7 +271,7 @@ func (p place) print(w *island) {
 	}
 }
 
-// policy is one of the place's tenant that names what is in it.
+// policy is one of the place's tenant that names what is in it, and its quotas.
 func (p place) policy(w *island) {
 	w.t.Helper()
 	doc := runtest.JSON(authz.Document{
@@ -284,6 +284,11 @@ func (p place) policy(w *island) {
 	_, err := w.store.PutPolicy(w.t.Context(), store.StoredPolicy{
 		TenantID: p.tenant, Version: 1, Doc: doc, Actor: p.who("ana"), Reason: p.said("policy"), RequestID: p.mark + "-request-policy",
 	}, p.row("SET_POLICY", "policy"))
+	must(w.t, err)
+	limits := runtest.M{"tenant": runtest.M{"maxActive": 7}, "projects": []runtest.M{{"projectId": p.project, "limits": runtest.M{"startRunPerMinute": 50}, "weight": 3}}}
+	_, err = w.store.PutSetting(w.t.Context(), store.StoredSetting{
+		Kind: store.SettingQuota, TenantID: p.tenant, Version: 1, Doc: runtest.JSON(limits), Actor: p.who("ana"), Reason: p.said("quota"), RequestID: p.mark + "-request-quota",
+	}, p.row("SET_QUOTA", "quota"))
 	must(w.t, err)
 	_, err = w.store.LinkAudit(w.t.Context(), store.MaxPage)
 	must(w.t, err)
