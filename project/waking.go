@@ -73,6 +73,14 @@ func (s *waking) Lease(ctx context.Context, owner string, ttl time.Duration, lim
 	return rows, err
 }
 
+func (s *waking) AdmitWaiting(ctx context.Context, terms func(tenantID, projectID string) store.Terms, limit int) (store.Admitted, error) {
+	admitted, err := s.Store.AdmitWaiting(ctx, terms, limit)
+	for _, row := range admitted.Rows {
+		s.wake(row.RunID)
+	}
+	return admitted, err
+}
+
 func (s *waking) Release(ctx context.Context, runID string, generation int64, delay time.Duration, cause string) error {
 	err := s.Store.Release(ctx, runID, generation, delay, cause)
 	s.wake(runID)

@@ -30,7 +30,19 @@ func TestWaking_T211_EveryCommitThatMarksWakes(t *testing.T) {
 		name string
 		call func() error
 	}{
-		{"CreateRun", func() error { _, _, err := d.CreateRun(ctx, newRun(id)); return err }},
+		{"CreateRun", func() error {
+			n := newRun(id)
+			n.Enqueue.Terms.Hold, n.Wait = true, func(store.Admission) ([]run.Draft, error) { return n.Events, nil }
+			_, _, err := d.CreateRun(ctx, n)
+			return err
+		}},
+		{"AdmitWaiting", func() error {
+			out, err := d.AdmitWaiting(ctx, func(string, string) store.Terms { return store.Unlimited() }, 1)
+			if err == nil && len(out.Rows) != 1 {
+				err = fmt.Errorf("%d admitted", len(out.Rows))
+			}
+			return err
+		}},
 		{"Lease", func() error {
 			rows, err := d.Lease(ctx, "me", time.Minute, 1)
 			if err == nil {
