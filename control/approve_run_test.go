@@ -284,6 +284,7 @@ func TestApprovals_OnlyPlacesThatTheViewerReads(t *testing.T) {
 		want = append(want, w.queued(id, "s1"))
 	}
 	other := must[control.StartedRun](t)(w.StartRun(ctx, w.eng(), startOf("r4", document(M{"scope.projectId": "store"}, "s1")))).View.Run.RunID
+	elsewhere := must[control.StartedRun](t)(w.StartRun(ctx, w.eng(), startOf("r5", document(M{"scope.environmentId": "prod"}, "s1")))).View.Run.RunID
 	ids := func(p authz.Principal, first int, after string) (out []string, page control.RunsPage) {
 		page = must[control.RunsPage](t)(w.Approvals(ctx, p, first, after))
 		for _, v := range page.Runs {
@@ -293,13 +294,13 @@ func TestApprovals_OnlyPlacesThatTheViewerReads(t *testing.T) {
 	}
 	one, page := ids(w.who("shop-viewer"), 2, "")
 	two, last := ids(w.who("shop-viewer"), 2, page.Cursors[1])
-	if diff := cmp.Diff(want, append(one, two...)); diff != "" || !page.HasNext || last.HasNext {
+	if diff := cmp.Diff(append(want, elsewhere), append(one, two...)); diff != "" || !page.HasNext || last.HasNext {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if all, _ := ids(w.who("dev-planner"), 0, ""); !slices.Contains(all, other) || len(all) != 4 {
+	if all, _ := ids(w.who("dev-planner"), 0, ""); !slices.Contains(all, other) || len(all) != 5 {
 		t.Errorf("%v", all)
 	}
-	if env, _ := ids(w.who("env-viewer"), 3, ""); len(env) != 3 {
+	if env, _ := ids(w.who("env-viewer"), 0, ""); len(env) != 4 || slices.Contains(env, elsewhere) {
 		t.Errorf("by environment: %v", env)
 	}
 	if none, _ := ids(w.who("dev-mallory"), 0, ""); len(none) != 0 {

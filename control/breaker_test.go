@@ -41,7 +41,10 @@ func TestBreaker_H02_T135_OpensOnSlowStartsAndAProbeClosesIt(t *testing.T) {
 	if s := must[control.ServiceState](t)(w.ServiceState(ctx, w.eng())); s.Degraded {
 		t.Error("four samples say nothing")
 	}
+	stream := must[control.Stream[control.ServiceState]](t)(w.WatchService(ctx, w.eng()))
+	take(t, stream, "the state as it is", func(s control.ServiceState) bool { return !s.Degraded })
 	ids = append(ids, w.queued("r5", "s1"))
+	take(t, stream, "that it is slow", func(s control.ServiceState) bool { return s.Degraded })
 	eventually(t, "it opens", func() bool { return must[control.ServiceState](t)(w.ServiceState(ctx, w.eng())).Degraded })
 	e := refusal(t, w.start(w.eng(), "r6"), run.CodeEngineDegraded)
 	if e.RetryAfter < time.Second || e.RetryAfter > 5*time.Second {
