@@ -209,17 +209,17 @@ func TestStreams_LimitsAndShutdownHaveCodes(t *testing.T) {
 
 func TestStreams_AreFreedWhenTheViewerLeaves(t *testing.T) {
 	t.Parallel()
-	closed := make(chan struct{})
+	opened, closed := make(chan struct{}), make(chan struct{})
 	f := answering()
 	f.watchRun = func(control.WatchRun) (graph.Stream[live.Frame], error) {
+		close(opened)
 		return &frames[live.Frame]{closed: closed}, nil
 	}
 	a := serve(t, f)
 	s := a.dial(goodInit)
 	s.expect("connection_ack")
 	s.subscribe("1", `subscription { runUpdates(runId: "r1") { runSeq } }`)
-	s.subscribe("q", health)
-	s.expect(`"id":"q"`)
+	<-opened
 	s.send(`{"type":"complete","id":"1"}`)
 	select {
 	case <-closed:
