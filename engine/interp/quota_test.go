@@ -307,3 +307,31 @@ func TestThrottled_T184_StaleEnds(t *testing.T) {
 		t.Errorf("the timer is at %v, was at %v", w.timers[interp.TimerQuota], at)
 	}
 }
+
+// While a retry waits for a token the run does not begin to wait for somebody to retry another
+// step: its window opens when the retried one has ended.
+func TestThrottled_T217_ARetryThatWaitsHoldsTheWindow(t *testing.T) {
+	t.Parallel()
+	w, b := throttledWorld(t, 1, calm, "h1", "x", "y<h1")
+	w.begin("h1", "x")
+	w.fail("h1", "BROKEN")
+	w.fail("x", "BROKEN")
+	if w.timers[interp.TimerRetryWindow].IsZero() {
+		t.Fatal("no retry window")
+	}
+	b.tokens = 0
+	w.signal(run.RetryStep, "again", "h1")
+	w.arriveAll()
+	w.isState(run.Running, "")
+	if at := w.timers[interp.TimerRetryWindow]; !at.IsZero() {
+		t.Fatalf("the window is open until %v", at)
+	}
+	w.fire(interp.TimerQuota)
+	w.arriveAll()
+	w.succeed("h1", "y")
+	if w.timers[interp.TimerRetryWindow].IsZero() {
+		t.Fatal("no retry window at the end")
+	}
+	w.fire(interp.TimerRetryWindow)
+	w.isState(run.Failed, "")
+}
