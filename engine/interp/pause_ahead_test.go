@@ -254,7 +254,12 @@ func TestStep_T209_ReuseHeldBack(t *testing.T) {
 	w.record()
 	w.expectHeld(1)
 	w.ask()
+	w.feed(interp.Pressure{At: w.now, Hard: true})
+	if w.rotations > 0 {
+		t.Fatal("it rotates, and what it put off is not carried")
+	}
 	w.signal(run.Resume, "B", "")
+	w.ask()
 	w.succeed("s3")
 	w.expectDone(run.Completed)
 	if w.state.Counts.Success != 3 {
@@ -423,4 +428,30 @@ func TestPausesAhead_T91(t *testing.T) {
 			t.Errorf("%s: %t, want %t", name, got, want)
 		}
 	}
+}
+
+// TestStep_T91_FinalTakenBack: the run was about to fail, and had ended what waits for
+// people, when the pause came; afterwards it can be retried.
+func TestStep_T91_FinalTakenBack(t *testing.T) {
+	t.Parallel()
+	w := newAheadWorld(t, asking(steps("a", "b"), 0, "b"), with(calm, noWindow)).start()
+	w.begin("a")
+	w.report(w.flight("a"), failed("BROKEN", true))
+	w.commit()
+	w.deliver() // and the wait of b is to be cancelled
+	if got := w.sent(); len(got) != 1 || got[0] != run.StepFailedEvent {
+		t.Fatalf("pending %v", got)
+	}
+	w.pauseAhead("A")
+	w.feed(interp.Signalled{At: w.now, Signals: w.asSent(w.signals...)})
+	w.record()
+	w.ask()
+	w.expectHeld(0)
+	w.signal(run.RetryStep, "R", "a")
+	w.signal(run.RetryStep, "S", "b")
+	w.expectReceipt("R", run.SignalPending, "", 0)
+	w.signal(run.Resume, "B", "")
+	w.succeed("a")
+	w.complete("C", "b", run.ManualSucceeded)
+	w.expectDone(run.Completed)
 }
