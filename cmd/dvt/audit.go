@@ -164,8 +164,8 @@ func (s *session) auditVerify(ctx context.Context, known int64, hash string) err
 		check.problem("%d rows did not come through dvt: they are in no chain", n)
 	}
 	check.Waiting = int64(loose.Audit.Waiting)
-	if s.output == "json" {
-		if err := s.json(check); err != nil {
+	if s.output.data() {
+		if err := s.print(check); err != nil {
 			return err
 		}
 	} else {

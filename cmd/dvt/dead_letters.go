@@ -32,8 +32,8 @@ func (s *session) lettersCommand() *cobra.Command {
 			if err != nil {
 				return failure(err)
 			}
-			if s.output == "json" {
-				return s.json(out.DeadLetters)
+			if s.output.data() {
+				return s.print(out.DeadLetters)
 			}
 			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "LETTER\tRUN\tSEQ\tTRIED\tBURIED\tREDRIVEN\tCAUSE")
@@ -95,8 +95,8 @@ func (s *session) redriveCommand() *cobra.Command {
 
 // redriven prints a line for each letter. Its status is that of the worst one.
 func (s *session) redriven(p client.RedriveDeadLettersRedriveDeadLettersRedriveDeadLettersPayload) error {
-	if s.output == "json" {
-		if err := s.json(p); err != nil {
+	if s.output.data() {
+		if err := s.print(p); err != nil {
 			return err
 		}
 	}
@@ -110,14 +110,14 @@ func (s *session) redriven(p client.RedriveDeadLettersRedriveDeadLettersRedriveD
 				status = 1
 			}
 		}
-		if s.output == "table" {
+		if !s.output.data() {
 			fmt.Fprintln(s.out, line)
 		}
 	}
-	if s.output == "table" && len(p.Results) == 0 {
+	if !s.output.data() && len(p.Results) == 0 {
 		fmt.Fprintln(s.out, "no dead letters are open")
 	}
-	if s.output == "table" && p.More {
+	if !s.output.data() && p.More {
 		fmt.Fprintln(s.out, "… more are open: ask again")
 	}
 	if failed > 0 {

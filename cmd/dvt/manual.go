@@ -33,8 +33,8 @@ func (s *session) tasksCommand() *cobra.Command {
 			for i := range out.ManualTasks.Edges { // who may complete a step reads its token when completing it
 				out.ManualTasks.Edges[i].Node.Token = nil
 			}
-			if s.output == "json" {
-				return s.json(out.ManualTasks)
+			if s.output.data() {
+				return s.print(out.ManualTasks)
 			}
 			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "RUN\tSTEP\tATTEMPT\tSINCE\tUNTIL\tYOU\tWHAT TO DO")

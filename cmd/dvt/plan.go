@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +17,7 @@ import (
 
 // planning is what the commands on plan documents share. They speak to no server.
 type planning struct {
-	output        string
+	output        format
 	control, data string
 	known         []string
 	out           io.Writer
@@ -29,14 +28,11 @@ func planCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "plan", Short: "Check plans and try them out, without a server",
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
-			if p.output != "table" && p.output != "json" {
-				return usage(fmt.Errorf("-o must be table or json, not %q", p.output))
-			}
 			p.out = c.OutOrStdout()
 			return nil
 		},
 	}
-	c.PersistentFlags().StringVarP(&p.output, "output", "o", "table", "table or json")
+	addOutput(c, &p.output)
 	c.PersistentFlags().StringVar(&p.control, "control-queue", "tq-control-dev", "the server's control queue")
 	c.PersistentFlags().StringVar(&p.data, "data-queue", "tq-data-dev", "the server's data queue")
 	c.PersistentFlags().StringSliceVar(&p.known, "known-queues", nil, "other queues that the server knows")
@@ -80,8 +76,8 @@ func (p *planning) validateCommand() *cobra.Command {
 				return err
 			}
 			ref := plan.RefOf(doc, pl, "")
-			if p.output == "json" {
-				return printJSON(p.out, map[string]any{"planId": ref.PlanID, "planVersion": ref.PlanVersion, "steps": len(pl.Steps), "sha256": ref.SHA256})
+			if p.output.data() {
+				return p.output.print(p.out, map[string]any{"planId": ref.PlanID, "planVersion": ref.PlanVersion, "steps": len(pl.Steps), "sha256": ref.SHA256})
 			}
 			fmt.Fprintf(p.out, "%s %s is a valid plan of %d steps.\n", ref.PlanID, ref.PlanVersion, len(pl.Steps))
 			return nil
@@ -140,8 +136,8 @@ func (p *planning) testCommand() *cobra.Command {
 }
 
 func (p *planning) show(s mock.Simulation) error {
-	if p.output == "json" {
-		return printJSON(p.out, map[string]any{"status": s.State.Status, "tookMs": s.Took.Milliseconds(), "events": s.Events})
+	if p.output.data() {
+		return p.output.print(p.out, map[string]any{"status": s.State.Status, "tookMs": s.Took.Milliseconds(), "events": s.Events})
 	}
 	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	for _, e := range s.Events {
@@ -172,11 +168,4 @@ func note(e run.Event) string {
 		}
 	}
 	return ""
-}
-
-// printJSON writes a document for people and programs.
-func printJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
 }

@@ -29,14 +29,14 @@ func (s *session) policyShow() *cobra.Command {
 			if err != nil {
 				return failure(err)
 			}
-			if s.output == "json" {
-				return s.json(out.Policy)
+			if s.output.data() {
+				return s.print(out.Policy)
 			}
 			doc, err := documentOf(out.Policy.PolicyRow)
 			if err != nil {
 				return err
 			}
-			text, err := asYAML(doc)
+			text, err := documentYAML(doc)
 			if err != nil {
 				return err
 			}
@@ -59,8 +59,8 @@ func documentOf(p client.PolicyRow) (client.PolicyInput, error) {
 	return doc, err
 }
 
-// asYAML renders v with the names of its JSON.
-func asYAML(v any) (string, error) {
+// documentYAML renders v with the names of its JSON.
+func documentYAML(v any) (string, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return "", err
@@ -101,8 +101,8 @@ func (s *session) policySet() *cobra.Command {
 			if err != nil {
 				return failure(err)
 			}
-			if s.output == "json" {
-				return s.json(out.SetPolicy.Policy)
+			if s.output.data() {
+				return s.print(out.SetPolicy.Policy)
 			}
 			fmt.Fprintf(s.out, "version %d is in force\n", out.SetPolicy.Policy.Version)
 			for _, line := range changes(policyLines(before.Policy.PolicyRow), policyLines(out.SetPolicy.Policy.PolicyRow)) {
@@ -198,8 +198,8 @@ func (s *session) policyHistory() *cobra.Command {
 			if err != nil {
 				return failure(err)
 			}
-			if s.output == "json" {
-				return s.json(out.PolicyHistory)
+			if s.output.data() {
+				return s.print(out.PolicyHistory)
 			}
 			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "VERSION\tAT\tWHO\tWHY\tCHANGED")

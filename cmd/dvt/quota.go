@@ -27,8 +27,8 @@ func (s *session) quotaShow() *cobra.Command {
 			if err != nil {
 				return failure(err)
 			}
-			if s.output == "json" {
-				return s.json(*out)
+			if s.output.data() {
+				return s.print(*out)
 			}
 			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "# PROJECT\tWHAT\tMOST\tUSED\tNEXT TOKEN")
@@ -49,7 +49,7 @@ func (s *session) quotaShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			text, err := asYAML(doc)
+			text, err := documentYAML(doc)
 			if err != nil {
 				return err
 			}
@@ -120,8 +120,8 @@ func (s *session) quotaSet() *cobra.Command {
 			if err != nil {
 				return failure(err)
 			}
-			if s.output == "json" {
-				return s.json(out.SetQuota.Settings)
+			if s.output.data() {
+				return s.print(out.SetQuota.Settings)
 			}
 			fmt.Fprintf(s.out, "version %d is in force\n", out.SetQuota.Settings.Version)
 			for _, line := range changes(quotaLines(before.QuotaSettings.QuotaSettingsRow), quotaLines(out.SetQuota.Settings.QuotaSettingsRow)) {
@@ -202,8 +202,8 @@ func (s *session) quotaHistory() *cobra.Command {
 			if err != nil {
 				return failure(err)
 			}
-			if s.output == "json" {
-				return s.json(out.QuotaHistory)
+			if s.output.data() {
+				return s.print(out.QuotaHistory)
 			}
 			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "VERSION\tAT\tWHO\tWHY\tCHANGED")
@@ -247,8 +247,8 @@ func (s *session) queueList() *cobra.Command {
 			if err != nil {
 				return failure(err)
 			}
-			if s.output == "json" {
-				return s.json(out.Queue)
+			if s.output.data() {
+				return s.print(out.Queue)
 			}
 			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "RUN\tPROJECT\tPLACE\tPRIORITY\tSINCE\tWAITS FOR\tABOUT")

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"reflect"
 	"strings"
 
 	"github.com/google/uuid"
@@ -19,9 +18,10 @@ import (
 
 // session is what the client commands share.
 type session struct {
-	server, token, output string
-	client                *client.Client
-	out                   io.Writer
+	server, token string
+	output        format
+	client        *client.Client
+	out           io.Writer
 }
 
 func runCommand() *cobra.Command {
@@ -45,15 +45,12 @@ func (s *session) command(use, short string, subcommands ...*cobra.Command) *cob
 	}
 	c.PersistentFlags().StringVar(&s.server, "server", env("DVT_SERVER", "http://127.0.0.1:8080"), "address of dvt (DVT_SERVER)")
 	c.PersistentFlags().StringVar(&s.token, "token", "", "token (DVT_TOKEN; dev-engineer on loopback when not given)")
-	c.PersistentFlags().StringVarP(&s.output, "output", "o", "table", "table or json")
+	addOutput(c, &s.output)
 	c.AddCommand(subcommands...)
 	return c
 }
 
 func (s *session) open(c *cobra.Command) error {
-	if s.output != "table" && s.output != "json" {
-		return usage(fmt.Errorf("-o must be table or json, not %q", s.output))
-	}
 	if s.token == "" {
 		s.token = os.Getenv("DVT_TOKEN")
 	}
@@ -101,15 +98,8 @@ func notFound(what string) error {
 	return &exitError{status: 4, err: fmt.Errorf("NOT_FOUND: there is no such %s, or it is not yours", what)}
 }
 
-// json prints v. Generated types marshal themselves by pointer, so v is copied to
-// where one can be had, or what they embed would be left out.
-func (s *session) json(v any) error {
-	addressable := reflect.New(reflect.TypeOf(v))
-	addressable.Elem().Set(reflect.ValueOf(v))
-	enc := json.NewEncoder(s.out)
-	enc.SetIndent("", "  ")
-	return enc.Encode(addressable.Interface())
-}
+// print prints v for programs.
+func (s *session) print(v any) error { return s.output.print(s.out, v) }
 
 func (s *session) startCommand() *cobra.Command {
 	var project, environment, request string
@@ -163,8 +153,8 @@ func (s *session) started(ctx context.Context, watch bool, r client.RunRow, dedu
 	switch {
 	case watch:
 		return s.watch(ctx, r.RunId)
-	case s.output == "json":
-		return s.json(payload)
+	case s.output.data():
+		return s.print(payload)
 	case deduplicated:
 		fmt.Fprintf(s.out, "%s was already started by this request id (%s)\n", r.RunId, r.StatusRaw)
 	default:

@@ -33,8 +33,8 @@ func (s *session) approveCommand() *cobra.Command {
 			if err != nil {
 				return failure(err)
 			}
-			if s.output == "json" {
-				return s.json(out.ApproveRun.Run)
+			if s.output.data() {
+				return s.print(out.ApproveRun.Run)
 			}
 			r := out.ApproveRun.Run
 			line := fmt.Sprintf("%s is %s", r.RunId, statusOf(r.RunRow))
@@ -68,8 +68,8 @@ func (s *session) listApprovals(c *cobra.Command, limit int) error {
 	if err != nil {
 		return failure(err)
 	}
-	if s.output == "json" {
-		return s.json(out.Approvals)
+	if s.output.data() {
+		return s.print(out.Approvals)
 	}
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "RUN\tPLAN\tWHERE\tBY\tASKED\tAPPROVALS\tUNTIL\tYOU MAY")

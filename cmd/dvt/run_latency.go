@@ -216,8 +216,8 @@ func (s summary) print(out io.Writer) {
 
 // report prints the summary of a watch that is over.
 func (l *latencies) report(s *session) error {
-	if s.output == "json" {
-		return s.json(l.summary())
+	if s.output.data() {
+		return s.print(l.summary())
 	}
 	l.summary().print(s.out)
 	return nil

@@ -36,8 +36,8 @@ func (s *session) preview(c *cobra.Command, action client.ActionInput) error {
 		return failure(err)
 	}
 	p := &out.Preview
-	if s.output == "json" {
-		err = s.json(p)
+	if s.output.data() {
+		err = s.print(p)
 	} else {
 		err = s.showPreview(p)
 	}

@@ -35,15 +35,15 @@ func (s *session) follow(ctx context.Context, r client.Receipt, now bool) error 
 		}
 		r = out.Signal.Receipt
 	}
-	if s.output == "json" {
-		if err := s.json(r); err != nil {
+	if s.output.data() {
+		if err := s.print(r); err != nil {
 			return err
 		}
 	}
 	if r.Decision == client.SignalDecisionRejected || r.Application != nil && *r.Application == client.SignalApplicationNotApplied {
 		return &exitError{status: 3, err: errors.New(sentence(r))}
 	}
-	if s.output == "table" {
+	if !s.output.data() {
 		fmt.Fprintln(s.out, sentence(r))
 	}
 	return nil
@@ -100,8 +100,8 @@ func (s *session) listCommand() *cobra.Command {
 			if err != nil {
 				return failure(err)
 			}
-			if s.output == "json" {
-				return s.json(out.Runs)
+			if s.output.data() {
+				return s.print(out.Runs)
 			}
 			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "RUN\tSTATUS\tPLAN\tSTEPS\tSTARTED\tTOOK\tBY\tCAUSE")
@@ -174,8 +174,8 @@ func (s *session) showCommand() *cobra.Command {
 			if out.Run == nil {
 				return notFound("run")
 			}
-			if s.output == "json" {
-				return s.json(out.Run)
+			if s.output.data() {
+				return s.print(out.Run)
 			}
 			r := out.Run.RunRow
 			fmt.Fprintf(s.out, "%s  %s@%s  %s/%s\n%s at seq %d, by %s, started %s, took %s\n", r.RunId, r.Plan.PlanId, r.Plan.PlanVersion,

@@ -116,8 +116,8 @@ func TestRunStop_AsksOnATerminal(t *testing.T) {
 // What embeds generated types is printed whole, also when it is passed by value.
 func TestJSON_PrintsWhatIsEmbedded(t *testing.T) {
 	var out bytes.Buffer
-	s := &session{out: &out, output: "json"}
-	if err := s.json(client.StartRunStartRunStartRunPayload{Run: client.StartRunStartRunStartRunPayloadRun{RunRow: client.RunRow{RunId: "r1"}}}); err != nil {
+	s := &session{out: &out, output: asJSON}
+	if err := s.print(client.StartRunStartRunStartRunPayload{Run: client.StartRunStartRunStartRunPayloadRun{RunRow: client.RunRow{RunId: "r1"}}}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), `"runId": "r1"`) {

@@ -89,8 +89,8 @@ func (w *watcher) frame(f client.WatchRunRunUpdatesRunUpdate) error {
 			defer w.line(f.AsOf, "latency", "%.1f ms  seq %d", ms, f.RunSeq)
 		}
 	}
-	if w.s.output == "json" {
-		if err := w.s.json(f); err != nil {
+	if w.s.output.data() {
+		if err := w.s.print(f); err != nil {
 			return err
 		}
 	}
@@ -147,7 +147,7 @@ func (w *watcher) run(at time.Time, r client.RunRow) {
 }
 
 func (w *watcher) line(at time.Time, subject, format string, args ...any) {
-	if w.s.output == "table" {
+	if !w.s.output.data() {
 		fmt.Fprintf(w.s.out, "%s  %-20s  %s\n", at.UTC().Format("15:04:05.000Z"), subject, fmt.Sprintf(format, args...))
 	}
 }
@@ -186,8 +186,8 @@ func (s *session) logsCommand() *cobra.Command {
 				if out.StepLog == nil {
 					return notFound("step")
 				}
-				if s.output == "json" {
-					return s.json(out.StepLog)
+				if s.output.data() {
+					return s.print(out.StepLog)
 				}
 				for _, l := range out.StepLog.Lines {
 					fmt.Fprintln(s.out, l.Text)

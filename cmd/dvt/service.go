@@ -34,8 +34,8 @@ func (s *session) serviceStatus() *cobra.Command {
 }
 
 func (s *session) service(r client.ServiceRow) error {
-	if s.output == "json" {
-		return s.json(r)
+	if s.output.data() {
+		return s.print(r)
 	}
 	_, err := fmt.Fprintln(s.out, strings.Join(serviceLines(r), "\n"))
 	return err
@@ -101,7 +101,7 @@ func (s *session) freeze(frozen bool) *cobra.Command {
 			if err != nil {
 				return failure(err)
 			}
-			if tenant != "" && s.output != "json" { // the state is that of one's own
+			if tenant != "" && !s.output.data() { // the state is that of one's own
 				_, err := fmt.Fprintf(s.out, "tenant %s: frozen %t\n", tenant, frozen)
 				return err
 			}

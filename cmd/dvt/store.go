@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +17,7 @@ import (
 
 // upkeep is what the commands on a whole store share.
 type upkeep struct {
-	output string
+	output format
 	runs   []string
 	out    io.Writer
 }
@@ -30,7 +29,7 @@ func storeCommand() *cobra.Command {
 			"verify, rebuild and export may run beside servers. Stop every server and worker before repair and import.",
 	}
 	u := &upkeep{}
-	c.PersistentFlags().StringVarP(&u.output, "output", "o", "table", "table or json")
+	addOutput(c, &u.output)
 	epoch := &cobra.Command{Use: "epoch", Short: "The epoch of the store's history"}
 	epoch.AddCommand(u.bump())
 	c.AddCommand(u.verify(), u.rebuild(), u.repair(), u.export(), u.load(), epoch)
@@ -49,9 +48,6 @@ func (u *upkeep) command(c *cobra.Command, args int, byRun bool, flags []string,
 		c.Flags().StringSliceVar(&u.runs, "run", nil, "only this run; may stand several times")
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if u.output != "table" && u.output != "json" {
-			return usage(fmt.Errorf("-o must be table or json, not %q", u.output))
-		}
 		if !c.Flags().Changed("log-level") && os.Getenv("DVT_LOG_LEVEL") == "" {
 			if err := c.Flags().Set("log-level", "warn"); err != nil {
 				return err
@@ -76,16 +72,13 @@ func (u *upkeep) command(c *cobra.Command, args int, byRun bool, flags []string,
 	return c
 }
 
-// show prints a report as JSON, or calls table.
+// show prints a report for programs, or calls table.
 func (u *upkeep) show(report any, table func()) error {
-	if u.output == "table" {
+	if !u.output.data() {
 		table()
 		return nil
 	}
-	enc := json.NewEncoder(u.out)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(report)
+	return u.output.print(u.out, report)
 }
 
 func (u *upkeep) say(format string, args ...any) { fmt.Fprintf(u.out, format+"\n", args...) }

@@ -39,8 +39,8 @@ func (s *session) tokenCreate() *cobra.Command {
 			if err != nil {
 				return failure(err)
 			}
-			if s.output == "json" {
-				return s.json(out.CreateToken)
+			if s.output.data() {
+				return s.print(out.CreateToken)
 			}
 			t := out.CreateToken.Token.TokenRow
 			fmt.Fprintf(c.ErrOrStderr(), "token %s of %s, until %s\n", t.TokenId, t.Principal, t.ExpiresAt.Format(time.RFC3339))
@@ -79,8 +79,8 @@ func (s *session) tokenList() *cobra.Command {
 			if err != nil {
 				return failure(err)
 			}
-			if s.output == "json" {
-				return s.json(out.Tokens)
+			if s.output.data() {
+				return s.print(out.Tokens)
 			}
 			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "TOKEN\tKIND\tNAME\tPRINCIPAL\tGRANTS\tEXPIRES\tUSED\tREVOKED")
@@ -117,8 +117,8 @@ func (s *session) tokenRevoke() *cobra.Command {
 			if err != nil {
 				return failure(err)
 			}
-			if s.output == "json" {
-				return s.json(out.RevokeToken.Token)
+			if s.output.data() {
+				return s.print(out.RevokeToken.Token)
 			}
 			t := out.RevokeToken.Token.TokenRow
 			_, err = fmt.Fprintf(s.out, "%s (%s of %s) is revoked\n", t.TokenId, t.Name, t.Principal)

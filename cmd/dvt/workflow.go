@@ -20,14 +20,14 @@ import (
 func workflowCommand() *cobra.Command {
 	s := &session{}
 	c := s.command("workflow", "Look into the workflows of runs", s.workflowDebugCommand())
-	c.AddCommand(replayCommand())
+	c.AddCommand(replayCommand(&s.output))
 	return c
 }
 
 // maxHistory is the most that is read of a history; Temporal ends a workflow at 50 MB.
 const maxHistory = 128 << 20
 
-func replayCommand() *cobra.Command {
+func replayCommand(output *format) *cobra.Command {
 	c := &cobra.Command{
 		Use: "replay FILE", Short: "Would this version go on with that history?", Args: exact(1),
 		Long: "FILE is what `temporal workflow show -w dvt/TENANT/RUN -o json` writes (- reads standard input): the history of one execution.\n" +
@@ -45,25 +45,19 @@ func replayCommand() *cobra.Command {
 			defer f.Close()
 			in = f
 		}
-		output := c.Flag("output").Value.String()
-		if output != "table" && output != "json" {
-			return usage(fmt.Errorf("-o must be table or json, not %q", output))
-		}
 		out, err := server.ReplayWorkflow(io.LimitReader(in, maxHistory))
 		var differs *server.HistoryMismatchError
 		switch {
 		case errors.Is(err, server.ErrNotHistory):
 			return usage(err)
-		case output == "json":
-			enc := json.NewEncoder(c.OutOrStdout())
-			enc.SetIndent("", "  ")
+		case output.data():
 			answer := map[string]any{"replays": err == nil}
 			if errors.As(err, &differs) {
 				answer["mismatch"] = differs
 			} else {
 				answer["history"] = out
 			}
-			if werr := enc.Encode(answer); werr != nil {
+			if werr := output.print(c.OutOrStdout(), answer); werr != nil {
 				return werr
 			}
 		case errors.As(err, &differs):
@@ -118,8 +112,8 @@ func (s *session) workflowDebugCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if s.output == "json" {
-				return s.json(json.RawMessage(raw))
+			if s.output.data() {
+				return s.print(json.RawMessage(raw))
 			}
 			var d debugged
 			if err := json.Unmarshal(raw, &d); err != nil {

@@ -30,7 +30,8 @@ func TestWorkflowReplay_E03_SaysWhere(t *testing.T) {
 		{[]string{junk}, 2, ""},
 		{[]string{filepath.Join(t.TempDir(), "none")}, 2, ""},
 		{nil, 2, ""},
-		{[]string{junk, "-o", "yaml"}, 2, ""},
+		{[]string{recorded + "v2/linear.json", "-o", "yaml"}, 0, "replays: true"},
+		{[]string{junk, "-o", "xml"}, 2, ""},
 	} {
 		out, status, err := dvt(t, "http://127.0.0.1:1", "", append([]string{"workflow", "replay"}, c.args...)...)
 		if status != c.status || !strings.Contains(out, c.says) || (err == nil) != (status == 0) {

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+
+	"github.com/spf13/cobra"
+	"gopkg.in/yaml.v3"
+)
+
+// format is how a command prints what it found: the value of -o.
+type format string
+
+const (
+	asTable format = "table" // for people
+	asJSON  format = "json"
+	asYAML  format = "yaml"
+)
+
+func (f *format) String() string { return string(*f) }
+func (f *format) Type() string   { return "table|json|yaml" }
+
+// Set takes what is given to -o.
+func (f *format) Set(value string) error {
+	switch v := format(value); v {
+	case asTable, asJSON, asYAML:
+		*f = v
+		return nil
+	}
+	return errors.New("it must be table, json or yaml")
+}
+
+// data reports whether a program reads the output.
+func (f *format) data() bool { return *f != asTable }
+
+// addOutput gives a command and those below it the flag -o.
+func addOutput(c *cobra.Command, f *format) {
+	*f = asTable
+	c.PersistentFlags().VarP(f, "output", "o", "how to print: table, json or yaml")
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions( // the flag is there
+		[]cobra.Completion{string(asTable), string(asJSON), string(asYAML)}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// print writes v as JSON, or as YAML of the same names and values. Generated types marshal
+// themselves by pointer, so v is copied to where one can be had, or what they embed
+// would be left out.
+func (f *format) print(w io.Writer, v any) error {
+	addressable := reflect.New(reflect.TypeOf(v))
+	addressable.Elem().Set(reflect.ValueOf(v))
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(addressable.Interface()); err != nil {
+		return err
+	}
+	out := b.Bytes()
+	if *f == asYAML {
+		var err error
+		if out, err = yamlOf(out); err != nil {
+			return err
+		}
+		out = append([]byte("---\n"), out...) // a watch prints many
+	}
+	_, err := w.Write(out)
+	return err
+}
+
+// yamlOf is a JSON document as YAML, its names in alphabetical order.
+func yamlOf(doc []byte) ([]byte, error) {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(doc))
+	d.UseNumber() // a float does not hold every sequence number
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	v, err := numbers(v)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := errors.Join(enc.Encode(v), enc.Close()); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// numbers makes each number of a document what it is: an integer, or else a float.
+func numbers(v any) (any, error) {
+	var err error
+	switch v := v.(type) {
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n, nil
+		}
+		n, err := v.Float64()
+		if err != nil {
+			return nil, fmt.Errorf("the number %s cannot be printed as YAML: %w", v, err)
+		}
+		return n, nil
+	case map[string]any:
+		for name := range v {
+			if v[name], err = numbers(v[name]); err != nil {
+				return nil, err
+			}
+		}
+	case []any:
+		for i := range v {
+			if v[i], err = numbers(v[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return v, nil
+}

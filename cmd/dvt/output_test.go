@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"gopkg.in/yaml.v3"
+)
+
+// walk calls f with each command that does something.
+func walk(c *cobra.Command, f func(*cobra.Command)) {
+	if c.Runnable() {
+		f(c)
+	}
+	for _, child := range c.Commands() {
+		walk(child, f)
+	}
+}
+
+// printed are the commands that a test can ask twice for the same answer.
+var printed = map[string]string{
+	"run list": "", "run show": "r1", "manual list": "", "dead-letters list": "--all",
+	"audit verify": "", "token list": "", "policy show": "", "policy history": "", "quota show": "", "quota history": "", "queue list": "",
+	"service status": "", "workflow replay": recorded + "v2/linear.json",
+}
+
+// changing are those with -o that change something, or need another server: they print
+// through the same function, and their own tests ask for it.
+var changing = strings.Fields(`run-start run-rerun run-logs run-watch run-approve run-pause run-resume run-retry run-skip run-update-params run-override run-set-target
+	run-alert run-cancel run-stop manual-complete dead-letters-redrive audit-export token-create token-revoke policy-set policy-break-glass policy-who
+	quota-set service-mode tenant-freeze tenant-unfreeze workflow-debug plan-validate plan-test
+	store-verify store-rebuild store-repair store-export store-import store-epoch-bump`)
+
+func TestCommands_HaveHelpAndTheSameAnswerInJSONAndYAML(t *testing.T) {
+	address, _ := serve(t)
+	known := map[string]bool{}
+	for _, name := range changing {
+		known[name] = true
+	}
+	walk(root(), func(c *cobra.Command) {
+		name := strings.TrimPrefix(c.CommandPath(), "dvt ")
+		if c.Short == "" || strings.HasSuffix(c.Short, ".") {
+			t.Errorf("%s: its help is %q", name, c.Short)
+		}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Usage == "" {
+				t.Errorf("%s: --%s does not say what it does", name, f.Name)
+			}
+		})
+		args, here := printed[name]
+		if c.Flag("output") == nil || !here {
+			if dashed := strings.ReplaceAll(name, " ", "-"); c.Flag("output") != nil && !known[dashed] {
+				t.Errorf("no test knows what %s prints", name)
+			}
+			return
+		}
+		ask := func(format string) string {
+			words := append(strings.Fields(name), strings.Fields(args)...)
+			for _, token := range []string{"dev-admin", "dev-sre"} {
+				if out, status, _ := dvt(t, address, token, append(words, "-o", format)...); status == 0 {
+					return out
+				}
+			}
+			out, status, err := dvt(t, address, "dev-engineer", append(words, "-o", format)...)
+			if status != 0 {
+				t.Errorf("%s -o %s: %d, %v", name, format, status, err)
+			}
+			return out
+		}
+		var j, y any
+		doc := ask("json")
+		if err := json.Unmarshal([]byte(doc), &j); err != nil {
+			t.Errorf("%s: %v in\n%s", name, err, doc)
+		}
+		text := ask("yaml")
+		if err := yaml.Unmarshal([]byte(text), &y); err != nil {
+			t.Errorf("%s: %v in\n%s", name, err, text)
+		}
+		again, err := json.Marshal(y)
+		if err != nil {
+			t.Fatal(err)
+		}
+		y = nil
+		if err := json.Unmarshal(again, &y); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(j, y); diff != "" {
+			t.Errorf("%s: json and yaml differ:\n%s", name, diff)
+		}
+	})
+	if out, status, err := dvt(t, address, "dev-viewer", "run", "list", "-o", "xml"); status != 2 || !strings.Contains(err.Error(), "table, json or yaml") {
+		t.Errorf("%d, %v\n%s", status, err, out)
+	}
+}
+
+func TestPrint_YAMLKeepsWhatJSONSays(t *testing.T) {
+	t.Parallel()
+	f := asYAML
+	var b bytes.Buffer
+	in := map[string]any{"seq": int64(1)<<53 - 1, "ms": 1.5, "text": "yes", "odd": "a\x7f: #\n", "none": nil, "list": []string{}, "arrow": "a -> <b>"}
+	for range 2 {
+		if err := f.print(&b, in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := yaml.NewDecoder(&b)
+	for range 2 {
+		var out map[string]any
+		if err := d.Decode(&out); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]any{"seq": 1<<53 - 1, "ms": 1.5, "text": "yes", "odd": "a\x7f: #\n", "none": nil, "list": []any{}, "arrow": "a -> <b>"}
+		if diff := cmp.Diff(want, out); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
