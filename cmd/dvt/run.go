@@ -47,6 +47,7 @@ func (s *session) command(use, short string, subcommands ...*cobra.Command) *cob
 	c.PersistentFlags().StringVar(&s.token, "token", "", "token (DVT_TOKEN; dev-engineer on loopback when not given)")
 	addOutput(c, &s.output)
 	c.AddCommand(subcommands...)
+	s.shared(c)
 	return c
 }
 

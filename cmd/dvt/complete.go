@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/client"
+)
+
+// completionWait is how long a shell waits for an answer at most.
+const completionWait = time.Second
+
+// shared gives c, and the commands below it, what their usage line promises: an
+// argument RUN may be the beginning of a run id, and a shell completes RUN, STEP and FILE.
+func (s *session) shared(c *cobra.Command) {
+	words := strings.Fields(c.Use)[1:]
+	if c.RunE != nil {
+		run := c.RunE
+		c.RunE = func(c *cobra.Command, args []string) error {
+			if err := s.whole(c, words, args); err != nil {
+				return err
+			}
+			return run(c, args)
+		}
+		c.ValidArgsFunction = func(c *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) >= len(words) {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return s.complete(c, words[len(args)], args, begun)
+		}
+		for flag, word := range map[string]string{"run": "RUN", "project": "PROJECT", "environment": "ENVIRONMENT", "status": "STATUS"} {
+			if c.Flags().Lookup(flag) != nil {
+				s.completeFlag(c, flag, word)
+			}
+		}
+	}
+	for _, child := range c.Commands() {
+		s.shared(child)
+	}
+}
+
+func (s *session) completeFlag(c *cobra.Command, flag, word string) {
+	_ = c.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return s.complete(c, word, args, begun)
+	}) // the flag is there, and has none yet
+}
+
+// complete says what may stand for word. A server that does not answer soon, or
+// refuses, has nothing to say.
+func (s *session) complete(c *cobra.Command, word string, args []string, begun string) (out []cobra.Completion, d cobra.ShellCompDirective) {
+	switch word {
+	case "FILE", "PATCH", "PARAMS":
+		return nil, cobra.ShellCompDirectiveDefault
+	case "MODE":
+		return beginning(begun, client.AllEngineMode), cobra.ShellCompDirectiveNoFileComp
+	case "STATUS":
+		return beginning(begun, client.AllRunStatus), cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), completionWait)
+	defer cancel()
+	if s.open(c) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	switch word {
+	case "RUN", "PROJECT", "ENVIRONMENT":
+		f := client.RunFilter{}
+		if word == "RUN" && begun != "" {
+			f.Text = &begun
+		}
+		size := maxPage
+		page, err := client.ListRuns(ctx, s.client, &size, nil, &f)
+		if err != nil {
+			break
+		}
+		for _, e := range page.Runs.Edges {
+			r := e.Node.RunRow
+			value := map[string]string{
+				"RUN": cobra.CompletionWithDesc(r.RunId, r.StatusRaw+" "+r.Plan.PlanId), "PROJECT": r.ProjectId, "ENVIRONMENT": r.EnvironmentId,
+			}[word]
+			if strings.HasPrefix(value, begun) && !slices.Contains(out, value) {
+				out = append(out, value)
+			}
+		}
+	case "STEP":
+		id, err := s.runID(ctx, args[0])
+		if err != nil {
+			break
+		}
+		run, err := client.ShowRun(ctx, s.client, id)
+		if err != nil || run.Run == nil {
+			break
+		}
+		for _, st := range run.Run.Steps {
+			if strings.HasPrefix(st.StepId, begun) && suits(c.Name(), st.Status) {
+				out = append(out, cobra.CompletionWithDesc(st.StepId, st.StatusRaw+" "+st.Type))
+			}
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+// beginning are the names of an enum that begin with what is typed.
+func beginning[T ~string](begun string, all []T) (out []cobra.Completion) {
+	for _, name := range all {
+		if strings.HasPrefix(string(name), strings.ToUpper(begun)) {
+			out = append(out, string(name))
+		}
+	}
+	return out
+}
+
+// suits reports whether a command is of use for a step in that status.
+func suits(command string, is client.StepStatus) bool {
+	switch command {
+	case "retry":
+		return is == client.StepStatusFailed
+	case "skip":
+		return is == client.StepStatusFailed || is == client.StepStatusPending
+	}
+	return true
+}
+
+// Short run ids: how much of one must be given, and how many runs are looked at.
+const (
+	shortestRunID = 4
+	maxPage       = 200
+	maxCandidates = 1_000
+)
+
+// whole replaces what a command was given of run ids by the ids: as RUN, and by --run.
+func (s *session) whole(c *cobra.Command, words, args []string) error {
+	for i, arg := range args {
+		if i >= len(words) || words[i] != "RUN" {
+			continue
+		}
+		id, err := s.runID(c.Context(), arg)
+		if err != nil {
+			return err
+		}
+		args[i] = id
+	}
+	if f := c.Flag("run"); f != nil && f.Changed {
+		id, err := s.runID(c.Context(), f.Value.String())
+		if err != nil {
+			return err
+		}
+		return f.Value.Set(id)
+	}
+	return nil
+}
+
+// runID is the id of the run whose id begins with what is given. A whole id asks the
+// server nothing, and what no run begins with stays: the command says so by itself.
+func (s *session) runID(ctx context.Context, given string) (string, error) {
+	if len(given) < shortestRunID || uuid.Validate(given) == nil {
+		return given, nil
+	}
+	var found []client.RunRow
+	var after *string
+	size := maxPage
+	for read := 0; ; read += size {
+		if read >= maxCandidates {
+			return "", usage(fmt.Errorf("too many runs and plans have %q in their name: give more of the run's id", given))
+		}
+		page, err := client.ListRuns(ctx, s.client, &size, after, &client.RunFilter{Text: &given})
+		if err != nil {
+			return "", failure(err)
+		}
+		for _, e := range page.Runs.Edges {
+			r := e.Node.RunRow
+			if r.RunId == given {
+				return given, nil
+			}
+			if strings.HasPrefix(r.RunId, given) {
+				found = append(found, r)
+			}
+		}
+		if !page.Runs.PageInfo.HasNextPage {
+			break
+		}
+		after = page.Runs.PageInfo.EndCursor
+	}
+	switch len(found) {
+	case 0:
+		return given, nil
+	case 1:
+		return found[0].RunId, nil
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d runs begin with %s:", len(found), given)
+	for i, r := range found {
+		if i == 10 {
+			fmt.Fprintf(&b, "\n  … and %d more", len(found)-i)
+			break
+		}
+		fmt.Fprintf(&b, "\n  %s  %s  %s  %s", r.RunId, r.StatusRaw, r.Plan.PlanId, moment(&r.CreatedAt))
+	}
+	return "", usage(errors.New(b.String()))
+}

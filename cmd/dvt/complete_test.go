@@ -1,0 +1,178 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	log "github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Runs of which two begin alike, and one whose plan others are named after.
+const (
+	runA = "deadbeef-0000-4000-8000-000000000001"
+	runB = "deadbeef-0000-4000-8000-000000000002"
+	runC = "cafe0000-0000-4000-8000-000000000003"
+)
+
+// several is a server with runs, and how many requests came to it.
+func several(t *testing.T) (address string, requests *atomic.Int64) {
+	t.Helper()
+	behind, r := serve(t)
+	s, _ := r.Outbox.(store.Store)
+	for _, runID := range []string{runA, runB, runC} {
+		id := runtest.ID
+		id.RunID, id.TenantID, id.ProjectID = runID, "acme", "shop"
+		if _, _, err := s.CreateRun(t.Context(), store.NewRun{Run: store.Run{Identity: id, RequestKey: log.Key(runID)}, Events: []log.Draft{
+			runtest.Draft(log.RunApproved, "", 1), runtest.Start("load", "test"),
+			runtest.Draft(log.StepStartedEvent, "load", 1), runtest.Draft(log.StepFailedEvent, "load", 1),
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	to, err := url.Parse(behind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests = &atomic.Int64{}
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(front.Close)
+	return front.URL, requests
+}
+
+// completions are the words that a shell would offer.
+func completions(t *testing.T, address, token string, args ...string) (out []string) {
+	t.Helper()
+	words := append([]string{"__complete", args[0], "--server=" + address, "--token=" + token}, args[1:]...)
+	text, status, err := local(t, "", words...)
+	if status != 0 {
+		t.Errorf("%v: %d, %v", args, status, err)
+	}
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, ":") { // what the shell is to do besides
+			break
+		}
+		word, _, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		out = append(out, word)
+	}
+	return out
+}
+
+func TestComplete_OffersWhatThereIs(t *testing.T) {
+	t.Parallel()
+	address, _ := several(t)
+	for _, c := range []struct {
+		token, args, want string
+	}{
+		{"dev-viewer", "run show cafe", runC},
+		{"dev-viewer", "run show dead", runB + " " + runA},
+		{"dev-mallory", "run show dead", ""},
+		{"dev-viewer", "run show " + runA + " ", ""},
+		{"dev-viewer", "run logs " + runA + " ", "load test"},
+		{"dev-viewer", "run logs cafe l", "load"},
+		{"dev-viewer", "run retry " + runA + " ", "load"},
+		{"dev-viewer", "run skip " + runA + " ", "load test"},
+		{"dev-viewer", "run list --status CO", "COMPLETED"},
+		{"dev-viewer", "run list -o ", "table json yaml"},
+		{"dev-viewer", "service mode READ", "READ_ONLY"},
+		{"dev-viewer", "queue list --project s", "shop"},
+		{"dev-viewer", "manual list --run cafe", runC},
+	} {
+		got := strings.Join(completions(t, address, c.token, strings.Split(c.args, " ")...), " ")
+		if got != c.want {
+			t.Errorf("dvt %s: %q, want %q", c.args, got, c.want)
+		}
+	}
+}
+
+// A server that hangs or is not there offers nothing, soon and without a word.
+func TestComplete_IsQuickAndSilent(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	hung := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	t.Cleanup(hung.Close)
+	t.Cleanup(func() { close(release) })
+	for _, address := range []string{hung.URL, "http://127.0.0.1:1"} {
+		began := time.Now()
+		for _, args := range [][]string{{"run", "show", ""}, {"run", "logs", "cafe", ""}} {
+			if out := completions(t, address, "dev-viewer", args...); len(out) != 0 {
+				t.Errorf("%v: %q", args, out)
+			}
+		}
+		if took := time.Since(began); took > 2*completionWait+3*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	}
+}
+
+func TestCompletion_ScriptsAreOfTheirShells(t *testing.T) {
+	t.Parallel()
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		script, status, err := local(t, "", "completion", shell)
+		if status != 0 || !strings.Contains(script, "__complete") {
+			t.Errorf("%s: %d, %v\n%.200s", shell, status, err, script)
+		}
+		if path, err := exec.LookPath(shell); err == nil {
+			check := exec.CommandContext(t.Context(), path, "-n")
+			check.Stdin = strings.NewReader(script)
+			if out, err := check.CombinedOutput(); err != nil {
+				t.Errorf("%s -n: %v\n%s", shell, err, out)
+			}
+		} else if shell == "bash" {
+			t.Error("the script is checked by bash: install bash")
+		}
+	}
+}
+
+func TestRunID_TheBeginningIsEnough(t *testing.T) {
+	t.Parallel()
+	address, requests := several(t)
+	for _, c := range []struct {
+		args   string
+		status int
+		says   string
+	}{
+		{"run show cafe", 0, runC},
+		{"run show " + runA[:35] + "1", 0, runA},
+		{"run show deadbeef", 2, "2 runs begin with deadbeef"},
+		{"run show deadbeef", 2, runB},
+		{"run show dea", 4, "NOT_FOUND"},
+		{"run show beef", 4, "NOT_FOUND"}, // in the middle of ids
+		{"run logs cafe none", 4, "NOT_FOUND"},
+		{"run pause cafe --dry-run", 0, "PAUSED"},
+		{"manual list --run cafe", 0, "RUN"},
+		{"manual list --run deadbeef", 2, "2 runs"},
+	} {
+		out, status, err := dvt(t, address, "dev-engineer", strings.Fields(c.args)...)
+		if err != nil {
+			out += err.Error()
+		}
+		if status != c.status || !strings.Contains(out, c.says) {
+			t.Errorf("dvt %s: %d, want %d and %q\n%s", c.args, status, c.status, c.says, out)
+		}
+	}
+	if out, status, _ := dvt(t, address, "dev-mallory", "run", "show", "cafe"); status != 4 {
+		t.Errorf("another tenant's run: %d\n%s", status, out)
+	}
+	for id, want := range map[string]int64{runC: 1, "cafe0000": 2} {
+		before := requests.Load()
+		if out, status, err := dvt(t, address, "dev-viewer", "run", "show", id); status != 0 {
+			t.Fatalf("%d, %v\n%s", status, err, out)
+		}
+		if n := requests.Load() - before; n != want {
+			t.Errorf("%s cost %d requests, want %d", id, n, want)
+		}
+	}
+}
