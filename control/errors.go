@@ -31,6 +31,9 @@ func cursorInvalid() *Error {
 // translate turns what a port returned into what a caller may know. A *Error
 // and a context's end pass as they are.
 func translate(err error) error {
+	if err == nil { // once for every frame
+		return nil
+	}
 	var own *Error
 	var invalid *plan.InvalidError
 	var schema *run.SchemaError
@@ -38,8 +41,6 @@ func translate(err error) error {
 	var refused *store.RefusedError
 	e := &Error{Code: run.CodeInternal, Message: "Something went wrong inside dvt. Try again; if it stays, give the request id to your operator.", cause: err}
 	switch {
-	case err == nil:
-		return nil
 	case errors.As(err, &own):
 		return own
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
