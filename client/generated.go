@@ -7949,6 +7949,68 @@ func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) __premarshalJSON() (*_
 	return &retval, nil
 }
 
+// WhoAmIResponse is returned by WhoAmI on success.
+type WhoAmIResponse struct {
+	// Who is asking, and what they may do where.
+	Viewer WhoAmIViewer `json:"viewer"`
+}
+
+// GetViewer returns WhoAmIResponse.Viewer, and is useful for accessing the field via an interface.
+func (v *WhoAmIResponse) GetViewer() WhoAmIViewer { return v.Viewer }
+
+// WhoAmIViewer includes the requested fields of the GraphQL type Viewer.
+type WhoAmIViewer struct {
+	Principal string `json:"principal"`
+	TenantId  string `json:"tenantId"`
+	// Version of the tenant's policy; 0: it has none of its own, and the server's settings hold.
+	PolicyVersion int `json:"policyVersion"`
+	// When the last role that the viewer took in an emergency ends; null mostly.
+	BreakGlassUntil *time.Time `json:"breakGlassUntil"`
+	// What the viewer may do, by project and environment; `*` is all.
+	Grants []WhoAmIViewerGrantsGrant `json:"grants"`
+}
+
+// GetPrincipal returns WhoAmIViewer.Principal, and is useful for accessing the field via an interface.
+func (v *WhoAmIViewer) GetPrincipal() string { return v.Principal }
+
+// GetTenantId returns WhoAmIViewer.TenantId, and is useful for accessing the field via an interface.
+func (v *WhoAmIViewer) GetTenantId() string { return v.TenantId }
+
+// GetPolicyVersion returns WhoAmIViewer.PolicyVersion, and is useful for accessing the field via an interface.
+func (v *WhoAmIViewer) GetPolicyVersion() int { return v.PolicyVersion }
+
+// GetBreakGlassUntil returns WhoAmIViewer.BreakGlassUntil, and is useful for accessing the field via an interface.
+func (v *WhoAmIViewer) GetBreakGlassUntil() *time.Time { return v.BreakGlassUntil }
+
+// GetGrants returns WhoAmIViewer.Grants, and is useful for accessing the field via an interface.
+func (v *WhoAmIViewer) GetGrants() []WhoAmIViewerGrantsGrant { return v.Grants }
+
+// WhoAmIViewerGrantsGrant includes the requested fields of the GraphQL type Grant.
+type WhoAmIViewerGrantsGrant struct {
+	Role          Role   `json:"role"`
+	ProjectId     string `json:"projectId"`
+	EnvironmentId string `json:"environmentId"`
+	// Null: it stays.
+	ExpiresAt *time.Time `json:"expiresAt"`
+	// It was taken in an emergency.
+	BreakGlass bool `json:"breakGlass"`
+}
+
+// GetRole returns WhoAmIViewerGrantsGrant.Role, and is useful for accessing the field via an interface.
+func (v *WhoAmIViewerGrantsGrant) GetRole() Role { return v.Role }
+
+// GetProjectId returns WhoAmIViewerGrantsGrant.ProjectId, and is useful for accessing the field via an interface.
+func (v *WhoAmIViewerGrantsGrant) GetProjectId() string { return v.ProjectId }
+
+// GetEnvironmentId returns WhoAmIViewerGrantsGrant.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *WhoAmIViewerGrantsGrant) GetEnvironmentId() string { return v.EnvironmentId }
+
+// GetExpiresAt returns WhoAmIViewerGrantsGrant.ExpiresAt, and is useful for accessing the field via an interface.
+func (v *WhoAmIViewerGrantsGrant) GetExpiresAt() *time.Time { return v.ExpiresAt }
+
+// GetBreakGlass returns WhoAmIViewerGrantsGrant.BreakGlass, and is useful for accessing the field via an interface.
+func (v *WhoAmIViewerGrantsGrant) GetBreakGlass() bool { return v.BreakGlass }
+
 // WhoCouldResponse is returned by WhoCould on success.
 type WhoCouldResponse struct {
 	// Principals of the tenant that may do the action to the run, at most ten. Takes the action READ_POLICY
@@ -10489,6 +10551,46 @@ func WatchRunForwardData(interfaceChan interface{}, jsonRawMsg json.RawMessage) 
 	}
 	dataChan_ <- wsResp
 	return nil
+}
+
+// The query executed by WhoAmI.
+const WhoAmI_Operation = `
+query WhoAmI {
+	viewer {
+		principal
+		tenantId
+		policyVersion
+		breakGlassUntil
+		grants {
+			role
+			projectId
+			environmentId
+			expiresAt
+			breakGlass
+		}
+	}
+}
+`
+
+func WhoAmI(
+	ctx_ context.Context,
+	client_ graphql.Client,
+) (data_ *WhoAmIResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "WhoAmI",
+		Query:  WhoAmI_Operation,
+	}
+
+	data_ = &WhoAmIResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
 }
 
 // The query executed by WhoCould.

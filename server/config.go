@@ -239,7 +239,7 @@ func accounts(list any) (out []authz.Account, err error) {
 }
 
 // clientVariables are DVT_… of the client commands, of the build and of its tests.
-var clientVariables = map[string]bool{"token": true, "chromium": true, "test-binary": true, "bin": true, "e2e-url": true, "e2e-state": true, "fault-seconds": true, "fault-seed": true, "bad-requests": true} //nolint:gochecknoglobals // a table
+var clientVariables = map[string]bool{"token": true, "config": true, "chromium": true, "test-binary": true, "bin": true, "e2e-url": true, "e2e-state": true, "fault-seconds": true, "fault-seed": true, "bad-requests": true} //nolint:gochecknoglobals // a table
 
 var listKeys = map[string]bool{ //nolint:gochecknoglobals // a table
 	"plan-roots": true, "known-queues": true, "queues": true, "allowed-origins": true, "duties": true, "manual-keys": true, "trusted-proxies": true,

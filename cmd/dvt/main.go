@@ -51,7 +51,7 @@ func root() *cobra.Command {
 		Use: "dvt", Short: "The control plane for workflow runs", Version: version, SilenceUsage: true, SilenceErrors: true,
 	}
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	c.AddCommand(devCommand(), serverCommand(), workerCommand(), migrateCommand(), storeCommand(), runCommand(), manualCommand(), planCommand(), workflowCommand(), deadLettersCommand(), auditCommand(), tokenCommand(), policyCommand(), quotaCommand(), queueCommand(), serviceCommand(), tenantCommand())
+	c.AddCommand(devCommand(), serverCommand(), workerCommand(), migrateCommand(), storeCommand(), runCommand(), manualCommand(), planCommand(), workflowCommand(), deadLettersCommand(), auditCommand(), tokenCommand(), policyCommand(), quotaCommand(), queueCommand(), serviceCommand(), tenantCommand(), contextCommand(), whoamiCommand())
 	return c
 }
 

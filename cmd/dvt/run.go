@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,10 +19,10 @@ import (
 
 // session is what the client commands share.
 type session struct {
-	server, token string
-	output        format
-	client        *client.Client
-	out           io.Writer
+	server, token, context string
+	output                 format
+	client                 *client.Client
+	out                    io.Writer
 }
 
 func runCommand() *cobra.Command {
@@ -37,23 +38,59 @@ func (s *session) command(use, short string, subcommands ...*cobra.Command) *cob
 		Use: use, Short: short,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return s.open(c) },
 	}
-	env := func(name, def string) string {
-		if v := os.Getenv(name); v != "" {
-			return v
-		}
-		return def
-	}
-	c.PersistentFlags().StringVar(&s.server, "server", env("DVT_SERVER", "http://127.0.0.1:8080"), "address of dvt (DVT_SERVER)")
-	c.PersistentFlags().StringVar(&s.token, "token", "", "token (DVT_TOKEN; dev-engineer on loopback when not given)")
+	c.PersistentFlags().StringVar(&s.server, "server", "", "address of dvt (DVT_SERVER, or that of the context in use, or "+here+")")
+	c.PersistentFlags().StringVar(&s.token, "token", "", "token (DVT_TOKEN, or that of the context; dev-engineer on loopback when not given)")
+	c.PersistentFlags().StringVar(&s.context, "context", "", "server and token by name: see dvt context")
+	_ = c.RegisterFlagCompletionFunc("context", contextNames) // the flag is there
 	addOutput(c, &s.output)
 	c.AddCommand(subcommands...)
 	s.shared(c)
 	return c
 }
 
-func (s *session) open(c *cobra.Command) error {
+// here is where `dvt dev` listens.
+const here = "http://127.0.0.1:8080"
+
+// resolve says which server is asked, and as whom: flags win over the environment, that
+// over the context in use. The token of a context goes to its own server only.
+func (s *session) resolve() error {
+	if s.context != "" && s.server != "" {
+		return usage(errors.New("give --context or --server, not both"))
+	}
+	named := s.context != ""
+	if !named && s.server == "" {
+		s.server = os.Getenv("DVT_SERVER")
+	}
+	if s.token == "" && !named {
+		s.token = os.Getenv("DVT_TOKEN")
+	}
+	if s.server == "" {
+		f, err := readContexts()
+		if err != nil {
+			return err
+		}
+		if name := cmp.Or(s.context, f.Current); name != "" {
+			p, err := f.find(name)
+			if err != nil {
+				return err
+			}
+			if s.server = p.Server; s.token == "" {
+				if s.token, err = p.token(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	s.server = cmp.Or(s.server, here)
 	if s.token == "" {
 		s.token = os.Getenv("DVT_TOKEN")
+	}
+	return nil
+}
+
+func (s *session) open(c *cobra.Command) error {
+	if err := s.resolve(); err != nil {
+		return err
 	}
 	if s.token == "" && (strings.HasPrefix(s.server, "http://127.0.0.1") || strings.HasPrefix(s.server, "http://localhost")) {
 		s.token = "dev-engineer" // what `dvt dev` signs a browser in as

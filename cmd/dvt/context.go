@@ -1,0 +1,224 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/client"
+)
+
+// contexts are the commands on the file of contexts. They speak to no server.
+type contexts struct{ output format }
+
+func contextCommand() *cobra.Command {
+	x := &contexts{}
+	c := &cobra.Command{
+		Use: "context", Short: "Servers that you use, by name: which, and where your token for each is",
+		Long: "A context is the address of a server, and the file or the variable of the environment that holds your token for it.\n" +
+			"Contexts are kept in DVT_CONFIG, or else in dvt/config.yaml under XDG_CONFIG_HOME or ~/.config, with the mode 0600.\n" +
+			"The file never holds a token. The flags --server, --token and --context win over DVT_SERVER and DVT_TOKEN, and those\n" +
+			"over the context that is in use.",
+	}
+	addOutput(c, &x.output)
+	c.AddCommand(x.list(), x.show(), x.set(), x.use(), x.remove())
+	return c
+}
+
+// contextRow is a context as programs read it.
+type contextRow struct {
+	Name    string `json:"name"`
+	Current bool   `json:"current"`
+	profile
+}
+
+func (f contextFile) row(name string) contextRow {
+	return contextRow{Name: name, Current: name == f.Current, profile: f.Contexts[name]}
+}
+
+func (x *contexts) print(out io.Writer, rows ...contextRow) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "IN USE\tNAME\tSERVER\tTOKEN")
+	for _, r := range rows {
+		mark := ""
+		if r.Current {
+			mark = "*"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", mark, r.Name, r.Server, r.where())
+	}
+	return w.Flush()
+}
+
+func (x *contexts) list() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List your contexts", Args: exact(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			f, err := readContexts()
+			if err != nil {
+				return err
+			}
+			rows := []contextRow{}
+			for _, name := range slices.Sorted(maps.Keys(f.Contexts)) {
+				rows = append(rows, f.row(name))
+			}
+			if x.output.data() {
+				return x.output.print(c.OutOrStdout(), rows)
+			}
+			if len(rows) == 0 {
+				fmt.Fprintln(c.ErrOrStderr(), "There is no context yet: dvt context set NAME --server ADDRESS --token-file FILE")
+				return nil
+			}
+			return x.print(c.OutOrStdout(), rows...)
+		},
+	}
+}
+
+func (x *contexts) show() *cobra.Command {
+	return &cobra.Command{
+		Use: "show [NAME]", Short: "Show a context; default: the one in use", Args: cobra.MaximumNArgs(1), ValidArgsFunction: contextNames,
+		RunE: func(c *cobra.Command, args []string) error {
+			f, err := readContexts()
+			if err != nil {
+				return err
+			}
+			name := strings.Join(append(args, f.Current)[:1], "")
+			if _, err := f.find(name); err != nil {
+				return err
+			}
+			if x.output.data() {
+				return x.output.print(c.OutOrStdout(), f.row(name))
+			}
+			return x.print(c.OutOrStdout(), f.row(name))
+		},
+	}
+}
+
+func (x *contexts) set() *cobra.Command {
+	var p profile
+	c := &cobra.Command{
+		Use: "set NAME", Short: "Make a context, or replace it; the first one is in use at once", Args: exact(1), ValidArgsFunction: contextNames,
+		Example: "  dvt context set prod --server https://dvt.example.com --token-file ~/.config/dvt/prod.token",
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			if p.TokenFile != "" {
+				if p.TokenFile, err = filepath.Abs(p.TokenFile); err != nil {
+					return err
+				}
+			}
+			if err := p.check(); err != nil {
+				return err
+			}
+			return x.change(c, args[0], func(f *contextFile) error {
+				f.Contexts[args[0]] = p
+				if f.Current == "" {
+					f.Current = args[0]
+				}
+				return nil
+			})
+		},
+	}
+	c.Flags().StringVar(&p.Server, "server", "", "address of dvt")
+	c.Flags().StringVar(&p.TokenFile, "token-file", "", "file that holds the token, with the mode 0600")
+	c.Flags().StringVar(&p.TokenEnv, "token-env", "", "name of the variable of the environment that holds the token")
+	_ = c.MarkFlagRequired("server") // the flag is there
+	return c
+}
+
+func (x *contexts) use() *cobra.Command {
+	return &cobra.Command{
+		Use: "use NAME", Short: "Use a context from now on", Args: exact(1), ValidArgsFunction: contextNames,
+		RunE: func(c *cobra.Command, args []string) error {
+			return x.change(c, args[0], func(f *contextFile) error {
+				_, err := f.find(args[0])
+				f.Current = args[0]
+				return err
+			})
+		},
+	}
+}
+
+func (x *contexts) remove() *cobra.Command {
+	return &cobra.Command{
+		Use: "delete NAME", Short: "Forget a context; the file of its token stays", Args: exact(1), ValidArgsFunction: contextNames,
+		RunE: func(c *cobra.Command, args []string) error {
+			return x.change(c, args[0], func(f *contextFile) error {
+				if _, err := f.find(args[0]); err != nil {
+					return err
+				}
+				delete(f.Contexts, args[0])
+				if f.Current == args[0] {
+					f.Current = ""
+				}
+				return nil
+			})
+		},
+	}
+}
+
+// change reads the file, lets do change it, and writes and prints it.
+func (x *contexts) change(c *cobra.Command, name string, do func(*contextFile) error) error {
+	f, err := readContexts()
+	if err != nil {
+		return err
+	}
+	if err := do(&f); err != nil {
+		return err
+	}
+	if err := f.write(); err != nil {
+		return fmt.Errorf("the contexts cannot be written: %w", err)
+	}
+	_, there := f.Contexts[name]
+	switch {
+	case !there && x.output.data():
+		return x.output.print(c.OutOrStdout(), map[string]string{"deleted": name})
+	case !there:
+		_, err = fmt.Fprintf(c.OutOrStdout(), "%s is no context any more\n", name)
+		return err
+	case x.output.data():
+		return x.output.print(c.OutOrStdout(), f.row(name))
+	}
+	return x.print(c.OutOrStdout(), f.row(name))
+}
+
+// contextNames completes the name of a context.
+func contextNames(_ *cobra.Command, args []string, _ string) (out []cobra.Completion, d cobra.ShellCompDirective) {
+	if f, err := readContexts(); err == nil && len(args) == 0 {
+		for _, name := range slices.Sorted(maps.Keys(f.Contexts)) {
+			out = append(out, cobra.CompletionWithDesc(name, f.Contexts[name].Server))
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}
+
+func whoamiCommand() *cobra.Command {
+	s := &session{}
+	c := s.command("whoami", "Who you are to the server, and what you may do where")
+	c.Args = exact(0)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		out, err := client.WhoAmI(c.Context(), s.client)
+		if err != nil {
+			return failure(err)
+		}
+		v := out.Viewer
+		if s.output.data() {
+			return s.print(v)
+		}
+		fmt.Fprintf(s.out, "%s of the tenant %s, at %s\n", v.Principal, v.TenantId, s.server)
+		w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "ROLE\tPROJECT\tENVIRONMENT\tUNTIL")
+		for _, g := range v.Grants {
+			until := moment(g.ExpiresAt)
+			if g.BreakGlass {
+				until += " (taken in an emergency)"
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", g.Role, g.ProjectId, g.EnvironmentId, until)
+		}
+		return w.Flush()
+	}
+	return c
+}
