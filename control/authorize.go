@@ -155,12 +155,14 @@ func (s *Service) refusalInLog(p authz.Principal) (bool, time.Duration) {
 // sameOne reports whether a step that wants another person than those who asked for the
 // run and approved it must not be completed by p: the plan and the tenant's policy both say so (O4, T87).
 func (s *Service) sameOne(ctx context.Context, wanted bool, runID, triggeredBy string, p authz.Principal) (bool, error) {
-	if !wanted || !s.cfg.Authz.SOD(p.TenantID).CompleteManual {
-		return false, nil
-	}
-	if triggeredBy == p.ID {
-		return true, nil
+	if triggeredBy == p.ID || !wanted {
+		return s.involved(wanted, true, p), nil
 	}
 	at, err := s.approvalOf(ctx, runID)
-	return at != nil && approvedBy(*at, p), err
+	return s.involved(wanted, at != nil && approvedBy(*at, p), p), err
+}
+
+// involved is sameOne of who did, or did not, ask for the run or approve it.
+func (s *Service) involved(wanted, did bool, p authz.Principal) bool {
+	return wanted && did && s.cfg.Authz.SOD(p.TenantID).CompleteManual
 }

@@ -82,6 +82,7 @@ func TestBreaker_T135_FailuresCountAndTheQueueIsProbedOneByOne(t *testing.T) {
 		}
 		return n
 	}
+	eventually(t, "all were tried", func() bool { return total() >= 6 })
 	before := total()
 	time.Sleep(700 * time.Millisecond)
 	if n := total(); n != before {

@@ -49,8 +49,13 @@ func (s *Service) ManualTasks(ctx context.Context, p authz.Principal, q ManualTa
 		return ManualTasksPage{}, translate(err)
 	}
 	out := ManualTasksPage{HasNext: len(waits) > n}
-	for _, w := range waits[:min(n, len(waits))] {
-		task, err := s.manualTask(ctx, p, w)
+	waits = waits[:min(n, len(waits))]
+	approved, err := s.approvedOf(ctx, p, waits)
+	if err != nil {
+		return ManualTasksPage{}, translate(err)
+	}
+	for _, w := range waits {
+		task, err := s.manualTask(ctx, p, w, approved[w.RunID])
 		if err != nil {
 			return ManualTasksPage{}, translate(err)
 		}
@@ -60,23 +65,39 @@ func (s *Service) ManualTasks(ctx context.Context, p authz.Principal, q ManualTa
 	return out, nil
 }
 
-func (s *Service) manualTask(ctx context.Context, p authz.Principal, w store.Wait) (ManualTask, error) {
+func (s *Service) manualTask(ctx context.Context, p authz.Principal, w store.Wait, approved bool) (ManualTask, error) {
 	f, err := s.manualFacts(ctx, w.PlanRef, w.StepID)
-	if err != nil {
-		return ManualTask{}, err
-	}
-	sameOne, err := s.sameOne(ctx, f.sod, w.RunID, w.TriggeredBy, p)
 	if err != nil {
 		return ManualTask{}, err
 	}
 	t := ManualTask{
 		Identity: w.Identity, StepID: w.StepID, LogicalAttempt: w.LogicalAttempt, Instructions: f.instructions, Evidence: f.evidence,
-		Since: w.Since, Deadline: w.Deadline, Action: s.mayComplete(p, objectOf(w.Identity), sameOne),
+		Since: w.Since, Deadline: w.Deadline, Action: s.mayComplete(p, objectOf(w.Identity), s.involved(f.sod, w.TriggeredBy == p.ID || approved, p)),
 	}
 	if t.Action.Outcome == "APPLY" {
 		t.Token = s.cfg.ManualKeys[0].token(w.RunID, w.StepID, w.LogicalAttempt)
 	}
 	return t, nil
+}
+
+// approvedOf says which of the runs p has approved, in one read.
+func (s *Service) approvedOf(ctx context.Context, p authz.Principal, waits []store.Wait) (map[string]bool, error) {
+	out := map[string]bool{}
+	var ids []string
+	for _, w := range waits {
+		if _, known := out[w.RunID]; !known {
+			out[w.RunID] = false
+			ids = append(ids, w.RunID)
+		}
+	}
+	if len(ids) == 0 {
+		return out, nil
+	}
+	found, err := s.cfg.Store.ApprovalsOf(ctx, ids)
+	for _, at := range found {
+		out[at.RunID] = approvedBy(at, p)
+	}
+	return out, err
 }
 
 // manualFacts are those of one step. Of a plan that cannot be had only the rule

@@ -242,7 +242,7 @@ func TestHealth_T136(t *testing.T) {
 	w := newWorld(t)
 	eventually(t, "healthy", func() bool { return w.Health(t.Context()).Status == "HEALTHY" })
 	w.engine.set(func(e *fakeEngine) { e.describe = errors.New("connection refused") })
-	if h := w.Health(t.Context()); h.Status != "DEGRADED" || h.Checks[1].Status != "UNHEALTHY" || strings.Contains(h.Checks[1].Message, "refused") {
+	if h := w.Health(t.Context()); h.Status != "DEGRADED" || h.Checks[0].Status != "UNHEALTHY" || strings.Contains(h.Checks[0].Message, "refused") {
 		t.Errorf("engine down: %+v", h)
 	}
 	w.engine.set(func(e *fakeEngine) { e.describe = nil })
@@ -251,7 +251,7 @@ func TestHealth_T136(t *testing.T) {
 	if err := w.raw.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if h := w.Health(t.Context()); h.Status != "UNHEALTHY" || h.Checks[0].Status != "UNHEALTHY" {
+	if h := w.Health(t.Context()); h.Status != "UNHEALTHY" || h.Checks[1].Status != "UNHEALTHY" {
 		t.Errorf("store down: %+v", h)
 	}
 }

@@ -223,6 +223,10 @@ func (c *counting) Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wai
 	return c.count("Waiting").Waiting(ctx, f)
 }
 
+func (c *counting) ApprovalsOf(ctx context.Context, runIDs []string) ([]store.Approval, error) {
+	return c.count("ApprovalsOf").ApprovalsOf(ctx, runIDs)
+}
+
 func (c *counting) Plan(ctx context.Context, sha256 string) ([]byte, error) {
 	return c.count("Plan").Plan(ctx, sha256)
 }

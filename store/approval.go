@@ -11,6 +11,8 @@ import (
 type Approvals interface {
 	// Approval reads one run's; ErrNotFound when it never needed approval.
 	Approval(ctx context.Context, runID string) (Approval, error)
+	// ApprovalsOf reads those of some runs, at most MaxPage; runs that never needed one are left out.
+	ApprovalsOf(ctx context.Context, runIDs []string) ([]Approval, error)
 	// OpenApprovals lists undecided ones of a tenant, the oldest first.
 	OpenApprovals(ctx context.Context, f ApprovalFilter) ([]Approval, error)
 	// ExpiredApprovals lists undecided ones after their time, at most limit.

@@ -89,6 +89,15 @@ func (s *Store) Approval(ctx context.Context, runID string) (a store.Approval, e
 	return a, err
 }
 
+// ApprovalsOf implements store.Approvals.
+func (s *Store) ApprovalsOf(ctx context.Context, runIDs []string) (out []store.Approval, err error) {
+	err = s.do(ctx, "approvals of runs", func(ctx context.Context, c *pgx.Conn) (err error) {
+		out, err = approvals(ctx, c, approvalsSQL(`run_id = ANY($1)`, `a.run_id, `), runIDs)
+		return err
+	})
+	return out, err
+}
+
 // OpenApprovals implements store.Approvals.
 func (s *Store) OpenApprovals(ctx context.Context, af store.ApprovalFilter) (out []store.Approval, err error) {
 	var f filter

@@ -79,6 +79,17 @@ func (s *Store) Approval(ctx context.Context, runID string) (a store.Approval, e
 	return a, err
 }
 
+// ApprovalsOf implements store.Approvals.
+func (s *Store) ApprovalsOf(ctx context.Context, runIDs []string) (out []store.Approval, err error) {
+	w := new(where)
+	w.in(`run_id`, len(runIDs), func(i int) any { return runIDs[i] })
+	err = s.read(ctx, func(c *conn) (err error) {
+		out, err = approvals(ctx, c, w.String(), `a.run_id, `, w.args...)
+		return err
+	})
+	return out, err
+}
+
 // OpenApprovals implements store.Approvals.
 func (s *Store) OpenApprovals(ctx context.Context, f store.ApprovalFilter) (out []store.Approval, err error) {
 	w := new(where)

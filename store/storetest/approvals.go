@@ -67,6 +67,9 @@ func approvalNoLog(f *fixture) {
 		CreatedAt: facts.CreatedAt, ExpiresAt: facts.CreatedAt.Add(time.Hour), Rerun: takenOver, Open: true,
 	}
 	f.equal(want, f.approval(id), "approval")
+	of, err := f.store.ApprovalsOf(f.ctx(), []string{"unknown", id.RunID})
+	f.ok(err)
+	f.equal([]store.Approval{want}, of, "approvals of runs")
 	f.equal(0, len(f.log(id)), "events")
 	_, err = f.store.QueueRow(f.ctx(), id.RunID)
 	f.is(err, store.ErrNotFound)
