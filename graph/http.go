@@ -105,7 +105,12 @@ func (x *exchange) run(ctx context.Context, c credential, peer string, op *graph
 		}
 	default:
 		next, ctx := x.h.exec.DispatchOperation(ctx, op)
-		x.answer(http.StatusOK, next(ctx), true)
+		response := next(ctx)
+		if response == nil { // who asked has gone meanwhile
+			x.refuse(0, context.Cause(ctx))
+			return
+		}
+		x.answer(http.StatusOK, response, true)
 	}
 }
 

@@ -51,7 +51,10 @@ func newDamage(t *testing.T) (*damage, *spoiler) {
 	own.print(i)
 	d := &damage{
 		t: t, island: i, known: map[string]bool{"PERSISTED_QUERY_NOT_FOUND": true}, answers: map[string]int{},
-		outage: map[string]bool{string(run.CodeEngineUnavailable): true, string(run.CodeTooManyStreams): true},
+		outage: map[string]bool{
+			string(run.CodeEngineUnavailable): true, string(run.CodeTooManyStreams): true,
+			string(run.CodeUnavailable): true, // of those who did not wait
+		},
 	}
 	for _, c := range run.CodeTable() {
 		d.known[string(c.Code)] = c.Code != run.CodeInternal

@@ -1,0 +1,25 @@
+package graph_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// Who goes while an operation is read gets no answer and harms nobody.
+func TestHTTP_GoneBeforeTheOperationBegins(t *testing.T) {
+	t.Parallel()
+	a := serve(t, &fake{})
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/graphql", strings.NewReader(request(`{health{status}}`, nil)))
+	r.Header.Set("Authorization", "Bearer good")
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	a.ServeHTTP(w, r)
+	if w.Code != http.StatusServiceUnavailable || code(t, w.Body.String()) != "UNAVAILABLE" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
