@@ -197,10 +197,10 @@ type ReceiptsPage struct {
 }
 
 // Approval is a run's way through approval, with what people decided.
-type (
-	Approval         = store.Approval
-	ApprovalDecision = store.ApprovalDecision
-)
+type Approval = store.Approval
+
+// ApprovalDecision is what one of them decided.
+type ApprovalDecision = store.ApprovalDecision
 
 // RunFilter selects runs; TenantID is ignored, it is the caller's.
 type RunFilter = store.RunFilter

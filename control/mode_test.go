@@ -204,9 +204,8 @@ func TestApproveRun_H03_RefusedByModeButNotARejection(t *testing.T) {
 func TestModes_AreInForceInAnotherProcessWithin2s(t *testing.T) {
 	t.Parallel()
 	w := operated(t)
-	other := control.New(w.config)
 	w.config.Authz = must[*authz.Authorizer](t)(authz.New(authz.DefaultPolicy(), w.directory))
-	other = control.New(w.config)
+	other := control.New(w.config)
 	if err := other.LoadPolicy(t.Context()); err != nil {
 		t.Fatal(err)
 	}

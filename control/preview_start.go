@@ -26,7 +26,7 @@ func (s *Service) previewStart(_ context.Context, p authz.Principal, in StartRun
 		return ActionPreview{}, err
 	}
 	if e := s.admitting(p.TenantID); e != nil {
-		return refused(run.State{}, e.Code, e.Message), nil
+		return refused(run.State{}, e.Code, e.Message), nil //nolint:nilerr // a refusal is what a preview answers
 	}
 	v := previewing{out: ActionPreview{Outcome: "APPLY", Status: run.Running, Reason: fmt.Sprintf("A run of plan %s %s starts.", ref.PlanID, ref.PlanVersion)}}
 	v.waitsForApproval(s, o)
@@ -68,7 +68,7 @@ func (s *Service) previewRerun(ctx context.Context, p authz.Principal, in Rerun)
 		return refused(l.State, refusal.Code, refusal.Message), nil //nolint:nilerr // a refusal is what a preview answers
 	}
 	if e := s.admitting(p.TenantID); e != nil {
-		return refused(l.State, e.Code, e.Message), nil
+		return refused(l.State, e.Code, e.Message), nil //nolint:nilerr // a refusal is what a preview answers
 	}
 	pl, known, err := s.planOfRun(ctx, r)
 	if invalid := (*plan.InvalidError)(nil); err != nil && !errors.As(err, &invalid) {

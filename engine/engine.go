@@ -104,7 +104,7 @@ type Capability struct {
 // Journal is all that code running on behalf of an engine may do to the log
 // (T203): straight to the store in control workers, over HTTPS in data workers.
 // Every method is safe to repeat.
-type Journal interface {
+type Journal interface { //nolint:interfacebloat // it is closed: what code of an engine may do, and nothing else (T203)
 	// Append writes a batch of the interpreter. It completes what the interpreter
 	// does not carry: RunStarted gets planRef, steps, policy and engineRunRef
 	// (T145, T209); RunPaused, RunResumed and RunCancelled get actor and reason of

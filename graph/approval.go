@@ -40,8 +40,8 @@ func (m mutations) ApproveRun(ctx context.Context, in model.ApproveRunInput) (*m
 	return &model.RunPayload{Run: graphOf(v, availability(m.control, p, v), everything()).run()}, nil
 }
 
-func (f runFields) Approval(ctx context.Context, r *model.Run) (*model.RunApproval, error) {
-	a, err := f.control.Approval(ctx, principal(ctx), r.RunID)
+func (r runFields) Approval(ctx context.Context, of *model.Run) (*model.RunApproval, error) {
+	a, err := r.control.Approval(ctx, principal(ctx), of.RunID)
 	if err != nil || a == nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // Control is what resolvers may ask for. control.Service is the one implementation.
-type Control interface {
+type Control interface { //nolint:interfacebloat // the sum of the use cases; each resolver asks for one
 	Commands
 	Reads
 	Watches
@@ -47,12 +47,17 @@ type Reads interface {
 type RunReads interface {
 	Run(ctx context.Context, p authz.Principal, runID string, at *run.Seq) (control.RunView, error)
 	DiffRun(ctx context.Context, p authz.Principal, runID string, a, b run.Seq) (control.RunDiff, error)
-	Events(ctx context.Context, p authz.Principal, runID string, page control.EventPage) (control.EventsPage, error)
 	Receipt(ctx context.Context, p authz.Principal, runID, signalID string) (control.Receipt, error)
 	Receipts(ctx context.Context, p authz.Principal, runID, afterSignalID string, limit int) (control.ReceiptsPage, error)
-	StepLog(ctx context.Context, p authz.Principal, in control.StepLogQuery) (control.StepLog, error)
+	LogReads
 	// Actions says what p may do to the run now (no I/O).
 	Actions(p authz.Principal, v control.RunView) control.Availability
+}
+
+// LogReads are about what a run and its steps have written.
+type LogReads interface {
+	Events(ctx context.Context, p authz.Principal, runID string, page control.EventPage) (control.EventsPage, error)
+	StepLog(ctx context.Context, p authz.Principal, in control.StepLogQuery) (control.StepLog, error)
 }
 
 // ListReads are about many things.

@@ -175,7 +175,7 @@ func (s *spoiler) document(d string) string {
 func (s *spoiler) draw() spoiled {
 	op := s.ops[s.r.IntN(len(s.ops))]
 	thing := func(key string) string { list := s.things[key]; return list[s.r.IntN(len(list))] }
-	var vars any = filled(op.variables, thing, map[string]string{})
+	vars := filled(op.variables, thing, map[string]string{})
 	if s.r.IntN(5) > 0 {
 		vars = s.spoil(vars, 2+s.r.IntN(20))
 	}

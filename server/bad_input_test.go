@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -139,11 +140,11 @@ func (d *damage) request(i int, s *spoiler) {
 	answer := httptest.NewRecorder()
 	func() {
 		defer func() {
-			if p := recover(); p != nil && p != http.ErrAbortHandler {
+			if p := recover(); p != nil && p != any(http.ErrAbortHandler) {
 				d.t.Errorf("request %d panics with %v\n%.3000s\n%s", i, p, r.body, debug.Stack())
 			}
 		}()
-		d.island.routes.ServeHTTP(answer, r.Request.WithContext(ctx))
+		d.island.routes.ServeHTTP(answer, r.WithContext(ctx))
 	}()
 	d.island.reads()
 	refused := d.judge(i, r.Method+" "+r.URL.Path, r.body, answer.Code, answer.Header().Get("Content-Type"), answer.Body.String())
@@ -195,7 +196,7 @@ func (d *damage) judge(i int, at, body string, status int, kind, text string) (r
 			bad("breaks something")
 		}
 	}
-	if status >= 500 && !(status == http.StatusServiceUnavailable && away) && status != http.StatusNotImplemented {
+	if status >= 500 && (status != http.StatusServiceUnavailable || !away) && status != http.StatusNotImplemented {
 		bad("is not the server's fault")
 	}
 	key := fmt.Sprint(status)
@@ -246,7 +247,7 @@ func (d *damage) socket(i int, s *spoiler) {
 	for {
 		_, m, err := c.ReadMessage()
 		if err != nil {
-			closed, ok := err.(*websocket.CloseError)
+			closed, ok := errors.AsType[*websocket.CloseError](err)
 			if !ok || closed.Code == websocket.CloseInternalServerErr || closed.Code == websocket.CloseAbnormalClosure || inside.MatchString(closed.Text) {
 				d.t.Errorf("socket %d ends with %v after\n%s", i, err, sent.String())
 			} else {

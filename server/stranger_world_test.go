@@ -95,21 +95,21 @@ func settle(t *testing.T, with settling) *island {
 	return w
 }
 
-func (w *island) trace(ctx context.Context, statement string) {
+func (i *island) trace(ctx context.Context, statement string) {
 	if ctx.Value(ofRequest{}) == nil {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.calls = append(w.calls, strings.Join(strings.Fields(statement), " "))
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.calls = append(i.calls, strings.Join(strings.Fields(statement), " "))
 }
 
 // reads are the statements since the last call.
-func (w *island) reads() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	out := w.calls
-	w.calls = nil
+func (i *island) reads() []string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	out := i.calls
+	i.calls = nil
 	return out
 }
 

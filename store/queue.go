@@ -118,7 +118,7 @@ type NewRun struct {
 }
 
 // RunTx is one decision under the head lock. It is valid only inside InRun.
-type RunTx interface {
+type RunTx interface { //nolint:interfacebloat // the sum of what a decision may touch; callers name the part they need
 	LogTx
 	SignalTx
 	OverlayTx

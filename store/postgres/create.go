@@ -50,7 +50,9 @@ func (s *Store) CreateRun(ctx context.Context, n store.NewRun) (r store.Run, cre
 			}
 		}
 		if n.NeedApproval != nil {
-			t.needApproval(n.NeedApproval, at)
+			if err := t.needApproval(n.NeedApproval, at); err != nil {
+				return err
+			}
 		}
 		queueAudit(&t.batch, n.Audit)
 		plan, err := authority.Decide(t.head, events, authority.Facts{}, t.now)

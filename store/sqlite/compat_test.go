@@ -494,6 +494,9 @@ func TestUpgrade_R508_TheVersionBeforeWorksBesideAdmission(t *testing.T) {
 			}
 			leased = append(leased, id)
 		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(err)
+		}
 		slices.Sort(leased)
 		return leased
 	}

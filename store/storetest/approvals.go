@@ -77,7 +77,7 @@ func approvalNoLog(f *fixture) {
 	head := f.head(id)
 	f.equal([]any{run.Seq(0), false, run.Gate(0)}, []any{head.LastSeq, head.Terminal, head.Gate}, "head")
 	l := f.sameAsFold(id)
-	f.equal([]any{run.Pending, run.Seq(0), facts.CreatedAt}, []any{l.State.Header.Status, l.State.Seq, l.State.Header.CreatedAt}, "state")
+	f.equal([]any{run.Pending, run.Seq(0), facts.CreatedAt}, []any{l.State.Status, l.State.Seq, l.State.CreatedAt}, "state")
 	rows := f.list(store.RunFilter{Limit: 10, Statuses: []run.Status{run.Pending}, Steps: true})
 	f.equal([]string{id.RunID}, runIDs(rows), "listed")
 	f.equal([]any{run.Pending, run.Seq(0)}, []any{rows[0].Header.Status, rows[0].Head}, "row")
@@ -179,8 +179,8 @@ func approvalStarts(f *fixture) {
 		return err
 	}))
 	f.equal(false, f.approval(id).Open, "open")
-	if l := f.sameAsFold(id); l.State.Header.Status != run.Running || l.State.Seq != 2 {
-		f.Errorf("%s at %d", l.State.Header.Status, l.State.Seq)
+	if l := f.sameAsFold(id); l.State.Status != run.Running || l.State.Seq != 2 {
+		f.Errorf("%s at %d", l.State.Status, l.State.Seq)
 	}
 	f.save(f.load(id))
 	f.sameAsFold(id)
