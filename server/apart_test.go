@@ -93,6 +93,7 @@ temporal: %s
 temporal-namespace: %s
 artifacts: file://%s?create_dir=true&no_tmp_dir=true
 heartbeat: 5s
+quotas: {tiers: {default: {startRunPerMinute: 6000, heavyStepsPerMinute: 600, signalOpsPerMinute: 6000}}}
 accounts:
   - id: ada
     tenant: acme

@@ -52,7 +52,7 @@ func startPlant(t *testing.T) *plant {
 	fmt.Fprintf(&accounts, "  - {id: gus, tenant: globex, tokenSha256: %s, grants: [{role: SRE, project: \"*\", environment: \"*\"}]}\n", tokenHash(plantToken("gus")))
 	config := func(name, dsn, redis, temporalAddr string) string {
 		path := filepath.Join(dir, name)
-		must(t, os.WriteFile(path, fmt.Appendf(nil, "store: %s\nredis: redis://%s/0\ntemporal: %s\ntemporal-namespace: %s\nartifacts: file://%s/artifacts?create_dir=true&no_tmp_dir=true\noperators-tenant: acme\naccounts:\n%s",
+		must(t, os.WriteFile(path, fmt.Appendf(nil, "store: %s\nredis: redis://%s/0\ntemporal: %s\ntemporal-namespace: %s\nartifacts: file://%s/artifacts?create_dir=true&no_tmp_dir=true\noperators-tenant: acme\nquotas: {tiers: {default: {startRunPerMinute: 6000, heavyStepsPerMinute: 600, signalOpsPerMinute: 6000}}}\naccounts:\n%s",
 			dsn, redis, temporalAddr, temporal.Namespace, dir, accounts.String()), 0o600))
 		return path
 	}
