@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 
+	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"github.com/dvt-engine/dvt/control"
@@ -50,6 +51,8 @@ func (p *presenter) present(ctx context.Context, err error) *gqlerror.Error {
 		if original.Extensions["code"] == persistedQueryNotFound {
 			e.Code = persistedQueryNotFound
 		}
+	case isGraphQL && ofInput(ctx, original): // validation of variables takes enums in any case, gqlgen does not
+		e = &control.Error{Code: run.CodeBadInput, Message: fmt.Sprintf("%s is not a value that the schema allows there.", original.Path)}
 	default:
 		e = &control.Error{Code: run.CodeInternal, Message: "Something went wrong inside dvt. Try again; if it stays, give the request id to your operator."}
 	}
@@ -64,6 +67,11 @@ func (p *presenter) present(ctx context.Context, err error) *gqlerror.Error {
 			slog.String("path", out.Path.String()), slog.Any("error", cause(e, err)))
 	}
 	return out
+}
+
+// ofInput reports whether an error is about a value inside the arguments of the field of ctx: its path goes on behind it.
+func ofInput(ctx context.Context, err *gqlerror.Error) bool {
+	return graphql.GetFieldContext(ctx) != nil && len(err.Path) > len(graphql.GetPath(ctx))
 }
 
 // known is what err says in the words of the one table, nil for the unforeseen.

@@ -23,3 +23,14 @@ func TestHTTP_GoneBeforeTheOperationBegins(t *testing.T) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
+
+// Variables are validated with enums in any case; a word that is not quite one is the caller's mistake.
+func TestHTTP_AnEnumInTheWrongCaseIsBadInput(t *testing.T) {
+	t.Parallel()
+	a := serve(t, &fake{})
+	const query = `mutation($in:BreakGlassInput!){breakGlass(input:$in){role}}`
+	body := a.query(query, map[string]any{"in": map[string]any{"requestId": "r", "role": "VIEWeR", "minutes": 5, "reason": "r"}})
+	if code(t, body) != "BAD_USER_INPUT" {
+		t.Error(body)
+	}
+}
