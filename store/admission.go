@@ -158,7 +158,7 @@ type QuotaTx interface {
 	// is one; negative when there never is.
 	Take(ctx context.Context, b Bucket) (time.Duration, error)
 	// RecentSignals returns after what time the run has had fewer than most receipts within
-	// the last span; 0: it has now (T96).
+	// the last span, those of CodeForbidden not counted; 0: it has now (T96).
 	RecentSignals(ctx context.Context, most int, span time.Duration) (time.Duration, error)
 	// Enqueue makes the queue row of a run that has none, under the head lock. The caller
 	// appends what follows from the answer. A *RefusedError rolls nothing back by itself.

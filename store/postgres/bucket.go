@@ -45,7 +45,7 @@ func (r runTx) Take(ctx context.Context, b store.Bucket) (time.Duration, error) 
 }
 
 // recentSignalsSQL reads as many entries of signal_recent as may be within the span.
-const recentSignalsSQL = `SELECT received_at FROM signal WHERE run_id = $1 AND received_at > $2 ORDER BY received_at DESC OFFSET $3 LIMIT 1`
+const recentSignalsSQL = `SELECT received_at FROM signal WHERE run_id = $1 AND rejection <> 'FORBIDDEN' AND received_at > $2 ORDER BY received_at DESC OFFSET $3 LIMIT 1`
 
 // RecentSignals implements store.QuotaTx.
 func (r runTx) RecentSignals(ctx context.Context, most int, span time.Duration) (wait time.Duration, err error) {

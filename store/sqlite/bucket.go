@@ -46,7 +46,7 @@ func (t *runTx) Take(ctx context.Context, b store.Bucket) (time.Duration, error)
 // RecentSignals implements store.QuotaTx. It reads as many entries of signal_recent as
 // may be within the span.
 func (t *runTx) RecentSignals(ctx context.Context, most int, span time.Duration) (time.Duration, error) {
-	at, err := one(ctx, t.conn, "recent signals", value[int64], `SELECT received_at FROM signal WHERE run_id = ? AND received_at > ?
+	at, err := one(ctx, t.conn, "recent signals", value[int64], `SELECT received_at FROM signal WHERE run_id = ? AND rejection <> 'FORBIDDEN' AND received_at > ?
 		ORDER BY received_at DESC LIMIT 1 OFFSET ?`, t.id.RunID, micros(t.at.Add(-span)), max(0, most-1))
 	switch {
 	case errors.Is(err, store.ErrNotFound):

@@ -157,6 +157,13 @@ func recentSignals(f *fixture) {
 		f.accept(id, fmt.Sprintf("sig-%d", i), run.Pause, false)
 	}
 	f.equal(time.Duration(0), recent(id, 4, time.Hour), "of three, fewer than four")
+	f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
+		refused := receipt("sig-stranger", run.Pause)
+		refused.Rejected, refused.Rejection, refused.Application = true, run.CodeForbidden, ""
+		_, err := tx.PutReceipt(f.ctx(), refused, false)
+		return err
+	}))
+	f.equal(time.Duration(0), recent(id, 4, time.Hour), "who may not signal it exhausts nobody's budget")
 	second := f.receipt(id, "sig-1")
 	before := time.Now()
 	wait := recent(id, 2, time.Hour) // until the second is an hour old
