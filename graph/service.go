@@ -6,7 +6,6 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph/internal/model"
-	"github.com/dvt-engine/dvt/run"
 )
 
 // Serving is about the mode in which dvt is.
@@ -62,5 +61,3 @@ func mapService(s control.ServiceState) *model.ServiceState {
 	}
 	return out
 }
-
-var errNotBuilt = &control.Error{Code: run.CodeNotSupported, Message: "This version of dvt cannot do that yet."}

@@ -52,7 +52,6 @@ type ofRequest struct{}
 type settling struct {
 	accounts []authz.Account
 	seed     func(*island) // before it serves
-	opaque   string        // of its directory, so that no path of it is a word of something else
 }
 
 // settle starts an island; the engine's address is nobody's.
