@@ -69,6 +69,8 @@ const (
 // signalling it to the activity that it starts.
 func pauseToPaused(ctx context.Context, r *rig) (_ *trial, err error) {
 	const pauses, perRun = 40, 20 // a run takes 60 signals a minute
+	// A server is idle, and a run has its ten frames a second before it, when nothing has moved for a second.
+	const idle = time.Second
 	var ends []func() error
 	done := func() error {
 		var errs []error
@@ -111,6 +113,11 @@ func pauseToPaused(ctx context.Context, r *rig) (_ *trial, err error) {
 			floor, err := bare.signal(ctx)
 			if err != nil {
 				return sample{}, err
+			}
+			select {
+			case <-time.After(idle):
+			case <-ctx.Done():
+				return sample{}, ctx.Err()
 			}
 			cost, err := p.until(ctx, "pause", "PAUSED")
 			if err != nil {
