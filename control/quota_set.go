@@ -86,15 +86,8 @@ func (s *Service) QuotaHistory(ctx context.Context, p authz.Principal, first int
 	if err != nil {
 		return QuotaHistoryPage{}, translate(err)
 	}
-	out := QuotaHistoryPage{HasNext: len(rows) > n}
-	for _, row := range rows[:min(n, len(rows))] {
-		v, err := s.quotaVersion(row)
-		if err != nil {
-			return QuotaHistoryPage{}, err
-		}
-		out.Settings = append(out.Settings, v)
-	}
-	return out, nil
+	list, more, err := pageOf(rows, n, s.quotaVersion)
+	return QuotaHistoryPage{Settings: list, HasNext: more}, err
 }
 
 // SetQuota puts new settings in force: here before it answers, everywhere within 2 s. It is

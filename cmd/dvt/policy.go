@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -77,43 +78,68 @@ func documentYAML(v any) (string, error) {
 }
 
 func (s *session) policySet() *cobra.Command {
-	var version int
-	var reason, requestID string
+	return s.replace("the policy", "the policy has", func(ctx context.Context, file string, raw []byte, r replacing) (out replaced, err error) {
+		in := client.SetPolicyInput{RequestId: r.requestID, ExpectedVersion: r.version, Reason: r.reason}
+		if in.Document, err = readPolicy(raw); err != nil {
+			return out, usage(fmt.Errorf("%s is no policy: %w", file, err))
+		}
+		before, err := client.ShowPolicy(ctx, s.client)
+		if err != nil {
+			return out, failure(err)
+		}
+		done, err := client.SetPolicy(ctx, s.client, in)
+		if err != nil {
+			return out, failure(err)
+		}
+		now := done.SetPolicy.Policy
+		return replaced{now, now.Version, changes(policyLines(before.Policy.PolicyRow), policyLines(now.PolicyRow))}, nil
+	})
+}
+
+// replacing is how a document is to be replaced, whole.
+type replacing struct {
+	version           int
+	reason, requestID string
+}
+
+// replaced is what came of it: the document as the API shows it, its version, and what changed.
+type replaced struct {
+	shown   any
+	version int
+	changed []string
+}
+
+// replace is the command that replaces what, by the document in a file.
+func (s *session) replace(what, moved string, do func(ctx context.Context, file string, raw []byte, r replacing) (replaced, error)) *cobra.Command {
+	var r replacing
 	c := &cobra.Command{
-		Use: "set FILE", Short: "Replace the policy (JSON or YAML; - reads standard input) and print what changed", Args: exact(1),
+		Use: "set FILE", Short: "Replace " + what + " (JSON or YAML; - reads standard input) and print what changed", Args: exact(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if version < 0 {
+			if r.version < 0 {
 				return usage(errors.New("--expected-version is missing: the version that FILE was made from"))
 			}
 			raw, err := readPlan(args[0], c.InOrStdin())
 			if err != nil {
 				return usage(err)
 			}
-			in := client.SetPolicyInput{RequestId: orNew(requestID), ExpectedVersion: version, Reason: reason}
-			if in.Document, err = readPolicy(raw); err != nil {
-				return usage(fmt.Errorf("%s is no policy: %w", args[0], err))
-			}
-			before, err := client.ShowPolicy(c.Context(), s.client)
+			r.requestID = orNew(r.requestID)
+			out, err := do(c.Context(), args[0], raw, r)
 			if err != nil {
-				return failure(err)
-			}
-			out, err := client.SetPolicy(c.Context(), s.client, in)
-			if err != nil {
-				return failure(err)
+				return err
 			}
 			if s.output.data() {
-				return s.print(out.SetPolicy.Policy)
+				return s.print(out.shown)
 			}
-			fmt.Fprintf(s.out, "version %d is in force\n", out.SetPolicy.Policy.Version)
-			for _, line := range changes(policyLines(before.Policy.PolicyRow), policyLines(out.SetPolicy.Policy.PolicyRow)) {
+			fmt.Fprintf(s.out, "version %d is in force\n", out.version)
+			for _, line := range out.changed {
 				fmt.Fprintln(s.out, line)
 			}
 			return nil
 		},
 	}
-	c.Flags().IntVar(&version, "expected-version", -1, "the version that FILE was made from; it is refused when the policy has moved")
-	c.Flags().StringVar(&reason, "reason", "", "why; it stands in the audit")
-	c.Flags().StringVar(&requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
+	c.Flags().IntVar(&r.version, "expected-version", -1, "the version that FILE was made from; it is refused when "+moved+" moved")
+	c.Flags().StringVar(&r.reason, "reason", "", "why; it stands in the audit")
+	c.Flags().StringVar(&r.requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
 	_ = c.MarkFlagRequired("reason") // the flag is there
 	return c
 }

@@ -2,8 +2,8 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -96,45 +96,22 @@ func unset(m map[string]any) map[string]any {
 }
 
 func (s *session) quotaSet() *cobra.Command {
-	var version int
-	var reason, requestID string
-	c := &cobra.Command{
-		Use: "set FILE", Short: "Replace the tenant's settings (JSON or YAML; - reads standard input) and print what changed", Args: exact(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			if version < 0 {
-				return usage(errors.New("--expected-version is missing: the version that FILE was made from"))
-			}
-			raw, err := readPlan(args[0], c.InOrStdin())
-			if err != nil {
-				return usage(err)
-			}
-			in := client.SetQuotaInput{RequestId: orNew(requestID), ExpectedVersion: version, Reason: reason}
-			if in.Settings, err = readQuota(raw); err != nil {
-				return usage(fmt.Errorf("%s holds no settings of quotas: %w", args[0], err))
-			}
-			before, err := client.ShowQuota(c.Context(), s.client)
-			if err != nil {
-				return failure(err)
-			}
-			out, err := client.SetQuota(c.Context(), s.client, in)
-			if err != nil {
-				return failure(err)
-			}
-			if s.output.data() {
-				return s.print(out.SetQuota.Settings)
-			}
-			fmt.Fprintf(s.out, "version %d is in force\n", out.SetQuota.Settings.Version)
-			for _, line := range changes(quotaLines(before.QuotaSettings.QuotaSettingsRow), quotaLines(out.SetQuota.Settings.QuotaSettingsRow)) {
-				fmt.Fprintln(s.out, line)
-			}
-			return nil
-		},
-	}
-	c.Flags().IntVar(&version, "expected-version", -1, "the version that FILE was made from; it is refused when the settings have moved")
-	c.Flags().StringVar(&reason, "reason", "", "why; it stands in the audit")
-	c.Flags().StringVar(&requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
-	_ = c.MarkFlagRequired("reason") // the flag is there
-	return c
+	return s.replace("the tenant's settings", "the settings have", func(ctx context.Context, file string, raw []byte, r replacing) (out replaced, err error) {
+		in := client.SetQuotaInput{RequestId: r.requestID, ExpectedVersion: r.version, Reason: r.reason}
+		if in.Settings, err = readQuota(raw); err != nil {
+			return out, usage(fmt.Errorf("%s holds no settings of quotas: %w", file, err))
+		}
+		before, err := client.ShowQuota(ctx, s.client)
+		if err != nil {
+			return out, failure(err)
+		}
+		done, err := client.SetQuota(ctx, s.client, in)
+		if err != nil {
+			return out, failure(err)
+		}
+		now := done.SetQuota.Settings
+		return replaced{now, now.Version, changes(quotaLines(before.QuotaSettings.QuotaSettingsRow), quotaLines(now.QuotaSettingsRow))}, nil
+	})
 }
 
 // readQuota reads a document with the defaults of the schema for what it leaves out. A name
