@@ -10,12 +10,11 @@ import (
 	"github.com/dvt-engine/dvt/store/admission"
 )
 
-// A transaction of AdmitWaiting asks at most maxAsked times and admits at most
-// maxAdmitted runs: it holds the lanes of everybody.
+// A transaction of AdmitWaiting asks at most maxAsked times and wakes at most maxWoken lanes:
+// it holds the lanes of everybody.
 const (
-	maxAsked    = 32
-	maxAdmitted = 16
-	maxWoken    = 256
+	maxAsked = 32
+	maxWoken = 256
 )
 
 // outlookSQL says whether anything can be admitted now, or when.
@@ -73,26 +72,9 @@ ON CONFLICT (run_id) DO UPDATE SET head_seq = greatest(d.head_seq, excluded.head
 
 // AdmitWaiting implements store.Admissions. It takes several transactions, each of
 // which admits a few.
-func (s *Store) AdmitWaiting(ctx context.Context, terms func(tenantID, projectID string) store.Terms, limit int) (out store.Admitted, err error) {
-	for limit = pageSize(limit); ; {
-		ready, next, err := s.outlook(ctx)
-		if err != nil || !ready {
-			out.Next = next
-			return out, err
-		}
-		if len(out.Rows) >= limit {
-			out.Next = time.Millisecond
-			return out, nil
-		}
-		rows, full, err := s.admitSome(ctx, terms, min(maxAdmitted, limit-len(out.Rows)))
-		if err != nil {
-			return out, err
-		}
-		if out.Rows = append(out.Rows, rows...); full {
-			out.Next = admission.Recheck
-			return out, nil
-		}
-	}
+func (s *Store) AdmitWaiting(ctx context.Context, terms func(tenantID, projectID string) store.Terms, limit int) (store.Admitted, error) {
+	return admission.InRounds(pageSize(limit), func() (bool, time.Duration, error) { return s.outlook(ctx) },
+		func(n int) ([]store.QueueRow, bool, error) { return s.admitSome(ctx, terms, n) })
 }
 
 func (s *Store) outlook(ctx context.Context) (ready bool, next time.Duration, err error) {

@@ -9,12 +9,11 @@ import (
 	"github.com/dvt-engine/dvt/store/admission"
 )
 
-// A transaction of AdmitWaiting asks at most maxAsked times and admits at most
-// maxAdmitted runs: others want to write.
+// A transaction of AdmitWaiting asks at most maxAsked times and wakes at most maxWoken lanes:
+// others want to write.
 const (
-	maxAsked    = 32
-	maxAdmitted = 16
-	maxWoken    = 256
+	maxAsked = 32
+	maxWoken = 256
 )
 
 // outlookSQL says whether anything can be admitted now, or when.
@@ -54,26 +53,9 @@ const paceSQL = `UPDATE lane SET pass = ?, pace_ms = ?, admitted_at = ? WHERE te
 
 // AdmitWaiting implements store.Admissions. It takes several transactions, each of
 // which admits a few.
-func (s *Store) AdmitWaiting(ctx context.Context, terms func(tenantID, projectID string) store.Terms, limit int) (out store.Admitted, err error) {
-	for limit = clamp(limit, store.MaxPage); ; {
-		ready, next, err := s.outlook(ctx)
-		if err != nil || !ready {
-			out.Next = next
-			return out, err
-		}
-		if len(out.Rows) >= limit {
-			out.Next = time.Millisecond
-			return out, nil
-		}
-		rows, full, err := s.admitSome(ctx, terms, min(maxAdmitted, limit-len(out.Rows)))
-		if err != nil {
-			return out, err
-		}
-		if out.Rows = append(out.Rows, rows...); full {
-			out.Next = admission.Recheck
-			return out, nil
-		}
-	}
+func (s *Store) AdmitWaiting(ctx context.Context, terms func(tenantID, projectID string) store.Terms, limit int) (store.Admitted, error) {
+	return admission.InRounds(clamp(limit, store.MaxPage), func() (bool, time.Duration, error) { return s.outlook(ctx) },
+		func(n int) ([]store.QueueRow, bool, error) { return s.admitSome(ctx, terms, n) })
 }
 
 func (s *Store) outlook(ctx context.Context) (ready bool, next time.Duration, err error) {
