@@ -216,7 +216,7 @@ export const m = {
     copied: "Copied",
     copyId: "Copy run id",
     startedBy: (who: string) => `started by ${who}`,
-    tabs: { graph: "Graph", steps: "Steps", events: "Events", receipts: "Receipts", plan: "Details" },
+    tabs: { graph: "Graph", timeline: "Timeline", steps: "Steps", events: "Events", receipts: "Receipts", plan: "Details" },
     nextFailed: "Next failed",
     showGraph: "Show the graph",
   },

@@ -7,18 +7,14 @@ import { RunSignalsDocument, SignalUpdatesDocument } from "../api/gen/graphql";
 import { toSignal } from "../api/model";
 import { type ApiError, request } from "../api/request";
 import { CauseCard } from "../components/CauseCard";
-import { Details } from "../components/Details";
-import { Events } from "../components/Events";
 import { RunHeaderView } from "../components/RunHeader";
-import { RunReceipts } from "../components/RunReceipts";
-import { StepList } from "../components/StepList";
+import { RunViews } from "../components/RunViews";
 import { StepPanel } from "../components/StepPanel";
 import { SyncBanner } from "../components/Sync";
-import { Graph } from "../dag/Graph";
 import { m } from "../messages";
-import { RunContext, useHeader, useOrder, useRunStore, useVerdict } from "../runs/context";
+import { RunContext, useHeader, useRunStore, useVerdict } from "../runs/context";
 import { type OpenRun, openRun } from "../runs/open";
-import { RUN_VIEWS, type StepFilter, type StepTab } from "../runs/views";
+import { RUN_VIEWS, type StepTab } from "../runs/views";
 import { Button } from "../ui/Button";
 import { useDocumentStatus } from "../ui/documentStatus";
 import { runLook } from "../ui/look";
@@ -26,9 +22,7 @@ import { Notice, Problem, Skeleton } from "../ui/Page";
 import css from "./RunPage.module.css";
 
 const route = getRouteApi("/runs/$runId");
-const NO_FILTER: readonly StepFilter[] = [];
 const EXACTLY = { exact: true, includeSearch: true };
-const NARROW = "(max-width: 640px)";
 
 export function RunPage() {
   const { runId } = route.useParams();
@@ -148,7 +142,7 @@ function RunView({ runId }: { runId: string }) {
       <Views runId={runId} />
       <div className={css.split} data-open={chosen !== null || undefined}>
         <div className={css.main} data-stale={store.frozen() || undefined}>
-          <Body runId={runId} chosen={chosen} choose={choose} />
+          <RunViews runId={runId} chosen={chosen} choose={choose} />
         </div>
         {chosen !== null && <Panel runId={runId} stepId={chosen} actions={actions} openStep={openStep} close={close} />}
       </div>
@@ -169,49 +163,6 @@ function Views({ runId }: { runId: string }) {
       ))}
     </nav>
   );
-}
-
-function Body({ runId, chosen, choose }: { runId: string; chosen: string | null; choose: (stepId: string) => void }) {
-  const header = useHeader();
-  const order = useOrder();
-  const { view = "graph", show } = route.useSearch();
-  const navigate = route.useNavigate();
-  const [asked, setAsked] = useState(false);
-  const narrow = useSyncExternalStore(onNarrow, () => matchMedia(NARROW).matches);
-  const setFilter = (filter: StepFilter[]): void =>
-    void navigate({ search: (old) => ({ ...old, show: filter.length > 0 ? filter : undefined }), replace: true });
-  if (!header) return null;
-  const list = <StepList chosen={chosen} choose={choose} filter={show ?? NO_FILTER} setFilter={setFilter} />;
-  switch (view) {
-    case "steps":
-      return list;
-    case "events":
-      return <Events runId={runId} />;
-    case "receipts":
-      return <RunReceipts runId={runId} />;
-    case "details":
-      return <Details header={header} />;
-    case "graph":
-      if (order.length === 0) return <Notice title={m.run.notStarted} />;
-      // On a phone the list says more than a picture that does not fit.
-      if (narrow && !asked) {
-        return (
-          <>
-            {list}
-            <p className={css.ask}>
-              <Button onClick={() => setAsked(true)}>{m.run.showGraph}</Button>
-            </p>
-          </>
-        );
-      }
-      return <Graph chosen={chosen} choose={choose} />;
-  }
-}
-
-function onNarrow(listener: () => void): () => void {
-  const query = matchMedia(NARROW);
-  query.addEventListener("change", listener);
-  return () => query.removeEventListener("change", listener);
 }
 
 interface PanelProps {

@@ -1,6 +1,6 @@
 // What the address holds, checked: anything else in it is ignored, never an error page.
 import * as z from "zod/mini";
-import { RUN_STATUSES, RUN_VIEWS, STEP_FILTERS, STEP_TABS } from "../runs/views";
+import { RUN_STATUSES, RUN_VIEWS, STEP_FILTERS, STEP_SORTS, STEP_TABS, TIMELINE_ORDERS } from "../runs/views";
 
 /** A comma-separated list of known words. */
 function words<T extends string>(known: readonly T[]) {
@@ -30,6 +30,18 @@ export const runSearch = z.object({
   attempt: z.catch(z.optional(z.pipe(z.string().check(z.regex(/^\d{1,6}$/)), z.transform(Number))), undefined),
   tab: z.catch(z.optional(z.enum(STEP_TABS)), undefined),
   show: words(STEP_FILTERS),
+  q: text,
+  group: text,
+  sort: z.catch(z.optional(z.enum(STEP_SORTS)), undefined),
+  /** The step that the Focus graph surrounds, and how many edges far. */
+  focus: text,
+  hops: z.catch(z.optional(z.pipe(z.string().check(z.regex(/^[1-9]$/)), z.transform(Number))), undefined),
+  /** The whole graph of a run that opens as a mosaic. */
+  whole: z.catch(z.optional(z.literal("yes")), undefined),
+  order: z.catch(z.optional(z.enum(TIMELINE_ORDERS)), undefined),
+  critical: z.catch(z.optional(z.literal("yes")), undefined),
+  /** The part of the timeline in sight: milliseconds since the run's start, from-to. */
+  span: z.catch(z.optional(z.string().check(z.regex(/^\d{1,12}-\d{1,12}$/))), undefined),
 });
 
 export const dlqSearch = z.object({ all: z.catch(z.optional(z.literal("yes")), undefined), run: text });

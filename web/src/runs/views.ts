@@ -1,5 +1,5 @@
 // The ways to look at a run; the address names them.
-export const RUN_VIEWS = ["graph", "steps", "events", "receipts", "details"] as const;
+export const RUN_VIEWS = ["graph", "timeline", "steps", "events", "receipts", "details"] as const;
 export type RunView = (typeof RUN_VIEWS)[number];
 
 export const STEP_TABS = ["log", "error", "output", "about"] as const;
@@ -7,6 +7,12 @@ export type StepTab = (typeof STEP_TABS)[number];
 
 export const STEP_FILTERS = ["FAILED", "RUNNING", "PENDING", "SUCCESS", "SKIPPED"] as const;
 export type StepFilter = (typeof STEP_FILTERS)[number];
+
+export const STEP_SORTS = ["failed"] as const;
+export type StepSort = (typeof STEP_SORTS)[number];
+
+export const TIMELINE_ORDERS = ["start", "plan", "longest"] as const;
+export type TimelineOrder = (typeof TIMELINE_ORDERS)[number];
 
 export const RUN_STATUSES = ["PENDING", "RUNNING", "PAUSED", "FAILED", "COMPLETED", "CANCELLED"] as const;
 export type RunStatusFilter = (typeof RUN_STATUSES)[number];

@@ -1,0 +1,68 @@
+import { getRouteApi } from "@tanstack/react-router";
+import { useState, useSyncExternalStore } from "react";
+import { Graph } from "../dag/Graph";
+import { m } from "../messages";
+import { useHeader, useOrder } from "../runs/context";
+import type { StepFilter } from "../runs/views";
+import { Button } from "../ui/Button";
+import { Notice } from "../ui/Page";
+import { Details } from "./Details";
+import { Events } from "./Events";
+import { RunReceipts } from "./RunReceipts";
+import css from "./RunViews.module.css";
+import { StepList } from "./StepList";
+
+const route = getRouteApi("/runs/$runId");
+const NO_FILTER: readonly StepFilter[] = [];
+const NARROW = "(max-width: 640px)";
+
+interface RunViewsProps {
+  runId: string;
+  chosen: string | null;
+  choose: (stepId: string) => void;
+}
+
+/** The view of the run that the address names. */
+export function RunViews({ runId, chosen, choose }: RunViewsProps) {
+  const header = useHeader();
+  const order = useOrder();
+  const { view = "graph", show } = route.useSearch();
+  const navigate = route.useNavigate();
+  const [asked, setAsked] = useState(false);
+  const narrow = useSyncExternalStore(onNarrow, () => matchMedia(NARROW).matches);
+  const setFilter = (filter: StepFilter[]): void =>
+    void navigate({ search: (old) => ({ ...old, show: filter.length > 0 ? filter : undefined }), replace: true });
+  if (!header) return null;
+  const list = <StepList chosen={chosen} choose={choose} filter={show ?? NO_FILTER} setFilter={setFilter} />;
+  switch (view) {
+    case "timeline":
+    case "steps":
+      return list;
+    case "events":
+      return <Events runId={runId} />;
+    case "receipts":
+      return <RunReceipts runId={runId} />;
+    case "details":
+      return <Details header={header} />;
+    case "graph":
+      if (order.length === 0) return <Notice title={m.run.notStarted} />;
+      // On a phone the list says more than a picture that does not fit.
+      if (narrow && !asked) {
+        return (
+          <>
+            {list}
+            <p className={css.ask}>
+              <Button onClick={() => setAsked(true)}>{m.run.showGraph}</Button>
+            </p>
+          </>
+        );
+      }
+      return <Graph chosen={chosen} choose={choose} />;
+  }
+}
+
+function onNarrow(listener: () => void): () => void {
+  const query = matchMedia(NARROW);
+  query.addEventListener("change", listener);
+  return () => query.removeEventListener("change", listener);
+}
