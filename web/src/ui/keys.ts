@@ -1,37 +1,78 @@
-import { useEffect, useRef } from "react";
+// Single-key shortcuts: one listener for the page, a list that the help shows, and a switch (WCAG 2.1.4).
+import { useEffect, useRef, useSyncExternalStore } from "react";
 
-const SINGLE_KEYS = "dvt.keys";
+export interface Shortcut {
+  /** As `KeyboardEvent.key` has it; `g r` is r within 1.5 s of g. */
+  keys: string;
+  does: string;
+  run: () => void;
+}
 
-/** Whether single keys do something; one may turn them off (WCAG 2.1.4). */
+interface Bound {
+  current: readonly Shortcut[];
+}
+
+const SEQUENCE_MS = 1_500;
+const PREFERENCE = "dvt.keys";
+const TYPED = "textarea, select, [contenteditable], [role=menu], input:not([type=checkbox], [type=radio], [type=button], [type=submit])";
+
+/** The newest last: what is bound last is heard first. */
+const bound: Bound[] = [];
+const listeners = new Set<() => void>();
+let prefix = "";
+let prefixUntil = 0;
+
 export function keysOn(): boolean {
-  return localStorage.getItem(SINGLE_KEYS) !== "off";
+  return localStorage.getItem(PREFERENCE) !== "off";
 }
 
 export function setKeysOn(on: boolean): void {
-  localStorage.setItem(SINGLE_KEYS, on ? "on" : "off");
+  if (on) localStorage.removeItem(PREFERENCE);
+  else localStorage.setItem(PREFERENCE, "off");
+  for (const listener of listeners) listener();
 }
 
-function typing(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+export function useKeysOn(): boolean {
+  return useSyncExternalStore((listener) => {
+    listeners.add(listener);
+    return () => listeners.delete(listener);
+  }, keysOn);
 }
 
-/**
- * Runs what belongs to a key pressed alone, by `event.key`. It never fires while somebody types, while a
- * dialog is open, with a modifier other than Shift, or when what has the focus has taken the key.
- */
-export function useKeys(keys: Record<string, () => void>): void {
-  const current = useRef(keys);
-  current.current = keys;
+/** All that a key does now, each key once. */
+export function shortcuts(): Shortcut[] {
+  const seen = new Map<string, Shortcut>();
+  for (const { current } of bound.toReversed()) {
+    for (const shortcut of current) if (!seen.has(shortcut.keys)) seen.set(shortcut.keys, shortcut);
+  }
+  return [...seen.values()];
+}
+
+function hear(event: KeyboardEvent): void {
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing || !keysOn()) return;
+  if (event.target instanceof Element && event.target.closest(TYPED)) return;
+  if (document.querySelector("dialog:modal")) return;
+  const now = Date.now();
+  const sequence = now < prefixUntil ? `${prefix} ${event.key}` : event.key;
+  const known = shortcuts();
+  const found = known.find((shortcut) => shortcut.keys === sequence) ?? known.find((shortcut) => shortcut.keys === event.key);
+  prefix = found ? "" : event.key;
+  prefixUntil = !found && known.some((shortcut) => shortcut.keys.startsWith(`${event.key} `)) ? now + SEQUENCE_MS : 0;
+  if (!found) return;
+  event.preventDefault();
+  found.run();
+}
+
+/** Binds keys while the component is there. They never fire in fields or under a dialog; a key never acts, it goes or asks. */
+export function useKeys(list: readonly Shortcut[]): void {
+  const latest = useRef(list);
+  latest.current = list;
   useEffect(() => {
-    const onKey = (event: KeyboardEvent): void => {
-      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
-      if (typing(event.target) || document.querySelector("dialog[open]") || !keysOn()) return;
-      const act = current.current[event.key];
-      if (!act) return;
-      event.preventDefault();
-      act();
+    if (bound.length === 0) document.addEventListener("keydown", hear);
+    bound.push(latest);
+    return () => {
+      bound.splice(bound.indexOf(latest), 1);
+      if (bound.length === 0) document.removeEventListener("keydown", hear);
     };
-    addEventListener("keydown", onKey);
-    return () => removeEventListener("keydown", onKey);
   }, []);
 }

@@ -1,0 +1,13 @@
+import css from "./Env.module.css";
+
+const PRODUCTION = /^(prod|production|live)$|^(prod|production)[-_]|[-_](prod|production)$/i;
+
+/** Whether the name of an environment says that it is production. */
+export function isProduction(environmentId: string): boolean {
+  return PRODUCTION.test(environmentId);
+}
+
+/** An environment; production is a solid band with the word, not just a colour. */
+export function Env({ id }: { id: string }) {
+  return isProduction(id) ? <strong className={css.band}>{id.toUpperCase()}</strong> : <span className={css.plain}>{id}</span>;
+}
