@@ -1,15 +1,12 @@
 // Single-key shortcuts: one listener for the page, a list that the help shows, and a switch (WCAG 2.1.4).
 import { useEffect, useRef, useSyncExternalStore } from "react";
 
-export interface Shortcut {
-  /** As `KeyboardEvent.key` has it; `g r` is r within 1.5 s of g. */
-  keys: string;
-  does: string;
-  run: () => void;
-}
+/** What a key does; with words it stands in the help. Keys are as `KeyboardEvent.key` has them; `g r` is r within 1.5 s of g. */
+type Does = (() => void) | { does: string; run: () => void; /** Goes on while it is held down. */ repeats?: boolean };
+type Keys = Readonly<Record<string, Does>>;
 
 interface Bound {
-  current: readonly Shortcut[];
+  current: Keys;
 }
 
 const SEQUENCE_MS = 1_500;
@@ -39,34 +36,38 @@ export function useKeysOn(): boolean {
   }, keysOn);
 }
 
-/** All that a key does now, each key once. */
-export function shortcuts(): Shortcut[] {
-  const seen = new Map<string, Shortcut>();
-  for (const { current } of bound.toReversed()) {
-    for (const shortcut of current) if (!seen.has(shortcut.keys)) seen.set(shortcut.keys, shortcut);
-  }
-  return [...seen.values()];
+/** What each key does now: what was bound last wins. */
+function known(): Map<string, Does> {
+  return new Map(bound.flatMap(({ current }) => Object.entries(current)));
+}
+
+/** The keys of this page in words, for the help. */
+export function keysInWords(): { keys: string; does: string }[] {
+  return [...known()].flatMap(([keys, does]) => (typeof does === "function" ? [] : [{ keys, does: does.does }]));
 }
 
 function hear(event: KeyboardEvent): void {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing || !keysOn()) return;
   if (event.target instanceof Element && event.target.closest(TYPED)) return;
-  if (document.querySelector("dialog:modal")) return;
+  if (document.querySelector("dialog[open]")) return;
   const now = Date.now();
-  const sequence = now < prefixUntil ? `${prefix} ${event.key}` : event.key;
-  const known = shortcuts();
-  const found = known.find((shortcut) => shortcut.keys === sequence) ?? known.find((shortcut) => shortcut.keys === event.key);
-  prefix = found ? "" : event.key;
-  prefixUntil = !found && known.some((shortcut) => shortcut.keys.startsWith(`${event.key} `)) ? now + SEQUENCE_MS : 0;
-  if (!found) return;
+  const keys = known();
+  const found = (now < prefixUntil ? keys.get(`${prefix} ${event.key}`) : undefined) ?? keys.get(event.key);
+  prefix = event.key;
+  prefixUntil = !found && [...keys.keys()].some((name) => name.startsWith(`${prefix} `)) ? now + SEQUENCE_MS : 0;
+  if (!found || (event.repeat && (typeof found === "function" || !found.repeats))) return;
   event.preventDefault();
-  found.run();
+  if (typeof found === "function") found();
+  else found.run();
 }
 
-/** Binds keys while the component is there. They never fire in fields or under a dialog; a key never acts, it goes or asks. */
-export function useKeys(list: readonly Shortcut[]): void {
-  const latest = useRef(list);
-  latest.current = list;
+/**
+ * Binds keys while the component is there. They never fire in fields, under a dialog, with a modifier other than
+ * Shift, or when what has the focus has taken the key. A key never acts: it goes somewhere or asks.
+ */
+export function useKeys(keys: Keys): void {
+  const latest = useRef(keys);
+  latest.current = keys;
   useEffect(() => {
     if (bound.length === 0) document.addEventListener("keydown", hear);
     bound.push(latest);
