@@ -4,6 +4,7 @@ import type { SyncReason } from "../api/gen/graphql";
 import type { Instant, RunHeader, Step } from "../api/model";
 import { ServerClock } from "./clock";
 import type { RunFrame } from "./frame";
+import { NO_STEPS, type Standing, STANDINGS, standingOf, type Tally } from "./standing";
 
 const SILENCE_MS = 20_000;
 const BEHIND_MS = 2_000;
@@ -35,6 +36,8 @@ export class RunStore {
   #header: RunHeader | null = null;
   #steps = new Map<string, Step>();
   #order: readonly string[] = [];
+  #counts: Record<Standing, number> = { ...NO_STEPS };
+  #tally: Tally = NO_STEPS;
   #restoredTo: number | null = null;
 
   #linkOpen = true;
@@ -49,6 +52,7 @@ export class RunStore {
   #rewinds = 0;
 
   #listeners = new Set<() => void>();
+  #changeListeners = new Set<(changed: ReadonlySet<string>) => void>();
   #stepListeners = new Map<string, Set<() => void>>();
   #dirty = new Set<string>();
   #scheduled = false;
@@ -77,6 +81,8 @@ export class RunStore {
   readonly restoredTo = (): number | null => this.#restoredTo;
   readonly header = (): RunHeader | null => this.#header;
   readonly order = (): readonly string[] => this.#order;
+  /** How many steps stand where; the same object until one of the numbers changes. */
+  readonly tally = (): Tally => this.#tally;
   readonly verdict = (): Verdict => this.#verdict;
   step(stepId: string): Step | undefined {
     return this.#steps.get(stepId);
@@ -102,6 +108,12 @@ export class RunStore {
       listeners.delete(listener);
       if (listeners.size === 0) this.#stepListeners.delete(stepId);
     };
+  }
+
+  /** Tells which steps changed, all of one moment together, before `subscribe` does. */
+  subscribeSteps(listener: (changed: ReadonlySet<string>) => void): () => void {
+    this.#changeListeners.add(listener);
+    return () => this.#changeListeners.delete(listener);
   }
 
   receive(frame: RunFrame): Effect {
@@ -154,6 +166,7 @@ export class RunStore {
     this.#headSeq = 0;
     for (const stepId of this.#steps.keys()) this.#dirty.add(stepId);
     this.#steps = new Map();
+    this.#counts = { ...NO_STEPS };
     this.#order = [];
     this.#restoredTo = frame.snapshot.header.runSeq;
     const effect = this.#apply(frame);
@@ -223,12 +236,17 @@ export class RunStore {
       if (!same) this.#dirty.add(step.stepId);
     }
     this.#steps = next;
+    this.#counts = { ...NO_STEPS };
+    for (const step of next.values()) this.#counts[standingOf(step)] += 1;
     this.#reorder(steps.map((step) => step.stepId));
   }
 
   #merge(header: RunHeader, steps: Step[]): void {
     this.#header = header;
     for (const step of steps) {
+      const held = this.#steps.get(step.stepId);
+      if (held) this.#counts[standingOf(held)] -= 1;
+      this.#counts[standingOf(step)] += 1;
       this.#steps.set(step.stepId, step);
       this.#dirty.add(step.stepId);
     }
@@ -284,6 +302,8 @@ export class RunStore {
       this.#judge();
       const dirty = this.#dirty;
       this.#dirty = new Set();
+      if (STANDINGS.some((standing) => this.#counts[standing] !== this.#tally[standing])) this.#tally = { ...this.#counts };
+      if (dirty.size > 0) for (const listener of this.#changeListeners) listener(dirty);
       for (const stepId of dirty) for (const listener of this.#stepListeners.get(stepId) ?? []) listener();
       for (const listener of this.#listeners) listener();
     });
