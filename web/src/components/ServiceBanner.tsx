@@ -3,7 +3,7 @@ import { useEffect, useState } from "react";
 import { follow } from "../api/follow";
 import { ServiceUpdatesDocument } from "../api/gen/graphql";
 import { m } from "../messages";
-import { notices, type ServiceState } from "../runs/service";
+import { type Notice, notices, type ServiceState } from "../runs/service";
 import { Time } from "../ui/Time";
 import css from "./ServiceBanner.module.css";
 
@@ -17,20 +17,22 @@ export function ServiceBanner() {
     });
     return following.close;
   }, []);
-  return notices(state).map(({ kind, text, still, reason, since }) => {
-    const Icon = kind === "DEGRADED" ? TriangleAlert : OctagonPause;
-    return (
-      <div key={kind} className={css.banner} role="status" data-service={kind}>
-        <Icon size={16} aria-hidden="true" />
-        <p>
-          <strong>{text}</strong> {still} {reason && m.serviceBanner.because(reason)}{" "}
-          {since !== null && (
-            <span className={css.since}>
-              {m.serviceBanner.since} <Time at={since} />
-            </span>
-          )}
-        </p>
-      </div>
-    );
-  });
+  return notices(state).map((notice) => <ServiceNotice key={notice.kind} notice={notice} />);
+}
+
+export function ServiceNotice({ notice: { kind, text, still, reason, since } }: { notice: Notice }) {
+  const Icon = kind === "DEGRADED" ? TriangleAlert : OctagonPause;
+  return (
+    <div className={css.banner} role="status" data-service={kind}>
+      <Icon size={16} aria-hidden="true" />
+      <p>
+        <strong>{text}</strong> {still} {reason && m.serviceBanner.because(reason)}{" "}
+        {since !== null && (
+          <span className={css.since}>
+            {m.serviceBanner.since} <Time at={since} />
+          </span>
+        )}
+      </p>
+    </div>
+  );
 }

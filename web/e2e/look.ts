@@ -1,0 +1,50 @@
+// What every page must hold to, whatever is on it.
+import AxeBuilder from "@axe-core/playwright";
+import type { Page } from "@playwright/test";
+import { expect } from "./page";
+
+const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
+
+/** What axe has against the page, one line each, with the place: by every rule, or by those of colour alone. */
+export async function violations(page: Page, rules: "all" | "colour" = "all"): Promise<string[]> {
+  const axe = new AxeBuilder({ page });
+  const { violations } = await (rules === "all" ? axe.withTags(RULES) : axe.withRules("color-contrast")).analyze();
+  return violations.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html} ${node.failureSummary}`));
+}
+
+/** By how many pixels the page scrolls sideways. */
+export function sideways(page: Page): Promise<number> {
+  return page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+}
+
+/** axe finds nothing on the page, and it does not scroll sideways. */
+export async function looksRight(page: Page, name: string): Promise<void> {
+  expect.soft(await violations(page), name).toEqual([]);
+  expect.soft(await sideways(page), `${name} scrolls sideways`).toBe(0);
+}
+
+/** Which part of the pixels of two pictures is not the same, from 0 to 1; pictures of different size differ wholly. */
+export async function difference(page: Page, a: Buffer, b: Buffer): Promise<number> {
+  if (a.equals(b)) return 0;
+  return page.evaluate(
+    async (pictures) => {
+      const [one, two] = await Promise.all(
+        pictures.map(async (base64) => {
+          const image = new Image();
+          image.src = `data:image/png;base64,${base64}`;
+          await image.decode();
+          const context = new OffscreenCanvas(image.width, image.height).getContext("2d");
+          context?.drawImage(image, 0, 0);
+          return context?.getImageData(0, 0, image.width, image.height);
+        }),
+      );
+      if (!one || !two || one.width !== two.width || one.height !== two.height) return 1;
+      let differing = 0;
+      for (let i = 0; i < one.data.length; i += 4) {
+        if ([0, 1, 2].some((channel) => one.data[i + channel] !== two.data[i + channel])) differing += 1;
+      }
+      return differing / (one.width * one.height);
+    },
+    [a.toString("base64"), b.toString("base64")],
+  );
+}

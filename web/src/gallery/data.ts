@@ -1,0 +1,197 @@
+// Fixed things to show. Every moment is counted from NOW, so that two pictures of one state are the same.
+import type { Action } from "../api/gen/graphql";
+import type { Attempt, Availability, RunHeader, Signal, Step } from "../api/model";
+import type { RunFrame } from "../runs/frame";
+import { RunStore } from "../runs/store";
+
+export const NOW = Date.parse("2026-11-21T03:12:07.000Z");
+export const RUN = "01KAHW3V5Z8N2M4Q6R7S9T0V7F3A";
+export const SEQ = 1284;
+
+export const CAUSE: NonNullable<RunHeader["rootCause"]> = {
+  stepId: "stg_orders",
+  logicalAttemptId: 2,
+  code: "DBT_TEST_FAILED",
+  category: "USER",
+  message: "not_null_stg_orders_id: Got 3 results, configured to fail if != 0",
+  retryable: false,
+  firstSeq: 1251,
+  blockedSteps: 14,
+};
+
+export function header(over: Partial<RunHeader> = {}): RunHeader {
+  return {
+    runId: RUN,
+    tenantId: "acme",
+    projectId: "shop",
+    environmentId: "prod",
+    parentRunId: null,
+    status: "RUNNING",
+    statusRaw: "RUNNING",
+    substatus: null,
+    message: null,
+    runSeq: SEQ,
+    storeEpoch: "1",
+    opsRev: 7,
+    plan: { planId: "nightly", planVersion: "1.4.2", sha256: "9f2c4be1".repeat(8) },
+    triggeredBy: "ana",
+    createdAt: NOW - 12 * 60_000 - 6_000,
+    startedAt: NOW - 12 * 60_000 - 4_000,
+    completedAt: null,
+    totalDurationMs: null,
+    stepCounts: { total: 60, pending: 14, running: 2, success: 41, failed: 1, skipped: 2 },
+    failedSteps: 1,
+    rootCause: CAUSE,
+    pause: null,
+    retryDeadline: null,
+    queue: null,
+    engine: { provider: "TEMPORAL", workflowId: `dvt-${RUN}` },
+    ...over,
+  };
+}
+
+/** One run in each status that people tell apart. */
+export const RUNS: Record<string, RunHeader> = {
+  queued: header({ status: "PENDING", statusRaw: "PENDING", substatus: "QUEUED", startedAt: null, rootCause: null, failedSteps: 0, stepCounts: { total: 0, pending: 0, running: 0, success: 0, failed: 0, skipped: 0 } }),
+  pending: header({ status: "PENDING", statusRaw: "PENDING", startedAt: null, rootCause: null, failedSteps: 0 }),
+  approved: header({ status: "APPROVED", statusRaw: "APPROVED", startedAt: null, rootCause: null, failedSteps: 0 }),
+  running: header({ rootCause: null, failedSteps: 0, stepCounts: { total: 60, pending: 17, running: 2, success: 41, failed: 0, skipped: 0 } }),
+  awaitingOperator: header({ substatus: "AWAITING_OPERATOR", retryDeadline: NOW + 400_000 }),
+  waitingManual: header({ substatus: "WAITING_MANUAL", rootCause: null, failedSteps: 0 }),
+  compensating: header({ substatus: "COMPENSATING" }),
+  draining: header({ status: "PAUSED", statusRaw: "PAUSED", substatus: "DRAINING", rootCause: null, failedSteps: 0, pause: { requestedBy: "ops", reason: "warehouse maintenance", since: NOW - 30_000, draining: 2 } }),
+  paused: header({ status: "PAUSED", statusRaw: "PAUSED", rootCause: null, failedSteps: 0, pause: { requestedBy: "ops", reason: "warehouse maintenance", since: NOW - 30_000, draining: 0 } }),
+  completed: header({ status: "COMPLETED", statusRaw: "COMPLETED", rootCause: null, failedSteps: 0, completedAt: NOW - 60_000, totalDurationMs: 664_000, stepCounts: { total: 60, pending: 0, running: 0, success: 58, failed: 0, skipped: 2 } }),
+  failed: header({ status: "FAILED", statusRaw: "FAILED", completedAt: NOW - 60_000, totalDurationMs: 664_000 }),
+  cancelled: header({ status: "CANCELLED", statusRaw: "CANCELLED", message: "wrong day", rootCause: null, completedAt: NOW - 60_000, totalDurationMs: 664_000 }),
+  unknown: header({ status: "UNKNOWN", statusRaw: "HIBERNATING", rootCause: null, failedSteps: 0 }),
+};
+
+export function attempt(over: Partial<Attempt> = {}): Attempt {
+  return {
+    logicalAttemptId: 1,
+    engineAttemptId: 1,
+    status: "FAILED",
+    statusRaw: "FAILED",
+    startedAt: NOW - 600_000,
+    completedAt: NOW - 538_000,
+    durationMs: 62_000,
+    startedSeq: 1002,
+    endedSeq: 1100,
+    error: { code: "DBT_TEST_FAILED", message: CAUSE.message, retryable: false, category: "USER", source: "dbt" },
+    skip: null,
+    ...over,
+  };
+}
+
+export function step(stepId: string, over: Partial<Step> = {}): Step {
+  return {
+    stepId,
+    type: "DBT_TEST",
+    name: null,
+    group: "staging",
+    dependsOn: [],
+    status: "SUCCESS",
+    statusRaw: "SUCCESS",
+    substatus: null,
+    logicalAttemptId: 1,
+    engineAttemptId: 1,
+    startedAt: NOW - 600_000,
+    completedAt: NOW - 538_000,
+    durationMs: 62_000,
+    error: null,
+    artifacts: [],
+    skip: null,
+    result: null,
+    pendingRetry: false,
+    attempts: [attempt({ status: "SUCCESS", statusRaw: "SUCCESS", error: null })],
+    taskQueue: "tq-data-prod",
+    resourceClass: null,
+    changedSeq: 1100,
+    wait: null,
+    ...over,
+  };
+}
+
+const failed = attempt().error;
+
+/** One step in each status, and what each may carry. */
+export const STEPS: Step[] = [
+  step("src_orders", { artifacts: [{ uri: "dvt://artifacts/acme/7f3a/manifest.json", kind: "dbt-manifest", sha256: "ab".repeat(32), sizeBytes: 48_201 }], result: { rows: 41_207, warnings: [] } }),
+  step("stg_orders", {
+    dependsOn: ["src_orders"],
+    status: "FAILED",
+    statusRaw: "FAILED",
+    logicalAttemptId: 2,
+    engineAttemptId: 3,
+    error: failed,
+    attempts: [attempt(), attempt({ logicalAttemptId: 2, engineAttemptId: 3, startedAt: NOW - 253_000, completedAt: NOW - 195_000, durationMs: 58_000, startedSeq: 1201, endedSeq: 1251 })],
+    changedSeq: 1251,
+  }),
+  step("stg_customers_with_a_name_that_is_much_longer_than_any_column_of_any_table_here", { dependsOn: ["src_orders"], status: "RUNNING", statusRaw: "RUNNING", completedAt: null, durationMs: null, attempts: [attempt({ status: "RUNNING", statusRaw: "RUNNING", completedAt: null, durationMs: null, error: null, endedSeq: null })] }),
+  step("retried", { status: "FAILED", statusRaw: "FAILED", pendingRetry: true, error: failed }),
+  step("orders", { dependsOn: ["stg_orders"], status: "PENDING", statusRaw: "PENDING", startedAt: null, completedAt: null, durationMs: null, attempts: [], wait: { kind: "FAILED_STEP", since: NOW - 195_000, until: null, blockingSteps: ["stg_orders"], who: null } }),
+  step("sign_off", { type: "MANUAL", status: "PENDING", statusRaw: "PENDING", startedAt: null, completedAt: null, durationMs: null, attempts: [], wait: { kind: "PERSON", since: NOW - 195_000, until: NOW + 600_000, blockingSteps: [], who: "@finance" } }),
+  step("notify", { status: "SKIPPED", statusRaw: "SKIPPED", startedAt: null, completedAt: null, durationMs: null, skip: { reason: "its condition was false", reasonCode: "CONDITION" }, attempts: [] }),
+  step("odd", { status: "UNKNOWN", statusRaw: "NAPPING" }),
+];
+
+export function store(head: RunHeader, over: Partial<RunFrame> = {}, steps: Step[] = STEPS): RunStore {
+  const made = new RunStore(() => NOW);
+  made.receive({
+    sync: "LIVE",
+    reason: null,
+    runSeq: head.runSeq,
+    headSeq: head.runSeq,
+    epoch: "1",
+    opsRev: head.opsRev,
+    asOf: NOW,
+    lagMs: 140,
+    reset: false,
+    snapshot: { header: head, steps },
+    delta: null,
+    ...over,
+  });
+  return made;
+}
+
+export function signal(over: Partial<Signal> = {}): Signal {
+  return {
+    signalId: `ui-${JSON.stringify(over).length}`,
+    runId: RUN,
+    type: "RETRY_STEP",
+    typeRaw: "RETRY_STEP",
+    stepId: "stg_orders",
+    actor: "ana",
+    reason: "the file is there now",
+    decision: "ACCEPTED",
+    rejection: null,
+    application: "PENDING",
+    applicationReason: null,
+    duplicate: false,
+    acceptedSeq: null,
+    appliedSeq: null,
+    quiescentSeq: null,
+    receivedAt: NOW - 2_000,
+    deliveredAt: null,
+    appliedAt: null,
+    ...over,
+  };
+}
+
+export const RECEIPTS: Record<string, Signal> = {
+  accepted: signal({ signalId: "ui-accepted" }),
+  delivered: signal({ signalId: "ui-delivered", application: "DELIVERED", deliveredAt: NOW - 1_952 }),
+  applied: signal({ signalId: "ui-applied", application: "APPLIED", deliveredAt: NOW - 1_952, appliedAt: NOW - 1_600, appliedSeq: 1291 }),
+  quiescent: signal({ signalId: "ui-quiescent", type: "PAUSE", typeRaw: "PAUSE", stepId: null, application: "APPLIED", deliveredAt: NOW - 1_952, appliedAt: NOW - 1_600, appliedSeq: 1291, quiescentSeq: 1298 }),
+  noop: signal({ signalId: "ui-noop", application: "NOOP", applicationReason: "attempt 3 was already running" }),
+  notApplied: signal({ signalId: "ui-not-applied", application: "NOT_APPLIED", applicationReason: "the run had ended (seq 1290)" }),
+  rejected: signal({ signalId: "ui-rejected", decision: "REJECTED", rejection: { code: "FORBIDDEN", message: "Needs Engineer on shop / prod; you are Operator." } }),
+  unknown: signal({ signalId: "ui-unknown", type: "UNKNOWN", typeRaw: "DEFRAGMENT", stepId: null }),
+};
+
+export function available(action: Action, over: Partial<Availability> = {}): Availability {
+  return { action, outcome: "APPLY", code: null, reason: null, rule: null, requiredRole: null, whoCould: [], reasonRequired: false, strength: "NORMAL", ...over };
+}
+
+export const REFUSED = available("CANCEL", { outcome: "REFUSED", code: "FORBIDDEN", reason: "You are Operator on shop / prod.", requiredRole: "ENGINEER", whoCould: ["ana", "@data-eng"], rule: "no rule matched; policy v41", strength: "STRONG" });

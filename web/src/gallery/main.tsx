@@ -1,0 +1,25 @@
+import "../ui/tokens.css";
+import "../ui/base.css";
+import { createMemoryHistory, createRootRoute, createRouter, RouterProvider } from "@tanstack/react-router";
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { ViewerContext } from "../actions/context";
+import { Gallery } from "./Gallery";
+
+const VIEWER = { principal: "ana", tenantId: "acme", roles: ["ENGINEER"] };
+// Links need a router; they lead nowhere.
+const router = createRouter({ routeTree: createRootRoute({ component: Gallery }), history: createMemoryHistory() });
+
+// Nothing here asks a server, but the page of those who are not signed in.
+window.fetch = () => Promise.resolve(Response.json({ methods: [{ name: "oidc", label: "Acme", url: "/auth/oidc?" }] }));
+
+const element = document.getElementById("root");
+if (element) {
+  createRoot(element).render(
+    <StrictMode>
+      <ViewerContext value={VIEWER}>
+        <RouterProvider router={router} />
+      </ViewerContext>
+    </StrictMode>,
+  );
+}

@@ -1,0 +1,218 @@
+// Every component in each of its named states; the tests walk them.
+import type { ReactNode } from "react";
+import { ConfirmDialog } from "../actions/ConfirmDialog";
+import { newIntent } from "../actions/intent";
+import { ReceiptStages, ReceiptTitle } from "../actions/Receipt";
+import type { Actions } from "../actions/useActions";
+import { ApiError } from "../api/request";
+import type { Availability } from "../api/model";
+import { CauseCard } from "../components/CauseCard";
+import { RunHeaderView } from "../components/RunHeader";
+import { RunTable } from "../components/RunTable";
+import { ServiceNotice } from "../components/ServiceBanner";
+import { SignIn } from "../components/SignIn";
+import { StepList } from "../components/StepList";
+import { StepPanel } from "../components/StepPanel";
+import { SyncBanner, SyncChip } from "../components/Sync";
+import { m } from "../messages";
+import { RunContext } from "../runs/context";
+import { type Notice as Service, notices } from "../runs/service";
+import type { RunStore, Verdict } from "../runs/store";
+import type { StepTab } from "../runs/views";
+import { Ask } from "../ui/Ask";
+import { Button } from "../ui/Button";
+import { runLook, stepLook } from "../ui/look";
+import { Notice, Problem, Skeleton } from "../ui/Page";
+import { StatusBadge, StatusIcon } from "../ui/Status";
+import { Table } from "../ui/Table";
+import { available, header, NOW, RECEIPTS, REFUSED, RUN, RUNS, SEQ, STEPS, store } from "./data";
+
+export interface State {
+  name: string;
+  show: () => ReactNode;
+  /** It lies over the page: it is shown alone. */
+  alone?: boolean;
+}
+
+const nothing = (): void => {};
+
+const ACTIONS: Actions = {
+  basedOn: SEQ,
+  run: new Map([available("PAUSE", { strength: "REVERSIBLE" }), REFUSED, available("RESUME")].map((entry) => [entry.action, entry])),
+  step: () => new Map([["RETRY_STEP", available("RETRY_STEP")] as const]),
+};
+
+function within(run: RunStore, children: ReactNode): ReactNode {
+  return <RunContext value={run}>{children}</RunContext>;
+}
+
+function verdict(over: Partial<Verdict>): Verdict {
+  return { state: "LIVE", reason: null, since: NOW - 12_000, asOf: NOW - 12_000, lagMs: 140, seq: 812, headSeq: 4120, ...over };
+}
+
+const SYNC = {
+  loading: verdict({ state: "LOADING", asOf: 0, seq: 0 }),
+  live: verdict({ asOf: NOW }),
+  "live-without-bus": verdict({ asOf: NOW, reason: "BUS_DEGRADED" }),
+  verifying: verdict({ state: "VERIFYING", reason: "RECONNECTED" }),
+  resyncing: verdict({ state: "RESYNCING", reason: "GAP" }),
+  "stale-gap": verdict({ state: "STALE", reason: "GAP" }),
+  "stale-store": verdict({ state: "STALE", reason: "STORE_DOWN" }),
+  "stale-behind": verdict({ state: "STALE", reason: "BEHIND" }),
+  offline: verdict({ state: "OFFLINE", reason: "CONNECTION_LOST" }),
+} satisfies Record<string, Verdict>;
+
+const ERRORS = {
+  "error-server": new ApiError("The store did not answer in time.", { code: "STORE_UNAVAILABLE", correlationId: "c0ffee12-34", retryAfterMs: 4_000 }),
+  "error-network": new ApiError("dvt did not answer.", { code: "NETWORK" }),
+  forbidden: new ApiError("You may not read the audit of acme.", { code: "FORBIDDEN", denial: { whoCould: ["ana", "@data-eng"] } }),
+} satisfies Record<string, ApiError>;
+
+const SERVICE: Service[] = [
+  { mode: "READ_ONLY", modeReason: "store is moved", modeSince: "2026-11-21T02:00:00Z", frozen: true, frozenReason: "the invoice is open", frozenSince: null, degraded: true, retryAfterMs: 4_000 } as const,
+].flatMap(notices);
+
+function statuses(): State[] {
+  return [
+    { name: "statuses-runs", show: () => Object.entries(RUNS).map(([name, run]) => <StatusBadge key={name} look={runLook(run)} />) },
+    { name: "statuses-large", show: () => Object.entries(RUNS).map(([name, run]) => <StatusBadge key={name} look={runLook(run)} large />) },
+    { name: "statuses-steps", show: () => STEPS.map((step) => <StatusBadge key={step.stepId} look={stepLook(step)} />) },
+    {
+      name: "glyphs",
+      show: () =>
+        [...new Map([...Object.values(RUNS).map(runLook), ...STEPS.map(stepLook)].map((look) => [look.tone, look])).values()].map((look) => (
+          <span key={look.tone} data-glyph={look.tone}>
+            <StatusIcon look={look} />
+          </span>
+        )),
+    },
+  ];
+}
+
+function truth(): State[] {
+  return Object.entries(SYNC).map(([name, shown]) => ({
+    name: `sync-${name}`,
+    show: () => (
+      <>
+        <SyncChip verdict={shown} now={NOW} />
+        <SyncBanner verdict={shown} now={NOW} />
+      </>
+    ),
+  }));
+}
+
+function runs(): State[] {
+  const heads = Object.entries(RUNS).map(([name, run]) => ({ name: `run-${name}`, show: () => within(store(run), <RunHeaderView header={run} actions={ACTIONS} />) }));
+  const stale = store(header(), { sync: "STALE", reason: "STORE_DOWN", asOf: NOW - 12_000 });
+  return [
+    ...heads,
+    { name: "run-stale", show: () => within(stale, <RunHeaderView header={header()} actions={ACTIONS} />) },
+    { name: "run-table", show: () => <RunTable rows={Object.entries(RUNS).map(([name, run], i) => ({ run: { ...run, runId: `${run.runId}${name}` }, left: i === 3 }))} now={NOW} frozen={false} /> },
+    { name: "cause", show: () => within(store(header()), <CauseCard header={header()} actions={ACTIONS} openStep={nothing} />) },
+    { name: "steps", show: () => within(store(header()), <StepList chosen="stg_orders" choose={nothing} filter={[]} setFilter={nothing} />) },
+    { name: "steps-none", show: () => within(store(header(), {}, []), <StepList chosen={null} choose={nothing} filter={[]} setFilter={nothing} />) },
+  ];
+}
+
+function panel(stepId: string, tab: StepTab): ReactNode {
+  return within(store(header()), <StepPanel runId={RUN} stepId={stepId} attempt={null} tab={tab} actions={ACTIONS} open={nothing} close={nothing} />);
+}
+
+function panels(): State[] {
+  return [
+    { name: "step-failed", show: () => panel("stg_orders", "error"), alone: true },
+    { name: "step-output", show: () => panel("src_orders", "output"), alone: true },
+    { name: "step-about", show: () => panel("stg_orders", "about"), alone: true },
+    { name: "step-waiting", show: () => panel("orders", "log"), alone: true },
+    { name: "step-gone", show: () => panel("no_such_step", "log"), alone: true },
+  ];
+}
+
+function receipts(): State[] {
+  return Object.entries(RECEIPTS).map(([name, signal]) => ({
+    name: `receipt-${name}`,
+    show: () => (
+      <>
+        <ReceiptTitle signal={signal} />
+        <ReceiptStages signal={signal} slow={name === "delivered"} />
+      </>
+    ),
+  }));
+}
+
+function confirm(name: string, action: "PAUSE" | "RETRY_STEP" | "CANCEL", availability: Availability, refusal: string | null = null): State {
+  const intent = newIntent(action, RUN, action === "RETRY_STEP" ? "stg_orders" : null, 2);
+  return {
+    name: `confirm-${name}`,
+    alone: true,
+    show: () => within(store(header()), <ConfirmDialog intent={intent} availability={availability} basedOn={SEQ} refusal={refusal} onClose={nothing} />),
+  };
+}
+
+function dialogs(): State[] {
+  return [
+    confirm("reversible", "PAUSE", available("PAUSE", { strength: "REVERSIBLE" })),
+    confirm("normal", "RETRY_STEP", available("RETRY_STEP", { reasonRequired: true })),
+    confirm("strong", "CANCEL", available("CANCEL", { strength: "STRONG" })),
+    confirm("refused", "PAUSE", available("PAUSE"), m.denied.offline),
+    {
+      name: "ask",
+      alone: true,
+      show: () => (
+        <Ask title={m.dlq.redriveAll} verb={m.dlq.redrive} word={m.dlq.word} reason="required" danger act={() => Promise.reject(ERRORS["error-server"])} onClose={nothing}>
+          <p>{m.dlq.harmless}</p>
+        </Ask>
+      ),
+    },
+  ];
+}
+
+function pages(): State[] {
+  return [
+    ...Object.entries(ERRORS).map(([name, error]) => ({ name, show: () => <Problem error={error} retry={nothing} /> })),
+    { name: "loading", show: () => <Skeleton rows={4} label={m.runs.loading} /> },
+    { name: "empty", show: () => <Notice title={m.page.nothing}>{m.dlq.empty}</Notice> },
+    { name: "not-found", show: () => <Notice title={m.run.gone}>{m.run.goneHint(RUN, "vic @ globex")}</Notice> },
+    { name: "signed-out", show: () => <SignIn error={new ApiError("", { code: "TOKEN_EXPIRED" })} />, alone: true },
+    { name: "service", show: () => SERVICE.map((notice) => <ServiceNotice key={notice.kind} notice={notice} />) },
+    {
+      name: "table",
+      show: () => (
+        <Table
+          label="Table"
+          columns={[
+            { head: m.dlq.run, main: true, cell: (row: readonly string[]) => row[0] },
+            { head: m.dlq.tries, cell: (row: readonly string[]) => row[1] },
+            { head: m.dlq.cause, text: true, cell: (row: readonly string[]) => row[2] },
+          ]}
+          rows={[
+            ["7f3a", "10", "410 Gone"],
+            ["61c2", "1", "connection refused ".repeat(12)],
+            ["c01d", "2", "an_error_without_any_place_to_break_".repeat(6)],
+          ]}
+          rowKey={(row) => row[0] ?? ""}
+        />
+      ),
+    },
+  ];
+}
+
+function controls(): State[] {
+  return [
+    {
+      name: "buttons",
+      show: () => (
+        <>
+          <Button>{m.action.PAUSE}</Button>
+          <Button kind="primary">{m.action.APPROVE}</Button>
+          <Button kind="danger">{m.action.CANCEL}</Button>
+          <Button kind="quiet">{m.run.copy}</Button>
+          <Button pressed>{m.log.follow}</Button>
+          <Button refusal={m.denied.offline}>{m.action.RESUME}</Button>
+        </>
+      ),
+    },
+  ];
+}
+
+export const STATES: readonly State[] = [...statuses(), ...controls(), ...truth(), ...runs(), ...panels(), ...receipts(), ...dialogs(), ...pages()];
