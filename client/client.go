@@ -170,9 +170,20 @@ func refused(res *http.Response) error {
 	return fmt.Errorf("the server answered %s", res.Status)
 }
 
-// Watch follows a run; see Subscription.runUpdates of the schema.
-func (c *Client) Watch(ctx context.Context, runID string, each func(WatchRunRunUpdatesRunUpdate) error) error {
-	return stream(ctx, c, WatchRun_Operation, map[string]any{"runId": runID}, func(r WatchRunResponse) error { return each(r.RunUpdates) })
+// Position is a place in the history of a run; the zero value is before everything.
+type Position struct {
+	Seq   int64
+	Epoch string // of the store that Seq counts in
+}
+
+// Watch follows a run from a position on; see Subscription.runUpdates of the schema. With the zero
+// position the first frame carries the whole run, else what changed since.
+func (c *Client) Watch(ctx context.Context, runID string, after Position, each func(WatchRunRunUpdatesRunUpdate) error) error {
+	variables := map[string]any{"runId": runID}
+	if after.Epoch != "" {
+		variables["after"], variables["storeEpoch"] = after.Seq, after.Epoch
+	}
+	return stream(ctx, c, WatchRun_Operation, variables, func(r WatchRunResponse) error { return each(r.RunUpdates) })
 }
 
 // beyond is a runSeq that no log has.

@@ -6116,12 +6116,8 @@ func (v *ShowRunRunPausePauseInfo) GetSince() time.Time { return v.Since }
 
 // ShowRunRunStepsStep includes the requested fields of the GraphQL type Step.
 type ShowRunRunStepsStep struct {
-	StepRow   `json:"-"`
-	DependsOn []string `json:"dependsOn"`
+	StepRow `json:"-"`
 }
-
-// GetDependsOn returns ShowRunRunStepsStep.DependsOn, and is useful for accessing the field via an interface.
-func (v *ShowRunRunStepsStep) GetDependsOn() []string { return v.DependsOn }
 
 // GetStepId returns ShowRunRunStepsStep.StepId, and is useful for accessing the field via an interface.
 func (v *ShowRunRunStepsStep) GetStepId() string { return v.StepRow.StepId }
@@ -6152,6 +6148,9 @@ func (v *ShowRunRunStepsStep) GetPendingRetry() bool { return v.StepRow.PendingR
 
 // GetChangedSeq returns ShowRunRunStepsStep.ChangedSeq, and is useful for accessing the field via an interface.
 func (v *ShowRunRunStepsStep) GetChangedSeq() int64 { return v.StepRow.ChangedSeq }
+
+// GetDependsOn returns ShowRunRunStepsStep.DependsOn, and is useful for accessing the field via an interface.
+func (v *ShowRunRunStepsStep) GetDependsOn() []string { return v.StepRow.DependsOn }
 
 // GetError returns ShowRunRunStepsStep.Error, and is useful for accessing the field via an interface.
 func (v *ShowRunRunStepsStep) GetError() *StepRowErrorStepError { return v.StepRow.Error }
@@ -6185,8 +6184,6 @@ func (v *ShowRunRunStepsStep) UnmarshalJSON(b []byte) error {
 }
 
 type __premarshalShowRunRunStepsStep struct {
-	DependsOn []string `json:"dependsOn"`
-
 	StepId string `json:"stepId"`
 
 	Type string `json:"type"`
@@ -6207,6 +6204,8 @@ type __premarshalShowRunRunStepsStep struct {
 
 	ChangedSeq int64 `json:"changedSeq"`
 
+	DependsOn []string `json:"dependsOn"`
+
 	Error *StepRowErrorStepError `json:"error"`
 
 	Skip *StepRowSkip `json:"skip"`
@@ -6223,7 +6222,6 @@ func (v *ShowRunRunStepsStep) MarshalJSON() ([]byte, error) {
 func (v *ShowRunRunStepsStep) __premarshalJSON() (*__premarshalShowRunRunStepsStep, error) {
 	var retval __premarshalShowRunRunStepsStep
 
-	retval.DependsOn = v.DependsOn
 	retval.StepId = v.StepRow.StepId
 	retval.Type = v.StepRow.Type
 	retval.Status = v.StepRow.Status
@@ -6234,6 +6232,7 @@ func (v *ShowRunRunStepsStep) __premarshalJSON() (*__premarshalShowRunRunStepsSt
 	retval.StartedAt = v.StepRow.StartedAt
 	retval.PendingRetry = v.StepRow.PendingRetry
 	retval.ChangedSeq = v.StepRow.ChangedSeq
+	retval.DependsOn = v.StepRow.DependsOn
 	retval.Error = v.StepRow.Error
 	retval.Skip = v.StepRow.Skip
 	return &retval, nil
@@ -6937,6 +6936,7 @@ type StepRow struct {
 	PendingRetry bool `json:"pendingRetry"`
 	// runSeq of the last event that changed this step.
 	ChangedSeq int64                  `json:"changedSeq"`
+	DependsOn  []string               `json:"dependsOn"`
 	Error      *StepRowErrorStepError `json:"error"`
 	Skip       *StepRowSkip           `json:"skip"`
 }
@@ -6970,6 +6970,9 @@ func (v *StepRow) GetPendingRetry() bool { return v.PendingRetry }
 
 // GetChangedSeq returns StepRow.ChangedSeq, and is useful for accessing the field via an interface.
 func (v *StepRow) GetChangedSeq() int64 { return v.ChangedSeq }
+
+// GetDependsOn returns StepRow.DependsOn, and is useful for accessing the field via an interface.
+func (v *StepRow) GetDependsOn() []string { return v.DependsOn }
 
 // GetError returns StepRow.Error, and is useful for accessing the field via an interface.
 func (v *StepRow) GetError() *StepRowErrorStepError { return v.Error }
@@ -7252,7 +7255,8 @@ type WatchRunRunUpdatesRunUpdate struct {
 	// What this frame shows.
 	RunSeq int64 `json:"runSeq"`
 	// What the store is known to have.
-	HeadSeq *int64 `json:"headSeq"`
+	HeadSeq    *int64 `json:"headSeq"`
+	StoreEpoch string `json:"storeEpoch"`
 	// The store's clock at which this was known.
 	AsOf time.Time `json:"asOf"`
 	// When the newest fact that this frame shows was committed, by the store's clock; null when that is not known.
@@ -7276,6 +7280,9 @@ func (v *WatchRunRunUpdatesRunUpdate) GetRunSeq() int64 { return v.RunSeq }
 
 // GetHeadSeq returns WatchRunRunUpdatesRunUpdate.HeadSeq, and is useful for accessing the field via an interface.
 func (v *WatchRunRunUpdatesRunUpdate) GetHeadSeq() *int64 { return v.HeadSeq }
+
+// GetStoreEpoch returns WatchRunRunUpdatesRunUpdate.StoreEpoch, and is useful for accessing the field via an interface.
+func (v *WatchRunRunUpdatesRunUpdate) GetStoreEpoch() string { return v.StoreEpoch }
 
 // GetAsOf returns WatchRunRunUpdatesRunUpdate.AsOf, and is useful for accessing the field via an interface.
 func (v *WatchRunRunUpdatesRunUpdate) GetAsOf() time.Time { return v.AsOf }
@@ -7304,10 +7311,18 @@ func (v *WatchRunRunUpdatesRunUpdate) GetDelta() *WatchRunRunUpdatesRunUpdateDel
 //
 // Header fields and the steps that changed in (fromSeq, toSeq], whole.
 type WatchRunRunUpdatesRunUpdateDeltaRunDelta struct {
+	FromSeq int64 `json:"fromSeq"`
+	ToSeq   int64 `json:"toSeq"`
 	// The run without its steps (`steps` is empty).
 	Header WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun   `json:"header"`
 	Steps  []WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep `json:"steps"`
 }
+
+// GetFromSeq returns WatchRunRunUpdatesRunUpdateDeltaRunDelta.FromSeq, and is useful for accessing the field via an interface.
+func (v *WatchRunRunUpdatesRunUpdateDeltaRunDelta) GetFromSeq() int64 { return v.FromSeq }
+
+// GetToSeq returns WatchRunRunUpdatesRunUpdateDeltaRunDelta.ToSeq, and is useful for accessing the field via an interface.
+func (v *WatchRunRunUpdatesRunUpdateDeltaRunDelta) GetToSeq() int64 { return v.ToSeq }
 
 // GetHeader returns WatchRunRunUpdatesRunUpdateDeltaRunDelta.Header, and is useful for accessing the field via an interface.
 func (v *WatchRunRunUpdatesRunUpdateDeltaRunDelta) GetHeader() WatchRunRunUpdatesRunUpdateDeltaRunDeltaHeaderRun {
@@ -7550,6 +7565,11 @@ func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) GetChangedSeq() int6
 	return v.StepRow.ChangedSeq
 }
 
+// GetDependsOn returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep.DependsOn, and is useful for accessing the field via an interface.
+func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) GetDependsOn() []string {
+	return v.StepRow.DependsOn
+}
+
 // GetError returns WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep.Error, and is useful for accessing the field via an interface.
 func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) GetError() *StepRowErrorStepError {
 	return v.StepRow.Error
@@ -7606,6 +7626,8 @@ type __premarshalWatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep struct {
 
 	ChangedSeq int64 `json:"changedSeq"`
 
+	DependsOn []string `json:"dependsOn"`
+
 	Error *StepRowErrorStepError `json:"error"`
 
 	Skip *StepRowSkip `json:"skip"`
@@ -7632,6 +7654,7 @@ func (v *WatchRunRunUpdatesRunUpdateDeltaRunDeltaStepsStep) __premarshalJSON() (
 	retval.StartedAt = v.StepRow.StartedAt
 	retval.PendingRetry = v.StepRow.PendingRetry
 	retval.ChangedSeq = v.StepRow.ChangedSeq
+	retval.DependsOn = v.StepRow.DependsOn
 	retval.Error = v.StepRow.Error
 	retval.Skip = v.StepRow.Skip
 	return &retval, nil
@@ -7862,6 +7885,11 @@ func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) GetChangedSeq() int64 
 	return v.StepRow.ChangedSeq
 }
 
+// GetDependsOn returns WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep.DependsOn, and is useful for accessing the field via an interface.
+func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) GetDependsOn() []string {
+	return v.StepRow.DependsOn
+}
+
 // GetError returns WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep.Error, and is useful for accessing the field via an interface.
 func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) GetError() *StepRowErrorStepError {
 	return v.StepRow.Error
@@ -7918,6 +7946,8 @@ type __premarshalWatchRunRunUpdatesRunUpdateSnapshotRunStepsStep struct {
 
 	ChangedSeq int64 `json:"changedSeq"`
 
+	DependsOn []string `json:"dependsOn"`
+
 	Error *StepRowErrorStepError `json:"error"`
 
 	Skip *StepRowSkip `json:"skip"`
@@ -7944,6 +7974,7 @@ func (v *WatchRunRunUpdatesRunUpdateSnapshotRunStepsStep) __premarshalJSON() (*_
 	retval.StartedAt = v.StepRow.StartedAt
 	retval.PendingRetry = v.StepRow.PendingRetry
 	retval.ChangedSeq = v.StepRow.ChangedSeq
+	retval.DependsOn = v.StepRow.DependsOn
 	retval.Error = v.StepRow.Error
 	retval.Skip = v.StepRow.Skip
 	return &retval, nil
@@ -8359,11 +8390,19 @@ func (v *__StoreTimeInput) GetAfter() int64 { return v.After }
 
 // __WatchRunInput is used internally by genqlient
 type __WatchRunInput struct {
-	RunId string `json:"runId"`
+	RunId      string  `json:"runId"`
+	After      *int64  `json:"after"`
+	StoreEpoch *string `json:"storeEpoch"`
 }
 
 // GetRunId returns __WatchRunInput.RunId, and is useful for accessing the field via an interface.
 func (v *__WatchRunInput) GetRunId() string { return v.RunId }
+
+// GetAfter returns __WatchRunInput.After, and is useful for accessing the field via an interface.
+func (v *__WatchRunInput) GetAfter() *int64 { return v.After }
+
+// GetStoreEpoch returns __WatchRunInput.StoreEpoch, and is useful for accessing the field via an interface.
+func (v *__WatchRunInput) GetStoreEpoch() *string { return v.StoreEpoch }
 
 // __WhoCouldInput is used internally by genqlient
 type __WhoCouldInput struct {
@@ -10095,7 +10134,6 @@ query ShowRun ($runId: String!) {
 		... RunRow
 		steps {
 			... StepRow
-			dependsOn
 		}
 		pause {
 			requestedBy
@@ -10158,6 +10196,7 @@ fragment StepRow on Step {
 	startedAt
 	pendingRetry
 	changedSeq
+	dependsOn
 	error {
 		code
 		message
@@ -10424,12 +10463,13 @@ func StoreTimeForwardData(interfaceChan interface{}, jsonRawMsg json.RawMessage)
 
 // The subscription executed by WatchRun.
 const WatchRun_Operation = `
-subscription WatchRun ($runId: String!) {
-	runUpdates(runId: $runId, mode: DELTA) {
+subscription WatchRun ($runId: String!, $after: Seq, $storeEpoch: String) {
+	runUpdates(runId: $runId, after: $after, storeEpoch: $storeEpoch, mode: DELTA) {
 		sync
 		reason
 		runSeq
 		headSeq
+		storeEpoch
 		asOf
 		committedAt
 		lagMs
@@ -10441,6 +10481,8 @@ subscription WatchRun ($runId: String!) {
 			}
 		}
 		delta {
+			fromSeq
+			toSeq
 			header {
 				... RunRow
 			}
@@ -10497,6 +10539,7 @@ fragment StepRow on Step {
 	startedAt
 	pendingRetry
 	changedSeq
+	dependsOn
 	error {
 		code
 		message
@@ -10513,12 +10556,16 @@ func WatchRun(
 	ctx_ context.Context,
 	client_ graphql.WebSocketClient,
 	runId string,
+	after *int64,
+	storeEpoch *string,
 ) (dataChan_ chan WatchRunWsResponse, subscriptionID_ string, err_ error) {
 	req_ := &graphql.Request{
 		OpName: "WatchRun",
 		Query:  WatchRun_Operation,
 		Variables: &__WatchRunInput{
-			RunId: runId,
+			RunId:      runId,
+			After:      after,
+			StoreEpoch: storeEpoch,
 		},
 	}
 

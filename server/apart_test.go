@@ -193,7 +193,7 @@ func watch(t *testing.T, c *client.Client, runID string) *viewer {
 	t.Helper()
 	v := &viewer{t: t, moved: make(chan struct{}, 1), done: make(chan error, 1)}
 	go func() {
-		v.done <- c.Watch(t.Context(), runID, func(f frame) error {
+		v.done <- c.Watch(t.Context(), runID, client.Position{}, func(f frame) error {
 			v.mu.Lock()
 			v.frames = append(v.frames, f)
 			v.mu.Unlock()

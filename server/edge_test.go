@@ -400,7 +400,7 @@ func edgeShutdown(t *testing.T, p *process, c *client.Client, address, runID str
 	defer stop()
 	watching, events := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
-		events <- c.Watch(ctx, runID, func(client.WatchRunRunUpdatesRunUpdate) error {
+		events <- c.Watch(ctx, runID, client.Position{}, func(client.WatchRunRunUpdatesRunUpdate) error {
 			select {
 			case watching <- struct{}{}:
 			default:

@@ -26,19 +26,29 @@ func execute() int {
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(os.Stderr, "error:", err)
 	var e *exitError
-	if errors.As(err, &e) {
+	switch {
+	case errors.As(err, &e):
+		if !e.said {
+			fmt.Fprintln(os.Stderr, "error:", err)
+		}
 		return e.status
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return interrupted
 	}
+	fmt.Fprintln(os.Stderr, "error:", err)
 	return 1
 }
+
+// interrupted is the exit status of what Ctrl-C or SIGTERM ended before it was done.
+const interrupted = 130
 
 // exitError gives a failure its exit status (api.md §1): 1 failed, 2 usage, 3
 // refused, 4 not found.
 type exitError struct {
 	status int
 	err    error
+	said   bool // the output says it already
 }
 
 func (e *exitError) Error() string { return e.err.Error() }

@@ -22,7 +22,9 @@ type session struct {
 	server, token, context string
 	output                 format
 	client                 *client.Client
-	out                    io.Writer
+	out, err               io.Writer
+	colour                 colouring
+	display                display
 }
 
 func runCommand() *cobra.Command {
@@ -43,6 +45,10 @@ func (s *session) command(use, short string, subcommands ...*cobra.Command) *cob
 	c.PersistentFlags().StringVar(&s.context, "context", "", "server and token by name: see dvt context")
 	_ = c.RegisterFlagCompletionFunc("context", contextNames) // the flag is there
 	addOutput(c, &s.output)
+	s.colour = colourAuto
+	c.PersistentFlags().Var(&s.colour, "color", "when to use colours: auto (on a terminal, unless NO_COLOR is set), always or never")
+	_ = c.RegisterFlagCompletionFunc("color", cobra.FixedCompletions( // the flag is there
+		[]cobra.Completion{string(colourAuto), string(colourAlways), string(colourNever)}, cobra.ShellCompDirectiveNoFileComp))
 	c.AddCommand(subcommands...)
 	s.shared(c)
 	return c
@@ -95,7 +101,8 @@ func (s *session) open(c *cobra.Command) error {
 	if s.token == "" && (strings.HasPrefix(s.server, "http://127.0.0.1") || strings.HasPrefix(s.server, "http://localhost")) {
 		s.token = "dev-engineer" // what `dvt dev` signs a browser in as
 	}
-	s.client, s.out = client.New(s.server, s.token), c.OutOrStdout()
+	s.client, s.out, s.err = client.New(s.server, s.token), c.OutOrStdout(), c.ErrOrStderr()
+	s.display = displayOf(s.out, s.colour)
 	return nil
 }
 
@@ -117,6 +124,9 @@ func failure(err error) error {
 	err = client.Named(err)
 	var e *client.Error
 	if !errors.As(err, &e) {
+		if errors.Is(err, context.Canceled) {
+			return err
+		}
 		return &exitError{status: 1, err: err}
 	}
 	status := 1
@@ -190,7 +200,7 @@ func (s *session) startCommand() *cobra.Command {
 func (s *session) started(ctx context.Context, watch bool, r client.RunRow, deduplicated bool, payload any) error {
 	switch {
 	case watch:
-		return s.watch(ctx, r.RunId)
+		return s.watch(ctx, r.RunId, watching{giveUp: patience})
 	case s.output.data():
 		return s.print(payload)
 	case deduplicated:

@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/google/uuid"
@@ -154,27 +152,13 @@ func stopVerb() verb {
 			if force {
 				how = "what runs is cut off and may go on outside for a while"
 			}
-			if !yes && !dryRun(c) && terminal(c.InOrStdin()) && !confirmed(c, fmt.Sprintf("Stop run %s for good; %s?", args[0], how)) {
+			if !yes && !dryRun(c) && asked(c.InOrStdin()) && !confirmed(c, fmt.Sprintf("Stop run %s for good; %s?", args[0], how)) {
 				return errors.New("nothing was sent")
 			}
 			in.EmergencyStop = &client.EmergencyStopInput{Reason: *why, ForceKill: &force}
 			return nil
 		},
 	}
-}
-
-// terminal reports whether somebody can be asked.
-func terminal(in io.Reader) bool {
-	f, ok := in.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return false
-	}
-	null, err := os.Stat(os.DevNull)
-	return err != nil || !os.SameFile(info, null)
 }
 
 func confirmed(c *cobra.Command, question string) bool {

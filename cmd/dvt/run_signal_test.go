@@ -94,7 +94,7 @@ func TestRunStop_AsksOnATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer null.Close()
-	if terminal(null) || terminal(strings.NewReader("y\n")) {
+	if asked(null) || asked(strings.NewReader("y\n")) {
 		t.Error("a script is asked")
 	}
 	for answer, want := range map[string]bool{"n\n": false, "": false, "y\n": true, "YES\n": true} {

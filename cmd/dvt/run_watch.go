@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,38 +13,81 @@ import (
 	"github.com/dvt-engine/dvt/client"
 )
 
+// watching is how a run is watched.
+type watching struct {
+	latency  bool
+	exitZero bool
+	giveUp   time.Duration // without a connection; 0: never
+}
+
+// patience is how long a watch tries to get its connection back when nobody says otherwise.
+const patience = 15 * time.Minute
+
 func (s *session) watchCommand() *cobra.Command {
-	var latency bool
+	var how watching
 	c := &cobra.Command{
 		Use: "watch RUN", Short: "Watch a run until it ends; status 0 only when it completed", Args: exact(1),
-		Long: `Watch a run until it ends; status 0 only when it completed.
+		Long: `Watch a run until it ends: status 0 when it completed, 1 when it failed or was cancelled.
+
+On a terminal it is a screen of how far the run is, what failed and what that blocks, what waits for a person and
+what runs. Elsewhere, with TERM=dumb and with --latency, each change is a line: time, subject, what it is now. The
+subject is "run", "view", "end" or a step's id. With -o json or yaml each frame is a document.
+
+It always says how fresh it is: LIVE; STALE, RESYNCING or VERIFYING with the cause; OFFLINE while there is no connection.
+A connection that is lost is made again, from the last position on. While the view is not LIVE a time that runs is
+shown as ≥: what runs may have ended meanwhile. Ctrl-C ends the watch, with status 130; the run goes on.
 
 With --latency each frame with news also says how old the newest fact that it shows is when it comes here:
 from the moment that the store committed it, by the store's clock, to its receipt. At the end, or on Ctrl-C,
 a summary follows; with -o json it is the last object. This machine's clock is set against the store's by
 five questions at first and every minute: the store says its time at some moment between a question and its
 answer, so a latency may be off by half of the fastest round trip, which the summary says as ±.`,
+		Example: `  dvt run watch 4fec12ab
+  dvt run watch 4fec12ab && deploy
+  dvt run watch 4fec12ab | grep FAILED`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if latency {
-				return s.watchLatency(c.Context(), args[0])
-			}
-			return s.watch(c.Context(), args[0])
+			return s.watch(c.Context(), args[0], how)
 		},
 	}
-	c.Flags().BoolVar(&latency, "latency", false, "say how old news is when it comes, and sum it up at the end")
+	c.Flags().BoolVar(&how.latency, "latency", false, "say how old news is when it comes, and sum it up at the end")
+	c.Flags().BoolVar(&how.exitZero, "exit-zero", false, "status 0 however the run ends")
+	c.Flags().DurationVar(&how.giveUp, "give-up-after", patience, "stop after so long without a connection; 0: never")
 	return c
 }
 
 var errOver = errors.New("the run is over")
 
-// watch prints what changes, one line a fact, and says when the view may be old.
-func (s *session) watch(ctx context.Context, runID string) error {
-	return s.follows(ctx, runID, &watcher{s: s, steps: map[string]string{}})
+// watch shows a run until it ends.
+func (s *session) watch(ctx context.Context, runID string, how watching) error {
+	switch {
+	case how.latency:
+		return s.watchLatency(ctx, runID, how)
+	case s.output.data() || !s.display.terminal():
+		return s.follows(ctx, runID, how, &changeLines{s: s, steps: map[string]string{}})
+	}
+	screen := openScreen(ctx, s.display)
+	err := s.follows(ctx, runID, how, screen)
+	screen.close()
+	if screen.sync == "" {
+		return err
+	}
+	width, _ := s.display.size()
+	if screen.over() {
+		for _, l := range append(screen.lines(time.Now(), width, maxEnd), line{{"run " + screen.end(), plain}}) {
+			fmt.Fprintln(s.out, l.print(s.display.colour))
+		}
+	} else if ctx.Err() != nil {
+		fmt.Fprintf(s.err, "run %s was %s at seq %d and goes on: dvt run watch %s\n", runID, screen.run.StatusRaw, screen.last.RunSeq, runID)
+	}
+	return err
 }
 
+// maxEnd is how many lines of a run's last screen stay on the terminal.
+const maxEnd = 20
+
 // watchLatency is watch that measures what comes.
-func (s *session) watchLatency(ctx context.Context, runID string) error {
-	w := &watcher{s: s, steps: map[string]string{}, latencies: &latencies{}}
+func (s *session) watchLatency(ctx context.Context, runID string, how watching) error {
+	w := &changeLines{s: s, steps: map[string]string{}, latencies: &latencies{}}
 	ask := func(ctx context.Context) (time.Time, error) { return s.client.StoreTime(ctx, runID) }
 	if err := w.latencies.clock.set(ctx, ask); err != nil {
 		if ctx.Err() != nil {
@@ -54,28 +98,55 @@ func (s *session) watchLatency(ctx context.Context, runID string) error {
 	asking, stop := context.WithCancel(ctx)
 	var keeping sync.WaitGroup
 	keeping.Go(func() { w.latencies.clock.keep(asking, ask) })
-	err := s.follows(ctx, runID, w)
+	err := s.follows(ctx, runID, how, w)
+	if ctx.Err() != nil {
+		err = nil // Ctrl-C is how one ends a measurement
+	}
 	stop()
 	keeping.Wait()
 	return errors.Join(err, w.latencies.report(s))
 }
 
-// follows prints what w sees.
-func (s *session) follows(ctx context.Context, runID string, w *watcher) error {
-	err := s.client.Watch(ctx, runID, w.frame)
-	if !errors.Is(err, errOver) {
-		if ctx.Err() != nil {
-			return nil //nolint:nilerr // Ctrl-C is how one stops watching
-		}
-		return failure(err)
-	}
-	if w.status != string(client.RunStatusCompleted) {
-		return &exitError{status: 1, err: fmt.Errorf("the run ended %s", w.status)}
-	}
-	return nil
+// watcher is told what is known of a run, one call after the other.
+type watcher interface {
+	// see takes a frame; the run's status when it has ended.
+	see(frame) (client.RunStatus, error)
+	// lose takes note that the connection is lost, and when it is tried again.
+	lose(why error, next time.Time)
 }
 
-type watcher struct {
+// follows tells w of a run until that ends. Its error is the exit status.
+func (s *session) follows(ctx context.Context, runID string, how watching, w watcher) error {
+	var end client.RunStatus
+	err := follow(ctx, how.giveUp, func(ctx context.Context, after client.Position, each func(frame) error) error {
+		return s.client.Watch(ctx, runID, after, each)
+	}, func(f frame) error {
+		status, err := w.see(f)
+		if end = status; err == nil && ended(status) {
+			err = errOver
+		}
+		return err
+	}, w.lose)
+	switch {
+	case !errors.Is(err, errOver):
+		return failure(err)
+	case end == client.RunStatusCompleted || how.exitZero:
+		return nil
+	}
+	return &exitError{status: 1, err: fmt.Errorf("the run ended %s", end), said: !s.output.data()}
+}
+
+func (s *screen) see(f frame) (is client.RunStatus, _ error) {
+	s.change(func(v *view) { v.frame(f, time.Now()); is = v.run.Status })
+	return is, nil
+}
+
+func (s *screen) lose(why error, next time.Time) {
+	s.change(func(v *view) { v.offline(why, next, time.Now()) })
+}
+
+// changeLines prints what changes, one line a fact, and says when the view may be old.
+type changeLines struct {
 	s         *session
 	status    string
 	sync      client.SyncState
@@ -83,15 +154,15 @@ type watcher struct {
 	latencies *latencies // nil: they are not measured
 }
 
-func (w *watcher) frame(f client.WatchRunRunUpdatesRunUpdate) error {
+func (w *changeLines) see(f frame) (client.RunStatus, error) {
 	if w.latencies != nil {
 		if ms, news := w.latencies.frame(f); news {
-			defer w.line(f.AsOf, "latency", "%.1f ms  seq %d", ms, f.RunSeq)
+			defer w.line(f.AsOf, "latency", fmt.Sprintf("%.1f ms  seq %d", ms, f.RunSeq), plain, "")
 		}
 	}
 	if w.s.output.data() {
 		if err := w.s.print(f); err != nil {
-			return err
+			return "", err
 		}
 	}
 	if f.Sync != w.sync && (f.Sync != client.SyncStateLive || w.sync != "") {
@@ -99,106 +170,66 @@ func (w *watcher) frame(f client.WatchRunRunUpdatesRunUpdate) error {
 		if f.Reason != nil {
 			reason = " (" + string(*f.Reason) + ")"
 		}
-		w.line(f.AsOf, "view", "%s%s", f.Sync, reason)
+		w.line(f.AsOf, "view", string(f.Sync), signs[f.Sync].style, reason)
 	}
 	w.sync = f.Sync
+	if f.Reset {
+		w.line(f.AsOf, "view", "RESET", warn, fmt.Sprintf(" to seq %d: what was shown before is void", f.RunSeq))
+	}
+	var is client.RunStatus
 	if f.Snapshot != nil {
 		for _, st := range f.Snapshot.Steps {
 			w.step(f.AsOf, st.StepRow)
 		}
-		w.run(f.AsOf, f.Snapshot.RunRow)
+		is = w.run(f.AsOf, f.Snapshot.RunRow)
 	}
 	if f.Delta != nil {
 		for _, st := range f.Delta.Steps {
 			w.step(f.AsOf, st.StepRow)
 		}
-		w.run(f.AsOf, f.Delta.Header.RunRow)
+		is = w.run(f.AsOf, f.Delta.Header.RunRow)
 	}
-	switch client.RunStatus(w.status) {
-	case client.RunStatusCompleted, client.RunStatusFailed, client.RunStatusCancelled:
-		return errOver
-	}
-	return nil
+	return is, nil
 }
 
-func (w *watcher) step(at time.Time, st client.StepRow) {
+func (w *changeLines) lose(why error, next time.Time) {
+	if w.s.output.data() {
+		fmt.Fprintf(w.s.err, "OFFLINE: %s; trying again\n", oneLine(why.Error()))
+	} else if w.sync != syncOffline {
+		w.line(time.Now(), "view", string(syncOffline), signs[syncOffline].style, fmt.Sprintf(" (%s)  %s", connectionLost, oneLine(why.Error())))
+	}
+	w.sync = syncOffline
+}
+
+func (w *changeLines) step(at time.Time, st client.StepRow) {
 	now := fmt.Sprintf("%s %d", st.StatusRaw, st.LogicalAttemptId)
 	before, known := w.steps[st.StepId]
 	w.steps[st.StepId] = now
 	if now == before || !known && st.Status == client.StepStatusPending {
 		return
 	}
-	retry, why := "", ""
-	if st.LogicalAttemptId > 1 {
-		retry = fmt.Sprintf(" Retry #%d", st.LogicalAttemptId-1)
-	}
+	why := ""
 	if st.Error != nil {
-		why = " " + st.Error.Code + ": " + deref(st.Error.Message)
+		why = "  " + oneLine(st.Error.Code+": "+deref(st.Error.Message))
 	}
-	w.line(at, st.StepId, "%s%s%s", st.StatusRaw, retry, why)
+	w.line(at, st.StepId, st.StatusRaw, stepSigns[st.Status].style, attempt(st)+why)
 }
 
-func (w *watcher) run(at time.Time, r client.RunRow) {
-	now := statusOf(r)
-	if w.status != r.StatusRaw || r.Substatus != nil {
-		w.line(at, "run", "%s  %d of %d steps done  seq %d", now, r.StepCounts.Success+r.StepCounts.Skipped, r.StepCounts.Total, r.RunSeq)
+func (w *changeLines) run(at time.Time, r client.RunRow) client.RunStatus {
+	if now := statusOf(r); w.status != now {
+		w.line(at, "run", now, runSigns[r.Status].style, fmt.Sprintf("  %d of %d steps done  seq %d", r.StepCounts.Success+r.StepCounts.Skipped, r.StepCounts.Total, r.RunSeq))
+		w.status = now
 	}
-	w.status = r.StatusRaw
+	if ended(r.Status) {
+		w.line(at, "end", r.StatusRaw, runSigns[r.Status].style, strings.TrimPrefix((&view{run: r}).end(), r.StatusRaw))
+	}
+	return r.Status
 }
 
-func (w *watcher) line(at time.Time, subject, format string, args ...any) {
+// line prints what the subject is now, a word of its own style, and more about it.
+func (w *changeLines) line(at time.Time, subject, is string, look style, more string) {
 	if !w.s.output.data() {
-		fmt.Fprintf(w.s.out, "%s  %-20s  %s\n", at.UTC().Format("15:04:05.000Z"), subject, fmt.Sprintf(format, args...))
+		l := line{{fmt.Sprintf("%s  %-20s  ", at.UTC().Format("15:04:05.000Z"), subject), plain}, {is, look}, {more, plain}}
+		fmt.Fprintln(w.s.out, l.print(w.s.display.colour))
 	}
-}
-
-func (s *session) logsCommand() *cobra.Command {
-	var attempt int
-	var follow bool
-	c := &cobra.Command{
-		Use: "logs RUN STEP", Short: "Print what a step printed", Args: exact(2),
-		RunE: func(c *cobra.Command, args []string) error {
-			var which *int
-			if attempt > 0 {
-				which = &attempt
-			}
-			if follow {
-				err := s.client.Follow(c.Context(), args[0], args[1], which, func(f client.FollowStepLogStepLogUpdatesStepLogUpdate) error {
-					for _, l := range f.Lines {
-						fmt.Fprintln(s.out, l.Text)
-					}
-					if f.Complete {
-						return errOver
-					}
-					return nil
-				})
-				if errors.Is(err, errOver) || c.Context().Err() != nil {
-					return nil //nolint:nilerr // all was printed, or Ctrl-C
-				}
-				return failure(err)
-			}
-			for from := 1; ; {
-				size := 1000
-				out, err := client.ReadStepLog(c.Context(), s.client, args[0], args[1], which, &from, &size)
-				if err != nil {
-					return failure(err)
-				}
-				if out.StepLog == nil {
-					return notFound("step")
-				}
-				if s.output.data() {
-					return s.print(out.StepLog)
-				}
-				for _, l := range out.StepLog.Lines {
-					fmt.Fprintln(s.out, l.Text)
-				}
-				if from += len(out.StepLog.Lines); len(out.StepLog.Lines) < size {
-					return nil
-				}
-			}
-		},
-	}
-	c.Flags().IntVar(&attempt, "attempt", 0, "logical attempt; default: the latest")
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on while the step prints")
-	return c
 }

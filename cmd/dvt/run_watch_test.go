@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http/httptest"
 	"path/filepath"
 	"regexp"
@@ -58,6 +59,12 @@ func (a *away) Heads(ctx context.Context, ids []string) (store.Heads, error) {
 // served is a server whose store's clock is three hours ahead, with the run r1 of two steps.
 func served(t *testing.T) (address string, s *away) {
 	t.Helper()
+	return servedSteps(t, "s1", "s2")
+}
+
+// servedSteps is served with the run r1 of these steps, written as for runtest.Start.
+func servedSteps(t *testing.T, steps ...string) (address string, s *away) {
+	t.Helper()
 	opened, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "dvt.db"), sqlite.Options{
 		Now: func() time.Time { return time.Now().Add(3 * time.Hour) },
 	})
@@ -68,7 +75,7 @@ func served(t *testing.T) (address string, s *away) {
 	id := runtest.ID
 	id.RunID, id.TenantID, id.ProjectID = "r1", "acme", "shop"
 	if _, _, err := s.CreateRun(t.Context(), store.NewRun{Run: store.Run{Identity: id, RequestKey: "k"}, Events: []log.Draft{
-		runtest.Draft(log.RunApproved, "", 1), runtest.Start("s1", "s2"),
+		runtest.Draft(log.RunApproved, "", 1), runtest.Start(steps...),
 	}}); err != nil {
 		t.Fatal(err)
 	}
@@ -100,25 +107,25 @@ func served(t *testing.T) (address string, s *away) {
 	return server.URL, s
 }
 
-// screen is what a command has printed so far.
-type screen struct {
+// printout is what a command has printed so far.
+type printout struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
 
-func (s *screen) Write(p []byte) (int, error) {
+func (s *printout) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.b.Write(p)
 }
 
-func (s *screen) String() string {
+func (s *printout) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.b.String()
 }
 
-func (s *screen) await(t *testing.T, pattern string) {
+func (s *printout) await(t *testing.T, pattern string) {
 	t.Helper()
 	for began := time.Now(); !regexp.MustCompile(pattern).MatchString(s.String()); time.Sleep(5 * time.Millisecond) {
 		if time.Since(began) > 20*time.Second {
@@ -127,20 +134,26 @@ func (s *screen) await(t *testing.T, pattern string) {
 	}
 }
 
-// watching runs dvt run watch --latency until it ends or the test stops it.
-func watching(t *testing.T, address string, args ...string) (out *screen, stop func() error) {
+// watchingLatency runs dvt run watch --latency until it ends or the test stops it.
+func watchingLatency(t *testing.T, address string, args ...string) (out *printout, stop func() error) {
+	t.Helper()
+	out = &printout{}
+	return out, watchingOn(t, out, address, append(args, "--latency")...)
+}
+
+// watchingOn runs dvt run watch on something that it prints on.
+func watchingOn(t *testing.T, out io.Writer, address string, args ...string) (stop func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	out = &screen{}
 	c := root()
 	c.SetOut(out)
 	c.SetErr(out)
-	c.SetArgs(append([]string{"run", "watch", "r1", "--latency", "--server", address, "--token", "dev-viewer"}, args...))
+	c.SetArgs(append([]string{"run", "watch", "r1", "--server", address, "--token", "dev-viewer"}, args...))
 	done := make(chan error, 1)
 	go func() { done <- c.ExecuteContext(ctx) }()
 	stop = sync.OnceValue(func() error { cancel(); return <-done })
 	t.Cleanup(func() { _ = stop() })
-	return out, stop
+	return stop
 }
 
 func append1(t *testing.T, s store.Store, d log.Draft) {
@@ -153,7 +166,7 @@ func append1(t *testing.T, s store.Store, d log.Draft) {
 // The clocks are three hours apart, and a latency is what it is; news that comes late is told so.
 func TestRunWatchLatency_T34_IsMeasuredByTheStoresClock(t *testing.T) {
 	address, s := served(t)
-	out, stop := watching(t, address)
+	out, stop := watchingLatency(t, address)
 	out.await(t, `run +RUNNING`)
 	append1(t, s, runtest.Draft(log.StepStartedEvent, "s1", 1))
 	out.await(t, `latency +\d+\.\d ms  seq 3`)
@@ -181,7 +194,7 @@ func TestRunWatchLatency_T34_IsMeasuredByTheStoresClock(t *testing.T) {
 
 func TestRunWatchLatency_JSONEndsWithTheSummary(t *testing.T) {
 	address, s := served(t)
-	out, stop := watching(t, address, "-o", "json")
+	out, stop := watchingLatency(t, address, "-o", "json")
 	out.await(t, `"runSeq": 2`)
 	for _, d := range []log.Draft{
 		runtest.Draft(log.StepStartedEvent, "s1", 1), runtest.Draft(log.StepFailedEvent, "s1", 1), runtest.Draft(log.RunFailed, "", 1),

@@ -1,0 +1,301 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dvt-engine/dvt/client"
+)
+
+// header is how many lines of a screen come before the steps.
+const header = 5
+
+// lines are what a screen of that size shows: never more lines than fit, and none wider.
+func (v *view) lines(now time.Time, width, height int) (out []line) {
+	if v.sync == "" {
+		return []line{{{"… connecting", dim}}}
+	}
+	r := v.run
+	started := "not started"
+	if r.StartedAt != nil {
+		started = v.elapsed(r.StartedAt, now)
+		if r.TotalDurationMs != nil {
+			started = short(time.Duration(*r.TotalDurationMs * float64(time.Millisecond)))
+		}
+	}
+	state := line{signed(runSigns, r.Status, statusOf(r)), {"  " + started, plain}}
+	if r.Message != nil && *r.Message != "" {
+		state = append(state, span{"  " + oneLine(*r.Message), plain})
+	}
+	out = []line{
+		{{fmt.Sprintf("%s@%s", r.Plan.PlanId, r.Plan.PlanVersion), bold}, {fmt.Sprintf("  %s/%s  %s", r.ProjectId, r.EnvironmentId, r.RunId), plain}},
+		state, bar(r, width), v.syncLine(now), {},
+	}
+	if height < header {
+		out = []line{out[1], out[3], out[2]}
+	}
+	out = append(out, v.stepLines(now, width, height-header)...)
+	for i := range out {
+		out[i] = out[i].fit(width - 1) // a terminal that is told to clear the rest of a full line clears its last cell
+	}
+	return out[:min(len(out), height)]
+}
+
+// bar draws how far a run is: each part has a character of its own beside its colour.
+func bar(r client.RunRow, width int) line {
+	n := r.StepCounts
+	done := n.Success + n.Skipped
+	percent := 0
+	if n.Total > 0 {
+		percent = done * 100 / n.Total
+	}
+	says := fmt.Sprintf("  %d/%d  %d %%", done, n.Total, percent)
+	for _, c := range []struct {
+		n    int
+		word string
+	}{{n.Failed, "failed"}, {n.Running, "running"}, {n.Pending, "waiting"}} {
+		if c.n > 0 {
+			says += fmt.Sprintf(" · %d %s", c.n, c.word)
+		}
+	}
+	cells := min(40, width-3-line{{says, plain}}.width())
+	if cells < 10 || n.Total == 0 {
+		return line{{strings.TrimSpace(says), plain}}
+	}
+	out, used, counted := line{{"[", dim}}, 0, 0
+	for _, part := range []struct {
+		n int
+		c string
+		style
+	}{{done, "█", good}, {n.Failed, "×", bad}, {n.Running, "▒", busy}, {n.Total - done - n.Failed - n.Running, "·", dim}} {
+		counted += part.n
+		to := cells * counted / n.Total
+		if part.n > 0 && to == used && used < cells && part.c != "·" {
+			to++ // what there is, is seen
+		}
+		to = max(to, used)
+		out, used = append(out, span{strings.Repeat(part.c, to-used), part.style}), to
+	}
+	return append(out, span{"]", dim}, span{says, plain})
+}
+
+// syncLine says whether the view is fresh, and if not since when and why.
+func (v *view) syncLine(now time.Time) line {
+	word := string(v.sync)
+	if v.sync != client.SyncStateLive {
+		word += " " + short(now.Sub(v.since).Truncate(time.Second))
+	}
+	if v.sync == client.SyncStateResyncing && v.last.HeadSeq != nil {
+		word += fmt.Sprintf(" %d of %d", v.last.RunSeq, *v.last.HeadSeq)
+	}
+	if v.reason != "" {
+		word += fmt.Sprintf(" (%s)", v.reason)
+	}
+	out := line{signed(signs, v.sync, word)}
+	if v.sync == client.SyncStateLive {
+		out = append(out, span{fmt.Sprintf("  seq %d, as of %s", v.last.RunSeq, v.last.AsOf.UTC().Format("15:04:05Z")), dim})
+	} else {
+		out = append(out, span{fmt.Sprintf("  last known: seq %d at %s", v.last.RunSeq, v.last.AsOf.UTC().Format("15:04:05Z")), plain})
+	}
+	if v.lost != nil {
+		wait := "trying again now"
+		if left := v.next.Sub(now); left > 0 {
+			wait = "next try in " + short(left.Round(time.Second))
+		}
+		out = append(out, span{fmt.Sprintf("; %s; %s", wait, oneLine(v.lost.Error())), plain})
+	} else if why := causes[v.reason]; why != "" {
+		out = append(out, span{": " + why, plain})
+	}
+	return out
+}
+
+// hinted is how high a screen is at least that tells how to leave it.
+const hinted = 10
+
+// stepLines show what failed, what waits for a person and what runs, in so many lines.
+func (v *view) stepLines(now time.Time, width, room int) (out []line) {
+	failed, waits, running := v.current()
+	hint := !v.over() && room >= hinted
+	if hint {
+		room -= 2
+	}
+	named := 12
+	for _, list := range [][]client.StepRow{failed, waits, running} {
+		for _, st := range list[:min(len(list), max(room, 0))] {
+			named = max(named, min(len(st.StepId), 32))
+		}
+	}
+	shown, all := 0, len(failed)+len(waits)+len(running)
+	add := func(block []line) bool {
+		left := room - len(out)
+		if all-shown > 1 {
+			left-- // for how many more there are
+		}
+		if left < 1 {
+			return false
+		}
+		out, shown = append(out, block[:min(len(block), left)]...), shown+1
+		return true
+	}
+	full := false
+	for _, st := range failed {
+		if full = full || !add(v.failedLines(st, named, width)); full {
+			break
+		}
+	}
+	for _, st := range append(waits, running...) {
+		if full = full || !add([]line{v.runningLine(st, named, now)}); full {
+			break
+		}
+	}
+	if rest := all - shown; rest > 0 && len(out) < room {
+		out = append(out, line{{fmt.Sprintf("… and %d more: %d failed, %d running in all", rest, len(failed), len(waits)+len(running)), dim}})
+	}
+	if hint {
+		out = append(out, line{}, line{{"Ctrl-C stops watching; the run goes on", dim}})
+	}
+	return out
+}
+
+// runningLine shows a step that runs or waits for a person.
+func (v *view) runningLine(st client.StepRow, named int, now time.Time) line {
+	word, look := "RUNNING", signed(stepSigns, st.Status, "")
+	if st.Substatus != nil {
+		word, look = string(*st.Substatus), span{"‖ ", warn}
+	}
+	return line{{look.text + pad(word, 14) + " ", look.style}, {pad(st.StepId, named), plain}, {"  " + v.elapsed(st.StartedAt, now) + attempt(st), plain}}
+}
+
+// failedLines show a failed step: its error, and what cannot start for it.
+func (v *view) failedLines(st client.StepRow, named, width int) (out []line) {
+	look := signed(stepSigns, st.Status, "")
+	first := line{{look.text + pad("FAILED", 14) + " ", look.style}, {pad(st.StepId, named), bold}}
+	if st.DurationMs != nil {
+		first = append(first, span{"  " + short(time.Duration(*st.DurationMs*float64(time.Millisecond))), plain})
+	}
+	first = append(first, span{attempt(st), plain})
+	if st.PendingRetry {
+		first = append(first, span{"  a retry is accepted", plain})
+	}
+	indent := strings.Repeat(" ", 17)
+	if st.Error != nil {
+		why := span{oneLine(strings.TrimSuffix(st.Error.Code+": "+deref(st.Error.Message), ": ")), bad}
+		if one := append(first, span{"  ", plain}, why); one.width() < width {
+			first = one
+		} else {
+			out = append(out, line{{indent, plain}, why})
+		}
+	}
+	if blocked := v.blocked(st.StepId); len(blocked) > 0 {
+		names := strings.Join(blocked[:min(len(blocked), 20)], ", ")
+		out = append(out, line{{fmt.Sprintf("%sblocks %d: %s", indent, len(blocked), names), plain}})
+	}
+	return append([]line{first}, out...)
+}
+
+// attempt says which retry a step is in.
+func attempt(st client.StepRow) string {
+	if st.LogicalAttemptId > 1 {
+		return fmt.Sprintf("  Retry #%d", st.LogicalAttemptId-1)
+	}
+	return ""
+}
+
+// How often a screen is drawn at most, and at least while clocks run on it.
+const (
+	drawEvery = 100 * time.Millisecond
+	drawAnew  = time.Second
+)
+
+// What a terminal is told: another screen without a cursor and without wrapping, and back; a frame that
+// appears at once (terminals that do not know how ignore it), from the first line on, each cleared to its end.
+const (
+	screenBegins = "\x1b[?1049h\x1b[?25l\x1b[?7l"
+	screenEnds   = "\x1b[?7h\x1b[?25h\x1b[?1049l"
+	frameBegins  = "\x1b[?2026h\x1b[H"
+	frameEnds    = "\x1b[J\x1b[?2026l"
+	lineEnds     = "\x1b[K"
+)
+
+// screen draws a view on a terminal until it is closed, and leaves the terminal as it was.
+type screen struct {
+	d  display
+	mu sync.Mutex // guards the view and changed
+	*view
+	changed bool
+
+	stop   context.CancelFunc
+	drawer sync.WaitGroup
+}
+
+func openScreen(ctx context.Context, d display) *screen {
+	ctx, stop := context.WithCancel(ctx)
+	s := &screen{d: d, view: &view{}, stop: stop}
+	s.drawer.Go(func() { s.draw(ctx) })
+	return s
+}
+
+func (s *screen) close() {
+	s.stop()
+	s.drawer.Wait()
+}
+
+// change takes something in.
+func (s *screen) change(do func(*view)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	do(s.view)
+	s.changed = true
+}
+
+func (s *screen) draw(ctx context.Context) {
+	tick := time.NewTicker(drawEvery)
+	defer tick.Stop()
+	var drawn time.Time
+	var size [2]int
+	defer func() {
+		if !drawn.IsZero() {
+			_, _ = io.WriteString(s.d.out, screenEnds)
+		}
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		width, height := s.d.size()
+		now := time.Now()
+		s.mu.Lock()
+		due := s.changed || size != [2]int{width, height} || now.Sub(drawn) >= drawAnew
+		s.changed = false
+		var lines []line
+		if due {
+			lines = s.view.lines(now, width, height)
+		}
+		s.mu.Unlock()
+		if !due {
+			continue
+		}
+		var b strings.Builder
+		if drawn.IsZero() {
+			b.WriteString(screenBegins)
+		}
+		b.WriteString(frameBegins)
+		for i, l := range lines {
+			if i > 0 {
+				b.WriteString("\r\n")
+			}
+			b.WriteString(l.print(s.d.colour) + lineEnds)
+		}
+		b.WriteString(frameEnds)
+		if _, err := io.WriteString(s.d.out, b.String()); err != nil {
+			return
+		}
+		drawn, size = now, [2]int{width, height}
+	}
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"unicode"
+
+	"github.com/mattn/go-runewidth"
+	"golang.org/x/term"
+)
+
+// colouring is when colours are printed: the value of --color.
+type colouring string
+
+const (
+	colourAuto   colouring = "auto" // on a terminal, unless NO_COLOR is set
+	colourAlways colouring = "always"
+	colourNever  colouring = "never"
+)
+
+func (c *colouring) String() string { return string(*c) }
+func (c *colouring) Type() string   { return "auto|always|never" }
+
+// Set takes what is given to --color.
+func (c *colouring) Set(value string) error {
+	switch v := colouring(value); v {
+	case colourAuto, colourAlways, colourNever:
+		*c = v
+		return nil
+	}
+	return errors.New("it must be auto, always or never")
+}
+
+// display is what a command prints on.
+type display struct {
+	out io.Writer
+	// file is the terminal that out is; nil for a pipe, a file and TERM=dumb: lines alone are printed there.
+	file   *os.File
+	colour bool
+}
+
+func displayOf(out io.Writer, when colouring) display {
+	d := display{out: out, colour: when == colourAlways}
+	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != "" {
+		d.file, d.colour = f, d.colour || when == colourAuto && os.Getenv("NO_COLOR") == ""
+	}
+	return d
+}
+
+// terminal reports whether somebody looks at it now.
+func (d display) terminal() bool { return d.file != nil }
+
+// size is that of the terminal in cells; 80 by 24 when it does not say.
+func (d display) size() (width, height int) {
+	if d.file != nil {
+		width, height, _ = term.GetSize(int(d.file.Fd()))
+	}
+	return cmp.Or(max(width, 0), 80), cmp.Or(max(height, 0), 24)
+}
+
+// asked reports whether somebody at a terminal can answer a question.
+func asked(in io.Reader) bool {
+	f, ok := in.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// style is how a text looks; what it means, a word or a symbol says beside it.
+type style string
+
+const (
+	plain style = ""
+	bold  style = "1"
+	dim   style = "2"
+	bad   style = "31"
+	good  style = "32"
+	warn  style = "33"
+	busy  style = "36"
+)
+
+// span is text of one style, and line is a line of them.
+type (
+	span struct {
+		text string
+		style
+	}
+	line []span
+)
+
+// width is how many cells a line takes.
+func (l line) width() (n int) {
+	for _, s := range l {
+		n += runewidth.StringWidth(s.text)
+	}
+	return n
+}
+
+// fit cuts a line that is wider than a terminal.
+func (l line) fit(width int) line {
+	if l.width() <= width {
+		return l
+	}
+	var out line
+	for _, s := range l {
+		if n := runewidth.StringWidth(s.text); n < width {
+			out, width = append(out, s), width-n
+			continue
+		}
+		return append(out, span{runewidth.Truncate(s.text, width-1, "") + "…", s.style})
+	}
+	return out
+}
+
+// print gives the line as it is written.
+func (l line) print(colour bool) string {
+	var b strings.Builder
+	for _, s := range l {
+		if colour && s.style != plain {
+			b.WriteString("\x1b[" + string(s.style) + "m" + s.text + "\x1b[0m")
+		} else {
+			b.WriteString(s.text)
+		}
+	}
+	return b.String()
+}
+
+// pad fills text with spaces up to a width.
+func pad(text string, width int) string { return runewidth.FillRight(text, width) }
+
+// oneLine is text that came from elsewhere, without what would move a terminal's cursor
+// or change its colours: each run of such characters is one space.
+func oneLine(text string) string {
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r)
+	}), " ")
+}
