@@ -3,39 +3,72 @@ import { memo } from "react";
 import type { RunRow } from "../api/model";
 import { m } from "../messages";
 import type { ListRow } from "../runs/list";
+import { Env } from "../ui/Env";
 import { shortId } from "../ui/format";
 import { ended, runLook } from "../ui/look";
+import { Menu, type MenuItem } from "../ui/Menu";
 import { StatusBadge } from "../ui/Status";
 import { Time } from "../ui/Time";
 import { took } from "./RunHeader";
 import css from "./RunTable.module.css";
+
+export interface Selecting {
+  selected: ReadonlySet<string>;
+  /** Turns one row, or with `range` all from the row turned last to this one. */
+  turn: (runId: string, range: boolean) => void;
+  turnAll: (on: boolean) => void;
+}
 
 interface RunTableProps {
   rows: readonly ListRow[];
   /** The server's time, for runs that still move. */
   now: number;
   frozen: boolean;
+  selecting: Selecting;
+  /** What the menu of a row offers. */
+  menu: (run: RunRow) => MenuItem[];
 }
 
-export function RunTable({ rows, now, frozen }: RunTableProps) {
+export function RunTable({ rows, now, frozen, selecting, menu }: RunTableProps) {
+  const { selected, turn, turnAll } = selecting;
+  const all = rows.length > 0 && rows.every((row) => selected.has(row.run.runId));
   return (
-    <div className={css.scroll}>
+    <div className={css.frame}>
       <table className={css.table}>
         <thead>
           <tr>
-            <th scope="col">Status</th>
-            <th scope="col">Plan · run</th>
-            <th scope="col">Environment</th>
-            <th scope="col">Steps</th>
-            <th scope="col">Started</th>
-            <th scope="col">Took</th>
-            <th scope="col">By</th>
-            <th scope="col">Cause</th>
+            <th scope="col" className={css.check}>
+              <input
+                type="checkbox"
+                aria-label={m.runs.selectAll}
+                checked={all}
+                ref={(box) => {
+                  if (box) box.indeterminate = !all && selected.size > 0;
+                }}
+                onChange={() => turnAll(!all)}
+              />
+            </th>
+            {m.runs.columns.map((word) => (
+              <th key={word} scope="col">
+                {word}
+              </th>
+            ))}
+            <th scope="col">
+              <span className={css.hidden}>{m.runs.menu}</span>
+            </th>
           </tr>
         </thead>
         <tbody>
           {rows.map((row) => (
-            <Row key={row.run.runId} run={row.run} left={row.left} took={took(row.run, ended(row.run) ? 0 : now, frozen)} />
+            <Row
+              key={row.run.runId}
+              run={row.run}
+              left={row.left}
+              selected={selected.has(row.run.runId)}
+              took={took(row.run, ended(row.run) ? 0 : now, frozen)}
+              turn={turn}
+              menu={menu}
+            />
           ))}
         </tbody>
       </table>
@@ -43,29 +76,57 @@ export function RunTable({ rows, now, frozen }: RunTableProps) {
   );
 }
 
-const Row = memo(function Row({ run, left, took }: { run: RunRow; left: boolean; took: string | null }) {
+interface RowProps {
+  run: RunRow;
+  left: boolean;
+  selected: boolean;
+  took: string | null;
+  turn: Selecting["turn"];
+  menu: RunTableProps["menu"];
+}
+
+const Row = memo(function Row({ run, left, selected, took, turn, menu }: RowProps) {
+  const name = `${run.plan.planId} ${shortId(run.runId)}`;
+  const cause = causeWords(run);
   return (
-    <tr className={css.row} data-left={left || undefined} data-run={run.runId}>
+    <tr className={css.row} data-left={left || undefined} data-selected={selected || undefined} data-run={run.runId}>
+      <td className={css.check}>
+        <input
+          type="checkbox"
+          aria-label={m.runs.select(name)}
+          checked={selected}
+          onChange={(event) => turn(run.runId, event.nativeEvent instanceof MouseEvent && event.nativeEvent.shiftKey)}
+        />
+      </td>
       <td className={css.status}>
         <StatusBadge look={runLook(run)} />
       </td>
       <td className={css.name}>
-        <Link to="/runs/$runId" params={{ runId: run.runId }} className={css.link} title={run.runId}>
+        <Link to="/runs/$runId" params={{ runId: run.runId }} className={css.link} title={`${run.plan.planId}@${run.plan.planVersion} ${run.runId}`}>
           {run.plan.planId}
           <span className={css.quiet}>@{run.plan.planVersion}</span> <code className={css.quiet}>{shortId(run.runId)}</code>
         </Link>
         {left && <span className={css.left}>{m.runs.left}</span>}
       </td>
-      <td>{run.environmentId}</td>
-      <td>
+      <td className={css.env}>
+        <Env id={run.environmentId} />
+      </td>
+      <td className={css.steps}>
         <Progress counts={run.stepCounts} />
       </td>
-      <td>
+      <td className={css.started}>
         <Time at={run.startedAt ?? run.createdAt} />
       </td>
-      <td>{took}</td>
-      <td className={css.quiet}>{run.triggeredBy}</td>
-      <td className={css.cause}>{causeWords(run)}</td>
+      <td className={css.took}>{took}</td>
+      <td className={css.by} title={run.triggeredBy ?? undefined}>
+        {run.triggeredBy}
+      </td>
+      <td className={css.cause} title={cause ?? undefined}>
+        {cause}
+      </td>
+      <td className={css.menu}>
+        <Menu label={m.runs.menuOf(name)} items={menu(run)} />
+      </td>
     </tr>
   );
 });
@@ -100,4 +161,3 @@ function Progress({ counts }: { counts: Counts }) {
     </span>
   );
 }
-

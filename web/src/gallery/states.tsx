@@ -107,7 +107,7 @@ function runs(): State[] {
   return [
     ...heads,
     { name: "run-stale", show: () => within(stale, <RunHeaderView header={header()} actions={ACTIONS} />) },
-    { name: "run-table", show: () => <RunTable rows={Object.entries(RUNS).map(([name, run], i) => ({ run: { ...run, runId: `${run.runId}${name}` }, left: i === 3 }))} now={NOW} frozen={false} /> },
+    { name: "run-table", show: () => <RunTable rows={Object.entries(RUNS).map(([name, run], i) => ({ run: { ...run, runId: `${run.runId}${name}` }, left: i === 3 }))} now={NOW} frozen={false} selecting={{ selected: new Set([`${RUN}completed`]), turn: nothing, turnAll: nothing }} menu={() => []} /> },
     { name: "cause", show: () => within(store(header()), <CauseCard header={header()} actions={ACTIONS} openStep={nothing} />) },
     { name: "steps", show: () => within(store(header()), <StepList chosen="stg_orders" choose={nothing} filter={[]} setFilter={nothing} />) },
     { name: "steps-none", show: () => within(store(header(), {}, []), <StepList chosen={null} choose={nothing} filter={[]} setFilter={nothing} />) },

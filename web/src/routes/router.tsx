@@ -4,7 +4,7 @@ import type { Zone } from "../ui/format";
 import { Notice, Problem } from "../ui/Page";
 import { Root } from "./Root";
 import { RunsPage } from "./RunsPage";
-import { ADMIN_PARTS, auditSearch, dlqSearch, parseSearch, rootSearch, runSearch, runsSearch, stringifySearch } from "./search";
+import { ADMIN_PARTS, auditSearch, dlqSearch, parseSearch, rootSearch, runSearch, runsSearch, startSearch, stringifySearch } from "./search";
 
 const root = createRootRoute({
   component: Root,
@@ -44,6 +44,7 @@ const run = createRoute({
 const start = createRoute({
   getParentRoute: () => root,
   path: "/start",
+  validateSearch: (search) => startSearch.parse(search),
   component: lazyRouteComponent(() => import("./StartPage"), "StartPage"),
 });
 

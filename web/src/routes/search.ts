@@ -1,13 +1,20 @@
 // What the address holds, checked: anything else in it is ignored, never an error page.
 import * as z from "zod/mini";
+import { MOMENT } from "../runs/query";
 import { RUN_STATUSES, RUN_VIEWS, STEP_FILTERS, STEP_SORTS, STEP_TABS, TIMELINE_ORDERS } from "../runs/views";
+
+// The router checks what it has checked again: what a schema gives it also takes.
+const written = z.pipe(
+  z.transform((value: unknown) => (typeof value === "number" || Array.isArray(value) ? String(value) : value)),
+  z.string(),
+);
 
 /** A comma-separated list of known words. */
 function words<T extends string>(known: readonly T[]) {
   return z.catch(
     z.optional(
       z.pipe(
-        z.string(),
+        written,
         z.transform((text: string): T[] | undefined => {
           const list = known.filter((word) => text.split(",").includes(word));
           return list.length > 0 ? list : undefined;
@@ -18,16 +25,34 @@ function words<T extends string>(known: readonly T[]) {
   );
 }
 
+/** A number that is written as the pattern says. */
+function number(pattern: RegExp) {
+  return z.catch(z.optional(z.pipe(z.pipe(written, z.string().check(z.regex(pattern))), z.transform(Number))), undefined);
+}
+
 const text = z.catch(z.optional(z.string().check(z.minLength(1), z.maxLength(200))), undefined);
 
 export const rootSearch = z.object({ tz: z.catch(z.optional(z.enum(["utc", "local"])), undefined) });
 
-export const runsSearch = z.object({ status: words(RUN_STATUSES), env: text, q: text });
+const moment = z.catch(z.optional(z.string().check(z.regex(MOMENT))), undefined);
+
+export const runsSearch = z.object({
+  status: words(RUN_STATUSES),
+  project: text,
+  env: text,
+  plan: text,
+  q: text,
+  from: moment,
+  to: moment,
+  sort: z.catch(z.optional(z.literal("oldest")), undefined),
+});
+
+export const startSearch = z.object({ from: text });
 
 export const runSearch = z.object({
   view: z.catch(z.optional(z.enum(RUN_VIEWS)), undefined),
   step: text,
-  attempt: z.catch(z.optional(z.pipe(z.string().check(z.regex(/^\d{1,6}$/)), z.transform(Number))), undefined),
+  attempt: number(/^\d{1,6}$/),
   tab: z.catch(z.optional(z.enum(STEP_TABS)), undefined),
   show: words(STEP_FILTERS),
   q: text,
@@ -35,7 +60,7 @@ export const runSearch = z.object({
   sort: z.catch(z.optional(z.enum(STEP_SORTS)), undefined),
   /** The step that the Focus graph surrounds, and how many edges far. */
   focus: text,
-  hops: z.catch(z.optional(z.pipe(z.string().check(z.regex(/^[1-9]$/)), z.transform(Number))), undefined),
+  hops: number(/^[1-9]$/),
   /** The whole graph of a run that opens as a mosaic. */
   whole: z.catch(z.optional(z.literal("yes")), undefined),
   order: z.catch(z.optional(z.enum(TIMELINE_ORDERS)), undefined),

@@ -12,17 +12,21 @@ export interface ListFrame {
   reset: boolean;
   runs: readonly RunRow[];
   removed: readonly string[];
+  /** How many rows the stream follows at most. */
+  first: number;
 }
 
 export interface ListState {
   rows: readonly ListRow[];
-  /** New runs that match, newest first, not yet shown. */
+  /** Runs that match and are not yet shown, newest first. */
   waiting: readonly RunRow[];
+  /** What the stream follows now: runIds with their createdAt. */
+  followed: ReadonlyMap<string, number>;
   endCursor: string | null;
   hasMore: boolean;
 }
 
-export const EMPTY: ListState = { rows: [], waiting: [], endCursor: null, hasMore: false };
+export const EMPTY: ListState = { rows: [], waiting: [], followed: new Map(), endCursor: null, hasMore: false };
 
 function newer(held: RunRow, offered: RunRow): RunRow {
   if (held.storeEpoch !== offered.storeEpoch) return offered;
@@ -32,34 +36,55 @@ function newer(held: RunRow, offered: RunRow): RunRow {
 
 /** A page by query: what follows the rows held. */
 export function appendPage(state: ListState, runs: readonly RunRow[], endCursor: string | null, hasMore: boolean): ListState {
-  const held = new Set([...state.rows.map((row) => row.run.runId), ...state.waiting.map((run) => run.runId)]);
+  const held = new Set(state.rows.map((row) => row.run.runId));
   const rows = [...state.rows, ...runs.filter((run) => !held.has(run.runId)).map((run) => ({ run, left: false }))];
-  return { ...state, rows, endCursor, hasMore };
+  const shown = new Set(rows.map((row) => row.run.runId));
+  return { ...state, rows, waiting: state.waiting.filter((run) => !shown.has(run.runId)), endCursor, hasMore };
 }
 
-/** A frame of `runListUpdates`. */
+function follow(state: ListState, frame: ListFrame): Map<string, number> {
+  const followed = new Map(frame.reset ? [] : state.followed);
+  for (const runId of frame.removed) followed.delete(runId);
+  for (const run of frame.runs) followed.set(run.runId, run.createdAt);
+  return followed;
+}
+
+/** A frame of `runListUpdates`: the newest runs that match, as many as it follows. */
 export function applyFrame(state: ListState, frame: ListFrame): ListState {
   const offered = new Map(frame.runs.map((run) => [run.runId, run]));
+  const followed = follow(state, frame);
+  // What is older than a full page was pushed out of it by newer runs: it may well match still.
+  const floor = followed.size >= frame.first ? Math.min(...followed.values()) : Number.NEGATIVE_INFINITY;
   const removed = new Set(frame.removed);
-  const oldest = Math.min(...frame.runs.map((run) => run.createdAt));
+  const gone = (run: RunRow): boolean => run.createdAt > floor && (removed.has(run.runId) || (frame.reset && !followed.has(run.runId)));
   const rows = state.rows.map((row) => {
     const run = offered.get(row.run.runId);
     if (run) {
       offered.delete(row.run.runId);
       return { run: newer(row.run, run), left: false };
     }
-    const gone = removed.has(row.run.runId) || (frame.reset && row.run.createdAt >= oldest);
-    return gone && !row.left ? { ...row, left: true } : row;
+    return gone(row.run) && !row.left ? { ...row, left: true } : row;
   });
-  const waiting = state.waiting.filter((run) => !removed.has(run.runId) && !offered.has(run.runId));
-  const newest = Math.max(...state.rows.map((row) => row.run.createdAt));
-  const fresh = [...offered.values()].filter((run) => run.createdAt >= newest || state.rows.length === 0);
-  const queued = [...fresh, ...waiting].toSorted((a, b) => b.createdAt - a.createdAt);
-  const next = { ...state, rows, waiting: queued };
+  const waiting = state.waiting.filter((run) => !gone(run) && !offered.has(run.runId));
+  // While older pages are to come, what is older than the last row belongs to them.
+  const last = state.hasMore ? Math.min(...state.rows.map((row) => row.run.createdAt)) : Number.NEGATIVE_INFINITY;
+  const fresh = [...offered.values()].filter((run) => run.createdAt > last);
+  const next = { ...state, rows, followed, waiting: [...fresh, ...waiting].toSorted((a, b) => b.createdAt - a.createdAt) };
   return state.rows.length === 0 ? showWaiting(next) : next;
+}
+
+/** The same runs read again where no stream follows: rows change in place, those that are missing have left. */
+export function reread(state: ListState, runs: readonly RunRow[]): ListState {
+  const read = new Map(runs.map((run) => [run.runId, run]));
+  const rows = state.rows.map((row, i) => {
+    const run = read.get(row.run.runId);
+    return run ? { run: newer(row.run, run), left: false } : { ...row, left: row.left || i < runs.length };
+  });
+  return { ...state, rows };
 }
 
 /** Takes in the runs that wait, at the person's word. */
 export function showWaiting(state: ListState): ListState {
-  return { ...state, rows: [...state.waiting.map((run) => ({ run, left: false })), ...state.rows], waiting: [] };
+  const rows = [...state.waiting.map((run) => ({ run, left: false })), ...state.rows].toSorted((a, b) => b.run.createdAt - a.run.createdAt);
+  return { ...state, rows, waiting: [] };
 }

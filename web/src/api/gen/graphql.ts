@@ -336,6 +336,10 @@ export type RunFilter = {
   text?: string | null | undefined;
 };
 
+export type RunOrder =
+  | 'CREATED_ASC'
+  | 'CREATED_DESC';
+
 export type RunStatus =
   | 'APPROVED'
   | 'CANCELLED'
@@ -527,6 +531,7 @@ export type RunsQueryVariables = Exact<{
   first: number;
   after?: string | null | undefined;
   filter?: RunFilter | null | undefined;
+  orderBy: RunOrder;
 }>;
 
 
@@ -1286,8 +1291,8 @@ export const ViewerDocument = new TypedDocumentString(`
   appliedAt
 }`) as unknown as TypedDocumentString<ViewerQuery, ViewerQueryVariables>;
 export const RunsDocument = new TypedDocumentString(`
-    query Runs($first: Int!, $after: String, $filter: RunFilter) {
-  runs(first: $first, after: $after, filter: $filter) {
+    query Runs($first: Int!, $after: String, $filter: RunFilter, $orderBy: RunOrder!) {
+  runs(first: $first, after: $after, filter: $filter, orderBy: $orderBy) {
     edges {
       node {
         ...RunRow

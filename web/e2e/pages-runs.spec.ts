@@ -1,0 +1,131 @@
+import type { Page } from "@playwright/test";
+import { expect, sleeps, startRun, sync, test } from "./page";
+
+function rows(page: Page) {
+  return page.locator("tr[data-run]");
+}
+
+async function open(page: Page, address: string): Promise<void> {
+  await page.goto(address);
+  await expect(sync(page)).toContainText("Live");
+}
+
+test("22 no row moves under the pointer while runs start and change", async ({ page, url }) => {
+  for (let i = 0; i < 3; i++) await startRun(url, "e2e-still", sleeps(400, 60));
+  await open(page, `${url}/runs?plan=e2e-still`);
+  await expect(rows(page)).toHaveCount(3);
+  const points = await rows(page).evaluateAll((found) => found.map((row) => ({ id: row.getAttribute("data-run"), top: row.getBoundingClientRect().top })));
+  const more = (async (): Promise<void> => {
+    for (let i = 0; i < 8; i++) await startRun(url, "e2e-still", sleeps(200, 30));
+  })();
+  const changes = await page.evaluate(async (seen) => {
+    const table = document.querySelector("tbody");
+    let moved = 0;
+    let changed = 0;
+    const watch = new MutationObserver((records) => (changed += records.length));
+    if (table) watch.observe(table, { subtree: true, childList: true, characterData: true, attributes: true });
+    const until = performance.now() + 10_000;
+    while (performance.now() < until) {
+      for (const { id, top } of seen) {
+        const row = document.querySelector(`tr[data-run="${id}"]`);
+        const under = document.elementFromPoint(500, top + 10)?.closest("tr")?.getAttribute("data-run");
+        if (row?.getBoundingClientRect().top !== top || under !== id) moved += 1;
+      }
+      await new Promise((resolve) => requestAnimationFrame(resolve));
+    }
+    watch.disconnect();
+    return { moved, changed };
+  }, points);
+  await more;
+  expect(changes.moved).toBe(0);
+  expect(changes.changed).toBeGreaterThan(20);
+  await page.getByRole("button", { name: /8 newer runs match: show/ }).click();
+  await expect(rows(page)).toHaveCount(11);
+  await expect(rows(page).nth(8)).toHaveAttribute("data-run", points[0]?.id ?? "");
+});
+
+test("22 a run that stops matching stays, marked, until the list is read again", async ({ page, url }) => {
+  const runId = await startRun(url, "e2e-leaves", sleeps(4_000, 1));
+  await open(page, `${url}/runs?plan=e2e-leaves&status=PENDING,RUNNING`);
+  const row = page.locator(`tr[data-run="${runId}"]`);
+  await expect(row).toBeVisible();
+  await expect(row).toContainText("no longer matches", { timeout: 30_000 });
+  await page.getByRole("button", { name: "Refresh the list" }).click();
+  await expect(page.getByText("No run matches this filter.")).toBeVisible();
+  await expect(page.getByText("status:PENDING,RUNNING plan:e2e-leaves")).toBeVisible();
+});
+
+test("39 the filter is in the address, and the bar says the same", async ({ page, url }) => {
+  await startRun(url, "e2e-filter", sleeps(50, 1));
+  await open(page, `${url}/runs`);
+  await page.keyboard.press("/");
+  const bar = page.getByRole("searchbox", { name: "Filter runs" });
+  await expect(bar).toBeFocused();
+  await bar.fill("plan:e2e-filter status:completed,running from:-2h");
+  await expect(page).toHaveURL(/\/runs\?(?=.*plan=e2e-filter)(?=.*status=RUNNING,COMPLETED)(?=.*from=-2h)/);
+  await expect(rows(page)).toHaveCount(1);
+  await page.reload();
+  await expect(bar).toHaveValue("status:RUNNING,COMPLETED plan:e2e-filter from:-2h");
+  await expect(page.getByRole("button", { name: "Completed" })).toHaveAttribute("aria-pressed", "true");
+  await bar.fill("plan:e2e-filter colour:red");
+  await expect(page.getByText("Not understood: colour:red")).toBeVisible();
+  // A view is that query under a name, also after a reload.
+  await bar.fill("plan:e2e-filter sort:oldest");
+  await expect(page).toHaveURL(/sort=oldest/);
+  await expect(sync(page)).toContainText("Live");
+  await page.getByRole("button", { name: "+ Save view" }).click();
+  await page.getByRole("dialog").getByLabel("Name").fill("Filters");
+  await page.getByRole("dialog").getByRole("button", { name: "Save" }).click();
+  await page.getByRole("link", { name: "All", exact: true }).click();
+  await page.reload();
+  await page.getByRole("link", { name: "Filters" }).click();
+  await expect(bar).toHaveValue("plan:e2e-filter sort:oldest");
+  await page.getByRole("button", { name: "Remove view" }).click();
+  await expect(page.getByRole("link", { name: "Filters" })).toHaveCount(0);
+});
+
+test("34 keys walk, select and open rows, and never fire in a field", async ({ page, url }) => {
+  const ids = [await startRun(url, "e2e-walk", sleeps(50, 1)), await startRun(url, "e2e-walk", sleeps(50, 1)), await startRun(url, "e2e-walk", sleeps(50, 1))].toReversed();
+  await open(page, `${url}/runs?plan=e2e-walk`);
+  await expect(rows(page)).toHaveCount(3);
+  await page.keyboard.press("j");
+  await expect(rows(page).nth(0).getByRole("link")).toBeFocused();
+  await page.keyboard.press("x");
+  await page.keyboard.press("j");
+  await page.keyboard.press("j");
+  await page.keyboard.press("Shift+X");
+  await expect(page.getByRole("checkbox", { checked: true })).toHaveCount(4);
+  await page.keyboard.press("Escape");
+  await expect(page.getByRole("checkbox", { checked: true })).toHaveCount(0);
+  await page.keyboard.press("/");
+  await page.keyboard.type("xjc");
+  await expect(page.getByRole("checkbox", { checked: true })).toHaveCount(0);
+  await expect(page).toHaveURL(/\/runs/);
+  await page.goto(`${url}/runs?plan=e2e-walk`);
+  await expect(rows(page)).toHaveCount(3);
+  await page.keyboard.press("j");
+  await page.keyboard.press("j");
+  await page.keyboard.press("k");
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(new RegExp(`/runs/${ids[0]}`));
+  await page.goBack();
+  await expect(rows(page)).toHaveCount(3);
+  await page.keyboard.press("c");
+  await expect(page).toHaveURL(/\/start/);
+});
+
+test("the menu of a row is walked by arrows and goes where it says", async ({ page, url }) => {
+  const runId = await startRun(url, "e2e-menu", sleeps(50, 1));
+  await open(page, `${url}/runs?plan=e2e-menu`);
+  const button = page.locator(`tr[data-run="${runId}"]`).getByRole("button", { name: /^More for e2e-menu/ });
+  await button.press("Enter");
+  await expect(page.getByRole("menuitem", { name: "Open", exact: true })).toBeFocused();
+  await page.keyboard.press("Escape");
+  await expect(page.getByRole("menuitem")).toHaveCount(0);
+  await expect(button).toBeFocused();
+  await button.press("Enter");
+  await page.keyboard.press("ArrowUp");
+  await expect(page.getByRole("menuitem", { name: "Start this plan again…" })).toBeFocused();
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(new RegExp(`/start\\?from=${runId}`));
+});

@@ -1,0 +1,174 @@
+import { Link } from "@tanstack/react-router";
+import { type Ref, useEffect, useId, useImperativeHandle, useRef, useState } from "react";
+import { m } from "../messages";
+import { formatQuery, parseQuery, type RunQuery } from "../runs/query";
+import { dropView, keepView, MAX_VIEWS, readViews } from "../runs/savedViews";
+import { RUN_STATUSES } from "../runs/views";
+import { Button } from "../ui/Button";
+import { Dialog } from "../ui/Dialog";
+import form from "../ui/Form.module.css";
+import { toRunsSearch } from "./runsSearch";
+import css from "./RunFilters.module.css";
+
+const TYPING_MS = 300;
+const BUILT_IN: { name: string; query: RunQuery }[] = [
+  { name: m.runs.all, query: {} },
+  { name: m.runs.active, query: { status: ["PENDING", "RUNNING", "PAUSED"] } },
+  { name: m.runs.failedToday, query: { status: ["FAILED"], from: "today" } },
+];
+
+/** Named queries: those of dvt, the inbox, and one's own. */
+export function RunViews({ query, waiting }: { query: RunQuery; waiting: number | null }) {
+  const [views, setViews] = useState(() => readViews(localStorage));
+  const [naming, setNaming] = useState(false);
+  const now = formatQuery(query);
+  const own = views.find((view) => view.query === now);
+  const known = own !== undefined || BUILT_IN.some((view) => formatQuery(view.query) === now);
+  return (
+    <nav className={css.views} aria-label={m.runs.views}>
+      {BUILT_IN.map(({ name, query: to }) => (
+        <Link key={name} to="/runs" search={toRunsSearch(to)} className={css.view} aria-current={formatQuery(to) === now ? "page" : undefined}>
+          {name}
+        </Link>
+      ))}
+      <Link to="/inbox" className={css.view}>
+        {m.runs.waitingForMe} {waiting !== null && waiting > 0 && <span className={css.count}>{waiting}</span>}
+      </Link>
+      {views.map((view) => (
+        <Link key={view.name} to="/runs" search={toRunsSearch(parseQuery(view.query).query)} className={css.view} aria-current={view === own ? "page" : undefined}>
+          {view.name}
+        </Link>
+      ))}
+      {own && (
+        <Button kind="quiet" onClick={() => setViews(dropView(localStorage, views, own.name))}>
+          {m.runs.dropView}
+        </Button>
+      )}
+      {!known && (
+        <Button kind="quiet" refusal={views.length >= MAX_VIEWS ? m.runs.manyViews(MAX_VIEWS) : null} onClick={() => setNaming(true)}>
+          {m.runs.saveView}
+        </Button>
+      )}
+      {naming && (
+        <NameView
+          query={now}
+          close={() => setNaming(false)}
+          save={(name) => {
+            setViews(keepView(localStorage, views, { name, query: now }));
+            setNaming(false);
+          }}
+        />
+      )}
+    </nav>
+  );
+}
+
+function NameView({ query, save, close }: { query: string; save: (name: string) => void; close: () => void }) {
+  const [name, setName] = useState("");
+  return (
+    <Dialog title={m.runs.saveViewTitle} onClose={close}>
+      <form
+        className={form.stack}
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (name.trim() !== "") save(name.trim());
+        }}
+      >
+        <p>
+          <code>{query}</code>
+        </p>
+        <label className={form.field}>
+          <span>{m.runs.viewName}</span>
+          <input value={name} maxLength={40} required onChange={(event) => setName(event.target.value)} />
+        </label>
+        <div className={form.buttons}>
+          <Button onClick={close}>{m.confirm.back}</Button>
+          <Button kind="primary" type="submit">
+            {m.runs.keepView}
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+interface FiltersProps {
+  query: RunQuery;
+  change: (query: RunQuery) => void;
+  /** Gives the focus to the bar. */
+  ref: Ref<{ focus: () => void }>;
+}
+
+/** One bar for the whole filter, and the statuses as buttons. */
+export function RunFilters({ query, change, ref }: FiltersProps) {
+  const text = formatQuery(query);
+  const [typed, setTyped] = useState(text);
+  const sent = useRef(text);
+  const input = useRef<HTMLInputElement>(null);
+  const hint = useId();
+  useImperativeHandle(ref, () => ({ focus: () => input.current?.select() }), []);
+  useEffect(() => {
+    // The address changed by other means than typing here.
+    if (text !== sent.current) setTyped(text);
+    sent.current = text;
+  }, [text]);
+  const latest = useRef(change);
+  latest.current = change;
+  const apply = (words: string): void => {
+    const { query: next } = parseQuery(words);
+    if (formatQuery(next) === sent.current) return;
+    sent.current = formatQuery(next);
+    latest.current(next);
+  };
+  useEffect(() => {
+    const timer = setTimeout(() => apply(typed), TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [typed]);
+  const { unknown } = parseQuery(typed);
+  const statuses = query.status ?? [];
+  return (
+    <div className={css.filters}>
+      <div role="group" aria-label={m.runs.byStatus} className={css.statuses}>
+        {RUN_STATUSES.map((status) => (
+          <button
+            key={status}
+            type="button"
+            className={css.status}
+            aria-pressed={statuses.includes(status)}
+            onClick={() => {
+              const next = RUN_STATUSES.filter((other) => statuses.includes(other) !== (other === status));
+              change({ ...query, status: next.length > 0 ? next : undefined });
+            }}
+          >
+            {m.runs.statuses[status]}
+          </button>
+        ))}
+      </div>
+      <div className={css.bar}>
+        <input
+          ref={input}
+          type="search"
+          className={css.find}
+          value={typed}
+          maxLength={400}
+          spellCheck={false}
+          placeholder={m.runs.filter}
+          aria-label={m.runs.filter}
+          aria-describedby={hint}
+          aria-invalid={unknown.length > 0 || undefined}
+          onChange={(event) => setTyped(event.target.value)}
+          onKeyDown={(event) => {
+            if (event.key === "Enter") apply(typed);
+            if (event.key === "Escape") event.currentTarget.blur();
+          }}
+        />
+        <kbd className={css.slash} aria-hidden="true">
+          /
+        </kbd>
+        <p id={hint} className={css.hint} data-bad={unknown.length > 0 || undefined}>
+          {unknown.length > 0 ? m.runs.unknownWords(unknown.join(" ")) : m.runs.filterHint}
+        </p>
+      </div>
+    </div>
+  );
+}

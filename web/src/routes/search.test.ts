@@ -1,0 +1,19 @@
+import { describe, expect, it } from "vitest";
+import { parseSearch, runSearch, runsSearch, stringifySearch } from "./search";
+
+describe("the address", () => {
+  it("39 gives back what it was given, however often it is checked", () => {
+    const address = "?status=RUNNING,FAILED&env=prod&from=-24h&sort=oldest";
+    const once = runsSearch.parse(parseSearch(address));
+    expect(once).toMatchObject({ status: ["RUNNING", "FAILED"], env: "prod", from: "-24h", sort: "oldest" });
+    expect(runsSearch.parse(once)).toEqual(once);
+    expect(stringifySearch(once)).toBe(address);
+    const run = runSearch.parse(parseSearch("?step=a&attempt=2&show=FAILED"));
+    expect(run).toMatchObject({ attempt: 2, show: ["FAILED"] });
+    expect(runSearch.parse(run)).toEqual(run);
+  });
+
+  it("ignores what it does not know", () => {
+    expect(runsSearch.parse({ status: "BROKEN", from: "soon", sort: 7, env: "" })).toEqual({});
+  });
+});

@@ -1,0 +1,38 @@
+import { describe, expect, it } from "vitest";
+import { formatQuery, momentOf, parseQuery, toFilter, writeMoment } from "./query";
+
+const NOW = Date.parse("2026-11-22T03:12:07Z");
+
+describe("the query of the runs page", () => {
+  it("is read as it is typed and written out the same", () => {
+    const text = "status:PAUSED,FAILED project:shop env:prod plan:nightly from:-24h sort:oldest 7f3a";
+    const { query, unknown } = parseQuery(text);
+    expect(query).toEqual({ status: ["PAUSED", "FAILED"], project: "shop", env: "prod", plan: "nightly", from: "-24h", sort: "oldest", q: "7f3a" });
+    expect(unknown).toEqual([]);
+    expect(formatQuery(query)).toBe(text);
+  });
+
+  it("takes any case of a status and says what it does not know", () => {
+    expect(parseQuery("status:failed,broken foo:bar from:soon")).toEqual({
+      query: { status: ["FAILED"] },
+      unknown: ["status:failed,broken", "foo:bar", "from:soon"],
+    });
+  });
+
+  it("knows moments before now, days and minutes", () => {
+    expect(momentOf("-24h", NOW, "utc")).toBe(NOW - 86_400_000);
+    expect(momentOf("today", NOW, "utc")).toBe(Date.parse("2026-11-22T00:00:00Z"));
+    expect(momentOf("2026-11-21", NOW, "utc")).toBe(Date.parse("2026-11-21T00:00:00Z"));
+    expect(momentOf(writeMoment(NOW), NOW, "utc")).toBe(Date.parse("2026-11-22T03:12:00Z"));
+    expect(momentOf("2026-13-77", NOW, "utc")).toBeNull();
+  });
+
+  it("becomes a filter of the API", () => {
+    expect(toFilter({ status: ["FAILED"], env: "prod", q: "x", from: "today" }, NOW, "utc")).toEqual({
+      statuses: ["FAILED"],
+      environmentId: "prod",
+      text: "x",
+      createdFrom: "2026-11-22T00:00:00.000Z",
+    });
+  });
+});
