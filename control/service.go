@@ -97,6 +97,7 @@ type Service struct {
 	sessionReads chan struct{} // one place for each read of the store for a session
 
 	identities identities
+	inboxes    inboxes
 }
 
 // New makes the use cases.
@@ -144,6 +145,7 @@ func New(cfg Config) *Service {
 	}
 	s := &Service{
 		plans: kept[planFacts](maxPlans), identities: identities{kept: kept[run.Identity](maxIdentities)},
+		inboxes:      inboxes{open: map[authz.Class]*inbox{}},
 		sessionReads: make(chan struct{}, maxSessionReads),
 		cfg:          cfg, denials: newMinutes(cfg.Now), trails: newMinutes(cfg.Now),
 		ruling: newRuling(), breaker: newStartBreaker(cfg.Now, cfg.Metrics),

@@ -66,6 +66,10 @@ func TestWatch_S16_RightRemovedMidStream(t *testing.T) {
 			s, err := w.WatchRuns(context.Background(), p, control.RunsQuery{})
 			return func() (int, error) { defer s.Close(); return ends(s) }, err
 		},
+		"inbox": func(w *world, p authz.Principal, _ string) (func() (int, error), error) {
+			s, err := w.WatchInbox(context.Background(), p)
+			return func() (int, error) { defer s.Close(); return ends(s) }, err
+		},
 		"receipts": func(w *world, p authz.Principal, id string) (func() (int, error), error) {
 			s, err := w.WatchReceipts(context.Background(), p, id, "")
 			return func() (int, error) { defer s.Close(); return ends(s) }, err

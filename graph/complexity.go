@@ -20,6 +20,7 @@ const (
 	artifactsOfThing = 3
 	rowsOfFrame      = 50
 	eventsOfFrame    = 100
+	inboxReads       = 10
 )
 
 // weights makes a list cost as many times its rows as it may have of them.
@@ -52,6 +53,9 @@ func weights() exec.ComplexityRoot {
 	c.Step.Artifacts = times(artifactsOfThing)
 	c.StepAttempt.Artifacts = times(artifactsOfThing)
 	c.RunListUpdate.Runs = times(rowsOfFrame)
+	c.InboxUpdate.Changed = times(rowsOfFrame)
+	c.InboxUpdate.Removed = times(rowsOfFrame)
+	c.Viewer.InboxCount = func(int) int { return inboxReads }
 	c.RunEventUpdate.Events = times(eventsOfFrame)
 	return c
 }

@@ -21,6 +21,7 @@ type Control interface { //nolint:interfacebloat // the sum of the use cases; ea
 	Approving
 	Serving
 	QuotaUse
+	Inboxes
 }
 
 // Commands change something.

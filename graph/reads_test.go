@@ -28,7 +28,7 @@ func TestReads_NoQueryPerRow(t *testing.T) {
 		"a run page": `{ run(runId: "r0") { ... on Run ` + everything(t, "Run", stream...) + `
 			actions { action outcome } steps { stepId actions { action } } one: step(stepId: "s0") { actions { action } }
 			events(last: 200) ` + everything(t, "EventConnection") + ` signals(first: 50) ` + everything(t, "SignalConnection") + ` } }`,
-		"viewer":      `{ viewer { principal grants { role } signals(first: 50) { signalId runId } } }`,
+		"viewer":      `{ viewer { principal grants { role } inboxCount signals(first: 50) { signalId runId } } }`,
 		"manualTasks": `{ manualTasks(first: 200) { edges { node { runId stepId since } } } }`,
 	} {
 		few, many := small.reads(t, query), big.reads(t, query)

@@ -227,6 +227,10 @@ func (c *counting) ApprovalsOf(ctx context.Context, runIDs []string) ([]store.Ap
 	return c.count("ApprovalsOf").ApprovalsOf(ctx, runIDs)
 }
 
+func (c *counting) OpenApprovals(ctx context.Context, f store.ApprovalFilter) ([]store.Approval, error) {
+	return c.count("OpenApprovals").OpenApprovals(ctx, f)
+}
+
 func (c *counting) Plan(ctx context.Context, sha256 string) ([]byte, error) {
 	return c.count("Plan").Plan(ctx, sha256)
 }

@@ -25,6 +25,7 @@ type Approval struct {
 	TenantID      string
 	ProjectID     string
 	EnvironmentID string
+	TriggeredBy   string // who asked for the run
 	Required      int // how many people must approve
 	Priority      int // of the run when it is queued
 	CreatedAt     time.Time

@@ -32,9 +32,9 @@ func (t *tx) needApproval(n *store.NeedApproval, at time.Time) error {
 // approvalsSQL reads the approvals that a condition picks, each in as many rows as it
 // has decisions, at least one.
 func approvalsSQL(pick, order string) string {
-	return `SELECT a.run_id, a.tenant_id, a.project_id, a.environment_id, a.required, a.priority, a.created_at, a.expires_at, coalesce(a.rerun, 'null'), a.open,
+	return `SELECT a.run_id, a.tenant_id, a.project_id, a.environment_id, r.triggered_by, a.required, a.priority, a.created_at, a.expires_at, coalesce(a.rerun, 'null'), a.open,
   d.pos IS NOT NULL, coalesce(d.principal, ''), coalesce(d.approved, false), coalesce(d.reason, ''), coalesce(d.request_id, ''), d.at
-FROM (SELECT * FROM approval WHERE ` + pick + `) a LEFT JOIN approval_decision d USING (run_id) ORDER BY ` + order + `d.pos`
+FROM (SELECT * FROM approval WHERE ` + pick + `) a JOIN run r USING (run_id) LEFT JOIN approval_decision d USING (run_id) ORDER BY ` + order + `d.pos`
 }
 
 func collectApprovals(rows pgx.Rows) (out []store.Approval, err error) {
@@ -44,7 +44,7 @@ func collectApprovals(rows pgx.Rows) (out []store.Approval, err error) {
 		var decided bool
 		var d store.ApprovalDecision
 		var rerun json.RawMessage
-		if err := rows.Scan(&a.RunID, &a.TenantID, &a.ProjectID, &a.EnvironmentID, &a.Required, &a.Priority, utc{&a.CreatedAt}, utc{&a.ExpiresAt}, verbatim{&rerun}, &a.Open,
+		if err := rows.Scan(&a.RunID, &a.TenantID, &a.ProjectID, &a.EnvironmentID, &a.TriggeredBy, &a.Required, &a.Priority, utc{&a.CreatedAt}, utc{&a.ExpiresAt}, verbatim{&rerun}, &a.Open,
 			&decided, &d.Principal, &d.Approved, &d.Reason, &d.RequestID, utc{&d.At}); err != nil {
 			return nil, err
 		}

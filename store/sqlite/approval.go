@@ -31,15 +31,15 @@ func (t *runTx) needApproval(ctx context.Context, n *store.NeedApproval) error {
 // approvals reads the approvals that a condition picks, each in as many rows as it has
 // decisions, at least one.
 func approvals(ctx context.Context, c *conn, pick, order string, args ...any) (out []store.Approval, err error) {
-	err = c.query(ctx, "approvals", `SELECT a.run_id, a.tenant_id, a.project_id, a.environment_id, a.required, a.priority, a.created_at, a.expires_at, coalesce(a.rerun, 'null'), a.open,
+	err = c.query(ctx, "approvals", `SELECT a.run_id, a.tenant_id, a.project_id, a.environment_id, r.triggered_by, a.required, a.priority, a.created_at, a.expires_at, coalesce(a.rerun, 'null'), a.open,
 		coalesce(d.principal, ''), coalesce(d.approved, 0), coalesce(d.reason, ''), coalesce(d.request_id, ''), d.at
-		FROM (SELECT * FROM approval WHERE `+pick+`) a LEFT JOIN approval_decision d ON d.run_id = a.run_id ORDER BY `+order+`d.pos`, args, func(r row) error {
+		FROM (SELECT * FROM approval WHERE `+pick+`) a JOIN run r ON r.run_id = a.run_id LEFT JOIN approval_decision d ON d.run_id = a.run_id ORDER BY `+order+`d.pos`, args, func(r row) error {
 		var a store.Approval
 		var d store.ApprovalDecision
 		var created, expires int64
 		var rerun string
 		var decided sql.NullInt64
-		if err := r.Scan(&a.RunID, &a.TenantID, &a.ProjectID, &a.EnvironmentID, &a.Required, &a.Priority, &created, &expires, &rerun, &a.Open,
+		if err := r.Scan(&a.RunID, &a.TenantID, &a.ProjectID, &a.EnvironmentID, &a.TriggeredBy, &a.Required, &a.Priority, &created, &expires, &rerun, &a.Open,
 			&d.Principal, &d.Approved, &d.Reason, &d.RequestID, &decided); err != nil {
 			return err
 		}

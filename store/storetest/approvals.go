@@ -63,7 +63,7 @@ func approvalNoLog(f *fixture) {
 	facts, err := f.store.Get(f.ctx(), id.RunID)
 	f.ok(err)
 	want := store.Approval{
-		RunID: id.RunID, TenantID: "t1", ProjectID: "p1", EnvironmentID: id.EnvironmentID, Required: 2, Priority: 7,
+		RunID: id.RunID, TenantID: "t1", ProjectID: "p1", EnvironmentID: id.EnvironmentID, TriggeredBy: facts.TriggeredBy, Required: 2, Priority: 7,
 		CreatedAt: facts.CreatedAt, ExpiresAt: facts.CreatedAt.Add(time.Hour), Rerun: takenOver, Open: true,
 	}
 	f.equal(want, f.approval(id), "approval")

@@ -198,6 +198,26 @@ type ComplexityRoot struct {
 		Status    func(childComplexity int) int
 	}
 
+	InboxItem struct {
+		EnvironmentID    func(childComplexity int) int
+		LogicalAttemptID func(childComplexity int) int
+		ProjectID        func(childComplexity int) int
+		RunID            func(childComplexity int) int
+		Since            func(childComplexity int) int
+		StepID           func(childComplexity int) int
+		Yours            func(childComplexity int) int
+	}
+
+	InboxUpdate struct {
+		AsOf    func(childComplexity int) int
+		Changed func(childComplexity int) int
+		Count   func(childComplexity int) int
+		Reason  func(childComplexity int) int
+		Removed func(childComplexity int) int
+		Reset   func(childComplexity int) int
+		Sync    func(childComplexity int) int
+	}
+
 	LogLine struct {
 		At              func(childComplexity int) int
 		EngineAttemptID func(childComplexity int) int
@@ -754,6 +774,7 @@ type ComplexityRoot struct {
 	}
 
 	Subscription struct {
+		InboxUpdates   func(childComplexity int) int
 		RunEvents      func(childComplexity int, runID string, after *run.Seq, storeEpoch *string) int
 		RunListUpdates func(childComplexity int, filter *model.RunFilter, first *int) int
 		RunUpdates     func(childComplexity int, runID string, after *run.Seq, storeEpoch *string, mode model.UpdateMode) int
@@ -798,6 +819,7 @@ type ComplexityRoot struct {
 		BreakGlassUntil func(childComplexity int) int
 		DevPrincipals   func(childComplexity int) int
 		Grants          func(childComplexity int) int
+		InboxCount      func(childComplexity int) int
 		PolicyVersion   func(childComplexity int) int
 		Principal       func(childComplexity int) int
 		Roles           func(childComplexity int) int
@@ -878,9 +900,11 @@ type SubscriptionResolver interface {
 	SignalUpdates(ctx context.Context, runID string, signalID *string) (<-chan *model.Signal, error)
 	StepLogUpdates(ctx context.Context, runID string, stepID string, attempt *int, fromLine *int) (<-chan *model.StepLogUpdate, error)
 	ServiceUpdates(ctx context.Context) (<-chan *model.ServiceState, error)
+	InboxUpdates(ctx context.Context) (<-chan *model.InboxUpdate, error)
 }
 type ViewerResolver interface {
 	Signals(ctx context.Context, obj *model.Viewer, first *int) ([]model.Signal, error)
+	InboxCount(ctx context.Context, obj *model.Viewer) (int, error)
 }
 
 // endregion ************************** generated!.gotpl **************************
@@ -1473,6 +1497,92 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.HealthCheck.Status(childComplexity), true
+
+	case "InboxItem.environmentId":
+		if e.ComplexityRoot.InboxItem.EnvironmentID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InboxItem.EnvironmentID(childComplexity), true
+	case "InboxItem.logicalAttemptId":
+		if e.ComplexityRoot.InboxItem.LogicalAttemptID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InboxItem.LogicalAttemptID(childComplexity), true
+	case "InboxItem.projectId":
+		if e.ComplexityRoot.InboxItem.ProjectID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InboxItem.ProjectID(childComplexity), true
+	case "InboxItem.runId":
+		if e.ComplexityRoot.InboxItem.RunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InboxItem.RunID(childComplexity), true
+	case "InboxItem.since":
+		if e.ComplexityRoot.InboxItem.Since == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InboxItem.Since(childComplexity), true
+	case "InboxItem.stepId":
+		if e.ComplexityRoot.InboxItem.StepID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InboxItem.StepID(childComplexity), true
+	case "InboxItem.yours":
+		if e.ComplexityRoot.InboxItem.Yours == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InboxItem.Yours(childComplexity), true
+
+	case "InboxUpdate.asOf":
+		if e.ComplexityRoot.InboxUpdate.AsOf == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InboxUpdate.AsOf(childComplexity), true
+	case "InboxUpdate.changed":
+		if e.ComplexityRoot.InboxUpdate.Changed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InboxUpdate.Changed(childComplexity), true
+	case "InboxUpdate.count":
+		if e.ComplexityRoot.InboxUpdate.Count == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InboxUpdate.Count(childComplexity), true
+	case "InboxUpdate.reason":
+		if e.ComplexityRoot.InboxUpdate.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InboxUpdate.Reason(childComplexity), true
+	case "InboxUpdate.removed":
+		if e.ComplexityRoot.InboxUpdate.Removed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InboxUpdate.Removed(childComplexity), true
+	case "InboxUpdate.reset":
+		if e.ComplexityRoot.InboxUpdate.Reset == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InboxUpdate.Reset(childComplexity), true
+	case "InboxUpdate.sync":
+		if e.ComplexityRoot.InboxUpdate.Sync == nil {
+			break
+		}
+
+		return e.ComplexityRoot.InboxUpdate.Sync(childComplexity), true
 
 	case "LogLine.at":
 		if e.ComplexityRoot.LogLine.At == nil {
@@ -3933,6 +4043,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.StepLogUpdate.TotalLines(childComplexity), true
 
+	case "Subscription.inboxUpdates":
+		if e.ComplexityRoot.Subscription.InboxUpdates == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Subscription.InboxUpdates(childComplexity), true
 	case "Subscription.runEvents":
 		if e.ComplexityRoot.Subscription.RunEvents == nil {
 			break
@@ -4137,6 +4253,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Viewer.Grants(childComplexity), true
+	case "Viewer.inboxCount":
+		if e.ComplexityRoot.Viewer.InboxCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Viewer.InboxCount(childComplexity), true
 	case "Viewer.policyVersion":
 		if e.ComplexityRoot.Viewer.PolicyVersion == nil {
 			break
@@ -4580,6 +4702,12 @@ type Subscription {
   stepLogUpdates(runId: String!, stepId: String!, attempt: Int, fromLine: Int): StepLogUpdate!
   "The state of the service for the viewer's tenant: first as it is, then at every change. Ends as runUpdates."
   serviceUpdates: ServiceState!
+  """
+  What waits for people, live: first how much waits for the viewer, then that again at every change with what changed. At
+  least one frame every 15 s. Ends as runUpdates. Errors: FORBIDDEN (the viewer may read nothing), TOO_MANY_STREAMS.
+  Example: ` + "`" + `subscription { inboxUpdates { count changed { runId stepId yours } removed { runId stepId } } }` + "`" + `.
+  """
+  inboxUpdates: InboxUpdate!
 }
 
 interface Node {
@@ -4595,6 +4723,11 @@ type Viewer {
   grants: [Grant!]!
   "The newest signals the viewer sent, newest first, at most 50."
   signals(first: Int = 20): [Signal!]!
+  """
+  How many approvals and manual tasks the viewer may decide now; 100 stands for 100 or more. The oldest 500 of each that the
+  viewer may see are looked at. Errors: STORE_UNAVAILABLE.
+  """
+  inboxCount: Int!
   "The principals that one may become here: those of ` + "`" + `dvt dev` + "`" + `, else empty."
   devPrincipals: [DevPrincipal!]!
   "Version of the tenant's policy; 0: it has none of its own, and the server's settings hold."
@@ -5779,6 +5912,34 @@ type RunListUpdate {
   removed: [String!]!
 }
 
+"What moved in the viewer's inbox. Whose an item is depends on the viewer: streams of two viewers may differ."
+type InboxUpdate {
+  sync: SyncState!
+  reason: SyncReason
+  "The store's clock at which this was known; null: nothing could be read yet."
+  asOf: Time
+  "The first frame, and after a change of rights: ask ` + "`" + `approvals` + "`" + ` and ` + "`" + `manualTasks` + "`" + ` again."
+  reset: Boolean!
+  "As Viewer.inboxCount; null: nothing could be read yet."
+  count: Int
+  "What entered or changed, the oldest first."
+  changed: [InboxItem!]!
+  "What waits no longer."
+  removed: [InboxItem!]!
+}
+"Something that the viewer may see and that waits for a person."
+type InboxItem {
+  runId: String!
+  "Of a MANUAL step; null: the run waits for approval."
+  stepId: String
+  logicalAttemptId: Int
+  projectId: String!
+  environmentId: String!
+  since: Time!
+  "The viewer may decide it now."
+  yours: Boolean!
+}
+
 type StepLog {
   runId: String!
   stepId: String!
@@ -6140,6 +6301,46 @@ func (ec *executionContext) childFields_HealthCheck(ctx context.Context, field g
 		return ec.fieldContext_HealthCheck_message(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type HealthCheck", field.Name)
+}
+
+func (ec *executionContext) childFields_InboxItem(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "runId":
+		return ec.fieldContext_InboxItem_runId(ctx, field)
+	case "stepId":
+		return ec.fieldContext_InboxItem_stepId(ctx, field)
+	case "logicalAttemptId":
+		return ec.fieldContext_InboxItem_logicalAttemptId(ctx, field)
+	case "projectId":
+		return ec.fieldContext_InboxItem_projectId(ctx, field)
+	case "environmentId":
+		return ec.fieldContext_InboxItem_environmentId(ctx, field)
+	case "since":
+		return ec.fieldContext_InboxItem_since(ctx, field)
+	case "yours":
+		return ec.fieldContext_InboxItem_yours(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type InboxItem", field.Name)
+}
+
+func (ec *executionContext) childFields_InboxUpdate(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "sync":
+		return ec.fieldContext_InboxUpdate_sync(ctx, field)
+	case "reason":
+		return ec.fieldContext_InboxUpdate_reason(ctx, field)
+	case "asOf":
+		return ec.fieldContext_InboxUpdate_asOf(ctx, field)
+	case "reset":
+		return ec.fieldContext_InboxUpdate_reset(ctx, field)
+	case "count":
+		return ec.fieldContext_InboxUpdate_count(ctx, field)
+	case "changed":
+		return ec.fieldContext_InboxUpdate_changed(ctx, field)
+	case "removed":
+		return ec.fieldContext_InboxUpdate_removed(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type InboxUpdate", field.Name)
 }
 
 func (ec *executionContext) childFields_LogLine(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -7242,6 +7443,8 @@ func (ec *executionContext) childFields_Viewer(ctx context.Context, field graphq
 		return ec.fieldContext_Viewer_grants(ctx, field)
 	case "signals":
 		return ec.fieldContext_Viewer_signals(ctx, field)
+	case "inboxCount":
+		return ec.fieldContext_Viewer_inboxCount(ctx, field)
 	case "devPrincipals":
 		return ec.fieldContext_Viewer_devPrincipals(ctx, field)
 	case "policyVersion":
@@ -10603,6 +10806,346 @@ func (ec *executionContext) _HealthCheck_message(ctx context.Context, field grap
 }
 func (ec *executionContext) fieldContext_HealthCheck_message(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("HealthCheck", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _InboxItem_runId(ctx context.Context, field graphql.CollectedField, obj *model.InboxItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InboxItem_runId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InboxItem_runId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InboxItem", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _InboxItem_stepId(ctx context.Context, field graphql.CollectedField, obj *model.InboxItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InboxItem_stepId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_InboxItem_stepId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InboxItem", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _InboxItem_logicalAttemptId(ctx context.Context, field graphql.CollectedField, obj *model.InboxItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InboxItem_logicalAttemptId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LogicalAttemptID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_InboxItem_logicalAttemptId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InboxItem", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _InboxItem_projectId(ctx context.Context, field graphql.CollectedField, obj *model.InboxItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InboxItem_projectId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProjectID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InboxItem_projectId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InboxItem", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _InboxItem_environmentId(ctx context.Context, field graphql.CollectedField, obj *model.InboxItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InboxItem_environmentId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EnvironmentID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InboxItem_environmentId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InboxItem", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _InboxItem_since(ctx context.Context, field graphql.CollectedField, obj *model.InboxItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InboxItem_since(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Since, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InboxItem_since(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InboxItem", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _InboxItem_yours(ctx context.Context, field graphql.CollectedField, obj *model.InboxItem) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InboxItem_yours(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Yours, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InboxItem_yours(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InboxItem", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _InboxUpdate_sync(ctx context.Context, field graphql.CollectedField, obj *model.InboxUpdate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InboxUpdate_sync(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Sync, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.SyncState) graphql.Marshaler {
+			return ec.marshalNSyncState2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSyncState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InboxUpdate_sync(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InboxUpdate", field, false, false, errors.New("field of type SyncState does not have child fields"))
+}
+
+func (ec *executionContext) _InboxUpdate_reason(ctx context.Context, field graphql.CollectedField, obj *model.InboxUpdate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InboxUpdate_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.SyncReason) graphql.Marshaler {
+			return ec.marshalOSyncReason2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSyncReason(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_InboxUpdate_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InboxUpdate", field, false, false, errors.New("field of type SyncReason does not have child fields"))
+}
+
+func (ec *executionContext) _InboxUpdate_asOf(ctx context.Context, field graphql.CollectedField, obj *model.InboxUpdate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InboxUpdate_asOf(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AsOf, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_InboxUpdate_asOf(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InboxUpdate", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _InboxUpdate_reset(ctx context.Context, field graphql.CollectedField, obj *model.InboxUpdate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InboxUpdate_reset(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reset, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InboxUpdate_reset(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InboxUpdate", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _InboxUpdate_count(ctx context.Context, field graphql.CollectedField, obj *model.InboxUpdate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InboxUpdate_count(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Count, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_InboxUpdate_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("InboxUpdate", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _InboxUpdate_changed(ctx context.Context, field graphql.CollectedField, obj *model.InboxUpdate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InboxUpdate_changed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Changed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.InboxItem) graphql.Marshaler {
+			return ec.marshalNInboxItem2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐInboxItemᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InboxUpdate_changed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "InboxUpdate",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_InboxItem(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _InboxUpdate_removed(ctx context.Context, field graphql.CollectedField, obj *model.InboxUpdate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_InboxUpdate_removed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Removed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.InboxItem) graphql.Marshaler {
+			return ec.marshalNInboxItem2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐInboxItemᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_InboxUpdate_removed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "InboxUpdate",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_InboxItem(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _LogLine_no(ctx context.Context, field graphql.CollectedField, obj *model.LogLine) (ret graphql.Marshaler) {
@@ -20902,6 +21445,38 @@ func (ec *executionContext) fieldContext_Subscription_serviceUpdates(_ context.C
 	return fc, nil
 }
 
+func (ec *executionContext) _Subscription_inboxUpdates(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
+	return graphql.ResolveFieldStream(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Subscription_inboxUpdates(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Subscription().InboxUpdates(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.InboxUpdate) graphql.Marshaler {
+			return ec.marshalNInboxUpdate2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐInboxUpdate(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Subscription_inboxUpdates(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Subscription",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_InboxUpdate(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Token_tokenId(ctx context.Context, field graphql.CollectedField, obj *model.Token) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -21541,6 +22116,29 @@ func (ec *executionContext) fieldContext_Viewer_signals(ctx context.Context, fie
 		return fc, err
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Viewer_inboxCount(ctx context.Context, field graphql.CollectedField, obj *model.Viewer) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Viewer_inboxCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Viewer().InboxCount(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Viewer_inboxCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Viewer", field, true, true, errors.New("field of type Int does not have child fields"))
 }
 
 func (ec *executionContext) _Viewer_devPrincipals(ctx context.Context, field graphql.CollectedField, obj *model.Viewer) (ret graphql.Marshaler) {
@@ -26283,6 +26881,142 @@ func (ec *executionContext) _HealthCheck(ctx context.Context, sel ast.SelectionS
 	return out
 }
 
+var inboxItemImplementors = []string{"InboxItem"}
+
+func (ec *executionContext) _InboxItem(ctx context.Context, sel ast.SelectionSet, obj *model.InboxItem) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, inboxItemImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("InboxItem")
+		case "runId":
+			out.Values[i] = ec._InboxItem_runId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "stepId":
+			out.Values[i] = ec._InboxItem_stepId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "logicalAttemptId":
+			out.Values[i] = ec._InboxItem_logicalAttemptId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "projectId":
+			out.Values[i] = ec._InboxItem_projectId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "environmentId":
+			out.Values[i] = ec._InboxItem_environmentId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "since":
+			out.Values[i] = ec._InboxItem_since(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "yours":
+			out.Values[i] = ec._InboxItem_yours(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var inboxUpdateImplementors = []string{"InboxUpdate"}
+
+func (ec *executionContext) _InboxUpdate(ctx context.Context, sel ast.SelectionSet, obj *model.InboxUpdate) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, inboxUpdateImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("InboxUpdate")
+		case "sync":
+			out.Values[i] = ec._InboxUpdate_sync(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._InboxUpdate_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "asOf":
+			out.Values[i] = ec._InboxUpdate_asOf(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "reset":
+			out.Values[i] = ec._InboxUpdate_reset(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "count":
+			out.Values[i] = ec._InboxUpdate_count(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "changed":
+			out.Values[i] = ec._InboxUpdate_changed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "removed":
+			out.Values[i] = ec._InboxUpdate_removed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var logLineImplementors = []string{"LogLine"}
 
 func (ec *executionContext) _LogLine(ctx context.Context, sel ast.SelectionSet, obj *model.LogLine) graphql.Marshaler {
@@ -30861,6 +31595,8 @@ func (ec *executionContext) _Subscription(ctx context.Context, sel ast.Selection
 		return ec._Subscription_stepLogUpdates(ctx, fields[0])
 	case "serviceUpdates":
 		return ec._Subscription_serviceUpdates(ctx, fields[0])
+	case "inboxUpdates":
+		return ec._Subscription_inboxUpdates(ctx, fields[0])
 	default:
 		panic("unknown field " + strconv.Quote(fields[0].Name))
 	}
@@ -31140,6 +31876,44 @@ func (ec *executionContext) _Viewer(ctx context.Context, sel ast.SelectionSet, o
 					}
 				}()
 				res = ec._Viewer_signals(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "inboxCount":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Viewer_inboxCount(ctx, field, obj)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -32156,6 +32930,36 @@ func (ec *executionContext) marshalNID2string(ctx context.Context, sel ast.Selec
 		}
 	}
 	return res
+}
+
+func (ec *executionContext) marshalNInboxItem2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐInboxItem(ctx context.Context, sel ast.SelectionSet, v model.InboxItem) graphql.Marshaler {
+	return ec._InboxItem(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNInboxItem2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐInboxItemᚄ(ctx context.Context, sel ast.SelectionSet, v []model.InboxItem) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNInboxItem2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐInboxItem(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNInboxUpdate2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐInboxUpdate(ctx context.Context, sel ast.SelectionSet, v *model.InboxUpdate) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._InboxUpdate(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNInt2int(ctx context.Context, v any) (int, error) {

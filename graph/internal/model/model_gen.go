@@ -321,6 +321,35 @@ type HealthCheck struct {
 	Message   *string        `json:"message,omitempty"`
 }
 
+// Something that the viewer may see and that waits for a person.
+type InboxItem struct {
+	RunID string `json:"runId"`
+	// Of a MANUAL step; null: the run waits for approval.
+	StepID           *string   `json:"stepId,omitempty"`
+	LogicalAttemptID *int      `json:"logicalAttemptId,omitempty"`
+	ProjectID        string    `json:"projectId"`
+	EnvironmentID    string    `json:"environmentId"`
+	Since            time.Time `json:"since"`
+	// The viewer may decide it now.
+	Yours bool `json:"yours"`
+}
+
+// What moved in the viewer's inbox. Whose an item is depends on the viewer: streams of two viewers may differ.
+type InboxUpdate struct {
+	Sync   SyncState   `json:"sync"`
+	Reason *SyncReason `json:"reason,omitempty"`
+	// The store's clock at which this was known; null: nothing could be read yet.
+	AsOf *time.Time `json:"asOf,omitempty"`
+	// The first frame, and after a change of rights: ask `approvals` and `manualTasks` again.
+	Reset bool `json:"reset"`
+	// As Viewer.inboxCount; null: nothing could be read yet.
+	Count *int `json:"count,omitempty"`
+	// What entered or changed, the oldest first.
+	Changed []InboxItem `json:"changed"`
+	// What waits no longer.
+	Removed []InboxItem `json:"removed"`
+}
+
 type InjectOverrideInput struct {
 	StepID string `json:"stepId"`
 	// A merge patch (RFC 7396) of the step's inputs, for attempts that begin from now on; at most 1 MiB. What it makes of the inputs must be valid for the step's type, without secrets.
@@ -1247,6 +1276,9 @@ type Viewer struct {
 	Grants []Grant `json:"grants"`
 	// The newest signals the viewer sent, newest first, at most 50.
 	Signals []Signal `json:"signals"`
+	// How many approvals and manual tasks the viewer may decide now; 100 stands for 100 or more. The oldest 500 of each that the
+	// viewer may see are looked at. Errors: STORE_UNAVAILABLE.
+	InboxCount int `json:"inboxCount"`
 	// The principals that one may become here: those of `dvt dev`, else empty.
 	DevPrincipals []DevPrincipal `json:"devPrincipals"`
 	// Version of the tenant's policy; 0: it has none of its own, and the server's settings hold.

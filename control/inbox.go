@@ -1,0 +1,192 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// InboxItem is something that waits for a person: a run that waits for approval or, with
+// a StepID, an attempt of a MANUAL step.
+type InboxItem struct {
+	RunID, StepID            string
+	LogicalAttempt           int // 0 of an approval
+	ProjectID, EnvironmentID string
+	Since                    time.Time
+	Yours                    bool // the viewer may decide it now
+}
+
+// InboxFrame is what moved in a viewer's inbox since its frame before.
+type InboxFrame struct {
+	Sync    live.Sync
+	Reason  live.Reason
+	AsOf    time.Time // the store's clock; zero when nothing could be read yet
+	Reset   bool      // Changed and Removed do not follow on what was shown: ask again for what there is
+	Count   *int      // as of InboxCount; nil when nothing could be read yet
+	Changed []InboxItem
+	Removed []InboxItem
+}
+
+const (
+	// MaxInboxCount stands for itself and all above.
+	MaxInboxCount = 100
+	// maxInbox is how many approvals, and how many tasks, an inbox looks at: the oldest.
+	maxInbox = 500
+)
+
+// InboxCount counts the approvals and manual tasks that p may decide now, up to
+// MaxInboxCount, among the oldest maxInbox of each that p may see. Tasks lag behind the log
+// by the time of a projection.
+func (s *Service) InboxCount(ctx context.Context, p authz.Principal) (int, error) {
+	scope, ok := s.narrow(p, RunFilter{})
+	if !ok {
+		return 0, nil
+	}
+	v, err := s.lookInbox(ctx, scope, nil)
+	if err != nil {
+		return 0, translate(err)
+	}
+	yours, err := s.yours(p, v)
+	return countInbox(yours), translate(err)
+}
+
+func countInbox(yours []bool) (n int) {
+	for _, is := range yours {
+		if is {
+			n++
+		}
+	}
+	return min(n, MaxInboxCount)
+}
+
+// inboxView is what waits for people in a scope, whoever looks. It is never changed.
+type inboxView struct {
+	asOf  time.Time
+	items []pending
+	index map[pendingKey]int // into items
+}
+
+type pendingKey struct {
+	runID, stepID  string
+	logicalAttempt int
+}
+
+// pending is an item without its viewer, and what decides whose it is.
+type pending struct {
+	InboxItem
+	triggeredBy string
+	approval    store.Approval // of a task: who approved its run
+	sod         bool           // of a task: another person is wanted
+}
+
+func (p *pending) key() pendingKey { return pendingKey{p.RunID, p.StepID, p.LogicalAttempt} }
+
+// lookInbox reads what waits in a scope, in a number of reads that does not grow with it
+// but for plans that nobody has looked into before. before is the view before it, or nil.
+func (s *Service) lookInbox(ctx context.Context, scope RunFilter, before *inboxView) (*inboxView, error) {
+	heads, err := s.cfg.Store.Heads(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	v := &inboxView{asOf: heads.Now, index: map[pendingKey]int{}}
+	open, _, err := s.openApprovals(ctx, store.ApprovalFilter{TenantID: scope.TenantID, ProjectIDs: scope.ProjectIDs, Limit: maxInbox + 1}, scope.EnvironmentID)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range open {
+		v.add(pending{triggeredBy: a.TriggeredBy, approval: a, InboxItem: InboxItem{
+			RunID: a.RunID, ProjectID: a.ProjectID, EnvironmentID: a.EnvironmentID, Since: a.CreatedAt,
+		}})
+	}
+	waits, err := s.cfg.Store.Waiting(ctx, store.WaitFilter{
+		TenantID: scope.TenantID, ProjectIDs: scope.ProjectIDs, EnvironmentID: scope.EnvironmentID, Limit: maxInbox,
+	})
+	if err != nil || len(waits) == 0 {
+		return v, err
+	}
+	return v, s.addTasks(ctx, v, waits, before)
+}
+
+func (s *Service) addTasks(ctx context.Context, v *inboxView, waits []store.Wait, before *inboxView) error {
+	ids := make([]string, len(waits))
+	for i, w := range waits {
+		ids[i] = w.RunID
+	}
+	approved, err := s.cfg.Store.ApprovalsOf(ctx, ids)
+	if err != nil {
+		return err
+	}
+	of := make(map[string]store.Approval, len(approved))
+	for _, a := range approved {
+		of[a.RunID] = a
+	}
+	for _, w := range waits {
+		task := pending{triggeredBy: w.TriggeredBy, approval: of[w.RunID], InboxItem: InboxItem{
+			RunID: w.RunID, StepID: w.StepID, LogicalAttempt: w.LogicalAttempt, ProjectID: w.ProjectID, EnvironmentID: w.EnvironmentID, Since: w.Since,
+		}}
+		if at, known := before.find(task.key()); known {
+			task.sod = before.items[at].sod // a plan never changes
+		} else {
+			f, err := s.manualFacts(ctx, w.PlanRef, w.StepID)
+			if err != nil {
+				return err
+			}
+			task.sod = f.sod
+		}
+		v.add(task)
+	}
+	return nil
+}
+
+func (v *inboxView) add(p pending) {
+	v.index[p.key()] = len(v.items)
+	v.items = append(v.items, p)
+}
+
+func (v *inboxView) find(k pendingKey) (at int, ok bool) {
+	if v == nil {
+		return 0, false
+	}
+	at, ok = v.index[k]
+	return at, ok
+}
+
+// yours says which of the items of v p may decide now. It does no I/O.
+func (s *Service) yours(p authz.Principal, v *inboxView) ([]bool, error) {
+	type right struct {
+		action authz.Action
+		object authz.Object
+	}
+	rights := map[right]bool{}
+	out := make([]bool, len(v.items))
+	for i := range v.items {
+		item := &v.items[i]
+		r := right{authz.Approve, authz.Object{TenantID: p.TenantID, ProjectID: item.ProjectID, EnvironmentID: item.EnvironmentID}}
+		if item.StepID != "" {
+			r.action = authz.CompleteManual
+		}
+		allowed, known := rights[r]
+		if !known {
+			d, err := s.cfg.Authz.Decide(p, r.action, r.object)
+			if err != nil {
+				return nil, err
+			}
+			allowed = d.Allowed
+			rights[r] = allowed
+		}
+		out[i] = allowed && s.decidable(p, item)
+	}
+	return out, nil
+}
+
+// decidable says of who has the right whether there is something left to decide. Whoever may
+// not approve in the mode of the engine may still reject.
+func (s *Service) decidable(p authz.Principal, item *pending) bool {
+	if item.StepID != "" {
+		return len(s.cfg.ManualKeys) > 0 && !s.involved(item.sod, item.triggeredBy == p.ID || approvedBy(item.approval, p), p)
+	}
+	return !decided(item.approval, p) && s.approvable(p, item.triggeredBy, item.approval, true) == nil
+}

@@ -1,0 +1,195 @@
+package control_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// staffed makes a world whose project shop needs two approvals, and which can complete tasks.
+func staffed(t *testing.T, change ...func(*control.Config)) *world {
+	t.Helper()
+	w := newWorld(t, append(change, manualKeys(t, "k1:"+secret("a")))...)
+	w.policy(func(d *authz.Document) {
+		d.Approvals = []authz.Approval{{ProjectID: "shop", EnvironmentID: "*", Required: 2}}
+		for _, id := range []string{"dev-admin", "dev-engineer", "dev-operator"} {
+			d.Grants = append(d.Grants, authz.PrincipalGrant{Principal: id, Role: authz.Planner, ProjectID: "*", EnvironmentID: "*"})
+		}
+	})
+	return w
+}
+
+func (w *world) inboxCount(p authz.Principal) int {
+	w.t.Helper()
+	return must[int](w.t)(w.InboxCount(w.t.Context(), p))
+}
+
+// ask makes a run that waits for approval.
+func (w *world) ask(p authz.Principal, requestID string) string {
+	w.t.Helper()
+	return must[control.StartedRun](w.t)(w.StartRun(w.t.Context(), p, startOf(requestID, document(nil, "s1")))).View.Run.RunID
+}
+
+func (w *world) inbox(p authz.Principal) control.Stream[control.InboxFrame] {
+	w.t.Helper()
+	s := open[control.InboxFrame](w.t)(w.WatchInbox(w.t.Context(), p))
+	if f := take(w.t, s, "the first frame", func(control.InboxFrame) bool { return true }); !f.Reset || f.Count == nil || f.Sync != live.Live || f.AsOf.IsZero() {
+		w.t.Fatalf("first frame %+v", f)
+	}
+	return s
+}
+
+// told is a frame as "count: changed… -removed…", each as run/step and * when it is the viewer's.
+func told(f control.InboxFrame) string {
+	out := "?:"
+	if f.Count != nil {
+		out = fmt.Sprintf("%d:", *f.Count)
+	}
+	for _, i := range f.Changed {
+		out += " " + i.RunID + "/" + i.StepID
+		if i.Yours {
+			out += "*"
+		}
+	}
+	for _, i := range f.Removed {
+		out += " -" + i.RunID + "/" + i.StepID
+	}
+	return out
+}
+
+func (w *world) tells(s control.Stream[control.InboxFrame], want string) {
+	w.t.Helper()
+	began := time.Now()
+	f := take(w.t, s, want, func(f control.InboxFrame) bool { return f.Reset || len(f.Changed)+len(f.Removed) > 0 })
+	if got := told(f); got != want {
+		w.t.Fatalf("told %q, want %q", got, want)
+	}
+	if took := time.Since(began); took > 4*time.Second {
+		w.t.Errorf("%s came after %s: nothing woke it", want, took)
+	}
+}
+
+// O4, T87: an inbox counts what its viewer may decide now, says what moved at once, and is of
+// nobody else.
+func TestInbox_W20_T201_CountsWhatTheViewerMayDecide(t *testing.T) {
+	t.Parallel()
+	w := staffed(t)
+	operator, admin, viewer := w.who("dev-operator"), w.who("dev-admin"), w.who("dev-viewer")
+	ofOperator, ofAdmin, ofViewer := w.inbox(operator), w.inbox(admin), w.inbox(viewer)
+
+	id := w.ask(operator, "i1")
+	w.tells(ofAdmin, "1: "+id+"/*")
+	w.tells(ofOperator, "0: "+id+"/") // asked for it
+	w.tells(ofViewer, "0: "+id+"/")   // has no right
+	for p, want := range map[string]int{"dev-admin": 1, "dev-operator": 0, "dev-viewer": 0, "nobody": 0} {
+		if got := w.inboxCount(w.who(p)); got != want {
+			t.Errorf("%s has %d in the inbox, want %d", p, got, want)
+		}
+	}
+	if got := w.inboxCount(w.foreign()); got != 0 {
+		t.Errorf("a stranger has %d in the inbox", got)
+	}
+
+	must[control.RunView](t)(w.ApproveRun(t.Context(), admin, approval(id, "a1")))
+	w.tells(ofAdmin, "0: "+id+"/") // has decided
+	must[control.RunView](t)(w.ApproveRun(t.Context(), w.eng(), approval(id, "a2")))
+	w.tells(ofAdmin, "0: -"+id+"/")
+
+	w.policy(func(d *authz.Document) { d.Approvals = nil })
+	task := w.manual("i2", "look", "see-any") // asked for by the engineer
+	w.tells(ofAdmin, "2: "+task+"/look* "+task+"/see-any*")
+	if got := w.inboxCount(w.eng()); got != 1 {
+		t.Errorf("who asked for the run has %d tasks, want the one that anybody may complete", got)
+	}
+	rc := must[control.Receipt](t)(w.complete(admin, w.task(admin, task, "see-any", 1), run.ManualSucceeded))
+	w.applyCompletion(rc, run.StepCompletedEvent)
+	w.tells(ofAdmin, "1: -"+task+"/see-any")
+}
+
+// countedStore counts the looks of inboxes and may fail them.
+type countedStore struct {
+	store.Store
+	waits chan struct{}
+	err   func() error
+}
+
+func (c *countedStore) Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, error) {
+	select {
+	case c.waits <- struct{}{}:
+	default:
+	}
+	return c.Store.Waiting(ctx, f)
+}
+
+func (c *countedStore) Heads(ctx context.Context, ids []string) (store.Heads, error) {
+	if err := c.err(); err != nil {
+		return store.Heads{}, err
+	}
+	return c.Store.Heads(ctx, ids)
+}
+
+// Many viewers of the same scope cost the reads of one; a store that does not answer is said, and the end of it.
+func TestInbox_SharesItsReadsAndSaysWhenTheStoreIsDown(t *testing.T) {
+	t.Parallel()
+	counted := &countedStore{waits: make(chan struct{}, 1000)}
+	down := make(chan error, 1)
+	down <- nil
+	counted.err = func() error { err := <-down; down <- err; return err }
+	w := staffed(t, func(c *control.Config) { counted.Store, c.Store = c.Store, counted })
+	var streams []control.Stream[control.InboxFrame]
+	for i := range 50 {
+		streams = append(streams, w.inbox(w.who([]string{"dev-admin", "dev-viewer"}[i%2])))
+	}
+	time.Sleep(2 * time.Second) // what the policy has woken is over
+	for len(counted.waits) > 0 {
+		<-counted.waits
+	}
+	id := w.ask(w.who("dev-operator"), "i1")
+	for i, s := range streams {
+		w.tells(s, []string{"1: " + id + "/*", "0: " + id + "/"}[i%2])
+	}
+	if n := len(counted.waits); n > 4 {
+		t.Errorf("%d looks for one change and 50 viewers", n)
+	}
+
+	<-down
+	down <- store.ErrUnavailable
+	f := take(t, streams[0], "STALE", func(f control.InboxFrame) bool { return f.Sync == live.Stale })
+	if f.Reason != live.StoreDown || f.Count == nil || *f.Count != 1 {
+		t.Errorf("%s %s: %s", f.Sync, f.Reason, told(f))
+	}
+	late := open[control.InboxFrame](t)(w.WatchInbox(t.Context(), w.who("shop-viewer"))) // another scope, of which nothing is known
+	if f := take(t, late, "a first frame", func(control.InboxFrame) bool { return true }); f.Sync != live.Stale || f.Count != nil || !f.AsOf.IsZero() {
+		t.Errorf("first frame without a store: %+v", f)
+	}
+	<-down
+	down <- nil
+	take(t, streams[0], "LIVE", func(f control.InboxFrame) bool { return f.Sync == live.Live })
+	take(t, late, "its first look", func(f control.InboxFrame) bool { return f.Reset && f.Sync == live.Live && f.Count != nil })
+}
+
+// T178: who may read something else than before is shown that anew.
+func TestInbox_T178_RightsThatMoveShowWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, manualKeys(t, "k1:"+secret("a")))
+	s := w.inbox(w.who("two-viewer"))
+	w.directory.SetGrants("acme", "two-viewer", []authz.Grant{{Role: authz.Viewer, ProjectID: "shop", EnvironmentID: "*"}})
+	if err := w.authz.Swap(authz.DefaultPolicy()); err != nil {
+		t.Fatal(err)
+	}
+	take(t, s, "a reset", func(f control.InboxFrame) bool { return f.Reset })
+	id := w.manual("i1", "look")
+	w.tells(s, "0: "+id+"/look")
+	w.directory.SetGrants("acme", "two-viewer", []authz.Grant{{Role: authz.Admin, ProjectID: "shop", EnvironmentID: "*"}})
+	if err := w.authz.Swap(authz.DefaultPolicy()); err != nil {
+		t.Fatal(err)
+	}
+	w.tells(s, "1: "+id+"/look*")
+}
