@@ -1,13 +1,13 @@
 // What every page must hold to, whatever is on it.
 import AxeBuilder from "@axe-core/playwright";
 import type { Page } from "@playwright/test";
-import { expect } from "./page";
 
 const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 
-/** What axe has against the page, one line each, with the place: by every rule, or by those of colour alone. */
-export async function violations(page: Page, rules: "all" | "colour" = "all"): Promise<string[]> {
+/** What axe has against the page, or a part of it, one line each, with the place: by every rule, or by those of colour alone. */
+export async function violations(page: Page, rules: "all" | "colour" = "all", part?: string): Promise<string[]> {
   const axe = new AxeBuilder({ page });
+  if (part !== undefined) axe.include(part);
   const { violations } = await (rules === "all" ? axe.withTags(RULES) : axe.withRules("color-contrast")).analyze();
   return violations.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html} ${node.failureSummary}`));
 }
@@ -15,12 +15,6 @@ export async function violations(page: Page, rules: "all" | "colour" = "all"): P
 /** By how many pixels the page scrolls sideways. */
 export function sideways(page: Page): Promise<number> {
   return page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-}
-
-/** axe finds nothing on the page, and it does not scroll sideways. */
-export async function looksRight(page: Page, name: string): Promise<void> {
-  expect.soft(await violations(page), name).toEqual([]);
-  expect.soft(await sideways(page), `${name} scrolls sideways`).toBe(0);
 }
 
 /** Which part of the pixels of two pictures is not the same, from 0 to 1; pictures of different size differ wholly. */

@@ -1,0 +1,109 @@
+import type { Page } from "@playwright/test";
+import { type Fault, frames, inject } from "./faults";
+import { sideways, violations } from "./look";
+import { become, expect, sleeps, startRun, status, sync, test } from "./page";
+
+const ONCE = { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 };
+const FAILING = [
+  ...sleeps(100, 2),
+  { stepId: "stg_orders", type: "COMMAND" as const, dependsOn: ["sleep_2"], inputs: { argv: ["ls", "/no/such/file"] }, retry: ONCE },
+  { stepId: "orders", type: "NOOP" as const, dependsOn: ["stg_orders"], inputs: {} },
+];
+const LISTS = ["inbox", "queue", "dlq", "audit", "admin/tokens", "admin/policy", "admin/quotas", "admin/service", "health"];
+/** What a page says in each state, whatever page it is. */
+const SAYS: Record<Exclude<Fault, "signed-out">, RegExp> = {
+  loading: /./,
+  empty: /./,
+  error: /This could not be loaded/,
+  forbidden: /You may not see this/,
+};
+
+/** In the light by every rule of axe, in the dark by its colours; no sideways scroll where it is narrow and where it is wide. */
+async function readsWell(page: Page, name: string): Promise<void> {
+  for (const colorScheme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+    expect.soft(await violations(page, colorScheme === "light" ? "all" : "colour"), `${name}, ${colorScheme}`).toEqual([]);
+  }
+  for (const width of [320, 2560, 1440]) {
+    await page.setViewportSize({ width, height: 900 });
+    expect.soft(await sideways(page), `${name} scrolls sideways at ${width}`).toBe(0);
+  }
+}
+
+/** What a page shows instead of what it is for: the gallery has it in the dark. */
+async function saysWell(page: Page, name: string): Promise<void> {
+  expect.soft(await violations(page, "all", "main"), name).toEqual([]);
+  expect.soft(await sideways(page), `${name} scrolls sideways`).toBe(0);
+}
+
+async function settled(page: Page): Promise<void> {
+  await expect(page.locator("main")).not.toBeEmpty();
+  await expect(page.locator("main").getByRole("status", { name: /^Loading/ })).toHaveCount(0);
+}
+
+test("33 38 every page with what it has", async ({ page, url }) => {
+  const runId = await startRun(url, "e2e-looks", FAILING);
+  await page.goto(`${url}/runs`);
+  await become(page, "dev-admin");
+  const run = [`runs/${runId}`, `runs/${runId}?step=stg_orders`, ...["timeline", "steps", "events", "receipts", "details"].map((view) => `runs/${runId}?view=${view}`)];
+  for (const path of ["runs", ...run, "start", ...LISTS, "no/such/page", "runs/01JNOSUCHRUN0000000000000"]) {
+    await page.goto(`${url}/${path}`);
+    if (run.includes(path)) await expect(status(page)).toHaveText("Awaiting operator");
+    await settled(page);
+    await readsWell(page, path.replace(runId, "RUN"));
+  }
+});
+
+for (const fault of ["loading", "empty", "error", "forbidden"] as const) {
+  test(`33 every page that lists: ${fault}`, async ({ page, url }) => {
+    await page.goto(`${url}/runs`);
+    await become(page, "dev-admin");
+    await page.setViewportSize({ width: 320, height: 900 });
+    await inject(page, fault);
+    for (const path of LISTS) {
+      await page.goto(`${url}/${path}`);
+      if (fault === "loading") await expect(page.locator("main").getByRole("status", { name: /^Loading/ }).first()).toBeVisible();
+      else await settled(page);
+      await expect.soft(page.locator("main"), path).toContainText(SAYS[fault]);
+      await saysWell(page, `${path}, ${fault}`);
+    }
+  });
+}
+
+test("33 who is not signed in sees how to sign in, over the address that was asked for", async ({ page, url }) => {
+  await inject(page, "signed-out");
+  await page.goto(`${url}/audit?outcome=DENIED`);
+  await expect(page.getByText("Sign in to dvt")).toBeVisible();
+  await saysWell(page, "signed out");
+  await expect(page).toHaveURL(/audit\?outcome=DENIED/);
+});
+
+for (const [state, reason] of [
+  ["STALE", "STORE_DOWN"],
+  ["RESYNCING", "GAP"],
+  ["VERIFYING", "RECONNECTED"],
+] as const) {
+  test(`33 a run and the runs that are not known to be true: ${state}`, async ({ page, url }) => {
+    const runId = await startRun(url, "e2e-stale", FAILING);
+    await frames(page, state, reason);
+    for (const path of [`runs/${runId}`, "runs"]) {
+      await page.goto(`${url}/${path}`);
+      await expect(sync(page).first()).toContainText(new RegExp(state, "i"));
+      await saysWell(page, `${path.replace(runId, "RUN")}, ${state}`);
+    }
+  });
+}
+
+test("30 another tenant's address answers word for word as a random one", async ({ page, url }) => {
+  const runId = await startRun(url, "e2e-tenant", sleeps(100, 1));
+  await page.goto(`${url}/runs`);
+  await become(page, "dev-mallory");
+  const read = async (id: string, rest: string): Promise<string> => {
+    await page.goto(`${url}/runs/${id}${rest}`);
+    await expect(page.getByText("Nothing here that you can see.")).toBeVisible();
+    return [await page.title(), await page.locator("main").innerHTML()].join("\n").replaceAll(id, "ID");
+  };
+  for (const rest of ["", "?view=events", "?step=sleep_1&tab=log", "?at=3"]) {
+    expect(await read(runId, rest), rest).toBe(await read("01JNOSUCHRUN0000000000000", rest));
+  }
+});
