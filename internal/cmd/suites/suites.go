@@ -29,6 +29,12 @@ var serverPackages = []string{
 	"store/postgres", "store/sqlite", "store/remote", "store/upkeep", "store/storetest", "engine/temporal", "server", "cmd", "internal/testserver",
 }
 
+// plainPackages start no goroutine: the race detector would find nothing in them and multiply their time.
+var plainPackages = []string{"run", "plan", "engine/interp", "store/admission"}
+
+// unracedModules are generated code that synchronises by what calls it: the race detector watches their callers alone.
+const unracedModules = "-gcflags=modernc.org/...=-race=false"
+
 func preparations() []task {
 	prepare := func(name, what string, heavy bool) task {
 		return task{name: name, what: what, heavy: heavy, argv: []string{"tools/prepare", name}}
@@ -53,7 +59,7 @@ func preparations() []task {
 
 // suites are in the order in which they start, the long ones first.
 func suites(root string, race bool) ([]task, error) {
-	pure, servers, err := goPackages(root)
+	pure, plain, servers, err := goPackages(root)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +72,7 @@ func suites(root string, race bool) ([]task, error) {
 
 	pureArgs, pureEnv, pureWhat := []string{"-shuffle=on"}, []string(nil), "Go packages"
 	if race {
-		pureArgs, pureEnv, pureWhat = append(pureArgs, "-race"), []string{"CGO_ENABLED=1"}, "Go packages under the race detector"
+		pureArgs, pureEnv, pureWhat = append(pureArgs, "-race", unracedModules), []string{"CGO_ENABLED=1"}, "Go packages under the race detector"
 	}
 	return []task{
 		{
@@ -79,12 +85,13 @@ func suites(root string, race bool) ([]task, error) {
 			needs: []string{"postgres", "redis", "dbt"},
 			argv:  goTest(pureArgs, pure),
 		},
+		{name: "plain", what: "Go packages without goroutines", goTest: true, argv: goTest([]string{"-shuffle=on", "-p=1"}, plain)},
 		{
 			name: "e2e", what: "a browser on dvt dev", heavy: true, dir: "web", env: []string{path, binary, "PATH=$PATH:" + filepath.Join(root, ".tools", "bin")},
 			needs: []string{"temporal", "dbt", "browser", "binary"},
 			argv:  []string{"npm", "run", "--silent", "e2e"},
 		},
-		{name: "lint", what: "golangci-lint", heavy: true, needs: []string{"lint"}, argv: []string{".tools/bin/golangci-lint", "run"}},
+		{name: "lint", what: "golangci-lint", needs: []string{"lint"}, argv: []string{".tools/bin/golangci-lint", "run"}},
 		{name: "vet", what: "go vet", argv: []string{"go", "vet", "./..."}},
 		{name: "house", what: "import table, contract ids, text", goTest: true, argv: goTest(nil, []string{"./internal/house"})},
 		{name: "generate-check", what: "generated code is current", needs: []string{"npm"}, argv: []string{"go", "run", "./internal/cmd/generatecheck"}},
@@ -99,32 +106,33 @@ func suites(root string, race bool) ([]task, error) {
 	}, nil
 }
 
-// goPackages splits the module's packages into those of serverPackages and the others; internal/house is a suite of its own.
-func goPackages(root string) (pure, servers []string, err error) {
+// goPackages splits the module's packages into those of serverPackages, of plainPackages and the others; internal/house is a suite of its own.
+func goPackages(root string) (pure, plain, servers []string, err error) {
 	list := exec.Command("go", "list", "-f", "{{.Dir}}", "./...")
 	list.Dir = root
 	out, err := list.Output()
 	if err != nil {
-		return nil, nil, fmt.Errorf("go list: %w", withOutput(err))
+		return nil, nil, nil, fmt.Errorf("go list: %w", withOutput(err))
 	}
 	for dir := range strings.Lines(string(out)) {
 		rel, err := filepath.Rel(root, strings.TrimSpace(dir))
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		pkg := filepath.ToSlash(rel)
+		below := func(p string) bool { return pkg == p || strings.HasPrefix(pkg, p+"/") }
+		switch {
 		// A folder named node_modules may hold Go code that is not ours.
-		if pkg == "internal/house" || strings.HasPrefix(pkg, "web/node_modules/") {
-			continue
-		}
-		isServer := slices.ContainsFunc(serverPackages, func(p string) bool { return pkg == p || strings.HasPrefix(pkg, p+"/") })
-		if isServer {
+		case pkg == "internal/house", below("web/node_modules"):
+		case slices.ContainsFunc(serverPackages, below):
 			servers = append(servers, "./"+pkg)
-		} else {
+		case slices.Contains(plainPackages, pkg):
+			plain = append(plain, "./"+pkg)
+		default:
 			pure = append(pure, "./"+pkg)
 		}
 	}
-	return pure, servers, nil
+	return pure, plain, servers, nil
 }
 
 // choose returns the suites that the arguments name, all of them for none; "web" stands for every "web-...".
