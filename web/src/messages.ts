@@ -2,7 +2,8 @@
 import type { Action, EngineMode, HealthStatus, ManualOutcome, QueueWait, QuotaAction, Role } from "./api/gen/graphql";
 import type { AdminPart } from "./routes/search";
 import type { RunStatusFilter } from "./runs/views";
-import { plural } from "./ui/format";
+import { STANDINGS, type Standing, type Tally } from "./runs/standing";
+import { count, plural } from "./ui/format";
 
 export const m = {
   app: "dvt",
@@ -283,6 +284,27 @@ export const m = {
       PERSON: "Waits for a person",
       RETRY: "Waits to be retried",
     },
+  },
+  graph: {
+    blocks: (n: number) => `blocks ${n}`,
+    blocked: "blocked",
+    nextFailed: "Next failed",
+    previousFailed: "Previous failed",
+    whole: "All as a graph",
+    toMosaic: "Mosaic",
+    toGraph: "Whole graph",
+    around: (step: string) => `Around ${step}`,
+    hops: (n: number) => plural(n, "hop"),
+    moreHops: "One hop more",
+    fewerHops: "One hop fewer",
+    cut: (shown: number, within: number) => `the nearest ${count(shown)} of ${plural(within, "step")}`,
+  },
+  mosaic: {
+    title: "Mosaic of the steps",
+    sort: "Sort again",
+    standing: { failed: "Failed", waiting: "Waiting", running: "Running", pending: "Pending", ok: "Done" } satisfies Record<Standing, string>,
+    summary: (total: number, tally: Tally) =>
+      `${plural(total, "step")}: ${STANDINGS.map((standing) => `${count(tally[standing])} ${standing}`).join(", ")}. Arrow keys go from step to step, n to the next failed one, Enter opens it, Space shows the graph around it. The Steps view has the same as a table.`,
   },
   log: {
     find: "Find in log",

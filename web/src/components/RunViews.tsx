@@ -1,6 +1,6 @@
 import { getRouteApi } from "@tanstack/react-router";
 import { useState, useSyncExternalStore } from "react";
-import { Graph } from "../dag/Graph";
+import { Picture } from "../dag/Picture";
 import { m } from "../messages";
 import { useHeader, useOrder } from "../runs/context";
 import type { StepFilter } from "../runs/views";
@@ -57,7 +57,7 @@ export function RunViews({ runId, chosen, choose }: RunViewsProps) {
           </>
         );
       }
-      return <Graph chosen={chosen} choose={choose} />;
+      return <Picture chosen={chosen} choose={choose} />;
   }
 }
 

@@ -4,6 +4,7 @@ import type { Step } from "../api/model";
 import { m } from "../messages";
 import { useHeader, useOrder, useRunStore, useStep } from "../runs/context";
 import type { RunStore } from "../runs/store";
+import { standingOf } from "../runs/standing";
 import { STEP_FILTERS, type StepFilter } from "../runs/views";
 import { attemptName, count, duration, ticking } from "../ui/format";
 import { stepLook } from "../ui/look";
@@ -24,12 +25,13 @@ interface StepListProps {
 
 const WORDS: Record<StepFilter, string> = {
   FAILED: m.status.failed,
+  WAITING: m.mosaic.standing.waiting,
   RUNNING: m.status.running,
   PENDING: m.status.pending,
   SUCCESS: m.status.succeeded,
   SKIPPED: m.status.skipped,
 };
-const KEYS = { FAILED: "failed", RUNNING: "running", PENDING: "pending", SUCCESS: "success", SKIPPED: "skipped" } as const;
+const KEYS = { FAILED: "failed", WAITING: null, RUNNING: "running", PENDING: "pending", SUCCESS: "success", SKIPPED: "skipped" } as const;
 
 /** The same steps as the graph, as a table: every status in words, and the accessible equivalent of the picture. */
 export function StepList({ chosen, choose, filter, setFilter }: StepListProps) {
@@ -39,10 +41,14 @@ export function StepList({ chosen, choose, filter, setFilter }: StepListProps) {
   useSyncExternalStore(store.subscribe, store.header);
   const shown = useMemo(() => {
     const wanted = new Set<string>(filter);
-    return wanted.size === 0 ? order : order.filter((id) => wanted.has(store.step(id)?.status ?? ""));
+    return wanted.size === 0 ? order : order.filter((id) => passes(store.step(id), wanted));
     // The header moves whenever a step does.
     // oxlint-disable-next-line react/exhaustive-deps
   }, [store, order, filter, header]);
+  const counted = (status: StepFilter): number => {
+    const key = KEYS[status];
+    return key === null ? store.tally().waiting : (header?.stepCounts[key] ?? 0);
+  };
   const pane = useRef<HTMLDivElement>(null);
   const rows = useVirtualizer({ count: shown.length, getScrollElement: () => pane.current, estimateSize: () => ROW, overscan: 12 });
   return (
@@ -56,7 +62,7 @@ export function StepList({ chosen, choose, filter, setFilter }: StepListProps) {
             aria-pressed={filter.includes(status)}
             onClick={() => setFilter(filter.includes(status) ? filter.filter((other) => other !== status) : [...filter, status])}
           >
-            {WORDS[status]} <span className={css.n}>{count(header?.stepCounts[KEYS[status]] ?? 0)}</span>
+            {WORDS[status]} <span className={css.n}>{count(counted(status))}</span>
           </button>
         ))}
       </div>
@@ -86,6 +92,10 @@ export function StepList({ chosen, choose, filter, setFilter }: StepListProps) {
       )}
     </div>
   );
+}
+
+function passes(step: Step | undefined, wanted: ReadonlySet<string>): boolean {
+  return step !== undefined && (wanted.has(step.status) || (wanted.has("WAITING") && standingOf(step) === "waiting"));
 }
 
 /** How long the latest attempt has taken, "≥" when it runs and now is not known. */

@@ -1,5 +1,5 @@
 import { type KeyboardEvent, memo, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
-import { useOrder, useRunStore, useStep } from "../runs/context";
+import { useRunStore, useStep } from "../runs/context";
 import type { RunStore } from "../runs/store";
 import { attemptName } from "../ui/format";
 import { m } from "../messages";
@@ -18,15 +18,15 @@ const ZOOMS = { min: 0.1, max: 1.5, labels: 0.55, step: 1.25 };
 interface GraphProps {
   chosen: string | null;
   choose: (stepId: string) => void;
+  ids: readonly string[];
 }
 
 /** The steps as a picture. Only statuses change while it is shown: a plan, and so its drawing, never does. */
-export function Graph({ chosen, choose }: GraphProps) {
+export function Graph({ chosen, choose, ids }: GraphProps) {
   const store = useRunStore();
-  const order = useOrder();
   const drawing = useMemo(
-    () => layout(order.flatMap((id) => store.step(id) ?? []).map((step) => ({ id: step.stepId, dependsOn: step.dependsOn }))),
-    [store, order],
+    () => layout(ids.flatMap((id) => store.step(id) ?? []).map((step) => ({ id: step.stepId, dependsOn: step.dependsOn }))),
+    [store, ids],
   );
   const pane = useRef<HTMLDivElement>(null);
   const [zoom, setZoom] = useState(1);

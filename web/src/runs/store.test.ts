@@ -231,12 +231,15 @@ describe("RunStore", () => {
   });
 });
 
+function at(stepId: string, status: Step["status"], changedSeq: number): Step {
+  return { ...step(stepId, changedSeq, "e"), status, substatus: null };
+}
+
 describe("what the pictures follow", () => {
   it("tells the changed steps of one moment together, and counts where steps stand without counting anew", async () => {
     const store = new RunStore(() => clock);
     const told: string[][] = [];
     store.subscribeSteps((changed) => told.push([...changed]));
-    const at = (stepId: string, status: Step["status"], changedSeq: number): Step => ({ ...step(stepId, changedSeq, "e"), status, substatus: null });
     store.receive({ ...base("e", 1, 1), snapshot: { header: header(1, "e"), steps: [at("a", "PENDING", 1), at("b", "PENDING", 1)] } });
     await Promise.resolve();
     const before = store.tally();

@@ -5,7 +5,7 @@ export type RunView = (typeof RUN_VIEWS)[number];
 export const STEP_TABS = ["log", "error", "output", "about"] as const;
 export type StepTab = (typeof STEP_TABS)[number];
 
-export const STEP_FILTERS = ["FAILED", "RUNNING", "PENDING", "SUCCESS", "SKIPPED"] as const;
+export const STEP_FILTERS = ["FAILED", "WAITING", "RUNNING", "PENDING", "SUCCESS", "SKIPPED"] as const;
 export type StepFilter = (typeof STEP_FILTERS)[number];
 
 export const STEP_SORTS = ["failed"] as const;

@@ -13,7 +13,11 @@ let held: { theme: string; palette: Palette } | null = null;
 
 /** The colours as they are now; the same object until the theme changes. */
 export function usePalette(): Palette {
-  const theme = useSyncExternalStore(onTheme, themeNow);
+  return useSyncExternalStore(onTheme, paletteNow);
+}
+
+function paletteNow(): Palette {
+  const theme = themeNow();
   if (held?.theme !== theme) held = { theme, palette: read() };
   return held.palette;
 }

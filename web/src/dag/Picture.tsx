@@ -1,0 +1,91 @@
+import { getRouteApi } from "@tanstack/react-router";
+import { useMemo } from "react";
+import { m } from "../messages";
+import { Mosaic } from "../mosaic/Mosaic";
+import { useOrder, useRunStore } from "../runs/context";
+import { Button } from "../ui/Button";
+import { useKeys } from "../ui/keys";
+import { focusOf } from "./focus";
+import { Graph } from "./Graph";
+import css from "./Picture.module.css";
+import { type Shape, shapeOf } from "./shape";
+
+const route = getRouteApi("/runs/$runId");
+/** Above it a run opens as a mosaic. */
+export const GRAPH_STEPS = 300;
+const HOPS = { usual: 2, most: 9 };
+
+interface PictureProps {
+  chosen: string | null;
+  choose: (stepId: string) => void;
+}
+
+/** The steps of a run as a picture of the kind that its size allows; the address says which part of a large one. */
+export function Picture({ chosen, choose }: PictureProps) {
+  const store = useRunStore();
+  const order = useOrder();
+  const { focus, hops = HOPS.usual, whole } = route.useSearch();
+  const navigate = route.useNavigate();
+  const shape = useMemo(() => shapeOf(order.flatMap((id) => store.step(id) ?? [])), [store, order]);
+  const go = (to: { focus?: string; hops?: number; whole?: "yes" }): void =>
+    void navigate({ search: (old) => ({ ...old, focus: undefined, hops: undefined, whole: undefined, ...to }) });
+  const center = shape.index.get(focus ?? "");
+
+  if (center !== undefined) {
+    return <FocusGraph shape={shape} center={center} hops={hops} chosen={chosen} choose={choose} go={go} />;
+  }
+  if (shape.ids.length > GRAPH_STEPS && !whole) {
+    return <Mosaic shape={shape} chosen={chosen} choose={choose} focusOn={(id) => go({ focus: id })} showWhole={() => go({ whole: "yes" })} />;
+  }
+  return (
+    <>
+      {whole && <Back label={m.graph.toMosaic} onClick={() => go({})} />}
+      <Graph chosen={chosen} choose={choose} ids={shape.ids} />
+    </>
+  );
+}
+
+interface FocusGraphProps extends PictureProps {
+  shape: Shape;
+  center: number;
+  hops: number;
+  go: (to: { focus?: string; hops?: number; whole?: "yes" }) => void;
+}
+
+function FocusGraph({ shape, center, hops, chosen, choose, go }: FocusGraphProps) {
+  const { steps, within } = useMemo(() => focusOf(shape, center, hops), [shape, center, hops]);
+  const ids = useMemo(() => steps.map((i) => shape.ids[i] ?? ""), [shape, steps]);
+  const focus = shape.ids[center] ?? "";
+  const reach = (to: number): void => {
+    if (to >= 1 && to <= HOPS.most) go({ focus, hops: to });
+  };
+  useKeys({
+    "+": { does: m.graph.moreHops, run: () => reach(hops + 1) },
+    "-": { does: m.graph.fewerHops, run: () => reach(hops - 1) },
+  });
+  return (
+    <>
+      <Back label={shape.ids.length > GRAPH_STEPS ? m.graph.toMosaic : m.graph.toGraph} onClick={() => go({})}>
+        <strong>{m.graph.around(focus)}</strong>
+        <Button kind="quiet" label={m.graph.fewerHops} onClick={() => reach(hops - 1)}>
+          −
+        </Button>
+        <span>{m.graph.hops(hops)}</span>
+        <Button kind="quiet" label={m.graph.moreHops} onClick={() => reach(hops + 1)}>
+          +
+        </Button>
+        {within > steps.length && <span>{m.graph.cut(steps.length, within)}</span>}
+      </Back>
+      <Graph chosen={chosen ?? focus} choose={choose} ids={ids} />
+    </>
+  );
+}
+
+function Back({ label, onClick, children }: { label: string; onClick: () => void; children?: React.ReactNode }) {
+  return (
+    <div className={css.bar}>
+      <Button onClick={onClick}>← {label}</Button>
+      {children}
+    </div>
+  );
+}

@@ -1,0 +1,61 @@
+import type { Step } from "../api/model";
+import { listOf, type Shape } from "./shape";
+
+/** Which pending steps wait behind a failed one. Follows a run; costs nothing while no step begins or ceases to be failed. */
+export class Blocked {
+  readonly #shape: Shape;
+  readonly #step: (stepId: string) => Pick<Step, "status"> | undefined;
+  #failed = new Set<number>();
+  #behind: ReadonlySet<number> = new Set();
+
+  constructor(shape: Shape, step: (stepId: string) => Pick<Step, "status"> | undefined) {
+    this.#shape = shape;
+    this.#step = step;
+    this.update(shape.ids);
+  }
+
+  has(i: number): boolean {
+    return this.#behind.has(i) && this.#status(i) === "PENDING";
+  }
+
+  /** How many pending steps wait behind step i. */
+  count(i: number): number {
+    return this.#status(i) === "FAILED" ? this.#reach([i]).size : 0;
+  }
+
+  /** Takes in changed steps; returns those that began or ceased to be blocked. */
+  update(changed: Iterable<string>): number[] {
+    let moved = false;
+    for (const stepId of changed) {
+      const i = this.#shape.index.get(stepId);
+      if (i === undefined) continue;
+      const failed = this.#status(i) === "FAILED";
+      if (failed === this.#failed.has(i)) continue;
+      moved = true;
+      if (failed) this.#failed.add(i);
+      else this.#failed.delete(i);
+    }
+    if (!moved) return [];
+    const before = this.#behind;
+    const behind = this.#reach(this.#failed);
+    this.#behind = behind;
+    return [...[...before].filter((i) => !behind.has(i)), ...[...behind].filter((i) => !before.has(i))];
+  }
+
+  #status(i: number): Step["status"] | undefined {
+    return this.#step(this.#shape.ids[i] ?? "")?.status;
+  }
+
+  #reach(from: Iterable<number>): Set<number> {
+    const reached = new Set<number>();
+    const queue = [...from];
+    for (let head = 0; head < queue.length; head++) {
+      for (const next of listOf(this.#shape.after, queue[head] ?? 0)) {
+        if (reached.has(next) || this.#status(next) !== "PENDING") continue;
+        reached.add(next);
+        queue.push(next);
+      }
+    }
+    return reached;
+  }
+}

@@ -1,0 +1,30 @@
+import { listOf, type Shape } from "./shape";
+
+export const FOCUS_NODES = 150;
+
+export interface Focus {
+  /** The steps shown, in the order of the plan. */
+  steps: readonly number[];
+  /** How many are within reach; more than are shown when there are too many. */
+  within: number;
+}
+
+/** The steps within `hops` edges before or behind a step, never both ways in turn; the nearest when there are more than can be labelled. */
+export function focusOf(shape: Shape, center: number, hops: number, most = FOCUS_NODES): Focus {
+  const found = new Set([center]);
+  const walk = (lists: Shape["before"]): number[][] => {
+    const rings: number[][] = [];
+    const seen = new Set([center]);
+    let ring = [center];
+    for (let hop = 0; hop < hops; hop++) {
+      ring = ring.flatMap((step) => [...listOf(lists, step)]).filter((step) => !seen.has(step) && seen.add(step));
+      rings.push(ring);
+    }
+    return rings;
+  };
+  const before = walk(shape.before);
+  const after = walk(shape.after);
+  for (let hop = 0; hop < hops; hop++) for (const step of [...(before[hop] ?? []), ...(after[hop] ?? [])]) found.add(step);
+  const nearest = [...found].slice(0, most);
+  return { steps: nearest.toSorted((a, b) => a - b), within: found.size };
+}

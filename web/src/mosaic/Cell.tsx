@@ -1,0 +1,56 @@
+import type { Blocked } from "../dag/blocked";
+import { stepWords } from "../dag/words";
+import { useStep } from "../runs/context";
+import css from "./Mosaic.module.css";
+import type { Mosaic } from "./place";
+
+/** So near to the top there is no room above for words. */
+const BELOW = 32;
+
+interface CellProps {
+  step: number;
+  id: string;
+  places: Mosaic;
+  blocked: Blocked;
+  /** With these it is the button on the cell where the arrow keys are; without, what the pointer is on. */
+  choose?: (stepId: string) => void;
+  focusOn?: (stepId: string) => void;
+  hovered?: boolean;
+}
+
+/** Marks one cell and says what it is. */
+export function Cell({ step: i, id, places, blocked, choose, focusOn, hovered = true }: CellProps) {
+  const step = useStep(id);
+  if (!step) return null;
+  const words = stepWords(step, blocked.count(i), blocked.has(i));
+  const place = { left: places.x[i] ?? 0, top: places.y[i] ?? 0, width: places.pitch, height: places.pitch };
+  const tip = (
+    <span className={css.tip} data-side={place.left > places.width / 2 ? "left" : "right"} data-below={place.top < BELOW || undefined} aria-hidden="true">
+      {words}
+    </span>
+  );
+  if (!choose || !focusOn) {
+    return (
+      <span className={css.cell} style={place} data-hovered>
+        {tip}
+      </span>
+    );
+  }
+  return (
+    <button
+      type="button"
+      className={css.cell}
+      style={place}
+      aria-label={words}
+      data-hovered={hovered || undefined}
+      onClick={() => focusOn(id)}
+      onKeyDown={(event) => {
+        if (event.key !== "Enter") return;
+        event.preventDefault();
+        choose(id);
+      }}
+    >
+      {tip}
+    </button>
+  );
+}

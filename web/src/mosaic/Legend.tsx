@@ -1,0 +1,48 @@
+import { Link } from "@tanstack/react-router";
+import { useLayoutEffect, useRef } from "react";
+import { m } from "../messages";
+import { STANDINGS, type Standing, type Tally } from "../runs/standing";
+import type { StepFilter } from "../runs/views";
+import { count } from "../ui/format";
+import { usePalette } from "../ui/palette";
+import { drawGlyph, type Glyph } from "./glyphs";
+import css from "./Mosaic.module.css";
+
+const SIDE = 11;
+const SHOWN: Record<Standing, { glyph: Glyph; show: StepFilter[] }> = {
+  failed: { glyph: "failed", show: ["FAILED"] },
+  waiting: { glyph: "person", show: ["WAITING"] },
+  running: { glyph: "running", show: ["RUNNING"] },
+  pending: { glyph: "pending", show: ["PENDING"] },
+  ok: { glyph: "success", show: ["SUCCESS", "SKIPPED"] },
+};
+
+/** What the shapes mean and how many there are; each leads to its steps in the table. */
+export function Legend({ tally }: { tally: Tally }) {
+  return (
+    <ul className={css.legend}>
+      {STANDINGS.map((standing) => (
+        <li key={standing} data-none={tally[standing] === 0 || undefined}>
+          <Link from="/runs/$runId" to="." search={(old) => ({ ...old, view: "steps", show: SHOWN[standing].show })} className={css.key}>
+            <GlyphMark glyph={SHOWN[standing].glyph} />
+            {m.mosaic.standing[standing]} <strong>{count(tally[standing])}</strong>
+          </Link>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function GlyphMark({ glyph }: { glyph: Glyph }) {
+  const palette = usePalette();
+  const canvas = useRef<HTMLCanvasElement>(null);
+  useLayoutEffect(() => {
+    const element = canvas.current;
+    const ctx = element?.getContext("2d");
+    if (!element || !ctx) return;
+    element.width = Math.ceil(SIDE * devicePixelRatio);
+    element.height = element.width;
+    drawGlyph(ctx, glyph, element.width, palette);
+  }, [glyph, palette]);
+  return <canvas ref={canvas} className={css.glyph} aria-hidden="true" />;
+}

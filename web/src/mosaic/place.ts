@@ -1,0 +1,82 @@
+// Where the cells of the mosaic stand: a band of columns for each layer, bands wrapped like words.
+import { STANDINGS, type Standing } from "../runs/standing";
+
+export const PITCH = { min: 8, max: 14 };
+
+export interface Mosaic {
+  pitch: number;
+  width: number;
+  height: number;
+  /** Left and top of each step's cell, by the number of the step. */
+  x: Float32Array;
+  y: Float32Array;
+}
+
+/** Within each layer the steps that need a person first, else in the order of the plan. */
+export function worstFirst(layers: readonly (readonly number[])[], standing: (step: number) => Standing): number[][] {
+  const rank = (step: number): number => STANDINGS.indexOf(standing(step));
+  return layers.map((layer) => layer.map((step) => ({ step, rank: rank(step) })).toSorted((a, b) => a.rank - b.rank || a.step - b.step).map(({ step }) => step));
+}
+
+/** The largest pitch with which all cells stand within width and height; with the least pitch it may be higher. */
+export function placeCells(layers: readonly (readonly number[])[], count: number, width: number, height: number): Mosaic {
+  for (let pitch = PITCH.max; ; pitch--) {
+    const mosaic = place(layers, count, width, height, pitch);
+    if (mosaic.height <= height || pitch === PITCH.min) return mosaic;
+  }
+}
+
+function place(layers: readonly (readonly number[])[], count: number, width: number, height: number, pitch: number): Mosaic {
+  const gap = Math.floor(pitch / 2);
+  const across = Math.max(1, Math.floor(width / pitch));
+  const widest = layers.reduce((most, layer) => Math.max(most, layer.length), 1);
+  // No band is wider than a line.
+  const rows = Math.max(1, Math.floor(height / pitch), Math.ceil(widest / across));
+  const x = new Float32Array(count);
+  const y = new Float32Array(count);
+  let [left, top, line, right] = [0, 0, 0, 0];
+  for (const layer of layers) {
+    const columns = Math.max(1, Math.ceil(layer.length / rows));
+    if (left > 0 && left + columns * pitch > width) {
+      top += line * pitch + gap;
+      [left, line] = [0, 0];
+    }
+    const high = Math.ceil(layer.length / columns);
+    layer.forEach((step, i) => {
+      x[step] = left + Math.floor(i / high) * pitch;
+      y[step] = top + (i % high) * pitch;
+    });
+    line = Math.max(line, high);
+    right = Math.max(right, left + columns * pitch);
+    left += columns * pitch + gap;
+  }
+  return { pitch, width: right, height: top + line * pitch, x, y };
+}
+
+/** The step whose cell covers a point, or null. */
+export function cellAt({ x, y, pitch }: Mosaic, left: number, top: number): number | null {
+  for (let i = 0; i < x.length; i++) {
+    const dx = left - (x[i] ?? 0);
+    const dy = top - (y[i] ?? 0);
+    if (dx >= 0 && dx < pitch && dy >= 0 && dy < pitch) return i;
+  }
+  return null;
+}
+
+/** The nearest cell in a direction, straight ahead before aside; null at the edge. */
+export function cellBeside({ x, y }: Mosaic, from: number, dx: -1 | 0 | 1, dy: -1 | 0 | 1): number | null {
+  let best: number | null = null;
+  let least = Number.POSITIVE_INFINITY;
+  for (let i = 0; i < x.length; i++) {
+    const across = (x[i] ?? 0) - (x[from] ?? 0);
+    const down = (y[i] ?? 0) - (y[from] ?? 0);
+    const ahead = across * dx + down * dy;
+    if (ahead <= 0) continue;
+    const distance = ahead + 3 * Math.abs(dx === 0 ? across : down);
+    if (distance < least) {
+      least = distance;
+      best = i;
+    }
+  }
+  return best;
+}
