@@ -58,6 +58,19 @@ export async function startRun(url: string, planId: string, steps: PlanStep[]): 
   return runId;
 }
 
+/** Asks for the end of a run that the tests need no more. */
+export async function cancelRun(url: string, runId: string): Promise<void> {
+  const query = "mutation Cancel($input: CancelRunInput!) { cancelRun(input: $input) { signal { signalId } } }";
+  const input = { runId, signalId: `e2e-${randomBytes(8).toString("hex")}`, reason: "the test is over" };
+  const response = await fetch(`${url}/graphql`, {
+    method: "POST",
+    headers: { "content-type": "application/json", authorization: "Bearer dev-engineer" },
+    body: JSON.stringify({ query, variables: { input } }),
+  });
+  const text = await response.text();
+  if (!text.includes('"signalId"')) throw new Error(`cancelRun answered ${response.status}: ${text.slice(0, 800)}`);
+}
+
 export function sleeps(ms: number, count: number): PlanStep[] {
   return Array.from({ length: count }, (_, i) => ({
     stepId: `sleep_${i + 1}`,
