@@ -61,13 +61,13 @@ test("a broken step is found, mended and retried", async ({ page, url }) => {
   await expect(cause).toContainText("blocks 1 step");
   await expect(status(page)).toHaveText("Awaiting operator");
   await expect(page.getByText(/window closes in/)).toBeVisible();
-  await cause.getByRole("button", { name: "Open log" }).click();
+  await cause.getByRole("link", { name: "Open log" }).click();
   await expect(page.getByRole("region", { name: "Log" })).toContainText("No such file");
 
   writeFileSync(file, "id\n1\n");
-  await cause.getByRole("button", { name: "Retry step…" }).click();
+  await page.locator("main > div header").getByRole("button", { name: "Retry step…" }).click();
   const dialog = page.getByRole("dialog");
-  await expect(dialog).toContainText("Retry #1 of this step starts");
+  await expect(dialog).toContainText("The new attempt is Retry #1");
   await dialog.getByLabel(/Reason/).fill("the file is there now");
   await dialog.getByRole("button", { name: "Send: retry step" }).click();
   await expect(page.locator('[data-receipt="RETRY_STEP"]')).toContainText(/Applied at seq \d+/);
@@ -95,7 +95,8 @@ test("cancel is asked for twice, and Enter alone does not send it", async ({ pag
   await expect(seq).not.toHaveText(before ?? "");
   await dialog.getByRole("button", { name: "Send: cancel run" }).click();
   await expect(status(page)).toHaveText("Cancelled");
-  await expect(page.getByRole("button", { name: "Cancel run…" })).toHaveAttribute("aria-disabled", "true");
+  await page.keyboard.press(".");
+  await expect(page.getByRole("dialog").getByRole("button", { name: "Cancel run…" })).toHaveAttribute("aria-disabled", "true");
 });
 
 test("a viewer sees every action, off, with the reason", async ({ page, url }) => {

@@ -1,8 +1,8 @@
 // Every sentence that people read, in one place.
-import type { Action, EngineMode, HealthStatus, ManualOutcome, QueueWait, QuotaAction, Role } from "./api/gen/graphql";
+import type { Action, ActionOutcome, AlertLevel, Decision, EngineMode, HealthStatus, ManualOutcome, QueueWait, QuotaAction, Role } from "./api/gen/graphql";
 import type { AdminPart } from "./routes/search";
-import type { RunStatusFilter } from "./runs/views";
 import { STANDINGS, type Standing, type Tally } from "./runs/standing";
+import type { RunStatusFilter, RunView } from "./runs/views";
 import { count, plural } from "./ui/format";
 
 export const m = {
@@ -27,6 +27,7 @@ export const m = {
   },
   sync: {
     LOADING: "Loading",
+    PAST: "Past",
     LIVE: "Live",
     VERIFYING: "Verifying",
     RESYNCING: "Resyncing",
@@ -108,22 +109,46 @@ export const m = {
     SRE: "SRE",
   } satisfies Record<Role, string>,
   confirm: {
-    title: (action: string, subject: string) => `${action} ${subject}`,
+    title: (action: string, subject: string) => `${action} ${subject} in`,
+    asking: "Asking what it would do…",
+    outcome: {
+      APPLY: "It takes effect.",
+      NOOP: "It would change nothing.",
+      REFUSED: "It would be refused.",
+      UNSUPPORTED: "This engine does not support it.",
+    } satisfies Record<ActionOutcome, string>,
+    moreChanges: (n: number) => `and ${plural(n, "more step")}`,
+    blocked: (steps: string, names: string) => `${steps} would wait on: ${names}.`,
+    after: (word: string) => `The run is ${word} after that.`,
+    nextAttempt: (name: string) => `The new attempt is ${name}.`,
+    noPreview: "What it would do cannot be said now, so it cannot be sent.",
+    noPreviewStop: "What it would do cannot be said now. Stopping is allowed all the same.",
+    sameAgain: "It may have arrived. Sending it again has no second effect.",
+    otherwise: "What it would do has changed while you were here. Read it again before you send; your input is kept.",
+    wait: (left: string) => `Wait ${left}`,
+    force: "Force: retry although the policy says no (audited)",
+    patch: { UPDATE_PARAMS: "Parameters to change", INJECT_OVERRIDE: "Inputs to change" },
+    patchHint: "a JSON object; null removes a member",
+    patchMissing: "Say what to change, as a JSON object.",
+    patchObject: "This must be a JSON object, such as {\"day\": \"2026-11-21\"}.",
+    notJson: "This is not JSON:",
+    targetMissing: "Name a database or a schema.",
+    database: "Database",
+    schema: "Schema",
+    level: "Level",
+    levels: { LOW: "Low", MEDIUM: "Medium", HIGH: "High" } satisfies Record<AlertLevel, string>,
+    how: "How to stop",
+    stops: {
+      graceful: "Graceful: the engine stops what is in flight, and the log says how each attempt ended.",
+      force: "Force: the engine's execution is ended at once. Attempts in flight may go on outside for a while.",
+    },
+    again: "What runs again",
+    from: { failed: "What did not succeed, and all that depends on it", step: "This step and all that depends on it", start: "Everything" },
+    decisions: { APPROVE: "Approve: the run starts when enough people have", REJECT: "Reject: the run ends as cancelled, for good" } satisfies Record<Decision, string>,
+    evidence: "Evidence",
+    evidenceHint: "addresses, one a line",
+    taskGone: "This step does not wait for a person any more, or not for you.",
     basedOn: (seq: number) => `If sent now (as of seq ${seq}):`,
-    PAUSE: (running: number) =>
-      running > 0
-        ? `${plural(running, "step")} now running will finish; the run is quiet after that.`
-        : "Nothing is running now, so the run is quiet at once.",
-    RESUME: "Steps whose predecessors are done start again.",
-    RETRY_STEP: (attempt: string, blocked: number, retryable: boolean) => [
-      `${attempt} of this step starts.`,
-      ...(blocked > 0 ? [`When it succeeds, up to ${plural(blocked, "blocked step")} can run.`] : []),
-      ...(retryable ? [] : ["Its last error is one that a retry alone does not cure: make sure that the cause is gone."]),
-    ],
-    CANCEL: (running: number, pending: number) => [
-      running > 0 ? `${plural(running, "running step")} will be stopped.` : "Nothing is running now.",
-      `${plural(pending, "pending step")} will never start.`,
-    ],
     reason: "Reason",
     reasonHint: "kept in the audit",
     reasonRequired: "A reason is required.",
@@ -132,7 +157,8 @@ export const m = {
     send: (action: string) => `Send: ${action.toLowerCase()}`,
     sending: "Sending…",
     reviewAgain: "Review again",
-    moved: (seq: number) => `The run has moved on to seq ${seq} and what this concerns has changed. Look again before you send; your reason is kept.`,
+    moved: (from: number, to: number) => `Nothing was sent. What this concerns has changed between seq ${from}, which you had read, and seq ${to}. Your input is kept.`,
+    became: (before: string, after: string) => `The run: ${before} → ${after}`,
     stopWhileStale: (age: string) => `Your view is ${age} old. Stopping is allowed all the same.`,
     notNow: "This is not possible any more:",
   },
@@ -140,6 +166,11 @@ export const m = {
     noAnswer: "Checking what you may do…",
     offline: "Nothing can be sent: there is no connection to dvt.",
     stale: (age: string) => `Off while the view is not true (${age} old).`,
+    past: "Off while an earlier moment is shown. Press L to go back to now.",
+    draining: (n: number) => `Waiting for ${plural(n, "in-flight task")}: nothing new is started before they are done.`,
+    policy: (version: number) => `Decided by ${version === 0 ? "the server's own policy" : `policy version ${version}`}.`,
+    copyRequest: "Copy request",
+    request: (action: string, subject: string, url: string, why: string) => `Could you do this for me? ${action}: ${subject}\n${url}\n${why}`,
     catchingUp: (seq: number) => `Waiting for the page to show seq ${seq}, where the last one took effect.`,
     inFlight: "The last one has not taken effect yet.",
     needs: (role: string) => `Needs ${role}.`,
@@ -249,7 +280,7 @@ export const m = {
     windowCloses: (left: string) => `window closes in ${left}`,
     windowClosed: "the retry window has closed",
     stepsFailed: (n: number) => `${plural(n, "step")} failed`,
-    draining: (n: number) => `Waiting for ${plural(n, "step")} in flight. No step starts meanwhile.`,
+    draining: (n: number) => `Waiting for ${plural(n, "in-flight task")}`,
     pausedBy: (who: string, why: string | null) => `by ${who}${why ? `: “${why}”` : ""}`,
     rootCause: "Root cause",
     blocks: (n: number) => `blocks ${plural(n, "step")}`,
@@ -261,9 +292,26 @@ export const m = {
     copied: "Copied",
     copyId: "Copy run id",
     startedBy: (who: string) => `started by ${who}`,
-    tabs: { graph: "Graph", timeline: "Timeline", steps: "Steps", events: "Events", receipts: "Receipts", plan: "Details" },
+    views: "Views of the run",
+    tabs: { graph: "Graph", timeline: "Timeline", steps: "Steps", events: "Events", receipts: "Receipts", details: "Details" } satisfies Record<RunView, string>,
+    counts: { success: "succeeded", failed: "failed", running: "running", pending: "pending", skipped: "skipped" },
+    ofSteps: (n: string) => `of ${n} steps`,
+    alsoFailed: "Also failed:",
+    andMore: (n: string) => `and ${n} more`,
+    position: (n: number) => `position ${n} of its project`,
+    startsIn: (wait: string) => `starts in about ${wait} (estimate)`,
+    approvals: (n: number, of: number, who: string) => `approved by ${n} of ${of}${who ? ` (${who})` : ""}`,
+    approvalEnds: (left: string) => `refused in ${left} unless approved`,
     nextFailed: "Next failed",
     showGraph: "Show the graph",
+  },
+  menu: { title: "Actions", run: "This run" },
+  runKeys: {
+    retry: "Retry the failed step",
+    pause: "Pause or resume",
+    log: "Log of the failed step",
+    menu: "All actions",
+    copyLink: "Copy a link to this moment",
   },
   step: {
     close: "Close step",

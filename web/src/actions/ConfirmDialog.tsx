@@ -1,111 +1,133 @@
 import { type FormEvent, useEffect, useRef, useState } from "react";
-import type { Availability, RunHeader, Step } from "../api/model";
-import { ApiError } from "../api/request";
+import type { RunHeader } from "../api/model";
+import { Env } from "../ui/Env";
 import { m } from "../messages";
 import { useHeader, useRunStore, useVerdict } from "../runs/context";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
 import { attemptName, shortId, ticking } from "../ui/format";
-import { receipts } from "./context";
-import { type Intent, send } from "./intent";
+import { useTick } from "../ui/Time";
+import { useActs } from "./act";
 import css from "./ConfirmDialog.module.css";
+import { ask, type Draft } from "./draft";
+import { Fields } from "./Fields";
+import type { Kept } from "./intent";
+import { Moved } from "./Moved";
+import { PreviewList } from "./PreviewList";
+import { stops } from "./refusal";
+import type { Answer } from "./send";
+import { effectOf, usePreview } from "./usePreview";
+import { useRefusal } from "./useRefusal";
+import { useSend } from "./useSend";
 
 interface ConfirmDialogProps {
-  intent: Intent;
-  availability: Availability;
-  basedOn: number;
-  /** Why it is not possible any more, when the run moved under the open dialog. */
-  refusal: string | null;
+  kept: Kept;
   onClose: () => void;
+  onDone: (answer: Answer) => void;
 }
 
-function consequences(intent: Intent, header: RunHeader, step: Step | undefined): string[] {
-  const { stepCounts, rootCause } = header;
-  switch (intent.action) {
-    case "PAUSE":
-      return [m.confirm.PAUSE(stepCounts.running)];
-    case "RESUME":
-      return [m.confirm.RESUME];
-    case "CANCEL":
-      return m.confirm.CANCEL(stepCounts.running, stepCounts.pending);
-    case "RETRY_STEP": {
-      const blocked = rootCause?.stepId === intent.stepId ? (rootCause?.blockedSteps ?? 0) : 0;
-      return m.confirm.RETRY_STEP(attemptName((step?.logicalAttemptId ?? 0) + 1), blocked, step?.error?.retryable ?? true);
-    }
-  }
+/** What the action concerns, as text: when it changes, what was previewed may not hold any more. */
+function concernOf(header: RunHeader, changedSeq: number | null): string {
+  return `${header.status}/${header.substatus ?? ""}/${changedSeq ?? ""}`;
 }
 
-export function ConfirmDialog({ intent, availability, basedOn, refusal, onClose }: ConfirmDialogProps) {
+/** Preview, reason, confirmation by strength. Nothing is sent but by its button, and nothing changes here when it is. */
+export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogProps) {
   const store = useRunStore();
   const header = useHeader();
   const verdict = useVerdict();
-  const [reason, setReason] = useState("");
+  const { actions } = useActs();
+  const { action, stepId } = first.intent;
+  const { reason: refused, availability } = useRefusal(action, stepId);
+  const { kept, change, sending, error, reviewed, waitUntil, clear, submit, drop } = useSend(first, onDone);
+  const { intent, draft } = kept;
   const [typed, setTyped] = useState("");
-  const [sending, setSending] = useState(false);
-  const [error, setError] = useState<ApiError | null>(null);
-  // The position that the person has read; it moves only when they look again.
-  const [reviewed, setReviewed] = useState(basedOn);
-  const [waitUntil, setWaitUntil] = useState(0);
+  // What the person has read: for which input, with which effect.
+  const [read, setRead] = useState({ of: "", effect: "" });
   const backRef = useRef<HTMLButtonElement>(null);
   const reasonRef = useRef<HTMLInputElement>(null);
-  const strong = availability.strength === "STRONG";
+  const strong = availability?.strength === "STRONG";
   useEffect(() => {
     (strong ? backRef.current : reasonRef.current)?.focus();
-  }, [strong]);
+    // Where the focus begins is decided once.
+    // oxlint-disable-next-line react/exhaustive-deps
+  }, []);
+  useTick(1_000, waitUntil > 0 || verdict.state === "STALE");
+  const step = stepId === null ? undefined : store.step(stepId);
+  const task = stepId === null ? undefined : actions?.task(stepId);
+  const reasonNeeded = availability?.reasonRequired === true || (action === "APPROVE" && draft.decision === "REJECT");
+  // The reason changes no effect: it is previewed with any.
+  const asked = ask(intent, { ...draft, reason: "-" }, task?.token ?? null);
+  const previewed = usePreview("input" in asked ? asked.input : null, header ? concernOf(header, step?.changedSeq ?? null) : "");
+  const current = "input" in asked && previewed.of === JSON.stringify(asked.input) ? previewed.preview : null;
+  if (current && read.of !== previewed.of) setRead({ of: previewed.of ?? "", effect: effectOf(current) });
+  const moved = error?.code === "RUN_MOVED";
+  const { again } = previewed;
   useEffect(() => {
-    if (waitUntil === 0) return;
-    const timer = setTimeout(() => setWaitUntil(0), Math.max(0, waitUntil - Date.now()));
-    return () => clearTimeout(timer);
-  }, [waitUntil]);
+    if (moved) again();
+    // Asked once for each refusal.
+    // oxlint-disable-next-line react/exhaustive-deps
+  }, [moved]);
   if (!header) return null;
 
   const word = shortId(header.runId);
-  const step = intent.stepId === null ? undefined : store.step(intent.stepId);
-  const moved = error?.code === "RUN_MOVED";
-  const offered = !sending && refusal === null && waitUntil === 0 && !moved;
-  const complete = (!availability.reasonRequired || reason.trim() !== "") && (!strong || typed === word);
-  const label = m.action[intent.action];
+  const otherwise = current !== null && read.of === previewed.of && read.effect !== effectOf(current) && !stops(action);
+  const reviewAgain = moved || otherwise;
+  const applies = current !== null ? current.outcome === "APPLY" || current.outcome === "NOOP" : previewed.error !== null && stops(action);
+  const offered = !sending && refused === null && waitUntil === 0 && applies;
+  const complete = (!reasonNeeded || draft.reason.trim() !== "") && (!strong || typed === word);
+  const label = m.action[action];
+  const set = (part: Partial<Draft>): void => change({ ...draft, ...part });
+  const leave = (): void => {
+    if (kept.sent === null) drop();
+    onClose();
+  };
 
-  const submit = (event: FormEvent): void => {
+  const onSubmit = (event: FormEvent): void => {
     event.preventDefault();
-    if (!offered || !complete) return;
-    setSending(true);
-    setError(null);
-    send(intent, { expectedRunSeq: reviewed, reason, force: step?.error?.retryable === false })
-      .then((signal) => {
-        receipts.receive(signal);
-        onClose();
-      })
-      .catch((cause: unknown) => {
-        setSending(false);
-        const failure = cause instanceof ApiError ? cause : new ApiError(String(cause));
-        setError(failure);
-        if (failure.retryAfterMs !== null) setWaitUntil(Date.now() + failure.retryAfterMs);
-      });
+    const ready = ask(intent, draft, task?.token ?? null);
+    if (!offered || !complete || !("input" in ready) || reviewAgain) return;
+    submit(ready.input, current?.basedOnSeq ?? header.runSeq);
+  };
+  const review = (): void => {
+    clear();
+    if (current) setRead({ of: previewed.of ?? "", effect: effectOf(current) });
   };
 
   return (
-    <Dialog alert={strong} onClose={onClose} title={m.confirm.title(label, `${intent.stepId ?? header.plan.planId} in ${header.environmentId}`)}>
+    <Dialog
+      alert={strong}
+      onClose={leave}
+      title={
+        <>
+          {m.confirm.title(label, stepId ?? header.plan.planId)} <Env id={header.environmentId} />
+        </>
+      }
+    >
       <form
-        onSubmit={submit}
+        onSubmit={onSubmit}
         onKeyDown={(event) => {
           if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) event.currentTarget.requestSubmit();
           else if (event.key === "Enter" && strong && event.target instanceof HTMLInputElement) event.preventDefault();
         }}
       >
-        <p>{m.confirm.basedOn(reviewed)}</p>
-        <ul className={css.list}>
-          {availability.reason !== null && <li>{availability.reason}</li>}
-          {consequences(intent, header, step).map((line) => (
-            <li key={line}>{line}</li>
-          ))}
-        </ul>
+        <p>{current ? m.confirm.basedOn(current.basedOnSeq) : "missing" in asked ? asked.missing : previewed.error ? "" : m.confirm.asking}</p>
+        {current && <PreviewList preview={current} />}
+        {current?.outcome === "APPLY" && action === "RETRY_STEP" && (
+          <p className={css.next}>{m.confirm.nextAttempt(attemptName((step?.logicalAttemptId ?? 0) + 1))}</p>
+        )}
+        {previewed.error && !current && (
+          <p className={css.warn} role="alert">
+            {stops(action) ? m.confirm.noPreviewStop : m.confirm.noPreview} {previewed.error.message} <code>{previewed.error.code}</code>
+          </p>
+        )}
         {verdict.state === "STALE" && <p className={css.warn}>{m.confirm.stopWhileStale(ticking(store.clock.now() - verdict.asOf))}</p>}
+        <Fields intent={intent} draft={draft} denied={availability?.code === "RETRY_DENIED"} task={task} change={set} />
         <label className={css.field}>
           <span>
-            {m.confirm.reason} <span className={css.hint}>({availability.reasonRequired ? m.confirm.reasonRequired : m.confirm.reasonHint})</span>
+            {m.confirm.reason} <span className={css.hint}>({reasonNeeded ? m.confirm.reasonRequired : m.confirm.reasonHint})</span>
           </span>
-          <input ref={reasonRef} value={reason} maxLength={1000} required={availability.reasonRequired} onChange={(event) => setReason(event.target.value)} />
+          <input ref={reasonRef} value={draft.reason} maxLength={1000} required={reasonNeeded} onChange={(event) => set({ reason: event.target.value })} />
         </label>
         {strong && (
           <label className={css.field}>
@@ -114,35 +136,31 @@ export function ConfirmDialog({ intent, availability, basedOn, refusal, onClose 
           </label>
         )}
         <div role="alert" className={css.problem}>
-          {moved && <p>{m.confirm.moved(error.currentSeq ?? verdict.seq)}</p>}
           {error && !moved && (
             <p>
               {error.message} <code>{error.code}</code> {error.whoCould.length > 0 && m.denied.could(error.whoCould.join(", "))}
+              {error.code === "NETWORK" && ` ${m.confirm.sameAgain}`}
             </p>
           )}
-          {refusal !== null && !sending && (
+          {refused !== null && !sending && (
             <p>
-              {m.confirm.notNow} {refusal}
+              {m.confirm.notNow} {refused}
             </p>
           )}
+          {moved && <Moved runId={header.runId} from={reviewed} to={Math.max(reviewed, error.currentSeq ?? header.runSeq)} />}
+          {otherwise && !moved && <p>{m.confirm.otherwise}</p>}
         </div>
         <div className={css.buttons}>
-          <Button ref={backRef} onClick={onClose}>
+          <Button ref={backRef} onClick={leave}>
             {m.confirm.back}
           </Button>
-          {moved ? (
-            <Button
-              kind="primary"
-              onClick={() => {
-                setReviewed(Math.max(basedOn, error.currentSeq ?? 0, verdict.seq));
-                setError(null);
-              }}
-            >
+          {reviewAgain ? (
+            <Button kind="primary" onClick={review}>
               {m.confirm.reviewAgain}
             </Button>
           ) : (
             <button type="submit" className={css.send} data-danger={strong || undefined} disabled={!offered || !complete}>
-              {sending ? m.confirm.sending : m.confirm.send(label)}
+              {sending ? m.confirm.sending : waitUntil > 0 ? m.confirm.wait(ticking(waitUntil - Date.now() + 1_000)) : m.confirm.send(label)}
             </button>
           )}
         </div>

@@ -1,63 +1,53 @@
-import { describe, expect, it } from "vitest";
-import type { Availability, Signal } from "../api/model";
-import type { Verdict, VerdictState } from "../runs/store";
-import { explain, newIntent, refusal } from "./intent";
-
-const allowed: Availability = {
-  action: "PAUSE",
-  outcome: "APPLY",
-  code: null,
-  reason: null,
-  rule: null,
-  requiredRole: null,
-  whoCould: [],
-  reasonRequired: false,
-  strength: "REVERSIBLE",
-};
-
-function verdict(state: VerdictState, seq = 10): Verdict {
-  return { state, reason: null, since: 0, asOf: 0, lagMs: 0, seq, headSeq: seq };
-}
-function receipt(fields: Partial<Signal>): Signal {
-  return { decision: "ACCEPTED", application: "PENDING", appliedSeq: null, ...fields } as Signal;
-}
-const base = { action: "PAUSE", availability: allowed, verdict: verdict("LIVE"), ageMs: 0, receipt: undefined } as const;
-
-describe("a button", () => {
-  it("is on when the server would apply the action", () => {
-    expect(refusal(base)).toBeNull();
-  });
-
-  it("is off with rule, role and who could when refused", () => {
-    const refused: Availability = { ...allowed, outcome: "REFUSED", code: "FORBIDDEN", requiredRole: "OPERATOR", whoCould: ["ana", "ben"] };
-    expect(refusal({ ...base, availability: refused })).toBe("Needs Operator. Could: ana, ben. [FORBIDDEN]");
-    expect(explain({ ...allowed, outcome: "NOOP" })).toBe("It would change nothing.");
-  });
-
-  it("is off until the server has answered", () => {
-    expect(refusal({ ...base, availability: undefined })).not.toBeNull();
-  });
-
-  it("is off while offline; while stale only stopping stays", () => {
-    expect(refusal({ ...base, verdict: verdict("OFFLINE") })).not.toBeNull();
-    expect(refusal({ ...base, verdict: verdict("STALE") })).toBeNull();
-    expect(refusal({ ...base, action: "CANCEL", verdict: verdict("STALE") })).toBeNull();
-    expect(refusal({ ...base, action: "RETRY_STEP", verdict: verdict("STALE"), ageMs: 12_000 })).toContain("12 s old");
-  });
-
-  it("comes back only when the page shows the effect of the last one", () => {
-    expect(refusal({ ...base, receipt: receipt({}) })).not.toBeNull();
-    expect(refusal({ ...base, receipt: receipt({ application: "DELIVERED" }) })).not.toBeNull();
-    const applied = receipt({ application: "APPLIED", appliedSeq: 12 });
-    expect(refusal({ ...base, receipt: applied, verdict: verdict("LIVE", 11) })).toContain("seq 12");
-    expect(refusal({ ...base, receipt: applied, verdict: verdict("LIVE", 12) })).toBeNull();
-    expect(refusal({ ...base, receipt: receipt({ application: "NOT_APPLIED" }) })).toBeNull();
-  });
-});
+import { expect, it } from "vitest";
+import { ask, type Asked, EMPTY_DRAFT } from "./draft";
+import { Intents, newIntent, type Sendable } from "./intent";
 
 it("mints one signal id for each intent, in the alphabet of the API", () => {
   const a = newIntent("PAUSE", "run", null, null);
   const b = newIntent("PAUSE", "run", null, null);
   expect(a.signalId).not.toBe(b.signalId);
   expect(a.signalId).toMatch(/^[A-Za-z0-9_.-]{1,128}$/);
+});
+
+function tab(): Intents {
+  const held = new Map<string, string>();
+  return new Intents({ getItem: (key) => held.get(key) ?? null, setItem: (key, value) => void held.set(key, value) });
+}
+
+it("25 keeps an intent without an answer over a reload, with its signalId and what was typed", () => {
+  const intents = tab();
+  const first = intents.form("PAUSE", "r1", null, null);
+  intents.keep({ ...first, draft: { ...EMPTY_DRAFT, reason: "maintenance" }, sent: "x" });
+  const again = intents.form("PAUSE", "r1", null, null);
+  expect([again.intent.signalId, again.draft.reason, again.sent]).toEqual([first.intent.signalId, "maintenance", "x"]);
+  expect(intents.form("PAUSE", "r2", null, null).intent.signalId).not.toBe(first.intent.signalId);
+  expect(intents.form("RETRY_STEP", "r1", "a", 2).intent.signalId).not.toBe(first.intent.signalId);
+  intents.forget(first.intent);
+  expect(intents.form("PAUSE", "r1", null, null).intent.signalId).not.toBe(first.intent.signalId);
+});
+
+it("reads what is not its own as nothing", () => {
+  expect(new Intents({ getItem: () => "{", setItem: () => {} }).form("PAUSE", "r", null, null).sent).toBeNull();
+});
+
+function of(action: Sendable, draft: Partial<typeof EMPTY_DRAFT> = {}, token: string | null = "t"): Asked {
+  return ask({ ...newIntent(action, "r", "s", 2), signalId: "id" }, { ...EMPTY_DRAFT, reason: "why", ...draft }, token);
+}
+
+it("23 makes the input of each action, or says what is missing", () => {
+  expect(of("RETRY_STEP", { force: true })).toEqual({
+    input: { signal: { runId: "r", signal: { retryStep: { stepId: "s", reason: "why", force: true, expectedLogicalAttemptId: 2 } } } },
+  });
+  expect(of("UPDATE_PARAMS", { patch: '{"day":null}' })).toEqual({
+    input: { signal: { runId: "r", signal: { updateParams: { stepId: "s", newParams: { day: null }, reason: "why" } } } },
+  });
+  expect(of("UPDATE_TARGET", { schema: "x" })).toEqual({
+    input: { signal: { runId: "r", signal: { updateTarget: { stepId: "s", newTarget: { schema: "x" }, reason: "why" } } } },
+  });
+  expect(of("COMPLETE_MANUAL_STEP", { evidence: " https://a \n\nhttps://b" })).toEqual({
+    input: { completeManualStep: { runId: "r", stepId: "s", token: "t", outcome: "SUCCEEDED", notes: "why", evidenceRefs: ["https://a", "https://b"] } },
+  });
+  expect(of("RERUN", { from: "step" })).toEqual({ input: { rerun: { runId: "r", runRequestId: "id", reason: "why", from: { steps: ["s"] } } } });
+  const missing = [of("UPDATE_PARAMS"), of("INJECT_OVERRIDE", { patch: "[1]" }), of("INJECT_OVERRIDE", { patch: "{" }), of("UPDATE_TARGET"), of("EMERGENCY_STOP", { reason: " " }), of("COMPLETE_MANUAL_STEP", {}, null)];
+  expect(missing.every((asked) => "missing" in asked)).toBe(true);
 });

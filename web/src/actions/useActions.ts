@@ -2,42 +2,67 @@ import { useEffect, useRef, useState } from "react";
 import { type Action, ActionsDocument, type ActionsQuery } from "../api/gen/graphql";
 import type { Availability } from "../api/model";
 import { request } from "../api/request";
-import { useHeader, useVerdict } from "../runs/context";
+import { useRunState } from "../runs/context";
+import { ended } from "../ui/look";
 
 const DEBOUNCE_MS = 250;
 const RETRY_MS = 3_000;
+
+type Answer = NonNullable<ActionsQuery["run"]>;
+export type Task = NonNullable<ActionsQuery["manualTasks"]>["edges"][number]["node"];
 
 export interface Actions {
   /** The position that the answer was based on. */
   basedOn: number;
   run: ReadonlyMap<Action, Availability>;
+  /** Known of the cause of failure and of the chosen step. */
   step: (stepId: string) => ReadonlyMap<Action, Availability> | undefined;
+  /** Why it has not started, while it waits. */
+  queue: NonNullable<Answer["queue"]> | null;
+  approval: NonNullable<Answer["approval"]> | null;
+  /** The manual step that waits for a person, by its id. */
+  task: (stepId: string) => Task | undefined;
 }
 
 function byAction(list: readonly Availability[]): Map<Action, Availability> {
   return new Map(list.map((entry) => [entry.action, entry]));
 }
 
-function toActions(run: NonNullable<ActionsQuery["run"]>): Actions {
+function toActions(run: Answer, { manualTasks, again }: ActionsQuery): Actions {
   const steps = new Map([run.cause, run.chosen].flatMap((step) => (step ? [[step.stepId, byAction(step.actions)] as const] : [])));
-  return { basedOn: run.runSeq, run: byAction(run.actions), step: (stepId) => steps.get(stepId) };
+  const tasks = new Map((manualTasks?.edges ?? []).map(({ node }) => [node.stepId, node]));
+  for (const task of tasks.values()) {
+    steps.set(task.stepId, new Map([...(steps.get(task.stepId) ?? []), ["COMPLETE_MANUAL_STEP", task.action]]));
+  }
+  const whole = byAction(run.actions);
+  if (again) {
+    const { outcome, code, reason } = again;
+    whole.set("RERUN", { action: "RERUN", outcome, code, reason, rule: null, requiredRole: null, whoCould: [], reasonRequired: false, strength: "NORMAL" });
+  }
+  return {
+    basedOn: run.runSeq,
+    run: whole,
+    step: (stepId) => steps.get(stepId),
+    queue: run.queue ?? null,
+    approval: run.approval ?? null,
+    task: (stepId) => tasks.get(stepId),
+  };
 }
 
 /** What the viewer may do to the run, its cause of failure and the chosen step; asked again whenever the run moves. */
 export function useActions(runId: string, chosenStep: string | null): Actions | null {
-  const header = useHeader();
-  const verdict = useVerdict();
   const [actions, setActions] = useState<Actions | null>(null);
-  const cause = header?.rootCause?.stepId ?? null;
-  const seq = header?.runSeq;
-  const opsRev = header?.opsRev;
-  const online = verdict.state !== "OFFLINE";
-  const known = seq !== undefined;
+  const cause = useRunState((store) => store.header()?.rootCause?.stepId ?? null);
+  const waiting = useRunState((store) => store.header()?.startedAt === null);
+  const over = useRunState((store) => ended(store.header() ?? { status: "UNKNOWN" }));
+  const manual = useRunState((store) => store.header()?.substatus === "WAITING_MANUAL" || (store.header()?.stepCounts.running ?? 0) > 0);
+  const online = useRunState((store) => store.verdict().state !== "OFFLINE" && store.verdict().state !== "PAST");
+  const known = useRunState((store) => store.header() !== null);
   // What the newest answer must not be older than; a busy run moves it faster than answers come.
-  const position = `${seq}/${opsRev}`;
+  const position = useRunState((store) => `${store.seq}/${store.opsRev}`);
   const wanted = useRef(position);
   wanted.current = position;
-  const ask = useRef<(() => void) | null>(null);
+  const askAgain = useRef<(() => void) | null>(null);
   useEffect(() => {
     if (!known || !online) return;
     const abort = new AbortController();
@@ -47,6 +72,10 @@ export function useActions(runId: string, chosenStep: string | null): Actions | 
       withCause: cause !== null,
       chosen: chosenStep ?? "",
       withChosen: chosenStep !== null,
+      waiting,
+      manual: manual && !over,
+      ended: over,
+      again: { runId, runRequestId: "preview", from: { start: true } },
     };
     let timer: ReturnType<typeof setTimeout> | null = null;
     let asking = false;
@@ -59,8 +88,8 @@ export function useActions(runId: string, chosenStep: string | null): Actions | 
       asking = true;
       const asked = wanted.current;
       try {
-        const { run } = await request(ActionsDocument, variables, abort.signal);
-        setActions(run ? toActions(run) : null);
+        const answer = await request(ActionsDocument, variables, abort.signal);
+        setActions(answer.run ? toActions(answer.run, answer) : null);
         asking = false;
         if (asked !== wanted.current) later(DEBOUNCE_MS);
       } catch {
@@ -68,15 +97,15 @@ export function useActions(runId: string, chosenStep: string | null): Actions | 
         if (!abort.signal.aborted) later(RETRY_MS);
       }
     };
-    ask.current = () => later(DEBOUNCE_MS);
+    askAgain.current = () => later(DEBOUNCE_MS);
     // The first answer is awaited by a person, later ones may come together.
     void now();
     return () => {
-      ask.current = null;
+      askAgain.current = null;
       if (timer !== null) clearTimeout(timer);
       abort.abort();
     };
-  }, [runId, chosenStep, cause, known, online]);
-  useEffect(() => ask.current?.(), [position]);
+  }, [runId, chosenStep, cause, waiting, manual, over, known, online]);
+  useEffect(() => askAgain.current?.(), [position]);
   return actions;
 }

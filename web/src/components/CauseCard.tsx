@@ -1,35 +1,30 @@
+import { Link } from "@tanstack/react-router";
 import { Copy, OctagonX } from "lucide-react";
-import { useState } from "react";
-import { ActionButton } from "../actions/ActionButton";
-import type { Actions } from "../actions/useActions";
+import { useMemo, useState } from "react";
 import type { RunHeader } from "../api/model";
 import { m } from "../messages";
+import { useHeader, useRunStore } from "../runs/context";
 import { Button } from "../ui/Button";
-import { attemptName } from "../ui/format";
+import { attemptName, count } from "../ui/format";
 import css from "./CauseCard.module.css";
 
-interface CauseCardProps {
-  header: RunHeader;
-  actions: Actions | null;
-  openStep: (stepId: string, tab: "log" | "error") => void;
-}
+const NAMED = 3;
+type Cause = NonNullable<RunHeader["rootCause"]>;
 
 /** What broke, in its own words, what it holds up, and the next safe action. */
-export function CauseCard({ header, actions, openStep }: CauseCardProps) {
-  const [copied, setCopied] = useState(false);
-  const cause = header.rootCause;
-  if (!cause) return null;
-  const stepId = cause.stepId;
+export function CauseCard() {
+  const header = useHeader();
+  const cause = header?.rootCause;
+  return cause && <Known header={header} cause={cause} />;
+}
+
+function Known({ header, cause }: { header: RunHeader; cause: Cause }) {
+  const { stepId, logicalAttemptId, code, category, message, retryable, blockedSteps, firstSeq } = cause;
   const facts = [
-    cause.category && cause.category !== "UNKNOWN" ? cause.category : null,
-    cause.retryable ? m.run.retryable : m.run.notRetryable,
-    cause.blockedSteps > 0 ? m.run.blocks(cause.blockedSteps) : null,
-    `seq ${cause.firstSeq}`,
+    category && category !== "UNKNOWN" ? category : null,
+    retryable ? m.run.retryable : m.run.notRetryable,
+    `seq ${firstSeq}`,
   ].filter((fact) => fact !== null);
-  const copy = (): void => {
-    const text = [stepId, cause.code, cause.message].filter((part) => part !== null).join("\n");
-    void navigator.clipboard.writeText(text).then(() => setCopied(true));
-  };
   return (
     <section className={css.card} aria-labelledby="root-cause" data-testid="root-cause">
       <h2 id="root-cause" className={css.title}>
@@ -37,20 +32,76 @@ export function CauseCard({ header, actions, openStep }: CauseCardProps) {
       </h2>
       <p className={css.line}>
         <OctagonX size={16} aria-hidden="true" className={css.icon} />
-        {stepId && <strong>{stepId}</strong>}
-        {cause.logicalAttemptId !== null && cause.logicalAttemptId > 1 && <span>{attemptName(cause.logicalAttemptId)}</span>}
-        <code className={css.code}>{cause.code}</code>
+        {stepId && (
+          <Link from="/runs/$runId" to="." search={(old) => ({ ...old, step: stepId, tab: "error", attempt: undefined, line: undefined })} className={css.step}>
+            {stepId}
+          </Link>
+        )}
+        {logicalAttemptId !== null && logicalAttemptId > 1 && <span>{attemptName(logicalAttemptId)}</span>}
+        <code className={css.code}>{code}</code>
         <span className={css.facts}>{facts.join(" · ")}</span>
+        {blockedSteps > 0 && (
+          <Link from="/runs/$runId" to="." search={(old) => ({ ...old, view: "steps", show: ["PENDING"] })}>
+            {m.run.blocks(blockedSteps)}
+          </Link>
+        )}
       </p>
-      {cause.message && <pre className={css.message}>{cause.message}</pre>}
+      {message && <pre className={css.message}>{message}</pre>}
+      <AlsoFailed failed={header.failedSteps} cause={stepId} />
       <div className={css.buttons}>
-        {stepId && <ActionButton action="RETRY_STEP" actions={actions} stepId={stepId} kind="primary" />}
-        {stepId && <Button onClick={() => openStep(stepId, "log")}>{m.run.openLog}</Button>}
-        {stepId && <Button onClick={() => openStep(stepId, "error")}>{m.run.openStep}</Button>}
-        <Button kind="quiet" onClick={copy}>
-          <Copy size={14} aria-hidden="true" /> {copied ? m.run.copied : m.run.copy}
-        </Button>
+        {stepId && <LogLink stepId={stepId} attempt={logicalAttemptId} />}
+        <CopyError text={[stepId, code, message].filter((part) => part !== null).join("\n")} />
       </div>
     </section>
+  );
+}
+
+/** To the log of the attempt that failed, where it says why. */
+function LogLink({ stepId, attempt }: { stepId: string; attempt: number | null }) {
+  const latest = useRunStore().step(stepId)?.logicalAttemptId;
+  return (
+    <Link
+      from="/runs/$runId"
+      to="."
+      search={(old) => ({ ...old, step: stepId, tab: "log", attempt: attempt === latest || attempt === null ? undefined : attempt, line: undefined })}
+      className={css.link}
+      aria-keyshortcuts="l"
+    >
+      {m.run.openLog} <kbd aria-hidden="true">l</kbd>
+    </Link>
+  );
+}
+
+/** The other steps that failed: they may be the same trouble, or a second one. */
+function AlsoFailed({ failed, cause }: { failed: number; cause: string | null }) {
+  const store = useRunStore();
+  const others = useMemo(() => (failed <= 1 ? [] : store.order().filter((id) => id !== cause && store.step(id)?.status === "FAILED")), [store, failed, cause]);
+  if (others.length === 0) return null;
+  return (
+    <p className={css.facts}>
+      {m.run.alsoFailed}{" "}
+      {others.slice(0, NAMED).map((id, i) => (
+        <span key={id}>
+          {i > 0 && ", "}
+          <Link from="/runs/$runId" to="." search={(old) => ({ ...old, step: id, tab: "error", attempt: undefined, line: undefined })}>
+            {id}
+          </Link>
+        </span>
+      ))}{" "}
+      {others.length > NAMED && (
+        <Link from="/runs/$runId" to="." search={(old) => ({ ...old, view: "steps", show: ["FAILED"] })}>
+          {m.run.andMore(count(others.length - NAMED))}
+        </Link>
+      )}
+    </p>
+  );
+}
+
+function CopyError({ text }: { text: string }) {
+  const [copied, setCopied] = useState(false);
+  return (
+    <Button kind="quiet" onClick={() => void navigator.clipboard.writeText(text).then(() => setCopied(true))}>
+      <Copy size={14} aria-hidden="true" /> {copied ? m.run.copied : m.run.copy}
+    </Button>
   );
 }

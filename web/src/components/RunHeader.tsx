@@ -1,64 +1,40 @@
-import { Copy } from "lucide-react";
+import { Copy, Ellipsis } from "lucide-react";
+import { useActs } from "../actions/act";
 import { ActionButton } from "../actions/ActionButton";
-import type { Actions } from "../actions/useActions";
-import type { RunHeader, RunRow } from "../api/model";
+import { useReceipts } from "../actions/context";
+import type { RunHeader } from "../api/model";
 import { m } from "../messages";
-import { useRunStore, useVerdict } from "../runs/context";
+import { useHeader, useRunStore, useVerdict } from "../runs/context";
 import { Button } from "../ui/Button";
-import { count, duration, shortId, ticking } from "../ui/format";
+import { count, shortId } from "../ui/format";
 import { ended, runLook } from "../ui/look";
 import { StatusBadge } from "../ui/Status";
 import { Time, useTick } from "../ui/Time";
+import { Env } from "../ui/Env";
 import css from "./RunHeader.module.css";
-import { SyncChip } from "./Sync";
-
-/** Time from start to end, or to now; "≥" when now is not known. */
-export function took(run: Pick<RunRow, "startedAt" | "completedAt" | "totalDurationMs">, now: number, frozen: boolean): string | null {
-  if (run.startedAt === null) return null;
-  if (run.totalDurationMs !== null) return duration(run.totalDurationMs);
-  if (run.completedAt !== null) return duration(run.completedAt - run.startedAt);
-  return `${frozen ? "≥ " : ""}${ticking(now - run.startedAt)}`;
-}
-
-/** What the status means for the person who reads it. */
-function statusWords(header: RunHeader, now: number): string | null {
-  const { substatus, status, failedSteps, retryDeadline, pause, queue, message } = header;
-  if (substatus === "AWAITING_OPERATOR") {
-    const left = retryDeadline === null ? null : retryDeadline - now;
-    const window = left === null ? null : left > 0 ? m.run.windowCloses(ticking(left)) : m.run.windowClosed;
-    return [m.run.stepsFailed(failedSteps), window].filter((part) => part !== null).join(" · ");
-  }
-  if (status === "PAUSED" && pause) {
-    const draining = substatus === "DRAINING" ? ` ${m.run.draining(pause.draining)}` : "";
-    return `${m.run.pausedBy(pause.requestedBy ?? "?", pause.reason)}.${draining}`;
-  }
-  if (status === "PENDING" && queue) return `${queue.status.toLowerCase()}, ${m.run.queuedSince} ${ticking(now - queue.createdAt)}`;
-  return message;
-}
+import { statusWords, took } from "./runWords";
+import { SyncBanner, SyncChip } from "./Sync";
 
 const COUNTS = [
-  ["success", "success", "succeeded"],
-  ["failed", "failed", "failed"],
-  ["running", "running", "running"],
-  ["pending", "pending", "pending"],
-  ["skipped", "skipped", "skipped"],
+  ["success", "success", m.run.counts.success],
+  ["failed", "failed", m.run.counts.failed],
+  ["running", "running", m.run.counts.running],
+  ["pending", "pending", m.run.counts.pending],
+  ["skipped", "skipped", m.run.counts.skipped],
 ] as const;
 
-export function RunHeaderView({ header, actions }: { header: RunHeader; actions: Actions | null }) {
-  const store = useRunStore();
-  const verdict = useVerdict();
-  useTick(1_000, !ended(header) || store.frozen());
-  const now = store.now();
-  const total = took(header, now, store.frozen());
-  const words = statusWords(header, now);
-  const { stepCounts } = header;
-  const production = /^prod/i.test(header.environmentId);
+export function RunHeaderView() {
+  const header = useHeader();
+  return header && <Known header={header} />;
+}
+
+function Known({ header }: { header: RunHeader }) {
   return (
     <header className={css.header}>
       <div className={css.line}>
         <h1 className={css.name}>
           <span className={css.crumbs}>
-            {header.tenantId} / {header.projectId} / <span className={production ? css.production : css.environment}>{header.environmentId}</span>
+            {header.tenantId} / {header.projectId} / <Env id={header.environmentId} />
           </span>{" "}
           {header.plan.planId}
           <span className={css.version}>@{header.plan.planVersion}</span>
@@ -67,37 +43,102 @@ export function RunHeaderView({ header, actions }: { header: RunHeader; actions:
           <code title={header.runId}>{shortId(header.runId)}</code> <Copy size={13} aria-hidden="true" />
         </Button>
         <span className={css.push}>
-          <SyncChip verdict={verdict} now={store.clock.now()} />
+          <Truth />
         </span>
       </div>
       <div className={css.line}>
         <span aria-live="polite" data-testid="run-status" className={css.status}>
           <StatusBadge look={runLook(header)} large />
         </span>
-        {words && <p className={css.words}>{words}</p>}
-        <div className={css.actions}>
-          {header.status === "PAUSED" ? <ActionButton action="RESUME" actions={actions} kind="primary" /> : <ActionButton action="PAUSE" actions={actions} />}
-          <ActionButton action="CANCEL" actions={actions} kind="danger" />
-        </div>
+        <Words header={header} />
+        <RunButtons header={header} />
       </div>
-      <p className={css.facts}>
-        {total && (
-          <>
-            <strong data-testid="took">{total}</strong> ·{" "}
-          </>
-        )}
-        {COUNTS.filter(([key]) => stepCounts[key] > 0).map(([key, tone, word]) => (
-          <span key={key} className={css.count} data-tone={tone}>
-            {count(stepCounts[key])} {word}
-          </span>
-        ))}
-        <span>of {count(stepCounts.total)} steps</span>
-        {header.triggeredBy && <span> · {m.run.startedBy(header.triggeredBy)}</span>}
-        <span>
-          {" "}
-          · <Time at={header.startedAt ?? header.createdAt} format="full" />
-        </span>
-      </p>
+      <Facts header={header} />
     </header>
+  );
+}
+
+/** How true the page is; it ticks only while it is in doubt. */
+function Truth() {
+  const store = useRunStore();
+  const verdict = useVerdict();
+  useTick(1_000, store.frozen());
+  return <SyncChip verdict={verdict} now={store.clock.now()} />;
+}
+
+/** Across the page when the run shown may not be the run that is. */
+export function RunTruthBanner() {
+  const store = useRunStore();
+  const verdict = useVerdict();
+  return <SyncBanner verdict={verdict} now={store.clock.now()} />;
+}
+
+function Words({ header }: { header: RunHeader }) {
+  const { actions } = useActs();
+  const store = useRunStore();
+  useTick(1_000, !ended(header));
+  const quiescent = useReceipts().find((signal) => signal.runId === header.runId && signal.type === "PAUSE" && signal.quiescentSeq !== null && header.pause !== null && signal.receivedAt >= header.pause.since - 60_000);
+  const words = statusWords(header, store.now(), actions, quiescent);
+  return words && <p className={css.words}>{words}</p>;
+}
+
+function RunButtons({ header }: { header: RunHeader }) {
+  const { menu } = useActs();
+  const cause = header.rootCause?.stepId ?? null;
+  return (
+    <div className={css.actions}>
+      {ended(header) ? (
+        <ActionButton action="RERUN" kind="primary" />
+      ) : (
+        <>
+          {cause !== null && <ActionButton action="RETRY_STEP" stepId={cause} kind="primary" shortcut="r" />}
+          {header.status === "PENDING" && header.startedAt === null ? (
+            <Approval />
+          ) : header.status === "PAUSED" ? (
+            <ActionButton action="RESUME" kind="primary" shortcut="P" />
+          ) : (
+            <ActionButton action="PAUSE" shortcut="P" />
+          )}
+          <span className={css.wide}>
+            <ActionButton action="CANCEL" kind="danger" />
+          </span>
+        </>
+      )}
+      <Button label={m.menu.title} shortcut="." onClick={menu}>
+        <Ellipsis size={16} aria-hidden="true" />
+      </Button>
+    </div>
+  );
+}
+
+function Approval() {
+  const { actions } = useActs();
+  return actions?.run.has("APPROVE") && <ActionButton action="APPROVE" kind="primary" />;
+}
+
+function Facts({ header }: { header: RunHeader }) {
+  const store = useRunStore();
+  useTick(1_000, !ended(header));
+  const { stepCounts } = header;
+  const total = took(header, store.now(), store.frozen());
+  return (
+    <p className={css.facts}>
+      {total && (
+        <>
+          <strong data-testid="took">{total}</strong> ·{" "}
+        </>
+      )}
+      {COUNTS.filter(([key]) => stepCounts[key] > 0).map(([key, tone, word]) => (
+        <span key={key} className={css.count} data-tone={tone}>
+          {count(stepCounts[key])} {word}
+        </span>
+      ))}
+      {stepCounts.total > 0 && <span>{m.run.ofSteps(count(stepCounts.total))}</span>}
+      {header.triggeredBy && <span> · {m.run.startedBy(header.triggeredBy)}</span>}
+      <span>
+        {" "}
+        · <Time at={header.startedAt ?? header.createdAt} format="full" />
+      </span>
+    </p>
   );
 }

@@ -9,7 +9,7 @@ import { ended, runLook } from "../ui/look";
 import { Menu, type MenuItem } from "../ui/Menu";
 import { StatusBadge } from "../ui/Status";
 import { Time } from "../ui/Time";
-import { took } from "./RunHeader";
+import { took } from "./runWords";
 import css from "./RunTable.module.css";
 
 export interface Selecting {

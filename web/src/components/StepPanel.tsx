@@ -1,7 +1,6 @@
 import { X } from "lucide-react";
 import { useEffect, useRef } from "react";
 import { ActionButton } from "../actions/ActionButton";
-import type { Actions } from "../actions/useActions";
 import type { Attempt, Step } from "../api/model";
 import { LogView } from "../logs/LogView";
 import { m } from "../messages";
@@ -24,12 +23,11 @@ interface StepPanelProps {
   /** The attempt to show; the latest when null. */
   attempt: number | null;
   tab: StepTab;
-  actions: Actions | null;
-  open: (to: { attempt?: number | null; tab?: StepTab }) => void;
+  open: (to: { attempt?: number | undefined; tab?: StepTab }) => void;
   close: () => void;
 }
 
-export function StepPanel({ runId, stepId, attempt, tab, actions, open, close }: StepPanelProps) {
+export function StepPanel({ runId, stepId, attempt, tab, open, close }: StepPanelProps) {
   const store = useRunStore();
   const step = useStep(stepId);
   const panel = useRef<HTMLElement>(null);
@@ -66,7 +64,7 @@ export function StepPanel({ runId, stepId, attempt, tab, actions, open, close }:
         <StatusBadge look={stepLook(step)} />
         <span>{step.type}</span>
         {stepTook(step, store) && <span>{stepTook(step, store)}</span>}
-        {step.status === "FAILED" && <ActionButton action="RETRY_STEP" actions={actions} stepId={stepId} />}
+        {step.status === "FAILED" && <ActionButton action="RETRY_STEP" stepId={stepId} />}
       </div>
       {wait && <p className={css.wait}>{wait}</p>}
       {step.attempts.length > 0 && (
@@ -77,7 +75,7 @@ export function StepPanel({ runId, stepId, attempt, tab, actions, open, close }:
               attempt={other}
               chosen={other.logicalAttemptId === shownId}
               latest={other.logicalAttemptId === latest}
-              choose={() => open({ attempt: other.logicalAttemptId === latest ? null : other.logicalAttemptId })}
+              choose={() => open({ attempt: other.logicalAttemptId === latest ? undefined : other.logicalAttemptId })}
             />
           ))}
         </div>

@@ -1,4 +1,4 @@
-import { type LucideIcon, Radio, RefreshCw, SearchCheck, TriangleAlert, Unplug } from "lucide-react";
+import { History, type LucideIcon, Radio, RefreshCw, SearchCheck, TriangleAlert, Unplug } from "lucide-react";
 import { useSyncExternalStore } from "react";
 import { linkState, onLink, retryNow } from "../api/live";
 import { m } from "../messages";
@@ -15,6 +15,7 @@ const ICONS: Record<VerdictState, LucideIcon> = {
   RESYNCING: RefreshCw,
   STALE: TriangleAlert,
   OFFLINE: Unplug,
+  PAST: History,
 };
 
 type Shown = Pick<Verdict, "state" | "reason" | "asOf" | "lagMs"> & { seq?: number };

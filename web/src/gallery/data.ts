@@ -190,8 +190,26 @@ export const RECEIPTS: Record<string, Signal> = {
   unknown: signal({ signalId: "ui-unknown", type: "UNKNOWN", typeRaw: "DEFRAGMENT", stepId: null }),
 };
 
-export function available(action: Action, over: Partial<Availability> = {}): Availability {
+export function available<A extends Action>(action: A, over: Partial<Omit<Availability, "action">> = {}): Availability & { action: A } {
   return { action, outcome: "APPLY", code: null, reason: null, rule: null, requiredRole: null, whoCould: [], reasonRequired: false, strength: "NORMAL", ...over };
 }
 
 export const REFUSED = available("CANCEL", { outcome: "REFUSED", code: "FORBIDDEN", reason: "You are Operator on shop / prod.", requiredRole: "ENGINEER", whoCould: ["ana", "@data-eng"], rule: "no rule matched; policy v41", strength: "STRONG" });
+
+/** What the server would say to any question that a shown component asks. */
+export const ANSWERS = {
+  methods: [{ name: "oidc", label: "Acme", url: "/auth/oidc?" }],
+  data: {
+    viewer: { policyVersion: 41 },
+    preview: {
+      basedOnSeq: SEQ,
+      outcome: "APPLY",
+      code: null,
+      reason: "It runs again, as attempt 3.",
+      status: "RUNNING",
+      changes: [{ stepId: "stg_orders", kind: "RERUN", from: "FAILED", to: "RUNNING", why: "It runs again, as attempt 3." }],
+      blocked: ["orders", "customers"],
+      warnings: ["1 signal is on the way and counted in."],
+    },
+  },
+};

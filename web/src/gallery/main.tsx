@@ -4,14 +4,15 @@ import { createMemoryHistory, createRootRoute, createRouter, RouterProvider } fr
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { ViewerContext } from "../actions/context";
+import { ANSWERS } from "./data";
 import { Gallery } from "./Gallery";
 
 const VIEWER = { principal: "ana", tenantId: "acme", roles: ["ENGINEER"] };
 // Links need a router; they lead nowhere.
 const router = createRouter({ routeTree: createRootRoute({ component: Gallery }), history: createMemoryHistory() });
 
-// Nothing here asks a server, but the page of those who are not signed in.
-window.fetch = () => Promise.resolve(Response.json({ methods: [{ name: "oidc", label: "Acme", url: "/auth/oidc?" }] }));
+// Nothing here reaches a server.
+window.fetch = () => Promise.resolve(Response.json(ANSWERS));
 
 const element = document.getElementById("root");
 if (element) {

@@ -1,7 +1,10 @@
 // Every component in each of its named states; the tests walk them.
 import type { ReactNode } from "react";
+import { ActionMenu } from "../actions/ActionMenu";
+import { ActsContext } from "../actions/act";
 import { ConfirmDialog } from "../actions/ConfirmDialog";
-import { newIntent } from "../actions/intent";
+import { EMPTY_DRAFT } from "../actions/draft";
+import { newIntent, type Sendable } from "../actions/intent";
 import { ReceiptStages, ReceiptTitle } from "../actions/Receipt";
 import type { Actions } from "../actions/useActions";
 import { ApiError } from "../api/request";
@@ -40,10 +43,17 @@ const ACTIONS: Actions = {
   basedOn: SEQ,
   run: new Map([available("PAUSE", { strength: "REVERSIBLE" }), REFUSED, available("RESUME")].map((entry) => [entry.action, entry])),
   step: () => new Map([["RETRY_STEP", available("RETRY_STEP")] as const]),
+  queue: null,
+  approval: null,
+  task: () => undefined,
 };
 
-function within(run: RunStore, children: ReactNode): ReactNode {
-  return <RunContext value={run}>{children}</RunContext>;
+function within(run: RunStore, children: ReactNode, actions: Actions = ACTIONS): ReactNode {
+  return (
+    <RunContext value={run}>
+      <ActsContext value={{ actions, act: nothing, menu: nothing }}>{children}</ActsContext>
+    </RunContext>
+  );
 }
 
 function verdict(over: Partial<Verdict>): Verdict {
@@ -102,20 +112,20 @@ function truth(): State[] {
 }
 
 function runs(): State[] {
-  const heads = Object.entries(RUNS).map(([name, run]) => ({ name: `run-${name}`, show: () => within(store(run), <RunHeaderView header={run} actions={ACTIONS} />) }));
+  const heads = Object.entries(RUNS).map(([name, run]) => ({ name: `run-${name}`, show: () => within(store(run), <RunHeaderView />) }));
   const stale = store(header(), { sync: "STALE", reason: "STORE_DOWN", asOf: NOW - 12_000 });
   return [
     ...heads,
-    { name: "run-stale", show: () => within(stale, <RunHeaderView header={header()} actions={ACTIONS} />) },
+    { name: "run-stale", show: () => within(stale, <RunHeaderView />) },
     { name: "run-table", show: () => <RunTable rows={Object.entries(RUNS).map(([name, run], i) => ({ run: { ...run, runId: `${run.runId}${name}` }, left: i === 3 }))} now={NOW} frozen={false} selecting={{ selected: new Set([`${RUN}completed`]), turn: nothing, turnAll: nothing }} menu={() => []} /> },
-    { name: "cause", show: () => within(store(header()), <CauseCard header={header()} actions={ACTIONS} openStep={nothing} />) },
+    { name: "cause", show: () => within(store(header()), <CauseCard />) },
     { name: "steps", show: () => within(store(header()), <StepList chosen="stg_orders" choose={nothing} filter={[]} setFilter={nothing} />) },
     { name: "steps-none", show: () => within(store(header(), {}, []), <StepList chosen={null} choose={nothing} filter={[]} setFilter={nothing} />) },
   ];
 }
 
 function panel(stepId: string, tab: StepTab): ReactNode {
-  return within(store(header()), <StepPanel runId={RUN} stepId={stepId} attempt={null} tab={tab} actions={ACTIONS} open={nothing} close={nothing} />);
+  return within(store(header()), <StepPanel runId={RUN} stepId={stepId} attempt={null} tab={tab} open={nothing} close={nothing} />);
 }
 
 function panels(): State[] {
@@ -140,21 +150,26 @@ function receipts(): State[] {
   }));
 }
 
-function confirm(name: string, action: "PAUSE" | "RETRY_STEP" | "CANCEL", availability: Availability, refusal: string | null = null): State {
-  const intent = newIntent(action, RUN, action === "RETRY_STEP" ? "stg_orders" : null, 2);
+function confirm(name: string, availability: Availability & { action: Sendable }, stepId: string | null = null): State {
+  const kept = { intent: newIntent(availability.action, RUN, stepId, 2), draft: EMPTY_DRAFT, sent: null };
+  const of = new Map([[availability.action, availability] as const]);
   return {
     name: `confirm-${name}`,
     alone: true,
-    show: () => within(store(header()), <ConfirmDialog intent={intent} availability={availability} basedOn={SEQ} refusal={refusal} onClose={nothing} />),
+    show: () => within(store(header()), <ConfirmDialog kept={kept} onClose={nothing} onDone={nothing} />, { ...ACTIONS, run: of, step: () => of }),
   };
 }
 
 function dialogs(): State[] {
   return [
-    confirm("reversible", "PAUSE", available("PAUSE", { strength: "REVERSIBLE" })),
-    confirm("normal", "RETRY_STEP", available("RETRY_STEP", { reasonRequired: true })),
-    confirm("strong", "CANCEL", available("CANCEL", { strength: "STRONG" })),
-    confirm("refused", "PAUSE", available("PAUSE"), m.denied.offline),
+    confirm("reversible", available("PAUSE", { strength: "REVERSIBLE" })),
+    confirm("normal", available("RETRY_STEP", { reasonRequired: true }), "stg_orders"),
+    confirm("force", available("RETRY_STEP", { outcome: "REFUSED", code: "RETRY_DENIED" }), "stg_orders"),
+    confirm("strong", available("CANCEL", { strength: "STRONG" })),
+    confirm("override", available("INJECT_OVERRIDE", { strength: "STRONG", reasonRequired: true }), "stg_orders"),
+    confirm("stop", available("EMERGENCY_STOP", { strength: "STRONG", reasonRequired: true })),
+    confirm("refused", available("RESUME", { outcome: "REFUSED", code: "FORBIDDEN", reason: "Needs the role OPERATOR on shop/prod." })),
+    { name: "menu", alone: true, show: () => within(store(header()), <ActionMenu stepId="stg_orders" onClose={nothing} />) },
     {
       name: "ask",
       alone: true,

@@ -1,7 +1,8 @@
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { receipts } from "../actions/context";
-import { explain, newId } from "../actions/intent";
+import { newId } from "../actions/intent";
+import { explain } from "../actions/refusal";
 import { ApprovalsDocument, type ApprovalsQuery, ApproveDocument, CompleteStepDocument, type Decision, type ManualOutcome, type TaskFieldsFragment, TasksDocument } from "../api/gen/graphql";
 import { instant, toSignal } from "../api/model";
 import { request } from "../api/request";

@@ -32,6 +32,8 @@ function number(pattern: RegExp) {
 
 const text = z.catch(z.optional(z.string().check(z.minLength(1), z.maxLength(200))), undefined);
 
+const seq = z.catch(z.optional(z.pipe(z.string().check(z.regex(/^\d{1,15}$/)), z.transform(Number))), undefined);
+
 export const rootSearch = z.object({ tz: z.catch(z.optional(z.enum(["utc", "local"])), undefined) });
 
 const moment = z.catch(z.optional(z.string().check(z.regex(MOMENT))), undefined);
@@ -58,6 +60,13 @@ export const runSearch = z.object({
   q: text,
   group: text,
   sort: z.catch(z.optional(z.enum(STEP_SORTS)), undefined),
+  /** A line of the log of the attempt that is shown. */
+  line: z.catch(z.optional(z.pipe(z.string().check(z.regex(/^[1-9]\d{0,8}$/)), z.transform(Number))), undefined),
+  /** A moment of the run's log, and another that it is compared with. */
+  at: seq,
+  diff: seq,
+  /** An event of the log. */
+  seq,
   /** The step that the Focus graph surrounds, and how many edges far. */
   focus: text,
   hops: number(/^[1-9]$/),

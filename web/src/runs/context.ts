@@ -31,3 +31,9 @@ export function useStep(stepId: string): Step | undefined {
   const subscribe = useCallback((listener: () => void) => store.subscribeStep(stepId, listener), [store, stepId]);
   return useSyncExternalStore(subscribe, () => store.step(stepId));
 }
+
+/** One plain value of the store; renders again only when that value changes. */
+export function useRunState<T extends string | number | boolean | null>(select: (store: RunStore) => T): T {
+  const store = useRunStore();
+  return useSyncExternalStore(store.subscribe, () => select(store));
+}

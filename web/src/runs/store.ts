@@ -9,7 +9,7 @@ import { NO_STEPS, type Standing, STANDINGS, standingOf, type Tally } from "./st
 const SILENCE_MS = 20_000;
 const BEHIND_MS = 2_000;
 
-export type VerdictState = "LOADING" | "LIVE" | "VERIFYING" | "RESYNCING" | "STALE" | "OFFLINE";
+export type VerdictState = "LOADING" | "LIVE" | "VERIFYING" | "RESYNCING" | "STALE" | "OFFLINE" | "PAST";
 export type VerdictReason = SyncReason | "BEHIND" | "CONNECTION_LOST" | null;
 
 /** How true the view is, and since when it is not. */

@@ -10,10 +10,12 @@ interface ButtonProps {
   refusal?: string | null;
   pressed?: boolean;
   label?: string;
+  /** The key that does the same, shown beside the words. */
+  shortcut?: string | undefined;
   ref?: Ref<HTMLButtonElement>;
 }
 
-export function Button({ children, onClick, kind = "plain", type = "button", refusal = null, pressed, label, ref }: ButtonProps) {
+export function Button({ children, onClick, kind = "plain", type = "button", refusal = null, pressed, label, shortcut, ref }: ButtonProps) {
   const id = useId();
   const off = refusal !== null;
   return (
@@ -27,12 +29,18 @@ export function Button({ children, onClick, kind = "plain", type = "button", ref
         aria-describedby={off ? id : undefined}
         aria-pressed={pressed}
         aria-label={label}
+        aria-keyshortcuts={shortcut}
         onClick={(event) => {
           if (off) event.preventDefault();
           else onClick?.();
         }}
       >
         {children}
+        {shortcut && (
+          <kbd className={css.key} aria-hidden="true">
+            {shortcut}
+          </kbd>
+        )}
       </button>
       {off && (
         <span id={id} role="tooltip" className={css.tip}>

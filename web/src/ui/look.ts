@@ -28,7 +28,7 @@ export interface Look {
   icon: LucideIcon;
 }
 
-type RunState = Pick<RunRow, "status" | "statusRaw" | "substatus" | "pause">;
+type RunState = Pick<RunRow, "status" | "statusRaw" | "substatus"> & { pause: { draining: number } | null };
 
 export function runLook(run: RunState): Look {
   switch (run.status) {

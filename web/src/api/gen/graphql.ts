@@ -32,6 +32,15 @@ export type Action =
   | 'UPDATE_PARAMS'
   | 'UPDATE_TARGET';
 
+/** One action on one thing. */
+export type ActionInput =
+  {   approve: ApproveActionInput; cancel?: never; completeManualStep?: never; rerun?: never; signal?: never; start?: never; }
+  |  { approve?: never;   cancel: CancelActionInput; completeManualStep?: never; rerun?: never; signal?: never; start?: never; }
+  |  { approve?: never; cancel?: never;   completeManualStep: CompleteManualStepInput; rerun?: never; signal?: never; start?: never; }
+  |  { approve?: never; cancel?: never; completeManualStep?: never;   rerun: RerunInput; signal?: never; start?: never; }
+  |  { approve?: never; cancel?: never; completeManualStep?: never; rerun?: never;   signal: SignalActionInput; start?: never; }
+  |  { approve?: never; cancel?: never; completeManualStep?: never; rerun?: never; signal?: never;   start: StartRunInput; };
+
 export type ActionOutcome =
   | 'APPLY'
   | 'NOOP'
@@ -48,6 +57,10 @@ export type AlertLevel =
   | 'HIGH'
   | 'LOW'
   | 'MEDIUM';
+
+export type ApproveActionInput = {
+  runId: string;
+};
 
 export type ApproveRunInput = {
   decision?: Decision;
@@ -78,6 +91,10 @@ export type BackpressureStrategy =
   | 'QUEUE'
   /** It is refused with QUOTA_EXCEEDED. */
   | 'REJECT';
+
+export type CancelActionInput = {
+  runId: string;
+};
 
 export type CancelRunInput = {
   expectedRunSeq?: number | null | undefined;
@@ -295,6 +312,24 @@ export type RedriveOutcome =
   /** It was published now. */
   | 'REDRIVEN';
 
+/** What runs again; the steps that do not are taken over with their outputs. */
+export type RerunFromInput =
+  {   /** What did not succeed, and all that depends on it; `true`. */
+  failed: boolean; start?: never; steps?: never; }
+  |  { failed?: never;   /** Everything; `true`. */
+  start: boolean; steps?: never; }
+  |  { failed?: never; start?: never;   /** These steps and all that depends on them, with what did not succeed. */
+  steps: Array<string>; };
+
+export type RerunInput = {
+  from: RerunFromInput;
+  reason?: string | null | undefined;
+  /** The run that has ended. */
+  runId: string;
+  /** Client key of the new run, alphabet [A-Za-z0-9_.-], at most 128. */
+  runRequestId: string;
+};
+
 export type ResumeInput = {
   reason?: string | null | undefined;
 };
@@ -381,6 +416,11 @@ export type SetQuotaInput = {
   settings: QuotaSettingsInput;
 };
 
+export type SignalActionInput = {
+  runId: string;
+  signal: SignalInput;
+};
+
 export type SignalApplication =
   | 'APPLIED'
   | 'DELIVERED'
@@ -443,6 +483,20 @@ export type StartRunInput = {
   /** Client key, alphabet [A-Za-z0-9_.-], at most 128. */
   runRequestId: string;
 };
+
+export type StepChangeKind =
+  /** It is asked to stop. */
+  | 'CANCEL'
+  /** Its coming attempts see other inputs. */
+  | 'CHANGE'
+  /** It starts again, as a new attempt. */
+  | 'RERUN'
+  /** Its outputs are taken over from the earlier run. */
+  | 'REUSE'
+  /** It starts. */
+  | 'SCHEDULE'
+  /** It will never run. */
+  | 'SKIP';
 
 export type StepStatus =
   | 'FAILED'
@@ -514,6 +568,10 @@ export type StepFieldsFragment = { stepId: string, type: string, name: string | 
 
 export type RunRowFragment = { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null };
 
+export type RunLookFieldsFragment = { status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null };
+
+export type StepLookFieldsFragment = { status: StepStatus, statusRaw: string, pendingRetry: boolean, logicalAttemptId: number };
+
 export type RunHeaderFragment = { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null };
 
 export type ActionFieldsFragment = { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength };
@@ -544,16 +602,43 @@ export type RunExistsQueryVariables = Exact<{
 
 export type RunExistsQuery = { run: { runId: string } | null };
 
+export type ManualTaskFieldsFragment = { stepId: string, logicalAttemptId: number, instructions: string | null, evidence: unknown, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } };
+
 export type ActionsQueryVariables = Exact<{
   runId: string;
   cause: string;
   withCause: boolean;
   chosen: string;
   withChosen: boolean;
+  waiting: boolean;
+  manual: boolean;
+  ended: boolean;
+  again: RerunInput;
 }>;
 
 
-export type ActionsQuery = { run: { runSeq: number, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }>, cause?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null, chosen?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null } | null };
+export type ActionsQuery = { run: { runSeq: number, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }>, queue?: { position: number | null, waitsFor: QueueWait | null, estimatedWaitMs: number | null, expiresAt: string | null } | null, approval?: { required: number, expiresAt: string | null, decisions: Array<{ principal: string, decision: Decision, reason: string | null, at: string }> } | null, cause?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null, chosen?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null } | null, manualTasks?: { edges: Array<{ node: { stepId: string, logicalAttemptId: number, instructions: string | null, evidence: unknown, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } } }> }, again?: { outcome: ActionOutcome, code: string | null, reason: string | null } };
+
+export type PreviewQueryVariables = Exact<{
+  action: ActionInput;
+}>;
+
+
+export type PreviewQuery = { preview: { basedOnSeq: number, outcome: ActionOutcome, code: string | null, reason: string | null, status: RunStatus | null, blocked: Array<string>, warnings: Array<string>, changes: Array<{ stepId: string, kind: StepChangeKind, from: StepStatus, to: StepStatus, why: string }> } };
+
+export type RunMovedQueryVariables = Exact<{
+  runId: string;
+  a: number;
+  b: number;
+}>;
+
+
+export type RunMovedQuery = { runDiff: { from: { runSeq: number, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null }, to: { runSeq: number, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null }, steps: Array<{ stepId: string, from: { status: StepStatus, statusRaw: string, pendingRetry: boolean, logicalAttemptId: number } | null, to: { status: StepStatus, statusRaw: string, pendingRetry: boolean, logicalAttemptId: number } }>, decisions: Array<{ eventId: string, eventType: string, runSeq: number, stepId: string | null, logicalAttemptId: number, engineAttemptId: number, persistedAt: string, emittedBy: string | null, payload: unknown }> } | null };
+
+export type PolicyVersionQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type PolicyVersionQuery = { viewer: { policyVersion: number } };
 
 export type RunSignalsQueryVariables = Exact<{
   runId: string;
@@ -587,6 +672,13 @@ export type SignalRunMutationVariables = Exact<{
 
 
 export type SignalRunMutation = { signalRun: { signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } } };
+
+export type RerunRunMutationVariables = Exact<{
+  input: RerunInput;
+}>;
+
+
+export type RerunRunMutation = { rerun: { run: { runId: string } } };
 
 export type CancelRunMutationVariables = Exact<{
   input: CancelRunInput;
@@ -908,6 +1000,27 @@ export const StepFieldsFragmentDoc = new TypedDocumentString(`
   category
   source
 }`, {"fragmentName":"StepFields"}) as unknown as TypedDocumentString<StepFieldsFragment, unknown>;
+export const RunLookFieldsFragmentDoc = new TypedDocumentString(`
+    fragment RunLookFields on Run {
+  status
+  statusRaw
+  substatus
+  pause {
+    requestedBy
+    reason
+    since
+    draining
+  }
+}
+    `, {"fragmentName":"RunLookFields"}) as unknown as TypedDocumentString<RunLookFieldsFragment, unknown>;
+export const StepLookFieldsFragmentDoc = new TypedDocumentString(`
+    fragment StepLookFields on Step {
+  status
+  statusRaw
+  pendingRetry
+  logicalAttemptId
+}
+    `, {"fragmentName":"StepLookFields"}) as unknown as TypedDocumentString<StepLookFieldsFragment, unknown>;
 export const RunRowFragmentDoc = new TypedDocumentString(`
     fragment RunRow on Run {
   runId
@@ -1066,6 +1179,43 @@ export const EventFieldsFragmentDoc = new TypedDocumentString(`
   payload
 }
     `, {"fragmentName":"EventFields"}) as unknown as TypedDocumentString<EventFieldsFragment, unknown>;
+export const ActionFieldsFragmentDoc = new TypedDocumentString(`
+    fragment ActionFields on ActionAvailability {
+  action
+  outcome
+  code
+  reason
+  rule
+  requiredRole
+  whoCould
+  reasonRequired
+  strength
+}
+    `, {"fragmentName":"ActionFields"}) as unknown as TypedDocumentString<ActionFieldsFragment, unknown>;
+export const ManualTaskFieldsFragmentDoc = new TypedDocumentString(`
+    fragment ManualTaskFields on ManualTask {
+  stepId
+  logicalAttemptId
+  instructions
+  evidence
+  since
+  deadline
+  token
+  action {
+    ...ActionFields
+  }
+}
+    fragment ActionFields on ActionAvailability {
+  action
+  outcome
+  code
+  reason
+  rule
+  requiredRole
+  whoCould
+  reasonRequired
+  strength
+}`, {"fragmentName":"ManualTaskFields"}) as unknown as TypedDocumentString<ManualTaskFieldsFragment, unknown>;
 export const PageFieldsFragmentDoc = new TypedDocumentString(`
     fragment PageFields on PageInfo {
   endCursor
@@ -1103,19 +1253,6 @@ export const AuditFieldsFragmentDoc = new TypedDocumentString(`
   }
 }
     `, {"fragmentName":"AuditFields"}) as unknown as TypedDocumentString<AuditFieldsFragment, unknown>;
-export const ActionFieldsFragmentDoc = new TypedDocumentString(`
-    fragment ActionFields on ActionAvailability {
-  action
-  outcome
-  code
-  reason
-  rule
-  requiredRole
-  whoCould
-  reasonRequired
-  strength
-}
-    `, {"fragmentName":"ActionFields"}) as unknown as TypedDocumentString<ActionFieldsFragment, unknown>;
 export const TaskFieldsFragmentDoc = new TypedDocumentString(`
     fragment TaskFields on ManualTask {
   runId
@@ -1366,11 +1503,27 @@ export const RunExistsDocument = new TypedDocumentString(`
 }
     `) as unknown as TypedDocumentString<RunExistsQuery, RunExistsQueryVariables>;
 export const ActionsDocument = new TypedDocumentString(`
-    query Actions($runId: String!, $cause: String!, $withCause: Boolean!, $chosen: String!, $withChosen: Boolean!) {
+    query Actions($runId: String!, $cause: String!, $withCause: Boolean!, $chosen: String!, $withChosen: Boolean!, $waiting: Boolean!, $manual: Boolean!, $ended: Boolean!, $again: RerunInput!) {
   run(runId: $runId) {
     runSeq
     actions {
       ...ActionFields
+    }
+    queue @include(if: $waiting) {
+      position
+      waitsFor
+      estimatedWaitMs
+      expiresAt
+    }
+    approval @include(if: $waiting) {
+      required
+      expiresAt
+      decisions {
+        principal
+        decision
+        reason
+        at
+      }
     }
     cause: step(stepId: $cause) @include(if: $withCause) {
       stepId
@@ -1385,6 +1538,18 @@ export const ActionsDocument = new TypedDocumentString(`
       }
     }
   }
+  manualTasks(runId: $runId, first: 50) @include(if: $manual) {
+    edges {
+      node {
+        ...ManualTaskFields
+      }
+    }
+  }
+  again: preview(action: {rerun: $again}) @include(if: $ended) {
+    outcome
+    code
+    reason
+  }
 }
     fragment ActionFields on ActionAvailability {
   action
@@ -1396,7 +1561,99 @@ export const ActionsDocument = new TypedDocumentString(`
   whoCould
   reasonRequired
   strength
+}
+fragment ManualTaskFields on ManualTask {
+  stepId
+  logicalAttemptId
+  instructions
+  evidence
+  since
+  deadline
+  token
+  action {
+    ...ActionFields
+  }
 }`) as unknown as TypedDocumentString<ActionsQuery, ActionsQueryVariables>;
+export const PreviewDocument = new TypedDocumentString(`
+    query Preview($action: ActionInput!) {
+  preview(action: $action) {
+    basedOnSeq
+    outcome
+    code
+    reason
+    status
+    changes {
+      stepId
+      kind
+      from
+      to
+      why
+    }
+    blocked
+    warnings
+  }
+}
+    `) as unknown as TypedDocumentString<PreviewQuery, PreviewQueryVariables>;
+export const RunMovedDocument = new TypedDocumentString(`
+    query RunMoved($runId: String!, $a: Seq!, $b: Seq!) {
+  runDiff(runId: $runId, a: $a, b: $b) {
+    from {
+      runSeq
+      ...RunLookFields
+    }
+    to {
+      runSeq
+      ...RunLookFields
+    }
+    steps {
+      stepId
+      from {
+        ...StepLookFields
+      }
+      to {
+        ...StepLookFields
+      }
+    }
+    decisions {
+      ...EventFields
+    }
+  }
+}
+    fragment RunLookFields on Run {
+  status
+  statusRaw
+  substatus
+  pause {
+    requestedBy
+    reason
+    since
+    draining
+  }
+}
+fragment StepLookFields on Step {
+  status
+  statusRaw
+  pendingRetry
+  logicalAttemptId
+}
+fragment EventFields on RunEvent {
+  eventId
+  eventType
+  runSeq
+  stepId
+  logicalAttemptId
+  engineAttemptId
+  persistedAt
+  emittedBy
+  payload
+}`) as unknown as TypedDocumentString<RunMovedQuery, RunMovedQueryVariables>;
+export const PolicyVersionDocument = new TypedDocumentString(`
+    query PolicyVersion {
+  viewer {
+    policyVersion
+  }
+}
+    `) as unknown as TypedDocumentString<PolicyVersionQuery, PolicyVersionQueryVariables>;
 export const RunSignalsDocument = new TypedDocumentString(`
     query RunSignals($runId: String!) {
   run(runId: $runId) {
@@ -1496,6 +1753,15 @@ export const SignalRunDocument = new TypedDocumentString(`
   deliveredAt
   appliedAt
 }`) as unknown as TypedDocumentString<SignalRunMutation, SignalRunMutationVariables>;
+export const RerunRunDocument = new TypedDocumentString(`
+    mutation RerunRun($input: RerunInput!) {
+  rerun(input: $input) {
+    run {
+      runId
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<RerunRunMutation, RerunRunMutationVariables>;
 export const CancelRunDocument = new TypedDocumentString(`
     mutation CancelRun($input: CancelRunInput!) {
   cancelRun(input: $input) {

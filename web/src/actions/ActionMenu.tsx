@@ -1,0 +1,91 @@
+import { useEffect, useState } from "react";
+import { PolicyVersionDocument } from "../api/gen/graphql";
+import { request } from "../api/request";
+import { m } from "../messages";
+import { useHeader } from "../runs/context";
+import { Button } from "../ui/Button";
+import { Dialog } from "../ui/Dialog";
+import { useActs } from "./act";
+import css from "./ActionMenu.module.css";
+import { SENDABLE, type Sendable } from "./intent";
+import { CopyRequest } from "./PreviewList";
+import { useRefusal } from "./useRefusal";
+
+interface ActionMenuProps {
+  stepId: string | null;
+  onClose: () => void;
+}
+
+/** Every action on the run and the chosen step: those that are possible as buttons, the others with why not and who could. */
+export function ActionMenu({ stepId, onClose }: ActionMenuProps) {
+  const { actions } = useActs();
+  const [version, setVersion] = useState<number | null>(null);
+  useEffect(() => {
+    const abort = new AbortController();
+    request(PolicyVersionDocument, {}, abort.signal)
+      .then(({ viewer }) => setVersion(viewer.policyVersion))
+      .catch(() => {});
+    return () => abort.abort();
+  }, []);
+  const ofRun = SENDABLE.filter((action) => actions?.run.has(action));
+  const step = stepId === null ? undefined : actions?.step(stepId);
+  return (
+    <Dialog title={m.menu.title} onClose={onClose}>
+      {actions === null && <p>{m.denied.noAnswer}</p>}
+      {stepId !== null && step && (
+        <section>
+          <h3>{stepId}</h3>
+          <ul className={css.list}>
+            {SENDABLE.filter((action) => step.has(action)).map((action) => (
+              <Entry key={action} action={action} stepId={stepId} version={version} onClose={onClose} />
+            ))}
+          </ul>
+        </section>
+      )}
+      <section>
+        <h3>{m.menu.run}</h3>
+        <ul className={css.list}>
+          {ofRun.map((action) => (
+            <Entry key={action} action={action} stepId={null} version={version} onClose={onClose} />
+          ))}
+        </ul>
+      </section>
+      <div className={css.foot}>
+        <Button onClick={onClose}>{m.confirm.back}</Button>
+      </div>
+    </Dialog>
+  );
+}
+
+interface EntryProps {
+  action: Sendable;
+  stepId: string | null;
+  /** Of the policy that decided. */
+  version: number | null;
+  onClose: () => void;
+}
+
+function Entry({ action, stepId, version, onClose }: EntryProps) {
+  const { act } = useActs();
+  const header = useHeader();
+  const { reason, availability } = useRefusal(action, stepId);
+  const denied = availability?.outcome === "REFUSED" && availability.code === "FORBIDDEN";
+  const open = (): void => {
+    onClose();
+    act(action, stepId);
+  };
+  const words = [reason, denied && version !== null ? m.denied.policy(version) : null].filter((word) => word !== null).join(" ");
+  const subject = [header?.plan.planId, header?.runId, stepId].filter((part) => part !== null && part !== undefined).join(" / ");
+  return (
+    <li className={css.entry} data-action={action} data-outcome={availability?.outcome} data-off={reason !== null || undefined}>
+      <Button refusal={reason} onClick={open} kind={availability?.strength === "STRONG" ? "danger" : "plain"}>
+        {m.action[action]}…
+      </Button>
+      {reason !== null && (
+        <p className={css.why}>
+          {words} {denied && <CopyRequest text={m.denied.request(m.action[action], subject, location.href, words)} />}
+        </p>
+      )}
+    </li>
+  );
+}

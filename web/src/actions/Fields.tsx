@@ -1,0 +1,122 @@
+import type { ReactNode } from "react";
+import { m } from "../messages";
+import css from "./ConfirmDialog.module.css";
+import { type Draft, RERUN_FROM } from "./draft";
+import type { Intent } from "./intent";
+import type { Task } from "./useActions";
+
+const LEVELS = ["LOW", "MEDIUM", "HIGH"] as const;
+const OUTCOMES = ["SUCCEEDED", "FAILED", "CANCELLED"] as const;
+const DECISIONS = ["APPROVE", "REJECT"] as const;
+const PATCH_ROWS = 5;
+
+interface FieldsProps {
+  intent: Intent;
+  draft: Draft;
+  /** The last error of the step is one that only force retries. */
+  denied: boolean;
+  task: Task | undefined;
+  change: (part: Partial<Draft>) => void;
+}
+
+/** What an action needs to know beyond its reason. */
+export function Fields({ intent, draft, denied, task, change }: FieldsProps) {
+  switch (intent.action) {
+    case "RETRY_STEP":
+      return denied ? <Check label={m.confirm.force} checked={draft.force} set={(force) => change({ force })} /> : null;
+    case "UPDATE_PARAMS":
+    case "INJECT_OVERRIDE":
+      return (
+        <label className={css.field}>
+          <span>
+            {m.confirm.patch[intent.action]} <span className={css.hint}>({m.confirm.patchHint})</span>
+          </span>
+          <textarea className={css.mono} rows={PATCH_ROWS} spellCheck={false} value={draft.patch} onChange={(event) => change({ patch: event.target.value })} />
+        </label>
+      );
+    case "UPDATE_TARGET":
+      return (
+        <>
+          <Text label={m.confirm.database} value={draft.database} set={(database) => change({ database })} />
+          <Text label={m.confirm.schema} value={draft.schema} set={(schema) => change({ schema })} />
+        </>
+      );
+    case "ESCALATE_ALERT":
+      return <Choice label={m.confirm.level} value={draft.level} options={LEVELS} words={m.confirm.levels} set={(level) => change({ level })} />;
+    case "EMERGENCY_STOP":
+      return (
+        <Choice
+          label={m.confirm.how}
+          value={draft.force ? "force" : "graceful"}
+          options={["graceful", "force"]}
+          words={m.confirm.stops}
+          set={(how) => change({ force: how === "force" })}
+        />
+      );
+    case "RERUN":
+      return (
+        <Choice
+          label={m.confirm.again}
+          value={draft.from}
+          options={RERUN_FROM.filter((from) => from !== "step" || intent.stepId !== null)}
+          words={m.confirm.from}
+          set={(from) => change({ from })}
+        />
+      );
+    case "APPROVE":
+      return <Choice label={m.inbox.decide} value={draft.decision} options={DECISIONS} words={m.confirm.decisions} set={(decision) => change({ decision })} />;
+    case "COMPLETE_MANUAL_STEP":
+      return (
+        <>
+          {task?.instructions && <p className={css.instructions}>{task.instructions}</p>}
+          <Choice label={m.inbox.outcomeLabel} value={draft.outcome} options={OUTCOMES} words={m.inbox.outcome} set={(outcome) => change({ outcome })} />
+          <label className={css.field}>
+            <span>
+              {m.confirm.evidence} <span className={css.hint}>({m.confirm.evidenceHint})</span>
+            </span>
+            <textarea rows={2} value={draft.evidence} onChange={(event) => change({ evidence: event.target.value })} />
+          </label>
+        </>
+      );
+    default:
+      return null;
+  }
+}
+
+function Check({ label, checked, set }: { label: string; checked: boolean; set: (checked: boolean) => void }) {
+  return (
+    <label className={css.check}>
+      <input type="checkbox" checked={checked} onChange={(event) => set(event.target.checked)} /> {label}
+    </label>
+  );
+}
+
+function Text({ label, value, set }: { label: ReactNode; value: string; set: (value: string) => void }) {
+  return (
+    <label className={css.field}>
+      <span>{label}</span>
+      <input value={value} maxLength={200} spellCheck={false} onChange={(event) => set(event.target.value)} />
+    </label>
+  );
+}
+
+interface ChoiceProps<T extends string> {
+  label: string;
+  value: T;
+  options: readonly T[];
+  words: Record<T, string>;
+  set: (value: T) => void;
+}
+
+function Choice<T extends string>({ label, value, options, words, set }: ChoiceProps<T>) {
+  return (
+    <fieldset className={css.choice}>
+      <legend>{label}</legend>
+      {options.map((option) => (
+        <label key={option} className={css.check}>
+          <input type="radio" name={label} checked={option === value} onChange={() => set(option)} /> {words[option]}
+        </label>
+      ))}
+    </fieldset>
+  );
+}

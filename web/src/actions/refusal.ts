@@ -1,0 +1,55 @@
+import type { Availability, Signal } from "../api/model";
+import { m } from "../messages";
+import type { Verdict } from "../runs/store";
+import { ticking } from "../ui/format";
+import type { Sendable } from "./intent";
+
+/** Whether stopping is meant: allowed although the view is stale, and when no preview can be had. */
+export function stops(action: Sendable): boolean {
+  return action === "PAUSE" || action === "CANCEL" || action === "EMERGENCY_STOP";
+}
+
+interface Situation {
+  action: Sendable;
+  availability: Availability | undefined;
+  verdict: Verdict;
+  /** How old the view is, while it is not true. */
+  ageMs: number;
+  /** Steps in flight of a run that is being paused; 0 when it is not. */
+  draining: number;
+  /** The newest own receipt for the same action on the same thing, if any. */
+  receipt: Signal | undefined;
+}
+
+/** Why the button cannot be used now, in words, or null when it can. */
+export function refusal({ action, availability, verdict, ageMs, draining, receipt }: Situation): string | null {
+  if (verdict.state === "PAST") return m.denied.past;
+  if (verdict.state === "OFFLINE") return m.denied.offline;
+  if (verdict.state === "STALE" && !stops(action)) return m.denied.stale(ticking(ageMs));
+  if (receipt) {
+    if (receipt.decision === "ACCEPTED" && (receipt.application === "PENDING" || receipt.application === "DELIVERED")) {
+      return m.denied.inFlight;
+    }
+    if (receipt.appliedSeq !== null && receipt.appliedSeq > verdict.seq) return m.denied.catchingUp(receipt.appliedSeq);
+  }
+  if (!availability) return m.denied.noAnswer;
+  if (draining > 0 && (action === "RESUME" || action === "RETRY_STEP")) return m.denied.draining(draining);
+  // Force may overrule it: the confirmation offers that.
+  if (action === "RETRY_STEP" && availability.code === "RETRY_DENIED") return null;
+  return explain(availability);
+}
+
+/** What the server says against an action, or null when it would take effect. */
+export function explain(availability: Availability): string | null {
+  const { outcome, reason, code, requiredRole, whoCould, rule } = availability;
+  if (outcome === "APPLY") return null;
+  const said = requiredRole ? (reason?.replace(requiredRole, m.role[requiredRole]) ?? null) : reason;
+  const words = [
+    said ?? (outcome === "NOOP" ? m.denied.noop : outcome === "UNSUPPORTED" ? m.denied.unsupported : null),
+    requiredRole && code === "FORBIDDEN" && !said?.includes(m.role[requiredRole]) ? m.denied.needs(m.role[requiredRole]) : null,
+    whoCould.length > 0 ? m.denied.could(whoCould.join(", ")) : null,
+    rule && code === "FORBIDDEN" ? `(${rule})` : null,
+    code && outcome === "REFUSED" ? `[${code}]` : null,
+  ];
+  return words.filter((word) => word !== null).join(" ");
+}

@@ -1,0 +1,40 @@
+import { type ActionInput, ApproveDocument, CancelRunDocument, CompleteStepDocument, RerunRunDocument, SignalRunDocument } from "../api/gen/graphql";
+import { type Signal, toSignal } from "../api/model";
+import { request } from "../api/request";
+import type { Draft } from "./draft";
+import type { Intent } from "./intent";
+
+/** What came of it: a receipt, another run, or a decision that the run itself shows. */
+export interface Answer {
+  signal: Signal | null;
+  newRunId: string | null;
+}
+
+/**
+ * Sends what was previewed. `reviewed` is the position that the person has read: it goes along where what the
+ * action concerns is the step or the status. Where it is the whole run any progress would be a conflict (T193), and
+ * a busy run could never be stopped. Throws ApiError.
+ */
+export async function send(intent: Intent, input: ActionInput, draft: Draft, reviewed: number): Promise<Answer> {
+  const { action, runId, signalId } = intent;
+  const expectedRunSeq = ["PAUSE", "RESUME", "RETRY_STEP", "SKIP_STEP"].includes(action) ? reviewed : null;
+  const reason = draft.reason.trim() === "" ? null : draft.reason.trim();
+  if (input.signal) {
+    const { signalRun } = await request(SignalRunDocument, { input: { runId, signalId, expectedRunSeq, signal: input.signal.signal } });
+    return { signal: toSignal(signalRun.signal), newRunId: null };
+  }
+  if (input.completeManualStep) {
+    const { completeManualStep } = await request(CompleteStepDocument, { input: { ...input.completeManualStep, expectedRunSeq: reviewed } });
+    return { signal: toSignal(completeManualStep.signal), newRunId: null };
+  }
+  if (input.rerun) {
+    const { rerun } = await request(RerunRunDocument, { input: input.rerun });
+    return { signal: null, newRunId: rerun.run.runId };
+  }
+  if (input.approve) {
+    await request(ApproveDocument, { input: { runId, requestId: signalId, decision: draft.decision, reason, expectedRunSeq: reviewed } });
+    return { signal: null, newRunId: null };
+  }
+  const { cancelRun } = await request(CancelRunDocument, { input: { runId, signalId, reason } });
+  return { signal: toSignal(cancelRun.signal), newRunId: null };
+}

@@ -1,0 +1,30 @@
+import type { Availability } from "../api/model";
+import { useHeader, useRunStore, useVerdict } from "../runs/context";
+import { useTick } from "../ui/Time";
+import { useActs } from "./act";
+import { useReceipts, useViewer } from "./context";
+import type { Sendable } from "./intent";
+import { refusal } from "./refusal";
+
+export interface Refusal {
+  /** Why the action cannot be used now, or null when it can. */
+  reason: string | null;
+  availability: Availability | undefined;
+}
+
+/** Judges an action on the run, or on one of its steps, as the page stands. */
+export function useRefusal(action: Sendable, stepId: string | null): Refusal {
+  const { actions } = useActs();
+  const store = useRunStore();
+  const header = useHeader();
+  const verdict = useVerdict();
+  const viewer = useViewer();
+  useTick(1_000, store.frozen());
+  const receipt = useReceipts().find(
+    (signal) => signal.runId === header?.runId && signal.actor === viewer.principal && signal.type === action && (stepId === null || signal.stepId === stepId),
+  );
+  const availability = (stepId === null ? actions?.run : actions?.step(stepId))?.get(action);
+  const ageMs = Math.max(0, store.clock.now() - verdict.asOf);
+  const draining = header?.substatus === "DRAINING" ? (header.pause?.draining ?? 0) : 0;
+  return { reason: refusal({ action, availability, verdict, ageMs, draining, receipt }), availability };
+}

@@ -1,0 +1,35 @@
+import { Link } from "@tanstack/react-router";
+import { useReceipts } from "../actions/context";
+import { m } from "../messages";
+import { RUN_VIEWS, type RunView } from "../runs/views";
+import css from "./RunTabs.module.css";
+
+const EXACTLY = { exact: true, includeSearch: true };
+export const FIRST_VIEW: RunView = "graph";
+
+/** The ways to look at the run, by the keys 1 to 8. */
+export function RunTabs({ runId, view }: { runId: string; view: RunView }) {
+  const count = useReceipts().filter((signal) => signal.runId === runId).length;
+  return (
+    <nav className={css.views} aria-label={m.run.views}>
+      {RUN_VIEWS.map((name, i) => (
+        <Link
+          key={name}
+          from="/runs/$runId"
+          to="."
+          search={(old) => ({ ...old, view: name === FIRST_VIEW ? undefined : name })}
+          className={css.view}
+          activeOptions={EXACTLY}
+          aria-current={name === view ? "page" : undefined}
+          aria-keyshortcuts={String(i + 1)}
+        >
+          <kbd className={css.key} aria-hidden="true">
+            {i + 1}
+          </kbd>
+          {m.run.tabs[name]}
+          {name === "receipts" && count > 0 && <span className={css.badge}>{count}</span>}
+        </Link>
+      ))}
+    </nav>
+  );
+}

@@ -1,0 +1,56 @@
+// What a run's status means for the person who reads it.
+import type { Actions } from "../actions/useActions";
+import { instant, type RunHeader, type RunRow, type Signal } from "../api/model";
+import { m } from "../messages";
+import { duration, ticking } from "../ui/format";
+
+/** Time from start to end, or to now; "≥" when now is not known. */
+export function took(run: Pick<RunRow, "startedAt" | "completedAt" | "totalDurationMs">, now: number, frozen: boolean): string | null {
+  if (run.startedAt === null) return null;
+  if (run.totalDurationMs !== null) return duration(run.totalDurationMs);
+  if (run.completedAt !== null) return duration(run.completedAt - run.startedAt);
+  return `${frozen ? "≥ " : ""}${ticking(now - run.startedAt)}`;
+}
+
+function sentence(parts: readonly (string | null | false)[]): string | null {
+  const said = parts.filter((part) => typeof part === "string" && part !== "");
+  return said.length === 0 ? null : said.join(" · ");
+}
+
+/** `quiescent` is the newest receipt of a PAUSE that says when nothing ran any more. */
+export function statusWords(header: RunHeader, now: number, actions: Actions | null, quiescent: Signal | undefined): string | null {
+  const { substatus, status, failedSteps, retryDeadline, pause, message } = header;
+  if (status === "PENDING" || status === "APPROVED") return waitingWords(header, now, actions);
+  if (status === "PAUSED" && pause) {
+    const by = m.run.pausedBy(pause.requestedBy ?? "?", pause.reason);
+    if (substatus === "DRAINING") return sentence([m.run.draining(pause.draining), by]);
+    return sentence([by, quiescent?.quiescentSeq ? m.receipt.quiescent(quiescent.quiescentSeq) : null]);
+  }
+  if (substatus === "AWAITING_OPERATOR" || retryDeadline !== null) {
+    const left = retryDeadline === null ? null : retryDeadline - now;
+    return sentence([failedSteps > 0 && m.run.stepsFailed(failedSteps), left !== null && (left > 0 ? m.run.windowCloses(ticking(left)) : m.run.windowClosed)]);
+  }
+  return message;
+}
+
+/** Before it has started: for whom or for what it waits, since when, until when. */
+function waitingWords(header: RunHeader, now: number, actions: Actions | null): string | null {
+  const { queue = null, approval = null } = actions ?? {};
+  const since = `${m.run.queuedSince} ${ticking(now - header.createdAt)}`;
+  if (approval?.expiresAt) {
+    const said = approval.decisions.filter(({ decision }) => decision === "APPROVE");
+    return sentence([
+      m.run.approvals(said.length, approval.required, said.map(({ principal }) => principal).join(", ")),
+      since,
+      m.run.approvalEnds(ticking(instant(approval.expiresAt) - now)),
+    ]);
+  }
+  if (!queue) return sentence([since, m.run.notStarted]);
+  return sentence([
+    queue.position !== null && m.run.position(queue.position),
+    since,
+    queue.waitsFor && m.queue.waits[queue.waitsFor],
+    queue.estimatedWaitMs !== null && m.run.startsIn(ticking(queue.estimatedWaitMs)),
+    m.run.notStarted,
+  ]);
+}
