@@ -142,6 +142,27 @@ func (a *Authorizer) came(t *Token, p Principal, every time.Duration, now time.T
 	return p, nil
 }
 
+// Alive reports whether who came as p could come so again: its token or session has not ended, its account
+// or its provider is still known. It says nothing of rights. ErrUnavailable while what is stored cannot be read.
+func (a *Authorizer) Alive(p Principal) (bool, error) {
+	if a.unconfirmed() {
+		return false, ErrUnavailable
+	}
+	now := a.directory.now()
+	if !p.ExpiresAt.IsZero() && !now.Before(p.ExpiresAt) {
+		return false, nil
+	}
+	for _, id := range []string{p.TokenID, p.SessionID} {
+		if id != "" {
+			return a.live(a.state.Load(), p, id, now) != nil, nil
+		}
+	}
+	if p.Provider != "" {
+		return a.directory.trusts(p.Provider, p.TenantID), nil
+	}
+	return a.directory.Alive(p.TenantID, p.ID), nil
+}
+
 // useEvery is how coarsely the last use of a token is known, that of a session ten times in its
 // longest idle time.
 const useEvery = time.Hour

@@ -208,14 +208,14 @@ type completion struct {
 const manualIDs = "manual."
 
 // checkNotReserved adds a violation for a client's signalId that could be that of
-// a completion.
+// a completion or of a bulk.
 func checkNotReserved(vs []plan.Violation, signalID string) []plan.Violation {
-	if !strings.HasPrefix(signalID, manualIDs) {
-		return vs
+	for prefix, whose := range map[string]string{manualIDs: "the completions of manual steps have", store.BulkSignalPrefix: "the signals of bulks have"} {
+		if strings.HasPrefix(signalID, prefix) {
+			return append(vs, plan.Violation{Path: "signalId", Code: "INVALID", Message: "must not begin with " + prefix + ", which " + whose})
+		}
 	}
-	return append(vs, plan.Violation{
-		Path: "signalId", Code: "INVALID", Message: "must not begin with " + manualIDs + ", which the completions of manual steps have",
-	})
+	return vs
 }
 
 // manualSignalID is the same for every completion of one attempt, so that there is

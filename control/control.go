@@ -29,6 +29,7 @@ type Error struct {
 	// PolicyVersion is POLICY_MOVED's: where the policy is now.
 	PolicyVersion int64
 	QuotaVersion  int64    // QUOTA_MOVED: where the settings are now
+	Count         int      // BULK_MOVED: how many runs are meant now
 	Denial        *Denial  // FORBIDDEN
 	Supported     []string // PLAN_SCHEMA_UNSUPPORTED
 	Limit         int64    // what a limit was

@@ -81,6 +81,7 @@ type Service struct {
 	trails  *minutes      // of audit rows of denials
 	starts  chan struct{} // wakes the reconciler
 	signals chan struct{} // wakes delivery
+	bulks   chan struct{} // wakes who sends bulks
 	plans   *lru.Cache[string, planFacts]
 	sweeps  sweepMetrics
 	alerts  *prometheus.CounterVec
@@ -149,7 +150,7 @@ func New(cfg Config) *Service {
 		sessionReads: make(chan struct{}, maxSessionReads),
 		cfg:          cfg, denials: newMinutes(cfg.Now), trails: newMinutes(cfg.Now),
 		ruling: newRuling(), breaker: newStartBreaker(cfg.Now, cfg.Metrics),
-		starts: make(chan struct{}, 1), signals: make(chan struct{}, 1), alerts: newAlerts(cfg.Metrics), sweeps: newSweepMetrics(cfg.Metrics),
+		starts: make(chan struct{}, 1), signals: make(chan struct{}, 1), bulks: make(chan struct{}, 1), alerts: newAlerts(cfg.Metrics), sweeps: newSweepMetrics(cfg.Metrics),
 		tiers: kept[*tenantQuota](maxTenants), asked: kept[string](maxAsked), places: &places{bus: cfg.Bus}, usage: newQuotaMetrics(cfg.Metrics),
 	}
 	s.quotas.Store(&map[string]*tenantQuota{})

@@ -27,14 +27,20 @@ func (s *Service) SignalRun(ctx context.Context, p authz.Principal, in SignalRun
 	if err != nil {
 		return Receipt{}, err
 	}
-	object := objectOf(r.Identity)
-	rights, err := s.cfg.Authz.Decide(p, action, object)
+	rights, err := s.cfg.Authz.Decide(p, action, objectOf(r.Identity))
 	if err != nil {
 		return Receipt{}, translate(err)
 	}
 	if err := s.checkWithID(ctx, r, in, rights.Allowed); err != nil {
 		return Receipt{}, err
 	}
+	return s.decideSignal(ctx, p, r, in, rights)
+}
+
+// decideSignal is SignalRun for what was seen to be visible and well-formed.
+func (s *Service) decideSignal(ctx context.Context, p authz.Principal, r store.Run, in SignalRun, rights authz.Decision) (Receipt, error) {
+	action := authz.Action(in.Signal.Type)
+	var err error
 	j := &judging{s: s, p: p, in: in, rights: rights, run: r}
 	if j.in.Payload, err = compactPayload(r.Identity, in.Payload, s.cfg.Limits.MaxSignalBytes); err != nil {
 		return Receipt{}, translate(err)
@@ -56,7 +62,7 @@ func (s *Service) SignalRun(ctx context.Context, p authz.Principal, in SignalRun
 		return Receipt{}, j.refusal
 	}
 	if j.out.Rejection == run.CodeForbidden {
-		return Receipt{}, s.denied(p, action, object, rights)
+		return Receipt{}, s.denied(p, action, objectOf(r.Identity), rights)
 	}
 	if j.raised != "" {
 		s.alerts.WithLabelValues(string(j.raised)).Inc()

@@ -48,6 +48,11 @@ func weights() exec.ComplexityRoot {
 	c.RunDiff.Decisions = times(eventsOfFrame)
 	c.Query.Queue = func(child int, _ *string, first *int, _ *string) int { return page(first, nil, 50) * child }
 	c.Query.Approvals = func(child int, first *int, _ *string) int { return page(first, nil, 50) * child }
+	c.Query.Bulks = func(child int, first *int, _ *string) int { return page(first, nil, 20) * child }
+	c.Bulk.Rows = func(child int, _ *model.BulkOutcome, _ *bool, first *int, _ *string) int {
+		return page(first, nil, 50) * child
+	}
+	c.BulkUpdate.Rows = times(rowsOfFrame)
 	c.Step.Attempts = times(attemptsOfStep)
 	c.Run.Artifacts = times(artifactsOfThing)
 	c.Step.Artifacts = times(artifactsOfThing)

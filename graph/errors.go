@@ -119,6 +119,9 @@ func (p *presenter) extensions(e *control.Error) map[string]any {
 	if e.Code == run.CodeQuotaMoved {
 		x["current"] = map[string]any{"quotaVersion": e.QuotaVersion}
 	}
+	if e.Code == run.CodeBulkMoved {
+		x["current"] = map[string]any{"count": e.Count}
+	}
 	if d := e.Denial; d != nil {
 		denial := map[string]any{"action": d.Action, "rule": d.Rule, "whoCould": list(d.WhoCould)}
 		if d.PolicyVersion > 0 {

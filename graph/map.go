@@ -92,6 +92,7 @@ const (
 	runNode        = "Run"
 	signalNode     = "Signal"
 	deadLetterNode = "DeadLetter"
+	bulkNode       = "Bulk"
 )
 
 func nodeID(kind string, parts ...string) string {

@@ -23,6 +23,8 @@ func (q queries) Node(ctx context.Context, id string) (model.Node, error) {
 		return asNode(q.Signal(ctx, parts[0], parts[1]))
 	case kind == deadLetterNode && len(parts) == 1:
 		return asNode(q.deadLetter(ctx, parts[0]))
+	case kind == bulkNode && len(parts) == 1:
+		return asNode(q.Bulk(ctx, id))
 	}
 	return nil, nil //nolint:nilnil // an id that dvt did not give names nothing
 }

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -24,10 +25,12 @@ func (placement) ExtensionName() string                   { return "Placement" }
 func (placement) Validate(graphql.ExecutableSchema) error { return nil }
 
 var (
-	notInStream = map[string]bool{"Run.actions": true, "Run.events": true, "Run.signals": true, "Run.approval": true, "Step.actions": true}
+	notInStream = map[string]bool{"Run.actions": true, "Run.events": true, "Run.signals": true, "Run.approval": true, "Step.actions": true, "Bulk.rows": true}
 	notInPage   = map[string]bool{"Run.step": true, "Run.events": true, "Run.signals": true, "Run.approval": true}
 	notInRows   = map[string]bool{"Run.steps": true, "Run.step": true, "Run.events": true, "Run.signals": true, "Run.approval": true}
-	lists       = map[string]map[string]bool{"Query.runs": notInPage, "RunListUpdate.runs": notInRows}
+	notInBulks  = map[string]bool{"Bulk.rows": true, "Bulk.applications": true}
+	lists       = map[string]map[string]bool{"Query.runs": notInPage, "RunListUpdate.runs": notInRows, "Query.bulks": notInBulks}
+	selectedOn  = map[string]string{"Bulk": "bulk(id:)"} // else on run(runId:)
 )
 
 func (placement) MutateOperationContext(_ context.Context, op *graphql.OperationContext) *gqlerror.Error {
@@ -61,7 +64,7 @@ func placeField(f *ast.Field, stream bool, notHere map[string]bool) *gqlerror.Er
 	case stream && notInStream[name]:
 		where = "inside a subscription"
 	case notHere[name]:
-		where = "in a list of runs"
+		where = "in a list"
 	default:
 		if inside := lists[name]; inside != nil {
 			notHere = inside
@@ -69,7 +72,7 @@ func placeField(f *ast.Field, stream bool, notHere map[string]bool) *gqlerror.Er
 		return place(f.SelectionSet, stream, notHere)
 	}
 	err := gqlerror.WrapPath(nil, &control.Error{
-		Code: run.CodeBadInput, Message: fmt.Sprintf("%s is not available %s; select it on run(runId:).", name, where),
+		Code: run.CodeBadInput, Message: fmt.Sprintf("%s is not available %s; select it on %s.", name, where, cmp.Or(selectedOn[f.ObjectDefinition.Name], "run(runId:)")),
 	})
 	err.Locations = []gqlerror.Location{{Line: f.Position.Line, Column: f.Position.Column}}
 	return err

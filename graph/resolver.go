@@ -17,6 +17,7 @@ type (
 	runFields     struct{ *root }
 	stepFields    struct{ *root }
 	viewerFields  struct{ *root }
+	bulkFields    struct{ *root }
 )
 
 var _ exec.ResolverRoot = (*root)(nil)
@@ -27,3 +28,4 @@ func (r *root) Subscription() exec.SubscriptionResolver { return subscriptions{r
 func (r *root) Run() exec.RunResolver                   { return runFields{r} }
 func (r *root) Step() exec.StepResolver                 { return stepFields{r} }
 func (r *root) Viewer() exec.ViewerResolver             { return viewerFields{r} }
+func (r *root) Bulk() exec.BulkResolver                 { return bulkFields{r} }

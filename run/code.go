@@ -76,4 +76,7 @@ const (
 	CodeTenantFrozen      Code = "TENANT_FROZEN"
 	CodeApprovalExpired   Code = "APPROVAL_EXPIRED"
 	CodeApprovalRejected  Code = "APPROVAL_REJECTED"
+	CodeBulkMoved         Code = "BULK_MOVED"
+	CodeBulkTooLarge      Code = "BULK_TOO_LARGE"
+	CodeTooManyBulks      Code = "TOO_MANY_BULKS"
 )

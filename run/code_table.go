@@ -86,5 +86,8 @@ func CodeTable() []CodeInfo {
 		{CodeTenantFrozen, 403, false, "The tenant is frozen: nothing new starts.", "Ask its administrators; `service` says why."},
 		{CodeApprovalExpired, 0, false, "Not enough people approved the run in time.", "Start it again and ask for approval."},
 		{CodeApprovalRejected, 0, false, "A person rejected the run.", "Read the reason; start it again when it no longer holds."},
+		{CodeBulkMoved, 409, false, "Other runs are meant now than `expectedCount` says.", "Look at the preview again: `current` has the count."},
+		{CodeBulkTooLarge, 413, false, "More runs are meant than one bulk may have.", "Narrow the filter; `limit` says how many there may be."},
+		{CodeTooManyBulks, 429, true, "As many of your bulks are open as may.", "Wait until one is done."},
 	}
 }

@@ -49,7 +49,7 @@ var slots = map[string]string{ //nolint:gochecknoglobals // a table
 	"tenantId": "tenant", "planId": "plan", "actor": "principal", "principal": "principal", "runRequestId": "request", "requestId": "request",
 	"storeEpoch": "epoch", "sha256": "sha", "uri": "uri",
 	"Query.node.id": "node", "RunFilter.text": "text", "Query.stepLog.find": "text", "CompleteManualStepInput.token": "manualToken",
-	"DeadLettersInput.ids": "letter", "PolicyApprovalInput.projectId": "any", "RerunFromInput.steps": "step", "CreateTokenInput.service": "name",
+	"DeadLettersInput.ids": "letter", "Query.bulk.id": "bulk", "Subscription.bulkUpdates.id": "bulk", "BulkRunsInput.failedOf": "bulk", "BulkRunsInput.ids": "run", "PolicyApprovalInput.projectId": "any", "RerunFromInput.steps": "step", "CreateTokenInput.service": "name",
 	"CreateTokenInput.name": "name",
 }
 
@@ -208,6 +208,7 @@ func (a *asker) document(kind ast.Operation, f *ast.FieldDefinition, before, aft
 var (
 	inStreams = map[string]bool{"Run.actions": true, "Step.actions": true, "Run.events": true, "Run.signals": true, "Run.approval": true} //nolint:gochecknoglobals // a table
 	inPages   = map[string]bool{"Run.events": true, "Run.signals": true, "Run.approval": true}                                            //nolint:gochecknoglobals // a table
+	inBulks   = map[string]bool{"Bulk.rows": true, "Bulk.applications": true}                                                             //nolint:gochecknoglobals // a table
 	inRows    = map[string]bool{                                                                                                          //nolint:gochecknoglobals // a table
 		"Run.actions": true, "Step.actions": true, "Run.events": true, "Run.signals": true, "Run.approval": true, "Run.steps": true,
 	}
@@ -221,6 +222,10 @@ func without(f *ast.FieldDefinition) map[string]bool {
 		return inRows
 	case "RunUpdate":
 		return inStreams
+	case "BulkConnection":
+		return inBulks
+	case "BulkUpdate":
+		return map[string]bool{"Bulk.rows": true}
 	}
 	return nil
 }
@@ -255,7 +260,7 @@ func (a *asker) selection(name string, without map[string]bool, depth int) strin
 }
 
 // owners say how somebody reaches a thing of their own whose fields take arguments.
-var owners = map[string]string{"Run": `run(runId:"OWN"){`, "Viewer": `viewer{`} //nolint:gochecknoglobals // a table
+var owners = map[string]string{"Run": `run(runId:"OWN"){`, "Viewer": `viewer{`, "Bulk": `bulk(id:"` + place{mark: "own"}.bulk() + `"){`} //nolint:gochecknoglobals // a table
 
 // operations are all variants of all fields: of the roots, and of those inside that take arguments.
 func (a *asker) operations(own string) (out []operation, fields int) {

@@ -138,10 +138,14 @@ func gather(t *testing.T, w *island, secret, own place) map[string][]string {
 		take("node", `{`+list+`{edges{node{v:id}}}}`)
 		take("cursor:Query.deadLetters", `{`+list+`{edges{v:cursor}}}`)
 	}
+	for _, key := range []string{"bulk", "node"} {
+		take(key, `{bulks{edges{node{v:id}}}}`)
+	}
+	take("cursor:Bulk.rows", fmt.Sprintf(`{bulk(id:%q){rows{edges{v:cursor}}}}`, secret.bulk()))
 	take("node", `{runs{edges{node{v:id}}}}`)
 	take("node", fmt.Sprintf(`{run(runId:%q){signals{edges{node{v:id}}}}}`, secret.run("failed")))
 	take("cursor:Run.signals", fmt.Sprintf(`{run(runId:%q){signals{edges{v:cursor}}}}`, secret.run("failed")))
-	for _, list := range []string{"runs", "manualTasks", "tokens(all:true)", "policyHistory", "quotaHistory", "audit", "queue", "approvals"} {
+	for _, list := range []string{"runs", "manualTasks", "tokens(all:true)", "policyHistory", "quotaHistory", "audit", "queue", "approvals", "bulks"} {
 		name, _, _ := strings.Cut(list, "(")
 		take("cursor:Query."+name, `{`+list+`{edges{v:cursor}}}`)
 	}

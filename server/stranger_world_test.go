@@ -218,6 +218,7 @@ func (p place) seed(w *island) {
 		}
 	}
 	p.bury(w)
+	p.send(w)
 	for _, kind := range []string{"one", "two"} {
 		_, _, err := w.store.PutToken(ctx, store.StoredToken{
 			ID: p.uuid("token" + kind), TenantID: p.tenant, Name: p.said("token " + kind), Principal: cmp.Or(p.holder, p.who("ana")), SHA256: tokenHash(p.mark + kind),
@@ -259,6 +260,35 @@ func (p place) bury(w *island) {
 	if !buried {
 		w.t.Fatal("the letter was not buried")
 	}
+}
+
+// bulk is the opaque id of the bulk that the holder of tokens has.
+func (p place) bulk() string {
+	return base64.RawURLEncoding.EncodeToString([]byte("Bulk:" + p.uuid("bulk")))
+}
+
+// send keeps a bulk of which one run has its answer and one has not.
+func (p place) send(w *island) {
+	w.t.Helper()
+	made, _, err := w.store.PutBulk(w.t.Context(), store.NewBulk{
+		Bulk: store.Bulk{
+			ID: p.uuid("bulk"), TenantID: p.tenant, Actor: cmp.Or(p.holder, p.who("ana")), RequestID: p.mark + "-request-bulk", Reason: p.said("bulk"),
+			Principal: []byte(`{}`), Action: runtest.JSON(runtest.M{"signal": runtest.M{"type": "PAUSE"}, "payload": runtest.M{"reason": p.said("bulk")}}),
+		},
+		Runs: []run.Identity{p.identity("failed"), p.identity("running")}, MostOpen: 1, Keep: 1, Audit: p.row("SIGNAL_RUNS", "bulk"),
+	})
+	must(w.t, err)
+	leased, err := w.store.LeaseBulks(w.t.Context(), "seed", time.Minute, 9)
+	must(w.t, err)
+	for _, b := range leased {
+		if b.ID == made.ID {
+			made = b
+		}
+	}
+	_, err = w.store.SettleBulkRows(w.t.Context(), made, store.BulkSettlement{Ends: []store.BulkEnd{
+		{No: 1, Outcome: store.BulkRefused, Code: run.CodeForbidden, Message: p.said("no")},
+	}}, time.Minute)
+	must(w.t, err)
 }
 
 // print keeps lines of a step of a place; only once its island serves.

@@ -57,6 +57,8 @@ type Store interface { //nolint:interfacebloat // the sum of the ports; callers 
 	Approvals
 	Signals
 	Senders
+	Bulks
+	BulkWork
 	Overlays
 	Alerts
 	Authority

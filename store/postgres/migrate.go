@@ -23,7 +23,7 @@ import (
 var migrations embed.FS
 
 // schema is the version that this program works on: the number of its newest migration.
-const schema = 7
+const schema = 8
 
 // A process that finds the migration lock taken looks again every lockProbe,
 // lockProbes times. The lock of a process that died is free after lockLease.

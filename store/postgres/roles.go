@@ -44,6 +44,8 @@ var rights = []right{ //nolint:gochecknoglobals // a table
 	{"approval", "SELECT, INSERT, UPDATE"},
 	{"approval_decision", "SELECT, INSERT"},
 	{"setting", "SELECT, INSERT"},
+	{"bulk", "SELECT, INSERT, UPDATE, DELETE"},
+	{"bulk_row", "SELECT, INSERT, UPDATE, DELETE"},
 	{"goose_db_version", "SELECT"},
 	{"goose_lock", ""},
 }

@@ -31,6 +31,7 @@ func NewExecutableSchema(cfg Config) graphql.ExecutableSchema {
 type Config = graphql.Config[ResolverRoot, DirectiveRoot, ComplexityRoot]
 
 type ResolverRoot interface {
+	Bulk() BulkResolver
 	Mutation() MutationResolver
 	Query() QueryResolver
 	Run() RunResolver
@@ -118,6 +119,88 @@ type ComplexityRoot struct {
 		PolicyVersion func(childComplexity int) int
 		Role          func(childComplexity int) int
 		Until         func(childComplexity int) int
+	}
+
+	Bulk struct {
+		Applications func(childComplexity int) int
+		Counts       func(childComplexity int) int
+		CreatedAt    func(childComplexity int) int
+		FinishedAt   func(childComplexity int) int
+		ID           func(childComplexity int) int
+		PacedCode    func(childComplexity int) int
+		PacedUntil   func(childComplexity int) int
+		Payload      func(childComplexity int) int
+		Reason       func(childComplexity int) int
+		RequestID    func(childComplexity int) int
+		Rows         func(childComplexity int, outcome *model.BulkOutcome, failed *bool, first *int, after *string) int
+		State        func(childComplexity int) int
+		StepID       func(childComplexity int) int
+		Type         func(childComplexity int) int
+		TypeRaw      func(childComplexity int) int
+	}
+
+	BulkApplications struct {
+		Applied    func(childComplexity int) int
+		Delivered  func(childComplexity int) int
+		Noop       func(childComplexity int) int
+		NotApplied func(childComplexity int) int
+		Pending    func(childComplexity int) int
+	}
+
+	BulkConnection struct {
+		Edges    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	BulkCounts struct {
+		Accepted func(childComplexity int) int
+		Refused  func(childComplexity int) int
+		Rejected func(childComplexity int) int
+		Total    func(childComplexity int) int
+		Waiting  func(childComplexity int) int
+	}
+
+	BulkEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	BulkRow struct {
+		At            func(childComplexity int) int
+		Code          func(childComplexity int) int
+		EnvironmentID func(childComplexity int) int
+		Failed        func(childComplexity int) int
+		Message       func(childComplexity int) int
+		No            func(childComplexity int) int
+		Outcome       func(childComplexity int) int
+		OutcomeRaw    func(childComplexity int) int
+		ProjectID     func(childComplexity int) int
+		RunID         func(childComplexity int) int
+		Signal        func(childComplexity int) int
+	}
+
+	BulkRowConnection struct {
+		Edges    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	BulkRowEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	BulkSignalPayload struct {
+		Bulk      func(childComplexity int) int
+		Duplicate func(childComplexity int) int
+	}
+
+	BulkUpdate struct {
+		AsOf   func(childComplexity int) int
+		Bulk   func(childComplexity int) int
+		Reason func(childComplexity int) int
+		Reset  func(childComplexity int) int
+		Rows   func(childComplexity int) int
+		Sync   func(childComplexity int) int
 	}
 
 	CreateTokenPayload struct {
@@ -264,6 +347,7 @@ type ComplexityRoot struct {
 		SetPolicy          func(childComplexity int, input model.SetPolicyInput) int
 		SetQuota           func(childComplexity int, input model.SetQuotaInput) int
 		SignalRun          func(childComplexity int, input model.SignalRunInput) int
+		SignalRuns         func(childComplexity int, input model.SignalRunsInput) int
 		StartRun           func(childComplexity int, input model.StartRunInput) int
 	}
 
@@ -356,6 +440,8 @@ type ComplexityRoot struct {
 	Query struct {
 		Approvals     func(childComplexity int, first *int, after *string) int
 		Audit         func(childComplexity int, filter *model.AuditFilter, oldestFirst *bool, first *int, after *string) int
+		Bulk          func(childComplexity int, id string) int
+		Bulks         func(childComplexity int, first *int, after *string) int
 		Capabilities  func(childComplexity int) int
 		DeadLetters   func(childComplexity int, runID *string, open *bool, first *int, after *string) int
 		Health        func(childComplexity int) int
@@ -774,6 +860,7 @@ type ComplexityRoot struct {
 	}
 
 	Subscription struct {
+		BulkUpdates    func(childComplexity int, id string) int
 		InboxUpdates   func(childComplexity int) int
 		RunEvents      func(childComplexity int, runID string, after *run.Seq, storeEpoch *string) int
 		RunListUpdates func(childComplexity int, filter *model.RunFilter, first *int) int
@@ -840,9 +927,14 @@ type ComplexityRoot struct {
 
 // region    ************************** generated!.gotpl **************************
 
+type BulkResolver interface {
+	Applications(ctx context.Context, obj *model.Bulk) (*model.BulkApplications, error)
+	Rows(ctx context.Context, obj *model.Bulk, outcome *model.BulkOutcome, failed *bool, first *int, after *string) (*model.BulkRowConnection, error)
+}
 type MutationResolver interface {
 	StartRun(ctx context.Context, input model.StartRunInput) (*model.StartRunPayload, error)
 	SignalRun(ctx context.Context, input model.SignalRunInput) (*model.SignalRunPayload, error)
+	SignalRuns(ctx context.Context, input model.SignalRunsInput) (*model.BulkSignalPayload, error)
 	CancelRun(ctx context.Context, input model.CancelRunInput) (*model.SignalRunPayload, error)
 	CompleteManualStep(ctx context.Context, input model.CompleteManualStepInput) (*model.SignalRunPayload, error)
 	Rerun(ctx context.Context, input model.RerunInput) (*model.StartRunPayload, error)
@@ -878,6 +970,8 @@ type QueryResolver interface {
 	QuotaSettings(ctx context.Context) (*model.QuotaSettings, error)
 	QuotaHistory(ctx context.Context, first *int, after *string) (*model.QuotaSettingsConnection, error)
 	Service(ctx context.Context) (*model.ServiceState, error)
+	Bulk(ctx context.Context, id string) (*model.Bulk, error)
+	Bulks(ctx context.Context, first *int, after *string) (*model.BulkConnection, error)
 	Capabilities(ctx context.Context) ([]model.EngineCapability, error)
 	Health(ctx context.Context) (*model.Health, error)
 }
@@ -899,6 +993,7 @@ type SubscriptionResolver interface {
 	RunListUpdates(ctx context.Context, filter *model.RunFilter, first *int) (<-chan *model.RunListUpdate, error)
 	SignalUpdates(ctx context.Context, runID string, signalID *string) (<-chan *model.Signal, error)
 	StepLogUpdates(ctx context.Context, runID string, stepID string, attempt *int, fromLine *int) (<-chan *model.StepLogUpdate, error)
+	BulkUpdates(ctx context.Context, id string) (<-chan *model.BulkUpdate, error)
 	ServiceUpdates(ctx context.Context) (<-chan *model.ServiceState, error)
 	InboxUpdates(ctx context.Context) (<-chan *model.InboxUpdate, error)
 }
@@ -1233,6 +1328,333 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.BreakGlassPayload.Until(childComplexity), true
+
+	case "Bulk.applications":
+		if e.ComplexityRoot.Bulk.Applications == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Bulk.Applications(childComplexity), true
+	case "Bulk.counts":
+		if e.ComplexityRoot.Bulk.Counts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Bulk.Counts(childComplexity), true
+	case "Bulk.createdAt":
+		if e.ComplexityRoot.Bulk.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Bulk.CreatedAt(childComplexity), true
+	case "Bulk.finishedAt":
+		if e.ComplexityRoot.Bulk.FinishedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Bulk.FinishedAt(childComplexity), true
+	case "Bulk.id":
+		if e.ComplexityRoot.Bulk.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Bulk.ID(childComplexity), true
+	case "Bulk.pacedCode":
+		if e.ComplexityRoot.Bulk.PacedCode == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Bulk.PacedCode(childComplexity), true
+	case "Bulk.pacedUntil":
+		if e.ComplexityRoot.Bulk.PacedUntil == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Bulk.PacedUntil(childComplexity), true
+	case "Bulk.payload":
+		if e.ComplexityRoot.Bulk.Payload == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Bulk.Payload(childComplexity), true
+	case "Bulk.reason":
+		if e.ComplexityRoot.Bulk.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Bulk.Reason(childComplexity), true
+	case "Bulk.requestId":
+		if e.ComplexityRoot.Bulk.RequestID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Bulk.RequestID(childComplexity), true
+	case "Bulk.rows":
+		if e.ComplexityRoot.Bulk.Rows == nil {
+			break
+		}
+
+		args, err := ec.field_Bulk_rows_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Bulk.Rows(childComplexity, args["outcome"].(*model.BulkOutcome), args["failed"].(*bool), args["first"].(*int), args["after"].(*string)), true
+	case "Bulk.state":
+		if e.ComplexityRoot.Bulk.State == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Bulk.State(childComplexity), true
+	case "Bulk.stepId":
+		if e.ComplexityRoot.Bulk.StepID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Bulk.StepID(childComplexity), true
+	case "Bulk.type":
+		if e.ComplexityRoot.Bulk.Type == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Bulk.Type(childComplexity), true
+	case "Bulk.typeRaw":
+		if e.ComplexityRoot.Bulk.TypeRaw == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Bulk.TypeRaw(childComplexity), true
+
+	case "BulkApplications.applied":
+		if e.ComplexityRoot.BulkApplications.Applied == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkApplications.Applied(childComplexity), true
+	case "BulkApplications.delivered":
+		if e.ComplexityRoot.BulkApplications.Delivered == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkApplications.Delivered(childComplexity), true
+	case "BulkApplications.noop":
+		if e.ComplexityRoot.BulkApplications.Noop == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkApplications.Noop(childComplexity), true
+	case "BulkApplications.notApplied":
+		if e.ComplexityRoot.BulkApplications.NotApplied == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkApplications.NotApplied(childComplexity), true
+	case "BulkApplications.pending":
+		if e.ComplexityRoot.BulkApplications.Pending == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkApplications.Pending(childComplexity), true
+
+	case "BulkConnection.edges":
+		if e.ComplexityRoot.BulkConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkConnection.Edges(childComplexity), true
+	case "BulkConnection.pageInfo":
+		if e.ComplexityRoot.BulkConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkConnection.PageInfo(childComplexity), true
+
+	case "BulkCounts.accepted":
+		if e.ComplexityRoot.BulkCounts.Accepted == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkCounts.Accepted(childComplexity), true
+	case "BulkCounts.refused":
+		if e.ComplexityRoot.BulkCounts.Refused == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkCounts.Refused(childComplexity), true
+	case "BulkCounts.rejected":
+		if e.ComplexityRoot.BulkCounts.Rejected == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkCounts.Rejected(childComplexity), true
+	case "BulkCounts.total":
+		if e.ComplexityRoot.BulkCounts.Total == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkCounts.Total(childComplexity), true
+	case "BulkCounts.waiting":
+		if e.ComplexityRoot.BulkCounts.Waiting == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkCounts.Waiting(childComplexity), true
+
+	case "BulkEdge.cursor":
+		if e.ComplexityRoot.BulkEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkEdge.Cursor(childComplexity), true
+	case "BulkEdge.node":
+		if e.ComplexityRoot.BulkEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkEdge.Node(childComplexity), true
+
+	case "BulkRow.at":
+		if e.ComplexityRoot.BulkRow.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRow.At(childComplexity), true
+	case "BulkRow.code":
+		if e.ComplexityRoot.BulkRow.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRow.Code(childComplexity), true
+	case "BulkRow.environmentId":
+		if e.ComplexityRoot.BulkRow.EnvironmentID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRow.EnvironmentID(childComplexity), true
+	case "BulkRow.failed":
+		if e.ComplexityRoot.BulkRow.Failed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRow.Failed(childComplexity), true
+	case "BulkRow.message":
+		if e.ComplexityRoot.BulkRow.Message == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRow.Message(childComplexity), true
+	case "BulkRow.no":
+		if e.ComplexityRoot.BulkRow.No == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRow.No(childComplexity), true
+	case "BulkRow.outcome":
+		if e.ComplexityRoot.BulkRow.Outcome == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRow.Outcome(childComplexity), true
+	case "BulkRow.outcomeRaw":
+		if e.ComplexityRoot.BulkRow.OutcomeRaw == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRow.OutcomeRaw(childComplexity), true
+	case "BulkRow.projectId":
+		if e.ComplexityRoot.BulkRow.ProjectID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRow.ProjectID(childComplexity), true
+	case "BulkRow.runId":
+		if e.ComplexityRoot.BulkRow.RunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRow.RunID(childComplexity), true
+	case "BulkRow.signal":
+		if e.ComplexityRoot.BulkRow.Signal == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRow.Signal(childComplexity), true
+
+	case "BulkRowConnection.edges":
+		if e.ComplexityRoot.BulkRowConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRowConnection.Edges(childComplexity), true
+	case "BulkRowConnection.pageInfo":
+		if e.ComplexityRoot.BulkRowConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRowConnection.PageInfo(childComplexity), true
+
+	case "BulkRowEdge.cursor":
+		if e.ComplexityRoot.BulkRowEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRowEdge.Cursor(childComplexity), true
+	case "BulkRowEdge.node":
+		if e.ComplexityRoot.BulkRowEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkRowEdge.Node(childComplexity), true
+
+	case "BulkSignalPayload.bulk":
+		if e.ComplexityRoot.BulkSignalPayload.Bulk == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkSignalPayload.Bulk(childComplexity), true
+	case "BulkSignalPayload.duplicate":
+		if e.ComplexityRoot.BulkSignalPayload.Duplicate == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkSignalPayload.Duplicate(childComplexity), true
+
+	case "BulkUpdate.asOf":
+		if e.ComplexityRoot.BulkUpdate.AsOf == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkUpdate.AsOf(childComplexity), true
+	case "BulkUpdate.bulk":
+		if e.ComplexityRoot.BulkUpdate.Bulk == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkUpdate.Bulk(childComplexity), true
+	case "BulkUpdate.reason":
+		if e.ComplexityRoot.BulkUpdate.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkUpdate.Reason(childComplexity), true
+	case "BulkUpdate.reset":
+		if e.ComplexityRoot.BulkUpdate.Reset == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkUpdate.Reset(childComplexity), true
+	case "BulkUpdate.rows":
+		if e.ComplexityRoot.BulkUpdate.Rows == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkUpdate.Rows(childComplexity), true
+	case "BulkUpdate.sync":
+		if e.ComplexityRoot.BulkUpdate.Sync == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkUpdate.Sync(childComplexity), true
 
 	case "CreateTokenPayload.secret":
 		if e.ComplexityRoot.CreateTokenPayload.Secret == nil {
@@ -1851,6 +2273,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.SignalRun(childComplexity, args["input"].(model.SignalRunInput)), true
+	case "Mutation.signalRuns":
+		if e.ComplexityRoot.Mutation.SignalRuns == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_signalRuns_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.SignalRuns(childComplexity, args["input"].(model.SignalRunsInput)), true
 	case "Mutation.startRun":
 		if e.ComplexityRoot.Mutation.StartRun == nil {
 			break
@@ -2197,6 +2630,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Audit(childComplexity, args["filter"].(*model.AuditFilter), args["oldestFirst"].(*bool), args["first"].(*int), args["after"].(*string)), true
+	case "Query.bulk":
+		if e.ComplexityRoot.Query.Bulk == nil {
+			break
+		}
+
+		args, err := ec.field_Query_bulk_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Bulk(childComplexity, args["id"].(string)), true
+	case "Query.bulks":
+		if e.ComplexityRoot.Query.Bulks == nil {
+			break
+		}
+
+		args, err := ec.field_Query_bulks_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.Bulks(childComplexity, args["first"].(*int), args["after"].(*string)), true
 	case "Query.capabilities":
 		if e.ComplexityRoot.Query.Capabilities == nil {
 			break
@@ -4043,6 +4498,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.StepLogUpdate.TotalLines(childComplexity), true
 
+	case "Subscription.bulkUpdates":
+		if e.ComplexityRoot.Subscription.BulkUpdates == nil {
+			break
+		}
+
+		args, err := ec.field_Subscription_bulkUpdates_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Subscription.BulkUpdates(childComplexity, args["id"].(string)), true
 	case "Subscription.inboxUpdates":
 		if e.ComplexityRoot.Subscription.InboxUpdates == nil {
 			break
@@ -4339,6 +4805,9 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputApproveRunInput,
 		ec.unmarshalInputAuditFilter,
 		ec.unmarshalInputBreakGlassInput,
+		ec.unmarshalInputBulkActionInput,
+		ec.unmarshalInputBulkCancelInput,
+		ec.unmarshalInputBulkRunsInput,
 		ec.unmarshalInputCancelActionInput,
 		ec.unmarshalInputCancelRunInput,
 		ec.unmarshalInputCompleteManualStepInput,
@@ -4373,6 +4842,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputSignalActionInput,
 		ec.unmarshalInputSignalInput,
 		ec.unmarshalInputSignalRunInput,
+		ec.unmarshalInputSignalRunsInput,
 		ec.unmarshalInputSkipStepInput,
 		ec.unmarshalInputStartRunInput,
 		ec.unmarshalInputTargetInput,
@@ -4587,6 +5057,10 @@ type Query {
   quotaHistory(first: Int = 20, after: String): QuotaSettingsConnection!
   "In which mode dvt is, for the viewer's tenant: what a banner says."
   service: ServiceState!
+  "One of the viewer's own bulks; null when it does not exist or is not theirs."
+  bulk(id: ID!): Bulk
+  "The bulks that the viewer asked for, newest first, at most the 50 that are kept; ` + "`" + `first` + "`" + ` is at most 50. Errors: BAD_USER_INPUT, CURSOR_INVALID."
+  bulks(first: Int = 20, after: String): BulkConnection!
   "What the engines can do."
   capabilities: [EngineCapability!]!
   "Whether dvt and what it stands on are well."
@@ -4610,6 +5084,16 @@ type Mutation {
   BAD_USER_INPUT, STORE_UNAVAILABLE.
   """
   signalRun(input: SignalRunInput!): SignalRunPayload!
+  """
+  Sends one signal to many runs, on the server: each gets its own receipt. The runs are fixed now, those that the viewer may
+  READ and at most 5,000; whether the viewer may do it to a run is decided when it is that run's turn. The bulk goes on when
+  nobody watches, with the rights of its asker, and ends with the token or session that it was asked with. Safe to repeat: the same
+  requestId with the same content answers with the same bulk and ` + "`" + `duplicate: true` + "`" + `. At most 5 of a principal may be open, and
+  the newest 50 are kept. Errors: BULK_MOVED with ` + "`" + `current{count}` + "`" + ` (as many runs as ` + "`" + `expectedCount` + "`" + ` says are not there now),
+  BULK_TOO_LARGE, TOO_MANY_BULKS, REQUEST_ID_CONFLICT, FORBIDDEN (nothing to READ), NOT_FOUND (of ` + "`" + `failedOf` + "`" + `), SIGNAL_TOO_LARGE (64 KiB), BAD_USER_INPUT, STORE_UNAVAILABLE.
+  Example: ` + "`" + `signalRuns(input: {requestId: "b-1", runs: {filter: {statuses: [RUNNING]}}, action: {signal: {pause: {}}}, reason: "release", expectedCount: 12}) { bulk { id } }` + "`" + `.
+  """
+  signalRuns(input: SignalRunsInput!): BulkSignalPayload!
   "Cancels a run: what is in flight is stopped, nothing else starts. Receipts and errors as signalRun."
   cancelRun(input: CancelRunInput!): SignalRunPayload!
   """
@@ -4700,6 +5184,11 @@ type Subscription {
   signalUpdates(runId: String!, signalId: String): Signal!
   "Lines as a step prints them, from ` + "`" + `fromLine` + "`" + ` on (default 1)."
   stepLogUpdates(runId: String!, stepId: String!, attempt: Int, fromLine: Int): StepLogUpdate!
+  """
+  One of the viewer's own bulks: first as it is, then with the rows that changed since, also when a receipt moves. Read ` + "`" + `bulk { rows }` + "`" + `
+  after the first frame, and again after one with ` + "`" + `reset` + "`" + `. At least one frame every 15 s. Ends as runUpdates.
+  """
+  bulkUpdates(id: ID!): BulkUpdate!
   "The state of the service for the viewer's tenant: first as it is, then at every change. Ends as runUpdates."
   serviceUpdates: ServiceState!
   """
@@ -5407,6 +5896,146 @@ input CancelRunInput {
 }
 type SignalRunPayload {
   signal: Signal!
+}
+
+input SignalRunsInput {
+  "Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit."
+  requestId: String!
+  runs: BulkRunsInput!
+  action: BulkActionInput!
+  "At most 1,000 bytes; it stands in the audit, and with each run whose action says no other."
+  reason: String!
+  "How many runs are meant, as ` + "`" + `preview` + "`" + ` counts them."
+  expectedCount: Int!
+}
+"Which runs are meant."
+input BulkRunsInput @oneOf {
+  "runIds, 1 to 5,000. Those that do not exist or are not the viewer's are left out."
+  ids: [String!]
+  "All that match now."
+  filter: RunFilter
+  "Those rows of one of the viewer's bulks that failed so far: REJECTED, REFUSED, or NOT_APPLIED."
+  failedOf: ID
+}
+"What is done to each of them."
+input BulkActionInput @oneOf {
+  signal: SignalInput
+  cancel: BulkCancelInput
+}
+input BulkCancelInput { reason: String }
+type BulkSignalPayload {
+  bulk: Bulk!
+  "The request was carried out before."
+  duplicate: Boolean!
+}
+
+enum BulkState {
+  "Signals are being sent."
+  RUNNING
+  "It waits before it goes on: ` + "`" + `pacedCode` + "`" + ` says why."
+  PACED
+  "Each run has its outcome; receipts may go on."
+  DONE
+}
+"""
+One signal to many runs. Example: ` + "`" + `{type: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}` + "`" + `
+"""
+type Bulk implements Node {
+  id: ID!
+  state: BulkState!
+  type: SignalType!
+  typeRaw: String!
+  "Null when no step is meant."
+  stepId: String
+  "The action as it was given."
+  payload: JSON!
+  reason: String!
+  requestId: String!
+  createdAt: Time!
+  "When the last run got its outcome; null before."
+  finishedAt: Time
+  "A code of the error table while PACED: SIGNAL_RATE_LIMITED, STORE_OVERLOADED, …"
+  pacedCode: String
+  "When it goes on, while PACED."
+  pacedUntil: Time
+  counts: BulkCounts!
+  "How far the receipts have come. Not available in lists of bulks."
+  applications: BulkApplications!
+  "The runs by number; ` + "`" + `first` + "`" + ` is at most 200. Not available in lists of bulks and in subscriptions. Errors: BAD_USER_INPUT, CURSOR_INVALID."
+  rows(outcome: BulkOutcome, failed: Boolean = false, first: Int = 50, after: String): BulkRowConnection!
+}
+"Runs by outcome; together they are ` + "`" + `total` + "`" + `."
+type BulkCounts {
+  total: Int!
+  waiting: Int!
+  accepted: Int!
+  rejected: Int!
+  refused: Int!
+}
+"Accepted signals by how far they have come; together they are ` + "`" + `counts.accepted` + "`" + `."
+type BulkApplications {
+  pending: Int!
+  delivered: Int!
+  applied: Int!
+  noop: Int!
+  notApplied: Int!
+}
+enum BulkOutcome {
+  "It was not sent yet."
+  WAITING
+  "The receipt says how far it has come."
+  ACCEPTED
+  "By the state of the run; the receipt says why."
+  REJECTED
+  "For another reason, which ` + "`" + `code` + "`" + ` says; there is no receipt."
+  REFUSED
+  UNKNOWN
+}
+"One run of a bulk."
+type BulkRow {
+  "From 1."
+  no: Int!
+  runId: String!
+  projectId: String!
+  environmentId: String!
+  outcome: BulkOutcome!
+  outcomeRaw: String!
+  "A code of the error table when REFUSED or REJECTED."
+  code: String
+  "For people: what to do."
+  message: String
+  "When it got its outcome."
+  at: Time
+  "REJECTED, REFUSED, or NOT_APPLIED."
+  failed: Boolean!
+  "The receipt; null when there is none, and for a run that the viewer may no longer READ."
+  signal: Signal
+}
+type BulkConnection {
+  edges: [BulkEdge!]!
+  pageInfo: PageInfo!
+}
+type BulkEdge {
+  cursor: String!
+  node: Bulk!
+}
+type BulkRowConnection {
+  edges: [BulkRowEdge!]!
+  pageInfo: PageInfo!
+}
+type BulkRowEdge {
+  cursor: String!
+  node: BulkRow!
+}
+type BulkUpdate {
+  sync: SyncState!
+  reason: SyncReason
+  asOf: Time!
+  "Forget what you had, and read the rows."
+  reset: Boolean!
+  bulk: Bulk!
+  "Rows that changed, by number, at most 200; empty in the first frame and in quiet ones."
+  rows: [BulkRow!]!
 }
 
 enum ManualOutcome { SUCCEEDED FAILED CANCELLED }
@@ -6145,6 +6774,170 @@ func (ec *executionContext) childFields_BreakGlassPayload(ctx context.Context, f
 		return ec.fieldContext_BreakGlassPayload_policyVersion(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type BreakGlassPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_Bulk(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Bulk_id(ctx, field)
+	case "state":
+		return ec.fieldContext_Bulk_state(ctx, field)
+	case "type":
+		return ec.fieldContext_Bulk_type(ctx, field)
+	case "typeRaw":
+		return ec.fieldContext_Bulk_typeRaw(ctx, field)
+	case "stepId":
+		return ec.fieldContext_Bulk_stepId(ctx, field)
+	case "payload":
+		return ec.fieldContext_Bulk_payload(ctx, field)
+	case "reason":
+		return ec.fieldContext_Bulk_reason(ctx, field)
+	case "requestId":
+		return ec.fieldContext_Bulk_requestId(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_Bulk_createdAt(ctx, field)
+	case "finishedAt":
+		return ec.fieldContext_Bulk_finishedAt(ctx, field)
+	case "pacedCode":
+		return ec.fieldContext_Bulk_pacedCode(ctx, field)
+	case "pacedUntil":
+		return ec.fieldContext_Bulk_pacedUntil(ctx, field)
+	case "counts":
+		return ec.fieldContext_Bulk_counts(ctx, field)
+	case "applications":
+		return ec.fieldContext_Bulk_applications(ctx, field)
+	case "rows":
+		return ec.fieldContext_Bulk_rows(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Bulk", field.Name)
+}
+
+func (ec *executionContext) childFields_BulkApplications(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "pending":
+		return ec.fieldContext_BulkApplications_pending(ctx, field)
+	case "delivered":
+		return ec.fieldContext_BulkApplications_delivered(ctx, field)
+	case "applied":
+		return ec.fieldContext_BulkApplications_applied(ctx, field)
+	case "noop":
+		return ec.fieldContext_BulkApplications_noop(ctx, field)
+	case "notApplied":
+		return ec.fieldContext_BulkApplications_notApplied(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type BulkApplications", field.Name)
+}
+
+func (ec *executionContext) childFields_BulkConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_BulkConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_BulkConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type BulkConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_BulkCounts(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "total":
+		return ec.fieldContext_BulkCounts_total(ctx, field)
+	case "waiting":
+		return ec.fieldContext_BulkCounts_waiting(ctx, field)
+	case "accepted":
+		return ec.fieldContext_BulkCounts_accepted(ctx, field)
+	case "rejected":
+		return ec.fieldContext_BulkCounts_rejected(ctx, field)
+	case "refused":
+		return ec.fieldContext_BulkCounts_refused(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type BulkCounts", field.Name)
+}
+
+func (ec *executionContext) childFields_BulkEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_BulkEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_BulkEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type BulkEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_BulkRow(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "no":
+		return ec.fieldContext_BulkRow_no(ctx, field)
+	case "runId":
+		return ec.fieldContext_BulkRow_runId(ctx, field)
+	case "projectId":
+		return ec.fieldContext_BulkRow_projectId(ctx, field)
+	case "environmentId":
+		return ec.fieldContext_BulkRow_environmentId(ctx, field)
+	case "outcome":
+		return ec.fieldContext_BulkRow_outcome(ctx, field)
+	case "outcomeRaw":
+		return ec.fieldContext_BulkRow_outcomeRaw(ctx, field)
+	case "code":
+		return ec.fieldContext_BulkRow_code(ctx, field)
+	case "message":
+		return ec.fieldContext_BulkRow_message(ctx, field)
+	case "at":
+		return ec.fieldContext_BulkRow_at(ctx, field)
+	case "failed":
+		return ec.fieldContext_BulkRow_failed(ctx, field)
+	case "signal":
+		return ec.fieldContext_BulkRow_signal(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type BulkRow", field.Name)
+}
+
+func (ec *executionContext) childFields_BulkRowConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_BulkRowConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_BulkRowConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type BulkRowConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_BulkRowEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_BulkRowEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_BulkRowEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type BulkRowEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_BulkSignalPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "bulk":
+		return ec.fieldContext_BulkSignalPayload_bulk(ctx, field)
+	case "duplicate":
+		return ec.fieldContext_BulkSignalPayload_duplicate(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type BulkSignalPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_BulkUpdate(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "sync":
+		return ec.fieldContext_BulkUpdate_sync(ctx, field)
+	case "reason":
+		return ec.fieldContext_BulkUpdate_reason(ctx, field)
+	case "asOf":
+		return ec.fieldContext_BulkUpdate_asOf(ctx, field)
+	case "reset":
+		return ec.fieldContext_BulkUpdate_reset(ctx, field)
+	case "bulk":
+		return ec.fieldContext_BulkUpdate_bulk(ctx, field)
+	case "rows":
+		return ec.fieldContext_BulkUpdate_rows(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type BulkUpdate", field.Name)
 }
 
 func (ec *executionContext) childFields_CreateTokenPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -7587,6 +8380,44 @@ func (ec *executionContext) childFields___Type(ctx context.Context, field graphq
 
 // region    ***************************** args.gotpl *****************************
 
+func (ec *executionContext) field_Bulk_rows_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "outcome",
+		func(ctx context.Context, v any) (*model.BulkOutcome, error) {
+			return ec.unmarshalOBulkOutcome2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkOutcome(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["outcome"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "failed",
+		func(ctx context.Context, v any) (*bool, error) {
+			return ec.unmarshalOBoolean2ᚖbool(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["failed"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg3
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_approveRun_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -7769,6 +8600,20 @@ func (ec *executionContext) field_Mutation_signalRun_args(ctx context.Context, r
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_signalRuns_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.SignalRunsInput, error) {
+			return ec.unmarshalNSignalRunsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSignalRunsInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_startRun_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -7854,6 +8699,42 @@ func (ec *executionContext) field_Query_audit_args(ctx context.Context, rawArgs 
 		return nil, err
 	}
 	args["after"] = arg3
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_bulk_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "id",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["id"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_bulks_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
 	return args, nil
 }
 
@@ -8348,6 +9229,20 @@ func (ec *executionContext) field_Run_step_args(ctx context.Context, rawArgs map
 		return nil, err
 	}
 	args["stepId"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Subscription_bulkUpdates_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "id",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["id"] = arg0
 	return args, nil
 }
 
@@ -9768,6 +10663,1331 @@ func (ec *executionContext) _BreakGlassPayload_policyVersion(ctx context.Context
 }
 func (ec *executionContext) fieldContext_BreakGlassPayload_policyVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("BreakGlassPayload", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Bulk_id(ctx context.Context, field graphql.CollectedField, obj *model.Bulk) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Bulk_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Bulk_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Bulk", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _Bulk_state(ctx context.Context, field graphql.CollectedField, obj *model.Bulk) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Bulk_state(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.State, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.BulkState) graphql.Marshaler {
+			return ec.marshalNBulkState2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Bulk_state(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Bulk", field, false, false, errors.New("field of type BulkState does not have child fields"))
+}
+
+func (ec *executionContext) _Bulk_type(ctx context.Context, field graphql.CollectedField, obj *model.Bulk) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Bulk_type(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Type, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.SignalType) graphql.Marshaler {
+			return ec.marshalNSignalType2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSignalType(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Bulk_type(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Bulk", field, false, false, errors.New("field of type SignalType does not have child fields"))
+}
+
+func (ec *executionContext) _Bulk_typeRaw(ctx context.Context, field graphql.CollectedField, obj *model.Bulk) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Bulk_typeRaw(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TypeRaw, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Bulk_typeRaw(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Bulk", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Bulk_stepId(ctx context.Context, field graphql.CollectedField, obj *model.Bulk) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Bulk_stepId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Bulk_stepId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Bulk", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Bulk_payload(ctx context.Context, field graphql.CollectedField, obj *model.Bulk) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Bulk_payload(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Payload, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v json.RawMessage) graphql.Marshaler {
+			return ec.marshalNJSON2encodingᚋjsonᚐRawMessage(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Bulk_payload(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Bulk", field, false, false, errors.New("field of type JSON does not have child fields"))
+}
+
+func (ec *executionContext) _Bulk_reason(ctx context.Context, field graphql.CollectedField, obj *model.Bulk) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Bulk_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Bulk_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Bulk", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Bulk_requestId(ctx context.Context, field graphql.CollectedField, obj *model.Bulk) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Bulk_requestId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RequestID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Bulk_requestId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Bulk", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Bulk_createdAt(ctx context.Context, field graphql.CollectedField, obj *model.Bulk) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Bulk_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Bulk_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Bulk", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Bulk_finishedAt(ctx context.Context, field graphql.CollectedField, obj *model.Bulk) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Bulk_finishedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FinishedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Bulk_finishedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Bulk", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Bulk_pacedCode(ctx context.Context, field graphql.CollectedField, obj *model.Bulk) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Bulk_pacedCode(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PacedCode, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Bulk_pacedCode(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Bulk", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Bulk_pacedUntil(ctx context.Context, field graphql.CollectedField, obj *model.Bulk) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Bulk_pacedUntil(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PacedUntil, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Bulk_pacedUntil(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Bulk", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Bulk_counts(ctx context.Context, field graphql.CollectedField, obj *model.Bulk) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Bulk_counts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Counts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.BulkCounts) graphql.Marshaler {
+			return ec.marshalNBulkCounts2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkCounts(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Bulk_counts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Bulk",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_BulkCounts(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Bulk_applications(ctx context.Context, field graphql.CollectedField, obj *model.Bulk) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Bulk_applications(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Bulk().Applications(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.BulkApplications) graphql.Marshaler {
+			return ec.marshalNBulkApplications2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkApplications(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Bulk_applications(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Bulk",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_BulkApplications(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Bulk_rows(ctx context.Context, field graphql.CollectedField, obj *model.Bulk) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Bulk_rows(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Bulk().Rows(ctx, obj, fc.Args["outcome"].(*model.BulkOutcome), fc.Args["failed"].(*bool), fc.Args["first"].(*int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.BulkRowConnection) graphql.Marshaler {
+			return ec.marshalNBulkRowConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRowConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Bulk_rows(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Bulk",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_BulkRowConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Bulk_rows_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _BulkApplications_pending(ctx context.Context, field graphql.CollectedField, obj *model.BulkApplications) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkApplications_pending(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Pending, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkApplications_pending(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkApplications", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _BulkApplications_delivered(ctx context.Context, field graphql.CollectedField, obj *model.BulkApplications) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkApplications_delivered(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Delivered, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkApplications_delivered(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkApplications", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _BulkApplications_applied(ctx context.Context, field graphql.CollectedField, obj *model.BulkApplications) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkApplications_applied(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Applied, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkApplications_applied(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkApplications", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _BulkApplications_noop(ctx context.Context, field graphql.CollectedField, obj *model.BulkApplications) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkApplications_noop(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Noop, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkApplications_noop(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkApplications", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _BulkApplications_notApplied(ctx context.Context, field graphql.CollectedField, obj *model.BulkApplications) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkApplications_notApplied(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NotApplied, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkApplications_notApplied(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkApplications", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _BulkConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.BulkConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.BulkEdge) graphql.Marshaler {
+			return ec.marshalNBulkEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BulkConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_BulkEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _BulkConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.BulkConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BulkConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _BulkCounts_total(ctx context.Context, field graphql.CollectedField, obj *model.BulkCounts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkCounts_total(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Total, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkCounts_total(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkCounts", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _BulkCounts_waiting(ctx context.Context, field graphql.CollectedField, obj *model.BulkCounts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkCounts_waiting(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Waiting, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkCounts_waiting(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkCounts", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _BulkCounts_accepted(ctx context.Context, field graphql.CollectedField, obj *model.BulkCounts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkCounts_accepted(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Accepted, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkCounts_accepted(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkCounts", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _BulkCounts_rejected(ctx context.Context, field graphql.CollectedField, obj *model.BulkCounts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkCounts_rejected(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Rejected, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkCounts_rejected(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkCounts", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _BulkCounts_refused(ctx context.Context, field graphql.CollectedField, obj *model.BulkCounts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkCounts_refused(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Refused, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkCounts_refused(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkCounts", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _BulkEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.BulkEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkEdge", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BulkEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.BulkEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Bulk) graphql.Marshaler {
+			return ec.marshalNBulk2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulk(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BulkEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Bulk(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _BulkRow_no(ctx context.Context, field graphql.CollectedField, obj *model.BulkRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRow_no(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.No, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRow_no(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRow", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRow_runId(ctx context.Context, field graphql.CollectedField, obj *model.BulkRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRow_runId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRow_runId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRow", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRow_projectId(ctx context.Context, field graphql.CollectedField, obj *model.BulkRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRow_projectId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProjectID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRow_projectId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRow", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRow_environmentId(ctx context.Context, field graphql.CollectedField, obj *model.BulkRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRow_environmentId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EnvironmentID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRow_environmentId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRow", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRow_outcome(ctx context.Context, field graphql.CollectedField, obj *model.BulkRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRow_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.BulkOutcome) graphql.Marshaler {
+			return ec.marshalNBulkOutcome2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkOutcome(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRow_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRow", field, false, false, errors.New("field of type BulkOutcome does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRow_outcomeRaw(ctx context.Context, field graphql.CollectedField, obj *model.BulkRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRow_outcomeRaw(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OutcomeRaw, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRow_outcomeRaw(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRow", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRow_code(ctx context.Context, field graphql.CollectedField, obj *model.BulkRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRow_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRow_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRow", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRow_message(ctx context.Context, field graphql.CollectedField, obj *model.BulkRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRow_message(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Message, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRow_message(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRow", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRow_at(ctx context.Context, field graphql.CollectedField, obj *model.BulkRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRow_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRow_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRow", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRow_failed(ctx context.Context, field graphql.CollectedField, obj *model.BulkRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRow_failed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRow_failed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRow", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRow_signal(ctx context.Context, field graphql.CollectedField, obj *model.BulkRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRow_signal(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Signal, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Signal) graphql.Marshaler {
+			return ec.marshalOSignal2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSignal(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRow_signal(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BulkRow",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Signal(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _BulkRowConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.BulkRowConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRowConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.BulkRowEdge) graphql.Marshaler {
+			return ec.marshalNBulkRowEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRowEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRowConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BulkRowConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_BulkRowEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _BulkRowConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.BulkRowConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRowConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRowConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BulkRowConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _BulkRowEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.BulkRowEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRowEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRowEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkRowEdge", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BulkRowEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.BulkRowEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkRowEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.BulkRow) graphql.Marshaler {
+			return ec.marshalNBulkRow2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRow(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkRowEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BulkRowEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_BulkRow(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _BulkSignalPayload_bulk(ctx context.Context, field graphql.CollectedField, obj *model.BulkSignalPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkSignalPayload_bulk(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Bulk, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Bulk) graphql.Marshaler {
+			return ec.marshalNBulk2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulk(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkSignalPayload_bulk(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BulkSignalPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Bulk(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _BulkSignalPayload_duplicate(ctx context.Context, field graphql.CollectedField, obj *model.BulkSignalPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkSignalPayload_duplicate(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Duplicate, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkSignalPayload_duplicate(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkSignalPayload", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _BulkUpdate_sync(ctx context.Context, field graphql.CollectedField, obj *model.BulkUpdate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkUpdate_sync(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Sync, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.SyncState) graphql.Marshaler {
+			return ec.marshalNSyncState2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSyncState(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkUpdate_sync(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkUpdate", field, false, false, errors.New("field of type SyncState does not have child fields"))
+}
+
+func (ec *executionContext) _BulkUpdate_reason(ctx context.Context, field graphql.CollectedField, obj *model.BulkUpdate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkUpdate_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.SyncReason) graphql.Marshaler {
+			return ec.marshalOSyncReason2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSyncReason(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BulkUpdate_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkUpdate", field, false, false, errors.New("field of type SyncReason does not have child fields"))
+}
+
+func (ec *executionContext) _BulkUpdate_asOf(ctx context.Context, field graphql.CollectedField, obj *model.BulkUpdate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkUpdate_asOf(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.AsOf, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkUpdate_asOf(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkUpdate", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _BulkUpdate_reset(ctx context.Context, field graphql.CollectedField, obj *model.BulkUpdate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkUpdate_reset(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reset, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkUpdate_reset(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkUpdate", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _BulkUpdate_bulk(ctx context.Context, field graphql.CollectedField, obj *model.BulkUpdate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkUpdate_bulk(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Bulk, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Bulk) graphql.Marshaler {
+			return ec.marshalNBulk2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulk(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkUpdate_bulk(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BulkUpdate",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Bulk(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _BulkUpdate_rows(ctx context.Context, field graphql.CollectedField, obj *model.BulkUpdate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkUpdate_rows(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Rows, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.BulkRow) graphql.Marshaler {
+			return ec.marshalNBulkRow2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRowᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkUpdate_rows(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BulkUpdate",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_BulkRow(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _CreateTokenPayload_token(ctx context.Context, field graphql.CollectedField, obj *model.CreateTokenPayload) (ret graphql.Marshaler) {
@@ -11726,6 +13946,50 @@ func (ec *executionContext) fieldContext_Mutation_signalRun(ctx context.Context,
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_signalRun_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_signalRuns(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_signalRuns(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().SignalRuns(ctx, fc.Args["input"].(model.SignalRunsInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.BulkSignalPayload) graphql.Marshaler {
+			return ec.marshalNBulkSignalPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkSignalPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_signalRuns(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_BulkSignalPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_signalRuns_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -14351,6 +16615,94 @@ func (ec *executionContext) fieldContext_Query_service(_ context.Context, field 
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_ServiceState(ctx, field)
 		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_bulk(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_bulk(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Bulk(ctx, fc.Args["id"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Bulk) graphql.Marshaler {
+			return ec.marshalOBulk2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulk(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Query_bulk(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Bulk(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_bulk_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_bulks(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_bulks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().Bulks(ctx, fc.Args["first"].(*int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.BulkConnection) graphql.Marshaler {
+			return ec.marshalNBulkConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_bulks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_BulkConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_bulks_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
 	}
 	return fc, nil
 }
@@ -21413,6 +23765,50 @@ func (ec *executionContext) fieldContext_Subscription_stepLogUpdates(ctx context
 	return fc, nil
 }
 
+func (ec *executionContext) _Subscription_bulkUpdates(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
+	return graphql.ResolveFieldStream(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Subscription_bulkUpdates(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Subscription().BulkUpdates(ctx, fc.Args["id"].(string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.BulkUpdate) graphql.Marshaler {
+			return ec.marshalNBulkUpdate2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkUpdate(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Subscription_bulkUpdates(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Subscription",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_BulkUpdate(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Subscription_bulkUpdates_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Subscription_serviceUpdates(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
 	return graphql.ResolveFieldStream(
 		ctx,
@@ -23666,6 +26062,117 @@ func (ec *executionContext) unmarshalInputBreakGlassInput(ctx context.Context, o
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputBulkActionInput(ctx context.Context, obj any) (model.BulkActionInput, error) {
+	var it model.BulkActionInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"signal", "cancel"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "signal":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("signal"))
+			data, err := ec.unmarshalOSignalInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSignalInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Signal = data
+		case "cancel":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("cancel"))
+			data, err := ec.unmarshalOBulkCancelInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkCancelInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Cancel = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputBulkCancelInput(ctx context.Context, obj any) (model.BulkCancelInput, error) {
+	var it model.BulkCancelInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"reason"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputBulkRunsInput(ctx context.Context, obj any) (model.BulkRunsInput, error) {
+	var it model.BulkRunsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"ids", "filter", "failedOf"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "ids":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ids"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Ids = data
+		case "filter":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("filter"))
+			data, err := ec.unmarshalORunFilter2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunFilter(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Filter = data
+		case "failedOf":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("failedOf"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.FailedOf = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputCancelActionInput(ctx context.Context, obj any) (model.CancelActionInput, error) {
 	var it model.CancelActionInput
 	if obj == nil {
@@ -25404,6 +27911,64 @@ func (ec *executionContext) unmarshalInputSignalRunInput(ctx context.Context, ob
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputSignalRunsInput(ctx context.Context, obj any) (model.SignalRunsInput, error) {
+	var it model.SignalRunsInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"requestId", "runs", "action", "reason", "expectedCount"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "runs":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("runs"))
+			data, err := ec.unmarshalNBulkRunsInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRunsInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Runs = data
+		case "action":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("action"))
+			data, err := ec.unmarshalNBulkActionInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkActionInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Action = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "expectedCount":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expectedCount"))
+			data, err := ec.unmarshalNInt2int(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExpectedCount = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputSkipStepInput(ctx context.Context, obj any) (model.SkipStepInput, error) {
 	var it model.SkipStepInput
 	if obj == nil {
@@ -25715,6 +28280,13 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._DeadLetter(ctx, sel, obj)
+	case model.Bulk:
+		return ec._Bulk(ctx, sel, &obj)
+	case *model.Bulk:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Bulk(ctx, sel, obj)
 	default:
 		if typedObj, ok := obj.(graphql.Marshaler); ok {
 			return typedObj
@@ -26251,6 +28823,662 @@ func (ec *executionContext) _BreakGlassPayload(ctx context.Context, sel ast.Sele
 			}
 		case "policyVersion":
 			out.Values[i] = ec._BreakGlassPayload_policyVersion(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var bulkImplementors = []string{"Bulk", "Node"}
+
+func (ec *executionContext) _Bulk(ctx context.Context, sel ast.SelectionSet, obj *model.Bulk) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, bulkImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Bulk")
+		case "id":
+			out.Values[i] = ec._Bulk_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "state":
+			out.Values[i] = ec._Bulk_state(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "type":
+			out.Values[i] = ec._Bulk_type(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "typeRaw":
+			out.Values[i] = ec._Bulk_typeRaw(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "stepId":
+			out.Values[i] = ec._Bulk_stepId(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "payload":
+			out.Values[i] = ec._Bulk_payload(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "reason":
+			out.Values[i] = ec._Bulk_reason(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "requestId":
+			out.Values[i] = ec._Bulk_requestId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "createdAt":
+			out.Values[i] = ec._Bulk_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "finishedAt":
+			out.Values[i] = ec._Bulk_finishedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "pacedCode":
+			out.Values[i] = ec._Bulk_pacedCode(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "pacedUntil":
+			out.Values[i] = ec._Bulk_pacedUntil(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "counts":
+			out.Values[i] = ec._Bulk_counts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "applications":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Bulk_applications(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "rows":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Bulk_rows(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var bulkApplicationsImplementors = []string{"BulkApplications"}
+
+func (ec *executionContext) _BulkApplications(ctx context.Context, sel ast.SelectionSet, obj *model.BulkApplications) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, bulkApplicationsImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("BulkApplications")
+		case "pending":
+			out.Values[i] = ec._BulkApplications_pending(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "delivered":
+			out.Values[i] = ec._BulkApplications_delivered(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "applied":
+			out.Values[i] = ec._BulkApplications_applied(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "noop":
+			out.Values[i] = ec._BulkApplications_noop(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "notApplied":
+			out.Values[i] = ec._BulkApplications_notApplied(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var bulkConnectionImplementors = []string{"BulkConnection"}
+
+func (ec *executionContext) _BulkConnection(ctx context.Context, sel ast.SelectionSet, obj *model.BulkConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, bulkConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("BulkConnection")
+		case "edges":
+			out.Values[i] = ec._BulkConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._BulkConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var bulkCountsImplementors = []string{"BulkCounts"}
+
+func (ec *executionContext) _BulkCounts(ctx context.Context, sel ast.SelectionSet, obj *model.BulkCounts) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, bulkCountsImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("BulkCounts")
+		case "total":
+			out.Values[i] = ec._BulkCounts_total(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "waiting":
+			out.Values[i] = ec._BulkCounts_waiting(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "accepted":
+			out.Values[i] = ec._BulkCounts_accepted(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "rejected":
+			out.Values[i] = ec._BulkCounts_rejected(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "refused":
+			out.Values[i] = ec._BulkCounts_refused(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var bulkEdgeImplementors = []string{"BulkEdge"}
+
+func (ec *executionContext) _BulkEdge(ctx context.Context, sel ast.SelectionSet, obj *model.BulkEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, bulkEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("BulkEdge")
+		case "cursor":
+			out.Values[i] = ec._BulkEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._BulkEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var bulkRowImplementors = []string{"BulkRow"}
+
+func (ec *executionContext) _BulkRow(ctx context.Context, sel ast.SelectionSet, obj *model.BulkRow) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, bulkRowImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("BulkRow")
+		case "no":
+			out.Values[i] = ec._BulkRow_no(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "runId":
+			out.Values[i] = ec._BulkRow_runId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "projectId":
+			out.Values[i] = ec._BulkRow_projectId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "environmentId":
+			out.Values[i] = ec._BulkRow_environmentId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "outcome":
+			out.Values[i] = ec._BulkRow_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "outcomeRaw":
+			out.Values[i] = ec._BulkRow_outcomeRaw(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "code":
+			out.Values[i] = ec._BulkRow_code(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "message":
+			out.Values[i] = ec._BulkRow_message(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "at":
+			out.Values[i] = ec._BulkRow_at(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "failed":
+			out.Values[i] = ec._BulkRow_failed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "signal":
+			out.Values[i] = ec._BulkRow_signal(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var bulkRowConnectionImplementors = []string{"BulkRowConnection"}
+
+func (ec *executionContext) _BulkRowConnection(ctx context.Context, sel ast.SelectionSet, obj *model.BulkRowConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, bulkRowConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("BulkRowConnection")
+		case "edges":
+			out.Values[i] = ec._BulkRowConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._BulkRowConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var bulkRowEdgeImplementors = []string{"BulkRowEdge"}
+
+func (ec *executionContext) _BulkRowEdge(ctx context.Context, sel ast.SelectionSet, obj *model.BulkRowEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, bulkRowEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("BulkRowEdge")
+		case "cursor":
+			out.Values[i] = ec._BulkRowEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._BulkRowEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var bulkSignalPayloadImplementors = []string{"BulkSignalPayload"}
+
+func (ec *executionContext) _BulkSignalPayload(ctx context.Context, sel ast.SelectionSet, obj *model.BulkSignalPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, bulkSignalPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("BulkSignalPayload")
+		case "bulk":
+			out.Values[i] = ec._BulkSignalPayload_bulk(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "duplicate":
+			out.Values[i] = ec._BulkSignalPayload_duplicate(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var bulkUpdateImplementors = []string{"BulkUpdate"}
+
+func (ec *executionContext) _BulkUpdate(ctx context.Context, sel ast.SelectionSet, obj *model.BulkUpdate) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, bulkUpdateImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("BulkUpdate")
+		case "sync":
+			out.Values[i] = ec._BulkUpdate_sync(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._BulkUpdate_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "asOf":
+			out.Values[i] = ec._BulkUpdate_asOf(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "reset":
+			out.Values[i] = ec._BulkUpdate_reset(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "bulk":
+			out.Values[i] = ec._BulkUpdate_bulk(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "rows":
+			out.Values[i] = ec._BulkUpdate_rows(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -27279,6 +30507,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "signalRun":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_signalRun(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "signalRuns":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_signalRuns(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -28504,6 +31739,50 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 					}
 				}()
 				res = ec._Query_service(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "bulk":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_bulk(ctx, field)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "bulks":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_bulks(ctx, field)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -31593,6 +34872,8 @@ func (ec *executionContext) _Subscription(ctx context.Context, sel ast.Selection
 		return ec._Subscription_signalUpdates(ctx, fields[0])
 	case "stepLogUpdates":
 		return ec._Subscription_stepLogUpdates(ctx, fields[0])
+	case "bulkUpdates":
+		return ec._Subscription_bulkUpdates(ctx, fields[0])
 	case "serviceUpdates":
 		return ec._Subscription_serviceUpdates(ctx, fields[0])
 	case "inboxUpdates":
@@ -32657,6 +35938,176 @@ func (ec *executionContext) marshalNBreakGlassPayload2ᚖgithubᚗcomᚋdvtᚑen
 		return graphql.Null
 	}
 	return ec._BreakGlassPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNBulk2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulk(ctx context.Context, sel ast.SelectionSet, v *model.Bulk) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._Bulk(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNBulkActionInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkActionInput(ctx context.Context, v any) (*model.BulkActionInput, error) {
+	res, err := ec.unmarshalInputBulkActionInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNBulkApplications2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkApplications(ctx context.Context, sel ast.SelectionSet, v *model.BulkApplications) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._BulkApplications(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNBulkConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkConnection(ctx context.Context, sel ast.SelectionSet, v *model.BulkConnection) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._BulkConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNBulkCounts2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkCounts(ctx context.Context, sel ast.SelectionSet, v *model.BulkCounts) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._BulkCounts(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNBulkEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkEdge(ctx context.Context, sel ast.SelectionSet, v model.BulkEdge) graphql.Marshaler {
+	return ec._BulkEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNBulkEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.BulkEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNBulkEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalNBulkOutcome2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkOutcome(ctx context.Context, v any) (model.BulkOutcome, error) {
+	var res model.BulkOutcome
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNBulkOutcome2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkOutcome(ctx context.Context, sel ast.SelectionSet, v model.BulkOutcome) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) marshalNBulkRow2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRow(ctx context.Context, sel ast.SelectionSet, v model.BulkRow) graphql.Marshaler {
+	return ec._BulkRow(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNBulkRow2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRowᚄ(ctx context.Context, sel ast.SelectionSet, v []model.BulkRow) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNBulkRow2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRow(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNBulkRow2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRow(ctx context.Context, sel ast.SelectionSet, v *model.BulkRow) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._BulkRow(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNBulkRowConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRowConnection(ctx context.Context, sel ast.SelectionSet, v *model.BulkRowConnection) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._BulkRowConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNBulkRowEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRowEdge(ctx context.Context, sel ast.SelectionSet, v model.BulkRowEdge) graphql.Marshaler {
+	return ec._BulkRowEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNBulkRowEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRowEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.BulkRowEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNBulkRowEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRowEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalNBulkRunsInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRunsInput(ctx context.Context, v any) (*model.BulkRunsInput, error) {
+	res, err := ec.unmarshalInputBulkRunsInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNBulkSignalPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkSignalPayload(ctx context.Context, sel ast.SelectionSet, v *model.BulkSignalPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._BulkSignalPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNBulkState2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkState(ctx context.Context, v any) (model.BulkState, error) {
+	var res model.BulkState
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNBulkState2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkState(ctx context.Context, sel ast.SelectionSet, v model.BulkState) graphql.Marshaler {
+	return v
+}
+
+func (ec *executionContext) marshalNBulkUpdate2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkUpdate(ctx context.Context, sel ast.SelectionSet, v *model.BulkUpdate) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._BulkUpdate(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNCancelRunInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCancelRunInput(ctx context.Context, v any) (model.CancelRunInput, error) {
@@ -33926,6 +37377,11 @@ func (ec *executionContext) marshalNSignalRunPayload2ᚖgithubᚗcomᚋdvtᚑeng
 	return ec._SignalRunPayload(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNSignalRunsInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSignalRunsInput(ctx context.Context, v any) (model.SignalRunsInput, error) {
+	res, err := ec.unmarshalInputSignalRunsInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalNSignalType2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSignalType(ctx context.Context, v any) (model.SignalType, error) {
 	var res model.SignalType
 	err := res.UnmarshalGQL(v)
@@ -34485,6 +37941,37 @@ func (ec *executionContext) marshalOBoolean2ᚖbool(ctx context.Context, sel ast
 	return res
 }
 
+func (ec *executionContext) marshalOBulk2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulk(ctx context.Context, sel ast.SelectionSet, v *model.Bulk) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Bulk(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOBulkCancelInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkCancelInput(ctx context.Context, v any) (*model.BulkCancelInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputBulkCancelInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOBulkOutcome2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkOutcome(ctx context.Context, v any) (*model.BulkOutcome, error) {
+	if v == nil {
+		return nil, nil
+	}
+	var res = new(model.BulkOutcome)
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOBulkOutcome2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkOutcome(ctx context.Context, sel ast.SelectionSet, v *model.BulkOutcome) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return v
+}
+
 func (ec *executionContext) unmarshalOCancelActionInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCancelActionInput(ctx context.Context, v any) (*model.CancelActionInput, error) {
 	if v == nil {
 		return nil, nil
@@ -34615,6 +38102,24 @@ func (ec *executionContext) marshalOID2ᚕstringᚄ(ctx context.Context, sel ast
 	}
 
 	return ret
+}
+
+func (ec *executionContext) unmarshalOID2ᚖstring(ctx context.Context, v any) (*string, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := graphql.UnmarshalID(v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOID2ᚖstring(ctx context.Context, sel ast.SelectionSet, v *string) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := graphql.MarshalID(*v)
+	return res
 }
 
 func (ec *executionContext) unmarshalOInjectOverrideInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐInjectOverrideInput(ctx context.Context, v any) (*model.InjectOverrideInput, error) {
@@ -34960,6 +38465,14 @@ func (ec *executionContext) marshalOSignalApplication2ᚖgithubᚗcomᚋdvtᚑen
 		return graphql.Null
 	}
 	return v
+}
+
+func (ec *executionContext) unmarshalOSignalInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSignalInput(ctx context.Context, v any) (*model.SignalInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputSignalInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalOSkip2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSkip(ctx context.Context, sel ast.SelectionSet, v *model.Skip) graphql.Marshaler {

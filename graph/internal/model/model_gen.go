@@ -161,6 +161,130 @@ type BreakGlassPayload struct {
 	PolicyVersion int       `json:"policyVersion"`
 }
 
+// One signal to many runs. Example: `{type: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
+type Bulk struct {
+	ID      string     `json:"id"`
+	State   BulkState  `json:"state"`
+	Type    SignalType `json:"type"`
+	TypeRaw string     `json:"typeRaw"`
+	// Null when no step is meant.
+	StepID *string `json:"stepId,omitempty"`
+	// The action as it was given.
+	Payload   json.RawMessage `json:"payload"`
+	Reason    string          `json:"reason"`
+	RequestID string          `json:"requestId"`
+	CreatedAt time.Time       `json:"createdAt"`
+	// When the last run got its outcome; null before.
+	FinishedAt *time.Time `json:"finishedAt,omitempty"`
+	// A code of the error table while PACED: SIGNAL_RATE_LIMITED, STORE_OVERLOADED, …
+	PacedCode *string `json:"pacedCode,omitempty"`
+	// When it goes on, while PACED.
+	PacedUntil *time.Time  `json:"pacedUntil,omitempty"`
+	Counts     *BulkCounts `json:"counts"`
+	// How far the receipts have come. Not available in lists of bulks.
+	Applications *BulkApplications `json:"applications"`
+	// The runs by number; `first` is at most 200. Not available in lists of bulks and in subscriptions. Errors: BAD_USER_INPUT, CURSOR_INVALID.
+	Rows *BulkRowConnection `json:"rows"`
+}
+
+func (Bulk) IsNode() {}
+
+// What is done to each of them.
+type BulkActionInput struct {
+	Signal *SignalInput     `json:"signal,omitempty"`
+	Cancel *BulkCancelInput `json:"cancel,omitempty"`
+}
+
+// Accepted signals by how far they have come; together they are `counts.accepted`.
+type BulkApplications struct {
+	Pending    int `json:"pending"`
+	Delivered  int `json:"delivered"`
+	Applied    int `json:"applied"`
+	Noop       int `json:"noop"`
+	NotApplied int `json:"notApplied"`
+}
+
+type BulkCancelInput struct {
+	Reason *string `json:"reason,omitempty"`
+}
+
+type BulkConnection struct {
+	Edges    []BulkEdge `json:"edges"`
+	PageInfo *PageInfo  `json:"pageInfo"`
+}
+
+// Runs by outcome; together they are `total`.
+type BulkCounts struct {
+	Total    int `json:"total"`
+	Waiting  int `json:"waiting"`
+	Accepted int `json:"accepted"`
+	Rejected int `json:"rejected"`
+	Refused  int `json:"refused"`
+}
+
+type BulkEdge struct {
+	Cursor string `json:"cursor"`
+	Node   *Bulk  `json:"node"`
+}
+
+// One run of a bulk.
+type BulkRow struct {
+	// From 1.
+	No            int         `json:"no"`
+	RunID         string      `json:"runId"`
+	ProjectID     string      `json:"projectId"`
+	EnvironmentID string      `json:"environmentId"`
+	Outcome       BulkOutcome `json:"outcome"`
+	OutcomeRaw    string      `json:"outcomeRaw"`
+	// A code of the error table when REFUSED or REJECTED.
+	Code *string `json:"code,omitempty"`
+	// For people: what to do.
+	Message *string `json:"message,omitempty"`
+	// When it got its outcome.
+	At *time.Time `json:"at,omitempty"`
+	// REJECTED, REFUSED, or NOT_APPLIED.
+	Failed bool `json:"failed"`
+	// The receipt; null when there is none, and for a run that the viewer may no longer READ.
+	Signal *Signal `json:"signal,omitempty"`
+}
+
+type BulkRowConnection struct {
+	Edges    []BulkRowEdge `json:"edges"`
+	PageInfo *PageInfo     `json:"pageInfo"`
+}
+
+type BulkRowEdge struct {
+	Cursor string   `json:"cursor"`
+	Node   *BulkRow `json:"node"`
+}
+
+// Which runs are meant.
+type BulkRunsInput struct {
+	// runIds, 1 to 5,000. Those that do not exist or are not the viewer's are left out.
+	Ids []string `json:"ids,omitempty"`
+	// All that match now.
+	Filter *RunFilter `json:"filter,omitempty"`
+	// Those rows of one of the viewer's bulks that failed so far: REJECTED, REFUSED, or NOT_APPLIED.
+	FailedOf *string `json:"failedOf,omitempty"`
+}
+
+type BulkSignalPayload struct {
+	Bulk *Bulk `json:"bulk"`
+	// The request was carried out before.
+	Duplicate bool `json:"duplicate"`
+}
+
+type BulkUpdate struct {
+	Sync   SyncState   `json:"sync"`
+	Reason *SyncReason `json:"reason,omitempty"`
+	AsOf   time.Time   `json:"asOf"`
+	// Forget what you had, and read the rows.
+	Reset bool  `json:"reset"`
+	Bulk  *Bulk `json:"bulk"`
+	// Rows that changed, by number, at most 200; empty in the first frame and in quiet ones.
+	Rows []BulkRow `json:"rows"`
+}
+
 type CancelActionInput struct {
 	RunID string `json:"runId"`
 }
@@ -1068,6 +1192,17 @@ type SignalRunPayload struct {
 	Signal *Signal `json:"signal"`
 }
 
+type SignalRunsInput struct {
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
+	RequestID string           `json:"requestId"`
+	Runs      *BulkRunsInput   `json:"runs"`
+	Action    *BulkActionInput `json:"action"`
+	// At most 1,000 bytes; it stands in the audit, and with each run whose action says no other.
+	Reason string `json:"reason"`
+	// How many runs are meant, as `preview` counts them.
+	ExpectedCount int `json:"expectedCount"`
+}
+
 type Skip struct {
 	Reason     *string `json:"reason,omitempty"`
 	ReasonCode string  `json:"reasonCode"`
@@ -1628,6 +1763,131 @@ func (e *BackpressureStrategy) UnmarshalJSON(b []byte) error {
 }
 
 func (e BackpressureStrategy) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type BulkOutcome string
+
+const (
+	// It was not sent yet.
+	BulkOutcomeWaiting BulkOutcome = "WAITING"
+	// The receipt says how far it has come.
+	BulkOutcomeAccepted BulkOutcome = "ACCEPTED"
+	// By the state of the run; the receipt says why.
+	BulkOutcomeRejected BulkOutcome = "REJECTED"
+	// For another reason, which `code` says; there is no receipt.
+	BulkOutcomeRefused BulkOutcome = "REFUSED"
+	BulkOutcomeUnknown BulkOutcome = "UNKNOWN"
+)
+
+var AllBulkOutcome = []BulkOutcome{
+	BulkOutcomeWaiting,
+	BulkOutcomeAccepted,
+	BulkOutcomeRejected,
+	BulkOutcomeRefused,
+	BulkOutcomeUnknown,
+}
+
+func (e BulkOutcome) IsValid() bool {
+	switch e {
+	case BulkOutcomeWaiting, BulkOutcomeAccepted, BulkOutcomeRejected, BulkOutcomeRefused, BulkOutcomeUnknown:
+		return true
+	}
+	return false
+}
+
+func (e BulkOutcome) String() string {
+	return string(e)
+}
+
+func (e *BulkOutcome) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = BulkOutcome(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid BulkOutcome", str)
+	}
+	return nil
+}
+
+func (e BulkOutcome) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *BulkOutcome) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e BulkOutcome) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type BulkState string
+
+const (
+	// Signals are being sent.
+	BulkStateRunning BulkState = "RUNNING"
+	// It waits before it goes on: `pacedCode` says why.
+	BulkStatePaced BulkState = "PACED"
+	// Each run has its outcome; receipts may go on.
+	BulkStateDone BulkState = "DONE"
+)
+
+var AllBulkState = []BulkState{
+	BulkStateRunning,
+	BulkStatePaced,
+	BulkStateDone,
+}
+
+func (e BulkState) IsValid() bool {
+	switch e {
+	case BulkStateRunning, BulkStatePaced, BulkStateDone:
+		return true
+	}
+	return false
+}
+
+func (e BulkState) String() string {
+	return string(e)
+}
+
+func (e *BulkState) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = BulkState(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid BulkState", str)
+	}
+	return nil
+}
+
+func (e BulkState) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *BulkState) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e BulkState) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

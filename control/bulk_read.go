@@ -1,0 +1,156 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// BulkRow is one run of a bulk.
+type BulkRow = store.BulkRow
+
+// BulkOutcome is what came back when the signal of a row was sent.
+type BulkOutcome = store.BulkOutcome
+
+// BulksPage is a page of bulks, newest first.
+type BulksPage struct {
+	Bulks   []Bulk
+	HasNext bool
+}
+
+// BulkRowsQuery asks for a page of a bulk's rows.
+type BulkRowsQuery struct {
+	BulkID  string
+	Outcome BulkOutcome // "" for every one
+	Failed  bool
+	First   int
+	After   string // cursor: the number of the row before the page
+}
+
+// BulkRowsPage is a page of rows by number.
+type BulkRowsPage struct {
+	Rows    []BulkRow
+	HasNext bool
+}
+
+func bulkNotFound() *Error {
+	return refuse(run.CodeNotFound, "There is no such bulk, or it is not yours.")
+}
+
+// Bulk reads one of p's own bulks. NOT_FOUND also for anybody else's (T101).
+func (s *Service) Bulk(ctx context.Context, p authz.Principal, id string) (Bulk, error) {
+	b, err := s.cfg.Store.Bulk(ctx, id)
+	if errors.Is(err, store.ErrNotFound) || err == nil && (b.TenantID != p.TenantID || b.Actor != p.ID) {
+		return Bulk{}, bulkNotFound()
+	}
+	if err != nil {
+		return Bulk{}, translate(err)
+	}
+	return bulkView(b)
+}
+
+// Bulks reads a page of p's own bulks. CURSOR_INVALID.
+func (s *Service) Bulks(ctx context.Context, p authz.Principal, first int, after string) (BulksPage, error) {
+	n, _, err := pageSize(first, 0, 20)
+	if err != nil {
+		return BulksPage{}, err
+	}
+	if after != "" {
+		if _, err := s.Bulk(ctx, p, after); err != nil {
+			return BulksPage{}, cursorInvalid()
+		}
+	}
+	list, err := s.cfg.Store.Bulks(ctx, store.BulkFilter{TenantID: p.TenantID, Actor: p.ID, Before: after, Limit: n + 1})
+	if err != nil {
+		return BulksPage{}, translate(err)
+	}
+	out := BulksPage{HasNext: len(list) > n}
+	for _, b := range list[:min(n, len(list))] {
+		v, err := bulkView(b)
+		if err != nil {
+			return BulksPage{}, err
+		}
+		out.Bulks = append(out.Bulks, v)
+	}
+	return out, nil
+}
+
+// BulkRows reads a page of the rows of one of p's own bulks, with the receipts of the runs that p may READ now.
+// NOT_FOUND, CURSOR_INVALID.
+func (s *Service) BulkRows(ctx context.Context, p authz.Principal, q BulkRowsQuery) (BulkRowsPage, error) {
+	n, _, err := pageSize(q.First, 0, 50)
+	if err != nil {
+		return BulkRowsPage{}, err
+	}
+	f := store.BulkRowFilter{BulkID: q.BulkID, Outcome: q.Outcome, Failed: q.Failed, Limit: n + 1}
+	if q.After != "" {
+		if f.After, err = strconv.Atoi(q.After); err != nil || f.After < 1 {
+			return BulkRowsPage{}, cursorInvalid()
+		}
+	}
+	if _, err := s.Bulk(ctx, p, q.BulkID); err != nil {
+		return BulkRowsPage{}, err
+	}
+	rows, err := s.bulkRows(ctx, p, f)
+	return BulkRowsPage{Rows: rows[:min(n, len(rows))], HasNext: len(rows) > n}, err
+}
+
+// bulkRows hides what p may no longer READ.
+func (s *Service) bulkRows(ctx context.Context, p authz.Principal, f store.BulkRowFilter) ([]BulkRow, error) {
+	rows, err := s.cfg.Store.BulkRows(ctx, f)
+	if err != nil {
+		return nil, translate(err)
+	}
+	for i, r := range rows {
+		d, err := s.cfg.Authz.Decide(p, authz.Read, authz.Object{TenantID: p.TenantID, ProjectID: r.ProjectID, EnvironmentID: r.EnvironmentID})
+		if err != nil {
+			return nil, translate(err)
+		}
+		if !d.Allowed {
+			rows[i].Receipt = nil
+		}
+	}
+	return rows, nil
+}
+
+// failedRows are the rows of one of p's own bulks that failed so far.
+func (s *Service) failedRows(ctx context.Context, p authz.Principal, id string) ([]BulkRow, error) {
+	if _, err := s.Bulk(ctx, p, id); err != nil {
+		return nil, err
+	}
+	return s.bulkRows(ctx, p, store.BulkRowFilter{BulkID: id, Failed: true, Limit: MaxBulk})
+}
+
+// BulkApplications counts how far the accepted signals of one of p's own bulks have come. NOT_FOUND.
+func (s *Service) BulkApplications(ctx context.Context, p authz.Principal, id string) (BulkApplications, error) {
+	if _, err := s.Bulk(ctx, p, id); err != nil {
+		return BulkApplications{}, err
+	}
+	marks, err := s.cfg.Store.BulkMarks(ctx, id)
+	return applicationsOf(marks), translate(err)
+}
+
+func applicationsOf(marks []store.BulkMark) (a BulkApplications) {
+	for _, m := range marks {
+		if m.Outcome != store.BulkAccepted {
+			continue
+		}
+		switch m.Application {
+		case run.SignalDelivered:
+			a.Delivered++
+		case run.SignalApplied:
+			a.Applied++
+		case run.SignalNoop:
+			a.Noop++
+		case run.SignalNotApply:
+			a.NotApplied++
+		default:
+			a.Pending++
+		}
+	}
+	return a
+}

@@ -1,0 +1,123 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph/internal/model"
+	"github.com/dvt-engine/dvt/plan"
+)
+
+// Bulking is about the same signal to many runs.
+type Bulking interface {
+	SignalRuns(ctx context.Context, p authz.Principal, in control.SignalRuns) (control.MadeBulk, error)
+	Bulk(ctx context.Context, p authz.Principal, id string) (control.Bulk, error)
+	Bulks(ctx context.Context, p authz.Principal, first int, after string) (control.BulksPage, error)
+	BulkRows(ctx context.Context, p authz.Principal, q control.BulkRowsQuery) (control.BulkRowsPage, error)
+	BulkApplications(ctx context.Context, p authz.Principal, id string) (control.BulkApplications, error)
+	WatchBulk(ctx context.Context, p authz.Principal, id string) (Stream[control.BulkFrame], error)
+}
+
+func (m mutations) SignalRuns(ctx context.Context, in model.SignalRunsInput) (*model.BulkSignalPayload, error) {
+	runs, err := bulkRunsOf(*in.Runs)
+	if err != nil {
+		return nil, err
+	}
+	signal, err := bulkActionOf(*in.Action)
+	if err != nil {
+		return nil, err
+	}
+	made, err := m.control.SignalRuns(ctx, principal(ctx), control.SignalRuns{
+		RequestID: in.RequestID, Runs: runs, Signal: signal, Reason: in.Reason, ExpectedCount: in.ExpectedCount,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &model.BulkSignalPayload{Bulk: mapBulk(made.Bulk), Duplicate: made.Duplicate}, nil
+}
+
+func bulkRunsOf(in model.BulkRunsInput) (out control.BulkRuns, err error) {
+	out.IDs = in.Ids
+	if in.FailedOf != nil {
+		if out.FailedOf = bulkID(*in.FailedOf); out.FailedOf == "" {
+			return out, bulkNotFound()
+		}
+	}
+	if in.Filter != nil {
+		q, err := runsQuery(in.Filter, nil, nil)
+		if err != nil {
+			return out, err
+		}
+		out.Filter = &q.Filter
+	}
+	return out, nil
+}
+
+func bulkActionOf(in model.BulkActionInput) (control.SignalRun, error) {
+	if in.Cancel != nil {
+		return cancelOf(model.CancelRunInput{Reason: in.Cancel.Reason})
+	}
+	if in.Signal != nil {
+		return signalOf("", "", *in.Signal)
+	}
+	return control.SignalRun{}, badInput("action", "MISSING", "choose what to do: signal or cancel")
+}
+
+func (q queries) Bulk(ctx context.Context, id string) (*model.Bulk, error) {
+	b, err := q.control.Bulk(ctx, principal(ctx), bulkID(id))
+	if err != nil {
+		return orNull[model.Bulk](err)
+	}
+	return mapBulk(b), nil
+}
+
+func (q queries) Bulks(ctx context.Context, first *int, after *string) (*model.BulkConnection, error) {
+	if err := pageSizes(first, nil); err != nil {
+		return nil, err
+	}
+	id, err := decodeCursor(after)
+	if err != nil {
+		return nil, err
+	}
+	page, err := q.control.Bulks(ctx, principal(ctx), orZero(first), id)
+	if err != nil {
+		return nil, err
+	}
+	return mapBulks(page, id), nil
+}
+
+func (b bulkFields) Applications(ctx context.Context, obj *model.Bulk) (*model.BulkApplications, error) {
+	if obj.Applications != nil {
+		return obj.Applications, nil
+	}
+	a, err := b.control.BulkApplications(ctx, principal(ctx), bulkID(obj.ID))
+	return mapApplications(a), err
+}
+
+func (b bulkFields) Rows(
+	ctx context.Context, obj *model.Bulk, outcome *model.BulkOutcome, failed *bool, first *int, after *string,
+) (*model.BulkRowConnection, error) {
+	if err := pageSizes(first, nil); err != nil {
+		return nil, err
+	}
+	no, err := decodeCursor(after)
+	if err != nil {
+		return nil, err
+	}
+	if orZero(outcome) == model.BulkOutcomeUnknown {
+		return nil, badInput("outcome", plan.CodeUnknown, "UNKNOWN is for reading only")
+	}
+	page, err := b.control.BulkRows(ctx, principal(ctx), control.BulkRowsQuery{
+		BulkID: bulkID(obj.ID), Outcome: control.BulkOutcome(orZero(outcome)), Failed: orZero(failed), First: orZero(first), After: no,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return mapBulkRows(page, no), nil
+}
+
+func (s subscriptions) BulkUpdates(ctx context.Context, id string) (<-chan *model.BulkUpdate, error) {
+	frames, err := s.control.WatchBulk(ctx, principal(ctx), bulkID(id))
+	return pump(ctx, frames, err, mapBulkFrame)
+}

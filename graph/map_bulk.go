@@ -1,0 +1,79 @@
+package graph
+
+import (
+	"strconv"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph/internal/model"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// bulkID is what a node id names; one that names something else names no bulk.
+func bulkID(id string) string {
+	if kind, parts := parseNodeID(id); kind == bulkNode && len(parts) == 1 {
+		return parts[0]
+	}
+	return ""
+}
+
+func bulkNotFound() error {
+	return &control.Error{Code: run.CodeNotFound, Message: "There is no such bulk, or it is not yours."}
+}
+
+func mapBulk(b control.Bulk) *model.Bulk {
+	out := &model.Bulk{
+		ID: nodeID(bulkNode, b.ID), State: model.BulkState(b.State()), Type: enumOf[model.SignalType](b.Signal.Type), TypeRaw: string(b.Signal.Type),
+		StepID: text(b.Signal.StepID), Payload: b.Payload, Reason: b.Reason, RequestID: b.RequestID, CreatedAt: b.CreatedAt, FinishedAt: b.FinishedAt,
+		Counts: &model.BulkCounts{Total: b.Total, Waiting: b.Waiting(), Accepted: b.Accepted, Rejected: b.Rejected, Refused: b.Refused},
+	}
+	if out.State == model.BulkStatePaced {
+		out.PacedCode, out.PacedUntil = text(b.Paced), b.PacedUntil
+	}
+	if b.Applications != nil {
+		out.Applications = mapApplications(*b.Applications)
+	}
+	return out
+}
+
+func mapApplications(a control.BulkApplications) *model.BulkApplications {
+	return &model.BulkApplications{Pending: a.Pending, Delivered: a.Delivered, Applied: a.Applied, Noop: a.Noop, NotApplied: a.NotApplied}
+}
+
+func mapBulks(page control.BulksPage, after string) *model.BulkConnection {
+	edges := each(page.Bulks, func(b control.Bulk) model.BulkEdge {
+		return model.BulkEdge{Cursor: encodeCursor(b.ID), Node: mapBulk(b)}
+	})
+	return &model.BulkConnection{
+		Edges: edges, PageInfo: pageInfo(edges, func(e model.BulkEdge) string { return e.Cursor }, page.HasNext, after != ""),
+	}
+}
+
+func mapBulkRows(page control.BulkRowsPage, after string) *model.BulkRowConnection {
+	edges := each(page.Rows, func(r control.BulkRow) model.BulkRowEdge {
+		return model.BulkRowEdge{Cursor: encodeCursor(strconv.Itoa(r.No)), Node: new(mapBulkRow(r))}
+	})
+	return &model.BulkRowConnection{
+		Edges: edges, PageInfo: pageInfo(edges, func(e model.BulkRowEdge) string { return e.Cursor }, page.HasNext, after != ""),
+	}
+}
+
+func mapBulkRow(r control.BulkRow) model.BulkRow {
+	out := model.BulkRow{
+		No: r.No, RunID: r.RunID, ProjectID: r.ProjectID, EnvironmentID: r.EnvironmentID, Outcome: enumOf[model.BulkOutcome](r.Outcome),
+		OutcomeRaw: string(r.Outcome), Code: text(r.Code), Message: text(r.Message), At: r.At, Failed: r.Failed(),
+	}
+	if rc := r.Receipt; rc != nil {
+		out.Signal = new(mapReceipt(control.Receipt{Receipt: *rc}))
+		if rc.Rejected {
+			out.Code, out.Message = text(rc.Rejection), text(rc.RejectText)
+		}
+	}
+	return out
+}
+
+func mapBulkFrame(f control.BulkFrame) *model.BulkUpdate {
+	return &model.BulkUpdate{
+		Sync: model.SyncState(f.Sync), Reason: syncReason(f.Reason), AsOf: f.AsOf, Reset: f.Reset,
+		Bulk: mapBulk(f.Bulk), Rows: each(f.Rows, mapBulkRow),
+	}
+}

@@ -1,0 +1,259 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+const bulkColumns = `id, tenant_id, actor, request_id, fingerprint, principal, action, reason, total, accepted, rejected, refused,
+  paced, paced_until, rev, created_at, finished_at, generation`
+
+func scanBulk(row pgx.CollectableRow) (b store.Bulk, err error) {
+	return b, row.Scan(&b.ID, &b.TenantID, &b.Actor, &b.RequestID, &b.Fingerprint, verbatim{&b.Principal}, verbatim{&b.Action}, &b.Reason,
+		&b.Total, &b.Accepted, &b.Rejected, &b.Refused, &b.Paced, utcOrNil{&b.PacedUntil}, &b.Rev, utc{&b.CreatedAt}, utcOrNil{&b.FinishedAt}, &b.Generation)
+}
+
+// oneBulk is pgx.ErrNoRows without one.
+func oneBulk(ctx context.Context, c *pgx.Conn, query string, args ...any) (store.Bulk, error) {
+	rows, err := c.Query(ctx, query, args...)
+	if err != nil {
+		return store.Bulk{}, err
+	}
+	return pgx.CollectExactlyOneRow(rows, scanBulk)
+}
+
+// lockBulksSQL lets one bulk be made at a time, so that an actor's are counted right; it is a
+// rare thing. Leases and settlements wait for it.
+const lockBulksSQL = `LOCK TABLE bulk IN SHARE ROW EXCLUSIVE MODE`
+
+const putBulkSQL = `INSERT INTO bulk (id, tenant_id, actor, request_id, fingerprint, principal, action, reason, total)
+  SELECT $1, $2, $3, $4, $5, $6::text::json, $7::text::json, $8, $9
+  WHERE (SELECT count(*) FROM bulk WHERE tenant_id = $2 AND actor = $3 AND finished_at IS NULL) < $10 RETURNING ` + bulkColumns
+
+const putBulkRowsSQL = `INSERT INTO bulk_row (bulk_id, no, run_id, project_id, environment_id, signal_id)
+  SELECT $1, n, u.run, u.project, u.environment, u.signal FROM unnest($2::text[], $3::text[], $4::text[], $5::text[]) WITH ORDINALITY u (run, project, environment, signal, n)`
+
+const oldBulksSQL = `(SELECT id FROM bulk WHERE tenant_id = $1 AND actor = $2 AND finished_at IS NOT NULL
+  AND pos <= (SELECT pos FROM bulk WHERE tenant_id = $1 AND actor = $2 ORDER BY pos DESC LIMIT 1 OFFSET $3))`
+
+// PutBulk implements store.Bulks.
+func (s *Store) PutBulk(ctx context.Context, b store.NewBulk) (out store.Bulk, made bool, err error) {
+	err = s.do(ctx, "put bulk", func(ctx context.Context, c *pgx.Conn) error {
+		var batch pgx.Batch
+		queueBegin(&batch)
+		batch.Queue(lockBulksSQL)
+		if err := c.SendBatch(ctx, &batch).Close(); err != nil {
+			return err
+		}
+		if made, err = putBulk(ctx, c, b, &out); err != nil {
+			return err
+		}
+		_, err := c.Exec(ctx, `commit`)
+		return err
+	})
+	return out, made && err == nil, err
+}
+
+func putBulk(ctx context.Context, c *pgx.Conn, b store.NewBulk, out *store.Bulk) (made bool, err error) {
+	*out, err = oneBulk(ctx, c, `SELECT `+bulkColumns+` FROM bulk WHERE tenant_id = $1 AND actor = $2 AND request_id = $3`, b.TenantID, b.Actor, b.RequestID)
+	if !errors.Is(err, pgx.ErrNoRows) {
+		return false, err
+	}
+	*out, err = oneBulk(ctx, c, putBulkSQL, b.ID, b.TenantID, b.Actor, b.RequestID, b.Fingerprint, text(b.Principal), text(b.Action), b.Reason, len(b.Runs), b.MostOpen)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, store.ErrTooMany
+	}
+	if err != nil {
+		return false, err
+	}
+	n := len(b.Runs)
+	runs, projects, environments, signals := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	for i, r := range b.Runs {
+		runs[i], projects[i], environments[i], signals[i] = r.RunID, r.ProjectID, r.EnvironmentID, store.BulkSignalID(b.ID, i+1)
+	}
+	var batch pgx.Batch
+	batch.Queue(putBulkRowsSQL, b.ID, runs, projects, environments, signals)
+	batch.Queue(`DELETE FROM bulk_row WHERE bulk_id IN `+oldBulksSQL, b.TenantID, b.Actor, b.Keep)
+	batch.Queue(`DELETE FROM bulk WHERE id IN `+oldBulksSQL, b.TenantID, b.Actor, b.Keep)
+	queueAudit(&batch, []store.AuditRow{b.Audit})
+	return true, c.SendBatch(ctx, &batch).Close()
+}
+
+// Bulk implements store.Bulks.
+func (s *Store) Bulk(ctx context.Context, id string) (b store.Bulk, err error) {
+	err = s.do(ctx, "bulk", func(ctx context.Context, c *pgx.Conn) error {
+		b, err = oneBulk(ctx, c, `SELECT `+bulkColumns+` FROM bulk WHERE id = $1`, id)
+		return err
+	})
+	return b, err
+}
+
+// Bulks implements store.Bulks.
+func (s *Store) Bulks(ctx context.Context, bf store.BulkFilter) ([]store.Bulk, error) {
+	var f filter
+	f.add("tenant_id = ?", bf.TenantID)
+	f.add("actor = ?", bf.Actor)
+	if bf.Before != "" {
+		f.add("pos < (SELECT pos FROM bulk WHERE id = ?)", bf.Before)
+	}
+	return collected(ctx, s, "bulks", scanBulk, `SELECT `+bulkColumns+` FROM bulk WHERE `+strings.Join(f.where, " AND ")+f.bind(` ORDER BY pos DESC LIMIT ?`, pageSize(bf.Limit)), f.args)
+}
+
+// collected reads every row of a query.
+func collected[T any](ctx context.Context, s *Store, what string, scan func(pgx.CollectableRow) (T, error), query string, args []any) (out []T, err error) {
+	err = s.do(ctx, what, func(ctx context.Context, c *pgx.Conn) error {
+		rows, err := c.Query(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, scan)
+		return err
+	})
+	return out, err
+}
+
+const (
+	bulkRowColumns = `b.no, b.run_id, b.project_id, b.environment_id, b.signal_id, b.outcome, b.code, b.message, b.at`
+	fromBulkRows   = ` FROM bulk_row b LEFT JOIN signal s ON s.run_id = b.run_id AND s.signal_id = b.signal_id `
+)
+
+func scanBulkRow(row pgx.CollectableRow) (r store.BulkRow, err error) {
+	return r, row.Scan(&r.No, &r.RunID, &r.ProjectID, &r.EnvironmentID, &r.SignalID, &r.Outcome, &r.Code, &r.Message, utcOrNil{&r.At})
+}
+
+// BulkRows implements store.Bulks: the rows, then their receipts.
+func (s *Store) BulkRows(ctx context.Context, rf store.BulkRowFilter) ([]store.BulkRow, error) {
+	var f filter
+	f.add("b.bulk_id = ?", rf.BulkID)
+	f.add("b.no > ?", rf.After)
+	if rf.Nos != nil {
+		f.add("b.no = ANY(?)", rf.Nos)
+	}
+	if rf.Outcome != "" {
+		f.add("b.outcome = ?", rf.Outcome)
+	}
+	from := ` FROM bulk_row b `
+	if rf.Failed {
+		from = fromBulkRows
+		f.add("(b.outcome IN ('REJECTED', 'REFUSED') OR s.application = 'NOT_APPLIED')")
+	}
+	out, err := collected(ctx, s, "bulk rows", scanBulkRow,
+		`SELECT `+bulkRowColumns+from+`WHERE `+strings.Join(f.where, " AND ")+f.bind(` ORDER BY b.no LIMIT ?`, bounded(rf.Limit, store.MaxBulk)), f.args)
+	if err != nil {
+		return nil, err
+	}
+	byID := make(map[string]*store.BulkRow, len(out)) // no two rows have one signal
+	runs, signals := make([]string, len(out)), make([]string, len(out))
+	for i := range out {
+		byID[out[i].SignalID] = &out[i]
+		runs[i], signals[i] = out[i].RunID, out[i].SignalID
+	}
+	receipts, err := s.receipts(ctx, `SELECT `+signalColumns+` FROM signal
+		WHERE (run_id, signal_id) IN (SELECT * FROM unnest($1::text[], $2::text[]))`, runs, signals)
+	for i := range receipts {
+		byID[receipts[i].Signal.ID].Receipt = &receipts[i]
+	}
+	return out, err
+}
+
+// BulkMarks implements store.Bulks.
+func (s *Store) BulkMarks(ctx context.Context, id string) ([]store.BulkMark, error) {
+	return collected(ctx, s, "bulk marks", func(row pgx.CollectableRow) (m store.BulkMark, err error) {
+		return m, row.Scan(&m.No, &m.Outcome, &m.Application, &m.Moving)
+	}, `SELECT b.no, b.outcome, coalesce(s.application, ''), coalesce(s.type = 'PAUSE' AND s.application = 'APPLIED' AND s.quiescent_seq = 0, FALSE)`+fromBulkRows+`WHERE b.bulk_id = $1 ORDER BY b.no`, []any{id})
+}
+
+// Identities implements store.Bulks.
+func (s *Store) Identities(ctx context.Context, tenantID string, runIDs []string) ([]run.Identity, error) {
+	return collected(ctx, s, "identities", func(row pgx.CollectableRow) (id run.Identity, err error) {
+		return id, row.Scan(append([]any{&id.RunID}, identityTargets(&id)...)...)
+	}, `SELECT run_id, tenant_id, project_id, environment_id, plan_id, plan_version FROM run WHERE run_id = ANY($1) AND tenant_id = $2`, []any{runIDs, tenantID})
+}
+
+const leaseBulksSQL = `UPDATE bulk SET owner = $1, generation = generation + 1, lease_until = clock_timestamp() + $2::interval
+  WHERE id IN (SELECT id FROM bulk WHERE finished_at IS NULL AND due_at <= clock_timestamp() AND lease_until < clock_timestamp()
+    ORDER BY due_at, pos LIMIT $3 FOR UPDATE SKIP LOCKED)
+RETURNING ` + bulkColumns
+
+// LeaseBulks implements store.BulkWork.
+func (s *Store) LeaseBulks(ctx context.Context, owner string, ttl time.Duration, limit int) ([]store.Bulk, error) {
+	return collected(ctx, s, "lease bulks", scanBulk, leaseBulksSQL, []any{owner, ttl, pageSize(limit)})
+}
+
+// WaitingBulkRows implements store.BulkWork.
+func (s *Store) WaitingBulkRows(ctx context.Context, id string, limit int) (out []store.BulkRow, next time.Duration, err error) {
+	err = s.do(ctx, "waiting bulk rows", func(ctx context.Context, c *pgx.Conn) error {
+		var b pgx.Batch
+		b.Queue(`SELECT `+bulkRowColumns+` FROM bulk_row b WHERE b.bulk_id = $1 AND b.outcome = 'WAITING' AND b.due_at <= clock_timestamp()
+			ORDER BY b.no LIMIT $2`, id, pageSize(limit)).Query(func(rows pgx.Rows) (err error) {
+			out, err = pgx.CollectRows(rows, scanBulkRow)
+			return err
+		})
+		b.Queue(`SELECT coalesce(min(due_at) - clock_timestamp(), '0') FROM bulk_row
+			WHERE bulk_id = $1 AND outcome = 'WAITING' AND due_at > clock_timestamp()`, id).QueryRow(func(row pgx.Row) error { return row.Scan(&next) })
+		return c.SendBatch(ctx, &b).Close()
+	})
+	return out, next, err
+}
+
+// settleBulkSQL locks the bulk under its fence before it touches a row.
+const settleBulkSQL = `WITH fence AS MATERIALIZED (
+  SELECT id FROM bulk WHERE id = $1 AND generation = $2 AND lease_until > 'epoch' AND finished_at IS NULL FOR UPDATE
+), ended AS (
+  UPDATE bulk_row r SET outcome = u.outcome, code = u.code, message = u.message,
+    due_at = clock_timestamp() + u.delay_ms * interval '1 ms', at = CASE WHEN u.outcome <> 'WAITING' THEN clock_timestamp() END
+  FROM fence, unnest($3::int[], $4::text[], $5::text[], $6::text[], $7::bigint[]) u (no, outcome, code, message, delay_ms)
+  WHERE r.bulk_id = fence.id AND r.no = u.no AND r.outcome = 'WAITING' RETURNING r.outcome
+), n AS (
+  SELECT count(*) FILTER (WHERE outcome = 'ACCEPTED') AS accepted, count(*) FILTER (WHERE outcome = 'REJECTED') AS rejected,
+    count(*) FILTER (WHERE outcome = 'REFUSED') AS refused, count(*) FILTER (WHERE outcome <> 'WAITING') AS ended FROM ended
+)
+UPDATE bulk b SET accepted = b.accepted + n.accepted, rejected = b.rejected + n.rejected, refused = b.refused + n.refused, rev = b.rev + 1,
+  paced = $8, paced_until = CASE WHEN $8 <> '' THEN clock_timestamp() + $9::interval END, lease_until = clock_timestamp() + $10::interval,
+  finished_at = CASE WHEN b.accepted + b.rejected + b.refused + n.ended = b.total THEN clock_timestamp() END
+FROM n WHERE b.id = (SELECT id FROM fence) RETURNING b.id, tenant_id, actor, request_id, fingerprint, principal, action, reason, total, b.accepted, b.rejected, b.refused,
+  paced, paced_until, rev, created_at, finished_at, generation`
+// SettleBulkRows implements store.BulkWork.
+func (s *Store) SettleBulkRows(ctx context.Context, b store.Bulk, st store.BulkSettlement, ttl time.Duration) (out store.Bulk, err error) {
+	n := len(st.Ends)
+	nos, delays := make([]int32, n), make([]int64, n)
+	outcomes, codes, messages := make([]string, n), make([]string, n), make([]string, n)
+	for i, e := range st.Ends {
+		nos[i], delays[i] = int32(e.No), e.Delay.Milliseconds()
+		outcomes[i], codes[i], messages[i] = string(e.Outcome), string(e.Code), e.Message
+	}
+	err = s.do(ctx, "settle bulk", func(ctx context.Context, c *pgx.Conn) error {
+		out, err = oneBulk(ctx, c, settleBulkSQL, b.ID, b.Generation, nos, outcomes, codes, messages, delays, st.Paced, st.Pause, ttl)
+		return fencedBulk(ctx, c, b, err)
+	})
+	return out, err
+}
+
+// fencedBulk says why a fenced write found nothing: no bulk, or a moved fence.
+func fencedBulk(ctx context.Context, c *pgx.Conn, b store.Bulk, err error) error {
+	if !errors.Is(err, pgx.ErrNoRows) {
+		return err
+	}
+	var one int
+	if err := c.QueryRow(ctx, `SELECT 1 FROM bulk WHERE id = $1`, b.ID).Scan(&one); err != nil {
+		return err
+	}
+	return fmt.Errorf("bulk %s: %w", b.ID, store.ErrConflict)
+}
+
+// ReleaseBulk implements store.BulkWork.
+func (s *Store) ReleaseBulk(ctx context.Context, b store.Bulk, delay time.Duration) error {
+	return s.do(ctx, "release bulk", func(ctx context.Context, c *pgx.Conn) error {
+		_, err := oneBulk(ctx, c, `UPDATE bulk SET owner = '', lease_until = 'epoch', due_at = clock_timestamp() + $3::interval
+			WHERE id = $1 AND generation = $2 AND lease_until > 'epoch' AND finished_at IS NULL RETURNING `+bulkColumns, b.ID, b.Generation, delay)
+		return fencedBulk(ctx, c, b, err)
+	})
+}

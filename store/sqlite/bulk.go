@@ -1,0 +1,245 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+const bulkColumns = `id, tenant_id, actor, request_id, fingerprint, principal, action, reason, total, accepted, rejected, refused,
+	paced, paced_until, rev, created_at, finished_at, generation`
+
+func scanBulk(row scanner) (b store.Bulk, err error) {
+	var created int64
+	var until, finished sql.NullInt64
+	var principal, action []byte
+	err = row.Scan(&b.ID, &b.TenantID, &b.Actor, &b.RequestID, &b.Fingerprint, &principal, &action, &b.Reason, &b.Total, &b.Accepted, &b.Rejected, &b.Refused,
+		&b.Paced, &until, &b.Rev, &created, &finished, &b.Generation)
+	b.Principal, b.Action, b.CreatedAt = principal, action, instant(created)
+	b.PacedUntil, b.FinishedAt = instantOrNil(until), instantOrNil(finished)
+	return b, err
+}
+
+var putBulkRows = manyRows(`INSERT INTO bulk_row (bulk_id, no, run_id, project_id, environment_id, signal_id) VALUES `, `(?, ?, ?, ?, ?, ?)`, ``) //nolint:gochecknoglobals // a constant
+
+// PutBulk implements store.Bulks.
+func (s *Store) PutBulk(ctx context.Context, b store.NewBulk) (out store.Bulk, made bool, err error) {
+	err = s.write(ctx, func(c *conn) error {
+		out, err = one(ctx, c, "bulk of request", scanBulk, `SELECT `+bulkColumns+` FROM bulk WHERE tenant_id = ? AND actor = ? AND request_id = ?`,
+			b.TenantID, b.Actor, b.RequestID)
+		if !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		open, err := one(ctx, c, "open bulks", value[int], `SELECT count(*) FROM bulk WHERE tenant_id = ? AND actor = ? AND finished_at IS NULL`, b.TenantID, b.Actor)
+		if err != nil {
+			return err
+		}
+		if open >= b.MostOpen {
+			return fmt.Errorf("sqlite: put bulk: %w", store.ErrTooMany)
+		}
+		at := s.now()
+		if _, err := c.exec(ctx, "put bulk", `INSERT INTO bulk (id, tenant_id, actor, request_id, fingerprint, principal, action, reason, total, created_at, due_at)
+			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10)`, b.ID, b.TenantID, b.Actor, b.RequestID, b.Fingerprint, text(b.Principal), text(b.Action), b.Reason,
+			len(b.Runs), micros(at)); err != nil {
+			return err
+		}
+		args := make([]any, 0, 6*len(b.Runs))
+		for i, r := range b.Runs {
+			args = append(args, b.ID, i+1, r.RunID, r.ProjectID, r.EnvironmentID, store.BulkSignalID(b.ID, i+1))
+		}
+		if err := putBulkRows.exec(ctx, c, "put bulk rows", 6, args); err != nil {
+			return err
+		}
+		if err := forgetBulks(ctx, c, b); err != nil {
+			return err
+		}
+		made = true
+		if out, err = one(ctx, c, "bulk", scanBulk, bulkSQL, b.ID); err != nil {
+			return err
+		}
+		return audit(ctx, c, at, []store.AuditRow{b.Audit})
+	})
+	return out, made && err == nil, err
+}
+
+// forgetBulks deletes the finished ones beyond those that are kept.
+func forgetBulks(ctx context.Context, c *conn, b store.NewBulk) error {
+	const old = `(SELECT id FROM bulk WHERE tenant_id = ?1 AND actor = ?2 AND finished_at IS NOT NULL
+		AND pos <= (SELECT pos FROM bulk WHERE tenant_id = ?1 AND actor = ?2 ORDER BY pos DESC LIMIT 1 OFFSET ?3))`
+	for _, statement := range []string{`DELETE FROM bulk_row WHERE bulk_id IN ` + old, `DELETE FROM bulk WHERE id IN ` + old} {
+		if _, err := c.exec(ctx, "forget bulks", statement, b.TenantID, b.Actor, b.Keep); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const bulkSQL = `SELECT ` + bulkColumns + ` FROM bulk WHERE id = ?`
+
+// Bulk implements store.Bulks.
+func (s *Store) Bulk(ctx context.Context, id string) (store.Bulk, error) {
+	return readOne(ctx, s, "bulk", scanBulk, bulkSQL, id)
+}
+
+// Bulks implements store.Bulks.
+func (s *Store) Bulks(ctx context.Context, f store.BulkFilter) ([]store.Bulk, error) {
+	w := new(where)
+	w.add("tenant_id = ?", f.TenantID)
+	w.add("actor = ?", f.Actor)
+	if f.Before != "" {
+		w.add("pos < (SELECT pos FROM bulk WHERE id = ?)", f.Before)
+	}
+	return readAll(ctx, s, "bulks", scanBulk, `SELECT `+bulkColumns+` FROM bulk WHERE `+w.String()+` ORDER BY pos DESC LIMIT ?`,
+		append(w.args, clamp(f.Limit, store.MaxPage))...)
+}
+
+const (
+	bulkRowColumns = `b.no, b.run_id, b.project_id, b.environment_id, b.signal_id, b.outcome, b.code, b.message, b.at`
+	bulkRowWidth   = 9
+	fromBulkRows   = ` FROM bulk_row b LEFT JOIN (SELECT ` + signalColumns + ` FROM signal) s ON s.run_id = b.run_id AND s.signal_id = b.signal_id `
+)
+
+func scanBulkRow(row scanner) (r store.BulkRow, err error) {
+	var at sql.NullInt64
+	err = row.Scan(&r.No, &r.RunID, &r.ProjectID, &r.EnvironmentID, &r.SignalID, &r.Outcome, &r.Code, &r.Message, &at)
+	r.At = instantOrNil(at)
+	return r, err
+}
+
+// BulkRows implements store.Bulks.
+func (s *Store) BulkRows(ctx context.Context, f store.BulkRowFilter) (out []store.BulkRow, err error) {
+	w := new(where)
+	w.add("b.bulk_id = ?", f.BulkID)
+	w.add("b.no > ?", f.After)
+	if f.Nos != nil {
+		doc, err := json.Marshal(f.Nos)
+		if err != nil {
+			return nil, err
+		}
+		w.add("b.no IN (SELECT value FROM json_each(?))", string(doc))
+	}
+	if f.Outcome != "" {
+		w.add("b.outcome = ?", f.Outcome)
+	}
+	if f.Failed {
+		w.add("(b.outcome IN ('REJECTED', 'REFUSED') OR s.application = 'NOT_APPLIED')")
+	}
+	err = s.read(ctx, func(c *conn) error {
+		return c.query(ctx, "bulk rows", `SELECT `+bulkRowColumns+`, s.*`+fromBulkRows+`WHERE `+w.String()+` ORDER BY b.no LIMIT ?`,
+			append(w.args, clamp(f.Limit, store.MaxBulk)), func(cells row) error {
+				r, err := scanBulkRow(cells[:bulkRowWidth])
+				if err != nil {
+					return err
+				}
+				rc, err := scanReceipt(cells[bulkRowWidth:])
+				if rc.Signal.ID != "" {
+					r.Receipt = &rc
+				}
+				out = append(out, r)
+				return err
+			})
+	})
+	return out, err
+}
+
+// BulkMarks implements store.Bulks.
+func (s *Store) BulkMarks(ctx context.Context, id string) ([]store.BulkMark, error) {
+	return readAll(ctx, s, "bulk marks", func(row scanner) (m store.BulkMark, err error) {
+		return m, row.Scan(&m.No, &m.Outcome, &m.Application, &m.Moving)
+	}, `SELECT b.no, b.outcome, coalesce(s.application, ''), coalesce(s.type = 'PAUSE' AND s.application = 'APPLIED' AND s.quiescent_seq = 0, FALSE)`+fromBulkRows+`WHERE b.bulk_id = ? ORDER BY b.no`, id)
+}
+
+// Identities implements store.Bulks.
+func (s *Store) Identities(ctx context.Context, tenantID string, runIDs []string) ([]run.Identity, error) {
+	doc, err := json.Marshal(runIDs)
+	if err != nil {
+		return nil, err
+	}
+	return readAll(ctx, s, "identities", func(row scanner) (id run.Identity, err error) {
+		return id, row.Scan(&id.RunID, &id.TenantID, &id.ProjectID, &id.EnvironmentID, &id.PlanID, &id.PlanVersion)
+	}, `SELECT run_id, tenant_id, project_id, environment_id, plan_id, plan_version
+		FROM run WHERE run_id IN (SELECT value FROM json_each(?)) AND tenant_id = ?`, string(doc), tenantID)
+}
+
+// LeaseBulks implements store.BulkWork.
+func (s *Store) LeaseBulks(ctx context.Context, owner string, ttl time.Duration, limit int) (out []store.Bulk, err error) {
+	err = s.write(ctx, func(c *conn) (err error) {
+		now := s.now()
+		out, err = collect(ctx, c, "lease bulks", scanBulk, `UPDATE bulk SET owner = ?1, generation = generation + 1, lease_until = ?2
+			WHERE id IN (SELECT id FROM bulk WHERE finished_at IS NULL AND due_at <= ?3 AND lease_until < ?3 ORDER BY due_at, pos LIMIT ?4)
+			RETURNING `+bulkColumns, owner, micros(now.Add(ttl)), micros(now), clamp(limit, store.MaxPage))
+		return err
+	})
+	return out, err
+}
+
+// WaitingBulkRows implements store.BulkWork.
+func (s *Store) WaitingBulkRows(ctx context.Context, id string, limit int) (out []store.BulkRow, next time.Duration, err error) {
+	now := s.now()
+	err = s.read(ctx, func(c *conn) error {
+		out, err = collect(ctx, c, "waiting bulk rows", scanBulkRow, `SELECT `+bulkRowColumns+` FROM bulk_row b
+			WHERE b.bulk_id = ? AND b.outcome = 'WAITING' AND b.due_at <= ? ORDER BY b.no LIMIT ?`, id, micros(now), clamp(limit, store.MaxPage))
+		return err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	due, err := readOne(ctx, s, "next bulk row", value[int64], `SELECT coalesce(min(due_at), 0) FROM bulk_row
+		WHERE bulk_id = ? AND outcome = 'WAITING' AND due_at > ?`, id, micros(now))
+	if due > 0 {
+		next = instant(due).Sub(now)
+	}
+	return out, next, err
+}
+
+const leasedBulk = ` WHERE id = ? AND generation = ? AND lease_until > 0 AND finished_at IS NULL`
+
+// SettleBulkRows implements store.BulkWork.
+func (s *Store) SettleBulkRows(ctx context.Context, b store.Bulk, st store.BulkSettlement, ttl time.Duration) (out store.Bulk, err error) {
+	err = s.write(ctx, func(c *conn) error {
+		now := s.now()
+		n, err := c.exec(ctx, "settle bulk", `UPDATE bulk SET rev = rev + 1, lease_until = ?`+leasedBulk, micros(now.Add(ttl)), b.ID, b.Generation)
+		if err != nil || n == 0 {
+			return fenced(ctx, c, "bulk", `SELECT 1 FROM bulk WHERE id = ?`, b.ID, err)
+		}
+		count := map[store.BulkOutcome]int64{}
+		for _, e := range st.Ends {
+			at, due := micros(now), int64(0)
+			if e.Outcome == store.BulkWaiting {
+				due = micros(now.Add(e.Delay))
+			}
+			n, err := c.exec(ctx, "settle bulk row", `UPDATE bulk_row SET outcome = ?1, code = ?2, message = ?3, due_at = ?4, at = iif(?1 = 'WAITING', NULL, ?5)
+				WHERE bulk_id = ?6 AND no = ?7 AND outcome = 'WAITING'`, string(e.Outcome), string(e.Code), e.Message, due, at, b.ID, e.No)
+			if err != nil {
+				return err
+			}
+			count[e.Outcome] += n
+		}
+		var until sql.NullInt64
+		if st.Paced != "" {
+			until = sql.NullInt64{Int64: micros(now.Add(st.Pause)), Valid: true}
+		}
+		out, err = one(ctx, c, "settle bulk", scanBulk, `UPDATE bulk SET accepted = accepted + ?1, rejected = rejected + ?2, refused = refused + ?3, paced = ?4, paced_until = ?5,
+			finished_at = iif(accepted + rejected + refused + ?1 + ?2 + ?3 = total, ?6, NULL) WHERE id = ?7 RETURNING `+bulkColumns,
+			count[store.BulkAccepted], count[store.BulkRejected], count[store.BulkRefused], string(st.Paced), until, micros(now), b.ID)
+		return err
+	})
+	return out, err
+}
+
+// ReleaseBulk implements store.BulkWork.
+func (s *Store) ReleaseBulk(ctx context.Context, b store.Bulk, delay time.Duration) error {
+	return s.write(ctx, func(c *conn) error {
+		n, err := c.exec(ctx, "release bulk", `UPDATE bulk SET owner = '', lease_until = 0, due_at = ?`+leasedBulk, micros(s.now().Add(delay)), b.ID, b.Generation)
+		if err != nil || n == 0 {
+			return fenced(ctx, c, "bulk", `SELECT 1 FROM bulk WHERE id = ?`, b.ID, err)
+		}
+		return nil
+	})
+}
