@@ -37,6 +37,7 @@ async function saysWell(page: Page, name: string): Promise<void> {
 }
 
 async function settled(page: Page): Promise<void> {
+  await expect(page.getByRole("navigation").first()).toBeVisible();
   await expect(page.locator("main")).not.toBeEmpty();
   await expect(page.locator("main").getByRole("status", { name: /^Loading/ })).toHaveCount(0);
 }

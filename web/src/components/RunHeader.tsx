@@ -5,6 +5,7 @@ import { useReceipts } from "../actions/context";
 import type { RunHeader } from "../api/model";
 import { m } from "../messages";
 import { useHeader, useRunStore, useVerdict } from "../runs/context";
+import { Announce } from "../ui/Announce";
 import { Button } from "../ui/Button";
 import { count, shortId } from "../ui/format";
 import { ended, runLook } from "../ui/look";
@@ -47,9 +48,10 @@ function Known({ header }: { header: RunHeader }) {
         </span>
       </div>
       <div className={css.line}>
-        <span aria-live="polite" data-testid="run-status" className={css.status}>
+        <span data-testid="run-status" className={css.status}>
           <StatusBadge look={runLook(header)} large />
         </span>
+        <Announce text={runLook(header).word} />
         <Words header={header} />
         <RunButtons header={header} />
       </div>

@@ -3,6 +3,7 @@ import { useSyncExternalStore } from "react";
 import { linkState, onLink, retryNow } from "../api/live";
 import { m } from "../messages";
 import type { Verdict, VerdictState } from "../runs/store";
+import { Announce } from "../ui/Announce";
 import { Button } from "../ui/Button";
 import { ticking, zoneName } from "../ui/format";
 import { Time, useTick, useZone } from "../ui/Time";
@@ -49,14 +50,24 @@ interface SyncBannerProps {
   now: number;
 }
 
-/** Across the page when it may not be true: since when, why, and what happens next. */
+/** Across the page when it may not be true: since when, why, and what happens next. Its ticking clocks are not read out, its state is. */
 export function SyncBanner({ verdict, now }: SyncBannerProps) {
+  const { state, reason } = verdict;
+  return (
+    <>
+      <Announce text={state === "LIVE" || reason === null ? m.sync[state] : `${m.sync[state]}. ${m.cause[reason]}`} />
+      <Banner verdict={verdict} now={now} />
+    </>
+  );
+}
+
+function Banner({ verdict, now }: SyncBannerProps) {
   const { state, reason, asOf, seq, headSeq } = verdict;
   const link = useSyncExternalStore(onLink, linkState);
   useTick(1_000, state === "STALE" || state === "OFFLINE");
   if (state === "RESYNCING" && seq !== undefined && headSeq !== undefined) {
     return (
-      <div className={css.banner} data-state={state} role="status">
+      <div className={css.banner} data-state={state}>
         {m.banner.resyncing(seq, headSeq)} <progress value={seq} max={Math.max(1, headSeq)} />
       </div>
     );
@@ -65,7 +76,7 @@ export function SyncBanner({ verdict, now }: SyncBannerProps) {
   const Icon = ICONS[state];
   const age = ticking(now - asOf);
   return (
-    <div className={css.banner} data-state={state} role="status">
+    <div className={css.banner} data-state={state}>
       <Icon size={16} aria-hidden="true" />
       <p>
         {asOf > 0 && <strong>{state === "OFFLINE" ? m.banner.offline(age) : m.banner.stale(age)} </strong>}

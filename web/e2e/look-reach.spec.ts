@@ -1,0 +1,117 @@
+import type { Page } from "@playwright/test";
+import { become, expect, sleeps, startRun, status, test } from "./page";
+
+const PATHS = ["runs", "start", "inbox", "queue", "dlq", "audit", "admin/tokens", "admin/policy", "admin/quotas", "admin/service", "health"];
+const STOPS = 45;
+
+interface Stop {
+  what: string;
+  ring: boolean;
+  seen: boolean;
+}
+
+/** The element with the focus, whether a ring shows it, and whether anything lies over it; null when the page has been walked. */
+function focused(page: Page): Promise<Stop | null> {
+  return page.evaluate(() => {
+    const at = document.activeElement;
+    if (!(at instanceof HTMLElement) || at === document.body) return null;
+    const row = at.closest("tr");
+    const ring = [getComputedStyle(at), getComputedStyle(at, "::after"), ...(row ? [getComputedStyle(row)] : [])].some(
+      (style) => style.outlineStyle !== "none" && Number.parseFloat(style.outlineWidth) >= 2,
+    );
+    const box = at.getBoundingClientRect();
+    const [left, right] = [Math.max(0, box.left), Math.min(innerWidth, box.right)];
+    const [top, bottom] = [Math.max(0, box.top), Math.min(innerHeight, box.bottom)];
+    const seen = [0.5, 0.1, 0.9].some((x) =>
+      [0.5, 0.1, 0.9].some((y) => {
+        const hit = document.elementFromPoint(left + (right - left) * x, top + (bottom - top) * y);
+        return hit !== null && (at.contains(hit) || hit.contains(at));
+      }),
+    );
+    return { what: at.outerHTML.slice(0, 160), ring, seen: right > left && bottom > top && seen };
+  });
+}
+
+/** Walks the page by Tab. */
+async function walk(page: Page, name: string): Promise<void> {
+  let stops = 0;
+  for (; stops < STOPS; stops++) {
+    await page.keyboard.press("Tab");
+    const stop = await focused(page);
+    if (stop === null) break;
+    expect.soft(stop.ring, `${name}: nothing shows the focus of ${stop.what}`).toBe(true);
+    expect.soft(stop.seen, `${name}: something hides ${stop.what}`).toBe(true);
+  }
+  expect(stops, `${name} has places to go to`).toBeGreaterThan(5);
+}
+
+test("35 the focus is seen wherever Tab leads, wide and narrow", async ({ page, url }) => {
+  const runId = await startRun(url, "e2e-focus", sleeps(100, 3));
+  await page.goto(`${url}/runs`);
+  await become(page, "dev-admin");
+  for (const width of [1440, 360]) {
+    await page.setViewportSize({ width, height: 740 });
+    for (const path of width === 1440 ? [...PATHS, `runs/${runId}?step=sleep_1`] : ["inbox", `runs/${runId}?step=sleep_1`]) {
+      await page.goto(`${url}/${path}`);
+      await expect(page.getByRole("navigation").first()).toBeVisible();
+      await expect(page.locator("main").getByRole("status", { name: /^Loading/ })).toHaveCount(0);
+      await walk(page, `${path} at ${width}`);
+    }
+  }
+});
+
+test("35 a dialog gives the focus back to what opened it", async ({ page, url }) => {
+  await page.goto(`${url}/runs`);
+  await become(page, "dev-admin");
+  for (const [path, name] of [
+    ["admin/tokens", "Make a token…"],
+    ["admin/policy", "Edit…"],
+    ["admin/service", /Freeze the tenant/],
+  ] as const) {
+    await page.goto(`${url}/${path}`);
+    const opener = page.getByRole("button", { name });
+    await expect(opener).not.toHaveAttribute("aria-disabled", "true");
+    await opener.focus();
+    await page.keyboard.press("Enter");
+    await expect(page.locator("dialog[open]")).toBeVisible();
+    await page.keyboard.press("Escape");
+    await expect(page.locator("dialog[open]")).toHaveCount(0);
+    await expect(opener).toBeFocused();
+  }
+});
+
+declare global {
+  interface Window {
+    heard: { at: number; text: string }[];
+  }
+}
+
+test("36 a run's changes are read out politely, at most once in two seconds", async ({ page, url }) => {
+  await page.addInitScript(() => {
+    window.heard = [];
+    new MutationObserver((changes) => {
+      for (const { target } of changes) {
+        const region = (target instanceof Element ? target : target.parentElement)?.closest("main [role=status], main [aria-live=polite]");
+        const text = region?.textContent ?? "";
+        if (region && window.heard.at(-1)?.text !== text) window.heard.push({ at: performance.now(), text });
+      }
+    }).observe(document, { subtree: true, childList: true, characterData: true });
+  });
+  const runId = await startRun(url, "e2e-heard", sleeps(40, 40));
+  await page.goto(`${url}/runs/${runId}`);
+  await expect(status(page)).toHaveText("Completed", { timeout: 60_000 });
+  await expect.poll(() => page.evaluate(() => window.heard.at(-1)?.text)).toBe("Completed");
+  const heard = await page.evaluate(() => window.heard);
+  const gaps = heard.filter(({ text }) => /Running|Completed/.test(text)).map(({ at }, i, all) => at - (all[i - 1]?.at ?? Number.NEGATIVE_INFINITY));
+  for (const gap of gaps) expect(gap).toBeGreaterThanOrEqual(1_900);
+});
+
+test("36 a step says its name and how it stands", async ({ page, url }) => {
+  const runId = await startRun(url, "e2e-names", [
+    { stepId: "stg_orders", type: "COMMAND", inputs: { argv: ["ls", "/no/such/file"] }, retry: { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 } },
+    { stepId: "orders", type: "NOOP", dependsOn: ["stg_orders"], inputs: {} },
+  ]);
+  await page.goto(`${url}/runs/${runId}`);
+  await expect(status(page)).toHaveText("Awaiting operator");
+  await expect(page.getByRole("button", { name: /^stg_orders, failed/i })).toBeVisible();
+});
