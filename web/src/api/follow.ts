@@ -1,9 +1,10 @@
 import type { TypedDocumentString } from "./gen/graphql";
 import { subscribe, wait } from "./live";
 import type { ApiError } from "./request";
+import { endSession, isSessionEnd, onSession, sessionEnd } from "./session";
 
 /** Codes after which beginning the stream again would only be refused again. */
-const FINAL = new Set(["NOT_FOUND", "FORBIDDEN", "UNAUTHENTICATED", "TOKEN_EXPIRED", "BAD_USER_INPUT", "GRAPHQL_VALIDATION_FAILED"]);
+const FINAL = new Set(["NOT_FOUND", "FORBIDDEN", "BAD_USER_INPUT", "GRAPHQL_VALIDATION_FAILED"]);
 
 export interface Follower<T> {
   next: (value: T) => void;
@@ -19,7 +20,10 @@ export interface Following {
   close: () => void;
 }
 
-/** Keeps a stream going over everything but a refusal. `variables` is read anew at each beginning. */
+/**
+ * Keeps a stream going over everything but a refusal: over the end of a session too, until somebody has signed in
+ * again. `variables` is read anew at each beginning.
+ */
 export function follow<TResult, TVariables extends Record<string, unknown>>(
   document: TypedDocumentString<TResult, TVariables>,
   variables: TVariables,
@@ -28,10 +32,12 @@ export function follow<TResult, TVariables extends Record<string, unknown>>(
   let generation = 0;
   let attempt = 0;
   let stop: (() => void) | null = null;
+  let stopWaiting: (() => void) | null = null;
   const begin = (): void => {
     generation += 1;
     const mine = generation;
     stop?.();
+    stopWaiting?.();
     stop = subscribe(document, variables, {
       next: (value) => {
         if (mine !== generation) return;
@@ -42,6 +48,13 @@ export function follow<TResult, TVariables extends Record<string, unknown>>(
         if (mine !== generation) return;
         if (FINAL.has(error.code)) {
           follower.refused(error);
+          return;
+        }
+        if (isSessionEnd(error)) {
+          stopWaiting = onSession(() => {
+            if (sessionEnd() === null && mine === generation) begin();
+          });
+          endSession(error);
           return;
         }
         follower.broken?.(error);
@@ -57,6 +70,7 @@ export function follow<TResult, TVariables extends Record<string, unknown>>(
     close: () => {
       generation += 1;
       stop?.();
+      stopWaiting?.();
     },
   };
 }

@@ -1,4 +1,5 @@
 import type { TypedDocumentString } from "./gen/graphql";
+import { endSession, isSessionEnd } from "./session";
 
 export interface Violation {
   path: string;
@@ -73,7 +74,11 @@ export async function request<TResult, TVariables>(
   const body: unknown = await response.json().catch(() => null);
   if (!isObject(body)) throw new ApiError(`dvt answered with HTTP ${response.status}.`, { code: "NETWORK" });
   const errors = body["errors"];
-  if (Array.isArray(errors) && errors.length > 0) throw toApiError(errors);
+  if (Array.isArray(errors) && errors.length > 0) {
+    const error = toApiError(errors);
+    if (isSessionEnd(error)) endSession(error);
+    throw error;
+  }
   // The schema's generated type is the contract; the server's own tests hold it to that.
   return body["data"] as TResult;
 }

@@ -18,7 +18,7 @@ const BUILT_IN: { name: string; query: RunQuery }[] = [
 ];
 
 /** Named queries: those of dvt, the inbox, and one's own. */
-export function RunViews({ query, waiting }: { query: RunQuery; waiting: number | null }) {
+export function SavedViews({ query, waiting }: { query: RunQuery; waiting: number | null }) {
   const [views, setViews] = useState(() => readViews(localStorage));
   const [naming, setNaming] = useState(false);
   const now = formatQuery(query);

@@ -1,32 +1,43 @@
-import { Link } from "@tanstack/react-router";
-import { type ReactNode, useEffect } from "react";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { CircleQuestionMark, Search, Unplug } from "lucide-react";
+import { lazy, type ReactNode, Suspense, useEffect, useState, useSyncExternalStore } from "react";
 import { receipts, useReceipts, useViewer } from "../actions/context";
 import { settled } from "../actions/receipts";
 import { Tray } from "../actions/Tray";
 import { type ViewerQuery, ViewerDocument } from "../api/gen/graphql";
+import { linkState, onLink, retryNow } from "../api/live";
 import { toSignal } from "../api/model";
 import { request } from "../api/request";
+import { useInbox } from "../inbox/inbox";
+import { MANY } from "../inbox/state";
 import { m } from "../messages";
+import { Button } from "../ui/Button";
+import type { Zone } from "../ui/format";
+import { useKeys } from "../ui/keys";
 import { usePreference } from "../ui/preference";
 import { useZone } from "../ui/Time";
-import type { Zone } from "../ui/format";
-import css from "./Shell.module.css";
+import { Account, THEMES } from "./Account";
+import { Choice } from "./Choice";
+import { Places } from "./Places";
 import { ServiceBanner } from "./ServiceBanner";
-import { SignOut } from "./SignIn";
+import css from "./Shell.module.css";
+import { SignInOver, useSessionEnd } from "./SignInOver";
 
 export type Viewer = ViewerQuery["viewer"];
 
+const Palette = lazy(() => import("../palette/Palette").then((module) => ({ default: module.Palette })));
+const Help = lazy(() => import("./Help").then((module) => ({ default: module.Help })));
+
 const MOVING_POLL_MS = 5_000;
-const PAGES = [
-  { to: "/runs", name: "runs" },
-  { to: "/inbox", name: "inbox" },
-  { to: "/queue", name: "queue" },
-  { to: "/dlq", name: "dlq" },
-  { to: "/audit", name: "audit" },
-  { to: "/admin", name: "admin" },
-  { to: "/health", name: "health" },
+export const PAGES = [
+  { to: "/runs", name: "runs", key: "r" },
+  { to: "/inbox", name: "inbox", key: "i" },
+  { to: "/queue", name: "queue", key: "q" },
+  { to: "/dlq", name: "dlq", key: "d" },
+  { to: "/audit", name: "audit", key: "a" },
+  { to: "/admin", name: "admin", key: "m" },
+  { to: "/health", name: "health", key: "h" },
 ] as const;
-const THEMES = ["system", "light", "dark"] as const;
 
 interface ShellProps {
   viewer: Viewer;
@@ -37,106 +48,95 @@ interface ShellProps {
 export function Shell({ viewer, setZone, children }: ShellProps) {
   const zone = useZone();
   const [theme, setTheme] = usePreference("dvt.theme", THEMES, "system");
+  const [over, setOver] = useState<"palette" | "help" | null>(null);
+  const navigate = useNavigate();
+  const signedOut = useSessionEnd() !== null;
   useEffect(() => {
     if (theme === "system") delete document.documentElement.dataset["theme"];
     else document.documentElement.dataset["theme"] = theme;
   }, [theme]);
   useOwnReceipts();
+  useKeys({
+    ...Object.fromEntries(PAGES.map(({ to, name, key }) => [`g ${key}`, { does: m.keys.go(m.nav[name]), run: () => void navigate({ to }) }])),
+    "?": { does: m.help.title, run: () => setOver("help") },
+  });
+  useEffect(() => {
+    // The palette is asked for with a modifier, so it opens from fields too.
+    const ask = (event: KeyboardEvent): void => {
+      if (event.key.toLowerCase() !== "k" || !(event.metaKey || event.ctrlKey) || event.altKey || event.shiftKey) return;
+      event.preventDefault();
+      setOver((now) => (now === "palette" ? null : (now ?? "palette")));
+    };
+    addEventListener("keydown", ask);
+    return () => removeEventListener("keydown", ask);
+  }, []);
+  const close = (): void => setOver(null);
   return (
     <>
       <a className={css.skip} href="#main">
-        Skip to content
+        {m.nav.skip}
       </a>
       <header className={css.bar}>
         <Link to="/runs" className={css.brand}>
           {m.app}
         </Link>
+        <Places viewer={viewer} />
         <nav className={css.nav} aria-label={m.nav.label}>
           {PAGES.map(({ to, name }) => (
             <Link key={to} to={to} className={css.link}>
-              {m.nav[name]}
+              {m.nav[name]} {name === "inbox" && <InboxCount />}
             </Link>
           ))}
         </nav>
         <div className={css.right}>
+          <LinkState />
+          <Button kind="quiet" label={m.palette.title} onClick={() => setOver("palette")}>
+            <Search size={16} aria-hidden="true" />
+            <kbd className={css.hotkey}>{m.help.paletteKey}</kbd>
+          </Button>
           <Tray />
           <Choice label={m.viewer.zone} value={zone} options={[["utc", "UTC"], ["local", "Local"]]} choose={setZone} />
-          <Choice label={m.viewer.theme} value={theme} options={THEMES.map((name) => [name, m.viewer.themes[name]])} choose={setTheme} />
-          <Principal viewer={viewer} />
+          <Button kind="quiet" label={m.help.title} onClick={() => setOver("help")}>
+            <CircleQuestionMark size={16} aria-hidden="true" />
+          </Button>
+          <Account viewer={viewer} theme={theme} setTheme={setTheme} />
         </div>
       </header>
       <ServiceBanner />
-      <main id="main" className={css.main}>
+      <main id="main" className={css.main} data-veiled={signedOut || undefined}>
         {children}
       </main>
+      <Suspense>
+        {over === "palette" && <Palette close={close} help={() => setOver("help")} setTheme={setTheme} setZone={setZone} />}
+        {over === "help" && <Help close={close} />}
+      </Suspense>
+      {signedOut && <SignInOver principal={viewer.principal} dev={viewer.devPrincipals.length > 0} />}
     </>
   );
 }
 
-interface ChoiceProps<T extends string> {
-  label: string;
-  value: T;
-  options: readonly (readonly [T, string])[];
-  choose: (value: T) => void;
-}
-
-function Choice<T extends string>({ label, value, options, choose }: ChoiceProps<T>) {
+/** How much waits for the viewer, as it changes. */
+function InboxCount() {
+  const { count } = useInbox();
+  if (count === null || count === 0) return null;
   return (
-    <select
-      className={css.select}
-      aria-label={label}
-      title={label}
-      value={value}
-      onChange={(event) => {
-        const next = options.find(([option]) => option === event.target.value);
-        if (next) choose(next[0]);
-      }}
-    >
-      {options.map(([option, word]) => (
-        <option key={option} value={option}>
-          {word}
-        </option>
-      ))}
-    </select>
+    <span className={css.count} role="status" aria-label={m.inbox.waits(count)} data-testid="inbox-count">
+      {count >= MANY ? `${MANY}+` : count}
+    </span>
   );
 }
 
-async function become(name: string): Promise<void> {
-  const response = await fetch("/dev/session", {
-    method: "POST",
-    credentials: "same-origin",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify({ principal: name }),
-  }).catch(() => null);
-  if (response?.ok) location.reload();
-  else alert(m.viewer.switchFailed);
-}
-
-/** Who one is; in `dvt dev`, one may become somebody else here. */
-function Principal({ viewer }: { viewer: Viewer }) {
-  const { principal, tenantId, roles, devPrincipals } = viewer;
-  if (devPrincipals.length === 0) {
-    return (
-      <span className={css.who}>
-        {principal} @ {tenantId} ({roles.map((role) => m.role[role]).join(", ")}) <SignOut />
-      </span>
-    );
-  }
-  const tenants = [...new Set(devPrincipals.map((entry) => entry.tenantId))];
+/** The connection, while there is none: each page says for itself how true it is. */
+function LinkState() {
+  const { link } = useSyncExternalStore(onLink, linkState);
+  if (link !== "closed") return null;
   return (
-    <select className={css.select} aria-label={m.viewer.signedInAs} title={m.viewer.signedInAs} value={principal} onChange={(event) => void become(event.target.value)}>
-      {tenants.map((tenant) => (
-        <optgroup key={tenant} label={tenant}>
-          {devPrincipals
-            .filter((entry) => entry.tenantId === tenant)
-            .map((entry) => (
-              <option key={entry.principal} value={entry.principal}>
-                {entry.principal} · {m.role[entry.role]}
-              </option>
-            ))}
-        </optgroup>
-      ))}
-    </select>
+    <span className={css.cut} role="status">
+      <Unplug size={14} aria-hidden="true" /> {m.sync.OFFLINE}
+      <Button kind="quiet" onClick={retryNow}>
+        {m.banner.retryNow}
+      </Button>
+    </span>
   );
 }
 

@@ -46,11 +46,10 @@ function reason(error: unknown): string | null {
   return sessionStorage.getItem(SIGNED_IN) === null ? null : m.signIn.ended;
 }
 
-/** The page of those who are not signed in: why, and the ways to sign in, which lead back here. */
-export function SignIn({ error }: { error: unknown }) {
+/** The ways to sign in that this server has; null until it said so. */
+export function useMethods(): { methods: Method[] | null; failed: boolean } {
   const [methods, setMethods] = useState<Method[] | null>(null);
   const [failed, setFailed] = useState(false);
-  useDocumentStatus(m.signIn.title);
   useEffect(() => {
     const abort = new AbortController();
     fetch("/auth/methods", { credentials: "same-origin", signal: abort.signal })
@@ -60,22 +59,47 @@ export function SignIn({ error }: { error: unknown }) {
       });
     return () => abort.abort();
   }, []);
+  return { methods, failed };
+}
+
+interface MethodsProps {
+  methods: readonly Method[] | null;
+  failed: boolean;
+  /** Where signing in leads. */
+  to: string;
+  newWindow?: boolean;
+}
+
+export function Methods({ methods, failed, to, newWindow = false }: MethodsProps) {
+  return (
+    <>
+      {methods?.map((method) => (
+        <p key={method.name}>
+          <a href={`${method.url}&${new URLSearchParams({ to }).toString()}`} {...(newWindow ? { target: "_blank", rel: "noreferrer" } : {})}>
+            {m.signIn.with(method.label)}
+          </a>
+        </p>
+      ))}
+      {failed && (
+        <p>
+          {m.signIn.unavailable} <Button onClick={() => location.reload()}>{m.run.retry}</Button>
+        </p>
+      )}
+    </>
+  );
+}
+
+/** The page of those who are not signed in: why, and the ways to sign in, which lead back here. */
+export function SignIn({ error }: { error: unknown }) {
+  const { methods, failed } = useMethods();
+  useDocumentStatus(m.signIn.title);
   const why = reason(error);
   return (
     <main>
       <Notice title={m.signIn.title}>
         {why !== null && <p role="alert">{why}</p>}
-        {methods?.map((method) => (
-          <p key={method.name}>
-            <a href={`${method.url}&${new URLSearchParams({ to: wanted(location) }).toString()}`}>{m.signIn.with(method.label)}</a>
-          </p>
-        ))}
+        <Methods methods={methods} failed={failed} to={wanted(location)} />
         {methods?.length === 0 && <p>{m.signIn.none}</p>}
-        {failed && (
-          <p>
-            {m.signIn.unavailable} <Button onClick={() => location.reload()}>{m.run.retry}</Button>
-          </p>
-        )}
       </Notice>
     </main>
   );

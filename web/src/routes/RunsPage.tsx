@@ -1,7 +1,7 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useCallback, useRef } from "react";
 import type { RunRow } from "../api/model";
-import { RunFilters, RunViews } from "../components/RunFilters";
+import { RunFilters, SavedViews } from "../components/RunFilters";
 import { RunTable } from "../components/RunTable";
 import { toRunsSearch } from "../components/runsSearch";
 import { SyncBanner, SyncChip } from "../components/Sync";
@@ -59,7 +59,7 @@ export function RunsPage() {
           {m.runs.start}
         </Link>
       </div>
-      <RunViews query={query} waiting={null} />
+      <SavedViews query={query} waiting={null} />
       <RunFilters ref={bar} query={query} change={change} />
       <Strip list={list} />
       <Rows list={list} query={query} menu={menu} selection={selection} />

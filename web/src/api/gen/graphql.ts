@@ -907,6 +907,11 @@ export type FreezeMutationVariables = Exact<{
 
 export type FreezeMutation = { freezeTenant: { service: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean, retryAfterMs: number | null, activeRuns: number | null } } };
 
+export type InboxUpdatesSubscriptionVariables = Exact<{ [key: string]: never; }>;
+
+
+export type InboxUpdatesSubscription = { inboxUpdates: { reset: boolean, count: number | null, changed: Array<{ runId: string, stepId: string | null }>, removed: Array<{ runId: string, stepId: string | null }> } };
+
 export class TypedDocumentString<TResult, TVariables>
   extends String
   implements DocumentTypeDecoration<TResult, TVariables>
@@ -2687,3 +2692,19 @@ export const FreezeDocument = new TypedDocumentString(`
   retryAfterMs
   activeRuns
 }`) as unknown as TypedDocumentString<FreezeMutation, FreezeMutationVariables>;
+export const InboxUpdatesDocument = new TypedDocumentString(`
+    subscription InboxUpdates {
+  inboxUpdates {
+    reset
+    count
+    changed {
+      runId
+      stepId
+    }
+    removed {
+      runId
+      stepId
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<InboxUpdatesSubscription, InboxUpdatesSubscriptionVariables>;

@@ -1,0 +1,51 @@
+import { useEffect, useState, useSyncExternalStore } from "react";
+import { ViewerDocument } from "../api/gen/graphql";
+import { request } from "../api/request";
+import { onSession, restoreSession, sessionEnd } from "../api/session";
+import { m } from "../messages";
+import { Button } from "../ui/Button";
+import { Dialog } from "../ui/Dialog";
+import { becomePrincipal } from "./Account";
+import { Methods, useMethods } from "./SignIn";
+
+const ASK_MS = 2_000;
+
+/** Whether the page must not be seen: nobody is signed in. */
+export function useSessionEnd() {
+  return useSyncExternalStore(onSession, sessionEnd);
+}
+
+/**
+ * Signing in again over the page, which keeps its address and what was typed. The way leads through another
+ * window; here it is only watched for somebody being signed in. Another principal gets the page anew.
+ */
+export function SignInOver({ principal, dev }: { principal: string; dev: boolean }) {
+  const error = useSessionEnd();
+  const { methods, failed } = useMethods();
+  const [asked, setAsked] = useState(0);
+  useEffect(() => {
+    const ask = (): void => {
+      request(ViewerDocument, {})
+        .then(({ viewer }) => (viewer.principal === principal ? restoreSession() : location.reload()))
+        .catch(() => {}); // Not yet: asked again.
+    };
+    if (asked > 0) ask();
+    const timer = setInterval(ask, ASK_MS);
+    addEventListener("focus", ask);
+    return () => {
+      clearInterval(timer);
+      removeEventListener("focus", ask);
+    };
+  }, [principal, asked]);
+  return (
+    <Dialog title={m.signIn.title} onClose={() => {}}>
+      <p role="alert">{error?.code === "TOKEN_EXPIRED" ? m.signIn.expired : m.signIn.ended}</p>
+      <Methods methods={methods} failed={failed} to="/" newWindow />
+      {dev && (
+        <Button kind="primary" onClick={() => void becomePrincipal(principal).then(() => setAsked((n) => n + 1))}>
+          {m.signIn.with(principal)}
+        </Button>
+      )}
+    </Dialog>
+  );
+}

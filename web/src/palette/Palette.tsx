@@ -1,0 +1,129 @@
+import { useNavigate } from "@tanstack/react-router";
+import { type KeyboardEvent, useEffect, useId, useState } from "react";
+import { RunsDocument } from "../api/gen/graphql";
+import { type RunRow, toRow } from "../api/model";
+import { request } from "../api/request";
+import { type Theme, THEMES } from "../components/Account";
+import { PAGES } from "../components/Shell";
+import { m } from "../messages";
+import { Dialog } from "../ui/Dialog";
+import { shortId, type Zone } from "../ui/format";
+import { setKeysOn, useKeysOn } from "../ui/keys";
+import { runLook } from "../ui/look";
+import { StatusIcon } from "../ui/Status";
+import { matching } from "./match";
+import css from "./Palette.module.css";
+
+const RUNS = 8;
+const TYPING_MS = 150;
+
+interface PaletteProps {
+  close: () => void;
+  help: () => void;
+  setTheme: (theme: Theme) => void;
+  setZone: (zone: Zone) => void;
+}
+
+interface Entry {
+  key: string;
+  word: string;
+  hint?: string;
+  run?: RunRow;
+  act: () => void;
+}
+
+/** Everything by name: pages, actions, and runs by plan or by the start of their id. */
+export function Palette({ close, help, setTheme, setZone }: PaletteProps) {
+  const navigate = useNavigate();
+  const [typed, setTyped] = useState("");
+  const [at, setAt] = useState(0);
+  const keys = useKeysOn();
+  const id = useId();
+  const runs = useFound(typed.trim());
+  const fixed: Entry[] = [
+    ...PAGES.map(({ to, name, key }) => ({ key: to, word: m.palette.go(m.nav[name]), hint: `g ${key}`, act: () => void navigate({ to }) })),
+    { key: "start", word: m.runs.start, hint: "c", act: () => void navigate({ to: "/start" }) },
+    { key: "failed", word: m.palette.failed, act: () => void navigate({ to: "/runs", search: { status: ["FAILED"] } }) },
+    ...THEMES.map((theme) => ({ key: theme, word: m.palette.theme(m.viewer.themes[theme]), act: () => setTheme(theme) })),
+    { key: "utc", word: m.palette.zone("UTC"), act: () => setZone("utc") },
+    { key: "local", word: m.palette.zone("local"), act: () => setZone("local") },
+    { key: "keys", word: keys ? m.palette.keysOff : m.palette.keysOn, act: () => setKeysOn(!keys) },
+    { key: "help", word: m.help.title, hint: "?", act: help },
+  ];
+  const entries: Entry[] = [
+    ...matching(fixed, typed),
+    ...runs.map((run) => ({
+      key: run.runId,
+      word: `${run.plan.planId}@${run.plan.planVersion}`,
+      hint: shortId(run.runId),
+      run,
+      act: () => void navigate({ to: "/runs/$runId", params: { runId: run.runId } }),
+    })),
+  ];
+  const chosen = Math.min(at, entries.length - 1);
+  const choose = (entry: Entry | undefined): void => {
+    if (!entry) return;
+    close();
+    entry.act();
+  };
+  const walk = (event: KeyboardEvent): void => {
+    const to = { ArrowDown: chosen + 1, ArrowUp: chosen - 1 + entries.length }[event.key];
+    if (event.key === "Enter") choose(entries[chosen]);
+    else if (to === undefined || entries.length === 0) return;
+    else setAt(to % entries.length);
+    event.preventDefault();
+  };
+  useEffect(() => {
+    // Newer browsers answer with a promise, which an effect may not give back.
+    void document.getElementById(`${id}-${chosen}`)?.scrollIntoView({ block: "nearest" });
+  }, [id, chosen]);
+  return (
+    <Dialog title={m.palette.title} onClose={close}>
+      <input
+        role="combobox"
+        className={css.input}
+        aria-label={m.palette.label}
+        aria-expanded
+        aria-controls={id}
+        aria-activedescendant={entries.length > 0 ? `${id}-${chosen}` : undefined}
+        placeholder={m.palette.label}
+        autoComplete="off"
+        spellCheck={false}
+        value={typed}
+        onChange={(event) => {
+          setTyped(event.target.value);
+          setAt(0);
+        }}
+        onKeyDown={walk}
+      />
+      <div id={id} role="listbox" aria-label={m.palette.title} className={css.list}>
+        {entries.map((entry, i) => (
+          <button key={entry.key} id={`${id}-${i}`} type="button" role="option" tabIndex={-1} aria-selected={i === chosen} className={css.entry} onClick={() => choose(entry)} onPointerMove={() => setAt(i)}>
+            {entry.run && <StatusIcon look={runLook(entry.run)} />}
+            <span className={css.word}>{entry.word}</span>
+            {entry.hint && <code className={css.hint}>{entry.hint}</code>}
+          </button>
+        ))}
+      </div>
+      {entries.length === 0 && <p className={css.none}>{m.palette.none}</p>}
+    </Dialog>
+  );
+}
+
+/** Runs that match, the newest ones while nothing is typed. */
+function useFound(text: string): RunRow[] {
+  const [runs, setRuns] = useState<RunRow[]>([]);
+  useEffect(() => {
+    const abort = new AbortController();
+    const timer = setTimeout(() => {
+      request(RunsDocument, { first: RUNS, after: null, filter: text === "" ? null : { text }, orderBy: "CREATED_DESC" }, abort.signal)
+        .then(({ runs }) => setRuns(runs.edges.map((edge) => toRow(edge.node))))
+        .catch(() => {}); // The pages and actions are there all the same.
+    }, text === "" ? 0 : TYPING_MS);
+    return () => {
+      clearTimeout(timer);
+      abort.abort();
+    };
+  }, [text]);
+  return runs;
+}
