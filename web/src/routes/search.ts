@@ -32,7 +32,7 @@ function number(pattern: RegExp) {
 
 const text = z.catch(z.optional(z.string().check(z.minLength(1), z.maxLength(200))), undefined);
 
-const seq = z.catch(z.optional(z.pipe(z.string().check(z.regex(/^\d{1,15}$/)), z.transform(Number))), undefined);
+const seq = number(/^\d{1,15}$/);
 
 export const rootSearch = z.object({ tz: z.catch(z.optional(z.enum(["utc", "local"])), undefined) });
 
