@@ -39,6 +39,10 @@ type Logs interface {
 	Read(ctx context.Context, id AttemptID, from int64, limit int) (lines []Line, total int64, err error)
 	// Find returns the numbers of lines that contain text, at most limit, and the number of matches.
 	Find(ctx context.Context, id AttemptID, text string, limit int) (nos []int64, total int64, err error)
+	// ErrorLine returns the number of the line at which to begin to read why an engine
+	// attempt failed: the first one on stderr that speaks of a failure, else the first on
+	// stderr, else the last there is; 0 when it printed none.
+	ErrorLine(ctx context.Context, id AttemptID, engineAttempt int) (no int64, err error)
 	// Follow wakes the channel when an attempt in this process' reach has new
 	// lines; a wake-up carries nothing and may be spurious. It ends with ctx.
 	Follow(ctx context.Context, id AttemptID) <-chan struct{}

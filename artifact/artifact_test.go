@@ -195,6 +195,41 @@ func TestLogs_Find(t *testing.T) {
 	}
 }
 
+func TestLogs_ErrorLine(t *testing.T) {
+	t.Parallel()
+	on := func(stream string, texts ...string) (ls []artifact.Line) {
+		for _, text := range texts {
+			ls = append(ls, artifact.Line{Stream: stream, Text: text})
+		}
+		return ls
+	}
+	for name, c := range map[string]struct {
+		lines []artifact.Line
+		want  int64
+	}{
+		"nothing":                    {nil, 0},
+		"no stderr":                  {on("stdout", "error: not said on stderr", "the last"), 2},
+		"stderr without the word":    {append(on("stdout", "a"), append(on("stderr", "no such file", "bye"), on("stdout", "z")...)...), 2},
+		"progress before the error":  {append(on("stderr", "10 %", "20 %"), append(on("stderr", "Traceback (most recent call last):"), on("stderr", "ValueError: x")...)...), 3},
+		"dbt":                        {append(on("stdout", "1 of 2 FAIL 3 not_null"), on("stderr", "Failure in test not_null_stg_orders_id")...), 2},
+		"dvt's own word is the last": {append(on("stdout", "a"), on("dvt", "killed")...), 2},
+	} {
+		s := open(t, "mem://", artifact.Limits{})
+		if c.lines != nil {
+			add(t, s, 1, 1, c.lines)
+		}
+		if no, err := s.ErrorLine(t.Context(), attempt, 1); no != c.want || err != nil {
+			t.Errorf("%s: line %d, %v; want %d", name, no, err, c.want)
+		}
+	}
+	s := open(t, "mem://", artifact.Limits{})
+	add(t, s, 1, 1, on("stderr", "error of an execution that the platform gave up"))
+	add(t, s, 2, 1, append(text(1, 700), on("stderr", "error: this one")...))
+	if no, err := s.ErrorLine(t.Context(), attempt, 2); no != 702 || err != nil {
+		t.Errorf("of the second execution: line %d, %v", no, err)
+	}
+}
+
 func TestLogs_FollowWakesOwnAndForeignLines(t *testing.T) {
 	t.Parallel()
 	url := folder(t)

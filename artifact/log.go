@@ -1,9 +1,11 @@
 package artifact
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -143,6 +145,41 @@ func (s *Store) Find(ctx context.Context, id AttemptID, text string, limit int) 
 		return nil
 	})
 	return nos, total, err
+}
+
+// failing is how programs speak of failures, dbt's "Failure in test" and Python's tracebacks included.
+var failing = regexp.MustCompile(`(?i)error|fail|fatal|exception|panic|traceback`)
+
+// ErrorLine implements Logs. It reads what the engine attempt printed up to that line.
+func (s *Store) ErrorLine(ctx context.Context, id AttemptID, engineAttempt int) (no int64, err error) {
+	err = s.steady(ctx, id, func(prefix string, ix index) error {
+		var complaint, last int64
+		for _, p := range ix {
+			if p.ea != engineAttempt {
+				continue
+			}
+			part, err := s.lines(ctx, prefix, p)
+			if err != nil {
+				return err
+			}
+			for _, l := range part {
+				last = l.No
+				if l.Stream != "stderr" {
+					continue
+				}
+				if complaint == 0 {
+					complaint = l.No
+				}
+				if failing.MatchString(l.Text) {
+					no = l.No
+					return nil
+				}
+			}
+		}
+		no = cmp.Or(complaint, last)
+		return nil
+	})
+	return no, err
 }
 
 // steady calls f with the index of a log, again when a writer replaced a piece meanwhile.

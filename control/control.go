@@ -227,6 +227,7 @@ type StepLogQuery struct {
 	FromLine      int64
 	First         int
 	Find          string
+	ErrorLine     bool // look for it
 }
 
 // StepLog is some lines of one logical attempt.
@@ -237,6 +238,8 @@ type StepLog struct {
 	Total         int64
 	Matches       []int64
 	TotalMatches  int64
+	// ErrorLine is where to begin to read why the attempt failed (artifact.Logs); 0: it has not failed, or was not asked for.
+	ErrorLine int64
 }
 
 // StepLogFrame is lines as they come.

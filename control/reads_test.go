@@ -211,6 +211,32 @@ func lines(from, to int) (out []artifact.Line) {
 	return out
 }
 
+// Where to begin to read is told of failed attempts alone, and of the execution that failed.
+func TestStepLog_ErrorLineOfTheFailedAttempt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("error-line", "s1")
+	log := artifact.AttemptID{TenantID: "acme", RunID: id, StepID: "s1", LogicalAttempt: 1}
+	if err := w.artifacts.Append(t.Context(), log, 1, 1, []artifact.Line{{Stream: "stdout", Text: "a"}, {Stream: "stderr", Text: "Error: b"}}); err != nil {
+		t.Fatal(err)
+	}
+	line := func(q control.StepLogQuery) int64 {
+		q.RunID, q.StepID = id, "s1"
+		return must[control.StepLog](t)(w.StepLog(t.Context(), w.who("dev-viewer"), q)).ErrorLine
+	}
+	w.begin(id, "s1", 1)
+	if no := line(control.StepLogQuery{ErrorLine: true}); no != 0 {
+		t.Errorf("line %d of an attempt that runs", no)
+	}
+	w.append(id, runtest.Draft(run.StepFailedEvent, "s1", 1))
+	if asked, not := line(control.StepLogQuery{ErrorLine: true}), line(control.StepLogQuery{}); asked != 2 || not != 0 {
+		t.Errorf("line %d when asked for, %d when not; want 2 and 0", asked, not)
+	}
+	if no := line(control.StepLogQuery{ErrorLine: true, Attempt: 2}); no != 0 {
+		t.Errorf("line %d of an attempt that did not begin", no)
+	}
+}
+
 func TestStepLog_BoundsAndFind(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -20,25 +20,37 @@ const (
 // StepLog reads lines of what one logical attempt printed; an attempt that has
 // not printed anything has none.
 func (s *Service) StepLog(ctx context.Context, p authz.Principal, in StepLogQuery) (StepLog, error) {
-	_, id, _, err := s.attempt(ctx, p, &in)
+	a, err := s.attempt(ctx, p, &in)
 	if err != nil {
 		return StepLog{}, err
 	}
 	out := StepLog{RunID: in.RunID, StepID: in.StepID, Attempt: in.Attempt}
-	if out.Lines, out.Total, err = s.cfg.Logs.Read(ctx, id, in.FromLine, in.First); err != nil {
+	if out.Lines, out.Total, err = s.cfg.Logs.Read(ctx, a.id, in.FromLine, in.First); err != nil {
 		return StepLog{}, translate(err)
 	}
 	if in.Find != "" {
-		if out.Matches, out.TotalMatches, err = s.cfg.Logs.Find(ctx, id, in.Find, maxLogMatches); err != nil {
+		if out.Matches, out.TotalMatches, err = s.cfg.Logs.Find(ctx, a.id, in.Find, maxLogMatches); err != nil {
+			return StepLog{}, translate(err)
+		}
+	}
+	if in.ErrorLine && a.failed > 0 {
+		if out.ErrorLine, err = s.cfg.Logs.ErrorLine(ctx, a.id, a.failed); err != nil {
 			return StepLog{}, translate(err)
 		}
 	}
 	return out, nil
 }
 
-// attempt checks the query, fills in its defaults and names the log. done
-// reports whether the attempt is over.
-func (s *Service) attempt(ctx context.Context, p authz.Principal, in *StepLogQuery) (r store.Run, id artifact.AttemptID, done bool, err error) {
+// printing is a logical attempt as its log is read.
+type printing struct {
+	run    store.Run
+	id     artifact.AttemptID
+	done   bool // it prints no more
+	failed int  // its engine attempt that failed; 0: it has not
+}
+
+// attempt checks the query, fills in its defaults and finds the attempt.
+func (s *Service) attempt(ctx context.Context, p authz.Principal, in *StepLogQuery) (out printing, err error) {
 	var vs []plan.Violation
 	check := func(ok bool, path, message string) {
 		if !ok {
@@ -56,24 +68,30 @@ func (s *Service) attempt(ctx context.Context, p authz.Principal, in *StepLogQue
 	check(in.Attempt >= 0, "attempt", "must be 1 or more")
 	check(len(in.Find) <= maxFindBytes, "find", "must be at most 200 bytes")
 	if len(vs) > 0 {
-		return r, id, false, badInput(vs)
+		return out, badInput(vs)
 	}
-	if r, err = s.visible(ctx, p, authz.Read, in.RunID); err != nil {
-		return r, id, false, err
+	if out.run, err = s.visible(ctx, p, authz.Read, in.RunID); err != nil {
+		return out, err
 	}
 	l, err := s.cfg.Store.Load(ctx, in.RunID)
 	if err != nil {
-		return r, id, false, translate(err)
+		return out, translate(err)
 	}
 	step, ok := l.State.Step(in.StepID)
 	if !ok {
-		return r, id, false, refuse(run.CodeNotFound, "The run has no step %q.", in.StepID)
+		return out, refuse(run.CodeNotFound, "The run has no step %q.", in.StepID)
 	}
 	if in.Attempt == 0 {
 		in.Attempt = max(1, step.LogicalAttempt)
 	}
-	id = artifact.AttemptID{TenantID: r.TenantID, RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.Attempt}
-	return r, id, attemptDone(l.State, step, in.Attempt), nil
+	out.id = artifact.AttemptID{TenantID: out.run.TenantID, RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.Attempt}
+	out.done = attemptDone(l.State, step, in.Attempt)
+	for _, a := range step.Attempts {
+		if a.LogicalAttempt == in.Attempt && a.Status == run.StepFailed {
+			out.failed = a.EngineAttempt
+		}
+	}
+	return out, nil
 }
 
 // attemptDone reports whether an attempt will print no more.

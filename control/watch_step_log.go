@@ -14,14 +14,14 @@ import (
 // attempt is over and every line was given, one frame says Complete and the
 // stream then only repeats it at the quiet time.
 func (s *Service) WatchStepLog(ctx context.Context, p authz.Principal, in StepLogQuery) (Stream[StepLogFrame], error) {
-	r, id, done, err := s.attempt(ctx, p, &in)
+	a, err := s.attempt(ctx, p, &in)
 	if err != nil {
 		return nil, err
 	}
 	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
 	return &logStream{
-		guard: s.guardRun(p, r.Identity), id: id, in: in, done: done,
-		next: in.FromLine, wake: s.cfg.Logs.Follow(follow, id), stop: stop, first: true,
+		guard: s.guardRun(p, a.run.Identity), id: a.id, in: in, done: a.done,
+		next: in.FromLine, wake: s.cfg.Logs.Follow(follow, a.id), stop: stop, first: true,
 	}, nil
 }
 

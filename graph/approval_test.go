@@ -73,7 +73,7 @@ func (f *fake) WatchService(context.Context, authz.Principal) (graph.Stream[cont
 func TestGolden_ApprovalAndModes(t *testing.T) {
 	t.Parallel()
 	a := serve(t, answering())
-	list := []string{"Run.steps", "Run.events", "Run.signals"}
+	list := []string{"Run.steps", "Run.events", "Run.signals", "RunError.logLine"}
 	for name, operation := range map[string]string{
 		"approvals":      `{ approvals(first: 1, after: "c0")` + everything(t, "RunConnection", list...) + `}`,
 		"approveRun":     `mutation { approveRun(input: {runId: "r2", requestId: "q1", decision: REJECT, reason: "no", expectedRunSeq: 0})` + everything(t, "RunPayload", list...) + `}`,

@@ -53,7 +53,7 @@ func handlerOf(f *fake) *graph.Handler { return graph.NewHandler(f, graph.Config
 // A stream that is rendered by a compiled selection has the bytes of gqlgen's own
 // execution, whatever is selected and whatever the run is like, frame by frame.
 func compiledStream(t *rapid.T) {
-	d := newDraws(t, "Run.events", "Run.signals", "Run.approval", "Run.actions", "Step.actions")
+	d := newDraws(t, costly("Run.actions", "Step.actions")...)
 	if !d.yes(10) {
 		d.without["Run.step"] = true // has a resolver: gqlgen renders such groups
 	}
@@ -117,7 +117,7 @@ func sameFrames(t *rapid.T, d *draws, shared *ws.Shared, query string, want []st
 
 // So do the frames of a page that is watched.
 func compiledRows(t *rapid.T) {
-	d := newDraws(t, "Run.events", "Run.signals", "Run.approval", "Run.actions", "Run.steps", "Run.step", "Step.actions")
+	d := newDraws(t, costly("Run.actions", "Run.steps", "Run.step", "Step.actions")...)
 	list := d.rows()
 	query := d.document(`subscription S(` + conditions + `) { runListUpdates {` + conditioned + d.selection("RunListUpdate", 5)[1:] + ` }`)
 	f := &fake{watchRuns: func(control.RunsQuery) (graph.Stream[control.RunsFrame], error) {
@@ -168,12 +168,10 @@ func compiledQuery(t *rapid.T) {
 		},
 	}
 	if d.yes(2) { // also what has resolvers
-		d.without = map[string]bool{"Run.events": true, "Run.signals": true, "Run.approval": true, "Run.actions": true, "Step.actions": true, "Run.step": true}
+		d.leaveOut(costly("Run.actions", "Step.actions", "Run.step")...)
 	}
 	one := d.selection("Run", 4)
-	for _, name := range []string{"Run.events", "Run.signals", "Run.approval", "Run.step"} {
-		d.without[name] = true
-	}
+	d.leaveOut(costly("Run.step")...)
 	page := d.page(true)
 	if d.yes(2) {
 		views = page.Runs

@@ -21,6 +21,7 @@ const (
 	rowsOfFrame      = 50
 	eventsOfFrame    = 100
 	inboxReads       = 10
+	logReads         = 50
 )
 
 // weights makes a list cost as many times its rows as it may have of them.
@@ -60,6 +61,7 @@ func weights() exec.ComplexityRoot {
 	c.RunListUpdate.Runs = times(rowsOfFrame)
 	c.InboxUpdate.Changed = times(rowsOfFrame)
 	c.InboxUpdate.Removed = times(rowsOfFrame)
+	c.RunError.LogLine = func(int) int { return logReads }
 	c.Viewer.InboxCount = func(int) int { return inboxReads }
 	c.RunEventUpdate.Events = times(eventsOfFrame)
 	return c

@@ -14,6 +14,9 @@ import (
 	"github.com/dvt-engine/dvt/graph/ws"
 )
 
+// Costly are fields that are refused in lists and subscriptions.
+var Costly = costly //nolint:gochecknoglobals // a table
+
 // What tests of this package look at beside its handler.
 
 // Parse makes an operation as the transports do.

@@ -60,6 +60,16 @@ func (s stepFields) Actions(_ context.Context, of *model.Step) ([]model.ActionAv
 	return each(of.Available().Steps[of.StepID], mapAction), nil
 }
 
+func (e errorFields) LogLine(ctx context.Context, of *model.RunError) (*int, error) {
+	if of.StepID == nil {
+		return nil, nil //nolint:nilnil // no step, no log
+	}
+	l, err := e.control.StepLog(ctx, principal(ctx), control.StepLogQuery{
+		RunID: of.RunID, StepID: *of.StepID, Attempt: orZero(of.LogicalAttemptID), First: 1, ErrorLine: true,
+	})
+	return optional(int(l.ErrorLine)), err
+}
+
 func (v viewerFields) Signals(ctx context.Context, _ *model.Viewer, first *int) ([]model.Signal, error) {
 	if n := orZero(first); n < 1 || n > 50 {
 		return nil, badInput("first", "RANGE", "must be from 1 to 50")

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/dvt-engine/dvt"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -30,11 +32,18 @@ var theSchema = sync.OnceValue(func() *ast.Schema { return gqlparser.MustLoadSch
 
 func newDraws(t *rapid.T, without ...string) *draws {
 	d := &draws{T: t, schema: theSchema(), without: map[string]bool{}}
-	for _, w := range without {
-		d.without[w] = true
-	}
+	d.leaveOut(without...)
 	return d
 }
+
+func (d *draws) leaveOut(fields ...string) {
+	for _, f := range fields {
+		d.without[f] = true
+	}
+}
+
+// costly are the fields that are refused in lists and subscriptions, and more.
+func costly(more ...string) []string { return slices.Concat(graph.Costly, more) }
 
 func (d *draws) n(below int) int      { return rapid.IntRange(0, below-1).Draw(d.T, "n") }
 func (d *draws) yes(in int) bool      { return d.n(in) == 0 }

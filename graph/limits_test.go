@@ -83,7 +83,7 @@ func TestLimits_OrdinaryOperationsPass(t *testing.T) {
 	if err != nil || schema.Query == nil {
 		t.Fatal(err)
 	}
-	list := []string{"Run.steps", "Run.events", "Run.signals", "Run.approval"}
+	list := costly("Run.steps")
 	for name, query := range map[string]string{
 		"a full run with 200 full events":           `{ run(runId: "r1") { ... on Run ` + everything(t, "Run", "Run.events") + ` events(last: 200) ` + everything(t, "EventConnection") + ` } }`,
 		"200 full rows":                             `{ runs(first: 200) ` + everything(t, "RunConnection", list...) + ` }`,

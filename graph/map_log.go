@@ -9,6 +9,7 @@ func mapStepLog(l control.StepLog) *model.StepLog {
 	return &model.StepLog{
 		RunID: l.RunID, StepID: l.StepID, Attempt: l.Attempt, Lines: mapLines(control.StepLogFrame{Lines: l.Lines}), TotalLines: int(l.Total),
 		Matches: each(l.Matches, func(no int64) int { return int(no) }), TotalMatches: int(l.TotalMatches),
+		ErrorLine: optional(int(l.ErrorLine)),
 	}
 }
 

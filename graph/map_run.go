@@ -91,7 +91,7 @@ func mapRootCause(s run.State) *model.RunError {
 	switch f := s.Failure; {
 	case f != nil:
 		e := &model.RunError{
-			Code: f.Code, Category: optionalEnum[model.FailureCategory](f.Category), Message: text(f.Message),
+			RunID: s.RunID, Code: f.Code, Category: optionalEnum[model.FailureCategory](f.Category), Message: text(f.Message),
 			Retryable: f.Retryable, FirstSeq: f.Seq,
 		}
 		if c := f.RootCause; c != nil {
@@ -105,7 +105,7 @@ func mapRootCause(s run.State) *model.RunError {
 	case s.RootCause != nil && s.RootCause.Error != nil:
 		cause := s.RootCause.Error
 		return &model.RunError{
-			StepID: &s.RootCause.StepID, LogicalAttemptID: &s.RootCause.LogicalAttempt, FirstSeq: s.RootCause.Seq,
+			RunID: s.RunID, StepID: &s.RootCause.StepID, LogicalAttemptID: &s.RootCause.LogicalAttempt, FirstSeq: s.RootCause.Seq,
 			Code: cause.Code, Message: text(cause.Message), Retryable: cause.Retryable,
 			Category: optionalEnum[model.FailureCategory](cause.Category),
 		}

@@ -106,6 +106,7 @@ func (q queries) ManualTasks(ctx context.Context, runID *string, first *int, aft
 func (q queries) StepLog(ctx context.Context, runID, stepID string, attempt, fromLine, first *int, find *string) (*model.StepLog, error) {
 	l, err := q.control.StepLog(ctx, principal(ctx), control.StepLogQuery{
 		RunID: runID, StepID: stepID, Attempt: orZero(attempt), FromLine: int64(orZero(fromLine)), First: orZero(first), Find: orZero(find),
+		ErrorLine: graphql.FieldRequested(ctx, "errorLine"),
 	})
 	if err != nil {
 		return orNull[model.StepLog](err)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -25,13 +26,24 @@ func (placement) ExtensionName() string                   { return "Placement" }
 func (placement) Validate(graphql.ExecutableSchema) error { return nil }
 
 var (
-	notInStream = map[string]bool{"Run.actions": true, "Run.events": true, "Run.signals": true, "Run.approval": true, "Step.actions": true, "Bulk.rows": true}
-	notInPage   = map[string]bool{"Run.step": true, "Run.events": true, "Run.signals": true, "Run.approval": true}
-	notInRows   = map[string]bool{"Run.steps": true, "Run.step": true, "Run.events": true, "Run.signals": true, "Run.approval": true}
-	notInBulks  = map[string]bool{"Bulk.rows": true, "Bulk.applications": true}
+	// costly is what needs I/O for each run or step.
+	costly      = []string{"Run.events", "Run.signals", "Run.approval", "RunError.logLine"}
+	notInStream = fields(costly, "Run.actions", "Step.actions", "Bulk.rows")
+	notInPage   = fields(costly, "Run.step")
+	notInRows   = fields(costly, "Run.steps", "Run.step")
+	notInBulks  = fields(nil, "Bulk.rows", "Bulk.applications")
 	lists       = map[string]map[string]bool{"Query.runs": notInPage, "RunListUpdate.runs": notInRows, "Query.bulks": notInBulks}
 	selectedOn  = map[string]string{"Bulk": "bulk(id:)"} // else on run(runId:)
 )
+
+// fields is the set of those of both lists.
+func fields(costly []string, more ...string) map[string]bool {
+	out := map[string]bool{}
+	for _, f := range slices.Concat(costly, more) {
+		out[f] = true
+	}
+	return out
+}
 
 func (placement) MutateOperationContext(_ context.Context, op *graphql.OperationContext) *gqlerror.Error {
 	return place(op.Operation.SelectionSet, op.Operation.Operation == ast.Subscription, nil)

@@ -16,6 +16,7 @@ type (
 	subscriptions struct{ *root }
 	runFields     struct{ *root }
 	stepFields    struct{ *root }
+	errorFields   struct{ *root }
 	viewerFields  struct{ *root }
 	bulkFields    struct{ *root }
 )
@@ -27,5 +28,6 @@ func (r *root) Mutation() exec.MutationResolver         { return mutations{r} }
 func (r *root) Subscription() exec.SubscriptionResolver { return subscriptions{r} }
 func (r *root) Run() exec.RunResolver                   { return runFields{r} }
 func (r *root) Step() exec.StepResolver                 { return stepFields{r} }
+func (r *root) RunError() exec.RunErrorResolver         { return errorFields{r} }
 func (r *root) Viewer() exec.ViewerResolver             { return viewerFields{r} }
 func (r *root) Bulk() exec.BulkResolver                 { return bulkFields{r} }

@@ -206,13 +206,20 @@ func (a *asker) document(kind ast.Operation, f *ast.FieldDefinition, before, aft
 
 // Fields that are not to be had in some places.
 var (
-	inStreams = map[string]bool{"Run.actions": true, "Step.actions": true, "Run.events": true, "Run.signals": true, "Run.approval": true} //nolint:gochecknoglobals // a table
-	inPages   = map[string]bool{"Run.events": true, "Run.signals": true, "Run.approval": true}                                            //nolint:gochecknoglobals // a table
-	inBulks   = map[string]bool{"Bulk.rows": true, "Bulk.applications": true}                                                             //nolint:gochecknoglobals // a table
-	inRows    = map[string]bool{                                                                                                          //nolint:gochecknoglobals // a table
-		"Run.actions": true, "Step.actions": true, "Run.events": true, "Run.signals": true, "Run.approval": true, "Run.steps": true,
-	}
+	inPages   = notHad()                                                      //nolint:gochecknoglobals // a table
+	inStreams = notHad("Run.actions", "Step.actions")                         //nolint:gochecknoglobals // a table
+	inRows    = notHad("Run.actions", "Step.actions", "Run.steps")            //nolint:gochecknoglobals // a table
+	inBulks   = map[string]bool{"Bulk.rows": true, "Bulk.applications": true} //nolint:gochecknoglobals // a table
 )
+
+// notHad is what is in neither lists nor streams, and more.
+func notHad(more ...string) map[string]bool {
+	out := map[string]bool{}
+	for _, f := range append(more, "Run.events", "Run.signals", "Run.approval", "RunError.logLine") {
+		out[f] = true
+	}
+	return out
+}
 
 func without(f *ast.FieldDefinition) map[string]bool {
 	switch f.Type.Name() {

@@ -35,6 +35,7 @@ type ResolverRoot interface {
 	Mutation() MutationResolver
 	Query() QueryResolver
 	Run() RunResolver
+	RunError() RunErrorResolver
 	Step() StepResolver
 	Subscription() SubscriptionResolver
 	Viewer() ViewerResolver
@@ -631,6 +632,7 @@ type ComplexityRoot struct {
 		Category         func(childComplexity int) int
 		Code             func(childComplexity int) int
 		FirstSeq         func(childComplexity int) int
+		LogLine          func(childComplexity int) int
 		LogicalAttemptID func(childComplexity int) int
 		Message          func(childComplexity int) int
 		Retryable        func(childComplexity int) int
@@ -843,6 +845,7 @@ type ComplexityRoot struct {
 
 	StepLog struct {
 		Attempt      func(childComplexity int) int
+		ErrorLine    func(childComplexity int) int
 		Lines        func(childComplexity int) int
 		Matches      func(childComplexity int) int
 		RunID        func(childComplexity int) int
@@ -983,6 +986,9 @@ type RunResolver interface {
 
 	Approval(ctx context.Context, obj *model.Run) (*model.RunApproval, error)
 	Actions(ctx context.Context, obj *model.Run) ([]model.ActionAvailability, error)
+}
+type RunErrorResolver interface {
+	LogLine(ctx context.Context, obj *model.RunError) (*int, error)
 }
 type StepResolver interface {
 	Actions(ctx context.Context, obj *model.Step) ([]model.ActionAvailability, error)
@@ -3532,6 +3538,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RunError.FirstSeq(childComplexity), true
+	case "RunError.logLine":
+		if e.ComplexityRoot.RunError.LogLine == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunError.LogLine(childComplexity), true
 	case "RunError.logicalAttemptId":
 		if e.ComplexityRoot.RunError.LogicalAttemptID == nil {
 			break
@@ -4430,6 +4442,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.StepLog.Attempt(childComplexity), true
+	case "StepLog.errorLine":
+		if e.ComplexityRoot.StepLog.ErrorLine == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepLog.ErrorLine(childComplexity), true
 	case "StepLog.lines":
 		if e.ComplexityRoot.StepLog.Lines == nil {
 			break
@@ -5367,6 +5385,11 @@ type RunError {
   firstSeq: Seq!
   "How many steps wait behind it; 0 in lists without ` + "`" + `steps` + "`" + `."
   blockedSteps: Int!
+  """
+  The line of the failed attempt's log at which to begin to read, as StepLog.errorLine; null when no step is meant or it
+  printed nothing. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+  """
+  logLine: Int
 }
 
 type Step {
@@ -6578,6 +6601,11 @@ type StepLog {
   "Line numbers that contain ` + "`" + `find` + "`" + `, at most 1000."
   matches: [Int!]!
   totalMatches: Int!
+  """
+  Where to begin to read why the attempt failed: the first line on stderr that speaks of an error or failure, else the first
+  on stderr, else the last. dbt's messages of level error are on stderr. Null while it has not failed or when it printed nothing.
+  """
+  errorLine: Int
 }
 type LogLine {
   no: Int!
@@ -7712,6 +7740,8 @@ func (ec *executionContext) childFields_RunError(ctx context.Context, field grap
 		return ec.fieldContext_RunError_firstSeq(ctx, field)
 	case "blockedSteps":
 		return ec.fieldContext_RunError_blockedSteps(ctx, field)
+	case "logLine":
+		return ec.fieldContext_RunError_logLine(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RunError", field.Name)
 }
@@ -8140,6 +8170,8 @@ func (ec *executionContext) childFields_StepLog(ctx context.Context, field graph
 		return ec.fieldContext_StepLog_matches(ctx, field)
 	case "totalMatches":
 		return ec.fieldContext_StepLog_totalMatches(ctx, field)
+	case "errorLine":
+		return ec.fieldContext_StepLog_errorLine(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type StepLog", field.Name)
 }
@@ -19774,6 +19806,29 @@ func (ec *executionContext) fieldContext_RunError_blockedSteps(_ context.Context
 	return graphql.NewScalarFieldContext("RunError", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
+func (ec *executionContext) _RunError_logLine(ctx context.Context, field graphql.CollectedField, obj *model.RunError) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunError_logLine(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.RunError().LogLine(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RunError_logLine(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunError", field, true, true, errors.New("field of type Int does not have child fields"))
+}
+
 func (ec *executionContext) _RunEvent_eventId(ctx context.Context, field graphql.CollectedField, obj *model.RunEvent) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -23418,6 +23473,29 @@ func (ec *executionContext) _StepLog_totalMatches(ctx context.Context, field gra
 	)
 }
 func (ec *executionContext) fieldContext_StepLog_totalMatches(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepLog", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _StepLog_errorLine(ctx context.Context, field graphql.CollectedField, obj *model.StepLog) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepLog_errorLine(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ErrorLine, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepLog_errorLine(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("StepLog", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
@@ -33234,43 +33312,81 @@ func (ec *executionContext) _RunError(ctx context.Context, sel ast.SelectionSet,
 		case "stepId":
 			out.Values[i] = ec._RunError_stepId(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "logicalAttemptId":
 			out.Values[i] = ec._RunError_logicalAttemptId(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "code":
 			out.Values[i] = ec._RunError_code(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "category":
 			out.Values[i] = ec._RunError_category(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "message":
 			out.Values[i] = ec._RunError_message(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "retryable":
 			out.Values[i] = ec._RunError_retryable(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "firstSeq":
 			out.Values[i] = ec._RunError_firstSeq(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "blockedSteps":
 			out.Values[i] = ec._RunError_blockedSteps(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "logLine":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._RunError_logLine(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -34768,6 +34884,11 @@ func (ec *executionContext) _StepLog(ctx context.Context, sel ast.SelectionSet, 
 		case "totalMatches":
 			out.Values[i] = ec._StepLog_totalMatches(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "errorLine":
+			out.Values[i] = ec._StepLog_errorLine(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:

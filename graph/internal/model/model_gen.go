@@ -981,6 +981,11 @@ type RunError struct {
 	FirstSeq run.Seq `json:"firstSeq"`
 	// How many steps wait behind it; 0 in lists without `steps`.
 	BlockedSteps int `json:"blockedSteps"`
+	// The line of the failed attempt's log at which to begin to read, as StepLog.errorLine; null when no step is meant or it
+	// printed nothing. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+	LogLine *int `json:"logLine,omitempty"`
+	// Of the run whose error it is.
+	RunID string `json:"-"`
 }
 
 // A fact of the log, verbatim.
@@ -1325,6 +1330,9 @@ type StepLog struct {
 	// Line numbers that contain `find`, at most 1000.
 	Matches      []int `json:"matches"`
 	TotalMatches int   `json:"totalMatches"`
+	// Where to begin to read why the attempt failed: the first line on stderr that speaks of an error or failure, else the first
+	// on stderr, else the last. dbt's messages of level error are on stderr. Null while it has not failed or when it printed nothing.
+	ErrorLine *int `json:"errorLine,omitempty"`
 }
 
 type StepLogUpdate struct {
