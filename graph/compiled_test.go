@@ -166,6 +166,7 @@ func compiledQuery(t *rapid.T) {
 		receipts: func(string, string, int) (control.ReceiptsPage, error) {
 			return control.ReceiptsPage{Receipts: []control.Receipt{receipt(run.Pause)}}, nil
 		},
+		stepLog: func(control.StepLogQuery) (control.StepLog, error) { return control.StepLog{ErrorLine: 4}, nil },
 	}
 	if d.yes(2) { // also what has resolvers
 		d.leaveOut(costly("Run.actions", "Step.actions", "Run.step")...)
