@@ -97,8 +97,8 @@ func (p *parts) onLoopback(next http.Handler) http.Handler {
 }
 
 // contentPolicy lets the page run its own files and talk to its own server, and nothing else.
-const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; worker-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dvt-layout"
 
 // interfaceFiles serves the built UI; every other path is a page of it. In dev
 // the page signs the browser in (T230).

@@ -366,6 +366,13 @@ export const m = {
     nextFailed: "Next failed",
     previousFailed: "Previous failed",
     whole: "All as a graph",
+    fit: "Fit",
+    zoomIn: "Zoom in",
+    zoomOut: "Zoom out",
+    minimap: "Go to a part of the graph",
+    layingOut: "Laying out the graph",
+    summary: (total: number) =>
+      `${plural(total, "step")} as a graph. Arrow keys follow the edges, n goes to the next failed step, Enter opens a step. The Steps view has the same as a table.`,
     toMosaic: "Mosaic",
     toGraph: "Whole graph",
     around: (step: string) => `Around ${step}`,

@@ -1,267 +1,150 @@
-import { type KeyboardEvent, memo, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
-import { useRunStore, useStep } from "../runs/context";
-import type { RunStore } from "../runs/store";
-import { attemptName } from "../ui/format";
+import { type KeyboardEvent, useEffect, useMemo, useReducer, useState } from "react";
 import { m } from "../messages";
-import { stepLook } from "../ui/look";
+import { useRunStore } from "../runs/context";
+import { nextFailed, worstStep } from "../runs/failed";
 import { Button } from "../ui/Button";
+import { useKeys } from "../ui/keys";
+import { Blocked } from "./blocked";
+import { centred, fitting, type Size, ZOOM } from "./camera";
+import { Canvases } from "./Canvases";
 import css from "./Graph.module.css";
-import { type Edge, type Layout, layout, NODE, type Placed } from "./layout";
+import { GraphNode, nodeId } from "./GraphNode";
+import { type Layout, NODE } from "./layout";
+import { Minimap } from "./Minimap";
+import { Scene } from "./scene";
+import { at, type Shape } from "./shape";
+import { useCamera } from "./useCamera";
+import { walk } from "./walk";
 
-const MARGIN = 16;
-const TILE = 256;
-const NODE_ID = "node-";
-const WHOLE = 60;
-const MANY_EDGES = 200;
-const ZOOMS = { min: 0.1, max: 1.5, labels: 0.55, step: 1.25 };
+/** Up to here every step is labelled. */
+const FEW = 60;
+/** The steps nearest to the middle that are buttons; the others are drawn. */
+const NEAR = 100;
+const OPENING = 0.8;
 
 interface GraphProps {
+  shape: Shape;
+  layout: Layout;
   chosen: string | null;
   choose: (stepId: string) => void;
-  ids: readonly string[];
+  /** All that is shown fits, whatever the size. */
+  fitted?: boolean;
 }
 
 /** The steps as a picture. Only statuses change while it is shown: a plan, and so its drawing, never does. */
-export function Graph({ chosen, choose, ids }: GraphProps) {
+export function Graph({ shape, layout, chosen, choose, fitted = false }: GraphProps) {
   const store = useRunStore();
-  const drawing = useMemo(
-    () => layout(ids.flatMap((id) => store.step(id) ?? []).map((step) => ({ id: step.stepId, dependsOn: step.dependsOn }))),
-    [store, ids],
-  );
-  const pane = useRef<HTMLDivElement>(null);
-  const [zoom, setZoom] = useState(1);
-  const [view, setView] = useState({ left: 0, top: 0, right: TILE * 4, bottom: TILE * 3 });
+  const scene = useMemo(() => new Scene(layout), [layout]);
+  const blocked = useBlocked(shape);
   const [focus, setFocus] = useState<string | null>(null);
+  const known = (id: string | null): string | null => (id !== null && shape.index.has(id) ? id : null);
+  const tabStop = known(focus) ?? known(chosen) ?? worstStep(store, shape.ids);
+  const stop = shape.index.get(tabStop ?? "") ?? 0;
 
-  const look = useCallback(() => {
-    const box = pane.current;
-    if (!box) return;
-    const down = (n: number): number => Math.floor(n / TILE) * TILE - TILE;
-    const up = (n: number): number => Math.ceil(n / TILE) * TILE + TILE;
-    const next = {
-      left: down(box.scrollLeft),
-      top: down(box.scrollTop),
-      right: up(box.scrollLeft + box.clientWidth),
-      bottom: up(box.scrollTop + box.clientHeight),
-    };
-    setView((held) => (held.left === next.left && held.top === next.top && held.right === next.right && held.bottom === next.bottom ? held : next));
-  }, []);
+  const camera = useCamera(layout, (box: Size) => {
+    const whole = fitting(layout, box);
+    if (fitted || whole >= ZOOM.labels) return { x: 0, y: 0, scale: fitted ? whole : Math.max(whole, 0.75) };
+    // It opens at what needs a person first.
+    return centred(at(layout.x, stop) + NODE.width / 2, at(layout.y, stop) + NODE.height / 2, OPENING, box);
+  });
+  const { view, center } = camera;
 
-  const fit = useCallback((): number => {
-    const box = pane.current;
-    if (!box || drawing.width === 0) return 1;
-    const ratio = Math.min((box.clientWidth - 2 * MARGIN) / drawing.width, (box.clientHeight - 2 * MARGIN) / drawing.height);
-    return Math.max(ZOOMS.min, Math.min(1, ratio));
-  }, [drawing]);
-
-  const center = useCallback(
-    (stepId: string, scale: number) => {
-      const box = pane.current;
-      const node = drawing.nodes.get(stepId);
-      if (!box || !node) return;
-      box.scrollLeft = MARGIN + (node.x + NODE.width / 2) * scale - box.clientWidth / 2;
-      box.scrollTop = MARGIN + (node.y + NODE.height / 2) * scale - box.clientHeight / 2;
-    },
-    [drawing],
-  );
-
-  // Opens fitted when that stays readable, else at what needs a person first.
-  useLayoutEffect(() => {
-    const scale = fit();
-    const readable = scale >= ZOOMS.labels || drawing.nodes.size <= WHOLE;
-    const first = worstFirst(store, drawing);
-    const opening = readable ? Math.max(scale, 0.75) : 0.8;
-    setZoom(opening);
-    requestAnimationFrame(() => {
-      if (first !== null && (!readable || scale < opening)) center(first, opening);
-      look();
-    });
-  }, [store, drawing, fit, center, look]);
-
-  useEffect(() => {
-    const box = pane.current;
-    if (!box) return;
-    const observer = new ResizeObserver(look);
-    observer.observe(box);
-    return () => observer.disconnect();
-  }, [look]);
-  useEffect(look, [zoom, look]);
-
-  const move = (to: string | null | undefined): void => {
-    if (to === null || to === undefined) return;
+  const move = (to: string | null): void => {
+    const i = shape.index.get(to ?? "");
+    if (to === null || i === undefined) return;
     setFocus(to);
-    center(to, zoom);
-    requestAnimationFrame(() => {
-      look();
-      requestAnimationFrame(() => document.getElementById(nodeId(to))?.focus({ preventScroll: true }));
-    });
+    center(at(layout.x, i) + NODE.width / 2, at(layout.y, i) + NODE.height / 2);
+    requestAnimationFrame(() => document.getElementById(nodeId(to))?.focus({ preventScroll: true }));
   };
-  const onKeyDown = (event: KeyboardEvent): void => {
-    const at = focus ?? tabStop;
-    if (at === null || event.metaKey || event.ctrlKey || event.altKey) return;
-    const to = neighbour(drawing, store, at, event.key);
-    if (to === undefined) return;
-    event.preventDefault();
+  const failed = (way: 1 | -1): void => {
+    let to = nextFailed(store, tabStop, way);
+    // The next one of those that are shown here.
+    for (let i = 0; to !== null && !shape.index.has(to) && i < store.order().length; i++) to = nextFailed(store, to, way);
     move(to);
   };
-
-  const tabStop = focus ?? chosen ?? worstFirst(store, drawing);
-  const scaled = { left: view.left / zoom, right: view.right / zoom, top: view.top / zoom, bottom: view.bottom / zoom };
-  const inView = (x: number, y: number, width: number, height: number): boolean =>
-    x <= scaled.right && x + width >= scaled.left && y <= scaled.bottom && y + height >= scaled.top;
-  const nodes = [...drawing.nodes.values()].filter((node) => node.id === tabStop || inView(node.x, node.y, NODE.width, NODE.height));
-  const edges = drawing.edges.filter((edge) => {
-    const first = edge.points[0];
-    const last = edge.points.at(-1);
-    if (!first || !last) return false;
-    const ys = edge.points.map((point) => point.y);
-    const top = Math.min(...ys);
-    return inView(first.x, top, last.x - first.x, Math.max(...ys) - top);
+  useKeys({
+    n: { does: m.graph.nextFailed, run: () => failed(1), repeats: true },
+    N: { does: m.graph.previousFailed, run: () => failed(-1), repeats: true },
+    "0": { does: m.graph.fit, run: camera.fit },
   });
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.metaKey || event.ctrlKey || event.altKey) return;
+    const to = walk(shape, layout, stop, event.key);
+    if (to === undefined) return;
+    event.preventDefault();
+    if (to !== null) move(shape.ids[to] ?? null);
+  };
 
+  const labelled = view !== null && (view.scale >= ZOOM.labels || shape.ids.length <= FEW);
+  const near = useMemo(() => (view && labelled ? nearest(scene.within(view.region), layout, view.region) : []), [view, labelled, scene, layout]);
+  const shown = near.includes(stop) ? near : [...near, stop];
   return (
     <div className={css.graph}>
       <div className={css.tools}>
-        <Button kind="quiet" label="Zoom out" onClick={() => setZoom(Math.max(ZOOMS.min, zoom / ZOOMS.step))}>
+        <Button kind="quiet" label={m.graph.zoomOut} onClick={() => camera.zoomBy(1 / ZOOM.step)}>
           −
         </Button>
-        <Button kind="quiet" label="Zoom in" onClick={() => setZoom(Math.min(ZOOMS.max, zoom * ZOOMS.step))}>
+        <Button kind="quiet" label={m.graph.zoomIn} onClick={() => camera.zoomBy(ZOOM.step)}>
           +
         </Button>
-        <Button kind="quiet" onClick={() => setZoom(fit())}>
-          Fit
+        <Button kind="quiet" onClick={camera.fit}>
+          {m.graph.fit} <kbd>0</kbd>
         </Button>
-        <Button kind="quiet" onClick={() => move(neighbour(drawing, store, tabStop ?? "", "n") ?? worstFirst(store, drawing))}>
-          {m.run.nextFailed} <kbd>n</kbd>
+        <Button kind="quiet" onClick={() => failed(1)}>
+          {m.graph.nextFailed} <kbd>n</kbd>
         </Button>
       </div>
-      {/* The whole picture is one stop for the Tab key; arrow keys walk its edges. */}
+      {/* The whole picture is one stop for the Tab key; arrow keys walk its edges. The table of steps is the equivalent. */}
       <div
-        ref={pane}
+        ref={camera.pane}
         className={css.pane}
+        style={{ height: Math.max(160, layout.height * (fitted ? 1 : 0.75) + 48) }}
         role="group"
-        aria-label="Steps as a graph. Arrow keys follow the edges, n goes to the next failed step, Enter opens a step."
-        onScroll={look}
+        aria-label={m.graph.summary(shape.ids.length)}
+        data-nodes={shape.ids.length}
+        {...camera.pointer}
+        onClick={(event) => {
+          if (event.target instanceof Element && event.target.closest("button")) return;
+          const point = camera.under(event);
+          const hit = point && scene.at(point.x, point.y);
+          if (hit !== null) choose(shape.ids[hit] ?? "");
+        }}
         onFocus={(event) => {
-          const id = event.target.id;
-          if (id.startsWith(NODE_ID)) setFocus(id.slice(NODE_ID.length));
+          const id = event.target.dataset["step"];
+          if (id !== undefined) setFocus(id);
         }}
         onKeyDown={onKeyDown}
       >
-        <div className={css.extent} style={{ width: drawing.width * zoom + 2 * MARGIN, height: drawing.height * zoom + 2 * MARGIN }}>
-          <div className={css.scaled} style={{ transform: `translate(${MARGIN}px, ${MARGIN}px) scale(${zoom})` }}>
-            <svg className={css.edges} data-many={drawing.edges.length > MANY_EDGES || undefined} width={drawing.width} height={drawing.height} aria-hidden="true">
-              {edges.map((edge) => (
-                <EdgeView key={`${edge.from}>${edge.to}`} edge={edge} />
-              ))}
-            </svg>
-            {nodes.map((node) => (
-              <NodeView key={node.id} node={node} chosen={node.id === chosen} tabStop={node.id === tabStop} bare={zoom < ZOOMS.labels} choose={choose} />
-            ))}
-          </div>
+        <div ref={camera.moved} className={css.moved}>
+          {view && <Canvases shape={shape} layout={layout} scene={scene} view={view} blocked={blocked} />}
+          {shown.map((i) => {
+            const id = shape.ids[i] ?? "";
+            return <GraphNode key={id} id={id} step={i} x={at(layout.x, i)} y={at(layout.y, i)} blocked={blocked} behind={blocked.has(i)} chosen={id === chosen} tabStop={i === stop} choose={choose} />;
+          })}
         </div>
+        {shape.ids.length > FEW && <Minimap shape={shape} layout={layout} camera={camera} />}
       </div>
     </div>
   );
 }
 
-function nodeId(stepId: string): string {
-  return `${NODE_ID}${stepId}`;
+function nearest(steps: readonly number[], { x, y }: Layout, { left, top, right, bottom }: { left: number; top: number; right: number; bottom: number }): readonly number[] {
+  if (steps.length <= NEAR) return steps;
+  const far = (i: number): number => Math.abs(at(x, i) - (left + right) / 2) + Math.abs(at(y, i) - (top + bottom) / 2);
+  return steps.toSorted((a, b) => far(a) - far(b)).slice(0, NEAR);
 }
 
-/** The step that needs a person most: failed, then waiting for a retry, then running, then the first. */
-function worstFirst(store: RunStore, drawing: Layout): string | null {
-  let best: string | null = null;
-  let rank = Number.POSITIVE_INFINITY;
-  for (const id of drawing.nodes.keys()) {
-    const step = store.step(id);
-    const mine = step?.status === "FAILED" ? 0 : step?.pendingRetry ? 1 : step?.status === "RUNNING" ? 2 : 3;
-    if (mine < rank) {
-      rank = mine;
-      best = id;
-    }
-  }
-  return best;
-}
-
-/** Where a key leads from a step: null stays, undefined is not our key. */
-function neighbour(drawing: Layout, store: RunStore, from: string, key: string): string | null | undefined {
-  const layer = drawing.layers[drawing.nodes.get(from)?.layer ?? -1] ?? [];
-  switch (key) {
-    case "ArrowRight":
-      return drawing.edges.find((edge) => edge.from === from)?.to ?? null;
-    case "ArrowLeft":
-      return drawing.edges.find((edge) => edge.to === from)?.from ?? null;
-    case "ArrowDown":
-      return layer[layer.indexOf(from) + 1] ?? null;
-    case "ArrowUp":
-      return layer[layer.indexOf(from) - 1] ?? null;
-    case "n":
-    case "N": {
-      const ids = [...drawing.nodes.keys()];
-      const ring = key === "n" ? ids : ids.toReversed();
-      const at = ring.indexOf(from);
-      return [...ring.slice(at + 1), ...ring.slice(0, at)].find((id) => store.step(id)?.status === "FAILED") ?? null;
-    }
-    default:
-      return undefined;
-  }
-}
-
-interface NodeViewProps {
-  node: Placed;
-  chosen: boolean;
-  tabStop: boolean;
-  bare: boolean;
-  choose: (stepId: string) => void;
-}
-
-const NodeView = memo(function NodeView({ node, chosen, tabStop, bare, choose }: NodeViewProps) {
-  const step = useStep(node.id);
-  if (!step) return null;
-  const look = stepLook(step);
-  const Icon = look.icon;
-  const retry = step.logicalAttemptId > 1 ? attemptName(step.logicalAttemptId) : null;
-  const blocked = step.wait?.kind === "FAILED_STEP";
-  const name = [step.name ?? step.stepId, look.word.toLowerCase(), retry, blocked ? "blocked" : null].filter((part) => part !== null).join(", ");
-  return (
-    <button
-      id={nodeId(node.id)}
-      type="button"
-      className={css.node}
-      data-tone={look.tone}
-      data-bare={bare || undefined}
-      data-blocked={blocked || undefined}
-      aria-label={name}
-      aria-pressed={chosen}
-      title={name}
-      tabIndex={tabStop ? 0 : -1}
-      style={{ left: node.x, top: node.y, width: NODE.width, height: NODE.height }}
-      onClick={() => choose(node.id)}
-    >
-      <Icon size={bare ? 28 : 16} aria-hidden="true" />
-      {!bare && <span className={css.label}>{step.name ?? step.stepId}</span>}
-      {!bare && retry && <span className={css.retry}>{retry}</span>}
-    </button>
+/** What waits behind a failed step; draws again when that changes. */
+function useBlocked(shape: Shape): Blocked {
+  const store = useRunStore();
+  const blocked = useMemo(() => new Blocked(shape, (id) => store.step(id)), [shape, store]);
+  const [, redraw] = useReducer((n: number) => n + 1, 0);
+  useEffect(
+    () =>
+      store.subscribeSteps((changed) => {
+        if (blocked.update(changed).length > 0) redraw();
+      }),
+    [store, blocked],
   );
-});
-
-const EdgeView = memo(function EdgeView({ edge }: { edge: Edge }) {
-  const source = useStep(edge.from);
-  const target = useStep(edge.to);
-  const kind = source?.status === "FAILED" ? "failed" : target?.wait?.kind === "FAILED_STEP" ? "blocked" : source?.status === "SUCCESS" ? "done" : "open";
-  return <path className={css.edge} data-kind={kind} d={path(edge)} />;
-});
-
-/** Straight through the layers, S-curves between them. */
-function path({ points }: Edge): string {
-  return points
-    .map((point, i) => {
-      const before = points[i - 1];
-      if (!before) return `M${point.x} ${point.y}`;
-      if (before.y === point.y) return `L${point.x} ${point.y}`;
-      const middle = (before.x + point.x) / 2;
-      return `C${middle} ${before.y} ${middle} ${point.y} ${point.x} ${point.y}`;
-    })
-    .join("");
+  return blocked;
 }

@@ -2,13 +2,15 @@ import { getRouteApi } from "@tanstack/react-router";
 import { useMemo } from "react";
 import { m } from "../messages";
 import { Mosaic } from "../mosaic/Mosaic";
-import { useOrder, useRunStore } from "../runs/context";
+import { useHeader, useOrder, useRunStore } from "../runs/context";
 import { Button } from "../ui/Button";
 import { useKeys } from "../ui/keys";
+import { Skeleton } from "../ui/Page";
 import { focusOf } from "./focus";
 import { Graph } from "./Graph";
 import css from "./Picture.module.css";
 import { type Shape, shapeOf } from "./shape";
+import { useLayout } from "./useLayout";
 
 const route = getRouteApi("/runs/$runId");
 /** Above it a run opens as a mosaic. */
@@ -40,9 +42,15 @@ export function Picture({ chosen, choose }: PictureProps) {
   return (
     <>
       {whole && <Back label={m.graph.toMosaic} onClick={() => go({})} />}
-      <Graph chosen={chosen} choose={choose} ids={shape.ids} />
+      <Drawn shape={shape} chosen={chosen} choose={choose} fitted={whole !== undefined} />
     </>
   );
+}
+
+/** A shape as a graph, when it is laid out. */
+function Drawn({ shape, ...rest }: PictureProps & { shape: Shape; fitted?: boolean }) {
+  const layout = useLayout(shape, useHeader()?.plan.sha256 ?? "");
+  return layout ? <Graph key={shape.ids.length} shape={shape} layout={layout} {...rest} /> : <Skeleton rows={8} label={m.graph.layingOut} />;
 }
 
 interface FocusGraphProps extends PictureProps {
@@ -53,8 +61,9 @@ interface FocusGraphProps extends PictureProps {
 }
 
 function FocusGraph({ shape, center, hops, chosen, choose, go }: FocusGraphProps) {
+  const store = useRunStore();
   const { steps, within } = useMemo(() => focusOf(shape, center, hops), [shape, center, hops]);
-  const ids = useMemo(() => steps.map((i) => shape.ids[i] ?? ""), [shape, steps]);
+  const near = useMemo(() => shapeOf(steps.flatMap((i) => store.step(shape.ids[i] ?? "") ?? [])), [store, shape, steps]);
   const focus = shape.ids[center] ?? "";
   const reach = (to: number): void => {
     if (to >= 1 && to <= HOPS.most) go({ focus, hops: to });
@@ -76,7 +85,7 @@ function FocusGraph({ shape, center, hops, chosen, choose, go }: FocusGraphProps
         </Button>
         {within > steps.length && <span>{m.graph.cut(steps.length, within)}</span>}
       </Back>
-      <Graph chosen={chosen ?? focus} choose={choose} ids={ids} />
+      <Drawn shape={near} chosen={chosen ?? focus} choose={choose} />
     </>
   );
 }

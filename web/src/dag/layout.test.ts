@@ -1,70 +1,109 @@
 import { describe, expect, it } from "vitest";
-import { layout, type LayoutNode, NODE, separate } from "./layout";
+import { type Layout, layout, NODE, separate } from "./layout";
+import { walk } from "./walk";
+import { at, type ShapeStep, shapeOf } from "./shape";
 
-function chain(n: number): LayoutNode[] {
-  return Array.from({ length: n }, (_, i) => ({ id: `s${i}`, dependsOn: i === 0 ? [] : [`s${i - 1}`] }));
+function chain(n: number): ShapeStep[] {
+  return Array.from({ length: n }, (_, i) => ({ stepId: `s${i}`, dependsOn: i === 0 ? [] : [`s${i - 1}`] }));
 }
 
 /** The shape of a dbt project: many sources, about 1.3 edges a step, edges mostly to near layers. */
-function project(n: number): LayoutNode[] {
+function project(n: number): ShapeStep[] {
   return Array.from({ length: n }, (_, i) => {
     const dependsOn = new Set<string>();
     if (i > n / 5) {
       dependsOn.add(`s${(i * 7919) % i}`);
       if (i % 3 === 0) dependsOn.add(`s${(i * 104729) % i}`);
     }
-    return { id: `s${i}`, dependsOn: [...dependsOn] };
+    return { stepId: `s${i}`, dependsOn: [...dependsOn] };
   });
+}
+
+function drawn(steps: ShapeStep[]): Layout {
+  return layout(shapeOf(steps));
 }
 
 describe("layout", () => {
   it("puts every step right of all that it waits for", () => {
     for (const steps of [chain(5), project(500)]) {
-      const { nodes } = layout(steps);
-      expect(nodes.size).toBe(steps.length);
-      for (const step of steps) {
-        for (const id of step.dependsOn) expect(nodes.get(id)?.layer).toBeLessThan(nodes.get(step.id)?.layer ?? -1);
-      }
+      const { layer, from, to, x } = drawn(steps);
+      expect(layer).toHaveLength(steps.length);
+      from.forEach((source, e) => expect(at(x, source) + NODE.width).toBeLessThan(at(x, at(to, e))));
     }
   });
 
-  it("never lets two steps overlap", () => {
-    const { layers, nodes } = layout(project(500));
-    for (const layer of layers) {
-      const ys = layer.map((id) => nodes.get(id)?.y ?? 0);
-      ys.slice(1).forEach((y, i) => expect(y - (ys[i] ?? 0)).toBeGreaterThanOrEqual(NODE.height - 1e-6));
+  it("never lets two steps overlap, nor an edge run through a step", () => {
+    const { layer, x, y, from, to, bend, bends } = drawn(project(500));
+    const columns = new Map<number, number[]>();
+    layer.forEach((l, i) => columns.set(l, [...(columns.get(l) ?? []), at(y, i)]));
+    for (const ys of columns.values()) {
+      ys.sort((a, b) => a - b);
+      ys.slice(1).forEach((top, i) => expect(top - at(ys, i)).toBeGreaterThanOrEqual(NODE.height - 0.01));
     }
+    from.forEach((source, e) => {
+      for (let k = at(bend, e); k < at(bend, e + 1); k++) {
+        const column = columns.get(at(layer, source) + 1 + k - at(bend, e)) ?? [];
+        for (const top of column) expect(at(bends, k) < top + 0.01 || at(bends, k) > top + NODE.height - 0.01).toBe(true);
+      }
+      expect(at(bend, e + 1) - at(bend, e)).toBe(at(layer, at(to, e)) - at(layer, source) - 1);
+    });
+    expect(Math.min(...x)).toBe(0);
   });
 
   it("draws a chain as one straight line", () => {
-    const { nodes, edges, width } = layout(chain(5));
-    expect(new Set([...nodes.values()].map((node) => node.y)).size).toBe(1);
-    expect(edges).toHaveLength(4);
+    const { y, from, width } = drawn(chain(5));
+    expect(new Set(y).size).toBe(1);
+    expect(from).toHaveLength(4);
     expect(width).toBe(5 * NODE.width + 4 * NODE.gapX);
   });
 
   it("is the same each time", () => {
-    expect(layout(project(200))).toEqual(layout(project(200)));
+    expect(drawn(project(200))).toEqual(drawn(project(200)));
   });
 
   it("holds on to a plan with a cycle or an unknown predecessor", () => {
     const steps = [
-      { id: "a", dependsOn: ["b", "ghost"] },
-      { id: "b", dependsOn: ["a"] },
+      { stepId: "a", dependsOn: ["b", "ghost"] },
+      { stepId: "b", dependsOn: ["a"] },
     ];
-    expect(layout(steps).nodes.size).toBe(2);
-    expect(layout([]).layers).toEqual([]);
+    expect(drawn(steps).layer).toHaveLength(2);
+    expect(drawn([])).toMatchObject({ width: 0, height: 0 });
   });
 
-  it("lays out 1,000 steps within 400 ms", () => {
-    const steps = project(1000);
+  it("18 lays out 5,000 steps in about five times what 1,000 take", () => {
+    const [small, large] = [shapeOf(project(1_000)), shapeOf(project(5_000))];
     // The best of several: a busy machine says nothing about the layout.
-    const took = Array.from({ length: 5 }, () => {
-      const begin = performance.now();
-      layout(steps);
-      return performance.now() - begin;
-    });
-    expect(Math.min(...took)).toBeLessThan(400);
+    const best = (shape: typeof small): number =>
+      Math.min(
+        ...Array.from({ length: 4 }, () => {
+          const begin = performance.now();
+          layout(shape);
+          return performance.now() - begin;
+        }),
+      );
+    best(small);
+    const [one, five] = [best(small), best(large)];
+    console.log(`18 layout: 1,000 steps ${one.toFixed(0)} ms, 5,000 steps ${five.toFixed(0)} ms`);
+    expect(five / one).toBeLessThan(12);
+  });
+});
+
+describe("walk", () => {
+  it("follows edges to the nearest, and goes up and down within a layer", () => {
+    const shape = shapeOf([
+      { stepId: "a", dependsOn: [] },
+      { stepId: "b", dependsOn: ["a"] },
+      { stepId: "c", dependsOn: ["a"] },
+      { stepId: "d", dependsOn: ["c"] },
+    ]);
+    const drawing = layout(shape);
+    const [upper, lower] = at(drawing.y, 1) < at(drawing.y, 2) ? [1, 2] : [2, 1];
+    expect(walk(shape, drawing, 3, "ArrowLeft")).toBe(2);
+    expect(walk(shape, drawing, 3, "ArrowRight")).toBeNull();
+    expect([1, 2]).toContain(walk(shape, drawing, 0, "ArrowRight"));
+    expect(walk(shape, drawing, upper, "ArrowDown")).toBe(lower);
+    expect(walk(shape, drawing, upper, "ArrowUp")).toBeNull();
+    expect(walk(shape, drawing, 0, "q")).toBeUndefined();
   });
 });
 

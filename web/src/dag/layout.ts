@@ -1,154 +1,142 @@
-// A layered drawing of the steps: longest-path layers, dummy nodes on long edges, median sweeps
-// against crossings, and heights by isotonic regression. Pure; a plan never changes, so neither
-// does its drawing.
+// A layered drawing of the steps: longest-path layers, dummy vertices on long edges (shared by the edges of one
+// source), median sweeps against crossings, and heights by isotonic regression. Pure numbers, so that a worker
+// can send it and a browser can keep it; a plan never changes, so neither does its drawing.
+import { at, listOf, type Lists, listsOf } from "./shape";
 
-export interface LayoutNode {
-  id: string;
-  dependsOn: readonly string[];
-}
-
-export interface Placed {
-  id: string;
-  layer: number;
-  x: number;
-  y: number;
-}
-
-export interface Edge {
-  from: string;
-  to: string;
-  /** The way of the edge through the layers, from the source's right side to the target's left. */
-  points: readonly { x: number; y: number }[];
-}
-
-export interface Layout {
-  nodes: ReadonlyMap<string, Placed>;
-  /** Ids by layer, top to bottom. */
-  layers: readonly (readonly string[])[];
-  edges: readonly Edge[];
-  width: number;
-  height: number;
-}
-
+/** Changes when the same plan would be drawn differently. */
+export const LAYOUT_VERSION = 2;
 export const NODE = { width: 196, height: 34, gapX: 56, gapY: 12 };
 const SWEEPS = 12;
 const SETTLE = 8;
 const PITCH = NODE.height + NODE.gapY;
 
-interface Vertex {
-  id: string | null;
-  layer: number;
-  order: number;
-  y: number;
-  before: Vertex[];
-  after: Vertex[];
+/** The steps by number: how many, the layer of each, and what each waits for. */
+export interface Wires {
+  layer: Int32Array;
+  before: Lists;
 }
 
-export function layout(steps: readonly LayoutNode[]): Layout {
-  const vertices = new Map<string, Vertex>();
-  for (const step of steps) vertices.set(step.id, { id: step.id, layer: 0, order: 0, y: 0, before: [], after: [] });
-  assignLayers(steps, vertices);
-  const chains = connect(steps, vertices);
-  const layers = arrange([...vertices.values()], chains);
-  for (let i = 0; i < SWEEPS; i++) sweep(layers, i % 2 === 0);
-  setHeights(layers);
-  return draw(layers, chains, vertices);
+export interface Layout {
+  width: number;
+  height: number;
+  layer: Int32Array;
+  /** Left and top of each step. */
+  x: Float32Array;
+  y: Float32Array;
+  /** Edge e goes from step `from[e]` to step `to[e]`, through the layers between them at the heights `bends[bend[e]]` to `bends[bend[e + 1] - 1]`. */
+  from: Int32Array;
+  to: Int32Array;
+  bend: Int32Array;
+  bends: Float32Array;
 }
 
-function assignLayers(steps: readonly LayoutNode[], vertices: Map<string, Vertex>): void {
-  const waiting = new Map<string, number>();
-  const after = new Map<string, string[]>();
-  for (const step of steps) {
-    const known = step.dependsOn.filter((id) => vertices.has(id));
-    waiting.set(step.id, known.length);
-    for (const id of known) after.set(id, [...(after.get(id) ?? []), step.id]);
-  }
-  const ready = steps.filter((step) => waiting.get(step.id) === 0).map((step) => step.id);
-  for (let i = 0; i < ready.length; i++) {
-    const id = ready[i];
-    if (id === undefined) break;
-    const layer = vertices.get(id)?.layer ?? 0;
-    for (const next of after.get(id) ?? []) {
-      const vertex = vertices.get(next);
-      if (vertex) vertex.layer = Math.max(vertex.layer, layer + 1);
-      const left = (waiting.get(next) ?? 0) - 1;
-      waiting.set(next, left);
-      if (left === 0) ready.push(next);
+/** Vertices are the steps, then the dummies. */
+interface Drawing {
+  layer: Int32Array;
+  before: Lists;
+  after: Lists;
+  /** Vertices of each layer, top to bottom. */
+  layers: Int32Array[];
+  order: Int32Array;
+  y: Float64Array;
+}
+
+export function layout(wires: Wires): Layout {
+  const edges = routed(wires);
+  const drawing = arrange(edges);
+  for (let i = 0; i < SWEEPS; i++) sweep(drawing, i % 2 === 0);
+  setHeights(drawing);
+  return draw(wires, edges, drawing);
+}
+
+interface Routed {
+  layer: Int32Array;
+  from: number[];
+  to: number[];
+  /** The dummies of edge e are `via[start[e]]` to `via[start[e + 1] - 1]`. */
+  start: Int32Array;
+  via: number[];
+  /** The short links between neighbouring layers. */
+  above: number[];
+  below: number[];
+}
+
+/** Gives each edge one dummy in each layer that it crosses; edges of one source share theirs. */
+function routed({ layer, before }: Wires): Routed {
+  const count = layer.length;
+  const layers = [...layer];
+  const from: number[] = [];
+  const to: number[] = [];
+  for (let i = 0; i < count; i++) {
+    for (const source of listOf(before, i)) {
+      from.push(source);
+      to.push(i);
     }
   }
-}
-
-/** Joins source and target through one dummy vertex in each layer between them. */
-function connect(steps: readonly LayoutNode[], vertices: Map<string, Vertex>): Vertex[][] {
-  const chains: Vertex[][] = [];
-  for (const step of steps) {
-    const target = vertices.get(step.id);
-    if (!target) continue;
-    for (const id of new Set(step.dependsOn)) {
-      const source = vertices.get(id);
-      if (!source || source === target) continue;
-      const chain = [source];
-      for (let layer = source.layer + 1; layer < target.layer; layer++) {
-        chain.push({ id: null, layer, order: 0, y: 0, before: [], after: [] });
-      }
-      chain.push(target);
-      for (let i = 1; i < chain.length; i++) {
-        const a = chain[i - 1];
-        const b = chain[i];
-        if (!a || !b) continue;
-        a.after.push(b);
-        b.before.push(a);
-      }
-      chains.push(chain);
+  const chains = Array.from({ length: count }, (): number[] => []);
+  const start = new Int32Array(from.length + 1);
+  const via: number[] = [];
+  const above: number[] = [];
+  const below: number[] = [];
+  from.forEach((source, e) => {
+    const chain = chains[source] ?? [];
+    const target = at(to, e);
+    const crossed = Math.max(0, at(layers, target) - at(layers, source) - 1);
+    while (chain.length < crossed) {
+      above.push(chain.at(-1) ?? source);
+      below.push(layers.length);
+      chain.push(layers.length);
+      layers.push(at(layers, source) + chain.length);
     }
+    above.push(crossed === 0 ? source : at(chain, crossed - 1));
+    below.push(target);
+    for (let i = 0; i < crossed; i++) via.push(at(chain, i));
+    start[e + 1] = via.length;
+  });
+  return { layer: Int32Array.from(layers), from, to, start, via, above, below };
+}
+
+function arrange({ layer, above, below }: Routed): Drawing {
+  const count = layer.length;
+  const members: number[][] = [];
+  layer.forEach((l, vertex) => (members[l] ??= []).push(vertex));
+  const order = new Int32Array(count);
+  const layers = Array.from(members, (list) => Int32Array.from(list ?? []));
+  for (const list of layers) list.forEach((vertex, i) => (order[vertex] = i));
+  return { layer, before: listsOf(count, below, above), after: listsOf(count, above, below), layers, order, y: new Float64Array(count) };
+}
+
+function sweep({ before, after, layers, order }: Drawing, down: boolean): void {
+  const keys = new Float64Array(order.length);
+  for (const layer of down ? layers : layers.toReversed()) {
+    for (const vertex of layer) keys[vertex] = median(listOf(down ? before : after, vertex), order) ?? at(order, vertex);
+    layer.sort((a, b) => at(keys, a) - at(keys, b) || at(order, a) - at(order, b));
+    layer.forEach((vertex, i) => (order[vertex] = i));
   }
-  return chains;
 }
 
-function arrange(real: Vertex[], chains: Vertex[][]): Vertex[][] {
-  const layers: Vertex[][] = [];
-  const place = (vertex: Vertex): void => {
-    const layer = (layers[vertex.layer] ??= []);
-    vertex.order = layer.length;
-    layer.push(vertex);
-  };
-  real.forEach(place);
-  for (const chain of chains) chain.slice(1, -1).forEach(place);
-  for (let i = 0; i < layers.length; i++) layers[i] ??= [];
-  return layers;
+function median(neighbours: Int32Array, order: Int32Array): number | null {
+  const { length } = neighbours;
+  if (length === 0) return null;
+  if (length === 1) return at(order, at(neighbours, 0));
+  const orders = Int32Array.from(neighbours, (vertex) => at(order, vertex)).toSorted();
+  const middle = length >> 1;
+  return length % 2 === 1 ? at(orders, middle) : (at(orders, middle - 1) + at(orders, middle)) / 2;
 }
 
-function sweep(layers: Vertex[][], down: boolean): void {
-  const order = down ? layers : layers.toReversed();
-  for (const layer of order) {
-    const keys = new Map(layer.map((vertex) => [vertex, median(down ? vertex.before : vertex.after) ?? vertex.order]));
-    layer.sort((a, b) => (keys.get(a) ?? 0) - (keys.get(b) ?? 0) || a.order - b.order);
-    layer.forEach((vertex, i) => {
-      vertex.order = i;
-    });
-  }
-}
-
-function median(neighbours: readonly Vertex[]): number | null {
-  if (neighbours.length === 0) return null;
-  const orders = neighbours.map((vertex) => vertex.order).toSorted((a, b) => a - b);
-  const middle = orders.length >> 1;
-  const high = orders[middle] ?? 0;
-  return orders.length % 2 === 1 ? high : ((orders[middle - 1] ?? 0) + high) / 2;
-}
-
-function setHeights(layers: Vertex[][]): void {
-  for (const layer of layers) layer.forEach((vertex, i) => (vertex.y = (i - layer.length / 2) * PITCH));
+function setHeights({ before, after, layers, y }: Drawing): void {
+  for (const layer of layers) layer.forEach((vertex, i) => (y[vertex] = (i - layer.length / 2) * PITCH));
   for (let i = 0; i < SETTLE; i++) {
     for (const layer of i % 2 === 0 ? layers : layers.toReversed()) {
-      const wanted = layer.map((vertex) => {
-        const near = [...vertex.before, ...vertex.after];
-        return near.length === 0 ? vertex.y : near.reduce((sum, other) => sum + other.y, 0) / near.length;
+      const wanted = Array.from(layer, (vertex) => {
+        const [left, right] = [listOf(before, vertex), listOf(after, vertex)];
+        if (left.length + right.length === 0) return at(y, vertex);
+        let sum = 0;
+        for (const other of left) sum += at(y, other);
+        for (const other of right) sum += at(y, other);
+        return sum / (left.length + right.length);
       });
-      separate(wanted, PITCH).forEach((y, at) => {
-        const vertex = layer[at];
-        if (vertex) vertex.y = y;
-      });
+      separate(wanted, PITCH).forEach((height, n) => (y[at(layer, n)] = height));
     }
   }
 }
@@ -168,27 +156,22 @@ export function separate(wanted: readonly number[], gap: number): number[] {
   return blocks.flatMap((block) => Array.from({ length: block.size }, () => block.mean)).map((mean, i) => mean + i * gap);
 }
 
-function draw(layers: Vertex[][], chains: Vertex[][], vertices: Map<string, Vertex>): Layout {
-  const all = layers.flat();
-  const top = Math.min(0, ...all.map((vertex) => vertex.y));
-  const x = (layer: number): number => layer * (NODE.width + NODE.gapX);
-  const nodes = new Map<string, Placed>();
-  for (const [id, vertex] of vertices) nodes.set(id, { id, layer: vertex.layer, x: x(vertex.layer), y: vertex.y - top });
-  const edges = chains.map((chain): Edge => {
-    const points = chain.flatMap((vertex, i) => {
-      const y = vertex.y - top + NODE.height / 2;
-      const left = { x: x(vertex.layer), y };
-      const right = { x: x(vertex.layer) + NODE.width, y };
-      if (i === 0) return [right];
-      return i === chain.length - 1 ? [left] : [left, right];
-    });
-    return { from: chain[0]?.id ?? "", to: chain.at(-1)?.id ?? "", points };
-  });
+export function leftOf(layer: number): number {
+  return layer * (NODE.width + NODE.gapX);
+}
+
+function draw({ layer }: Wires, { from, to, start, via }: Routed, { layers, y }: Drawing): Layout {
+  const top = y.reduce((least, height) => Math.min(least, height), 0);
+  const bottom = y.reduce((most, height) => Math.max(most, height), top);
   return {
-    nodes,
-    layers: layers.map((layer) => layer.flatMap((vertex) => (vertex.id === null ? [] : [vertex.id]))),
-    edges,
-    width: layers.length === 0 ? 0 : x(layers.length - 1) + NODE.width,
-    height: Math.max(0, ...all.map((vertex) => vertex.y - top + NODE.height)),
+    width: layers.length === 0 ? 0 : leftOf(layers.length - 1) + NODE.width,
+    height: layers.length === 0 ? 0 : bottom - top + NODE.height,
+    layer,
+    x: Float32Array.from(layer, leftOf),
+    y: Float32Array.from(layer, (_, i) => at(y, i) - top),
+    from: Int32Array.from(from),
+    to: Int32Array.from(to),
+    bend: start,
+    bends: Float32Array.from(via, (vertex) => at(y, vertex) - top + NODE.height / 2),
   };
 }

@@ -157,6 +157,7 @@ function usePainting(shape: Shape, places: Places | null, blocked: Blocked): Rea
     const painter = new Painter(element, places, palette, devicePixelRatio);
     blocked.update(shape.ids);
     paint(painter, shape.index.values());
+    performance.clearMarks("dvt:mosaic");
     performance.mark("dvt:mosaic");
     const dirty = new Set<number>();
     let frame = 0;

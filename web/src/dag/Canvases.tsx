@@ -1,0 +1,113 @@
+import { useEffect, useRef } from "react";
+import type { Step } from "../api/model";
+import { glyphOf } from "../mosaic/glyphs";
+import { useRunStore } from "../runs/context";
+import { stepLook } from "../ui/look";
+import { usePalette } from "../ui/palette";
+import type { Blocked } from "./blocked";
+import { type Region, ZOOM } from "./camera";
+import css from "./Graph.module.css";
+import type { Layout } from "./layout";
+import { type EdgeKind, FAR, type Scene, type Seen } from "./scene";
+import { at, type Shape } from "./shape";
+import type { View } from "./useCamera";
+
+/** What lies over another is drawn anew together, at most this often: edges, and steps seen from so far that they overlap. */
+const REDRAW_MS = 400;
+const LOUD: ReadonlySet<string> = new Set(["FAILED", "RUNNING", "UNKNOWN"]);
+
+interface CanvasesProps {
+  shape: Shape;
+  layout: Layout;
+  scene: Scene;
+  view: View;
+  blocked: Blocked;
+}
+
+/** All edges and steps of the part that is to be seen. A step that changes is drawn alone. */
+export function Canvases({ shape, layout, scene, view, blocked }: CanvasesProps) {
+  const store = useRunStore();
+  const palette = usePalette();
+  const edges = useRef<HTMLCanvasElement>(null);
+  const nodes = useRef<HTMLCanvasElement>(null);
+  useEffect(() => {
+    const { region, scale } = view;
+    const edgeCtx = prepared(edges.current, region, scale);
+    const nodeCtx = prepared(nodes.current, region, scale);
+    if (!edgeCtx || !nodeCtx) return;
+    nodeCtx.font = "13px system-ui, sans-serif";
+    const kindOf = (e: number): EdgeKind => {
+      const [source, target] = [at(layout.from, e), at(layout.to, e)];
+      const status = store.step(shape.ids[source] ?? "")?.status;
+      const behind = blocked.has(target);
+      if (status === "FAILED") return "failed";
+      if (behind && blocked.has(source)) return "blocked";
+      return status === "SUCCESS" || status === "SKIPPED" ? "done" : "open";
+    };
+    const drawEdges = (): void => {
+      edgeCtx.clearRect(region.left, region.top, region.right - region.left, region.bottom - region.top);
+      scene.edges(edgeCtx, region, scale, kindOf, palette);
+    };
+    const drawNode = (i: number): void => {
+      const step = store.step(shape.ids[i] ?? "");
+      if (step) scene.node(nodeCtx, i, scale, seenOf(step, blocked.has(i)), palette, scale >= ZOOM.labels);
+    };
+    const inSight = scene.within(region);
+    const drawNodes = (): void => {
+      nodeCtx.clearRect(region.left, region.top, region.right - region.left, region.bottom - region.top);
+      const loud = (i: number): boolean => LOUD.has(store.step(shape.ids[i] ?? "")?.status ?? "");
+      for (const i of inSight) if (!loud(i)) drawNode(i);
+      for (const i of inSight) if (loud(i)) drawNode(i);
+    };
+    drawEdges();
+    drawNodes();
+    performance.clearMarks("dvt:graph");
+    performance.mark("dvt:graph");
+
+    const drawn = new Set(inSight);
+    const dirty = new Set<number>();
+    let frame = 0;
+    let timer: ReturnType<typeof setTimeout> | null = null;
+    const stop = store.subscribeSteps((changed) => {
+      for (const id of changed) dirty.add(shape.index.get(id) ?? -1);
+      frame ||= requestAnimationFrame(() => {
+        frame = 0;
+        if (scale >= FAR) for (const i of dirty) if (drawn.has(i)) drawNode(i);
+        dirty.clear();
+      });
+      timer ??= setTimeout(() => {
+        timer = null;
+        drawEdges();
+        if (scale < FAR) drawNodes();
+      }, REDRAW_MS);
+    });
+    return () => {
+      stop();
+      cancelAnimationFrame(frame);
+      if (timer !== null) clearTimeout(timer);
+    };
+  }, [store, shape, layout, scene, view, blocked, palette]);
+  return (
+    <>
+      <canvas ref={edges} className={css.canvas} aria-hidden="true" />
+      <canvas ref={nodes} className={css.canvas} aria-hidden="true" />
+    </>
+  );
+}
+
+function seenOf(step: Step, behind: boolean): Seen {
+  return { tone: stepLook(step).tone, glyph: glyphOf(step, behind), label: step.name ?? step.stepId, loud: LOUD.has(step.status) };
+}
+
+/** A canvas over a region, drawn on in the drawing's own measure. */
+function prepared(canvas: HTMLCanvasElement | null, region: Region, scale: number): CanvasRenderingContext2D | null {
+  const ctx = canvas?.getContext("2d");
+  if (!canvas || !ctx) return null;
+  const ratio = Math.min(2, devicePixelRatio) * scale;
+  const [width, height] = [region.right - region.left, region.bottom - region.top];
+  canvas.width = Math.max(1, Math.ceil(width * ratio));
+  canvas.height = Math.max(1, Math.ceil(height * ratio));
+  Object.assign(canvas.style, { left: `${region.left}px`, top: `${region.top}px`, width: `${width}px`, height: `${height}px` });
+  ctx.setTransform(ratio, 0, 0, ratio, -region.left * ratio, -region.top * ratio);
+  return ctx;
+}

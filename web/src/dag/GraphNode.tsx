@@ -1,0 +1,54 @@
+import { memo } from "react";
+import { useStep } from "../runs/context";
+import { attemptName } from "../ui/format";
+import { stepLook } from "../ui/look";
+import type { Blocked } from "./blocked";
+import css from "./Graph.module.css";
+import { NODE } from "./layout";
+import { stepWords } from "./words";
+
+interface GraphNodeProps {
+  id: string;
+  /** Its number in the shape that `blocked` is of. */
+  step: number;
+  x: number;
+  y: number;
+  blocked: Blocked;
+  behind: boolean;
+  chosen: boolean;
+  tabStop: boolean;
+  choose: (stepId: string) => void;
+}
+
+export function nodeId(stepId: string): string {
+  return `node-${stepId}`;
+}
+
+/** One step, near enough to be read. */
+export const GraphNode = memo(function GraphNode({ id, step: i, x, y, blocked, behind, chosen, tabStop, choose }: GraphNodeProps) {
+  const step = useStep(id);
+  if (!step) return null;
+  const look = stepLook(step);
+  const Icon = look.icon;
+  const name = stepWords(step, blocked.count(i), behind);
+  return (
+    <button
+      id={nodeId(id)}
+      data-step={id}
+      type="button"
+      className={css.node}
+      data-tone={look.tone}
+      data-blocked={behind || undefined}
+      aria-label={name}
+      aria-pressed={chosen}
+      title={name}
+      tabIndex={tabStop ? 0 : -1}
+      style={{ left: x, top: y, width: NODE.width, height: NODE.height }}
+      onClick={() => choose(id)}
+    >
+      <Icon size={16} aria-hidden="true" />
+      <span className={css.label}>{step.name ?? step.stepId}</span>
+      {step.logicalAttemptId > 1 && <span className={css.retry}>{attemptName(step.logicalAttemptId)}</span>}
+    </button>
+  );
+});

@@ -1,0 +1,129 @@
+import { type PointerEvent, type RefObject, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { type Camera, centred, clipped, covers, fitting, held, type Region, sight, type Size, ZOOM, zoomed } from "./camera";
+
+const AHEAD = 320;
+const DRAG = 4;
+
+/** What has to be drawn: changes when one comes near its edge or zooms, not with each movement. */
+export interface View {
+  scale: number;
+  region: Region;
+}
+
+export interface CameraControl {
+  pane: RefObject<HTMLDivElement | null>;
+  /** What moves: its children are placed in the drawing's own measure. */
+  moved: RefObject<HTMLDivElement | null>;
+  view: View | null;
+  /** The part in sight, now. */
+  seen: () => Region;
+  onMove: (listener: () => void) => () => void;
+  fit: () => void;
+  zoomBy: (factor: number) => void;
+  center: (x: number, y: number, scale?: number) => void;
+  /** The point of the drawing under the pointer; null after a drag. */
+  under: (event: { clientX: number; clientY: number }) => { x: number; y: number } | null;
+  pointer: { onPointerDown: (event: PointerEvent) => void; onPointerMove: (event: PointerEvent) => void; onPointerUp: () => void };
+}
+
+/** Moves a drawing in its pane: by pointer, wheel (with Ctrl it zooms) and calls. `opening` says where it begins. */
+export function useCamera(world: Size, opening: (box: Size) => Camera): CameraControl {
+  const pane = useRef<HTMLDivElement>(null);
+  const moved = useRef<HTMLDivElement>(null);
+  const camera = useRef<Camera>({ x: 0, y: 0, scale: 1 });
+  const frame = useRef(0);
+  const drag = useRef<{ x: number; y: number; from: Camera; far: boolean } | null>(null);
+  const listeners = useRef(new Set<() => void>());
+  const [view, setView] = useState<View | null>(null);
+
+  const box = useCallback((): Size => ({ width: pane.current?.clientWidth ?? 0, height: pane.current?.clientHeight ?? 0 }), []);
+  const show = useCallback(
+    (next: Camera): boolean => {
+      const before = camera.current;
+      const now = held(next, world, box());
+      camera.current = now;
+      if (moved.current) moved.current.style.transform = `translate(${now.x}px, ${now.y}px) scale(${now.scale})`;
+      for (const listener of listeners.current) listener();
+      frame.current ||= requestAnimationFrame(() => {
+        frame.current = 0;
+        const { scale } = camera.current;
+        setView((held) =>
+          held?.scale === scale && covers(held.region, clipped(sight(camera.current, box()), world))
+            ? held
+            : { scale, region: clipped(sight(camera.current, box(), AHEAD), world) },
+        );
+      });
+      return before.x !== now.x || before.y !== now.y || before.scale !== now.scale;
+    },
+    [world, box],
+  );
+
+  const open = useRef(opening);
+  open.current = opening;
+  useLayoutEffect(() => {
+    show(open.current(box()));
+    return () => {
+      cancelAnimationFrame(frame.current);
+      frame.current = 0;
+    };
+  }, [show, box]);
+
+  useEffect(() => {
+    const element = pane.current;
+    if (!element) return;
+    const onWheel = (event: WheelEvent): void => {
+      const { left, top } = element.getBoundingClientRect();
+      const now = camera.current;
+      const moves = event.ctrlKey
+        ? show(zoomed(now, Math.exp(-event.deltaY / 200), event.clientX - left, event.clientY - top))
+        : show({ ...now, x: now.x - event.deltaX, y: now.y - event.deltaY });
+      // At its edge the page scrolls on.
+      if (moves || event.ctrlKey) event.preventDefault();
+    };
+    const observer = new ResizeObserver(() => show(camera.current));
+    observer.observe(element);
+    element.addEventListener("wheel", onWheel, { passive: false });
+    return () => {
+      observer.disconnect();
+      element.removeEventListener("wheel", onWheel);
+    };
+  }, [show]);
+
+  const under = ({ clientX, clientY }: { clientX: number; clientY: number }): { x: number; y: number } | null => {
+    const element = pane.current;
+    if (!element || drag.current?.far) return null;
+    const { left, top } = element.getBoundingClientRect();
+    const { x, y, scale } = camera.current;
+    return { x: (clientX - left - x) / scale, y: (clientY - top - y) / scale };
+  };
+  return {
+    pane,
+    moved,
+    view,
+    under,
+    seen: () => sight(camera.current, box()),
+    onMove: useCallback((listener: () => void) => {
+      listeners.current.add(listener);
+      return () => listeners.current.delete(listener);
+    }, []),
+    fit: () => show({ x: 0, y: 0, scale: fitting(world, box()) }),
+    zoomBy: (factor) => show(zoomed(camera.current, factor, box().width / 2, box().height / 2)),
+    center: (x, y, scale = camera.current.scale) => show(centred(x, y, Math.min(ZOOM.max, scale), box())),
+    pointer: {
+      onPointerDown: (event) => {
+        if (event.button === 0) drag.current = { x: event.clientX, y: event.clientY, from: camera.current, far: false };
+      },
+      onPointerMove: (event) => {
+        const from = drag.current;
+        if (!from || event.buttons === 0) return;
+        const [dx, dy] = [event.clientX - from.x, event.clientY - from.y];
+        if (!from.far && Math.hypot(dx, dy) < DRAG) return;
+        if (!from.far) pane.current?.setPointerCapture(event.pointerId);
+        from.far = true;
+        show({ ...from.from, x: from.from.x + dx, y: from.from.y + dy });
+      },
+      // The click that ends a drag comes after it, and is none.
+      onPointerUp: () => void setTimeout(() => (drag.current = null)),
+    },
+  };
+}
