@@ -334,7 +334,7 @@ func edgeInterface(t *testing.T, base string) {
 		t.Errorf("%s: %d %q", script[1], a.StatusCode, a.Header.Get("Cache-Control"))
 	}
 	policy := page.Header.Get("Content-Security-Policy")
-	for _, want := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'"} {
+	for _, want := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "worker-src 'self'", "trusted-types dvt-layout"} {
 		if !strings.Contains(policy, want) {
 			t.Errorf("the policy lacks %s: %q", want, policy)
 		}

@@ -53,9 +53,9 @@ export function Canvases({ shape, layout, scene, view, blocked }: CanvasesProps)
       if (step) scene.node(nodeCtx, i, scale, seenOf(step, blocked.has(i)), palette, scale >= ZOOM.labels);
     };
     const inSight = scene.within(region);
+    const loud = (i: number): boolean => LOUD.has(store.step(shape.ids[i] ?? "")?.status ?? "");
     const drawNodes = (): void => {
       nodeCtx.clearRect(region.left, region.top, region.right - region.left, region.bottom - region.top);
-      const loud = (i: number): boolean => LOUD.has(store.step(shape.ids[i] ?? "")?.status ?? "");
       for (const i of inSight) if (!loud(i)) drawNode(i);
       for (const i of inSight) if (loud(i)) drawNode(i);
     };
