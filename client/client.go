@@ -52,23 +52,42 @@ type Error struct {
 	Message    string
 	RetryAfter time.Duration
 	Violations []Violation
-	WhoCould   []string
+	Denial     Denial
+	RunSeq     int64  // of RUN_MOVED: where the run is now
+	RequestID  string // what the server's log has it under
+	More       []string
 }
 
 // Violation is one thing wrong with a request.
 type Violation struct{ Path, Code, Message string }
 
+// Denial says what was not allowed, by which rule, and who could do it.
+type Denial struct {
+	Action, Rule string
+	WhoCould     []string
+}
+
+// Error says it in lines: the code and the message, then what is known beside them, each indented, and More.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", e.Code, e.Message)
 	for _, v := range e.Violations {
 		fmt.Fprintf(&b, "\n  %s %s: %s", v.Code, v.Path, v.Message)
 	}
-	if len(e.WhoCould) > 0 {
-		fmt.Fprintf(&b, "\n  could: %s", strings.Join(e.WhoCould, ", "))
+	if e.Denial.Rule != "" {
+		fmt.Fprintf(&b, "\n  %s is denied by %s", e.Denial.Action, e.Denial.Rule)
+	}
+	if len(e.Denial.WhoCould) > 0 {
+		fmt.Fprintf(&b, "\n  could: %s", strings.Join(e.Denial.WhoCould, ", "))
 	}
 	if e.RetryAfter > 0 {
 		fmt.Fprintf(&b, "\n  try again in %s", e.RetryAfter)
+	}
+	for _, more := range e.More {
+		fmt.Fprintf(&b, "\n  %s", strings.ReplaceAll(more, "\n", "\n  "))
+	}
+	if e.RequestID != "" {
+		fmt.Fprintf(&b, "\n  request id: %s", e.RequestID)
 	}
 	return b.String()
 }
@@ -91,13 +110,17 @@ func Named(err error) error {
 	var x struct {
 		Code         string `json:"code"`
 		RetryAfterMS int64  `json:"retryAfterMs"`
+		RequestID    string `json:"requestId"`
 		Violations   []Violation
-		Denial       struct{ WhoCould []string }
+		Denial       Denial
+		Current      struct {
+			RunSeq int64 `json:"runSeq"`
+		}
 	}
 	_ = json.Unmarshal(raw, &x)
 	return &Error{
 		Code: x.Code, Message: first.Message, RetryAfter: time.Duration(x.RetryAfterMS) * time.Millisecond,
-		Violations: x.Violations, WhoCould: x.Denial.WhoCould,
+		Violations: x.Violations, Denial: x.Denial, RunSeq: x.Current.RunSeq, RequestID: x.RequestID,
 	}
 }
 

@@ -1208,6 +1208,142 @@ var AllDecision = []Decision{
 	DecisionReject,
 }
 
+// DiffRunResponse is returned by DiffRun on success.
+type DiffRunResponse struct {
+	// What changed in a run between two moments of its log: what moved since one looked, or from here to now.
+	// Null when the run does not exist or is not yours. Errors: BAD_USER_INPUT (`a` above `b`, or `b` above the head).
+	// Example: `runDiff(runId: "r1", a: 812, b: 830) { to { status } steps { stepId from { status } to { status } } }`.
+	RunDiff *DiffRunRunDiff `json:"runDiff"`
+}
+
+// GetRunDiff returns DiffRunResponse.RunDiff, and is useful for accessing the field via an interface.
+func (v *DiffRunResponse) GetRunDiff() *DiffRunRunDiff { return v.RunDiff }
+
+// DiffRunRunDiff includes the requested fields of the GraphQL type RunDiff.
+// The GraphQL type's documentation follows.
+//
+// From the moment `from.runSeq` to the moment `to.runSeq`.
+type DiffRunRunDiff struct {
+	From DiffRunRunDiffFromRun `json:"from"`
+	To   DiffRunRunDiffToRun   `json:"to"`
+	// Steps that changed, in plan order.
+	Steps []DiffRunRunDiffStepsStepDiff `json:"steps"`
+	// What people and dvt decided about the run meanwhile, in order, at most 200: approvals, pauses, signals, its end.
+	Decisions []DiffRunRunDiffDecisionsRunEvent `json:"decisions"`
+}
+
+// GetFrom returns DiffRunRunDiff.From, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiff) GetFrom() DiffRunRunDiffFromRun { return v.From }
+
+// GetTo returns DiffRunRunDiff.To, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiff) GetTo() DiffRunRunDiffToRun { return v.To }
+
+// GetSteps returns DiffRunRunDiff.Steps, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiff) GetSteps() []DiffRunRunDiffStepsStepDiff { return v.Steps }
+
+// GetDecisions returns DiffRunRunDiff.Decisions, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiff) GetDecisions() []DiffRunRunDiffDecisionsRunEvent { return v.Decisions }
+
+// DiffRunRunDiffDecisionsRunEvent includes the requested fields of the GraphQL type RunEvent.
+// The GraphQL type's documentation follows.
+//
+// A fact of the log, verbatim.
+type DiffRunRunDiffDecisionsRunEvent struct {
+	// A string on purpose: later versions may add types.
+	EventType string `json:"eventType"`
+	RunSeq    int64  `json:"runSeq"`
+	// The store's clock.
+	PersistedAt time.Time        `json:"persistedAt"`
+	StepId      *string          `json:"stepId"`
+	Payload     *json.RawMessage `json:"payload"`
+}
+
+// GetEventType returns DiffRunRunDiffDecisionsRunEvent.EventType, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiffDecisionsRunEvent) GetEventType() string { return v.EventType }
+
+// GetRunSeq returns DiffRunRunDiffDecisionsRunEvent.RunSeq, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiffDecisionsRunEvent) GetRunSeq() int64 { return v.RunSeq }
+
+// GetPersistedAt returns DiffRunRunDiffDecisionsRunEvent.PersistedAt, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiffDecisionsRunEvent) GetPersistedAt() time.Time { return v.PersistedAt }
+
+// GetStepId returns DiffRunRunDiffDecisionsRunEvent.StepId, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiffDecisionsRunEvent) GetStepId() *string { return v.StepId }
+
+// GetPayload returns DiffRunRunDiffDecisionsRunEvent.Payload, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiffDecisionsRunEvent) GetPayload() *json.RawMessage { return v.Payload }
+
+// DiffRunRunDiffFromRun includes the requested fields of the GraphQL type Run.
+type DiffRunRunDiffFromRun struct {
+	// The stored word, also when `status` is UNKNOWN.
+	StatusRaw string `json:"statusRaw"`
+	// Position of this state in the log.
+	RunSeq int64 `json:"runSeq"`
+}
+
+// GetStatusRaw returns DiffRunRunDiffFromRun.StatusRaw, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiffFromRun) GetStatusRaw() string { return v.StatusRaw }
+
+// GetRunSeq returns DiffRunRunDiffFromRun.RunSeq, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiffFromRun) GetRunSeq() int64 { return v.RunSeq }
+
+// DiffRunRunDiffStepsStepDiff includes the requested fields of the GraphQL type StepDiff.
+type DiffRunRunDiffStepsStepDiff struct {
+	StepId string `json:"stepId"`
+	// Null: the run had not read its plan then.
+	From *DiffRunRunDiffStepsStepDiffFromStep `json:"from"`
+	To   DiffRunRunDiffStepsStepDiffToStep    `json:"to"`
+}
+
+// GetStepId returns DiffRunRunDiffStepsStepDiff.StepId, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiffStepsStepDiff) GetStepId() string { return v.StepId }
+
+// GetFrom returns DiffRunRunDiffStepsStepDiff.From, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiffStepsStepDiff) GetFrom() *DiffRunRunDiffStepsStepDiffFromStep { return v.From }
+
+// GetTo returns DiffRunRunDiffStepsStepDiff.To, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiffStepsStepDiff) GetTo() DiffRunRunDiffStepsStepDiffToStep { return v.To }
+
+// DiffRunRunDiffStepsStepDiffFromStep includes the requested fields of the GraphQL type Step.
+type DiffRunRunDiffStepsStepDiffFromStep struct {
+	StatusRaw string `json:"statusRaw"`
+	// 0 before the first attempt began. 2 is shown as "Retry #1".
+	LogicalAttemptId int `json:"logicalAttemptId"`
+}
+
+// GetStatusRaw returns DiffRunRunDiffStepsStepDiffFromStep.StatusRaw, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiffStepsStepDiffFromStep) GetStatusRaw() string { return v.StatusRaw }
+
+// GetLogicalAttemptId returns DiffRunRunDiffStepsStepDiffFromStep.LogicalAttemptId, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiffStepsStepDiffFromStep) GetLogicalAttemptId() int { return v.LogicalAttemptId }
+
+// DiffRunRunDiffStepsStepDiffToStep includes the requested fields of the GraphQL type Step.
+type DiffRunRunDiffStepsStepDiffToStep struct {
+	StatusRaw string `json:"statusRaw"`
+	// 0 before the first attempt began. 2 is shown as "Retry #1".
+	LogicalAttemptId int `json:"logicalAttemptId"`
+}
+
+// GetStatusRaw returns DiffRunRunDiffStepsStepDiffToStep.StatusRaw, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiffStepsStepDiffToStep) GetStatusRaw() string { return v.StatusRaw }
+
+// GetLogicalAttemptId returns DiffRunRunDiffStepsStepDiffToStep.LogicalAttemptId, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiffStepsStepDiffToStep) GetLogicalAttemptId() int { return v.LogicalAttemptId }
+
+// DiffRunRunDiffToRun includes the requested fields of the GraphQL type Run.
+type DiffRunRunDiffToRun struct {
+	// The stored word, also when `status` is UNKNOWN.
+	StatusRaw string `json:"statusRaw"`
+	// Position of this state in the log.
+	RunSeq int64 `json:"runSeq"`
+}
+
+// GetStatusRaw returns DiffRunRunDiffToRun.StatusRaw, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiffToRun) GetStatusRaw() string { return v.StatusRaw }
+
+// GetRunSeq returns DiffRunRunDiffToRun.RunSeq, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiffToRun) GetRunSeq() int64 { return v.RunSeq }
+
 type EmergencyStopInput struct {
 	Reason string `json:"reason"`
 	// End the execution in the engine at once, without its cooperation: attempts in flight end as TERMINATED and may go on outside for a while.
@@ -8092,6 +8228,22 @@ type __CreateTokenInput struct {
 // GetInput returns __CreateTokenInput.Input, and is useful for accessing the field via an interface.
 func (v *__CreateTokenInput) GetInput() CreateTokenInput { return v.Input }
 
+// __DiffRunInput is used internally by genqlient
+type __DiffRunInput struct {
+	RunId string `json:"runId"`
+	A     int64  `json:"a"`
+	B     int64  `json:"b"`
+}
+
+// GetRunId returns __DiffRunInput.RunId, and is useful for accessing the field via an interface.
+func (v *__DiffRunInput) GetRunId() string { return v.RunId }
+
+// GetA returns __DiffRunInput.A, and is useful for accessing the field via an interface.
+func (v *__DiffRunInput) GetA() int64 { return v.A }
+
+// GetB returns __DiffRunInput.B, and is useful for accessing the field via an interface.
+func (v *__DiffRunInput) GetB() int64 { return v.B }
+
 // __FollowStepLogInput is used internally by genqlient
 type __FollowStepLogInput struct {
 	RunId   string `json:"runId"`
@@ -8719,6 +8871,69 @@ func CreateToken(
 	}
 
 	data_ = &CreateTokenResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by DiffRun.
+const DiffRun_Operation = `
+query DiffRun ($runId: String!, $a: Seq!, $b: Seq!) {
+	runDiff(runId: $runId, a: $a, b: $b) {
+		from {
+			statusRaw
+			runSeq
+		}
+		to {
+			statusRaw
+			runSeq
+		}
+		steps {
+			stepId
+			from {
+				statusRaw
+				logicalAttemptId
+			}
+			to {
+				statusRaw
+				logicalAttemptId
+			}
+		}
+		decisions {
+			eventType
+			runSeq
+			persistedAt
+			stepId
+			payload
+		}
+	}
+}
+`
+
+func DiffRun(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	runId string,
+	a int64,
+	b int64,
+) (data_ *DiffRunResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "DiffRun",
+		Query:  DiffRun_Operation,
+		Variables: &__DiffRunInput{
+			RunId: runId,
+			A:     a,
+			B:     b,
+		},
+	}
+
+	data_ = &DiffRunResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(

@@ -26,18 +26,12 @@ func execute() int {
 	if err == nil {
 		return 0
 	}
+	status := exitStatus(err)
 	var e *exitError
-	switch {
-	case errors.As(err, &e):
-		if !e.said {
-			fmt.Fprintln(os.Stderr, "error:", err)
-		}
-		return e.status
-	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		return interrupted
+	if said := errors.As(err, &e) && e.said || status == interrupted; !said {
+		fmt.Fprintln(os.Stderr, "error:", err)
 	}
-	fmt.Fprintln(os.Stderr, "error:", err)
-	return 1
+	return status
 }
 
 // interrupted is the exit status of what Ctrl-C or SIGTERM ended before it was done.

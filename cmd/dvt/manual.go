@@ -67,7 +67,7 @@ const maxTasks = 200
 func (s *session) completeCommand() *cobra.Command {
 	var outcome, notes string
 	var evidence []string
-	var now bool
+	var how sending
 	c := &cobra.Command{
 		Use: "complete RUN STEP", Short: "Say how a step that waits for a person ended", Args: exact(2),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -89,13 +89,13 @@ func (s *session) completeCommand() *cobra.Command {
 			if err != nil {
 				return failure(err)
 			}
-			return s.follow(c.Context(), out.CompleteManualStep.Signal.Receipt, now)
+			return s.receipt(c.Context(), out.CompleteManualStep.Signal.Receipt, how)
 		},
 	}
 	c.Flags().StringVar(&outcome, "outcome", "", "succeeded, failed or cancelled")
 	c.Flags().StringVar(&notes, "notes", "", "what others should know; kept in the log")
 	c.Flags().StringArrayVar(&evidence, "evidence", nil, "address of what proves it; may be given again")
-	c.Flags().BoolVar(&now, "no-wait", false, "return when the completion is accepted")
+	how.flags(c)
 	return c
 }
 
@@ -116,7 +116,7 @@ func (s *session) tokenOf(c *cobra.Command, runID, stepID string) (string, error
 			if t.Token != nil {
 				return *t.Token, nil
 			}
-			return "", failure(&client.Error{Code: deref(t.Action.Code), Message: deref(t.Action.Reason), WhoCould: t.Action.WhoCould})
+			return "", failure(&client.Error{Code: deref(t.Action.Code), Message: deref(t.Action.Reason), Denial: client.Denial{WhoCould: t.Action.WhoCould}})
 		}
 		if !out.ManualTasks.PageInfo.HasNextPage {
 			return "", failure(&client.Error{Code: "MANUAL_NOT_WAITING", Message: fmt.Sprintf("step %s of run %s does not wait for a person", stepID, runID)})

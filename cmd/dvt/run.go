@@ -142,6 +142,20 @@ func failure(err error) error {
 	return &exitError{status: status, err: e}
 }
 
+// exitStatus is the exit status of a command that ended with err.
+func exitStatus(err error) int {
+	var e *exitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &e):
+		return e.status
+	case errors.Is(err, context.Canceled):
+		return interrupted
+	}
+	return 1
+}
+
 func notFound(what string) error {
 	return &exitError{status: 4, err: fmt.Errorf("NOT_FOUND: there is no such %s, or it is not yours", what)}
 }
@@ -176,7 +190,7 @@ func (s *session) startCommand() *cobra.Command {
 			if in.RunRequestId == "" {
 				in.RunRequestId = uuid.NewString()
 			}
-			if dryRun(c) {
+			if previewed(c) {
 				return s.preview(c, client.ActionInput{Start: &in})
 			}
 			out, err := client.StartRun(c.Context(), s.client, in)
@@ -191,7 +205,7 @@ func (s *session) startCommand() *cobra.Command {
 	c.Flags().StringVar(&request, "request-id", "", "client key that makes repeating safe; default: a new one")
 	c.Flags().IntVar(&priority, "priority", 5, "from 0 to 9: while runs wait, higher goes first within the project")
 	c.Flags().BoolVar(&watch, "watch", false, "watch the run")
-	addDryRun(c)
+	addPreview(c)
 	return c
 }
 

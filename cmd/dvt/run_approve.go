@@ -19,7 +19,7 @@ func (s *session) approveCommand() *cobra.Command {
 			if reject && reason == "" {
 				return usage(errors.New("give a --reason: it is kept in the audit"))
 			}
-			if dryRun(c) {
+			if previewed(c) {
 				return s.preview(c, client.ActionInput{Approve: &client.ApproveActionInput{RunId: args[0]}})
 			}
 			in := client.ApproveRunInput{RunId: args[0], RequestId: orNew(requestID), Decision: client.DecisionApprove}
@@ -48,7 +48,7 @@ func (s *session) approveCommand() *cobra.Command {
 	c.Flags().BoolVar(&reject, "reject", false, "end the run instead")
 	c.Flags().StringVar(&reason, "reason", "", "why; it stands in the log and the audit")
 	c.Flags().StringVar(&requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
-	addDryRun(c)
+	addPreview(c)
 	return c
 }
 

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"strings"
 	"text/tabwriter"
 
@@ -10,49 +12,70 @@ import (
 	"github.com/dvt-engine/dvt/client"
 )
 
-// addDryRun gives a command the flag that dryRun reads.
-func addDryRun(c *cobra.Command) {
-	c.Flags().Bool("dry-run", false, "only say what would happen; nothing is sent")
+// addPreview gives a command the flag that previewed reads.
+func addPreview(c *cobra.Command) {
+	c.Flags().Bool("preview", false, "only say what would happen; nothing is sent")
+	c.Flags().Bool("dry-run", false, "another name of --preview")
+	_ = c.Flags().MarkHidden("dry-run") // the flag is there
 }
 
-// dryRun reports whether a command is only to say what it would do.
-func dryRun(c *cobra.Command) bool {
-	yes, err := c.Flags().GetBool("dry-run")
-	return err == nil && yes
-}
-
-// previewSignal prints what a signal would do.
-func (s *session) previewSignal(c *cobra.Command, in client.SignalRunInput, cancel bool) error {
-	if cancel {
-		return s.preview(c, client.ActionInput{Cancel: &client.CancelActionInput{RunId: in.RunId}})
+// previewed reports whether a command is only to say what it would do.
+func previewed(c *cobra.Command) bool {
+	for _, name := range []string{"preview", "dry-run"} {
+		if yes, err := c.Flags().GetBool(name); err == nil && yes {
+			return true
+		}
 	}
-	return s.preview(c, client.ActionInput{Signal: &client.SignalActionInput{RunId: in.RunId, Signal: in.Signal}})
+	return false
+}
+
+// signalAction is a signal as an action to preview.
+func signalAction(in client.SignalRunInput, cancel bool) client.ActionInput {
+	if cancel {
+		return client.ActionInput{Cancel: &client.CancelActionInput{RunId: in.RunId}}
+	}
+	return client.ActionInput{Signal: &client.SignalActionInput{RunId: in.RunId, Signal: in.Signal}}
 }
 
 // preview prints what an action would do. What would be refused has the exit status 3.
 func (s *session) preview(c *cobra.Command, action client.ActionInput) error {
-	out, err := client.PreviewAction(c.Context(), s.client, action)
+	p, err := s.previewOf(c.Context(), action)
 	if err != nil {
-		return failure(err)
+		return err
 	}
-	p := &out.Preview
 	if s.output.data() {
 		err = s.print(p)
 	} else {
-		err = s.showPreview(p)
+		err = showPreview(s.out, p)
 	}
-	if err == nil && (p.Outcome == client.ActionOutcomeRefused || p.Outcome == client.ActionOutcomeUnsupported) {
-		return &exitError{status: 3, err: fmt.Errorf("%s: it would be refused", text(p.Code))}
+	if err != nil {
+		return err
 	}
-	return err
+	return refusedBy(p)
 }
 
-func (s *session) showPreview(p *client.PreviewActionPreview) error {
-	fmt.Fprintf(s.out, "%s\t%s\n", p.Outcome, text(p.Reason))
-	if p.Status != nil {
-		fmt.Fprintf(s.out, "The run is %s then, if nothing else happens.\n", *p.Status)
+func (s *session) previewOf(ctx context.Context, action client.ActionInput) (*client.PreviewActionPreview, error) {
+	out, err := client.PreviewAction(ctx, s.client, action)
+	if err != nil {
+		return nil, failure(err)
 	}
-	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	return &out.Preview, nil
+}
+
+// refusedBy is the error of an action that its preview says would be refused.
+func refusedBy(p *client.PreviewActionPreview) error {
+	if p.Outcome == client.ActionOutcomeRefused || p.Outcome == client.ActionOutcomeUnsupported {
+		return &exitError{status: 3, err: fmt.Errorf("%s: it would be refused", deref(p.Code))}
+	}
+	return nil
+}
+
+func showPreview(out io.Writer, p *client.PreviewActionPreview) error {
+	fmt.Fprintf(out, "%s\t%s\n", p.Outcome, deref(p.Reason))
+	if p.Status != nil {
+		fmt.Fprintf(out, "The run is %s then, if nothing else happens.\n", *p.Status)
+	}
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, c := range p.Changes {
 		fmt.Fprintf(w, "  %s\t%s\t%s -> %s\t%s\n", c.Kind, c.StepId, c.From, c.To, c.Why)
 	}
@@ -60,17 +83,10 @@ func (s *session) showPreview(p *client.PreviewActionPreview) error {
 		return err
 	}
 	if len(p.Blocked) > 0 {
-		fmt.Fprintf(s.out, "Cannot start: %s\n", strings.Join(p.Blocked, ", "))
+		fmt.Fprintf(out, "Cannot start: %s\n", strings.Join(p.Blocked, ", "))
 	}
 	for _, warning := range p.Warnings {
-		fmt.Fprintf(s.out, "! %s\n", warning)
+		fmt.Fprintf(out, "! %s\n", warning)
 	}
 	return nil
-}
-
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

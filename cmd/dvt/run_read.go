@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -12,71 +10,6 @@ import (
 
 	"github.com/dvt-engine/dvt/client"
 )
-
-// receiptWait is how long a command waits for a signal to be applied; it is
-// durable whatever happens then.
-const receiptWait = 30 * time.Second
-
-// follow prints a receipt until it is final.
-func (s *session) follow(ctx context.Context, r client.Receipt, now bool) error {
-	deadline := time.Now().Add(receiptWait)
-	for r.Decision == client.SignalDecisionAccepted && !final(r) && !now && time.Now().Before(deadline) {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
-		}
-		out, err := client.GetSignal(ctx, s.client, r.RunId, r.SignalId)
-		if err != nil {
-			return failure(err)
-		}
-		if out.Signal == nil {
-			return notFound("signal")
-		}
-		r = out.Signal.Receipt
-	}
-	if s.output.data() {
-		if err := s.print(r); err != nil {
-			return err
-		}
-	}
-	if r.Decision == client.SignalDecisionRejected || r.Application != nil && *r.Application == client.SignalApplicationNotApplied {
-		return &exitError{status: 3, err: errors.New(sentence(r))}
-	}
-	if !s.output.data() {
-		fmt.Fprintln(s.out, sentence(r))
-	}
-	return nil
-}
-
-func final(r client.Receipt) bool {
-	if r.Application == nil {
-		return true
-	}
-	switch *r.Application {
-	case client.SignalApplicationApplied, client.SignalApplicationNoop, client.SignalApplicationNotApplied:
-		return true
-	}
-	return false
-}
-
-// sentence says how far a signal has come.
-func sentence(r client.Receipt) string {
-	if r.Rejection != nil {
-		return fmt.Sprintf("%s REJECTED: %s: %s", r.TypeRaw, r.Rejection.Code, r.Rejection.Message)
-	}
-	why := ""
-	if r.ApplicationReason != nil && *r.ApplicationReason != "" {
-		why = ": " + *r.ApplicationReason
-	}
-	switch {
-	case r.Application != nil && *r.Application == client.SignalApplicationApplied && r.AppliedSeq != nil:
-		return fmt.Sprintf("%s APPLIED at seq %d", r.TypeRaw, *r.AppliedSeq)
-	case r.Application != nil && final(r):
-		return fmt.Sprintf("%s %s%s", r.TypeRaw, *r.Application, why)
-	}
-	return fmt.Sprintf("%s ACCEPTED and durable; the engine has not applied it yet", r.TypeRaw)
-}
 
 func (s *session) listCommand() *cobra.Command {
 	var status []string

@@ -37,7 +37,7 @@ func (s *session) rerunCommand() *cobra.Command {
 			if in.RunRequestId == "" {
 				in.RunRequestId = uuid.NewString()
 			}
-			if dryRun(c) {
+			if previewed(c) {
 				return s.preview(c, client.ActionInput{Rerun: &in})
 			}
 			out, err := client.Rerun(c.Context(), s.client, in)
@@ -51,6 +51,6 @@ func (s *session) rerunCommand() *cobra.Command {
 	c.Flags().StringVar(&request, "request-id", "", "client key that makes repeating safe; default: a new one")
 	c.Flags().StringVar(&reason, "reason", "", "why; kept in the audit")
 	c.Flags().BoolVar(&watch, "watch", false, "watch the new run")
-	addDryRun(c)
+	addPreview(c)
 	return c
 }

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bufio"
+	"cmp"
 	"errors"
-	"fmt"
 	"strings"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
@@ -17,6 +15,8 @@ type verb struct {
 	use, short string
 	args       int
 	reason     bool // is required
+	strong     bool // is asked for, or needs --yes
+	stops      bool // goes on although nobody can say what it would do
 	flags      func(*cobra.Command)
 	// input fills in what is sent about args[0]; nil sends cancelRun.
 	input func(c *cobra.Command, args []string, why *string, in *client.SignalInput) error
@@ -48,7 +48,7 @@ func (s *session) signalCommands() (out []*cobra.Command) {
 		},
 		paramsVerb(),
 		{
-			use: "override RUN STEP PATCH", short: "Change the inputs of a step by a merge patch (JSON or YAML file; - reads standard input), from its next attempt on", args: 3, reason: true,
+			use: "override RUN STEP PATCH", short: "Change the inputs of a step by a merge patch (JSON or YAML file; - reads standard input), from its next attempt on", args: 3, reason: true, strong: true,
 			input: func(c *cobra.Command, args []string, why *string, in *client.SignalInput) error {
 				doc, err := readPlan(args[2], c.InOrStdin())
 				in.InjectOverride = &client.InjectOverrideInput{StepId: args[1], Override: doc, Reason: *why}
@@ -57,7 +57,7 @@ func (s *session) signalCommands() (out []*cobra.Command) {
 		},
 		targetVerb(),
 		alertVerb(),
-		{use: "cancel RUN", short: "Stop what runs and end the run", args: 1},
+		{use: "cancel RUN", short: "Stop what runs and end the run", args: 1, strong: true, stops: true},
 		stopVerb(),
 	} {
 		out = append(out, s.signalCommand(v))
@@ -82,7 +82,7 @@ func retryVerb() verb {
 func paramsVerb() verb {
 	var step string
 	return verb{
-		use: "update-params RUN PARAMS", short: "Set parameters, or remove them with null (JSON or YAML file; - reads standard input), for attempts that begin from now on", args: 2,
+		use: "update-params RUN PARAMS", short: "Set parameters, or remove them with null (JSON or YAML file; - reads standard input), for attempts that begin from now on", args: 2, strong: true,
 		flags: func(c *cobra.Command) {
 			c.Flags().StringVar(&step, "step", "", "only for this step; default: the whole run")
 		},
@@ -100,7 +100,7 @@ func paramsVerb() verb {
 func targetVerb() verb {
 	var database, schema string
 	return verb{
-		use: "set-target RUN STEP", short: "Change where a dbt step writes, from its next attempt on", args: 2, reason: true,
+		use: "set-target RUN STEP", short: "Change where a dbt step writes, from its next attempt on", args: 2, reason: true, strong: true,
 		flags: func(c *cobra.Command) {
 			c.Flags().StringVar(&database, "database", "", "database; its profile reads it as var('dvt_target_database')")
 			c.Flags().StringVar(&schema, "schema", "", "schema; its profile reads it as var('dvt_target_schema')")
@@ -140,71 +140,67 @@ func alertVerb() verb {
 }
 
 func stopVerb() verb {
-	var force, yes bool
+	var force bool
 	return verb{
-		use: "stop RUN", short: "Emergency stop: end the run now", args: 1, reason: true,
+		use: "stop RUN", short: "Emergency stop: end the run now", args: 1, reason: true, strong: true, stops: true,
 		flags: func(c *cobra.Command) {
 			c.Flags().BoolVar(&force, "force", false, "end it in the engine without its cooperation: what runs may go on outside for a while")
-			c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 		},
-		input: func(c *cobra.Command, args []string, why *string, in *client.SignalInput) error {
-			how := "what runs is asked to stop"
-			if force {
-				how = "what runs is cut off and may go on outside for a while"
-			}
-			if !yes && !dryRun(c) && asked(c.InOrStdin()) && !confirmed(c, fmt.Sprintf("Stop run %s for good; %s?", args[0], how)) {
-				return errors.New("nothing was sent")
-			}
+		input: func(_ *cobra.Command, _ []string, why *string, in *client.SignalInput) error {
 			in.EmergencyStop = &client.EmergencyStopInput{Reason: *why, ForceKill: &force}
 			return nil
 		},
 	}
 }
 
-func confirmed(c *cobra.Command, question string) bool {
-	fmt.Fprintf(c.ErrOrStderr(), "%s [y/N] ", question)
-	answer, _ := bufio.NewReader(c.InOrStdin()).ReadString('\n')
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes"
-}
-
 // signalCommand sends one signal and waits for what became of it.
 func (s *session) signalCommand(v verb) *cobra.Command {
-	var reason, signalID string
-	var now bool
+	var reason string
+	var expected int64
+	var yes bool
+	var how sending
 	c := &cobra.Command{
 		Use: v.use, Short: v.short, Args: exact(v.args),
 		RunE: func(c *cobra.Command, args []string) error {
 			if v.reason && strings.TrimSpace(reason) == "" {
 				return usage(errors.New("give a --reason: it is kept in the audit"))
 			}
-			if signalID == "" {
-				signalID = uuid.NewString()
-			}
 			var why *string
 			if reason != "" {
 				why = &reason
 			}
-			in := client.SignalRunInput{RunId: args[0], SignalId: signalID}
+			in := client.SignalRunInput{RunId: args[0]}
 			if v.input != nil {
 				if err := v.input(c, args, why, &in.Signal); err != nil {
 					return usage(err)
 				}
 			}
-			if dryRun(c) {
-				return s.previewSignal(c, in, v.input == nil)
+			if previewed(c) {
+				return s.preview(c, signalAction(in, v.input == nil))
 			}
+			if v.strong && !yes {
+				seq, err := s.confirm(c, in, v.input == nil, v.stops)
+				if err != nil {
+					return err
+				}
+				expected = cmp.Or(expected, seq)
+			}
+			if expected > 0 {
+				in.ExpectedRunSeq = &expected
+			}
+			in.SignalId = how.id(s)
 			receipt, err := s.send(c, in, v.input == nil, why)
 			if err != nil {
-				return failure(err)
+				return s.moved(c.Context(), in.RunId, expected, err)
 			}
-			return s.follow(c.Context(), receipt, now)
+			return s.receipt(c.Context(), receipt, how)
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why; kept in the audit")
-	c.Flags().StringVar(&signalID, "signal-id", "", "client key that makes repeating safe; default: a new one")
-	c.Flags().BoolVar(&now, "no-wait", false, "return when the signal is accepted")
-	addDryRun(c)
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.Flags().Int64Var(&expected, "expected-run-seq", 0, "refuse with RUN_MOVED when what it concerns has changed since this seq; default: what was shown when asking")
+	how.named(c)
+	addPreview(c)
 	if v.flags != nil {
 		v.flags(c)
 	}
@@ -213,7 +209,7 @@ func (s *session) signalCommand(v verb) *cobra.Command {
 
 func (s *session) send(c *cobra.Command, in client.SignalRunInput, cancel bool, why *string) (client.Receipt, error) {
 	if cancel {
-		out, err := client.CancelRun(c.Context(), s.client, client.CancelRunInput{RunId: in.RunId, SignalId: in.SignalId, Reason: why})
+		out, err := client.CancelRun(c.Context(), s.client, client.CancelRunInput{RunId: in.RunId, SignalId: in.SignalId, Reason: why, ExpectedRunSeq: in.ExpectedRunSeq})
 		if err != nil {
 			return client.Receipt{}, err
 		}

@@ -37,25 +37,30 @@ func TestRunSignals_EveryVerb(t *testing.T) {
 		status int
 		says   string
 	}{
-		{"dev-admin", "update-params r1 " + patch, 0, "UPDATE_PARAMS APPLIED"},
-		{"dev-admin", "update-params r1 " + patch + " --step s1 --signal-id again", 0, "UPDATE_PARAMS APPLIED"},
-		{"dev-admin", "update-params r1 " + patch + " --signal-id again", 3, "SIGNAL_ID_CONFLICT"},
+		{"dev-admin", "update-params --yes r1 " + patch, 0, "UPDATE_PARAMS APPLIED"},
+		{"dev-admin", "update-params --yes r1 " + patch + " --step s1 --signal-id again", 0, "UPDATE_PARAMS APPLIED"},
+		{"dev-admin", "update-params --yes r1 " + patch + " --signal-id again", 3, "SIGNAL_ID_CONFLICT"},
 		{"dev-admin", "update-params r1 /nowhere.json", 2, "cannot be read"},
-		{"dev-engineer", "update-params r1 " + patch, 3, "FORBIDDEN"},
-		{"dev-mallory", "update-params r1 " + patch, 4, "NOT_FOUND"},
-		{"dev-admin", "override r1 s1 " + patch + " --reason r", 0, "INJECT_OVERRIDE APPLIED"},
-		{"dev-admin", "override r1 s1 " + patch, 2, "--reason"},
-		{"dev-admin", "override r1 s2 " + patch + " --reason r", 3, "STEP_ALREADY_TERMINAL"},
-		{"dev-admin", "set-target r1 s1 --schema restored --reason r", 0, "UPDATE_TARGET APPLIED"},
-		{"dev-admin", "set-target r1 s1 --reason r", 2, "--database"},
+		{"dev-engineer", "update-params --yes r1 " + patch, 3, "FORBIDDEN"},
+		{"dev-mallory", "update-params --yes r1 " + patch, 4, "NOT_FOUND"},
+		{"dev-admin", "override --yes r1 s1 " + patch + " --reason r", 0, "INJECT_OVERRIDE APPLIED"},
+		{"dev-admin", "override --yes r1 s1 " + patch, 2, "--reason"},
+		{"dev-admin", "override --yes r1 s2 " + patch + " --reason r", 3, "STEP_ALREADY_TERMINAL"},
+		{"dev-admin", "set-target --yes r1 s1 --schema restored --reason r", 0, "UPDATE_TARGET APPLIED"},
+		{"dev-admin", "set-target --yes r1 s1 --reason r", 2, "--database"},
 		{"dev-system", "alert r1 --level high --note look", 0, "ESCALATE_ALERT APPLIED"},
 		{"dev-system", "alert r1 --level urgent", 2, ""},
 		{"dev-engineer", "skip r1 s2 --no-wait", 3, "STEP_NOT_SKIPPABLE"},
 		{"dev-engineer", "skip r1 s1 --no-wait", 0, "SKIP_STEP"},
 		{"dev-engineer", "pause r1 --no-wait", 0, "PAUSE"},
-		{"dev-admin", "stop r1 --no-wait", 2, "--reason"},
-		{"dev-engineer", "stop r1 --reason r --no-wait", 3, "FORBIDDEN"},
-		{"dev-admin", "stop r1 --force --reason runaway --no-wait", 0, "EMERGENCY_STOP"},
+		{"dev-admin", "stop --yes r1 --no-wait", 2, "--reason"},
+		{"dev-admin", "stop r1 --reason r --no-wait", 2, "--yes"},
+		{"dev-admin", "cancel r1", 2, "--preview"},
+		{"dev-admin", "update-params r1 " + patch, 2, "--yes"},
+		{"dev-admin", "override r1 s1 " + patch + " --reason r", 2, "--yes"},
+		{"dev-admin", "set-target r1 s1 --schema x --reason r", 2, "--yes"},
+		{"dev-engineer", "stop --yes r1 --reason r --no-wait", 3, "FORBIDDEN"},
+		{"dev-admin", "stop --yes r1 --force --reason runaway --no-wait", 0, "EMERGENCY_STOP"},
 	} {
 		out, status, err := dvt(t, address, c.token, append([]string{"run"}, strings.Fields(c.args)...)...)
 		if err != nil {
@@ -82,34 +87,6 @@ func TestRunSignals_EveryVerb(t *testing.T) {
 		if !strings.Contains(sent[sig], want) || !json.Valid([]byte(sent[sig])) {
 			t.Errorf("%s: sent %s, want %s in it", sig, sent[sig], want)
 		}
-	}
-}
-
-// Somebody at a terminal is asked; a script is not, and neither is who says --yes.
-func TestRunStop_AsksOnATerminal(t *testing.T) {
-	address, r := serve(t)
-	s, _ := r.Outbox.(store.Store)
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer null.Close()
-	if asked(null) || asked(strings.NewReader("y\n")) {
-		t.Error("a script is asked")
-	}
-	for answer, want := range map[string]bool{"n\n": false, "": false, "y\n": true, "YES\n": true} {
-		c := root()
-		c.SetIn(strings.NewReader(answer))
-		c.SetErr(new(strings.Builder))
-		if confirmed(c, "Stop?") != want {
-			t.Errorf("%q counts as %t", answer, !want)
-		}
-	}
-	if out, status, _ := dvt(t, address, "dev-admin", "run", "stop", "r1", "--reason", "r", "--yes", "--no-wait"); status != 0 {
-		t.Errorf("status %d: %s", status, out)
-	}
-	if rs, err := s.Receipts(t.Context(), "r1", "", 10); err != nil || len(rs) != 1 {
-		t.Errorf("%v, %v", rs, err)
 	}
 }
 

@@ -27,19 +27,6 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-func status(err error) int {
-	var e *exitError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &e):
-		return e.status
-	case errors.Is(err, context.Canceled):
-		return interrupted
-	}
-	return 1
-}
-
 // What somebody sees at a terminal, from the first frame to the end, and that nothing is left behind.
 func TestRunWatch_OnATerminal(t *testing.T) {
 	tty := openTerminal(t, 100, 20)
@@ -66,8 +53,8 @@ func TestRunWatch_OnATerminal(t *testing.T) {
 	}
 	append1(t, s, runtest.Draft(log.RunFailed, "", 1))
 	tty.await(`(?s)run FAILED.*0 of 4.*steps.done.*1 fa.*cause s1`)
-	if err := stop(); status(err) != 1 {
-		t.Errorf("status %d, %v", status(err), err)
+	if err := stop(); exitStatus(err) != 1 {
+		t.Errorf("status %d, %v", exitStatus(err), err)
 	}
 	tty.clean()
 	for i, at := range tty.frames[1:] {
@@ -82,8 +69,8 @@ func TestRunWatch_CtrlCLeavesTheTerminalAsItWas(t *testing.T) {
 	address, _ := served(t)
 	stop := watchingOn(t, tty.file, address, "--color=never")
 	tty.await(`● LIVE`)
-	if err := stop(); status(err) != interrupted {
-		t.Errorf("status %d, %v", status(err), err)
+	if err := stop(); exitStatus(err) != interrupted {
+		t.Errorf("status %d, %v", exitStatus(err), err)
 	}
 	tty.await(`^run r1 was RUNNING at seq 2 and goes on: dvt run watch r1`)
 	tty.clean()
@@ -110,8 +97,8 @@ func TestRunWatch_PipedIsOneLineAChange(t *testing.T) {
 	}
 	append1(t, s, runtest.Draft(log.RunCancelled, "", 1))
 	out.await(t, `end +CANCELLED`)
-	if err := stop(); status(err) != 1 {
-		t.Errorf("status %d, %v", status(err), err)
+	if err := stop(); exitStatus(err) != 1 {
+		t.Errorf("status %d, %v", exitStatus(err), err)
 	}
 	got := regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d\.\d{3}Z| after \S+`).ReplaceAllString(out.String(), "T")
 	want := `T  run                   RUNNING  0 of 2 steps done  seq 2
@@ -238,8 +225,8 @@ func TestRunWatch_GivesUp(t *testing.T) {
 	front.CloseClientConnections()
 	out.await(t, `view +OFFLINE`)
 	time.Sleep(2 * time.Second)
-	if err := stop(); status(err) != 1 || !strings.Contains(err.Error(), "no connection for") {
-		t.Errorf("status %d, %v", status(err), err)
+	if err := stop(); exitStatus(err) != 1 || !strings.Contains(err.Error(), "no connection for") {
+		t.Errorf("status %d, %v", exitStatus(err), err)
 	}
 }
 

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/client"
+)
+
+// shortRunID is how much of a run's id people see and type.
+const shortRunID = 8
+
+func shortID(runID string) string { return runID[:min(len(runID), shortRunID)] }
+
+// confirm shows what a strong signal would do and asks for the run's short id. What was looked at comes
+// back as the seq that the run is to be at still; 0 when there was nothing to look at. A stop is asked
+// for also when it cannot be said what it would do.
+func (s *session) confirm(c *cobra.Command, in client.SignalRunInput, cancel, stops bool) (seq int64, err error) {
+	if !asked(c.InOrStdin()) {
+		return 0, usage(fmt.Errorf("dvt %s needs --yes where nobody can be asked: see first what it would do with --preview", strings.TrimPrefix(c.CommandPath(), "dvt ")))
+	}
+	p, err := s.previewOf(c.Context(), signalAction(in, cancel))
+	switch {
+	case err == nil:
+		if err := showPreview(s.err, p); err != nil {
+			return 0, err
+		}
+		if err := refusedBy(p); err != nil {
+			return 0, err
+		}
+		seq = p.BasedOnSeq
+	case stops && c.Context().Err() == nil && exitStatus(err) == 1:
+		fmt.Fprintf(s.err, "What it would do cannot be said: %v\n", err)
+	default:
+		return 0, err
+	}
+	short := shortID(in.RunId)
+	fmt.Fprintf(s.err, "To %s the run, type %s: ", c.Name(), short)
+	answer, err := readLine(c)
+	if err != nil {
+		return 0, err
+	}
+	if answer != short && answer != in.RunId {
+		return 0, usage(errors.New("nothing was sent"))
+	}
+	return seq, nil
+}
+
+// readLine is what somebody types, until Ctrl-C.
+func readLine(c *cobra.Command) (string, error) {
+	typed := make(chan string, 1)
+	go func() {
+		text, _ := bufio.NewReader(c.InOrStdin()).ReadString('\n')
+		typed <- strings.TrimSpace(text)
+	}()
+	select {
+	case text := <-typed:
+		return text, nil
+	case <-c.Context().Done():
+		fmt.Fprintln(c.ErrOrStderr(), "\nnothing was sent")
+		return "", c.Context().Err()
+	}
+}
+
+// moved adds to RUN_MOVED what happened in the run since it was looked at.
+func (s *session) moved(ctx context.Context, runID string, since int64, err error) error {
+	var e *client.Error
+	if !errors.As(client.Named(err), &e) || e.Code != "RUN_MOVED" || e.RunSeq <= since {
+		return failure(err)
+	}
+	out, derr := client.DiffRun(ctx, s.client, runID, since, e.RunSeq)
+	if derr != nil || out.RunDiff == nil {
+		return failure(e)
+	}
+	d := out.RunDiff
+	var b strings.Builder
+	fmt.Fprintf(&b, "since seq %d:", since)
+	if d.From.StatusRaw != d.To.StatusRaw {
+		fmt.Fprintf(&b, "\n  the run: %s -> %s", d.From.StatusRaw, d.To.StatusRaw)
+	}
+	for i, st := range d.Steps {
+		if i == maxMoved {
+			fmt.Fprintf(&b, "\n  … and %d more steps", len(d.Steps)-i)
+			break
+		}
+		was := "PENDING"
+		if st.From != nil {
+			was = st.From.StatusRaw
+		}
+		fmt.Fprintf(&b, "\n  %s: %s -> %s (attempt %d)", st.StepId, was, st.To.StatusRaw, st.To.LogicalAttemptId)
+	}
+	for _, x := range d.Decisions[max(0, len(d.Decisions)-maxMoved):] {
+		fmt.Fprintf(&b, "\n  seq %d at %s: %s%s", x.RunSeq, moment(&x.PersistedAt), x.EventType, decided(x.Payload))
+	}
+	e.More = append(e.More, b.String())
+	return failure(e)
+}
+
+// maxMoved is how many steps, and how many decisions, are named.
+const maxMoved = 10
+
+// decided says what a decision's event tells of who decided what.
+func decided(payload *json.RawMessage) string {
+	var p struct{ SignalType, StepID, Actor, PauseRequestedBy, Principal, Reason string }
+	if payload == nil || json.Unmarshal(*payload, &p) != nil {
+		return ""
+	}
+	out := strings.Join(strings.Fields(p.SignalType+" "+p.StepID), " ")
+	if out != "" {
+		out = " " + out
+	}
+	if who := cmp.Or(p.Actor, p.PauseRequestedBy, p.Principal); who != "" {
+		out += " by " + who
+	}
+	if p.Reason != "" {
+		out += ": " + oneLine(p.Reason)
+	}
+	return out
+}

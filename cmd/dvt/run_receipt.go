@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/client"
+)
+
+// receiptWait is how long a command waits for a signal to be applied when nobody says
+// otherwise; the signal is durable whatever happens then.
+const receiptWait = 30 * time.Second
+
+// sending is how a command sends a signal and what it waits for.
+type sending struct {
+	signalID     string
+	wait, noWait bool
+	timeout      time.Duration
+}
+
+func (g *sending) flags(c *cobra.Command) {
+	c.Flags().BoolVar(&g.wait, "wait", true, "wait until the signal is applied, and say how far it has come")
+	c.Flags().BoolVar(&g.noWait, "no-wait", false, "return when the signal is accepted")
+	c.Flags().DurationVar(&g.timeout, "timeout", receiptWait, "how long to wait at most; then the exit status is 1")
+	c.MarkFlagsMutuallyExclusive("wait", "no-wait")
+}
+
+// named is flags for a command whose signal has an id of the caller's.
+func (g *sending) named(c *cobra.Command) {
+	c.Flags().StringVar(&g.signalID, "signal-id", "", "client key that makes repeating safe; default: a new one, which is printed")
+	g.flags(c)
+}
+
+// id gives the signal its id, and says it: whoever does not learn what became of the signal repeats it.
+func (g *sending) id(s *session) string {
+	if g.signalID == "" {
+		g.signalID = uuid.NewString()
+	}
+	fmt.Fprintf(s.err, "signal id %s\n", g.signalID)
+	return g.signalID
+}
+
+// receipt says how far a signal has come until it is applied or never will be. Its error is the
+// exit status: 3 when it is refused or comes to nothing, 1 when it is not applied in time.
+func (s *session) receipt(ctx context.Context, r client.Receipt, how sending) error {
+	deadline := time.Now().Add(how.timeout)
+	late := false
+	for said := ""; how.wait && !how.noWait && r.Decision == client.SignalDecisionAccepted && !final(r); {
+		if is := stage(r); is != said {
+			fmt.Fprintln(s.err, is)
+			said = is
+		}
+		if late = time.Now().After(deadline); late {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			fmt.Fprintf(s.err, "the signal is durable: it is applied although you stopped waiting (signal id %s)\n", r.SignalId)
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+		out, err := client.GetSignal(ctx, s.client, r.RunId, r.SignalId)
+		if err != nil {
+			if ctx.Err() != nil {
+				continue
+			}
+			return failure(err)
+		}
+		if out.Signal == nil {
+			return notFound("signal")
+		}
+		r = out.Signal.Receipt
+	}
+	if s.output.data() {
+		if err := s.print(r); err != nil {
+			return err
+		}
+	}
+	switch {
+	case r.Decision == client.SignalDecisionRejected || r.Application != nil && *r.Application == client.SignalApplicationNotApplied:
+		return &exitError{status: 3, err: errors.New(sentence(r))}
+	case late:
+		return &exitError{status: 1, err: fmt.Errorf("%s within %s\n  do not send it anew: it is durable. `dvt service status` and `dvt workflow debug %s` say what holds it up", sentence(r), how.timeout, r.RunId)}
+	case !s.output.data():
+		fmt.Fprintln(s.out, sentence(r))
+	}
+	return nil
+}
+
+func final(r client.Receipt) bool {
+	if r.Application == nil {
+		return true
+	}
+	switch *r.Application {
+	case client.SignalApplicationApplied, client.SignalApplicationNoop, client.SignalApplicationNotApplied:
+		return true
+	}
+	return false
+}
+
+// stage says where a signal is on its way.
+func stage(r client.Receipt) string {
+	is := r.TypeRaw + " ACCEPTED"
+	if r.Application != nil && *r.Application == client.SignalApplicationDelivered {
+		is = r.TypeRaw + " DELIVERED to the engine"
+	}
+	if r.AcceptedSeq != nil {
+		is += fmt.Sprintf(", accepted at seq %d", *r.AcceptedSeq)
+	}
+	return is
+}
+
+// sentence says how far a signal has come.
+func sentence(r client.Receipt) string {
+	if r.Rejection != nil {
+		return fmt.Sprintf("%s REJECTED: %s: %s", r.TypeRaw, r.Rejection.Code, r.Rejection.Message)
+	}
+	why := ""
+	if r.ApplicationReason != nil && *r.ApplicationReason != "" {
+		why = ": " + *r.ApplicationReason
+	}
+	switch {
+	case r.Application != nil && *r.Application == client.SignalApplicationApplied && r.AppliedSeq != nil:
+		out := fmt.Sprintf("%s APPLIED at seq %d", r.TypeRaw, *r.AppliedSeq)
+		if r.QuiescentSeq != nil {
+			out += fmt.Sprintf(", and nothing runs any more from seq %d on", *r.QuiescentSeq)
+		}
+		return out
+	case r.Application != nil && final(r):
+		return fmt.Sprintf("%s %s%s", r.TypeRaw, *r.Application, why)
+	}
+	return fmt.Sprintf("%s ACCEPTED and durable; the engine has not applied it yet", r.TypeRaw)
+}
