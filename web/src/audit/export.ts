@@ -9,7 +9,7 @@ function value(entry: AuditFieldsFragment, field: (typeof FIELDS)[number]): stri
 }
 
 /** A cell that no spreadsheet takes for a formula. */
-function cell(text: string): string {
+export function cell(text: string): string {
   const plain = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\n\r]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain;
 }

@@ -11,6 +11,7 @@ import { toRunsSearch } from "./runsSearch";
 import css from "./RunFilters.module.css";
 
 const TYPING_MS = 300;
+const EXACTLY = { exact: true, includeSearch: true };
 const BUILT_IN: { name: string; query: RunQuery }[] = [
   { name: m.runs.all, query: {} },
   { name: m.runs.active, query: { status: ["PENDING", "RUNNING", "PAUSED"] } },
@@ -27,15 +28,18 @@ export function SavedViews({ query, waiting }: { query: RunQuery; waiting: numbe
   return (
     <nav className={css.views} aria-label={m.runs.views}>
       {BUILT_IN.map(({ name, query: to }) => (
-        <Link key={name} to="/runs" search={toRunsSearch(to)} className={css.view} aria-current={formatQuery(to) === now ? "page" : undefined}>
+        <Link key={name} to="/runs" search={toRunsSearch(to)} className={css.view} activeOptions={EXACTLY} aria-current={formatQuery(to) === now ? "page" : undefined}>
           {name}
         </Link>
       ))}
+      <Link to="/bulk" className={css.side}>
+        {m.bulk.list}
+      </Link>
       <Link to="/inbox" className={css.view}>
         {m.runs.waitingForMe} {waiting !== null && waiting > 0 && <span className={css.count}>{waiting}</span>}
       </Link>
       {views.map((view) => (
-        <Link key={view.name} to="/runs" search={toRunsSearch(parseQuery(view.query).query)} className={css.view} aria-current={view === own ? "page" : undefined}>
+        <Link key={view.name} to="/runs" search={toRunsSearch(parseQuery(view.query).query)} className={css.view} activeOptions={EXACTLY} aria-current={view === own ? "page" : undefined}>
           {view.name}
         </Link>
       ))}

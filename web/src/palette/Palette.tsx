@@ -44,6 +44,7 @@ export function Palette({ close, help, setTheme, setZone }: PaletteProps) {
     ...PAGES.map(({ to, name, key }) => ({ key: to, word: m.palette.go(m.nav[name]), hint: `g ${key}`, act: () => void navigate({ to }) })),
     { key: "start", word: m.runs.start, hint: "c", act: () => void navigate({ to: "/start" }) },
     { key: "failed", word: m.palette.failed, act: () => void navigate({ to: "/runs", search: { status: ["FAILED"] } }) },
+    { key: "bulks", word: m.palette.bulks, act: () => void navigate({ to: "/bulk" }) },
     ...THEMES.map((theme) => ({ key: theme, word: m.palette.theme(m.viewer.themes[theme]), act: () => setTheme(theme) })),
     { key: "utc", word: m.palette.zone("UTC"), act: () => setZone("utc") },
     { key: "local", word: m.palette.zone("local"), act: () => setZone("local") },

@@ -1,11 +1,12 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { useCallback, useRef } from "react";
+import { lazy, Suspense, useCallback, useRef } from "react";
 import type { RunRow } from "../api/model";
 import { RunFilters, SavedViews } from "../components/RunFilters";
 import { RunTable } from "../components/RunTable";
 import { toRunsSearch } from "../components/runsSearch";
 import { SyncBanner, SyncChip } from "../components/Sync";
 import { useRowKeys, useSelection } from "../components/useSelection";
+import { useInbox } from "../inbox/inbox";
 import { m } from "../messages";
 import { formatQuery, type RunQuery } from "../runs/query";
 import { FOLLOWED, type RunList, useRunList } from "../runs/useRunList";
@@ -17,6 +18,7 @@ import { Notice, Problem, Skeleton } from "../ui/Page";
 import { useTick, useZone } from "../ui/Time";
 import css from "./RunsPage.module.css";
 
+const BulkBar = lazy(() => import("../bulk/BulkBar").then((module) => ({ default: module.BulkBar })));
 const route = getRouteApi("/runs");
 
 export function RunsPage() {
@@ -28,6 +30,7 @@ export function RunsPage() {
   const list = useRunList(query, zone);
   const { state, verdict, now } = list;
   const bar = useRef<{ focus: () => void }>(null);
+  const inbox = useInbox();
   const selection = useSelection(state.rows.map((row) => row.run.runId));
   useTick(1_000);
 
@@ -59,10 +62,15 @@ export function RunsPage() {
           {m.runs.start}
         </Link>
       </div>
-      <SavedViews query={query} waiting={null} />
+      <SavedViews query={query} waiting={inbox.count} />
       <RunFilters ref={bar} query={query} change={change} />
       <Strip list={list} />
       <Rows list={list} query={query} menu={menu} selection={selection} />
+      {selection.selected.size > 0 && (
+        <Suspense>
+          <BulkBar selected={state.rows.flatMap(({ run }) => (selection.selected.has(run.runId) ? [run] : []))} filter={list.filter} more={state.hasMore} clear={selection.clear} />
+        </Suspense>
+      )}
     </>
   );
 }

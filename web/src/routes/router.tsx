@@ -4,7 +4,7 @@ import type { Zone } from "../ui/format";
 import { Notice, Problem } from "../ui/Page";
 import { Root } from "./Root";
 import { RunsPage } from "./RunsPage";
-import { ADMIN_PARTS, auditSearch, dlqSearch, parseSearch, rootSearch, runSearch, runsSearch, startSearch, stringifySearch } from "./search";
+import { ADMIN_PARTS, auditSearch, bulkSearch, dlqSearch, parseSearch, rootSearch, runSearch, runsSearch, startSearch, stringifySearch } from "./search";
 
 const root = createRootRoute({
   component: Root,
@@ -39,6 +39,14 @@ const run = createRoute({
   path: "/runs/$runId",
   validateSearch: (search) => runSearch.parse(search),
   component: lazyRouteComponent(() => import("./RunPage"), "RunPage"),
+});
+
+const bulks = createRoute({ getParentRoute: () => root, path: "/bulk", component: lazyRouteComponent(() => import("./BulksPage"), "BulksPage") });
+const bulk = createRoute({
+  getParentRoute: () => root,
+  path: "/bulk/$id",
+  validateSearch: (search) => bulkSearch.parse(search),
+  component: lazyRouteComponent(() => import("./BulkPage"), "BulkPage"),
 });
 
 const start = createRoute({
@@ -88,7 +96,7 @@ const adminIndex = createRoute({
 });
 
 export const router = createRouter({
-  routeTree: root.addChildren([index, runs, run, start, inbox, queue, dlq, audit, admin, adminIndex, health]),
+  routeTree: root.addChildren([index, runs, run, bulks, bulk, start, inbox, queue, dlq, audit, admin, adminIndex, health]),
   parseSearch,
   stringifySearch,
   defaultPreload: "intent",

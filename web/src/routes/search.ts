@@ -1,5 +1,6 @@
 // What the address holds, checked: anything else in it is ignored, never an error page.
 import * as z from "zod/mini";
+import { RESULTS } from "../bulk/results";
 import { MOMENT } from "../runs/query";
 import { RUN_STATUSES, RUN_VIEWS, STEP_FILTERS, STEP_SORTS, STEP_TABS, TIMELINE_ORDERS } from "../runs/views";
 
@@ -48,6 +49,8 @@ export const runsSearch = z.object({
   to: moment,
   sort: z.catch(z.optional(z.literal("oldest")), undefined),
 });
+
+export const bulkSearch = z.object({ result: z.catch(z.optional(z.enum(RESULTS)), undefined) });
 
 export const startSearch = z.object({ from: text });
 

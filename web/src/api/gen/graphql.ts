@@ -92,6 +92,43 @@ export type BackpressureStrategy =
   /** It is refused with QUOTA_EXCEEDED. */
   | 'REJECT';
 
+/** What is done to each of them. */
+export type BulkActionInput =
+  {   cancel: BulkCancelInput; signal?: never; }
+  |  { cancel?: never;   signal: SignalInput; };
+
+export type BulkCancelInput = {
+  reason?: string | null | undefined;
+};
+
+export type BulkOutcome =
+  /** The receipt says how far it has come. */
+  | 'ACCEPTED'
+  /** For another reason, which `code` says; there is no receipt. */
+  | 'REFUSED'
+  /** By the state of the run; the receipt says why. */
+  | 'REJECTED'
+  | 'UNKNOWN'
+  /** It was not sent yet. */
+  | 'WAITING';
+
+/** Which runs are meant. */
+export type BulkRunsInput =
+  {   /** Those rows of one of the viewer's bulks that failed so far: REJECTED, REFUSED, or NOT_APPLIED. */
+  failedOf: string | number; filter?: never; ids?: never; }
+  |  { failedOf?: never;   /** All that match now. */
+  filter: RunFilter; ids?: never; }
+  |  { failedOf?: never; filter?: never;   /** runIds, 1 to 5,000. Those that do not exist or are not the viewer's are left out. */
+  ids: Array<string>; };
+
+export type BulkState =
+  /** Each run has its outcome; receipts may go on. */
+  | 'DONE'
+  /** It waits before it goes on: `pacedCode` says why. */
+  | 'PACED'
+  /** Signals are being sent. */
+  | 'RUNNING';
+
 export type CancelActionInput = {
   runId: string;
 };
@@ -452,6 +489,17 @@ export type SignalRunInput = {
   signalId: string;
 };
 
+export type SignalRunsInput = {
+  action: BulkActionInput;
+  /** How many runs are meant, as `preview` counts them. */
+  expectedCount: number;
+  /** At most 1,000 bytes; it stands in the audit, and with each run whose action says no other. */
+  reason: string;
+  /** Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit. */
+  requestId: string;
+  runs: BulkRunsInput;
+};
+
 export type SignalType =
   | 'CANCEL'
   | 'COMPLETE_MANUAL_STEP'
@@ -735,6 +783,15 @@ export type ServiceUpdatesSubscriptionVariables = Exact<{ [key: string]: never; 
 
 export type ServiceUpdatesSubscription = { serviceUpdates: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean } };
 
+export type RunIdsQueryVariables = Exact<{
+  filter?: RunFilter | null | undefined;
+  first: number;
+  after?: string | null | undefined;
+}>;
+
+
+export type RunIdsQuery = { runs: { edges: Array<{ node: { runId: string } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
+
 export type PageFieldsFragment = { endCursor: string | null, hasNextPage: boolean };
 
 export type LetterFieldsFragment = { id: string, projectId: string, runId: string, fromSeq: number, toSeq: number, attempts: number, cause: string, buriedAt: string, redrivenAt: string | null };
@@ -911,6 +968,45 @@ export type InboxUpdatesSubscriptionVariables = Exact<{ [key: string]: never; }>
 
 
 export type InboxUpdatesSubscription = { inboxUpdates: { reset: boolean, count: number | null, changed: Array<{ runId: string, stepId: string | null }>, removed: Array<{ runId: string, stepId: string | null }> } };
+
+export type BulkFieldsFragment = { id: string, state: BulkState, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, pacedCode: string | null, pacedUntil: string | null, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number } };
+
+export type BulkProgressFragment = { id: string, state: BulkState, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, pacedCode: string | null, pacedUntil: string | null, applications: { pending: number, delivered: number, applied: number, noop: number, notApplied: number }, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number } };
+
+export type BulkRowFieldsFragment = { no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null };
+
+export type BulksQueryVariables = Exact<{
+  first: number;
+  after?: string | null | undefined;
+}>;
+
+
+export type BulksQuery = { bulks: { edges: Array<{ node: { id: string, state: BulkState, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, pacedCode: string | null, pacedUntil: string | null, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number } } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+
+export type BulkRowsQueryVariables = Exact<{
+  id: string | number;
+  outcome?: BulkOutcome | null | undefined;
+  failed: boolean;
+  first: number;
+  after?: string | null | undefined;
+}>;
+
+
+export type BulkRowsQuery = { bulk: { rows: { edges: Array<{ node: { no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } } | null };
+
+export type SignalRunsMutationVariables = Exact<{
+  input: SignalRunsInput;
+}>;
+
+
+export type SignalRunsMutation = { signalRuns: { bulk: { id: string } } };
+
+export type BulkUpdatesSubscriptionVariables = Exact<{
+  id: string | number;
+}>;
+
+
+export type BulkUpdatesSubscription = { bulkUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string, reset: boolean, bulk: { id: string, state: BulkState, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, pacedCode: string | null, pacedUntil: string | null, applications: { pending: number, delivered: number, applied: number, noop: number, notApplied: number }, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number } }, rows: Array<{ no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null }> } };
 
 export class TypedDocumentString<TResult, TVariables>
   extends String
@@ -1146,31 +1242,6 @@ export const RunHeaderFragmentDoc = new TypedDocumentString(`
     attempts
   }
 }`, {"fragmentName":"RunHeader"}) as unknown as TypedDocumentString<RunHeaderFragment, unknown>;
-export const SignalFieldsFragmentDoc = new TypedDocumentString(`
-    fragment SignalFields on Signal {
-  signalId
-  runId
-  type
-  typeRaw
-  stepId
-  actor
-  reason
-  decision
-  rejection {
-    code
-    message
-  }
-  application
-  applicationReason
-  duplicate
-  acceptedSeq
-  appliedSeq
-  quiescentSeq
-  receivedAt
-  deliveredAt
-  appliedAt
-}
-    `, {"fragmentName":"SignalFields"}) as unknown as TypedDocumentString<SignalFieldsFragment, unknown>;
 export const EventFieldsFragmentDoc = new TypedDocumentString(`
     fragment EventFields on RunEvent {
   eventId
@@ -1387,6 +1458,123 @@ export const ServiceFieldsFragmentDoc = new TypedDocumentString(`
   activeRuns
 }
     `, {"fragmentName":"ServiceFields"}) as unknown as TypedDocumentString<ServiceFieldsFragment, unknown>;
+export const BulkFieldsFragmentDoc = new TypedDocumentString(`
+    fragment BulkFields on Bulk {
+  id
+  state
+  type
+  typeRaw
+  stepId
+  payload
+  reason
+  createdAt
+  finishedAt
+  pacedCode
+  pacedUntil
+  counts {
+    total
+    waiting
+    accepted
+    rejected
+    refused
+  }
+}
+    `, {"fragmentName":"BulkFields"}) as unknown as TypedDocumentString<BulkFieldsFragment, unknown>;
+export const BulkProgressFragmentDoc = new TypedDocumentString(`
+    fragment BulkProgress on Bulk {
+  ...BulkFields
+  applications {
+    pending
+    delivered
+    applied
+    noop
+    notApplied
+  }
+}
+    fragment BulkFields on Bulk {
+  id
+  state
+  type
+  typeRaw
+  stepId
+  payload
+  reason
+  createdAt
+  finishedAt
+  pacedCode
+  pacedUntil
+  counts {
+    total
+    waiting
+    accepted
+    rejected
+    refused
+  }
+}`, {"fragmentName":"BulkProgress"}) as unknown as TypedDocumentString<BulkProgressFragment, unknown>;
+export const SignalFieldsFragmentDoc = new TypedDocumentString(`
+    fragment SignalFields on Signal {
+  signalId
+  runId
+  type
+  typeRaw
+  stepId
+  actor
+  reason
+  decision
+  rejection {
+    code
+    message
+  }
+  application
+  applicationReason
+  duplicate
+  acceptedSeq
+  appliedSeq
+  quiescentSeq
+  receivedAt
+  deliveredAt
+  appliedAt
+}
+    `, {"fragmentName":"SignalFields"}) as unknown as TypedDocumentString<SignalFieldsFragment, unknown>;
+export const BulkRowFieldsFragmentDoc = new TypedDocumentString(`
+    fragment BulkRowFields on BulkRow {
+  no
+  runId
+  projectId
+  environmentId
+  outcome
+  outcomeRaw
+  code
+  message
+  at
+  failed
+  signal {
+    ...SignalFields
+  }
+}
+    fragment SignalFields on Signal {
+  signalId
+  runId
+  type
+  typeRaw
+  stepId
+  actor
+  reason
+  decision
+  rejection {
+    code
+    message
+  }
+  application
+  applicationReason
+  duplicate
+  acceptedSeq
+  appliedSeq
+  quiescentSeq
+  receivedAt
+  deliveredAt
+  appliedAt
+}`, {"fragmentName":"BulkRowFields"}) as unknown as TypedDocumentString<BulkRowFieldsFragment, unknown>;
 export const ViewerDocument = new TypedDocumentString(`
     query Viewer {
   viewer {
@@ -2111,6 +2299,21 @@ export const ServiceUpdatesDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<ServiceUpdatesSubscription, ServiceUpdatesSubscriptionVariables>;
+export const RunIdsDocument = new TypedDocumentString(`
+    query RunIds($filter: RunFilter, $first: Int!, $after: String) {
+  runs(filter: $filter, first: $first, after: $after) {
+    edges {
+      node {
+        runId
+      }
+    }
+    pageInfo {
+      hasNextPage
+      endCursor
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<RunIdsQuery, RunIdsQueryVariables>;
 export const DeadLettersDocument = new TypedDocumentString(`
     query DeadLetters($runId: String, $open: Boolean!, $first: Int!, $after: String) {
   deadLetters(runId: $runId, open: $open, first: $first, after: $after) {
@@ -2708,3 +2911,189 @@ export const InboxUpdatesDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<InboxUpdatesSubscription, InboxUpdatesSubscriptionVariables>;
+export const BulksDocument = new TypedDocumentString(`
+    query Bulks($first: Int!, $after: String) {
+  bulks(first: $first, after: $after) {
+    edges {
+      node {
+        ...BulkFields
+      }
+    }
+    pageInfo {
+      ...PageFields
+    }
+  }
+}
+    fragment PageFields on PageInfo {
+  endCursor
+  hasNextPage
+}
+fragment BulkFields on Bulk {
+  id
+  state
+  type
+  typeRaw
+  stepId
+  payload
+  reason
+  createdAt
+  finishedAt
+  pacedCode
+  pacedUntil
+  counts {
+    total
+    waiting
+    accepted
+    rejected
+    refused
+  }
+}`) as unknown as TypedDocumentString<BulksQuery, BulksQueryVariables>;
+export const BulkRowsDocument = new TypedDocumentString(`
+    query BulkRows($id: ID!, $outcome: BulkOutcome, $failed: Boolean!, $first: Int!, $after: String) {
+  bulk(id: $id) {
+    rows(outcome: $outcome, failed: $failed, first: $first, after: $after) {
+      edges {
+        node {
+          ...BulkRowFields
+        }
+      }
+      pageInfo {
+        ...PageFields
+      }
+    }
+  }
+}
+    fragment SignalFields on Signal {
+  signalId
+  runId
+  type
+  typeRaw
+  stepId
+  actor
+  reason
+  decision
+  rejection {
+    code
+    message
+  }
+  application
+  applicationReason
+  duplicate
+  acceptedSeq
+  appliedSeq
+  quiescentSeq
+  receivedAt
+  deliveredAt
+  appliedAt
+}
+fragment PageFields on PageInfo {
+  endCursor
+  hasNextPage
+}
+fragment BulkRowFields on BulkRow {
+  no
+  runId
+  projectId
+  environmentId
+  outcome
+  outcomeRaw
+  code
+  message
+  at
+  failed
+  signal {
+    ...SignalFields
+  }
+}`) as unknown as TypedDocumentString<BulkRowsQuery, BulkRowsQueryVariables>;
+export const SignalRunsDocument = new TypedDocumentString(`
+    mutation SignalRuns($input: SignalRunsInput!) {
+  signalRuns(input: $input) {
+    bulk {
+      id
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<SignalRunsMutation, SignalRunsMutationVariables>;
+export const BulkUpdatesDocument = new TypedDocumentString(`
+    subscription BulkUpdates($id: ID!) {
+  bulkUpdates(id: $id) {
+    sync
+    reason
+    asOf
+    reset
+    bulk {
+      ...BulkProgress
+    }
+    rows {
+      ...BulkRowFields
+    }
+  }
+}
+    fragment SignalFields on Signal {
+  signalId
+  runId
+  type
+  typeRaw
+  stepId
+  actor
+  reason
+  decision
+  rejection {
+    code
+    message
+  }
+  application
+  applicationReason
+  duplicate
+  acceptedSeq
+  appliedSeq
+  quiescentSeq
+  receivedAt
+  deliveredAt
+  appliedAt
+}
+fragment BulkFields on Bulk {
+  id
+  state
+  type
+  typeRaw
+  stepId
+  payload
+  reason
+  createdAt
+  finishedAt
+  pacedCode
+  pacedUntil
+  counts {
+    total
+    waiting
+    accepted
+    rejected
+    refused
+  }
+}
+fragment BulkProgress on Bulk {
+  ...BulkFields
+  applications {
+    pending
+    delivered
+    applied
+    noop
+    notApplied
+  }
+}
+fragment BulkRowFields on BulkRow {
+  no
+  runId
+  projectId
+  environmentId
+  outcome
+  outcomeRaw
+  code
+  message
+  at
+  failed
+  signal {
+    ...SignalFields
+  }
+}`) as unknown as TypedDocumentString<BulkUpdatesSubscription, BulkUpdatesSubscriptionVariables>;

@@ -1,0 +1,50 @@
+import { useState } from "react";
+import type { BulkRunsInput, RunFilter } from "../api/gen/graphql";
+import type { RunRow } from "../api/model";
+import { m } from "../messages";
+import { Button } from "../ui/Button";
+import { BULK_ACTIONS, type BulkAction, type BulkKind, commonFailure, irreversible } from "./action";
+import css from "./Bulk.module.css";
+import { BulkDialog } from "./BulkDialog";
+
+interface BulkBarProps {
+  selected: readonly RunRow[];
+  filter: RunFilter;
+  /** More runs match than are shown. */
+  more: boolean;
+  clear: () => void;
+}
+
+/** What can be done to the runs that are selected, or to all that match. Each button opens what asks. */
+export function BulkBar({ selected, filter, more, clear }: BulkBarProps) {
+  const [everything, setEverything] = useState(false);
+  const [asking, setAsking] = useState<{ action: BulkAction; runs: BulkRunsInput } | null>(null);
+  const ask = (kind: BulkKind): void =>
+    setAsking({
+      action: { kind, stepId: kind === "RETRY_STEP" ? commonFailure(selected) : "", force: false },
+      runs: everything ? { filter } : { ids: selected.map((run) => run.runId) },
+    });
+  return (
+    <>
+      <div className={css.bar} role="region" aria-label={m.bulk.bar}>
+        <strong>{everything ? m.bulk.all : m.bulk.selected(selected.length)}</strong>
+        {BULK_ACTIONS.map((kind) => (
+          <Button key={kind} kind={irreversible(kind) ? "danger" : "plain"} onClick={() => ask(kind)}>
+            {m.action[kind]}…
+          </Button>
+        ))}
+        <span className={css.end}>
+          {(more || everything) && (
+            <Button kind="quiet" pressed={everything} onClick={() => setEverything(!everything)}>
+              {m.bulk.actOnAll}
+            </Button>
+          )}
+          <Button kind="quiet" onClick={clear}>
+            {m.bulk.clear} <kbd>Esc</kbd>
+          </Button>
+        </span>
+      </div>
+      {asking && <BulkDialog action={asking.action} runs={asking.runs} onClose={() => setAsking(null)} />}
+    </>
+  );
+}

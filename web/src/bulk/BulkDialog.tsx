@@ -1,0 +1,100 @@
+import { useNavigate } from "@tanstack/react-router";
+import { type FormEvent, useState } from "react";
+import { newId } from "../actions/intent";
+import { type BulkRunsInput, SignalRunsDocument } from "../api/gen/graphql";
+import { ApiError, request } from "../api/request";
+import { m } from "../messages";
+import { Violations } from "../ui/Ask";
+import { Button } from "../ui/Button";
+import { Dialog } from "../ui/Dialog";
+import css from "../ui/Form.module.css";
+import { count as written } from "../ui/format";
+import send from "../actions/ConfirmDialog.module.css";
+import { type BulkAction, irreversible, toBulkInput } from "./action";
+import { BulkPreview } from "./BulkPreview";
+import { useBulkPreview } from "./useBulkPreview";
+
+const TYPED_ABOVE = 10;
+
+interface BulkDialogProps {
+  action: BulkAction;
+  runs: BulkRunsInput;
+  onClose: () => void;
+}
+
+/** What would happen to how many runs, why, and the confirmation: above ten runs, and for what cannot be undone, by typing how many. */
+export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
+  const navigate = useNavigate();
+  const [action, setAction] = useState(first);
+  // One bulk however often it is sent.
+  const [requestId] = useState(() => `ui-${newId()}`);
+  const [reason, setReason] = useState("");
+  const [typed, setTyped] = useState("");
+  const [sending, setSending] = useState(false);
+  const [error, setError] = useState<ApiError | null>(null);
+  const asked = action.kind === "RETRY_STEP" && action.stepId === "" ? null : { action: toBulkInput(action, "-"), runs };
+  const { preview, failed, again } = useBulkPreview(asked);
+  const total = preview?.count ?? null;
+  const strong = irreversible(action.kind) || (total ?? 0) > TYPED_ABOVE;
+  const moved = error?.code === "BULK_MOVED";
+  const complete = reason.trim() !== "" && total !== null && total > 0 && (!strong || typed === String(total)) && asked !== null;
+  const label = m.action[action.kind];
+
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    if (sending || !complete || total === null) return;
+    setSending(true);
+    setError(null);
+    request(SignalRunsDocument, { input: { requestId, runs, action: toBulkInput(action, reason.trim()), reason: reason.trim(), expectedCount: total } })
+      .then(({ signalRuns }) => navigate({ to: "/bulk/$id", params: { id: signalRuns.bulk.id } }))
+      .catch((cause: unknown) => {
+        const failure = cause instanceof ApiError ? cause : new ApiError(String(cause));
+        setError(failure);
+        setSending(false);
+        if (failure.code === "BULK_MOVED") {
+          setTyped("");
+          again();
+        }
+      });
+  };
+
+  return (
+    <Dialog title={total === null ? label : m.bulk.title(label, total)} onClose={onClose} alert={strong}>
+      <form
+        className={css.stack}
+        onSubmit={submit}
+        onKeyDown={(event) => {
+          // Enter alone does not send what cannot be undone.
+          if (event.key === "Enter" && strong && event.target instanceof HTMLInputElement && !event.metaKey && !event.ctrlKey) event.preventDefault();
+        }}
+      >
+        {action.kind === "RETRY_STEP" && (
+          <label className={css.field}>
+            <span>{m.bulk.whichStep}</span>
+            <input value={action.stepId} required maxLength={200} spellCheck={false} onChange={(event) => setAction({ ...action, stepId: event.target.value.trim() })} />
+          </label>
+        )}
+        <BulkPreview preview={preview} error={failed} />
+        <label className={css.field}>
+          <span>
+            {m.confirm.reason} ({m.confirm.reasonHint})
+          </span>
+          <input value={reason} maxLength={1000} required onChange={(event) => setReason(event.target.value)} />
+        </label>
+        {strong && total !== null && total > 0 && (
+          <label className={css.field}>
+            <span>{m.bulk.typeCount(written(total))}</span>
+            <input inputMode="numeric" value={typed} autoComplete="off" onChange={(event) => setTyped(event.target.value)} />
+          </label>
+        )}
+        {moved ? <p role="alert">{m.bulk.moved}</p> : <Violations error={error} />}
+        <div className={css.buttons}>
+          <Button onClick={onClose}>{m.confirm.back}</Button>
+          <button type="submit" className={send.send} data-danger={strong || undefined} disabled={sending || !complete}>
+            {sending ? m.confirm.sending : m.bulk.send(label, total ?? 0)}
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

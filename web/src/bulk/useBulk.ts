@@ -1,0 +1,110 @@
+import { useCallback, useEffect, useRef, useState } from "react";
+import { follow } from "../api/follow";
+import { type BulkOutcome, type BulkProgressFragment, type BulkRowFieldsFragment, BulkRowsDocument, BulkUpdatesDocument } from "../api/gen/graphql";
+import { type Instant, instant } from "../api/model";
+import { type ApiError, request } from "../api/request";
+import type { VerdictState } from "../runs/store";
+import type { BulkResult } from "./results";
+
+const PAGE = 200;
+
+interface Asked {
+  id: string;
+  outcome: BulkOutcome | null;
+  failed: boolean;
+}
+
+function asked(id: string, result: BulkResult | undefined): Asked {
+  const outcomes = { waiting: "WAITING", accepted: "ACCEPTED", rejected: "REJECTED", refused: "REFUSED" } as const;
+  return { id, outcome: result === undefined || result === "failed" ? null : outcomes[result], failed: result === "failed" };
+}
+
+/** All rows of one result, page after page; null when the bulk is not there. Throws ApiError. */
+export async function readRows(id: string, result: BulkResult | undefined): Promise<BulkRowFieldsFragment[] | null> {
+  const rows: BulkRowFieldsFragment[] = [];
+  for (let after: string | null = null; ; ) {
+    const { bulk }: { bulk: { rows: { edges: { node: BulkRowFieldsFragment }[]; pageInfo: { hasNextPage: boolean; endCursor: string | null } } } | null } = await request(BulkRowsDocument, {
+      ...asked(id, result),
+      first: PAGE,
+      after,
+    });
+    if (!bulk) return null;
+    rows.push(...bulk.rows.edges.map((edge) => edge.node));
+    if (!bulk.rows.pageInfo.hasNextPage) return rows;
+    after = bulk.rows.pageInfo.endCursor;
+  }
+}
+
+/** Rows that moved take the place of those held; none enters or leaves. */
+export function moveRows(held: readonly BulkRowFieldsFragment[], moved: readonly BulkRowFieldsFragment[]): readonly BulkRowFieldsFragment[] {
+  if (moved.length === 0) return held;
+  const by = new Map(moved.map((row) => [row.no, row]));
+  return held.map((row) => by.get(row.no) ?? row);
+}
+
+export interface FollowedBulk {
+  bulk: BulkProgressFragment | null;
+  rows: readonly BulkRowFieldsFragment[] | null;
+  hasMore: boolean;
+  error: ApiError | null;
+  sync: VerdictState;
+  asOf: Instant;
+  /** When `asOf` was heard, by the local clock. */
+  at: number;
+  more: () => void;
+  refresh: () => void;
+}
+
+/** A bulk of the viewer as it goes on, and its rows of one result. */
+export function useBulk(id: string, result: BulkResult | undefined): FollowedBulk {
+  const [bulk, setBulk] = useState<BulkProgressFragment | null>(null);
+  const [rows, setRows] = useState<readonly BulkRowFieldsFragment[] | null>(null);
+  const [cursor, setCursor] = useState<string | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
+  const [truth, setTruth] = useState<{ sync: VerdictState; asOf: Instant; at: number }>({ sync: "LOADING", asOf: 0, at: 0 });
+  const [round, setRound] = useState(0);
+  const [begun, setBegun] = useState(0);
+  // What moved while the rows were being read.
+  const meanwhile = useRef<BulkRowFieldsFragment[]>([]);
+
+  useEffect(() => {
+    setBulk(null);
+    setError(null);
+    const stream = follow(BulkUpdatesDocument, { id }, {
+      next: ({ bulkUpdates: frame }) => {
+        setTruth({ sync: frame.sync, asOf: instant(frame.asOf), at: Date.now() });
+        setBulk(frame.bulk);
+        if (frame.reset) setBegun((n) => n + 1);
+        meanwhile.current.push(...frame.rows);
+        setRows((held) => held && moveRows(held, frame.rows));
+      },
+      refused: setError,
+    });
+    return stream.close;
+  }, [id]);
+
+  const read = useCallback(
+    async (after: string | null, signal?: AbortSignal) => {
+      meanwhile.current = [];
+      const answer = await request(BulkRowsDocument, { ...asked(id, result), first: PAGE, after }, signal);
+      const page = answer.bulk?.rows;
+      const found = moveRows(page?.edges.map((edge) => edge.node) ?? [], meanwhile.current);
+      setRows((held) => (after === null ? found : [...(held ?? []), ...found]));
+      setCursor(page?.pageInfo.hasNextPage ? page.pageInfo.endCursor : null);
+    },
+    [id, result],
+  );
+  useEffect(() => {
+    if (begun === 0) return;
+    const abort = new AbortController();
+    setRows(null);
+    read(null, abort.signal).catch((cause: ApiError) => {
+      if (!abort.signal.aborted) setError(cause);
+    });
+    return () => abort.abort();
+  }, [read, begun, round]);
+  const more = (): void => {
+    if (cursor !== null) read(cursor).catch(setError);
+  };
+  return { bulk, rows, hasMore: cursor !== null, error, ...truth, more, refresh: () => setRound((n) => n + 1) };
+}

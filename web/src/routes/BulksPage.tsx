@@ -1,0 +1,39 @@
+import { Link } from "@tanstack/react-router";
+import { type BulkFieldsFragment, BulksDocument } from "../api/gen/graphql";
+import { instant } from "../api/model";
+import { useConnection } from "../api/useConnection";
+import { m } from "../messages";
+import { useDocumentStatus } from "../ui/documentStatus";
+import { List, PageHead } from "../ui/List";
+import type { Column } from "../ui/Table";
+import { Time } from "../ui/Time";
+
+const EVERY_MS = 5_000;
+
+const COLUMNS: Column<BulkFieldsFragment>[] = [
+  {
+    head: m.bulk.one,
+    main: true,
+    cell: (bulk) => (
+      <Link to="/bulk/$id" params={{ id: bulk.id }}>
+        {m.bulk.title(m.bulk.types[bulk.type] ?? bulk.typeRaw, bulk.counts.total)}
+      </Link>
+    ),
+  },
+  { head: m.audit.reason, text: true, cell: (bulk) => bulk.reason },
+  { head: m.bulk.result, cell: ({ state, counts }) => m.bulk.state(state, counts.total - counts.waiting, counts.total) },
+  { head: m.bulk.results.failed, cell: ({ counts }) => counts.rejected + counts.refused },
+  { head: m.bulk.asked, cell: (bulk) => <Time at={instant(bulk.createdAt)} /> },
+];
+
+/** The actions on many runs that the viewer asked for. */
+export function BulksPage() {
+  useDocumentStatus(m.bulk.list);
+  const pages = useConnection(BulksDocument, {}, (result) => result.bulks, { every: EVERY_MS });
+  return (
+    <>
+      <PageHead title={m.bulk.list} asOf={pages.asOf} refresh={pages.refresh} />
+      <List label={m.bulk.list} pages={pages} columns={COLUMNS} rowKey={(bulk) => bulk.id} empty={<p>{m.bulk.empty}</p>} />
+    </>
+  );
+}
