@@ -76,20 +76,21 @@ type Limits struct {
 
 // Service is the use cases. It is safe for concurrent use.
 type Service struct {
-	cfg     Config
-	denials *minutes      // of signals, by principal
-	trails  *minutes      // of audit rows of denials
-	starts  chan struct{} // wakes the reconciler
-	signals chan struct{} // wakes delivery
-	bulks   chan struct{} // wakes who sends bulks
-	plans   *lru.Cache[string, planFacts]
-	sweeps  sweepMetrics
-	alerts  *prometheus.CounterVec
-	quotas  atomic.Pointer[map[string]*tenantQuota] // of the tenants that have a document of their own
-	tiers   *lru.Cache[string, *tenantQuota]        // of other tenants
-	places  *places                                 // tells reconcilers elsewhere
-	usage   *quotaMetrics
-	asked   *lru.Cache[string, string] // the planVersion that a request id came with last (T138)
+	cfg          Config
+	denials      *minutes      // of signals, by principal
+	trails       *minutes      // of audit rows of denials
+	starts       chan struct{} // wakes the reconciler
+	signals      chan struct{} // wakes delivery
+	bulks        chan struct{} // wakes who sends bulks
+	plans        *lru.Cache[string, planFacts]
+	sweeps       sweepMetrics
+	alerts       *prometheus.CounterVec
+	bulkRowsSent *prometheus.CounterVec
+	quotas       atomic.Pointer[map[string]*tenantQuota] // of the tenants that have a document of their own
+	tiers        *lru.Cache[string, *tenantQuota]        // of other tenants
+	places       *places                                 // tells reconcilers elsewhere
+	usage        *quotaMetrics
+	asked        *lru.Cache[string, string] // the planVersion that a request id came with last (T138)
 	// authority is held while policies and tokens are read and put in force.
 	authority sync.Mutex
 	ruling    *ruling
@@ -150,7 +151,7 @@ func New(cfg Config) *Service {
 		sessionReads: make(chan struct{}, maxSessionReads),
 		cfg:          cfg, denials: newMinutes(cfg.Now), trails: newMinutes(cfg.Now),
 		ruling: newRuling(), breaker: newStartBreaker(cfg.Now, cfg.Metrics),
-		starts: make(chan struct{}, 1), signals: make(chan struct{}, 1), bulks: make(chan struct{}, 1), alerts: newAlerts(cfg.Metrics), sweeps: newSweepMetrics(cfg.Metrics),
+		starts: make(chan struct{}, 1), signals: make(chan struct{}, 1), bulks: make(chan struct{}, 1), alerts: newAlerts(cfg.Metrics), bulkRowsSent: newBulkRowsSent(cfg.Metrics), sweeps: newSweepMetrics(cfg.Metrics),
 		tiers: kept[*tenantQuota](maxTenants), asked: kept[string](maxAsked), places: &places{bus: cfg.Bus}, usage: newQuotaMetrics(cfg.Metrics),
 	}
 	s.quotas.Store(&map[string]*tenantQuota{})

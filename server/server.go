@@ -311,6 +311,7 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 			g.Go(func() error { return p.control.Reconcile(work, p.owner) })
 		case "deliver":
 			g.Go(func() error { return p.control.Deliver(work, p.owner) })
+			g.Go(func() error { return p.control.SendBulks(work, p.owner) })
 		case "sweep":
 			g.Go(func() error { return p.control.Sweep(work) })
 			g.Go(func() error { return p.control.LinkAudit(work) })

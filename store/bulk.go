@@ -34,9 +34,9 @@ type Bulks interface {
 type BulkWork interface {
 	// LeaseBulks takes up to limit bulks that are due and whose lease is free, the longest due first.
 	LeaseBulks(ctx context.Context, owner string, ttl time.Duration, limit int) ([]Bulk, error)
-	// WaitingBulkRows lists rows that have no outcome and are due, by number, at most limit, and when
-	// the next one of the others is due: 0 when there is none.
-	WaitingBulkRows(ctx context.Context, id string, limit int) ([]BulkRow, time.Duration, error)
+	// WaitingBulkRows lists rows that have no outcome and are due, by number, at most limit, and what
+	// the next one of the others waits for: nothing when there is none.
+	WaitingBulkRows(ctx context.Context, id string, limit int) ([]BulkRow, BulkPause, error)
 	// SettleBulkRows keeps what became of rows under the lease, which lasts for ttl from now on; a row
 	// that has an outcome keeps it. With the last one the bulk is finished and the lease ends.
 	// ErrConflict when the fence moved or the lease ended: nothing is written.
@@ -141,10 +141,14 @@ type BulkRowFilter struct {
 
 // BulkSettlement is what became of some rows.
 type BulkSettlement struct {
-	Ends []BulkEnd
-	// Paced is why the bulk waits now, for Pause; "" when it does not.
-	Paced run.Code
-	Pause time.Duration
+	Ends  []BulkEnd
+	Pause BulkPause // of the bulk, from now on
+}
+
+// BulkPause is why something waits, "" when it does not, and for how long.
+type BulkPause struct {
+	Code run.Code
+	For  time.Duration
 }
 
 // BulkEnd is what became of one row. One that is WAITING is tried again after Delay.

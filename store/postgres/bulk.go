@@ -189,7 +189,7 @@ func (s *Store) LeaseBulks(ctx context.Context, owner string, ttl time.Duration,
 }
 
 // WaitingBulkRows implements store.BulkWork.
-func (s *Store) WaitingBulkRows(ctx context.Context, id string, limit int) (out []store.BulkRow, next time.Duration, err error) {
+func (s *Store) WaitingBulkRows(ctx context.Context, id string, limit int) (out []store.BulkRow, next store.BulkPause, err error) {
 	err = s.do(ctx, "waiting bulk rows", func(ctx context.Context, c *pgx.Conn) error {
 		var b pgx.Batch
 		b.Queue(`SELECT `+bulkRowColumns+` FROM bulk_row b WHERE b.bulk_id = $1 AND b.outcome = 'WAITING' AND b.due_at <= clock_timestamp()
@@ -197,8 +197,17 @@ func (s *Store) WaitingBulkRows(ctx context.Context, id string, limit int) (out 
 			out, err = pgx.CollectRows(rows, scanBulkRow)
 			return err
 		})
-		b.Queue(`SELECT coalesce(min(due_at) - clock_timestamp(), '0') FROM bulk_row
-			WHERE bulk_id = $1 AND outcome = 'WAITING' AND due_at > clock_timestamp()`, id).QueryRow(func(row pgx.Row) error { return row.Scan(&next) })
+		next = store.BulkPause{}
+		b.Queue(`SELECT code, due_at - clock_timestamp() FROM bulk_row WHERE bulk_id = $1 AND outcome = 'WAITING' AND due_at > clock_timestamp()
+			ORDER BY due_at LIMIT 1`, id).Query(func(rows pgx.Rows) error {
+			defer rows.Close()
+			for rows.Next() {
+				if err := rows.Scan(&next.Code, &next.For); err != nil {
+					return err
+				}
+			}
+			return rows.Err()
+		})
 		return c.SendBatch(ctx, &b).Close()
 	})
 	return out, next, err
@@ -221,6 +230,7 @@ UPDATE bulk b SET accepted = b.accepted + n.accepted, rejected = b.rejected + n.
   finished_at = CASE WHEN b.accepted + b.rejected + b.refused + n.ended = b.total THEN clock_timestamp() END
 FROM n WHERE b.id = (SELECT id FROM fence) RETURNING b.id, tenant_id, actor, request_id, fingerprint, principal, action, reason, total, b.accepted, b.rejected, b.refused,
   paced, paced_until, rev, created_at, finished_at, generation`
+
 // SettleBulkRows implements store.BulkWork.
 func (s *Store) SettleBulkRows(ctx context.Context, b store.Bulk, st store.BulkSettlement, ttl time.Duration) (out store.Bulk, err error) {
 	n := len(st.Ends)
@@ -231,7 +241,7 @@ func (s *Store) SettleBulkRows(ctx context.Context, b store.Bulk, st store.BulkS
 		outcomes[i], codes[i], messages[i] = string(e.Outcome), string(e.Code), e.Message
 	}
 	err = s.do(ctx, "settle bulk", func(ctx context.Context, c *pgx.Conn) error {
-		out, err = oneBulk(ctx, c, settleBulkSQL, b.ID, b.Generation, nos, outcomes, codes, messages, delays, st.Paced, st.Pause, ttl)
+		out, err = oneBulk(ctx, c, settleBulkSQL, b.ID, b.Generation, nos, outcomes, codes, messages, delays, st.Pause.Code, st.Pause.For, ttl)
 		return fencedBulk(ctx, c, b, err)
 	})
 	return out, err

@@ -180,20 +180,21 @@ func (s *Store) LeaseBulks(ctx context.Context, owner string, ttl time.Duration,
 }
 
 // WaitingBulkRows implements store.BulkWork.
-func (s *Store) WaitingBulkRows(ctx context.Context, id string, limit int) (out []store.BulkRow, next time.Duration, err error) {
+func (s *Store) WaitingBulkRows(ctx context.Context, id string, limit int) (out []store.BulkRow, next store.BulkPause, err error) {
 	now := s.now()
-	err = s.read(ctx, func(c *conn) error {
-		out, err = collect(ctx, c, "waiting bulk rows", scanBulkRow, `SELECT `+bulkRowColumns+` FROM bulk_row b
-			WHERE b.bulk_id = ? AND b.outcome = 'WAITING' AND b.due_at <= ? ORDER BY b.no LIMIT ?`, id, micros(now), clamp(limit, store.MaxPage))
-		return err
-	})
+	out, err = readAll(ctx, s, "waiting bulk rows", scanBulkRow, `SELECT `+bulkRowColumns+` FROM bulk_row b
+		WHERE b.bulk_id = ? AND b.outcome = 'WAITING' AND b.due_at <= ? ORDER BY b.no LIMIT ?`, id, micros(now), clamp(limit, store.MaxPage))
 	if err != nil {
-		return nil, 0, err
+		return nil, next, err
 	}
-	due, err := readOne(ctx, s, "next bulk row", value[int64], `SELECT coalesce(min(due_at), 0) FROM bulk_row
-		WHERE bulk_id = ? AND outcome = 'WAITING' AND due_at > ?`, id, micros(now))
-	if due > 0 {
-		next = instant(due).Sub(now)
+	next, err = readOne(ctx, s, "next bulk row", func(row scanner) (p store.BulkPause, err error) {
+		var due int64
+		err = row.Scan(&p.Code, &due)
+		p.For = instant(due).Sub(now)
+		return p, err
+	}, `SELECT code, due_at FROM bulk_row WHERE bulk_id = ? AND outcome = 'WAITING' AND due_at > ? ORDER BY due_at LIMIT 1`, id, micros(now))
+	if errors.Is(err, store.ErrNotFound) {
+		err = nil
 	}
 	return out, next, err
 }
@@ -222,12 +223,12 @@ func (s *Store) SettleBulkRows(ctx context.Context, b store.Bulk, st store.BulkS
 			count[e.Outcome] += n
 		}
 		var until sql.NullInt64
-		if st.Paced != "" {
-			until = sql.NullInt64{Int64: micros(now.Add(st.Pause)), Valid: true}
+		if st.Pause.Code != "" {
+			until = sql.NullInt64{Int64: micros(now.Add(st.Pause.For)), Valid: true}
 		}
 		out, err = one(ctx, c, "settle bulk", scanBulk, `UPDATE bulk SET accepted = accepted + ?1, rejected = rejected + ?2, refused = refused + ?3, paced = ?4, paced_until = ?5,
 			finished_at = iif(accepted + rejected + refused + ?1 + ?2 + ?3 = total, ?6, NULL) WHERE id = ?7 RETURNING `+bulkColumns,
-			count[store.BulkAccepted], count[store.BulkRejected], count[store.BulkRefused], string(st.Paced), until, micros(now), b.ID)
+			count[store.BulkAccepted], count[store.BulkRejected], count[store.BulkRefused], string(st.Pause.Code), until, micros(now), b.ID)
 		return err
 	})
 	return out, err

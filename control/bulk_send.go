@@ -1,0 +1,247 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+const (
+	bulksAtOnce = 4  // that one server sends
+	bulkRound   = 16 // signals of one bulk that are sent at once
+	// bulkTurn is how long a bulk is worked on before others have their turn.
+	bulkTurn = 2 * time.Second
+	// bulkLife is how long a row may wait for what paces it; then that is its outcome.
+	bulkLife = 24 * time.Hour
+	// The pause before a row that had to wait is tried again.
+	bulkPauseLeast, bulkPauseMost = 100 * time.Millisecond, 30 * time.Second
+	bulkStoreRetry                = 500 * time.Millisecond
+)
+
+// SendBulks sends the signals of bulks until ctx ends: 16 of a bulk at once, those of a bulk by one server at a
+// time. A signal's id follows from the bulk and the number of its row, so that what is sent again after a crash
+// has one effect. A row that must wait (SIGNAL_RATE_LIMITED, STORE_UNAVAILABLE, …) is tried again, and the bulk goes on.
+func (s *Service) SendBulks(ctx context.Context, owner string) error {
+	return s.duty(ctx, s.bulks, func(ctx context.Context) (bool, error) {
+		leased, err := s.cfg.Store.LeaseBulks(ctx, owner, s.cfg.Limits.LeaseTTL, bulksAtOnce)
+		var more atomic.Bool
+		atOnce(leased, func(b store.Bulk) {
+			wait, err := s.sendBulk(ctx, b)
+			if err != nil {
+				wait = bulkStoreRetry
+			}
+			if err := s.releaseBulk(ctx, b, wait); err == nil && wait == 0 {
+				more.Store(true)
+			}
+			if err != nil && !errors.Is(err, store.ErrConflict) && ctx.Err() == nil {
+				s.cfg.Logger.WarnContext(ctx, "bulk not sent", slog.String("bulkId", b.ID), slog.Any("error", err))
+			}
+		})
+		return more.Load(), err
+	})
+}
+
+// releaseBulk gives a lease back, also when this server is stopping. A bulk that is finished, or whose fence moved,
+// has none to give, and what cannot be given back ends by itself.
+func (s *Service) releaseBulk(ctx context.Context, b store.Bulk, wait time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bulkTurn)
+	defer cancel()
+	return s.cfg.Store.ReleaseBulk(ctx, b, wait)
+}
+
+// sendBulk works on a leased bulk for a turn, and says for how long there is nothing more to do.
+func (s *Service) sendBulk(ctx context.Context, b store.Bulk) (time.Duration, error) {
+	j := &bulkJob{s: s, bulk: b}
+	var asker bulkAsker
+	if err := errors.Join(json.Unmarshal(b.Principal, &asker), json.Unmarshal(b.Action, &j.action)); err != nil {
+		return bulkPauseMost, err
+	}
+	j.asker = authz.Principal{
+		ID: asker.ID, TenantID: asker.TenantID, ExpiresAt: asker.ExpiresAt, TokenID: asker.TokenID, SessionID: asker.SessionID,
+		Provider: asker.Provider, Groups: asker.Groups,
+	}
+	size := bulkRound
+	if b.Paced != "" {
+		size = 1 // what paced it may have passed, or not
+	}
+	for turn := s.cfg.Now().Add(bulkTurn); s.cfg.Now().Before(turn); {
+		var rows []store.BulkRow
+		var next store.BulkPause
+		if err := s.patiently(ctx, func() (err error) {
+			rows, next, err = s.cfg.Store.WaitingBulkRows(ctx, b.ID, size)
+			return err
+		}); err != nil {
+			return 0, err
+		}
+		if len(rows) == 0 {
+			wait := max(bulkPauseLeast, min(next.For, bulkPauseMost))
+			if next.Code != "" && b.Paced == "" {
+				_, err := s.settleBulk(ctx, b, store.BulkSettlement{Pause: next})
+				return wait, err
+			}
+			return wait, nil
+		}
+		st, done := j.round(ctx, rows)
+		if ctx.Err() != nil {
+			return 0, ctx.Err() // what was accepted is found when it is sent again
+		}
+		after, err := s.settleBulk(ctx, b, st)
+		switch {
+		case err != nil:
+			return 0, err
+		case after.FinishedAt != nil:
+			return bulkPauseMost, nil
+		case done == 0:
+			return st.Pause.For, nil
+		case st.Pause.Code != "":
+			size = done
+		default:
+			size = min(2*size, bulkRound)
+		}
+		b = after
+	}
+	return 0, nil
+}
+
+// settleBulk keeps what became of a round.
+func (s *Service) settleBulk(ctx context.Context, b store.Bulk, st store.BulkSettlement) (after store.Bulk, err error) {
+	err = s.patiently(ctx, func() (err error) {
+		after, err = s.cfg.Store.SettleBulkRows(ctx, b, st, s.cfg.Limits.LeaseTTL)
+		return err
+	})
+	if err != nil {
+		return store.Bulk{}, err
+	}
+	for _, e := range st.Ends {
+		s.bulkRowsSent.WithLabelValues(string(e.Outcome)).Inc()
+	}
+	return after, nil
+}
+
+// patiently tries again while the store does not answer, as long as a lease may hold: so a bulk goes on when the
+// store is back, and what is known is not found out twice.
+func (s *Service) patiently(ctx context.Context, f func() error) error {
+	for left := s.cfg.Limits.LeaseTTL; ; left -= bulkStoreRetry {
+		err := f()
+		if !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrOverloaded) || left <= 0 || !sleep(ctx, nil, bulkStoreRetry) {
+			return err
+		}
+	}
+}
+
+// bulkJob is one bulk that is being sent.
+type bulkJob struct {
+	s      *Service
+	bulk   store.Bulk
+	asker  authz.Principal
+	action bulkAction
+}
+
+// round sends the signals of some rows at once, and counts those that have their outcome.
+func (j *bulkJob) round(ctx context.Context, rows []store.BulkRow) (st store.BulkSettlement, done int) {
+	var mu sync.Mutex
+	atOnce(rows, func(r store.BulkRow) {
+		end := j.send(ctx, r)
+		mu.Lock()
+		defer mu.Unlock()
+		st.Ends = append(st.Ends, end)
+		if end.Outcome != store.BulkWaiting {
+			done++
+		} else if st.Pause.Code == "" || end.Delay < st.Pause.For {
+			st.Pause = store.BulkPause{Code: end.Code, For: end.Delay}
+		}
+	})
+	return st, done
+}
+
+// send sends the signal of one row and says what came back.
+func (j *bulkJob) send(ctx context.Context, r store.BulkRow) store.BulkEnd {
+	rc, err := j.signal(ctx, r)
+	var own *Error
+	if errors.As(err, &own) && (own.Code == run.CodeForbidden || own.Code == run.CodeNotFound) {
+		// It was sent before a crash, when that was still allowed: what was accepted stays so.
+		if known, lookErr := j.s.cfg.Store.Receipt(ctx, r.RunID, r.SignalID); lookErr == nil {
+			rc, err = Receipt{Receipt: known}, nil
+		} else if !errors.Is(lookErr, store.ErrNotFound) {
+			err = translate(lookErr)
+		}
+	}
+	end := store.BulkEnd{No: r.No, Outcome: store.BulkAccepted}
+	switch {
+	case err == nil && rc.Rejected:
+		end.Outcome = store.BulkRejected
+	case err == nil:
+	case errors.As(err, &own):
+		end.Outcome, end.Code, end.Message = store.BulkRefused, own.Code, clip(own.Message)
+		if waits(own.Code) && j.s.cfg.Now().Sub(j.bulk.CreatedAt) < bulkLife {
+			end.Outcome, end.Delay = store.BulkWaiting, max(bulkPauseLeast, min(own.RetryAfter, bulkPauseMost))
+		}
+		if own.Code == run.CodeInternal {
+			j.s.cfg.Logger.WarnContext(ctx, "signal of a bulk not sent", slog.String("bulkId", j.bulk.ID), slog.Int("row", r.No), slog.Any("error", own.Unwrap()))
+		}
+	default: // the context's end
+		end.Outcome, end.Code, end.Delay = store.BulkWaiting, run.CodeUnavailable, bulkPauseLeast
+	}
+	return end
+}
+
+// waits reports whether a row with the code is tried again.
+func waits(c run.Code) bool {
+	return c == run.CodeSignalRate || c == run.CodeStoreUnavailable || c == run.CodeStoreOverloaded || c == run.CodeUnavailable
+}
+
+// signal is SignalRun with the rights that the asker has now. What it may not do leaves a row in the
+// audit, and nothing in the log of the run: a bulk would flood it.
+func (j *bulkJob) signal(ctx context.Context, r store.BulkRow) (Receipt, error) {
+	s, action := j.s, authz.Action(j.action.Signal.Type)
+	alive, err := s.cfg.Authz.Alive(j.asker)
+	if err != nil {
+		return Receipt{}, translate(err)
+	}
+	audit := store.AuditRow{Action: string(action), RunID: r.RunID, SignalID: r.SignalID, Code: run.CodeForbidden}
+	if !alive {
+		s.auditDenied(ctx, j.asker, audit)
+		return Receipt{}, refuse(run.CodeForbidden, "The account, token or session that asked for the bulk is no longer good.")
+	}
+	of, err := s.visible(ctx, j.asker, action, r.RunID)
+	if err != nil {
+		return Receipt{}, err
+	}
+	rights, err := s.cfg.Authz.Decide(j.asker, action, objectOf(of.Identity))
+	if err != nil {
+		return Receipt{}, translate(err)
+	}
+	if !rights.Allowed {
+		s.auditDenied(ctx, j.asker, audit)
+		return Receipt{}, s.denied(j.asker, action, objectOf(of.Identity), rights)
+	}
+	in := SignalRun{RunID: r.RunID, Signal: j.action.Signal, Payload: j.action.Payload, Reason: j.action.Reason}
+	in.Signal.ID = r.SignalID
+	if err := s.checkSignal(ctx, of, in, true); err != nil {
+		return Receipt{}, translate(err)
+	}
+	return s.decideSignal(ctx, j.asker, of, in, rights)
+}
+
+func newBulkRowsSent(r prometheus.Registerer) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "dvt_bulk_rows_total", Help: "Signals of bulks by outcome; WAITING counts each time that one has to wait.",
+	}, []string{"outcome"})
+	for _, o := range []store.BulkOutcome{store.BulkWaiting, store.BulkAccepted, store.BulkRejected, store.BulkRefused} {
+		c.WithLabelValues(string(o))
+	}
+	if r != nil {
+		r.MustRegister(c)
+	}
+	return c
+}

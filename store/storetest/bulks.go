@@ -1,0 +1,384 @@
+package storetest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+var bulkCases = []testCase{
+	{"BulkIsOncePerRequest", bulkOnce},
+	{"BulkKeepsItsRunsInOrder", bulkKeepsRuns},
+	{"BulksOpenAreBounded", bulksOpen},
+	{"BulksOpenAreBoundedInARace", bulksOpenRace},
+	{"BulksBeyondThoseKeptAreForgotten", bulksKept},
+	{"BulksByActorAndPage", bulksListed},
+	{"T128_BulkLeaseIsFenced", bulkFence},
+	{"BulkLeaseIsOneAtATime", bulkLeaseRace},
+	{"BulkRowsEndOnce", bulkRowsEnd},
+	{"BulkRowsThatWaitComeBack", bulkRowsWait},
+	{"BulkRowsReadTheirReceipts", bulkReceipts},
+	{"T101_IdentitiesAreOfOneTenant", bulkIdentities},
+}
+
+func bulkID(n int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", n) }
+
+func newBulk(n int, actor string, runs ...run.Identity) store.NewBulk {
+	return store.NewBulk{
+		Bulk: store.Bulk{
+			ID: bulkID(n), TenantID: "t1", Actor: actor, RequestID: fmt.Sprintf("r-%d", n), Fingerprint: "f", Reason: "because",
+			Principal: json.RawMessage(`{"id":"ü"}`), Action: json.RawMessage(`{"signal": {"type":"PAUSE"}}`),
+		},
+		Runs: runs, MostOpen: 5, Keep: 3, Audit: audited("t1"),
+	}
+}
+
+func (f *fixture) putBulk(n int, actor string, runs ...run.Identity) store.Bulk {
+	f.Helper()
+	if len(runs) == 0 {
+		runs = []run.Identity{identity(1)}
+	}
+	b, made, err := f.store.PutBulk(f.ctx(), newBulk(n, actor, runs...))
+	f.ok(err)
+	f.equal(true, made, "made")
+	return b
+}
+
+func (f *fixture) leaseBulk(ttl time.Duration) store.Bulk {
+	f.Helper()
+	leased, err := f.store.LeaseBulks(f.ctx(), "me", ttl, 1)
+	f.ok(err)
+	if len(leased) != 1 {
+		f.Fatalf("%d bulks leased", len(leased))
+	}
+	return leased[0]
+}
+
+func (f *fixture) settleBulk(b store.Bulk, ends ...store.BulkEnd) store.Bulk {
+	f.Helper()
+	out, err := f.store.SettleBulkRows(f.ctx(), b, store.BulkSettlement{Ends: ends}, time.Minute)
+	f.ok(err)
+	return out
+}
+
+func (f *fixture) bulkRows(filter store.BulkRowFilter) []store.BulkRow {
+	f.Helper()
+	rows, err := f.store.BulkRows(f.ctx(), filter)
+	f.ok(err)
+	return rows
+}
+
+func accepted(no int) store.BulkEnd { return store.BulkEnd{No: no, Outcome: store.BulkAccepted} }
+
+func nos(rows []store.BulkRow) []int {
+	var out []int
+	for _, r := range rows {
+		out = append(out, r.No)
+	}
+	return out
+}
+
+func bulkOnce(f *fixture) {
+	first := f.putBulk(1, "ana", identity(1), identity(2))
+	want := newBulk(1, "ana").Bulk
+	want.Total, want.Rev, want.CreatedAt = 2, 1, first.CreatedAt
+	f.equal(want, first, "made")
+	if d := time.Since(first.CreatedAt); d < -time.Minute || d > time.Minute {
+		f.Errorf("made at %v", first.CreatedAt)
+	}
+	again := newBulk(1, "ana", identity(3))
+	again.ID, again.Fingerprint = bulkID(9), "other"
+	got, made, err := f.store.PutBulk(f.ctx(), again)
+	f.ok(err)
+	f.equal(false, made, "made again")
+	f.equal(first, got, "the stored one")
+	f.equal([]int{1, 2}, nos(f.bulkRows(store.BulkRowFilter{BulkID: first.ID})), "rows")
+	f.equal(1, f.audits(), "audit rows")
+	read, err := f.store.Bulk(f.ctx(), first.ID)
+	f.ok(err)
+	f.equal(first, read, "read")
+	_, err = f.store.Bulk(f.ctx(), bulkID(9))
+	f.is(err, store.ErrNotFound)
+	_, err = f.store.Bulk(f.ctx(), "no uuid")
+	f.is(err, store.ErrNotFound)
+	f.putBulk(2, "ana")
+	f.putBulk(3, "ben")
+	f.equal(3, f.audits(), "audit rows of others")
+}
+
+func bulkKeepsRuns(f *fixture) {
+	runs := make([]run.Identity, 300)
+	for i := range runs {
+		runs[i] = identity(i)
+	}
+	slices.Reverse(runs)
+	b := f.putBulk(1, "ana", runs...)
+	rows := f.bulkRows(store.BulkRowFilter{BulkID: b.ID, After: 100, Limit: 150})
+	f.equal(150, len(rows), "a page")
+	for i, r := range rows {
+		id := runs[100+i]
+		f.equal(store.BulkRow{
+			No: 101 + i, RunID: id.RunID, ProjectID: id.ProjectID, EnvironmentID: id.EnvironmentID,
+			SignalID: fmt.Sprintf("bulk.%s.%d", b.ID, 101+i), Outcome: store.BulkWaiting,
+		}, r, "row")
+	}
+	f.equal(300, len(f.bulkRows(store.BulkRowFilter{BulkID: b.ID})), "all")
+	f.equal([]int{2, 300}, nos(f.bulkRows(store.BulkRowFilter{BulkID: b.ID, Nos: []int{300, 2, 301}})), "by number")
+	marks, err := f.store.BulkMarks(f.ctx(), b.ID)
+	f.ok(err)
+	f.equal(300, len(marks), "marks")
+	f.equal(store.BulkMark{No: 300, Outcome: store.BulkWaiting}, marks[299], "the last mark")
+}
+
+func bulksOpen(f *fixture) {
+	for n := range 5 {
+		f.putBulk(n, "ana")
+	}
+	_, _, err := f.store.PutBulk(f.ctx(), newBulk(5, "ana", identity(1)))
+	f.is(err, store.ErrTooMany)
+	f.equal(5, f.audits(), "audit rows")
+	f.putBulk(6, "ben")
+	b := f.leaseBulk(time.Minute)
+	f.settleBulk(b, accepted(1))
+	f.putBulk(5, "ana")
+}
+
+func bulksOpenRace(f *fixture) {
+	const racers = 4
+	made := make([]int, racers)
+	errs := make([]error, racers)
+	var wg sync.WaitGroup
+	for i := range racers {
+		s := f.db.Open(f)
+		wg.Go(func() {
+			for n := range 3 {
+				switch _, _, err := s.PutBulk(f.ctx(), newBulk(10*i+n, "ana", identity(1))); {
+				case err == nil:
+					made[i]++
+				case !errors.Is(err, store.ErrTooMany):
+					errs[i] = err
+				}
+			}
+		})
+	}
+	wg.Wait()
+	f.ok(errors.Join(errs...))
+	f.equal(5, made[0]+made[1]+made[2]+made[3], "made")
+	f.equal(5, f.db.Count(f, `SELECT count(*) FROM bulk`), "kept")
+}
+
+func bulksKept(f *fixture) {
+	f.putBulk(0, "ana") // never finished
+	f.putBulk(100, "ben")
+	open := []string{bulkID(0)}
+	for n := 1; n <= 5; n++ {
+		b := f.putBulk(n, "ana")
+		leased, err := f.store.LeaseBulks(f.ctx(), "me", time.Minute, 9)
+		f.ok(err)
+		for _, l := range leased {
+			if l.ID == b.ID {
+				f.settleBulk(l, accepted(1))
+			}
+		}
+	}
+	f.putBulk(6, "ana")
+	list, err := f.store.Bulks(f.ctx(), store.BulkFilter{TenantID: "t1", Actor: "ana"})
+	f.ok(err)
+	var ids []string
+	for _, b := range list {
+		ids = append(ids, b.ID)
+	}
+	f.equal(append([]string{bulkID(6), bulkID(5), bulkID(4)}, open...), ids, "the newest three, and what is open")
+	f.equal(5, f.db.Count(f, `SELECT count(*) FROM bulk_row`), "rows")
+}
+
+func bulksListed(f *fixture) {
+	for n := range 4 {
+		f.putBulk(n, "ana")
+	}
+	f.putBulk(8, "ben")
+	other := newBulk(9, "ana", identity(1))
+	other.TenantID = "t2"
+	_, _, err := f.store.PutBulk(f.ctx(), other)
+	f.ok(err)
+	page := func(before string, limit int) (ids []string) {
+		list, err := f.store.Bulks(f.ctx(), store.BulkFilter{TenantID: "t1", Actor: "ana", Before: before, Limit: limit})
+		f.ok(err)
+		for _, b := range list {
+			ids = append(ids, b.ID)
+		}
+		return ids
+	}
+	f.equal([]string{bulkID(3), bulkID(2)}, page("", 2), "first page")
+	f.equal([]string{bulkID(1), bulkID(0)}, page(bulkID(2), 9), "second page")
+}
+
+func bulkFence(f *fixture) {
+	f.putBulk(1, "ana", identity(1), identity(2))
+	old := f.leaseBulk(30 * time.Millisecond)
+	f.equal("", string(old.Paced), "paced")
+	var taken store.Bulk
+	f.within(5*time.Second, "the lease ends", func() bool {
+		leased, err := f.store.LeaseBulks(f.ctx(), "another", time.Minute, 1)
+		f.ok(err)
+		if len(leased) == 1 {
+			taken = leased[0]
+		}
+		return len(leased) == 1
+	})
+	_, err := f.store.SettleBulkRows(f.ctx(), old, store.BulkSettlement{Ends: []store.BulkEnd{accepted(1)}}, time.Minute)
+	f.is(err, store.ErrConflict)
+	f.is(f.store.ReleaseBulk(f.ctx(), old, 0), store.ErrConflict)
+	f.equal(0, f.db.Count(f, `SELECT count(*) FROM bulk_row WHERE outcome <> 'WAITING'`), "rows that the old lease ended")
+	f.settleBulk(taken, accepted(1))
+	f.ok(f.store.ReleaseBulk(f.ctx(), taken, time.Hour))
+	_, err = f.store.SettleBulkRows(f.ctx(), taken, store.BulkSettlement{Ends: []store.BulkEnd{accepted(2)}}, time.Minute)
+	f.is(err, store.ErrConflict) // it gave the lease back
+	leased, err := f.store.LeaseBulks(f.ctx(), "me", time.Minute, 1)
+	f.ok(err)
+	f.equal(0, len(leased), "bulks due before the hour is over")
+	_, err = f.store.SettleBulkRows(f.ctx(), store.Bulk{ID: bulkID(7)}, store.BulkSettlement{}, time.Minute)
+	f.is(err, store.ErrNotFound)
+}
+
+func bulkLeaseRace(f *fixture) {
+	for n := range 5 {
+		f.putBulk(n, fmt.Sprint("ana", n))
+	}
+	const racers = 4
+	got := make([][]store.Bulk, racers)
+	errs := make([]error, racers)
+	var wg sync.WaitGroup
+	for i := range racers {
+		s := f.db.Open(f)
+		wg.Go(func() {
+			for range 5 {
+				leased, err := s.LeaseBulks(f.ctx(), fmt.Sprint("server", i), time.Minute, 2)
+				if err != nil {
+					errs[i] = err
+				}
+				got[i] = append(got[i], leased...)
+			}
+		})
+	}
+	wg.Wait()
+	f.ok(errors.Join(errs...))
+	seen := map[string]int{}
+	for _, list := range got {
+		for _, b := range list {
+			seen[b.ID]++
+		}
+	}
+	f.equal(map[string]int{bulkID(0): 1, bulkID(1): 1, bulkID(2): 1, bulkID(3): 1, bulkID(4): 1}, seen, "leases")
+}
+
+func bulkRowsEnd(f *fixture) {
+	f.putBulk(1, "ana", identity(1), identity(2), identity(3))
+	b := f.leaseBulk(time.Minute)
+	after := f.settleBulk(b, accepted(1), store.BulkEnd{No: 2, Outcome: store.BulkRefused, Code: run.CodeForbidden, Message: "no"})
+	f.equal([]int{1, 0, 1, 1}, []int{after.Accepted, after.Rejected, after.Refused, after.Waiting()}, "counts")
+	f.equal(true, after.FinishedAt == nil && after.Rev > b.Rev, "open, and newer")
+	again := f.settleBulk(b, store.BulkEnd{No: 1, Outcome: store.BulkRejected}, accepted(2)) // a row keeps its outcome
+	f.equal([]int{1, 0, 1, 1}, []int{again.Accepted, again.Rejected, again.Refused, again.Waiting()}, "counts after a repetition")
+	rows := f.bulkRows(store.BulkRowFilter{BulkID: b.ID})
+	f.equal([]store.BulkOutcome{store.BulkAccepted, store.BulkRefused, store.BulkWaiting},
+		[]store.BulkOutcome{rows[0].Outcome, rows[1].Outcome, rows[2].Outcome}, "outcomes")
+	f.equal(true, rows[0].At != nil && rows[1].At != nil && rows[2].At == nil, "times")
+	f.equal([]string{"FORBIDDEN", "no"}, []string{string(rows[1].Code), rows[1].Message}, "why")
+	f.equal([]int{2}, nos(f.bulkRows(store.BulkRowFilter{BulkID: b.ID, Failed: true})), "failed")
+	f.equal([]int{3}, nos(f.bulkRows(store.BulkRowFilter{BulkID: b.ID, Outcome: store.BulkWaiting})), "waiting")
+	last := f.settleBulk(b, store.BulkEnd{No: 3, Outcome: store.BulkRejected})
+	f.equal(true, last.FinishedAt != nil && last.Waiting() == 0, "finished")
+	_, err := f.store.SettleBulkRows(f.ctx(), b, store.BulkSettlement{}, time.Minute)
+	f.is(err, store.ErrConflict) // the lease has ended with the last row
+	leased, err := f.store.LeaseBulks(f.ctx(), "me", time.Minute, 1)
+	f.ok(err)
+	f.equal(0, len(leased), "bulks left")
+}
+
+func bulkRowsWait(f *fixture) {
+	f.putBulk(1, "ana", identity(1), identity(2), identity(3))
+	b := f.leaseBulk(time.Minute)
+	due := func(limit int) ([]int, store.BulkPause) {
+		rows, next, err := f.store.WaitingBulkRows(f.ctx(), b.ID, limit)
+		f.ok(err)
+		return nos(rows), next
+	}
+	rows, next := due(2)
+	f.equal([]int{1, 2}, rows, "the first ones")
+	f.equal(store.BulkPause{}, next, "nothing waits for its time")
+	after, err := f.store.SettleBulkRows(f.ctx(), b, store.BulkSettlement{
+		Ends: []store.BulkEnd{
+			{No: 1, Outcome: store.BulkWaiting, Code: run.CodeSignalRate, Delay: time.Hour}, {No: 2, Outcome: store.BulkWaiting, Delay: 50 * time.Millisecond},
+		}, Pause: store.BulkPause{Code: run.CodeSignalRate, For: time.Minute},
+	}, time.Minute)
+	f.ok(err)
+	f.equal(run.CodeSignalRate, after.Paced, "why it is paced")
+	if after.PacedUntil == nil || time.Until(*after.PacedUntil) < 30*time.Second || time.Until(*after.PacedUntil) > 90*time.Second {
+		f.Errorf("paced until %v", after.PacedUntil)
+	}
+	f.within(5*time.Second, "the second row comes back", func() bool {
+		rows, next = due(9)
+		return slices.Equal(rows, []int{2, 3})
+	})
+	if next.Code != run.CodeSignalRate || next.For < 30*time.Minute || next.For > time.Hour {
+		f.Errorf("the next one waits for %v", next)
+	}
+	after = f.settleBulk(b, accepted(2))
+	f.equal(true, after.Paced == "" && after.PacedUntil == nil, "no longer paced")
+}
+
+func bulkReceipts(f *fixture) {
+	one, two, three := f.run(), f.run(), f.run()
+	b := f.putBulk(1, "ana", one, two, three)
+	for i, id := range []run.Identity{one, two} {
+		f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
+			_, err := tx.PutReceipt(f.ctx(), run.Receipt{
+				Signal: run.Signal{ID: store.BulkSignalID(b.ID, i+1), Type: run.Pause}, Actor: "ana", Payload: json.RawMessage(`{}`), Application: run.SignalPending,
+			}, false)
+			return err
+		}))
+	}
+	leased := f.leaseBulk(time.Minute)
+	f.settleBulk(leased, accepted(1), accepted(2))
+	outcome := func(id run.Identity, no int, to run.Application) {
+		_, err := f.store.Append(f.ctx(), store.Append{RunID: id.RunID, Outcomes: []store.SignalOutcome{{SignalID: store.BulkSignalID(b.ID, no), Application: to, AppliedBy: -1}}})
+		f.ok(err)
+	}
+	outcome(one, 1, run.SignalApplied)
+	outcome(two, 2, run.SignalNotApply)
+	rows := f.bulkRows(store.BulkRowFilter{BulkID: b.ID})
+	f.equal([]run.Application{run.SignalApplied, run.SignalNotApply}, []run.Application{rows[0].Receipt.Application, rows[1].Receipt.Application}, "receipts")
+	f.equal("ana "+one.RunID, rows[0].Receipt.Actor+" "+rows[0].Receipt.RunID, "whose")
+	f.equal(true, rows[2].Receipt == nil, "no receipt before it is sent")
+	failed := f.bulkRows(store.BulkRowFilter{BulkID: b.ID, Failed: true})
+	f.equal([]int{2}, nos(failed), "failed")
+	f.equal(true, failed[0].Failed() && !rows[0].Failed() && !rows[2].Failed(), "said by the row itself")
+	marks, err := f.store.BulkMarks(f.ctx(), b.ID)
+	f.ok(err)
+	f.equal([]store.BulkMark{
+		{No: 1, Outcome: store.BulkAccepted, Application: run.SignalApplied, Moving: true},
+		{No: 2, Outcome: store.BulkAccepted, Application: run.SignalNotApply}, {No: 3, Outcome: store.BulkWaiting},
+	}, marks, "marks")
+}
+
+func bulkIdentities(f *fixture) {
+	one, two := f.run(), f.run()
+	other := identity(9)
+	other.TenantID = "t2"
+	f.create(newRun(other))
+	got, err := f.store.Identities(f.ctx(), "t1", []string{two.RunID, "unknown", other.RunID, one.RunID, two.RunID})
+	f.ok(err)
+	slices.SortFunc(got, func(a, b run.Identity) int { return strings.Compare(a.RunID, b.RunID) })
+	f.equal([]run.Identity{one, two}, got, "identities")
+	none, err := f.store.Identities(f.ctx(), "t1", nil)
+	f.ok(err)
+	f.equal(0, len(none), "of none")
+}
