@@ -31,7 +31,7 @@ export const test = base.extend<{ url: string; noise: string[] }>({
 export { expect } from "@playwright/test";
 
 /** Starts a run by the API, as a script would. */
-export async function startRun(url: string, planId: string, steps: PlanStep[]): Promise<string> {
+export async function startRun(url: string, planId: string, steps: PlanStep[], environmentId = "dev"): Promise<string> {
   const inline = {
     schemaVersion: "v1.2",
     metadata: {
@@ -42,11 +42,11 @@ export async function startRun(url: string, planId: string, steps: PlanStep[]): 
       schemaVersion: "v1.2",
       failurePolicy: { retryWindowSeconds: 600, cancelRunning: false },
     },
-    scope: { tenantId: "acme", projectId: "shop", environmentId: "dev", repoSha: "0".repeat(40) },
+    scope: { tenantId: "acme", projectId: "shop", environmentId, repoSha: "0".repeat(40) },
     steps: steps.map((step) => ({ timeout: "2m", ...step })),
   };
   const query = "mutation Start($input: StartRunInput!) { startRun(input: $input) { run { runId } } }";
-  const input = { plan: { inline }, runRequestId: `e2e-${randomBytes(8).toString("hex")}`, projectId: "shop", environmentId: "dev" };
+  const input = { plan: { inline }, runRequestId: `e2e-${randomBytes(8).toString("hex")}`, projectId: "shop", environmentId };
   const response = await fetch(`${url}/graphql`, {
     method: "POST",
     headers: { "content-type": "application/json", authorization: "Bearer dev-engineer" },

@@ -1,0 +1,119 @@
+import { gzipSync } from "node:zlib";
+import { become, cancelRun, expect, sleeps, startRun, status, sync, test } from "./page";
+import { requireApproval } from "./policy";
+
+const KB = 1000;
+const PHONE = { width: 360, height: 740 };
+/** 1,280 by 1,024 at 400 % (WCAG 1.4.10). */
+const ZOOMED = { width: 320, height: 256 };
+const BROKEN = [
+  {
+    stepId: "stg_orders",
+    type: "COMMAND" as const,
+    inputs: { argv: ["ls", "/no/such/file"] },
+    retry: { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 },
+  },
+];
+
+test("11 the first page is small, comes from one origin, and runs nothing unsafe", async ({ page, url }) => {
+  const sizes = { js: 0, css: 0 };
+  const elsewhere: string[] = [];
+  const bodies: Promise<void>[] = [];
+  page.on("request", (request) => {
+    if (!request.url().startsWith("data:") && new URL(request.url()).origin !== url) elsewhere.push(request.url());
+  });
+  page.on("response", (response) => {
+    const kind = /\.(js|css)$/.exec(new URL(response.url()).pathname)?.[1];
+    if (kind !== "js" && kind !== "css") return;
+    bodies.push(response.body().then((body) => void (sizes[kind] += gzipSync(body).length)));
+  });
+  const document = await page.goto(`${url}/runs`);
+  await expect(sync(page)).toContainText("Live");
+  await Promise.all(bodies);
+  expect(sizes.js).toBeLessThanOrEqual(200 * KB);
+  expect(sizes.css).toBeLessThanOrEqual(20 * KB);
+  expect(sizes.js).toBeGreaterThan(50 * KB);
+  expect(elsewhere).toEqual([]);
+  const policy = document?.headers()["content-security-policy"] ?? "";
+  expect(policy).toContain("default-src 'none'");
+  expect(policy).not.toContain("unsafe-");
+  expect(policy).toContain("require-trusted-types-for 'script'");
+});
+
+test("12 nothing on a page moves while it loads", async ({ page, url }) => {
+  const runId = await startRun(url, "e2e-shift", sleeps(50, 3));
+  await page.addInitScript(() => {
+    new PerformanceObserver((list) => {
+      const moved = Number(sessionStorage.getItem("moved") ?? 0);
+      const more = list.getEntries().reduce((sum, entry) => sum + ("value" in entry && typeof entry.value === "number" ? entry.value : 0), 0);
+      sessionStorage.setItem("moved", String(moved + more));
+    }).observe({ type: "layout-shift", buffered: true });
+  });
+  for (const path of ["runs", `runs/${runId}`, "queue", "audit", "health", "admin/policy"]) {
+    await page.goto(`${url}/${path}`);
+    await page.evaluate(() => sessionStorage.setItem("moved", "0"));
+    await page.reload();
+    await expect(page.getByRole("navigation").first()).toBeVisible();
+    await expect(page.locator("main").getByRole("status", { name: /^Loading/ })).toHaveCount(0);
+    await page.waitForTimeout(300);
+    expect.soft(Number(await page.evaluate(() => sessionStorage.getItem("moved"))), path).toBeLessThanOrEqual(0.02);
+  }
+});
+
+for (const [name, viewport] of [
+  ["360 px", PHONE],
+  ["400 %", ZOOMED],
+] as const) {
+  test(`38 a failed step is retried, and a run approved, at ${name}`, async ({ page, url }) => {
+    const broken = await startRun(url, "e2e-phone", BROKEN);
+    await page.setViewportSize(viewport);
+    await page.goto(`${url}/runs/${broken}`);
+    await expect(status(page)).toHaveText("Awaiting operator");
+    await page.getByRole("button", { name: "Retry step…" }).first().click();
+    await page.getByRole("dialog").getByLabel(/Reason/).fill("from the train");
+    await page.getByRole("dialog").getByRole("button", { name: /^Send/ }).click();
+    await expect(page.locator('[data-receipt="RETRY_STEP"]').first()).toContainText(/Applied at seq \d+/);
+
+    await requireApproval(url, "e2e-approved", 1);
+    const waiting = await startRun(url, "e2e-phone", sleeps(50, 1), "e2e-approved");
+    await page.request.post(`${url}/dev/session`, { data: { principal: "dev-planner" } });
+    await page.goto(`${url}/inbox`);
+    await page.getByRole("button", { name: new RegExp(`^Approve.*${waiting.slice(-8)}`) }).click();
+    await page.getByRole("dialog").getByRole("button", { name: /Approve/ }).click();
+    await page.goto(`${url}/runs/${waiting}`);
+    await expect(status(page)).toHaveText("Completed");
+    await cancelRun(url, broken);
+  });
+}
+
+test("40 every time on a page is the same moment in UTC and in Asia/Kolkata", async ({ browser, url }) => {
+  const runId = await startRun(url, "e2e-times", sleeps(60, 4));
+  const page = await browser.newPage({ timezoneId: "Asia/Kolkata" });
+  await page.goto(url);
+  await become(page, "dev-admin");
+  const shown = async (path: string, zone: "utc" | "local"): Promise<{ at: string; text: string }[]> => {
+    await page.goto(`${url}/${path}${path.includes("?") ? "&" : "?"}tz=${zone}`);
+    await expect(page.getByRole("navigation").first()).toBeVisible();
+    await expect(page.locator("main").getByRole("status", { name: /^Loading/ })).toHaveCount(0);
+    await expect(page.locator("main")).toContainText(/\d{2}:\d{2}:\d{2}/);
+    return page.locator("main time").evaluateAll((times) => times.map((time) => ({ at: time.getAttribute("datetime") ?? "", text: time.textContent ?? "" })));
+  };
+  let compared = 0;
+  const clock = /\d{2}:\d{2}:\d{2}/;
+  for (const path of [`runs/${runId}`, `runs/${runId}?view=events`, `runs/${runId}?view=timeline`, "audit", "queue"]) {
+    for (const [zone, name] of [
+      ["utc", "UTC"],
+      ["local", "Asia/Kolkata"],
+    ] as const) {
+      for (const { at, text } of await shown(path, zone)) {
+        const read = clock.exec(text)?.[0];
+        if (read === undefined) continue;
+        const meant = new Date(at).toLocaleTimeString("en-GB", { timeZone: name, hourCycle: "h23" });
+        compared += 1;
+        expect.soft(read, `${path}: ${at} in ${name}`).toBe(meant);
+      }
+    }
+  }
+  expect(compared).toBeGreaterThan(20);
+  await page.close();
+});
