@@ -78,3 +78,39 @@ test("40 two pictures of the same build are the same, in both themes and at thre
   }
   await other.close();
 });
+
+/** How dark each point of an icon is, without colour, from 0 to 1, on a grid of its own size. */
+async function shapes(page: Page): Promise<Map<string, number[]>> {
+  const found = new Map<string, number[]>();
+  for (const glyph of await page.locator("[data-glyph]").all()) {
+    const picture = (await glyph.locator("svg").screenshot({ scale: "css" })).toString("base64");
+    const ink = await page.evaluate(async (base64) => {
+      const image = new Image();
+      image.src = `data:image/png;base64,${base64}`;
+      await image.decode();
+      const context = new OffscreenCanvas(64, 64).getContext("2d");
+      context?.drawImage(image, 0, 0, 64, 64);
+      const data = context?.getImageData(0, 0, 64, 64).data ?? [];
+      const grey = Array.from({ length: 64 * 64 }, (_, i) => 0.2126 * (data[i * 4] ?? 0) + 0.7152 * (data[i * 4 + 1] ?? 0) + 0.0722 * (data[i * 4 + 2] ?? 0));
+      const ground = grey[0] ?? 0;
+      const far = Math.max(...grey.map((value) => Math.abs(value - ground)));
+      return grey.map((value) => Math.abs(value - ground) / far);
+    }, picture);
+    found.set((await glyph.getAttribute("data-glyph")) ?? "", ink);
+  }
+  return found;
+}
+
+test("37 without any colour, the icon alone tells 10 of 10 statuses", async ({ page }) => {
+  await open(page, "light", "glyphs");
+  const templates = await shapes(page);
+  await open(page, "dark", "glyphs");
+  const samples = await shapes(page);
+  expect(templates.size).toBe(10);
+  for (const [tone, sample] of samples) {
+    const apart = [...templates].map(([other, template]) => ({ other, by: template.reduce((sum, value, i) => sum + Math.abs(value - (sample[i] ?? 0)), 0) })).toSorted((a, b) => a.by - b.by);
+    expect(apart[0]?.other, tone).toBe(tone);
+    // Not by a hair: the next one is at least twice as far.
+    expect((apart[1]?.by ?? 0) / (apart[0]?.by ?? 1), `${tone} and ${apart[1]?.other ?? ""}`).toBeGreaterThan(2);
+  }
+});

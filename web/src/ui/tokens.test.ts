@@ -22,14 +22,38 @@ function contrast(a: string, b: string): number {
   return (high + 0.05) / (low + 0.05);
 }
 
-const TONES = ["pending", "approved", "running", "paused", "person", "success", "failed", "cancelled", "skipped", "unknown"];
+// What each colour reaches on the page, and at least on its own tint, as the visual language was drawn up.
+const FIGURES: Record<string, { light: [number, number]; dark: [number, number] }> = {
+  pending: { light: [6.1, 4.9], dark: [8.0, 5.5] },
+  approved: { light: [6.5, 5.2], dark: [9.2, 6.2] },
+  running: { light: [6.4, 5.1], dark: [8.9, 6.0] },
+  paused: { light: [7.0, 5.7], dark: [8.9, 6.0] },
+  person: { light: [6.4, 5.2], dark: [10.4, 6.9] },
+  success: { light: [5.9, 4.8], dark: [9.7, 6.5] },
+  failed: { light: [6.5, 5.1], dark: [7.9, 5.6] },
+  cancelled: { light: [7.4, 6.0], dark: [9.0, 6.1] },
+  skipped: { light: [5.6, 4.6], dark: [7.0, 4.9] },
+  unknown: { light: [7.6, 6.0], dark: [9.2, 6.2] },
+};
+const OTHERS = [
+  { name: "text", ground: "page", light: 17.4, dark: 16.0 },
+  { name: "secondary", ground: "surface", light: 6.9, dark: 7.6 },
+  { name: "control", ground: "surface", light: 3.4, dark: 3.9 },
+  { name: "accent", ground: "page", light: 6.4, dark: 8.9 },
+];
 
-describe.each(["light", "dark"] as const)("%s", (theme) => {
+describe.each(["light", "dark"] as const)("37 %s", (theme) => {
   const of = (name: string): string => tokens.get(name)?.[theme] ?? "";
-  it.each(TONES)("%s reads on the page, a surface and its tint", (tone) => {
+  it.each(Object.keys(FIGURES))("%s meets its figures within 0.1, and reads on every surface", (tone) => {
+    const [page, tint] = FIGURES[tone]?.[theme] ?? [0, 0];
+    expect(Math.abs(contrast(of(tone), of("page")) - page), "page").toBeLessThanOrEqual(0.1);
+    expect(contrast(of(tone), of(`${tone}-tint`)), "tint").toBeGreaterThanOrEqual(tint - 0.1);
     for (const ground of ["page", "surface", "raised", `${tone}-tint`]) {
       expect(contrast(of(tone), of(ground)), `${tone} on ${ground}`).toBeGreaterThanOrEqual(4.5);
     }
+  });
+  it.each(OTHERS)("$name meets its figure within 0.1", ({ name, ground, ...figure }) => {
+    expect(Math.abs(contrast(of(name), of(ground)) - figure[theme])).toBeLessThanOrEqual(0.1);
   });
   it("text and controls read", () => {
     for (const ground of ["page", "surface", "raised", "hover"]) {
