@@ -1,6 +1,8 @@
 // Every sentence that people read, in one place.
 import type { Action, ActionOutcome, AlertLevel, BulkOutcome, BulkState, Decision, EngineMode, HealthStatus, ManualOutcome, QueueWait, QuotaAction, Role, SignalType } from "./api/gen/graphql";
 import type { AdminPart } from "./routes/search";
+import type { TimelineOrder } from "./runs/views";
+import type { SegmentKind } from "./timeline/segments";
 import { STANDINGS, type Standing, type Tally } from "./runs/standing";
 import type { RunStatusFilter, RunView } from "./runs/views";
 import { count, plural } from "./ui/format";
@@ -436,6 +438,17 @@ export const m = {
     moreHops: "One hop more",
     fewerHops: "One hop fewer",
     cut: (shown: number, within: number) => `the nearest ${count(shown)} of ${plural(within, "step")}`,
+  },
+  timeline: {
+    step: "Step",
+    order: "Order",
+    orders: { start: "By start", plan: "As in the plan", longest: "Longest first" } satisfies Record<TimelineOrder, string>,
+    critical: "Critical path",
+    onPath: "on the critical path",
+    whole: "Whole run",
+    times: (zone: string) => `Time (${zone}); drag to look closer`,
+    summary: (total: number) => `Timeline of ${plural(total, "step")}. Plus and minus zoom, arrows left and right move, x marks the critical path.`,
+    kinds: { waiting: "waited", running: "ran", backoff: "waited to be retried", person: "waited for a person" } satisfies Record<SegmentKind, string>,
   },
   mosaic: {
     title: "Mosaic of the steps",

@@ -4,6 +4,7 @@ import { Picture } from "../dag/Picture";
 import { m } from "../messages";
 import { useHeader, useOrder } from "../runs/context";
 import type { StepFilter } from "../runs/views";
+import { Timeline } from "../timeline/Timeline";
 import { Button } from "../ui/Button";
 import { Notice } from "../ui/Page";
 import { Details } from "./Details";
@@ -36,6 +37,7 @@ export function RunViews({ runId, chosen, choose }: RunViewsProps) {
   const list = <StepList chosen={chosen} choose={choose} filter={show ?? NO_FILTER} setFilter={setFilter} />;
   switch (view) {
     case "timeline":
+      return <Timeline runId={runId} chosen={chosen} choose={choose} />;
     case "steps":
       return list;
     case "events":

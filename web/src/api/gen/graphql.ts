@@ -1008,6 +1008,13 @@ export type BulkUpdatesSubscriptionVariables = Exact<{
 
 export type BulkUpdatesSubscription = { bulkUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string, reset: boolean, bulk: { id: string, state: BulkState, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, pacedCode: string | null, pacedUntil: string | null, applications: { pending: number, delivered: number, applied: number, noop: number, notApplied: number }, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number } }, rows: Array<{ no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null }> } };
 
+export type PausesQueryVariables = Exact<{
+  runId: string;
+}>;
+
+
+export type PausesQuery = { run: { events: { edges: Array<{ node: { eventId: string, eventType: string, runSeq: number, stepId: string | null, logicalAttemptId: number, engineAttemptId: number, persistedAt: string, emittedBy: string | null, payload: unknown } }> } } | null };
+
 export class TypedDocumentString<TResult, TVariables>
   extends String
   implements DocumentTypeDecoration<TResult, TVariables>
@@ -3097,3 +3104,26 @@ fragment BulkRowFields on BulkRow {
     ...SignalFields
   }
 }`) as unknown as TypedDocumentString<BulkUpdatesSubscription, BulkUpdatesSubscriptionVariables>;
+export const PausesDocument = new TypedDocumentString(`
+    query Pauses($runId: String!) {
+  run(runId: $runId) {
+    events(last: 200, types: ["RunPaused", "RunResumed"]) {
+      edges {
+        node {
+          ...EventFields
+        }
+      }
+    }
+  }
+}
+    fragment EventFields on RunEvent {
+  eventId
+  eventType
+  runSeq
+  stepId
+  logicalAttemptId
+  engineAttemptId
+  persistedAt
+  emittedBy
+  payload
+}`) as unknown as TypedDocumentString<PausesQuery, PausesQueryVariables>;

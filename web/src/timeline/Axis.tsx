@@ -1,0 +1,53 @@
+import { type PointerEvent, useEffect, useRef, useState } from "react";
+import { m } from "../messages";
+import { clockTime, preciseTime, zoneName } from "../ui/format";
+import { useZone } from "../ui/Time";
+import { percent, type Span, ticks } from "./axis";
+import css from "./Timeline.module.css";
+
+const APART = 96;
+const DRAG = 4;
+
+/** The times, in the chosen zone. Dragging over them looks closer. */
+export function Axis({ span, show }: { span: Span; show: (span: Span) => void }) {
+  const zone = useZone();
+  const strip = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(800);
+  const [brush, setBrush] = useState<{ from: number; to: number } | null>(null);
+  useEffect(() => {
+    const element = strip.current;
+    if (!element) return;
+    const observer = new ResizeObserver(() => setWidth(element.clientWidth));
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
+  const along = (event: PointerEvent): number => Math.max(0, Math.min(width, event.clientX - (strip.current?.getBoundingClientRect().left ?? 0)));
+  const timeOf = (x: number): number => span.from + (x / width) * (span.to - span.from);
+  const { at, step } = ticks(span, width, APART);
+  return (
+    <div
+      ref={strip}
+      role="columnheader"
+      aria-label={m.timeline.times(zoneName(zone))}
+      className={css.axis}
+      data-zone={zone}
+      onPointerDown={(event) => {
+        event.currentTarget.setPointerCapture(event.pointerId);
+        setBrush({ from: along(event), to: along(event) });
+      }}
+      onPointerMove={(event) => brush && setBrush({ ...brush, to: along(event) })}
+      onPointerUp={() => {
+        if (brush && Math.abs(brush.to - brush.from) > DRAG) show({ from: timeOf(Math.min(brush.from, brush.to)), to: timeOf(Math.max(brush.from, brush.to)) });
+        setBrush(null);
+      }}
+      onPointerCancel={() => setBrush(null)}
+    >
+      {at.map((time) => (
+        <time key={time} className={css.tick} dateTime={new Date(time).toISOString()} style={{ left: `${percent(time, span)}%` }}>
+          {step < 1_000 ? preciseTime(time, zone).slice(0, -2) : clockTime(time, zone)}
+        </time>
+      ))}
+      {brush && <span className={css.brush} style={{ left: Math.min(brush.from, brush.to), width: Math.abs(brush.to - brush.from) }} />}
+    </div>
+  );
+}

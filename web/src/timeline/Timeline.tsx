@@ -1,0 +1,155 @@
+import { getRouteApi } from "@tanstack/react-router";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { type CSSProperties, type KeyboardEvent, useMemo, useRef, useState } from "react";
+import { m } from "../messages";
+import { useHeader, useOrder, useRunStore } from "../runs/context";
+import type { RunStore } from "../runs/store";
+import { TIMELINE_ORDERS, type TimelineOrder } from "../runs/views";
+import { Button } from "../ui/Button";
+import { useKeys } from "../ui/keys";
+import { ended } from "../ui/look";
+import { Notice } from "../ui/Page";
+import { useTick } from "../ui/Time";
+import { Axis } from "./Axis";
+import { percent, type Span, spanOf, spanText, wholeSpan, within, zoomedSpan } from "./axis";
+import { beganAt, criticalPath, endedAt, pauseBands, worked } from "./segments";
+import css from "./Timeline.module.css";
+import { TimelineRow } from "./TimelineRow";
+import { usePauses } from "./usePauses";
+
+const route = getRouteApi("/runs/$runId");
+const ROW = 28;
+const MOVE = 0.2;
+const ZOOM = 0.7;
+
+interface TimelineProps {
+  runId: string;
+  chosen: string | null;
+  choose: (stepId: string) => void;
+}
+
+/** When each step waited and ran, over the run's whole time; the address says which part of it and in which order. */
+export function Timeline({ runId, chosen, choose }: TimelineProps) {
+  const store = useRunStore();
+  const header = useHeader();
+  const order = useOrder();
+  const { order: by = "start", critical, span: asked } = route.useSearch();
+  const navigate = route.useNavigate();
+  useTick(1_000, header !== null && !ended(header));
+  const pauses = usePauses(runId);
+  const [sorting, setSorting] = useState(0);
+  // Sorted when it opens and when asked: rows do not move under the pointer.
+  // oxlint-disable-next-line react/exhaustive-deps
+  const rows = useMemo(() => sorted(store, order, by), [store, order, by, sorting]);
+  const now = store.now();
+  // The path changes with the steps, and the header moves whenever they do.
+  // oxlint-disable-next-line react/exhaustive-deps
+  const path = useMemo(() => (critical ? criticalPath(order, (id) => store.step(id), store.now()) : null), [store, order, critical, header]);
+
+  const pane = useRef<HTMLDivElement>(null);
+  const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => pane.current, estimateSize: () => ROW, overscan: 8 });
+
+  const startedAt = header?.startedAt ?? null;
+  const whole = useSteady(wholeSpan(startedAt ?? now, header && ended(header) ? lastEnd(store, order, header.completedAt) : null, now));
+  const span = useSteady(within(spanOf(asked ?? "", whole.from) ?? whole, whole));
+  const show = (next: Span | null): void =>
+    void navigate({ search: (old) => ({ ...old, span: next === null ? undefined : spanText(within(next, whole), whole.from) }), replace: true });
+  const length = span.to - span.from;
+  const zoom = (factor: number): void => show(zoomedSpan(span, factor, now < span.to && now > span.from ? now : (span.from + span.to) / 2, whole));
+  const setCritical = (): void => void navigate({ search: (old) => ({ ...old, critical: critical ? undefined : "yes" }), replace: true });
+  useKeys({
+    "+": { does: m.graph.zoomIn, run: () => zoom(ZOOM), repeats: true },
+    "-": { does: m.graph.zoomOut, run: () => zoom(1 / ZOOM), repeats: true },
+    "0": { does: m.timeline.whole, run: () => show(null) },
+    "=": { does: m.mosaic.sort, run: () => setSorting(sorting + 1) },
+    x: { does: m.timeline.critical, run: setCritical },
+  });
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.metaKey || event.ctrlKey || event.altKey || asked === undefined) return;
+    const by = event.key === "ArrowRight" ? MOVE : event.key === "ArrowLeft" ? -MOVE : 0;
+    if (by === 0) return;
+    event.preventDefault();
+    show({ from: span.from + by * length, to: span.to + by * length });
+  };
+
+  if (!header || startedAt === null || order.length === 0) return <Notice title={m.run.notStarted} />;
+  const bands = pauseBands(pauses, header.pause?.since ?? null, now);
+  const place = (from: number, to: number): CSSProperties => ({ left: `${percent(from, span)}%`, width: `${percent(to, span) - percent(from, span)}%` });
+  return (
+    <section className={css.timeline} aria-label={m.run.tabs.timeline}>
+      <div className={css.tools}>
+        <label className={css.order}>
+          {m.timeline.order}{" "}
+          <select value={by} onChange={(event) => void navigate({ search: (old) => ({ ...old, order: TIMELINE_ORDERS.find((name) => name === event.target.value) }), replace: true })}>
+            {TIMELINE_ORDERS.map((name) => (
+              <option key={name} value={name}>
+                {m.timeline.orders[name]}
+              </option>
+            ))}
+          </select>
+        </label>
+        <span className={css.push}>
+          <Button kind="quiet" pressed={critical !== undefined} onClick={setCritical}>
+            {m.timeline.critical} <kbd>x</kbd>
+          </Button>
+          <Button kind="quiet" label={m.graph.zoomOut} onClick={() => zoom(1 / ZOOM)}>
+            −
+          </Button>
+          <Button kind="quiet" label={m.graph.zoomIn} onClick={() => zoom(ZOOM)}>
+            +
+          </Button>
+          <Button kind="quiet" onClick={() => show(null)}>
+            {m.timeline.whole} <kbd>0</kbd>
+          </Button>
+        </span>
+      </div>
+      <div ref={pane} className={css.pane} role="table" aria-label={m.timeline.summary(rows.length)} aria-rowcount={rows.length + 1} tabIndex={0} onKeyDown={onKeyDown}>
+        <div role="rowgroup" className={css.head}>
+          <div role="row" aria-rowindex={1}>
+            <span role="columnheader" className={css.corner}>
+              {m.timeline.step}
+            </span>
+            <Axis span={span} show={show} />
+          </div>
+        </div>
+        <div role="rowgroup" className={css.body} style={{ height: virtual.getTotalSize() }}>
+          <div className={css.over} aria-hidden="true">
+            {bands.map(({ from, to }) => (
+              <span key={from} className={css.band} style={place(from, to ?? now)} title={m.status.paused} />
+            ))}
+            {!ended(header) && now >= span.from && now <= span.to && <span className={css.now} data-frozen={store.frozen() || undefined} style={{ left: `${percent(now, span)}%` }} />}
+          </div>
+          {virtual.getVirtualItems().map((item) => {
+            const id = rows[item.index];
+            return id === undefined ? null : (
+              <TimelineRow key={id} id={id} index={item.index} top={item.start} span={span} now={now} startedAt={startedAt} critical={path?.has(id) ?? false} chosen={id === chosen} choose={choose} />
+            );
+          })}
+        </div>
+      </div>
+    </section>
+  );
+}
+
+/** The same object while it says the same. */
+function useSteady({ from, to }: Span): Span {
+  return useMemo(() => ({ from, to }), [from, to]);
+}
+
+function lastEnd(store: RunStore, order: readonly string[], completedAt: number | null): number {
+  return order.reduce((latest, id) => {
+    const step = store.step(id);
+    return Math.max(latest, (step && endedAt(step)) ?? latest);
+  }, completedAt ?? 0);
+}
+
+function sorted(store: RunStore, order: readonly string[], by: TimelineOrder): readonly string[] {
+  if (by === "plan") return order;
+  const now = store.now();
+  const keyed = order.map((id, i) => {
+    const step = store.step(id);
+    const began = step ? beganAt(step) : null;
+    return { id, i, key: by === "longest" ? -(step ? worked(step, now) : 0) : (began ?? Number.POSITIVE_INFINITY) };
+  });
+  return keyed.toSorted((a, b) => (a.key === b.key ? a.i - b.i : a.key - b.key)).map(({ id }) => id);
+}

@@ -1,0 +1,69 @@
+import { memo } from "react";
+import type { Instant, Step } from "../api/model";
+import { m } from "../messages";
+import { useRunStore, useStep } from "../runs/context";
+import { attemptName, duration } from "../ui/format";
+import { stepLook } from "../ui/look";
+import { StatusIcon } from "../ui/Status";
+import { percent, type Span } from "./axis";
+import { readyAt, type Segment, segmentsOf } from "./segments";
+import css from "./Timeline.module.css";
+
+interface TimelineRowProps {
+  id: string;
+  index: number;
+  top: number;
+  span: Span;
+  now: Instant;
+  startedAt: Instant;
+  critical: boolean;
+  chosen: boolean;
+  choose: (stepId: string) => void;
+}
+
+/** One step's time. What goes on ends at now, which stands still when the view is not known to be true. */
+export const TimelineRow = memo(function TimelineRow({ id, index, top, span, now, startedAt, critical, chosen, choose }: TimelineRowProps) {
+  const store = useRunStore();
+  const step = useStep(id);
+  if (!step) return null;
+  const segments = segmentsOf(step, readyAt(step, (other) => store.step(other), startedAt)).filter(({ from, to }) => from < span.to && (to ?? now) > span.from);
+  const words = (segment: Segment): string => segmentWords(segment, now, store.frozen());
+  return (
+    <div role="row" aria-rowindex={index + 2} className={css.row} data-chosen={chosen || undefined} data-critical={critical || undefined} style={{ transform: `translateY(${top}px)` }}>
+      <span role="cell" className={css.name}>
+        <StatusIcon look={stepLook(step)} size={14} />
+        <button type="button" className={css.label} onClick={() => choose(id)} title={id}>
+          {step.name ?? id}
+        </button>
+      </span>
+      <span role="cell" className={css.track}>
+        <span className={css.words}>{rowWords(step, segments.map(words), critical)}</span>
+        {segments.map((segment) => {
+          const left = Math.max(0, percent(segment.from, span));
+          const right = Math.min(100, percent(segment.to ?? now, span));
+          return (
+            <span
+              key={`${segment.kind} ${segment.from}`}
+              className={css.segment}
+              data-kind={segment.kind}
+              data-tone={segment.tone}
+              data-open={segment.to === null || undefined}
+              style={{ left: `${left}%`, width: `${Math.max(0, right - left)}%` }}
+              title={words(segment)}
+              aria-hidden="true"
+            />
+          );
+        })}
+      </span>
+    </div>
+  );
+});
+
+function segmentWords({ kind, from, to, logicalAttemptId }: Segment, now: Instant, frozen: boolean): string {
+  const took = `${to === null && frozen ? "≥ " : ""}${duration((to ?? now) - from)}`;
+  return [m.timeline.kinds[kind], logicalAttemptId > 1 ? attemptName(logicalAttemptId) : null, took].filter((part) => part !== null).join(", ");
+}
+
+function rowWords(step: Step, segments: readonly string[], critical: boolean): string {
+  return [stepLook(step).word, ...segments, critical ? m.timeline.onPath : null].filter((part) => part !== null).join("; ");
+}

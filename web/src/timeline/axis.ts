@@ -1,0 +1,58 @@
+import type { Instant } from "../api/model";
+
+export interface Span {
+  from: Instant;
+  to: Instant;
+}
+
+const SECOND = 1_000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+const STEPS = [100, 200, 500, SECOND, 2 * SECOND, 5 * SECOND, 10 * SECOND, 15 * SECOND, 30 * SECOND, MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 15 * MINUTE, 30 * MINUTE, HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, 24 * HOUR, 48 * HOUR];
+/** No narrower: a tenth of a second is the least that durations say. */
+export const LEAST = 500;
+
+/** Round times at least `apart` pixels from each other. */
+export function ticks({ from, to }: Span, width: number, apart: number): { at: Instant[]; step: number } {
+  const least = ((to - from) / Math.max(1, width)) * apart;
+  const step = STEPS.find((candidate) => candidate >= least) ?? Math.ceil(least / (48 * HOUR)) * 48 * HOUR;
+  const at: Instant[] = [];
+  for (let time = Math.ceil(from / step) * step; time <= to; time += step) at.push(time);
+  return { at, step };
+}
+
+/** From the run's start to its end; while it runs, with so much room ahead that the picture moves seldom. */
+export function wholeSpan(startedAt: Instant, endedAt: Instant | null, now: Instant): Span {
+  if (endedAt !== null) return { from: startedAt, to: Math.max(endedAt, startedAt + LEAST) };
+  const lasted = Math.max(LEAST, now - startedAt);
+  let room = 10 * SECOND;
+  while (room < lasted * 1.02) room *= 1.25;
+  return { from: startedAt, to: startedAt + room };
+}
+
+/** A span within another, at least as long as can be read. */
+export function within({ from, to }: Span, whole: Span): Span {
+  const length = Math.min(whole.to - whole.from, Math.max(LEAST, to - from));
+  const start = Math.min(Math.max(whole.from, from), whole.to - length);
+  return { from: start, to: start + length };
+}
+
+/** Longer or shorter around a time that stays where it is. */
+export function zoomedSpan({ from, to }: Span, factor: number, around: Instant, whole: Span): Span {
+  return within({ from: around - (around - from) * factor, to: around + (to - around) * factor }, whole);
+}
+
+/** Where a time stands in a span, in percent of its length. */
+export function percent(time: Instant, { from, to }: Span): number {
+  return ((time - from) / (to - from)) * 100;
+}
+
+/** As the address has it: milliseconds since the start. */
+export function spanText({ from, to }: Span, startedAt: Instant): string {
+  return `${Math.max(0, Math.round(from - startedAt))}-${Math.max(0, Math.round(to - startedAt))}`;
+}
+
+export function spanOf(text: string, startedAt: Instant): Span | null {
+  const [from, to] = text.split("-").map(Number);
+  return from !== undefined && to !== undefined && to > from ? { from: startedAt + from, to: startedAt + to } : null;
+}

@@ -1,0 +1,100 @@
+// What the rows of the timeline show, from what is known of a step. Pure.
+import type { Instant, RunEvent, Step } from "../api/model";
+import { stepLook, type Tone } from "../ui/look";
+
+export type SegmentKind = "waiting" | "running" | "backoff" | "person";
+
+export interface Segment {
+  kind: SegmentKind;
+  tone: Tone;
+  from: Instant;
+  /** Null while it goes on. */
+  to: Instant | null;
+  /** 0 before the first attempt. */
+  logicalAttemptId: number;
+}
+
+/** When a step could have begun: when the last of its predecessors was over. Null while one is not. */
+export function readyAt(step: Step, stepOf: (stepId: string) => Step | undefined, runStartedAt: Instant | null): Instant | null {
+  let ready = runStartedAt;
+  for (const id of step.dependsOn) {
+    const before = stepOf(id);
+    if (!before || (before.status !== "SUCCESS" && before.status !== "SKIPPED")) return null;
+    const over = before.completedAt ?? before.startedAt;
+    if (over !== null && (ready === null || over > ready)) ready = over;
+  }
+  return ready;
+}
+
+/** In the order of time: the wait before the first attempt, each attempt, and what lies between two. */
+export function segmentsOf(step: Step, ready: Instant | null): Segment[] {
+  const segments: Segment[] = [];
+  const begun = step.attempts.filter((attempt) => attempt.startedAt !== null);
+  const first = begun[0]?.startedAt ?? null;
+  if (ready !== null && (first === null ? step.status === "PENDING" : first > ready)) {
+    segments.push({ kind: "waiting", tone: "pending", from: ready, to: first, logicalAttemptId: 0 });
+  }
+  begun.forEach((attempt, i) => {
+    const from = attempt.startedAt ?? 0;
+    const last = i === begun.length - 1;
+    const to = attempt.completedAt ?? (attempt.durationMs === null ? null : from + attempt.durationMs);
+    const { tone } = stepLook({ ...attempt, pendingRetry: false, substatus: last ? step.substatus : null });
+    segments.push({ kind: tone === "person" || step.type === "MANUAL" ? "person" : "running", tone, from, to, logicalAttemptId: attempt.logicalAttemptId });
+    const next = begun[i + 1]?.startedAt ?? null;
+    if (to !== null && (next !== null ? next > to : step.pendingRetry)) {
+      segments.push({ kind: "backoff", tone: "pending", from: to, to: next, logicalAttemptId: attempt.logicalAttemptId });
+    }
+  });
+  return segments;
+}
+
+/** When a step was begun first, and how long it was at work in all. */
+export function beganAt(step: Step): Instant | null {
+  return step.attempts.find((attempt) => attempt.startedAt !== null)?.startedAt ?? step.startedAt;
+}
+
+export function worked(step: Step, now: Instant): number {
+  return segmentsOf(step, null).reduce((sum, { kind, from, to }) => sum + (kind === "backoff" ? 0 : (to ?? now) - from), 0);
+}
+
+export function endedAt(step: Step): Instant | null {
+  return step.completedAt ?? step.attempts.at(-1)?.completedAt ?? null;
+}
+
+/** The chain of steps that made the run last as long as it did: back from what ended last, each time to the predecessor that ended last. */
+export function criticalPath(order: readonly string[], stepOf: (stepId: string) => Step | undefined, now: Instant): ReadonlySet<string> {
+  const end = (id: string): number => {
+    const step = stepOf(id);
+    if (!step || beganAt(step) === null) return Number.NEGATIVE_INFINITY;
+    return endedAt(step) ?? now;
+  };
+  const latest = (ids: readonly string[]): string | null =>
+    ids.reduce<string | null>((best, id) => (end(id) > (best === null ? Number.NEGATIVE_INFINITY : end(best)) ? id : best), null);
+  const path = new Set<string>();
+  for (let id = latest(order); id !== null && !path.has(id); id = latest(stepOf(id)?.dependsOn ?? [])) path.add(id);
+  return path;
+}
+
+export interface Band {
+  from: Instant;
+  to: Instant | null;
+}
+
+/** The times when the run was paused. What an event has not ended, the pause that the run is in now says. */
+export function pauseBands(events: readonly Pick<RunEvent, "eventType" | "persistedAt">[], since: Instant | null, until: Instant): Band[] {
+  const bands: Band[] = [];
+  for (const { eventType, persistedAt } of events) {
+    if (persistedAt > until) break;
+    const last = bands.at(-1);
+    if (eventType === "RunPaused" && last?.to !== null) bands.push({ from: persistedAt, to: null });
+    else if (eventType === "RunResumed" && last) last.to ??= persistedAt;
+  }
+  const last = bands.at(-1);
+  if (since === null) {
+    // The end has not been read yet.
+    if (last) last.to ??= until;
+  } else if (last?.to !== null) {
+    bands.push({ from: since, to: null });
+  }
+  return bands;
+}

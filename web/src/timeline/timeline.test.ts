@@ -1,0 +1,111 @@
+import { describe, expect, it } from "vitest";
+import type { Attempt, Step } from "../api/model";
+import { percent, spanOf, spanText, ticks, wholeSpan, within, zoomedSpan } from "./axis";
+import { criticalPath, pauseBands, readyAt, segmentsOf, worked } from "./segments";
+
+function attempt(logicalAttemptId: number, startedAt: number | null, completedAt: number | null, status: Attempt["status"] = completedAt === null ? "RUNNING" : "SUCCESS"): Attempt {
+  return { logicalAttemptId, engineAttemptId: 1, status, statusRaw: status, startedAt, completedAt, durationMs: null, startedSeq: null, endedSeq: null, error: null, skip: null };
+}
+function step(stepId: string, over: Partial<Step>): Step {
+  // Only what segments are made of.
+  return { stepId, type: "SLEEP", dependsOn: [], status: "PENDING", statusRaw: "PENDING", substatus: null, pendingRetry: false, startedAt: null, completedAt: null, attempts: [], ...over } as Step;
+}
+
+describe("segmentsOf", () => {
+  it("shows the wait, each attempt and the backoff between them", () => {
+    const retried = step("a", { status: "RUNNING", attempts: [attempt(1, 100, 200, "FAILED"), attempt(2, 260, null)] });
+    expect(segmentsOf(retried, 40)).toEqual([
+      { kind: "waiting", tone: "pending", from: 40, to: 100, logicalAttemptId: 0 },
+      { kind: "running", tone: "failed", from: 100, to: 200, logicalAttemptId: 1 },
+      { kind: "backoff", tone: "pending", from: 200, to: 260, logicalAttemptId: 1 },
+      { kind: "running", tone: "running", from: 260, to: null, logicalAttemptId: 2 },
+    ]);
+    expect(worked(retried, 300)).toBe(140);
+  });
+
+  it("shows a step that waits, for a worker, a retry or a person, as going on", () => {
+    expect(segmentsOf(step("a", {}), 40)).toEqual([{ kind: "waiting", tone: "pending", from: 40, to: null, logicalAttemptId: 0 }]);
+    expect(segmentsOf(step("a", {}), null)).toEqual([]);
+    const latched = step("a", { status: "FAILED", pendingRetry: true, attempts: [attempt(1, 0, 10, "FAILED")] });
+    expect(segmentsOf(latched, 0).at(-1)).toEqual({ kind: "backoff", tone: "pending", from: 10, to: null, logicalAttemptId: 1 });
+    const manual = step("a", { status: "RUNNING", substatus: "WAITING_MANUAL", attempts: [attempt(1, 5, null)] });
+    expect(segmentsOf(manual, 5)).toEqual([{ kind: "person", tone: "person", from: 5, to: null, logicalAttemptId: 1 }]);
+  });
+
+  it("takes the end from the duration when it is all there is", () => {
+    expect(segmentsOf(step("a", { status: "SUCCESS", attempts: [{ ...attempt(1, 5, null, "SUCCESS"), durationMs: 20 }] }), 5)[0]?.to).toBe(25);
+  });
+});
+
+describe("readyAt", () => {
+  const steps: Record<string, Step> = {
+    a: step("a", { status: "SUCCESS", completedAt: 50 }),
+    b: step("b", { status: "SUCCESS", completedAt: 80 }),
+    c: step("c", { dependsOn: ["a", "b"] }),
+    d: step("d", { dependsOn: ["a", "c"] }),
+  };
+  const of = (id: string): Step => steps[id] ?? step(id, {});
+  it("is the end of the last predecessor, and unknown before it", () => {
+    expect(readyAt(of("c"), of, 10)).toBe(80);
+    expect(readyAt(of("d"), of, 10)).toBeNull();
+    expect(readyAt(of("a"), of, 10)).toBe(10);
+  });
+});
+
+const ran = (id: string, dependsOn: string[], from: number, to: number | null): [string, Step] => [
+  id,
+  step(id, { dependsOn, status: to === null ? "RUNNING" : "SUCCESS", startedAt: from, completedAt: to, attempts: [attempt(1, from, to)] }),
+];
+
+describe("criticalPath", () => {
+  it("goes back along what ended last", () => {
+    const steps = new Map([ran("a", [], 0, 10), ran("b", [], 0, 30), ran("c", ["a", "b"], 30, 60), ran("d", ["a"], 10, 55), ran("e", ["c"], 60, null)]);
+    const of = (id: string): Step | undefined => steps.get(id);
+    expect([...criticalPath([...steps.keys()], of, 90)]).toEqual(["e", "c", "b"]);
+    expect([...criticalPath(["a", "b", "c", "d"], of, 90)]).toEqual(["c", "b"]);
+    expect(criticalPath([], of, 90).size).toBe(0);
+  });
+});
+
+const paused = (persistedAt: number) => ({ eventType: "RunPaused", persistedAt });
+const resumed = (persistedAt: number) => ({ eventType: "RunResumed", persistedAt });
+
+describe("pauseBands", () => {
+  it("pairs pauses with what ended them", () => {
+    expect(pauseBands([paused(10), resumed(20), paused(40)], 40, 100)).toEqual([{ from: 10, to: 20 }, { from: 40, to: null }]);
+  });
+  it("knows the pause that goes on before its event was read, and ends one whose end was not", () => {
+    expect(pauseBands([paused(10), resumed(20)], 40, 100)).toEqual([{ from: 10, to: 20 }, { from: 40, to: null }]);
+    expect(pauseBands([paused(10)], null, 100)).toEqual([{ from: 10, to: 100 }]);
+  });
+  it("shows nothing that lies after the moment looked at", () => {
+    expect(pauseBands([paused(10), resumed(20), paused(40)], 10, 15)).toEqual([{ from: 10, to: null }]);
+  });
+});
+
+describe("the axis", () => {
+  it("has round times that do not touch", () => {
+    const span = { from: 1_234, to: 61_234 };
+    const { at, step } = ticks(span, 1_000, 90);
+    expect(step).toBe(10_000);
+    expect(at).toEqual([10_000, 20_000, 30_000, 40_000, 50_000, 60_000]);
+    expect(ticks({ from: 0, to: 100 * 86_400_000 }, 300, 90).at.length).toBeLessThanOrEqual(4);
+  });
+  it("leaves room ahead of a run that goes on, and keeps it a while", () => {
+    const first = wholeSpan(0, null, 60_000);
+    expect(first.to).toBeGreaterThan(61_000);
+    expect(wholeSpan(0, null, 60_500)).toEqual(first);
+    expect(wholeSpan(0, 42_000, 99_000)).toEqual({ from: 0, to: 42_000 });
+  });
+  it("zooms around a time, within the whole, and no closer than can be read", () => {
+    const whole = { from: 0, to: 100_000 };
+    const half = zoomedSpan(whole, 0.5, 80_000, whole);
+    expect(percent(80_000, half)).toBeCloseTo(80);
+    expect(zoomedSpan(half, 9, 0, whole)).toEqual(whole);
+    expect(within({ from: 99_990, to: 99_991 }, whole)).toEqual({ from: 99_500, to: 100_000 });
+  });
+  it("goes into the address and back", () => {
+    expect(spanOf(spanText({ from: 1_500, to: 9_000 }, 1_000), 1_000)).toEqual({ from: 1_500, to: 9_000 });
+    expect(spanOf("9-3", 0)).toBeNull();
+  });
+});
