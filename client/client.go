@@ -53,9 +53,9 @@ type Error struct {
 	RetryAfter time.Duration
 	Violations []Violation
 	Denial     Denial
-	RunSeq     int64  // of RUN_MOVED: where the run is now
-	RequestID  string // what the server's log has it under
-	More       []string
+	RunSeq     int64    // of RUN_MOVED: where the run is now
+	RequestID  string   // what the server's log has it under
+	More       []string // what whoever shows it has to add
 }
 
 // Violation is one thing wrong with a request.
@@ -67,7 +67,7 @@ type Denial struct {
 	WhoCould     []string
 }
 
-// Error says it in lines: the code and the message, then what is known beside them, each indented, and More.
+// Error says it in lines: the code and the message, then what is known beside them, each indented.
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", e.Code, e.Message)
@@ -80,11 +80,11 @@ func (e *Error) Error() string {
 	if len(e.Denial.WhoCould) > 0 {
 		fmt.Fprintf(&b, "\n  could: %s", strings.Join(e.Denial.WhoCould, ", "))
 	}
-	if e.RetryAfter > 0 {
-		fmt.Fprintf(&b, "\n  try again in %s", e.RetryAfter)
-	}
 	for _, more := range e.More {
 		fmt.Fprintf(&b, "\n  %s", strings.ReplaceAll(more, "\n", "\n  "))
+	}
+	if e.RetryAfter > 0 {
+		fmt.Fprintf(&b, "\n  try again in %s", e.RetryAfter)
 	}
 	if e.RequestID != "" {
 		fmt.Fprintf(&b, "\n  request id: %s", e.RequestID)

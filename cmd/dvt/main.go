@@ -34,28 +34,12 @@ func execute() int {
 	return status
 }
 
-// interrupted is the exit status of what Ctrl-C or SIGTERM ended before it was done.
-const interrupted = 130
-
-// exitError gives a failure its exit status (api.md §1): 1 failed, 2 usage, 3
-// refused, 4 not found.
-type exitError struct {
-	status int
-	err    error
-	said   bool // the output says it already
-}
-
-func (e *exitError) Error() string { return e.err.Error() }
-func (e *exitError) Unwrap() error { return e.err }
-
-func usage(err error) error { return &exitError{status: 2, err: err} }
-
 func root() *cobra.Command {
 	c := &cobra.Command{
 		Use: "dvt", Short: "The control plane for workflow runs", Version: version, SilenceUsage: true, SilenceErrors: true,
 	}
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	c.AddCommand(devCommand(), serverCommand(), workerCommand(), migrateCommand(), storeCommand(), runCommand(), manualCommand(), planCommand(), workflowCommand(), deadLettersCommand(), auditCommand(), tokenCommand(), policyCommand(), quotaCommand(), queueCommand(), serviceCommand(), tenantCommand(), contextCommand(), whoamiCommand())
+	guide(c)
 	return c
 }
 

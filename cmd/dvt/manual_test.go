@@ -92,8 +92,8 @@ func TestManual_M02_ListAndComplete(t *testing.T) {
 		{"dev-admin", []string{"manual", "complete", id, "check", "--outcome", "maybe"}, 2, ""},
 		{"dev-engineer", []string{"manual", "complete", id, "check", "--outcome", "succeeded"}, 3, ""},
 		{"dev-operator", []string{"manual", "complete", id, "check", "--outcome", "succeeded"}, 3, ""},
-		{"dev-admin", []string{"manual", "complete", id, "ghost", "--outcome", "succeeded"}, 1, ""},
-		{"dev-admin", []string{"run", "rerun", id, "--from", "failed"}, 1, ""},
+		{"dev-admin", []string{"manual", "complete", id, "ghost", "--outcome", "succeeded"}, 3, ""},
+		{"dev-admin", []string{"run", "rerun", id, "--from", "failed"}, 3, ""},
 		{"dev-admin", []string{"manual", "complete", id, "check", "--outcome", "failed", "--notes", "no", "--no-wait"}, 0, ""},
 		{"dev-admin", []string{"run", "rerun", id}, 2, ""},
 	} {
@@ -111,7 +111,7 @@ func TestManual_M02_ListAndComplete(t *testing.T) {
 		!strings.HasPrefix(again, strings.TrimSpace(out)) {
 		t.Errorf("again: %d %s", status, again)
 	}
-	if _, status, err := dvt(t, address, "dev-admin", "run", "rerun", id, "--from", "check,ghost"); status != 1 || !strings.Contains(err.Error(), "ghost") {
+	if _, status, err := dvt(t, address, "dev-admin", "run", "rerun", id, "--from", "check,ghost"); status != 4 || !strings.Contains(err.Error(), "ghost") {
 		t.Errorf("unknown steps: %d %v", status, err)
 	}
 }

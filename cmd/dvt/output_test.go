@@ -14,7 +14,7 @@ import (
 
 // walk calls f with each command that does something.
 func walk(c *cobra.Command, f func(*cobra.Command)) {
-	if c.Runnable() {
+	if c.Runnable() && !c.HasSubCommands() {
 		f(c)
 	}
 	for _, child := range c.Commands() {

@@ -53,7 +53,7 @@ func TestQuotaAndQueue_ShowSetHistoryList(t *testing.T) {
 	slow := strings.TrimSpace(ask("dev-engineer", 0, "", "run", "start", plan, "--request-id", "r2", "--priority", "1"))
 	fast := strings.TrimSpace(ask("dev-engineer", 0, "", "run", "start", plan, "--request-id", "r3", "--priority", "8"))
 	ask("dev-engineer", 2, "priority", "run", "start", plan, "--request-id", "r4", "--priority", "10")
-	ask("dev-engineer", 1, "QUEUE_FULL", "run", "start", plan, "--request-id", "r4")
+	ask("dev-engineer", 3, "QUEUE_FULL", "run", "start", plan, "--request-id", "r4")
 	list := strings.Split(ask("dev-viewer", 0, "2 of the tenant wait", "queue", "list"), "\n")
 	if !strings.HasPrefix(list[1], fast) || !strings.Contains(list[1], "quota") || !strings.HasPrefix(list[2], slow) || !strings.Contains(list[2], "turn") {
 		t.Errorf("%q", list)

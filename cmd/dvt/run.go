@@ -38,7 +38,12 @@ func runCommand() *cobra.Command {
 func (s *session) command(use, short string, subcommands ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use: use, Short: short,
-		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return s.open(c) },
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			if c.HasSubCommands() {
+				return nil // it only prints its help
+			}
+			return s.open(c)
+		},
 	}
 	c.PersistentFlags().StringVar(&s.server, "server", "", "address of dvt (DVT_SERVER, or that of the context in use, or "+here+")")
 	c.PersistentFlags().StringVar(&s.token, "token", "", "token (DVT_TOKEN, or that of the context; dev-engineer on loopback when not given)")
@@ -104,60 +109,6 @@ func (s *session) open(c *cobra.Command) error {
 	s.client, s.out, s.err = client.New(s.server, s.token), c.OutOrStdout(), c.ErrOrStderr()
 	s.display = displayOf(s.out, s.colour)
 	return nil
-}
-
-// exact is cobra.ExactArgs with a usage error's exit status.
-func exact(n int) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if len(args) != n {
-			return usage(fmt.Errorf("usage: %s", c.UseLine()))
-		}
-		return nil
-	}
-}
-
-// failure gives what the API said its exit status.
-func failure(err error) error {
-	if err == nil {
-		return nil
-	}
-	err = client.Named(err)
-	var e *client.Error
-	if !errors.As(err, &e) {
-		if errors.Is(err, context.Canceled) {
-			return err
-		}
-		return &exitError{status: 1, err: err}
-	}
-	status := 1
-	switch e.Code {
-	case "NOT_FOUND":
-		status = 4
-	case "FORBIDDEN", "SOD_VIOLATION", "UNAUTHENTICATED", "AUTH_RATE_LIMITED", "RUN_MOVED", "POLICY_MOVED", "QUOTA_MOVED", "SIGNAL_ID_CONFLICT", "SIGNAL_RATE_LIMITED", "REQUEST_ID_CONFLICT",
-		"ENGINE_READ_ONLY", "ENGINE_DRAINING", "ENGINE_DEGRADED", "TENANT_FROZEN":
-		status = 3
-	case "BAD_USER_INPUT", "SIGNAL_TOO_LARGE", "PLAN_INVALID", "PLAN_SCHEMA_UNSUPPORTED", "PLAN_TOO_LARGE", "PLAN_TOO_MANY_STEPS":
-		status = 2
-	}
-	return &exitError{status: status, err: e}
-}
-
-// exitStatus is the exit status of a command that ended with err.
-func exitStatus(err error) int {
-	var e *exitError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &e):
-		return e.status
-	case errors.Is(err, context.Canceled):
-		return interrupted
-	}
-	return 1
-}
-
-func notFound(what string) error {
-	return &exitError{status: 4, err: fmt.Errorf("NOT_FOUND: there is no such %s, or it is not yours", what)}
 }
 
 // print prints v for programs.

@@ -133,7 +133,7 @@ func (s *session) engine(c *cobra.Command, path string) ([]byte, error) {
 	req.Header.Set("Authorization", "Bearer "+s.token)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, failure(err)
 	}
 	defer res.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))

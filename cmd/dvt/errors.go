@@ -1,0 +1,211 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/Khan/genqlient/graphql"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// exitError gives a failure its exit status (api.md §1): 1 failed, 2 usage, 3
+// refused, 4 not found.
+type exitError struct {
+	status int
+	err    error
+	said   bool // the output says it already
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+func usage(err error) error { return &exitError{status: 2, err: err} }
+
+// interrupted is the exit status of what Ctrl-C or SIGTERM ended before it was done.
+const interrupted = 130
+
+// exitStatus is the exit status of a command that ended with err.
+func exitStatus(err error) int {
+	var e *exitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &e):
+		return e.status
+	case errors.Is(err, context.Canceled):
+		return interrupted
+	}
+	return 1
+}
+
+// failure gives what the API said its exit status, and says what to do about it.
+func failure(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	err = client.Named(err)
+	var e *client.Error
+	if !errors.As(err, &e) {
+		return &exitError{status: 1, err: unreachable(err)}
+	}
+	status := 1
+	for _, c := range run.CodeTable() {
+		if string(c.Code) != e.Code {
+			continue
+		}
+		status = statusOfCode(c)
+		if hint := cmp.Or(hints[c.Code], c.WhatToDo); !strings.Contains(e.Message, hint) {
+			e.More = append([]string{hint}, e.More...)
+		}
+	}
+	return &exitError{status: status, err: e}
+}
+
+// hints say what to do at a command line, where the table of codes speaks of the API.
+var hints = map[run.Code]string{
+	run.CodeUnauthenticated: "Give a token: --token, DVT_TOKEN, or a context (see dvt context).",
+	run.CodeTokenExpired:    "Make a new token with dvt token create, and put it where your context looks for it.",
+	run.CodeForbidden:       "Ask someone who could; dvt whoami says which roles you have.",
+	run.CodeRunMoved:        "Look at what changed (dvt run show) and decide again.",
+}
+
+// statusOfCode is the exit status of an error of the API: of its HTTP status, and 3 also for what the
+// state of the service refuses.
+func statusOfCode(c run.CodeInfo) int {
+	switch {
+	case c.HTTPStatus == http.StatusNotFound:
+		return 4
+	case slices.Contains(refusals, c.Code), slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusConflict, http.StatusTooManyRequests, http.StatusNotImplemented}, c.HTTPStatus):
+		return 3
+	case c.HTTPStatus >= 400 && c.HTTPStatus < 500:
+		return 2
+	}
+	return 1
+}
+
+var refusals = []run.Code{run.CodeEngineReadOnly, run.CodeEngineDraining, run.CodeEngineDegraded, run.CodeTenantFrozen}
+
+// unreachable words an error of the connection.
+func unreachable(err error) error {
+	var at *url.Error
+	var op *net.OpError
+	var dns *net.DNSError
+	var answer *graphql.HTTPError
+	switch {
+	case errors.As(err, &answer):
+		return fmt.Errorf("the server answered %d %s, and nothing that dvt would say: is the address right? See --server and dvt context", answer.StatusCode, http.StatusText(answer.StatusCode))
+	case !errors.As(err, &at):
+		return err
+	}
+	server := at.URL
+	if u, perr := url.Parse(at.URL); perr == nil {
+		server = u.Scheme + "://" + u.Host
+	}
+	switch {
+	case errors.As(err, &dns):
+		return fmt.Errorf("there is no host %s: correct --server, DVT_SERVER or the context (see dvt context)", dns.Name)
+	case at.Timeout():
+		return fmt.Errorf("%s did not answer in time: try again, and see whether it is well with `dvt health`", server)
+	case errors.As(err, &op) && op.Op == "dial":
+		return fmt.Errorf("no dvt answers at %s: %w\n  start one with `dvt dev`, or say where yours is with --server, DVT_SERVER or `dvt context set`", server, op.Err)
+	}
+	return fmt.Errorf("the connection to %s failed: %w", server, at.Err)
+}
+
+func notFound(what string) error {
+	return &exitError{status: 4, err: fmt.Errorf("NOT_FOUND: there is no such %s, or it is not yours", what)}
+}
+
+// exact is cobra.ExactArgs with a usage error's exit status.
+func exact(n int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usage(fmt.Errorf("usage: %s\n  see %s --help", c.UseLine(), c.CommandPath()))
+		}
+		return nil
+	}
+}
+
+// guide makes every wrong command line say what is wrong and what was meant, with the exit status 2.
+func guide(root *cobra.Command) {
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		text := err.Error()
+		var unknown *pflag.NotExistError
+		if errors.As(err, &unknown) {
+			text += meant(flagNames(c), unknown.GetSpecifiedName(), "--")
+		}
+		return usage(fmt.Errorf("%s\n  see %s --help", text, c.CommandPath()))
+	})
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
+	guideGroup(root)
+}
+
+// guideGroup makes what is wrong with a command's arguments a usage error; one that only holds others
+// prints its help, or says which one was meant.
+func guideGroup(c *cobra.Command) {
+	for _, child := range c.Commands() {
+		guideGroup(child)
+	}
+	if c.HasSubCommands() && !c.Runnable() {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return fmt.Errorf("there is no command %q%s\n  see %s --help", c.CommandPath()+" "+args[0], meant(c, args[0], ""), c.CommandPath())
+		}
+		c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	}
+	args := c.Args
+	c.Args = func(c *cobra.Command, given []string) error {
+		var err error
+		if args != nil {
+			err = args(c, given)
+		}
+		err = cmp.Or(err, c.ValidateRequiredFlags(), c.ValidateFlagGroups())
+		var e *exitError
+		if err == nil || errors.As(err, &e) {
+			return err
+		}
+		return usage(err)
+	}
+}
+
+// meant says which commands of c are nearly named so.
+func meant(c *cobra.Command, typed, before string) string {
+	c.SuggestionsMinimumDistance = 2
+	var out strings.Builder
+	for i, name := range c.SuggestionsFor(typed) {
+		if i == 0 {
+			out.WriteString("; did you mean ")
+		} else {
+			out.WriteString(" or ")
+		}
+		out.WriteString(before + name)
+	}
+	if out.Len() > 0 {
+		out.WriteString("?")
+	}
+	return out.String()
+}
+
+// flagNames are the flags of c as commands, which know what is similar.
+func flagNames(c *cobra.Command) *cobra.Command {
+	names := &cobra.Command{}
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+		}
+	})
+	return names
+}

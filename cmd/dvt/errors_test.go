@@ -1,0 +1,130 @@
+package main
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// refusing is a server that answers everything with one error.
+func refusing(t *testing.T, status int, body string) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// Every exit status, and that an error says what is wrong and what to do.
+func TestErrors_ExitStatusAndWhatToDo(t *testing.T) {
+	address, _ := serve(t)
+	alone(t)
+	full := refusing(t, 200, `{"errors":[{"message":"It is full.","extensions":{"code":"QUEUE_FULL","retryAfterMs":3000}}],"data":null}`)
+	broken := refusing(t, 200, `{"errors":[{"message":"Something went wrong inside dvt.","extensions":{"code":"INTERNAL","requestId":"req-7"}}],"data":null}`)
+	denied := refusing(t, 200, `{"errors":[{"message":"No.","extensions":{"code":"FORBIDDEN","denial":{"action":"CANCEL","rule":"prod-freeze","whoCould":["ana"]}}}],"data":null}`)
+	other := refusing(t, 404, `{}`)
+	for _, c := range []struct {
+		address, token, args string
+		status               int
+		says                 []string
+	}{
+		{address, "dev-viewer", "run list", 0, []string{"r1"}},
+		{address, "dev-viewer", "run pause r1", 3, []string{"FORBIDDEN: ", "\n  Ask someone who could", "could: "}},
+		{address, "nobody", "run list", 3, []string{"UNAUTHENTICATED: ", "DVT_TOKEN"}},
+		{address, "dev-viewer", "run show r2", 4, []string{"NOT_FOUND: "}},
+		{address, "dev-viewer", "manual list --run r2", 4, []string{"NOT_FOUND: "}},
+		{address, "dev-viewer", "run list --limit 0", 2, nil},
+		{full, "t", "run list", 3, []string{"QUEUE_FULL: It is full.\n  Wait until some have started", "\n  try again in 3s"}},
+		{denied, "t", "run list", 3, []string{"FORBIDDEN: No.\n  CANCEL is denied by prod-freeze\n  could: ana\n"}},
+		{broken, "t", "run list", 1, []string{"INTERNAL: ", "\n  request id: req-7"}},
+		{other, "t", "run list", 1, []string{"answered 404 Not Found", "is the address right"}},
+		{"http://127.0.0.1:1", "t", "run list", 1, []string{"no dvt answers at http://127.0.0.1:1: ", "connection refused", "dvt dev", "DVT_SERVER"}},
+		{"http://127.0.0.1:1", "t", "run watch r1", 1, []string{"no dvt answers"}},
+		{"http://127.0.0.1:1", "t", "workflow debug r1", 1, []string{"no dvt answers"}},
+		{"http://no-such-host.invalid", "t", "run list", 1, []string{"no-such-host.invalid"}},
+		{address, "dev-viewer", "run lst", 2, []string{`there is no command "dvt run lst"; did you mean list?`, "dvt run --help"}},
+		{address, "dev-viewer", "run list --statu FAILED", 2, []string{"unknown flag: --statu; did you mean --status?", "dvt run list --help"}},
+		{address, "dev-viewer", "run list r1", 2, []string{"usage: dvt run list"}},
+		{address, "dev-viewer", "run list --limit x", 2, []string{"--limit"}},
+		{address, "dev-viewer", "token create n", 2, []string{`"role" not set`}},
+		{address, "dev-viewer", "run list --awaiting-approval --text a", 2, []string{"awaiting-approval"}},
+		{address, "dev-viewer", "run", 0, []string{"Available Commands", "watch"}},
+	} {
+		out, status, err := dvt(t, c.address, c.token, strings.Fields(c.args)...)
+		if err != nil {
+			out += err.Error()
+		}
+		if status != c.status {
+			t.Errorf("dvt %s: status %d, want %d\n%s", c.args, status, c.status, out)
+		}
+		for _, want := range c.says {
+			if !strings.Contains(out, want) {
+				t.Errorf("dvt %s: no %q in\n%s", c.args, want, out)
+			}
+		}
+	}
+	for _, args := range []string{"rnu list", "runn"} {
+		out, status, err := local(t, "", strings.Fields(args)...)
+		if status != 2 || !strings.Contains(err.Error(), "did you mean run?") {
+			t.Errorf("dvt %s: %d, %v\n%s", args, status, err, out)
+		}
+	}
+}
+
+// Every code of the table has an exit status and a hint.
+func TestErrors_EveryCodeHasAStatus(t *testing.T) {
+	t.Parallel()
+	want := map[run.Code]int{
+		run.CodeNotFound: 4, "STEP_NOT_FOUND": 4, run.CodeForbidden: 3, run.CodeUnauthenticated: 3, run.CodeTokenExpired: 3, "SOD_VIOLATION": 3, run.CodeRunMoved: 3, "SIGNAL_ID_CONFLICT": 3,
+		"SIGNAL_RATE_LIMITED": 3, "INVALID_RUN_STATE": 3, "TENANT_FROZEN": 3, "ENGINE_READ_ONLY": 3, "BAD_USER_INPUT": 2, "PLAN_INVALID": 2, "PLAN_TOO_LARGE": 2, "SIGNAL_TOO_LARGE": 2,
+		"STORE_UNAVAILABLE": 1, "INTERNAL": 1,
+	}
+	for _, c := range run.CodeTable() {
+		var e *exitError
+		err := failure(&client.Error{Code: string(c.Code), Message: "m"})
+		if !errors.As(err, &e) || e.status < 1 || e.status > 4 || !strings.Contains(err.Error(), "\n  ") {
+			t.Errorf("%s: %v", c.Code, err)
+		}
+		if status, is := want[c.Code]; is && e.status != status {
+			t.Errorf("%s: %d, want %d", c.Code, e.status, status)
+		}
+	}
+}
+
+// A failed step of several lines, violations: one a line.
+func TestErrors_OneViolationALine(t *testing.T) {
+	t.Parallel()
+	e := &client.Error{
+		Code: "PLAN_INVALID", Message: "m", Violations: []client.Violation{{Path: "steps[0]", Code: "MISSING", Message: "a"}, {Path: "steps[1]", Code: "CYCLE", Message: "b"}},
+		Denial: client.Denial{Action: "PAUSE", Rule: "r1", WhoCould: []string{"ana", "ben"}}, More: []string{"one\n  two"}, RequestID: "q",
+	}
+	want := "PLAN_INVALID: m\n  MISSING steps[0]: a\n  CYCLE steps[1]: b\n  PAUSE is denied by r1\n  could: ana, ben\n  one\n    two\n  request id: q"
+	if e.Error() != want {
+		t.Errorf("%s", e)
+	}
+}
+
+// A command that only holds others says so in its usage, and has no line without one.
+func TestUsage_GroupsTakeACommand(t *testing.T) {
+	t.Parallel()
+	root().InitDefaultHelpCmd()
+	out, status, _ := local(t, "", "run", "--help")
+	if status != 0 || strings.Contains(out, "dvt run [flags]\n") || !strings.Contains(out, "dvt run [command]") {
+		t.Errorf("%d\n%s", status, out)
+	}
+	walk(root(), func(c *cobra.Command) {
+		if c.HasSubCommands() {
+			t.Errorf("%s runs and has commands", c.CommandPath())
+		}
+	})
+}
