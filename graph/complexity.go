@@ -22,6 +22,7 @@ const (
 	eventsOfFrame    = 100
 	inboxReads       = 10
 	logReads         = 50
+	fileReads        = 50
 )
 
 // weights makes a list cost as many times its rows as it may have of them.
@@ -61,6 +62,9 @@ func weights() exec.ComplexityRoot {
 	c.RunListUpdate.Runs = times(rowsOfFrame)
 	c.InboxUpdate.Changed = times(rowsOfFrame)
 	c.InboxUpdate.Removed = times(rowsOfFrame)
+	c.Step.DbtNodes = func(child int, _ []string, _, first *int, _ *string) int {
+		return fileReads + page(first, nil, 50)*child
+	}
 	c.RunError.LogLine = func(int) int { return logReads }
 	c.Viewer.InboxCount = func(int) int { return inboxReads }
 	c.RunEventUpdate.Events = times(eventsOfFrame)

@@ -27,13 +27,16 @@ func (placement) Validate(graphql.ExecutableSchema) error { return nil }
 
 var (
 	// costly is what needs I/O for each run or step.
-	costly      = []string{"Run.events", "Run.signals", "Run.approval", "RunError.logLine"}
+	costly      = []string{"Run.events", "Run.signals", "Run.approval", "RunError.logLine", "Step.dbtNodes"}
 	notInStream = fields(costly, "Run.actions", "Step.actions", "Bulk.rows")
 	notInPage   = fields(costly, "Run.step")
 	notInRows   = fields(costly, "Run.steps", "Run.step")
 	notInBulks  = fields(nil, "Bulk.rows", "Bulk.applications")
-	lists       = map[string]map[string]bool{"Query.runs": notInPage, "RunListUpdate.runs": notInRows, "Query.bulks": notInBulks}
-	selectedOn  = map[string]string{"Bulk": "bulk(id:)"} // else on run(runId:)
+	notInSteps  = fields(nil, "Step.dbtNodes")
+	lists       = map[string]map[string]bool{
+		"Query.runs": notInPage, "RunListUpdate.runs": notInRows, "Query.bulks": notInBulks, "Run.steps": notInSteps, "RunDiff.steps": notInSteps,
+	}
+	selectedOn = map[string]string{"Bulk": "bulk(id:)", "Step": "step(stepId:) of run(runId:)"} // else on run(runId:)
 )
 
 // fields is the set of those of both lists.

@@ -56,7 +56,7 @@ var slots = map[string]string{ //nolint:gochecknoglobals // a table
 // sayings are what a String means that is no name of a thing.
 var sayings = map[string]any{ //nolint:gochecknoglobals // a table
 	"reason": "why not", "notes": "done", "note": "look", "evidenceRefs": "https://example.org/e", "destinationDb": "db", "schema": "public", "types": "StepFailed",
-	"action": "PAUSE", "role": "ADMIN", "outcome": "DENIED", "schemaVersion": "v1.2", "planVersion": "1.0", "compression": "gzip",
+	"action": "PAUSE", "status": "error", "role": "ADMIN", "outcome": "DENIED", "schemaVersion": "v1.2", "planVersion": "1.0", "compression": "gzip",
 }
 
 // numbers are by name, else 1.
@@ -215,7 +215,7 @@ var (
 // notHad is what is in neither lists nor streams, and more.
 func notHad(more ...string) map[string]bool {
 	out := map[string]bool{}
-	for _, f := range append(more, "Run.events", "Run.signals", "Run.approval", "RunError.logLine") {
+	for _, f := range append(more, "Run.events", "Run.signals", "Run.approval", "RunError.logLine", "Step.dbtNodes") {
 		out[f] = true
 	}
 	return out
@@ -252,7 +252,7 @@ func (a *asker) selection(name string, without map[string]bool, depth int) strin
 			return ""
 		}
 		for _, f := range d.Fields {
-			if strings.HasPrefix(f.Name, "__") || without[d.Name+"."+f.Name] {
+			if field := d.Name + "." + f.Name; strings.HasPrefix(f.Name, "__") || field == "Step.dbtNodes" || without[field] {
 				continue
 			}
 			if slices.ContainsFunc(arguments(f), func(in input) bool { return in.must }) {
@@ -267,7 +267,9 @@ func (a *asker) selection(name string, without map[string]bool, depth int) strin
 }
 
 // owners say how somebody reaches a thing of their own whose fields take arguments.
-var owners = map[string]string{"Run": `run(runId:"OWN"){`, "Viewer": `viewer{`, "Bulk": `bulk(id:"` + place{mark: "own"}.bulk() + `"){`} //nolint:gochecknoglobals // a table
+var owners = map[string]string{ //nolint:gochecknoglobals // a table
+	"Run": `run(runId:"OWN"){`, "Step": `run(runId:"OWN"){step(stepId:"STEP"){`, "Viewer": `viewer{`, "Bulk": `bulk(id:"` + place{mark: "own"}.bulk() + `"){`,
+}
 
 // operations are all variants of all fields: of the roots, and of those inside that take arguments.
 func (a *asker) operations(own string) (out []operation, fields int) {
@@ -298,8 +300,9 @@ func (a *asker) operations(own string) (out []operation, fields int) {
 				continue
 			}
 			fields++
+			reach = strings.NewReplacer("OWN", own, "STEP", strings.Replace(own, "-run-", "-step-", 1)).Replace(reach)
 			for n, vars := range a.given(d.Name+"."+f.Name, arguments(f), false) {
-				out = append(out, operation{d.Name + "." + f.Name, n == 0, ast.Query, a.document(ast.Query, f, strings.ReplaceAll(reach, "OWN", own), "}", vars, nil), vars})
+				out = append(out, operation{d.Name + "." + f.Name, n == 0, ast.Query, a.document(ast.Query, f, reach, strings.Repeat("}", strings.Count(reach, "{")), vars, nil), vars})
 			}
 		}
 	}

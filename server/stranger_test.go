@@ -150,6 +150,7 @@ func gather(t *testing.T, w *island, secret, own place) map[string][]string {
 		take("cursor:Query."+name, `{`+list+`{edges{v:cursor}}}`)
 	}
 	cursor := func(key string) string { return base64.RawURLEncoding.EncodeToString([]byte(key)) }
+	out["cursor:Step.dbtNodes"] = []string{cursor("1")} // it counts
 	out["cursor:Query.tokens"] = append(out["cursor:Query.tokens"], cursor(secret.uuid("tokenone")))
 	out["cursor:Query.deadLetters"] = append(out["cursor:Query.deadLetters"], cursor(secret.uuid("letter")))
 	out["cursor:Query.queue"] = append(out["cursor:Query.queue"], cursor(secret.run("waiting")))

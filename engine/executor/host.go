@@ -51,6 +51,9 @@ func (h *host) Keep(ctx context.Context, kind, path string) (run.ArtifactRef, er
 	if err != nil {
 		return run.ArtifactRef{}, errors.New(reason(err))
 	}
+	if filepath.Ext(path) == ".json" { // what people are shown of it
+		body = hidden(h.out.redact, body)
+	}
 	sum := sha256.Sum256(body)
 	d := h.dispatch
 	segments := []string{h.identity.TenantID, d.RunID, d.StepID,

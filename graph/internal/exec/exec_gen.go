@@ -209,6 +209,37 @@ type ComplexityRoot struct {
 		Token  func(childComplexity int) int
 	}
 
+	DbtNode struct {
+		CompiledSQL     func(childComplexity int) int
+		CompiledSQLCut  func(childComplexity int) int
+		ExecutionTimeMs func(childComplexity int) int
+		Failures        func(childComplexity int) int
+		Message         func(childComplexity int) int
+		Name            func(childComplexity int) int
+		ResourceType    func(childComplexity int) int
+		RowsAffected    func(childComplexity int) int
+		Status          func(childComplexity int) int
+		UniqueID        func(childComplexity int) int
+	}
+
+	DbtNodeConnection struct {
+		Attempt  func(childComplexity int) int
+		ByStatus func(childComplexity int) int
+		Edges    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+		Total    func(childComplexity int) int
+	}
+
+	DbtNodeEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
+	}
+
+	DbtStatusCount struct {
+		Count  func(childComplexity int) int
+		Status func(childComplexity int) int
+	}
+
 	DeadLetter struct {
 		Attempts   func(childComplexity int) int
 		BuriedAt   func(childComplexity int) int
@@ -775,6 +806,7 @@ type ComplexityRoot struct {
 		Attempts         func(childComplexity int) int
 		ChangedSeq       func(childComplexity int) int
 		CompletedAt      func(childComplexity int) int
+		DbtNodes         func(childComplexity int, status []string, attempt *int, first *int, after *string) int
 		DependsOn        func(childComplexity int) int
 		DurationMs       func(childComplexity int) int
 		EngineAttemptID  func(childComplexity int) int
@@ -992,6 +1024,7 @@ type RunErrorResolver interface {
 }
 type StepResolver interface {
 	Actions(ctx context.Context, obj *model.Step) ([]model.ActionAvailability, error)
+	DbtNodes(ctx context.Context, obj *model.Step, status []string, attempt *int, first *int, after *string) (*model.DbtNodeConnection, error)
 }
 type SubscriptionResolver interface {
 	RunUpdates(ctx context.Context, runID string, after *run.Seq, storeEpoch *string, mode model.UpdateMode) (<-chan *model.RunUpdate, error)
@@ -1674,6 +1707,124 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CreateTokenPayload.Token(childComplexity), true
+
+	case "DbtNode.compiledSql":
+		if e.ComplexityRoot.DbtNode.CompiledSQL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DbtNode.CompiledSQL(childComplexity), true
+	case "DbtNode.compiledSqlCut":
+		if e.ComplexityRoot.DbtNode.CompiledSQLCut == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DbtNode.CompiledSQLCut(childComplexity), true
+	case "DbtNode.executionTimeMs":
+		if e.ComplexityRoot.DbtNode.ExecutionTimeMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DbtNode.ExecutionTimeMs(childComplexity), true
+	case "DbtNode.failures":
+		if e.ComplexityRoot.DbtNode.Failures == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DbtNode.Failures(childComplexity), true
+	case "DbtNode.message":
+		if e.ComplexityRoot.DbtNode.Message == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DbtNode.Message(childComplexity), true
+	case "DbtNode.name":
+		if e.ComplexityRoot.DbtNode.Name == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DbtNode.Name(childComplexity), true
+	case "DbtNode.resourceType":
+		if e.ComplexityRoot.DbtNode.ResourceType == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DbtNode.ResourceType(childComplexity), true
+	case "DbtNode.rowsAffected":
+		if e.ComplexityRoot.DbtNode.RowsAffected == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DbtNode.RowsAffected(childComplexity), true
+	case "DbtNode.status":
+		if e.ComplexityRoot.DbtNode.Status == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DbtNode.Status(childComplexity), true
+	case "DbtNode.uniqueId":
+		if e.ComplexityRoot.DbtNode.UniqueID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DbtNode.UniqueID(childComplexity), true
+
+	case "DbtNodeConnection.attempt":
+		if e.ComplexityRoot.DbtNodeConnection.Attempt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DbtNodeConnection.Attempt(childComplexity), true
+	case "DbtNodeConnection.byStatus":
+		if e.ComplexityRoot.DbtNodeConnection.ByStatus == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DbtNodeConnection.ByStatus(childComplexity), true
+	case "DbtNodeConnection.edges":
+		if e.ComplexityRoot.DbtNodeConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DbtNodeConnection.Edges(childComplexity), true
+	case "DbtNodeConnection.pageInfo":
+		if e.ComplexityRoot.DbtNodeConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DbtNodeConnection.PageInfo(childComplexity), true
+	case "DbtNodeConnection.total":
+		if e.ComplexityRoot.DbtNodeConnection.Total == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DbtNodeConnection.Total(childComplexity), true
+
+	case "DbtNodeEdge.cursor":
+		if e.ComplexityRoot.DbtNodeEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DbtNodeEdge.Cursor(childComplexity), true
+	case "DbtNodeEdge.node":
+		if e.ComplexityRoot.DbtNodeEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DbtNodeEdge.Node(childComplexity), true
+
+	case "DbtStatusCount.count":
+		if e.ComplexityRoot.DbtStatusCount.Count == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DbtStatusCount.Count(childComplexity), true
+	case "DbtStatusCount.status":
+		if e.ComplexityRoot.DbtStatusCount.Status == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DbtStatusCount.Status(childComplexity), true
 
 	case "DeadLetter.attempts":
 		if e.ComplexityRoot.DeadLetter.Attempts == nil {
@@ -4124,6 +4275,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Step.CompletedAt(childComplexity), true
+	case "Step.dbtNodes":
+		if e.ComplexityRoot.Step.DbtNodes == nil {
+			break
+		}
+
+		args, err := ec.field_Step_dbtNodes_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Step.DbtNodes(childComplexity, args["status"].([]string), args["attempt"].(*int), args["first"].(*int), args["after"].(*string)), true
 	case "Step.dependsOn":
 		if e.ComplexityRoot.Step.DependsOn == nil {
 			break
@@ -5424,6 +5586,55 @@ type Step {
   wait: Wait
   "Not available inside runUpdates and runListUpdates."
   actions: [ActionAvailability!]!
+  """
+  What dbt says of its models, tests and other nodes after an attempt (default the one that is shown), whether it succeeded or
+  failed, in the order in which they ended; ` + "`" + `status` + "`" + ` are dbt's words. Null when the attempt kept no run_results.json: it is no
+  dbt step, has not ended, or dbt got nowhere. ` + "`" + `first` + "`" + ` is at most 200. Only on ` + "`" + `Run.step` + "`" + `: not in lists, not even of steps, nor
+  in subscriptions.
+  Example: ` + "`" + `dbtNodes(status: ["error", "fail", "skipped"]) { byStatus { status count } edges { node { name message } } }` + "`" + `.
+  Errors: BAD_USER_INPUT, CURSOR_INVALID, QUERY_TOO_COMPLEX (the file is larger than 16 MiB).
+  """
+  dbtNodes(status: [String!], attempt: Int, first: Int = 50, after: String): DbtNodeConnection
+}
+
+type DbtNodeConnection {
+  edges: [DbtNodeEdge!]!
+  pageInfo: PageInfo!
+  "The logical attempt that they are of."
+  attempt: Int!
+  "How many nodes have the statuses asked for."
+  total: Int!
+  "Of all nodes, whatever statuses are asked for; the most frequent first."
+  byStatus: [DbtStatusCount!]!
+}
+type DbtNodeEdge {
+  cursor: String!
+  node: DbtNode!
+}
+type DbtStatusCount {
+  status: String!
+  count: Int!
+}
+"A node of dbt: a model, a test, a seed, …"
+type DbtNode {
+  uniqueId: String!
+  "Within its package, of a test without the digest that dbt adds. Example: ` + "`" + `not_null_stg_orders_order_id` + "`" + `"
+  name: String!
+  "dbt's kind of it: a string on purpose."
+  resourceType: String!
+  "dbt's word: success, error, skipped, pass, fail, warn, …"
+  status: String!
+  executionTimeMs: Duration!
+  "At most 4 KiB."
+  message: String
+  "How many rows a test found."
+  failures: Float
+  "As far as the adapter says."
+  rowsAffected: Float
+  "At most 32 KiB; null when dbt compiled nothing."
+  compiledSql: String
+  "There is more of compiledSql."
+  compiledSqlCut: Boolean!
 }
 
 type StepAttempt {
@@ -6978,6 +7189,68 @@ func (ec *executionContext) childFields_CreateTokenPayload(ctx context.Context, 
 	return nil, fmt.Errorf("no field named %q was found under type CreateTokenPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_DbtNode(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "uniqueId":
+		return ec.fieldContext_DbtNode_uniqueId(ctx, field)
+	case "name":
+		return ec.fieldContext_DbtNode_name(ctx, field)
+	case "resourceType":
+		return ec.fieldContext_DbtNode_resourceType(ctx, field)
+	case "status":
+		return ec.fieldContext_DbtNode_status(ctx, field)
+	case "executionTimeMs":
+		return ec.fieldContext_DbtNode_executionTimeMs(ctx, field)
+	case "message":
+		return ec.fieldContext_DbtNode_message(ctx, field)
+	case "failures":
+		return ec.fieldContext_DbtNode_failures(ctx, field)
+	case "rowsAffected":
+		return ec.fieldContext_DbtNode_rowsAffected(ctx, field)
+	case "compiledSql":
+		return ec.fieldContext_DbtNode_compiledSql(ctx, field)
+	case "compiledSqlCut":
+		return ec.fieldContext_DbtNode_compiledSqlCut(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DbtNode", field.Name)
+}
+
+func (ec *executionContext) childFields_DbtNodeConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_DbtNodeConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_DbtNodeConnection_pageInfo(ctx, field)
+	case "attempt":
+		return ec.fieldContext_DbtNodeConnection_attempt(ctx, field)
+	case "total":
+		return ec.fieldContext_DbtNodeConnection_total(ctx, field)
+	case "byStatus":
+		return ec.fieldContext_DbtNodeConnection_byStatus(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DbtNodeConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_DbtNodeEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_DbtNodeEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_DbtNodeEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DbtNodeEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_DbtStatusCount(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "status":
+		return ec.fieldContext_DbtStatusCount_status(ctx, field)
+	case "count":
+		return ec.fieldContext_DbtStatusCount_count(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DbtStatusCount", field.Name)
+}
+
 func (ec *executionContext) childFields_DeadLetter(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -8056,6 +8329,8 @@ func (ec *executionContext) childFields_Step(ctx context.Context, field graphql.
 		return ec.fieldContext_Step_wait(ctx, field)
 	case "actions":
 		return ec.fieldContext_Step_actions(ctx, field)
+	case "dbtNodes":
+		return ec.fieldContext_Step_dbtNodes(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Step", field.Name)
 }
@@ -9261,6 +9536,44 @@ func (ec *executionContext) field_Run_step_args(ctx context.Context, rawArgs map
 		return nil, err
 	}
 	args["stepId"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Step_dbtNodes_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "status",
+		func(ctx context.Context, v any) ([]string, error) {
+			return ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["status"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "attempt",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["attempt"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg3
 	return args, nil
 }
 
@@ -12075,6 +12388,479 @@ func (ec *executionContext) _CreateTokenPayload_secret(ctx context.Context, fiel
 }
 func (ec *executionContext) fieldContext_CreateTokenPayload_secret(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("CreateTokenPayload", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DbtNode_uniqueId(ctx context.Context, field graphql.CollectedField, obj *model.DbtNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DbtNode_uniqueId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UniqueID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DbtNode_uniqueId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DbtNode", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DbtNode_name(ctx context.Context, field graphql.CollectedField, obj *model.DbtNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DbtNode_name(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Name, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DbtNode_name(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DbtNode", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DbtNode_resourceType(ctx context.Context, field graphql.CollectedField, obj *model.DbtNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DbtNode_resourceType(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ResourceType, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DbtNode_resourceType(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DbtNode", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DbtNode_status(ctx context.Context, field graphql.CollectedField, obj *model.DbtNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DbtNode_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DbtNode_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DbtNode", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DbtNode_executionTimeMs(ctx context.Context, field graphql.CollectedField, obj *model.DbtNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DbtNode_executionTimeMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExecutionTimeMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Duration) graphql.Marshaler {
+			return ec.marshalNDuration2timeᚐDuration(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DbtNode_executionTimeMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DbtNode", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _DbtNode_message(ctx context.Context, field graphql.CollectedField, obj *model.DbtNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DbtNode_message(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Message, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DbtNode_message(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DbtNode", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DbtNode_failures(ctx context.Context, field graphql.CollectedField, obj *model.DbtNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DbtNode_failures(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failures, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *float64) graphql.Marshaler {
+			return ec.marshalOFloat2ᚖfloat64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DbtNode_failures(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DbtNode", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _DbtNode_rowsAffected(ctx context.Context, field graphql.CollectedField, obj *model.DbtNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DbtNode_rowsAffected(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RowsAffected, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *float64) graphql.Marshaler {
+			return ec.marshalOFloat2ᚖfloat64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DbtNode_rowsAffected(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DbtNode", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _DbtNode_compiledSql(ctx context.Context, field graphql.CollectedField, obj *model.DbtNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DbtNode_compiledSql(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CompiledSQL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DbtNode_compiledSql(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DbtNode", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DbtNode_compiledSqlCut(ctx context.Context, field graphql.CollectedField, obj *model.DbtNode) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DbtNode_compiledSqlCut(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CompiledSQLCut, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DbtNode_compiledSqlCut(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DbtNode", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _DbtNodeConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.DbtNodeConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DbtNodeConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.DbtNodeEdge) graphql.Marshaler {
+			return ec.marshalNDbtNodeEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDbtNodeEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DbtNodeConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DbtNodeConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DbtNodeEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DbtNodeConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *model.DbtNodeConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DbtNodeConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DbtNodeConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DbtNodeConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DbtNodeConnection_attempt(ctx context.Context, field graphql.CollectedField, obj *model.DbtNodeConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DbtNodeConnection_attempt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Attempt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DbtNodeConnection_attempt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DbtNodeConnection", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _DbtNodeConnection_total(ctx context.Context, field graphql.CollectedField, obj *model.DbtNodeConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DbtNodeConnection_total(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Total, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DbtNodeConnection_total(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DbtNodeConnection", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _DbtNodeConnection_byStatus(ctx context.Context, field graphql.CollectedField, obj *model.DbtNodeConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DbtNodeConnection_byStatus(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ByStatus, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.DbtStatusCount) graphql.Marshaler {
+			return ec.marshalNDbtStatusCount2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDbtStatusCountᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DbtNodeConnection_byStatus(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DbtNodeConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DbtStatusCount(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DbtNodeEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *model.DbtNodeEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DbtNodeEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DbtNodeEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DbtNodeEdge", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DbtNodeEdge_node(ctx context.Context, field graphql.CollectedField, obj *model.DbtNodeEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DbtNodeEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DbtNode) graphql.Marshaler {
+			return ec.marshalNDbtNode2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDbtNode(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DbtNodeEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DbtNodeEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DbtNode(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DbtStatusCount_status(ctx context.Context, field graphql.CollectedField, obj *model.DbtStatusCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DbtStatusCount_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DbtStatusCount_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DbtStatusCount", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _DbtStatusCount_count(ctx context.Context, field graphql.CollectedField, obj *model.DbtStatusCount) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DbtStatusCount_count(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Count, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DbtStatusCount_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("DbtStatusCount", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
 func (ec *executionContext) _DeadLetter_id(ctx context.Context, field graphql.CollectedField, obj *model.DeadLetter) (ret graphql.Marshaler) {
@@ -22525,6 +23311,50 @@ func (ec *executionContext) fieldContext_Step_actions(_ context.Context, field g
 	return fc, nil
 }
 
+func (ec *executionContext) _Step_dbtNodes(ctx context.Context, field graphql.CollectedField, obj *model.Step) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Step_dbtNodes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Step().DbtNodes(ctx, obj, fc.Args["status"].([]string), fc.Args["attempt"].(*int), fc.Args["first"].(*int), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.DbtNodeConnection) graphql.Marshaler {
+			return ec.marshalODbtNodeConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDbtNodeConnection(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Step_dbtNodes(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Step",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DbtNodeConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Step_dbtNodes_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _StepAttempt_logicalAttemptId(ctx context.Context, field graphql.CollectedField, obj *model.StepAttempt) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -29624,6 +30454,233 @@ func (ec *executionContext) _CreateTokenPayload(ctx context.Context, sel ast.Sel
 	return out
 }
 
+var dbtNodeImplementors = []string{"DbtNode"}
+
+func (ec *executionContext) _DbtNode(ctx context.Context, sel ast.SelectionSet, obj *model.DbtNode) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, dbtNodeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DbtNode")
+		case "uniqueId":
+			out.Values[i] = ec._DbtNode_uniqueId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "name":
+			out.Values[i] = ec._DbtNode_name(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "resourceType":
+			out.Values[i] = ec._DbtNode_resourceType(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "status":
+			out.Values[i] = ec._DbtNode_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "executionTimeMs":
+			out.Values[i] = ec._DbtNode_executionTimeMs(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "message":
+			out.Values[i] = ec._DbtNode_message(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "failures":
+			out.Values[i] = ec._DbtNode_failures(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "rowsAffected":
+			out.Values[i] = ec._DbtNode_rowsAffected(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "compiledSql":
+			out.Values[i] = ec._DbtNode_compiledSql(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "compiledSqlCut":
+			out.Values[i] = ec._DbtNode_compiledSqlCut(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var dbtNodeConnectionImplementors = []string{"DbtNodeConnection"}
+
+func (ec *executionContext) _DbtNodeConnection(ctx context.Context, sel ast.SelectionSet, obj *model.DbtNodeConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, dbtNodeConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DbtNodeConnection")
+		case "edges":
+			out.Values[i] = ec._DbtNodeConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._DbtNodeConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "attempt":
+			out.Values[i] = ec._DbtNodeConnection_attempt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "total":
+			out.Values[i] = ec._DbtNodeConnection_total(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "byStatus":
+			out.Values[i] = ec._DbtNodeConnection_byStatus(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var dbtNodeEdgeImplementors = []string{"DbtNodeEdge"}
+
+func (ec *executionContext) _DbtNodeEdge(ctx context.Context, sel ast.SelectionSet, obj *model.DbtNodeEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, dbtNodeEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DbtNodeEdge")
+		case "cursor":
+			out.Values[i] = ec._DbtNodeEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._DbtNodeEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var dbtStatusCountImplementors = []string{"DbtStatusCount"}
+
+func (ec *executionContext) _DbtStatusCount(ctx context.Context, sel ast.SelectionSet, obj *model.DbtStatusCount) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, dbtStatusCountImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DbtStatusCount")
+		case "status":
+			out.Values[i] = ec._DbtStatusCount_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "count":
+			out.Values[i] = ec._DbtStatusCount_count(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var deadLetterImplementors = []string{"DeadLetter", "Node"}
 
 func (ec *executionContext) _DeadLetter(ctx context.Context, sel ast.SelectionSet, obj *model.DeadLetter) graphql.Marshaler {
@@ -34493,6 +35550,44 @@ func (ec *executionContext) _Step(ctx context.Context, sel ast.SelectionSet, obj
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "dbtNodes":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Step_dbtNodes(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -36254,6 +37349,56 @@ func (ec *executionContext) marshalNCreateTokenPayload2ᚖgithubᚗcomᚋdvtᚑe
 		return graphql.Null
 	}
 	return ec._CreateTokenPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNDbtNode2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDbtNode(ctx context.Context, sel ast.SelectionSet, v *model.DbtNode) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._DbtNode(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNDbtNodeEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDbtNodeEdge(ctx context.Context, sel ast.SelectionSet, v model.DbtNodeEdge) graphql.Marshaler {
+	return ec._DbtNodeEdge(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNDbtNodeEdge2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDbtNodeEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.DbtNodeEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNDbtNodeEdge2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDbtNodeEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNDbtStatusCount2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDbtStatusCount(ctx context.Context, sel ast.SelectionSet, v model.DbtStatusCount) graphql.Marshaler {
+	return ec._DbtStatusCount(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNDbtStatusCount2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDbtStatusCountᚄ(ctx context.Context, sel ast.SelectionSet, v []model.DbtStatusCount) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNDbtStatusCount2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDbtStatusCount(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNDeadLetter2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeadLetter(ctx context.Context, sel ast.SelectionSet, v *model.DeadLetter) graphql.Marshaler {
@@ -38107,6 +39252,13 @@ func (ec *executionContext) unmarshalOCompleteManualStepInput2ᚖgithubᚗcomᚋ
 	}
 	res, err := ec.unmarshalInputCompleteManualStepInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalODbtNodeConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDbtNodeConnection(ctx context.Context, sel ast.SelectionSet, v *model.DbtNodeConnection) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._DbtNodeConnection(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalODeadLetter2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐDeadLetter(ctx context.Context, sel ast.SelectionSet, v *model.DeadLetter) graphql.Marshaler {

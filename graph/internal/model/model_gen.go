@@ -331,6 +331,49 @@ type CreateTokenPayload struct {
 	Secret *string `json:"secret,omitempty"`
 }
 
+// A node of dbt: a model, a test, a seed, …
+type DbtNode struct {
+	UniqueID string `json:"uniqueId"`
+	// Within its package, of a test without the digest that dbt adds. Example: `not_null_stg_orders_order_id`
+	Name string `json:"name"`
+	// dbt's kind of it: a string on purpose.
+	ResourceType string `json:"resourceType"`
+	// dbt's word: success, error, skipped, pass, fail, warn, …
+	Status          string        `json:"status"`
+	ExecutionTimeMs time.Duration `json:"executionTimeMs"`
+	// At most 4 KiB.
+	Message *string `json:"message,omitempty"`
+	// How many rows a test found.
+	Failures *float64 `json:"failures,omitempty"`
+	// As far as the adapter says.
+	RowsAffected *float64 `json:"rowsAffected,omitempty"`
+	// At most 32 KiB; null when dbt compiled nothing.
+	CompiledSQL *string `json:"compiledSql,omitempty"`
+	// There is more of compiledSql.
+	CompiledSQLCut bool `json:"compiledSqlCut"`
+}
+
+type DbtNodeConnection struct {
+	Edges    []DbtNodeEdge `json:"edges"`
+	PageInfo *PageInfo     `json:"pageInfo"`
+	// The logical attempt that they are of.
+	Attempt int `json:"attempt"`
+	// How many nodes have the statuses asked for.
+	Total int `json:"total"`
+	// Of all nodes, whatever statuses are asked for; the most frequent first.
+	ByStatus []DbtStatusCount `json:"byStatus"`
+}
+
+type DbtNodeEdge struct {
+	Cursor string   `json:"cursor"`
+	Node   *DbtNode `json:"node"`
+}
+
+type DbtStatusCount struct {
+	Status string `json:"status"`
+	Count  int    `json:"count"`
+}
+
 // A message that was given up: what changed in a run after fromSeq, up to toSeq, was
 // not published by itself. Example: `{fromSeq: 5, toSeq: 6, attempts: 10, cause: "message too large"}`
 type DeadLetter struct {
@@ -1269,8 +1312,17 @@ type Step struct {
 	Wait *Wait `json:"wait,omitempty"`
 	// Not available inside runUpdates and runListUpdates.
 	Actions []ActionAvailability `json:"actions"`
+	// What dbt says of its models, tests and other nodes after an attempt (default the one that is shown), whether it succeeded or
+	// failed, in the order in which they ended; `status` are dbt's words. Null when the attempt kept no run_results.json: it is no
+	// dbt step, has not ended, or dbt got nowhere. `first` is at most 200. Only on `Run.step`: not in lists, not even of steps, nor
+	// in subscriptions.
+	// Example: `dbtNodes(status: ["error", "fail", "skipped"]) { byStatus { status count } edges { node { name message } } }`.
+	// Errors: BAD_USER_INPUT, CURSOR_INVALID, QUERY_TOO_COMPLEX (the file is larger than 16 MiB).
+	DbtNodes *DbtNodeConnection `json:"dbtNodes,omitempty"`
 	// Of the run; nil where actions are not available.
 	Available Available `json:"-"`
+	// Of the run that the step is of.
+	RunID string `json:"-"`
 }
 
 type StepAttempt struct {

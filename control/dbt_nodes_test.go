@@ -1,0 +1,176 @@
+package control_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// dbtProgram is the real dbt.
+func dbtProgram(t *testing.T) string {
+	t.Helper()
+	own, err := filepath.Abs("../.tools/dbt/bin/dbt")
+	if err == nil {
+		if _, err = os.Stat(own); err == nil {
+			return own
+		}
+	}
+	path, err := exec.LookPath("dbt")
+	if err != nil {
+		t.Fatal("this test runs the real dbt, which is neither in .tools/dbt nor on PATH: run make tools/dbt")
+	}
+	return path
+}
+
+// brokenShop is the run_results.json that dbt leaves of the sample project with a model that fails.
+func brokenShop(t *testing.T) []byte {
+	t.Helper()
+	project, target := t.TempDir(), t.TempDir()
+	if err := os.CopyFS(project, os.DirFS("../examples/shop")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(project, "models", "staging", "stg_orders.sql"), []byte("select no_such_column from {{ source('shop', 'raw_orders') }}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(dbtProgram(t), "build", "--project-dir", project, "--profiles-dir", project, "--target-path", target, "--log-path", target,
+		"--vars", fmt.Sprintf(`{"shop_dir": %q}`, target))
+	cmd.Dir = project
+	cmd.Env = append(os.Environ(), "DBT_SEND_ANONYMOUS_USAGE_STATS=0")
+	var exit *exec.ExitError
+	if out, err := cmd.CombinedOutput(); !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Fatalf("dbt ended with %v, want status 1\n%s", err, out)
+	}
+	return must[[]byte](t)(os.ReadFile(filepath.Join(target, "run_results.json")))
+}
+
+// dbtStep makes a run whose step s1 failed and left body as its results at uri; "": where they belong.
+func (w *world) dbtStep(requestID string, body []byte, uri string) string {
+	w.t.Helper()
+	id := w.running(requestID, "s1")
+	name := artifact.Name(artifact.AttemptID{TenantID: "acme", RunID: id, StepID: "s1", LogicalAttempt: 1}, 1, "run_results.json")
+	at, sum, size, err := w.artifacts.Put(w.t.Context(), name, bytes.NewReader(body))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if uri == "" {
+		uri = at
+	}
+	w.finish(id, "s1", 1, run.StepFailedEvent, M{"artifactRefs": []M{{"uri": uri, "kind": "run_results", "sha256": sum, "sizeBytes": size}}})
+	return id
+}
+
+// T219: what dbt says of its nodes is there especially when it failed.
+func TestDBTNodes_T219_OfAFailedRunOfTheRealDBT(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	results := brokenShop(t)
+	id := w.dbtStep("dbt", results, "")
+	read := func(q control.DBTNodesQuery) control.DBTNodesPage {
+		t.Helper()
+		q.RunID, q.StepID = id, "s1"
+		page, ok, err := w.DBTNodes(t.Context(), w.who("dev-viewer"), q)
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		return page
+	}
+	failed := read(control.DBTNodesQuery{Statuses: []string{"error"}})
+	if failed.Total != 1 || len(failed.Nodes) != 1 || failed.Attempt != 1 {
+		t.Fatalf("%+v", failed)
+	}
+	n := failed.Nodes[0]
+	if n.Name() != "stg_orders" || n.ResourceType() != "model" || !strings.Contains(n.Message, "no_such_column") || n.ExecutionTime <= 0 || !strings.Contains(n.CompiledSQL, "select no_such_column") || n.SQLCut {
+		t.Errorf("%+v", n)
+	}
+	if failed.ByStatus["skipped"] < 5 || failed.ByStatus["success"] < 2 || failed.ByStatus["pass"] < 2 {
+		t.Errorf("by status: %v", failed.ByStatus)
+	}
+	total := 0
+	for _, count := range failed.ByStatus {
+		total += count
+	}
+	var paged []string
+	for after := ""; ; {
+		page := read(control.DBTNodesQuery{First: 4, After: after})
+		for _, n := range page.Nodes {
+			paged = append(paged, n.UniqueID)
+		}
+		if page.Total != total {
+			t.Errorf("%d in all, want %d", page.Total, total)
+		}
+		if !page.HasNext {
+			break
+		}
+		after = page.Cursors[len(page.Cursors)-1]
+	}
+	var whole []string
+	for _, n := range read(control.DBTNodesQuery{First: 200}).Nodes {
+		whole = append(whole, n.UniqueID)
+		if n.ResourceType() == "test" && n.Status == "pass" && (n.Failures == nil || *n.Failures != 0 || strings.Contains(n.Name(), ".")) {
+			t.Errorf("%+v", n)
+		}
+	}
+	if diff := cmp.Diff(whole, paged); diff != "" || len(whole) != total {
+		t.Errorf("%d of %d nodes (-whole +in pages):\n%s", len(whole), total, diff)
+	}
+
+	_, _, err := w.DBTNodes(t.Context(), w.foreign(), control.DBTNodesQuery{RunID: id, StepID: "s1"})
+	refusal(t, err, run.CodeNotFound)
+	_, _, err = w.DBTNodes(t.Context(), w.eng(), control.DBTNodesQuery{RunID: id, StepID: "s1", After: "x"})
+	refusal(t, err, run.CodeCursorInvalid)
+	_, _, err = w.DBTNodes(t.Context(), w.eng(), control.DBTNodesQuery{RunID: id, StepID: "zz"})
+	refusal(t, err, run.CodeNotFound)
+	if _, ok, err := w.DBTNodes(t.Context(), w.eng(), control.DBTNodesQuery{RunID: id, StepID: "s1", Attempt: 2}); ok || err != nil {
+		t.Errorf("of an attempt that did not begin: %v, %v", ok, err)
+	}
+}
+
+// What a worker names as its artifact is not read from where others keep theirs.
+func TestDBTNodes_OfNobodyElsesArtifacts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	secret := artifact.Name(artifact.AttemptID{TenantID: "globex", RunID: "r9", StepID: "s1", LogicalAttempt: 1}, 1, "run_results.json")
+	uri, _, _, err := w.artifacts.Put(t.Context(), secret, strings.NewReader(`{"results":[{"unique_id":"model.theirs.a","status":"success"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := w.dbtStep("theft", []byte(`{"results":[]}`), uri)
+	if page, ok, err := w.DBTNodes(t.Context(), w.eng(), control.DBTNodesQuery{RunID: id, StepID: "s1"}); ok || err != nil {
+		t.Errorf("shows %+v, %v", page, err)
+	}
+}
+
+// A page is bounded whatever dbt wrote.
+func TestDBTNodes_Bounds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	long := fmt.Sprintf(`{"metadata":{"x":[1,{"y":2}]},"results":[{"unique_id":"model.p.a.v2","status":"success","message":%q,"compiled_code":%q,"adapter_response":{"rows_affected":7}},
+		{"unique_id":"odd","status":"new word","adapter_response":{"rows_affected":"many"}}],"elapsed_time":1}`, strings.Repeat("é", 4000), strings.Repeat("x", 40_000))
+	id := w.dbtStep("long", []byte(long), "")
+	page, _, err := w.DBTNodes(t.Context(), w.eng(), control.DBTNodesQuery{RunID: id, StepID: "s1"})
+	if err != nil || len(page.Nodes) != 2 {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	if n := page.Nodes[0]; len(n.Message) != 4096 || len(n.CompiledSQL) != 32<<10 || !n.SQLCut || n.Name() != "a.v2" || n.RowsAffected == nil || *n.RowsAffected != 7 {
+		t.Errorf("%s %d %d %v %v", n.Name(), len(n.Message), len(n.CompiledSQL), n.SQLCut, n.RowsAffected)
+	}
+	if n := page.Nodes[1]; n.Name() != "odd" || n.RowsAffected != nil {
+		t.Errorf("%+v", n)
+	}
+	id = w.dbtStep("large", bytes.Repeat([]byte(" "), 16<<20+1), "")
+	_, _, err = w.DBTNodes(t.Context(), w.eng(), control.DBTNodesQuery{RunID: id, StepID: "s1"})
+	if e := refusal(t, err, run.CodeQueryTooComplex); e.Limit != 16<<20 {
+		t.Errorf("limit %d", e.Limit)
+	}
+}

@@ -1,0 +1,67 @@
+package graph
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph/internal/model"
+)
+
+// DBTReads are about what dbt left.
+type DBTReads interface {
+	// DBTNodes is false when there is nothing of dbt.
+	DBTNodes(ctx context.Context, p authz.Principal, in control.DBTNodesQuery) (control.DBTNodesPage, bool, error)
+}
+
+func (s stepFields) DbtNodes(ctx context.Context, of *model.Step, status []string, attempt, first *int, after *string) (*model.DbtNodeConnection, error) {
+	if err := pageSizes(first, nil); err != nil {
+		return nil, err
+	}
+	from, err := decodeCursor(after)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(of.Type, "DBT_") {
+		return nil, nil //nolint:nilnil // nothing of dbt
+	}
+	in := control.DBTNodesQuery{RunID: of.RunID, StepID: of.StepID, Attempt: of.LogicalAttemptID, Statuses: status, First: orZero(first), After: from}
+	if attempt != nil {
+		in.Attempt = *attempt
+	}
+	page, ok, err := s.control.DBTNodes(ctx, principal(ctx), in)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return mapDBTNodes(page, from), nil
+}
+
+func mapDBTNodes(page control.DBTNodesPage, after string) *model.DbtNodeConnection {
+	edges := make([]model.DbtNodeEdge, len(page.Nodes))
+	for i, n := range page.Nodes {
+		edges[i] = model.DbtNodeEdge{Cursor: encodeCursor(page.Cursors[i]), Node: &model.DbtNode{
+			UniqueID: n.UniqueID, Name: n.Name(), ResourceType: n.ResourceType(), Status: n.Status, ExecutionTimeMs: n.ExecutionTime,
+			Message: text(n.Message), Failures: number(n.Failures), RowsAffected: number(n.RowsAffected),
+			CompiledSQL: text(n.CompiledSQL), CompiledSQLCut: n.SQLCut,
+		}}
+	}
+	byStatus := slices.SortedFunc(maps.Keys(page.ByStatus), func(a, b string) int {
+		return cmp.Or(page.ByStatus[b]-page.ByStatus[a], strings.Compare(a, b))
+	})
+	return &model.DbtNodeConnection{
+		Edges: edges, PageInfo: pageInfo(edges, func(e model.DbtNodeEdge) string { return e.Cursor }, page.HasNext, after != ""),
+		Attempt: page.Attempt, Total: page.Total,
+		ByStatus: each(byStatus, func(s string) model.DbtStatusCount { return model.DbtStatusCount{Status: s, Count: page.ByStatus[s]} }),
+	}
+}
+
+func number(n *int64) *float64 {
+	if n == nil {
+		return nil
+	}
+	return new(float64(*n))
+}

@@ -1,0 +1,72 @@
+package graph_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/run"
+)
+
+func (f *fake) InboxCount(context.Context, authz.Principal) (int, error) { return 3, nil }
+
+func (f *fake) WatchInbox(context.Context, authz.Principal) (graph.Stream[control.InboxFrame], error) {
+	approval := control.InboxItem{RunID: "r2", ProjectID: "shop", EnvironmentID: "prod", Since: instant, Yours: true}
+	task := control.InboxItem{RunID: "r1", StepID: "look", LogicalAttempt: 2, ProjectID: "shop", EnvironmentID: "dev", Since: instant}
+	return stream(&control.Error{Code: run.CodeForbidden, Message: "No longer."},
+		control.InboxFrame{Sync: live.Stale, Reason: live.StoreDown, Reset: true},
+		control.InboxFrame{Sync: live.Live, AsOf: instant, Reset: true, Count: new(0)},
+		control.InboxFrame{Sync: live.Live, AsOf: instant, Count: new(1), Changed: []control.InboxItem{approval}, Removed: []control.InboxItem{task}},
+	)
+}
+
+func (f *fake) DBTNodes(_ context.Context, _ authz.Principal, in control.DBTNodesQuery) (control.DBTNodesPage, bool, error) {
+	if in.RunID != "r1" || in.StepID != "build" || in.Attempt != 1 {
+		return control.DBTNodesPage{}, false, nil
+	}
+	failed := control.DBTNode{
+		UniqueID: "test.shop.not_null_stg_orders_order_id.81cfe2fe64", Status: "fail", Message: "Got 3 results", Failures: new(int64(3)),
+		CompiledSQL: "select 1", SQLCut: true, ExecutionTime: 1500 * time.Millisecond,
+	}
+	model := control.DBTNode{UniqueID: "model.shop.orders", Status: "success", RowsAffected: new(int64(120))}
+	return control.DBTNodesPage{
+		Attempt: 1, Nodes: []control.DBTNode{failed, model}, Cursors: []string{"1", "4"}, Total: 3, HasNext: true,
+		ByStatus: map[string]int{"success": 1, "fail": 1, "skipped": 2},
+	}, true, nil
+}
+
+func TestGolden_DBTNodes(t *testing.T) {
+	t.Parallel()
+	f := answering()
+	view := stopped()
+	build := *view.State.Steps[1]
+	build.Type = "DBT_RUN"
+	view.State.Steps[1] = &build
+	f.run = func(authz.Principal, string, *run.Seq) (control.RunView, error) { return view, nil }
+	a := serve(t, f)
+	golden(t, "dbtNodes", a.query(`{ run(runId: "r1") { step(stepId: "build") { dbtNodes(status: ["fail", "success"], first: 2)`+everything(t, "DbtNodeConnection")+` }
+		again: step(stepId: "build") { dbtNodes(attempt: 2) { total } } other: step(stepId: "compile") { dbtNodes { total } } } }`, nil))
+	for _, query := range []string{
+		`{ run(runId: "r1") { steps { dbtNodes { total } } } }`, `{ runs { edges { node { steps { dbtNodes { total } } } } } }`,
+		`{ runDiff(runId: "r1", a: 1, b: 2) { steps { to { dbtNodes { total } } } } }`,
+	} {
+		if got := a.query(query, nil); code(t, got) != "BAD_USER_INPUT" {
+			t.Errorf("%s: %s", query, got)
+		}
+	}
+}
+
+func TestGolden_InboxUpdates(t *testing.T) {
+	t.Parallel()
+	a := serve(t, answering())
+	got := a.do(http.MethodPost, "/graphql", request(`subscription { inboxUpdates`+everything(t, "InboxUpdate")+`}`, nil), "Accept", "text/event-stream")
+	if got.status != http.StatusOK {
+		t.Fatalf("status %d: %s", got.status, got.body)
+	}
+	golden(t, "inboxUpdates", got.body)
+}
