@@ -439,6 +439,17 @@ export const m = {
     fewerHops: "One hop fewer",
     cut: (shown: number, within: number) => `the nearest ${count(shown)} of ${plural(within, "step")}`,
   },
+  grid: {
+    show: "Show steps",
+    find: "Find a step",
+    group: "Group",
+    allGroups: "All groups",
+    failedFirst: "Failed first",
+    down: "Next step",
+    up: "Previous step",
+    label: (shown: number, total: number) => (shown === total ? `${plural(total, "step")}` : `${count(shown)} of ${plural(total, "step")}`),
+    columns: { status: "Status", step: "Step", type: "Type", group: "Group", attempt: "Attempt", waited: "Waited", took: "Took", cause: "Error or wait" },
+  },
   timeline: {
     step: "Step",
     order: "Order",

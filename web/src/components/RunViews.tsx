@@ -3,6 +3,7 @@ import { useState, useSyncExternalStore } from "react";
 import { Picture } from "../dag/Picture";
 import { m } from "../messages";
 import { useHeader, useOrder } from "../runs/context";
+import type { StepQuery } from "../runs/selection";
 import type { StepFilter } from "../runs/views";
 import { Timeline } from "../timeline/Timeline";
 import { Button } from "../ui/Button";
@@ -11,7 +12,7 @@ import { Details } from "./Details";
 import { Events } from "./Events";
 import { RunReceipts } from "./RunReceipts";
 import css from "./RunViews.module.css";
-import { StepList } from "./StepList";
+import { StepsGrid } from "./StepsGrid";
 
 const route = getRouteApi("/runs/$runId");
 const NO_FILTER: readonly StepFilter[] = [];
@@ -27,14 +28,17 @@ interface RunViewsProps {
 export function RunViews({ runId, chosen, choose }: RunViewsProps) {
   const header = useHeader();
   const order = useOrder();
-  const { view = "graph", show } = route.useSearch();
+  const { view = "graph", show = NO_FILTER, q = "", group = null, sort = null } = route.useSearch();
   const navigate = route.useNavigate();
   const [asked, setAsked] = useState(false);
   const narrow = useSyncExternalStore(onNarrow, () => matchMedia(NARROW).matches);
-  const setFilter = (filter: StepFilter[]): void =>
-    void navigate({ search: (old) => ({ ...old, show: filter.length > 0 ? filter : undefined }), replace: true });
+  const setQuery = ({ show, q, group, sort }: StepQuery): void =>
+    void navigate({
+      search: (old) => ({ ...old, show: show.length > 0 ? [...show] : undefined, q: q === "" ? undefined : q, group: group ?? undefined, sort: sort ?? undefined }),
+      replace: true,
+    });
   if (!header) return null;
-  const list = <StepList chosen={chosen} choose={choose} filter={show ?? NO_FILTER} setFilter={setFilter} />;
+  const list = <StepsGrid chosen={chosen} choose={choose} query={{ show, q, group, sort: sort ?? (narrow ? "failed" : null) }} setQuery={setQuery} />;
   switch (view) {
     case "timeline":
       return <Timeline runId={runId} chosen={chosen} choose={choose} />;

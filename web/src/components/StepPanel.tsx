@@ -12,7 +12,7 @@ import { stepLook } from "../ui/look";
 import { Notice } from "../ui/Page";
 import { StatusBadge, StatusIcon } from "../ui/Status";
 import { Time, useTick } from "../ui/Time";
-import { stepTook, waitWords } from "./StepList";
+import { stepTook, waitWords } from "./stepWords";
 import css from "./StepPanel.module.css";
 
 const STACKED = "(max-width: 960px)";
@@ -49,7 +49,7 @@ export function StepPanel({ runId, stepId, attempt, tab, open, close }: StepPane
   const latest = step.attempts.at(-1)?.logicalAttemptId ?? step.logicalAttemptId;
   const shownId = attempt ?? latest;
   const shown = step.attempts.find((other) => other.logicalAttemptId === shownId);
-  const wait = waitWords(step);
+  const wait = waitWords(step, store);
   return (
     <section ref={panel} className={css.panel} aria-labelledby="step-title" data-testid="step-panel">
       <div className={css.head}>

@@ -57,10 +57,7 @@ export function Graph({ shape, layout, chosen, choose, fitted = false }: GraphPr
     requestAnimationFrame(() => document.getElementById(nodeId(to))?.focus({ preventScroll: true }));
   };
   const failed = (way: 1 | -1): void => {
-    let to = nextFailed(store, tabStop, way);
-    // The next one of those that are shown here.
-    for (let i = 0; to !== null && !shape.index.has(to) && i < store.order().length; i++) to = nextFailed(store, to, way);
-    move(to);
+    move(nextFailed(store, tabStop, way, shape.ids));
   };
   useKeys({
     n: { does: m.graph.nextFailed, run: () => failed(1), repeats: true },

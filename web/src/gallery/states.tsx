@@ -14,11 +14,12 @@ import { RunHeaderView } from "../components/RunHeader";
 import { RunTable } from "../components/RunTable";
 import { ServiceNotice } from "../components/ServiceBanner";
 import { SignIn } from "../components/SignIn";
-import { StepList } from "../components/StepList";
 import { StepPanel } from "../components/StepPanel";
+import { StepsGrid } from "../components/StepsGrid";
 import { SyncBanner, SyncChip } from "../components/Sync";
 import { m } from "../messages";
 import { RunContext } from "../runs/context";
+import type { StepQuery } from "../runs/selection";
 import { type Notice as Service, notices } from "../runs/service";
 import type { RunStore, Verdict } from "../runs/store";
 import type { StepTab } from "../runs/views";
@@ -119,10 +120,12 @@ function runs(): State[] {
     { name: "run-stale", show: () => within(stale, <RunHeaderView />) },
     { name: "run-table", show: () => <RunTable rows={Object.entries(RUNS).map(([name, run], i) => ({ run: { ...run, runId: `${run.runId}${name}` }, left: i === 3 }))} now={NOW} frozen={false} selecting={{ selected: new Set([`${RUN}completed`]), turn: nothing, turnAll: nothing }} menu={() => []} /> },
     { name: "cause", show: () => within(store(header()), <CauseCard />) },
-    { name: "steps", show: () => within(store(header()), <StepList chosen="stg_orders" choose={nothing} filter={[]} setFilter={nothing} />) },
-    { name: "steps-none", show: () => within(store(header(), {}, []), <StepList chosen={null} choose={nothing} filter={[]} setFilter={nothing} />) },
+    { name: "steps", show: () => within(store(header()), <StepsGrid chosen="stg_orders" choose={nothing} query={EVERY_STEP} setQuery={nothing} />) },
+    { name: "steps-none", show: () => within(store(header(), {}, []), <StepsGrid chosen={null} choose={nothing} query={EVERY_STEP} setQuery={nothing} />) },
   ];
 }
+
+const EVERY_STEP: StepQuery = { show: [], q: "", group: null, sort: null };
 
 function panel(stepId: string, tab: StepTab): ReactNode {
   return within(store(header()), <StepPanel runId={RUN} stepId={stepId} attempt={null} tab={tab} open={nothing} close={nothing} />);

@@ -1,9 +1,8 @@
 import { STANDINGS, standingOf } from "./standing";
 import type { RunStore } from "./store";
 
-/** The failed step after (or before) `from` in the order of the plan, round and round; null when none is failed. */
-export function nextFailed(store: RunStore, from: string | null, way: 1 | -1): string | null {
-  const order = store.order();
+/** The failed step after (or before) `from` in an order, the plan's if none is given, round and round; null when none is failed. */
+export function nextFailed(store: RunStore, from: string | null, way: 1 | -1, order = store.order()): string | null {
   const start = from === null ? (way === 1 ? -1 : 0) : order.indexOf(from);
   for (let i = 1; i <= order.length; i++) {
     const id = order[(start + way * i + 2 * order.length) % order.length];
