@@ -152,7 +152,7 @@ func TestRunID_TheBeginningIsEnough(t *testing.T) {
 		{"run show beef", 4, "NOT_FOUND"}, // in the middle of ids
 		{"run logs cafe none", 4, "NOT_FOUND"},
 		{"run pause cafe --dry-run", 0, "PAUSED"},
-		{"manual list --run cafe", 0, "RUN"},
+		{"manual list --run cafe", 0, "No step waits"},
 		{"manual list --run deadbeef", 2, "2 runs"},
 	} {
 		out, status, err := dvt(t, address, "dev-engineer", strings.Fields(c.args)...)

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -43,16 +42,15 @@ func (f contextFile) row(name string) contextRow {
 }
 
 func (x *contexts) print(out io.Writer, rows ...contextRow) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "IN USE\tNAME\tSERVER\tTOKEN")
+	t := &table{display: displayOf(out, colourAuto), whole: true, head: []string{"IN USE", "NAME", "SERVER", "TOKEN"}}
 	for _, r := range rows {
 		mark := ""
 		if r.Current {
 			mark = "*"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", mark, r.Name, r.Server, r.where())
+		t.row(mark, r.Name, r.Server, r.where())
 	}
-	return w.Flush()
+	return t.print()
 }
 
 func (x *contexts) list() *cobra.Command {
@@ -209,16 +207,15 @@ func whoamiCommand() *cobra.Command {
 			return s.print(v)
 		}
 		fmt.Fprintf(s.out, "%s of the tenant %s, at %s\n", v.Principal, v.TenantId, s.server)
-		w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "ROLE\tPROJECT\tENVIRONMENT\tUNTIL")
+		t := s.table("ROLE", "PROJECT", "ENVIRONMENT", "UNTIL")
 		for _, g := range v.Grants {
-			until := moment(g.ExpiresAt)
+			until := s.when(g.ExpiresAt)
 			if g.BreakGlass {
 				until += " (taken in an emergency)"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", g.Role, g.ProjectId, g.EnvironmentId, until)
+			t.row(g.Role, g.ProjectId, g.EnvironmentId, until)
 		}
-		return w.Flush()
+		return t.print()
 	}
 	return c
 }

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"text/tabwriter"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -18,8 +18,8 @@ func deadLettersCommand() *cobra.Command {
 
 func (s *session) lettersCommand() *cobra.Command {
 	var runID string
-	var all bool
-	var limit int
+	var redriven bool
+	l := listed{none: "No dead letter is open; --all shows those that were redriven too."}
 	c := &cobra.Command{
 		Use: "list", Short: "List dead letters, newest first", Args: exact(0),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -27,33 +27,33 @@ func (s *session) lettersCommand() *cobra.Command {
 			if runID != "" {
 				of = &runID
 			}
-			open := !all
-			out, err := client.ListDeadLetters(c.Context(), s.client, of, &open, &limit, nil)
-			if err != nil {
-				return failure(err)
-			}
-			if s.output.data() {
-				return s.print(out.DeadLetters)
-			}
-			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "LETTER\tRUN\tSEQ\tTRIED\tBURIED\tREDRIVEN\tCAUSE")
-			for _, e := range out.DeadLetters.Edges {
-				d := e.Node.Letter
-				fmt.Fprintf(w, "%s\t%s\t%d-%d\t%d\t%s\t%s\t%s\n", d.Id, d.RunId, d.FromSeq+1, d.ToSeq, d.Attempts,
-					moment(&d.BuriedAt), moment(d.RedrivenAt), d.Cause)
-			}
-			if err := w.Flush(); err != nil {
-				return err
-			}
-			if out.DeadLetters.PageInfo.HasNextPage {
-				fmt.Fprintf(s.out, "… more: use --limit\n")
-			}
-			return nil
+			open := !redriven
+			var all client.ListDeadLettersDeadLettersDeadLetterConnection
+			return s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
+				out, err := client.ListDeadLetters(ctx, s.client, of, &open, &first, after)
+				if err != nil {
+					return page{}, err
+				}
+				if after == nil {
+					all = out.DeadLetters
+				} else {
+					all.Edges = append(all.Edges, out.DeadLetters.Edges...)
+				}
+				all.PageInfo = out.DeadLetters.PageInfo
+				return page{len(out.DeadLetters.Edges), all.PageInfo.HasNextPage, all.PageInfo.EndCursor}, nil
+			}, func() *table {
+				t := s.table("LETTER", "RUN", "SEQ", "TRIED", "BURIED", "REDRIVEN", "CAUSE")
+				for _, e := range all.Edges {
+					d := e.Node.Letter
+					t.row(d.Id, d.RunId, fmt.Sprintf("%d-%d", d.FromSeq+1, d.ToSeq), d.Attempts, s.when(&d.BuriedAt), s.when(d.RedrivenAt), d.Cause)
+				}
+				return t
+			})
 		},
 	}
 	c.Flags().StringVar(&runID, "run", "", "only those of this run")
-	c.Flags().BoolVar(&all, "all", false, "those that were redriven too")
-	c.Flags().IntVar(&limit, "limit", 50, "at most so many, up to 200")
+	c.Flags().BoolVar(&redriven, "all", false, "those that were redriven too")
+	l.flag(c, 50)
 	return c
 }
 

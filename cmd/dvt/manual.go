@@ -1,10 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +18,7 @@ func manualCommand() *cobra.Command {
 
 func (s *session) tasksCommand() *cobra.Command {
 	var runID string
-	var limit int
+	l := listed{none: "No step waits for a person."}
 	c := &cobra.Command{
 		Use: "list", Short: "List what waits for a person, the longest wait first", Args: exact(0),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -26,43 +26,39 @@ func (s *session) tasksCommand() *cobra.Command {
 			if runID != "" {
 				of = &runID
 			}
-			out, err := client.ListManualTasks(c.Context(), s.client, of, &limit, nil)
-			if err != nil {
-				return failure(err)
-			}
-			for i := range out.ManualTasks.Edges { // who may complete a step reads its token when completing it
-				out.ManualTasks.Edges[i].Node.Token = nil
-			}
-			if s.output.data() {
-				return s.print(out.ManualTasks)
-			}
-			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "RUN\tSTEP\tATTEMPT\tSINCE\tUNTIL\tYOU\tWHAT TO DO")
-			for _, e := range out.ManualTasks.Edges {
-				t := e.Node
-				you := "may complete it"
-				if t.Action.Outcome != client.ActionOutcomeApply {
-					you = deref(t.Action.Code)
+			var all client.ListManualTasksManualTasksManualTaskConnection
+			return s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
+				out, err := client.ListManualTasks(ctx, s.client, of, &first, after)
+				if err != nil {
+					return page{}, err
 				}
-				fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", t.RunId, t.StepId, t.LogicalAttemptId, moment(&t.Since), moment(t.Deadline), you,
-					strings.Join(strings.Fields(deref(t.Instructions)), " "))
-			}
-			if err := w.Flush(); err != nil {
-				return err
-			}
-			if out.ManualTasks.PageInfo.HasNextPage {
-				fmt.Fprintf(s.out, "… more: use --limit\n")
-			}
-			return nil
+				for i := range out.ManualTasks.Edges { // who may complete a step reads its token when completing it
+					out.ManualTasks.Edges[i].Node.Token = nil
+				}
+				if after == nil {
+					all = out.ManualTasks
+				} else {
+					all.Edges = append(all.Edges, out.ManualTasks.Edges...)
+				}
+				all.PageInfo = out.ManualTasks.PageInfo
+				return page{len(out.ManualTasks.Edges), all.PageInfo.HasNextPage, all.PageInfo.EndCursor}, nil
+			}, func() *table {
+				t := s.table("RUN", "STEP", "ATTEMPT", "SINCE", "UNTIL", "YOU", "WHAT TO DO")
+				for _, e := range all.Edges {
+					task, you := e.Node, "may complete it"
+					if task.Action.Outcome != client.ActionOutcomeApply {
+						you = deref(task.Action.Code)
+					}
+					t.row(task.RunId, task.StepId, task.LogicalAttemptId, s.when(&task.Since), s.when(task.Deadline), you, deref(task.Instructions))
+				}
+				return t
+			})
 		},
 	}
 	c.Flags().StringVar(&runID, "run", "", "only those of this run")
-	c.Flags().IntVar(&limit, "limit", 50, "at most so many, up to 200")
+	l.flag(c, 50)
 	return c
 }
-
-// maxTasks is the most tasks that one page has.
-const maxTasks = 200
 
 func (s *session) completeCommand() *cobra.Command {
 	var outcome, notes string
@@ -101,7 +97,7 @@ func (s *session) completeCommand() *cobra.Command {
 
 // tokenOf reads the token of a task; an error says why there is none.
 func (s *session) tokenOf(c *cobra.Command, runID, stepID string) (string, error) {
-	limit := maxTasks
+	limit := maxPage
 	var after *string
 	for {
 		out, err := client.ListManualTasks(c.Context(), s.client, &runID, &limit, after)

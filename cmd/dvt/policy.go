@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -216,35 +215,36 @@ func changes(before, after []string) (out []string) {
 }
 
 func (s *session) policyHistory() *cobra.Command {
-	var limit int
+	l := listed{none: "The tenant has no policy of its own: the settings of the server hold (dvt policy show)."}
 	c := &cobra.Command{
 		Use: "history", Short: "List the versions of the policy, newest first, with what each changed", Args: exact(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			out, err := client.ListPolicies(c.Context(), s.client, &limit, nil)
-			if err != nil {
-				return failure(err)
-			}
-			if s.output.data() {
-				return s.print(out.PolicyHistory)
-			}
-			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "VERSION\tAT\tWHO\tWHY\tCHANGED")
-			for i, e := range out.PolicyHistory.Edges {
-				p, changed := e.Node.PolicyRow, "–"
-				if i+1 < len(out.PolicyHistory.Edges) {
-					changed = strings.Join(changes(policyLines(out.PolicyHistory.Edges[i+1].Node.PolicyRow), policyLines(p)), "; ")
+			var all client.ListPoliciesPolicyHistoryPolicyConnection
+			return s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
+				out, err := client.ListPolicies(ctx, s.client, &first, after)
+				if err != nil {
+					return page{}, err
 				}
-				fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", p.Version, moment(p.At), deref(p.Actor), deref(p.Reason), changed)
-			}
-			if err := w.Flush(); err != nil {
-				return err
-			}
-			if out.PolicyHistory.PageInfo.HasNextPage {
-				fmt.Fprintln(s.out, "… more: use --limit")
-			}
-			return nil
+				if after == nil {
+					all = out.PolicyHistory
+				} else {
+					all.Edges = append(all.Edges, out.PolicyHistory.Edges...)
+				}
+				all.PageInfo = out.PolicyHistory.PageInfo
+				return page{len(out.PolicyHistory.Edges), all.PageInfo.HasNextPage, all.PageInfo.EndCursor}, nil
+			}, func() *table {
+				t := s.table("VERSION", "AT", "WHO", "WHY", "CHANGED")
+				for i, e := range all.Edges {
+					p, changed := e.Node.PolicyRow, "–"
+					if i+1 < len(all.Edges) {
+						changed = strings.Join(changes(policyLines(all.Edges[i+1].Node.PolicyRow), policyLines(p)), "; ")
+					}
+					t.row(p.Version, s.when(p.At), deref(p.Actor), deref(p.Reason), changed)
+				}
+				return t
+			})
 		},
 	}
-	c.Flags().IntVar(&limit, "limit", 20, "at most so many, up to 200")
+	l.flag(c, 20)
 	return c
 }

@@ -171,37 +171,37 @@ func quotaLines(row client.QuotaSettingsRow) (out []string) {
 }
 
 func (s *session) quotaHistory() *cobra.Command {
-	var limit int
+	l := listed{none: "The tenant has no settings of its own: its tier holds (dvt quota show)."}
 	c := &cobra.Command{
 		Use: "history", Short: "List the versions of the tenant's settings, newest first, with what each changed", Args: exact(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			out, err := client.ListQuotaSettings(c.Context(), s.client, &limit, nil)
-			if err != nil {
-				return failure(err)
-			}
-			if s.output.data() {
-				return s.print(out.QuotaHistory)
-			}
-			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "VERSION\tAT\tWHO\tWHY\tCHANGED")
-			edges := out.QuotaHistory.Edges
-			for i, e := range edges {
-				q, changed := e.Node.QuotaSettingsRow, "–"
-				if i+1 < len(edges) {
-					changed = strings.Join(changes(quotaLines(edges[i+1].Node.QuotaSettingsRow), quotaLines(q)), "; ")
+			var all client.ListQuotaSettingsQuotaHistoryQuotaSettingsConnection
+			return s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
+				out, err := client.ListQuotaSettings(ctx, s.client, &first, after)
+				if err != nil {
+					return page{}, err
 				}
-				fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\n", q.Version, moment(q.At), deref(q.Actor), deref(q.Reason), changed)
-			}
-			if err := w.Flush(); err != nil {
-				return err
-			}
-			if out.QuotaHistory.PageInfo.HasNextPage {
-				fmt.Fprintln(s.out, "… more: use --limit")
-			}
-			return nil
+				if after == nil {
+					all = out.QuotaHistory
+				} else {
+					all.Edges = append(all.Edges, out.QuotaHistory.Edges...)
+				}
+				all.PageInfo = out.QuotaHistory.PageInfo
+				return page{len(out.QuotaHistory.Edges), all.PageInfo.HasNextPage, all.PageInfo.EndCursor}, nil
+			}, func() *table {
+				t := s.table("VERSION", "AT", "WHO", "WHY", "CHANGED")
+				for i, e := range all.Edges {
+					q, changed := e.Node.QuotaSettingsRow, "–"
+					if i+1 < len(all.Edges) {
+						changed = strings.Join(changes(quotaLines(all.Edges[i+1].Node.QuotaSettingsRow), quotaLines(q)), "; ")
+					}
+					t.row(q.Version, s.when(q.At), deref(q.Actor), deref(q.Reason), changed)
+				}
+				return t
+			})
 		},
 	}
-	c.Flags().IntVar(&limit, "limit", 20, "at most so many, up to 200")
+	l.flag(c, 20)
 	return c
 }
 
@@ -212,7 +212,7 @@ func queueCommand() *cobra.Command {
 
 func (s *session) queueList() *cobra.Command {
 	var project string
-	var limit int
+	l := listed{none: "No run waits."}
 	c := &cobra.Command{
 		Use: "list", Short: "List the runs that wait, by project, in the order in which they start", Args: exact(0),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -220,40 +220,44 @@ func (s *session) queueList() *cobra.Command {
 			if project != "" {
 				of = &project
 			}
-			out, err := client.ListQueue(c.Context(), s.client, of, &limit, nil)
-			if err != nil {
-				return failure(err)
-			}
-			if s.output.data() {
-				return s.print(out.Queue)
-			}
-			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "RUN\tPROJECT\tPLACE\tPRIORITY\tSINCE\tWAITS FOR\tABOUT")
-			for _, e := range out.Queue.Edges {
-				q := e.Node
-				place, waits, about := "–", "–", "–"
-				if q.Position != nil {
-					place = fmt.Sprint(*q.Position)
+			var all client.ListQueueQueueQueueEntryConnection
+			err := s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
+				out, err := client.ListQueue(ctx, s.client, of, &first, after)
+				if err != nil {
+					return page{}, err
 				}
-				if q.WaitsFor != nil {
-					waits = strings.ToLower(string(*q.WaitsFor))
+				if after == nil {
+					all = out.Queue
+				} else {
+					all.Edges = append(all.Edges, out.Queue.Edges...)
 				}
-				if q.EstimatedWaitMs != nil {
-					about = time.Duration(*q.EstimatedWaitMs * float64(time.Millisecond)).Round(time.Second).String()
+				all.PageInfo = out.Queue.PageInfo
+				return page{len(out.Queue.Edges), all.PageInfo.HasNextPage, all.PageInfo.EndCursor}, nil
+			}, func() *table {
+				t := s.table("RUN", "PROJECT", "PLACE", "PRIORITY", "SINCE", "WAITS FOR", "ABOUT")
+				for _, e := range all.Edges {
+					q := e.Node
+					place, waits, about := "–", "–", "–"
+					if q.Position != nil {
+						place = fmt.Sprint(*q.Position)
+					}
+					if q.WaitsFor != nil {
+						waits = strings.ToLower(string(*q.WaitsFor))
+					}
+					if q.EstimatedWaitMs != nil {
+						about = time.Duration(*q.EstimatedWaitMs * float64(time.Millisecond)).Round(time.Second).String()
+					}
+					t.row(q.RunId, q.ProjectId, place, q.Priority, s.when(&q.CreatedAt), waits, about)
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", q.RunId, q.ProjectId, place, q.Priority, moment(&q.CreatedAt), waits, about)
+				return t
+			})
+			if err == nil && !s.output.data() {
+				fmt.Fprintf(s.err, "%d of the tenant wait\n", all.Depth)
 			}
-			if err := w.Flush(); err != nil {
-				return err
-			}
-			fmt.Fprintf(s.out, "%d of the tenant wait\n", out.Queue.Depth)
-			if out.Queue.PageInfo.HasNextPage {
-				fmt.Fprintln(s.out, "… more: use --limit")
-			}
-			return nil
+			return err
 		},
 	}
 	c.Flags().StringVar(&project, "project", "", "of one project")
-	c.Flags().IntVar(&limit, "limit", 50, "at most so many, up to 200")
+	l.flag(c, 50)
 	return c
 }

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -63,37 +63,38 @@ func given(a client.ApprovalRow) (n int) {
 }
 
 // listApprovals prints the runs that wait for approval.
-func (s *session) listApprovals(c *cobra.Command, limit int) error {
-	out, err := client.ListApprovals(c.Context(), s.client, &limit, nil)
-	if err != nil {
-		return failure(err)
-	}
-	if s.output.data() {
-		return s.print(out.Approvals)
-	}
-	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "RUN\tPLAN\tWHERE\tBY\tASKED\tAPPROVALS\tUNTIL\tYOU MAY")
-	for _, e := range out.Approvals.Edges {
-		r, have, until, may := e.Node, "–", "–", "–"
-		if a := r.Approval; a != nil {
-			have, until = fmt.Sprintf("%d/%d", given(a.ApprovalRow), a.Required), moment(a.ExpiresAt)
+func (s *session) listApprovals(c *cobra.Command, l listed) error {
+	l.none = "No run waits for approval."
+	var all client.ListApprovalsApprovalsRunConnection
+	return s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
+		out, err := client.ListApprovals(ctx, s.client, &first, after)
+		if err != nil {
+			return page{}, err
 		}
-		for _, a := range r.Actions {
-			if a.Action != client.ActionApprove {
-				continue
-			}
-			if may = "yes"; a.Outcome != client.ActionOutcomeApply {
-				may = deref(a.Reason)
-			}
+		if after == nil {
+			all = out.Approvals
+		} else {
+			all.Edges = append(all.Edges, out.Approvals.Edges...)
 		}
-		fmt.Fprintf(w, "%s\t%s@%s\t%s/%s\t%s\t%s\t%s\t%s\t%s\n", r.RunId, r.Plan.PlanId, r.Plan.PlanVersion, r.ProjectId, r.EnvironmentId, deref(r.TriggeredBy),
-			moment(&r.CreatedAt), have, until, may)
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if out.Approvals.PageInfo.HasNextPage {
-		fmt.Fprintln(s.out, "… more: use --limit")
-	}
-	return nil
+		all.PageInfo = out.Approvals.PageInfo
+		return page{len(out.Approvals.Edges), all.PageInfo.HasNextPage, all.PageInfo.EndCursor}, nil
+	}, func() *table {
+		t := s.table("RUN", "PLAN", "WHERE", "BY", "ASKED", "APPROVALS", "UNTIL", "YOU MAY")
+		for _, e := range all.Edges {
+			r, have, until, may := e.Node, "–", "–", "–"
+			if a := r.Approval; a != nil {
+				have, until = fmt.Sprintf("%d/%d", given(a.ApprovalRow), a.Required), s.when(a.ExpiresAt)
+			}
+			for _, a := range r.Actions {
+				if a.Action != client.ActionApprove {
+					continue
+				}
+				if may = "yes"; a.Outcome != client.ActionOutcomeApply {
+					may = deref(a.Reason)
+				}
+			}
+			t.row(r.RunId, r.Plan.PlanId+"@"+r.Plan.PlanVersion, r.ProjectId+"/"+r.EnvironmentId, deref(r.TriggeredBy), s.when(&r.CreatedAt), have, until, may)
+		}
+		return t
+	})
 }

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,13 +14,13 @@ import (
 func (s *session) listCommand() *cobra.Command {
 	var status []string
 	var text string
-	var limit int
+	l := listed{none: "There is no run yet: dvt run start FILE starts one, dvt plan new writes a plan for it."}
 	var awaiting bool
 	c := &cobra.Command{
 		Use: "list", Short: "List runs, newest first", Args: exact(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if awaiting {
-				return s.listApprovals(c, limit)
+				return s.listApprovals(c, l)
 			}
 			f := client.RunFilter{}
 			for _, w := range status {
@@ -29,32 +29,41 @@ func (s *session) listCommand() *cobra.Command {
 			if text != "" {
 				f.Text = &text
 			}
-			out, err := client.ListRuns(c.Context(), s.client, &limit, nil, &f)
-			if err != nil {
-				return failure(err)
+			if len(f.Statuses) > 0 || text != "" {
+				l.none = "No run is like that. Without --status and --text: all of them."
 			}
-			if s.output.data() {
-				return s.print(out.Runs)
-			}
-			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "RUN\tSTATUS\tPLAN\tSTEPS\tSTARTED\tTOOK\tBY\tCAUSE")
-			for _, e := range out.Runs.Edges {
-				r := e.Node.RunRow
-				fmt.Fprintf(w, "%s\t%s\t%s@%s\t%d/%d\t%s\t%s\t%s\t%s\n", r.RunId, statusOf(r), r.Plan.PlanId, r.Plan.PlanVersion,
-					r.StepCounts.Success+r.StepCounts.Skipped, r.StepCounts.Total, moment(r.StartedAt), took(r), deref(r.TriggeredBy), cause(r))
-			}
-			if err := w.Flush(); err != nil {
-				return err
-			}
-			if out.Runs.PageInfo.HasNextPage {
-				fmt.Fprintf(s.out, "… more: use --limit\n")
-			}
-			return nil
+			var all client.ListRunsRunsRunConnection
+			return s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
+				out, err := client.ListRuns(ctx, s.client, &first, after, &f)
+				if err != nil {
+					return page{}, err
+				}
+				if after == nil {
+					all = out.Runs
+				} else {
+					all.Edges = append(all.Edges, out.Runs.Edges...)
+				}
+				all.PageInfo = out.Runs.PageInfo
+				return page{len(out.Runs.Edges), all.PageInfo.HasNextPage, all.PageInfo.EndCursor}, nil
+			}, func() *table {
+				t := s.table("RUN", "STATUS", "PLAN", "STEPS", "STARTED", "TOOK", "BY", "CAUSE")
+				var ids []string
+				for _, e := range all.Edges {
+					ids = append(ids, e.Node.RunId)
+				}
+				id := s.shortened(ids)
+				for _, e := range all.Edges {
+					r := e.Node.RunRow
+					t.row(id(r.RunId), span{statusOf(r), runSigns[r.Status].style}, r.Plan.PlanId+"@"+r.Plan.PlanVersion,
+						fmt.Sprintf("%d/%d", r.StepCounts.Success+r.StepCounts.Skipped, r.StepCounts.Total), s.when(r.StartedAt), took(r), deref(r.TriggeredBy), cause(r))
+				}
+				return t
+			})
 		},
 	}
 	c.Flags().StringSliceVar(&status, "status", nil, "only these statuses")
 	c.Flags().StringVar(&text, "text", "", "beginning of a run id, or part of a plan id")
-	c.Flags().IntVar(&limit, "limit", 20, "at most so many, up to 200")
+	l.flag(c, 20)
 	c.Flags().BoolVar(&awaiting, "awaiting-approval", false, "only those that wait for approval, the oldest first")
 	c.MarkFlagsMutuallyExclusive("awaiting-approval", "status")
 	c.MarkFlagsMutuallyExclusive("awaiting-approval", "text")
@@ -112,7 +121,7 @@ func (s *session) showCommand() *cobra.Command {
 			}
 			r := out.Run.RunRow
 			fmt.Fprintf(s.out, "%s  %s@%s  %s/%s\n%s at seq %d, by %s, started %s, took %s\n", r.RunId, r.Plan.PlanId, r.Plan.PlanVersion,
-				r.ProjectId, r.EnvironmentId, statusOf(r), r.RunSeq, deref(r.TriggeredBy), moment(r.StartedAt), took(r))
+				r.ProjectId, r.EnvironmentId, statusOf(r), r.RunSeq, deref(r.TriggeredBy), s.when(r.StartedAt), took(r))
 			if r.Message != nil && *r.Message != "" {
 				fmt.Fprintln(s.out, *r.Message)
 			}
@@ -120,19 +129,19 @@ func (s *session) showCommand() *cobra.Command {
 				fmt.Fprintf(s.out, "cause: %s: %s (blocks %d steps)\n", cause(r), deref(r.RootCause.Message), r.RootCause.BlockedSteps)
 			}
 			if r.RetryDeadline != nil {
-				fmt.Fprintf(s.out, "retry window closes %s\n", moment(r.RetryDeadline))
+				fmt.Fprintf(s.out, "retry window closes %s\n", s.when(r.RetryDeadline))
 			}
-			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "\nSTEP\tTYPE\tSTATUS\tATTEMPT\tTOOK\tERROR")
+			fmt.Fprintln(s.out)
+			t := s.table("STEP", "TYPE", "STATUS", "ATTEMPT", "TOOK", "ERROR")
 			for _, st := range out.Run.Steps {
-				fmt.Fprintln(w, stepLine(st.StepRow))
+				stepRow(t, st.StepRow)
 			}
-			return w.Flush()
+			return t.print()
 		},
 	}
 }
 
-func stepLine(st client.StepRow) string {
+func stepRow(t *table, st client.StepRow) {
 	attempt, took, why := "-", "-", ""
 	if st.LogicalAttemptId > 1 {
 		attempt = fmt.Sprintf("Retry #%d", st.LogicalAttemptId-1)
@@ -148,7 +157,7 @@ func stepLine(st client.StepRow) string {
 	if st.Skip != nil {
 		why = st.Skip.ReasonCode
 	}
-	return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", st.StepId, st.Type, st.StatusRaw, attempt, took, why)
+	t.row(st.StepId, st.Type, span{st.StatusRaw, stepSigns[st.Status].style}, attempt, took, why)
 }
 
 func milliseconds(ms float64) string {

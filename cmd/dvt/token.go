@@ -1,10 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/google/uuid"
@@ -69,42 +69,42 @@ func orNew(requestID string) string {
 }
 
 func (s *session) tokenList() *cobra.Command {
-	var all, gone bool
-	var limit int
+	var everybody, gone bool
+	l := listed{none: "You have no token: dvt token create NAME --role ROLE makes one; --everybody shows those of others."}
 	c := &cobra.Command{
 		Use: "list", Short: "List your tokens, newest first", Args: exact(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			live := !gone
-			out, err := client.ListTokens(c.Context(), s.client, &all, &live, &limit, nil)
-			if err != nil {
-				return failure(err)
-			}
-			if s.output.data() {
-				return s.print(out.Tokens)
-			}
-			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "TOKEN\tKIND\tNAME\tPRINCIPAL\tGRANTS\tEXPIRES\tUSED\tREVOKED")
-			for _, e := range out.Tokens.Edges {
-				t := e.Node.TokenRow
-				var grants []string
-				for _, g := range t.Grants {
-					grants = append(grants, fmt.Sprintf("%s %s/%s", g.Role, g.ProjectId, g.EnvironmentId))
+			var all client.ListTokensTokensTokenConnection
+			return s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
+				out, err := client.ListTokens(ctx, s.client, &everybody, &live, &first, after)
+				if err != nil {
+					return page{}, err
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", t.TokenId, t.Kind, t.Name, t.Principal, strings.Join(grants, ", "),
-					moment(&t.ExpiresAt), moment(t.LastUsedAt), moment(t.RevokedAt))
-			}
-			if err := w.Flush(); err != nil {
-				return err
-			}
-			if out.Tokens.PageInfo.HasNextPage {
-				fmt.Fprintln(s.out, "… more: use --limit")
-			}
-			return nil
+				if after == nil {
+					all = out.Tokens
+				} else {
+					all.Edges = append(all.Edges, out.Tokens.Edges...)
+				}
+				all.PageInfo = out.Tokens.PageInfo
+				return page{len(out.Tokens.Edges), all.PageInfo.HasNextPage, all.PageInfo.EndCursor}, nil
+			}, func() *table {
+				t := s.table("TOKEN", "KIND", "NAME", "PRINCIPAL", "GRANTS", "EXPIRES", "USED", "REVOKED")
+				for _, e := range all.Edges {
+					k := e.Node.TokenRow
+					var grants []string
+					for _, g := range k.Grants {
+						grants = append(grants, fmt.Sprintf("%s %s/%s", g.Role, g.ProjectId, g.EnvironmentId))
+					}
+					t.row(k.TokenId, k.Kind, k.Name, k.Principal, strings.Join(grants, ", "), s.when(&k.ExpiresAt), s.when(k.LastUsedAt), s.when(k.RevokedAt))
+				}
+				return t
+			})
 		},
 	}
-	c.Flags().BoolVar(&all, "everybody", false, "those of everybody in the tenant")
+	c.Flags().BoolVar(&everybody, "everybody", false, "those of everybody in the tenant")
 	c.Flags().BoolVar(&gone, "all", false, "also those that were revoked or have expired")
-	c.Flags().IntVar(&limit, "limit", 50, "at most so many, up to 200")
+	l.flag(c, 50)
 	return c
 }
 

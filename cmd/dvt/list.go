@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-runewidth"
+	"github.com/spf13/cobra"
+)
+
+// table is rows for people: columns aligned, the last one free. On a terminal it is cut to
+// its width, unless whole; what comes from elsewhere cannot move the cursor.
+type table struct {
+	display
+	whole bool
+	head  []string
+	rows  [][]span
+}
+
+// row adds a row of texts, numbers and spans.
+func (t *table) row(cells ...any) {
+	row := make([]span, len(cells))
+	for i, c := range cells {
+		s, styled := c.(span)
+		if !styled {
+			s = span{text: fmt.Sprint(c)}
+		}
+		s.text = oneLine(s.text)
+		row[i] = s
+	}
+	t.rows = append(t.rows, row)
+}
+
+func (t *table) print() error {
+	head := make([]span, len(t.head))
+	widths := make([]int, len(t.head))
+	for i, name := range t.head {
+		head[i] = span{name, bold}
+	}
+	rows := append([][]span{head}, t.rows...)
+	for _, row := range rows {
+		for i, c := range row {
+			widths[i] = max(widths[i], runewidth.StringWidth(c.text))
+		}
+	}
+	width, _ := t.size()
+	for _, row := range rows {
+		var l line
+		for i, c := range row {
+			l = append(l, c)
+			if i < len(row)-1 {
+				l = append(l, span{text: strings.Repeat(" ", widths[i]-runewidth.StringWidth(c.text)+2)})
+			}
+		}
+		if t.terminal() && !t.whole {
+			l = l.fit(width)
+		}
+		if _, err := io.WriteString(t.out, strings.TrimRight(l.print(t.colour), " ")+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// looks is how lists are shown.
+type looks struct{ utc, noTrunc bool }
+
+func (l *looks) flags(c *cobra.Command) {
+	c.PersistentFlags().BoolVar(&l.utc, "utc", false, "times as they are in UTC; default: on a terminal how long ago, else in UTC")
+	c.PersistentFlags().BoolVar(&l.noTrunc, "no-trunc", false, "whole ids and whole lines; default: on a terminal what fits")
+}
+
+func (s *session) table(head ...string) *table {
+	return &table{display: s.display, whole: s.noTrunc, head: head}
+}
+
+// when is a moment as a list shows it.
+func (s *session) when(t *time.Time) string {
+	if t == nil || s.utc || !s.display.terminal() {
+		return moment(t)
+	}
+	if d := time.Since(*t); d >= 0 {
+		return age(d) + " ago"
+	}
+	return "in " + age(time.Until(*t))
+}
+
+// age is a duration to the unit that matters.
+func age(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours())/24)
+}
+
+// shortened gives each of the run ids of a list as much as tells them apart, on a terminal.
+func (s *session) shortened(ids []string) func(string) string {
+	whole := func(id string) string { return id }
+	if s.noTrunc || !s.display.terminal() {
+		return whole
+	}
+	for n := shortRunID; n < 36; n += 4 {
+		seen := map[string]string{}
+		unique := true
+		for _, id := range ids {
+			short := id[:min(len(id), n)]
+			other, known := seen[short]
+			unique = unique && (!known || other == id)
+			seen[short] = id
+		}
+		if unique {
+			return func(id string) string { return id[:min(len(id), n)] }
+		}
+	}
+	return whole
+}
+
+// page is what a list's reader says of a page: how many rows it had, whether there are more and after what.
+type page struct {
+	rows  int
+	more  bool
+	after *string
+}
+
+// Lists: how many rows one may be asked for. They are held at once.
+const maxLimit = 10_000
+
+// listed is a list of which one asks for so many rows.
+type listed struct {
+	limit int
+	none  string // what to do when it is empty
+}
+
+func (l *listed) flag(c *cobra.Command, usual int) {
+	c.Flags().IntVar(&l.limit, "limit", usual, fmt.Sprintf("at most so many, up to %d", maxLimit))
+}
+
+// list reads a list page by page and prints it: all for programs, a table for people. What is there beside it is
+// said on standard error.
+func (s *session) list(ctx context.Context, l listed, all any, read func(ctx context.Context, first int, after *string) (page, error), fill func() *table) error {
+	if l.limit < 1 || l.limit > maxLimit {
+		return usage(fmt.Errorf("--limit must be from 1 to %d", maxLimit))
+	}
+	got := page{more: true}
+	rows := 0
+	for rows < l.limit && got.more {
+		var err error
+		if got, err = read(ctx, min(l.limit-rows, maxPage), got.after); err != nil {
+			return failure(err)
+		}
+		rows += got.rows
+	}
+	var err error
+	switch {
+	case s.output.data():
+		err = s.print(all)
+	case rows == 0:
+		fmt.Fprintln(s.err, l.none)
+	default:
+		err = fill().print()
+	}
+	if err == nil && got.more {
+		fmt.Fprintf(s.err, "… there are more than these %d: --limit %d\n", rows, min(rows*5, maxLimit))
+	}
+	return err
+}

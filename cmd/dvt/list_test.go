@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	log "github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// apart runs a command and gives what it printed on standard output and on standard error.
+func apart(t *testing.T, address, token string, args ...string) (out, said string, status int) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	c := root()
+	c.SetOut(&stdout)
+	c.SetErr(&stderr)
+	c.SetArgs(append(args, "--server", address, "--token", token))
+	err := c.ExecuteContext(t.Context())
+	return stdout.String(), stderr.String(), exitStatus(err)
+}
+
+// many is a server with so many runs beside r1, two of which begin alike.
+func many(t *testing.T, n int) (address string) {
+	t.Helper()
+	address, r := serve(t)
+	s, _ := r.Outbox.(store.Store)
+	for i := range n {
+		id := runtest.ID
+		id.RunID, id.TenantID, id.ProjectID = fmt.Sprintf("%08d-0000-4000-8000-000000000000", i), "acme", "shop"
+		if i == 1 {
+			id.RunID = "00000000-1000-4000-8000-000000000000"
+		}
+		if _, _, err := s.CreateRun(t.Context(), store.NewRun{Run: store.Run{Identity: id, RequestKey: log.Key(id.RunID)}, Events: []log.Draft{
+			runtest.Draft(log.RunApproved, "", 1), runtest.Start("s1"),
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return address
+}
+
+// A list reads as many pages as it takes, and standard output has nothing but the list.
+func TestList_PagesByItselfAndPrintsDataAlone(t *testing.T) {
+	t.Parallel()
+	address := many(t, 230)
+	for _, c := range []struct {
+		limit string
+		want  int
+		more  bool
+	}{{"5", 5, true}, {"200", 200, true}, {"230", 230, true}, {"231", 231, false}, {"1000", 231, false}} {
+		out, said, status := apart(t, address, "dev-viewer", "run", "list", "--limit", c.limit)
+		if n := strings.Count(out, "\n") - 1; n != c.want || status != 0 || strings.Contains(said, "there are more") != c.more {
+			t.Errorf("--limit %s: %d rows, status %d, and %q", c.limit, n, status, said)
+		}
+		var doc struct{ Edges []json.RawMessage }
+		out, _, _ = apart(t, address, "dev-viewer", "run", "list", "--limit", c.limit, "-o", "json")
+		if err := json.Unmarshal([]byte(out), &doc); err != nil || len(doc.Edges) != c.want {
+			t.Errorf("--limit %s: %d edges, %v", c.limit, len(doc.Edges), err)
+		}
+	}
+	for _, limit := range []string{"0", "-1", "10001"} {
+		if _, _, status := apart(t, address, "dev-viewer", "run", "list", "--limit", limit); status != 2 {
+			t.Errorf("--limit %s: status %d", limit, status)
+		}
+	}
+}
+
+func TestList_EmptySaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	address, _ := serve(t)
+	for args, want := range map[string]string{
+		"run list": "dvt run start", "run list --status failed": "Without --status", "run list --awaiting-approval": "No run waits for approval", "manual list": "No step waits",
+		"token list": "dvt token create", "queue list": "No run waits",
+	} {
+		out, said, status := apart(t, address, "dev-mallory", strings.Fields(args)...)
+		if out != "" || !strings.Contains(said, want) || status != 0 {
+			t.Errorf("dvt %s: %q on standard output, %q beside it, status %d", args, out, said, status)
+		}
+		if out, _, _ = apart(t, address, "dev-mallory", append(strings.Fields(args), "-o", "json")...); !strings.Contains(out, `"edges": []`) {
+			t.Errorf("dvt %s -o json: %s", args, out)
+		}
+	}
+}
+
+// On a terminal ids are as short as tells them apart, times are ages, and no line wraps; --no-trunc and
+// --utc, and a pipe, give them whole.
+func TestList_FitsATerminal(t *testing.T) {
+	address := many(t, 3)
+	show := func(width int, args ...string) string {
+		t.Helper()
+		tty := openTerminal(t, width, 12)
+		c := root()
+		c.SetOut(tty.file)
+		c.SetErr(tty.file)
+		c.SetArgs(append([]string{"run", "list", "--server", address, "--token", "dev-viewer"}, args...))
+		if err := c.ExecuteContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return tty.await(`APPROVED`)
+	}
+	seen := show(120)
+	if !strings.Contains(seen, "00000000-100  ") || strings.Contains(seen, "00000000-1000") || !regexp.MustCompile(` \d+d ago`).MatchString(seen) {
+		t.Errorf("\n%s", seen)
+	}
+	seen = show(160, "--no-trunc", "--utc")
+	if !strings.Contains(seen, "00000000-1000-4000-8000-000000000000") || !strings.Contains(seen, "2026-02-16 12:00:00Z") {
+		t.Errorf("\n%s", seen)
+	}
+	if seen = show(40); strings.Count(seen, "\n") != 4 || !strings.Contains(seen, "…") {
+		t.Errorf("\n%s", seen)
+	}
+	piped, _, _ := apart(t, address, "dev-viewer", "run", "list")
+	if !strings.Contains(piped, "00000000-1000-4000-8000-000000000000") || !strings.Contains(piped, "2026-02-16 12:00:00Z") {
+		t.Errorf("\n%s", piped)
+	}
+}
+
+func TestAge(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{0: "0s", 119 * time.Second: "119s", 2 * time.Minute: "2m", 119 * time.Minute: "119m", 47 * time.Hour: "47h", 72 * time.Hour: "3d"} {
+		if got := age(d); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+	}
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 1234 * time.Millisecond: "1.2s", 12500 * time.Millisecond: "12s", 61 * time.Second: "1m01s", 3 * time.Hour: "3h00m", 300 * time.Hour: "12d",
+	} {
+		if got := short(d); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+	}
+}
