@@ -95,6 +95,11 @@ func bulkOf(requestID string, count int, runs control.BulkRuns) control.SignalRu
 	}
 }
 
+func (w *world) previewOf(p authz.Principal, in control.SignalRuns) control.ActionPreview {
+	w.t.Helper()
+	return must[control.ActionPreview](w.t)(w.PreviewAction(w.t.Context(), p, control.PreviewAction{Bulk: &control.PreviewBulk{Runs: in.Runs, Signal: in.Signal}}))
+}
+
 func (w *world) bulk(p authz.Principal, in control.SignalRuns) control.Bulk {
 	w.t.Helper()
 	return must[control.MadeBulk](w.t)(w.SignalRuns(w.t.Context(), p, in)).Bulk
@@ -404,8 +409,7 @@ func TestBulk_WhichRunsAreMeantIsFixedAndCounted(t *testing.T) {
 	ids, ctx, eng := w.many(6), t.Context(), w.eng()
 	running := control.BulkRuns{Filter: &control.RunFilter{Statuses: []run.Status{run.Running}}}
 	eventually(t, "the list has them", func() bool {
-		p, err := w.PreviewBulk(ctx, eng, running, bulkOf("", 0, running).Signal)
-		return err == nil && p.Count == 6
+		return w.previewOf(eng, bulkOf("", 0, running)).Bulk.Count == 6
 	})
 	_, err := w.SignalRuns(ctx, eng, bulkOf("b1", 5, running))
 	if e := refusal(t, err, run.CodeBulkMoved); e.Count != 6 {
@@ -459,8 +463,9 @@ func TestBulk_T101_NothingOfOthers(t *testing.T) {
 	foreign := must[control.StartedRun](t)(w.StartRun(ctx, w.eng(), startOf("other", document(M{"scope.projectId": "store"}, "a")))).View.Run.RunID
 	narrow := w.who("shop-viewer")
 	named := control.BulkRuns{IDs: []string{ids[0], foreign, "unknown", ids[1], ids[0]}}
-	p := must[control.BulkPreview](t)(w.PreviewBulk(ctx, narrow, named, bulkOf("", 0, named).Signal))
-	if p.Count != 2 || len(p.Excluded) != 1 || p.Excluded[0].Count != 2 || p.Excluded[0].Code != run.CodeNotFound {
+	whole := w.previewOf(narrow, bulkOf("", 0, named))
+	p := whole.Bulk
+	if whole.Outcome != "REFUSED" || whole.Code != run.CodeForbidden || p.Count != 2 || len(p.Excluded) != 1 || p.Excluded[0].Count != 2 || p.Excluded[0].Code != run.CodeNotFound {
 		t.Errorf("preview %+v", p)
 	}
 	if len(p.Refusals) != 1 || p.Refusals[0].Code != run.CodeForbidden || p.Refusals[0].Count != 2 || len(p.Samples) != 2 || p.Samples[0].Preview.Outcome != "REFUSED" {
@@ -472,7 +477,9 @@ func TestBulk_T101_NothingOfOthers(t *testing.T) {
 			t.Error("a run that its asker may not read is in the bulk")
 		}
 	}
-	if p := must[control.BulkPreview](t)(w.PreviewBulk(ctx, w.eng(), named, bulkOf("", 0, named).Signal)); p.Count != 3 || p.Samples[0].Preview.Outcome != "APPLY" || p.Samples[0].Status != run.Running {
+	if a := w.previewOf(w.eng(), bulkOf("", 0, named)); a.Outcome != "APPLY" {
+		t.Errorf("preview of one who may %+v", a)
+	} else if p := a.Bulk; p.Count != 3 || p.Samples[0].Preview.Outcome != "APPLY" || p.Samples[0].Status != run.Running {
 		t.Errorf("preview of one who may %+v", p)
 	}
 	for _, other := range []authz.Principal{w.eng(), w.who("dev-mallory"), {ID: narrow.ID, TenantID: "globex"}} {

@@ -136,6 +136,7 @@ type PreviewAction struct {
 	Rerun          *Rerun
 	Start          *StartRun
 	Approve        *ApproveRun
+	Bulk           *PreviewBulk
 }
 
 // ActionPreview is what an action would do now, if nothing else happened.
@@ -148,6 +149,7 @@ type ActionPreview struct {
 	Changes    []StepChange
 	Blocked    []string
 	Warnings   []string
+	Bulk       *BulkPreview // of a bulk
 }
 
 // StepChange is what becomes of one step.

@@ -35,6 +35,8 @@ func (s *Service) PreviewAction(ctx context.Context, p authz.Principal, in Previ
 		out, err = s.previewStart(ctx, p, *in.Start)
 	case in.Approve != nil:
 		out, err = s.previewApproval(ctx, p, *in.Approve)
+	case in.Bulk != nil:
+		out, err = s.previewBulk(ctx, p, *in.Bulk)
 	default:
 		err = badInput([]plan.Violation{{Path: "action", Code: plan.CodeInvalid, Message: "choose an action"}})
 	}

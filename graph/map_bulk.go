@@ -77,3 +77,20 @@ func mapBulkFrame(f control.BulkFrame) *model.BulkUpdate {
 		Bulk: mapBulk(f.Bulk), Rows: each(f.Rows, mapBulkRow),
 	}
 }
+
+func mapBulkPreview(p control.BulkPreview) *model.BulkPreview {
+	reason := func(r control.BulkReason) model.BulkReason {
+		return model.BulkReason{Code: string(r.Code), Reason: r.Reason, Count: r.Count}
+	}
+	return &model.BulkPreview{
+		Count: p.Count, Excluded: each(p.Excluded, reason), Refusals: each(p.Refusals, reason), Samples: each(p.Samples, mapBulkSample),
+	}
+}
+
+func mapBulkSample(s control.BulkSample) model.BulkSample {
+	p := mapPreview(s.Preview)
+	return model.BulkSample{
+		RunID: s.RunID, Status: enumOf[model.RunStatus](s.Status), BasedOnSeq: p.BasedOnSeq, Outcome: p.Outcome, Code: p.Code, Reason: p.Reason,
+		StatusAfter: p.Status, Changes: p.Changes, Warnings: p.Warnings,
+	}
+}

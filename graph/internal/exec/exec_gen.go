@@ -60,6 +60,7 @@ type ComplexityRoot struct {
 	ActionPreview struct {
 		BasedOnSeq func(childComplexity int) int
 		Blocked    func(childComplexity int) int
+		Bulk       func(childComplexity int) int
 		Changes    func(childComplexity int) int
 		Code       func(childComplexity int) int
 		Outcome    func(childComplexity int) int
@@ -166,6 +167,19 @@ type ComplexityRoot struct {
 		Node   func(childComplexity int) int
 	}
 
+	BulkPreview struct {
+		Count    func(childComplexity int) int
+		Excluded func(childComplexity int) int
+		Refusals func(childComplexity int) int
+		Samples  func(childComplexity int) int
+	}
+
+	BulkReason struct {
+		Code   func(childComplexity int) int
+		Count  func(childComplexity int) int
+		Reason func(childComplexity int) int
+	}
+
 	BulkRow struct {
 		At            func(childComplexity int) int
 		Code          func(childComplexity int) int
@@ -188,6 +202,18 @@ type ComplexityRoot struct {
 	BulkRowEdge struct {
 		Cursor func(childComplexity int) int
 		Node   func(childComplexity int) int
+	}
+
+	BulkSample struct {
+		BasedOnSeq  func(childComplexity int) int
+		Changes     func(childComplexity int) int
+		Code        func(childComplexity int) int
+		Outcome     func(childComplexity int) int
+		Reason      func(childComplexity int) int
+		RunID       func(childComplexity int) int
+		Status      func(childComplexity int) int
+		StatusAfter func(childComplexity int) int
+		Warnings    func(childComplexity int) int
 	}
 
 	BulkSignalPayload struct {
@@ -1126,6 +1152,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ActionPreview.Blocked(childComplexity), true
+	case "ActionPreview.bulk":
+		if e.ComplexityRoot.ActionPreview.Bulk == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ActionPreview.Bulk(childComplexity), true
 	case "ActionPreview.changes":
 		if e.ComplexityRoot.ActionPreview.Changes == nil {
 			break
@@ -1552,6 +1584,50 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.BulkEdge.Node(childComplexity), true
 
+	case "BulkPreview.count":
+		if e.ComplexityRoot.BulkPreview.Count == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkPreview.Count(childComplexity), true
+	case "BulkPreview.excluded":
+		if e.ComplexityRoot.BulkPreview.Excluded == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkPreview.Excluded(childComplexity), true
+	case "BulkPreview.refusals":
+		if e.ComplexityRoot.BulkPreview.Refusals == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkPreview.Refusals(childComplexity), true
+	case "BulkPreview.samples":
+		if e.ComplexityRoot.BulkPreview.Samples == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkPreview.Samples(childComplexity), true
+
+	case "BulkReason.code":
+		if e.ComplexityRoot.BulkReason.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkReason.Code(childComplexity), true
+	case "BulkReason.count":
+		if e.ComplexityRoot.BulkReason.Count == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkReason.Count(childComplexity), true
+	case "BulkReason.reason":
+		if e.ComplexityRoot.BulkReason.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkReason.Reason(childComplexity), true
+
 	case "BulkRow.at":
 		if e.ComplexityRoot.BulkRow.At == nil {
 			break
@@ -1644,6 +1720,61 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.BulkRowEdge.Node(childComplexity), true
+
+	case "BulkSample.basedOnSeq":
+		if e.ComplexityRoot.BulkSample.BasedOnSeq == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkSample.BasedOnSeq(childComplexity), true
+	case "BulkSample.changes":
+		if e.ComplexityRoot.BulkSample.Changes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkSample.Changes(childComplexity), true
+	case "BulkSample.code":
+		if e.ComplexityRoot.BulkSample.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkSample.Code(childComplexity), true
+	case "BulkSample.outcome":
+		if e.ComplexityRoot.BulkSample.Outcome == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkSample.Outcome(childComplexity), true
+	case "BulkSample.reason":
+		if e.ComplexityRoot.BulkSample.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkSample.Reason(childComplexity), true
+	case "BulkSample.runId":
+		if e.ComplexityRoot.BulkSample.RunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkSample.RunID(childComplexity), true
+	case "BulkSample.status":
+		if e.ComplexityRoot.BulkSample.Status == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkSample.Status(childComplexity), true
+	case "BulkSample.statusAfter":
+		if e.ComplexityRoot.BulkSample.StatusAfter == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkSample.StatusAfter(childComplexity), true
+	case "BulkSample.warnings":
+		if e.ComplexityRoot.BulkSample.Warnings == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkSample.Warnings(childComplexity), true
 
 	case "BulkSignalPayload.bulk":
 		if e.ComplexityRoot.BulkSignalPayload.Bulk == nil {
@@ -4987,6 +5118,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputBreakGlassInput,
 		ec.unmarshalInputBulkActionInput,
 		ec.unmarshalInputBulkCancelInput,
+		ec.unmarshalInputBulkPreviewInput,
 		ec.unmarshalInputBulkRunsInput,
 		ec.unmarshalInputCancelActionInput,
 		ec.unmarshalInputCancelRunInput,
@@ -5163,7 +5295,7 @@ type Query {
   What an action would do now, by the same interpreter and policy that would do it, without
   a trace in the log. It holds while nothing else happens: send ` + "`" + `basedOnSeq` + "`" + ` along as
   ` + "`" + `expectedRunSeq` + "`" + `. A refusal is an answer, not an error. Errors: NOT_FOUND, BAD_USER_INPUT,
-  SIGNAL_TOO_LARGE, PLAN_INVALID (of ` + "`" + `start` + "`" + `), STORE_UNAVAILABLE.
+  SIGNAL_TOO_LARGE, PLAN_INVALID (of ` + "`" + `start` + "`" + `), BULK_TOO_LARGE, FORBIDDEN (nothing to READ; of ` + "`" + `bulk` + "`" + `), STORE_UNAVAILABLE.
   Example: ` + "`" + `preview(action: {signal: {runId: "r1", signal: {pause: {}}}}) { outcome reason changes { stepId kind why } }` + "`" + `.
   """
   preview(action: ActionInput!): ActionPreview!
@@ -6343,6 +6475,7 @@ input ActionInput @oneOf {
   rerun: RerunInput
   start: StartRunInput
   approve: ApproveActionInput
+  bulk: BulkPreviewInput
 }
 input SignalActionInput {
   runId: String!
@@ -6350,6 +6483,10 @@ input SignalActionInput {
 }
 input CancelActionInput { runId: String! }
 input ApproveActionInput { runId: String! }
+input BulkPreviewInput {
+  runs: BulkRunsInput!
+  action: BulkActionInput!
+}
 
 type ActionPreview {
   "runSeq of the state that was looked at; 0 for ` + "`" + `start` + "`" + `."
@@ -6366,6 +6503,41 @@ type ActionPreview {
   "Steps that would wait on, and could not start."
   blocked: [String!]!
   "What one should know before."
+  warnings: [String!]!
+  "Of ` + "`" + `bulk` + "`" + `, whose outcome is APPLY when there is a run that nothing is known to refuse; null for other actions."
+  bulk: BulkPreview
+}
+"Of which runs a bulk would be, and what is known of them now."
+type BulkPreview {
+  "What ` + "`" + `expectedCount` + "`" + ` is to be."
+  count: Int!
+  "Runs that were named and would not be in it."
+  excluded: [BulkReason!]!
+  "Runs that would be in it and, as things are, refuse: those where the viewer may not do it, and those that have ended."
+  refusals: [BulkReason!]!
+  "The first runs, at most 5."
+  samples: [BulkSample!]!
+}
+type BulkReason {
+  "A code of the error table."
+  code: String!
+  "For people."
+  reason: String!
+  "How many runs."
+  count: Int!
+}
+"What would become of one run; fields as of ActionPreview."
+type BulkSample {
+  runId: String!
+  "As it is."
+  status: RunStatus!
+  basedOnSeq: Seq!
+  outcome: ActionOutcome!
+  code: String
+  reason: String
+  "Status of the run once the action is applied; null when refused."
+  statusAfter: RunStatus
+  changes: [StepChange!]!
   warnings: [String!]!
 }
 enum StepChangeKind {
@@ -6903,6 +7075,8 @@ func (ec *executionContext) childFields_ActionPreview(ctx context.Context, field
 		return ec.fieldContext_ActionPreview_blocked(ctx, field)
 	case "warnings":
 		return ec.fieldContext_ActionPreview_warnings(ctx, field)
+	case "bulk":
+		return ec.fieldContext_ActionPreview_bulk(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ActionPreview", field.Name)
 }
@@ -7103,6 +7277,32 @@ func (ec *executionContext) childFields_BulkEdge(ctx context.Context, field grap
 	return nil, fmt.Errorf("no field named %q was found under type BulkEdge", field.Name)
 }
 
+func (ec *executionContext) childFields_BulkPreview(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "count":
+		return ec.fieldContext_BulkPreview_count(ctx, field)
+	case "excluded":
+		return ec.fieldContext_BulkPreview_excluded(ctx, field)
+	case "refusals":
+		return ec.fieldContext_BulkPreview_refusals(ctx, field)
+	case "samples":
+		return ec.fieldContext_BulkPreview_samples(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type BulkPreview", field.Name)
+}
+
+func (ec *executionContext) childFields_BulkReason(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "code":
+		return ec.fieldContext_BulkReason_code(ctx, field)
+	case "reason":
+		return ec.fieldContext_BulkReason_reason(ctx, field)
+	case "count":
+		return ec.fieldContext_BulkReason_count(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type BulkReason", field.Name)
+}
+
 func (ec *executionContext) childFields_BulkRow(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "no":
@@ -7149,6 +7349,30 @@ func (ec *executionContext) childFields_BulkRowEdge(ctx context.Context, field g
 		return ec.fieldContext_BulkRowEdge_node(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type BulkRowEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_BulkSample(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "runId":
+		return ec.fieldContext_BulkSample_runId(ctx, field)
+	case "status":
+		return ec.fieldContext_BulkSample_status(ctx, field)
+	case "basedOnSeq":
+		return ec.fieldContext_BulkSample_basedOnSeq(ctx, field)
+	case "outcome":
+		return ec.fieldContext_BulkSample_outcome(ctx, field)
+	case "code":
+		return ec.fieldContext_BulkSample_code(ctx, field)
+	case "reason":
+		return ec.fieldContext_BulkSample_reason(ctx, field)
+	case "statusAfter":
+		return ec.fieldContext_BulkSample_statusAfter(ctx, field)
+	case "changes":
+		return ec.fieldContext_BulkSample_changes(ctx, field)
+	case "warnings":
+		return ec.fieldContext_BulkSample_warnings(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type BulkSample", field.Name)
 }
 
 func (ec *executionContext) childFields_BulkSignalPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -10215,6 +10439,38 @@ func (ec *executionContext) fieldContext_ActionPreview_warnings(_ context.Contex
 	return graphql.NewScalarFieldContext("ActionPreview", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _ActionPreview_bulk(ctx context.Context, field graphql.CollectedField, obj *model.ActionPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ActionPreview_bulk(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Bulk, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.BulkPreview) graphql.Marshaler {
+			return ec.marshalOBulkPreview2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkPreview(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ActionPreview_bulk(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ActionPreview",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_BulkPreview(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _ApprovalDecision_principal(ctx context.Context, field graphql.CollectedField, obj *model.ApprovalDecision) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -11743,6 +11999,194 @@ func (ec *executionContext) fieldContext_BulkEdge_node(_ context.Context, field 
 	return fc, nil
 }
 
+func (ec *executionContext) _BulkPreview_count(ctx context.Context, field graphql.CollectedField, obj *model.BulkPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkPreview_count(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Count, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkPreview_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkPreview", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _BulkPreview_excluded(ctx context.Context, field graphql.CollectedField, obj *model.BulkPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkPreview_excluded(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Excluded, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.BulkReason) graphql.Marshaler {
+			return ec.marshalNBulkReason2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkReasonᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkPreview_excluded(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BulkPreview",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_BulkReason(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _BulkPreview_refusals(ctx context.Context, field graphql.CollectedField, obj *model.BulkPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkPreview_refusals(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Refusals, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.BulkReason) graphql.Marshaler {
+			return ec.marshalNBulkReason2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkReasonᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkPreview_refusals(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BulkPreview",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_BulkReason(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _BulkPreview_samples(ctx context.Context, field graphql.CollectedField, obj *model.BulkPreview) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkPreview_samples(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Samples, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.BulkSample) graphql.Marshaler {
+			return ec.marshalNBulkSample2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkSampleᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkPreview_samples(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BulkPreview",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_BulkSample(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _BulkReason_code(ctx context.Context, field graphql.CollectedField, obj *model.BulkReason) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkReason_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkReason_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkReason", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BulkReason_reason(ctx context.Context, field graphql.CollectedField, obj *model.BulkReason) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkReason_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkReason_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkReason", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BulkReason_count(ctx context.Context, field graphql.CollectedField, obj *model.BulkReason) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkReason_count(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Count, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkReason_count(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkReason", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
 func (ec *executionContext) _BulkRow_no(ctx context.Context, field graphql.CollectedField, obj *model.BulkRow) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -12122,6 +12566,222 @@ func (ec *executionContext) fieldContext_BulkRowEdge_node(_ context.Context, fie
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _BulkSample_runId(ctx context.Context, field graphql.CollectedField, obj *model.BulkSample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkSample_runId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkSample_runId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkSample", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BulkSample_status(ctx context.Context, field graphql.CollectedField, obj *model.BulkSample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkSample_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.RunStatus) graphql.Marshaler {
+			return ec.marshalNRunStatus2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunStatus(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkSample_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkSample", field, false, false, errors.New("field of type RunStatus does not have child fields"))
+}
+
+func (ec *executionContext) _BulkSample_basedOnSeq(ctx context.Context, field graphql.CollectedField, obj *model.BulkSample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkSample_basedOnSeq(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.BasedOnSeq, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v run.Seq) graphql.Marshaler {
+			return ec.marshalNSeq2githubᚗcomᚋdvtᚑengineᚋdvtᚋrunᚐSeq(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkSample_basedOnSeq(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkSample", field, false, false, errors.New("field of type Seq does not have child fields"))
+}
+
+func (ec *executionContext) _BulkSample_outcome(ctx context.Context, field graphql.CollectedField, obj *model.BulkSample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkSample_outcome(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Outcome, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.ActionOutcome) graphql.Marshaler {
+			return ec.marshalNActionOutcome2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐActionOutcome(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkSample_outcome(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkSample", field, false, false, errors.New("field of type ActionOutcome does not have child fields"))
+}
+
+func (ec *executionContext) _BulkSample_code(ctx context.Context, field graphql.CollectedField, obj *model.BulkSample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkSample_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Code, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BulkSample_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkSample", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BulkSample_reason(ctx context.Context, field graphql.CollectedField, obj *model.BulkSample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkSample_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BulkSample_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkSample", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _BulkSample_statusAfter(ctx context.Context, field graphql.CollectedField, obj *model.BulkSample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkSample_statusAfter(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StatusAfter, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RunStatus) graphql.Marshaler {
+			return ec.marshalORunStatus2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunStatus(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_BulkSample_statusAfter(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkSample", field, false, false, errors.New("field of type RunStatus does not have child fields"))
+}
+
+func (ec *executionContext) _BulkSample_changes(ctx context.Context, field graphql.CollectedField, obj *model.BulkSample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkSample_changes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Changes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.StepChange) graphql.Marshaler {
+			return ec.marshalNStepChange2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepChangeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkSample_changes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "BulkSample",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_StepChange(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _BulkSample_warnings(ctx context.Context, field graphql.CollectedField, obj *model.BulkSample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkSample_warnings(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Warnings, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkSample_warnings(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkSample", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _BulkSignalPayload_bulk(ctx context.Context, field graphql.CollectedField, obj *model.BulkSignalPayload) (ret graphql.Marshaler) {
@@ -26708,7 +27368,7 @@ func (ec *executionContext) unmarshalInputActionInput(ctx context.Context, obj a
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"signal", "cancel", "completeManualStep", "rerun", "start", "approve"}
+	fieldsInOrder := [...]string{"signal", "cancel", "completeManualStep", "rerun", "start", "approve", "bulk"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -26757,6 +27417,13 @@ func (ec *executionContext) unmarshalInputActionInput(ctx context.Context, obj a
 				return it, err
 			}
 			it.Approve = data
+		case "bulk":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("bulk"))
+			data, err := ec.unmarshalOBulkPreviewInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkPreviewInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Bulk = data
 		}
 	}
 	return it, nil
@@ -27032,6 +27699,43 @@ func (ec *executionContext) unmarshalInputBulkCancelInput(ctx context.Context, o
 				return it, err
 			}
 			it.Reason = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputBulkPreviewInput(ctx context.Context, obj any) (model.BulkPreviewInput, error) {
+	var it model.BulkPreviewInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"runs", "action"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "runs":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("runs"))
+			data, err := ec.unmarshalNBulkRunsInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRunsInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Runs = data
+		case "action":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("action"))
+			data, err := ec.unmarshalNBulkActionInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkActionInput(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Action = data
 		}
 	}
 	return it, nil
@@ -29338,6 +30042,11 @@ func (ec *executionContext) _ActionPreview(ctx context.Context, sel ast.Selectio
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "bulk":
+			out.Values[i] = ec._ActionPreview_bulk(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -30131,6 +30840,107 @@ func (ec *executionContext) _BulkEdge(ctx context.Context, sel ast.SelectionSet,
 	return out
 }
 
+var bulkPreviewImplementors = []string{"BulkPreview"}
+
+func (ec *executionContext) _BulkPreview(ctx context.Context, sel ast.SelectionSet, obj *model.BulkPreview) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, bulkPreviewImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("BulkPreview")
+		case "count":
+			out.Values[i] = ec._BulkPreview_count(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "excluded":
+			out.Values[i] = ec._BulkPreview_excluded(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "refusals":
+			out.Values[i] = ec._BulkPreview_refusals(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "samples":
+			out.Values[i] = ec._BulkPreview_samples(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var bulkReasonImplementors = []string{"BulkReason"}
+
+func (ec *executionContext) _BulkReason(ctx context.Context, sel ast.SelectionSet, obj *model.BulkReason) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, bulkReasonImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("BulkReason")
+		case "code":
+			out.Values[i] = ec._BulkReason_code(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._BulkReason_reason(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "count":
+			out.Values[i] = ec._BulkReason_count(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var bulkRowImplementors = []string{"BulkRow"}
 
 func (ec *executionContext) _BulkRow(ctx context.Context, sel ast.SelectionSet, obj *model.BulkRow) graphql.Marshaler {
@@ -30281,6 +31091,84 @@ func (ec *executionContext) _BulkRowEdge(ctx context.Context, sel ast.SelectionS
 			}
 		case "node":
 			out.Values[i] = ec._BulkRowEdge_node(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var bulkSampleImplementors = []string{"BulkSample"}
+
+func (ec *executionContext) _BulkSample(ctx context.Context, sel ast.SelectionSet, obj *model.BulkSample) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, bulkSampleImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("BulkSample")
+		case "runId":
+			out.Values[i] = ec._BulkSample_runId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "status":
+			out.Values[i] = ec._BulkSample_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "basedOnSeq":
+			out.Values[i] = ec._BulkSample_basedOnSeq(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "outcome":
+			out.Values[i] = ec._BulkSample_outcome(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "code":
+			out.Values[i] = ec._BulkSample_code(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._BulkSample_reason(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "statusAfter":
+			out.Values[i] = ec._BulkSample_statusAfter(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "changes":
+			out.Values[i] = ec._BulkSample_changes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "warnings":
+			out.Values[i] = ec._BulkSample_warnings(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -37231,6 +38119,26 @@ func (ec *executionContext) marshalNBulkOutcome2githubᚗcomᚋdvtᚑengineᚋdv
 	return v
 }
 
+func (ec *executionContext) marshalNBulkReason2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkReason(ctx context.Context, sel ast.SelectionSet, v model.BulkReason) graphql.Marshaler {
+	return ec._BulkReason(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNBulkReason2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkReasonᚄ(ctx context.Context, sel ast.SelectionSet, v []model.BulkReason) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNBulkReason2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkReason(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNBulkRow2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRow(ctx context.Context, sel ast.SelectionSet, v model.BulkRow) graphql.Marshaler {
 	return ec._BulkRow(ctx, sel, &v)
 }
@@ -37294,6 +38202,26 @@ func (ec *executionContext) marshalNBulkRowEdge2ᚕgithubᚗcomᚋdvtᚑengine�
 func (ec *executionContext) unmarshalNBulkRunsInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkRunsInput(ctx context.Context, v any) (*model.BulkRunsInput, error) {
 	res, err := ec.unmarshalInputBulkRunsInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNBulkSample2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkSample(ctx context.Context, sel ast.SelectionSet, v model.BulkSample) graphql.Marshaler {
+	return ec._BulkSample(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNBulkSample2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkSampleᚄ(ctx context.Context, sel ast.SelectionSet, v []model.BulkSample) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNBulkSample2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkSample(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNBulkSignalPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkSignalPayload(ctx context.Context, sel ast.SelectionSet, v *model.BulkSignalPayload) graphql.Marshaler {
@@ -39236,6 +40164,21 @@ func (ec *executionContext) marshalOBulkOutcome2ᚖgithubᚗcomᚋdvtᚑengine�
 		return graphql.Null
 	}
 	return v
+}
+
+func (ec *executionContext) marshalOBulkPreview2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkPreview(ctx context.Context, sel ast.SelectionSet, v *model.BulkPreview) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._BulkPreview(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOBulkPreviewInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulkPreviewInput(ctx context.Context, v any) (*model.BulkPreviewInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputBulkPreviewInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) unmarshalOCancelActionInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCancelActionInput(ctx context.Context, v any) (*model.CancelActionInput, error) {

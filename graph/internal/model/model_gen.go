@@ -41,6 +41,7 @@ type ActionInput struct {
 	Rerun              *RerunInput              `json:"rerun,omitempty"`
 	Start              *StartRunInput           `json:"start,omitempty"`
 	Approve            *ApproveActionInput      `json:"approve,omitempty"`
+	Bulk               *BulkPreviewInput        `json:"bulk,omitempty"`
 }
 
 type ActionPreview struct {
@@ -59,6 +60,8 @@ type ActionPreview struct {
 	Blocked []string `json:"blocked"`
 	// What one should know before.
 	Warnings []string `json:"warnings"`
+	// Of `bulk`, whose outcome is APPLY when there is a run that nothing is known to refuse; null for other actions.
+	Bulk *BulkPreview `json:"bulk,omitempty"`
 }
 
 type ApprovalDecision struct {
@@ -227,6 +230,32 @@ type BulkEdge struct {
 	Node   *Bulk  `json:"node"`
 }
 
+// Of which runs a bulk would be, and what is known of them now.
+type BulkPreview struct {
+	// What `expectedCount` is to be.
+	Count int `json:"count"`
+	// Runs that were named and would not be in it.
+	Excluded []BulkReason `json:"excluded"`
+	// Runs that would be in it and, as things are, refuse: those where the viewer may not do it, and those that have ended.
+	Refusals []BulkReason `json:"refusals"`
+	// The first runs, at most 5.
+	Samples []BulkSample `json:"samples"`
+}
+
+type BulkPreviewInput struct {
+	Runs   *BulkRunsInput   `json:"runs"`
+	Action *BulkActionInput `json:"action"`
+}
+
+type BulkReason struct {
+	// A code of the error table.
+	Code string `json:"code"`
+	// For people.
+	Reason string `json:"reason"`
+	// How many runs.
+	Count int `json:"count"`
+}
+
 // One run of a bulk.
 type BulkRow struct {
 	// From 1.
@@ -266,6 +295,21 @@ type BulkRunsInput struct {
 	Filter *RunFilter `json:"filter,omitempty"`
 	// Those rows of one of the viewer's bulks that failed so far: REJECTED, REFUSED, or NOT_APPLIED.
 	FailedOf *string `json:"failedOf,omitempty"`
+}
+
+// What would become of one run; fields as of ActionPreview.
+type BulkSample struct {
+	RunID string `json:"runId"`
+	// As it is.
+	Status     RunStatus     `json:"status"`
+	BasedOnSeq run.Seq       `json:"basedOnSeq"`
+	Outcome    ActionOutcome `json:"outcome"`
+	Code       *string       `json:"code,omitempty"`
+	Reason     *string       `json:"reason,omitempty"`
+	// Status of the run once the action is applied; null when refused.
+	StatusAfter *RunStatus   `json:"statusAfter,omitempty"`
+	Changes     []StepChange `json:"changes"`
+	Warnings    []string     `json:"warnings"`
 }
 
 type BulkSignalPayload struct {
