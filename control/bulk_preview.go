@@ -88,11 +88,12 @@ func (s *Service) bulkSample(ctx context.Context, p authz.Principal, signal Sign
 	out.Status = l.State.RunStatus()
 	signal.RunID = runID
 	out.Preview, err = s.previewSignal(ctx, p, signal)
+	err = translate(err)
 	var own *Error
 	if errors.As(err, &own) && !waits(own.Code) && own.Code != run.CodeInternal {
 		out.Preview, err = refused(l.State, own.Code, own.Message), nil
 	}
-	return out, translate(err)
+	return out, err
 }
 
 // bulkRefusals counts the runs that have ended, and those to which p may not do it.

@@ -190,13 +190,17 @@ func (s *Service) inboxOf(ctx context.Context, st run.State) (interp.Inbox, erro
 	}
 }
 
-// planOfRun reads the plan of a run; false where no worker has fetched it yet.
+// planOfRun reads the plan of a run; false where no worker has fetched it yet. Bodies are kept by their hash: one that
+// is there for another place, or is no plan as the run's reference says, is as if it were not, for who names a hash may not know what has it (T101).
 func (s *Service) planOfRun(ctx context.Context, r store.Run) (plan.Plan, bool, error) {
 	pl, err := s.storedPlan(ctx, r.PlanRef)
-	if errors.Is(err, store.ErrNotFound) {
-		return plan.Plan{}, false, nil
+	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrOverloaded) || ctx.Err() != nil {
+		return plan.Plan{}, false, err
 	}
-	return pl, err == nil, err
+	if err != nil || checkPlace(pl, r.Identity, plan.MaxSteps) != nil {
+		return plan.Plan{}, false, nil //nolint:nilerr // then it is not known
+	}
+	return pl, true, nil
 }
 
 // outlined is as much of a skeleton as the log tells.

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/dvt-engine/dvt/authz"
@@ -71,7 +70,7 @@ func (s *Service) previewRerun(ctx context.Context, p authz.Principal, in Rerun)
 		return refused(l.State, e.Code, e.Message), nil //nolint:nilerr // a refusal is what a preview answers
 	}
 	pl, known, err := s.planOfRun(ctx, r)
-	if invalid := (*plan.InvalidError)(nil); err != nil && !errors.As(err, &invalid) {
+	if err != nil {
 		return ActionPreview{}, err
 	}
 	v := previewing{st: l.State, sk: pl.Skeleton(s.cfg.Queues), out: ActionPreview{
