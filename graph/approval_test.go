@@ -3,6 +3,7 @@ package graph_test
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,7 +74,7 @@ func (f *fake) WatchService(context.Context, authz.Principal) (graph.Stream[cont
 func TestGolden_ApprovalAndModes(t *testing.T) {
 	t.Parallel()
 	a := serve(t, answering())
-	list := []string{"Run.steps", "Run.events", "Run.signals", "RunError.logLine"}
+	list := slices.DeleteFunc(costly("Run.steps"), func(f string) bool { return f == "Run.approval" })
 	for name, operation := range map[string]string{
 		"approvals":      `{ approvals(first: 1, after: "c0")` + everything(t, "RunConnection", list...) + `}`,
 		"approveRun":     `mutation { approveRun(input: {runId: "r2", requestId: "q1", decision: REJECT, reason: "no", expectedRunSeq: 0})` + everything(t, "RunPayload", list...) + `}`,

@@ -21,6 +21,7 @@ const (
 	rowsOfFrame      = 50
 	eventsOfFrame    = 100
 	inboxReads       = 10
+	pastReads        = 10
 	logReads         = 50
 	fileReads        = 50
 )
@@ -65,6 +66,7 @@ func weights() exec.ComplexityRoot {
 	c.Step.DbtNodes = func(child int, _ []string, _, first *int, _ *string) int {
 		return fileReads + page(first, nil, 50)*child
 	}
+	c.Run.LastGreen = func(child int) int { return pastReads + child }
 	c.RunError.LogLine = func(int) int { return logReads }
 	c.Viewer.InboxCount = func(int) int { return inboxReads }
 	c.RunEventUpdate.Events = times(eventsOfFrame)

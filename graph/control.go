@@ -23,6 +23,7 @@ type Control interface { //nolint:interfacebloat // the sum of the use cases; ea
 	QuotaUse
 	Inboxes
 	DBTReads
+	PastReads
 	Bulking
 }
 

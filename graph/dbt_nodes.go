@@ -29,7 +29,7 @@ func (s stepFields) DbtNodes(ctx context.Context, of *model.Step, status []strin
 	if !strings.HasPrefix(of.Type, "DBT_") {
 		return nil, nil //nolint:nilnil // nothing of dbt
 	}
-	in := control.DBTNodesQuery{RunID: of.RunID, StepID: of.StepID, Attempt: of.LogicalAttemptID, Statuses: status, First: orZero(first), After: from}
+	in := control.DBTNodesQuery{RunID: headerOf(of.Of).RunID, StepID: of.StepID, Attempt: of.LogicalAttemptID, Statuses: status, First: orZero(first), After: from}
 	if attempt != nil {
 		in.Attempt = *attempt
 	}

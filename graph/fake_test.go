@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,6 +46,7 @@ type fake struct {
 	watchRuns  func(control.RunsQuery) (graph.Stream[control.RunsFrame], error)
 	watchSigs  func(runID, signalID string) (graph.Stream[control.Receipt], error)
 	watchLog   func(control.StepLogQuery) (graph.Stream[control.StepLogFrame], error)
+	medians    atomic.Int32                                    // reads of them
 	openRun    func() (graph.Stream[live.Frame], error)        // default: watchRun from the beginning
 	openRuns   func() (graph.Stream[control.RunsFrame], error) // default: watchRuns
 }

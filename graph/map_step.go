@@ -41,7 +41,7 @@ func (g *stepGraph) steps(steps []*run.Step) []model.Step {
 // step writes s to out.
 func (g *stepGraph) step(out *model.Step, s *run.Step) {
 	*out = model.Step{
-		RunID: g.view.State.RunID, StepID: s.StepID, Type: s.Type, Name: given(&s.Name), Group: given(&s.Group), DependsOn: list(s.DependsOn),
+		Of: g, StepID: s.StepID, Type: s.Type, Name: given(&s.Name), Group: given(&s.Group), DependsOn: list(s.DependsOn),
 		Status: enumOf[model.StepStatus](s.Status), StatusRaw: string(s.Status), Substatus: optionalEnum[model.RunSubstatus](s.Substatus),
 		LogicalAttemptID: s.LogicalAttempt, Artifacts: []model.Artifact{}, PendingRetry: g.view.PendingRetry[s.StepID],
 		Attempts: []model.StepAttempt{}, TaskQueue: given(&s.TaskQueue), ResourceClass: given(&s.ResourceClass),

@@ -3,6 +3,7 @@ package graph_test
 import (
 	"context"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,6 +39,33 @@ func (f *fake) DBTNodes(_ context.Context, _ authz.Principal, in control.DBTNode
 		Attempt: 1, Nodes: []control.DBTNode{failed, model}, Cursors: []string{"1", "4"}, Total: 3, HasNext: true,
 		ByStatus: map[string]int{"success": 1, "fail": 1, "skipped": 2},
 	}, true, nil
+}
+
+func (f *fake) LastGreen(_ context.Context, _ authz.Principal, h run.Header) (*control.RunBefore, error) {
+	if h.RunID != "r1" || h.PlanID != "nightly" || h.ProjectID != "shop" || h.EnvironmentID != "dev" || h.CreatedAt.IsZero() {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	return &control.RunBefore{RunID: "r0", PlanVersion: "0.9", Status: run.Completed, CreatedAt: instant, CompletedAt: after(time.Minute)}, nil
+}
+
+func (f *fake) StepMedians(_ context.Context, _ authz.Principal, h run.Header) (map[string]time.Duration, error) {
+	f.medians.Add(1)
+	return map[string]time.Duration{"build": 1500 * time.Millisecond}, nil
+}
+
+// All steps of a run cost one read of what ran before it.
+func TestStepMedian_OneReadForARun(t *testing.T) {
+	t.Parallel()
+	f := answering()
+	a := serve(t, f)
+	got := a.query(`{ run(runId: "r1") { steps { stepId medianMs } step(stepId: "build") { medianMs } } }`, nil)
+	if n := f.medians.Load(); n != 1 || !strings.Contains(got, `{"stepId":"build","medianMs":1500}`) || !strings.Contains(got, `{"stepId":"test","medianMs":null}`) {
+		t.Errorf("%d reads for %s", n, got)
+	}
+	a.query(`{ run(runId: "r1") { steps { stepId } } }`, nil)
+	if n := f.medians.Load(); n != 1 {
+		t.Errorf("%d reads when it is not selected", n)
+	}
 }
 
 func TestGolden_DBTNodes(t *testing.T) {

@@ -27,14 +27,17 @@ func (placement) Validate(graphql.ExecutableSchema) error { return nil }
 
 var (
 	// costly is what needs I/O for each run or step.
-	costly      = []string{"Run.events", "Run.signals", "Run.approval", "RunError.logLine", "Step.dbtNodes"}
+	costly      = []string{"Run.events", "Run.signals", "Run.approval", "RunError.logLine", "Step.dbtNodes", "Step.medianMs", "Run.lastGreen"}
 	notInStream = fields(costly, "Run.actions", "Step.actions", "Bulk.rows")
 	notInPage   = fields(costly, "Run.step")
 	notInRows   = fields(costly, "Run.steps", "Run.step")
 	notInBulks  = fields(nil, "Bulk.rows", "Bulk.applications")
 	notInSteps  = fields(nil, "Step.dbtNodes")
-	lists       = map[string]map[string]bool{
+	// Whoever lists approvals wants to see them.
+	notInApprovals = fields(slices.DeleteFunc(slices.Clone(costly), func(f string) bool { return f == "Run.approval" }))
+	lists          = map[string]map[string]bool{
 		"Query.runs": notInPage, "RunListUpdate.runs": notInRows, "Query.bulks": notInBulks, "Run.steps": notInSteps, "RunDiff.steps": notInSteps,
+		"Query.approvals": notInApprovals,
 	}
 	selectedOn = map[string]string{"Bulk": "bulk(id:)", "Step": "step(stepId:) of run(runId:)"} // else on run(runId:)
 )

@@ -18,6 +18,7 @@ type stepGraph struct {
 	former    former // of the view before, in a stream; of the same epoch
 	edges     func() *edges
 	failures  func() failures
+	medians   medians
 }
 
 // former is what was before.

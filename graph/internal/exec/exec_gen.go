@@ -629,6 +629,7 @@ type ComplexityRoot struct {
 		Events          func(childComplexity int, first *int, after *run.Seq, last *int, before *run.Seq, types []string) int
 		FailedSteps     func(childComplexity int) int
 		ID              func(childComplexity int) int
+		LastGreen       func(childComplexity int) int
 		Message         func(childComplexity int) int
 		OpsRev          func(childComplexity int) int
 		ParentRunID     func(childComplexity int) int
@@ -739,6 +740,16 @@ type ComplexityRoot struct {
 		Run func(childComplexity int) int
 	}
 
+	RunRef struct {
+		CompletedAt func(childComplexity int) int
+		CreatedAt   func(childComplexity int) int
+		PlanVersion func(childComplexity int) int
+		RunID       func(childComplexity int) int
+		StartedAt   func(childComplexity int) int
+		Status      func(childComplexity int) int
+		StatusRaw   func(childComplexity int) int
+	}
+
 	RunUpdate struct {
 		AsOf        func(childComplexity int) int
 		CommittedAt func(childComplexity int) int
@@ -839,6 +850,7 @@ type ComplexityRoot struct {
 		Error            func(childComplexity int) int
 		Group            func(childComplexity int) int
 		LogicalAttemptID func(childComplexity int) int
+		MedianMs         func(childComplexity int) int
 		Name             func(childComplexity int) int
 		PendingRetry     func(childComplexity int) int
 		ResourceClass    func(childComplexity int) int
@@ -1044,11 +1056,14 @@ type RunResolver interface {
 
 	Approval(ctx context.Context, obj *model.Run) (*model.RunApproval, error)
 	Actions(ctx context.Context, obj *model.Run) ([]model.ActionAvailability, error)
+	LastGreen(ctx context.Context, obj *model.Run) (*model.RunRef, error)
 }
 type RunErrorResolver interface {
 	LogLine(ctx context.Context, obj *model.RunError) (*int, error)
 }
 type StepResolver interface {
+	MedianMs(ctx context.Context, obj *model.Step) (*time.Duration, error)
+
 	Actions(ctx context.Context, obj *model.Step) ([]model.ActionAvailability, error)
 	DbtNodes(ctx context.Context, obj *model.Step, status []string, attempt *int, first *int, after *string) (*model.DbtNodeConnection, error)
 }
@@ -3552,6 +3567,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Run.ID(childComplexity), true
+	case "Run.lastGreen":
+		if e.ComplexityRoot.Run.LastGreen == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Run.LastGreen(childComplexity), true
 	case "Run.message":
 		if e.ComplexityRoot.Run.Message == nil {
 			break
@@ -4041,6 +4062,49 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RunPayload.Run(childComplexity), true
 
+	case "RunRef.completedAt":
+		if e.ComplexityRoot.RunRef.CompletedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunRef.CompletedAt(childComplexity), true
+	case "RunRef.createdAt":
+		if e.ComplexityRoot.RunRef.CreatedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunRef.CreatedAt(childComplexity), true
+	case "RunRef.planVersion":
+		if e.ComplexityRoot.RunRef.PlanVersion == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunRef.PlanVersion(childComplexity), true
+	case "RunRef.runId":
+		if e.ComplexityRoot.RunRef.RunID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunRef.RunID(childComplexity), true
+	case "RunRef.startedAt":
+		if e.ComplexityRoot.RunRef.StartedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunRef.StartedAt(childComplexity), true
+	case "RunRef.status":
+		if e.ComplexityRoot.RunRef.Status == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunRef.Status(childComplexity), true
+	case "RunRef.statusRaw":
+		if e.ComplexityRoot.RunRef.StatusRaw == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunRef.StatusRaw(childComplexity), true
+
 	case "RunUpdate.asOf":
 		if e.ComplexityRoot.RunUpdate.AsOf == nil {
 			break
@@ -4453,6 +4517,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Step.LogicalAttemptID(childComplexity), true
+	case "Step.medianMs":
+		if e.ComplexityRoot.Step.MedianMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Step.MedianMs(childComplexity), true
 	case "Step.name":
 		if e.ComplexityRoot.Step.Name == nil {
 			break
@@ -5625,6 +5695,22 @@ type Run implements Node {
   approval: RunApproval
   "What the viewer may do now and why not. Not available inside runUpdates and runListUpdates."
   actions: [ActionAvailability!]!
+  """
+  The newest run of the same plan in the same project and environment that was created before this one and COMPLETED; null when
+  there is none that the viewer may read. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+  """
+  lastGreen: RunRef
+}
+
+"A run, told by another one."
+type RunRef {
+  runId: String!
+  planVersion: String!
+  status: RunStatus!
+  statusRaw: String!
+  createdAt: Time!
+  startedAt: Time
+  completedAt: Time
 }
 
 "From the moment ` + "`" + `from.runSeq` + "`" + ` to the moment ` + "`" + `to.runSeq` + "`" + `."
@@ -5714,6 +5800,12 @@ type Step {
   resourceClass: String
   "runSeq of the last event that changed this step."
   changedSeq: Seq!
+  """
+  How long the step mostly takes: the median of its successful attempts in the newest runs, up to 10 and 20,000 steps together,
+  of the same plan in the same project and environment that were created before this one and have ended. Null when nothing is
+  known. One read for all steps of a run. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+  """
+  medianMs: Duration
   "Follows from the whole run; a DELTA brings a step again only when its own events changed it."
   wait: Wait
   "Not available inside runUpdates and runListUpdates."
@@ -8155,6 +8247,8 @@ func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.C
 		return ec.fieldContext_Run_approval(ctx, field)
 	case "actions":
 		return ec.fieldContext_Run_actions(ctx, field)
+	case "lastGreen":
+		return ec.fieldContext_Run_lastGreen(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Run", field.Name)
 }
@@ -8327,6 +8421,26 @@ func (ec *executionContext) childFields_RunPayload(ctx context.Context, field gr
 		return ec.fieldContext_RunPayload_run(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type RunPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_RunRef(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "runId":
+		return ec.fieldContext_RunRef_runId(ctx, field)
+	case "planVersion":
+		return ec.fieldContext_RunRef_planVersion(ctx, field)
+	case "status":
+		return ec.fieldContext_RunRef_status(ctx, field)
+	case "statusRaw":
+		return ec.fieldContext_RunRef_statusRaw(ctx, field)
+	case "createdAt":
+		return ec.fieldContext_RunRef_createdAt(ctx, field)
+	case "startedAt":
+		return ec.fieldContext_RunRef_startedAt(ctx, field)
+	case "completedAt":
+		return ec.fieldContext_RunRef_completedAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RunRef", field.Name)
 }
 
 func (ec *executionContext) childFields_RunUpdate(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -8549,6 +8663,8 @@ func (ec *executionContext) childFields_Step(ctx context.Context, field graphql.
 		return ec.fieldContext_Step_resourceClass(ctx, field)
 	case "changedSeq":
 		return ec.fieldContext_Step_changedSeq(ctx, field)
+	case "medianMs":
+		return ec.fieldContext_Step_medianMs(ctx, field)
 	case "wait":
 		return ec.fieldContext_Step_wait(ctx, field)
 	case "actions":
@@ -20633,6 +20749,38 @@ func (ec *executionContext) fieldContext_Run_actions(_ context.Context, field gr
 	return fc, nil
 }
 
+func (ec *executionContext) _Run_lastGreen(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_lastGreen(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Run().LastGreen(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RunRef) graphql.Marshaler {
+			return ec.marshalORunRef2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunRef(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Run_lastGreen(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Run",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RunRef(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _RunApproval_required(ctx context.Context, field graphql.CollectedField, obj *model.RunApproval) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -22013,6 +22161,167 @@ func (ec *executionContext) fieldContext_RunPayload_run(_ context.Context, field
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _RunRef_runId(ctx context.Context, field graphql.CollectedField, obj *model.RunRef) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunRef_runId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.RunID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunRef_runId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunRef", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RunRef_planVersion(ctx context.Context, field graphql.CollectedField, obj *model.RunRef) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunRef_planVersion(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PlanVersion, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunRef_planVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunRef", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RunRef_status(ctx context.Context, field graphql.CollectedField, obj *model.RunRef) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunRef_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.RunStatus) graphql.Marshaler {
+			return ec.marshalNRunStatus2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunStatus(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunRef_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunRef", field, false, false, errors.New("field of type RunStatus does not have child fields"))
+}
+
+func (ec *executionContext) _RunRef_statusRaw(ctx context.Context, field graphql.CollectedField, obj *model.RunRef) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunRef_statusRaw(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StatusRaw, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunRef_statusRaw(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunRef", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _RunRef_createdAt(ctx context.Context, field graphql.CollectedField, obj *model.RunRef) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunRef_createdAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CreatedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunRef_createdAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunRef", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _RunRef_startedAt(ctx context.Context, field graphql.CollectedField, obj *model.RunRef) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunRef_startedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StartedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RunRef_startedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunRef", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _RunRef_completedAt(ctx context.Context, field graphql.CollectedField, obj *model.RunRef) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunRef_completedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CompletedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RunRef_completedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunRef", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
 func (ec *executionContext) _RunUpdate_sync(ctx context.Context, field graphql.CollectedField, obj *model.RunUpdate) (ret graphql.Marshaler) {
@@ -23905,6 +24214,29 @@ func (ec *executionContext) _Step_changedSeq(ctx context.Context, field graphql.
 }
 func (ec *executionContext) fieldContext_Step_changedSeq(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Step", field, false, false, errors.New("field of type Seq does not have child fields"))
+}
+
+func (ec *executionContext) _Step_medianMs(ctx context.Context, field graphql.CollectedField, obj *model.Step) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Step_medianMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Step().MedianMs(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Step_medianMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Step", field, true, true, errors.New("field of type Duration does not have child fields"))
 }
 
 func (ec *executionContext) _Step_wait(ctx context.Context, field graphql.CollectedField, obj *model.Step) (ret graphql.Marshaler) {
@@ -34981,6 +35313,44 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "lastGreen":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Run_lastGreen(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -35617,6 +35987,74 @@ func (ec *executionContext) _RunPayload(ctx context.Context, sel ast.SelectionSe
 		case "run":
 			out.Values[i] = ec._RunPayload_run(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var runRefImplementors = []string{"RunRef"}
+
+func (ec *executionContext) _RunRef(ctx context.Context, sel ast.SelectionSet, obj *model.RunRef) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, runRefImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RunRef")
+		case "runId":
+			out.Values[i] = ec._RunRef_runId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "planVersion":
+			out.Values[i] = ec._RunRef_planVersion(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "status":
+			out.Values[i] = ec._RunRef_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "statusRaw":
+			out.Values[i] = ec._RunRef_statusRaw(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "createdAt":
+			out.Values[i] = ec._RunRef_createdAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "startedAt":
+			out.Values[i] = ec._RunRef_startedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "completedAt":
+			out.Values[i] = ec._RunRef_completedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		default:
@@ -36395,6 +36833,44 @@ func (ec *executionContext) _Step(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "medianMs":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Step_medianMs(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "wait":
 			out.Values[i] = ec._Step_wait(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -40564,6 +41040,13 @@ func (ec *executionContext) marshalORunOrder2ᚖgithubᚗcomᚋdvtᚑengineᚋdv
 		return graphql.Null
 	}
 	return v
+}
+
+func (ec *executionContext) marshalORunRef2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunRef(ctx context.Context, sel ast.SelectionSet, v *model.RunRef) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._RunRef(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalORunStatus2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunStatusᚄ(ctx context.Context, v any) ([]model.RunStatus, error) {

@@ -1012,6 +1012,9 @@ type Run struct {
 	Approval *RunApproval `json:"approval,omitempty"`
 	// What the viewer may do now and why not. Not available inside runUpdates and runListUpdates.
 	Actions []ActionAvailability `json:"actions"`
+	// The newest run of the same plan in the same project and environment that was created before this one and COMPLETED; null when
+	// there is none that the viewer may read. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+	LastGreen *RunRef `json:"lastGreen,omitempty"`
 	// What the viewer may do, computed once and only when asked for.
 	Available Available `json:"-"`
 	// What steps are made from when they are asked for; nil: the run shows none.
@@ -1135,6 +1138,17 @@ type RunListUpdate struct {
 
 type RunPayload struct {
 	Run *Run `json:"run"`
+}
+
+// A run, told by another one.
+type RunRef struct {
+	RunID       string     `json:"runId"`
+	PlanVersion string     `json:"planVersion"`
+	Status      RunStatus  `json:"status"`
+	StatusRaw   string     `json:"statusRaw"`
+	CreatedAt   time.Time  `json:"createdAt"`
+	StartedAt   *time.Time `json:"startedAt,omitempty"`
+	CompletedAt *time.Time `json:"completedAt,omitempty"`
 }
 
 type RunUpdate struct {
@@ -1352,6 +1366,10 @@ type Step struct {
 	ResourceClass *string       `json:"resourceClass,omitempty"`
 	// runSeq of the last event that changed this step.
 	ChangedSeq run.Seq `json:"changedSeq"`
+	// How long the step mostly takes: the median of its successful attempts in the newest runs, up to 10 and 20,000 steps together,
+	// of the same plan in the same project and environment that were created before this one and have ended. Null when nothing is
+	// known. One read for all steps of a run. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+	MedianMs *time.Duration `json:"medianMs,omitempty"`
 	// Follows from the whole run; a DELTA brings a step again only when its own events changed it.
 	Wait *Wait `json:"wait,omitempty"`
 	// Not available inside runUpdates and runListUpdates.
@@ -1365,8 +1383,8 @@ type Step struct {
 	DbtNodes *DbtNodeConnection `json:"dbtNodes,omitempty"`
 	// Of the run; nil where actions are not available.
 	Available Available `json:"-"`
-	// Of the run that the step is of.
-	RunID string `json:"-"`
+	// The steps that it is one of.
+	Of StepsOf `json:"-"`
 }
 
 type StepAttempt struct {

@@ -1,0 +1,80 @@
+package control
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// maxMedianRuns is how many runs a median is looked for in.
+const maxMedianRuns = 10
+
+// RunBefore is an earlier run of the same plan, project and environment.
+type RunBefore struct {
+	RunID       string
+	PlanVersion string
+	Status      run.Status
+	CreatedAt   time.Time
+	StartedAt   *time.Time
+	CompletedAt *time.Time
+}
+
+// LastGreen finds the newest run before h, of the same plan, project and environment, that
+// COMPLETED; nil when there is none, or p may not read there. It is one statement.
+func (s *Service) LastGreen(ctx context.Context, p authz.Principal, h run.Header) (*RunBefore, error) {
+	rows, err := s.before(ctx, p, h, RunFilter{Statuses: []run.Status{run.Completed}, Limit: 1})
+	if err != nil || len(rows) == 0 {
+		return nil, translate(err)
+	}
+	at := rows[0].Header
+	return &RunBefore{
+		RunID: at.RunID, PlanVersion: at.PlanVersion, Status: at.Status, CreatedAt: at.CreatedAt, StartedAt: at.StartedAt, CompletedAt: at.CompletedAt,
+	}, nil
+}
+
+// StepMedians gives by stepId the median of how long the steps of h's plan took in the newest
+// runs before it, in the same project and environment, that have ended: of the attempts that
+// succeeded in the newest maxMedianRuns runs, or in as many as have store.MaxListSteps steps
+// together. Steps that never succeeded there are left out. It is one statement.
+func (s *Service) StepMedians(ctx context.Context, p authz.Principal, h run.Header) (map[string]time.Duration, error) {
+	f := RunFilter{Statuses: []run.Status{run.Completed, run.Failed, run.Cancelled}, Steps: true, Limit: maxMedianRuns}
+	if n := h.Counts.Total; n > 0 {
+		f.Limit = max(1, min(f.Limit, store.MaxListSteps/n))
+	}
+	rows, err := s.before(ctx, p, h, f)
+	if err != nil {
+		return nil, translate(err)
+	}
+	took := map[string][]int64{}
+	for _, row := range rows {
+		for _, step := range row.Steps {
+			if n := len(step.Attempts); n > 0 && step.Status == run.StepSuccess && step.Attempts[n-1].StartedAt != nil {
+				took[step.StepID] = append(took[step.StepID], step.Attempts[n-1].DurationMS)
+			}
+		}
+	}
+	out := make(map[string]time.Duration, len(took))
+	for id, ms := range took {
+		slices.Sort(ms)
+		middle := ms[len(ms)/2]
+		if len(ms)%2 == 0 {
+			middle = (middle + ms[len(ms)/2-1]) / 2
+		}
+		out[id] = time.Duration(middle) * time.Millisecond
+	}
+	return out, nil
+}
+
+// before lists runs of the plan, project and environment of h that were created before it, the newest first.
+func (s *Service) before(ctx context.Context, p authz.Principal, h run.Header, f RunFilter) ([]store.RunRow, error) {
+	if p.TenantID != h.TenantID || !s.mayRead(p, h.ProjectID, h.EnvironmentID) {
+		return nil, nil
+	}
+	f.TenantID, f.ProjectIDs, f.EnvironmentID, f.PlanID = h.TenantID, []string{h.ProjectID}, h.EnvironmentID, h.PlanID
+	f.After = &store.RunPos{CreatedAt: h.CreatedAt, RunID: h.RunID}
+	return s.cfg.Store.List(ctx, f)
+}

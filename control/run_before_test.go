@@ -1,0 +1,119 @@
+package control_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// ended makes a run of the steps of took, each of which takes so many seconds, and ends it; a
+// step that takes 0 fails.
+func (w *world) ended(requestID string, change M, end run.EventType, took map[string]int) string {
+	w.t.Helper()
+	doc := document(change, "s1", "s2")
+	id := must[control.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), startOf(requestID, doc))).View.Run.RunID
+	w.handOver()
+	w.append(id, runtest.Start("s1", "s2"))
+	for _, step := range []string{"s1", "s2"} {
+		switch seconds, ok := took[step]; {
+		case !ok:
+		case seconds == 0:
+			w.finish(id, step, 1, run.StepFailedEvent)
+		default:
+			w.begin(id, step, 1)
+			w.clock.advance(time.Duration(seconds) * time.Second)
+			w.append(id, runtest.Draft(run.StepCompletedEvent, step, 1))
+		}
+	}
+	if end != "" {
+		w.append(id, runtest.Draft(end, "", 1))
+	}
+	eventually(w.t, "the projection of "+id, func() bool {
+		rows := must[[]store.RunRow](w.t)(w.raw.List(w.t.Context(), store.RunFilter{TenantID: "acme", Limit: 200}))
+		for _, r := range rows {
+			if r.Header.RunID == id {
+				return r.Header.Seq == r.Head
+			}
+		}
+		return false
+	})
+	return id
+}
+
+func (w *world) header(runID string) run.Header {
+	w.t.Helper()
+	return must[control.RunView](w.t)(w.Run(w.t.Context(), w.eng(), runID, nil)).State.Header
+}
+
+// What ran before a run is of its plan, project and environment alone, ended, and older.
+func TestRunBefore_OfTheSamePlanAndPlace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.ended("b1", nil, run.RunCompleted, map[string]int{"s1": 100, "s2": 7})
+	green := w.ended("b2", nil, run.RunCompleted, map[string]int{"s1": 300})
+	w.ended("b3", nil, run.RunFailed, map[string]int{"s1": 200, "s2": 0})
+	w.ended("b4", nil, "", map[string]int{"s1": 90})                                                      // has not ended
+	w.ended("b5", M{"metadata.planId": "other"}, run.RunCompleted, map[string]int{"s1": 90})              // another plan
+	w.ended("b6", M{"scope.environmentId": "prod"}, run.RunCompleted, map[string]int{"s1": 90, "s2": 90}) // another environment
+	h := w.header(w.ended("b7", nil, run.RunCompleted, map[string]int{"s1": 90}))
+	w.ended("b8", nil, run.RunCompleted, map[string]int{"s1": 90}) // later
+
+	viewer := w.who("dev-viewer")
+	got := must[map[string]time.Duration](t)(w.StepMedians(t.Context(), viewer, h))
+	for id, took := range got {
+		got[id] = took.Round(time.Second)
+	}
+	if diff := cmp.Diff(map[string]time.Duration{"s1": 200 * time.Second, "s2": 7 * time.Second}, got); diff != "" {
+		t.Errorf("medians (-want +got):\n%s", diff)
+	}
+	last := must[*control.RunBefore](t)(w.LastGreen(t.Context(), viewer, h))
+	if last == nil || last.RunID != green || last.Status != run.Completed || last.CompletedAt == nil || last.PlanVersion != "1.0" {
+		t.Errorf("last green %+v, want %s", last, green)
+	}
+	first := h
+	first.CreatedAt, first.RunID = h.CreatedAt.Add(-24*time.Hour), "0"
+	if last := must[*control.RunBefore](t)(w.LastGreen(t.Context(), viewer, first)); last != nil {
+		t.Errorf("before the first run: %+v", last)
+	}
+	for _, p := range []authz.Principal{w.who("nobody"), w.foreign()} {
+		if last := must[*control.RunBefore](t)(w.LastGreen(t.Context(), p, h)); last != nil {
+			t.Errorf("%s of %s is shown %+v", p.ID, p.TenantID, last)
+		}
+		if got := must[map[string]time.Duration](t)(w.StepMedians(t.Context(), p, h)); len(got) != 0 {
+			t.Errorf("%s of %s is shown %v", p.ID, p.TenantID, got)
+		}
+	}
+}
+
+// listing notes the filters of lists.
+type listing struct {
+	store.Store
+	asked chan store.RunFilter
+}
+
+func (l *listing) List(_ context.Context, f store.RunFilter) ([]store.RunRow, error) {
+	l.asked <- f
+	return nil, nil
+}
+
+// The steps that are read for a median are bounded.
+func TestStepMedians_Bounds(t *testing.T) {
+	t.Parallel()
+	l := &listing{asked: make(chan store.RunFilter, 1)}
+	w := newWorld(t, func(c *control.Config) { l.Store, c.Store = c.Store, l })
+	for steps, runs := range map[int]int{0: 10, 3: 10, 2000: 10, 5000: 4, 30_000: 1} {
+		h := run.Header{Identity: run.Identity{TenantID: "acme", ProjectID: "shop", EnvironmentID: "dev", PlanID: "p"}, Counts: run.StepCounts{Total: steps}}
+		must[map[string]time.Duration](t)(w.StepMedians(t.Context(), w.eng(), h))
+		if f := <-l.asked; f.Limit != runs {
+			t.Errorf("%d runs of %d steps are read, want %d", f.Limit, steps, runs)
+		}
+	}
+}
