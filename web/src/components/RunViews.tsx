@@ -28,17 +28,17 @@ interface RunViewsProps {
 export function RunViews({ runId, chosen, choose }: RunViewsProps) {
   const header = useHeader();
   const order = useOrder();
-  const { view = "graph", show = NO_FILTER, q = "", group = null, sort = null } = route.useSearch();
+  const { view = "graph", show = NO_FILTER, find = "", group = null, sort = null } = route.useSearch();
   const navigate = route.useNavigate();
   const [asked, setAsked] = useState(false);
   const narrow = useSyncExternalStore(onNarrow, () => matchMedia(NARROW).matches);
-  const setQuery = ({ show, q, group, sort }: StepQuery): void =>
+  const setQuery = ({ show, find, group, sort }: StepQuery): void =>
     void navigate({
-      search: (old) => ({ ...old, show: show.length > 0 ? [...show] : undefined, q: q === "" ? undefined : q, group: group ?? undefined, sort: sort ?? undefined }),
+      search: (old) => ({ ...old, show: show.length > 0 ? [...show] : undefined, find: find === "" ? undefined : find, group: group ?? undefined, sort: sort ?? undefined }),
       replace: true,
     });
   if (!header) return null;
-  const list = <StepsGrid chosen={chosen} choose={choose} query={{ show, q, group, sort: sort ?? (narrow ? "failed" : null) }} setQuery={setQuery} />;
+  const list = <StepsGrid chosen={chosen} choose={choose} query={{ show, find, group, sort: sort ?? (narrow ? "failed" : null) }} setQuery={setQuery} />;
   switch (view) {
     case "timeline":
       return <Timeline runId={runId} chosen={chosen} choose={choose} />;

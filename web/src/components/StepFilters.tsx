@@ -61,7 +61,7 @@ export function StepFilters({ query, setQuery }: { query: StepQuery; setQuery: (
             ))}
           </select>
         )}
-        <input className={css.field} type="search" aria-label={m.grid.find} placeholder={m.grid.find} value={query.q} maxLength={200} onChange={(event) => setQuery({ ...query, q: event.target.value })} />
+        <input className={css.field} type="search" aria-label={m.grid.find} placeholder={m.grid.find} value={query.find} maxLength={200} onChange={(event) => setQuery({ ...query, find: event.target.value })} />
       </span>
     </div>
   );

@@ -35,14 +35,14 @@ export function StepsGrid({ chosen, choose, query, setQuery }: StepsGridProps) {
   // oxlint-disable-next-line react/exhaustive-deps
   const sorted = useMemo(() => sortSteps(order, (id) => store.step(id), query.sort), [store, order, query.sort, sorting]);
   const shown = useMemo(() => {
-    if (query.show.length === 0 && query.q === "" && query.group === null) return sorted;
+    if (query.show.length === 0 && query.find === "" && query.group === null) return sorted;
     return sorted.filter((id) => {
       const step = store.step(id);
       return step !== undefined && matches(step, query);
     });
     // The header moves whenever a step does.
     // oxlint-disable-next-line react/exhaustive-deps
-  }, [store, sorted, query.show, query.q, query.group, header]);
+  }, [store, sorted, query.show, query.find, query.group, header]);
   const pane = useRef<HTMLDivElement>(null);
   const rows = useVirtualizer({ count: shown.length, getScrollElement: () => pane.current, estimateSize: () => ROW, overscan: 8 });
 

@@ -125,7 +125,7 @@ function runs(): State[] {
   ];
 }
 
-const EVERY_STEP: StepQuery = { show: [], q: "", group: null, sort: null };
+const EVERY_STEP: StepQuery = { show: [], find: "", group: null, sort: null };
 
 function panel(stepId: string, tab: StepTab): ReactNode {
   return within(store(header()), <StepPanel runId={RUN} stepId={stepId} attempt={null} tab={tab} open={nothing} close={nothing} />);

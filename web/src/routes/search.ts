@@ -61,10 +61,12 @@ export const runSearch = z.object({
   tab: z.catch(z.optional(z.enum(STEP_TABS)), undefined),
   show: words(STEP_FILTERS),
   q: text,
+  /** Part of the name of the steps that the table shows. */
+  find: text,
   group: text,
   sort: z.catch(z.optional(z.enum(STEP_SORTS)), undefined),
   /** A line of the log of the attempt that is shown. */
-  line: z.catch(z.optional(z.pipe(z.string().check(z.regex(/^[1-9]\d{0,8}$/)), z.transform(Number))), undefined),
+  line: number(/^[1-9]\d{0,8}$/),
   /** A moment of the run's log, and another that it is compared with. */
   at: seq,
   diff: seq,

@@ -16,7 +16,7 @@ const STEPS = new Map(
     step("report", "PENDING"),
   ].map((each) => [each.stepId, each]),
 );
-const ALL = { show: [], q: "", group: null } as const;
+const ALL = { show: [], find: "", group: null } as const;
 function shown(query: Parameters<typeof matches>[1]): string[] {
   return [...STEPS.values()].filter((each) => matches(each, query)).map(({ stepId }) => stepId);
 }
@@ -26,7 +26,7 @@ describe("the steps asked for", () => {
     expect(shown(ALL)).toHaveLength(5);
     expect(shown({ ...ALL, show: ["FAILED", "PENDING"] })).toEqual(["stg_items", "mart", "report"]);
     expect(shown({ ...ALL, show: ["WAITING"] })).toEqual(["mart", "sign_off"]);
-    expect(shown({ ...ALL, q: "TOTALS" })).toEqual(["sign_off"]);
+    expect(shown({ ...ALL, find: "TOTALS" })).toEqual(["sign_off"]);
     expect(shown({ ...ALL, group: "stg", show: ["FAILED"] })).toEqual(["stg_items"]);
   });
 

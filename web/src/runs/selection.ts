@@ -6,16 +6,16 @@ export interface StepQuery {
   /** Empty shows all. */
   show: readonly StepFilter[];
   /** Part of a step's id or name. */
-  q: string;
+  find: string;
   group: string | null;
   sort: StepSort | null;
 }
 
 /** Whether a step is asked for. */
-export function matches(step: Step, { show, q, group }: Omit<StepQuery, "sort">): boolean {
+export function matches(step: Step, { show, find, group }: Omit<StepQuery, "sort">): boolean {
   if (group !== null && step.group !== group) return false;
   if (show.length > 0 && !show.some((filter) => (filter === "WAITING" ? standingOf(step) === "waiting" : step.status === filter))) return false;
-  const wanted = q.toLowerCase();
+  const wanted = find.toLowerCase();
   return wanted === "" || step.stepId.toLowerCase().includes(wanted) || (step.name ?? "").toLowerCase().includes(wanted);
 }
 

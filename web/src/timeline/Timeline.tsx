@@ -1,6 +1,7 @@
 import { getRouteApi } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type CSSProperties, type KeyboardEvent, useMemo, useRef, useState } from "react";
+import { shapeOf } from "../dag/shape";
 import { m } from "../messages";
 import { useHeader, useOrder, useRunStore } from "../runs/context";
 import type { RunStore } from "../runs/store";
@@ -144,7 +145,10 @@ function lastEnd(store: RunStore, order: readonly string[], completedAt: number 
 }
 
 function sorted(store: RunStore, order: readonly string[], by: TimelineOrder): readonly string[] {
-  if (by === "plan") return order;
+  if (by === "plan") {
+    const { ids, layers } = shapeOf(order.flatMap((id) => store.step(id) ?? []));
+    return layers.flat().map((i) => ids[i] ?? "");
+  }
   const now = store.now();
   const keyed = order.map((id, i) => {
     const step = store.step(id);

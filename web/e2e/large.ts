@@ -1,0 +1,126 @@
+// Runs of thousands of steps, and what a page does while they move.
+import type { CDPSession, Page } from "@playwright/test";
+import type { PlanStep } from "./page";
+
+/** Layers of `wide` steps that sleep, each behind one or two of the layer before: the shape of a large dbt project. Behind a gate nothing begins before it. */
+export function layered(count: number, wide: number, ms: number, gateMs = 0): PlanStep[] {
+  const gate: PlanStep[] = gateMs > 0 ? [{ stepId: "gate", type: "SLEEP", inputs: { ms: gateMs } }] : [];
+  const steps = Array.from({ length: count - gate.length }, (_, i): PlanStep => {
+    const near = i - wide + (((i * 7) % 5) - 2);
+    const far = i - wide - ((i * 13) % wide);
+    const before = i < wide ? [] : [...new Set(i % 3 === 0 ? [near, far] : [near])].filter((n) => n >= 0 && n < i);
+    const dependsOn = before.length > 0 ? before.map((n) => `model_${n}`) : gate.map(({ stepId }) => stepId);
+    return { stepId: `model_${i}`, type: "SLEEP", dependsOn, inputs: { ms: ms + ((i * 37) % ms) } };
+  });
+  return [...gate, ...steps];
+}
+
+interface Sent {
+  id: string;
+  type: string;
+  payload: { data: { runUpdates?: Update } };
+}
+interface Update {
+  runSeq: number;
+  snapshot: ({ runSeq: number; steps: MovedStep[] } & Record<string, unknown>) | null;
+  [field: string]: unknown;
+}
+interface MovedStep {
+  stepId: string;
+  status: string;
+  changedSeq: number;
+  [field: string]: unknown;
+}
+
+/** Lets the page's stream come through, and adds to it: `move` sends an update in which the next `changed` steps begin or succeed. Call it before the page opens. */
+export async function feed(page: Page): Promise<{ move: (changed: number) => void }> {
+  let send: ((update: Update) => void) | null = null;
+  let latest: Update | null = null;
+  let next = 0;
+  await page.routeWebSocket(/\/graphql/, (socket) => {
+    const server = socket.connectToServer();
+    socket.onMessage((message) => server.send(message));
+    server.onMessage((message) => {
+      socket.send(message);
+      // What the server sends is what the page is built for.
+      const frame = JSON.parse(String(message)) as Sent;
+      const update = frame.type === "next" ? frame.payload.data.runUpdates : undefined;
+      if (!update) return;
+      if (update.snapshot) latest = update;
+      // The page may have asked anew: what comes last is what it listens to.
+      send = (own) => socket.send(JSON.stringify({ ...frame, payload: { data: { runUpdates: own } } }));
+    });
+  });
+  return {
+    move: (changed) => {
+      if (!latest?.snapshot || !send) throw new Error("the page has no state of a run yet");
+      const { steps, ...header } = latest.snapshot;
+      const [fromSeq, toSeq] = [latest.runSeq, latest.runSeq + changed];
+      const now = new Date().toISOString();
+      const moved = Array.from({ length: changed }, (_, i): MovedStep => {
+        const at = next++ % steps.length;
+        const before = steps[at] ?? { stepId: "", status: "PENDING", changedSeq: 0 };
+        const status = before.status === "RUNNING" ? "SUCCESS" : "RUNNING";
+        const step = { ...before, status, statusRaw: status, startedAt: now, completedAt: status === "SUCCESS" ? now : null, changedSeq: fromSeq + i + 1 };
+        steps[at] = step;
+        return step;
+      });
+      latest = { ...latest, runSeq: toSeq, headSeq: toSeq, asOf: now, snapshot: { ...header, runSeq: toSeq, steps } };
+      send({ ...latest, snapshot: null, delta: { fromSeq, toSeq, header: { ...header, runSeq: toSeq }, steps: moved } });
+    },
+  };
+}
+
+export interface Work {
+  /** Milliseconds of the main thread's own time each second. */
+  busy: number;
+  /** The longest task, 0 when none took 50 ms. */
+  longest: number;
+  /** Time from frame to frame. */
+  frames: readonly number[];
+}
+
+/** What the page's main thread does while `during` goes on. */
+export async function workOf(page: Page, cdp: CDPSession, during: () => Promise<void>): Promise<Work> {
+  await cdp.send("Performance.enable");
+  const spent = async (): Promise<number> => {
+    const { metrics } = await cdp.send("Performance.getMetrics");
+    return (metrics.find(({ name }) => name === "ThreadTime")?.value ?? 0) * 1_000;
+  };
+  const seen = await page.evaluateHandle(() => {
+    const seen = { longest: 0, frames: [] as number[], on: true };
+    new PerformanceObserver((list) => {
+      for (const { duration } of list.getEntries()) seen.longest = Math.max(seen.longest, duration);
+    }).observe({ type: "longtask" });
+    let last = performance.now();
+    const frame = (now: number): void => {
+      seen.frames.push(now - last);
+      last = now;
+      if (seen.on) requestAnimationFrame(frame);
+    };
+    requestAnimationFrame(frame);
+    return seen;
+  });
+  const [before, begun] = [await spent(), Date.now()];
+  await during();
+  const [after, ended] = [await spent(), Date.now()];
+  const { longest, frames } = await seen.evaluate((seen) => {
+    seen.on = false;
+    return { longest: seen.longest, frames: seen.frames };
+  });
+  return { busy: ((after - before) / (ended - begun)) * 1_000, longest, frames: frames.slice(1) };
+}
+
+/** Ten updates a second that change twenty steps each. */
+export async function tenASecond(page: Page, move: (changed: number) => void, seconds: number): Promise<void> {
+  for (let i = 0; i < seconds * 10; i++) {
+    const began = Date.now();
+    move(20);
+    await page.waitForTimeout(Math.max(0, 100 - (Date.now() - began)));
+  }
+}
+
+export function quantile(values: readonly number[], q: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))] ?? 0;
+}
