@@ -209,6 +209,15 @@ func (c *Client) Watch(ctx context.Context, runID string, after Position, each f
 	return stream(ctx, c, WatchRun_Operation, variables, func(r WatchRunResponse) error { return each(r.RunUpdates) })
 }
 
+// Events follows the log of a run from a position on; see Subscription.runEvents of the schema.
+func (c *Client) Events(ctx context.Context, runID string, after Position, each func(FollowEventsRunEventsRunEventUpdate) error) error {
+	variables := map[string]any{"runId": runID, "after": after.Seq}
+	if after.Epoch != "" {
+		variables["storeEpoch"] = after.Epoch
+	}
+	return stream(ctx, c, FollowEvents_Operation, variables, func(r FollowEventsResponse) error { return each(r.RunEvents) })
+}
+
 // beyond is a runSeq that no log has.
 const beyond = 1<<53 - 1
 

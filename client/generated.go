@@ -1383,6 +1383,313 @@ func (v *EscalateAlertInput) GetLevel() AlertLevel { return v.Level }
 // GetNote returns EscalateAlertInput.Note, and is useful for accessing the field via an interface.
 func (v *EscalateAlertInput) GetNote() *string { return v.Note }
 
+// EventRow includes the GraphQL fields of RunEvent requested by the fragment EventRow.
+// The GraphQL type's documentation follows.
+//
+// A fact of the log, verbatim.
+type EventRow struct {
+	EventId string `json:"eventId"`
+	// A string on purpose: later versions may add types.
+	EventType        string  `json:"eventType"`
+	RunId            string  `json:"runId"`
+	RunSeq           int64   `json:"runSeq"`
+	IdempotencyKey   string  `json:"idempotencyKey"`
+	TenantId         string  `json:"tenantId"`
+	ProjectId        string  `json:"projectId"`
+	EnvironmentId    string  `json:"environmentId"`
+	PlanId           string  `json:"planId"`
+	PlanVersion      string  `json:"planVersion"`
+	StepId           *string `json:"stepId"`
+	LogicalAttemptId int     `json:"logicalAttemptId"`
+	EngineAttemptId  int     `json:"engineAttemptId"`
+	// The producer's clock.
+	EmittedAt time.Time `json:"emittedAt"`
+	// The store's clock.
+	PersistedAt time.Time        `json:"persistedAt"`
+	EmittedBy   *string          `json:"emittedBy"`
+	Payload     *json.RawMessage `json:"payload"`
+}
+
+// GetEventId returns EventRow.EventId, and is useful for accessing the field via an interface.
+func (v *EventRow) GetEventId() string { return v.EventId }
+
+// GetEventType returns EventRow.EventType, and is useful for accessing the field via an interface.
+func (v *EventRow) GetEventType() string { return v.EventType }
+
+// GetRunId returns EventRow.RunId, and is useful for accessing the field via an interface.
+func (v *EventRow) GetRunId() string { return v.RunId }
+
+// GetRunSeq returns EventRow.RunSeq, and is useful for accessing the field via an interface.
+func (v *EventRow) GetRunSeq() int64 { return v.RunSeq }
+
+// GetIdempotencyKey returns EventRow.IdempotencyKey, and is useful for accessing the field via an interface.
+func (v *EventRow) GetIdempotencyKey() string { return v.IdempotencyKey }
+
+// GetTenantId returns EventRow.TenantId, and is useful for accessing the field via an interface.
+func (v *EventRow) GetTenantId() string { return v.TenantId }
+
+// GetProjectId returns EventRow.ProjectId, and is useful for accessing the field via an interface.
+func (v *EventRow) GetProjectId() string { return v.ProjectId }
+
+// GetEnvironmentId returns EventRow.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *EventRow) GetEnvironmentId() string { return v.EnvironmentId }
+
+// GetPlanId returns EventRow.PlanId, and is useful for accessing the field via an interface.
+func (v *EventRow) GetPlanId() string { return v.PlanId }
+
+// GetPlanVersion returns EventRow.PlanVersion, and is useful for accessing the field via an interface.
+func (v *EventRow) GetPlanVersion() string { return v.PlanVersion }
+
+// GetStepId returns EventRow.StepId, and is useful for accessing the field via an interface.
+func (v *EventRow) GetStepId() *string { return v.StepId }
+
+// GetLogicalAttemptId returns EventRow.LogicalAttemptId, and is useful for accessing the field via an interface.
+func (v *EventRow) GetLogicalAttemptId() int { return v.LogicalAttemptId }
+
+// GetEngineAttemptId returns EventRow.EngineAttemptId, and is useful for accessing the field via an interface.
+func (v *EventRow) GetEngineAttemptId() int { return v.EngineAttemptId }
+
+// GetEmittedAt returns EventRow.EmittedAt, and is useful for accessing the field via an interface.
+func (v *EventRow) GetEmittedAt() time.Time { return v.EmittedAt }
+
+// GetPersistedAt returns EventRow.PersistedAt, and is useful for accessing the field via an interface.
+func (v *EventRow) GetPersistedAt() time.Time { return v.PersistedAt }
+
+// GetEmittedBy returns EventRow.EmittedBy, and is useful for accessing the field via an interface.
+func (v *EventRow) GetEmittedBy() *string { return v.EmittedBy }
+
+// GetPayload returns EventRow.Payload, and is useful for accessing the field via an interface.
+func (v *EventRow) GetPayload() *json.RawMessage { return v.Payload }
+
+// FollowEventsResponse is returned by FollowEvents on success.
+type FollowEventsResponse struct {
+	// The log as it grows: every event after `after`, in order, none twice, none missing.
+	RunEvents FollowEventsRunEventsRunEventUpdate `json:"runEvents"`
+}
+
+// GetRunEvents returns FollowEventsResponse.RunEvents, and is useful for accessing the field via an interface.
+func (v *FollowEventsResponse) GetRunEvents() FollowEventsRunEventsRunEventUpdate { return v.RunEvents }
+
+// FollowEventsRunEventsRunEventUpdate includes the requested fields of the GraphQL type RunEventUpdate.
+type FollowEventsRunEventsRunEventUpdate struct {
+	Sync       SyncState   `json:"sync"`
+	Reason     *SyncReason `json:"reason"`
+	HeadSeq    *int64      `json:"headSeq"`
+	StoreEpoch string      `json:"storeEpoch"`
+	AsOf       time.Time   `json:"asOf"`
+	Reset      bool        `json:"reset"`
+	// In order, at most 200; empty in a quiet frame.
+	Events []FollowEventsRunEventsRunEventUpdateEventsRunEvent `json:"events"`
+}
+
+// GetSync returns FollowEventsRunEventsRunEventUpdate.Sync, and is useful for accessing the field via an interface.
+func (v *FollowEventsRunEventsRunEventUpdate) GetSync() SyncState { return v.Sync }
+
+// GetReason returns FollowEventsRunEventsRunEventUpdate.Reason, and is useful for accessing the field via an interface.
+func (v *FollowEventsRunEventsRunEventUpdate) GetReason() *SyncReason { return v.Reason }
+
+// GetHeadSeq returns FollowEventsRunEventsRunEventUpdate.HeadSeq, and is useful for accessing the field via an interface.
+func (v *FollowEventsRunEventsRunEventUpdate) GetHeadSeq() *int64 { return v.HeadSeq }
+
+// GetStoreEpoch returns FollowEventsRunEventsRunEventUpdate.StoreEpoch, and is useful for accessing the field via an interface.
+func (v *FollowEventsRunEventsRunEventUpdate) GetStoreEpoch() string { return v.StoreEpoch }
+
+// GetAsOf returns FollowEventsRunEventsRunEventUpdate.AsOf, and is useful for accessing the field via an interface.
+func (v *FollowEventsRunEventsRunEventUpdate) GetAsOf() time.Time { return v.AsOf }
+
+// GetReset returns FollowEventsRunEventsRunEventUpdate.Reset, and is useful for accessing the field via an interface.
+func (v *FollowEventsRunEventsRunEventUpdate) GetReset() bool { return v.Reset }
+
+// GetEvents returns FollowEventsRunEventsRunEventUpdate.Events, and is useful for accessing the field via an interface.
+func (v *FollowEventsRunEventsRunEventUpdate) GetEvents() []FollowEventsRunEventsRunEventUpdateEventsRunEvent {
+	return v.Events
+}
+
+// FollowEventsRunEventsRunEventUpdateEventsRunEvent includes the requested fields of the GraphQL type RunEvent.
+// The GraphQL type's documentation follows.
+//
+// A fact of the log, verbatim.
+type FollowEventsRunEventsRunEventUpdateEventsRunEvent struct {
+	EventRow `json:"-"`
+}
+
+// GetEventId returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.EventId, and is useful for accessing the field via an interface.
+func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetEventId() string {
+	return v.EventRow.EventId
+}
+
+// GetEventType returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.EventType, and is useful for accessing the field via an interface.
+func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetEventType() string {
+	return v.EventRow.EventType
+}
+
+// GetRunId returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.RunId, and is useful for accessing the field via an interface.
+func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetRunId() string {
+	return v.EventRow.RunId
+}
+
+// GetRunSeq returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.RunSeq, and is useful for accessing the field via an interface.
+func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetRunSeq() int64 {
+	return v.EventRow.RunSeq
+}
+
+// GetIdempotencyKey returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.IdempotencyKey, and is useful for accessing the field via an interface.
+func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetIdempotencyKey() string {
+	return v.EventRow.IdempotencyKey
+}
+
+// GetTenantId returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.TenantId, and is useful for accessing the field via an interface.
+func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetTenantId() string {
+	return v.EventRow.TenantId
+}
+
+// GetProjectId returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.ProjectId, and is useful for accessing the field via an interface.
+func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetProjectId() string {
+	return v.EventRow.ProjectId
+}
+
+// GetEnvironmentId returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetEnvironmentId() string {
+	return v.EventRow.EnvironmentId
+}
+
+// GetPlanId returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.PlanId, and is useful for accessing the field via an interface.
+func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetPlanId() string {
+	return v.EventRow.PlanId
+}
+
+// GetPlanVersion returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.PlanVersion, and is useful for accessing the field via an interface.
+func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetPlanVersion() string {
+	return v.EventRow.PlanVersion
+}
+
+// GetStepId returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.StepId, and is useful for accessing the field via an interface.
+func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetStepId() *string {
+	return v.EventRow.StepId
+}
+
+// GetLogicalAttemptId returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.LogicalAttemptId, and is useful for accessing the field via an interface.
+func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetLogicalAttemptId() int {
+	return v.EventRow.LogicalAttemptId
+}
+
+// GetEngineAttemptId returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.EngineAttemptId, and is useful for accessing the field via an interface.
+func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetEngineAttemptId() int {
+	return v.EventRow.EngineAttemptId
+}
+
+// GetEmittedAt returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.EmittedAt, and is useful for accessing the field via an interface.
+func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetEmittedAt() time.Time {
+	return v.EventRow.EmittedAt
+}
+
+// GetPersistedAt returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.PersistedAt, and is useful for accessing the field via an interface.
+func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetPersistedAt() time.Time {
+	return v.EventRow.PersistedAt
+}
+
+// GetEmittedBy returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.EmittedBy, and is useful for accessing the field via an interface.
+func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetEmittedBy() *string {
+	return v.EventRow.EmittedBy
+}
+
+// GetPayload returns FollowEventsRunEventsRunEventUpdateEventsRunEvent.Payload, and is useful for accessing the field via an interface.
+func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) GetPayload() *json.RawMessage {
+	return v.EventRow.Payload
+}
+
+func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*FollowEventsRunEventsRunEventUpdateEventsRunEvent
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.FollowEventsRunEventsRunEventUpdateEventsRunEvent = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.EventRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalFollowEventsRunEventsRunEventUpdateEventsRunEvent struct {
+	EventId string `json:"eventId"`
+
+	EventType string `json:"eventType"`
+
+	RunId string `json:"runId"`
+
+	RunSeq int64 `json:"runSeq"`
+
+	IdempotencyKey string `json:"idempotencyKey"`
+
+	TenantId string `json:"tenantId"`
+
+	ProjectId string `json:"projectId"`
+
+	EnvironmentId string `json:"environmentId"`
+
+	PlanId string `json:"planId"`
+
+	PlanVersion string `json:"planVersion"`
+
+	StepId *string `json:"stepId"`
+
+	LogicalAttemptId int `json:"logicalAttemptId"`
+
+	EngineAttemptId int `json:"engineAttemptId"`
+
+	EmittedAt time.Time `json:"emittedAt"`
+
+	PersistedAt time.Time `json:"persistedAt"`
+
+	EmittedBy *string `json:"emittedBy"`
+
+	Payload *json.RawMessage `json:"payload"`
+}
+
+func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *FollowEventsRunEventsRunEventUpdateEventsRunEvent) __premarshalJSON() (*__premarshalFollowEventsRunEventsRunEventUpdateEventsRunEvent, error) {
+	var retval __premarshalFollowEventsRunEventsRunEventUpdateEventsRunEvent
+
+	retval.EventId = v.EventRow.EventId
+	retval.EventType = v.EventRow.EventType
+	retval.RunId = v.EventRow.RunId
+	retval.RunSeq = v.EventRow.RunSeq
+	retval.IdempotencyKey = v.EventRow.IdempotencyKey
+	retval.TenantId = v.EventRow.TenantId
+	retval.ProjectId = v.EventRow.ProjectId
+	retval.EnvironmentId = v.EventRow.EnvironmentId
+	retval.PlanId = v.EventRow.PlanId
+	retval.PlanVersion = v.EventRow.PlanVersion
+	retval.StepId = v.EventRow.StepId
+	retval.LogicalAttemptId = v.EventRow.LogicalAttemptId
+	retval.EngineAttemptId = v.EventRow.EngineAttemptId
+	retval.EmittedAt = v.EventRow.EmittedAt
+	retval.PersistedAt = v.EventRow.PersistedAt
+	retval.EmittedBy = v.EventRow.EmittedBy
+	retval.Payload = v.EventRow.Payload
+	return &retval, nil
+}
+
 // FollowStepLogResponse is returned by FollowStepLog on success.
 type FollowStepLogResponse struct {
 	// Lines as a step prints them, from `fromLine` on (default 1).
@@ -1736,6 +2043,20 @@ func (v *GetSignalSignal) __premarshalJSON() (*__premarshalGetSignalSignal, erro
 	retval.AppliedSeq = v.Receipt.AppliedSeq
 	retval.QuiescentSeq = v.Receipt.QuiescentSeq
 	return &retval, nil
+}
+
+type HealthStatus string
+
+const (
+	HealthStatusHealthy   HealthStatus = "HEALTHY"
+	HealthStatusDegraded  HealthStatus = "DEGRADED"
+	HealthStatusUnhealthy HealthStatus = "UNHEALTHY"
+)
+
+var AllHealthStatus = []HealthStatus{
+	HealthStatusHealthy,
+	HealthStatusDegraded,
+	HealthStatusUnhealthy,
 }
 
 type InjectOverrideInput struct {
@@ -4186,6 +4507,244 @@ type ReadAuditResponse struct {
 // GetAudit returns ReadAuditResponse.Audit, and is useful for accessing the field via an interface.
 func (v *ReadAuditResponse) GetAudit() ReadAuditAuditAuditConnection { return v.Audit }
 
+// ReadEventsResponse is returned by ReadEvents on success.
+type ReadEventsResponse struct {
+	// One run; null when it does not exist or is not yours. `at` shows the run as it
+	// was at that runSeq (BAD_USER_INPUT above the head).
+	Run *ReadEventsRun `json:"run"`
+}
+
+// GetRun returns ReadEventsResponse.Run, and is useful for accessing the field via an interface.
+func (v *ReadEventsResponse) GetRun() *ReadEventsRun { return v.Run }
+
+// ReadEventsRun includes the requested fields of the GraphQL type Run.
+type ReadEventsRun struct {
+	// A page of the log. `first` with `after`, or `last` with `before`; at most 200. Not available in lists and subscriptions.
+	Events ReadEventsRunEventsEventConnection `json:"events"`
+}
+
+// GetEvents returns ReadEventsRun.Events, and is useful for accessing the field via an interface.
+func (v *ReadEventsRun) GetEvents() ReadEventsRunEventsEventConnection { return v.Events }
+
+// ReadEventsRunEventsEventConnection includes the requested fields of the GraphQL type EventConnection.
+type ReadEventsRunEventsEventConnection struct {
+	Edges    []ReadEventsRunEventsEventConnectionEdgesEventEdge `json:"edges"`
+	PageInfo ReadEventsRunEventsEventConnectionPageInfo         `json:"pageInfo"`
+}
+
+// GetEdges returns ReadEventsRunEventsEventConnection.Edges, and is useful for accessing the field via an interface.
+func (v *ReadEventsRunEventsEventConnection) GetEdges() []ReadEventsRunEventsEventConnectionEdgesEventEdge {
+	return v.Edges
+}
+
+// GetPageInfo returns ReadEventsRunEventsEventConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *ReadEventsRunEventsEventConnection) GetPageInfo() ReadEventsRunEventsEventConnectionPageInfo {
+	return v.PageInfo
+}
+
+// ReadEventsRunEventsEventConnectionEdgesEventEdge includes the requested fields of the GraphQL type EventEdge.
+type ReadEventsRunEventsEventConnectionEdgesEventEdge struct {
+	Node ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent `json:"node"`
+}
+
+// GetNode returns ReadEventsRunEventsEventConnectionEdgesEventEdge.Node, and is useful for accessing the field via an interface.
+func (v *ReadEventsRunEventsEventConnectionEdgesEventEdge) GetNode() ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent {
+	return v.Node
+}
+
+// ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent includes the requested fields of the GraphQL type RunEvent.
+// The GraphQL type's documentation follows.
+//
+// A fact of the log, verbatim.
+type ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent struct {
+	EventRow `json:"-"`
+}
+
+// GetEventId returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.EventId, and is useful for accessing the field via an interface.
+func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetEventId() string {
+	return v.EventRow.EventId
+}
+
+// GetEventType returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.EventType, and is useful for accessing the field via an interface.
+func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetEventType() string {
+	return v.EventRow.EventType
+}
+
+// GetRunId returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.RunId, and is useful for accessing the field via an interface.
+func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetRunId() string {
+	return v.EventRow.RunId
+}
+
+// GetRunSeq returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.RunSeq, and is useful for accessing the field via an interface.
+func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetRunSeq() int64 {
+	return v.EventRow.RunSeq
+}
+
+// GetIdempotencyKey returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.IdempotencyKey, and is useful for accessing the field via an interface.
+func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetIdempotencyKey() string {
+	return v.EventRow.IdempotencyKey
+}
+
+// GetTenantId returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.TenantId, and is useful for accessing the field via an interface.
+func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetTenantId() string {
+	return v.EventRow.TenantId
+}
+
+// GetProjectId returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.ProjectId, and is useful for accessing the field via an interface.
+func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetProjectId() string {
+	return v.EventRow.ProjectId
+}
+
+// GetEnvironmentId returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetEnvironmentId() string {
+	return v.EventRow.EnvironmentId
+}
+
+// GetPlanId returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.PlanId, and is useful for accessing the field via an interface.
+func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetPlanId() string {
+	return v.EventRow.PlanId
+}
+
+// GetPlanVersion returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.PlanVersion, and is useful for accessing the field via an interface.
+func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetPlanVersion() string {
+	return v.EventRow.PlanVersion
+}
+
+// GetStepId returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.StepId, and is useful for accessing the field via an interface.
+func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetStepId() *string {
+	return v.EventRow.StepId
+}
+
+// GetLogicalAttemptId returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.LogicalAttemptId, and is useful for accessing the field via an interface.
+func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetLogicalAttemptId() int {
+	return v.EventRow.LogicalAttemptId
+}
+
+// GetEngineAttemptId returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.EngineAttemptId, and is useful for accessing the field via an interface.
+func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetEngineAttemptId() int {
+	return v.EventRow.EngineAttemptId
+}
+
+// GetEmittedAt returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.EmittedAt, and is useful for accessing the field via an interface.
+func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetEmittedAt() time.Time {
+	return v.EventRow.EmittedAt
+}
+
+// GetPersistedAt returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.PersistedAt, and is useful for accessing the field via an interface.
+func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetPersistedAt() time.Time {
+	return v.EventRow.PersistedAt
+}
+
+// GetEmittedBy returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.EmittedBy, and is useful for accessing the field via an interface.
+func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetEmittedBy() *string {
+	return v.EventRow.EmittedBy
+}
+
+// GetPayload returns ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent.Payload, and is useful for accessing the field via an interface.
+func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) GetPayload() *json.RawMessage {
+	return v.EventRow.Payload
+}
+
+func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.EventRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent struct {
+	EventId string `json:"eventId"`
+
+	EventType string `json:"eventType"`
+
+	RunId string `json:"runId"`
+
+	RunSeq int64 `json:"runSeq"`
+
+	IdempotencyKey string `json:"idempotencyKey"`
+
+	TenantId string `json:"tenantId"`
+
+	ProjectId string `json:"projectId"`
+
+	EnvironmentId string `json:"environmentId"`
+
+	PlanId string `json:"planId"`
+
+	PlanVersion string `json:"planVersion"`
+
+	StepId *string `json:"stepId"`
+
+	LogicalAttemptId int `json:"logicalAttemptId"`
+
+	EngineAttemptId int `json:"engineAttemptId"`
+
+	EmittedAt time.Time `json:"emittedAt"`
+
+	PersistedAt time.Time `json:"persistedAt"`
+
+	EmittedBy *string `json:"emittedBy"`
+
+	Payload *json.RawMessage `json:"payload"`
+}
+
+func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *ReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent) __premarshalJSON() (*__premarshalReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent, error) {
+	var retval __premarshalReadEventsRunEventsEventConnectionEdgesEventEdgeNodeRunEvent
+
+	retval.EventId = v.EventRow.EventId
+	retval.EventType = v.EventRow.EventType
+	retval.RunId = v.EventRow.RunId
+	retval.RunSeq = v.EventRow.RunSeq
+	retval.IdempotencyKey = v.EventRow.IdempotencyKey
+	retval.TenantId = v.EventRow.TenantId
+	retval.ProjectId = v.EventRow.ProjectId
+	retval.EnvironmentId = v.EventRow.EnvironmentId
+	retval.PlanId = v.EventRow.PlanId
+	retval.PlanVersion = v.EventRow.PlanVersion
+	retval.StepId = v.EventRow.StepId
+	retval.LogicalAttemptId = v.EventRow.LogicalAttemptId
+	retval.EngineAttemptId = v.EventRow.EngineAttemptId
+	retval.EmittedAt = v.EventRow.EmittedAt
+	retval.PersistedAt = v.EventRow.PersistedAt
+	retval.EmittedBy = v.EventRow.EmittedBy
+	retval.Payload = v.EventRow.Payload
+	return &retval, nil
+}
+
+// ReadEventsRunEventsEventConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
+type ReadEventsRunEventsEventConnectionPageInfo struct {
+	HasNextPage bool `json:"hasNextPage"`
+}
+
+// GetHasNextPage returns ReadEventsRunEventsEventConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
+func (v *ReadEventsRunEventsEventConnectionPageInfo) GetHasNextPage() bool { return v.HasNextPage }
+
 // ReadStepLogResponse is returned by ReadStepLog on success.
 type ReadStepLogResponse struct {
 	// Lines of what one logical attempt printed, by number from 1. `attempt` defaults to the
@@ -5713,6 +6272,47 @@ func (v *SetQuotaSetQuotaSetQuotaPayloadSettingsQuotaSettings) __premarshalJSON(
 	retval.At = v.QuotaSettingsRow.At
 	return &retval, nil
 }
+
+// ShowHealthHealth includes the requested fields of the GraphQL type Health.
+type ShowHealthHealth struct {
+	Status HealthStatus                        `json:"status"`
+	Checks []ShowHealthHealthChecksHealthCheck `json:"checks"`
+}
+
+// GetStatus returns ShowHealthHealth.Status, and is useful for accessing the field via an interface.
+func (v *ShowHealthHealth) GetStatus() HealthStatus { return v.Status }
+
+// GetChecks returns ShowHealthHealth.Checks, and is useful for accessing the field via an interface.
+func (v *ShowHealthHealth) GetChecks() []ShowHealthHealthChecksHealthCheck { return v.Checks }
+
+// ShowHealthHealthChecksHealthCheck includes the requested fields of the GraphQL type HealthCheck.
+type ShowHealthHealthChecksHealthCheck struct {
+	Name      string       `json:"name"`
+	Status    HealthStatus `json:"status"`
+	LatencyMs *float64     `json:"latencyMs"`
+	Message   *string      `json:"message"`
+}
+
+// GetName returns ShowHealthHealthChecksHealthCheck.Name, and is useful for accessing the field via an interface.
+func (v *ShowHealthHealthChecksHealthCheck) GetName() string { return v.Name }
+
+// GetStatus returns ShowHealthHealthChecksHealthCheck.Status, and is useful for accessing the field via an interface.
+func (v *ShowHealthHealthChecksHealthCheck) GetStatus() HealthStatus { return v.Status }
+
+// GetLatencyMs returns ShowHealthHealthChecksHealthCheck.LatencyMs, and is useful for accessing the field via an interface.
+func (v *ShowHealthHealthChecksHealthCheck) GetLatencyMs() *float64 { return v.LatencyMs }
+
+// GetMessage returns ShowHealthHealthChecksHealthCheck.Message, and is useful for accessing the field via an interface.
+func (v *ShowHealthHealthChecksHealthCheck) GetMessage() *string { return v.Message }
+
+// ShowHealthResponse is returned by ShowHealth on success.
+type ShowHealthResponse struct {
+	// Whether dvt and what it stands on are well.
+	Health ShowHealthHealth `json:"health"`
+}
+
+// GetHealth returns ShowHealthResponse.Health, and is useful for accessing the field via an interface.
+func (v *ShowHealthResponse) GetHealth() ShowHealthHealth { return v.Health }
 
 // ShowPolicyPolicy includes the requested fields of the GraphQL type Policy.
 // The GraphQL type's documentation follows.
@@ -8244,6 +8844,22 @@ func (v *__DiffRunInput) GetA() int64 { return v.A }
 // GetB returns __DiffRunInput.B, and is useful for accessing the field via an interface.
 func (v *__DiffRunInput) GetB() int64 { return v.B }
 
+// __FollowEventsInput is used internally by genqlient
+type __FollowEventsInput struct {
+	RunId      string  `json:"runId"`
+	After      *int64  `json:"after"`
+	StoreEpoch *string `json:"storeEpoch"`
+}
+
+// GetRunId returns __FollowEventsInput.RunId, and is useful for accessing the field via an interface.
+func (v *__FollowEventsInput) GetRunId() string { return v.RunId }
+
+// GetAfter returns __FollowEventsInput.After, and is useful for accessing the field via an interface.
+func (v *__FollowEventsInput) GetAfter() *int64 { return v.After }
+
+// GetStoreEpoch returns __FollowEventsInput.StoreEpoch, and is useful for accessing the field via an interface.
+func (v *__FollowEventsInput) GetStoreEpoch() *string { return v.StoreEpoch }
+
 // __FollowStepLogInput is used internally by genqlient
 type __FollowStepLogInput struct {
 	RunId   string `json:"runId"`
@@ -8431,6 +9047,26 @@ func (v *__ReadAuditInput) GetFirst() *int { return v.First }
 
 // GetAfter returns __ReadAuditInput.After, and is useful for accessing the field via an interface.
 func (v *__ReadAuditInput) GetAfter() *string { return v.After }
+
+// __ReadEventsInput is used internally by genqlient
+type __ReadEventsInput struct {
+	RunId string   `json:"runId"`
+	First *int     `json:"first"`
+	After *int64   `json:"after"`
+	Types []string `json:"types"`
+}
+
+// GetRunId returns __ReadEventsInput.RunId, and is useful for accessing the field via an interface.
+func (v *__ReadEventsInput) GetRunId() string { return v.RunId }
+
+// GetFirst returns __ReadEventsInput.First, and is useful for accessing the field via an interface.
+func (v *__ReadEventsInput) GetFirst() *int { return v.First }
+
+// GetAfter returns __ReadEventsInput.After, and is useful for accessing the field via an interface.
+func (v *__ReadEventsInput) GetAfter() *int64 { return v.After }
+
+// GetTypes returns __ReadEventsInput.Types, and is useful for accessing the field via an interface.
+func (v *__ReadEventsInput) GetTypes() []string { return v.Types }
 
 // __ReadStepLogInput is used internally by genqlient
 type __ReadStepLogInput struct {
@@ -8943,6 +9579,91 @@ func DiffRun(
 	)
 
 	return data_, err_
+}
+
+// The subscription executed by FollowEvents.
+const FollowEvents_Operation = `
+subscription FollowEvents ($runId: String!, $after: Seq, $storeEpoch: String) {
+	runEvents(runId: $runId, after: $after, storeEpoch: $storeEpoch) {
+		sync
+		reason
+		headSeq
+		storeEpoch
+		asOf
+		reset
+		events {
+			... EventRow
+		}
+	}
+}
+fragment EventRow on RunEvent {
+	eventId
+	eventType
+	runId
+	runSeq
+	idempotencyKey
+	tenantId
+	projectId
+	environmentId
+	planId
+	planVersion
+	stepId
+	logicalAttemptId
+	engineAttemptId
+	emittedAt
+	persistedAt
+	emittedBy
+	payload
+}
+`
+
+// To unsubscribe, use [graphql.WebSocketClient.Unsubscribe]
+func FollowEvents(
+	ctx_ context.Context,
+	client_ graphql.WebSocketClient,
+	runId string,
+	after *int64,
+	storeEpoch *string,
+) (dataChan_ chan FollowEventsWsResponse, subscriptionID_ string, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "FollowEvents",
+		Query:  FollowEvents_Operation,
+		Variables: &__FollowEventsInput{
+			RunId:      runId,
+			After:      after,
+			StoreEpoch: storeEpoch,
+		},
+	}
+
+	dataChan_ = make(chan FollowEventsWsResponse)
+	subscriptionID_, err_ = client_.Subscribe(req_, dataChan_, FollowEventsForwardData)
+
+	return dataChan_, subscriptionID_, err_
+}
+
+type FollowEventsWsResponse graphql.BaseResponse[*FollowEventsResponse]
+
+func FollowEventsForwardData(interfaceChan interface{}, jsonRawMsg json.RawMessage) error {
+	var gqlResp graphql.Response
+	var wsResp FollowEventsWsResponse
+	err := json.Unmarshal(jsonRawMsg, &gqlResp)
+	if err != nil {
+		return err
+	}
+	if len(gqlResp.Errors) == 0 {
+		err = json.Unmarshal(jsonRawMsg, &wsResp)
+		if err != nil {
+			return err
+		}
+	} else {
+		wsResp.Errors = gqlResp.Errors
+	}
+	dataChan_, ok := interfaceChan.(chan FollowEventsWsResponse)
+	if !ok {
+		return errors.New("failed to cast interface into 'chan FollowEventsWsResponse'")
+	}
+	dataChan_ <- wsResp
+	return nil
 }
 
 // The subscription executed by FollowStepLog.
@@ -9796,6 +10517,74 @@ func ReadAudit(
 	return data_, err_
 }
 
+// The query executed by ReadEvents.
+const ReadEvents_Operation = `
+query ReadEvents ($runId: String!, $first: Int, $after: Seq, $types: [String!]) {
+	run(runId: $runId) {
+		events(first: $first, after: $after, types: $types) {
+			edges {
+				node {
+					... EventRow
+				}
+			}
+			pageInfo {
+				hasNextPage
+			}
+		}
+	}
+}
+fragment EventRow on RunEvent {
+	eventId
+	eventType
+	runId
+	runSeq
+	idempotencyKey
+	tenantId
+	projectId
+	environmentId
+	planId
+	planVersion
+	stepId
+	logicalAttemptId
+	engineAttemptId
+	emittedAt
+	persistedAt
+	emittedBy
+	payload
+}
+`
+
+func ReadEvents(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	runId string,
+	first *int,
+	after *int64,
+	types []string,
+) (data_ *ReadEventsResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ReadEvents",
+		Query:  ReadEvents_Operation,
+		Variables: &__ReadEventsInput{
+			RunId: runId,
+			First: first,
+			After: after,
+			Types: types,
+		},
+	}
+
+	data_ = &ReadEventsResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The query executed by ReadStepLog.
 const ReadStepLog_Operation = `
 query ReadStepLog ($runId: String!, $stepId: String!, $attempt: Int, $fromLine: Int, $first: Int) {
@@ -10195,6 +10984,42 @@ func SetQuota(
 	}
 
 	data_ = &SetQuotaResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ShowHealth.
+const ShowHealth_Operation = `
+query ShowHealth {
+	health {
+		status
+		checks {
+			name
+			status
+			latencyMs
+			message
+		}
+	}
+}
+`
+
+func ShowHealth(
+	ctx_ context.Context,
+	client_ graphql.Client,
+) (data_ *ShowHealthResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ShowHealth",
+		Query:  ShowHealth_Operation,
+	}
+
+	data_ = &ShowHealthResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(

@@ -13,8 +13,8 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// refusing is a server that answers everything with one error.
-func refusing(t *testing.T, status int, body string) string {
+// answering is a server that gives everything one answer.
+func answering(t *testing.T, status int, body string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -29,10 +29,10 @@ func refusing(t *testing.T, status int, body string) string {
 func TestErrors_ExitStatusAndWhatToDo(t *testing.T) {
 	address, _ := serve(t)
 	alone(t)
-	full := refusing(t, 200, `{"errors":[{"message":"It is full.","extensions":{"code":"QUEUE_FULL","retryAfterMs":3000}}],"data":null}`)
-	broken := refusing(t, 200, `{"errors":[{"message":"Something went wrong inside dvt.","extensions":{"code":"INTERNAL","requestId":"req-7"}}],"data":null}`)
-	denied := refusing(t, 200, `{"errors":[{"message":"No.","extensions":{"code":"FORBIDDEN","denial":{"action":"CANCEL","rule":"prod-freeze","whoCould":["ana"]}}}],"data":null}`)
-	other := refusing(t, 404, `{}`)
+	full := answering(t, 200, `{"errors":[{"message":"It is full.","extensions":{"code":"QUEUE_FULL","retryAfterMs":3000}}],"data":null}`)
+	broken := answering(t, 200, `{"errors":[{"message":"Something went wrong inside dvt.","extensions":{"code":"INTERNAL","requestId":"req-7"}}],"data":null}`)
+	denied := answering(t, 200, `{"errors":[{"message":"No.","extensions":{"code":"FORBIDDEN","denial":{"action":"CANCEL","rule":"prod-freeze","whoCould":["ana"]}}}],"data":null}`)
+	other := answering(t, 404, `{}`)
 	for _, c := range []struct {
 		address, token, args string
 		status               int

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"gopkg.in/yaml.v3"
 
 	"github.com/dvt-engine/dvt/engine/mock"
 	"github.com/dvt-engine/dvt/plan"
@@ -36,7 +37,7 @@ func planCommand() *cobra.Command {
 	c.PersistentFlags().StringVar(&p.control, "control-queue", "tq-control-dev", "the server's control queue")
 	c.PersistentFlags().StringVar(&p.data, "data-queue", "tq-data-dev", "the server's data queue")
 	c.PersistentFlags().StringSliceVar(&p.known, "known-queues", nil, "other queues that the server knows")
-	c.AddCommand(p.validateCommand(), p.testCommand())
+	c.AddCommand(p.newCommand(), p.validateCommand(), p.testCommand())
 	return c
 }
 
@@ -44,10 +45,44 @@ func (p *planning) queues() plan.Queues {
 	return plan.Queues{Control: p.control, Data: p.data, Known: append([]string{p.control, p.data}, p.known...)}
 }
 
+// problem is a violation and where it stands in the file.
+type problem struct {
+	plan.Violation
+	Line   int `json:"line,omitempty"`
+	Column int `json:"column,omitempty"`
+}
+
+// problems are all that is wrong with a plan.
+type problems struct {
+	file string
+	list []problem
+}
+
+func (p *problems) Error() string {
+	name := p.file
+	if name == "-" {
+		name = "standard input"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "PLAN_INVALID: %s has %d problems:", name, len(p.list))
+	for _, v := range p.list {
+		b.WriteString("\n  ")
+		if v.Line > 0 {
+			fmt.Fprintf(&b, "%s:%d:%d: ", name, v.Line, v.Column)
+		}
+		fmt.Fprintf(&b, "%s %s: %s", v.Code, v.Path, v.Message)
+	}
+	return b.String()
+}
+
 // read gives a plan and its document; what is wrong with it is a usage error
-// that names every violation.
+// that names every violation and its line.
 func (p *planning) read(name string, stdin io.Reader) (plan.Plan, []byte, error) {
-	doc, err := readPlan(name, stdin)
+	text, err := readDocument(name, stdin)
+	if err != nil {
+		return plan.Plan{}, nil, usage(err)
+	}
+	doc, err := asDocument(name, text)
 	if err != nil {
 		return plan.Plan{}, nil, usage(err)
 	}
@@ -59,25 +94,38 @@ func (p *planning) read(name string, stdin io.Reader) (plan.Plan, []byte, error)
 		}
 		return pl, doc, err
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "PLAN_INVALID: %s has %d problems:", name, len(invalid.Violations))
+	var lines yaml.Node
+	known := yaml.Unmarshal(text, &lines) == nil
+	wrong := &problems{file: name}
 	for _, v := range invalid.Violations {
-		fmt.Fprintf(&b, "\n  %s %s: %s", v.Code, v.Path, v.Message)
+		at := place{}
+		if known {
+			at = placeOf(&lines, v.Path)
+		}
+		wrong.list = append(wrong.list, problem{v, at.Line, at.Column})
 	}
-	return pl, doc, usage(errors.New(b.String()))
+	return pl, doc, usage(wrong)
 }
 
 func (p *planning) validateCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "validate FILE", Short: "Check a plan (JSON or YAML; - reads standard input) and name all that is wrong with it", Args: exact(1),
+		Example: `  dvt plan validate nightly.yaml
+  make-plan | dvt plan validate - -o json`,
 		RunE: func(c *cobra.Command, args []string) error {
 			pl, doc, err := p.read(args[0], c.InOrStdin())
+			var wrong *problems
+			if errors.As(err, &wrong) && p.output.data() {
+				if err := p.output.print(p.out, map[string]any{"valid": false, "violations": wrong.list}); err != nil {
+					return err
+				}
+			}
 			if err != nil {
 				return err
 			}
 			ref := plan.RefOf(doc, pl, "")
 			if p.output.data() {
-				return p.output.print(p.out, map[string]any{"planId": ref.PlanID, "planVersion": ref.PlanVersion, "steps": len(pl.Steps), "sha256": ref.SHA256})
+				return p.output.print(p.out, map[string]any{"valid": true, "planId": ref.PlanID, "planVersion": ref.PlanVersion, "steps": len(pl.Steps), "sha256": ref.SHA256})
 			}
 			fmt.Fprintf(p.out, "%s %s is a valid plan of %d steps.\n", ref.PlanID, ref.PlanVersion, len(pl.Steps))
 			return nil

@@ -31,7 +31,7 @@ type session struct {
 func runCommand() *cobra.Command {
 	s := &session{}
 	return s.command("run", "Start, watch and steer runs", append([]*cobra.Command{
-		s.startCommand(), s.rerunCommand(), s.listCommand(), s.showCommand(), s.watchCommand(), s.logsCommand(), s.approveCommand(),
+		s.startCommand(), s.rerunCommand(), s.listCommand(), s.showCommand(), s.watchCommand(), s.logsCommand(), s.eventsCommand(), s.approveCommand(),
 	}, s.signalCommands()...)...)
 }
 
@@ -183,6 +183,14 @@ const maxPlan = 10 << 20
 
 // readPlan reads a document and turns YAML into JSON.
 func readPlan(name string, stdin io.Reader) (json.RawMessage, error) {
+	doc, err := readDocument(name, stdin)
+	if err != nil {
+		return nil, err
+	}
+	return asDocument(name, doc)
+}
+
+func readDocument(name string, stdin io.Reader) ([]byte, error) {
 	in := stdin
 	if name != "-" {
 		f, err := os.Open(name)
@@ -192,10 +200,11 @@ func readPlan(name string, stdin io.Reader) (json.RawMessage, error) {
 		defer f.Close()
 		in = f
 	}
-	doc, err := io.ReadAll(io.LimitReader(in, maxPlan+1))
-	if err != nil {
-		return nil, err
-	}
+	return io.ReadAll(io.LimitReader(in, maxPlan+1))
+}
+
+// asDocument is a document, JSON or YAML, as JSON.
+func asDocument(name string, doc []byte) (json.RawMessage, error) {
 	if json.Valid(doc) || len(doc) > maxPlan {
 		return doc, nil
 	}

@@ -118,14 +118,22 @@ type watcher interface {
 // follows tells w of a run until that ends. Its error is the exit status.
 func (s *session) follows(ctx context.Context, runID string, how watching, w watcher) error {
 	var end client.RunStatus
-	err := follow(ctx, how.giveUp, func(ctx context.Context, after client.Position, each func(frame) error) error {
-		return s.client.Watch(ctx, runID, after, each)
-	}, func(f frame) error {
-		status, err := w.see(f)
-		if end = status; err == nil && ended(status) {
-			err = errOver
-		}
-		return err
+	err := follow(ctx, how.giveUp, client.Position{}, func(ctx context.Context, at client.Position, took func(client.Position)) error {
+		return s.client.Watch(ctx, runID, at, func(f frame) error {
+			if f.Delta != nil && f.StoreEpoch == at.Epoch && f.Delta.FromSeq > at.Seq {
+				return errHole
+			}
+			at = client.Position{Seq: f.RunSeq, Epoch: f.StoreEpoch}
+			took(at)
+			status, err := w.see(f)
+			if end = status; err == nil && ended(status) {
+				err = errOver
+			}
+			if err != nil {
+				return stopped{err}
+			}
+			return nil
+		})
 	}, w.lose)
 	switch {
 	case !errors.Is(err, errOver):

@@ -27,31 +27,30 @@ var (
 	errHole = errors.New("a frame was missing")
 )
 
-// follow gives each frame of a run to see, over as many connections as it takes: the next one goes on
-// from the last frame's position. It ends with the error of see, with one that another try would not
-// mend, or after giveUp without a frame (0: never). Before the first frame no error is mended.
-func follow(ctx context.Context, giveUp time.Duration, watch func(context.Context, client.Position, func(frame) error) error, see func(frame) error, lose func(error, time.Time)) error {
-	var at client.Position
+// stopped is the error of who watches, who wants no more.
+type stopped struct{ error }
+
+func (s stopped) Unwrap() error { return s.error }
+
+// follow keeps a stream going over as many connections as it takes: stream begins behind at, calls took with the
+// position of each frame, and ends with stopped when whoever watches has seen enough. follow ends with that, with an
+// error that another try would not mend, or after giveUp without a frame (0: never). Before the first frame no
+// error is mended; lose is told each time that a connection is lost.
+func follow(ctx context.Context, giveUp time.Duration, at client.Position, stream func(ctx context.Context, at client.Position, took func(client.Position)) error, lose func(error, time.Time)) error {
 	var came bool         // a frame
-	var seen error        // what see said
 	var offline time.Time // since when
 	var tries int
 	for {
 		err := once(ctx, func(ctx context.Context, alive func()) error {
-			return watch(ctx, at, func(f frame) error {
+			return stream(ctx, at, func(p client.Position) {
 				alive()
-				came, tries, offline = true, 0, time.Time{}
-				if f.Delta != nil && f.Delta.FromSeq > at.Seq && at.Epoch == f.StoreEpoch {
-					return errHole
-				}
-				at = client.Position{Seq: f.RunSeq, Epoch: f.StoreEpoch}
-				seen = see(f)
-				return seen
+				at, came, tries, offline = p, true, 0, time.Time{}
 			})
 		})
+		var enough stopped
 		switch {
-		case seen != nil:
-			return seen
+		case errors.As(err, &enough):
+			return enough.error
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil:

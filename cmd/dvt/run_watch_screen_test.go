@@ -237,17 +237,13 @@ func TestFollow_WhatIsMended(t *testing.T) {
 		"SERVER_SHUTDOWN": true, "RESYNC_FAILED": true, "STORE_UNAVAILABLE": true, "CURSOR_INVALID": true, "NOT_FOUND": false, "FORBIDDEN": false, "TOKEN_EXPIRED": false, "": false,
 	} {
 		var after []client.Position
-		err := follow(t.Context(), 0, func(_ context.Context, at client.Position, each func(frame) error) error {
+		err := follow(t.Context(), 0, client.Position{}, func(_ context.Context, at client.Position, took func(client.Position)) error {
 			after = append(after, at)
-			if err := each(frame{RunSeq: int64(10 + len(after)), StoreEpoch: "e"}); err != nil {
-				return err
+			took(client.Position{Seq: int64(10 + len(after)), Epoch: "e"})
+			if len(after) == 2 {
+				return stopped{errOver}
 			}
 			return &client.Error{Code: code}
-		}, func(f frame) error {
-			if f.RunSeq == 12 {
-				return errOver
-			}
-			return nil
 		}, func(error, time.Time) {})
 		if errors.Is(err, errOver) != mends {
 			t.Errorf("%s: %v", code, err)
@@ -261,8 +257,11 @@ func TestFollow_WhatIsMended(t *testing.T) {
 		}
 	}
 	tries := 0
-	err := follow(t.Context(), 0, func(context.Context, client.Position, func(frame) error) error { tries++; return errors.New("refused") },
-		func(frame) error { return nil }, func(error, time.Time) {})
+	err := follow(t.Context(), 0, client.Position{}, func(context.Context, client.Position, func(client.Position)) error {
+		tries++
+		return errors.New("refused")
+	},
+		func(error, time.Time) {})
 	if err == nil || tries != 1 {
 		t.Errorf("before the first frame: %d tries, %v", tries, err)
 	}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/client"
+)
+
+func healthCommand() *cobra.Command {
+	s := &session{}
+	c := s.command("health", "Whether dvt and what it stands on are well; status 1 when it is UNHEALTHY")
+	c.Args = exact(0)
+	c.Example = "  dvt health\n  dvt health --context prod -o json"
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		out, err := client.ShowHealth(c.Context(), s.client)
+		if err != nil {
+			return failure(err)
+		}
+		if s.output.data() {
+			err = s.print(out.Health)
+		} else {
+			err = s.health(out.Health)
+		}
+		if err == nil && out.Health.Status == client.HealthStatusUnhealthy {
+			return &exitError{status: 1, err: fmt.Errorf("dvt is %s", out.Health.Status)}
+		}
+		return err
+	}
+	return c
+}
+
+var healthStyles = map[client.HealthStatus]style{client.HealthStatusHealthy: good, client.HealthStatusDegraded: warn, client.HealthStatusUnhealthy: bad}
+
+func (s *session) health(h client.ShowHealthHealth) error {
+	fmt.Fprintln(s.out, line{{string(h.Status), healthStyles[h.Status]}, {", at " + s.server, plain}}.print(s.display.colour))
+	t := s.table("PART", "STATUS", "TOOK", "WHAT")
+	for _, c := range h.Checks {
+		took := "-"
+		if c.LatencyMs != nil {
+			took = milliseconds(*c.LatencyMs)
+		}
+		t.row(c.Name, span{string(c.Status), healthStyles[c.Status]}, took, deref(c.Message))
+	}
+	return t.print()
+}
+
+func versionCommand() *cobra.Command {
+	var output format
+	c := &cobra.Command{
+		Use: "version", Short: "Which version of dvt this program is", Args: exact(0), Example: "  dvt version -o json",
+		RunE: func(c *cobra.Command, _ []string) error {
+			about := map[string]string{"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
+			if info, ok := debug.ReadBuildInfo(); ok {
+				for _, setting := range info.Settings {
+					if setting.Key == "vcs.revision" {
+						about["revision"] = setting.Value
+					}
+				}
+			}
+			if output.data() {
+				return output.print(c.OutOrStdout(), about)
+			}
+			_, err := fmt.Fprintf(c.OutOrStdout(), "dvt %s (%s, %s)\n", about["version"], about["go"], about["platform"])
+			return err
+		},
+	}
+	addOutput(c, &output)
+	return c
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// logging is which events of a run are printed.
+type logging struct {
+	after  int64
+	types  []string
+	follow bool
+	giveUp time.Duration
+}
+
+func (s *session) eventsCommand() *cobra.Command {
+	var how logging
+	c := &cobra.Command{
+		Use: "events RUN", Short: "Print the log of a run, event by event", Args: exact(1),
+		Long: `Print the log of a run, event by event: its seq, when the store committed it, its type, its step and what it says.
+
+With -o json each event is one line of JSON, whole; with -o yaml one document.`,
+		Example: `  dvt run events 4fec12ab --type StepFailed
+  dvt run events 4fec12ab --follow --after 812 -o json | jq .payload`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if how.follow {
+				return s.followEvents(c.Context(), args[0], how)
+			}
+			return s.readEvents(c.Context(), args[0], how)
+		},
+	}
+	c.Flags().Int64Var(&how.after, "after", 0, "only events behind this seq")
+	c.Flags().StringSliceVar(&how.types, "type", nil, "only events of these types, such as StepFailed")
+	c.Flags().BoolVarP(&how.follow, "follow", "f", false, "go on until the run has ended")
+	c.Flags().DurationVar(&how.giveUp, "give-up-after", patience, "with --follow: stop after so long without a connection; 0: never")
+	return c
+}
+
+func (s *session) readEvents(ctx context.Context, runID string, how logging) error {
+	for size, after := maxPage, how.after; ; {
+		out, err := client.ReadEvents(ctx, s.client, runID, &size, &after, how.types)
+		if err != nil {
+			return failure(err)
+		}
+		if out.Run == nil {
+			return notFound("run")
+		}
+		for _, e := range out.Run.Events.Edges {
+			if err := s.event(e.Node.EventRow); err != nil {
+				return err
+			}
+			after = e.Node.RunSeq
+		}
+		if !out.Run.Events.PageInfo.HasNextPage {
+			return nil
+		}
+	}
+}
+
+// followEvents prints each event once, over as many connections as it takes.
+func (s *session) followEvents(ctx context.Context, runID string, how logging) error {
+	from := client.Position{Seq: how.after}
+	err := follow(ctx, how.giveUp, from, func(ctx context.Context, at client.Position, took func(client.Position)) error {
+		return s.client.Events(ctx, runID, at, func(u client.FollowEventsRunEventsRunEventUpdate) error {
+			if u.Reset {
+				fmt.Fprintln(s.err, "RESET: the store holds another history than before; what was printed is void")
+			}
+			over := false
+			for _, e := range u.Events {
+				at.Seq = e.RunSeq
+				if len(how.types) == 0 || slices.Contains(how.types, e.EventType) {
+					if err := s.event(e.EventRow); err != nil {
+						return stopped{err}
+					}
+				}
+				over = over || slices.Contains(ends, run.EventType(e.EventType))
+			}
+			at.Epoch = u.StoreEpoch
+			took(at)
+			if over {
+				return stopped{errOver}
+			}
+			return nil
+		})
+	}, func(why error, _ time.Time) { fmt.Fprintf(s.err, "OFFLINE: %s; trying again\n", oneLine(why.Error())) })
+	if errors.Is(err, errOver) {
+		return nil
+	}
+	return failure(err)
+}
+
+// ends are the last events of runs.
+var ends = []run.EventType{run.RunCompleted, run.RunFailed, run.RunCancelled}
+
+func (s *session) event(e client.EventRow) error {
+	switch s.output {
+	case asJSON:
+		doc, err := json.Marshal(e)
+		if err == nil {
+			_, err = s.out.Write(append(doc, '\n'))
+		}
+		return err
+	case asYAML:
+		return s.print(e)
+	}
+	subject := deref(e.StepId)
+	if e.LogicalAttemptId > 1 && subject != "" {
+		subject += fmt.Sprintf(" (attempt %d)", e.LogicalAttemptId)
+	}
+	says := ""
+	if e.Payload != nil && string(*e.Payload) != "{}" {
+		says = oneLine(string(*e.Payload))
+	}
+	l := line{{fmt.Sprintf("%6d  %s  ", e.RunSeq, e.PersistedAt.UTC().Format("2006-01-02 15:04:05.000Z")), dim}, {pad(e.EventType, 18), bold}, {"  " + pad(subject, 20), plain}, {"  " + says, plain}}
+	if width, _ := s.display.size(); s.display.terminal() && !s.noTrunc {
+		l = l.fit(width)
+	}
+	_, err := fmt.Fprintln(s.out, l.print(s.display.colour))
+	return err
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	log "github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+)
+
+func TestRunEvents_ReadsEveryPageAndFollowsOverConnections(t *testing.T) {
+	steps := make([]string, 110)
+	for i := range steps {
+		steps[i] = fmt.Sprintf("s%d", i)
+	}
+	address, s := servedSteps(t, steps...)
+	for _, id := range steps {
+		append1(t, s, runtest.Draft(log.StepStartedEvent, id, 1))
+		append1(t, s, runtest.Draft(log.StepCompletedEvent, id, 1))
+	}
+	out, status, err := dvt(t, address, "dev-viewer", "run", "events", "r1")
+	if n := strings.Count(out, "\n"); n != 222 || status != 0 || !strings.Contains(out, "   222  ") {
+		t.Fatalf("%d lines, %d, %v", n, status, err)
+	}
+	if out, _, _ = dvt(t, address, "dev-viewer", "run", "events", "r1", "--type", "StepStarted,StepCompleted", "--after", "220", "-o", "json"); strings.Count(out, "\n") != 2 {
+		t.Errorf("%s", out)
+	}
+	for line := range strings.Lines(out) {
+		var e struct {
+			RunSeq  int64
+			Payload json.RawMessage
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil || e.RunSeq < 221 || len(e.Payload) == 0 {
+			t.Errorf("%v: %s", err, line)
+		}
+	}
+	if _, status, _ := dvt(t, address, "dev-mallory", "run", "events", "r1"); status != 4 {
+		t.Errorf("another tenant's run: %d", status)
+	}
+	front := cut(t, address)
+	followed := &printout{}
+	c := root()
+	c.SetOut(followed)
+	c.SetErr(followed)
+	c.SetArgs([]string{"run", "events", "r1", "-f", "--after", "221", "--server", front.URL, "--token", "dev-viewer"})
+	done := make(chan error, 1)
+	go func() { done <- c.ExecuteContext(t.Context()) }()
+	followed.await(t, `222 .*StepCompleted +s109`)
+	front.down.Store(true)
+	front.CloseClientConnections()
+	followed.await(t, `OFFLINE: `)
+	append1(t, s, runtest.Draft(log.RunCompleted, "", 1))
+	front.down.Store(false)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if got := followed.String(); strings.Count(got, "StepCompleted") != 1 || strings.Count(got, "RunCompleted") != 1 {
+		t.Errorf("\n%s", got)
+	}
+}
+
+// Health has a status of its own, and a version is data too.
+func TestHealthAndVersion(t *testing.T) {
+	well := answering(t, 200, `{"data":{"health":{"status":"HEALTHY","checks":[{"name":"store","status":"HEALTHY","latencyMs":1.5}]}}}`)
+	for format, want := range map[string]string{"table": "HEALTHY, at " + well, "json": `"latencyMs": 1.5`, "yaml": "latencyMs: 1.5"} {
+		if out, status, err := dvt(t, well, "t", "health", "-o", format); status != 0 || !strings.Contains(out, want) {
+			t.Errorf("%d, %v\n%s", status, err, out)
+		}
+	}
+	ill := answering(t, 200, `{"data":{"health":{"status":"UNHEALTHY","checks":[{"name":"store","status":"UNHEALTHY","message":"down"}]}}}`)
+	if out, status, err := dvt(t, ill, "t", "health"); status != 1 || !strings.Contains(out, "down") {
+		t.Errorf("%d, %v\n%s", status, err, out)
+	}
+	var about map[string]string
+	out, status, err := local(t, "", "version", "-o", "json")
+	if jerr := json.Unmarshal([]byte(out), &about); jerr != nil || status != 0 || about["version"] == "" || about["go"] == "" {
+		t.Errorf("%d, %v, %v\n%s", status, err, jerr, out)
+	}
+}
