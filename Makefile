@@ -73,6 +73,12 @@ generate: ## write all generated code
 	@go generate ./...
 	@cd web && npm run --silent generate
 
+.PHONY: docs/screenshots
+docs/screenshots: ## take the pictures of the guides from the real UI, into docs/images
+	@$(PREPARE) go temporal dbt web browser
+	@$(MAKE) bin/dvt
+	@cd web && PATH="$$PATH:$(CURDIR)/.tools/bin" npx playwright test --config playwright.docs.ts
+
 .PHONY: clean
 clean: ## remove what was built; what was fetched (.tools) and your runs (.dvt) stay
 	rm -rf bin .tools/stamp/web .tools/logs

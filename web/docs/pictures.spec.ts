@@ -1,0 +1,102 @@
+// Takes every picture of the guides from the real interface. internal/house compares the names with those that the documents show.
+import { fileURLToPath } from "node:url";
+import type { Page } from "@playwright/test";
+import { become, cancelRun, expect, startRun, status, sync, test } from "../e2e/page";
+import { requireApproval } from "../e2e/policy";
+import { calm, large, nightly, slow } from "./states";
+
+const MISSING = "/data/shop/orders.csv";
+
+async function picture(page: Page, name: string, theme: "light" | "dark" = "light"): Promise<void> {
+  await page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
+  // Nothing that the pointer or the focus adds, and what came late.
+  await page.mouse.move(0, 0);
+  await page.waitForTimeout(500);
+  await page.screenshot({ path: fileURLToPath(new URL(`../../docs/images/${name}.png`, import.meta.url)), scale: "css" });
+}
+
+async function open(page: Page, address: string): Promise<void> {
+  await page.goto(address);
+  await expect(page.getByRole("navigation").first()).toBeVisible();
+  await expect(page.locator("main").getByRole("status", { name: /^Loading/ })).toHaveCount(0);
+}
+
+test.describe.configure({ mode: "serial" });
+
+let failed = "";
+
+test("runs and the run that broke", async ({ page, url }) => {
+  for (const planId of ["hourly", "hourly", "catalog"]) await startRun(url, planId, calm());
+  failed = await startRun(url, "nightly", nightly(MISSING), "prod");
+  const running = await startRun(url, "backfill", slow(), "prod");
+  await open(page, `${url}/runs/${failed}`);
+  await expect(status(page)).toHaveText("Awaiting operator", { timeout: 60_000 });
+  await picture(page, "run");
+  await picture(page, "run-dark", "dark");
+  await open(page, `${url}/runs/${failed}?step=stg_orders`);
+  await expect(page.getByRole("region", { name: "Log" })).toContainText("No such file");
+  await picture(page, "step-log");
+  await open(page, `${url}/runs/${failed}?view=timeline`);
+  await picture(page, "timeline");
+  await open(page, `${url}/runs/${failed}`);
+  await page.getByRole("button", { name: "Retry step…" }).first().click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel(/Reason/).fill("the export came late; the file is there now");
+  await picture(page, "retry");
+  await page.keyboard.press("Escape");
+  await page.setViewportSize({ width: 360, height: 740 });
+  await open(page, `${url}/runs/${failed}`);
+  await picture(page, "phone");
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await open(page, `${url}/runs`);
+  await expect(sync(page)).toContainText("Live");
+  await picture(page, "runs");
+  await open(page, `${url}/runs/${running}`);
+  await page.getByRole("button", { name: "Pause…" }).click();
+  await page.getByRole("dialog").getByLabel(/Reason/).fill("warehouse maintenance");
+  await page.getByRole("dialog").getByRole("button", { name: /^Send/ }).click();
+  await expect(page.locator('[data-receipt="PAUSE"]').first()).toContainText(/Applied at seq \d+/);
+  await picture(page, "paused");
+  await cancelRun(url, running);
+});
+
+test("the moment before", async ({ page, url }) => {
+  await open(page, `${url}/runs/${failed}?at=8`);
+  await picture(page, "moment");
+});
+
+test("1,500 steps", async ({ page, url }) => {
+  const runId = await startRun(url, "warehouse", large(MISSING));
+  await open(page, `${url}/runs/${runId}`);
+  await expect(page.getByTestId("root-cause")).toContainText("model_640", { timeout: 120_000 });
+  await picture(page, "mosaic");
+  await picture(page, "mosaic-dark", "dark");
+  await cancelRun(url, runId);
+});
+
+test("start", async ({ page, url }) => {
+  await open(page, `${url}/start?from=${failed}`);
+  await picture(page, "start");
+});
+
+test("inbox, queue and what administrators see", async ({ page, url }) => {
+  await requireApproval(url, "prod", 1);
+  await startRun(url, "nightly", nightly(MISSING), "prod");
+  await open(page, `${url}/runs`);
+  await become(page, "dev-planner");
+  await open(page, `${url}/inbox`);
+  await picture(page, "inbox");
+  await become(page, "dev-admin");
+  await open(page, `${url}/admin/policy`);
+  await picture(page, "policy");
+  await open(page, `${url}/admin/tokens`);
+  await page.getByRole("button", { name: "Make a token…" }).click();
+  await picture(page, "token");
+  await page.keyboard.press("Escape");
+  await open(page, `${url}/admin/quotas`);
+  await picture(page, "quotas");
+  await open(page, `${url}/health`);
+  await picture(page, "health");
+  await open(page, `${url}/audit`);
+  await picture(page, "audit");
+});
