@@ -6,6 +6,7 @@ import { Violations } from "../ui/Ask";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
 import css from "../ui/Form.module.css";
+import { changes } from "./changes";
 
 interface EditDocumentProps {
   title: string;
@@ -61,6 +62,7 @@ export function EditDocument({ title, before, save, onClose }: EditDocumentProps
           </span>
           <input required maxLength={1000} value={reason} onChange={(event) => setReason(event.target.value)} />
         </label>
+        <Changes before={before} text={text} />
         <Violations error={error} />
         <div className={css.buttons}>
           <Button onClick={onClose}>{m.confirm.back}</Button>
@@ -71,4 +73,33 @@ export function EditDocument({ title, before, save, onClose }: EditDocumentProps
       </form>
     </Dialog>
   );
+}
+
+/** What the edit changes so far; nothing while it is not JSON. */
+function Changes({ before, text }: { before: unknown; text: string }) {
+  const edited = parsed(text);
+  const list = edited === undefined ? [] : changes(before, edited);
+  if (list.length === 0) return null;
+  return (
+    <section aria-label={m.admin.changes(list.length)}>
+      <h3>{m.admin.changes(list.length)}</h3>
+      <ul className={css.changes}>
+        {list.map((change) => (
+          <li key={`${change.path} ${change.before ?? ""} ${change.after ?? ""}`}>
+            {change.path}: {change.before !== null && <del>{change.before}</del>}
+            {change.before !== null && change.after !== null && " → "}
+            {change.after !== null && <ins>{change.after}</ins>}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }

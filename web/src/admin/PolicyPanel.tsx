@@ -12,6 +12,7 @@ import { type Column, Table } from "../ui/Table";
 import { Time } from "../ui/Time";
 import { EditDocument } from "./EditDocument";
 import { useAsked } from "./useAsked";
+import { WhoCan } from "./WhoCan";
 
 type Version = PolicyHistoryQuery["policyHistory"]["edges"][number]["node"];
 
@@ -68,6 +69,7 @@ export function PolicyPanel() {
             <h2>{m.policy.grants}</h2>
             <Table label={m.policy.grants} columns={grants} rows={now.grants} rowKey={(grant) => JSON.stringify(grant)} />
           </section>
+          <WhoCan />
           <section className={css.section}>
             <h2>{m.policy.duties}</h2>
             <p>{now.sod.approve ? m.policy.sodApprove : m.policy.noSodApprove}</p>

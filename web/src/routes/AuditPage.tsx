@@ -1,15 +1,17 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { type FormEvent, useState } from "react";
-import { AuditDocument, type AuditFieldsFragment, type AuditFilter, type AuditQuery } from "../api/gen/graphql";
+import { type FormEvent, useRef, useState } from "react";
+import { AuditDocument, type AuditFieldsFragment, type AuditFilter, type AuditQuery, SignalSeqDocument } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { request } from "../api/request";
-import { useConnection } from "../api/useConnection";
+import { type Pages, useConnection } from "../api/useConnection";
+import { type AuditLine, coalesce } from "../audit/coalesce";
 import { auditCsv, auditLines, save } from "../audit/export";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { useDocumentStatus } from "../ui/documentStatus";
 import css from "../ui/Form.module.css";
 import { shortId } from "../ui/format";
+import { useKeys } from "../ui/keys";
 import { List, PageHead } from "../ui/List";
 import type { Column } from "../ui/Table";
 import { Time } from "../ui/Time";
@@ -19,36 +21,26 @@ const EXPORT_PAGE = 200;
 const EXPORT_MOST = 10_000;
 const route = getRouteApi("/audit");
 
-const columns: Column<AuditFieldsFragment>[] = [
-  { head: m.audit.no, wide: true, cell: (entry) => entry.no },
-  { head: m.audit.at, cell: (entry) => (entry.row ? <Time at={instant(entry.row.at)} format="full" /> : m.audit.gone) },
-  { head: m.audit.actor, main: true, cell: (entry) => entry.row?.actor },
-  { head: m.audit.action, cell: (entry) => entry.row?.action },
-  {
-    head: m.audit.on,
-    cell: (entry) => {
-      if (!entry.row?.runId) return null;
-      return (
-        <Link to="/runs/$runId" params={{ runId: entry.row.runId }}>
-          {shortId(entry.row.runId)}
-        </Link>
-      );
-    },
-  },
+const columns: Column<AuditLine>[] = [
+  { head: m.audit.no, wide: true, cell: ({ entry, firstNo }) => (entry.no === firstNo ? entry.no : `${firstNo}–${entry.no}`) },
+  { head: m.audit.at, cell: ({ entry }) => (entry.row ? <Time at={instant(entry.row.at)} format="full" /> : m.audit.gone) },
+  { head: m.audit.actor, main: true, cell: ({ entry }) => entry.row?.actor },
+  { head: m.audit.action, cell: ({ entry }) => entry.row?.action },
+  { head: m.audit.on, cell: ({ entry }) => entry.row && <Subject row={entry.row} /> },
   {
     head: m.audit.outcome,
-    cell: (entry) => {
+    cell: ({ entry, count }) => {
       if (!entry.row) return null;
       const good = entry.row.outcome === "ACCEPTED";
       return (
         <span className={css.tone} data-tone={good ? "good" : "bad"}>
-          {good ? "✓" : "✕"} {entry.row.outcome} {entry.row.code}
+          {good ? "✓" : "✕"} {entry.row.outcome} {entry.row.code} {count > 1 && <span className={css.twice}>{m.audit.times(count)}</span>}
         </span>
       );
     },
   },
-  { head: m.audit.reason, text: true, cell: (entry) => entry.row?.reason },
-  { head: m.audit.detail, text: true, wide: true, cell: (entry) => entry.row?.detail && <code>{entry.row.detail}</code> },
+  { head: m.audit.reason, text: true, cell: ({ entry }) => entry.row?.reason },
+  { head: m.audit.detail, text: true, wide: true, cell: ({ entry }) => entry.row?.detail && <code>{entry.row.detail}</code> },
 ];
 
 export function AuditPage() {
@@ -93,6 +85,10 @@ export function AuditPage() {
     exportAs(kind).catch((cause: unknown) => setExporting(cause instanceof Error ? cause.message : String(cause)));
   };
 
+  const lines: Pages<AuditLine> = { ...pages, rows: pages.rows && coalesce(pages.rows) };
+  const first = useRef<HTMLFormElement>(null);
+  useKeys({ "/": { does: m.audit.filter, run: () => first.current?.querySelector("input")?.focus() } });
+
   return (
     <>
       <PageHead title={m.audit.title} asOf={pages.asOf} refresh={pages.refresh}>
@@ -102,7 +98,7 @@ export function AuditPage() {
       <p role="status" className={css.hint}>
         {exporting}
       </p>
-      <form key={JSON.stringify(search)} className={css.row} onSubmit={find}>
+      <form ref={first} key={JSON.stringify(search)} className={css.row} onSubmit={find}>
         <Field name="actor" label={m.audit.actor} value={search.actor} />
         <Field name="action" label={m.audit.action} value={search.action} />
         <label className={css.field}>
@@ -122,10 +118,36 @@ export function AuditPage() {
           {m.runs.clearFilter}
         </Link>
       </form>
-      <List label={m.audit.title} pages={pages} columns={columns} rowKey={(entry) => entry.id} empty={<p>{m.audit.empty}</p>} />
+      <List label={m.audit.title} pages={lines} columns={columns} rowKey={({ entry }) => entry.id} empty={<p>{m.audit.empty}</p>} />
       <p className={css.note}>
         {m.audit.verify} <code>dvt audit verify</code>
       </p>
+    </>
+  );
+}
+
+/** The run, and the run as it was when the signal took effect. */
+function Subject({ row }: { row: NonNullable<AuditFieldsFragment["row"]> }) {
+  const navigate = route.useNavigate();
+  const [gone, setGone] = useState(false);
+  if (row.runId === "") return null;
+  const { runId, signalId } = row;
+  const open = async (): Promise<void> => {
+    const { signal } = await request(SignalSeqDocument, { runId, signalId });
+    const at = signal?.appliedSeq ?? signal?.acceptedSeq ?? null;
+    if (at === null) setGone(true);
+    else await navigate({ to: "/runs/$runId", params: { runId }, search: { at } });
+  };
+  return (
+    <>
+      <Link to="/runs/$runId" params={{ runId }}>
+        {shortId(runId)}
+      </Link>{" "}
+      {signalId !== "" && (
+        <Button kind="quiet" refusal={gone ? m.audit.noMoment : null} label={m.audit.momentOf(shortId(runId))} onClick={() => void open().catch(() => setGone(true))}>
+          {m.audit.moment}
+        </Button>
+      )}
     </>
   );
 }

@@ -1,6 +1,7 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { newId } from "../actions/intent";
+import { LetterEvents } from "../admin/LetterEvents";
 import { DeadLettersDocument, type LetterFieldsFragment, RedriveDocument, type RedriveMutation } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { request } from "../api/request";
@@ -30,6 +31,7 @@ export function DeadLettersPage() {
   const navigate = route.useNavigate();
   const pages = useConnection(DeadLettersDocument, { open: all !== "yes", runId: run ?? null }, (result) => result.deadLetters);
   const [wanted, setWanted] = useState<Wanted | null>(null);
+  const [looked, setLooked] = useState<LetterFieldsFragment | null>(null);
   const [results, setResults] = useState<ReadonlyMap<string, Result>>(new Map());
   const [more, setMore] = useState(false);
   const open = pages.rows?.filter((letter) => letter.redrivenAt === null).length ?? 0;
@@ -52,7 +54,17 @@ export function DeadLettersPage() {
         </Link>
       ),
     },
-    { head: m.dlq.seqs, cell: (letter) => `${letter.fromSeq}–${letter.toSeq}` },
+    {
+      head: m.dlq.seqs,
+      cell: (letter) => (
+        <>
+          {letter.fromSeq}–{letter.toSeq}{" "}
+          <Button kind="quiet" label={m.dlq.lookAt(shortId(letter.runId), letter.toSeq)} onClick={() => setLooked(letter)}>
+            {m.dlq.look}…
+          </Button>
+        </>
+      ),
+    },
     { head: m.dlq.project, wide: true, cell: (letter) => letter.projectId },
     { head: m.dlq.tries, cell: (letter) => letter.attempts },
     { head: m.dlq.cause, text: true, cell: (letter) => letter.cause },
@@ -90,6 +102,7 @@ export function DeadLettersPage() {
       </PageHead>
       {more && <p role="status">{m.dlq.more}</p>}
       <List label={m.dlq.title} pages={pages} columns={columns} rowKey={(letter) => letter.id} empty={<p>{m.dlq.empty}</p>} />
+      {looked && <LetterEvents letter={looked} onClose={() => setLooked(null)} />}
       {wanted && (
         <Ask
           title={wanted.letter ? m.dlq.redriveOne(shortId(wanted.letter.runId), wanted.letter.toSeq) : m.dlq.redriveAll}

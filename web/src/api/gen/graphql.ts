@@ -824,6 +824,30 @@ export type AuditQueryVariables = Exact<{
 
 export type AuditQuery = { audit: { edges: Array<{ node: { no: number, id: string, row: { at: string, actor: string, action: string, runId: string, signalId: string, outcome: string, code: string, reason: string, requestId: string, detail: string } | null } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
 
+export type SignalSeqQueryVariables = Exact<{
+  runId: string;
+  signalId: string;
+}>;
+
+
+export type SignalSeqQuery = { signal: { acceptedSeq: number | null, appliedSeq: number | null } | null };
+
+export type LetterEventsQueryVariables = Exact<{
+  runId: string;
+  after: number;
+}>;
+
+
+export type LetterEventsQuery = { run: { events: { edges: Array<{ node: { eventId: string, eventType: string, runSeq: number, stepId: string | null, logicalAttemptId: number, engineAttemptId: number, persistedAt: string, emittedBy: string | null, payload: unknown } }> } } | null };
+
+export type WhoCouldQueryVariables = Exact<{
+  action: string;
+  runId: string;
+}>;
+
+
+export type WhoCouldQuery = { whoCould: Array<string> };
+
 export type QueueQueryVariables = Exact<{
   first: number;
   after?: string | null | undefined;
@@ -2408,6 +2432,42 @@ fragment AuditFields on AuditEntry {
     detail
   }
 }`) as unknown as TypedDocumentString<AuditQuery, AuditQueryVariables>;
+export const SignalSeqDocument = new TypedDocumentString(`
+    query SignalSeq($runId: String!, $signalId: String!) {
+  signal(runId: $runId, signalId: $signalId) {
+    acceptedSeq
+    appliedSeq
+  }
+}
+    `) as unknown as TypedDocumentString<SignalSeqQuery, SignalSeqQueryVariables>;
+export const LetterEventsDocument = new TypedDocumentString(`
+    query LetterEvents($runId: String!, $after: Seq!) {
+  run(runId: $runId) {
+    events(first: 50, after: $after) {
+      edges {
+        node {
+          ...EventFields
+        }
+      }
+    }
+  }
+}
+    fragment EventFields on RunEvent {
+  eventId
+  eventType
+  runSeq
+  stepId
+  logicalAttemptId
+  engineAttemptId
+  persistedAt
+  emittedBy
+  payload
+}`) as unknown as TypedDocumentString<LetterEventsQuery, LetterEventsQueryVariables>;
+export const WhoCouldDocument = new TypedDocumentString(`
+    query WhoCould($action: String!, $runId: String!) {
+  whoCould(action: $action, runId: $runId)
+}
+    `) as unknown as TypedDocumentString<WhoCouldQuery, WhoCouldQueryVariables>;
 export const QueueDocument = new TypedDocumentString(`
     query Queue($first: Int!, $after: String) {
   queue(first: $first, after: $after) {

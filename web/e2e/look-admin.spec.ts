@@ -1,0 +1,120 @@
+import { randomBytes } from "node:crypto";
+import { become, cancelRun, expect, sleeps, startRun, status, test } from "./page";
+import { ask } from "./policy";
+
+function id(): string {
+  return `e2e-${randomBytes(8).toString("hex")}`;
+}
+
+const SIGNAL = "mutation Signal($input: SignalRunInput!) { signalRun(input: $input) { signal { decision application } } }";
+
+test("the audit tells refusals that repeat once, keeps its filter in the address, and leads to the moment", async ({ page, url }) => {
+  const runId = await startRun(url, "e2e-audit", sleeps(8_000, 2));
+  for (let i = 0; i < 3; i++) {
+    await ask(url, "dev-viewer", SIGNAL, { input: { runId, signalId: id(), signal: { pause: { reason: "curious" } } } }).catch(() => {});
+  }
+  await ask(url, "dev-engineer", SIGNAL, { input: { runId, signalId: id(), signal: { pause: { reason: "maintenance" } } } });
+  await page.goto(`${url}/audit?run=${runId}`);
+  await become(page, "dev-admin");
+  const rows = page.getByRole("region", { name: "Audit" }).locator("tbody tr");
+  await expect(rows.filter({ hasText: "FORBIDDEN" })).toHaveCount(1);
+  await expect(rows.filter({ hasText: "FORBIDDEN" })).toContainText("3 times");
+  await page.keyboard.press("/");
+  await page.keyboard.type("dev-viewer");
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(/actor=dev-viewer/);
+  await expect(rows).toHaveCount(1);
+  await page.getByRole("link", { name: "Clear the filter" }).click();
+  await rows.filter({ hasText: "maintenance" }).getByRole("button", { name: /at that moment/ }).click();
+  await expect(page).toHaveURL(new RegExp(`/runs/${runId}\\?at=\\d+`));
+  await cancelRun(url, runId);
+});
+
+test("an edit of the policy shows what it changes before it is sent, and who could is answered by the policy", async ({ page, url }) => {
+  const runId = await startRun(url, "e2e-policy", sleeps(50, 1));
+  await page.goto(`${url}/admin/policy`);
+  await become(page, "dev-admin");
+  const version = async (): Promise<number> => Number(/version (\d+)/.exec((await page.getByRole("heading", { level: 1 }).textContent()) ?? "")?.[1]);
+  await expect(page.getByRole("heading", { level: 1 })).toContainText(/version \d/);
+  const before = await version();
+  await page.getByRole("button", { name: "Edit…" }).click();
+  const dialog = page.getByRole("dialog");
+  const text = dialog.getByLabel(/whole document/);
+  const document = await text.inputValue();
+  await text.fill(document.replace('"completeManual": true', '"completeManual": false'));
+  await expect(dialog.getByRole("region", { name: "1 change" })).toContainText("sod.completeManual: true → false");
+  await dialog.getByLabel(/Reason/).fill("two people are not always there");
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await expect(dialog).toHaveCount(0);
+  await expect.poll(version).toBe(before + 1);
+  await page.getByLabel("Action").selectOption("Emergency stop");
+  await page.getByLabel(/On run/).fill(runId);
+  await page.getByRole("button", { name: "Ask" }).click();
+  await expect(page.getByRole("status").filter({ hasText: "Emergency stop:" })).toContainText("dev-admin");
+  // As it was, for the tests that follow.
+  await page.getByRole("button", { name: "Edit…" }).click();
+  await text.fill(document);
+  await dialog.getByLabel(/Reason/).fill("as before");
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await expect.poll(version).toBe(before + 2);
+});
+
+async function atMost(url: string, maxActive: number | null): Promise<void> {
+  const { quotaSettings } = (await ask(url, "dev-admin", "{ quotaSettings { version } }")) as { quotaSettings: { version: number } };
+  await ask(url, "dev-admin", "mutation Set($input: SetQuotaInput!) { setQuota(input: $input) { settings { version } } }", {
+    input: { requestId: id(), expectedVersion: quotaSettings.version, reason: "e2e", settings: { projects: maxActive === null ? [] : [{ projectId: "shop", limits: { maxActive } }] } },
+  });
+}
+
+test("the queue says why a run waits and when it may start, and takes it out", async ({ page, url }) => {
+  const first = await startRun(url, "e2e-queue", sleeps(30_000, 1));
+  await page.goto(`${url}/runs/${first}`);
+  await expect(status(page)).toHaveText("Running");
+  await atMost(url, 1);
+  try {
+    const waiting = await startRun(url, "e2e-queue", sleeps(50, 1));
+    await page.goto(`${url}/queue`);
+    const row = page.getByRole("region", { name: "Queue" }).locator("tbody tr").filter({ hasText: waiting.slice(-8) });
+    await expect(row).toContainText("as many runs".slice(0, 7), { ignoreCase: true });
+    await expect(page.getByRole("columnheader", { name: /estimate/ })).toBeVisible();
+    await row.getByRole("button", { name: /Cancel run/ }).click();
+    const dialog = page.getByRole("alertdialog");
+    await expect(dialog).toContainText("It has not begun");
+    await dialog.getByLabel(/to confirm/).fill(waiting.slice(-8));
+    await dialog.getByRole("button", { name: /^Send/ }).click();
+    await expect(row).toHaveCount(0);
+    await page.goto(`${url}/runs/${waiting}`);
+    await expect(status(page)).toHaveText("Cancelled");
+  } finally {
+    await atMost(url, null);
+    await cancelRun(url, first);
+  }
+});
+
+test("a dead letter shows what it was to tell, and redriving says what became of each", async ({ page, url }) => {
+  const runId = await startRun(url, "e2e-letters", sleeps(50, 1));
+  await page.goto(`${url}/runs/${runId}`);
+  await expect(status(page)).toHaveText("Completed");
+  await become(page, "dev-admin");
+  // The bus of `dvt dev` refuses nothing: its letters are written here, the events are the run's own.
+  const letters = ["a", "b"].map((letter) => ({ id: letter, projectId: "shop", runId, fromSeq: 0, toSeq: 2, attempts: 10, cause: "410 Gone", buriedAt: "2026-11-21T02:11:00Z", redrivenAt: null }));
+  await page.route("**/graphql", (route) => {
+    const body = route.request().postData() ?? "";
+    if (/query DeadLetters\b/.test(body)) return route.fulfill({ json: { data: { deadLetters: { edges: letters.map((node) => ({ node })), pageInfo: { endCursor: null, hasNextPage: false } } } } });
+    if (!/mutation Redrive\b/.test(body)) return route.fallback();
+    const results = letters.map((letter, i) => ({ id: letter.id, outcome: i === 0 ? "FAILED" : "REDRIVEN", code: i === 0 ? "UNAVAILABLE" : null, message: i === 0 ? "The bus still refuses it." : null, letter }));
+    return route.fulfill({ json: { data: { redriveDeadLetters: { results, more: false } } } });
+  });
+  await page.goto(`${url}/dlq`);
+  const rows = page.getByRole("region", { name: "Dead letters" }).locator("tbody tr");
+  await expect(rows).toHaveCount(2);
+  await rows.first().getByRole("button", { name: /had to tell/ }).click();
+  await expect(page.getByRole("dialog")).toContainText("RunStarted");
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Redrive all open…" }).click();
+  const dialog = page.getByRole("alertdialog");
+  await expect(dialog).toContainText("ignores it");
+  await dialog.getByLabel(/to confirm/).fill("redrive all");
+  await dialog.getByRole("button", { name: "Redrive" }).click();
+  await expect(rows.first()).toContainText("The bus still refuses it.");
+});

@@ -1,0 +1,54 @@
+import { type FormEvent, useState } from "react";
+import { type Action, WhoCouldDocument } from "../api/gen/graphql";
+import { ApiError, request } from "../api/request";
+import { m } from "../messages";
+import { Violations } from "../ui/Ask";
+import { Button } from "../ui/Button";
+import css from "../ui/Form.module.css";
+
+/** What can be done to a run, in the words of its buttons. */
+const ACTIONS = ["READ", "PAUSE", "RESUME", "RETRY_STEP", "SKIP_STEP", "CANCEL", "EMERGENCY_STOP", "RERUN", "APPROVE", "COMPLETE_MANUAL_STEP", "INJECT_OVERRIDE", "UPDATE_PARAMS", "UPDATE_TARGET"] as const satisfies readonly Action[];
+
+/** Asks the policy itself who could do something to a run, rather than leaving people to read it. */
+export function WhoCan() {
+  const [answer, setAnswer] = useState<string | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
+  const submit = (event: FormEvent<HTMLFormElement>): void => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget);
+    const action = ACTIONS.find((known) => known === form.get("action")) ?? "READ";
+    const runId = String(form.get("run") ?? "").trim();
+    setError(null);
+    request(WhoCouldDocument, { action, runId }).then(
+      ({ whoCould }) => setAnswer(m.policy.who(m.action[action], whoCould.join(", "))),
+      (cause: unknown) => {
+        setAnswer(null);
+        setError(cause instanceof ApiError ? cause : new ApiError(String(cause)));
+      },
+    );
+  };
+  return (
+    <section className={css.section}>
+      <h2>{m.policy.whoCan}</h2>
+      <form className={css.row} onSubmit={submit}>
+        <label className={css.field}>
+          <span>{m.policy.action}</span>
+          <select name="action" defaultValue="RETRY_STEP">
+            {ACTIONS.map((action) => (
+              <option key={action} value={action}>
+                {m.action[action]}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label className={css.field}>
+          <span>{m.policy.onRun}</span>
+          <input name="run" required maxLength={128} autoComplete="off" spellCheck={false} />
+        </label>
+        <Button type="submit">{m.policy.ask}</Button>
+      </form>
+      <p role="status">{answer}</p>
+      <Violations error={error} />
+    </section>
+  );
+}
