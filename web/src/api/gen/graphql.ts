@@ -34,12 +34,13 @@ export type Action =
 
 /** One action on one thing. */
 export type ActionInput =
-  {   approve: ApproveActionInput; cancel?: never; completeManualStep?: never; rerun?: never; signal?: never; start?: never; }
-  |  { approve?: never;   cancel: CancelActionInput; completeManualStep?: never; rerun?: never; signal?: never; start?: never; }
-  |  { approve?: never; cancel?: never;   completeManualStep: CompleteManualStepInput; rerun?: never; signal?: never; start?: never; }
-  |  { approve?: never; cancel?: never; completeManualStep?: never;   rerun: RerunInput; signal?: never; start?: never; }
-  |  { approve?: never; cancel?: never; completeManualStep?: never; rerun?: never;   signal: SignalActionInput; start?: never; }
-  |  { approve?: never; cancel?: never; completeManualStep?: never; rerun?: never; signal?: never;   start: StartRunInput; };
+  {   approve: ApproveActionInput; bulk?: never; cancel?: never; completeManualStep?: never; rerun?: never; signal?: never; start?: never; }
+  |  { approve?: never;   bulk: BulkPreviewInput; cancel?: never; completeManualStep?: never; rerun?: never; signal?: never; start?: never; }
+  |  { approve?: never; bulk?: never;   cancel: CancelActionInput; completeManualStep?: never; rerun?: never; signal?: never; start?: never; }
+  |  { approve?: never; bulk?: never; cancel?: never;   completeManualStep: CompleteManualStepInput; rerun?: never; signal?: never; start?: never; }
+  |  { approve?: never; bulk?: never; cancel?: never; completeManualStep?: never;   rerun: RerunInput; signal?: never; start?: never; }
+  |  { approve?: never; bulk?: never; cancel?: never; completeManualStep?: never; rerun?: never;   signal: SignalActionInput; start?: never; }
+  |  { approve?: never; bulk?: never; cancel?: never; completeManualStep?: never; rerun?: never; signal?: never;   start: StartRunInput; };
 
 export type ActionOutcome =
   | 'APPLY'
@@ -111,6 +112,11 @@ export type BulkOutcome =
   | 'UNKNOWN'
   /** It was not sent yet. */
   | 'WAITING';
+
+export type BulkPreviewInput = {
+  action: BulkActionInput;
+  runs: BulkRunsInput;
+};
 
 /** Which runs are meant. */
 export type BulkRunsInput =
