@@ -115,7 +115,9 @@ test("a viewer sees every action, off, with the reason", async ({ page, url }) =
 
 test("a plan that does not hold is refused with all that is wrong", async ({ page, url }) => {
   await page.goto(`${url}/start`);
-  await page.getByLabel(/Plan/).fill('{"schemaVersion":"v1.2","steps":[]}');
+  await page.getByLabel("Project", { exact: true }).last().fill("shop");
+  await page.getByLabel("Environment", { exact: true }).last().fill("dev");
+  await page.getByLabel(/Plan \(JSON\)/).fill('{"schemaVersion":"v1.2","steps":[]}');
   await page.getByRole("button", { name: "Start run" }).click();
   await expect(page.getByRole("alert")).toContainText("PLAN_INVALID");
   expect(await page.getByRole("alert").getByRole("listitem").count()).toBeGreaterThan(1);

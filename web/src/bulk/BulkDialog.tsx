@@ -38,7 +38,7 @@ export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
   const strong = irreversible(action.kind) || (total ?? 0) > TYPED_ABOVE;
   const moved = error?.code === "BULK_MOVED";
   const complete = reason.trim() !== "" && total !== null && total > 0 && (!strong || typed === String(total)) && asked !== null;
-  const label = m.action[action.kind];
+  const label = m.bulk.verbs[action.kind](total === null ? m.bulk.many : m.bulk.runs(total));
 
   const submit = (event: FormEvent): void => {
     event.preventDefault();
@@ -59,7 +59,7 @@ export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
   };
 
   return (
-    <Dialog title={total === null ? label : m.bulk.title(label, total)} onClose={onClose} alert={strong}>
+    <Dialog title={label} onClose={onClose} alert={strong}>
       <form
         className={css.stack}
         onSubmit={submit}
@@ -91,7 +91,7 @@ export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
         <div className={css.buttons}>
           <Button onClick={onClose}>{m.confirm.back}</Button>
           <button type="submit" className={send.send} data-danger={strong || undefined} disabled={sending || !complete}>
-            {sending ? m.confirm.sending : m.bulk.send(label, total ?? 0)}
+            {sending ? m.confirm.sending : m.bulk.send(label)}
           </button>
         </div>
       </form>

@@ -2,6 +2,7 @@ import { ChevronDown } from "lucide-react";
 import { useId } from "react";
 import type { ViewerQuery } from "../api/gen/graphql";
 import { m } from "../messages";
+import type { Zone } from "../ui/format";
 import { setKeysOn, useKeysOn } from "../ui/keys";
 import css from "./Account.module.css";
 import { Choice } from "./Choice";
@@ -30,10 +31,12 @@ interface AccountProps {
   viewer: ViewerQuery["viewer"];
   theme: Theme;
   setTheme: (theme: Theme) => void;
+  zone: Zone;
+  setZone: (zone: Zone) => void;
 }
 
 /** Who one is and how one likes it here; in `dvt dev`, one may become somebody else. */
-export function Account({ viewer, theme, setTheme }: AccountProps) {
+export function Account({ viewer, theme, setTheme, zone, setZone }: AccountProps) {
   const id = useId();
   const keys = useKeysOn();
   const { principal, tenantId, roles } = viewer;
@@ -51,6 +54,10 @@ export function Account({ viewer, theme, setTheme }: AccountProps) {
         <label className={css.line}>
           {m.viewer.theme}
           <Choice label={m.viewer.theme} value={theme} options={THEMES.map((name) => [name, m.viewer.themes[name]])} choose={setTheme} />
+        </label>
+        <label className={css.line}>
+          {m.viewer.zone}
+          <Choice label={m.viewer.times} value={zone} options={[["utc", "UTC"], ["local", "Local"]]} choose={setZone} />
         </label>
         <label className={css.line}>
           {m.viewer.keys}

@@ -6,7 +6,7 @@ import { Choice } from "./Choice";
 import css from "./Shell.module.css";
 
 /** Pages that the address narrows to a place; from any other the way leads to the runs. */
-const NARROWED = ["/runs", "/inbox"] as const;
+const NARROWED = ["/runs", "/inbox", "/start"] as const;
 
 function names(all: readonly string[], chosen: string | undefined): string[] {
   return [...new Set([...all, ...(chosen ? [chosen] : [])])].filter((name) => name !== "*").toSorted();

@@ -96,10 +96,12 @@ export function Shell({ viewer, setZone, children }: ShellProps) {
           </Button>
           <Tray />
           <Choice label={m.viewer.zone} value={zone} options={[["utc", "UTC"], ["local", "Local"]]} choose={setZone} />
-          <Button kind="quiet" label={m.help.title} onClick={() => setOver("help")}>
-            <CircleQuestionMark size={16} aria-hidden="true" />
-          </Button>
-          <Account viewer={viewer} theme={theme} setTheme={setTheme} />
+          <span className={css.help}>
+            <Button kind="quiet" label={m.help.title} onClick={() => setOver("help")}>
+              <CircleQuestionMark size={16} aria-hidden="true" />
+            </Button>
+          </span>
+          <Account viewer={viewer} theme={theme} setTheme={setTheme} zone={zone} setZone={setZone} />
         </div>
       </header>
       <ServiceBanner />

@@ -33,7 +33,7 @@ export function BulkPage() {
   const [saved, setSaved] = useState<ApiError | null>(null);
   useTick(1_000);
   const failed = bulk ? failedOf(bulk) : 0;
-  const name = bulk ? m.bulk.title(m.bulk.types[bulk.type] ?? bulk.typeRaw, bulk.counts.total) : m.bulk.one;
+  const name = bulk ? m.bulk.verbs[bulk.type](m.bulk.runs(bulk.counts.total)) : m.bulk.one;
   useDocumentStatus(name, bulk && (failed > 0 ? "failed" : done(bulk) ? "success" : "running"), bulk && m.bulk.state(bulk.state, settled(bulk), bulk.counts.total));
   if (error?.code === "NOT_FOUND") {
     return (

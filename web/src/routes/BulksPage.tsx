@@ -16,7 +16,7 @@ const COLUMNS: Column<BulkFieldsFragment>[] = [
     main: true,
     cell: (bulk) => (
       <Link to="/bulk/$id" params={{ id: bulk.id }}>
-        {m.bulk.title(m.bulk.types[bulk.type] ?? bulk.typeRaw, bulk.counts.total)}
+        {m.bulk.verbs[bulk.type](m.bulk.runs(bulk.counts.total))}
       </Link>
     ),
   },

@@ -1,87 +1,141 @@
-import { useNavigate } from "@tanstack/react-router";
-import { type FormEvent, useState } from "react";
-import { newId } from "../actions/intent";
-import { StartRunDocument } from "../api/gen/graphql";
+import { getRouteApi, Link, useRouterState } from "@tanstack/react-router";
+import { type FormEvent, useEffect, useId, useRef, useState } from "react";
+import { RerunRunDocument, StartRunDocument } from "../api/gen/graphql";
 import { ApiError, request } from "../api/request";
 import { m } from "../messages";
+import { CheckPanel, Violations } from "../start/CheckPanel";
+import { type Draft, edited, keepDraft, keptDraft, newDraft, scopeOf, toAsked } from "../start/draft";
+import { ParamsField } from "../start/ParamsField";
+import { PlanField } from "../start/PlanField";
+import css from "../start/Start.module.css";
+import { useCheck } from "../start/useCheck";
+import { explainRefusal } from "../start/words";
+import { Button } from "../ui/Button";
 import { useDocumentStatus } from "../ui/documentStatus";
-import css from "./StartPage.module.css";
+import { isProduction } from "../ui/Env";
+import form from "../ui/Form.module.css";
+import { shortId } from "../ui/format";
+
+const route = getRouteApi("/start");
 
 export function StartPage() {
+  // One form for each place in the history: a reload and the way back find it again, a new visit is a new one.
+  const at = useRouterState({ select: ({ location: { state: { __TSR_key: key = "" } } }) => key });
+  return <StartForm key={at} at={at} />;
+}
+
+function StartForm({ at }: { at: string }) {
   useDocumentStatus(m.start.title);
-  const navigate = useNavigate();
-  // Minted when the form opens: a double click or a second try is still one run.
-  const [runRequestId, setRequestId] = useState(() => `ui-${newId()}`);
-  const [plan, setPlan] = useState("");
-  const [projectId, setProject] = useState("shop");
-  const [environmentId, setEnvironment] = useState("dev");
+  const navigate = route.useNavigate();
+  const { from, project = "", env = "" } = route.useSearch();
+  const [draft, setDraft] = useState<Draft>(() => keptDraft(sessionStorage, at) ?? newDraft(at, { source: from ? "run" : "inline", from: from ?? "", projectId: project, environmentId: env }));
+  const [raw, setRaw] = useState(false);
   const [error, setError] = useState<ApiError | null>(null);
   const [sending, setSending] = useState(false);
+  const problems = useRef<HTMLDivElement>(null);
+  const id = useId();
+  useEffect(() => keepDraft(sessionStorage, draft), [draft]);
+  const asked = toAsked(draft);
+  const check = useCheck(asked);
+  const planProblem = "problem" in asked && asked.problem.field === "plan" ? asked.problem.text : null;
+  const shown = error ?? check.error;
+  const violations = shown?.violations ?? [];
+  const refused = check.preview && check.preview.outcome !== "APPLY" ? explainRefusal(check.preview) : null;
+  const change = (part: Partial<Draft>): void => {
+    setError(null);
+    const scope = part.plan === undefined ? null : scopeOf(part.plan);
+    setDraft((old) => edited(old, { ...part, ...scope }));
+  };
+  // What was found after a click is read next.
+  useEffect(() => {
+    if (error) problems.current?.focus();
+  }, [error]);
 
+  const open = (runId: string): void => void navigate({ to: "/runs/$runId", params: { runId } });
   const submit = (event: FormEvent): void => {
     event.preventDefault();
-    if (sending) return;
-    let inline: unknown;
-    try {
-      inline = JSON.parse(plan);
-    } catch (cause) {
-      setError(new ApiError(`${m.start.notJson} ${cause instanceof Error ? cause.message : String(cause)}`, { code: "BAD_USER_INPUT" }));
+    if (sending || draft.started !== null) return;
+    if ("missing" in asked || "problem" in asked) {
+      setError(new ApiError("missing" in asked ? asked.missing : asked.problem.text, { code: "BAD_USER_INPUT" }));
       return;
     }
     setSending(true);
     setError(null);
-    request(StartRunDocument, { input: { plan: { inline }, runRequestId, projectId, environmentId } })
-      .then(({ startRun }) => navigate({ to: "/runs/$runId", params: { runId: startRun.run.runId } }))
+    const sent = "start" in asked ? request(StartRunDocument, { input: asked.start }).then(({ startRun }) => startRun) : request(RerunRunDocument, { input: asked.rerun }).then(({ rerun }) => rerun);
+    sent
+      .then(({ run }) => {
+        keepDraft(sessionStorage, { ...draft, started: run.runId });
+        open(run.runId);
+      })
       .catch((cause: unknown) => {
         setError(cause instanceof ApiError ? cause : new ApiError(String(cause)));
         setSending(false);
       });
   };
-  const edit = (text: string): void => {
-    setPlan(text);
-    // Another plan is another request.
-    setRequestId(`ui-${newId()}`);
-  };
+  const production = draft.source !== "run" && isProduction(draft.environmentId);
 
   return (
-    <form className={css.form} onSubmit={submit}>
+    <form
+      className={css.form}
+      onSubmit={submit}
+      noValidate
+      onKeyDown={(event) => {
+        if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) event.currentTarget.requestSubmit();
+      }}
+    >
       <h1>{m.start.title}</h1>
-      <label className={css.field}>
-        {m.start.plan} <span className={css.hint}>{m.start.planHint}</span>
-        <textarea className={css.plan} rows={18} spellCheck={false} required value={plan} onChange={(event) => edit(event.target.value)} />
-      </label>
-      <div className={css.where}>
-        <label className={css.field}>
-          {m.start.project}
-          <input required maxLength={128} value={projectId} onChange={(event) => setProject(event.target.value)} />
-        </label>
-        <label className={css.field}>
-          {m.start.environment}
-          <input required maxLength={128} value={environmentId} onChange={(event) => setEnvironment(event.target.value)} />
-        </label>
-      </div>
-      <div role="alert" className={css.problem}>
+      {draft.started !== null && (
+        <p className={css.started} role="status">
+          {m.start.already(shortId(draft.started))}
+          <Link to="/runs/$runId" params={{ runId: draft.started }}>
+            {m.start.openIt}
+          </Link>
+          <Button onClick={() => setDraft(edited(draft, {}))}>{m.start.another}</Button>
+        </p>
+      )}
+      <PlanField draft={draft} change={change} invalid={planProblem !== null || violations.length > 0} describedBy={id} />
+      <div id={id} ref={problems} tabIndex={-1} role="alert" className={css.problem}>
+        {planProblem !== null && !error && <p>{planProblem}</p>}
         {error && (
           <p>
-            {error.message} <code>{error.code}</code>
+            {error.message} <code>{error.code}</code> {error.whoCould.length > 0 && m.denied.could(error.whoCould.join(", "))}
           </p>
         )}
-        {error && error.violations.length > 0 && (
+        {violations.length > 0 && (
           <>
-            <p>{m.start.problems(error.violations.length)}:</p>
-            <ul className={css.violations}>
-              {error.violations.map((violation) => (
-                <li key={`${violation.path} ${violation.code}`}>
-                  <code>{violation.path}</code>: {violation.message}
-                </li>
-              ))}
-            </ul>
+            <p>
+              {m.start.problems(violations.length)} {!error && shown && <code>{shown.code}</code>}
+            </p>
+            <Violations violations={violations} />
           </>
         )}
       </div>
-      <button type="submit" className={css.submit} disabled={sending}>
-        {sending ? m.confirm.sending : m.start.submit}
-      </button>
+      {draft.source !== "run" && (
+        <>
+          <section className={css.part} data-production={production || undefined}>
+            <h2>2 {m.start.parts.where}</h2>
+            {production && <p className={css.band}>{m.start.production(draft.environmentId.toUpperCase())}</p>}
+            <div className={css.grid}>
+              <label className={form.field}>
+                <span>{m.start.project}</span>
+                <input maxLength={128} value={draft.projectId} spellCheck={false} onChange={(event) => change({ projectId: event.target.value })} />
+              </label>
+              <label className={form.field}>
+                <span>{m.start.environment}</span>
+                <input maxLength={128} value={draft.environmentId} spellCheck={false} onChange={(event) => change({ environmentId: event.target.value })} />
+              </label>
+            </div>
+          </section>
+          <ParamsField text={draft.params} change={(params) => change({ params })} raw={raw} setRaw={setRaw} problem={"problem" in asked && asked.problem.field === "params" ? asked.problem.text : null} />
+        </>
+      )}
+      <CheckPanel check={check} missing={"missing" in asked ? asked.missing : null} projectId={draft.projectId} />
+      <p className={css.end}>
+        <Button kind="primary" type="submit" refusal={sending ? m.confirm.sending : draft.started !== null ? m.start.already(shortId(draft.started)) : refused}>
+          {sending ? m.confirm.sending : m.start.submit}
+        </Button>
+        <kbd>{m.start.sendKey}</kbd>
+      </p>
     </form>
   );
 }

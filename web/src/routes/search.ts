@@ -52,7 +52,7 @@ export const runsSearch = z.object({
 
 export const bulkSearch = z.object({ result: z.catch(z.optional(z.enum(RESULTS)), undefined) });
 
-export const startSearch = z.object({ from: text });
+export const startSearch = z.object({ from: text, project: text, env: text });
 
 export const runSearch = z.object({
   view: z.catch(z.optional(z.enum(RUN_VIEWS)), undefined),

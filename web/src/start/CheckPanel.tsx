@@ -1,0 +1,69 @@
+import type { Violation } from "../api/request";
+import { m } from "../messages";
+import { explainRefusal } from "./words";
+import css from "./Start.module.css";
+import { type Check, startsNow } from "./useCheck";
+
+interface CheckPanelProps {
+  check: Check;
+  missing: string | null;
+  projectId: string;
+}
+
+/** What would come of it, before it is sent. */
+export function CheckPanel({ check, missing, projectId }: CheckPanelProps) {
+  const { preview, quotas, error, current } = check;
+  const starting = quotas.filter((quota) => quota.projectId === null || quota.projectId === projectId);
+  const now = startsNow(quotas, projectId);
+  return (
+    <section className={css.part}>
+      <h2>4 {m.start.parts.check}</h2>
+      <div className={css.check} aria-live="polite" data-testid="start-check" data-outcome={preview?.outcome}>
+        {missing !== null ? (
+          <p>{missing}</p>
+        ) : !current ? (
+          <p>{m.start.checking}</p>
+        ) : error ? (
+          error.violations.length === 0 && (
+            <p className={css.problem}>
+              {error.message} <code>{error.code}</code>
+            </p>
+          )
+        ) : (
+          preview && (
+            <ul>
+              <li>{explainRefusal(preview)}</li>
+              {preview.changes.length > 0 && <li>{m.start.firstSteps(preview.changes.length, preview.changes[0]?.stepId ?? "")}</li>}
+              {preview.warnings.map((warning) => (
+                <li key={warning} className={css.warn}>
+                  {warning}
+                </li>
+              ))}
+              {preview.outcome === "APPLY" && now !== null && <li className={now ? undefined : css.warn}>{now ? m.start.now : m.start.queued}</li>}
+              {starting.flatMap((quota) =>
+                quota.buckets
+                  .filter((bucket) => bucket.action === "START_RUN")
+                  .map((bucket) => (
+                    <li key={quota.projectId ?? ""}>{m.start.quota(quota.projectId ?? m.start.tenant, bucket.tokensRemaining, bucket.perMinute, quota.active, quota.maxActive)}</li>
+                  )),
+              )}
+            </ul>
+          )
+        )}
+      </div>
+    </section>
+  );
+}
+
+/** All that is wrong, at once. */
+export function Violations({ violations }: { violations: readonly Violation[] }) {
+  return (
+    <ul className={css.violations}>
+      {violations.map(({ path, code, message }) => (
+        <li key={`${path} ${code} ${message}`}>
+          <code>{path}</code>: {message}
+        </li>
+      ))}
+    </ul>
+  );
+}

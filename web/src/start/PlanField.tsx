@@ -1,0 +1,101 @@
+import { Link } from "@tanstack/react-router";
+import { type DragEvent, useId, useState } from "react";
+import { m } from "../messages";
+import { Button } from "../ui/Button";
+import form from "../ui/Form.module.css";
+import type { Draft, Source } from "./draft";
+import { SOURCES } from "./draft";
+import css from "./Start.module.css";
+
+const MOST_BYTES = 4 << 20;
+const REF = ["uri", "sha256", "schemaVersion", "planId", "planVersion"] as const;
+
+interface PlanFieldProps {
+  draft: Draft;
+  change: (change: Partial<Draft>) => void;
+  invalid: boolean;
+  describedBy: string;
+}
+
+/** The plan: pasted, dropped or from a file, by its address, or that of a run. */
+export function PlanField({ draft, change, invalid, describedBy }: PlanFieldProps) {
+  const [problem, setProblem] = useState<string | null>(null);
+  const hint = useId();
+  const read = async (file: File | undefined): Promise<void> => {
+    if (!file) return;
+    if (file.size > MOST_BYTES) setProblem(m.start.fileTooLarge(file.name));
+    else {
+      setProblem(null);
+      change({ plan: await file.text(), source: "inline" });
+    }
+  };
+  const drop = (event: DragEvent): void => {
+    event.preventDefault();
+    void read(event.dataTransfer.files[0]);
+  };
+  const choose = (source: Source): void => change({ source });
+  return (
+    <section className={css.part}>
+      <div className={css.partHead}>
+        <h2>1 {m.start.parts.plan}</h2>
+        <div role="group" aria-label={m.start.source} className={css.sources}>
+          {SOURCES.map((source) => (
+            <Button key={source} kind="quiet" pressed={draft.source === source} onClick={() => choose(source)}>
+              {m.start.sources[source]}
+            </Button>
+          ))}
+        </div>
+      </div>
+      {draft.source === "inline" && (
+        <>
+          <label className={css.field}>
+            {m.start.plan} <span className={css.hint}>{m.start.planHint}</span>
+            <textarea
+              className={css.plan}
+              rows={14}
+              spellCheck={false}
+              value={draft.plan}
+              aria-invalid={invalid || undefined}
+              aria-describedby={`${hint} ${describedBy}`}
+              onChange={(event) => change({ plan: event.target.value })}
+              onDragOver={(event) => event.preventDefault()}
+              onDrop={drop}
+            />
+          </label>
+          <label className={css.file}>
+            {m.start.file} <input type="file" accept="application/json,.json" onChange={(event) => void read(event.target.files?.[0])} />
+          </label>
+          <p id={hint} role={problem === null ? undefined : "alert"} className={css.hint}>
+            {problem ?? m.start.dropHint}
+          </p>
+        </>
+      )}
+      {draft.source === "ref" && (
+        <div className={css.grid}>
+          {REF.map((name) => (
+            <label key={name} className={form.field} data-wide={name === "uri" || name === "sha256" || undefined}>
+              <span>{m.start.ref[name]}</span>
+              <input value={draft.ref[name]} maxLength={1024} spellCheck={false} onChange={(event) => change({ ref: { ...draft.ref, [name]: event.target.value.trim() } })} />
+            </label>
+          ))}
+        </div>
+      )}
+      {draft.source === "run" && (
+        <>
+          <label className={form.field}>
+            <span>{m.start.fromRun}</span>
+            <input value={draft.from} maxLength={128} spellCheck={false} onChange={(event) => change({ from: event.target.value.trim() })} />
+          </label>
+          <p className={css.hint}>
+            {m.start.fromRunMeans}{" "}
+            {draft.from !== "" && (
+              <Link to="/runs/$runId" params={{ runId: draft.from }}>
+                {m.start.openRun}
+              </Link>
+            )}
+          </p>
+        </>
+      )}
+    </section>
+  );
+}

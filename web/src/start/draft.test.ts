@@ -1,0 +1,41 @@
+import { describe, expect, it } from "vitest";
+import { edited, keepDraft, keptDraft, newDraft, scopeOf, toAsked } from "./draft";
+
+function storage() {
+  const kept = new Map<string, string>();
+  return { getItem: (key: string) => kept.get(key) ?? null, setItem: (key: string, value: string) => void kept.set(key, value) };
+}
+const PLAN = '{"scope": {"projectId": "shop", "environmentId": "prod"}}';
+
+describe("the form of a new run", () => {
+  it("25 keeps its request over a reload, and is another one at another place of the history", () => {
+    const kept = storage();
+    const draft = newDraft("a", { plan: PLAN, projectId: "shop", environmentId: "prod" });
+    keepDraft(kept, draft);
+    expect(keptDraft(kept, "a")).toEqual(draft);
+    expect(keptDraft(kept, "b")).toBeNull();
+  });
+
+  it("25 is another request when it is changed after it has started a run", () => {
+    const draft = newDraft("a");
+    expect(edited(draft, { plan: "{}" }).runRequestId).toBe(draft.runRequestId);
+    const next = edited({ ...draft, started: "r1" }, { plan: "{}" });
+    expect(next.started).toBeNull();
+    expect(next.runRequestId).not.toBe(draft.runRequestId);
+  });
+
+  it("says what is missing before it asks", () => {
+    expect(toAsked(newDraft("a"))).toHaveProperty("missing");
+    expect(toAsked(newDraft("a", { plan: "{" }))).toMatchObject({ problem: { field: "plan" } });
+    expect(toAsked(newDraft("a", { plan: PLAN }))).toHaveProperty("missing");
+    const whole = newDraft("a", { plan: PLAN, projectId: "shop", environmentId: "prod", params: '{"day": 1}' });
+    expect(toAsked(whole)).toEqual({ start: { plan: { inline: JSON.parse(PLAN) }, runRequestId: whole.runRequestId, projectId: "shop", environmentId: "prod", params: { day: 1 } } });
+    expect(toAsked({ ...whole, params: "[" })).toMatchObject({ problem: { field: "params" } });
+    expect(toAsked(newDraft("a", { source: "run", from: "r1" }))).toMatchObject({ rerun: { runId: "r1", from: { start: true } } });
+  });
+
+  it("reads the place from the plan", () => {
+    expect(scopeOf(PLAN)).toEqual({ projectId: "shop", environmentId: "prod" });
+    expect(scopeOf("{}")).toBeNull();
+  });
+});

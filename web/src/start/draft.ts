@@ -1,0 +1,113 @@
+// What the form of a new run holds, kept in this tab until the page is left: a reload changes nothing.
+import * as z from "zod/mini";
+import { newId } from "../actions/intent";
+import type { PlanRefInput, RerunInput, StartRunInput } from "../api/gen/graphql";
+import { m } from "../messages";
+
+export const SOURCES = ["inline", "ref", "run"] as const;
+export type Source = (typeof SOURCES)[number];
+
+const stored = z.object({
+  /** The place in the browser's history that the form is at. */
+  at: z.string(),
+  runRequestId: z.string(),
+  source: z.enum(SOURCES),
+  /** The plan as JSON. */
+  plan: z.string(),
+  ref: z.object({ uri: z.string(), sha256: z.string(), schemaVersion: z.string(), planId: z.string(), planVersion: z.string() }),
+  /** The run whose plan is started again. */
+  from: z.string(),
+  projectId: z.string(),
+  environmentId: z.string(),
+  params: z.string(),
+  /** The run that this form has started. */
+  started: z.nullable(z.string()),
+});
+export type Draft = z.infer<typeof stored>;
+
+const KEY = "dvt.start";
+const MOST = 1 << 20;
+
+export function newRequestId(): string {
+  return `ui-${newId()}`;
+}
+
+export function newDraft(at: string, given: Partial<Draft> = {}): Draft {
+  return {
+    at,
+    runRequestId: newRequestId(),
+    source: "inline",
+    plan: "",
+    ref: { uri: "", sha256: "", schemaVersion: "v1.2", planId: "", planVersion: "" },
+    from: "",
+    projectId: "",
+    environmentId: "",
+    params: "",
+    started: null,
+    ...given,
+  };
+}
+
+/** The draft of this place in the history; null when another form was the last. */
+export function keptDraft(storage: Pick<Storage, "getItem">, at: string): Draft | null {
+  try {
+    const parsed = stored.safeParse(JSON.parse(storage.getItem(KEY) ?? "null"));
+    return parsed.success && parsed.data.at === at ? parsed.data : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Plans above 1 MiB are not kept. */
+export function keepDraft(storage: Pick<Storage, "setItem">, draft: Draft): void {
+  const text = JSON.stringify(draft);
+  if (text.length <= MOST) storage.setItem(KEY, text);
+}
+
+/** Another content is another request, once the last one has started a run. */
+export function edited(draft: Draft, change: Partial<Draft>): Draft {
+  const next = { ...draft, ...change };
+  return draft.started === null ? next : { ...next, started: null, runRequestId: newRequestId() };
+}
+
+export type StartAsked = { start: StartRunInput } | { rerun: RerunInput } | { problem: { field: "plan" | "params"; text: string } } | { missing: string };
+
+function json(text: string): { value: unknown } | { text: string } {
+  try {
+    return { value: JSON.parse(text) };
+  } catch (cause) {
+    return { text: `${m.start.notJson} ${cause instanceof Error ? cause.message : String(cause)}` };
+  }
+}
+
+/** What would be asked of the server, or what keeps it from being asked. */
+export function toAsked(draft: Draft): StartAsked {
+  const { source, runRequestId, projectId, environmentId } = draft;
+  if (source === "run") return draft.from.trim() === "" ? { missing: m.start.noRun } : { rerun: { runId: draft.from.trim(), runRequestId, from: { start: true } } };
+  if (source === "inline" && draft.plan.trim() === "") return { missing: m.start.noPlan };
+  const plan = source === "inline" ? json(draft.plan) : null;
+  if (plan && "text" in plan) return { problem: { field: "plan", text: plan.text } };
+  const ref: PlanRefInput = draft.ref;
+  if (source === "ref" && Object.values(draft.ref).some((part) => part.trim() === "")) return { missing: m.start.noRef };
+  const params = draft.params.trim() === "" ? null : json(draft.params);
+  if (params && "text" in params) return { problem: { field: "params", text: params.text } };
+  if (projectId.trim() === "" || environmentId.trim() === "") return { missing: m.start.noPlace };
+  return {
+    start: {
+      plan: plan ? { inline: plan.value } : { ref },
+      runRequestId,
+      projectId: projectId.trim(),
+      environmentId: environmentId.trim(),
+      ...(params ? { params: params.value } : {}),
+    },
+  };
+}
+
+const scoped = z.object({ scope: z.object({ projectId: z.string(), environmentId: z.string() }) });
+
+/** Where the plan says that it runs; null when it does not say. */
+export function scopeOf(plan: string): { projectId: string; environmentId: string } | null {
+  const document = json(plan);
+  const parsed = "value" in document ? scoped.safeParse(document.value) : null;
+  return parsed?.success ? { projectId: parsed.data.scope.projectId, environmentId: parsed.data.scope.environmentId } : null;
+}
