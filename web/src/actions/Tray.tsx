@@ -13,11 +13,13 @@ const FOLD_MS = 6_000;
 const SLOW_MS = 5_000;
 const DAY_MS = 86_400_000;
 const LISTED = 20;
+/** How the receipts of bulks are named: they stand on the page of their bulk, however many they are. */
+const BULK_SIGNAL = "bulk.";
 
 /** Own receipts: those that move or went wrong stay in sight, the rest folds into the count. */
 export function Tray() {
   const viewer = useViewer();
-  const own = useReceipts().filter((signal) => signal.actor === viewer.principal);
+  const own = useReceipts().filter((signal) => signal.actor === viewer.principal && !signal.signalId.startsWith(BULK_SIGNAL));
   const dismissed = useDismissed();
   const [open, setOpen] = useState(false);
   const now = Date.now();

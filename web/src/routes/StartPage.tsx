@@ -1,4 +1,4 @@
-import { getRouteApi, Link, useRouterState } from "@tanstack/react-router";
+import { getRouteApi, Link, useRouter } from "@tanstack/react-router";
 import { type FormEvent, useEffect, useId, useRef, useState } from "react";
 import { RerunRunDocument, StartRunDocument } from "../api/gen/graphql";
 import { ApiError, request } from "../api/request";
@@ -19,12 +19,9 @@ import { shortId } from "../ui/format";
 const route = getRouteApi("/start");
 
 export function StartPage() {
+  const { __TSR_key: place = "" } = useRouter().history.location.state;
   // One form for each place in the history: a reload and the way back find it again, a new visit is a new one.
-  const at = useRouterState({ select: ({ location: { state: { __TSR_key: key = "" } } }) => key });
-  return <StartForm key={at} at={at} />;
-}
-
-function StartForm({ at }: { at: string }) {
+  const [at] = useState(place);
   useDocumentStatus(m.start.title);
   const navigate = route.useNavigate();
   const { from, project = "", env = "" } = route.useSearch();

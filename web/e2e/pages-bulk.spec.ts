@@ -1,0 +1,75 @@
+import { readFileSync } from "node:fs";
+import type { Page } from "@playwright/test";
+import { expect, sleeps, startRun, sync, test } from "./page";
+
+const RUNS = 200;
+const FAILING = 3;
+
+function progress(page: Page) {
+  return page.getByTestId("bulk-progress");
+}
+
+test("32 200 runs with 3 failing: one result for each, the page may be closed, and only the 3 are retried", async ({ page, url, context }) => {
+  test.setTimeout(400_000);
+  const over = await Promise.all(Array.from({ length: FAILING }, () => startRun(url, "e2e-bulk", [{ stepId: "nothing", type: "NOOP", inputs: {} }])));
+  await page.goto(`${url}/runs?plan=e2e-bulk&status=COMPLETED`);
+  await expect(page.locator("tr[data-run]")).toHaveCount(FAILING, { timeout: 30_000 }).catch(async () => {
+    await page.reload();
+    await expect(page.locator("tr[data-run]")).toHaveCount(FAILING);
+  });
+  for (let at = 0; at < RUNS - FAILING; at += 16) {
+    await Promise.all(Array.from({ length: Math.min(16, RUNS - FAILING - at) }, () => startRun(url, "e2e-bulk", sleeps(600_000, 1))));
+  }
+  await page.goto(`${url}/runs?plan=e2e-bulk`);
+  await expect(sync(page)).toContainText("Live");
+  await page.getByRole("checkbox", { name: "Select all runs shown" }).check();
+  const bar = page.getByRole("region", { name: "Selected runs" });
+  await expect(bar).toContainText("50 runs selected");
+  await bar.getByRole("button", { name: "Act on all that match" }).click();
+  await bar.getByRole("button", { name: "Cancel run…" }).click();
+  const dialog = page.getByRole("alertdialog", { name: `Cancel ${RUNS} runs` });
+  await expect(dialog).toContainText(`${RUNS} runs are meant`);
+  await dialog.getByLabel(/Reason/).fill("the source was broken");
+  const send = dialog.getByRole("button", { name: `Send: cancel ${RUNS} runs` });
+  await expect(send).toBeDisabled();
+  await dialog.getByLabel(/Type the number/).fill(String(RUNS));
+  await page.keyboard.press("Enter");
+  await expect(dialog).toBeVisible();
+  await send.click();
+  await expect(page).toHaveURL(/\/bulk\/./);
+  const address = page.url();
+  await expect(progress(page)).toContainText(`of ${RUNS}`);
+  await page.close();
+
+  const again = await context.newPage();
+  await again.goto(address);
+  await expect(progress(again)).toContainText(`Done: ${RUNS} of ${RUNS}`, { timeout: 120_000 });
+  await again.getByRole("link", { name: `Failed ${FAILING}` }).click();
+  await expect(again).toHaveURL(/result=failed/);
+  await expect(again.locator("[data-result=REJECTED]")).toHaveCount(FAILING);
+  await expect(again.getByRole("table")).toContainText("RUN_TERMINAL");
+  for (const runId of over) await expect(again.getByRole("table").getByTitle(runId, { exact: true })).toBeVisible();
+  const file = again.waitForEvent("download");
+  await again.getByRole("button", { name: "Export CSV" }).click();
+  const lines = readFileSync(await (await file).path(), "utf8").trim().split("\r\n");
+  expect(lines).toHaveLength(RUNS + 1);
+  expect(lines.filter((line) => line.includes("REJECTED"))).toHaveLength(FAILING);
+
+  await again.getByRole("button", { name: `Retry the ${FAILING} that failed…` }).click();
+  const retry = again.getByRole("alertdialog", { name: `Cancel ${FAILING} runs` });
+  await expect(retry).toContainText("would be refused");
+  await retry.getByLabel(/Reason/).fill("once more");
+  await retry.getByLabel(/Type the number/).fill(String(FAILING));
+  await retry.getByRole("button", { name: `Send: cancel ${FAILING} runs` }).click();
+  await expect(again.getByRole("heading", { name: `Cancel ${FAILING} runs` })).toBeVisible();
+  expect(again.url()).not.toContain(address);
+  await expect(progress(again)).toContainText(`Done: ${FAILING} of ${FAILING}`, { timeout: 30_000 });
+  await expect(again.getByRole("table").getByRole("row")).toHaveCount(FAILING + 1);
+  await again.getByRole("link", { name: "Bulk actions" }).click();
+  await expect(again.getByRole("link", { name: `Cancel ${RUNS} runs` })).toBeVisible();
+});
+
+test("a bulk of somebody else is not there", async ({ page, url }) => {
+  await page.goto(`${url}/bulk/bm9uZQ`);
+  await expect(page.locator("main")).toContainText(/Nothing here that you can see|could not be loaded/);
+});
