@@ -28,7 +28,7 @@ test("25 one form is one run: a double click, a reload and the way back start no
   await expect(status(page)).toHaveText(/Approved|Pending|Running|Completed/);
   const run = page.url();
   await page.goBack();
-  await expect(page.getByText(/This form has already started run/)).toBeVisible();
+  await expect(page.locator("main").getByRole("status").filter({ hasText: "This form has already started run" })).toBeVisible();
   await page.getByRole("link", { name: "Open it" }).click();
   await expect(page).toHaveURL(run);
   await page.goto(`${url}/runs?plan=${planId}`);
