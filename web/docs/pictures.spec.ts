@@ -88,7 +88,12 @@ test("inbox, queue and what administrators see", async ({ page, url }) => {
   await picture(page, "inbox");
   await become(page, "dev-admin");
   await open(page, `${url}/admin/policy`);
-  await picture(page, "policy");
+  await page.getByRole("button", { name: "Edit…" }).click();
+  const text = page.getByRole("dialog").getByLabel(/whole document/);
+  await text.fill((await text.inputValue()).replace('"completeManual": true', '"completeManual": false').replace('"required": 1', '"required": 2'));
+  await page.getByRole("dialog").getByLabel(/Reason/).fill("two approve what goes to production");
+  await picture(page, "policy-edit");
+  await page.keyboard.press("Escape");
   await open(page, `${url}/admin/tokens`);
   await page.getByRole("button", { name: "Make a token…" }).click();
   await picture(page, "token");
