@@ -4,7 +4,7 @@ import { load } from "./dvt";
 
 export interface PlanStep {
   stepId: string;
-  type: "SLEEP" | "COMMAND" | "NOOP";
+  type: "SLEEP" | "COMMAND" | "NOOP" | "MANUAL" | "DBT_RUN";
   dependsOn?: string[];
   inputs: Record<string, unknown>;
   retry?: { maxAttempts: number; initialBackoffMs: number; backoffMultiplier: number; maxBackoffMs: number };

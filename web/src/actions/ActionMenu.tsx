@@ -1,4 +1,4 @@
-import { useEffect, useState } from "react";
+import { useEffect, useId, useState } from "react";
 import { PolicyVersionDocument } from "../api/gen/graphql";
 import { request } from "../api/request";
 import { m } from "../messages";
@@ -68,6 +68,7 @@ interface EntryProps {
 function Entry({ action, stepId, version, onClose }: EntryProps) {
   const { act } = useActs();
   const header = useHeader();
+  const id = useId();
   const { reason, availability } = useRefusal(action, stepId);
   const denied = availability?.outcome === "REFUSED" && availability.code === "FORBIDDEN";
   const open = (): void => {
@@ -78,11 +79,11 @@ function Entry({ action, stepId, version, onClose }: EntryProps) {
   const subject = [header?.plan.planId, header?.runId, stepId].filter((part) => part !== null && part !== undefined).join(" / ");
   return (
     <li className={css.entry} data-action={action} data-outcome={availability?.outcome} data-off={reason !== null || undefined}>
-      <Button refusal={reason} onClick={open} kind={availability?.strength === "STRONG" ? "danger" : "plain"}>
+      <Button refusal={reason} saidBy={id} onClick={open} kind={availability?.strength === "STRONG" ? "danger" : "plain"}>
         {m.action[action]}…
       </Button>
       {reason !== null && (
-        <p className={css.why}>
+        <p id={id} className={css.why}>
           {words} {denied && <CopyRequest text={m.denied.request(m.action[action], subject, location.href, words)} />}
         </p>
       )}

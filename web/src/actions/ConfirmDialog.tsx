@@ -1,5 +1,6 @@
 import { type FormEvent, useEffect, useRef, useState } from "react";
 import type { RunHeader } from "../api/model";
+import { RunDiff } from "../components/RunDiff";
 import { Env } from "../ui/Env";
 import { m } from "../messages";
 import { useHeader, useRunStore, useVerdict } from "../runs/context";
@@ -12,13 +13,14 @@ import css from "./ConfirmDialog.module.css";
 import { ask, type Draft } from "./draft";
 import { Fields } from "./Fields";
 import type { Kept } from "./intent";
-import { Moved } from "./Moved";
 import { PreviewList } from "./PreviewList";
 import { stops } from "./refusal";
 import type { Answer } from "./send";
 import { effectOf, usePreview } from "./usePreview";
 import { useRefusal } from "./useRefusal";
 import { useSend } from "./useSend";
+
+const MOVED_NAMED = 6;
 
 interface ConfirmDialogProps {
   kept: Kept;
@@ -73,6 +75,8 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
   const word = shortId(header.runId);
   const otherwise = current !== null && read.of === previewed.of && read.effect !== effectOf(current) && !stops(action);
   const reviewAgain = moved || otherwise;
+  // What is read again must be of after the move.
+  const unread = current === null || (moved && current.basedOnSeq < (error.currentSeq ?? 0));
   const applies = current !== null ? current.outcome === "APPLY" || current.outcome === "NOOP" : previewed.error !== null && stops(action);
   const offered = !sending && refused === null && waitUntil === 0 && applies;
   const complete = (!reasonNeeded || draft.reason.trim() !== "") && (!strong || typed === word);
@@ -155,7 +159,7 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
             {m.confirm.back}
           </Button>
           {reviewAgain ? (
-            <Button kind="primary" onClick={review}>
+            <Button kind="primary" refusal={unread ? m.confirm.asking : null} onClick={review}>
               {m.confirm.reviewAgain}
             </Button>
           ) : (
@@ -166,5 +170,15 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
         </div>
       </form>
     </Dialog>
+  );
+}
+
+/** Why it was not sent: what happened between the position that was read and the one the run is at. */
+function Moved({ runId, from, to }: { runId: string; from: number; to: number }) {
+  return (
+    <div className={css.moved} data-testid="moved">
+      <p>{m.confirm.moved(from, to)}</p>
+      <RunDiff runId={runId} from={from} to={to} most={MOVED_NAMED} />
+    </div>
   );
 }

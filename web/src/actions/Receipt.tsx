@@ -34,7 +34,14 @@ function stages(signal: Signal): Stage[] {
   return list;
 }
 
-export function ReceiptStages({ signal, slow }: { signal: Signal; slow?: boolean }) {
+interface ReceiptStagesProps {
+  signal: Signal;
+  /** It has not moved for longer than one waits without a word, or than is usual at all. */
+  slow?: boolean;
+  stuck?: boolean;
+}
+
+export function ReceiptStages({ signal, slow, stuck }: ReceiptStagesProps) {
   const list = stages(signal);
   const moving = signal.decision === "ACCEPTED" && (signal.application === "PENDING" || signal.application === "DELIVERED");
   return (
@@ -45,6 +52,7 @@ export function ReceiptStages({ signal, slow }: { signal: Signal; slow?: boolean
         </span>
       ))}
       {moving && <span className={css.note}>{slow ? m.receipt.slow : m.receipt.applying}</span>}
+      {moving && stuck && <a href="/health">{m.receipt.health}</a>}
       {signal.type === "PAUSE" && signal.quiescentSeq !== null && <span className={css.note}>{m.receipt.quiescent(signal.quiescentSeq)}</span>}
     </div>
   );

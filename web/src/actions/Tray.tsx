@@ -11,6 +11,7 @@ import css from "./Tray.module.css";
 
 const FOLD_MS = 6_000;
 const SLOW_MS = 5_000;
+const STUCK_MS = 30_000;
 const DAY_MS = 86_400_000;
 const LISTED = 20;
 /** How the receipts of bulks are named: they stand on the page of their bulk, however many they are. */
@@ -56,7 +57,7 @@ function Card({ signal, now, dismissible }: { signal: Signal; now: number; dismi
           </Button>
         )}
       </div>
-      <ReceiptStages signal={signal} slow={now - signal.receivedAt > SLOW_MS} />
+      <ReceiptStages signal={signal} slow={now - signal.receivedAt > SLOW_MS} stuck={now - signal.receivedAt > STUCK_MS} />
     </div>
   );
 }

@@ -20,6 +20,10 @@ export interface Actions {
   /** Why it has not started, while it waits. */
   queue: NonNullable<Answer["queue"]> | null;
   approval: NonNullable<Answer["approval"]> | null;
+  /** Where in its log the cause of failure begins to say why; null when it printed nothing. */
+  causeLine: number | null;
+  /** The last run of the same plan that went well, asked for when this one does not. */
+  lastGreen: NonNullable<NonNullable<ActionsQuery["why"]>["lastGreen"]> | null;
   /** The manual step that waits for a person, by its id. */
   task: (stepId: string) => Task | undefined;
 }
@@ -28,7 +32,7 @@ function byAction(list: readonly Availability[]): Map<Action, Availability> {
   return new Map(list.map((entry) => [entry.action, entry]));
 }
 
-function toActions(run: Answer, { manualTasks, again }: ActionsQuery): Actions {
+function toActions(run: Answer, { manualTasks, again, why }: ActionsQuery): Actions {
   const steps = new Map([run.cause, run.chosen].flatMap((step) => (step ? [[step.stepId, byAction(step.actions)] as const] : [])));
   const tasks = new Map((manualTasks?.edges ?? []).map(({ node }) => [node.stepId, node]));
   for (const task of tasks.values()) {
@@ -45,6 +49,8 @@ function toActions(run: Answer, { manualTasks, again }: ActionsQuery): Actions {
     step: (stepId) => steps.get(stepId),
     queue: run.queue ?? null,
     approval: run.approval ?? null,
+    causeLine: why?.rootCause?.logLine ?? null,
+    lastGreen: why?.lastGreen ?? null,
     task: (stepId) => tasks.get(stepId),
   };
 }

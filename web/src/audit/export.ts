@@ -25,7 +25,11 @@ export function auditLines(filter: AuditFilter, entries: readonly AuditFieldsFra
 
 /** Gives the browser a file to keep. */
 export function save(name: string, text: string): void {
-  const url = URL.createObjectURL(new Blob([text], { type: "text/plain;charset=utf-8" }));
+  saveBlob(name, new Blob([text], { type: "text/plain;charset=utf-8" }));
+}
+
+export function saveBlob(name: string, blob: Blob): void {
+  const url = URL.createObjectURL(blob);
   const link = document.createElement("a");
   link.href = url;
   link.download = name;

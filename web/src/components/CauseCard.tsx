@@ -1,11 +1,13 @@
 import { Link } from "@tanstack/react-router";
 import { Copy, OctagonX } from "lucide-react";
 import { useMemo, useState } from "react";
-import type { RunHeader } from "../api/model";
+import { useActs } from "../actions/act";
+import { instant, type RunHeader } from "../api/model";
 import { m } from "../messages";
 import { useHeader, useRunStore } from "../runs/context";
 import { Button } from "../ui/Button";
-import { attemptName, count } from "../ui/format";
+import { attemptName, count, shortId } from "../ui/format";
+import { Time } from "../ui/Time";
 import css from "./CauseCard.module.css";
 
 const NAMED = 3;
@@ -47,6 +49,7 @@ function Known({ header, cause }: { header: RunHeader; cause: Cause }) {
         )}
       </p>
       {message && <pre className={css.message}>{message}</pre>}
+      <LastGreen />
       <AlsoFailed failed={header.failedSteps} cause={stepId} />
       <div className={css.buttons}>
         {stepId && <LogLink stepId={stepId} attempt={logicalAttemptId} />}
@@ -59,6 +62,7 @@ function Known({ header, cause }: { header: RunHeader; cause: Cause }) {
 /** To the log of the attempt that failed, where it says why. */
 function LogLink({ stepId, attempt }: { stepId: string; attempt: number | null }) {
   const latest = useRunStore().step(stepId)?.logicalAttemptId;
+  const line = useActs().actions?.causeLine ?? null;
   return (
     <Link
       from="/runs/$runId"
@@ -67,8 +71,24 @@ function LogLink({ stepId, attempt }: { stepId: string; attempt: number | null }
       className={css.link}
       aria-keyshortcuts="l"
     >
-      {m.run.openLog} <kbd aria-hidden="true">l</kbd>
+      {line === null ? m.run.openLog : m.run.logLine(line)} <kbd aria-hidden="true">l</kbd>
     </Link>
+  );
+}
+
+/** What to compare with: the last time it went well. */
+function LastGreen() {
+  const { actions } = useActs();
+  if (!actions?.lastGreen) return null;
+  const { runId, completedAt, createdAt } = actions.lastGreen;
+  return (
+    <p className={css.facts}>
+      {m.run.lastGreen}{" "}
+      <Link to="/runs/$runId" params={{ runId }} search={{}}>
+        {shortId(runId)}
+      </Link>
+      , <Time at={instant(completedAt ?? createdAt)} format="full" />
+    </p>
   );
 }
 

@@ -1,23 +1,29 @@
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useReducer, useRef, useState } from "react";
+import { DownloadIcon } from "lucide-react";
+import { useEffect, useMemo, useReducer, useRef, useState } from "react";
 import { follow } from "../api/follow";
 import { RunEventsDocument, type RunEventsSubscriptionVariables } from "../api/gen/graphql";
 import { type RunEvent, toEvent } from "../api/model";
 import type { ApiError } from "../api/request";
+import { save } from "../audit/export";
 import { m } from "../messages";
-import { attemptName } from "../ui/format";
+import { useRunState } from "../runs/context";
+import { eventLines, type LogRow, logRows, typesOf } from "../runs/eventFilter";
+import { collectEvents, type EventLog, NO_EVENTS } from "../runs/events";
+import { Button } from "../ui/Button";
+import { attemptName, count } from "../ui/format";
 import { Notice, Problem, Skeleton } from "../ui/Page";
 import { Time } from "../ui/Time";
-import { collectEvents, NO_EVENTS } from "../runs/events";
 import css from "./Events.module.css";
 
 const ROW = 32;
+const NO_TYPES: readonly string[] = [];
 
-/** The log, every fact of it, as it grows. */
-export function Events({ runId }: { runId: string }) {
+/** The log of a run as it grows, from its first event. */
+function useEvents(runId: string): { log: EventLog; error: ApiError | null; again: () => void } {
   const [log, add] = useReducer(collectEvents, NO_EVENTS);
   const [error, setError] = useState<ApiError | null>(null);
-  const [open, setOpen] = useState<number | null>(null);
   const [attempt, setAttempt] = useState(0);
   useEffect(() => {
     const variables: RunEventsSubscriptionVariables = { runId, after: 0, storeEpoch: null };
@@ -26,7 +32,7 @@ export function Events({ runId }: { runId: string }) {
       next: ({ runEvents }) => {
         const events = runEvents.events.map(toEvent);
         variables.storeEpoch = runEvents.storeEpoch;
-        variables.after = events.at(-1)?.runSeq ?? (runEvents.reset ? 0 : variables.after ?? 0);
+        variables.after = events.at(-1)?.runSeq ?? (runEvents.reset ? 0 : (variables.after ?? 0));
         add({ reset: runEvents.reset, events });
       },
       refused: setError,
@@ -39,32 +45,79 @@ export function Events({ runId }: { runId: string }) {
     });
     return stream.close;
   }, [runId, attempt]);
-  const pane = useRef<HTMLDivElement>(null);
-  const rows = useVirtualizer({ count: log.events.length, getScrollElement: () => pane.current, estimateSize: () => ROW, overscan: 12 });
+  return { log, error, again: () => (setError(null), setAttempt(attempt + 1)) };
+}
 
-  if (error) return <Problem error={error} retry={() => (setError(null), setAttempt(attempt + 1))} />;
+/** The log, every fact of it. The address says which types, and which event is open. */
+export function Events({ runId }: { runId: string }) {
+  const { log, error, again } = useEvents(runId);
+  const { types, seq } = useSearch({ strict: false });
+  const navigate = useNavigate({ from: "/runs/$runId" });
+  const upTo = useRunState((store) => (store.verdict().state === "PAST" ? store.seq : null));
+  const wanted = types ?? NO_TYPES;
+  const rows = useMemo(() => logRows(log.events, wanted, upTo), [log, wanted, upTo]);
+  if (error) return <Problem error={error} retry={again} />;
   if (!log.received) return <Skeleton rows={6} label={m.run.tabs.events} />;
   if (log.events.length === 0) return <Notice title={m.events.empty} />;
+  const choose = (next: string[]): void => void navigate({ search: (old) => ({ ...old, types: next.length > 0 ? next : undefined }), replace: true });
+  const open = (to: number): void => void navigate({ search: (old) => ({ ...old, seq: to === seq ? undefined : to }), replace: true });
   return (
     <div>
-      {log.dropped > 0 && <p className={css.note}>{m.events.dropped(log.dropped)}</p>}
-      {/* oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable by keyboard */}
-      <div ref={pane} className={css.pane} role="region" aria-label={m.run.tabs.events} tabIndex={0}>
-        <ol className={css.extent} style={{ height: rows.getTotalSize() }}>
-          {rows.getVirtualItems().map((item) => {
-            // Newest first: what just happened is what one looks for.
-            const at = log.events.length - 1 - item.index;
-            const event = log.events[at];
-            const before = log.events[at - 1];
-            return event === undefined ? null : (
-              <li key={event.runSeq} ref={rows.measureElement} data-index={item.index} className={css.item} style={{ transform: `translateY(${item.start}px)` }}>
-                <EventRow event={event} open={open === event.runSeq} toggle={() => setOpen(open === event.runSeq ? null : event.runSeq)} />
-                {before && event.runSeq - before.runSeq > 1 && <p className={css.hole}>{m.events.unused(before.runSeq + 1, event.runSeq - 1)}</p>}
-              </li>
-            );
-          })}
-        </ol>
+      <div className={css.tools}>
+        <div className={css.types} role="group" aria-label={m.events.types}>
+          {typesOf(log.events).map(([type, n]) => (
+            <Button key={type} kind="quiet" pressed={wanted.includes(type)} onClick={() => choose(wanted.includes(type) ? wanted.filter((other) => other !== type) : [...wanted, type])}>
+              {type} <span className={css.n}>{count(n)}</span>
+            </Button>
+          ))}
+        </div>
+        <Button onClick={() => save(`${runId}-events.jsonl`, eventLines(log.events))}>
+          <DownloadIcon size={14} aria-hidden="true" /> {m.events.export}
+        </Button>
       </div>
+      {log.dropped > 0 && <p className={css.note}>{m.events.dropped(log.dropped)}</p>}
+      {rows.length === 0 ? <Notice title={m.events.noneMatch} /> : <Rows rows={rows} open={seq ?? null} choose={open} />}
+    </div>
+  );
+}
+
+interface RowsProps {
+  rows: readonly LogRow[];
+  /** The event whose payload is shown. */
+  open: number | null;
+  choose: (seq: number) => void;
+}
+
+function Rows({ rows, open, choose }: RowsProps) {
+  const pane = useRef<HTMLDivElement>(null);
+  const list = useVirtualizer({ count: rows.length, getScrollElement: () => pane.current, estimateSize: () => ROW, overscan: 12 });
+  const at = open === null ? -1 : rows.findIndex((row) => row.kind === "event" && row.event.runSeq === open);
+  const sought = useRef(false);
+  useEffect(() => {
+    // The event that the address names is brought into sight once; after that one scrolls as one likes.
+    if (at < 0 || sought.current) return;
+    sought.current = true;
+    list.scrollToIndex(at, { align: "center" });
+  }, [at, list]);
+  return (
+    // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable by keyboard
+    <div ref={pane} className={css.pane} role="region" aria-label={m.run.tabs.events} tabIndex={0}>
+      <ol className={css.extent} style={{ height: list.getTotalSize() }}>
+        {list.getVirtualItems().map((item) => {
+          const row = rows[item.index];
+          return row === undefined ? null : (
+            <li
+              key={row.kind === "event" ? row.event.runSeq : `unused ${row.from}`}
+              ref={list.measureElement}
+              data-index={item.index}
+              className={css.item}
+              style={{ transform: `translateY(${item.start}px)` }}
+            >
+              {row.kind === "unused" ? <p className={css.hole}>{m.events.unused(row.from, row.to)}</p> : <EventRow event={row.event} open={open === row.event.runSeq} toggle={() => choose(row.event.runSeq)} />}
+            </li>
+          );
+        })}
+      </ol>
     </div>
   );
 }
@@ -72,7 +125,7 @@ export function Events({ runId }: { runId: string }) {
 function EventRow({ event, open, toggle }: { event: RunEvent; open: boolean; toggle: () => void }) {
   return (
     <>
-      <button type="button" className={css.row} aria-expanded={open} onClick={toggle} data-event={event.eventType}>
+      <button type="button" className={css.row} aria-expanded={open} onClick={toggle} data-event={event.eventType} data-seq={event.runSeq}>
         <span className={css.seq}>{event.runSeq}</span>
         <Time at={event.persistedAt} format="precise" />
         <strong className={css.type}>{event.eventType}</strong>

@@ -38,11 +38,10 @@ export function RunKeys({ chosen, close }: RunKeysProps) {
       does: m.runKeys.log,
       run: () => {
         const step = failing() ?? chosen;
-        if (step !== null) void navigate({ search: (old) => ({ ...old, step, tab: "log", attempt: undefined, line: undefined }) });
+        if (step !== null) void navigate({ search: (old) => ({ ...old, step, tab: "log", attempt: undefined, line: undefined, q: undefined }) });
       },
     },
     ".": { does: m.runKeys.menu, run: menu },
-    y: { does: m.runKeys.copyLink, run: () => void navigator.clipboard.writeText(location.href) },
   });
   useEffect(() => {
     if (chosen === null) return;

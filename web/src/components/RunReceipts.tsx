@@ -1,24 +1,63 @@
+import { Link } from "@tanstack/react-router";
 import { useReceipts } from "../actions/context";
 import { ReceiptStages, ReceiptTitle } from "../actions/Receipt";
+import type { Signal } from "../api/model";
 import { m } from "../messages";
+import { useRunState } from "../runs/context";
 import { Notice } from "../ui/Page";
-import css from "./Details.module.css";
+import { Time } from "../ui/Time";
+import css from "./RunReceipts.module.css";
 
 /** Every signal that this run was sent, by anyone, with how far each has come. */
 export function RunReceipts({ runId }: { runId: string }) {
-  const signals = useReceipts().filter((signal) => signal.runId === runId);
+  const upTo = useRunState((store) => (store.verdict().state === "PAST" ? store.now() : null));
+  const signals = useReceipts().filter((signal) => signal.runId === runId && (upTo === null || signal.receivedAt <= upTo));
   if (signals.length === 0) return <Notice title={m.receipt.empty} />;
   return (
-    <ul className={css.receipts}>
+    <ol className={css.receipts} reversed>
       {signals.map((signal) => (
-        <li key={signal.signalId} className={css.receipt}>
-          <p>
-            <ReceiptTitle signal={signal} /> {m.receipt.by(signal.actor)}
-            {signal.reason && `: “${signal.reason}”`}
+        <li key={signal.signalId} className={css.receipt} data-signal={signal.signalId}>
+          <p className={css.line}>
+            <ReceiptTitle signal={signal} /> <span>{m.receipt.by(signal.actor)}</span> {signal.reason && <span>“{signal.reason}”</span>}
           </p>
           <ReceiptStages signal={signal} />
+          <Moments signal={signal} />
         </li>
       ))}
-    </ul>
+    </ol>
+  );
+}
+
+/** When it reached each stage, and the events of the log that say so. */
+function Moments({ signal }: { signal: Signal }) {
+  const { receivedAt, deliveredAt, appliedAt, acceptedSeq, appliedSeq, quiescentSeq, signalId } = signal;
+  const moments = [
+    { name: m.receipt.ACCEPTED, at: receivedAt, seq: acceptedSeq },
+    { name: m.receipt.DELIVERED, at: deliveredAt, seq: null },
+    { name: m.receipt.APPLIED, at: appliedAt, seq: appliedSeq },
+    { name: m.receipt.quiet, at: null, seq: quiescentSeq },
+  ].filter(({ at, seq }) => at !== null || seq !== null);
+  return (
+    <dl className={css.moments}>
+      {moments.map(({ name, at, seq }) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>
+            {at !== null && <Time at={at} format="precise" />}{" "}
+            {seq !== null && (
+              <Link from="/runs/$runId" to="." search={(old) => ({ ...old, view: "events", seq, types: undefined })}>
+                seq {seq}
+              </Link>
+            )}
+          </dd>
+        </div>
+      ))}
+      <div>
+        <dt>{m.receipt.id}</dt>
+        <dd>
+          <code>{signalId}</code>
+        </dd>
+      </div>
+    </dl>
   );
 }

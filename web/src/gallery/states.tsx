@@ -46,6 +46,8 @@ const ACTIONS: Actions = {
   step: () => new Map([["RETRY_STEP", available("RETRY_STEP")] as const]),
   queue: null,
   approval: null,
+  causeLine: 412,
+  lastGreen: { runId: "01KAHW3V5Z8N2M4Q6R7S9T0V61C2", createdAt: "2026-11-20T03:00:00Z", completedAt: "2026-11-20T03:31:00Z" },
   task: () => undefined,
 };
 
@@ -128,14 +130,14 @@ function runs(): State[] {
 const EVERY_STEP: StepQuery = { show: [], find: "", group: null, sort: null };
 
 function panel(stepId: string, tab: StepTab): ReactNode {
-  return within(store(header()), <StepPanel runId={RUN} stepId={stepId} attempt={null} tab={tab} open={nothing} close={nothing} />);
+  return within(store(header()), <StepPanel runId={RUN} stepId={stepId} place={{ attempt: null, tab, line: null, q: "" }} open={nothing} close={nothing} />);
 }
 
 function panels(): State[] {
   return [
     { name: "step-failed", show: () => panel("stg_orders", "error"), alone: true },
     { name: "step-output", show: () => panel("src_orders", "output"), alone: true },
-    { name: "step-about", show: () => panel("stg_orders", "about"), alone: true },
+    { name: "step-timing", show: () => panel("stg_orders", "timing"), alone: true },
     { name: "step-waiting", show: () => panel("orders", "log"), alone: true },
     { name: "step-gone", show: () => panel("no_such_step", "log"), alone: true },
   ];

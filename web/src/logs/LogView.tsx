@@ -1,125 +1,112 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { ChevronDown, ChevronUp } from "lucide-react";
-import { memo, useCallback, useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
-import { follow } from "../api/follow";
-import { StepLogDocument, StepLogUpdatesDocument, type StepLogUpdatesSubscriptionVariables } from "../api/gen/graphql";
-import { type LogLine, toLine } from "../api/model";
-import { request } from "../api/request";
+import { memo, useCallback, useEffect, useRef, useState } from "react";
+import type { LogLine } from "../api/model";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { preciseTime } from "../ui/format";
+import { useKeys } from "../ui/keys";
 import { Problem, Skeleton } from "../ui/Page";
 import { useZone } from "../ui/Time";
 import { spans } from "./ansi";
+import { Download } from "./Download";
+import { errorLines, nextLine } from "./errors";
+import { Find } from "./Find";
 import css from "./LogView.module.css";
-import { LogStore } from "./store";
+import type { LogStore } from "./store";
+import { type LogOf, useLog } from "./useLog";
 
 const ROW = 20;
-const FIND_DEBOUNCE_MS = 250;
 const NEAR_END = 40;
 
 interface LogViewProps {
-  runId: string;
-  stepId: string;
-  attempt: number;
+  of: LogOf;
   /** The attempt still runs: lines are followed as they come. */
   running: boolean;
-  /** Open at the end, where a failure speaks. */
-  fromEnd: boolean;
-}
-
-function useLog({ runId, stepId, attempt, running }: LogViewProps): LogStore {
-  const log = useMemo(
-    () =>
-      new LogStore(async (fromLine, first) => {
-        const { stepLog } = await request(StepLogDocument, { runId, stepId, attempt, fromLine, first });
-        return { lines: (stepLog?.lines ?? []).map(toLine), totalLines: stepLog?.totalLines ?? 0 };
-      }),
-    [runId, stepId, attempt],
-  );
-  useSyncExternalStore(log.subscribe, log.version);
-  const first = log.total === null && log.error === null;
-  useEffect(() => {
-    if (first) void log.ensure(1, 1);
-  }, [log, first]);
-  const loaded = log.total !== null;
-  useEffect(() => {
-    // An attempt that ended before the log was opened prints no more.
-    if (!loaded || !running || log.complete) return;
-    const variables: StepLogUpdatesSubscriptionVariables = { runId, stepId, attempt, fromLine: (log.total ?? 0) + 1 };
-    const stream = follow(StepLogUpdatesDocument, variables, {
-      next: ({ stepLogUpdates: update }) => {
-        log.append(update.lines.map(toLine), update.totalLines, update.complete);
-        variables.fromLine = (log.total ?? 0) + 1;
-        if (update.complete) stream.close();
-      },
-      refused: () => {},
-    });
-    return stream.close;
-  }, [log, loaded, running, runId, stepId, attempt]);
-  // The last lines may come with the end of the attempt.
-  const wasRunning = useRef(running);
-  useEffect(() => {
-    if (wasRunning.current && !running && !log.complete) {
-      void request(StepLogDocument, { runId, stepId, attempt, fromLine: (log.total ?? 0) + 1, first: 1000 })
-        .then(({ stepLog }) => stepLog && log.append(stepLog.lines.map(toLine), stepLog.totalLines, true))
-        .catch(() => {});
-    }
-    wasRunning.current = running;
-  }, [log, running, runId, stepId, attempt]);
-  return log;
+  /** The attempt failed: its log opens where it says why. */
+  failed: boolean;
+  /** The line that the address names. */
+  line: number | null;
+  find: string;
+  open: (to: { line?: number | undefined; q?: string | undefined }) => void;
 }
 
 export function LogView(props: LogViewProps) {
-  const log = useLog(props);
-  const { running, fromEnd } = props;
-  const total = log.total ?? 0;
+  const log = useLog(props.of, props.running);
+  if (log.error !== null && log.total === null) return <Problem error={log.error} retry={() => void log.begin()} />;
+  if (log.total === null) return <Skeleton rows={4} label={m.runs.loading} />;
+  return <Lines {...props} log={log} total={log.total} />;
+}
+
+function Lines({ of, running, failed, line, find, open, log, total }: LogViewProps & { log: LogStore; total: number }) {
   const pane = useRef<HTMLDivElement>(null);
-  const [following, setFollowing] = useState(running || fromEnd);
+  const field = useRef<HTMLInputElement>(null);
+  const [following, setFollowing] = useState(running && line === null);
   const [wrap, setWrap] = useState(false);
   const [seen, setSeen] = useState(0);
-  const [current, setCurrent] = useState<number | null>(null);
-  const rows = useVirtualizer({
-    count: total,
-    getScrollElement: () => pane.current,
-    estimateSize: () => ROW,
-    overscan: 20,
-  });
+  const errors = useRef<readonly number[] | null>(null);
+  const rows = useVirtualizer({ count: total, getScrollElement: () => pane.current, estimateSize: () => ROW, overscan: 20 });
   const items = rows.getVirtualItems();
   const first = (items[0]?.index ?? 0) + 1;
   const last = (items.at(-1)?.index ?? 0) + 1;
   useEffect(() => {
-    if (total > 0) void log.ensure(first, last);
-  }, [log, first, last, total]);
+    if (total > 0 && items.length > 0) void log.ensure(first, last);
+  }, [log, first, last, total, items.length]);
   useEffect(() => {
     if (following && total > 0) {
       rows.scrollToIndex(total - 1, { align: "end" });
       setSeen(total);
     }
   }, [following, total, rows]);
-  const goTo = useCallback(
-    (line: number) => {
-      setFollowing(false);
-      setCurrent(line);
-      rows.scrollToIndex(line - 1, { align: "center" });
-    },
-    [rows],
-  );
-
-  if (log.error !== null && log.total === null) return <Problem error={log.error} retry={() => void log.ensure(1, 1)} />;
-  if (log.total === null) return <Skeleton rows={4} label={m.runs.loading} />;
+  // The line that the address names, else where the failure speaks.
+  const wanted = line ?? (failed ? log.errorLine : null);
+  useEffect(() => {
+    if (wanted === null || total === 0) return;
+    setFollowing(false);
+    rows.scrollToIndex(Math.min(wanted, total) - 1, { align: "center" });
+    // More lines do not move what one reads.
+    // oxlint-disable-next-line react/exhaustive-deps
+  }, [wanted, rows, total > 0]);
+  const goTo = useCallback((to: number) => open({ line: to }), [open]);
+  const toError = (): void => {
+    const go = (lines: readonly number[]): void => {
+      errors.current = lines;
+      const next = nextLine(lines, line);
+      if (next !== null) goTo(next);
+    };
+    if (errors.current) go(errors.current);
+    else void errorLines(of, log.errorLine).then(go).catch(() => {});
+  };
+  useKeys({
+    e: { does: m.log.keys.error, run: toError, repeats: true },
+    w: { does: m.log.keys.wrap, run: () => setWrap(!wrap) },
+    F: { does: m.log.keys.follow, run: () => setFollowing(!following) },
+    "/": { does: m.log.keys.find, run: () => field.current?.focus() },
+  });
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent): void => {
+      if (event.key !== "f" || !(event.ctrlKey || event.metaKey) || document.querySelector("dialog[open]")) return;
+      event.preventDefault();
+      field.current?.focus();
+    };
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  }, []);
   return (
     <div className={css.log}>
       <div className={css.tools}>
-        <Find {...props} goTo={goTo} />
-        <Button pressed={wrap} onClick={() => setWrap(!wrap)}>
+        <Find of={of} find={find} setFind={(text) => open({ q: text === "" ? undefined : text })} goTo={goTo} field={field} />
+        <Button shortcut="e" onClick={toError}>
+          {m.log.errors}
+        </Button>
+        <Button pressed={wrap} shortcut="w" onClick={() => setWrap(!wrap)}>
           {m.log.wrap}
         </Button>
         {running && (
-          <Button pressed={following} onClick={() => setFollowing(!following)}>
+          <Button pressed={following} shortcut="F" onClick={() => setFollowing(!following)}>
             {m.log.follow}
           </Button>
         )}
+        <Download of={of} />
         <span className={css.total}>
           {m.log.lines(total)} · {running && !log.complete ? m.log.live : m.log.complete}
         </span>
@@ -151,7 +138,7 @@ export function LogView(props: LogViewProps) {
                 data-wrap={wrap || undefined}
                 style={{ transform: `translateY(${item.start}px)` }}
               >
-                <Line no={item.index + 1} line={log.line(item.index + 1)} current={current === item.index + 1} />
+                <Line no={item.index + 1} line={log.line(item.index + 1)} current={wanted === item.index + 1} goTo={goTo} />
               </div>
             ))}
           </div>
@@ -166,11 +153,20 @@ export function LogView(props: LogViewProps) {
   );
 }
 
-const Line = memo(function Line({ no, line, current }: { no: number; line: LogLine | undefined; current: boolean }) {
+interface LineProps {
+  no: number;
+  line: LogLine | undefined;
+  current: boolean;
+  goTo: (line: number) => void;
+}
+
+const Line = memo(function Line({ no, line, current, goTo }: LineProps) {
   const zone = useZone();
   return (
-    <div className={css.line} data-stream={line?.stream} aria-current={current || undefined}>
-      <span className={css.no}>{no}</span>
+    <div className={css.line} data-line={no} data-stream={line?.stream} aria-current={current || undefined}>
+      <button type="button" className={css.no} tabIndex={-1} title={m.log.link(no)} onClick={() => goTo(no)}>
+        {no}
+      </button>
       <span className={css.at}>{line ? preciseTime(line.at, zone) : ""}</span>
       <span className={css.text}>
         {line ? spans(line.text).map((span, i) => (
@@ -184,64 +180,3 @@ const Line = memo(function Line({ no, line, current }: { no: number; line: LogLi
     </div>
   );
 });
-
-interface Matches {
-  lines: readonly number[];
-  total: number;
-  at: number;
-}
-
-/** Finds over the whole log, on the server. */
-function Find({ runId, stepId, attempt, goTo }: LogViewProps & { goTo: (line: number) => void }) {
-  const [find, setFind] = useState("");
-  const [matches, setMatches] = useState<Matches | null>(null);
-  useEffect(() => {
-    setMatches(null);
-    if (find === "") return;
-    const abort = new AbortController();
-    const timer = setTimeout(() => {
-      request(StepLogDocument, { runId, stepId, attempt, fromLine: 1, first: 1, find }, abort.signal)
-        .then(({ stepLog }) => {
-          if (!stepLog) return;
-          setMatches({ lines: stepLog.matches, total: stepLog.totalMatches, at: 0 });
-          if (stepLog.matches[0] !== undefined) goTo(stepLog.matches[0]);
-        })
-        .catch(() => {});
-    }, FIND_DEBOUNCE_MS);
-    return () => {
-      clearTimeout(timer);
-      abort.abort();
-    };
-  }, [find, runId, stepId, attempt, goTo]);
-  const step = (by: number): void => {
-    if (!matches || matches.lines.length === 0) return;
-    const at = (matches.at + by + matches.lines.length) % matches.lines.length;
-    setMatches({ ...matches, at });
-    const line = matches.lines[at];
-    if (line !== undefined) goTo(line);
-  };
-  return (
-    <span className={css.find}>
-      <input
-        type="search"
-        value={find}
-        maxLength={200}
-        placeholder={m.log.find}
-        aria-label={m.log.find}
-        onChange={(event) => setFind(event.target.value)}
-        onKeyDown={(event) => event.key === "Enter" && step(event.shiftKey ? -1 : 1)}
-      />
-      <span role="status">{matches && (matches.total === 0 ? m.log.noMatches : m.log.matches(matches.at + 1, matches.total))}</span>
-      {matches && matches.total > 1 && (
-        <>
-          <Button kind="quiet" label={m.log.previous} onClick={() => step(-1)}>
-            <ChevronUp size={14} aria-hidden="true" />
-          </Button>
-          <Button kind="quiet" label={m.log.next} onClick={() => step(1)}>
-            <ChevronDown size={14} aria-hidden="true" />
-          </Button>
-        </>
-      )}
-    </span>
-  );
-}

@@ -1,19 +1,22 @@
 import { describe, expect, it } from "vitest";
 import type { LogLine } from "../api/model";
-import { LogStore, type Page } from "./store";
+import { LogStore, type Source } from "./store";
 
 function line(no: number): LogLine {
   return { no, at: 0, stream: "stdout", text: `line ${no}` };
 }
 
-function server(total: number): { asked: number[]; fetch: (from: number, first: number) => Promise<Page> } {
+function server(total: number): { asked: number[]; fetch: Source } {
   const asked: number[] = [];
   return {
     asked,
-    fetch: (from, first) => {
-      asked.push(from);
-      const count = Math.max(0, Math.min(first, total - from + 1));
-      return Promise.resolve({ lines: Array.from({ length: count }, (_, i) => line(from + i)), totalLines: total });
+    fetch: {
+      begin: () => Promise.resolve({ totalLines: total, errorLine: total }),
+      page: (from, first) => {
+        asked.push(from);
+        const count = Math.max(0, Math.min(first, total - from + 1));
+        return Promise.resolve({ lines: Array.from({ length: count }, (_, i) => line(from + i)), totalLines: total });
+      },
     },
   };
 }
@@ -29,6 +32,16 @@ describe("LogStore", () => {
     expect(log.total).toBe(1_000_000);
     expect(log.line(500_150)?.text).toBe("line 500150");
     expect(log.line(42_000)).toBeUndefined();
+  });
+
+  it("20 knows the length and the error's line before it holds a line", async () => {
+    const { asked, fetch } = server(1_000_000);
+    const log = new LogStore(fetch);
+    await log.begin();
+    expect([log.total, log.errorLine, asked]).toEqual([1_000_000, 1_000_000, []]);
+    const broken = new LogStore({ ...fetch, begin: () => Promise.reject(new Error("no")) });
+    await broken.begin();
+    expect([broken.total, broken.error]).toEqual([null, new Error("no")]);
   });
 
   it("forgets windows that were not used for long", async () => {
@@ -48,7 +61,7 @@ describe("LogStore", () => {
   });
 
   it("keeps the reason why nothing came", async () => {
-    const log = new LogStore(() => Promise.reject(new Error("no")));
+    const log = new LogStore({ begin: () => Promise.reject(new Error("no")), page: () => Promise.reject(new Error("no")) });
     await log.ensure(1, 10);
     expect(log.error).toEqual(new Error("no"));
     expect(log.total).toBeNull();

@@ -10,19 +10,31 @@ export interface Page {
   totalLines: number;
 }
 
+export interface Begin {
+  totalLines: number;
+  /** Where to begin to read why the attempt failed. */
+  errorLine: number | null;
+}
+
+export interface Source {
+  begin: () => Promise<Begin>;
+  page: (fromLine: number, first: number) => Promise<Page>;
+}
+
 export class LogStore {
-  readonly #fetch: (fromLine: number, first: number) => Promise<Page>;
+  readonly #source: Source;
   /** In the order of use, the latest last. */
   #windows = new Map<number, Map<number, LogLine>>();
   #pending = new Set<number>();
   #total: number | null = null;
+  #errorLine: number | null = null;
   #complete = false;
   #error: unknown = null;
   #version = 0;
   #listeners = new Set<() => void>();
 
-  constructor(fetch: (fromLine: number, first: number) => Promise<Page>) {
-    this.#fetch = fetch;
+  constructor(source: Source) {
+    this.#source = source;
   }
 
   readonly subscribe = (listener: () => void): (() => void) => {
@@ -35,6 +47,9 @@ export class LogStore {
   get total(): number | null {
     return this.#total;
   }
+  get errorLine(): number | null {
+    return this.#errorLine;
+  }
   get complete(): boolean {
     return this.#complete;
   }
@@ -43,6 +58,19 @@ export class LogStore {
   }
   line(no: number): LogLine | undefined {
     return this.#windows.get(Math.floor((no - 1) / WINDOW))?.get(no);
+  }
+
+  /** Asks how long the log is and where its error begins; no line is held before. */
+  async begin(): Promise<void> {
+    try {
+      const { totalLines, errorLine } = await this.#source.begin();
+      this.#total = Math.max(this.#total ?? 0, totalLines);
+      this.#errorLine = errorLine;
+      this.#error = null;
+    } catch (cause) {
+      this.#error = cause;
+    }
+    this.#tell();
   }
 
   /** Sees to it that these lines are held, or will be. */
@@ -73,7 +101,7 @@ export class LogStore {
   async #load(index: number): Promise<void> {
     this.#pending.add(index);
     try {
-      const page = await this.#fetch(index * WINDOW + 1, WINDOW);
+      const page = await this.#source.page(index * WINDOW + 1, WINDOW);
       this.#put(page.lines);
       if (!this.#windows.has(index)) this.#windows.set(index, new Map());
       this.#total = Math.max(this.#total ?? 0, page.totalLines);

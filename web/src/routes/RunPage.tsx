@@ -9,13 +9,16 @@ import { CauseCard } from "../components/CauseCard";
 import { RunActs } from "../components/RunActs";
 import { RunHeaderView, RunTruthBanner } from "../components/RunHeader";
 import { RunKeys } from "../components/RunKeys";
+import { RunMoment } from "../components/RunMoment";
 import { RunRefused } from "../components/RunRefused";
 import { RunTabs } from "../components/RunTabs";
 import { RunViews } from "../components/RunViews";
-import { StepPanel } from "../components/StepPanel";
+import { type StepMove, StepPanel } from "../components/StepPanel";
+import { TimeMachine } from "../components/TimeMachine";
 import { m } from "../messages";
-import { RunContext, useHeader, useRunState } from "../runs/context";
+import { useHeader, useRunState } from "../runs/context";
 import { type OpenRun, openRun } from "../runs/open";
+import type { RunStore } from "../runs/store";
 import { useDocumentStatus } from "../ui/documentStatus";
 import { runLook } from "../ui/look";
 import { Skeleton } from "../ui/Page";
@@ -25,6 +28,7 @@ const route = getRouteApi("/runs/$runId");
 
 export function RunPage() {
   const { runId } = route.useParams();
+  const { at } = route.useSearch();
   const [open, setOpen] = useState<OpenRun | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
   const [attempt, setAttempt] = useState(0);
@@ -41,9 +45,9 @@ export function RunPage() {
   if (error) return <RunRefused runId={runId} error={error} retry={() => setAttempt(attempt + 1)} />;
   if (!open) return <Skeleton rows={8} label={m.sync.LOADING} />;
   return (
-    <RunContext value={open.store}>
-      <RunView runId={runId} />
-    </RunContext>
+    <RunMoment runId={runId} live={open.store} at={at ?? null}>
+      <RunView runId={runId} live={open.store} />
+    </RunMoment>
   );
 }
 
@@ -66,19 +70,20 @@ function useRunReceipts(runId: string): void {
   }, [runId]);
 }
 
-function RunView({ runId }: { runId: string }) {
+function RunView({ runId, live }: { runId: string; live: RunStore }) {
   const known = useRunState((store) => store.header() !== null);
   const state = useRunState((store) => store.verdict().state);
   const frozen = useRunState((store) => store.frozen());
   const restoredTo = useRunState((store) => store.restoredTo());
-  const { step: chosen = null, view = "graph", attempt = null, tab } = route.useSearch();
+  const { step: chosen = null, view = "graph", attempt = null, tab, line = null, q = "", at = null, diff = null } = route.useSearch();
   const navigate = route.useNavigate();
   const choose = useCallback(
-    (step: string) => void navigate({ search: (old) => ({ ...old, step, attempt: undefined, line: undefined, q: undefined }), replace: false }),
+    (step: string) => void navigate({ search: (old) => ({ ...old, step, attempt: undefined, line: undefined, q: undefined }) }),
     [navigate],
   );
+  const open = useCallback((to: StepMove) => void navigate({ search: (old) => ({ ...old, ...to }), replace: true }), [navigate]);
   const close = useCallback(
-    () => void navigate({ search: (old) => ({ ...old, step: undefined, attempt: undefined, tab: undefined, line: undefined }) }),
+    () => void navigate({ search: (old) => ({ ...old, step: undefined, attempt: undefined, tab: undefined, line: undefined, q: undefined }) }),
     [navigate],
   );
   if (!known) {
@@ -106,14 +111,14 @@ function RunView({ runId }: { runId: string }) {
         <div className={css.split} data-open={chosen !== null || undefined}>
           <div className={css.main} data-stale={frozen || undefined}>
             <RunViews runId={runId} chosen={chosen} choose={choose} />
+            <TimeMachine runId={runId} live={live} at={at} diff={diff} />
           </div>
           {chosen !== null && (
             <StepPanel
               runId={runId}
               stepId={chosen}
-              attempt={attempt}
-              tab={tab ?? "log"}
-              open={(to) => void navigate({ search: (old) => ({ ...old, line: undefined, ...to }), replace: true })}
+              place={{ attempt, tab: tab ?? "log", line, q }}
+              open={open}
               close={close}
             />
           )}

@@ -4,6 +4,8 @@ import { RESULTS } from "../bulk/results";
 import { MOMENT } from "../runs/query";
 import { RUN_STATUSES, RUN_VIEWS, STEP_FILTERS, STEP_SORTS, STEP_TABS, TIMELINE_ORDERS } from "../runs/views";
 
+const LONGEST_LIST = 1_000;
+
 // The router checks what it has checked again: what a schema gives it also takes.
 const written = z.pipe(
   z.transform((value: unknown) => (typeof value === "number" || Array.isArray(value) ? String(value) : value)),
@@ -33,6 +35,20 @@ function number(pattern: RegExp) {
 
 const text = z.catch(z.optional(z.string().check(z.minLength(1), z.maxLength(200))), undefined);
 
+/** A comma-separated list of whatever words. */
+const texts = z.catch(
+  z.optional(
+    z.pipe(
+      written,
+      z.transform((text: string): string[] | undefined => {
+        const list = text.slice(0, LONGEST_LIST).split(",").filter((word) => word !== "");
+        return list.length > 0 ? list : undefined;
+      }),
+    ),
+  ),
+  undefined,
+);
+
 const seq = number(/^\d{1,15}$/);
 
 export const rootSearch = z.object({ tz: z.catch(z.optional(z.enum(["utc", "local"])), undefined) });
@@ -60,6 +76,7 @@ export const runSearch = z.object({
   attempt: number(/^\d{1,6}$/),
   tab: z.catch(z.optional(z.enum(STEP_TABS)), undefined),
   show: words(STEP_FILTERS),
+  /** What is looked for in the log of the attempt that is shown. */
   q: text,
   /** Part of the name of the steps that the table shows. */
   find: text,
@@ -70,7 +87,8 @@ export const runSearch = z.object({
   /** A moment of the run's log, and another that it is compared with. */
   at: seq,
   diff: seq,
-  /** An event of the log. */
+  /** Types of events, and the event whose payload is shown. */
+  types: texts,
   seq,
   /** The step that the Focus graph surrounds, and how many edges far. */
   focus: text,

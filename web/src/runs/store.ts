@@ -40,6 +40,8 @@ export class RunStore {
   #tally: Tally = NO_STEPS;
   #restoredTo: number | null = null;
 
+  /** The moment that is shown, when it is not now. */
+  #moment: Instant | null = null;
   #linkOpen = true;
   #proven = false;
   #cause: VerdictReason = null;
@@ -90,6 +92,7 @@ export class RunStore {
 
   /** The server's time; stands still at the last frame while the view is not known to be true. */
   now(): Instant {
+    if (this.#moment !== null) return this.#moment;
     return this.frozen() ? this.#verdict.asOf : this.clock.now();
   }
   frozen(): boolean {
@@ -122,6 +125,23 @@ export class RunStore {
     const effect = this.#apply(frame);
     this.#schedule();
     return effect;
+  }
+
+  /**
+   * Shows one moment of the log, earlier or later than the one shown before. A store that has shown one is for the
+   * past alone: it takes no frames, and nothing in it moves by itself.
+   */
+  show(header: RunHeader, steps: Step[], at: Instant): void {
+    this.#moment = at;
+    const there = new Set(steps.map((step) => step.stepId));
+    for (const stepId of this.#steps.keys()) if (!there.has(stepId)) this.#dirty.add(stepId);
+    this.#replace(header, steps);
+    this.#epoch = header.storeEpoch;
+    this.#seq = header.runSeq;
+    this.#opsRev = header.opsRev;
+    this.#last = { sync: "LIVE", reason: null, asOf: at, lagMs: 0 };
+    this.#headSeq = header.runSeq;
+    this.#schedule();
   }
 
   /** The connection came or went. After a return nothing is believed until a frame proves it. */
@@ -282,6 +302,7 @@ export class RunStore {
   }
 
   #state(): [VerdictState, VerdictReason] {
+    if (this.#moment !== null) return ["PAST", null];
     const now = this.#local();
     const silent = now - this.#lastFrameAt > SILENCE_MS;
     if (!this.#linkOpen || silent) return ["OFFLINE", "CONNECTION_LOST"];

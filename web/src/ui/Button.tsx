@@ -8,6 +8,8 @@ interface ButtonProps {
   type?: "button" | "submit";
   /** Why it cannot be used now: the button stays visible and focusable, and says so. */
   refusal?: string | null;
+  /** The id of the text that says why, where it stands in sight; else it is shown as a tip. */
+  saidBy?: string;
   pressed?: boolean;
   label?: string;
   /** The key that does the same, shown beside the words. */
@@ -15,7 +17,7 @@ interface ButtonProps {
   ref?: Ref<HTMLButtonElement>;
 }
 
-export function Button({ children, onClick, kind = "plain", type = "button", refusal = null, pressed, label, shortcut, ref }: ButtonProps) {
+export function Button({ children, onClick, kind = "plain", type = "button", refusal = null, saidBy, pressed, label, shortcut, ref }: ButtonProps) {
   const id = useId();
   const off = refusal !== null;
   return (
@@ -26,7 +28,7 @@ export function Button({ children, onClick, kind = "plain", type = "button", ref
         className={css.button}
         data-kind={kind}
         aria-disabled={off || undefined}
-        aria-describedby={off ? id : undefined}
+        aria-describedby={off ? (saidBy ?? id) : undefined}
         aria-pressed={pressed}
         aria-label={label}
         aria-keyshortcuts={shortcut}
@@ -42,7 +44,7 @@ export function Button({ children, onClick, kind = "plain", type = "button", ref
           </kbd>
         )}
       </button>
-      {off && (
+      {off && saidBy === undefined && (
         <span id={id} role="tooltip" className={css.tip}>
           {refusal}
         </span>

@@ -671,7 +671,7 @@ export type ActionsQueryVariables = Exact<{
 }>;
 
 
-export type ActionsQuery = { run: { runSeq: number, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }>, queue?: { position: number | null, waitsFor: QueueWait | null, estimatedWaitMs: number | null, expiresAt: string | null } | null, approval?: { required: number, expiresAt: string | null, decisions: Array<{ principal: string, decision: Decision, reason: string | null, at: string }> } | null, cause?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null, chosen?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null } | null, manualTasks?: { edges: Array<{ node: { stepId: string, logicalAttemptId: number, instructions: string | null, evidence: unknown, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } } }> }, again?: { outcome: ActionOutcome, code: string | null, reason: string | null } };
+export type ActionsQuery = { run: { runSeq: number, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }>, queue?: { position: number | null, waitsFor: QueueWait | null, estimatedWaitMs: number | null, expiresAt: string | null } | null, approval?: { required: number, expiresAt: string | null, decisions: Array<{ principal: string, decision: Decision, reason: string | null, at: string }> } | null, cause?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null, chosen?: { stepId: string, actions: Array<{ action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength }> } | null } | null, manualTasks?: { edges: Array<{ node: { stepId: string, logicalAttemptId: number, instructions: string | null, evidence: unknown, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } } }> }, why?: { rootCause: { logLine: number | null } | null, lastGreen: { runId: string, createdAt: string, completedAt: string | null } | null } | null, again?: { outcome: ActionOutcome, code: string | null, reason: string | null } };
 
 export type PreviewQueryVariables = Exact<{
   action: ActionInput;
@@ -680,14 +680,68 @@ export type PreviewQueryVariables = Exact<{
 
 export type PreviewQuery = { preview: { basedOnSeq: number, outcome: ActionOutcome, code: string | null, reason: string | null, status: RunStatus | null, blocked: Array<string>, warnings: Array<string>, changes: Array<{ stepId: string, kind: StepChangeKind, from: StepStatus, to: StepStatus, why: string }> } };
 
-export type RunMovedQueryVariables = Exact<{
+export type RunDiffQueryVariables = Exact<{
   runId: string;
   a: number;
   b: number;
 }>;
 
 
-export type RunMovedQuery = { runDiff: { from: { runSeq: number, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null }, to: { runSeq: number, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null }, steps: Array<{ stepId: string, from: { status: StepStatus, statusRaw: string, pendingRetry: boolean, logicalAttemptId: number } | null, to: { status: StepStatus, statusRaw: string, pendingRetry: boolean, logicalAttemptId: number } }>, decisions: Array<{ eventId: string, eventType: string, runSeq: number, stepId: string | null, logicalAttemptId: number, engineAttemptId: number, persistedAt: string, emittedBy: string | null, payload: unknown }> } | null };
+export type RunDiffQuery = { runDiff: { from: { runSeq: number, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null }, to: { runSeq: number, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null }, steps: Array<{ stepId: string, from: { status: StepStatus, statusRaw: string, pendingRetry: boolean, logicalAttemptId: number } | null, to: { status: StepStatus, statusRaw: string, pendingRetry: boolean, logicalAttemptId: number } }>, decisions: Array<{ eventId: string, eventType: string, runSeq: number, stepId: string | null, logicalAttemptId: number, engineAttemptId: number, persistedAt: string, emittedBy: string | null, payload: unknown }> } | null };
+
+export type StepLogBeginQueryVariables = Exact<{
+  runId: string;
+  stepId: string;
+  attempt?: number | null | undefined;
+}>;
+
+
+export type StepLogBeginQuery = { stepLog: { totalLines: number, errorLine: number | null } | null };
+
+export type StepNodesQueryVariables = Exact<{
+  runId: string;
+  stepId: string;
+  attempt?: number | null | undefined;
+  status?: Array<string> | string | null | undefined;
+  after?: string | null | undefined;
+}>;
+
+
+export type StepNodesQuery = { run: { step: { dbtNodes: { total: number, byStatus: Array<{ status: string, count: number }>, pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { uniqueId: string, name: string, resourceType: string, status: string, executionTimeMs: number, message: string | null, failures: number | null, rowsAffected: number | null, compiledSql: string | null, compiledSqlCut: boolean } }> } | null } | null } | null };
+
+export type StepMedianQueryVariables = Exact<{
+  runId: string;
+  stepId: string;
+}>;
+
+
+export type StepMedianQuery = { run: { step: { medianMs: number | null } | null } | null };
+
+export type RunAtQueryVariables = Exact<{
+  runId: string;
+  at: number;
+  next: number;
+}>;
+
+
+export type RunAtQuery = { run: { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null, log: { events: { edges: Array<{ node: { runSeq: number, eventType: string, persistedAt: string } }> } } | null };
+
+export type MomentsAfterQueryVariables = Exact<{
+  runId: string;
+  after: number;
+  first: number;
+}>;
+
+
+export type MomentsAfterQuery = { run: { events: { edges: Array<{ node: { runSeq: number, persistedAt: string } }> } } | null };
+
+export type MomentBeforeQueryVariables = Exact<{
+  runId: string;
+  before: number;
+}>;
+
+
+export type MomentBeforeQuery = { run: { events: { edges: Array<{ node: { runSeq: number, persistedAt: string } }> } } | null };
 
 export type PolicyVersionQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -1775,6 +1829,16 @@ export const ActionsDocument = new TypedDocumentString(`
       }
     }
   }
+  why: run(runId: $runId) @include(if: $withCause) {
+    rootCause {
+      logLine
+    }
+    lastGreen {
+      runId
+      createdAt
+      completedAt
+    }
+  }
   again: preview(action: {rerun: $again}) @include(if: $ended) {
     outcome
     code
@@ -1824,8 +1888,8 @@ export const PreviewDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<PreviewQuery, PreviewQueryVariables>;
-export const RunMovedDocument = new TypedDocumentString(`
-    query RunMoved($runId: String!, $a: Seq!, $b: Seq!) {
+export const RunDiffDocument = new TypedDocumentString(`
+    query RunDiff($runId: String!, $a: Seq!, $b: Seq!) {
   runDiff(runId: $runId, a: $a, b: $b) {
     from {
       runSeq
@@ -1876,7 +1940,239 @@ fragment EventFields on RunEvent {
   persistedAt
   emittedBy
   payload
-}`) as unknown as TypedDocumentString<RunMovedQuery, RunMovedQueryVariables>;
+}`) as unknown as TypedDocumentString<RunDiffQuery, RunDiffQueryVariables>;
+export const StepLogBeginDocument = new TypedDocumentString(`
+    query StepLogBegin($runId: String!, $stepId: String!, $attempt: Int) {
+  stepLog(
+    runId: $runId
+    stepId: $stepId
+    attempt: $attempt
+    fromLine: 1
+    first: 1
+  ) {
+    totalLines
+    errorLine
+  }
+}
+    `) as unknown as TypedDocumentString<StepLogBeginQuery, StepLogBeginQueryVariables>;
+export const StepNodesDocument = new TypedDocumentString(`
+    query StepNodes($runId: String!, $stepId: String!, $attempt: Int, $status: [String!], $after: String) {
+  run(runId: $runId) {
+    step(stepId: $stepId) {
+      dbtNodes(attempt: $attempt, status: $status, first: 50, after: $after) {
+        total
+        byStatus {
+          status
+          count
+        }
+        pageInfo {
+          hasNextPage
+          endCursor
+        }
+        edges {
+          node {
+            uniqueId
+            name
+            resourceType
+            status
+            executionTimeMs
+            message
+            failures
+            rowsAffected
+            compiledSql
+            compiledSqlCut
+          }
+        }
+      }
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<StepNodesQuery, StepNodesQueryVariables>;
+export const StepMedianDocument = new TypedDocumentString(`
+    query StepMedian($runId: String!, $stepId: String!) {
+  run(runId: $runId) {
+    step(stepId: $stepId) {
+      medianMs
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<StepMedianQuery, StepMedianQueryVariables>;
+export const RunAtDocument = new TypedDocumentString(`
+    query RunAt($runId: String!, $at: Seq!, $next: Seq!) {
+  run(runId: $runId, at: $at) {
+    ...RunHeader
+    steps {
+      ...StepFields
+    }
+  }
+  log: run(runId: $runId) {
+    events(last: 1, before: $next) {
+      edges {
+        node {
+          runSeq
+          eventType
+          persistedAt
+        }
+      }
+    }
+  }
+}
+    fragment ErrorOfStep on StepError {
+  code
+  message
+  retryable
+  category
+  source
+}
+fragment StepFields on Step {
+  stepId
+  type
+  name
+  group
+  dependsOn
+  status
+  statusRaw
+  substatus
+  logicalAttemptId
+  engineAttemptId
+  startedAt
+  completedAt
+  durationMs
+  error {
+    ...ErrorOfStep
+  }
+  artifacts {
+    uri
+    kind
+    sha256
+    sizeBytes
+  }
+  skip {
+    reason
+    reasonCode
+  }
+  result
+  pendingRetry
+  attempts {
+    logicalAttemptId
+    engineAttemptId
+    status
+    statusRaw
+    startedAt
+    completedAt
+    durationMs
+    startedSeq
+    endedSeq
+    error {
+      ...ErrorOfStep
+    }
+    skip {
+      reason
+      reasonCode
+    }
+  }
+  taskQueue
+  resourceClass
+  changedSeq
+  wait {
+    kind
+    since
+    until
+    blockingSteps
+    who
+  }
+}
+fragment RunRow on Run {
+  runId
+  projectId
+  environmentId
+  status
+  statusRaw
+  substatus
+  message
+  runSeq
+  storeEpoch
+  opsRev
+  plan {
+    planId
+    planVersion
+    sha256
+  }
+  triggeredBy
+  createdAt
+  startedAt
+  completedAt
+  totalDurationMs
+  stepCounts {
+    total
+    pending
+    running
+    success
+    failed
+    skipped
+  }
+  failedSteps
+  rootCause {
+    stepId
+    logicalAttemptId
+    code
+    category
+    message
+    retryable
+    firstSeq
+    blockedSteps
+  }
+  pause {
+    requestedBy
+    reason
+    since
+    draining
+  }
+  retryDeadline
+  queue {
+    status
+    createdAt
+    notBefore
+    attempts
+  }
+}
+fragment RunHeader on Run {
+  ...RunRow
+  tenantId
+  parentRunId
+  engine {
+    provider
+    workflowId
+  }
+}`) as unknown as TypedDocumentString<RunAtQuery, RunAtQueryVariables>;
+export const MomentsAfterDocument = new TypedDocumentString(`
+    query MomentsAfter($runId: String!, $after: Seq!, $first: Int!) {
+  run(runId: $runId) {
+    events(first: $first, after: $after) {
+      edges {
+        node {
+          runSeq
+          persistedAt
+        }
+      }
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<MomentsAfterQuery, MomentsAfterQueryVariables>;
+export const MomentBeforeDocument = new TypedDocumentString(`
+    query MomentBefore($runId: String!, $before: Seq!) {
+  run(runId: $runId) {
+    events(last: 1, before: $before) {
+      edges {
+        node {
+          runSeq
+          persistedAt
+        }
+      }
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<MomentBeforeQuery, MomentBeforeQueryVariables>;
 export const PolicyVersionDocument = new TypedDocumentString(`
     query PolicyVersion {
   viewer {

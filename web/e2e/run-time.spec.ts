@@ -1,0 +1,80 @@
+// The past of a run: every moment of its log, shared by an address, and what changed between two.
+import { expect, sleeps, startRun, status, sync, test } from "./page";
+
+test("39 any moment is a link: view, step, zone and position are the same in a second browser", async ({ page, url, browser }) => {
+  const runId = await startRun(url, "time-link", sleeps(200, 4));
+  await page.goto(`${url}/runs/${runId}`);
+  await expect(status(page)).toHaveText("Completed");
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await page.goto(`${url}/runs/${runId}?view=steps&show=PENDING,RUNNING&step=sleep_3&tab=timing&tz=local&at=6`);
+  await expect(page.getByTestId("past")).toContainText(/Viewing seq 6, \d\d:\d\d:\d\d local/);
+  await expect(status(page)).toHaveText("Running");
+  await page.keyboard.press("y");
+  const copied = await page.evaluate(() => navigator.clipboard.readText());
+  const other = await (await browser.newContext()).newPage();
+  await other.goto(copied);
+  for (const shown of [page, other]) {
+    await expect(shown.getByTestId("past")).toContainText(/Viewing seq 6, \d\d:\d\d:\d\d local/);
+    await expect(status(shown)).toHaveText("Running");
+    await expect(shown.getByTestId("step-panel")).toContainText("sleep_3");
+    await expect(shown.getByTestId("step-panel")).toContainText("Pending");
+    await expect(shown.getByRole("button", { name: /^Pending/ }).first()).toHaveAttribute("aria-pressed", "true");
+    await expect(shown.getByLabel("Time zone")).toHaveValue("local");
+  }
+  expect(await other.locator("main").getByRole("table").textContent()).toBe(await page.locator("main").getByRole("table").textContent());
+  await other.context().close();
+});
+
+test("39 the past is walked by keys, dragged and played; actions are off in it; L comes back to now", async ({ page, url }) => {
+  const runId = await startRun(url, "time-walk", sleeps(300, 60));
+  await page.goto(`${url}/runs/${runId}`);
+  await expect(page.getByText(/[3-9] succeeded/)).toBeVisible();
+  await page.keyboard.press("[");
+  const past = page.getByTestId("past");
+  await expect(past).toBeVisible();
+  const seqOf = async (): Promise<number> => Number(new URL(page.url()).searchParams.get("at"));
+  const before = await seqOf();
+  await page.keyboard.press("[");
+  await expect.poll(seqOf).toBe(before - 1);
+  await page.keyboard.press("]");
+  await expect.poll(seqOf).toBe(before);
+  await expect(sync(page)).toHaveAttribute("data-state", "PAST");
+  await expect(page.getByRole("button", { name: "Pause…" })).toHaveAccessibleDescription(/earlier moment/);
+  const stood = await page.locator("main header").first().textContent();
+  await page.waitForTimeout(1_200);
+  expect(await page.locator("main header").first().textContent()).toBe(stood);
+
+  const slider = page.getByLabel("Position in the log");
+  await slider.focus();
+  await page.keyboard.press("Home");
+  await expect.poll(seqOf).toBe(1);
+  await page.keyboard.press("ArrowRight");
+  await expect.poll(seqOf).toBe(2);
+  await page.getByLabel("Speed").selectOption("50");
+  await page.getByRole("button", { name: "Play the log" }).click();
+  await expect.poll(seqOf).toBeGreaterThan(before);
+  await page.getByRole("button", { name: "Stop playing" }).click();
+  await page.keyboard.press("L");
+  await expect(past).toHaveCount(0);
+  await expect(sync(page)).toHaveAttribute("data-state", "LIVE");
+});
+
+test("39 two moments are compared, by address too; a moment that is not there leads back", async ({ page, url }) => {
+  const runId = await startRun(url, "time-diff", sleeps(150, 3));
+  await page.goto(`${url}/runs/${runId}`);
+  await expect(status(page)).toHaveText("Completed");
+  await page.goto(`${url}/runs/${runId}?at=5`);
+  await page.getByRole("button", { name: "Diff with now" }).click();
+  const diff = page.getByTestId("diff");
+  await expect(diff).toContainText("Running");
+  await expect(diff).toContainText("RunCompleted");
+  await expect(diff.getByRole("link", { name: "sleep_3" })).toBeVisible();
+  const address = page.url();
+  await page.goto(`${url}/runs`);
+  await page.goto(address);
+  await expect(diff).toContainText("RunCompleted");
+  await page.goto(`${url}/runs/${runId}?at=4000`);
+  await expect(page.getByText("The run has no seq 4000.")).toBeVisible();
+  await page.getByRole("button", { name: "Live" }).click();
+  await expect(status(page)).toHaveText("Completed");
+});

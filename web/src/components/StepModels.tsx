@@ -1,0 +1,99 @@
+import { useEffect, useState } from "react";
+import { StepNodesDocument, type StepNodesQuery } from "../api/gen/graphql";
+import { type ApiError, request, toApiError } from "../api/request";
+import { m } from "../messages";
+import { Button } from "../ui/Button";
+import { count, duration } from "../ui/format";
+import { Problem, Skeleton } from "../ui/Page";
+import css from "./StepModels.module.css";
+
+type Nodes = NonNullable<NonNullable<NonNullable<StepNodesQuery["run"]>["step"]>["dbtNodes"]>;
+type Node = Nodes["edges"][number]["node"];
+
+/** How dbt's words look; what is not known looks plain. */
+const TONES: Record<string, string> = { success: "success", pass: "success", error: "failed", fail: "failed", "runtime error": "failed", warn: "person", skipped: "skipped" };
+
+interface StepModelsProps {
+  runId: string;
+  stepId: string;
+  attempt: number;
+}
+
+/** What dbt says of its models and tests, especially of those that failed. */
+export function StepModels({ runId, stepId, attempt }: StepModelsProps) {
+  const [nodes, setNodes] = useState<Nodes | null | undefined>(undefined);
+  const [status, setStatus] = useState<string | null>(null);
+  const [error, setError] = useState<ApiError | null>(null);
+  const [round, setRound] = useState(0);
+  const load = (after: string | null, signal?: AbortSignal): void => {
+    request(StepNodesDocument, { runId, stepId, attempt: attempt === 0 ? null : attempt, status: status === null ? null : [status], after }, signal)
+      .then(({ run }) => {
+        const page = run?.step?.dbtNodes ?? null;
+        setNodes((held) => (after !== null && held && page ? { ...page, edges: [...held.edges, ...page.edges] } : page));
+        setError(null);
+      })
+      .catch((cause: unknown) => {
+        if (!signal?.aborted) setError(toApiError(cause));
+      });
+  };
+  useEffect(() => {
+    const abort = new AbortController();
+    load(null, abort.signal);
+    return () => abort.abort();
+    // What is asked for is all that is read.
+    // oxlint-disable-next-line react/exhaustive-deps
+  }, [runId, stepId, attempt, status, round]);
+  if (error) return <Problem error={error} retry={() => setRound(round + 1)} />;
+  if (nodes === undefined) return <Skeleton rows={4} label={m.step.tabs.models} />;
+  if (nodes === null) return <p className={css.quiet}>{m.step.models.none}</p>;
+  return (
+    <div className={css.models}>
+      <div className={css.filter} role="group" aria-label={m.step.models.filter}>
+        <Button pressed={status === null} onClick={() => setStatus(null)}>
+          {m.step.models.all}
+        </Button>
+        {nodes.byStatus.map((entry) => (
+          <Button key={entry.status} pressed={status === entry.status} onClick={() => setStatus(entry.status)}>
+            <span data-tone={TONES[entry.status]} className={css.word}>
+              {entry.status}
+            </span>{" "}
+            {count(entry.count)}
+          </Button>
+        ))}
+      </div>
+      <ul className={css.list}>
+        {nodes.edges.map(({ node }) => (
+          <Entry key={node.uniqueId} node={node} />
+        ))}
+      </ul>
+      {nodes.pageInfo.hasNextPage && <Button onClick={() => load(nodes.pageInfo.endCursor)}>{m.step.models.more(count(nodes.total))}</Button>}
+    </div>
+  );
+}
+
+function Entry({ node }: { node: Node }) {
+  const facts = [
+    node.resourceType,
+    duration(node.executionTimeMs),
+    node.rowsAffected === null ? null : m.step.models.rows(count(node.rowsAffected)),
+    node.failures ? m.step.models.failures(count(node.failures)) : null,
+  ].filter((fact) => fact !== null);
+  return (
+    <li className={css.entry} data-node={node.uniqueId}>
+      <p>
+        <span data-tone={TONES[node.status]} className={css.word}>
+          {node.status}
+        </span>{" "}
+        <strong title={node.uniqueId}>{node.name}</strong> <span className={css.quiet}>{facts.join(" · ")}</span>
+      </p>
+      {node.message && <pre className={css.message}>{node.message}</pre>}
+      {node.compiledSql && (
+        <details>
+          <summary>{m.step.models.sql}</summary>
+          <pre className={css.message}>{node.compiledSql}</pre>
+          {node.compiledSqlCut && <p className={css.quiet}>{m.step.models.cut}</p>}
+        </details>
+      )}
+    </li>
+  );
+}

@@ -1,0 +1,85 @@
+import { ChevronDown, ChevronUp } from "lucide-react";
+import { type Ref, useEffect, useState } from "react";
+import { StepLogDocument } from "../api/gen/graphql";
+import { request } from "../api/request";
+import { m } from "../messages";
+import { Button } from "../ui/Button";
+import { count } from "../ui/format";
+import css from "./LogView.module.css";
+import type { LogOf } from "./useLog";
+
+const TYPING_MS = 250;
+
+interface Matches {
+  lines: readonly number[];
+  total: number;
+  at: number;
+}
+
+interface FindProps {
+  of: LogOf;
+  find: string;
+  setFind: (find: string) => void;
+  goTo: (line: number) => void;
+  field: Ref<HTMLInputElement>;
+}
+
+/** Finds over the whole log, on the server. */
+export function Find({ of, find, setFind, goTo, field }: FindProps) {
+  const [text, setText] = useState(find);
+  const [matches, setMatches] = useState<Matches | null>(null);
+  const { runId, stepId, attempt } = of;
+  useEffect(() => {
+    if (text === find) return;
+    const timer = setTimeout(() => setFind(text), TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [text, find, setFind]);
+  useEffect(() => {
+    setMatches(null);
+    if (find === "") return;
+    const abort = new AbortController();
+    request(StepLogDocument, { runId, stepId, attempt, fromLine: 1, first: 1, find }, abort.signal)
+      .then(({ stepLog }) => {
+        if (!stepLog) return;
+        setMatches({ lines: stepLog.matches, total: stepLog.totalMatches, at: 0 });
+        if (stepLog.matches[0] !== undefined) goTo(stepLog.matches[0]);
+      })
+      .catch(() => {});
+    return () => abort.abort();
+  }, [find, runId, stepId, attempt, goTo]);
+  const step = (by: number): void => {
+    if (!matches || matches.lines.length === 0) return;
+    const at = (matches.at + by + matches.lines.length) % matches.lines.length;
+    setMatches({ ...matches, at });
+    const line = matches.lines[at];
+    if (line !== undefined) goTo(line);
+  };
+  return (
+    <span className={css.find}>
+      <input
+        ref={field}
+        type="search"
+        value={text}
+        maxLength={200}
+        placeholder={m.log.find}
+        aria-label={m.log.find}
+        aria-keyshortcuts="/"
+        onChange={(event) => setText(event.target.value)}
+        onKeyDown={(event) => event.key === "Enter" && step(event.shiftKey ? -1 : 1)}
+      />
+      <span role="status" data-testid="matches">
+        {matches && (matches.total === 0 ? m.log.noMatches : m.log.matches(count(matches.at + 1), count(matches.total)))}
+      </span>
+      {matches && matches.lines.length > 1 && (
+        <>
+          <Button kind="quiet" label={m.log.previous} onClick={() => step(-1)}>
+            <ChevronUp size={14} aria-hidden="true" />
+          </Button>
+          <Button kind="quiet" label={m.log.next} onClick={() => step(1)}>
+            <ChevronDown size={14} aria-hidden="true" />
+          </Button>
+        </>
+      )}
+    </span>
+  );
+}

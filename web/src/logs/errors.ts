@@ -1,0 +1,19 @@
+import { StepLogDocument } from "../api/gen/graphql";
+import { request } from "../api/request";
+import type { LogOf } from "./useLog";
+
+/** How errors are spoken of; the server finds with regard to case. */
+const WORDS = ["rror", "ERROR", "FAIL"];
+
+/** Lines that speak of an error, the one at which to begin among them, in order; at most 1,000 of each word. Throws ApiError. */
+export async function errorLines({ runId, stepId, attempt }: LogOf, errorLine: number | null): Promise<number[]> {
+  const found = await Promise.all(WORDS.map((find) => request(StepLogDocument, { runId, stepId, attempt, fromLine: 1, first: 1, find })));
+  const lines = new Set(found.flatMap(({ stepLog }) => stepLog?.matches ?? []));
+  if (errorLine !== null) lines.add(errorLine);
+  return [...lines].toSorted((a, b) => a - b);
+}
+
+/** The first of the lines after the current one, else the first of all. */
+export function nextLine(lines: readonly number[], current: number | null): number | null {
+  return lines.find((line) => line > (current ?? 0)) ?? lines[0] ?? null;
+}

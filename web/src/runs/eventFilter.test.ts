@@ -1,0 +1,25 @@
+import { expect, it } from "vitest";
+import type { RunEvent } from "../api/model";
+import { eventLines, logRows, typesOf } from "./eventFilter";
+
+const events = [
+  [1, "RunQueued"],
+  [2, "RunStarted"],
+  [5, "StepStarted"],
+  [6, "FutureThing"],
+].map(([runSeq, eventType]) => ({ runSeq, eventType, persistedAt: 0 }) as RunEvent);
+
+it("10 lists the newest first, unused positions as lines of their own, unknown types as they are", () => {
+  const rows = logRows(events, [], null).map((row) => (row.kind === "event" ? row.event.eventType : `${row.from}-${row.to}`));
+  expect(rows).toEqual(["FutureThing", "StepStarted", "3-4", "RunStarted", "RunQueued"]);
+});
+
+it("lists only the wanted types, and nothing after the position that is shown", () => {
+  expect(logRows(events, ["RunStarted", "FutureThing"], 5)).toEqual([{ kind: "event", event: events[1] }]);
+  expect(logRows(events, [], 2).length).toBe(2);
+});
+
+it("counts types, and writes a line for each event in the order of the log", () => {
+  expect(typesOf(events)).toEqual([["FutureThing", 1], ["RunQueued", 1], ["RunStarted", 1], ["StepStarted", 1]]);
+  expect(eventLines(events).trim().split("\n").map((line) => (JSON.parse(line) as RunEvent).runSeq)).toEqual([1, 2, 5, 6]);
+});

@@ -1,0 +1,33 @@
+import type { RunEvent } from "../api/model";
+
+/** A fact of the log, or positions of it that hold none. */
+export type LogRow = { kind: "event"; event: RunEvent } | { kind: "unused"; from: number; to: number };
+
+/**
+ * What is listed of the log, the newest first: events of the wanted types up to a position. Unused positions are
+ * lines of their own, left out when only some types are wanted.
+ */
+export function logRows(events: readonly RunEvent[], types: readonly string[], upTo: number | null): LogRow[] {
+  const wanted = new Set(types);
+  const rows: LogRow[] = [];
+  let before: number | null = null;
+  for (const event of events) {
+    if (upTo !== null && event.runSeq > upTo) break;
+    if (before !== null && event.runSeq - before > 1 && wanted.size === 0) rows.push({ kind: "unused", from: before + 1, to: event.runSeq - 1 });
+    before = event.runSeq;
+    if (wanted.size === 0 || wanted.has(event.eventType)) rows.push({ kind: "event", event });
+  }
+  return rows.toReversed();
+}
+
+/** The types that occur, with how often, by name. */
+export function typesOf(events: readonly RunEvent[]): [string, number][] {
+  const counts = new Map<string, number>();
+  for (const { eventType } of events) counts.set(eventType, (counts.get(eventType) ?? 0) + 1);
+  return [...counts].toSorted(([a], [b]) => a.localeCompare(b));
+}
+
+/** As JSON Lines, in the order of the log. */
+export function eventLines(events: readonly RunEvent[]): string {
+  return events.map(({ persistedAt, ...event }) => `${JSON.stringify({ ...event, persistedAt: new Date(persistedAt).toISOString() })}\n`).join("");
+}
