@@ -55,7 +55,8 @@ contract: ## list each acceptance check with the tests that carry its id
 
 .PHONY: bench
 bench: ## measure every claim of speed, about 20 minutes; ONLY="name" narrows, RESULTS=file keeps the lines
-	@$(PREPARE) go postgres redis temporal bench
+	@$(PREPARE) go postgres redis temporal bench web browser
+	@$(MAKE) bin/dvt
 	@mkdir -p bin && go build -C bench/peers -o ../../bin/bench-peers . || echo "==> the peers of bench/peers could not be built: figures that need them say so"
 	@go run ./bench -only "$(ONLY)" -results "$(RESULTS)"
 

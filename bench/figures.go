@@ -101,5 +101,24 @@ func figures() []figure {
 		{name: "pause-to-paused", what: "`dvt dev` with Temporal, idle: PAUSE mutation to the frame that says PAUSED, p95 of 40; " +
 			"the floor is a bare workflow, from its signal to the activity that it starts, p95",
 			goals: []goal{within(50 * time.Millisecond)}, setup: pauseToPaused},
+
+		{name: "ui-header", what: "UI, CPU slowed 4x, 10 Mbit/s, 40 ms: from the address to the header of a run of 5,000 steps; the floor is a run of 5",
+			goals: []goal{within(2 * time.Second)}, setup: browser("ui-header")},
+		{name: "ui-mosaic", what: "the same: to its mosaic; the floor is the graph of a run of 5",
+			goals: []goal{within(2500 * time.Millisecond)}, setup: browser("ui-mosaic")},
+		{name: "ui-live-1000", what: "UI: the main thread's time in a second, a run of 1,000 steps, 10 updates/s of 20 steps added to its stream, 60 s; the floor is the page at rest",
+			goals: []goal{within(80 * time.Millisecond)}, setup: browser("ui-live-1000")},
+		{name: "ui-live-5000", what: "UI: the same of a run of 5,000 steps against 1,000",
+			goals: []goal{atMost(1.3)}, setup: browser("ui-live-5000")},
+		{name: "ui-live-frames", what: "UI: from frame to frame, p99, a run of 1,000 steps under those updates; the floor is the page at rest",
+			goals: []goal{within(34 * time.Millisecond)}, setup: browser("ui-live-frames")},
+		{name: "ui-layout", what: "UI: the layout of 5,000 steps, by a worker, as the page waits for it; the floor is 1,100 steps",
+			goals: []goal{within(400 * time.Millisecond)}, setup: browser("ui-layout")},
+		{name: "ui-graph-mount", what: "UI: from the click to all of 5,000 steps drawn as a graph, its layout kept; the floor is the graph around one step",
+			goals: []goal{within(300 * time.Millisecond)}, setup: browser("ui-graph-mount")},
+		{name: "ui-graph-pan", what: "UI: from frame to frame, p95, while that graph is dragged; the floor is the page at rest",
+			goals: []goal{within(24 * time.Millisecond)}, setup: browser("ui-graph-pan")},
+		{name: "ui-timeline-scroll", what: "UI: the same while a timeline of 5,000 rows is scrolled",
+			goals: []goal{within(24 * time.Millisecond)}, setup: browser("ui-timeline-scroll")},
 	}
 }

@@ -1,4 +1,4 @@
-import { type PointerEvent, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
+import { type MouseEvent, useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { Blocked } from "../dag/blocked";
 import type { Shape } from "../dag/shape";
 import { m } from "../messages";
@@ -63,7 +63,7 @@ export function Mosaic({ shape, chosen, choose, focusOn, showWhole }: MosaicProp
     "=": { does: m.mosaic.sort, run: sort },
   });
 
-  const under = (event: PointerEvent): number | null => {
+  const under = (event: MouseEvent): number | null => {
     if (!places || !canvas.current) return null;
     const { left, top } = canvas.current.getBoundingClientRect();
     return cellAt(places, event.clientX - left, event.clientY - top);
@@ -95,7 +95,8 @@ export function Mosaic({ shape, chosen, choose, focusOn, showWhole }: MosaicProp
         onPointerMove={(event) => setHovered(under(event))}
         onPointerLeave={() => setHovered(null)}
         onClick={(event) => {
-          if (event.target === canvas.current && hovered !== null) focusOn(shape.ids[hovered] ?? "");
+          const clicked = event.target === canvas.current ? under(event) : null;
+          if (clicked !== null) focusOn(shape.ids[clicked] ?? "");
         }}
         onKeyDown={(event) => {
           const arrow = ARROWS[event.key];

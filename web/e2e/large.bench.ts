@@ -1,0 +1,161 @@
+import { writeFileSync } from "node:fs";
+import type { CDPSession, Page } from "@playwright/test";
+import { feed, layered, quantile, tenASecond, workOf } from "./large";
+import { cancelRun, expect, startRun, status, test } from "./page";
+
+const GATE_MS = 600_000;
+const LIVE_S = 60;
+const PROFILE = { latency: 40, downloadThroughput: 1.25e6, uploadThroughput: 1.25e6, offline: false };
+const started: string[] = [];
+
+async function runOf(url: string, steps: number): Promise<string> {
+  const runId = await startRun(url, `bench-${steps}`, layered(steps, Math.max(5, steps / 20), 1_000, GATE_MS));
+  started.push(runId);
+  return `${url}/runs/${runId}`;
+}
+test.afterEach(async ({ url }) => {
+  for (const runId of started.splice(0)) await cancelRun(url, runId);
+});
+
+/** What the figure found, in milliseconds, for the command that asked for it. */
+function report(name: string, cost: number, floor: number): void {
+  console.log(`${name}: ${cost.toFixed(1)} ms, floor ${floor.toFixed(1)} ms`);
+  const file = process.env["DVT_E2E_FIGURE"];
+  if (file) writeFileSync(file, `${Math.round(cost * 1e6)} ${Math.round(floor * 1e6)}\n`);
+}
+
+async function session(page: Page): Promise<CDPSession> {
+  return page.context().newCDPSession(page);
+}
+
+async function slowed(page: Page): Promise<CDPSession> {
+  const cdp = await session(page);
+  await cdp.send("Emulation.setCPUThrottlingRate", { rate: 4 });
+  await cdp.send("Network.enable");
+  await cdp.send("Network.emulateNetworkConditions", PROFILE);
+  return cdp;
+}
+
+/** When the page set a mark, in milliseconds since its navigation. */
+async function markOf(page: Page, name: string): Promise<number> {
+  const at = (): Promise<number> => page.evaluate((name) => performance.getEntriesByName(name)[0]?.startTime ?? 0, name);
+  await expect.poll(at, { timeout: 60_000 }).toBeGreaterThan(0);
+  return at();
+}
+
+async function idleFrames(page: Page, cdp: CDPSession): Promise<readonly number[]> {
+  return (await workOf(page, cdp, () => page.waitForTimeout(2_000))).frames;
+}
+
+test("ui-header", async ({ page, url }) => {
+  await slowed(page);
+  const shown = async (address: string): Promise<number> => {
+    const began = Date.now();
+    await page.goto(address, { waitUntil: "commit" });
+    await expect(status(page)).toHaveText("Running");
+    return Date.now() - began;
+  };
+  const [few, many] = [await runOf(url, 5), await runOf(url, 5_000)];
+  await shown(few);
+  report("ui-header", await shown(many), await shown(few));
+});
+
+test("ui-mosaic", async ({ page, url }) => {
+  await slowed(page);
+  const [few, many] = [await runOf(url, 5), await runOf(url, 5_000)];
+  await page.goto(few);
+  const floor = await markOf(page, "dvt:graph");
+  await page.goto(many);
+  report("ui-mosaic", await markOf(page, "dvt:mosaic"), floor);
+});
+
+for (const { name, steps, against } of [
+  { name: "ui-live-1000", steps: 1_000, against: null },
+  { name: "ui-live-5000", steps: 5_000, against: 1_000 },
+]) {
+  test(name, async ({ page, url }) => {
+    test.setTimeout(10 * LIVE_S * 1_000);
+    const { move } = await feed(page);
+    const cdp = await session(page);
+    const busy = async (size: number, updates: boolean): Promise<number> => {
+      await page.goto(await runOf(url, size));
+      await markOf(page, "dvt:mosaic");
+      if (updates) await tenASecond(page, move, 2);
+      return (await workOf(page, cdp, () => (updates ? tenASecond(page, move, LIVE_S) : page.waitForTimeout(LIVE_S * 1_000)))).busy;
+    };
+    const floor = await busy(against ?? steps, against !== null);
+    report(name, await busy(steps, true), floor);
+  });
+}
+
+test("ui-live-frames", async ({ page, url }) => {
+  test.setTimeout(10 * LIVE_S * 1_000);
+  const { move } = await feed(page);
+  const cdp = await session(page);
+  await page.goto(await runOf(url, 1_000));
+  await markOf(page, "dvt:mosaic");
+  const idle = await idleFrames(page, cdp);
+  await tenASecond(page, move, 2);
+  const { frames } = await workOf(page, cdp, () => tenASecond(page, move, LIVE_S));
+  report("ui-live-frames", quantile(frames, 0.99), quantile(idle, 0.99));
+});
+
+test("ui-layout", async ({ page, url }) => {
+  const took = async (steps: number): Promise<number> => {
+    await page.goto(`${await runOf(url, steps)}?whole=yes`);
+    return (await markOf(page, "dvt:layout-made")) - (await markOf(page, "dvt:layout-asked"));
+  };
+  const floor = await took(1_100);
+  report("ui-layout", await took(5_000), floor);
+});
+
+test("ui-graph-mount", async ({ page, url }) => {
+  const address = await runOf(url, 5_000);
+  const mounted = async (open: () => Promise<unknown>): Promise<number> => {
+    await markOf(page, "dvt:mosaic");
+    await page.evaluate(() => addEventListener("click", ({ timeStamp }) => Object.assign(globalThis, { clicked: timeStamp }), true));
+    await open();
+    return (await markOf(page, "dvt:graph")) - (await page.evaluate(() => (globalThis as unknown as { clicked: number }).clicked));
+  };
+  // The layout is kept: what is measured is the drawing.
+  await page.goto(`${address}?whole=yes`);
+  await markOf(page, "dvt:graph");
+  await page.goto(address);
+  const floor = await mounted(() => page.locator("[data-cells] canvas").click({ position: { x: 4, y: 4 } }));
+  await page.goto(address);
+  report("ui-graph-mount", await mounted(() => page.getByRole("button", { name: "All as a graph" }).click()), floor);
+});
+
+test("ui-graph-pan", async ({ page, url }) => {
+  await page.goto(`${await runOf(url, 5_000)}?whole=yes`);
+  await markOf(page, "dvt:graph");
+  const cdp = await session(page);
+  for (let i = 0; i < 12; i++) await page.getByRole("button", { name: "Zoom in" }).click();
+  const box = await page.getByRole("group", { name: /as a graph/ }).boundingBox();
+  const [x, y] = [(box?.x ?? 0) + 700, (box?.y ?? 0) + 250];
+  const idle = await idleFrames(page, cdp);
+  const { frames } = await workOf(page, cdp, async () => {
+    await page.mouse.move(x, y);
+    await page.mouse.down();
+    await page.mouse.move(x - 650, y - 200, { steps: 120 });
+    await page.mouse.move(x, y, { steps: 120 });
+    await page.mouse.up();
+  });
+  report("ui-graph-pan", quantile(frames, 0.95), quantile(idle, 0.95));
+});
+
+test("ui-timeline-scroll", async ({ page, url }) => {
+  await page.goto(`${await runOf(url, 5_000)}?view=timeline`);
+  const table = page.getByRole("table", { name: /Timeline of 5,000 steps/ });
+  await expect(table).toBeVisible();
+  const cdp = await session(page);
+  const idle = await idleFrames(page, cdp);
+  await table.hover();
+  const { frames } = await workOf(page, cdp, async () => {
+    for (let i = 0; i < 200; i++) {
+      await page.mouse.wheel(0, 120);
+      await page.waitForTimeout(16);
+    }
+  });
+  report("ui-timeline-scroll", quantile(frames, 0.95), quantile(idle, 0.95));
+});

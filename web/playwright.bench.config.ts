@@ -1,0 +1,5 @@
+import { defineConfig } from "@playwright/test";
+import config from "./playwright.config";
+
+// Speeds that only mean something on a quiet machine; `make bench` runs them one by one.
+export default defineConfig(config, { testMatch: "**/*.bench.ts", outputDir: "e2e/out/bench" });
