@@ -101,7 +101,6 @@ func (x *contexts) set() *cobra.Command {
 	var p profile
 	c := &cobra.Command{
 		Use: "set NAME", Short: "Make a context, or replace it; the first one is in use at once", Args: exact(1), ValidArgsFunction: contextNames,
-		Example: "  dvt context set prod --server https://dvt.example.com --token-file ~/.config/dvt/prod.token",
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			if p.TokenFile != "" {
 				if p.TokenFile, err = filepath.Abs(p.TokenFile); err != nil {

@@ -14,7 +14,6 @@ func healthCommand() *cobra.Command {
 	s := &session{}
 	c := s.command("health", "Whether dvt and what it stands on are well; status 1 when it is UNHEALTHY")
 	c.Args = exact(0)
-	c.Example = "  dvt health\n  dvt health --context prod -o json"
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		out, err := client.ShowHealth(c.Context(), s.client)
 		if err != nil {
@@ -51,7 +50,7 @@ func (s *session) health(h client.ShowHealthHealth) error {
 func versionCommand() *cobra.Command {
 	var output format
 	c := &cobra.Command{
-		Use: "version", Short: "Which version of dvt this program is", Args: exact(0), Example: "  dvt version -o json",
+		Use: "version", Short: "Which version of dvt this program is", Args: exact(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			about := map[string]string{"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
 			if info, ok := debug.ReadBuildInfo(); ok {

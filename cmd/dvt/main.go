@@ -40,6 +40,7 @@ func root() *cobra.Command {
 	}
 	c.AddCommand(devCommand(), serverCommand(), workerCommand(), migrateCommand(), storeCommand(), runCommand(), manualCommand(), planCommand(), workflowCommand(), deadLettersCommand(), auditCommand(), tokenCommand(), policyCommand(), quotaCommand(), queueCommand(), serviceCommand(), tenantCommand(), contextCommand(), whoamiCommand(), healthCommand(), versionCommand())
 	guide(c)
+	exemplify(c)
 	return c
 }
 

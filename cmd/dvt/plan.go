@@ -110,8 +110,6 @@ func (p *planning) read(name string, stdin io.Reader) (plan.Plan, []byte, error)
 func (p *planning) validateCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "validate FILE", Short: "Check a plan (JSON or YAML; - reads standard input) and name all that is wrong with it", Args: exact(1),
-		Example: `  dvt plan validate nightly.yaml
-  make-plan | dvt plan validate - -o json`,
 		RunE: func(c *cobra.Command, args []string) error {
 			pl, doc, err := p.read(args[0], c.InOrStdin())
 			var wrong *problems

@@ -29,8 +29,6 @@ func (p *planning) newCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "new [FILE]", Short: "Write a plan to begin with: valid, with comments", Args: cobra.MaximumNArgs(1),
 		Long: "Writes a plan in YAML that is valid and says what its parts are for, to standard output or to a file that is not there yet.",
-		Example: `  dvt plan new > plan.yaml
-  dvt plan new nightly.yaml --type dbt`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if !slices.Contains(sampleTypes(), kind) {
 				return usage(fmt.Errorf("--type must be one of %s", strings.Join(sampleTypes(), ", ")))

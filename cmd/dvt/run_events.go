@@ -29,8 +29,6 @@ func (s *session) eventsCommand() *cobra.Command {
 		Long: `Print the log of a run, event by event: its seq, when the store committed it, its type, its step and what it says.
 
 With -o json each event is one line of JSON, whole; with -o yaml one document.`,
-		Example: `  dvt run events 4fec12ab --type StepFailed
-  dvt run events 4fec12ab --follow --after 812 -o json | jq .payload`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if how.follow {
 				return s.followEvents(c.Context(), args[0], how)

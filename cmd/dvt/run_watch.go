@@ -42,9 +42,6 @@ from the moment that the store committed it, by the store's clock, to its receip
 a summary follows; with -o json it is the last object. This machine's clock is set against the store's by
 five questions at first and every minute: the store says its time at some moment between a question and its
 answer, so a latency may be off by half of the fastest round trip, which the summary says as ±.`,
-		Example: `  dvt run watch 4fec12ab
-  dvt run watch 4fec12ab && deploy
-  dvt run watch 4fec12ab | grep FAILED`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return s.watch(c.Context(), args[0], how)
 		},

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// examples are command lines for each command, as its help shows them. Tests hold them to the flags that there are.
+var examples = map[string]string{
+	"dvt audit export":         "dvt audit export --from 2026-11-21T00:00:00Z --outcome DENIED\ndvt audit export --run 4fec12ab --format csv > audit.csv",
+	"dvt audit verify":         "dvt audit verify\ndvt audit verify --head 4120:9f2c…",
+	"dvt context delete":       "dvt context delete old",
+	"dvt context list":         "dvt context list",
+	"dvt context set":          "dvt context set prod --server https://dvt.example.com --token-file ~/.config/dvt/prod.token\ndvt context set ci --server https://dvt.example.com --token-env DVT_CI_TOKEN",
+	"dvt context show":         "dvt context show",
+	"dvt context use":          "dvt context use prod",
+	"dvt dead-letters list":    "dvt dead-letters list\ndvt dead-letters list --run 4fec12ab --all",
+	"dvt dead-letters redrive": "dvt dead-letters redrive --run 4fec12ab\ndvt dead-letters redrive --all-open",
+	"dvt dev":                  "dvt dev\ndvt dev --listen 127.0.0.1:9090 --data ./mine",
+	"dvt health":               "dvt health\ndvt health --context prod -o json",
+	"dvt manual complete":      "dvt manual complete 4fec12ab release --outcome succeeded --notes \"figures match\"",
+	"dvt manual list":          "dvt manual list\ndvt manual list --run 4fec12ab",
+	"dvt migrate":              "dvt migrate --store postgres://owner@db/dvt --app-role dvt",
+	"dvt plan new":             "dvt plan new > plan.yaml\ndvt plan new nightly.yaml --type dbt",
+	"dvt plan test":            "dvt plan test nightly.yaml\ndvt plan test nightly.yaml --script fails.yaml",
+	"dvt plan validate":        "dvt plan validate nightly.yaml\nmake-plan | dvt plan validate - -o json",
+	"dvt policy history":       "dvt policy history --limit 5",
+	"dvt policy set":           "dvt policy set policy.yaml --expected-version 41 --reason \"ben joins shop\"",
+	"dvt policy show":          "dvt policy show > policy.yaml",
+	"dvt queue list":           "dvt queue list\ndvt queue list --project shop",
+	"dvt quota history":        "dvt quota history",
+	"dvt quota set":            "dvt quota set quota.yaml --expected-version 3 --reason \"month end\"",
+	"dvt quota show":           "dvt quota show > quota.yaml",
+	"dvt run alert":            "dvt run alert 4fec12ab --level high --note \"twice as slow as yesterday\"",
+	"dvt run approve":          "dvt run approve 4fec12ab --reason \"reviewed\"\ndvt run approve 4fec12ab --reject --reason \"wrong month\"",
+	"dvt run cancel":           "dvt run cancel 4fec12ab --preview\ndvt run cancel 4fec12ab --yes --reason \"wrong data\"",
+	"dvt run events":           "dvt run events 4fec12ab --type StepFailed\ndvt run events 4fec12ab --follow --after 812 -o json | jq .payload",
+	"dvt run list":             "dvt run list --status failed --limit 50\ndvt run list --text nightly -o json | jq -r '.edges[].node.runId'",
+	"dvt run logs":             "dvt run logs 4fec12ab build -f\ndvt run logs 4fec12ab build --attempt 1",
+	"dvt run override":         "dvt run override 4fec12ab build threads.yaml --reason \"the warehouse is slow\"",
+	"dvt run pause":            "dvt run pause 4fec12ab --reason lunch\ndvt run pause 4fec12ab --no-wait --signal-id pause-1",
+	"dvt run rerun":            "dvt run rerun 4fec12ab --from failed --watch\ndvt run rerun 4fec12ab --from build,test --preview",
+	"dvt run resume":           "dvt run resume 4fec12ab",
+	"dvt run retry":            "dvt run retry 4fec12ab build --preview\ndvt run retry 4fec12ab build --force --reason \"the disk has room again\"",
+	"dvt run set-target":       "dvt run set-target 4fec12ab build --schema restored --reason \"keep the old one\"",
+	"dvt run show":             "dvt run show 4fec12ab\ndvt run show 4fec12ab -o yaml",
+	"dvt run skip":             "dvt run skip 4fec12ab notify --reason \"told them by phone\"",
+	"dvt run start":            "dvt run start nightly.yaml --watch\nmake-plan | dvt run start - --request-id nightly-2026-11-21",
+	"dvt run stop":             "dvt run stop 4fec12ab --reason runaway\ndvt run stop 4fec12ab --force --yes --reason runaway",
+	"dvt run update-params":    "dvt run update-params 4fec12ab params.yaml --step build",
+	"dvt run watch":            "dvt run watch 4fec12ab\ndvt run watch 4fec12ab && deploy\ndvt run watch 4fec12ab | grep FAILED",
+	"dvt server":               "dvt server --config dvt.yaml",
+	"dvt service mode":         "dvt service mode read-only --reason \"the store moves\"",
+	"dvt service status":       "dvt service status",
+	"dvt store epoch bump":     "dvt store epoch bump --store postgres://dvt@db/dvt",
+	"dvt store export":         "dvt store export runs.jsonl.gz --store postgres://dvt@db/dvt",
+	"dvt store import":         "dvt store import runs.jsonl.gz --store postgres://dvt@db/dvt",
+	"dvt store rebuild":        "dvt store rebuild --store postgres://dvt@db/dvt",
+	"dvt store repair":         "dvt store repair --from-engine --config dvt.yaml",
+	"dvt store verify":         "dvt store verify --store postgres://dvt@db/dvt",
+	"dvt tenant freeze":        "dvt tenant freeze --reason \"month end\"",
+	"dvt tenant unfreeze":      "dvt tenant unfreeze --reason \"month end is done\"",
+	"dvt token create":         "dvt token create ci --role OPERATOR --project shop --days 30",
+	"dvt token list":           "dvt token list --everybody",
+	"dvt token revoke":         "dvt token revoke 7f3a… --reason \"it leaked\"",
+	"dvt version":              "dvt version -o json",
+	"dvt whoami":               "dvt whoami --context prod",
+	"dvt worker":               "dvt worker --queues tq-control-dev --config dvt.yaml\ndvt worker --queues tq-data-dev --server https://dvt.example.com",
+	"dvt workflow debug":       "dvt workflow debug 4fec12ab",
+	"dvt workflow replay":      "temporal workflow show -w dvt/acme/4fec12ab -o json | dvt workflow replay -",
+}
+
+// exemplify gives each command its examples.
+func exemplify(c *cobra.Command) {
+	if text := examples[c.CommandPath()]; text != "" {
+		c.Example = "  " + strings.ReplaceAll(text, "\n", "\n  ")
+	}
+	for _, child := range c.Commands() {
+		exemplify(child)
+	}
+}
