@@ -1,6 +1,6 @@
 // Every sentence that people read, in one place.
 import type { Action, ActionOutcome, AlertLevel, BulkOutcome, BulkState, Decision, EngineMode, HealthStatus, ManualOutcome, QueueWait, QuotaAction, Role, SignalType } from "./api/gen/graphql";
-import type { AdminPart } from "./routes/search";
+import type { AdminPart, InboxPart } from "./routes/search";
 import type { TimelineOrder } from "./runs/views";
 import type { SegmentKind } from "./timeline/segments";
 import { STANDINGS, type Standing, type Tally } from "./runs/standing";
@@ -257,6 +257,8 @@ export const m = {
     start: "Start a run",
     newer: "Show the runs that wait above",
     go: (page: string) => `Go to ${page}`,
+    approve: "Approve or complete",
+    decline: "Decline or fail",
   },
   bulk: {
     one: "Bulk action",
@@ -273,8 +275,10 @@ export const m = {
     whichStep: "Step to retry in each run",
     counting: "Asking how many runs are meant and what would happen…",
     meant: (n: number) => (n === 0 ? "No run is meant." : `${plural(n, "run is", "runs are")} meant. If sent now:`),
-    tooMany: (most: string) => `More than ${most} runs are meant, which is the most of one bulk. Narrow the filter.`,
     rest: (n: number) => `${plural(n, "more run")}: each is judged when it is its turn, and has a receipt of its own.`,
+    excluded: "Left out:",
+    refusals: "As things are, these would be refused:",
+    reason: (n: number, words: string) => `${plural(n, "run")}: ${words}`,
     outcomes: { APPLY: "would take effect", NOOP: "would change nothing", REFUSED: "would be refused", UNSUPPORTED: "is not supported" } satisfies Record<ActionOutcome, string>,
     typeCount: (n: string) => `Type the number of runs, ${n}, without separators, to confirm`,
     send: (action: string) => `Send: ${action.charAt(0).toLowerCase()}${action.slice(1)}`,
@@ -684,24 +688,25 @@ export const m = {
   inbox: {
     title: "Inbox",
     waits: (n: number) => `${plural(n, "thing waits", "things wait")} for you`,
-    approvals: "Runs to approve",
-    tasks: "Steps to complete",
-    run: "Run",
-    step: "Step",
-    what: "What to do",
-    where: "Where",
-    by: "Asked for by",
-    since: "Waits since",
-    until: "Until",
+    loading: "Loading what waits",
     decide: "Decide",
-    reject: "Reject",
+    parts: { me: "For me", all: "All", done: "Done" } satisfies Record<InboxPart, string>,
+    kinds: { approval: "Approve", task: "Manual step" },
+    yes: { approval: "Approve", task: "Complete" },
+    no: { approval: "Decline", task: "Fail" },
+    askedBy: (who: string) => `· asked for by ${who}`,
+    waitsSince: "waits since",
+    timesOut: "times out",
+    none: "Nothing waits for a person where you may look.",
+    noneForMe: "Nothing waits for you.",
+    othersWait: (n: number) => `${plural(n, "thing waits", "things wait")} for others: see All for why.`,
+    noneDone: "You have completed no step of late.",
+    decisions: "Who approved and declined what stands in the",
     named: (verb: string, subject: string) => `${verb}: ${subject}`,
     approveMeans: "The run starts when as many people as its policy asks for have approved it.",
     rejectMeans: "The run ends as cancelled, for good.",
     outcomeLabel: "Outcome",
     outcome: { SUCCEEDED: "Succeeded", FAILED: "Failed", CANCELLED: "Cancelled" } satisfies Record<ManualOutcome, string>,
-    noApprovals: "No run waits for approval where you may look.",
-    noTasks: "No step waits for a person where you may look.",
   },
   health: {
     title: "Health",

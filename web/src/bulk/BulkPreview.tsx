@@ -1,15 +1,15 @@
 import type { ApiError } from "../api/request";
 import { m } from "../messages";
-import { count as written, shortId } from "../ui/format";
+import { shortId } from "../ui/format";
 import css from "./Bulk.module.css";
-import { type BulkPreviewed, MOST } from "./useBulkPreview";
+import type { BulkPreviewed } from "./useBulkPreview";
 
 interface BulkPreviewProps {
   preview: BulkPreviewed | null;
   error: ApiError | null;
 }
 
-/** How many runs are meant, and what would happen to the first of them; it keeps its place while it is asked for. */
+/** How many runs are meant, what would happen to the first of them, and what is left out; it keeps its place while it is asked for. */
 export function BulkPreview({ preview, error }: BulkPreviewProps) {
   return (
     <div className={css.preview} aria-live="polite" data-testid="bulk-preview">
@@ -21,9 +21,9 @@ export function BulkPreview({ preview, error }: BulkPreviewProps) {
       {!preview && !error && <p>{m.bulk.counting}</p>}
       {preview && (
         <>
-          <p>{preview.count > MOST ? m.bulk.tooMany(written(MOST)) : m.bulk.meant(preview.count)}</p>
+          <p>{m.bulk.meant(preview.count)}</p>
           <ul className={css.samples}>
-            {preview.samples.map(({ runId, preview: { outcome, reason, code } }) => (
+            {preview.samples.map(({ runId, outcome, reason, code }) => (
               <li key={runId} data-outcome={outcome}>
                 <code>{shortId(runId)}</code> {m.bulk.outcomes[outcome]}
                 {reason && `: ${reason}`} {outcome !== "APPLY" && code && <code>{code}</code>}
@@ -31,8 +31,26 @@ export function BulkPreview({ preview, error }: BulkPreviewProps) {
             ))}
           </ul>
           {preview.count > preview.samples.length && <p className={css.quiet}>{m.bulk.rest(preview.count - preview.samples.length)}</p>}
+          <Reasons head={m.bulk.refusals} reasons={preview.refusals} />
+          <Reasons head={m.bulk.excluded} reasons={preview.excluded} />
         </>
       )}
     </div>
+  );
+}
+
+function Reasons({ head, reasons }: { head: string; reasons: BulkPreviewed["excluded"] }) {
+  if (reasons.length === 0) return null;
+  return (
+    <>
+      <p>{head}</p>
+      <ul className={css.samples}>
+        {reasons.map(({ code, reason, count }) => (
+          <li key={code}>
+            {m.bulk.reason(count, reason)} <code>{code}</code>
+          </li>
+        ))}
+      </ul>
+    </>
   );
 }

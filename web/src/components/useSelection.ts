@@ -24,7 +24,7 @@ export function useSelection(ids: readonly string[]) {
   return { selected, turn, turnAll, clear };
 }
 
-const ROW = "tr[data-run]";
+const ROW = "[data-run]";
 
 function here(): HTMLElement | null {
   return document.activeElement?.closest<HTMLElement>(ROW) ?? null;

@@ -4,7 +4,7 @@ import type { Zone } from "../ui/format";
 import { Notice, Problem } from "../ui/Page";
 import { Root } from "./Root";
 import { RunsPage } from "./RunsPage";
-import { ADMIN_PARTS, auditSearch, bulkSearch, dlqSearch, parseSearch, rootSearch, runSearch, runsSearch, startSearch, stringifySearch } from "./search";
+import { ADMIN_PARTS, auditSearch, bulkSearch, dlqSearch, inboxSearch, parseSearch, rootSearch, runSearch, runsSearch, startSearch, stringifySearch } from "./search";
 
 const root = createRootRoute({
   component: Root,
@@ -56,7 +56,12 @@ const start = createRoute({
   component: lazyRouteComponent(() => import("./StartPage"), "StartPage"),
 });
 
-const inbox = createRoute({ getParentRoute: () => root, path: "/inbox", component: lazyRouteComponent(() => import("./InboxPage"), "InboxPage") });
+const inbox = createRoute({
+  getParentRoute: () => root,
+  path: "/inbox",
+  validateSearch: (search) => inboxSearch.parse(search),
+  component: lazyRouteComponent(() => import("./InboxPage"), "InboxPage"),
+});
 const queue = createRoute({ getParentRoute: () => root, path: "/queue", component: lazyRouteComponent(() => import("./QueuePage"), "QueuePage") });
 const health = createRoute({ getParentRoute: () => root, path: "/health", component: lazyRouteComponent(() => import("./HealthPage"), "HealthPage") });
 

@@ -68,6 +68,11 @@ export const runsSearch = z.object({
 
 export const bulkSearch = z.object({ result: z.catch(z.optional(z.enum(RESULTS)), undefined) });
 
+export const INBOX_PARTS = ["me", "all", "done"] as const;
+export type InboxPart = (typeof INBOX_PARTS)[number];
+
+export const inboxSearch = z.object({ show: z.catch(z.optional(z.enum(INBOX_PARTS)), undefined), project: text, env: text });
+
 export const startSearch = z.object({ from: text, project: text, env: text });
 
 export const runSearch = z.object({

@@ -843,15 +843,6 @@ export type ServiceUpdatesSubscriptionVariables = Exact<{ [key: string]: never; 
 
 export type ServiceUpdatesSubscription = { serviceUpdates: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean } };
 
-export type RunIdsQueryVariables = Exact<{
-  filter?: RunFilter | null | undefined;
-  first: number;
-  after?: string | null | undefined;
-}>;
-
-
-export type RunIdsQuery = { runs: { edges: Array<{ node: { runId: string } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
-
 export type PageFieldsFragment = { endCursor: string | null, hasNextPage: boolean };
 
 export type LetterFieldsFragment = { id: string, projectId: string, runId: string, fromSeq: number, toSeq: number, attempts: number, cause: string, buriedAt: string, redrivenAt: string | null };
@@ -1091,6 +1082,13 @@ export type BulkUpdatesSubscriptionVariables = Exact<{
 
 
 export type BulkUpdatesSubscription = { bulkUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string, reset: boolean, bulk: { id: string, state: BulkState, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, pacedCode: string | null, pacedUntil: string | null, applications: { pending: number, delivered: number, applied: number, noop: number, notApplied: number }, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number } }, rows: Array<{ no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null }> } };
+
+export type BulkPreviewQueryVariables = Exact<{
+  action: ActionInput;
+}>;
+
+
+export type BulkPreviewQuery = { preview: { bulk: { count: number, excluded: Array<{ code: string, reason: string, count: number }>, refusals: Array<{ code: string, reason: string, count: number }>, samples: Array<{ runId: string, outcome: ActionOutcome, code: string | null, reason: string | null }> } | null } };
 
 export type PausesQueryVariables = Exact<{
   runId: string;
@@ -2632,21 +2630,6 @@ export const ServiceUpdatesDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<ServiceUpdatesSubscription, ServiceUpdatesSubscriptionVariables>;
-export const RunIdsDocument = new TypedDocumentString(`
-    query RunIds($filter: RunFilter, $first: Int!, $after: String) {
-  runs(filter: $filter, first: $first, after: $after) {
-    edges {
-      node {
-        runId
-      }
-    }
-    pageInfo {
-      hasNextPage
-      endCursor
-    }
-  }
-}
-    `) as unknown as TypedDocumentString<RunIdsQuery, RunIdsQueryVariables>;
 export const DeadLettersDocument = new TypedDocumentString(`
     query DeadLetters($runId: String, $open: Boolean!, $first: Int!, $after: String) {
   deadLetters(runId: $runId, open: $open, first: $first, after: $after) {
@@ -3466,6 +3449,31 @@ fragment BulkRowFields on BulkRow {
     ...SignalFields
   }
 }`) as unknown as TypedDocumentString<BulkUpdatesSubscription, BulkUpdatesSubscriptionVariables>;
+export const BulkPreviewDocument = new TypedDocumentString(`
+    query BulkPreview($action: ActionInput!) {
+  preview(action: $action) {
+    bulk {
+      count
+      excluded {
+        code
+        reason
+        count
+      }
+      refusals {
+        code
+        reason
+        count
+      }
+      samples {
+        runId
+        outcome
+        code
+        reason
+      }
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<BulkPreviewQuery, BulkPreviewQueryVariables>;
 export const PausesDocument = new TypedDocumentString(`
     query Pauses($runId: String!) {
   run(runId: $runId) {

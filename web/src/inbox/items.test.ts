@@ -1,0 +1,34 @@
+import { expect, it } from "vitest";
+import type { ActionFieldsFragment, TaskFieldsFragment } from "../api/gen/graphql";
+import { type Approval, toItems } from "./items";
+
+const may: ActionFieldsFragment = { action: "APPROVE", outcome: "APPLY", code: null, reason: null, rule: null, requiredRole: null, whoCould: [], reasonRequired: false, strength: "NORMAL" };
+const approval: Approval = {
+  runId: "r1",
+  projectId: "shop",
+  environmentId: "prod",
+  runSeq: 1,
+  triggeredBy: "ana",
+  createdAt: "2026-11-22T03:00:00Z",
+  plan: { planId: "nightly", planVersion: "1.5" },
+  actions: [{ ...may, outcome: "REFUSED", reason: "You started this run.", code: "SOD_VIOLATION" }],
+};
+const task: TaskFieldsFragment = {
+  runId: "r2",
+  stepId: "check",
+  logicalAttemptId: 1,
+  projectId: "shop",
+  environmentId: "dev",
+  instructions: "look",
+  since: "2026-11-22T02:40:00Z",
+  deadline: null,
+  token: "t",
+  action: { ...may, action: "COMPLETE_MANUAL_STEP" },
+};
+
+it("lists what waits, the longest first, with the reason of what is not one's own, within the place", () => {
+  const items = toItems([approval], [task], {});
+  expect(items.map((item) => item.name)).toEqual(["check", "nightly@1.5"]);
+  expect(items.map((item) => item.refusal)).toEqual([null, "You started this run. [SOD_VIOLATION]"]);
+  expect(toItems([approval], [task], { env: "prod" }).map((item) => item.key)).toEqual(["r1"]);
+});
