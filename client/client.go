@@ -243,3 +243,8 @@ func (c *Client) Follow(ctx context.Context, runID, stepID string, attempt *int,
 	variables := map[string]any{"runId": runID, "stepId": stepID, "attempt": attempt}
 	return stream(ctx, c, FollowStepLog_Operation, variables, func(r FollowStepLogResponse) error { return each(r.StepLogUpdates) })
 }
+
+// WatchBulk follows a bulk; see Subscription.bulkUpdates of the schema.
+func (c *Client) WatchBulk(ctx context.Context, id string, each func(WatchBulkBulkUpdatesBulkUpdate) error) error {
+	return stream(ctx, c, WatchBulk_Operation, map[string]any{"id": id}, func(r WatchBulkResponse) error { return each(r.BulkUpdates) })
+}

@@ -78,6 +78,7 @@ type ActionInput struct {
 	Rerun              *RerunInput              `json:"rerun"`
 	Start              *StartRunInput           `json:"start"`
 	Approve            *ApproveActionInput      `json:"approve"`
+	Bulk               *BulkPreviewInput        `json:"bulk"`
 }
 
 // GetSignal returns ActionInput.Signal, and is useful for accessing the field via an interface.
@@ -97,6 +98,9 @@ func (v *ActionInput) GetStart() *StartRunInput { return v.Start }
 
 // GetApprove returns ActionInput.Approve, and is useful for accessing the field via an interface.
 func (v *ActionInput) GetApprove() *ApproveActionInput { return v.Approve }
+
+// GetBulk returns ActionInput.Bulk, and is useful for accessing the field via an interface.
+func (v *ActionInput) GetBulk() *BulkPreviewInput { return v.Bulk }
 
 type ActionOutcome string
 
@@ -552,6 +556,211 @@ type BreakGlassResponse struct {
 // GetBreakGlass returns BreakGlassResponse.BreakGlass, and is useful for accessing the field via an interface.
 func (v *BreakGlassResponse) GetBreakGlass() BreakGlassBreakGlassBreakGlassPayload {
 	return v.BreakGlass
+}
+
+// What is done to each of them.
+type BulkActionInput struct {
+	Signal *SignalInput     `json:"signal"`
+	Cancel *BulkCancelInput `json:"cancel"`
+}
+
+// GetSignal returns BulkActionInput.Signal, and is useful for accessing the field via an interface.
+func (v *BulkActionInput) GetSignal() *SignalInput { return v.Signal }
+
+// GetCancel returns BulkActionInput.Cancel, and is useful for accessing the field via an interface.
+func (v *BulkActionInput) GetCancel() *BulkCancelInput { return v.Cancel }
+
+type BulkCancelInput struct {
+	Reason *string `json:"reason"`
+}
+
+// GetReason returns BulkCancelInput.Reason, and is useful for accessing the field via an interface.
+func (v *BulkCancelInput) GetReason() *string { return v.Reason }
+
+// BulkHead includes the GraphQL fields of Bulk requested by the fragment BulkHead.
+// The GraphQL type's documentation follows.
+//
+// One signal to many runs. Example: `{type: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
+type BulkHead struct {
+	Id      string    `json:"id"`
+	State   BulkState `json:"state"`
+	TypeRaw string    `json:"typeRaw"`
+	// Null when no step is meant.
+	StepId    *string   `json:"stepId"`
+	Reason    string    `json:"reason"`
+	CreatedAt time.Time `json:"createdAt"`
+	// When the last run got its outcome; null before.
+	FinishedAt *time.Time `json:"finishedAt"`
+	// A code of the error table while PACED: SIGNAL_RATE_LIMITED, STORE_OVERLOADED, …
+	PacedCode *string `json:"pacedCode"`
+	// When it goes on, while PACED.
+	PacedUntil *time.Time               `json:"pacedUntil"`
+	Counts     BulkHeadCountsBulkCounts `json:"counts"`
+}
+
+// GetId returns BulkHead.Id, and is useful for accessing the field via an interface.
+func (v *BulkHead) GetId() string { return v.Id }
+
+// GetState returns BulkHead.State, and is useful for accessing the field via an interface.
+func (v *BulkHead) GetState() BulkState { return v.State }
+
+// GetTypeRaw returns BulkHead.TypeRaw, and is useful for accessing the field via an interface.
+func (v *BulkHead) GetTypeRaw() string { return v.TypeRaw }
+
+// GetStepId returns BulkHead.StepId, and is useful for accessing the field via an interface.
+func (v *BulkHead) GetStepId() *string { return v.StepId }
+
+// GetReason returns BulkHead.Reason, and is useful for accessing the field via an interface.
+func (v *BulkHead) GetReason() string { return v.Reason }
+
+// GetCreatedAt returns BulkHead.CreatedAt, and is useful for accessing the field via an interface.
+func (v *BulkHead) GetCreatedAt() time.Time { return v.CreatedAt }
+
+// GetFinishedAt returns BulkHead.FinishedAt, and is useful for accessing the field via an interface.
+func (v *BulkHead) GetFinishedAt() *time.Time { return v.FinishedAt }
+
+// GetPacedCode returns BulkHead.PacedCode, and is useful for accessing the field via an interface.
+func (v *BulkHead) GetPacedCode() *string { return v.PacedCode }
+
+// GetPacedUntil returns BulkHead.PacedUntil, and is useful for accessing the field via an interface.
+func (v *BulkHead) GetPacedUntil() *time.Time { return v.PacedUntil }
+
+// GetCounts returns BulkHead.Counts, and is useful for accessing the field via an interface.
+func (v *BulkHead) GetCounts() BulkHeadCountsBulkCounts { return v.Counts }
+
+// BulkHeadCountsBulkCounts includes the requested fields of the GraphQL type BulkCounts.
+// The GraphQL type's documentation follows.
+//
+// Runs by outcome; together they are `total`.
+type BulkHeadCountsBulkCounts struct {
+	Total    int `json:"total"`
+	Waiting  int `json:"waiting"`
+	Accepted int `json:"accepted"`
+	Rejected int `json:"rejected"`
+	Refused  int `json:"refused"`
+}
+
+// GetTotal returns BulkHeadCountsBulkCounts.Total, and is useful for accessing the field via an interface.
+func (v *BulkHeadCountsBulkCounts) GetTotal() int { return v.Total }
+
+// GetWaiting returns BulkHeadCountsBulkCounts.Waiting, and is useful for accessing the field via an interface.
+func (v *BulkHeadCountsBulkCounts) GetWaiting() int { return v.Waiting }
+
+// GetAccepted returns BulkHeadCountsBulkCounts.Accepted, and is useful for accessing the field via an interface.
+func (v *BulkHeadCountsBulkCounts) GetAccepted() int { return v.Accepted }
+
+// GetRejected returns BulkHeadCountsBulkCounts.Rejected, and is useful for accessing the field via an interface.
+func (v *BulkHeadCountsBulkCounts) GetRejected() int { return v.Rejected }
+
+// GetRefused returns BulkHeadCountsBulkCounts.Refused, and is useful for accessing the field via an interface.
+func (v *BulkHeadCountsBulkCounts) GetRefused() int { return v.Refused }
+
+// BulkLine includes the GraphQL fields of BulkRow requested by the fragment BulkLine.
+// The GraphQL type's documentation follows.
+//
+// One run of a bulk.
+type BulkLine struct {
+	// From 1.
+	No         int    `json:"no"`
+	RunId      string `json:"runId"`
+	OutcomeRaw string `json:"outcomeRaw"`
+	// A code of the error table when REFUSED or REJECTED.
+	Code *string `json:"code"`
+	// For people: what to do.
+	Message *string `json:"message"`
+	// REJECTED, REFUSED, or NOT_APPLIED.
+	Failed bool `json:"failed"`
+	// The receipt; null when there is none, and for a run that the viewer may no longer READ.
+	Signal *BulkLineSignal `json:"signal"`
+}
+
+// GetNo returns BulkLine.No, and is useful for accessing the field via an interface.
+func (v *BulkLine) GetNo() int { return v.No }
+
+// GetRunId returns BulkLine.RunId, and is useful for accessing the field via an interface.
+func (v *BulkLine) GetRunId() string { return v.RunId }
+
+// GetOutcomeRaw returns BulkLine.OutcomeRaw, and is useful for accessing the field via an interface.
+func (v *BulkLine) GetOutcomeRaw() string { return v.OutcomeRaw }
+
+// GetCode returns BulkLine.Code, and is useful for accessing the field via an interface.
+func (v *BulkLine) GetCode() *string { return v.Code }
+
+// GetMessage returns BulkLine.Message, and is useful for accessing the field via an interface.
+func (v *BulkLine) GetMessage() *string { return v.Message }
+
+// GetFailed returns BulkLine.Failed, and is useful for accessing the field via an interface.
+func (v *BulkLine) GetFailed() bool { return v.Failed }
+
+// GetSignal returns BulkLine.Signal, and is useful for accessing the field via an interface.
+func (v *BulkLine) GetSignal() *BulkLineSignal { return v.Signal }
+
+// BulkLineSignal includes the requested fields of the GraphQL type Signal.
+// The GraphQL type's documentation follows.
+//
+// The receipt of a command: how far it has come.
+type BulkLineSignal struct {
+	// Null when rejected.
+	Application       *SignalApplication `json:"application"`
+	ApplicationReason *string            `json:"applicationReason"`
+	// runSeq of the effect.
+	AppliedSeq *int64 `json:"appliedSeq"`
+}
+
+// GetApplication returns BulkLineSignal.Application, and is useful for accessing the field via an interface.
+func (v *BulkLineSignal) GetApplication() *SignalApplication { return v.Application }
+
+// GetApplicationReason returns BulkLineSignal.ApplicationReason, and is useful for accessing the field via an interface.
+func (v *BulkLineSignal) GetApplicationReason() *string { return v.ApplicationReason }
+
+// GetAppliedSeq returns BulkLineSignal.AppliedSeq, and is useful for accessing the field via an interface.
+func (v *BulkLineSignal) GetAppliedSeq() *int64 { return v.AppliedSeq }
+
+type BulkPreviewInput struct {
+	Runs   BulkRunsInput   `json:"runs"`
+	Action BulkActionInput `json:"action"`
+}
+
+// GetRuns returns BulkPreviewInput.Runs, and is useful for accessing the field via an interface.
+func (v *BulkPreviewInput) GetRuns() BulkRunsInput { return v.Runs }
+
+// GetAction returns BulkPreviewInput.Action, and is useful for accessing the field via an interface.
+func (v *BulkPreviewInput) GetAction() BulkActionInput { return v.Action }
+
+// Which runs are meant.
+type BulkRunsInput struct {
+	// runIds, 1 to 5,000. Those that do not exist or are not the viewer's are left out.
+	Ids []string `json:"ids"`
+	// All that match now.
+	Filter *RunFilter `json:"filter"`
+	// Those rows of one of the viewer's bulks that failed so far: REJECTED, REFUSED, or NOT_APPLIED.
+	FailedOf *string `json:"failedOf"`
+}
+
+// GetIds returns BulkRunsInput.Ids, and is useful for accessing the field via an interface.
+func (v *BulkRunsInput) GetIds() []string { return v.Ids }
+
+// GetFilter returns BulkRunsInput.Filter, and is useful for accessing the field via an interface.
+func (v *BulkRunsInput) GetFilter() *RunFilter { return v.Filter }
+
+// GetFailedOf returns BulkRunsInput.FailedOf, and is useful for accessing the field via an interface.
+func (v *BulkRunsInput) GetFailedOf() *string { return v.FailedOf }
+
+type BulkState string
+
+const (
+	// Signals are being sent.
+	BulkStateRunning BulkState = "RUNNING"
+	// It waits before it goes on: `pacedCode` says why.
+	BulkStatePaced BulkState = "PACED"
+	// Each run has its outcome; receipts may go on.
+	BulkStateDone BulkState = "DONE"
+)
+
+var AllBulkState = []BulkState{
+	BulkStateRunning,
+	BulkStatePaced,
+	BulkStateDone,
 }
 
 type CancelActionInput struct {
@@ -1909,6 +2118,310 @@ func (v *FreezeTenantResponse) GetFreezeTenant() FreezeTenantFreezeTenantService
 	return v.FreezeTenant
 }
 
+// GetBulkBulk includes the requested fields of the GraphQL type Bulk.
+// The GraphQL type's documentation follows.
+//
+// One signal to many runs. Example: `{type: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
+type GetBulkBulk struct {
+	BulkHead `json:"-"`
+	// How far the receipts have come. Not available in lists of bulks.
+	Applications GetBulkBulkApplications `json:"applications"`
+	// The runs by number; `first` is at most 200. Not available in lists of bulks and in subscriptions. Errors: BAD_USER_INPUT, CURSOR_INVALID.
+	Rows GetBulkBulkRowsBulkRowConnection `json:"rows"`
+}
+
+// GetApplications returns GetBulkBulk.Applications, and is useful for accessing the field via an interface.
+func (v *GetBulkBulk) GetApplications() GetBulkBulkApplications { return v.Applications }
+
+// GetRows returns GetBulkBulk.Rows, and is useful for accessing the field via an interface.
+func (v *GetBulkBulk) GetRows() GetBulkBulkRowsBulkRowConnection { return v.Rows }
+
+// GetId returns GetBulkBulk.Id, and is useful for accessing the field via an interface.
+func (v *GetBulkBulk) GetId() string { return v.BulkHead.Id }
+
+// GetState returns GetBulkBulk.State, and is useful for accessing the field via an interface.
+func (v *GetBulkBulk) GetState() BulkState { return v.BulkHead.State }
+
+// GetTypeRaw returns GetBulkBulk.TypeRaw, and is useful for accessing the field via an interface.
+func (v *GetBulkBulk) GetTypeRaw() string { return v.BulkHead.TypeRaw }
+
+// GetStepId returns GetBulkBulk.StepId, and is useful for accessing the field via an interface.
+func (v *GetBulkBulk) GetStepId() *string { return v.BulkHead.StepId }
+
+// GetReason returns GetBulkBulk.Reason, and is useful for accessing the field via an interface.
+func (v *GetBulkBulk) GetReason() string { return v.BulkHead.Reason }
+
+// GetCreatedAt returns GetBulkBulk.CreatedAt, and is useful for accessing the field via an interface.
+func (v *GetBulkBulk) GetCreatedAt() time.Time { return v.BulkHead.CreatedAt }
+
+// GetFinishedAt returns GetBulkBulk.FinishedAt, and is useful for accessing the field via an interface.
+func (v *GetBulkBulk) GetFinishedAt() *time.Time { return v.BulkHead.FinishedAt }
+
+// GetPacedCode returns GetBulkBulk.PacedCode, and is useful for accessing the field via an interface.
+func (v *GetBulkBulk) GetPacedCode() *string { return v.BulkHead.PacedCode }
+
+// GetPacedUntil returns GetBulkBulk.PacedUntil, and is useful for accessing the field via an interface.
+func (v *GetBulkBulk) GetPacedUntil() *time.Time { return v.BulkHead.PacedUntil }
+
+// GetCounts returns GetBulkBulk.Counts, and is useful for accessing the field via an interface.
+func (v *GetBulkBulk) GetCounts() BulkHeadCountsBulkCounts { return v.BulkHead.Counts }
+
+func (v *GetBulkBulk) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*GetBulkBulk
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.GetBulkBulk = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.BulkHead)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalGetBulkBulk struct {
+	Applications GetBulkBulkApplications `json:"applications"`
+
+	Rows GetBulkBulkRowsBulkRowConnection `json:"rows"`
+
+	Id string `json:"id"`
+
+	State BulkState `json:"state"`
+
+	TypeRaw string `json:"typeRaw"`
+
+	StepId *string `json:"stepId"`
+
+	Reason string `json:"reason"`
+
+	CreatedAt time.Time `json:"createdAt"`
+
+	FinishedAt *time.Time `json:"finishedAt"`
+
+	PacedCode *string `json:"pacedCode"`
+
+	PacedUntil *time.Time `json:"pacedUntil"`
+
+	Counts BulkHeadCountsBulkCounts `json:"counts"`
+}
+
+func (v *GetBulkBulk) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *GetBulkBulk) __premarshalJSON() (*__premarshalGetBulkBulk, error) {
+	var retval __premarshalGetBulkBulk
+
+	retval.Applications = v.Applications
+	retval.Rows = v.Rows
+	retval.Id = v.BulkHead.Id
+	retval.State = v.BulkHead.State
+	retval.TypeRaw = v.BulkHead.TypeRaw
+	retval.StepId = v.BulkHead.StepId
+	retval.Reason = v.BulkHead.Reason
+	retval.CreatedAt = v.BulkHead.CreatedAt
+	retval.FinishedAt = v.BulkHead.FinishedAt
+	retval.PacedCode = v.BulkHead.PacedCode
+	retval.PacedUntil = v.BulkHead.PacedUntil
+	retval.Counts = v.BulkHead.Counts
+	return &retval, nil
+}
+
+// GetBulkBulkApplications includes the requested fields of the GraphQL type BulkApplications.
+// The GraphQL type's documentation follows.
+//
+// Accepted signals by how far they have come; together they are `counts.accepted`.
+type GetBulkBulkApplications struct {
+	Pending    int `json:"pending"`
+	Delivered  int `json:"delivered"`
+	Applied    int `json:"applied"`
+	Noop       int `json:"noop"`
+	NotApplied int `json:"notApplied"`
+}
+
+// GetPending returns GetBulkBulkApplications.Pending, and is useful for accessing the field via an interface.
+func (v *GetBulkBulkApplications) GetPending() int { return v.Pending }
+
+// GetDelivered returns GetBulkBulkApplications.Delivered, and is useful for accessing the field via an interface.
+func (v *GetBulkBulkApplications) GetDelivered() int { return v.Delivered }
+
+// GetApplied returns GetBulkBulkApplications.Applied, and is useful for accessing the field via an interface.
+func (v *GetBulkBulkApplications) GetApplied() int { return v.Applied }
+
+// GetNoop returns GetBulkBulkApplications.Noop, and is useful for accessing the field via an interface.
+func (v *GetBulkBulkApplications) GetNoop() int { return v.Noop }
+
+// GetNotApplied returns GetBulkBulkApplications.NotApplied, and is useful for accessing the field via an interface.
+func (v *GetBulkBulkApplications) GetNotApplied() int { return v.NotApplied }
+
+// GetBulkBulkRowsBulkRowConnection includes the requested fields of the GraphQL type BulkRowConnection.
+type GetBulkBulkRowsBulkRowConnection struct {
+	Edges    []GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdge `json:"edges"`
+	PageInfo GetBulkBulkRowsBulkRowConnectionPageInfo           `json:"pageInfo"`
+}
+
+// GetEdges returns GetBulkBulkRowsBulkRowConnection.Edges, and is useful for accessing the field via an interface.
+func (v *GetBulkBulkRowsBulkRowConnection) GetEdges() []GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdge {
+	return v.Edges
+}
+
+// GetPageInfo returns GetBulkBulkRowsBulkRowConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *GetBulkBulkRowsBulkRowConnection) GetPageInfo() GetBulkBulkRowsBulkRowConnectionPageInfo {
+	return v.PageInfo
+}
+
+// GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdge includes the requested fields of the GraphQL type BulkRowEdge.
+type GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdge struct {
+	Node GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow `json:"node"`
+}
+
+// GetNode returns GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdge.Node, and is useful for accessing the field via an interface.
+func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdge) GetNode() GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow {
+	return v.Node
+}
+
+// GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow includes the requested fields of the GraphQL type BulkRow.
+// The GraphQL type's documentation follows.
+//
+// One run of a bulk.
+type GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow struct {
+	BulkLine `json:"-"`
+}
+
+// GetNo returns GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow.No, and is useful for accessing the field via an interface.
+func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) GetNo() int {
+	return v.BulkLine.No
+}
+
+// GetRunId returns GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow.RunId, and is useful for accessing the field via an interface.
+func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) GetRunId() string {
+	return v.BulkLine.RunId
+}
+
+// GetOutcomeRaw returns GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow.OutcomeRaw, and is useful for accessing the field via an interface.
+func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) GetOutcomeRaw() string {
+	return v.BulkLine.OutcomeRaw
+}
+
+// GetCode returns GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow.Code, and is useful for accessing the field via an interface.
+func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) GetCode() *string {
+	return v.BulkLine.Code
+}
+
+// GetMessage returns GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow.Message, and is useful for accessing the field via an interface.
+func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) GetMessage() *string {
+	return v.BulkLine.Message
+}
+
+// GetFailed returns GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow.Failed, and is useful for accessing the field via an interface.
+func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) GetFailed() bool {
+	return v.BulkLine.Failed
+}
+
+// GetSignal returns GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow.Signal, and is useful for accessing the field via an interface.
+func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) GetSignal() *BulkLineSignal {
+	return v.BulkLine.Signal
+}
+
+func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.BulkLine)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalGetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow struct {
+	No int `json:"no"`
+
+	RunId string `json:"runId"`
+
+	OutcomeRaw string `json:"outcomeRaw"`
+
+	Code *string `json:"code"`
+
+	Message *string `json:"message"`
+
+	Failed bool `json:"failed"`
+
+	Signal *BulkLineSignal `json:"signal"`
+}
+
+func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *GetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow) __premarshalJSON() (*__premarshalGetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow, error) {
+	var retval __premarshalGetBulkBulkRowsBulkRowConnectionEdgesBulkRowEdgeNodeBulkRow
+
+	retval.No = v.BulkLine.No
+	retval.RunId = v.BulkLine.RunId
+	retval.OutcomeRaw = v.BulkLine.OutcomeRaw
+	retval.Code = v.BulkLine.Code
+	retval.Message = v.BulkLine.Message
+	retval.Failed = v.BulkLine.Failed
+	retval.Signal = v.BulkLine.Signal
+	return &retval, nil
+}
+
+// GetBulkBulkRowsBulkRowConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
+type GetBulkBulkRowsBulkRowConnectionPageInfo struct {
+	HasNextPage bool    `json:"hasNextPage"`
+	EndCursor   *string `json:"endCursor"`
+}
+
+// GetHasNextPage returns GetBulkBulkRowsBulkRowConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
+func (v *GetBulkBulkRowsBulkRowConnectionPageInfo) GetHasNextPage() bool { return v.HasNextPage }
+
+// GetEndCursor returns GetBulkBulkRowsBulkRowConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
+func (v *GetBulkBulkRowsBulkRowConnectionPageInfo) GetEndCursor() *string { return v.EndCursor }
+
+// GetBulkResponse is returned by GetBulk on success.
+type GetBulkResponse struct {
+	// One of the viewer's own bulks; null when it does not exist or is not theirs.
+	Bulk *GetBulkBulk `json:"bulk"`
+}
+
+// GetBulk returns GetBulkResponse.Bulk, and is useful for accessing the field via an interface.
+func (v *GetBulkResponse) GetBulk() *GetBulkBulk { return v.Bulk }
+
 // GetSignalResponse is returned by GetSignal on success.
 type GetSignalResponse struct {
 	// The receipt of a signal; null when there is none.
@@ -2485,6 +2998,180 @@ type ListApprovalsResponse struct {
 func (v *ListApprovalsResponse) GetApprovals() ListApprovalsApprovalsRunConnection {
 	return v.Approvals
 }
+
+// ListBulksBulksBulkConnection includes the requested fields of the GraphQL type BulkConnection.
+type ListBulksBulksBulkConnection struct {
+	Edges    []ListBulksBulksBulkConnectionEdgesBulkEdge `json:"edges"`
+	PageInfo ListBulksBulksBulkConnectionPageInfo        `json:"pageInfo"`
+}
+
+// GetEdges returns ListBulksBulksBulkConnection.Edges, and is useful for accessing the field via an interface.
+func (v *ListBulksBulksBulkConnection) GetEdges() []ListBulksBulksBulkConnectionEdgesBulkEdge {
+	return v.Edges
+}
+
+// GetPageInfo returns ListBulksBulksBulkConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *ListBulksBulksBulkConnection) GetPageInfo() ListBulksBulksBulkConnectionPageInfo {
+	return v.PageInfo
+}
+
+// ListBulksBulksBulkConnectionEdgesBulkEdge includes the requested fields of the GraphQL type BulkEdge.
+type ListBulksBulksBulkConnectionEdgesBulkEdge struct {
+	Node ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk `json:"node"`
+}
+
+// GetNode returns ListBulksBulksBulkConnectionEdgesBulkEdge.Node, and is useful for accessing the field via an interface.
+func (v *ListBulksBulksBulkConnectionEdgesBulkEdge) GetNode() ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk {
+	return v.Node
+}
+
+// ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk includes the requested fields of the GraphQL type Bulk.
+// The GraphQL type's documentation follows.
+//
+// One signal to many runs. Example: `{type: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
+type ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk struct {
+	BulkHead `json:"-"`
+}
+
+// GetId returns ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk.Id, and is useful for accessing the field via an interface.
+func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) GetId() string { return v.BulkHead.Id }
+
+// GetState returns ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk.State, and is useful for accessing the field via an interface.
+func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) GetState() BulkState {
+	return v.BulkHead.State
+}
+
+// GetTypeRaw returns ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk.TypeRaw, and is useful for accessing the field via an interface.
+func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) GetTypeRaw() string {
+	return v.BulkHead.TypeRaw
+}
+
+// GetStepId returns ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk.StepId, and is useful for accessing the field via an interface.
+func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) GetStepId() *string {
+	return v.BulkHead.StepId
+}
+
+// GetReason returns ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk.Reason, and is useful for accessing the field via an interface.
+func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) GetReason() string {
+	return v.BulkHead.Reason
+}
+
+// GetCreatedAt returns ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk.CreatedAt, and is useful for accessing the field via an interface.
+func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) GetCreatedAt() time.Time {
+	return v.BulkHead.CreatedAt
+}
+
+// GetFinishedAt returns ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk.FinishedAt, and is useful for accessing the field via an interface.
+func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) GetFinishedAt() *time.Time {
+	return v.BulkHead.FinishedAt
+}
+
+// GetPacedCode returns ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk.PacedCode, and is useful for accessing the field via an interface.
+func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) GetPacedCode() *string {
+	return v.BulkHead.PacedCode
+}
+
+// GetPacedUntil returns ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk.PacedUntil, and is useful for accessing the field via an interface.
+func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) GetPacedUntil() *time.Time {
+	return v.BulkHead.PacedUntil
+}
+
+// GetCounts returns ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk.Counts, and is useful for accessing the field via an interface.
+func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) GetCounts() BulkHeadCountsBulkCounts {
+	return v.BulkHead.Counts
+}
+
+func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.BulkHead)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk struct {
+	Id string `json:"id"`
+
+	State BulkState `json:"state"`
+
+	TypeRaw string `json:"typeRaw"`
+
+	StepId *string `json:"stepId"`
+
+	Reason string `json:"reason"`
+
+	CreatedAt time.Time `json:"createdAt"`
+
+	FinishedAt *time.Time `json:"finishedAt"`
+
+	PacedCode *string `json:"pacedCode"`
+
+	PacedUntil *time.Time `json:"pacedUntil"`
+
+	Counts BulkHeadCountsBulkCounts `json:"counts"`
+}
+
+func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) __premarshalJSON() (*__premarshalListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk, error) {
+	var retval __premarshalListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk
+
+	retval.Id = v.BulkHead.Id
+	retval.State = v.BulkHead.State
+	retval.TypeRaw = v.BulkHead.TypeRaw
+	retval.StepId = v.BulkHead.StepId
+	retval.Reason = v.BulkHead.Reason
+	retval.CreatedAt = v.BulkHead.CreatedAt
+	retval.FinishedAt = v.BulkHead.FinishedAt
+	retval.PacedCode = v.BulkHead.PacedCode
+	retval.PacedUntil = v.BulkHead.PacedUntil
+	retval.Counts = v.BulkHead.Counts
+	return &retval, nil
+}
+
+// ListBulksBulksBulkConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
+type ListBulksBulksBulkConnectionPageInfo struct {
+	HasNextPage bool    `json:"hasNextPage"`
+	EndCursor   *string `json:"endCursor"`
+}
+
+// GetHasNextPage returns ListBulksBulksBulkConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
+func (v *ListBulksBulksBulkConnectionPageInfo) GetHasNextPage() bool { return v.HasNextPage }
+
+// GetEndCursor returns ListBulksBulksBulkConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
+func (v *ListBulksBulksBulkConnectionPageInfo) GetEndCursor() *string { return v.EndCursor }
+
+// ListBulksResponse is returned by ListBulks on success.
+type ListBulksResponse struct {
+	// The bulks that the viewer asked for, newest first, at most the 50 that are kept; `first` is at most 50. Errors: BAD_USER_INPUT, CURSOR_INVALID.
+	Bulks ListBulksBulksBulkConnection `json:"bulks"`
+}
+
+// GetBulks returns ListBulksResponse.Bulks, and is useful for accessing the field via an interface.
+func (v *ListBulksResponse) GetBulks() ListBulksBulksBulkConnection { return v.Bulks }
 
 // ListDeadLettersDeadLettersDeadLetterConnection includes the requested fields of the GraphQL type DeadLetterConnection.
 type ListDeadLettersDeadLettersDeadLetterConnection struct {
@@ -4119,13 +4806,173 @@ type PreviewActionResponse struct {
 	// What an action would do now, by the same interpreter and policy that would do it, without
 	// a trace in the log. It holds while nothing else happens: send `basedOnSeq` along as
 	// `expectedRunSeq`. A refusal is an answer, not an error. Errors: NOT_FOUND, BAD_USER_INPUT,
-	// SIGNAL_TOO_LARGE, PLAN_INVALID (of `start`), STORE_UNAVAILABLE.
+	// SIGNAL_TOO_LARGE, PLAN_INVALID (of `start`), BULK_TOO_LARGE, FORBIDDEN (nothing to READ; of `bulk`), STORE_UNAVAILABLE.
 	// Example: `preview(action: {signal: {runId: "r1", signal: {pause: {}}}}) { outcome reason changes { stepId kind why } }`.
 	Preview PreviewActionPreview `json:"preview"`
 }
 
 // GetPreview returns PreviewActionResponse.Preview, and is useful for accessing the field via an interface.
 func (v *PreviewActionResponse) GetPreview() PreviewActionPreview { return v.Preview }
+
+// PreviewBulkPreviewActionPreview includes the requested fields of the GraphQL type ActionPreview.
+type PreviewBulkPreviewActionPreview struct {
+	Outcome ActionOutcome `json:"outcome"`
+	// A code of the error table when refused, or why it would do nothing.
+	Code *string `json:"code"`
+	// For people.
+	Reason *string `json:"reason"`
+	// Of `bulk`, whose outcome is APPLY when there is a run that nothing is known to refuse; null for other actions.
+	Bulk *PreviewBulkPreviewActionPreviewBulkBulkPreview `json:"bulk"`
+}
+
+// GetOutcome returns PreviewBulkPreviewActionPreview.Outcome, and is useful for accessing the field via an interface.
+func (v *PreviewBulkPreviewActionPreview) GetOutcome() ActionOutcome { return v.Outcome }
+
+// GetCode returns PreviewBulkPreviewActionPreview.Code, and is useful for accessing the field via an interface.
+func (v *PreviewBulkPreviewActionPreview) GetCode() *string { return v.Code }
+
+// GetReason returns PreviewBulkPreviewActionPreview.Reason, and is useful for accessing the field via an interface.
+func (v *PreviewBulkPreviewActionPreview) GetReason() *string { return v.Reason }
+
+// GetBulk returns PreviewBulkPreviewActionPreview.Bulk, and is useful for accessing the field via an interface.
+func (v *PreviewBulkPreviewActionPreview) GetBulk() *PreviewBulkPreviewActionPreviewBulkBulkPreview {
+	return v.Bulk
+}
+
+// PreviewBulkPreviewActionPreviewBulkBulkPreview includes the requested fields of the GraphQL type BulkPreview.
+// The GraphQL type's documentation follows.
+//
+// Of which runs a bulk would be, and what is known of them now.
+type PreviewBulkPreviewActionPreviewBulkBulkPreview struct {
+	// What `expectedCount` is to be.
+	Count int `json:"count"`
+	// Runs that were named and would not be in it.
+	Excluded []PreviewBulkPreviewActionPreviewBulkBulkPreviewExcludedBulkReason `json:"excluded"`
+	// Runs that would be in it and, as things are, refuse: those where the viewer may not do it, and those that have ended.
+	Refusals []PreviewBulkPreviewActionPreviewBulkBulkPreviewRefusalsBulkReason `json:"refusals"`
+	// The first runs, at most 5.
+	Samples []PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample `json:"samples"`
+}
+
+// GetCount returns PreviewBulkPreviewActionPreviewBulkBulkPreview.Count, and is useful for accessing the field via an interface.
+func (v *PreviewBulkPreviewActionPreviewBulkBulkPreview) GetCount() int { return v.Count }
+
+// GetExcluded returns PreviewBulkPreviewActionPreviewBulkBulkPreview.Excluded, and is useful for accessing the field via an interface.
+func (v *PreviewBulkPreviewActionPreviewBulkBulkPreview) GetExcluded() []PreviewBulkPreviewActionPreviewBulkBulkPreviewExcludedBulkReason {
+	return v.Excluded
+}
+
+// GetRefusals returns PreviewBulkPreviewActionPreviewBulkBulkPreview.Refusals, and is useful for accessing the field via an interface.
+func (v *PreviewBulkPreviewActionPreviewBulkBulkPreview) GetRefusals() []PreviewBulkPreviewActionPreviewBulkBulkPreviewRefusalsBulkReason {
+	return v.Refusals
+}
+
+// GetSamples returns PreviewBulkPreviewActionPreviewBulkBulkPreview.Samples, and is useful for accessing the field via an interface.
+func (v *PreviewBulkPreviewActionPreviewBulkBulkPreview) GetSamples() []PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample {
+	return v.Samples
+}
+
+// PreviewBulkPreviewActionPreviewBulkBulkPreviewExcludedBulkReason includes the requested fields of the GraphQL type BulkReason.
+type PreviewBulkPreviewActionPreviewBulkBulkPreviewExcludedBulkReason struct {
+	// A code of the error table.
+	Code string `json:"code"`
+	// For people.
+	Reason string `json:"reason"`
+	// How many runs.
+	Count int `json:"count"`
+}
+
+// GetCode returns PreviewBulkPreviewActionPreviewBulkBulkPreviewExcludedBulkReason.Code, and is useful for accessing the field via an interface.
+func (v *PreviewBulkPreviewActionPreviewBulkBulkPreviewExcludedBulkReason) GetCode() string {
+	return v.Code
+}
+
+// GetReason returns PreviewBulkPreviewActionPreviewBulkBulkPreviewExcludedBulkReason.Reason, and is useful for accessing the field via an interface.
+func (v *PreviewBulkPreviewActionPreviewBulkBulkPreviewExcludedBulkReason) GetReason() string {
+	return v.Reason
+}
+
+// GetCount returns PreviewBulkPreviewActionPreviewBulkBulkPreviewExcludedBulkReason.Count, and is useful for accessing the field via an interface.
+func (v *PreviewBulkPreviewActionPreviewBulkBulkPreviewExcludedBulkReason) GetCount() int {
+	return v.Count
+}
+
+// PreviewBulkPreviewActionPreviewBulkBulkPreviewRefusalsBulkReason includes the requested fields of the GraphQL type BulkReason.
+type PreviewBulkPreviewActionPreviewBulkBulkPreviewRefusalsBulkReason struct {
+	// A code of the error table.
+	Code string `json:"code"`
+	// For people.
+	Reason string `json:"reason"`
+	// How many runs.
+	Count int `json:"count"`
+}
+
+// GetCode returns PreviewBulkPreviewActionPreviewBulkBulkPreviewRefusalsBulkReason.Code, and is useful for accessing the field via an interface.
+func (v *PreviewBulkPreviewActionPreviewBulkBulkPreviewRefusalsBulkReason) GetCode() string {
+	return v.Code
+}
+
+// GetReason returns PreviewBulkPreviewActionPreviewBulkBulkPreviewRefusalsBulkReason.Reason, and is useful for accessing the field via an interface.
+func (v *PreviewBulkPreviewActionPreviewBulkBulkPreviewRefusalsBulkReason) GetReason() string {
+	return v.Reason
+}
+
+// GetCount returns PreviewBulkPreviewActionPreviewBulkBulkPreviewRefusalsBulkReason.Count, and is useful for accessing the field via an interface.
+func (v *PreviewBulkPreviewActionPreviewBulkBulkPreviewRefusalsBulkReason) GetCount() int {
+	return v.Count
+}
+
+// PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample includes the requested fields of the GraphQL type BulkSample.
+// The GraphQL type's documentation follows.
+//
+// What would become of one run; fields as of ActionPreview.
+type PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample struct {
+	RunId string `json:"runId"`
+	// As it is.
+	Status  RunStatus     `json:"status"`
+	Outcome ActionOutcome `json:"outcome"`
+	Reason  *string       `json:"reason"`
+	// Status of the run once the action is applied; null when refused.
+	StatusAfter *RunStatus `json:"statusAfter"`
+}
+
+// GetRunId returns PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample.RunId, and is useful for accessing the field via an interface.
+func (v *PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample) GetRunId() string {
+	return v.RunId
+}
+
+// GetStatus returns PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample.Status, and is useful for accessing the field via an interface.
+func (v *PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample) GetStatus() RunStatus {
+	return v.Status
+}
+
+// GetOutcome returns PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample.Outcome, and is useful for accessing the field via an interface.
+func (v *PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample) GetOutcome() ActionOutcome {
+	return v.Outcome
+}
+
+// GetReason returns PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample.Reason, and is useful for accessing the field via an interface.
+func (v *PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample) GetReason() *string {
+	return v.Reason
+}
+
+// GetStatusAfter returns PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample.StatusAfter, and is useful for accessing the field via an interface.
+func (v *PreviewBulkPreviewActionPreviewBulkBulkPreviewSamplesBulkSample) GetStatusAfter() *RunStatus {
+	return v.StatusAfter
+}
+
+// PreviewBulkResponse is returned by PreviewBulk on success.
+type PreviewBulkResponse struct {
+	// What an action would do now, by the same interpreter and policy that would do it, without
+	// a trace in the log. It holds while nothing else happens: send `basedOnSeq` along as
+	// `expectedRunSeq`. A refusal is an answer, not an error. Errors: NOT_FOUND, BAD_USER_INPUT,
+	// SIGNAL_TOO_LARGE, PLAN_INVALID (of `start`), BULK_TOO_LARGE, FORBIDDEN (nothing to READ; of `bulk`), STORE_UNAVAILABLE.
+	// Example: `preview(action: {signal: {runId: "r1", signal: {pause: {}}}}) { outcome reason changes { stepId kind why } }`.
+	Preview PreviewBulkPreviewActionPreview `json:"preview"`
+}
+
+// GetPreview returns PreviewBulkResponse.Preview, and is useful for accessing the field via an interface.
+func (v *PreviewBulkResponse) GetPreview() PreviewBulkPreviewActionPreview { return v.Preview }
 
 type ProjectQuotaInput struct {
 	ProjectId string           `json:"projectId"`
@@ -7351,6 +8198,183 @@ func (v *SignalRunSignalRunSignalRunPayloadSignal) __premarshalJSON() (*__premar
 	return &retval, nil
 }
 
+type SignalRunsInput struct {
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
+	RequestId string          `json:"requestId"`
+	Runs      BulkRunsInput   `json:"runs"`
+	Action    BulkActionInput `json:"action"`
+	// At most 1,000 bytes; it stands in the audit, and with each run whose action says no other.
+	Reason string `json:"reason"`
+	// How many runs are meant, as `preview` counts them.
+	ExpectedCount int `json:"expectedCount"`
+}
+
+// GetRequestId returns SignalRunsInput.RequestId, and is useful for accessing the field via an interface.
+func (v *SignalRunsInput) GetRequestId() string { return v.RequestId }
+
+// GetRuns returns SignalRunsInput.Runs, and is useful for accessing the field via an interface.
+func (v *SignalRunsInput) GetRuns() BulkRunsInput { return v.Runs }
+
+// GetAction returns SignalRunsInput.Action, and is useful for accessing the field via an interface.
+func (v *SignalRunsInput) GetAction() BulkActionInput { return v.Action }
+
+// GetReason returns SignalRunsInput.Reason, and is useful for accessing the field via an interface.
+func (v *SignalRunsInput) GetReason() string { return v.Reason }
+
+// GetExpectedCount returns SignalRunsInput.ExpectedCount, and is useful for accessing the field via an interface.
+func (v *SignalRunsInput) GetExpectedCount() int { return v.ExpectedCount }
+
+// SignalRunsResponse is returned by SignalRuns on success.
+type SignalRunsResponse struct {
+	// Sends one signal to many runs, on the server: each gets its own receipt. The runs are fixed now, those that the viewer may
+	// READ and at most 5,000; whether the viewer may do it to a run is decided when it is that run's turn. The bulk goes on when
+	// nobody watches, with the rights of its asker, and ends with the token or session that it was asked with. Safe to repeat: the same
+	// requestId with the same content answers with the same bulk and `duplicate: true`. At most 5 of a principal may be open, and
+	// the newest 50 are kept. Errors: BULK_MOVED with `current{count}` (as many runs as `expectedCount` says are not there now),
+	// BULK_TOO_LARGE, TOO_MANY_BULKS, REQUEST_ID_CONFLICT, FORBIDDEN (nothing to READ), NOT_FOUND (of `failedOf`), SIGNAL_TOO_LARGE (64 KiB), BAD_USER_INPUT, STORE_UNAVAILABLE.
+	// Example: `signalRuns(input: {requestId: "b-1", runs: {filter: {statuses: [RUNNING]}}, action: {signal: {pause: {}}}, reason: "release", expectedCount: 12}) { bulk { id } }`.
+	SignalRuns SignalRunsSignalRunsBulkSignalPayload `json:"signalRuns"`
+}
+
+// GetSignalRuns returns SignalRunsResponse.SignalRuns, and is useful for accessing the field via an interface.
+func (v *SignalRunsResponse) GetSignalRuns() SignalRunsSignalRunsBulkSignalPayload {
+	return v.SignalRuns
+}
+
+// SignalRunsSignalRunsBulkSignalPayload includes the requested fields of the GraphQL type BulkSignalPayload.
+type SignalRunsSignalRunsBulkSignalPayload struct {
+	// The request was carried out before.
+	Duplicate bool                                      `json:"duplicate"`
+	Bulk      SignalRunsSignalRunsBulkSignalPayloadBulk `json:"bulk"`
+}
+
+// GetDuplicate returns SignalRunsSignalRunsBulkSignalPayload.Duplicate, and is useful for accessing the field via an interface.
+func (v *SignalRunsSignalRunsBulkSignalPayload) GetDuplicate() bool { return v.Duplicate }
+
+// GetBulk returns SignalRunsSignalRunsBulkSignalPayload.Bulk, and is useful for accessing the field via an interface.
+func (v *SignalRunsSignalRunsBulkSignalPayload) GetBulk() SignalRunsSignalRunsBulkSignalPayloadBulk {
+	return v.Bulk
+}
+
+// SignalRunsSignalRunsBulkSignalPayloadBulk includes the requested fields of the GraphQL type Bulk.
+// The GraphQL type's documentation follows.
+//
+// One signal to many runs. Example: `{type: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
+type SignalRunsSignalRunsBulkSignalPayloadBulk struct {
+	BulkHead `json:"-"`
+}
+
+// GetId returns SignalRunsSignalRunsBulkSignalPayloadBulk.Id, and is useful for accessing the field via an interface.
+func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) GetId() string { return v.BulkHead.Id }
+
+// GetState returns SignalRunsSignalRunsBulkSignalPayloadBulk.State, and is useful for accessing the field via an interface.
+func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) GetState() BulkState { return v.BulkHead.State }
+
+// GetTypeRaw returns SignalRunsSignalRunsBulkSignalPayloadBulk.TypeRaw, and is useful for accessing the field via an interface.
+func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) GetTypeRaw() string { return v.BulkHead.TypeRaw }
+
+// GetStepId returns SignalRunsSignalRunsBulkSignalPayloadBulk.StepId, and is useful for accessing the field via an interface.
+func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) GetStepId() *string { return v.BulkHead.StepId }
+
+// GetReason returns SignalRunsSignalRunsBulkSignalPayloadBulk.Reason, and is useful for accessing the field via an interface.
+func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) GetReason() string { return v.BulkHead.Reason }
+
+// GetCreatedAt returns SignalRunsSignalRunsBulkSignalPayloadBulk.CreatedAt, and is useful for accessing the field via an interface.
+func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) GetCreatedAt() time.Time {
+	return v.BulkHead.CreatedAt
+}
+
+// GetFinishedAt returns SignalRunsSignalRunsBulkSignalPayloadBulk.FinishedAt, and is useful for accessing the field via an interface.
+func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) GetFinishedAt() *time.Time {
+	return v.BulkHead.FinishedAt
+}
+
+// GetPacedCode returns SignalRunsSignalRunsBulkSignalPayloadBulk.PacedCode, and is useful for accessing the field via an interface.
+func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) GetPacedCode() *string {
+	return v.BulkHead.PacedCode
+}
+
+// GetPacedUntil returns SignalRunsSignalRunsBulkSignalPayloadBulk.PacedUntil, and is useful for accessing the field via an interface.
+func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) GetPacedUntil() *time.Time {
+	return v.BulkHead.PacedUntil
+}
+
+// GetCounts returns SignalRunsSignalRunsBulkSignalPayloadBulk.Counts, and is useful for accessing the field via an interface.
+func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) GetCounts() BulkHeadCountsBulkCounts {
+	return v.BulkHead.Counts
+}
+
+func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*SignalRunsSignalRunsBulkSignalPayloadBulk
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.SignalRunsSignalRunsBulkSignalPayloadBulk = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.BulkHead)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalSignalRunsSignalRunsBulkSignalPayloadBulk struct {
+	Id string `json:"id"`
+
+	State BulkState `json:"state"`
+
+	TypeRaw string `json:"typeRaw"`
+
+	StepId *string `json:"stepId"`
+
+	Reason string `json:"reason"`
+
+	CreatedAt time.Time `json:"createdAt"`
+
+	FinishedAt *time.Time `json:"finishedAt"`
+
+	PacedCode *string `json:"pacedCode"`
+
+	PacedUntil *time.Time `json:"pacedUntil"`
+
+	Counts BulkHeadCountsBulkCounts `json:"counts"`
+}
+
+func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) __premarshalJSON() (*__premarshalSignalRunsSignalRunsBulkSignalPayloadBulk, error) {
+	var retval __premarshalSignalRunsSignalRunsBulkSignalPayloadBulk
+
+	retval.Id = v.BulkHead.Id
+	retval.State = v.BulkHead.State
+	retval.TypeRaw = v.BulkHead.TypeRaw
+	retval.StepId = v.BulkHead.StepId
+	retval.Reason = v.BulkHead.Reason
+	retval.CreatedAt = v.BulkHead.CreatedAt
+	retval.FinishedAt = v.BulkHead.FinishedAt
+	retval.PacedCode = v.BulkHead.PacedCode
+	retval.PacedUntil = v.BulkHead.PacedUntil
+	retval.Counts = v.BulkHead.Counts
+	return &retval, nil
+}
+
 type SignalType string
 
 const (
@@ -7970,6 +8994,286 @@ func (v *UpdateTargetInput) GetNewTarget() TargetInput { return v.NewTarget }
 
 // GetReason returns UpdateTargetInput.Reason, and is useful for accessing the field via an interface.
 func (v *UpdateTargetInput) GetReason() string { return v.Reason }
+
+// WatchBulkBulkUpdatesBulkUpdate includes the requested fields of the GraphQL type BulkUpdate.
+type WatchBulkBulkUpdatesBulkUpdate struct {
+	Sync   SyncState                          `json:"sync"`
+	Reason *SyncReason                        `json:"reason"`
+	AsOf   time.Time                          `json:"asOf"`
+	Bulk   WatchBulkBulkUpdatesBulkUpdateBulk `json:"bulk"`
+	// Rows that changed, by number, at most 200; empty in the first frame and in quiet ones.
+	Rows []WatchBulkBulkUpdatesBulkUpdateRowsBulkRow `json:"rows"`
+}
+
+// GetSync returns WatchBulkBulkUpdatesBulkUpdate.Sync, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdate) GetSync() SyncState { return v.Sync }
+
+// GetReason returns WatchBulkBulkUpdatesBulkUpdate.Reason, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdate) GetReason() *SyncReason { return v.Reason }
+
+// GetAsOf returns WatchBulkBulkUpdatesBulkUpdate.AsOf, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdate) GetAsOf() time.Time { return v.AsOf }
+
+// GetBulk returns WatchBulkBulkUpdatesBulkUpdate.Bulk, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdate) GetBulk() WatchBulkBulkUpdatesBulkUpdateBulk { return v.Bulk }
+
+// GetRows returns WatchBulkBulkUpdatesBulkUpdate.Rows, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdate) GetRows() []WatchBulkBulkUpdatesBulkUpdateRowsBulkRow {
+	return v.Rows
+}
+
+// WatchBulkBulkUpdatesBulkUpdateBulk includes the requested fields of the GraphQL type Bulk.
+// The GraphQL type's documentation follows.
+//
+// One signal to many runs. Example: `{type: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
+type WatchBulkBulkUpdatesBulkUpdateBulk struct {
+	BulkHead `json:"-"`
+	// How far the receipts have come. Not available in lists of bulks.
+	Applications WatchBulkBulkUpdatesBulkUpdateBulkApplications `json:"applications"`
+}
+
+// GetApplications returns WatchBulkBulkUpdatesBulkUpdateBulk.Applications, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetApplications() WatchBulkBulkUpdatesBulkUpdateBulkApplications {
+	return v.Applications
+}
+
+// GetId returns WatchBulkBulkUpdatesBulkUpdateBulk.Id, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetId() string { return v.BulkHead.Id }
+
+// GetState returns WatchBulkBulkUpdatesBulkUpdateBulk.State, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetState() BulkState { return v.BulkHead.State }
+
+// GetTypeRaw returns WatchBulkBulkUpdatesBulkUpdateBulk.TypeRaw, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetTypeRaw() string { return v.BulkHead.TypeRaw }
+
+// GetStepId returns WatchBulkBulkUpdatesBulkUpdateBulk.StepId, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetStepId() *string { return v.BulkHead.StepId }
+
+// GetReason returns WatchBulkBulkUpdatesBulkUpdateBulk.Reason, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetReason() string { return v.BulkHead.Reason }
+
+// GetCreatedAt returns WatchBulkBulkUpdatesBulkUpdateBulk.CreatedAt, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetCreatedAt() time.Time { return v.BulkHead.CreatedAt }
+
+// GetFinishedAt returns WatchBulkBulkUpdatesBulkUpdateBulk.FinishedAt, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetFinishedAt() *time.Time { return v.BulkHead.FinishedAt }
+
+// GetPacedCode returns WatchBulkBulkUpdatesBulkUpdateBulk.PacedCode, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetPacedCode() *string { return v.BulkHead.PacedCode }
+
+// GetPacedUntil returns WatchBulkBulkUpdatesBulkUpdateBulk.PacedUntil, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetPacedUntil() *time.Time { return v.BulkHead.PacedUntil }
+
+// GetCounts returns WatchBulkBulkUpdatesBulkUpdateBulk.Counts, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetCounts() BulkHeadCountsBulkCounts {
+	return v.BulkHead.Counts
+}
+
+func (v *WatchBulkBulkUpdatesBulkUpdateBulk) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*WatchBulkBulkUpdatesBulkUpdateBulk
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.WatchBulkBulkUpdatesBulkUpdateBulk = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.BulkHead)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalWatchBulkBulkUpdatesBulkUpdateBulk struct {
+	Applications WatchBulkBulkUpdatesBulkUpdateBulkApplications `json:"applications"`
+
+	Id string `json:"id"`
+
+	State BulkState `json:"state"`
+
+	TypeRaw string `json:"typeRaw"`
+
+	StepId *string `json:"stepId"`
+
+	Reason string `json:"reason"`
+
+	CreatedAt time.Time `json:"createdAt"`
+
+	FinishedAt *time.Time `json:"finishedAt"`
+
+	PacedCode *string `json:"pacedCode"`
+
+	PacedUntil *time.Time `json:"pacedUntil"`
+
+	Counts BulkHeadCountsBulkCounts `json:"counts"`
+}
+
+func (v *WatchBulkBulkUpdatesBulkUpdateBulk) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *WatchBulkBulkUpdatesBulkUpdateBulk) __premarshalJSON() (*__premarshalWatchBulkBulkUpdatesBulkUpdateBulk, error) {
+	var retval __premarshalWatchBulkBulkUpdatesBulkUpdateBulk
+
+	retval.Applications = v.Applications
+	retval.Id = v.BulkHead.Id
+	retval.State = v.BulkHead.State
+	retval.TypeRaw = v.BulkHead.TypeRaw
+	retval.StepId = v.BulkHead.StepId
+	retval.Reason = v.BulkHead.Reason
+	retval.CreatedAt = v.BulkHead.CreatedAt
+	retval.FinishedAt = v.BulkHead.FinishedAt
+	retval.PacedCode = v.BulkHead.PacedCode
+	retval.PacedUntil = v.BulkHead.PacedUntil
+	retval.Counts = v.BulkHead.Counts
+	return &retval, nil
+}
+
+// WatchBulkBulkUpdatesBulkUpdateBulkApplications includes the requested fields of the GraphQL type BulkApplications.
+// The GraphQL type's documentation follows.
+//
+// Accepted signals by how far they have come; together they are `counts.accepted`.
+type WatchBulkBulkUpdatesBulkUpdateBulkApplications struct {
+	Pending    int `json:"pending"`
+	Delivered  int `json:"delivered"`
+	Applied    int `json:"applied"`
+	Noop       int `json:"noop"`
+	NotApplied int `json:"notApplied"`
+}
+
+// GetPending returns WatchBulkBulkUpdatesBulkUpdateBulkApplications.Pending, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateBulkApplications) GetPending() int { return v.Pending }
+
+// GetDelivered returns WatchBulkBulkUpdatesBulkUpdateBulkApplications.Delivered, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateBulkApplications) GetDelivered() int { return v.Delivered }
+
+// GetApplied returns WatchBulkBulkUpdatesBulkUpdateBulkApplications.Applied, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateBulkApplications) GetApplied() int { return v.Applied }
+
+// GetNoop returns WatchBulkBulkUpdatesBulkUpdateBulkApplications.Noop, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateBulkApplications) GetNoop() int { return v.Noop }
+
+// GetNotApplied returns WatchBulkBulkUpdatesBulkUpdateBulkApplications.NotApplied, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateBulkApplications) GetNotApplied() int { return v.NotApplied }
+
+// WatchBulkBulkUpdatesBulkUpdateRowsBulkRow includes the requested fields of the GraphQL type BulkRow.
+// The GraphQL type's documentation follows.
+//
+// One run of a bulk.
+type WatchBulkBulkUpdatesBulkUpdateRowsBulkRow struct {
+	BulkLine `json:"-"`
+}
+
+// GetNo returns WatchBulkBulkUpdatesBulkUpdateRowsBulkRow.No, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) GetNo() int { return v.BulkLine.No }
+
+// GetRunId returns WatchBulkBulkUpdatesBulkUpdateRowsBulkRow.RunId, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) GetRunId() string { return v.BulkLine.RunId }
+
+// GetOutcomeRaw returns WatchBulkBulkUpdatesBulkUpdateRowsBulkRow.OutcomeRaw, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) GetOutcomeRaw() string {
+	return v.BulkLine.OutcomeRaw
+}
+
+// GetCode returns WatchBulkBulkUpdatesBulkUpdateRowsBulkRow.Code, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) GetCode() *string { return v.BulkLine.Code }
+
+// GetMessage returns WatchBulkBulkUpdatesBulkUpdateRowsBulkRow.Message, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) GetMessage() *string { return v.BulkLine.Message }
+
+// GetFailed returns WatchBulkBulkUpdatesBulkUpdateRowsBulkRow.Failed, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) GetFailed() bool { return v.BulkLine.Failed }
+
+// GetSignal returns WatchBulkBulkUpdatesBulkUpdateRowsBulkRow.Signal, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) GetSignal() *BulkLineSignal {
+	return v.BulkLine.Signal
+}
+
+func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*WatchBulkBulkUpdatesBulkUpdateRowsBulkRow
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.WatchBulkBulkUpdatesBulkUpdateRowsBulkRow = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.BulkLine)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalWatchBulkBulkUpdatesBulkUpdateRowsBulkRow struct {
+	No int `json:"no"`
+
+	RunId string `json:"runId"`
+
+	OutcomeRaw string `json:"outcomeRaw"`
+
+	Code *string `json:"code"`
+
+	Message *string `json:"message"`
+
+	Failed bool `json:"failed"`
+
+	Signal *BulkLineSignal `json:"signal"`
+}
+
+func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *WatchBulkBulkUpdatesBulkUpdateRowsBulkRow) __premarshalJSON() (*__premarshalWatchBulkBulkUpdatesBulkUpdateRowsBulkRow, error) {
+	var retval __premarshalWatchBulkBulkUpdatesBulkUpdateRowsBulkRow
+
+	retval.No = v.BulkLine.No
+	retval.RunId = v.BulkLine.RunId
+	retval.OutcomeRaw = v.BulkLine.OutcomeRaw
+	retval.Code = v.BulkLine.Code
+	retval.Message = v.BulkLine.Message
+	retval.Failed = v.BulkLine.Failed
+	retval.Signal = v.BulkLine.Signal
+	return &retval, nil
+}
+
+// WatchBulkResponse is returned by WatchBulk on success.
+type WatchBulkResponse struct {
+	// One of the viewer's own bulks: first as it is, then with the rows that changed since, also when a receipt moves. Read `bulk { rows }`
+	// after the first frame, and again after one with `reset`. At least one frame every 15 s. Ends as runUpdates.
+	BulkUpdates WatchBulkBulkUpdatesBulkUpdate `json:"bulkUpdates"`
+}
+
+// GetBulkUpdates returns WatchBulkResponse.BulkUpdates, and is useful for accessing the field via an interface.
+func (v *WatchBulkResponse) GetBulkUpdates() WatchBulkBulkUpdatesBulkUpdate { return v.BulkUpdates }
 
 // WatchRunResponse is returned by WatchRun on success.
 type WatchRunResponse struct {
@@ -8884,6 +10188,26 @@ type __FreezeTenantInput struct {
 // GetInput returns __FreezeTenantInput.Input, and is useful for accessing the field via an interface.
 func (v *__FreezeTenantInput) GetInput() FreezeTenantInput { return v.Input }
 
+// __GetBulkInput is used internally by genqlient
+type __GetBulkInput struct {
+	Id     string  `json:"id"`
+	Failed bool    `json:"failed"`
+	First  int     `json:"first"`
+	After  *string `json:"after"`
+}
+
+// GetId returns __GetBulkInput.Id, and is useful for accessing the field via an interface.
+func (v *__GetBulkInput) GetId() string { return v.Id }
+
+// GetFailed returns __GetBulkInput.Failed, and is useful for accessing the field via an interface.
+func (v *__GetBulkInput) GetFailed() bool { return v.Failed }
+
+// GetFirst returns __GetBulkInput.First, and is useful for accessing the field via an interface.
+func (v *__GetBulkInput) GetFirst() int { return v.First }
+
+// GetAfter returns __GetBulkInput.After, and is useful for accessing the field via an interface.
+func (v *__GetBulkInput) GetAfter() *string { return v.After }
+
 // __GetSignalInput is used internally by genqlient
 type __GetSignalInput struct {
 	RunId    string `json:"runId"`
@@ -8907,6 +10231,18 @@ func (v *__ListApprovalsInput) GetFirst() *int { return v.First }
 
 // GetAfter returns __ListApprovalsInput.After, and is useful for accessing the field via an interface.
 func (v *__ListApprovalsInput) GetAfter() *string { return v.After }
+
+// __ListBulksInput is used internally by genqlient
+type __ListBulksInput struct {
+	First *int    `json:"first"`
+	After *string `json:"after"`
+}
+
+// GetFirst returns __ListBulksInput.First, and is useful for accessing the field via an interface.
+func (v *__ListBulksInput) GetFirst() *int { return v.First }
+
+// GetAfter returns __ListBulksInput.After, and is useful for accessing the field via an interface.
+func (v *__ListBulksInput) GetAfter() *string { return v.After }
 
 // __ListDeadLettersInput is used internally by genqlient
 type __ListDeadLettersInput struct {
@@ -9027,6 +10363,14 @@ type __PreviewActionInput struct {
 
 // GetAction returns __PreviewActionInput.Action, and is useful for accessing the field via an interface.
 func (v *__PreviewActionInput) GetAction() ActionInput { return v.Action }
+
+// __PreviewBulkInput is used internally by genqlient
+type __PreviewBulkInput struct {
+	In BulkPreviewInput `json:"in"`
+}
+
+// GetIn returns __PreviewBulkInput.In, and is useful for accessing the field via an interface.
+func (v *__PreviewBulkInput) GetIn() BulkPreviewInput { return v.In }
 
 // __ReadAuditInput is used internally by genqlient
 type __ReadAuditInput struct {
@@ -9156,6 +10500,14 @@ type __SignalRunInput struct {
 // GetInput returns __SignalRunInput.Input, and is useful for accessing the field via an interface.
 func (v *__SignalRunInput) GetInput() SignalRunInput { return v.Input }
 
+// __SignalRunsInput is used internally by genqlient
+type __SignalRunsInput struct {
+	Input SignalRunsInput `json:"input"`
+}
+
+// GetInput returns __SignalRunsInput.Input, and is useful for accessing the field via an interface.
+func (v *__SignalRunsInput) GetInput() SignalRunsInput { return v.Input }
+
 // __StartRunInput is used internally by genqlient
 type __StartRunInput struct {
 	Input StartRunInput `json:"input"`
@@ -9175,6 +10527,14 @@ func (v *__StoreTimeInput) GetRunId() string { return v.RunId }
 
 // GetAfter returns __StoreTimeInput.After, and is useful for accessing the field via an interface.
 func (v *__StoreTimeInput) GetAfter() int64 { return v.After }
+
+// __WatchBulkInput is used internally by genqlient
+type __WatchBulkInput struct {
+	Id string `json:"id"`
+}
+
+// GetId returns __WatchBulkInput.Id, and is useful for accessing the field via an interface.
+func (v *__WatchBulkInput) GetId() string { return v.Id }
 
 // __WatchRunInput is used internally by genqlient
 type __WatchRunInput struct {
@@ -9779,6 +11139,95 @@ func FreezeTenant(
 	return data_, err_
 }
 
+// The query executed by GetBulk.
+const GetBulk_Operation = `
+query GetBulk ($id: ID!, $failed: Boolean!, $first: Int!, $after: String) {
+	bulk(id: $id) {
+		... BulkHead
+		applications {
+			pending
+			delivered
+			applied
+			noop
+			notApplied
+		}
+		rows(failed: $failed, first: $first, after: $after) {
+			edges {
+				node {
+					... BulkLine
+				}
+			}
+			pageInfo {
+				hasNextPage
+				endCursor
+			}
+		}
+	}
+}
+fragment BulkHead on Bulk {
+	id
+	state
+	typeRaw
+	stepId
+	reason
+	createdAt
+	finishedAt
+	pacedCode
+	pacedUntil
+	counts {
+		total
+		waiting
+		accepted
+		rejected
+		refused
+	}
+}
+fragment BulkLine on BulkRow {
+	no
+	runId
+	outcomeRaw
+	code
+	message
+	failed
+	signal {
+		application
+		applicationReason
+		appliedSeq
+	}
+}
+`
+
+func GetBulk(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	id string,
+	failed bool,
+	first int,
+	after *string,
+) (data_ *GetBulkResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "GetBulk",
+		Query:  GetBulk_Operation,
+		Variables: &__GetBulkInput{
+			Id:     id,
+			Failed: failed,
+			First:  first,
+			After:  after,
+		},
+	}
+
+	data_ = &GetBulkResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The query executed by GetSignal.
 const GetSignal_Operation = `
 query GetSignal ($runId: String!, $signalId: String!) {
@@ -9922,6 +11371,68 @@ func ListApprovals(
 	}
 
 	data_ = &ListApprovalsResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ListBulks.
+const ListBulks_Operation = `
+query ListBulks ($first: Int, $after: String) {
+	bulks(first: $first, after: $after) {
+		edges {
+			node {
+				... BulkHead
+			}
+		}
+		pageInfo {
+			hasNextPage
+			endCursor
+		}
+	}
+}
+fragment BulkHead on Bulk {
+	id
+	state
+	typeRaw
+	stepId
+	reason
+	createdAt
+	finishedAt
+	pacedCode
+	pacedUntil
+	counts {
+		total
+		waiting
+		accepted
+		rejected
+		refused
+	}
+}
+`
+
+func ListBulks(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	first *int,
+	after *string,
+) (data_ *ListBulksResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ListBulks",
+		Query:  ListBulks_Operation,
+		Variables: &__ListBulksInput{
+			First: first,
+			After: after,
+		},
+	}
+
+	data_ = &ListBulksResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -10442,6 +11953,62 @@ func PreviewAction(
 	}
 
 	data_ = &PreviewActionResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by PreviewBulk.
+const PreviewBulk_Operation = `
+query PreviewBulk ($in: BulkPreviewInput!) {
+	preview(action: {bulk:$in}) {
+		outcome
+		code
+		reason
+		bulk {
+			count
+			excluded {
+				code
+				reason
+				count
+			}
+			refusals {
+				code
+				reason
+				count
+			}
+			samples {
+				runId
+				status
+				outcome
+				reason
+				statusAfter
+			}
+		}
+	}
+}
+`
+
+func PreviewBulk(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	in BulkPreviewInput,
+) (data_ *PreviewBulkResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "PreviewBulk",
+		Query:  PreviewBulk_Operation,
+		Variables: &__PreviewBulkInput{
+			In: in,
+		},
+	}
+
+	data_ = &PreviewBulkResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -11368,6 +12935,61 @@ func SignalRun(
 	return data_, err_
 }
 
+// The mutation executed by SignalRuns.
+const SignalRuns_Operation = `
+mutation SignalRuns ($input: SignalRunsInput!) {
+	signalRuns(input: $input) {
+		duplicate
+		bulk {
+			... BulkHead
+		}
+	}
+}
+fragment BulkHead on Bulk {
+	id
+	state
+	typeRaw
+	stepId
+	reason
+	createdAt
+	finishedAt
+	pacedCode
+	pacedUntil
+	counts {
+		total
+		waiting
+		accepted
+		rejected
+		refused
+	}
+}
+`
+
+func SignalRuns(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input SignalRunsInput,
+) (data_ *SignalRunsResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "SignalRuns",
+		Query:  SignalRuns_Operation,
+		Variables: &__SignalRunsInput{
+			Input: input,
+		},
+	}
+
+	data_ = &SignalRunsResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The mutation executed by StartRun.
 const StartRun_Operation = `
 mutation StartRun ($input: StartRunInput!) {
@@ -11496,6 +13118,106 @@ func StoreTimeForwardData(interfaceChan interface{}, jsonRawMsg json.RawMessage)
 	dataChan_, ok := interfaceChan.(chan StoreTimeWsResponse)
 	if !ok {
 		return errors.New("failed to cast interface into 'chan StoreTimeWsResponse'")
+	}
+	dataChan_ <- wsResp
+	return nil
+}
+
+// The subscription executed by WatchBulk.
+const WatchBulk_Operation = `
+subscription WatchBulk ($id: ID!) {
+	bulkUpdates(id: $id) {
+		sync
+		reason
+		asOf
+		bulk {
+			... BulkHead
+			applications {
+				pending
+				delivered
+				applied
+				noop
+				notApplied
+			}
+		}
+		rows {
+			... BulkLine
+		}
+	}
+}
+fragment BulkHead on Bulk {
+	id
+	state
+	typeRaw
+	stepId
+	reason
+	createdAt
+	finishedAt
+	pacedCode
+	pacedUntil
+	counts {
+		total
+		waiting
+		accepted
+		rejected
+		refused
+	}
+}
+fragment BulkLine on BulkRow {
+	no
+	runId
+	outcomeRaw
+	code
+	message
+	failed
+	signal {
+		application
+		applicationReason
+		appliedSeq
+	}
+}
+`
+
+// To unsubscribe, use [graphql.WebSocketClient.Unsubscribe]
+func WatchBulk(
+	ctx_ context.Context,
+	client_ graphql.WebSocketClient,
+	id string,
+) (dataChan_ chan WatchBulkWsResponse, subscriptionID_ string, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "WatchBulk",
+		Query:  WatchBulk_Operation,
+		Variables: &__WatchBulkInput{
+			Id: id,
+		},
+	}
+
+	dataChan_ = make(chan WatchBulkWsResponse)
+	subscriptionID_, err_ = client_.Subscribe(req_, dataChan_, WatchBulkForwardData)
+
+	return dataChan_, subscriptionID_, err_
+}
+
+type WatchBulkWsResponse graphql.BaseResponse[*WatchBulkResponse]
+
+func WatchBulkForwardData(interfaceChan interface{}, jsonRawMsg json.RawMessage) error {
+	var gqlResp graphql.Response
+	var wsResp WatchBulkWsResponse
+	err := json.Unmarshal(jsonRawMsg, &gqlResp)
+	if err != nil {
+		return err
+	}
+	if len(gqlResp.Errors) == 0 {
+		err = json.Unmarshal(jsonRawMsg, &wsResp)
+		if err != nil {
+			return err
+		}
+	} else {
+		wsResp.Errors = gqlResp.Errors
+	}
+	dataChan_, ok := interfaceChan.(chan WatchBulkWsResponse)
+	if !ok {
+		return errors.New("failed to cast interface into 'chan WatchBulkWsResponse'")
 	}
 	dataChan_ <- wsResp
 	return nil

@@ -51,7 +51,8 @@ func exitStatus(err error) int {
 
 // failure gives what the API said its exit status, and says what to do about it.
 func failure(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) {
+	var own *exitError
+	if err == nil || errors.Is(err, context.Canceled) || errors.As(err, &own) {
 		return err
 	}
 	err = client.Named(err)

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/client"
+)
+
+func bulkCommand() *cobra.Command {
+	s := &session{}
+	return s.command("bulk", "One signal to many runs: send it, see and watch what becomes of it", s.bulkSignalCommand(), s.bulkListCommand(), s.bulkShowCommand(), s.bulkWatchCommand())
+}
+
+// bulkRuns are the flags that say which runs are meant.
+type bulkRuns struct {
+	status                     []string
+	project, environment, plan string
+	text, idsFrom, failedOf    string
+}
+
+func (r *bulkRuns) flags(c *cobra.Command) {
+	c.Flags().StringSliceVar(&r.status, "status", nil, "runs with these statuses")
+	c.Flags().StringVar(&r.project, "project", "", "runs of this project")
+	c.Flags().StringVar(&r.environment, "environment", "", "runs in this environment")
+	c.Flags().StringVar(&r.plan, "plan", "", "runs of this plan")
+	c.Flags().StringVar(&r.text, "text", "", "runs whose id begins, or whose plan's id is in part, so")
+	c.Flags().StringVar(&r.idsFrom, "ids-from", "", "the runs whose ids stand in this file, one a line; - reads standard input")
+	c.Flags().StringVar(&r.failedOf, "failed-of", "", "the runs of this bulk that failed")
+	filters := []string{"status", "project", "environment", "plan", "text"}
+	for _, f := range filters {
+		c.MarkFlagsMutuallyExclusive(f, "ids-from")
+		c.MarkFlagsMutuallyExclusive(f, "failed-of")
+	}
+	c.MarkFlagsMutuallyExclusive("ids-from", "failed-of")
+	c.MarkFlagsOneRequired(append(filters, "ids-from", "failed-of")...)
+}
+
+// input reads what the flags name.
+func (r *bulkRuns) input(c *cobra.Command) (client.BulkRunsInput, error) {
+	switch {
+	case r.failedOf != "":
+		return client.BulkRunsInput{FailedOf: &r.failedOf}, nil
+	case r.idsFrom != "":
+		in, err := openText(r.idsFrom, c.InOrStdin())
+		if err != nil {
+			return client.BulkRunsInput{}, usage(err)
+		}
+		defer in.Close()
+		ids := []string{}
+		for lines := bufio.NewScanner(io.LimitReader(in, maxIDs)); lines.Scan(); {
+			if id := strings.TrimSpace(lines.Text()); id != "" {
+				ids = append(ids, id)
+			}
+		}
+		return client.BulkRunsInput{Ids: ids}, nil
+	}
+	f := client.RunFilter{ProjectId: orNil(r.project), EnvironmentId: orNil(r.environment), PlanId: orNil(r.plan), Text: orNil(r.text)}
+	for _, w := range r.status {
+		f.Statuses = append(f.Statuses, client.RunStatus(strings.ToUpper(w)))
+	}
+	return client.BulkRunsInput{Filter: &f}, nil
+}
+
+// maxIDs is how much of a file of ids is read: more than the largest bulk has.
+const maxIDs = 1 << 20
+
+func orNil(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// bulkVerbs are the actions that make sense for many runs.
+func bulkVerbs(step string, force bool) map[string]func(why string) client.BulkActionInput {
+	signal := func(in client.SignalInput) client.BulkActionInput { return client.BulkActionInput{Signal: &in} }
+	return map[string]func(string) client.BulkActionInput{
+		"pause": func(why string) client.BulkActionInput {
+			return signal(client.SignalInput{Pause: &client.PauseInput{Reason: &why}})
+		},
+		"resume": func(why string) client.BulkActionInput {
+			return signal(client.SignalInput{Resume: &client.ResumeInput{Reason: &why}})
+		},
+		"cancel": func(why string) client.BulkActionInput {
+			return client.BulkActionInput{Cancel: &client.BulkCancelInput{Reason: &why}}
+		},
+		"stop": func(why string) client.BulkActionInput {
+			return signal(client.SignalInput{EmergencyStop: &client.EmergencyStopInput{Reason: why, ForceKill: &force}})
+		},
+		"retry": func(why string) client.BulkActionInput {
+			return signal(client.SignalInput{RetryStep: &client.RetryStepInput{StepId: step, Force: &force, Reason: &why}})
+		},
+		"skip": func(why string) client.BulkActionInput {
+			return signal(client.SignalInput{SkipStep: &client.SkipStepInput{StepId: step, Reason: &why}})
+		},
+	}
+}
+
+func (s *session) bulkSignalCommand() *cobra.Command {
+	var runs bulkRuns
+	var step, reason, requestID string
+	var force, yes, follow bool
+	c := &cobra.Command{
+		Use: "signal pause|resume|cancel|stop|retry|skip", Short: "Send one signal to many runs, on the server", Args: exact(1),
+		Long: `Send one signal to many runs. Which runs it is of is fixed when it is accepted; the server goes on when this command ends.
+It first shows of how many runs it would be and what is known to refuse, and asks; --yes sends it at once.`,
+		ValidArgs: []string{"pause", "resume", "cancel", "stop", "retry", "skip"},
+		RunE: func(c *cobra.Command, args []string) error {
+			verb, ok := bulkVerbs(step, force)[args[0]]
+			switch {
+			case !ok:
+				return usage(fmt.Errorf("%q is none of pause, resume, cancel, stop, retry and skip", args[0]))
+			case (step == "") != (args[0] != "retry" && args[0] != "skip"):
+				return usage(errors.New("retry and skip take a --step, and nothing else does"))
+			}
+			in, err := runs.input(c)
+			if err != nil {
+				return err
+			}
+			action := verb(reason)
+			preview, err := client.PreviewBulk(c.Context(), s.client, client.BulkPreviewInput{Runs: in, Action: action})
+			if err != nil {
+				return failure(err)
+			}
+			p := preview.Preview
+			s.showBulkPreview(p)
+			if p.Outcome == client.ActionOutcomeRefused {
+				return &exitError{status: 3, err: fmt.Errorf("%s: it would be refused. Nothing was sent", deref(p.Code))}
+			}
+			if previewed(c) {
+				return nil
+			}
+			if err := s.confirmBulk(c, p.Bulk.Count, yes); err != nil {
+				return err
+			}
+			if requestID == "" {
+				requestID = uuid.NewString()
+			}
+			out, err := client.SignalRuns(c.Context(), s.client, client.SignalRunsInput{
+				RequestId: requestID, Runs: in, Action: action, Reason: reason, ExpectedCount: p.Bulk.Count,
+			})
+			if err != nil {
+				return failure(err)
+			}
+			id := out.SignalRuns.Bulk.Id
+			if follow {
+				return s.watchBulk(c.Context(), id)
+			}
+			if s.output.data() {
+				return s.print(out.SignalRuns)
+			}
+			_, err = fmt.Fprintf(s.out, "%s\naccepted for %d runs: dvt bulk watch %s\n", id, p.Bulk.Count, id)
+			return err
+		},
+	}
+	runs.flags(c)
+	c.Flags().StringVar(&step, "step", "", "of retry and skip: the step")
+	c.Flags().BoolVar(&force, "force", false, "of retry: although the policy says no; of stop: end it in the engine without its cooperation")
+	c.Flags().StringVar(&reason, "reason", "", "why; kept in the audit")
+	c.Flags().StringVar(&requestID, "request-id", "", "client key, for repeating the same request; default: a new one")
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.Flags().BoolVar(&follow, "watch", false, "watch it until each run has its outcome")
+	_ = c.MarkFlagRequired("reason") // the flag is there
+	addPreview(c)
+	return c
+}
+
+func (s *session) showBulkPreview(p client.PreviewBulkPreviewActionPreview) {
+	if p.Bulk == nil {
+		return
+	}
+	fmt.Fprintf(s.err, "%d runs\n", p.Bulk.Count)
+	for _, r := range p.Bulk.Excluded {
+		fmt.Fprintf(s.err, "  left out %d: %s\n", r.Count, r.Reason)
+	}
+	for _, r := range p.Bulk.Refusals {
+		fmt.Fprintf(s.err, "  %d would refuse: %s %s\n", r.Count, r.Code, r.Reason)
+	}
+	for _, r := range p.Bulk.Samples {
+		fmt.Fprintf(s.err, "  %s %s: %s %s\n", r.RunId, r.Status, r.Outcome, deref(r.Reason))
+	}
+}
+
+// confirmBulk asks for the number of runs.
+func (s *session) confirmBulk(c *cobra.Command, count int, yes bool) error {
+	if yes {
+		return nil
+	}
+	if !asked(c.InOrStdin()) {
+		return usage(errors.New("dvt bulk signal needs --yes where nobody can be asked: see first what it would do with --preview"))
+	}
+	fmt.Fprintf(s.err, "To send it to %d runs, type %d: ", count, count)
+	answer, err := readLine(c)
+	if err != nil {
+		return err
+	}
+	if answer != fmt.Sprint(count) {
+		return usage(errors.New("nothing was sent"))
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/client"
+)
+
+// openText is a file, or standard input for -.
+func openText(name string, stdin io.Reader) (io.ReadCloser, error) {
+	if name == "-" {
+		return io.NopCloser(stdin), nil
+	}
+	return os.Open(name)
+}
+
+func (s *session) bulkListCommand() *cobra.Command {
+	l := listed{none: "You have sent no bulk yet: dvt bulk signal --help."}
+	c := &cobra.Command{
+		Use: "list", Short: "List your own bulks, newest first", Args: exact(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			var all client.ListBulksBulksBulkConnection
+			return s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
+				out, err := client.ListBulks(ctx, s.client, &first, after)
+				if err != nil {
+					return page{}, err
+				}
+				all.Edges, all.PageInfo = append(all.Edges, out.Bulks.Edges...), out.Bulks.PageInfo
+				return page{len(out.Bulks.Edges), all.PageInfo.HasNextPage, all.PageInfo.EndCursor}, nil
+			}, func() *table {
+				t := s.table("BULK", "STATE", "SIGNAL", "DONE", "ACCEPTED", "REJECTED", "REFUSED", "MADE", "REASON")
+				for _, e := range all.Edges {
+					b := e.Node.BulkHead
+					t.row(b.Id, string(b.State), b.TypeRaw, fmt.Sprintf("%d/%d", b.Counts.Total-b.Counts.Waiting, b.Counts.Total),
+						fmt.Sprint(b.Counts.Accepted), fmt.Sprint(b.Counts.Rejected), fmt.Sprint(b.Counts.Refused), s.when(&b.CreatedAt), b.Reason)
+				}
+				return t
+			})
+		},
+	}
+	l.flag(c, 20)
+	return c
+}
+
+func (s *session) bulkShowCommand() *cobra.Command {
+	var failed bool
+	l := listed{none: "No run of it is so."}
+	c := &cobra.Command{
+		Use: "show BULK", Short: "Show what became of each run; status 1 when one failed", Args: exact(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			var all client.GetBulkBulk
+			read := func(ctx context.Context, first int, after *string) (page, error) {
+				out, err := client.GetBulk(ctx, s.client, args[0], failed, first, after)
+				if err != nil {
+					return page{}, err
+				}
+				if out.Bulk == nil {
+					return page{}, notFound("bulk")
+				}
+				edges := append(all.Rows.Edges, out.Bulk.Rows.Edges...)
+				all = *out.Bulk
+				all.Rows.Edges = edges
+				return page{len(out.Bulk.Rows.Edges), all.Rows.PageInfo.HasNextPage, all.Rows.PageInfo.EndCursor}, nil
+			}
+			err := s.list(c.Context(), l, &all, read, func() *table {
+				fmt.Fprintln(s.err, bulkSummary(all.BulkHead))
+				t := s.table("NO", "RUN", "OUTCOME", "APPLICATION", "CODE", "MESSAGE")
+				for _, e := range all.Rows.Edges {
+					t.row(bulkCells(e.Node.BulkLine)...)
+				}
+				return t
+			})
+			return errors.Join(err, failedBulk(all.BulkHead))
+		},
+	}
+	c.Flags().BoolVar(&failed, "failed", false, "only the runs that failed")
+	l.flag(c, 200)
+	return c
+}
+
+func bulkCells(r client.BulkLine) []any {
+	applied := "-"
+	if r.Signal != nil && r.Signal.Application != nil {
+		applied = string(*r.Signal.Application)
+	}
+	return []any{fmt.Sprint(r.No), r.RunId, r.OutcomeRaw, applied, deref(r.Code), deref(r.Message)}
+}
+
+func bulkSummary(b client.BulkHead) string {
+	out := fmt.Sprintf("%s %s: %d of %d sent, %d accepted, %d rejected, %d refused", b.TypeRaw, b.State,
+		b.Counts.Total-b.Counts.Waiting, b.Counts.Total, b.Counts.Accepted, b.Counts.Rejected, b.Counts.Refused)
+	if b.PacedCode != nil {
+		out += ", waiting for " + *b.PacedCode
+	}
+	return out
+}
+
+// failedBulk is the exit status of a bulk that is done.
+func failedBulk(b client.BulkHead) error {
+	if n := b.Counts.Rejected + b.Counts.Refused; n > 0 && b.State == client.BulkStateDone {
+		return &exitError{status: 1, err: fmt.Errorf("%d of %d runs failed: dvt bulk show --failed %s", n, b.Counts.Total, b.Id)}
+	}
+	return nil
+}
+
+func (s *session) bulkWatchCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "watch BULK", Short: "Watch a bulk until each run has its outcome; status 1 when one failed", Args: exact(1),
+		RunE: func(c *cobra.Command, args []string) error { return s.watchBulk(c.Context(), args[0]) },
+	}
+}
+
+// watchBulk prints a line for each run that failed and for each frame that moves on.
+func (s *session) watchBulk(ctx context.Context, id string) error {
+	var last client.BulkHead
+	said := ""
+	err := s.client.WatchBulk(ctx, id, func(f client.WatchBulkBulkUpdatesBulkUpdate) error {
+		last = f.Bulk.BulkHead
+		if s.output.data() {
+			if err := s.print(f); err != nil {
+				return err
+			}
+		} else {
+			for _, r := range f.Rows {
+				if r.Failed {
+					fmt.Fprintf(s.out, "%s %s %s\n", r.RunId, deref(r.Code), deref(r.Message))
+				}
+			}
+			now := bulkSummary(last)
+			if f.Reason != nil {
+				now += fmt.Sprintf(" (%s: %s)", f.Sync, *f.Reason)
+			}
+			if now != said {
+				fmt.Fprintln(s.out, now)
+				said = now
+			}
+		}
+		if last.State == client.BulkStateDone {
+			return errOver
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errOver) {
+		return failure(err)
+	}
+	return failedBulk(last)
+}

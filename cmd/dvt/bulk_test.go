@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/store/sqlite"
+)
+
+// sendBulks is another server on the store of file, which sends bulks until the test ends.
+func sendBulks(t *testing.T, file string) {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), file, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	directory, err := authz.NewDirectory(authz.DevAccounts(), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rights, err := authz.New(authz.DefaultPolicy(), directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- control.New(control.Config{Store: s, Authz: rights}).SendBulks(ctx, "another") }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		_ = s.Close()
+	})
+}
+
+func TestBulk_SignalShowAndWatch(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "dvt.db")
+	address, _ := serveFile(t, file)
+	ids := filepath.Join(t.TempDir(), "ids")
+	if err := os.WriteFile(ids, []byte("r1\n\nunknown\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		token  string
+		args   string
+		status int
+		says   string
+	}{
+		{"dev-engineer", "signal pause --reason x --yes", 2, "at least one of the flags"},
+		{"dev-engineer", "signal pause --text r1 --yes", 2, "reason"},
+		{"dev-engineer", "signal jump --text r1 --reason x --yes", 2, "none of pause"},
+		{"dev-engineer", "signal retry --text r1 --reason x --yes", 2, "--step"},
+		{"dev-engineer", "signal pause --step s --text r1 --reason x --yes", 2, "--step"},
+		{"dev-engineer", "signal pause --text r1 --ids-from - --reason x --yes", 2, "none of the others"},
+		{"dev-engineer", "signal cancel --text r1 --reason x", 2, "--yes"},
+		{"dev-engineer", "signal cancel --ids-from " + ids + ".none --reason x --yes", 2, "no such file"},
+		{"dev-viewer", "signal cancel --text r1 --reason x --yes", 3, "1 would refuse: FORBIDDEN"},
+		{"dev-mallory", "signal cancel --ids-from " + ids + " --reason x --yes", 3, "NOT_FOUND"},
+		{"dev-engineer", "signal cancel --ids-from " + ids + " --reason x --preview", 0, "left out 1"},
+		{"dev-engineer", "list", 0, "You have sent no bulk yet"},
+		{"dev-engineer", "show QnVsazp4", 4, "there is no such bulk"},
+		{"dev-engineer", "watch QnVsazp4", 4, "There is no such bulk"},
+		{"dev-engineer", "signal cancel --failed-of QnVsazp4 --reason x --yes", 4, "There is no such bulk"},
+	} {
+		out, status, err := dvt(t, address, c.token, append([]string{"bulk"}, strings.Fields(c.args)...)...)
+		if says := out + text(err); status != c.status || !strings.Contains(says, c.says) {
+			t.Errorf("%s %s: status %d, want %d and %q in\n%s", c.token, c.args, status, c.status, c.says, says)
+		}
+	}
+	ask := func(want int, args ...string) string {
+		t.Helper()
+		out, status, err := dvt(t, address, "dev-engineer", append([]string{"bulk"}, args...)...)
+		if status != want {
+			t.Fatalf("%v: status %d, %v\n%s", args, status, err, out)
+		}
+		return out
+	}
+	out := ask(0, "signal", "pause", "--ids-from", ids, "--reason", "release", "--yes", "--request-id", "q1", "-o", "json")
+	var made struct{ Bulk struct{ ID string } }
+	if err := json.Unmarshal([]byte(out[strings.Index(out, "{"):]), &made); err != nil || made.Bulk.ID == "" {
+		t.Fatalf("%v in %s", err, out)
+	}
+	id := made.Bulk.ID
+	if out := ask(0, "show", id); !strings.Contains(out, "PAUSE RUNNING: 0 of 1 sent") || !strings.Contains(out, "r1") {
+		t.Errorf("show: %s", out)
+	}
+	sendBulks(t, file)
+	if out := ask(1, "watch", id); !strings.Contains(out, "PAUSE DONE: 1 of 1 sent, 0 accepted, 1 rejected") { // the run has not begun
+		t.Errorf("watch: %s", out)
+	}
+	if out := ask(1, "show", "--failed", id); !strings.Contains(out, "REJECTED") || !strings.Contains(out, "INVALID_RUN_STATE") {
+		t.Errorf("show --failed: %s", out)
+	}
+	if out := ask(0, "signal", "cancel", "--failed-of", id, "--reason", "then not at all", "--yes", "--watch"); !strings.Contains(out, "CANCEL DONE: 1 of 1 sent, 1 accepted") {
+		t.Errorf("signal --watch: %s", out)
+	}
+	if out := ask(0, "list"); strings.Count(out, "\n") != 3 || !strings.Contains(out, "then not at all") {
+		t.Errorf("list: %s", out)
+	}
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
