@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"time"
 
 	"github.com/99designs/gqlgen/complexity"
 	"github.com/99designs/gqlgen/graphql"
@@ -21,6 +22,7 @@ const (
 	rowsOfFrame      = 50
 	eventsOfFrame    = 100
 	inboxReads       = 10
+	countReads       = 1000
 	pastReads        = 10
 	logReads         = 50
 	fileReads        = 50
@@ -67,6 +69,9 @@ func weights() exec.ComplexityRoot {
 		return fileReads + page(first, nil, 50)*child
 	}
 	c.Run.LastGreen = func(child int) int { return pastReads + child }
+	c.Query.RunHistogram = func(child int, _ *model.RunFilter, _, _ time.Time, buckets int) int {
+		return countReads + min(max(buckets, 1), 200)*child
+	}
 	c.RunError.LogLine = func(int) int { return logReads }
 	c.Viewer.InboxCount = func(int) int { return inboxReads }
 	c.RunEventUpdate.Events = times(eventsOfFrame)

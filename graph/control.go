@@ -24,6 +24,7 @@ type Control interface { //nolint:interfacebloat // the sum of the use cases; ea
 	Inboxes
 	DBTReads
 	PastReads
+	Counts
 	Bulking
 }
 

@@ -68,6 +68,20 @@ func TestStepMedian_OneReadForARun(t *testing.T) {
 	}
 }
 
+func (f *fake) RunHistogram(_ context.Context, _ authz.Principal, in control.RunHistogram) ([]control.RunCount, error) {
+	if len(in.Filter.ProjectIDs) != 1 || in.Filter.ProjectIDs[0] != "shop" {
+		return nil, errNotFound
+	}
+	out := make([]control.RunCount, in.Buckets)
+	out[1] = control.RunCount{Total: 3, Failed: 1}
+	return out, nil
+}
+
+func TestGolden_RunHistogram(t *testing.T) {
+	t.Parallel()
+	golden(t, "runHistogram", serve(t, answering()).query(`{ runHistogram(filter: {projectId: "shop"}, from: "2026-11-21T00:00:00Z", to: "2026-11-21T03:00:00Z", buckets: 3)`+everything(t, "RunBucket")+`}`, nil))
+}
+
 func TestGolden_DBTNodes(t *testing.T) {
 	t.Parallel()
 	f := answering()

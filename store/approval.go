@@ -26,8 +26,8 @@ type Approval struct {
 	ProjectID     string
 	EnvironmentID string
 	TriggeredBy   string // who asked for the run
-	Required      int // how many people must approve
-	Priority      int // of the run when it is queued
+	Required      int    // how many people must approve
+	Priority      int    // of the run when it is queued
 	CreatedAt     time.Time
 	ExpiresAt     time.Time
 	Rerun         *run.Rerun // of NeedApproval

@@ -16,6 +16,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/dvt-engine/dvt/plan"
@@ -279,6 +280,11 @@ type Runs interface {
 	// List reads headers, newest first unless asked otherwise, folded at their
 	// checkpoints; Feed makes a list live.
 	List(ctx context.Context, f RunFilter) ([]RunRow, error)
+	// Count counts what List would show, by when it was created: f.CreatedFrom to
+	// f.CreatedTo, which are given, in equal parts (1 to MaxParts), the oldest first. Limit and
+	// places of f are ignored. It reads indexes alone and costs as much as there are runs in
+	// that time: ErrTooMany above MaxCounted of them.
+	Count(ctx context.Context, f RunFilter, parts int) ([]RunCount, error)
 	PutPlan(ctx context.Context, sha256 string, doc []byte) error
 	Plan(ctx context.Context, sha256 string) ([]byte, error)
 }
@@ -323,6 +329,22 @@ type RunFilter struct {
 	Before    *RunPos
 	Ascending bool
 }
+
+// Limits of Count.
+const (
+	MaxParts   = 200
+	MaxCounted = 100_000
+)
+
+// Failed is f for runs that are FAILED; false when f selects none of them.
+func (f RunFilter) Failed() (RunFilter, bool) {
+	ok := len(f.Statuses) == 0 || slices.Contains(f.Statuses, run.Failed)
+	f.Statuses = []run.Status{run.Failed}
+	return f, ok
+}
+
+// RunCount is how many runs there are, and how many of them are FAILED at their checkpoints.
+type RunCount struct{ Total, Failed int64 }
 
 // RunPos is a place in a list of runs.
 type RunPos struct {

@@ -67,17 +67,16 @@ func (q *listQuery) bind(term string, args ...any) string {
 	return before + term
 }
 
-// statement is "" when there can be no rows. The runs that a text finds are those of
-// the plans that it is a part of, and those whose ids begin with it. What more plans
-// and runs match than are looked up is soon met on a walk.
-func (q *listQuery) statement(found matches) string {
+// page selects all rows of the list, unordered, "" when there can be none. The runs that a
+// text finds are those of the plans that it is a part of, and those whose ids begin with
+// it. What more plans and runs match than are looked up is soon met on a walk.
+func (q *listQuery) page(found matches) (page string) {
 	plan := key{column: "plan_id"}
 	if q.f.PlanID != "" {
 		plan.values = []string{q.f.PlanID}
 	}
 	const named = `substr(run_id, 1, length(?)) = ?`
 	text := q.f.Text
-	var page string
 	switch {
 	case q.f.ProjectIDs != nil && len(q.f.ProjectIDs) == 0:
 	case !textRestricts(q.f):
@@ -96,6 +95,12 @@ func (q *listQuery) statement(found matches) string {
 		}
 		page = strings.Join(parts, ` UNION `) // a run may be in both
 	}
+	return page
+}
+
+// statement is "" when there can be no rows.
+func (q *listQuery) statement(found matches) string {
+	page := q.page(found)
 	if page == "" {
 		return ""
 	}

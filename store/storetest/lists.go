@@ -15,6 +15,7 @@ var listCases = []testCase{
 	{"T101_ListKnowsOneTenant", listTenants},
 	{"ListShowsCheckpointAndHead", listHeads},
 	{"ListIsWhatALoopWouldFind", listNaively},
+	{"CountIsWhatListShows", countNaively},
 	{"ListSteps", listSteps},
 	{"ListSteps_AreBounded", listManySteps},
 }

@@ -514,6 +514,7 @@ type ComplexityRoot struct {
 		Quotas        func(childComplexity int) int
 		Run           func(childComplexity int, runID string, at *run.Seq) int
 		RunDiff       func(childComplexity int, runID string, a run.Seq, b run.Seq) int
+		RunHistogram  func(childComplexity int, filter *model.RunFilter, from time.Time, to time.Time, buckets int) int
 		Runs          func(childComplexity int, first *int, after *string, last *int, before *string, filter *model.RunFilter, orderBy *model.RunOrder) int
 		Service       func(childComplexity int) int
 		Signal        func(childComplexity int, runID string, signalID string) int
@@ -659,6 +660,12 @@ type ComplexityRoot struct {
 		Decisions func(childComplexity int) int
 		ExpiresAt func(childComplexity int) int
 		Required  func(childComplexity int) int
+	}
+
+	RunBucket struct {
+		Failed func(childComplexity int) int
+		From   func(childComplexity int) int
+		Total  func(childComplexity int) int
 	}
 
 	RunConnection struct {
@@ -1027,6 +1034,7 @@ type QueryResolver interface {
 	Run(ctx context.Context, runID string, at *run.Seq) (*model.Run, error)
 	RunDiff(ctx context.Context, runID string, a run.Seq, b run.Seq) (*model.RunDiff, error)
 	Runs(ctx context.Context, first *int, after *string, last *int, before *string, filter *model.RunFilter, orderBy *model.RunOrder) (*model.RunConnection, error)
+	RunHistogram(ctx context.Context, filter *model.RunFilter, from time.Time, to time.Time, buckets int) ([]model.RunBucket, error)
 	Preview(ctx context.Context, action model.ActionInput) (*model.ActionPreview, error)
 	ManualTasks(ctx context.Context, runID *string, first *int, after *string) (*model.ManualTaskConnection, error)
 	Signal(ctx context.Context, runID string, signalID string) (*model.Signal, error)
@@ -3085,6 +3093,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.RunDiff(childComplexity, args["runId"].(string), args["a"].(run.Seq), args["b"].(run.Seq)), true
+	case "Query.runHistogram":
+		if e.ComplexityRoot.Query.RunHistogram == nil {
+			break
+		}
+
+		args, err := ec.field_Query_runHistogram_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.RunHistogram(childComplexity, args["filter"].(*model.RunFilter), args["from"].(time.Time), args["to"].(time.Time), args["buckets"].(int)), true
 	case "Query.runs":
 		if e.ComplexityRoot.Query.Runs == nil {
 			break
@@ -3740,6 +3759,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.RunApproval.Required(childComplexity), true
+
+	case "RunBucket.failed":
+		if e.ComplexityRoot.RunBucket.Failed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunBucket.Failed(childComplexity), true
+	case "RunBucket.from":
+		if e.ComplexityRoot.RunBucket.From == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunBucket.From(childComplexity), true
+	case "RunBucket.total":
+		if e.ComplexityRoot.RunBucket.Total == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RunBucket.Total(childComplexity), true
 
 	case "RunConnection.edges":
 		if e.ComplexityRoot.RunConnection.Edges == nil {
@@ -5362,6 +5400,13 @@ type Query {
   """
   runs(first: Int, after: String, last: Int, before: String, filter: RunFilter, orderBy: RunOrder = CREATED_DESC): RunConnection!
   """
+  How many runs that the viewer may read were created when, and how many of them FAILED: ` + "`" + `buckets` + "`" + ` (at most 200) of the same
+  length from ` + "`" + `from` + "`" + ` on, the oldest first. createdFrom and createdTo of the filter are not looked at. Errors: BAD_USER_INPUT (also
+  for more than 31 days), QUERY_TOO_COMPLEX (more than 100,000 runs in that time).
+  Example: ` + "`" + `runHistogram(from: "2026-11-21T00:00:00Z", to: "2026-11-22T00:00:00Z", buckets: 96) { from total failed }` + "`" + `.
+  """
+  runHistogram(filter: RunFilter, from: Time!, to: Time!, buckets: Int! = 96): [RunBucket!]!
+  """
   What an action would do now, by the same interpreter and policy that would do it, without
   a trace in the log. It holds while nothing else happens: send ` + "`" + `basedOnSeq` + "`" + ` along as
   ` + "`" + `expectedRunSeq` + "`" + `. A refusal is an answer, not an error. Errors: NOT_FOUND, BAD_USER_INPUT,
@@ -6153,6 +6198,12 @@ type PageInfo {
   hasPreviousPage: Boolean!
   startCursor: String
   endCursor: String
+}
+
+type RunBucket {
+  from: Time!
+  total: Int!
+  failed: Int!
 }
 
 input RunFilter {
@@ -8265,6 +8316,18 @@ func (ec *executionContext) childFields_RunApproval(ctx context.Context, field g
 	return nil, fmt.Errorf("no field named %q was found under type RunApproval", field.Name)
 }
 
+func (ec *executionContext) childFields_RunBucket(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "from":
+		return ec.fieldContext_RunBucket_from(ctx, field)
+	case "total":
+		return ec.fieldContext_RunBucket_total(ctx, field)
+	case "failed":
+		return ec.fieldContext_RunBucket_failed(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RunBucket", field.Name)
+}
+
 func (ec *executionContext) childFields_RunConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "edges":
@@ -9582,6 +9645,44 @@ func (ec *executionContext) field_Query_runDiff_args(ctx context.Context, rawArg
 		return nil, err
 	}
 	args["b"] = arg2
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_runHistogram_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*model.RunFilter, error) {
+			return ec.unmarshalORunFilter2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "from",
+		func(ctx context.Context, v any) (time.Time, error) {
+			return ec.unmarshalNTime2timeᚐTime(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["from"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "to",
+		func(ctx context.Context, v any) (time.Time, error) {
+			return ec.unmarshalNTime2timeᚐTime(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["to"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "buckets",
+		func(ctx context.Context, v any) (int, error) {
+			return ec.unmarshalNInt2int(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["buckets"] = arg3
 	return args, nil
 }
 
@@ -17557,6 +17658,50 @@ func (ec *executionContext) fieldContext_Query_runs(ctx context.Context, field g
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_runHistogram(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_runHistogram(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().RunHistogram(ctx, fc.Args["filter"].(*model.RunFilter), fc.Args["from"].(time.Time), fc.Args["to"].(time.Time), fc.Args["buckets"].(int))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.RunBucket) graphql.Marshaler {
+			return ec.marshalNRunBucket2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunBucketᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_runHistogram(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RunBucket(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_runHistogram_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query_preview(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -20857,6 +21002,75 @@ func (ec *executionContext) fieldContext_RunApproval_decisions(_ context.Context
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _RunBucket_from(ctx context.Context, field graphql.CollectedField, obj *model.RunBucket) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunBucket_from(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.From, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunBucket_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunBucket", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _RunBucket_total(ctx context.Context, field graphql.CollectedField, obj *model.RunBucket) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunBucket_total(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Total, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunBucket_total(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunBucket", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _RunBucket_failed(ctx context.Context, field graphql.CollectedField, obj *model.RunBucket) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RunBucket_failed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Failed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RunBucket_failed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("RunBucket", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
 func (ec *executionContext) _RunConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.RunConnection) (ret graphql.Marshaler) {
@@ -33754,6 +33968,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "runHistogram":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_runHistogram(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
 		case "preview":
 			field := field
 
@@ -35396,6 +35632,54 @@ func (ec *executionContext) _RunApproval(ctx context.Context, sel ast.SelectionS
 			}
 		case "decisions":
 			out.Values[i] = ec._RunApproval_decisions(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var runBucketImplementors = []string{"RunBucket"}
+
+func (ec *executionContext) _RunBucket(ctx context.Context, sel ast.SelectionSet, obj *model.RunBucket) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, runBucketImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RunBucket")
+		case "from":
+			out.Values[i] = ec._RunBucket_from(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "total":
+			out.Values[i] = ec._RunBucket_total(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "failed":
+			out.Values[i] = ec._RunBucket_failed(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -39774,6 +40058,26 @@ func (ec *executionContext) marshalNRun2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋg
 		return graphql.Null
 	}
 	return ec._Run(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNRunBucket2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunBucket(ctx context.Context, sel ast.SelectionSet, v model.RunBucket) graphql.Marshaler {
+	return ec._RunBucket(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNRunBucket2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunBucketᚄ(ctx context.Context, sel ast.SelectionSet, v []model.RunBucket) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNRunBucket2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunBucket(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNRunConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunConnection(ctx context.Context, sel ast.SelectionSet, v *model.RunConnection) graphql.Marshaler {

@@ -1031,6 +1031,12 @@ type RunApproval struct {
 	Decisions []ApprovalDecision `json:"decisions"`
 }
 
+type RunBucket struct {
+	From   time.Time `json:"from"`
+	Total  int       `json:"total"`
+	Failed int       `json:"failed"`
+}
+
 type RunConnection struct {
 	Edges    []RunEdge `json:"edges"`
 	PageInfo *PageInfo `json:"pageInfo"`
