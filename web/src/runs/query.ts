@@ -20,6 +20,8 @@ export const MOMENT = /^(today|-\d{1,4}[mhd]|\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{
 const WORDS = ["project", "env", "plan"] as const;
 const UNITS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 const MINUTE_MS = 60_000;
+/** A date and a time are of the zone, a date alone would be of UTC. */
+const MIDNIGHT = "00:00";
 
 export interface Parsed {
   query: RunQuery;
@@ -64,7 +66,7 @@ export function momentOf(text: string | undefined, now: number, zone: Zone): num
     return zone === "utc" ? day.setUTCHours(0, 0, 0, 0) : day.setHours(0, 0, 0, 0);
   }
   if (text.startsWith("-")) return now - Number(text.slice(1, -1)) * (UNITS[text.slice(-1)] ?? 0);
-  const at = Date.parse(text.includes("T") || zone === "utc" ? text : `${text}T00:00`);
+  const at = Date.parse(text.includes("T") || zone === "utc" ? text : `${text}T${MIDNIGHT}`);
   return Number.isNaN(at) ? null : at;
 }
 
