@@ -33,7 +33,7 @@ test("13 5,000 steps are one screen of cells that change in place", async ({ pag
   await expect(sync(page)).toContainText("Live");
   const pane = mosaic(page).locator("[data-cells]");
   await expect(pane).toHaveAttribute("data-cells", "5000");
-  await expect(pane).toHaveAccessibleName(/5,000 steps: 0 failed, 0 waiting, [\d,]+ running, [\d,]+ pending, [\d,]+ ok/);
+  await expect(pane).toHaveAccessibleName(/5,000 steps: 0 failed, 0 waiting, [\d,]+ running, [\d,]+ pending, 0 skipped, [\d,]+ ok/);
   const box = await pane.boundingBox();
   expect(box?.height).toBeLessThan(900);
   expect(await pane.evaluate((element) => element.scrollHeight - element.clientHeight)).toBe(0);
@@ -123,6 +123,28 @@ test("17 18 all of 5,000 steps as a graph: few elements, laid out by a worker on
   expect(again).toContain("dvt:layout-kept");
   expect(again).not.toContain("dvt:layout-asked");
 });
+
+test("17 groups collapse to bars that open, and the address holds it", async ({ page, url }) => {
+  const steps = layered(200, 20, 1_000, GATE_MS).map((step) => ({ ...step, stepId: renamed(step.stepId), dependsOn: (step.dependsOn ?? []).map(renamed) }));
+  const runId = await startRun(url, "e2e-groups", steps);
+  started.set("e2e-groups", Promise.resolve(runId));
+  await page.goto(`${url}/runs/${runId}`);
+  await page.getByRole("button", { name: "Collapse groups" }).click();
+  const pane = page.getByRole("group", { name: /as a graph/ });
+  const bar = pane.getByRole("button", { name: /^Group stg, 100 steps: 100 pending/ });
+  await expect(bar).toBeVisible();
+  await expect(pane).toHaveAttribute("data-nodes", "3");
+  await page.reload();
+  await bar.click();
+  await expect(page).toHaveURL(/open=stg/);
+  await expect(pane).toHaveAttribute("data-nodes", "102");
+});
+
+/** The first hundred are staging models. */
+function renamed(stepId: string): string {
+  const n = Number(/\d+$/.exec(stepId)?.[0] ?? -1);
+  return n < 0 ? stepId : `${n < 100 ? "stg" : "mart"}_${n}`;
+}
 
 test("19 a timeline of 5,000 rows has at most 60 in the page, wherever it is scrolled", async ({ page, url }) => {
   const runId = await runOf(url, 5_000);

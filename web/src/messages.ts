@@ -482,6 +482,8 @@ export const m = {
     nextFailed: "Next failed",
     previousFailed: "Previous failed",
     whole: "All as a graph",
+    collapse: "Collapse groups",
+    group: (name: string, n: number, standing: readonly string[]) => `Group ${name}, ${plural(n, "step")}: ${standing.join(", ")}. Opens it.`,
     fit: "Fit",
     zoomIn: "Zoom in",
     zoomOut: "Zoom out",
@@ -522,7 +524,7 @@ export const m = {
   mosaic: {
     title: "Mosaic of the steps",
     sort: "Sort again",
-    standing: { failed: "Failed", waiting: "Waiting", running: "Running", pending: "Pending", ok: "Done" } satisfies Record<Standing, string>,
+    standing: { failed: "Failed", waiting: "Waiting", running: "Running", pending: "Pending", skipped: "Skipped", ok: "Succeeded" } satisfies Record<Standing, string>,
     summary: (total: number, tally: Tally) =>
       `${plural(total, "step")}: ${STANDINGS.map((standing) => `${count(tally[standing])} ${standing}`).join(", ")}. Arrow keys go from step to step, n to the next failed one, Enter opens it, Space shows the graph around it. The Steps view has the same as a table.`,
   },

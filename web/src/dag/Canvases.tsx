@@ -42,7 +42,7 @@ export function Canvases({ shape, layout, scene, view, blocked }: CanvasesProps)
       const behind = blocked.has(target);
       if (status === "FAILED") return "failed";
       if (behind && blocked.has(source)) return "blocked";
-      return status === "SUCCESS" || status === "SKIPPED" ? "done" : "open";
+      return status === "SUCCESS" ? "done" : "open";
     };
     const drawEdges = (): void => {
       edgeCtx.clearRect(region.left, region.top, region.right - region.left, region.bottom - region.top);

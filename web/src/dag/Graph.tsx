@@ -1,4 +1,4 @@
-import { type KeyboardEvent, useEffect, useMemo, useReducer, useState } from "react";
+import { type KeyboardEvent, type ReactNode, useEffect, useMemo, useReducer, useState } from "react";
 import { m } from "../messages";
 import { useRunStore } from "../runs/context";
 import { nextFailed, worstStep } from "../runs/failed";
@@ -8,7 +8,9 @@ import { Blocked } from "./blocked";
 import { centred, fitting, type Size, ZOOM } from "./camera";
 import { Canvases } from "./Canvases";
 import css from "./Graph.module.css";
+import type { Bar } from "./fold";
 import { GraphNode, nodeId } from "./GraphNode";
+import { GroupBar } from "./GroupBar";
 import { type Layout, NODE } from "./layout";
 import { Minimap } from "./Minimap";
 import { Scene } from "./scene";
@@ -22,17 +24,23 @@ const FEW = 60;
 const NEAR = 100;
 const OPENING = 0.8;
 
-interface GraphProps {
+export interface GraphProps {
   shape: Shape;
   layout: Layout;
   chosen: string | null;
   choose: (stepId: string) => void;
   /** All that is shown fits, whatever the size. */
   fitted?: boolean;
+  /** Nodes that stand for a group, and what a click on one does. */
+  bars?: ReadonlyMap<string, Bar>;
+  openGroup?: (group: string) => void;
+  children?: ReactNode;
 }
 
+const NO_BARS: ReadonlyMap<string, Bar> = new Map();
+
 /** The steps as a picture. Only statuses change while it is shown: a plan, and so its drawing, never does. */
-export function Graph({ shape, layout, chosen, choose, fitted = false }: GraphProps) {
+export function Graph({ shape, layout, chosen, choose, fitted = false, bars = NO_BARS, openGroup, children }: GraphProps) {
   const store = useRunStore();
   const scene = useMemo(() => new Scene(layout), [layout]);
   const blocked = useBlocked(shape);
@@ -78,6 +86,7 @@ export function Graph({ shape, layout, chosen, choose, fitted = false }: GraphPr
   return (
     <div className={css.graph}>
       <div className={css.tools}>
+        {children}
         <Button kind="quiet" label={m.graph.zoomOut} onClick={() => camera.zoomBy(1 / ZOOM.step)}>
           −
         </Button>
@@ -116,6 +125,8 @@ export function Graph({ shape, layout, chosen, choose, fitted = false }: GraphPr
           {view && <Canvases shape={shape} layout={layout} scene={scene} view={view} blocked={blocked} />}
           {shown.map((i) => {
             const id = shape.ids[i] ?? "";
+            const bar = bars.get(id);
+            if (bar && openGroup) return <GroupBar key={id} bar={bar} x={at(layout.x, i)} y={at(layout.y, i)} tabStop={i === stop} open={openGroup} />;
             return <GraphNode key={id} id={id} step={i} x={at(layout.x, i)} y={at(layout.y, i)} blocked={blocked} behind={blocked.has(i)} chosen={id === chosen} tabStop={i === stop} choose={choose} />;
           })}
         </div>

@@ -7,7 +7,8 @@ import { Button } from "../ui/Button";
 import { useKeys } from "../ui/keys";
 import { Skeleton } from "../ui/Page";
 import { focusOf } from "./focus";
-import { Graph } from "./Graph";
+import { fold, groupOf } from "./fold";
+import { Graph, type GraphProps } from "./Graph";
 import css from "./Picture.module.css";
 import { type Shape, shapeOf } from "./shape";
 import { useLayout } from "./useLayout";
@@ -42,14 +43,42 @@ export function Picture({ chosen, choose }: PictureProps) {
   return (
     <>
       {whole && <Back label={m.graph.toMosaic} onClick={() => go({})} />}
-      <Drawn shape={shape} chosen={chosen} choose={choose} fitted={whole !== undefined} />
+      <Groups shape={shape} chosen={chosen} choose={choose} fitted={whole !== undefined} />
     </>
   );
 }
 
+/** A graph whose groups may be collapsed. What is collapsed stays so while the run moves: the drawing never moves with it. */
+function Groups({ shape, ...rest }: PictureProps & { shape: Shape; fitted: boolean }) {
+  const store = useRunStore();
+  const { groups, open = "" } = route.useSearch();
+  const navigate = route.useNavigate();
+  const group = useMemo(() => shape.ids.map((id) => groupOf(store.step(id) ?? { stepId: id, group: null })), [store, shape]);
+  const several = useMemo(() => new Set(group).size, [group]);
+  const folded = useMemo(
+    () => groups && fold(shape, (i) => group[i] ?? "", (i) => store.step(shape.ids[i] ?? "")?.status === "FAILED", new Set(open.split(","))),
+    [store, shape, group, groups, open],
+  );
+  const openGroup = (name: string): void => void navigate({ search: (old) => ({ ...old, open: open === "" ? name : `${open},${name}` }), replace: true });
+  const turn = (): void => void navigate({ search: (old) => ({ ...old, groups: groups ? undefined : "collapsed", open: undefined }), replace: true });
+  return (
+    <Drawn shape={folded ? folded.shape : shape} {...(folded ? { bars: folded.bars, openGroup } : {})} {...rest}>
+      {several > 1 && several < shape.ids.length && (
+        <Button kind="quiet" pressed={groups !== undefined} onClick={turn}>
+          {m.graph.collapse}
+        </Button>
+      )}
+    </Drawn>
+  );
+}
+
+type DrawnProps = Omit<GraphProps, "layout">;
+
 /** A shape as a graph, when it is laid out. */
-function Drawn({ shape, ...rest }: PictureProps & { shape: Shape; fitted?: boolean }) {
-  const layout = useLayout(shape, useHeader()?.plan.sha256 ?? "");
+function Drawn({ shape, ...rest }: DrawnProps) {
+  const sha256 = useHeader()?.plan.sha256 ?? "";
+  // Of the graphs of a plan only the whole is large enough to be kept.
+  const layout = useLayout(shape, rest.bars ? null : sha256);
   return layout ? <Graph key={shape.ids.length} shape={shape} layout={layout} {...rest} /> : <Skeleton rows={8} label={m.graph.layingOut} />;
 }
 

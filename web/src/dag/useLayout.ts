@@ -8,8 +8,8 @@ import type { Shape } from "./shape";
 /** Above it laying out would be felt: a worker does it, and the browser keeps it. */
 const MANY_STEPS = 1_000;
 
-/** The drawing of a plan; null while a worker is at it. */
-export function useLayout(shape: Shape, planSha256: string): Layout | null {
+/** The drawing of a plan; null while a worker is at it. A large one is kept under the plan's sha256, if that is given. */
+export function useLayout(shape: Shape, planSha256: string | null): Layout | null {
   const many = shape.ids.length > MANY_STEPS;
   const few = useMemo(() => (many ? null : layout(shape)), [shape, many]);
   const [made, setMade] = useState<{ shape: Shape; layout: Layout } | null>(null);
@@ -17,8 +17,8 @@ export function useLayout(shape: Shape, planSha256: string): Layout | null {
     if (!many) return;
     let wanted = true;
     let worker: Worker | null = null;
-    const key = `${planSha256}/${LAYOUT_VERSION}`;
-    void keptLayout(key).then((kept) => {
+    const key = planSha256 === null ? null : `${planSha256}/${LAYOUT_VERSION}`;
+    void (key === null ? Promise.resolve(null) : keptLayout(key)).then((kept) => {
       if (!wanted) return;
       if (kept?.layer.length === shape.ids.length) {
         performance.mark("dvt:layout-kept");
@@ -29,7 +29,7 @@ export function useLayout(shape: Shape, planSha256: string): Layout | null {
       worker.addEventListener("message", ({ data }: MessageEvent<Layout>) => {
         performance.mark("dvt:layout-made");
         worker?.terminate();
-        void keepLayout(key, data);
+        if (key !== null) void keepLayout(key, data);
         setMade({ shape, layout: data });
       });
       performance.mark("dvt:layout-asked");

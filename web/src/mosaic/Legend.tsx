@@ -14,7 +14,8 @@ const SHOWN: Record<Standing, { glyph: Glyph; show: StepFilter[] }> = {
   waiting: { glyph: "person", show: ["WAITING"] },
   running: { glyph: "running", show: ["RUNNING"] },
   pending: { glyph: "pending", show: ["PENDING"] },
-  ok: { glyph: "success", show: ["SUCCESS", "SKIPPED"] },
+  skipped: { glyph: "skipped", show: ["SKIPPED"] },
+  ok: { glyph: "success", show: ["SUCCESS"] },
 };
 
 /** What the shapes mean and how many there are; each leads to its steps in the table. */

@@ -70,7 +70,7 @@ export function drawGlyph(ctx: CanvasRenderingContext2D, glyph: Glyph, size: num
       ctx.stroke();
       return;
     case "skipped":
-      ctx.fillRect(0, middle - thin, size, 2 * thin);
+      ctx.fillRect(size * 0.12, middle - thin, size * 0.76, 2 * thin);
       return;
     case "success":
       ctx.arc(middle, middle, size * 0.4, 0, 2 * Math.PI);

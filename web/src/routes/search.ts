@@ -98,6 +98,9 @@ export const runSearch = z.object({
   /** The step that the Focus graph surrounds, and how many edges far. */
   focus: text,
   hops: number(/^[1-9]$/),
+  /** Groups of the graph are bars, but those that are open. */
+  groups: z.catch(z.optional(z.literal("collapsed")), undefined),
+  open: text,
   /** The whole graph of a run that opens as a mosaic. */
   whole: z.catch(z.optional(z.literal("yes")), undefined),
   order: z.catch(z.optional(z.enum(TIMELINE_ORDERS)), undefined),

@@ -1,13 +1,13 @@
 import type { Step } from "../api/model";
 
 /** Where a step stands, the ones that need a person first. */
-export const STANDINGS = ["failed", "waiting", "running", "pending", "ok"] as const;
+export const STANDINGS = ["failed", "waiting", "running", "pending", "skipped", "ok"] as const;
 export type Standing = (typeof STANDINGS)[number];
 export type Tally = Readonly<Record<Standing, number>>;
 
-export const NO_STEPS: Tally = { failed: 0, waiting: 0, running: 0, pending: 0, ok: 0 };
+export const NO_STEPS: Tally = { failed: 0, waiting: 0, running: 0, pending: 0, skipped: 0, ok: 0 };
 
-/** `waiting` is for a person, for a retry that was asked for, or for someone to say what an unknown status means; `ok` is what is over and holds nothing up. */
+/** `waiting` is for a person, for a retry that was asked for, or for someone to say what an unknown status means. */
 export function standingOf(step: Pick<Step, "status" | "substatus" | "pendingRetry">): Standing {
   if (step.pendingRetry) return "waiting";
   switch (step.status) {
@@ -18,8 +18,9 @@ export function standingOf(step: Pick<Step, "status" | "substatus" | "pendingRet
     case "PENDING":
       return "pending";
     case "SUCCESS":
-    case "SKIPPED":
       return "ok";
+    case "SKIPPED":
+      return "skipped";
     default:
       return "waiting";
   }

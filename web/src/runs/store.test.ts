@@ -243,12 +243,12 @@ describe("what the pictures follow", () => {
     store.receive({ ...base("e", 1, 1), snapshot: { header: header(1, "e"), steps: [at("a", "PENDING", 1), at("b", "PENDING", 1)] } });
     await Promise.resolve();
     const before = store.tally();
-    expect(before).toEqual({ failed: 0, waiting: 0, running: 0, pending: 2, ok: 0 });
+    expect(before).toEqual({ failed: 0, waiting: 0, running: 0, pending: 2, skipped: 0, ok: 0 });
     store.receive({ ...base("e", 2, 2), delta: { fromSeq: 1, toSeq: 2, header: header(2, "e"), steps: [at("a", "RUNNING", 2)] } });
     store.receive({ ...base("e", 3, 3), delta: { fromSeq: 2, toSeq: 3, header: header(3, "e"), steps: [at("a", "FAILED", 3), at("b", "SUCCESS", 3)] } });
     await Promise.resolve();
     expect(told).toEqual([["a", "b"], ["a", "b"]]);
-    expect(store.tally()).toEqual({ failed: 1, waiting: 0, running: 0, pending: 0, ok: 1 });
+    expect(store.tally()).toEqual({ failed: 1, waiting: 0, running: 0, pending: 0, skipped: 0, ok: 1 });
     expect(before.pending).toBe(2);
     const same = store.tally();
     store.receive(base("e", 3, 3));
