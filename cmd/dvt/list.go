@@ -68,7 +68,7 @@ func (t *table) print() error {
 // looks is how lists are shown.
 type looks struct{ utc, noTrunc bool }
 
-func (l *looks) flags(c *cobra.Command) {
+func (l *looks) listFlags(c *cobra.Command) {
 	c.PersistentFlags().BoolVar(&l.utc, "utc", false, "times as they are in UTC; default: on a terminal how long ago, else in UTC")
 	c.PersistentFlags().BoolVar(&l.noTrunc, "no-trunc", false, "whole ids and whole lines; default: on a terminal what fits")
 }

@@ -51,7 +51,7 @@ func (s *session) command(use, short string, subcommands ...*cobra.Command) *cob
 	c.PersistentFlags().StringVar(&s.context, "context", "", "server and token by name: see dvt context")
 	_ = c.RegisterFlagCompletionFunc("context", contextNames) // the flag is there
 	addOutput(c, &s.output)
-	s.looks.flags(c)
+	s.listFlags(c)
 	s.colour = colourAuto
 	c.PersistentFlags().Var(&s.colour, "color", "when to use colours: auto (on a terminal, unless NO_COLOR is set), always or never")
 	_ = c.RegisterFlagCompletionFunc("color", cobra.FixedCompletions( // the flag is there

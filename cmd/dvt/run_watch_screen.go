@@ -275,7 +275,7 @@ func (s *screen) draw(ctx context.Context) {
 		s.changed = false
 		var lines []line
 		if due {
-			lines = s.view.lines(now, width, height)
+			lines = s.lines(now, width, height)
 		}
 		s.mu.Unlock()
 		if !due {

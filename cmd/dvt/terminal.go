@@ -117,7 +117,7 @@ func (l line) fit(width int) line {
 func (l line) print(colour bool) string {
 	var b strings.Builder
 	for _, s := range l {
-		if colour && s.style != plain {
+		if colour && s.style != plain && s.text != "" {
 			b.WriteString("\x1b[" + string(s.style) + "m" + s.text + "\x1b[0m")
 		} else {
 			b.WriteString(s.text)
