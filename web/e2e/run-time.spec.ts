@@ -1,4 +1,5 @@
 // The past of a run: every moment of its log, shared by an address, and what changed between two.
+import { readFileSync } from "node:fs";
 import { expect, sleeps, startRun, status, sync, test } from "./page";
 
 test("39 any moment is a link: view, step, zone and position are the same in a second browser", async ({ page, url, browser }) => {
@@ -77,4 +78,25 @@ test("39 two moments are compared, by address too; a moment that is not there le
   await expect(page.getByText("The run has no seq 4000.")).toBeVisible();
   await page.getByRole("button", { name: "Live" }).click();
   await expect(status(page)).toHaveText("Completed");
+});
+
+test("39 the log, its types and one event of it are an address, and it is exported whole", async ({ page, url }) => {
+  const runId = await startRun(url, "time-events", sleeps(100, 2));
+  await page.goto(`${url}/runs/${runId}?view=events`);
+  await expect(status(page)).toHaveText("Completed");
+  await page.getByRole("button", { name: /^StepCompleted/ }).first().click();
+  await expect(page).toHaveURL(/types=StepCompleted/);
+  await expect(page.locator("[data-event]")).toHaveCount(2);
+  await page.locator("[data-event]").first().click();
+  await expect(page).toHaveURL(/seq=\d+/);
+  await page.reload();
+  await expect(page.locator("[data-event]")).toHaveCount(2);
+  await expect(page.locator('[data-event][aria-expanded="true"]')).toHaveCount(1);
+  await expect(page.getByText(/"sleptMs"/)).toBeVisible();
+  const download = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Export JSON Lines" }).click();
+  const path = await (await download).path();
+  const lines = readFileSync(path, "utf8").trim().split("\n").map((line) => (JSON.parse(line) as { runSeq: number }).runSeq);
+  expect(lines).toEqual(lines.toSorted((a, b) => a - b));
+  expect(lines.length).toBeGreaterThan(6);
 });

@@ -49,7 +49,7 @@ function useEvents(runId: string): { log: EventLog; error: ApiError | null; agai
 }
 
 /** The log, every fact of it. The address says which types, and which event is open. */
-export function Events({ runId }: { runId: string }) {
+export default function Events({ runId }: { runId: string }) {
   const { log, error, again } = useEvents(runId);
   const { types, seq } = useSearch({ strict: false });
   const navigate = useNavigate({ from: "/runs/$runId" });

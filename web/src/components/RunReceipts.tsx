@@ -9,7 +9,7 @@ import { Time } from "../ui/Time";
 import css from "./RunReceipts.module.css";
 
 /** Every signal that this run was sent, by anyone, with how far each has come. */
-export function RunReceipts({ runId }: { runId: string }) {
+export default function RunReceipts({ runId }: { runId: string }) {
   const upTo = useRunState((store) => (store.verdict().state === "PAST" ? store.now() : null));
   const signals = useReceipts().filter((signal) => signal.runId === runId && (upTo === null || signal.receivedAt <= upTo));
   if (signals.length === 0) return <Notice title={m.receipt.empty} />;

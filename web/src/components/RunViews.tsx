@@ -1,5 +1,5 @@
 import { getRouteApi } from "@tanstack/react-router";
-import { useState, useSyncExternalStore } from "react";
+import { lazy, useState, useSyncExternalStore } from "react";
 import { Picture } from "../dag/Picture";
 import { m } from "../messages";
 import { useHeader, useOrder } from "../runs/context";
@@ -8,11 +8,13 @@ import type { StepFilter } from "../runs/views";
 import { Timeline } from "../timeline/Timeline";
 import { Button } from "../ui/Button";
 import { Notice } from "../ui/Page";
-import { Details } from "./Details";
-import { Events } from "./Events";
-import { RunReceipts } from "./RunReceipts";
 import css from "./RunViews.module.css";
 import { StepsGrid } from "./StepsGrid";
+
+const Details = lazy(() => import("./Details"));
+const Events = lazy(() => import("./Events"));
+const RunArtifacts = lazy(() => import("./RunArtifacts"));
+const RunReceipts = lazy(() => import("./RunReceipts"));
 
 const route = getRouteApi("/runs/$runId");
 const NO_FILTER: readonly StepFilter[] = [];
@@ -48,6 +50,8 @@ export function RunViews({ runId, chosen, choose }: RunViewsProps) {
       return <Events runId={runId} />;
     case "receipts":
       return <RunReceipts runId={runId} />;
+    case "artifacts":
+      return <RunArtifacts />;
     case "details":
       return <Details header={header} />;
     case "graph":

@@ -20,7 +20,7 @@ interface StepModelsProps {
 }
 
 /** What dbt says of its models and tests, especially of those that failed. */
-export function StepModels({ runId, stepId, attempt }: StepModelsProps) {
+export default function StepModels({ runId, stepId, attempt }: StepModelsProps) {
   const [nodes, setNodes] = useState<Nodes | null | undefined>(undefined);
   const [status, setStatus] = useState<string | null>(null);
   const [error, setError] = useState<ApiError | null>(null);

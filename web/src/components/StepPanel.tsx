@@ -1,5 +1,5 @@
 import { X } from "lucide-react";
-import { useEffect, useRef, useState } from "react";
+import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { ActionButton } from "../actions/ActionButton";
 import { useActs } from "../actions/act";
 import { StepMedianDocument } from "../api/gen/graphql";
@@ -17,10 +17,11 @@ import { StatusBadge } from "../ui/Status";
 import { useTick } from "../ui/Time";
 import { StepArtifacts, StepError, StepOutput, StepTiming, StepWorker } from "./StepFacts";
 import { Attempts } from "./StepAttempts";
-import { StepModels } from "./StepModels";
 import { StepManual } from "./StepManual";
 import { stepTook, waitWords } from "./stepWords";
 import css from "./StepPanel.module.css";
+
+const StepModels = lazy(() => import("./StepModels"));
 
 const STACKED = "(max-width: 960px)";
 
@@ -163,7 +164,11 @@ function Part({ runId, step, shownId, latest, place, open }: PartProps) {
       return <LogView key={`${step.stepId}/${of.attempt}`} of={of} running={shown.status === "RUNNING"} failed={shown.status === "FAILED"} line={place.line} find={place.q} open={open} />;
     }
     case "models":
-      return <StepModels key={`${step.stepId}/${shownId}/${shown?.status}`} runId={runId} stepId={step.stepId} attempt={shownId} />;
+      return (
+        <Suspense>
+          <StepModels key={`${step.stepId}/${shownId}/${shown?.status}`} runId={runId} stepId={step.stepId} attempt={shownId} />
+        </Suspense>
+      );
     case "error":
       return <StepError error={shown?.error ?? null} />;
     case "output":

@@ -50,15 +50,6 @@ export function TimeMachine({ runId, live, at, diff }: TimeMachineProps) {
   if (head < 2) return null;
   return (
     <>
-      {at !== null && diff !== null && (
-        <section className={css.diff} aria-label={m.diff.title}>
-          <h2>{m.diff.between(Math.min(at, diff), Math.max(at, diff))}</h2>
-          <RunDiff runId={runId} from={Math.min(at, diff)} to={Math.max(at, diff)} most={NAMED} />
-          <Button kind="quiet" onClick={() => void navigate({ search: (old) => ({ ...old, diff: undefined }) })}>
-            {m.diff.close}
-          </Button>
-        </section>
-      )}
       <div className={css.bar} role="group" aria-label={m.time.title} data-past={at !== null || undefined}>
         <Button kind="quiet" label={m.time.first} onClick={() => go(1)}>
           <ChevronFirst size={16} aria-hidden="true" />
@@ -106,6 +97,15 @@ export function TimeMachine({ runId, live, at, diff }: TimeMachineProps) {
           </>
         )}
       </div>
+      {at !== null && diff !== null && (
+        <section className={css.diff} aria-label={m.diff.title}>
+          <h2>{m.diff.between(Math.min(at, diff), Math.max(at, diff))}</h2>
+          <RunDiff runId={runId} from={Math.min(at, diff)} to={Math.max(at, diff)} most={NAMED} />
+          <Button kind="quiet" onClick={() => void navigate({ search: (old) => ({ ...old, diff: undefined }) })}>
+            {m.diff.close}
+          </Button>
+        </section>
+      )}
     </>
   );
 }

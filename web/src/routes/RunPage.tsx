@@ -1,5 +1,5 @@
 import { getRouteApi } from "@tanstack/react-router";
-import { useCallback, useEffect, useState } from "react";
+import { Suspense, useCallback, useEffect, useState } from "react";
 import { receipts } from "../actions/context";
 import { follow } from "../api/follow";
 import { RunSignalsDocument, SignalUpdatesDocument } from "../api/gen/graphql";
@@ -108,10 +108,12 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
         <RunHeaderView />
         <CauseCard />
         <RunTabs runId={runId} view={view} />
+        <TimeMachine runId={runId} live={live} at={at} diff={diff} />
         <div className={css.split} data-open={chosen !== null || undefined}>
           <div className={css.main} data-stale={frozen || undefined}>
-            <RunViews runId={runId} chosen={chosen} choose={choose} />
-            <TimeMachine runId={runId} live={live} at={at} diff={diff} />
+            <Suspense fallback={<Skeleton rows={6} label={m.sync.LOADING} />}>
+              <RunViews runId={runId} chosen={chosen} choose={choose} />
+            </Suspense>
           </div>
           {chosen !== null && (
             <StepPanel

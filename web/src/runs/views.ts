@@ -1,5 +1,5 @@
 // The ways to look at a run; the address names them.
-export const RUN_VIEWS = ["graph", "timeline", "steps", "events", "receipts", "details"] as const;
+export const RUN_VIEWS = ["graph", "timeline", "steps", "events", "receipts", "artifacts", "details"] as const;
 export type RunView = (typeof RUN_VIEWS)[number];
 
 export const STEP_TABS = ["error", "log", "models", "output", "artifacts", "timing", "worker"] as const;
