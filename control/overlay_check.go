@@ -225,7 +225,7 @@ func secrets(doc json.RawMessage, path string, report func(path string)) {
 		slices.Sort(names)
 		for _, name := range names {
 			at := path + "." + name
-			if literal(object[name]) && (secretNames.MatchString(name) || provider && key && name == "value") {
+			if isSecret(name, object[name], provider && key) {
 				report(at)
 				continue
 			}
@@ -236,6 +236,12 @@ func secrets(doc json.RawMessage, path string, report func(path string)) {
 			secrets(v, fmt.Sprintf("%s[%d]", path, i), report)
 		}
 	}
+}
+
+// isSecret reports whether a member looks like a secret written down; beside says that its object
+// is a reference.
+func isSecret(name string, value json.RawMessage, beside bool) bool {
+	return literal(value) && (secretNames.MatchString(name) || beside && name == "value")
 }
 
 // literal reports whether a value could be a secret itself: a text or a number, or

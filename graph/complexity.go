@@ -72,6 +72,7 @@ func weights() exec.ComplexityRoot {
 	c.Query.RunHistogram = func(child int, _ *model.RunFilter, _, _ time.Time, buckets int) int {
 		return countReads + min(max(buckets, 1), 200)*child
 	}
+	c.Run.PlanDocument = func(int) int { return countReads }
 	c.RunError.LogLine = func(int) int { return logReads }
 	c.Viewer.InboxCount = func(int) int { return inboxReads }
 	c.RunEventUpdate.Events = times(eventsOfFrame)

@@ -2,6 +2,7 @@ package graph_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -51,6 +52,13 @@ func (f *fake) LastGreen(_ context.Context, _ authz.Principal, h run.Header) (*c
 func (f *fake) StepMedians(_ context.Context, _ authz.Principal, h run.Header) (map[string]time.Duration, error) {
 	f.medians.Add(1)
 	return map[string]time.Duration{"build": 1500 * time.Millisecond}, nil
+}
+
+func (f *fake) PlanDocument(_ context.Context, _ authz.Principal, runID string) (json.RawMessage, error) {
+	if runID != "r1" {
+		return nil, nil
+	}
+	return json.RawMessage(`{"schemaVersion":"v1.2","steps":[{"stepId":"build","inputs":{"env":{"TOKEN":"***"}}}]}`), nil
 }
 
 // All steps of a run cost one read of what ran before it.

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 type PastReads interface {
 	// LastGreen is nil when there is none.
 	LastGreen(ctx context.Context, p authz.Principal, h run.Header) (*control.RunBefore, error)
+	// PlanDocument is nil when no worker has fetched it yet.
+	PlanDocument(ctx context.Context, p authz.Principal, runID string) (json.RawMessage, error)
 	StepMedians(ctx context.Context, p authz.Principal, h run.Header) (map[string]time.Duration, error)
 }
 
@@ -45,6 +48,10 @@ func (s stepFields) MedianMs(ctx context.Context, of *model.Step) (*time.Duratio
 		return &took, nil
 	}
 	return nil, m.err
+}
+
+func (r runFields) PlanDocument(ctx context.Context, of *model.Run) (json.RawMessage, error) {
+	return r.control.PlanDocument(ctx, principal(ctx), of.RunID)
 }
 
 func (r runFields) LastGreen(ctx context.Context, of *model.Run) (*model.RunRef, error) {

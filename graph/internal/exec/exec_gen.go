@@ -636,6 +636,7 @@ type ComplexityRoot struct {
 		ParentRunID     func(childComplexity int) int
 		Pause           func(childComplexity int) int
 		Plan            func(childComplexity int) int
+		PlanDocument    func(childComplexity int) int
 		ProjectID       func(childComplexity int) int
 		Queue           func(childComplexity int) int
 		RetryDeadline   func(childComplexity int) int
@@ -1065,6 +1066,7 @@ type RunResolver interface {
 	Approval(ctx context.Context, obj *model.Run) (*model.RunApproval, error)
 	Actions(ctx context.Context, obj *model.Run) ([]model.ActionAvailability, error)
 	LastGreen(ctx context.Context, obj *model.Run) (*model.RunRef, error)
+	PlanDocument(ctx context.Context, obj *model.Run) (json.RawMessage, error)
 }
 type RunErrorResolver interface {
 	LogLine(ctx context.Context, obj *model.RunError) (*int, error)
@@ -3622,6 +3624,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Run.Plan(childComplexity), true
+	case "Run.planDocument":
+		if e.ComplexityRoot.Run.PlanDocument == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Run.PlanDocument(childComplexity), true
 	case "Run.projectId":
 		if e.ComplexityRoot.Run.ProjectID == nil {
 			break
@@ -5745,6 +5753,12 @@ type Run implements Node {
   there is none that the viewer may read. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
   """
   lastGreen: RunRef
+  """
+  The document of the plan, without the values of members that look like a secret by their names: ` + "`" + `***` + "`" + ` stands there. Null when no
+  worker has fetched it yet. Its digest is ` + "`" + `plan.sha256` + "`" + `. What was changed of it for this run are the ` + "`" + `signals` + "`" + ` of the types
+  UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET. At most 10 MiB. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+  """
+  planDocument: JSON
 }
 
 "A run, told by another one."
@@ -8300,6 +8314,8 @@ func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.C
 		return ec.fieldContext_Run_actions(ctx, field)
 	case "lastGreen":
 		return ec.fieldContext_Run_lastGreen(ctx, field)
+	case "planDocument":
+		return ec.fieldContext_Run_planDocument(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Run", field.Name)
 }
@@ -20924,6 +20940,29 @@ func (ec *executionContext) fieldContext_Run_lastGreen(_ context.Context, field 
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Run_planDocument(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_planDocument(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Run().PlanDocument(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v json.RawMessage) graphql.Marshaler {
+			return ec.marshalOJSON2encodingᚋjsonᚐRawMessage(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Run_planDocument(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Run", field, true, true, errors.New("field of type JSON does not have child fields"))
 }
 
 func (ec *executionContext) _RunApproval_required(ctx context.Context, field graphql.CollectedField, obj *model.RunApproval) (ret graphql.Marshaler) {
@@ -35559,6 +35598,44 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 					}
 				}()
 				res = ec._Run_lastGreen(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "planDocument":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Run_planDocument(ctx, field, obj)
 				if res == graphql.RequiredNull {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}

@@ -1015,6 +1015,10 @@ type Run struct {
 	// The newest run of the same plan in the same project and environment that was created before this one and COMPLETED; null when
 	// there is none that the viewer may read. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
 	LastGreen *RunRef `json:"lastGreen,omitempty"`
+	// The document of the plan, without the values of members that look like a secret by their names: `***` stands there. Null when no
+	// worker has fetched it yet. Its digest is `plan.sha256`. What was changed of it for this run are the `signals` of the types
+	// UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET. At most 10 MiB. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+	PlanDocument json.RawMessage `json:"planDocument,omitempty"`
 	// What the viewer may do, computed once and only when asked for.
 	Available Available `json:"-"`
 	// What steps are made from when they are asked for; nil: the run shows none.

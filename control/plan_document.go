@@ -1,0 +1,74 @@
+package control
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// hiddenValue stands for what looks like a secret.
+var hiddenValue = json.RawMessage(`"***"`)
+
+// PlanDocument reads the document of a run's plan, nil when no worker has fetched it yet:
+// NOT_FOUND. Values of members that look like a secret by their names are hidden, so that
+// the document need not have the plan's digest.
+func (s *Service) PlanDocument(ctx context.Context, p authz.Principal, runID string) (json.RawMessage, error) {
+	r, err := s.visible(ctx, p, authz.Read, runID)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := s.cfg.Store.Plan(ctx, r.PlanRef.SHA256)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil //nolint:nilnil // there is none yet
+	}
+	if err != nil {
+		return nil, translate(err)
+	}
+	body, err := r.PlanRef.Open(kept)
+	if err != nil {
+		return nil, translate(err)
+	}
+	found := false
+	secrets(body, "", func(string) { found = true })
+	if found {
+		body = hideSecrets(body)
+	}
+	return body, nil
+}
+
+// hideSecrets hides what secrets would report.
+func hideSecrets(doc json.RawMessage) json.RawMessage {
+	doc = bytes.TrimSpace(doc)
+	var object map[string]json.RawMessage
+	var list []json.RawMessage
+	var shown []byte
+	var err error
+	switch {
+	case len(doc) > 0 && doc[0] == '{' && json.Unmarshal(doc, &object) == nil:
+		_, provider := object["provider"]
+		_, key := object["key"]
+		for name, value := range object {
+			if isSecret(name, value, provider && key) {
+				object[name] = hiddenValue
+				continue
+			}
+			object[name] = hideSecrets(value)
+		}
+		shown, err = json.Marshal(object)
+	case len(doc) > 0 && doc[0] == '[' && json.Unmarshal(doc, &list) == nil:
+		for i, v := range list {
+			list[i] = hideSecrets(v)
+		}
+		shown, err = json.Marshal(list)
+	default:
+		return doc
+	}
+	if err != nil {
+		return hiddenValue // what was read is always written
+	}
+	return shown
+}

@@ -1,0 +1,44 @@
+package control_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// L07: who may read a run may read its plan, but for what looks like a secret in it.
+func TestPlanDocument_L07_WithoutSecrets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	plain := document(nil, "s1", "b<s1")
+	secret := document(M{"steps": []M{{"stepId": "s1", "type": "COMMAND", "timeout": "1m", "inputs": M{
+		"argv": []string{"true"}, "env": M{"API_TOKEN": "hunter2", "MODE": "<safe>", "PASSWORD": ""},
+	}}}}, "s1")
+	read := func(doc []byte, requestID string) (id string, got json.RawMessage) {
+		t.Helper()
+		id = must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf(requestID, doc))).View.Run.RunID
+		return id, must[json.RawMessage](t)(w.PlanDocument(t.Context(), w.who("dev-viewer"), id))
+	}
+	if _, got := read(plain, "plain"); string(got) != string(plain) {
+		t.Errorf("a plan without secrets is not shown as it is: %s", got)
+	}
+	id, got := read(secret, "secret")
+	if diff := cmp.Diff(value(t, strings.Replace(string(secret), "hunter2", "***", 1)), value(t, string(got))); diff != "" {
+		t.Errorf("the plan (-want +got):\n%s", diff)
+	}
+	_, err := w.PlanDocument(t.Context(), w.foreign(), id)
+	refusal(t, err, run.CodeNotFound)
+}
+
+func value(t *testing.T, doc string) (v any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(doc), &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
