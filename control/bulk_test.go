@@ -321,6 +321,20 @@ func TestBulk_T178_TheAskerMustStillBeGood(t *testing.T) {
 	}
 }
 
+// Who came with neither token nor session is good for as long as what they came with said.
+func TestBulk_T178_AnAskerWhoseTimeIsOver(t *testing.T) {
+	t.Parallel()
+	w, f := bulkWorld(t)
+	ids, p := w.many(40), w.who("dev-operator")
+	p.ExpiresAt = w.clock.now().Add(time.Hour)
+	b := w.bulk(p, bulkOf("b1", 40, control.BulkRuns{IDs: ids}))
+	f.inRun = after(17, func() { w.clock.advance(2 * time.Hour) })
+	w.sends()
+	if b = w.bulkDone(p, b.ID); b.Refused < 8 || b.Accepted+b.Refused != 40 {
+		t.Errorf("counts %v", counts(b))
+	}
+}
+
 // What may not be sent yet waits, the others do not, and the bulk says why.
 func TestBulk_T96_TheLimitOfARunHoldsBackThatRunAlone(t *testing.T) {
 	t.Parallel()
