@@ -129,3 +129,18 @@ test("the menu of a row is walked by arrows and goes where it says", async ({ pa
   await page.keyboard.press("Enter");
   await expect(page).toHaveURL(new RegExp(`/start\\?from=${runId}`));
 });
+
+test("a drag over the bars narrows the list to that time, which the address holds", async ({ page, url }) => {
+  await startRun(url, "e2e-bars", sleeps(50, 1));
+  await open(page, `${url}/runs?plan=e2e-bars`);
+  await expect(page.getByText(/^1 run began/)).toBeVisible();
+  const box = await page.locator("figure svg").boundingBox();
+  if (!box) throw new Error("there are no bars");
+  await page.mouse.move(box.x + box.width * 0.1, box.y + 20);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.3, box.y + 20, { steps: 4 });
+  await page.mouse.up();
+  await expect(page).toHaveURL(/from=.*to=/);
+  await expect(page.getByText("No run matches this filter.")).toBeVisible();
+  await expect(page.getByRole("searchbox", { name: "Filter runs" })).toHaveValue(/plan:e2e-bars from:\S+Z to:\S+Z/);
+});

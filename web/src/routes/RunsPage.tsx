@@ -2,6 +2,7 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { lazy, Suspense, useCallback, useRef } from "react";
 import type { RunRow } from "../api/model";
 import { RunFilters, SavedViews } from "../components/RunFilters";
+import { RunHistogram } from "../components/RunHistogram";
 import { RunTable } from "../components/RunTable";
 import { toRunsSearch } from "../components/runsSearch";
 import { SyncBanner, SyncChip } from "../components/Sync";
@@ -64,6 +65,7 @@ export function RunsPage() {
       </div>
       <SavedViews query={query} waiting={inbox.count} />
       <RunFilters ref={bar} query={query} change={change} />
+      <RunHistogram query={query} filter={list.filter} change={change} />
       <Strip list={list} />
       <Rows list={list} query={query} menu={menu} selection={selection} />
       {selection.selected.size > 0 && (

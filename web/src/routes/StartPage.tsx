@@ -126,7 +126,7 @@ export function StartPage() {
           <ParamsField text={draft.params} change={(params) => change({ params })} raw={raw} setRaw={setRaw} problem={"problem" in asked && asked.problem.field === "params" ? asked.problem.text : null} />
         </>
       )}
-      <CheckPanel check={check} missing={"missing" in asked ? asked.missing : null} projectId={draft.projectId} />
+      <CheckPanel no={draft.source === "run" ? 2 : 4} check={check} missing={"missing" in asked ? asked.missing : null} projectId={draft.projectId} />
       <p className={css.end}>
         <Button kind="primary" type="submit" refusal={sending ? m.confirm.sending : draft.started !== null ? m.start.already(shortId(draft.started)) : refused}>
           {sending ? m.confirm.sending : m.start.submit}

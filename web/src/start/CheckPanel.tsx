@@ -5,19 +5,23 @@ import css from "./Start.module.css";
 import { type Check, startsNow } from "./useCheck";
 
 interface CheckPanelProps {
+  /** Which part of the form it is. */
+  no: number;
   check: Check;
   missing: string | null;
   projectId: string;
 }
 
 /** What would come of it, before it is sent. */
-export function CheckPanel({ check, missing, projectId }: CheckPanelProps) {
+export function CheckPanel({ no, check, missing, projectId }: CheckPanelProps) {
   const { preview, quotas, error, current } = check;
   const starting = quotas.filter((quota) => quota.projectId === null || quota.projectId === projectId);
   const now = startsNow(quotas, projectId);
   return (
     <section className={css.part}>
-      <h2>4 {m.start.parts.check}</h2>
+      <h2>
+        {no} {m.start.parts.check}
+      </h2>
       <div className={css.check} aria-live="polite" data-testid="start-check" data-outcome={preview?.outcome}>
         {missing !== null ? (
           <p>{missing}</p>

@@ -1090,6 +1090,16 @@ export type BulkPreviewQueryVariables = Exact<{
 
 export type BulkPreviewQuery = { preview: { bulk: { count: number, excluded: Array<{ code: string, reason: string, count: number }>, refusals: Array<{ code: string, reason: string, count: number }>, samples: Array<{ runId: string, outcome: ActionOutcome, code: string | null, reason: string | null }> } | null } };
 
+export type RunHistogramQueryVariables = Exact<{
+  filter?: RunFilter | null | undefined;
+  from: string;
+  to: string;
+  buckets: number;
+}>;
+
+
+export type RunHistogramQuery = { runHistogram: Array<{ from: string, total: number, failed: number }> };
+
 export type PausesQueryVariables = Exact<{
   runId: string;
 }>;
@@ -3474,6 +3484,15 @@ export const BulkPreviewDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<BulkPreviewQuery, BulkPreviewQueryVariables>;
+export const RunHistogramDocument = new TypedDocumentString(`
+    query RunHistogram($filter: RunFilter, $from: Time!, $to: Time!, $buckets: Int!) {
+  runHistogram(filter: $filter, from: $from, to: $to, buckets: $buckets) {
+    from
+    total
+    failed
+  }
+}
+    `) as unknown as TypedDocumentString<RunHistogramQuery, RunHistogramQueryVariables>;
 export const PausesDocument = new TypedDocumentString(`
     query Pauses($runId: String!) {
   run(runId: $runId) {
