@@ -55,5 +55,10 @@ describe("Blocked", () => {
     statuses["c"] = "RUNNING";
     expect(blocked.update(["c"]).toSorted()).toEqual([3, 4]);
     expect(blocked.has(3)).toBe(false);
+    // Behind a step that was skipped nothing waits.
+    statuses["d"] = "SKIPPED";
+    statuses["c"] = "FAILED";
+    expect(blocked.update(["c", "d"])).toEqual([]);
+    expect(blocked.count(2)).toBe(0);
   });
 });
