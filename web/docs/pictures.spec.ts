@@ -57,7 +57,7 @@ test("runs and the run that broke", async ({ page, url }) => {
   await page.getByRole("dialog").getByRole("button", { name: /^Send/ }).click();
   await expect(page.locator('[data-receipt="PAUSE"]').first()).toContainText(/Applied at seq \d+/);
   await picture(page, "paused");
-  await cancelRun(url, running);
+  await cancelRun(url, running, "planned again for the night");
 });
 
 test("the moment before", async ({ page, url }) => {
@@ -71,11 +71,15 @@ test("1,500 steps", async ({ page, url }) => {
   await expect(page.getByTestId("root-cause")).toContainText("model_640", { timeout: 120_000 });
   await picture(page, "mosaic");
   await picture(page, "mosaic-dark", "dark");
-  await cancelRun(url, runId);
+  await cancelRun(url, runId, "the export is late");
 });
 
 test("start", async ({ page, url }) => {
-  await open(page, `${url}/start?from=${failed}`);
+  const ended = await startRun(url, "hourly", calm());
+  await open(page, `${url}/runs/${ended}`);
+  await expect(status(page)).toHaveText("Completed", { timeout: 60_000 });
+  await open(page, `${url}/start?from=${ended}`);
+  await expect(page.getByRole("button", { name: "Start run" })).not.toHaveAttribute("aria-disabled", "true");
   await picture(page, "start");
 });
 

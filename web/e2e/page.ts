@@ -59,9 +59,9 @@ export async function startRun(url: string, planId: string, steps: PlanStep[], e
 }
 
 /** Asks for the end of a run that the tests need no more. */
-export async function cancelRun(url: string, runId: string): Promise<void> {
+export async function cancelRun(url: string, runId: string, reason = "the test is over"): Promise<void> {
   const query = "mutation Cancel($input: CancelRunInput!) { cancelRun(input: $input) { signal { signalId } } }";
-  const input = { runId, signalId: `e2e-${randomBytes(8).toString("hex")}`, reason: "the test is over" };
+  const input = { runId, signalId: `e2e-${randomBytes(8).toString("hex")}`, reason };
   const response = await fetch(`${url}/graphql`, {
     method: "POST",
     headers: { "content-type": "application/json", authorization: "Bearer dev-engineer" },

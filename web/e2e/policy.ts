@@ -30,6 +30,6 @@ export async function requireApproval(url: string, environmentId: string, requir
   const others = document.approvals.filter((approval) => !("environmentId" in approval) || approval.environmentId !== environmentId);
   const approvals = required > 0 ? [...others, { projectId: "shop", environmentId, required }] : others;
   await ask(url, "dev-admin", "mutation Set($input: SetPolicyInput!) { setPolicy(input: $input) { policy { version } } }", {
-    input: { requestId: `e2e-${randomBytes(8).toString("hex")}`, expectedVersion: version, reason: "e2e", document: { ...document, approvals } },
+    input: { requestId: `e2e-${randomBytes(8).toString("hex")}`, expectedVersion: version, reason: "what runs here is approved first", document: { ...document, approvals } },
   });
 }
