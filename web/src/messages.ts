@@ -385,7 +385,6 @@ export const m = {
     notRetryable: "not retryable",
     openLog: "Open log",
     logLine: (line: number) => `Log line ${line}`,
-    openStep: "Open step",
     copy: "Copy error",
     copied: "Copied",
     copyId: "Copy run id",
