@@ -7,14 +7,15 @@ import (
 	"errors"
 
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/store"
 )
 
 // hiddenValue stands for what looks like a secret.
 var hiddenValue = json.RawMessage(`"***"`)
 
-// PlanDocument reads the document of a run's plan, nil when no worker has fetched it yet:
-// NOT_FOUND. Values of members that look like a secret by their names are hidden, so that
+// PlanDocument reads the document of a run's plan, nil when no worker has fetched it yet, or
+// when it is of another place than the run, which will not start: NOT_FOUND. Values of members that look like a secret by their names are hidden, so that
 // the document need not have the plan's digest.
 func (s *Service) PlanDocument(ctx context.Context, p authz.Principal, runID string) (json.RawMessage, error) {
 	r, err := s.visible(ctx, p, authz.Read, runID)
@@ -31,6 +32,10 @@ func (s *Service) PlanDocument(ctx context.Context, p authz.Principal, runID str
 	body, err := r.PlanRef.Open(kept)
 	if err != nil {
 		return nil, translate(err)
+	}
+	var of struct{ Scope plan.Scope }
+	if json.Unmarshal(body, &of) != nil || of.Scope.TenantID != r.TenantID || of.Scope.ProjectID != r.ProjectID || of.Scope.EnvironmentID != r.EnvironmentID {
+		return nil, nil //nolint:nilnil // whoever knows a digest may ask for a run of it
 	}
 	found := false
 	secrets(body, "", func(string) { found = true })

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -30,6 +31,17 @@ func TestPlanDocument_L07_WithoutSecrets(t *testing.T) {
 	id, got := read(secret, "secret")
 	if diff := cmp.Diff(value(t, strings.Replace(string(secret), "hunter2", "***", 1)), value(t, string(got))); diff != "" {
 		t.Errorf("the plan (-want +got):\n%s", diff)
+	}
+	theirs := plain
+	if err := w.store.PutPlan(t.Context(), hash(string(theirs)), theirs); err != nil {
+		t.Fatal(err)
+	}
+	stolen := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), control.StartRun{
+		RequestID: "stolen", ProjectID: "bank", EnvironmentID: "dev",
+		Ref: &plan.Ref{URI: "file:///theirs", SHA256: hash(string(theirs)), SchemaVersion: "v1.2", PlanID: "plan-3", PlanVersion: "1.0"},
+	})).View.Run.RunID
+	if got := must[json.RawMessage](t)(w.PlanDocument(t.Context(), w.eng(), stolen)); got != nil {
+		t.Errorf("a run that names the digest of another project's plan shows it: %s", got)
 	}
 	_, err := w.PlanDocument(t.Context(), w.foreign(), id)
 	refusal(t, err, run.CodeNotFound)

@@ -5755,7 +5755,7 @@ type Run implements Node {
   lastGreen: RunRef
   """
   The document of the plan, without the values of members that look like a secret by their names: ` + "`" + `***` + "`" + ` stands there. Null when no
-  worker has fetched it yet. Its digest is ` + "`" + `plan.sha256` + "`" + `. What was changed of it for this run are the ` + "`" + `signals` + "`" + ` of the types
+  worker has fetched it yet, or when it is of another place than the run. Its digest is ` + "`" + `plan.sha256` + "`" + `. What was changed of it for this run are the ` + "`" + `signals` + "`" + ` of the types
   UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET. At most 10 MiB. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
   """
   planDocument: JSON

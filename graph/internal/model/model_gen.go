@@ -1016,7 +1016,7 @@ type Run struct {
 	// there is none that the viewer may read. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
 	LastGreen *RunRef `json:"lastGreen,omitempty"`
 	// The document of the plan, without the values of members that look like a secret by their names: `***` stands there. Null when no
-	// worker has fetched it yet. Its digest is `plan.sha256`. What was changed of it for this run are the `signals` of the types
+	// worker has fetched it yet, or when it is of another place than the run. Its digest is `plan.sha256`. What was changed of it for this run are the `signals` of the types
 	// UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET. At most 10 MiB. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
 	PlanDocument json.RawMessage `json:"planDocument,omitempty"`
 	// What the viewer may do, computed once and only when asked for.
