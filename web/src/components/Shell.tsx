@@ -90,9 +90,9 @@ export function Shell({ viewer, setZone, children }: ShellProps) {
         </nav>
         <div className={css.right}>
           <LinkState />
-          <Button kind="quiet" label={m.palette.title} onClick={() => setOver("palette")}>
+          <Button kind="quiet" label={`${m.palette.title}, ${m.help.paletteKey}`} onClick={() => setOver("palette")}>
             <Search size={16} aria-hidden="true" />
-            <kbd className={css.hotkey} aria-hidden="true">{m.help.paletteKey}</kbd>
+            <kbd className={css.hotkey}>{m.help.paletteKey}</kbd>
           </Button>
           <Tray />
           <Choice label={m.viewer.zone} value={zone} options={[["utc", "UTC"], ["local", "Local"]]} choose={setZone} />
