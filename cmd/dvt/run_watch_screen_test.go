@@ -57,9 +57,7 @@ func TestRunWatch_OnATerminal(t *testing.T) {
 		t.Errorf("status %d, %v", exitStatus(err), err)
 	}
 	tty.clean()
-	if n, lasted := len(tty.frames), tty.frames[len(tty.frames)-1].Sub(tty.frames[0]); n > int(lasted/(100*time.Millisecond))+2 {
-		t.Errorf("%d frames in %v: more than 10 a second", n, lasted)
-	}
+	tty.paced()
 }
 
 func TestRunWatch_CtrlCLeavesTheTerminalAsItWas(t *testing.T) {
@@ -292,6 +290,7 @@ func TestRunWatch_FiveThousandSteps(t *testing.T) {
 		batch = batch[len(some):]
 	}
 	seen := tty.await(`(?s)1 failed · 2499 running · 2500 waiting.*✗ FAILED +step-0042.*blocks 1: step-2542\n.*… and \d+ more: 1 failed, 2499 running in all\n`)
+	tty.paced()
 	if lines := strings.Count(seen, "\n") + 1; lines > 30 {
 		t.Errorf("%d lines:\n%s", lines, seen)
 	}
@@ -374,4 +373,17 @@ func TestView_Golden(t *testing.T) {
 	if diff := cmp.Diff(string(want), got.String()); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// However much changes, a screen is drawn ten times a second at most.
+func TestScreen_IsDrawnTenTimesASecondAtMost(t *testing.T) {
+	tty := openTerminal(t, 80, 24)
+	s := openScreen(t.Context(), displayOf(tty.file, colourNever))
+	for i := range int64(1000) {
+		s.change(func(v *view) { v.frame(frame{Sync: client.SyncStateLive, RunSeq: i}, time.Now()) })
+		time.Sleep(time.Millisecond)
+	}
+	tty.await(`● LIVE`)
+	s.close()
+	tty.paced()
 }

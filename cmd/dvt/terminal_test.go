@@ -220,6 +220,16 @@ func (s *terminal) clean() {
 	}
 }
 
+// paced fails when more than 10 frames a second were drawn.
+func (s *terminal) paced() {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n, lasted := len(s.frames), s.frames[len(s.frames)-1].Sub(s.frames[0]); n > int(lasted/(100*time.Millisecond))+2 {
+		s.t.Errorf("%d frames in %v: more than 10 a second", n, lasted)
+	}
+}
+
 func TestDisplay_ColoursAndScreens(t *testing.T) {
 	tty := openTerminal(t, 80, 24)
 	file, err := os.CreateTemp(t.TempDir(), "")
