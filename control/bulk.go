@@ -137,12 +137,11 @@ func (s *Service) checkBulk(ctx context.Context, in SignalRuns) error {
 	if in.ExpectedCount < 1 {
 		vs = append(vs, plan.Violation{Path: "expectedCount", Code: plan.CodeRange, Message: "must be at least 1: the count that the preview gave"})
 	}
-	err := s.checkBulkAction(ctx, in.Signal)
-	var own *Error
-	if err != nil && !(errors.As(err, &own) && own.Code == run.CodeBadInput) {
-		return err
-	}
-	if own != nil {
+	if err := s.checkBulkAction(ctx, in.Signal); err != nil {
+		var own *Error
+		if !errors.As(err, &own) || own.Code != run.CodeBadInput {
+			return err
+		}
 		vs = append(vs, own.Violations...)
 	}
 	if len(vs) > 0 {

@@ -50,7 +50,7 @@ type DBTNode struct {
 	ExecutionTime time.Duration `json:"-"`
 }
 
-// ResourceType is dbt's kind of the node: model, test, seed, …
+// ResourceType is dbt's kind of the node, such as model, test or seed.
 func (n DBTNode) ResourceType() string {
 	kind, _, _ := strings.Cut(n.UniqueID, ".")
 	return kind

@@ -94,6 +94,26 @@ test("14 15 what 5,000 steps cost while 200 a second change is what 1,000 cost",
   expect(five / one).toBeLessThanOrEqual(1.3);
 });
 
+test("16 the heap does not grow with the updates that a page has seen", async ({ page, url }) => {
+  const { move } = await feed(page);
+  const cdp = await page.context().newCDPSession(page);
+  await cdp.send("HeapProfiler.enable");
+  await page.goto(`${url}/runs/${await runOf(url, 1_000)}`);
+  await expect(sync(page)).toContainText("Live");
+  const used = async (): Promise<number> => {
+    await cdp.send("HeapProfiler.collectGarbage");
+    const { usedSize } = await cdp.send("Runtime.getHeapUsage");
+    return usedSize / 1e6;
+  };
+  await tenASecond(page, move, 2);
+  const before = await used();
+  await tenASecond(page, move, 15);
+  const after = await used();
+  console.log(`heap: ${before.toFixed(1)} MB, ${after.toFixed(1)} MB after 150 updates of 20 steps`);
+  expect(after - before).toBeLessThan(10);
+  expect(after).toBeLessThan(120);
+});
+
 test("17 18 all of 5,000 steps as a graph: few elements, laid out by a worker once", async ({ page, url }) => {
   const runId = await runOf(url, 5_000);
   const worker = page.waitForEvent("worker");
