@@ -50,6 +50,7 @@ export const m = {
     CONNECTION_LOST: "There is no connection to dvt. What you see was true then; the run may have moved on.",
   },
   banner: {
+    reread: (every: string) => `Read every ${every}`,
     stale: (age: string) => `Stale for ${age}.`,
     offline: (age: string) => `Offline for ${age}.`,
     lastKnown: (seq: number) => `Last known position: seq ${seq}.`,
@@ -638,7 +639,9 @@ export const m = {
     themes: { system: "System", light: "Light", dark: "Dark" },
   },
   nav: { label: "Pages", skip: "Skip to content", runs: "Runs", inbox: "Inbox", queue: "Queue", dlq: "Dead letters", audit: "Audit", admin: "Admin", health: "Health" },
-  page: { asOf: "as of", more: "Show more", refresh: "Refresh", nothing: "Nothing here", forbidden: "You may not see this" },
+  page: {
+    retryIn: (left: string) => `Retry in ${left}`,
+    tooSoon: "The server asks to wait.", asOf: "as of", more: "Show more", refresh: "Refresh", nothing: "Nothing here", forbidden: "You may not see this" },
   dlq: {
     title: "Dead letters",
     run: "Run",

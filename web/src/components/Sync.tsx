@@ -19,18 +19,20 @@ const ICONS: Record<VerdictState, LucideIcon> = {
   PAST: History,
 };
 
-type Shown = Pick<Verdict, "state" | "reason" | "asOf" | "lagMs"> & { seq?: number };
+/** everyMs: no stream follows; it is read again so often. */
+type Shown = Pick<Verdict, "state" | "reason" | "asOf" | "lagMs"> & { seq?: number; everyMs?: number };
 
 /** How true this pane is, always in words, with the moment it was true at. */
 export function SyncChip({ verdict, now }: { verdict: Shown; now: number }) {
   const zone = useZone();
-  const { state, reason, asOf, lagMs, seq } = verdict;
-  const Icon = ICONS[state];
+  const { state, reason, asOf, lagMs, seq, everyMs } = verdict;
+  const reread = state === "LIVE" && everyMs !== undefined;
+  const Icon = reread ? RefreshCw : ICONS[state];
   const trouble = state === "STALE" || state === "OFFLINE";
   return (
-    <span className={css.chip} data-state={state} data-testid="sync" data-asof={asOf}>
+    <span className={css.chip} data-state={reread ? undefined : state} data-testid="sync" data-asof={asOf}>
       <Icon size={14} aria-hidden="true" />
-      <strong>{m.sync[state]}</strong>
+      <strong>{reread ? m.banner.reread(ticking(everyMs)) : m.sync[state]}</strong>
       {trouble && asOf > 0 && <span>{ticking(now - asOf)}</span>}
       {trouble && reason && <span>· {reason}</span>}
       {state === "LIVE" && reason === "BUS_DEGRADED" && <span>· polling the store</span>}

@@ -54,6 +54,8 @@ export interface ListVerdict {
   reason: VerdictReason;
   asOf: Instant;
   lagMs: number;
+  /** No stream follows; it is read again so often. */
+  everyMs?: number;
 }
 
 export interface RunList {
@@ -155,7 +157,7 @@ export function useRunList(query: RunQuery, zone: Zone): RunList {
     state,
     filter: filter.current,
     error,
-    verdict: judge(fresh, cut),
+    verdict: { ...judge(fresh, cut), ...(orderBy === "CREATED_ASC" ? { everyMs: REREAD_MS } : {}) },
     now: fresh ? fresh.asOf + (Date.now() - fresh.at) : Date.now(),
     answered,
     loadingMore,

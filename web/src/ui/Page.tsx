@@ -1,8 +1,10 @@
-import type { ReactNode } from "react";
+import { type ReactNode, useState } from "react";
 import { ApiError } from "../api/request";
 import { m } from "../messages";
 import { Button } from "./Button";
+import { ticking } from "./format";
 import css from "./Page.module.css";
+import { useTick } from "./Time";
 
 /** Placeholder bars; they appear only when loading takes longer than a blink. */
 export function Skeleton({ rows, label }: { rows: number; label: string }) {
@@ -44,7 +46,19 @@ export function Problem({ error, retry }: { error: unknown; retry: () => void })
         {api ? api.message : String(error)} {api && <code>{api.code}</code>}
       </p>
       {api?.correlationId && <p>{m.run.correlation(api.correlationId)}</p>}
-      <Button onClick={retry}>{m.run.retry}</Button>
+      <Retry key={api?.correlationId} afterMs={api?.retryAfterMs ?? 0} retry={retry} />
     </div>
+  );
+}
+
+/** Not before the server wants to be asked again. */
+function Retry({ afterMs, retry }: { afterMs: number; retry: () => void }) {
+  const [from] = useState(() => Date.now() + afterMs);
+  const left = Math.max(0, from - Date.now());
+  useTick(1_000, left > 0);
+  return (
+    <Button onClick={retry} refusal={left > 0 ? m.page.tooSoon : null}>
+      {left > 0 ? m.page.retryIn(ticking(left)) : m.run.retry}
+    </Button>
   );
 }
