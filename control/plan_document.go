@@ -8,15 +8,16 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
 
 // hiddenValue stands for what looks like a secret.
 var hiddenValue = json.RawMessage(`"***"`)
 
-// PlanDocument reads the document of a run's plan, nil when no worker has fetched it yet, or
-// when it is of another place than the run, which will not start: NOT_FOUND. Values of members that look like a secret by their names are hidden, so that
-// the document need not have the plan's digest.
+// PlanDocument reads the document of a run's plan: nil when no worker has fetched it yet, or when it is
+// of another place than the run, which will not start. Values of members that look like a secret by their names
+// are hidden, so that the document need not have the plan's digest. NOT_FOUND.
 func (s *Service) PlanDocument(ctx context.Context, p authz.Principal, runID string) (json.RawMessage, error) {
 	r, err := s.visible(ctx, p, authz.Read, runID)
 	if err != nil {
@@ -33,8 +34,7 @@ func (s *Service) PlanDocument(ctx context.Context, p authz.Principal, runID str
 	if err != nil {
 		return nil, translate(err)
 	}
-	var of struct{ Scope plan.Scope }
-	if json.Unmarshal(body, &of) != nil || of.Scope.TenantID != r.TenantID || of.Scope.ProjectID != r.ProjectID || of.Scope.EnvironmentID != r.EnvironmentID {
+	if !isOfPlace(body, r.Identity) {
 		return nil, nil //nolint:nilnil // whoever knows a digest may ask for a run of it
 	}
 	found := false
@@ -43,6 +43,13 @@ func (s *Service) PlanDocument(ctx context.Context, p authz.Principal, runID str
 		body = hideSecrets(body)
 	}
 	return body, nil
+}
+
+// isOfPlace says whether a plan was made for where the run is.
+func isOfPlace(body json.RawMessage, id run.Identity) bool {
+	var of struct{ Scope plan.Scope }
+	err := json.Unmarshal(body, &of)
+	return err == nil && of.Scope.TenantID == id.TenantID && of.Scope.ProjectID == id.ProjectID && of.Scope.EnvironmentID == id.EnvironmentID
 }
 
 // hideSecrets hides what secrets would report.

@@ -45,7 +45,7 @@ func TestUIChecks_EachHasATestAndARow(t *testing.T) {
 	}
 	listed := map[int]bool{}
 	for _, m := range uiRow.FindAllStringSubmatch(string(page), -1) {
-		n, _ := strconv.Atoi(m[1]) //nolint:errcheck // digits
+		n, _ := strconv.Atoi(m[1])
 		listed[n] = true
 	}
 	for n := 1; n <= uiChecks; n++ {
