@@ -2,4 +2,4 @@ import { defineConfig } from "@playwright/test";
 import config from "./playwright.config";
 
 // Speeds that only mean something on a quiet machine; `make bench` runs them one by one.
-export default defineConfig(config, { testMatch: "**/*.bench.ts", outputDir: "e2e/out/bench" });
+export default defineConfig(config, { testMatch: "**/*.bench.ts", workers: 1, outputDir: "e2e/out/bench" });

@@ -15,9 +15,8 @@ const executablePath = chromium();
 export default defineConfig({
   testDir: "e2e",
   outputDir: "e2e/out/results",
-  globalSetup: "./e2e/setup.ts",
-  // One dvt, whose sample run the first test watches: tests follow each other.
-  workers: 1,
+  // The tests of a file follow each other; each worker has a dvt of its own.
+  workers: 2,
   fullyParallel: false,
   timeout: 120_000,
   expect: { timeout: 15_000 },

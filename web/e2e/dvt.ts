@@ -1,12 +1,12 @@
 // The dvt under test: found at DVT_E2E_URL, or started here on a data directory of its own.
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-const READY_MS = 120_000;
+export const READY_MS = 120_000;
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
 export interface Dvt {
@@ -15,24 +15,32 @@ export interface Dvt {
   own: { pid: number; port: number; data: string } | null;
 }
 
-const STATE = "DVT_E2E_STATE";
+let current: Dvt | null = null;
+
+/** The dvt of this worker. */
+export function load(): Dvt {
+  if (current === null) throw new Error("a test asks for `url` first: with it dvt is started");
+  return current;
+}
 
 export function save(dvt: Dvt): void {
-  const file = process.env[STATE] ?? join(mkdtempSync(join(tmpdir(), "dvt-e2e-")), "dvt.json");
-  process.env[STATE] = file;
-  writeFileSync(file, JSON.stringify(dvt));
+  current = dvt;
 }
 
-export function load(): Dvt {
-  const file = process.env[STATE];
-  if (!file) throw new Error("The e2e tests run by `npm run e2e`, which starts dvt first.");
-  // Written by save alone.
-  return JSON.parse(readFileSync(file, "utf8")) as Dvt;
+/** The dvt that was named, or one of this worker's own. */
+export async function open(): Promise<Dvt> {
+  const url = process.env["DVT_E2E_URL"];
+  save(url ? { url, own: null } : await start());
+  return load();
 }
 
-export function forget(): void {
-  const file = process.env[STATE];
-  if (file) rmSync(join(file, ".."), { recursive: true, force: true });
+/** Ends the dvt of this worker, and with it what it kept. */
+export async function close(): Promise<void> {
+  const { own } = load();
+  if (own === null) return;
+  await stop(own.pid, "SIGTERM");
+  rmSync(own.data, { recursive: true, force: true });
+  rmSync(logOf(own.data), { force: true });
 }
 
 function freePort(): Promise<number> {

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { expect, type Locator, type Page, test as base } from "@playwright/test";
-import { load } from "./dvt";
+import { close, open, READY_MS } from "./dvt";
 
 export interface PlanStep {
   stepId: string;
@@ -10,9 +10,17 @@ export interface PlanStep {
   retry?: { maxAttempts: number; initialBackoffMs: number; backoffMultiplier: number; maxBackoffMs: number };
 }
 
-export const test = base.extend<{ url: string; noise: string[] }>({
-  // oxlint-disable-next-line no-empty-pattern -- Playwright reads the fixture's needs from the pattern
-  url: async ({}, use) => use(load().url),
+export const test = base.extend<{ noise: string[] }, { url: string }>({
+  /** Each worker has a dvt of its own, whose sample run its first test may watch. */
+  url: [
+    // oxlint-disable-next-line no-empty-pattern -- Playwright reads the fixture's needs from the pattern
+    async ({}, use) => {
+      const { url } = await open();
+      await use(url);
+      await close();
+    },
+    { scope: "worker", timeout: READY_MS + 30_000 },
+  ],
   /** Everything the browser complained of; a page of ours gives it no reason. */
   noise: [
     async ({ page }, use) => {

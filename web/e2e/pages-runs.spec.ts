@@ -72,7 +72,7 @@ test("39 the filter is in the address, and the bar says the same", async ({ page
   // A view is that query under a name, also after a reload.
   await bar.fill("plan:e2e-filter sort:oldest");
   await expect(page).toHaveURL(/sort=oldest/);
-  await expect(sync(page)).toContainText("Live");
+  await expect(sync(page)).toContainText("Read every 5 s");
   await page.getByRole("button", { name: "+ Save view" }).click();
   await page.getByRole("dialog").getByLabel("Name").fill("Filters");
   await page.getByRole("dialog").getByRole("button", { name: "Save" }).click();

@@ -26,7 +26,7 @@ export function BulkBar({ selected, filter, more, clear }: BulkBarProps) {
     });
   return (
     <>
-      <div className={css.bar} role="region" aria-label={m.bulk.bar}>
+      <div className={css.bar} data-bar role="region" aria-label={m.bulk.bar}>
         <strong>{everything ? m.bulk.all : m.bulk.selected(selected.length)}</strong>
         {BULK_ACTIONS.map((kind) => (
           <Button key={kind} kind={irreversible(kind) ? "danger" : "plain"} onClick={() => ask(kind)}>
