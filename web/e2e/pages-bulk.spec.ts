@@ -10,7 +10,7 @@ function progress(page: Page) {
 }
 
 test("32 200 runs with 3 failing: one result for each, the page may be closed, and only the 3 are retried", async ({ page, url, context }) => {
-  test.setTimeout(400_000);
+  test.setTimeout(240_000);
   const over = await Promise.all(Array.from({ length: FAILING }, () => startRun(url, "e2e-bulk", [{ stepId: "nothing", type: "NOOP", inputs: {} }])));
   await page.goto(`${url}/runs?plan=e2e-bulk&status=COMPLETED`);
   await expect(page.locator("tr[data-run]")).toHaveCount(FAILING, { timeout: 30_000 }).catch(async () => {

@@ -26,6 +26,10 @@ const route = getRouteApi("/bulk/$id");
 /** One action on many runs: how far it has come, and one row with its receipt for each run. */
 export function BulkPage() {
   const { id } = route.useParams();
+  return <One key={id} id={id} />;
+}
+
+function One({ id }: { id: string }) {
   const { result } = route.useSearch();
   const followed = useBulk(id, result);
   const { bulk, rows, error, sync, asOf, at } = followed;
