@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
+import { ask } from "./api";
 import { become, cancelRun, expect, sleeps, startRun, status, test } from "./page";
-import { ask } from "./policy";
 
 function id(): string {
   return `e2e-${randomBytes(8).toString("hex")}`;

@@ -1,4 +1,5 @@
 import type { Page } from "@playwright/test";
+import { ask, receiptsOf } from "./api";
 import { type Fault, frames, inject } from "./faults";
 import { sideways, violations } from "./look";
 import { become, expect, sleeps, startRun, status, sync, test } from "./page";
@@ -42,16 +43,33 @@ async function settled(page: Page): Promise<void> {
   await expect(page.locator("main").getByRole("status", { name: /^Loading/ })).toHaveCount(0);
 }
 
-test("33 38 every page with what it has", async ({ page, url }) => {
+test("33 38 every view of a run, of now and of its past", async ({ page, url }) => {
+  test.setTimeout(300_000);
   const runId = await startRun(url, "e2e-looks", FAILING);
   await page.goto(`${url}/runs`);
   await become(page, "dev-admin");
-  const run = [`runs/${runId}`, `runs/${runId}?step=stg_orders`, ...["timeline", "steps", "events", "receipts", "details"].map((view) => `runs/${runId}?view=${view}`)];
-  for (const path of ["runs", ...run, "start", ...LISTS, "no/such/page", "runs/01JNOSUCHRUN0000000000000"]) {
-    await page.goto(`${url}/${path}`);
-    if (run.includes(path)) await expect(status(page)).toHaveText("Awaiting operator");
+  const views = ["timeline", "steps", "events", "receipts", "artifacts", "details"].map((view) => `?view=${view}`);
+  for (const view of ["", "?step=stg_orders", "?step=stg_orders&tab=inputs", ...views, "?at=4", "?at=4&diff=6"]) {
+    await page.goto(`${url}/runs/${runId}${view}`);
+    if (!view.startsWith("?at")) await expect(status(page)).toHaveText("Awaiting operator");
     await settled(page);
-    await readsWell(page, path.replace(runId, "RUN"));
+    await readsWell(page, `runs/RUN${view}`);
+  }
+});
+
+test("33 38 every other page with what it has", async ({ page, url }) => {
+  test.setTimeout(300_000);
+  const runId = await startRun(url, "e2e-looks", FAILING);
+  await page.goto(`${url}/runs`);
+  await become(page, "dev-admin");
+  const asked = "mutation Bulk($input: SignalRunsInput!) { signalRuns(input: $input) { bulk { id } } }";
+  const input = { requestId: `looks-${runId}`, runs: { ids: [runId] }, action: { signal: { resume: {} } }, reason: "it stands", expectedCount: 1 };
+  const { signalRuns } = await ask<{ signalRuns: { bulk: { id: string } } }>(url, "dev-admin", asked, { input });
+  await expect.poll(async () => (await receiptsOf(url, runId)).length).toBe(1);
+  for (const path of ["runs", "start", "bulk", `bulk/${signalRuns.bulk.id}`, ...LISTS, "no/such/page", "runs/01JNOSUCHRUN0000000000000"]) {
+    await page.goto(`${url}/${path}`);
+    await settled(page);
+    await readsWell(page, path);
   }
 });
 

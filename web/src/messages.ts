@@ -420,6 +420,10 @@ export const m = {
     workflow: (provider: string, id: string) => `${provider}, workflow ${id}`,
     parent: "Parent run",
     overlays: "Changed on the way",
+    document: "Plan document",
+    noDocument: "No worker has fetched the plan yet.",
+    download: "Download",
+    cut: "It is longer than what is shown; the file has all of it.",
   },
   artifacts: {
     none: "No step has left an artifact.",
@@ -470,7 +474,9 @@ export const m = {
     close: "Close step",
     attempts: "Attempts",
     parts: (id: string) => `Parts of ${id}`,
-    tabs: { error: "Error", log: "Log", models: "Models", output: "Outputs", artifacts: "Artifacts", timing: "Timing", worker: "Worker" } satisfies Record<StepTab, string>,
+    tabs: { error: "Error", log: "Log", models: "Models", inputs: "Inputs", output: "Outputs", artifacts: "Artifacts", timing: "Timing", worker: "Worker" } satisfies Record<StepTab, string>,
+    noInputs: "No worker has fetched the plan yet, so what it gives the step is not known.",
+    changed: "Changed on the way:",
     median: (ms: string) => `mostly ${ms}`,
     engineTry: (n: number) => `engine try ${n}`,
     models: {

@@ -5,6 +5,7 @@ import type { RunHeader, Signal } from "../api/model";
 import { m } from "../messages";
 import { Time } from "../ui/Time";
 import css from "./Details.module.css";
+import { PlanDocument } from "./PlanDocument";
 
 const OVERLAYS: readonly Signal["type"][] = ["UPDATE_PARAMS", "INJECT_OVERRIDE", "UPDATE_TARGET"];
 
@@ -35,6 +36,7 @@ export default function Details({ header }: { header: RunHeader }) {
         ))}
       </dl>
       <Overlays header={header} />
+      <PlanDocument header={header} />
     </>
   );
 }

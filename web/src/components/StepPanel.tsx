@@ -21,6 +21,7 @@ import { StepManual } from "./StepManual";
 import { stepTook, waitWords } from "./stepWords";
 import css from "./StepPanel.module.css";
 
+const StepInputs = lazy(() => import("./StepInputs"));
 const StepModels = lazy(() => import("./StepModels"));
 
 const STACKED = "(max-width: 960px)";
@@ -167,6 +168,12 @@ function Part({ runId, step, shownId, latest, place, open }: PartProps) {
       return (
         <Suspense>
           <StepModels key={`${step.stepId}/${shownId}/${shown?.status}`} runId={runId} stepId={step.stepId} attempt={shownId} />
+        </Suspense>
+      );
+    case "inputs":
+      return (
+        <Suspense>
+          <StepInputs runId={runId} stepId={step.stepId} />
         </Suspense>
       );
     case "error":

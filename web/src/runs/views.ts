@@ -2,7 +2,7 @@
 export const RUN_VIEWS = ["graph", "timeline", "steps", "events", "receipts", "artifacts", "details"] as const;
 export type RunView = (typeof RUN_VIEWS)[number];
 
-export const STEP_TABS = ["error", "log", "models", "output", "artifacts", "timing", "worker"] as const;
+export const STEP_TABS = ["error", "log", "models", "inputs", "output", "artifacts", "timing", "worker"] as const;
 export type StepTab = (typeof STEP_TABS)[number];
 
 export const STEP_FILTERS = ["FAILED", "WAITING", "RUNNING", "PENDING", "SUCCESS", "SKIPPED"] as const;

@@ -843,6 +843,13 @@ export type ServiceUpdatesSubscriptionVariables = Exact<{ [key: string]: never; 
 
 export type ServiceUpdatesSubscription = { serviceUpdates: { mode: EngineMode, modeReason: string | null, modeSince: string | null, frozen: boolean, frozenReason: string | null, frozenSince: string | null, degraded: boolean } };
 
+export type RunPlanQueryVariables = Exact<{
+  runId: string;
+}>;
+
+
+export type RunPlanQuery = { run: { planDocument: unknown } | null };
+
 export type PageFieldsFragment = { endCursor: string | null, hasNextPage: boolean };
 
 export type LetterFieldsFragment = { id: string, projectId: string, runId: string, fromSeq: number, toSeq: number, attempts: number, cause: string, buriedAt: string, redrivenAt: string | null };
@@ -2640,6 +2647,13 @@ export const ServiceUpdatesDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<ServiceUpdatesSubscription, ServiceUpdatesSubscriptionVariables>;
+export const RunPlanDocument = new TypedDocumentString(`
+    query RunPlan($runId: String!) {
+  run(runId: $runId) {
+    planDocument
+  }
+}
+    `) as unknown as TypedDocumentString<RunPlanQuery, RunPlanQueryVariables>;
 export const DeadLettersDocument = new TypedDocumentString(`
     query DeadLetters($runId: String, $open: Boolean!, $first: Int!, $after: String) {
   deadLetters(runId: $runId, open: $open, first: $first, after: $after) {
