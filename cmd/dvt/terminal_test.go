@@ -35,6 +35,7 @@ type terminal struct {
 func openTerminal(t *testing.T, width, height int) *terminal {
 	t.Helper()
 	t.Setenv("TERM", "xterm-256color")
+	t.Setenv("NO_COLOR", "")
 	own, file, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)

@@ -32,9 +32,6 @@ var serverPackages = []string{
 // plainPackages start no goroutine: the race detector would find nothing in them and multiply their time.
 var plainPackages = []string{"run", "plan", "engine/interp", "store/admission"}
 
-// unracedModules are generated code that synchronises by what calls it: the race detector watches their callers alone.
-const unracedModules = "-gcflags=modernc.org/...=-race=false"
-
 func preparations() []task {
 	prepare := func(name, what string, heavy bool) task {
 		return task{name: name, what: what, heavy: heavy, argv: []string{"tools/prepare", name}}
@@ -72,7 +69,7 @@ func suites(root string, race bool) ([]task, error) {
 
 	pureArgs, pureEnv, pureWhat := []string{"-shuffle=on"}, []string(nil), "Go packages"
 	if race {
-		pureArgs, pureEnv, pureWhat = append(pureArgs, "-race", unracedModules), []string{"CGO_ENABLED=1"}, "Go packages under the race detector"
+		pureArgs, pureEnv, pureWhat = append(pureArgs, "-race"), []string{"CGO_ENABLED=1"}, "Go packages under the race detector"
 	}
 	return []task{
 		{
