@@ -28,9 +28,9 @@ export function save(dvt: Dvt): void {
 }
 
 /** The dvt that was named, or one of this worker's own. */
-export async function open(): Promise<Dvt> {
+export async function open(sample: boolean): Promise<Dvt> {
   const url = process.env["DVT_E2E_URL"];
-  save(url ? { url, own: null } : await start());
+  save(url ? { url, own: null } : await start({ sample }));
   return load();
 }
 
@@ -62,10 +62,9 @@ function environment(): NodeJS.ProcessEnv {
 }
 
 /** Starts `dvt dev` and waits for its ready line. */
-export async function start(again?: { port: number; data: string }): Promise<Dvt> {
-  const port = again?.port ?? (await freePort());
-  const data = again?.data ?? mkdtempSync(join(tmpdir(), "dvt-e2e-data-"));
-  const args = ["dev", "--listen", `127.0.0.1:${port}`, "--data", data, ...(again ? ["--no-sample"] : [])];
+export async function start(on: { port?: number; data?: string; sample?: boolean }): Promise<Dvt> {
+  const { port = await freePort(), data = mkdtempSync(join(tmpdir(), "dvt-e2e-data-")), sample = false } = on;
+  const args = ["dev", "--listen", `127.0.0.1:${port}`, "--data", data, ...(sample ? [] : ["--no-sample"])];
   const binary = process.env["DVT_BIN"] ?? join(ROOT, "bin", "dvt");
   // A file, not a pipe: dvt outlives the process that started it, and a pipe without a reader ends it.
   const log = logOf(data);

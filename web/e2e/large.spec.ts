@@ -2,7 +2,7 @@ import type { Page } from "@playwright/test";
 import { feed, layered, quantile, tenASecond, workOf } from "./large";
 import { cancelRun, expect, startRun, sync, test } from "./page";
 
-const GATE_MS = 100_000;
+const GATE_MS = 900_000;
 const started = new Map<string, Promise<string>>();
 /** One run of its kind for all tests of this file: `moving` goes on by itself, the others wait behind a gate. */
 function runOf(url: string, steps: number, moving = false): Promise<string> {

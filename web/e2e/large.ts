@@ -4,7 +4,7 @@ import type { PlanStep } from "./page";
 
 /** Layers of `wide` steps that sleep, each behind one or two of the layer before: the shape of a large dbt project. Behind a gate nothing begins before it. */
 export function layered(count: number, wide: number, ms: number, gateMs = 0): PlanStep[] {
-  const gate: PlanStep[] = gateMs > 0 ? [{ stepId: "gate", type: "SLEEP", inputs: { ms: gateMs } }] : [];
+  const gate: PlanStep[] = gateMs > 0 ? [{ stepId: "gate", type: "SLEEP", inputs: { ms: gateMs }, timeout: "30m" }] : [];
   const steps = Array.from({ length: count - gate.length }, (_, i): PlanStep => {
     const near = i - wide + (((i * 7) % 5) - 2);
     const far = i - wide - ((i * 13) % wide);

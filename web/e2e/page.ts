@@ -7,15 +7,16 @@ export interface PlanStep {
   type: "SLEEP" | "COMMAND" | "NOOP" | "MANUAL" | "DBT_RUN";
   dependsOn?: string[];
   inputs: Record<string, unknown>;
+  timeout?: string;
   retry?: { maxAttempts: number; initialBackoffMs: number; backoffMultiplier: number; maxBackoffMs: number };
 }
 
 export const test = base.extend<{ noise: string[] }, { url: string }>({
-  /** Each worker has a dvt of its own, whose sample run its first test may watch. */
+  /** Each worker has a dvt of its own; the first test of all may watch the sample run of the first. */
   url: [
     // oxlint-disable-next-line no-empty-pattern -- Playwright reads the fixture's needs from the pattern
-    async ({}, use) => {
-      const { url } = await open();
+    async ({}, use, { parallelIndex }) => {
+      const { url } = await open(parallelIndex === 0);
       await use(url);
       await close();
     },
