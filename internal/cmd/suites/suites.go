@@ -61,7 +61,7 @@ func suites(root string, race bool) ([]task, error) {
 		return nil, err
 	}
 	goTest := func(args []string, packages []string) []string {
-		return slices.Concat([]string{"go", "test", "-json", "-count=1", "-timeout=15m"}, args, packages)
+		return slices.Concat([]string{"go", "test", "-json", "-count=1", "-timeout=40m"}, args, packages)
 	}
 	// The tests of processes use the dbt and the binary that the project prepared.
 	path := fmt.Sprintf("PATH=%s:$PATH", filepath.Join(root, ".tools", "dbt", "bin"))
