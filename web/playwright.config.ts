@@ -18,8 +18,8 @@ export default defineConfig({
   // The tests of a file follow each other; each worker has a dvt of its own.
   workers: 2,
   fullyParallel: false,
-  timeout: 120_000,
-  expect: { timeout: 15_000 },
+  timeout: 240_000,
+  expect: { timeout: 30_000 },
   reporter: [["list"]],
   use: {
     viewport: { width: 1440, height: 900 },
