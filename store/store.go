@@ -16,7 +16,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/dvt-engine/dvt/plan"
@@ -329,22 +328,6 @@ type RunFilter struct {
 	Before    *RunPos
 	Ascending bool
 }
-
-// Limits of Count.
-const (
-	MaxParts   = 200
-	MaxCounted = 100_000
-)
-
-// Failed is f for runs that are FAILED; false when f selects none of them.
-func (f RunFilter) Failed() (RunFilter, bool) {
-	ok := len(f.Statuses) == 0 || slices.Contains(f.Statuses, run.Failed)
-	f.Statuses = []run.Status{run.Failed}
-	return f, ok
-}
-
-// RunCount is how many runs there are, and how many of them are FAILED at their checkpoints.
-type RunCount struct{ Total, Failed int64 }
 
 // RunPos is a place in a list of runs.
 type RunPos struct {

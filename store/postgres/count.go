@@ -13,26 +13,15 @@ func (s *Store) Count(ctx context.Context, rf store.RunFilter, parts int) ([]sto
 	rf.After, rf.Before, rf.Steps = nil, nil, false
 	out := make([]store.RunCount, bounded(parts, store.MaxParts))
 	err := s.do(ctx, "count", func(ctx context.Context, c *pgx.Conn) (err error) {
-		clear(out) // it may be tried again
 		var found matches
 		if textRestricts(rf) {
 			if found, err = match(ctx, c, rf); err != nil {
 				return err
 			}
 		}
-		var all int64
-		err = count(ctx, c, rf, found, len(out), func(part, n int64) {
-			all += n
-			out[part].Total = n
+		return rf.CountInto(out, func(f store.RunFilter, each func(part, n int64)) error {
+			return count(ctx, c, f, found, len(out), each)
 		})
-		failed, ok := rf.Failed()
-		switch {
-		case err != nil || !ok:
-			return err
-		case all > store.MaxCounted:
-			return store.ErrTooMany
-		}
-		return count(ctx, c, failed, found, len(out), func(part, n int64) { out[part].Failed = min(n, out[part].Total) })
 	})
 	return out, err
 }

@@ -17,19 +17,9 @@ func (s *Store) Count(ctx context.Context, f store.RunFilter, parts int) ([]stor
 				return err
 			}
 		}
-		var all int64
-		err = count(ctx, c, f, found, len(out), func(part, n int64) {
-			all += n
-			out[part].Total = n
+		return f.CountInto(out, func(f store.RunFilter, each func(part, n int64)) error {
+			return count(ctx, c, f, found, len(out), each)
 		})
-		failed, ok := f.Failed()
-		switch {
-		case err != nil || !ok:
-			return err
-		case all > store.MaxCounted:
-			return store.ErrTooMany
-		}
-		return count(ctx, c, failed, found, len(out), func(part, n int64) { out[part].Failed = min(n, out[part].Total) })
 	})
 	return out, err
 }
