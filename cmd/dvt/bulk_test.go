@@ -7,9 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
@@ -21,14 +19,7 @@ func sendBulks(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	directory, err := authz.NewDirectory(authz.DevAccounts(), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rights, err := authz.New(authz.DefaultPolicy(), directory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, rights := devRights(t)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- control.New(control.Config{Store: s, Authz: rights}).SendBulks(ctx, "another") }()

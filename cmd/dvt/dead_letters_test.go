@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/live"
@@ -61,14 +60,7 @@ func serveFile(t *testing.T, file string) (address string, r *redriver) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	directory, err := authz.NewDirectory(authz.DevAccounts(), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rights, err := authz.New(authz.DefaultPolicy(), directory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	directory, rights := devRights(t)
 	r = &redriver{Outbox: s}
 	h := graph.NewHandler(control.New(control.Config{Store: s, Authz: rights, Redriver: r, Quotas: oneStart()}), graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/plan"
@@ -33,10 +32,7 @@ func waiting(t *testing.T) (address, runID string, write func(...log.Draft)) {
 	s, err := sqlite.Open(ctx, filepath.Join(t.TempDir(), "dvt.db"), sqlite.Options{})
 	ok(err)
 	t.Cleanup(func() { _ = s.Close() })
-	directory, err := authz.NewDirectory(authz.DevAccounts(), time.Now)
-	ok(err)
-	rights, err := authz.New(authz.DefaultPolicy(), directory)
-	ok(err)
+	directory, rights := devRights(t)
 	keys, err := control.ParseManualKeys([]string{"k1:" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32)))})
 	ok(err)
 	service := control.New(control.Config{

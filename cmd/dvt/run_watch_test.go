@@ -17,7 +17,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph"
@@ -79,14 +78,7 @@ func servedSteps(t *testing.T, steps ...string) (address string, s *away) {
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	directory, err := authz.NewDirectory(authz.DevAccounts(), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rights, err := authz.New(authz.DefaultPolicy(), directory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	directory, rights := devRights(t)
 	hub := live.New(s, silentBus{}, live.Config{})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
