@@ -60,11 +60,7 @@ func framePrepared(ctx context.Context, r *rig) (t *trial, err error) {
 	if err = warmed(ctx, p.ours, 20); err != nil {
 		return p.trial(nil, err)
 	}
-	s, err := startOwn(ctx, serverCore, "prepared", options{Payload: p.ours.last})
-	if err != nil {
-		return p.trial(nil, err)
-	}
-	if p.floor, err = lookOn(ctx, s, preparedDialect(), fewViewers, p.ours); err == nil {
+	if p.floor, err = watchPrepared(ctx, p.ours.last, fewViewers, p.ours); err == nil {
 		err = warmed(ctx, p.floor, 20)
 	}
 	return p.trial(byTurns(turns, p.ours.perMessage(updates), p.floor.perMessage(updates)), err)
@@ -119,6 +115,16 @@ func alone(begin func(context.Context) (*watching, error), of func(context.Conte
 // againstCentrifuge measures a server of one run and then centrifuge with the same
 // payload, each with so many viewers at first, by turns.
 func againstCentrifuge(ctx context.Context, o options, viewers, turns int, of func(context.Context, *watching) (time.Duration, error)) (*trial, error) {
+	return against(ctx, o, viewers, turns, of, func(ctx context.Context, payload string) (*watching, error) {
+		return watchCentrifuge(ctx, payload, viewers)
+	})
+}
+
+// against measures a server of one run and then a floor that shows the same payload,
+// each with so many viewers at first, by turns.
+func against(ctx context.Context, o options, viewers, turns int, of func(context.Context, *watching) (time.Duration, error),
+	floor func(ctx context.Context, payload string) (*watching, error),
+) (*trial, error) {
 	var payload string
 	ours := func(ctx context.Context) (*watching, error) { return watchRuns(ctx, o, runQuery, viewers, nil) }
 	if _, err := alone(func(ctx context.Context) (*watching, error) { return watchRuns(ctx, o, runQuery, 1, nil) },
@@ -128,23 +134,53 @@ func againstCentrifuge(ctx context.Context, o options, viewers, turns int, of fu
 		})(ctx, 0); err != nil {
 		return nil, err
 	}
-	centrifuge := func(ctx context.Context) (*watching, error) { return watchCentrifuge(ctx, payload, viewers) }
-	return &trial{repeat: byTurns(turns, alone(ours, of), alone(centrifuge, of))}, nil
+	return &trial{repeat: byTurns(turns, alone(ours, of), alone(func(ctx context.Context) (*watching, error) { return floor(ctx, payload) }, of))}, nil
+}
+
+// watchPrepared starts a server that does nothing but send a message to its viewers (see servePrepared).
+func watchPrepared(ctx context.Context, payload string, n int, beside *watching) (*watching, error) {
+	s, err := startOwn(ctx, serverCore, "prepared", options{Payload: payload})
+	if err != nil {
+		return nil, err
+	}
+	return lookOn(ctx, s, preparedDialect(), n, beside)
 }
 
 // receiptsOf is the p99 from commit to receipt, against that from publish to
 // receipt of centrifuge, at the same pace.
 func receiptsOf(viewers, updates int, interval time.Duration, turns int) func(context.Context, *rig) (*trial, error) {
 	return func(ctx context.Context, r *rig) (*trial, error) {
-		url, err := r.redisURL()
+		o, err := stored(r)
 		if err != nil {
 			return nil, err
 		}
-		o := options{Runs: 1, Steps: watchedSteps, Redis: url, Dir: r.dir}
 		return againstCentrifuge(ctx, o, viewers, turns, func(ctx context.Context, w *watching) (time.Duration, error) {
 			return w.receipt(ctx, updates, interval)
 		})
 	}
+}
+
+// tenThousand is the p99 from commit to receipt of many viewers, against that of a server
+// that does nothing but send them the same bytes: what the kernel takes for it here.
+func tenThousand(ctx context.Context, r *rig) (*trial, error) {
+	const turns, updates = 2, 6
+	o, err := stored(r)
+	if err != nil {
+		return nil, err
+	}
+	return against(ctx, o, manyViewers, turns,
+		func(ctx context.Context, w *watching) (time.Duration, error) {
+			return w.receipt(ctx, updates, time.Second)
+		},
+		func(ctx context.Context, payload string) (*watching, error) {
+			return watchPrepared(ctx, payload, manyViewers, nil)
+		})
+}
+
+// stored is a server of one run with SQLite and Redis.
+func stored(r *rig) (options, error) {
+	url, err := r.redisURL()
+	return options{Runs: 1, Steps: watchedSteps, Redis: url, Dir: r.dir}, err
 }
 
 // idleViewer is how many bytes a server has for each viewer more of one run, while
