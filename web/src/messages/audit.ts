@@ -1,0 +1,31 @@
+// Who did what.
+import { plural } from "../ui/format";
+
+export const audit = {
+  title: "Audit",
+  no: "No",
+  at: "Time",
+  actor: "Who",
+  action: "Action",
+  on: "On",
+  outcome: "Result",
+  reason: "Reason",
+  detail: "Detail",
+  run: "Run",
+  from: "From (UTC)",
+  to: "Before (UTC)",
+  any: "any",
+  find: "Find",
+  gone: "This row was taken away.",
+  csv: "Export CSV",
+  jsonl: "Export JSON Lines",
+  exporting: (n: number) => `${plural(n, "row")} so far…`,
+  cut: (n: number) => `The newest ${n} rows were exported; narrow the filter, or use dvt audit export.`,
+  empty: "No row matches. Widen the filter.",
+  times: (n: number) => `${n} times`,
+  moment: "at that moment",
+  momentOf: (run: string) => `Run ${run} at that moment`,
+  noMoment: "It took no effect on the run, so there is no such moment.",
+  filter: "Filter the audit",
+  verify: "The rows are a chain of hashes. Check it by yourself with",
+};

@@ -1,0 +1,26 @@
+// What the bus refused.
+
+export const dlq = {
+  title: "Dead letters",
+  run: "Run",
+  seqs: "Seq",
+  project: "Project",
+  tries: "Tries",
+  cause: "Last error",
+  since: "Given up",
+  result: "Redrive",
+  all: "Redriven too",
+  noneOpen: "No dead letter is open.",
+  redrive: "Redrive",
+  redriveAll: "Redrive all open",
+  redriveOne: (run: string, seq: number) => `Redrive ${run} up to seq ${seq}`,
+  redriven: "redriven",
+  word: "redrive all",
+  look: "Look",
+  lookAt: (run: string, seq: number) => `What run ${run} had to tell up to seq ${seq}`,
+  carried: "What the message was to tell. The log has it whole.",
+  nothing: "The log has no event there that you may read.",
+  harmless: "It is published again with what the run is now. Who has it already, or has seen later states, ignores it.",
+  more: "More than 200 were open: redrive again for the rest.",
+  empty: "The bus took every message. What it refuses for good is kept here, and nothing is lost: the log has it.",
+};

@@ -1,0 +1,28 @@
+// What waits for people.
+import type { ManualOutcome } from "../api/gen/graphql";
+import type { InboxPart } from "../routes/search";
+import { plural } from "../ui/format";
+
+export const inbox = {
+  title: "Inbox",
+  waits: (n: number) => `${plural(n, "thing waits", "things wait")} for you`,
+  loading: "Loading what waits",
+  decide: "Decide",
+  parts: { me: "For me", all: "All", done: "Done" } satisfies Record<InboxPart, string>,
+  kinds: { approval: "Approve", task: "Manual step" },
+  yes: { approval: "Approve", task: "Complete" },
+  no: { approval: "Decline", task: "Fail" },
+  askedBy: (who: string) => `· asked for by ${who}`,
+  waitsSince: "waiting since",
+  timesOut: "times out",
+  none: "Nothing waits for a person where you may look.",
+  noneForMe: "Nothing waits for you.",
+  othersWait: (n: number) => `${plural(n, "thing waits", "things wait")} for others: see All for why.`,
+  noneDone: "You have completed no step of late.",
+  decisions: "Who approved and declined what stands in the",
+  named: (verb: string, subject: string) => `${verb}: ${subject}`,
+  approveMeans: "The run starts when as many people as its policy asks for have approved it.",
+  rejectMeans: "The run ends as cancelled, for good.",
+  outcomeLabel: "Outcome",
+  outcome: { SUCCEEDED: "Succeeded", FAILED: "Failed", CANCELLED: "Cancelled" } satisfies Record<ManualOutcome, string>,
+};

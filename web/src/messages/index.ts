@@ -1,0 +1,38 @@
+// Every sentence that people read: a file for each page or subject, one name for them all.
+import { status } from "./status";
+import { sync, cause, banner, serviceBanner } from "./live";
+import { action, role, confirm, denied, receipt, menu } from "./actions";
+import { nav, page, keys, help, palette, place, viewer, signIn } from "./shell";
+import { runs } from "./runs";
+import { run, runKeys, details, artifacts, events, time, diff } from "./run";
+import { step, log } from "./step";
+import { graph, grid, timeline, mosaic } from "./pictures";
+import { bulk } from "./bulk";
+import { start } from "./start";
+import { inbox } from "./inbox";
+import { queue } from "./queue";
+import { dlq } from "./deadLetters";
+import { audit } from "./audit";
+import { health } from "./health";
+import { admin, tokens, policy, quota, service } from "./admin";
+
+export const m = {
+  app: "dvt",
+  status,
+  sync, cause, banner, serviceBanner,
+  action, role, confirm, denied, receipt, menu,
+  nav, page, keys, help, palette, place, viewer, signIn,
+  runs,
+  run, runKeys, details, artifacts, events, time, diff,
+  step, log,
+  graph, grid, timeline, mosaic,
+  bulk,
+  start,
+  inbox,
+  queue,
+  dlq,
+  audit,
+  health,
+  admin, tokens, policy, quota, service,
+};
+

@@ -1,0 +1,53 @@
+// How true a page is, and what holds for the whole service.
+
+export const sync = {
+  LOADING: "Loading",
+  PAST: "Past",
+  LIVE: "Live",
+  VERIFYING: "Verifying",
+  RESYNCING: "Resyncing",
+  STALE: "Stale",
+  OFFLINE: "Offline",
+};
+
+export const cause = {
+  GAP: "A part of the history did not arrive. dvt is asking for it again.",
+  TAIL_LOSS: "The newest part of the history did not arrive. dvt is reading it from the store.",
+  PROJECTOR_LAG: "The store is ahead of what is shown. dvt is catching up.",
+  BUS_DEGRADED: "The message bus is down; dvt polls the store instead.",
+  STORE_DOWN: "The store does not answer. dvt keeps asking; nothing new can be known until it does.",
+  EPOCH_CHANGED: "The store holds another history than the one shown. dvt is reading it anew.",
+  SLOW_CONSUMER: "This browser was too slow for the stream. dvt is reading the newest state.",
+  RECONNECTED: "The connection came back. dvt is comparing this page with the store.",
+  BEHIND: "The store has newer events than this page shows. dvt is asking for them again.",
+  CONNECTION_LOST: "There is no connection to dvt. What you see was true then; the run may have moved on.",
+};
+
+export const banner = {
+  reread: (every: string) => `Read every ${every}`,
+  stale: (age: string) => `Stale for ${age}.`,
+  offline: (age: string) => `Offline for ${age}.`,
+  lastKnown: (seq: number) => `Last known position: seq ${seq}.`,
+  nextTry: (wait: string) => `Next try in ${wait}.`,
+  trying: "Trying now…",
+  retryNow: "Retry now",
+  resyncing: (seq: number, head: number) => `Resyncing: ${seq} of ${head} events.`,
+  restored: (seq: number) => `History was restored to seq ${seq}. Nothing of the former history is shown.`,
+  asOf: "as of",
+  lag: (age: string) => `lag ${age}`,
+};
+
+export const serviceBanner = {
+  READ_ONLY: {
+    text: "dvt is read-only: nothing new starts.",
+    still: "What runs goes on and takes signals; pages read the store, so they may be a second later.",
+  },
+  DRAINED: { text: "dvt is being drained: nothing new starts here.", still: "What runs goes on to its end and takes signals." },
+  FROZEN: { text: "Your tenant is frozen: nothing new starts.", still: "What runs goes on and takes signals; what waits goes on waiting." },
+  DEGRADED: {
+    text: "The engine starts runs too slowly: new ones are refused.",
+    still: "What runs goes on. dvt tries again every few seconds; this ends by itself.",
+  },
+  because: (reason: string) => `Reason: ${reason}.`,
+  since: "Since",
+};

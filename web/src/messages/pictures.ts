@@ -1,0 +1,61 @@
+// The pictures of the steps of a run, and their table.
+import type { TimelineOrder } from "../runs/views";
+import type { SegmentKind } from "../timeline/segments";
+import { STANDINGS, type Standing, type Tally } from "../runs/standing";
+import { count, plural } from "../ui/format";
+
+export const graph = {
+  blocks: (n: number) => `blocks ${n}`,
+  blocked: "blocked",
+  nextFailed: "Next failed",
+  previousFailed: "Previous failed",
+  whole: "All as a graph",
+  collapse: "Collapse groups",
+  group: (name: string, n: number, standing: readonly string[]) => `Group ${name}, ${plural(n, "step")}: ${standing.join(", ")}. Opens it.`,
+  fit: "Fit",
+  zoomIn: "Zoom in",
+  zoomOut: "Zoom out",
+  minimap: "Go to a part of the graph",
+  layingOut: "Laying out the graph",
+  summary: (total: number) =>
+    `${plural(total, "step")} as a graph. Arrow keys follow the edges, n goes to the next failed step, Enter opens a step. The Steps view has the same as a table.`,
+  toMosaic: "Mosaic",
+  toGraph: "Whole graph",
+  around: (step: string) => `Around ${step}`,
+  hops: (n: number) => plural(n, "hop"),
+  moreHops: "One hop more",
+  fewerHops: "One hop fewer",
+  cut: (shown: number, within: number) => `the nearest ${count(shown)} of ${plural(within, "step")}`,
+};
+
+export const grid = {
+  show: "Show steps",
+  find: "Find a step",
+  group: "Group",
+  allGroups: "All groups",
+  failedFirst: "Failed first",
+  down: "Next step",
+  up: "Previous step",
+  label: (shown: number, total: number) => (shown === total ? `${plural(total, "step")}` : `${count(shown)} of ${plural(total, "step")}`),
+  columns: { status: "Status", step: "Step", type: "Type", group: "Group", attempt: "Attempt", waited: "Waited", took: "Took", cause: "Error or wait" },
+};
+
+export const timeline = {
+  step: "Step",
+  order: "Order",
+  orders: { start: "By start", plan: "As in the plan", longest: "Longest first" } satisfies Record<TimelineOrder, string>,
+  critical: "Critical path",
+  onPath: "on the critical path",
+  whole: "Whole run",
+  times: (zone: string) => `Time (${zone}); drag to look closer`,
+  summary: (total: number) => `Timeline of ${plural(total, "step")}. Plus and minus zoom, arrows left and right move, x marks the critical path.`,
+  kinds: { waiting: "waited", running: "ran", backoff: "waited to be retried", person: "waited for a person" } satisfies Record<SegmentKind, string>,
+};
+
+export const mosaic = {
+  title: "Mosaic of the steps",
+  sort: "Sort again",
+  standing: { failed: "Failed", waiting: "Waiting", running: "Running", pending: "Pending", skipped: "Skipped", ok: "Succeeded" } satisfies Record<Standing, string>,
+  summary: (total: number, tally: Tally) =>
+    `${plural(total, "step")}: ${STANDINGS.map((standing) => `${count(tally[standing])} ${standing}`).join(", ")}. Arrow keys go from step to step, n to the next failed one, Enter opens it, Space shows the graph around it. The Steps view has the same as a table.`,
+};

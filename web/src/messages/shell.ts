@@ -1,0 +1,74 @@
+// What surrounds every page.
+
+export const nav = { label: "Pages", skip: "Skip to content", runs: "Runs", inbox: "Inbox", queue: "Queue", dlq: "Dead letters", audit: "Audit", admin: "Admin", health: "Health" };
+
+export const page = {
+  retryIn: (left: string) => `Retry in ${left}`,
+  tooSoon: "The server asks to wait.", asOf: "as of", more: "Show more", refresh: "Refresh", nothing: "Nothing here", forbidden: "You may not see this" };
+
+export const keys = {
+  next: "Next row",
+  previous: "Previous row",
+  select: "Select the row",
+  selectRange: "Select all from the last selected row to this one",
+  clear: "Clear the selection",
+  filter: "Filter",
+  start: "Start a run",
+  newer: "Show the runs that wait above",
+  go: (page: string) => `Go to ${page}`,
+  approve: "Approve or complete",
+  decline: "Decline or fail",
+};
+
+export const help = {
+  title: "Keys",
+  note: "Keys never act by themselves: they go somewhere or open what the button opens. They do nothing while you type.",
+  close: "Close",
+  paletteKey: /Mac|iPhone|iPad/.test(globalThis.navigator?.platform ?? "") ? "⌘K" : "Ctrl K",
+};
+
+export const palette = {
+  title: "Go to anything",
+  label: "Page, action, plan, or start of a run id",
+  none: "Nothing has this name.",
+  go: (page: string) => `Go to ${page}`,
+  failed: "Failed runs",
+  bulks: "Bulk actions",
+  theme: (name: string) => `Theme: ${name}`,
+  zone: (name: string) => `Times in ${name}`,
+  keysOff: "Turn single keys off",
+  keysOn: "Turn single keys on",
+};
+
+export const place = {
+  label: "Place",
+  tenant: "Tenant",
+  project: "Project",
+  environment: "Environment",
+  allProjects: "All projects",
+  allEnvironments: "All environments",
+};
+
+export const viewer = {
+  signedInAs: "Signed in as",
+  account: (principal: string) => `Account: ${principal}`,
+  keys: "Single-key shortcuts",
+  times: "Times in",
+  switchFailed: "Could not switch. Is this `dvt dev`?",
+  zone: "Time zone",
+  theme: "Theme",
+  themes: { system: "System", light: "Light", dark: "Dark" },
+};
+
+export const signIn = {
+  title: "Sign in to dvt",
+  with: (name: string) => `Sign in with ${name}`,
+  none: "This server has no way to sign in with a browser. Ask who runs it.",
+  expired: "Your session has expired. Sign in again to go on where you were.",
+  ended: "Your session was ended. Sign in again to go on where you were.",
+  refused: "You were not signed in: the provider's answer did not fit. Try again.",
+  noRights: "You have signed in, but nobody has given you rights here. Ask an administrator of your tenant.",
+  unavailable: "Signing in does not work just now.",
+  out: "Sign out",
+  stayed: "You are still signed in: the server did not answer. Try again.",
+};

@@ -1,0 +1,20 @@
+// How runs and steps stand.
+
+export const status = {
+  pending: "Pending",
+  queued: "Queued",
+  approved: "Approved",
+  running: "Running",
+  awaitingOperator: "Awaiting operator",
+  waitingManual: "Waiting for a person",
+  compensating: "Compensating",
+  paused: "Paused",
+  draining: (n: number) => `Paused · draining ${n}`,
+  completed: "Completed",
+  succeeded: "Succeeded",
+  failed: "Failed",
+  cancelled: "Cancelled",
+  skipped: "Skipped",
+  retryLatched: "Retry latched",
+  unknown: (raw: string) => `Unknown "${raw}"`,
+};
