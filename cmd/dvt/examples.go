@@ -72,6 +72,7 @@ var examples = map[string]string{
 	"dvt whoami":               "dvt whoami --context prod",
 	"dvt worker":               "dvt worker --queues tq-control-dev --config dvt.yaml\ndvt worker --queues tq-data-dev --server https://dvt.example.com",
 	"dvt workflow debug":       "dvt workflow debug 4fec12ab",
+	"dvt workflow new":         "dvt workflow new nightly\ndvt workflow new load --type dbt --project shop --environment prod",
 	"dvt workflow replay":      "temporal workflow show -w dvt/acme/4fec12ab -o json | dvt workflow replay -",
 }
 

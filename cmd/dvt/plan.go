@@ -24,6 +24,12 @@ type planning struct {
 	out           io.Writer
 }
 
+// The queues of a server that is not told otherwise.
+const (
+	controlQueue = "tq-control-dev"
+	dataQueue    = "tq-data-dev"
+)
+
 func planCommand() *cobra.Command {
 	p := &planning{}
 	c := &cobra.Command{
@@ -34,8 +40,8 @@ func planCommand() *cobra.Command {
 		},
 	}
 	addOutput(c, &p.output)
-	c.PersistentFlags().StringVar(&p.control, "control-queue", "tq-control-dev", "the server's control queue")
-	c.PersistentFlags().StringVar(&p.data, "data-queue", "tq-data-dev", "the server's data queue")
+	c.PersistentFlags().StringVar(&p.control, "control-queue", controlQueue, "the server's control queue")
+	c.PersistentFlags().StringVar(&p.data, "data-queue", dataQueue, "the server's data queue")
 	c.PersistentFlags().StringSliceVar(&p.known, "known-queues", nil, "other queues that the server knows")
 	c.AddCommand(p.newCommand(), p.validateCommand(), p.testCommand())
 	return c

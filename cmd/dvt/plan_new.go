@@ -1,58 +1,45 @@
 package main
 
 import (
-	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 )
 
-//go:embed plans/*.yaml
-var samples embed.FS
-
-// sampleTypes are the kinds of sample plans, by what their steps do.
-func sampleTypes() (out []string) {
-	files, _ := fs.Glob(samples, "plans/*.yaml") // the pattern is good
-	for _, f := range files {
-		out = append(out, strings.TrimSuffix(strings.TrimPrefix(f, "plans/"), ".yaml"))
-	}
-	return out
-}
-
 func (p *planning) newCommand() *cobra.Command {
-	var kind string
+	m := sample{ID: "my-plan"}
 	c := &cobra.Command{
 		Use: "new [FILE]", Short: "Write a plan to begin with: valid, with comments", Args: cobra.MaximumNArgs(1),
-		Long: "Writes a plan in YAML that is valid and says what its parts are for, to standard output or to a file that is not there yet.",
+		Long: "Writes a plan in YAML that is valid and says what its parts are for, to standard output or to a file that is not there yet.\n" +
+			"dvt workflow new writes the same with tests of it and a README, as a directory.",
 		RunE: func(_ *cobra.Command, args []string) error {
-			if !slices.Contains(sampleTypes(), kind) {
-				return usage(fmt.Errorf("--type must be one of %s", strings.Join(sampleTypes(), ", ")))
-			}
-			doc, err := samples.ReadFile("plans/" + kind + ".yaml")
+			files, err := m.files(p.queues())
 			if err != nil {
 				return err
 			}
 			if len(args) == 0 || args[0] == "-" {
-				_, err = p.out.Write(doc)
+				_, err = p.out.Write(files["plan.yaml"])
 				return err
 			}
-			f, err := os.OpenFile(args[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-			if errors.Is(err, fs.ErrExist) {
-				return usage(fmt.Errorf("%s is there already: give another name", args[0]))
-			}
-			if err != nil {
-				return fmt.Errorf("%s cannot be written: %w", args[0], errors.Unwrap(err))
-			}
-			_, err = f.Write(doc)
-			return errors.Join(err, f.Close())
+			return writeNew(args[0], files["plan.yaml"])
 		},
 	}
-	c.Flags().StringVar(&kind, "type", "command", "what its steps do: "+strings.Join(sampleTypes(), ", "))
-	_ = c.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(sampleTypes(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	m.flags(c)
 	return c
+}
+
+// writeNew makes a file that is not there yet.
+func writeNew(name string, content []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return usage(fmt.Errorf("%s is there already: give another name", name))
+	}
+	if err != nil {
+		return fmt.Errorf("%s cannot be written: %w", name, errors.Unwrap(err))
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Close())
 }

@@ -19,8 +19,8 @@ import (
 
 func workflowCommand() *cobra.Command {
 	s := &session{}
-	c := s.command("workflow", "Look into the workflows of runs", s.workflowDebugCommand())
-	c.AddCommand(replayCommand(&s.output))
+	c := s.command("workflow", "Begin a workflow, and look into those of runs", s.workflowDebugCommand())
+	c.AddCommand(scaffoldCommand(&s.output), replayCommand(&s.output))
 	return c
 }
 

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/plan"
+)
+
+//go:embed samples
+var samples embed.FS
+
+// sample is a workflow to begin with: what is written for it are templates over its fields.
+type sample struct {
+	Type, ID, Tenant, Project, Environment string
+	At                                     string // when it was written, RFC 3339
+}
+
+// sampleTypes are the kinds of samples, by what their steps do.
+func sampleTypes() (out []string) {
+	files, _ := fs.Glob(samples, "samples/*/plan.yaml") // the pattern is good
+	for _, f := range files {
+		out = append(out, path.Base(path.Dir(f)))
+	}
+	return out
+}
+
+func (m *sample) flags(c *cobra.Command) {
+	m.At = time.Now().UTC().Format(time.RFC3339)
+	c.Flags().StringVar(&m.Type, "type", "command", "what its steps do: "+strings.Join(sampleTypes(), ", "))
+	_ = c.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(sampleTypes(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	c.Flags().StringVar(&m.Tenant, "tenant", "acme", "tenant of its scope; the default is that of dvt dev")
+	c.Flags().StringVar(&m.Project, "project", "shop", "project of its scope")
+	c.Flags().StringVar(&m.Environment, "environment", "dev", "environment of its scope")
+}
+
+// files are what the sample consists of, by name. What makes its plan invalid, such as its id, is a usage error.
+func (m *sample) files(queues plan.Queues) (map[string][]byte, error) {
+	if !slices.Contains(sampleTypes(), m.Type) {
+		return nil, usage(fmt.Errorf("--type must be one of %s", strings.Join(sampleTypes(), ", ")))
+	}
+	templates := map[string]string{"README.md": "samples/README.md"}
+	root := path.Join("samples", m.Type)
+	if err := fs.WalkDir(samples, root, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			templates[strings.TrimPrefix(name, root+"/")] = name
+		}
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	out := map[string][]byte{}
+	for name, from := range templates {
+		t, err := template.ParseFS(samples, from)
+		if err != nil {
+			return nil, err
+		}
+		var b bytes.Buffer
+		if err := t.Execute(&b, m); err != nil {
+			return nil, err
+		}
+		out[name] = b.Bytes()
+	}
+	doc, err := asDocument("plan.yaml", out["plan.yaml"])
+	if err == nil {
+		_, err = plan.Parse(doc, queues)
+	}
+	if err != nil {
+		return nil, usage(err)
+	}
+	return out, nil
+}

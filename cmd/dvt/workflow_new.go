@@ -1,0 +1,67 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+)
+
+// scaffoldCommand writes a workflow to begin with: a plan, tests of it and what to do with both.
+func scaffoldCommand(output *format) *cobra.Command {
+	var m sample
+	c := &cobra.Command{
+		Use: "new DIRECTORY", Short: "Write a workflow to begin with: a plan, tests of it and a README", Args: exact(1),
+		Long: "Writes a directory, which must not be there yet or be empty: plan.yaml, a valid plan that dvt dev runs as it is; tests/*.yaml,\n" +
+			"scripts for dvt plan test, which all pass; README.md, the command lines to check it and to run it. No server is asked.",
+	}
+	c.PersistentPreRunE = func(*cobra.Command, []string) error { return nil } // no server is asked
+	c.RunE = func(c *cobra.Command, args []string) error {
+		dir := args[0]
+		whole, err := filepath.Abs(dir)
+		if err != nil {
+			return err
+		}
+		m.ID = cmp.Or(m.ID, filepath.Base(whole))
+		local := planning{control: controlQueue, data: dataQueue}
+		files, err := m.files(local.queues())
+		if err != nil {
+			return err
+		}
+		if there, err := os.ReadDir(dir); len(there) > 0 {
+			return usage(fmt.Errorf("%s is not empty: give another name", dir))
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return usage(fmt.Errorf("%s cannot be a directory: %w", dir, errors.Unwrap(err)))
+		}
+		names := slices.Sorted(maps.Keys(files))
+		for _, name := range names {
+			file := filepath.Join(dir, filepath.FromSlash(name))
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				return fmt.Errorf("%s cannot be written: %w", filepath.Dir(file), errors.Unwrap(err))
+			}
+			if err := writeNew(file, files[name]); err != nil {
+				return err
+			}
+		}
+		if output.data() {
+			return output.print(c.OutOrStdout(), map[string]any{"directory": whole, "planId": m.ID, "files": names})
+		}
+		for _, name := range names {
+			fmt.Fprintln(c.OutOrStdout(), filepath.Join(dir, filepath.FromSlash(name)))
+		}
+		fmt.Fprintf(c.ErrOrStderr(), "start it with: dvt run start %s --watch\n", filepath.Join(dir, "plan.yaml"))
+		return nil
+	}
+	c.ValidArgsFunction = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	m.flags(c)
+	c.Flags().StringVar(&m.ID, "id", "", "id of the plan; default: the name of the directory")
+	return c
+}
