@@ -155,12 +155,12 @@ func (x *exchange) answer(status int, response *graphql.Response, begun bool) {
 	if ms := retryAfter(response.Errors); ms > 0 {
 		h.Set("Retry-After", strconv.FormatInt((ms+999)/1000, 10))
 	}
-	x.w.WriteHeader(status)
 	if begun {
-		_, _ = x.w.Write(ws.AppendResponse(make([]byte, 0, len(response.Data)+64), response))
+		x.send(status, ws.AppendResponse(make([]byte, 0, len(response.Data)+64), response))
 		return
 	}
-	_ = json.NewEncoder(x.w).Encode(map[string]any{"errors": response.Errors})
+	body, _ := json.Marshal(map[string]any{"errors": response.Errors}) // what a presenter writes has a JSON form
+	x.send(status, append(body, '\n'))
 }
 
 // retryAfter is the longest that an error asks to wait.

@@ -104,6 +104,10 @@ const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; 
 // the page signs the browser in (T230).
 func (p *parts) interfaceFiles(dev bool) http.Handler {
 	files, built := web.Dist()
+	var named *assets
+	if built {
+		named = newAssets(files)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			http.Error(w, "there is nothing here to send to", http.StatusMethodNotAllowed)
@@ -118,14 +122,15 @@ func (p *parts) interfaceFiles(dev bool) http.Handler {
 			return
 		}
 		name := strings.TrimPrefix(path.Clean(r.URL.Path), "/")
-		if _, err := fs.Stat(files, name); name != "" && err == nil {
-			if strings.HasPrefix(name, "assets/") {
-				h.Set("Cache-Control", "public, max-age=31536000, immutable")
-			}
+		_, err := fs.Stat(files, name)
+		switch there, asset := name != "" && err == nil, strings.HasPrefix(name, "assets/"); {
+		case there && asset:
+			named.serve(w, r, name)
+			return
+		case there:
 			http.ServeFileFS(w, r, files, name)
 			return
-		}
-		if strings.HasPrefix(name, "assets/") {
+		case asset:
 			http.NotFound(w, r)
 			return
 		}

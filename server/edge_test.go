@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -332,6 +333,19 @@ func edgeInterface(t *testing.T, base string) {
 	}
 	if a := get(t, base+script[1]); a.StatusCode != http.StatusOK || !strings.Contains(a.Header.Get("Cache-Control"), "immutable") {
 		t.Errorf("%s: %d %q", script[1], a.StatusCode, a.Header.Get("Cache-Control"))
+	}
+	// The transport of Go asks for gzip and unpacks it by itself, unless it is told what to ask for.
+	plain, packed := get(t, base+script[1], "Accept-Encoding: gzip;q=0"), get(t, base+script[1], "Accept-Encoding: br, gzip")
+	if plain.Header.Get("Content-Encoding") != "" || packed.Header.Get("Content-Encoding") != "gzip" || packed.Header.Get("Vary") != "Accept-Encoding" {
+		t.Errorf("%s: %v and %v", script[1], plain.Header, packed.Header)
+	}
+	if z, err := gzip.NewReader(strings.NewReader(packed.body)); err != nil {
+		t.Errorf("%s in gzip: %v", script[1], err)
+	} else if read, err := io.ReadAll(z); err != nil || string(read) != plain.body || len(packed.body) > len(plain.body)/2 {
+		t.Errorf("%s: %d bytes, in gzip %d, unpacked %d, %v", script[1], len(plain.body), len(packed.body), len(read), err)
+	}
+	if a, b := plain.Header.Get("Content-Type"), packed.Header.Get("Content-Type"); a != b || a == "" {
+		t.Errorf("%s is %q, in gzip %q", script[1], a, b)
 	}
 	policy := page.Header.Get("Content-Security-Policy")
 	for _, want := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "worker-src 'self'", "trusted-types dvt-layout"} {
