@@ -34,6 +34,10 @@ export function TimeMachine({ runId, live, at, diff }: TimeMachineProps) {
   };
   const position = at ?? head;
   const play = usePlay(runId, position, speed, (to) => go(to, true));
+  const toLive = (): void => {
+    play.stop();
+    go(null);
+  };
   const back = (): void => void momentBefore(runId, position).then((moment) => moment && go(moment.runSeq, at !== null)).catch(() => {});
   const forth = (): void => {
     if (at === null) return;
@@ -44,7 +48,7 @@ export function TimeMachine({ runId, live, at, diff }: TimeMachineProps) {
   useKeys({
     "[": { does: m.runKeys.back, run: back, repeats: true },
     "]": { does: m.runKeys.forth, run: forth, repeats: true },
-    L: { does: m.runKeys.live, run: () => go(null) },
+    L: { does: m.runKeys.live, run: toLive },
     y: { does: m.runKeys.copyLink, run: () => void navigator.clipboard.writeText(linkTo(position)) },
   });
   if (head < 2) return null;
@@ -91,7 +95,7 @@ export function TimeMachine({ runId, live, at, diff }: TimeMachineProps) {
         {at !== null && (
           <>
             <Button onClick={() => void navigate({ search: (old) => ({ ...old, diff: head }) })}>{m.time.diff}</Button>
-            <Button kind="primary" shortcut="L" onClick={() => go(null)}>
+            <Button kind="primary" shortcut="L" onClick={toLive}>
               {m.time.live}
             </Button>
           </>
