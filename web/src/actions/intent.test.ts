@@ -26,6 +26,17 @@ it("25 keeps an intent without an answer over a reload, with its signalId and wh
   expect(intents.form("PAUSE", "r1", null, null).intent.signalId).not.toBe(first.intent.signalId);
 });
 
+it("25 what is sent again with the same content is the same intent, and another content is another one", () => {
+  const intents = tab();
+  const of = { action: "RETRY_STEP", runId: "r1", stepId: "a", logicalAttemptId: 1 } as const;
+  const first = intents.sending(of, EMPTY_DRAFT, "x").signalId;
+  expect(intents.sending(of, EMPTY_DRAFT, "x").signalId).toBe(first);
+  const other = intents.sending(of, EMPTY_DRAFT, "y");
+  expect(other.signalId).not.toBe(first);
+  intents.forget(other);
+  expect(intents.sending(of, EMPTY_DRAFT, "y").signalId).not.toBe(other.signalId);
+});
+
 it("reads what is not its own as nothing", () => {
   expect(new Intents({ getItem: () => "{", setItem: () => {} }).form("PAUSE", "r", null, null).sent).toBeNull();
 });

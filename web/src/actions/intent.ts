@@ -64,6 +64,14 @@ export class Intents {
     return this.#read().find((kept) => same(kept.intent, fresh)) ?? { intent: fresh, draft: EMPTY_DRAFT, sent: null };
   }
 
+  /** The intent that is sent with this content: one without an answer is repeated, as long as it says the same. */
+  sending(of: Omit<Intent, "signalId">, draft: Draft, content: string): Intent {
+    const kept = this.form(of.action, of.runId, of.stepId, of.logicalAttemptId);
+    const intent = kept.sent === null || kept.sent === content ? kept.intent : newIntent(of.action, of.runId, of.stepId, of.logicalAttemptId);
+    this.keep({ intent, draft, sent: content });
+    return intent;
+  }
+
   keep(kept: Kept): void {
     this.#write([...this.#read().filter((other) => !same(other.intent, kept.intent)), kept].slice(-KEPT));
   }

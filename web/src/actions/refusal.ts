@@ -21,11 +21,18 @@ interface Situation {
   receipt: Signal | undefined;
 }
 
-/** Why the button cannot be used now, in words, or null when it can. */
-export function refusal({ action, availability, verdict, ageMs, draining, receipt }: Situation): string | null {
+/** Why nothing of the kind can be sent from the page as it stands, whatever the server would say. */
+export function refusalOfView({ action, verdict, ageMs, draining }: Omit<Situation, "availability" | "receipt">): string | null {
   if (verdict.state === "PAST") return m.denied.past;
   if (verdict.state === "OFFLINE") return m.denied.offline;
   if (verdict.state === "STALE" && !stops(action)) return m.denied.stale(ticking(ageMs));
+  return draining > 0 && (action === "RESUME" || action === "RETRY_STEP") ? m.denied.draining(draining) : null;
+}
+
+/** Why the button cannot be used now, in words, or null when it can. */
+export function refusal({ action, availability, verdict, ageMs, draining, receipt }: Situation): string | null {
+  const shown = refusalOfView({ action, verdict, ageMs, draining: 0 });
+  if (shown !== null) return shown;
   if (receipt) {
     if (receipt.decision === "ACCEPTED" && (receipt.application === "PENDING" || receipt.application === "DELIVERED")) {
       return m.denied.inFlight;
@@ -33,7 +40,8 @@ export function refusal({ action, availability, verdict, ageMs, draining, receip
     if (receipt.appliedSeq !== null && receipt.appliedSeq > verdict.seq) return m.denied.catchingUp(receipt.appliedSeq);
   }
   if (!availability) return m.denied.noAnswer;
-  if (draining > 0 && (action === "RESUME" || action === "RETRY_STEP")) return m.denied.draining(draining);
+  const drained = refusalOfView({ action, verdict, ageMs, draining });
+  if (drained !== null) return drained;
   // Force may overrule it: the confirmation offers that.
   if (action === "RETRY_STEP" && availability.code === "RETRY_DENIED") return null;
   return explain(availability);

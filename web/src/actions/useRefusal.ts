@@ -1,10 +1,11 @@
-import type { Availability } from "../api/model";
+import type { Availability, RunHeader } from "../api/model";
 import { useHeader, useRunStore, useVerdict } from "../runs/context";
+import type { RunStore, Verdict } from "../runs/store";
 import { useTick } from "../ui/Time";
 import { useActs } from "./act";
 import { useReceipts, useViewer } from "./context";
 import type { Sendable } from "./intent";
-import { refusal } from "./refusal";
+import { refusal, refusalOfView } from "./refusal";
 
 export interface Refusal {
   /** Why the action cannot be used now, or null when it can. */
@@ -24,7 +25,19 @@ export function useRefusal(action: Sendable, stepId: string | null): Refusal {
     (signal) => signal.runId === header?.runId && signal.actor === viewer.principal && signal.type === action && (stepId === null || signal.stepId === stepId),
   );
   const availability = (stepId === null ? actions?.run : actions?.step(stepId))?.get(action);
-  const ageMs = Math.max(0, store.clock.now() - verdict.asOf);
+  return { reason: refusal({ action, availability, receipt, ...viewOf(store, header, verdict) }), availability };
+}
+
+/** Judges by the page alone, for what each step is judged by itself. */
+export function useRefusalOfView(action: Sendable): string | null {
+  const store = useRunStore();
+  const header = useHeader();
+  const verdict = useVerdict();
+  useTick(1_000, store.frozen());
+  return refusalOfView({ action, ...viewOf(store, header, verdict) });
+}
+
+function viewOf(store: RunStore, header: RunHeader | null, verdict: Verdict): { verdict: Verdict; ageMs: number; draining: number } {
   const draining = header?.substatus === "DRAINING" ? (header.pause?.draining ?? 0) : 0;
-  return { reason: refusal({ action, availability, verdict, ageMs, draining, receipt }), availability };
+  return { verdict, ageMs: Math.max(0, store.clock.now() - verdict.asOf), draining };
 }

@@ -1,19 +1,16 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, memo, useMemo, useRef, useState } from "react";
+import { type KeyboardEvent, useMemo, useRef, useState } from "react";
 import { m } from "../messages";
-import { useHeader, useOrder, useRunStore, useStep } from "../runs/context";
+import { useHeader, useOrder, useRunStore } from "../runs/context";
 import { nextFailed } from "../runs/failed";
 import { matches, sortSteps, type StepQuery } from "../runs/selection";
-import { beganAt, readyAt } from "../timeline/segments";
-import { attemptName, duration } from "../ui/format";
 import { useKeys } from "../ui/keys";
-import { stepLook } from "../ui/look";
 import { Notice } from "../ui/Page";
-import { StatusBadge } from "../ui/Status";
-import { useTick } from "../ui/Time";
 import { StepFilters } from "./StepFilters";
+import { StepRow } from "./StepRow";
+import { StepsBar } from "./StepsBar";
 import css from "./StepsGrid.module.css";
-import { stepTook, waitWords } from "./stepWords";
+import { useSelection } from "./useSelection";
 
 const ROW = 32;
 const COLUMNS = m.grid.columns;
@@ -46,6 +43,10 @@ export function StepsGrid({ chosen, choose, query, setQuery }: StepsGridProps) {
   const pane = useRef<HTMLDivElement>(null);
   const rows = useVirtualizer({ count: shown.length, getScrollElement: () => pane.current, estimateSize: () => ROW, overscan: 8 });
 
+  const { selected, turn, turnAll, clear } = useSelection(shown);
+  // What is filtered away is not meant.
+  const meant = useMemo(() => new Set(shown.filter((id) => selected.has(id))), [shown, selected]);
+  const all = shown.length > 0 && meant.size === shown.length;
   const [active, setActive] = useState<string | null>(null);
   const at = Math.max(0, shown.indexOf(active ?? chosen ?? ""));
   const go = (to: number): void => {
@@ -59,11 +60,21 @@ export function StepsGrid({ chosen, choose, query, setQuery }: StepsGridProps) {
     const to = nextFailed(store, shown[at] ?? null, way, shown);
     if (to !== null) go(shown.indexOf(to));
   };
+  const select = (range: boolean): void => {
+    const id = shown[at];
+    if (id === undefined) return;
+    turn(id, range);
+    // Where nothing has had the focus, the row that was meant is shown.
+    if (active === null) go(at);
+  };
   useKeys({
     j: { does: m.grid.down, run: () => go(at + 1), repeats: true },
     k: { does: m.grid.up, run: () => go(at - 1), repeats: true },
     n: { does: m.graph.nextFailed, run: () => failed(1), repeats: true },
     N: { does: m.graph.previousFailed, run: () => failed(-1), repeats: true },
+    x: { does: m.keys.select, run: () => select(false) },
+    X: { does: m.keys.selectRange, run: () => select(true) },
+    ...(meant.size > 0 ? { Escape: { does: m.keys.clear, run: clear } } : {}),
     "=": { does: m.mosaic.sort, run: () => setSorting(sorting + 1) },
   });
   const onKeyDown = (event: KeyboardEvent): void => {
@@ -84,6 +95,17 @@ export function StepsGrid({ chosen, choose, query, setQuery }: StepsGridProps) {
         <div ref={pane} className={css.pane} role="table" aria-label={m.grid.label(shown.length, order.length)} aria-rowcount={shown.length + 1} onKeyDown={onKeyDown}>
           <div role="rowgroup" className={css.sticky}>
             <div role="row" className={css.head} aria-rowindex={1}>
+              <span role="columnheader" data-column="select">
+                <input
+                  type="checkbox"
+                  aria-label={m.grid.selectAll}
+                  checked={all}
+                  ref={(box) => {
+                    if (box) box.indeterminate = !all && meant.size > 0;
+                  }}
+                  onChange={() => turnAll(!all)}
+                />
+              </span>
               {Object.entries(COLUMNS).map(([name, words]) => (
                 <span key={name} role="columnheader" data-column={name}>
                   {words}
@@ -95,69 +117,23 @@ export function StepsGrid({ chosen, choose, query, setQuery }: StepsGridProps) {
             {rows.getVirtualItems().map((item) => {
               const id = shown[item.index];
               return id === undefined ? null : (
-                <StepRow key={id} stepId={id} index={item.index} top={item.start} chosen={id === chosen} tabStop={item.index === at} choose={choose} />
+                <StepRow
+                  key={id}
+                  stepId={id}
+                  index={item.index}
+                  top={item.start}
+                  chosen={id === chosen}
+                  selected={meant.has(id)}
+                  tabStop={item.index === at}
+                  choose={choose}
+                  turn={turn}
+                />
               );
             })}
           </div>
         </div>
       )}
+      {header && <StepsBar runId={header.runId} selected={meant} clear={clear} />}
     </div>
   );
 }
-
-interface StepRowProps {
-  stepId: string;
-  index: number;
-  top: number;
-  chosen: boolean;
-  tabStop: boolean;
-  choose: (stepId: string) => void;
-}
-
-const StepRow = memo(function StepRow({ stepId, index, top, chosen, tabStop, choose }: StepRowProps) {
-  const store = useRunStore();
-  const header = useHeader();
-  const step = useStep(stepId);
-  useTick(1_000, step?.status === "RUNNING");
-  if (!step) return null;
-  const began = beganAt(step);
-  const ready = readyAt(step, (id) => store.step(id), header?.startedAt ?? null);
-  const waited = ready === null ? null : Math.max(0, (began ?? store.now()) - ready);
-  const wait = step.skip?.reason ?? step.skip?.reasonCode ?? waitWords(step, store);
-  return (
-    <div role="row" aria-rowindex={index + 2} data-index={index} className={css.row} data-chosen={chosen || undefined} style={{ transform: `translateY(${top}px)` }}>
-      <span role="cell" data-column="status">
-        <StatusBadge look={stepLook(step)} />
-      </span>
-      <span role="cell" data-column="step" className={css.clip}>
-        <button type="button" className={css.name} tabIndex={tabStop ? 0 : -1} onClick={() => choose(stepId)} title={stepId}>
-          {step.name ?? stepId}
-        </button>
-      </span>
-      <span role="cell" data-column="type" className={css.quiet}>
-        {step.type}
-      </span>
-      <span role="cell" data-column="group" className={`${css.quiet} ${css.clip}`} title={step.group ?? undefined}>
-        {step.group}
-      </span>
-      <span role="cell" data-column="attempt" className={css.quiet}>
-        {step.logicalAttemptId > 1 ? attemptName(step.logicalAttemptId) : ""}
-      </span>
-      <span role="cell" data-column="waited" className={css.number}>
-        {waited !== null && (began !== null || step.status === "PENDING") && `${began === null && store.frozen() ? "≥ " : ""}${duration(waited)}`}
-      </span>
-      <span role="cell" data-column="took" className={css.number}>
-        {stepTook(step, store)}
-      </span>
-      <span role="cell" data-column="cause" className={css.clip}>
-        {step.status === "FAILED" && step.error ? (
-          <code title={step.error.message ?? ""}>{step.error.code}</code>
-        ) : (
-          <span className={css.quiet} title={wait ?? undefined}>
-            {wait}
-          </span>
-        )}
-      </span>
-    </div>
-  );
-});

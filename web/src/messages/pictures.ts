@@ -36,6 +36,8 @@ export const grid = {
   failedFirst: "Failed first",
   down: "Next step",
   up: "Previous step",
+  selectAll: "Select all steps shown",
+  select: (step: string) => `Select ${step}`,
   label: (shown: number, total: number) => (shown === total ? `${plural(total, "step")}` : `${count(shown)} of ${plural(total, "step")}`),
   columns: { status: "Status", step: "Step", type: "Type", group: "Group", attempt: "Attempt", waited: "Waited", took: "Took", cause: "Error or wait" },
 };

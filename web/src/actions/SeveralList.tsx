@@ -1,0 +1,55 @@
+import { Check, CircleHelp, type LucideIcon, ShieldX, TriangleAlert } from "lucide-react";
+import { m } from "../messages";
+import { useReceipts } from "./context";
+import { ReceiptStages } from "./Receipt";
+import css from "./SeveralList.module.css";
+import { type Part, type PartStanding, standingOf } from "./several";
+
+const ICONS: Record<Exclude<PartStanding, "sent">, LucideIcon> = { asking: CircleHelp, unasked: CircleHelp, ready: Check, refused: ShieldX, changed: TriangleAlert, failed: TriangleAlert };
+
+/** One line for each step: what would become of it, then what came of it. */
+export function SeveralList({ parts }: { parts: readonly Part[] }) {
+  return (
+    // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable by keyboard
+    <ul className={css.list} aria-label={m.several.list} tabIndex={0}>
+      {parts.map((part) => (
+        <Line key={part.stepId} part={part} />
+      ))}
+    </ul>
+  );
+}
+
+function Line({ part }: { part: Part }) {
+  const standing = standingOf(part);
+  const { stepId, preview, unasked, receipt, failure } = part;
+  const now = useReceipts().find(({ signalId }) => signalId === receipt?.signalId) ?? receipt;
+  if (standing === "sent" && now !== null) {
+    return (
+      <li className={css.line} data-step={stepId} data-standing="sent">
+        <strong>{stepId}</strong> <ReceiptStages signal={now} />
+      </li>
+    );
+  }
+  const shown = standing === "sent" ? "asking" : standing;
+  const Icon = ICONS[shown];
+  const words = failure ?? unasked;
+  return (
+    <li className={css.line} data-step={stepId} data-standing={shown}>
+      <span className={css.outcome}>
+        <Icon size={14} aria-hidden="true" /> {m.several.standing[shown]}
+      </span>{" "}
+      <strong>{stepId}</strong>{" "}
+      {words && (
+        <>
+          {words.message} <code>{words.code}</code>{" "}
+        </>
+      )}
+      {preview && (
+        <>
+          {preview.reason ?? m.confirm.outcome[preview.outcome]} {preview.outcome !== "APPLY" && preview.code && <code>{preview.code}</code>}{" "}
+          {preview.blocked.length > 0 && m.several.blocked(preview.blocked.length)} {preview.warnings.join(" ")}
+        </>
+      )}
+    </li>
+  );
+}

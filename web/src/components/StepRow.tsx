@@ -1,0 +1,78 @@
+import { memo } from "react";
+import { m } from "../messages";
+import { useHeader, useRunStore, useStep } from "../runs/context";
+import { beganAt, readyAt } from "../timeline/segments";
+import { attemptName, duration } from "../ui/format";
+import { stepLook } from "../ui/look";
+import { StatusBadge } from "../ui/Status";
+import { useTick } from "../ui/Time";
+import css from "./StepsGrid.module.css";
+import { stepTook, waitWords } from "./stepWords";
+
+interface StepRowProps {
+  stepId: string;
+  index: number;
+  top: number;
+  chosen: boolean;
+  selected: boolean;
+  tabStop: boolean;
+  choose: (stepId: string) => void;
+  turn: (stepId: string, range: boolean) => void;
+}
+
+export const StepRow = memo(function StepRow({ stepId, index, top, chosen, selected, tabStop, choose, turn }: StepRowProps) {
+  const store = useRunStore();
+  const header = useHeader();
+  const step = useStep(stepId);
+  useTick(1_000, step?.status === "RUNNING");
+  if (!step) return null;
+  const began = beganAt(step);
+  const ready = readyAt(step, (id) => store.step(id), header?.startedAt ?? null);
+  const waited = ready === null ? null : Math.max(0, (began ?? store.now()) - ready);
+  const wait = step.skip?.reason ?? step.skip?.reasonCode ?? waitWords(step, store);
+  return (
+    <div role="row" aria-rowindex={index + 2} data-index={index} className={css.row} data-chosen={chosen || undefined} data-selected={selected || undefined} style={{ transform: `translateY(${top}px)` }}>
+      <span role="cell" data-column="select">
+        <input
+          type="checkbox"
+          tabIndex={-1}
+          aria-label={m.grid.select(step.name ?? stepId)}
+          checked={selected}
+          onChange={(event) => turn(stepId, event.nativeEvent instanceof MouseEvent && event.nativeEvent.shiftKey)}
+        />
+      </span>
+      <span role="cell" data-column="status">
+        <StatusBadge look={stepLook(step)} />
+      </span>
+      <span role="cell" data-column="step" className={css.clip}>
+        <button type="button" className={css.name} tabIndex={tabStop ? 0 : -1} onClick={() => choose(stepId)} title={stepId}>
+          {step.name ?? stepId}
+        </button>
+      </span>
+      <span role="cell" data-column="type" className={css.quiet}>
+        {step.type}
+      </span>
+      <span role="cell" data-column="group" className={`${css.quiet} ${css.clip}`} title={step.group ?? undefined}>
+        {step.group}
+      </span>
+      <span role="cell" data-column="attempt" className={css.quiet}>
+        {step.logicalAttemptId > 1 ? attemptName(step.logicalAttemptId) : ""}
+      </span>
+      <span role="cell" data-column="waited" className={css.number}>
+        {waited !== null && (began !== null || step.status === "PENDING") && `${began === null && store.frozen() ? "≥ " : ""}${duration(waited)}`}
+      </span>
+      <span role="cell" data-column="took" className={css.number}>
+        {stepTook(step, store)}
+      </span>
+      <span role="cell" data-column="cause" className={css.clip}>
+        {step.status === "FAILED" && step.error ? (
+          <code title={step.error.message ?? ""}>{step.error.code}</code>
+        ) : (
+          <span className={css.quiet} title={wait ?? undefined}>
+            {wait}
+          </span>
+        )}
+      </span>
+    </div>
+  );
+});
