@@ -8,8 +8,8 @@ const FAILING = 11;
 const ONCE = { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 };
 
 function plan(): PlanStep[] {
-  const load = Array.from({ length: FAILING }, (_, i): PlanStep => ({ stepId: `load_${i + 1}`, type: "COMMAND", inputs: { argv: ["ls", "/no/such/file"] }, retry: ONCE }));
-  return [{ stepId: "ready", type: "NOOP", inputs: {} }, ...load, { stepId: "after", type: "NOOP", dependsOn: ["load_1"], inputs: {} }];
+  const load = Array.from({ length: FAILING }, (_, i): PlanStep => ({ stepId: `load_${String(i + 1).padStart(2, "0")}`, type: "COMMAND", inputs: { argv: ["ls", "/no/such/file"] }, retry: ONCE }));
+  return [{ stepId: "extract", type: "NOOP", inputs: {} }, ...load, { stepId: "mart", type: "NOOP", dependsOn: ["load_01"], inputs: {} }];
 }
 
 test("23 25 26 several steps are retried at once: a preview each, one reason, a receipt each, and who was quicker is told", async ({ page, url }) => {
@@ -27,31 +27,31 @@ test("23 25 26 several steps are retried at once: a preview each, one reason, a 
   await page.keyboard.press("X");
   const bar = page.getByRole("region", { name: "Selected steps" });
   await expect(bar).toContainText("3 steps selected");
-  await row("load_3").getByRole("checkbox").check();
+  await row("load_03").getByRole("checkbox").check();
   await bar.getByRole("button", { name: "Retry step…" }).click();
   const dialog = page.getByRole("dialog", { name: /^Retry 4 steps of several/ });
   const line = (step: string) => dialog.locator(`[data-step="${step}"]`);
   await expect(dialog.getByTestId("several")).toContainText("3 of 4 steps would take it");
-  await expect(line("ready")).toContainText("STEP_NOT_FAILED");
+  await expect(line("extract")).toContainText("STEP_NOT_FAILED");
   await dialog.getByLabel(/reason/).fill("the source is back");
   expect(await violations(page, "all", "dialog")).toEqual([]);
 
   // The page is told that it is fresh, and nothing of what another does to one of the steps.
   const seq = Number(/seq (\d+)/.exec((await sync(page).textContent()) ?? "")?.[1]);
   wire.meddle((frame) => (updateOf(frame) ? withUpdate(frame, { snapshot: null, delta: null, runSeq: seq, headSeq: seq }) : frame));
-  await signal(url, "dev-operator", runId, { retryStep: { stepId: "load_2", reason: "theirs" } });
+  await signal(url, "dev-admin", runId, { retryStep: { stepId: "load_02", reason: "theirs" } });
   await expect.poll(async () => (await receiptsOf(url, runId))[0]?.application).toBe("APPLIED");
   await dialog.getByRole("button", { name: "Send: retry 3 steps" }).click();
-  await expect(line("load_2")).toContainText("RUN_MOVED");
-  await expect(dialog.getByTestId("moved")).toContainText("load_2");
-  await expect(line("load_1")).toContainText("Accepted");
-  await expect(line("load_3")).toContainText("Accepted");
+  await expect(line("load_02")).toContainText("RUN_MOVED");
+  await expect(dialog.getByTestId("moved")).toContainText("load_02");
+  await expect(line("load_01")).toContainText("Accepted");
+  await expect(line("load_03")).toContainText("Accepted");
   await dialog.getByRole("button", { name: "Review again" }).click();
-  await expect(line("load_2")).toContainText("SUPERSEDED");
+  await expect(line("load_02")).toContainText("SUPERSEDED");
   await expect(dialog.getByRole("button", { name: /^Send/ })).toHaveCount(0);
   await dialog.getByRole("button", { name: "Close" }).click();
   const mine = (await receiptsOf(url, runId)).slice(1);
-  expect(mine.map(({ type, reason }) => [type, reason])).toEqual(Array(2).fill(["RETRY_STEP", "the source is back"]));
+  expect(mine.map(({ type, reason }) => [type, reason])).toEqual(["load_01", "load_03"].map(() => ["RETRY_STEP", "the source is back"]));
   expect(new Set(mine.map(({ signalId }) => signalId)).size).toBe(2);
 });
 
