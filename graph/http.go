@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,8 +11,10 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/99designs/gqlgen/graphql"
+	"github.com/klauspost/compress/gzhttp"
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
@@ -155,13 +158,25 @@ func (x *exchange) answer(status int, response *graphql.Response, begun bool) {
 	if ms := retryAfter(response.Errors); ms > 0 {
 		h.Set("Retry-After", strconv.FormatInt((ms+999)/1000, 10))
 	}
-	if begun {
-		x.send(status, ws.AppendResponse(make([]byte, 0, len(response.Data)+64), response))
-		return
-	}
-	body, _ := json.Marshal(map[string]any{"errors": response.Errors}) // what a presenter writes has a JSON form
-	x.send(status, append(body, '\n'))
+	gzipped(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		if begun {
+			_, _ = w.Write(ws.AppendResponse(make([]byte, 0, len(response.Data)+64), response))
+			return
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"errors": response.Errors})
+	})).ServeHTTP(x.w, x.r)
 }
+
+// gzipped compresses what is longer than a few packets, for who accepts it, as fast as
+// can be: an answer is read once.
+var gzipped = sync.OnceValue(func() func(http.Handler) http.HandlerFunc { //nolint:gochecknoglobals // it has no state but its pool
+	wrap, err := gzhttp.NewWrapper(gzhttp.EnableZstd(false), gzhttp.CompressionLevel(gzip.BestSpeed), gzhttp.MinSize(4<<10))
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	return wrap
+})()
 
 // retryAfter is the longest that an error asks to wait.
 func retryAfter(errs gqlerror.List) int64 {

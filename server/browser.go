@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/klauspost/compress/gzhttp"
+
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/web"
@@ -104,11 +106,7 @@ const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; 
 // the page signs the browser in (T230).
 func (p *parts) interfaceFiles(dev bool) http.Handler {
 	files, built := web.Dist()
-	var named *assets
-	if built {
-		named = newAssets(files)
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return gzhttp.GzipHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			http.Error(w, "there is nothing here to send to", http.StatusMethodNotAllowed)
 			return
@@ -122,15 +120,14 @@ func (p *parts) interfaceFiles(dev bool) http.Handler {
 			return
 		}
 		name := strings.TrimPrefix(path.Clean(r.URL.Path), "/")
-		_, err := fs.Stat(files, name)
-		switch there, asset := name != "" && err == nil, strings.HasPrefix(name, "assets/"); {
-		case there && asset:
-			named.serve(w, r, name)
-			return
-		case there:
+		if _, err := fs.Stat(files, name); name != "" && err == nil {
+			if strings.HasPrefix(name, "assets/") {
+				h.Set("Cache-Control", "public, max-age=31536000, immutable")
+			}
 			http.ServeFileFS(w, r, files, name)
 			return
-		case asset:
+		}
+		if strings.HasPrefix(name, "assets/") {
 			http.NotFound(w, r)
 			return
 		}
@@ -145,7 +142,7 @@ func (p *parts) interfaceFiles(dev bool) http.Handler {
 		h.Set("Cache-Control", "no-cache")
 		h.Set("Content-Type", "text/html; charset=utf-8")
 		_, _ = w.Write(page)
-	})
+	}))
 }
 
 func (p *parts) unknown(token string) bool {
