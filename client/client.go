@@ -238,9 +238,9 @@ func (c *Client) StoreTime(ctx context.Context, runID string) (at time.Time, err
 	return at, err
 }
 
-// Follow follows what a step prints; see Subscription.stepLogUpdates of the schema.
-func (c *Client) Follow(ctx context.Context, runID, stepID string, attempt *int, each func(FollowStepLogStepLogUpdatesStepLogUpdate) error) error {
-	variables := map[string]any{"runId": runID, "stepId": stepID, "attempt": attempt}
+// Follow follows what a step prints from a line on; see Subscription.stepLogUpdates of the schema.
+func (c *Client) Follow(ctx context.Context, runID, stepID string, attempt *int, fromLine int, each func(FollowStepLogStepLogUpdatesStepLogUpdate) error) error {
+	variables := map[string]any{"runId": runID, "stepId": stepID, "attempt": attempt, "fromLine": fromLine}
 	return stream(ctx, c, FollowStepLog_Operation, variables, func(r FollowStepLogResponse) error { return each(r.StepLogUpdates) })
 }
 

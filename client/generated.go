@@ -1484,14 +1484,22 @@ func (v *DiffRunRunDiffDecisionsRunEvent) GetPayload() *json.RawMessage { return
 
 // DiffRunRunDiffFromRun includes the requested fields of the GraphQL type Run.
 type DiffRunRunDiffFromRun struct {
+	Status RunStatus `json:"status"`
 	// The stored word, also when `status` is UNKNOWN.
-	StatusRaw string `json:"statusRaw"`
+	StatusRaw string        `json:"statusRaw"`
+	Substatus *RunSubstatus `json:"substatus"`
 	// Position of this state in the log.
 	RunSeq int64 `json:"runSeq"`
 }
 
+// GetStatus returns DiffRunRunDiffFromRun.Status, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiffFromRun) GetStatus() RunStatus { return v.Status }
+
 // GetStatusRaw returns DiffRunRunDiffFromRun.StatusRaw, and is useful for accessing the field via an interface.
 func (v *DiffRunRunDiffFromRun) GetStatusRaw() string { return v.StatusRaw }
+
+// GetSubstatus returns DiffRunRunDiffFromRun.Substatus, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiffFromRun) GetSubstatus() *RunSubstatus { return v.Substatus }
 
 // GetRunSeq returns DiffRunRunDiffFromRun.RunSeq, and is useful for accessing the field via an interface.
 func (v *DiffRunRunDiffFromRun) GetRunSeq() int64 { return v.RunSeq }
@@ -1528,10 +1536,15 @@ func (v *DiffRunRunDiffStepsStepDiffFromStep) GetLogicalAttemptId() int { return
 
 // DiffRunRunDiffStepsStepDiffToStep includes the requested fields of the GraphQL type Step.
 type DiffRunRunDiffStepsStepDiffToStep struct {
-	StatusRaw string `json:"statusRaw"`
+	Status    StepStatus `json:"status"`
+	StatusRaw string     `json:"statusRaw"`
 	// 0 before the first attempt began. 2 is shown as "Retry #1".
-	LogicalAttemptId int `json:"logicalAttemptId"`
+	LogicalAttemptId int                                     `json:"logicalAttemptId"`
+	Error            *DiffRunRunDiffStepsStepDiffToStepError `json:"error"`
 }
+
+// GetStatus returns DiffRunRunDiffStepsStepDiffToStep.Status, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiffStepsStepDiffToStep) GetStatus() StepStatus { return v.Status }
 
 // GetStatusRaw returns DiffRunRunDiffStepsStepDiffToStep.StatusRaw, and is useful for accessing the field via an interface.
 func (v *DiffRunRunDiffStepsStepDiffToStep) GetStatusRaw() string { return v.StatusRaw }
@@ -1539,16 +1552,41 @@ func (v *DiffRunRunDiffStepsStepDiffToStep) GetStatusRaw() string { return v.Sta
 // GetLogicalAttemptId returns DiffRunRunDiffStepsStepDiffToStep.LogicalAttemptId, and is useful for accessing the field via an interface.
 func (v *DiffRunRunDiffStepsStepDiffToStep) GetLogicalAttemptId() int { return v.LogicalAttemptId }
 
+// GetError returns DiffRunRunDiffStepsStepDiffToStep.Error, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiffStepsStepDiffToStep) GetError() *DiffRunRunDiffStepsStepDiffToStepError {
+	return v.Error
+}
+
+// DiffRunRunDiffStepsStepDiffToStepError includes the requested fields of the GraphQL type StepError.
+type DiffRunRunDiffStepsStepDiffToStepError struct {
+	Code    string  `json:"code"`
+	Message *string `json:"message"`
+}
+
+// GetCode returns DiffRunRunDiffStepsStepDiffToStepError.Code, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiffStepsStepDiffToStepError) GetCode() string { return v.Code }
+
+// GetMessage returns DiffRunRunDiffStepsStepDiffToStepError.Message, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiffStepsStepDiffToStepError) GetMessage() *string { return v.Message }
+
 // DiffRunRunDiffToRun includes the requested fields of the GraphQL type Run.
 type DiffRunRunDiffToRun struct {
+	Status RunStatus `json:"status"`
 	// The stored word, also when `status` is UNKNOWN.
-	StatusRaw string `json:"statusRaw"`
+	StatusRaw string        `json:"statusRaw"`
+	Substatus *RunSubstatus `json:"substatus"`
 	// Position of this state in the log.
 	RunSeq int64 `json:"runSeq"`
 }
 
+// GetStatus returns DiffRunRunDiffToRun.Status, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiffToRun) GetStatus() RunStatus { return v.Status }
+
 // GetStatusRaw returns DiffRunRunDiffToRun.StatusRaw, and is useful for accessing the field via an interface.
 func (v *DiffRunRunDiffToRun) GetStatusRaw() string { return v.StatusRaw }
+
+// GetSubstatus returns DiffRunRunDiffToRun.Substatus, and is useful for accessing the field via an interface.
+func (v *DiffRunRunDiffToRun) GetSubstatus() *RunSubstatus { return v.Substatus }
 
 // GetRunSeq returns DiffRunRunDiffToRun.RunSeq, and is useful for accessing the field via an interface.
 func (v *DiffRunRunDiffToRun) GetRunSeq() int64 { return v.RunSeq }
@@ -1669,6 +1707,241 @@ func (v *EventRow) GetEmittedBy() *string { return v.EmittedBy }
 
 // GetPayload returns EventRow.Payload, and is useful for accessing the field via an interface.
 func (v *EventRow) GetPayload() *json.RawMessage { return v.Payload }
+
+// FindRunsResponse is returned by FindRuns on success.
+type FindRunsResponse struct {
+	// Who is asking, and what they may do where.
+	Viewer FindRunsViewer `json:"viewer"`
+	// Runs of the viewer's tenant, newest first. `first` and `last` are at most 200
+	// (default 50). Errors: BAD_USER_INPUT, CURSOR_INVALID.
+	Runs FindRunsRunsRunConnection `json:"runs"`
+}
+
+// GetViewer returns FindRunsResponse.Viewer, and is useful for accessing the field via an interface.
+func (v *FindRunsResponse) GetViewer() FindRunsViewer { return v.Viewer }
+
+// GetRuns returns FindRunsResponse.Runs, and is useful for accessing the field via an interface.
+func (v *FindRunsResponse) GetRuns() FindRunsRunsRunConnection { return v.Runs }
+
+// FindRunsRunsRunConnection includes the requested fields of the GraphQL type RunConnection.
+type FindRunsRunsRunConnection struct {
+	Edges    []FindRunsRunsRunConnectionEdgesRunEdge `json:"edges"`
+	PageInfo FindRunsRunsRunConnectionPageInfo       `json:"pageInfo"`
+}
+
+// GetEdges returns FindRunsRunsRunConnection.Edges, and is useful for accessing the field via an interface.
+func (v *FindRunsRunsRunConnection) GetEdges() []FindRunsRunsRunConnectionEdgesRunEdge {
+	return v.Edges
+}
+
+// GetPageInfo returns FindRunsRunsRunConnection.PageInfo, and is useful for accessing the field via an interface.
+func (v *FindRunsRunsRunConnection) GetPageInfo() FindRunsRunsRunConnectionPageInfo {
+	return v.PageInfo
+}
+
+// FindRunsRunsRunConnectionEdgesRunEdge includes the requested fields of the GraphQL type RunEdge.
+type FindRunsRunsRunConnectionEdgesRunEdge struct {
+	Node FindRunsRunsRunConnectionEdgesRunEdgeNodeRun `json:"node"`
+}
+
+// GetNode returns FindRunsRunsRunConnectionEdgesRunEdge.Node, and is useful for accessing the field via an interface.
+func (v *FindRunsRunsRunConnectionEdgesRunEdge) GetNode() FindRunsRunsRunConnectionEdgesRunEdgeNodeRun {
+	return v.Node
+}
+
+// FindRunsRunsRunConnectionEdgesRunEdgeNodeRun includes the requested fields of the GraphQL type Run.
+type FindRunsRunsRunConnectionEdgesRunEdgeNodeRun struct {
+	RunRow `json:"-"`
+}
+
+// GetRunId returns FindRunsRunsRunConnectionEdgesRunEdgeNodeRun.RunId, and is useful for accessing the field via an interface.
+func (v *FindRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetRunId() string { return v.RunRow.RunId }
+
+// GetProjectId returns FindRunsRunsRunConnectionEdgesRunEdgeNodeRun.ProjectId, and is useful for accessing the field via an interface.
+func (v *FindRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetProjectId() string {
+	return v.RunRow.ProjectId
+}
+
+// GetEnvironmentId returns FindRunsRunsRunConnectionEdgesRunEdgeNodeRun.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *FindRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetEnvironmentId() string {
+	return v.RunRow.EnvironmentId
+}
+
+// GetStatus returns FindRunsRunsRunConnectionEdgesRunEdgeNodeRun.Status, and is useful for accessing the field via an interface.
+func (v *FindRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetStatus() RunStatus { return v.RunRow.Status }
+
+// GetStatusRaw returns FindRunsRunsRunConnectionEdgesRunEdgeNodeRun.StatusRaw, and is useful for accessing the field via an interface.
+func (v *FindRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetStatusRaw() string {
+	return v.RunRow.StatusRaw
+}
+
+// GetSubstatus returns FindRunsRunsRunConnectionEdgesRunEdgeNodeRun.Substatus, and is useful for accessing the field via an interface.
+func (v *FindRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetSubstatus() *RunSubstatus {
+	return v.RunRow.Substatus
+}
+
+// GetMessage returns FindRunsRunsRunConnectionEdgesRunEdgeNodeRun.Message, and is useful for accessing the field via an interface.
+func (v *FindRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetMessage() *string { return v.RunRow.Message }
+
+// GetRunSeq returns FindRunsRunsRunConnectionEdgesRunEdgeNodeRun.RunSeq, and is useful for accessing the field via an interface.
+func (v *FindRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetRunSeq() int64 { return v.RunRow.RunSeq }
+
+// GetPlan returns FindRunsRunsRunConnectionEdgesRunEdgeNodeRun.Plan, and is useful for accessing the field via an interface.
+func (v *FindRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetPlan() RunRowPlanPlanRef {
+	return v.RunRow.Plan
+}
+
+// GetStepCounts returns FindRunsRunsRunConnectionEdgesRunEdgeNodeRun.StepCounts, and is useful for accessing the field via an interface.
+func (v *FindRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetStepCounts() RunRowStepCounts {
+	return v.RunRow.StepCounts
+}
+
+// GetTriggeredBy returns FindRunsRunsRunConnectionEdgesRunEdgeNodeRun.TriggeredBy, and is useful for accessing the field via an interface.
+func (v *FindRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetTriggeredBy() *string {
+	return v.RunRow.TriggeredBy
+}
+
+// GetCreatedAt returns FindRunsRunsRunConnectionEdgesRunEdgeNodeRun.CreatedAt, and is useful for accessing the field via an interface.
+func (v *FindRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetCreatedAt() time.Time {
+	return v.RunRow.CreatedAt
+}
+
+// GetStartedAt returns FindRunsRunsRunConnectionEdgesRunEdgeNodeRun.StartedAt, and is useful for accessing the field via an interface.
+func (v *FindRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetStartedAt() *time.Time {
+	return v.RunRow.StartedAt
+}
+
+// GetCompletedAt returns FindRunsRunsRunConnectionEdgesRunEdgeNodeRun.CompletedAt, and is useful for accessing the field via an interface.
+func (v *FindRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetCompletedAt() *time.Time {
+	return v.RunRow.CompletedAt
+}
+
+// GetTotalDurationMs returns FindRunsRunsRunConnectionEdgesRunEdgeNodeRun.TotalDurationMs, and is useful for accessing the field via an interface.
+func (v *FindRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetTotalDurationMs() *float64 {
+	return v.RunRow.TotalDurationMs
+}
+
+// GetRetryDeadline returns FindRunsRunsRunConnectionEdgesRunEdgeNodeRun.RetryDeadline, and is useful for accessing the field via an interface.
+func (v *FindRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetRetryDeadline() *time.Time {
+	return v.RunRow.RetryDeadline
+}
+
+// GetRootCause returns FindRunsRunsRunConnectionEdgesRunEdgeNodeRun.RootCause, and is useful for accessing the field via an interface.
+func (v *FindRunsRunsRunConnectionEdgesRunEdgeNodeRun) GetRootCause() *RunRowRootCauseRunError {
+	return v.RunRow.RootCause
+}
+
+func (v *FindRunsRunsRunConnectionEdgesRunEdgeNodeRun) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*FindRunsRunsRunConnectionEdgesRunEdgeNodeRun
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.FindRunsRunsRunConnectionEdgesRunEdgeNodeRun = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.RunRow)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalFindRunsRunsRunConnectionEdgesRunEdgeNodeRun struct {
+	RunId string `json:"runId"`
+
+	ProjectId string `json:"projectId"`
+
+	EnvironmentId string `json:"environmentId"`
+
+	Status RunStatus `json:"status"`
+
+	StatusRaw string `json:"statusRaw"`
+
+	Substatus *RunSubstatus `json:"substatus"`
+
+	Message *string `json:"message"`
+
+	RunSeq int64 `json:"runSeq"`
+
+	Plan RunRowPlanPlanRef `json:"plan"`
+
+	StepCounts RunRowStepCounts `json:"stepCounts"`
+
+	TriggeredBy *string `json:"triggeredBy"`
+
+	CreatedAt time.Time `json:"createdAt"`
+
+	StartedAt *time.Time `json:"startedAt"`
+
+	CompletedAt *time.Time `json:"completedAt"`
+
+	TotalDurationMs *float64 `json:"totalDurationMs"`
+
+	RetryDeadline *time.Time `json:"retryDeadline"`
+
+	RootCause *RunRowRootCauseRunError `json:"rootCause"`
+}
+
+func (v *FindRunsRunsRunConnectionEdgesRunEdgeNodeRun) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *FindRunsRunsRunConnectionEdgesRunEdgeNodeRun) __premarshalJSON() (*__premarshalFindRunsRunsRunConnectionEdgesRunEdgeNodeRun, error) {
+	var retval __premarshalFindRunsRunsRunConnectionEdgesRunEdgeNodeRun
+
+	retval.RunId = v.RunRow.RunId
+	retval.ProjectId = v.RunRow.ProjectId
+	retval.EnvironmentId = v.RunRow.EnvironmentId
+	retval.Status = v.RunRow.Status
+	retval.StatusRaw = v.RunRow.StatusRaw
+	retval.Substatus = v.RunRow.Substatus
+	retval.Message = v.RunRow.Message
+	retval.RunSeq = v.RunRow.RunSeq
+	retval.Plan = v.RunRow.Plan
+	retval.StepCounts = v.RunRow.StepCounts
+	retval.TriggeredBy = v.RunRow.TriggeredBy
+	retval.CreatedAt = v.RunRow.CreatedAt
+	retval.StartedAt = v.RunRow.StartedAt
+	retval.CompletedAt = v.RunRow.CompletedAt
+	retval.TotalDurationMs = v.RunRow.TotalDurationMs
+	retval.RetryDeadline = v.RunRow.RetryDeadline
+	retval.RootCause = v.RunRow.RootCause
+	return &retval, nil
+}
+
+// FindRunsRunsRunConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
+type FindRunsRunsRunConnectionPageInfo struct {
+	HasNextPage bool    `json:"hasNextPage"`
+	EndCursor   *string `json:"endCursor"`
+}
+
+// GetHasNextPage returns FindRunsRunsRunConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
+func (v *FindRunsRunsRunConnectionPageInfo) GetHasNextPage() bool { return v.HasNextPage }
+
+// GetEndCursor returns FindRunsRunsRunConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
+func (v *FindRunsRunsRunConnectionPageInfo) GetEndCursor() *string { return v.EndCursor }
+
+// FindRunsViewer includes the requested fields of the GraphQL type Viewer.
+type FindRunsViewer struct {
+	Principal string `json:"principal"`
+}
+
+// GetPrincipal returns FindRunsViewer.Principal, and is useful for accessing the field via an interface.
+func (v *FindRunsViewer) GetPrincipal() string { return v.Principal }
 
 // FollowEventsResponse is returned by FollowEvents on success.
 type FollowEventsResponse struct {
@@ -2557,6 +2830,38 @@ func (v *GetSignalSignal) __premarshalJSON() (*__premarshalGetSignalSignal, erro
 	retval.QuiescentSeq = v.Receipt.QuiescentSeq
 	return &retval, nil
 }
+
+// HeadOfRunResponse is returned by HeadOfRun on success.
+type HeadOfRunResponse struct {
+	// One run; null when it does not exist or is not yours. `at` shows the run as it
+	// was at that runSeq (BAD_USER_INPUT above the head).
+	Run *HeadOfRunRun `json:"run"`
+}
+
+// GetRun returns HeadOfRunResponse.Run, and is useful for accessing the field via an interface.
+func (v *HeadOfRunResponse) GetRun() *HeadOfRunRun { return v.Run }
+
+// HeadOfRunRun includes the requested fields of the GraphQL type Run.
+type HeadOfRunRun struct {
+	// Position of this state in the log.
+	RunSeq int64 `json:"runSeq"`
+	// The error that explains the run's failure, or the failed step that holds it up.
+	RootCause *HeadOfRunRunRootCauseRunError `json:"rootCause"`
+}
+
+// GetRunSeq returns HeadOfRunRun.RunSeq, and is useful for accessing the field via an interface.
+func (v *HeadOfRunRun) GetRunSeq() int64 { return v.RunSeq }
+
+// GetRootCause returns HeadOfRunRun.RootCause, and is useful for accessing the field via an interface.
+func (v *HeadOfRunRun) GetRootCause() *HeadOfRunRunRootCauseRunError { return v.RootCause }
+
+// HeadOfRunRunRootCauseRunError includes the requested fields of the GraphQL type RunError.
+type HeadOfRunRunRootCauseRunError struct {
+	StepId *string `json:"stepId"`
+}
+
+// GetStepId returns HeadOfRunRunRootCauseRunError.StepId, and is useful for accessing the field via an interface.
+func (v *HeadOfRunRunRootCauseRunError) GetStepId() *string { return v.StepId }
 
 type HealthStatus string
 
@@ -4418,6 +4723,34 @@ var AllManualOutcome = []ManualOutcome{
 	ManualOutcomeCancelled,
 }
 
+// MeasureStepLogResponse is returned by MeasureStepLog on success.
+type MeasureStepLogResponse struct {
+	// Lines of what one logical attempt printed, by number from 1. `attempt` defaults to the
+	// latest; `first` is at most 1000. With `find` the matches are counted over the whole log.
+	StepLog *MeasureStepLogStepLog `json:"stepLog"`
+}
+
+// GetStepLog returns MeasureStepLogResponse.StepLog, and is useful for accessing the field via an interface.
+func (v *MeasureStepLogResponse) GetStepLog() *MeasureStepLogStepLog { return v.StepLog }
+
+// MeasureStepLogStepLog includes the requested fields of the GraphQL type StepLog.
+type MeasureStepLogStepLog struct {
+	Attempt    int `json:"attempt"`
+	TotalLines int `json:"totalLines"`
+	// Where to begin to read why the attempt failed: the first line on stderr that speaks of an error or failure, else the first
+	// on stderr, else the last. dbt's messages of level error are on stderr. Null while it has not failed or when it printed nothing.
+	ErrorLine *int `json:"errorLine"`
+}
+
+// GetAttempt returns MeasureStepLogStepLog.Attempt, and is useful for accessing the field via an interface.
+func (v *MeasureStepLogStepLog) GetAttempt() int { return v.Attempt }
+
+// GetTotalLines returns MeasureStepLogStepLog.TotalLines, and is useful for accessing the field via an interface.
+func (v *MeasureStepLogStepLog) GetTotalLines() int { return v.TotalLines }
+
+// GetErrorLine returns MeasureStepLogStepLog.ErrorLine, and is useful for accessing the field via an interface.
+func (v *MeasureStepLogStepLog) GetErrorLine() *int { return v.ErrorLine }
+
 type PauseInput struct {
 	Reason *string `json:"reason"`
 }
@@ -5591,6 +5924,27 @@ type ReadEventsRunEventsEventConnectionPageInfo struct {
 
 // GetHasNextPage returns ReadEventsRunEventsEventConnectionPageInfo.HasNextPage, and is useful for accessing the field via an interface.
 func (v *ReadEventsRunEventsEventConnectionPageInfo) GetHasNextPage() bool { return v.HasNextPage }
+
+// ReadPlanResponse is returned by ReadPlan on success.
+type ReadPlanResponse struct {
+	// One run; null when it does not exist or is not yours. `at` shows the run as it
+	// was at that runSeq (BAD_USER_INPUT above the head).
+	Run *ReadPlanRun `json:"run"`
+}
+
+// GetRun returns ReadPlanResponse.Run, and is useful for accessing the field via an interface.
+func (v *ReadPlanResponse) GetRun() *ReadPlanRun { return v.Run }
+
+// ReadPlanRun includes the requested fields of the GraphQL type Run.
+type ReadPlanRun struct {
+	// The document of the plan, without the values of members that look like a secret by their names: `***` stands there. Null when no
+	// worker has fetched it yet, or when it is of another place than the run. Its digest is `plan.sha256`. What was changed of it for this run are the `signals` of the types
+	// UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET. At most 10 MiB. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+	PlanDocument *json.RawMessage `json:"planDocument"`
+}
+
+// GetPlanDocument returns ReadPlanRun.PlanDocument, and is useful for accessing the field via an interface.
+func (v *ReadPlanRun) GetPlanDocument() *json.RawMessage { return v.PlanDocument }
 
 // ReadStepLogResponse is returned by ReadStepLog on success.
 type ReadStepLogResponse struct {
@@ -10148,6 +10502,22 @@ func (v *__DiffRunInput) GetA() int64 { return v.A }
 // GetB returns __DiffRunInput.B, and is useful for accessing the field via an interface.
 func (v *__DiffRunInput) GetB() int64 { return v.B }
 
+// __FindRunsInput is used internally by genqlient
+type __FindRunsInput struct {
+	First  *int       `json:"first"`
+	After  *string    `json:"after"`
+	Filter *RunFilter `json:"filter"`
+}
+
+// GetFirst returns __FindRunsInput.First, and is useful for accessing the field via an interface.
+func (v *__FindRunsInput) GetFirst() *int { return v.First }
+
+// GetAfter returns __FindRunsInput.After, and is useful for accessing the field via an interface.
+func (v *__FindRunsInput) GetAfter() *string { return v.After }
+
+// GetFilter returns __FindRunsInput.Filter, and is useful for accessing the field via an interface.
+func (v *__FindRunsInput) GetFilter() *RunFilter { return v.Filter }
+
 // __FollowEventsInput is used internally by genqlient
 type __FollowEventsInput struct {
 	RunId      string  `json:"runId"`
@@ -10166,9 +10536,10 @@ func (v *__FollowEventsInput) GetStoreEpoch() *string { return v.StoreEpoch }
 
 // __FollowStepLogInput is used internally by genqlient
 type __FollowStepLogInput struct {
-	RunId   string `json:"runId"`
-	StepId  string `json:"stepId"`
-	Attempt *int   `json:"attempt"`
+	RunId    string `json:"runId"`
+	StepId   string `json:"stepId"`
+	Attempt  *int   `json:"attempt"`
+	FromLine *int   `json:"fromLine"`
 }
 
 // GetRunId returns __FollowStepLogInput.RunId, and is useful for accessing the field via an interface.
@@ -10179,6 +10550,9 @@ func (v *__FollowStepLogInput) GetStepId() string { return v.StepId }
 
 // GetAttempt returns __FollowStepLogInput.Attempt, and is useful for accessing the field via an interface.
 func (v *__FollowStepLogInput) GetAttempt() *int { return v.Attempt }
+
+// GetFromLine returns __FollowStepLogInput.FromLine, and is useful for accessing the field via an interface.
+func (v *__FollowStepLogInput) GetFromLine() *int { return v.FromLine }
 
 // __FreezeTenantInput is used internally by genqlient
 type __FreezeTenantInput struct {
@@ -10219,6 +10593,14 @@ func (v *__GetSignalInput) GetRunId() string { return v.RunId }
 
 // GetSignalId returns __GetSignalInput.SignalId, and is useful for accessing the field via an interface.
 func (v *__GetSignalInput) GetSignalId() string { return v.SignalId }
+
+// __HeadOfRunInput is used internally by genqlient
+type __HeadOfRunInput struct {
+	RunId string `json:"runId"`
+}
+
+// GetRunId returns __HeadOfRunInput.RunId, and is useful for accessing the field via an interface.
+func (v *__HeadOfRunInput) GetRunId() string { return v.RunId }
 
 // __ListApprovalsInput is used internally by genqlient
 type __ListApprovalsInput struct {
@@ -10356,6 +10738,22 @@ func (v *__ListTokensInput) GetFirst() *int { return v.First }
 // GetAfter returns __ListTokensInput.After, and is useful for accessing the field via an interface.
 func (v *__ListTokensInput) GetAfter() *string { return v.After }
 
+// __MeasureStepLogInput is used internally by genqlient
+type __MeasureStepLogInput struct {
+	RunId   string `json:"runId"`
+	StepId  string `json:"stepId"`
+	Attempt *int   `json:"attempt"`
+}
+
+// GetRunId returns __MeasureStepLogInput.RunId, and is useful for accessing the field via an interface.
+func (v *__MeasureStepLogInput) GetRunId() string { return v.RunId }
+
+// GetStepId returns __MeasureStepLogInput.StepId, and is useful for accessing the field via an interface.
+func (v *__MeasureStepLogInput) GetStepId() string { return v.StepId }
+
+// GetAttempt returns __MeasureStepLogInput.Attempt, and is useful for accessing the field via an interface.
+func (v *__MeasureStepLogInput) GetAttempt() *int { return v.Attempt }
+
 // __PreviewActionInput is used internally by genqlient
 type __PreviewActionInput struct {
 	Action ActionInput `json:"action"`
@@ -10411,6 +10809,14 @@ func (v *__ReadEventsInput) GetAfter() *int64 { return v.After }
 
 // GetTypes returns __ReadEventsInput.Types, and is useful for accessing the field via an interface.
 func (v *__ReadEventsInput) GetTypes() []string { return v.Types }
+
+// __ReadPlanInput is used internally by genqlient
+type __ReadPlanInput struct {
+	RunId string `json:"runId"`
+}
+
+// GetRunId returns __ReadPlanInput.RunId, and is useful for accessing the field via an interface.
+func (v *__ReadPlanInput) GetRunId() string { return v.RunId }
 
 // __ReadStepLogInput is used internally by genqlient
 type __ReadStepLogInput struct {
@@ -10487,10 +10893,14 @@ func (v *__SetQuotaInput) GetInput() SetQuotaInput { return v.Input }
 // __ShowRunInput is used internally by genqlient
 type __ShowRunInput struct {
 	RunId string `json:"runId"`
+	At    *int64 `json:"at"`
 }
 
 // GetRunId returns __ShowRunInput.RunId, and is useful for accessing the field via an interface.
 func (v *__ShowRunInput) GetRunId() string { return v.RunId }
+
+// GetAt returns __ShowRunInput.At, and is useful for accessing the field via an interface.
+func (v *__ShowRunInput) GetAt() *int64 { return v.At }
 
 // __SignalRunInput is used internally by genqlient
 type __SignalRunInput struct {
@@ -10883,11 +11293,15 @@ const DiffRun_Operation = `
 query DiffRun ($runId: String!, $a: Seq!, $b: Seq!) {
 	runDiff(runId: $runId, a: $a, b: $b) {
 		from {
+			status
 			statusRaw
+			substatus
 			runSeq
 		}
 		to {
+			status
 			statusRaw
+			substatus
 			runSeq
 		}
 		steps {
@@ -10897,8 +11311,13 @@ query DiffRun ($runId: String!, $a: Seq!, $b: Seq!) {
 				logicalAttemptId
 			}
 			to {
+				status
 				statusRaw
 				logicalAttemptId
+				error {
+					code
+					message
+				}
 			}
 		}
 		decisions {
@@ -10930,6 +11349,91 @@ func DiffRun(
 	}
 
 	data_ = &DiffRunResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by FindRuns.
+const FindRuns_Operation = `
+query FindRuns ($first: Int, $after: String, $filter: RunFilter) {
+	viewer {
+		principal
+	}
+	runs(first: $first, after: $after, filter: $filter) {
+		edges {
+			node {
+				... RunRow
+			}
+		}
+		pageInfo {
+			hasNextPage
+			endCursor
+		}
+	}
+}
+fragment RunRow on Run {
+	runId
+	projectId
+	environmentId
+	status
+	statusRaw
+	substatus
+	message
+	runSeq
+	plan {
+		planId
+		planVersion
+	}
+	stepCounts {
+		total
+		pending
+		running
+		success
+		failed
+		skipped
+	}
+	triggeredBy
+	createdAt
+	startedAt
+	completedAt
+	totalDurationMs
+	retryDeadline
+	rootCause {
+		stepId
+		logicalAttemptId
+		code
+		message
+		retryable
+		blockedSteps
+	}
+}
+`
+
+func FindRuns(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	first *int,
+	after *string,
+	filter *RunFilter,
+) (data_ *FindRunsResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "FindRuns",
+		Query:  FindRuns_Operation,
+		Variables: &__FindRunsInput{
+			First:  first,
+			After:  after,
+			Filter: filter,
+		},
+	}
+
+	data_ = &FindRunsResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -11028,8 +11532,8 @@ func FollowEventsForwardData(interfaceChan interface{}, jsonRawMsg json.RawMessa
 
 // The subscription executed by FollowStepLog.
 const FollowStepLog_Operation = `
-subscription FollowStepLog ($runId: String!, $stepId: String!, $attempt: Int) {
-	stepLogUpdates(runId: $runId, stepId: $stepId, attempt: $attempt) {
+subscription FollowStepLog ($runId: String!, $stepId: String!, $attempt: Int, $fromLine: Int) {
+	stepLogUpdates(runId: $runId, stepId: $stepId, attempt: $attempt, fromLine: $fromLine) {
 		attempt
 		totalLines
 		complete
@@ -11050,14 +11554,16 @@ func FollowStepLog(
 	runId string,
 	stepId string,
 	attempt *int,
+	fromLine *int,
 ) (dataChan_ chan FollowStepLogWsResponse, subscriptionID_ string, err_ error) {
 	req_ := &graphql.Request{
 		OpName: "FollowStepLog",
 		Query:  FollowStepLog_Operation,
 		Variables: &__FollowStepLogInput{
-			RunId:   runId,
-			StepId:  stepId,
-			Attempt: attempt,
+			RunId:    runId,
+			StepId:   stepId,
+			Attempt:  attempt,
+			FromLine: fromLine,
 		},
 	}
 
@@ -11271,6 +11777,43 @@ func GetSignal(
 	}
 
 	data_ = &GetSignalResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by HeadOfRun.
+const HeadOfRun_Operation = `
+query HeadOfRun ($runId: String!) {
+	run(runId: $runId) {
+		runSeq
+		rootCause {
+			stepId
+		}
+	}
+}
+`
+
+func HeadOfRun(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	runId string,
+) (data_ *HeadOfRunResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "HeadOfRun",
+		Query:  HeadOfRun_Operation,
+		Variables: &__HeadOfRunInput{
+			RunId: runId,
+		},
+	}
+
+	data_ = &HeadOfRunResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -11917,6 +12460,46 @@ func ListTokens(
 	return data_, err_
 }
 
+// The query executed by MeasureStepLog.
+const MeasureStepLog_Operation = `
+query MeasureStepLog ($runId: String!, $stepId: String!, $attempt: Int) {
+	stepLog(runId: $runId, stepId: $stepId, attempt: $attempt, first: 1) {
+		attempt
+		totalLines
+		errorLine
+	}
+}
+`
+
+func MeasureStepLog(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	runId string,
+	stepId string,
+	attempt *int,
+) (data_ *MeasureStepLogResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "MeasureStepLog",
+		Query:  MeasureStepLog_Operation,
+		Variables: &__MeasureStepLogInput{
+			RunId:   runId,
+			StepId:  stepId,
+			Attempt: attempt,
+		},
+	}
+
+	data_ = &MeasureStepLogResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The query executed by PreviewAction.
 const PreviewAction_Operation = `
 query PreviewAction ($action: ActionInput!) {
@@ -12141,6 +12724,40 @@ func ReadEvents(
 	}
 
 	data_ = &ReadEventsResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ReadPlan.
+const ReadPlan_Operation = `
+query ReadPlan ($runId: String!) {
+	run(runId: $runId) {
+		planDocument
+	}
+}
+`
+
+func ReadPlan(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	runId string,
+) (data_ *ReadPlanResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ReadPlan",
+		Query:  ReadPlan_Operation,
+		Variables: &__ReadPlanInput{
+			RunId: runId,
+		},
+	}
+
+	data_ = &ReadPlanResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -12736,8 +13353,8 @@ func ShowQuota(
 
 // The query executed by ShowRun.
 const ShowRun_Operation = `
-query ShowRun ($runId: String!) {
-	run(runId: $runId) {
+query ShowRun ($runId: String!, $at: Seq) {
+	run(runId: $runId, at: $at) {
 		... RunRow
 		steps {
 			... StepRow
@@ -12819,12 +13436,14 @@ func ShowRun(
 	ctx_ context.Context,
 	client_ graphql.Client,
 	runId string,
+	at *int64,
 ) (data_ *ShowRunResponse, err_ error) {
 	req_ := &graphql.Request{
 		OpName: "ShowRun",
 		Query:  ShowRun_Operation,
 		Variables: &__ShowRunInput{
 			RunId: runId,
+			At:    at,
 		},
 	}
 

@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
@@ -55,21 +53,34 @@ func (s *session) completeFlag(c *cobra.Command, flag, word string) {
 // complete says what may stand for word. A server that does not answer soon, or
 // refuses, has nothing to say.
 func (s *session) complete(c *cobra.Command, word string, args []string, begun string) (out []cobra.Completion, d cobra.ShellCompDirective) {
-	switch word {
+	switch word = strings.Trim(word, "[]"); word {
 	case "FILE", "PATCH", "PARAMS":
 		return nil, cobra.ShellCompDirectiveDefault
 	case "MODE":
 		return beginning(begun, client.AllEngineMode), cobra.ShellCompDirectiveNoFileComp
 	case "STATUS":
 		return beginning(begun, client.AllRunStatus), cobra.ShellCompDirectiveNoFileComp
+	case "ACTION":
+		return beginning(begun, client.AllAction), cobra.ShellCompDirectiveNoFileComp
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), completionWait)
 	defer cancel()
 	if s.open(c) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	s.err = io.Discard
 	switch word {
 	case "RUN", "PROJECT", "ENVIRONMENT":
+		if word == "RUN" {
+			for _, n := range runNames {
+				if strings.HasPrefix(n.name, begun) {
+					out = append(out, cobra.CompletionWithDesc(n.name, n.is))
+				}
+			}
+			if strings.HasPrefix(begun, "@") {
+				break
+			}
+		}
 		f := client.RunFilter{}
 		if word == "RUN" && begun != "" {
 			f.Text = &begun
@@ -93,7 +104,7 @@ func (s *session) complete(c *cobra.Command, word string, args []string, begun s
 		if err != nil {
 			break
 		}
-		run, err := client.ShowRun(ctx, s.client, id)
+		run, err := client.ShowRun(ctx, s.client, id, nil)
 		if err != nil || run.Run == nil {
 			break
 		}
@@ -125,82 +136,4 @@ func suits(command string, is client.StepStatus) bool {
 		return is == client.StepStatusFailed || is == client.StepStatusPending
 	}
 	return true
-}
-
-// Short run ids: how much of one must be given, and how many runs are looked at.
-const (
-	shortestRunID = 4
-	maxPage       = 200
-	maxCandidates = 1_000
-)
-
-// whole replaces what a command was given of run ids by the ids: as RUN, and by --run.
-func (s *session) whole(c *cobra.Command, words, args []string) error {
-	for i, arg := range args {
-		if i >= len(words) || words[i] != "RUN" {
-			continue
-		}
-		id, err := s.runID(c.Context(), arg)
-		if err != nil {
-			return err
-		}
-		args[i] = id
-	}
-	if f := c.Flag("run"); f != nil && f.Changed {
-		id, err := s.runID(c.Context(), f.Value.String())
-		if err != nil {
-			return err
-		}
-		return f.Value.Set(id)
-	}
-	return nil
-}
-
-// runID is the id of the run whose id begins with what is given. A whole id asks the
-// server nothing, and what no run begins with stays: the command says so by itself.
-func (s *session) runID(ctx context.Context, given string) (string, error) {
-	if len(given) < shortestRunID || uuid.Validate(given) == nil {
-		return given, nil
-	}
-	var found []client.RunRow
-	var after *string
-	size := maxPage
-	for read := 0; ; read += size {
-		if read >= maxCandidates {
-			return "", usage(fmt.Errorf("too many runs and plans have %q in their name: give more of the run's id", given))
-		}
-		page, err := client.ListRuns(ctx, s.client, &size, after, &client.RunFilter{Text: &given})
-		if err != nil {
-			return "", failure(err)
-		}
-		for _, e := range page.Runs.Edges {
-			r := e.Node.RunRow
-			if r.RunId == given {
-				return given, nil
-			}
-			if strings.HasPrefix(r.RunId, given) {
-				found = append(found, r)
-			}
-		}
-		if !page.Runs.PageInfo.HasNextPage {
-			break
-		}
-		after = page.Runs.PageInfo.EndCursor
-	}
-	switch len(found) {
-	case 0:
-		return given, nil
-	case 1:
-		return found[0].RunId, nil
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d runs begin with %s:", len(found), given)
-	for i, r := range found {
-		if i == 10 {
-			fmt.Fprintf(&b, "\n  … and %d more", len(found)-i)
-			break
-		}
-		fmt.Fprintf(&b, "\n  %s  %s  %s  %s", r.RunId, r.StatusRaw, r.Plan.PlanId, moment(&r.CreatedAt))
-	}
-	return "", usage(errors.New(b.String()))
 }

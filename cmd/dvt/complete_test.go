@@ -77,6 +77,11 @@ func TestComplete_OffersWhatThereIs(t *testing.T) {
 		token, args, want string
 	}{
 		{"dev-viewer", "run show cafe", runC},
+		{"dev-viewer", "run show ", "@last @failed " + runC + " " + runB + " " + runA + " r1"},
+		{"dev-viewer", "run show @", "@last @failed"},
+		{"dev-viewer", "run diff @f", "@failed"},
+		{"dev-viewer", "run logs @failed l", "load"},
+		{"dev-viewer", "policy who RETRY", "RETRY_STEP"},
 		{"dev-viewer", "run show dead", runB + " " + runA},
 		{"dev-mallory", "run show dead", ""},
 		{"dev-viewer", "run show " + runA + " ", ""},
@@ -106,7 +111,7 @@ func TestComplete_IsQuickAndSilent(t *testing.T) {
 	t.Cleanup(func() { close(release) })
 	for _, address := range []string{hung.URL, "http://127.0.0.1:1"} {
 		began := time.Now()
-		for _, args := range [][]string{{"run", "show", ""}, {"run", "logs", "cafe", ""}} {
+		for _, args := range [][]string{{"run", "show", "c"}, {"run", "logs", "cafe", ""}} {
 			if out := completions(t, address, "dev-viewer", args...); len(out) != 0 {
 				t.Errorf("%v: %q", args, out)
 			}
@@ -132,47 +137,6 @@ func TestCompletion_ScriptsAreOfTheirShells(t *testing.T) {
 			}
 		} else if shell == "bash" {
 			t.Error("the script is checked by bash: install bash")
-		}
-	}
-}
-
-func TestRunID_TheBeginningIsEnough(t *testing.T) {
-	t.Parallel()
-	address, requests := several(t)
-	for _, c := range []struct {
-		args   string
-		status int
-		says   string
-	}{
-		{"run show cafe", 0, runC},
-		{"run show " + runA[:35] + "1", 0, runA},
-		{"run show deadbeef", 2, "2 runs begin with deadbeef"},
-		{"run show deadbeef", 2, runB},
-		{"run show dea", 4, "NOT_FOUND"},
-		{"run show beef", 4, "NOT_FOUND"}, // in the middle of ids
-		{"run logs cafe none", 4, "NOT_FOUND"},
-		{"run pause cafe --dry-run", 0, "PAUSED"},
-		{"manual list --run cafe", 0, "No step waits"},
-		{"manual list --run deadbeef", 2, "2 runs"},
-	} {
-		out, status, err := dvt(t, address, "dev-engineer", strings.Fields(c.args)...)
-		if err != nil {
-			out += err.Error()
-		}
-		if status != c.status || !strings.Contains(out, c.says) {
-			t.Errorf("dvt %s: %d, want %d and %q\n%s", c.args, status, c.status, c.says, out)
-		}
-	}
-	if out, status, _ := dvt(t, address, "dev-mallory", "run", "show", "cafe"); status != 4 {
-		t.Errorf("another tenant's run: %d\n%s", status, out)
-	}
-	for id, want := range map[string]int64{runC: 1, "cafe0000": 2} {
-		before := requests.Load()
-		if out, status, err := dvt(t, address, "dev-viewer", "run", "show", id); status != 0 {
-			t.Fatalf("%d, %v\n%s", status, err, out)
-		}
-		if n := requests.Load() - before; n != want {
-			t.Errorf("%s cost %d requests, want %d", id, n, want)
 		}
 	}
 }

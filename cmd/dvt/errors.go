@@ -128,10 +128,12 @@ func notFound(what string) error {
 	return &exitError{status: 4, err: fmt.Errorf("NOT_FOUND: there is no such %s, or it is not yours", what)}
 }
 
-// exact is cobra.ExactArgs with a usage error's exit status.
-func exact(n int) cobra.PositionalArgs {
+// exact is cobra.ExactArgs with a usage error's exit status, and between is cobra.RangeArgs.
+func exact(n int) cobra.PositionalArgs { return between(n, n) }
+
+func between(least, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		if len(args) != n {
+		if len(args) < least || len(args) > most {
 			return usage(fmt.Errorf("usage: %s\n  see %s --help", c.UseLine(), c.CommandPath()))
 		}
 		return nil

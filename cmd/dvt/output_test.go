@@ -24,14 +24,14 @@ func walk(c *cobra.Command, f func(*cobra.Command)) {
 
 // printed are the commands that a test can ask twice for the same answer.
 var printed = map[string]string{
-	"run list": "", "bulk list": "", "run show": "r1", "manual list": "", "dead-letters list": "--all",
+	"run list": "", "bulk list": "", "run show": "r1", "run diff": "r1 0", "policy who": "PAUSE r1", "manual list": "", "dead-letters list": "--all",
 	"audit verify": "", "token list": "", "policy show": "", "policy history": "", "quota show": "", "quota history": "", "queue list": "",
 	"service status": "", "whoami": "", "workflow replay": recorded + "v2/linear.json",
 }
 
 // changing are those with -o that change something, or need another server: they print
 // through the same function, and their own tests ask for it.
-var changing = strings.Fields(`bulk-signal bulk-show bulk-watch run-start run-rerun run-logs run-events run-watch run-approve run-pause run-resume run-retry run-skip run-update-params run-override run-set-target
+var changing = strings.Fields(`bulk-signal bulk-show bulk-watch run-plan run-start run-rerun run-logs run-events run-watch run-approve run-pause run-resume run-retry run-skip run-update-params run-override run-set-target
 	run-alert run-cancel run-stop manual-complete dead-letters-redrive audit-export token-create token-revoke policy-set
 	quota-set service-mode tenant-freeze tenant-unfreeze workflow-debug workflow-new plan-validate plan-test plan-new version health
 	context-list context-show context-set context-use context-delete store-verify store-rebuild store-repair store-export store-import store-epoch-bump`)

@@ -18,7 +18,7 @@ import (
 
 func policyCommand() *cobra.Command {
 	s := &session{}
-	return s.command("policy", "The policy of the tenant: who may do what where", s.policyShow(), s.policySet(), s.policyHistory())
+	return s.command("policy", "The policy of the tenant: who may do what where", s.policyShow(), s.policySet(), s.policyHistory(), s.policyWho())
 }
 
 func (s *session) policyShow() *cobra.Command {

@@ -31,7 +31,7 @@ type session struct {
 func runCommand() *cobra.Command {
 	s := &session{}
 	return s.command("run", "Start, watch and steer runs", append([]*cobra.Command{
-		s.startCommand(), s.rerunCommand(), s.listCommand(), s.showCommand(), s.watchCommand(), s.logsCommand(), s.eventsCommand(), s.approveCommand(),
+		s.startCommand(), s.rerunCommand(), s.listCommand(), s.showCommand(), s.diffCommand(), s.planOfCommand(), s.watchCommand(), s.logsCommand(), s.eventsCommand(), s.approveCommand(),
 	}, s.signalCommands()...)...)
 }
 

@@ -2,9 +2,7 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -87,14 +85,10 @@ func (s *session) moved(ctx context.Context, runID string, since int64, err erro
 	}
 	for i, st := range d.Steps {
 		if i == maxMoved {
-			fmt.Fprintf(&b, "\n  … and %d more steps", len(d.Steps)-i)
+			fmt.Fprintf(&b, "\n  and %d more steps", len(d.Steps)-i)
 			break
 		}
-		was := "PENDING"
-		if st.From != nil {
-			was = st.From.StatusRaw
-		}
-		fmt.Fprintf(&b, "\n  %s: %s -> %s (attempt %d)", st.StepId, was, st.To.StatusRaw, st.To.LogicalAttemptId)
+		fmt.Fprintf(&b, "\n  %s: %s -> %s (attempt %d)", st.StepId, before(st), st.To.StatusRaw, st.To.LogicalAttemptId)
 	}
 	for _, x := range d.Decisions[max(0, len(d.Decisions)-maxMoved):] {
 		fmt.Fprintf(&b, "\n  seq %d at %s: %s%s", x.RunSeq, moment(&x.PersistedAt), x.EventType, decided(x.Payload))
@@ -105,22 +99,3 @@ func (s *session) moved(ctx context.Context, runID string, since int64, err erro
 
 // maxMoved is how many steps, and how many decisions, are named.
 const maxMoved = 10
-
-// decided says what a decision's event tells of who decided what.
-func decided(payload *json.RawMessage) string {
-	var p struct{ SignalType, StepID, Actor, PauseRequestedBy, Principal, Reason string }
-	if payload == nil || json.Unmarshal(*payload, &p) != nil {
-		return ""
-	}
-	out := strings.Join(strings.Fields(p.SignalType+" "+p.StepID), " ")
-	if out != "" {
-		out = " " + out
-	}
-	if who := cmp.Or(p.Actor, p.PauseRequestedBy, p.Principal); who != "" {
-		out += " by " + who
-	}
-	if p.Reason != "" {
-		out += ": " + oneLine(p.Reason)
-	}
-	return out
-}

@@ -89,7 +89,7 @@ func (s *session) followEvents(ctx context.Context, runID string, how logging) e
 			}
 			return nil
 		})
-	}, func(why error, _ time.Time) { fmt.Fprintf(s.err, "OFFLINE: %s; trying again\n", oneLine(why.Error())) })
+	}, s.offline)
 	if errors.Is(err, errOver) {
 		return nil
 	}

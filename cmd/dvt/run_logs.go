@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,78 +15,186 @@ import (
 // logPage is how many lines are asked for at once: the most that the API gives.
 const logPage = 1000
 
+// reading is which lines of a step's log are printed, and how.
+type reading struct {
+	runID, stepID string
+	attempt       *int // nil: the latest
+	from          int  // line, from 1
+	since         time.Time
+	grep          string
+	stamps        bool
+}
+
 func (s *session) logsCommand() *cobra.Command {
-	var attempt int
-	var follow bool
+	var attempt, tail int
+	var follow, failed bool
+	var since, giveUp time.Duration
+	var how reading
 	c := &cobra.Command{
-		Use: "logs RUN STEP", Short: "Print what a step printed", Args: exact(2),
-		RunE: func(c *cobra.Command, args []string) error {
-			var which *int
+		Use: "logs RUN [STEP]", Short: "Print what a step printed; default: the step that failed the run", Args: between(1, 2),
+		Long: "Print what a step printed, one attempt of it. Without STEP it is the step that failed the run or holds it up. With --follow it goes\n" +
+			"on until the attempt is over, over as many connections as it takes. With -o json the lines have their numbers, times and streams.",
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			how.runID, how.from = args[0], 1
+			if len(args) > 1 {
+				how.stepID = args[1]
+			} else if how.stepID, err = s.culprit(c.Context(), args[0]); err != nil {
+				return err
+			}
 			if attempt > 0 {
-				which = &attempt
+				how.attempt = &attempt
+			}
+			if since > 0 {
+				how.since = time.Now().Add(-since)
+			}
+			if tail > 0 || failed {
+				if err := s.begin(c.Context(), &how, tail, failed); err != nil {
+					return err
+				}
 			}
 			if follow {
-				return s.followLog(c, args[0], args[1], which)
+				return s.followLog(c.Context(), how, giveUp)
 			}
-			return s.readLog(c, args[0], args[1], which)
+			return s.readLog(c.Context(), how)
 		},
 	}
 	c.Flags().IntVar(&attempt, "attempt", 0, "logical attempt; default: the latest")
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on while the step prints; -o json prints an object for each piece")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on while the attempt prints; -o json prints an object for each piece")
+	c.Flags().DurationVar(&giveUp, "give-up-after", patience, "with --follow: stop after so long without a connection; 0: never")
+	c.Flags().IntVar(&tail, "tail", 0, "begin so many lines before the end")
+	c.Flags().BoolVar(&failed, "failed", false, "begin at the line that says why the attempt failed")
+	c.Flags().DurationVar(&since, "since", 0, "only lines of that long ago or less, such as 10m")
+	c.Flags().StringVar(&how.grep, "grep", "", "only lines that contain this text")
+	c.Flags().BoolVar(&how.stamps, "timestamps", false, "say before each line when it was printed, in UTC, and on which stream")
+	c.MarkFlagsMutuallyExclusive("tail", "failed")
 	return c
 }
 
+// culprit is the step that explains the failure of a run, or holds it up.
+func (s *session) culprit(ctx context.Context, runID string) (string, error) {
+	out, err := client.HeadOfRun(ctx, s.client, runID)
+	switch {
+	case err != nil:
+		return "", failure(err)
+	case out.Run == nil:
+		return "", notFound("run")
+	case out.Run.RootCause == nil || out.Run.RootCause.StepId == nil:
+		return "", usage(errors.New("no step of that run has failed: name the STEP whose log you want"))
+	}
+	fmt.Fprintf(s.err, "step %s\n", *out.Run.RootCause.StepId)
+	return *out.Run.RootCause.StepId, nil
+}
+
+// begin sets where to begin to read: so many lines before the end, or where it is said why the attempt failed.
+func (s *session) begin(ctx context.Context, how *reading, tail int, failed bool) error {
+	out, err := client.MeasureStepLog(ctx, s.client, how.runID, how.stepID, how.attempt)
+	if err != nil {
+		return failure(err)
+	}
+	if out.StepLog == nil {
+		return notFound("step")
+	}
+	l := out.StepLog
+	how.attempt = &l.Attempt
+	switch {
+	case !failed:
+		how.from = max(1, l.TotalLines-tail+1)
+	case l.ErrorLine != nil:
+		how.from = *l.ErrorLine
+	default:
+		return usage(fmt.Errorf("attempt %d of %s has not failed, or printed nothing", l.Attempt, how.stepID))
+	}
+	return nil
+}
+
+// takes reports whether a line is asked for.
+func (r *reading) takes(at time.Time, text string) bool {
+	return !at.Before(r.since) && strings.Contains(text, r.grep)
+}
+
+// line prints one.
+func (s *session) line(how reading, at time.Time, stream, text string) {
+	if how.stamps {
+		text = fmt.Sprintf("%s  %-6s  %s", at.UTC().Format("2006-01-02 15:04:05.000Z"), stream, text)
+	}
+	fmt.Fprintln(s.out, text)
+}
+
 // readLog prints all that there is now. For programs it is one document.
-func (s *session) readLog(c *cobra.Command, runID, stepID string, attempt *int) error {
+func (s *session) readLog(ctx context.Context, how reading) error {
 	var whole *client.ReadStepLogStepLog
-	for from := 1; ; {
+	for more := true; more; {
 		size := logPage
-		out, err := client.ReadStepLog(c.Context(), s.client, runID, stepID, attempt, &from, &size)
+		out, err := client.ReadStepLog(ctx, s.client, how.runID, how.stepID, how.attempt, &how.from, &size)
 		if err != nil {
 			return failure(err)
 		}
-		if out.StepLog == nil {
+		l := out.StepLog
+		if l == nil {
 			return notFound("step")
 		}
-		attempt = &out.StepLog.Attempt // a retry that begins meanwhile has a log of its own
-		switch {
-		case !s.output.data():
-			for _, l := range out.StepLog.Lines {
-				fmt.Fprintln(s.out, l.Text)
-			}
-		case whole == nil:
-			whole = out.StepLog
-		default:
-			whole.Lines, whole.TotalLines = append(whole.Lines, out.StepLog.Lines...), out.StepLog.TotalLines
+		how.attempt = &l.Attempt // a retry that begins meanwhile has a log of its own
+		if n := len(l.Lines); n > 0 {
+			how.from = l.Lines[n-1].No + 1
 		}
-		if from += len(out.StepLog.Lines); len(out.StepLog.Lines) < size {
-			break
+		more = len(l.Lines) == size
+		taken := l.Lines[:0]
+		for _, x := range l.Lines {
+			if !how.takes(x.At, x.Text) {
+				continue
+			}
+			if taken = append(taken, x); !s.output.data() {
+				s.line(how, x.At, x.Stream, x.Text)
+			}
+		}
+		if l.Lines = taken; whole == nil {
+			whole = l
+		} else if s.output.data() {
+			whole.Lines, whole.TotalLines = append(whole.Lines, taken...), l.TotalLines
 		}
 	}
-	if whole != nil {
+	if s.output.data() {
 		return s.print(whole)
 	}
 	return nil
 }
 
-func (s *session) followLog(c *cobra.Command, runID, stepID string, attempt *int) error {
-	err := s.client.Follow(c.Context(), runID, stepID, attempt, func(f client.FollowStepLogStepLogUpdatesStepLogUpdate) error {
-		if s.output.data() {
-			if err := s.print(f); err != nil {
-				return err
+// followLog prints each line once, over as many connections as it takes, until the attempt is over.
+func (s *session) followLog(ctx context.Context, how reading, giveUp time.Duration) error {
+	err := follow(ctx, giveUp, client.Position{}, func(ctx context.Context, _ client.Position, took func(client.Position)) error {
+		return s.client.Follow(ctx, how.runID, how.stepID, how.attempt, how.from, func(f client.FollowStepLogStepLogUpdatesStepLogUpdate) error {
+			took(client.Position{})
+			how.attempt = &f.Attempt
+			if n := len(f.Lines); n > 0 {
+				how.from = f.Lines[n-1].No + 1
 			}
-		} else {
-			for _, l := range f.Lines {
-				fmt.Fprintln(s.out, l.Text)
+			taken := f.Lines[:0]
+			for _, x := range f.Lines {
+				if !how.takes(x.At, x.Text) {
+					continue
+				}
+				if taken = append(taken, x); !s.output.data() {
+					s.line(how, x.At, x.Stream, x.Text)
+				}
 			}
-		}
-		if f.Complete {
-			return errOver
-		}
+			if f.Lines = taken; s.output.data() && (len(taken) > 0 || f.Complete) {
+				if err := s.print(f); err != nil {
+					return stopped{err}
+				}
+			}
+			if f.Complete {
+				return stopped{errOver}
+			}
+			return nil
+		})
+	}, s.offline)
+	if errors.Is(err, errOver) {
 		return nil
-	})
-	if errors.Is(err, errOver) || c.Context().Err() != nil {
-		return nil //nolint:nilerr // all was printed, or Ctrl-C
 	}
 	return failure(err)
+}
+
+// offline says that a connection is lost.
+func (s *session) offline(why error, _ time.Time) {
+	fmt.Fprintf(s.err, "OFFLINE: %s; trying again\n", oneLine(why.Error()))
 }

@@ -15,9 +15,19 @@ func TestRunLogs_ReadsEveryPage(t *testing.T) {
 	const total = 2500
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var in struct {
-			Variables struct{ FromLine, First int }
+			OperationName string
+			Variables     struct{ FromLine, First int }
 		}
-		if err := json.NewDecoder(r.Body).Decode(&in); err != nil || in.Variables.First > logPage {
+		err := json.NewDecoder(r.Body).Decode(&in)
+		switch in.OperationName {
+		case "HeadOfRun":
+			_, _ = w.Write([]byte(`{"data":{"run":{"runSeq":9,"rootCause":{"stepId":"s1"}}}}`))
+			return
+		case "MeasureStepLog":
+			_, _ = fmt.Fprintf(w, `{"data":{"stepLog":{"attempt":1,"totalLines":%d,"errorLine":%d}}}`, total, total-2)
+			return
+		}
+		if err != nil || in.Variables.First > logPage {
 			t.Errorf("%+v, %v", in, err)
 		}
 		lines := []map[string]any{}
@@ -27,7 +37,23 @@ func TestRunLogs_ReadsEveryPage(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(map[string]any{"data": map[string]any{"stepLog": map[string]any{"attempt": 1, "totalLines": total, "lines": lines}}})
 	}))
 	t.Cleanup(s.Close)
-	out, status, err := dvt(t, s.URL, "t", "run", "logs", "r1", "s1")
+	for args, want := range map[string]string{
+		"--grep 99":             "line 99\nline 199\n",
+		"--tail 2":              "line 2499\nline 2500\n",
+		"--tail 9000":           "line 1\n",
+		"--failed":              "line 2498\nline 2499\n",
+		"--tail 1 --timestamps": "2026-11-22 00:00:00.000Z  stdout  line 2500\n",
+		"--since 1ms":           "",
+	} {
+		if out, status, err := dvt(t, s.URL, "t", append(strings.Fields("run logs r1 s1"), strings.Fields(args)...)...); status != 0 || !strings.HasPrefix(out, want) || want == "" && out != "" {
+			t.Errorf("%s: %d, %v\n%.200s", args, status, err, out)
+		}
+	}
+	out, status, err := dvt(t, s.URL, "t", "run", "logs", "r1")
+	if status != 0 || !strings.HasPrefix(out, "step s1\nline 1\n") {
+		t.Errorf("without a step: %d, %v\n%.200s", status, err, out)
+	}
+	out, status, err = dvt(t, s.URL, "t", "run", "logs", "r1", "s1")
 	if n := strings.Count(out, "\n"); n != total || status != 0 || !strings.HasSuffix(out, "line 2500\n") {
 		t.Errorf("%d lines, %d, %v", n, status, err)
 	}

@@ -199,7 +199,7 @@ func (w *changeLines) see(f frame) (client.RunStatus, error) {
 
 func (w *changeLines) lose(why error, next time.Time) {
 	if w.s.output.data() {
-		fmt.Fprintf(w.s.err, "OFFLINE: %s; trying again\n", oneLine(why.Error()))
+		w.s.offline(why, next)
 	} else if w.sync != syncOffline {
 		w.line(time.Now(), "view", string(syncOffline), signs[syncOffline].style, fmt.Sprintf(" (%s)  %s", connectionLost, oneLine(why.Error())))
 	}

@@ -71,10 +71,14 @@ func (s *session) listCommand() *cobra.Command {
 }
 
 func statusOf(r client.RunRow) string {
-	if r.Substatus != nil {
-		return r.StatusRaw + " (" + string(*r.Substatus) + ")"
+	return r.StatusRaw + substatus(r.Substatus)
+}
+
+func substatus(is *client.RunSubstatus) string {
+	if is == nil {
+		return ""
 	}
-	return r.StatusRaw
+	return " (" + string(*is) + ")"
 }
 
 func moment(t *time.Time) string {
@@ -103,63 +107,4 @@ func deref(s *string) string {
 		return ""
 	}
 	return *s
-}
-
-func (s *session) showCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "show RUN", Short: "Show one run and its steps", Args: exact(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			out, err := client.ShowRun(c.Context(), s.client, args[0])
-			if err != nil {
-				return failure(err)
-			}
-			if out.Run == nil {
-				return notFound("run")
-			}
-			if s.output.data() {
-				return s.print(out.Run)
-			}
-			r := out.Run.RunRow
-			fmt.Fprintf(s.out, "%s  %s@%s  %s/%s\n%s at seq %d, by %s, started %s, took %s\n", r.RunId, r.Plan.PlanId, r.Plan.PlanVersion,
-				r.ProjectId, r.EnvironmentId, statusOf(r), r.RunSeq, deref(r.TriggeredBy), s.when(r.StartedAt), took(r))
-			if r.Message != nil && *r.Message != "" {
-				fmt.Fprintln(s.out, *r.Message)
-			}
-			if r.RootCause != nil {
-				fmt.Fprintf(s.out, "cause: %s: %s (blocks %d steps)\n", cause(r), deref(r.RootCause.Message), r.RootCause.BlockedSteps)
-			}
-			if r.RetryDeadline != nil {
-				fmt.Fprintf(s.out, "retry window closes %s\n", s.when(r.RetryDeadline))
-			}
-			fmt.Fprintln(s.out)
-			t := s.table("STEP", "TYPE", "STATUS", "ATTEMPT", "TOOK", "ERROR")
-			for _, st := range out.Run.Steps {
-				stepRow(t, st.StepRow)
-			}
-			return t.print()
-		},
-	}
-}
-
-func stepRow(t *table, st client.StepRow) {
-	attempt, took, why := "-", "-", ""
-	if st.LogicalAttemptId > 1 {
-		attempt = fmt.Sprintf("Retry #%d", st.LogicalAttemptId-1)
-	} else if st.LogicalAttemptId == 1 {
-		attempt = "1"
-	}
-	if st.DurationMs != nil {
-		took = milliseconds(*st.DurationMs)
-	}
-	if st.Error != nil {
-		why = st.Error.Code + ": " + deref(st.Error.Message)
-	}
-	if st.Skip != nil {
-		why = st.Skip.ReasonCode
-	}
-	t.row(st.StepId, st.Type, span{st.StatusRaw, stepSigns[st.Status].style}, attempt, took, why)
-}
-
-func milliseconds(ms float64) string {
-	return (time.Duration(ms * float64(time.Millisecond))).Round(time.Millisecond).String()
 }

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/client"
+)
+
+// mostNames is how many principals the API names at most.
+const mostNames = 10
+
+func (s *session) policyWho() *cobra.Command {
+	return &cobra.Command{
+		Use: "who ACTION RUN", Short: "Who may do that to a run: at most ten principals", Args: exact(2),
+		Long: "Name principals of the tenant that may do ACTION to RUN, at most ten, one a line. ACTION is a word such as CANCEL, retry-step\n" +
+			"or APPROVE, as `dvt whoami -o json` has them. Takes the right to read the policy there.",
+		RunE: func(c *cobra.Command, args []string) error {
+			action := strings.ToUpper(strings.ReplaceAll(args[0], "-", "_"))
+			out, err := client.WhoCould(c.Context(), s.client, action, args[1])
+			if err != nil {
+				return failure(err)
+			}
+			if s.output.data() {
+				return s.print(out.WhoCould)
+			}
+			for _, name := range out.WhoCould {
+				fmt.Fprintln(s.out, oneLine(name))
+			}
+			switch n := len(out.WhoCould); {
+			case n == 0:
+				fmt.Fprintf(s.err, "Nobody may %s this run.\n", action)
+			case n == mostNames:
+				fmt.Fprintln(s.err, "There may be more: dvt policy show")
+			}
+			return nil
+		},
+	}
+}

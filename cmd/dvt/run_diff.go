@@ -1,0 +1,124 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/client"
+)
+
+func (s *session) diffCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "diff RUN SEQ [SEQ]", Short: "Say what changed in a run from one seq of its log to another, or to now", Args: between(2, 3),
+		RunE: func(c *cobra.Command, args []string) error {
+			from, err := seqOf(args[1])
+			if err != nil {
+				return err
+			}
+			var to int64
+			if len(args) > 2 {
+				if to, err = seqOf(args[2]); err != nil {
+					return err
+				}
+				from, to = min(from, to), max(from, to)
+			} else {
+				head, err := client.HeadOfRun(c.Context(), s.client, args[0])
+				if err != nil {
+					return failure(err)
+				}
+				if head.Run == nil {
+					return notFound("run")
+				}
+				if to = head.Run.RunSeq; to < from {
+					return usage(fmt.Errorf("the run's log ends at seq %d, before seq %d", to, from))
+				}
+			}
+			out, err := client.DiffRun(c.Context(), s.client, args[0], from, to)
+			if err != nil {
+				return failure(err)
+			}
+			if out.RunDiff == nil {
+				return notFound("run")
+			}
+			if s.output.data() {
+				return s.print(out.RunDiff)
+			}
+			return s.diff(out.RunDiff)
+		},
+	}
+}
+
+func seqOf(text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return 0, usage(fmt.Errorf("a seq is a number from 0, not %q: dvt run events shows those of a run", text))
+	}
+	return n, nil
+}
+
+func (s *session) diff(d *client.DiffRunRunDiff) error {
+	was, is := d.From.StatusRaw+substatus(d.From.Substatus), d.To.StatusRaw+substatus(d.To.Substatus)
+	fmt.Fprintf(s.out, "from seq %d to seq %d the run ", d.From.RunSeq, d.To.RunSeq)
+	if was == is {
+		fmt.Fprintf(s.out, "stayed %s\n", is)
+	} else {
+		fmt.Fprintf(s.out, "went from %s to %s\n", was, is)
+	}
+	if len(d.Steps) == 0 {
+		fmt.Fprintln(s.out, "no step changed")
+	} else {
+		fmt.Fprintln(s.out)
+		t := s.table("STEP", "WAS", "IS", "ATTEMPT", "ERROR")
+		for _, st := range d.Steps {
+			why := ""
+			if e := st.To.Error; e != nil {
+				why = e.Code + ": " + deref(e.Message)
+			}
+			t.row(st.StepId, before(st), span{st.To.StatusRaw, stepSigns[st.To.Status].style}, nth(st.To.LogicalAttemptId), why)
+		}
+		if err := t.print(); err != nil {
+			return err
+		}
+	}
+	if len(d.Decisions) == 0 {
+		return nil
+	}
+	fmt.Fprintln(s.out)
+	t := s.table("SEQ", "AT", "DECIDED")
+	for _, x := range d.Decisions {
+		t.row(x.RunSeq, s.when(&x.PersistedAt), x.EventType+decided(x.Payload))
+	}
+	return t.print()
+}
+
+// before is what a step was: PENDING also while the run had not read its plan.
+func before(st client.DiffRunRunDiffStepsStepDiff) string {
+	if st.From == nil {
+		return string(client.StepStatusPending)
+	}
+	return st.From.StatusRaw
+}
+
+// decided says what a decision's event tells of who decided what.
+func decided(payload *json.RawMessage) string {
+	var p struct{ SignalType, StepID, Actor, PauseRequestedBy, Principal, Reason string }
+	if payload == nil || json.Unmarshal(*payload, &p) != nil {
+		return ""
+	}
+	out := strings.Join(strings.Fields(p.SignalType+" "+p.StepID), " ")
+	if out != "" {
+		out = " " + out
+	}
+	if who := cmp.Or(p.Actor, p.PauseRequestedBy, p.Principal); who != "" {
+		out += " by " + who
+	}
+	if p.Reason != "" {
+		out += ": " + oneLine(p.Reason)
+	}
+	return out
+}

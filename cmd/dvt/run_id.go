@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/client"
+)
+
+// runName is a word that stands for a run, wherever one is asked for.
+type runName struct {
+	name, is string
+	statuses []client.RunStatus // to look among; nil: all
+	suits    func(r client.RunRow, me string) bool
+}
+
+var runNames = []runName{
+	{"@last", "the newest run that you started", nil, func(r client.RunRow, me string) bool { return deref(r.TriggeredBy) == me }},
+	{
+		"@failed", "the newest run that FAILED, or waits with a failed step",
+		[]client.RunStatus{client.RunStatusFailed, client.RunStatusRunning, client.RunStatusPaused},
+		func(r client.RunRow, _ string) bool {
+			return r.Status == client.RunStatusFailed || r.StepCounts.Failed > 0
+		},
+	},
+}
+
+// Short run ids: how much of one must be given, and how many runs are looked at.
+const (
+	shortestRunID = 4
+	maxPage       = 200
+	maxCandidates = 1_000
+)
+
+// whole replaces what a command was given of run ids by the ids: as RUN, and by --run.
+func (s *session) whole(c *cobra.Command, words, args []string) error {
+	for i, arg := range args {
+		if i >= len(words) || words[i] != "RUN" {
+			continue
+		}
+		id, err := s.runID(c.Context(), arg)
+		if err != nil {
+			return err
+		}
+		args[i] = id
+	}
+	if f := c.Flag("run"); f != nil && f.Changed {
+		id, err := s.runID(c.Context(), f.Value.String())
+		if err != nil {
+			return err
+		}
+		return f.Value.Set(id)
+	}
+	return nil
+}
+
+// runID is the id of the run whose id begins with what is given. A whole id asks the
+// server nothing, and what no run begins with stays: the command says so by itself.
+func (s *session) runID(ctx context.Context, given string) (string, error) {
+	if strings.HasPrefix(given, "@") {
+		return s.namedRun(ctx, given)
+	}
+	if len(given) < shortestRunID || uuid.Validate(given) == nil {
+		return given, nil
+	}
+	var found []client.RunRow
+	var after *string
+	size := maxPage
+	for read := 0; ; read += size {
+		if read >= maxCandidates {
+			return "", usage(fmt.Errorf("too many runs and plans have %q in their name: give more of the run's id", given))
+		}
+		page, err := client.ListRuns(ctx, s.client, &size, after, &client.RunFilter{Text: &given})
+		if err != nil {
+			return "", failure(err)
+		}
+		for _, e := range page.Runs.Edges {
+			r := e.Node.RunRow
+			if r.RunId == given {
+				return given, nil
+			}
+			if strings.HasPrefix(r.RunId, given) {
+				found = append(found, r)
+			}
+		}
+		if !page.Runs.PageInfo.HasNextPage {
+			break
+		}
+		after = page.Runs.PageInfo.EndCursor
+	}
+	switch len(found) {
+	case 0:
+		return given, nil
+	case 1:
+		return found[0].RunId, nil
+	}
+	return "", usage(errors.New(ambiguous(given, found)))
+}
+
+// ambiguous says which runs begin with what is given.
+func ambiguous(given string, found []client.RunRow) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d runs begin with %s:", len(found), given)
+	for i, r := range found {
+		if i == 10 {
+			fmt.Fprintf(&b, "\n  and %d more", len(found)-i)
+			break
+		}
+		fmt.Fprintf(&b, "\n  %s  %s  %s  %s", r.RunId, r.StatusRaw, r.Plan.PlanId, moment(&r.CreatedAt))
+	}
+	return b.String()
+}
+
+// namedRun is the id of the run that a name stands for, which is said: what is done to it must be seen.
+func (s *session) namedRun(ctx context.Context, name string) (string, error) {
+	i := slices.IndexFunc(runNames, func(n runName) bool { return n.name == name })
+	if i < 0 {
+		text := "no run is called " + name + ":"
+		for _, n := range runNames {
+			text += fmt.Sprintf("\n  %-8s %s", n.name, n.is)
+		}
+		return "", usage(errors.New(text))
+	}
+	size := maxPage
+	var after *string
+	for read := 0; read < maxCandidates; read += size {
+		page, err := client.FindRuns(ctx, s.client, &size, after, &client.RunFilter{Statuses: runNames[i].statuses})
+		if err != nil {
+			return "", failure(err)
+		}
+		for _, e := range page.Runs.Edges {
+			if r := e.Node.RunRow; runNames[i].suits(r, page.Viewer.Principal) {
+				fmt.Fprintf(s.err, "%s is %s  %s  %s\n", name, r.RunId, statusOf(r), r.Plan.PlanId)
+				return r.RunId, nil
+			}
+		}
+		if after = page.Runs.PageInfo.EndCursor; !page.Runs.PageInfo.HasNextPage {
+			break
+		}
+	}
+	return "", &exitError{status: 4, err: fmt.Errorf("NOT_FOUND: there is no %s, %s, among the newest %d", name, runNames[i].is, maxCandidates)}
+}
