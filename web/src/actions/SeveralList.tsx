@@ -47,7 +47,7 @@ function Line({ part }: { part: Part }) {
       {preview && (
         <>
           {preview.reason ?? m.confirm.outcome[preview.outcome]} {preview.outcome !== "APPLY" && preview.code && <code>{preview.code}</code>}{" "}
-          {preview.blocked.length > 0 && m.several.blocked(preview.blocked.length)} {preview.warnings.join(" ")}
+          {preview.warnings.join(" ")}
         </>
       )}
     </li>

@@ -40,7 +40,7 @@ export function RunViews({ runId, chosen, choose }: RunViewsProps) {
       replace: true,
     });
   if (!header) return null;
-  const list = <StepsGrid chosen={chosen} choose={choose} query={{ show, find, group, sort: sort ?? (narrow ? "failed" : null) }} setQuery={setQuery} />;
+  const list = <StepsGrid narrow={narrow} chosen={chosen} choose={choose} query={{ show, find, group, sort: sort ?? (narrow ? "failed" : null) }} setQuery={setQuery} />;
   switch (view) {
     case "timeline":
       return <Timeline runId={runId} chosen={chosen} choose={choose} />;

@@ -1,13 +1,12 @@
 import { X } from "lucide-react";
-import { lazy, Suspense, useEffect, useRef, useState } from "react";
+import { lazy, Suspense, useEffect, useRef } from "react";
 import { ActionButton } from "../actions/ActionButton";
 import { useActs } from "../actions/act";
-import { StepMedianDocument } from "../api/gen/graphql";
 import type { Step } from "../api/model";
-import { request } from "../api/request";
 import { LogView } from "../logs/LogView";
 import { m } from "../messages";
 import { useRunState, useRunStore, useStep } from "../runs/context";
+import { useMedians } from "../runs/medians";
 import { STEP_TABS, type StepTab } from "../runs/views";
 import { Button } from "../ui/Button";
 import { duration } from "../ui/format";
@@ -136,15 +135,8 @@ function Facts({ runId, step }: { runId: string; step: Step }) {
 
 /** How long the step took in earlier runs, to judge by. */
 function Median({ runId, stepId }: { runId: string; stepId: string }) {
-  const [median, setMedian] = useState<number | null>(null);
-  useEffect(() => {
-    const abort = new AbortController();
-    request(StepMedianDocument, { runId, stepId }, abort.signal)
-      .then(({ run }) => setMedian(run?.step?.medianMs ?? null))
-      .catch(() => {});
-    return () => abort.abort();
-  }, [runId, stepId]);
-  return median === null ? null : <span>{m.step.median(duration(median))}</span>;
+  const median = useMedians(runId, true)?.get(stepId);
+  return median === undefined ? null : <span>{m.step.median(duration(median))}</span>;
 }
 
 interface PartProps {

@@ -1,6 +1,7 @@
 import { memo } from "react";
 import { m } from "../messages";
 import { useHeader, useRunStore, useStep } from "../runs/context";
+import { type Pace, paceOf } from "../runs/medians";
 import { beganAt, readyAt } from "../timeline/segments";
 import { attemptName, duration } from "../ui/format";
 import { stepLook } from "../ui/look";
@@ -16,11 +17,13 @@ interface StepRowProps {
   chosen: boolean;
   selected: boolean;
   tabStop: boolean;
+  /** How long the step mostly takes, in milliseconds. */
+  median: number | undefined;
   choose: (stepId: string) => void;
   turn: (stepId: string, range: boolean) => void;
 }
 
-export const StepRow = memo(function StepRow({ stepId, index, top, chosen, selected, tabStop, choose, turn }: StepRowProps) {
+export const StepRow = memo(function StepRow({ stepId, index, top, chosen, selected, tabStop, median, choose, turn }: StepRowProps) {
   const store = useRunStore();
   const header = useHeader();
   const step = useStep(stepId);
@@ -64,6 +67,9 @@ export const StepRow = memo(function StepRow({ stepId, index, top, chosen, selec
       <span role="cell" data-column="took" className={css.number}>
         {stepTook(step, store)}
       </span>
+      <span role="cell" data-column="median" className={css.pace}>
+        <PaceWords pace={paceOf(step, median, store.now())} median={median} />
+      </span>
       <span role="cell" data-column="cause" className={css.clip}>
         {step.status === "FAILED" && step.error ? (
           <code title={step.error.message ?? ""}>{step.error.code}</code>
@@ -76,3 +82,13 @@ export const StepRow = memo(function StepRow({ stepId, index, top, chosen, selec
     </div>
   );
 });
+
+/** Sign and word say it; the colour only repeats them. */
+function PaceWords({ pace, median }: { pace: Pace | null; median: number | undefined }) {
+  if (pace === null || median === undefined) return null;
+  return (
+    <span data-pace={pace.kind} title={m.grid.medianOf(duration(median))}>
+      {pace.kind === "usual" ? m.grid.pace.usual : pace.kind === "slower" ? m.grid.pace.slower(duration(pace.byMs), pace.times) : m.grid.pace.faster(duration(pace.byMs))}
+    </span>
+  );
+}

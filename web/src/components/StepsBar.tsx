@@ -21,7 +21,7 @@ export function StepsBar({ runId, selected, clear }: StepsBarProps) {
   return (
     <>
       {selected.size > 0 && (
-        <div className={css.bar} data-bar role="region" aria-label={m.several.bar}>
+        <div className={`${css.bar} ${css.overActions}`} data-bar role="region" aria-label={m.several.bar}>
           <strong>{m.several.selected(selected.size)}</strong>
           {SEVERAL.map((action) => (
             <Open key={action} action={action} tooMany={selected.size > MOST_STEPS} open={() => setAsking({ action, stepIds: inOrder(action, selected, order) })} />

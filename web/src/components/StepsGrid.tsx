@@ -3,7 +3,9 @@ import { type KeyboardEvent, useMemo, useRef, useState } from "react";
 import { m } from "../messages";
 import { useHeader, useOrder, useRunStore } from "../runs/context";
 import { nextFailed } from "../runs/failed";
+import { useMedians } from "../runs/medians";
 import { matches, sortSteps, type StepQuery } from "../runs/selection";
+import type { StepSort } from "../runs/views";
 import { useKeys } from "../ui/keys";
 import { Notice } from "../ui/Page";
 import { StepFilters } from "./StepFilters";
@@ -14,23 +16,28 @@ import { useSelection } from "./useSelection";
 
 const ROW = 32;
 const COLUMNS = m.grid.columns;
+/** The columns by which the table can be sorted. */
+const SORTS: Readonly<Partial<Record<string, StepSort>>> = { status: "failed", took: "took", median: "median" };
 
 interface StepsGridProps {
   chosen: string | null;
   choose: (stepId: string) => void;
   query: StepQuery;
   setQuery: (query: StepQuery) => void;
+  /** The table has room for few columns. */
+  narrow: boolean;
 }
 
 /** The same steps as the pictures, as a table: every status in words. One stop for the Tab key; arrow keys go from row to row. */
-export function StepsGrid({ chosen, choose, query, setQuery }: StepsGridProps) {
+export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGridProps) {
   const store = useRunStore();
   const header = useHeader();
   const order = useOrder();
+  const medians = useMedians(header?.runId ?? null, !narrow);
   const [sorting, setSorting] = useState(0);
   // Sorted when it is asked for: rows do not change places under the pointer.
   // oxlint-disable-next-line react/exhaustive-deps
-  const sorted = useMemo(() => sortSteps(order, (id) => store.step(id), query.sort), [store, order, query.sort, sorting]);
+  const sorted = useMemo(() => sortSteps(order, (id) => store.step(id), query.sort, { now: store.now(), medians }), [store, order, query.sort, medians, sorting]);
   const shown = useMemo(() => {
     if (query.show.length === 0 && query.find === "" && query.group === null) return sorted;
     return sorted.filter((id) => {
@@ -87,7 +94,7 @@ export function StepsGrid({ chosen, choose, query, setQuery }: StepsGridProps) {
   };
 
   return (
-    <div>
+    <div className={css.frame}>
       <StepFilters query={query} setQuery={setQuery} />
       {shown.length === 0 ? (
         <Notice title={order.length === 0 ? m.run.notStarted : m.step.noneMatch} />
@@ -107,8 +114,8 @@ export function StepsGrid({ chosen, choose, query, setQuery }: StepsGridProps) {
                 />
               </span>
               {Object.entries(COLUMNS).map(([name, words]) => (
-                <span key={name} role="columnheader" data-column={name}>
-                  {words}
+                <span key={name} role="columnheader" data-column={name} aria-sort={SORTS[name] !== undefined && SORTS[name] === query.sort ? "descending" : undefined}>
+                  {SORTS[name] === undefined ? words : <SortButton words={words} by={SORTS[name]} query={query} setQuery={setQuery} />}
                 </span>
               ))}
             </div>
@@ -125,6 +132,7 @@ export function StepsGrid({ chosen, choose, query, setQuery }: StepsGridProps) {
                   chosen={id === chosen}
                   selected={meant.has(id)}
                   tabStop={item.index === at}
+                  median={medians?.get(id)}
                   choose={choose}
                   turn={turn}
                 />
@@ -135,5 +143,20 @@ export function StepsGrid({ chosen, choose, query, setQuery }: StepsGridProps) {
       )}
       {header && <StepsBar runId={header.runId} selected={meant} clear={clear} />}
     </div>
+  );
+}
+
+interface SortButtonProps extends Pick<StepsGridProps, "query" | "setQuery"> {
+  words: string;
+  by: StepSort;
+}
+
+/** Sorts by a column, or again as in the plan. */
+function SortButton({ words, by, query, setQuery }: SortButtonProps) {
+  const on = query.sort === by;
+  return (
+    <button type="button" className={css.sort} title={m.grid.sortBy(words)} onClick={() => setQuery({ ...query, sort: on ? null : by })}>
+      {words} {on && <span aria-hidden="true">↓</span>}
+    </button>
   );
 }

@@ -122,8 +122,8 @@ function runs(): State[] {
     { name: "run-stale", show: () => within(stale, <RunHeaderView />) },
     { name: "run-table", show: () => <RunTable rows={Object.entries(RUNS).map(([name, run], i) => ({ run: { ...run, runId: `${run.runId}${name}` }, left: i === 3 }))} now={NOW} frozen={false} selecting={{ selected: new Set([`${RUN}completed`]), turn: nothing, turnAll: nothing }} menu={() => []} /> },
     { name: "cause", show: () => within(store(header()), <CauseCard />) },
-    { name: "steps", show: () => within(store(header()), <StepsGrid chosen="stg_orders" choose={nothing} query={EVERY_STEP} setQuery={nothing} />) },
-    { name: "steps-none", show: () => within(store(header(), {}, []), <StepsGrid chosen={null} choose={nothing} query={EVERY_STEP} setQuery={nothing} />) },
+    { name: "steps", show: () => within(store(header()), <StepsGrid narrow={false} chosen="stg_orders" choose={nothing} query={EVERY_STEP} setQuery={nothing} />) },
+    { name: "steps-none", show: () => within(store(header(), {}, []), <StepsGrid narrow={false} chosen={null} choose={nothing} query={EVERY_STEP} setQuery={nothing} />) },
   ];
 }
 

@@ -36,10 +36,17 @@ export const grid = {
   failedFirst: "Failed first",
   down: "Next step",
   up: "Previous step",
+  sortBy: (column: string) => `Sort by ${column}`,
+  pace: {
+    slower: (by: string, times: number) => `+${by} slower${times >= 1.1 && times < 100 ? ` (${times.toFixed(1)}×)` : ""}`,
+    faster: (by: string) => `−${by} faster`,
+    usual: "≈ as usual",
+  },
+  medianOf: (ms: string) => `mostly ${ms}, by earlier runs of the plan`,
   selectAll: "Select all steps shown",
   select: (step: string) => `Select ${step}`,
   label: (shown: number, total: number) => (shown === total ? `${plural(total, "step")}` : `${count(shown)} of ${plural(total, "step")}`),
-  columns: { status: "Status", step: "Step", type: "Type", group: "Group", attempt: "Attempt", waited: "Waited", took: "Took", cause: "Error or wait" },
+  columns: { status: "Status", step: "Step", type: "Type", group: "Group", attempt: "Attempt", waited: "Waited", took: "Took", median: "vs median", cause: "Error or wait" },
 };
 
 export const timeline = {

@@ -15,7 +15,6 @@ export const several = {
   would: (n: number, of: number) => `If sent now, ${count(n)} of ${plural(of, "step")} would take it. Each is sent by itself, one after another, and has a receipt of its own.`,
   sent: (n: number, of: number) => `${count(n)} of ${plural(of, "step")} sent.`,
   standing: { asking: "Asking", unasked: "Not known", refused: "Left out", changed: "Changed", ready: "Would be sent", failed: "Not sent" } satisfies Record<Exclude<PartStanding, "sent">, string>,
-  blocked: (n: number) => `${plural(n, "step")} would wait on.`,
   force: "Force: retry also those that the policy would not retry (audited)",
   reason: "One reason for all",
   typeCount: (n: string) => `Type the number of steps, ${n}, to confirm`,

@@ -16,6 +16,7 @@ const STEPS = new Map(
     step("report", "PENDING"),
   ].map((each) => [each.stepId, each]),
 );
+const BY = { now: 100_000, medians: null };
 const ALL = { show: [], find: "", group: null } as const;
 function shown(query: Parameters<typeof matches>[1]): string[] {
   return [...STEPS.values()].filter((each) => matches(each, query)).map(({ stepId }) => stepId);
@@ -33,8 +34,24 @@ describe("the steps asked for", () => {
   it("come in the order of the plan, or failed first", () => {
     const order = [...STEPS.keys()];
     const of = (id: string): Step | undefined => STEPS.get(id);
-    expect(sortSteps(order, of, null)).toBe(order);
-    expect(sortSteps(order, of, "failed")).toEqual(["stg_items", "mart", "sign_off", "report", "stg_orders"]);
+    expect(sortSteps(order, of, null, BY)).toBe(order);
+    expect(sortSteps(order, of, "failed", BY)).toEqual(["stg_items", "mart", "sign_off", "report", "stg_orders"]);
     expect(groupsOf(order, of)).toEqual(["stg", "marts"]);
+  });
+
+  it("come longest first, or farthest above their median; what still runs counts as far as it has come", () => {
+    const timed = new Map(
+      [
+        step("quick", "SUCCESS", { startedAt: 0, durationMs: 5_000 }),
+        step("new", "SUCCESS", { startedAt: 0, durationMs: 70_000 }),
+        step("runs", "RUNNING", { startedAt: 60_000, durationMs: null, completedAt: null }),
+        step("slow", "SUCCESS", { startedAt: 0, durationMs: 30_000 }),
+        step("waits", "PENDING", { startedAt: null, durationMs: null }),
+      ].map((each) => [each.stepId, each]),
+    );
+    const medians = new Map([["quick", 20_000], ["runs", 30_000], ["slow", 5_000]]);
+    const sorted = (sort: "took" | "median") => sortSteps([...timed.keys()], (id) => timed.get(id), sort, { now: 100_000, medians });
+    expect(sorted("took")).toEqual(["new", "runs", "slow", "quick", "waits"]);
+    expect(sorted("median")).toEqual(["slow", "runs", "quick", "new", "waits"]);
   });
 });

@@ -1,4 +1,5 @@
 import type { Step } from "../api/model";
+import { type Medians, paceOf } from "./medians";
 import { STANDINGS, standingOf } from "./standing";
 import type { StepFilter, StepSort } from "./views";
 
@@ -19,15 +20,37 @@ export function matches(step: Step, { show, find, group }: Omit<StepQuery, "sort
   return wanted === "" || step.stepId.toLowerCase().includes(wanted) || (step.name ?? "").toLowerCase().includes(wanted);
 }
 
-/** The order of the plan, or with what needs a person first. */
-export function sortSteps(order: readonly string[], stepOf: (stepId: string) => Step | undefined, sort: StepSort | null): readonly string[] {
+/** What steps are sorted by beside their own state. */
+export interface SortBy {
+  /** The server's time, for what still runs. */
+  now: number;
+  medians: Medians | null;
+}
+
+/** The order of the plan, or with what needs a person first, or the longest, or the farthest above its median; equals stay in the order of the plan. */
+export function sortSteps(order: readonly string[], stepOf: (stepId: string) => Step | undefined, sort: StepSort | null, by: SortBy): readonly string[] {
   if (sort === null) return order;
-  const rank = (id: string): number => {
+  const rankOf = { failed: standingRank, took: (step: Step) => -tookMs(step, by.now), median: (step: Step) => -aboveMs(step, by) }[sort];
+  const ranked = order.map((id, i) => {
     const step = stepOf(id);
-    return step ? STANDINGS.indexOf(standingOf(step)) : STANDINGS.length;
-  };
-  const ranked = order.map((id, i) => ({ id, i, rank: rank(id) }));
+    return { id, i, rank: step ? rankOf(step) : Number.POSITIVE_INFINITY };
+  });
   return ranked.toSorted((a, b) => a.rank - b.rank || a.i - b.i).map(({ id }) => id);
+}
+
+function standingRank(step: Step): number {
+  return STANDINGS.indexOf(standingOf(step));
+}
+
+function tookMs({ durationMs, startedAt, completedAt }: Step, now: number): number {
+  return durationMs ?? (startedAt === null ? -1 : (completedAt ?? now) - startedAt);
+}
+
+/** What cannot be compared comes after all that can. */
+function aboveMs(step: Step, { now, medians }: SortBy): number {
+  const pace = paceOf(step, medians?.get(step.stepId), now);
+  if (pace === null) return Number.MIN_SAFE_INTEGER;
+  return pace.kind === "usual" ? 0 : pace.kind === "slower" ? pace.byMs : -pace.byMs;
 }
 
 /** The groups of the plan, in its order. */

@@ -709,13 +709,12 @@ export type StepNodesQueryVariables = Exact<{
 
 export type StepNodesQuery = { run: { step: { dbtNodes: { total: number, byStatus: Array<{ status: string, count: number }>, pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { uniqueId: string, name: string, resourceType: string, status: string, executionTimeMs: number, message: string | null, failures: number | null, rowsAffected: number | null, compiledSql: string | null, compiledSqlCut: boolean } }> } | null } | null } | null };
 
-export type StepMedianQueryVariables = Exact<{
+export type StepMediansQueryVariables = Exact<{
   runId: string;
-  stepId: string;
 }>;
 
 
-export type StepMedianQuery = { run: { step: { medianMs: number | null } | null } | null };
+export type StepMediansQuery = { run: { steps: Array<{ stepId: string, medianMs: number | null }> } | null };
 
 export type RunAtQueryVariables = Exact<{
   runId: string;
@@ -2003,15 +2002,16 @@ export const StepNodesDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<StepNodesQuery, StepNodesQueryVariables>;
-export const StepMedianDocument = new TypedDocumentString(`
-    query StepMedian($runId: String!, $stepId: String!) {
+export const StepMediansDocument = new TypedDocumentString(`
+    query StepMedians($runId: String!) {
   run(runId: $runId) {
-    step(stepId: $stepId) {
+    steps {
+      stepId
       medianMs
     }
   }
 }
-    `) as unknown as TypedDocumentString<StepMedianQuery, StepMedianQueryVariables>;
+    `) as unknown as TypedDocumentString<StepMediansQuery, StepMediansQueryVariables>;
 export const RunAtDocument = new TypedDocumentString(`
     query RunAt($runId: String!, $at: Seq!, $next: Seq!) {
   run(runId: $runId, at: $at) {
