@@ -15,12 +15,25 @@ var ErrNotFound = errors.New("artifact: not found")
 
 // Line is one line of a step's log.
 type Line struct {
-	No            int64     `json:"no"` // from 1 within the logical attempt, no holes
+	No            int64     `json:"no"` // from 1 within the logical attempt
 	At            time.Time `json:"at"`
 	Stream        string    `json:"stream"` // stdout, stderr or dvt
 	EngineAttempt int       `json:"ea"`
 	Text          string    `json:"text"`
 }
+
+// Page is some lines of a log, in order.
+type Page struct {
+	Lines []Line
+	// Total is the number of the last line there is.
+	Total int64
+	// Missing is what was dropped between the beginning and the end of a log past its
+	// limits; the number Missing.To is that of a dvt line that says so. Zero: nothing.
+	Missing Missing
+}
+
+// Missing is numbers of lines, both ends included. Once there is one, From stays and To grows.
+type Missing struct{ From, To int64 }
 
 // AttemptID names the log of one logical attempt.
 type AttemptID struct {
@@ -33,11 +46,12 @@ type AttemptID struct {
 type Logs interface {
 	// Append adds lines of one engine attempt. from is the number of the first
 	// line within that engine attempt (from 1): lines already kept are dropped,
-	// so a repeated call changes nothing (T229).
+	// so a repeated call changes nothing (T229). Of a log past its limits the middle is
+	// dropped; what is kept keeps its number.
 	Append(ctx context.Context, id AttemptID, engineAttempt int, from int64, lines []Line) error
-	// Read returns lines with No >= from, at most limit, and how many are kept in all.
-	Read(ctx context.Context, id AttemptID, from int64, limit int) (lines []Line, total int64, err error)
-	// Find returns the numbers of lines that contain text, at most limit, and the number of matches.
+	// Read returns lines with No >= from, at most limit.
+	Read(ctx context.Context, id AttemptID, from int64, limit int) (Page, error)
+	// Find returns the numbers of kept lines that contain text, at most limit, and the number of matches.
 	Find(ctx context.Context, id AttemptID, text string, limit int) (nos []int64, total int64, err error)
 	// ErrorLine returns the number of the line at which to begin to read why an engine
 	// attempt failed: the first one on stderr that speaks of a failure, else the first on

@@ -43,18 +43,18 @@ func text(from, to int) (ls []artifact.Line) {
 
 func read(t *testing.T, s *artifact.Store, from int64, limit int) ([]string, int64) {
 	t.Helper()
-	ls, total, err := s.Read(t.Context(), attempt, from, limit)
+	page, err := s.Read(t.Context(), attempt, from, limit)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out []string
-	for i, l := range ls {
+	for i, l := range page.Lines {
 		if l.No != max(from, 1)+int64(i) {
 			t.Fatalf("line %d of the answer has No %d; numbers have no holes", i, l.No)
 		}
 		out = append(out, l.Text)
 	}
-	return out, total
+	return out, page.Total
 }
 
 func add(t *testing.T, s *artifact.Store, ea int, from int64, ls []artifact.Line) {
@@ -77,9 +77,9 @@ func TestLogs_T229_RepeatedAppendChangesNothing(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || total != 7 {
 		t.Errorf("total %d, lines (-want +got):\n%s", total, diff)
 	}
-	ls, _, err := s.Read(t.Context(), attempt, 6, 1)
-	if err != nil || ls[0].EngineAttempt != 2 {
-		t.Errorf("line 6: %+v, %v; want engine attempt 2", ls, err)
+	page, err := s.Read(t.Context(), attempt, 6, 1)
+	if err != nil || page.Lines[0].EngineAttempt != 2 {
+		t.Errorf("line 6: %+v, %v; want engine attempt 2", page, err)
 	}
 }
 
@@ -156,29 +156,128 @@ func TestLogs_SurvivesAKilledWriter(t *testing.T) {
 	}
 }
 
-func TestLogs_Bounds(t *testing.T) {
+func TestLogs_LinesAreCut(t *testing.T) {
 	t.Parallel()
-	s := open(t, "mem://", artifact.Limits{LineBytes: 8, AttemptLines: 5})
+	s := open(t, "mem://", artifact.Limits{LineBytes: 8})
 	add(t, s, 1, 1, []artifact.Line{{Text: "short"}, {Text: "1234567€ and more"}, {Text: "bad \xff\xfe"}})
 	got, _ := read(t, s, 1, 10)
 	want := []string{"short", "1234567" + artifact.CutMark, "bad \uFFFD"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	add(t, s, 1, 4, text(4, 50))
-	add(t, s, 1, 51, text(51, 60))
-	add(t, s, 2, 1, text(1, 2))
-	ls, total, err := s.Read(t.Context(), attempt, 5, 10)
-	if err != nil || total != 5 || len(ls) != 1 || ls[0].Stream != "dvt" || !strings.Contains(ls[0].Text, "truncated") {
-		t.Errorf("after the limit: %+v of %d, %v", ls, total, err)
-	}
+}
 
-	b := open(t, "mem://", artifact.Limits{AttemptBytes: 10_000})
-	for i := range 100 {
-		add(t, b, 1, int64(i+1), []artifact.Line{{Text: strings.Repeat("x", 900)}})
+// Whatever was dropped, the beginning and the end are there under their numbers, to
+// this process and to another, and one line says what is missing.
+func TestLogs_PastItsLimitsTheMiddleIsDropped(t *testing.T) {
+	t.Parallel()
+	for name, limits := range map[string]artifact.Limits{
+		"lines": {AttemptLines: 4000},
+		"bytes": {AttemptBytes: 400_000}, // a line takes about 80
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			s := open(t, "file://"+dir, limits)
+			const all, batch = 20_000, 300
+			for from := 1; from <= all; from += batch {
+				add(t, s, 1, int64(from), text(from, from+batch-1))
+			}
+			other := open(t, "file://"+dir, limits)
+			page, err := other.Read(t.Context(), attempt, 1, 5000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			hole, last := page.Missing, int64(all/batch+1)*batch
+			if page.Total != last || hole.From < 600 || hole.From > 1501 || last-hole.To < 2000 || last-hole.To > 4500 {
+				t.Fatalf("total %d, missing %+v", page.Total, hole)
+			}
+			want := int64(1)
+			for _, l := range page.Lines {
+				if l.No == hole.To {
+					if said := fmt.Sprintf("%d lines are missing here", hole.To-hole.From+1); l.Stream != "dvt" || !strings.Contains(l.Text, said) {
+						t.Errorf("where lines are missing stands %+v", l)
+					}
+					want = hole.To + 1
+					continue
+				}
+				if l.No != want || l.Text != fmt.Sprintf("line %d", l.No) {
+					t.Fatalf("line %d: %q; want line %d", l.No, l.Text, want)
+				}
+				if want++; want == hole.From {
+					want = hole.To
+				}
+			}
+			if want != last+1 {
+				t.Errorf("the last line read is %d of %d", want-1, last)
+			}
+			inside, err := s.Read(t.Context(), attempt, hole.From+10, 2)
+			if err != nil || len(inside.Lines) != 2 || inside.Lines[0].No != hole.To || inside.Lines[1].No != hole.To+1 {
+				t.Errorf("from inside the hole: %+v, %v", inside, err)
+			}
+			nos, total, err := s.Find(t.Context(), attempt, "line ", 2000)
+			if err != nil || len(nos) != artifact.MaxFound || total != int64(len(page.Lines)-1) {
+				t.Errorf("%d of %d found, %v", len(nos), total, err)
+			}
+			add(t, s, 1, 1, text(1, batch))                                      // repeated after its answer was lost
+			add(t, s, 1, hole.From+1, text(int(hole.From)+1, int(hole.From)+10)) // as well, and what it added is gone
+			add(t, s, 2, 1, text(1, 5))
+			add(t, s, 1, last+1, text(1, 5)) // an execution that the platform gave up goes on
+			if after, err := s.Read(t.Context(), attempt, 1, 1); err != nil || after.Total != last+5 {
+				t.Errorf("afterwards %d lines, %v; want %d", after.Total, err, last+5)
+			}
+			var kept int64
+			_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, _ error) error {
+				if info, err := os.Stat(path); err == nil && !d.IsDir() {
+					kept += info.Size()
+				}
+				return nil
+			})
+			if kept > 450_000 {
+				t.Errorf("%d bytes lie in the bucket", kept)
+			}
+		})
 	}
-	if _, total := read(t, b, 1, 100); total < 8 || total > 11 {
-		t.Errorf("10,000 bytes keep %d lines of 900", total)
+}
+
+// A writer that was killed between the write and the deletions left pieces in the hole.
+func TestLogs_WhatWasDroppedStaysDropped(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	limits := artifact.Limits{AttemptLines: 4000}
+	s := open(t, "file://"+dir, limits)
+	logs := filepath.Join(dir, "logs", "t1", "r1", "build", "1")
+	old := map[string][]byte{}
+	for from := 1; from < 9000; from += 500 {
+		files, err := os.ReadDir(logs)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if old[f.Name()], err = os.ReadFile(filepath.Join(logs, f.Name())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		add(t, s, 1, int64(from), text(from, from+499))
+	}
+	before, err := s.Read(t.Context(), attempt, 1, 5000)
+	if err != nil || before.Missing == (artifact.Missing{}) {
+		t.Fatal(before.Missing, err)
+	}
+	for name, body := range old {
+		if strings.HasPrefix(name, "000002001") || strings.HasPrefix(name, "000002501") {
+			if err := os.WriteFile(filepath.Join(logs, name), body, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	after, err := open(t, "file://"+dir, limits).Read(t.Context(), attempt, 1, 5000)
+	if diff := cmp.Diff(before, after); diff != "" || err != nil {
+		t.Errorf("%v (-before +after):\n%s", err, diff)
+	}
+	add(t, s, 1, 9001, text(9001, 9500))
+	if left, _ := filepath.Glob(filepath.Join(logs, "000002*")); len(left) > 0 {
+		t.Errorf("still there: %v", left)
 	}
 }
 
@@ -189,6 +288,14 @@ func TestLogs_Find(t *testing.T) {
 	nos, total, err := s.Find(t.Context(), attempt, "line 59", 3)
 	if err != nil || total != 11 || !cmp.Equal(nos, []int64{59, 590, 591}) {
 		t.Errorf("%v of %d, %v", nos, total, err)
+	}
+	for text, want := range map[string]int64{
+		`a "quoted" <tag> & \back`: 1, "\x1b[31mred": 1, "naïve €": 1, "u003c": 0, "nred": 0, "stdout": 0, `"`: 1, "\t": 1, "e": 602,
+	} {
+		add(t, s, 2, 1, []artifact.Line{{Text: `a "quoted" <tag> & \back`}, {Text: "\x1b[31mred\tnaïve €"}})
+		if _, total, err := s.Find(t.Context(), attempt, text, 3); total != want || err != nil {
+			t.Errorf("%q is found %d times, %v; want %d", text, total, err, want)
+		}
 	}
 	if nos, total, err = s.Find(t.Context(), attempt, "nothing", 3); len(nos) != 0 || total != 0 || err != nil {
 		t.Errorf("%v of %d, %v", nos, total, err)
@@ -264,16 +371,16 @@ func TestLogs_ReadersBesideAWriter(t *testing.T) {
 	for range 2 {
 		done.Go(func() {
 			for seen := int64(0); ; {
-				ls, total, err := r.Read(context.Background(), attempt, 1, 5000)
+				page, err := r.Read(context.Background(), attempt, 1, 5000)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				if int64(len(ls)) != total || total < seen {
-					t.Errorf("%d lines of %d after %d", len(ls), total, seen)
+				if int64(len(page.Lines)) != page.Total || page.Total < seen {
+					t.Errorf("%d lines of %d after %d", len(page.Lines), page.Total, seen)
 					return
 				}
-				seen = total
+				seen = page.Total
 				select {
 				case <-stop:
 					return
@@ -297,9 +404,9 @@ func TestLogs_RemovedLogIsEmptyAgain(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "logs")); err != nil {
 		t.Fatal(err)
 	}
-	_, _, first := s.Read(t.Context(), attempt, 1, 10)
-	if ls, total, err := s.Read(t.Context(), attempt, 1, 10); err != nil || total != 0 || len(ls) != 0 {
-		t.Errorf("after %v: %d lines of %d, %v", first, len(ls), total, err)
+	_, first := s.Read(t.Context(), attempt, 1, 10)
+	if page, err := s.Read(t.Context(), attempt, 1, 10); err != nil || page.Total != 0 || len(page.Lines) != 0 {
+		t.Errorf("after %v: %+v, %v", first, page, err)
 	}
 }
 

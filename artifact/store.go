@@ -28,11 +28,12 @@ const Scheme = "artifact"
 // ErrTooLarge is returned for a body past Limits.BlobBytes; nothing is kept of it.
 var ErrTooLarge = errors.New("artifact: too large")
 
-// Limits bound what is kept. A zero field takes its default.
+// Limits bound what is kept. A zero field takes its default. Of an attempt past its
+// limits the first quarter and the end are kept; as lines go by pieces, one piece may be over.
 type Limits struct {
 	LineBytes    int           // of one line's text, then it is cut and marked; 8 KiB
-	AttemptLines int64         // of one logical attempt, then one dvt line says so; 200,000
-	AttemptBytes int64         // of one logical attempt as stored; 64 MiB
+	AttemptLines int64         // of one logical attempt; 2,000,000
+	AttemptBytes int64         // of one logical attempt as stored; 256 MiB
 	BlobBytes    int64         // of one artifact; 100 MiB
 	CacheBytes   int           // of log pieces held in memory for all attempts; 16 MiB
 	Poll         time.Duration // between looks for lines that other processes wrote; 1 s
@@ -44,8 +45,8 @@ func (l *Limits) fill() {
 			*v = d
 		}
 	}
-	set(&l.AttemptLines, 200_000)
-	set(&l.AttemptBytes, 64<<20)
+	set(&l.AttemptLines, 2_000_000)
+	set(&l.AttemptBytes, 256<<20)
 	set(&l.BlobBytes, 100<<20)
 	if l.LineBytes <= 0 {
 		l.LineBytes = 8 << 10

@@ -121,5 +121,9 @@ func figures() []figure {
 			goals: []goal{within(24 * time.Millisecond)}, setup: browser("ui-graph-pan")},
 		{name: "ui-timeline-scroll", what: "UI: the same while a timeline of 5,000 rows is scrolled",
 			goals: []goal{within(24 * time.Millisecond)}, setup: browser("ui-timeline-scroll")},
+		{name: "ui-log-error", what: "UI: from the key to the line of the error, at the end of a log of 1,000,000 lines; the floor is a log of 10",
+			goals: []goal{within(time.Second)}, setup: browser("ui-log-error")},
+		{name: "ui-log-find", what: "UI: from the last letter to the number of matches in all of that log and the first of them shown; the floor is a log of 10",
+			goals: []goal{within(2 * time.Second)}, setup: browser("ui-log-find")},
 	}
 }

@@ -2185,8 +2185,9 @@ func (v *FollowStepLogResponse) GetStepLogUpdates() FollowStepLogStepLogUpdatesS
 
 // FollowStepLogStepLogUpdatesStepLogUpdate includes the requested fields of the GraphQL type StepLogUpdate.
 type FollowStepLogStepLogUpdatesStepLogUpdate struct {
-	Attempt    int `json:"attempt"`
-	TotalLines int `json:"totalLines"`
+	Attempt    int                                                          `json:"attempt"`
+	TotalLines int                                                          `json:"totalLines"`
+	Missing    *FollowStepLogStepLogUpdatesStepLogUpdateMissingMissingLines `json:"missing"`
 	// No more lines will come: the attempt is over.
 	Complete bool                                                   `json:"complete"`
 	Lines    []FollowStepLogStepLogUpdatesStepLogUpdateLinesLogLine `json:"lines"`
@@ -2197,6 +2198,11 @@ func (v *FollowStepLogStepLogUpdatesStepLogUpdate) GetAttempt() int { return v.A
 
 // GetTotalLines returns FollowStepLogStepLogUpdatesStepLogUpdate.TotalLines, and is useful for accessing the field via an interface.
 func (v *FollowStepLogStepLogUpdatesStepLogUpdate) GetTotalLines() int { return v.TotalLines }
+
+// GetMissing returns FollowStepLogStepLogUpdatesStepLogUpdate.Missing, and is useful for accessing the field via an interface.
+func (v *FollowStepLogStepLogUpdatesStepLogUpdate) GetMissing() *FollowStepLogStepLogUpdatesStepLogUpdateMissingMissingLines {
+	return v.Missing
+}
 
 // GetComplete returns FollowStepLogStepLogUpdatesStepLogUpdate.Complete, and is useful for accessing the field via an interface.
 func (v *FollowStepLogStepLogUpdatesStepLogUpdate) GetComplete() bool { return v.Complete }
@@ -2226,6 +2232,22 @@ func (v *FollowStepLogStepLogUpdatesStepLogUpdateLinesLogLine) GetStream() strin
 
 // GetText returns FollowStepLogStepLogUpdatesStepLogUpdateLinesLogLine.Text, and is useful for accessing the field via an interface.
 func (v *FollowStepLogStepLogUpdatesStepLogUpdateLinesLogLine) GetText() string { return v.Text }
+
+// FollowStepLogStepLogUpdatesStepLogUpdateMissingMissingLines includes the requested fields of the GraphQL type MissingLines.
+// The GraphQL type's documentation follows.
+//
+// Lines that a log past its limits lost between its beginning and its end, both numbers included.
+type FollowStepLogStepLogUpdatesStepLogUpdateMissingMissingLines struct {
+	From int `json:"from"`
+	// Under this number stands a line of the stream dvt that says what is missing.
+	To int `json:"to"`
+}
+
+// GetFrom returns FollowStepLogStepLogUpdatesStepLogUpdateMissingMissingLines.From, and is useful for accessing the field via an interface.
+func (v *FollowStepLogStepLogUpdatesStepLogUpdateMissingMissingLines) GetFrom() int { return v.From }
+
+// GetTo returns FollowStepLogStepLogUpdatesStepLogUpdateMissingMissingLines.To, and is useful for accessing the field via an interface.
+func (v *FollowStepLogStepLogUpdatesStepLogUpdateMissingMissingLines) GetTo() int { return v.To }
 
 // FreezeTenantFreezeTenantServicePayload includes the requested fields of the GraphQL type ServicePayload.
 type FreezeTenantFreezeTenantServicePayload struct {
@@ -4735,7 +4757,8 @@ func (v *MeasureStepLogResponse) GetStepLog() *MeasureStepLogStepLog { return v.
 
 // MeasureStepLogStepLog includes the requested fields of the GraphQL type StepLog.
 type MeasureStepLogStepLog struct {
-	Attempt    int `json:"attempt"`
+	Attempt int `json:"attempt"`
+	// The number of the last line.
 	TotalLines int `json:"totalLines"`
 	// Where to begin to read why the attempt failed: the first line on stderr that speaks of an error or failure, else the first
 	// on stderr, else the last. dbt's messages of level error are on stderr. Null while it has not failed or when it printed nothing.
@@ -5958,9 +5981,13 @@ func (v *ReadStepLogResponse) GetStepLog() *ReadStepLogStepLog { return v.StepLo
 
 // ReadStepLogStepLog includes the requested fields of the GraphQL type StepLog.
 type ReadStepLogStepLog struct {
-	Attempt    int                              `json:"attempt"`
-	TotalLines int                              `json:"totalLines"`
-	Lines      []ReadStepLogStepLogLinesLogLine `json:"lines"`
+	Attempt int `json:"attempt"`
+	// The number of the last line.
+	TotalLines int `json:"totalLines"`
+	// Null while the whole log is kept.
+	Missing *ReadStepLogStepLogMissingMissingLines `json:"missing"`
+	// In order, from the line that was asked for or the first one kept behind it.
+	Lines []ReadStepLogStepLogLinesLogLine `json:"lines"`
 }
 
 // GetAttempt returns ReadStepLogStepLog.Attempt, and is useful for accessing the field via an interface.
@@ -5968,6 +5995,9 @@ func (v *ReadStepLogStepLog) GetAttempt() int { return v.Attempt }
 
 // GetTotalLines returns ReadStepLogStepLog.TotalLines, and is useful for accessing the field via an interface.
 func (v *ReadStepLogStepLog) GetTotalLines() int { return v.TotalLines }
+
+// GetMissing returns ReadStepLogStepLog.Missing, and is useful for accessing the field via an interface.
+func (v *ReadStepLogStepLog) GetMissing() *ReadStepLogStepLogMissingMissingLines { return v.Missing }
 
 // GetLines returns ReadStepLogStepLog.Lines, and is useful for accessing the field via an interface.
 func (v *ReadStepLogStepLog) GetLines() []ReadStepLogStepLogLinesLogLine { return v.Lines }
@@ -5992,6 +6022,22 @@ func (v *ReadStepLogStepLogLinesLogLine) GetStream() string { return v.Stream }
 
 // GetText returns ReadStepLogStepLogLinesLogLine.Text, and is useful for accessing the field via an interface.
 func (v *ReadStepLogStepLogLinesLogLine) GetText() string { return v.Text }
+
+// ReadStepLogStepLogMissingMissingLines includes the requested fields of the GraphQL type MissingLines.
+// The GraphQL type's documentation follows.
+//
+// Lines that a log past its limits lost between its beginning and its end, both numbers included.
+type ReadStepLogStepLogMissingMissingLines struct {
+	From int `json:"from"`
+	// Under this number stands a line of the stream dvt that says what is missing.
+	To int `json:"to"`
+}
+
+// GetFrom returns ReadStepLogStepLogMissingMissingLines.From, and is useful for accessing the field via an interface.
+func (v *ReadStepLogStepLogMissingMissingLines) GetFrom() int { return v.From }
+
+// GetTo returns ReadStepLogStepLogMissingMissingLines.To, and is useful for accessing the field via an interface.
+func (v *ReadStepLogStepLogMissingMissingLines) GetTo() int { return v.To }
 
 // Receipt includes the GraphQL fields of Signal requested by the fragment Receipt.
 // The GraphQL type's documentation follows.
@@ -11536,6 +11582,10 @@ subscription FollowStepLog ($runId: String!, $stepId: String!, $attempt: Int, $f
 	stepLogUpdates(runId: $runId, stepId: $stepId, attempt: $attempt, fromLine: $fromLine) {
 		attempt
 		totalLines
+		missing {
+			from
+			to
+		}
 		complete
 		lines {
 			no
@@ -12775,6 +12825,10 @@ query ReadStepLog ($runId: String!, $stepId: String!, $attempt: Int, $fromLine: 
 	stepLog(runId: $runId, stepId: $stepId, attempt: $attempt, fromLine: $fromLine, first: $first) {
 		attempt
 		totalLines
+		missing {
+			from
+			to
+		}
 		lines {
 			no
 			at

@@ -236,19 +236,17 @@ type StepLogQuery struct {
 type StepLog struct {
 	RunID, StepID string
 	Attempt       int
-	Lines         []artifact.Line
-	Total         int64
-	Matches       []int64
-	TotalMatches  int64
+	artifact.Page
+	Matches      []int64
+	TotalMatches int64
 	// ErrorLine is where to begin to read why the attempt failed (artifact.Logs); 0: it has not failed, or was not asked for.
 	ErrorLine int64
 }
 
 // StepLogFrame is lines as they come.
 type StepLogFrame struct {
-	Attempt  int
-	Lines    []artifact.Line
-	Total    int64
+	Attempt int
+	artifact.Page
 	Complete bool
 	AsOf     time.Time
 }

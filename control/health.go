@@ -27,7 +27,7 @@ func (s *Service) Health(ctx context.Context) Health {
 		{checkStore, "The store does not answer: nothing can be changed, views are STALE.", s.cfg.Store.Ping},
 		{checkSecrets, "", func(context.Context) error { return nil }},
 		{checkArtifacts, "Logs and artifacts cannot be read or kept.", func(ctx context.Context) error {
-			_, _, err := s.cfg.Logs.Read(ctx, artifact.AttemptID{TenantID: "dvt", RunID: "health", StepID: "health", LogicalAttempt: 1}, 1, 1)
+			_, err := s.cfg.Logs.Read(ctx, artifact.AttemptID{TenantID: "dvt", RunID: "health", StepID: "health", LogicalAttempt: 1}, 1, 1)
 			return err
 		}},
 		{checkBus, "The bus is down: viewers poll the store and stay LIVE.", func(context.Context) error {

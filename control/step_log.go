@@ -25,7 +25,7 @@ func (s *Service) StepLog(ctx context.Context, p authz.Principal, in StepLogQuer
 		return StepLog{}, err
 	}
 	out := StepLog{RunID: in.RunID, StepID: in.StepID, Attempt: in.Attempt}
-	if out.Lines, out.Total, err = s.cfg.Logs.Read(ctx, a.id, in.FromLine, in.First); err != nil {
+	if out.Page, err = s.cfg.Logs.Read(ctx, a.id, in.FromLine, in.First); err != nil {
 		return StepLog{}, translate(err)
 	}
 	if in.Find != "" {

@@ -51,11 +51,12 @@ func (l *logStream) read(ctx context.Context) (StepLogFrame, error) {
 	deadline := time.NewTimer(s.cfg.Quiet)
 	defer deadline.Stop()
 	for quiet := false; ; {
-		lines, total, err := s.cfg.Logs.Read(ctx, l.id, l.next, maxLogLines)
+		page, err := s.cfg.Logs.Read(ctx, l.id, l.next, maxLogLines)
 		if err != nil {
 			return StepLogFrame{}, err
 		}
-		f := StepLogFrame{Attempt: l.in.Attempt, Lines: lines, Total: total, AsOf: s.cfg.Now()}
+		f := StepLogFrame{Attempt: l.in.Attempt, Page: page, AsOf: s.cfg.Now()}
+		lines := page.Lines
 		over := l.done && len(lines) < maxLogLines
 		if len(lines) > 0 || quiet || l.first || over && !l.complete {
 			if n := len(lines); n > 0 {

@@ -122,7 +122,7 @@ type revokingLogs struct {
 	revoke func()
 }
 
-func (l revokingLogs) Read(ctx context.Context, id artifact.AttemptID, from int64, limit int) ([]artifact.Line, int64, error) {
+func (l revokingLogs) Read(ctx context.Context, id artifact.AttemptID, from int64, limit int) (artifact.Page, error) {
 	l.revoke()
 	return l.Logs.Read(context.WithoutCancel(ctx), id, from, limit)
 }

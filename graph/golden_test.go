@@ -107,7 +107,7 @@ func answering() *fake {
 			}}, nil
 		},
 		stepLog: func(q control.StepLogQuery) (control.StepLog, error) {
-			l := control.StepLog{RunID: q.RunID, StepID: q.StepID, Attempt: 1, Lines: []artifact.Line{line(1)}, Total: 9, Matches: []int64{1}, TotalMatches: 1}
+			l := control.StepLog{RunID: q.RunID, StepID: q.StepID, Attempt: 1, Page: artifact.Page{Lines: []artifact.Line{line(1)}, Total: 9, Missing: artifact.Missing{From: 3, To: 7}}, Matches: []int64{1}, TotalMatches: 1}
 			if q.ErrorLine && q.RunID == "r1" && q.StepID == "build" && q.Attempt < 2 {
 				l.ErrorLine = 4
 			}
@@ -136,7 +136,7 @@ func answering() *fake {
 			return stream[control.Receipt](ended, receipt(run.Cancel))
 		},
 		watchLog: func(control.StepLogQuery) (graph.Stream[control.StepLogFrame], error) {
-			return stream[control.StepLogFrame](ended, control.StepLogFrame{Attempt: 1, Lines: []artifact.Line{line(1)}, Total: 1, Complete: true, AsOf: instant})
+			return stream[control.StepLogFrame](ended, control.StepLogFrame{Attempt: 1, Page: artifact.Page{Lines: []artifact.Line{line(1)}, Total: 1}, Complete: true, AsOf: instant})
 		},
 	}
 }

@@ -150,7 +150,7 @@ func (s *session) readLog(ctx context.Context, how reading) error {
 		if l.Lines = taken; whole == nil {
 			whole = l
 		} else if s.output.data() {
-			whole.Lines, whole.TotalLines = append(whole.Lines, taken...), l.TotalLines
+			whole.Lines, whole.TotalLines, whole.Missing = append(whole.Lines, taken...), l.TotalLines, l.Missing
 		}
 	}
 	if s.output.data() {

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// A log of more lines than a page is printed whole: as lines, and as one document.
+// A log of more lines than a page is printed whole, also where numbers are missing: as lines, and as one document.
 func TestRunLogs_ReadsEveryPage(t *testing.T) {
 	t.Parallel()
-	const total = 2500
+	const total, hole, resumes = 4500, 1500, 3500
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var in struct {
 			OperationName string
@@ -32,17 +32,20 @@ func TestRunLogs_ReadsEveryPage(t *testing.T) {
 		}
 		lines := []map[string]any{}
 		for no := in.Variables.FromLine; no <= total && len(lines) < in.Variables.First; no++ {
+			if no > hole && no < resumes {
+				no = resumes
+			}
 			lines = append(lines, map[string]any{"no": no, "at": "2026-11-22T00:00:00Z", "stream": "stdout", "text": fmt.Sprintf("line %d", no)})
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"data": map[string]any{"stepLog": map[string]any{"attempt": 1, "totalLines": total, "lines": lines}}})
+		_ = json.NewEncoder(w).Encode(map[string]any{"data": map[string]any{"stepLog": map[string]any{"attempt": 1, "totalLines": total, "missing": map[string]any{"from": hole + 1, "to": resumes}, "lines": lines}}})
 	}))
 	t.Cleanup(s.Close)
 	for args, want := range map[string]string{
 		"--grep 99":             "line 99\nline 199\n",
-		"--tail 2":              "line 2499\nline 2500\n",
+		"--tail 2":              "line 4499\nline 4500\n",
 		"--tail 9000":           "line 1\n",
-		"--failed":              "line 2498\nline 2499\n",
-		"--tail 1 --timestamps": "2026-11-22 00:00:00.000Z  stdout  line 2500\n",
+		"--failed":              "line 4498\nline 4499\n",
+		"--tail 1 --timestamps": "2026-11-22 00:00:00.000Z  stdout  line 4500\n",
 		"--since 1ms":           "",
 	} {
 		if out, status, err := dvt(t, s.URL, "t", append(strings.Fields("run logs r1 s1"), strings.Fields(args)...)...); status != 0 || !strings.HasPrefix(out, want) || want == "" && out != "" {
@@ -54,12 +57,15 @@ func TestRunLogs_ReadsEveryPage(t *testing.T) {
 		t.Errorf("without a step: %d, %v\n%.200s", status, err, out)
 	}
 	out, status, err = dvt(t, s.URL, "t", "run", "logs", "r1", "s1")
-	if n := strings.Count(out, "\n"); n != total || status != 0 || !strings.HasSuffix(out, "line 2500\n") {
+	if n := strings.Count(out, "\n"); n != total-(resumes-hole-1) || status != 0 || !strings.HasSuffix(out, "line 4500\n") {
 		t.Errorf("%d lines, %d, %v", n, status, err)
 	}
-	var doc struct{ Lines []struct{ No int } }
+	var doc struct {
+		Lines   []struct{ No int }
+		Missing struct{ From, To int }
+	}
 	out, _, _ = dvt(t, s.URL, "t", "run", "logs", "r1", "s1", "-o", "json")
-	if err := json.Unmarshal([]byte(out), &doc); err != nil || len(doc.Lines) != total || doc.Lines[total-1].No != total {
-		t.Errorf("%d lines, %v", len(doc.Lines), err)
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || len(doc.Lines) != total-(resumes-hole-1) || doc.Lines[len(doc.Lines)-1].No != total || doc.Missing.To != resumes {
+		t.Errorf("%d lines, missing %+v, %v", len(doc.Lines), doc.Missing, err)
 	}
 }

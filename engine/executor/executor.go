@@ -46,7 +46,8 @@ type Executor interface {
 
 // Host is what the runner offers to an executor.
 type Host interface {
-	// Print keeps one line of output; safe for concurrent use, bounded, never blocks for long.
+	// Print keeps one line of output; safe for concurrent use, bounded. It waits while lines
+	// come faster than they are kept, and for at most two seconds when none is kept.
 	Print(stream, line string)
 	// Keep stores a file as an artifact of the attempt and returns its reference.
 	Keep(ctx context.Context, kind, path string) (run.ArtifactRef, error)

@@ -13,18 +13,25 @@ import (
 
 const (
 	maxLineBytes   = 8 << 10 // of a line's text, then it is cut
-	maxHeldLines   = 10_000  // lines that wait to be shipped, then lines are dropped
+	maxHeldLines   = 10_000  // lines that wait to be shipped, as many of the beginning as of the end
 	maxHeldBytes   = 4 << 20 //
-	batchLines     = 256     // lines of one Evidence
+	batchLines     = 2_000   // lines of one Evidence
 	batchBytes     = 512 << 10
 	shipEvery      = time.Second
 	shipRetryFirst = 500 * time.Millisecond
 	shipRetryMost  = 5 * time.Second
+
+	// A printer waits while what it printed is being kept, up to so many lines of an
+	// execution, and never for longer than the patience when nothing is kept.
+	patientLines = 2_000_000
+	patience     = 2 * time.Second
 )
 
 // output collects the lines of one execution and ships them in the background,
-// in order, at least once a second. Printing never waits: what does not fit while the
-// journal does not answer is dropped, and a line says how much.
+// in order, at least once a second. Who prints faster than lines are kept waits, as
+// behind any pipe; only while the journal does not answer, and past patientLines,
+// printing does not wait: then the first and the last lines that wait are held, those
+// between are dropped, and a line says how many.
 type output struct {
 	to      func(ctx context.Context, lines []engine.LogLine) error
 	now     func() time.Time
@@ -34,47 +41,107 @@ type output struct {
 	done    chan struct{}
 
 	mu      sync.Mutex
-	held    []engine.LogLine
-	bytes   int
+	held    lines // what is shipped next, numbered
+	last    lines // what comes after the dropped ones, while there are any
 	next    int64 // number of the next line
 	dropped int
+	room    chan struct{} // closed and replaced when lines were shipped
+	stalled bool          // somebody waited in vain, and nothing was shipped since
 }
 
+// lines is a queue of lines that knows its size.
+type lines struct {
+	all   []engine.LogLine
+	bytes int
+}
+
+func (l *lines) push(line engine.LogLine) {
+	l.all = append(l.all, line)
+	l.bytes += len(line.Text)
+}
+
+func (l *lines) drop(n int) {
+	for _, line := range l.all[:n] {
+		l.bytes -= len(line.Text)
+	}
+	l.all = l.all[n:]
+}
+
+// full reports whether it has half of what may be held.
+func (l *lines) full() bool { return len(l.all) >= maxHeldLines/2 || l.bytes >= maxHeldBytes/2 }
+
 func newOutput(now func() time.Time, redact *strings.Replacer, to func(context.Context, []engine.LogLine) error) *output {
-	return &output{to: to, now: now, redact: redact, next: 1,
+	return &output{to: to, now: now, redact: redact, next: 1, room: make(chan struct{}),
 		ready: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{})}
 }
 
 func (o *output) print(stream, text string) {
 	text = cutLine(strings.ToValidUTF8(o.redact.Replace(text), "\uFFFD"))
+	line := engine.LogLine{At: o.now().UTC(), Stream: stream, Text: text}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.held) >= maxHeldLines || o.bytes+len(text) > maxHeldBytes {
-		o.dropped++
+	o.wait()
+	if o.dropped == 0 && len(o.last.all) == 0 && !o.held.full() {
+		o.number(line)
+		if len(o.held.all) >= batchLines || o.held.bytes >= batchBytes {
+			select {
+			case o.ready <- struct{}{}:
+			default:
+			}
+		}
 		return
 	}
-	o.markDropped()
-	o.hold(stream, text)
-	if len(o.held) >= batchLines {
+	o.last.push(line)
+	for o.last.full() {
+		o.last.drop(1)
+		o.dropped++
+	}
+}
+
+// wait gives up the lock until there is room, or nothing was shipped for the patience.
+func (o *output) wait() {
+	for o.held.full() && !o.stalled && o.next <= patientLines {
+		room := o.room
+		o.mu.Unlock()
+		enough := time.NewTimer(patience)
 		select {
-		case o.ready <- struct{}{}:
-		default:
+		case <-room:
+			enough.Stop()
+			o.mu.Lock()
+		case <-enough.C:
+			o.mu.Lock()
+			o.stalled = o.stalled || room == o.room
 		}
 	}
 }
 
-func (o *output) markDropped() {
-	if o.dropped > 0 {
-		text := fmt.Sprintf("%d lines were dropped here: they came faster than they could be kept", o.dropped)
-		o.dropped = 0
-		o.hold("dvt", text)
-	}
+// number gives a line its number: from now on it is shipped.
+func (o *output) number(line engine.LogLine) {
+	line.No = o.next
+	o.next++
+	o.held.push(line)
 }
 
-func (o *output) hold(stream, text string) {
-	o.held = append(o.held, engine.LogLine{No: o.next, At: o.now().UTC(), Stream: stream, Text: text})
-	o.next++
-	o.bytes += len(text)
+// shipped lets go of the first n lines; when nothing else is held, what comes after
+// the dropped ones follows.
+func (o *output) shipped(n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.held.drop(n)
+	if len(o.held.all) == 0 {
+		if o.dropped > 0 {
+			at := o.last.all[0].At
+			o.number(engine.LogLine{At: at, Stream: "dvt", Text: fmt.Sprintf("%d lines were dropped here: they came faster than they could be kept", o.dropped)})
+			o.dropped = 0
+		}
+		for _, line := range o.last.all {
+			o.number(line)
+		}
+		o.last = lines{}
+	}
+	o.stalled = false
+	close(o.room)
+	o.room = make(chan struct{})
 }
 
 func cutLine(text string) string {
@@ -104,32 +171,27 @@ func (o *output) ship(ctx context.Context) {
 		case <-tick.C:
 		}
 		for {
-			batch, size := o.batch(!open)
+			batch := o.batch()
 			if len(batch) == 0 {
 				break
 			}
 			if o.send(ctx, batch) != nil {
 				return
 			}
-			o.mu.Lock()
-			o.held, o.bytes = o.held[len(batch):], o.bytes-size
-			o.mu.Unlock()
+			o.shipped(len(batch))
 		}
 	}
 }
 
-func (o *output) batch(last bool) (lines []engine.LogLine, size int) {
+func (o *output) batch() []engine.LogLine {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if last {
-		o.markDropped()
-	}
-	n := 0
-	for n < len(o.held) && n < batchLines && (n == 0 || size+len(o.held[n].Text) <= batchBytes) {
-		size += len(o.held[n].Text)
+	n, size := 0, 0
+	for n < len(o.held.all) && n < batchLines && (n == 0 || size+len(o.held.all[n].Text) <= batchBytes) {
+		size += len(o.held.all[n].Text)
 		n++
 	}
-	return o.held[:n:n], size
+	return o.held.all[:n:n]
 }
 
 func (o *output) send(ctx context.Context, batch []engine.LogLine) error {

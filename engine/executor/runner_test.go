@@ -241,29 +241,60 @@ func TestRunner_T229_BoundedWhileTheJournalIsSilent(t *testing.T) {
 	}
 	execute(t, t.Context(), scriptedWorker(t, j, func(_ context.Context, _ executor.Task, h executor.Host) (executor.Result, error) {
 		began := time.Now()
-		var printers sync.WaitGroup
-		for range 4 {
-			printers.Go(func() {
-				for i := range 5000 {
-					h.Print("stdout", fmt.Sprint("line ", i))
-				}
-			})
+		for i := range 20_000 {
+			h.Print("stdout", fmt.Sprint("line ", i))
 		}
-		printers.Wait()
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("printing waited for the journal: %s", took)
 		}
 		silent.Store(false)
 		return executor.Result{}, nil
 	}))
-	last := j.lines[len(j.lines)-1]
-	if len(j.lines) != 10_001 || last.Stream != "dvt" || !strings.Contains(last.Text, "10000 lines were dropped") {
-		t.Errorf("%d lines, the last: %s %q", len(j.lines), last.Stream, last.Text)
+	const half = 5000
+	if len(j.lines) != 2*half || j.lines[half-1].Text != "line 4999" || j.lines[half].Stream != "dvt" ||
+		!strings.Contains(j.lines[half].Text, "10001 lines were dropped") || j.lines[2*half-1].Text != "line 19999" {
+		t.Errorf("%d lines; in the middle %+v, at the end %+v", len(j.lines), j.lines[min(half, len(j.lines)-1)], j.lines[len(j.lines)-1])
 	}
 	for i, l := range j.lines {
 		if l.No != int64(i+1) {
 			t.Fatalf("line %d has No %d", i+1, l.No)
 		}
+	}
+}
+
+// Lines that come faster than they are kept are waited for: none is lost, however many there are.
+func TestRunner_T229_NothingIsLostToAJournalThatAnswers(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t, plan.Noop, struct{}{})
+	var most atomic.Int64
+	j.fail = func(e engine.Evidence) error {
+		most.Store(max(most.Load(), int64(len(e.Lines))))
+		time.Sleep(time.Millisecond)
+		return nil
+	}
+	const printers, each = 2, 50_000
+	execute(t, t.Context(), scriptedWorker(t, j, func(_ context.Context, _ executor.Task, h executor.Host) (executor.Result, error) {
+		var all sync.WaitGroup
+		for p := range printers {
+			all.Go(func() {
+				for i := range each {
+					h.Print("stdout", fmt.Sprint(p, " ", i))
+				}
+			})
+		}
+		all.Wait()
+		return executor.Result{}, nil
+	}))
+	if len(j.lines) != printers*each || most.Load() > 2000 {
+		t.Fatalf("%d lines of %d are kept, at most %d at once", len(j.lines), printers*each, most.Load())
+	}
+	var next [printers]int
+	for i, l := range j.lines {
+		var p, n int
+		if _, err := fmt.Sscan(l.Text, &p, &n); err != nil || l.No != int64(i+1) || n != next[p] {
+			t.Fatalf("line %d has No %d and says %q, %v", i+1, l.No, l.Text, err)
+		}
+		next[p]++
 	}
 }
 

@@ -1,5 +1,5 @@
-import { writeFileSync } from "node:fs";
 import type { CDPSession, Page } from "@playwright/test";
+import { report } from "./figure";
 import { feed, layered, quantile, tenASecond, workOf } from "./large";
 import { cancelRun, expect, startRun, status, test } from "./page";
 
@@ -16,13 +16,6 @@ async function runOf(url: string, steps: number): Promise<string> {
 test.afterEach(async ({ url }) => {
   for (const runId of started.splice(0)) await cancelRun(url, runId);
 });
-
-/** What the figure found, in milliseconds, for the command that asked for it. */
-function report(name: string, cost: number, floor: number): void {
-  console.log(`${name}: ${cost.toFixed(1)} ms, floor ${floor.toFixed(1)} ms`);
-  const file = process.env["DVT_E2E_FIGURE"];
-  if (file) writeFileSync(file, `${Math.round(cost * 1e6)} ${Math.round(floor * 1e6)}\n`);
-}
 
 async function session(page: Page): Promise<CDPSession> {
   return page.context().newCDPSession(page);

@@ -1,46 +1,35 @@
 // The log of a step: as long as it is, found in on the server, and never anything but text.
 import { ask } from "./api";
-import { expect, startRun, status, test } from "./page";
+import { LINES, longLog, NEEDLE, NEEDLES, opened, sought } from "./log";
+import { expect, startRun, test } from "./page";
+
+interface Standing {
+  run: { substatus: string };
+  stepLog: { totalLines: number; missing: { to: number } | null } | null;
+}
 
 const ONCE = { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 };
-const NEEDLES = 3;
-// A command that prints a million lines at once loses most of them before they are kept: it prints as fast as is kept.
-const BATCHES = 40;
-const BATCH = 4_000;
 
-test("20 of a log of 160,000 lines the error is seen at once, all of it is searched, and 200 rows are in the page", async ({ page, url }) => {
-  test.setTimeout(180_000);
-  const needle = "sleep 1; echo 'the needle is here'; sleep 1";
-  const print = `i=0; while [ $i -lt ${BATCHES / 2} ]; do seq 1 ${BATCH}; sleep 0.1; i=$((i+1)); done`;
-  const script = `${needle}; ${print}; ${needle}; ${print}; ${needle}; echo 'boom: no such table' >&2; exit 3`;
-  const runId = await startRun(url, "log-long", [{ stepId: "print", type: "COMMAND", inputs: { argv: ["sh", "-c", script] }, retry: ONCE }]);
-  const state = `{ run(runId: "${runId}") { substatus } stepLog(runId: "${runId}", stepId: "print", first: 1) { totalLines } }`;
-  const read = (): Promise<{ run: { substatus: string }; stepLog: { totalLines: number } | null }> => ask(url, "dev-admin", state);
-  await expect.poll(async () => (await read().catch(() => null))?.run.substatus, { timeout: 120_000 }).toBe("AWAITING_OPERATOR");
-  const lines = (await read()).stepLog?.totalLines ?? 0;
-  expect(lines).toBeGreaterThan(50_000);
-  await page.goto(`${url}/runs/${runId}`);
-  await expect(status(page)).toHaveText("Awaiting operator");
-  const asked = Date.now();
-  await page.keyboard.press("l");
+test("20 of a log of 1,000,000 lines nothing is lost, the error is seen at once, all of it is searched, and 200 rows are in the page", async ({ page, url }) => {
+  const runId = await startRun(url, "log-long", [longLog()]);
+  const read = `{ run(runId: "${runId}") { substatus } stepLog(runId: "${runId}", stepId: "print", first: 1) { totalLines missing { to } } }`;
+  const stands = (): Promise<Standing | null> => ask<Standing>(url, "dev-admin", read).catch(() => null);
+  await expect.poll(async () => (await stands())?.run.substatus, { timeout: 180_000 }).toBe("AWAITING_OPERATOR");
+  // What the step printed, and dvt's own word about its end.
+  expect((await stands())?.stepLog).toEqual({ totalLines: LINES + 1, missing: null });
+  const seen = await opened(page, `${url}/runs/${runId}`);
+  await expect(page.getByText(`${(LINES + 1).toLocaleString("en-GB")} lines`)).toBeVisible();
+  const found = await sought(page);
   const log = page.getByRole("region", { name: "Log" });
-  await expect(log.getByText("boom: no such table", { exact: true })).toBeVisible();
-  const seen = Date.now() - asked;
-  await expect(page.getByText(`${lines.toLocaleString("en-GB")} lines`)).toBeVisible();
-  const sought = Date.now();
-  await page.keyboard.press("Control+f");
-  await page.keyboard.type("needle");
   const matches = page.getByTestId("matches");
-  await expect(matches).toHaveText(`1 of ${NEEDLES}`);
-  const found = Date.now() - sought;
-  await expect(log.getByText("the needle is here")).toBeVisible();
   await page.keyboard.press("Enter");
   await expect(matches).toHaveText(`2 of ${NEEDLES}`);
-  await expect(log.getByText("the needle is here")).toBeVisible();
+  await expect(log.getByText(NEEDLE)).toBeVisible();
   expect(await log.locator("[data-line]").count()).toBeLessThanOrEqual(200);
   await expect(page).toHaveURL(/q=needle/);
-  // oxlint-disable-next-line no-console -- the figures are the point
-  console.log(`${lines} lines: first error line ${seen} ms (goal 1000), find ${found} ms (goal 2000)`);
+  // The figures are `ui-log-error` and `ui-log-find`; here they are those of a loaded machine.
+  expect(seen).toBeLessThan(5_000);
+  expect(found).toBeLessThan(10_000);
 });
 
 test("21 escape codes and markup in a log are text; a line is a link", async ({ page, url, browser }) => {

@@ -391,6 +391,11 @@ type ComplexityRoot struct {
 		Node   func(childComplexity int) int
 	}
 
+	MissingLines struct {
+		From func(childComplexity int) int
+		To   func(childComplexity int) int
+	}
+
 	Mutation struct {
 		ApproveRun         func(childComplexity int, input model.ApproveRunInput) int
 		BreakGlass         func(childComplexity int, input model.BreakGlassInput) int
@@ -926,6 +931,7 @@ type ComplexityRoot struct {
 		ErrorLine    func(childComplexity int) int
 		Lines        func(childComplexity int) int
 		Matches      func(childComplexity int) int
+		Missing      func(childComplexity int) int
 		RunID        func(childComplexity int) int
 		StepID       func(childComplexity int) int
 		TotalLines   func(childComplexity int) int
@@ -937,6 +943,7 @@ type ComplexityRoot struct {
 		Attempt    func(childComplexity int) int
 		Complete   func(childComplexity int) int
 		Lines      func(childComplexity int) int
+		Missing    func(childComplexity int) int
 		TotalLines func(childComplexity int) int
 	}
 
@@ -2442,6 +2449,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ManualTaskEdge.Node(childComplexity), true
+
+	case "MissingLines.from":
+		if e.ComplexityRoot.MissingLines.From == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MissingLines.From(childComplexity), true
+	case "MissingLines.to":
+		if e.ComplexityRoot.MissingLines.To == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MissingLines.To(childComplexity), true
 
 	case "Mutation.approveRun":
 		if e.ComplexityRoot.Mutation.ApproveRun == nil {
@@ -4869,6 +4889,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.StepLog.Matches(childComplexity), true
+	case "StepLog.missing":
+		if e.ComplexityRoot.StepLog.Missing == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepLog.Missing(childComplexity), true
 	case "StepLog.runId":
 		if e.ComplexityRoot.StepLog.RunID == nil {
 			break
@@ -4918,6 +4944,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.StepLogUpdate.Lines(childComplexity), true
+	case "StepLogUpdate.missing":
+		if e.ComplexityRoot.StepLogUpdate.Missing == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepLogUpdate.Missing(childComplexity), true
 	case "StepLogUpdate.totalLines":
 		if e.ComplexityRoot.StepLogUpdate.TotalLines == nil {
 			break
@@ -7131,13 +7163,23 @@ type InboxItem {
   "The viewer may decide it now."
   yours: Boolean!
 }
+"Lines that a log past its limits lost between its beginning and its end, both numbers included."
+type MissingLines {
+  from: Int!
+  "Under this number stands a line of the stream dvt that says what is missing."
+  to: Int!
+}
 
 type StepLog {
   runId: String!
   stepId: String!
   attempt: Int!
+  "In order, from the line that was asked for or the first one kept behind it."
   lines: [LogLine!]!
+  "The number of the last line."
   totalLines: Int!
+  "Null while the whole log is kept."
+  missing: MissingLines
   "Line numbers that contain ` + "`" + `find` + "`" + `, at most 1000."
   matches: [Int!]!
   totalMatches: Int!
@@ -7159,6 +7201,7 @@ type StepLogUpdate {
   attempt: Int!
   lines: [LogLine!]!
   totalLines: Int!
+  missing: MissingLines
   "No more lines will come: the attempt is over."
   complete: Boolean!
   asOf: Time!
@@ -7880,6 +7923,16 @@ func (ec *executionContext) childFields_ManualTaskEdge(ctx context.Context, fiel
 		return ec.fieldContext_ManualTaskEdge_node(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ManualTaskEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_MissingLines(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "from":
+		return ec.fieldContext_MissingLines_from(ctx, field)
+	case "to":
+		return ec.fieldContext_MissingLines_to(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type MissingLines", field.Name)
 }
 
 func (ec *executionContext) childFields_PageInfo(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -8860,6 +8913,8 @@ func (ec *executionContext) childFields_StepLog(ctx context.Context, field graph
 		return ec.fieldContext_StepLog_lines(ctx, field)
 	case "totalLines":
 		return ec.fieldContext_StepLog_totalLines(ctx, field)
+	case "missing":
+		return ec.fieldContext_StepLog_missing(ctx, field)
 	case "matches":
 		return ec.fieldContext_StepLog_matches(ctx, field)
 	case "totalMatches":
@@ -8878,6 +8933,8 @@ func (ec *executionContext) childFields_StepLogUpdate(ctx context.Context, field
 		return ec.fieldContext_StepLogUpdate_lines(ctx, field)
 	case "totalLines":
 		return ec.fieldContext_StepLogUpdate_totalLines(ctx, field)
+	case "missing":
+		return ec.fieldContext_StepLogUpdate_missing(ctx, field)
 	case "complete":
 		return ec.fieldContext_StepLogUpdate_complete(ctx, field)
 	case "asOf":
@@ -15573,6 +15630,52 @@ func (ec *executionContext) fieldContext_ManualTaskEdge_node(_ context.Context, 
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _MissingLines_from(ctx context.Context, field graphql.CollectedField, obj *model.MissingLines) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MissingLines_from(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.From, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MissingLines_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MissingLines", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _MissingLines_to(ctx context.Context, field graphql.CollectedField, obj *model.MissingLines) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MissingLines_to(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.To, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MissingLines_to(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MissingLines", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
 func (ec *executionContext) _Mutation_startRun(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
@@ -25505,6 +25608,38 @@ func (ec *executionContext) fieldContext_StepLog_totalLines(_ context.Context, f
 	return graphql.NewScalarFieldContext("StepLog", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
+func (ec *executionContext) _StepLog_missing(ctx context.Context, field graphql.CollectedField, obj *model.StepLog) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepLog_missing(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Missing, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.MissingLines) graphql.Marshaler {
+			return ec.marshalOMissingLines2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐMissingLines(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepLog_missing(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "StepLog",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MissingLines(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _StepLog_matches(ctx context.Context, field graphql.CollectedField, obj *model.StepLog) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -25650,6 +25785,38 @@ func (ec *executionContext) _StepLogUpdate_totalLines(ctx context.Context, field
 }
 func (ec *executionContext) fieldContext_StepLogUpdate_totalLines(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("StepLogUpdate", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _StepLogUpdate_missing(ctx context.Context, field graphql.CollectedField, obj *model.StepLogUpdate) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepLogUpdate_missing(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Missing, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.MissingLines) graphql.Marshaler {
+			return ec.marshalOMissingLines2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐMissingLines(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepLogUpdate_missing(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "StepLogUpdate",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MissingLines(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _StepLogUpdate_complete(ctx context.Context, field graphql.CollectedField, obj *model.StepLogUpdate) (ret graphql.Marshaler) {
@@ -33085,6 +33252,49 @@ func (ec *executionContext) _ManualTaskEdge(ctx context.Context, sel ast.Selecti
 	return out
 }
 
+var missingLinesImplementors = []string{"MissingLines"}
+
+func (ec *executionContext) _MissingLines(ctx context.Context, sel ast.SelectionSet, obj *model.MissingLines) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, missingLinesImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("MissingLines")
+		case "from":
+			out.Values[i] = ec._MissingLines_from(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "to":
+			out.Values[i] = ec._MissingLines_to(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var mutationImplementors = []string{"Mutation"}
 
 func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet) graphql.Marshaler {
@@ -37696,6 +37906,11 @@ func (ec *executionContext) _StepLog(ctx context.Context, sel ast.SelectionSet, 
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "missing":
+			out.Values[i] = ec._StepLog_missing(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
 		case "matches":
 			out.Values[i] = ec._StepLog_matches(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -37757,6 +37972,11 @@ func (ec *executionContext) _StepLogUpdate(ctx context.Context, sel ast.Selectio
 		case "totalLines":
 			out.Values[i] = ec._StepLogUpdate_totalLines(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "missing":
+			out.Values[i] = ec._StepLogUpdate_missing(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
 				out.Invalids++
 			}
 		case "complete":
@@ -41237,6 +41457,13 @@ func (ec *executionContext) marshalOJSON2encodingᚋjsonᚐRawMessage(ctx contex
 	_ = ctx
 	res := model.MarshalJSON(v)
 	return res
+}
+
+func (ec *executionContext) marshalOMissingLines2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐMissingLines(ctx context.Context, sel ast.SelectionSet, v *model.MissingLines) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._MissingLines(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalONode2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐNode(ctx context.Context, sel ast.SelectionSet, v model.Node) graphql.Marshaler {

@@ -607,6 +607,13 @@ type ManualTaskEdge struct {
 	Node   *ManualTask `json:"node"`
 }
 
+// Lines that a log past its limits lost between its beginning and its end, both numbers included.
+type MissingLines struct {
+	From int `json:"from"`
+	// Under this number stands a line of the stream dvt that says what is missing.
+	To int `json:"to"`
+}
+
 type Mutation struct {
 }
 
@@ -1446,11 +1453,15 @@ type StepError struct {
 }
 
 type StepLog struct {
-	RunID      string    `json:"runId"`
-	StepID     string    `json:"stepId"`
-	Attempt    int       `json:"attempt"`
-	Lines      []LogLine `json:"lines"`
-	TotalLines int       `json:"totalLines"`
+	RunID   string `json:"runId"`
+	StepID  string `json:"stepId"`
+	Attempt int    `json:"attempt"`
+	// In order, from the line that was asked for or the first one kept behind it.
+	Lines []LogLine `json:"lines"`
+	// The number of the last line.
+	TotalLines int `json:"totalLines"`
+	// Null while the whole log is kept.
+	Missing *MissingLines `json:"missing,omitempty"`
 	// Line numbers that contain `find`, at most 1000.
 	Matches      []int `json:"matches"`
 	TotalMatches int   `json:"totalMatches"`
@@ -1460,9 +1471,10 @@ type StepLog struct {
 }
 
 type StepLogUpdate struct {
-	Attempt    int       `json:"attempt"`
-	Lines      []LogLine `json:"lines"`
-	TotalLines int       `json:"totalLines"`
+	Attempt    int           `json:"attempt"`
+	Lines      []LogLine     `json:"lines"`
+	TotalLines int           `json:"totalLines"`
+	Missing    *MissingLines `json:"missing,omitempty"`
 	// No more lines will come: the attempt is over.
 	Complete bool      `json:"complete"`
 	AsOf     time.Time `json:"asOf"`

@@ -11,6 +11,7 @@ import { spans } from "./ansi";
 import { Download } from "./Download";
 import { errorLines, nextLine } from "./errors";
 import { Find } from "./Find";
+import { lineOf, rowOf, rowsOf } from "./gap";
 import css from "./LogView.module.css";
 import type { LogStore } from "./store";
 import { type LogOf, useLog } from "./useLog";
@@ -44,25 +45,31 @@ function Lines({ of, running, failed, line, find, open, log, total }: LogViewPro
   const [wrap, setWrap] = useState(false);
   const [seen, setSeen] = useState(0);
   const errors = useRef<readonly number[] | null>(null);
-  const rows = useVirtualizer({ count: total, getScrollElement: () => pane.current, estimateSize: () => ROW, overscan: 20 });
+  const gap = log.missing;
+  const count = rowsOf(total, gap);
+  const rows = useVirtualizer({ count, getScrollElement: () => pane.current, estimateSize: () => ROW, overscan: 20 });
   const items = rows.getVirtualItems();
-  const first = (items[0]?.index ?? 0) + 1;
-  const last = (items.at(-1)?.index ?? 0) + 1;
+  const first = lineOf(items[0]?.index ?? 0, gap);
+  const last = lineOf(items.at(-1)?.index ?? 0, gap);
   useEffect(() => {
-    if (total > 0 && items.length > 0) void log.ensure(first, last);
-  }, [log, first, last, total, items.length]);
+    if (total === 0 || items.length === 0) return;
+    if (gap && first < gap.from && last >= gap.to) {
+      void log.ensure(first, gap.from - 1);
+      void log.ensure(gap.to, last);
+    } else void log.ensure(first, last);
+  }, [log, first, last, total, gap, items.length]);
   useEffect(() => {
     if (following && total > 0) {
-      rows.scrollToIndex(total - 1, { align: "end" });
+      rows.scrollToIndex(count - 1, { align: "end" });
       setSeen(total);
     }
-  }, [following, total, rows]);
+  }, [following, total, count, rows]);
   // The line that the address names, else where the failure speaks.
   const wanted = line ?? (failed ? log.errorLine : null);
   useEffect(() => {
     if (wanted === null || total === 0) return;
     setFollowing(false);
-    rows.scrollToIndex(Math.min(wanted, total) - 1, { align: "center" });
+    rows.scrollToIndex(rowOf(Math.min(wanted, total), gap), { align: "center" });
     // More lines do not move what one reads.
     // oxlint-disable-next-line react/exhaustive-deps
   }, [wanted, rows, total > 0]);
@@ -138,7 +145,7 @@ function Lines({ of, running, failed, line, find, open, log, total }: LogViewPro
                 data-wrap={wrap || undefined}
                 style={{ transform: `translateY(${item.start}px)` }}
               >
-                <Line no={item.index + 1} line={log.line(item.index + 1)} current={wanted === item.index + 1} goTo={goTo} />
+                <Row no={lineOf(item.index, gap)} log={log} wanted={wanted} goTo={goTo} />
               </div>
             ))}
           </div>
@@ -151,6 +158,17 @@ function Lines({ of, running, failed, line, find, open, log, total }: LogViewPro
       )}
     </div>
   );
+}
+
+interface RowProps {
+  no: number;
+  log: LogStore;
+  wanted: number | null;
+  goTo: (line: number) => void;
+}
+
+function Row({ no, log, wanted, goTo }: RowProps) {
+  return <Line no={no} line={log.line(no)} current={wanted === no} goTo={goTo} />;
 }
 
 interface LineProps {

@@ -11,11 +11,11 @@ function server(total: number): { asked: number[]; fetch: Source } {
   return {
     asked,
     fetch: {
-      begin: () => Promise.resolve({ totalLines: total, errorLine: total }),
+      begin: () => Promise.resolve({ totalLines: total, missing: null, errorLine: total }),
       page: (from, first) => {
         asked.push(from);
         const count = Math.max(0, Math.min(first, total - from + 1));
-        return Promise.resolve({ lines: Array.from({ length: count }, (_, i) => line(from + i)), totalLines: total });
+        return Promise.resolve({ lines: Array.from({ length: count }, (_, i) => line(from + i)), totalLines: total, missing: null });
       },
     },
   };
@@ -55,9 +55,33 @@ describe("LogStore", () => {
   it("grows with what is printed, whatever comes twice", async () => {
     const log = new LogStore(server(3).fetch);
     await log.ensure(1, 3);
-    log.append([line(3), line(4), line(5)], 5, false);
-    log.append([line(5)], 5, true);
+    log.append({ lines: [line(3), line(4), line(5)], totalLines: 5, missing: null }, false);
+    log.append({ lines: [line(5)], totalLines: 5, missing: null }, true);
     expect([log.total, log.line(4)?.text, log.complete]).toEqual([5, "line 4", true]);
+  });
+
+  it("asks once for a window whose lines were dropped, also when more of them go", async () => {
+    const missing = { from: 1_501, to: 9_500 };
+    const kept = (no: number): boolean => no < missing.from || no >= missing.to;
+    const asked: number[] = [];
+    const page = (from: number, first: number) => {
+      asked.push(from);
+      const numbers = Array.from({ length: first }, (_, i) => from + i).filter(kept);
+      return Promise.resolve({ lines: numbers.map(line), totalLines: 20_000, missing });
+    };
+    const log = new LogStore({ begin: () => Promise.resolve({ totalLines: 20_000, missing, errorLine: null }), page });
+    await log.begin();
+    for (let i = 0; i < 2; i++) {
+      await log.ensure(1_400, 1_600);
+      await log.ensure(9_400, 9_600);
+    }
+    expect(asked).toEqual([1_001, 9_001]);
+    expect([log.line(1_500)?.no, log.line(1_501), log.line(9_500)?.no]).toEqual([1_500, undefined, 9_500]);
+    log.append({ lines: [line(20_001)], totalLines: 20_001, missing: { from: 1_501, to: 9_900 } }, false);
+    log.append({ lines: [], totalLines: 20_001, missing }, false);
+    expect(log.missing?.to).toBe(9_900);
+    await log.ensure(9_900, 10_000);
+    expect(asked).toHaveLength(2);
   });
 
   it("keeps the reason why nothing came", async () => {

@@ -1,6 +1,7 @@
 // The log of one attempt, held in windows by line number: what is looked at is fetched, what was not
 // looked at for long is forgotten.
 import type { LogLine } from "../api/model";
+import type { Gap } from "./gap";
 
 export const WINDOW = 1_000;
 const WINDOWS_KEPT = 30;
@@ -8,10 +9,12 @@ const WINDOWS_KEPT = 30;
 export interface Page {
   lines: readonly LogLine[];
   totalLines: number;
+  missing: Gap | null;
 }
 
 export interface Begin {
   totalLines: number;
+  missing: Gap | null;
   /** Where to begin to read why the attempt failed. */
   errorLine: number | null;
 }
@@ -27,6 +30,7 @@ export class LogStore {
   #windows = new Map<number, Map<number, LogLine>>();
   #pending = new Set<number>();
   #total: number | null = null;
+  #missing: Gap | null = null;
   #errorLine: number | null = null;
   #complete = false;
   #error: unknown = null;
@@ -43,9 +47,13 @@ export class LogStore {
   };
   /** Changes whenever anything here does. */
   readonly version = (): number => this.#version;
-  /** How many lines there are, or null before the first answer. */
+  /** The number of the last line, or null before the first answer. */
   get total(): number | null {
     return this.#total;
+  }
+  /** What was dropped between the beginning and the end. */
+  get missing(): Gap | null {
+    return this.#missing;
   }
   get errorLine(): number | null {
     return this.#errorLine;
@@ -63,8 +71,8 @@ export class LogStore {
   /** Asks how long the log is and where its error begins; no line is held before. */
   async begin(): Promise<void> {
     try {
-      const { totalLines, errorLine } = await this.#source.begin();
-      this.#total = Math.max(this.#total ?? 0, totalLines);
+      const { totalLines, missing, errorLine } = await this.#source.begin();
+      this.#grow(totalLines, missing);
       this.#errorLine = errorLine;
       this.#error = null;
     } catch (cause) {
@@ -80,7 +88,7 @@ export class LogStore {
     const missing: number[] = [];
     for (let index = first; index <= last; index++) {
       const held = this.#windows.get(index);
-      if (held && (held.size >= WINDOW || index * WINDOW + held.size >= (this.#total ?? Number.POSITIVE_INFINITY))) {
+      if (held && held.size >= this.#sizeOf(index)) {
         this.#windows.delete(index);
         this.#windows.set(index, held);
       } else if (!this.#pending.has(index)) {
@@ -91,11 +99,25 @@ export class LogStore {
   }
 
   /** Lines as they are printed. */
-  append(lines: readonly LogLine[], totalLines: number, complete: boolean): void {
+  append({ lines, totalLines, missing }: Page, complete: boolean): void {
     this.#put(lines);
-    this.#total = Math.max(this.#total ?? 0, totalLines);
+    this.#grow(totalLines, missing);
     this.#complete ||= complete;
     this.#tell();
+  }
+
+  /** How many lines of a window there are. */
+  #sizeOf(index: number): number {
+    const [before, end] = [index * WINDOW, Math.min((index + 1) * WINDOW, this.#total ?? Number.POSITIVE_INFINITY)];
+    if (end === Number.POSITIVE_INFINITY) return end;
+    const gap = this.#missing;
+    const lost = gap ? Math.max(0, Math.min(end, gap.to - 1) - Math.max(before, gap.from - 1)) : 0;
+    return end - before - lost;
+  }
+
+  #grow(totalLines: number, missing: Gap | null): void {
+    this.#total = Math.max(this.#total ?? 0, totalLines);
+    if (missing && missing.to > (this.#missing?.to ?? 0)) this.#missing = missing;
   }
 
   async #load(index: number): Promise<void> {
@@ -104,7 +126,7 @@ export class LogStore {
       const page = await this.#source.page(index * WINDOW + 1, WINDOW);
       this.#put(page.lines);
       if (!this.#windows.has(index)) this.#windows.set(index, new Map());
-      this.#total = Math.max(this.#total ?? 0, page.totalLines);
+      this.#grow(page.totalLines, page.missing);
       this.#error = null;
     } catch (cause) {
       this.#error = cause;

@@ -16,11 +16,11 @@ export function sourceOf({ runId, stepId, attempt }: LogOf): Source {
   return {
     begin: async () => {
       const { stepLog } = await request(StepLogBeginDocument, { runId, stepId, attempt });
-      return { totalLines: stepLog?.totalLines ?? 0, errorLine: stepLog?.errorLine ?? null };
+      return { totalLines: stepLog?.totalLines ?? 0, missing: stepLog?.missing ?? null, errorLine: stepLog?.errorLine ?? null };
     },
     page: async (fromLine, first) => {
       const { stepLog } = await request(StepLogDocument, { runId, stepId, attempt, fromLine, first });
-      return { lines: (stepLog?.lines ?? []).map(toLine), totalLines: stepLog?.totalLines ?? 0 };
+      return { lines: (stepLog?.lines ?? []).map(toLine), totalLines: stepLog?.totalLines ?? 0, missing: stepLog?.missing ?? null };
     },
   };
 }
@@ -40,7 +40,7 @@ export function useLog({ runId, stepId, attempt }: LogOf, running: boolean): Log
     const variables: StepLogUpdatesSubscriptionVariables = { runId, stepId, attempt, fromLine: (log.total ?? 0) + 1 };
     const stream = follow(StepLogUpdatesDocument, variables, {
       next: ({ stepLogUpdates: update }) => {
-        log.append(update.lines.map(toLine), update.totalLines, update.complete);
+        log.append({ ...update, lines: update.lines.map(toLine) }, update.complete);
         variables.fromLine = (log.total ?? 0) + 1;
         if (update.complete) stream.close();
       },
@@ -54,7 +54,7 @@ export function useLog({ runId, stepId, attempt }: LogOf, running: boolean): Log
     if (wasRunning.current && !running && !log.complete) {
       void sourceOf({ runId, stepId, attempt })
         .page((log.total ?? 0) + 1, WINDOW)
-        .then(({ lines, totalLines }) => log.append(lines, totalLines, true))
+        .then((page) => log.append(page, true))
         .catch(() => {});
     }
     wasRunning.current = running;

@@ -696,7 +696,7 @@ export type StepLogBeginQueryVariables = Exact<{
 }>;
 
 
-export type StepLogBeginQuery = { stepLog: { totalLines: number, errorLine: number | null } | null };
+export type StepLogBeginQuery = { stepLog: { totalLines: number, errorLine: number | null, missing: { from: number, to: number } | null } | null };
 
 export type StepNodesQueryVariables = Exact<{
   runId: string;
@@ -764,7 +764,7 @@ export type StepLogQueryVariables = Exact<{
 }>;
 
 
-export type StepLogQuery = { stepLog: { attempt: number, totalLines: number, matches: Array<number>, totalMatches: number, lines: Array<{ no: number, at: string, stream: string, text: string }> } | null };
+export type StepLogQuery = { stepLog: { attempt: number, totalLines: number, matches: Array<number>, totalMatches: number, lines: Array<{ no: number, at: string, stream: string, text: string }>, missing: { from: number, to: number } | null } | null };
 
 export type StartRunMutationVariables = Exact<{
   input: StartRunInput;
@@ -835,7 +835,7 @@ export type StepLogUpdatesSubscriptionVariables = Exact<{
 }>;
 
 
-export type StepLogUpdatesSubscription = { stepLogUpdates: { attempt: number, totalLines: number, complete: boolean, asOf: string, lines: Array<{ no: number, at: string, stream: string, text: string }> } };
+export type StepLogUpdatesSubscription = { stepLogUpdates: { attempt: number, totalLines: number, complete: boolean, asOf: string, lines: Array<{ no: number, at: string, stream: string, text: string }>, missing: { from: number, to: number } | null } };
 
 export type ServiceUpdatesSubscriptionVariables = Exact<{ [key: string]: never; }>;
 
@@ -1965,6 +1965,10 @@ export const StepLogBeginDocument = new TypedDocumentString(`
     first: 1
   ) {
     totalLines
+    missing {
+      from
+      to
+    }
     errorLine
   }
 }
@@ -2248,6 +2252,10 @@ export const StepLogDocument = new TypedDocumentString(`
       text
     }
     totalLines
+    missing {
+      from
+      to
+    }
     matches
     totalMatches
   }
@@ -2629,6 +2637,10 @@ export const StepLogUpdatesDocument = new TypedDocumentString(`
       text
     }
     totalLines
+    missing {
+      from
+      to
+    }
     complete
     asOf
   }
