@@ -5,6 +5,7 @@ import { request } from "../api/request";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
+import prose from "../ui/Prose.module.css";
 import css from "../ui/Form.module.css";
 import { shortId } from "../ui/format";
 import { Problem, Skeleton } from "../ui/Page";
@@ -33,7 +34,7 @@ export function LetterEvents({ letter, onClose }: { letter: LetterFieldsFragment
         {events === null && error === null && <Skeleton rows={4} label={m.runs.loading} />}
         {events?.length === 0 && <p>{m.dlq.nothing}</p>}
         {events !== null && events.length > 0 && (
-          <pre className={css.payload} tabIndex={0} aria-label={m.dlq.carried}>
+          <pre className={`${prose.said} ${css.payload}`} tabIndex={0} aria-label={m.dlq.carried}>
             {events.map((event) => `${event.runSeq} ${event.eventType} ${event.stepId ?? ""}\n${JSON.stringify(event.payload, null, 2)}`).join("\n\n")}
           </pre>
         )}

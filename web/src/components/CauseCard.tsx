@@ -8,6 +8,8 @@ import { useHeader, useRunStore } from "../runs/context";
 import { Button } from "../ui/Button";
 import { attemptName, count, shortId } from "../ui/format";
 import { Time } from "../ui/Time";
+import button from "../ui/Button.module.css";
+import prose from "../ui/Prose.module.css";
 import css from "./CauseCard.module.css";
 
 const NAMED = 3;
@@ -48,7 +50,7 @@ function Known({ header, cause }: { header: RunHeader; cause: Cause }) {
           </Link>
         )}
       </p>
-      {message && <pre className={css.message}>{message}</pre>}
+      {message && <pre className={`${prose.said} ${css.message}`}>{message}</pre>}
       <LastGreen />
       <AlsoFailed failed={header.failedSteps} cause={stepId} />
       <div className={css.buttons}>
@@ -68,10 +70,10 @@ function LogLink({ stepId, attempt }: { stepId: string; attempt: number | null }
       from="/runs/$runId"
       to="."
       search={(old) => ({ ...old, step: stepId, tab: "log", attempt: attempt === latest || attempt === null ? undefined : attempt, line: undefined })}
-      className={css.link}
+      className={button.button}
       aria-keyshortcuts="l"
     >
-      {line === null ? m.run.openLog : m.run.logLine(line)} <kbd aria-hidden="true">l</kbd>
+      {line === null ? m.run.openLog : m.run.logLine(line)} <kbd className={button.key} aria-hidden="true">l</kbd>
     </Link>
   );
 }

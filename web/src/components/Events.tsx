@@ -15,6 +15,8 @@ import { Button } from "../ui/Button";
 import { attemptName, count } from "../ui/format";
 import { Notice, Problem, Skeleton } from "../ui/Page";
 import { Time } from "../ui/Time";
+import prose from "../ui/Prose.module.css";
+import virtual from "../ui/Virtual.module.css";
 import css from "./Events.module.css";
 
 const ROW = 32;
@@ -101,8 +103,8 @@ function Rows({ rows, open, choose }: RowsProps) {
   }, [at, list]);
   return (
     // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolling region must be reachable by keyboard
-    <div ref={pane} className={css.pane} role="region" aria-label={m.run.tabs.events} tabIndex={0}>
-      <ol className={css.extent} style={{ height: list.getTotalSize() }}>
+    <div ref={pane} className={virtual.pane} role="region" aria-label={m.run.tabs.events} tabIndex={0}>
+      <ol className={virtual.extent} style={{ height: list.getTotalSize() }}>
         {list.getVirtualItems().map((item) => {
           const row = rows[item.index];
           return row === undefined ? null : (
@@ -110,7 +112,7 @@ function Rows({ rows, open, choose }: RowsProps) {
               key={row.kind === "event" ? row.event.runSeq : `unused ${row.from}`}
               ref={list.measureElement}
               data-index={item.index}
-              className={css.item}
+              className={virtual.row}
               style={{ transform: `translateY(${item.start}px)` }}
             >
               {row.kind === "unused" ? <p className={css.hole}>{m.events.unused(row.from, row.to)}</p> : <EventRow event={row.event} open={open === row.event.runSeq} toggle={() => choose(row.event.runSeq)} />}
@@ -128,13 +130,13 @@ function EventRow({ event, open, toggle }: { event: RunEvent; open: boolean; tog
       <button type="button" className={css.row} aria-expanded={open} onClick={toggle} data-event={event.eventType} data-seq={event.runSeq}>
         <span className={css.seq}>{event.runSeq}</span>
         <Time at={event.persistedAt} format="precise" />
-        <strong className={css.type}>{event.eventType}</strong>
-        <span className={css.subject}>
+        <strong className={`${prose.clip} ${css.type}`}>{event.eventType}</strong>
+        <span className={prose.clip}>
           {event.stepId} {event.logicalAttemptId > 1 && attemptName(event.logicalAttemptId)}
         </span>
-        <span className={css.actor}>{event.emittedBy}</span>
+        <span className={`${prose.clip} ${css.actor}`}>{event.emittedBy}</span>
       </button>
-      {open && <pre className={css.payload}>{JSON.stringify(event.payload, null, 2)}</pre>}
+      {open && <pre className={`${prose.said} ${css.payload}`}>{JSON.stringify(event.payload, null, 2)}</pre>}
     </>
   );
 }

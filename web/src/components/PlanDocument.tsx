@@ -4,6 +4,7 @@ import { m } from "../messages";
 import { usePlan } from "../runs/plan";
 import { Button } from "../ui/Button";
 import { Problem, Skeleton } from "../ui/Page";
+import prose from "../ui/Prose.module.css";
 import css from "./Details.module.css";
 
 /** What is shown of a long one; the file has all of it. */
@@ -24,7 +25,7 @@ export function PlanDocument({ header }: { header: RunHeader }) {
           {m.details.download}
         </Button>
       </h2>
-      <pre className={css.document} tabIndex={0} aria-label={m.details.document}>
+      <pre className={`${prose.said} ${css.document}`} tabIndex={0} aria-label={m.details.document}>
         {text.slice(0, SHOWN)}
       </pre>
       {text.length > SHOWN && <p>{m.details.cut}</p>}

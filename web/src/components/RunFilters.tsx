@@ -8,6 +8,9 @@ import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
 import form from "../ui/Form.module.css";
 import { toRunsSearch } from "./runsSearch";
+import pills from "../ui/Pill.module.css";
+import tabs from "../ui/Tabs.module.css";
+import prose from "../ui/Prose.module.css";
 import css from "./RunFilters.module.css";
 
 const TYPING_MS = 300;
@@ -26,20 +29,20 @@ export function SavedViews({ query, waiting }: { query: RunQuery; waiting: numbe
   const own = views.find((view) => view.query === now);
   const known = own !== undefined || BUILT_IN.some((view) => formatQuery(view.query) === now);
   return (
-    <nav className={css.views} aria-label={m.runs.views}>
+    <nav className={`${tabs.tabs} ${css.views}`} aria-label={m.runs.views}>
       {BUILT_IN.map(({ name, query: to }) => (
-        <Link key={name} to="/runs" search={toRunsSearch(to)} className={css.view} activeOptions={EXACTLY} aria-current={formatQuery(to) === now ? "page" : undefined}>
+        <Link key={name} to="/runs" search={toRunsSearch(to)} className={tabs.tab} activeOptions={EXACTLY} aria-current={formatQuery(to) === now ? "page" : undefined}>
           {name}
         </Link>
       ))}
       <Link to="/bulk" className={css.side}>
         {m.bulk.list}
       </Link>
-      <Link to="/inbox" className={css.view}>
-        {m.runs.waitingForMe} {waiting !== null && waiting > 0 && <span className={css.count}>{waiting}</span>}
+      <Link to="/inbox" className={tabs.tab}>
+        {m.runs.waitingForMe} {waiting !== null && waiting > 0 && <span className={prose.count}>{waiting}</span>}
       </Link>
       {views.map((view) => (
-        <Link key={view.name} to="/runs" search={toRunsSearch(parseQuery(view.query).query)} className={css.view} activeOptions={EXACTLY} aria-current={view === own ? "page" : undefined}>
+        <Link key={view.name} to="/runs" search={toRunsSearch(parseQuery(view.query).query)} className={tabs.tab} activeOptions={EXACTLY} aria-current={view === own ? "page" : undefined}>
           {view.name}
         </Link>
       ))}
@@ -132,12 +135,12 @@ export function RunFilters({ query, change, ref }: FiltersProps) {
   const statuses = query.status ?? [];
   return (
     <div className={css.filters}>
-      <div role="group" aria-label={m.runs.byStatus} className={css.statuses}>
+      <div role="group" aria-label={m.runs.byStatus} className={`${pills.pills} ${css.statuses}`}>
         {RUN_STATUSES.map((status) => (
           <button
             key={status}
             type="button"
-            className={css.status}
+            className={pills.pill}
             aria-pressed={statuses.includes(status)}
             onClick={() => {
               const next = RUN_STATUSES.filter((other) => statuses.includes(other) !== (other === status));

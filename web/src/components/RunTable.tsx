@@ -10,6 +10,7 @@ import { Menu, type MenuItem } from "../ui/Menu";
 import { StatusBadge } from "../ui/Status";
 import { Time } from "../ui/Time";
 import { took } from "./runWords";
+import prose from "../ui/Prose.module.css";
 import css from "./RunTable.module.css";
 
 export interface Selecting {
@@ -54,7 +55,7 @@ export function RunTable({ rows, now, frozen, selecting, menu }: RunTableProps) 
               </th>
             ))}
             <th scope="col">
-              <span className={css.hidden}>{m.runs.menu}</span>
+              <span className={prose.hidden}>{m.runs.menu}</span>
             </th>
           </tr>
         </thead>

@@ -2,6 +2,8 @@ import { Link } from "@tanstack/react-router";
 import { useReceipts } from "../actions/context";
 import { m } from "../messages";
 import { RUN_VIEWS, type RunView } from "../runs/views";
+import { useCurrentInSight } from "../ui/useCurrentInSight";
+import tabs from "../ui/Tabs.module.css";
 import css from "./RunTabs.module.css";
 
 const EXACTLY = { exact: true, includeSearch: true };
@@ -10,15 +12,16 @@ export const FIRST_VIEW: RunView = "graph";
 /** The ways to look at the run, by the keys 1 to 8. */
 export function RunTabs({ runId, view }: { runId: string; view: RunView }) {
   const count = useReceipts().filter((signal) => signal.runId === runId).length;
+  const row = useCurrentInSight<HTMLElement>(view);
   return (
-    <nav className={css.views} aria-label={m.run.views}>
+    <nav ref={row} className={tabs.tabs} aria-label={m.run.views}>
       {RUN_VIEWS.map((name, i) => (
         <Link
           key={name}
           from="/runs/$runId"
           to="."
           search={(old) => ({ ...old, view: name === FIRST_VIEW ? undefined : name })}
-          className={css.view}
+          className={tabs.tab}
           activeOptions={EXACTLY}
           aria-current={name === view ? "page" : undefined}
           aria-keyshortcuts={String(i + 1)}

@@ -1,5 +1,5 @@
 import { getRouteApi } from "@tanstack/react-router";
-import { lazy, useState, useSyncExternalStore } from "react";
+import { lazy, useState } from "react";
 import { Picture } from "../dag/Picture";
 import { m } from "../messages";
 import { useHeader, useOrder } from "../runs/context";
@@ -7,6 +7,7 @@ import type { StepQuery } from "../runs/selection";
 import type { StepFilter } from "../runs/views";
 import { Timeline } from "../timeline/Timeline";
 import { Button } from "../ui/Button";
+import { useNarrow } from "../ui/narrow";
 import { Notice } from "../ui/Page";
 import css from "./RunViews.module.css";
 import { StepsGrid } from "./StepsGrid";
@@ -18,7 +19,6 @@ const RunReceipts = lazy(() => import("./RunReceipts"));
 
 const route = getRouteApi("/runs/$runId");
 const NO_FILTER: readonly StepFilter[] = [];
-const NARROW = "(max-width: 640px)";
 
 interface RunViewsProps {
   runId: string;
@@ -33,7 +33,7 @@ export function RunViews({ runId, chosen, choose }: RunViewsProps) {
   const { view = "graph", show = NO_FILTER, find = "", group = null, sort = null } = route.useSearch();
   const navigate = route.useNavigate();
   const [asked, setAsked] = useState(false);
-  const narrow = useSyncExternalStore(onNarrow, () => matchMedia(NARROW).matches);
+  const narrow = useNarrow();
   const setQuery = ({ show, find, group, sort }: StepQuery): void =>
     void navigate({
       search: (old) => ({ ...old, show: show.length > 0 ? [...show] : undefined, find: find === "" ? undefined : find, group: group ?? undefined, sort: sort ?? undefined }),
@@ -69,10 +69,4 @@ export function RunViews({ runId, chosen, choose }: RunViewsProps) {
       }
       return <Picture chosen={chosen} choose={choose} />;
   }
-}
-
-function onNarrow(listener: () => void): () => void {
-  const query = matchMedia(NARROW);
-  query.addEventListener("change", listener);
-  return () => query.removeEventListener("change", listener);
 }

@@ -1,4 +1,4 @@
-import { Link, useNavigate } from "@tanstack/react-router";
+import { Link, useLocation, useNavigate } from "@tanstack/react-router";
 import { CircleQuestionMark, Search, Unplug } from "lucide-react";
 import { lazy, type ReactNode, Suspense, useEffect, useState, useSyncExternalStore } from "react";
 import { receipts, useReceipts, useViewer } from "../actions/context";
@@ -16,10 +16,12 @@ import type { Zone } from "../ui/format";
 import { useKeys } from "../ui/keys";
 import { usePreference } from "../ui/preference";
 import { useZone } from "../ui/Time";
+import { useCurrentInSight } from "../ui/useCurrentInSight";
 import { Account, THEMES } from "./Account";
 import { Choice } from "./Choice";
 import { Places } from "./Places";
 import { ServiceBanner } from "./ServiceBanner";
+import prose from "../ui/Prose.module.css";
 import css from "./Shell.module.css";
 import { SignInOver, useSessionEnd } from "./SignInOver";
 
@@ -71,6 +73,7 @@ export function Shell({ viewer, setZone, children }: ShellProps) {
     return () => removeEventListener("keydown", ask);
   }, []);
   const close = (): void => setOver(null);
+  const row = useCurrentInSight<HTMLElement>(useLocation({ select: ({ pathname }) => pathname }));
   return (
     <>
       <a className={css.skip} href="#main">
@@ -81,7 +84,7 @@ export function Shell({ viewer, setZone, children }: ShellProps) {
           {m.app}
         </Link>
         <Places viewer={viewer} />
-        <nav className={css.nav} aria-label={m.nav.label}>
+        <nav ref={row} className={css.nav} aria-label={m.nav.label}>
           {PAGES.map(({ to, name }) => (
             <Link key={to} to={to} className={css.link}>
               {m.nav[name]} {name === "inbox" && <InboxCount />}
@@ -122,7 +125,7 @@ function InboxCount() {
   const { count } = useInbox();
   if (count === null || count === 0) return null;
   return (
-    <span className={css.count} role="status" aria-label={m.inbox.waits(count)} data-testid="inbox-count">
+    <span className={`${prose.count} ${css.count}`} role="status" aria-label={m.inbox.waits(count)} data-testid="inbox-count">
       {count >= MANY ? `${MANY}+` : count}
     </span>
   );

@@ -4,6 +4,7 @@ import { attemptName, duration } from "../ui/format";
 import { stepLook } from "../ui/look";
 import { StatusIcon } from "../ui/Status";
 import { Time } from "../ui/Time";
+import pills from "../ui/Pill.module.css";
 import css from "./StepPanel.module.css";
 
 interface AttemptsProps {
@@ -16,7 +17,7 @@ interface AttemptsProps {
 /** The history of a step: a failure that a later attempt has superseded is grey, the latest is its state. */
 export function Attempts({ attempts, shown, latest, choose }: AttemptsProps) {
   return (
-    <div className={css.attempts} role="group" aria-label={m.step.attempts}>
+    <div className={pills.pills} role="group" aria-label={m.step.attempts}>
       {attempts.map((attempt) => {
         const id = attempt.logicalAttemptId;
         const look = stepLook({ ...attempt, pendingRetry: false });
@@ -25,7 +26,7 @@ export function Attempts({ attempts, shown, latest, choose }: AttemptsProps) {
           <button
             key={id}
             type="button"
-            className={css.attempt}
+            className={`${pills.pill} ${css.attempt}`}
             aria-pressed={id === shown}
             data-superseded={superseded || undefined}
             title={superseded ? m.step.superseded : undefined}

@@ -4,6 +4,7 @@ import type { Attempt, Step } from "../api/model";
 import { m } from "../messages";
 import { attemptName, bytes, duration } from "../ui/format";
 import { Time } from "../ui/Time";
+import prose from "../ui/Prose.module.css";
 import css from "./StepPanel.module.css";
 
 export function StepError({ error }: { error: Attempt["error"] }) {
@@ -14,7 +15,7 @@ export function StepError({ error }: { error: Attempt["error"] }) {
         <code>{error.code}</code> · {error.category ?? "UNKNOWN"} · {error.retryable ? m.run.retryable : m.run.notRetryable}
         {error.source && ` · ${error.source}`}
       </p>
-      {error.message && <pre className={css.pre}>{error.message}</pre>}
+      {error.message && <pre className={prose.said}>{error.message}</pre>}
     </div>
   );
 }
@@ -22,7 +23,7 @@ export function StepError({ error }: { error: Attempt["error"] }) {
 /** What the step returned; only of the latest attempt is it known. */
 export function StepOutput({ step, current }: { step: Step; current: boolean }) {
   if (step.result === null || !current) return <p className={css.quiet}>{m.step.noOutput}</p>;
-  return <pre className={css.pre}>{JSON.stringify(step.result, null, 2)}</pre>;
+  return <pre className={prose.said}>{JSON.stringify(step.result, null, 2)}</pre>;
 }
 
 export function StepArtifacts({ artifacts }: { artifacts: Step["artifacts"] }) {

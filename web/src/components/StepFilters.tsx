@@ -5,6 +5,7 @@ import { groupsOf, type StepQuery } from "../runs/selection";
 import { STEP_FILTERS, type StepFilter } from "../runs/views";
 import { Button } from "../ui/Button";
 import { count } from "../ui/format";
+import pills from "../ui/Pill.module.css";
 import css from "./StepsGrid.module.css";
 
 const WORDS: Record<StepFilter, string> = {
@@ -32,13 +33,14 @@ export function StepFilters({ query, setQuery }: { query: StepQuery; setQuery: (
   };
   const hidesDone = show.length === NOT_DONE.length && NOT_DONE.every((filter) => show.includes(filter));
   return (
-    <div className={css.filters} role="group" aria-label={m.grid.show}>
+    <div className={`${pills.pills} ${css.filters}`} role="group" aria-label={m.grid.show}>
       {STEP_FILTERS.map((filter) => (
         <button
           key={filter}
           type="button"
-          className={css.filter}
+          className={`${pills.pill} ${css.filter}`}
           aria-pressed={show.includes(filter)}
+          data-none={(counted(filter) === 0 && !show.includes(filter)) || undefined}
           onClick={() => setQuery({ ...query, show: show.includes(filter) ? show.filter((other) => other !== filter) : [...show, filter] })}
         >
           {WORDS[filter]} <span className={css.n}>{count(counted(filter))}</span>

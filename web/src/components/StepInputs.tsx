@@ -4,6 +4,7 @@ import { m } from "../messages";
 import { useRunStore } from "../runs/context";
 import { planStep, usePlan } from "../runs/plan";
 import { Problem, Skeleton } from "../ui/Page";
+import prose from "../ui/Prose.module.css";
 import css from "./StepPanel.module.css";
 
 /** What the plan gives the step, and that it was changed on the way. */
@@ -16,7 +17,7 @@ export default function StepInputs({ runId, stepId }: { runId: string; stepId: s
   return (
     <div className={css.body}>
       <Changed runId={runId} stepId={stepId} />
-      <pre className={css.pre} tabIndex={0} aria-label={m.step.tabs.inputs}>
+      <pre className={prose.said} tabIndex={0} aria-label={m.step.tabs.inputs}>
         {JSON.stringify(step, null, 2)}
       </pre>
     </div>

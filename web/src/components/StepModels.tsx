@@ -5,6 +5,8 @@ import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { count, duration } from "../ui/format";
 import { Problem, Skeleton } from "../ui/Page";
+import pills from "../ui/Pill.module.css";
+import prose from "../ui/Prose.module.css";
 import css from "./StepModels.module.css";
 
 type Nodes = NonNullable<NonNullable<NonNullable<StepNodesQuery["run"]>["step"]>["dbtNodes"]>;
@@ -48,7 +50,7 @@ export default function StepModels({ runId, stepId, attempt }: StepModelsProps) 
   if (nodes === null) return <p className={css.quiet}>{m.step.models.none}</p>;
   return (
     <div className={css.models}>
-      <div className={css.filter} role="group" aria-label={m.step.models.filter}>
+      <div className={pills.pills} role="group" aria-label={m.step.models.filter}>
         <Button pressed={status === null} onClick={() => setStatus(null)}>
           {m.step.models.all}
         </Button>
@@ -86,11 +88,11 @@ function Entry({ node }: { node: Node }) {
         </span>{" "}
         <strong title={node.uniqueId}>{node.name}</strong> <span className={css.quiet}>{facts.join(" · ")}</span>
       </p>
-      {node.message && <pre className={css.message}>{node.message}</pre>}
+      {node.message && <pre className={`${prose.said} ${css.message}`}>{node.message}</pre>}
       {node.compiledSql && (
         <details>
           <summary>{m.step.models.sql}</summary>
-          <pre className={css.message}>{node.compiledSql}</pre>
+          <pre className={`${prose.said} ${css.message}`}>{node.compiledSql}</pre>
           {node.compiledSqlCut && <p className={css.quiet}>{m.step.models.cut}</p>}
         </details>
       )}

@@ -18,6 +18,7 @@ import { StepArtifacts, StepError, StepOutput, StepTiming, StepWorker } from "./
 import { Attempts } from "./StepAttempts";
 import { StepManual } from "./StepManual";
 import { stepTook, waitWords } from "./stepWords";
+import tabs from "../ui/Tabs.module.css";
 import css from "./StepPanel.module.css";
 
 const StepInputs = lazy(() => import("./StepInputs"));
@@ -85,9 +86,9 @@ export function StepPanel({ runId, stepId, place, open, close }: StepPanelProps)
       {step.attempts.length > 0 && (
         <Attempts attempts={step.attempts} shown={shownId} latest={latest} choose={(id) => open({ attempt: id === latest ? undefined : id, line: undefined, q: undefined })} />
       )}
-      <div className={css.tabs} role="group" aria-label={m.step.parts(step.stepId)}>
+      <div className={tabs.tabs} role="group" aria-label={m.step.parts(step.stepId)}>
         {STEP_TABS.filter((other) => other !== "models" || step.type.startsWith("DBT_")).map((other) => (
-          <button key={other} type="button" className={css.tab} aria-pressed={other === place.tab} onClick={() => open({ tab: other })}>
+          <button key={other} type="button" className={tabs.tab} aria-pressed={other === place.tab} onClick={() => open({ tab: other })}>
             {m.step.tabs[other]}
           </button>
         ))}

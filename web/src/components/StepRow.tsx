@@ -7,6 +7,8 @@ import { attemptName, duration } from "../ui/format";
 import { stepLook } from "../ui/look";
 import { StatusBadge } from "../ui/Status";
 import { useTick } from "../ui/Time";
+import prose from "../ui/Prose.module.css";
+import virtual from "../ui/Virtual.module.css";
 import css from "./StepsGrid.module.css";
 import { stepTook, waitWords } from "./stepWords";
 
@@ -34,7 +36,7 @@ export const StepRow = memo(function StepRow({ stepId, index, top, chosen, selec
   const waited = ready === null ? null : Math.max(0, (began ?? store.now()) - ready);
   const wait = step.skip?.reason ?? step.skip?.reasonCode ?? waitWords(step, store);
   return (
-    <div role="row" aria-rowindex={index + 2} data-index={index} className={css.row} data-chosen={chosen || undefined} data-selected={selected || undefined} style={{ transform: `translateY(${top}px)` }}>
+    <div role="row" aria-rowindex={index + 2} data-index={index} className={`${virtual.row} ${css.row}`} data-chosen={chosen || undefined} data-selected={selected || undefined} style={{ transform: `translateY(${top}px)` }}>
       <span role="cell" data-column="select">
         <input
           type="checkbox"
@@ -47,15 +49,15 @@ export const StepRow = memo(function StepRow({ stepId, index, top, chosen, selec
       <span role="cell" data-column="status">
         <StatusBadge look={stepLook(step)} />
       </span>
-      <span role="cell" data-column="step" className={css.clip}>
-        <button type="button" className={css.name} tabIndex={tabStop ? 0 : -1} onClick={() => choose(stepId)} title={stepId}>
+      <span role="cell" data-column="step" className={prose.clip}>
+        <button type="button" className={virtual.name} tabIndex={tabStop ? 0 : -1} onClick={() => choose(stepId)} title={stepId}>
           {step.name ?? stepId}
         </button>
       </span>
       <span role="cell" data-column="type" className={css.quiet}>
         {step.type}
       </span>
-      <span role="cell" data-column="group" className={`${css.quiet} ${css.clip}`} title={step.group ?? undefined}>
+      <span role="cell" data-column="group" className={`${css.quiet} ${prose.clip}`} title={step.group ?? undefined}>
         {step.group}
       </span>
       <span role="cell" data-column="attempt" className={css.quiet}>
@@ -70,7 +72,7 @@ export const StepRow = memo(function StepRow({ stepId, index, top, chosen, selec
       <span role="cell" data-column="median" className={css.pace}>
         <PaceWords pace={paceOf(step, median, store.now())} median={median} />
       </span>
-      <span role="cell" data-column="cause" className={css.clip}>
+      <span role="cell" data-column="cause" className={prose.clip}>
         {step.status === "FAILED" && step.error ? (
           <code title={step.error.message ?? ""}>{step.error.code}</code>
         ) : (

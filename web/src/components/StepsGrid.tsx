@@ -1,5 +1,5 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, useMemo, useRef, useState } from "react";
+import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
 import { m } from "../messages";
 import { useHeader, useOrder, useRunStore } from "../runs/context";
 import { nextFailed } from "../runs/failed";
@@ -8,13 +8,14 @@ import { matches, sortSteps, type StepQuery } from "../runs/selection";
 import type { StepSort } from "../runs/views";
 import { useKeys } from "../ui/keys";
 import { Notice } from "../ui/Page";
+import virtual from "../ui/Virtual.module.css";
 import { StepFilters } from "./StepFilters";
 import { StepRow } from "./StepRow";
 import { StepsBar } from "./StepsBar";
 import css from "./StepsGrid.module.css";
 import { useSelection } from "./useSelection";
 
-const ROW = 32;
+const [ROW, TWO_LINES] = [32, 60];
 const COLUMNS = m.grid.columns;
 /** The columns by which the table can be sorted. */
 const SORTS: Readonly<Partial<Record<string, StepSort>>> = { status: "failed", took: "took", median: "median" };
@@ -48,7 +49,9 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
     // oxlint-disable-next-line react/exhaustive-deps
   }, [store, sorted, query.show, query.find, query.group, header]);
   const pane = useRef<HTMLDivElement>(null);
-  const rows = useVirtualizer({ count: shown.length, getScrollElement: () => pane.current, estimateSize: () => ROW, overscan: 8 });
+  const height = narrow ? TWO_LINES : ROW;
+  const rows = useVirtualizer({ count: shown.length, getScrollElement: () => pane.current, estimateSize: () => height, overscan: 8 });
+  useEffect(() => rows.measure(), [rows, height]);
 
   const { selected, turn, turnAll, clear } = useSelection(shown);
   // What is filtered away is not meant.
@@ -62,7 +65,7 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
     rows.scrollToIndex(index);
     requestAnimationFrame(() => requestAnimationFrame(() => pane.current?.querySelector<HTMLElement>(`[data-index="${index}"] button`)?.focus({ preventScroll: true })));
   };
-  const page = Math.max(1, Math.floor((pane.current?.clientHeight ?? 0) / ROW) - 2);
+  const page = Math.max(1, Math.floor((pane.current?.clientHeight ?? 0) / height) - 2);
   const failed = (way: 1 | -1): void => {
     const to = nextFailed(store, shown[at] ?? null, way, shown);
     if (to !== null) go(shown.indexOf(to));
@@ -99,7 +102,7 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
       {shown.length === 0 ? (
         <Notice title={order.length === 0 ? m.run.notStarted : m.step.noneMatch} />
       ) : (
-        <div ref={pane} className={css.pane} role="table" aria-label={m.grid.label(shown.length, order.length)} aria-rowcount={shown.length + 1} onKeyDown={onKeyDown}>
+        <div ref={pane} className={virtual.pane} role="table" aria-label={m.grid.label(shown.length, order.length)} aria-rowcount={shown.length + 1} onKeyDown={onKeyDown}>
           <div role="rowgroup" className={css.sticky}>
             <div role="row" className={css.head} aria-rowindex={1}>
               <span role="columnheader" data-column="select">
@@ -120,7 +123,7 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
               ))}
             </div>
           </div>
-          <div role="rowgroup" className={css.extent} style={{ height: rows.getTotalSize() }}>
+          <div role="rowgroup" className={virtual.extent} style={{ height: rows.getTotalSize() }}>
             {rows.getVirtualItems().map((item) => {
               const id = shown[item.index];
               return id === undefined ? null : (

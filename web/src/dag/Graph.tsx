@@ -1,12 +1,13 @@
 import { type KeyboardEvent, type ReactNode, useEffect, useMemo, useReducer, useState } from "react";
 import { m } from "../messages";
-import { useRunStore } from "../runs/context";
+import { useRunState, useRunStore } from "../runs/context";
 import { nextFailed, worstStep } from "../runs/failed";
 import { Button } from "../ui/Button";
 import { useKeys } from "../ui/keys";
 import { Blocked } from "./blocked";
 import { centred, fitting, type Size, ZOOM } from "./camera";
 import { Canvases } from "./Canvases";
+import frame from "../ui/Frame.module.css";
 import css from "./Graph.module.css";
 import type { Bar } from "./fold";
 import { GraphNode, nodeId } from "./GraphNode";
@@ -42,6 +43,7 @@ const NO_BARS: ReadonlyMap<string, Bar> = new Map();
 /** The steps as a picture. Only statuses change while it is shown: a plan, and so its drawing, never does. */
 export function Graph({ shape, layout, chosen, choose, fitted = false, bars = NO_BARS, openGroup, children }: GraphProps) {
   const store = useRunStore();
+  const broken = useRunState(({ header }) => (header()?.failedSteps ?? 0) > 0);
   const scene = useMemo(() => new Scene(layout), [layout]);
   const blocked = useBlocked(shape);
   const [focus, setFocus] = useState<string | null>(null);
@@ -84,8 +86,8 @@ export function Graph({ shape, layout, chosen, choose, fitted = false, bars = NO
   const near = useMemo(() => (view && labelled ? nearest(scene.within(view.region), layout, view.region) : []), [view, labelled, scene, layout]);
   const shown = near.includes(stop) ? near : [...near, stop];
   return (
-    <div className={css.graph}>
-      <div className={css.tools}>
+    <div className={`${frame.frame} ${css.graph}`}>
+      <div className={`${frame.tools} ${css.tools}`}>
         {children}
         <Button kind="quiet" label={m.graph.zoomOut} onClick={() => camera.zoomBy(1 / ZOOM.step)}>
           −
@@ -96,9 +98,11 @@ export function Graph({ shape, layout, chosen, choose, fitted = false, bars = NO
         <Button kind="quiet" onClick={camera.fit}>
           {m.graph.fit} <kbd>0</kbd>
         </Button>
-        <Button kind="quiet" onClick={() => failed(1)}>
-          {m.graph.nextFailed} <kbd>n</kbd>
-        </Button>
+        {broken && (
+          <Button kind="quiet" onClick={() => failed(1)}>
+            {m.graph.nextFailed} <kbd>n</kbd>
+          </Button>
+        )}
       </div>
       {/* The whole picture is one stop for the Tab key; arrow keys walk its edges. The table of steps is the equivalent. */}
       <div

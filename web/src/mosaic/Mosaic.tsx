@@ -11,6 +11,7 @@ import { usePalette } from "../ui/palette";
 import { Cell } from "./Cell";
 import { glyphOf } from "./glyphs";
 import { Legend } from "./Legend";
+import frame from "../ui/Frame.module.css";
 import css from "./Mosaic.module.css";
 import { Painter } from "./painter";
 import { cellAt, cellBeside, type Mosaic as Places, placeCells, worstFirst } from "./place";
@@ -70,10 +71,10 @@ export function Mosaic({ shape, chosen, choose, focusOn, showWhole }: MosaicProp
   };
   const id = shape.ids[at];
   return (
-    <section className={css.mosaic} aria-label={m.mosaic.title}>
-      <div className={css.tools}>
+    <section className={`${frame.frame} ${css.mosaic}`} aria-label={m.mosaic.title}>
+      <div className={frame.tools}>
         <Legend tally={tally} />
-        <span className={css.push}>
+        <span className={frame.push}>
           <Button kind="quiet" onClick={() => failed(1)}>
             {m.graph.nextFailed} <kbd>n</kbd>
           </Button>

@@ -6,6 +6,7 @@ import { instant, toSignal } from "../api/model";
 import { ApiError } from "../api/request";
 import { save } from "../audit/export";
 import { actionOf } from "../bulk/action";
+import pills from "../ui/Pill.module.css";
 import css from "../bulk/Bulk.module.css";
 import { BulkDialog } from "../bulk/BulkDialog";
 import { bulkCsv } from "../bulk/csv";
@@ -71,9 +72,9 @@ function One({ id }: { id: string }) {
       </p>
       <Progress bulk={bulk} />
       {saved && <Problem error={saved} retry={exportRows} />}
-      <nav className={css.results} aria-label={m.bulk.byResult}>
+      <nav className={`${pills.pills} ${css.results}`} aria-label={m.bulk.byResult}>
         {[undefined, ...RESULTS].map((name) => (
-          <Link key={name ?? "all"} to="/bulk/$id" params={{ id }} search={{ result: name }} replace className={css.result} aria-current={name === result ? "page" : undefined} activeOptions={{ exact: true, includeSearch: true }}>
+          <Link key={name ?? "all"} to="/bulk/$id" params={{ id }} search={{ result: name }} replace className={pills.pill} aria-current={name === result ? "page" : undefined} activeOptions={{ exact: true, includeSearch: true }}>
             {m.bulk.results[name ?? "all"]} {countOf(bulk, name)}
           </Link>
         ))}

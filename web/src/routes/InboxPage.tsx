@@ -7,6 +7,7 @@ import { useConnection } from "../api/useConnection";
 import { useRowKeys } from "../components/useSelection";
 import { Decide } from "../inbox/Decide";
 import { useInbox } from "../inbox/inbox";
+import tabs from "../ui/Tabs.module.css";
 import css from "../inbox/Inbox.module.css";
 import { InboxList } from "../inbox/InboxList";
 import { type Item, toItems } from "../inbox/items";
@@ -53,9 +54,9 @@ export function InboxPage() {
   return (
     <>
       <PageHead title={m.inbox.title} asOf={Math.min(approvals.asOf, tasks.asOf)} refresh={refresh} />
-      <nav className={css.tabs} aria-label={m.inbox.title}>
+      <nav className={tabs.tabs} aria-label={m.inbox.title}>
         {INBOX_PARTS.map((part) => (
-          <Link key={part} to="/inbox" search={(old) => ({ ...old, show: part === "me" ? undefined : part })} className={css.tab} aria-current={part === show ? "page" : undefined} activeOptions={{ exact: true, includeSearch: true }}>
+          <Link key={part} to="/inbox" search={(old) => ({ ...old, show: part === "me" ? undefined : part })} className={tabs.tab} aria-current={part === show ? "page" : undefined} activeOptions={{ exact: true, includeSearch: true }}>
             {m.inbox.parts[part]} {counts[part]}
           </Link>
         ))}

@@ -17,6 +17,7 @@ import { useKeys } from "../ui/keys";
 import type { MenuItem } from "../ui/Menu";
 import { Notice, Problem, Skeleton } from "../ui/Page";
 import { useTick, useZone } from "../ui/Time";
+import button from "../ui/Button.module.css";
 import css from "./RunsPage.module.css";
 
 const BulkBar = lazy(() => import("../bulk/BulkBar").then((module) => ({ default: module.BulkBar })));
@@ -59,7 +60,7 @@ export function RunsPage() {
       <div className={css.head}>
         <h1>{m.runs.title}</h1>
         <SyncChip verdict={verdict} now={now} />
-        <Link to="/start" className={css.start}>
+        <Link to="/start" className={`${button.button} ${css.start}`} data-kind="primary">
           {m.runs.start}
         </Link>
       </div>

@@ -14,6 +14,7 @@ import { useTick } from "../ui/Time";
 import { Axis } from "./Axis";
 import { percent, type Span, spanOf, spanText, wholeSpan, within, zoomedSpan } from "./axis";
 import { beganAt, criticalPath, endedAt, pauseBands, worked } from "./segments";
+import frame from "../ui/Frame.module.css";
 import css from "./Timeline.module.css";
 import { TimelineRow } from "./TimelineRow";
 import { usePauses } from "./usePauses";
@@ -77,8 +78,8 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
   const bands = pauseBands(pauses, header.pause?.since ?? null, now);
   const place = (from: number, to: number): CSSProperties => ({ left: `${percent(from, span)}%`, width: `${percent(to, span) - percent(from, span)}%` });
   return (
-    <section className={css.timeline} aria-label={m.run.tabs.timeline}>
-      <div className={css.tools}>
+    <section className={`${frame.frame} ${css.timeline}`} aria-label={m.run.tabs.timeline}>
+      <div className={frame.tools}>
         <label className={css.order}>
           {m.timeline.order}{" "}
           <select value={by} onChange={(event) => void navigate({ search: (old) => ({ ...old, order: TIMELINE_ORDERS.find((name) => name === event.target.value) }), replace: true })}>
@@ -89,7 +90,7 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
             ))}
           </select>
         </label>
-        <span className={css.push}>
+        <span className={frame.push}>
           <Button kind="quiet" pressed={critical !== undefined} onClick={setCritical}>
             {m.timeline.critical} <kbd>x</kbd>
           </Button>

@@ -7,6 +7,8 @@ import { stepLook } from "../ui/look";
 import { StatusIcon } from "../ui/Status";
 import { percent, type Span } from "./axis";
 import { readyAt, type Segment, segmentsOf } from "./segments";
+import prose from "../ui/Prose.module.css";
+import virtual from "../ui/Virtual.module.css";
 import css from "./Timeline.module.css";
 
 interface TimelineRowProps {
@@ -29,15 +31,15 @@ export const TimelineRow = memo(function TimelineRow({ id, index, top, span, now
   const segments = segmentsOf(step, readyAt(step, (other) => store.step(other), startedAt)).filter(({ from, to }) => from < span.to && (to ?? now) > span.from);
   const words = (segment: Segment): string => segmentWords(segment, now, store.frozen());
   return (
-    <div role="row" aria-rowindex={index + 2} className={css.row} data-chosen={chosen || undefined} data-critical={critical || undefined} style={{ transform: `translateY(${top}px)` }}>
+    <div role="row" aria-rowindex={index + 2} className={`${virtual.row} ${css.row}`} data-chosen={chosen || undefined} data-critical={critical || undefined} style={{ transform: `translateY(${top}px)` }}>
       <span role="cell" className={css.name}>
         <StatusIcon look={stepLook(step)} size={14} />
-        <button type="button" className={css.label} onClick={() => choose(id)} title={id}>
+        <button type="button" className={virtual.name} onClick={() => choose(id)} title={id}>
           {step.name ?? id}
         </button>
       </span>
       <span role="cell" className={css.track}>
-        <span className={css.words}>{rowWords(step, segments.map(words), critical)}</span>
+        <span className={prose.hidden}>{rowWords(step, segments.map(words), critical)}</span>
         {segments.map((segment) => {
           const left = Math.max(0, percent(segment.from, span));
           const right = Math.min(100, percent(segment.to ?? now, span));

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "react";
-import css from "./Status.module.css";
+import prose from "./Prose.module.css";
 
 const APART_MS = 2_000;
 
@@ -19,7 +19,7 @@ export function Announce({ text }: { text: string }) {
     return () => clearTimeout(timer);
   }, [text, said]);
   return (
-    <span role="status" className={css.hidden}>
+    <span role="status" className={prose.hidden}>
       {said}
     </span>
   );

@@ -1,4 +1,5 @@
 import type { Look } from "./look";
+import prose from "./Prose.module.css";
 import css from "./Status.module.css";
 
 /** A status on its own tint: silhouette, word, colour. */
@@ -18,7 +19,7 @@ export function StatusIcon({ look, size = 16 }: { look: Look; size?: number }) {
   return (
     <span className={css.icon} data-tone={look.tone} title={look.word}>
       <Icon size={size} aria-hidden="true" />
-      <span className={css.hidden}>{look.word}</span>
+      <span className={prose.hidden}>{look.word}</span>
     </span>
   );
 }

@@ -1,0 +1,15 @@
+import { useSyncExternalStore } from "react";
+
+/** As wide as a phone held upright, as the styles have it too. */
+const NARROW = "(max-width: 640px)";
+
+function subscribe(listener: () => void): () => void {
+  const query = matchMedia(NARROW);
+  query.addEventListener("change", listener);
+  return () => query.removeEventListener("change", listener);
+}
+
+/** Whether the window is as narrow as a phone. */
+export function useNarrow(): boolean {
+  return useSyncExternalStore(subscribe, () => matchMedia(NARROW).matches);
+}
