@@ -15,7 +15,7 @@ function plan(): PlanStep[] {
 test("23 25 26 several steps are retried at once: a preview each, one reason, a receipt each, and who was quicker is told", async ({ page, url }) => {
   const runId = await startRun(url, "several", plan());
   const wire = await openWire(page);
-  await page.goto(`${url}/runs/${runId}?view=steps`);
+  await page.goto(`${url}/runs/${runId}?view=steps&sort=plan`);
   await expect(page.getByText(`${FAILING} failed`)).toBeVisible();
   const row = (name: string) => page.getByRole("row").filter({ has: page.getByRole("button", { name, exact: true }) });
   // By keys: the first row, then all from it to the third.

@@ -4,7 +4,7 @@ import { Picture } from "../dag/Picture";
 import { m } from "../messages";
 import { useHeader, useOrder } from "../runs/context";
 import type { StepQuery } from "../runs/selection";
-import type { StepFilter } from "../runs/views";
+import { STEP_SORTS, type StepFilter } from "../runs/views";
 import { Timeline } from "../timeline/Timeline";
 import { Button } from "../ui/Button";
 import { useNarrow } from "../ui/narrow";
@@ -30,17 +30,17 @@ interface RunViewsProps {
 export function RunViews({ runId, chosen, choose }: RunViewsProps) {
   const header = useHeader();
   const order = useOrder();
-  const { view = "graph", show = NO_FILTER, find = "", group = null, sort = null } = route.useSearch();
+  const { view = "graph", show = NO_FILTER, find = "", group = null, sort = STEP_SORTS[0] } = route.useSearch();
   const navigate = route.useNavigate();
   const [asked, setAsked] = useState(false);
   const narrow = useNarrow();
   const setQuery = ({ show, find, group, sort }: StepQuery): void =>
     void navigate({
-      search: (old) => ({ ...old, show: show.length > 0 ? [...show] : undefined, find: find === "" ? undefined : find, group: group ?? undefined, sort: sort ?? undefined }),
+      search: (old) => ({ ...old, show: show.length > 0 ? [...show] : undefined, find: find === "" ? undefined : find, group: group ?? undefined, sort: sort === STEP_SORTS[0] ? undefined : sort }),
       replace: true,
     });
   if (!header) return null;
-  const list = <StepsGrid narrow={narrow} chosen={chosen} choose={choose} query={{ show, find, group, sort: sort ?? (narrow ? "failed" : null) }} setQuery={setQuery} />;
+  const list = <StepsGrid narrow={narrow} chosen={chosen} choose={choose} query={{ show, find, group, sort }} setQuery={setQuery} />;
   switch (view) {
     case "timeline":
       return <Timeline runId={runId} chosen={chosen} choose={choose} />;

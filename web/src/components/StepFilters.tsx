@@ -49,7 +49,7 @@ export function StepFilters({ query, setQuery }: { query: StepQuery; setQuery: (
       <Button kind="quiet" pressed={hidesDone} onClick={() => setQuery({ ...query, show: hidesDone ? [] : NOT_DONE })}>
         {m.step.hideDone}
       </Button>
-      <Button kind="quiet" pressed={query.sort === "failed"} onClick={() => setQuery({ ...query, sort: query.sort === "failed" ? null : "failed" })}>
+      <Button kind="quiet" pressed={query.sort === "failed"} onClick={() => setQuery({ ...query, sort: query.sort === "failed" ? "plan" : "failed" })}>
         {m.grid.failedFirst}
       </Button>
       <span className={css.push}>

@@ -158,7 +158,7 @@ interface SortButtonProps extends Pick<StepsGridProps, "query" | "setQuery"> {
 function SortButton({ words, by, query, setQuery }: SortButtonProps) {
   const on = query.sort === by;
   return (
-    <button type="button" className={css.sort} title={m.grid.sortBy(words)} onClick={() => setQuery({ ...query, sort: on ? null : by })}>
+    <button type="button" className={css.sort} title={m.grid.sortBy(words)} onClick={() => setQuery({ ...query, sort: on ? "plan" : by })}>
       {words} {on && <span aria-hidden="true">↓</span>}
     </button>
   );

@@ -9,7 +9,7 @@ export interface StepQuery {
   /** Part of a step's id or name. */
   find: string;
   group: string | null;
-  sort: StepSort | null;
+  sort: StepSort;
 }
 
 /** Whether a step is asked for. */
@@ -28,8 +28,8 @@ export interface SortBy {
 }
 
 /** The order of the plan, or with what needs a person first, or the longest, or the farthest above its median; equals stay in the order of the plan. */
-export function sortSteps(order: readonly string[], stepOf: (stepId: string) => Step | undefined, sort: StepSort | null, by: SortBy): readonly string[] {
-  if (sort === null) return order;
+export function sortSteps(order: readonly string[], stepOf: (stepId: string) => Step | undefined, sort: StepSort, by: SortBy): readonly string[] {
+  if (sort === "plan") return order;
   const rankOf = { failed: standingRank, took: (step: Step) => -tookMs(step, by.now), median: (step: Step) => -aboveMs(step, by) }[sort];
   const ranked = order.map((id, i) => {
     const step = stepOf(id);
