@@ -47,7 +47,7 @@ type Config struct {
 	TemporalNamespace string `koanf:"temporal-namespace"` // dvt
 	TemporalBinary    string `koanf:"temporal-binary"`    // the Temporal CLI that dev starts
 
-	Artifacts   string   `koanf:"artifacts"`    // bucket URL, file:///… ; empty: a folder under data
+	Artifacts   string   `koanf:"artifacts"`    // bucket URL, file:///DIRECTORY ; empty: a folder under data
 	Workspace   string   `koanf:"workspace"`    // directory of the runs' workspaces; empty: under data
 	ProjectRoot string   `koanf:"project-root"` // where relative directories of plans resolve
 	DBT         string   `koanf:"dbt"`          // the dbt program
@@ -112,9 +112,9 @@ func Defaults(dev bool) map[string]any {
 func Flags(f *pflag.FlagSet, names ...string) {
 	help := map[string]string{
 		"listen": "host:port to listen on", "data": "directory that everything is kept in",
-		"store": "postgres://… or sqlite:FILE", "redis": "redis://host:port/0",
+		"store": "postgres://USER@HOST/NAME or sqlite:FILE", "redis": "redis://host:port/0",
 		"app-role": "PostgreSQL role that servers connect as; it gets what they need and nothing else", "temporal": "host:port of a Temporal server",
-		"temporal-namespace": "Temporal namespace", "temporal-binary": "the Temporal CLI to start", "artifacts": "bucket URL of logs and artifacts, file:///…",
+		"temporal-namespace": "Temporal namespace", "temporal-binary": "the Temporal CLI to start", "artifacts": "bucket URL of logs and artifacts, file:///DIRECTORY",
 		"workspace": "directory of the runs' workspaces", "project-root": "where relative directories of plans resolve", "dbt": "the dbt program",
 		"control-queue": "queue of workflows and control steps", "data-queue": "queue of data steps",
 		"server": "URL of the server whose journal a data worker uses", "log-level": "debug, info, warn or error",

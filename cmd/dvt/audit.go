@@ -84,7 +84,7 @@ func (s *session) auditExportCommand() *cobra.Command {
 	c.Flags().StringVar(&actor, "actor", "", "only of this principal")
 	c.Flags().StringVar(&action, "action", "", "only this action")
 	c.Flags().StringVar(&runID, "run", "", "only of this run")
-	c.Flags().StringVar(&outcome, "outcome", "", "only ACCEPTED, REJECTED, DENIED, …")
+	c.Flags().StringVar(&outcome, "outcome", "", "only ACCEPTED, REJECTED, DENIED, and so on")
 	c.Flags().StringVar(&format, "format", "jsonl", "jsonl or csv")
 	return c
 }

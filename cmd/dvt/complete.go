@@ -22,7 +22,7 @@ func (s *session) shared(c *cobra.Command) {
 	if c.RunE != nil {
 		run := c.RunE
 		c.RunE = func(c *cobra.Command, args []string) error {
-			if err := s.whole(c, words, args); err != nil {
+			if err := s.expand(c, words, args); err != nil {
 				return err
 			}
 			return run(c, args)

@@ -90,7 +90,7 @@ func TestComplete_OffersWhatThereIs(t *testing.T) {
 		{"dev-viewer", "run retry " + runA + " ", "load"},
 		{"dev-viewer", "run skip " + runA + " ", "load test"},
 		{"dev-viewer", "run list --status CO", "COMPLETED"},
-		{"dev-viewer", "run list -o ", "table json yaml"},
+		{"dev-viewer", "run list -o ", "table wide json yaml"},
 		{"dev-viewer", "service mode READ", "READ_ONLY"},
 		{"dev-viewer", "queue list --project s", "shop"},
 		{"dev-viewer", "manual list --run cafe", runC},

@@ -42,7 +42,7 @@ func (f contextFile) row(name string) contextRow {
 }
 
 func (x *contexts) print(out io.Writer, rows ...contextRow) error {
-	t := &table{display: displayOf(out, colourAuto), whole: true, head: []string{"IN USE", "NAME", "SERVER", "TOKEN"}}
+	t := &table{display: displayOf(out, colourAuto), whole: x.output == asWide, head: []string{"IN USE", "NAME", "SERVER", "TOKEN"}}
 	for _, r := range rows {
 		mark := ""
 		if r.Current {

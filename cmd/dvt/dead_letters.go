@@ -115,10 +115,10 @@ func (s *session) redriven(p client.RedriveDeadLettersRedriveDeadLettersRedriveD
 		}
 	}
 	if !s.output.data() && len(p.Results) == 0 {
-		fmt.Fprintln(s.out, "no dead letters are open")
+		fmt.Fprintln(s.err, "no dead letters are open")
 	}
 	if !s.output.data() && p.More {
-		fmt.Fprintln(s.out, "… more are open: ask again")
+		fmt.Fprintln(s.err, "more are open: ask again")
 	}
 	if failed > 0 {
 		return &exitError{status: status, err: fmt.Errorf("%d of %d dead letters were not published", failed, len(p.Results))}

@@ -9,7 +9,7 @@ import (
 // examples are command lines for each command, as its help shows them. Tests hold them to the flags that there are.
 var examples = map[string]string{
 	"dvt audit export":         "dvt audit export --from 2026-11-21T00:00:00Z --outcome DENIED\ndvt audit export --run 4fec12ab --format csv > audit.csv",
-	"dvt audit verify":         "dvt audit verify\ndvt audit verify --head 4120:9f2c…",
+	"dvt audit verify":         "dvt audit verify\ndvt audit verify --head 4120:9f2c",
 	"dvt bulk list":            "dvt bulk list",
 	"dvt bulk show":            "dvt bulk show ID --failed\ndvt bulk show ID --limit 5000 -o json | jq -r '.rows.edges[].node | [.runId, .outcomeRaw] | @csv'",
 	"dvt bulk signal":          "dvt bulk signal pause --status running --project shop --reason \"release\"\ndvt bulk signal cancel --ids-from ids.txt --yes --reason \"wrong plan\"\ndvt bulk signal retry --step load --failed-of ID --reason \"the table is back\"",
@@ -70,7 +70,7 @@ var examples = map[string]string{
 	"dvt tenant unfreeze":      "dvt tenant unfreeze --reason \"month end is done\"",
 	"dvt token create":         "dvt token create ci --role OPERATOR --project shop --days 30",
 	"dvt token list":           "dvt token list --everybody",
-	"dvt token revoke":         "dvt token revoke 7f3a… --reason \"it leaked\"",
+	"dvt token revoke":         "dvt token revoke 7f3a --reason \"it leaked\"",
 	"dvt version":              "dvt version -o json",
 	"dvt whoami":               "dvt whoami --context prod",
 	"dvt worker":               "dvt worker --queues tq-control-dev --config dvt.yaml\ndvt worker --queues tq-data-dev --server https://dvt.example.com",

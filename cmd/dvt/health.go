@@ -35,7 +35,7 @@ func healthCommand() *cobra.Command {
 var healthStyles = map[client.HealthStatus]style{client.HealthStatusHealthy: good, client.HealthStatusDegraded: warn, client.HealthStatusUnhealthy: bad}
 
 func (s *session) health(h client.ShowHealthHealth) error {
-	fmt.Fprintln(s.out, line{{string(h.Status), healthStyles[h.Status]}, {", at " + s.server, plain}}.print(s.display.colour))
+	fmt.Fprintln(s.out, s.display.print(line{{string(h.Status), healthStyles[h.Status]}, {", at " + s.server, plain}}))
 	t := s.table("PART", "STATUS", "TOOK", "WHAT")
 	for _, c := range h.Checks {
 		took := "-"

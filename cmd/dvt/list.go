@@ -12,12 +12,14 @@ import (
 )
 
 // table is rows for people: columns aligned, the last one free. On a terminal it is cut to
-// its width, unless whole; what comes from elsewhere cannot move the cursor.
+// its width, unless whole; what comes from elsewhere cannot move the cursor. A table without a head has
+// rows of any length.
 type table struct {
 	display
-	whole bool
-	head  []string
-	rows  [][]span
+	whole  bool
+	before string // each line
+	head   []string
+	rows   [][]span
 }
 
 // row adds a row of texts, numbers and spans.
@@ -28,27 +30,33 @@ func (t *table) row(cells ...any) {
 		if !styled {
 			s = span{text: fmt.Sprint(c)}
 		}
-		s.text = oneLine(s.text)
+		s.text = t.string(oneLine(s.text))
 		row[i] = s
 	}
 	t.rows = append(t.rows, row)
 }
 
 func (t *table) print() error {
-	head := make([]span, len(t.head))
-	widths := make([]int, len(t.head))
-	for i, name := range t.head {
-		head[i] = span{name, bold}
+	rows := t.rows
+	if len(t.head) > 0 {
+		head := make([]span, len(t.head))
+		for i, name := range t.head {
+			head[i] = span{name, bold}
+		}
+		rows = append([][]span{head}, rows...)
 	}
-	rows := append([][]span{head}, t.rows...)
+	var widths []int
 	for _, row := range rows {
 		for i, c := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
 			widths[i] = max(widths[i], runewidth.StringWidth(c.text))
 		}
 	}
 	width, _ := t.size()
 	for _, row := range rows {
-		var l line
+		l := line{{t.before, plain}}
 		for i, c := range row {
 			l = append(l, c)
 			if i < len(row)-1 {
@@ -56,9 +64,9 @@ func (t *table) print() error {
 			}
 		}
 		if t.terminal() && !t.whole {
-			l = l.fit(width)
+			l = t.fit(l, width)
 		}
-		if _, err := io.WriteString(t.out, strings.TrimRight(l.print(t.colour), " ")+"\n"); err != nil {
+		if _, err := io.WriteString(t.out, strings.TrimRight(t.display.print(l), " ")+"\n"); err != nil {
 			return err
 		}
 	}
@@ -70,12 +78,15 @@ type looks struct{ utc, noTrunc bool }
 
 func (l *looks) listFlags(c *cobra.Command) {
 	c.PersistentFlags().BoolVar(&l.utc, "utc", false, "times as they are in UTC; default: on a terminal how long ago, else in UTC")
-	c.PersistentFlags().BoolVar(&l.noTrunc, "no-trunc", false, "whole ids and whole lines; default: on a terminal what fits")
+	c.PersistentFlags().BoolVar(&l.noTrunc, "no-trunc", false, "whole ids and whole lines, as -o wide; default: on a terminal what fits")
 }
 
 func (s *session) table(head ...string) *table {
-	return &table{display: s.display, whole: s.noTrunc, head: head}
+	return &table{display: s.display, whole: s.whole(), head: head}
 }
+
+// whole reports whether nothing is to be left out of what a terminal has no room for.
+func (s *session) whole() bool { return s.noTrunc || s.output == asWide }
 
 // when is a moment as a list shows it.
 func (s *session) when(t *time.Time) string {
@@ -104,7 +115,7 @@ func age(d time.Duration) string {
 // shortened gives each of the run ids of a list as much as tells them apart, on a terminal.
 func (s *session) shortened(ids []string) func(string) string {
 	whole := func(id string) string { return id }
-	if s.noTrunc || !s.display.terminal() {
+	if s.whole() || !s.display.terminal() {
 		return whole
 	}
 	for n := shortRunID; n < 36; n += 4 {
@@ -168,7 +179,7 @@ func (s *session) list(ctx context.Context, l listed, all any, read func(ctx con
 		err = fill().print()
 	}
 	if err == nil && got.more {
-		fmt.Fprintf(s.err, "… there are more than these %d: --limit %d\n", rows, min(rows*5, maxLimit))
+		fmt.Fprintf(s.err, "there are more than these %d: --limit %d\n", rows, min(rows*5, maxLimit))
 	}
 	return err
 }

@@ -116,6 +116,9 @@ func TestList_FitsATerminal(t *testing.T) {
 	if seen = show(40); strings.Count(seen, "\n") != 4 || !strings.Contains(seen, "…") {
 		t.Errorf("\n%s", seen)
 	}
+	if seen = show(160, "-o", "wide"); !strings.Contains(seen, "00000000-1000-4000-8000-000000000000") {
+		t.Errorf("\n%s", seen)
+	}
 	piped, _, _ := apart(t, address, "dev-viewer", "run", "list")
 	if !strings.Contains(piped, "00000000-1000-4000-8000-000000000000") || !strings.Contains(piped, "2026-02-16 12:00:00Z") {
 		t.Errorf("\n%s", piped)

@@ -19,30 +19,31 @@ const (
 	asTable format = "table" // for people
 	asJSON  format = "json"
 	asYAML  format = "yaml"
+	asWide  format = "wide" // the table, whole
 )
 
 func (f *format) String() string { return string(*f) }
-func (f *format) Type() string   { return "table|json|yaml" }
+func (f *format) Type() string   { return "table|wide|json|yaml" }
 
 // Set takes what is given to -o.
 func (f *format) Set(value string) error {
 	switch v := format(value); v {
-	case asTable, asJSON, asYAML:
+	case asTable, asWide, asJSON, asYAML:
 		*f = v
 		return nil
 	}
-	return errors.New("it must be table, json or yaml")
+	return errors.New("it must be table, wide, json or yaml")
 }
 
 // data reports whether a program reads the output.
-func (f *format) data() bool { return *f != asTable }
+func (f *format) data() bool { return *f == asJSON || *f == asYAML }
 
 // addOutput gives a command and those below it the flag -o.
 func addOutput(c *cobra.Command, f *format) {
 	*f = asTable
-	c.PersistentFlags().VarP(f, "output", "o", "how to print: table, json or yaml")
+	c.PersistentFlags().VarP(f, "output", "o", "how to print: table, wide (a table that is not cut to the terminal), json or yaml")
 	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions( // the flag is there
-		[]cobra.Completion{string(asTable), string(asJSON), string(asYAML)}, cobra.ShellCompDirectiveNoFileComp))
+		[]cobra.Completion{string(asTable), string(asWide), string(asJSON), string(asYAML)}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // print writes v as JSON, or as YAML of the same names and values. Generated types marshal

@@ -94,7 +94,7 @@ func TestCommands_HaveHelpAndTheSameAnswerInJSONAndYAML(t *testing.T) {
 			t.Errorf("%s: json and yaml differ:\n%s", name, diff)
 		}
 	})
-	if out, status, err := dvt(t, address, "dev-viewer", "run", "list", "-o", "xml"); status != 2 || !strings.Contains(err.Error(), "table, json or yaml") {
+	if out, status, err := dvt(t, address, "dev-viewer", "run", "list", "-o", "xml"); status != 2 || !strings.Contains(err.Error(), "table, wide, json or yaml") {
 		t.Errorf("%d, %v\n%s", status, err, out)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -191,11 +190,11 @@ func (p *planning) show(s mock.Simulation) error {
 	if p.output.data() {
 		return p.output.print(p.out, map[string]any{"status": s.State.Status, "tookMs": s.Took.Milliseconds(), "events": s.Events})
 	}
-	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	t := &table{display: displayOf(p.out, colourAuto), whole: p.output == asWide}
 	for _, e := range s.Events {
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", e.Seq, e.PersistedAt.Sub(s.Events[0].PersistedAt).Round(time.Millisecond), e.Word(), note(e))
+		t.row(e.Seq, e.PersistedAt.Sub(s.Events[0].PersistedAt).Round(time.Millisecond), e.Word(), note(e))
 	}
-	if err := w.Flush(); err != nil {
+	if err := t.print(); err != nil {
 		return err
 	}
 	n := s.State.Counts

@@ -47,7 +47,7 @@ func serverCommand() *cobra.Command {
 
 func workerCommand() *cobra.Command {
 	return process(&cobra.Command{
-		Use: "worker", Short: "Run workflows (tq-control-…) or steps (tq-data-…)",
+		Use: "worker", Short: "Run workflows (queues tq-control-*) or steps (tq-data-*)",
 		Long: "A worker of control queues runs workflows and reaches the store. A worker of data queues runs steps only: it holds no\n" +
 			"store credentials and reaches the Journal of a server with DVT_WORKER_TOKEN.",
 	}, false, []string{

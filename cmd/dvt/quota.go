@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,19 +29,20 @@ func (s *session) quotaShow() *cobra.Command {
 			if s.output.data() {
 				return s.print(*out)
 			}
-			w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "# PROJECT\tWHAT\tMOST\tUSED\tNEXT TOKEN")
+			t := s.table("PROJECT", "WHAT", "MOST", "USED", "NEXT TOKEN")
+			t.before = "# "
 			for _, q := range out.Quotas {
 				project := "(tenant)"
 				if q.ProjectId != nil {
 					project = *q.ProjectId
 				}
 				for _, b := range q.Buckets {
-					fmt.Fprintf(w, "# %s\t%s a minute\t%d\t%.0f %%\t%s\n", project, b.Action, b.PerMinute, b.UsedPercent, moment(b.NextRefillAt))
+					t.row(project, b.Action+" a minute", b.PerMinute, fmt.Sprintf("%.0f %%", b.UsedPercent), s.when(b.NextRefillAt))
 				}
-				fmt.Fprintf(w, "# %s\tactive runs\t%d\t%d\t\n# %s\twaiting runs\t%d\t%d\t\n", project, q.MaxActive, q.Active, project, q.MaxQueueDepth, q.QueueDepth)
+				t.row(project, "active runs", q.MaxActive, q.Active)
+				t.row(project, "waiting runs", q.MaxQueueDepth, q.QueueDepth)
 			}
-			if err := w.Flush(); err != nil {
+			if err := t.print(); err != nil {
 				return err
 			}
 			doc, err := quotaDocument(out.QuotaSettings.QuotaSettingsRow)

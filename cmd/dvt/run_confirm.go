@@ -27,7 +27,7 @@ func (s *session) confirm(c *cobra.Command, in client.SignalRunInput, cancel, st
 	p, err := s.previewOf(c.Context(), signalAction(in, cancel))
 	switch {
 	case err == nil:
-		if err := showPreview(s.err, p); err != nil {
+		if err := s.showPreview(displayOf(s.err, s.colour), p); err != nil {
 			return 0, err
 		}
 		if err := refusedBy(p); err != nil {

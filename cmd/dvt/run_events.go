@@ -119,9 +119,9 @@ func (s *session) event(e client.EventRow) error {
 		says = oneLine(string(*e.Payload))
 	}
 	l := line{{fmt.Sprintf("%6d  %s  ", e.RunSeq, e.PersistedAt.UTC().Format("2006-01-02 15:04:05.000Z")), dim}, {pad(e.EventType, 18), bold}, {"  " + pad(subject, 20), plain}, {"  " + says, plain}}
-	if width, _ := s.display.size(); s.display.terminal() && !s.noTrunc {
-		l = l.fit(width)
+	if width, _ := s.display.size(); s.display.terminal() && !s.whole() {
+		l = s.display.fit(l, width)
 	}
-	_, err := fmt.Fprintln(s.out, l.print(s.display.colour))
+	_, err := fmt.Fprintln(s.out, s.display.print(l))
 	return err
 }

@@ -38,8 +38,8 @@ const (
 	maxCandidates = 1_000
 )
 
-// whole replaces what a command was given of run ids by the ids: as RUN, and by --run.
-func (s *session) whole(c *cobra.Command, words, args []string) error {
+// expand replaces what a command was given of run ids by the ids: as RUN, and by --run.
+func (s *session) expand(c *cobra.Command, words, args []string) error {
 	for i, arg := range args {
 		if i >= len(words) || words[i] != "RUN" {
 			continue

@@ -67,7 +67,7 @@ func TestRunID_Names(t *testing.T) {
 		id := runtest.ID
 		id.RunID, id.TenantID, id.ProjectID = x.id, "acme", "shop"
 		if _, _, err := s.CreateRun(t.Context(), store.NewRun{
-			Run:    store.Run{Identity: id, RequestKey: log.Key(x.id), TriggeredBy: x.by},
+			Run: store.Run{Identity: id, RequestKey: log.Key(x.id), TriggeredBy: x.by},
 			Events: append([]log.Draft{
 				runtest.Draft(log.RunApproved, "", 1),
 				runtest.Draft(log.RunStarted, "", 1, runtest.M{"steps": []runtest.M{{"stepId": "load", "type": "NOOP"}}, "triggeredBy": x.by}),

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -190,7 +189,8 @@ func (l *latencies) summary() summary {
 }
 
 // print says it to a person.
-func (s summary) print(out io.Writer) {
+func (s summary) print(d display) {
+	out := d.out
 	var frames []string
 	for _, sync := range slices.SortedFunc(maps.Keys(s.Frames), func(a, b client.SyncState) int {
 		return cmp.Or(cmp.Compare(s.Frames[b], s.Frames[a]), cmp.Compare(a, b))
@@ -199,8 +199,8 @@ func (s summary) print(out io.Writer) {
 	}
 	fmt.Fprintf(out, "\nframes   %s, %d resets\n", cmp.Or(strings.Join(frames, ", "), "none"), s.Resets)
 	if l := s.Latency; l.Count > 0 {
-		fmt.Fprintf(out, "latency  p50 %.1f ms, p95 %.1f ms, p99 %.1f ms, max %.1f ms of %d frames with news, from commit to here; each ±%.1f ms\n",
-			l.P50, l.P95, l.P99, l.Max, l.Count, l.Within)
+		fmt.Fprintf(out, "latency  p50 %.1f ms, p95 %.1f ms, p99 %.1f ms, max %.1f ms of %d frames with news, from commit to here; each %s%.1f ms\n",
+			l.P50, l.P95, l.P99, l.Max, l.Count, d.string("±"), l.Within)
 	} else {
 		fmt.Fprintln(out, "latency  no frame with news came")
 	}
@@ -219,6 +219,6 @@ func (l *latencies) report(s *session) error {
 	if s.output.data() {
 		return s.print(l.summary())
 	}
-	l.summary().print(s.out)
+	l.summary().print(s.display)
 	return nil
 }

@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -46,7 +44,7 @@ func (s *session) preview(c *cobra.Command, action client.ActionInput) error {
 	if s.output.data() {
 		err = s.print(p)
 	} else {
-		err = showPreview(s.out, p)
+		err = s.showPreview(s.display, p)
 	}
 	if err != nil {
 		return err
@@ -70,16 +68,17 @@ func refusedBy(p *client.PreviewActionPreview) error {
 	return nil
 }
 
-func showPreview(out io.Writer, p *client.PreviewActionPreview) error {
-	fmt.Fprintf(out, "%s\t%s\n", p.Outcome, deref(p.Reason))
+func (s *session) showPreview(d display, p *client.PreviewActionPreview) error {
+	out := d.out
+	fmt.Fprintf(out, "%s  %s\n", p.Outcome, deref(p.Reason))
 	if p.Status != nil {
 		fmt.Fprintf(out, "The run is %s then, if nothing else happens.\n", *p.Status)
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	t := &table{display: d, whole: s.whole(), before: "  "}
 	for _, c := range p.Changes {
-		fmt.Fprintf(w, "  %s\t%s\t%s -> %s\t%s\n", c.Kind, c.StepId, c.From, c.To, c.Why)
+		t.row(c.Kind, c.StepId, fmt.Sprintf("%s -> %s", c.From, c.To), c.Why)
 	}
-	if err := w.Flush(); err != nil {
+	if err := t.print(); err != nil {
 		return err
 	}
 	if len(p.Blocked) > 0 {

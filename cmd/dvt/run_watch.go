@@ -35,13 +35,13 @@ subject is "run", "view", "end" or a step's id. With -o json or yaml each frame 
 
 It always says how fresh it is: LIVE; STALE, RESYNCING or VERIFYING with the cause; OFFLINE while there is no connection.
 A connection that is lost is made again, from the last position on. While the view is not LIVE a time that runs is
-shown as ≥: what runs may have ended meanwhile. Ctrl-C ends the watch, with status 130; the run goes on.
+shown as one of at least so long (>=): what runs may have ended meanwhile. Ctrl-C ends the watch, with status 130; the run goes on.
 
 With --latency each frame with news also says how old the newest fact that it shows is when it comes here:
 from the moment that the store committed it, by the store's clock, to its receipt. At the end, or on Ctrl-C,
 a summary follows; with -o json it is the last object. This machine's clock is set against the store's by
 five questions at first and every minute: the store says its time at some moment between a question and its
-answer, so a latency may be off by half of the fastest round trip, which the summary says as ±.`,
+answer, so a latency may be off by half of the fastest round trip, which the summary says.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return s.watch(c.Context(), args[0], how)
 		},
@@ -71,7 +71,7 @@ func (s *session) watch(ctx context.Context, runID string, how watching) error {
 	width, _ := s.display.size()
 	if screen.over() {
 		for _, l := range append(screen.lines(time.Now(), width, maxEnd), line{{"run " + screen.end(), plain}}) {
-			fmt.Fprintln(s.out, l.print(s.display.colour))
+			fmt.Fprintln(s.out, s.display.print(l))
 		}
 	} else if ctx.Err() != nil {
 		fmt.Fprintf(s.err, "run %s was %s at seq %d and goes on: dvt run watch %s\n", runID, screen.run.StatusRaw, screen.last.RunSeq, runID)
@@ -235,6 +235,6 @@ func (w *changeLines) run(at time.Time, r client.RunRow) client.RunStatus {
 func (w *changeLines) line(at time.Time, subject, is string, look style, more string) {
 	if !w.s.output.data() {
 		l := line{{fmt.Sprintf("%s  %-20s  ", at.UTC().Format("15:04:05.000Z"), subject), plain}, {is, look}, {more, plain}}
-		fmt.Fprintln(w.s.out, l.print(w.s.display.colour))
+		fmt.Fprintln(w.s.out, w.s.display.print(l))
 	}
 }

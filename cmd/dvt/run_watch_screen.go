@@ -40,7 +40,7 @@ func (v *view) lines(now time.Time, width, height int) (out []line) {
 	}
 	out = append(out, v.stepLines(now, width, height-header)...)
 	for i := range out {
-		out[i] = out[i].fit(width - 1) // a terminal that is told to clear the rest of a full line clears its last cell
+		out[i] = v.fit(out[i], width-1) // a terminal that is told to clear the rest of a full line clears its last cell
 	}
 	return out[:min(len(out), height)]
 }
@@ -234,7 +234,7 @@ type screen struct {
 
 func openScreen(ctx context.Context, d display) *screen {
 	ctx, stop := context.WithCancel(ctx)
-	s := &screen{d: d, view: &view{}, stop: stop}
+	s := &screen{d: d, view: &view{letters: d.letters}, stop: stop}
 	s.drawer.Go(func() { s.draw(ctx) })
 	return s
 }
@@ -290,7 +290,7 @@ func (s *screen) draw(ctx context.Context) {
 			if i > 0 {
 				b.WriteString("\r\n")
 			}
-			b.WriteString(l.print(s.d.colour) + lineEnds)
+			b.WriteString(s.d.print(l) + lineEnds)
 		}
 		b.WriteString(frameEnds)
 		if _, err := io.WriteString(s.d.out, b.String()); err != nil {

@@ -276,7 +276,7 @@ func TestLatencies_CountAndForget(t *testing.T) {
 			t.Errorf("%d times, %d remembered, the last one %+v", sum.Stale, len(sum.Episodes), last)
 		}
 		var b bytes.Buffer
-		sum.print(&b)
+		sum.print(display{out: &b})
 		if !strings.HasSuffix(b.String(), "STORE_DOWN, not LIVE again\n") {
 			t.Error(b.String())
 		}

@@ -22,6 +22,7 @@ const (
 
 // view is what a watcher knows of a run.
 type view struct {
+	letters
 	run    client.RunRow
 	steps  []client.StepRow    // in plan order
 	index  map[string]int      // by step id

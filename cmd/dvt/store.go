@@ -88,7 +88,7 @@ func progress() func(string) {
 	n, next := 0, time.Now().Add(time.Second)
 	return func(runID string) {
 		if n++; time.Now().After(next) {
-			fmt.Fprintf(os.Stderr, "… %d runs, up to %s\n", n, runID)
+			fmt.Fprintf(os.Stderr, "%d runs, up to %s\n", n, runID)
 			next = time.Now().Add(time.Second)
 		}
 	}
@@ -112,7 +112,7 @@ func (u *upkeep) verify() *cobra.Command {
 				u.say("note      %s", f)
 			}
 			if hidden := r.Differences - len(r.Found) + r.Notes - len(r.Noted); hidden > 0 {
-				u.say("… and %d more", hidden)
+				u.say("and %d more", hidden)
 			}
 			u.say("%d runs, %d events: %d differences, %d notes", r.Runs, r.Events, r.Differences, r.Notes)
 		})

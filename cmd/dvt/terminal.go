@@ -40,6 +40,7 @@ type display struct {
 	// file is the terminal that out is; nil for a pipe, a file and TERM=dumb: lines alone are printed there.
 	file   *os.File
 	colour bool
+	letters
 }
 
 func displayOf(out io.Writer, when colouring) display {
@@ -47,8 +48,12 @@ func displayOf(out io.Writer, when colouring) display {
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != "" {
 		d.file, d.colour = f, d.colour || when == colourAuto && os.Getenv("NO_COLOR") == ""
 	}
+	d.letters = lettersOf(d.terminal())
 	return d
 }
+
+// print gives a line as it is written here.
+func (d display) print(l line) string { return d.text(l).print(d.colour) }
 
 // terminal reports whether somebody looks at it now.
 func (d display) terminal() bool { return d.file != nil }
@@ -98,17 +103,22 @@ func (l line) width() (n int) {
 }
 
 // fit cuts a line that is wider than a terminal.
-func (l line) fit(width int) line {
-	if l.width() <= width {
+func (x letters) fit(l line, width int) line {
+	if l = x.text(l); l.width() <= width {
 		return l
+	}
+	mark := x.string("…")
+	room := width - runewidth.StringWidth(mark)
+	if room < 0 {
+		mark, room = "", width
 	}
 	var out line
 	for _, s := range l {
-		if n := runewidth.StringWidth(s.text); n < width {
-			out, width = append(out, s), width-n
-			continue
+		n := runewidth.StringWidth(s.text)
+		if n > room {
+			return append(out, span{runewidth.Truncate(s.text, room, "") + mark, s.style})
 		}
-		return append(out, span{runewidth.Truncate(s.text, width-1, "") + "…", s.style})
+		out, room = append(out, s), room-n
 	}
 	return out
 }

@@ -36,6 +36,8 @@ func openTerminal(t *testing.T, width, height int) *terminal {
 	t.Helper()
 	t.Setenv("TERM", "xterm-256color")
 	t.Setenv("NO_COLOR", "")
+	t.Setenv("LC_ALL", "C.UTF-8")
+	t.Setenv("DVT_ASCII", "")
 	own, file, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -266,9 +268,11 @@ func TestDisplay_ColoursAndScreens(t *testing.T) {
 func TestLine_IsCutNotWrapped(t *testing.T) {
 	t.Parallel()
 	for width := 1; width < 20; width++ {
-		l := line{{"日本", bold}, {"語 and ", plain}, {"more", bad}}.fit(width)
-		if got := l.width(); got > width {
-			t.Errorf("%d cells of %d: %q", got, width, l.print(false))
+		l := line{{"日本", bold}, {"語 and ", plain}, {"more", bad}}
+		for _, x := range []letters{{}, {ascii: true}} {
+			if got := x.fit(l, width); got.width() > width {
+				t.Errorf("%d cells of %d: %q", got.width(), width, got.print(false))
+			}
 		}
 	}
 	if got := fmt.Sprintf("%q", oneLine("a\x1b[2Jb\r\n\tc\u202ed\u0085 e")); got != `"a [2Jb c d e"` {

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -119,7 +118,7 @@ func (s *session) workflowDebugCommand() *cobra.Command {
 			if err := json.Unmarshal(raw, &d); err != nil {
 				return fmt.Errorf("the server's answer cannot be read: %w", err)
 			}
-			return d.print(s.out)
+			return s.debugged(d)
 		},
 	}
 }
@@ -148,29 +147,34 @@ func (s *session) engine(c *cobra.Command, path string) ([]byte, error) {
 	return nil, failure(refused)
 }
 
-func (d debugged) print(out io.Writer) error {
-	fmt.Fprintf(out, "run %s is %s at seq %d\n", d.RunID, d.Status, d.RunSeq)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	if d.Engine == nil {
-		fmt.Fprintln(w, "the engine knows nothing of it")
+func (s *session) debugged(d debugged) error {
+	fmt.Fprintf(s.out, "run %s is %s at seq %d\n", d.RunID, d.Status, d.RunSeq)
+	var tables []*table
+	if e := d.Engine; e == nil {
+		fmt.Fprintln(s.out, "the engine knows nothing of it")
 	} else {
-		e := d.Engine
-		fmt.Fprintf(w, "\nworkflow %s, %d executions\nEXECUTION\tSTATUS\tSTARTED\tEVENTS\tBYTES\n", e.Ref.WorkflowID, e.Total)
+		fmt.Fprintf(s.out, "workflow %s, %d executions\n", e.Ref.WorkflowID, e.Total)
+		chain, pending, last := s.table("EXECUTION", "STATUS", "STARTED", "EVENTS", "BYTES"), s.table("PENDING", "TYPE", "STATE", "ATTEMPT", "HEARTBEAT", "LAST FAILURE"), s.table("EVENT", "AT", "WHAT")
 		for _, x := range e.Executions {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\n", x.EngineRunID, x.Status, x.StartedAt, x.HistoryEvents, x.HistoryBytes)
+			chain.row(x.EngineRunID, x.Status, x.StartedAt, x.HistoryEvents, x.HistoryBytes)
 		}
-		fmt.Fprintf(w, "\nPENDING\tTYPE\tSTATE\tATTEMPT\tHEARTBEAT\tLAST FAILURE\n")
 		for _, p := range e.Pending {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", p.ID, p.Type, p.State, p.Attempt, p.LastHeartbeat, p.LastFailure)
+			pending.row(p.ID, p.Type, p.State, p.Attempt, p.LastHeartbeat, p.LastFailure)
 		}
-		fmt.Fprintf(w, "\nEVENT\tAT\tWHAT\n")
 		for _, r := range e.Last {
-			fmt.Fprintf(w, "%d\t%s\t%s\n", r.No, r.At, r.What)
+			last.row(r.No, r.At, r.What)
+		}
+		tables = append(tables, chain, pending, last)
+	}
+	signals := s.table("SIGNAL", "NO", "TYPE", "STEP", "APPLICATION", "DELIVERED")
+	for _, g := range d.Signals {
+		signals.row(g.SignalID, g.No, g.SignalType, g.StepID, g.Application, g.Delivered)
+	}
+	for _, t := range append(tables, signals) {
+		fmt.Fprintln(s.out)
+		if err := t.print(); err != nil {
+			return err
 		}
 	}
-	fmt.Fprintf(w, "\nSIGNAL\tNO\tTYPE\tSTEP\tAPPLICATION\tDELIVERED\n")
-	for _, g := range d.Signals {
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%t\n", g.SignalID, g.No, g.SignalType, g.StepID, g.Application, g.Delivered)
-	}
-	return w.Flush()
+	return nil
 }

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	log "github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+)
+
+func beyondASCII(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return r > 127 })
+}
+
+func TestLetters_FollowTheTerminalsLocale(t *testing.T) {
+	for _, c := range []struct {
+		all, ctype, lang, own string
+		terminal, ascii       bool
+	}{
+		{"", "", "de_DE.UTF-8", "", true, false},
+		{"", "C.utf8", "C", "", true, false},
+		{"C", "C.UTF-8", "C.UTF-8", "", true, true},
+		{"", "", "de_DE@euro", "", true, true},
+		{"", "", "", "", true, true},
+		{"C", "", "", "", false, false}, // a pipe gets the same in each locale
+		{"C", "", "", "0", true, false},
+		{"C.UTF-8", "", "", "1", true, true},
+		{"C.UTF-8", "", "", "1", false, true},
+	} {
+		for name, value := range map[string]string{"LC_ALL": c.all, "LC_CTYPE": c.ctype, "LANG": c.lang, "DVT_ASCII": c.own} {
+			t.Setenv(name, value)
+		}
+		if got := lettersOf(c.terminal); got.ascii != c.ascii {
+			t.Errorf("%+v: ascii %t", c, got.ascii)
+		}
+	}
+}
+
+// Each sign that a screen may show has another of ASCII, and none is of a word's width more than fits.
+func TestLetters_EverySignHasOneOfASCII(t *testing.T) {
+	t.Parallel()
+	x := letters{ascii: true}
+	seen := map[string]bool{}
+	sign := func(s span) {
+		text := x.string(s.text)
+		if beyondASCII(text) || text == "" {
+			t.Errorf("%q is %q", s.text, text)
+		}
+		seen[s.text] = true
+	}
+	for _, s := range signs {
+		sign(s)
+	}
+	for _, s := range runSigns {
+		sign(s)
+	}
+	for _, s := range stepSigns {
+		sign(s)
+	}
+	if len(seen) < 10 {
+		t.Errorf("%d signs", len(seen))
+	}
+}
+
+// A whole screen, and a list that is cut, in ASCII.
+func TestLetters_TerminalWithoutUTF8(t *testing.T) {
+	tty := openTerminal(t, 60, 20)
+	t.Setenv("LC_ALL", "C")
+	address, s := served(t)
+	append1(t, s, runtest.Draft(log.StepStartedEvent, "s1", 1))
+	append1(t, s, runtest.Draft(log.StepFailedEvent, "s1", 1, runtest.M{"errorMessage": strings.Repeat("long ", 40)}))
+	append1(t, s, runtest.Draft(log.StepStartedEvent, "s2", 1))
+	stop := watchingOn(t, tty.file, address)
+	seen := tty.await(`x FAILED[\s\S]*> RUNNING[\s\S]*Ctrl-C`)
+	if beyondASCII(seen) || !strings.Contains(seen, "* LIVE") || !strings.Contains(seen, "...") {
+		t.Errorf("\n%s", seen)
+	}
+	append1(t, s, runtest.Draft(log.RunFailed, "", 1))
+	tty.await(`run FAILED`)
+	if err := stop(); exitStatus(err) != 1 {
+		t.Errorf("status %d, %v", exitStatus(err), err)
+	}
+	tty.clean()
+}
+
+// Help is read on every terminal.
+func TestHelp_IsASCII(t *testing.T) {
+	t.Parallel()
+	walk(root(), func(c *cobra.Command) {
+		text := c.Short + c.Long + c.Example
+		c.Flags().VisitAll(func(f *pflag.Flag) { text += f.Usage })
+		if beyondASCII(text) {
+			t.Errorf("%s: its help has more than ASCII", c.CommandPath())
+		}
+	})
+}
