@@ -20,6 +20,8 @@ export default defineConfig({
   fullyParallel: false,
   timeout: 240_000,
   expect: { timeout: 30_000 },
+  // A build is not refused for what passes when it is repeated; it names it as flaky.
+  retries: process.env["CI"] ? 1 : 0,
   reporter: [["list"]],
   use: {
     viewport: { width: 1440, height: 900 },

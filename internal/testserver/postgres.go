@@ -28,7 +28,7 @@ var (
 			"fsync=off", "synchronous_commit=off", "full_page_writes=off", "shared_buffers=64MB",
 		}})
 	})
-	databases atomic.Int64
+	databases, templates atomic.Int64
 )
 
 // Postgres returns the address of a fresh, empty database of its own for t, in the UTF-8 encoding and the C collation, on a server shared
@@ -36,13 +36,18 @@ var (
 // kill clients, not for tests that kill the server.
 func Postgres(t testing.TB) (dsn string) {
 	t.Helper()
+	return database(t, "")
+}
+
+func database(t testing.TB, options string) (dsn string) {
+	t.Helper()
 	server, err := sharedPostgres()
 	if err != nil {
 		t.Fatalf("testserver: no PostgreSQL: %v", err)
 	}
 	admin := server.DSN
 	name := fmt.Sprintf("test_%d", databases.Add(1))
-	if err := execSQL(admin, "CREATE DATABASE "+name); err != nil {
+	if err := execSQL(admin, "CREATE DATABASE "+name+options); err != nil {
 		t.Fatalf("testserver: create a database: %v", err)
 	}
 	t.Cleanup(func() {

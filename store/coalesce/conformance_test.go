@@ -1,6 +1,7 @@
 package coalesce_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -12,15 +13,11 @@ import (
 	"github.com/dvt-engine/dvt/store/storetest"
 )
 
+var migrated = testserver.Template{Prepare: func(dsn string) error { return postgres.Migrate(context.Background(), dsn) }}
+
 // A store that coalesces passes what every store passes.
 func TestConformance(t *testing.T) {
-	storetest.Run(t, func(t testing.TB) storetest.DB {
-		dsn := testserver.Postgres(t)
-		if err := postgres.Migrate(t.Context(), dsn); err != nil {
-			t.Fatal(err)
-		}
-		return database{dsn}
-	})
+	storetest.Run(t, func(t testing.TB) storetest.DB { return database{migrated.Postgres(t)} })
 }
 
 type database struct{ dsn string }

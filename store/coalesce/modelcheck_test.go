@@ -12,7 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/coalesce"
 	"github.com/dvt-engine/dvt/store/postgres"
@@ -38,10 +37,7 @@ var calls, grouped atomic.Int64
 
 var modelTarget = modelcheck.Target{
 	Fresh: func(t testing.TB) string {
-		dsn := testserver.Postgres(t)
-		if err := postgres.Migrate(t.Context(), dsn); err != nil {
-			t.Fatal(err)
-		}
+		dsn := migrated.Postgres(t)
 		c, err := pgx.Connect(t.Context(), dsn)
 		if err != nil {
 			t.Fatal(err)

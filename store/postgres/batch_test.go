@@ -14,7 +14,7 @@ import (
 // An event that the database cannot keep fails alone, in a batch and by itself, and
 // says so as what it is.
 func TestBatch_T190_PoisonFailsAlone(t *testing.T) {
-	s := open(t, testserver.Postgres(t))
+	s := open(t, migrated.Postgres(t))
 	create(t, s, "r1")
 	poison := started("s2", 1)
 	poison.Payload = []byte("{\"note\":\"\xff\"}")
@@ -45,7 +45,7 @@ func TestBatch_T190_PoisonFailsAlone(t *testing.T) {
 }
 
 func TestBatch_IsBounded(t *testing.T) {
-	s := open(t, testserver.Postgres(t))
+	s := open(t, migrated.Postgres(t))
 	create(t, s, "r1")
 	begin := store.Begin{RunID: "r1", StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1}
 	entries := make([]store.Entry, store.MaxEntries+1)

@@ -10,14 +10,10 @@ import (
 	"github.com/dvt-engine/dvt/store/storetest"
 )
 
+var migrated = testserver.Template{Prepare: func(dsn string) error { return postgres.Migrate(context.Background(), dsn) }}
+
 func TestConformance(t *testing.T) {
-	storetest.Run(t, func(t testing.TB) storetest.DB {
-		dsn := testserver.Postgres(t)
-		if err := postgres.Migrate(context.Background(), dsn); err != nil {
-			t.Fatal(err)
-		}
-		return database{dsn}
-	})
+	storetest.Run(t, func(t testing.TB) storetest.DB { return database{migrated.Postgres(t)} })
 }
 
 type database struct{ dsn string }

@@ -15,7 +15,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/postgres"
@@ -160,7 +159,7 @@ func naiveReaders(t testing.TB, dsn string) []*naive {
 // Two writers take their xids in one order and commit in the other, with the
 // reader looking in between. The naive cursors lose the first one for ever.
 func TestFeed_T186_CommitsOutOfOrder(t *testing.T) {
-	dsn := testserver.Postgres(t)
+	dsn := migrated.Postgres(t)
 	s := open(t, dsn)
 	for _, id := range []string{"early", "late", "third"} {
 		create(t, s, id)
@@ -200,7 +199,7 @@ func TestFeed_T186_CommitsOutOfOrder(t *testing.T) {
 
 // A row's xid may fall: the writer that began first gets the row last.
 func TestFeed_T186_OneRunByTwoWriters(t *testing.T) {
-	dsn := testserver.Postgres(t)
+	dsn := migrated.Postgres(t)
 	s := open(t, dsn)
 	create(t, s, "run")
 	r := newReader(t, s, 10)
@@ -223,7 +222,7 @@ func TestFeed_T186_OneRunByTwoWriters(t *testing.T) {
 // what changed go on all the same, and nobody waits for it.
 func TestFeed_T186_LongTransactionCostsRepeatsNotDelay(t *testing.T) {
 	const others, limit = 300, 20
-	dsn := testserver.Postgres(t)
+	dsn := migrated.Postgres(t)
 	s := open(t, dsn)
 	create(t, s, "long")
 	for i := range others {
@@ -282,7 +281,7 @@ func TestFeed_T186_LongTransactionCostsRepeatsNotDelay(t *testing.T) {
 // One transaction changes many runs, as a projector's does: they have one xid.
 func TestFeed_T186_ManyRunsOfOneTransaction(t *testing.T) {
 	const runs = 50
-	dsn := testserver.Postgres(t)
+	dsn := migrated.Postgres(t)
 	s := open(t, dsn)
 	want := map[string]run.Seq{}
 	for i := range runs {
@@ -308,7 +307,7 @@ func TestFeed_T186_ManyRunsOfOneTransaction(t *testing.T) {
 // committed behind it is read.
 func TestFeed_T186_PassEndsUnderLoad(t *testing.T) {
 	const limit = 5
-	dsn := testserver.Postgres(t)
+	dsn := migrated.Postgres(t)
 	s := open(t, dsn)
 	create(t, s, "long")
 	for i := range 4 * limit {
@@ -342,7 +341,7 @@ func TestFeed_T186_PassEndsUnderLoad(t *testing.T) {
 // after the xid was taken, and readers of several page sizes all the while.
 func TestFeed_T186_ManyWritersCommitOutOfOrder(t *testing.T) {
 	const writers, runs, saves = 12, 4, 8
-	dsn := testserver.Postgres(t)
+	dsn := migrated.Postgres(t)
 	s := open(t, dsn)
 	ctx := t.Context()
 	for w := range writers {
@@ -435,7 +434,7 @@ func TestFeed_T186_ManyWritersCommitOutOfOrder(t *testing.T) {
 // that server's future, and a restored backup knows fewer of them than a cursor does.
 func TestFeed_T194_RestoredElsewhere(t *testing.T) {
 	const limit = 4
-	dsn := testserver.Postgres(t)
+	dsn := migrated.Postgres(t)
 	s := open(t, dsn)
 	want := map[string]run.Seq{}
 	for i := range 3 * limit {

@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
@@ -23,7 +22,7 @@ import (
 // groups is a database with n runs, r0 and on, whose log is one StepStarted of s0.
 func groups(t *testing.T, n int) (s *postgres.Store, db *pgx.Conn) {
 	t.Helper()
-	dsn := testserver.Postgres(t)
+	dsn := migrated.Postgres(t)
 	s = open(t, dsn)
 	for i := range n {
 		create(t, s, fmt.Sprint("r", i))
@@ -360,9 +359,7 @@ func TestConformance_T190_Groups(t *testing.T) {
 	var written atomic.Int64
 	t.Run("suite", func(t *testing.T) {
 		storetest.Run(t, func(t testing.TB) storetest.DB {
-			r := newRoles(t)
-			r.migrate(t)
-			return groupedDatabase{database{r.server}, &written}
+			return groupedDatabase{database{as(t, served.Postgres(t), "Server")}, &written}
 		})
 	})
 	if t.Logf("%d events were written by groups", written.Load()); written.Load() < 100 {

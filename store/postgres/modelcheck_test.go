@@ -10,7 +10,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/postgres"
 	"github.com/dvt-engine/dvt/store/storetest/modelcheck"
@@ -22,13 +21,7 @@ var (
 )
 
 var modelTarget = modelcheck.Target{
-	Fresh: func(t testing.TB) string {
-		dsn := testserver.Postgres(t)
-		if err := postgres.Migrate(t.Context(), dsn); err != nil {
-			t.Fatal(err)
-		}
-		return dsn
-	},
+	Fresh: func(t testing.TB) string { return migrated.Postgres(t) },
 	Open: func(ctx context.Context, dsn string) (store.Store, error) {
 		s, err := postgres.Open(ctx, dsn, postgres.Options{MaxConns: 8})
 		if err != nil {

@@ -115,7 +115,7 @@ func TestOpen_UnreachableServerIsUnavailable(t *testing.T) {
 
 func TestTables_T208_InsertOnly(t *testing.T) {
 	ctx := context.Background()
-	dsn := testserver.Postgres(t)
+	dsn := migrated.Postgres(t)
 	s := open(t, dsn)
 	create(t, s, "r1")
 	must[store.Appended](t)(appendTo(ctx, s, "r1", started("s1", 1)))
@@ -137,7 +137,7 @@ func TestTables_T208_InsertOnly(t *testing.T) {
 // second: its row has the lower xid and shows last.
 func TestChanged_T186_LateCommitIsNotMissed(t *testing.T) {
 	ctx := context.Background()
-	dsn := testserver.Postgres(t)
+	dsn := migrated.Postgres(t)
 	s := open(t, dsn)
 	f := store.RunFilter{TenantID: "t1", ProjectIDs: []string{"p1"}, Limit: 201}
 	for _, id := range []string{"early", "late"} {
@@ -186,7 +186,7 @@ func project(t testing.TB, s *postgres.Store, id string, drafts ...run.Draft) {
 
 func TestChanged_T186_OverlappingWriters(t *testing.T) {
 	ctx := context.Background()
-	dsn := testserver.Postgres(t)
+	dsn := migrated.Postgres(t)
 	writer, reader := open(t, dsn), open(t, dsn)
 	const runs, rounds = 8, 15
 	f := store.RunFilter{TenantID: "t1", Limit: 3} // small pages, so that paging is part of it
@@ -230,7 +230,7 @@ func TestChanged_T186_OverlappingWriters(t *testing.T) {
 
 func TestAppend_T27_TwoStoresOneRunReaderMissesNothing(t *testing.T) {
 	ctx := context.Background()
-	dsn := testserver.Postgres(t)
+	dsn := migrated.Postgres(t)
 	stores := []*postgres.Store{open(t, dsn), open(t, dsn)}
 	create(t, stores[0], "r1")
 	const writers, each = 8, 20
@@ -260,7 +260,7 @@ func TestAppend_T27_TwoStoresOneRunReaderMissesNothing(t *testing.T) {
 // must not put its older state over the newer one.
 func TestSave_T173_NewerCheckpointInBetweenStays(t *testing.T) {
 	ctx := context.Background()
-	dsn := testserver.Postgres(t)
+	dsn := migrated.Postgres(t)
 	s := open(t, dsn)
 	create(t, s, "r1")
 	must[store.Appended](t)(appendTo(ctx, s, "r1", started("s1", 1)))
@@ -307,7 +307,7 @@ func awaitLockWait(t testing.TB, c *pgx.Conn) {
 
 func TestAppend_T18_PersistedAfterTheLockWasWon(t *testing.T) {
 	ctx := context.Background()
-	dsn := testserver.Postgres(t)
+	dsn := migrated.Postgres(t)
 	s := open(t, dsn)
 	create(t, s, "r1")
 	holder := must[pgx.Tx](t)(connect(t, dsn).Begin(ctx))
@@ -338,7 +338,7 @@ func TestAppend_T18_PersistedAfterTheLockWasWon(t *testing.T) {
 
 func TestHead_T189_UpdatesAreHOT(t *testing.T) {
 	ctx := context.Background()
-	dsn := testserver.Postgres(t)
+	dsn := migrated.Postgres(t)
 	s := open(t, dsn)
 	create(t, s, "r1")
 	for n := range 200 {
@@ -360,7 +360,7 @@ func TestHead_T189_UpdatesAreHOT(t *testing.T) {
 
 func TestInRun_ErrorRollsBackAndPassesAsItIs(t *testing.T) {
 	ctx := context.Background()
-	s := open(t, testserver.Postgres(t))
+	s := open(t, migrated.Postgres(t))
 	create(t, s, "r1")
 	refusal := errors.New("refused")
 	err := s.InRun(ctx, "r1", func(tx store.RunTx) error {
@@ -385,7 +385,7 @@ func TestInRun_ErrorRollsBackAndPassesAsItIs(t *testing.T) {
 }
 
 func TestAppend_CancelledContextStaysOneAndFreesTheLock(t *testing.T) {
-	dsn := testserver.Postgres(t)
+	dsn := migrated.Postgres(t)
 	s := open(t, dsn)
 	create(t, s, "r1")
 	ctx := context.Background()

@@ -66,13 +66,23 @@ func (r roles) migrate(t testing.TB) {
 	}
 }
 
+// served is a database as newRoles and migrate make it.
+var served = testserver.Template{Prepare: func(dsn string) error {
+	ctx := context.Background()
+	c, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	_, err = c.Exec(ctx, `CREATE ROLE owner LOGIN; CREATE ROLE "Server" LOGIN; ALTER DATABASE `+c.Config().Database+` OWNER TO owner`)
+	if err := errors.Join(err, c.Close(ctx)); err != nil {
+		return err
+	}
+	return postgres.Migration{AppRole: "Server"}.Run(ctx, strings.Replace(dsn, "//postgres@", "//owner@", 1))
+}}
+
 // A server does all that it does with the rights that it is given.
 func TestConformance_T208_AsTheRoleOfServers(t *testing.T) {
-	storetest.Run(t, func(t testing.TB) storetest.DB {
-		r := newRoles(t)
-		r.migrate(t)
-		return database{r.server}
-	})
+	storetest.Run(t, func(t testing.TB) storetest.DB { return database{as(t, served.Postgres(t), "Server")} })
 }
 
 func TestRoles_Z02_T208_NothingChangesEventsOrAudit(t *testing.T) {

@@ -10,15 +10,16 @@ import (
 	"strings"
 )
 
-// counts are the tests of a suite; packages and skips are lines for the reader.
+// counts are the tests of a suite; packages, skips and flaky are lines for the reader.
 type counts struct {
 	passed, failed, skipped int
 	packages, skips         []string
+	flaky                   []string // tests that failed, and passed when they were repeated
 }
 
 func (c *counts) add(o counts) {
 	c.passed, c.failed, c.skipped = c.passed+o.passed, c.failed+o.failed, c.skipped+o.skipped
-	c.packages, c.skips = append(c.packages, o.packages...), append(c.skips, o.skips...)
+	c.packages, c.skips, c.flaky = append(c.packages, o.packages...), append(c.skips, o.skips...), append(c.flaky, o.flaky...)
 }
 
 func (c counts) String() string {
@@ -131,11 +132,27 @@ func reason(out *strings.Builder) string {
 	return strings.Join(said, " ")
 }
 
+// flakyIn reads the tests that Playwright lists as flaky in its closing lines.
+func flakyIn(text string) (tests []string) {
+	listed := false
+	for line := range strings.Lines(text) {
+		switch {
+		case !strings.HasPrefix(line, "    "):
+			listed = flakyHead.MatchString(line)
+		case listed:
+			tests = append(tests, strings.TrimRight(strings.TrimSpace(line), " ─"))
+		}
+	}
+	return tests
+}
+
+var flakyHead = regexp.MustCompile(`^  \d+ flaky\n`)
+
 var countWords = regexp.MustCompile(`(\d+) (passed|failed|skipped)\b`)
 
 // countsIn reads the counts that the runners of the UI's tests print in their closing lines.
 func countsIn(text string) counts {
-	var c counts
+	c := counts{flaky: flakyIn(text)}
 	for _, m := range countWords.FindAllStringSubmatch(text, -1) {
 		n, err := strconv.Atoi(m[1])
 		if err != nil {

@@ -43,7 +43,16 @@ func main() {
 	if err := os.MkdirAll(r.logs, 0o755); err != nil {
 		fail(fmt.Errorf("cannot write the logs: make %s writable: %w", r.logs, err))
 	}
-	if !r.run(ctx, preparations(), chosen) {
+	if r.files, err = filesInMemory(); err != nil {
+		fail(fmt.Errorf("cannot keep the files of tests in memory: set TMPDIR to where they may be: %w", err))
+	}
+	passed := r.run(ctx, preparations(), chosen)
+	if r.files != "" {
+		if err := os.RemoveAll(r.files); err != nil {
+			fmt.Fprintf(os.Stderr, "error: %v\n", err)
+		}
+	}
+	if !passed {
 		stop()
 		os.Exit(1)
 	}

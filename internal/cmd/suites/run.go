@@ -35,6 +35,7 @@ type result struct {
 
 type runner struct {
 	root, logs string
+	files      string // where tests keep theirs, "" for where others do
 	out        io.Writer
 
 	mu      sync.Mutex
@@ -162,6 +163,9 @@ func (r *runner) command(ctx context.Context, t task, log *os.File) (counts, str
 		c.Err = nil
 	}
 	c.Env = append(os.Environ(), "NO_COLOR=1")
+	if t.tests && r.files != "" {
+		c.Env = append(c.Env, "TMPDIR="+r.files, "GOTMPDIR="+os.TempDir(), "TEST_EVIDENCE_DIR="+r.logs)
+	}
 	for _, kv := range t.env {
 		name, value, _ := strings.Cut(kv, "=")
 		c.Env = append(c.Env, name+"="+strings.ReplaceAll(value, "$"+name, last(c.Env, name)))
@@ -231,6 +235,12 @@ func (r *runner) report(results []result, took time.Duration) bool {
 	if len(total.skips) > 0 {
 		fmt.Fprintln(r.out, "\nskipped tests, each with its reason:")
 		for _, line := range total.skips {
+			fmt.Fprintln(r.out, "  "+line)
+		}
+	}
+	if len(total.flaky) > 0 {
+		fmt.Fprintln(r.out, "\nflaky tests, which failed and passed when they were repeated:")
+		for _, line := range total.flaky {
 			fmt.Fprintln(r.out, "  "+line)
 		}
 	}

@@ -21,6 +21,8 @@ type task struct {
 	argv  []string
 	// goTest says that the output is `go test -json`.
 	goTest bool
+	// tests says that it starts servers, whose files may be in memory.
+	tests bool
 }
 
 // serverPackages start real servers or link large databases: they run without the race detector, which would multiply their time; what
@@ -73,18 +75,18 @@ func suites(root string, race bool) ([]task, error) {
 	}
 	return []task{
 		{
-			name: "servers", what: "Go packages on real servers", heavy: true, goTest: true, env: []string{path, binary},
+			name: "servers", what: "Go packages on real servers", heavy: true, goTest: true, tests: true, env: []string{path, binary},
 			needs: []string{"temporal", "postgres", "redis", "dbt", "binary"},
 			argv:  goTest([]string{"-shuffle=on", fmt.Sprintf("-p=%d", runtime.NumCPU())}, servers),
 		},
 		{
-			name: "go", what: pureWhat, heavy: true, goTest: true, env: append(pureEnv, path),
+			name: "go", what: pureWhat, heavy: true, goTest: true, tests: true, env: append(pureEnv, path),
 			needs: []string{"postgres", "redis", "dbt"},
 			argv:  goTest(pureArgs, pure),
 		},
 		{name: "plain", what: "Go packages without goroutines", goTest: true, argv: goTest([]string{"-shuffle=on", "-p=1"}, plain)},
 		{
-			name: "e2e", what: "a browser on dvt dev", heavy: true, dir: "web", env: []string{path, binary, "PATH=$PATH:" + filepath.Join(root, ".tools", "bin")},
+			name: "e2e", what: "a browser on dvt dev", heavy: true, tests: true, dir: "web", env: []string{path, binary, "PATH=$PATH:" + filepath.Join(root, ".tools", "bin")},
 			needs: []string{"temporal", "dbt", "browser", "binary"},
 			argv:  []string{"npm", "run", "--silent", "e2e"},
 		},

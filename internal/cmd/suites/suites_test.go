@@ -6,6 +6,8 @@ import (
 	"go/token"
 	"path/filepath"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestPlainPackages_StartNoGoroutine(t *testing.T) {
@@ -33,5 +35,25 @@ func TestPlainPackages_StartNoGoroutine(t *testing.T) {
 				return true
 			})
 		}
+	}
+}
+
+func TestCountsIn_NamesWhatIsFlaky(t *testing.T) {
+	t.Parallel()
+	got := countsIn(`  ✓  2 e2e/b.spec.ts:9:1 › 39 the last (1.2s)
+
+  1) e2e/a.spec.ts:3:1 › 39 the first ──────
+    Error: 1 flaky
+
+  1 failed
+    e2e/c.spec.ts:4:1 › 40 no ─────────
+  2 flaky
+    e2e/a.spec.ts:3:1 › 39 the first ───────────
+    e2e/b.spec.ts:5:1 › 40 the second ──────────
+  86 passed (13.3m)
+`)
+	want := counts{passed: 86, failed: 1, flaky: []string{"e2e/a.spec.ts:3:1 › 39 the first", "e2e/b.spec.ts:5:1 › 40 the second"}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(counts{})); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -209,13 +209,14 @@ func (r *round) judge() totals {
 	return all
 }
 
+// keep leaves the history where TEST_EVIDENCE_DIR says, else under TMPDIR.
 func (r *round) keep() string {
 	from, err := os.Open(r.path)
 	if err != nil {
 		return err.Error()
 	}
 	defer from.Close()
-	to, err := os.CreateTemp("", "dvt-history-*.jsonl")
+	to, err := os.CreateTemp(os.Getenv("TEST_EVIDENCE_DIR"), "dvt-history-*.jsonl")
 	if err != nil {
 		return err.Error()
 	}
