@@ -312,7 +312,7 @@ func (p *parts) sample(t *testing.T, a, b *client.Client) {
 		}
 	}
 	p.keptArtifacts(t, id, checkLog(t, p.store, id))
-	if foreign, err := client.ShowRun(t.Context(), client.New(p.urlB, malloryToken), id); err != nil || foreign.Run != nil {
+	if foreign, err := client.ShowRun(t.Context(), client.New(p.urlB, malloryToken), id, nil); err != nil || foreign.Run != nil {
 		t.Errorf("another tenant saw the run: %+v, %v", foreign.Run, err)
 	}
 }

@@ -78,7 +78,7 @@ accounts:
 	})
 	must(t, err)
 	changed := time.Now()
-	if out, err := client.ShowRun(t.Context(), client.New(urlA, leaverToken), runID); err != nil || out.Run != nil {
+	if out, err := client.ShowRun(t.Context(), client.New(urlA, leaverToken), runID, nil); err != nil || out.Run != nil {
 		t.Errorf("on the server that was told she still sees %v (%v)", out, err)
 	}
 	stir(t, s, runID)
@@ -96,7 +96,7 @@ accounts:
 			t.Fatalf("the stream of %s has not ended", name)
 		}
 	}
-	if out, err := client.ShowRun(t.Context(), client.New(urlB, leaverToken), runID); err != nil || out.Run != nil {
+	if out, err := client.ShowRun(t.Context(), client.New(urlB, leaverToken), runID, nil); err != nil || out.Run != nil {
 		t.Errorf("on the other server she still sees %v (%v)", out, err)
 	}
 	slowed(t, urlB)

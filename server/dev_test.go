@@ -48,7 +48,7 @@ func TestDev_SampleRunCompletes(t *testing.T) {
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("the second start took %s", took)
 	}
-	again, err := client.ShowRun(t.Context(), c, sample)
+	again, err := client.ShowRun(t.Context(), c, sample, nil)
 	must(t, err)
 	if again.Run == nil || again.Run.Status != client.RunStatusCompleted {
 		t.Fatalf("the earlier run is gone: %+v", again.Run)
@@ -109,7 +109,7 @@ func TestDev_KillsLoseNothing(t *testing.T) {
 		}
 		var still []string
 		for _, id := range open {
-			if out, err := client.ShowRun(t.Context(), c, id); err != nil || out.Run == nil || out.Run.CompletedAt == nil {
+			if out, err := client.ShowRun(t.Context(), c, id, nil); err != nil || out.Run == nil || out.Run.CompletedAt == nil {
 				still = append(still, id)
 			}
 		}

@@ -295,7 +295,7 @@ func (o *plant) approval(t *testing.T) {
 	})
 	must(t, err)
 	id := start(t, o.as("ada"), "w20", sleepPlan("w20", 1))
-	shown, err := client.ShowRun(t.Context(), o.as("eve"), id)
+	shown, err := client.ShowRun(t.Context(), o.as("eve"), id, nil)
 	must(t, err)
 	if r := shown.Run; r.Status != client.RunStatusPending || r.RunSeq != 0 || r.Message == nil || !strings.Contains(*r.Message, "approval") {
 		t.Errorf("%+v", r)

@@ -202,7 +202,7 @@ func ended(t *testing.T, c *client.Client, runID string, patience time.Duration)
 	defer cancel()
 	last := "nothing"
 	for ctx.Err() == nil {
-		out, err := client.ShowRun(ctx, c, runID)
+		out, err := client.ShowRun(ctx, c, runID, nil)
 		if err == nil && out.Run != nil {
 			last = fmt.Sprintf("%s at %d", out.Run.StatusRaw, out.Run.RunSeq)
 			switch out.Run.Status {
