@@ -91,6 +91,8 @@ func filterQuestions() []question {
 			to := l.at(i).CreatedAt
 			return store.RunFilter{CreatedFrom: to.Add(-pageRows * time.Second), CreatedTo: to}
 		}},
+		{"what somebody started", always(store.RunFilter{TriggeredBy: "ana"})},
+		{"a status of what somebody started", always(store.RunFilter{TriggeredBy: "ana", Statuses: failed})},
 		{"a part of many planIds", always(store.RunFilter{Text: "ight"})},
 		{"a part of one planId", always(store.RunFilter{Text: "nce"})},
 		{"the beginning of a runId", func(l shelf, _ int) store.RunFilter { return store.RunFilter{Text: l.named[:8]} }},
@@ -160,19 +162,20 @@ func postgresLists(questions []question) func(context.Context, *rig) (*trial, er
 const marks = `CASE WHEN k IN (4, 5, 10, 11) THEN 'small' ELSE 'p' || HASH END AS project_id,
   CASE WHEN k IN (6, 7) THEN 'dev' ELSE 'prod' END AS environment_id,
   CASE WHEN k IN (8, 9) THEN 'once' ELSE 'nightly-' || substr(run_id, 1, 1) END AS plan_id,
-  CASE WHEN k IN (0, 1) THEN 'RUNNING' WHEN k IN (2, 3, 10, 11) THEN 'FAILED' ELSE 'COMPLETED' END AS status`
+  CASE WHEN k IN (0, 1) THEN 'RUNNING' WHEN k IN (2, 3, 10, 11) THEN 'FAILED' ELSE 'COMPLETED' END AS status,
+  CASE WHEN k IN (10, 11, 12, 13) THEN 'ana' ELSE 'scheduler' END AS triggered_by`
 
 // fillListSQL copies the run that is there. The triggers, which would do the same a row at a time, are off.
 var fillListSQL = []string{ //nolint:gochecknoglobals // a table
 	`SET session_replication_role = replica`,
 	`CREATE TEMP TABLE made AS SELECT n, run_id, ` + strings.ReplaceAll(marks, "HASH", "ascii(run_id) % 4") + `, timestamptz '2026-01-01Z' + n * interval '1 second' AS created_at
 	FROM (SELECT n, md5('r' || n)::uuid::text AS run_id, CASE WHEN n % ($RUNS / 1000) = 0 THEN n / ($RUNS / 1000) % 20 END AS k FROM generate_series(0, $RUNS - 1) n) t`,
-	`INSERT INTO run SELECT m.run_id, tenant_id, m.project_id, m.environment_id, m.plan_id, plan_version, NULL, request_id, plan_ref, triggered_by,
+	`INSERT INTO run SELECT m.run_id, tenant_id, m.project_id, m.environment_id, m.plan_id, plan_version, NULL, request_id, plan_ref, m.triggered_by,
 	trigger_source, parent_run_id, params, policy, m.created_at FROM made m, run ORDER BY n`,
 	`INSERT INTO run_head SELECT m.run_id, last_seq, last_at, terminal, gate, running, ops_rev, signal_no FROM made m, run_head ORDER BY n`,
 	`INSERT INTO run_state SELECT m.run_id, tenant_id, m.project_id, m.status, seq, rev, published_seq, replace(header::text, st.run_id, m.run_id)::json, xid
 	FROM made m, run_state st ORDER BY n`,
-	`INSERT INTO run_status SELECT m.run_id, tenant_id, m.project_id, m.environment_id, m.plan_id, m.status, m.created_at FROM made m, run_status ORDER BY n`,
+	`INSERT INTO run_status SELECT m.run_id, tenant_id, m.project_id, m.environment_id, m.plan_id, m.status, m.created_at, m.triggered_by FROM made m, run_status ORDER BY n`,
 	`INSERT INTO run_plan SELECT DISTINCT tenant_id, m.plan_id, m.project_id FROM made m, run WHERE run.run_id = '$RUN'`,
 }
 
@@ -243,11 +246,11 @@ var fillSQLiteListSQL = []string{ //nolint:gochecknoglobals // a table
 	`CREATE TEMP TABLE made AS SELECT n, run_id, ` + strings.ReplaceAll(marks, "HASH", "(unicode(run_id) % 4)") + `, unixepoch('2026-01-01') * 1000000 + n * 1000000 AS created_at
 	FROM (SELECT n, iif(n % ($RUNS / 1000) = 0, n / ($RUNS / 1000) % 20, NULL) AS k, printf('%08x-', n * 2654435761 & 4294967295) || lower(hex(randomblob(13))) AS run_id
 	FROM (WITH RECURSIVE t (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM t WHERE n + 1 < $RUNS) SELECT n FROM t)) ORDER BY run_id`,
-	`INSERT INTO run SELECT m.run_id, tenant_id, m.project_id, m.environment_id, m.plan_id, plan_version, NULL, request_id, plan_ref, triggered_by,
+	`INSERT INTO run SELECT m.run_id, tenant_id, m.project_id, m.environment_id, m.plan_id, plan_version, NULL, request_id, plan_ref, m.triggered_by,
 	trigger_source, parent_run_id, params, policy, m.created_at FROM (SELECT * FROM run) r CROSS JOIN made m`,
 	`INSERT INTO run_head SELECT m.run_id, last_seq, last_at, terminal, gate, running, ops_rev, signal_no FROM (SELECT * FROM run_head) h CROSS JOIN made m`,
 	`INSERT INTO run_state SELECT m.run_id, tenant_id, m.project_id, m.environment_id, m.plan_id, m.status, m.created_at, seq, rev, published_seq, change,
-	replace(header, st.run_id, m.run_id) FROM (SELECT * FROM run_state) st CROSS JOIN made m`,
+	replace(header, st.run_id, m.run_id), m.triggered_by FROM (SELECT * FROM run_state) st CROSS JOIN made m`,
 }
 
 func fillSQLiteList(ctx context.Context, file string, l *shelf) (err error) {

@@ -6773,6 +6773,8 @@ type RunFilter struct {
 	EnvironmentId *string     `json:"environmentId"`
 	Statuses      []RunStatus `json:"statuses"`
 	PlanId        *string     `json:"planId"`
+	// The principal that started them; `me` is the viewer.
+	TriggeredBy *string `json:"triggeredBy"`
 	// Beginning of a runId, or part of a planId.
 	Text        *string    `json:"text"`
 	CreatedFrom *time.Time `json:"createdFrom"`
@@ -6790,6 +6792,9 @@ func (v *RunFilter) GetStatuses() []RunStatus { return v.Statuses }
 
 // GetPlanId returns RunFilter.PlanId, and is useful for accessing the field via an interface.
 func (v *RunFilter) GetPlanId() *string { return v.PlanId }
+
+// GetTriggeredBy returns RunFilter.TriggeredBy, and is useful for accessing the field via an interface.
+func (v *RunFilter) GetTriggeredBy() *string { return v.TriggeredBy }
 
 // GetText returns RunFilter.Text, and is useful for accessing the field via an interface.
 func (v *RunFilter) GetText() *string { return v.Text }

@@ -83,10 +83,16 @@ func rowView(row store.RunRow, epoch string) RunView {
 	return RunView{State: run.State{Header: row.Header, Steps: row.Steps}, Epoch: epoch, OpsRev: row.OpsRev}
 }
 
+// Me is the caller, as RunFilter.TriggeredBy.
+const Me = "me"
+
 // narrow limits a filter to what p may read now; false when that is nothing. One
 // who may read a single environment everywhere sees the list of that environment.
 func (s *Service) narrow(p authz.Principal, f RunFilter) (RunFilter, bool) {
 	f.TenantID = p.TenantID
+	if f.TriggeredBy == Me {
+		f.TriggeredBy = p.ID
+	}
 	asked := f.ProjectIDs
 	f.ProjectIDs = nil
 	if len(asked) > 0 {

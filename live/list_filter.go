@@ -18,6 +18,7 @@ func selects(f *store.RunFilter, h *run.Header) bool {
 		f.EnvironmentID != "" && h.EnvironmentID != f.EnvironmentID,
 		len(f.Statuses) > 0 && !slices.Contains(f.Statuses, h.Status),
 		f.PlanID != "" && h.PlanID != f.PlanID,
+		f.TriggeredBy != "" && h.TriggeredBy != f.TriggeredBy,
 		f.Text != "" && !strings.HasPrefix(h.RunID, f.Text) && !strings.Contains(h.PlanID, f.Text),
 		!f.CreatedFrom.IsZero() && created < f.CreatedFrom.UnixMicro(),
 		!f.CreatedTo.IsZero() && created >= f.CreatedTo.UnixMicro():

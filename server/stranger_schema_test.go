@@ -46,7 +46,7 @@ type operation struct {
 // is in neither table has no value, and the walk fails until somebody gives it one here.
 var slots = map[string]string{ //nolint:gochecknoglobals // a table
 	"runId": "run", "stepId": "step", "signalId": "signal", "tokenId": "token", "projectId": "project", "environmentId": "environment",
-	"tenantId": "tenant", "planId": "plan", "actor": "principal", "principal": "principal", "runRequestId": "request", "requestId": "request",
+	"tenantId": "tenant", "planId": "plan", "actor": "principal", "principal": "principal", "triggeredBy": "principal", "runRequestId": "request", "requestId": "request",
 	"storeEpoch": "epoch", "sha256": "sha", "uri": "uri",
 	"Query.node.id": "node", "RunFilter.text": "text", "Query.stepLog.find": "text", "CompleteManualStepInput.token": "manualToken",
 	"DeadLettersInput.ids": "letter", "Query.bulk.id": "bulk", "Subscription.bulkUpdates.id": "bulk", "BulkRunsInput.failedOf": "bulk", "BulkRunsInput.ids": "run", "PolicyApprovalInput.projectId": "any", "RerunFromInput.steps": "step", "CreateTokenInput.service": "name",

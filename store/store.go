@@ -313,6 +313,7 @@ type RunFilter struct {
 	EnvironmentID string
 	Statuses      []run.Status
 	PlanID        string
+	TriggeredBy   string // the principal that started them
 	// Text is a prefix of runId or a part of planId. The plans that were run are looked
 	// through for it: that is what the price of a list grows with besides its page.
 	Text        string

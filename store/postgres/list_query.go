@@ -70,6 +70,9 @@ func newListQuery(rf store.RunFilter) *listQuery {
 	if rf.EnvironmentID != "" {
 		q.add("l.environment_id = ?", rf.EnvironmentID)
 	}
+	if rf.TriggeredBy != "" {
+		q.add("l.triggered_by = ?", rf.TriggeredBy)
+	}
 	// CreatedFrom is inclusive, CreatedTo exclusive.
 	if !rf.CreatedFrom.IsZero() {
 		q.add("l.created_at >= ?", rf.CreatedFrom)

@@ -122,14 +122,17 @@ type key struct {
 }
 
 func (q *listQuery) keys(plan key) []key {
-	environment, status := key{column: "environment_id"}, key{column: "status"}
+	starter, environment, status := key{column: "triggered_by"}, key{column: "environment_id"}, key{column: "status"}
+	if q.f.TriggeredBy != "" {
+		starter.values = []string{q.f.TriggeredBy}
+	}
 	if q.f.EnvironmentID != "" {
 		environment.values = []string{q.f.EnvironmentID}
 	}
 	for _, s := range q.f.Statuses {
 		status.values = append(status.values, string(s))
 	}
-	keys := []key{plan, {"project_id", q.f.ProjectIDs}, environment, status}
+	keys := []key{starter, plan, {"project_id", q.f.ProjectIDs}, environment, status}
 	for i := range keys {
 		keys[i].values = slices.Compact(slices.Sorted(slices.Values(keys[i].values)))
 	}
@@ -137,13 +140,17 @@ func (q *listQuery) keys(plan key) []key {
 }
 
 // streams are the selects of the rows that have a value of plan and meet the filter
-// and more, one for each combination of the values of an index: one of the plans, of
-// the projects or of the environment, whichever comes first, and the statuses.
+// and more, one for each combination of the values of an index: one of who started them, of the
+// plans, of the projects or of the environment, whichever comes first, and the statuses. Runs of one plan at one place have an index of their own.
 func (q *listQuery) streams(plan key, more ...string) string {
 	const ofTenant = `run_state_tenant`
 	terms := slices.Concat(q.terms, more)
 	index, combined := ofTenant, []string{""}
-	for _, k := range q.keys(plan) {
+	keys := q.keys(plan)
+	if ofPlace(keys) {
+		index = `run_state_place`
+	}
+	for _, k := range keys {
 		n := len(k.values)
 		switch ofStatus := k.column == "status"; {
 		case n == 0:
@@ -161,6 +168,17 @@ func (q *listQuery) streams(plan key, more ...string) string {
 		combined[i] = `SELECT created_at, run_id FROM run_state INDEXED BY ` + index + ` WHERE ` + strings.Join(terms, " AND ") + equal
 	}
 	return strings.Join(combined, ` UNION ALL `)
+}
+
+// ofPlace: one plan, project and environment are asked for, and statuses: such runs have an index.
+func ofPlace(keys []key) bool {
+	for _, k := range keys {
+		switch n := len(k.values); {
+		case k.column == "triggered_by" && n > 0, k.column == "status" && n == 0, k.column != "triggered_by" && k.column != "status" && n != 1:
+			return false
+		}
+	}
+	return true
 }
 
 // combine adds each value to each of the combinations that there are. The number of

@@ -178,9 +178,9 @@ func scanStored(row scanner) (s stored, err error) {
 	return s, err
 }
 
-const writeHeader = `INSERT INTO run_state (run_id, tenant_id, project_id, environment_id, plan_id, status, created_at,
+const writeHeader = `INSERT INTO run_state (run_id, tenant_id, project_id, environment_id, plan_id, triggered_by, status, created_at,
 	seq, rev, published_seq, change, header)
-	SELECT run_id, tenant_id, project_id, environment_id, plan_id, ?2, created_at, ?3, ?4, 0, ?5, ?6 FROM run WHERE run_id = ?1
+	SELECT run_id, tenant_id, project_id, environment_id, plan_id, triggered_by, ?2, created_at, ?3, ?4, 0, ?5, ?6 FROM run WHERE run_id = ?1
 	ON CONFLICT (run_id) DO UPDATE SET status = excluded.status, seq = excluded.seq, rev = excluded.rev,
 	change = excluded.change, header = excluded.header`
 

@@ -98,7 +98,9 @@ func listFilters(f *fixture) {
 	} {
 		id := identity(i + 1)
 		id.ProjectID, id.EnvironmentID, id.PlanID = c.project, c.env, c.plan
-		f.create(newRun(id, runtest.Draft(run.RunApproved, "", 1)))
+		made := newRun(id, runtest.Draft(run.RunApproved, "", 1))
+		made.Run.TriggeredBy = []string{"ana", "ben"}[i/3]
+		f.create(made)
 	}
 	done := identity(1)
 	f.append(done, runtest.Draft(run.RunCancelled, "", 1))
@@ -116,6 +118,9 @@ func listFilters(f *fixture) {
 		{store.RunFilter{EnvironmentID: "prod"}, []string{"run-004", "run-003"}},
 		{store.RunFilter{Statuses: []run.Status{run.Cancelled}}, []string{"run-001"}},
 		{store.RunFilter{Statuses: []run.Status{run.Approved, run.Cancelled}, PlanID: "plan-3"}, []string{"run-002", "run-001"}},
+		{store.RunFilter{TriggeredBy: "ana"}, []string{"run-003", "run-002", "run-001"}},
+		{store.RunFilter{TriggeredBy: "ana", Statuses: []run.Status{run.Approved}, EnvironmentID: "sandbox"}, []string{"run-002"}},
+		{store.RunFilter{TriggeredBy: "an"}, []string{}},
 		{store.RunFilter{Text: "run-00"}, []string{"run-004", "run-003", "run-002", "run-001"}},
 		{store.RunFilter{Text: "un-001"}, []string{}},
 		{store.RunFilter{Text: "nightly"}, []string{"run-003"}},

@@ -59,6 +59,7 @@ func (f *fixture) listed(r *rand.Rand, n int) run.State {
 		PlanID: pick(r, "nightly", "plan-a", "r-plan", "a_b", fmt.Sprint("plan-", r.IntN(60))), PlanVersion: "1",
 	}
 	made := newRun(id)
+	made.Run.TriggeredBy = starter(id)
 	made.Run.CreatedAt = runtest.Epoch.Add(time.Duration(r.IntN(60)) * time.Minute)
 	f.ok(f.store.Import(f.ctx(), made, nil))
 	f.move(r, id)
@@ -72,10 +73,15 @@ func (f *fixture) listed(r *rand.Rand, n int) run.State {
 	return l.State
 }
 
+// starter is who started a run.
+func starter(id run.Identity) string {
+	return []string{"ana", "ana", "ana", "ben", "Ana"}[id.RunID[len(id.RunID)-1]%5]
+}
+
 // move brings a run some events further.
 func (f *fixture) move(r *rand.Rand, id run.Identity) {
 	f.Helper()
-	of := runtest.M{"planRef": runtest.M{"sha256": sha, "schemaVersion": "v1.2", "planId": id.PlanID, "planVersion": id.PlanVersion}}
+	of := runtest.M{"triggeredBy": starter(id), "planRef": runtest.M{"sha256": sha, "schemaVersion": "v1.2", "planId": id.PlanID, "planVersion": id.PlanVersion}}
 	for _, d := range []run.Draft{
 		runtest.Draft(run.RunApproved, "", 1), runtest.Draft(run.RunStarted, "", 1, of), started("s1", 1), runtest.Draft(run.RunPaused, "u1", 1), pick(r,
 			runtest.Draft(run.RunCompleted, "", 1), runtest.Draft(run.RunCancelled, "", 1), runtest.Draft(run.RunFailed, "", 1)),
@@ -123,6 +129,9 @@ func randomFilter(r *rand.Rand, all []run.State) store.RunFilter {
 		f.PlanID = pick(r, "nightly", "plan-a", "plan-7", "plan-", "a_b")
 	}
 	if maybe() {
+		f.TriggeredBy = pick(r, "ana", "ana", "ben", "Ana", "an", "nobody")
+	}
+	if maybe() {
 		f.Text = pick(r, "r", "r-", "r-1", "r-12", "R", "rz", "r\U0010FFFF", "plan", "plan-", "plan-1", "lan-1", "ig", "ö", "%", "_", "none", all[r.IntN(len(all))].RunID)
 	}
 	if maybe() {
@@ -151,7 +160,7 @@ func naively(all []run.State, f store.RunFilter) (out []run.State) {
 	for _, s := range all {
 		if s.TenantID != f.TenantID || f.ProjectIDs != nil && !slices.Contains(f.ProjectIDs, s.ProjectID) ||
 			f.EnvironmentID != "" && s.EnvironmentID != f.EnvironmentID || len(f.Statuses) > 0 && !slices.Contains(f.Statuses, s.Status) ||
-			f.PlanID != "" && s.PlanID != f.PlanID || !strings.HasPrefix(s.RunID, f.Text) && !strings.Contains(s.PlanID, f.Text) ||
+			f.PlanID != "" && s.PlanID != f.PlanID || f.TriggeredBy != "" && s.TriggeredBy != f.TriggeredBy || !strings.HasPrefix(s.RunID, f.Text) && !strings.Contains(s.PlanID, f.Text) ||
 			!f.CreatedFrom.IsZero() && s.CreatedAt.Before(f.CreatedFrom) || !f.CreatedTo.IsZero() && !s.CreatedAt.Before(f.CreatedTo) ||
 			f.After != nil && order(s, *f.After) <= 0 || f.Before != nil && order(s, *f.Before) >= 0 {
 			continue

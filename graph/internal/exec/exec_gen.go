@@ -6257,6 +6257,8 @@ input RunFilter {
   environmentId: String
   statuses: [RunStatus!]
   planId: String
+  "The principal that started them; ` + "`" + `me` + "`" + ` is the viewer."
+  triggeredBy: String
   "Beginning of a runId, or part of a planId."
   text: String
   createdFrom: Time
@@ -29894,7 +29896,7 @@ func (ec *executionContext) unmarshalInputRunFilter(ctx context.Context, obj any
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"projectId", "environmentId", "statuses", "planId", "text", "createdFrom", "createdTo"}
+	fieldsInOrder := [...]string{"projectId", "environmentId", "statuses", "planId", "triggeredBy", "text", "createdFrom", "createdTo"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -29929,6 +29931,13 @@ func (ec *executionContext) unmarshalInputRunFilter(ctx context.Context, obj any
 				return it, err
 			}
 			it.PlanID = data
+		case "triggeredBy":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("triggeredBy"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TriggeredBy = data
 		case "text":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("text"))
 			data, err := ec.unmarshalOString2ᚖstring(ctx, v)

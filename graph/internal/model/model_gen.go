@@ -1135,6 +1135,8 @@ type RunFilter struct {
 	EnvironmentID *string     `json:"environmentId,omitempty"`
 	Statuses      []RunStatus `json:"statuses,omitempty"`
 	PlanID        *string     `json:"planId,omitempty"`
+	// The principal that started them; `me` is the viewer.
+	TriggeredBy *string `json:"triggeredBy,omitempty"`
 	// Beginning of a runId, or part of a planId.
 	Text        *string    `json:"text,omitempty"`
 	CreatedFrom *time.Time `json:"createdFrom,omitempty"`

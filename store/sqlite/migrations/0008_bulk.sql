@@ -1,4 +1,4 @@
--- Bulks: the same signal to many runs.
+-- Bulks: the same signal to many runs. Lists of what somebody started.
 
 -- +goose Up
 CREATE TABLE bulk (
@@ -44,5 +44,18 @@ CREATE TABLE bulk_row (
     PRIMARY KEY (bulk_id, no)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX bulk_row_waiting ON bulk_row (bulk_id, no) WHERE outcome = 'WAITING';
+
+ALTER TABLE run_state ADD COLUMN triggered_by TEXT NOT NULL DEFAULT '';
+UPDATE run_state SET triggered_by = (SELECT triggered_by FROM run r WHERE r.run_id = run_state.run_id);
+CREATE INDEX run_state_triggered_by ON run_state (tenant_id, triggered_by, created_at, run_id, project_id, environment_id, plan_id);
+CREATE INDEX run_state_triggered_by_status ON run_state (tenant_id, triggered_by, status, created_at, run_id, project_id, environment_id, plan_id);
+-- The runs before one, of its plan and place.
+CREATE INDEX run_state_place_status ON run_state (tenant_id, plan_id, project_id, environment_id, status, created_at, run_id);
+-- The version before does not say who.
+-- +goose StatementBegin
+CREATE TRIGGER run_state_started AFTER INSERT ON run_state WHEN new.triggered_by = '' BEGIN
+    UPDATE run_state SET triggered_by = (SELECT triggered_by FROM run r WHERE r.run_id = new.run_id) WHERE run_id = new.run_id;
+END;
+-- +goose StatementEnd
 
 UPDATE meta SET value = '2' WHERE name = 'compatible_from';

@@ -412,6 +412,8 @@ export type RunFilter = {
   statuses?: Array<RunStatus> | null | undefined;
   /** Beginning of a runId, or part of a planId. */
   text?: string | null | undefined;
+  /** The principal that started them; `me` is the viewer. */
+  triggeredBy?: string | null | undefined;
 };
 
 export type RunOrder =

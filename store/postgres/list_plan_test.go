@@ -1,0 +1,105 @@
+package postgres
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// filled makes runs of which a few are of interest and most are of a kind that a bad index would have
+// to pass: those of the same plan elsewhere, those of other plans there, and those that a program started.
+const filled = `INSERT INTO %s SELECT 'r' || n, 't1', 'p1', CASE WHEN rare OR n %% 2 = 0 THEN 'prod' ELSE 'dev' END, CASE WHEN rare OR n %% 2 = 1 THEN 'nightly' ELSE 'hourly' END, %s,
+	CASE WHEN rare THEN 'ana' ELSE 'scheduler' END%s FROM (SELECT n, n %% ($1 / 20) = 0 AS rare, timestamptz '2026-01-01Z' + n * interval '1 second' AS at FROM generate_series(1, $1::int) n) t`
+
+// What is read for a page or a count does not grow with the runs that there are.
+func TestList_T101_RowsReadDoNotGrowWithTheRuns(t *testing.T) {
+	t.Parallel()
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	place := store.RunFilter{TenantID: "t1", ProjectIDs: []string{"p1"}, EnvironmentID: "prod", PlanID: "nightly"}
+	questions := map[string]store.RunFilter{
+		"what somebody started":             {TenantID: "t1", TriggeredBy: "ana", Limit: 10},
+		"what somebody started and failed":  {TenantID: "t1", TriggeredBy: "ana", Statuses: []run.Status{run.Failed}, Limit: 10},
+		"what somebody started somewhere":   {TenantID: "t1", TriggeredBy: "ana", ProjectIDs: []string{"p1"}, EnvironmentID: "prod", Limit: 10},
+		"the last green run":                of(place, 1, run.Completed),
+		"a last green run that is not":      of(place, 1, run.Cancelled),
+		"the runs that medians are of":      of(place, 10, run.Completed, run.Failed, run.Cancelled),
+		"a count of some time":              {TenantID: "t1", CreatedFrom: begin, CreatedTo: begin.Add(time.Minute), Limit: store.MaxCounted},
+		"a count of what failed then":       {TenantID: "t1", CreatedFrom: begin, CreatedTo: begin.Add(time.Minute), Statuses: []run.Status{run.Failed}, Limit: store.MaxCounted},
+		"a count of what somebody started":  {TenantID: "t1", TriggeredBy: "ana", CreatedFrom: begin, CreatedTo: begin.Add(time.Minute), Limit: store.MaxCounted},
+		"a count of a project and its plan": {TenantID: "t1", ProjectIDs: []string{"p1"}, PlanID: "nightly", CreatedFrom: begin, CreatedTo: begin.Add(time.Minute), Limit: store.MaxCounted},
+	}
+	most := map[string]float64{}
+	for _, runs := range []int{1_000, 100_000} {
+		dsn := testserver.Postgres(t)
+		s, err := Open(t.Context(), dsn, Options{Migrate: true, MaxConns: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		c := dial(t, dsn)
+		for _, sql := range []string{
+			fmt.Sprintf(filled, `run (run_id, tenant_id, project_id, environment_id, plan_id, plan_version, triggered_by, request_id, plan_ref, trigger_source, parent_run_id, policy, created_at)`,
+				`'1'`, `, '', '{}', '', '', '{}', at`),
+			fmt.Sprintf(filled, `run_status (run_id, tenant_id, project_id, environment_id, plan_id, status, triggered_by, created_at)`,
+				`CASE WHEN rare AND n % 3 = 0 THEN 'FAILED' ELSE 'COMPLETED' END`, `, at`),
+		} {
+			if _, err := c.Exec(t.Context(), sql, runs); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := c.Exec(t.Context(), `VACUUM ANALYZE run, run_status`); err != nil {
+			t.Fatal(err)
+		}
+		for name, rf := range questions {
+			q := newListQuery(rf)
+			q.limit = rf.Limit
+			page := q.page(matches{})
+			var doc []byte
+			if err := c.QueryRow(t.Context(), "EXPLAIN (ANALYZE, FORMAT JSON) "+page, q.args...).Scan(&doc); err != nil {
+				t.Fatal(err)
+			}
+			var plans []struct{ Plan planNode }
+			if err := json.Unmarshal(doc, &plans); err != nil {
+				t.Fatal(err)
+			}
+			read := plans[0].Plan.read()
+			if runs == 1_000 {
+				most[name] = max(read, 10)
+			} else if read > 2*most[name] {
+				t.Errorf("%s: %.0f rows are read of %d runs, %.0f of 1000:\n%s", name, read, runs, most[name], doc)
+			}
+		}
+	}
+}
+
+// of are the runs of a place that ended so.
+func of(f store.RunFilter, limit int, statuses ...run.Status) store.RunFilter {
+	f.Statuses, f.Limit = statuses, limit
+	return f
+}
+
+// planNode is a node of an executed plan.
+type planNode struct {
+	Kind    string     `json:"Node Type"`
+	Rows    float64    `json:"Actual Rows"`
+	Loops   float64    `json:"Actual Loops"`
+	Removed float64    `json:"Rows Removed by Filter"`
+	Plans   []planNode `json:"Plans"`
+}
+
+// read is how many rows of tables and indexes were looked at.
+func (n planNode) read() (rows float64) {
+	if strings.Contains(n.Kind, "Scan") && n.Kind != "Subquery Scan" {
+		rows = (n.Rows + n.Removed) * n.Loops
+	}
+	for _, p := range n.Plans {
+		rows += p.read()
+	}
+	return rows
+}
