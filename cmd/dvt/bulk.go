@@ -22,7 +22,8 @@ func bulkCommand() *cobra.Command {
 type bulkRuns struct {
 	status                     []string
 	project, environment, plan string
-	text, idsFrom, failedOf    string
+	by, text                   string
+	idsFrom, failedOf          string
 }
 
 func (r *bulkRuns) flags(c *cobra.Command) {
@@ -30,10 +31,11 @@ func (r *bulkRuns) flags(c *cobra.Command) {
 	c.Flags().StringVar(&r.project, "project", "", "runs of this project")
 	c.Flags().StringVar(&r.environment, "environment", "", "runs in this environment")
 	c.Flags().StringVar(&r.plan, "plan", "", "runs of this plan")
+	c.Flags().StringVar(&r.by, "by", "", "runs that this principal started; me: you")
 	c.Flags().StringVar(&r.text, "text", "", "runs whose id begins, or whose plan's id is in part, so")
 	c.Flags().StringVar(&r.idsFrom, "ids-from", "", "the runs whose ids stand in this file, one a line; - reads standard input")
 	c.Flags().StringVar(&r.failedOf, "failed-of", "", "the runs of this bulk that failed")
-	filters := []string{"status", "project", "environment", "plan", "text"}
+	filters := []string{"status", "project", "environment", "plan", "by", "text"}
 	for _, f := range filters {
 		c.MarkFlagsMutuallyExclusive(f, "ids-from")
 		c.MarkFlagsMutuallyExclusive(f, "failed-of")
@@ -61,7 +63,7 @@ func (r *bulkRuns) input(c *cobra.Command) (client.BulkRunsInput, error) {
 		}
 		return client.BulkRunsInput{Ids: ids}, nil
 	}
-	f := client.RunFilter{ProjectId: orNil(r.project), EnvironmentId: orNil(r.environment), PlanId: orNil(r.plan), Text: orNil(r.text)}
+	f := client.RunFilter{ProjectId: orNil(r.project), EnvironmentId: orNil(r.environment), PlanId: orNil(r.plan), TriggeredBy: orNil(r.by), Text: orNil(r.text)}
 	for _, w := range r.status {
 		f.Statuses = append(f.Statuses, client.RunStatus(strings.ToUpper(w)))
 	}

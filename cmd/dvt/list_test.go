@@ -140,3 +140,25 @@ func TestAge(t *testing.T) {
 		}
 	}
 }
+
+func TestRunList_OfThoseThatSomebodyStarted(t *testing.T) {
+	t.Parallel()
+	address, r := serve(t)
+	s, _ := r.Outbox.(store.Store)
+	for _, by := range []string{"dev-engineer", "dev-admin"} {
+		id := runtest.ID
+		id.RunID, id.TenantID, id.ProjectID = "of-"+by, "acme", "shop"
+		if _, _, err := s.CreateRun(t.Context(), store.NewRun{Run: store.Run{Identity: id, TriggeredBy: by}, Events: []log.Draft{runtest.Draft(log.RunApproved, "", 1)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for flags, want := range map[string]string{"--mine": "of-dev-admin", "--by me": "of-dev-admin", "--by dev-engineer": "of-dev-engineer", "--by nobody": ""} {
+		out, said, status := apart(t, address, "dev-admin", append([]string{"run", "list", "-o", "json"}, strings.Fields(flags)...)...)
+		if status != 0 || strings.Count(out, `"runId"`) != min(1, len(want)) || !strings.Contains(out, want) {
+			t.Errorf("%s: status %d, %s%s", flags, status, out, said)
+		}
+	}
+	if _, _, status := apart(t, address, "dev-admin", "run", "list", "--mine", "--by", "ana"); status != 2 {
+		t.Errorf("--mine and --by: status %d", status)
+	}
+}

@@ -13,7 +13,8 @@ import (
 
 func (s *session) listCommand() *cobra.Command {
 	var status []string
-	var text string
+	var text, by string
+	var mine bool
 	l := listed{none: "There is no run yet: dvt run start FILE starts one, dvt plan new writes a plan for it."}
 	var awaiting bool
 	c := &cobra.Command{
@@ -29,8 +30,12 @@ func (s *session) listCommand() *cobra.Command {
 			if text != "" {
 				f.Text = &text
 			}
-			if len(f.Statuses) > 0 || text != "" {
-				l.none = "No run is like that. Without --status and --text: all of them."
+			if mine {
+				by = "me"
+			}
+			f.TriggeredBy = orNil(by)
+			if len(f.Statuses) > 0 || text != "" || by != "" {
+				l.none = "No run is like that. Without --status, --text, --by and --mine: all of them."
 			}
 			var all client.ListRunsRunsRunConnection
 			return s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
@@ -63,10 +68,14 @@ func (s *session) listCommand() *cobra.Command {
 	}
 	c.Flags().StringSliceVar(&status, "status", nil, "only these statuses")
 	c.Flags().StringVar(&text, "text", "", "beginning of a run id, or part of a plan id")
+	c.Flags().StringVar(&by, "by", "", "only those that this principal started; me: you")
+	c.Flags().BoolVar(&mine, "mine", false, "only those that you started: --by me")
 	l.flag(c, 20)
 	c.Flags().BoolVar(&awaiting, "awaiting-approval", false, "only those that wait for approval, the oldest first")
-	c.MarkFlagsMutuallyExclusive("awaiting-approval", "status")
-	c.MarkFlagsMutuallyExclusive("awaiting-approval", "text")
+	c.MarkFlagsMutuallyExclusive("by", "mine")
+	for _, f := range []string{"status", "text", "by", "mine"} {
+		c.MarkFlagsMutuallyExclusive("awaiting-approval", f)
+	}
 	return c
 }
 

@@ -144,3 +144,17 @@ test("a drag over the bars narrows the list to that time, which the address hold
   await expect(page.getByText("No run matches this filter.")).toBeVisible();
   await expect(page.getByRole("searchbox", { name: "Filter runs" })).toHaveValue(/plan:e2e-bars from:\S+Z to:\S+Z/);
 });
+
+test("39 Mine is a view of what the viewer started, live", async ({ page, url }) => {
+  await startRun(url, "e2e-mine", sleeps(50, 1));
+  await open(page, `${url}/runs`);
+  await page.getByRole("link", { name: "Mine", exact: true }).click();
+  const bar = page.getByRole("searchbox", { name: "Filter runs" });
+  await expect(bar).toHaveValue("by:me");
+  await bar.fill("plan:e2e-mine by:me");
+  await expect(rows(page)).toHaveCount(1);
+  await startRun(url, "e2e-mine", sleeps(50, 1));
+  await expect(page.getByRole("button", { name: /1 newer run matches: show/ })).toBeVisible();
+  await bar.fill("plan:e2e-mine by:somebody-else");
+  await expect(page.getByText("No run matches this filter.")).toBeVisible();
+});

@@ -19,6 +19,7 @@ const BUILT_IN: { name: string; query: RunQuery }[] = [
   { name: m.runs.all, query: {} },
   { name: m.runs.active, query: { status: ["PENDING", "RUNNING", "PAUSED"] } },
   { name: m.runs.failedToday, query: { status: ["FAILED"], from: "today" } },
+  { name: m.runs.mine, query: { by: "me" } },
 ];
 
 /** Named queries: those of dvt, the inbox, and one's own. */

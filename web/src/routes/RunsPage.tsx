@@ -49,6 +49,7 @@ export function RunsPage() {
       { word: m.runs.copyLink, act: () => void navigator.clipboard.writeText(`${location.origin}/runs/${encodeURIComponent(run.runId)}`) },
       { word: m.run.copyId, act: () => void navigator.clipboard.writeText(run.runId) },
       { word: m.runs.onlyPlan(run.plan.planId), act: () => change({ plan: run.plan.planId }) },
+      ...(run.triggeredBy ? [{ word: m.runs.onlyBy(run.triggeredBy), act: () => change({ by: run.triggeredBy ?? undefined }) }] : []),
       { word: m.runs.startLike, act: () => void navigate({ to: "/start", search: { from: run.runId } }) },
     ],
     [navigate, change],

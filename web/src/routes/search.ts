@@ -60,6 +60,7 @@ export const runsSearch = z.object({
   project: text,
   env: text,
   plan: text,
+  by: text,
   q: text,
   from: moment,
   to: moment,

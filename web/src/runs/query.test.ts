@@ -5,9 +5,9 @@ const NOW = Date.parse("2026-11-22T03:12:07Z");
 
 describe("the query of the runs page", () => {
   it("is read as it is typed and written out the same", () => {
-    const text = "status:PAUSED,FAILED project:shop env:prod plan:nightly from:-24h sort:oldest 7f3a";
+    const text = "status:PAUSED,FAILED project:shop env:prod plan:nightly by:me from:-24h sort:oldest 7f3a";
     const { query, unknown } = parseQuery(text);
-    expect(query).toEqual({ status: ["PAUSED", "FAILED"], project: "shop", env: "prod", plan: "nightly", from: "-24h", sort: "oldest", q: "7f3a" });
+    expect(query).toEqual({ status: ["PAUSED", "FAILED"], project: "shop", env: "prod", plan: "nightly", by: "me", from: "-24h", sort: "oldest", q: "7f3a" });
     expect(unknown).toEqual([]);
     expect(formatQuery(query)).toBe(text);
   });
@@ -28,9 +28,10 @@ describe("the query of the runs page", () => {
   });
 
   it("becomes a filter of the API", () => {
-    expect(toFilter({ status: ["FAILED"], env: "prod", q: "x", from: "today" }, NOW, "utc")).toEqual({
+    expect(toFilter({ status: ["FAILED"], env: "prod", by: "ana", q: "x", from: "today" }, NOW, "utc")).toEqual({
       statuses: ["FAILED"],
       environmentId: "prod",
+      triggeredBy: "ana",
       text: "x",
       createdFrom: "2026-11-22T00:00:00.000Z",
     });

@@ -8,6 +8,8 @@ export interface RunQuery {
   project?: string | undefined;
   env?: string | undefined;
   plan?: string | undefined;
+  /** Who started them; `me` is the viewer. */
+  by?: string | undefined;
   q?: string | undefined;
   /** `-24h`, `-7d`, `today`, `2026-11-22` or `2026-11-22T03:00Z`. */
   from?: string | undefined;
@@ -17,7 +19,7 @@ export interface RunQuery {
 
 export const MOMENT = /^(today|-\d{1,4}[mhd]|\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2})?Z)?)$/;
 
-const WORDS = ["project", "env", "plan"] as const;
+const WORDS = ["project", "env", "plan", "by"] as const;
 const UNITS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 const MINUTE_MS = 60_000;
 /** A date and a time are of the zone, a date alone would be of UTC. */
@@ -53,8 +55,8 @@ export function parseQuery(text: string): Parsed {
 }
 
 /** The query as one would type it. */
-export function formatQuery({ status, project, env, plan, from, to, sort, q }: RunQuery): string {
-  const tokens = { status: status?.join(","), project, env, plan, from, to, sort };
+export function formatQuery({ status, project, env, plan, by, from, to, sort, q }: RunQuery): string {
+  const tokens = { status: status?.join(","), project, env, plan, by, from, to, sort };
   return [...Object.entries(tokens).flatMap(([key, value]) => (value ? [`${key}:${value}`] : [])), ...(q ? [q] : [])].join(" ");
 }
 
@@ -75,7 +77,7 @@ export function writeMoment(at: number): string {
   return `${new Date(Math.floor(at / MINUTE_MS) * MINUTE_MS).toISOString().slice(0, 16)}Z`;
 }
 
-export function toFilter({ status, project, env, plan, q, from, to }: RunQuery, now: number, zone: Zone): RunFilter {
+export function toFilter({ status, project, env, plan, by, q, from, to }: RunQuery, now: number, zone: Zone): RunFilter {
   const createdFrom = momentOf(from, now, zone);
   const createdTo = momentOf(to, now, zone);
   return {
@@ -83,6 +85,7 @@ export function toFilter({ status, project, env, plan, q, from, to }: RunQuery, 
     ...(project ? { projectId: project } : {}),
     ...(env ? { environmentId: env } : {}),
     ...(plan ? { planId: plan } : {}),
+    ...(by ? { triggeredBy: by } : {}),
     ...(q ? { text: q } : {}),
     ...(createdFrom === null ? {} : { createdFrom: new Date(createdFrom).toISOString() }),
     ...(createdTo === null ? {} : { createdTo: new Date(createdTo).toISOString() }),
