@@ -22,6 +22,7 @@ const (
 	rowsOfFrame      = 50
 	eventsOfFrame    = 100
 	inboxReads       = 10
+	placeReads       = 10
 	countReads       = 1000
 	pastReads        = 10
 	logReads         = 50
@@ -74,6 +75,7 @@ func weights() exec.ComplexityRoot {
 	}
 	c.Run.PlanDocument = func(int) int { return countReads }
 	c.RunError.LogLine = func(int) int { return logReads }
+	c.Viewer.Places = func(child int, first *int) int { return placeReads + page(first, nil, 200)*child }
 	c.Viewer.InboxCount = func(int) int { return inboxReads }
 	c.RunEventUpdate.Events = times(eventsOfFrame)
 	return c

@@ -22,6 +22,7 @@ type Control interface { //nolint:interfacebloat // the sum of the use cases; ea
 	Serving
 	QuotaUse
 	Inboxes
+	Places
 	DBTReads
 	PastReads
 	Counts

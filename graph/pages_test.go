@@ -15,6 +15,10 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
+func (f *fake) Places(context.Context, authz.Principal, int) ([]control.Place, error) {
+	return []control.Place{{ProjectID: "shop", EnvironmentID: "dev"}}, nil
+}
+
 func (f *fake) InboxCount(context.Context, authz.Principal) (int, error) { return 3, nil }
 
 func (f *fake) WatchInbox(context.Context, authz.Principal) (graph.Stream[control.InboxFrame], error) {

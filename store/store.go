@@ -284,6 +284,10 @@ type Runs interface {
 	// places of f are ignored. It reads indexes alone and costs as much as there are runs in
 	// that time: ErrTooMany above MaxCounted of them.
 	Count(ctx context.Context, f RunFilter, parts int) ([]RunCount, error)
+	// Places lists where a tenant has runs, each place once, as of their checkpoints: in the projects, or in all of
+	// them with nil. Of more than limit (1..MaxPage) some are left out; of all projects, the last by name. It
+	// probes an index once for each place.
+	Places(ctx context.Context, tenantID string, projects []string, limit int) ([]Place, error)
 	PutPlan(ctx context.Context, sha256 string, doc []byte) error
 	Plan(ctx context.Context, sha256 string) ([]byte, error)
 }
@@ -301,6 +305,9 @@ type Run struct {
 	Policy        run.Policy
 	CreatedAt     time.Time
 }
+
+// Place is a project and environment of a tenant.
+type Place struct{ ProjectID, EnvironmentID string }
 
 // RunFilter selects runs of one tenant. Empty fields do not restrict, but without
 // a TenantID there are no runs.

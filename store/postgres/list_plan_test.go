@@ -56,12 +56,9 @@ func TestList_T101_RowsReadDoNotGrowWithTheRuns(t *testing.T) {
 		if _, err := c.Exec(t.Context(), `VACUUM ANALYZE run, run_status`); err != nil {
 			t.Fatal(err)
 		}
-		for name, rf := range questions {
-			q := newListQuery(rf)
-			q.limit = rf.Limit
-			page := q.page(matches{})
+		explain := func(name, query string, args ...any) {
 			var doc []byte
-			if err := c.QueryRow(t.Context(), "EXPLAIN (ANALYZE, FORMAT JSON) "+page, q.args...).Scan(&doc); err != nil {
+			if err := c.QueryRow(t.Context(), "EXPLAIN (ANALYZE, FORMAT JSON) "+query, args...).Scan(&doc); err != nil {
 				t.Fatal(err)
 			}
 			var plans []struct{ Plan planNode }
@@ -75,6 +72,13 @@ func TestList_T101_RowsReadDoNotGrowWithTheRuns(t *testing.T) {
 				t.Errorf("%s: %.0f rows are read of %d runs, %.0f of 1000:\n%s", name, read, runs, most[name], doc)
 			}
 		}
+		for name, rf := range questions {
+			q := newListQuery(rf)
+			q.limit = rf.Limit
+			explain(name, q.page(matches{}), q.args...)
+		}
+		explain("the places", fmt.Sprintf(placesSQL, nextPlace), "t1", []string{""}, 200)
+		explain("the places of some projects", fmt.Sprintf(placesSQL, nextPlaceWithinIt), "t1", []string{"p1", "p0"}, 200)
 	}
 }
 

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,7 +23,7 @@ func TestPlans_T101_ListsAndCountsWalkIndexes(t *testing.T) {
 			TriggeredBy: "ana", CreatedFrom: begin, CreatedTo: begin.Add(time.Hour),
 		},
 		"COVERING INDEX run_state_triggered_by_status (tenant_id=? AND triggered_by=? AND status=?)": {TriggeredBy: "ana", PlanID: "nightly", Statuses: ended},
-		"COVERING INDEX run_state_place_status (tenant_id=? AND plan_id=? AND project_id=? AND environment_id=? AND status=? AND (created_at,run_id)<(?,?))": {
+		"COVERING INDEX run_state_place_status (tenant_id=? AND project_id=? AND environment_id=? AND plan_id=? AND status=? AND (created_at,run_id)<(?,?))": {
 			PlanID: "nightly", ProjectIDs: []string{"p1"}, EnvironmentID: "prod", Statuses: ended, After: &store.RunPos{CreatedAt: begin, RunID: "r1"},
 		},
 		"COVERING INDEX run_state_tenant_status (tenant_id=? AND status=? AND created_at>? AND created_at<?)": {
@@ -44,6 +45,30 @@ func TestPlans_T101_ListsAndCountsWalkIndexes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if said := strings.Join(plan, "\n"); !strings.Contains(said, want+"\n") || strings.Contains(said, "SCAN run_state") {
+			t.Errorf("not %s:\n%s", want, said)
+		}
+	}
+}
+
+func TestPlans_T101_PlacesProbeAnIndex(t *testing.T) {
+	t.Parallel()
+	s := open(t, filepath.Join(t.TempDir(), "dvt.db"), Options{})
+	for next, want := range map[string]string{
+		nextPlace:         "SEARCH t USING COVERING INDEX run_state_place_status (tenant_id=? AND project_id>?)",
+		nextPlaceWithinIt: "SEARCH t USING COVERING INDEX run_state_place_status (tenant_id=? AND project_id=? AND environment_id>?)",
+	} {
+		var plan []string
+		err := s.read(t.Context(), func(c *conn) error {
+			return c.query(t.Context(), "plan", "EXPLAIN QUERY PLAN "+fmt.Sprintf(placesSQL, next), []any{"t1", "[]", 9}, func(r row) error {
+				detail, _ := r[3].(string)
+				plan = append(plan, detail)
+				return nil
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := strings.Join(plan, "\n"); !strings.Contains(said, want) || strings.Contains(said, "SCAN n") || strings.Contains(said, "TEMP B-TREE") {
 			t.Errorf("not %s:\n%s", want, said)
 		}
 	}

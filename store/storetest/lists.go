@@ -1,8 +1,10 @@
 package storetest
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -17,6 +19,7 @@ var listCases = []testCase{
 	{"ListIsWhatALoopWouldFind", listNaively},
 	{"CountIsWhatListShows", countNaively},
 	{"ListSteps", listSteps},
+	{"T101_PlacesAreWhereTheTenantsRunsAre", places},
 	{"ListSteps_AreBounded", listManySteps},
 }
 
@@ -132,6 +135,41 @@ func listFilters(f *fixture) {
 		c.filter.Limit = 10
 		f.equal(c.want, runIDs(f.list(c.filter)), fmt.Sprintf("%+v", c.filter))
 	}
+}
+
+func places(f *fixture) {
+	n := 0
+	in := func(tenant, project, environment string) {
+		n++
+		id := identity(n)
+		id.TenantID, id.ProjectID, id.EnvironmentID = tenant, project, environment
+		f.create(newRun(id, runtest.Draft(run.RunApproved, "", 1)))
+		f.save(f.load(id))
+	}
+	f.equal(0, len(f.places("t1", nil, 9)), "places without runs")
+	for range 2 {
+		in("t1", "shop", "prod")
+		in("t1", "shop", "dev")
+		in("t1", "bank", "prod")
+		in("t1", "Shop", "prod")
+		in("t2", "bank", "dev")
+	}
+	f.equal([]store.Place{{"Shop", "prod"}, {"bank", "prod"}, {"shop", "dev"}, {"shop", "prod"}}, f.places("t1", nil, 9), "of all projects")
+	f.equal([]store.Place{{"Shop", "prod"}, {"bank", "prod"}}, f.places("t1", nil, 2), "the first ones")
+	f.equal([]store.Place{{"bank", "prod"}, {"shop", "dev"}, {"shop", "prod"}}, f.places("t1", []string{"shop", "sho", "bank"}, 9), "of some projects")
+	f.equal(0, len(f.places("t1", []string{}, 9)), "of no project")
+	f.equal(0, len(f.places("t3", nil, 9)), "of another tenant")
+}
+
+// places reads them in the order of their names.
+func (f *fixture) places(tenant string, projects []string, limit int) []store.Place {
+	f.Helper()
+	out, err := f.store.Places(f.ctx(), tenant, projects, limit)
+	f.ok(err)
+	slices.SortFunc(out, func(a, b store.Place) int {
+		return cmp.Or(strings.Compare(a.ProjectID, b.ProjectID), strings.Compare(a.EnvironmentID, b.EnvironmentID))
+	})
+	return out
 }
 
 func listTenants(f *fixture) {

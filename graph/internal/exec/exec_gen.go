@@ -430,6 +430,11 @@ type ComplexityRoot struct {
 		Since       func(childComplexity int) int
 	}
 
+	Place struct {
+		EnvironmentID func(childComplexity int) int
+		ProjectID     func(childComplexity int) int
+	}
+
 	PlanRef struct {
 		PlanID        func(childComplexity int) int
 		PlanVersion   func(childComplexity int) int
@@ -995,6 +1000,7 @@ type ComplexityRoot struct {
 		DevPrincipals   func(childComplexity int) int
 		Grants          func(childComplexity int) int
 		InboxCount      func(childComplexity int) int
+		Places          func(childComplexity int, first *int) int
 		PolicyVersion   func(childComplexity int) int
 		Principal       func(childComplexity int) int
 		Roles           func(childComplexity int) int
@@ -1095,6 +1101,7 @@ type SubscriptionResolver interface {
 	InboxUpdates(ctx context.Context) (<-chan *model.InboxUpdate, error)
 }
 type ViewerResolver interface {
+	Places(ctx context.Context, obj *model.Viewer, first *int) ([]model.Place, error)
 	Signals(ctx context.Context, obj *model.Viewer, first *int) ([]model.Signal, error)
 	InboxCount(ctx context.Context, obj *model.Viewer) (int, error)
 }
@@ -2690,6 +2697,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PauseInfo.Since(childComplexity), true
+
+	case "Place.environmentId":
+		if e.ComplexityRoot.Place.EnvironmentID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Place.EnvironmentID(childComplexity), true
+	case "Place.projectId":
+		if e.ComplexityRoot.Place.ProjectID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Place.ProjectID(childComplexity), true
 
 	case "PlanRef.planId":
 		if e.ComplexityRoot.PlanRef.PlanID == nil {
@@ -5184,6 +5204,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Viewer.InboxCount(childComplexity), true
+	case "Viewer.places":
+		if e.ComplexityRoot.Viewer.Places == nil {
+			break
+		}
+
+		args, err := ec.field_Viewer_places_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Viewer.Places(childComplexity, args["first"].(*int)), true
 	case "Viewer.policyVersion":
 		if e.ComplexityRoot.Viewer.PolicyVersion == nil {
 			break
@@ -5677,6 +5708,11 @@ type Viewer {
   roles: [Role!]!
   "What the viewer may do, by project and environment; ` + "`" + `*` + "`" + ` is all."
   grants: [Grant!]!
+  """
+  Where the viewer may read: places that their grants name, and those that have runs, by name; ` + "`" + `first` + "`" + ` is at most 500. Of the
+  places that have runs 1,000 are looked at. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
+  """
+  places(first: Int = 200): [Place!]!
   "The newest signals the viewer sent, newest first, at most 50."
   signals(first: Int = 20): [Signal!]!
   """
@@ -5690,6 +5726,11 @@ type Viewer {
   policyVersion: Int!
   "When the last role that the viewer took in an emergency ends; null mostly."
   breakGlassUntil: Time
+}
+
+type Place {
+  projectId: String!
+  environmentId: String!
 }
 
 type Grant {
@@ -7969,6 +8010,16 @@ func (ec *executionContext) childFields_PauseInfo(ctx context.Context, field gra
 	return nil, fmt.Errorf("no field named %q was found under type PauseInfo", field.Name)
 }
 
+func (ec *executionContext) childFields_Place(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "projectId":
+		return ec.fieldContext_Place_projectId(ctx, field)
+	case "environmentId":
+		return ec.fieldContext_Place_environmentId(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Place", field.Name)
+}
+
 func (ec *executionContext) childFields_PlanRef(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "planId":
@@ -9019,6 +9070,8 @@ func (ec *executionContext) childFields_Viewer(ctx context.Context, field graphq
 		return ec.fieldContext_Viewer_roles(ctx, field)
 	case "grants":
 		return ec.fieldContext_Viewer_grants(ctx, field)
+	case "places":
+		return ec.fieldContext_Viewer_places(ctx, field)
 	case "signals":
 		return ec.fieldContext_Viewer_signals(ctx, field)
 	case "inboxCount":
@@ -10254,6 +10307,20 @@ func (ec *executionContext) field_Subscription_stepLogUpdates_args(ctx context.C
 		return nil, err
 	}
 	args["fromLine"] = arg3
+	return args, nil
+}
+
+func (ec *executionContext) field_Viewer_places_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
 	return args, nil
 }
 
@@ -16568,6 +16635,52 @@ func (ec *executionContext) _PauseInfo_draining(ctx context.Context, field graph
 }
 func (ec *executionContext) fieldContext_PauseInfo_draining(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PauseInfo", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Place_projectId(ctx context.Context, field graphql.CollectedField, obj *model.Place) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Place_projectId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProjectID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Place_projectId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Place", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Place_environmentId(ctx context.Context, field graphql.CollectedField, obj *model.Place) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Place_environmentId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EnvironmentID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Place_environmentId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Place", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
 func (ec *executionContext) _PlanRef_planId(ctx context.Context, field graphql.CollectedField, obj *model.PlanRef) (ret graphql.Marshaler) {
@@ -26792,6 +26905,50 @@ func (ec *executionContext) fieldContext_Viewer_grants(_ context.Context, field 
 	return fc, nil
 }
 
+func (ec *executionContext) _Viewer_places(ctx context.Context, field graphql.CollectedField, obj *model.Viewer) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Viewer_places(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Viewer().Places(ctx, obj, fc.Args["first"].(*int))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.Place) graphql.Marshaler {
+			return ec.marshalNPlace2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlaceᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Viewer_places(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Viewer",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Place(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Viewer_places_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Viewer_signals(ctx context.Context, field graphql.CollectedField, obj *model.Viewer) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -33566,6 +33723,49 @@ func (ec *executionContext) _PauseInfo(ctx context.Context, sel ast.SelectionSet
 	return out
 }
 
+var placeImplementors = []string{"Place"}
+
+func (ec *executionContext) _Place(ctx context.Context, sel ast.SelectionSet, obj *model.Place) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, placeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Place")
+		case "projectId":
+			out.Values[i] = ec._Place_projectId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "environmentId":
+			out.Values[i] = ec._Place_environmentId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var planRefImplementors = []string{"PlanRef"}
 
 func (ec *executionContext) _PlanRef(ctx context.Context, sel ast.SelectionSet, obj *model.PlanRef) graphql.Marshaler {
@@ -38317,6 +38517,44 @@ func (ec *executionContext) _Viewer(ctx context.Context, sel ast.SelectionSet, o
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "places":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Viewer_places(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "signals":
 			field := field
 
@@ -39818,6 +40056,26 @@ func (ec *executionContext) marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdv
 		return graphql.Null
 	}
 	return ec._PageInfo(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNPlace2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlace(ctx context.Context, sel ast.SelectionSet, v model.Place) graphql.Marshaler {
+	return ec._Place(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNPlace2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlaceᚄ(ctx context.Context, sel ast.SelectionSet, v []model.Place) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNPlace2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlace(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) unmarshalNPlanInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanInput(ctx context.Context, v any) (*model.PlanInput, error) {

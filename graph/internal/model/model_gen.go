@@ -638,6 +638,11 @@ type PauseInput struct {
 	Reason *string `json:"reason,omitempty"`
 }
 
+type Place struct {
+	ProjectID     string `json:"projectId"`
+	EnvironmentID string `json:"environmentId"`
+}
+
 type PlanInput struct {
 	// A plan that lies somewhere: fetched and checked by a control activity.
 	Ref *PlanRefInput `json:"ref,omitempty"`
@@ -1555,6 +1560,9 @@ type Viewer struct {
 	Roles     []Role `json:"roles"`
 	// What the viewer may do, by project and environment; `*` is all.
 	Grants []Grant `json:"grants"`
+	// Where the viewer may read: places that their grants name, and those that have runs, by name; `first` is at most 500. Of the
+	// places that have runs 1,000 are looked at. Errors: BAD_USER_INPUT, STORE_UNAVAILABLE.
+	Places []Place `json:"places"`
 	// The newest signals the viewer sent, newest first, at most 50.
 	Signals []Signal `json:"signals"`
 	// How many approvals and manual tasks the viewer may decide now; 100 stands for 100 or more. The oldest 500 of each that the

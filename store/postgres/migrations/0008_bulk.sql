@@ -52,8 +52,8 @@ CREATE INDEX run_of_starter ON run (tenant_id, triggered_by, created_at, run_id)
 ALTER TABLE run_status ADD COLUMN triggered_by text COLLATE "C" NOT NULL DEFAULT '';
 UPDATE run_status s SET triggered_by = r.triggered_by FROM run r WHERE r.run_id = s.run_id;
 CREATE INDEX run_status_of_starter ON run_status (tenant_id, triggered_by, status, created_at, run_id) INCLUDE (project_id, environment_id, plan_id);
--- The runs before one, of its plan and place.
-CREATE INDEX run_status_of_place ON run_status (tenant_id, plan_id, project_id, environment_id, status, created_at, run_id);
+-- The places where runs are, and the runs before one, of its plan and place.
+CREATE INDEX run_status_of_place ON run_status (tenant_id, project_id, environment_id, plan_id, status, created_at, run_id);
 
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION dvt_list_run() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -49,8 +49,8 @@ ALTER TABLE run_state ADD COLUMN triggered_by TEXT NOT NULL DEFAULT '';
 UPDATE run_state SET triggered_by = (SELECT triggered_by FROM run r WHERE r.run_id = run_state.run_id);
 CREATE INDEX run_state_triggered_by ON run_state (tenant_id, triggered_by, created_at, run_id, project_id, environment_id, plan_id);
 CREATE INDEX run_state_triggered_by_status ON run_state (tenant_id, triggered_by, status, created_at, run_id, project_id, environment_id, plan_id);
--- The runs before one, of its plan and place.
-CREATE INDEX run_state_place_status ON run_state (tenant_id, plan_id, project_id, environment_id, status, created_at, run_id);
+-- The places where runs are, and the runs before one, of its plan and place.
+CREATE INDEX run_state_place_status ON run_state (tenant_id, project_id, environment_id, plan_id, status, created_at, run_id);
 -- The version before does not say who.
 -- +goose StatementBegin
 CREATE TRIGGER run_state_started AFTER INSERT ON run_state WHEN new.triggered_by = '' BEGIN

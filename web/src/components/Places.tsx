@@ -21,8 +21,9 @@ export function Places({ viewer }: { viewer: ViewerQuery["viewer"] }) {
   const narrow = (place: { project?: string | undefined; env?: string | undefined }): void => {
     void navigate({ to, search: (old) => ({ ...(to === path ? old : {}), project, env, ...place }) });
   };
-  const projects = names(viewer.grants.map((grant) => grant.projectId), project);
-  const environments = names(viewer.grants.map((grant) => grant.environmentId), env);
+  const projects = names([...viewer.grants, ...viewer.places].map((place) => place.projectId), project);
+  const within = viewer.places.filter((place) => project === undefined || place.projectId === project);
+  const environments = names([...viewer.grants, ...within].map((place) => place.environmentId), env);
   return (
     <div className={css.places} role="group" aria-label={m.place.label}>
       <span className={css.tenant} title={m.place.tenant}>

@@ -639,7 +639,7 @@ export type EventFieldsFragment = { eventId: string, eventType: string, runSeq: 
 export type ViewerQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type ViewerQuery = { viewer: { principal: string, tenantId: string, roles: Array<Role>, grants: Array<{ role: Role, projectId: string, environmentId: string, actions: Array<Action> }>, signals: Array<{ signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null }>, devPrincipals: Array<{ principal: string, tenantId: string, role: Role }> } };
+export type ViewerQuery = { viewer: { principal: string, tenantId: string, roles: Array<Role>, grants: Array<{ role: Role, projectId: string, environmentId: string, actions: Array<Action> }>, places: Array<{ projectId: string, environmentId: string }>, signals: Array<{ signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null }>, devPrincipals: Array<{ principal: string, tenantId: string, role: Role }> } };
 
 export type RunsQueryVariables = Exact<{
   first: number;
@@ -1693,6 +1693,10 @@ export const ViewerDocument = new TypedDocumentString(`
       projectId
       environmentId
       actions
+    }
+    places {
+      projectId
+      environmentId
     }
     signals(first: 20) {
       ...SignalFields

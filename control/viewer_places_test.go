@@ -1,0 +1,56 @@
+package control_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// Deny by default: a place that somebody may not read is not there, whoever has runs in it.
+func TestPlaces_T101_OnlyWhereTheViewerMayRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i, at := range []string{"shop dev", "shop dev", "store dev", "bank prod", "bank dev"} {
+		project, environment, _ := strings.Cut(at, " ")
+		w.inProject("r"+string(rune('0'+i)), project, environment)
+	}
+	w.directory.SetGrants("acme", "shop-viewer", []authz.Grant{
+		{Role: authz.Viewer, ProjectID: "shop", EnvironmentID: "*"}, {Role: authz.Viewer, ProjectID: "bank", EnvironmentID: "stage"},
+	})
+	if err := w.authz.Swap(authz.DefaultPolicy()); err != nil {
+		t.Fatal(err)
+	}
+	all := []string{"bank/dev", "bank/prod", "shop/dev", "store/dev"}
+	for who, want := range map[string][]string{
+		"dev-viewer": all, "dev-admin": all, "shop-viewer": {"bank/stage", "shop/dev"}, "two-viewer": {"shop/dev", "store/dev"},
+		"env-viewer": {"bank/dev", "shop/dev", "store/dev"}, "nobody": nil, "dev-mallory": nil,
+	} {
+		if diff := cmp.Diff(want, w.places(who, 0)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", who, diff)
+		}
+	}
+	if diff := cmp.Diff([]string{"bank/dev", "bank/prod"}, w.places("dev-viewer", 2)); diff != "" {
+		t.Errorf("the first two (-want +got):\n%s", diff)
+	}
+	if err := w.raw.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.Places(t.Context(), w.who("dev-viewer"), 0)
+	refusal(t, err, run.CodeStoreUnavailable)
+	if diff := cmp.Diff([]string(nil), w.places("nobody", 0)); diff != "" {
+		t.Errorf("who may read nothing asks no store:\n%s", diff)
+	}
+}
+
+func (w *world) places(token string, first int) (out []string) {
+	w.t.Helper()
+	for _, at := range must[[]control.Place](w.t)(w.Places(w.t.Context(), w.who(token), first)) {
+		out = append(out, at.ProjectID+"/"+at.EnvironmentID)
+	}
+	return out
+}

@@ -1,0 +1,24 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph/internal/model"
+)
+
+// Places are about where a viewer may read.
+type Places interface {
+	Places(ctx context.Context, p authz.Principal, first int) ([]control.Place, error)
+}
+
+func (v viewerFields) Places(ctx context.Context, _ *model.Viewer, first *int) ([]model.Place, error) {
+	if err := pageSizes(first, nil); err != nil {
+		return nil, err
+	}
+	places, err := v.control.Places(ctx, principal(ctx), orZero(first))
+	return each(places, func(at control.Place) model.Place {
+		return model.Place{ProjectID: at.ProjectID, EnvironmentID: at.EnvironmentID}
+	}), err
+}
