@@ -35,6 +35,8 @@ test("34 keys go to pages, the help lists them, and they can be turned off", asy
   const help = page.getByRole("dialog", { name: "Keys" });
   await expect(help).toContainText("Select the row");
   await expect(help).toContainText("Go to Inbox");
+  await expect(help).toContainText(/(CtrlK|⌘K)Go to anything/);
+  await expect(help).toContainText("EscClose what is open");
   await help.getByLabel("Single-key shortcuts").uncheck();
   await page.keyboard.press("Escape");
   await page.keyboard.press("c");

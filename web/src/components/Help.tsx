@@ -1,11 +1,10 @@
-import { Fragment } from "react";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
 import { keysInWords, setKeysOn, useKeysOn } from "../ui/keys";
 import css from "./Help.module.css";
 
-const NAMES: Record<string, string> = { Escape: "Esc", " ": "Space" };
+const NAMES: Record<string, string> = { Escape: "Esc" };
 
 /** A key as it stands on a keyboard. */
 function keyName(key: string): string {
@@ -18,15 +17,12 @@ export function Help({ close }: { close: () => void }) {
   return (
     <Dialog title={m.help.title} onClose={close}>
       <dl className={css.keys}>
-        {[{ keys: m.help.paletteKey, does: m.palette.title }, ...keysInWords()].map(({ keys, does }) => (
-          <Fragment key={keys}>
-            <dt>
-              {keys.split(" ").map((key) => (
-                <kbd key={key}>{keyName(key)}</kbd>
-              ))}
-            </dt>
-            <dd>{does}</dd>
-          </Fragment>
+        <Key names={m.help.paletteKey.split(" ")} does={m.palette.title} />
+        {keysInWords().map(({ keys, does }) => (
+          <Key key={keys} names={keys.split(" ").map(keyName)} does={does} />
+        ))}
+        {m.help.everywhere.map(([key, does]) => (
+          <Key key={key} names={[key]} does={does} />
         ))}
       </dl>
       <label className={css.switch}>
@@ -37,5 +33,18 @@ export function Help({ close }: { close: () => void }) {
         <Button onClick={close}>{m.help.close}</Button>
       </p>
     </Dialog>
+  );
+}
+
+function Key({ names, does }: { names: readonly string[]; does: string }) {
+  return (
+    <div className={css.key}>
+      <dt>
+        {names.map((name) => (
+          <kbd key={name}>{name}</kbd>
+        ))}
+      </dt>
+      <dd>{does}</dd>
+    </div>
   );
 }

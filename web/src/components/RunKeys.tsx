@@ -22,7 +22,10 @@ export function RunKeys({ chosen, close }: RunKeysProps) {
     return store.header()?.rootCause?.stepId ?? null;
   };
   const views = Object.fromEntries(
-    RUN_VIEWS.map((view, i) => [String(i + 1), () => void navigate({ search: (old) => ({ ...old, view: view === FIRST_VIEW ? undefined : view }) })]),
+    RUN_VIEWS.map((view, i) => [
+      String(i + 1),
+      { does: m.run.tabs[view], run: () => void navigate({ search: (old) => ({ ...old, view: view === FIRST_VIEW ? undefined : view }) }) },
+    ]),
   );
   useKeys({
     ...views,

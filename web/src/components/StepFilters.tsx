@@ -1,10 +1,11 @@
-import { useMemo, useSyncExternalStore } from "react";
+import { useMemo, useRef, useSyncExternalStore } from "react";
 import { m } from "../messages";
 import { useHeader, useOrder, useRunStore } from "../runs/context";
 import { groupsOf, type StepQuery } from "../runs/selection";
 import { STEP_FILTERS, type StepFilter } from "../runs/views";
 import { Button } from "../ui/Button";
 import { count } from "../ui/format";
+import { useKeys } from "../ui/keys";
 import pills from "../ui/Pill.module.css";
 import css from "./StepsGrid.module.css";
 
@@ -27,6 +28,8 @@ export function StepFilters({ query, setQuery }: { query: StepQuery; setQuery: (
   const tally = useSyncExternalStore(store.subscribe, store.tally);
   const groups = useMemo(() => groupsOf(order, (id) => store.step(id)), [store, order]);
   const { show } = query;
+  const field = useRef<HTMLInputElement>(null);
+  useKeys({ f: { does: m.grid.find, run: () => field.current?.focus() } });
   const counted = (filter: StepFilter): number => {
     const key = KEYS[filter];
     return key === null ? tally.waiting : (header?.stepCounts[key] ?? 0);
@@ -63,7 +66,7 @@ export function StepFilters({ query, setQuery }: { query: StepQuery; setQuery: (
             ))}
           </select>
         )}
-        <input className={css.field} type="search" aria-label={m.grid.find} placeholder={m.grid.find} value={query.find} maxLength={200} onChange={(event) => setQuery({ ...query, find: event.target.value })} />
+        <input ref={field} className={css.field} type="search" aria-label={m.grid.find} placeholder={m.grid.find} value={query.find} maxLength={200} onChange={(event) => setQuery({ ...query, find: event.target.value })} />
       </span>
     </div>
   );

@@ -30,8 +30,8 @@ function here(): HTMLElement | null {
   return document.activeElement?.closest<HTMLElement>(ROW) ?? null;
 }
 
-/** j and k move the focus from row to row, x selects; Enter is the link's own. */
-export function useRowKeys(turn: (id: string, range: boolean) => void, selectedSome: boolean, clear: () => void): void {
+/** j and k move the focus from row to row; Enter is the link's own. */
+export function useRowKeys(): void {
   const last = useRef<string | null>(null);
   const go = (by: number): void => {
     const rows = [...document.querySelectorAll<HTMLElement>(ROW)];
@@ -40,13 +40,19 @@ export function useRowKeys(turn: (id: string, range: boolean) => void, selectedS
     row?.querySelector("a")?.focus();
     last.current = row?.dataset["run"] ?? null;
   };
+  useKeys({
+    j: { does: m.keys.next, run: () => go(1), repeats: true },
+    k: { does: m.keys.previous, run: () => go(-1), repeats: true },
+  });
+}
+
+/** x selects the row that has the focus, X all from the last one to it. */
+export function useSelectKeys(turn: (id: string, range: boolean) => void, selectedSome: boolean, clear: () => void): void {
   const select = (range: boolean) => (): void => {
     const id = here()?.dataset["run"];
     if (id !== undefined) turn(id, range);
   };
   useKeys({
-    j: { does: m.keys.next, run: () => go(1), repeats: true },
-    k: { does: m.keys.previous, run: () => go(-1), repeats: true },
     x: { does: m.keys.select, run: select(false) },
     X: { does: m.keys.selectRange, run: select(true) },
     ...(selectedSome ? { Escape: { does: m.keys.clear, run: clear } } : {}),

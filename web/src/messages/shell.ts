@@ -22,6 +22,12 @@ export const keys = {
 
 export const help = {
   title: "Keys",
+  everywhere: [
+    ["Arrows", "Walk a picture, a table or a menu"],
+    ["Enter", "Open what has the focus"],
+    ["Esc", "Close what is open"],
+    ["Tab", "Go to the next part of the page"],
+  ] as const,
   note: "Keys never act by themselves: they go somewhere or open what the button opens. They do nothing while you type.",
   close: "Close",
   paletteKey: /Mac|iPhone|iPad/.test(globalThis.navigator?.platform ?? "") ? "⌘K" : "Ctrl K",

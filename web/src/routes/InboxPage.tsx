@@ -20,7 +20,6 @@ import { Notice, Problem, Skeleton } from "../ui/Page";
 import { INBOX_PARTS } from "./search";
 
 const route = getRouteApi("/inbox");
-const nothing = (): void => {};
 
 /** What waits for a person: runs to approve and steps to complete, as they come and go. */
 export function InboxPage() {
@@ -47,7 +46,7 @@ export function InboxPage() {
     const item = items.find((other) => other.key === key) ?? items[0];
     if (item?.refusal === null) setDeciding({ item, yes });
   };
-  useRowKeys(nothing, false, nothing);
+  useRowKeys();
   useKeys({ a: { does: m.keys.approve, run: decide(true) }, d: { does: m.keys.decline, run: decide(false) } });
   const error = approvals.error ?? tasks.error;
   const counts = { me: mine.length, all: all.length, done: null };

@@ -6,7 +6,7 @@ import { RunHistogram } from "../components/RunHistogram";
 import { RunTable } from "../components/RunTable";
 import { toRunsSearch } from "../components/runsSearch";
 import { SyncBanner, SyncChip } from "../components/Sync";
-import { useRowKeys, useSelection } from "../components/useSelection";
+import { useRowKeys, useSelection, useSelectKeys } from "../components/useSelection";
 import { useInbox } from "../inbox/inbox";
 import { m } from "../messages";
 import { formatQuery, type RunQuery } from "../runs/query";
@@ -37,7 +37,8 @@ export function RunsPage() {
   useTick(1_000);
 
   const change = useCallback((next: RunQuery) => void navigate({ search: (old) => ({ ...old, ...toRunsSearch(next) }), replace: true }), [navigate]);
-  useRowKeys(selection.turn, selection.selected.size > 0, selection.clear);
+  useRowKeys();
+  useSelectKeys(selection.turn, selection.selected.size > 0, selection.clear);
   useKeys({
     "/": { does: m.keys.filter, run: () => bar.current?.focus() },
     c: { does: m.keys.start, run: () => void navigate({ to: "/start" }) },
