@@ -19,9 +19,7 @@ const (
 // more than all that the tests do in them; none of them ends the machine, so nothing shows whether it was on a disk. It returns "" when
 // the machine has too little memory, or somebody has chosen where by TMPDIR.
 func filesInMemory() (dir string, err error) {
-	var files syscall.Statfs_t
-	if os.Getenv("TMPDIR") != "" || syscall.Statfs(sharedMemory, &files) != nil ||
-		files.Bavail*uint64(files.Bsize) < freeFiles || availableMemory() < freeMemory { //nolint:gosec,unconvert // of another type elsewhere
+	if os.Getenv("TMPDIR") != "" || freeIn(sharedMemory) < freeFiles || availableMemory() < freeMemory {
 		return "", nil
 	}
 	dir, err = os.MkdirTemp(sharedMemory, "dvt-test-")
@@ -30,6 +28,15 @@ func filesInMemory() (dir string, err error) {
 	}
 	// PostgreSQL runs as another user when the tests run as root.
 	return dir, os.Chmod(dir, 0o755)
+}
+
+// freeIn is in bytes, 0 for what is no file system.
+func freeIn(dir string) uint64 {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(dir, &fs); err != nil {
+		return 0
+	}
+	return fs.Bavail * uint64(fs.Bsize) //nolint:gosec // a size is not negative
 }
 
 // availableMemory is in bytes, 0 where the system does not say it.

@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	maxHeavy     = 2
-	maxLight     = 3
 	sayRunning   = 30 * time.Second
 	stopTimeout  = 15 * time.Second
 	printedLines = 200
@@ -71,56 +69,6 @@ func needed(preparations, chosen []task) []task {
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(preparations), func(t task) bool { return !want[t.name] })
-}
-
-// schedule runs every task once, after what it needs, within the limits. A task whose need failed fails with that reason.
-func (r *runner) schedule(ctx context.Context, preparations, chosen []task) []result {
-	prepared := map[string]chan struct{}{}
-	failed := map[string]error{} // written before its channel closes
-	for _, p := range preparations {
-		prepared[p.name] = make(chan struct{})
-	}
-	heavy, light := make(chan struct{}, maxHeavy), make(chan struct{}, maxLight)
-	var failedMu sync.Mutex
-	execute := func(t task, kind string) result {
-		for _, n := range t.needs {
-			<-prepared[n]
-			failedMu.Lock()
-			err := failed[n]
-			failedMu.Unlock()
-			if err != nil {
-				return result{task: t, err: fmt.Errorf("%s could not be prepared", n), printed: err.Error()}
-			}
-		}
-		slot := light
-		if t.heavy {
-			slot = heavy
-		}
-		slot <- struct{}{}
-		defer func() { <-slot }()
-		if ctx.Err() != nil {
-			return result{task: t, err: errors.New("interrupted")}
-		}
-		return r.execute(ctx, t, kind)
-	}
-
-	var wg sync.WaitGroup
-	for _, p := range preparations {
-		wg.Go(func() {
-			defer close(prepared[p.name])
-			if res := execute(p, "prepare"); res.err != nil {
-				failedMu.Lock()
-				failed[p.name] = fmt.Errorf("%w\n%s", res.err, res.printed)
-				failedMu.Unlock()
-			}
-		})
-	}
-	results := make([]result, len(chosen))
-	for i, s := range chosen {
-		wg.Go(func() { results[i] = execute(s, "suite") })
-	}
-	wg.Wait()
-	return results
 }
 
 // execute runs one task with its output in its log.

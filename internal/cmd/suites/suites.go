@@ -14,7 +14,7 @@ type task struct {
 	name  string
 	what  string
 	needs []string // names of preparations
-	// heavy tasks use all cores; maxHeavy of them run at once.
+	// heavy tasks use all cores.
 	heavy bool
 	dir   string
 	env   []string

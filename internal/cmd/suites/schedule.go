@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// slots are how many tasks of a kind run at once. Two heavy suites keep two cores busy while some of their tests wait; preparations mostly
+// wait for the network.
+var slots = map[string]int{"heavy": 2, "light": 1, "prepare": 3}
+
+// job is one task on its way.
+type job struct {
+	task
+	kind string // prepare or suite
+	slot string
+}
+
+func newJob(t task, kind string) *job {
+	j := &job{task: t, kind: kind, slot: "light"}
+	switch {
+	case t.heavy:
+		j.slot = "heavy"
+	case kind == "prepare":
+		j.slot = kind
+	}
+	return j
+}
+
+// schedule runs every task once, after what it needs: whenever there is a free slot, the first in order that may start. A task whose need
+// failed fails with that reason. The results are those of the chosen.
+func (r *runner) schedule(ctx context.Context, preparations, chosen []task) []result {
+	var waiting []*job
+	for _, t := range preparations {
+		waiting = append(waiting, newJob(t, "prepare"))
+	}
+	for _, t := range chosen {
+		waiting = append(waiting, newJob(t, "suite"))
+	}
+	type end struct {
+		*job
+		result
+	}
+	ends := make(chan end)
+	running, used := 0, map[string]int{}
+	prepared, results := map[string]error{}, map[string]result{}
+	take := func(j *job, res result) {
+		switch {
+		case j.kind == "suite":
+			results[j.name] = res
+		case res.err != nil:
+			prepared[j.name] = fmt.Errorf("%w\n%s", res.err, res.printed)
+		default:
+			prepared[j.name] = nil
+		}
+	}
+	for len(waiting)+running > 0 {
+		var later []*job
+		for _, j := range waiting {
+			need, err, ready := state(j.task, prepared)
+			switch {
+			case err != nil:
+				take(j, result{task: j.task, err: fmt.Errorf("%s could not be prepared", need), printed: err.Error()})
+			case !ready || used[j.slot] == slots[j.slot]:
+				later = append(later, j)
+			case ctx.Err() != nil:
+				take(j, result{task: j.task, err: errors.New("interrupted")})
+			default:
+				used[j.slot]++
+				running++
+				go func() { ends <- end{j, r.execute(ctx, j.task, j.kind)} }()
+			}
+		}
+		if waiting = later; running == 0 {
+			continue // what failed may let others fail
+		}
+		e := <-ends
+		used[e.slot]--
+		running--
+		take(e.job, e.result)
+	}
+	out := make([]result, len(chosen))
+	for i, t := range chosen {
+		out[i] = results[t.name]
+	}
+	return out
+}
+
+// state tells whether all that a task needs is prepared, or what of it failed and why.
+func state(t task, prepared map[string]error) (need string, err error, ready bool) { //nolint:revive // the error is that of the need
+	ready = true
+	for _, n := range t.needs {
+		err, done := prepared[n]
+		if err != nil {
+			return n, err, false
+		}
+		ready = ready && done
+	}
+	return "", nil, ready
+}
