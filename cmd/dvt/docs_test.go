@@ -19,6 +19,9 @@ func words(text string) (out []string) {
 	if _, after, piped := strings.Cut(text, "| dvt "); piped {
 		text = "dvt " + after
 	}
+	if _, after, given := strings.Cut(text, "<(dvt "); given {
+		text = "dvt " + strings.TrimSuffix(after, ")")
+	}
 	for _, m := range regexp.MustCompile(`"([^"]*)"|(\S+)`).FindAllStringSubmatch(text, -1) {
 		if slices.Contains([]string{"|", ">", "&&"}, m[0]) {
 			break
