@@ -108,7 +108,7 @@ test("a dead letter shows what it was to tell, and redriving says what became of
   await page.goto(`${url}/dlq`);
   const rows = page.getByRole("region", { name: "Dead letters" }).locator("tbody tr");
   await expect(rows).toHaveCount(2);
-  await rows.first().getByRole("button", { name: /had to tell/ }).click();
+  await rows.first().getByRole("button", { name: /^Message of run/ }).click();
   await expect(page.getByRole("dialog")).toContainText("RunStarted");
   await page.keyboard.press("Escape");
   await page.getByRole("button", { name: "Redrive all open…" }).click();

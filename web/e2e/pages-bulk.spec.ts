@@ -28,7 +28,7 @@ test("32 200 runs with 3 failing: one result for each, the page may be closed, a
   await bar.getByRole("button", { name: "Act on all that match" }).click();
   await bar.getByRole("button", { name: "Cancel run…" }).click();
   const dialog = page.getByRole("alertdialog", { name: `Cancel ${RUNS} runs` });
-  await expect(dialog).toContainText(`${RUNS} runs are meant`);
+  await expect(dialog).toContainText(`This concerns ${RUNS} runs`);
   await dialog.getByLabel(/Reason/).fill("the source was broken");
   const send = dialog.getByRole("button", { name: `Send: cancel ${RUNS} runs` });
   await expect(send).toBeDisabled();

@@ -23,8 +23,8 @@ test("a banner on every page says what does not start, why, and what still works
   try {
     expect(await setMode(url, "DRAINED")).toContain('"DRAINED"');
     await expect(banner).toHaveAttribute("data-service", "DRAINED", { timeout: 3_000 });
-    await expect(banner).toContainText("nothing new starts");
-    await expect(banner).toContainText("What runs goes on");
+    await expect(banner).toContainText("no new run starts");
+    await expect(banner).toContainText("Runs in progress continue");
     await expect(banner).toContainText("e2e maintenance");
     await page.goto(`${url}/start`);
     await expect(banner).toHaveAttribute("data-service", "DRAINED");

@@ -85,7 +85,7 @@ export const quota = {
   of: (n: string, most: string) => `${n} of ${most}`,
   actions: { START_RUN: "starts", HEAVY_STEP: "heavy steps", SIGNAL: "signals" } satisfies Record<QuotaAction, string>,
   tier: (tier: string, version: number) => `Tier ${tier}; ${version === 0 ? "its limits hold as they are" : `version ${version} of the tenant's own settings`}.`,
-  notYours: "Your role does not read the settings of the quotas.",
+  notYours: "Your role may not read the settings of the quotas.",
   editing: (version: number) => `Change version ${version} of the quotas`,
 };
 
@@ -94,12 +94,12 @@ export const service = {
   mode: "Mode of the installation",
   tenant: "This tenant",
   since: "since",
-  already: "It is so already.",
+  already: "This is set already.",
   modes: { NORMAL: "Normal", READ_ONLY: "Read-only", DRAINED: "Drained" } satisfies Record<EngineMode, string>,
   means: {
     NORMAL: "Runs start, and everything is published.",
-    READ_ONLY: "Nothing new starts and nothing is published; viewers read the store. What runs goes on.",
-    DRAINED: "Nothing new starts; what runs ends. When nothing is active the installation may be stopped.",
+    READ_ONLY: "No new run starts and nothing is published; pages read the store. Runs in progress continue.",
+    DRAINED: "No new run starts; runs in progress continue to their end. When none is active, the installation may be stopped.",
   } satisfies Record<EngineMode, string>,
   setMode: (mode: string) => `Set to ${mode}`,
   active: (n: number) => `${plural(n, "run is", "runs are")} active in the installation.`,
@@ -107,6 +107,6 @@ export const service = {
   notFrozen: "Not frozen",
   freeze: "Freeze the tenant",
   unfreeze: "Lift the freeze",
-  freezeMeans: "Nothing new starts in this tenant. What runs goes on, and what waits goes on waiting.",
-  unfreezeMeans: "Runs start again, those that waited first.",
+  freezeMeans: "No new run starts in this tenant. Runs in progress continue, and queued runs go on waiting.",
+  unfreezeMeans: "Runs start again, the queued ones first.",
 };

@@ -27,5 +27,5 @@ export const audit = {
   momentOf: (run: string) => `Run ${run} at that moment`,
   noMoment: "It took no effect on the run, so there is no such moment.",
   filter: "Filter the audit",
-  verify: "The rows are a chain of hashes. Check it by yourself with",
+  verify: "Each row holds the hash of the one before. Verify the chain yourself with",
 };

@@ -14,8 +14,8 @@ export const health = {
   note: "Note",
   words: { HEALTHY: "Healthy", DEGRADED: "Degraded", UNHEALTHY: "Unhealthy" } satisfies Record<HealthStatus, string>,
   says: {
-    HEALTHY: "Everything that dvt stands on answers.",
-    DEGRADED: "dvt works, with what the table says missing.",
+    HEALTHY: "Everything that dvt depends on answers.",
+    DEGRADED: "dvt works, except for what the table shows.",
     UNHEALTHY: "Nothing can be changed, and views are stale, until the store answers.",
   } satisfies Record<HealthStatus, string>,
   parts: { stateStore: "State store", engine: "Engine", temporal: "Temporal", eventBus: "Event bus", artifactStore: "Artifacts", secretsProvider: "Secrets" } as Record<string, string>,

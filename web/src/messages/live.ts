@@ -11,13 +11,13 @@ export const sync = {
 };
 
 export const cause = {
-  GAP: "A part of the history did not arrive. dvt is asking for it again.",
+  GAP: "Part of the history did not arrive. dvt is asking for it again.",
   TAIL_LOSS: "The newest part of the history did not arrive. dvt is reading it from the store.",
   PROJECTOR_LAG: "The store is ahead of what is shown. dvt is catching up.",
-  BUS_DEGRADED: "The message bus is down; dvt polls the store instead.",
+  BUS_DEGRADED: "The message bus is down. dvt asks the store instead; updates come about a second later.",
   STORE_DOWN: "The store does not answer. dvt keeps asking; nothing new can be known until it does.",
-  EPOCH_CHANGED: "The store holds another history than the one shown. dvt is reading it anew.",
-  SLOW_CONSUMER: "This browser was too slow for the stream. dvt is reading the newest state.",
+  EPOCH_CHANGED: "The store holds another history than the one shown here, as after a restore. dvt is reading it from the beginning.",
+  SLOW_CONSUMER: "This browser could not keep up with the updates. dvt is reading the newest state.",
   RECONNECTED: "The connection came back. dvt is comparing this page with the store.",
   BEHIND: "The store has newer events than this page shows. dvt is asking for them again.",
   CONNECTION_LOST: "There is no connection to dvt. What you see was true then; the run may have moved on.",
@@ -39,14 +39,14 @@ export const banner = {
 
 export const serviceBanner = {
   READ_ONLY: {
-    text: "dvt is read-only: nothing new starts.",
-    still: "What runs goes on and takes signals; pages read the store, so they may be a second later.",
+    text: "dvt is read-only: no new run starts.",
+    still: "Runs in progress continue and take signals. Pages read the store, so they may be a second later.",
   },
-  DRAINED: { text: "dvt is being drained: nothing new starts here.", still: "What runs goes on to its end and takes signals." },
-  FROZEN: { text: "Your tenant is frozen: nothing new starts.", still: "What runs goes on and takes signals; what waits goes on waiting." },
+  DRAINED: { text: "dvt is being drained: no new run starts here.", still: "Runs in progress continue to their end and take signals." },
+  FROZEN: { text: "Your tenant is frozen: no new run starts.", still: "Runs in progress continue and take signals; queued runs go on waiting." },
   DEGRADED: {
     text: "The engine starts runs too slowly: new ones are refused.",
-    still: "What runs goes on. dvt tries again every few seconds; this ends by itself.",
+    still: "Runs in progress continue. dvt tries again every few seconds; this ends by itself.",
   },
   because: (reason: string) => `Reason: ${reason}.`,
   since: "Since",

@@ -42,7 +42,7 @@ export const grid = {
     faster: (by: string) => `−${by} faster`,
     usual: "≈ as usual",
   },
-  medianOf: (ms: string) => `mostly ${ms}, by earlier runs of the plan`,
+  medianOf: (ms: string) => `usually ${ms}, by earlier runs of the plan`,
   selectAll: "Select all steps shown",
   select: (step: string) => `Select ${step}`,
   label: (shown: number, total: number) => (shown === total ? `${plural(total, "step")}` : `${count(shown)} of ${plural(total, "step")}`),

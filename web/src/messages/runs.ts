@@ -34,7 +34,7 @@ export const runs = {
   younger: "Show newer runs",
   histogram: (total: number, failed: number) => `${plural(total, "run")} began${failed > 0 ? `, ${count(failed)} of them failed` : ""}`,
   bar: (from: string, total: number, failed: number) => `${from}: ${plural(total, "run")}, ${count(failed)} failed`,
-  notFollowed: (n: number) => `Rows after number ${n} were read when you asked for them and do not move; narrow the filter to follow them.`,
+  notFollowed: (n: number) => `Only the first ${n} rows follow what happens. Narrow the filter to follow the others.`,
   loading: "Loading runs",
   left: "no longer matches",
   refresh: "Refresh the list",

@@ -4,7 +4,7 @@ export const nav = { label: "Pages", skip: "Skip to content", runs: "Runs", inbo
 
 export const page = {
   retryIn: (left: string) => `Retry in ${left}`,
-  tooSoon: "The server asks to wait.", asOf: "as of", more: "Show more", refresh: "Refresh", nothing: "Nothing here", forbidden: "You may not see this" };
+  tooSoon: "The server asks you to wait a little.", asOf: "as of", more: "Show more", refresh: "Refresh", nothing: "Nothing here", forbidden: "You may not see this" };
 
 export const keys = {
   next: "Next row",
@@ -60,7 +60,7 @@ export const viewer = {
   account: (principal: string) => `Account: ${principal}`,
   keys: "Single-key shortcuts",
   times: "Times in",
-  switchFailed: "Could not switch. Is this `dvt dev`?",
+  switchFailed: "You are still who you were: only `dvt dev` has other accounts to try.",
   zone: "Time zone",
   theme: "Theme",
   themes: { system: "System", light: "Light", dark: "Dark" },
@@ -72,9 +72,9 @@ export const signIn = {
   none: "This server has no way to sign in with a browser. Ask who runs it.",
   expired: "Your session has expired. Sign in again to go on where you were.",
   ended: "Your session was ended. Sign in again to go on where you were.",
-  refused: "You were not signed in: the provider's answer did not fit. Try again.",
+  refused: "You were not signed in: the answer of the sign-in service could not be verified. Try again.",
   noRights: "You have signed in, but nobody has given you rights here. Ask an administrator of your tenant.",
-  unavailable: "Signing in does not work just now.",
+  unavailable: "Signing in does not work just now. Try again in a minute.",
   out: "Sign out",
   stayed: "You are still signed in: the server did not answer. Try again.",
 };

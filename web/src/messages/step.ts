@@ -9,10 +9,10 @@ export const step = {
   tabs: { error: "Error", log: "Log", models: "Models", inputs: "Inputs", output: "Outputs", artifacts: "Artifacts", timing: "Timing", worker: "Worker" } satisfies Record<StepTab, string>,
   noInputs: "No worker has fetched the plan yet, so what it gives the step is not known.",
   changed: "Changed on the way:",
-  median: (ms: string) => `mostly ${ms}`,
+  median: (ms: string) => `usually ${ms}`,
   engineTry: (n: number) => `engine try ${n}`,
   models: {
-    none: "dbt has left no results: this is no dbt step, it has not ended, or dbt got nowhere.",
+    none: "dbt has left no results: the step has not ended, or dbt failed before its first model.",
     all: "All",
     more: (n: string) => `Show more of ${n}`,
     sql: "Compiled SQL",
