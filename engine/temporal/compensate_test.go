@@ -88,10 +88,10 @@ func TestCompensate_M04_R185_R186_R187(t *testing.T) {
 	if err := replay(h.history(id)); err != nil {
 		t.Error(err)
 	}
-	log, _, err := h.evidence.Read(t.Context(), artifact.AttemptID{TenantID: "acme", RunID: id, StepID: "s1", LogicalAttempt: 1}, 1, 10)
+	page, err := h.evidence.Read(t.Context(), artifact.AttemptID{TenantID: "acme", RunID: id, StepID: "s1", LogicalAttempt: 1}, 1, 10)
 	must(t, err)
 	var lines []string
-	for _, l := range log {
+	for _, l := range page.Lines {
 		lines = append(lines, l.Text)
 	}
 	if want := []string{"running s1", "running s1"}; !slices.Equal(lines, want) {
