@@ -19,7 +19,7 @@ function eager(key, seen = new Set()) {
 }
 const sum = (files) => [...files].reduce((total, file) => total + gzipped(file), 0);
 
-const first = eager("index.html");
+const first = eager("src/app.tsx", eager("index.html"));
 const run = [...eager("src/routes/RunPage.tsx")].filter((file) => !first.has(file));
 const assets = readdirSync(new URL("assets/", dist)).map((name) => `assets/${name}`);
 const figures = {

@@ -37,6 +37,12 @@ export async function feed(page: Page): Promise<{ move: (changed: number) => voi
   let send: ((update: Update) => void) | null = null;
   let latest: Update | null = null;
   let next = 0;
+  let opened: Update["snapshot"] = null;
+  page.on("response", (response) => {
+    if (!/query RunWhole\b/.test(response.request().postData() ?? "")) return;
+    // A page that left before its answer came asks no more.
+    void response.json().then(({ data }: { data: { run: Update["snapshot"] } }) => (opened = data.run), () => {});
+  });
   await page.routeWebSocket(/\/graphql/, (socket) => {
     const server = socket.connectToServer();
     socket.onMessage((message) => server.send(message));
@@ -46,7 +52,7 @@ export async function feed(page: Page): Promise<{ move: (changed: number) => voi
       const frame = JSON.parse(String(message)) as Sent;
       const update = frame.type === "next" ? frame.payload.data.runUpdates : undefined;
       if (!update) return;
-      if (update.snapshot) latest = update;
+      latest = update.snapshot ? update : (latest ?? (opened && { ...update, snapshot: opened, delta: null }));
       // The page may have asked anew: what comes last is what it listens to.
       send = (own) => socket.send(JSON.stringify({ ...frame, payload: { data: { runUpdates: own } } }));
     });

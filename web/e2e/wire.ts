@@ -14,6 +14,8 @@ export interface Wire {
   /** Every socket and request fails until mend. */
   cut: () => Promise<void>;
   mend: () => void;
+  /** No page opens with the answer of a query any more: its stream begins with the whole run. */
+  streamOnly: () => void;
   /** Changes what the server says from now on. */
   meddle: (how: Meddle) => void;
   /** What the page subscribed to, in order. */
@@ -24,6 +26,7 @@ const untouched: Meddle = (frame) => frame;
 
 export async function openWire(page: Page): Promise<Wire> {
   let down = false;
+  let streamed = false;
   let how = untouched;
   const sockets = new Set<WebSocketRoute>();
   const subscriptions: Wire["subscriptions"] = [];
@@ -55,6 +58,7 @@ export async function openWire(page: Page): Promise<Wire> {
     const request = route.request();
     if (stop(request)) return route.abort("connectionfailed");
     const body: unknown = request.postDataJSON();
+    if (streamed && /query Run(Opening|Whole)\b/.test(request.postData() ?? "")) return route.fulfill({ json: { data: null, errors: [{ message: "The store did not answer in time.", extensions: { code: "STORE_UNAVAILABLE" } }] } });
     if (typeof body === "object" && body !== null && "query" in body && typeof body.query === "string" && "variables" in body) note(body.query, body.variables as Record<string, unknown>);
     return route.fallback();
   });
@@ -67,6 +71,9 @@ export async function openWire(page: Page): Promise<Wire> {
     },
     mend: () => {
       down = false;
+    },
+    streamOnly: () => {
+      streamed = true;
     },
     meddle: (next) => {
       how = next;

@@ -1,15 +1,6 @@
 import "./ui/tokens.css";
 import "./ui/base.css";
-import { RouterProvider } from "@tanstack/react-router";
-import { StrictMode } from "react";
-import { createRoot } from "react-dom/client";
-import { router } from "./routes/router";
+import { begin } from "./begin";
 
-const element = document.getElementById("root");
-if (element) {
-  createRoot(element).render(
-    <StrictMode>
-      <RouterProvider router={router} />
-    </StrictMode>,
-  );
-}
+begin(location.pathname);
+void import("./app");

@@ -49,6 +49,40 @@ export function toApiError(cause: unknown): ApiError {
   return new ApiError("The connection to dvt was lost.", { code: "NETWORK" });
 }
 
+interface Answer {
+  status: number;
+  text: string;
+}
+
+async function send(body: string, signal?: AbortSignal): Promise<Answer> {
+  const response = await fetch("/graphql", {
+    method: "POST",
+    credentials: "same-origin",
+    headers: { "content-type": "application/json", accept: "application/graphql-response+json, application/json" },
+    body,
+    ...(signal ? { signal } : {}),
+  });
+  return { status: response.status, text: await response.text() };
+}
+
+const KEPT_MS = 30_000;
+const asked = new Map<string, Promise<Answer>>();
+
+function bodyOf<TResult, TVariables>(document: TypedDocumentString<TResult, TVariables>, variables: TVariables): string {
+  return JSON.stringify({ query: document.toString(), variables });
+}
+
+/** Sends a query whose answer will be wanted: the next `request` of the same takes it, and nobody after that. */
+export function ask<TResult, TVariables>(document: TypedDocumentString<TResult, TVariables>, variables: TVariables): void {
+  const body = bodyOf(document, variables);
+  if (asked.has(body)) return;
+  const answer = send(body);
+  asked.set(body, answer);
+  const forget = (): void => void (asked.get(body) === answer && asked.delete(body));
+  // Whoever asks later wants a newer answer, or its own error.
+  answer.then(() => setTimeout(forget, KEPT_MS), forget);
+}
+
 /**
  * Runs a query or a mutation; never from a cache. The session cookie is the only credential.
  * Throws ApiError.
@@ -58,21 +92,19 @@ export async function request<TResult, TVariables>(
   variables: TVariables,
   signal?: AbortSignal,
 ): Promise<TResult> {
-  let response: Response;
+  const sent = bodyOf(document, variables);
+  const begun = asked.get(sent);
+  asked.delete(sent);
+  let answer: Answer;
   try {
-    response = await fetch("/graphql", {
-      method: "POST",
-      credentials: "same-origin",
-      headers: { "content-type": "application/json", accept: "application/graphql-response+json, application/json" },
-      body: JSON.stringify({ query: document.toString(), variables }),
-      ...(signal ? { signal } : {}),
-    });
+    answer = await (begun ?? send(sent, signal));
+    signal?.throwIfAborted();
   } catch (cause) {
     if (signal?.aborted) throw cause;
     throw new ApiError("dvt did not answer.", { code: "NETWORK" });
   }
-  const body: unknown = await response.json().catch(() => null);
-  if (!isObject(body)) throw new ApiError(`dvt answered with HTTP ${response.status}.`, { code: "NETWORK" });
+  const body = parsed(answer.text);
+  if (!isObject(body)) throw new ApiError(`dvt answered with HTTP ${answer.status}.`, { code: "NETWORK" });
   const errors = body["errors"];
   if (Array.isArray(errors) && errors.length > 0) {
     const error = toApiError(errors);
@@ -81,4 +113,12 @@ export async function request<TResult, TVariables>(
   }
   // The schema's generated type is the contract; the server's own tests hold it to that.
   return body["data"] as TResult;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
 }

@@ -4,7 +4,7 @@ import { useMemo, useState } from "react";
 import { useActs } from "../actions/act";
 import { instant, type RunHeader } from "../api/model";
 import { m } from "../messages";
-import { useHeader, useRunStore } from "../runs/context";
+import { useHeader, useOrder, useRunStore } from "../runs/context";
 import { Button } from "../ui/Button";
 import { attemptName, count, shortId } from "../ui/format";
 import { Time } from "../ui/Time";
@@ -97,7 +97,8 @@ function LastGreen() {
 /** The other steps that failed: they may be the same trouble, or a second one. */
 function AlsoFailed({ failed, cause }: { failed: number; cause: string | null }) {
   const store = useRunStore();
-  const others = useMemo(() => (failed <= 1 ? [] : store.order().filter((id) => id !== cause && store.step(id)?.status === "FAILED")), [store, failed, cause]);
+  const order = useOrder();
+  const others = useMemo(() => (failed <= 1 ? [] : order.filter((id) => id !== cause && store.step(id)?.status === "FAILED")), [store, order, failed, cause]);
   if (others.length === 0) return null;
   return (
     <p className={css.facts}>

@@ -72,6 +72,7 @@ function useRunReceipts(runId: string): void {
 
 function RunView({ runId, live }: { runId: string; live: RunStore }) {
   const known = useRunState((store) => store.header() !== null);
+  const whole = useRunState((store) => store.whole());
   const state = useRunState((store) => store.verdict().state);
   const frozen = useRunState((store) => store.frozen());
   const restoredTo = useRunState((store) => store.restoredTo());
@@ -112,10 +113,10 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
         <div className={css.split} data-open={chosen !== null || undefined}>
           <div className={css.main} data-stale={frozen || undefined}>
             <Suspense fallback={<Skeleton rows={6} label={m.sync.LOADING} />}>
-              <RunViews runId={runId} chosen={chosen} choose={choose} />
+              {whole ? <RunViews runId={runId} chosen={chosen} choose={choose} /> : <Skeleton rows={6} label={m.sync.LOADING} />}
             </Suspense>
           </div>
-          {chosen !== null && (
+          {chosen !== null && whole && (
             <StepPanel
               runId={runId}
               stepId={chosen}

@@ -1,4 +1,4 @@
-import type { RunUpdatesSubscription, SyncReason, SyncState } from "../api/gen/graphql";
+import type { RunUpdatesSubscription, StepFieldsFragment, SyncReason, SyncState } from "../api/gen/graphql";
 import { type Instant, type RunHeader, type Step, instant, toHeader, toStep } from "../api/model";
 
 /** One frame of `runUpdates`. Without snapshot and delta it is quiet: it only says how fresh the view is. */
@@ -30,4 +30,9 @@ export function toFrame(update: RunUpdatesSubscription["runUpdates"]): RunFrame 
       steps: delta.steps.map(toStep),
     },
   };
+}
+
+/** A step that a query gave, as a frame would: what only queries know no frame would take back. */
+export function toOpenedStep(step: StepFieldsFragment): Step {
+  return toStep(step.pendingRetry ? { ...step, pendingRetry: false, wait: null } : step);
 }

@@ -9,7 +9,7 @@ const STEPS = ["a", "b", "c", "d", "e"];
 
 function header(seq: number, epoch: string): RunHeader {
   // The store never looks inside a header beyond its position.
-  return { runSeq: seq, storeEpoch: epoch, status: seq % 2 ? "RUNNING" : "PAUSED" } as RunHeader;
+  return { runSeq: seq, storeEpoch: epoch, opsRev: seq, status: seq % 2 ? "RUNNING" : "PAUSED" } as RunHeader;
 }
 function step(stepId: string, changedSeq: number, epoch: string): Step {
   return { stepId, changedSeq, name: `${epoch}:${changedSeq}`, pendingRetry: false, wait: null } as Step;
@@ -50,7 +50,7 @@ function expectFold(store: RunStore, histories: Map<string, History>): void {
   const epoch = store.epoch;
   const history = epoch === null ? undefined : histories.get(epoch);
   if (epoch === null || !history) throw new Error("no epoch held");
-  for (const [id, want] of fold(history, store.seq, epoch)) {
+  for (const [id, want] of store.whole() ? fold(history, store.seq, epoch) : []) {
     const got = store.step(id);
     if (got?.changedSeq !== want.changedSeq || got.name !== want.name) {
       throw new Error(`step ${id} at ${epoch}/${store.seq}: ${got?.name} instead of ${want.name}`);
@@ -84,8 +84,18 @@ describe("RunStore", () => {
         if (store.epoch !== null) expectFold(store, histories);
         const history = histories.get(frame.epoch);
         if (effect === "resubscribe" && history && store.epoch === frame.epoch && next() < 0.7) {
-          deliver(delta(history, frame.epoch, store.seq, history.length));
+          deliver(store.resumable ? delta(history, frame.epoch, store.seq, history.length) : snapshot(history, frame.epoch, history.length));
         }
+      };
+      /** What a query says comes at any time, with any position that there was. */
+      const open = (epoch: string, history: History): void => {
+        const before = { epoch: store.epoch, seq: store.seq, whole: store.whole() };
+        const seq = pick(history.length + 1);
+        store.open(header(seq, epoch), next() < 0.5 ? null : [...fold(history, seq, epoch).values()]);
+        if (store.seq < before.seq && store.epoch === before.epoch) throw new Error(`seed ${seed}: opening rewound from ${before.seq} to ${store.seq}`);
+        if (before.whole && (store.seq !== before.seq || store.epoch !== before.epoch)) throw new Error(`seed ${seed}: opened again`);
+        if (store.epoch !== null && !epochs.includes(store.epoch)) epochs.push(store.epoch);
+        if (store.epoch !== null) expectFold(store, histories);
       };
 
       const epochCount = 1 + pick(3);
@@ -93,6 +103,7 @@ describe("RunStore", () => {
         const epoch = `e${e}`;
         const history: History = Array.from({ length: pick(4) }, () => STEPS[pick(5)] ?? "a");
         histories.set(epoch, history);
+        for (let n = e === 0 ? pick(3) : 0; n > 0; n--) open(epoch, history);
         deliver(snapshot(history, epoch, history.length, e > 0));
         let frames: RunFrame[] = [];
         for (let i = 0; i < 12; i++) {
@@ -112,6 +123,7 @@ describe("RunStore", () => {
         }
         for (const frame of frames) {
           deliver(frame);
+          if (next() < 0.1) open(epoch, history);
           const old = seen[pick(seen.length)];
           if (old && next() < 0.2) deliver(old);
         }
@@ -130,6 +142,49 @@ describe("RunStore", () => {
     store.tick();
     return store;
   }
+
+  it("opens with a header, then with steps that are no older, and is verified until a frame comes", () => {
+    clock = 1_000_000;
+    const store = new RunStore(() => clock);
+    const steps = (seq: number): Step[] => [...fold(history, seq, "e0").values()];
+    store.open(header(2, "e0"), null);
+    store.tick();
+    expect(store.verdict()).toMatchObject({ state: "VERIFYING", reason: null, seq: 2 });
+    expect(store.resumable).toBeNull();
+    store.open(header(1, "e0"), steps(1));
+    expect(store.whole()).toBe(false);
+    store.open(header(3, "e0"), steps(3));
+    expect(store.resumable).toEqual({ seq: 3, epoch: "e0" });
+    store.tick();
+    expect(store.verdict().state).toBe("VERIFYING");
+    // From here on it is the stream's.
+    store.open(header(4, "e0"), steps(4));
+    expect(store.seq).toBe(3);
+    store.receive(quiet("e0", 3, 3));
+    store.tick();
+    expect(store.verdict().state).toBe("LIVE");
+  });
+
+  it("takes no delta to a header alone, and a whole run of any history", () => {
+    const store = new RunStore(() => clock);
+    store.open(header(2, "e0"), null);
+    expect(store.receive(delta(history, "e0", 2, 3))).toBe("resubscribe");
+    store.receive(snapshot(history, "e0", 1));
+    expect(store.whole()).toBe(false);
+    store.receive(snapshot(history, "e1", 1));
+    expect(store.resumable).toEqual({ seq: 1, epoch: "e1" });
+    expect(store.header()?.runSeq).toBe(1);
+  });
+
+  it("stands still at what it opened with when the link breaks before a frame", () => {
+    clock = 1_000_000;
+    const store = new RunStore(() => clock);
+    store.open(header(2, "e0"), null);
+    store.link(false);
+    clock += 5_000;
+    expect(store.verdict().state).toBe("OFFLINE");
+    expect(store.now()).toBe(1_000_000);
+  });
 
   it("is live after a live frame and says what it shows", () => {
     expect(held(2).verdict()).toMatchObject({ state: "LIVE", reason: null, seq: 2, asOf: 1_000_000 });

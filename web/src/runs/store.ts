@@ -1,5 +1,6 @@
-// The one holder of a run's state in this tab. Only frames write it: no query and no mutation result
-// does, so what is shown is always one position of the log and never an older one after a newer one.
+// The one holder of a run's state in this tab. Frames write it, and what the page opens with, by the same
+// order: what is shown is always one position of the log and never an older one after a newer one. No
+// other query and no mutation result writes it.
 import type { SyncReason } from "../api/gen/graphql";
 import type { Instant, RunHeader, Step } from "../api/model";
 import { ServerClock } from "./clock";
@@ -33,6 +34,9 @@ export class RunStore {
   #retired = new Set<string>();
   #seq = -1;
   #opsRev = -1;
+  /** The steps are known too. */
+  #whole = false;
+  #openedAt: Instant = 0;
   #header: RunHeader | null = null;
   #steps = new Map<string, Step>();
   #order: readonly string[] = [];
@@ -72,6 +76,12 @@ export class RunStore {
   get seq(): number {
     return this.#seq;
   }
+  /** What a stream may go on from: the position held with all its steps, or null. */
+  get resumable(): { seq: number; epoch: string } | null {
+    return this.#whole && this.#epoch !== null ? { seq: this.#seq, epoch: this.#epoch } : null;
+  }
+  /** The steps are known; before that only the header may be. */
+  readonly whole = (): boolean => this.#whole;
   get opsRev(): number {
     return this.#opsRev;
   }
@@ -93,7 +103,7 @@ export class RunStore {
   /** The server's time; stands still at the last frame while the view is not known to be true. */
   now(): Instant {
     if (this.#moment !== null) return this.#moment;
-    return this.frozen() ? this.#verdict.asOf : this.clock.now();
+    return this.frozen() ? Math.max(this.#verdict.asOf, this.#openedAt) : this.clock.now();
   }
   frozen(): boolean {
     return this.#verdict.state === "STALE" || this.#verdict.state === "OFFLINE";
@@ -119,8 +129,26 @@ export class RunStore {
     return () => this.#changeListeners.delete(listener);
   }
 
+  /**
+   * What a query said while the page opens: how the run stands, then the same with its steps. It has to be newer, as
+   * a frame has to be, and it is only verified: a frame says whether it is true.
+   */
+  open(header: RunHeader, steps: Step[] | null): void {
+    const { storeEpoch: epoch, runSeq, opsRev } = header;
+    if (this.#whole || this.#retired.has(epoch)) return;
+    if (this.#epoch !== null && this.#epoch !== epoch) this.#forget();
+    if (runSeq < this.#seq || (runSeq === this.#seq && opsRev < this.#opsRev)) return;
+    if (steps === null) this.#header = header;
+    else this.#replace(header, steps);
+    this.#openedAt = this.clock.now();
+    this.#advance({ epoch, opsRev }, runSeq);
+    this.#schedule();
+  }
+
   receive(frame: RunFrame): Effect {
     if (this.#retired.has(frame.epoch)) return "none";
+    // Of a header alone nothing is lost with its history.
+    if (this.#epoch !== null && frame.epoch !== this.#epoch && !this.#whole) this.#forget();
     if (this.#epoch !== null && frame.epoch !== this.#epoch) return this.#otherEpoch(frame);
     const effect = this.#apply(frame);
     this.#schedule();
@@ -180,9 +208,7 @@ export class RunStore {
       return "resubscribe";
     }
     if (this.#epoch !== null) this.#retired.add(this.#epoch);
-    this.#epoch = null;
-    this.#seq = -1;
-    this.#opsRev = -1;
+    this.#forget();
     this.#headSeq = 0;
     for (const stepId of this.#steps.keys()) this.#dirty.add(stepId);
     this.#steps = new Map();
@@ -194,6 +220,13 @@ export class RunStore {
     return effect;
   }
 
+  #forget(): void {
+    this.#epoch = null;
+    this.#seq = -1;
+    this.#opsRev = -1;
+    this.#whole = false;
+  }
+
   #apply(frame: RunFrame): Effect {
     const { snapshot, delta } = frame;
     if (snapshot) {
@@ -201,13 +234,13 @@ export class RunStore {
         this.#rewinds += 1;
         return "none";
       }
-      if (frame.runSeq > this.#seq || frame.opsRev > this.#opsRev) {
+      if (frame.runSeq > this.#seq || frame.opsRev > this.#opsRev || !this.#whole) {
         this.#replace(snapshot.header, snapshot.steps);
         this.#advance(frame, frame.runSeq);
       }
     } else if (delta) {
       if (delta.toSeq < this.#seq) return "none";
-      if (delta.fromSeq > this.#seq || this.#header === null) return this.#gap();
+      if (delta.fromSeq > this.#seq || !this.#whole) return this.#gap();
       if (delta.toSeq > this.#seq || frame.opsRev > this.#opsRev) {
         this.#merge(delta.header, delta.steps);
         this.#advance(frame, delta.toSeq);
@@ -226,10 +259,10 @@ export class RunStore {
     return "resubscribe";
   }
 
-  #advance(frame: RunFrame, seq: number): void {
-    this.#epoch = frame.epoch;
+  #advance({ epoch, opsRev }: Pick<RunFrame, "epoch" | "opsRev">, seq: number): void {
+    this.#epoch = epoch;
     this.#seq = seq;
-    this.#opsRev = Math.max(this.#opsRev, frame.opsRev);
+    this.#opsRev = Math.max(this.#opsRev, opsRev);
   }
 
   #observe(frame: RunFrame): void {
@@ -248,6 +281,7 @@ export class RunStore {
 
   #replace(header: RunHeader, steps: Step[]): void {
     this.#header = header;
+    this.#whole = true;
     const next = new Map<string, Step>();
     for (const step of steps) {
       const held = this.#steps.get(step.stepId);
@@ -306,7 +340,8 @@ export class RunStore {
     const now = this.#local();
     const silent = now - this.#lastFrameAt > SILENCE_MS;
     if (!this.#linkOpen || silent) return ["OFFLINE", "CONNECTION_LOST"];
-    if (this.#header === null || this.#last === null) return ["LOADING", null];
+    if (this.#header === null) return ["LOADING", null];
+    if (this.#last === null) return ["VERIFYING", null];
     if (this.#cause !== null) return ["STALE", this.#cause];
     if (!this.#proven) return ["VERIFYING", "RECONNECTED"];
     if (this.#last.sync !== "LIVE") return [this.#last.sync, this.#last.reason];

@@ -651,12 +651,19 @@ export type RunsQueryVariables = Exact<{
 
 export type RunsQuery = { runs: { edges: Array<{ node: { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } }>, pageInfo: { hasNextPage: boolean, endCursor: string | null } } };
 
-export type RunExistsQueryVariables = Exact<{
+export type RunOpeningQueryVariables = Exact<{
   runId: string;
 }>;
 
 
-export type RunExistsQuery = { run: { runId: string } | null };
+export type RunOpeningQuery = { run: { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null };
+
+export type RunWholeQueryVariables = Exact<{
+  runId: string;
+}>;
+
+
+export type RunWholeQuery = { run: { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null };
 
 export type ManualTaskFieldsFragment = { stepId: string, logicalAttemptId: number, instructions: string | null, evidence: unknown, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } };
 
@@ -1799,13 +1806,212 @@ export const RunsDocument = new TypedDocumentString(`
     attempts
   }
 }`) as unknown as TypedDocumentString<RunsQuery, RunsQueryVariables>;
-export const RunExistsDocument = new TypedDocumentString(`
-    query RunExists($runId: String!) {
+export const RunOpeningDocument = new TypedDocumentString(`
+    query RunOpening($runId: String!) {
   run(runId: $runId) {
-    runId
+    ...RunHeader
   }
 }
-    `) as unknown as TypedDocumentString<RunExistsQuery, RunExistsQueryVariables>;
+    fragment RunRow on Run {
+  runId
+  projectId
+  environmentId
+  status
+  statusRaw
+  substatus
+  message
+  runSeq
+  storeEpoch
+  opsRev
+  plan {
+    planId
+    planVersion
+    sha256
+  }
+  triggeredBy
+  createdAt
+  startedAt
+  completedAt
+  totalDurationMs
+  stepCounts {
+    total
+    pending
+    running
+    success
+    failed
+    skipped
+  }
+  failedSteps
+  rootCause {
+    stepId
+    logicalAttemptId
+    code
+    category
+    message
+    retryable
+    firstSeq
+    blockedSteps
+  }
+  pause {
+    requestedBy
+    reason
+    since
+    draining
+  }
+  retryDeadline
+  queue {
+    status
+    createdAt
+    notBefore
+    attempts
+  }
+}
+fragment RunHeader on Run {
+  ...RunRow
+  tenantId
+  parentRunId
+  engine {
+    provider
+    workflowId
+  }
+}`) as unknown as TypedDocumentString<RunOpeningQuery, RunOpeningQueryVariables>;
+export const RunWholeDocument = new TypedDocumentString(`
+    query RunWhole($runId: String!) {
+  run(runId: $runId) {
+    ...RunHeader
+    steps {
+      ...StepFields
+    }
+  }
+}
+    fragment ErrorOfStep on StepError {
+  code
+  message
+  retryable
+  category
+  source
+}
+fragment StepFields on Step {
+  stepId
+  type
+  name
+  group
+  dependsOn
+  status
+  statusRaw
+  substatus
+  logicalAttemptId
+  engineAttemptId
+  startedAt
+  completedAt
+  durationMs
+  error {
+    ...ErrorOfStep
+  }
+  artifacts {
+    uri
+    kind
+    sha256
+    sizeBytes
+  }
+  skip {
+    reason
+    reasonCode
+  }
+  result
+  pendingRetry
+  attempts {
+    logicalAttemptId
+    engineAttemptId
+    status
+    statusRaw
+    startedAt
+    completedAt
+    durationMs
+    startedSeq
+    endedSeq
+    error {
+      ...ErrorOfStep
+    }
+    skip {
+      reason
+      reasonCode
+    }
+  }
+  taskQueue
+  resourceClass
+  changedSeq
+  wait {
+    kind
+    since
+    until
+    blockingSteps
+    who
+  }
+}
+fragment RunRow on Run {
+  runId
+  projectId
+  environmentId
+  status
+  statusRaw
+  substatus
+  message
+  runSeq
+  storeEpoch
+  opsRev
+  plan {
+    planId
+    planVersion
+    sha256
+  }
+  triggeredBy
+  createdAt
+  startedAt
+  completedAt
+  totalDurationMs
+  stepCounts {
+    total
+    pending
+    running
+    success
+    failed
+    skipped
+  }
+  failedSteps
+  rootCause {
+    stepId
+    logicalAttemptId
+    code
+    category
+    message
+    retryable
+    firstSeq
+    blockedSteps
+  }
+  pause {
+    requestedBy
+    reason
+    since
+    draining
+  }
+  retryDeadline
+  queue {
+    status
+    createdAt
+    notBefore
+    attempts
+  }
+}
+fragment RunHeader on Run {
+  ...RunRow
+  tenantId
+  parentRunId
+  engine {
+    provider
+    workflowId
+  }
+}`) as unknown as TypedDocumentString<RunWholeQuery, RunWholeQueryVariables>;
 export const ActionsDocument = new TypedDocumentString(`
     query Actions($runId: String!, $cause: String!, $withCause: Boolean!, $chosen: String!, $withChosen: Boolean!, $waiting: Boolean!, $manual: Boolean!, $ended: Boolean!, $again: RerunInput!) {
   run(runId: $runId) {
