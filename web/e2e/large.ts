@@ -1,5 +1,5 @@
 // Runs of thousands of steps, and what a page does while they move.
-import type { CDPSession, Page } from "@playwright/test";
+import type { CDPSession, Page, Request } from "@playwright/test";
 import type { PlanStep } from "./page";
 
 /** Layers of `wide` steps that sleep, each behind one or two of the layer before: the shape of a large dbt project. Behind a gate nothing begins before it. */
@@ -23,6 +23,7 @@ interface Sent {
 interface Update {
   runSeq: number;
   snapshot: ({ runSeq: number; steps: MovedStep[] } & Record<string, unknown>) | null;
+  delta: { fromSeq: number; toSeq: number; header: Record<string, unknown>; steps: MovedStep[] } | null;
   [field: string]: unknown;
 }
 interface MovedStep {
@@ -32,14 +33,31 @@ interface MovedStep {
   [field: string]: unknown;
 }
 
+/** The last update, with what the page opened with and all updates made of it. */
+function folded(opened: NonNullable<Update["snapshot"]>, updates: readonly Update[]): Update | null {
+  const steps = new Map(opened.steps.map((step) => [step.stepId, step]));
+  for (const { delta } of updates) for (const step of delta?.steps ?? []) steps.set(step.stepId, step);
+  const last = updates.at(-1);
+  const header = updates.findLast(({ delta }) => delta)?.delta?.header ?? {};
+  return last ? { ...last, snapshot: { ...opened, ...header, runSeq: last.runSeq, steps: [...steps.values()] } } : null;
+}
+
+function ofOpening(request: Request): boolean {
+  return /query RunWhole\b/.test(request.postData() ?? "");
+}
+
 /** Lets the page's stream come through, and adds to it: `move` sends an update in which the next `changed` steps begin or succeed. Call it before the page opens. */
 export async function feed(page: Page): Promise<{ move: (changed: number) => void }> {
   let send: ((update: Update) => void) | null = null;
   let latest: Update | null = null;
+  let said: Update[] = [];
   let next = 0;
   let opened: Update["snapshot"] = null;
+  page.on("request", (request) => {
+    if (ofOpening(request)) [latest, opened, said] = [null, null, []];
+  });
   page.on("response", (response) => {
-    if (!/query RunWhole\b/.test(response.request().postData() ?? "")) return;
+    if (!ofOpening(response.request())) return;
     // A page that left before its answer came asks no more.
     void response.json().then(({ data }: { data: { run: Update["snapshot"] } }) => (opened = data.run), () => {});
   });
@@ -52,13 +70,16 @@ export async function feed(page: Page): Promise<{ move: (changed: number) => voi
       const frame = JSON.parse(String(message)) as Sent;
       const update = frame.type === "next" ? frame.payload.data.runUpdates : undefined;
       if (!update) return;
-      latest = update.snapshot ? update : (latest ?? (opened && { ...update, snapshot: opened, delta: null }));
+      said.push(update);
+      if (update.snapshot) latest = update;
       // The page may have asked anew: what comes last is what it listens to.
       send = (own) => socket.send(JSON.stringify({ ...frame, payload: { data: { runUpdates: own } } }));
     });
   });
   return {
     move: (changed) => {
+      // The page opened with a query, and went on with the stream.
+      latest ??= opened && folded(opened, said);
       if (!latest?.snapshot || !send) throw new Error("the page has no state of a run yet");
       const { steps, ...header } = latest.snapshot;
       const [fromSeq, toSeq] = [latest.runSeq, latest.runSeq + changed];

@@ -143,10 +143,10 @@ describe("RunStore", () => {
     return store;
   }
 
+  const steps = (seq: number): Step[] => [...fold(history, seq, "e0").values()];
   it("opens with a header, then with steps that are no older, and is verified until a frame comes", () => {
     clock = 1_000_000;
     const store = new RunStore(() => clock);
-    const steps = (seq: number): Step[] => [...fold(history, seq, "e0").values()];
     store.open(header(2, "e0"), null);
     store.tick();
     expect(store.verdict()).toMatchObject({ state: "VERIFYING", reason: null, seq: 2 });
