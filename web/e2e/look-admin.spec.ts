@@ -59,6 +59,20 @@ test("an edit of the policy shows what it changes before it is sent, and who cou
   await expect.poll(version).toBe(before + 2);
 });
 
+test("what is wrong with a document is selected in it", async ({ page, url }) => {
+  await page.goto(`${url}/admin/quotas`);
+  await become(page, "dev-admin");
+  await page.getByRole("button", { name: "Edit…" }).click();
+  const dialog = page.getByRole("dialog");
+  const text = dialog.getByLabel(/whole document/);
+  await text.fill(JSON.stringify({ projects: [{ projectId: "shop", limits: { maxActive: -1 } }] }, null, 2));
+  await dialog.getByLabel(/Reason/).fill("to see what is wrong");
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await expect(dialog.getByRole("alert")).toContainText("maxActive");
+  await expect(text).toBeFocused();
+  expect(await text.evaluate((area: HTMLTextAreaElement) => area.value.slice(area.selectionStart, area.selectionEnd))).toBe('"maxActive": -1');
+});
+
 async function atMost(url: string, maxActive: number | null): Promise<void> {
   const { quotaSettings } = (await ask(url, "dev-admin", "{ quotaSettings { version } }")) as { quotaSettings: { version: number } };
   await ask(url, "dev-admin", "mutation Set($input: SetQuotaInput!) { setQuota(input: $input) { settings { version } } }", {

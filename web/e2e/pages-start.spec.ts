@@ -46,8 +46,31 @@ test("what is wrong is said all at once, in place, before and after it is sent",
   await expect(page.locator("main").getByRole("alert").getByRole("listitem").nth(1)).toBeVisible();
   await page.locator("main").getByRole("button", { name: "Start run" }).click();
   await expect(page.locator("main").getByRole("alert")).toContainText("PLAN_INVALID");
-  await expect(page.locator("main").getByRole("alert")).toBeFocused();
-  await expect(page.getByLabel("Plan (JSON)")).toHaveAttribute("aria-invalid", "true");
+  const text = page.getByLabel("Plan (JSON)");
+  await expect(text).toBeFocused();
+  await expect(text).toHaveAttribute("aria-invalid", "true");
+  const selected = (): Promise<string> => text.evaluate((area: HTMLTextAreaElement) => area.value.slice(area.selectionStart, area.selectionEnd));
+  expect(await selected()).not.toBe("");
+  await page.locator("main").getByRole("alert").getByRole("button", { name: "steps[1].type" }).click();
+  expect(await selected()).toBe('"type":"NO_SUCH"');
+});
+
+test("a refusal that says when to come back is counted down on the button", async ({ page, url }) => {
+  let refusals = 1;
+  await page.route("**/graphql", async (route) => {
+    if (refusals === 0 || !(route.request().postData() ?? "").includes("mutation StartRun")) return route.continue();
+    refusals -= 1;
+    const extensions = { code: "STORE_OVERLOADED", retryAfterMs: 4_000 };
+    return route.fulfill({ json: { errors: [{ message: "The store has too much to do.", extensions }], data: null } });
+  });
+  await page.goto(`${url}/start`);
+  await page.getByLabel("Plan (JSON)").fill(plan("e2e-later", [NAP]));
+  await expect(check(page)).toHaveAttribute("data-outcome", "APPLY");
+  await page.locator("main").getByRole("button", { name: "Start run" }).click();
+  await expect(page.locator("main").getByRole("alert")).toContainText("STORE_OVERLOADED");
+  await expect(page.locator("main").getByRole("button", { name: /^Wait [1-4] s$/ })).toHaveAttribute("aria-disabled", "true");
+  await page.locator("main").getByRole("button", { name: "Start run" }).click();
+  await expect(status(page)).toHaveText(/Approved|Pending|Running|Completed/);
 });
 
 test("a plan comes from a file, production is a band, and one who may not is told why", async ({ page, url }) => {

@@ -1,11 +1,12 @@
-import { type FormEvent, useState } from "react";
+import { type FormEvent, useEffect, useId, useRef, useState } from "react";
 import { newId } from "../actions/intent";
 import { ApiError } from "../api/request";
 import { m } from "../messages";
-import { Violations } from "../ui/Ask";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
 import css from "../ui/Form.module.css";
+import { useSending } from "../ui/useSending";
+import { showIn, useFirstWrong, Violations, Wrong, wrongProps, wrongWith } from "../ui/Violations";
 import { changes } from "./changes";
 
 interface EditDocumentProps {
@@ -22,11 +23,18 @@ export function EditDocument({ title, before, save, onClose }: EditDocumentProps
   const [text, setText] = useState(original);
   const [reason, setReason] = useState("");
   const [requestId, setRequestId] = useState(() => `ui-${newId()}`);
-  const [error, setError] = useState<ApiError | null>(null);
-  const [sending, setSending] = useState(false);
+  const { error, setError, refusal, send } = useSending();
+  const form = useRef<HTMLFormElement>(null);
+  const area = useRef<HTMLTextAreaElement>(null);
+  const id = useId();
+  const wrong = wrongWith(error?.violations ?? [], "reason");
+  useFirstWrong(form, error);
+  useEffect(() => {
+    error?.violations.some(({ path }) => showIn(area.current, path));
+  }, [error]);
   const submit = (event: FormEvent): void => {
     event.preventDefault();
-    if (sending || text === original) return;
+    if (text === original) return;
     let document: unknown;
     try {
       document = JSON.parse(text);
@@ -34,19 +42,15 @@ export function EditDocument({ title, before, save, onClose }: EditDocumentProps
       setError(new ApiError(`${m.start.notJson} ${cause instanceof Error ? cause.message : String(cause)}`, { code: "BAD_USER_INPUT" }));
       return;
     }
-    setSending(true);
-    setError(null);
-    save({ document, reason: reason.trim(), requestId }).then(onClose, (cause: unknown) => {
-      setError(cause instanceof ApiError ? cause : new ApiError(String(cause)));
-      setSending(false);
-    });
+    send(() => save({ document, reason: reason.trim(), requestId }).then(onClose));
   };
   return (
     <Dialog title={title} onClose={onClose}>
-      <form className={css.stack} onSubmit={submit}>
+      <form ref={form} className={css.stack} onSubmit={submit}>
         <label className={css.field}>
           <span>{m.admin.document}</span>
           <textarea
+            ref={area}
             rows={18}
             spellCheck={false}
             value={text}
@@ -60,14 +64,15 @@ export function EditDocument({ title, before, save, onClose }: EditDocumentProps
           <span>
             {m.confirm.reason} ({m.confirm.reasonRequired})
           </span>
-          <input required maxLength={1000} value={reason} onChange={(event) => setReason(event.target.value)} />
+          <input required maxLength={1000} value={reason} {...wrongProps(id, wrong)} onChange={(event) => setReason(event.target.value)} />
+          <Wrong id={id} text={wrong} />
         </label>
         <Changes before={before} text={text} />
-        <Violations error={error} />
+        <Violations error={error} goTo={(path) => showIn(area.current, path)} />
         <div className={css.buttons}>
           <Button onClick={onClose}>{m.confirm.back}</Button>
-          <Button type="submit" kind="primary" refusal={sending ? m.confirm.sending : text === original ? m.admin.unchanged : null}>
-            {m.admin.save}
+          <Button type="submit" kind="primary" refusal={refusal ?? (text === original ? m.admin.unchanged : null)}>
+            {refusal ?? m.admin.save}
           </Button>
         </div>
       </form>

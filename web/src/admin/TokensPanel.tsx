@@ -1,17 +1,19 @@
-import { type FormEvent, useState } from "react";
+import { type FormEvent, useId, useRef, useState } from "react";
 import { newId } from "../actions/intent";
 import { CreateTokenDocument, RevokeTokenDocument, type Role, type TokenFieldsFragment, TokensDocument } from "../api/gen/graphql";
 import { instant } from "../api/model";
-import { ApiError, request } from "../api/request";
+import { request } from "../api/request";
 import { useConnection } from "../api/useConnection";
 import { m } from "../messages";
-import { Ask, Violations } from "../ui/Ask";
+import { Ask } from "../ui/Ask";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
 import css from "../ui/Form.module.css";
 import { List, PageHead } from "../ui/List";
 import type { Column } from "../ui/Table";
 import { Time } from "../ui/Time";
+import { useSending } from "../ui/useSending";
+import { useFirstWrong, Violations, Wrong, wrongProps, wrongWith } from "../ui/Violations";
 
 const ROLES = ["VIEWER", "OPERATOR", "ENGINEER", "ADMIN", "PLANNER", "SYSTEM", "SRE"] as const satisfies readonly Role[];
 
@@ -76,31 +78,24 @@ export function TokensPanel() {
 function Make({ onClose }: { onClose: () => void }) {
   const [requestId] = useState(() => `ui-${newId()}`);
   const [secret, setSecret] = useState<string | null>(null);
-  const [error, setError] = useState<ApiError | null>(null);
-  const [sending, setSending] = useState(false);
+  const { error, refusal, send } = useSending();
+  const fields = useRef<HTMLFormElement>(null);
+  const id = useId();
+  const wrong = (path: string): string | null => wrongWith(error?.violations ?? [], path);
+  useFirstWrong(fields, error);
   const submit = (event: FormEvent<HTMLFormElement>): void => {
     event.preventDefault();
-    if (sending) return;
     const form = new FormData(event.currentTarget);
     const word = (name: string): string => String(form.get(name) ?? "").trim();
     const role = ROLES.find((known) => known === word("role")) ?? "VIEWER";
-    setSending(true);
-    setError(null);
-    request(CreateTokenDocument, {
-      input: {
-        requestId,
-        name: word("name"),
-        service: word("service") === "" ? null : word("service"),
-        grants: [{ role, projectId: word("project") || "*", environmentId: word("environment") || "*" }],
-        expiresAt: word("expires") === "" ? null : new Date(word("expires")).toISOString(),
-      },
-    }).then(
-      ({ createToken }) => setSecret(createToken.secret ?? m.tokens.shownBefore),
-      (cause: unknown) => {
-        setError(cause instanceof ApiError ? cause : new ApiError(String(cause)));
-        setSending(false);
-      },
-    );
+    const input = {
+      requestId,
+      name: word("name"),
+      service: word("service") === "" ? null : word("service"),
+      grants: [{ role, projectId: word("project") || "*", environmentId: word("environment") || "*" }],
+      expiresAt: word("expires") === "" ? null : new Date(word("expires")).toISOString(),
+    };
+    send(() => request(CreateTokenDocument, { input }).then(({ createToken }) => setSecret(createToken.secret ?? m.tokens.shownBefore)));
   };
   return (
     <Dialog title={m.tokens.make} onClose={onClose}>
@@ -116,10 +111,11 @@ function Make({ onClose }: { onClose: () => void }) {
           </div>
         </div>
       ) : (
-        <form className={css.stack} onSubmit={submit}>
+        <form ref={fields} className={css.stack} onSubmit={submit}>
           <label className={css.field}>
             <span>{m.tokens.name}</span>
-            <input name="name" required maxLength={100} />
+            <input name="name" required maxLength={100} {...wrongProps(`${id}name`, wrong("name"))} />
+            <Wrong id={`${id}name`} text={wrong("name")} />
           </label>
           <div className={css.row}>
             <label className={css.field}>
@@ -134,7 +130,8 @@ function Make({ onClose }: { onClose: () => void }) {
             </label>
             <label className={css.field}>
               <span>{m.start.project}</span>
-              <input name="project" defaultValue="*" maxLength={128} />
+              <input name="project" defaultValue="*" maxLength={128} {...wrongProps(`${id}grants`, wrong("grants"))} />
+              <Wrong id={`${id}grants`} text={wrong("grants")} />
             </label>
             <label className={css.field}>
               <span>{m.start.environment}</span>
@@ -143,17 +140,19 @@ function Make({ onClose }: { onClose: () => void }) {
           </div>
           <label className={css.field}>
             <span>{m.tokens.service}</span>
-            <input name="service" maxLength={128} />
+            <input name="service" maxLength={128} {...wrongProps(`${id}service`, wrong("service"))} />
+            <Wrong id={`${id}service`} text={wrong("service")} />
           </label>
           <label className={css.field}>
             <span>{m.tokens.until}</span>
-            <input name="expires" type="date" />
+            <input name="expires" type="date" {...wrongProps(`${id}expires`, wrong("expiresAt"))} />
+            <Wrong id={`${id}expires`} text={wrong("expiresAt")} />
           </label>
           <Violations error={error} />
           <div className={css.buttons}>
             <Button onClick={onClose}>{m.confirm.back}</Button>
-            <Button type="submit" kind="primary" refusal={sending ? m.confirm.sending : null}>
-              {m.tokens.make}
+            <Button type="submit" kind="primary" refusal={refusal}>
+              {refusal ?? m.tokens.make}
             </Button>
           </div>
         </form>

@@ -2,9 +2,9 @@ import { type FormEvent, useState } from "react";
 import { type Action, WhoCouldDocument } from "../api/gen/graphql";
 import { ApiError, request } from "../api/request";
 import { m } from "../messages";
-import { Violations } from "../ui/Ask";
 import { Button } from "../ui/Button";
 import css from "../ui/Form.module.css";
+import { Violations } from "../ui/Violations";
 
 /** What can be done to a run, in the words of its buttons. */
 const ACTIONS = ["READ", "PAUSE", "RESUME", "RETRY_STEP", "SKIP_STEP", "CANCEL", "EMERGENCY_STOP", "RERUN", "APPROVE", "COMPLETE_MANUAL_STEP", "INJECT_OVERRIDE", "UPDATE_PARAMS", "UPDATE_TARGET"] as const satisfies readonly Action[];

@@ -2,13 +2,14 @@ import { useNavigate } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
 import { newId } from "../actions/intent";
 import { type BulkRunsInput, SignalRunsDocument } from "../api/gen/graphql";
-import { ApiError, request } from "../api/request";
+import { request } from "../api/request";
 import { m } from "../messages";
-import { Violations } from "../ui/Ask";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
 import css from "../ui/Form.module.css";
 import { count as written } from "../ui/format";
+import { useSending } from "../ui/useSending";
+import { Violations } from "../ui/Violations";
 import send from "../actions/ConfirmDialog.module.css";
 import { type BulkAction, irreversible, toBulkInput } from "./action";
 import { BulkPreview } from "./BulkPreview";
@@ -30,8 +31,7 @@ export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
   const [requestId] = useState(() => `ui-${newId()}`);
   const [reason, setReason] = useState("");
   const [typed, setTyped] = useState("");
-  const [sending, setSending] = useState(false);
-  const [error, setError] = useState<ApiError | null>(null);
+  const { error, refusal, send: sendOnce } = useSending();
   const asked = action.kind === "RETRY_STEP" && action.stepId === "" ? null : { action: toBulkInput(action, "-"), runs };
   const { preview, failed, again } = useBulkPreview(asked);
   const total = preview?.count ?? null;
@@ -42,20 +42,16 @@ export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
 
   const submit = (event: FormEvent): void => {
     event.preventDefault();
-    if (sending || !complete || total === null) return;
-    setSending(true);
-    setError(null);
-    request(SignalRunsDocument, { input: { requestId, runs, action: toBulkInput(action, reason.trim()), reason: reason.trim(), expectedCount: total } })
-      .then(({ signalRuns }) => navigate({ to: "/bulk/$id", params: { id: signalRuns.bulk.id } }))
-      .catch((cause: unknown) => {
-        const failure = cause instanceof ApiError ? cause : new ApiError(String(cause));
-        setError(failure);
-        setSending(false);
-        if (failure.code === "BULK_MOVED") {
-          setTyped("");
-          again();
-        }
-      });
+    if (!complete || total === null) return;
+    const input = { requestId, runs, action: toBulkInput(action, reason.trim()), reason: reason.trim(), expectedCount: total };
+    sendOnce(
+      () => request(SignalRunsDocument, { input }).then(({ signalRuns }) => navigate({ to: "/bulk/$id", params: { id: signalRuns.bulk.id } })),
+      ({ code }) => {
+        if (code !== "BULK_MOVED") return;
+        setTyped("");
+        again();
+      },
+    );
   };
 
   return (
@@ -90,8 +86,8 @@ export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
         {moved ? <p role="alert">{m.bulk.moved}</p> : <Violations error={error} />}
         <div className={css.buttons}>
           <Button onClick={onClose}>{m.confirm.back}</Button>
-          <button type="submit" className={send.send} data-danger={strong || undefined} disabled={sending || !complete}>
-            {sending ? m.confirm.sending : m.bulk.send(label)}
+          <button type="submit" className={send.send} data-danger={strong || undefined} disabled={refusal !== null || !complete}>
+            {refusal ?? m.bulk.send(label)}
           </button>
         </div>
       </form>

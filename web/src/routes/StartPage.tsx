@@ -3,7 +3,7 @@ import { type FormEvent, useEffect, useId, useRef, useState } from "react";
 import { RerunRunDocument, StartRunDocument } from "../api/gen/graphql";
 import { ApiError, request } from "../api/request";
 import { m } from "../messages";
-import { CheckPanel, Violations } from "../start/CheckPanel";
+import { CheckPanel } from "../start/CheckPanel";
 import { type Draft, edited, keepDraft, keptDraft, newDraft, scopeOf, toAsked } from "../start/draft";
 import { ParamsField } from "../start/ParamsField";
 import { PlanField } from "../start/PlanField";
@@ -15,8 +15,12 @@ import { useDocumentStatus } from "../ui/documentStatus";
 import { isProduction } from "../ui/Env";
 import form from "../ui/Form.module.css";
 import { shortId } from "../ui/format";
+import { useSending } from "../ui/useSending";
+import { showIn, ViolationList, Wrong, wrongProps, wrongWith } from "../ui/Violations";
 
 const route = getRouteApi("/start");
+/** What the server may have something against beside the plan. */
+const FIELDS = ["projectId", "environmentId"] as const;
 
 export function StartPage() {
   const { __TSR_key: place = "" } = useRouter().history.location.state;
@@ -27,8 +31,9 @@ export function StartPage() {
   const { from, project = "", env = "" } = route.useSearch();
   const [draft, setDraft] = useState<Draft>(() => keptDraft(sessionStorage, at) ?? newDraft(at, { source: from ? "run" : "inline", from: from ?? "", projectId: project, environmentId: env }));
   const [raw, setRaw] = useState(false);
-  const [error, setError] = useState<ApiError | null>(null);
-  const [sending, setSending] = useState(false);
+  const { error, setError, refusal, send } = useSending();
+  const planText = useRef<HTMLTextAreaElement>(null);
+  const fields = useRef<HTMLElement>(null);
   const problems = useRef<HTMLDivElement>(null);
   const id = useId();
   useEffect(() => keepDraft(sessionStorage, draft), [draft]);
@@ -43,31 +48,33 @@ export function StartPage() {
     const scope = part.plan === undefined ? null : scopeOf(part.plan);
     setDraft((old) => edited(old, { ...part, ...scope }));
   };
-  // What was found after a click is read next.
+  const wrong = (path: string): string | null => wrongWith(violations, path);
+  const goTo = (path: string): boolean => {
+    const field = FIELDS.find((name) => path === name);
+    const input = field && fields.current?.querySelector<HTMLElement>(`[name="${field}"]`);
+    input?.focus();
+    return input ? true : showIn(planText.current, path);
+  };
+  const latest = useRef(goTo);
+  latest.current = goTo;
+  // What was found after a click is read next, where it stands.
   useEffect(() => {
-    if (error) problems.current?.focus();
+    if (error && !error.violations.some(({ path }) => latest.current(path))) problems.current?.focus();
   }, [error]);
 
   const open = (runId: string): void => void navigate({ to: "/runs/$runId", params: { runId } });
   const submit = (event: FormEvent): void => {
     event.preventDefault();
-    if (sending || draft.started !== null) return;
+    if (draft.started !== null) return;
     if ("missing" in asked || "problem" in asked) {
       setError(new ApiError("missing" in asked ? asked.missing : asked.problem.text, { code: "BAD_USER_INPUT" }));
       return;
     }
-    setSending(true);
-    setError(null);
-    const sent = "start" in asked ? request(StartRunDocument, { input: asked.start }).then(({ startRun }) => startRun) : request(RerunRunDocument, { input: asked.rerun }).then(({ rerun }) => rerun);
-    sent
-      .then(({ run }) => {
-        keepDraft(sessionStorage, { ...draft, started: run.runId });
-        open(run.runId);
-      })
-      .catch((cause: unknown) => {
-        setError(cause instanceof ApiError ? cause : new ApiError(String(cause)));
-        setSending(false);
-      });
+    send(async () => {
+      const { run } = "start" in asked ? (await request(StartRunDocument, { input: asked.start })).startRun : (await request(RerunRunDocument, { input: asked.rerun })).rerun;
+      keepDraft(sessionStorage, { ...draft, started: run.runId });
+      open(run.runId);
+    });
   };
   const production = draft.source !== "run" && isProduction(draft.environmentId);
 
@@ -90,7 +97,7 @@ export function StartPage() {
           <Button onClick={() => setDraft(edited(draft, {}))}>{m.start.another}</Button>
         </p>
       )}
-      <PlanField draft={draft} change={change} invalid={planProblem !== null || violations.length > 0} describedBy={id} />
+      <PlanField draft={draft} change={change} invalid={planProblem !== null || violations.length > 0} describedBy={id} ref={planText} />
       <div id={id} ref={problems} tabIndex={-1} role="alert" className={css.problem}>
         {planProblem !== null && !error && <p>{planProblem}</p>}
         {error && (
@@ -103,33 +110,35 @@ export function StartPage() {
             <p>
               {m.start.problems(violations.length)} {!error && shown && <code>{shown.code}</code>}
             </p>
-            <Violations violations={violations} />
+            <ViolationList violations={violations} goTo={goTo} />
           </>
         )}
       </div>
       {draft.source !== "run" && (
         <>
-          <section className={css.part} data-production={production || undefined}>
+          <section ref={fields} className={css.part} data-production={production || undefined}>
             <h2>2 {m.start.parts.where}</h2>
             {production && <p className={css.band}>{m.start.production(draft.environmentId.toUpperCase())}</p>}
             <div className={css.grid}>
               <label className={form.field}>
                 <span>{m.start.project}</span>
-                <input maxLength={128} value={draft.projectId} spellCheck={false} onChange={(event) => change({ projectId: event.target.value })} />
+                <input name="projectId" maxLength={128} value={draft.projectId} spellCheck={false} {...wrongProps(`${id}project`, wrong("projectId"))} onChange={(event) => change({ projectId: event.target.value })} />
+                <Wrong id={`${id}project`} text={wrong("projectId")} />
               </label>
               <label className={form.field}>
                 <span>{m.start.environment}</span>
-                <input maxLength={128} value={draft.environmentId} spellCheck={false} onChange={(event) => change({ environmentId: event.target.value })} />
+                <input name="environmentId" maxLength={128} value={draft.environmentId} spellCheck={false} {...wrongProps(`${id}environment`, wrong("environmentId"))} onChange={(event) => change({ environmentId: event.target.value })} />
+                <Wrong id={`${id}environment`} text={wrong("environmentId")} />
               </label>
             </div>
           </section>
-          <ParamsField text={draft.params} change={(params) => change({ params })} raw={raw} setRaw={setRaw} problem={"problem" in asked && asked.problem.field === "params" ? asked.problem.text : null} />
+          <ParamsField text={draft.params} change={(params) => change({ params })} raw={raw} setRaw={setRaw} problem={"problem" in asked && asked.problem.field === "params" ? asked.problem.text : wrong("params")} />
         </>
       )}
       <CheckPanel no={draft.source === "run" ? 2 : 4} check={check} missing={"missing" in asked ? asked.missing : null} projectId={draft.projectId} />
       <p className={css.end}>
-        <Button kind="primary" type="submit" refusal={sending ? m.confirm.sending : draft.started !== null ? m.start.already(shortId(draft.started)) : refused}>
-          {sending ? m.confirm.sending : m.start.submit}
+        <Button kind="primary" type="submit" refusal={refusal ?? (draft.started !== null ? m.start.already(shortId(draft.started)) : refused)}>
+          {refusal ?? m.start.submit}
         </Button>
         <kbd>{m.start.sendKey}</kbd>
       </p>

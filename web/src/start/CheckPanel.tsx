@@ -1,4 +1,3 @@
-import type { Violation } from "../api/request";
 import { m } from "../messages";
 import { explainRefusal } from "./words";
 import css from "./Start.module.css";
@@ -56,18 +55,5 @@ export function CheckPanel({ no, check, missing, projectId }: CheckPanelProps) {
         )}
       </div>
     </section>
-  );
-}
-
-/** All that is wrong, at once. */
-export function Violations({ violations }: { violations: readonly Violation[] }) {
-  return (
-    <ul className={css.violations}>
-      {violations.map(({ path, code, message }) => (
-        <li key={`${path} ${code} ${message}`}>
-          <code>{path}</code>: {message}
-        </li>
-      ))}
-    </ul>
   );
 }

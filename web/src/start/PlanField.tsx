@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import { type DragEvent, useId, useState } from "react";
+import { type DragEvent, type Ref, useId, useState } from "react";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import form from "../ui/Form.module.css";
@@ -15,10 +15,12 @@ interface PlanFieldProps {
   change: (change: Partial<Draft>) => void;
   invalid: boolean;
   describedBy: string;
+  /** The text of the plan. */
+  ref: Ref<HTMLTextAreaElement>;
 }
 
 /** The plan: pasted, dropped or from a file, by its address, or that of a run. */
-export function PlanField({ draft, change, invalid, describedBy }: PlanFieldProps) {
+export function PlanField({ draft, change, invalid, describedBy, ref }: PlanFieldProps) {
   const [problem, setProblem] = useState<string | null>(null);
   const hint = useId();
   const read = async (file: File | undefined): Promise<void> => {
@@ -51,6 +53,7 @@ export function PlanField({ draft, change, invalid, describedBy }: PlanFieldProp
           <label className={css.field}>
             {m.start.plan} <span className={css.hint}>{m.start.planHint}</span>
             <textarea
+              ref={ref}
               className={css.plan}
               rows={14}
               spellCheck={false}

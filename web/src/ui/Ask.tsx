@@ -1,9 +1,10 @@
 import { type FormEvent, type ReactNode, useState } from "react";
-import { ApiError } from "../api/request";
 import { m } from "../messages";
 import { Button } from "./Button";
 import { Dialog } from "./Dialog";
 import css from "./Form.module.css";
+import { useSending } from "./useSending";
+import { Violations } from "./Violations";
 import send from "../actions/ConfirmDialog.module.css";
 
 interface AskProps {
@@ -24,18 +25,11 @@ interface AskProps {
 export function Ask({ title, children, verb, reason, word, danger = false, act, onClose }: AskProps) {
   const [text, setText] = useState("");
   const [typed, setTyped] = useState("");
-  const [sending, setSending] = useState(false);
-  const [error, setError] = useState<ApiError | null>(null);
+  const { error, refusal, send: sendOnce } = useSending();
   const complete = (reason !== "required" || text.trim() !== "") && (word === undefined || typed === word);
   const submit = (event: FormEvent): void => {
     event.preventDefault();
-    if (sending || !complete) return;
-    setSending(true);
-    setError(null);
-    act(text.trim()).then(onClose, (cause: unknown) => {
-      setError(cause instanceof ApiError ? cause : new ApiError(String(cause)));
-      setSending(false);
-    });
+    if (complete) sendOnce(() => act(text.trim()).then(onClose));
   };
   return (
     <Dialog title={title} onClose={onClose} alert={danger}>
@@ -58,33 +52,11 @@ export function Ask({ title, children, verb, reason, word, danger = false, act, 
         <Violations error={error} />
         <div className={css.buttons}>
           <Button onClick={onClose}>{m.confirm.back}</Button>
-          <button type="submit" className={send.send} data-danger={danger || undefined} disabled={sending || !complete}>
-            {sending ? m.confirm.sending : verb}
+          <button type="submit" className={send.send} data-danger={danger || undefined} disabled={refusal !== null || !complete}>
+            {refusal ?? verb}
           </button>
         </div>
       </form>
     </Dialog>
-  );
-}
-
-/** What the server has against it, all at once. */
-export function Violations({ error }: { error: ApiError | null }) {
-  return (
-    <div role="alert" className={css.problem}>
-      {error && (
-        <p>
-          {error.message} <code>{error.code}</code> {error.whoCould.length > 0 && m.denied.could(error.whoCould.join(", "))}
-        </p>
-      )}
-      {error && error.violations.length > 0 && (
-        <ul>
-          {error.violations.map((violation) => (
-            <li key={`${violation.path} ${violation.message}`}>
-              <code>{violation.path}</code>: {violation.message}
-            </li>
-          ))}
-        </ul>
-      )}
-    </div>
   );
 }
