@@ -77,6 +77,17 @@ func overlayOf(t run.SignalType, payload json.RawMessage) (overlay, error) {
 	return overlay{}, fmt.Errorf("control: %s is no overlay", t)
 }
 
+// apply gives what o makes of a step's inputs and the run's parameters.
+func (o overlay) apply(inputs, params json.RawMessage) (newInputs, newParams json.RawMessage) {
+	if o.params != nil {
+		params = plan.MergePatch(params, o.params)
+	}
+	if o.inputs != nil {
+		inputs = plan.MergePatch(inputs, o.inputs)
+	}
+	return inputs, params
+}
+
 // beginOverlaid begins an attempt of a run that has overlays, under the head lock,
 // so that StepStarted names the newest one (T197).
 func (j *Journal) beginOverlaid(ctx context.Context, b store.Begin) (begun store.Begun, err error) {
@@ -109,12 +120,7 @@ func (j *Journal) overlay(ctx context.Context, out *engine.Begun) error {
 			if err != nil {
 				return fmt.Errorf("control: payload of signal %s: %w", r.Signal.ID, err)
 			}
-			if o.params != nil {
-				out.Params = plan.MergePatch(out.Params, o.params)
-			}
-			if o.inputs != nil {
-				out.Step.Inputs = plan.MergePatch(out.Step.Inputs, o.inputs)
-			}
+			out.Step.Inputs, out.Params = o.apply(out.Step.Inputs, out.Params)
 			out.ParamsSeq = r.AcceptedSeq
 		}
 		if len(receipts) < store.MaxPage {

@@ -49,7 +49,11 @@ func (s *Service) PlanDocument(ctx context.Context, p authz.Principal, runID str
 func isOfPlace(body json.RawMessage, id run.Identity) bool {
 	var of struct{ Scope plan.Scope }
 	err := json.Unmarshal(body, &of)
-	return err == nil && of.Scope.TenantID == id.TenantID && of.Scope.ProjectID == id.ProjectID && of.Scope.EnvironmentID == id.EnvironmentID
+	return err == nil && ofPlace(of.Scope, id)
+}
+
+func ofPlace(of plan.Scope, id run.Identity) bool {
+	return of.TenantID == id.TenantID && of.ProjectID == id.ProjectID && of.EnvironmentID == id.EnvironmentID
 }
 
 // hideSecrets hides what secrets would report.

@@ -30,10 +30,13 @@ func (s *Service) LastGreen(ctx context.Context, p authz.Principal, h run.Header
 	if err != nil || len(rows) == 0 {
 		return nil, translate(err)
 	}
-	at := rows[0].Header
-	return &RunBefore{
-		RunID: at.RunID, PlanVersion: at.PlanVersion, Status: at.Status, CreatedAt: at.CreatedAt, StartedAt: at.StartedAt, CompletedAt: at.CompletedAt,
-	}, nil
+	return new(beforeOf(rows[0].Header)), nil
+}
+
+func beforeOf(h run.Header) RunBefore {
+	return RunBefore{
+		RunID: h.RunID, PlanVersion: h.PlanVersion, Status: h.Status, CreatedAt: h.CreatedAt, StartedAt: h.StartedAt, CompletedAt: h.CompletedAt,
+	}
 }
 
 // StepMedians gives by stepId the median of how long the steps of h's plan took in the newest

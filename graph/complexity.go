@@ -73,6 +73,9 @@ func weights() exec.ComplexityRoot {
 	c.Query.RunHistogram = func(child int, _ *model.RunFilter, _, _ time.Time, buckets int) int {
 		return countReads + min(max(buckets, 1), 200)*child
 	}
+	c.Run.PlanDiff = func(child int) int { return 2*countReads + child }
+	c.PlanDiff.Steps = times(stepsOfRun)
+	c.Step.Inputs = func(child int, _ *int) int { return countReads + child }
 	c.Run.PlanDocument = func(int) int { return countReads }
 	c.RunError.LogLine = func(int) int { return logReads }
 	c.Viewer.Places = func(child int, first *int) int { return placeReads + page(first, nil, 200)*child }

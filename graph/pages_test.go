@@ -3,6 +3,7 @@ package graph_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -63,6 +65,51 @@ func (f *fake) PlanDocument(_ context.Context, _ authz.Principal, runID string) 
 		return nil, nil
 	}
 	return json.RawMessage(`{"schemaVersion":"v1.2","steps":[{"stepId":"build","inputs":{"env":{"TOKEN":"***"}}}]}`), nil
+}
+
+func (f *fake) PlanDiff(_ context.Context, _ authz.Principal, h run.Header) (*control.PlanDiff, error) {
+	if h.RunID != "r1" || h.PlanID != "nightly" || h.ProjectID != "shop" || h.EnvironmentID != "dev" || h.CreatedAt.IsZero() {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	return &control.PlanDiff{
+		Previous: control.RunBefore{RunID: "r0", PlanVersion: "0.9", Status: run.Failed, CreatedAt: instant}, Total: 3, Added: 1, Changed: 1,
+		Parts: []control.PlanPart{{Path: "metadata.planVersion", From: `"0.9"`, To: `"1.0"`}},
+		Steps: []control.PlanStepDiff{
+			{StepID: "build", Change: control.PlanStepChanged, Parts: []control.PlanPart{{Path: "inputs.threads", To: "4"}}},
+			{StepID: "test", Change: control.PlanStepAdded},
+		},
+	}, nil
+}
+
+func (f *fake) StepInputs(_ context.Context, _ authz.Principal, runID, stepID string, upTo run.Seq) (*control.StepInputs, error) {
+	if runID != "r1" || stepID != "build" {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	return &control.StepInputs{
+		Inputs: json.RawMessage(`{"projectDir":"shop"}`), Params: json.RawMessage(fmt.Sprintf(`{"upTo":%d}`, upTo)),
+		Secrets: []plan.SecretRef{{Provider: "vault", Key: "db/password"}},
+		Changes: []control.Receipt{{Receipt: run.Receipt{RunID: "r1", Signal: run.Signal{ID: "s1", Type: run.UpdateParams}, Actor: "ana", AcceptedSeq: 2, ReceivedAt: instant}}},
+	}, nil
+}
+
+// What a step is given is as of the attempt that is asked for, and only of one step.
+func TestStepInputs_OfAnAttempt(t *testing.T) {
+	t.Parallel()
+	a := serve(t, answering())
+	const begun = `"params":{"upTo":3}`
+	if got := a.query(`{ run(runId: "r1") { step(stepId: "build") { inputs { inputs params secrets { provider key version } changes { signalId type acceptedSeq } } } } }`, nil); !strings.Contains(got, begun) ||
+		!strings.Contains(got, `"secrets":[{"provider":"vault","key":"db/password","version":null}],"changes":[{"signalId":"s1","type":"UPDATE_PARAMS","acceptedSeq":2}]`) {
+		t.Errorf("the inputs: %s", got)
+	}
+	if got := a.query(`{ run(runId: "r1") { step(stepId: "build") { inputs(attempt: 1) { params } } } }`, nil); !strings.Contains(got, begun) {
+		t.Errorf("the inputs of the attempt: %s", got)
+	}
+	if got := a.query(`{ run(runId: "r1") { step(stepId: "build") { inputs(attempt: 7) { params } } } }`, nil); !strings.Contains(got, "BAD_USER_INPUT") {
+		t.Errorf("the inputs of no attempt: %s", got)
+	}
+	if got := a.query(`{ run(runId: "r1") { steps { inputs { params } } } }`, nil); !strings.Contains(got, "errors") {
+		t.Errorf("the inputs of all steps at once: %s", got)
+	}
 }
 
 // All steps of a run cost one read of what ran before it.

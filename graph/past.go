@@ -18,6 +18,10 @@ type PastReads interface {
 	LastGreen(ctx context.Context, p authz.Principal, h run.Header) (*control.RunBefore, error)
 	// PlanDocument is nil when no worker has fetched it yet.
 	PlanDocument(ctx context.Context, p authz.Principal, runID string) (json.RawMessage, error)
+	// PlanDiff is nil when there is nothing to compare.
+	PlanDiff(ctx context.Context, p authz.Principal, h run.Header) (*control.PlanDiff, error)
+	// StepInputs is nil when no worker has fetched the plan yet.
+	StepInputs(ctx context.Context, p authz.Principal, runID, stepID string, upTo run.Seq) (*control.StepInputs, error)
 	StepMedians(ctx context.Context, p authz.Principal, h run.Header) (map[string]time.Duration, error)
 }
 
@@ -55,15 +59,61 @@ func (r runFields) PlanDocument(ctx context.Context, of *model.Run) (json.RawMes
 }
 
 func (r runFields) LastGreen(ctx context.Context, of *model.Run) (*model.RunRef, error) {
-	h := run.Header{CreatedAt: of.CreatedAt, Identity: run.Identity{
-		RunID: of.RunID, TenantID: of.TenantID, ProjectID: of.ProjectID, EnvironmentID: of.EnvironmentID, PlanID: of.Plan.PlanID,
-	}}
-	green, err := r.control.LastGreen(ctx, principal(ctx), h)
+	green, err := r.control.LastGreen(ctx, principal(ctx), placeOf(of))
 	if err != nil || green == nil {
 		return nil, err
 	}
-	return &model.RunRef{
-		RunID: green.RunID, PlanVersion: green.PlanVersion, Status: enumOf[model.RunStatus](green.Status), StatusRaw: string(green.Status),
-		CreatedAt: green.CreatedAt, StartedAt: green.StartedAt, CompletedAt: green.CompletedAt,
-	}, nil
+	return new(mapRunBefore(*green)), nil
+}
+
+func (r runFields) PlanDiff(ctx context.Context, of *model.Run) (*model.PlanDiff, error) {
+	d, err := r.control.PlanDiff(ctx, principal(ctx), placeOf(of))
+	if err != nil || d == nil {
+		return nil, err
+	}
+	return mapPlanDiff(*d), nil
+}
+
+// placeOf is what runs before a run are found by.
+func placeOf(of *model.Run) run.Header {
+	return run.Header{CreatedAt: of.CreatedAt, Identity: run.Identity{
+		RunID: of.RunID, TenantID: of.TenantID, ProjectID: of.ProjectID, EnvironmentID: of.EnvironmentID, PlanID: of.Plan.PlanID,
+	}}
+}
+
+func (s stepFields) Inputs(ctx context.Context, of *model.Step, attempt *int) (*model.StepInputs, error) {
+	g, ok := of.Of.(*stepGraph)
+	if !ok {
+		return nil, nil //nolint:nilnil // of no run
+	}
+	upTo, err := beganAt(of, g.view, attempt)
+	if err != nil {
+		return nil, err
+	}
+	in, err := s.control.StepInputs(ctx, principal(ctx), headerOf(g).RunID, of.StepID, upTo)
+	if err != nil || in == nil {
+		return nil, err
+	}
+	return mapStepInputs(*in), nil
+}
+
+// beganAt is the event at which an attempt began, the latest by default: 0 when it has not, and that of
+// the moment where a past one is shown.
+func beganAt(of *model.Step, v control.RunView, attempt *int) (run.Seq, error) {
+	want := of.LogicalAttemptID
+	if attempt != nil {
+		want = *attempt
+	}
+	for _, a := range of.Attempts {
+		if a.LogicalAttemptID == want && a.StartedSeq != nil {
+			return *a.StartedSeq, nil
+		}
+	}
+	if attempt != nil && *attempt != of.LogicalAttemptID {
+		return 0, &control.Error{Code: run.CodeBadInput, Message: "The step has no such attempt."}
+	}
+	if v.Past {
+		return v.State.Seq, nil
+	}
+	return 0, nil
 }

@@ -27,12 +27,12 @@ func (placement) Validate(graphql.ExecutableSchema) error { return nil }
 
 var (
 	// costly is what needs I/O for each run or step.
-	costly      = []string{"Run.events", "Run.signals", "Run.approval", "RunError.logLine", "Step.dbtNodes", "Step.medianMs", "Run.lastGreen", "Run.planDocument"}
+	costly      = []string{"Run.events", "Run.signals", "Run.approval", "RunError.logLine", "Step.dbtNodes", "Step.medianMs", "Run.lastGreen", "Run.planDocument", "Run.planDiff", "Step.inputs"}
 	notInStream = fields(costly, "Run.actions", "Step.actions", "Bulk.rows")
 	notInPage   = fields(costly, "Run.step")
 	notInRows   = fields(costly, "Run.steps", "Run.step")
 	notInBulks  = fields(nil, "Bulk.rows", "Bulk.applications")
-	notInSteps  = fields(nil, "Step.dbtNodes")
+	notInSteps  = fields(nil, "Step.dbtNodes", "Step.inputs")
 	// Whoever lists approvals wants to see them.
 	notInApprovals = fields(slices.DeleteFunc(slices.Clone(costly), func(f string) bool { return f == "Run.approval" }))
 	lists          = map[string]map[string]bool{

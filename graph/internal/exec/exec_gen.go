@@ -435,12 +435,34 @@ type ComplexityRoot struct {
 		ProjectID     func(childComplexity int) int
 	}
 
+	PlanDiff struct {
+		Added    func(childComplexity int) int
+		Changed  func(childComplexity int) int
+		Parts    func(childComplexity int) int
+		Previous func(childComplexity int) int
+		Removed  func(childComplexity int) int
+		Steps    func(childComplexity int) int
+		Total    func(childComplexity int) int
+	}
+
+	PlanPartDiff struct {
+		From func(childComplexity int) int
+		Path func(childComplexity int) int
+		To   func(childComplexity int) int
+	}
+
 	PlanRef struct {
 		PlanID        func(childComplexity int) int
 		PlanVersion   func(childComplexity int) int
 		SchemaVersion func(childComplexity int) int
 		Sha256        func(childComplexity int) int
 		URI           func(childComplexity int) int
+	}
+
+	PlanStepDiff struct {
+		Change func(childComplexity int) int
+		Parts  func(childComplexity int) int
+		StepID func(childComplexity int) int
 	}
 
 	Policy struct {
@@ -646,6 +668,7 @@ type ComplexityRoot struct {
 		ParentRunID     func(childComplexity int) int
 		Pause           func(childComplexity int) int
 		Plan            func(childComplexity int) int
+		PlanDiff        func(childComplexity int) int
 		PlanDocument    func(childComplexity int) int
 		ProjectID       func(childComplexity int) int
 		Queue           func(childComplexity int) int
@@ -783,6 +806,12 @@ type ComplexityRoot struct {
 		Sync        func(childComplexity int) int
 	}
 
+	SecretRef struct {
+		Key      func(childComplexity int) int
+		Provider func(childComplexity int) int
+		Version  func(childComplexity int) int
+	}
+
 	ServicePayload struct {
 		Service func(childComplexity int) int
 	}
@@ -867,6 +896,7 @@ type ComplexityRoot struct {
 		EngineAttemptID  func(childComplexity int) int
 		Error            func(childComplexity int) int
 		Group            func(childComplexity int) int
+		Inputs           func(childComplexity int, attempt *int) int
 		LogicalAttemptID func(childComplexity int) int
 		MedianMs         func(childComplexity int) int
 		Name             func(childComplexity int) int
@@ -929,6 +959,13 @@ type ComplexityRoot struct {
 		Message   func(childComplexity int) int
 		Retryable func(childComplexity int) int
 		Source    func(childComplexity int) int
+	}
+
+	StepInputs struct {
+		Changes func(childComplexity int) int
+		Inputs  func(childComplexity int) int
+		Params  func(childComplexity int) int
+		Secrets func(childComplexity int) int
 	}
 
 	StepLog struct {
@@ -1080,6 +1117,7 @@ type RunResolver interface {
 	Actions(ctx context.Context, obj *model.Run) ([]model.ActionAvailability, error)
 	LastGreen(ctx context.Context, obj *model.Run) (*model.RunRef, error)
 	PlanDocument(ctx context.Context, obj *model.Run) (json.RawMessage, error)
+	PlanDiff(ctx context.Context, obj *model.Run) (*model.PlanDiff, error)
 }
 type RunErrorResolver interface {
 	LogLine(ctx context.Context, obj *model.RunError) (*int, error)
@@ -1089,6 +1127,7 @@ type StepResolver interface {
 
 	Actions(ctx context.Context, obj *model.Step) ([]model.ActionAvailability, error)
 	DbtNodes(ctx context.Context, obj *model.Step, status []string, attempt *int, first *int, after *string) (*model.DbtNodeConnection, error)
+	Inputs(ctx context.Context, obj *model.Step, attempt *int) (*model.StepInputs, error)
 }
 type SubscriptionResolver interface {
 	RunUpdates(ctx context.Context, runID string, after *run.Seq, storeEpoch *string, mode model.UpdateMode) (<-chan *model.RunUpdate, error)
@@ -2711,6 +2750,68 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Place.ProjectID(childComplexity), true
 
+	case "PlanDiff.added":
+		if e.ComplexityRoot.PlanDiff.Added == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanDiff.Added(childComplexity), true
+	case "PlanDiff.changed":
+		if e.ComplexityRoot.PlanDiff.Changed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanDiff.Changed(childComplexity), true
+	case "PlanDiff.parts":
+		if e.ComplexityRoot.PlanDiff.Parts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanDiff.Parts(childComplexity), true
+	case "PlanDiff.previous":
+		if e.ComplexityRoot.PlanDiff.Previous == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanDiff.Previous(childComplexity), true
+	case "PlanDiff.removed":
+		if e.ComplexityRoot.PlanDiff.Removed == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanDiff.Removed(childComplexity), true
+	case "PlanDiff.steps":
+		if e.ComplexityRoot.PlanDiff.Steps == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanDiff.Steps(childComplexity), true
+	case "PlanDiff.total":
+		if e.ComplexityRoot.PlanDiff.Total == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanDiff.Total(childComplexity), true
+
+	case "PlanPartDiff.from":
+		if e.ComplexityRoot.PlanPartDiff.From == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanPartDiff.From(childComplexity), true
+	case "PlanPartDiff.path":
+		if e.ComplexityRoot.PlanPartDiff.Path == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanPartDiff.Path(childComplexity), true
+	case "PlanPartDiff.to":
+		if e.ComplexityRoot.PlanPartDiff.To == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanPartDiff.To(childComplexity), true
+
 	case "PlanRef.planId":
 		if e.ComplexityRoot.PlanRef.PlanID == nil {
 			break
@@ -2741,6 +2842,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PlanRef.URI(childComplexity), true
+
+	case "PlanStepDiff.change":
+		if e.ComplexityRoot.PlanStepDiff.Change == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanStepDiff.Change(childComplexity), true
+	case "PlanStepDiff.parts":
+		if e.ComplexityRoot.PlanStepDiff.Parts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanStepDiff.Parts(childComplexity), true
+	case "PlanStepDiff.stepId":
+		if e.ComplexityRoot.PlanStepDiff.StepID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PlanStepDiff.StepID(childComplexity), true
 
 	case "Policy.actor":
 		if e.ComplexityRoot.Policy.Actor == nil {
@@ -3664,6 +3784,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Run.Plan(childComplexity), true
+	case "Run.planDiff":
+		if e.ComplexityRoot.Run.PlanDiff == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Run.PlanDiff(childComplexity), true
 	case "Run.planDocument":
 		if e.ComplexityRoot.Run.PlanDocument == nil {
 			break
@@ -4264,6 +4390,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RunUpdate.Sync(childComplexity), true
 
+	case "SecretRef.key":
+		if e.ComplexityRoot.SecretRef.Key == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretRef.Key(childComplexity), true
+	case "SecretRef.provider":
+		if e.ComplexityRoot.SecretRef.Provider == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretRef.Provider(childComplexity), true
+	case "SecretRef.version":
+		if e.ComplexityRoot.SecretRef.Version == nil {
+			break
+		}
+
+		return e.ComplexityRoot.SecretRef.Version(childComplexity), true
+
 	case "ServicePayload.service":
 		if e.ComplexityRoot.ServicePayload.Service == nil {
 			break
@@ -4597,6 +4742,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Step.Group(childComplexity), true
+	case "Step.inputs":
+		if e.ComplexityRoot.Step.Inputs == nil {
+			break
+		}
+
+		args, err := ec.field_Step_inputs_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Step.Inputs(childComplexity, args["attempt"].(*int)), true
 	case "Step.logicalAttemptId":
 		if e.ComplexityRoot.Step.LogicalAttemptID == nil {
 			break
@@ -4884,6 +5040,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.StepError.Source(childComplexity), true
+
+	case "StepInputs.changes":
+		if e.ComplexityRoot.StepInputs.Changes == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepInputs.Changes(childComplexity), true
+	case "StepInputs.inputs":
+		if e.ComplexityRoot.StepInputs.Inputs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepInputs.Inputs(childComplexity), true
+	case "StepInputs.params":
+		if e.ComplexityRoot.StepInputs.Params == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepInputs.Params(childComplexity), true
+	case "StepInputs.secrets":
+		if e.ComplexityRoot.StepInputs.Secrets == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StepInputs.Secrets(childComplexity), true
 
 	case "StepLog.attempt":
 		if e.ComplexityRoot.StepLog.Attempt == nil {
@@ -5832,6 +6013,13 @@ type Run implements Node {
   UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET. At most 10 MiB. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
   """
   planDocument: JSON
+  """
+  How the plan differs from that of the newest run of the same plan id in the same project and environment that was created before
+  this one, whatever became of it. Null when there is none that the viewer may read, or when one of the two documents is not known
+  as ` + "`" + `planDocument` + "`" + ` says. What looks like a secret is compared as it is shown, hidden. Not available in lists and subscriptions.
+  Errors: STORE_UNAVAILABLE.
+  """
+  planDiff: PlanDiff
 }
 
 "A run, told by another one."
@@ -5846,6 +6034,31 @@ type RunRef {
 }
 
 "From the moment ` + "`" + `from.runSeq` + "`" + ` to the moment ` + "`" + `to.runSeq` + "`" + `."
+type PlanDiff {
+  previous: RunRef!
+  "How many steps the plan of this run has."
+  total: Int!
+  added: Int!
+  removed: Int!
+  changed: Int!
+  "What differs outside of the steps, at most 20."
+  parts: [PlanPartDiff!]!
+  "The steps that differ, at most 200, in the order of the document; removed ones come last."
+  steps: [PlanStepDiff!]!
+}
+type PlanStepDiff {
+  stepId: String!
+  change: PlanChange!
+  "Of CHANGED, at most 20."
+  parts: [PlanPartDiff!]!
+}
+enum PlanChange { ADDED REMOVED CHANGED }
+"A member that differs, its path with dots, its values as JSON, at most 300 bytes; null where there is none."
+type PlanPartDiff {
+  path: String!
+  from: String
+  to: String
+}
 type RunDiff {
   from: Run!
   to: Run!
@@ -5951,6 +6164,27 @@ type Step {
   Errors: BAD_USER_INPUT, CURSOR_INVALID, QUERY_TOO_COMPLEX (the file is larger than 16 MiB).
   """
   dbtNodes(status: [String!], attempt: Int, first: Int = 50, after: String): DbtNodeConnection
+  """
+  What an attempt (default the latest; one that has not begun: as things are) is given: what the plan and the run say with the
+  changes that were accepted before it began. ` + "`" + `***` + "`" + ` stands for what looks like a secret. Null when ` + "`" + `Run.planDocument` + "`" + ` is. Only on
+  ` + "`" + `Run.step` + "`" + `: not in lists, not even of steps, nor in subscriptions. Errors: BAD_USER_INPUT (no such attempt), STORE_UNAVAILABLE.
+  Example: ` + "`" + `run(runId: "r1") { step(stepId: "load") { inputs { inputs secrets { provider key } changes { type acceptedSeq } } } }` + "`" + `.
+  """
+  inputs(attempt: Int): StepInputs
+}
+type StepInputs {
+  inputs: JSON!
+  "Parameters of the run; null for none."
+  params: JSON
+  "Secrets that the step asks for, by name: never their values."
+  secrets: [SecretRef!]!
+  "Signals of the types UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET that changed it, in their order, at most 1,000."
+  changes: [Signal!]!
+}
+type SecretRef {
+  provider: String!
+  key: String!
+  version: String
 }
 
 type DbtNodeConnection {
@@ -8020,6 +8254,38 @@ func (ec *executionContext) childFields_Place(ctx context.Context, field graphql
 	return nil, fmt.Errorf("no field named %q was found under type Place", field.Name)
 }
 
+func (ec *executionContext) childFields_PlanDiff(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "previous":
+		return ec.fieldContext_PlanDiff_previous(ctx, field)
+	case "total":
+		return ec.fieldContext_PlanDiff_total(ctx, field)
+	case "added":
+		return ec.fieldContext_PlanDiff_added(ctx, field)
+	case "removed":
+		return ec.fieldContext_PlanDiff_removed(ctx, field)
+	case "changed":
+		return ec.fieldContext_PlanDiff_changed(ctx, field)
+	case "parts":
+		return ec.fieldContext_PlanDiff_parts(ctx, field)
+	case "steps":
+		return ec.fieldContext_PlanDiff_steps(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PlanDiff", field.Name)
+}
+
+func (ec *executionContext) childFields_PlanPartDiff(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "path":
+		return ec.fieldContext_PlanPartDiff_path(ctx, field)
+	case "from":
+		return ec.fieldContext_PlanPartDiff_from(ctx, field)
+	case "to":
+		return ec.fieldContext_PlanPartDiff_to(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PlanPartDiff", field.Name)
+}
+
 func (ec *executionContext) childFields_PlanRef(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "planId":
@@ -8034,6 +8300,18 @@ func (ec *executionContext) childFields_PlanRef(ctx context.Context, field graph
 		return ec.fieldContext_PlanRef_uri(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PlanRef", field.Name)
+}
+
+func (ec *executionContext) childFields_PlanStepDiff(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "stepId":
+		return ec.fieldContext_PlanStepDiff_stepId(ctx, field)
+	case "change":
+		return ec.fieldContext_PlanStepDiff_change(ctx, field)
+	case "parts":
+		return ec.fieldContext_PlanStepDiff_parts(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PlanStepDiff", field.Name)
 }
 
 func (ec *executionContext) childFields_Policy(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -8422,6 +8700,8 @@ func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.C
 		return ec.fieldContext_Run_lastGreen(ctx, field)
 	case "planDocument":
 		return ec.fieldContext_Run_planDocument(ctx, field)
+	case "planDiff":
+		return ec.fieldContext_Run_planDiff(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Run", field.Name)
 }
@@ -8658,6 +8938,18 @@ func (ec *executionContext) childFields_RunUpdate(ctx context.Context, field gra
 	return nil, fmt.Errorf("no field named %q was found under type RunUpdate", field.Name)
 }
 
+func (ec *executionContext) childFields_SecretRef(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "provider":
+		return ec.fieldContext_SecretRef_provider(ctx, field)
+	case "key":
+		return ec.fieldContext_SecretRef_key(ctx, field)
+	case "version":
+		return ec.fieldContext_SecretRef_version(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type SecretRef", field.Name)
+}
+
 func (ec *executionContext) childFields_ServicePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "service":
@@ -8856,6 +9148,8 @@ func (ec *executionContext) childFields_Step(ctx context.Context, field graphql.
 		return ec.fieldContext_Step_actions(ctx, field)
 	case "dbtNodes":
 		return ec.fieldContext_Step_dbtNodes(ctx, field)
+	case "inputs":
+		return ec.fieldContext_Step_inputs(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Step", field.Name)
 }
@@ -8952,6 +9246,20 @@ func (ec *executionContext) childFields_StepError(ctx context.Context, field gra
 		return ec.fieldContext_StepError_source(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type StepError", field.Name)
+}
+
+func (ec *executionContext) childFields_StepInputs(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "inputs":
+		return ec.fieldContext_StepInputs_inputs(ctx, field)
+	case "params":
+		return ec.fieldContext_StepInputs_params(ctx, field)
+	case "secrets":
+		return ec.fieldContext_StepInputs_secrets(ctx, field)
+	case "changes":
+		return ec.fieldContext_StepInputs_changes(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type StepInputs", field.Name)
 }
 
 func (ec *executionContext) childFields_StepLog(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -10143,6 +10451,20 @@ func (ec *executionContext) field_Step_dbtNodes_args(ctx context.Context, rawArg
 		return nil, err
 	}
 	args["after"] = arg3
+	return args, nil
+}
+
+func (ec *executionContext) field_Step_inputs_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "attempt",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["attempt"] = arg0
 	return args, nil
 }
 
@@ -16683,6 +17005,263 @@ func (ec *executionContext) fieldContext_Place_environmentId(_ context.Context, 
 	return graphql.NewScalarFieldContext("Place", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _PlanDiff_previous(ctx context.Context, field graphql.CollectedField, obj *model.PlanDiff) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanDiff_previous(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Previous, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.RunRef) graphql.Marshaler {
+			return ec.marshalNRunRef2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunRef(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanDiff_previous(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PlanDiff",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RunRef(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PlanDiff_total(ctx context.Context, field graphql.CollectedField, obj *model.PlanDiff) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanDiff_total(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Total, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanDiff_total(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanDiff", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _PlanDiff_added(ctx context.Context, field graphql.CollectedField, obj *model.PlanDiff) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanDiff_added(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Added, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanDiff_added(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanDiff", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _PlanDiff_removed(ctx context.Context, field graphql.CollectedField, obj *model.PlanDiff) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanDiff_removed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Removed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanDiff_removed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanDiff", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _PlanDiff_changed(ctx context.Context, field graphql.CollectedField, obj *model.PlanDiff) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanDiff_changed(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Changed, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanDiff_changed(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanDiff", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _PlanDiff_parts(ctx context.Context, field graphql.CollectedField, obj *model.PlanDiff) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanDiff_parts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Parts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.PlanPartDiff) graphql.Marshaler {
+			return ec.marshalNPlanPartDiff2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanPartDiffᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanDiff_parts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PlanDiff",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PlanPartDiff(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PlanDiff_steps(ctx context.Context, field graphql.CollectedField, obj *model.PlanDiff) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanDiff_steps(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Steps, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.PlanStepDiff) graphql.Marshaler {
+			return ec.marshalNPlanStepDiff2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanStepDiffᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanDiff_steps(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PlanDiff",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PlanStepDiff(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _PlanPartDiff_path(ctx context.Context, field graphql.CollectedField, obj *model.PlanPartDiff) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanPartDiff_path(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Path, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanPartDiff_path(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanPartDiff", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanPartDiff_from(ctx context.Context, field graphql.CollectedField, obj *model.PlanPartDiff) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanPartDiff_from(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.From, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanPartDiff_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanPartDiff", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanPartDiff_to(ctx context.Context, field graphql.CollectedField, obj *model.PlanPartDiff) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanPartDiff_to(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.To, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PlanPartDiff_to(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanPartDiff", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _PlanRef_planId(ctx context.Context, field graphql.CollectedField, obj *model.PlanRef) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -16796,6 +17375,84 @@ func (ec *executionContext) _PlanRef_uri(ctx context.Context, field graphql.Coll
 }
 func (ec *executionContext) fieldContext_PlanRef_uri(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PlanRef", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanStepDiff_stepId(ctx context.Context, field graphql.CollectedField, obj *model.PlanStepDiff) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanStepDiff_stepId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StepID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanStepDiff_stepId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanStepDiff", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PlanStepDiff_change(ctx context.Context, field graphql.CollectedField, obj *model.PlanStepDiff) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanStepDiff_change(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Change, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.PlanChange) graphql.Marshaler {
+			return ec.marshalNPlanChange2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanChange(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanStepDiff_change(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PlanStepDiff", field, false, false, errors.New("field of type PlanChange does not have child fields"))
+}
+
+func (ec *executionContext) _PlanStepDiff_parts(ctx context.Context, field graphql.CollectedField, obj *model.PlanStepDiff) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PlanStepDiff_parts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Parts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.PlanPartDiff) graphql.Marshaler {
+			return ec.marshalNPlanPartDiff2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanPartDiffᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PlanStepDiff_parts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "PlanStepDiff",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PlanPartDiff(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Policy_version(ctx context.Context, field graphql.CollectedField, obj *model.Policy) (ret graphql.Marshaler) {
@@ -21183,6 +21840,38 @@ func (ec *executionContext) fieldContext_Run_planDocument(_ context.Context, fie
 	return graphql.NewScalarFieldContext("Run", field, true, true, errors.New("field of type JSON does not have child fields"))
 }
 
+func (ec *executionContext) _Run_planDiff(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_planDiff(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Run().PlanDiff(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.PlanDiff) graphql.Marshaler {
+			return ec.marshalOPlanDiff2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanDiff(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Run_planDiff(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Run",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PlanDiff(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _RunApproval_required(ctx context.Context, field graphql.CollectedField, obj *model.RunApproval) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -23089,6 +23778,75 @@ func (ec *executionContext) fieldContext_RunUpdate_delta(_ context.Context, fiel
 	return fc, nil
 }
 
+func (ec *executionContext) _SecretRef_provider(ctx context.Context, field graphql.CollectedField, obj *model.SecretRef) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretRef_provider(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Provider, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretRef_provider(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretRef", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretRef_key(ctx context.Context, field graphql.CollectedField, obj *model.SecretRef) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretRef_key(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Key, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_SecretRef_key(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretRef", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _SecretRef_version(ctx context.Context, field graphql.CollectedField, obj *model.SecretRef) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_SecretRef_version(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Version, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_SecretRef_version(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("SecretRef", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _ServicePayload_service(ctx context.Context, field graphql.CollectedField, obj *model.ServicePayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -24818,6 +25576,50 @@ func (ec *executionContext) fieldContext_Step_dbtNodes(ctx context.Context, fiel
 	return fc, nil
 }
 
+func (ec *executionContext) _Step_inputs(ctx context.Context, field graphql.CollectedField, obj *model.Step) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Step_inputs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Step().Inputs(ctx, obj, fc.Args["attempt"].(*int))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.StepInputs) graphql.Marshaler {
+			return ec.marshalOStepInputs2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepInputs(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Step_inputs(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Step",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_StepInputs(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Step_inputs_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _StepAttempt_logicalAttemptId(ctx context.Context, field graphql.CollectedField, obj *model.StepAttempt) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -25597,6 +26399,116 @@ func (ec *executionContext) _StepError_source(ctx context.Context, field graphql
 }
 func (ec *executionContext) fieldContext_StepError_source(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("StepError", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StepInputs_inputs(ctx context.Context, field graphql.CollectedField, obj *model.StepInputs) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepInputs_inputs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Inputs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v json.RawMessage) graphql.Marshaler {
+			return ec.marshalNJSON2encodingᚋjsonᚐRawMessage(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepInputs_inputs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepInputs", field, false, false, errors.New("field of type JSON does not have child fields"))
+}
+
+func (ec *executionContext) _StepInputs_params(ctx context.Context, field graphql.CollectedField, obj *model.StepInputs) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepInputs_params(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Params, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v json.RawMessage) graphql.Marshaler {
+			return ec.marshalOJSON2encodingᚋjsonᚐRawMessage(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StepInputs_params(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StepInputs", field, false, false, errors.New("field of type JSON does not have child fields"))
+}
+
+func (ec *executionContext) _StepInputs_secrets(ctx context.Context, field graphql.CollectedField, obj *model.StepInputs) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepInputs_secrets(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Secrets, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.SecretRef) graphql.Marshaler {
+			return ec.marshalNSecretRef2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretRefᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepInputs_secrets(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "StepInputs",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_SecretRef(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _StepInputs_changes(ctx context.Context, field graphql.CollectedField, obj *model.StepInputs) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StepInputs_changes(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Changes, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.Signal) graphql.Marshaler {
+			return ec.marshalNSignal2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSignalᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StepInputs_changes(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "StepInputs",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Signal(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _StepLog_runId(ctx context.Context, field graphql.CollectedField, obj *model.StepLog) (ret graphql.Marshaler) {
@@ -33766,6 +34678,122 @@ func (ec *executionContext) _Place(ctx context.Context, sel ast.SelectionSet, ob
 	return out
 }
 
+var planDiffImplementors = []string{"PlanDiff"}
+
+func (ec *executionContext) _PlanDiff(ctx context.Context, sel ast.SelectionSet, obj *model.PlanDiff) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, planDiffImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PlanDiff")
+		case "previous":
+			out.Values[i] = ec._PlanDiff_previous(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "total":
+			out.Values[i] = ec._PlanDiff_total(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "added":
+			out.Values[i] = ec._PlanDiff_added(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "removed":
+			out.Values[i] = ec._PlanDiff_removed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "changed":
+			out.Values[i] = ec._PlanDiff_changed(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "parts":
+			out.Values[i] = ec._PlanDiff_parts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "steps":
+			out.Values[i] = ec._PlanDiff_steps(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var planPartDiffImplementors = []string{"PlanPartDiff"}
+
+func (ec *executionContext) _PlanPartDiff(ctx context.Context, sel ast.SelectionSet, obj *model.PlanPartDiff) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, planPartDiffImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PlanPartDiff")
+		case "path":
+			out.Values[i] = ec._PlanPartDiff_path(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "from":
+			out.Values[i] = ec._PlanPartDiff_from(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "to":
+			out.Values[i] = ec._PlanPartDiff_to(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var planRefImplementors = []string{"PlanRef"}
 
 func (ec *executionContext) _PlanRef(ctx context.Context, sel ast.SelectionSet, obj *model.PlanRef) graphql.Marshaler {
@@ -33801,6 +34829,54 @@ func (ec *executionContext) _PlanRef(ctx context.Context, sel ast.SelectionSet, 
 		case "uri":
 			out.Values[i] = ec._PlanRef_uri(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var planStepDiffImplementors = []string{"PlanStepDiff"}
+
+func (ec *executionContext) _PlanStepDiff(ctx context.Context, sel ast.SelectionSet, obj *model.PlanStepDiff) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, planStepDiffImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PlanStepDiff")
+		case "stepId":
+			out.Values[i] = ec._PlanStepDiff_stepId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "change":
+			out.Values[i] = ec._PlanStepDiff_change(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "parts":
+			out.Values[i] = ec._PlanStepDiff_parts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -36083,6 +37159,44 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "planDiff":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Run_planDiff(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -36951,6 +38065,54 @@ func (ec *executionContext) _RunUpdate(ctx context.Context, sel ast.SelectionSet
 	return out
 }
 
+var secretRefImplementors = []string{"SecretRef"}
+
+func (ec *executionContext) _SecretRef(ctx context.Context, sel ast.SelectionSet, obj *model.SecretRef) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, secretRefImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("SecretRef")
+		case "provider":
+			out.Values[i] = ec._SecretRef_provider(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "key":
+			out.Values[i] = ec._SecretRef_key(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "version":
+			out.Values[i] = ec._SecretRef_version(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var servicePayloadImplementors = []string{"ServicePayload"}
 
 func (ec *executionContext) _ServicePayload(ctx context.Context, sel ast.SelectionSet, obj *model.ServicePayload) graphql.Marshaler {
@@ -37732,6 +38894,44 @@ func (ec *executionContext) _Step(ctx context.Context, sel ast.SelectionSet, obj
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "inputs":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Step_inputs(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -38055,6 +39255,59 @@ func (ec *executionContext) _StepError(ctx context.Context, sel ast.SelectionSet
 		case "source":
 			out.Values[i] = ec._StepError_source(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var stepInputsImplementors = []string{"StepInputs"}
+
+func (ec *executionContext) _StepInputs(ctx context.Context, sel ast.SelectionSet, obj *model.StepInputs) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, stepInputsImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("StepInputs")
+		case "inputs":
+			out.Values[i] = ec._StepInputs_inputs(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "params":
+			out.Values[i] = ec._StepInputs_params(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "secrets":
+			out.Values[i] = ec._StepInputs_secrets(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "changes":
+			out.Values[i] = ec._StepInputs_changes(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -40078,9 +41331,39 @@ func (ec *executionContext) marshalNPlace2ᚕgithubᚗcomᚋdvtᚑengineᚋdvt�
 	return ret
 }
 
+func (ec *executionContext) unmarshalNPlanChange2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanChange(ctx context.Context, v any) (model.PlanChange, error) {
+	var res model.PlanChange
+	err := res.UnmarshalGQL(v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNPlanChange2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanChange(ctx context.Context, sel ast.SelectionSet, v model.PlanChange) graphql.Marshaler {
+	return v
+}
+
 func (ec *executionContext) unmarshalNPlanInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanInput(ctx context.Context, v any) (*model.PlanInput, error) {
 	res, err := ec.unmarshalInputPlanInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNPlanPartDiff2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanPartDiff(ctx context.Context, sel ast.SelectionSet, v model.PlanPartDiff) graphql.Marshaler {
+	return ec._PlanPartDiff(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNPlanPartDiff2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanPartDiffᚄ(ctx context.Context, sel ast.SelectionSet, v []model.PlanPartDiff) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNPlanPartDiff2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanPartDiff(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNPlanRef2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanRef(ctx context.Context, sel ast.SelectionSet, v *model.PlanRef) graphql.Marshaler {
@@ -40091,6 +41374,26 @@ func (ec *executionContext) marshalNPlanRef2ᚖgithubᚗcomᚋdvtᚑengineᚋdvt
 		return graphql.Null
 	}
 	return ec._PlanRef(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNPlanStepDiff2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanStepDiff(ctx context.Context, sel ast.SelectionSet, v model.PlanStepDiff) graphql.Marshaler {
+	return ec._PlanStepDiff(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNPlanStepDiff2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanStepDiffᚄ(ctx context.Context, sel ast.SelectionSet, v []model.PlanStepDiff) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNPlanStepDiff2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanStepDiff(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) marshalNPolicy2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPolicy(ctx context.Context, sel ast.SelectionSet, v *model.Policy) graphql.Marshaler {
@@ -40734,6 +42037,16 @@ func (ec *executionContext) marshalNRunPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋ
 	return ec._RunPayload(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNRunRef2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunRef(ctx context.Context, sel ast.SelectionSet, v *model.RunRef) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._RunRef(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNRunStatus2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐRunStatus(ctx context.Context, v any) (model.RunStatus, error) {
 	var res model.RunStatus
 	err := res.UnmarshalGQL(v)
@@ -40752,6 +42065,26 @@ func (ec *executionContext) marshalNRunUpdate2ᚖgithubᚗcomᚋdvtᚑengineᚋd
 		return graphql.Null
 	}
 	return ec._RunUpdate(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNSecretRef2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretRef(ctx context.Context, sel ast.SelectionSet, v model.SecretRef) graphql.Marshaler {
+	return ec._SecretRef(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNSecretRef2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretRefᚄ(ctx context.Context, sel ast.SelectionSet, v []model.SecretRef) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNSecretRef2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐSecretRef(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) unmarshalNSeq2githubᚗcomᚋdvtᚑengineᚋdvtᚋrunᚐSeq(ctx context.Context, v any) (run.Seq, error) {
@@ -41755,6 +43088,13 @@ func (ec *executionContext) unmarshalOPauseInput2ᚖgithubᚗcomᚋdvtᚑengine�
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) marshalOPlanDiff2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanDiff(ctx context.Context, sel ast.SelectionSet, v *model.PlanDiff) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._PlanDiff(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalOPlanRefInput2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPlanRefInput(ctx context.Context, v any) (*model.PlanRefInput, error) {
 	if v == nil {
 		return nil, nil
@@ -42084,6 +43424,13 @@ func (ec *executionContext) marshalOStepError2ᚖgithubᚗcomᚋdvtᚑengineᚋd
 		return graphql.Null
 	}
 	return ec._StepError(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOStepInputs2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepInputs(ctx context.Context, sel ast.SelectionSet, v *model.StepInputs) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._StepInputs(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOStepLog2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐStepLog(ctx context.Context, sel ast.SelectionSet, v *model.StepLog) graphql.Marshaler {

@@ -643,11 +643,32 @@ type Place struct {
 	EnvironmentID string `json:"environmentId"`
 }
 
+// From the moment `from.runSeq` to the moment `to.runSeq`.
+type PlanDiff struct {
+	Previous *RunRef `json:"previous"`
+	// How many steps the plan of this run has.
+	Total   int `json:"total"`
+	Added   int `json:"added"`
+	Removed int `json:"removed"`
+	Changed int `json:"changed"`
+	// What differs outside of the steps, at most 20.
+	Parts []PlanPartDiff `json:"parts"`
+	// The steps that differ, at most 200, in the order of the document; removed ones come last.
+	Steps []PlanStepDiff `json:"steps"`
+}
+
 type PlanInput struct {
 	// A plan that lies somewhere: fetched and checked by a control activity.
 	Ref *PlanRefInput `json:"ref,omitempty"`
 	// The plan document itself: validated at once, kept by its hash.
 	Inline json.RawMessage `json:"inline,omitempty"`
+}
+
+// A member that differs, its path with dots, its values as JSON, at most 300 bytes; null where there is none.
+type PlanPartDiff struct {
+	Path string  `json:"path"`
+	From *string `json:"from,omitempty"`
+	To   *string `json:"to,omitempty"`
 }
 
 type PlanRef struct {
@@ -666,6 +687,13 @@ type PlanRefInput struct {
 	PlanVersion   string  `json:"planVersion"`
 	SizeBytes     *int    `json:"sizeBytes,omitempty"`
 	Compression   *string `json:"compression,omitempty"`
+}
+
+type PlanStepDiff struct {
+	StepID string     `json:"stepId"`
+	Change PlanChange `json:"change"`
+	// Of CHANGED, at most 20.
+	Parts []PlanPartDiff `json:"parts"`
 }
 
 // One version of the policy of a tenant. Roles and actions are strings on purpose: later versions may add some.
@@ -1031,6 +1059,11 @@ type Run struct {
 	// worker has fetched it yet, or when it is of another place than the run. Its digest is `plan.sha256`. What was changed of it for this run are the `signals` of the types
 	// UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET. At most 10 MiB. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
 	PlanDocument json.RawMessage `json:"planDocument,omitempty"`
+	// How the plan differs from that of the newest run of the same plan id in the same project and environment that was created before
+	// this one, whatever became of it. Null when there is none that the viewer may read, or when one of the two documents is not known
+	// as `planDocument` says. What looks like a secret is compared as it is shown, hidden. Not available in lists and subscriptions.
+	// Errors: STORE_UNAVAILABLE.
+	PlanDiff *PlanDiff `json:"planDiff,omitempty"`
 	// What the viewer may do, computed once and only when asked for.
 	Available Available `json:"-"`
 	// What steps are made from when they are asked for; nil: the run shows none.
@@ -1067,7 +1100,6 @@ type RunDelta struct {
 	Steps  []Step `json:"steps"`
 }
 
-// From the moment `from.runSeq` to the moment `to.runSeq`.
 type RunDiff struct {
 	From *Run `json:"from"`
 	To   *Run `json:"to"`
@@ -1195,6 +1227,12 @@ type RunUpdate struct {
 	Reset    bool      `json:"reset"`
 	Snapshot *Run      `json:"snapshot,omitempty"`
 	Delta    *RunDelta `json:"delta,omitempty"`
+}
+
+type SecretRef struct {
+	Provider string  `json:"provider"`
+	Key      string  `json:"key"`
+	Version  *string `json:"version,omitempty"`
 }
 
 type ServicePayload struct {
@@ -1405,6 +1443,11 @@ type Step struct {
 	// Example: `dbtNodes(status: ["error", "fail", "skipped"]) { byStatus { status count } edges { node { name message } } }`.
 	// Errors: BAD_USER_INPUT, CURSOR_INVALID, QUERY_TOO_COMPLEX (the file is larger than 16 MiB).
 	DbtNodes *DbtNodeConnection `json:"dbtNodes,omitempty"`
+	// What an attempt (default the latest; one that has not begun: as things are) is given: what the plan and the run say with the
+	// changes that were accepted before it began. `***` stands for what looks like a secret. Null when `Run.planDocument` is. Only on
+	// `Run.step`: not in lists, not even of steps, nor in subscriptions. Errors: BAD_USER_INPUT (no such attempt), STORE_UNAVAILABLE.
+	// Example: `run(runId: "r1") { step(stepId: "load") { inputs { inputs secrets { provider key } changes { type acceptedSeq } } } }`.
+	Inputs *StepInputs `json:"inputs,omitempty"`
 	// Of the run; nil where actions are not available.
 	Available Available `json:"-"`
 	// The steps that it is one of.
@@ -1457,6 +1500,16 @@ type StepError struct {
 	Retryable bool             `json:"retryable"`
 	Category  *FailureCategory `json:"category,omitempty"`
 	Source    *string          `json:"source,omitempty"`
+}
+
+type StepInputs struct {
+	Inputs json.RawMessage `json:"inputs"`
+	// Parameters of the run; null for none.
+	Params json.RawMessage `json:"params,omitempty"`
+	// Secrets that the step asks for, by name: never their values.
+	Secrets []SecretRef `json:"secrets"`
+	// Signals of the types UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET that changed it, in their order, at most 1,000.
+	Changes []Signal `json:"changes"`
 }
 
 type StepLog struct {
@@ -2331,6 +2384,63 @@ func (e *ManualOutcome) UnmarshalJSON(b []byte) error {
 }
 
 func (e ManualOutcome) MarshalJSON() ([]byte, error) {
+	var buf bytes.Buffer
+	e.MarshalGQL(&buf)
+	return buf.Bytes(), nil
+}
+
+type PlanChange string
+
+const (
+	PlanChangeAdded   PlanChange = "ADDED"
+	PlanChangeRemoved PlanChange = "REMOVED"
+	PlanChangeChanged PlanChange = "CHANGED"
+)
+
+var AllPlanChange = []PlanChange{
+	PlanChangeAdded,
+	PlanChangeRemoved,
+	PlanChangeChanged,
+}
+
+func (e PlanChange) IsValid() bool {
+	switch e {
+	case PlanChangeAdded, PlanChangeRemoved, PlanChangeChanged:
+		return true
+	}
+	return false
+}
+
+func (e PlanChange) String() string {
+	return string(e)
+}
+
+func (e *PlanChange) UnmarshalGQL(v any) error {
+	str, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("enums must be strings")
+	}
+
+	*e = PlanChange(str)
+	if !e.IsValid() {
+		return fmt.Errorf("%s is not a valid PlanChange", str)
+	}
+	return nil
+}
+
+func (e PlanChange) MarshalGQL(w io.Writer) {
+	_, _ = fmt.Fprint(w, strconv.Quote(e.String()))
+}
+
+func (e *PlanChange) UnmarshalJSON(b []byte) error {
+	s, err := strconv.Unquote(string(b))
+	if err != nil {
+		return err
+	}
+	return e.UnmarshalGQL(s)
+}
+
+func (e PlanChange) MarshalJSON() ([]byte, error) {
 	var buf bytes.Buffer
 	e.MarshalGQL(&buf)
 	return buf.Bytes(), nil

@@ -1,0 +1,150 @@
+package control_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+func command(id string, change M) M {
+	step := M{"stepId": id, "type": "COMMAND", "timeout": "1m", "inputs": M{"argv": []string{"true"}}}
+	for name, value := range change {
+		step[name] = value
+	}
+	return step
+}
+
+// L07: how a plan differs from that of the run before it, of the same plan and place, is told without secrets.
+func TestPlanDiff_L07_WithTheRunBefore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	start := func(requestID string, change M) run.Header {
+		t.Helper()
+		return w.header(must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf(requestID, document(change)))).View.Run.RunID)
+	}
+	diff := func(p authz.Principal, h run.Header) *control.PlanDiff {
+		t.Helper()
+		return must[*control.PlanDiff](t)(w.PlanDiff(t.Context(), p, h))
+	}
+	viewer := w.who("dev-viewer")
+	first := start("d1", M{"steps": []M{
+		command("keep", nil), command("gone", nil),
+		command("moved", M{"inputs": M{"argv": []string{"a"}, "env": M{"API_TOKEN": "hunter2", "MODE": "x"}}}),
+	}})
+	if got := diff(viewer, first); got != nil {
+		t.Errorf("the first run of a plan is compared with %s", got.Previous.RunID)
+	}
+	start("d2", M{"metadata.planId": "other", "steps": []M{command("x", nil)}})
+	second := start("d3", M{"metadata.planVersion": "1.1", "steps": []M{
+		command("keep", nil), command("new", nil),
+		command("moved", M{"dependsOn": []string{"keep"}, "inputs": M{"argv": []string{"a"}, "env": M{"API_TOKEN": "hunter3", "MODE": strings.Repeat("ä", 400)}}}),
+	}})
+	got := diff(viewer, second)
+	want := &control.PlanDiff{
+		Total: 3, Added: 1, Removed: 1, Changed: 1,
+		Parts: []control.PlanPart{{Path: "metadata.planVersion", From: `"1.0"`, To: `"1.1"`}},
+		Steps: []control.PlanStepDiff{
+			{StepID: "new", Change: control.PlanStepAdded},
+			{StepID: "moved", Change: control.PlanStepChanged, Parts: []control.PlanPart{
+				{Path: "dependsOn", To: `["keep"]`},
+				{Path: "inputs.env.MODE", From: `"x"`, To: `"` + strings.Repeat("ä", 149) + "…"},
+			}},
+			{StepID: "gone", Change: control.PlanStepRemoved},
+		},
+	}
+	if got == nil || got.Previous.RunID != first.RunID || got.Previous.PlanVersion != "1.0" {
+		t.Fatalf("compared with %+v, want %s", got, first.RunID)
+	}
+	want.Previous = got.Previous
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("the difference (-want +got):\n%s", d)
+	}
+	for _, p := range []authz.Principal{w.who("nobody"), w.foreign()} {
+		if got, err := w.PlanDiff(t.Context(), p, second); got != nil || err != nil {
+			t.Errorf("%s of %s is shown %+v, %v", p.ID, p.TenantID, got, err)
+		}
+	}
+	third := start("d4", M{"metadata.planVersion": "1.1", "steps": []M{command("keep", nil)}})
+	theirs := []byte(strings.Replace(string(document(nil, "s1")), `"acme"`, `"globex"`, 1))
+	if err := w.store.PutPlan(t.Context(), hash(string(theirs)), theirs); err != nil {
+		t.Fatal(err)
+	}
+	stolen := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), control.StartRun{
+		RequestID: "d5", ProjectID: third.ProjectID, EnvironmentID: third.EnvironmentID,
+		Ref: &plan.Ref{URI: "file:///theirs", SHA256: hash(string(theirs)), SchemaVersion: "v1.2", PlanID: third.PlanID, PlanVersion: "1.0"},
+	})).View.Run.RunID
+	if got := diff(viewer, w.header(stolen)); got != nil {
+		t.Errorf("a run that names the digest of another tenant's plan is compared: %+v", got)
+	}
+	if got := diff(viewer, w.header(must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("d6", document(nil, "s1")))).View.Run.RunID)); got != nil {
+		t.Errorf("the plan of another tenant is told as a difference: %+v", got)
+	}
+}
+
+// A difference of thousands of steps is counted in whole and told in part.
+func TestPlanDiff_Bounds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	of := func(requestID string, n int, argv string) run.Header {
+		steps := make([]M, n)
+		for i := range steps {
+			env := M{}
+			for j := range 30 {
+				env[fmt.Sprintf("V%02d", j)] = argv
+			}
+			steps[i] = command(fmt.Sprintf("s%03d", i), M{"inputs": M{"argv": []string{argv}, "env": env}})
+		}
+		return w.header(must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf(requestID, document(M{"steps": steps})))).View.Run.RunID)
+	}
+	of("m1", 250, "a")
+	got := must[*control.PlanDiff](t)(w.PlanDiff(t.Context(), w.eng(), of("m2", 300, "b")))
+	if got == nil || got.Changed != 250 || got.Added != 50 || len(got.Steps) != 200 || len(got.Steps[0].Parts) != 20 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// L07 T197: what an attempt was given has the changes that were accepted before it began, and no secret.
+func TestStepInputs_L07_T197_AsOfTheAttempt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.stepsWith("i1", json.RawMessage(`{"day":"1","password":"hunter2"}`), "COMMAND s1", "COMMAND s2")
+	w.overlaid(newParams(id, "o1", "", M{"day": "2"}))
+	w.finish(id, "s1", 1, run.StepFailedEvent)
+	w.overlaid(override(id, "o2", "s1", M{"env": M{"KEPT": "2"}}))
+	begun := w.state(id).Steps[0].Attempts[0].StartedSeq
+	for _, c := range []struct {
+		name, step     string
+		upTo           run.Seq
+		inputs, params string
+		changes        string
+	}{
+		{"the attempt that ran", "s1", begun, `{"argv":["true"],"env":{"KEPT":"1"}}`, `{"day":"2","password":"***"}`, "o1"},
+		{"the next one", "s1", 0, `{"argv":["true"],"env":{"KEPT":"2"}}`, `{"day":"2","password":"***"}`, "o1 o2"},
+		{"another step", "s2", 0, `{"argv":["true"],"env":{"KEPT":"1"}}`, `{"day":"2","password":"***"}`, "o1"},
+	} {
+		got := must[*control.StepInputs](t)(w.StepInputs(t.Context(), w.who("dev-viewer"), id, c.step, c.upTo))
+		if got == nil {
+			t.Fatalf("%s: nothing", c.name)
+		}
+		var changes []string
+		for _, r := range got.Changes {
+			changes = append(changes, r.Signal.ID)
+		}
+		if cmp.Diff(value(t, c.inputs), value(t, string(got.Inputs))) != "" || cmp.Diff(value(t, c.params), value(t, string(got.Params))) != "" || strings.Join(changes, " ") != c.changes {
+			t.Errorf("%s: %s %s %v", c.name, got.Inputs, got.Params, changes)
+		}
+	}
+	if got := must[*control.StepInputs](t)(w.StepInputs(t.Context(), w.eng(), id, "none", 0)); got != nil {
+		t.Errorf("inputs of no step: %+v", got)
+	}
+	_, err := w.StepInputs(t.Context(), w.foreign(), id, "s1", 0)
+	refusal(t, err, run.CodeNotFound)
+}

@@ -1,0 +1,82 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// StepInputs is what an attempt of a step is given: what its plan and its run say, with the changes that were
+// accepted before it began. What looks like a secret is hidden as in PlanDocument.
+type StepInputs struct {
+	Inputs  json.RawMessage
+	Params  json.RawMessage // of the run; nil for none
+	Secrets []plan.SecretRef
+	Changes []Receipt // UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET, in the order in which they were applied
+}
+
+// StepInputs gives what a step's attempt that began at upTo was given, or one that began now when upTo is 0. Nil
+// when PlanDocument has none, and when the plan has no such step. NOT_FOUND, STORE_UNAVAILABLE.
+func (s *Service) StepInputs(ctx context.Context, p authz.Principal, runID, stepID string, upTo run.Seq) (*StepInputs, error) {
+	r, err := s.visible(ctx, p, authz.Read, runID)
+	if err != nil {
+		return nil, err
+	}
+	pl, err := s.storedPlan(ctx, r.PlanRef)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil //nolint:nilnil // there is none yet
+	}
+	if err != nil {
+		return nil, translate(err)
+	}
+	i := slices.IndexFunc(pl.Steps, func(step plan.Step) bool { return step.StepID == stepID })
+	if i < 0 || !ofPlace(pl.Scope, r.Identity) {
+		return nil, nil //nolint:nilnil // whoever knows a digest may ask for a run of it
+	}
+	out := &StepInputs{Inputs: pl.Steps[i].Inputs, Params: r.Params, Secrets: pl.Steps[i].SecretRefs}
+	if err := s.change(ctx, out, runID, stepID, upTo); err != nil {
+		return nil, translate(err)
+	}
+	out.Inputs = hideSecrets(out.Inputs)
+	if out.Params != nil {
+		out.Params = hideSecrets(out.Params)
+	}
+	return out, nil
+}
+
+// change applies to in what was accepted for the step up to an event of the run.
+func (s *Service) change(ctx context.Context, in *StepInputs, runID, stepID string, upTo run.Seq) error {
+	if upTo == 0 {
+		upTo = run.Seq(1<<53 - 1)
+	}
+	var after run.Seq
+	for {
+		receipts, err := s.cfg.Store.Overlays(ctx, runID, stepID, after, upTo)
+		if err != nil {
+			return err
+		}
+		for _, r := range receipts {
+			payload, err := openPayload(ctx, s.cfg.Blobs, r.Payload)
+			if err != nil {
+				return fmt.Errorf("control: payload of signal %s: %w", r.Signal.ID, err)
+			}
+			o, err := overlayOf(r.Signal.Type, payload)
+			if err != nil {
+				return fmt.Errorf("control: payload of signal %s: %w", r.Signal.ID, err)
+			}
+			in.Inputs, in.Params = o.apply(in.Inputs, in.Params)
+			in.Changes = append(in.Changes, Receipt{Receipt: r})
+			after = r.AcceptedSeq
+		}
+		if len(receipts) < store.MaxPage {
+			return nil
+		}
+	}
+}
