@@ -96,7 +96,7 @@ func (f *fake) StepInputs(_ context.Context, _ authz.Principal, runID, stepID st
 func TestStepInputs_OfAnAttempt(t *testing.T) {
 	t.Parallel()
 	a := serve(t, answering())
-	const begun = `"params":{"upTo":3}`
+	const begun = `"params":{"upTo":6}`
 	if got := a.query(`{ run(runId: "r1") { step(stepId: "build") { inputs { inputs params secrets { provider key version } changes { signalId type acceptedSeq } } } } }`, nil); !strings.Contains(got, begun) ||
 		!strings.Contains(got, `"secrets":[{"provider":"vault","key":"db/password","version":null}],"changes":[{"signalId":"s1","type":"UPDATE_PARAMS","acceptedSeq":2}]`) {
 		t.Errorf("the inputs: %s", got)
