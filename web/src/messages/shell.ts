@@ -4,7 +4,9 @@ export const nav = { label: "Pages", skip: "Skip to content", runs: "Runs", inbo
 
 export const page = {
   retryIn: (left: string) => `Retry in ${left}`,
-  tooSoon: "The server asks you to wait a little.", asOf: "as of", more: "Show more", refresh: "Refresh", nothing: "Nothing here", forbidden: "You may not see this" };
+  tooSoon: "The server asks you to wait a little.",
+  goTo: "Go to it in the form",
+  asOf: "as of", more: "Show more", refresh: "Refresh", nothing: "Nothing here", forbidden: "You may not see this" };
 
 export const keys = {
   next: "Next row",
