@@ -426,6 +426,9 @@ type scene struct {
 // bubble fails when a goroutine is left.
 func play(t *testing.T, n int, cfg live.Config, f func(*scene)) {
 	t.Helper()
+	if cfg.Settle == 0 { // scenes are of what happens, and count every frame
+		cfg.Settle = time.Hour
+	}
 	synctest.Test(t, func(t *testing.T) {
 		s := &scene{T: t, wire: newWire(), archive: newArchive().create(theRun, n)}
 		s.hub = live.New(s.archive, s.wire, cfg)

@@ -31,6 +31,9 @@ type Config struct {
 	// Quiet is the longest time between two frames of a stream; 14 s, so that no
 	// viewer waits for 15 s (O9).
 	Quiet time.Duration
+	// Settle is how soon a quiet frame follows one that said something new, when nothing
+	// else does: whoever lost that one learns of it, and asks anew; 2 s.
+	Settle time.Duration
 	// ReadTimeout bounds one read of the store; 2 s. A failed head check ends it sooner.
 	ReadTimeout time.Duration
 	// MaxStreams bounds the streams of a hub; 20,000.
@@ -51,6 +54,7 @@ func (c *Config) defaults() {
 	set(&c.HeadInterval, time.Second)
 	set(&c.Patience, 500*time.Millisecond)
 	set(&c.Quiet, 14*time.Second)
+	set(&c.Settle, 2*time.Second)
 	set(&c.ReadTimeout, 2*time.Second)
 	if c.MaxStreams == 0 {
 		c.MaxStreams = 20000

@@ -139,6 +139,29 @@ func TestHub_O9_QuietFrames(t *testing.T) {
 	})
 }
 
+// What was said last may be lost on its way to a viewer: soon after it a quiet frame names the position again, once.
+func TestHub_QuietFrameFollowsNews(t *testing.T) {
+	t.Parallel()
+	play(t, 9, live.Config{Settle: 2 * time.Second}, func(s *scene) {
+		st := s.watch()
+		s.expect(st, isLive(9))
+		for range 2 {
+			s.archive.grow(theRun, 1)
+			head := s.archive.head(theRun)
+			m := s.archive.message(theRun, head-1, head)
+			s.wire.deliver(theRun, live.Delivery{Message: &m})
+			s.expect(st, isLive(head))
+			for _, within := range []time.Duration{2 * time.Second, 14 * time.Second, 14 * time.Second} {
+				began := time.Now()
+				f := s.next(st)
+				if d := time.Since(began); d < within-time.Second || d > within+time.Second || seen(f) != isLive(head) || f.Changed {
+					t.Errorf("after %v: %+v, changed %v; want a quiet frame after %v", d, seen(f), f.Changed, within)
+				}
+			}
+		}
+	})
+}
+
 func TestHub_T204_OperationalChangeAlone(t *testing.T) {
 	t.Parallel()
 	play(t, 9, live.Config{}, func(s *scene) {

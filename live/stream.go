@@ -38,6 +38,7 @@ type Stream struct {
 	showing   Sync      // by the frame given out last; "" before the first and when closed
 	shown     run.Seq   // the state that the viewer has
 	last      time.Time // when the last frame was given out
+	fresh     bool      // it said something new, and was not the first
 }
 
 // push hands a frame over without blocking. Frames of equal sync conflate: the
@@ -126,7 +127,10 @@ func (s *Stream) Next(ctx context.Context) (Frame, error) {
 // arm has the timer ring when a quiet frame is due.
 func (s *Stream) arm() {
 	left := s.hub.cfg.Quiet
-	if !s.last.IsZero() { // which only the reader writes
+	if s.fresh {
+		left = min(left, s.hub.cfg.Settle)
+	}
+	if !s.last.IsZero() { // which, as fresh, only the reader writes
 		left -= time.Since(s.last)
 	}
 	if s.timer == nil {
@@ -187,6 +191,7 @@ func (s *Stream) give(f Frame, kind Sync) Frame {
 	}
 	f.From = min(s.shown, f.State.Seq)
 	f.Changed = f.Changed || news
+	s.fresh = kind != kindQuiet && !s.last.IsZero()
 	s.shown, s.last = f.State.Seq, time.Now()
 	return f
 }

@@ -215,6 +215,19 @@ describe("RunStore", () => {
     expect(store.verdict().state).toBe("LIVE");
   });
 
+  it("7 learns from a quiet frame that the last change was lost, and asks once from where it is", () => {
+    const store = new RunStore(() => clock);
+    const history = ["a", "b", "c"];
+    store.receive(snapshot(history, "e0", 2));
+    expect(store.receive(quiet("e0", 3, 3))).toBe("resubscribe");
+    expect(store.receive(quiet("e0", 3, 3))).toBe("none");
+    store.tick();
+    expect([store.seq, store.verdict().state, store.verdict().reason]).toEqual([2, "STALE", "GAP"]);
+    store.receive(delta(history, "e0", 2, 3));
+    store.tick();
+    expect([store.seq, store.verdict().state]).toEqual([3, "LIVE"]);
+  });
+
   it("is stale when it stays behind the head for two seconds", () => {
     const store = held(2);
     store.receive(quiet("e0", 2, 4));

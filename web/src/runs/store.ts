@@ -247,6 +247,9 @@ export class RunStore {
       }
     } else if (frame.runSeq < this.#seq) {
       return "none";
+    } else if (frame.runSeq > this.#seq) {
+      // What this viewer was shown before was lost on its way.
+      return this.#gap();
     }
     this.#observe(frame);
     return "none";
