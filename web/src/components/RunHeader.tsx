@@ -12,6 +12,8 @@ import { ended, runLook } from "../ui/look";
 import { StatusBadge } from "../ui/Status";
 import { Time, useTick } from "../ui/Time";
 import { Env } from "../ui/Env";
+import prose from "../ui/Prose.module.css";
+import { useFlash } from "../ui/useFlash";
 import css from "./RunHeader.module.css";
 import { statusWords, took } from "./runWords";
 import { SyncBanner, SyncChip } from "./Sync";
@@ -131,9 +133,7 @@ function Facts({ header }: { header: RunHeader }) {
         </>
       )}
       {COUNTS.filter(([key]) => stepCounts[key] > 0).map(([key, tone, word]) => (
-        <span key={key} className={css.count} data-tone={tone}>
-          {count(stepCounts[key])} {word}
-        </span>
+        <StepCount key={key} n={stepCounts[key]} tone={tone} word={word} />
       ))}
       {stepCounts.total > 0 && <span>{m.run.ofSteps(count(stepCounts.total))}</span>}
       {header.triggeredBy && <span> · {m.run.startedBy(header.triggeredBy)}</span>}
@@ -142,5 +142,14 @@ function Facts({ header }: { header: RunHeader }) {
         · <Time at={header.startedAt ?? header.createdAt} format="full" />
       </span>
     </p>
+  );
+}
+
+function StepCount({ n, tone, word }: { n: number; tone: string; word: string }) {
+  const text = useFlash<HTMLSpanElement>(n);
+  return (
+    <span ref={text} className={`${prose.flash} ${css.count}`} data-tone={tone}>
+      {count(n)} {word}
+    </span>
   );
 }

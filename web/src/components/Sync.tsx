@@ -35,7 +35,7 @@ export function SyncChip({ verdict, now }: { verdict: Shown; now: number }) {
       <strong>{reread ? m.banner.reread(ticking(everyMs)) : m.sync[state]}</strong>
       {trouble && asOf > 0 && <span>{ticking(now - asOf)}</span>}
       {trouble && reason && <span>· {reason}</span>}
-      {state === "LIVE" && reason === "BUS_DEGRADED" && <span>· polling the store</span>}
+      {state === "LIVE" && reason === "BUS_DEGRADED" && <span>· {m.banner.polling}</span>}
       {asOf > 0 && (
         <span className={css.detail}>
           · {m.banner.asOf} <Time at={asOf} format="clock" /> {zoneName(zone)}

@@ -30,7 +30,9 @@ export function statusWords(header: RunHeader, now: number, actions: Actions | n
     const left = retryDeadline === null ? null : retryDeadline - now;
     return sentence([failedSteps > 0 && m.run.stepsFailed(failedSteps), left !== null && (left > 0 ? m.run.windowCloses(ticking(left)) : m.run.windowClosed)]);
   }
-  return message;
+  if (message !== null && message !== "") return message;
+  if (status === "UNKNOWN") return m.run.unknownMeans;
+  return substatus === "COMPENSATING" ? m.run.compensatingMeans : null;
 }
 
 /** Before it has started: for whom or for what it waits, since when, until when. */

@@ -24,6 +24,7 @@ export const cause = {
 };
 
 export const banner = {
+  polling: "polling the store",
   reread: (every: string) => `Read every ${every}`,
   stale: (age: string) => `Stale for ${age}.`,
   offline: (age: string) => `Offline for ${age}.`,

@@ -17,6 +17,8 @@ export const run = {
   queuedSince: "waiting since",
   windowCloses: (left: string) => `window closes in ${left}`,
   windowClosed: "the retry window has closed",
+  unknownMeans: "This page does not know this status: the server may be newer. Reload the page.",
+  compensatingMeans: "What the steps have done is being undone, one after the other.",
   stepsFailed: (n: number) => `${plural(n, "step")} failed`,
   draining: (n: number) => `Waiting for ${plural(n, "in-flight task")}`,
   pausedBy: (who: string, why: string | null) => `by ${who}${why ? `: “${why}”` : ""}`,

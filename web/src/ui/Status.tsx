@@ -1,12 +1,14 @@
 import type { Look } from "./look";
 import prose from "./Prose.module.css";
 import css from "./Status.module.css";
+import { useFlash } from "./useFlash";
 
 /** A status on its own tint: silhouette, word, colour. */
 export function StatusBadge({ look, large = false }: { look: Look; large?: boolean }) {
   const Icon = look.icon;
+  const badge = useFlash<HTMLSpanElement>(look.word);
   return (
-    <span className={`${css.badge} ${large ? css.large : ""}`} data-tone={look.tone}>
+    <span ref={badge} className={`${prose.flash} ${css.badge} ${large ? css.large : ""}`} data-tone={look.tone}>
       <Icon size={large ? 18 : 14} aria-hidden="true" />
       {look.word}
     </span>
