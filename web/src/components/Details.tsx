@@ -5,6 +5,7 @@ import type { RunHeader, Signal } from "../api/model";
 import { m } from "../messages";
 import { Time } from "../ui/Time";
 import css from "./Details.module.css";
+import { PlanDiff } from "./PlanDiff";
 import { PlanDocument } from "./PlanDocument";
 
 const OVERLAYS: readonly Signal["type"][] = ["UPDATE_PARAMS", "INJECT_OVERRIDE", "UPDATE_TARGET"];
@@ -36,6 +37,10 @@ export default function Details({ header }: { header: RunHeader }) {
         ))}
       </dl>
       <Overlays header={header} />
+      <section className={css.overlays}>
+        <h2>{m.planDiff.title}</h2>
+        <PlanDiff runId={header.runId} />
+      </section>
       <PlanDocument header={header} />
     </>
   );

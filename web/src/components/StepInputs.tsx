@@ -1,42 +1,81 @@
 import { Link } from "@tanstack/react-router";
-import { useReceipts } from "../actions/context";
+import { useEffect, useState } from "react";
+import { StepInputsDocument, type StepInputsQuery } from "../api/gen/graphql";
+import { type ApiError, request, toApiError } from "../api/request";
 import { m } from "../messages";
-import { useRunStore } from "../runs/context";
-import { planStep, usePlan } from "../runs/plan";
 import { Problem, Skeleton } from "../ui/Page";
-import prose from "../ui/Prose.module.css";
 import css from "./StepPanel.module.css";
 
-/** What the plan gives the step, and that it was changed on the way. */
-export default function StepInputs({ runId, stepId }: { runId: string; stepId: string }) {
-  const { document, error, again } = usePlan(runId);
-  if (error) return <Problem error={error} retry={again} />;
-  if (document === undefined) return <Skeleton rows={4} label={m.step.tabs.inputs} />;
-  const step = planStep(document, stepId);
-  if (step === null) return <p className={css.quiet}>{m.step.noInputs}</p>;
+type Inputs = NonNullable<NonNullable<NonNullable<StepInputsQuery["run"]>["step"]>["inputs"]>;
+
+interface StepInputsProps {
+  runId: string;
+  stepId: string;
+  /** The logical attempt; null before the first. */
+  attempt: number | null;
+}
+
+/** What the attempt was given: by the plan and the run, with what was changed on the way. */
+export default function StepInputs({ runId, stepId, attempt }: StepInputsProps) {
+  const [inputs, setInputs] = useState<Inputs | null | undefined>(undefined);
+  const [error, setError] = useState<ApiError | null>(null);
+  const [round, setRound] = useState(0);
+  useEffect(() => {
+    const abort = new AbortController();
+    setError(null);
+    request(StepInputsDocument, { runId, stepId, attempt }, abort.signal)
+      .then(({ run }) => setInputs(run?.step?.inputs ?? null))
+      .catch((cause: unknown) => {
+        if (!abort.signal.aborted) setError(toApiError(cause));
+      });
+    return () => abort.abort();
+  }, [runId, stepId, attempt, round]);
+  if (error) return <Problem error={error} retry={() => setRound(round + 1)} />;
+  if (inputs === undefined) return <Skeleton rows={4} label={m.step.tabs.inputs} />;
+  if (inputs === null) return <p className={css.quiet}>{m.step.noInputs}</p>;
   return (
     <div className={css.body}>
-      <Changed runId={runId} stepId={stepId} />
-      <pre className={prose.said} tabIndex={0} aria-label={m.step.tabs.inputs}>
-        {JSON.stringify(step, null, 2)}
-      </pre>
+      {inputs.changes.map(({ signalId, type, appliedSeq, actor, reason }) => (
+        <p key={signalId}>
+          {m.step.changed}{" "}
+          <Link from="/runs/$runId" to="." search={(old) => ({ ...old, view: "events", seq: appliedSeq ?? undefined, types: undefined })}>
+            seq {appliedSeq}
+          </Link>{" "}
+          {type} {m.receipt.by(actor)}
+          {reason && `: “${reason}”`}
+        </p>
+      ))}
+      <Json label={m.step.tabs.inputs} value={inputs.inputs} />
+      {inputs.params !== null && (
+        <>
+          <h3>{m.step.params}</h3>
+          <Json label={m.step.params} value={inputs.params} />
+        </>
+      )}
+      {inputs.secrets.length > 0 && (
+        <>
+          <h3>{m.step.secrets}</h3>
+          <ul className={css.artifacts}>
+            {inputs.secrets.map(({ provider, key, version }) => (
+              <li key={`${provider}:${key}`}>
+                <code>
+                  {provider}:{key}
+                  {version !== null && `@${version}`}
+                </code>{" "}
+                <span className={css.quiet}>{m.step.secretHidden}</span>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
     </div>
   );
 }
 
-function Changed({ runId, stepId }: { runId: string; stepId: string }) {
-  const store = useRunStore();
-  const changed = useReceipts().filter(
-    ({ runId: of, type, stepId: step, appliedSeq }) =>
-      of === runId && (type === "UPDATE_PARAMS" || (type === "INJECT_OVERRIDE" && step === stepId)) && appliedSeq !== null && appliedSeq <= store.seq,
+function Json({ label, value }: { label: string; value: unknown }) {
+  return (
+    <pre className={css.pre} tabIndex={0} aria-label={label}>
+      {JSON.stringify(value, null, 2)}
+    </pre>
   );
-  return changed.map(({ signalId, type, appliedSeq, actor }) => (
-    <p key={signalId}>
-      {m.step.changed}{" "}
-      <Link from="/runs/$runId" to="." search={(old) => ({ ...old, view: "events", seq: appliedSeq ?? undefined, types: undefined })}>
-        seq {appliedSeq}
-      </Link>{" "}
-      {type} {m.receipt.by(actor)}
-    </p>
-  ));
 }

@@ -166,7 +166,7 @@ function Part({ runId, step, shownId, latest, place, open }: PartProps) {
     case "inputs":
       return (
         <Suspense>
-          <StepInputs runId={runId} stepId={step.stepId} />
+          <StepInputs key={`${step.stepId}/${shownId}/${shown?.startedSeq ?? 0}`} runId={runId} stepId={step.stepId} attempt={shownId > 0 ? shownId : null} />
         </Suspense>
       );
     case "error":

@@ -9,6 +9,7 @@ import { Ask } from "../ui/Ask";
 import form from "../ui/Form.module.css";
 import { shortId } from "../ui/format";
 import type { Item } from "./items";
+import { PlanChange } from "./PlanChange";
 
 const OUTCOMES = ["SUCCEEDED", "FAILED", "CANCELLED"] as const satisfies readonly ManualOutcome[];
 
@@ -45,6 +46,7 @@ export function Decide({ item, yes, done, close }: DecideProps) {
       onClose={close}
     >
       {approval && <p>{yes ? m.inbox.approveMeans : m.inbox.rejectMeans}</p>}
+      {approval && <PlanChange runId={item.runId} />}
       {task?.instructions && <p>{task.instructions}</p>}
       {task && (
         <label className={form.field}>

@@ -7,6 +7,7 @@ import { runs } from "./runs";
 import { run, runKeys, details, artifacts, events, time, diff } from "./run";
 import { step, log } from "./step";
 import { graph, grid, timeline, mosaic } from "./pictures";
+import { planDiff } from "./planDiff";
 import { several } from "./several";
 import { bulk } from "./bulk";
 import { start } from "./start";
@@ -27,6 +28,7 @@ export const m = {
   run, runKeys, details, artifacts, events, time, diff,
   step, log,
   graph, grid, timeline, mosaic,
+  planDiff,
   several,
   bulk,
   start,

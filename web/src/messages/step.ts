@@ -9,6 +9,9 @@ export const step = {
   tabs: { error: "Error", log: "Log", models: "Models", inputs: "Inputs", output: "Outputs", artifacts: "Artifacts", timing: "Timing", worker: "Worker" } satisfies Record<StepTab, string>,
   noInputs: "No worker has fetched the plan yet, so what it gives the step is not known.",
   changed: "Changed on the way:",
+  params: "Parameters of the run",
+  secrets: "Secrets",
+  secretHidden: "by name; its value is nowhere shown",
   median: (ms: string) => `usually ${ms}`,
   engineTry: (n: number) => `engine try ${n}`,
   models: {

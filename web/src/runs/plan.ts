@@ -36,15 +36,3 @@ export function usePlan(runId: string): Plan {
   }, [runId, round]);
   return { document, error, again: () => setRound(round + 1) };
 }
-
-/** What the plan says of one step, without what is shown elsewhere. */
-export function planStep(document: unknown, stepId: string): Record<string, unknown> | null {
-  const steps: unknown = isObject(document) ? document["steps"] : null;
-  if (!Array.isArray(steps)) return null;
-  const found: unknown = steps.find((step: unknown) => isObject(step) && step["stepId"] === stepId);
-  return isObject(found) ? found : null;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}

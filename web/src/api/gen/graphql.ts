@@ -242,6 +242,11 @@ export type PauseInput = {
   reason?: string | null | undefined;
 };
 
+export type PlanChange =
+  | 'ADDED'
+  | 'CHANGED'
+  | 'REMOVED';
+
 export type PlanInput =
   {   /** The plan document itself: validated at once, kept by its hash. */
   inline: unknown; ref?: never; }
@@ -858,6 +863,24 @@ export type RunPlanQueryVariables = Exact<{
 
 export type RunPlanQuery = { run: { planDocument: unknown } | null };
 
+export type StepInputsQueryVariables = Exact<{
+  runId: string;
+  stepId: string;
+  attempt?: number | null | undefined;
+}>;
+
+
+export type StepInputsQuery = { run: { step: { inputs: { inputs: unknown, params: unknown, secrets: Array<{ provider: string, key: string, version: string | null }>, changes: Array<{ signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null }> } | null } | null } | null };
+
+export type PlanPartsFragment = { path: string, from: string | null, to: string | null };
+
+export type PlanDiffQueryVariables = Exact<{
+  runId: string;
+}>;
+
+
+export type PlanDiffQuery = { run: { planDiff: { total: number, added: number, removed: number, changed: number, previous: { runId: string, planVersion: string, createdAt: string }, parts: Array<{ path: string, from: string | null, to: string | null }>, steps: Array<{ stepId: string, change: PlanChange, parts: Array<{ path: string, from: string | null, to: string | null }> }> } | null } | null };
+
 export type PageFieldsFragment = { endCursor: string | null, hasNextPage: boolean };
 
 export type LetterFieldsFragment = { id: string, projectId: string, runId: string, fromSeq: number, toSeq: number, attempts: number, cause: string, buriedAt: string, redrivenAt: string | null };
@@ -1406,6 +1429,13 @@ export const ManualTaskFieldsFragmentDoc = new TypedDocumentString(`
   reasonRequired
   strength
 }`, {"fragmentName":"ManualTaskFields"}) as unknown as TypedDocumentString<ManualTaskFieldsFragment, unknown>;
+export const PlanPartsFragmentDoc = new TypedDocumentString(`
+    fragment PlanParts on PlanPartDiff {
+  path
+  from
+  to
+}
+    `, {"fragmentName":"PlanParts"}) as unknown as TypedDocumentString<PlanPartsFragment, unknown>;
 export const PageFieldsFragmentDoc = new TypedDocumentString(`
     fragment PageFields on PageInfo {
   endCursor
@@ -2878,6 +2908,79 @@ export const RunPlanDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<RunPlanQuery, RunPlanQueryVariables>;
+export const StepInputsDocument = new TypedDocumentString(`
+    query StepInputs($runId: String!, $stepId: String!, $attempt: Int) {
+  run(runId: $runId) {
+    step(stepId: $stepId) {
+      inputs(attempt: $attempt) {
+        inputs
+        params
+        secrets {
+          provider
+          key
+          version
+        }
+        changes {
+          ...SignalFields
+        }
+      }
+    }
+  }
+}
+    fragment SignalFields on Signal {
+  signalId
+  runId
+  type
+  typeRaw
+  stepId
+  actor
+  reason
+  decision
+  rejection {
+    code
+    message
+  }
+  application
+  applicationReason
+  duplicate
+  acceptedSeq
+  appliedSeq
+  quiescentSeq
+  receivedAt
+  deliveredAt
+  appliedAt
+}`) as unknown as TypedDocumentString<StepInputsQuery, StepInputsQueryVariables>;
+export const PlanDiffDocument = new TypedDocumentString(`
+    query PlanDiff($runId: String!) {
+  run(runId: $runId) {
+    planDiff {
+      previous {
+        runId
+        planVersion
+        createdAt
+      }
+      total
+      added
+      removed
+      changed
+      parts {
+        ...PlanParts
+      }
+      steps {
+        stepId
+        change
+        parts {
+          ...PlanParts
+        }
+      }
+    }
+  }
+}
+    fragment PlanParts on PlanPartDiff {
+  path
+  from
+  to
+}`) as unknown as TypedDocumentString<PlanDiffQuery, PlanDiffQueryVariables>;
 export const DeadLettersDocument = new TypedDocumentString(`
     query DeadLetters($runId: String, $open: Boolean!, $first: Int!, $after: String) {
   deadLetters(runId: $runId, open: $open, first: $first, after: $after) {

@@ -1,0 +1,21 @@
+import { Link } from "@tanstack/react-router";
+import { usePlanDiff } from "../components/usePlanDiff";
+import { m } from "../messages";
+import form from "../ui/Form.module.css";
+import { plural } from "../ui/format";
+
+/** What is approved, in one line: how large the plan is and how it differs from the last one; a plan that nobody has run is said to be new. */
+export function PlanChange({ runId }: { runId: string }) {
+  const { diff, error } = usePlanDiff(runId);
+  if (error || diff === undefined) return <p className={form.hint}>{error ? error.message : m.diff.loading}</p>;
+  return (
+    <p data-testid="plan-change">
+      {diff === null ? m.planDiff.none : `${plural(diff.total, "step")} · ${m.planDiff.to(diff.previous.planVersion)}: `}
+      {diff !== null && (
+        <Link to="/runs/$runId" params={{ runId }} search={{ view: "details" }}>
+          {m.planDiff.counts(diff.added, diff.removed, diff.changed)} ▸
+        </Link>
+      )}
+    </p>
+  );
+}
