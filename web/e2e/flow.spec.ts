@@ -21,7 +21,7 @@ test("the sample run moves live to its end", async ({ page, url }) => {
   await page.getByRole("link", { name: "Events" }).click();
   await expect(page.locator('[data-event="RunCompleted"]')).toBeVisible();
   await page.getByRole("link", { name: "Steps" }).click();
-  await page.getByRole("table").getByRole("button").first().click();
+  await page.getByRole("table").locator("[data-index]").first().getByRole("button").click();
   await expect(page.getByTestId("step-panel")).toBeVisible();
 });
 

@@ -127,7 +127,7 @@ test("a dead letter shows what it was to tell, and redriving says what became of
   await page.keyboard.press("Escape");
   await page.getByRole("button", { name: "Redrive all open…" }).click();
   const dialog = page.getByRole("alertdialog");
-  await expect(dialog).toContainText("ignores it");
+  await expect(dialog).toContainText("ignore it");
   await dialog.getByLabel(/to confirm/).fill("redrive all");
   await dialog.getByRole("button", { name: "Redrive" }).click();
   await expect(rows.first()).toContainText("The bus still refuses it.");
