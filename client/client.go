@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/Khan/genqlient/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 )
 
@@ -118,6 +119,12 @@ func Named(err error) error {
 		}
 	}
 	_ = json.Unmarshal(raw, &x)
+	if x.Code == "" && status != nil {
+		return err // a server that is none of dvt's
+	}
+	if len(first.Path) > 1 && first.Path[0] == ast.PathName("variable") {
+		first.Message = first.Path[1:].String() + ": " + first.Message
+	}
 	return &Error{
 		Code: x.Code, Message: first.Message, RetryAfter: time.Duration(x.RetryAfterMS) * time.Millisecond,
 		Violations: x.Violations, Denial: x.Denial, RunSeq: x.Current.RunSeq, RequestID: x.RequestID,

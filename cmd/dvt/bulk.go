@@ -64,10 +64,9 @@ func (r *bulkRuns) input(c *cobra.Command) (client.BulkRunsInput, error) {
 		return client.BulkRunsInput{Ids: ids}, nil
 	}
 	f := client.RunFilter{ProjectId: orNil(r.project), EnvironmentId: orNil(r.environment), PlanId: orNil(r.plan), TriggeredBy: orNil(r.by), Text: orNil(r.text)}
-	for _, w := range r.status {
-		f.Statuses = append(f.Statuses, client.RunStatus(strings.ToUpper(w)))
-	}
-	return client.BulkRunsInput{Filter: &f}, nil
+	var err error
+	f.Statuses, err = wordsOf("--status", r.status, client.AllRunStatus)
+	return client.BulkRunsInput{Filter: &f}, err
 }
 
 // maxIDs is how much of a file of ids is read: more than the largest bulk has.

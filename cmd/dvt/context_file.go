@@ -128,10 +128,10 @@ func (f contextFile) find(name string) (profile, error) {
 func (p profile) check() error {
 	u, err := url.Parse(p.Server)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return usage(fmt.Errorf("--server is an address like https://dvt.example.com, not %q", p.Server))
+		return usage(fmt.Errorf("the server's address is like https://dvt.example.com, not %q", p.Server))
 	}
 	if u.User != nil {
-		return usage(errors.New("--server must hold no name and password: give --token-file or --token-env"))
+		return usage(errors.New("the server's address must hold no name and password: give a token"))
 	}
 	if p.TokenFile != "" && p.TokenEnv != "" {
 		return usage(errors.New("give --token-file or --token-env, not both"))

@@ -75,6 +75,7 @@ func failure(err error) error {
 
 // hints say what to do at a command line, where the table of codes speaks of the API.
 var hints = map[run.Code]string{
+	run.CodeBadInput:        "Nothing was done. Correct what is named; --help says what the command takes.",
 	run.CodeUnauthenticated: "Give a token: --token, DVT_TOKEN, or a context (see dvt context).",
 	run.CodeTokenExpired:    "Make a new token with dvt token create, and put it where your context looks for it.",
 	run.CodeForbidden:       "Ask someone who could; dvt whoami says which roles you have.",

@@ -33,6 +33,8 @@ func TestErrors_ExitStatusAndWhatToDo(t *testing.T) {
 	broken := answering(t, 200, `{"errors":[{"message":"Something went wrong inside dvt.","extensions":{"code":"INTERNAL","requestId":"req-7"}}],"data":null}`)
 	denied := answering(t, 200, `{"errors":[{"message":"No.","extensions":{"code":"FORBIDDEN","denial":{"action":"CANCEL","rule":"prod-freeze","whoCould":["ana"]}}}],"data":null}`)
 	other := answering(t, 404, `{}`)
+	nameless := answering(t, 404, `{"errors":[{"message":"there is nothing here"}]}`)
+	older := answering(t, 422, `{"errors":[{"message":"unknown field","path":["variable","filter","mine"],"extensions":{"code":"BAD_USER_INPUT"}}]}`)
 	for _, c := range []struct {
 		address, token, args string
 		status               int
@@ -56,6 +58,16 @@ func TestErrors_ExitStatusAndWhatToDo(t *testing.T) {
 		{address, "dev-viewer", "run list --statu FAILED", 2, []string{"unknown flag: --statu; did you mean --status?", "dvt run list --help"}},
 		{address, "dev-viewer", "run list r1", 2, []string{"usage: dvt run list"}},
 		{address, "dev-viewer", "run list --limit x", 2, []string{"--limit"}},
+		{address, "dev-viewer", "run list --status failing", 2, []string{"--status is one of PENDING, ", `not "failing"`}},
+		{address, "dev-viewer", "run alert r1 --level loud", 2, []string{"--level is one of LOW"}},
+		{address, "dev-viewer", "service mode sideways --reason r", 2, []string{"MODE is one of "}},
+		{address, "dev-viewer", "token create n --role god", 2, []string{"--role is one of VIEWER, "}},
+		{address, "dev-viewer", "bulk signal pause --status so --reason r", 2, []string{"--status is one of "}},
+		{address, "dev-viewer", "run start ../../go.sum", 2, []string{"go.sum is no plan"}},
+		{address, "dev-viewer", "run start testdata/watch.txt", 2, []string{"dvt plan new writes one"}},
+		{"nowhere", "t", "run list", 2, []string{`address is like https://dvt.example.com, not "nowhere"`}},
+		{nameless, "t", "run list", 1, []string{"answered 404 Not Found", "is the address right"}},
+		{older, "t", "run list", 2, []string{"BAD_USER_INPUT: filter.mine: unknown field\n  Nothing was done."}},
 		{address, "dev-viewer", "token create n", 2, []string{`"role" not set`}},
 		{address, "dev-viewer", "run list --awaiting-approval --text a", 2, []string{"awaiting-approval"}},
 		{address, "dev-viewer", "run", 0, []string{"Available Commands", "watch"}},

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -67,11 +65,9 @@ func (s *session) completeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "complete RUN STEP", Short: "Say how a step that waits for a person ended", Args: exact(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			as := client.ManualOutcome(strings.ToUpper(outcome))
-			switch as {
-			case client.ManualOutcomeSucceeded, client.ManualOutcomeFailed, client.ManualOutcomeCancelled:
-			default:
-				return usage(errors.New("--outcome must be succeeded, failed or cancelled"))
+			as, err := wordOf("--outcome", outcome, client.AllManualOutcome)
+			if err != nil {
+				return err
 			}
 			token, err := s.tokenOf(c, args[0], args[1])
 			if err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,8 +17,11 @@ func (s *session) policyWho() *cobra.Command {
 		Long: "Name principals of the tenant that may do ACTION to RUN, at most ten, one a line. ACTION is a word such as CANCEL, retry-step\n" +
 			"or APPROVE, as `dvt whoami -o json` has them. Takes the right to read the policy there.",
 		RunE: func(c *cobra.Command, args []string) error {
-			action := strings.ToUpper(strings.ReplaceAll(args[0], "-", "_"))
-			out, err := client.WhoCould(c.Context(), s.client, action, args[1])
+			action, err := wordOf("ACTION", args[0], client.AllAction)
+			if err != nil {
+				return err
+			}
+			out, err := client.WhoCould(c.Context(), s.client, string(action), args[1])
 			if err != nil {
 				return failure(err)
 			}

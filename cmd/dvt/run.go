@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -95,6 +96,9 @@ func (s *session) resolve() error {
 		}
 	}
 	s.server = cmp.Or(s.server, here)
+	if err := (profile{Server: s.server}).check(); err != nil {
+		return err
+	}
 	if s.token == "" {
 		s.token = os.Getenv("DVT_TOKEN")
 	}
@@ -129,6 +133,9 @@ func (s *session) startCommand() *cobra.Command {
 			}
 			var scope struct {
 				Scope struct{ ProjectID, EnvironmentID string }
+			}
+			if trimmed := bytes.TrimSpace(doc); len(trimmed) == 0 || trimmed[0] != '{' {
+				return usage(fmt.Errorf("%s is no plan: it is to have schemaVersion, metadata, scope and steps; dvt plan new writes one", args[0]))
 			}
 			_ = json.Unmarshal(doc, &scope) // what is wrong with it the server says better
 			in := client.StartRunInput{

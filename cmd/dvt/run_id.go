@@ -16,16 +16,20 @@ import (
 // runName is a word that stands for a run, wherever one is asked for.
 type runName struct {
 	name, is string
-	statuses []client.RunStatus // to look among; nil: all
-	suits    func(r client.RunRow, me string) bool
+	among    client.RunFilter
+	page     int // how many are looked at together
+	suits    func(r client.RunRow) bool
 }
 
+// me stands for the viewer in filters.
+var me = "me"
+
 var runNames = []runName{
-	{"@last", "the newest run that you started", nil, func(r client.RunRow, me string) bool { return deref(r.TriggeredBy) == me }},
+	{"@last", "the newest run that you started", client.RunFilter{TriggeredBy: &me}, 1, func(client.RunRow) bool { return true }},
 	{
 		"@failed", "the newest run that FAILED, or waits with a failed step",
-		[]client.RunStatus{client.RunStatusFailed, client.RunStatusRunning, client.RunStatusPaused},
-		func(r client.RunRow, _ string) bool {
+		client.RunFilter{Statuses: []client.RunStatus{client.RunStatusFailed, client.RunStatusRunning, client.RunStatusPaused}}, maxPage,
+		func(r client.RunRow) bool {
 			return r.Status == client.RunStatusFailed || r.StepCounts.Failed > 0
 		},
 	},
@@ -127,15 +131,14 @@ func (s *session) namedRun(ctx context.Context, name string) (string, error) {
 		}
 		return "", usage(errors.New(text))
 	}
-	size := maxPage
 	var after *string
-	for read := 0; read < maxCandidates; read += size {
-		page, err := client.FindRuns(ctx, s.client, &size, after, &client.RunFilter{Statuses: runNames[i].statuses})
+	for read := 0; read < maxCandidates; read += runNames[i].page {
+		page, err := client.ListRuns(ctx, s.client, &runNames[i].page, after, &runNames[i].among)
 		if err != nil {
 			return "", failure(err)
 		}
 		for _, e := range page.Runs.Edges {
-			if r := e.Node.RunRow; runNames[i].suits(r, page.Viewer.Principal) {
+			if r := e.Node.RunRow; runNames[i].suits(r) {
 				fmt.Fprintf(s.err, "%s is %s  %s  %s\n", name, r.RunId, statusOf(r), r.Plan.PlanId)
 				return r.RunId, nil
 			}
@@ -144,5 +147,5 @@ func (s *session) namedRun(ctx context.Context, name string) (string, error) {
 			break
 		}
 	}
-	return "", &exitError{status: 4, err: fmt.Errorf("NOT_FOUND: there is no %s, %s, among the newest %d", name, runNames[i].is, maxCandidates)}
+	return "", &exitError{status: 4, err: fmt.Errorf("NOT_FOUND: there is no %s, %s", name, runNames[i].is)}
 }

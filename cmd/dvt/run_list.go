@@ -24,8 +24,9 @@ func (s *session) listCommand() *cobra.Command {
 				return s.listApprovals(c, l)
 			}
 			f := client.RunFilter{}
-			for _, w := range status {
-				f.Statuses = append(f.Statuses, client.RunStatus(strings.ToUpper(w)))
+			var err error
+			if f.Statuses, err = wordsOf("--status", status, client.AllRunStatus); err != nil {
+				return err
 			}
 			if text != "" {
 				f.Text = &text

@@ -46,7 +46,11 @@ func (s *session) show(run *client.ShowRunRun, past bool) error {
 		fmt.Fprintln(s.out, oneLine(*r.Message))
 	}
 	if r.RootCause != nil {
-		fmt.Fprintf(s.out, "cause: %s: %s (blocks %d steps)\n", cause(r), oneLine(deref(r.RootCause.Message)), r.RootCause.BlockedSteps)
+		blocks := ""
+		if n := r.RootCause.BlockedSteps; n > 0 {
+			blocks = fmt.Sprintf(" (steps that wait for it: %d)", n)
+		}
+		fmt.Fprintf(s.out, "cause: %s: %s%s\n", cause(r), oneLine(deref(r.RootCause.Message)), blocks)
 	}
 	if r.RetryDeadline != nil {
 		fmt.Fprintf(s.out, "retry window closes %s\n", s.when(r.RetryDeadline))

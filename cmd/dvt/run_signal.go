@@ -130,7 +130,11 @@ func alertVerb() verb {
 			c.Flags().StringVar(&note, "note", "", "what to look at")
 		},
 		input: func(_ *cobra.Command, _ []string, why *string, in *client.SignalInput) error {
-			in.EscalateAlert = &client.EscalateAlertInput{Level: client.AlertLevel(strings.ToUpper(level)), Note: why}
+			as, err := wordOf("--level", level, client.AllAlertLevel)
+			if err != nil {
+				return err
+			}
+			in.EscalateAlert = &client.EscalateAlertInput{Level: as, Note: why}
 			if note != "" {
 				in.EscalateAlert.Note = &note
 			}

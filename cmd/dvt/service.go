@@ -76,7 +76,10 @@ func (s *session) serviceMode() *cobra.Command {
 	c := &cobra.Command{
 		Use: "mode MODE", Short: "Set the mode of the installation: NORMAL, READ_ONLY or DRAINED", Args: exact(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			mode := client.EngineMode(strings.ToUpper(strings.ReplaceAll(args[0], "-", "_")))
+			mode, err := wordOf("MODE", args[0], client.AllEngineMode)
+			if err != nil {
+				return err
+			}
 			out, err := client.SetEngineMode(c.Context(), s.client, client.SetEngineModeInput{RequestId: orNew(requestID), Mode: mode, Reason: reason})
 			if err != nil {
 				return failure(err)

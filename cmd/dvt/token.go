@@ -27,10 +27,14 @@ func (s *session) tokenCreate() *cobra.Command {
 			if days < 1 || days > 365 {
 				return usage(errors.New("--days must be from 1 to 365"))
 			}
+			as, err := wordOf("--role", role, client.AllRole)
+			if err != nil {
+				return err
+			}
 			until := time.Now().AddDate(0, 0, days).UTC().Truncate(time.Second)
 			in := client.CreateTokenInput{
 				RequestId: orNew(requestID), Name: args[0], ExpiresAt: &until,
-				Grants: []client.TokenGrantInput{{Role: client.Role(strings.ToUpper(role)), ProjectId: project, EnvironmentId: environment}},
+				Grants: []client.TokenGrantInput{{Role: as, ProjectId: project, EnvironmentId: environment}},
 			}
 			if service != "" {
 				in.Service = &service
