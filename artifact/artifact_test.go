@@ -348,7 +348,7 @@ func TestLogs_FollowWakesOwnAndForeignLines(t *testing.T) {
 	time.Sleep(20 * time.Millisecond)
 	add(t, mine, 1, 1, text(1, 1))
 	for name, wake := range map[string]<-chan struct{}{"local": local, "foreign": foreign, "second": second} {
-		deadline := time.After(5 * time.Second)
+		deadline := time.After(time.Minute)
 		select {
 		case <-wake:
 		case <-deadline:

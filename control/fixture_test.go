@@ -425,7 +425,7 @@ func refusal(t testing.TB, err error, code run.Code) *control.Error {
 // eventually polls until ok, for at most 10 s.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); {
+	for deadline := time.Now().Add(time.Minute); !ok(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("never: %s", what)
 		}
@@ -436,7 +436,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 // take reads frames until one is wanted.
 func take[T any](t testing.TB, s control.Stream[T], what string, want func(T) bool) T {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for {
 		f, err := s.Next(ctx)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -253,7 +254,7 @@ func TestTokens_O6_LifeOfAToken(t *testing.T) {
 		if coded(err) != run.CodeForbidden {
 			t.Errorf("the stream ended with %v", err)
 		}
-	case <-time.After(time.Second):
+	case <-time.After(pace.Of(time.Second)):
 		t.Error("the stream of a revoked token went on for a second")
 	}
 	if _, err := w.authz.Authenticate(made.Secret); !errors.Is(err, authz.ErrUnauthenticated) {

@@ -193,7 +193,7 @@ func onlyWhatMayBeRead(t *testing.T, r *rand.Rand) {
 	if err := w.authz.Swap(authz.DefaultPolicy()); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		apart := slices.IndexFunc(readers, func(v *reader) bool { v.read(); return v.agrees() != "" })
 		if apart < 0 {
 			break

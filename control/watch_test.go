@@ -13,6 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -106,7 +107,7 @@ func TestWatch_S16_RightRemovedMidStream(t *testing.T) {
 			began := time.Now()
 			w.demote("shop-viewer")
 			refusal(t, <-result, run.CodeForbidden)
-			if took := time.Since(began); took > time.Second {
+			if took := time.Since(began); took > pace.Of(time.Second) {
 				t.Errorf("the stream ended after %s", took)
 			}
 			if !w.audited("acme", "dev-viewer READ DENIED FORBIDDEN") {
@@ -153,7 +154,7 @@ func TestWatchRun_T178_TokenExpires(t *testing.T) {
 	began := time.Now()
 	n, err := ends(s)
 	refusal(t, err, run.CodeTokenExpired)
-	if took := time.Since(began); n == 0 || took > time.Second {
+	if took := time.Since(began); n == 0 || took > pace.Of(time.Second) {
 		t.Errorf("%d frames, ended after %s", n, took)
 	}
 }
@@ -167,7 +168,7 @@ func TestWatchRun_T178_Recheck(t *testing.T) {
 	began := time.Now()
 	_, err := ends(s)
 	refusal(t, err, run.CodeForbidden)
-	if took := time.Since(began); took > time.Second {
+	if took := time.Since(began); took > pace.Of(time.Second) {
 		t.Errorf("ended after %s", took)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
@@ -144,7 +145,7 @@ func TestProjector_O01_W1_AKilledProcessLosesNothing(t *testing.T) {
 			restarted := time.Now()
 			start(t, project.New(s, bus, project.Config{}))
 			eventually(t, 5*time.Second, "the mark is gone", clean(t, s))
-			if d := time.Since(restarted); d > 2*time.Second {
+			if d := time.Since(restarted); d > pace.Of(2*time.Second) {
 				t.Errorf("published %v after the restart", d)
 			}
 			if stage != "before save" {

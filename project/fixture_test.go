@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/plan"
@@ -190,7 +191,7 @@ func start(t *testing.T, p *project.Projector) (stop func()) {
 func eventually(t *testing.T, within time.Duration, what string, ok func() bool) {
 	t.Helper()
 	for began := time.Now(); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Since(began) > within {
+		if time.Since(began) > pace.Of(within) {
 			t.Fatalf("%s: not within %v", what, within)
 		}
 	}

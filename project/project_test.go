@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/project"
 	"github.com/dvt-engine/dvt/store"
@@ -24,7 +25,7 @@ func TestProjector_O01_W1_CrashBetweenAppendAndPublish(t *testing.T) {
 	began := time.Now()
 	start(t, project.New(s, bus, project.Config{}))
 	eventually(t, 5*time.Second, "published", func() bool { to, _ := bus.latest(runID); return to == 3 })
-	if d := time.Since(began); d > 2*time.Second {
+	if d := time.Since(began); d > pace.Of(2*time.Second) {
 		t.Errorf("published after %v", d)
 	}
 	eventually(t, 5*time.Second, "the mark is gone", clean(t, s))

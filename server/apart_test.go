@@ -20,6 +20,7 @@ import (
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/examples"
+	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
@@ -278,7 +279,7 @@ func TestApart_T203_KillsLoseNothing(t *testing.T) {
 	t.Run("W-1 and W-2", func(t *testing.T) { p.messages(t, a, b) })
 	t.Run("kills", func(t *testing.T) { p.kills(t, a, b) })
 	for _, one := range []*process{p.data, p.control, p.a, p.b} {
-		if took := one.terminate(); took > 15*time.Second || !one.cmd.ProcessState.Success() {
+		if took := one.terminate(); took > pace.Of(15*time.Second) || !one.cmd.ProcessState.Success() {
 			t.Errorf("%s ended after %s: %s", one.name, took, one.cmd.ProcessState)
 		}
 	}
@@ -418,7 +419,7 @@ func (p *parts) messages(t *testing.T, a, b *client.Client) {
 	defer heard.Close()
 
 	first := commit() // W-1: nobody in this process publishes
-	if took := v.until(first, 3*time.Second); took > 2500*time.Millisecond {
+	if took := v.until(first, pace.Of(3*time.Second)); took > pace.Of(2500*time.Millisecond) {
 		t.Errorf("what a dead process had committed was shown after %s", took)
 	}
 	repeated := message(t, heard, first)
@@ -473,7 +474,7 @@ func (p *parts) settled(t *testing.T, runID string) run.Seq {
 // message is the one on the bus that leads to seq.
 func message(t *testing.T, s live.Subscription, seq run.Seq) live.Message {
 	t.Helper()
-	timeout := time.After(10 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		select {
 		case d := <-s.C():

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/examples"
+	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -89,10 +90,10 @@ accounts:
 			if !errors.As(err, &named) || named.Code != "FORBIDDEN" {
 				t.Errorf("the stream of %s ended with %v", name, err)
 			}
-			if took := time.Since(changed); took > inForce {
+			if took := time.Since(changed); took > pace.Of(inForce) {
 				t.Errorf("the stream of %s ended after %v", name, took)
 			}
-		case <-time.After(2 * inForce):
+		case <-time.After(pace.Of(2 * inForce)):
 			t.Fatalf("the stream of %s has not ended", name)
 		}
 	}
@@ -115,7 +116,7 @@ func tokenOf(t *testing.T, c *client.Client) string {
 // stir makes something to show, again and again for a while.
 func stir(t *testing.T, s store.Store, runID string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*inForce)
+	ctx, cancel := context.WithTimeout(t.Context(), pace.Of(2*inForce))
 	t.Cleanup(cancel)
 	go func() {
 		for n := 0; ctx.Err() == nil; n++ {

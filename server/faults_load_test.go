@@ -28,7 +28,7 @@ func isolation(t *testing.T, p *pair) {
 			if !fresh(u) {
 				t.Errorf("%s: the other run is %s", o.name, u)
 			}
-			if int(u.RunSeq) > 2 && u.at.Sub(good.at(u.RunSeq)) > time.Second+machine {
+			if int(u.RunSeq) > 2 && u.at.Sub(good.at(u.RunSeq)) > time.Second+machine() {
 				t.Errorf("%s: %s came %s after its commit", o.name, u, u.at.Sub(good.at(u.RunSeq)))
 			}
 		}
@@ -135,7 +135,7 @@ func slowViewer(t *testing.T, p *pair) {
 	}
 	for _, o := range others {
 		for _, u := range o.seen() {
-			if int(u.RunSeq) > 2 && u.at.Sub(h.at(u.RunSeq)) > time.Second+machine {
+			if int(u.RunSeq) > 2 && u.at.Sub(h.at(u.RunSeq)) > time.Second+machine() {
 				t.Errorf("%s: beside a slow viewer %s came %s after its commit", o.name, u, u.at.Sub(h.at(u.RunSeq)))
 			}
 		}

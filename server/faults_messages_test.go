@@ -49,7 +49,7 @@ func lostInTheMiddle(t *testing.T, p *pair) {
 	time.Sleep(100 * time.Millisecond)
 	h.noise(1)
 	for _, o := range os {
-		o.liveAt(12, tailLossWithin+machine)
+		o.liveAt(12, tailLossWithin+machine())
 		if got, want := words(o.seen()), "[LIVE 10] [STALE(GAP) 10<12] [RESYNCING(GAP) 10<12] [LIVE 12]"; got != want {
 			t.Errorf("%s: %s, want %s", o.name, got, want)
 		}
@@ -78,7 +78,7 @@ func outOfOrder(t *testing.T, p *pair) {
 	h.noise(1)
 	time.Sleep(time.Second) // the late one has come
 	for _, o := range os {
-		o.liveAt(12, tailLossWithin+machine)
+		o.liveAt(12, tailLossWithin+machine())
 		if got, want := words(o.seen()), "[LIVE 10] [STALE(GAP) 10<12] [RESYNCING(GAP) 10<12] [LIVE 12]"; got != want {
 			t.Errorf("%s: %s, want %s", o.name, got, want)
 		}
@@ -121,7 +121,7 @@ func lostAtTheEnd(t *testing.T, p *pair) {
 	onBoth(p, h, loseAll)
 	h.add(runtest.Draft(run.RunCompleted, "", 1))
 	for _, o := range os {
-		last := o.shownAt(9, tailLossWithin+machine)
+		last := o.shownAt(9, tailLossWithin+machine())
 		if got, want := words(o.seen()), "[LIVE 8] [STALE(TAIL_LOSS) 8<9] [RESYNCING(TAIL_LOSS) 8<9] [LIVE 9]"; got != want || !strings.HasPrefix(last.shows, "COMPLETED ") {
 			t.Errorf("%s: %s, want %s; it shows %s", o.name, got, want, last.shows)
 		}
@@ -145,7 +145,7 @@ func quietReconnect(t *testing.T, p *pair) {
 		began := time.Now()
 		o := look(t, n, watching{runID: h.id.RunID, after: &nine, epoch: epoch, mode: mode})
 		o.liveAt(9, 2*time.Second)
-		if took := o.seen()[0].at.Sub(began); words(o.seen()) != "[LIVE 9]" || took > time.Second+machine {
+		if took := o.seen()[0].at.Sub(began); words(o.seen()) != "[LIVE 9]" || took > time.Second+machine() {
 			t.Errorf("%s, %s: after 9: %s, after %s", n.name, mode, words(o.seen()), took)
 		}
 		ahead := look(t, n, watching{runID: h.id.RunID, after: &twelve, epoch: epoch, mode: mode})

@@ -74,7 +74,7 @@ func TestTwoServers_O9_T22_T187_T226_RandomFaults(t *testing.T) {
 	stop()
 	busy.Wait()
 	repaired := time.Now()
-	time.Sleep(time.Until(repaired.Add(repairedWithin + machine)))
+	time.Sleep(time.Until(repaired.Add(repairedWithin + machine())))
 
 	v := &verdict{}
 	replays := map[*history]*replay{}
@@ -85,7 +85,7 @@ func TestTwoServers_O9_T22_T187_T226_RandomFaults(t *testing.T) {
 	streams, late := 0, time.Duration(0)
 	for _, c := range crowd {
 		us := c.seen()
-		v.judge(c.name, us, c.run, replays[c.run], judgement{slack: machine, until: repaired.Add(repairedWithin), slow: c.slow, away: c.spans()})
+		v.judge(c.name, us, c.run, replays[c.run], judgement{slack: machine(), until: repaired.Add(repairedWithin), slow: c.slow, away: c.spans()})
 		v.told(c, us, p.nodes())
 		late = max(late, v.recovered(c, us, repaired))
 		for code, n := range c.refused {
@@ -379,7 +379,7 @@ func (v *verdict) told(m *member, us []update, nodes []*node) {
 	}
 	for _, n := range nodes {
 		for _, o := range n.outages {
-			due := o.from.Add(causeWithin + machine)
+			due := o.from.Add(causeWithin + machine())
 			if !o.store && !o.bus || !due.Before(o.to) {
 				continue
 			}
@@ -406,7 +406,7 @@ func (v *verdict) told(m *member, us []update, nodes []*node) {
 // repaired, and says when it was.
 func (v *verdict) recovered(m *member, us []update, repaired time.Time) time.Duration {
 	for _, u := range us {
-		if fresh(u) && (u.Reason == "" || u.Reason == "SLOW_CONSUMER") && u.RunSeq == m.run.head() && u.at.Before(repaired.Add(repairedWithin+machine)) {
+		if fresh(u) && (u.Reason == "" || u.Reason == "SLOW_CONSUMER") && u.RunSeq == m.run.head() && u.at.Before(repaired.Add(repairedWithin+machine())) {
 			return u.at.Sub(repaired)
 		}
 	}

@@ -95,7 +95,7 @@ func (p *pair) reconnect(t *testing.T, front *testserver.Proxy, at *node, viewer
 		if again := us[i]; again.Reset || again.RunSeq < us[i-1].RunSeq {
 			t.Errorf("%s came back to %s", m.name, said(us))
 		}
-		v.judge(m.name, us, m.run, &replay{}, judgement{slack: machine, until: began.Add(took), away: m.spans()})
+		v.judge(m.name, us, m.run, &replay{}, judgement{slack: machine(), until: began.Add(took), away: m.spans()})
 	}
 	if len(v.faults) > 0 {
 		t.Errorf("%v", v)

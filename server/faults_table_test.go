@@ -208,7 +208,7 @@ func (f fault) measure(t *testing.T, o *onlooker, h *history, began time.Time, r
 		told = o.until(0, f.within+repairedWithin, "told of "+f.name, func(u update) bool { return u.at.After(began) && u.Reason != "" })
 		u := o.seen()[told]
 		m.told, m.after = u.Sync+" "+u.Reason, u.at.Sub(began)
-		if want := f.sync + " " + f.reason; m.told != want || m.after > f.within+machine {
+		if want := f.sync + " " + f.reason; m.told != want || m.after > f.within+machine() {
 			t.Errorf("%s on %s: %s after %s, want %s within %s: %s", f.name, o.name, m.told, m.after, want, f.within, words(o.seen()))
 		}
 		began = u.at
@@ -218,7 +218,7 @@ func (f fault) measure(t *testing.T, o *onlooker, h *history, began time.Time, r
 		repaired = began
 	}
 	i := o.until(told, 2*repairedWithin, "LIVE after "+f.name, func(u update) bool { return fresh(u) && u.Reason == "" && u.RunSeq == h.head() && !u.at.Before(began) })
-	if m.live = max(0, o.seen()[i].at.Sub(repaired)); m.live > repairedWithin+machine {
+	if m.live = max(0, o.seen()[i].at.Sub(repaired)); m.live > repairedWithin+machine() {
 		t.Errorf("%s on %s: LIVE %s after the repair: %s", f.name, o.name, m.live, words(o.seen()))
 	}
 	if us := o.seen(); f.sync == "" && slices.ContainsFunc(us, func(u update) bool { return !fresh(u) || u.Reason != "" }) {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/live/redisbus"
 	"github.com/dvt-engine/dvt/project"
@@ -102,7 +103,7 @@ func (o *plant) health(t *testing.T) {
 	}
 	until := func(status int, word string, bad ...string) {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 			s, w, b := look()
 			if s == status && w == word && slices.Equal(b, bad) {
 				return
@@ -191,7 +192,7 @@ func (o *plant) readOnly(t *testing.T) {
 	}
 	head, err := o.store.Heads(t.Context(), []string{id})
 	must(t, err)
-	if took := v.until(head.ByRun[id].LastSeq, 5*time.Second); took > 2*time.Second {
+	if took := v.until(head.ByRun[id].LastSeq, pace.Of(5*time.Second)); took > pace.Of(2*time.Second) {
 		t.Errorf("the end was seen after %v", took)
 	}
 	v.honest()
@@ -215,7 +216,7 @@ func (o *plant) readOnly(t *testing.T) {
 	if s := o.mode(t, client.EngineModeNormal); s.Mode != client.EngineModeNormal {
 		t.Errorf("%+v", s)
 	}
-	for deadline := time.After(15 * time.Second); len(sub.C()) == 0; {
+	for deadline := time.After(time.Minute); len(sub.C()) == 0; {
 		select {
 		case <-deadline:
 			t.Fatal("what was held back was not published")
@@ -258,7 +259,7 @@ func (o *plant) slowEngine(t *testing.T) {
 	time.Sleep(6*time.Second - time.Since(began))
 	o.engine.Pass()
 	var a answer
-	for deadline := time.Now().Add(20 * time.Second); a.code() != "ENGINE_DEGRADED"; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); a.code() != "ENGINE_DEGRADED"; time.Sleep(50 * time.Millisecond) {
 		if a = o.refusedStart(t, fmt.Sprintf("degraded-%d", time.Now().UnixNano())); time.Now().After(deadline) {
 			t.Fatalf("not degraded: %s", a.body)
 		}
@@ -269,7 +270,7 @@ func (o *plant) slowEngine(t *testing.T) {
 	if s, err := client.ShowService(t.Context(), o.as("ada")); err != nil || !s.Service.Degraded || s.Service.RetryAfterMs == nil {
 		t.Errorf("%+v, %v", s, err)
 	}
-	for deadline := time.Now().Add(15 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		if a = o.refusedStart(t, "recovered"); a.code() == "" {
 			break
 		}
@@ -360,7 +361,7 @@ type eventLines struct {
 // until waits for a payload that has word, as long as a change of the service may take.
 func (e *eventLines) until(word string) {
 	e.t.Helper()
-	for timeout := time.After(2 * inForce); ; {
+	for timeout := time.After(pace.Of(2 * inForce)); ; {
 		select {
 		case line := <-e.lines:
 			if strings.Contains(line, word) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dvt-engine/dvt/internal/pace"
 	log "github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
@@ -115,7 +116,7 @@ func TestComplete_IsQuickAndSilent(t *testing.T) {
 				t.Errorf("%v: %q", args, out)
 			}
 		}
-		if took := time.Since(began); took > 2*completionWait+3*time.Second {
+		if took := time.Since(began); took > pace.Of(2*completionWait+3*time.Second) {
 			t.Errorf("it took %v", took)
 		}
 	}

@@ -120,7 +120,7 @@ func (s *printout) String() string {
 func (s *printout) await(t *testing.T, pattern string) {
 	t.Helper()
 	for began := time.Now(); !regexp.MustCompile(pattern).MatchString(s.String()); time.Sleep(5 * time.Millisecond) {
-		if time.Since(began) > 20*time.Second {
+		if time.Since(began) > time.Minute {
 			t.Fatalf("no %s in\n%s", pattern, s.String())
 		}
 	}

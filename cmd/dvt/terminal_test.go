@@ -207,7 +207,7 @@ func (s *terminal) await(pattern string) string {
 		if seen = s.String(); regexp.MustCompile(pattern).MatchString(seen) {
 			return seen
 		}
-		if time.Since(began) > 20*time.Second {
+		if time.Since(began) > time.Minute {
 			s.t.Fatalf("no %s in\n%s", pattern, seen)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
+	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -244,7 +245,7 @@ func TestRunner_T229_BoundedWhileTheJournalIsSilent(t *testing.T) {
 		for i := range 20_000 {
 			h.Print("stdout", fmt.Sprint("line ", i))
 		}
-		if took := time.Since(began); took > 5*time.Second {
+		if took := time.Since(began); took > pace.Of(5*time.Second) {
 			t.Errorf("printing waited for the journal: %s", took)
 		}
 		silent.Store(false)

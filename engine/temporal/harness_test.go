@@ -24,6 +24,7 @@ import (
 	"github.com/dvt-engine/dvt/engine/enginetest"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
+	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
@@ -313,7 +314,7 @@ func (h *harness) signal(runID string, sig run.Signal) control.Receipt {
 // until waits for the run's state to satisfy ok.
 func (h *harness) until(runID, what string, ok func(run.State) bool) run.State {
 	h.t.Helper()
-	deadline := time.Now().Add(h.patience)
+	deadline := time.Now().Add(pace.Of(h.patience))
 	for {
 		l, err := h.store.Load(h.t.Context(), runID)
 		must(h.t, err)
@@ -352,7 +353,7 @@ func (h *harness) ended(runID string) run.State {
 // applied waits until a receipt is final.
 func (h *harness) applied(runID, signalID string) run.Receipt {
 	h.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		r, err := h.store.Receipt(h.t.Context(), runID, signalID)
 		must(h.t, err)

@@ -22,6 +22,7 @@ import (
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
+	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
@@ -55,7 +56,7 @@ func TestRetry_E10_BackoffThenOneFailure(t *testing.T) {
 		t.Fatalf("%d executions, want 3", len(at))
 	}
 	for i, want := range []time.Duration{time.Second, 2 * time.Second} {
-		if got := at[i+1].Sub(at[i]); got < want-50*time.Millisecond || got > want+2*time.Second {
+		if got := at[i+1].Sub(at[i]); got < want-50*time.Millisecond || got > want+pace.Of(2*time.Second) {
 			t.Errorf("delay %d is %s, want about %s", i+1, got, want)
 		}
 	}
@@ -250,7 +251,7 @@ func TestRetry_E08_WorkerKilled(t *testing.T) {
 	never := h.start(document(0, step{id: "never", extra: retry(3, 100, "transport")}))
 	h.running(again, "again")
 	h.running(never, "never")
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if b, _ := os.ReadFile(filepath.Join(h.root, "keys")); strings.Count(string(b), "\n") == 2 {
 			break
 		}
@@ -335,7 +336,7 @@ func TestRetry_T226_WorkerStops(t *testing.T) {
 	h.running(id, "s1")
 	began := time.Now()
 	stop()
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > pace.Of(5*time.Second) {
 		t.Errorf("stopping took %s", took)
 	}
 	h.serve(temporal.WorkerConfig{Data: h.queues.Known[1:]})

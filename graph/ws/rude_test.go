@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/graph/ws"
+	"github.com/dvt-engine/dvt/internal/pace"
 )
 
 // rudeness is how far a peer comes before it goes without a word.
@@ -99,7 +100,7 @@ func TestRude_NothingIsLeft(t *testing.T) {
 		t.Errorf("%d sources were opened, %d closed", opened, closed)
 	}
 	began := time.Now()
-	if err := s.Shutdown(t.Context()); err != nil || time.Since(began) > time.Second {
+	if err := s.Shutdown(t.Context()); err != nil || time.Since(began) > pace.Of(time.Second) {
 		t.Errorf("shutdown: %v after %v", err, time.Since(began))
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dvt-engine/dvt/graph/ws"
+	"github.com/dvt-engine/dvt/internal/pace"
 )
 
 // small is a connection with a small window. With a smaller one the kernel waits for
@@ -110,7 +111,7 @@ func TestSlow_S14_StuckPeerIsGoneAndNobodyElseNotices(t *testing.T) {
 		}
 		gone = metric(t, registry, "dvt_slow_peers_dropped_total") == 1
 	}
-	if took := time.Since(behind); !gone || took > timeout+2*time.Second {
+	if took := time.Since(behind); !gone || took > pace.Of(timeout+2*time.Second) {
 		t.Errorf("gone is %v, %v after it was behind", gone, took)
 	}
 	eventually(t, 5*time.Second, "its socket is closed", func() bool {
@@ -248,7 +249,7 @@ func TestSlow_ShutdownFinishesTheFrameAndThenSaysSo(t *testing.T) {
 		t.Errorf("closed with %d %q", opcode, data)
 	}
 	c.Close()
-	if err := <-done; err != nil || time.Since(began) > 8*time.Second {
+	if err := <-done; err != nil || time.Since(began) > pace.Of(8*time.Second) {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
 	if n := metric(t, registry, "dvt_sockets"); n != 0 {

@@ -57,6 +57,7 @@ var imports = map[string][]string{
 	"bench":         {everything},
 
 	"internal/house":             {},
+	"internal/pace":              {},
 	"internal/testserver":        {},
 	"internal/cmd/contract":      {"internal/house"},
 	"internal/cmd/generatecheck": {"internal/house"},

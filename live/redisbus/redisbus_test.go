@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
+	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
@@ -44,7 +45,7 @@ func take(t *testing.T, s live.Subscription) live.Delivery {
 	select {
 	case d := <-s.C():
 		return d
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("nothing was delivered in 10 s")
 		return live.Delivery{}
 	}
@@ -68,7 +69,7 @@ func eventually(t *testing.T, within time.Duration, what string, ok func() bool)
 	t.Helper()
 	began := time.Now()
 	for !ok() {
-		if time.Since(began) > within {
+		if time.Since(began) > pace.Of(within) {
 			t.Fatalf("%s: not within %v", what, within)
 		}
 		time.Sleep(5 * time.Millisecond)
@@ -228,7 +229,7 @@ func TestBus_T125_S11_KilledConnectionConfirmsEveryChannelAgain(t *testing.T) {
 	began := time.Now()
 	confirmed(t, one)
 	confirmed(t, two)
-	if d := time.Since(began); d > 2*time.Second {
+	if d := time.Since(began); d > pace.Of(2*time.Second) {
 		t.Errorf("reconnected after %v", d)
 	}
 	publish(t, b, message("r2", 9))
@@ -248,7 +249,7 @@ func TestBus_S12_StopAndStart(t *testing.T) {
 	began := time.Now()
 	two := b.Subscribe("r2") // returns at once
 	err := b.Publish(t.Context(), message("r1", 9))
-	if d := time.Since(began); err == nil || d > 100*time.Millisecond {
+	if d := time.Since(began); err == nil || d > pace.Of(100*time.Millisecond) {
 		t.Errorf("Publish while down: %v after %v", err, d)
 	}
 	time.Sleep(2 * time.Second)
@@ -355,7 +356,7 @@ func (p *plant) append(n int) {
 // until takes frames until one fits; none may be older than the one before.
 func (p *plant) until(st *live.Stream, within time.Duration, ok func(live.Frame) bool) []live.Frame {
 	p.Helper()
-	ctx, cancel := context.WithTimeout(p.Context(), within)
+	ctx, cancel := context.WithTimeout(p.Context(), pace.Of(within))
 	defer cancel()
 	var out []live.Frame
 	for {

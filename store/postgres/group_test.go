@@ -44,7 +44,7 @@ func asGroup(t testing.TB, s *postgres.Store, appends ...store.Append) ([]*store
 		}
 		prepared[i] = p
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	return s.Group(ctx, prepared)
 }

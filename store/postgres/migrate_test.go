@@ -25,6 +25,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -461,7 +462,7 @@ func TestMigrate_KilledInTheMiddleTheNextOneRecovers(t *testing.T) {
 	if err := m.Run(t.Context(), dsn); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(from); took > 20*time.Second {
+	if took := time.Since(from); took > pace.Of(20*time.Second) {
 		t.Errorf("the next one waited %v for the lease of a dead process", took)
 	}
 	if !strings.Contains(log.String(), "waiting for another migration") || !strings.Contains(log.String(), fmt.Sprintf("-%d-", victim.Process.Pid)) {
@@ -473,7 +474,7 @@ func TestMigrate_KilledInTheMiddleTheNextOneRecovers(t *testing.T) {
 // await returns when the query answers true.
 func await(t *testing.T, c *pgx.Conn, query string) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for ok := false; !ok; {
 		if err := c.QueryRow(t.Context(), query).Scan(&ok); err != nil {
 			t.Fatal(err)

@@ -206,7 +206,7 @@ func TestChanged_T186_OverlappingWriters(t *testing.T) {
 		})
 	}
 	seen := map[string]run.Seq{}
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for done := 0; done < runs; {
 		var rows []store.RunRow
 		if rows, cursor, err = reader.Changed(ctx, f, cursor); err != nil {
@@ -294,7 +294,7 @@ func TestSave_T173_NewerCheckpointInBetweenStays(t *testing.T) {
 // awaitLockWait returns when somebody in the database waits for a lock.
 func awaitLockWait(t testing.TB, c *pgx.Conn) {
 	t.Helper()
-	for waiting, deadline := 0, time.Now().Add(20*time.Second); waiting == 0; {
+	for waiting, deadline := 0, time.Now().Add(time.Minute); waiting == 0; {
 		if err := c.QueryRow(context.Background(), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
 			AND wait_event_type = 'Lock'`).Scan(&waiting); err != nil {
 			t.Fatal(err)
@@ -347,7 +347,7 @@ func TestHead_T189_UpdatesAreHOT(t *testing.T) {
 	s.Close() // backends report what they did when they end
 	c := connect(t, dsn)
 	var updates, hot int
-	for deadline := time.Now().Add(10 * time.Second); updates < 200 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); updates < 200 && time.Now().Before(deadline); {
 		if err := c.QueryRow(ctx, `SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'run_head'`).
 			Scan(&updates, &hot); err != nil {
 			t.Fatal(err)

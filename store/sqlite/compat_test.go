@@ -358,7 +358,7 @@ func TestUpgrade_R508_ThePreviousVersionRunsOnWhileThisOneStarts(t *testing.T) {
 	if err := process.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); count(ofOld) < 10; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); count(ofOld) < 10; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the old process does not write")
 		}

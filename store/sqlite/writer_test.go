@@ -57,7 +57,7 @@ func (c *crowd) joins(n int, f func() error) <-chan error {
 
 func (c *crowd) waiting(n int) {
 	c.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		c.s.writer.mu.Lock()
 		have := len(c.s.writer.queue)
 		c.s.writer.mu.Unlock()

@@ -1,0 +1,27 @@
+// Package pace stretches the times of tests on a machine that is busy with other things than the test.
+package pace
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+)
+
+// Of is d on a machine that has a core for all that wants one, and as much longer as there are more who want a core than there are cores.
+// A promise that names a time is held to pace.Of(it): strictly where it can be kept, and not broken by who else works here.
+func Of(d time.Duration) time.Duration {
+	said, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return d // a system that does not tell
+	}
+	return stretched(d, string(said), runtime.NumCPU())
+}
+
+func stretched(d time.Duration, loadavg string, cores int) time.Duration {
+	var lastMinute float64
+	if _, err := fmt.Sscan(loadavg, &lastMinute); err != nil {
+		return d
+	}
+	return time.Duration(float64(d) * max(1, lastMinute/float64(cores)))
+}

@@ -1,0 +1,20 @@
+package pace
+
+import (
+	"testing"
+	"time"
+)
+
+func TestStretched_OnlyByWhatWaitsForACore(t *testing.T) {
+	t.Parallel()
+	for said, want := range map[string]time.Duration{
+		"0.40 3.00 9.00 2/512 4711": time.Second,
+		"2.00 0.00 0.00 2/512 4711": time.Second,
+		"6.00 0.00 0.00 9/512 4711": 3 * time.Second,
+		"":                          time.Second,
+	} {
+		if got := stretched(time.Second, said, 2); got != want {
+			t.Errorf("%q: %v, want %v", said, got, want)
+		}
+	}
+}
