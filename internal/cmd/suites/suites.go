@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -26,13 +27,16 @@ type task struct {
 }
 
 // serverPackages start real servers or link large databases: they run without the race detector, which would multiply their time; what
-// they drive is raced in packages of its own. A path stands for itself and what is below it.
+// they drive is raced in packages of its own. A path stands for itself and what is below it. They start in this order, the long ones first.
 var serverPackages = []string{
-	"store/postgres", "store/sqlite", "store/remote", "store/upkeep", "store/storetest", "engine/temporal", "server", "cmd", "internal/testserver",
+	"server", "engine/temporal", "store/postgres", "store/sqlite", "store/upkeep", "cmd", "store/storetest", "internal/testserver", "store/remote",
 }
 
 // plainPackages start no goroutine: the race detector would find nothing in them and multiply their time.
 var plainPackages = []string{"run", "plan", "engine/interp", "store/admission"}
+
+// longPackages are those of the others that take longest under the race detector; they start first.
+var longPackages = []string{"control", "store/coalesce", "engine/executor", "live", "authz"}
 
 func preparations() []task {
 	prepare := func(name, what string, heavy bool) task {
@@ -77,7 +81,8 @@ func suites(root string, race bool) ([]task, error) {
 		{
 			name: "servers", what: "Go packages on real servers", heavy: true, goTest: true, tests: true, env: []string{path, binary},
 			needs: []string{"temporal", "postgres", "redis", "dbt", "binary"},
-			argv:  goTest([]string{"-shuffle=on", fmt.Sprintf("-p=%d", runtime.NumCPU())}, servers),
+			// Their tests wait for servers more than they compute: twice as many run at once as there are cores.
+			argv: goTest([]string{"-shuffle=on", fmt.Sprintf("-p=%d", runtime.NumCPU()), fmt.Sprintf("-parallel=%d", 2*runtime.NumCPU())}, servers),
 		},
 		{
 			name: "go", what: pureWhat, heavy: true, goTest: true, tests: true, env: append(pureEnv, path),
@@ -113,6 +118,7 @@ func goPackages(root string) (pure, plain, servers []string, err error) {
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("go list: %w", withOutput(err))
 	}
+	order := make([][]string, len(serverPackages))
 	for dir := range strings.Lines(string(out)) {
 		rel, err := filepath.Rel(root, strings.TrimSpace(dir))
 		if err != nil {
@@ -124,14 +130,24 @@ func goPackages(root string) (pure, plain, servers []string, err error) {
 		// A folder named node_modules may hold Go code that is not ours.
 		case pkg == "internal/house", below("web/node_modules"):
 		case slices.ContainsFunc(serverPackages, below):
-			servers = append(servers, "./"+pkg)
+			i := slices.IndexFunc(serverPackages, below)
+			order[i] = append(order[i], "./"+pkg)
 		case slices.Contains(plainPackages, pkg):
 			plain = append(plain, "./"+pkg)
 		default:
 			pure = append(pure, "./"+pkg)
 		}
 	}
-	return pure, plain, servers, nil
+	slices.SortStableFunc(pure, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	return pure, plain, slices.Concat(order...), nil
+}
+
+// rank is a package's place among longPackages, or behind them.
+func rank(pkg string) int {
+	if i := slices.Index(longPackages, strings.TrimPrefix(pkg, "./")); i >= 0 {
+		return i
+	}
+	return len(longPackages)
 }
 
 // choose returns the suites that the arguments name, all of them for none; "web" stands for every "web-...".

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,6 +99,28 @@ func TestSchedule_AfterWhatIsNeededAndInOrder(t *testing.T) {
 		}
 		if heavy > 2 {
 			t.Fatalf("%d heavy suites at once:\n%s", heavy, said)
+		}
+	}
+}
+
+func TestGoPackages_LongOnesFirst(t *testing.T) {
+	t.Parallel()
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pure, plain, servers, err := goPackages(root)
+	if err != nil || len(plain) != len(plainPackages) {
+		t.Fatalf("%v, %v", plain, err)
+	}
+	for i, name := range longPackages {
+		if pure[i] != "./"+name {
+			t.Errorf("%d is %s, want %s", i, pure[i], name)
+		}
+	}
+	for i, name := range serverPackages {
+		if !slices.ContainsFunc(servers, func(p string) bool { return strings.HasPrefix(p+"/", "./"+name+"/") }) || i < 2 && servers[i] != "./"+name {
+			t.Errorf("%s is missing, or not in its place: %v", name, servers)
 		}
 	}
 }
