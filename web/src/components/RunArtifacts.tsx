@@ -5,6 +5,7 @@ import { m } from "../messages";
 import { useHeader, useOrder, useRunStore } from "../runs/context";
 import { attemptName, bytes } from "../ui/format";
 import { Notice } from "../ui/Page";
+import { CopyText } from "../ui/CopyText";
 import { type Column, Table } from "../ui/Table";
 
 interface Row {
@@ -24,7 +25,7 @@ const COLUMNS: readonly Column<Row>[] = [
   },
   { head: m.artifacts.attempt, cell: ({ step }) => attemptName(step.logicalAttemptId) },
   { head: m.artifacts.size, cell: ({ artifact }) => artifact.sizeBytes !== null && bytes(artifact.sizeBytes) },
-  { head: m.artifacts.sha256, text: true, cell: ({ artifact }) => <code>{artifact.sha256}</code> },
+  { head: m.artifacts.sha256, text: true, cell: ({ artifact }) => artifact.sha256 !== null && <CopyText name={m.artifacts.sha256} text={artifact.sha256} /> },
   { head: m.artifacts.uri, text: true, wide: true, cell: ({ artifact }) => <code>{artifact.uri}</code> },
 ];
 

@@ -3,6 +3,7 @@ import type { ReactNode } from "react";
 import type { Attempt, Step } from "../api/model";
 import { m } from "../messages";
 import { attemptName, bytes, duration } from "../ui/format";
+import { CopyText } from "../ui/CopyText";
 import { Time } from "../ui/Time";
 import prose from "../ui/Prose.module.css";
 import css from "./StepPanel.module.css";
@@ -38,7 +39,9 @@ export function StepArtifacts({ artifacts }: { artifacts: Step["artifacts"] }) {
           {artifact.sha256 && (
             <>
               <br />
-              <code className={css.quiet}>sha256 {artifact.sha256}</code>
+              <span className={css.quiet}>
+                sha256 <CopyText name={m.artifacts.sha256} text={artifact.sha256} />
+              </span>
             </>
           )}
         </li>

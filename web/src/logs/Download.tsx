@@ -1,4 +1,4 @@
-import { DownloadIcon } from "lucide-react";
+import { DownloadIcon, FileText } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import { saveBlob } from "../audit/export";
 import { m } from "../messages";
@@ -6,23 +6,45 @@ import { Button } from "../ui/Button";
 import { wholeLog } from "./download";
 import { type LogOf, sourceOf } from "./useLog";
 
-/** Gives the browser the whole log as a file, and says how far it is. */
+const SHOWN_MS = 60_000;
+
+/** Shows the text in a tab, which was opened by the click: one that is opened later is taken for an advertisement. */
+function show(tab: Window | null, text: Blob): void {
+  const url = URL.createObjectURL(text);
+  if (tab) tab.location.href = url;
+  setTimeout(() => URL.revokeObjectURL(url), SHOWN_MS);
+}
+
+/** Gives the browser the whole log, as a tab or as a file, and says how far it is. */
 export function Download({ of }: { of: LogOf }) {
   const [share, setShare] = useState<number | null>(null);
   const abort = useRef<AbortController | null>(null);
   useEffect(() => () => abort.current?.abort(), []);
-  const load = (): void => {
+  const load = (give: (text: Blob) => void, fail: () => void): void => {
     const going = new AbortController();
     abort.current = going;
     setShare(0);
     wholeLog(sourceOf(of), (lines, total) => setShare(total === 0 ? 1 : lines / total), going.signal)
-      .then((text) => saveBlob(`${of.runId}-${of.stepId}-${of.attempt}.log`, text))
-      .catch(() => {})
+      .then(give)
+      .catch(fail)
       .finally(() => setShare(null));
   };
+  const raw = (): void => {
+    const tab = open("about:blank");
+    load(
+      (text) => show(tab, text),
+      () => tab?.close(),
+    );
+  };
+  const refusal = share === null ? null : m.log.downloading(Math.floor(share * 100));
   return (
-    <Button onClick={load} refusal={share === null ? null : m.log.downloading(Math.floor(share * 100))}>
-      <DownloadIcon size={14} aria-hidden="true" /> {m.log.download}
-    </Button>
+    <>
+      <Button onClick={raw} refusal={refusal}>
+        <FileText size={14} aria-hidden="true" /> {m.log.raw}
+      </Button>
+      <Button onClick={() => load((text) => saveBlob(`${of.runId}-${of.stepId}-${of.attempt}.log`, text), () => {})} refusal={refusal}>
+        <DownloadIcon size={14} aria-hidden="true" /> {m.log.download}
+      </Button>
+    </>
   );
 }

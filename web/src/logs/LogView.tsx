@@ -1,4 +1,5 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
+import { Link2 } from "lucide-react";
 import { memo, useCallback, useEffect, useRef, useState } from "react";
 import type { LogLine } from "../api/model";
 import { m } from "../messages";
@@ -9,6 +10,7 @@ import { Problem, Skeleton } from "../ui/Page";
 import { useZone } from "../ui/Time";
 import { spans } from "./ansi";
 import { Download } from "./Download";
+import { ErrorList } from "./ErrorList";
 import { errorLines, nextLine } from "./errors";
 import { Find } from "./Find";
 import { lineOf, rowOf, rowsOf } from "./gap";
@@ -44,7 +46,8 @@ function Lines({ of, running, failed, line, find, open, log, total }: LogViewPro
   const [following, setFollowing] = useState(running && line === null);
   const [wrap, setWrap] = useState(false);
   const [seen, setSeen] = useState(0);
-  const errors = useRef<readonly number[] | null>(null);
+  const [errors, setErrors] = useState<readonly number[] | null>(null);
+  const [listed, setListed] = useState(false);
   const gap = log.missing;
   const count = rowsOf(total, gap);
   const rows = useVirtualizer({ count, getScrollElement: () => pane.current, estimateSize: () => ROW, overscan: 20 });
@@ -74,14 +77,25 @@ function Lines({ of, running, failed, line, find, open, log, total }: LogViewPro
     // oxlint-disable-next-line react/exhaustive-deps
   }, [wanted, rows, total > 0]);
   const goTo = useCallback((to: number) => open({ line: to }), [open]);
-  const toError = (): void => {
-    const go = (lines: readonly number[]): void => {
-      errors.current = lines;
+  // While it runs, more lines may speak of one.
+  const findErrors = (then: (lines: readonly number[]) => void): void => {
+    if (errors && !running) then(errors);
+    else
+      void errorLines(of, log.errorLine)
+        .then((lines) => {
+          setErrors(lines);
+          then(lines);
+        })
+        .catch(() => {});
+  };
+  const toError = (): void =>
+    findErrors((lines) => {
       const next = nextLine(lines, line);
       if (next !== null) goTo(next);
-    };
-    if (errors.current) go(errors.current);
-    else void errorLines(of, log.errorLine).then(go).catch(() => {});
+    });
+  const list = (): void => {
+    if (!listed) findErrors(() => {});
+    setListed(!listed);
   };
   useKeys({
     e: { does: m.log.keys.error, run: toError, repeats: true },
@@ -105,6 +119,9 @@ function Lines({ of, running, failed, line, find, open, log, total }: LogViewPro
         <Button shortcut="e" onClick={toError}>
           {m.log.errors}
         </Button>
+        <Button pressed={listed} onClick={list}>
+          {m.log.list}
+        </Button>
         <Button pressed={wrap} shortcut="w" onClick={() => setWrap(!wrap)}>
           {m.log.wrap}
         </Button>
@@ -114,10 +131,12 @@ function Lines({ of, running, failed, line, find, open, log, total }: LogViewPro
           </Button>
         )}
         <Download of={of} />
+        {wanted !== null && <CopyLine line={wanted} />}
         <span className={css.total}>
           {m.log.lines(total)} · {running && !log.complete ? m.log.live : m.log.complete}
         </span>
       </div>
+      {listed && errors && <ErrorList of={of} lines={errors} current={wanted} goTo={goTo} />}
       {total === 0 ? (
         <p className={css.empty}>{running ? m.log.waiting : m.log.none}</p>
       ) : (
@@ -169,6 +188,22 @@ interface RowProps {
 
 function Row({ no, log, wanted, goTo }: RowProps) {
   return <Line no={no} line={log.line(no)} current={wanted === no} goTo={goTo} />;
+}
+
+/** Copies the address of the page at a line, whether the address has it or not. */
+function CopyLine({ line }: { line: number }) {
+  const [copied, setCopied] = useState<number | null>(null);
+  const copy = (): void => {
+    const url = new URL(location.href);
+    url.searchParams.set("tab", "log");
+    url.searchParams.set("line", String(line));
+    void navigator.clipboard.writeText(url.href).then(() => setCopied(line));
+  };
+  return (
+    <Button onClick={copy}>
+      <Link2 size={14} aria-hidden="true" /> {copied === line ? m.log.linkCopied : m.log.copyLink(line)}
+    </Button>
+  );
 }
 
 interface LineProps {

@@ -1,5 +1,6 @@
 import { StepLogDocument } from "../api/gen/graphql";
 import { request } from "../api/request";
+import { spans } from "./ansi";
 import type { LogOf } from "./useLog";
 
 /** How errors are spoken of; the server finds with regard to case. */
@@ -16,4 +17,20 @@ export async function errorLines({ runId, stepId, attempt }: LogOf, errorLine: n
 /** The first of the lines after the current one, else the first of all. */
 export function nextLine(lines: readonly number[], current: number | null): number | null {
   return lines.find((line) => line > (current ?? 0)) ?? lines[0] ?? null;
+}
+
+const WORDS_OF_LINE = 120;
+
+/** How a line begins, without what colours it. Throws ApiError. */
+export async function firstWords({ runId, stepId, attempt }: LogOf, no: number, signal: AbortSignal): Promise<string> {
+  const { stepLog } = await request(StepLogDocument, { runId, stepId, attempt, fromLine: no, first: 1 }, signal);
+  return beginning(stepLog?.lines[0]?.text ?? "");
+}
+
+export function beginning(text: string): string {
+  const plain = spans(text)
+    .map((span) => span.text)
+    .join("")
+    .trim();
+  return plain.length <= WORDS_OF_LINE ? plain : `${plain.slice(0, WORDS_OF_LINE)}…`;
 }

@@ -3,6 +3,8 @@
 export const nav = { label: "Pages", skip: "Skip to content", runs: "Runs", inbox: "Inbox", queue: "Queue", dlq: "Dead letters", audit: "Audit", admin: "Admin", health: "Health" };
 
 export const page = {
+  copy: (what: string) => `Copy ${what}`,
+  copied: "Copied",
   retryIn: (left: string) => `Retry in ${left}`,
   tooSoon: "The server asks you to wait a little.",
   goTo: "Go to it in the form",

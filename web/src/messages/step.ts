@@ -4,6 +4,7 @@ import { plural } from "../ui/format";
 
 export const step = {
   close: "Close step",
+  width: "Width of the step",
   attempts: "Attempts",
   parts: (id: string) => `Parts of ${id}`,
   tabs: { error: "Error", log: "Log", models: "Models", inputs: "Inputs", output: "Outputs", artifacts: "Artifacts", timing: "Timing", worker: "Worker" } satisfies Record<StepTab, string>,
@@ -55,6 +56,13 @@ export const log = {
   lines: (n: number) => plural(n, "line"),
   matches: (i: string, n: string) => `${i} of ${n}`,
   errors: "Errors",
+  list: "List of errors",
+  errorLines: "Lines that speak of an error",
+  noErrors: "No line speaks of an error.",
+  errorsShown: (from: string, to: string, of: string) => `${from} to ${to} of ${of}`,
+  raw: "Raw",
+  copyLink: (line: number) => `Copy link to line ${line}`,
+  linkCopied: "Link copied",
   download: "Download",
   downloading: (percent: number) => `${percent} % so far`,
   link: (no: number) => `Link to line ${no}`,

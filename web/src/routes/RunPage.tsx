@@ -6,6 +6,7 @@ import { RunSignalsDocument, SignalUpdatesDocument } from "../api/gen/graphql";
 import { toSignal } from "../api/model";
 import { type ApiError, request } from "../api/request";
 import { CauseCard } from "../components/CauseCard";
+import { PanelHandle, usePanelShare } from "../components/PanelHandle";
 import { RunActs } from "../components/RunActs";
 import { RunHeaderView, RunTruthBanner } from "../components/RunHeader";
 import { RunKeys } from "../components/RunKeys";
@@ -78,6 +79,7 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
   const restoredTo = useRunState((store) => store.restoredTo());
   const { step: chosen = null, view = "graph", attempt = null, tab, line = null, q = "", at = null, diff = null } = route.useSearch();
   const navigate = route.useNavigate();
+  const [share, setShare] = usePanelShare();
   const choose = useCallback(
     (step: string) => void navigate({ search: (old) => ({ ...old, step, attempt: undefined, line: undefined, q: undefined }) }),
     [navigate],
@@ -110,12 +112,13 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
         <CauseCard />
         <RunTabs runId={runId} view={view} />
         <TimeMachine runId={runId} live={live} at={at} diff={diff} />
-        <div className={css.split} data-open={chosen !== null || undefined}>
+        <div ref={(split) => split?.style.setProperty("--panel", `${share}%`)} className={css.split} data-open={chosen !== null || undefined}>
           <div className={css.main} data-stale={frozen || undefined}>
             <Suspense fallback={<Skeleton rows={6} label={m.sync.LOADING} />}>
               {whole ? <RunViews runId={runId} chosen={chosen} choose={choose} /> : <Skeleton rows={6} label={m.sync.LOADING} />}
             </Suspense>
           </div>
+          {chosen !== null && <PanelHandle share={share} change={setShare} />}
           {chosen !== null && whole && (
             <StepPanel
               runId={runId}

@@ -1,0 +1,76 @@
+// An open step, and the plan that it comes from.
+import { changePolicy } from "./api";
+import { violations } from "./look";
+import { become, expect, type PlanStep, sleeps, startRun, status, test } from "./page";
+
+const ONCE = { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 };
+const PRINTS = "echo begin; echo ERROR one; for i in $(seq 1 300); do echo line $i; done; echo an error too; exit 3";
+const FAILS: PlanStep[] = [{ stepId: "load", type: "COMMAND", inputs: { argv: ["sh", "-c", PRINTS], env: { MODE: "full", API_TOKEN: "hunter2" } }, retry: ONCE }];
+
+test("34 39 an open step has a width of its own, its log a list of errors, links to lines and its bare text, and its inputs no secret", async ({ page, url, context }) => {
+  await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+  const runId = await startRun(url, "panel", FAILS);
+  await page.goto(`${url}/runs/${runId}?step=load`);
+  await expect(status(page)).toHaveText("Awaiting operator");
+  const handle = page.getByRole("separator", { name: "Width of the step" });
+  await expect(handle).toHaveAttribute("aria-valuenow", "40");
+  await handle.focus();
+  await page.keyboard.press("ArrowLeft");
+  await expect(handle).toHaveAttribute("aria-valuenow", "42");
+  const box = await handle.boundingBox();
+  await page.mouse.move((box?.x ?? 0) + 12, (box?.y ?? 0) + 40);
+  await page.mouse.down();
+  await page.mouse.move((box?.x ?? 0) - 200, (box?.y ?? 0) + 40);
+  await page.mouse.up();
+  const kept = await handle.getAttribute("aria-valuenow");
+  expect(Number(kept)).toBeGreaterThan(50);
+  await page.reload();
+  await expect(handle).toHaveAttribute("aria-valuenow", kept ?? "");
+
+  await page.getByRole("button", { name: "List of errors" }).click();
+  const errors = page.getByRole("list", { name: "Lines that speak of an error" });
+  await expect(errors.getByRole("button", { name: /ERROR one/ })).toBeVisible();
+  await errors.getByRole("button", { name: /an error too/ }).click();
+  await expect(page).toHaveURL(/line=303/);
+  await page.getByRole("button", { name: "Copy link to line 303" }).click();
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toMatch(new RegExp(`/runs/${runId}\\?.*line=303`));
+  const tab = page.waitForEvent("popup");
+  await page.getByRole("button", { name: "Raw" }).click();
+  await expect((await tab).locator("body")).toContainText("an error too");
+  expect(await (await tab).evaluate(() => document.contentType)).toBe("text/plain");
+  await (await tab).close();
+
+  await page.getByRole("button", { name: "Inputs", exact: true }).click();
+  const panel = page.getByTestId("step-panel");
+  await expect(panel.getByLabel("Inputs")).toContainText('"MODE": "full"');
+  await expect(panel).not.toContainText("hunter2");
+  expect(await violations(page)).toEqual([]);
+});
+
+test("39 a plan is compared with the one before it, in the run and where it is approved, and a step with its median", async ({ page, url }) => {
+  const plan = `panel-diff-${Date.now()}`;
+  const first = await startRun(url, plan, sleeps(100, 2), "gated");
+  await page.goto(`${url}/runs/${first}?view=details`);
+  await expect(status(page)).toHaveText("Completed");
+  await expect(page.getByText("no earlier run of this plan")).toBeVisible();
+  const restore = await changePolicy(url, (grants) => ({ grants, approvals: [{ projectId: "shop", environmentId: "gated", required: 1 }] }));
+  try {
+    const second = await startRun(url, plan, [...sleeps(4_000, 1), { stepId: "report", type: "NOOP", inputs: {} }], "gated");
+    await page.goto(`${url}/runs/${second}?view=details`);
+    const diff = page.getByTestId("plan-diff");
+    await expect(diff).toContainText("+1 −1 ~1");
+    await expect(diff).toContainText("inputs.ms: 100 → 4000");
+    await page.goto(`${url}/inbox`);
+    await become(page, "dev-planner");
+    await page.locator(`li[data-run="${second}"]`).getByRole("button", { name: /^Approve/ }).click();
+    await expect(page.getByTestId("plan-change")).toContainText("2 steps · diff to 1.0: +1 −1 ~1");
+    await page.getByTestId("plan-change").getByRole("link").click();
+    await expect(page).toHaveURL(new RegExp(`${second}.*view=details`));
+  } finally {
+    await restore();
+  }
+  const third = await startRun(url, plan, sleeps(4_000, 1), "gated");
+  await page.goto(`${url}/runs/${third}?view=steps&sort=median`);
+  await expect(status(page)).toHaveText("Completed");
+  await expect(page.getByRole("row").filter({ hasText: "sleep_1" })).toContainText(/\+\d[\d.]* s slower/);
+});

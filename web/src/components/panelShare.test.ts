@@ -1,0 +1,6 @@
+import { expect, it } from "vitest";
+import { LEAST, MOST, within } from "./panelShare";
+
+it("keeps the panel and the run in sight, whatever is asked for", () => {
+  expect([within(-5), within(200), within(41.6)]).toEqual([LEAST, MOST, 42]);
+});
