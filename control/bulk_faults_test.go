@@ -1,0 +1,178 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// The server dies after signals were accepted and before that was kept: another one goes on, and each run has one signal.
+func TestBulk_T128_CrashInTheMiddleHasOneEffect(t *testing.T) {
+	t.Parallel()
+	w, f := bulkWorld(t)
+	ids := w.many(40)
+	ctx, kill := context.WithCancel(t.Context())
+	f.settle = func() error {
+		if f.dead.Load() {
+			kill()
+			return errDead
+		}
+		f.dead.Store(true) // the next round is sent, and that is not kept
+		return nil
+	}
+	b := w.bulk(w.eng(), bulkOf("b1", 40, control.BulkRuns{IDs: ids}))
+	must[struct{}](t)(struct{}{}, w.SendBulks(ctx, "first"))
+	known := 0
+	for _, id := range ids {
+		known += w.count(id, run.SignalAccepted)
+	}
+	if now := must[control.Bulk](t)(w.Bulk(t.Context(), w.eng(), b.ID)); now.Accepted != 16 || known != 32 {
+		t.Fatalf("%d rows are accepted and %d signals, want 16 and 32: the crash came at another moment", now.Accepted, known)
+	}
+	// What was accepted before the crash stays so, also when the asker could not do it now.
+	w.directory.SetGrants("acme", "dev-engineer", nil)
+	must[struct{}](t)(struct{}{}, w.authz.Swap(authz.DefaultPolicy()))
+	f.settle = nil
+	f.dead.Store(false)
+	second := control.New(w.config)
+	w.spawn(func(ctx context.Context) error { return second.SendBulks(ctx, "second") })
+	b = w.bulkDone(w.eng(), b.ID)
+	if diff := cmp.Diff([]int{40, 0, 32, 0, 8}, counts(b)); diff != "" {
+		t.Errorf("counts (-want +got):\n%s", diff)
+	}
+	for i, id := range ids {
+		if n, want := w.count(id, run.SignalAccepted), 1; i < 32 && n != want || i >= 32 && n != 0 {
+			t.Errorf("run %d accepted %d signals", i, n)
+		}
+	}
+}
+
+func TestBulk_TwoServersSendEachOnce(t *testing.T) {
+	t.Parallel()
+	w, _ := bulkWorld(t)
+	ids := w.many(60)
+	var bulks []control.Bulk
+	for i := range 3 {
+		bulks = append(bulks, w.bulk(w.eng(), bulkOf(fmt.Sprint("b", i), 20, control.BulkRuns{IDs: ids[20*i : 20*i+20]})))
+	}
+	for _, s := range []*control.Service{w.Service, control.New(w.config), control.New(w.config)} {
+		w.spawn(func(ctx context.Context) error { return s.SendBulks(ctx, fmt.Sprintf("%p", s)) })
+	}
+	for _, b := range bulks {
+		if diff := cmp.Diff([]int{20, 0, 20, 0, 0}, counts(w.bulkDone(w.eng(), b.ID))); diff != "" {
+			t.Errorf("counts (-want +got):\n%s", diff)
+		}
+	}
+	for _, id := range ids {
+		if n := w.count(id, run.SignalAccepted); n != 1 {
+			t.Errorf("%s accepted %d signals", id, n)
+		}
+	}
+}
+
+// after calls do before the n-th call.
+func after(n int, do func()) func() error {
+	var mu sync.Mutex
+	calls := 0
+	return func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		if calls++; calls == n {
+			do()
+		}
+		return nil
+	}
+}
+
+// What may not be sent yet waits, the others do not, and the bulk says why.
+func TestBulk_T96_TheLimitOfARunHoldsBackThatRunAlone(t *testing.T) {
+	t.Parallel()
+	w, _ := bulkWorld(t, func(c *control.Config) { c.Limits.SignalsPerMinute = 1 })
+	ids := w.many(40)
+	w.send(w.eng(), signal(ids[3], "first", run.Resume))
+	b := w.bulk(w.eng(), bulkOf("b1", 40, control.BulkRuns{IDs: ids}))
+	w.sends()
+	eventually(t, "all but one are sent", func() bool {
+		b = must[control.Bulk](t)(w.Bulk(t.Context(), w.eng(), b.ID))
+		return b.Accepted == 39
+	})
+	eventually(t, "the bulk says that it is paced", func() bool {
+		b = must[control.Bulk](t)(w.Bulk(t.Context(), w.eng(), b.ID))
+		return b.State() == "PACED" && b.Paced == run.CodeSignalRate && b.PacedUntil != nil
+	})
+	for range 3 { // it is looked at again each half minute at the latest
+		w.clock.advance(31 * time.Second)
+		time.Sleep(700 * time.Millisecond)
+	}
+	b = w.bulkDone(w.eng(), b.ID)
+	if diff := cmp.Diff([]int{40, 0, 40, 0, 0}, counts(b)); diff != "" || b.Paced != "" {
+		t.Errorf("paced %q, counts (-want +got):\n%s", b.Paced, diff)
+	}
+}
+
+// What the quota of the tenant lets through goes through, and the rest when there is more.
+func TestBulk_T96_TheQuotaOfTheTenantPacesIt(t *testing.T) {
+	t.Parallel()
+	w, _ := bulkWorld(t, withQuotas(hobby(func(q *control.Quotas) {
+		tier := q.Tiers["hobby"] // 20 signals a minute
+		tier.StartRunPerMinute = 600
+		q.Tiers["hobby"] = tier
+	})))
+	ids := w.many(40)
+	b := w.bulk(w.eng(), bulkOf("b1", 40, control.BulkRuns{IDs: ids}))
+	w.sends()
+	eventually(t, "the quota is used up", func() bool {
+		b = must[control.Bulk](t)(w.Bulk(t.Context(), w.eng(), b.ID))
+		return b.State() == "PACED" && b.Accepted >= 20
+	})
+	if b.Paced != run.CodeSignalRate || b.Accepted > 30 || b.Rejected+b.Refused != 0 {
+		t.Errorf("paced by %s, counts %v", b.Paced, counts(b))
+	}
+	for b.State() != "DONE" {
+		w.clock.advance(10 * time.Second)
+		time.Sleep(600 * time.Millisecond)
+		b = must[control.Bulk](t)(w.Bulk(t.Context(), w.eng(), b.ID))
+	}
+	if diff := cmp.Diff([]int{40, 0, 40, 0, 0}, counts(b)); diff != "" {
+		t.Errorf("counts (-want +got):\n%s", diff)
+	}
+}
+
+// The store goes away in the middle and comes back.
+func TestBulk_TheStoreThatIsAwayInTheMiddle(t *testing.T) {
+	t.Parallel()
+	w, f := bulkWorld(t)
+	ids := w.many(40)
+	var back atomic.Pointer[time.Time]
+	away := func() error {
+		if at := back.Load(); at != nil && time.Now().Before(*at) {
+			return store.ErrUnavailable
+		}
+		return nil
+	}
+	goes := after(20, func() { back.Store(new(time.Now().Add(300 * time.Millisecond))) })
+	f.inRun = func() error { return errors.Join(goes(), away()) }
+	f.settle = away
+	b := w.bulk(w.eng(), bulkOf("b1", 40, control.BulkRuns{IDs: ids}))
+	w.sends()
+	b = w.bulkDone(w.eng(), b.ID)
+	if diff := cmp.Diff([]int{40, 0, 40, 0, 0}, counts(b)); diff != "" || back.Load() == nil {
+		t.Errorf("counts (-want +got):\n%s", diff)
+	}
+	for _, id := range ids {
+		if n := w.count(id, run.SignalAccepted); n != 1 {
+			t.Errorf("%s accepted %d signals", id, n)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package control_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// faulty is a store whose calls for bulks a test may refuse or follow.
+type faulty struct {
+	store.Store
+	settle func() error // before each SettleBulkRows
+	dead   atomic.Bool  // its process is: nothing of bulks is written any more
+	inRun  func() error // before each InRun
+	down   atomic.Bool  // Bulk is unavailable
+}
+
+func (f *faulty) SettleBulkRows(ctx context.Context, b store.Bulk, s store.BulkSettlement, ttl time.Duration) (store.Bulk, error) {
+	if f.settle != nil {
+		if err := f.settle(); err != nil {
+			return store.Bulk{}, err
+		}
+	}
+	return f.Store.SettleBulkRows(ctx, b, s, ttl)
+}
+
+func (f *faulty) ReleaseBulk(ctx context.Context, b store.Bulk, delay time.Duration) error {
+	if f.dead.Load() {
+		return errDead
+	}
+	return f.Store.ReleaseBulk(ctx, b, delay)
+}
+
+var errDead = errors.New("killed")
+
+func (f *faulty) InRun(ctx context.Context, runID string, do func(store.RunTx) error) error {
+	if f.inRun != nil {
+		if err := f.inRun(); err != nil {
+			return err
+		}
+	}
+	return f.Store.InRun(ctx, runID, do)
+}
+
+func (f *faulty) Bulk(ctx context.Context, id string) (store.Bulk, error) {
+	if f.down.Load() {
+		return store.Bulk{}, store.ErrUnavailable
+	}
+	return f.Store.Bulk(ctx, id)
+}
+
+// bulkWorld is a world whose store may fail, with leases that a test can wait for.
+func bulkWorld(t *testing.T, change ...func(*control.Config)) (*world, *faulty) {
+	t.Helper()
+	f := &faulty{}
+	w := newWorld(t, append(change, func(c *control.Config) {
+		f.Store, c.Store = c.Store, f
+		c.Limits.LeaseTTL = time.Second
+	})...)
+	return w, f
+}
+
+// many makes n running runs.
+func (w *world) many(n int) (ids []string) {
+	w.t.Helper()
+	for i := range n {
+		ids = append(ids, w.queued(fmt.Sprintf("q%d", i), "a"))
+	}
+	w.handOver()
+	for _, id := range ids {
+		w.append(id, runtest.Start())
+	}
+	return ids
+}
+
+func bulkOf(requestID string, count int, runs control.BulkRuns) control.SignalRuns {
+	return control.SignalRuns{
+		RequestID: requestID, Runs: runs, ExpectedCount: count, Reason: "release",
+		Signal: control.SignalRun{Signal: run.Signal{Type: run.Pause}, Payload: json.RawMessage(`{}`)},
+	}
+}
+
+func (w *world) previewOf(p authz.Principal, in control.SignalRuns) control.ActionPreview {
+	w.t.Helper()
+	return must[control.ActionPreview](w.t)(w.PreviewAction(w.t.Context(), p, control.PreviewAction{Bulk: &control.PreviewBulk{Runs: in.Runs, Signal: in.Signal}}))
+}
+
+func (w *world) bulk(p authz.Principal, in control.SignalRuns) control.Bulk {
+	w.t.Helper()
+	return must[control.MadeBulk](w.t)(w.SignalRuns(w.t.Context(), p, in)).Bulk
+}
+
+func (w *world) bulkDone(p authz.Principal, id string) (b control.Bulk) {
+	w.t.Helper()
+	eventually(w.t, "the bulk is done", func() bool {
+		b = must[control.Bulk](w.t)(w.Bulk(w.t.Context(), p, id))
+		return b.State() == "DONE"
+	})
+	return b
+}
+
+func (w *world) bulkRows(p authz.Principal, id string) (out []control.BulkRow) {
+	w.t.Helper()
+	for after := ""; ; {
+		page := must[control.BulkRowsPage](w.t)(w.BulkRows(w.t.Context(), p, control.BulkRowsQuery{BulkID: id, First: 200, After: after}))
+		out = append(out, page.Rows...)
+		if !page.HasNext {
+			return out
+		}
+		after = fmt.Sprint(out[len(out)-1].No)
+	}
+}
+
+func counts(b control.Bulk) []int {
+	return []int{b.Total, b.Waiting(), b.Accepted, b.Rejected, b.Refused}
+}
+
+func (w *world) sends() (stop func()) {
+	return w.spawn(func(ctx context.Context) error { return w.SendBulks(ctx, "one") })
+}

@@ -1,0 +1,84 @@
+package control_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+)
+
+func TestSignalRun_G24_CancelQueued(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.queued("g24", "s1")
+	in := signal(id, "u1", run.Cancel)
+	in.Reason = "wrong data"
+	r := w.send(w.eng(), in)
+	if r.Application != run.SignalApplied || r.AppliedSeq != 3 || r.AcceptedSeq != 2 {
+		t.Errorf("%+v", r)
+	}
+	if diff := cmp.Diff([]string{"1 RunApproved", "2 SignalAccepted(u1)", "3 RunCancelled"}, w.log(id)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "a") })
+	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
+	other := w.queued("g24-other", "s1")
+	eventually(t, "the other run started", func() bool { return w.engine.starts(other) == 1 })
+	time.Sleep(50 * time.Millisecond)
+	if w.engine.starts(id) != 0 || len(w.engine.delivered(id)) != 0 {
+		t.Error("the engine was asked about a run that was cancelled in the queue")
+	}
+}
+
+// Somebody is starting the run just now: the stop is an intent (T192).
+func TestSignalRun_G24_CancelWhileStarting(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.queued("g24", "s1")
+	leased, release := make(chan struct{}), make(chan struct{})
+	w.engine.set(func(e *fakeEngine) {
+		e.start = func(run.Identity) error { close(leased); <-release; return nil }
+		e.signal = func(run.Identity, engine.Signal) error {
+			select {
+			case <-release:
+				return nil
+			default:
+				return engine.ErrNotStarted
+			}
+		}
+	})
+	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "a") })
+	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
+	<-leased
+	r := w.send(w.eng(), signal(id, "u1", run.Cancel))
+	if r.Application != run.SignalPending || r.No != 1 {
+		t.Errorf("%+v", r)
+	}
+	heads, err := w.raw.Heads(t.Context(), []string{id})
+	if err != nil || heads.ByRun[id].Gate&run.GateStopped == 0 || heads.ByRun[id].Terminal {
+		t.Errorf("head %+v, %v: no stop intent", heads.ByRun[id], err)
+	}
+	close(release)
+	eventually(t, "delivered after the start", func() bool { return len(w.engine.delivered(id)) == 1 })
+}
+
+// A start that failed may have reached the engine: a run that began is cancelled there.
+func TestSignalRun_CancelOfAReleasedStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.queued("released", "s1")
+	rows, err := w.store.Lease(t.Context(), "a", time.Minute, 1)
+	if err != nil || w.store.Release(t.Context(), id, rows[0].Generation, 0, "timeout") != nil {
+		t.Fatal(err)
+	}
+	w.append(id, runtest.Start())
+	w.begin(id, "s1", 1)
+	if r := w.send(w.eng(), signal(id, "u1", run.Cancel)); r.Application != run.SignalPending || w.state(id).Status != run.Running {
+		t.Errorf("%+v; log %v", r, w.log(id))
+	}
+}

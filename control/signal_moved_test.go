@@ -1,0 +1,104 @@
+package control_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+)
+
+func TestSignalRun_T193_RunMoved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("moved", "s1", "b", "c")
+	w.finish(id, "s1", 1, run.StepFailedEvent)
+	seen := w.state(id).Seq
+	w.finish(id, "b", 1, run.StepCompletedEvent) // unrelated progress
+	at := func(in control.SignalRun, seq run.Seq) control.SignalRun { in.ExpectedRunSeq = &seq; return in }
+	if r := w.send(w.eng(), at(signal(id, "pause", run.Pause), seen)); r.Rejected {
+		t.Errorf("PAUSE after unrelated progress: %+v", r)
+	}
+	if r := w.send(w.eng(), at(signal(id, "retry", run.RetryStep), seen)); r.Rejected {
+		t.Errorf("RETRY_STEP after unrelated progress: %+v", r)
+	}
+	before := w.log(id)
+	check := func(in control.SignalRun) {
+		t.Helper()
+		_, err := w.SignalRun(t.Context(), w.eng(), in)
+		if e := refusal(t, err, run.CodeRunMoved); e.RunSeq != w.state(id).Seq {
+			t.Errorf("%s: current %d, want %d", in.Signal.Type, e.RunSeq, w.state(id).Seq)
+		}
+	}
+	check(at(signal(id, "cancel", run.Cancel), seen)) // the run is what a cancel concerns
+	check(at(signal(id, "retry-early", run.RetryStep), seen-1))
+	if diff := cmp.Diff(before, w.log(id)); diff != "" {
+		t.Errorf("the log moved:\n%s", diff)
+	}
+	if !w.audited("acme", "dev-engineer CANCEL REJECTED RUN_MOVED "+id) {
+		t.Errorf("audit: %v", w.audit("acme"))
+	}
+	w.append(id, runtest.Draft(run.RunPaused, "", 1))
+	check(at(signal(id, "resume", run.Resume), seen)) // the status moved
+	// a repetition answers with its receipt whatever moved
+	if r := w.send(w.eng(), at(signal(id, "pause", run.Pause), seen)); !r.Duplicate {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Each of the signals is compared with what it concerns, and nothing but the audit
+// row is left of one that comes too late (O10, T193).
+func TestSignalRun_O10_ExpectedRunSeqOfEverySignal(t *testing.T) {
+	t.Parallel()
+	for _, sig := range catalogue {
+		w := newWorld(t)
+		kind := "COMMAND s1"
+		if sig == run.UpdateTarget {
+			kind = "DBT_RUN s1"
+		}
+		id := w.steps("o10", kind, "NOOP other")
+		w.finish(id, "s1", 1, run.StepFailedEvent)
+		if sig == run.Resume {
+			w.append(id, runtest.Draft(run.RunPaused, "", 1))
+		}
+		seen := w.state(id).Seq
+		who := w.who("dev-admin")
+		if sig == run.EscalateAlert {
+			who = w.who("dev-system")
+		}
+		in := signal(id, "late", sig)
+		w.begin(id, "other", 1) // unrelated to the step and to the status, but not to the run
+		concerns := map[run.SignalType]bool{run.Pause: true, run.Resume: true, run.RetryStep: true, run.SkipStep: true}
+		if in.ExpectedRunSeq = &seen; concerns[sig] {
+			switch sig {
+			case run.Pause:
+				w.append(id, runtest.Draft(run.RunPaused, "", 1))
+			case run.Resume:
+				w.append(id, runtest.Draft(run.RunResumed, "", 1))
+			default:
+				w.begin(id, "s1", 2)
+			}
+		}
+		before := w.log(id)
+		_, err := w.SignalRun(t.Context(), who, in)
+		if e := refusal(t, err, run.CodeRunMoved); e.RunSeq != w.state(id).Seq {
+			t.Errorf("%s: current %d, want %d", sig, e.RunSeq, w.state(id).Seq)
+		}
+		if diff := cmp.Diff(before, w.log(id)); diff != "" {
+			t.Errorf("%s: the log moved:\n%s", sig, diff)
+		}
+		_, err = w.Receipt(t.Context(), who, id, "late")
+		refusal(t, err, run.CodeNotFound)
+		if !w.audited("acme", fmt.Sprintf("%s %s REJECTED RUN_MOVED %s", who.ID, sig, id)) {
+			t.Errorf("%s left no audit row", sig)
+		}
+		now := w.state(id).Seq
+		in.ExpectedRunSeq = &now
+		if _, err := w.SignalRun(t.Context(), who, in); err != nil {
+			t.Errorf("%s at the head: %v", sig, err)
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package control_test
+
+import (
+	"encoding/csv"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+)
+
+// allowedRoles reads who may do what of the table that the policy is tested with.
+func allowedRoles(t *testing.T) map[run.SignalType]map[string]bool {
+	t.Helper()
+	f, err := os.Open("../authz/testdata/decisions.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	out := map[run.SignalType]map[string]bool{}
+	for _, row := range must[[][]string](t)(csv.NewReader(f).ReadAll()) {
+		if row[2] != "*" || row[3] != "*" || row[4] != "acme" {
+			continue
+		}
+		sig := run.SignalType(row[0])
+		if out[sig] == nil {
+			out[sig] = map[string]bool{}
+		}
+		out[sig][strings.ToLower(row[1])] = row[7] == "allow"
+	}
+	return out
+}
+
+// catalogue is the nine signals and CANCEL.
+var catalogue = []run.SignalType{
+	run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.UpdateParams, run.InjectOverride, run.EscalateAlert, run.UpdateTarget, run.EmergencyStop, run.Cancel,
+}
+
+func TestSignalRun_G02_T92_RoleMatrix(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.config.Limits.DenialsPerMinute = 100
+	w.Service = control.New(w.config)
+	may := allowedRoles(t)
+	n := 0
+	for _, sig := range catalogue {
+		kind := "COMMAND s1"
+		if sig == run.UpdateTarget {
+			kind = "DBT_RUN s1"
+		}
+		id := w.steps("g02-"+string(sig), kind)
+		w.finish(id, "s1", 1, run.StepFailedEvent)
+		if sig == run.Resume {
+			w.append(id, runtest.Draft(run.RunPaused, "", 1))
+		}
+		for _, role := range []string{"viewer", "operator", "engineer", "admin", "planner", "system", "sre"} {
+			n++
+			before := w.state(id)
+			in := signal(id, fmt.Sprintf("sig-%d", n), sig)
+			r, err := w.SignalRun(t.Context(), w.who("dev-"+role), in)
+			after := w.state(id)
+			if after.Status != before.Status || after.Seq != before.Seq+1 {
+				t.Errorf("%s by %s: status %s seq %d, was %s %d", sig, role, after.Status, after.Seq, before.Status, before.Seq)
+			}
+			log := w.log(id)
+			allowed, listed := may[sig][role]
+			if !listed {
+				t.Errorf("the table says nothing of %s by %s", sig, role)
+			}
+			if allowed {
+				if err != nil || r.Rejected || r.AcceptedSeq != after.Seq || log[len(log)-1] != fmt.Sprintf("%d SignalAccepted(sig-%d)", after.Seq, n) {
+					t.Errorf("%s by %s: %+v, %v; log ends %s", sig, role, r, err, log[len(log)-1])
+				}
+				if !w.audited("acme", fmt.Sprintf("dev-%s %s ACCEPTED  %s", role, sig, id)) {
+					t.Errorf("%s by %s left no audit row", sig, role)
+				}
+				continue
+			}
+			e := refusal(t, err, run.CodeForbidden)
+			if log[len(log)-1] != fmt.Sprintf("%d SignalRejected(sig-%d)", after.Seq, n) {
+				t.Errorf("%s by %s: log ends %s", sig, role, log[len(log)-1])
+			}
+			could := "dev-admin"
+			if sig == run.EscalateAlert {
+				could = "dev-system"
+			}
+			if e.Denial == nil || e.Denial.Action != authz.Action(sig) || !strings.Contains(strings.Join(e.Denial.WhoCould, " "), could) {
+				t.Errorf("%s by %s: denial %+v", sig, role, e.Denial)
+			}
+			if !w.audited("acme", fmt.Sprintf("dev-%s %s REJECTED FORBIDDEN %s", role, sig, id)) {
+				t.Errorf("%s by %s left no audit row", sig, role)
+			}
+			// a repetition is refused again and leaves no second event (T222)
+			_, err = w.SignalRun(t.Context(), w.who("dev-"+role), in)
+			refusal(t, err, run.CodeForbidden)
+			if got := w.state(id).Seq; got != after.Seq {
+				t.Errorf("%s by %s again: seq %d, was %d", sig, role, got, after.Seq)
+			}
+		}
+	}
+}
+
+func TestSignalRun_G03_OtherTenant(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("g03", "s1")
+	before := w.log(id)
+	mallory := w.who("dev-mallory")
+	_, err := w.SignalRun(t.Context(), mallory, signal(id, "u1", run.Pause))
+	refusal(t, err, run.CodeNotFound)
+	if diff := cmp.Diff(before, w.log(id)); diff != "" {
+		t.Errorf("the victim's log moved:\n%s", diff)
+	}
+	if !w.audited("globex", "dev-mallory PAUSE DENIED NOT_FOUND "+id) {
+		t.Errorf("audit of globex: %v", w.audit("globex"))
+	}
+	for _, row := range w.audit("acme") {
+		if strings.Contains(row, "mallory") {
+			t.Errorf("audit of acme: %s", row)
+		}
+	}
+	// a flood is one row a minute, which the next one counts (T208)
+	for range 20 {
+		_, _ = w.SignalRun(t.Context(), mallory, signal(id, "u1", run.Pause))
+	}
+	if rows := w.audit("globex"); len(rows) != 1 {
+		t.Errorf("%d rows: %v", len(rows), rows)
+	}
+	w.clock.advance(time.Minute)
+	_, _ = w.SignalRun(t.Context(), mallory, signal(id, "u1", run.Pause))
+	if rows := w.audit("globex"); len(rows) != 2 || !strings.HasSuffix(rows[1], `{"repeatedBefore":20}`) {
+		t.Errorf("rows %v", rows)
+	}
+}
+
+// A run of another tenant, one in a place without a grant and one that does not
+// exist answer word for word alike, for everything that names a run (T101).
+func TestForeignAndMissingRunsAnswerAlike(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("foreign", "s1")
+	seq := run.Seq(1)
+	calls := map[string]func(p authz.Principal, runID string) error{
+		"Run":    func(p authz.Principal, r string) error { _, err := w.Run(t.Context(), p, r, nil); return err },
+		"Run at": func(p authz.Principal, r string) error { _, err := w.Run(t.Context(), p, r, &seq); return err },
+		"Events": func(p authz.Principal, r string) error {
+			_, err := w.Events(t.Context(), p, r, control.EventPage{})
+			return err
+		},
+		"Receipt":  func(p authz.Principal, r string) error { _, err := w.Receipt(t.Context(), p, r, "s"); return err },
+		"Receipts": func(p authz.Principal, r string) error { _, err := w.Receipts(t.Context(), p, r, "s", 1); return err },
+		"StepLog": func(p authz.Principal, r string) error {
+			_, err := w.StepLog(t.Context(), p, control.StepLogQuery{RunID: r, StepID: "s1"})
+			return err
+		},
+		"WatchRun": func(p authz.Principal, r string) error {
+			_, err := w.WatchRun(t.Context(), p, control.WatchRun{RunID: r})
+			return err
+		},
+		"WatchEvents": func(p authz.Principal, r string) error {
+			_, err := w.WatchEvents(t.Context(), p, control.WatchRun{RunID: r})
+			return err
+		},
+		"WatchReceipts": func(p authz.Principal, r string) error { _, err := w.WatchReceipts(t.Context(), p, r, ""); return err },
+		"WatchReceipt":  func(p authz.Principal, r string) error { _, err := w.WatchReceipts(t.Context(), p, r, "s"); return err },
+		"WatchStepLog": func(p authz.Principal, r string) error {
+			_, err := w.WatchStepLog(t.Context(), p, control.StepLogQuery{RunID: r, StepID: "s1"})
+			return err
+		},
+	}
+	for _, sig := range []run.SignalType{run.Pause, run.Resume, run.RetryStep, run.Cancel} {
+		calls[string(sig)] = func(p authz.Principal, r string) error {
+			_, err := w.SignalRun(t.Context(), p, signal(r, "x", sig))
+			return err
+		}
+	}
+	missing := "00000000-0000-4000-8000-000000000000"
+	for name, call := range calls {
+		want := refusal(t, call(w.eng(), missing), run.CodeNotFound)
+		for who, runID := range map[string]string{"dev-mallory": id, "nobody": id} {
+			got := refusal(t, call(w.who(who), runID), run.CodeNotFound)
+			if got.Error() != want.Error() || got.RetryAfter != want.RetryAfter || got.Denial != nil || got.RunSeq != 0 {
+				t.Errorf("%s by %s: %+v, for a missing run %+v", name, who, got, want)
+			}
+		}
+		for _, row := range []string{"dev-engineer", "dev-mallory", "nobody"} {
+			tenant := map[bool]string{true: "globex", false: "acme"}[row == "dev-mallory"]
+			if !w.audited(tenant, row+" ") {
+				t.Errorf("%s by %s left no trace", name, row)
+			}
+		}
+	}
+	if got := w.log(id); len(got) != 2 {
+		t.Errorf("the log moved: %v", got)
+	}
+}
+
+func TestSignalRun_T102_DenialLimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("t102", "s1")
+	viewer := w.who("dev-viewer")
+	for i := range 10 {
+		_, err := w.SignalRun(t.Context(), viewer, signal(id, fmt.Sprintf("u%d", i), run.Pause))
+		refusal(t, err, run.CodeForbidden)
+	}
+	before := w.log(id)
+	for i := range 5 {
+		_, err := w.SignalRun(t.Context(), viewer, signal(id, fmt.Sprintf("v%d", i), run.Pause))
+		if e := refusal(t, err, run.CodeSignalRate); e.RetryAfter <= 0 || e.RetryAfter > time.Minute {
+			t.Errorf("retry after %s", e.RetryAfter)
+		}
+	}
+	if diff := cmp.Diff(before, w.log(id)); diff != "" || w.count(id, run.SignalRejected) != 10 {
+		t.Errorf("the log moved past ten denials:\n%s", diff)
+	}
+	rows := 0
+	for _, row := range w.audit("acme") {
+		if strings.HasPrefix(row, "dev-viewer PAUSE DENIED SIGNAL_RATE_LIMITED") {
+			rows++
+		}
+	}
+	if rows != 1 {
+		t.Errorf("%d coalesced audit rows, want 1: %v", rows, w.audit("acme"))
+	}
+	// an answer that is stored costs nothing, others have their own budget, and it returns
+	_, err := w.SignalRun(t.Context(), viewer, signal(id, "u3", run.Pause))
+	refusal(t, err, run.CodeForbidden)
+	_, err = w.SignalRun(t.Context(), w.who("dev-sre"), signal(id, "w", run.Pause))
+	refusal(t, err, run.CodeForbidden)
+	w.clock.advance(time.Minute)
+	_, err = w.SignalRun(t.Context(), viewer, signal(id, "v0", run.Pause))
+	refusal(t, err, run.CodeForbidden)
+	if r := w.send(w.eng(), signal(id, "ok", run.Pause)); r.Rejected {
+		t.Errorf("%+v", r)
+	}
+}
