@@ -89,7 +89,7 @@ func (s *session) followEvents(ctx context.Context, runID string, how logging) e
 			}
 			return nil
 		})
-	}, s.offline)
+	}, s.offline())
 	if errors.Is(err, errOver) {
 		return nil
 	}

@@ -156,6 +156,9 @@ func (s *session) readLog(ctx context.Context, how reading) error {
 	if s.output.data() {
 		return s.print(whole)
 	}
+	if whole.TotalLines == 0 {
+		fmt.Fprintf(s.err, "Attempt %d of %s has printed nothing.\n", whole.Attempt, how.stepID)
+	}
 	return nil
 }
 
@@ -187,14 +190,21 @@ func (s *session) followLog(ctx context.Context, how reading, giveUp time.Durati
 			}
 			return nil
 		})
-	}, s.offline)
+	}, s.offline())
 	if errors.Is(err, errOver) {
 		return nil
 	}
 	return failure(err)
 }
 
-// offline says that a connection is lost.
-func (s *session) offline(why error, _ time.Time) {
-	fmt.Fprintf(s.err, "OFFLINE: %s; trying again\n", oneLine(why.Error()))
+// offline gives a way to say that a connection is lost: once, however often it is tried again for the same reason.
+func (s *session) offline() func(why error, next time.Time) {
+	said, again := "", time.Time{}
+	return func(why error, next time.Time) {
+		if text := oneLine(why.Error()); text != said || time.Now().After(again) {
+			fmt.Fprintf(s.err, "OFFLINE: %s; trying again\n", text)
+			said = text
+		}
+		again = next.Add(maxSilence)
+	}
 }

@@ -157,6 +157,7 @@ type changeLines struct {
 	sync      client.SyncState
 	steps     map[string]string
 	latencies *latencies // nil: they are not measured
+	offline   func(why error, next time.Time)
 }
 
 func (w *changeLines) see(f frame) (client.RunStatus, error) {
@@ -199,7 +200,10 @@ func (w *changeLines) see(f frame) (client.RunStatus, error) {
 
 func (w *changeLines) lose(why error, next time.Time) {
 	if w.s.output.data() {
-		w.s.offline(why, next)
+		if w.offline == nil {
+			w.offline = w.s.offline()
+		}
+		w.offline(why, next)
 	} else if w.sync != syncOffline {
 		w.line(time.Now(), "view", string(syncOffline), signs[syncOffline].style, fmt.Sprintf(" (%s)  %s", connectionLost, oneLine(why.Error())))
 	}
