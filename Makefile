@@ -53,6 +53,12 @@ generate/check: ## fail when generated code is not what generating gives
 contract: ## list each acceptance check with the tests that carry its id
 	@go run ./internal/cmd/contract
 
+.PHONY: soak
+soak: ## half an hour of a nightly run of 1,000 steps in one page: its heap must not grow; MINUTES=5 shortens it
+	@$(PREPARE) go temporal dbt web browser
+	@$(MAKE) bin/dvt
+	@cd web && DVT_E2E_SOAK_MINUTES="$(or $(MINUTES),30)" PATH="$$PATH:$(CURDIR)/.tools/bin" npx playwright test e2e/large.spec.ts -g "16 the heap"
+
 .PHONY: bench
 bench: ## measure every claim of speed, about 20 minutes; ONLY="name" narrows, RESULTS=file keeps the lines
 	@$(PREPARE) go postgres redis temporal bench web browser

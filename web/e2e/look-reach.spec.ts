@@ -1,5 +1,5 @@
 import type { Page } from "@playwright/test";
-import { become, expect, sleeps, startRun, status, test } from "./page";
+import { become, cancelRun, expect, sleeps, startRun, status, test } from "./page";
 
 const PATHS = ["runs", "start", "inbox", "queue", "dlq", "audit", "admin/tokens", "admin/policy", "admin/quotas", "admin/service", "health"];
 const STOPS = 45;
@@ -106,12 +106,25 @@ test("36 a run's changes are read out politely, at most once in two seconds", as
   for (const gap of gaps) expect(gap).toBeGreaterThanOrEqual(1_900);
 });
 
-test("36 a step says its name and how it stands", async ({ page, url }) => {
-  const runId = await startRun(url, "e2e-names", [
-    { stepId: "stg_orders", type: "COMMAND", inputs: { argv: ["ls", "/no/such/file"] }, retry: { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 } },
-    { stepId: "orders", type: "NOOP", dependsOn: ["stg_orders"], inputs: {} },
-  ]);
-  await page.goto(`${url}/runs/${runId}`);
-  await expect(status(page)).toHaveText("Awaiting operator");
-  await expect(page.getByRole("button", { name: /^stg_orders, failed/i })).toBeVisible();
+test("36 a step says its name, how it stands, its retry and what it blocks, in every picture and table", async ({ page, url }) => {
+  const once = { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 };
+  for (const { blocks, picture } of [
+    { blocks: 14, picture: "graph" },
+    { blocks: 314, picture: "mosaic" },
+  ]) {
+    const behind = Array.from({ length: blocks }, (_, i) => ({ stepId: `model_${i}`, type: "NOOP" as const, dependsOn: ["stg_orders"], inputs: {} }));
+    const failing = { stepId: "stg_orders", type: "COMMAND" as const, inputs: { argv: ["ls", "/no/such/file"] }, retry: once };
+    const runId = await startRun(url, `e2e-names-${picture}`, [failing, ...behind]);
+    const name = `stg_orders, failed, Retry #1, blocks ${blocks}`;
+    await page.goto(`${url}/runs/${runId}`);
+    await expect(status(page)).toHaveText("Awaiting operator");
+    await page.keyboard.press("r");
+    await page.getByRole("dialog").getByRole("button", { name: "Send: retry step" }).click();
+    await expect(page.getByTestId("root-cause")).toContainText("Retry #1");
+    for (const view of ["", "?view=steps", "?view=timeline"]) {
+      await page.goto(`${url}/runs/${runId}${view}`);
+      await expect(page.getByRole("button", { name, exact: true }), `${picture} ${view}`).toBeVisible();
+    }
+    await cancelRun(url, runId);
+  }
 });

@@ -49,7 +49,7 @@ test("12 nothing on a page moves while it loads", async ({ page, url }) => {
       sessionStorage.setItem("moved", String(moved + more));
     }).observe({ type: "layout-shift", buffered: true });
   });
-  for (const path of ["runs", `runs/${runId}`, "queue", "audit", "health", "admin/policy"]) {
+  for (const path of ["runs", `runs/${runId}`, "queue", "audit", "inbox", "health", "admin/policy"]) {
     await page.goto(`${url}/${path}`);
     await page.evaluate(() => sessionStorage.setItem("moved", "0"));
     await page.reload();

@@ -1,4 +1,5 @@
 import { memo } from "react";
+import { stepWords } from "../dag/words";
 import { m } from "../messages";
 import { useHeader, useRunStore, useStep } from "../runs/context";
 import { type Pace, paceOf } from "../runs/medians";
@@ -19,13 +20,15 @@ interface StepRowProps {
   chosen: boolean;
   selected: boolean;
   tabStop: boolean;
+  /** How many steps wait behind one that failed. */
+  blocks: (stepId: string) => number;
   /** How long the step mostly takes, in milliseconds. */
   median: number | undefined;
   choose: (stepId: string) => void;
   turn: (stepId: string, range: boolean) => void;
 }
 
-export const StepRow = memo(function StepRow({ stepId, index, top, chosen, selected, tabStop, median, choose, turn }: StepRowProps) {
+export const StepRow = memo(function StepRow({ stepId, index, top, chosen, selected, tabStop, blocks, median, choose, turn }: StepRowProps) {
   const store = useRunStore();
   const header = useHeader();
   const step = useStep(stepId);
@@ -50,7 +53,7 @@ export const StepRow = memo(function StepRow({ stepId, index, top, chosen, selec
         <StatusBadge look={stepLook(step)} />
       </span>
       <span role="cell" data-column="step" className={prose.clip}>
-        <button type="button" className={virtual.name} tabIndex={tabStop ? 0 : -1} onClick={() => choose(stepId)} title={stepId}>
+        <button type="button" className={virtual.name} tabIndex={tabStop ? 0 : -1} aria-label={stepWords(step, blocks(stepId), false)} onClick={() => choose(stepId)} title={stepId}>
           {step.name ?? stepId}
         </button>
       </span>

@@ -1,5 +1,6 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
+import { useBlocks } from "../dag/useBlocks";
 import { m } from "../messages";
 import { useHeader, useOrder, useRunStore } from "../runs/context";
 import { nextFailed } from "../runs/failed";
@@ -35,6 +36,7 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
   const header = useHeader();
   const order = useOrder();
   const medians = useMedians(header?.runId ?? null, !narrow);
+  const blocks = useBlocks();
   const [sorting, setSorting] = useState(0);
   // Sorted when it is asked for: rows do not change places under the pointer.
   // oxlint-disable-next-line react/exhaustive-deps
@@ -135,6 +137,7 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
                   chosen={id === chosen}
                   selected={meant.has(id)}
                   tabStop={item.index === at}
+                  blocks={blocks}
                   median={medians?.get(id)}
                   choose={choose}
                   turn={turn}

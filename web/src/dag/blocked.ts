@@ -4,11 +4,11 @@ import { listOf, type Shape } from "./shape";
 /** Which pending steps wait behind a failed one. Follows a run; costs nothing while no step begins or ceases to be failed. */
 export class Blocked {
   readonly #shape: Shape;
-  readonly #step: (stepId: string) => Pick<Step, "status"> | undefined;
+  readonly #step: Look;
   #failed = new Set<number>();
   #behind: ReadonlySet<number> = new Set();
 
-  constructor(shape: Shape, step: (stepId: string) => Pick<Step, "status"> | undefined) {
+  constructor(shape: Shape, step: Look) {
     this.#shape = shape;
     this.#step = step;
     this.update(shape.ids);
@@ -20,7 +20,7 @@ export class Blocked {
 
   /** How many pending steps wait behind step i. */
   count(i: number): number {
-    return this.#status(i) === "FAILED" ? this.#reach([i]).size : 0;
+    return blocksOf(this.#shape, this.#step, this.#shape.ids[i] ?? "");
   }
 
   /** Takes in changed steps; returns those that began or ceased to be blocked. */
@@ -37,7 +37,7 @@ export class Blocked {
     }
     if (!moved) return [];
     const before = this.#behind;
-    const behind = this.#reach(this.#failed);
+    const behind = reach(this.#shape, this.#step, this.#failed);
     this.#behind = behind;
     return [...[...before].filter((i) => !behind.has(i)), ...[...behind].filter((i) => !before.has(i))];
   }
@@ -45,17 +45,25 @@ export class Blocked {
   #status(i: number): Step["status"] | undefined {
     return this.#step(this.#shape.ids[i] ?? "")?.status;
   }
+}
 
-  #reach(from: Iterable<number>): Set<number> {
-    const reached = new Set<number>();
-    const queue = [...from];
-    for (let head = 0; head < queue.length; head++) {
-      for (const next of listOf(this.#shape.after, queue[head] ?? 0)) {
-        if (reached.has(next) || this.#status(next) !== "PENDING") continue;
-        reached.add(next);
-        queue.push(next);
-      }
+type Look = (stepId: string) => Pick<Step, "status"> | undefined;
+
+/** How many pending steps wait behind a step, if it failed. */
+export function blocksOf(shape: Shape, step: Look, stepId: string): number {
+  const i = shape.index.get(stepId);
+  return i !== undefined && step(stepId)?.status === "FAILED" ? reach(shape, step, [i]).size : 0;
+}
+
+function reach(shape: Shape, step: Look, from: Iterable<number>): Set<number> {
+  const reached = new Set<number>();
+  const queue = [...from];
+  for (let head = 0; head < queue.length; head++) {
+    for (const next of listOf(shape.after, queue[head] ?? 0)) {
+      if (reached.has(next) || step(shape.ids[next] ?? "")?.status !== "PENDING") continue;
+      reached.add(next);
+      queue.push(next);
     }
-    return reached;
   }
+  return reached;
 }

@@ -2,6 +2,7 @@ import { getRouteApi } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type CSSProperties, type KeyboardEvent, useMemo, useRef, useState } from "react";
 import { shapeOf } from "../dag/shape";
+import { useBlocks } from "../dag/useBlocks";
 import { m } from "../messages";
 import { useHeader, useOrder, useRunStore } from "../runs/context";
 import type { RunStore } from "../runs/store";
@@ -39,6 +40,7 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
   const navigate = route.useNavigate();
   useTick(1_000, header !== null && !ended(header));
   const pauses = usePauses(runId);
+  const blocks = useBlocks();
   const [sorting, setSorting] = useState(0);
   // Sorted when it opens and when asked: rows do not move under the pointer.
   // oxlint-disable-next-line react/exhaustive-deps
@@ -124,7 +126,7 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
           {virtual.getVirtualItems().map((item) => {
             const id = rows[item.index];
             return id === undefined ? null : (
-              <TimelineRow key={id} id={id} index={item.index} top={item.start} span={span} now={now} startedAt={startedAt} critical={path?.has(id) ?? false} chosen={id === chosen} choose={choose} />
+              <TimelineRow key={id} id={id} index={item.index} top={item.start} span={span} now={now} startedAt={startedAt} blocks={blocks} critical={path?.has(id) ?? false} chosen={id === chosen} choose={choose} />
             );
           })}
         </div>

@@ -1,5 +1,6 @@
 import { memo } from "react";
 import type { Instant, Step } from "../api/model";
+import { stepWords } from "../dag/words";
 import { m } from "../messages";
 import { useRunStore, useStep } from "../runs/context";
 import { attemptName, duration } from "../ui/format";
@@ -18,13 +19,15 @@ interface TimelineRowProps {
   span: Span;
   now: Instant;
   startedAt: Instant;
+  /** How many steps wait behind one that failed. */
+  blocks: (stepId: string) => number;
   critical: boolean;
   chosen: boolean;
   choose: (stepId: string) => void;
 }
 
 /** One step's time. What goes on ends at now, which stands still when the view is not known to be true. */
-export const TimelineRow = memo(function TimelineRow({ id, index, top, span, now, startedAt, critical, chosen, choose }: TimelineRowProps) {
+export const TimelineRow = memo(function TimelineRow({ id, index, top, span, now, startedAt, blocks, critical, chosen, choose }: TimelineRowProps) {
   const store = useRunStore();
   const step = useStep(id);
   if (!step) return null;
@@ -34,7 +37,7 @@ export const TimelineRow = memo(function TimelineRow({ id, index, top, span, now
     <div role="row" aria-rowindex={index + 2} className={`${virtual.row} ${css.row}`} data-chosen={chosen || undefined} data-critical={critical || undefined} style={{ transform: `translateY(${top}px)` }}>
       <span role="cell" className={css.name}>
         <StatusIcon look={stepLook(step)} size={14} />
-        <button type="button" className={virtual.name} onClick={() => choose(id)} title={id}>
+        <button type="button" className={virtual.name} aria-label={stepWords(step, blocks(id), false)} onClick={() => choose(id)} title={id}>
           {step.name ?? id}
         </button>
       </span>
