@@ -16,14 +16,17 @@ export function mayFlash(begun: number[], now: number): boolean {
   return true;
 }
 
-/** For an element that shows a value (with the style `flash`): its background lights up once when the value becomes another, not when it comes into view, and never for those who want no motion. */
+/** For an element that shows a value (with the style `flash`): its background lights up once when the value becomes another, not when it comes into view, nor while it is lit, and never for those who want no motion. */
 export function useFlash<E extends HTMLElement>(value: string | number): RefObject<E | null> {
   const element = useRef<E>(null);
   const shown = useRef(value);
+  const lit = useRef(0);
   useEffect(() => {
     if (shown.current === value) return;
     shown.current = value;
-    if (document.hidden || matchMedia("(prefers-reduced-motion: reduce)").matches || !mayFlash(recent, performance.now())) return;
+    const now = performance.now();
+    if (now < lit.current || document.hidden || matchMedia("(prefers-reduced-motion: reduce)").matches || !mayFlash(recent, now)) return;
+    lit.current = now + LASTS;
     // Opacity alone, which costs the page nothing while it lasts.
     element.current?.animate({ opacity: [0.3, 0] }, { duration: LASTS, easing: "ease-out", pseudoElement: "::after" });
   }, [value]);
