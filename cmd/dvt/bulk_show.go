@@ -116,37 +116,41 @@ func (s *session) bulkWatchCommand() *cobra.Command {
 	}
 }
 
-// watchBulk prints a line for each run that failed and for each frame that moves on.
+// watchBulk prints a line for each run that failed and for each frame that moves on, over as many connections as it takes.
 func (s *session) watchBulk(ctx context.Context, id string) error {
 	var last client.BulkHead
-	said := ""
-	err := s.client.WatchBulk(ctx, id, func(f client.WatchBulkBulkUpdatesBulkUpdate) error {
-		last = f.Bulk.BulkHead
-		if s.output.data() {
-			if err := s.print(f); err != nil {
-				return err
-			}
-		} else {
-			for _, r := range f.Rows {
-				if r.Failed {
-					fmt.Fprintf(s.out, "%s %s %s\n", r.RunId, deref(r.Code), deref(r.Message))
+	said, told := "", map[string]bool{}
+	err := follow(ctx, patience, client.Position{}, func(ctx context.Context, _ client.Position, took func(client.Position)) error {
+		return s.client.WatchBulk(ctx, id, func(f client.WatchBulkBulkUpdatesBulkUpdate) error {
+			took(client.Position{})
+			last = f.Bulk.BulkHead
+			if s.output.data() {
+				if err := s.print(f); err != nil {
+					return stopped{err}
+				}
+			} else {
+				for _, r := range f.Rows {
+					if r.Failed && !told[r.RunId] {
+						told[r.RunId] = true // rows may come again behind a connection that was lost
+						fmt.Fprintf(s.out, "%s %s %s\n", r.RunId, deref(r.Code), oneLine(deref(r.Message)))
+					}
+				}
+				now := bulkSummary(last)
+				if f.Reason != nil {
+					now += fmt.Sprintf(" (%s: %s)", f.Sync, *f.Reason)
+				}
+				if now != said {
+					fmt.Fprintln(s.out, now)
+					said = now
 				}
 			}
-			now := bulkSummary(last)
-			if f.Reason != nil {
-				now += fmt.Sprintf(" (%s: %s)", f.Sync, *f.Reason)
+			if last.State == client.BulkStateDone {
+				return stopped{errOver}
 			}
-			if now != said {
-				fmt.Fprintln(s.out, now)
-				said = now
-			}
-		}
-		if last.State == client.BulkStateDone {
-			return errOver
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, errOver) {
+			return nil
+		})
+	}, s.offline())
+	if !errors.Is(err, errOver) {
 		return failure(err)
 	}
 	return failedBulk(last)

@@ -3,9 +3,13 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/dvt-engine/dvt/control"
@@ -95,6 +99,26 @@ func TestBulk_SignalShowAndWatch(t *testing.T) {
 	}
 	if out := ask(0, "list"); strings.Count(out, "\n") != 3 || !strings.Contains(out, "then not at all") {
 		t.Errorf("list: %s", out)
+	}
+}
+
+// A watch goes on over a connection that was lost, and says what failed once.
+func TestBulkWatch_GoesOnOverAnotherConnection(t *testing.T) {
+	t.Parallel()
+	var connections atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		state := "RUNNING"
+		if connections.Add(1) > 1 {
+			state = "DONE"
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "event: next\ndata: %s\n\n", `{"data":{"bulkUpdates":{"sync":"LIVE","asOf":"2026-11-22T00:00:00Z","bulk":{"id":"b1","state":"`+state+`","typeRaw":"PAUSE","createdAt":"2026-11-22T00:00:00Z",`+
+			`"counts":{"total":2,"accepted":1,"rejected":1}},"rows":[{"no":1,"runId":"r7","code":"RUN_TERMINAL","failed":true}]}}}`)
+	}))
+	t.Cleanup(s.Close)
+	out, said, status := apart(t, s.URL, "t", "bulk", "watch", "b1")
+	if status != 1 || connections.Load() != 2 || strings.Count(out, "r7 RUN_TERMINAL") != 1 || strings.Count(said, "OFFLINE: ") != 1 || !strings.Contains(out, "PAUSE DONE") {
+		t.Errorf("status %d, %d connections, %q\n%s", status, connections.Load(), said, out)
 	}
 }
 

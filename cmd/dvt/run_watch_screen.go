@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mattn/go-runewidth"
+
 	"github.com/dvt-engine/dvt/client"
 )
 
@@ -113,6 +115,20 @@ func (v *view) syncLine(now time.Time) line {
 	return out
 }
 
+// besideID is how wide what stands beside a step's id is at least: its state before it, its time behind it.
+const besideID = 26
+
+// named is a step's id in so many cells; of one that is longer, both ends.
+func named(id string, width int) string {
+	over := runewidth.StringWidth(id) - width
+	if over <= 0 {
+		return pad(id, width)
+	}
+	head := runewidth.Truncate(id, width/2, "")
+	tail := runewidth.TruncateLeft(id, runewidth.StringWidth(id)-(width-1-runewidth.StringWidth(head)), "")
+	return pad(head+"…"+tail, width)
+}
+
 // hinted is how high a screen is at least that tells how to leave it.
 const hinted = 10
 
@@ -123,10 +139,10 @@ func (v *view) stepLines(now time.Time, width, room int) (out []line) {
 	if hint {
 		room -= 2
 	}
-	named := 12
+	idWidth := 12
 	for _, list := range [][]client.StepRow{failed, waits, running} {
 		for _, st := range list[:min(len(list), max(room, 0))] {
-			named = max(named, min(len(st.StepId), 32))
+			idWidth = max(idWidth, min(runewidth.StringWidth(st.StepId), 32, width-besideID))
 		}
 	}
 	shown, all := 0, len(failed)+len(waits)+len(running)
@@ -143,12 +159,12 @@ func (v *view) stepLines(now time.Time, width, room int) (out []line) {
 	}
 	full := false
 	for _, st := range failed {
-		if full = full || !add(v.failedLines(st, named, width)); full {
+		if full = full || !add(v.failedLines(st, idWidth, width)); full {
 			break
 		}
 	}
 	for _, st := range append(waits, running...) {
-		if full = full || !add([]line{v.runningLine(st, named, now)}); full {
+		if full = full || !add([]line{v.runningLine(st, idWidth, now)}); full {
 			break
 		}
 	}
@@ -162,18 +178,18 @@ func (v *view) stepLines(now time.Time, width, room int) (out []line) {
 }
 
 // runningLine shows a step that runs or waits for a person.
-func (v *view) runningLine(st client.StepRow, named int, now time.Time) line {
+func (v *view) runningLine(st client.StepRow, idWidth int, now time.Time) line {
 	word, look := "RUNNING", signed(stepSigns, st.Status, "")
 	if st.Substatus != nil {
 		word, look = string(*st.Substatus), span{"‖ ", warn}
 	}
-	return line{{look.text + pad(word, 14) + " ", look.style}, {pad(st.StepId, named), plain}, {"  " + v.elapsed(st.StartedAt, now) + attempt(st), plain}}
+	return line{{look.text + pad(word, 14) + " ", look.style}, {named(st.StepId, idWidth), plain}, {"  " + v.elapsed(st.StartedAt, now) + attempt(st), plain}}
 }
 
 // failedLines show a failed step: its error, and what cannot start for it.
-func (v *view) failedLines(st client.StepRow, named, width int) (out []line) {
+func (v *view) failedLines(st client.StepRow, idWidth, width int) (out []line) {
 	look := signed(stepSigns, st.Status, "")
-	first := line{{look.text + pad("FAILED", 14) + " ", look.style}, {pad(st.StepId, named), bold}}
+	first := line{{look.text + pad("FAILED", 14) + " ", look.style}, {named(st.StepId, idWidth), bold}}
 	if st.DurationMs != nil {
 		first = append(first, span{"  " + short(time.Duration(*st.DurationMs*float64(time.Millisecond))), plain})
 	}

@@ -387,3 +387,27 @@ func TestScreen_IsDrawnTenTimesASecondAtMost(t *testing.T) {
 	s.close()
 	tty.paced()
 }
+
+// An id that is too long for the screen keeps both ends, and the time behind it is seen.
+func TestView_LongIDsOnANarrowTerminal(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 22, 3, 12, 7, 0, time.UTC)
+	began := at.Add(-time.Minute)
+	v := &view{index: map[string]int{}, behind: map[string][]string{}}
+	for _, id := range []string{"model.warehouse.finance_" + strings.Repeat("very_", 20) + "long_name", strings.Repeat("日本", 40), "short"} {
+		v.step(client.StepRow{StepId: id, Status: client.StepStatusRunning, StatusRaw: "RUNNING", StartedAt: &began})
+	}
+	v.frame(frame{Sync: client.SyncStateLive, AsOf: at}, at)
+	for _, width := range []int{40, 60, 200} {
+		text := ""
+		for _, l := range v.lines(at, width, 24) {
+			if l.width() >= width {
+				t.Errorf("%d cells: %q", width, l.print(false))
+			}
+			text += l.print(false) + "\n"
+		}
+		if strings.Count(text, "  1m00s") != 3 || strings.Count(text, "…") != 2 || !strings.Contains(text, "name ") {
+			t.Errorf("at %d:\n%s", width, text)
+		}
+	}
+}
