@@ -80,14 +80,18 @@ func TestDecide_T92_Table(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
+	of := map[authz.Grant]*authz.Authorizer{}
 	for i, row := range rows[1:] {
 		action, role := authz.Action(row[0]), authz.Role(row[1])
 		if row[2] == "*" && row[3] == "*" && row[4] == "acme" {
 			seen[row[0]+" "+row[1]] = true
 		}
-		a := authorizer(t, directory(t, account("x", grant(role, row[2], row[3]))))
+		g := grant(role, row[2], row[3])
+		if of[g] == nil {
+			of[g] = authorizer(t, directory(t, account("x", g)))
+		}
 		o := authz.Object{TenantID: row[4], ProjectID: row[5], EnvironmentID: row[6]}
-		d := decide(t, a, authz.Principal{ID: "x", TenantID: "acme"}, action, o)
+		d := decide(t, of[g], authz.Principal{ID: "x", TenantID: "acme"}, action, o)
 		if want := row[7] == "allow"; d.Allowed != want {
 			t.Errorf("line %d: %v: allowed %t by %q", i+2, row, d.Allowed, d.Rule)
 		}

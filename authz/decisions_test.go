@@ -30,33 +30,41 @@ func TestDecide_O3_O6_TheTableThroughTokensAndBreakGlass(t *testing.T) {
 	}
 	clock := &moving{}
 	ends := now.Add(time.Minute)
+	type holder struct {
+		*authz.Authorizer
+		authz.Principal
+	}
+	byToken := func(own, token []authz.Grant) holder {
+		secret, _ := authz.NewSecret()
+		a := loaded(t, clock.now, authz.Stored{Version: 1, Tokens: []authz.Token{{
+			ID: "t", TenantID: "acme", Principal: "x", SHA256: sha256.Sum256([]byte(secret)), Grants: token, ExpiresAt: ends,
+		}}}, account("x", own...))
+		p, err := a.Authenticate(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return holder{a, p}
+	}
+	type holders struct{ narrowed, widened, emergency holder }
+	of := map[authz.Grant]holders{}
 	for i, row := range rows[1:] {
 		action, line, want := authz.Action(row[0]), grant(authz.Role(row[1]), row[2], row[3]), row[7] == "allow"
 		o := authz.Object{TenantID: row[4], ProjectID: row[5], EnvironmentID: row[6]}
 		clock.set(0)
-		for name, c := range map[string]struct{ own, token []authz.Grant }{
-			"a token narrows": {every, []authz.Grant{line}}, "a token gives no more": {[]authz.Grant{line}, every},
-		} {
-			secret, _ := authz.NewSecret()
-			a := loaded(t, clock.now, authz.Stored{Version: 1, Tokens: []authz.Token{{
-				ID: "t", TenantID: "acme", Principal: "x", SHA256: sha256.Sum256([]byte(secret)), Grants: c.token, ExpiresAt: ends,
-			}}}, account("x", c.own...))
-			p, err := a.Authenticate(secret)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := decide(t, a, p, action, o); d.Allowed != want {
+		h, made := of[line]
+		if !made {
+			h = holders{byToken(every, []authz.Grant{line}), byToken([]authz.Grant{line}, every), holder{loaded(t, clock.now, given(authz.Document{Grants: []authz.PrincipalGrant{{
+				Principal: "x", Role: line.Role, ProjectID: line.ProjectID, EnvironmentID: line.EnvironmentID, ExpiresAt: &ends, BreakGlass: true,
+			}}}), account("x")), who("x")}}
+			of[line] = h
+		}
+		for name, by := range map[string]holder{"a token narrows": h.narrowed, "a token gives no more": h.widened, "in an emergency": h.emergency} {
+			if d := decide(t, by.Authorizer, by.Principal, action, o); d.Allowed != want {
 				t.Errorf("line %d: %v, %s: allowed %t", i+2, row, name, d.Allowed)
 			}
 		}
-		a := loaded(t, clock.now, given(authz.Document{Grants: []authz.PrincipalGrant{{
-			Principal: "x", Role: line.Role, ProjectID: line.ProjectID, EnvironmentID: line.EnvironmentID, ExpiresAt: &ends, BreakGlass: true,
-		}}}), account("x"))
-		if d := decide(t, a, who("x"), action, o); d.Allowed != want {
-			t.Errorf("line %d: %v, in an emergency: allowed %t", i+2, row, d.Allowed)
-		}
 		clock.set(time.Minute)
-		if d := decide(t, a, who("x"), action, o); d.Allowed {
+		if d := decide(t, h.emergency.Authorizer, h.emergency.Principal, action, o); d.Allowed {
 			t.Errorf("line %d: %v, after the emergency: allowed", i+2, row)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine/executor"
+	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store/postgres"
@@ -38,10 +39,10 @@ func TestPause_G12_G14_E05_Storm(t *testing.T) {
 			h := newHarness(t, o)
 			h.patience = 2 * time.Minute
 			ahead := 0
-			for i := range 3 {
+			for i := range pace.Rounds(2) {
 				seed := rand.Uint64()
 				t.Logf("storm %d has the seed %d", i, seed)
-				ahead += h.storm(rand.New(rand.NewPCG(seed, 1)), i == 2)
+				ahead += h.storm(rand.New(rand.NewPCG(seed, 1)), i%2 == 1)
 			}
 			if ahead == 0 {
 				t.Error("no pause was in force at once")
@@ -107,7 +108,7 @@ func (h *harness) storm(r *rand.Rand, cancelled bool) (ahead int) {
 		}
 		return ids
 	}
-	deadline := time.Now().Add(h.patience)
+	deadline := time.Now().Add(pace.Of(h.patience))
 	for i := 0; ; i++ {
 		st := h.operator().State(id)
 		if st.Status.Terminal() {

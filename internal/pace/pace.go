@@ -1,4 +1,4 @@
-// Package pace stretches the times of tests on a machine that is busy with other things than the test.
+// Package pace says how long tests may wait, and how much of what is random they try.
 package pace
 
 import (
@@ -7,6 +7,14 @@ import (
 	"runtime"
 	"time"
 )
+
+// Rounds are how often something random is tried: n, or ten times n where TEST_LONG is set.
+func Rounds(n int) int {
+	if os.Getenv("TEST_LONG") != "" {
+		return 10 * n
+	}
+	return n
+}
 
 // Of is d on a machine that has a core for all that wants one, and as much longer as there are more who want a core than there are cores.
 // A promise that names a time is held to pace.Of(it): strictly where it can be kept, and not broken by who else works here.

@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	modelFor  = flag.Duration("model.for", 30*time.Second, "how long the model check works the store")
+	modelFor  = flag.Duration("model.for", 15*time.Second, "how long the model check works the store")
 	modelSeed = flag.Uint64("model.seed", 0, "seed of the model check; 0 draws one")
 )
 
