@@ -167,14 +167,13 @@ func (p *parts) knowsNoStore(t *testing.T, dsn string) {
 // answers waits until a server may get requests.
 func answers(t *testing.T, base string) {
 	t.Helper()
-	for range 300 {
+	for deadline := time.Now().Add(pace.Of(30 * time.Second)); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		if res, err := http.Get(base + "/readyz"); err == nil {
 			_ = res.Body.Close()
 			if res.StatusCode == http.StatusOK {
 				return
 			}
 		}
-		time.Sleep(100 * time.Millisecond)
 	}
 	t.Fatalf("%s was not ready within 30 s", base)
 }

@@ -86,6 +86,7 @@ func killPlan(n int) []byte {
 // random moments with 10 runs in flight: every run completes and every log is
 // valid (T220, T226).
 func TestDev_KillsLoseNothing(t *testing.T) {
+	t.Parallel()
 	const kills, inFlight = 20, 10
 	data, address := dataDir(t), freeAddress(t)
 	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample", "--heartbeat", "2s")

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/internal/testserver"
 )
 
@@ -198,7 +199,7 @@ func start(t *testing.T, c *client.Client, requestID string, doc []byte) string 
 // ended waits until the run is over, whatever becomes of the server meanwhile.
 func ended(t *testing.T, c *client.Client, runID string, patience time.Duration) client.ShowRunRun {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), pace.Of(patience))
 	defer cancel()
 	last := "nothing"
 	for ctx.Err() == nil {

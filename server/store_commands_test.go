@@ -147,6 +147,7 @@ func TestStoreCommands_SayWhatIsMissing(t *testing.T) {
 // What a newcomer does whose disk went: the backup of an hour ago, repair, verify,
 // and the runs go on.
 func TestStoreRepair_T30_OfDvtDev(t *testing.T) {
+	t.Parallel()
 	data, address := dataDir(t), freeAddress(t)
 	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample")
 	c := client.New("http://"+address, "dev-engineer")
