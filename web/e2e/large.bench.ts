@@ -1,10 +1,12 @@
 import type { CDPSession, Page } from "@playwright/test";
 import { report } from "./figure";
 import { feed, layered, quantile, tenASecond, workOf } from "./large";
-import { cancelRun, expect, startRun, status, test } from "./page";
+import { cancelRun, expect, sleeps, startRun, status, test } from "./page";
 
 const GATE_MS = 600_000;
-const LIVE_S = 60;
+/** Five repetitions of a figure make 100 s of it. */
+const LIVE_S = 20;
+const LISTED = 60;
 const PROFILE = { latency: 40, downloadThroughput: 1.25e6, uploadThroughput: 1.25e6, offline: false };
 const started: string[] = [];
 
@@ -60,6 +62,68 @@ test("ui-mosaic", async ({ page, url }) => {
   const floor = await markOf(page, "dvt:graph");
   await page.goto(many);
   report("ui-mosaic", await markOf(page, "dvt:mosaic"), floor);
+});
+
+/** More runs than a page of the list shows. */
+async function listed(url: string): Promise<void> {
+  for (let i = 0; i < LISTED; i++) started.push(await startRun(url, `bench-list-${i % 7}`, sleeps(GATE_MS, 1)));
+}
+
+async function openList(page: Page, url: string): Promise<void> {
+  await page.goto(`${url}/runs`);
+  await expect(page.locator("tr[data-run]")).toHaveCount(50);
+  await page.waitForTimeout(500);
+}
+
+test("ui-runs-lcp", async ({ page, url }) => {
+  await listed(url);
+  await slowed(page);
+  await openList(page, url);
+  const [largest, first] = await page.evaluate(
+    () =>
+      new Promise<[number, number]>((resolve) => {
+        new PerformanceObserver((list) => resolve([list.getEntries().at(-1)?.startTime ?? 0, performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0])).observe({
+          type: "largest-contentful-paint",
+          buffered: true,
+        });
+      }),
+  );
+  expect(largest).toBeGreaterThan(0);
+  report("ui-runs-lcp", largest, first);
+});
+
+test("ui-runs-inp", async ({ page, url }) => {
+  await listed(url);
+  await slowed(page);
+  await openList(page, url);
+  // The longest from an input to the picture that answers it, of all that a person did.
+  const longest = async (does: () => Promise<void>): Promise<number> => {
+    const seen = await page.evaluateHandle(() => {
+      const seen = { longest: 0 };
+      new PerformanceObserver((list) => {
+        for (const { duration } of list.getEntries()) seen.longest = Math.max(seen.longest, duration);
+      }).observe({ type: "event", durationThreshold: 16 } as PerformanceObserverInit);
+      return seen;
+    });
+    await does();
+    await page.waitForTimeout(500);
+    return seen.evaluate((seen) => seen.longest);
+  };
+  const floor = await longest(async () => {
+    for (let i = 0; i < 5; i++) await page.keyboard.press("F8", { delay: 50 });
+  });
+  const cost = await longest(async () => {
+    for (const key of ["j", "j", "x", "j", "j", "Shift+X", "Escape", "/"]) await page.keyboard.press(key, { delay: 50 });
+    await page.keyboard.type("plan:bench-list-3", { delay: 60 });
+    await page.keyboard.press("Enter");
+    await expect(page.locator("tr[data-run]")).not.toHaveCount(50);
+    await page.getByRole("button", { name: "Running", exact: true }).click();
+    await page.getByRole("link", { name: "All", exact: true }).click();
+    await expect(page.locator("tr[data-run]")).toHaveCount(50);
+    await page.locator("tr[data-run]").nth(3).getByRole("button", { name: /^More for/ }).click();
+    await page.keyboard.press("Escape");
+  });
+  report("ui-runs-inp", cost, floor);
 });
 
 for (const { name, steps, against } of [

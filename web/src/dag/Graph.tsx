@@ -83,7 +83,8 @@ export function Graph({ shape, layout, chosen, choose, fitted = false, bars = NO
   };
 
   const labelled = view !== null && (view.scale >= ZOOM.labels || shape.ids.length <= FEW);
-  const near = useMemo(() => (view && labelled ? nearest(scene.within(view.region), layout, view.region) : []), [view, labelled, scene, layout]);
+  const region = view?.near;
+  const near = useMemo(() => (region && labelled ? nearest(scene.within(region), layout, region) : []), [region, labelled, scene, layout]);
   const shown = near.includes(stop) ? near : [...near, stop];
   return (
     <div className={`${frame.frame} ${css.graph}`}>
@@ -126,13 +127,15 @@ export function Graph({ shape, layout, chosen, choose, fitted = false, bars = NO
         onKeyDown={onKeyDown}
       >
         <div ref={camera.moved} className={css.moved}>
-          {view && <Canvases shape={shape} layout={layout} scene={scene} view={view} blocked={blocked} />}
-          {shown.map((i) => {
-            const id = shape.ids[i] ?? "";
-            const bar = bars.get(id);
-            if (bar && openGroup) return <GroupBar key={id} bar={bar} x={at(layout.x, i)} y={at(layout.y, i)} tabStop={i === stop} open={openGroup} />;
-            return <GraphNode key={id} id={id} step={i} x={at(layout.x, i)} y={at(layout.y, i)} blocked={blocked} behind={blocked.has(i)} chosen={id === chosen} tabStop={i === stop} choose={choose} />;
-          })}
+          <div ref={camera.scaled} className={css.scaled}>
+            {view && <Canvases shape={shape} layout={layout} scene={scene} view={view} blocked={blocked} />}
+            {shown.map((i) => {
+              const id = shape.ids[i] ?? "";
+              const bar = bars.get(id);
+              if (bar && openGroup) return <GroupBar key={id} bar={bar} x={at(layout.x, i)} y={at(layout.y, i)} tabStop={i === stop} open={openGroup} />;
+              return <GraphNode key={id} id={id} step={i} x={at(layout.x, i)} y={at(layout.y, i)} blocked={blocked} behind={blocked.has(i)} chosen={id === chosen} tabStop={i === stop} choose={choose} />;
+            })}
+          </div>
         </div>
         {shape.ids.length > FEW && <Minimap shape={shape} layout={layout} camera={camera} />}
       </div>

@@ -55,7 +55,8 @@ export function Minimap({ shape, layout, camera }: { shape: Shape; layout: Layou
     const follow = (): void => {
       const { left, top, right, bottom } = seen();
       if (frame.current) {
-        Object.assign(frame.current.style, { left: `${left * scale}px`, top: `${top * scale}px`, width: `${(right - left) * scale}px`, height: `${(bottom - top) * scale}px` });
+        frame.current.style.transform = `translate(${left * scale}px, ${top * scale}px)`;
+        Object.assign(frame.current.style, { width: `${(right - left) * scale}px`, height: `${(bottom - top) * scale}px` });
       }
     };
     follow();

@@ -1,19 +1,24 @@
 import { type PointerEvent, type RefObject, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { type Camera, centred, clipped, covers, fitting, held, type Region, sight, type Size, ZOOM, zoomed } from "./camera";
 
-const AHEAD = 320;
+/** What is drawn beyond the pane, in its pixels: while it moves, and when it rests, where drawing disturbs nobody. */
+const AHEAD = { moving: 320, resting: 720 };
+const REST_MS = 150;
 const DRAG = 4;
 
-/** What has to be drawn: changes when one comes near its edge or zooms, not with each movement. */
+/** What has to be drawn: changes when one leaves it, zooms, or rests near its edge, not with each movement. */
 export interface View {
   scale: number;
   region: Region;
+  /** The part in which steps are buttons: what was in sight at rest, and a little more. */
+  near: Region;
 }
 
 export interface CameraControl {
   pane: RefObject<HTMLDivElement | null>;
-  /** What moves: its children are placed in the drawing's own measure. */
+  /** What moves, and in it what is scaled: the children of that are placed in the drawing's own measure. */
   moved: RefObject<HTMLDivElement | null>;
+  scaled: RefObject<HTMLDivElement | null>;
   view: View | null;
   /** The part in sight, now. */
   seen: () => Region;
@@ -26,10 +31,31 @@ export interface CameraControl {
   pointer: { onPointerDown: (event: PointerEvent) => void; onPointerMove: (event: PointerEvent) => void; onPointerUp: () => void };
 }
 
+function viewOf(held: View | null, camera: Camera, box: Size, world: Size): View {
+  const { scale } = camera;
+  if (held?.scale === scale && covers(held.region, clipped(sight(camera, box), world))) return held;
+  const region = clipped(sight(camera, box, AHEAD.moving), world);
+  return { scale, region, near: held?.scale === scale ? held.near : region };
+}
+
+/** Where it rests more is drawn ahead, and what is in sight becomes buttons. */
+function restingView(held: View | null, camera: Camera, box: Size, world: Size): View {
+  const { scale } = camera;
+  // A dense screen has more pixels for the same room.
+  const ahead = AHEAD.resting / Math.min(2, devicePixelRatio);
+  const near = clipped(sight(camera, box, AHEAD.moving / 2), world);
+  const drawn = held?.scale === scale && covers(held.region, clipped(sight(camera, box, ahead / 2), world));
+  const same = drawn && covers(held.near, clipped(sight(camera, box), world));
+  if (same) return held;
+  return { scale, region: drawn ? held.region : clipped(sight(camera, box, ahead), world), near };
+}
+
 /** Moves a drawing in its pane: by pointer, wheel (with Ctrl it zooms) and calls. `opening` says where it begins. */
 export function useCamera(world: Size, opening: (box: Size) => Camera): CameraControl {
   const pane = useRef<HTMLDivElement>(null);
   const moved = useRef<HTMLDivElement>(null);
+  const scaled = useRef<HTMLDivElement>(null);
+  const rest = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const camera = useRef<Camera>({ x: 0, y: 0, scale: 1 });
   const frame = useRef(0);
   const drag = useRef<{ x: number; y: number; from: Camera; far: boolean } | null>(null);
@@ -42,17 +68,16 @@ export function useCamera(world: Size, opening: (box: Size) => Camera): CameraCo
       const before = camera.current;
       const now = held(next, world, box());
       camera.current = now;
-      if (moved.current) moved.current.style.transform = `translate(${now.x}px, ${now.y}px) scale(${now.scale})`;
+      // Apart, because a layer of its own is moved as it is but blurred by a scale.
+      if (moved.current) moved.current.style.transform = `translate(${now.x}px, ${now.y}px)`;
+      if (scaled.current) scaled.current.style.transform = `scale(${now.scale})`;
       for (const listener of listeners.current) listener();
       frame.current ||= requestAnimationFrame(() => {
         frame.current = 0;
-        const { scale } = camera.current;
-        setView((held) =>
-          held?.scale === scale && covers(held.region, clipped(sight(camera.current, box()), world))
-            ? held
-            : { scale, region: clipped(sight(camera.current, box(), AHEAD), world) },
-        );
+        setView((held) => viewOf(held, camera.current, box(), world));
       });
+      clearTimeout(rest.current);
+      rest.current = setTimeout(() => setView((held) => restingView(held, camera.current, box(), world)), REST_MS);
       return before.x !== now.x || before.y !== now.y || before.scale !== now.scale;
     },
     [world, box],
@@ -65,6 +90,7 @@ export function useCamera(world: Size, opening: (box: Size) => Camera): CameraCo
     return () => {
       cancelAnimationFrame(frame.current);
       frame.current = 0;
+      clearTimeout(rest.current);
     };
   }, [show, box]);
 
@@ -99,6 +125,7 @@ export function useCamera(world: Size, opening: (box: Size) => Camera): CameraCo
   return {
     pane,
     moved,
+    scaled,
     view,
     under,
     seen: () => sight(camera.current, box()),
