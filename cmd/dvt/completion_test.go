@@ -103,7 +103,7 @@ func (p *typist) types(text, pattern string) {
 func TestCompletion_InRealShells(t *testing.T) {
 	t.Parallel()
 	address, _ := several(t)
-	const clear = "\x15" // Ctrl-U
+	const empty = "\x15" // Ctrl-U
 	for _, shell := range []struct {
 		name, on string
 		args     []string
@@ -125,11 +125,11 @@ func TestCompletion_InRealShells(t *testing.T) {
 			p.types(shell.on, `\nready`)
 			p.types("dvt run sho\t", `run show `)
 			p.types(" @la\t", `@last `)
-			p.types(clear+"dvt run logs @failed \t\t", `load`)
-			p.types(clear+"dvt run show caf\t", runC)
-			p.types(clear+"dvt run list --status COMP\t", `COMPLETED`)
-			p.types(clear+"dvt run list --output=js\t", `--output=json`)
-			p.types(clear+"dvt plan validate dv\t", `validate dvt`)
+			p.types(empty+"dvt run logs @failed \t\t", `load`)
+			p.types(empty+"dvt run show caf\t", runC)
+			p.types(empty+"dvt run list --status COMP\t", `COMPLETED`)
+			p.types(empty+"dvt run list --output=js\t", `--output=json`)
+			p.types(empty+"dvt plan validate dv\t", `validate dvt`)
 		})
 	}
 }

@@ -31,10 +31,10 @@ func (s *session) policyWho() *cobra.Command {
 			for _, name := range out.WhoCould {
 				fmt.Fprintln(s.out, oneLine(name))
 			}
-			switch n := len(out.WhoCould); {
-			case n == 0:
+			switch len(out.WhoCould) {
+			case 0:
 				fmt.Fprintf(s.err, "Nobody may %s this run.\n", action)
-			case n == mostNames:
+			case mostNames:
 				fmt.Fprintln(s.err, "There may be more: dvt policy show")
 			}
 			return nil

@@ -69,3 +69,22 @@ func TestRunLogs_ReadsEveryPage(t *testing.T) {
 		t.Errorf("%d lines, missing %+v, %v", len(doc.Lines), doc.Missing, err)
 	}
 }
+
+// A log that is followed goes on behind its last line over another connection, and ends with the attempt.
+func TestRunLogs_FollowGoesOnOverAnotherConnection(t *testing.T) {
+	t.Parallel()
+	from := make(chan int, 2)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var in struct{ Variables struct{ FromLine int } }
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		no := in.Variables.FromLine
+		from <- no
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "event: next\ndata: {\"data\":{\"stepLogUpdates\":{\"attempt\":1,\"totalLines\":%d,\"complete\":%t,\"lines\":[{\"no\":%d,\"at\":\"2026-11-22T00:00:00Z\",\"stream\":\"stdout\",\"text\":\"line %d\"}]}}}\n\n", no, no == 2, no, no)
+	}))
+	t.Cleanup(s.Close)
+	out, said, status := apart(t, s.URL, "t", "run", "logs", "r1", "s1", "-f")
+	if a, b := <-from, <-from; status != 0 || out != "line 1\nline 2\n" || strings.Count(said, "OFFLINE") != 1 || a != 1 || b != 2 {
+		t.Errorf("status %d, asked from %d and %d, %q\n%s", status, a, b, said, out)
+	}
+}
