@@ -4,7 +4,7 @@ import { useMemo, useState } from "react";
 import { useActs } from "../actions/act";
 import { instant, type RunHeader } from "../api/model";
 import { m } from "../messages";
-import { useHeader, useOrder, useRunStore } from "../runs/context";
+import { useHeader, useOrder, useRunStore, useStep } from "../runs/context";
 import { Button } from "../ui/Button";
 import { attemptName, count, shortId } from "../ui/format";
 import { Time } from "../ui/Time";
@@ -24,6 +24,7 @@ export function CauseCard() {
 
 function Known({ header, cause }: { header: RunHeader; cause: Cause }) {
   const { stepId, logicalAttemptId, code, category, message, retryable, blockedSteps, firstSeq } = cause;
+  const failedAt = useStep(stepId ?? "")?.attempts.find((attempt) => attempt.logicalAttemptId === logicalAttemptId)?.completedAt ?? null;
   const facts = [
     category && category !== "UNKNOWN" ? category : null,
     retryable ? m.run.retryable : m.run.notRetryable,
@@ -43,7 +44,15 @@ function Known({ header, cause }: { header: RunHeader; cause: Cause }) {
         )}
         {logicalAttemptId !== null && logicalAttemptId > 1 && <span>{attemptName(logicalAttemptId)}</span>}
         <code className={css.code}>{code}</code>
-        <span className={css.facts}>{facts.join(" · ")}</span>
+        <span className={css.facts}>
+          {facts.join(" · ")}
+          {failedAt !== null && (
+            <>
+              {" "}
+              · <Time at={failedAt} format="clock" />
+            </>
+          )}
+        </span>
         {blockedSteps > 0 && (
           <Link from="/runs/$runId" to="." search={(old) => ({ ...old, view: "steps", show: ["PENDING"] })}>
             {m.run.blocks(blockedSteps)}

@@ -88,7 +88,8 @@ function Words({ header }: { header: RunHeader }) {
 
 function RunButtons({ header }: { header: RunHeader }) {
   const { menu } = useActs();
-  const cause = header.rootCause?.stepId ?? null;
+  // What is being undone cannot be retried.
+  const cause = header.substatus === "COMPENSATING" ? null : (header.rootCause?.stepId ?? null);
   return (
     <div className={css.actions}>
       {ended(header) ? (
@@ -127,19 +128,16 @@ function Facts({ header }: { header: RunHeader }) {
   const total = took(header, store.now(), store.frozen());
   return (
     <p className={css.facts}>
-      {total && (
-        <>
-          <strong data-testid="took">{total}</strong> ·{" "}
-        </>
-      )}
+      {total && <strong data-testid="took">{total}</strong>}
+      {total && stepCounts.total > 0 && " · "}
       {COUNTS.filter(([key]) => stepCounts[key] > 0).map(([key, tone, word]) => (
         <StepCount key={key} n={stepCounts[key]} tone={tone} word={word} />
       ))}
-      {stepCounts.total > 0 && <span>{m.run.ofSteps(count(stepCounts.total))}</span>}
-      {header.triggeredBy && <span> · {m.run.startedBy(header.triggeredBy)}</span>}
+      {stepCounts.total > 0 && <span>{m.run.ofSteps(stepCounts.total)}</span>}
+      {(total || stepCounts.total > 0) && " · "}
+      {header.triggeredBy && <span>{m.run.startedBy(header.triggeredBy)} · </span>}
       <span>
-        {" "}
-        · <Time at={header.startedAt ?? header.createdAt} format="full" />
+        <Time at={header.startedAt ?? header.createdAt} format="full" />
       </span>
     </p>
   );

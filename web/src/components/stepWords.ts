@@ -22,7 +22,7 @@ export function waitWords(step: Step, store: RunStore): string | null {
   });
   const depends = step.wait.kind === "DEPENDENCIES" || step.wait.kind === "WORKER";
   const failed = blocking.filter((id) => store.step(id)?.status === "FAILED");
-  const kind = !depends ? step.wait.kind : failed.length > 0 ? "FAILED_STEP" : blocking.length > 0 ? "DEPENDENCIES" : store.header()?.status === "PAUSED" ? "PAUSED" : "WORKER";
+  const kind = step.wait.kind === "PERSON" && step.status === "FAILED" ? "OPERATOR" : !depends ? step.wait.kind : failed.length > 0 ? "FAILED_STEP" : blocking.length > 0 ? "DEPENDENCIES" : store.header()?.status === "PAUSED" ? "PAUSED" : "WORKER";
   const named = kind === "DEPENDENCIES" ? blocking : kind === "FAILED_STEP" ? (failed.length > 0 ? failed : step.wait.blockingSteps) : [];
   const more = named.length > NAMED ? ` and ${count(named.length - NAMED)} more` : "";
   return `${m.step.wait[kind]}${named.length > 0 ? `: ${named.slice(0, NAMED).join(", ")}${more}` : ""}${step.wait.who ? ` (${step.wait.who})` : ""}`;

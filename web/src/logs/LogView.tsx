@@ -1,5 +1,5 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { Link2 } from "lucide-react";
+import { Check, Link2, List } from "lucide-react";
 import { memo, useCallback, useEffect, useRef, useState } from "react";
 import type { LogLine } from "../api/model";
 import { m } from "../messages";
@@ -119,8 +119,8 @@ function Lines({ of, running, failed, line, find, open, log, total }: LogViewPro
         <Button shortcut="e" onClick={toError}>
           {m.log.errors}
         </Button>
-        <Button pressed={listed} onClick={list}>
-          {m.log.list}
+        <Button pressed={listed} label={m.log.list} onClick={list}>
+          <List size={14} aria-hidden="true" />
         </Button>
         <Button pressed={wrap} shortcut="w" onClick={() => setWrap(!wrap)}>
           {m.log.wrap}
@@ -200,8 +200,8 @@ function CopyLine({ line }: { line: number }) {
     void navigator.clipboard.writeText(url.href).then(() => setCopied(line));
   };
   return (
-    <Button onClick={copy}>
-      <Link2 size={14} aria-hidden="true" /> {copied === line ? m.log.linkCopied : m.log.copyLink(line)}
+    <Button label={copied === line ? m.log.linkCopied : m.log.copyLink(line)} onClick={copy}>
+      {copied === line ? <Check size={14} aria-hidden="true" /> : <Link2 size={14} aria-hidden="true" />} {line}
     </Button>
   );
 }

@@ -35,7 +35,7 @@ export const run = {
   views: "Views of the run",
   tabs: { graph: "Graph", timeline: "Timeline", steps: "Steps", events: "Events", receipts: "Receipts", artifacts: "Artifacts", details: "Details" } satisfies Record<RunView, string>,
   counts: { success: "succeeded", failed: "failed", running: "running", pending: "pending", skipped: "skipped" },
-  ofSteps: (n: string) => `of ${n} steps`,
+  ofSteps: (n: number) => `of ${plural(n, "step")}`,
   alsoFailed: "Also failed:",
   lastGreen: "Last success: run",
   andMore: (n: string) => `and ${n} more`,

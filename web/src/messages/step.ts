@@ -43,6 +43,7 @@ export const step = {
     FAILED_STEP: "Blocked by a failed step",
     WORKER: "Waits for a worker",
     PERSON: "Waits for a person",
+    OPERATOR: "Waits for somebody to retry or skip it",
     RETRY: "Waits to be retried",
   },
 };
