@@ -591,6 +591,8 @@ type BulkHead struct {
 	CreatedAt time.Time `json:"createdAt"`
 	// When the last run got its outcome; null before.
 	FinishedAt *time.Time `json:"finishedAt"`
+	// When it was asked to stop.
+	StoppedAt *time.Time `json:"stoppedAt"`
 	// A code of the error table while PACED: SIGNAL_RATE_LIMITED, STORE_OVERLOADED, …
 	PacedCode *string `json:"pacedCode"`
 	// When it goes on, while PACED.
@@ -619,6 +621,9 @@ func (v *BulkHead) GetCreatedAt() time.Time { return v.CreatedAt }
 // GetFinishedAt returns BulkHead.FinishedAt, and is useful for accessing the field via an interface.
 func (v *BulkHead) GetFinishedAt() *time.Time { return v.FinishedAt }
 
+// GetStoppedAt returns BulkHead.StoppedAt, and is useful for accessing the field via an interface.
+func (v *BulkHead) GetStoppedAt() *time.Time { return v.StoppedAt }
+
 // GetPacedCode returns BulkHead.PacedCode, and is useful for accessing the field via an interface.
 func (v *BulkHead) GetPacedCode() *string { return v.PacedCode }
 
@@ -638,6 +643,7 @@ type BulkHeadCountsBulkCounts struct {
 	Accepted int `json:"accepted"`
 	Rejected int `json:"rejected"`
 	Refused  int `json:"refused"`
+	NotSent  int `json:"notSent"`
 }
 
 // GetTotal returns BulkHeadCountsBulkCounts.Total, and is useful for accessing the field via an interface.
@@ -654,6 +660,9 @@ func (v *BulkHeadCountsBulkCounts) GetRejected() int { return v.Rejected }
 
 // GetRefused returns BulkHeadCountsBulkCounts.Refused, and is useful for accessing the field via an interface.
 func (v *BulkHeadCountsBulkCounts) GetRefused() int { return v.Refused }
+
+// GetNotSent returns BulkHeadCountsBulkCounts.NotSent, and is useful for accessing the field via an interface.
+func (v *BulkHeadCountsBulkCounts) GetNotSent() int { return v.NotSent }
 
 // BulkLine includes the GraphQL fields of BulkRow requested by the fragment BulkLine.
 // The GraphQL type's documentation follows.
@@ -753,6 +762,10 @@ const (
 	BulkStateRunning BulkState = "RUNNING"
 	// It waits before it goes on: `pacedCode` says why.
 	BulkStatePaced BulkState = "PACED"
+	// It was stopped, and what was not sent is not yet marked.
+	BulkStateStopping BulkState = "STOPPING"
+	// It was stopped: some runs have no signal. Receipts of the others may go on.
+	BulkStateStopped BulkState = "STOPPED"
 	// Each run has its outcome; receipts may go on.
 	BulkStateDone BulkState = "DONE"
 )
@@ -760,6 +773,8 @@ const (
 var AllBulkState = []BulkState{
 	BulkStateRunning,
 	BulkStatePaced,
+	BulkStateStopping,
+	BulkStateStopped,
 	BulkStateDone,
 }
 
@@ -769,6 +784,173 @@ type CancelActionInput struct {
 
 // GetRunId returns CancelActionInput.RunId, and is useful for accessing the field via an interface.
 func (v *CancelActionInput) GetRunId() string { return v.RunId }
+
+// CancelBulkCancelBulkCancelBulkPayload includes the requested fields of the GraphQL type CancelBulkPayload.
+type CancelBulkCancelBulkCancelBulkPayload struct {
+	Bulk CancelBulkCancelBulkCancelBulkPayloadBulk `json:"bulk"`
+}
+
+// GetBulk returns CancelBulkCancelBulkCancelBulkPayload.Bulk, and is useful for accessing the field via an interface.
+func (v *CancelBulkCancelBulkCancelBulkPayload) GetBulk() CancelBulkCancelBulkCancelBulkPayloadBulk {
+	return v.Bulk
+}
+
+// CancelBulkCancelBulkCancelBulkPayloadBulk includes the requested fields of the GraphQL type Bulk.
+// The GraphQL type's documentation follows.
+//
+// One signal to many runs. Example: `{type: PAUSE, state: RUNNING, counts: {total: 200, waiting: 120, accepted: 77, rejected: 3, refused: 0}}`
+type CancelBulkCancelBulkCancelBulkPayloadBulk struct {
+	BulkHead `json:"-"`
+}
+
+// GetId returns CancelBulkCancelBulkCancelBulkPayloadBulk.Id, and is useful for accessing the field via an interface.
+func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) GetId() string { return v.BulkHead.Id }
+
+// GetState returns CancelBulkCancelBulkCancelBulkPayloadBulk.State, and is useful for accessing the field via an interface.
+func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) GetState() BulkState { return v.BulkHead.State }
+
+// GetTypeRaw returns CancelBulkCancelBulkCancelBulkPayloadBulk.TypeRaw, and is useful for accessing the field via an interface.
+func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) GetTypeRaw() string { return v.BulkHead.TypeRaw }
+
+// GetStepId returns CancelBulkCancelBulkCancelBulkPayloadBulk.StepId, and is useful for accessing the field via an interface.
+func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) GetStepId() *string { return v.BulkHead.StepId }
+
+// GetReason returns CancelBulkCancelBulkCancelBulkPayloadBulk.Reason, and is useful for accessing the field via an interface.
+func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) GetReason() string { return v.BulkHead.Reason }
+
+// GetCreatedAt returns CancelBulkCancelBulkCancelBulkPayloadBulk.CreatedAt, and is useful for accessing the field via an interface.
+func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) GetCreatedAt() time.Time {
+	return v.BulkHead.CreatedAt
+}
+
+// GetFinishedAt returns CancelBulkCancelBulkCancelBulkPayloadBulk.FinishedAt, and is useful for accessing the field via an interface.
+func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) GetFinishedAt() *time.Time {
+	return v.BulkHead.FinishedAt
+}
+
+// GetStoppedAt returns CancelBulkCancelBulkCancelBulkPayloadBulk.StoppedAt, and is useful for accessing the field via an interface.
+func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) GetStoppedAt() *time.Time {
+	return v.BulkHead.StoppedAt
+}
+
+// GetPacedCode returns CancelBulkCancelBulkCancelBulkPayloadBulk.PacedCode, and is useful for accessing the field via an interface.
+func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) GetPacedCode() *string {
+	return v.BulkHead.PacedCode
+}
+
+// GetPacedUntil returns CancelBulkCancelBulkCancelBulkPayloadBulk.PacedUntil, and is useful for accessing the field via an interface.
+func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) GetPacedUntil() *time.Time {
+	return v.BulkHead.PacedUntil
+}
+
+// GetCounts returns CancelBulkCancelBulkCancelBulkPayloadBulk.Counts, and is useful for accessing the field via an interface.
+func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) GetCounts() BulkHeadCountsBulkCounts {
+	return v.BulkHead.Counts
+}
+
+func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) UnmarshalJSON(b []byte) error {
+
+	if string(b) == "null" {
+		return nil
+	}
+
+	var firstPass struct {
+		*CancelBulkCancelBulkCancelBulkPayloadBulk
+		graphql.NoUnmarshalJSON
+	}
+	firstPass.CancelBulkCancelBulkCancelBulkPayloadBulk = v
+
+	err := json.Unmarshal(b, &firstPass)
+	if err != nil {
+		return err
+	}
+
+	err = json.Unmarshal(
+		b, &v.BulkHead)
+	if err != nil {
+		return err
+	}
+	return nil
+}
+
+type __premarshalCancelBulkCancelBulkCancelBulkPayloadBulk struct {
+	Id string `json:"id"`
+
+	State BulkState `json:"state"`
+
+	TypeRaw string `json:"typeRaw"`
+
+	StepId *string `json:"stepId"`
+
+	Reason string `json:"reason"`
+
+	CreatedAt time.Time `json:"createdAt"`
+
+	FinishedAt *time.Time `json:"finishedAt"`
+
+	StoppedAt *time.Time `json:"stoppedAt"`
+
+	PacedCode *string `json:"pacedCode"`
+
+	PacedUntil *time.Time `json:"pacedUntil"`
+
+	Counts BulkHeadCountsBulkCounts `json:"counts"`
+}
+
+func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) MarshalJSON() ([]byte, error) {
+	premarshaled, err := v.__premarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(premarshaled)
+}
+
+func (v *CancelBulkCancelBulkCancelBulkPayloadBulk) __premarshalJSON() (*__premarshalCancelBulkCancelBulkCancelBulkPayloadBulk, error) {
+	var retval __premarshalCancelBulkCancelBulkCancelBulkPayloadBulk
+
+	retval.Id = v.BulkHead.Id
+	retval.State = v.BulkHead.State
+	retval.TypeRaw = v.BulkHead.TypeRaw
+	retval.StepId = v.BulkHead.StepId
+	retval.Reason = v.BulkHead.Reason
+	retval.CreatedAt = v.BulkHead.CreatedAt
+	retval.FinishedAt = v.BulkHead.FinishedAt
+	retval.StoppedAt = v.BulkHead.StoppedAt
+	retval.PacedCode = v.BulkHead.PacedCode
+	retval.PacedUntil = v.BulkHead.PacedUntil
+	retval.Counts = v.BulkHead.Counts
+	return &retval, nil
+}
+
+type CancelBulkInput struct {
+	Id string `json:"id"`
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
+	RequestId string `json:"requestId"`
+	// At most 1,000 bytes; it stands in the audit.
+	Reason string `json:"reason"`
+}
+
+// GetId returns CancelBulkInput.Id, and is useful for accessing the field via an interface.
+func (v *CancelBulkInput) GetId() string { return v.Id }
+
+// GetRequestId returns CancelBulkInput.RequestId, and is useful for accessing the field via an interface.
+func (v *CancelBulkInput) GetRequestId() string { return v.RequestId }
+
+// GetReason returns CancelBulkInput.Reason, and is useful for accessing the field via an interface.
+func (v *CancelBulkInput) GetReason() string { return v.Reason }
+
+// CancelBulkResponse is returned by CancelBulk on success.
+type CancelBulkResponse struct {
+	// Stops one of the viewer's own bulks: signals that wait are not sent, and their rows say NOT_SENT. Up to 16 that are on their way
+	// may still arrive; what was sent stays so. One that is done or was stopped is answered as it is. Errors: NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
+	// Example: `cancelBulk(input: {id: "…", requestId: "s-1", reason: "wrong runs"}) { bulk { state } }`.
+	CancelBulk CancelBulkCancelBulkCancelBulkPayload `json:"cancelBulk"`
+}
+
+// GetCancelBulk returns CancelBulkResponse.CancelBulk, and is useful for accessing the field via an interface.
+func (v *CancelBulkResponse) GetCancelBulk() CancelBulkCancelBulkCancelBulkPayload {
+	return v.CancelBulk
+}
 
 // CancelRunCancelRunSignalRunPayload includes the requested fields of the GraphQL type SignalRunPayload.
 type CancelRunCancelRunSignalRunPayload struct {
@@ -1429,9 +1611,6 @@ type DiffRunResponse struct {
 func (v *DiffRunResponse) GetRunDiff() *DiffRunRunDiff { return v.RunDiff }
 
 // DiffRunRunDiff includes the requested fields of the GraphQL type RunDiff.
-// The GraphQL type's documentation follows.
-//
-// From the moment `from.runSeq` to the moment `to.runSeq`.
 type DiffRunRunDiff struct {
 	From DiffRunRunDiffFromRun `json:"from"`
 	To   DiffRunRunDiffToRun   `json:"to"`
@@ -2217,6 +2396,9 @@ func (v *GetBulkBulk) GetCreatedAt() time.Time { return v.BulkHead.CreatedAt }
 // GetFinishedAt returns GetBulkBulk.FinishedAt, and is useful for accessing the field via an interface.
 func (v *GetBulkBulk) GetFinishedAt() *time.Time { return v.BulkHead.FinishedAt }
 
+// GetStoppedAt returns GetBulkBulk.StoppedAt, and is useful for accessing the field via an interface.
+func (v *GetBulkBulk) GetStoppedAt() *time.Time { return v.BulkHead.StoppedAt }
+
 // GetPacedCode returns GetBulkBulk.PacedCode, and is useful for accessing the field via an interface.
 func (v *GetBulkBulk) GetPacedCode() *string { return v.BulkHead.PacedCode }
 
@@ -2270,6 +2452,8 @@ type __premarshalGetBulkBulk struct {
 
 	FinishedAt *time.Time `json:"finishedAt"`
 
+	StoppedAt *time.Time `json:"stoppedAt"`
+
 	PacedCode *string `json:"pacedCode"`
 
 	PacedUntil *time.Time `json:"pacedUntil"`
@@ -2297,6 +2481,7 @@ func (v *GetBulkBulk) __premarshalJSON() (*__premarshalGetBulkBulk, error) {
 	retval.Reason = v.BulkHead.Reason
 	retval.CreatedAt = v.BulkHead.CreatedAt
 	retval.FinishedAt = v.BulkHead.FinishedAt
+	retval.StoppedAt = v.BulkHead.StoppedAt
 	retval.PacedCode = v.BulkHead.PacedCode
 	retval.PacedUntil = v.BulkHead.PacedUntil
 	retval.Counts = v.BulkHead.Counts
@@ -3158,6 +3343,11 @@ func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) GetFinishedAt() *tim
 	return v.BulkHead.FinishedAt
 }
 
+// GetStoppedAt returns ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk.StoppedAt, and is useful for accessing the field via an interface.
+func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) GetStoppedAt() *time.Time {
+	return v.BulkHead.StoppedAt
+}
+
 // GetPacedCode returns ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk.PacedCode, and is useful for accessing the field via an interface.
 func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) GetPacedCode() *string {
 	return v.BulkHead.PacedCode
@@ -3213,6 +3403,8 @@ type __premarshalListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk struct {
 
 	FinishedAt *time.Time `json:"finishedAt"`
 
+	StoppedAt *time.Time `json:"stoppedAt"`
+
 	PacedCode *string `json:"pacedCode"`
 
 	PacedUntil *time.Time `json:"pacedUntil"`
@@ -3238,6 +3430,7 @@ func (v *ListBulksBulksBulkConnectionEdgesBulkEdgeNodeBulk) __premarshalJSON() (
 	retval.Reason = v.BulkHead.Reason
 	retval.CreatedAt = v.BulkHead.CreatedAt
 	retval.FinishedAt = v.BulkHead.FinishedAt
+	retval.StoppedAt = v.BulkHead.StoppedAt
 	retval.PacedCode = v.BulkHead.PacedCode
 	retval.PacedUntil = v.BulkHead.PacedUntil
 	retval.Counts = v.BulkHead.Counts
@@ -8459,6 +8652,11 @@ func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) GetFinishedAt() *time.Time {
 	return v.BulkHead.FinishedAt
 }
 
+// GetStoppedAt returns SignalRunsSignalRunsBulkSignalPayloadBulk.StoppedAt, and is useful for accessing the field via an interface.
+func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) GetStoppedAt() *time.Time {
+	return v.BulkHead.StoppedAt
+}
+
 // GetPacedCode returns SignalRunsSignalRunsBulkSignalPayloadBulk.PacedCode, and is useful for accessing the field via an interface.
 func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) GetPacedCode() *string {
 	return v.BulkHead.PacedCode
@@ -8514,6 +8712,8 @@ type __premarshalSignalRunsSignalRunsBulkSignalPayloadBulk struct {
 
 	FinishedAt *time.Time `json:"finishedAt"`
 
+	StoppedAt *time.Time `json:"stoppedAt"`
+
 	PacedCode *string `json:"pacedCode"`
 
 	PacedUntil *time.Time `json:"pacedUntil"`
@@ -8539,6 +8739,7 @@ func (v *SignalRunsSignalRunsBulkSignalPayloadBulk) __premarshalJSON() (*__prema
 	retval.Reason = v.BulkHead.Reason
 	retval.CreatedAt = v.BulkHead.CreatedAt
 	retval.FinishedAt = v.BulkHead.FinishedAt
+	retval.StoppedAt = v.BulkHead.StoppedAt
 	retval.PacedCode = v.BulkHead.PacedCode
 	retval.PacedUntil = v.BulkHead.PacedUntil
 	retval.Counts = v.BulkHead.Counts
@@ -9228,6 +9429,9 @@ func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetCreatedAt() time.Time { return v
 // GetFinishedAt returns WatchBulkBulkUpdatesBulkUpdateBulk.FinishedAt, and is useful for accessing the field via an interface.
 func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetFinishedAt() *time.Time { return v.BulkHead.FinishedAt }
 
+// GetStoppedAt returns WatchBulkBulkUpdatesBulkUpdateBulk.StoppedAt, and is useful for accessing the field via an interface.
+func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetStoppedAt() *time.Time { return v.BulkHead.StoppedAt }
+
 // GetPacedCode returns WatchBulkBulkUpdatesBulkUpdateBulk.PacedCode, and is useful for accessing the field via an interface.
 func (v *WatchBulkBulkUpdatesBulkUpdateBulk) GetPacedCode() *string { return v.BulkHead.PacedCode }
 
@@ -9281,6 +9485,8 @@ type __premarshalWatchBulkBulkUpdatesBulkUpdateBulk struct {
 
 	FinishedAt *time.Time `json:"finishedAt"`
 
+	StoppedAt *time.Time `json:"stoppedAt"`
+
 	PacedCode *string `json:"pacedCode"`
 
 	PacedUntil *time.Time `json:"pacedUntil"`
@@ -9307,6 +9513,7 @@ func (v *WatchBulkBulkUpdatesBulkUpdateBulk) __premarshalJSON() (*__premarshalWa
 	retval.Reason = v.BulkHead.Reason
 	retval.CreatedAt = v.BulkHead.CreatedAt
 	retval.FinishedAt = v.BulkHead.FinishedAt
+	retval.StoppedAt = v.BulkHead.StoppedAt
 	retval.PacedCode = v.BulkHead.PacedCode
 	retval.PacedUntil = v.BulkHead.PacedUntil
 	retval.Counts = v.BulkHead.Counts
@@ -10278,6 +10485,14 @@ type __BreakGlassInput struct {
 // GetInput returns __BreakGlassInput.Input, and is useful for accessing the field via an interface.
 func (v *__BreakGlassInput) GetInput() BreakGlassInput { return v.Input }
 
+// __CancelBulkInput is used internally by genqlient
+type __CancelBulkInput struct {
+	Input CancelBulkInput `json:"input"`
+}
+
+// GetInput returns __CancelBulkInput.Input, and is useful for accessing the field via an interface.
+func (v *__CancelBulkInput) GetInput() CancelBulkInput { return v.Input }
+
 // __CancelRunInput is used internally by genqlient
 type __CancelRunInput struct {
 	Input CancelRunInput `json:"input"`
@@ -10895,6 +11110,62 @@ func BreakGlass(
 	return data_, err_
 }
 
+// The mutation executed by CancelBulk.
+const CancelBulk_Operation = `
+mutation CancelBulk ($input: CancelBulkInput!) {
+	cancelBulk(input: $input) {
+		bulk {
+			... BulkHead
+		}
+	}
+}
+fragment BulkHead on Bulk {
+	id
+	state
+	typeRaw
+	stepId
+	reason
+	createdAt
+	finishedAt
+	stoppedAt
+	pacedCode
+	pacedUntil
+	counts {
+		total
+		waiting
+		accepted
+		rejected
+		refused
+		notSent
+	}
+}
+`
+
+func CancelBulk(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	input CancelBulkInput,
+) (data_ *CancelBulkResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "CancelBulk",
+		Query:  CancelBulk_Operation,
+		Variables: &__CancelBulkInput{
+			Input: input,
+		},
+	}
+
+	data_ = &CancelBulkResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The mutation executed by CancelRun.
 const CancelRun_Operation = `
 mutation CancelRun ($input: CancelRunInput!) {
@@ -11397,6 +11668,7 @@ fragment BulkHead on Bulk {
 	reason
 	createdAt
 	finishedAt
+	stoppedAt
 	pacedCode
 	pacedUntil
 	counts {
@@ -11405,6 +11677,7 @@ fragment BulkHead on Bulk {
 		accepted
 		rejected
 		refused
+		notSent
 	}
 }
 fragment BulkLine on BulkRow {
@@ -11667,6 +11940,7 @@ fragment BulkHead on Bulk {
 	reason
 	createdAt
 	finishedAt
+	stoppedAt
 	pacedCode
 	pacedUntil
 	counts {
@@ -11675,6 +11949,7 @@ fragment BulkHead on Bulk {
 		accepted
 		rejected
 		refused
+		notSent
 	}
 }
 `
@@ -13295,6 +13570,7 @@ fragment BulkHead on Bulk {
 	reason
 	createdAt
 	finishedAt
+	stoppedAt
 	pacedCode
 	pacedUntil
 	counts {
@@ -13303,6 +13579,7 @@ fragment BulkHead on Bulk {
 		accepted
 		rejected
 		refused
+		notSent
 	}
 }
 `
@@ -13495,6 +13772,7 @@ fragment BulkHead on Bulk {
 	reason
 	createdAt
 	finishedAt
+	stoppedAt
 	pacedCode
 	pacedUntil
 	counts {
@@ -13503,6 +13781,7 @@ fragment BulkHead on Bulk {
 		accepted
 		rejected
 		refused
+		notSent
 	}
 }
 fragment BulkLine on BulkRow {

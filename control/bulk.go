@@ -51,11 +51,15 @@ type Bulk struct {
 	Applications *BulkApplications // nil where it was not counted
 }
 
-// State is RUNNING, PACED or DONE.
+// State is RUNNING, PACED, STOPPING, STOPPED or DONE.
 func (b Bulk) State() string {
 	switch {
+	case b.FinishedAt != nil && b.NotSent > 0:
+		return "STOPPED"
 	case b.FinishedAt != nil:
 		return "DONE"
+	case b.StoppedAt != nil:
+		return "STOPPING"
 	case b.Paced != "":
 		return "PACED"
 	}

@@ -75,9 +75,13 @@ func (s *Service) sendBulk(ctx context.Context, b store.Bulk) (time.Duration, er
 		size = 1 // what paced it may have passed, or not
 	}
 	for turn := s.cfg.Now().Add(bulkTurn); s.cfg.Now().Before(turn); {
+		if b.StoppedAt != nil {
+			size = store.MaxPage // nothing is sent
+		}
 		var rows []store.BulkRow
 		var next store.BulkPause
-		if err := s.patiently(ctx, func() (err error) {
+		var err error
+		if err = s.patiently(ctx, func() (err error) {
 			rows, next, err = s.cfg.Store.WaitingBulkRows(ctx, b.ID, size)
 			return err
 		}); err != nil {
@@ -91,7 +95,12 @@ func (s *Service) sendBulk(ctx context.Context, b store.Bulk) (time.Duration, er
 			}
 			return wait, nil
 		}
-		st, done := j.round(ctx, rows)
+		st, done := store.BulkSettlement{}, len(rows)
+		if b.StoppedAt == nil {
+			st, done = j.round(ctx, rows)
+		} else if st.Ends, err = j.leave(ctx, rows); err != nil {
+			return 0, err
+		}
 		if ctx.Err() != nil {
 			return 0, ctx.Err() // what was accepted is found when it is sent again
 		}
@@ -105,6 +114,7 @@ func (s *Service) sendBulk(ctx context.Context, b store.Bulk) (time.Duration, er
 			return st.Pause.For, nil
 		case st.Pause.Code != "":
 			size = done
+		case after.StoppedAt != nil:
 		default:
 			size = min(2*size, bulkRound)
 		}
@@ -162,6 +172,28 @@ func (j *bulkJob) round(ctx context.Context, rows []store.BulkRow) (st store.Bul
 		}
 	})
 	return st, done
+}
+
+// leave says what became of rows of a bulk that was stopped: a dead server may have sent one and not noted it.
+func (j *bulkJob) leave(ctx context.Context, rows []store.BulkRow) ([]store.BulkEnd, error) {
+	f := store.BulkRowFilter{BulkID: j.bulk.ID}
+	for _, r := range rows {
+		f.Nos = append(f.Nos, r.No)
+	}
+	err := j.s.patiently(ctx, func() (err error) {
+		rows, err = j.s.cfg.Store.BulkRows(ctx, f)
+		return err
+	})
+	ends := make([]store.BulkEnd, len(rows))
+	for i, r := range rows {
+		switch ends[i] = (store.BulkEnd{No: r.No, Outcome: store.BulkNotSent}); {
+		case r.Receipt != nil && r.Receipt.Rejected:
+			ends[i].Outcome = store.BulkRejected
+		case r.Receipt != nil:
+			ends[i].Outcome = store.BulkAccepted
+		}
+	}
+	return ends, err
 }
 
 // send sends the signal of one row and says what came back.
@@ -237,7 +269,7 @@ func newBulkRowsSent(r prometheus.Registerer) *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "dvt_bulk_rows_total", Help: "Signals of bulks by outcome; WAITING counts each time that one has to wait.",
 	}, []string{"outcome"})
-	for _, o := range []store.BulkOutcome{store.BulkWaiting, store.BulkAccepted, store.BulkRejected, store.BulkRefused} {
+	for _, o := range []store.BulkOutcome{store.BulkWaiting, store.BulkAccepted, store.BulkRejected, store.BulkRefused, store.BulkNotSent} {
 		c.WithLabelValues(string(o))
 	}
 	if r != nil {

@@ -12,6 +12,7 @@ import (
 // Bulking is about the same signal to many runs.
 type Bulking interface {
 	SignalRuns(ctx context.Context, p authz.Principal, in control.SignalRuns) (control.MadeBulk, error)
+	CancelBulk(ctx context.Context, p authz.Principal, in control.CancelBulk) (control.Bulk, error)
 	Bulk(ctx context.Context, p authz.Principal, id string) (control.Bulk, error)
 	Bulks(ctx context.Context, p authz.Principal, first int, after string) (control.BulksPage, error)
 	BulkRows(ctx context.Context, p authz.Principal, q control.BulkRowsQuery) (control.BulkRowsPage, error)
@@ -35,6 +36,14 @@ func (m mutations) SignalRuns(ctx context.Context, in model.SignalRunsInput) (*m
 		return nil, err
 	}
 	return &model.BulkSignalPayload{Bulk: mapBulk(made.Bulk), Duplicate: made.Duplicate}, nil
+}
+
+func (m mutations) CancelBulk(ctx context.Context, in model.CancelBulkInput) (*model.CancelBulkPayload, error) {
+	b, err := m.control.CancelBulk(ctx, principal(ctx), control.CancelBulk{ID: bulkID(in.ID), RequestID: in.RequestID, Reason: in.Reason})
+	if err != nil {
+		return nil, err
+	}
+	return &model.CancelBulkPayload{Bulk: mapBulk(b)}, nil
 }
 
 func bulkRunsOf(in model.BulkRunsInput) (out control.BulkRuns, err error) {

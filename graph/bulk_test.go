@@ -53,6 +53,13 @@ func (b *bulks) SignalRuns(_ context.Context, _ authz.Principal, in control.Sign
 	return control.MadeBulk{Bulk: aBulk("b1"), Duplicate: true}, nil
 }
 
+func (b *bulks) CancelBulk(_ context.Context, _ authz.Principal, in control.CancelBulk) (control.Bulk, error) {
+	if in.ID != "b1" || in.RequestID != "s-1" || in.Reason != "wrong runs" {
+		return control.Bulk{}, &control.Error{Code: run.CodeNotFound}
+	}
+	return aBulk(in.ID, func(b *control.Bulk) { b.StoppedAt, b.NotSent = after(time.Second), 40 }), nil
+}
+
 func (b *bulks) Bulk(_ context.Context, _ authz.Principal, id string) (control.Bulk, error) {
 	if id != "b1" {
 		return control.Bulk{}, &control.Error{Code: run.CodeNotFound}

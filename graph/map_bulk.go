@@ -23,8 +23,8 @@ func bulkNotFound() error {
 func mapBulk(b control.Bulk) *model.Bulk {
 	out := &model.Bulk{
 		ID: nodeID(bulkNode, b.ID), State: model.BulkState(b.State()), Type: enumOf[model.SignalType](b.Signal.Type), TypeRaw: string(b.Signal.Type),
-		StepID: text(b.Signal.StepID), Payload: b.Payload, Reason: b.Reason, RequestID: b.RequestID, CreatedAt: b.CreatedAt, FinishedAt: b.FinishedAt,
-		Counts: &model.BulkCounts{Total: b.Total, Waiting: b.Waiting(), Accepted: b.Accepted, Rejected: b.Rejected, Refused: b.Refused},
+		StepID: text(b.Signal.StepID), Payload: b.Payload, Reason: b.Reason, RequestID: b.RequestID, CreatedAt: b.CreatedAt, FinishedAt: b.FinishedAt, StoppedAt: b.StoppedAt,
+		Counts: &model.BulkCounts{Total: b.Total, Waiting: b.Waiting(), Accepted: b.Accepted, Rejected: b.Rejected, Refused: b.Refused, NotSent: b.NotSent},
 	}
 	if out.State == model.BulkStatePaced {
 		out.PacedCode, out.PacedUntil = text(b.Paced), b.PacedUntil

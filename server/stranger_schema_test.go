@@ -49,7 +49,7 @@ var slots = map[string]string{ //nolint:gochecknoglobals // a table
 	"tenantId": "tenant", "planId": "plan", "actor": "principal", "principal": "principal", "triggeredBy": "principal", "runRequestId": "request", "requestId": "request",
 	"storeEpoch": "epoch", "sha256": "sha", "uri": "uri",
 	"Query.node.id": "node", "RunFilter.text": "text", "Query.stepLog.find": "text", "CompleteManualStepInput.token": "manualToken",
-	"DeadLettersInput.ids": "letter", "Query.bulk.id": "bulk", "Subscription.bulkUpdates.id": "bulk", "BulkRunsInput.failedOf": "bulk", "BulkRunsInput.ids": "run", "PolicyApprovalInput.projectId": "any", "RerunFromInput.steps": "step", "CreateTokenInput.service": "name",
+	"DeadLettersInput.ids": "letter", "Query.bulk.id": "bulk", "CancelBulkInput.id": "bulk", "Subscription.bulkUpdates.id": "bulk", "BulkRunsInput.failedOf": "bulk", "BulkRunsInput.ids": "run", "PolicyApprovalInput.projectId": "any", "RerunFromInput.steps": "step", "CreateTokenInput.service": "name",
 	"CreateTokenInput.name": "name",
 }
 

@@ -17,6 +17,9 @@ type Bulks interface {
 	// and false are returned. ErrTooMany when the actor has b.MostOpen that are not finished. Of the
 	// actor's finished ones those beyond the b.Keep newest bulks are deleted with their rows.
 	PutBulk(ctx context.Context, b NewBulk) (Bulk, bool, error)
+	// StopBulk stops a bulk, with the audit row, in one transaction: it is due at once, for what waits to be settled as
+	// BulkNotSent. One that is finished or was stopped is left as it is: it is returned with false. ErrNotFound.
+	StopBulk(ctx context.Context, id string, audit AuditRow) (Bulk, bool, error)
 	// Bulk reads one; ErrNotFound.
 	Bulk(ctx context.Context, id string) (Bulk, error)
 	// Bulks lists those of one actor, newest first.
@@ -35,13 +38,13 @@ type BulkWork interface {
 	// LeaseBulks takes up to limit bulks that are due and whose lease is free, the longest due first.
 	LeaseBulks(ctx context.Context, owner string, ttl time.Duration, limit int) ([]Bulk, error)
 	// WaitingBulkRows lists rows that have no outcome and are due, by number, at most limit, and what
-	// the next one of the others waits for: nothing when there is none.
+	// the next one of the others waits for: nothing when there is none. Of a bulk that was stopped all are due.
 	WaitingBulkRows(ctx context.Context, id string, limit int) ([]BulkRow, BulkPause, error)
 	// SettleBulkRows keeps what became of rows under the lease, which lasts for ttl from now on; a row
 	// that has an outcome keeps it. With the last one the bulk is finished and the lease ends.
 	// ErrConflict when the fence moved or the lease ended: nothing is written.
 	SettleBulkRows(ctx context.Context, b Bulk, s BulkSettlement, ttl time.Duration) (Bulk, error)
-	// ReleaseBulk ends a lease; the bulk is due again after delay. ErrConflict when the fence moved.
+	// ReleaseBulk ends a lease; the bulk is due again after delay, at once when it was stopped. ErrConflict when the fence moved.
 	ReleaseBulk(ctx context.Context, b Bulk, delay time.Duration) error
 }
 
@@ -57,6 +60,7 @@ const (
 	BulkAccepted BulkOutcome = "ACCEPTED" // its receipt says how far it has come
 	BulkRejected BulkOutcome = "REJECTED" // by the state of the run; its receipt says why
 	BulkRefused  BulkOutcome = "REFUSED"  // for another reason, which the row says; there is no receipt
+	BulkNotSent  BulkOutcome = "NOT_SENT" // the bulk was stopped before
 )
 
 // Bulk is one signal to many runs.
@@ -73,17 +77,19 @@ type Bulk struct {
 	Accepted    int
 	Rejected    int
 	Refused     int
+	NotSent     int
 	// Paced is why rows wait, "" when none does, and PacedUntil for how long.
 	Paced      run.Code
 	PacedUntil *time.Time
 	Rev        int64 // grows whenever anything of the bulk or its rows changes
 	CreatedAt  time.Time
 	FinishedAt *time.Time
-	Generation int64 // the fence: grows with every lease
+	StoppedAt  *time.Time // when it was asked to stop
+	Generation int64      // the fence: grows with every lease
 }
 
 // Waiting is how many rows have no outcome.
-func (b Bulk) Waiting() int { return b.Total - b.Accepted - b.Rejected - b.Refused }
+func (b Bulk) Waiting() int { return b.Total - b.Accepted - b.Rejected - b.Refused - b.NotSent }
 
 // NewBulk is what PutBulk writes; Generation, Rev, counts and times of Bulk are the store's.
 type NewBulk struct {

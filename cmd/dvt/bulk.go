@@ -15,7 +15,7 @@ import (
 
 func bulkCommand() *cobra.Command {
 	s := &session{}
-	return s.command("bulk", "One signal to many runs: send it, see and watch what becomes of it", s.bulkSignalCommand(), s.bulkListCommand(), s.bulkShowCommand(), s.bulkWatchCommand())
+	return s.command("bulk", "One signal to many runs: send it, see and watch what becomes of it, stop it", s.bulkSignalCommand(), s.bulkListCommand(), s.bulkShowCommand(), s.bulkWatchCommand(), s.bulkStopCommand())
 }
 
 // bulkRuns are the flags that say which runs are meant.

@@ -94,16 +94,24 @@ func bulkCells(r client.BulkLine) []any {
 
 func bulkSummary(b client.BulkHead) string {
 	out := fmt.Sprintf("%s %s: %d of %d sent, %d accepted, %d rejected, %d refused", b.TypeRaw, b.State,
-		b.Counts.Total-b.Counts.Waiting, b.Counts.Total, b.Counts.Accepted, b.Counts.Rejected, b.Counts.Refused)
+		b.Counts.Total-b.Counts.Waiting-b.Counts.NotSent, b.Counts.Total, b.Counts.Accepted, b.Counts.Rejected, b.Counts.Refused)
+	if b.Counts.NotSent > 0 {
+		out += fmt.Sprintf(", %d not sent", b.Counts.NotSent)
+	}
 	if b.PacedCode != nil {
 		out += ", waiting for " + *b.PacedCode
 	}
 	return out
 }
 
-// failedBulk is the exit status of a bulk that is done.
+// failedBulk is the exit status of a bulk that is over.
 func failedBulk(b client.BulkHead) error {
-	if n := b.Counts.Rejected + b.Counts.Refused; n > 0 && b.State == client.BulkStateDone {
+	n := b.Counts.Rejected + b.Counts.Refused
+	switch {
+	case b.FinishedAt == nil:
+	case b.Counts.NotSent > 0:
+		return &exitError{status: 1, err: fmt.Errorf("the bulk was stopped: %d of %d runs have no signal", b.Counts.NotSent, b.Counts.Total)}
+	case n > 0:
 		return &exitError{status: 1, err: fmt.Errorf("%d of %d runs failed: dvt bulk show --failed %s", n, b.Counts.Total, b.Id)}
 	}
 	return nil
@@ -144,7 +152,7 @@ func (s *session) watchBulk(ctx context.Context, id string) error {
 					said = now
 				}
 			}
-			if last.State == client.BulkStateDone {
+			if last.FinishedAt != nil {
 				return stopped{errOver}
 			}
 			return nil

@@ -64,6 +64,8 @@ func TestBulk_SignalShowAndWatch(t *testing.T) {
 		{"dev-engineer", "show QnVsazp4", 4, "there is no such bulk"},
 		{"dev-engineer", "watch QnVsazp4", 4, "There is no such bulk"},
 		{"dev-engineer", "signal cancel --failed-of QnVsazp4 --reason x --yes", 4, "There is no such bulk"},
+		{"dev-engineer", "stop QnVsazp4", 2, "--reason"},
+		{"dev-engineer", "stop QnVsazp4 --reason x", 4, "There is no such bulk"},
 	} {
 		out, status, err := dvt(t, address, c.token, append([]string{"bulk"}, strings.Fields(c.args)...)...)
 		if says := out + text(err); status != c.status || !strings.Contains(says, c.says) {
@@ -78,12 +80,19 @@ func TestBulk_SignalShowAndWatch(t *testing.T) {
 		}
 		return out
 	}
-	out := ask(0, "signal", "pause", "--ids-from", ids, "--reason", "release", "--yes", "--request-id", "q1", "-o", "json")
-	var made struct{ Bulk struct{ ID string } }
-	if err := json.Unmarshal([]byte(out[strings.Index(out, "{"):]), &made); err != nil || made.Bulk.ID == "" {
-		t.Fatalf("%v in %s", err, out)
+	send := func(requestID string) string {
+		t.Helper()
+		out := ask(0, "signal", "pause", "--ids-from", ids, "--reason", "release", "--yes", "--request-id", requestID, "-o", "json")
+		var made struct{ Bulk struct{ ID string } }
+		if err := json.Unmarshal([]byte(out[strings.Index(out, "{"):]), &made); err != nil || made.Bulk.ID == "" {
+			t.Fatalf("%v in %s", err, out)
+		}
+		return made.Bulk.ID
 	}
-	id := made.Bulk.ID
+	id, stopped := send("q1"), send("q2")
+	if out := ask(0, "stop", stopped, "--reason", "wrong runs"); !strings.Contains(out, "PAUSE STOPPING: 0 of 1 sent") {
+		t.Errorf("stop: %s", out)
+	}
 	if out := ask(0, "show", id); !strings.Contains(out, "PAUSE RUNNING: 0 of 1 sent") || !strings.Contains(out, "r1") {
 		t.Errorf("show: %s", out)
 	}
@@ -91,13 +100,16 @@ func TestBulk_SignalShowAndWatch(t *testing.T) {
 	if out := ask(1, "watch", id); !strings.Contains(out, "PAUSE DONE: 1 of 1 sent, 0 accepted, 1 rejected") { // the run has not begun
 		t.Errorf("watch: %s", out)
 	}
+	if out := ask(1, "watch", stopped); !strings.Contains(out, "PAUSE STOPPED: 0 of 1 sent, 0 accepted, 0 rejected, 0 refused, 1 not sent") {
+		t.Errorf("watch what was stopped: %s", out)
+	}
 	if out := ask(1, "show", "--failed", id); !strings.Contains(out, "REJECTED") || !strings.Contains(out, "INVALID_RUN_STATE") {
 		t.Errorf("show --failed: %s", out)
 	}
 	if out := ask(0, "signal", "cancel", "--failed-of", id, "--reason", "then not at all", "--yes", "--watch"); !strings.Contains(out, "CANCEL DONE: 1 of 1 sent, 1 accepted") {
 		t.Errorf("signal --watch: %s", out)
 	}
-	if out := ask(0, "list"); strings.Count(out, "\n") != 3 || !strings.Contains(out, "then not at all") {
+	if out := ask(0, "list"); strings.Count(out, "\n") != 4 || !strings.Contains(out, "then not at all") {
 		t.Errorf("list: %s", out)
 	}
 }

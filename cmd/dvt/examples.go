@@ -11,6 +11,7 @@ var examples = map[string]string{
 	"dvt audit export":         "dvt audit export --from 2026-11-21T00:00:00Z --outcome DENIED\ndvt audit export --run 4fec12ab --format csv > audit.csv",
 	"dvt audit verify":         "dvt audit verify\ndvt audit verify --head 4120:9f2c",
 	"dvt bulk list":            "dvt bulk list",
+	"dvt bulk stop":            "dvt bulk stop ID --reason mistake",
 	"dvt bulk show":            "dvt bulk show ID --failed\ndvt bulk show ID --limit 5000 -o json | jq -r '.rows.edges[].node | [.runId, .outcomeRaw] | @csv'",
 	"dvt bulk signal":          "dvt bulk signal pause --status running --project shop --reason \"release\"\ndvt bulk signal cancel --ids-from ids.txt --yes --reason \"wrong plan\"\ndvt bulk signal retry --step load --failed-of ID --reason \"the table is back\"",
 	"dvt bulk watch":           "dvt bulk watch ID && deploy",

@@ -13,12 +13,13 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-const bulkColumns = `id, tenant_id, actor, request_id, fingerprint, principal, action, reason, total, accepted, rejected, refused,
-  paced, paced_until, rev, created_at, finished_at, generation`
+const bulkColumns = `id, tenant_id, actor, request_id, fingerprint, principal, action, reason, total, accepted, rejected, refused, not_sent,
+  paced, paced_until, rev, created_at, finished_at, stopped_at, generation`
 
 func scanBulk(row pgx.CollectableRow) (b store.Bulk, err error) {
 	return b, row.Scan(&b.ID, &b.TenantID, &b.Actor, &b.RequestID, &b.Fingerprint, verbatim{&b.Principal}, verbatim{&b.Action}, &b.Reason,
-		&b.Total, &b.Accepted, &b.Rejected, &b.Refused, &b.Paced, utcOrNil{&b.PacedUntil}, &b.Rev, utc{&b.CreatedAt}, utcOrNil{&b.FinishedAt}, &b.Generation)
+		&b.Total, &b.Accepted, &b.Rejected, &b.Refused, &b.NotSent, &b.Paced, utcOrNil{&b.PacedUntil}, &b.Rev, utc{&b.CreatedAt}, utcOrNil{&b.FinishedAt},
+		utcOrNil{&b.StoppedAt}, &b.Generation)
 }
 
 // oneBulk is pgx.ErrNoRows without one.
@@ -85,6 +86,34 @@ func putBulk(ctx context.Context, c *pgx.Conn, b store.NewBulk, out *store.Bulk)
 	batch.Queue(`DELETE FROM bulk WHERE id IN `+oldBulksSQL, b.TenantID, b.Actor, b.Keep)
 	queueAudit(&batch, []store.AuditRow{b.Audit})
 	return true, c.SendBatch(ctx, &batch).Close()
+}
+
+const stopBulkSQL = `UPDATE bulk SET stopped_at = clock_timestamp(), due_at = clock_timestamp(), rev = rev + 1
+  WHERE id = $1 AND finished_at IS NULL AND stopped_at IS NULL RETURNING ` + bulkColumns
+
+// StopBulk implements store.Bulks.
+func (s *Store) StopBulk(ctx context.Context, id string, row store.AuditRow) (b store.Bulk, stopped bool, err error) {
+	err = s.do(ctx, "stop bulk", func(ctx context.Context, c *pgx.Conn) error {
+		var batch pgx.Batch
+		queueBegin(&batch)
+		if err := c.SendBatch(ctx, &batch).Close(); err != nil {
+			return err
+		}
+		b, err = oneBulk(ctx, c, stopBulkSQL, id)
+		if stopped = err == nil; stopped {
+			var audit pgx.Batch
+			queueAudit(&audit, []store.AuditRow{row})
+			err = c.SendBatch(ctx, &audit).Close()
+		} else if errors.Is(err, pgx.ErrNoRows) {
+			b, err = oneBulk(ctx, c, `SELECT `+bulkColumns+` FROM bulk WHERE id = $1`, id)
+		}
+		if err != nil {
+			return err
+		}
+		_, err = c.Exec(ctx, `commit`)
+		return err
+	})
+	return b, stopped && err == nil, err
 }
 
 // Bulk implements store.Bulks.
@@ -192,7 +221,8 @@ func (s *Store) LeaseBulks(ctx context.Context, owner string, ttl time.Duration,
 func (s *Store) WaitingBulkRows(ctx context.Context, id string, limit int) (out []store.BulkRow, next store.BulkPause, err error) {
 	err = s.do(ctx, "waiting bulk rows", func(ctx context.Context, c *pgx.Conn) error {
 		var b pgx.Batch
-		b.Queue(`SELECT `+bulkRowColumns+` FROM bulk_row b WHERE b.bulk_id = $1 AND b.outcome = 'WAITING' AND b.due_at <= clock_timestamp()
+		b.Queue(`SELECT `+bulkRowColumns+` FROM bulk_row b WHERE b.bulk_id = $1 AND b.outcome = 'WAITING'
+			AND (b.due_at <= clock_timestamp() OR (SELECT stopped_at IS NOT NULL FROM bulk WHERE id = $1))
 			ORDER BY b.no LIMIT $2`, id, pageSize(limit)).Query(func(rows pgx.Rows) (err error) {
 			out, err = pgx.CollectRows(rows, scanBulkRow)
 			return err
@@ -223,13 +253,14 @@ const settleBulkSQL = `WITH fence AS MATERIALIZED (
   WHERE r.bulk_id = fence.id AND r.no = u.no AND r.outcome = 'WAITING' RETURNING r.outcome
 ), n AS (
   SELECT count(*) FILTER (WHERE outcome = 'ACCEPTED') AS accepted, count(*) FILTER (WHERE outcome = 'REJECTED') AS rejected,
-    count(*) FILTER (WHERE outcome = 'REFUSED') AS refused, count(*) FILTER (WHERE outcome <> 'WAITING') AS ended FROM ended
+    count(*) FILTER (WHERE outcome = 'REFUSED') AS refused, count(*) FILTER (WHERE outcome = 'NOT_SENT') AS not_sent,
+    count(*) FILTER (WHERE outcome <> 'WAITING') AS ended FROM ended
 )
-UPDATE bulk b SET accepted = b.accepted + n.accepted, rejected = b.rejected + n.rejected, refused = b.refused + n.refused, rev = b.rev + 1,
+UPDATE bulk b SET accepted = b.accepted + n.accepted, rejected = b.rejected + n.rejected, refused = b.refused + n.refused, not_sent = b.not_sent + n.not_sent, rev = b.rev + 1,
   paced = $8, paced_until = CASE WHEN $8 <> '' THEN clock_timestamp() + $9::interval END, lease_until = clock_timestamp() + $10::interval,
-  finished_at = CASE WHEN b.accepted + b.rejected + b.refused + n.ended = b.total THEN clock_timestamp() END
-FROM n WHERE b.id = (SELECT id FROM fence) RETURNING b.id, tenant_id, actor, request_id, fingerprint, principal, action, reason, total, b.accepted, b.rejected, b.refused,
-  paced, paced_until, rev, created_at, finished_at, generation`
+  finished_at = CASE WHEN b.accepted + b.rejected + b.refused + b.not_sent + n.ended = b.total THEN clock_timestamp() END
+FROM n WHERE b.id = (SELECT id FROM fence) RETURNING b.id, tenant_id, actor, request_id, fingerprint, principal, action, reason, total, b.accepted, b.rejected, b.refused, b.not_sent,
+  paced, paced_until, rev, created_at, finished_at, stopped_at, generation`
 
 // SettleBulkRows implements store.BulkWork.
 func (s *Store) SettleBulkRows(ctx context.Context, b store.Bulk, st store.BulkSettlement, ttl time.Duration) (out store.Bulk, err error) {
@@ -262,7 +293,7 @@ func fencedBulk(ctx context.Context, c *pgx.Conn, b store.Bulk, err error) error
 // ReleaseBulk implements store.BulkWork.
 func (s *Store) ReleaseBulk(ctx context.Context, b store.Bulk, delay time.Duration) error {
 	return s.do(ctx, "release bulk", func(ctx context.Context, c *pgx.Conn) error {
-		_, err := oneBulk(ctx, c, `UPDATE bulk SET owner = '', lease_until = 'epoch', due_at = clock_timestamp() + $3::interval
+		_, err := oneBulk(ctx, c, `UPDATE bulk SET owner = '', lease_until = 'epoch', due_at = clock_timestamp() + CASE WHEN stopped_at IS NULL THEN $3::interval ELSE '0' END
 			WHERE id = $1 AND generation = $2 AND lease_until > 'epoch' AND finished_at IS NULL RETURNING `+bulkColumns, b.ID, b.Generation, delay)
 		return fencedBulk(ctx, c, b, err)
 	})

@@ -12,17 +12,17 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-const bulkColumns = `id, tenant_id, actor, request_id, fingerprint, principal, action, reason, total, accepted, rejected, refused,
-	paced, paced_until, rev, created_at, finished_at, generation`
+const bulkColumns = `id, tenant_id, actor, request_id, fingerprint, principal, action, reason, total, accepted, rejected, refused, not_sent,
+	paced, paced_until, rev, created_at, finished_at, stopped_at, generation`
 
 func scanBulk(row scanner) (b store.Bulk, err error) {
 	var created int64
-	var until, finished sql.NullInt64
+	var until, finished, stopped sql.NullInt64
 	var principal, action []byte
-	err = row.Scan(&b.ID, &b.TenantID, &b.Actor, &b.RequestID, &b.Fingerprint, &principal, &action, &b.Reason, &b.Total, &b.Accepted, &b.Rejected, &b.Refused,
-		&b.Paced, &until, &b.Rev, &created, &finished, &b.Generation)
+	err = row.Scan(&b.ID, &b.TenantID, &b.Actor, &b.RequestID, &b.Fingerprint, &principal, &action, &b.Reason, &b.Total, &b.Accepted, &b.Rejected, &b.Refused, &b.NotSent,
+		&b.Paced, &until, &b.Rev, &created, &finished, &stopped, &b.Generation)
 	b.Principal, b.Action, b.CreatedAt = principal, action, instant(created)
-	b.PacedUntil, b.FinishedAt = instantOrNil(until), instantOrNil(finished)
+	b.PacedUntil, b.FinishedAt, b.StoppedAt = instantOrNil(until), instantOrNil(finished), instantOrNil(stopped)
 	return b, err
 }
 
@@ -78,6 +78,23 @@ func forgetBulks(ctx context.Context, c *conn, b store.NewBulk) error {
 		}
 	}
 	return nil
+}
+
+// StopBulk implements store.Bulks.
+func (s *Store) StopBulk(ctx context.Context, id string, row store.AuditRow) (b store.Bulk, stopped bool, err error) {
+	err = s.write(ctx, func(c *conn) error {
+		at := s.now()
+		n, err := c.exec(ctx, "stop bulk", `UPDATE bulk SET stopped_at = ?1, due_at = ?1, rev = rev + 1 WHERE id = ?2 AND finished_at IS NULL AND stopped_at IS NULL`, micros(at), id)
+		if err != nil {
+			return err
+		}
+		stopped = n == 1
+		if b, err = one(ctx, c, "bulk", scanBulk, bulkSQL, id); err != nil || !stopped {
+			return err
+		}
+		return audit(ctx, c, at, []store.AuditRow{row})
+	})
+	return b, stopped && err == nil, err
 }
 
 const bulkSQL = `SELECT ` + bulkColumns + ` FROM bulk WHERE id = ?`
@@ -183,7 +200,8 @@ func (s *Store) LeaseBulks(ctx context.Context, owner string, ttl time.Duration,
 func (s *Store) WaitingBulkRows(ctx context.Context, id string, limit int) (out []store.BulkRow, next store.BulkPause, err error) {
 	now := s.now()
 	out, err = readAll(ctx, s, "waiting bulk rows", scanBulkRow, `SELECT `+bulkRowColumns+` FROM bulk_row b
-		WHERE b.bulk_id = ? AND b.outcome = 'WAITING' AND b.due_at <= ? ORDER BY b.no LIMIT ?`, id, micros(now), clamp(limit, store.MaxPage))
+		WHERE b.bulk_id = ? AND b.outcome = 'WAITING' AND (b.due_at <= ? OR (SELECT stopped_at IS NOT NULL FROM bulk WHERE id = b.bulk_id))
+		ORDER BY b.no LIMIT ?`, id, micros(now), clamp(limit, store.MaxPage))
 	if err != nil {
 		return nil, next, err
 	}
@@ -227,8 +245,8 @@ func (s *Store) SettleBulkRows(ctx context.Context, b store.Bulk, st store.BulkS
 			until = sql.NullInt64{Int64: micros(now.Add(st.Pause.For)), Valid: true}
 		}
 		out, err = one(ctx, c, "settle bulk", scanBulk, `UPDATE bulk SET accepted = accepted + ?1, rejected = rejected + ?2, refused = refused + ?3, paced = ?4, paced_until = ?5,
-			finished_at = iif(accepted + rejected + refused + ?1 + ?2 + ?3 = total, ?6, NULL) WHERE id = ?7 RETURNING `+bulkColumns,
-			count[store.BulkAccepted], count[store.BulkRejected], count[store.BulkRefused], string(st.Pause.Code), until, micros(now), b.ID)
+			not_sent = not_sent + ?8, finished_at = iif(accepted + rejected + refused + not_sent + ?1 + ?2 + ?3 + ?8 = total, ?6, NULL) WHERE id = ?7 RETURNING `+bulkColumns,
+			count[store.BulkAccepted], count[store.BulkRejected], count[store.BulkRefused], string(st.Pause.Code), until, micros(now), b.ID, count[store.BulkNotSent])
 		return err
 	})
 	return out, err
@@ -237,7 +255,9 @@ func (s *Store) SettleBulkRows(ctx context.Context, b store.Bulk, st store.BulkS
 // ReleaseBulk implements store.BulkWork.
 func (s *Store) ReleaseBulk(ctx context.Context, b store.Bulk, delay time.Duration) error {
 	return s.write(ctx, func(c *conn) error {
-		n, err := c.exec(ctx, "release bulk", `UPDATE bulk SET owner = '', lease_until = 0, due_at = ?`+leasedBulk, micros(s.now().Add(delay)), b.ID, b.Generation)
+		now := s.now()
+		n, err := c.exec(ctx, "release bulk", `UPDATE bulk SET owner = '', lease_until = 0, due_at = iif(stopped_at IS NULL, ?, ?)`+leasedBulk,
+			micros(now.Add(delay)), micros(now), b.ID, b.Generation)
 		if err != nil || n == 0 {
 			return fenced(ctx, c, "bulk", `SELECT 1 FROM bulk WHERE id = ?`, b.ID, err)
 		}

@@ -25,6 +25,7 @@ var bulkCases = []testCase{
 	{"BulkRowsEndOnce", bulkRowsEnd},
 	{"BulkRowsThatWaitComeBack", bulkRowsWait},
 	{"BulkRowsReadTheirReceipts", bulkReceipts},
+	{"BulkThatIsStoppedIsDueWithAllItsRows", bulkStops},
 	{"T101_IdentitiesAreOfOneTenant", bulkIdentities},
 }
 
@@ -333,6 +334,40 @@ func bulkRowsWait(f *fixture) {
 	}
 	after = f.settleBulk(b, accepted(2))
 	f.equal(true, after.Paced == "" && after.PacedUntil == nil, "no longer paced")
+}
+
+func bulkStops(f *fixture) {
+	f.putBulk(1, "ana", identity(1), identity(2), identity(3))
+	b := f.leaseBulk(time.Minute)
+	_, err := f.store.SettleBulkRows(f.ctx(), b, store.BulkSettlement{
+		Ends: []store.BulkEnd{accepted(1), {No: 2, Outcome: store.BulkWaiting, Code: run.CodeSignalRate, Delay: time.Hour}},
+	}, time.Minute)
+	f.ok(err)
+	stopped, fresh, err := f.store.StopBulk(f.ctx(), b.ID, audited("t1"))
+	f.ok(err)
+	f.equal(true, fresh && stopped.StoppedAt != nil && stopped.FinishedAt == nil && stopped.Rev > b.Rev, "stopped")
+	f.equal(2, f.audits(), "audit rows")
+	again, fresh, err := f.store.StopBulk(f.ctx(), b.ID, audited("t1"))
+	f.ok(err)
+	f.equal(false, fresh, "stopped again")
+	f.equal(stopped, again, "what was stopped")
+	f.equal(2, f.audits(), "audit rows after a repetition")
+	rows, _, err := f.store.WaitingBulkRows(f.ctx(), b.ID, 9)
+	f.ok(err)
+	f.equal([]int{2, 3}, nos(rows), "all that wait are due")
+	f.ok(f.store.ReleaseBulk(f.ctx(), b, time.Hour)) // it is due at once all the same
+	b = f.leaseBulk(time.Minute)
+	f.equal(true, b.StoppedAt != nil, "its next holder sees it")
+	last := f.settleBulk(b, store.BulkEnd{No: 2, Outcome: store.BulkNotSent}, store.BulkEnd{No: 3, Outcome: store.BulkNotSent})
+	f.equal([]int{1, 0, 0, 2, 0}, []int{last.Accepted, last.Rejected, last.Refused, last.NotSent, last.Waiting()}, "counts")
+	f.equal(true, last.FinishedAt != nil, "finished")
+	f.equal([]int{2, 3}, nos(f.bulkRows(store.BulkRowFilter{BulkID: b.ID, Outcome: store.BulkNotSent})), "not sent")
+	f.equal(0, len(f.bulkRows(store.BulkRowFilter{BulkID: b.ID, Failed: true})), "failed")
+	_, fresh, err = f.store.StopBulk(f.ctx(), b.ID, audited("t1"))
+	f.ok(err)
+	f.equal(false, fresh, "one that is finished")
+	_, _, err = f.store.StopBulk(f.ctx(), bulkID(9), audited("t1"))
+	f.is(err, store.ErrNotFound)
 }
 
 func bulkReceipts(f *fixture) {

@@ -1,10 +1,8 @@
 package storetest
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -154,22 +152,23 @@ func places(f *fixture) {
 		in("t1", "Shop", "prod")
 		in("t2", "bank", "dev")
 	}
-	f.equal([]store.Place{{"Shop", "prod"}, {"bank", "prod"}, {"shop", "dev"}, {"shop", "prod"}}, f.places("t1", nil, 9), "of all projects")
-	f.equal([]store.Place{{"Shop", "prod"}, {"bank", "prod"}}, f.places("t1", nil, 2), "the first ones")
-	f.equal([]store.Place{{"bank", "prod"}, {"shop", "dev"}, {"shop", "prod"}}, f.places("t1", []string{"shop", "sho", "bank"}, 9), "of some projects")
+	f.equal([]string{"Shop/prod", "bank/prod", "shop/dev", "shop/prod"}, f.places("t1", nil, 9), "of all projects")
+	f.equal([]string{"Shop/prod", "bank/prod"}, f.places("t1", nil, 2), "the first ones")
+	f.equal([]string{"bank/prod", "shop/dev", "shop/prod"}, f.places("t1", []string{"shop", "sho", "bank"}, 9), "of some projects")
 	f.equal(0, len(f.places("t1", []string{}, 9)), "of no project")
 	f.equal(0, len(f.places("t3", nil, 9)), "of another tenant")
 }
 
 // places reads them in the order of their names.
-func (f *fixture) places(tenant string, projects []string, limit int) []store.Place {
+func (f *fixture) places(tenant string, projects []string, limit int) (names []string) {
 	f.Helper()
 	out, err := f.store.Places(f.ctx(), tenant, projects, limit)
 	f.ok(err)
-	slices.SortFunc(out, func(a, b store.Place) int {
-		return cmp.Or(strings.Compare(a.ProjectID, b.ProjectID), strings.Compare(a.EnvironmentID, b.EnvironmentID))
-	})
-	return out
+	for _, p := range out {
+		names = append(names, p.ProjectID+"/"+p.EnvironmentID)
+	}
+	slices.Sort(names)
+	return names
 }
 
 func listTenants(f *fixture) {

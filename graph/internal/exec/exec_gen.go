@@ -137,6 +137,7 @@ type ComplexityRoot struct {
 		Rows         func(childComplexity int, outcome *model.BulkOutcome, failed *bool, first *int, after *string) int
 		State        func(childComplexity int) int
 		StepID       func(childComplexity int) int
+		StoppedAt    func(childComplexity int) int
 		Type         func(childComplexity int) int
 		TypeRaw      func(childComplexity int) int
 	}
@@ -156,6 +157,7 @@ type ComplexityRoot struct {
 
 	BulkCounts struct {
 		Accepted func(childComplexity int) int
+		NotSent  func(childComplexity int) int
 		Refused  func(childComplexity int) int
 		Rejected func(childComplexity int) int
 		Total    func(childComplexity int) int
@@ -228,6 +230,10 @@ type ComplexityRoot struct {
 		Reset  func(childComplexity int) int
 		Rows   func(childComplexity int) int
 		Sync   func(childComplexity int) int
+	}
+
+	CancelBulkPayload struct {
+		Bulk func(childComplexity int) int
 	}
 
 	CreateTokenPayload struct {
@@ -399,6 +405,7 @@ type ComplexityRoot struct {
 	Mutation struct {
 		ApproveRun         func(childComplexity int, input model.ApproveRunInput) int
 		BreakGlass         func(childComplexity int, input model.BreakGlassInput) int
+		CancelBulk         func(childComplexity int, input model.CancelBulkInput) int
 		CancelRun          func(childComplexity int, input model.CancelRunInput) int
 		CompleteManualStep func(childComplexity int, input model.CompleteManualStepInput) int
 		CreateToken        func(childComplexity int, input model.CreateTokenInput) int
@@ -1066,6 +1073,7 @@ type MutationResolver interface {
 	StartRun(ctx context.Context, input model.StartRunInput) (*model.StartRunPayload, error)
 	SignalRun(ctx context.Context, input model.SignalRunInput) (*model.SignalRunPayload, error)
 	SignalRuns(ctx context.Context, input model.SignalRunsInput) (*model.BulkSignalPayload, error)
+	CancelBulk(ctx context.Context, input model.CancelBulkInput) (*model.CancelBulkPayload, error)
 	CancelRun(ctx context.Context, input model.CancelRunInput) (*model.SignalRunPayload, error)
 	CompleteManualStep(ctx context.Context, input model.CompleteManualStepInput) (*model.SignalRunPayload, error)
 	Rerun(ctx context.Context, input model.RerunInput) (*model.StartRunPayload, error)
@@ -1561,6 +1569,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Bulk.StepID(childComplexity), true
+	case "Bulk.stoppedAt":
+		if e.ComplexityRoot.Bulk.StoppedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Bulk.StoppedAt(childComplexity), true
 	case "Bulk.type":
 		if e.ComplexityRoot.Bulk.Type == nil {
 			break
@@ -1624,6 +1638,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.BulkCounts.Accepted(childComplexity), true
+	case "BulkCounts.notSent":
+		if e.ComplexityRoot.BulkCounts.NotSent == nil {
+			break
+		}
+
+		return e.ComplexityRoot.BulkCounts.NotSent(childComplexity), true
 	case "BulkCounts.refused":
 		if e.ComplexityRoot.BulkCounts.Refused == nil {
 			break
@@ -1903,6 +1923,13 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.BulkUpdate.Sync(childComplexity), true
+
+	case "CancelBulkPayload.bulk":
+		if e.ComplexityRoot.CancelBulkPayload.Bulk == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CancelBulkPayload.Bulk(childComplexity), true
 
 	case "CreateTokenPayload.secret":
 		if e.ComplexityRoot.CreateTokenPayload.Secret == nil {
@@ -2531,6 +2558,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.BreakGlass(childComplexity, args["input"].(model.BreakGlassInput)), true
+	case "Mutation.cancelBulk":
+		if e.ComplexityRoot.Mutation.CancelBulk == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_cancelBulk_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CancelBulk(childComplexity, args["input"].(model.CancelBulkInput)), true
 	case "Mutation.cancelRun":
 		if e.ComplexityRoot.Mutation.CancelRun == nil {
 			break
@@ -5481,6 +5519,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputBulkPreviewInput,
 		ec.unmarshalInputBulkRunsInput,
 		ec.unmarshalInputCancelActionInput,
+		ec.unmarshalInputCancelBulkInput,
 		ec.unmarshalInputCancelRunInput,
 		ec.unmarshalInputCompleteManualStepInput,
 		ec.unmarshalInputCreateTokenInput,
@@ -5773,6 +5812,12 @@ type Mutation {
   Example: ` + "`" + `signalRuns(input: {requestId: "b-1", runs: {filter: {statuses: [RUNNING]}}, action: {signal: {pause: {}}}, reason: "release", expectedCount: 12}) { bulk { id } }` + "`" + `.
   """
   signalRuns(input: SignalRunsInput!): BulkSignalPayload!
+  """
+  Stops one of the viewer's own bulks: signals that wait are not sent, and their rows say NOT_SENT. Up to 16 that are on their way
+  may still arrive; what was sent stays so. One that is done or was stopped is answered as it is. Errors: NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
+  Example: ` + "`" + `cancelBulk(input: {id: "…", requestId: "s-1", reason: "wrong runs"}) { bulk { state } }` + "`" + `.
+  """
+  cancelBulk(input: CancelBulkInput!): CancelBulkPayload!
   "Cancels a run: what is in flight is stopped, nothing else starts. Receipts and errors as signalRun."
   cancelRun(input: CancelRunInput!): SignalRunPayload!
   """
@@ -6761,11 +6806,26 @@ type BulkSignalPayload {
   duplicate: Boolean!
 }
 
+input CancelBulkInput {
+  id: ID!
+  "Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit."
+  requestId: String!
+  "At most 1,000 bytes; it stands in the audit."
+  reason: String!
+}
+type CancelBulkPayload {
+  bulk: Bulk!
+}
+
 enum BulkState {
   "Signals are being sent."
   RUNNING
   "It waits before it goes on: ` + "`" + `pacedCode` + "`" + ` says why."
   PACED
+  "It was stopped, and what was not sent is not yet marked."
+  STOPPING
+  "It was stopped: some runs have no signal. Receipts of the others may go on."
+  STOPPED
   "Each run has its outcome; receipts may go on."
   DONE
 }
@@ -6786,6 +6846,8 @@ type Bulk implements Node {
   createdAt: Time!
   "When the last run got its outcome; null before."
   finishedAt: Time
+  "When it was asked to stop."
+  stoppedAt: Time
   "A code of the error table while PACED: SIGNAL_RATE_LIMITED, STORE_OVERLOADED, …"
   pacedCode: String
   "When it goes on, while PACED."
@@ -6803,6 +6865,7 @@ type BulkCounts {
   accepted: Int!
   rejected: Int!
   refused: Int!
+  notSent: Int!
 }
 "Accepted signals by how far they have come; together they are ` + "`" + `counts.accepted` + "`" + `."
 type BulkApplications {
@@ -6821,6 +6884,8 @@ enum BulkOutcome {
   REJECTED
   "For another reason, which ` + "`" + `code` + "`" + ` says; there is no receipt."
   REFUSED
+  "The bulk was stopped before."
+  NOT_SENT
   UNKNOWN
 }
 "One run of a bulk."
@@ -7688,6 +7753,8 @@ func (ec *executionContext) childFields_Bulk(ctx context.Context, field graphql.
 		return ec.fieldContext_Bulk_createdAt(ctx, field)
 	case "finishedAt":
 		return ec.fieldContext_Bulk_finishedAt(ctx, field)
+	case "stoppedAt":
+		return ec.fieldContext_Bulk_stoppedAt(ctx, field)
 	case "pacedCode":
 		return ec.fieldContext_Bulk_pacedCode(ctx, field)
 	case "pacedUntil":
@@ -7740,6 +7807,8 @@ func (ec *executionContext) childFields_BulkCounts(ctx context.Context, field gr
 		return ec.fieldContext_BulkCounts_rejected(ctx, field)
 	case "refused":
 		return ec.fieldContext_BulkCounts_refused(ctx, field)
+	case "notSent":
+		return ec.fieldContext_BulkCounts_notSent(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type BulkCounts", field.Name)
 }
@@ -7878,6 +7947,14 @@ func (ec *executionContext) childFields_BulkUpdate(ctx context.Context, field gr
 		return ec.fieldContext_BulkUpdate_rows(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type BulkUpdate", field.Name)
+}
+
+func (ec *executionContext) childFields_CancelBulkPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "bulk":
+		return ec.fieldContext_CancelBulkPayload_bulk(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CancelBulkPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_CreateTokenPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -9584,6 +9661,20 @@ func (ec *executionContext) field_Mutation_breakGlass_args(ctx context.Context, 
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (model.BreakGlassInput, error) {
 			return ec.unmarshalNBreakGlassInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBreakGlassInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_cancelBulk_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (model.CancelBulkInput, error) {
+			return ec.unmarshalNCancelBulkInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCancelBulkInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -12177,6 +12268,29 @@ func (ec *executionContext) fieldContext_Bulk_finishedAt(_ context.Context, fiel
 	return graphql.NewScalarFieldContext("Bulk", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
+func (ec *executionContext) _Bulk_stoppedAt(ctx context.Context, field graphql.CollectedField, obj *model.Bulk) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Bulk_stoppedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StoppedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Bulk_stoppedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Bulk", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
 func (ec *executionContext) _Bulk_pacedCode(ctx context.Context, field graphql.CollectedField, obj *model.Bulk) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -12622,6 +12736,29 @@ func (ec *executionContext) _BulkCounts_refused(ctx context.Context, field graph
 	)
 }
 func (ec *executionContext) fieldContext_BulkCounts_refused(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("BulkCounts", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _BulkCounts_notSent(ctx context.Context, field graphql.CollectedField, obj *model.BulkCounts) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_BulkCounts_notSent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.NotSent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_BulkCounts_notSent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("BulkCounts", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
@@ -13671,6 +13808,38 @@ func (ec *executionContext) fieldContext_BulkUpdate_rows(_ context.Context, fiel
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_BulkRow(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CancelBulkPayload_bulk(ctx context.Context, field graphql.CollectedField, obj *model.CancelBulkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CancelBulkPayload_bulk(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Bulk, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Bulk) graphql.Marshaler {
+			return ec.marshalNBulk2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐBulk(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CancelBulkPayload_bulk(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CancelBulkPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Bulk(ctx, field)
 		},
 	}
 	return fc, nil
@@ -16195,6 +16364,50 @@ func (ec *executionContext) fieldContext_Mutation_signalRuns(ctx context.Context
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_signalRuns_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_cancelBulk(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_cancelBulk(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().CancelBulk(ctx, fc.Args["input"].(model.CancelBulkInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.CancelBulkPayload) graphql.Marshaler {
+			return ec.marshalNCancelBulkPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCancelBulkPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_cancelBulk(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CancelBulkPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_cancelBulk_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -29638,6 +29851,50 @@ func (ec *executionContext) unmarshalInputCancelActionInput(ctx context.Context,
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputCancelBulkInput(ctx context.Context, obj any) (model.CancelBulkInput, error) {
+	var it model.CancelBulkInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "requestId", "reason"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "requestId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("requestId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RequestID = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputCancelRunInput(ctx context.Context, obj any) (model.CancelRunInput, error) {
 	var it model.CancelRunInput
 	if obj == nil {
@@ -32356,6 +32613,11 @@ func (ec *executionContext) _Bulk(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "stoppedAt":
+			out.Values[i] = ec._Bulk_stoppedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "pacedCode":
 			out.Values[i] = ec._Bulk_pacedCode(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -32603,6 +32865,11 @@ func (ec *executionContext) _BulkCounts(ctx context.Context, sel ast.SelectionSe
 			}
 		case "refused":
 			out.Values[i] = ec._BulkCounts_refused(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "notSent":
+			out.Values[i] = ec._BulkCounts_notSent(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -33105,6 +33372,44 @@ func (ec *executionContext) _BulkUpdate(ctx context.Context, sel ast.SelectionSe
 			}
 		case "rows":
 			out.Values[i] = ec._BulkUpdate_rows(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var cancelBulkPayloadImplementors = []string{"CancelBulkPayload"}
+
+func (ec *executionContext) _CancelBulkPayload(ctx context.Context, sel ast.SelectionSet, obj *model.CancelBulkPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, cancelBulkPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CancelBulkPayload")
+		case "bulk":
+			out.Values[i] = ec._CancelBulkPayload_bulk(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -34410,6 +34715,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "signalRuns":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_signalRuns(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "cancelBulk":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_cancelBulk(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -40809,6 +41121,21 @@ func (ec *executionContext) marshalNBulkUpdate2ᚖgithubᚗcomᚋdvtᚑengineᚋ
 		return graphql.Null
 	}
 	return ec._BulkUpdate(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNCancelBulkInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCancelBulkInput(ctx context.Context, v any) (model.CancelBulkInput, error) {
+	res, err := ec.unmarshalInputCancelBulkInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNCancelBulkPayload2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCancelBulkPayload(ctx context.Context, sel ast.SelectionSet, v *model.CancelBulkPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._CancelBulkPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNCancelRunInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐCancelRunInput(ctx context.Context, v any) (model.CancelRunInput, error) {

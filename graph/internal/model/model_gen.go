@@ -179,6 +179,8 @@ type Bulk struct {
 	CreatedAt time.Time       `json:"createdAt"`
 	// When the last run got its outcome; null before.
 	FinishedAt *time.Time `json:"finishedAt,omitempty"`
+	// When it was asked to stop.
+	StoppedAt *time.Time `json:"stoppedAt,omitempty"`
 	// A code of the error table while PACED: SIGNAL_RATE_LIMITED, STORE_OVERLOADED, …
 	PacedCode *string `json:"pacedCode,omitempty"`
 	// When it goes on, while PACED.
@@ -223,6 +225,7 @@ type BulkCounts struct {
 	Accepted int `json:"accepted"`
 	Rejected int `json:"rejected"`
 	Refused  int `json:"refused"`
+	NotSent  int `json:"notSent"`
 }
 
 type BulkEdge struct {
@@ -331,6 +334,18 @@ type BulkUpdate struct {
 
 type CancelActionInput struct {
 	RunID string `json:"runId"`
+}
+
+type CancelBulkInput struct {
+	ID string `json:"id"`
+	// Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit.
+	RequestID string `json:"requestId"`
+	// At most 1,000 bytes; it stands in the audit.
+	Reason string `json:"reason"`
+}
+
+type CancelBulkPayload struct {
+	Bulk *Bulk `json:"bulk"`
 }
 
 type CancelRunInput struct {
@@ -1986,6 +2001,8 @@ const (
 	BulkOutcomeRejected BulkOutcome = "REJECTED"
 	// For another reason, which `code` says; there is no receipt.
 	BulkOutcomeRefused BulkOutcome = "REFUSED"
+	// The bulk was stopped before.
+	BulkOutcomeNotSent BulkOutcome = "NOT_SENT"
 	BulkOutcomeUnknown BulkOutcome = "UNKNOWN"
 )
 
@@ -1994,12 +2011,13 @@ var AllBulkOutcome = []BulkOutcome{
 	BulkOutcomeAccepted,
 	BulkOutcomeRejected,
 	BulkOutcomeRefused,
+	BulkOutcomeNotSent,
 	BulkOutcomeUnknown,
 }
 
 func (e BulkOutcome) IsValid() bool {
 	switch e {
-	case BulkOutcomeWaiting, BulkOutcomeAccepted, BulkOutcomeRejected, BulkOutcomeRefused, BulkOutcomeUnknown:
+	case BulkOutcomeWaiting, BulkOutcomeAccepted, BulkOutcomeRejected, BulkOutcomeRefused, BulkOutcomeNotSent, BulkOutcomeUnknown:
 		return true
 	}
 	return false
@@ -2047,6 +2065,10 @@ const (
 	BulkStateRunning BulkState = "RUNNING"
 	// It waits before it goes on: `pacedCode` says why.
 	BulkStatePaced BulkState = "PACED"
+	// It was stopped, and what was not sent is not yet marked.
+	BulkStateStopping BulkState = "STOPPING"
+	// It was stopped: some runs have no signal. Receipts of the others may go on.
+	BulkStateStopped BulkState = "STOPPED"
 	// Each run has its outcome; receipts may go on.
 	BulkStateDone BulkState = "DONE"
 )
@@ -2054,12 +2076,14 @@ const (
 var AllBulkState = []BulkState{
 	BulkStateRunning,
 	BulkStatePaced,
+	BulkStateStopping,
+	BulkStateStopped,
 	BulkStateDone,
 }
 
 func (e BulkState) IsValid() bool {
 	switch e {
-	case BulkStateRunning, BulkStatePaced, BulkStateDone:
+	case BulkStateRunning, BulkStatePaced, BulkStateStopping, BulkStateStopped, BulkStateDone:
 		return true
 	}
 	return false

@@ -15,7 +15,7 @@ interface Asked {
 }
 
 function asked(id: string, result: BulkResult | undefined): Asked {
-  const outcomes = { waiting: "WAITING", accepted: "ACCEPTED", rejected: "REJECTED", refused: "REFUSED" } as const;
+  const outcomes = { waiting: "WAITING", accepted: "ACCEPTED", rejected: "REJECTED", refused: "REFUSED", notSent: "NOT_SENT" } as const;
   return { id, outcome: result === undefined || result === "failed" ? null : outcomes[result], failed: result === "failed" };
 }
 

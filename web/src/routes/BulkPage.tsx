@@ -1,9 +1,10 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { ReceiptStages } from "../actions/Receipt";
-import type { BulkProgressFragment, BulkRowFieldsFragment } from "../api/gen/graphql";
+import { newId } from "../actions/intent";
+import { type BulkProgressFragment, type BulkRowFieldsFragment, CancelBulkDocument } from "../api/gen/graphql";
 import { instant, toSignal } from "../api/model";
-import { ApiError } from "../api/request";
+import { ApiError, request } from "../api/request";
 import { save } from "../audit/export";
 import { actionOf } from "../bulk/action";
 import pills from "../ui/Pill.module.css";
@@ -14,6 +15,7 @@ import { type BulkResult, RESULTS } from "../bulk/results";
 import { readRows, useBulk } from "../bulk/useBulk";
 import { SyncChip } from "../components/Sync";
 import { m } from "../messages";
+import { Ask } from "../ui/Ask";
 import { Button } from "../ui/Button";
 import { useDocumentStatus } from "../ui/documentStatus";
 import { Env } from "../ui/Env";
@@ -35,6 +37,7 @@ function One({ id }: { id: string }) {
   const followed = useBulk(id, result);
   const { bulk, rows, error, sync, asOf, at } = followed;
   const [retrying, setRetrying] = useState(false);
+  const [stopping, setStopping] = useState(false);
   const [saved, setSaved] = useState<ApiError | null>(null);
   useTick(1_000);
   const failed = bulk ? failedOf(bulk) : 0;
@@ -64,6 +67,9 @@ function One({ id }: { id: string }) {
           <Button kind="primary" refusal={failed === 0 ? m.bulk.noneFailed : action === null ? m.bulk.notHere : null} onClick={() => setRetrying(true)}>
             {m.bulk.retryFailed(failed)}
           </Button>
+          <Button refusal={bulk.stoppedAt !== null ? m.bulk.stopped : bulk.counts.waiting === 0 ? m.bulk.over : null} onClick={() => setStopping(true)}>
+            {m.bulk.stop}…
+          </Button>
           <Button onClick={exportRows}>{m.bulk.csv}</Button>
         </span>
       </div>
@@ -89,8 +95,19 @@ function One({ id }: { id: string }) {
       {rows?.length === 0 && <Notice title={m.bulk.none} />}
       {rows !== null && rows.length > 0 && <Table label={m.bulk.rows} columns={COLUMNS} rows={rows} rowKey={(row) => String(row.no)} />}
       {followed.hasMore && <Button onClick={followed.more}>{m.page.more}</Button>}
+      {stopping && <Stop id={id} waiting={bulk.counts.waiting} onClose={() => setStopping(false)} />}
       {retrying && action && <BulkDialog action={action} runs={{ failedOf: id }} onClose={() => setRetrying(false)} />}
     </>
+  );
+}
+
+function Stop({ id, waiting, onClose }: { id: string; waiting: number; onClose: () => void }) {
+  const [requestId] = useState(() => `ui-${newId()}`);
+  const act = async (reason: string): Promise<void> => void (await request(CancelBulkDocument, { input: { id, requestId, reason } }));
+  return (
+    <Ask title={m.bulk.stop} verb={m.bulk.stop} reason="required" danger act={act} onClose={onClose}>
+      <p>{m.bulk.stopMeans(waiting)}</p>
+    </Ask>
   );
 }
 
@@ -125,7 +142,7 @@ function settled({ counts, applications }: BulkProgressFragment): number {
 }
 
 function done(bulk: BulkProgressFragment): boolean {
-  return settled(bulk) === bulk.counts.total;
+  return settled(bulk) + bulk.counts.notSent === bulk.counts.total;
 }
 
 function countOf(bulk: BulkProgressFragment, result: BulkResult | undefined): number {

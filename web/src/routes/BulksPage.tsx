@@ -21,7 +21,7 @@ const COLUMNS: Column<BulkFieldsFragment>[] = [
     ),
   },
   { head: m.audit.reason, text: true, cell: (bulk) => bulk.reason },
-  { head: m.bulk.result, cell: ({ state, counts }) => m.bulk.state(state, counts.total - counts.waiting, counts.total) },
+  { head: m.bulk.result, cell: ({ state, counts }) => m.bulk.state(state, counts.total - counts.waiting - counts.notSent, counts.total) },
   { head: m.bulk.results.failed, cell: ({ counts }) => counts.rejected + counts.refused },
   { head: m.bulk.asked, cell: (bulk) => <Time at={instant(bulk.createdAt)} /> },
 ];

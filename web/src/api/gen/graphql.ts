@@ -105,6 +105,8 @@ export type BulkCancelInput = {
 export type BulkOutcome =
   /** The receipt says how far it has come. */
   | 'ACCEPTED'
+  /** The bulk was stopped before. */
+  | 'NOT_SENT'
   /** For another reason, which `code` says; there is no receipt. */
   | 'REFUSED'
   /** By the state of the run; the receipt says why. */
@@ -133,10 +135,22 @@ export type BulkState =
   /** It waits before it goes on: `pacedCode` says why. */
   | 'PACED'
   /** Signals are being sent. */
-  | 'RUNNING';
+  | 'RUNNING'
+  /** It was stopped: some runs have no signal. Receipts of the others may go on. */
+  | 'STOPPED'
+  /** It was stopped, and what was not sent is not yet marked. */
+  | 'STOPPING';
 
 export type CancelActionInput = {
   runId: string;
+};
+
+export type CancelBulkInput = {
+  id: string | number;
+  /** At most 1,000 bytes; it stands in the audit. */
+  reason: string;
+  /** Client key, alphabet [A-Za-z0-9_.-], at most 128; it stands in the audit. */
+  requestId: string;
 };
 
 export type CancelRunInput = {
@@ -1082,9 +1096,16 @@ export type InboxUpdatesSubscriptionVariables = Exact<{ [key: string]: never; }>
 
 export type InboxUpdatesSubscription = { inboxUpdates: { reset: boolean, count: number | null, changed: Array<{ runId: string, stepId: string | null }>, removed: Array<{ runId: string, stepId: string | null }> } };
 
-export type BulkFieldsFragment = { id: string, state: BulkState, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, pacedCode: string | null, pacedUntil: string | null, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number } };
+export type BulkFieldsFragment = { id: string, state: BulkState, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } };
 
-export type BulkProgressFragment = { id: string, state: BulkState, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, pacedCode: string | null, pacedUntil: string | null, applications: { pending: number, delivered: number, applied: number, noop: number, notApplied: number }, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number } };
+export type CancelBulkMutationVariables = Exact<{
+  input: CancelBulkInput;
+}>;
+
+
+export type CancelBulkMutation = { cancelBulk: { bulk: { id: string, state: BulkState } } };
+
+export type BulkProgressFragment = { id: string, state: BulkState, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, applications: { pending: number, delivered: number, applied: number, noop: number, notApplied: number }, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } };
 
 export type BulkRowFieldsFragment = { no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null };
 
@@ -1094,7 +1115,7 @@ export type BulksQueryVariables = Exact<{
 }>;
 
 
-export type BulksQuery = { bulks: { edges: Array<{ node: { id: string, state: BulkState, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, pacedCode: string | null, pacedUntil: string | null, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number } } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+export type BulksQuery = { bulks: { edges: Array<{ node: { id: string, state: BulkState, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
 
 export type BulkRowsQueryVariables = Exact<{
   id: string | number;
@@ -1119,7 +1140,7 @@ export type BulkUpdatesSubscriptionVariables = Exact<{
 }>;
 
 
-export type BulkUpdatesSubscription = { bulkUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string, reset: boolean, bulk: { id: string, state: BulkState, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, pacedCode: string | null, pacedUntil: string | null, applications: { pending: number, delivered: number, applied: number, noop: number, notApplied: number }, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number } }, rows: Array<{ no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null }> } };
+export type BulkUpdatesSubscription = { bulkUpdates: { sync: SyncState, reason: SyncReason | null, asOf: string, reset: boolean, bulk: { id: string, state: BulkState, type: SignalType, typeRaw: string, stepId: string | null, payload: unknown, reason: string, createdAt: string, finishedAt: string | null, stoppedAt: string | null, pacedCode: string | null, pacedUntil: string | null, applications: { pending: number, delivered: number, applied: number, noop: number, notApplied: number }, counts: { total: number, waiting: number, accepted: number, rejected: number, refused: number, notSent: number } }, rows: Array<{ no: number, runId: string, projectId: string, environmentId: string, outcome: BulkOutcome, outcomeRaw: string, code: string | null, message: string | null, at: string | null, failed: boolean, signal: { signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null } | null }> } };
 
 export type BulkPreviewQueryVariables = Exact<{
   action: ActionInput;
@@ -1613,6 +1634,7 @@ export const BulkFieldsFragmentDoc = new TypedDocumentString(`
   reason
   createdAt
   finishedAt
+  stoppedAt
   pacedCode
   pacedUntil
   counts {
@@ -1621,6 +1643,7 @@ export const BulkFieldsFragmentDoc = new TypedDocumentString(`
     accepted
     rejected
     refused
+    notSent
   }
 }
     `, {"fragmentName":"BulkFields"}) as unknown as TypedDocumentString<BulkFieldsFragment, unknown>;
@@ -1645,6 +1668,7 @@ export const BulkProgressFragmentDoc = new TypedDocumentString(`
   reason
   createdAt
   finishedAt
+  stoppedAt
   pacedCode
   pacedUntil
   counts {
@@ -1653,6 +1677,7 @@ export const BulkProgressFragmentDoc = new TypedDocumentString(`
     accepted
     rejected
     refused
+    notSent
   }
 }`, {"fragmentName":"BulkProgress"}) as unknown as TypedDocumentString<BulkProgressFragment, unknown>;
 export const SignalFieldsFragmentDoc = new TypedDocumentString(`
@@ -3614,6 +3639,16 @@ export const InboxUpdatesDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<InboxUpdatesSubscription, InboxUpdatesSubscriptionVariables>;
+export const CancelBulkDocument = new TypedDocumentString(`
+    mutation CancelBulk($input: CancelBulkInput!) {
+  cancelBulk(input: $input) {
+    bulk {
+      id
+      state
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<CancelBulkMutation, CancelBulkMutationVariables>;
 export const BulksDocument = new TypedDocumentString(`
     query Bulks($first: Int!, $after: String) {
   bulks(first: $first, after: $after) {
@@ -3641,6 +3676,7 @@ fragment BulkFields on Bulk {
   reason
   createdAt
   finishedAt
+  stoppedAt
   pacedCode
   pacedUntil
   counts {
@@ -3649,6 +3685,7 @@ fragment BulkFields on Bulk {
     accepted
     rejected
     refused
+    notSent
   }
 }`) as unknown as TypedDocumentString<BulksQuery, BulksQueryVariables>;
 export const BulkRowsDocument = new TypedDocumentString(`
@@ -3765,6 +3802,7 @@ fragment BulkFields on Bulk {
   reason
   createdAt
   finishedAt
+  stoppedAt
   pacedCode
   pacedUntil
   counts {
@@ -3773,6 +3811,7 @@ fragment BulkFields on Bulk {
     accepted
     rejected
     refused
+    notSent
   }
 }
 fragment BulkProgress on Bulk {

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/client"
+)
+
+func (s *session) bulkStopCommand() *cobra.Command {
+	in := client.CancelBulkInput{}
+	c := &cobra.Command{
+		Use: "stop BULK", Short: "Stop a bulk: what is not sent yet is not sent", Args: exact(1),
+		Long: "Stop a bulk of yours: signals that wait are not sent, and those runs say NOT_SENT. What was sent stays so.",
+		RunE: func(c *cobra.Command, args []string) error {
+			if in.Reason == "" {
+				return usage(errors.New("say why, with --reason: it is kept in the audit"))
+			}
+			if in.Id = args[0]; in.RequestId == "" {
+				in.RequestId = uuid.NewString()
+			}
+			out, err := client.CancelBulk(c.Context(), s.client, in)
+			if err != nil {
+				return failure(err)
+			}
+			if s.output.data() {
+				return s.print(out.CancelBulk.Bulk)
+			}
+			_, err = c.OutOrStdout().Write([]byte(bulkSummary(out.CancelBulk.Bulk.BulkHead) + "\n"))
+			return err
+		},
+	}
+	c.Flags().StringVar(&in.Reason, "reason", "", "why; it is kept in the audit")
+	c.Flags().StringVar(&in.RequestId, "request-id", "", "name of this request in the audit; one is made when not given")
+	return c
+}

@@ -1,0 +1,135 @@
+package control_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+func stopBulk(id string) control.CancelBulk {
+	return control.CancelBulk{ID: id, RequestID: "stop-1", Reason: "wrong runs"}
+}
+
+func (w *world) bulkStopped(p authz.Principal, id string) (b control.Bulk) {
+	w.t.Helper()
+	eventually(w.t, "the bulk is stopped", func() bool {
+		b = must[control.Bulk](w.t)(w.Bulk(w.t.Context(), p, id))
+		return b.State() == "STOPPED"
+	})
+	return b
+}
+
+// A stop comes while a round of 16 is on its way: the rest is not sent, whoever sends, and what was sent stays so.
+func TestBulkStop_T128_WhatIsNotSentStaysSo(t *testing.T) {
+	t.Parallel()
+	w, f := bulkWorld(t)
+	ids := w.many(80)
+	f.settle = after(2, func() { must[control.Bulk](t)(w.CancelBulk(t.Context(), w.eng(), stopBulk(w.onlyBulk()))) })
+	b := w.bulk(w.eng(), bulkOf("b1", 80, control.BulkRuns{IDs: ids}))
+	for _, s := range []*control.Service{w.Service, control.New(w.config)} {
+		w.spawn(func(ctx context.Context) error { return s.SendBulks(ctx, fmt.Sprintf("%p", s)) })
+	}
+	b = w.bulkStopped(w.eng(), b.ID)
+	if b.Accepted != 32 || b.NotSent != 48 || b.Waiting() != 0 || b.FinishedAt == nil {
+		t.Errorf("%d accepted, %d not sent, %d wait: want 32, 48, 0", b.Accepted, b.NotSent, b.Waiting())
+	}
+	for i, r := range w.bulkRows(w.eng(), b.ID) {
+		sent := w.count(r.RunID, run.SignalAccepted)
+		if (r.Outcome == store.BulkNotSent) != (sent == 0) || sent > 1 || r.Failed() || r.At == nil {
+			t.Errorf("row %d is %s, and its run accepted %d signals", i+1, r.Outcome, sent)
+		}
+	}
+	if again := must[control.Bulk](t)(w.CancelBulk(t.Context(), w.eng(), stopBulk(b.ID))); !cmp.Equal(again.Rev, b.Rev) {
+		t.Errorf("stopped again: revision %d, before %d", again.Rev, b.Rev)
+	}
+	n := 0
+	for _, row := range w.audit("acme") {
+		if strings.HasPrefix(row, "dev-engineer CANCEL_BULK ACCEPTED") && strings.Contains(row, b.ID) {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d rows of the audit: %v", n, w.audit("acme"))
+	}
+}
+
+func (w *world) onlyBulk() string {
+	w.t.Helper()
+	page := must[control.BulksPage](w.t)(w.Bulks(w.t.Context(), w.eng(), 1, ""))
+	return page.Bulks[0].ID
+}
+
+// The server dies with a round accepted and not noted, and the bulk is stopped before another one takes it: what was
+// sent is found by its receipt.
+func TestBulkStop_T128_CrashInTheMiddle(t *testing.T) {
+	t.Parallel()
+	w, f := bulkWorld(t)
+	ids := w.many(40)
+	ctx, kill := context.WithCancel(t.Context())
+	f.settle = func() error {
+		if f.dead.Load() {
+			kill()
+			return errDead
+		}
+		f.dead.Store(true)
+		return nil
+	}
+	b := w.bulk(w.eng(), bulkOf("b1", 40, control.BulkRuns{IDs: ids}))
+	must[struct{}](t)(struct{}{}, w.SendBulks(ctx, "first"))
+	f.settle = nil
+	f.dead.Store(false)
+	if s := must[control.Bulk](t)(w.CancelBulk(t.Context(), w.eng(), stopBulk(b.ID))).State(); s != "STOPPING" {
+		t.Errorf("the bulk is %s", s)
+	}
+	second := control.New(w.config)
+	w.spawn(func(ctx context.Context) error { return second.SendBulks(ctx, "second") })
+	b = w.bulkStopped(w.eng(), b.ID)
+	if b.Accepted != 32 || b.NotSent != 8 {
+		t.Errorf("%d accepted and %d not sent, want 32 and 8", b.Accepted, b.NotSent)
+	}
+	for i, id := range ids {
+		if n := w.count(id, run.SignalAccepted); n != 1 && i < 32 || n != 0 && i >= 32 {
+			t.Errorf("run %d accepted %d signals", i, n)
+		}
+	}
+}
+
+// A bulk that waits for something is stopped at once, also before any server has begun with it.
+func TestBulkStop_AtOnceWhereItWaits(t *testing.T) {
+	t.Parallel()
+	w, _ := bulkWorld(t)
+	b := w.bulk(w.eng(), bulkOf("b1", 3, control.BulkRuns{IDs: w.many(3)}))
+	must[control.Bulk](t)(w.CancelBulk(t.Context(), w.eng(), stopBulk(b.ID)))
+	w.sends()
+	if b = w.bulkStopped(w.eng(), b.ID); b.NotSent != 3 {
+		t.Errorf("%d are not sent, want 3", b.NotSent)
+	}
+	if took := b.FinishedAt.Sub(*b.StoppedAt); took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
+// A bulk is its asker's alone, and so is its stop.
+func TestBulkStop_T101_OfNobodyElse(t *testing.T) {
+	t.Parallel()
+	w, _ := bulkWorld(t)
+	b := w.bulk(w.eng(), bulkOf("b1", 1, control.BulkRuns{IDs: w.many(1)}))
+	for _, who := range []string{"dev-admin", "dev-viewer", "nobody", "dev-mallory"} {
+		_, err := w.CancelBulk(t.Context(), w.who(who), stopBulk(b.ID))
+		refusal(t, err, run.CodeNotFound)
+	}
+	_, err := w.CancelBulk(t.Context(), w.eng(), control.CancelBulk{ID: b.ID})
+	refusal(t, err, run.CodeBadInput)
+	if now := must[control.Bulk](t)(w.Bulk(t.Context(), w.eng(), b.ID)); now.StoppedAt != nil {
+		t.Error("somebody stopped it")
+	}
+}
