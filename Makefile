@@ -81,7 +81,7 @@ generate: ## write all generated code
 	@cd web && npm run --silent generate
 
 .PHONY: docs/screenshots
-docs/screenshots: ## take the pictures of the guides from the real UI, into docs/images
+docs/screenshots: ## take the pictures of the guides from the real UI, and what is on them in words, into docs/images
 	@$(PREPARE) go temporal dbt web browser
 	@$(MAKE) bin/dvt
 	@cd web && PATH="$$PATH:$(CURDIR)/.tools/bin" npx playwright test --config playwright.docs.ts

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	pictureScript = "web/docs/pictures.spec.ts"
+	pictureScript = "web/docs/pictures.ts"
 	pictureDir    = "docs/images/"
 	// Pictures are cloned by everybody, for ever.
 	maxPicture  = 150_000
@@ -25,7 +25,7 @@ var (
 	shown = regexp.MustCompile(`!\[[^\]]+\]\((?:[./]|docs/)*images/([a-z-]+)\.png\)`)
 )
 
-// Every picture that a document shows is taken by the script, is there, is small, and none is there that nobody shows.
+// Every picture that a document shows is taken by the script, is there with its words, is small, and none is there that nobody shows.
 func TestPictures_AreTakenByTheScriptAndShown(t *testing.T) {
 	t.Parallel()
 	root, files := repository(t)
@@ -38,13 +38,15 @@ func TestPictures_AreTakenByTheScriptAndShown(t *testing.T) {
 			into[match[1]] = true
 		}
 	}
-	byScript, inDocs, there := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	byScript, inDocs, there, inWords := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	names(taken, pictureScript, byScript)
 	total := int64(0)
 	for _, file := range files {
 		switch {
 		case strings.HasSuffix(file, ".md"):
 			names(shown, file, inDocs)
+		case strings.HasPrefix(file, pictureDir) && strings.HasSuffix(file, ".txt"):
+			inWords[strings.TrimSuffix(filepath.Base(file), ".txt")] = true
 		case strings.HasPrefix(file, pictureDir):
 			there[strings.TrimSuffix(filepath.Base(file), ".png")] = true
 			info, err := os.Stat(filepath.Join(root, file))
@@ -62,6 +64,9 @@ func TestPictures_AreTakenByTheScriptAndShown(t *testing.T) {
 	}
 	if diff := cmp.Diff(byScript, there); diff != "" {
 		t.Errorf("run make docs/screenshots: pictures (-by %s +in %s):\n%s", pictureScript, pictureDir, diff)
+	}
+	if diff := cmp.Diff(there, inWords); diff != "" {
+		t.Errorf("run make docs/screenshots: pictures in words (-there +in words):\n%s", diff)
 	}
 	if diff := cmp.Diff(there, inDocs); diff != "" {
 		t.Errorf("pictures (-there +shown by a document):\n%s", diff)

@@ -11,12 +11,13 @@ export interface PlanStep {
   retry?: { maxAttempts: number; initialBackoffMs: number; backoffMultiplier: number; maxBackoffMs: number };
 }
 
-export const test = base.extend<{ noise: string[] }, { url: string }>({
+export const test = base.extend<{ noise: string[] }, { alone: boolean; url: string }>({
+  /** True: a dvt that no other tests have seen, with the sample run. */
+  alone: [false, { scope: "worker", option: true }],
   /** Each worker has a dvt of its own; the first test of all may watch the sample run of the first. */
   url: [
-    // oxlint-disable-next-line no-empty-pattern -- Playwright reads the fixture's needs from the pattern
-    async ({}, use, { parallelIndex }) => {
-      const { url } = await open(parallelIndex === 0);
+    async ({ alone }, use, { parallelIndex }) => {
+      const { url } = await open(alone || parallelIndex === 0);
       await use(url);
       await close();
     },

@@ -1,0 +1,29 @@
+import { fileURLToPath } from "node:url";
+import type { Page } from "@playwright/test";
+
+const SAID = /^\s*- '?(banner|button|checkbox|columnheader|combobox|dialog|group|heading|link|main|navigation|radio|region|searchbox|tab|table|textbox)(?: "((?:[^"\\]|\\.)*)")?/;
+
+export function placeOf(name: string, kind: "png" | "txt"): string {
+  return fileURLToPath(new URL(`../../docs/images/${name}.${kind}`, import.meta.url));
+}
+
+/** The headings, columns and controls of a page by their accessible names, each once, without what differs from run to run: ids, numbers, times, and how a step stands. */
+export async function outline(page: Page): Promise<string> {
+  const lines = new Set<string>();
+  for (const line of (await page.locator("body").ariaSnapshot()).split("\n")) {
+    const [, role, name] = SAID.exec(line) ?? [];
+    if (role === undefined) continue;
+    const said = steady(name ?? "");
+    // What is nothing but an id or a number comes and goes with the data.
+    if (!/^(?:ID|#|TIME| )+$/.test(said)) lines.add(`${role} ${said}`.trim());
+  }
+  return `${[...lines].toSorted().join("\n")}\n`;
+}
+
+function steady(name: string): string {
+  return (name.split(/, |: /)[0] ?? "")
+    .replaceAll(/(?=[0-9A-Za-z-]*\d)[0-9A-Za-z-]{6,}/g, "ID")
+    .replaceAll(/\d[\d.,:]*/g, "#")
+    .replaceAll(/(?:# ?(?:d|h|min|ms|m|s)\b ?)+/g, "TIME ")
+    .trim();
+}

@@ -1,0 +1,120 @@
+// The way to every picture of the guides, on the real interface. internal/house compares the names with those that the documents show.
+import type { Page } from "@playwright/test";
+import { become, cancelRun, expect, startRun, status, sync, test } from "../e2e/page";
+import { requireApproval } from "../e2e/policy";
+import { calm, large, nightly, slow } from "./states";
+
+const MISSING = "/data/shop/orders.csv";
+
+type Theme = "light" | "dark";
+
+/** What is done with each place that the guides show. */
+export type Take = (page: Page, name: string) => Promise<void>;
+
+async function open(page: Page, address: string): Promise<void> {
+  await page.goto(address);
+  await expect(page.getByRole("navigation").first()).toBeVisible();
+  await expect(page.locator("main").getByRole("status", { name: /^Loading/ })).toHaveCount(0);
+}
+
+/** Declares a test for each part of the way. The large run is left out of what is to be quick. */
+export function pictures(take: Take, all: boolean): void {
+  const picture = async (page: Page, name: string, theme: Theme = "light"): Promise<void> => {
+    await page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
+    // Nothing that the pointer or the focus adds, and what came late.
+    await page.mouse.move(0, 0);
+    await page.waitForTimeout(500);
+    await take(page, name);
+  };
+
+  test.describe.configure({ mode: "serial" });
+
+  let failed = "";
+
+  test("runs and the run that broke", async ({ page, url }) => {
+    for (const planId of ["hourly", "hourly", "catalog"]) await startRun(url, planId, calm());
+    failed = await startRun(url, "nightly", nightly(MISSING), "prod");
+    const running = await startRun(url, "backfill", slow(), "prod");
+    await open(page, `${url}/runs/${failed}`);
+    await expect(status(page)).toHaveText("Awaiting operator", { timeout: 60_000 });
+    await picture(page, "run");
+    await picture(page, "run-dark", "dark");
+    await open(page, `${url}/runs/${failed}?step=stg_orders`);
+    await expect(page.getByRole("region", { name: "Log" })).toContainText("No such file");
+    await picture(page, "step-log");
+    await open(page, `${url}/runs/${failed}?view=timeline`);
+    await picture(page, "timeline");
+    await open(page, `${url}/runs/${failed}`);
+    await page.getByRole("button", { name: "Retry step…" }).first().click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel(/Reason/).fill("the export came late; the file is there now");
+    await picture(page, "retry");
+    await page.keyboard.press("Escape");
+    await page.setViewportSize({ width: 360, height: 740 });
+    await open(page, `${url}/runs/${failed}`);
+    await picture(page, "phone");
+    await page.setViewportSize({ width: 1280, height: 800 });
+    await open(page, `${url}/runs`);
+    await expect(sync(page)).toContainText("Live");
+    await picture(page, "runs");
+    await open(page, `${url}/runs/${running}`);
+    await page.getByRole("button", { name: "Pause…" }).click();
+    await page.getByRole("dialog").getByLabel(/Reason/).fill("warehouse maintenance");
+    await page.getByRole("dialog").getByRole("button", { name: /^Send/ }).click();
+    await expect(page.locator('[data-receipt="PAUSE"]').first()).toContainText(/Applied at seq \d+/);
+    await picture(page, "paused");
+    await cancelRun(url, running, "planned again for the night");
+  });
+
+  test("the moment before", async ({ page, url }) => {
+    await open(page, `${url}/runs/${failed}?at=8`);
+    await picture(page, "moment");
+  });
+
+  if (all) {
+    test("1,500 steps", async ({ page, url }) => {
+      const runId = await startRun(url, "warehouse", large(MISSING));
+      await open(page, `${url}/runs/${runId}`);
+      await expect(page.getByTestId("root-cause")).toContainText("model_640", { timeout: 120_000 });
+      await picture(page, "mosaic");
+      await picture(page, "mosaic-dark", "dark");
+      await cancelRun(url, runId, "the export is late");
+    });
+  }
+
+  test("start", async ({ page, url }) => {
+    const ended = await startRun(url, "hourly", calm());
+    await open(page, `${url}/runs/${ended}`);
+    await expect(status(page)).toHaveText("Completed", { timeout: 60_000 });
+    await open(page, `${url}/start?from=${ended}`);
+    await expect(page.getByRole("button", { name: "Start run" })).not.toHaveAttribute("aria-disabled", "true");
+    await picture(page, "start");
+  });
+
+  test("inbox, queue and what administrators see", async ({ page, url }) => {
+    await requireApproval(url, "prod", 1);
+    await startRun(url, "nightly", nightly(MISSING), "prod");
+    await open(page, `${url}/runs`);
+    await become(page, "dev-planner");
+    await open(page, `${url}/inbox`);
+    await picture(page, "inbox");
+    await become(page, "dev-admin");
+    await open(page, `${url}/admin/policy`);
+    await page.getByRole("button", { name: "Edit…" }).click();
+    const text = page.getByRole("dialog").getByLabel(/whole document/);
+    await text.fill((await text.inputValue()).replace('"completeManual": true', '"completeManual": false').replace('"required": 1', '"required": 2'));
+    await page.getByRole("dialog").getByLabel(/Reason/).fill("two approve what goes to production");
+    await picture(page, "policy-edit");
+    await page.keyboard.press("Escape");
+    await open(page, `${url}/admin/tokens`);
+    await page.getByRole("button", { name: "Make a token…" }).click();
+    await picture(page, "token");
+    await page.keyboard.press("Escape");
+    await open(page, `${url}/admin/quotas`);
+    await picture(page, "quotas");
+    await open(page, `${url}/health`);
+    await picture(page, "health");
+    await open(page, `${url}/audit`);
+    await picture(page, "audit");
+  });
+}
