@@ -43,6 +43,9 @@ func TestPlanDocument_L07_WithoutSecrets(t *testing.T) {
 	if got := must[json.RawMessage](t)(w.PlanDocument(t.Context(), w.eng(), stolen)); got != nil {
 		t.Errorf("a run that names the digest of another project's plan shows it: %s", got)
 	}
+	if got := must[*control.StepInputs](t)(w.StepInputs(t.Context(), w.eng(), stolen, "s1", 0)); got != nil {
+		t.Errorf("a run that names the digest of another project's plan shows the inputs of its steps: %s", got.Inputs)
+	}
 	_, err := w.PlanDocument(t.Context(), w.foreign(), id)
 	refusal(t, err, run.CodeNotFound)
 }
