@@ -1,8 +1,9 @@
 import type { Page } from "@playwright/test";
 import { ask, receiptsOf } from "./api";
 import { type Fault, frames, inject } from "./faults";
+import { layered } from "./large";
 import { sideways, violations } from "./look";
-import { become, expect, sleeps, startRun, status, sync, test } from "./page";
+import { become, cancelRun, expect, sleeps, startRun, status, sync, test } from "./page";
 
 const ONCE = { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 };
 const FAILING = [
@@ -71,6 +72,17 @@ test("33 38 every other page with what it has", async ({ page, url }) => {
     await settled(page);
     await readsWell(page, path);
   }
+});
+
+test("33 38 the mosaic and the palette", async ({ page, url }) => {
+  const runId = await startRun(url, "e2e-looks-mosaic", layered(320, 20, 1_000, 600_000));
+  await page.goto(`${url}/runs/${runId}`);
+  await expect(page.locator("[data-cells]")).toBeVisible();
+  await readsWell(page, "mosaic");
+  await page.keyboard.press("Control+k");
+  await expect(page.getByRole("dialog")).toBeVisible();
+  await readsWell(page, "palette");
+  await cancelRun(url, runId);
 });
 
 for (const fault of ["loading", "empty", "error", "forbidden"] as const) {
