@@ -1,11 +1,13 @@
 import { useEffect, useRef, useState } from "react";
 import { type Action, ActionsDocument, type ActionsQuery } from "../api/gen/graphql";
-import type { Availability } from "../api/model";
+import type { Availability, RunHeader } from "../api/model";
 import { request } from "../api/request";
 import { useRunState } from "../runs/context";
 import { ended } from "../ui/look";
 
+/** How soon it is asked again when the run stands otherwise, and when only its steps went on. */
 const DEBOUNCE_MS = 250;
+const ROUTINE_MS = 1_000;
 const RETRY_MS = 3_000;
 
 type Answer = NonNullable<ActionsQuery["run"]>;
@@ -55,6 +57,11 @@ function toActions(run: Answer, { manualTasks, again, why }: ActionsQuery): Acti
   };
 }
 
+/** What of a run decides which actions it takes. */
+function stands(header: RunHeader | null): string {
+  return header === null ? "" : [header.status, header.substatus, header.pause?.draining, header.stepCounts.failed].join();
+}
+
 /** What the viewer may do to the run, its cause of failure and the chosen step; asked again whenever the run moves. */
 export function useActions(runId: string, chosenStep: string | null): Actions | null {
   const [actions, setActions] = useState<Actions | null>(null);
@@ -66,9 +73,10 @@ export function useActions(runId: string, chosenStep: string | null): Actions | 
   const known = useRunState((store) => store.header() !== null);
   // What the newest answer must not be older than; a busy run moves it faster than answers come.
   const position = useRunState((store) => `${store.seq}/${store.opsRev}`);
-  const wanted = useRef(position);
-  wanted.current = position;
-  const askAgain = useRef<(() => void) | null>(null);
+  const standing = useRunState((store) => `${store.opsRev}/${stands(store.header())}/${(chosenStep !== null && store.step(chosenStep)?.status) || ""}`);
+  const wanted = useRef({ position, standing });
+  wanted.current = { position, standing };
+  const askAgain = useRef<((ms: number) => void) | null>(null);
   useEffect(() => {
     if (!known || !online) return;
     const abort = new AbortController();
@@ -84,12 +92,18 @@ export function useActions(runId: string, chosenStep: string | null): Actions | 
       again: { runId, runRequestId: "preview", from: { start: true } },
     };
     let timer: ReturnType<typeof setTimeout> | null = null;
+    let due = Number.POSITIVE_INFINITY;
     let asking = false;
     const later = (ms: number): void => {
-      timer ??= setTimeout(() => void now(), ms);
+      const at = Date.now() + ms;
+      if (at >= due) return;
+      if (timer !== null) clearTimeout(timer);
+      due = at;
+      timer = setTimeout(() => void now(), ms);
     };
     const now = async (): Promise<void> => {
       timer = null;
+      due = Number.POSITIVE_INFINITY;
       if (asking) return;
       asking = true;
       const asked = wanted.current;
@@ -97,13 +111,14 @@ export function useActions(runId: string, chosenStep: string | null): Actions | 
         const answer = await request(ActionsDocument, variables, abort.signal);
         setActions(answer.run ? toActions(answer.run, answer) : null);
         asking = false;
-        if (asked !== wanted.current) later(DEBOUNCE_MS);
+        if (asked.standing !== wanted.current.standing) later(DEBOUNCE_MS);
+        else if (asked.position !== wanted.current.position) later(ROUTINE_MS);
       } catch {
         asking = false;
         if (!abort.signal.aborted) later(RETRY_MS);
       }
     };
-    askAgain.current = () => later(DEBOUNCE_MS);
+    askAgain.current = later;
     // The first answer is awaited by a person, later ones may come together.
     void now();
     return () => {
@@ -112,6 +127,7 @@ export function useActions(runId: string, chosenStep: string | null): Actions | 
       abort.abort();
     };
   }, [runId, chosenStep, cause, waiting, manual, over, known, online]);
-  useEffect(() => askAgain.current?.(), [position]);
+  useEffect(() => askAgain.current?.(ROUTINE_MS), [position]);
+  useEffect(() => askAgain.current?.(DEBOUNCE_MS), [standing]);
   return actions;
 }
