@@ -2,7 +2,7 @@ import type { Page } from "@playwright/test";
 import { ask, receiptsOf } from "./api";
 import { type Fault, frames, inject } from "./faults";
 import { layered } from "./large";
-import { sideways, violations } from "./look";
+import { sideways, violations, violationsOfBoth } from "./look";
 import { become, cancelRun, expect, sleeps, startRun, status, sync, test } from "./page";
 
 const ONCE = { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 };
@@ -22,10 +22,7 @@ const SAYS: Record<Exclude<Fault, "signed-out">, RegExp> = {
 
 /** In the light by every rule of axe, in the dark by its colours; no sideways scroll where it is narrow and where it is wide. */
 async function readsWell(page: Page, name: string): Promise<void> {
-  for (const colorScheme of ["light", "dark"] as const) {
-    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-    expect.soft(await violations(page, colorScheme === "light" ? "all" : "colour"), `${name}, ${colorScheme}`).toEqual([]);
-  }
+  expect.soft(await violationsOfBoth(page), name).toEqual([]);
   for (const width of [320, 2560, 1440]) {
     await page.setViewportSize({ width, height: 900 });
     expect.soft(await sideways(page), `${name} scrolls sideways at ${width}`).toBe(0);

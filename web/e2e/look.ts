@@ -12,6 +12,16 @@ export async function violations(page: Page, rules: "all" | "colour" = "all", pa
   return violations.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html} ${node.failureSummary}`));
 }
 
+/** What axe has against the page as it stands: in the light by every rule, in the dark by its colours. */
+export async function violationsOfBoth(page: Page): Promise<string[]> {
+  const found: string[] = [];
+  for (const colorScheme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+    found.push(...(await violations(page, colorScheme === "light" ? "all" : "colour")).map((one) => `${colorScheme}: ${one}`));
+  }
+  return found;
+}
+
 /** By how many pixels the page scrolls sideways. */
 export function sideways(page: Page): Promise<number> {
   return page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
