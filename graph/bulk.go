@@ -11,8 +11,13 @@ import (
 
 // Bulking is about the same signal to many runs.
 type Bulking interface {
+	BulkReading
 	SignalRuns(ctx context.Context, p authz.Principal, in control.SignalRuns) (control.MadeBulk, error)
 	CancelBulk(ctx context.Context, p authz.Principal, in control.CancelBulk) (control.Bulk, error)
+}
+
+// BulkReading is about what became of it.
+type BulkReading interface {
 	Bulk(ctx context.Context, p authz.Principal, id string) (control.Bulk, error)
 	Bulks(ctx context.Context, p authz.Principal, first int, after string) (control.BulksPage, error)
 	BulkRows(ctx context.Context, p authz.Principal, q control.BulkRowsQuery) (control.BulkRowsPage, error)

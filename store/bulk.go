@@ -12,6 +12,7 @@ import (
 // Bulks keeps bulks: the same signal to many runs, one row for each run. What became of
 // a signal is in its receipt alone; a row says what came back when it was sent.
 type Bulks interface {
+	BulkReader
 	// PutBulk keeps a bulk whose rows are numbered from 1 in their order, with the audit row, in
 	// one transaction. One with the same tenant, actor and request id is left as it is: the stored one
 	// and false are returned. ErrTooMany when the actor has b.MostOpen that are not finished. Of the
@@ -20,6 +21,13 @@ type Bulks interface {
 	// StopBulk stops a bulk, with the audit row, in one transaction: it is due at once, for what waits to be settled as
 	// BulkNotSent. One that is finished or was stopped is left as it is: it is returned with false. ErrNotFound.
 	StopBulk(ctx context.Context, id string, audit AuditRow) (Bulk, bool, error)
+	// Identities reads whose runs are, in any order; unknown runs and those of other tenants are
+	// absent. At most MaxBulk ids.
+	Identities(ctx context.Context, tenantID string, runIDs []string) ([]run.Identity, error)
+}
+
+// BulkReader says what became of bulks.
+type BulkReader interface {
 	// Bulk reads one; ErrNotFound.
 	Bulk(ctx context.Context, id string) (Bulk, error)
 	// Bulks lists those of one actor, newest first.
@@ -28,9 +36,6 @@ type Bulks interface {
 	BulkRows(ctx context.Context, f BulkRowFilter) ([]BulkRow, error)
 	// BulkMarks reads how far each row has come, by number: at most MaxBulk.
 	BulkMarks(ctx context.Context, id string) ([]BulkMark, error)
-	// Identities reads whose runs are, in any order; unknown runs and those of other tenants are
-	// absent. At most MaxBulk ids.
-	Identities(ctx context.Context, tenantID string, runIDs []string) ([]run.Identity, error)
 }
 
 // BulkWork hands bulks that are not finished to whoever is alive, one at a time each. All times are the store's.

@@ -274,6 +274,7 @@ type DirtyRun struct {
 
 // Runs holds the immutable facts of runs and the plan bodies.
 type Runs interface {
+	Plans
 	Get(ctx context.Context, runID string) (Run, error)
 	ByRequest(ctx context.Context, key run.Key) (Run, error)
 	// List reads headers, newest first unless asked otherwise, folded at their
@@ -288,6 +289,10 @@ type Runs interface {
 	// them with nil. Of more than limit (1..MaxPage) some are left out; of all projects, the last by name. It
 	// probes an index once for each place.
 	Places(ctx context.Context, tenantID string, projects []string, limit int) ([]Place, error)
+}
+
+// Plans holds plan bodies by their digest.
+type Plans interface {
 	PutPlan(ctx context.Context, sha256 string, doc []byte) error
 	Plan(ctx context.Context, sha256 string) ([]byte, error)
 }
