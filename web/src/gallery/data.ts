@@ -1,6 +1,7 @@
 // Fixed things to show. Every moment is counted from NOW, so that two pictures of one state are the same.
-import type { Action } from "../api/gen/graphql";
+import type { Action, PreviewQuery } from "../api/gen/graphql";
 import type { Attempt, Availability, RunHeader, Signal, Step } from "../api/model";
+import type { BulkPreviewed } from "../bulk/useBulkPreview";
 import type { RunFrame } from "../runs/frame";
 import { RunStore } from "../runs/store";
 
@@ -196,11 +197,29 @@ export function available<A extends Action>(action: A, over: Partial<Omit<Availa
 
 export const REFUSED = available("CANCEL", { outcome: "REFUSED", code: "FORBIDDEN", reason: "You are Operator on shop / prod.", requiredRole: "ENGINEER", whoCould: ["ana", "@data-eng"], rule: "no rule matched; policy v41", strength: "STRONG" });
 
+/** A moment as the API writes it. */
+export function written(at: number): string {
+  return new Date(at).toISOString();
+}
+
+export const BULK_PREVIEW: BulkPreviewed = {
+  count: 200,
+  excluded: [{ code: "NOT_FOUND", reason: "gone", count: 2 }],
+  refusals: [{ code: "RUN_TERMINAL", reason: "The run has ended.", count: 3 }],
+  samples: [
+    { runId: RUN, outcome: "APPLY", code: null, reason: null },
+    { runId: `${RUN}1`, outcome: "NOOP", code: null, reason: "It is paused." },
+    { runId: `${RUN}2`, outcome: "REFUSED", code: "RUN_TERMINAL", reason: "The run has ended." },
+    { runId: `${RUN}3`, outcome: "UNSUPPORTED", code: "CAPABILITY_UNSUPPORTED", reason: null },
+  ],
+};
+
 /** What the server would say to any question that a shown component asks. */
-export const ANSWERS = {
+export const ANSWERS: { methods: unknown; data: { preview: PreviewQuery["preview"] & { bulk: BulkPreviewed }; [field: string]: unknown } } = {
   methods: [{ name: "oidc", label: "Acme", url: "/auth/oidc?" }],
   data: {
     viewer: { policyVersion: 41 },
+    run: { planDiff: { total: 60, added: 2, removed: 1, changed: 3, previous: { runId: RUN, planVersion: "1.4.1", createdAt: written(NOW - 86_400_000) }, parts: [], steps: [] } },
     preview: {
       basedOnSeq: SEQ,
       outcome: "APPLY",
@@ -210,6 +229,7 @@ export const ANSWERS = {
       changes: [{ stepId: "stg_orders", kind: "RERUN", from: "FAILED", to: "RUNNING", why: "It runs again, as attempt 3." }],
       blocked: ["orders", "customers"],
       warnings: ["1 signal is on the way and counted in."],
+      bulk: BULK_PREVIEW,
     },
   },
 };

@@ -29,7 +29,10 @@ import { runLook, stepLook } from "../ui/look";
 import { Notice, Problem, Skeleton } from "../ui/Page";
 import { StatusBadge, StatusIcon } from "../ui/Status";
 import { Table } from "../ui/Table";
+import { bulks } from "./bulk";
 import { available, header, NOW, RECEIPTS, REFUSED, RUN, RUNS, SEQ, STEPS, store } from "./data";
+import { inbox } from "./inbox";
+import { starts } from "./start";
 
 export interface State {
   name: string;
@@ -235,4 +238,4 @@ function controls(): State[] {
   ];
 }
 
-export const STATES: readonly State[] = [...statuses(), ...controls(), ...truth(), ...runs(), ...panels(), ...receipts(), ...dialogs(), ...pages()];
+export const STATES: readonly State[] = [...statuses(), ...controls(), ...truth(), ...runs(), ...panels(), ...receipts(), ...dialogs(), ...bulks(), ...starts(), ...inbox(), ...pages()];

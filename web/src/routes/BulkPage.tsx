@@ -1,27 +1,24 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { ReceiptStages } from "../actions/Receipt";
-import { newId } from "../actions/intent";
-import { type BulkProgressFragment, type BulkRowFieldsFragment, CancelBulkDocument } from "../api/gen/graphql";
-import { instant, toSignal } from "../api/model";
-import { ApiError, request } from "../api/request";
+import { instant } from "../api/model";
+import { ApiError } from "../api/request";
 import { save } from "../audit/export";
 import { actionOf } from "../bulk/action";
 import pills from "../ui/Pill.module.css";
 import css from "../bulk/Bulk.module.css";
 import { BulkDialog } from "../bulk/BulkDialog";
+import { BulkMeter } from "../bulk/BulkMeter";
+import { BulkRows } from "../bulk/BulkRows";
+import { BulkStop } from "../bulk/BulkStop";
 import { bulkCsv } from "../bulk/csv";
-import { type BulkResult, RESULTS } from "../bulk/results";
+import { countOf, done, failedOf, RESULTS, settled } from "../bulk/results";
 import { readRows, useBulk } from "../bulk/useBulk";
 import { SyncChip } from "../components/Sync";
 import { m } from "../messages";
-import { Ask } from "../ui/Ask";
 import { Button } from "../ui/Button";
 import { useDocumentStatus } from "../ui/documentStatus";
-import { Env } from "../ui/Env";
-import { shortId, ticking } from "../ui/format";
+import { shortId } from "../ui/format";
 import { Notice, Problem, Skeleton } from "../ui/Page";
-import { type Column, Table } from "../ui/Table";
 import { Time, useTick } from "../ui/Time";
 
 const route = getRouteApi("/bulk/$id");
@@ -76,7 +73,7 @@ function One({ id }: { id: string }) {
       <p className={css.quiet}>
         {m.bulk.asked} <Time at={instant(bulk.createdAt)} />: “{bulk.reason}”{bulk.stepId !== null && ` · ${bulk.stepId}`} · <Link to="/bulk">{m.bulk.list}</Link>
       </p>
-      <Progress bulk={bulk} />
+      <BulkMeter bulk={bulk} />
       {saved && <Problem error={saved} retry={exportRows} />}
       <nav className={`${pills.pills} ${css.results}`} aria-label={m.bulk.byResult}>
         {[undefined, ...RESULTS].map((name) => (
@@ -93,85 +90,10 @@ function One({ id }: { id: string }) {
       {error && <Problem error={error} retry={followed.refresh} />}
       {rows === null && !error && <Skeleton rows={8} label={m.bulk.loading} />}
       {rows?.length === 0 && <Notice title={m.bulk.none} />}
-      {rows !== null && rows.length > 0 && <Table label={m.bulk.rows} columns={COLUMNS} rows={rows} rowKey={(row) => String(row.no)} />}
+      {rows !== null && rows.length > 0 && <BulkRows rows={rows} />}
       {followed.hasMore && <Button onClick={followed.more}>{m.page.more}</Button>}
-      {stopping && <Stop id={id} waiting={bulk.counts.waiting} onClose={() => setStopping(false)} />}
+      {stopping && <BulkStop id={id} waiting={bulk.counts.waiting} onClose={() => setStopping(false)} />}
       {retrying && action && <BulkDialog action={action} runs={{ failedOf: id }} onClose={() => setRetrying(false)} />}
     </>
-  );
-}
-
-function Stop({ id, waiting, onClose }: { id: string; waiting: number; onClose: () => void }) {
-  const [requestId] = useState(() => `ui-${newId()}`);
-  const act = async (reason: string): Promise<void> => void (await request(CancelBulkDocument, { input: { id, requestId, reason } }));
-  return (
-    <Ask title={m.bulk.stop} verb={m.bulk.stop} reason="required" danger act={act} onClose={onClose}>
-      <p>{m.bulk.stopMeans(waiting)}</p>
-    </Ask>
-  );
-}
-
-const COLUMNS: Column<BulkRowFieldsFragment>[] = [
-  { head: m.bulk.no, cell: (row) => row.no, wide: true },
-  {
-    head: m.queue.run,
-    main: true,
-    cell: (row) => (
-      <Link to="/runs/$runId" params={{ runId: row.runId }} title={row.runId}>
-        <code>{shortId(row.runId)}</code>
-      </Link>
-    ),
-  },
-  { head: m.queue.where, wide: true, cell: (row) => <span>{row.projectId} / <Env id={row.environmentId} /></span> },
-  { head: m.bulk.result, cell: (row) => <span data-result={row.outcome}>{m.bulk.outcome[row.outcome]}</span> },
-  {
-    head: m.bulk.receipt,
-    text: true,
-    cell: (row) => (row.signal ? <ReceiptStages signal={toSignal(row.signal)} /> : row.message && <span>{row.message} {row.code && <code>{row.code}</code>}</span>),
-  },
-  { head: m.audit.at, wide: true, cell: (row) => row.at && <Time at={instant(row.at)} format="clock" /> },
-];
-
-function failedOf({ counts, applications }: BulkProgressFragment): number {
-  return counts.rejected + counts.refused + applications.notApplied;
-}
-
-/** Runs whose end is known. */
-function settled({ counts, applications }: BulkProgressFragment): number {
-  return counts.rejected + counts.refused + applications.applied + applications.noop + applications.notApplied;
-}
-
-function done(bulk: BulkProgressFragment): boolean {
-  return settled(bulk) + bulk.counts.notSent === bulk.counts.total;
-}
-
-function countOf(bulk: BulkProgressFragment, result: BulkResult | undefined): number {
-  if (result === undefined) return bulk.counts.total;
-  return result === "failed" ? failedOf(bulk) : bulk.counts[result];
-}
-
-function Progress({ bulk }: { bulk: BulkProgressFragment }) {
-  const { counts, applications } = bulk;
-  const parts = { applied: applications.applied + applications.noop, failed: failedOf(bulk), moving: applications.pending + applications.delivered };
-  let x = 0;
-  return (
-    <div className={css.meter} data-testid="bulk-progress" data-state={bulk.state}>
-      <svg height="10" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
-        <rect className={css.rest} width="100" height="10" />
-        {Object.entries(parts).map(([part, n]) => {
-          const width = (n / counts.total) * 100;
-          const at = x;
-          x += width;
-          return <rect key={part} data-part={part} x={at} width={width} height="10" />;
-        })}
-      </svg>
-      <p className={css.words} role="status">
-        <strong>{m.bulk.state(bulk.state, settled(bulk), counts.total)}</strong>
-        {(["applied", "noop", "delivered", "pending", "notApplied"] as const).map((part) => applications[part] > 0 && <span key={part}>{m.bulk.applications[part](applications[part])}</span>)}
-        {bulk.state === "PACED" && bulk.pacedCode !== null && (
-          <span>{m.bulk.paced(bulk.pacedCode, bulk.pacedUntil === null ? null : ticking(instant(bulk.pacedUntil) - Date.now()))}</span>
-        )}
-      </p>
-    </div>
   );
 }

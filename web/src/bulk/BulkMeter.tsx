@@ -1,0 +1,33 @@
+import type { BulkProgressFragment } from "../api/gen/graphql";
+import { instant } from "../api/model";
+import { m } from "../messages";
+import { ticking } from "../ui/format";
+import css from "./Bulk.module.css";
+import { failedOf, settled } from "./results";
+
+/** How far a bulk has come, and what holds it. */
+export function BulkMeter({ bulk }: { bulk: BulkProgressFragment }) {
+  const { counts, applications } = bulk;
+  const parts = { applied: applications.applied + applications.noop, failed: failedOf(bulk), moving: applications.pending + applications.delivered };
+  let x = 0;
+  return (
+    <div className={css.meter} data-testid="bulk-progress" data-state={bulk.state}>
+      <svg height="10" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">
+        <rect className={css.rest} width="100" height="10" />
+        {Object.entries(parts).map(([part, n]) => {
+          const width = (n / counts.total) * 100;
+          const at = x;
+          x += width;
+          return <rect key={part} data-part={part} x={at} width={width} height="10" />;
+        })}
+      </svg>
+      <p className={css.words} role="status">
+        <strong>{m.bulk.state(bulk.state, settled(bulk), counts.total)}</strong>
+        {(["applied", "noop", "delivered", "pending", "notApplied"] as const).map((part) => applications[part] > 0 && <span key={part}>{m.bulk.applications[part](applications[part])}</span>)}
+        {bulk.state === "PACED" && bulk.pacedCode !== null && (
+          <span>{m.bulk.paced(bulk.pacedCode, bulk.pacedUntil === null ? null : ticking(instant(bulk.pacedUntil) - Date.now()))}</span>
+        )}
+      </p>
+    </div>
+  );
+}
