@@ -224,7 +224,16 @@ func TestWatchEvents_EachOnceInOrder(t *testing.T) {
 	writers.Wait()
 
 	ahead := run.Seq(9999)
-	third := open[control.EventsFrame](t)(w.WatchEvents(t.Context(), w.eng(), control.WatchRun{RunID: id, After: &ahead}))
+	var third control.Stream[control.EventsFrame]
+	eventually(t, "the store answers a busy machine", func() bool {
+		opened, err := w.WatchEvents(t.Context(), w.eng(), control.WatchRun{RunID: id, After: &ahead})
+		if err != nil {
+			refusal(t, err, run.CodeStoreUnavailable)
+		}
+		third = opened
+		return err == nil
+	})
+	t.Cleanup(third.Close)
 	f := take(t, third, "a reset", func(f control.EventsFrame) bool { return f.Reset || len(f.Events) > 0 })
 	if !f.Reset {
 		t.Error("a position ahead of the log is not reset")

@@ -96,7 +96,7 @@ func TestStoreCommands_OnBothStores(t *testing.T) {
 			on := func(args ...string) []string { return append(append([]string{"store"}, args...), "--store", dsn) }
 			says(t, 0, on("verify"), "3 runs, 9 events: 0 differences")
 			says(t, 4, on("verify", "--run", "nobody", "--run", "run-1"), "there is no run nobody in this store")
-			says(t, 2, on("verify", "-o", "xml"), "it must be table, json or yaml")
+			says(t, 2, on("verify", "-o", "xml"), "it must be table, wide, json or yaml")
 			exec(`UPDATE run_head SET running = 5 WHERE run_id = 'run-1'`)
 			says(t, 1, on("verify"), "DIFFERENT run-1: head.running: stored 5, expected 1", "the store has 1 differences")
 			var report struct {

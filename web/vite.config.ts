@@ -40,5 +40,5 @@ export default defineConfig(({ mode }) => ({
   // public/.keep puts back the placeholder that `go build` needs when dist is emptied. Nothing is
   // inlined: the content security policy allows no inline script and no inline style.
   build: { target: "es2023", assetsInlineLimit: 0, modulePreload: { polyfill: false }, manifest: true, ...(mode === "gallery" ? GALLERY : {}) },
-  test: { include: ["src/**/*.test.ts"], environment: "node" },
+  test: { include: ["src/**/*.test.ts"], environment: "node", testTimeout: 60_000 },
 }));
