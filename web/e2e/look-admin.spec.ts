@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { ask } from "./api";
 import { become, cancelRun, expect, sleeps, startRun, status, test } from "./page";
+import { limitProject } from "./policy";
 
 function id(): string {
   return `e2e-${randomBytes(8).toString("hex")}`;
@@ -73,18 +74,11 @@ test("what is wrong with a document is selected in it", async ({ page, url }) =>
   expect(await text.evaluate((area: HTMLTextAreaElement) => area.value.slice(area.selectionStart, area.selectionEnd))).toBe('"maxActive": -1');
 });
 
-async function atMost(url: string, maxActive: number | null): Promise<void> {
-  const { quotaSettings } = (await ask(url, "dev-admin", "{ quotaSettings { version } }")) as { quotaSettings: { version: number } };
-  await ask(url, "dev-admin", "mutation Set($input: SetQuotaInput!) { setQuota(input: $input) { settings { version } } }", {
-    input: { requestId: id(), expectedVersion: quotaSettings.version, reason: "e2e", settings: { projects: maxActive === null ? [] : [{ projectId: "shop", limits: { maxActive } }] } },
-  });
-}
-
 test("the queue says why a run waits and when it may start, and takes it out", async ({ page, url }) => {
   const first = await startRun(url, "e2e-queue", sleeps(30_000, 1));
   await page.goto(`${url}/runs/${first}`);
   await expect(status(page)).toHaveText("Running");
-  await atMost(url, 1);
+  await limitProject(url, { maxActive: 1 });
   try {
     const waiting = await startRun(url, "e2e-queue", sleeps(50, 1));
     await page.goto(`${url}/queue`);
@@ -100,7 +94,7 @@ test("the queue says why a run waits and when it may start, and takes it out", a
     await page.goto(`${url}/runs/${waiting}`);
     await expect(status(page)).toHaveText("Cancelled");
   } finally {
-    await atMost(url, null);
+    await limitProject(url, null);
     await cancelRun(url, first);
   }
 });

@@ -1,23 +1,15 @@
 import { readFileSync } from "node:fs";
 import type { Page } from "@playwright/test";
-import { ask, receiptsOf } from "./api";
+import { receiptsOf } from "./api";
 import { violationsOfBoth } from "./look";
 import { cancelRun, expect, sleeps, startRun, sync, test } from "./page";
+import { limitProject } from "./policy";
 
 const RUNS = 200;
 const FAILING = 3;
 
 function progress(page: Page) {
   return page.getByTestId("bulk-progress");
-}
-
-/** How many signals of bulks the project lets through in a minute; null: as many as its tier. */
-async function signalsPerMinute(url: string, signalOpsPerMinute: number | null): Promise<void> {
-  const { quotaSettings } = await ask<{ quotaSettings: { version: number } }>(url, "dev-admin", "{ quotaSettings { version } }");
-  const projects = signalOpsPerMinute === null ? [] : [{ projectId: "shop", limits: { signalOpsPerMinute } }];
-  await ask(url, "dev-admin", "mutation Set($input: SetQuotaInput!) { setQuota(input: $input) { settings { version } } }", {
-    input: { requestId: `bulk-${quotaSettings.version}-${Date.now()}`, expectedVersion: quotaSettings.version, reason: "e2e", settings: { projects } },
-  });
 }
 
 test("32 200 runs with 3 failing: one result for each, the page may be closed, and only the 3 are retried", async ({ page, url, context }) => {
@@ -40,7 +32,7 @@ test("32 200 runs with 3 failing: one result for each, the page may be closed, a
   await bar.getByRole("button", { name: "Cancel run…" }).click();
   const dialog = page.getByRole("alertdialog", { name: `Cancel ${RUNS} runs` });
   await expect(dialog).toContainText(`This concerns ${RUNS} runs`);
-  expect(await violationsOfBoth(page)).toEqual([]);
+  expect.soft(await violationsOfBoth(page)).toEqual([]);
   await dialog.getByLabel(/Reason/).fill("the source was broken");
   const send = dialog.getByRole("button", { name: `Send: cancel ${RUNS} runs` });
   await expect(send).toBeDisabled();
@@ -83,7 +75,7 @@ test("32 200 runs with 3 failing: one result for each, the page may be closed, a
 
 test("32 33 a bulk that waits is stopped: its rows say that nothing was sent, and its dialogs read well", async ({ page, url }) => {
   const runs = await Promise.all(Array.from({ length: 2 }, () => startRun(url, "e2e-bulk-stop", sleeps(600_000, 1))));
-  await signalsPerMinute(url, 0);
+  await limitProject(url, { signalOpsPerMinute: 0 });
   try {
     await page.goto(`${url}/runs?plan=e2e-bulk-stop`);
     await expect(page.locator("tr[data-run]")).toHaveCount(2);
@@ -91,7 +83,7 @@ test("32 33 a bulk that waits is stopped: its rows say that nothing was sent, an
     await page.getByRole("region", { name: "Selected runs" }).getByRole("button", { name: "Pause…" }).click();
     const dialog = page.getByRole("dialog", { name: "Pause 2 runs" });
     await expect(dialog).toContainText("This concerns 2 runs");
-    expect(await violationsOfBoth(page)).toEqual([]);
+    expect.soft(await violationsOfBoth(page)).toEqual([]);
     await dialog.getByLabel(/Reason/).fill("maintenance");
     await dialog.getByRole("button", { name: "Send: pause 2 runs" }).click();
     await expect(progress(page)).toHaveAttribute("data-state", "PACED");
@@ -99,7 +91,7 @@ test("32 33 a bulk that waits is stopped: its rows say that nothing was sent, an
     await page.getByRole("button", { name: "Stop the bulk action…" }).click();
     const stop = page.getByRole("alertdialog", { name: "Stop the bulk action" });
     await expect(stop).toContainText("2 signals that are not sent yet will not be sent");
-    expect(await violationsOfBoth(page)).toEqual([]);
+    expect.soft(await violationsOfBoth(page)).toEqual([]);
     const send = stop.getByRole("button", { name: "Stop the bulk action" });
     await expect(send).toBeDisabled();
     await stop.getByLabel(/Reason/).fill("the wrong runs");
@@ -111,7 +103,7 @@ test("32 33 a bulk that waits is stopped: its rows say that nothing was sent, an
     await expect(page.getByRole("button", { name: "Stop the bulk action…" })).toHaveAccessibleDescription("It is stopped.");
     for (const runId of runs) expect(await receiptsOf(url, runId)).toEqual([]);
   } finally {
-    await signalsPerMinute(url, null);
+    await limitProject(url, null);
     for (const runId of runs) await cancelRun(url, runId);
   }
 });

@@ -20,3 +20,11 @@ export async function requireApproval(url: string, environmentId: string, requir
     input: { requestId: `e2e-${randomBytes(8).toString("hex")}`, expectedVersion: version, reason: "what runs here is approved first", document: { ...document, approvals } },
   });
 }
+
+/** From now on the project has these limits of its own, 0 lets nothing through; null: those of its tier. */
+export async function limitProject(url: string, limits: { maxActive: number } | { signalOpsPerMinute: number } | null): Promise<void> {
+  const { quotaSettings } = await ask<{ quotaSettings: { version: number } }>(url, "dev-admin", "{ quotaSettings { version } }");
+  await ask(url, "dev-admin", "mutation Set($input: SetQuotaInput!) { setQuota(input: $input) { settings { version } } }", {
+    input: { requestId: `e2e-${randomBytes(8).toString("hex")}`, expectedVersion: quotaSettings.version, reason: "e2e", settings: { projects: limits === null ? [] : [{ projectId: "shop", limits }] } },
+  });
+}
