@@ -10,9 +10,14 @@ export function placeOf(name: string, kind: "png" | "txt"): string {
 /** The headings, columns and controls of a page by their accessible names, each once, without what differs from run to run: ids, numbers, times, and how a step stands. */
 export async function outline(page: Page): Promise<string> {
   const lines = new Set<string>();
+  // Of the steps of a graph there is a button for each that is near what is looked at.
+  let graph = Number.POSITIVE_INFINITY;
   for (const line of (await page.locator("body").ariaSnapshot()).split("\n")) {
+    const depth = line.search(/\S/);
+    if (depth <= graph) graph = Number.POSITIVE_INFINITY;
     const [, role, name] = SAID.exec(line) ?? [];
-    if (role === undefined) continue;
+    if (role === undefined || depth > graph) continue;
+    if (role === "group" && / as a graph/.test(name ?? "")) graph = depth;
     const said = steady(name ?? "");
     // What is nothing but an id or a number comes and goes with the data.
     if (!/^(?:ID|#|TIME| )+$/.test(said)) lines.add(`${role} ${said}`.trim());
@@ -24,6 +29,6 @@ function steady(name: string): string {
   return (name.split(/, |: /)[0] ?? "")
     .replaceAll(/(?=[0-9A-Za-z-]*\d)[0-9A-Za-z-]{6,}/g, "ID")
     .replaceAll(/\d[\d.,:]*/g, "#")
-    .replaceAll(/(?:# ?(?:d|h|min|ms|m|s)\b ?)+/g, "TIME ")
+    .replaceAll(/(?:< )?(?:# ?(?:d|h|min|ms|m|s)\b ?)+/g, "TIME ")
     .trim();
 }
