@@ -119,12 +119,12 @@ func TestBulkWatch_GoesOnOverAnotherConnection(t *testing.T) {
 	t.Parallel()
 	var connections atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		state := "RUNNING"
+		state := `"state":"RUNNING"`
 		if connections.Add(1) > 1 {
-			state = "DONE"
+			state = `"state":"DONE","finishedAt":"2026-11-22T00:00:01Z"`
 		}
 		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprintf(w, "event: next\ndata: %s\n\n", `{"data":{"bulkUpdates":{"sync":"LIVE","asOf":"2026-11-22T00:00:00Z","bulk":{"id":"b1","state":"`+state+`","typeRaw":"PAUSE","createdAt":"2026-11-22T00:00:00Z",`+
+		fmt.Fprintf(w, "event: next\ndata: %s\n\n", `{"data":{"bulkUpdates":{"sync":"LIVE","asOf":"2026-11-22T00:00:00Z","bulk":{"id":"b1",`+state+`,"typeRaw":"PAUSE","createdAt":"2026-11-22T00:00:00Z",`+
 			`"counts":{"total":2,"accepted":1,"rejected":1}},"rows":[{"no":1,"runId":"r7","code":"RUN_TERMINAL","failed":true}]}}}`)
 	}))
 	t.Cleanup(s.Close)
