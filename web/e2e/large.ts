@@ -1,5 +1,5 @@
 // Runs of thousands of steps, and what a page does while they move.
-import type { CDPSession, Page, Request } from "@playwright/test";
+import { type CDPSession, expect, type Page, type Request } from "@playwright/test";
 import type { PlanStep } from "./page";
 
 /** Layers of `wide` steps that sleep, each behind one or two of the layer before: the shape of a large dbt project. Behind a gate nothing begins before it. */
@@ -140,6 +140,8 @@ export async function workOf(page: Page, cdp: CDPSession, during: () => Promise<
 
 /** Ten updates a second that change twenty steps each. */
 export async function tenASecond(page: Page, move: (changed: number) => void, seconds: number): Promise<void> {
+  // What the page opened with may be on its way to here still.
+  await expect(async () => move(0)).toPass();
   for (let i = 0; i < seconds * 10; i++) {
     const began = Date.now();
     move(20);

@@ -161,7 +161,7 @@ test("25 a double click, a reload and a retry after a lost answer are one effect
 });
 
 test("26 the slower of two sees what moved, keeps the input, and decides again", async ({ page, url }) => {
-  const runId = await startRun(url, "actions-moved", sleeps(1_500, 60));
+  const runId = await startRun(url, "actions-moved", sleeps(3_000, 80));
   const wire = await openWire(page);
   await page.goto(`${url}/runs/${runId}`);
   await page.getByRole("button", { name: "Pause…" }).click();
