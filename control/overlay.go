@@ -106,13 +106,21 @@ func (j *Journal) beginOverlaid(ctx context.Context, b store.Begin) (begun store
 // overlay adds to an attempt that begun the overlays as of its StepStarted, in
 // order, whatever was accepted since (T197).
 func (j *Journal) overlay(ctx context.Context, out *engine.Begun) error {
+	return eachOverlay(ctx, j.cfg.Store, j.cfg.Blobs, out.Identity.RunID, out.Step.StepID, out.ParamsSeq, out.StartedSeq, func(r run.Receipt, o overlay) {
+		out.Step.Inputs, out.Params = o.apply(out.Step.Inputs, out.Params)
+		out.ParamsSeq = r.AcceptedSeq
+	})
+}
+
+// eachOverlay gives take the overlays that were accepted for a step behind one event of its run up to another, in order.
+func eachOverlay(ctx context.Context, from store.Overlays, b artifact.Blobs, runID, stepID string, after, upTo run.Seq, take func(run.Receipt, overlay)) error {
 	for {
-		receipts, err := j.cfg.Store.Overlays(ctx, out.Identity.RunID, out.Step.StepID, out.ParamsSeq, out.StartedSeq)
+		receipts, err := from.Overlays(ctx, runID, stepID, after, upTo)
 		if err != nil {
 			return err
 		}
 		for _, r := range receipts {
-			payload, err := openPayload(ctx, j.cfg.Blobs, r.Payload)
+			payload, err := openPayload(ctx, b, r.Payload)
 			if err != nil {
 				return fmt.Errorf("control: payload of signal %s: %w", r.Signal.ID, err)
 			}
@@ -120,8 +128,8 @@ func (j *Journal) overlay(ctx context.Context, out *engine.Begun) error {
 			if err != nil {
 				return fmt.Errorf("control: payload of signal %s: %w", r.Signal.ID, err)
 			}
-			out.Step.Inputs, out.Params = o.apply(out.Step.Inputs, out.Params)
-			out.ParamsSeq = r.AcceptedSeq
+			take(r, o)
+			after = r.AcceptedSeq
 		}
 		if len(receipts) < store.MaxPage {
 			return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/dvt-engine/dvt/authz"
@@ -56,27 +55,8 @@ func (s *Service) change(ctx context.Context, in *StepInputs, runID, stepID stri
 	if upTo == 0 {
 		upTo = run.Seq(1<<53 - 1)
 	}
-	var after run.Seq
-	for {
-		receipts, err := s.cfg.Store.Overlays(ctx, runID, stepID, after, upTo)
-		if err != nil {
-			return err
-		}
-		for _, r := range receipts {
-			payload, err := openPayload(ctx, s.cfg.Blobs, r.Payload)
-			if err != nil {
-				return fmt.Errorf("control: payload of signal %s: %w", r.Signal.ID, err)
-			}
-			o, err := overlayOf(r.Signal.Type, payload)
-			if err != nil {
-				return fmt.Errorf("control: payload of signal %s: %w", r.Signal.ID, err)
-			}
-			in.Inputs, in.Params = o.apply(in.Inputs, in.Params)
-			in.Changes = append(in.Changes, Receipt{Receipt: r})
-			after = r.AcceptedSeq
-		}
-		if len(receipts) < store.MaxPage {
-			return nil
-		}
-	}
+	return eachOverlay(ctx, s.cfg.Store, s.cfg.Blobs, runID, stepID, 0, upTo, func(r run.Receipt, o overlay) {
+		in.Inputs, in.Params = o.apply(in.Inputs, in.Params)
+		in.Changes = append(in.Changes, Receipt{Receipt: r})
+	})
 }
