@@ -46,8 +46,14 @@ function ofOpening(request: Request): boolean {
   return /query RunWhole\b/.test(request.postData() ?? "");
 }
 
-/** Lets the page's stream come through, and adds to it: `move` sends an update in which the next `changed` steps begin or succeed. Call it before the page opens. */
-export async function feed(page: Page): Promise<{ move: (changed: number) => void }> {
+/** What is added to a page's stream: `move` sends an update in which the next `changed` steps begin or succeed, once it is `ready`. */
+export interface Feed {
+  ready: () => boolean;
+  move: (changed: number) => void;
+}
+
+/** Lets the page's stream come through, and adds to it. Call it before the page opens. */
+export async function feed(page: Page): Promise<Feed> {
   let send: ((update: Update) => void) | null = null;
   let latest: Update | null = null;
   let said: Update[] = [];
@@ -76,44 +82,44 @@ export async function feed(page: Page): Promise<{ move: (changed: number) => voi
       send = (own) => socket.send(JSON.stringify({ ...frame, payload: { data: { runUpdates: own } } }));
     });
   });
+  // The page opened with a query, and went on with the stream.
+  const held = (): Update | null => (latest ??= opened && folded(opened, said));
   return {
+    ready: () => held() !== null && send !== null,
     move: (changed) => {
-      // The page opened with a query, and went on with the stream.
-      latest ??= opened && folded(opened, said);
-      if (!latest?.snapshot || !send) throw new Error("the page has no state of a run yet");
-      const { steps, ...header } = latest.snapshot;
-      const [fromSeq, toSeq] = [latest.runSeq, latest.runSeq + changed];
+      const before = held();
+      if (!before?.snapshot || !send) throw new Error("the page has no state of a run yet");
+      const { steps, ...header } = before.snapshot;
+      const [fromSeq, toSeq] = [before.runSeq, before.runSeq + changed];
       const now = new Date().toISOString();
       const moved = Array.from({ length: changed }, (_, i): MovedStep => {
         const at = next++ % steps.length;
-        const before = steps[at] ?? { stepId: "", status: "PENDING", changedSeq: 0 };
-        const status = before.status === "RUNNING" ? "SUCCESS" : "RUNNING";
-        const step = { ...before, status, statusRaw: status, startedAt: now, completedAt: status === "SUCCESS" ? now : null, changedSeq: fromSeq + i + 1 };
+        const was = steps[at] ?? { stepId: "", status: "PENDING", changedSeq: 0 };
+        const status = was.status === "RUNNING" ? "SUCCESS" : "RUNNING";
+        const step = { ...was, status, statusRaw: status, startedAt: now, completedAt: status === "SUCCESS" ? now : null, changedSeq: fromSeq + i + 1 };
         steps[at] = step;
         return step;
       });
-      latest = { ...latest, runSeq: toSeq, headSeq: toSeq, asOf: now, snapshot: { ...header, runSeq: toSeq, steps } };
+      latest = { ...before, runSeq: toSeq, headSeq: toSeq, asOf: now, snapshot: { ...header, runSeq: toSeq, steps } };
       send({ ...latest, snapshot: null, delta: { fromSeq, toSeq, header: { ...header, runSeq: toSeq }, steps: moved } });
     },
   };
 }
 
-export interface Work {
-  /** Milliseconds of the main thread's own time each second. */
-  busy: number;
-  /** The longest task, 0 when none took 50 ms. */
-  longest: number;
-  /** Time from frame to frame. */
-  frames: readonly number[];
-}
-
-/** What the page's main thread does while `during` goes on. */
-export async function workOf(page: Page, cdp: CDPSession, during: () => Promise<void>): Promise<Work> {
+/** Milliseconds of the main thread's own time each second, while `during` goes on. Nothing else watches meanwhile: a page that is asked for every frame makes sixty of them. */
+export async function busyOf(cdp: CDPSession, during: () => Promise<void>): Promise<number> {
   await cdp.send("Performance.enable");
   const spent = async (): Promise<number> => {
     const { metrics } = await cdp.send("Performance.getMetrics");
     return (metrics.find(({ name }) => name === "ThreadTime")?.value ?? 0) * 1_000;
   };
+  const [before, begun] = [await spent(), Date.now()];
+  await during();
+  return (((await spent()) - before) / (Date.now() - begun)) * 1_000;
+}
+
+/** The time from frame to frame while `during` goes on, and the longest task of the main thread, 0 when none took 50 ms. */
+export async function framesOf(page: Page, during: () => Promise<void>): Promise<{ frames: readonly number[]; longest: number }> {
   const seen = await page.evaluateHandle(() => {
     const seen = { longest: 0, frames: [] as number[], on: true };
     new PerformanceObserver((list) => {
@@ -128,20 +134,18 @@ export async function workOf(page: Page, cdp: CDPSession, during: () => Promise<
     requestAnimationFrame(frame);
     return seen;
   });
-  const [before, begun] = [await spent(), Date.now()];
   await during();
-  const [after, ended] = [await spent(), Date.now()];
   const { longest, frames } = await seen.evaluate((seen) => {
     seen.on = false;
     return { longest: seen.longest, frames: seen.frames };
   });
-  return { busy: ((after - before) / (ended - begun)) * 1_000, longest, frames: frames.slice(1) };
+  return { longest, frames: frames.slice(1) };
 }
 
 /** Ten updates a second that change twenty steps each. */
-export async function tenASecond(page: Page, move: (changed: number) => void, seconds: number): Promise<void> {
+export async function tenASecond(page: Page, { ready, move }: Feed, seconds: number): Promise<void> {
   // What the page opened with may be on its way to here still.
-  await expect(async () => move(0)).toPass();
+  await expect.poll(ready).toBe(true);
   for (let i = 0; i < seconds * 10; i++) {
     const began = Date.now();
     move(20);

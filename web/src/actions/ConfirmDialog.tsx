@@ -16,6 +16,7 @@ import type { Kept } from "./intent";
 import { PreviewList } from "./PreviewList";
 import { stops } from "./refusal";
 import type { Answer } from "./send";
+import { sendingKeys } from "./sendingKeys";
 import { effectOf, usePreview } from "./usePreview";
 import { useRefusal } from "./useRefusal";
 import { useSend } from "./useSend";
@@ -110,10 +111,7 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
     >
       <form
         onSubmit={onSubmit}
-        onKeyDown={(event) => {
-          if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) event.currentTarget.requestSubmit();
-          else if (event.key === "Enter" && strong && event.target instanceof HTMLInputElement) event.preventDefault();
-        }}
+        onKeyDown={sendingKeys(strong)}
       >
         <p>{current ? m.confirm.basedOn(current.basedOnSeq) : "missing" in asked ? asked.missing : previewed.error ? "" : m.confirm.asking}</p>
         {current && <PreviewList preview={current} />}

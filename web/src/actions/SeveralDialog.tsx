@@ -9,6 +9,7 @@ import { count, ticking } from "../ui/format";
 import { useTick } from "../ui/Time";
 import css from "./ConfirmDialog.module.css";
 import { type Part, type Several, standingOf, TYPED_ABOVE } from "./several";
+import { sendingKeys } from "./sendingKeys";
 import { SeveralList } from "./SeveralList";
 import { useRefusalOfView } from "./useRefusal";
 import { useSeveral } from "./useSeveral";
@@ -64,10 +65,7 @@ export function SeveralDialog({ action, runId, stepIds, onClose }: SeveralDialog
     >
       <form
         onSubmit={onSubmit}
-        onKeyDown={(event) => {
-          if (event.key === "Enter" && (event.metaKey || event.ctrlKey)) event.currentTarget.requestSubmit();
-          else if (event.key === "Enter" && strong && event.target instanceof HTMLInputElement) event.preventDefault();
-        }}
+        onKeyDown={sendingKeys(strong)}
       >
         <p role="status" data-testid="several">
           {sent.length > 0 || sending ? m.several.sent(sent.length, parts.length) : asking > 0 ? m.confirm.asking : m.several.would(ready.length, parts.length)}

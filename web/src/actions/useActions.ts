@@ -76,7 +76,7 @@ export function useActions(runId: string, chosenStep: string | null): Actions | 
   const standing = useRunState((store) => `${store.opsRev}/${stands(store.header())}/${(chosenStep !== null && store.step(chosenStep)?.status) || ""}`);
   const wanted = useRef({ position, standing });
   wanted.current = { position, standing };
-  const askAgain = useRef<((ms: number) => void) | null>(null);
+  const moved = useRef<(() => void) | null>(null);
   useEffect(() => {
     if (!known || !online) return;
     const abort = new AbortController();
@@ -94,6 +94,7 @@ export function useActions(runId: string, chosenStep: string | null): Actions | 
     let timer: ReturnType<typeof setTimeout> | null = null;
     let due = Number.POSITIVE_INFINITY;
     let asking = false;
+    let asked = wanted.current;
     const later = (ms: number): void => {
       const at = Date.now() + ms;
       if (at >= due) return;
@@ -101,33 +102,35 @@ export function useActions(runId: string, chosenStep: string | null): Actions | 
       due = at;
       timer = setTimeout(() => void now(), ms);
     };
+    const compare = (): void => {
+      if (asking) return; // it is done behind the answer
+      if (asked.standing !== wanted.current.standing) later(DEBOUNCE_MS);
+      else if (asked.position !== wanted.current.position) later(ROUTINE_MS);
+    };
     const now = async (): Promise<void> => {
       timer = null;
       due = Number.POSITIVE_INFINITY;
-      if (asking) return;
       asking = true;
-      const asked = wanted.current;
+      asked = wanted.current;
       try {
         const answer = await request(ActionsDocument, variables, abort.signal);
         setActions(answer.run ? toActions(answer.run, answer) : null);
         asking = false;
-        if (asked.standing !== wanted.current.standing) later(DEBOUNCE_MS);
-        else if (asked.position !== wanted.current.position) later(ROUTINE_MS);
+        compare();
       } catch {
         asking = false;
         if (!abort.signal.aborted) later(RETRY_MS);
       }
     };
-    askAgain.current = later;
+    moved.current = compare;
     // The first answer is awaited by a person, later ones may come together.
     void now();
     return () => {
-      askAgain.current = null;
+      moved.current = null;
       if (timer !== null) clearTimeout(timer);
       abort.abort();
     };
   }, [runId, chosenStep, cause, waiting, manual, over, known, online]);
-  useEffect(() => askAgain.current?.(ROUTINE_MS), [position]);
-  useEffect(() => askAgain.current?.(DEBOUNCE_MS), [standing]);
+  useEffect(() => moved.current?.(), [position, standing]);
   return actions;
 }

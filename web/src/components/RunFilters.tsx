@@ -1,9 +1,9 @@
 import { Link } from "@tanstack/react-router";
-import { type Ref, useEffect, useId, useImperativeHandle, useRef, useState } from "react";
+import { memo, type Ref, useEffect, useId, useImperativeHandle, useRef, useState } from "react";
 import { m } from "../messages";
 import { formatQuery, parseQuery, type RunQuery } from "../runs/query";
 import { dropView, keepView, MAX_VIEWS, readViews } from "../runs/savedViews";
-import { RUN_STATUSES } from "../runs/views";
+import { RUN_STATUSES, type RunStatusFilter } from "../runs/views";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
 import form from "../ui/Form.module.css";
@@ -23,7 +23,7 @@ const BUILT_IN: { name: string; query: RunQuery }[] = [
 ];
 
 /** Named queries: those of dvt, the inbox, and one's own. */
-export function SavedViews({ query, waiting }: { query: RunQuery; waiting: number | null }) {
+export const SavedViews = memo(function SavedViews({ query, waiting }: { query: RunQuery; waiting: number | null }) {
   const [views, setViews] = useState(() => readViews(localStorage));
   const [naming, setNaming] = useState(false);
   const now = formatQuery(query);
@@ -69,7 +69,7 @@ export function SavedViews({ query, waiting }: { query: RunQuery; waiting: numbe
       )}
     </nav>
   );
-}
+});
 
 function NameView({ query, save, close }: { query: string; save: (name: string) => void; close: () => void }) {
   const [name, setName] = useState("");
@@ -108,7 +108,7 @@ interface FiltersProps {
 }
 
 /** One bar for the whole filter, and the statuses as buttons. */
-export function RunFilters({ query, change, ref }: FiltersProps) {
+export const RunFilters = memo(function RunFilters({ query, change, ref }: FiltersProps) {
   const text = formatQuery(query);
   const [typed, setTyped] = useState(text);
   const sent = useRef(text);
@@ -133,25 +133,9 @@ export function RunFilters({ query, change, ref }: FiltersProps) {
     return () => clearTimeout(timer);
   }, [typed]);
   const { unknown } = parseQuery(typed);
-  const statuses = query.status ?? [];
   return (
     <div className={css.filters}>
-      <div role="group" aria-label={m.runs.byStatus} className={`${pills.pills} ${css.statuses}`}>
-        {RUN_STATUSES.map((status) => (
-          <button
-            key={status}
-            type="button"
-            className={pills.pill}
-            aria-pressed={statuses.includes(status)}
-            onClick={() => {
-              const next = RUN_STATUSES.filter((other) => statuses.includes(other) !== (other === status));
-              change({ ...query, status: next.length > 0 ? next : undefined });
-            }}
-          >
-            {m.runs.statuses[status]}
-          </button>
-        ))}
-      </div>
+      <Statuses chosen={query.status ?? NONE} choose={(status) => change({ ...query, status })} />
       <div className={css.bar}>
         <input
           ref={input}
@@ -177,6 +161,38 @@ export function RunFilters({ query, change, ref }: FiltersProps) {
           {unknown.length > 0 ? m.runs.unknownWords(unknown.join(" ")) : m.runs.filterHint}
         </p>
       </div>
+    </div>
+  );
+});
+
+const NONE: readonly RunStatusFilter[] = [];
+
+interface StatusesProps {
+  chosen: readonly RunStatusFilter[];
+  choose: (statuses: RunStatusFilter[] | undefined) => void;
+}
+
+function Statuses({ chosen, choose }: StatusesProps) {
+  // Pressed at once; the address follows, and what it says counts.
+  const [pressed, setPressed] = useState(chosen);
+  useEffect(() => setPressed(chosen), [chosen]);
+  return (
+    <div role="group" aria-label={m.runs.byStatus} className={`${pills.pills} ${css.statuses}`}>
+      {RUN_STATUSES.map((status) => (
+        <button
+          key={status}
+          type="button"
+          className={pills.pill}
+          aria-pressed={pressed.includes(status)}
+          onClick={() => {
+            const next = RUN_STATUSES.filter((other) => pressed.includes(other) !== (other === status));
+            setPressed(next);
+            choose(next.length > 0 ? next : undefined);
+          }}
+        >
+          {m.runs.statuses[status]}
+        </button>
+      ))}
     </div>
   );
 }

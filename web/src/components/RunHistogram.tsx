@@ -1,4 +1,4 @@
-import { type PointerEvent, useEffect, useState } from "react";
+import { memo, type PointerEvent, useEffect, useState } from "react";
 import { RunHistogramDocument, type RunFilter, type RunHistogramQuery } from "../api/gen/graphql";
 import { request } from "../api/request";
 import { m } from "../messages";
@@ -24,7 +24,7 @@ interface RunHistogramProps {
 }
 
 /** How many runs began when, the failed part on top; a drag over it narrows the list to that time. */
-export function RunHistogram({ query, filter, change }: RunHistogramProps) {
+export const RunHistogram = memo(function RunHistogram({ query, filter, change }: RunHistogramProps) {
   const zone = useZone();
   const [held, setHeld] = useState<{ bars: RunHistogramQuery["runHistogram"]; span: Span } | null>(null);
   const [drag, setDrag] = useState<{ a: number; b: number } | null>(null);
@@ -41,9 +41,10 @@ export function RunHistogram({ query, filter, change }: RunHistogramProps) {
           if (!abort.signal.aborted) setHeld(null); // The list below says what is wrong.
         });
     };
-    ask();
+    const first = setTimeout(ask);
     const timer = setInterval(ask, EVERY_MS);
     return () => {
+      clearTimeout(first);
       clearInterval(timer);
       abort.abort();
     };
@@ -98,4 +99,4 @@ export function RunHistogram({ query, filter, change }: RunHistogramProps) {
       </figcaption>
     </figure>
   );
-}
+});

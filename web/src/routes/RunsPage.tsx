@@ -1,5 +1,5 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { lazy, Suspense, useCallback, useRef } from "react";
+import { lazy, Suspense, useCallback, useMemo, useRef } from "react";
 import type { RunRow } from "../api/model";
 import { RunFilters, SavedViews } from "../components/RunFilters";
 import { RunHistogram } from "../components/RunHistogram";
@@ -28,7 +28,7 @@ export function RunsPage() {
   const navigate = route.useNavigate();
   const zone = useZone();
   useDocumentStatus(m.runs.title);
-  const query = toRunsSearch(search);
+  const query = useMemo(() => toRunsSearch(search), [search]);
   const list = useRunList(query, zone);
   const { state, verdict, now } = list;
   const bar = useRef<{ focus: () => void }>(null);
@@ -36,7 +36,8 @@ export function RunsPage() {
   const selection = useSelection(state.rows.map((row) => row.run.runId));
   useTick(1_000);
 
-  const change = useCallback((next: RunQuery) => void navigate({ search: (old) => ({ ...old, ...toRunsSearch(next) }), replace: true }), [navigate]);
+  // The input that asked for it is answered by a picture of its own: another list takes longer than a frame.
+  const change = useCallback((next: RunQuery) => void setTimeout(() => void navigate({ search: (old) => ({ ...old, ...toRunsSearch(next) }), replace: true })), [navigate]);
   useRowKeys();
   useSelectKeys(selection.turn, selection.selected.size > 0, selection.clear);
   useKeys({

@@ -17,8 +17,9 @@ export function Menu({ label, items }: { label: string; items: readonly MenuItem
   const list = useRef<HTMLDivElement>(null);
   const [open, setOpen] = useState(false);
   useEffect(() => {
+    if (!open) return;
     const at = button.current?.getBoundingClientRect();
-    if (!open || !at || !list.current) return;
+    if (!at || !list.current) return;
     list.current.style.left = `${Math.max(EDGE, Math.min(at.right - WIDTH, innerWidth - WIDTH - EDGE))}px`;
     const height = list.current.offsetHeight;
     list.current.style.top = `${at.bottom + height + EDGE > innerHeight ? Math.max(EDGE, at.top - height - 4) : at.bottom + 4}px`;

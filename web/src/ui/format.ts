@@ -57,8 +57,11 @@ export function dateTime(at: Instant, zone: Zone): string {
   return `${date} ${time}`;
 }
 
+// `toLocaleString` makes a formatter for every number.
+const GROUPED = new Intl.NumberFormat("en-GB");
+
 export function count(n: number): string {
-  return n.toLocaleString("en-GB");
+  return GROUPED.format(n);
 }
 
 export function plural(n: number, one: string, many = `${one}s`): string {
