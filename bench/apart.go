@@ -90,6 +90,14 @@ func startService(ctx context.Context, core int, o options, program ...string) (
 	return s, nil
 }
 
+// coreOf is where a server with these options runs.
+func coreOf(o options) int {
+	if o.Spread {
+		return anyCore
+	}
+	return serverCore
+}
+
 // startOwn starts a server of this program.
 func startOwn(ctx context.Context, core int, kind string, o options) (*service, error) {
 	self, err := os.Executable()

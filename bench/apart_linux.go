@@ -10,8 +10,11 @@ import (
 
 // startOn starts a process that runs on one core alone, or on any.
 func startOn(core int, child *exec.Cmd) error {
+	cores := [16]uint64{1 << max(core, 0)}
 	if core == anyCore {
-		return child.Start()
+		for i := range cores {
+			cores[i] = ^uint64(0)
+		}
 	}
 	runtime.LockOSThread() // a child has the cores of the thread that starts it
 	defer runtime.UnlockOSThread()
@@ -19,7 +22,7 @@ func startOn(core int, child *exec.Cmd) error {
 	if err := affinity(syscall.SYS_SCHED_GETAFFINITY, &before); err != nil {
 		return err
 	}
-	if err := affinity(syscall.SYS_SCHED_SETAFFINITY, &[16]uint64{1 << core}); err != nil {
+	if err := affinity(syscall.SYS_SCHED_SETAFFINITY, &cores); err != nil {
 		return fmt.Errorf("this machine has no core %d for the server and what loads it to be apart: %w", core, err)
 	}
 	started := child.Start()

@@ -37,7 +37,7 @@ func (p pair) trial(repeat func(context.Context) (sample, error), err error) (*t
 
 // watchRuns starts a server of runs with viewers.
 func watchRuns(ctx context.Context, o options, query string, n int, beside *watching) (*watching, error) {
-	s, err := startOwn(ctx, serverCore, "runs", o)
+	s, err := startOwn(ctx, coreOf(o), "runs", o)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func framePrepared(ctx context.Context, r *rig) (t *trial, err error) {
 	if err = warmed(ctx, p.ours, 20); err != nil {
 		return p.trial(nil, err)
 	}
-	if p.floor, err = watchPrepared(ctx, p.ours.last, fewViewers, p.ours); err == nil {
+	if p.floor, err = watchPrepared(ctx, options{Payload: p.ours.last}, fewViewers, p.ours); err == nil {
 		err = warmed(ctx, p.floor, 20)
 	}
 	return p.trial(byTurns(turns, p.ours.perMessage(updates), p.floor.perMessage(updates)), err)
@@ -138,8 +138,8 @@ func against(ctx context.Context, o options, viewers, turns int, of func(context
 }
 
 // watchPrepared starts a server that does nothing but send a message to its viewers (see servePrepared).
-func watchPrepared(ctx context.Context, payload string, n int, beside *watching) (*watching, error) {
-	s, err := startOwn(ctx, serverCore, "prepared", options{Payload: payload})
+func watchPrepared(ctx context.Context, o options, n int, beside *watching) (*watching, error) {
+	s, err := startOwn(ctx, coreOf(o), "prepared", o)
 	if err != nil {
 		return nil, err
 	}
@@ -168,12 +168,13 @@ func tenThousand(ctx context.Context, r *rig) (*trial, error) {
 	if err != nil {
 		return nil, err
 	}
+	o.Spread = true
 	return against(ctx, o, manyViewers, turns,
 		func(ctx context.Context, w *watching) (time.Duration, error) {
 			return w.receipt(ctx, updates, time.Second)
 		},
 		func(ctx context.Context, payload string) (*watching, error) {
-			return watchPrepared(ctx, payload, manyViewers, nil)
+			return watchPrepared(ctx, options{Payload: payload, Spread: true}, manyViewers, nil)
 		})
 }
 

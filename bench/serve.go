@@ -34,6 +34,8 @@ type options struct {
 	Temporal string `json:"temporal"`
 	Runs     int    `json:"runs"`
 	Steps    int    `json:"steps"`
+	// Spread has the server run on every core, those of what loads it too.
+	Spread bool `json:"spread"`
 	// Payload is a message as a viewer gets it. The digits of its runSeq are replaced.
 	Payload string `json:"payload"`
 }

@@ -79,6 +79,16 @@ func (p *parcel) frame(head string) []byte {
 	return frame(p.buf, at, websocket.TextMessage)
 }
 
+// copies are n parcels of the same payload, each for one goroutine.
+func (p *parcel) copies(from *parcels, n int) []*parcel {
+	all := make([]*parcel, n)
+	for i := range all {
+		all[i] = from.take()
+		all[i].load(append(all[i].room(), p.data()...), p.at)
+	}
+	return all
+}
+
 // parcels are kept for whichever group has something to deliver next: a group needs one
 // for moments only.
 type parcels struct{ pool sync.Pool }

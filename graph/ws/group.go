@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -57,9 +59,49 @@ func (g *group) step() error {
 		return err
 	}
 	p.load(b, at)
-	for i := len(g.members) - 1; i >= 0; i-- { // backwards, for some are taken out
-		switch m := g.members[i]; {
-		case !g.permits(m):
+	for _, r := range g.spread(p) {
+		g.dismiss(r.member, r.why)
+	}
+	return nil
+}
+
+// membersEach is how many members one goroutine serves, if there are processors for
+// more: what an offer takes is the kernel's time, a few microseconds on each socket.
+const membersEach = 256
+
+// refusal is a member that has no right to a payload any more.
+type refusal struct {
+	member *member
+	why    error
+}
+
+// spread offers p to all members, on several processors when they are many. The lock is held.
+func (g *group) spread(p *parcel) (lost []refusal) {
+	servants := max(1, min(runtime.GOMAXPROCS(0), len(g.members)/membersEach))
+	if servants == 1 {
+		return g.pass(p, g.members)
+	}
+	var (
+		wg    sync.WaitGroup
+		found = make([][]refusal, servants)
+	)
+	for i, own := range p.copies(&g.srv.parcels, servants) {
+		part := g.members[i*len(g.members)/servants : (i+1)*len(g.members)/servants]
+		wg.Go(func() {
+			defer g.srv.parcels.put(own)
+			found[i] = g.pass(own, part)
+		})
+	}
+	wg.Wait()
+	return slices.Concat(found...)
+}
+
+// pass offers p to some members and returns those that are to be dismissed. The lock is held.
+func (g *group) pass(p *parcel, members []*member) (lost []refusal) {
+	for _, m := range members {
+		switch err := guarded(m.ticket.Check); {
+		case err != nil:
+			lost = append(lost, refusal{m, err})
 		case m.behind:
 			m.slow = true
 			g.srv.metrics.conflated.Inc()
@@ -68,7 +110,7 @@ func (g *group) step() error {
 			m.slow = m.behind
 		}
 	}
-	return nil
+	return lost
 }
 
 // admit lets m in and offers what brings it from since to where the group is. It

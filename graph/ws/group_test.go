@@ -16,6 +16,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/dvt-engine/dvt/graph/ws"
+	"github.com/dvt-engine/dvt/internal/pace"
 )
 
 // counter is a number that grows; its sources show from which value to which a
@@ -243,6 +244,71 @@ func TestGroup_OneExecutionForAThousandWhoJoinAtOnce(t *testing.T) {
 	}
 	c.Close()
 	eventually(t, 5*time.Second, "the source is closed after its last viewer", func() bool { return source.closed.Load() == 1 })
+}
+
+func TestGroup_ManyAreServedOnSeveralProcessorsAndTheRefusedAreTakenOut(t *testing.T) {
+	t.Parallel()
+	const sockets, each = 4, 400
+	var rights sync.Map // by id, which is the viewer's own
+	source := newCounter(100)
+	share := sharing(source.open)
+	s := start(t, ws.Config{StreamsOfPeer: each, Operations: each, Share: func(ctx context.Context, op *graphql.OperationContext) (*ws.Shared, error) {
+		shared, err := share(ctx, op)
+		rights.Store(shared.Since.Seq, shared.Ticket)
+		return shared, err
+	}}, nobody)
+	var clients []*client
+	for i := range sockets {
+		c := s.open(t)
+		clients = append(clients, c)
+		for j := range each {
+			n := i*each + j
+			c.subscribeSince(strconv.Itoa(n), subscription, int64(-n))
+		}
+		for range each {
+			if m, ok := c.next(); !ok || m.Payload.Data.Kind != "first" {
+				t.Fatalf("got %+v", m)
+			}
+		}
+	}
+	refused := func(n int) bool { return n%3 == 0 }
+	for n := range sockets * each {
+		if refused(n) {
+			r, _ := rights.Load(int64(-n))
+			r.(*right).revoke(errors.New("FORBIDDEN")) //nolint:forcetypeassert // see sharing
+		}
+	}
+	for round := int64(2); round <= 4; round++ {
+		source.advance(1, nil)
+		for i, c := range clients {
+			told := map[int]bool{}
+			for n := i * each; n < (i+1)*each; n++ {
+				if !refused(n) || round == 2 {
+					told[n] = true
+				}
+			}
+			for len(told) > 0 {
+				_ = c.SetReadDeadline(time.Now().Add(pace.Of(10 * time.Second)))
+				_, data, err := c.ReadMessage()
+				var m struct{ ID string }
+				if err = errors.Join(err, json.Unmarshal(data, &m)); err != nil {
+					t.Fatal(err)
+				}
+				n, _ := strconv.Atoi(m.ID)
+				want := fmt.Sprintf(`"to":%d,`, round)
+				if refused(n) {
+					want = "FORBIDDEN"
+				}
+				if !told[n] || !strings.Contains(string(data), want) {
+					t.Fatalf("round %d: %d is told %.200s", round, n, data)
+				}
+				delete(told, n)
+			}
+		}
+	}
+	if n := source.nexts.Load(); n != 3 {
+		t.Errorf("rendered %d times", n)
+	}
 }
 
 func TestGroup_FirstBringsFromWhereTheViewerWas(t *testing.T) {
