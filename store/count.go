@@ -26,10 +26,12 @@ func (f RunFilter) CountInto(out []RunCount, count func(f RunFilter, each func(p
 		out[part].Total = n
 	})
 	switch {
-	case err != nil || len(f.Statuses) > 0 && !slices.Contains(f.Statuses, run.Failed):
+	case err != nil:
 		return err
 	case all > MaxCounted:
 		return ErrTooMany
+	case len(f.Statuses) > 0 && !slices.Contains(f.Statuses, run.Failed):
+		return nil
 	}
 	f.Statuses = []run.Status{run.Failed}
 	return count(f, func(part, n int64) { out[part].Failed = min(n, out[part].Total) })
