@@ -2133,8 +2133,8 @@ type FollowStepLogStepLogUpdatesStepLogUpdate struct {
 	TotalLines int                                                          `json:"totalLines"`
 	Missing    *FollowStepLogStepLogUpdatesStepLogUpdateMissingMissingLines `json:"missing"`
 	// No more lines will come: the attempt is over.
-	Complete bool                                                   `json:"complete"`
-	Lines    []FollowStepLogStepLogUpdatesStepLogUpdateLinesLogLine `json:"lines"`
+	Complete bool      `json:"complete"`
+	Lines    []LogLine `json:"lines"`
 }
 
 // GetAttempt returns FollowStepLogStepLogUpdatesStepLogUpdate.Attempt, and is useful for accessing the field via an interface.
@@ -2152,30 +2152,7 @@ func (v *FollowStepLogStepLogUpdatesStepLogUpdate) GetMissing() *FollowStepLogSt
 func (v *FollowStepLogStepLogUpdatesStepLogUpdate) GetComplete() bool { return v.Complete }
 
 // GetLines returns FollowStepLogStepLogUpdatesStepLogUpdate.Lines, and is useful for accessing the field via an interface.
-func (v *FollowStepLogStepLogUpdatesStepLogUpdate) GetLines() []FollowStepLogStepLogUpdatesStepLogUpdateLinesLogLine {
-	return v.Lines
-}
-
-// FollowStepLogStepLogUpdatesStepLogUpdateLinesLogLine includes the requested fields of the GraphQL type LogLine.
-type FollowStepLogStepLogUpdatesStepLogUpdateLinesLogLine struct {
-	No int       `json:"no"`
-	At time.Time `json:"at"`
-	// stdout, stderr or dvt
-	Stream string `json:"stream"`
-	Text   string `json:"text"`
-}
-
-// GetNo returns FollowStepLogStepLogUpdatesStepLogUpdateLinesLogLine.No, and is useful for accessing the field via an interface.
-func (v *FollowStepLogStepLogUpdatesStepLogUpdateLinesLogLine) GetNo() int { return v.No }
-
-// GetAt returns FollowStepLogStepLogUpdatesStepLogUpdateLinesLogLine.At, and is useful for accessing the field via an interface.
-func (v *FollowStepLogStepLogUpdatesStepLogUpdateLinesLogLine) GetAt() time.Time { return v.At }
-
-// GetStream returns FollowStepLogStepLogUpdatesStepLogUpdateLinesLogLine.Stream, and is useful for accessing the field via an interface.
-func (v *FollowStepLogStepLogUpdatesStepLogUpdateLinesLogLine) GetStream() string { return v.Stream }
-
-// GetText returns FollowStepLogStepLogUpdatesStepLogUpdateLinesLogLine.Text, and is useful for accessing the field via an interface.
-func (v *FollowStepLogStepLogUpdatesStepLogUpdateLinesLogLine) GetText() string { return v.Text }
+func (v *FollowStepLogStepLogUpdatesStepLogUpdate) GetLines() []LogLine { return v.Lines }
 
 // FollowStepLogStepLogUpdatesStepLogUpdateMissingMissingLines includes the requested fields of the GraphQL type MissingLines.
 // The GraphQL type's documentation follows.
@@ -4689,6 +4666,27 @@ func (v *ListTokensTokensTokenConnectionPageInfo) GetHasNextPage() bool { return
 // GetEndCursor returns ListTokensTokensTokenConnectionPageInfo.EndCursor, and is useful for accessing the field via an interface.
 func (v *ListTokensTokensTokenConnectionPageInfo) GetEndCursor() *string { return v.EndCursor }
 
+// LogLine includes the requested fields of the GraphQL type LogLine.
+type LogLine struct {
+	No int       `json:"no"`
+	At time.Time `json:"at"`
+	// stdout, stderr or dvt
+	Stream string `json:"stream"`
+	Text   string `json:"text"`
+}
+
+// GetNo returns LogLine.No, and is useful for accessing the field via an interface.
+func (v *LogLine) GetNo() int { return v.No }
+
+// GetAt returns LogLine.At, and is useful for accessing the field via an interface.
+func (v *LogLine) GetAt() time.Time { return v.At }
+
+// GetStream returns LogLine.Stream, and is useful for accessing the field via an interface.
+func (v *LogLine) GetStream() string { return v.Stream }
+
+// GetText returns LogLine.Text, and is useful for accessing the field via an interface.
+func (v *LogLine) GetText() string { return v.Text }
+
 type ManualOutcome string
 
 const (
@@ -5945,7 +5943,7 @@ type ReadStepLogStepLog struct {
 	// Null while the whole log is kept.
 	Missing *ReadStepLogStepLogMissingMissingLines `json:"missing"`
 	// In order, from the line that was asked for or the first one kept behind it.
-	Lines []ReadStepLogStepLogLinesLogLine `json:"lines"`
+	Lines []LogLine `json:"lines"`
 }
 
 // GetAttempt returns ReadStepLogStepLog.Attempt, and is useful for accessing the field via an interface.
@@ -5958,28 +5956,7 @@ func (v *ReadStepLogStepLog) GetTotalLines() int { return v.TotalLines }
 func (v *ReadStepLogStepLog) GetMissing() *ReadStepLogStepLogMissingMissingLines { return v.Missing }
 
 // GetLines returns ReadStepLogStepLog.Lines, and is useful for accessing the field via an interface.
-func (v *ReadStepLogStepLog) GetLines() []ReadStepLogStepLogLinesLogLine { return v.Lines }
-
-// ReadStepLogStepLogLinesLogLine includes the requested fields of the GraphQL type LogLine.
-type ReadStepLogStepLogLinesLogLine struct {
-	No int       `json:"no"`
-	At time.Time `json:"at"`
-	// stdout, stderr or dvt
-	Stream string `json:"stream"`
-	Text   string `json:"text"`
-}
-
-// GetNo returns ReadStepLogStepLogLinesLogLine.No, and is useful for accessing the field via an interface.
-func (v *ReadStepLogStepLogLinesLogLine) GetNo() int { return v.No }
-
-// GetAt returns ReadStepLogStepLogLinesLogLine.At, and is useful for accessing the field via an interface.
-func (v *ReadStepLogStepLogLinesLogLine) GetAt() time.Time { return v.At }
-
-// GetStream returns ReadStepLogStepLogLinesLogLine.Stream, and is useful for accessing the field via an interface.
-func (v *ReadStepLogStepLogLinesLogLine) GetStream() string { return v.Stream }
-
-// GetText returns ReadStepLogStepLogLinesLogLine.Text, and is useful for accessing the field via an interface.
-func (v *ReadStepLogStepLogLinesLogLine) GetText() string { return v.Text }
+func (v *ReadStepLogStepLog) GetLines() []LogLine { return v.Lines }
 
 // ReadStepLogStepLogMissingMissingLines includes the requested fields of the GraphQL type MissingLines.
 // The GraphQL type's documentation follows.

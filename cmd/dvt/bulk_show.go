@@ -31,8 +31,9 @@ func (s *session) bulkListCommand() *cobra.Command {
 				if err != nil {
 					return page{}, err
 				}
-				all.Edges, all.PageInfo = append(all.Edges, out.Bulks.Edges...), out.Bulks.PageInfo
-				return page{len(out.Bulks.Edges), all.PageInfo.HasNextPage, all.PageInfo.EndCursor}, nil
+				before := all.Edges
+				all = out.Bulks
+				return behind(before, &all.Edges, &all.PageInfo), nil
 			}, func() *table {
 				t := s.table("BULK", "STATE", "SIGNAL", "DONE", "ACCEPTED", "REJECTED", "REFUSED", "MADE", "REASON")
 				for _, e := range all.Edges {
@@ -63,10 +64,9 @@ func (s *session) bulkShowCommand() *cobra.Command {
 				if out.Bulk == nil {
 					return page{}, notFound("bulk")
 				}
-				edges := append(all.Rows.Edges, out.Bulk.Rows.Edges...)
+				before := all.Rows.Edges
 				all = *out.Bulk
-				all.Rows.Edges = edges
-				return page{len(out.Bulk.Rows.Edges), all.Rows.PageInfo.HasNextPage, all.Rows.PageInfo.EndCursor}, nil
+				return behind(before, &all.Rows.Edges, &all.Rows.PageInfo), nil
 			}
 			err := s.list(c.Context(), l, &all, read, func() *table {
 				fmt.Fprintln(s.err, bulkSummary(all.BulkHead))

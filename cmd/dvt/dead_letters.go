@@ -23,24 +23,16 @@ func (s *session) lettersCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "List dead letters, newest first", Args: exact(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			var of *string
-			if runID != "" {
-				of = &runID
-			}
 			open := !redriven
 			var all client.ListDeadLettersDeadLettersDeadLetterConnection
 			return s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
-				out, err := client.ListDeadLetters(ctx, s.client, of, &open, &first, after)
+				out, err := client.ListDeadLetters(ctx, s.client, orNil(runID), &open, &first, after)
 				if err != nil {
 					return page{}, err
 				}
-				if after == nil {
-					all = out.DeadLetters
-				} else {
-					all.Edges = append(all.Edges, out.DeadLetters.Edges...)
-				}
-				all.PageInfo = out.DeadLetters.PageInfo
-				return page{len(out.DeadLetters.Edges), all.PageInfo.HasNextPage, all.PageInfo.EndCursor}, nil
+				before := all.Edges
+				all = out.DeadLetters
+				return behind(before, &all.Edges, &all.PageInfo), nil
 			}, func() *table {
 				t := s.table("LETTER", "RUN", "SEQ", "TRIED", "BURIED", "REDRIVEN", "CAUSE")
 				for _, e := range all.Edges {

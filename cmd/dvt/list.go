@@ -141,6 +141,19 @@ type page struct {
 	after *string
 }
 
+// behind puts what was read before in front of a page's edges, and says how the list goes on.
+func behind[E any](before []E, edges *[]E, info interface {
+	GetHasNextPage() bool
+	GetEndCursor() *string
+},
+) page {
+	rows := len(*edges)
+	if len(before) > 0 { // else an empty list stays one, which is not null
+		*edges = append(before, *edges...)
+	}
+	return page{rows, info.GetHasNextPage(), info.GetEndCursor()}
+}
+
 // Lists: how many rows one may be asked for. They are held at once.
 const maxLimit = 10_000
 

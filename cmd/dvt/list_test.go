@@ -77,7 +77,7 @@ func TestList_EmptySaysWhatToDo(t *testing.T) {
 	address, _ := serve(t)
 	for args, want := range map[string]string{
 		"run list": "dvt run start", "run list --status failed": "Without --status", "run list --awaiting-approval": "No run waits for approval", "manual list": "No step waits",
-		"token list": "dvt token create", "queue list": "No run waits",
+		"token list": "dvt token create", "queue list": "No run waits", "bulk list": "You have sent no bulk",
 	} {
 		out, said, status := apart(t, address, "dev-mallory", strings.Fields(args)...)
 		if out != "" || !strings.Contains(said, want) || status != 0 {

@@ -20,26 +20,18 @@ func (s *session) tasksCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "List what waits for a person, the longest wait first", Args: exact(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			var of *string
-			if runID != "" {
-				of = &runID
-			}
 			var all client.ListManualTasksManualTasksManualTaskConnection
 			return s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
-				out, err := client.ListManualTasks(ctx, s.client, of, &first, after)
+				out, err := client.ListManualTasks(ctx, s.client, orNil(runID), &first, after)
 				if err != nil {
 					return page{}, err
 				}
 				for i := range out.ManualTasks.Edges { // who may complete a step reads its token when completing it
 					out.ManualTasks.Edges[i].Node.Token = nil
 				}
-				if after == nil {
-					all = out.ManualTasks
-				} else {
-					all.Edges = append(all.Edges, out.ManualTasks.Edges...)
-				}
-				all.PageInfo = out.ManualTasks.PageInfo
-				return page{len(out.ManualTasks.Edges), all.PageInfo.HasNextPage, all.PageInfo.EndCursor}, nil
+				before := all.Edges
+				all = out.ManualTasks
+				return behind(before, &all.Edges, &all.PageInfo), nil
 			}, func() *table {
 				t := s.table("RUN", "STEP", "ATTEMPT", "SINCE", "UNTIL", "YOU", "WHAT TO DO")
 				for _, e := range all.Edges {

@@ -225,13 +225,9 @@ func (s *session) policyHistory() *cobra.Command {
 				if err != nil {
 					return page{}, err
 				}
-				if after == nil {
-					all = out.PolicyHistory
-				} else {
-					all.Edges = append(all.Edges, out.PolicyHistory.Edges...)
-				}
-				all.PageInfo = out.PolicyHistory.PageInfo
-				return page{len(out.PolicyHistory.Edges), all.PageInfo.HasNextPage, all.PageInfo.EndCursor}, nil
+				before := all.Edges
+				all = out.PolicyHistory
+				return behind(before, &all.Edges, &all.PageInfo), nil
 			}, func() *table {
 				t := s.table("VERSION", "AT", "WHO", "WHY", "CHANGED")
 				for i, e := range all.Edges {

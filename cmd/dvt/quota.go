@@ -181,13 +181,9 @@ func (s *session) quotaHistory() *cobra.Command {
 				if err != nil {
 					return page{}, err
 				}
-				if after == nil {
-					all = out.QuotaHistory
-				} else {
-					all.Edges = append(all.Edges, out.QuotaHistory.Edges...)
-				}
-				all.PageInfo = out.QuotaHistory.PageInfo
-				return page{len(out.QuotaHistory.Edges), all.PageInfo.HasNextPage, all.PageInfo.EndCursor}, nil
+				before := all.Edges
+				all = out.QuotaHistory
+				return behind(before, &all.Edges, &all.PageInfo), nil
 			}, func() *table {
 				t := s.table("VERSION", "AT", "WHO", "WHY", "CHANGED")
 				for i, e := range all.Edges {
@@ -216,23 +212,15 @@ func (s *session) queueList() *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "List the runs that wait, by project, in the order in which they start", Args: exact(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			var of *string
-			if project != "" {
-				of = &project
-			}
 			var all client.ListQueueQueueQueueEntryConnection
 			err := s.list(c.Context(), l, &all, func(ctx context.Context, first int, after *string) (page, error) {
-				out, err := client.ListQueue(ctx, s.client, of, &first, after)
+				out, err := client.ListQueue(ctx, s.client, orNil(project), &first, after)
 				if err != nil {
 					return page{}, err
 				}
-				if after == nil {
-					all = out.Queue
-				} else {
-					all.Edges = append(all.Edges, out.Queue.Edges...)
-				}
-				all.PageInfo = out.Queue.PageInfo
-				return page{len(out.Queue.Edges), all.PageInfo.HasNextPage, all.PageInfo.EndCursor}, nil
+				before := all.Edges
+				all = out.Queue
+				return behind(before, &all.Edges, &all.PageInfo), nil
 			}, func() *table {
 				t := s.table("RUN", "PROJECT", "PLACE", "PRIORITY", "SINCE", "WAITS FOR", "ABOUT")
 				for _, e := range all.Edges {

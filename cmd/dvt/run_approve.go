@@ -71,13 +71,9 @@ func (s *session) listApprovals(c *cobra.Command, l listed) error {
 		if err != nil {
 			return page{}, err
 		}
-		if after == nil {
-			all = out.Approvals
-		} else {
-			all.Edges = append(all.Edges, out.Approvals.Edges...)
-		}
-		all.PageInfo = out.Approvals.PageInfo
-		return page{len(out.Approvals.Edges), all.PageInfo.HasNextPage, all.PageInfo.EndCursor}, nil
+		before := all.Edges
+		all = out.Approvals
+		return behind(before, &all.Edges, &all.PageInfo), nil
 	}, func() *table {
 		t := s.table("RUN", "PLAN", "WHERE", "BY", "ASKED", "APPROVALS", "UNTIL", "YOU MAY")
 		for _, e := range all.Edges {

@@ -21,11 +21,8 @@ type runName struct {
 	suits    func(r client.RunRow) bool
 }
 
-// me stands for the viewer in filters.
-var me = "me"
-
 var runNames = []runName{
-	{"@last", "the newest run that you started", client.RunFilter{TriggeredBy: &me}, 1, func(client.RunRow) bool { return true }},
+	{"@last", "the newest run that you started", client.RunFilter{TriggeredBy: new(me)}, 1, func(client.RunRow) bool { return true }},
 	{
 		"@failed", "the newest run that FAILED, or waits with a failed step",
 		client.RunFilter{Statuses: []client.RunStatus{client.RunStatusFailed, client.RunStatusRunning, client.RunStatusPaused}}, maxPage,
@@ -34,6 +31,9 @@ var runNames = []runName{
 		},
 	},
 }
+
+// me stands for the viewer in filters.
+const me = "me"
 
 // Short run ids: how much of one must be given, and how many runs are looked at.
 const (

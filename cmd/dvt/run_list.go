@@ -32,7 +32,7 @@ func (s *session) listCommand() *cobra.Command {
 				f.Text = &text
 			}
 			if mine {
-				by = "me"
+				by = me
 			}
 			f.TriggeredBy = orNil(by)
 			if len(f.Statuses) > 0 || text != "" || by != "" {
@@ -44,13 +44,9 @@ func (s *session) listCommand() *cobra.Command {
 				if err != nil {
 					return page{}, err
 				}
-				if after == nil {
-					all = out.Runs
-				} else {
-					all.Edges = append(all.Edges, out.Runs.Edges...)
-				}
-				all.PageInfo = out.Runs.PageInfo
-				return page{len(out.Runs.Edges), all.PageInfo.HasNextPage, all.PageInfo.EndCursor}, nil
+				before := all.Edges
+				all = out.Runs
+				return behind(before, &all.Edges, &all.PageInfo), nil
 			}, func() *table {
 				t := s.table("RUN", "STATUS", "PLAN", "STEPS", "STARTED", "TOOK", "BY", "CAUSE")
 				var ids []string

@@ -107,17 +107,23 @@ func (s *session) begin(ctx context.Context, how *reading, tail int, failed bool
 	return nil
 }
 
-// takes reports whether a line is asked for.
-func (r *reading) takes(at time.Time, text string) bool {
-	return !at.Before(r.since) && strings.Contains(text, r.grep)
-}
-
-// line prints one.
-func (s *session) line(how reading, at time.Time, stream, text string) {
-	if how.stamps {
-		text = fmt.Sprintf("%s  %-6s  %s", at.UTC().Format("2006-01-02 15:04:05.000Z"), stream, text)
+// taken prints, for people, those of lines that are asked for, and gives them; how goes on behind all of them.
+func (s *session) taken(how *reading, lines []client.LogLine) []client.LogLine {
+	taken := lines[:0]
+	for _, l := range lines {
+		how.from = l.No + 1
+		if l.At.Before(how.since) || !strings.Contains(l.Text, how.grep) {
+			continue
+		}
+		if taken = append(taken, l); s.output.data() {
+			continue
+		}
+		if how.stamps {
+			l.Text = fmt.Sprintf("%s  %-6s  %s", l.At.UTC().Format("2006-01-02 15:04:05.000Z"), l.Stream, l.Text)
+		}
+		fmt.Fprintln(s.out, l.Text)
 	}
-	fmt.Fprintln(s.out, text)
+	return taken
 }
 
 // readLog prints all that there is now. For programs it is one document.
@@ -134,23 +140,11 @@ func (s *session) readLog(ctx context.Context, how reading) error {
 			return notFound("step")
 		}
 		how.attempt = &l.Attempt // a retry that begins meanwhile has a log of its own
-		if n := len(l.Lines); n > 0 {
-			how.from = l.Lines[n-1].No + 1
-		}
 		more = len(l.Lines) == size
-		taken := l.Lines[:0]
-		for _, x := range l.Lines {
-			if !how.takes(x.At, x.Text) {
-				continue
-			}
-			if taken = append(taken, x); !s.output.data() {
-				s.line(how, x.At, x.Stream, x.Text)
-			}
-		}
-		if l.Lines = taken; whole == nil {
+		if l.Lines = s.taken(&how, l.Lines); whole == nil {
 			whole = l
 		} else if s.output.data() {
-			whole.Lines, whole.TotalLines, whole.Missing = append(whole.Lines, taken...), l.TotalLines, l.Missing
+			whole.Lines, whole.TotalLines, whole.Missing = append(whole.Lines, l.Lines...), l.TotalLines, l.Missing
 		}
 	}
 	if s.output.data() {
@@ -168,19 +162,7 @@ func (s *session) followLog(ctx context.Context, how reading, giveUp time.Durati
 		return s.client.Follow(ctx, how.runID, how.stepID, how.attempt, how.from, func(f client.FollowStepLogStepLogUpdatesStepLogUpdate) error {
 			took(client.Position{})
 			how.attempt = &f.Attempt
-			if n := len(f.Lines); n > 0 {
-				how.from = f.Lines[n-1].No + 1
-			}
-			taken := f.Lines[:0]
-			for _, x := range f.Lines {
-				if !how.takes(x.At, x.Text) {
-					continue
-				}
-				if taken = append(taken, x); !s.output.data() {
-					s.line(how, x.At, x.Stream, x.Text)
-				}
-			}
-			if f.Lines = taken; s.output.data() && (len(taken) > 0 || f.Complete) {
+			if f.Lines = s.taken(&how, f.Lines); s.output.data() && (len(f.Lines) > 0 || f.Complete) {
 				if err := s.print(f); err != nil {
 					return stopped{err}
 				}

@@ -85,13 +85,9 @@ func (s *session) tokenList() *cobra.Command {
 				if err != nil {
 					return page{}, err
 				}
-				if after == nil {
-					all = out.Tokens
-				} else {
-					all.Edges = append(all.Edges, out.Tokens.Edges...)
-				}
-				all.PageInfo = out.Tokens.PageInfo
-				return page{len(out.Tokens.Edges), all.PageInfo.HasNextPage, all.PageInfo.EndCursor}, nil
+				before := all.Edges
+				all = out.Tokens
+				return behind(before, &all.Edges, &all.PageInfo), nil
 			}, func() *table {
 				t := s.table("TOKEN", "KIND", "NAME", "PRINCIPAL", "GRANTS", "EXPIRES", "USED", "REVOKED")
 				for _, e := range all.Edges {
