@@ -59,7 +59,7 @@ func (s *Service) Approval(ctx context.Context, p authz.Principal, runID string)
 // Approvals reads a page of the runs that p may see and that wait for approval, the
 // oldest first: CURSOR_INVALID.
 func (s *Service) Approvals(ctx context.Context, p authz.Principal, first int, after string) (RunsPage, error) {
-	n, _, err := pageSize(first, 0, 50)
+	n, err := pageSize(first, 50)
 	if err != nil {
 		return RunsPage{}, err
 	}
@@ -71,7 +71,7 @@ func (s *Service) Approvals(ctx context.Context, p authz.Principal, first int, a
 	if !ok {
 		return RunsPage{}, nil
 	}
-	waiting, more, err := s.openApprovals(ctx, store.ApprovalFilter{TenantID: p.TenantID, ProjectIDs: scope.ProjectIDs, After: at, Limit: n + 1}, scope.EnvironmentID)
+	waiting, more, err := s.openApprovals(ctx, scope, at, n)
 	if err != nil {
 		return RunsPage{}, translate(err)
 	}
@@ -91,27 +91,17 @@ func (s *Service) Approvals(ctx context.Context, p authz.Principal, first int, a
 	return out, nil
 }
 
-// openApprovals reads f.Limit-1 open ones of an environment ("": all), and whether there are more.
-func (s *Service) openApprovals(ctx context.Context, f store.ApprovalFilter, environmentID string) (out []store.Approval, more bool, err error) {
-	for most := f.Limit; ; {
-		page, err := s.cfg.Store.OpenApprovals(ctx, f)
-		if err != nil {
-			return nil, false, err
+// openApprovals reads n open ones of a scope behind a place, and whether there are more.
+func (s *Service) openApprovals(ctx context.Context, scope RunFilter, after *store.RunPos, n int) ([]store.Approval, bool, error) {
+	f := store.ApprovalFilter{TenantID: scope.TenantID, ProjectIDs: scope.ProjectIDs, After: after}
+	return readOn(n, func(last *store.Approval, limit int) ([]store.Approval, error) {
+		if f.Limit = limit; last != nil {
+			f.After = &store.RunPos{CreatedAt: last.CreatedAt, RunID: last.RunID}
 		}
-		for _, a := range page {
-			if environmentID != "" && a.EnvironmentID != environmentID {
-				continue
-			}
-			if out = append(out, a); len(out) == most {
-				return out[:most-1], true, nil
-			}
-		}
-		if len(page) < f.Limit {
-			return out, false, nil
-		}
-		last := page[len(page)-1]
-		f.After = &store.RunPos{CreatedAt: last.CreatedAt, RunID: last.RunID}
-	}
+		return s.cfg.Store.OpenApprovals(ctx, f)
+	}, func(a store.Approval) (bool, error) {
+		return scope.EnvironmentID == "" || a.EnvironmentID == scope.EnvironmentID, nil
+	})
 }
 
 // approvedBy reports whether p is one of those who approved.

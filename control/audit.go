@@ -34,7 +34,7 @@ func AuditCursor(l store.AuditLink) string { return strconv.FormatInt(l.No, 10) 
 // Audit reads who did or was refused what (T208), newest first or from the first row
 // on. It takes READ_AUDIT on the whole tenant. FORBIDDEN, CURSOR_INVALID.
 func (s *Service) Audit(ctx context.Context, p authz.Principal, q AuditQuery) (AuditPage, error) {
-	n, _, err := pageSize(q.First, 0, 50)
+	n, err := pageSize(q.First, 50)
 	if err != nil {
 		return AuditPage{}, err
 	}

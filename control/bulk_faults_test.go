@@ -176,3 +176,17 @@ func TestBulk_TheStoreThatIsAwayInTheMiddle(t *testing.T) {
 		}
 	}
 }
+
+// A store that is away is no cursor that cannot be read: who pages on later goes on.
+func TestBulks_TheStoreThatIsAwayBetweenPages(t *testing.T) {
+	t.Parallel()
+	w, f := bulkWorld(t)
+	b := w.bulk(w.eng(), bulkOf("b1", 1, control.BulkRuns{IDs: w.many(1)}))
+	f.down.Store(true)
+	_, err := w.Bulks(t.Context(), w.eng(), 10, b.ID)
+	refusal(t, err, run.CodeStoreUnavailable)
+	f.down.Store(false)
+	must[control.BulksPage](t)(w.Bulks(t.Context(), w.eng(), 10, b.ID))
+	_, err = w.Bulks(t.Context(), w.who("dev-admin"), 10, b.ID)
+	refusal(t, err, run.CodeCursorInvalid)
+}

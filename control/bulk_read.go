@@ -43,8 +43,8 @@ func bulkNotFound() *Error {
 
 // Bulk reads one of p's own bulks. NOT_FOUND also for anybody else's (T101).
 func (s *Service) Bulk(ctx context.Context, p authz.Principal, id string) (Bulk, error) {
-	b, err := s.cfg.Store.Bulk(ctx, id)
-	if errors.Is(err, store.ErrNotFound) || err == nil && (b.TenantID != p.TenantID || b.Actor != p.ID) {
+	b, err := s.ownBulk(ctx, p, id)
+	if errors.Is(err, store.ErrNotFound) {
 		return Bulk{}, bulkNotFound()
 	}
 	if err != nil {
@@ -53,36 +53,38 @@ func (s *Service) Bulk(ctx context.Context, p authz.Principal, id string) (Bulk,
 	return bulkView(b)
 }
 
+// ownBulk reads one of p's own bulks: store.ErrNotFound also for anybody else's.
+func (s *Service) ownBulk(ctx context.Context, p authz.Principal, id string) (store.Bulk, error) {
+	b, err := s.cfg.Store.Bulk(ctx, id)
+	if err == nil && (b.TenantID != p.TenantID || b.Actor != p.ID) {
+		err = store.ErrNotFound
+	}
+	return b, err
+}
+
 // Bulks reads a page of p's own bulks. CURSOR_INVALID.
 func (s *Service) Bulks(ctx context.Context, p authz.Principal, first int, after string) (BulksPage, error) {
-	n, _, err := pageSize(first, 0, 20)
+	n, err := pageSize(first, 20)
 	if err != nil {
 		return BulksPage{}, err
 	}
 	if after != "" {
-		if _, err := s.Bulk(ctx, p, after); err != nil {
-			return BulksPage{}, cursorInvalid()
+		if _, err := s.ownBulk(ctx, p, after); err != nil {
+			return BulksPage{}, pageError(after, err)
 		}
 	}
 	list, err := s.cfg.Store.Bulks(ctx, store.BulkFilter{TenantID: p.TenantID, Actor: p.ID, Before: after, Limit: n + 1})
 	if err != nil {
 		return BulksPage{}, translate(err)
 	}
-	out := BulksPage{HasNext: len(list) > n}
-	for _, b := range list[:min(n, len(list))] {
-		v, err := bulkView(b)
-		if err != nil {
-			return BulksPage{}, err
-		}
-		out.Bulks = append(out.Bulks, v)
-	}
-	return out, nil
+	bulks, more, err := pageOf(list, n, bulkView)
+	return BulksPage{Bulks: bulks, HasNext: more}, err
 }
 
 // BulkRows reads a page of the rows of one of p's own bulks, with the receipts of the runs that p may READ now.
 // NOT_FOUND, CURSOR_INVALID.
 func (s *Service) BulkRows(ctx context.Context, p authz.Principal, q BulkRowsQuery) (BulkRowsPage, error) {
-	n, _, err := pageSize(q.First, 0, 50)
+	n, err := pageSize(q.First, 50)
 	if err != nil {
 		return BulkRowsPage{}, err
 	}

@@ -83,7 +83,7 @@ type DBTNodesPage struct {
 // dbt got nowhere. NOT_FOUND, CURSOR_INVALID, BAD_USER_INPUT, and QUERY_TOO_COMPLEX for a
 // file above 16 MiB. It reads the file once for each page.
 func (s *Service) DBTNodes(ctx context.Context, p authz.Principal, in DBTNodesQuery) (out DBTNodesPage, ok bool, err error) {
-	n, _, err := pageSize(in.First, 0, 50)
+	n, err := pageSize(in.First, 50)
 	if err != nil {
 		return out, false, err
 	}

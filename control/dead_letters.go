@@ -29,7 +29,7 @@ type DeadLettersPage struct {
 // on the whole tenant, or on the place of the one run that is asked for. FORBIDDEN,
 // NOT_FOUND for a run that is not the caller's, CURSOR_INVALID.
 func (s *Service) DeadLetters(ctx context.Context, p authz.Principal, q DeadLettersQuery) (DeadLettersPage, error) {
-	n, _, err := pageSize(q.First, 0, 50)
+	n, err := pageSize(q.First, 50)
 	if err != nil {
 		return DeadLettersPage{}, err
 	}

@@ -92,7 +92,7 @@ func (s *Service) lookInbox(ctx context.Context, scope RunFilter, before *inboxV
 		return nil, err
 	}
 	v := &inboxView{asOf: heads.Now, index: map[pendingKey]int{}}
-	open, _, err := s.openApprovals(ctx, store.ApprovalFilter{TenantID: scope.TenantID, ProjectIDs: scope.ProjectIDs, Limit: maxInbox + 1}, scope.EnvironmentID)
+	open, _, err := s.openApprovals(ctx, scope, nil, maxInbox)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ import (
 // Filter.Steps asks for them. CURSOR_INVALID for a cursor that this list did not give,
 // QUERY_TOO_COMPLEX for a page with more than store.MaxListSteps steps.
 func (s *Service) Runs(ctx context.Context, p authz.Principal, q RunsQuery) (RunsPage, error) {
-	n, backward, err := pageSize(q.First, q.Last, 50)
+	n, backward, err := pageEnd(q.First, q.Last, 50)
 	if err != nil {
 		return RunsPage{}, err
 	}

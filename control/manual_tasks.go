@@ -13,21 +13,15 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// maxTasks is the most tasks of a page.
-const maxTasks = 200
-
 // ManualTasks lists steps of the tenant's runs that p may see and that wait for a
 // person, the longest wait first, in one query (T85, T201). Only who may complete a
 // task gets its token. Which tasks there are lags behind the log like every list,
 // by the time of a projection; one that was completed is gone at once. NOT_FOUND
 // for a run that p may not see, CURSOR_INVALID for a cursor of another list.
 func (s *Service) ManualTasks(ctx context.Context, p authz.Principal, q ManualTasksQuery) (ManualTasksPage, error) {
-	if q.First < 0 || q.First > maxTasks {
-		return ManualTasksPage{}, badInput([]plan.Violation{{Path: "first", Code: "RANGE", Message: fmt.Sprintf("must be from 1 to %d", maxTasks)}})
-	}
-	n := q.First
-	if n == 0 {
-		n = 50
+	n, err := pageSize(q.First, 50)
+	if err != nil {
+		return ManualTasksPage{}, err
 	}
 	after, err := decodeWait(q.After)
 	if err != nil {

@@ -73,7 +73,7 @@ func policyOf(p store.StoredPolicy) (Policy, error) {
 
 // PolicyHistory reads versions below before (0: from the newest), newest first: FORBIDDEN.
 func (s *Service) PolicyHistory(ctx context.Context, p authz.Principal, first int, before int64) (PolicyPage, error) {
-	n, _, err := pageSize(first, 0, 20)
+	n, err := pageSize(first, 20)
 	if err != nil {
 		return PolicyPage{}, err
 	}

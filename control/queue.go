@@ -3,13 +3,10 @@ package control
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/dvt-engine/dvt/authz"
-	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/admission"
 )
@@ -38,18 +35,12 @@ type QueuePage struct {
 	Depth   int // runs of the tenant that wait, whoever may see them
 }
 
-// maxQueuePage is the most entries of a page.
-const maxQueuePage = 200
-
 // Queue lists runs that wait for their quota or a place, those that p may READ (T137).
 // BAD_USER_INPUT, CURSOR_INVALID when the run of the cursor waits no more.
 func (s *Service) Queue(ctx context.Context, p authz.Principal, q QueueQuery) (QueuePage, error) {
-	if q.First < 0 || q.First > maxQueuePage {
-		return QueuePage{}, badInput([]plan.Violation{{Path: "first", Code: "RANGE", Message: fmt.Sprintf("must be from 1 to %d", maxQueuePage)}})
-	}
-	n := q.First
-	if n == 0 {
-		n = 50
+	n, err := pageSize(q.First, 50)
+	if err != nil {
+		return QueuePage{}, err
 	}
 	asked := RunFilter{}
 	if q.ProjectID != "" {
@@ -65,25 +56,34 @@ func (s *Service) Queue(ctx context.Context, p authz.Principal, q QueueQuery) (Q
 			return QueuePage{}, pageError(q.After, cmp.Or(err, store.ErrNotFound))
 		}
 	}
-	rows, err := s.cfg.Store.WaitingRuns(ctx, store.WaitingFilter{TenantID: p.TenantID, ProjectIDs: scope.ProjectIDs, After: q.After, Limit: n + 1})
+	f := store.WaitingFilter{TenantID: p.TenantID, ProjectIDs: scope.ProjectIDs, After: q.After}
+	environments := map[string]string{} // of the runs of the page
+	rows, more, err := readOn(n, func(last *store.QueueRow, limit int) ([]store.QueueRow, error) {
+		if f.Limit = limit; last != nil {
+			f.After = last.RunID
+		}
+		return s.cfg.Store.WaitingRuns(ctx, f)
+	}, func(row store.QueueRow) (bool, error) {
+		id, known := s.identities.kept.Get(row.RunID)
+		if !known {
+			var err error
+			if id, err = s.identify(ctx, row.RunID); err != nil {
+				return false, err
+			}
+		}
+		environments[row.RunID] = id.EnvironmentID
+		return s.mayRead(p, id.ProjectID, id.EnvironmentID), nil
+	})
 	if err != nil {
-		return QueuePage{}, pageError(q.After, err)
+		return QueuePage{}, pageError(f.After, err)
 	}
 	usage, err := s.cfg.Store.Usage(ctx, p.TenantID)
 	if err != nil {
 		return QueuePage{}, translate(err)
 	}
-	out := QueuePage{HasNext: len(rows) > n, Depth: int(usage.Tenant.Waiting)}
-	for _, row := range rows[:min(n, len(rows))] {
-		id, known := s.identities.kept.Get(row.RunID)
-		if !known {
-			if id, err = s.identify(ctx, row.RunID); err != nil {
-				return QueuePage{}, translate(err)
-			}
-		}
-		if s.mayRead(p, id.ProjectID, id.EnvironmentID) {
-			out.Entries = append(out.Entries, s.queueEntry(row, id.EnvironmentID, usage))
-		}
+	out := QueuePage{HasNext: more, Depth: int(usage.Tenant.Waiting)}
+	for _, row := range rows {
+		out.Entries = append(out.Entries, s.queueEntry(row, environments[row.RunID], usage))
 	}
 	return out, nil
 }
@@ -145,12 +145,4 @@ func (s *Service) entryOf(ctx context.Context, r store.Run) (*QueueEntry, error)
 	}
 	e := s.queueEntry(row, r.EnvironmentID, u)
 	return &e, nil
-}
-
-// pageError is translate for a page after a run.
-func pageError(after string, err error) error {
-	if after != "" && errors.Is(err, store.ErrNotFound) {
-		return cursorInvalid()
-	}
-	return translate(err)
 }

@@ -75,7 +75,7 @@ func (s *Service) quotaVersion(v store.StoredSetting) (QuotaSettings, error) {
 
 // QuotaHistory reads versions below before (0: from the newest), newest first: FORBIDDEN.
 func (s *Service) QuotaHistory(ctx context.Context, p authz.Principal, first int, before int64) (QuotaHistoryPage, error) {
-	n, _, err := pageSize(first, 0, 20)
+	n, err := pageSize(first, 20)
 	if err != nil {
 		return QuotaHistoryPage{}, err
 	}

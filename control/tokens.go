@@ -238,7 +238,7 @@ func (s *Service) RevokeToken(ctx context.Context, p authz.Principal, in RevokeT
 
 // Tokens lists tokens: the caller's own, or with MANAGE_TOKENS everybody's.
 func (s *Service) Tokens(ctx context.Context, p authz.Principal, q TokensQuery) (TokensPage, error) {
-	n, _, err := pageSize(q.First, 0, 50)
+	n, err := pageSize(q.First, 50)
 	if err != nil {
 		return TokensPage{}, err
 	}

@@ -43,7 +43,7 @@ func (s *Service) WatchRuns(ctx context.Context, p authz.Principal, q RunsQuery)
 
 // askedPage is the filter of a page that is watched: its first rows, without steps.
 func askedPage(q RunsQuery) (store.RunFilter, error) {
-	n, _, err := pageSize(q.First, 0, 50)
+	n, err := pageSize(q.First, 50)
 	if err != nil {
 		return store.RunFilter{}, err
 	}

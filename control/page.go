@@ -1,0 +1,91 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// maxPageSize of every list that the API gives (api.md §2).
+const maxPageSize = 200
+
+// pageSize is how many rows first asks for, usual when it is 0: BAD_USER_INPUT.
+func pageSize(first, usual int) (int, error) {
+	n, _, err := pageEnd(first, 0, usual)
+	return n, err
+}
+
+// pageEnd is pageSize of a list that can be read backward too: by last, instead of first.
+func pageEnd(first, last, usual int) (n int, backward bool, err error) {
+	var vs []plan.Violation
+	for _, c := range []struct {
+		path string
+		n    int
+	}{{"first", first}, {"last", last}} {
+		if c.n < 0 || c.n > maxPageSize {
+			vs = append(vs, plan.Violation{Path: c.path, Code: plan.CodeRange, Message: fmt.Sprintf("must be from 1 to %d", maxPageSize)})
+		}
+	}
+	if first > 0 && last > 0 {
+		vs = append(vs, plan.Violation{Path: "last", Code: "INVALID", Message: "give first or last, not both"})
+	}
+	switch {
+	case len(vs) > 0:
+		return 0, false, badInput(vs)
+	case last > 0:
+		return last, true, nil
+	case first > 0:
+		return first, false, nil
+	}
+	return usual, false, nil
+}
+
+// pageOf shows the first n of rows; true: there are more.
+func pageOf[R, V any](rows []R, n int, show func(R) (V, error)) ([]V, bool, error) {
+	var out []V
+	for _, row := range rows[:min(n, len(rows))] {
+		v, err := show(row)
+		if err != nil {
+			return nil, false, err
+		}
+		out = append(out, v)
+	}
+	return out, len(rows) > n, nil
+}
+
+// pageError is translate for a page after a row.
+func pageError(after string, err error) error {
+	if after != "" && errors.Is(err, store.ErrNotFound) {
+		return cursorInvalid()
+	}
+	return translate(err)
+}
+
+// readOn reads rows, behind the last one that was read or from the start, until n of them are kept or there are no
+// more; true: there are more that are kept. It is for what a store does not filter by.
+func readOn[R any](n int, read func(last *R, limit int) ([]R, error), keep func(R) (bool, error)) (out []R, more bool, err error) {
+	var last *R
+	for limit := n + 1; ; limit = store.MaxPage {
+		rows, err := read(last, limit)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, row := range rows {
+			kept, err := keep(row)
+			switch {
+			case err != nil:
+				return nil, false, err
+			case kept && len(out) == n:
+				return out, true, nil
+			case kept:
+				out = append(out, row)
+			}
+		}
+		if len(rows) < limit {
+			return out, false, nil
+		}
+		last = &rows[len(rows)-1]
+	}
+}

@@ -1,0 +1,34 @@
+package control_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/dvt-engine/dvt/control"
+)
+
+// A page has as many runs as were asked for when there are as many that p may see, and goes on behind one of them:
+// else nobody could read on.
+func TestQueue_T137_PagesOfWhatOneMaySee(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withQuotas(hobby()))
+	for i := range 2 {
+		w.asked(fmt.Sprint("started", i))
+	}
+	var want []string
+	for i, environment := range []string{"prod", "prod", "prod", "dev", "prod", "dev", "prod"} {
+		in := startOf(fmt.Sprint("r", i), document(M{"scope.environmentId": environment}, "s1"))
+		s := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), in))
+		if environment == "dev" {
+			want = append(want, s.View.Run.RunID)
+		}
+	}
+	after := ""
+	for i, id := range want {
+		page := must[control.QueuePage](t)(w.Queue(t.Context(), w.who("env-viewer"), control.QueueQuery{First: 1, After: after}))
+		if more := i+1 < len(want); len(page.Entries) != 1 || page.Entries[0].RunID != id || page.HasNext != more {
+			t.Fatalf("page %d: %+v, want %s", i, page, id)
+		}
+		after = id
+	}
+}
