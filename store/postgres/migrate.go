@@ -35,11 +35,10 @@ const (
 )
 
 // A migration that does not get a table within the lock_timeout of its file, or
-// that a deadlock with a server undoes, is tried again after busyPause, busyTries
-// times in all.
+// that a deadlock with a server undoes, is tried again after busyPause, for busyFor in all.
 const (
 	busyPause = time.Second
-	busyTries = 75
+	busyFor   = 5 * time.Minute
 )
 
 // Migration brings the schema of a database up to date. The zero value is ready
@@ -60,7 +59,8 @@ func Migrate(ctx context.Context, dsn string) error { return Migration{}.Run(ctx
 // may be called by any number of processes at once: a lease in a table lets one
 // work while the others wait (up to five minutes), without a feature of the
 // session. Every migration is one transaction: a process that dies in the middle
-// leaves the schema as it was, and its lock for ten seconds. A table that somebody
+// leaves the schema as it was, and its lock for ten seconds; what was done ahead of
+// one (old rows filled, indexes built, while servers write) stays. A table that somebody
 // uses for long is waited for in slices, so that servers go on meanwhile. A newer
 // schema is left alone; giving rights on it is store.ErrSchema.
 func (m Migration) Run(ctx context.Context, dsn string) error {
@@ -95,12 +95,13 @@ func (m Migration) run(ctx context.Context, db *sql.DB) error {
 			return err
 		}
 	}
+	end := time.Now().Add(busyFor)
 	for try := 1; ; try++ {
 		err := m.up(ctx, db)
 		if err == nil {
 			break
 		}
-		if sqlState(err) != codeLockNotAvailable && !repeatable(err) || try == busyTries {
+		if sqlState(err) != codeLockNotAvailable && !repeatable(err) || time.Now().After(end) {
 			return err
 		}
 		m.Logger.InfoContext(ctx, "a table that the migration changes is in use; it is tried again", slog.Int("try", try), slog.Any("error", err))
@@ -130,6 +131,9 @@ func (m Migration) up(ctx context.Context, db *sql.DB) error {
 	}
 	p, err := goose.NewProvider(goose.DialectPostgres, db, m.files, goose.WithLocker(l), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
+		return err
+	}
+	if err := m.goAhead(ctx, db, p, l); err != nil {
 		return err
 	}
 	_, err = p.Up(ctx)

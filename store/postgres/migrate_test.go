@@ -38,9 +38,15 @@ var adapters = []string{"postgres", "sqlite"}
 // migrationFiles are the migrations of an adapter by name.
 func migrationFiles(t *testing.T, adapter string) map[string]string {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join("..", adapter, "migrations", "*"))
+	return schemaFiles(t, adapter+"/migrations")
+}
+
+// schemaFiles are the files of a directory by name.
+func schemaFiles(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join("..", dir, "*"))
 	if err != nil || len(paths) == 0 {
-		t.Fatalf("no migrations of %s: %v", adapter, err)
+		t.Fatalf("no files in %s: %v", dir, err)
 	}
 	files := map[string]string{}
 	for _, p := range paths {
@@ -96,14 +102,14 @@ func TestMigrations_ReleasedOnesStayAsTheyAre(t *testing.T) {
 		}
 		released[file] = sum
 	}
-	for _, adapter := range adapters {
-		files := migrationFiles(t, adapter)
+	for _, dir := range []string{"postgres/migrations", "postgres/ahead", "sqlite/migrations"} {
+		files := schemaFiles(t, dir)
 		for _, name := range slices.Sorted(maps.Keys(files)) {
-			file, sum := adapter+"/migrations/"+name, fmt.Sprintf("%x", sha256.Sum256([]byte(files[name])))
+			file, sum := dir+"/"+name, fmt.Sprintf("%x", sha256.Sum256([]byte(files[name])))
 			switch {
 			case released[file] == "" && *release:
 				text = append(text, sum+"  "+file+"\n"...)
-			case released[file] == "" && number(t, name) < len(files):
+			case released[file] == "" && number(t, name) < schema:
 				t.Errorf("%s is not the newest and not in %s", file, list)
 			case released[file] != "" && released[file] != sum:
 				t.Errorf("%s was released and is another now: put the change in a new migration", file)
@@ -149,6 +155,31 @@ func TestMigrations_R508_AreAdditive(t *testing.T) {
 			}
 			if adapter == "postgres" && strings.Contains(files[name], "ALTER TABLE") && !strings.Contains(files[name], "\nLOCK TABLE ") {
 				t.Errorf("%s/%s takes its tables one by one: under load it would never win against servers that take them in another order", adapter, name)
+			}
+		}
+	}
+}
+
+// What is ahead of a migration may run twice: a process may die after it.
+func TestMigrations_R508_WhatIsAheadIsAdditiveAndMayBeRepeated(t *testing.T) {
+	t.Parallel()
+	files, begins := schemaFiles(t, "postgres/ahead"), regexp.MustCompile(`^(--[^\n]*\n)*SET LOCAL lock_timeout = '1s';\nLOCK TABLE `)
+	if len(files) != len(allAhead) {
+		t.Errorf("%d files for %d migrations", len(files), len(allAhead))
+	}
+	for _, a := range allAhead {
+		text := files[a.file]
+		if number(t, a.file) != int(a.version) || !begins.MatchString(text) {
+			t.Errorf("%s is not that of %d, or does not begin by taking its tables", a.file, a.version)
+		}
+		for _, p := range problems(text) {
+			t.Errorf("%s: %s", a.file, p)
+		}
+		dsn := testserver.Postgres(t)
+		migrateTo(t, dsn, upTo(t, int(a.version)-1))
+		for range 2 {
+			if _, err := dial(t, dsn).Exec(t.Context(), text); err != nil {
+				t.Errorf("%s: %v", a.file, err)
 			}
 		}
 	}

@@ -1,0 +1,24 @@
+-- Who started a run, beside its status: from now on for each new one. Those that are there are filled next.
+SET LOCAL lock_timeout = '1s';
+LOCK TABLE run_state, run_status IN ACCESS EXCLUSIVE MODE; -- in the order in which servers take them: nobody is within the old function
+
+ALTER TABLE run_status ADD COLUMN IF NOT EXISTS triggered_by text COLLATE "C" NOT NULL DEFAULT '';
+
+CREATE OR REPLACE FUNCTION dvt_list_run() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    WITH facts AS (
+      SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.created_at, r.triggered_by FROM run r WHERE r.run_id = NEW.run_id
+    ), plan AS (
+      INSERT INTO run_plan SELECT tenant_id, plan_id, project_id FROM facts ON CONFLICT DO NOTHING
+    )
+    INSERT INTO run_status (run_id, tenant_id, project_id, environment_id, plan_id, status, created_at, triggered_by)
+    SELECT run_id, tenant_id, project_id, environment_id, plan_id, NEW.status, created_at, triggered_by FROM facts
+    ON CONFLICT (run_id) DO UPDATE SET status = excluded.status;
+  ELSIF TG_OP = 'UPDATE' THEN
+    UPDATE run_status s SET status = NEW.status WHERE s.run_id = NEW.run_id;
+  ELSE
+    UPDATE run_status s SET status = 'PENDING' WHERE s.run_id = OLD.run_id; -- what a run without a checkpoint is
+  END IF;
+  RETURN NULL;
+END $$;

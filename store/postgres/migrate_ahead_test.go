@@ -1,0 +1,196 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"crypto/md5"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// oldRuns makes a database of schema 7 with runs of that version.
+func oldRuns(t *testing.T, runs int) (dsn string, c *pgx.Conn) {
+	t.Helper()
+	dsn = testserver.Postgres(t)
+	migrateTo(t, dsn, upTo(t, 7))
+	c = dial(t, dsn)
+	seed(t, c, runs)
+	return dsn, c
+}
+
+func seed(t *testing.T, c *pgx.Conn, runs int) {
+	t.Helper()
+	for _, sql := range []string{
+		`INSERT INTO run (run_id, tenant_id, project_id, environment_id, plan_id, plan_version, triggered_by, request_id, plan_ref, trigger_source, parent_run_id, policy, created_at)
+			SELECT md5(n::text), 't1', 'p' || n % 5, 'prod', 'plan' || n % 50, '1', CASE WHEN n % 1000 = 0 THEN 'ana' ELSE 'scheduler' END, '', '{}', '', '', '{}',
+			timestamptz '2026-01-01Z' + n * interval '1 second' FROM generate_series(1, $1::int) n`,
+		`INSERT INTO run_status SELECT run_id, tenant_id, project_id, environment_id, plan_id, 'COMPLETED', created_at FROM run WHERE $1 > 0`,
+	} {
+		if _, err := c.Exec(t.Context(), sql, runs); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// oldRun is the id of the n-th of them.
+func oldRun(n int) string { return fmt.Sprintf("%x", md5.Sum([]byte(strconv.Itoa(n)))) }
+
+// oldServer creates runs and moves old ones as servers of schema 7 do, and lists, until ctx ends. It tells the longest that a
+// statement took and how many there were.
+func oldServer(ctx context.Context, dsn string, no int) (longest time.Duration, statements int, err error) {
+	c, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer c.Close(context.Background())
+	const saves = `INSERT INTO run_state (run_id, tenant_id, project_id, status, seq, rev, header) SELECT run_id, tenant_id, project_id, 'RUNNING', 1, 1, '{}' FROM run
+		WHERE run_id = $1 ON CONFLICT (run_id) DO NOTHING`
+	begun := time.Now().UnixNano()
+	for n := 1; ctx.Err() == nil; n++ {
+		for _, do := range []struct{ sql, id string }{
+			{`INSERT INTO run VALUES ($1, 't1', 'p1', 'prod', 'plan1', '1', NULL, '', '{}', 'ben', '', '', NULL, '{}', now())`, ""},
+			{saves, ""},
+			{saves, oldRun(3*n + no)},
+			{`UPDATE run_state SET status = 'COMPLETED' WHERE run_id = $1`, ""},
+			{`SELECT run_id FROM run_status WHERE tenant_id = 't1' AND status = 'COMPLETED' AND $1 <> '' ORDER BY created_at DESC, run_id DESC LIMIT 51`, ""},
+		} {
+			id := cmp.Or(do.id, fmt.Sprintf("new-%d-%d-%d", no, begun, n))
+			from := time.Now()
+			if _, err := c.Exec(context.Background(), do.sql, id); err != nil {
+				return longest, statements, fmt.Errorf("%s: %w", do.sql, err)
+			}
+			longest = max(longest, time.Since(from))
+			statements++
+		}
+	}
+	return longest, statements, nil
+}
+
+// Servers of the version before go on while old rows are filled and indexes are built: none waits for long, and what they
+// write meanwhile is filled, too. Two processes migrate at once.
+func TestMigrate_R508_ServersGoOnWhileALargeDatabaseIsMigrated(t *testing.T) {
+	t.Parallel()
+	dsn, c := oldRuns(t, pace.Rounds(10_000))
+	ctx, stop := context.WithCancel(t.Context())
+	var servers sync.WaitGroup
+	waits, statements, errs := make([]time.Duration, 3), make([]int, 3), make([]error, 3)
+	for i := range waits {
+		servers.Go(func() { waits[i], statements[i], errs[i] = oldServer(ctx, dsn, i) })
+	}
+	from := time.Now()
+	var log said
+	migrated := make(chan error, 2)
+	for range 2 {
+		go func() { migrated <- Migration{Logger: log.logger()}.Run(t.Context(), dsn) }()
+	}
+	migrateErr := errors.Join(<-migrated, <-migrated)
+	took := time.Since(from)
+	stop()
+	servers.Wait()
+	if err := errors.Join(append(errs, migrateErr)...); err != nil {
+		t.Fatal(err)
+	}
+	longest := max(waits[0], waits[1], waits[2])
+	if longest > pace.Of(time.Second) && longest > took/4 {
+		t.Errorf("a server waited %v for a migration of %v, after %v statements:\n%s", longest, took, statements, log.String())
+	}
+	filledAndBuilt(t, c)
+	var most int
+	if err := c.QueryRow(t.Context(), `SELECT max(n) FROM (SELECT count(*) AS n FROM run_status GROUP BY xmin) w`).Scan(&most); err != nil || most > 1000 {
+		t.Errorf("%d rows are held at once, %v", most, err)
+	}
+	if n := strings.Count(log.String(), "an index is built"); n != 3 {
+		t.Errorf("%d indexes were built beside servers:\n%s", n, log.String())
+	}
+}
+
+// filledAndBuilt: every run is found by who started it.
+func filledAndBuilt(t *testing.T, c *pgx.Conn) {
+	t.Helper()
+	var missing, invalid int
+	if err := c.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM run_status s JOIN run r USING (run_id) WHERE s.triggered_by <> r.triggered_by),
+		(SELECT count(*) FROM pg_index WHERE NOT indisvalid)`).Scan(&missing, &invalid); err != nil || missing+invalid > 0 {
+		t.Errorf("%d rows are not filled, %d indexes are not valid, %v", missing, invalid, err)
+	}
+}
+
+// A process is killed while it fills old rows: nothing reads them, servers of the version before go on, and the next one fills the rest.
+func TestMigrate_R508_KilledWhileItFillsOldRows(t *testing.T) {
+	t.Parallel()
+	const runs = 3000
+	dsn, c := oldRuns(t, runs)
+	if _, err := c.Exec(t.Context(), `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.001); RETURN NEW; END $$;
+		CREATE TRIGGER slow BEFORE UPDATE ON run_status FOR EACH ROW EXECUTE FUNCTION slow()`); err != nil {
+		t.Fatal(err)
+	}
+	victim := child(t, dsn)
+	await(t, c, `SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'run_status'::regclass AND attname = 'triggered_by')`)
+	await(t, c, `SELECT EXISTS (SELECT FROM run_status WHERE triggered_by <> '')`)
+	if err := victim.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = victim.Wait() // it was killed
+	await(t, c, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%SKIP LOCKED%' AND state = 'active' AND pid <> pg_backend_pid())`)
+	var filled int
+	if err := c.QueryRow(t.Context(), `SELECT count(*) FROM run_status WHERE triggered_by <> ''`).Scan(&filled); err != nil || filled == 0 || filled == runs {
+		t.Fatalf("%d rows are filled of %d, %v", filled, runs, err)
+	}
+	if _, err := Open(t.Context(), dsn, Options{}); !errors.Is(err, store.ErrSchema) {
+		t.Errorf("a server of this version reads half of it: %v", err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer stop()
+	if _, _, err := oldServer(ctx, dsn, 0); err != nil {
+		t.Errorf("a server of the version before: %v", err)
+	}
+	var log said
+	if err := (Migration{Logger: log.logger()}).Run(t.Context(), dsn); err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("rows=%d ", runs-filled); !strings.Contains(log.String(), want) {
+		t.Errorf("not %s:\n%s", want, log.String())
+	}
+	filledAndBuilt(t, c)
+}
+
+// A process is killed while it builds an index, and leaves one that is not valid.
+func TestMigrate_R508_KilledWhileItBuildsAnIndex(t *testing.T) {
+	t.Parallel()
+	dsn, c := oldRuns(t, 100)
+	reader := dial(t, dsn)
+	if _, err := reader.Exec(t.Context(), `BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM run`); err != nil {
+		t.Fatal(err)
+	}
+	victim := child(t, dsn)
+	const builds = ` FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'CREATE INDEX CONCURRENTLY%' AND state = 'active'`
+	await(t, c, `SELECT EXISTS (SELECT`+builds+` AND wait_event_type = 'Lock')`)
+	ctx, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer stop()
+	if _, n, err := oldServer(ctx, dsn, 0); err != nil || n == 0 {
+		t.Errorf("a server of the version before: %d statements, %v", n, err)
+	}
+	if err := victim.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = victim.Wait() // it was killed
+	if _, err := c.Exec(t.Context(), `SELECT pg_terminate_backend(pid)`+builds); err != nil {
+		t.Fatal(err)
+	}
+	await(t, c, `SELECT EXISTS (SELECT FROM pg_index WHERE NOT indisvalid)`)
+	if _, err := reader.Exec(t.Context(), `COMMIT`); err != nil {
+		t.Fatal(err)
+	}
+	migrateTo(t, dsn, upTo(t, schema))
+	filledAndBuilt(t, c)
+}
