@@ -114,10 +114,7 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
         onKeyDown={sendingKeys(strong)}
       >
         <p>{current ? m.confirm.basedOn(current.basedOnSeq) : "missing" in asked ? asked.missing : previewed.error ? "" : m.confirm.asking}</p>
-        {current && <PreviewList preview={current} />}
-        {current?.outcome === "APPLY" && action === "RETRY_STEP" && (
-          <p className={css.next}>{m.confirm.nextAttempt(attemptName((step?.logicalAttemptId ?? 0) + 1))}</p>
-        )}
+        {current && <PreviewList preview={current} stepId={stepId} next={action === "RETRY_STEP" ? attemptName((step?.logicalAttemptId ?? 0) + 1) : null} />}
         {previewed.error && !current && (
           <p className={css.warn} role="alert">
             {stops(action) ? m.confirm.noPreviewStop : m.confirm.noPreview} {previewed.error.message} <code>{previewed.error.code}</code>

@@ -1,18 +1,21 @@
 import { Link } from "@tanstack/react-router";
 import { Copy, OctagonX } from "lucide-react";
-import { useMemo, useState } from "react";
+import { useState } from "react";
 import { useActs } from "../actions/act";
-import { instant, type RunHeader } from "../api/model";
+import type { RunHeader } from "../api/model";
 import { m } from "../messages";
-import { useHeader, useOrder, useRunStore, useStep } from "../runs/context";
+import { useCauseNodes } from "../runs/causeNodes";
+import { useHeader, useStep } from "../runs/context";
+import { type Failing, isDbt } from "../runs/dbt";
+import { AFRESH } from "../runs/views";
 import { Button } from "../ui/Button";
-import { attemptName, count, shortId } from "../ui/format";
+import { attemptName } from "../ui/format";
 import { Time } from "../ui/Time";
 import button from "../ui/Button.module.css";
 import prose from "../ui/Prose.module.css";
 import css from "./CauseCard.module.css";
+import { CauseMore } from "./CauseMore";
 
-const NAMED = 3;
 type Cause = NonNullable<RunHeader["rootCause"]>;
 
 /** What broke, in its own words, what it holds up, and the next safe action. */
@@ -24,7 +27,13 @@ export function CauseCard() {
 
 function Known({ header, cause }: { header: RunHeader; cause: Cause }) {
   const { stepId, logicalAttemptId, code, category, message, retryable, blockedSteps, firstSeq } = cause;
-  const failedAt = useStep(stepId ?? "")?.attempts.find((attempt) => attempt.logicalAttemptId === logicalAttemptId)?.completedAt ?? null;
+  const step = useStep(stepId ?? "");
+  const failedAt = step?.attempts.find((attempt) => attempt.logicalAttemptId === logicalAttemptId)?.completedAt ?? null;
+  // Before its steps are known a run tells of dbt by the code.
+  const dbt = isDbt(step?.type ?? code);
+  const failing = useCauseNodes(header.runId, cause, dbt);
+  // An address without an attempt means the latest, whichever that will be.
+  const attempt = logicalAttemptId === null || logicalAttemptId === step?.logicalAttemptId ? undefined : logicalAttemptId;
   const facts = [
     category && category !== "UNKNOWN" ? category : null,
     retryable ? m.run.retryable : m.run.notRetryable,
@@ -38,7 +47,7 @@ function Known({ header, cause }: { header: RunHeader; cause: Cause }) {
       <p className={css.line}>
         <OctagonX size={16} aria-hidden="true" className={css.icon} />
         {stepId && (
-          <Link from="/runs/$runId" to="." search={(old) => ({ ...old, step: stepId, tab: "error", attempt: undefined, line: undefined })} className={css.step}>
+          <Link from="/runs/$runId" to="." search={(old) => ({ ...old, ...AFRESH, step: stepId, tab: "error" })} className={css.step}>
             {stepId}
           </Link>
         )}
@@ -46,11 +55,12 @@ function Known({ header, cause }: { header: RunHeader; cause: Cause }) {
         <code className={css.code}>{code}</code>
         <span className={css.facts}>
           {facts.join(" · ")}
-          {failedAt !== null && (
-            <>
+          {stepId && (
+            // It comes with the steps, after the header; a line that grows would wrap.
+            <span data-awaited={failedAt === null || undefined}>
               {" "}
-              · <Time at={failedAt} format="clock" />
-            </>
+              · <Time at={failedAt ?? header.createdAt} format="clock" />
+            </span>
           )}
         </span>
         {blockedSteps > 0 && (
@@ -60,26 +70,25 @@ function Known({ header, cause }: { header: RunHeader; cause: Cause }) {
         )}
       </p>
       {message && <pre className={`${prose.said} ${css.message}`}>{message}</pre>}
-      <LastGreen />
-      <AlsoFailed failed={header.failedSteps} cause={stepId} />
+      <CauseMore header={header} cause={stepId} {...(dbt ? { nodes: { attempt, failing } } : {})} />
       <div className={css.buttons}>
-        {stepId && <LogLink stepId={stepId} attempt={logicalAttemptId} />}
+        {stepId && <LogLink stepId={stepId} attempt={attempt} />}
         <CopyError text={[stepId, code, message].filter((part) => part !== null).join("\n")} />
+        {stepId && dbt && <SqlLink stepId={stepId} attempt={attempt} failing={failing} />}
       </div>
     </section>
   );
 }
 
 /** To the log of the attempt that failed, where it says why. */
-function LogLink({ stepId, attempt }: { stepId: string; attempt: number | null }) {
-  const latest = useRunStore().step(stepId)?.logicalAttemptId;
+function LogLink({ stepId, attempt }: { stepId: string; attempt: number | undefined }) {
   const line = useActs().actions?.causeLine ?? null;
   return (
     <Link
       from="/runs/$runId"
       to="."
-      search={(old) => ({ ...old, step: stepId, tab: "log", attempt: attempt === latest || attempt === null ? undefined : attempt, line: undefined })}
-      className={button.button}
+      search={(old) => ({ ...old, ...AFRESH, step: stepId, attempt, tab: "log" })}
+      className={`${button.button} ${css.log}`}
       aria-keyshortcuts="l"
     >
       {line === null ? m.run.openLog : m.run.logLine(line)} <kbd className={button.key} aria-hidden="true">l</kbd>
@@ -87,45 +96,20 @@ function LogLink({ stepId, attempt }: { stepId: string; attempt: number | null }
   );
 }
 
-/** What to compare with: the last time it went well. */
-function LastGreen() {
-  const { actions } = useActs();
-  if (!actions?.lastGreen) return null;
-  const { runId, completedAt, createdAt } = actions.lastGreen;
+/** To the SQL that the first failed model was run with. Its place is kept while that is not known. */
+function SqlLink({ stepId, attempt, failing }: { stepId: string; attempt: number | undefined; failing: Failing | null | undefined }) {
+  const sql = failing?.sql ?? null;
   return (
-    <p className={css.facts}>
-      {m.run.lastGreen}{" "}
-      <Link to="/runs/$runId" params={{ runId }} search={{}}>
-        {shortId(runId)}
-      </Link>
-      , <Time at={instant(completedAt ?? createdAt)} format="full" />
-    </p>
-  );
-}
-
-/** The other steps that failed: they may be the same trouble, or a second one. */
-function AlsoFailed({ failed, cause }: { failed: number; cause: string | null }) {
-  const store = useRunStore();
-  const order = useOrder();
-  const others = useMemo(() => (failed <= 1 ? [] : order.filter((id) => id !== cause && store.step(id)?.status === "FAILED")), [store, order, failed, cause]);
-  if (others.length === 0) return null;
-  return (
-    <p className={css.facts}>
-      {m.run.alsoFailed}{" "}
-      {others.slice(0, NAMED).map((id, i) => (
-        <span key={id}>
-          {i > 0 && ", "}
-          <Link from="/runs/$runId" to="." search={(old) => ({ ...old, step: id, tab: "error", attempt: undefined, line: undefined })}>
-            {id}
-          </Link>
-        </span>
-      ))}{" "}
-      {others.length > NAMED && (
-        <Link from="/runs/$runId" to="." search={(old) => ({ ...old, view: "steps", show: ["FAILED"] })}>
-          {m.run.andMore(count(others.length - NAMED))}
-        </Link>
-      )}
-    </p>
+    <Link
+      from="/runs/$runId"
+      to="."
+      search={(old) => ({ ...old, ...AFRESH, step: stepId, attempt, tab: "models", nodes: failing?.statuses, sql: sql?.uniqueId })}
+      className={button.button}
+      data-awaited={sql === null || undefined}
+      title={sql === null ? undefined : m.run.sqlOf(sql.name)}
+    >
+      {m.run.sql}
+    </Link>
   );
 }
 

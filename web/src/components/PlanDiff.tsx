@@ -1,5 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { m } from "../messages";
+import { AFRESH } from "../runs/views";
 import { shortId } from "../ui/format";
 import css from "./PlanDiff.module.css";
 import { type PlanDiffOf, usePlanDiff } from "./usePlanDiff";
@@ -37,7 +38,7 @@ export function PlanDiff({ runId }: { runId: string }) {
             {change === "REMOVED" ? (
               <code>{stepId}</code>
             ) : (
-              <Link from="/runs/$runId" to="." search={(old) => ({ ...old, step: stepId, tab: "inputs", attempt: undefined, line: undefined, q: undefined })}>
+              <Link from="/runs/$runId" to="." search={(old) => ({ ...old, ...AFRESH, step: stepId, tab: "inputs" })}>
                 {stepId}
               </Link>
             )}{" "}

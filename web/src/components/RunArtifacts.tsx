@@ -3,6 +3,7 @@ import { useMemo } from "react";
 import type { Step } from "../api/model";
 import { m } from "../messages";
 import { useHeader, useOrder, useRunStore } from "../runs/context";
+import { AFRESH } from "../runs/views";
 import { attemptName, bytes } from "../ui/format";
 import { Notice } from "../ui/Page";
 import { CopyText } from "../ui/CopyText";
@@ -18,7 +19,7 @@ const COLUMNS: readonly Column<Row>[] = [
   {
     head: m.artifacts.step,
     cell: ({ step }) => (
-      <Link from="/runs/$runId" to="." search={(old) => ({ ...old, step: step.stepId, tab: "artifacts", attempt: undefined, line: undefined, q: undefined })}>
+      <Link from="/runs/$runId" to="." search={(old) => ({ ...old, ...AFRESH, step: step.stepId, tab: "artifacts" })}>
         {step.stepId}
       </Link>
     ),

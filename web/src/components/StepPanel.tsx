@@ -6,8 +6,9 @@ import type { Step } from "../api/model";
 import { LogView } from "../logs/LogView";
 import { m } from "../messages";
 import { useRunState, useRunStore, useStep } from "../runs/context";
+import { isDbt } from "../runs/dbt";
 import { useMedians } from "../runs/medians";
-import { STEP_TABS, type StepTab } from "../runs/views";
+import { AFRESH, STEP_TABS, type StepTab } from "../runs/views";
 import { Button } from "../ui/Button";
 import { duration } from "../ui/format";
 import { stepLook } from "../ui/look";
@@ -34,6 +35,9 @@ export interface StepPlace {
   /** A line of its log, and what is looked for in it. */
   line: number | null;
   q: string;
+  /** The statuses of dbt's nodes that are listed, none: all; and the node whose compiled SQL is open. */
+  nodes: readonly string[];
+  sql: string | null;
 }
 
 export interface StepMove {
@@ -41,6 +45,8 @@ export interface StepMove {
   tab?: StepTab;
   line?: number | undefined;
   q?: string | undefined;
+  nodes?: string[] | undefined;
+  sql?: undefined;
 }
 
 interface StepPanelProps {
@@ -84,10 +90,10 @@ export function StepPanel({ runId, stepId, place, open, close }: StepPanelProps)
       <Facts runId={runId} step={step} />
       <StepManual stepId={stepId} />
       {step.attempts.length > 0 && (
-        <Attempts attempts={step.attempts} shown={shownId} latest={latest} choose={(id) => open({ attempt: id === latest ? undefined : id, line: undefined, q: undefined })} />
+        <Attempts attempts={step.attempts} shown={shownId} latest={latest} choose={(id) => open({ ...AFRESH, attempt: id === latest ? undefined : id })} />
       )}
       <div className={tabs.tabs} role="group" aria-label={m.step.parts(step.stepId)}>
-        {STEP_TABS.filter((other) => other !== "models" || step.type.startsWith("DBT_")).map((other) => (
+        {STEP_TABS.filter((other) => other !== "models" || isDbt(step.type)).map((other) => (
           <button key={other} type="button" className={tabs.tab} aria-pressed={other === place.tab} onClick={() => open({ tab: other })}>
             {m.step.tabs[other]}
           </button>
@@ -160,7 +166,7 @@ function Part({ runId, step, shownId, latest, place, open }: PartProps) {
     case "models":
       return (
         <Suspense>
-          <StepModels key={`${step.stepId}/${shownId}/${shown?.status}`} runId={runId} stepId={step.stepId} attempt={shownId} />
+          <StepModels key={`${step.stepId}/${shownId}/${shown?.status}`} runId={runId} stepId={step.stepId} attempt={shownId} statuses={place.nodes} sql={place.sql} open={open} />
         </Suspense>
       );
     case "inputs":

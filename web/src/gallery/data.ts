@@ -210,7 +210,7 @@ export const BULK_PREVIEW: BulkPreviewed = {
     { runId: RUN, outcome: "APPLY", code: null, reason: null },
     { runId: `${RUN}1`, outcome: "NOOP", code: null, reason: "It is paused." },
     { runId: `${RUN}2`, outcome: "REFUSED", code: "RUN_TERMINAL", reason: "The run has ended." },
-    { runId: `${RUN}3`, outcome: "UNSUPPORTED", code: "CAPABILITY_UNSUPPORTED", reason: null },
+    { runId: `${RUN}3`, outcome: "UNSUPPORTED", code: "NOT_SUPPORTED", reason: null },
   ],
 };
 
@@ -219,12 +219,20 @@ export const ANSWERS: { methods: unknown; data: { preview: PreviewQuery["preview
   methods: [{ name: "oidc", label: "Acme", url: "/auth/oidc?" }],
   data: {
     viewer: { policyVersion: 41 },
-    run: { planDiff: { total: 60, added: 2, removed: 1, changed: 3, previous: { runId: RUN, planVersion: "1.4.1", createdAt: written(NOW - 86_400_000) }, parts: [], steps: [] } },
+    run: {
+      step: {
+        dbtNodes: {
+          byStatus: [{ status: "pass", count: 12 }, { status: "skipped", count: 4 }, { status: "fail", count: 3 }],
+          edges: [{ node: { uniqueId: "test.shop.not_null_stg_orders_id", name: "not_null_stg_orders_id", resourceType: "test", compiledSql: "select id from stg_orders where id is null" } }],
+        },
+      },
+      planDiff: { total: 60, added: 2, removed: 1, changed: 3, previous: { runId: RUN, planVersion: "1.4.1", createdAt: written(NOW - 86_400_000) }, parts: [], steps: [] },
+    },
     preview: {
       basedOnSeq: SEQ,
       outcome: "APPLY",
       code: null,
-      reason: "It runs again, as attempt 3.",
+      reason: 'Step "stg_orders" runs again as attempt 3.',
       status: "RUNNING",
       changes: [{ stepId: "stg_orders", kind: "RERUN", from: "FAILED", to: "RUNNING", why: "It runs again, as attempt 3." }],
       blocked: ["orders", "customers"],

@@ -133,7 +133,7 @@ function runs(): State[] {
 const EVERY_STEP: StepQuery = { show: [], find: "", group: null, sort: "failed" };
 
 function panel(stepId: string, tab: StepTab): ReactNode {
-  return within(store(header()), <StepPanel runId={RUN} stepId={stepId} place={{ attempt: null, tab, line: null, q: "" }} open={nothing} close={nothing} />);
+  return within(store(header()), <StepPanel runId={RUN} stepId={stepId} place={{ attempt: null, tab, line: null, q: "", nodes: [], sql: null }} open={nothing} close={nothing} />);
 }
 
 function panels(): State[] {

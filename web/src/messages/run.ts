@@ -1,6 +1,6 @@
 // The page of one run.
 import type { RunView } from "../runs/views";
-import { plural } from "../ui/format";
+import { count, plural } from "../ui/format";
 
 export const run = {
   gone: "Nothing here that you can see.",
@@ -36,8 +36,13 @@ export const run = {
   tabs: { graph: "Graph", timeline: "Timeline", steps: "Steps", events: "Events", receipts: "Receipts", artifacts: "Artifacts", details: "Details" } satisfies Record<RunView, string>,
   counts: { success: "succeeded", failed: "failed", running: "running", pending: "pending", skipped: "skipped" },
   ofSteps: (n: number) => `of ${plural(n, "step")}`,
-  alsoFailed: "Also failed:",
+  alsoFailed: (which: string) => `Also failed: ${which}`,
+  noneFailed: "none",
   lastGreen: "Last success: run",
+  neverGreen: "Last success: none before this run",
+  dbtFailed: (kind: string, failed: number, skipped: number) => `${plural(failed, `dbt ${kind}`)} failed${skipped > 0 ? `, ${count(skipped)} skipped` : ""}`,
+  sql: "SQL",
+  sqlOf: (name: string) => `Compiled SQL of ${name}`,
   andMore: (n: string) => `and ${n} more`,
   position: (n: number) => `position ${n} in the queue of its project`,
   startsIn: (wait: string) => `starts in about ${wait} (estimate)`,

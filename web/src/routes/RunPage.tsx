@@ -20,12 +20,14 @@ import { m } from "../messages";
 import { useHeader, useRunState } from "../runs/context";
 import { type OpenRun, openRun } from "../runs/open";
 import type { RunStore } from "../runs/store";
+import { AFRESH } from "../runs/views";
 import { useDocumentStatus } from "../ui/documentStatus";
 import { runLook } from "../ui/look";
 import { Skeleton } from "../ui/Page";
 import css from "./RunPage.module.css";
 
 const route = getRouteApi("/runs/$runId");
+const NO_NODES: readonly string[] = [];
 
 export function RunPage() {
   const { runId } = route.useParams();
@@ -77,16 +79,16 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
   const state = useRunState((store) => store.verdict().state);
   const frozen = useRunState((store) => store.frozen());
   const restoredTo = useRunState((store) => store.restoredTo());
-  const { step: chosen = null, view = "graph", attempt = null, tab, line = null, q = "", at = null, diff = null } = route.useSearch();
+  const { step: chosen = null, view = "graph", attempt = null, tab, line = null, q = "", nodes = NO_NODES, sql = null, at = null, diff = null } = route.useSearch();
   const navigate = route.useNavigate();
   const [share, setShare] = usePanelShare();
   const choose = useCallback(
-    (step: string) => void navigate({ search: (old) => ({ ...old, step, attempt: undefined, line: undefined, q: undefined }) }),
+    (step: string) => void navigate({ search: (old) => ({ ...old, ...AFRESH, step }) }),
     [navigate],
   );
   const open = useCallback((to: StepMove) => void navigate({ search: (old) => ({ ...old, ...to }), replace: true }), [navigate]);
   const close = useCallback(
-    () => void navigate({ search: (old) => ({ ...old, step: undefined, attempt: undefined, tab: undefined, line: undefined, q: undefined }) }),
+    () => void navigate({ search: (old) => ({ ...old, ...AFRESH, step: undefined, tab: undefined }) }),
     [navigate],
   );
   if (!known) {
@@ -123,7 +125,7 @@ function RunView({ runId, live }: { runId: string; live: RunStore }) {
             <StepPanel
               runId={runId}
               stepId={chosen}
-              place={{ attempt, tab: tab ?? "log", line, q }}
+              place={{ attempt, tab: tab ?? "log", line, q, nodes, sql }}
               open={open}
               close={close}
             />

@@ -49,6 +49,9 @@ const texts = z.catch(
   undefined,
 );
 
+/** The longest name of a node of dbt that is read; dbt shortens those of tests. */
+const LONGEST_NODE = 500;
+
 const seq = number(/^\d{1,15}$/);
 
 export const rootSearch = z.object({ tz: z.catch(z.optional(z.enum(["utc", "local"])), undefined) });
@@ -90,6 +93,9 @@ export const runSearch = z.object({
   sort: z.catch(z.optional(z.enum(STEP_SORTS)), undefined),
   /** A line of the log of the attempt that is shown. */
   line: number(/^[1-9]\d{0,8}$/),
+  /** The statuses of dbt's nodes that are listed, and the node whose compiled SQL is open. */
+  nodes: texts,
+  sql: z.catch(z.optional(z.string().check(z.minLength(1), z.maxLength(LONGEST_NODE))), undefined),
   /** A moment of the run's log, and another that it is compared with. */
   at: seq,
   diff: seq,

@@ -5,6 +5,9 @@ export type RunView = (typeof RUN_VIEWS)[number];
 export const STEP_TABS = ["error", "log", "models", "inputs", "output", "artifacts", "timing", "worker"] as const;
 export type StepTab = (typeof STEP_TABS)[number];
 
+/** What the address says of one attempt of one step; forgotten when another is opened. */
+export const AFRESH = { attempt: undefined, line: undefined, q: undefined, nodes: undefined, sql: undefined } as const;
+
 export const STEP_FILTERS = ["FAILED", "WAITING", "RUNNING", "PENDING", "SUCCESS", "SKIPPED"] as const;
 export type StepFilter = (typeof STEP_FILTERS)[number];
 

@@ -737,6 +737,16 @@ export type StepNodesQueryVariables = Exact<{
 
 export type StepNodesQuery = { run: { step: { dbtNodes: { total: number, byStatus: Array<{ status: string, count: number }>, pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { uniqueId: string, name: string, resourceType: string, status: string, executionTimeMs: number, message: string | null, failures: number | null, rowsAffected: number | null, compiledSql: string | null, compiledSqlCut: boolean } }> } | null } | null } | null };
 
+export type CauseNodesQueryVariables = Exact<{
+  runId: string;
+  stepId: string;
+  attempt?: number | null | undefined;
+  failing: Array<string> | string;
+}>;
+
+
+export type CauseNodesQuery = { run: { step: { dbtNodes: { byStatus: Array<{ status: string, count: number }>, edges: Array<{ node: { uniqueId: string, name: string, resourceType: string, compiledSql: string | null } }> } | null } | null } | null };
+
 export type StepMediansQueryVariables = Exact<{
   runId: string;
 }>;
@@ -2273,6 +2283,28 @@ export const StepNodesDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<StepNodesQuery, StepNodesQueryVariables>;
+export const CauseNodesDocument = new TypedDocumentString(`
+    query CauseNodes($runId: String!, $stepId: String!, $attempt: Int, $failing: [String!]!) {
+  run(runId: $runId) {
+    step(stepId: $stepId) {
+      dbtNodes(attempt: $attempt, status: $failing, first: 1) {
+        byStatus {
+          status
+          count
+        }
+        edges {
+          node {
+            uniqueId
+            name
+            resourceType
+            compiledSql
+          }
+        }
+      }
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<CauseNodesQuery, CauseNodesQueryVariables>;
 export const StepMediansDocument = new TypedDocumentString(`
     query StepMedians($runId: String!) {
   run(runId: $runId) {

@@ -1,0 +1,38 @@
+import { m } from "../messages";
+import { plural } from "../ui/format";
+import { runLook, stepLook } from "../ui/look";
+import type { Preview } from "./usePreview";
+
+const LISTED = 5;
+
+export interface PreviewLine {
+  /** The step that it is about, when it is about one. */
+  stepId: string | null;
+  text: string;
+}
+
+/**
+ * What would come of an action, behind the server's sentence on it: most telling first, never more than fits, and nothing of
+ * what that sentence says already. `stepId` is the step that is acted on, `next` the name of its next attempt.
+ */
+export function previewLines({ outcome, reason, status, changes, blocked }: Preview, stepId: string | null, next: string | null): PreviewLine[] {
+  const own = changes.filter((change) => change.stepId === stepId);
+  const shown = [...own, ...changes.filter((change) => change.stepId !== stepId)].slice(0, LISTED);
+  const line = (text: string): PreviewLine => ({ stepId: null, text });
+  return [
+    ...shown.map((change) => {
+      const moves = change.from === change.to ? null : `${stepWord(change.from)} → ${stepWord(change.to)}.`;
+      // Why the step itself moves is what the sentence is about.
+      const why = change.stepId === stepId && moves !== null && reason !== null ? null : change.why;
+      return { stepId: change.stepId, text: [moves, why].filter((part) => part !== null).join(" ") };
+    }),
+    ...(changes.length > LISTED ? [line(m.confirm.moreChanges(changes.length - LISTED))] : []),
+    ...(outcome === "APPLY" && next !== null ? [line(m.confirm.nextAttempt(next))] : []),
+    ...(blocked.length > 0 ? [line(m.confirm.blocked(plural(blocked.length, "step"), blocked.slice(0, LISTED).join(", ")))] : []),
+    ...(status !== null && !reason?.includes(status) ? [line(m.confirm.after(runLook({ status, statusRaw: status, substatus: null, pause: null }).word))] : []),
+  ];
+}
+
+function stepWord(status: Preview["changes"][number]["from"]): string {
+  return stepLook({ status, statusRaw: status, pendingRetry: false }).word;
+}
