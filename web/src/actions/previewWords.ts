@@ -18,7 +18,6 @@ export interface PreviewLine {
 export function previewLines({ outcome, reason, status, changes, blocked }: Preview, stepId: string | null, next: string | null): PreviewLine[] {
   const own = changes.filter((change) => change.stepId === stepId);
   const shown = [...own, ...changes.filter((change) => change.stepId !== stepId)].slice(0, LISTED);
-  const line = (text: string): PreviewLine => ({ stepId: null, text });
   return [
     ...shown.map((change) => {
       const moves = change.from === change.to ? null : `${stepWord(change.from)} → ${stepWord(change.to)}.`;
@@ -26,11 +25,15 @@ export function previewLines({ outcome, reason, status, changes, blocked }: Prev
       const why = change.stepId === stepId && moves !== null && reason !== null ? null : change.why;
       return { stepId: change.stepId, text: [moves, why].filter((part) => part !== null).join(" ") };
     }),
-    ...(changes.length > LISTED ? [line(m.confirm.moreChanges(changes.length - LISTED))] : []),
-    ...(outcome === "APPLY" && next !== null ? [line(m.confirm.nextAttempt(next))] : []),
-    ...(blocked.length > 0 ? [line(m.confirm.blocked(plural(blocked.length, "step"), blocked.slice(0, LISTED).join(", ")))] : []),
-    ...(status !== null && !reason?.includes(status) ? [line(m.confirm.after(runLook({ status, statusRaw: status, substatus: null, pause: null }).word))] : []),
+    ...(changes.length > LISTED ? [ofRun(m.confirm.moreChanges(changes.length - LISTED))] : []),
+    ...(outcome === "APPLY" && next !== null ? [ofRun(m.confirm.nextAttempt(next))] : []),
+    ...(blocked.length > 0 ? [ofRun(m.confirm.blocked(plural(blocked.length, "step"), blocked.slice(0, LISTED).join(", ")))] : []),
+    ...(status !== null && !reason?.includes(status) ? [ofRun(m.confirm.after(runLook({ status, statusRaw: status, substatus: null, pause: null }).word))] : []),
   ];
+}
+
+function ofRun(text: string): PreviewLine {
+  return { stepId: null, text };
 }
 
 function stepWord(status: Preview["changes"][number]["from"]): string {
