@@ -98,14 +98,8 @@ const backlogLimit = 1000
 // DetailedHealth is for those with the action DEBUG on the whole tenant of the operators, or of any
 // tenant where there are none (T136): FORBIDDEN.
 func (s *Service) DetailedHealth(ctx context.Context, p authz.Principal) (DetailedHealth, error) {
-	if err := s.mayOperate(ctx, p, store.AuditRow{Action: string(authz.Debug)}); err != nil {
+	if err := s.maySeeInstallation(ctx, p); err != nil {
 		return DetailedHealth{}, err
-	}
-	if s.cfg.OperatorsTenant != "" && p.TenantID != s.cfg.OperatorsTenant {
-		s.auditDenied(ctx, p, store.AuditRow{Action: string(authz.Debug), Code: run.CodeForbidden})
-		e := refuse(run.CodeForbidden, "The details of the installation are for its operators.")
-		e.Denial = &Denial{Action: authz.Debug, PolicyVersion: s.cfg.Authz.PolicyVersion(p.TenantID)}
-		return DetailedHealth{}, e
 	}
 	out := DetailedHealth{Health: s.Health(ctx), Mode: s.ruling.current().mode}
 	out.StartP95, out.StartSamples, out.BreakerOpen = s.breaker.seen()
@@ -121,6 +115,21 @@ func (s *Service) DetailedHealth(ctx context.Context, p authz.Principal) (Detail
 	out.Backlog = len(dirty)
 	out.ActiveRuns, err = s.cfg.Store.ActiveRuns(ctx)
 	return out, translate(err)
+}
+
+func (s *Service) maySeeInstallation(ctx context.Context, p authz.Principal) error {
+	row := store.AuditRow{Action: string(authz.Debug)}
+	if err := s.mayOperate(ctx, p, row); err != nil {
+		return err
+	}
+	if s.cfg.OperatorsTenant == "" || p.TenantID == s.cfg.OperatorsTenant {
+		return nil
+	}
+	row.Code = run.CodeForbidden
+	s.auditDenied(ctx, p, row)
+	e := refuse(run.CodeForbidden, "The details of the installation are for its operators.")
+	e.Denial = &Denial{Action: authz.Debug, PolicyVersion: s.cfg.Authz.PolicyVersion(p.TenantID)}
+	return e
 }
 
 // engineAnswers asks about a run that cannot exist: any definite answer will do.

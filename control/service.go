@@ -57,9 +57,11 @@ type Config struct {
 	Quiet time.Duration
 	// Recheck is the longest time between two looks at a stream's rights; 60 s (T178).
 	Recheck time.Duration
-	Now     func() time.Time
-	Metrics prometheus.Registerer // none when nil
-	Logger  *slog.Logger
+	// Measuring is how MeasureHealth goes about.
+	Measuring Measuring
+	Now       func() time.Time
+	Metrics   prometheus.Registerer // none when nil
+	Logger    *slog.Logger
 }
 
 // Limits bound what one request may ask; zero fields take the defaults named.
@@ -100,6 +102,7 @@ type Service struct {
 
 	identities identities
 	inboxes    inboxes
+	measured   *measured
 }
 
 // New makes the use cases.
@@ -136,6 +139,12 @@ func New(cfg Config) *Service {
 	if cfg.Recheck == 0 {
 		cfg.Recheck = time.Minute
 	}
+	if cfg.Measuring.Every == 0 {
+		cfg.Measuring.Every = 15 * time.Second
+	}
+	if cfg.Measuring.Counted == nil {
+		cfg.Measuring.Counted = func() Counted { return Counted{} }
+	}
 	if cfg.ApprovalTTL == 0 {
 		cfg.ApprovalTTL = 24 * time.Hour
 	}
@@ -154,6 +163,7 @@ func New(cfg Config) *Service {
 		starts: make(chan struct{}, 1), signals: make(chan struct{}, 1), bulks: make(chan struct{}, 1), alerts: newAlerts(cfg.Metrics), bulkRowsSent: newBulkRowsSent(cfg.Metrics), sweeps: newSweepMetrics(cfg.Metrics),
 		tiers: kept[*tenantQuota](maxTenants), asked: kept[string](maxAsked), places: &places{bus: cfg.Bus}, usage: newQuotaMetrics(cfg.Metrics),
 	}
+	s.measured = &measured{since: cfg.Now()}
 	s.quotas.Store(&map[string]*tenantQuota{})
 	return s
 }

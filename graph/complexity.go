@@ -79,6 +79,7 @@ func weights() exec.ComplexityRoot {
 	c.Run.PlanDocument = func(int) int { return countReads }
 	c.RunError.LogLine = func(int) int { return logReads }
 	c.Viewer.Places = func(child int, first *int) int { return placeReads + page(first, nil, 200)*child }
+	c.Query.HealthHistory = func(child int, last *int) int { return page(nil, last, control.MaxHealthSamples) * child }
 	c.Viewer.InboxCount = func(int) int { return inboxReads }
 	c.RunEventUpdate.Events = times(eventsOfFrame)
 	return c

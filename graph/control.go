@@ -73,6 +73,7 @@ type ListReads interface {
 	Viewer(p authz.Principal) control.Viewer
 	Capabilities(p authz.Principal) []control.EngineCapability
 	Health(ctx context.Context) control.Health
+	HealthHistory(ctx context.Context, p authz.Principal, last int) (control.HealthHistory, error)
 }
 
 // ManualReads are about steps that wait for a person.

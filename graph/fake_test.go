@@ -137,6 +137,14 @@ func (f *fake) Health(context.Context) control.Health {
 	}}
 }
 
+func (f *fake) HealthHistory(_ context.Context, _ authz.Principal, last int) (control.HealthHistory, error) {
+	samples := []control.HealthSample{
+		{At: instant, Status: "HEALTHY", LagP50: new(1200 * time.Microsecond), LagP99: new(40 * time.Millisecond), FrameRate: 12.5, Viewers: 40, Streams: 3, Store: new(900 * time.Microsecond), Engine: new(4 * time.Millisecond)},
+		{At: instant.Add(15 * time.Second), Status: "UNHEALTHY", Viewers: 40, Streams: 3, Stale: 3},
+	}
+	return control.HealthHistory{Server: "host/7", Since: instant.Add(-15 * time.Second), Every: 15 * time.Second, Samples: samples[:min(last, 2)]}, nil
+}
+
 func (f *fake) WatchRun(_ context.Context, _ authz.Principal, in control.WatchRun) (graph.Stream[live.Frame], error) {
 	return f.watchRun(in)
 }

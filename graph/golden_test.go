@@ -158,6 +158,7 @@ func TestGolden_EveryOperation(t *testing.T) {
 		"stepLog":       `{ stepLog(runId: "r1", stepId: "build", find: "hello")` + everything(t, "StepLog") + `}`,
 		"capabilities":  `{ capabilities` + everything(t, "EngineCapability") + `}`,
 		"health":        `{ health` + everything(t, "Health") + `}`,
+		"healthHistory": `{ healthHistory(last: 2)` + everything(t, "HealthHistory") + `}`,
 		"node": `{ run: node(id: "UnVuOnIx") { id __typename ... on Run { runId } } signal: node(id: "U2lnbmFsOnIxL3Mx") { id __typename }
 			none: node(id: "UnVuOnI5") { id } nonsense: node(id: "?") { id }
 			letter: node(id: "RGVhZExldHRlcjpkMQ") { id __typename ... on DeadLetter { runId } } }`,

@@ -40,3 +40,12 @@ func mapHealth(h control.Health) *model.Health {
 		return model.HealthCheck{Name: c.Name, Status: model.HealthStatus(c.Status), LatencyMs: optional(c.Latency), Message: text(c.Message)}
 	})}
 }
+
+func mapHealthHistory(h control.HealthHistory) *model.HealthHistory {
+	return &model.HealthHistory{Server: h.Server, Since: h.Since, IntervalMs: h.Every, Samples: each(h.Samples, func(s control.HealthSample) model.HealthSample {
+		return model.HealthSample{
+			At: s.At, Status: model.HealthStatus(s.Status), LagP50Ms: s.LagP50, LagP99Ms: s.LagP99, FramesPerSecond: s.FrameRate,
+			Viewers: s.Viewers, Streams: s.Streams, StaleStreams: s.Stale, StateStoreMs: s.Store, TemporalMs: s.Engine,
+		}
+	})}
+}

@@ -144,6 +144,17 @@ func (q queries) Health(ctx context.Context) (*model.Health, error) {
 	return mapHealth(q.control.Health(ctx)), nil
 }
 
+func (q queries) HealthHistory(ctx context.Context, last *int) (*model.HealthHistory, error) {
+	if last == nil {
+		last = new(control.MaxHealthSamples)
+	}
+	h, err := q.control.HealthHistory(ctx, principal(ctx), *last)
+	if err != nil {
+		return nil, err
+	}
+	return mapHealthHistory(h), nil
+}
+
 // orNull makes what does not exist, or is not the caller's, null without an
 // error: the two cannot be told apart (T101, T222).
 func orNull[T any](err error) (*T, error) {

@@ -83,6 +83,8 @@ type Config struct {
 	OperatorsTenant string        `koanf:"operators-tenant"` // the tenant whose principals may set the engine's mode; empty: nobody may through the API
 	ApprovalTTL     time.Duration `koanf:"approval-ttl"`     // how long a run waits for approval
 
+	HealthInterval time.Duration `koanf:"health-interval"` // between two samples that a server keeps of itself
+
 	Quotas *control.Quotas `koanf:"-"` // quotas, in the file only; nil: nothing is limited
 
 	dev bool
@@ -99,7 +101,7 @@ func Defaults(dev bool) map[string]any {
 	d := map[string]any{
 		"listen": "127.0.0.1:8080", "data": ".dvt", "temporal-namespace": "dvt",
 		"control-queue": "tq-control-dev", "data-queue": "tq-data-dev", "project-root": ".", "dbt": "dbt",
-		"log-level": "info", "heartbeat": "30s", "write-budget": "3s", "rotate-after": 50, "approval-ttl": "24h", "concurrency": 4, "session-life": "12h", "session-idle": "2h", "clock-skew": "60s", "duties": []string{"api", "project", "reconcile", "deliver", "sweep"},
+		"log-level": "info", "heartbeat": "30s", "write-budget": "3s", "rotate-after": 50, "approval-ttl": "24h", "health-interval": "15s", "concurrency": 4, "session-life": "12h", "session-idle": "2h", "clock-skew": "60s", "duties": []string{"api", "project", "reconcile", "deliver", "sweep"},
 	}
 	if dev {
 		d["log-level"], d["heartbeat"], d["concurrency"], d["allow-private"] = "warn", "10s", 16, true
@@ -249,7 +251,7 @@ func knownKeys() map[string]bool {
 	out := map[string]bool{}
 	for _, k := range strings.Fields(`listen data store redis app-role temporal temporal-namespace temporal-binary artifacts workspace project-root dbt
 		plan-roots control-queue data-queue known-queues queues concurrency server worker-token allow-private accounts allowed-origins duties no-sample log-level heartbeat
-		write-budget rotate-after manual-keys oidc public-url sign-in-key session-life session-idle clock-skew trusted-proxies operators-tenant approval-ttl quotas`) {
+		write-budget rotate-after manual-keys oidc public-url sign-in-key session-life session-idle clock-skew trusted-proxies operators-tenant approval-ttl health-interval quotas`) {
 		out[k] = true
 	}
 	return out
@@ -292,6 +294,9 @@ func (c *Config) verify() (errs []error) {
 	}
 	if c.ApprovalTTL < time.Minute || c.ApprovalTTL > 90*24*time.Hour {
 		bad("approval-ttl must be between 1m and 2160h")
+	}
+	if c.HealthInterval < time.Second || c.HealthInterval > 5*time.Minute {
+		bad("health-interval must be between 1s and 5m")
 	}
 	for _, d := range c.Duties {
 		if !strings.Contains(" api project reconcile deliver sweep ", " "+d+" ") {

@@ -53,7 +53,7 @@ func startPlant(t *testing.T) *plant {
 	fmt.Fprintf(&accounts, "  - {id: gus, tenant: globex, tokenSha256: %s, grants: [{role: SRE, project: \"*\", environment: \"*\"}]}\n", tokenHash(plantToken("gus")))
 	config := func(name, dsn, redis, temporalAddr string) string {
 		path := filepath.Join(dir, name)
-		must(t, os.WriteFile(path, fmt.Appendf(nil, "store: %s\nredis: redis://%s/0\ntemporal: %s\ntemporal-namespace: %s\nartifacts: file://%s/artifacts?create_dir=true&no_tmp_dir=true\noperators-tenant: acme\nquotas: {tiers: {default: {startRunPerMinute: 6000, heavyStepsPerMinute: 600, signalOpsPerMinute: 6000}}}\naccounts:\n%s",
+		must(t, os.WriteFile(path, fmt.Appendf(nil, "store: %s\nredis: redis://%s/0\ntemporal: %s\ntemporal-namespace: %s\nartifacts: file://%s/artifacts?create_dir=true&no_tmp_dir=true\noperators-tenant: acme\nhealth-interval: 1s\nquotas: {tiers: {default: {startRunPerMinute: 6000, heavyStepsPerMinute: 600, signalOpsPerMinute: 6000}}}\naccounts:\n%s",
 			dsn, redis, temporalAddr, temporal.Namespace, dir, accounts.String()), 0o600))
 		return path
 	}
@@ -75,6 +75,7 @@ func TestModes(t *testing.T) {
 	t.Parallel()
 	o := startPlant(t)
 	t.Run("H01 health", o.health)
+	t.Run("H01 its history", o.healthHistory)
 	t.Run("H03 read-only", o.readOnly)
 	t.Run("H03 frozen", o.frozen)
 	t.Run("H02 slow engine", o.slowEngine)

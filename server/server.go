@@ -127,7 +127,9 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 		Store: p.store, Engine: p.engine, Hub: p.hub, Lists: p.lists, Bus: p.bus, Authz: p.authz, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, Limits: limits,
 		Metrics: p.registry, Logger: log,
 		OperatorsTenant: cfg.OperatorsTenant, ApprovalTTL: cfg.ApprovalTTL, Outlet: p.outlet, Quotas: cfg.Quotas,
-		Redriver: p.projector, ManualKeys: keys, Now: now, Sessions: control.Sessions{Life: cfg.SessionLife, Idle: cfg.SessionIdle},
+		Redriver: p.projector, ManualKeys: keys, Now: now,
+		Measuring: control.Measuring{Every: cfg.HealthInterval, Server: p.owner, Counted: p.counted},
+		Sessions:  control.Sessions{Life: cfg.SessionLife, Idle: cfg.SessionIdle},
 	})
 	p.journal = control.NewJournal(control.JournalConfig{
 		Store: p.store, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, MaxSteps: p.control.MaxSteps(), Heavy: p.control.HeavyBucket,
@@ -302,6 +304,7 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 	g.Go(func() error { return p.lists.Run(api) })
 	g.Go(func() error { return p.control.FollowPolicy(work) })
 	g.Go(func() error { return p.control.MeasureQuotas(work) })
+	g.Go(func() error { return p.control.MeasureHealth(work) })
 	g.Go(func() error { return p.providers.Run(work) })
 	for _, d := range p.cfg.Duties {
 		switch d {

@@ -345,6 +345,26 @@ type ComplexityRoot struct {
 		Status    func(childComplexity int) int
 	}
 
+	HealthHistory struct {
+		IntervalMs func(childComplexity int) int
+		Samples    func(childComplexity int) int
+		Server     func(childComplexity int) int
+		Since      func(childComplexity int) int
+	}
+
+	HealthSample struct {
+		At              func(childComplexity int) int
+		FramesPerSecond func(childComplexity int) int
+		LagP50Ms        func(childComplexity int) int
+		LagP99Ms        func(childComplexity int) int
+		StaleStreams    func(childComplexity int) int
+		StateStoreMs    func(childComplexity int) int
+		Status          func(childComplexity int) int
+		Streams         func(childComplexity int) int
+		TemporalMs      func(childComplexity int) int
+		Viewers         func(childComplexity int) int
+	}
+
 	InboxItem struct {
 		EnvironmentID    func(childComplexity int) int
 		LogicalAttemptID func(childComplexity int) int
@@ -542,6 +562,7 @@ type ComplexityRoot struct {
 		Capabilities  func(childComplexity int) int
 		DeadLetters   func(childComplexity int, runID *string, open *bool, first *int, after *string) int
 		Health        func(childComplexity int) int
+		HealthHistory func(childComplexity int, last *int) int
 		ManualTasks   func(childComplexity int, runID *string, first *int, after *string) int
 		Node          func(childComplexity int, id string) int
 		Policy        func(childComplexity int) int
@@ -1114,6 +1135,7 @@ type QueryResolver interface {
 	Bulks(ctx context.Context, first *int, after *string) (*model.BulkConnection, error)
 	Capabilities(ctx context.Context) ([]model.EngineCapability, error)
 	Health(ctx context.Context) (*model.Health, error)
+	HealthHistory(ctx context.Context, last *int) (*model.HealthHistory, error)
 }
 type RunResolver interface {
 	Steps(ctx context.Context, obj *model.Run) ([]model.Step, error)
@@ -2313,6 +2335,92 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.HealthCheck.Status(childComplexity), true
 
+	case "HealthHistory.intervalMs":
+		if e.ComplexityRoot.HealthHistory.IntervalMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HealthHistory.IntervalMs(childComplexity), true
+	case "HealthHistory.samples":
+		if e.ComplexityRoot.HealthHistory.Samples == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HealthHistory.Samples(childComplexity), true
+	case "HealthHistory.server":
+		if e.ComplexityRoot.HealthHistory.Server == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HealthHistory.Server(childComplexity), true
+	case "HealthHistory.since":
+		if e.ComplexityRoot.HealthHistory.Since == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HealthHistory.Since(childComplexity), true
+
+	case "HealthSample.at":
+		if e.ComplexityRoot.HealthSample.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HealthSample.At(childComplexity), true
+	case "HealthSample.framesPerSecond":
+		if e.ComplexityRoot.HealthSample.FramesPerSecond == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HealthSample.FramesPerSecond(childComplexity), true
+	case "HealthSample.lagP50Ms":
+		if e.ComplexityRoot.HealthSample.LagP50Ms == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HealthSample.LagP50Ms(childComplexity), true
+	case "HealthSample.lagP99Ms":
+		if e.ComplexityRoot.HealthSample.LagP99Ms == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HealthSample.LagP99Ms(childComplexity), true
+	case "HealthSample.staleStreams":
+		if e.ComplexityRoot.HealthSample.StaleStreams == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HealthSample.StaleStreams(childComplexity), true
+	case "HealthSample.stateStoreMs":
+		if e.ComplexityRoot.HealthSample.StateStoreMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HealthSample.StateStoreMs(childComplexity), true
+	case "HealthSample.status":
+		if e.ComplexityRoot.HealthSample.Status == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HealthSample.Status(childComplexity), true
+	case "HealthSample.streams":
+		if e.ComplexityRoot.HealthSample.Streams == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HealthSample.Streams(childComplexity), true
+	case "HealthSample.temporalMs":
+		if e.ComplexityRoot.HealthSample.TemporalMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HealthSample.TemporalMs(childComplexity), true
+	case "HealthSample.viewers":
+		if e.ComplexityRoot.HealthSample.Viewers == nil {
+			break
+		}
+
+		return e.ComplexityRoot.HealthSample.Viewers(childComplexity), true
+
 	case "InboxItem.environmentId":
 		if e.ComplexityRoot.InboxItem.EnvironmentID == nil {
 			break
@@ -3186,6 +3294,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Health(childComplexity), true
+	case "Query.healthHistory":
+		if e.ComplexityRoot.Query.HealthHistory == nil {
+			break
+		}
+
+		args, err := ec.field_Query_healthHistory_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.HealthHistory(childComplexity, args["last"].(*int)), true
 
 	case "Query.manualTasks":
 		if e.ComplexityRoot.Query.ManualTasks == nil {
@@ -5783,6 +5902,12 @@ type Query {
   capabilities: [EngineCapability!]!
   "Whether dvt and what it stands on are well."
   health: Health!
+  """
+  What the server that answered has measured of itself, for at most 240 samples; of other servers, and of what was before
+  it started, it knows nothing. ` + "`" + `last` + "`" + ` is how many of the newest. Takes DEBUG on the whole tenant: of the operators, where
+  the installation has such a tenant. Errors: FORBIDDEN, BAD_USER_INPUT.
+  """
+  healthHistory(last: Int = 240): HealthHistory!
 }
 
 type Mutation {
@@ -7567,6 +7692,37 @@ type HealthCheck {
   latencyMs: Duration
   message: String
 }
+type HealthHistory {
+  "The server that measured: its host and process."
+  server: String!
+  "When it began to."
+  since: Time!
+  "How long after one sample the next is taken."
+  intervalMs: Duration!
+  "Oldest first."
+  samples: [HealthSample!]!
+}
+"One moment of a server, and the interval before it."
+type HealthSample {
+  at: Time!
+  status: HealthStatus!
+  "From the commit of an event until a stream gave out the frame that shows it: half of the interval's frames took at most this long. An estimate; null when none was measured."
+  lagP50Ms: Duration
+  "The same of 99 in 100."
+  lagP99Ms: Duration
+  "Frames that streams of runs gave out in the interval; a shared stream counts once."
+  framesPerSecond: Float!
+  "Subscriptions to runs and to lists of runs that are served."
+  viewers: Int!
+  "Streams of runs that they are served by."
+  streams: Int!
+  "Streams that said STALE last."
+  staleStreams: Int!
+  "In which the store answered; null when it did not."
+  stateStoreMs: Duration
+  "In which the engine answered; null when it did not."
+  temporalMs: Duration
+}
 `, BuiltIn: false},
 }
 var parsedSchema = gqlparser.MustLoadSchema(sources...)
@@ -8173,6 +8329,46 @@ func (ec *executionContext) childFields_HealthCheck(ctx context.Context, field g
 		return ec.fieldContext_HealthCheck_message(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type HealthCheck", field.Name)
+}
+
+func (ec *executionContext) childFields_HealthHistory(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "server":
+		return ec.fieldContext_HealthHistory_server(ctx, field)
+	case "since":
+		return ec.fieldContext_HealthHistory_since(ctx, field)
+	case "intervalMs":
+		return ec.fieldContext_HealthHistory_intervalMs(ctx, field)
+	case "samples":
+		return ec.fieldContext_HealthHistory_samples(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type HealthHistory", field.Name)
+}
+
+func (ec *executionContext) childFields_HealthSample(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "at":
+		return ec.fieldContext_HealthSample_at(ctx, field)
+	case "status":
+		return ec.fieldContext_HealthSample_status(ctx, field)
+	case "lagP50Ms":
+		return ec.fieldContext_HealthSample_lagP50Ms(ctx, field)
+	case "lagP99Ms":
+		return ec.fieldContext_HealthSample_lagP99Ms(ctx, field)
+	case "framesPerSecond":
+		return ec.fieldContext_HealthSample_framesPerSecond(ctx, field)
+	case "viewers":
+		return ec.fieldContext_HealthSample_viewers(ctx, field)
+	case "streams":
+		return ec.fieldContext_HealthSample_streams(ctx, field)
+	case "staleStreams":
+		return ec.fieldContext_HealthSample_staleStreams(ctx, field)
+	case "stateStoreMs":
+		return ec.fieldContext_HealthSample_stateStoreMs(ctx, field)
+	case "temporalMs":
+		return ec.fieldContext_HealthSample_temporalMs(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type HealthSample", field.Name)
 }
 
 func (ec *executionContext) childFields_InboxItem(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -10010,6 +10206,20 @@ func (ec *executionContext) field_Query_deadLetters_args(ctx context.Context, ra
 		return nil, err
 	}
 	args["after"] = arg3
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_healthHistory_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "last",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["last"] = arg0
 	return args, nil
 }
 
@@ -15356,6 +15566,337 @@ func (ec *executionContext) fieldContext_HealthCheck_message(_ context.Context, 
 	return graphql.NewScalarFieldContext("HealthCheck", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _HealthHistory_server(ctx context.Context, field graphql.CollectedField, obj *model.HealthHistory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HealthHistory_server(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Server, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_HealthHistory_server(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("HealthHistory", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _HealthHistory_since(ctx context.Context, field graphql.CollectedField, obj *model.HealthHistory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HealthHistory_since(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Since, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_HealthHistory_since(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("HealthHistory", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _HealthHistory_intervalMs(ctx context.Context, field graphql.CollectedField, obj *model.HealthHistory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HealthHistory_intervalMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.IntervalMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Duration) graphql.Marshaler {
+			return ec.marshalNDuration2timeᚐDuration(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_HealthHistory_intervalMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("HealthHistory", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _HealthHistory_samples(ctx context.Context, field graphql.CollectedField, obj *model.HealthHistory) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HealthHistory_samples(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Samples, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.HealthSample) graphql.Marshaler {
+			return ec.marshalNHealthSample2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐHealthSampleᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_HealthHistory_samples(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "HealthHistory",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_HealthSample(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _HealthSample_at(ctx context.Context, field graphql.CollectedField, obj *model.HealthSample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HealthSample_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_HealthSample_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("HealthSample", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _HealthSample_status(ctx context.Context, field graphql.CollectedField, obj *model.HealthSample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HealthSample_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v model.HealthStatus) graphql.Marshaler {
+			return ec.marshalNHealthStatus2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐHealthStatus(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_HealthSample_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("HealthSample", field, false, false, errors.New("field of type HealthStatus does not have child fields"))
+}
+
+func (ec *executionContext) _HealthSample_lagP50Ms(ctx context.Context, field graphql.CollectedField, obj *model.HealthSample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HealthSample_lagP50Ms(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LagP50Ms, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_HealthSample_lagP50Ms(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("HealthSample", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _HealthSample_lagP99Ms(ctx context.Context, field graphql.CollectedField, obj *model.HealthSample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HealthSample_lagP99Ms(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LagP99Ms, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_HealthSample_lagP99Ms(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("HealthSample", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _HealthSample_framesPerSecond(ctx context.Context, field graphql.CollectedField, obj *model.HealthSample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HealthSample_framesPerSecond(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.FramesPerSecond, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v float64) graphql.Marshaler {
+			return ec.marshalNFloat2float64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_HealthSample_framesPerSecond(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("HealthSample", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _HealthSample_viewers(ctx context.Context, field graphql.CollectedField, obj *model.HealthSample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HealthSample_viewers(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Viewers, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_HealthSample_viewers(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("HealthSample", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _HealthSample_streams(ctx context.Context, field graphql.CollectedField, obj *model.HealthSample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HealthSample_streams(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Streams, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_HealthSample_streams(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("HealthSample", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _HealthSample_staleStreams(ctx context.Context, field graphql.CollectedField, obj *model.HealthSample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HealthSample_staleStreams(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StaleStreams, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_HealthSample_staleStreams(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("HealthSample", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _HealthSample_stateStoreMs(ctx context.Context, field graphql.CollectedField, obj *model.HealthSample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HealthSample_stateStoreMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StateStoreMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_HealthSample_stateStoreMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("HealthSample", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
+func (ec *executionContext) _HealthSample_temporalMs(ctx context.Context, field graphql.CollectedField, obj *model.HealthSample) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_HealthSample_temporalMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TemporalMs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Duration) graphql.Marshaler {
+			return ec.marshalODuration2ᚖtimeᚐDuration(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_HealthSample_temporalMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("HealthSample", field, false, false, errors.New("field of type Duration does not have child fields"))
+}
+
 func (ec *executionContext) _InboxItem_runId(ctx context.Context, field graphql.CollectedField, obj *model.InboxItem) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -19610,6 +20151,50 @@ func (ec *executionContext) fieldContext_Query_health(_ context.Context, field g
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Health(ctx, field)
 		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_healthHistory(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_healthHistory(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().HealthHistory(ctx, fc.Args["last"].(*int))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.HealthHistory) graphql.Marshaler {
+			return ec.marshalNHealthHistory2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐHealthHistory(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_healthHistory(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_HealthHistory(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_healthHistory_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
 	}
 	return fc, nil
 }
@@ -34267,6 +34852,142 @@ func (ec *executionContext) _HealthCheck(ctx context.Context, sel ast.SelectionS
 	return out
 }
 
+var healthHistoryImplementors = []string{"HealthHistory"}
+
+func (ec *executionContext) _HealthHistory(ctx context.Context, sel ast.SelectionSet, obj *model.HealthHistory) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, healthHistoryImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("HealthHistory")
+		case "server":
+			out.Values[i] = ec._HealthHistory_server(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "since":
+			out.Values[i] = ec._HealthHistory_since(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "intervalMs":
+			out.Values[i] = ec._HealthHistory_intervalMs(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "samples":
+			out.Values[i] = ec._HealthHistory_samples(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var healthSampleImplementors = []string{"HealthSample"}
+
+func (ec *executionContext) _HealthSample(ctx context.Context, sel ast.SelectionSet, obj *model.HealthSample) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, healthSampleImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("HealthSample")
+		case "at":
+			out.Values[i] = ec._HealthSample_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "status":
+			out.Values[i] = ec._HealthSample_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "lagP50Ms":
+			out.Values[i] = ec._HealthSample_lagP50Ms(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "lagP99Ms":
+			out.Values[i] = ec._HealthSample_lagP99Ms(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "framesPerSecond":
+			out.Values[i] = ec._HealthSample_framesPerSecond(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "viewers":
+			out.Values[i] = ec._HealthSample_viewers(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "streams":
+			out.Values[i] = ec._HealthSample_streams(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "staleStreams":
+			out.Values[i] = ec._HealthSample_staleStreams(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "stateStoreMs":
+			out.Values[i] = ec._HealthSample_stateStoreMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "temporalMs":
+			out.Values[i] = ec._HealthSample_temporalMs(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var inboxItemImplementors = []string{"InboxItem"}
 
 func (ec *executionContext) _InboxItem(ctx context.Context, sel ast.SelectionSet, obj *model.InboxItem) graphql.Marshaler {
@@ -36264,6 +36985,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 					}
 				}()
 				res = ec._Query_health(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "healthHistory":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_healthHistory(ctx, field)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -41424,6 +42167,36 @@ func (ec *executionContext) marshalNHealthCheck2ᚕgithubᚗcomᚋdvtᚑengine�
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
 		return ec.marshalNHealthCheck2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐHealthCheck(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNHealthHistory2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐHealthHistory(ctx context.Context, sel ast.SelectionSet, v *model.HealthHistory) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._HealthHistory(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNHealthSample2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐHealthSample(ctx context.Context, sel ast.SelectionSet, v model.HealthSample) graphql.Marshaler {
+	return ec._HealthSample(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNHealthSample2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐHealthSampleᚄ(ctx context.Context, sel ast.SelectionSet, v []model.HealthSample) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNHealthSample2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐHealthSample(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {

@@ -547,6 +547,39 @@ type HealthCheck struct {
 	Message   *string        `json:"message,omitempty"`
 }
 
+type HealthHistory struct {
+	// The server that measured: its host and process.
+	Server string `json:"server"`
+	// When it began to.
+	Since time.Time `json:"since"`
+	// How long after one sample the next is taken.
+	IntervalMs time.Duration `json:"intervalMs"`
+	// Oldest first.
+	Samples []HealthSample `json:"samples"`
+}
+
+// One moment of a server, and the interval before it.
+type HealthSample struct {
+	At     time.Time    `json:"at"`
+	Status HealthStatus `json:"status"`
+	// From the commit of an event until a stream gave out the frame that shows it: half of the interval's frames took at most this long. An estimate; null when none was measured.
+	LagP50Ms *time.Duration `json:"lagP50Ms,omitempty"`
+	// The same of 99 in 100.
+	LagP99Ms *time.Duration `json:"lagP99Ms,omitempty"`
+	// Frames that streams of runs gave out in the interval; a shared stream counts once.
+	FramesPerSecond float64 `json:"framesPerSecond"`
+	// Subscriptions to runs and to lists of runs that are served.
+	Viewers int `json:"viewers"`
+	// Streams of runs that they are served by.
+	Streams int `json:"streams"`
+	// Streams that said STALE last.
+	StaleStreams int `json:"staleStreams"`
+	// In which the store answered; null when it did not.
+	StateStoreMs *time.Duration `json:"stateStoreMs,omitempty"`
+	// In which the engine answered; null when it did not.
+	TemporalMs *time.Duration `json:"temporalMs,omitempty"`
+}
+
 // Something that the viewer may see and that waits for a person.
 type InboxItem struct {
 	RunID string `json:"runId"`

@@ -1,0 +1,95 @@
+package control_test
+
+import (
+	"math"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+)
+
+func TestHealthHistory_H01_OfThisProcessAlone(t *testing.T) {
+	t.Parallel()
+	var frames, looks atomic.Uint64
+	counted := func() control.Counted {
+		looks.Add(1)
+		n := frames.Load()
+		return control.Counted{Frames: n, Lag: []control.LagBucket{{UpTo: .1, Count: n}, {UpTo: math.Inf(1), Count: n}}, Viewers: 3}
+	}
+	w := newWorld(t, func(c *control.Config) {
+		c.Measuring = control.Measuring{Every: 20 * time.Millisecond, Server: "host/7", Counted: counted}
+		c.OperatorsTenant = "acme"
+	})
+	sre := w.who("dev-sre")
+	h := must[control.HealthHistory](t)(w.HealthHistory(t.Context(), sre, control.MaxHealthSamples))
+	if h.Samples == nil || len(h.Samples) != 0 || h.Server != "host/7" || h.Every != 20*time.Millisecond || h.Since.IsZero() {
+		t.Errorf("before it measured: %+v", h)
+	}
+	stop := w.spawn(w.MeasureHealth)
+	newest := func() control.HealthSample {
+		h := must[control.HealthHistory](t)(w.HealthHistory(t.Context(), sre, 1))
+		if len(h.Samples) == 0 {
+			return control.HealthSample{}
+		}
+		return h.Samples[0]
+	}
+	eventually(t, "a sample of an empty interval", func() bool {
+		s := newest()
+		return s.Status == "HEALTHY" && s.LagP50 == nil && s.LagP99 == nil && s.FrameRate == 0 && s.Viewers == 3 && s.Store != nil && s.Engine != nil
+	})
+	frames.Add(40)
+	eventually(t, "a sample with frames", func() bool {
+		h := must[control.HealthHistory](t)(w.HealthHistory(t.Context(), sre, control.MaxHealthSamples))
+		for _, s := range h.Samples {
+			if s.LagP50 != nil && *s.LagP50 == 50*time.Millisecond && *s.LagP99 == 99*time.Millisecond && s.FrameRate > 0 {
+				return true
+			}
+		}
+		return false
+	})
+	eventually(t, "an empty interval again", func() bool { return newest().LagP50 == nil })
+	if err := w.raw.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the store gone", func() bool { s := newest(); return s.Status == "UNHEALTHY" && s.Store == nil })
+	stop()
+	kept := looks.Load()
+	time.Sleep(60 * time.Millisecond)
+	if looks.Load() != kept {
+		t.Error("it goes on after its end")
+	}
+
+	again := control.New(w.config)
+	later := must[control.HealthHistory](t)(again.HealthHistory(t.Context(), sre, control.MaxHealthSamples))
+	if len(later.Samples) != 0 || !later.Since.After(h.Since) {
+		t.Errorf("a server that started anew has %d samples since %s", len(later.Samples), later.Since)
+	}
+}
+
+func TestHealthHistory_T136_IsForTheOperatorsSRE(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *control.Config) { c.OperatorsTenant = "acme" })
+	want := map[string]run.Code{"dev-sre": "", "dev-admin": run.CodeForbidden, "dev-viewer": run.CodeForbidden, "dev-mallory": run.CodeForbidden}
+	got := map[string]run.Code{}
+	for who := range want {
+		_, err := w.HealthHistory(t.Context(), w.who(who), 1)
+		got[who] = coded(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	sre := w.who("dev-sre")
+	sre.TenantID = "globex"
+	if _, err := w.HealthHistory(t.Context(), sre, 1); coded(err) != run.CodeForbidden {
+		t.Errorf("an SRE of another tenant than the operators': %v", err)
+	}
+	for _, last := range []int{-1, 0, control.MaxHealthSamples + 1} {
+		if _, err := w.HealthHistory(t.Context(), w.who("dev-sre"), last); coded(err) != run.CodeBadInput {
+			t.Errorf("last: %d: %v", last, err)
+		}
+	}
+}
