@@ -123,6 +123,9 @@ func (s *Service) mayApprove(p authz.Principal, o authz.Object, v RunView) Actio
 	default:
 		s.judgeApproval(&a, p, v.State.TriggeredBy, *v.Approval)
 	}
+	if a.Code == run.CodeSOD {
+		a.WhoCould = s.others(authz.Approve, o, p.ID)
+	}
 	return a
 }
 

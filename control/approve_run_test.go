@@ -324,10 +324,16 @@ func TestActionsAndPreview_SayWhatAnApprovalWouldDo(t *testing.T) {
 				if a.Outcome != pre.Outcome || a.Code != pre.Code || a.Reason != pre.Reason {
 					t.Errorf("%s: actions %+v, preview %+v", who, a, pre)
 				}
+				if a.Code == run.CodeSOD && (slices.Contains(a.WhoCould, who) || !slices.Contains(a.WhoCould, "dev-planner")) {
+					t.Errorf("%s is told that %v could", who, a.WhoCould)
+				}
 				return a.Outcome + " " + string(a.Code) + " " + string(pre.Status)
 			}
 		}
 		return "none"
+	}
+	if names, err := w.WhoCould(ctx, w.who("dev-admin"), authz.Approve, id); err != nil || slices.Contains(names, "dev-engineer") || !slices.Contains(names, "dev-planner") {
+		t.Errorf("who could approve a run of dev-engineer: %v, %v", names, err)
 	}
 	for who, want := range map[string]string{
 		"dev-engineer": "REFUSED SOD_VIOLATION ", "dev-viewer": "REFUSED FORBIDDEN ", "dev-planner": "APPLY  PENDING",

@@ -123,7 +123,7 @@ func (s *Service) mayComplete(p authz.Principal, o authz.Object, sameOne bool) A
 		a.Code, a.WhoCould = run.CodeForbidden, s.cfg.Authz.WhoCould(a.Action, o)
 		a.Reason = fmt.Sprintf("Needs the role %s on %s/%s.", d.RequiredRole, o.ProjectID, o.EnvironmentID)
 	case sameOne:
-		a.Code, a.Reason = run.CodeSOD, sodReason
+		a.Code, a.Reason, a.WhoCould = run.CodeSOD, sodReason, s.others(a.Action, o, p.ID)
 	case len(s.cfg.ManualKeys) == 0:
 		a.Outcome, a.Code, a.Reason = "UNSUPPORTED", run.CodeNotSupported, noManualKeys
 	default:

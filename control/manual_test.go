@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -142,6 +143,9 @@ func TestManualTasks_T85_T201_TokensForThoseWhoMayComplete(t *testing.T) {
 		for _, step := range []string{"check", "sign-any"} {
 			task := w.task(w.who(token), id, step, 1)
 			got = append(got, strings.TrimSpace(task.Action.Outcome+" "+string(task.Action.Code)))
+			if task.Action.Code == run.CodeSOD && !slices.Equal(task.Action.WhoCould, []string{"dev-admin"}) {
+				t.Errorf("%s of %s: %v could", step, token, task.Action.WhoCould)
+			}
 			if (task.Token != "") != (task.Action.Outcome == "APPLY") {
 				t.Errorf("%s of %s: token %q", step, token, task.Token)
 			}

@@ -202,7 +202,7 @@ func (s *Service) auditRefused(ctx context.Context, p authz.Principal, row store
 }
 
 // WhoCould names principals of the caller's tenant that may do action to a run, at
-// most ten: NOT_FOUND, FORBIDDEN without READ_POLICY there.
+// most ten; who asked for a run may not approve it, unless the policy says so: NOT_FOUND, FORBIDDEN without READ_POLICY there.
 func (s *Service) WhoCould(ctx context.Context, p authz.Principal, action authz.Action, runID string) ([]string, error) {
 	if !slices.Contains(authz.Actions(), action) {
 		return nil, badInput([]plan.Violation{{Path: "action", Code: "UNKNOWN", Message: "there is no such action"}})
@@ -214,5 +214,13 @@ func (s *Service) WhoCould(ctx context.Context, p authz.Principal, action authz.
 	if err != nil {
 		return nil, translate(err)
 	}
+	if action == authz.Approve && s.cfg.Authz.SOD(p.TenantID).Approve {
+		return s.others(action, objectOf(r.Identity), r.TriggeredBy), nil
+	}
 	return s.cfg.Authz.WhoCould(action, objectOf(r.Identity)), nil
+}
+
+// others names who could do action to o beside one that separation of duties keeps from it.
+func (s *Service) others(action authz.Action, o authz.Object, one string) []string {
+	return slices.DeleteFunc(s.cfg.Authz.WhoCould(action, o), func(id string) bool { return id == one })
 }

@@ -121,6 +121,10 @@ It first shows of how many runs it would be and what is known to refuse, and ask
 			case (step == "") != (args[0] != "retry" && args[0] != "skip"):
 				return usage(errors.New("retry and skip take a --step, and nothing else does"))
 			}
+			reason = reasonFor(c, reason)
+			if err := needsReason(reason); err != nil {
+				return err
+			}
 			in, err := runs.input(c)
 			if err != nil {
 				return err
@@ -132,6 +136,9 @@ It first shows of how many runs it would be and what is known to refuse, and ask
 			}
 			p := preview.Preview
 			s.showBulkPreview(p)
+			if p.Bulk != nil && p.Bulk.Count == 0 {
+				return &exitError{status: 4, err: errors.New("NOT_FOUND: no run is meant. Nothing was sent")}
+			}
 			if p.Outcome == client.ActionOutcomeRefused {
 				return &exitError{status: 3, err: fmt.Errorf("%s: it would be refused. Nothing was sent", deref(p.Code))}
 			}
@@ -157,7 +164,8 @@ It first shows of how many runs it would be and what is known to refuse, and ask
 			if s.output.data() {
 				return s.print(out.SignalRuns)
 			}
-			_, err = fmt.Fprintf(s.out, "%s\naccepted for %d runs: dvt bulk watch %s\n", id, p.Bulk.Count, id)
+			fmt.Fprintf(s.err, "accepted for %s: dvt bulk watch %s\n", counted(p.Bulk.Count, "run"), id)
+			_, err = fmt.Fprintln(s.out, id)
 			return err
 		},
 	}
@@ -168,7 +176,6 @@ It first shows of how many runs it would be and what is known to refuse, and ask
 	c.Flags().StringVar(&requestID, "request-id", "", "client key, for repeating the same request; default: a new one")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	c.Flags().BoolVar(&follow, "watch", false, "watch it until each run has its outcome")
-	_ = c.MarkFlagRequired("reason") // the flag is there
 	addPreview(c)
 	return c
 }
@@ -177,7 +184,7 @@ func (s *session) showBulkPreview(p client.PreviewBulkPreviewActionPreview) {
 	if p.Bulk == nil {
 		return
 	}
-	fmt.Fprintf(s.err, "%d runs\n", p.Bulk.Count)
+	fmt.Fprintln(s.err, counted(p.Bulk.Count, "run"))
 	for _, r := range p.Bulk.Excluded {
 		fmt.Fprintf(s.err, "  left out %d: %s\n", r.Count, r.Reason)
 	}
@@ -197,7 +204,7 @@ func (s *session) confirmBulk(c *cobra.Command, count int, yes bool) error {
 	if !asked(c.InOrStdin()) {
 		return usage(errors.New("dvt bulk signal needs --yes where nobody can be asked: see first what it would do with --preview"))
 	}
-	fmt.Fprintf(s.err, "To send it to %d runs, type %d: ", count, count)
+	fmt.Fprintf(s.err, "To send it to %s, type %d: ", counted(count, "run"), count)
 	answer, err := readLine(c)
 	if err != nil {
 		return err

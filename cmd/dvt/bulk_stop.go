@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
@@ -15,8 +13,8 @@ func (s *session) bulkStopCommand() *cobra.Command {
 		Use: "stop BULK", Short: "Stop a bulk: what is not sent yet is not sent", Args: exact(1),
 		Long: "Stop a bulk of yours: signals that wait are not sent, and those runs say NOT_SENT. What was sent stays so.",
 		RunE: func(c *cobra.Command, args []string) error {
-			if in.Reason == "" {
-				return usage(errors.New("say why, with --reason: it is kept in the audit"))
+			if err := needsReason(in.Reason); err != nil {
+				return err
 			}
 			if in.Id = args[0]; in.RequestId == "" {
 				in.RequestId = uuid.NewString()

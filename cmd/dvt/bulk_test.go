@@ -49,17 +49,18 @@ func TestBulk_SignalShowAndWatch(t *testing.T) {
 		status int
 		says   string
 	}{
-		{"dev-engineer", "signal pause --reason x --yes", 2, "at least one of the flags"},
+		{"dev-engineer", "signal pause --reason x --yes", 2, "give one of --status, --project"},
 		{"dev-engineer", "signal pause --text r1 --yes", 2, "reason"},
 		{"dev-engineer", "signal jump --text r1 --reason x --yes", 2, "none of pause"},
 		{"dev-engineer", "signal retry --text r1 --reason x --yes", 2, "--step"},
 		{"dev-engineer", "signal pause --step s --text r1 --reason x --yes", 2, "--step"},
-		{"dev-engineer", "signal pause --text r1 --ids-from - --reason x --yes", 2, "none of the others"},
+		{"dev-engineer", "signal pause --text r1 --ids-from - --reason x --yes", 2, "of --text, --ids-from at most one"},
 		{"dev-engineer", "signal cancel --text r1 --reason x", 2, "--yes"},
 		{"dev-engineer", "signal cancel --ids-from " + ids + ".none --reason x --yes", 2, "no such file"},
 		{"dev-viewer", "signal cancel --text r1 --reason x --yes", 3, "1 would refuse: FORBIDDEN"},
-		{"dev-mallory", "signal cancel --ids-from " + ids + " --reason x --yes", 3, "NOT_FOUND"},
+		{"dev-mallory", "signal cancel --ids-from " + ids + " --reason x --yes", 4, "no run is meant"},
 		{"dev-engineer", "signal cancel --ids-from " + ids + " --reason x --preview", 0, "left out 1"},
+		{"dev-engineer", "signal cancel --text r1 --preview", 0, "1 run\n"},
 		{"dev-engineer", "list", 0, "You have sent no bulk yet"},
 		{"dev-engineer", "show QnVsazp4", 4, "there is no such bulk"},
 		{"dev-engineer", "watch QnVsazp4", 4, "There is no such bulk"},

@@ -146,13 +146,74 @@ func guide(root *cobra.Command) {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		text := err.Error()
 		var unknown *pflag.NotExistError
-		if errors.As(err, &unknown) {
+		var wrong *pflag.InvalidValueError
+		switch {
+		case errors.As(err, &unknown):
 			text += meant(flagNames(c), unknown.GetSpecifiedName(), "--")
+		case errors.As(err, &wrong) && kinds[wrong.GetFlag().Value.Type()] != "":
+			text = fmt.Sprintf("--%s must be %s, not %q", wrong.GetFlag().Name, kinds[wrong.GetFlag().Value.Type()], wrong.GetValue())
 		}
 		return usage(fmt.Errorf("%s\n  see %s --help", text, c.CommandPath()))
 	})
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
 	guideGroup(root)
+}
+
+// kinds are the types of flags in words.
+var kinds = map[string]string{"int": "a whole number", "int64": "a whole number", "duration": `a duration such as "30s" or "10m"`, "bool": "true or false"}
+
+// missing says which flags a command line must have and has not; nil: none. Beside flags of which each is needed
+// there are groups of which one is.
+func missing(c *cobra.Command) error {
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if a := f.Annotations[cobra.BashCompOneRequiredFlag]; len(a) > 0 && a[0] == "true" && !f.Changed {
+			names = append(names, "--"+f.Name)
+		}
+	})
+	switch {
+	case slices.Equal(names, []string{"--reason"}):
+		return needsReason("")
+	case len(names) > 0:
+		return fmt.Errorf("give %s", strings.Join(names, " and "))
+	}
+	err := c.ValidateFlagGroups()
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if first, last := strings.Index(text, "["), strings.Index(text, "]"); 0 <= first && first < last {
+		group := "--" + strings.Join(strings.Fields(text[first+1:last]), ", --")
+		if strings.HasPrefix(text, "at least one") {
+			return fmt.Errorf("give one of %s", group)
+		}
+		return fmt.Errorf("of %s at most one can be given", group)
+	}
+	return err
+}
+
+// needsReason refuses a change without a reason.
+func needsReason(reason string) error {
+	if strings.TrimSpace(reason) == "" {
+		return usage(errors.New("give a --reason: it is kept in the audit"))
+	}
+	return nil
+}
+
+// reasonFor is the reason that is given, and for a preview, which keeps none, one that will do.
+func reasonFor(c *cobra.Command, given string) string {
+	if given == "" && previewed(c) {
+		return "preview"
+	}
+	return given
+}
+
+// counted is a number of things.
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // guideGroup makes what is wrong with a command's arguments a usage error; one that only holds others
@@ -176,7 +237,7 @@ func guideGroup(c *cobra.Command) {
 		if args != nil {
 			err = args(c, given)
 		}
-		err = cmp.Or(err, c.ValidateRequiredFlags(), c.ValidateFlagGroups())
+		err = cmp.Or(err, missing(c))
 		var e *exitError
 		if err == nil || errors.As(err, &e) {
 			return err

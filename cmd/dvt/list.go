@@ -192,7 +192,7 @@ func (s *session) list(ctx context.Context, l listed, all any, read func(ctx con
 		err = fill().print()
 	}
 	if err == nil && got.more {
-		fmt.Fprintf(s.err, "there are more than these %d: --limit %d\n", rows, min(rows*5, maxLimit))
+		fmt.Fprintf(s.err, "there are more, of which --limit %d shows so many\n", min(rows*5, maxLimit))
 	}
 	return err
 }

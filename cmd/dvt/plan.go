@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -57,25 +59,35 @@ type problem struct {
 	Column int `json:"column,omitempty"`
 }
 
+// mostProblems is how many of them a terminal is given: a plan that is made by a program may have one at each step.
+const mostProblems = 50
+
 // problems are all that is wrong with a plan.
 type problems struct {
 	file string
 	list []problem
 }
 
-func (p *problems) Error() string {
-	name := p.file
-	if name == "-" {
-		name = "standard input"
+func documentName(file string) string {
+	if file == "-" {
+		return "standard input"
 	}
+	return file
+}
+
+func (p *problems) Error() string {
+	name := documentName(p.file)
 	var b strings.Builder
-	fmt.Fprintf(&b, "PLAN_INVALID: %s has %d problems:", name, len(p.list))
-	for _, v := range p.list {
+	fmt.Fprintf(&b, "PLAN_INVALID: %s has %s:", name, counted(len(p.list), "problem"))
+	for _, v := range p.list[:min(len(p.list), mostProblems)] {
 		b.WriteString("\n  ")
 		if v.Line > 0 {
 			fmt.Fprintf(&b, "%s:%d:%d: ", name, v.Line, v.Column)
 		}
-		fmt.Fprintf(&b, "%s %s: %s", v.Code, v.Path, v.Message)
+		fmt.Fprintf(&b, "%s %s: %s", v.Code, cmp.Or(v.Path, "the document"), v.Message)
+	}
+	if more := len(p.list) - mostProblems; more > 0 {
+		fmt.Fprintf(&b, "\n  and %d more, which -o json lists", more)
 	}
 	return b.String()
 }
@@ -86,6 +98,9 @@ func (p *planning) read(name string, stdin io.Reader) (plan.Plan, []byte, error)
 	text, err := readDocument(name, stdin)
 	if err != nil {
 		return plan.Plan{}, nil, usage(err)
+	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return plan.Plan{}, nil, usage(fmt.Errorf("%s is empty", documentName(name)))
 	}
 	doc, err := asDocument(name, text)
 	if err != nil {
@@ -130,7 +145,7 @@ func (p *planning) validateCommand() *cobra.Command {
 			if p.output.data() {
 				return p.output.print(p.out, map[string]any{"valid": true, "planId": ref.PlanID, "planVersion": ref.PlanVersion, "steps": len(pl.Steps), "sha256": ref.SHA256})
 			}
-			fmt.Fprintf(p.out, "%s %s is a valid plan of %d steps.\n", ref.PlanID, ref.PlanVersion, len(pl.Steps))
+			fmt.Fprintf(p.out, "%s %s is a valid plan of %s.\n", ref.PlanID, ref.PlanVersion, counted(len(pl.Steps), "step"))
 			return nil
 		},
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -117,5 +118,32 @@ func TestPlanValidate_L01_NamesEveryViolation(t *testing.T) {
 	out, status, _ := local(t, twoSteps, "plan", "validate", "-")
 	if status != 0 || out != "nightly 1.0 is a valid plan of 2 steps.\n" {
 		t.Fatalf("exit %d: %s", status, out)
+	}
+}
+
+// What is wrong with a plan is counted, and a terminal is given so much of it as can be read.
+func TestPlanValidate_SaysHowMuchIsWrong(t *testing.T) {
+	t.Parallel()
+	var many strings.Builder
+	many.WriteString(strings.Split(twoSteps, "steps:")[0] + "steps:\n")
+	for i := range 120 {
+		fmt.Fprintf(&many, "  - {stepId: s%d, type: NOOP, inputs: {}}\n", i)
+	}
+	for _, c := range []struct {
+		doc, says string
+		lines     int
+	}{
+		{many.String(), "standard input has 120 problems:", mostProblems + 2},
+		{many.String(), "\n  and 70 more, which -o json lists", mostProblems + 2},
+		{"[]", "standard input has 1 problem:\n  standard input:1:1: INVALID the document: write an object", 2},
+		{" \n", "standard input is empty", 1},
+	} {
+		_, status, err := local(t, c.doc, "plan", "validate", "-")
+		if status != 2 || !strings.Contains(err.Error(), c.says) || strings.Count(err.Error(), "\n") != c.lines-1 {
+			t.Errorf("status %d, want %q and %d lines in\n%v", status, c.says, c.lines, err)
+		}
+	}
+	if out, _, _ := local(t, many.String(), "plan", "validate", "-", "-o", "json"); strings.Count(out, "MISSING") != 120 {
+		t.Errorf("as JSON: %.300s", out)
 	}
 }

@@ -15,7 +15,7 @@ func (s *session) policyWho() *cobra.Command {
 	return &cobra.Command{
 		Use: "who ACTION RUN", Short: "Who may do that to a run: at most ten principals", Args: exact(2),
 		Long: "Name principals of the tenant that may do ACTION to RUN, at most ten, one a line. ACTION is a word such as CANCEL, retry-step\n" +
-			"or APPROVE, as `dvt whoami -o json` has them. Takes the right to read the policy there.",
+			"or APPROVE; a wrong one is answered with all there are. Takes the right to read the policy there.",
 		RunE: func(c *cobra.Command, args []string) error {
 			action, err := wordOf("ACTION", args[0], client.AllAction)
 			if err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -16,8 +15,10 @@ func (s *session) approveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "approve RUN", Short: "Approve a run that waits for approval, or reject it", Args: exact(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if reject && reason == "" {
-				return usage(errors.New("give a --reason: it is kept in the audit"))
+			if reject && !previewed(c) {
+				if err := needsReason(reason); err != nil {
+					return err
+				}
 			}
 			if previewed(c) {
 				return s.preview(c, client.ActionInput{Approve: &client.ApproveActionInput{RunId: args[0]}})

@@ -134,7 +134,7 @@ func TestRunSignal_WaitsForTheReceipt(t *testing.T) {
 		return out, func() error { return <-done }
 	}
 	out, end := send(t.Context(), "pause", "r1", "--signal-id", "p1")
-	out.await(t, `signal id p1\nPAUSE ACCEPTED, accepted at seq 3\n`)
+	out.await(t, `signal id p1\nPAUSE ACCEPTED at seq 3\n`)
 	settle(t, s, "p1", log.SignalApplied, runtest.Draft(log.RunPaused, "p1", 1))
 	if err := end(); err != nil || !strings.Contains(out.String(), "PAUSE APPLIED at seq 4") {
 		t.Errorf("%v\n%s", err, out)

@@ -41,7 +41,10 @@ func (s *session) logsCommand() *cobra.Command {
 			} else if how.stepID, err = s.culprit(c.Context(), args[0]); err != nil {
 				return err
 			}
-			if attempt > 0 {
+			if c.Flags().Changed("attempt") {
+				if err := s.attemptIs(c.Context(), how, attempt); err != nil {
+					return err
+				}
 				how.attempt = &attempt
 			}
 			if since > 0 {
@@ -85,6 +88,23 @@ func (s *session) culprit(ctx context.Context, runID string) (string, error) {
 	return *out.Run.RootCause.StepId, nil
 }
 
+// attemptIs refuses an attempt that the step has not had.
+func (s *session) attemptIs(ctx context.Context, how reading, attempt int) error {
+	out, err := client.ShowRun(ctx, s.client, how.runID, nil)
+	switch {
+	case err != nil:
+		return failure(err)
+	case out.Run == nil:
+		return notFound("run")
+	}
+	for _, st := range out.Run.Steps {
+		if st.StepId == how.stepID && (attempt < 1 || attempt > st.LogicalAttemptId) {
+			return &exitError{status: 4, err: fmt.Errorf("NOT_FOUND: %s has had %s, and none has the number %d", how.stepID, counted(st.LogicalAttemptId, "attempt"), attempt)}
+		}
+	}
+	return nil
+}
+
 // begin sets where to begin to read: so many lines before the end, or where it is said why the attempt failed.
 func (s *session) begin(ctx context.Context, how *reading, tail int, failed bool) error {
 	out, err := client.MeasureStepLog(ctx, s.client, how.runID, how.stepID, how.attempt)
@@ -118,6 +138,7 @@ func (s *session) taken(how *reading, lines []client.LogLine) []client.LogLine {
 		if taken = append(taken, l); s.output.data() {
 			continue
 		}
+		l.Text = s.display.harmless(l.Text)
 		if how.stamps {
 			l.Text = fmt.Sprintf("%s  %-6s  %s", l.At.UTC().Format("2006-01-02 15:04:05.000Z"), l.Stream, l.Text)
 		}

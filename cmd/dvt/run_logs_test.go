@@ -7,6 +7,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	log "github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
 )
 
 // A log of more lines than a page is printed whole, also where numbers are missing: as lines, and as one document.
@@ -86,5 +89,17 @@ func TestRunLogs_FollowGoesOnOverAnotherConnection(t *testing.T) {
 	out, said, status := apart(t, s.URL, "t", "run", "logs", "r1", "s1", "-f")
 	if a, b := <-from, <-from; status != 0 || out != "line 1\nline 2\n" || strings.Count(said, "OFFLINE") != 1 || a != 1 || b != 2 {
 		t.Errorf("status %d, asked from %d and %d, %q\n%s", status, a, b, said, out)
+	}
+}
+
+// An attempt that a step has not had is not taken for one that printed nothing.
+func TestRunLogs_KnowsWhichAttemptsThereAre(t *testing.T) {
+	t.Parallel()
+	address, s := started(t)
+	append1(t, s, runtest.Draft(log.StepStartedEvent, "s1", 1))
+	for _, number := range []string{"0", "7"} {
+		if out, status, err := dvt(t, address, "dev-viewer", "run", "logs", "r1", "s1", "--attempt", number); status != 4 || !strings.Contains(text(err), "s1 has had 1 attempt, and none has the number "+number) {
+			t.Errorf("--attempt %s: %d, %v\n%s", number, status, err, out)
+		}
 	}
 }

@@ -109,8 +109,8 @@ func stage(r client.Receipt) string {
 	if r.Application != nil && *r.Application == client.SignalApplicationDelivered {
 		is = r.TypeRaw + " DELIVERED to the engine"
 	}
-	if r.AcceptedSeq != nil {
-		is += fmt.Sprintf(", accepted at seq %d", *r.AcceptedSeq)
+	if r.AcceptedSeq != nil && is == r.TypeRaw+" ACCEPTED" {
+		is += fmt.Sprintf(" at seq %d", *r.AcceptedSeq)
 	}
 	return is
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,7 +51,11 @@ func (s *session) show(run *client.ShowRunRun, past bool) error {
 		if n := r.RootCause.BlockedSteps; n > 0 {
 			blocks = fmt.Sprintf(" (steps that wait for it: %d)", n)
 		}
-		fmt.Fprintf(s.out, "cause: %s: %s%s\n", cause(r), oneLine(deref(r.RootCause.Message)), blocks)
+		why := cause(r)
+		if r.RootCause.Message != nil && *r.RootCause.Message != "" {
+			why += ": " + oneLine(*r.RootCause.Message)
+		}
+		fmt.Fprintf(s.out, "cause: %s%s\n", why, blocks)
 	}
 	if r.RetryDeadline != nil {
 		fmt.Fprintf(s.out, "retry window closes %s\n", s.when(r.RetryDeadline))
@@ -69,7 +74,7 @@ func stepRow(t *table, st client.StepRow) {
 		took = milliseconds(*st.DurationMs)
 	}
 	if st.Error != nil {
-		why = st.Error.Code + ": " + deref(st.Error.Message)
+		why = strings.TrimSuffix(st.Error.Code+": "+deref(st.Error.Message), ": ")
 	}
 	if st.Skip != nil {
 		why = st.Skip.ReasonCode

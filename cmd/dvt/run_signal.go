@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"errors"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -166,8 +165,11 @@ func (s *session) signalCommand(v verb) *cobra.Command {
 	c := &cobra.Command{
 		Use: v.use, Short: v.short, Args: exact(v.args),
 		RunE: func(c *cobra.Command, args []string) error {
-			if v.reason && strings.TrimSpace(reason) == "" {
-				return usage(errors.New("give a --reason: it is kept in the audit"))
+			if v.reason {
+				reason = reasonFor(c, reason)
+				if err := needsReason(reason); err != nil {
+					return err
+				}
 			}
 			var why *string
 			if reason != "" {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -74,8 +76,26 @@ func (m *sample) files(queues plan.Queues) (map[string][]byte, error) {
 	if err == nil {
 		_, err = plan.Parse(doc, queues)
 	}
+	var invalid *plan.InvalidError
+	if errors.As(err, &invalid) {
+		err = wrongFlags(invalid.Violations)
+	}
 	if err != nil {
 		return nil, usage(err)
 	}
 	return out, nil
+}
+
+// saidBy is where the words of a sample's plan come from.
+var saidBy = map[string]string{
+	"metadata.planId": "--id, or the name of the directory", "scope.tenantId": "--tenant", "scope.projectId": "--project", "scope.environmentId": "--environment",
+}
+
+// wrongFlags words what is wrong with a sample's plan for who gave the words that it is made of.
+func wrongFlags(vs []plan.Violation) error {
+	out := make([]string, len(vs))
+	for i, v := range vs {
+		out[i] = cmp.Or(saidBy[v.Path], v.Path) + ": " + v.Message
+	}
+	return errors.New(strings.Join(out, "\n  "))
 }

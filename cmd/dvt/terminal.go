@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -138,6 +139,38 @@ func (l line) print(colour bool) string {
 
 // pad fills text with spaces up to a width.
 func pad(text string, width int) string { return runewidth.FillRight(text, width) }
+
+// Escape sequences of terminals: those that choose colours, and all.
+var (
+	colours = regexp.MustCompile(`\x1b\[[0-9;:]*m`)
+	escapes = regexp.MustCompile(`\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])?`)
+)
+
+// harmless is a line that a program printed, as it may be shown: a terminal gets its colours, when colours are
+// wanted, and nothing else that would move the cursor, name the window or write the clipboard. What is piped is as it was.
+func (d display) harmless(text string) string {
+	if !d.terminal() {
+		return text
+	}
+	painted := false
+	text = escapes.ReplaceAllStringFunc(text, func(sequence string) string {
+		if !d.colour || !colours.MatchString(sequence) {
+			return ""
+		}
+		painted = true
+		return sequence
+	})
+	text = strings.Map(func(r rune) rune {
+		if r != '\t' && r != '\x1b' && unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, text)
+	if painted {
+		text += "\x1b[0m"
+	}
+	return text
+}
 
 // oneLine is text that came from elsewhere, without what would move a terminal's cursor
 // or change its colours: each run of such characters is one space.

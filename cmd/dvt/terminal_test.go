@@ -279,3 +279,29 @@ func TestLine_IsCutNotWrapped(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// What a program printed cannot do to a terminal what it likes: it keeps its colours and loses the rest. A pipe gets it as it was.
+func TestTerminal_LogLinesAreHarmless(t *testing.T) {
+	t.Parallel()
+	seen := display{file: os.Stdout, colour: true}
+	plain := display{file: os.Stdout}
+	for text, want := range map[string][2]string{
+		"\x1b[31mred\x1b[0m": {"\x1b[31mred\x1b[0m\x1b[0m", "red"},
+		"\x1b[1;31mopen":     {"\x1b[1;31mopen\x1b[0m", "open"},
+		"a\x1b]0;title\x07b\x1b]52;c;ZXZpbA==\x1b\\c": {"abc", "abc"},
+		"\x1b[2J\x1b[1;1Hwiped\x1b[?1049h":            {"wiped", "wiped"},
+		"\x1bPq#0\x1b\\six\x1bcreset\x1b(0":           {"sixreset", "sixreset"},
+		"50%\r100%\x08\x00\u009b2J\tx\x1b":            {"50%100%2J\tx", "50%100%2J\tx"},
+		"é € 日本":                                      {"é € 日本", "é € 日本"},
+	} {
+		if got := seen.harmless(text); got != want[0] {
+			t.Errorf("%q in colours: %q, want %q", text, got, want[0])
+		}
+		if got := plain.harmless(text); got != want[1] {
+			t.Errorf("%q without: %q, want %q", text, got, want[1])
+		}
+		if got := (display{}).harmless(text); got != text {
+			t.Errorf("%q in a pipe: %q", text, got)
+		}
+	}
+}

@@ -63,7 +63,8 @@ func TestWorkflowNew_TouchesNothingThatIsThere(t *testing.T) {
 		{[]string{dir}, "is not empty"},
 		{[]string{mine}, "cannot be a directory"},
 		{[]string{filepath.Join(dir, "b"), "--type", "perl"}, "command, dbt"},
-		{[]string{filepath.Join(dir, "b"), "--id", "no id"}, "planId"},
+		{[]string{filepath.Join(dir, "b"), "--id", "no id"}, `--id, or the name of the directory: "no id" is not an id`},
+		{[]string{filepath.Join(dir, "my flow"), "--tenant", ""}, "\n  --tenant: "},
 		{nil, "usage"},
 	} {
 		if out, status, err := local(t, "", append([]string{"workflow", "new"}, c.args...)...); status != 2 || !strings.Contains(err.Error(), c.says) {

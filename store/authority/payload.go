@@ -90,6 +90,9 @@ func loose(t run.EventType, payload json.RawMessage) (map[string]any, bool) {
 	if opensWindow(t) {
 		delete(fields, "retryDeadline")
 	}
+	if t == run.StepStartedEvent {
+		delete(fields, "paramsSeq")
+	}
 	return fields, true
 }
 

@@ -123,6 +123,9 @@ func overlaidBegin(f *fixture) {
 	f.ok(err)
 	f.equal(seq, p.ParamsSeq, "paramsSeq")
 	f.equal(begun.StartedSeq, within(begin("s2", 1)).StartedSeq, "begun again")
+	// who executes the attempt does not know which overlays it began with
+	repeated := f.append(id, started("s2", 1)).Outcomes[0]
+	f.equal([]any{true, false, begun.StartedSeq}, []any{repeated.Deduplicated, repeated.PayloadMismatch, repeated.Seq}, "its StepStarted again")
 	// other gates stay closed
 	_, err = f.store.Append(f.ctx(), store.Append{RunID: id.RunID, SetGate: run.GateFailing, Events: []run.Draft{runtest.Draft(run.StepFailedEvent, "s1", 1)}})
 	f.ok(err)

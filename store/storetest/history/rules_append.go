@@ -71,7 +71,7 @@ func (b *book) holds(v *verdict, w *write, d run.Draft, o Outcome) {
 
 // stamped are the fields of payloads that the store sets.
 var stamped = map[run.EventType]string{
-	run.RunPaused: "runningStepsCount", run.RunResumed: "retryDeadline",
+	run.RunPaused: "runningStepsCount", run.StepStartedEvent: "paramsSeq", run.RunResumed: "retryDeadline",
 	run.StepFailedEvent: "retryDeadline", run.StepCompletedEvent: "retryDeadline", run.StepAwaitingManualCompletion: "retryDeadline",
 }
 
