@@ -58,13 +58,16 @@ export function ReceiptStages({ signal, slow, stuck }: ReceiptStagesProps) {
   );
 }
 
-export function ReceiptTitle({ signal }: { signal: Signal }) {
+/** What was asked for, and when; of which run, unless that run is `here`. */
+export function ReceiptTitle({ signal, here = false }: { signal: Signal; here?: boolean }) {
   return (
     <span className={css.title}>
       <strong>{signal.type === "UNKNOWN" ? signal.typeRaw : signal.type}</strong> {signal.stepId && <code>{signal.stepId}</code>}{" "}
-      <a href={`/runs/${encodeURIComponent(signal.runId)}`} title={signal.runId}>
-        {shortId(signal.runId)}
-      </a>{" "}
+      {!here && (
+        <a href={`/runs/${encodeURIComponent(signal.runId)}`} title={signal.runId}>
+          {shortId(signal.runId)}
+        </a>
+      )}{" "}
       <span className={css.note}>
         <Time at={signal.receivedAt} format="clock" />
       </span>

@@ -26,6 +26,8 @@ export interface Actions {
   causeLine: number | null;
   /** The last run of the same plan that went well, asked for when this one does not. */
   lastGreen: NonNullable<NonNullable<ActionsQuery["why"]>["lastGreen"]> | null;
+  /** The manual steps that wait for a person. */
+  tasks: readonly Task[];
   /** The manual step that waits for a person, by its id. */
   task: (stepId: string) => Task | undefined;
 }
@@ -53,6 +55,7 @@ function toActions(run: Answer, { manualTasks, again, why }: ActionsQuery): Acti
     approval: run.approval ?? null,
     causeLine: why?.rootCause?.logLine ?? null,
     lastGreen: why?.lastGreen ?? null,
+    tasks: [...tasks.values()],
     task: (stepId) => tasks.get(stepId),
   };
 }

@@ -11,6 +11,7 @@ import { Problem, Skeleton } from "../ui/Page";
 import { type Column, Table } from "../ui/Table";
 import { Time } from "../ui/Time";
 import { EditDocument } from "./EditDocument";
+import { roleWords, scopeWords } from "./scope";
 import { useAsked } from "./useAsked";
 import { WhoCan } from "./WhoCan";
 
@@ -18,14 +19,14 @@ type Version = PolicyHistoryQuery["policyHistory"]["edges"][number]["node"];
 
 const grants: Column<PolicyFieldsFragment["grants"][number]>[] = [
   { head: m.policy.principal, main: true, cell: (grant) => grant.principal },
-  { head: m.policy.role, cell: (grant) => `${grant.role}${grant.breakGlass ? ` (${m.policy.emergency})` : ""}` },
-  { head: m.policy.where, cell: (grant) => `${grant.projectId} / ${grant.environmentId}` },
+  { head: m.policy.role, cell: (grant) => `${roleWords(grant.role)}${grant.breakGlass ? ` (${m.policy.emergency})` : ""}` },
+  { head: m.policy.where, cell: (grant) => scopeWords(grant) },
   { head: m.policy.until, cell: (grant) => grant.expiresAt && <Time at={instant(grant.expiresAt)} format="full" /> },
 ];
 const rules: Column<PolicyFieldsFragment["rules"][number]>[] = [
-  { head: m.policy.role, main: true, cell: (rule) => rule.role },
-  { head: m.policy.action, cell: (rule) => rule.action },
-  { head: m.policy.where, cell: (rule) => `${rule.projectId} / ${rule.environmentId}` },
+  { head: m.policy.role, main: true, cell: (rule) => roleWords(rule.role) },
+  { head: m.policy.action, cell: (rule) => <code>{rule.action}</code> },
+  { head: m.policy.where, cell: (rule) => scopeWords(rule) },
 ];
 const versions: Column<Version>[] = [
   { head: m.policy.version, main: true, cell: (version) => version.version },
@@ -75,10 +76,10 @@ export function PolicyPanel() {
             <p>{now.sod.approve ? m.policy.sodApprove : m.policy.noSodApprove}</p>
             <p>{now.sod.completeManual ? m.policy.sodComplete : m.policy.noSodComplete}</p>
             {now.approvals.map((approval) => (
-              <p key={`${approval.projectId} ${approval.environmentId}`}>{m.policy.approvals(approval.projectId, approval.environmentId, approval.required)}</p>
+              <p key={`${approval.projectId} ${approval.environmentId}`}>{m.policy.approvals(scopeWords(approval), approval.required)}</p>
             ))}
             {now.breakGlass.map((entry) => (
-              <p key={`${entry.principal} ${entry.role}`}>{m.policy.breakGlass(entry.principal, entry.role, entry.maxMinutes)}</p>
+              <p key={`${entry.principal} ${entry.role}`}>{m.policy.breakGlass(entry.principal, roleWords(entry.role), entry.maxMinutes)}</p>
             ))}
           </section>
           <details className={css.section}>

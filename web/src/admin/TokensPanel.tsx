@@ -13,6 +13,7 @@ import { List, PageHead } from "../ui/List";
 import type { Column } from "../ui/Table";
 import { Time } from "../ui/Time";
 import { useSending } from "../ui/useSending";
+import { roleWords, scopeWords } from "./scope";
 import { useFirstWrong, Violations, Wrong, wrongProps, wrongWith } from "../ui/Violations";
 
 const ROLES = ["VIEWER", "OPERATOR", "ENGINEER", "ADMIN", "PLANNER", "SYSTEM", "SRE"] as const satisfies readonly Role[];
@@ -25,7 +26,7 @@ export function TokensPanel() {
   const columns: Column<TokenFieldsFragment>[] = [
     { head: m.tokens.name, main: true, text: true, cell: (token) => token.name },
     { head: m.tokens.principal, cell: (token) => token.principal },
-    { head: m.tokens.grants, text: true, cell: (token) => token.grants.map((grant) => `${grant.role} ${grant.projectId}/${grant.environmentId}`).join(", ") },
+    { head: m.tokens.grants, text: true, cell: (token) => token.grants.map((grant) => `${roleWords(grant.role)} ${scopeWords(grant)}`).join(", ") },
     { head: m.tokens.created, wide: true, cell: (token) => <Time at={instant(token.createdAt)} /> },
     { head: m.tokens.expires, cell: (token) => <Time at={instant(token.expiresAt)} format="full" /> },
     { head: m.tokens.used, wide: true, cell: (token) => (token.lastUsedAt === null ? m.tokens.never : <Time at={instant(token.lastUsedAt)} />) },

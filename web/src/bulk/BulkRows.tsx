@@ -3,7 +3,7 @@ import { ReceiptStages } from "../actions/Receipt";
 import type { BulkRowFieldsFragment } from "../api/gen/graphql";
 import { instant, toSignal } from "../api/model";
 import { m } from "../messages";
-import { Env } from "../ui/Env";
+import { Where } from "../ui/Env";
 import { shortId } from "../ui/format";
 import { type Column, Table } from "../ui/Table";
 import { Time } from "../ui/Time";
@@ -19,7 +19,7 @@ const COLUMNS: Column<BulkRowFieldsFragment>[] = [
       </Link>
     ),
   },
-  { head: m.queue.where, wide: true, cell: (row) => <span>{row.projectId} / <Env id={row.environmentId} /></span> },
+  { head: m.queue.where, wide: true, cell: (row) => <Where project={row.projectId} environment={row.environmentId} /> },
   { head: m.bulk.result, cell: (row) => <span data-result={row.outcome}>{m.bulk.outcome[row.outcome]}</span> },
   {
     head: m.bulk.receipt,

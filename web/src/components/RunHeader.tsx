@@ -1,7 +1,10 @@
+import { Link } from "@tanstack/react-router";
 import { Copy, Ellipsis } from "lucide-react";
+import { Fragment } from "react";
 import { useActs } from "../actions/act";
 import { ActionButton } from "../actions/ActionButton";
 import { useReceipts } from "../actions/context";
+import type { Task } from "../actions/useActions";
 import type { RunHeader } from "../api/model";
 import { m } from "../messages";
 import { useHeader, useRunStore, useVerdict } from "../runs/context";
@@ -18,6 +21,7 @@ import css from "./RunHeader.module.css";
 import { statusWords, took } from "./runWords";
 import { SyncBanner, SyncChip } from "./Sync";
 
+const TASKS = 3;
 const COUNTS = [
   ["success", "success", m.run.counts.success],
   ["failed", "failed", m.run.counts.failed],
@@ -82,8 +86,27 @@ function Words({ header }: { header: RunHeader }) {
   const store = useRunStore();
   useTick(1_000, !ended(header));
   const quiescent = useReceipts().find((signal) => signal.runId === header.runId && signal.type === "PAUSE" && signal.quiescentSeq !== null && header.pause !== null && signal.receivedAt >= header.pause.since - 60_000);
+  if (header.substatus === "WAITING_MANUAL" && actions && actions.tasks.length > 0) return <Waiting tasks={actions.tasks} />;
   const words = statusWords(header, store.now(), actions, quiescent);
   return words && <p className={css.words}>{words}</p>;
+}
+
+/** The steps that a person is to complete: there they say what to do. */
+function Waiting({ tasks }: { tasks: readonly Task[] }) {
+  return (
+    <p className={css.words}>
+      {m.run.toComplete}{" "}
+      {tasks.slice(0, TASKS).map(({ stepId }, i) => (
+        <Fragment key={stepId}>
+          {i > 0 && ", "}
+          <Link from="/runs/$runId" to="." search={(old) => ({ ...old, step: stepId, attempt: undefined, line: undefined, q: undefined })}>
+            {stepId}
+          </Link>
+        </Fragment>
+      ))}
+      {tasks.length > TASKS && ` ${m.run.andMore(count(tasks.length - TASKS))}`}
+    </p>
+  );
 }
 
 function RunButtons({ header }: { header: RunHeader }) {

@@ -4,12 +4,13 @@ import { request } from "../api/request";
 import { m } from "../messages";
 import { BUCKETS, brushed, type Span, spanOf } from "../runs/histogram";
 import { type RunQuery, writeMoment } from "../runs/query";
-import { clockTime, dateTime } from "../ui/format";
+import { clockTime, dateMinute, dateTime } from "../ui/format";
 import { useZone } from "../ui/Time";
 import css from "./RunHistogram.module.css";
 
 const EVERY_MS = 60_000;
 const HEIGHT = 40;
+const DAY_MS = 86_400_000;
 
 /** Where on the bars, as a fraction of their width. */
 function at(event: PointerEvent<SVGSVGElement>): number {
@@ -58,6 +59,8 @@ export const RunHistogram = memo(function RunHistogram({ query, filter, change }
   };
   const total = held?.bars.reduce((sum, bar) => sum + bar.total, 0) ?? 0;
   const failed = held?.bars.reduce((sum, bar) => sum + bar.failed, 0) ?? 0;
+  // Both ends of a whole day are the same hour.
+  const long = held !== null && held.span.to - held.span.from >= DAY_MS;
   return (
     <figure className={css.figure}>
       <svg
@@ -91,9 +94,9 @@ export const RunHistogram = memo(function RunHistogram({ query, filter, change }
       <figcaption className={css.caption}>
         {held && (
           <>
-            <span>{held.span.to - held.span.from > 86_400_000 ? dateTime(held.span.from, zone) : clockTime(held.span.from, zone)}</span>
+            <span>{long ? dateMinute(held.span.from, zone) : clockTime(held.span.from, zone)}</span>
             <span>{m.runs.histogram(total, failed)}</span>
-            <span>{held.span.to - held.span.from > 86_400_000 ? dateTime(held.span.to, zone) : clockTime(held.span.to, zone)}</span>
+            <span>{long ? dateMinute(held.span.to, zone) : clockTime(held.span.to, zone)}</span>
           </>
         )}
       </figcaption>

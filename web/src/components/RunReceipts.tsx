@@ -18,7 +18,7 @@ export default function RunReceipts({ runId }: { runId: string }) {
       {signals.map((signal) => (
         <li key={signal.signalId} className={css.receipt} data-signal={signal.signalId}>
           <p className={css.line}>
-            <ReceiptTitle signal={signal} /> <span>{m.receipt.by(signal.actor)}</span> {signal.reason && <span>“{signal.reason}”</span>}
+            <ReceiptTitle signal={signal} here /> <span>{m.receipt.by(signal.actor)}</span> {signal.reason && <span>“{signal.reason}”</span>}
           </p>
           <ReceiptStages signal={signal} />
           <Moments signal={signal} />
@@ -30,9 +30,9 @@ export default function RunReceipts({ runId }: { runId: string }) {
 
 /** When it reached each stage, and the events of the log that say so. */
 function Moments({ signal }: { signal: Signal }) {
-  const { receivedAt, deliveredAt, appliedAt, acceptedSeq, appliedSeq, quiescentSeq, signalId } = signal;
+  const { decision, receivedAt, deliveredAt, appliedAt, acceptedSeq, appliedSeq, quiescentSeq, signalId } = signal;
   const moments = [
-    { name: m.receipt.ACCEPTED, at: receivedAt, seq: acceptedSeq },
+    { name: decision === "REJECTED" ? m.receipt.recorded : m.receipt.ACCEPTED, at: receivedAt, seq: acceptedSeq },
     { name: m.receipt.DELIVERED, at: deliveredAt, seq: null },
     { name: m.receipt.APPLIED, at: appliedAt, seq: appliedSeq },
     { name: m.receipt.quiet, at: null, seq: quiescentSeq },

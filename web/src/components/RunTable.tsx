@@ -7,6 +7,7 @@ import { Env } from "../ui/Env";
 import { shortId } from "../ui/format";
 import { ended, runLook } from "../ui/look";
 import { Menu, type MenuItem } from "../ui/Menu";
+import { Name } from "../ui/Name";
 import { StatusBadge } from "../ui/Status";
 import { Time } from "../ui/Time";
 import { took } from "./runWords";
@@ -103,11 +104,13 @@ const Row = memo(function Row({ run, left, selected, took, turn, menu }: RowProp
         <StatusBadge look={runLook(run)} />
       </td>
       <td className={css.name}>
-        <Link to="/runs/$runId" params={{ runId: run.runId }} className={css.link} title={`${run.plan.planId}@${run.plan.planVersion} ${run.runId}`}>
-          {run.plan.planId}
-          <span className={css.quiet}>@{run.plan.planVersion}</span> <code className={css.quiet}>{shortId(run.runId)}</code>
-        </Link>
-        {left && <span className={css.left}>{m.runs.left}</span>}
+        <span className={css.who}>
+          <Link to="/runs/$runId" params={{ runId: run.runId }} className={css.link} aria-label={`${run.plan.planId}@${run.plan.planVersion} ${shortId(run.runId)}`} title={`${run.plan.planId}@${run.plan.planVersion} ${run.runId}`}>
+            <Name text={run.plan.planId} />
+            <span className={css.quiet}>@{run.plan.planVersion}</span> <code className={css.id}>{shortId(run.runId)}</code>
+          </Link>
+          {left && <span className={css.left}>{m.runs.left}</span>}
+        </span>
       </td>
       <td className={css.env}>
         <Env id={run.environmentId} />

@@ -10,6 +10,7 @@ import { Button } from "../ui/Button";
 import { useNarrow } from "../ui/narrow";
 import { Notice } from "../ui/Page";
 import css from "./RunViews.module.css";
+import { noSteps } from "./runWords";
 import { StepsGrid } from "./StepsGrid";
 
 const Details = lazy(() => import("./Details"));
@@ -55,7 +56,7 @@ export function RunViews({ runId, chosen, choose }: RunViewsProps) {
     case "details":
       return <Details header={header} />;
     case "graph":
-      if (order.length === 0) return <Notice title={m.run.notStarted} />;
+      if (order.length === 0) return <Notice title={noSteps(header)} />;
       // On a phone the list says more than a picture that does not fit.
       if (narrow && !asked) {
         return (

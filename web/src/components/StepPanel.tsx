@@ -92,7 +92,7 @@ export function StepPanel({ runId, stepId, place, open, close }: StepPanelProps)
       {step.attempts.length > 0 && (
         <Attempts attempts={step.attempts} shown={shownId} latest={latest} choose={(id) => open({ ...AFRESH, attempt: id === latest ? undefined : id })} />
       )}
-      <div className={tabs.tabs} role="group" aria-label={m.step.parts(step.stepId)}>
+      <div className={`${tabs.tabs} ${css.tabs}`} role="group" aria-label={m.step.parts(step.stepId)}>
         {STEP_TABS.filter((other) => other !== "models" || isDbt(step.type)).map((other) => (
           <button key={other} type="button" className={tabs.tab} aria-pressed={other === place.tab} onClick={() => open({ tab: other })}>
             {m.step.tabs[other]}

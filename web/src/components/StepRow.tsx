@@ -6,6 +6,7 @@ import { type Pace, paceOf } from "../runs/medians";
 import { beganAt, readyAt } from "../timeline/segments";
 import { attemptName, duration } from "../ui/format";
 import { stepLook } from "../ui/look";
+import { Name } from "../ui/Name";
 import { StatusBadge } from "../ui/Status";
 import { useTick } from "../ui/Time";
 import prose from "../ui/Prose.module.css";
@@ -54,7 +55,7 @@ export const StepRow = memo(function StepRow({ stepId, index, top, chosen, selec
       </span>
       <span role="cell" data-column="step" className={prose.clip}>
         <button type="button" className={virtual.name} tabIndex={tabStop ? 0 : -1} aria-label={stepWords(step, blocks(stepId), false)} onClick={() => choose(stepId)} title={stepId}>
-          {step.name ?? stepId}
+          <Name text={step.name ?? stepId} />
         </button>
       </span>
       <span role="cell" data-column="type" className={css.quiet}>

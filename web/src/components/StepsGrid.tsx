@@ -14,6 +14,7 @@ import { StepFilters } from "./StepFilters";
 import { StepRow } from "./StepRow";
 import { StepsBar } from "./StepsBar";
 import css from "./StepsGrid.module.css";
+import { noSteps } from "./runWords";
 import { useSelection } from "./useSelection";
 
 const [ROW, TWO_LINES] = [32, 60];
@@ -102,7 +103,7 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
     <div className={css.frame}>
       <StepFilters query={query} setQuery={setQuery} />
       {shown.length === 0 ? (
-        <Notice title={order.length === 0 ? m.run.notStarted : m.step.noneMatch} />
+        <Notice title={header && order.length === 0 ? noSteps(header) : m.step.noneMatch} />
       ) : (
         <div ref={pane} className={virtual.pane} role="table" aria-label={m.grid.label(shown.length, order.length)} aria-rowcount={shown.length + 1} onKeyDown={onKeyDown}>
           <div role="rowgroup" className={css.sticky}>

@@ -3,6 +3,7 @@ import type { Actions } from "../actions/useActions";
 import { instant, type RunHeader, type RunRow, type Signal } from "../api/model";
 import { m } from "../messages";
 import { duration, ticking } from "../ui/format";
+import { ended } from "../ui/look";
 
 /** Time from start to end, or to now; "≥" when now is not known. */
 export function took(run: Pick<RunRow, "startedAt" | "completedAt" | "totalDurationMs">, now: number, frozen: boolean): string | null {
@@ -35,10 +36,15 @@ export function statusWords(header: RunHeader, now: number, actions: Actions | n
   return substatus === "COMPENSATING" ? m.run.compensatingMeans : null;
 }
 
+/** Why there is no step to show. */
+export function noSteps(header: RunHeader): string {
+  return ended(header) ? m.run.neverStarted : m.run.notStarted;
+}
+
 /** Before it has started: for whom or for what it waits, since when, until when. */
 function waitingWords(header: RunHeader, now: number, actions: Actions | null): string | null {
   const { queue = null, approval = null } = actions ?? {};
-  const since = `${m.run.queuedSince} ${ticking(now - header.createdAt)}`;
+  const since = m.run.waitingFor(ticking(now - header.createdAt));
   if (approval?.expiresAt) {
     const said = approval.decisions.filter(({ decision }) => decision === "APPROVE");
     return sentence([

@@ -2,6 +2,7 @@ import { memo } from "react";
 import { useStep } from "../runs/context";
 import { attemptName } from "../ui/format";
 import { stepLook } from "../ui/look";
+import { Name } from "../ui/Name";
 import type { Blocked } from "./blocked";
 import css from "./Graph.module.css";
 import { NODE } from "./layout";
@@ -47,7 +48,9 @@ export const GraphNode = memo(function GraphNode({ id, step: i, x, y, blocked, b
       onClick={() => choose(id)}
     >
       <Icon size={16} aria-hidden="true" />
-      <span className={css.label}>{step.name ?? step.stepId}</span>
+      <span className={css.label}>
+        <Name text={step.name ?? step.stepId} />
+      </span>
       {step.logicalAttemptId > 1 && <span className={css.retry}>{attemptName(step.logicalAttemptId)}</span>}
     </button>
   );

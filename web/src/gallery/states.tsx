@@ -51,7 +51,8 @@ const ACTIONS: Actions = {
   approval: null,
   causeLine: 412,
   lastGreen: { runId: "01KAHW3V5Z8N2M4Q6R7S9T0V61C2", createdAt: "2026-11-20T03:00:00Z", completedAt: "2026-11-20T03:31:00Z" },
-  task: () => undefined,
+  tasks: [],
+        task: () => undefined,
 };
 
 function within(run: RunStore, children: ReactNode, actions: Actions = ACTIONS): ReactNode {

@@ -115,6 +115,7 @@ export const receipt = {
   tray: "Receipts",
   empty: "Nothing sent yet. What you send to a run is listed here until it has taken effect, and after.",
   ACCEPTED: "Accepted",
+  recorded: "Recorded",
   DELIVERED: "Delivered",
   APPLIED: "Applied",
   NOOP: "No effect needed",

@@ -9,7 +9,7 @@ export const dlq = {
   cause: "Last error",
   since: "Given up",
   result: "Redrive",
-  all: "Redriven too",
+  all: "Show redriven too",
   noneOpen: "No dead letter is open.",
   redrive: "Redrive",
   redriveAll: "Redrive all open",

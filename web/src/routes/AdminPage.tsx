@@ -7,6 +7,7 @@ import { ServicePanel } from "../admin/ServicePanel";
 import { TokensPanel } from "../admin/TokensPanel";
 import { useDocumentStatus } from "../ui/documentStatus";
 import type { AdminPart } from "./search";
+import page from "../ui/Page.module.css";
 
 const route = getRouteApi("/admin/$part");
 const PANELS = { tokens: TokensPanel, policy: PolicyPanel, quotas: QuotasPanel, service: ServicePanel } as const satisfies Record<AdminPart, () => React.ReactNode>;
@@ -16,7 +17,7 @@ export function AdminPage() {
   useDocumentStatus(`${m.admin.title}: ${m.admin.parts[part]}`);
   const Panel = PANELS[part];
   return (
-    <>
+    <div className={page.measure}>
       <nav className={css.tabs} aria-label={m.admin.title}>
         {(Object.keys(PANELS) as AdminPart[]).map((other) => (
           <Link key={other} to="/admin/$part" params={{ part: other }}>
@@ -25,6 +26,6 @@ export function AdminPage() {
         ))}
       </nav>
       <Panel />
-    </>
+    </div>
   );
 }

@@ -10,6 +10,7 @@ import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { useDocumentStatus } from "../ui/documentStatus";
 import css from "../ui/Form.module.css";
+import prose from "../ui/Prose.module.css";
 import { shortId } from "../ui/format";
 import { useKeys } from "../ui/keys";
 import { List, PageHead } from "../ui/List";
@@ -26,7 +27,6 @@ const columns: Column<AuditLine>[] = [
   { head: m.audit.at, cell: ({ entry }) => (entry.row ? <Time at={instant(entry.row.at)} format="full" /> : m.audit.gone) },
   { head: m.audit.actor, main: true, cell: ({ entry }) => entry.row?.actor },
   { head: m.audit.action, cell: ({ entry }) => entry.row?.action },
-  { head: m.audit.on, cell: ({ entry }) => entry.row && <Subject row={entry.row} /> },
   {
     head: m.audit.outcome,
     cell: ({ entry, count }) => {
@@ -39,8 +39,9 @@ const columns: Column<AuditLine>[] = [
       );
     },
   },
+  { head: m.audit.on, cell: ({ entry }) => entry.row && <Subject row={entry.row} /> },
   { head: m.audit.reason, text: true, cell: ({ entry }) => entry.row?.reason },
-  { head: m.audit.detail, text: true, wide: true, cell: ({ entry }) => entry.row?.detail && <code>{entry.row.detail}</code> },
+  { head: m.audit.detail, line: true, wide: true, cell: ({ entry }) => entry.row?.detail && <Detail text={entry.row.detail} /> },
 ];
 
 export function AuditPage() {
@@ -114,9 +115,11 @@ export function AuditPage() {
         <Field name="from" label={m.audit.from} value={search.from} type="date" />
         <Field name="to" label={m.audit.to} value={search.to} type="date" />
         <Button type="submit">{m.audit.find}</Button>
-        <Link to="/audit" search={{}}>
-          {m.runs.clearFilter}
-        </Link>
+        {Object.keys(filter).length > 0 && (
+          <Link to="/audit" search={{}} className={css.beside}>
+            {m.runs.clearFilter}
+          </Link>
+        )}
       </form>
       <List label={m.audit.title} pages={lines} columns={columns} rowKey={({ entry }) => entry.id} empty={<p>{m.audit.empty}</p>} />
       <p className={css.note}>
@@ -124,6 +127,26 @@ export function AuditPage() {
       </p>
     </>
   );
+}
+
+/** What the row holds beyond its columns: in one line, and whole when it is opened. */
+function Detail({ text }: { text: string }) {
+  return (
+    <details className={css.detail}>
+      <summary>
+        <code>{text}</code>
+      </summary>
+      <pre className={prose.said}>{pretty(text)}</pre>
+    </details>
+  );
+}
+
+function pretty(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
 }
 
 /** The run, and the run as it was when the signal took effect. */
@@ -139,7 +162,7 @@ function Subject({ row }: { row: NonNullable<AuditFieldsFragment["row"]> }) {
     else await navigate({ to: "/runs/$runId", params: { runId }, search: { at } });
   };
   return (
-    <>
+    <span>
       <Link to="/runs/$runId" params={{ runId }}>
         {shortId(runId)}
       </Link>{" "}
@@ -148,7 +171,7 @@ function Subject({ row }: { row: NonNullable<AuditFieldsFragment["row"]> }) {
           {m.audit.moment}
         </Button>
       )}
-    </>
+    </span>
   );
 }
 

@@ -20,6 +20,7 @@ import { useDocumentStatus } from "../ui/documentStatus";
 import { shortId } from "../ui/format";
 import { Notice, Problem, Skeleton } from "../ui/Page";
 import { Time, useTick } from "../ui/Time";
+import page from "../ui/Page.module.css";
 
 const route = getRouteApi("/bulk/$id");
 
@@ -56,7 +57,7 @@ function One({ id }: { id: string }) {
       .catch((cause: unknown) => setSaved(cause instanceof ApiError ? cause : new ApiError(String(cause))));
   };
   return (
-    <>
+    <div className={page.measure}>
       <div className={css.head}>
         <h1>{name}</h1>
         <SyncChip verdict={{ state: sync, reason: null, asOf, lagMs: 0 }} now={asOf + (Date.now() - at)} />
@@ -94,6 +95,6 @@ function One({ id }: { id: string }) {
       {followed.hasMore && <Button onClick={followed.more}>{m.page.more}</Button>}
       {stopping && <BulkStop id={id} waiting={bulk.counts.waiting} onClose={() => setStopping(false)} />}
       {retrying && action && <BulkDialog action={action} runs={{ failedOf: id }} onClose={() => setRetrying(false)} />}
-    </>
+    </div>
   );
 }

@@ -7,6 +7,7 @@ import { useDocumentStatus } from "../ui/documentStatus";
 import { List, PageHead } from "../ui/List";
 import type { Column } from "../ui/Table";
 import { Time } from "../ui/Time";
+import page from "../ui/Page.module.css";
 
 const EVERY_MS = 5_000;
 
@@ -31,9 +32,9 @@ export function BulksPage() {
   useDocumentStatus(m.bulk.list);
   const pages = useConnection(BulksDocument, {}, (result) => result.bulks, { every: EVERY_MS });
   return (
-    <>
+    <div className={page.measure}>
       <PageHead title={m.bulk.list} asOf={pages.asOf} refresh={pages.refresh} />
       <List label={m.bulk.list} pages={pages} columns={COLUMNS} rowKey={(bulk) => bulk.id} empty={<p>{m.bulk.empty}</p>} />
-    </>
+    </div>
   );
 }

@@ -15,6 +15,7 @@ import { shortId } from "../ui/format";
 import { List, PageHead } from "../ui/List";
 import type { Column } from "../ui/Table";
 import { Time } from "../ui/Time";
+import page from "../ui/Page.module.css";
 
 type Result = RedriveMutation["redriveDeadLetters"]["results"][number];
 const route = getRouteApi("/dlq");
@@ -57,12 +58,12 @@ export function DeadLettersPage() {
     {
       head: m.dlq.seqs,
       cell: (letter) => (
-        <>
+        <span>
           {letter.fromSeq}–{letter.toSeq}{" "}
           <Button kind="quiet" label={m.dlq.lookAt(shortId(letter.runId), letter.toSeq)} onClick={() => setLooked(letter)}>
             {m.dlq.look}…
           </Button>
-        </>
+        </span>
       ),
     },
     { head: m.dlq.project, wide: true, cell: (letter) => letter.projectId },
@@ -91,7 +92,7 @@ export function DeadLettersPage() {
   ];
 
   return (
-    <>
+    <div className={page.measure}>
       <PageHead title={m.dlq.title} asOf={pages.asOf} refresh={pages.refresh}>
         <Button pressed={all === "yes"} onClick={() => void navigate({ search: (old) => ({ ...old, all: all === "yes" ? undefined : "yes" }), replace: true })}>
           {m.dlq.all}
@@ -115,6 +116,6 @@ export function DeadLettersPage() {
           <p>{m.dlq.harmless}</p>
         </Ask>
       )}
-    </>
+    </div>
   );
 }

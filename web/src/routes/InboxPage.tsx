@@ -18,6 +18,7 @@ import { useKeys } from "../ui/keys";
 import { PageHead } from "../ui/List";
 import { Notice, Problem, Skeleton } from "../ui/Page";
 import { INBOX_PARTS } from "./search";
+import page from "../ui/Page.module.css";
 
 const route = getRouteApi("/inbox");
 
@@ -51,7 +52,7 @@ export function InboxPage() {
   const error = approvals.error ?? tasks.error;
   const counts = { me: mine.length, all: all.length, done: null };
   return (
-    <>
+    <div className={page.measure}>
       <PageHead title={m.inbox.title} asOf={Math.min(approvals.asOf, tasks.asOf)} refresh={refresh} />
       <nav className={tabs.tabs} aria-label={m.inbox.title}>
         {INBOX_PARTS.map((part) => (
@@ -85,7 +86,7 @@ export function InboxPage() {
         </>
       )}
       {deciding && <Decide item={deciding.item} yes={deciding.yes} done={refresh} close={() => setDeciding(null)} />}
-    </>
+    </div>
   );
 }
 

@@ -9,12 +9,14 @@ import { useConnection } from "../api/useConnection";
 import { m } from "../messages";
 import { Ask } from "../ui/Ask";
 import { Button } from "../ui/Button";
+import { Where } from "../ui/Env";
 import { useDocumentStatus } from "../ui/documentStatus";
 import css from "../ui/Form.module.css";
 import { count, shortId, ticking } from "../ui/format";
 import { List, PageHead } from "../ui/List";
 import type { Column } from "../ui/Table";
 import { Time, useTick } from "../ui/Time";
+import page from "../ui/Page.module.css";
 
 type Entry = QueueQuery["queue"]["edges"][number]["node"];
 const EVERY_MS = 3_000;
@@ -45,7 +47,7 @@ export function QueuePage() {
         </Link>
       ),
     },
-    { head: m.queue.where, cell: (entry) => `${entry.projectId} / ${entry.environmentId}` },
+    { head: m.queue.where, cell: (entry) => <Where project={entry.projectId} environment={entry.environmentId} /> },
     { head: m.queue.priority, wide: true, cell: (entry) => entry.priority },
     { head: m.queue.why, text: true, cell: (entry) => entry.waitsFor && m.queue.waits[entry.waitsFor] },
     { head: m.queue.waited, cell: (entry) => ticking(Math.max(0, Date.now() - instant(entry.createdAt))) },
@@ -71,7 +73,7 @@ export function QueuePage() {
   };
 
   return (
-    <>
+    <div className={page.measure}>
       <PageHead title={m.queue.title} asOf={pages.asOf} refresh={pages.refresh}>
         {depth !== null && <span className={css.asOf}>{m.queue.depth(count(depth))}</span>}
       </PageHead>
@@ -81,6 +83,6 @@ export function QueuePage() {
           <p>{m.queue.cancelMeans}</p>
         </Ask>
       )}
-    </>
+    </div>
   );
 }

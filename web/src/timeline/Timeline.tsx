@@ -3,6 +3,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { type CSSProperties, type KeyboardEvent, useMemo, useRef, useState } from "react";
 import { shapeOf } from "../dag/shape";
 import { useBlocks } from "../dag/useBlocks";
+import { noSteps } from "../components/runWords";
 import { m } from "../messages";
 import { useHeader, useOrder, useRunStore } from "../runs/context";
 import type { RunStore } from "../runs/store";
@@ -76,7 +77,8 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
     show({ from: span.from + by * length, to: span.to + by * length });
   };
 
-  if (!header || startedAt === null || order.length === 0) return <Notice title={m.run.notStarted} />;
+  if (!header) return null;
+  if (startedAt === null || order.length === 0) return <Notice title={noSteps(header)} />;
   const bands = pauseBands(pauses, header.pause?.since ?? null, now);
   const place = (from: number, to: number): CSSProperties => ({ left: `${percent(from, span)}%`, width: `${percent(to, span) - percent(from, span)}%` });
   return (

@@ -5,6 +5,7 @@ import { m } from "../messages";
 import { useRunStore, useStep } from "../runs/context";
 import { attemptName, duration } from "../ui/format";
 import { stepLook } from "../ui/look";
+import { Name } from "../ui/Name";
 import { StatusIcon } from "../ui/Status";
 import { percent, type Span } from "./axis";
 import { readyAt, type Segment, segmentsOf } from "./segments";
@@ -38,7 +39,7 @@ export const TimelineRow = memo(function TimelineRow({ id, index, top, span, now
       <span role="cell" className={css.name}>
         <StatusIcon look={stepLook(step)} size={14} />
         <button type="button" className={virtual.name} aria-label={stepWords(step, blocks(id), false)} onClick={() => choose(id)} title={id}>
-          {step.name ?? id}
+          <Name text={step.name ?? id} />
         </button>
       </span>
       <span role="cell" className={css.track}>

@@ -9,5 +9,22 @@ export function isProduction(environmentId: string): boolean {
 
 /** An environment; production is a solid band with the word, not just a colour. */
 export function Env({ id }: { id: string }) {
-  return isProduction(id) ? <strong className={css.band}>{id.toUpperCase()}</strong> : <span className={css.plain}>{id}</span>;
+  return isProduction(id) ? (
+    <strong className={css.band} title={id}>
+      {id.toUpperCase()}
+    </strong>
+  ) : (
+    <span className={css.plain} title={id}>
+      {id}
+    </span>
+  );
+}
+
+/** Where a run is at home. */
+export function Where({ project, environment }: { project: string; environment: string }) {
+  return (
+    <span>
+      {project} / <Env id={environment} />
+    </span>
+  );
 }

@@ -10,6 +10,8 @@ export interface Column<T> {
   wide?: boolean;
   /** May break over lines. */
   text?: boolean;
+  /** Said in one line, however long it is; the cell shows the rest when it is asked to. */
+  line?: boolean;
 }
 
 interface TableProps<T> {
@@ -21,13 +23,16 @@ interface TableProps<T> {
 
 /** Rows of a list; on a narrow screen each becomes a card whose values carry the column's name. */
 export function Table<T>({ label, columns, rows, rowKey }: TableProps<T>) {
+  // What is to be read takes the room that is left, else the end of the row: what belongs together stays together.
+  const roomy = columns.filter(({ text, line }) => text || line).length;
+  const rest = (column: Column<T>, i: number): number | undefined => (roomy === 0 ? (i === columns.length - 1 ? 1 : undefined) : column.text || column.line ? roomy : undefined);
   return (
     <div className={css.scroll} tabIndex={0} role="region" aria-label={label}>
-      <table className={css.table}>
+      <table className={css.table} data-short={roomy === 0 || undefined}>
         <thead>
           <tr>
-            {columns.map((column) => (
-              <th key={column.head} scope="col">
+            {columns.map((column, i) => (
+              <th key={column.head} scope="col" data-wide={column.wide} data-rest={rest(column, i)}>
                 {column.head}
               </th>
             ))}
@@ -37,7 +42,7 @@ export function Table<T>({ label, columns, rows, rowKey }: TableProps<T>) {
           {rows.map((row) => (
             <tr key={rowKey(row)} className={css.row}>
               {columns.map((column) => (
-                <td key={column.head} data-label={column.head} data-main={column.main} data-wide={column.wide} data-text={column.text}>
+                <td key={column.head} data-label={column.head} data-main={column.main} data-wide={column.wide} data-text={column.text} data-line={column.line}>
                   {column.cell(row)}
                 </td>
               ))}

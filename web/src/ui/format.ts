@@ -57,6 +57,11 @@ export function dateTime(at: Instant, zone: Zone): string {
   return `${date} ${time}`;
 }
 
+/** To the minute: the ends of a long span need no more. */
+export function dateMinute(at: Instant, zone: Zone): string {
+  return dateTime(at, zone).slice(0, -":00".length);
+}
+
 // `toLocaleString` makes a formatter for every number.
 const GROUPED = new Intl.NumberFormat("en-GB");
 
