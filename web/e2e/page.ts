@@ -8,6 +8,7 @@ export interface PlanStep {
   dependsOn?: string[];
   inputs: Record<string, unknown>;
   timeout?: string;
+  secretRefs?: { provider: string; key: string; version?: string }[];
   retry?: { maxAttempts: number; initialBackoffMs: number; backoffMultiplier: number; maxBackoffMs: number };
 }
 

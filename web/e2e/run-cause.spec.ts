@@ -14,7 +14,7 @@ function marts(folder: string): PlanStep[] {
 const FAILS: PlanStep[] = [{ stepId: "load", type: "COMMAND", inputs: { argv: ["ls", "/no/such/file"] }, retry: ONCE }];
 
 test("13 34 39 the cause counts dbt's models by one request, opens their SQL, and moves nothing when they come", async ({ page, url }) => {
-  test.setTimeout(300_000);
+  test.setTimeout(420_000);
   const folder = mkdtempSync(join(tmpdir(), "dvt-e2e-shop-"));
   const [runId, plain] = [await startRun(url, "cause-dbt", marts(folder)), await startRun(url, "cause-plain", FAILS)];
   let asked = 0;
@@ -37,7 +37,7 @@ test("13 34 39 the cause counts dbt's models by one request, opens their SQL, an
 
   await page.setViewportSize({ width: 360, height: 740 });
   await page.goto(`${url}/runs/${runId}`);
-  await expect(status(page)).toHaveText("Awaiting operator", { timeout: 90_000 });
+  await expect(status(page)).toHaveText("Awaiting operator", { timeout: 240_000 });
   await expect(cause).toContainText("Last success: none before this run");
   await expect.poll(() => asked).toBe(1);
   await expect(cause.getByRole("link", { name: /^Log line/ })).toBeVisible();

@@ -5,7 +5,7 @@ import { become, expect, type PlanStep, sleeps, startRun, status, test } from ".
 
 const ONCE = { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 };
 const PRINTS = "echo begin; echo ERROR one; for i in $(seq 1 300); do echo line $i; done; echo an error too; exit 3";
-const FAILS: PlanStep[] = [{ stepId: "load", type: "COMMAND", inputs: { argv: ["sh", "-c", PRINTS], env: { MODE: "full", API_TOKEN: "hunter2" } }, retry: ONCE }];
+const FAILS: PlanStep[] = [{ stepId: "load", type: "COMMAND", inputs: { argv: ["sh", "-c", PRINTS], env: { MODE: "full", API_TOKEN: "hunter2" } }, secretRefs: [{ provider: "vault", key: "warehouse/password", version: "3" }], retry: ONCE }];
 
 test("34 39 an open step has a width of its own, its log a list of errors, links to lines and its bare text, and its inputs no secret", async ({ page, url, context }) => {
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
@@ -44,6 +44,7 @@ test("34 39 an open step has a width of its own, its log a list of errors, links
   const panel = page.getByTestId("step-panel");
   await expect(panel.getByLabel("Inputs")).toContainText('"MODE": "full"');
   await expect(panel).not.toContainText("hunter2");
+  await expect(panel.getByRole("listitem")).toHaveText("vault:warehouse/password@3 (not resolved)");
   expect(await violations(page)).toEqual([]);
 });
 

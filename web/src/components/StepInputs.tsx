@@ -3,6 +3,7 @@ import { useEffect, useState } from "react";
 import { StepInputsDocument, type StepInputsQuery } from "../api/gen/graphql";
 import { type ApiError, request, toApiError } from "../api/request";
 import { m } from "../messages";
+import { secretNames } from "../runs/secrets";
 import { Problem, Skeleton } from "../ui/Page";
 import css from "./StepPanel.module.css";
 
@@ -52,23 +53,26 @@ export default function StepInputs({ runId, stepId, attempt }: StepInputsProps) 
           <Json label={m.step.params} value={inputs.params} />
         </>
       )}
-      {inputs.secrets.length > 0 && (
-        <>
-          <h3>{m.step.secrets}</h3>
-          <ul className={css.artifacts}>
-            {inputs.secrets.map(({ provider, key, version }) => (
-              <li key={`${provider}:${key}`}>
-                <code>
-                  {provider}:{key}
-                  {version !== null && `@${version}`}
-                </code>{" "}
-                <span className={css.quiet}>{m.step.secretHidden}</span>
-              </li>
-            ))}
-          </ul>
-        </>
-      )}
+      <Secrets names={secretNames(inputs)} />
     </div>
+  );
+}
+
+/** The secrets that it names, and what became of them. */
+function Secrets({ names }: { names: readonly string[] }) {
+  if (names.length === 0) return null;
+  return (
+    <>
+      <h3>{m.step.secrets}</h3>
+      <p>{m.step.noSecretsProvider}</p>
+      <ul className={css.artifacts}>
+        {names.map((name) => (
+          <li key={name}>
+            <code>{name}</code> <span className={css.quiet}>({m.step.notResolved})</span>
+          </li>
+        ))}
+      </ul>
+    </>
   );
 }
 

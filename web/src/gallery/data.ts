@@ -222,8 +222,19 @@ export const ANSWERS: { methods: unknown; data: { preview: PreviewQuery["preview
     run: {
       step: {
         dbtNodes: {
+          total: 19,
           byStatus: [{ status: "pass", count: 12 }, { status: "skipped", count: 4 }, { status: "fail", count: 3 }],
-          edges: [{ node: { uniqueId: "test.shop.not_null_stg_orders_id", name: "not_null_stg_orders_id", resourceType: "test", compiledSql: "select id from stg_orders where id is null" } }],
+          pageInfo: { hasNextPage: false, endCursor: null },
+          edges: [
+            { node: { uniqueId: "test.shop.not_null_stg_orders_id", name: "not_null_stg_orders_id", resourceType: "test", status: "fail", executionTimeMs: 840, message: "Got 3 results, configured to fail if != 0", failures: 3, rowsAffected: null, compiledSql: "select id from stg_orders where id is null", compiledSqlCut: false } },
+            { node: { uniqueId: "test.shop.unique_stg_orders_id", name: "unique_stg_orders_id", resourceType: "test", status: "skipped", executionTimeMs: 0, message: null, failures: null, rowsAffected: null, compiledSql: null, compiledSqlCut: false } },
+          ],
+        },
+        inputs: {
+          inputs: { projectDir: "examples/shop", select: "stg_orders", vars: { login: { provider: "vault", key: "warehouse/login" }, token: "***" } },
+          params: { day: "2026-11-20" },
+          secrets: [{ provider: "vault", key: "warehouse/password", version: "3" }],
+          changes: [signal({ signalId: "ui-override", type: "INJECT_OVERRIDE", typeRaw: "INJECT_OVERRIDE", application: "APPLIED", appliedSeq: 1198, reason: "only what is late" })],
         },
       },
       planDiff: { total: 60, added: 2, removed: 1, changed: 3, previous: { runId: RUN, planVersion: "1.4.1", createdAt: written(NOW - 86_400_000) }, parts: [], steps: [] },

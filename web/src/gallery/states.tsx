@@ -140,6 +140,8 @@ function panel(stepId: string, tab: StepTab): ReactNode {
 function panels(): State[] {
   return [
     { name: "step-failed", show: () => panel("stg_orders", "error"), alone: true },
+    { name: "step-models", show: () => panel("stg_orders", "models"), alone: true },
+    { name: "step-inputs", show: () => panel("stg_orders", "inputs"), alone: true },
     { name: "step-output", show: () => panel("src_orders", "output"), alone: true },
     { name: "step-timing", show: () => panel("stg_orders", "timing"), alone: true },
     { name: "step-waiting", show: () => panel("orders", "log"), alone: true },

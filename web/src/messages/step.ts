@@ -12,7 +12,8 @@ export const step = {
   changed: "Changed on the way:",
   params: "Parameters of the run",
   secrets: "Secrets",
-  secretHidden: "by name; its value is nowhere shown",
+  noSecretsProvider: "dvt has no secrets provider: an attempt is not given what these names stand for.",
+  notResolved: "not resolved",
   median: (ms: string) => `usually ${ms}`,
   engineTry: (n: number) => `engine try ${n}`,
   models: {

@@ -7,6 +7,12 @@ function layersOf(...sizes: number[]): number[][] {
   return sizes.map((size) => Array.from({ length: size }, () => next++));
 }
 
+/** How much of the width is left on either side. */
+function beside(layers: number[][], width: number): { left: number; right: number; pitch: number } {
+  const { x, pitch } = placeCells(layers, layers.flat().length, width, 700);
+  return { left: Math.min(...x), right: width - Math.max(...x) - pitch, pitch };
+}
+
 describe("worstFirst", () => {
   it("puts what needs a person on top of each layer, else keeps the order of the plan", () => {
     const standing: Standing[] = ["ok", "running", "failed", "pending", "waiting", "ok", "failed"];
@@ -39,6 +45,21 @@ describe("placeCells", () => {
     const { x } = placeCells(layersOf(30, 30, 30), 90, 1400, 500);
     expect(Math.max(...x.slice(0, 30))).toBeLessThan(Math.min(...x.slice(30, 60)));
     expect(Math.max(...x.slice(30, 60))).toBeLessThan(Math.min(...x.slice(60)));
+  });
+});
+
+describe("a wide screen", () => {
+  it("is filled by many layers, which stand further apart", () => {
+    const { left, right } = beside(layersOf(...Array<number>(46).fill(110)), 1856);
+    expect(left + right).toBeLessThan(46);
+  });
+
+  it("has few layers in its middle, no further apart than they read as one picture", () => {
+    const layers = layersOf(...Array<number>(20).fill(20));
+    const { x } = placeCells(layers, 400, 1856, 700);
+    const { left, right, pitch } = beside(layers, 1856);
+    expect(Math.abs(left - right)).toBeLessThanOrEqual(1);
+    expect((x[20] ?? 0) - (x[0] ?? 0)).toBeLessThanOrEqual(2.5 * pitch);
   });
 });
 

@@ -2,6 +2,8 @@
 import { STANDINGS, type Standing } from "../runs/standing";
 
 export const PITCH = { min: 8, max: 14 };
+/** The most that the gap between two layers grows, in widths of a cell. */
+const MOST_AIR = 1;
 
 export interface Mosaic {
   pitch: number;
@@ -18,28 +20,44 @@ export function worstFirst(layers: readonly (readonly number[])[], standing: (st
   return layers.map((layer) => layer.map((step) => ({ step, rank: rank(step) })).toSorted((a, b) => a.rank - b.rank || a.step - b.step).map(({ step }) => step));
 }
 
-/** The largest pitch with which all cells stand within width and height; with the least pitch it may be higher. */
+/**
+ * The largest pitch with which all cells stand within width and height; with the least pitch it may be higher. What is left of the
+ * width goes between the layers, as far as they still read as one picture, then beside them.
+ */
 export function placeCells(layers: readonly (readonly number[])[], count: number, width: number, height: number): Mosaic {
   for (let pitch = PITCH.max; ; pitch--) {
-    const mosaic = place(layers, count, width, height, pitch);
-    if (mosaic.height <= height || pitch === PITCH.min) return mosaic;
+    const gap = Math.floor(pitch / 2);
+    const placed = place(layers, count, width, height, pitch, gap);
+    if (placed.height > height && pitch > PITCH.min) continue;
+    const air = Math.min(MOST_AIR * pitch, Math.floor((width - placed.right) / Math.max(1, placed.bands - 1)));
+    const { x, y, right, height: high } = air > 0 ? place(layers, count, width, height, pitch, gap + air) : placed;
+    const beside = Math.max(0, Math.floor((width - right) / 2));
+    return { pitch, width: right + 2 * beside, height: high, x: x.map((left) => left + beside), y };
   }
 }
 
-function place(layers: readonly (readonly number[])[], count: number, width: number, height: number, pitch: number): Mosaic {
-  const gap = Math.floor(pitch / 2);
+interface Placed {
+  x: Float32Array;
+  y: Float32Array;
+  height: number;
+  /** Where the widest line ends, and the most bands that a line has. */
+  right: number;
+  bands: number;
+}
+
+function place(layers: readonly (readonly number[])[], count: number, width: number, height: number, pitch: number, gap: number): Placed {
   const across = Math.max(1, Math.floor(width / pitch));
   const widest = layers.reduce((most, layer) => Math.max(most, layer.length), 1);
   // No band is wider than a line.
   const rows = Math.max(1, Math.floor(height / pitch), Math.ceil(widest / across));
   const x = new Float32Array(count);
   const y = new Float32Array(count);
-  let [left, top, line, right] = [0, 0, 0, 0];
+  let [left, top, line, right, inLine, bands] = [0, 0, 0, 0, 0, 0];
   for (const layer of layers) {
     const columns = Math.max(1, Math.ceil(layer.length / rows));
     if (left > 0 && left + columns * pitch > width) {
-      top += line * pitch + gap;
-      [left, line] = [0, 0];
+      top += line * pitch + Math.floor(pitch / 2);
+      [left, line, inLine] = [0, 0, 0];
     }
     const high = Math.ceil(layer.length / columns);
     layer.forEach((step, i) => {
@@ -48,9 +66,10 @@ function place(layers: readonly (readonly number[])[], count: number, width: num
     });
     line = Math.max(line, high);
     right = Math.max(right, left + columns * pitch);
+    bands = Math.max(bands, ++inLine);
     left += columns * pitch + gap;
   }
-  return { pitch, width: right, height: top + line * pitch, x, y };
+  return { x, y, height: top + line * pitch, right, bands };
 }
 
 /** The step whose cell covers a point, or null. */

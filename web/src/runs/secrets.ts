@@ -1,0 +1,29 @@
+// Secrets that a step names. What they are is never here: a reference has no value.
+import type { StepInputsQuery } from "../api/gen/graphql";
+
+type Inputs = NonNullable<NonNullable<NonNullable<StepInputsQuery["run"]>["step"]>["inputs"]>;
+
+/** Objects nest no deeper than this in what is looked through. */
+const DEEPEST = 32;
+
+/** Each reference once, as provider:key@version: those that the plan lists for the step, then those within its inputs and the parameters. */
+export function secretNames({ secrets, inputs, params }: Pick<Inputs, "secrets" | "inputs" | "params">): string[] {
+  const names = new Set(secrets.map(nameOf));
+  gather(inputs, names, DEEPEST);
+  gather(params, names, DEEPEST);
+  return [...names];
+}
+
+function nameOf({ provider, key, version }: { provider: string; key: string; version?: string | null }): string {
+  return `${provider}:${key}${version ? `@${version}` : ""}`;
+}
+
+function gather(value: unknown, names: Set<string>, deep: number): void {
+  if (typeof value !== "object" || value === null || deep === 0) return;
+  if (!Array.isArray(value) && "provider" in value && "key" in value) {
+    const { provider, key } = value;
+    const version = "version" in value && typeof value.version === "string" ? value.version : null;
+    if (typeof provider === "string" && typeof key === "string") names.add(nameOf({ provider, key, version }));
+  }
+  for (const part of Object.values(value)) gather(part, names, deep - 1);
+}
