@@ -73,6 +73,11 @@ it("25 a step over the limit of signals is sent again, as late as the server say
   expect(came).toEqual({ a: "receipt", b: "receipt", c: "receipt" });
 });
 
+it("25 a limit whose time is up is not asked for again and again", async () => {
+  const { tried, waited } = await round({ a: [new ApiError("too many", { code: "SIGNAL_RATE_LIMITED", retryAfterMs: 0 })] });
+  expect([tried, waited]).toEqual([["a", "a", "b", "c"], [100]]);
+});
+
 it("no answer ends the round: the next step would have none either", async () => {
   const { tried, came } = await round({ b: [new ApiError("dvt did not answer.", { code: "NETWORK" })] });
   expect([tried, came]).toEqual([["a", "b"], { a: "receipt", b: "NETWORK" }]);

@@ -1,6 +1,6 @@
 // One action on several steps of a run: each step has a preview, an intent and a receipt of its own.
 import type { Signal } from "../api/model";
-import type { ApiError } from "../api/request";
+import { type ApiError, toApiError } from "../api/request";
 import { effectOf, type Preview } from "./usePreview";
 
 export const SEVERAL = ["RETRY_STEP", "SKIP_STEP"] as const;
@@ -73,6 +73,9 @@ export function reviewed(part: Part): Part {
 /** Answers that say nothing of the step: the next one would have the same. */
 const UNANSWERED = new Set(["NETWORK", "INTERNAL", "STORE_UNAVAILABLE", "UNAVAILABLE"]);
 
+/** A limit whose time is nearly up is waited for too. */
+const LEAST_WAIT_MS = 100;
+
 export interface Sender {
   /** Sends one step and gives its receipt. Throws ApiError. */
   send: (part: Part) => Promise<Signal>;
@@ -92,14 +95,13 @@ export async function sendEach(parts: readonly Part[], { send, tell, wait }: Sen
     let failure: ApiError | null = null;
     do {
       if (stopped.aborted) return;
-      if (failure?.retryAfterMs) await wait(failure.retryAfterMs);
+      if (failure !== null) await wait(Math.max(failure.retryAfterMs ?? 0, LEAST_WAIT_MS));
       if (stopped.aborted) return;
       try {
         failure = null;
         tell(part.stepId, { receipt: await send(part), failure });
       } catch (cause) {
-        // Only `send` is tried, and it throws no other.
-        failure = cause as ApiError;
+        failure = toApiError(cause);
       }
     } while (failure?.code === "SIGNAL_RATE_LIMITED" && failure.retryAfterMs !== null);
     if (failure === null) continue;
