@@ -1,0 +1,240 @@
+package interp_test
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// player makes random moves.
+type player struct {
+	w     *world
+	rt    *rapid.T
+	heard int // signals that calm has delivered
+
+	steady bool // nothing presses for a rotation
+	ending int  // tokens asked for since the end is near: two of three are there
+}
+
+// throttle has no token for some of the steps whose number is even.
+func (p *player) throttle(stepID string) time.Duration {
+	if (stepID[len(stepID)-1]-'0')%2 == 1 {
+		return 0
+	}
+	if p.ending > 0 {
+		p.ending++
+		return []time.Duration{0, 0, 2 * time.Second}[p.ending%3]
+	}
+	return time.Duration(rapid.SampledFrom([]int{0, 0, 100, 7000, -1}).Draw(p.rt, "token after")) * time.Millisecond
+}
+
+func (p *player) move() {
+	w := p.w
+	w.now = w.now.Add(time.Duration(rapid.IntRange(0, 5000).Draw(p.rt, "ms")) * time.Millisecond)
+	switch rapid.IntRange(0, 15).Draw(p.rt, "move") {
+	case 0, 1, 2:
+		p.step()
+	case 3, 4:
+		if w.pending != nil {
+			w.commit()
+		}
+	case 5, 6:
+		if w.answer != nil {
+			w.deliver()
+		}
+	case 7:
+		p.accept()
+	case 8:
+		p.deliverSignals()
+	case 9:
+		p.repeat()
+	case 10:
+		p.answerFetch()
+	case 11:
+		p.timer()
+	case 12:
+		if w.pending != nil && w.pending.Bounded {
+			w.silence()
+		}
+	case 13:
+		if len(w.late) > 0 {
+			w.land(rapid.SampledFrom(w.late).Draw(p.rt, "late"))
+		}
+	case 14:
+		if !p.steady && rapid.IntRange(0, 3).Draw(p.rt, "presses") == 0 {
+			w.feed(interp.Pressure{At: w.now, Hard: rapid.Bool().Draw(p.rt, "hard")})
+		}
+	case 15:
+		if w.hook != nil {
+			w.endHook(rapid.IntRange(1, 2).Draw(p.rt, "attempts"), rapid.SampledFrom([]string{"", "", "STUCK"}).Draw(p.rt, "undone"))
+		}
+	}
+}
+
+// step moves one execution in flight.
+func (p *player) step() {
+	w := p.w
+	if len(w.flights) == 0 {
+		return
+	}
+	f := rapid.SampledFrom(w.flights).Draw(p.rt, "flight")
+	f.lost = !f.began.IsZero() && rapid.IntRange(0, 9).Draw(p.rt, "lost") == 0
+	switch kind := rapid.IntRange(0, 9).Draw(p.rt, "kind"); {
+	case f.began.IsZero() && f.cancelled && kind < 5:
+		w.report(f, engine.StepEnd{Kind: engine.EndCancelled})
+	case f.began.IsZero() && kind == 9:
+		w.report(f, failed("LOST", true))
+	case f.began.IsZero():
+		w.arrive(f)
+	case f.cancelled && kind < 6:
+		w.report(f, engine.StepEnd{Kind: engine.EndCancelled})
+	case kind < 3:
+		w.report(f, failed("BROKEN", kind > 0))
+	case f.lost:
+		w.report(f, failed("TIMEOUT", true))
+	default:
+		w.report(f, completed())
+	}
+}
+
+func (p *player) accept() {
+	w := p.w
+	if w.state.Status.Terminal() || len(w.signals) >= 16 {
+		return
+	}
+	s := engine.Signal{
+		ID: fmt.Sprintf("sig-%d", w.head.LastSeq),
+		Type: rapid.SampledFrom([]run.SignalType{
+			run.Pause, run.Pause, run.Resume, run.Resume, run.Resume, run.RetryStep, run.RetryStep, run.RetryStep,
+			run.RetryStep, run.SkipStep, run.CompleteManual, run.CompleteManual, run.CompleteManual, run.Cancel, run.EmergencyStop, run.EscalateAlert,
+		}).Draw(p.rt, "signal"),
+		Force: rapid.Bool().Draw(p.rt, "force"),
+	}
+	if s.Type == run.Cancel && rapid.IntRange(0, 3).Draw(p.rt, "mercy") > 0 {
+		return
+	}
+	if s.Type == run.CompleteManual {
+		of := w.waits()
+		if rapid.IntRange(0, 9).Draw(p.rt, "stray") == 0 && len(w.sk.Steps) > 0 {
+			of = []string{rapid.SampledFrom(w.sk.Steps).Draw(p.rt, "of").StepID}
+		}
+		if len(of) == 0 {
+			return
+		}
+		s = w.completion(s.ID, rapid.SampledFrom(of).Draw(p.rt, "of"),
+			rapid.SampledFrom([]run.ManualOutcome{run.ManualFailed, run.ManualSucceeded, run.ManualCancelled, run.ManualSucceeded}).Draw(p.rt, "outcome"))
+	}
+	if s.Type == run.RetryStep || s.Type == run.SkipStep {
+		var of []string
+		for _, step := range w.state.Steps {
+			if step.Status == run.StepFailed || s.Type == run.SkipStep {
+				of = append(of, step.StepID)
+			}
+		}
+		if len(of) == 0 {
+			return
+		}
+		s.StepID = rapid.SampledFrom(of).Draw(p.rt, "of")
+		if s.Type == run.RetryStep {
+			step, _ := w.state.Step(s.StepID)
+			s.LA = step.LogicalAttempt
+		}
+	}
+	w.oldWay = rapid.IntRange(0, 9).Draw(p.rt, "old way") == 0
+	w.accept(s)
+}
+
+// deliverSignals delivers some of the accepted signals in some order, some twice.
+func (p *player) deliverSignals() {
+	w := p.w
+	if len(w.signals) == 0 {
+		return
+	}
+	some := rapid.SliceOfN(rapid.SampledFrom(w.signals), 1, 6).Draw(p.rt, "signals")
+	w.feed(interp.Signalled{At: w.now, Signals: w.asSent(some...)})
+}
+
+func (p *player) answerFetch() {
+	w := p.w
+	if len(w.fetch) == 0 {
+		return
+	}
+	after := w.fetch[0]
+	w.fetch = w.fetch[1:]
+	w.feed(interp.Signalled{At: w.now, Signals: w.asSent(w.signals[after:]...)})
+}
+
+func (p *player) timer() {
+	w := p.w
+	for _, t := range []interp.Timer{interp.TimerRetryWindow, interp.TimerDrain, interp.TimerRotation, interp.TimerManual, interp.TimerQuota} {
+		if at := w.timers[t]; !at.IsZero() && rapid.Bool().Draw(p.rt, string(t)) {
+			if at.After(w.now) {
+				w.now = at
+			}
+			w.timers[t] = time.Time{}
+			w.feed(interp.Fired{At: w.now, Timer: t})
+		}
+	}
+}
+
+// repeat feeds an earlier input again: it is stale and must not matter.
+func (p *player) repeat() {
+	w := p.w
+	in := rapid.SampledFrom(w.inputs).Draw(p.rt, "repeated")
+	if f, ok := in.(interp.Fired); ok {
+		f.At = w.now
+		in = f
+		if at := w.timers[f.Timer]; !at.IsZero() && !w.now.Before(at) {
+			return // that is not stale
+		}
+	}
+	if s, ok := in.(interp.Signalled); ok && len(s.Signals) == 0 && len(w.fetch) > 0 {
+		return // that is the answer
+	}
+	w.feed(in)
+}
+
+// finish lets everything that can happen happen, and resumes a paused run.
+func (p *player) finish() {
+	w := p.w
+	p.ending = 1
+	for i := 0; !w.m.Done(); i++ {
+		w.now = w.now.Add(time.Second)
+		switch {
+		case i > 5000:
+			p.rt.Fatalf("the run does not end; in flight %q, gate %b, running %d, timers %v, the log is\n%s",
+				w.inFlight(), w.head.Gate, w.head.Running, w.timers, strings.Join(w.story(), "\n"))
+		case w.pending != nil || w.answer != nil:
+			w.record()
+		case len(w.fetch) > 0:
+			p.answerFetch()
+		case i%7 == 0 && len(w.signals) > 0:
+			w.feed(interp.Signalled{At: w.now, Signals: w.asSent(w.signals...)})
+		case len(w.flights) > 0:
+			if f := w.flights[0]; f.began.IsZero() {
+				w.arrive(f)
+			} else {
+				w.report(f, completed())
+			}
+		case w.hook != nil:
+			w.endHook(1+i%2, []string{"", "STUCK", ""}[i%3])
+		case len(w.waits()) > 0 && i%3 > 0:
+			w.complete(fmt.Sprintf("done-%d", i), w.waits()[0], []run.ManualOutcome{run.ManualSucceeded, run.ManualSucceeded, run.ManualFailed, run.ManualCancelled, run.ManualSucceeded}[i%5])
+		case w.state.Status == run.Paused && i%2 == 0:
+			w.signal(run.Resume, fmt.Sprintf("last-%d", i), "")
+		default:
+			for _, t := range []interp.Timer{interp.TimerRotation, interp.TimerQuota, interp.TimerManual, interp.TimerDrain, interp.TimerRetryWindow} {
+				if !w.timers[t].IsZero() {
+					w.fire(t)
+					break
+				}
+			}
+		}
+	}
+}
