@@ -130,12 +130,12 @@ function Make({ onClose }: { onClose: () => void }) {
               </select>
             </label>
             <label className={css.field}>
-              <span>{m.start.project}</span>
+              <span>{m.tokens.project}</span>
               <input name="project" defaultValue="*" maxLength={128} {...wrongProps(`${id}grants`, wrong("grants"))} />
               <Wrong id={`${id}grants`} text={wrong("grants")} />
             </label>
             <label className={css.field}>
-              <span>{m.start.environment}</span>
+              <span>{m.tokens.environment}</span>
               <input name="environment" defaultValue="*" maxLength={128} />
             </label>
           </div>

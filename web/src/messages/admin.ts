@@ -30,6 +30,8 @@ export const tokens = {
   everybody: "Show everybody's",
   make: "Make a token",
   role: "Role, at most",
+  project: "Project (*: every)",
+  environment: "Environment (*: every)",
   service: "For a service: its name (else it is your own)",
   until: "Expires on (else in 90 days)",
   once: "Keep it now: it is shown this once and stored nowhere.",
