@@ -30,7 +30,7 @@ const (
 
 // SendBulks sends the signals of bulks until ctx ends: 16 of a bulk at once, those of a bulk by one server at a
 // time. A signal's id follows from the bulk and the number of its row, so that what is sent again after a crash
-// has one effect. A row that must wait (SIGNAL_RATE_LIMITED, STORE_UNAVAILABLE, …) is tried again, and the bulk goes on.
+// has one effect, and each is decided under the fence of its bulk, so that a server that slept past its lease sends nothing more. A row that must wait (SIGNAL_RATE_LIMITED, STORE_UNAVAILABLE, …) is tried again, and the bulk goes on.
 func (s *Service) SendBulks(ctx context.Context, owner string) error {
 	return s.duty(ctx, s.bulks, func(ctx context.Context) (bool, error) {
 		leased, err := s.cfg.Store.LeaseBulks(ctx, owner, s.cfg.Limits.LeaseTTL, bulksAtOnce)
@@ -157,13 +157,17 @@ type bulkJob struct {
 	action bulkAction
 }
 
-// round sends the signals of some rows at once, and counts those that have their outcome.
+// round sends the signals of some rows at once, and counts those that have their outcome. It says nothing of rows whose bulk
+// was stopped or taken over meanwhile.
 func (j *bulkJob) round(ctx context.Context, rows []store.BulkRow) (st store.BulkSettlement, done int) {
 	var mu sync.Mutex
 	atOnce(rows, func(r store.BulkRow) {
-		end := j.send(ctx, r)
+		end, held := j.send(ctx, r)
 		mu.Lock()
 		defer mu.Unlock()
+		if !held {
+			return
+		}
 		st.Ends = append(st.Ends, end)
 		if end.Outcome != store.BulkWaiting {
 			done++
@@ -196,9 +200,12 @@ func (j *bulkJob) leave(ctx context.Context, rows []store.BulkRow) ([]store.Bulk
 	return ends, err
 }
 
-// send sends the signal of one row and says what came back.
-func (j *bulkJob) send(ctx context.Context, r store.BulkRow) store.BulkEnd {
+// send sends the signal of one row and says what came back; false when the bulk is no longer held, and so nothing was sent.
+func (j *bulkJob) send(ctx context.Context, r store.BulkRow) (end store.BulkEnd, held bool) {
 	rc, err := j.signal(ctx, r)
+	if errors.Is(err, store.ErrConflict) {
+		return end, false
+	}
 	var own *Error
 	if errors.As(err, &own) && (own.Code == run.CodeForbidden || own.Code == run.CodeNotFound) {
 		// It was sent before a crash, when that was still allowed: what was accepted stays so.
@@ -208,7 +215,7 @@ func (j *bulkJob) send(ctx context.Context, r store.BulkRow) store.BulkEnd {
 			err = translate(lookErr)
 		}
 	}
-	end := store.BulkEnd{No: r.No, Outcome: store.BulkAccepted}
+	end = store.BulkEnd{No: r.No, Outcome: store.BulkAccepted}
 	switch {
 	case err == nil && rc.Rejected:
 		end.Outcome = store.BulkRejected
@@ -224,7 +231,7 @@ func (j *bulkJob) send(ctx context.Context, r store.BulkRow) store.BulkEnd {
 	default: // the context's end
 		end.Outcome, end.Code, end.Delay = store.BulkWaiting, run.CodeUnavailable, bulkPauseLeast
 	}
-	return end
+	return end, true
 }
 
 // waits reports whether a row with the code is tried again.
@@ -262,7 +269,7 @@ func (j *bulkJob) signal(ctx context.Context, r store.BulkRow) (Receipt, error) 
 	if err := s.checkSignal(ctx, of, in, true); err != nil {
 		return Receipt{}, translate(err)
 	}
-	return s.decideSignal(ctx, j.asker, of, in, rights)
+	return s.decideSignal(ctx, j.asker, of, in, rights, &j.bulk)
 }
 
 func newBulkRowsSent(r prometheus.Registerer) *prometheus.CounterVec {

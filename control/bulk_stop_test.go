@@ -104,6 +104,58 @@ func TestBulkStop_T128_CrashInTheMiddle(t *testing.T) {
 	}
 }
 
+// A server sleeps past its lease, just before it sends. The bulk is stopped, and another server settles what waits: what the first one
+// sends when it wakes up is too late.
+func TestBulkStop_T128_WhoSleepsPastTheLeaseSendsNothing(t *testing.T) {
+	t.Parallel()
+	w, f := bulkWorld(t)
+	ids := w.many(20)
+	asleep, wake := make(chan struct{}, 16), make(chan struct{})
+	f.inRun = func() error {
+		asleep <- struct{}{}
+		<-wake
+		return nil
+	}
+	b := w.bulk(w.eng(), bulkOf("b1", 20, control.BulkRuns{IDs: ids}))
+	w.spawn(func(ctx context.Context) error { return w.SendBulks(ctx, "sleeper") })
+	for range cap(asleep) {
+		<-asleep
+	}
+	must[control.Bulk](t)(w.CancelBulk(t.Context(), w.eng(), stopBulk(b.ID)))
+	second := control.New(w.config)
+	w.spawn(func(ctx context.Context) error { return second.SendBulks(ctx, "second") })
+	b = w.bulkStopped(w.eng(), b.ID)
+	before := f.inRuns.Load()
+	close(wake)
+	eventually(t, "the first one has done what it wanted to", func() bool { return f.inRuns.Load() >= before+16 })
+	for i, id := range ids {
+		if n := w.count(id, run.SignalAccepted); n != 0 {
+			t.Errorf("run %d accepted %d signals", i, n)
+		}
+	}
+	if b.NotSent != 20 {
+		t.Errorf("%d are not sent, want all 20", b.NotSent)
+	}
+}
+
+// The stop comes while a round is about to be sent, and its server has its lease still: nothing is sent after the answer.
+func TestBulkStop_T128_NothingIsSentAfterTheAnswer(t *testing.T) {
+	t.Parallel()
+	w, f := bulkWorld(t, func(c *control.Config) { c.Limits.LeaseTTL = time.Minute })
+	ids := w.many(20)
+	f.inRun = after(16, func() { must[control.Bulk](t)(w.CancelBulk(t.Context(), w.eng(), stopBulk(w.onlyBulk()))) })
+	b := w.bulk(w.eng(), bulkOf("b1", 20, control.BulkRuns{IDs: ids}))
+	w.sends()
+	b = w.bulkStopped(w.eng(), b.ID)
+	sent := 0
+	for _, id := range ids {
+		sent += w.count(id, run.SignalAccepted)
+	}
+	if sent != b.Accepted || sent > 15 || b.NotSent != 20-sent {
+		t.Errorf("%d signals were sent; %d are accepted, %d not sent", sent, b.Accepted, b.NotSent)
+	}
+}
+
 // A bulk that waits for something is stopped at once, also before any server has begun with it.
 func TestBulkStop_AtOnceWhereItWaits(t *testing.T) {
 	t.Parallel()

@@ -22,6 +22,7 @@ type faulty struct {
 	settle func() error // before each SettleBulkRows
 	dead   atomic.Bool  // its process is: nothing of bulks is written any more
 	inRun  func() error // before each InRun
+	inRuns atomic.Int64 // those that have ended
 	down   atomic.Bool  // Bulk is unavailable
 }
 
@@ -44,6 +45,7 @@ func (f *faulty) ReleaseBulk(ctx context.Context, b store.Bulk, delay time.Durat
 var errDead = errors.New("killed")
 
 func (f *faulty) InRun(ctx context.Context, runID string, do func(store.RunTx) error) error {
+	defer f.inRuns.Add(1)
 	if f.inRun != nil {
 		if err := f.inRun(); err != nil {
 			return err

@@ -34,14 +34,15 @@ func (s *Service) SignalRun(ctx context.Context, p authz.Principal, in SignalRun
 	if err := s.checkWithID(ctx, r, in, rights.Allowed); err != nil {
 		return Receipt{}, err
 	}
-	return s.decideSignal(ctx, p, r, in, rights)
+	return s.decideSignal(ctx, p, r, in, rights, nil)
 }
 
-// decideSignal is SignalRun for what was seen to be visible and well-formed.
-func (s *Service) decideSignal(ctx context.Context, p authz.Principal, r store.Run, in SignalRun, rights authz.Decision) (Receipt, error) {
+// decideSignal is SignalRun for what was seen to be visible and well-formed. One that is of a bulk
+// is decided under the fence of that: store.ErrConflict when it is held no more.
+func (s *Service) decideSignal(ctx context.Context, p authz.Principal, r store.Run, in SignalRun, rights authz.Decision, bulk *store.Bulk) (Receipt, error) {
 	action := authz.Action(in.Signal.Type)
 	var err error
-	j := &judging{s: s, p: p, in: in, rights: rights, run: r}
+	j := &judging{s: s, p: p, in: in, rights: rights, run: r, bulk: bulk}
 	if j.in.Payload, err = compactPayload(r.Identity, in.Payload, s.cfg.Limits.MaxSignalBytes); err != nil {
 		return Receipt{}, translate(err)
 	}
@@ -94,6 +95,7 @@ type judging struct {
 	in     SignalRun // its payload as a receipt keeps it
 	rights authz.Decision
 	run    store.Run
+	bulk   *store.Bulk // that the signal is of, or nil
 
 	out     Receipt
 	refusal *Error           // answered without a trace but the audit row
@@ -109,6 +111,11 @@ func (j *judging) judge(ctx context.Context, tx store.RunTx) error {
 		return j.known(old)
 	case !errors.Is(err, store.ErrNotFound):
 		return err
+	}
+	if j.bulk != nil {
+		if err := tx.HoldBulk(ctx, *j.bulk); err != nil {
+			return err
+		}
 	}
 	if !j.rights.Allowed {
 		return j.forbidden(ctx, tx)

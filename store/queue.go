@@ -126,6 +126,7 @@ type RunTx interface { //nolint:interfacebloat // the sum of what a decision may
 	QueueTx
 	QuotaTx
 	ApprovalTx
+	BulkTx
 	Audit(ctx context.Context, rows ...AuditRow) error
 }
 

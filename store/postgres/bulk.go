@@ -290,6 +290,20 @@ func fencedBulk(ctx context.Context, c *pgx.Conn, b store.Bulk, err error) error
 	return fmt.Errorf("bulk %s: %w", b.ID, store.ErrConflict)
 }
 
+// HoldBulk implements store.BulkTx. Leases skip a row that is locked, and all else that changes a bulk waits.
+func (r runTx) HoldBulk(ctx context.Context, b store.Bulk) error {
+	if err := r.t.flush(ctx); err != nil {
+		return translate(ctx, err)
+	}
+	var one int
+	err := r.t.conn.QueryRow(ctx, `SELECT 1 FROM bulk WHERE id = $1 AND generation = $2 AND lease_until > 'epoch' AND finished_at IS NULL AND stopped_at IS NULL FOR SHARE`,
+		b.ID, b.Generation).Scan(&one)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("bulk %s: %w", b.ID, store.ErrConflict)
+	}
+	return translate(ctx, err)
+}
+
 // ReleaseBulk implements store.BulkWork.
 func (s *Store) ReleaseBulk(ctx context.Context, b store.Bulk, delay time.Duration) error {
 	return s.do(ctx, "release bulk", func(ctx context.Context, c *pgx.Conn) error {

@@ -252,6 +252,15 @@ func (s *Store) SettleBulkRows(ctx context.Context, b store.Bulk, st store.BulkS
 	return out, err
 }
 
+// HoldBulk implements store.BulkTx. There is one writer: this transaction.
+func (t *runTx) HoldBulk(ctx context.Context, b store.Bulk) error {
+	_, err := one(ctx, t.conn, "hold bulk", value[int], `SELECT 1 FROM bulk`+leasedBulk+` AND stopped_at IS NULL`, b.ID, b.Generation)
+	if errors.Is(err, store.ErrNotFound) {
+		return fmt.Errorf("bulk %s: %w", b.ID, store.ErrConflict)
+	}
+	return err
+}
+
 // ReleaseBulk implements store.BulkWork.
 func (s *Store) ReleaseBulk(ctx context.Context, b store.Bulk, delay time.Duration) error {
 	return s.write(ctx, func(c *conn) error {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dvt-engine/dvt/run"
@@ -26,6 +27,8 @@ var bulkCases = []testCase{
 	{"BulkRowsThatWaitComeBack", bulkRowsWait},
 	{"BulkRowsReadTheirReceipts", bulkReceipts},
 	{"BulkThatIsStoppedIsDueWithAllItsRows", bulkStops},
+	{"T128_BulkIsHeldUnderItsFence", bulkHeld},
+	{"T128_BulkThatIsHeldIsNotStoppedOrLeased", bulkHeldAgainstOthers},
 	{"T101_IdentitiesAreOfOneTenant", bulkIdentities},
 }
 
@@ -416,4 +419,68 @@ func bulkIdentities(f *fixture) {
 	none, err := f.store.Identities(f.ctx(), "t1", nil)
 	f.ok(err)
 	f.equal(0, len(none), "of none")
+}
+
+func (f *fixture) holdBulk(id run.Identity, b store.Bulk) error {
+	f.Helper()
+	return f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error { return tx.HoldBulk(f.ctx(), b) })
+}
+
+func bulkHeld(f *fixture) {
+	id := f.run()
+	b := f.putBulk(1, "ana", id)
+	f.is(f.holdBulk(id, b), store.ErrConflict) // nobody has leased it
+	first := f.leaseBulk(time.Millisecond)
+	f.ok(f.holdBulk(id, first)) // nobody else has
+	f.within(5*time.Second, "the lease ends", func() bool {
+		leased, err := f.store.LeaseBulks(f.ctx(), "another", time.Minute, 1)
+		f.ok(err)
+		if len(leased) == 1 {
+			b = leased[0]
+		}
+		return len(leased) == 1
+	})
+	f.is(f.holdBulk(id, first), store.ErrConflict)
+	f.ok(f.holdBulk(id, b))
+	f.ok(f.store.ReleaseBulk(f.ctx(), b, 0))
+	f.is(f.holdBulk(id, b), store.ErrConflict)
+	b = f.leaseBulk(time.Minute)
+	_, _, err := f.store.StopBulk(f.ctx(), b.ID, audited("t1"))
+	f.ok(err)
+	f.is(f.holdBulk(id, b), store.ErrConflict)
+	f.is(f.holdBulk(id, store.Bulk{ID: bulkID(9), Generation: 1}), store.ErrConflict)
+}
+
+func bulkHeldAgainstOthers(f *fixture) {
+	id := f.run()
+	f.putBulk(1, "ana", id)
+	b := f.leaseBulk(time.Millisecond)
+	other := f.db.Open(f)
+	var others sync.WaitGroup
+	var over atomic.Bool
+	var early [2]bool
+	errs := make([]error, 2)
+	f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
+		if err := tx.HoldBulk(f.ctx(), b); err != nil {
+			return err
+		}
+		others.Go(func() {
+			_, _, errs[0] = other.StopBulk(f.ctx(), b.ID, audited("t1"))
+			early[0] = !over.Load()
+		})
+		others.Go(func() {
+			for leased := 0; leased == 0 && errs[1] == nil && f.ctx().Err() == nil; {
+				var taken []store.Bulk
+				taken, errs[1] = other.LeaseBulks(f.ctx(), "another", time.Minute, 1)
+				leased = len(taken)
+			}
+			early[1] = !over.Load()
+		})
+		time.Sleep(200 * time.Millisecond)
+		over.Store(true)
+		return nil
+	}))
+	others.Wait()
+	f.ok(errors.Join(errs...))
+	f.equal([2]bool{}, early, "stopped, leased while it was held")
 }

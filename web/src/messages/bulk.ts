@@ -39,7 +39,7 @@ export const bulk = {
   noneFailed: "None has failed so far.",
   notHere: "This action can be sent again by the command line only: dvt bulk signal.",
   stop: "Stop the bulk action",
-  stopMeans: (waiting: number) => `${plural(waiting, "signal")} that ${waiting === 1 ? "is" : "are"} not sent yet will not be sent; a few that are on their way may still arrive. What was sent stays so.`,
+  stopMeans: (waiting: number) => `${plural(waiting, "signal")} that ${waiting === 1 ? "is" : "are"} not sent yet will not be sent. What was sent stays so.`,
   stopped: "It is stopped.",
   over: "Everything is sent.",
   csv: "Export CSV",
