@@ -5938,8 +5938,8 @@ type Mutation {
   """
   signalRuns(input: SignalRunsInput!): BulkSignalPayload!
   """
-  Stops one of the viewer's own bulks: signals that wait are not sent, and their rows say NOT_SENT. Up to 16 that are on their way
-  may still arrive; what was sent stays so. One that is done or was stopped is answered as it is. Errors: NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
+  Stops one of the viewer's own bulks: signals that wait are not sent, and their rows say NOT_SENT. None is
+  sent after the answer; what was sent stays so. One that is done or was stopped is answered as it is. Errors: NOT_FOUND, BAD_USER_INPUT, STORE_UNAVAILABLE.
   Example: ` + "`" + `cancelBulk(input: {id: "…", requestId: "s-1", reason: "wrong runs"}) { bulk { state } }` + "`" + `.
   """
   cancelBulk(input: CancelBulkInput!): CancelBulkPayload!
