@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -34,7 +32,7 @@ func queueAlerts(b *pgx.Batch, alerts []store.Alert) {
 }
 
 // Alerts implements store.Alerts.
-func (s *Store) Alerts(ctx context.Context, af store.AlertFilter) (out []store.Alert, err error) {
+func (s *Store) Alerts(ctx context.Context, af store.AlertFilter) ([]store.Alert, error) {
 	var f filter
 	f.add("tenant_id = ?", af.TenantID)
 	if af.RunID != "" {
@@ -43,17 +41,9 @@ func (s *Store) Alerts(ctx context.Context, af store.AlertFilter) (out []store.A
 	if af.Before != "" {
 		f.add("pos < (SELECT pos FROM alert WHERE id::text = ?)", af.Before)
 	}
-	f.args = append(f.args, pageSize(af.Limit))
-	err = s.do(ctx, "alerts", func(ctx context.Context, c *pgx.Conn) error {
-		rows, err := c.Query(ctx, fmt.Sprintf(`SELECT id::text, at, tenant_id, project_id, run_id, step_id, signal_id, level, code, note, actor
-			FROM alert WHERE %s ORDER BY pos DESC LIMIT $%d`, strings.Join(f.where, " AND "), len(f.args)), f.args...)
-		if err != nil {
-			return err
-		}
-		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (a store.Alert, err error) {
-			return a, row.Scan(&a.ID, utc{&a.At}, &a.TenantID, &a.ProjectID, &a.RunID, &a.StepID, &a.SignalID, &a.Level, &a.Code, &a.Note, &a.Actor)
-		})
-		return err
-	})
-	return out, err
+	query := `SELECT id::text, at, tenant_id, project_id, run_id, step_id, signal_id, level, code, note, actor
+		FROM alert WHERE ` + f.String() + f.bind(` ORDER BY pos DESC LIMIT ?`, pageSize(af.Limit))
+	return collect(ctx, s, "alerts", func(row pgx.CollectableRow) (a store.Alert, err error) {
+		return a, row.Scan(&a.ID, utc{&a.At}, &a.TenantID, &a.ProjectID, &a.RunID, &a.StepID, &a.SignalID, &a.Level, &a.Code, &a.Note, &a.Actor)
+	}, query, f.args...)
 }

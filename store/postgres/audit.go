@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -101,7 +100,7 @@ func auditEnds(ctx context.Context, tx pgx.Tx, tenants []string) (store.AuditCha
 }
 
 // AuditLinks implements store.Audits.
-func (s *Store) AuditLinks(ctx context.Context, af store.AuditFilter) (out []store.AuditLink, err error) {
+func (s *Store) AuditLinks(ctx context.Context, af store.AuditFilter) ([]store.AuditLink, error) {
 	var f filter
 	f.add("l.tenant_id = ?", af.TenantID)
 	if af.After > 0 {
@@ -128,20 +127,11 @@ func (s *Store) AuditLinks(ctx context.Context, af store.AuditFilter) (out []sto
 	if af.Newest {
 		order = "DESC"
 	}
-	f.args = append(f.args, pageSize(af.Limit))
 	query := fmt.Sprintf(`SELECT l.no, l.id::text, l.hash, a.id IS NOT NULL, coalesce(a.id::text, ''), coalesce(a.at, 'epoch'), coalesce(a.tenant_id, ''),
 		coalesce(a.actor, ''), coalesce(a.action, ''), coalesce(a.run_id, ''), coalesce(a.signal_id, ''), coalesce(a.outcome, ''), coalesce(a.code, ''),
 		coalesce(a.reason, ''), coalesce(a.request_id, ''), a.detail
-		FROM audit_link l %s audit a ON a.id = l.id WHERE %s ORDER BY l.no %s LIMIT $%d`, join, strings.Join(f.where, " AND "), order, len(f.args))
-	err = s.do(ctx, "audit links", func(ctx context.Context, c *pgx.Conn) error {
-		rows, err := c.Query(ctx, query, f.args...)
-		if err != nil {
-			return err
-		}
-		out, err = pgx.CollectRows(rows, scanLink)
-		return err
-	})
-	return out, err
+		FROM audit_link l %s audit a ON a.id = l.id WHERE %s ORDER BY l.no %s `, join, &f, order) + f.bind(`LIMIT ?`, pageSize(af.Limit))
+	return collect(ctx, s, "audit links", scanLink, query, f.args...)
 }
 
 func scanLink(row pgx.CollectableRow) (l store.AuditLink, err error) {

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -69,21 +67,21 @@ const putPolicySQL = `INSERT INTO policy (tenant_id, version, doc, actor, reason
 
 // PutPolicy implements store.Policies.
 func (s *Store) PutPolicy(ctx context.Context, p store.StoredPolicy, audit store.AuditRow) (store.StoredPolicy, error) {
-	err := s.changing(ctx, "put policy", audit, func(ctx context.Context, c *pgx.Conn) error {
-		rows, err := c.Query(ctx, putPolicySQL, p.TenantID, p.Version, text(p.Doc), p.Actor, p.Reason, p.RequestID)
-		if err != nil {
-			return err
-		}
-		written, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (at time.Time, err error) { return at, row.Scan(utc{&at}) })
-		if err == nil && len(written) == 0 {
+	at, err := s.putVersion(ctx, "put policy", audit, putPolicySQL, p.TenantID, p.Version, text(p.Doc), p.Actor, p.Reason, p.RequestID)
+	p.At = at
+	return p, err
+}
+
+// putVersion runs a statement that adds a version and returns when: store.ErrConflict when it was not its turn.
+func (s *Store) putVersion(ctx context.Context, what string, audit store.AuditRow, sql string, args ...any) (at time.Time, err error) {
+	err = s.changing(ctx, what, audit, func(ctx context.Context, c *pgx.Conn) error {
+		err := c.QueryRow(ctx, sql, args...).Scan(utc{&at})
+		if errors.Is(err, pgx.ErrNoRows) {
 			err = store.ErrConflict
-		}
-		if err == nil {
-			p.At = written[0]
 		}
 		return err
 	})
-	return p, err
+	return at, err
 }
 
 // errUnchanged ends a transaction that found nothing to do.
@@ -110,17 +108,9 @@ func (s *Store) changing(ctx context.Context, what string, audit store.AuditRow,
 }
 
 // PolicyHistory implements store.Policies.
-func (s *Store) PolicyHistory(ctx context.Context, tenantID string, before int64, limit int) (out []store.StoredPolicy, err error) {
-	err = s.do(ctx, "policy history", func(ctx context.Context, c *pgx.Conn) error {
-		rows, err := c.Query(ctx, `SELECT `+policyColumns+` FROM policy WHERE tenant_id = $1 AND ($2::bigint = 0 OR version < $2)
-			ORDER BY version DESC LIMIT $3`, tenantID, before, pageSize(limit))
-		if err != nil {
-			return err
-		}
-		out, err = pgx.CollectRows(rows, scanPolicy)
-		return err
-	})
-	return out, err
+func (s *Store) PolicyHistory(ctx context.Context, tenantID string, before int64, limit int) ([]store.StoredPolicy, error) {
+	return collect(ctx, s, "policy history", scanPolicy, `SELECT `+policyColumns+` FROM policy WHERE tenant_id = $1 AND ($2::bigint = 0 OR version < $2)
+		ORDER BY version DESC LIMIT $3`, tenantID, before, pageSize(limit))
 }
 
 const tokenColumns = `id::text, kind, provider, memberships, tenant_id, name, principal, sha256, grants, created_by, created_at, expires_at, revoked_at, revoked_by, last_used_at`
@@ -202,7 +192,7 @@ func (s *Store) TokensUsed(ctx context.Context, at time.Time, ids ...string) err
 }
 
 // Tokens implements store.Tokens.
-func (s *Store) Tokens(ctx context.Context, tf store.TokenFilter) (out []store.StoredToken, err error) {
+func (s *Store) Tokens(ctx context.Context, tf store.TokenFilter) ([]store.StoredToken, error) {
 	var f filter
 	f.add("tenant_id = ?", tf.TenantID)
 	if tf.Principal != "" {
@@ -220,15 +210,6 @@ func (s *Store) Tokens(ctx context.Context, tf store.TokenFilter) (out []store.S
 	if tf.Before != "" {
 		f.add("pos < (SELECT pos FROM api_token WHERE id::text = ?)", tf.Before)
 	}
-	f.args = append(f.args, pageSize(tf.Limit))
-	err = s.do(ctx, "tokens", func(ctx context.Context, c *pgx.Conn) error {
-		rows, err := c.Query(ctx, fmt.Sprintf(`SELECT %s FROM api_token WHERE %s ORDER BY pos DESC LIMIT $%d`,
-			tokenColumns, strings.Join(f.where, " AND "), len(f.args)), f.args...)
-		if err != nil {
-			return err
-		}
-		out, err = pgx.CollectRows(rows, scanToken)
-		return err
-	})
-	return out, err
+	query := `SELECT ` + tokenColumns + ` FROM api_token WHERE ` + f.String() + f.bind(` ORDER BY pos DESC LIMIT ?`, pageSize(tf.Limit))
+	return collect(ctx, s, "tokens", scanToken, query, f.args...)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -133,20 +132,8 @@ func (s *Store) Bulks(ctx context.Context, bf store.BulkFilter) ([]store.Bulk, e
 	if bf.Before != "" {
 		f.add("pos < (SELECT pos FROM bulk WHERE id = ?)", bf.Before)
 	}
-	return collected(ctx, s, "bulks", scanBulk, `SELECT `+bulkColumns+` FROM bulk WHERE `+strings.Join(f.where, " AND ")+f.bind(` ORDER BY pos DESC LIMIT ?`, pageSize(bf.Limit)), f.args)
-}
-
-// collected reads every row of a query.
-func collected[T any](ctx context.Context, s *Store, what string, scan func(pgx.CollectableRow) (T, error), query string, args []any) (out []T, err error) {
-	err = s.do(ctx, what, func(ctx context.Context, c *pgx.Conn) error {
-		rows, err := c.Query(ctx, query, args...)
-		if err != nil {
-			return err
-		}
-		out, err = pgx.CollectRows(rows, scan)
-		return err
-	})
-	return out, err
+	query := `SELECT ` + bulkColumns + ` FROM bulk WHERE ` + f.String() + f.bind(` ORDER BY pos DESC LIMIT ?`, pageSize(bf.Limit))
+	return collect(ctx, s, "bulks", scanBulk, query, f.args...)
 }
 
 const (
@@ -174,8 +161,8 @@ func (s *Store) BulkRows(ctx context.Context, rf store.BulkRowFilter) ([]store.B
 		from = fromBulkRows
 		f.add("(b.outcome IN ('REJECTED', 'REFUSED') OR s.application = 'NOT_APPLIED')")
 	}
-	out, err := collected(ctx, s, "bulk rows", scanBulkRow,
-		`SELECT `+bulkRowColumns+from+`WHERE `+strings.Join(f.where, " AND ")+f.bind(` ORDER BY b.no LIMIT ?`, bounded(rf.Limit, store.MaxBulk)), f.args)
+	query := `SELECT ` + bulkRowColumns + from + `WHERE ` + f.String() + f.bind(` ORDER BY b.no LIMIT ?`, bounded(rf.Limit, store.MaxBulk))
+	out, err := collect(ctx, s, "bulk rows", scanBulkRow, query, f.args...)
 	if err != nil {
 		return nil, err
 	}
@@ -195,16 +182,16 @@ func (s *Store) BulkRows(ctx context.Context, rf store.BulkRowFilter) ([]store.B
 
 // BulkMarks implements store.Bulks.
 func (s *Store) BulkMarks(ctx context.Context, id string) ([]store.BulkMark, error) {
-	return collected(ctx, s, "bulk marks", func(row pgx.CollectableRow) (m store.BulkMark, err error) {
+	return collect(ctx, s, "bulk marks", func(row pgx.CollectableRow) (m store.BulkMark, err error) {
 		return m, row.Scan(&m.No, &m.Outcome, &m.Application, &m.Moving)
-	}, `SELECT b.no, b.outcome, coalesce(s.application, ''), coalesce(s.type = 'PAUSE' AND s.application = 'APPLIED' AND s.quiescent_seq = 0, FALSE)`+fromBulkRows+`WHERE b.bulk_id = $1 ORDER BY b.no`, []any{id})
+	}, `SELECT b.no, b.outcome, coalesce(s.application, ''), coalesce(s.type = 'PAUSE' AND s.application = 'APPLIED' AND s.quiescent_seq = 0, FALSE)`+fromBulkRows+`WHERE b.bulk_id = $1 ORDER BY b.no`, id)
 }
 
 // Identities implements store.Bulks.
 func (s *Store) Identities(ctx context.Context, tenantID string, runIDs []string) ([]run.Identity, error) {
-	return collected(ctx, s, "identities", func(row pgx.CollectableRow) (id run.Identity, err error) {
+	return collect(ctx, s, "identities", func(row pgx.CollectableRow) (id run.Identity, err error) {
 		return id, row.Scan(append([]any{&id.RunID}, identityTargets(&id)...)...)
-	}, `SELECT run_id, tenant_id, project_id, environment_id, plan_id, plan_version FROM run WHERE run_id = ANY($1) AND tenant_id = $2`, []any{runIDs, tenantID})
+	}, `SELECT run_id, tenant_id, project_id, environment_id, plan_id, plan_version FROM run WHERE run_id = ANY($1) AND tenant_id = $2`, runIDs, tenantID)
 }
 
 const leaseBulksSQL = `UPDATE bulk SET owner = $1, generation = generation + 1, lease_until = clock_timestamp() + $2::interval
@@ -214,7 +201,7 @@ RETURNING ` + bulkColumns
 
 // LeaseBulks implements store.BulkWork.
 func (s *Store) LeaseBulks(ctx context.Context, owner string, ttl time.Duration, limit int) ([]store.Bulk, error) {
-	return collected(ctx, s, "lease bulks", scanBulk, leaseBulksSQL, []any{owner, ttl, pageSize(limit)})
+	return collect(ctx, s, "lease bulks", scanBulk, leaseBulksSQL, owner, ttl, pageSize(limit))
 }
 
 // WaitingBulkRows implements store.BulkWork.

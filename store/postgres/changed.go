@@ -45,7 +45,7 @@ func (s *Store) Changed(ctx context.Context, rf store.RunFilter, cursor string) 
 	}
 	var here place
 	err = s.do(ctx, "changed", func(ctx context.Context, c *pgx.Conn) (err error) {
-		out, here, err = readChanged(ctx, c, fmt.Sprintf(changedSQL, strings.Join(f.where, " AND ")), f.args)
+		out, here, err = readChanged(ctx, c, fmt.Sprintf(changedSQL, &f), f.args)
 		return err
 	})
 	if err != nil {

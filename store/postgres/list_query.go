@@ -16,7 +16,7 @@ const (
 	maxStreams = 128
 )
 
-// filter builds the conditions of a RunFilter.
+// filter builds the conditions of a statement.
 type filter struct {
 	where []string
 	args  []any
@@ -34,6 +34,9 @@ func (f *filter) bind(condition string, args ...any) string {
 func (f *filter) add(condition string, args ...any) {
 	f.where = append(f.where, f.bind(condition, args...))
 }
+
+// String is all of them.
+func (f *filter) String() string { return strings.Join(f.where, " AND ") }
 
 // scope restricts a table to the tenant and the projects of rf.
 func (f *filter) scope(table string, rf store.RunFilter) {

@@ -48,7 +48,7 @@ func match(ctx context.Context, c *pgx.Conn, rf store.RunFilter) (found matches,
 	err = c.QueryRow(ctx, fmt.Sprintf(`SELECT
 		ARRAY(SELECT DISTINCT p.plan_id FROM run_plan p WHERE %s LIMIT %d),
 		ARRAY(SELECT CASE WHEN %s THEN run_id ELSE '' END FROM (SELECT * FROM run WHERE %s ORDER BY run_id LIMIT %d) r)`,
-		strings.Join(f.where, " AND "), maxTextPlans+1, strings.Join(own.where, " AND "), named, maxTextRuns+1), own.args...).Scan(&found.plans, &found.runs)
+		&f, maxTextPlans+1, &own, named, maxTextRuns+1), own.args...).Scan(&found.plans, &found.runs)
 	found.many = len(found.runs) > maxTextRuns
 	found.runs = slices.DeleteFunc(found.runs, func(id string) bool { return id == "" })
 	return found, err

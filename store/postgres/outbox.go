@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -51,7 +49,7 @@ func (s *Store) Bury(ctx context.Context, runID string, upto run.Seq, cause stri
 }
 
 // DeadLetters implements store.Outbox.
-func (s *Store) DeadLetters(ctx context.Context, lf store.DeadLetterFilter) (out []store.DeadLetter, err error) {
+func (s *Store) DeadLetters(ctx context.Context, lf store.DeadLetterFilter) ([]store.DeadLetter, error) {
 	var f filter
 	f.add("tenant_id = ?", lf.TenantID)
 	if lf.RunID != "" {
@@ -66,20 +64,12 @@ func (s *Store) DeadLetters(ctx context.Context, lf store.DeadLetterFilter) (out
 	if lf.Before != "" {
 		f.add("pos < (SELECT pos FROM outbox_dead WHERE id::text = ?)", lf.Before)
 	}
-	f.args = append(f.args, pageSize(lf.Limit))
-	err = s.do(ctx, "dead letters", func(ctx context.Context, c *pgx.Conn) error {
-		rows, err := c.Query(ctx, fmt.Sprintf(`SELECT id::text, tenant_id, project_id, run_id, from_seq, to_seq, attempts, cause, buried_at, redriven_at
-			FROM outbox_dead WHERE %s ORDER BY pos DESC LIMIT $%d`, strings.Join(f.where, " AND "), len(f.args)), f.args...)
-		if err != nil {
-			return err
-		}
-		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (d store.DeadLetter, err error) {
-			return d, row.Scan(&d.ID, &d.TenantID, &d.ProjectID, &d.RunID, &d.From, &d.To, &d.Attempts, &d.Cause,
-				utc{&d.BuriedAt}, utcOrNil{&d.RedrivenAt})
-		})
-		return err
-	})
-	return out, err
+	query := `SELECT id::text, tenant_id, project_id, run_id, from_seq, to_seq, attempts, cause, buried_at, redriven_at
+		FROM outbox_dead WHERE ` + f.String() + f.bind(` ORDER BY pos DESC LIMIT ?`, pageSize(lf.Limit))
+	return collect(ctx, s, "dead letters", func(row pgx.CollectableRow) (d store.DeadLetter, err error) {
+		return d, row.Scan(&d.ID, &d.TenantID, &d.ProjectID, &d.RunID, &d.From, &d.To, &d.Attempts, &d.Cause,
+			utc{&d.BuriedAt}, utcOrNil{&d.RedrivenAt})
+	}, query, f.args...)
 }
 
 // Redriven implements store.Outbox.

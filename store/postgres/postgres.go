@@ -191,6 +191,19 @@ func (s *Store) do(ctx context.Context, what string, f func(context.Context, *pg
 	return nil
 }
 
+// collect reads the rows of one statement.
+func collect[T any](ctx context.Context, s *Store, what string, scan pgx.RowToFunc[T], sql string, args ...any) (out []T, err error) {
+	err = s.do(ctx, what, func(ctx context.Context, c *pgx.Conn) error {
+		rows, err := c.Query(ctx, sql, args...)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, scan)
+		return err
+	})
+	return out, err
+}
+
 func (s *Store) once(ctx context.Context, f func(context.Context, *pgx.Conn) error) error {
 	conn, err := s.acquire(ctx)
 	if err != nil {

@@ -45,16 +45,8 @@ const leaseSQL = `WITH due AS (
 SELECT ` + queueColumns + ` FROM leased q ORDER BY q.created_at, q.run_id`
 
 // Lease implements store.Queue.
-func (s *Store) Lease(ctx context.Context, owner string, ttl time.Duration, limit int) (out []store.QueueRow, err error) {
-	err = s.do(ctx, "lease", func(ctx context.Context, c *pgx.Conn) error {
-		rows, err := c.Query(ctx, leaseSQL, owner, ttl, pageSize(limit))
-		if err != nil {
-			return err
-		}
-		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.QueueRow, error) { return scanQueue(row) })
-		return err
-	})
-	return out, err
+func (s *Store) Lease(ctx context.Context, owner string, ttl time.Duration, limit int) ([]store.QueueRow, error) {
+	return collect(ctx, s, "lease", func(row pgx.CollectableRow) (store.QueueRow, error) { return scanQueue(row) }, leaseSQL, owner, ttl, pageSize(limit))
 }
 
 // Started implements store.Queue. Saying it twice is once.

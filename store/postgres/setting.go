@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -31,33 +30,13 @@ const putSettingSQL = `INSERT INTO setting (kind, tenant_id, version, doc, actor
 
 // PutSetting implements store.Settings.
 func (s *Store) PutSetting(ctx context.Context, v store.StoredSetting, audit store.AuditRow) (store.StoredSetting, error) {
-	err := s.changing(ctx, "put setting", audit, func(ctx context.Context, c *pgx.Conn) error {
-		rows, err := c.Query(ctx, putSettingSQL, v.Kind, v.TenantID, v.Version, text(v.Doc), v.Actor, v.Reason, v.RequestID)
-		if err != nil {
-			return err
-		}
-		written, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (at time.Time, err error) { return at, row.Scan(utc{&at}) })
-		if err == nil && len(written) == 0 {
-			err = store.ErrConflict
-		}
-		if err == nil {
-			v.At = written[0]
-		}
-		return err
-	})
+	at, err := s.putVersion(ctx, "put setting", audit, putSettingSQL, v.Kind, v.TenantID, v.Version, text(v.Doc), v.Actor, v.Reason, v.RequestID)
+	v.At = at
 	return v, err
 }
 
 // SettingHistory implements store.Settings.
-func (s *Store) SettingHistory(ctx context.Context, kind store.SettingKind, tenantID string, before int64, limit int) (out []store.StoredSetting, err error) {
-	err = s.do(ctx, "setting history", func(ctx context.Context, c *pgx.Conn) error {
-		rows, err := c.Query(ctx, `SELECT `+settingColumns+` FROM setting WHERE kind = $1 AND tenant_id = $2 AND ($3::bigint = 0 OR version < $3)
-			ORDER BY version DESC LIMIT $4`, kind, tenantID, before, pageSize(limit))
-		if err != nil {
-			return err
-		}
-		out, err = pgx.CollectRows(rows, scanSetting)
-		return err
-	})
-	return out, err
+func (s *Store) SettingHistory(ctx context.Context, kind store.SettingKind, tenantID string, before int64, limit int) ([]store.StoredSetting, error) {
+	return collect(ctx, s, "setting history", scanSetting, `SELECT `+settingColumns+` FROM setting
+		WHERE kind = $1 AND tenant_id = $2 AND ($3::bigint = 0 OR version < $3) ORDER BY version DESC LIMIT $4`, kind, tenantID, before, pageSize(limit))
 }

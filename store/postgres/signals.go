@@ -54,16 +54,8 @@ func (s *Store) After(ctx context.Context, runID string, no int64) ([]run.Receip
 		ORDER BY no LIMIT $3`, runID, no, store.MaxPage)
 }
 
-func (s *Store) receipts(ctx context.Context, sql string, args ...any) (out []run.Receipt, err error) {
-	err = s.do(ctx, "receipts", func(ctx context.Context, c *pgx.Conn) error {
-		rows, err := c.Query(ctx, sql, args...)
-		if err != nil {
-			return err
-		}
-		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (run.Receipt, error) { return scanReceipt(row) })
-		return err
-	})
-	return out, err
+func (s *Store) receipts(ctx context.Context, sql string, args ...any) ([]run.Receipt, error) {
+	return collect(ctx, s, "receipts", func(row pgx.CollectableRow) (run.Receipt, error) { return scanReceipt(row) }, sql, args...)
 }
 
 // Receipt implements store.SignalTx.
@@ -139,18 +131,10 @@ FROM due WHERE d.run_id = due.run_id
 RETURNING d.run_id, d.tenant_id, d.generation, d.delivered_no, d.attempts`
 
 // LeaseDeliveries implements store.Signals.
-func (s *Store) LeaseDeliveries(ctx context.Context, owner string, ttl time.Duration, limit int) (out []store.Delivery, err error) {
-	err = s.do(ctx, "lease deliveries", func(ctx context.Context, c *pgx.Conn) error {
-		rows, err := c.Query(ctx, leaseDeliveriesSQL, owner, ttl, pageSize(limit))
-		if err != nil {
-			return err
-		}
-		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (d store.Delivery, err error) {
-			return d, row.Scan(&d.RunID, &d.TenantID, &d.Generation, &d.DeliveredNo, &d.Attempts)
-		})
-		return err
-	})
-	return out, err
+func (s *Store) LeaseDeliveries(ctx context.Context, owner string, ttl time.Duration, limit int) ([]store.Delivery, error) {
+	return collect(ctx, s, "lease deliveries", func(row pgx.CollectableRow) (d store.Delivery, err error) {
+		return d, row.Scan(&d.RunID, &d.TenantID, &d.Generation, &d.DeliveredNo, &d.Attempts)
+	}, leaseDeliveriesSQL, owner, ttl, pageSize(limit))
 }
 
 // Delivered implements store.Signals.

@@ -265,19 +265,11 @@ func save(ctx context.Context, conn *pgx.Conn, st run.State, c run.Changes) (boo
 }
 
 // Dirty implements store.States.
-func (s *Store) Dirty(ctx context.Context, minAge time.Duration, limit int) (out []store.DirtyRun, err error) {
-	err = s.do(ctx, "dirty", func(ctx context.Context, c *pgx.Conn) error {
-		rows, err := c.Query(ctx, `SELECT run_id, head_seq, ops_rev, since FROM run_dirty
-			WHERE since <= clock_timestamp() - $1::interval AND not_before <= clock_timestamp() ORDER BY since, run_id LIMIT $2`, minAge, pageSize(limit))
-		if err != nil {
-			return err
-		}
-		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (d store.DirtyRun, err error) {
-			return d, row.Scan(&d.RunID, &d.HeadSeq, &d.OpsRev, utc{&d.Since})
-		})
-		return err
-	})
-	return out, err
+func (s *Store) Dirty(ctx context.Context, minAge time.Duration, limit int) ([]store.DirtyRun, error) {
+	return collect(ctx, s, "dirty", func(row pgx.CollectableRow) (d store.DirtyRun, err error) {
+		return d, row.Scan(&d.RunID, &d.HeadSeq, &d.OpsRev, utc{&d.Since})
+	}, `SELECT run_id, head_seq, ops_rev, since FROM run_dirty
+		WHERE since <= clock_timestamp() - $1::interval AND not_before <= clock_timestamp() ORDER BY since, run_id LIMIT $2`, minAge, pageSize(limit))
 }
 
 // Published implements store.States.

@@ -79,16 +79,3 @@ func (s *Store) Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, 
 		return w, errors.Join(err, unmarshal(ref, &w.PlanRef))
 	}, waitingSQL, f.TenantID, f.ProjectIDs, f.EnvironmentID, f.RunID, since, at.RunID, at.StepID, pageSize(f.Limit))
 }
-
-// collect reads rows of one statement.
-func collect[T any](ctx context.Context, s *Store, what string, scan pgx.RowToFunc[T], sql string, args ...any) (out []T, err error) {
-	err = s.do(ctx, what, func(ctx context.Context, c *pgx.Conn) error {
-		rows, err := c.Query(ctx, sql, args...)
-		if err != nil {
-			return err
-		}
-		out, err = pgx.CollectRows(rows, scan)
-		return err
-	})
-	return out, err
-}

@@ -10,16 +10,9 @@ import (
 )
 
 // AllRuns implements store.Upkeep.
-func (s *Store) AllRuns(ctx context.Context, after string, limit int) (out []store.Run, err error) {
-	err = s.do(ctx, "all runs", func(ctx context.Context, c *pgx.Conn) error {
-		rows, err := c.Query(ctx, `SELECT `+runColumns+` FROM run r WHERE run_id > $1 ORDER BY run_id LIMIT $2`, after, pageSize(limit))
-		if err != nil {
-			return err
-		}
-		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Run, error) { return scanRun(row) })
-		return err
-	})
-	return out, err
+func (s *Store) AllRuns(ctx context.Context, after string, limit int) ([]store.Run, error) {
+	return collect(ctx, s, "all runs", func(row pgx.CollectableRow) (store.Run, error) { return scanRun(row) },
+		`SELECT `+runColumns+` FROM run r WHERE run_id > $1 ORDER BY run_id LIMIT $2`, after, pageSize(limit))
 }
 
 // Checkpoint implements store.Upkeep.

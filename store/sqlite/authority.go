@@ -71,20 +71,27 @@ func changedAuthority(ctx context.Context, c *conn, at time.Time, row store.Audi
 
 // PutPolicy implements store.Policies.
 func (s *Store) PutPolicy(ctx context.Context, p store.StoredPolicy, audit store.AuditRow) (store.StoredPolicy, error) {
-	err := s.write(ctx, func(c *conn) error {
-		p.At = s.now()
-		n, err := c.exec(ctx, "put policy", `INSERT INTO policy (tenant_id, version, doc, actor, reason, request_id, at) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7
-			WHERE (SELECT coalesce(max(version), 0) FROM policy WHERE tenant_id = ?1) = ?2 - 1`,
-			p.TenantID, p.Version, text(p.Doc), p.Actor, p.Reason, p.RequestID, micros(p.At))
+	at, err := s.putVersion(ctx, "put policy", audit, `INSERT INTO policy (`+policyColumns+`) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7
+		WHERE (SELECT coalesce(max(version), 0) FROM policy WHERE tenant_id = ?1) = ?2 - 1`, p.TenantID, p.Version, text(p.Doc), p.Actor, p.Reason, p.RequestID)
+	p.At = at
+	return p, err
+}
+
+// putVersion runs a statement that adds a version and returns when, which is its last argument: store.ErrConflict
+// when it was not its turn.
+func (s *Store) putVersion(ctx context.Context, what string, audit store.AuditRow, sql string, args ...any) (at time.Time, err error) {
+	err = s.write(ctx, func(c *conn) error {
+		at = s.now()
+		n, err := c.exec(ctx, what, sql, append(args, micros(at))...)
 		if err != nil {
 			return err
 		}
 		if n == 0 {
 			return store.ErrConflict
 		}
-		return changedAuthority(ctx, c, p.At, audit)
+		return changedAuthority(ctx, c, at, audit)
 	})
-	return p, err
+	return at, err
 }
 
 // PolicyHistory implements store.Policies.

@@ -33,19 +33,10 @@ func scanSetting(row scanner) (v store.StoredSetting, err error) {
 
 // PutSetting implements store.Settings.
 func (s *Store) PutSetting(ctx context.Context, v store.StoredSetting, audit store.AuditRow) (store.StoredSetting, error) {
-	err := s.write(ctx, func(c *conn) error {
-		v.At = s.now()
-		n, err := c.exec(ctx, "put setting", `INSERT INTO setting (`+settingColumns+`) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8
-			WHERE (SELECT coalesce(max(version), 0) FROM setting WHERE kind = ?1 AND tenant_id = ?2) = ?3 - 1`,
-			string(v.Kind), v.TenantID, v.Version, text(v.Doc), v.Actor, v.Reason, v.RequestID, micros(v.At))
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return store.ErrConflict
-		}
-		return changedAuthority(ctx, c, v.At, audit)
-	})
+	at, err := s.putVersion(ctx, "put setting", audit, `INSERT INTO setting (`+settingColumns+`) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8
+		WHERE (SELECT coalesce(max(version), 0) FROM setting WHERE kind = ?1 AND tenant_id = ?2) = ?3 - 1`,
+		string(v.Kind), v.TenantID, v.Version, text(v.Doc), v.Actor, v.Reason, v.RequestID)
+	v.At = at
 	return v, err
 }
 

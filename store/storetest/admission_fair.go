@@ -2,19 +2,12 @@ package storetest
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
 )
-
-var admissionRaceCases = []testCase{
-	{"Q05_NobodyIsAdmittedTwiceOrOverALimit", admitTogether},
-	{"LanesCountWhatRowsSay", admitHistories},
-}
 
 // held are terms of a tenant that admits nothing for now, so that runs pile up.
 func held() store.Terms {
@@ -41,6 +34,7 @@ func (f *fixture) order(terms func(string, string) store.Terms, of func(store.Qu
 }
 
 func tenantOf(q store.QueueRow) string  { return q.TenantID }
+
 func projectOf(q store.QueueRow) string { return q.ProjectID }
 
 // fill makes waiting runs without their events, fast.
@@ -326,131 +320,4 @@ func admitUsage(f *fixture) {
 		}
 	}
 	f.equal(0, len(u.Projects["p1"].Full), "buckets of p1")
-}
-
-// Three processes ask, admit, lease and end all at once.
-func admitTogether(f *fixture) {
-	const most, ofTenant, each = 6, 3, 10
-	processes := []store.Store{f.store, f.db.Open(f), f.db.Open(f)}
-	terms := quota(func(t *store.Terms) { t.MaxActive, t.Tenant.MaxActive = most, ofTenant })
-	var mu sync.Mutex
-	admitted := map[string]int{}
-	ended := 0
-	f.together(32, func(w int) error {
-		s := processes[w%3]
-		random := rand.New(rand.NewPCG(uint64(w), 1))
-		for n := range each {
-			id := identity(1000 + w*100 + n)
-			id.TenantID, id.ProjectID = fmt.Sprintf("t%d", random.IntN(4)), fmt.Sprintf("p%d", random.IntN(2))
-			a, err := askFor(f, s, id, terms, random.IntN(10))
-			if err != nil {
-				return err
-			}
-			if !a.waiting {
-				mu.Lock()
-				admitted[id.RunID]++
-				mu.Unlock()
-			}
-			got, err := s.AdmitWaiting(f.ctx(), always(terms), 4)
-			if err != nil {
-				return err
-			}
-			mu.Lock()
-			for _, q := range got.Rows {
-				admitted[q.RunID]++
-			}
-			mu.Unlock()
-			u, err := s.ActiveRuns(f.ctx())
-			if err != nil {
-				return err
-			}
-			if u > most {
-				return fmt.Errorf("%d runs have a place", u)
-			}
-			usage, err := s.Usage(f.ctx(), id.TenantID)
-			if err != nil {
-				return err
-			}
-			if usage.Tenant.Active > ofTenant {
-				return fmt.Errorf("%d runs of %s have a place", usage.Tenant.Active, id.TenantID)
-			}
-			rows, err := s.Lease(f.ctx(), fmt.Sprint("w", w), time.Minute, 2)
-			if err != nil {
-				return err
-			}
-			for _, q := range rows {
-				if err := endLeased(f, s, q); err != nil {
-					return err
-				}
-				mu.Lock()
-				ended++
-				mu.Unlock()
-			}
-		}
-		return nil
-	})
-	f.lanesHold()
-	f.within(20*time.Second, "all are admitted, and end", func() bool {
-		for _, q := range f.admit(always(terms), 100).Rows {
-			admitted[q.RunID]++
-		}
-		for _, q := range f.lease("last", time.Minute, 100) {
-			f.ok(endLeased(f, f.store, q))
-			ended++
-		}
-		return ended == 32*each
-	})
-	f.equal(32*each, len(admitted), "admitted")
-	for id, n := range admitted {
-		f.equal(1, n, "admissions of "+id)
-	}
-	f.equal(int64(0), f.active(), "active")
-	f.lanesHold()
-}
-
-func endLeased(f *fixture, s store.Store, q store.QueueRow) error {
-	if err := s.Started(f.ctx(), q.RunID, q.Generation); err != nil {
-		return err
-	}
-	_, err := s.Append(f.ctx(), store.Append{RunID: q.RunID, Events: []run.Draft{runtest.Draft(run.RunCancelled, "", 1)}})
-	return err
-}
-
-// admitHistories holds the lanes against their rows after random histories.
-func admitHistories(f *fixture) {
-	for seed := range uint64(4) {
-		random := rand.New(rand.NewPCG(seed, 7))
-		var open []asked
-		for range 120 {
-			terms := quota(func(t *store.Terms) {
-				t.MaxActive, t.Tenant.MaxActive, t.Project.MaxActive = random.IntN(12), random.IntN(6), random.IntN(5)
-				t.Tenant.PerMinute, t.Tenant.MaxWaiting = random.IntN(40)-1, 5+random.IntN(5)
-				t.Strategy = []store.Strategy{store.StrategyQueue, store.StrategyReject, store.StrategyDelay}[random.IntN(3)]
-				t.Hold = random.IntN(10) == 0
-			})
-			switch random.IntN(6) {
-			case 0, 1, 2:
-				a, err := f.ask(fmt.Sprintf("t%d", random.IntN(3)), fmt.Sprintf("p%d", random.IntN(2)), terms, random.IntN(10))
-				if err == nil {
-					open = append(open, a)
-				}
-			case 3:
-				f.admit(always(terms), 1+random.IntN(4))
-			case 4:
-				f.lease("w", time.Minute, 2)
-			case 5:
-				if len(open) == 0 {
-					continue
-				}
-				i := random.IntN(len(open))
-				if f.queueRow(open[i].Identity).Waiting && random.IntN(2) == 0 {
-					f.failWaiting(open[i].Identity)
-				} else {
-					f.end(open[i].Identity)
-				}
-				open = append(open[:i], open[i+1:]...)
-			}
-		}
-		f.lanesHold()
-	}
 }
