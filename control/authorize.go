@@ -47,6 +47,10 @@ func (s *Service) seenBy(ctx context.Context, p authz.Principal, action authz.Ac
 func (s *Service) denied(p authz.Principal, a authz.Action, o authz.Object, d authz.Decision) *Error {
 	e := refuse(run.CodeForbidden, "%s needs the role %s on %s/%s.", a, d.RequiredRole, o.ProjectID, o.EnvironmentID)
 	e.Denial = &Denial{Action: a, PolicyVersion: d.Policy}
+	if p.TokenID+p.SessionID != "" && len(s.cfg.Authz.Grants(p)) == 0 {
+		e.Message = "What you came with gives no rights any more: the token or the session has ended or was revoked, or its rights were taken away."
+		return e
+	}
 	switch whole := o.ProjectID == "*" && o.EnvironmentID == "*"; {
 	case !whole && !s.mayRead(p, o.ProjectID, o.EnvironmentID):
 		e.Message = fmt.Sprintf("You may not %s on %s/%s.", a, o.ProjectID, o.EnvironmentID)

@@ -251,7 +251,7 @@ func TestTokens_O6_LifeOfAToken(t *testing.T) {
 	}
 	select {
 	case err := <-ended:
-		if coded(err) != run.CodeForbidden {
+		if coded(err) != run.CodeForbidden || !strings.Contains(err.Error(), "was revoked") {
 			t.Errorf("the stream ended with %v", err)
 		}
 	case <-time.After(pace.Of(time.Second)):

@@ -175,7 +175,7 @@ func (s *session) auditVerify(ctx context.Context, known int64, hash string) err
 		fmt.Fprintf(s.out, "%d rows, %d waiting for their link; head %s\n", check.Rows, check.Waiting, check.Head)
 	}
 	if n := len(check.Problems); n > 0 {
-		return &exitError{status: 1, err: fmt.Errorf("the audit does not hold: %d problems", n)}
+		return &exitError{status: 1, err: fmt.Errorf("the audit does not hold: %s", counted(n, "problem"))}
 	}
 	return nil
 }

@@ -118,7 +118,10 @@ func (f contextFile) write() error {
 // find gives a context; one that is not there is an error that says which are.
 func (f contextFile) find(name string) (profile, error) {
 	p, ok := f.Contexts[name]
-	if !ok {
+	switch {
+	case !ok && name == "":
+		return p, &exitError{status: 4, err: errors.New("no context is in use: `dvt context list` says which there are, `dvt context use` takes one")}
+	case !ok:
 		return p, &exitError{status: 4, err: fmt.Errorf("there is no context %q: `dvt context list` says which there are, `dvt context set` makes one", name)}
 	}
 	return p, nil

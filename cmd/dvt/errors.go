@@ -66,7 +66,8 @@ func failure(err error) error {
 			continue
 		}
 		status = statusOfCode(c)
-		if hint := cmp.Or(hints[c.Code], c.WhatToDo); !strings.Contains(e.Message, hint) {
+		waits := e.RetryAfter > 0 && strings.Contains(c.WhatToDo, "`retryAfterMs`") // the error says how long
+		if hint := cmp.Or(hints[c.Code], c.WhatToDo); !waits && !strings.Contains(e.Message, hint) {
 			e.More = append([]string{hint}, e.More...)
 		}
 	}
@@ -79,6 +80,9 @@ var hints = map[run.Code]string{
 	run.CodeUnauthenticated: "Give a token: --token, DVT_TOKEN, or a context (see dvt context).",
 	run.CodeTokenExpired:    "Make a new token with dvt token create, and put it where your context looks for it.",
 	run.CodeForbidden:       "Ask someone who could; dvt whoami says which roles you have.",
+	run.CodeEngineReadOnly:  "dvt service status says since when, and whether it still is.",
+	run.CodeEngineDraining:  "dvt service status says since when, and whether it still is.",
+	run.CodeTenantFrozen:    "Ask its administrators; dvt service status says since when.",
 	run.CodeRunMoved:        "Look at what changed (dvt run show) and decide again.",
 }
 

@@ -115,7 +115,7 @@ func (s *session) replace(what, moved string, do func(ctx context.Context, file 
 		Use: "set FILE", Short: "Replace " + what + " (JSON or YAML; - reads standard input) and print what changed", Args: exact(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if r.version < 0 {
-				return usage(errors.New("--expected-version is missing: the version that FILE was made from"))
+				return usage(errors.New("give --expected-version: the version that FILE was made from, which " + c.Parent().CommandPath() + " show says in its first line"))
 			}
 			raw, err := readPlan(args[0], c.InOrStdin())
 			if err != nil {
