@@ -135,7 +135,7 @@ func (s *session) startCommand() *cobra.Command {
 				Scope struct{ ProjectID, EnvironmentID string }
 			}
 			if trimmed := bytes.TrimSpace(doc); len(trimmed) == 0 || trimmed[0] != '{' {
-				return usage(fmt.Errorf("%s is no plan: it is to have schemaVersion, metadata, scope and steps; dvt plan new writes one", args[0]))
+				return usage(fmt.Errorf("%s is no plan: it is to have schemaVersion, metadata, scope and steps; dvt plan new writes one", documentName(args[0])))
 			}
 			_ = json.Unmarshal(doc, &scope) // what is wrong with it the server says better
 			in := client.StartRunInput{
