@@ -9,12 +9,16 @@ export interface Span {
 
 // What is left of escape sequences after the colours are read, and other characters that have no shape.
 // oxlint-disable-next-line no-control-regex
-const SHAPELESS = /\u001B\[[0-?]*[ -/]*[@-~]|[\u0000-\u0008\u000B-\u001F\u007F]/g;
+const SHAPELESS = /\u001B\[[0-?]*[ -/]*[@-~]|[\u0000-\u0008\u000B-\u001F\u007F-\u009F]/g;
+
+// Sequences that carry a text to the terminal itself, such as the name of its window, and the short ones.
+// oxlint-disable-next-line no-control-regex
+const UNSEEN = /\u001B(?:[\]PX^_][^\u0007\u001B]*(?:\u0007|\u001B\\)?|[ -/]+[0-~]|[0-OQ-WYZ\\`-~])/g;
 
 /** A printed line as pieces of plain text. Nothing in it is ever read as HTML. */
 export function spans(text: string): Span[] {
   if (!text.includes("\u001B")) return [{ text: text.replace(SHAPELESS, ""), colour: "", bold: false }];
-  return Anser.ansiToJson(text, { use_classes: true, remove_empty: true, json: true }).map((part) => ({
+  return Anser.ansiToJson(text.replace(UNSEEN, ""), { use_classes: true, remove_empty: true, json: true }).map((part) => ({
     text: part.content.replace(SHAPELESS, ""),
     colour: (part.fg ?? "").replace("bright-", ""),
     bold: part.decorations.includes("bold"),
