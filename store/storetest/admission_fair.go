@@ -33,7 +33,7 @@ func (f *fixture) order(terms func(string, string) store.Terms, of func(store.Qu
 	}
 }
 
-func tenantOf(q store.QueueRow) string  { return q.TenantID }
+func tenantOf(q store.QueueRow) string { return q.TenantID }
 
 func projectOf(q store.QueueRow) string { return q.ProjectID }
 
