@@ -79,8 +79,8 @@ func (m Migration) goAheadOf(ctx context.Context, db *sql.DB, p *goose.Provider,
 	if err := inTx(ctx, db, string(text)); err != nil {
 		return err
 	}
-	var any bool
-	if err := db.QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM run)`).Scan(&any); err != nil || !any {
+	var filled bool
+	if err := db.QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM run)`).Scan(&filled); err != nil || !filled {
 		return err // nothing to fill, and indexes cost nothing
 	}
 	if err := m.fill(ctx, db, a); err != nil {
