@@ -21,6 +21,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
 	"github.com/dvt-engine/dvt/plan"
@@ -422,11 +423,11 @@ func refusal(t testing.TB, err error, code run.Code) *control.Error {
 	return e
 }
 
-// eventually polls until ok, for at most 10 s.
+// eventually polls until ok, for at most a minute of a machine that does nothing else.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); {
-		if time.Now().After(deadline) {
+	for began := time.Now(); !ok(); {
+		if time.Since(began) > pace.Of(time.Minute) {
 			t.Fatalf("never: %s", what)
 		}
 		time.Sleep(5 * time.Millisecond)

@@ -66,7 +66,7 @@ func stored(t *testing.T) *api {
 	h := graph.NewHandler(control.New(control.Config{Store: s, Authz: rights, Redriver: marking{s}}), graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := h.Shutdown(ctx); err != nil {
 			t.Errorf("shutdown: %v", err)

@@ -312,7 +312,7 @@ func serve(t *testing.T, f *fake, change ...func(*graph.Config)) *api {
 	a.Handler = graph.NewHandler(f, cfg)
 	server := httptest.NewServer(a.Handler)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := a.Shutdown(ctx); err != nil {
 			t.Errorf("shutdown: %v", err)

@@ -214,7 +214,7 @@ func (p *poisoned) tried() []time.Time {
 // drive gives out frames until one fits; none may be older than the one before.
 func drive(t *testing.T, st *live.Stream, ok func(live.Frame) bool) (frames []live.Frame) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		f, err := st.Next(ctx)

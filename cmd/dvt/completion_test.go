@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+
+	"github.com/dvt-engine/dvt/internal/pace"
 )
 
 // asDVT makes this test binary be dvt.
@@ -87,7 +89,7 @@ func (p *typist) types(text, pattern string) {
 		p.t.Fatal(err)
 	}
 	var seen string
-	for began := time.Now(); time.Since(began) < 20*time.Second; time.Sleep(20 * time.Millisecond) {
+	for began := time.Now(); time.Since(began) < pace.Of(20*time.Second); time.Sleep(20 * time.Millisecond) {
 		p.mu.Lock()
 		seen = strings.ReplaceAll(ansi.ReplaceAllString(p.seen.String(), ""), "\r", "")
 		p.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dvt-engine/dvt/engine"
@@ -263,40 +264,43 @@ func TestRunner_T229_BoundedWhileTheJournalIsSilent(t *testing.T) {
 	}
 }
 
-// Lines that come faster than they are kept are waited for: none is lost, however many there are.
+// Lines that come faster than they are kept are waited for: none is lost, however many there are. Time is that of the bubble: a journal
+// that no core is given to would be one that does not answer.
 func TestRunner_T229_NothingIsLostToAJournalThatAnswers(t *testing.T) {
 	t.Parallel()
-	j := newJournal(t, plan.Noop, struct{}{})
-	var most atomic.Int64
-	j.fail = func(e engine.Evidence) error {
-		most.Store(max(most.Load(), int64(len(e.Lines))))
-		time.Sleep(time.Millisecond)
-		return nil
-	}
-	const printers, each = 2, 50_000
-	execute(t, t.Context(), scriptedWorker(t, j, func(_ context.Context, _ executor.Task, h executor.Host) (executor.Result, error) {
-		var all sync.WaitGroup
-		for p := range printers {
-			all.Go(func() {
-				for i := range each {
-					h.Print("stdout", fmt.Sprint(p, " ", i))
-				}
-			})
+	synctest.Test(t, func(t *testing.T) {
+		j := newJournal(t, plan.Noop, struct{}{})
+		var most atomic.Int64
+		j.fail = func(e engine.Evidence) error {
+			most.Store(max(most.Load(), int64(len(e.Lines))))
+			time.Sleep(time.Millisecond)
+			return nil
 		}
-		all.Wait()
-		return executor.Result{}, nil
-	}))
-	if len(j.lines) != printers*each || most.Load() > 2000 {
-		t.Fatalf("%d lines of %d are kept, at most %d at once", len(j.lines), printers*each, most.Load())
-	}
-	var next [printers]int
-	for i, l := range j.lines {
-		var p, n int
-		if _, err := fmt.Sscan(l.Text, &p, &n); err != nil || l.No != int64(i+1) || n != next[p] {
-			t.Fatalf("line %d has No %d and says %q, %v", i+1, l.No, l.Text, err)
+		const printers, each = 2, 50_000
+		execute(t, t.Context(), scriptedWorker(t, j, func(_ context.Context, _ executor.Task, h executor.Host) (executor.Result, error) {
+			var all sync.WaitGroup
+			for p := range printers {
+				all.Go(func() {
+					for i := range each {
+						h.Print("stdout", fmt.Sprint(p, " ", i))
+					}
+				})
+			}
+			all.Wait()
+			return executor.Result{}, nil
+		}))
+		if len(j.lines) != printers*each || most.Load() > 2000 {
+			t.Fatalf("%d lines of %d are kept, at most %d at once", len(j.lines), printers*each, most.Load())
 		}
-		next[p]++
-	}
+		var next [printers]int
+		for i, l := range j.lines {
+			var p, n int
+			if _, err := fmt.Sscan(l.Text, &p, &n); err != nil || l.No != int64(i+1) || n != next[p] {
+				t.Fatalf("line %d has No %d and says %q, %v", i+1, l.No, l.Text, err)
+			}
+			next[p]++
+		}
+	})
 }
 
 func TestRetryable_T67_T68_T205(t *testing.T) {

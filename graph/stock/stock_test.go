@@ -71,7 +71,7 @@ func TestHandler_QueriesAndStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 	for _, m := range []string{
 		`{"type":"connection_init","payload":{"Authorization":"Bearer good"}}`,
 		`{"type":"subscribe","id":"1","payload":{"query":"subscription { runUpdates(runId: \"r1\") { sync snapshot { runId triggeredBy } } }"}}`,

@@ -131,7 +131,7 @@ type shown struct {
 // next reads the next frame of a subscription; ok is false when it is an error or its end.
 func (c *client) next() (m shown, ok bool) {
 	c.t.Helper()
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 	_, data, err := c.ReadMessage()
 	if err != nil {
 		c.t.Fatalf("read: %v", err)

@@ -95,7 +95,7 @@ func start(t *testing.T, cfg ws.Config, dispatch func(context.Context, *graphql.
 	})
 	s.http = httptest.NewServer(mux)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := s.Shutdown(ctx); err != nil {
 			t.Errorf("shutdown: %v", err)

@@ -55,7 +55,7 @@ func (c raw) shown() shown {
 
 func (c raw) frame() (byte, []byte) {
 	c.t.Helper()
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 	opcode, data, err := readFrame(c)
 	if err != nil {
 		c.t.Fatalf("read: %v", err)
@@ -139,7 +139,7 @@ func TestSlow_S14_PartialWritesNeverCorruptAFrame(t *testing.T) {
 	r := bytewise{c}
 	seen, pings, at := 0, 0, continuity{1}
 	for at.at < updates+1 {
-		_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 		opcode, data, err := readFrame(r)
 		if err != nil {
 			t.Fatalf("after %d payloads and %d pings: %v", seen, pings, err)

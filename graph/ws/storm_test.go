@@ -52,7 +52,7 @@ func (s *storm) read(end func() (int64, bool)) error {
 		if at, known := end(); known && s.all(at) {
 			return nil
 		}
-		_ = s.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_ = s.SetReadDeadline(time.Now().Add(time.Minute))
 		_, data, err := s.ReadMessage()
 		if err != nil {
 			return fmt.Errorf("read: %w", err)

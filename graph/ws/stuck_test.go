@@ -15,6 +15,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/dvt-engine/dvt/graph/ws"
+	"github.com/dvt-engine/dvt/internal/pace"
 )
 
 // A peer that answers one ping and then stops reading held gqlgen's goroutines
@@ -61,10 +62,11 @@ func TestSocket_SilentPeerIsGone(t *testing.T) {
 func TestSocket_PeerThatAnswersPingsStays(t *testing.T) {
 	t.Parallel()
 	var live atomic.Int64
-	s := start(t, ws.Config{PingEvery: 50 * time.Millisecond, IdleTimeout: 300 * time.Millisecond}, quiet(&live))
+	idle := pace.Of(500 * time.Millisecond)
+	s := start(t, ws.Config{PingEvery: 50 * time.Millisecond, IdleTimeout: idle}, quiet(&live))
 	c := s.open(t)
 	c.subscribe("1", subscription)
-	_ = c.SetReadDeadline(time.Now().Add(time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(2 * idle))
 	if _, _, err := c.ReadMessage(); err == nil || !isTimeout(err) {
 		t.Fatalf("ended with %v", err)
 	}

@@ -26,10 +26,11 @@ func Of(d time.Duration) time.Duration {
 	return stretched(d, string(said), runtime.NumCPU())
 }
 
+// stretched looks at the last minute and at this moment: the average of a minute is slow to show that others have begun.
 func stretched(d time.Duration, loadavg string, cores int) time.Duration {
-	var lastMinute float64
-	if _, err := fmt.Sscan(loadavg, &lastMinute); err != nil {
+	var lastMinute, others, now float64
+	if n, _ := fmt.Sscanf(loadavg, "%g %g %g %g/", &lastMinute, &others, &others, &now); n == 0 {
 		return d
 	}
-	return time.Duration(float64(d) * max(1, lastMinute/float64(cores)))
+	return time.Duration(float64(d) * max(1, lastMinute/float64(cores), now/float64(cores)))
 }
