@@ -1,0 +1,14 @@
+import { expect, test } from "vitest";
+import { roleWords, scopeWords } from "./scope";
+
+test("a right says where it holds in words, not in stars", () => {
+  expect(scopeWords({ projectId: "*", environmentId: "*" })).toBe("everywhere");
+  expect(scopeWords({ projectId: "shop", environmentId: "*" })).toBe("shop / every environment");
+  expect(scopeWords({ projectId: "*", environmentId: "prod" })).toBe("every project / prod");
+  expect(scopeWords({ projectId: "shop", environmentId: "prod" })).toBe("shop / prod");
+});
+
+test("a role that is newer than this page is said as the server says it", () => {
+  expect(roleWords("ADMIN")).toBe("Admin");
+  expect(roleWords("JANITOR")).toBe("JANITOR");
+});
