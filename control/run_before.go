@@ -72,6 +72,41 @@ func (s *Service) StepMedians(ctx context.Context, p authz.Principal, h run.Head
 	return out, nil
 }
 
+// Of how many runs a forecast is made, and how much of them it covers.
+const (
+	minForecastRuns    = 5
+	maxForecastRuns    = 20
+	ForecastConfidence = 0.8
+)
+
+// Forecast is how long runs took from their start to their end: ForecastConfidence of them between Low and High.
+type Forecast struct {
+	Low, High time.Duration
+	Runs      int
+}
+
+// Forecast is made of the newest runs before h, of the same plan, project and environment, that COMPLETED; nil when
+// there are too few, or p may not read there. Pauses and waits count. It is one statement.
+func (s *Service) Forecast(ctx context.Context, p authz.Principal, h run.Header) (*Forecast, error) {
+	rows, err := s.before(ctx, p, h, RunFilter{Statuses: []run.Status{run.Completed}, Limit: maxForecastRuns})
+	if err != nil {
+		return nil, translate(err)
+	}
+	var took []time.Duration
+	for _, row := range rows {
+		if from, to := row.Header.StartedAt, row.Header.CompletedAt; from != nil && to != nil {
+			took = append(took, to.Sub(*from))
+		}
+	}
+	if len(took) < minForecastRuns {
+		return nil, nil //nolint:nilnil // too little is known
+	}
+	slices.Sort(took)
+	// As many are left out below as above.
+	out := int(float64(len(took)) * (1 - ForecastConfidence) / 2)
+	return &Forecast{Low: took[out], High: took[len(took)-1-out], Runs: len(took)}, nil
+}
+
 // before lists runs of the plan, project and environment of h that were created before it, the newest first.
 func (s *Service) before(ctx context.Context, p authz.Principal, h run.Header, f RunFilter) ([]store.RunRow, error) {
 	if p.TenantID != h.TenantID || !s.mayRead(p, h.ProjectID, h.EnvironmentID) {

@@ -2,6 +2,7 @@ package control_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -51,6 +52,32 @@ func (w *world) ended(requestID string, change M, end run.EventType, took map[st
 func (w *world) header(runID string) run.Header {
 	w.t.Helper()
 	return must[control.RunView](w.t)(w.Run(w.t.Context(), w.eng(), runID, nil)).State.Header
+}
+
+// A forecast is of what completed alone, and of enough of it; one run of ten does not move it on either side.
+func TestForecast_OfRunsThatCompleted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	viewer := w.who("dev-viewer")
+	for i, seconds := range []int{60, 1, 62, 64} {
+		w.ended(fmt.Sprintf("f%d", i), nil, run.RunCompleted, map[string]int{"s1": seconds})
+	}
+	w.ended("failed", nil, run.RunFailed, map[string]int{"s1": 5, "s2": 0})
+	few := w.header(w.ended("few", nil, "", map[string]int{"s1": 1}))
+	if f := must[*control.Forecast](t)(w.Forecast(t.Context(), viewer, few)); f != nil {
+		t.Errorf("of four runs %+v", f)
+	}
+	for i, seconds := range []int{61, 63, 900, 65, 66, 67} {
+		w.ended(fmt.Sprintf("g%d", i), nil, run.RunCompleted, map[string]int{"s1": seconds})
+	}
+	h := w.header(w.ended("now", nil, "", map[string]int{"s1": 1}))
+	got := must[*control.Forecast](t)(w.Forecast(t.Context(), viewer, h))
+	if got == nil || got.Low.Round(time.Second) != time.Minute || got.High.Round(time.Second) != 67*time.Second || got.Runs != 10 {
+		t.Errorf("of ten runs %+v, want from 1m0s to 1m7s", got)
+	}
+	if f := must[*control.Forecast](t)(w.Forecast(t.Context(), w.foreign(), h)); f != nil {
+		t.Errorf("a stranger is told %+v", f)
+	}
 }
 
 // What ran before a run is of its plan, project and environment alone, ended, and older.

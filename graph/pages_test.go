@@ -55,6 +55,13 @@ func (f *fake) LastGreen(_ context.Context, _ authz.Principal, h run.Header) (*c
 	return &control.RunBefore{RunID: "r0", PlanVersion: "0.9", Status: run.Completed, CreatedAt: instant, CompletedAt: after(time.Minute)}, nil
 }
 
+func (f *fake) Forecast(_ context.Context, _ authz.Principal, h run.Header) (*control.Forecast, error) {
+	if h.RunID != "r1" || h.PlanID != "nightly" {
+		return nil, nil //nolint:nilnil // too little is known
+	}
+	return &control.Forecast{Low: time.Minute, High: 2 * time.Minute, Runs: 12}, nil
+}
+
 func (f *fake) StepMedians(_ context.Context, _ authz.Principal, h run.Header) (map[string]time.Duration, error) {
 	f.medians.Add(1)
 	return map[string]time.Duration{"build": 1500 * time.Millisecond}, nil
@@ -90,6 +97,32 @@ func (f *fake) StepInputs(_ context.Context, _ authz.Principal, runID, stepID st
 		Secrets: []plan.SecretRef{{Provider: "vault", Key: "db/password"}},
 		Changes: []control.Receipt{{Receipt: run.Receipt{RunID: "r1", Signal: run.Signal{ID: "s1", Type: run.UpdateParams}, Actor: "ana", AcceptedSeq: 2, ReceivedAt: instant}}},
 	}, nil
+}
+
+// A forecast counts from the start of a run, and is of one that goes on.
+func TestForecast_CountsFromTheStart(t *testing.T) {
+	t.Parallel()
+	a := serve(t, answering())
+	got := a.query(`{ run(runId: "r1") { startedAt forecast { low high confidence runs } } }`, nil)
+	var out struct {
+		Data struct {
+			Run struct {
+				StartedAt time.Time
+				Forecast  struct {
+					Low, High  time.Time
+					Confidence float64
+					Runs       int
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(got), &out); err != nil {
+		t.Fatal(err)
+	}
+	r := out.Data.Run
+	if r.Forecast.Low.Sub(r.StartedAt) != time.Minute || r.Forecast.High.Sub(r.StartedAt) != 2*time.Minute || r.Forecast.Confidence != 0.8 || r.Forecast.Runs != 12 {
+		t.Errorf("the forecast: %s", got)
+	}
 }
 
 // What a step is given is as of the attempt that is asked for, and only of one step.

@@ -16,6 +16,8 @@ import (
 type PastReads interface {
 	// LastGreen is nil when there is none.
 	LastGreen(ctx context.Context, p authz.Principal, h run.Header) (*control.RunBefore, error)
+	// Forecast is nil when too little is known.
+	Forecast(ctx context.Context, p authz.Principal, h run.Header) (*control.Forecast, error)
 	// PlanDocument is nil when no worker has fetched it yet.
 	PlanDocument(ctx context.Context, p authz.Principal, runID string) (json.RawMessage, error)
 	// PlanDiff is nil when there is nothing to compare.
@@ -64,6 +66,17 @@ func (r runFields) LastGreen(ctx context.Context, of *model.Run) (*model.RunRef,
 		return nil, err
 	}
 	return new(mapRunBefore(*green)), nil
+}
+
+func (r runFields) Forecast(ctx context.Context, of *model.Run) (*model.Forecast, error) {
+	if of.StartedAt == nil || of.CompletedAt != nil {
+		return nil, nil //nolint:nilnil // nothing to foretell
+	}
+	f, err := r.control.Forecast(ctx, principal(ctx), placeOf(of))
+	if err != nil || f == nil {
+		return nil, err
+	}
+	return &model.Forecast{Low: of.StartedAt.Add(f.Low), High: of.StartedAt.Add(f.High), Confidence: control.ForecastConfidence, Runs: f.Runs}, nil
 }
 
 func (r runFields) PlanDiff(ctx context.Context, of *model.Run) (*model.PlanDiff, error) {

@@ -27,7 +27,7 @@ func (placement) Validate(graphql.ExecutableSchema) error { return nil }
 
 var (
 	// costly is what needs I/O for each run or step.
-	costly      = []string{"Run.events", "Run.signals", "Run.approval", "RunError.logLine", "Step.dbtNodes", "Step.medianMs", "Run.lastGreen", "Run.planDocument", "Run.planDiff", "Step.inputs"}
+	costly      = []string{"Run.events", "Run.signals", "Run.approval", "RunError.logLine", "Step.dbtNodes", "Step.medianMs", "Run.lastGreen", "Run.forecast", "Run.planDocument", "Run.planDiff", "Step.inputs"}
 	notInStream = fields(costly, "Run.actions", "Step.actions", "Bulk.rows")
 	notInPage   = fields(costly, "Run.step")
 	notInRows   = fields(costly, "Run.steps", "Run.step")

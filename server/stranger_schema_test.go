@@ -215,7 +215,7 @@ var (
 // notHad is what is in neither lists nor streams, and more.
 func notHad(more ...string) map[string]bool {
 	out := map[string]bool{}
-	for _, f := range append(more, "Run.events", "Run.signals", "Run.approval", "RunError.logLine", "Step.dbtNodes", "Step.medianMs", "Run.lastGreen", "Run.planDocument") {
+	for _, f := range append(more, "Run.events", "Run.signals", "Run.approval", "RunError.logLine", "Step.dbtNodes", "Step.medianMs", "Run.lastGreen", "Run.forecast", "Run.planDocument") {
 		out[f] = true
 	}
 	return out

@@ -324,6 +324,13 @@ type ComplexityRoot struct {
 		Node   func(childComplexity int) int
 	}
 
+	Forecast struct {
+		Confidence func(childComplexity int) int
+		High       func(childComplexity int) int
+		Low        func(childComplexity int) int
+		Runs       func(childComplexity int) int
+	}
+
 	Grant struct {
 		Actions       func(childComplexity int) int
 		BreakGlass    func(childComplexity int) int
@@ -689,6 +696,7 @@ type ComplexityRoot struct {
 		EnvironmentID   func(childComplexity int) int
 		Events          func(childComplexity int, first *int, after *run.Seq, last *int, before *run.Seq, types []string) int
 		FailedSteps     func(childComplexity int) int
+		Forecast        func(childComplexity int) int
 		ID              func(childComplexity int) int
 		LastGreen       func(childComplexity int) int
 		Message         func(childComplexity int) int
@@ -1146,6 +1154,7 @@ type RunResolver interface {
 	Approval(ctx context.Context, obj *model.Run) (*model.RunApproval, error)
 	Actions(ctx context.Context, obj *model.Run) ([]model.ActionAvailability, error)
 	LastGreen(ctx context.Context, obj *model.Run) (*model.RunRef, error)
+	Forecast(ctx context.Context, obj *model.Run) (*model.Forecast, error)
 	PlanDocument(ctx context.Context, obj *model.Run) (json.RawMessage, error)
 	PlanDiff(ctx context.Context, obj *model.Run) (*model.PlanDiff, error)
 }
@@ -2259,6 +2268,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.EventEdge.Node(childComplexity), true
+
+	case "Forecast.confidence":
+		if e.ComplexityRoot.Forecast.Confidence == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Forecast.Confidence(childComplexity), true
+	case "Forecast.high":
+		if e.ComplexityRoot.Forecast.High == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Forecast.High(childComplexity), true
+	case "Forecast.low":
+		if e.ComplexityRoot.Forecast.Low == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Forecast.Low(childComplexity), true
+	case "Forecast.runs":
+		if e.ComplexityRoot.Forecast.Runs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Forecast.Runs(childComplexity), true
 
 	case "Grant.actions":
 		if e.ComplexityRoot.Grant.Actions == nil {
@@ -3899,6 +3933,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Run.FailedSteps(childComplexity), true
+	case "Run.forecast":
+		if e.ComplexityRoot.Run.Forecast == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Run.Forecast(childComplexity), true
 	case "Run.id":
 		if e.ComplexityRoot.Run.ID == nil {
 			break
@@ -6178,6 +6218,12 @@ type Run implements Node {
   """
   lastGreen: RunRef
   """
+  When the run may end, by the newest runs, from 5 to 20, of the same plan in the same project and environment that were created before
+  this one and COMPLETED: four of five of them took so long from their start, pauses and waits included. It does not move with the run.
+  Null before it has started, after it has ended, and when fewer are known. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+  """
+  forecast: Forecast
+  """
   The document of the plan, without the values of members that look like a secret by their names: ` + "`" + `***` + "`" + ` stands there. Null when no
   worker has fetched it yet, or when it is of another place than the run. Its digest is ` + "`" + `plan.sha256` + "`" + `. What was changed of it for this run are the ` + "`" + `signals` + "`" + ` of the types
   UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET. At most 10 MiB. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
@@ -6190,6 +6236,16 @@ type Run implements Node {
   Errors: STORE_UNAVAILABLE.
   """
   planDiff: PlanDiff
+}
+
+"Between which moments something is expected."
+type Forecast {
+  low: Time!
+  high: Time!
+  "The part of what is known that lies between them, above 0 and below 1."
+  confidence: Float!
+  "How many runs are known."
+  runs: Int!
 }
 
 "A run, told by another one."
@@ -8289,6 +8345,20 @@ func (ec *executionContext) childFields_EventEdge(ctx context.Context, field gra
 	return nil, fmt.Errorf("no field named %q was found under type EventEdge", field.Name)
 }
 
+func (ec *executionContext) childFields_Forecast(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "low":
+		return ec.fieldContext_Forecast_low(ctx, field)
+	case "high":
+		return ec.fieldContext_Forecast_high(ctx, field)
+	case "confidence":
+		return ec.fieldContext_Forecast_confidence(ctx, field)
+	case "runs":
+		return ec.fieldContext_Forecast_runs(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Forecast", field.Name)
+}
+
 func (ec *executionContext) childFields_Grant(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "role":
@@ -8971,6 +9041,8 @@ func (ec *executionContext) childFields_Run(ctx context.Context, field graphql.C
 		return ec.fieldContext_Run_actions(ctx, field)
 	case "lastGreen":
 		return ec.fieldContext_Run_lastGreen(ctx, field)
+	case "forecast":
+		return ec.fieldContext_Run_forecast(ctx, field)
 	case "planDocument":
 		return ec.fieldContext_Run_planDocument(ctx, field)
 	case "planDiff":
@@ -15279,6 +15351,98 @@ func (ec *executionContext) fieldContext_EventEdge_node(_ context.Context, field
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Forecast_low(ctx context.Context, field graphql.CollectedField, obj *model.Forecast) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Forecast_low(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Low, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Forecast_low(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Forecast", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Forecast_high(ctx context.Context, field graphql.CollectedField, obj *model.Forecast) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Forecast_high(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.High, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Forecast_high(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Forecast", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Forecast_confidence(ctx context.Context, field graphql.CollectedField, obj *model.Forecast) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Forecast_confidence(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Confidence, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v float64) graphql.Marshaler {
+			return ec.marshalNFloat2float64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Forecast_confidence(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Forecast", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _Forecast_runs(ctx context.Context, field graphql.CollectedField, obj *model.Forecast) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Forecast_runs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Runs, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Forecast_runs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Forecast", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
 func (ec *executionContext) _Grant_role(ctx context.Context, field graphql.CollectedField, obj *model.Grant) (ret graphql.Marshaler) {
@@ -22610,6 +22774,38 @@ func (ec *executionContext) fieldContext_Run_lastGreen(_ context.Context, field 
 		IsResolver: true,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_RunRef(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Run_forecast(ctx context.Context, field graphql.CollectedField, obj *model.Run) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Run_forecast(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Run().Forecast(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.Forecast) graphql.Marshaler {
+			return ec.marshalOForecast2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐForecast(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Run_forecast(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Run",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Forecast(ctx, field)
 		},
 	}
 	return fc, nil
@@ -34693,6 +34889,59 @@ func (ec *executionContext) _EventEdge(ctx context.Context, sel ast.SelectionSet
 	return out
 }
 
+var forecastImplementors = []string{"Forecast"}
+
+func (ec *executionContext) _Forecast(ctx context.Context, sel ast.SelectionSet, obj *model.Forecast) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, forecastImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Forecast")
+		case "low":
+			out.Values[i] = ec._Forecast_low(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "high":
+			out.Values[i] = ec._Forecast_high(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "confidence":
+			out.Values[i] = ec._Forecast_confidence(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "runs":
+			out.Values[i] = ec._Forecast_runs(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var grantImplementors = []string{"Grant"}
 
 func (ec *executionContext) _Grant(ctx context.Context, sel ast.SelectionSet, obj *model.Grant) graphql.Marshaler {
@@ -38148,6 +38397,44 @@ func (ec *executionContext) _Run(ctx context.Context, sel ast.SelectionSet, obj 
 					}
 				}()
 				res = ec._Run_lastGreen(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "forecast":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Run_forecast(ctx, field, obj)
 				if res == graphql.RequiredNull {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -44060,6 +44347,13 @@ func (ec *executionContext) marshalOFloat2ᚖfloat64(ctx context.Context, sel as
 	_ = sel
 	res := graphql.MarshalFloatContext(*v)
 	return graphql.WrapContextMarshaler(ctx, res)
+}
+
+func (ec *executionContext) marshalOForecast2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐForecast(ctx context.Context, sel ast.SelectionSet, v *model.Forecast) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Forecast(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalOID2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {

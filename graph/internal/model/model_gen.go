@@ -516,6 +516,16 @@ type EventEdge struct {
 	Node   *RunEvent `json:"node"`
 }
 
+// Between which moments something is expected.
+type Forecast struct {
+	Low  time.Time `json:"low"`
+	High time.Time `json:"high"`
+	// The part of what is known that lies between them, above 0 and below 1.
+	Confidence float64 `json:"confidence"`
+	// How many runs are known.
+	Runs int `json:"runs"`
+}
+
 type FreezeTenantInput struct {
 	RequestID string `json:"requestId"`
 	// Null: the viewer's own.
@@ -1103,6 +1113,10 @@ type Run struct {
 	// The newest run of the same plan in the same project and environment that was created before this one and COMPLETED; null when
 	// there is none that the viewer may read. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
 	LastGreen *RunRef `json:"lastGreen,omitempty"`
+	// When the run may end, by the newest runs, from 5 to 20, of the same plan in the same project and environment that were created before
+	// this one and COMPLETED: four of five of them took so long from their start, pauses and waits included. It does not move with the run.
+	// Null before it has started, after it has ended, and when fewer are known. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.
+	Forecast *Forecast `json:"forecast,omitempty"`
 	// The document of the plan, without the values of members that look like a secret by their names: `***` stands there. Null when no
 	// worker has fetched it yet, or when it is of another place than the run. Its digest is `plan.sha256`. What was changed of it for this run are the `signals` of the types
 	// UPDATE_PARAMS, INJECT_OVERRIDE and UPDATE_TARGET. At most 10 MiB. Not available in lists and subscriptions. Errors: STORE_UNAVAILABLE.

@@ -8,12 +8,13 @@ import type { Task } from "../actions/useActions";
 import type { RunHeader } from "../api/model";
 import { m } from "../messages";
 import { useHeader, useRunStore, useVerdict } from "../runs/context";
+import { forecastWords, useForecast } from "../runs/forecast";
 import { Announce } from "../ui/Announce";
 import { Button } from "../ui/Button";
-import { count, shortId } from "../ui/format";
+import { clockTime, count, shortId } from "../ui/format";
 import { ended, runLook } from "../ui/look";
 import { StatusBadge } from "../ui/Status";
-import { Time, useTick } from "../ui/Time";
+import { Time, useTick, useZone } from "../ui/Time";
 import { Env } from "../ui/Env";
 import prose from "../ui/Prose.module.css";
 import { useFlash } from "../ui/useFlash";
@@ -144,6 +145,22 @@ function Approval() {
   return actions?.run.has("APPROVE") && <ActionButton action="APPROVE" kind="primary" />;
 }
 
+/** When it may end. What waits for a person ends when that person does. */
+function Ends({ header }: { header: RunHeader }) {
+  const store = useRunStore();
+  const zone = useZone();
+  const past = useVerdict().state === "PAST";
+  const forecast = useForecast(header.runId, header.status === "RUNNING" && !past);
+  if (forecast === null || header.substatus !== null) return null;
+  const words = forecastWords(forecast, store.now(), (at) => clockTime(at, zone));
+  const part = Math.round(forecast.confidence * 100);
+  return (
+    <span title={m.run.forecastOf(part, forecast.runs)} data-testid="forecast">
+      {words.late ? m.run.late(forecast.runs) : m.run.ends(words.from, words.to, part)} ·{" "}
+    </span>
+  );
+}
+
 function Facts({ header }: { header: RunHeader }) {
   const store = useRunStore();
   useTick(1_000, !ended(header));
@@ -158,6 +175,7 @@ function Facts({ header }: { header: RunHeader }) {
       ))}
       {stepCounts.total > 0 && <span>{m.run.ofSteps(stepCounts.total)}</span>}
       {(total || stepCounts.total > 0) && " · "}
+      <Ends header={header} />
       {header.triggeredBy && <span>{m.run.startedBy(header.triggeredBy)} · </span>}
       <span>
         <Time at={header.startedAt ?? header.createdAt} format="full" />

@@ -747,6 +747,13 @@ export type CauseNodesQueryVariables = Exact<{
 
 export type CauseNodesQuery = { run: { step: { dbtNodes: { byStatus: Array<{ status: string, count: number }>, edges: Array<{ node: { uniqueId: string, name: string, resourceType: string, compiledSql: string | null } }> } | null } | null } | null };
 
+export type RunForecastQueryVariables = Exact<{
+  runId: string;
+}>;
+
+
+export type RunForecastQuery = { run: { forecast: { low: string, high: string, confidence: number, runs: number } | null } | null };
+
 export type StepMediansQueryVariables = Exact<{
   runId: string;
 }>;
@@ -2305,6 +2312,18 @@ export const CauseNodesDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<CauseNodesQuery, CauseNodesQueryVariables>;
+export const RunForecastDocument = new TypedDocumentString(`
+    query RunForecast($runId: String!) {
+  run(runId: $runId) {
+    forecast {
+      low
+      high
+      confidence
+      runs
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<RunForecastQuery, RunForecastQueryVariables>;
 export const StepMediansDocument = new TypedDocumentString(`
     query StepMedians($runId: String!) {
   run(runId: $runId) {
