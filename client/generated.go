@@ -40,6 +40,7 @@ const (
 	ActionSetQuota           Action = "SET_QUOTA"
 	ActionFreezeTenant       Action = "FREEZE_TENANT"
 	ActionSetEngineMode      Action = "SET_ENGINE_MODE"
+	ActionDebug              Action = "DEBUG"
 )
 
 var AllAction = []Action{
@@ -68,6 +69,7 @@ var AllAction = []Action{
 	ActionSetQuota,
 	ActionFreezeTenant,
 	ActionSetEngineMode,
+	ActionDebug,
 }
 
 // One action on one thing.

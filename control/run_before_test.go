@@ -22,7 +22,9 @@ func (w *world) ended(requestID string, change M, end run.EventType, took map[st
 	doc := document(change, "s1", "s2")
 	id := must[control.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), startOf(requestID, doc))).View.Run.RunID
 	w.handOver()
-	w.append(id, runtest.Start("s1", "s2"))
+	w.append(id, runtest.Draft(run.RunStarted, "", 1, runtest.M{
+		"startedAt": w.clock.now(), "steps": []runtest.M{{"stepId": "s1", "type": "NOOP"}, {"stepId": "s2", "type": "NOOP"}},
+	}))
 	for _, step := range []string{"s1", "s2"} {
 		switch seconds, ok := took[step]; {
 		case !ok:

@@ -122,7 +122,7 @@ func (f *fake) MySignals(_ context.Context, _ authz.Principal, limit int) ([]con
 
 func (f *fake) Viewer(p authz.Principal) control.Viewer {
 	return control.Viewer{Principal: p, Grants: []control.ViewerGrant{
-		{Grant: authz.Grant{Role: authz.Engineer, ProjectID: "shop", EnvironmentID: "*"}, Actions: []authz.Action{authz.Read, authz.Pause, authz.Debug}},
+		{Grant: authz.Grant{Role: authz.Engineer, ProjectID: "shop", EnvironmentID: "*"}, Actions: []authz.Action{authz.Read, authz.Pause, "FUTURE_ACTION"}},
 		{Grant: authz.Grant{Role: authz.Engineer, ProjectID: "lab", EnvironmentID: "dev"}},
 	}}
 }

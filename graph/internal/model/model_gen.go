@@ -1730,6 +1730,7 @@ const (
 	ActionSetQuota           Action = "SET_QUOTA"
 	ActionFreezeTenant       Action = "FREEZE_TENANT"
 	ActionSetEngineMode      Action = "SET_ENGINE_MODE"
+	ActionDebug              Action = "DEBUG"
 )
 
 var AllAction = []Action{
@@ -1758,11 +1759,12 @@ var AllAction = []Action{
 	ActionSetQuota,
 	ActionFreezeTenant,
 	ActionSetEngineMode,
+	ActionDebug,
 }
 
 func (e Action) IsValid() bool {
 	switch e {
-	case ActionRead, ActionStart, ActionPause, ActionResume, ActionRetryStep, ActionSkipStep, ActionUpdateParams, ActionInjectOverride, ActionEscalateAlert, ActionUpdateTarget, ActionEmergencyStop, ActionCancel, ActionRerun, ActionCompleteManualStep, ActionApprove, ActionReadDeadLetters, ActionRedrive, ActionReadAudit, ActionReadPolicy, ActionSetPolicy, ActionCreateToken, ActionManageTokens, ActionSetQuota, ActionFreezeTenant, ActionSetEngineMode:
+	case ActionRead, ActionStart, ActionPause, ActionResume, ActionRetryStep, ActionSkipStep, ActionUpdateParams, ActionInjectOverride, ActionEscalateAlert, ActionUpdateTarget, ActionEmergencyStop, ActionCancel, ActionRerun, ActionCompleteManualStep, ActionApprove, ActionReadDeadLetters, ActionRedrive, ActionReadAudit, ActionReadPolicy, ActionSetPolicy, ActionCreateToken, ActionManageTokens, ActionSetQuota, ActionFreezeTenant, ActionSetEngineMode, ActionDebug:
 		return true
 	}
 	return false

@@ -1,4 +1,5 @@
 import { createContext, use, useSyncExternalStore } from "react";
+import type { Action } from "../api/gen/graphql";
 import type { Signal } from "../api/model";
 import { Receipts } from "./receipts";
 
@@ -16,9 +17,11 @@ export interface ViewerInfo {
   principal: string;
   tenantId: string;
   roles: readonly string[];
+  /** What the viewer may do somewhere. */
+  actions: ReadonlySet<Action>;
 }
 
-export const ViewerContext = createContext<ViewerInfo>({ principal: "", tenantId: "", roles: [] });
+export const ViewerContext = createContext<ViewerInfo>({ principal: "", tenantId: "", roles: [], actions: new Set() });
 
 export function useViewer(): ViewerInfo {
   return use(ViewerContext);

@@ -31,6 +31,7 @@ import { StatusBadge, StatusIcon } from "../ui/Status";
 import { Table } from "../ui/Table";
 import { bulks } from "./bulk";
 import { available, header, NOW, RECEIPTS, REFUSED, RUN, RUNS, SEQ, STEPS, store } from "./data";
+import { healths } from "./health";
 import { inbox } from "./inbox";
 import { starts } from "./start";
 
@@ -241,4 +242,4 @@ function controls(): State[] {
   ];
 }
 
-export const STATES: readonly State[] = [...statuses(), ...controls(), ...truth(), ...runs(), ...panels(), ...receipts(), ...dialogs(), ...bulks(), ...starts(), ...inbox(), ...pages()];
+export const STATES: readonly State[] = [...statuses(), ...controls(), ...truth(), ...runs(), ...panels(), ...receipts(), ...dialogs(), ...bulks(), ...starts(), ...inbox(), ...healths(), ...pages()];

@@ -28,6 +28,7 @@ export const action = {
   SET_QUOTA: "Set the quotas",
   FREEZE_TENANT: "Freeze the tenant",
   SET_ENGINE_MODE: "Set the engine's mode",
+  DEBUG: "See the details of the installation",
 } satisfies Record<Action, string>;
 
 export const role = {

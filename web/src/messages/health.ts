@@ -1,6 +1,8 @@
 // How dvt is.
 import type { HealthStatus } from "../api/gen/graphql";
 
+const NO_FRAME = "no frame was measured in this time";
+
 export const health = {
   title: "Health",
   part: "Part",
@@ -18,5 +20,34 @@ export const health = {
     DEGRADED: "dvt works, except for what the table shows.",
     UNHEALTHY: "Nothing can be changed, and views are stale, until the store answers.",
   } satisfies Record<HealthStatus, string>,
+  history: "This server's last hour",
+  notYours: "What a server measures of itself is for those who may DEBUG on the whole tenant: by default those with the role SRE.",
+  first: (seconds: number) => `The server has only just started: the first sample comes within ${seconds} s.`,
+  of: (server: string, since: string, newest: string) => `Measured by ${server} since ${since}, and nothing of other servers; the newest sample is of ${newest}.`,
+  unwell: (times: number, word: string, at: string) => `${times === 1 ? "1 sample was" : `${times} samples were`} not healthy, the last one at ${at}: ${word}.`,
+  charts: { lag: "Lag from commit to frame", frames: "Frames in a second", viewers: "Viewers", answers: "Answer times" },
+  lines: {
+    lagP50Ms: "Half within",
+    lagP99Ms: "99 in 100 within",
+    framesPerSecond: "Frames in a second",
+    viewers: "Viewers",
+    streams: "Streams",
+    staleStreams: "Stale streams",
+    stateStoreMs: "State store",
+    temporalMs: "Temporal",
+  },
+  now: (value: string) => `${value} now`,
+  most: (value: string, at: string) => `at most ${value}, at ${at}`,
+  notNow: {
+    lagP50Ms: "no frame now", lagP99Ms: "no frame now", framesPerSecond: "none now", viewers: "none now", streams: "none now", staleStreams: "none now",
+    stateStoreMs: "no answer now", temporalMs: "no answer now",
+  },
+  never: {
+    lagP50Ms: NO_FRAME, lagP99Ms: NO_FRAME, framesPerSecond: NO_FRAME, viewers: "none", streams: "none", staleStreams: "none",
+    stateStoreMs: "it did not answer", temporalMs: "it did not answer",
+  },
+  none: "none",
+  at: "Time",
+  asTable: "As a table",
   parts: { stateStore: "State store", engine: "Engine", temporal: "Temporal", eventBus: "Event bus", artifactStore: "Artifacts", secretsProvider: "Secrets" } as Record<string, string>,
 };

@@ -1,6 +1,7 @@
 import { useCallback, useEffect, useState } from "react";
 import { CapabilitiesDocument, type CapabilitiesQuery, HealthDocument, type HealthQuery, type HealthStatus } from "../api/gen/graphql";
 import { request } from "../api/request";
+import { HealthHistory } from "../health/HealthHistory";
 import { m } from "../messages";
 import { useDocumentStatus } from "../ui/documentStatus";
 import css from "../ui/Form.module.css";
@@ -64,6 +65,7 @@ export function HealthPage() {
       ) : (
         error === null && <Skeleton rows={5} label={m.runs.loading} />
       )}
+      {health && <HealthHistory />}
       {engine.length > 0 && (
         <section className={css.section}>
           <h2>{m.health.abilities}</h2>

@@ -37,7 +37,10 @@ export function Root() {
     return () => abort.abort();
   }, [attempt]);
   const zone = tz ?? preferred;
-  const info = useMemo(() => ({ principal: viewer?.principal ?? "", tenantId: viewer?.tenantId ?? "", roles: viewer?.roles ?? [] }), [viewer]);
+  const info = useMemo(() => {
+    const { principal = "", tenantId = "", roles = [], grants = [] } = viewer ?? {};
+    return { principal, tenantId, roles, actions: new Set(grants.flatMap((grant) => grant.actions)) };
+  }, [viewer]);
   if (signedOut(error)) return <SignIn error={error} />;
   if (error !== null) return <Problem error={error} retry={() => setAttempt(attempt + 1)} />;
   if (!viewer) return <Skeleton rows={6} label={m.sync.LOADING} />;

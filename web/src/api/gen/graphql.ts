@@ -10,6 +10,7 @@ export type Action =
   | 'CANCEL'
   | 'COMPLETE_MANUAL_STEP'
   | 'CREATE_TOKEN'
+  | 'DEBUG'
   | 'EMERGENCY_STOP'
   | 'ESCALATE_ALERT'
   | 'FREEZE_TENANT'
@@ -1175,6 +1176,11 @@ export type RunHistogramQueryVariables = Exact<{
 
 
 export type RunHistogramQuery = { runHistogram: Array<{ from: string, total: number, failed: number }> };
+
+export type HealthHistoryQueryVariables = Exact<{ [key: string]: never; }>;
+
+
+export type HealthHistoryQuery = { healthHistory: { server: string, since: string, intervalMs: number, samples: Array<{ at: string, status: HealthStatus, lagP50Ms: number | null, lagP99Ms: number | null, framesPerSecond: number, viewers: number, streams: number, staleStreams: number, stateStoreMs: number | null, temporalMs: number | null }> } };
 
 export type PausesQueryVariables = Exact<{
   runId: string;
@@ -3924,6 +3930,27 @@ export const RunHistogramDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<RunHistogramQuery, RunHistogramQueryVariables>;
+export const HealthHistoryDocument = new TypedDocumentString(`
+    query HealthHistory {
+  healthHistory {
+    server
+    since
+    intervalMs
+    samples {
+      at
+      status
+      lagP50Ms
+      lagP99Ms
+      framesPerSecond
+      viewers
+      streams
+      staleStreams
+      stateStoreMs
+      temporalMs
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<HealthHistoryQuery, HealthHistoryQueryVariables>;
 export const PausesDocument = new TypedDocumentString(`
     query Pauses($runId: String!) {
   run(runId: $runId) {

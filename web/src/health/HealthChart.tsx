@@ -1,0 +1,59 @@
+import { lazy, Suspense, useState } from "react";
+import { m } from "../messages";
+import { clockTime } from "../ui/format";
+import { useZone } from "../ui/Time";
+import css from "./Health.module.css";
+import { CHARTS, type ChartName, type Line, type Sample, told, written } from "./samples";
+
+const Plot = lazy(() => import("./Plot"));
+
+interface HealthChartProps {
+  name: ChartName;
+  samples: readonly Sample[];
+  intervalMs: number;
+}
+
+/** A chart, and beside it in words what it shows: for those who do not see it, and for those who look at it in haste. */
+export function HealthChart({ name, samples, intervalMs }: HealthChartProps) {
+  const zone = useZone();
+  const [pointed, setPointed] = useState<Sample | null>(null);
+  const lines = CHARTS[name];
+  return (
+    <figure className={css.chart} aria-label={m.health.charts[name]}>
+      <h3>{m.health.charts[name]}</h3>
+      <div className={css.plot} aria-hidden="true">
+        {samples.length > 0 && (
+          <Suspense fallback={null}>
+            <Plot samples={samples} lines={lines} intervalMs={intervalMs} point={setPointed} />
+          </Suspense>
+        )}
+      </div>
+      <figcaption className={css.caption}>
+        {lines.map((line) => (
+          <p key={line.of} className={css.line}>
+            <Swatch line={line} />
+            <span>
+              {m.health.lines[line.of]}: {told(line.of, samples, zone)}
+            </span>
+          </p>
+        ))}
+        <p className={css.pointed} aria-hidden="true">
+          {pointed && `${clockTime(pointed.at, zone)}: ${lines.map(({ of }) => `${m.health.lines[of]} ${valueOf(pointed, of)}`).join(", ")}`}
+        </p>
+      </figcaption>
+    </figure>
+  );
+}
+
+function valueOf(sample: Sample, of: Line["of"]): string {
+  const value = sample[of];
+  return value === null ? m.health.none : written(of, value);
+}
+
+function Swatch({ line }: { line: Line }) {
+  return (
+    <svg className={css.swatch} data-tone={line.tone} viewBox="0 0 22 4" aria-hidden="true">
+      <path d="M0 2h22" strokeDasharray={line.dashed ? "6 4" : undefined} />
+    </svg>
+  );
+}

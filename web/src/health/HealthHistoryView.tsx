@@ -1,0 +1,54 @@
+import { useState } from "react";
+import { m } from "../messages";
+import css from "../ui/Form.module.css";
+import { clockTime } from "../ui/format";
+import { type Column, Table } from "../ui/Table";
+import { Time, useZone } from "../ui/Time";
+import own from "./Health.module.css";
+import { HealthChart } from "./HealthChart";
+import { CHARTS, type ChartName, type History, type Measure, type Sample, unwell, written } from "./samples";
+
+const NAMES = Object.keys(CHARTS) as ChartName[];
+
+function column(of: Measure, wide: boolean): Column<Sample> {
+  return { head: m.health.lines[of], wide, cell: (sample) => (sample[of] === null ? m.health.none : written(of, sample[of])) };
+}
+
+const TABLE: Column<Sample>[] = [
+  { head: m.health.at, main: true, cell: (sample) => <Time at={sample.at} format="clock" /> },
+  { head: m.health.status, cell: (sample) => m.health.words[sample.status] },
+  column("lagP50Ms", false),
+  column("lagP99Ms", false),
+  column("framesPerSecond", true),
+  column("viewers", false),
+  column("streams", true),
+  column("staleStreams", false),
+  column("stateStoreMs", false),
+  column("temporalMs", false),
+];
+
+/** The charts in their places, which they have before they have anything to show; null: it is not known yet. */
+export function HealthHistoryView({ history }: { history: History | null }) {
+  const zone = useZone();
+  const [open, setOpen] = useState(false);
+  const samples = history?.samples ?? [];
+  const newest = samples.at(-1);
+  const bad = unwell(samples);
+  return (
+    <>
+      <p className={css.hint} role={history ? undefined : "status"} aria-label={history ? undefined : m.runs.loading}>
+        {history && newest ? m.health.of(history.server, clockTime(history.since, zone), clockTime(newest.at, zone)) : m.runs.loading}
+        {bad && ` ${m.health.unwell(bad.times, m.health.words[bad.last.status], clockTime(bad.last.at, zone))}`}
+      </p>
+      <div className={own.charts}>
+        {NAMES.map((name) => (
+          <HealthChart key={name} name={name} samples={samples} intervalMs={history?.intervalMs ?? 0} />
+        ))}
+      </div>
+      <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+        <summary>{m.health.asTable}</summary>
+        {open && <Table label={m.health.history} columns={TABLE} rows={samples.toReversed()} rowKey={(sample) => String(sample.at)} />}
+      </details>
+    </>
+  );
+}
