@@ -103,7 +103,7 @@ func (s stepFields) Inputs(ctx context.Context, of *model.Step, attempt *int) (*
 	if err != nil {
 		return nil, err
 	}
-	in, err := s.control.StepInputs(ctx, principal(ctx), g.view.State.Header.RunID, of.StepID, upTo)
+	in, err := s.control.StepInputs(ctx, principal(ctx), g.view.State.RunID, of.StepID, upTo)
 	if err != nil || in == nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ const (
 	pictureScript = "web/docs/pictures.ts"
 	pictureDir    = "docs/images/"
 	// Pictures are cloned by everybody, for ever.
-	maxPicture  = 150_000
+	maxPicture  = 200_000
 	maxPictures = 2_500_000
 )
 

@@ -14,6 +14,7 @@ const SLOW_MS = 5_000;
 const STUCK_MS = 30_000;
 const DAY_MS = 86_400_000;
 const LISTED = 20;
+const IN_SIGHT = 3;
 /** How the receipts of bulks are named: they stand on the page of their bulk, however many they are. */
 const BULK_SIGNAL = "bulk.";
 
@@ -29,7 +30,7 @@ export function Tray() {
     return failed(signal) || !settled(signal) || now - (signal.appliedAt ?? signal.receivedAt) < FOLD_MS;
   });
   useTick(1_000, sight.length > 0);
-  const shown = open ? own.slice(0, LISTED) : sight;
+  const shown = open ? own.slice(0, LISTED) : sight.slice(0, IN_SIGHT);
   return (
     <>
       <Button kind="quiet" pressed={open} onClick={() => setOpen(!open)}>
@@ -40,6 +41,11 @@ export function Tray() {
         {shown.map((signal) => (
           <Card key={signal.signalId} signal={signal} now={now} dismissible={!dismissed.has(signal.signalId) && failed(signal)} />
         ))}
+        {!open && sight.length > shown.length && (
+          <Button kind="quiet" onClick={() => setOpen(true)}>
+            {m.receipt.more(sight.length - shown.length)}
+          </Button>
+        )}
       </section>
     </>
   );

@@ -1,11 +1,11 @@
 import { useNavigate } from "@tanstack/react-router";
-import type { ReactNode } from "react";
+import { type ReactNode, useRef } from "react";
 import { m } from "../messages";
 import { RunContext } from "../runs/context";
 import type { RunStore } from "../runs/store";
 import { usePast } from "../runs/usePast";
 import { Button } from "../ui/Button";
-import { Notice } from "../ui/Page";
+import { Notice, Skeleton } from "../ui/Page";
 import { Time, useZone } from "../ui/Time";
 import { zoneName } from "../ui/format";
 import css from "./RunMoment.module.css";
@@ -22,6 +22,7 @@ export function RunMoment({ runId, live, at, children }: RunMomentProps) {
   const { store, error } = usePast(runId, at);
   const navigate = useNavigate({ from: "/runs/$runId" });
   const zone = useZone();
+  const entered = useRef(false);
   const toNow = (): void => void navigate({ search: (old) => ({ ...old, at: undefined, diff: undefined }) });
   if (at !== null && error) {
     return (
@@ -35,10 +36,17 @@ export function RunMoment({ runId, live, at, children }: RunMomentProps) {
       </Notice>
     );
   }
-  // Until the first moment is there the page shows, and says, that it is live. The tree stays, so the view keeps its place.
+  // Who comes from now keeps the view, and is told, until the moment is there; who comes by a link is shown nothing else.
   const past = at === null ? null : store;
+  if (at === null || past) entered.current = true;
+  if (at !== null && !entered.current) return <Skeleton rows={8} label={m.time.reading(at)} />;
   return (
     <div className={past ? css.past : undefined} data-testid={past ? "past" : undefined}>
+      {at !== null && !past && (
+        <p className={css.banner} role="status">
+          {m.time.reading(at)}
+        </p>
+      )}
       {past && (
         <p className={css.banner} role="status">
           <strong>

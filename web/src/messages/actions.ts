@@ -114,6 +114,7 @@ export const denied = {
 
 export const receipt = {
   tray: "Receipts",
+  more: (n: number) => `and ${n} more`,
   empty: "Nothing sent yet. What you send to a run is listed here until it has taken effect, and after.",
   ACCEPTED: "Accepted",
   recorded: "Recorded",

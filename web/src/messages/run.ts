@@ -111,6 +111,7 @@ export const events = {
 
 export const time = {
   title: "Time machine",
+  reading: (seq: number) => `Reading the run at seq ${seq}…`,
   viewing: (seq: number) => `Viewing seq ${seq},`,
   off: "Actions are off.",
   none: (seq: number) => `The run has no seq ${seq}.`,
