@@ -129,7 +129,7 @@ func TestSlow_S14_PartialWritesNeverCorruptAFrame(t *testing.T) {
 	const updates = 400
 	registry := prometheus.NewRegistry()
 	source := newCounter(3000)
-	s := start(t, ws.Config{PingEvery: 5 * time.Millisecond, Share: sharing(source.open), Metrics: registry}, nobody)
+	s := start(t, ws.Config{PingEvery: 5 * time.Millisecond, WriteTimeout: time.Minute, IdleTimeout: time.Minute, Share: sharing(source.open), Metrics: registry}, nobody)
 	c := s.narrow(t)
 	for range updates {
 		source.advance(1, nil)
