@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/99designs/gqlgen/graphql"
 )
@@ -65,8 +66,8 @@ func (g *group) step() error {
 	return nil
 }
 
-// membersEach is how many members one goroutine serves, if there are processors for
-// more: what an offer takes is the kernel's time, a few microseconds on each socket.
+// membersEach is how many members a goroutine serves at a time, if there are processors for
+// several: what an offer takes is the kernel's time, a few microseconds on each socket.
 const membersEach = 256
 
 // refusal is a member that has no right to a payload any more.
@@ -83,13 +84,19 @@ func (g *group) spread(p *parcel) (lost []refusal) {
 	}
 	var (
 		wg    sync.WaitGroup
+		next  atomic.Int64
 		found = make([][]refusal, servants)
 	)
 	for i, own := range p.copies(&g.srv.parcels, servants) {
-		part := g.members[i*len(g.members)/servants : (i+1)*len(g.members)/servants]
 		wg.Go(func() {
 			defer g.srv.parcels.put(own)
-			found[i] = g.pass(own, part)
+			for {
+				to := int(next.Add(membersEach)) // whoever is quicker takes more
+				if to-membersEach >= len(g.members) {
+					return
+				}
+				found[i] = append(found[i], g.pass(own, g.members[to-membersEach:min(to, len(g.members))])...)
+			}
 		})
 	}
 	wg.Wait()
