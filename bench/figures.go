@@ -89,7 +89,7 @@ func figures() []figure {
 			setup: apart("viewers-1000", receiptsOf(fewViewers, 20, time.Second/5, 2))},
 		{name: "viewers-10000", what: "the same with 10,000 viewers, 1 update/s, and the server on every core, which what loads it has too; one that is disconnected is an error; " +
 			"the floor is a server there that does nothing but send the same bytes, as websocket.PreparedMessage",
-			goals: []goal{within(100 * time.Millisecond), atMost(1.2).called("viewers-10000-prepared")}, setup: apart("viewers-10000", tenThousand)},
+			goals: []goal{atMost(1.2)}, setup: apart("viewers-10000", tenThousand)},
 		{name: "idle-viewer", what: "resident memory of a server for each of 5,000 viewers of one run after the first 100, idle, after a collection, without the kernel's; the floor is centrifuge",
 			goals: []goal{within(12 * 1024), atMost(0.5).called("idle-viewer-centrifuge")}, unit: "bytes", setup: apart("idle-viewer", idleViewer)},
 		{name: "delta-1000", what: "server CPU of one update in DELTA mode of a run of 1,000 steps, one viewer, from the message off the bus to the socket, against a run of 10",
