@@ -1353,6 +1353,34 @@ func (v *CompleteManualStepResponse) GetCompleteManualStep() CompleteManualStepC
 	return v.CompleteManualStep
 }
 
+// CountAttemptsResponse is returned by CountAttempts on success.
+type CountAttemptsResponse struct {
+	// One run; null when it does not exist or is not yours. `at` shows the run as it
+	// was at that runSeq (BAD_USER_INPUT above the head).
+	Run *CountAttemptsRun `json:"run"`
+}
+
+// GetRun returns CountAttemptsResponse.Run, and is useful for accessing the field via an interface.
+func (v *CountAttemptsResponse) GetRun() *CountAttemptsRun { return v.Run }
+
+// CountAttemptsRun includes the requested fields of the GraphQL type Run.
+type CountAttemptsRun struct {
+	// Null when the run has no such step. Not available in lists of runs.
+	Step *CountAttemptsRunStep `json:"step"`
+}
+
+// GetStep returns CountAttemptsRun.Step, and is useful for accessing the field via an interface.
+func (v *CountAttemptsRun) GetStep() *CountAttemptsRunStep { return v.Step }
+
+// CountAttemptsRunStep includes the requested fields of the GraphQL type Step.
+type CountAttemptsRunStep struct {
+	// 0 before the first attempt began. 2 is shown as "Retry #1".
+	LogicalAttemptId int `json:"logicalAttemptId"`
+}
+
+// GetLogicalAttemptId returns CountAttemptsRunStep.LogicalAttemptId, and is useful for accessing the field via an interface.
+func (v *CountAttemptsRunStep) GetLogicalAttemptId() int { return v.LogicalAttemptId }
+
 // CountLooseAuditAuditAuditConnection includes the requested fields of the GraphQL type AuditConnection.
 type CountLooseAuditAuditAuditConnection struct {
 	// Rows that were committed a moment ago and are not in the chain yet.
@@ -10488,6 +10516,18 @@ type __CompleteManualStepInput struct {
 // GetInput returns __CompleteManualStepInput.Input, and is useful for accessing the field via an interface.
 func (v *__CompleteManualStepInput) GetInput() CompleteManualStepInput { return v.Input }
 
+// __CountAttemptsInput is used internally by genqlient
+type __CountAttemptsInput struct {
+	RunId  string `json:"runId"`
+	StepId string `json:"stepId"`
+}
+
+// GetRunId returns __CountAttemptsInput.RunId, and is useful for accessing the field via an interface.
+func (v *__CountAttemptsInput) GetRunId() string { return v.RunId }
+
+// GetStepId returns __CountAttemptsInput.StepId, and is useful for accessing the field via an interface.
+func (v *__CountAttemptsInput) GetStepId() string { return v.StepId }
+
 // __CreateTokenInput is used internally by genqlient
 type __CreateTokenInput struct {
 	Input CreateTokenInput `json:"input"`
@@ -11242,6 +11282,44 @@ func CompleteManualStep(
 	}
 
 	data_ = &CompleteManualStepResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by CountAttempts.
+const CountAttempts_Operation = `
+query CountAttempts ($runId: String!, $stepId: String!) {
+	run(runId: $runId) {
+		step(stepId: $stepId) {
+			logicalAttemptId
+		}
+	}
+}
+`
+
+func CountAttempts(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	runId string,
+	stepId string,
+) (data_ *CountAttemptsResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "CountAttempts",
+		Query:  CountAttempts_Operation,
+		Variables: &__CountAttemptsInput{
+			RunId:  runId,
+			StepId: stepId,
+		},
+	}
+
+	data_ = &CountAttemptsResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(

@@ -90,17 +90,17 @@ func (s *session) culprit(ctx context.Context, runID string) (string, error) {
 
 // attemptIs refuses an attempt that the step has not had.
 func (s *session) attemptIs(ctx context.Context, how reading, attempt int) error {
-	out, err := client.ShowRun(ctx, s.client, how.runID, nil)
+	out, err := client.CountAttempts(ctx, s.client, how.runID, how.stepID)
 	switch {
 	case err != nil:
 		return failure(err)
 	case out.Run == nil:
 		return notFound("run")
+	case out.Run.Step == nil:
+		return notFound("step")
 	}
-	for _, st := range out.Run.Steps {
-		if st.StepId == how.stepID && (attempt < 1 || attempt > st.LogicalAttemptId) {
-			return &exitError{status: 4, err: fmt.Errorf("NOT_FOUND: %s has had %s, and none has the number %d", how.stepID, counted(st.LogicalAttemptId, "attempt"), attempt)}
-		}
+	if had := out.Run.Step.LogicalAttemptId; attempt < 1 || attempt > had {
+		return &exitError{status: 4, err: fmt.Errorf("NOT_FOUND: %s has had %s, and none has the number %d", how.stepID, counted(had, "attempt"), attempt)}
 	}
 	return nil
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,27 +13,16 @@ import (
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/authority"
+	"github.com/dvt-engine/dvt/store/storetest"
 )
+
+const oldSQL = "testdata/v1.sql"
 
 // old is the program of schema 1: it sends the statements that the program sent,
 // in the same round trips and with the same driver settings.
 type old struct {
 	pool *pgxpool.Pool
 	sql  map[string]string
-}
-
-func oldStatements(t *testing.T) map[string]string {
-	t.Helper()
-	text, err := os.ReadFile("testdata/v1.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := map[string]string{}
-	for _, part := range strings.Split(string(text), "\n-- name: ")[1:] {
-		name, sql, _ := strings.Cut(part, "\n")
-		out[name] = sql
-	}
-	return out
 }
 
 func openOld(t *testing.T, dsn string) *old {
@@ -51,7 +38,7 @@ func openOld(t *testing.T, dsn string) *old {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	return &old{pool: pool, sql: oldStatements(t)}
+	return &old{pool: pool, sql: storetest.Statements(t, oldSQL)}
 }
 
 // do lends a connection and repeats what a deadlock undid, as the program did.

@@ -15,6 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/storetest"
 )
 
 // Every statement of the previous version means something on today's schema.
@@ -25,7 +26,7 @@ func TestUpgrade_R508_EveryStatementOfThePreviousVersionPrepares(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := dial(t, dsn)
-	for name, sql := range oldStatements(t) {
+	for name, sql := range storetest.Statements(t, oldSQL) {
 		if _, err := c.Prepare(t.Context(), name, sql); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -45,7 +46,7 @@ func TestUpgrade_R508_LookUpsOfThePreviousVersionStayProbes(t *testing.T) {
 		now(), now(), 'engine', '{}' FROM generate_series(100, 20000) n`); err != nil {
 		t.Fatal(err)
 	}
-	statements := oldStatements(t)
+	statements := storetest.Statements(t, oldSQL)
 	keys, steps, attempts := []string{"k100", "k120"}, []string{"s100", "s120"}, []int32{1, 1}
 	for name, q := range map[string]struct {
 		index string

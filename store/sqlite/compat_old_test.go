@@ -7,35 +7,22 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/authority"
+	"github.com/dvt-engine/dvt/store/storetest"
 )
+
+const oldSQL = "testdata/v1.sql"
 
 // old is the program of schema 1: it sends the statements that the program sent,
 // on connections with its settings.
 type old struct {
 	db  *sql.DB
 	sql map[string]string
-}
-
-func oldStatements(t *testing.T) map[string]string {
-	t.Helper()
-	text, err := os.ReadFile("testdata/v1.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := map[string]string{}
-	for _, part := range strings.Split(string(text), "\n-- name: ")[1:] {
-		name, statement, _ := strings.Cut(part, "\n")
-		out[name] = statement
-	}
-	return out
 }
 
 func openOld(t *testing.T, path string) *old {
@@ -47,7 +34,7 @@ func openOld(t *testing.T, path string) *old {
 	}
 	db.SetMaxOpenConns(1)
 	t.Cleanup(func() { _ = db.Close() })
-	return &old{db: db, sql: oldStatements(t)}
+	return &old{db: db, sql: storetest.Statements(t, oldSQL)}
 }
 
 func (o *old) write(ctx context.Context, f func(tx *sql.Tx) error) error {

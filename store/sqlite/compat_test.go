@@ -20,6 +20,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/storetest"
 )
 
 func compatRun(i int) run.Identity {
@@ -87,7 +88,7 @@ func TestUpgrade_R508_EveryStatementOfThePreviousVersionCompiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dvt.db")
 	open(t, path, Options{})
 	db := raw(t, path)
-	for name, statement := range oldStatements(t) {
+	for name, statement := range storetest.Statements(t, oldSQL) {
 		prepared, err := db.PrepareContext(t.Context(), statement)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -2,6 +2,7 @@ import { X } from "lucide-react";
 import { useState } from "react";
 import type { Signal } from "../api/model";
 import { m } from "../messages";
+import { DAY_MS } from "../ui/format";
 import { useTick } from "../ui/Time";
 import { Button } from "../ui/Button";
 import { receipts, useDismissed, useReceipts, useViewer } from "./context";
@@ -12,7 +13,6 @@ import css from "./Tray.module.css";
 const FOLD_MS = 6_000;
 const SLOW_MS = 5_000;
 const STUCK_MS = 30_000;
-const DAY_MS = 86_400_000;
 const LISTED = 20;
 const IN_SIGHT = 3;
 /** How the receipts of bulks are named: they stand on the page of their bulk, however many they are. */

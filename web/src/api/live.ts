@@ -45,7 +45,7 @@ export function retryNow(): void {
 }
 
 /** 0.3 s doubling to 10 s, half of it by chance, so that a restarted server is not met by everyone at once. */
-export function backoffMs(attempt: number, random = Math.random()): number {
+function backoffMs(attempt: number, random = Math.random()): number {
   const ceiling = Math.min(10_000, 300 * 2 ** Math.min(attempt, 10));
   return ceiling / 2 + (ceiling / 2) * random;
 }
@@ -194,7 +194,7 @@ function subscribeSse<TResult, TVariables>(
 }
 
 /** The data of a `next` event, or null for any other. */
-export function eventData(block: string): string | null {
+function eventData(block: string): string | null {
   let event = "";
   const data: string[] = [];
   for (const line of block.split("\n")) {

@@ -36,7 +36,7 @@ export async function readRows(id: string, result: BulkResult | undefined): Prom
 }
 
 /** Rows that moved take the place of those held; none enters or leaves. */
-export function moveRows(held: readonly BulkRowFieldsFragment[], moved: readonly BulkRowFieldsFragment[]): readonly BulkRowFieldsFragment[] {
+function moveRows(held: readonly BulkRowFieldsFragment[], moved: readonly BulkRowFieldsFragment[]): readonly BulkRowFieldsFragment[] {
   if (moved.length === 0) return held;
   const by = new Map(moved.map((row) => [row.no, row]));
   return held.map((row) => by.get(row.no) ?? row);

@@ -6,7 +6,7 @@ import type { RunHeader } from "../api/model";
 import { m } from "../messages";
 import { useCauseNodes } from "../runs/causeNodes";
 import { useHeader, useStep } from "../runs/context";
-import { type Failing, isDbt } from "../runs/dbt";
+import { DBT_FAILING, type Failing, isDbt } from "../runs/dbt";
 import { AFRESH } from "../runs/views";
 import { Button } from "../ui/Button";
 import { attemptName } from "../ui/format";
@@ -31,7 +31,7 @@ function Known({ header, cause }: { header: RunHeader; cause: Cause }) {
   const failedAt = step?.attempts.find((attempt) => attempt.logicalAttemptId === logicalAttemptId)?.completedAt ?? null;
   // Before its steps are known a run tells of dbt by the code.
   const dbt = isDbt(step?.type ?? code);
-  const failing = useCauseNodes(header.runId, cause, dbt);
+  const failing = useCauseNodes(dbt && stepId !== null ? { runId: header.runId, stepId, attempt: logicalAttemptId, failing: DBT_FAILING } : null);
   // An address without an attempt means the latest, whichever that will be.
   const attempt = logicalAttemptId === null || logicalAttemptId === step?.logicalAttemptId ? undefined : logicalAttemptId;
   const facts = [

@@ -9,6 +9,7 @@ import type { RunHeader } from "../api/model";
 import { m } from "../messages";
 import { useHeader, useRunStore, useVerdict } from "../runs/context";
 import { forecastWords, useForecast } from "../runs/forecast";
+import { AFRESH } from "../runs/views";
 import { Announce } from "../ui/Announce";
 import { Button } from "../ui/Button";
 import { clockTime, count, shortId } from "../ui/format";
@@ -100,7 +101,7 @@ function Waiting({ tasks }: { tasks: readonly Task[] }) {
       {tasks.slice(0, TASKS).map(({ stepId }, i) => (
         <Fragment key={stepId}>
           {i > 0 && ", "}
-          <Link from="/runs/$runId" to="." search={(old) => ({ ...old, step: stepId, attempt: undefined, line: undefined, q: undefined })}>
+          <Link from="/runs/$runId" to="." search={(old) => ({ ...old, ...AFRESH, step: stepId })}>
             {stepId}
           </Link>
         </Fragment>
@@ -150,8 +151,8 @@ function Ends({ header }: { header: RunHeader }) {
   const store = useRunStore();
   const zone = useZone();
   const past = useVerdict().state === "PAST";
-  const forecast = useForecast(header.runId, header.status === "RUNNING" && !past);
-  if (forecast === null || header.substatus !== null) return null;
+  const forecast = useForecast(header.status === "RUNNING" && !past ? { runId: header.runId } : null);
+  if (!forecast || header.substatus !== null) return null;
   const words = forecastWords(forecast, store.now(), (at) => clockTime(at, zone));
   const part = Math.round(forecast.confidence * 100);
   return (

@@ -4,13 +4,12 @@ import { request } from "../api/request";
 import { m } from "../messages";
 import { BUCKETS, brushed, type Span, spanOf } from "../runs/histogram";
 import { type RunQuery, writeMoment } from "../runs/query";
-import { clockTime, dateMinute, dateTime } from "../ui/format";
+import { clockTime, DAY_MS, dateMinute, dateTime } from "../ui/format";
 import { useZone } from "../ui/Time";
 import css from "./RunHistogram.module.css";
 
 const EVERY_MS = 60_000;
 const HEIGHT = 40;
-const DAY_MS = 86_400_000;
 
 /** Where on the bars, as a fraction of their width. */
 function at(event: PointerEvent<SVGSVGElement>): number {

@@ -142,7 +142,7 @@ function Facts({ runId, step }: { runId: string; step: Step }) {
 
 /** How long the step took in earlier runs, to judge by. */
 function Median({ runId, stepId }: { runId: string; stepId: string }) {
-  const median = useMedians(runId, true)?.get(stepId);
+  const median = useMedians({ runId })?.get(stepId);
   return median === undefined ? null : <span>{m.step.median(duration(median))}</span>;
 }
 

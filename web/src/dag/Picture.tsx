@@ -15,7 +15,7 @@ import { useLayout } from "./useLayout";
 
 const route = getRouteApi("/runs/$runId");
 /** Above it a run opens as a mosaic. */
-export const GRAPH_STEPS = 300;
+const GRAPH_STEPS = 300;
 const HOPS = { usual: 2, most: 9 };
 
 interface PictureProps {

@@ -1,6 +1,6 @@
 import { listOf, type Shape } from "./shape";
 
-export const FOCUS_NODES = 150;
+const FOCUS_NODES = 150;
 
 export interface Focus {
   /** The steps shown, in the order of the plan. */

@@ -9,7 +9,7 @@ export const NOW = Date.parse("2026-11-21T03:12:07.000Z");
 export const RUN = "01KAHW3V5Z8N2M4Q6R7S9T0V7F3A";
 export const SEQ = 1284;
 
-export const CAUSE: NonNullable<RunHeader["rootCause"]> = {
+const CAUSE: NonNullable<RunHeader["rootCause"]> = {
   stepId: "stg_orders",
   logicalAttemptId: 2,
   code: "DBT_TEST_FAILED",

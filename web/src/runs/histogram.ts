@@ -1,9 +1,8 @@
 import type { Instant } from "../api/model";
-import type { Zone } from "../ui/format";
+import { DAY_MS, type Zone } from "../ui/format";
 import { momentOf, type RunQuery } from "./query";
 
 export const BUCKETS = 96;
-const DAY_MS = 86_400_000;
 const MOST_MS = 31 * DAY_MS;
 
 export interface Span {

@@ -1,31 +1,17 @@
-// How long the steps of a run mostly take, by earlier runs of its plan: read at once for all steps, because the server reads
-// the same for one of them.
-import { useEffect, useState } from "react";
 import { StepMediansDocument } from "../api/gen/graphql";
 import type { Step } from "../api/model";
-import { request } from "../api/request";
+import { readOnce } from "../api/readOnce";
 
 export type Medians = ReadonlyMap<string, number>;
 
-let kept: { runId: string; medians: Medians } | null = null;
-
-/** The medians by stepId in milliseconds; null while they are not known. They are of runs before this one, and do not move with it. */
-export function useMedians(runId: string | null, wanted: boolean): Medians | null {
-  const [held, setHeld] = useState(kept);
-  useEffect(() => {
-    if (runId === null || !wanted || kept?.runId === runId) return;
-    const abort = new AbortController();
-    request(StepMediansDocument, { runId }, abort.signal)
-      .then(({ run }) => {
-        kept = { runId, medians: new Map((run?.steps ?? []).flatMap(({ stepId, medianMs }) => (medianMs === null ? [] : [[stepId, medianMs] as const]))) };
-        setHeld(kept);
-      })
-      // A comparison that is not there is no error of the page.
-      .catch(() => {});
-    return () => abort.abort();
-  }, [runId, wanted]);
-  return held?.runId === runId ? held.medians : null;
-}
+/**
+ * How long the steps of a run mostly take, in milliseconds by stepId: of runs before this one, so they do not move with it. Read
+ * for all steps, because the server reads the same for one of them.
+ */
+export const useMedians = readOnce(
+  StepMediansDocument,
+  ({ run }): Medians => new Map((run?.steps ?? []).flatMap(({ stepId, medianMs }) => (medianMs === null ? [] : [[stepId, medianMs] as const]))),
+);
 
 /** A difference that is smaller, or a smaller part of the median, is none. */
 const SAME_MS = 1_000;

@@ -1,6 +1,6 @@
 // What the runs page shows: one query, which the address holds and the filter bar writes out.
 import type { RunFilter } from "../api/gen/graphql";
-import type { Zone } from "../ui/format";
+import { DAY_MS, type Zone } from "../ui/format";
 import { RUN_STATUSES, type RunStatusFilter } from "./views";
 
 export interface RunQuery {
@@ -20,7 +20,7 @@ export interface RunQuery {
 export const MOMENT = /^(today|-\d{1,4}[mhd]|\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2})?Z)?)$/;
 
 const WORDS = ["project", "env", "plan", "by"] as const;
-const UNITS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
+const UNITS: Record<string, number> = { m: 60_000, h: 3_600_000, d: DAY_MS };
 const MINUTE_MS = 60_000;
 /** A date and a time are of the zone, a date alone would be of UTC. */
 const MIDNIGHT = "00:00";

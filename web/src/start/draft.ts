@@ -28,7 +28,7 @@ export type Draft = z.infer<typeof stored>;
 const KEY = "dvt.start";
 const MOST = 1 << 20;
 
-export function newRequestId(): string {
+function newRequestId(): string {
   return `ui-${newId()}`;
 }
 

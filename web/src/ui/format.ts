@@ -21,7 +21,7 @@ export function ticking(ms: number): string {
   return ms < 10_000 ? `${Math.max(0, Math.floor(ms / 1000))} s` : duration(ms);
 }
 
-const DAY_MS = 86_400_000;
+export const DAY_MS = 86_400_000;
 
 /** "8 min ago" within a day, else null. */
 export function relative(at: Instant, now: Instant): string | null {
