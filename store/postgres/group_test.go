@@ -355,7 +355,7 @@ func (d groupedDatabase) Open(t testing.TB) store.Store {
 
 // A store that writes what it can by Group passes what every store passes, with the
 // rights of a server.
-func TestConformance_T190_Groups(t *testing.T) {
+func TestGroups_T190_Conformance(t *testing.T) {
 	var written atomic.Int64
 	t.Run("suite", func(t *testing.T) {
 		storetest.Run(t, func(t testing.TB) storetest.DB {
