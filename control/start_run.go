@@ -155,9 +155,25 @@ func (s *Service) checkStart(in StartRun) error {
 		vs = append(vs, plan.Violation{Path: "priority", Code: "RANGE", Message: fmt.Sprintf("must be from 0 to %d", store.MaxPriority)})
 	}
 	if len(vs) > 0 {
-		return badInput(vs)
+		return badInput(append(vs, s.planProblems(in)...))
 	}
 	return nil
+}
+
+// planProblems are those of the plan of a request that is refused without it: all are told at once.
+func (s *Service) planProblems(in StartRun) []plan.Violation {
+	var err error
+	switch {
+	case in.Inline != nil:
+		_, err = plan.Parse(in.Inline, s.cfg.Queues)
+	case in.Ref != nil:
+		err = in.Ref.Validate()
+	}
+	var invalid *plan.InvalidError
+	if !errors.As(err, &invalid) {
+		return nil
+	}
+	return invalid.Violations
 }
 
 // planOf checks the plan and pins it: its reference, the body to keep (nil for a

@@ -167,6 +167,15 @@ func TestStartRun_RefusesWhatCannotRunHere(t *testing.T) {
 	if diff := cmp.Diff([]string{"runRequestId", "projectId", "environmentId", "plan", "params"}, paths); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	in = startOf("unplaced", document(M{"scope.environmentId": "", "metadata.planId": "a b"}, "s1"))
+	in.EnvironmentID, paths = "", nil
+	_, err = w.StartRun(t.Context(), w.eng(), in)
+	for _, v := range refusal(t, err, run.CodeBadInput).Violations {
+		paths = append(paths, v.Path)
+	}
+	if diff := cmp.Diff([]string{"environmentId", "metadata.planId", "scope.environmentId"}, paths); diff != "" {
+		t.Errorf("with those of its plan (-want +got):\n%s", diff)
+	}
 	if w.runs("acme") != 0 {
 		t.Errorf("%d runs", w.runs("acme"))
 	}

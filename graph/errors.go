@@ -16,10 +16,6 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// persistedQueryNotFound is the one code outside the table: the protocol of
-// persisted queries wants it word for word.
-const persistedQueryNotFound = "PERSISTED_QUERY_NOT_FOUND"
-
 // presenter words every error that leaves through this package, over whatever
 // transport, and logs what a caller may not know, once.
 type presenter struct {
@@ -48,8 +44,8 @@ func (p *presenter) present(ctx context.Context, err error) *gqlerror.Error {
 	case e != nil:
 	case isGraphQL && original.Err == nil: // the request itself is wrong
 		e = &control.Error{Code: run.CodeBadInput, Message: original.Message}
-		if original.Extensions["code"] == persistedQueryNotFound {
-			e.Code = persistedQueryNotFound
+		if original.Extensions["code"] == string(run.CodeQueryUnknown) { // the protocol of persisted queries wants it word for word
+			e.Code = run.CodeQueryUnknown
 		}
 	case isGraphQL && ofInput(ctx, original): // validation of variables takes enums in any case, gqlgen does not
 		e = &control.Error{Code: run.CodeBadInput, Message: fmt.Sprintf("%s is not a value that the schema allows there.", original.Path)}

@@ -44,6 +44,7 @@ const (
 	CodeQueryTooComplex   Code = "QUERY_TOO_COMPLEX"
 	CodeQueryTooDeep      Code = "QUERY_TOO_DEEP"
 	CodeTooManyAliases    Code = "TOO_MANY_ALIASES"
+	CodeQueryUnknown      Code = "PERSISTED_QUERY_NOT_FOUND"
 	CodeCursorInvalid     Code = "CURSOR_INVALID"
 	CodeTokenExpired      Code = "TOKEN_EXPIRED"
 	CodeResyncFailed      Code = "RESYNC_FAILED"

@@ -54,6 +54,7 @@ func CodeTable() []CodeInfo {
 		{CodeQueryTooComplex, 400, false, "The query asks for too much at once.", "Ask for fewer fields or smaller pages."},
 		{CodeQueryTooDeep, 400, false, "The query is nested too deeply.", "Nest it less."},
 		{CodeTooManyAliases, 400, false, "The query has too many aliases.", "Split it."},
+		{CodeQueryUnknown, 404, false, "This server has not seen the query of this hash.", "Send the query's text with its hash, once; clients of persisted queries do so by themselves."},
 		{CodeCursorInvalid, 400, false, "The cursor cannot be read.", "Start again without it."},
 		{CodeTokenExpired, 401, false, "The token expired.", "Get a new token and connect again."},
 		{CodeResyncFailed, 503, true, "The stream could not be brought up to date and was ended.", "Subscribe again."},

@@ -51,7 +51,7 @@ func newDamage(t *testing.T) (*damage, *spoiler) {
 	i := settle(t, settling{accounts: append(own.accounts(true), accountOf("globex", "mallory", role(authz.Admin, "*", "*"))), seed: func(i *island) { own.seed(i); own.policy(i) }})
 	own.print(i)
 	d := &damage{
-		t: t, island: i, known: map[string]bool{"PERSISTED_QUERY_NOT_FOUND": true}, answers: map[string]int{},
+		t: t, island: i, known: map[string]bool{}, answers: map[string]int{},
 		outage: map[string]bool{
 			string(run.CodeEngineUnavailable): true, string(run.CodeTooManyStreams): true,
 			string(run.CodeUnavailable): true, // of those who did not wait
