@@ -24,7 +24,7 @@ func (s *Service) Health(ctx context.Context) Health {
 		look       func(context.Context) error
 	}{
 		{checkTemporal, "The engine does not answer: signals stay accepted, runs wait in the queue.", s.engineAnswers},
-		{checkStore, "The store does not answer: nothing can be changed, views are STALE.", s.cfg.Store.Ping},
+		{checkStore, "The store does not answer: nothing can be changed, views are STALE.", s.storeWorks},
 		{checkSecrets, "", func(context.Context) error { return nil }},
 		{checkArtifacts, "Logs and artifacts cannot be read or kept.", func(ctx context.Context) error {
 			_, err := s.cfg.Logs.Read(ctx, artifact.AttemptID{TenantID: "dvt", RunID: "health", StepID: "health", LogicalAttempt: 1}, 1, 1)
@@ -47,6 +47,9 @@ func (s *Service) Health(ctx context.Context) Health {
 			h := HealthCheck{Name: c.name, Status: "HEALTHY"}
 			if err := c.look(ctx); err != nil {
 				h.Status, h.Message = "UNHEALTHY", c.down
+				if errors.Is(err, errReadOnly) {
+					h.Message = "The store can be read and not written: nothing can be changed, what runs does not get on. Look at its disk and its rights."
+				}
 			}
 			h.Latency = s.cfg.Now().Sub(began)
 			out.Checks[i] = h
@@ -58,7 +61,7 @@ func (s *Service) Health(ctx context.Context) Health {
 		_, _, slow := s.breaker.seen()
 		switch {
 		case c.Name == checkSecrets:
-			c.Message = "There is none, and nothing of dvt needs one: steps find secrets in the environment of their worker."
+			c.Message = "There is none: a plan may name secrets, and this version gives them to no step."
 		case c.Name == checkTemporal && c.Status == "HEALTHY" && slow:
 			c.Status, c.Message = "DEGRADED", "The engine starts runs too slowly: new ones are refused until a probe succeeds."
 		}
@@ -71,6 +74,18 @@ func (s *Service) Health(ctx context.Context) Health {
 		}
 	}
 	return out
+}
+
+var errReadOnly = errors.New("store takes no writes")
+
+func (s *Service) storeWorks(ctx context.Context) error {
+	if err := s.cfg.Store.Ping(ctx); err != nil {
+		return err
+	}
+	if s.cfg.Store.Writable(ctx) != nil {
+		return errReadOnly
+	}
+	return nil
 }
 
 // The checks of H01.

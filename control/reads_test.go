@@ -280,7 +280,15 @@ func TestHealth_T136(t *testing.T) {
 	if h := w.Health(t.Context()); h.Status != "UNHEALTHY" || h.Checks[1].Status != "UNHEALTHY" {
 		t.Errorf("store down: %+v", h)
 	}
+	full := newWorld(t, func(c *control.Config) { c.Store = unwritable{c.Store} })
+	if h := full.Health(t.Context()); h.Status != "UNHEALTHY" || !strings.Contains(h.Checks[1].Message, "read and not written") {
+		t.Errorf("store on a full disk: %+v", h)
+	}
 }
+
+type unwritable struct{ store.Store }
+
+func (unwritable) Writable(context.Context) error { return store.ErrUnavailable }
 
 // What is shown as possible is what becomes of the signal, for everybody and every
 // kind of step.

@@ -364,7 +364,11 @@ var ErrTooMany = errors.New("store: the answer is too large")
 
 // Ops is the housekeeping side of a store.
 type Ops interface {
+	// Ping reports whether the store answers reads.
 	Ping(ctx context.Context) error
+	// Writable reports whether it takes writes, as far as that can be told in a read or
+	// one small write; what it proves may be some seconds old. ErrUnavailable says no.
+	Writable(ctx context.Context) error
 	Epoch(ctx context.Context) (string, error)
 	BumpEpoch(ctx context.Context) error
 	Close() error

@@ -143,6 +143,18 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.do(ctx, "ping", func(ctx context.Context, c *pgx.Conn) error { return c.Ping(ctx) })
 }
 
+// Writable reports whether the database takes writes: a standby does not, nor one that was set to read alone.
+func (s *Store) Writable(ctx context.Context) error {
+	return s.do(ctx, "try to write", func(ctx context.Context, c *pgx.Conn) error {
+		var not bool
+		err := c.QueryRow(ctx, `SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool`).Scan(&not)
+		if err == nil && not {
+			return fmt.Errorf("%w: the database takes no writes", store.ErrUnavailable)
+		}
+		return err
+	})
+}
+
 // epochSQL is the epoch of T194 as an expression. The name of the current WAL
 // file begins with the timeline; a standby refuses it, for the primary is to be asked.
 const epochSQL = `((SELECT value FROM meta WHERE name = 'epoch')::text || '.' ||

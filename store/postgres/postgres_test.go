@@ -113,6 +113,28 @@ func TestOpen_UnreachableServerIsUnavailable(t *testing.T) {
 	}
 }
 
+func TestWritable_ADatabaseThatIsReadAloneIsNot(t *testing.T) {
+	dsn := testserver.Postgres(t)
+	if err := postgres.Migrate(t.Context(), dsn); err != nil {
+		t.Fatal(err)
+	}
+	c := connect(t, dsn)
+	if _, err := c.Exec(t.Context(), `ALTER DATABASE `+pgx.Identifier{c.Config().Database}.Sanitize()+` SET default_transaction_read_only = on`); err != nil {
+		t.Fatal(err)
+	}
+	s, err := postgres.Open(t.Context(), dsn, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := s.Writable(t.Context()); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestTables_T208_InsertOnly(t *testing.T) {
 	ctx := context.Background()
 	dsn := migrated.Postgres(t)

@@ -46,7 +46,9 @@ func (w *writer) lead(ctx context.Context, f func(*conn) error, d *decision) (er
 		_, answer = w.conn.exec(ctx, "commit", `COMMIT`)
 		w.commits.Add(1)
 	}
-	committed = answer == nil
+	if committed = answer == nil; committed {
+		w.committed.Store(time.Now().UnixNano())
+	}
 	w.pace.note(time.Since(g.start) / time.Duration(g.calls))
 	return answer
 }

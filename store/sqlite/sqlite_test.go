@@ -145,6 +145,10 @@ func TestErrors_Unavailable(t *testing.T) {
 		holder, waiter := open(t, path, Options{}), open(t, path, Options{BusyTimeout: 30 * time.Millisecond})
 		newRun(t, holder)
 		err := holder.InRun(t.Context(), runtest.ID.RunID, func(store.RunTx) error {
+			unavailable(t, waiter.Writable(t.Context()))
+			if err := waiter.Ping(t.Context()); err != nil {
+				t.Errorf("a file that another process writes does not answer: %v", err)
+			}
 			unavailable(t, begin(t.Context(), waiter))
 			if _, err := waiter.Load(t.Context(), runtest.ID.RunID); err != nil {
 				t.Errorf("a reader waited for a writer: %v", err)
@@ -154,8 +158,10 @@ func TestErrors_Unavailable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := begin(t.Context(), waiter); err != nil {
-			t.Fatal(err)
+		for _, err := range []error{waiter.Writable(t.Context()), begin(t.Context(), waiter), waiter.Writable(t.Context())} {
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 	t.Run("deadline while waiting", func(t *testing.T) {

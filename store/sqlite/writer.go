@@ -51,9 +51,10 @@ type writer struct {
 	conn     *conn // nil after a failure that left it in doubt
 	expected int   // calls that wait once those who were answered by the last group have come again
 
-	waiting atomic.Int32 // the length of queue
-	pace    pace
-	commits atomic.Int64
+	waiting   atomic.Int32 // the length of queue
+	pace      pace
+	commits   atomic.Int64
+	committed atomic.Int64 // when the last of them succeeded, in Unix nanoseconds of this machine
 }
 
 // member is a call that waits for its turn.

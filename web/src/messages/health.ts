@@ -18,7 +18,7 @@ export const health = {
   says: {
     HEALTHY: "Everything that dvt depends on answers.",
     DEGRADED: "dvt works, except for what the table shows.",
-    UNHEALTHY: "Nothing can be changed, and views are stale, until the store answers.",
+    UNHEALTHY: "Nothing can be changed until the store is well; the table says what is wrong with it.",
   } satisfies Record<HealthStatus, string>,
   history: "This server's last hour",
   notYours: "What a server measures of itself is for those who may DEBUG on the whole tenant: by default those with the role SRE.",
