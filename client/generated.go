@@ -4027,8 +4027,12 @@ func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdge) GetNode() ListQu
 // A run that is to be started.
 type ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry struct {
 	RunId         string `json:"runId"`
+	PlanId        string `json:"planId"`
+	PlanVersion   string `json:"planVersion"`
 	ProjectId     string `json:"projectId"`
 	EnvironmentId string `json:"environmentId"`
+	// Who asked for the run: a principal id.
+	TriggeredBy string `json:"triggeredBy"`
 	// PENDING, LOCKED while somebody starts it, STARTED, FAILED or CANCELLED.
 	Status string `json:"status"`
 	// From 0 to 9; higher goes first within a project.
@@ -4049,6 +4053,16 @@ func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry) Ge
 	return v.RunId
 }
 
+// GetPlanId returns ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry.PlanId, and is useful for accessing the field via an interface.
+func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry) GetPlanId() string {
+	return v.PlanId
+}
+
+// GetPlanVersion returns ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry.PlanVersion, and is useful for accessing the field via an interface.
+func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry) GetPlanVersion() string {
+	return v.PlanVersion
+}
+
 // GetProjectId returns ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry.ProjectId, and is useful for accessing the field via an interface.
 func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry) GetProjectId() string {
 	return v.ProjectId
@@ -4057,6 +4071,11 @@ func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry) Ge
 // GetEnvironmentId returns ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry.EnvironmentId, and is useful for accessing the field via an interface.
 func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry) GetEnvironmentId() string {
 	return v.EnvironmentId
+}
+
+// GetTriggeredBy returns ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry.TriggeredBy, and is useful for accessing the field via an interface.
+func (v *ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry) GetTriggeredBy() string {
+	return v.TriggeredBy
 }
 
 // GetStatus returns ListQueueQueueQueueEntryConnectionEdgesQueueEntryEdgeNodeQueueEntry.Status, and is useful for accessing the field via an interface.
@@ -12244,8 +12263,11 @@ query ListQueue ($projectId: String, $first: Int, $after: String) {
 		edges {
 			node {
 				runId
+				planId
+				planVersion
 				projectId
 				environmentId
+				triggeredBy
 				status
 				priority
 				createdAt

@@ -13,8 +13,7 @@ import (
 
 // QueueEntry is a run that is to be started.
 type QueueEntry struct {
-	store.QueueRow
-	EnvironmentID string
+	store.WaitingRun
 	// Why it waits; "": it does not, it is being started.
 	Why store.WaitReason
 	// Wait is estimated from now; 0: nothing is known.
@@ -57,23 +56,12 @@ func (s *Service) Queue(ctx context.Context, p authz.Principal, q QueueQuery) (Q
 		}
 	}
 	f := store.WaitingFilter{TenantID: p.TenantID, ProjectIDs: scope.ProjectIDs, After: q.After}
-	environments := map[string]string{} // of the runs of the page
-	rows, more, err := readOn(n, func(last *store.QueueRow, limit int) ([]store.QueueRow, error) {
+	rows, more, err := readOn(n, func(last *store.WaitingRun, limit int) ([]store.WaitingRun, error) {
 		if f.Limit = limit; last != nil {
 			f.After = last.RunID
 		}
 		return s.cfg.Store.WaitingRuns(ctx, f)
-	}, func(row store.QueueRow) (bool, error) {
-		id, known := s.identities.kept.Get(row.RunID)
-		if !known {
-			var err error
-			if id, err = s.identify(ctx, row.RunID); err != nil {
-				return false, err
-			}
-		}
-		environments[row.RunID] = id.EnvironmentID
-		return s.mayRead(p, id.ProjectID, id.EnvironmentID), nil
-	})
+	}, func(row store.WaitingRun) (bool, error) { return s.mayRead(p, row.ProjectID, row.EnvironmentID), nil })
 	if err != nil {
 		return QueuePage{}, pageError(f.After, err)
 	}
@@ -83,14 +71,14 @@ func (s *Service) Queue(ctx context.Context, p authz.Principal, q QueueQuery) (Q
 	}
 	out := QueuePage{HasNext: more, Depth: int(usage.Tenant.Waiting)}
 	for _, row := range rows {
-		out.Entries = append(out.Entries, s.queueEntry(row, environments[row.RunID], usage))
+		out.Entries = append(out.Entries, s.queueEntry(row, usage))
 	}
 	return out, nil
 }
 
 // queueEntry is a row with why it waits and how long it will, from now.
-func (s *Service) queueEntry(row store.QueueRow, environmentID string, u store.Usage) QueueEntry {
-	e := QueueEntry{QueueRow: row, EnvironmentID: environmentID}
+func (s *Service) queueEntry(row store.WaitingRun, u store.Usage) QueueEntry {
+	e := QueueEntry{WaitingRun: row}
 	if !row.Waiting {
 		return e
 	}
@@ -125,12 +113,13 @@ func othersWaiting(projectID string, u store.Usage) (n int) {
 
 // entryOf is the queue row of a run that has not started.
 func (s *Service) entryOf(ctx context.Context, r store.Run) (*QueueEntry, error) {
-	row, err := s.cfg.Store.QueueRow(ctx, r.RunID)
-	if err != nil || row.Status == store.QueueStarted {
+	q, err := s.cfg.Store.QueueRow(ctx, r.RunID)
+	if err != nil || q.Status == store.QueueStarted {
 		return nil, err
 	}
+	row := store.WaitingRun{QueueRow: q, EnvironmentID: r.EnvironmentID, PlanID: r.PlanID, PlanVersion: r.PlanVersion, TriggeredBy: r.TriggeredBy}
 	if !row.Waiting {
-		return &QueueEntry{QueueRow: row, EnvironmentID: r.EnvironmentID}, nil
+		return &QueueEntry{WaitingRun: row}, nil
 	}
 	u, err := s.cfg.Store.Usage(ctx, r.TenantID)
 	if err != nil {
@@ -140,9 +129,9 @@ func (s *Service) entryOf(ctx context.Context, r store.Run) (*QueueEntry, error)
 	if err != nil {
 		return nil, err
 	}
-	if i := slices.IndexFunc(rows, func(q store.QueueRow) bool { return q.RunID == r.RunID }); i >= 0 {
+	if i := slices.IndexFunc(rows, func(w store.WaitingRun) bool { return w.RunID == r.RunID }); i >= 0 {
 		row = rows[i]
 	}
-	e := s.queueEntry(row, r.EnvironmentID, u)
+	e := s.queueEntry(row, u)
 	return &e, nil
 }

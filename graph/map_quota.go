@@ -17,7 +17,7 @@ func mapQueue(v control.RunView) *model.QueueEntry {
 
 func mapQueueEntry(q control.QueueEntry) *model.QueueEntry {
 	e := &model.QueueEntry{
-		RunID: q.RunID, ProjectID: q.ProjectID, EnvironmentID: q.EnvironmentID, Status: string(q.Status), Priority: q.Priority,
+		RunID: q.RunID, ProjectID: q.ProjectID, EnvironmentID: q.EnvironmentID, PlanID: q.PlanID, PlanVersion: q.PlanVersion, TriggeredBy: q.TriggeredBy, Status: string(q.Status), Priority: q.Priority,
 		CreatedAt: q.CreatedAt, Attempts: q.Attempts,
 	}
 	if !q.Waiting {

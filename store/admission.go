@@ -23,11 +23,17 @@ type Admissions interface {
 	// ExpiredWaiting lists runs that still wait after their time, the longest first, at most limit.
 	ExpiredWaiting(ctx context.Context, limit int) ([]QueueRow, error)
 	// WaitingRuns lists waiting runs by project, then in the order of their lane.
-	WaitingRuns(ctx context.Context, f WaitingFilter) ([]QueueRow, error)
+	WaitingRuns(ctx context.Context, f WaitingFilter) ([]WaitingRun, error)
 	// Usage reads what a tenant and its projects use now.
 	Usage(ctx context.Context, tenantID string) (Usage, error)
 	// ActiveRuns counts the runs of the whole installation that hold a place. It is one cheap read.
 	ActiveRuns(ctx context.Context) (int64, error)
+}
+
+// WaitingRun is a row that waits, with what is to be run.
+type WaitingRun struct {
+	QueueRow
+	EnvironmentID, PlanID, PlanVersion, TriggeredBy string
 }
 
 // Terms are what a place may have.

@@ -222,7 +222,7 @@ func (s *session) queueList() *cobra.Command {
 				all = out.Queue
 				return behind(before, &all.Edges, &all.PageInfo), nil
 			}, func() *table {
-				t := s.table("RUN", "PROJECT", "PLACE", "PRIORITY", "SINCE", "WAITS FOR", "ABOUT")
+				t := s.table("RUN", "PLAN", "WHERE", "BY", "PLACE", "PRIORITY", "SINCE", "WAITS FOR", "ABOUT")
 				for _, e := range all.Edges {
 					q := e.Node
 					place, waits, about := "–", "–", "–"
@@ -235,7 +235,7 @@ func (s *session) queueList() *cobra.Command {
 					if q.EstimatedWaitMs != nil {
 						about = time.Duration(*q.EstimatedWaitMs * float64(time.Millisecond)).Round(time.Second).String()
 					}
-					t.row(q.RunId, q.ProjectId, place, q.Priority, s.when(&q.CreatedAt), waits, about)
+					t.row(q.RunId, q.PlanId+"@"+q.PlanVersion, q.ProjectId+"/"+q.EnvironmentId, q.TriggeredBy, place, q.Priority, s.when(&q.CreatedAt), waits, about)
 				}
 				return t
 			})

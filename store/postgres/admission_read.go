@@ -21,16 +21,17 @@ func (s *Store) ExpiredWaiting(ctx context.Context, limit int) ([]store.QueueRow
 // waitingRunsSQL counts for the first row of each lane how many stand before it, and the others on.
 const waitingRunsSQL = `SELECT ` + queueColumns + `, CASE WHEN row_number() OVER w = 1 THEN (SELECT count(*) FROM run_queue b
     WHERE b.waiting AND b.tenant_id = q.tenant_id AND b.project_id = q.project_id AND (b.priority > q.priority
-      OR (b.priority = q.priority AND (b.created_at, b.run_id) < (q.created_at, q.run_id)))) ELSE 0 END
+      OR (b.priority = q.priority AND (b.created_at, b.run_id) < (q.created_at, q.run_id)))) ELSE 0 END, r.environment_id, r.plan_id, r.plan_version, r.triggered_by
 FROM (SELECT * FROM run_queue q WHERE q.waiting AND q.tenant_id = $1 AND ($2::text[] IS NULL OR q.project_id = ANY ($2))
     AND ($3 = '' OR q.run_id = $3) AND ($4 = '' OR q.project_id >= $5) AND ($4 = '' OR q.project_id > $5 OR q.priority < $6
       OR (q.priority = $6 AND (q.created_at, q.run_id) > ($7::timestamptz, $4 COLLATE "C")))
   ORDER BY q.project_id, q.priority DESC, q.created_at, q.run_id LIMIT $8) q
+JOIN run r ON r.run_id = q.run_id
 WINDOW w AS (PARTITION BY q.project_id ORDER BY q.priority DESC, q.created_at, q.run_id)
 ORDER BY q.project_id, q.priority DESC, q.created_at, q.run_id`
 
 // WaitingRuns implements store.Admissions.
-func (s *Store) WaitingRuns(ctx context.Context, f store.WaitingFilter) (out []store.QueueRow, err error) {
+func (s *Store) WaitingRuns(ctx context.Context, f store.WaitingFilter) (out []store.WaitingRun, err error) {
 	err = s.do(ctx, "waiting runs", func(ctx context.Context, c *pgx.Conn) error {
 		var after store.QueueRow
 		if f.After != "" {
@@ -45,11 +46,11 @@ func (s *Store) WaitingRuns(ctx context.Context, f store.WaitingFilter) (out []s
 		if err != nil {
 			return err
 		}
-		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (q store.QueueRow, err error) {
+		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (w store.WaitingRun, err error) {
 			before := 0
-			q, err = scanQueue(row, &before)
-			q.Position = before + 1
-			return q, err
+			w.QueueRow, err = scanQueue(row, &before, &w.EnvironmentID, &w.PlanID, &w.PlanVersion, &w.TriggeredBy)
+			w.Position = before + 1
+			return w, err
 		})
 		for i := 1; i < len(out); i++ {
 			if out[i].ProjectID == out[i-1].ProjectID {

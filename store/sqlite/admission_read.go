@@ -19,16 +19,17 @@ func (s *Store) ExpiredWaiting(ctx context.Context, limit int) ([]store.QueueRow
 // waitingRunsSQL counts for the first row of each lane how many stand before it.
 const waitingRunsSQL = `SELECT ` + queueColumns + `, CASE WHEN row_number() OVER w = 1 THEN (SELECT count(*) FROM run_queue b
 		WHERE b.waiting = 1 AND b.tenant_id = q.tenant_id AND b.project_id = q.project_id AND (b.priority > q.priority
-			OR (b.priority = q.priority AND (b.created_at, b.run_id) < (q.created_at, q.run_id)))) ELSE 0 END
+			OR (b.priority = q.priority AND (b.created_at, b.run_id) < (q.created_at, q.run_id)))) ELSE 0 END, environment_id, plan_id, plan_version, triggered_by
 FROM (SELECT * FROM run_queue WHERE waiting = 1 AND tenant_id = ?1 AND (?2 IS NULL OR project_id IN (SELECT value FROM json_each(?2)))
 		AND (?3 = '' OR run_id = ?3) AND (?4 = '' OR project_id > ?5 OR (project_id = ?5 AND (priority < ?6
 			OR (priority = ?6 AND (created_at, run_id) > (?7, ?4)))))
 	ORDER BY project_id, priority DESC, created_at, run_id LIMIT ?8) q
+JOIN (SELECT run_id AS of, environment_id, plan_id, plan_version, triggered_by FROM run) ON of = q.run_id
 WINDOW w AS (PARTITION BY project_id ORDER BY priority DESC, created_at, run_id)
 ORDER BY project_id, priority DESC, created_at, run_id`
 
 // WaitingRuns implements store.Admissions.
-func (s *Store) WaitingRuns(ctx context.Context, f store.WaitingFilter) ([]store.QueueRow, error) {
+func (s *Store) WaitingRuns(ctx context.Context, f store.WaitingFilter) ([]store.WaitingRun, error) {
 	var after store.QueueRow
 	if f.After != "" {
 		var err error
@@ -47,11 +48,11 @@ func (s *Store) WaitingRuns(ctx context.Context, f store.WaitingFilter) ([]store
 		}
 		projects = string(doc)
 	}
-	out, err := readAll(ctx, s, "waiting runs", func(row scanner) (store.QueueRow, error) {
+	out, err := readAll(ctx, s, "waiting runs", func(row scanner) (w store.WaitingRun, err error) {
 		before := 0
-		q, err := scanQueueAnd(row, &before)
-		q.Position = before + 1
-		return q, err
+		w.QueueRow, err = scanQueueAnd(row, &before, &w.EnvironmentID, &w.PlanID, &w.PlanVersion, &w.TriggeredBy)
+		w.Position = before + 1
+		return w, err
 	}, waitingRunsSQL, f.TenantID, projects, f.RunID, f.After, after.ProjectID, after.Priority, micros(after.CreatedAt), clamp(f.Limit, store.MaxPage))
 	for i := 1; i < len(out); i++ {
 		if out[i].ProjectID == out[i-1].ProjectID {

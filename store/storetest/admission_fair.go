@@ -285,6 +285,12 @@ func admitWaitingRuns(f *fixture) {
 	}
 	want := []string{"p1 " + ids[2] + " 1", "p1 " + ids[0] + " 2", "p1 " + ids[3] + " 3", "p1 " + ids[5] + " 4", "p2 " + ids[1] + " 1", "p2 " + ids[4] + " 2"}
 	f.equal(want, list(store.WaitingFilter{}), "all")
+	rows, err := f.store.WaitingRuns(f.ctx(), store.WaitingFilter{TenantID: "t1", Limit: 1})
+	f.ok(err)
+	first, err := f.store.Get(f.ctx(), ids[2])
+	f.ok(err)
+	f.equal([]string{first.EnvironmentID, first.PlanID, first.PlanVersion, first.TriggeredBy},
+		[]string{rows[0].EnvironmentID, rows[0].PlanID, rows[0].PlanVersion, rows[0].TriggeredBy}, "what is to be run")
 	var paged []string
 	after := ""
 	for range want {
@@ -299,7 +305,7 @@ func admitWaitingRuns(f *fixture) {
 	f.equal(0, len(list(store.WaitingFilter{ProjectIDs: []string{}})), "of no project")
 	f.equal(want[2:3], list(store.WaitingFilter{RunID: ids[3]}), "one")
 	f.end(f.mustAsk("t3", "p1", store.Unlimited()).Identity)
-	_, err := f.store.WaitingRuns(f.ctx(), store.WaitingFilter{TenantID: "t1", After: identity(f.runs).RunID, Limit: 1})
+	_, err = f.store.WaitingRuns(f.ctx(), store.WaitingFilter{TenantID: "t1", After: identity(f.runs).RunID, Limit: 1})
 	f.is(err, store.ErrNotFound)
 }
 

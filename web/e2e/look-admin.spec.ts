@@ -83,6 +83,8 @@ test("the queue says why a run waits and when it may start, and takes it out", a
     const waiting = await startRun(url, "e2e-queue", sleeps(50, 1));
     await page.goto(`${url}/queue`);
     const row = page.getByRole("region", { name: "Queue" }).locator("tbody tr").filter({ hasText: waiting.slice(-8) });
+    await expect(row).toContainText("e2e-queue@1.0");
+    await expect(row.getByRole("cell", { name: "dev-engineer" })).toBeVisible();
     await expect(row).toContainText("as many runs".slice(0, 7), { ignoreCase: true });
     await expect(page.getByRole("columnheader", { name: /estimate/ })).toBeVisible();
     await row.getByRole("button", { name: /Cancel run/ }).click();

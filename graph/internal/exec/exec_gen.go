@@ -598,11 +598,14 @@ type ComplexityRoot struct {
 		EstimatedWaitMs func(childComplexity int) int
 		ExpiresAt       func(childComplexity int) int
 		NotBefore       func(childComplexity int) int
+		PlanID          func(childComplexity int) int
+		PlanVersion     func(childComplexity int) int
 		Position        func(childComplexity int) int
 		Priority        func(childComplexity int) int
 		ProjectID       func(childComplexity int) int
 		RunID           func(childComplexity int) int
 		Status          func(childComplexity int) int
+		TriggeredBy     func(childComplexity int) int
 		WaitsFor        func(childComplexity int) int
 	}
 
@@ -3561,6 +3564,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.QueueEntry.NotBefore(childComplexity), true
+	case "QueueEntry.planId":
+		if e.ComplexityRoot.QueueEntry.PlanID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QueueEntry.PlanID(childComplexity), true
+	case "QueueEntry.planVersion":
+		if e.ComplexityRoot.QueueEntry.PlanVersion == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QueueEntry.PlanVersion(childComplexity), true
 	case "QueueEntry.position":
 		if e.ComplexityRoot.QueueEntry.Position == nil {
 			break
@@ -3591,6 +3606,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.QueueEntry.Status(childComplexity), true
+	case "QueueEntry.triggeredBy":
+		if e.ComplexityRoot.QueueEntry.TriggeredBy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.QueueEntry.TriggeredBy(childComplexity), true
 	case "QueueEntry.waitsFor":
 		if e.ComplexityRoot.QueueEntry.WaitsFor == nil {
 			break
@@ -6517,6 +6538,10 @@ type QueueEntry {
   runId: String!
   projectId: String!
   environmentId: String!
+  planId: String!
+  planVersion: String!
+  "Who asked for the run: a principal id."
+  triggeredBy: String!
   "PENDING, LOCKED while somebody starts it, STARTED, FAILED or CANCELLED."
   status: String!
   "From 0 to 9; higher goes first within a project."
@@ -8790,6 +8815,12 @@ func (ec *executionContext) childFields_QueueEntry(ctx context.Context, field gr
 		return ec.fieldContext_QueueEntry_projectId(ctx, field)
 	case "environmentId":
 		return ec.fieldContext_QueueEntry_environmentId(ctx, field)
+	case "planId":
+		return ec.fieldContext_QueueEntry_planId(ctx, field)
+	case "planVersion":
+		return ec.fieldContext_QueueEntry_planVersion(ctx, field)
+	case "triggeredBy":
+		return ec.fieldContext_QueueEntry_triggeredBy(ctx, field)
 	case "status":
 		return ec.fieldContext_QueueEntry_status(ctx, field)
 	case "priority":
@@ -20506,6 +20537,75 @@ func (ec *executionContext) _QueueEntry_environmentId(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext_QueueEntry_environmentId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QueueEntry", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _QueueEntry_planId(ctx context.Context, field graphql.CollectedField, obj *model.QueueEntry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QueueEntry_planId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PlanID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QueueEntry_planId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QueueEntry", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _QueueEntry_planVersion(ctx context.Context, field graphql.CollectedField, obj *model.QueueEntry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QueueEntry_planVersion(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PlanVersion, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QueueEntry_planVersion(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("QueueEntry", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _QueueEntry_triggeredBy(ctx context.Context, field graphql.CollectedField, obj *model.QueueEntry) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_QueueEntry_triggeredBy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TriggeredBy, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_QueueEntry_triggeredBy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("QueueEntry", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
@@ -37328,6 +37428,21 @@ func (ec *executionContext) _QueueEntry(ctx context.Context, sel ast.SelectionSe
 			}
 		case "environmentId":
 			out.Values[i] = ec._QueueEntry_environmentId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "planId":
+			out.Values[i] = ec._QueueEntry_planId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "planVersion":
+			out.Values[i] = ec._QueueEntry_planVersion(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "triggeredBy":
+			out.Values[i] = ec._QueueEntry_triggeredBy(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}

@@ -885,6 +885,10 @@ type QueueEntry struct {
 	RunID         string `json:"runId"`
 	ProjectID     string `json:"projectId"`
 	EnvironmentID string `json:"environmentId"`
+	PlanID        string `json:"planId"`
+	PlanVersion   string `json:"planVersion"`
+	// Who asked for the run: a principal id.
+	TriggeredBy string `json:"triggeredBy"`
 	// PENDING, LOCKED while somebody starts it, STARTED, FAILED or CANCELLED.
 	Status string `json:"status"`
 	// From 0 to 9; higher goes first within a project.

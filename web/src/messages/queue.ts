@@ -6,6 +6,7 @@ export const queue = {
   position: "#",
   run: "Run",
   where: "Where",
+  by: "Asked by",
   priority: "Priority",
   why: "Why it waits",
   waited: "Waited",

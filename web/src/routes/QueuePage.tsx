@@ -41,16 +41,18 @@ export function QueuePage() {
     {
       head: m.queue.run,
       main: true,
+      text: true,
       cell: (entry) => (
         <Link to="/runs/$runId" params={{ runId: entry.runId }}>
-          {shortId(entry.runId)}
+          {entry.planId}@{entry.planVersion} {shortId(entry.runId)}
         </Link>
       ),
     },
     { head: m.queue.where, cell: (entry) => <Where project={entry.projectId} environment={entry.environmentId} /> },
+    { head: m.queue.by, wide: true, cell: (entry) => entry.triggeredBy },
     { head: m.queue.priority, wide: true, cell: (entry) => entry.priority },
     { head: m.queue.why, text: true, cell: (entry) => entry.waitsFor && m.queue.waits[entry.waitsFor] },
-    { head: m.queue.waited, cell: (entry) => ticking(Math.max(0, Date.now() - instant(entry.createdAt))) },
+    { head: m.queue.waited, wide: true, cell: (entry) => ticking(Math.max(0, Date.now() - instant(entry.createdAt))) },
     { head: m.queue.estimate, cell: (entry) => (entry.estimatedWaitMs === null ? m.queue.unknown : `≈ ${ticking(entry.estimatedWaitMs)}`) },
     { head: m.queue.expires, wide: true, cell: (entry) => entry.expiresAt && <Time at={instant(entry.expiresAt)} format="clock" /> },
     {

@@ -975,7 +975,7 @@ export type QueueQueryVariables = Exact<{
 }>;
 
 
-export type QueueQuery = { queue: { depth: number, edges: Array<{ node: { runId: string, projectId: string, environmentId: string, priority: number, createdAt: string, expiresAt: string | null, waitsFor: QueueWait | null, position: number | null, estimatedWaitMs: number | null } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
+export type QueueQuery = { queue: { depth: number, edges: Array<{ node: { runId: string, planId: string, planVersion: string, projectId: string, environmentId: string, triggeredBy: string, priority: number, createdAt: string, expiresAt: string | null, waitsFor: QueueWait | null, position: number | null, estimatedWaitMs: number | null } }>, pageInfo: { endCursor: string | null, hasNextPage: boolean } } };
 
 export type TaskFieldsFragment = { runId: string, stepId: string, logicalAttemptId: number, projectId: string, environmentId: string, instructions: string | null, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } };
 
@@ -3193,8 +3193,11 @@ export const QueueDocument = new TypedDocumentString(`
     edges {
       node {
         runId
+        planId
+        planVersion
         projectId
         environmentId
+        triggeredBy
         priority
         createdAt
         expiresAt
