@@ -146,8 +146,8 @@ for (const { name, steps, against } of [
     const busy = async (size: number, moving: boolean): Promise<number> => {
       await page.goto(await runOf(url, size));
       await markOf(page, "dvt:mosaic");
-      if (moving) await tenASecond(page, updates, 2);
-      return busyOf(cdp, () => (moving ? tenASecond(page, updates, LIVE_S) : page.waitForTimeout(LIVE_S * 1_000)));
+      if (moving) await tenASecond(updates, 2);
+      return busyOf(cdp, () => (moving ? tenASecond(updates, LIVE_S) : page.waitForTimeout(LIVE_S * 1_000)));
     };
     const floor = await busy(against ?? steps, against !== null);
     report(name, await busy(steps, true), floor);
@@ -160,8 +160,8 @@ test("ui-live-frames", async ({ page, url }) => {
   await page.goto(await runOf(url, 1_000));
   await markOf(page, "dvt:mosaic");
   const idle = await idleFrames(page);
-  await tenASecond(page, updates, 2);
-  const { frames } = await framesOf(page, () => tenASecond(page, updates, LIVE_S));
+  await tenASecond(updates, 2);
+  const { frames } = await framesOf(page, () => tenASecond(updates, LIVE_S));
   report("ui-live-frames", quantile(frames, 0.99), quantile(idle, 0.99));
 });
 

@@ -82,9 +82,9 @@ test("14 15 what 5,000 steps cost while 200 a second change is what 1,000 cost",
     await page.goto(`${url}/runs/${await runOf(url, steps)}`);
     await expect(mosaic(page).locator("[data-cells]")).toHaveAttribute("data-cells", String(steps));
     await expect.poll(() => painted(page)).toBeGreaterThanOrEqual(steps);
-    await tenASecond(page, updates, 1);
+    await tenASecond(updates, 1);
     const before = await painted(page);
-    const work = await busyOf(cdp, () => tenASecond(page, updates, 6));
+    const work = await busyOf(cdp, () => tenASecond(updates, 6));
     const drawn = (await painted(page)) - before;
     console.log(`14 15 ${steps} steps: ${work.toFixed(0)} ms/s of the main thread, ${drawn} cells drawn of 1,200 changed`);
     expect(drawn).toBeLessThan(1_500);
@@ -110,9 +110,9 @@ test("16 the heap does not grow with the updates that a page has seen", async ({
     const { usedSize } = await cdp.send("Runtime.getHeapUsage");
     return usedSize / 1e6;
   };
-  await tenASecond(page, updates, 2);
+  await tenASecond(updates, 2);
   const before = await used();
-  await tenASecond(page, updates, SOAK_S);
+  await tenASecond(updates, SOAK_S);
   const after = await used();
   console.log(`heap: ${before.toFixed(1)} MB, ${after.toFixed(1)} MB after ${SOAK_S * 10} updates of 20 steps`);
   expect(after - before).toBeLessThan(10);
