@@ -93,7 +93,7 @@ func (e *entry) run(ctx context.Context) {
 	sub := e.hub.bus.Subscribe(e.runID)
 	defer sub.Close()
 	if e.hub.bus.Up() {
-		e.awaitConfirmation(ctx, sub)
+		e.confirmed = awaitConfirmation(ctx, sub)
 	}
 	err := e.load(ctx)
 	if err != nil {
@@ -138,18 +138,20 @@ func (e *entry) drain(ctx context.Context, sub Subscription) {
 }
 
 // awaitConfirmation drops what comes before the channel is confirmed: the read
-// that follows shows it.
-func (e *entry) awaitConfirmation(ctx context.Context, sub Subscription) {
+// that follows shows it. False says that it was not confirmed in time.
+func awaitConfirmation(ctx context.Context, sub Subscription) bool {
 	timeout := time.NewTimer(confirmPatience)
 	defer timeout.Stop()
-	for !e.confirmed {
+	for {
 		select {
 		case <-ctx.Done():
-			return
+			return false
 		case <-timeout.C:
-			return
+			return false
 		case d := <-sub.C():
-			e.confirmed = d.Confirmed
+			if d.Confirmed {
+				return true
+			}
 		}
 	}
 }

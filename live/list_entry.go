@@ -87,7 +87,7 @@ func (e *listEntry) run(ctx context.Context) {
 	sub := e.hub.bus.SubscribeList(e.of.TenantID, e.of.ProjectID)
 	defer sub.Close()
 	if e.hub.bus.Up() {
-		e.awaitConfirmation(ctx, sub)
+		e.confirmed = awaitConfirmation(ctx, sub)
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -106,21 +106,6 @@ func (e *listEntry) run(ctx context.Context) {
 			}
 		case <-timer.C:
 			e.look(ctx)
-		}
-	}
-}
-
-func (e *listEntry) awaitConfirmation(ctx context.Context, sub Subscription) {
-	timeout := time.NewTimer(confirmPatience)
-	defer timeout.Stop()
-	for !e.confirmed {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timeout.C:
-			return
-		case d := <-sub.C():
-			e.confirmed = d.Confirmed
 		}
 	}
 }

@@ -192,9 +192,9 @@ func (w *world) expect(runID, want string) {
 	}
 }
 
-// document is a plan of COMMAND steps "id<dep,dep", one attempt each; more says
+// Document is a plan of COMMAND steps "id<dep,dep", one attempt each; more says
 // what else the steps have, by id. The retry window is in seconds.
-func document(window int, more map[string]map[string]any, steps ...string) []byte {
+func Document(window int, more map[string]map[string]any, steps ...string) []byte {
 	var list []map[string]any
 	for _, s := range steps {
 		id, deps, _ := strings.Cut(s, "<")

@@ -22,7 +22,7 @@ func (w *world) waiting(runID string) run.State {
 
 func manualCases() []testCase {
 	plan := func(window int, more map[string]any) []byte {
-		return document(window, map[string]map[string]any{"ok": waits(more)}, "s1", "ok<s1", "s2<ok")
+		return Document(window, map[string]map[string]any{"ok": waits(more)}, "s1", "ok<s1", "s2<ok")
 	}
 	return []testCase{
 		{name: "M01_Completed", test: func(w *world) {

@@ -25,14 +25,14 @@ func rotationCases() []testCase {
 	return []testCase{
 		{name: "E04_OneRunStarted", rotate: 3, test: func(w *world) {
 			steps, log := chain(8)
-			id := w.Start(document(0, nil, steps...))
+			id := w.Start(Document(0, nil, steps...))
 			w.ended(id)
 			w.expect(id, log+" RunCompleted")
 		}},
 		{name: "W14_SignalsAcrossARotation", rotate: 3, test: func(w *world) {
 			w.steps.Hold("s3", "s6")
 			steps, _ := chain(9)
-			id := w.Start(document(0, nil, steps...))
+			id := w.Start(Document(0, nil, steps...))
 			w.step(id, "s3", run.StepRunning)
 			pause := w.Signal(id, run.Signal{Type: run.Pause})
 			w.steps.Release("s3")
@@ -60,7 +60,7 @@ func rotationCases() []testCase {
 			for i := range 20 {
 				steps = append(steps, fmt.Sprintf("p%02d", i))
 			}
-			id := w.Start(document(0, nil, steps...))
+			id := w.Start(Document(0, nil, steps...))
 			if st := w.ended(id); st.Counts.Success != 20 || len(w.steps.Calls()) != 20 {
 				w.t.Fatalf("%+v, %d executions", st.Counts, len(w.steps.Calls()))
 			}

@@ -40,11 +40,11 @@ const (
 )
 
 func l3(window int, more map[string]map[string]any) []byte {
-	return document(window, more, strings.Fields(l3Steps)...)
+	return Document(window, more, strings.Fields(l3Steps)...)
 }
 
 func d4(window int, more map[string]map[string]any) []byte {
-	return document(window, more, strings.Fields(d4Steps)...)
+	return Document(window, more, strings.Fields(d4Steps)...)
 }
 
 func cases() []testCase {
@@ -85,7 +85,7 @@ func happyCases() []testCase {
 				ids = append(ids, fmt.Sprintf("p%d", i))
 			}
 			w.steps.Hold(ids...)
-			id := w.Start(document(0, nil, ids...))
+			id := w.Start(Document(0, nil, ids...))
 			w.until(id, "at ten steps running", func(s run.State) bool { return s.Counts.Running == 10 })
 			for _, step := range ids {
 				w.steps.Release(step)
@@ -95,7 +95,7 @@ func happyCases() []testCase {
 		{name: "E10_PlatformRetries", test: func(w *world) {
 			w.steps.Do("s1", Try{Fails: "FLAKY"}, Try{Fails: "FLAKY"})
 			retry := map[string]map[string]any{"s1": {"retry": map[string]any{"maxAttempts": 3, "initialBackoffMs": 100}}}
-			id := w.Start(document(0, retry, "s1"))
+			id := w.Start(Document(0, retry, "s1"))
 			w.step(id, "s1", run.StepRunning)
 			w.Pass(500 * time.Millisecond)
 			st := w.ended(id)
@@ -146,7 +146,7 @@ func signalCases() []testCase {
 		}},
 		{name: "G13_LastStepEndsWhilePaused", test: func(w *world) {
 			w.steps.Hold("s1")
-			id := w.Start(document(0, nil, "s1"))
+			id := w.Start(Document(0, nil, "s1"))
 			w.step(id, "s1", run.StepRunning)
 			w.applied(id, w.Signal(id, run.Signal{Type: run.Pause}))
 			w.steps.Release("s1")
@@ -259,7 +259,7 @@ func failureCases() []testCase {
 		}},
 		{name: "G20_TwoRetriesOfOneAttempt", policy: run.Policy{RetryWindowMS: 60_000}, test: func(w *world) {
 			w.steps.Do("s1", Try{Fails: "BROKEN"})
-			id := w.Start(document(60, nil, "s1"))
+			id := w.Start(Document(60, nil, "s1"))
 			w.step(id, "s1", run.StepFailed)
 			w.steps.Hold("s1")
 			w.applied(id, w.Signal(id, run.Signal{Type: run.RetryStep, StepID: "s1", ExpectedAttempt: 1}))
@@ -292,7 +292,7 @@ func stopCases() []testCase {
 			}
 		}},
 		{name: "G10_NothingAppliesAfterTheEnd", test: func(w *world) {
-			id := w.Start(document(0, nil, "s1"))
+			id := w.Start(Document(0, nil, "s1"))
 			w.ended(id)
 			if r := w.Signal(id, run.Signal{Type: run.Pause}); !r.Rejected || r.Rejection != run.CodeRunTerminal {
 				w.t.Fatalf("%+v", r)

@@ -265,30 +265,13 @@ type step struct {
 // document writes a plan of COMMAND steps with one attempt and no retry window
 // unless a step or window says otherwise.
 func document(window int, steps ...step) []byte {
-	var list []map[string]any
+	var list []string
+	more := map[string]map[string]any{}
 	for _, s := range steps {
-		m := map[string]any{
-			"stepId": s.id, "type": "COMMAND", "inputs": map[string]any{"argv": []string{"true"}}, "timeout": "1m",
-			"dependsOn": strings.Fields(s.deps), "retry": map[string]any{"maxAttempts": 1},
-		}
-		for k, v := range s.extra {
-			m[k] = v
-		}
-		list = append(list, m)
+		list = append(list, s.id+"<"+strings.Join(strings.Fields(s.deps), ","))
+		more[s.id] = s.extra
 	}
-	doc, err := json.Marshal(map[string]any{
-		"schemaVersion": "v1.2",
-		"metadata": map[string]any{
-			"planId": "plan-3", "planVersion": "1.0", "createdAt": "2026-01-01T00:00:00Z", "createdBy": "test", "schemaVersion": "v1.2",
-			"failurePolicy": map[string]any{"retryWindowSeconds": window},
-		},
-		"scope": map[string]any{"tenantId": "acme", "projectId": "shop", "environmentId": "dev", "repoSha": strings.Repeat("0", 40)},
-		"steps": list,
-	})
-	if err != nil {
-		panic(err)
-	}
-	return doc
+	return enginetest.Document(window, more, list...)
 }
 
 // operator is who the harness's runs are started and read by.

@@ -71,7 +71,12 @@ type PostgresOptions struct {
 }
 
 // StartPostgres starts a server for a process that is no test. It ends with the process, or with Close.
-func StartPostgres(o PostgresOptions) (server *PostgresServer, err error) {
+func StartPostgres(o PostgresOptions) (*PostgresServer, error) {
+	return startOn(o, "initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+}
+
+// startOn starts a server on what a program of PostgreSQL writes into a directory.
+func startOn(o PostgresOptions, program string, args ...string) (server *PostgresServer, err error) {
 	bin, err := postgresPrograms()
 	if err != nil {
 		return nil, err
@@ -90,18 +95,13 @@ func StartPostgres(o PostgresOptions) (server *PostgresServer, err error) {
 		if err := os.Chown(box.dir, nobody, nobody); err != nil {
 			return nil, err
 		}
-		if err := reachable(box.dir); err != nil {
-			return nil, err
-		}
-		if err := reachable(bin); err != nil {
+		if err := errors.Join(reachable(box.dir), reachable(bin)); err != nil {
 			return nil, err
 		}
 	}
 	data := filepath.Join(box.dir, "data")
-	initdb := postgresCommand(box.dir, filepath.Join(bin, "initdb"),
-		"-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-	if out, err := initdb.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("initdb: %w: %s", err, out)
+	if out, err := postgresCommand(box.dir, filepath.Join(bin, program), append(args, "-D", data)...).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%s: %w: %s", program, err, out)
 	}
 	err = retry(func() error {
 		port, err := freePort()

@@ -1,13 +1,7 @@
 package testserver
 
 import (
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -24,45 +18,12 @@ func (s *PostgresServer) Copy(t testing.TB, standby bool) *PostgresServer {
 	return c
 }
 
-func (s *PostgresServer) copy(standby bool) (c *PostgresServer, err error) {
-	bin, err := postgresPrograms()
-	if err != nil {
-		return nil, err
-	}
-	box, err := newSandbox("postgres", syscall.SIGQUIT)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, box.close())
-		}
-	}()
-	if os.Getuid() == 0 {
-		if err := os.Chown(box.dir, nobody, nobody); err != nil {
-			return nil, err
-		}
-	}
-	data := filepath.Join(box.dir, "data")
-	args := []string{"-D", data, "-d", s.DSN, "-X", "stream", "-c", "fast", "--no-sync"}
+func (s *PostgresServer) copy(standby bool) (*PostgresServer, error) {
+	args := []string{"-d", s.DSN, "-X", "stream", "-c", "fast", "--no-sync"}
 	if standby {
 		args = append(args, "-R")
 	}
-	if out, err := postgresCommand(box.dir, filepath.Join(bin, "pg_basebackup"), args...).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("pg_basebackup: %w: %s", err, out)
-	}
-	err = retry(func() error {
-		port, err := freePort()
-		if err != nil {
-			return err
-		}
-		c = &PostgresServer{DSN: fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port), box: box}
-		_, err = box.run(postgresCommand(box.dir, filepath.Join(bin, "postgres"),
-			"-D", data, "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-k", "", "-c", "max_connections=300", "-c", "fsync=off"),
-			func(*process) bool { return execSQL(c.DSN, "SELECT 1") == nil })
-		return err
-	})
-	return c, err
+	return startOn(PostgresOptions{Settings: []string{"fsync=off"}}, "pg_basebackup", args...)
 }
 
 // Promote makes a standby a primary, on a new timeline, once it has replayed what it received.
