@@ -10,7 +10,7 @@ export const queue = {
   priority: "Priority",
   why: "Why it waits",
   waited: "Waited",
-  estimate: "Starts in (estimate)",
+  estimate: "Estimated wait",
   expires: "Gives up at",
   act: "Cancel",
   unknown: "not known",
