@@ -187,6 +187,9 @@ func (r *Runner) work(ctx context.Context, d Dispatch, t Task, end engine.StepEn
 		})
 	})
 	go out.ship(shipping)
+	for _, ref := range t.Step.SecretRefs {
+		out.print("dvt", fmt.Sprintf("the step names the secret %q of %q, and this version gives secrets to no step: it runs without", ref.Key, ref.Provider))
+	}
 
 	working, stopWork := ctx, context.CancelFunc(func() {})
 	if t.Step.Timeout > 0 {

@@ -220,6 +220,16 @@ func TestRunner_FailuresWithoutAName(t *testing.T) {
 	wantFailed(t, execute(t, t.Context(), r), executor.CodeTypeUnsupported, false)
 }
 
+func TestRunner_AStepWithoutItsSecretsSaysSo(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t, plan.Noop, struct{}{})
+	j.step.SecretRefs = []plan.SecretRef{{Provider: "vault", Key: "db/password"}}
+	execute(t, t.Context(), worker(t, j, executor.Config{}))
+	if !strings.Contains(j.log(), `dvt: the step names the secret "db/password" of "vault"`) {
+		t.Errorf("the log is:\n%s", j.log())
+	}
+}
+
 func TestRunner_T229_LinesAreShippedWhileItWorks(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t, plan.Noop, struct{}{})
