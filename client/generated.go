@@ -10487,8 +10487,8 @@ func (v *WhoAmIViewerGrantsGrant) GetBreakGlass() bool { return v.BreakGlass }
 
 // WhoCouldResponse is returned by WhoCould on success.
 type WhoCouldResponse struct {
-	// Principals of the tenant that may do the action to the run, at most ten. Takes the action READ_POLICY
-	// on the run's place. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT (no such action).
+	// Principals of the tenant that may do the action to a run, or else in a place (both of its ids), at most ten. Takes the action READ_POLICY
+	// there. Example: `whoCould(action: "START", projectId: "shop", environmentId: "prod")`. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT (no such action).
 	WhoCould []string `json:"whoCould"`
 }
 
@@ -11017,15 +11017,23 @@ func (v *__WatchRunInput) GetStoreEpoch() *string { return v.StoreEpoch }
 
 // __WhoCouldInput is used internally by genqlient
 type __WhoCouldInput struct {
-	Action string `json:"action"`
-	RunId  string `json:"runId"`
+	Action        string  `json:"action"`
+	RunId         *string `json:"runId"`
+	ProjectId     *string `json:"projectId"`
+	EnvironmentId *string `json:"environmentId"`
 }
 
 // GetAction returns __WhoCouldInput.Action, and is useful for accessing the field via an interface.
 func (v *__WhoCouldInput) GetAction() string { return v.Action }
 
 // GetRunId returns __WhoCouldInput.RunId, and is useful for accessing the field via an interface.
-func (v *__WhoCouldInput) GetRunId() string { return v.RunId }
+func (v *__WhoCouldInput) GetRunId() *string { return v.RunId }
+
+// GetProjectId returns __WhoCouldInput.ProjectId, and is useful for accessing the field via an interface.
+func (v *__WhoCouldInput) GetProjectId() *string { return v.ProjectId }
+
+// GetEnvironmentId returns __WhoCouldInput.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *__WhoCouldInput) GetEnvironmentId() *string { return v.EnvironmentId }
 
 // The mutation executed by ApproveRun.
 const ApproveRun_Operation = `
@@ -14104,8 +14112,8 @@ func WhoAmI(
 
 // The query executed by WhoCould.
 const WhoCould_Operation = `
-query WhoCould ($action: String!, $runId: String!) {
-	whoCould(action: $action, runId: $runId)
+query WhoCould ($action: String!, $runId: String, $projectId: String, $environmentId: String) {
+	whoCould(action: $action, runId: $runId, projectId: $projectId, environmentId: $environmentId)
 }
 `
 
@@ -14113,14 +14121,18 @@ func WhoCould(
 	ctx_ context.Context,
 	client_ graphql.Client,
 	action string,
-	runId string,
+	runId *string,
+	projectId *string,
+	environmentId *string,
 ) (data_ *WhoCouldResponse, err_ error) {
 	req_ := &graphql.Request{
 		OpName: "WhoCould",
 		Query:  WhoCould_Operation,
 		Variables: &__WhoCouldInput{
-			Action: action,
-			RunId:  runId,
+			Action:        action,
+			RunId:         runId,
+			ProjectId:     projectId,
+			EnvironmentId: environmentId,
 		},
 	}
 

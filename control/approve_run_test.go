@@ -332,7 +332,7 @@ func TestActionsAndPreview_SayWhatAnApprovalWouldDo(t *testing.T) {
 		}
 		return "none"
 	}
-	if names, err := w.WhoCould(ctx, w.who("dev-admin"), authz.Approve, id); err != nil || slices.Contains(names, "dev-engineer") || !slices.Contains(names, "dev-planner") {
+	if names, err := w.WhoCould(ctx, w.who("dev-admin"), control.WhoCould{Action: authz.Approve, RunID: id}); err != nil || slices.Contains(names, "dev-engineer") || !slices.Contains(names, "dev-planner") {
 		t.Errorf("who could approve a run of dev-engineer: %v, %v", names, err)
 	}
 	for who, want := range map[string]string{

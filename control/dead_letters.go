@@ -89,6 +89,12 @@ func (s *Service) mayOperate(ctx context.Context, p authz.Principal, row store.A
 		}
 		object = objectOf(r.Identity)
 	}
+	return s.mayOperateOn(ctx, p, row, object)
+}
+
+// mayOperateOn decides about row.Action on object. A denial leaves the row.
+func (s *Service) mayOperateOn(ctx context.Context, p authz.Principal, row store.AuditRow, object authz.Object) error {
+	action := authz.Action(row.Action)
 	d, err := s.cfg.Authz.Decide(p, action, object)
 	if err != nil {
 		return translate(err)

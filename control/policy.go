@@ -201,23 +201,57 @@ func (s *Service) auditRefused(ctx context.Context, p authz.Principal, row store
 	return e
 }
 
-// WhoCould names principals of the caller's tenant that may do action to a run, at
-// most ten; who asked for a run may not approve it, unless the policy says so: NOT_FOUND, FORBIDDEN without READ_POLICY there.
-func (s *Service) WhoCould(ctx context.Context, p authz.Principal, action authz.Action, runID string) ([]string, error) {
-	if !slices.Contains(authz.Actions(), action) {
-		return nil, badInput([]plan.Violation{{Path: "action", Code: "UNKNOWN", Message: "there is no such action"}})
-	}
-	if err := s.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadPolicy), RunID: runID}); err != nil {
+// WhoCould asks who may do an action to a run, or else in a place.
+type WhoCould struct {
+	Action authz.Action
+	RunID  string
+	// The place; "" with a run.
+	ProjectID, EnvironmentID string
+}
+
+// WhoCould names principals of the caller's tenant that may do an action there, at
+// most ten; who asked for a run may not approve it, unless the policy says so: BAD_USER_INPUT,
+// NOT_FOUND, FORBIDDEN without READ_POLICY there.
+func (s *Service) WhoCould(ctx context.Context, p authz.Principal, q WhoCould) ([]string, error) {
+	if err := checkWhoCould(q); err != nil {
 		return nil, err
 	}
-	r, err := s.cfg.Store.Get(ctx, runID)
+	row := store.AuditRow{Action: string(authz.ReadPolicy), RunID: q.RunID}
+	if q.RunID == "" {
+		place := authz.Object{TenantID: p.TenantID, ProjectID: q.ProjectID, EnvironmentID: q.EnvironmentID}
+		if err := s.mayOperateOn(ctx, p, row, place); err != nil {
+			return nil, err
+		}
+		return s.cfg.Authz.WhoCould(q.Action, place), nil
+	}
+	if err := s.mayOperate(ctx, p, row); err != nil {
+		return nil, err
+	}
+	r, err := s.cfg.Store.Get(ctx, q.RunID)
 	if err != nil {
 		return nil, translate(err)
 	}
-	if action == authz.Approve && s.cfg.Authz.SOD(p.TenantID).Approve {
-		return s.others(action, objectOf(r.Identity), r.TriggeredBy), nil
+	if q.Action == authz.Approve && s.cfg.Authz.SOD(p.TenantID).Approve {
+		return s.others(q.Action, objectOf(r.Identity), r.TriggeredBy), nil
 	}
-	return s.cfg.Authz.WhoCould(action, objectOf(r.Identity)), nil
+	return s.cfg.Authz.WhoCould(q.Action, objectOf(r.Identity)), nil
+}
+
+func checkWhoCould(q WhoCould) error {
+	var vs []plan.Violation
+	if !slices.Contains(authz.Actions(), q.Action) {
+		vs = append(vs, plan.Violation{Path: "action", Code: "UNKNOWN", Message: "there is no such action"})
+	}
+	switch placed := q.ProjectID != "" || q.EnvironmentID != ""; {
+	case q.RunID == "" && !placed, q.RunID != "" && placed:
+		vs = append(vs, plan.Violation{Path: "runId", Code: "INVALID", Message: "give either a run, or a project and an environment"})
+	case placed:
+		vs = checkID(checkID(vs, "projectId", q.ProjectID), "environmentId", q.EnvironmentID)
+	}
+	if len(vs) > 0 {
+		return badInput(vs)
+	}
+	return nil
 }
 
 // others names who could do action to o beside one that separation of duties keeps from it.

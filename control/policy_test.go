@@ -266,17 +266,30 @@ func TestWhoCould_ForAdmin(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	r := w.running("r", "s1")
-	names, err := w.WhoCould(t.Context(), w.who("dev-admin"), authz.EscalateAlert, r)
+	names, err := w.WhoCould(t.Context(), w.who("dev-admin"), control.WhoCould{Action: authz.EscalateAlert, RunID: r})
 	if err != nil || !slices.Equal(names, []string{"dev-system"}) {
 		t.Errorf("%v, %v", names, err)
 	}
 	for id, want := range map[string]run.Code{"dev-engineer": run.CodeForbidden, "dev-mallory": run.CodeNotFound} {
-		if _, err := w.WhoCould(t.Context(), w.who(id), authz.Pause, r); coded(err) != want {
+		if _, err := w.WhoCould(t.Context(), w.who(id), control.WhoCould{Action: authz.Pause, RunID: r}); coded(err) != want {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
-	if _, err := w.WhoCould(t.Context(), w.who("dev-admin"), "FLY", r); coded(err) != run.CodeBadInput {
+	if _, err := w.WhoCould(t.Context(), w.who("dev-admin"), control.WhoCould{Action: "FLY", RunID: r}); coded(err) != run.CodeBadInput {
 		t.Errorf("no action: %v", err)
+	}
+	in := control.WhoCould{Action: authz.Start, ProjectID: "shop", EnvironmentID: "prod"}
+	if names, err := w.WhoCould(t.Context(), w.who("dev-admin"), in); err != nil || !slices.Contains(names, "dev-engineer") || slices.Contains(names, "dev-viewer") {
+		t.Errorf("in a place: %v, %v", names, err)
+	}
+	if _, err := w.WhoCould(t.Context(), w.who("dev-engineer"), in); coded(err) != run.CodeForbidden {
+		t.Errorf("in a place whose policy one may not read: %v", err)
+	}
+	for _, in := range []control.WhoCould{{}, {RunID: r, ProjectID: "shop", EnvironmentID: "prod"}, {ProjectID: "shop"}, {ProjectID: "shop", EnvironmentID: "*"}} {
+		in.Action = authz.Start
+		if _, err := w.WhoCould(t.Context(), w.who("dev-admin"), in); coded(err) != run.CodeBadInput {
+			t.Errorf("%+v: %v", in, err)
+		}
 	}
 }
 

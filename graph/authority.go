@@ -14,7 +14,7 @@ import (
 type Authority interface {
 	PolicyUse
 	TokenUse
-	WhoCould(ctx context.Context, p authz.Principal, action authz.Action, runID string) ([]string, error)
+	WhoCould(ctx context.Context, p authz.Principal, q control.WhoCould) ([]string, error)
 }
 
 // PolicyUse reads and changes the policy of a tenant.
@@ -68,8 +68,10 @@ func versionCursor(after *string) (int64, error) {
 	return version, nil
 }
 
-func (q queries) WhoCould(ctx context.Context, action, runID string) ([]string, error) {
-	names, err := q.control.WhoCould(ctx, principal(ctx), authz.Action(action), runID)
+func (q queries) WhoCould(ctx context.Context, action string, runID, projectID, environmentID *string) ([]string, error) {
+	names, err := q.control.WhoCould(ctx, principal(ctx), control.WhoCould{
+		Action: authz.Action(action), RunID: orZero(runID), ProjectID: orZero(projectID), EnvironmentID: orZero(environmentID),
+	})
 	if err != nil {
 		return nil, err
 	}

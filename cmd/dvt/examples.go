@@ -34,7 +34,7 @@ var examples = map[string]string{
 	"dvt plan test":            "dvt plan test nightly.yaml\ndvt plan test nightly.yaml --script fails.yaml",
 	"dvt plan validate":        "dvt plan validate nightly.yaml\nmake-plan | dvt plan validate - -o json",
 	"dvt policy history":       "dvt policy history --limit 5",
-	"dvt policy who":           "dvt policy who cancel 4fec12ab",
+	"dvt policy who":           "dvt policy who cancel 4fec12ab\ndvt policy who start --project shop --environment prod",
 	"dvt policy set":           "dvt policy set policy.yaml --expected-version 41 --reason \"ben joins shop\"",
 	"dvt policy show":          "dvt policy show > policy.yaml",
 	"dvt queue list":           "dvt queue list\ndvt queue list --project shop",

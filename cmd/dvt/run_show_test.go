@@ -103,6 +103,8 @@ func TestPolicyWho_NamesWhoMay(t *testing.T) {
 	}{
 		{"dev-admin", "policy who cancel r1", 0, "dev-admin\n"},
 		{"dev-admin", "policy who retry-step r1", 0, "dev-engineer\n"},
+		{"dev-admin", "policy who start --project shop --environment prod", 0, "dev-engineer\n"},
+		{"dev-admin", "policy who start", 2, "runId: give either a run, or a project and an environment"},
 		{"dev-admin", "policy who dance r1", 2, "ACTION is one of READ, START"},
 		{"dev-admin", "policy who cancel r2", 4, "NOT_FOUND"},
 		{"dev-viewer", "policy who cancel r1", 3, "FORBIDDEN"},

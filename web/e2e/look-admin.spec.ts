@@ -49,9 +49,13 @@ test("an edit of the policy shows what it changes before it is sent, and who cou
   await expect(dialog).toHaveCount(0);
   await expect.poll(version).toBe(before + 1);
   await page.getByLabel("Action").selectOption("Emergency stop");
-  await page.getByLabel(/On run/).fill(runId);
+  await page.getByLabel(/on a run/).fill(runId);
   await page.getByRole("button", { name: "Ask" }).click();
   await expect(page.getByRole("status").filter({ hasText: "Emergency stop:" })).toContainText("dev-admin");
+  await page.getByLabel("Action").selectOption("Start");
+  await page.getByLabel(/on a run/).fill("shop/dev");
+  await page.getByRole("button", { name: "Ask" }).click();
+  await expect(page.getByRole("status").filter({ hasText: "Start:" })).toContainText("dev-engineer");
   // As it was, for the tests that follow.
   await page.getByRole("button", { name: "Edit…" }).click();
   await text.fill(document);

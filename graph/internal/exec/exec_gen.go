@@ -588,7 +588,7 @@ type ComplexityRoot struct {
 		StepLog       func(childComplexity int, runID string, stepID string, attempt *int, fromLine *int, first *int, find *string) int
 		Tokens        func(childComplexity int, all *bool, live *bool, first *int, after *string) int
 		Viewer        func(childComplexity int) int
-		WhoCould      func(childComplexity int, action string, runID string) int
+		WhoCould      func(childComplexity int, action string, runID *string, projectID *string, environmentID *string) int
 	}
 
 	QueueEntry struct {
@@ -1133,7 +1133,7 @@ type QueryResolver interface {
 	DeadLetters(ctx context.Context, runID *string, open *bool, first *int, after *string) (*model.DeadLetterConnection, error)
 	Policy(ctx context.Context) (*model.Policy, error)
 	PolicyHistory(ctx context.Context, first *int, after *string) (*model.PolicyConnection, error)
-	WhoCould(ctx context.Context, action string, runID string) ([]string, error)
+	WhoCould(ctx context.Context, action string, runID *string, projectID *string, environmentID *string) ([]string, error)
 	Tokens(ctx context.Context, all *bool, live *bool, first *int, after *string) (*model.TokenConnection, error)
 	Audit(ctx context.Context, filter *model.AuditFilter, oldestFirst *bool, first *int, after *string) (*model.AuditConnection, error)
 	Queue(ctx context.Context, projectID *string, first *int, after *string) (*model.QueueEntryConnection, error)
@@ -3526,7 +3526,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Query.WhoCould(childComplexity, args["action"].(string), args["runId"].(string)), true
+		return e.ComplexityRoot.Query.WhoCould(childComplexity, args["action"].(string), args["runId"].(*string), args["projectId"].(*string), args["environmentId"].(*string)), true
 
 	case "QueueEntry.attempts":
 		if e.ComplexityRoot.QueueEntry.Attempts == nil {
@@ -5915,10 +5915,10 @@ type Query {
   "Earlier versions too, newest first; ` + "`" + `first` + "`" + ` is at most 200. Errors as policy, BAD_USER_INPUT, CURSOR_INVALID."
   policyHistory(first: Int = 20, after: String): PolicyConnection!
   """
-  Principals of the tenant that may do the action to the run, at most ten. Takes the action READ_POLICY
-  on the run's place. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT (no such action).
+  Principals of the tenant that may do the action to a run, or else in a place (both of its ids), at most ten. Takes the action READ_POLICY
+  there. Example: ` + "`" + `whoCould(action: "START", projectId: "shop", environmentId: "prod")` + "`" + `. Errors: FORBIDDEN, NOT_FOUND, BAD_USER_INPUT (no such action).
   """
-  whoCould(action: String!, runId: String!): [String!]!
+  whoCould(action: String!, runId: String, projectId: String, environmentId: String): [String!]!
   """
   API tokens and sessions of browsers, newest first; ` + "`" + `first` + "`" + ` is at most 200. The viewer's own, or with ` + "`" + `all` + "`" + ` everybody's, which takes
   the action MANAGE_TOKENS. ` + "`" + `live` + "`" + ` leaves out those that were revoked or have expired.
@@ -10729,13 +10729,29 @@ func (ec *executionContext) field_Query_whoCould_args(ctx context.Context, rawAr
 	}
 	args["action"] = arg0
 	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "runId",
-		func(ctx context.Context, v any) (string, error) {
-			return ec.unmarshalNString2string(ctx, v)
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
 	args["runId"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "projectId",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["projectId"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "environmentId",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["environmentId"] = arg3
 	return args, nil
 }
 
@@ -19849,7 +19865,7 @@ func (ec *executionContext) _Query_whoCould(ctx context.Context, field graphql.C
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Query().WhoCould(ctx, fc.Args["action"].(string), fc.Args["runId"].(string))
+			return ec.Resolvers.Query().WhoCould(ctx, fc.Args["action"].(string), fc.Args["runId"].(*string), fc.Args["projectId"].(*string), fc.Args["environmentId"].(*string))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {

@@ -19,9 +19,11 @@ export interface ViewerInfo {
   roles: readonly string[];
   /** What the viewer may do somewhere. */
   actions: ReadonlySet<Action>;
+  /** Where there are runs that the viewer may see. */
+  places: readonly { projectId: string; environmentId: string }[];
 }
 
-export const ViewerContext = createContext<ViewerInfo>({ principal: "", tenantId: "", roles: [], actions: new Set() });
+export const ViewerContext = createContext<ViewerInfo>({ principal: "", tenantId: "", roles: [], actions: new Set(), places: [] });
 
 export function useViewer(): ViewerInfo {
   return use(ViewerContext);

@@ -1,4 +1,5 @@
-import { type FormEvent, useState } from "react";
+import { type FormEvent, useId, useState } from "react";
+import { useViewer } from "../actions/context";
 import { type Action, WhoCouldDocument } from "../api/gen/graphql";
 import { ApiError, request } from "../api/request";
 import { m } from "../messages";
@@ -6,20 +7,22 @@ import { Button } from "../ui/Button";
 import css from "../ui/Form.module.css";
 import { Violations } from "../ui/Violations";
 
-/** What can be done to a run, in the words of its buttons. */
-const ACTIONS = ["READ", "PAUSE", "RESUME", "RETRY_STEP", "SKIP_STEP", "CANCEL", "EMERGENCY_STOP", "RERUN", "APPROVE", "COMPLETE_MANUAL_STEP", "INJECT_OVERRIDE", "UPDATE_PARAMS", "UPDATE_TARGET"] as const satisfies readonly Action[];
+/** What can be done, in the words of the buttons. */
+const ACTIONS = ["READ", "START", "PAUSE", "RESUME", "RETRY_STEP", "SKIP_STEP", "CANCEL", "EMERGENCY_STOP", "RERUN", "APPROVE", "COMPLETE_MANUAL_STEP", "INJECT_OVERRIDE", "UPDATE_PARAMS", "UPDATE_TARGET"] as const satisfies readonly Action[];
 
-/** Asks the policy itself who could do something to a run, rather than leaving people to read it. */
+/** Asks the policy itself who could do something, rather than leaving people to read it. */
 export function WhoCan() {
+  const viewer = useViewer();
+  const places = useId();
   const [answer, setAnswer] = useState<string | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
   const submit = (event: FormEvent<HTMLFormElement>): void => {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
     const action = ACTIONS.find((known) => known === form.get("action")) ?? "READ";
-    const runId = String(form.get("run") ?? "").trim();
+    const [on = "", environmentId] = String(form.get("on") ?? "").trim().split("/", 2);
     setError(null);
-    request(WhoCouldDocument, { action, runId }).then(
+    request(WhoCouldDocument, environmentId === undefined ? { action, runId: on } : { action, projectId: on, environmentId }).then(
       ({ whoCould }) => setAnswer(m.policy.who(m.action[action], whoCould.join(", "))),
       (cause: unknown) => {
         setAnswer(null);
@@ -42,8 +45,15 @@ export function WhoCan() {
           </select>
         </label>
         <label className={css.field}>
-          <span>{m.policy.onRun}</span>
-          <input name="run" required maxLength={128} autoComplete="off" spellCheck={false} />
+          <span>{m.policy.on}</span>
+          <input name="on" list={places} required maxLength={257} autoComplete="off" spellCheck={false} />
+          <datalist id={places}>
+            {viewer.places.map(({ projectId, environmentId }) => (
+              <option key={`${projectId}/${environmentId}`}>
+                {projectId}/{environmentId}
+              </option>
+            ))}
+          </datalist>
         </label>
         <Button type="submit">{m.policy.ask}</Button>
       </form>

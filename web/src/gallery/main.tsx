@@ -7,7 +7,7 @@ import { ViewerContext } from "../actions/context";
 import { ANSWERS } from "./data";
 import { Gallery } from "./Gallery";
 
-const VIEWER = { principal: "ana", tenantId: "acme", roles: ["ENGINEER"], actions: new Set<never>() };
+const VIEWER = { principal: "ana", tenantId: "acme", roles: ["ENGINEER"], actions: new Set<never>(), places: [] };
 // Links need a router; they lead nowhere.
 const router = createRouter({ routeTree: createRootRoute({ component: Gallery }), history: createMemoryHistory() });
 

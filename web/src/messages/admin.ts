@@ -68,7 +68,7 @@ export const policy = {
   at: "At",
   reason: "Reason",
   whoCan: "Who could",
-  onRun: "On run (its whole id)",
+  on: "On a project/environment, or on a run (its whole id)",
   ask: "Ask",
   who: (action: string, names: string) => (names === "" ? `Nobody could: ${action}.` : `${action}: ${names}.`),
   noHistory: "The tenant has no policy of its own; the server's settings hold.",

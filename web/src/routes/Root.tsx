@@ -38,8 +38,8 @@ export function Root() {
   }, [attempt]);
   const zone = tz ?? preferred;
   const info = useMemo(() => {
-    const { principal = "", tenantId = "", roles = [], grants = [] } = viewer ?? {};
-    return { principal, tenantId, roles, actions: new Set(grants.flatMap((grant) => grant.actions)) };
+    const { principal = "", tenantId = "", roles = [], grants = [], places = [] } = viewer ?? {};
+    return { principal, tenantId, roles, actions: new Set(grants.flatMap((grant) => grant.actions)), places };
   }, [viewer]);
   if (signedOut(error)) return <SignIn error={error} />;
   if (error !== null) return <Problem error={error} retry={() => setAttempt(attempt + 1)} />;

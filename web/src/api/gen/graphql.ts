@@ -963,7 +963,9 @@ export type LetterEventsQuery = { run: { events: { edges: Array<{ node: { eventI
 
 export type WhoCouldQueryVariables = Exact<{
   action: string;
-  runId: string;
+  runId?: string | null | undefined;
+  projectId?: string | null | undefined;
+  environmentId?: string | null | undefined;
 }>;
 
 
@@ -3182,8 +3184,13 @@ export const LetterEventsDocument = new TypedDocumentString(`
   payload
 }`) as unknown as TypedDocumentString<LetterEventsQuery, LetterEventsQueryVariables>;
 export const WhoCouldDocument = new TypedDocumentString(`
-    query WhoCould($action: String!, $runId: String!) {
-  whoCould(action: $action, runId: $runId)
+    query WhoCould($action: String!, $runId: String, $projectId: String, $environmentId: String) {
+  whoCould(
+    action: $action
+    runId: $runId
+    projectId: $projectId
+    environmentId: $environmentId
+  )
 }
     `) as unknown as TypedDocumentString<WhoCouldQuery, WhoCouldQueryVariables>;
 export const QueueDocument = new TypedDocumentString(`
