@@ -53,3 +53,10 @@ func ServeInside(
 	}
 	return p.serve(ctx, ln, ready(p.routes(nil), p.artifacts, ln.Addr()), nil)
 }
+
+// HTTPServer is what listens, with times that are a thousandth.
+func HTTPServer(routes http.Handler) *http.Server {
+	srv := httpServer(routes)
+	srv.ReadTimeout, srv.WriteTimeout = srv.ReadTimeout/1000, srv.WriteTimeout/1000
+	return srv
+}

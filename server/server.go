@@ -37,6 +37,14 @@ import (
 // drainTime is how long open requests and streams may take to end.
 const drainTime = 5 * time.Second
 
+// Times within which a request is read and answered, from its first byte on, so that no
+// peer that stops sending or reading holds a connection for ever. A plan of 10 MiB takes
+// them at 300 kbit/s. Sockets and event streams, which stay, have deadlines of their own.
+const (
+	readTime  = 5 * time.Minute
+	writeTime = readTime + time.Minute
+)
+
 // parts is one process wired together.
 type parts struct {
 	cfg       Config
@@ -281,6 +289,13 @@ func newRunner(cfg Config, j engine.Journal, log *slog.Logger) *executor.Runner 
 	}
 }
 
+// httpServer bounds what a peer may cost before anything is known of it.
+func httpServer(routes http.Handler) *http.Server {
+	return &http.Server{
+		Handler: routes, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+	}
+}
+
 // serve runs the API and the duties until ctx ends, then shuts down in order:
 // streams are told to resume elsewhere, requests end, then the duties, so that
 // nothing is accepted that nobody will carry on.
@@ -292,7 +307,7 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
 	defer stopAPI()
-	srv := &http.Server{Handler: routes, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	srv := httpServer(routes)
 	g, failed := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {

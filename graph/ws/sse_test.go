@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -87,5 +88,34 @@ func TestEvents_Shutdown(t *testing.T) {
 	}
 	if got := readAll(t, s.events(t.Context(), t, subscription).Body); got != "SERVER_SHUTDOWN\n" {
 		t.Errorf("after shutdown got %q", got)
+	}
+}
+
+// What bounds other requests does not end a stream.
+func TestEvents_OutliveTheTimesOfTheirServer(t *testing.T) {
+	t.Parallel()
+	var live atomic.Int64
+	s := start(t, ws.Config{CommentEvery: 20 * time.Millisecond}, quiet(&live))
+	const within = 100 * time.Millisecond
+	short := httptest.NewUnstartedServer(s.http.Config.Handler)
+	short.Config.ReadTimeout, short.Config.WriteTimeout = within, within
+	short.Start()
+	defer short.Close()
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, short.URL+"/events?query="+url.QueryEscape(subscription), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	resp, err := short.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	for lines := bufio.NewReader(resp.Body); time.Since(began) < 5*within; {
+		if _, err := lines.ReadString('\n'); err != nil {
+			t.Fatalf("the stream ended after %v: %v", time.Since(began), err)
+		}
 	}
 }
