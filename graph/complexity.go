@@ -36,8 +36,10 @@ func weights() exec.ComplexityRoot {
 		return page(first, last, 50) * child
 	}
 	c.Query.StepLog = func(child int, _, _ string, _, _, first *int, _ *string) int { return page(first, nil, 200) * child }
+	c.Query.ManualTasks = func(child int, _ *string, first *int, _ *string) int { return page(first, nil, 50) * child }
 	c.Query.DeadLetters = func(child int, _ *string, _ *bool, first *int, _ *string) int { return page(first, nil, 50) * child }
 	c.Query.PolicyHistory = func(child int, first *int, _ *string) int { return page(first, nil, 20) * child }
+	c.Query.QuotaHistory = func(child int, first *int, _ *string) int { return page(first, nil, 20) * child }
 	c.Query.Tokens = func(child int, _, _ *bool, first *int, _ *string) int { return page(first, nil, 50) * child }
 	c.Query.Audit = func(child int, _ *model.AuditFilter, _ *bool, first *int, _ *string) int {
 		return page(first, nil, 50) * child

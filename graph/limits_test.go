@@ -99,6 +99,36 @@ func TestLimits_OrdinaryOperationsPass(t *testing.T) {
 	}
 }
 
+// A page of more rows costs more, wherever it is asked for.
+func TestLimits_EveryPageIsWeighed(t *testing.T) {
+	t.Parallel()
+	schema := graph.Schema(answering(), graph.Config{})
+	for _, def := range schema.Schema().Types {
+		if def.Kind != ast.Object || def.Name == "Subscription" {
+			continue
+		}
+		for _, field := range def.Fields {
+			if field.Arguments.ForName("first") == nil {
+				continue
+			}
+			args := map[string]any{}
+			for _, a := range field.Arguments {
+				if a.Type.NonNull {
+					args[a.Name] = "x"
+				}
+			}
+			cost := func(first int) int {
+				args["first"] = first
+				n, _ := schema.Complexity(t.Context(), def.Name, field.Name, 10, args)
+				return n
+			}
+			if one, many := cost(1), cost(200); many-one != 199*10 {
+				t.Errorf("%s.%s: one row costs %d, 200 cost %d", def.Name, field.Name, one, many)
+			}
+		}
+	}
+}
+
 func TestLimits_IntrospectionIsAChoice(t *testing.T) {
 	t.Parallel()
 	a := serve(t, answering())
