@@ -80,6 +80,7 @@ function Truth() {
 export function RunTruthBanner() {
   const store = useRunStore();
   const verdict = useVerdict();
+  useTick(1_000, store.frozen());
   return <SyncBanner verdict={verdict} now={store.clock.now()} />;
 }
 

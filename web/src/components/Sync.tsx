@@ -6,7 +6,7 @@ import type { Verdict, VerdictState } from "../runs/store";
 import { Announce } from "../ui/Announce";
 import { Button } from "../ui/Button";
 import { ticking, zoneName } from "../ui/format";
-import { Time, useTick, useZone } from "../ui/Time";
+import { Time, useZone } from "../ui/Time";
 import css from "./Sync.module.css";
 
 const ICONS: Record<VerdictState, LucideIcon> = {
@@ -52,7 +52,7 @@ interface SyncBannerProps {
   now: number;
 }
 
-/** Across the page when it may not be true: since when, why, and what happens next. Its ticking clocks are not read out, its state is. */
+/** Across the page when it may not be true: since when, why, and what happens next. Its clocks tick with `now` and are not read out, its state is. */
 export function SyncBanner({ verdict, now }: SyncBannerProps) {
   const { state, reason } = verdict;
   return (
@@ -66,7 +66,6 @@ export function SyncBanner({ verdict, now }: SyncBannerProps) {
 function Banner({ verdict, now }: SyncBannerProps) {
   const { state, reason, asOf, seq, headSeq } = verdict;
   const link = useSyncExternalStore(onLink, linkState);
-  useTick(1_000, state === "STALE" || state === "OFFLINE");
   if (state === "RESYNCING" && seq !== undefined && headSeq !== undefined) {
     return (
       <div className={css.banner} data-state={state}>
