@@ -1,7 +1,7 @@
 // Whether the run's page tells the truth, and says so when it cannot. Frames are lost and changed between the page and the
 // real dvt; what the server says when its own parts fail is proven by its own tests.
 import type { Page } from "@playwright/test";
-import { expect, sleeps, startRun, status, sync, test } from "./page";
+import { cancelRun, expect, sleeps, startRun, status, sync, test } from "./page";
 import { type Frame, openWire, updateOf, withUpdate } from "./wire";
 
 const LONG = sleeps(60_000, 1);
@@ -257,4 +257,42 @@ test("10 attempt 2 is Retry #1, a status from a later version keeps its word, an
   await expect(status(page)).toHaveText('Unknown "HIBERNATING"');
   await expect(page.getByText(/^seq \d+ unused$/)).toBeVisible();
   await expect(page.locator("main").getByRole("alert")).toHaveCount(0);
+});
+
+test("without dvt each view opens, the banner and the chip count the same seconds, and the top bar keeps its height", async ({ page, url }) => {
+  const runId = await startRun(url, "truth-views", LONG);
+  const wire = await openWire(page);
+  await page.goto(`${url}/runs/${runId}`);
+  await expect(sync(page)).toHaveAttribute("data-state", "LIVE");
+  // The code of what is opened later is fetched soon after the page.
+  await page.waitForTimeout(4_000);
+  const bar = page.getByRole("banner");
+  const height = (await bar.boundingBox())?.height;
+  await page.route("**/assets/**", (route) => route.abort("connectionfailed"));
+  await wire.cut();
+  await expect(sync(page)).toHaveAttribute("data-state", "OFFLINE");
+  expect((await bar.boundingBox())?.height).toBe(height);
+  for (const key of ["4", "5", "6", "7", "2"]) {
+    await page.keyboard.press(key);
+    await expect(page.getByRole("navigation", { name: "Views of the run" }).locator("[aria-current]")).toContainText(key);
+    await expect(status(page)).toHaveText("Running");
+  }
+  await page.waitForTimeout(3_000);
+  const seconds = await page.evaluate(() => ["[data-testid=sync]", "main p strong"].map((place) => Number(/(\d+) s/.exec(document.querySelector(place)?.textContent ?? "")?.[1])));
+  expect(seconds[0]).toBeGreaterThan(3);
+  expect(seconds[1]).toBe(seconds[0]);
+  await cancelRun(url, runId);
+});
+
+test("a view whose code is not to be had says so, and the page stays", async ({ page, url }) => {
+  const runId = await startRun(url, "truth-code", sleeps(50, 1));
+  await page.route("**/assets/Events-*", (route) => route.abort("connectionfailed"));
+  await page.goto(`${url}/runs/${runId}`);
+  await expect(status(page)).toHaveText("Completed");
+  await page.keyboard.press("4");
+  await expect(page.getByRole("alert").getByText("This could not be loaded.")).toBeVisible();
+  await expect(status(page)).toHaveText("Completed");
+  await page.unroute("**/assets/Events-*");
+  await page.getByRole("button", { name: "Reload the page" }).click();
+  await expect(page.getByText("RunCompleted").first()).toBeVisible();
 });

@@ -1,5 +1,5 @@
 import { getRouteApi } from "@tanstack/react-router";
-import { lazy, useState } from "react";
+import { useState } from "react";
 import { Picture } from "../dag/Picture";
 import { m } from "../messages";
 import { useHeader, useOrder } from "../runs/context";
@@ -7,16 +7,17 @@ import type { StepQuery } from "../runs/selection";
 import { STEP_SORTS, type StepFilter } from "../runs/views";
 import { Timeline } from "../timeline/Timeline";
 import { Button } from "../ui/Button";
+import { later } from "../ui/Later";
 import { useNarrow } from "../ui/narrow";
 import { Notice } from "../ui/Page";
 import css from "./RunViews.module.css";
 import { noSteps } from "./runWords";
 import { StepsGrid } from "./StepsGrid";
 
-const Details = lazy(() => import("./Details"));
-const Events = lazy(() => import("./Events"));
-const RunArtifacts = lazy(() => import("./RunArtifacts"));
-const RunReceipts = lazy(() => import("./RunReceipts"));
+const Details = later(() => import("./Details").then((part) => part.default));
+const Events = later(() => import("./Events").then((part) => part.default));
+const RunArtifacts = later(() => import("./RunArtifacts").then((part) => part.default));
+const RunReceipts = later(() => import("./RunReceipts").then((part) => part.default));
 
 const route = getRouteApi("/runs/$runId");
 const NO_FILTER: readonly StepFilter[] = [];

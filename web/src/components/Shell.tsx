@@ -1,6 +1,6 @@
 import { Link, useLocation, useNavigate } from "@tanstack/react-router";
 import { CircleQuestionMark, Search, Unplug } from "lucide-react";
-import { lazy, type ReactNode, Suspense, useEffect, useState, useSyncExternalStore } from "react";
+import { type ReactNode, Suspense, useEffect, useState, useSyncExternalStore } from "react";
 import { receipts, useReceipts, useViewer } from "../actions/context";
 import { settled } from "../actions/receipts";
 import { Tray } from "../actions/Tray";
@@ -14,6 +14,7 @@ import { m } from "../messages";
 import { Button } from "../ui/Button";
 import type { Zone } from "../ui/format";
 import { useKeys } from "../ui/keys";
+import { later } from "../ui/Later";
 import { usePreference } from "../ui/preference";
 import { useZone } from "../ui/Time";
 import { useCurrentInSight } from "../ui/useCurrentInSight";
@@ -27,8 +28,8 @@ import { SignInOver, useSessionEnd } from "./SignInOver";
 
 export type Viewer = ViewerQuery["viewer"];
 
-const Palette = lazy(() => import("../palette/Palette").then((module) => ({ default: module.Palette })));
-const Help = lazy(() => import("./Help").then((module) => ({ default: module.Help })));
+const Palette = later(() => import("../palette/Palette").then((part) => part.Palette));
+const Help = later(() => import("./Help").then((part) => part.Help));
 
 const MOVING_POLL_MS = 5_000;
 export const PAGES = [

@@ -1,5 +1,5 @@
 import { X } from "lucide-react";
-import { lazy, Suspense, useEffect, useRef } from "react";
+import { Suspense, useEffect, useRef } from "react";
 import { ActionButton } from "../actions/ActionButton";
 import { useActs } from "../actions/act";
 import type { Step } from "../api/model";
@@ -12,6 +12,7 @@ import { AFRESH, STEP_TABS, type StepTab } from "../runs/views";
 import { Button } from "../ui/Button";
 import { duration } from "../ui/format";
 import { stepLook } from "../ui/look";
+import { later } from "../ui/Later";
 import { Notice } from "../ui/Page";
 import { StatusBadge } from "../ui/Status";
 import { useTick } from "../ui/Time";
@@ -22,8 +23,8 @@ import { stepTook, waitWords } from "./stepWords";
 import tabs from "../ui/Tabs.module.css";
 import css from "./StepPanel.module.css";
 
-const StepInputs = lazy(() => import("./StepInputs"));
-const StepModels = lazy(() => import("./StepModels"));
+const StepInputs = later(() => import("./StepInputs").then((part) => part.default));
+const StepModels = later(() => import("./StepModels").then((part) => part.default));
 
 const STACKED = "(max-width: 960px)";
 

@@ -1,12 +1,13 @@
-import { lazy, Suspense, useState } from "react";
+import { Suspense, useState } from "react";
 import { inOrder, MOST_STEPS, SEVERAL, type Several } from "../actions/several";
 import { useRefusalOfView } from "../actions/useRefusal";
 import css from "../bulk/Bulk.module.css";
 import { m } from "../messages";
 import { useOrder } from "../runs/context";
 import { Button } from "../ui/Button";
+import { later } from "../ui/Later";
 
-const SeveralDialog = lazy(() => import("../actions/SeveralDialog").then((module) => ({ default: module.SeveralDialog })));
+const SeveralDialog = later(() => import("../actions/SeveralDialog").then((part) => part.SeveralDialog));
 
 interface StepsBarProps {
   runId: string;

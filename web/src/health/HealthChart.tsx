@@ -1,11 +1,12 @@
-import { lazy, Suspense, useState } from "react";
+import { Suspense, useState } from "react";
 import { m } from "../messages";
 import { clockTime } from "../ui/format";
+import { later } from "../ui/Later";
 import { useZone } from "../ui/Time";
 import css from "./Health.module.css";
 import { CHARTS, type ChartName, type Line, type Sample, told, written } from "./samples";
 
-const Plot = lazy(() => import("./Plot"));
+const Plot = later(() => import("./Plot").then((part) => part.default));
 
 interface HealthChartProps {
   name: ChartName;

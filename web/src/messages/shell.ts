@@ -7,6 +7,8 @@ export const page = {
   copied: "Copied",
   retryIn: (left: string) => `Retry in ${left}`,
   tooSoon: "The server asks you to wait a little.",
+  missing: "dvt did not answer, or this page is of an older version than dvt. Reload it when dvt answers: its address keeps what you look at.",
+  reload: "Reload the page",
   goTo: "Go to it in the form",
   asOf: "as of", more: "Show more", refresh: "Refresh", nothing: "Nothing here", forbidden: "You may not see this" };
 

@@ -1,5 +1,5 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { lazy, Suspense, useCallback, useMemo, useRef } from "react";
+import { Suspense, useCallback, useMemo, useRef } from "react";
 import type { RunRow } from "../api/model";
 import { RunFilters, SavedViews } from "../components/RunFilters";
 import { RunHistogram } from "../components/RunHistogram";
@@ -14,13 +14,14 @@ import { FOLLOWED, type RunList, useRunList } from "../runs/useRunList";
 import { Button } from "../ui/Button";
 import { useDocumentStatus } from "../ui/documentStatus";
 import { useKeys } from "../ui/keys";
+import { later } from "../ui/Later";
 import type { MenuItem } from "../ui/Menu";
 import { Notice, Problem, Skeleton } from "../ui/Page";
 import { useTick, useZone } from "../ui/Time";
 import button from "../ui/Button.module.css";
 import css from "./RunsPage.module.css";
 
-const BulkBar = lazy(() => import("../bulk/BulkBar").then((module) => ({ default: module.BulkBar })));
+const BulkBar = later(() => import("../bulk/BulkBar").then((part) => part.BulkBar));
 const route = getRouteApi("/runs");
 
 export function RunsPage() {

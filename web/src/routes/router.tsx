@@ -1,6 +1,7 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, Link, notFound, redirect } from "@tanstack/react-router";
 import { m } from "../messages";
 import type { Zone } from "../ui/format";
+import { Missing } from "../ui/Later";
 import { Notice, Problem } from "../ui/Page";
 import { Root } from "./Root";
 import { RunsPage } from "./RunsPage";
@@ -105,6 +106,8 @@ export const router = createRouter({
   parseSearch,
   stringifySearch,
   defaultPreload: "intent",
+  // Its code could not be fetched: what surrounds the page stays.
+  defaultErrorComponent: Missing,
 });
 
 declare module "@tanstack/react-router" {
