@@ -268,14 +268,11 @@ func (s *Service) expireApprovals(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, at := range late {
-			err := s.cfg.Store.InRun(ctx, at.RunID, func(tx store.RunTx) error { return s.expire(ctx, tx, at) })
-			if err != nil {
-				return err
-			}
-		}
-		if len(late) < expireBatch {
-			return nil
+		err = eachOf(ctx, late, func(at store.Approval) error {
+			return ofRun(at.RunID, s.cfg.Store.InRun(ctx, at.RunID, func(tx store.RunTx) error { return s.expire(ctx, tx, at) }))
+		})
+		if err != nil || len(late) < expireBatch {
+			return err
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (s *Service) SendBulks(ctx context.Context, owner string) error {
 		atOnce(leased, func(b store.Bulk) {
 			wait, err := s.sendBulk(ctx, b)
 			if err != nil {
-				wait = bulkStoreRetry
+				wait = max(wait, bulkStoreRetry)
 			}
 			if err := s.releaseBulk(ctx, b, wait); err == nil && wait == 0 {
 				more.Store(true)
@@ -59,7 +59,8 @@ func (s *Service) releaseBulk(ctx context.Context, b store.Bulk, wait time.Durat
 	return s.cfg.Store.ReleaseBulk(ctx, b, wait)
 }
 
-// sendBulk works on a leased bulk for a turn, and says for how long there is nothing more to do.
+// sendBulk works on a leased bulk for a turn, and says for how long there is nothing more to do; with an error 0
+// where the store may do better soon.
 func (s *Service) sendBulk(ctx context.Context, b store.Bulk) (time.Duration, error) {
 	j := &bulkJob{s: s, bulk: b}
 	var asker bulkAsker
@@ -90,8 +91,10 @@ func (s *Service) sendBulk(ctx context.Context, b store.Bulk) (time.Duration, er
 		if len(rows) == 0 {
 			wait := max(bulkPauseLeast, min(next.For, bulkPauseMost))
 			if next.Code != "" && b.Paced == "" {
-				_, err := s.settleBulk(ctx, b, store.BulkSettlement{Pause: next})
-				return wait, err
+				_, err = s.settleBulk(ctx, b, store.BulkSettlement{Pause: next})
+			}
+			if err != nil {
+				return 0, err
 			}
 			return wait, nil
 		}

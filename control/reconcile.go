@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -158,6 +160,41 @@ func atOnce[T any](batch []T, f func(T)) {
 		wg.Go(func() { f(item) })
 	}
 	wg.Wait()
+}
+
+// eachOf does f for one after the other, also behind one that fails: what is wrong with a run, and stays so,
+// keeps no other waiting. It ends early only when ctx does, or when the store or the engine does not
+// answer. The error is the first one, and how many there were.
+func eachOf[T any](ctx context.Context, list []T, f func(T) error) (first error) {
+	failed := 0
+	for _, item := range list {
+		err := f(item)
+		if err == nil {
+			continue
+		}
+		failed++
+		if unanswered(ctx, err) {
+			return err
+		}
+		first = cmp.Or(first, err)
+	}
+	if failed > 1 {
+		return fmt.Errorf("%w (and %d more of %d)", first, failed-1, len(list))
+	}
+	return first
+}
+
+// unanswered reports whether an error is of all runs, not of one.
+func unanswered(ctx context.Context, err error) bool {
+	return ctx.Err() != nil || errors.Is(err, store.ErrUnavailable) || errors.Is(err, engine.ErrUnavailable)
+}
+
+// ofRun says whose an error is.
+func ofRun(runID string, err error) error {
+	if err != nil {
+		err = fmt.Errorf("run %s: %w", runID, err)
+	}
+	return err
 }
 
 // duty calls work when woken and every 500 ms until ctx ends, at once again

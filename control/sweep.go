@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -141,6 +142,7 @@ type sweeper struct {
 	closedUpTo time.Time // when the closed executions were looked at
 	cursor     string    // in the list of quiet runs
 	suspects   map[string]*suspect
+	asOf       time.Time       // of the newest look at suspects, by the store's clock
 	told       map[string]bool // escalations, by sweepID
 	known      int             // quiet runs that the engine knows, of the last cycle
 	knows      int             // the same of this cycle, so far
@@ -238,6 +240,7 @@ func (w *sweeper) lookAtQuiet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var broken error
 	var handed []store.QuietRun
 	for _, r := range rows {
 		// A start that waits is not the engine's yet; a run without a queue row was
@@ -257,24 +260,26 @@ func (w *sweeper) lookAtQuiet(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, r := range part {
+		err = eachOf(ctx, part, func(r store.QuietRun) error {
 			if !open[r.RunID] {
 				w.suspect(r.Identity)
-				continue
+				return nil
 			}
 			w.knows++
-			if err := w.lookAtSteps(ctx, r); err != nil {
-				return err
-			}
+			return ofRun(r.RunID, w.lookAtSteps(ctx, r))
+		})
+		if err != nil && unanswered(ctx, err) {
+			return err // they are looked at again
 		}
+		broken = cmp.Or(broken, err)
 	}
 	if len(rows) < w.cfg.Batch { // the end of the cycle
 		w.metrics.open.WithLabelValues(stepStuck).Set(float64(w.stuck))
 		w.cursor, w.stuck, w.known, w.knows = "", 0, w.knows, 0
-		return nil
+		return broken
 	}
 	w.cursor = rows[len(rows)-1].RunID
-	return nil
+	return broken
 }
 
 // done says what was done about a finding.

@@ -33,17 +33,15 @@ func (w *sweeper) lookAtSuspects(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, id := range ids {
+	w.asOf = heads.Now
+	return eachOf(ctx, ids, func(id string) error {
 		head, ok := heads.ByRun[id]
 		if !ok || head.Terminal {
 			delete(w.suspects, id)
-			continue
+			return nil
 		}
-		if err := w.lookAtSuspect(ctx, w.suspects[id], head); err != nil {
-			return err
-		}
-	}
-	return nil
+		return ofRun(id, w.lookAtSuspect(ctx, w.suspects[id], head))
+	})
 }
 
 // lookAtSuspect confirms with the engine what its index said, twice, and then does
@@ -183,7 +181,7 @@ func (w *sweeper) restart(ctx context.Context, tx store.RunTx, why string) error
 	if err != nil {
 		return err
 	}
-	q.Status, q.NotBefore, q.LastError = store.QueuePending, w.s.cfg.Now(), why
+	q.Status, q.NotBefore, q.LastError = store.QueuePending, w.asOf, why
 	return tx.SetQueue(ctx, q)
 }
 

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,27 +28,26 @@ func (w *sweeper) lookAtStarts(ctx context.Context) error {
 	if len(rows) > 0 {
 		kick(w.s.starts)
 	}
-	for i, q := range rows {
-		why := fmt.Sprintf("The run waits for its start since %s and no server with the duty reconcile takes it; it was tried %d times.",
-			q.CreatedAt.UTC().Format(time.RFC3339), q.Attempts)
-		if q.LastError != "" {
-			why += " The last time: " + q.LastError
-		}
-		if err := w.free(ctx, q, why); err != nil {
-			return err
-		}
-		if i > 0 {
-			continue // of many that wait, the oldest says what is wrong
-		}
-		r, err := w.s.cfg.Store.Get(ctx, q.RunID)
-		if err != nil {
-			return err
-		}
-		if err := w.escalate(ctx, r.Identity, "", startStuck, run.CodeEngineUnavailable, why); err != nil {
-			return err
-		}
+	broken := eachOf(ctx, rows, func(q store.QueueRow) error { return ofRun(q.RunID, w.free(ctx, q, waitsLong(q))) })
+	if len(rows) == 0 || broken != nil && unanswered(ctx, broken) {
+		return broken
 	}
-	return nil
+	oldest := rows[0] // of many that wait it says what is wrong
+	r, err := w.s.cfg.Store.Get(ctx, oldest.RunID)
+	if err != nil {
+		return err
+	}
+	return cmp.Or(w.escalate(ctx, r.Identity, "", startStuck, run.CodeEngineUnavailable, waitsLong(oldest)), broken)
+}
+
+// waitsLong says in words that nobody makes a start.
+func waitsLong(q store.QueueRow) string {
+	why := fmt.Sprintf("The run waits for its start since %s and no server with the duty reconcile takes it; it was tried %d times.",
+		q.CreatedAt.UTC().Format(time.RFC3339), q.Attempts)
+	if q.LastError != "" {
+		why += " The last time: " + q.LastError
+	}
+	return why
 }
 
 // free ends a lease that is over, if it still is.

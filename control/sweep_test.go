@@ -508,3 +508,21 @@ func TestSweep_NeedsACensus(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// When a start is due is a time of the store's clock, whatever this server's says.
+func TestSweep_AServerWhoseClockIsAheadRestartsAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newSweptWorld(t, func(c *control.Config) {
+		c.Now = func() time.Time { return time.Now().Add(time.Hour) }
+	})
+	id := w.queued("r1", "s1")
+	w.handOver()
+	w.eye.change(func() { w.eye.unknown[id] = true })
+	w.sweep()
+	eventually(t, "its start is due again", func() bool {
+		return must[store.QueueRow](t)(w.raw.QueueRow(t.Context(), id)).Status == store.QueuePending
+	})
+	if rows := must[[]store.QueueRow](t)(w.raw.Lease(t.Context(), "r", time.Minute, 1)); len(rows) != 1 {
+		t.Errorf("nobody may start it before %v", must[store.QueueRow](t)(w.raw.QueueRow(t.Context(), id)).NotBefore)
+	}
+}

@@ -17,12 +17,7 @@ func (w *sweeper) lookAtWaiting(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, q := range rows {
-		if err := w.s.expireWaiting(ctx, q); err != nil {
-			return err
-		}
-	}
-	return nil
+	return eachOf(ctx, rows, func(q store.QueueRow) error { return ofRun(q.RunID, w.s.expireWaiting(ctx, q)) })
 }
 
 func (s *Service) expireWaiting(ctx context.Context, q store.QueueRow) error {

@@ -1,0 +1,108 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// brokenStore cannot read one plan, and cannot change one run.
+type brokenStore struct {
+	store.Store
+	plan, run string
+}
+
+var errBroken = errors.New("it cannot be read")
+
+func (s *brokenStore) Plan(ctx context.Context, sha256 string) ([]byte, error) {
+	if sha256 == s.plan {
+		return nil, errBroken
+	}
+	return s.Store.Plan(ctx, sha256)
+}
+
+func (s *brokenStore) InRun(ctx context.Context, runID string, do func(store.RunTx) error) error {
+	if runID == s.run {
+		return errBroken
+	}
+	return s.Store.InRun(ctx, runID, do)
+}
+
+// One run that cannot be looked at keeps no other from it.
+func TestSweep_OneThatIsBrokenHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	var broken *brokenStore
+	w := newSweptWorld(t, func(c *control.Config) {
+		broken = &brokenStore{Store: c.Store}
+		c.Store = broken
+	})
+	first, hung := w.atWork("r1"), w.running("r2", "s1", "s3")
+	w.begin(hung, "s1", 1)
+	if hung < first { // they are looked at by their ids
+		first, hung = hung, first
+	}
+	broken.plan = must[store.Run](t)(w.raw.Get(t.Context(), first)).PlanRef.SHA256
+	eventually(t, "the checkpoints", func() bool {
+		n := 0
+		for _, q := range must[[]store.QuietRun](t)(w.raw.Quiet(t.Context(), 0, "", 10)) {
+			n += len(q.Running)
+		}
+		return n == 2
+	})
+	w.clock.advance(time.Hour)
+	w.sweep()
+	eventually(t, "people are told of the other", func() bool {
+		alerts := w.alerts()
+		return len(alerts) == 1 && alerts[0].RunID == hung
+	})
+}
+
+func TestExpireApprovals_OneThatIsBrokenHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	var broken *brokenStore
+	w := asking(t, 1)
+	broken = &brokenStore{Store: w.config.Store, run: w.queued("r1", "s1")}
+	late := w.queued("r2", "s1")
+	w.config.Store = broken
+	w.clock.advance(25 * time.Hour)
+	w.spawn(control.New(w.config).ExpireApprovals)
+	eventually(t, "the other expires", func() bool { return w.state(late).Status == run.Cancelled })
+}
+
+// unreadableBulk leases a bulk that cannot be read, once, and keeps for how long it is put aside.
+type unreadableBulk struct {
+	store.Store
+	leased bool
+	aside  chan time.Duration
+}
+
+func (s *unreadableBulk) LeaseBulks(context.Context, string, time.Duration, int) ([]store.Bulk, error) {
+	if s.leased {
+		return nil, nil
+	}
+	s.leased = true
+	return []store.Bulk{{ID: "b", Principal: []byte("?")}}, nil
+}
+
+func (s *unreadableBulk) ReleaseBulk(_ context.Context, _ store.Bulk, wait time.Duration) error {
+	s.aside <- wait
+	return nil
+}
+
+// A bulk that will not get better is not tried twice a second for ever.
+func TestSendBulks_OneThatIsBrokenIsPutAside(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	broken := &unreadableBulk{Store: w.config.Store, aside: make(chan time.Duration, 1)}
+	w.config.Store = broken
+	s := control.New(w.config)
+	w.spawn(func(ctx context.Context) error { return s.SendBulks(ctx, "s1") })
+	if wait := <-broken.aside; wait < 30*time.Second {
+		t.Errorf("tried again after %v", wait)
+	}
+}
