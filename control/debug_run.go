@@ -7,6 +7,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
 )
 
 // RunDebug is a run as those see it who look for a fault: its place in the log, the
@@ -35,30 +36,26 @@ type OpenOrder struct {
 	Delivered   bool            `json:"delivered"`
 }
 
-// DebugRun looks into a run. It needs the action Debug.
+// DebugRun looks into a run: NOT_FOUND, FORBIDDEN without DEBUG there, NOT_SUPPORTED where the engine
+// cannot be looked into.
 func (s *Service) DebugRun(ctx context.Context, p authz.Principal, runID string) (RunDebug, error) {
 	r, err := s.visible(ctx, p, authz.Debug, runID)
 	if err != nil {
 		return RunDebug{}, err
 	}
-	at := objectOf(r.Identity)
-	switch d, err := s.cfg.Authz.Decide(p, authz.Debug, at); {
-	case err != nil:
-		return RunDebug{}, translate(err)
-	case !d.Allowed:
-		return RunDebug{}, s.denied(p, authz.Debug, at, d)
+	if err := s.mayOperateOn(ctx, p, store.AuditRow{Action: string(authz.Debug), RunID: runID}, objectOf(r.Identity)); err != nil {
+		return RunDebug{}, err
 	}
 	l, err := s.cfg.Store.Load(ctx, runID)
 	if err != nil {
 		return RunDebug{}, translate(err)
 	}
 	out := RunDebug{RunID: runID, Status: l.State.Status, Seq: l.State.Seq, Open: []OpenOrder{}}
-	signals, err := s.cfg.Store.After(ctx, runID, 0)
-	if err != nil {
-		return RunDebug{}, translate(err)
-	}
-	for _, o := range signals {
-		if !o.Application.Final() {
+	for o, err := range s.signalsOf(ctx, runID) {
+		if err != nil {
+			return RunDebug{}, translate(err)
+		}
+		if !o.Application.Final() && len(out.Open) < store.MaxPage {
 			out.Open = append(out.Open, OpenOrder{
 				No: o.No, ID: o.Signal.ID, Type: o.Signal.Type, StepID: o.Signal.StepID, Application: o.Application, Delivered: o.DeliveredAt != nil,
 			})

@@ -224,17 +224,18 @@ func (s *Service) WhoCould(ctx context.Context, p authz.Principal, q WhoCould) (
 		}
 		return s.cfg.Authz.WhoCould(q.Action, place), nil
 	}
-	if err := s.mayOperate(ctx, p, row); err != nil {
+	r, err := s.visible(ctx, p, authz.ReadPolicy, q.RunID)
+	if err != nil {
 		return nil, err
 	}
-	r, err := s.cfg.Store.Get(ctx, q.RunID)
-	if err != nil {
-		return nil, translate(err)
+	place := objectOf(r.Identity)
+	if err := s.mayOperateOn(ctx, p, row, place); err != nil {
+		return nil, err
 	}
 	if q.Action == authz.Approve && s.cfg.Authz.SOD(p.TenantID).Approve {
-		return s.others(q.Action, objectOf(r.Identity), r.TriggeredBy), nil
+		return s.others(q.Action, place, r.TriggeredBy), nil
 	}
-	return s.cfg.Authz.WhoCould(q.Action, objectOf(r.Identity)), nil
+	return s.cfg.Authz.WhoCould(q.Action, place), nil
 }
 
 func checkWhoCould(q WhoCould) error {

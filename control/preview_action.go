@@ -170,24 +170,18 @@ func (s *Service) previewed(ctx context.Context, r store.Run, st run.State, sig 
 // inboxOf reads the signals that have no final outcome, and which one paused the run.
 func (s *Service) inboxOf(ctx context.Context, st run.State) (interp.Inbox, error) {
 	var in interp.Inbox
-	for no := int64(0); ; {
-		page, err := s.cfg.Store.After(ctx, st.RunID, no)
+	for rc, err := range s.signalsOf(ctx, st.RunID) {
 		if err != nil {
 			return in, err
 		}
-		for _, rc := range page {
-			no = rc.No
-			if !rc.Application.Final() {
-				in.Pending = append(in.Pending, engineSignal(rc))
-			}
-			if st.Pause != nil && st.Pause.SignalID == rc.Signal.ID {
-				in.PauseNo = rc.No
-			}
+		if !rc.Application.Final() {
+			in.Pending = append(in.Pending, engineSignal(rc))
 		}
-		if len(page) < store.MaxPage {
-			return in, nil
+		if st.Pause != nil && st.Pause.SignalID == rc.Signal.ID {
+			in.PauseNo = rc.No
 		}
 	}
+	return in, nil
 }
 
 // planOfRun reads the plan of a run; false where no worker has fetched it yet. Bodies are kept by their hash: one that

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"iter"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/run"
@@ -62,4 +63,25 @@ func (s *Service) MySignals(ctx context.Context, p authz.Principal, limit int) (
 		out[i] = Receipt{Receipt: r}
 	}
 	return out, nil
+}
+
+// signalsOf yields all accepted signals of a run in their order, read page by page. An error is the last.
+func (s *Service) signalsOf(ctx context.Context, runID string) iter.Seq2[run.Receipt, error] {
+	return func(yield func(run.Receipt, error) bool) {
+		for no := int64(0); ; {
+			page, err := s.cfg.Store.After(ctx, runID, no)
+			if err != nil {
+				yield(run.Receipt{}, err)
+				return
+			}
+			for _, r := range page {
+				if no = r.No; !yield(r, nil) {
+					return
+				}
+			}
+			if len(page) < store.MaxPage {
+				return
+			}
+		}
+	}
 }

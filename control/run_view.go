@@ -78,19 +78,13 @@ func complete(v *RunView) {
 // pendingRetries are the steps with an accepted retry that has not begun (T59).
 func (s *Service) pendingRetries(ctx context.Context, runID string) (map[string]bool, error) {
 	out := map[string]bool{}
-	for no := int64(0); ; {
-		receipts, err := s.cfg.Store.After(ctx, runID, no)
+	for r, err := range s.signalsOf(ctx, runID) {
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range receipts {
-			no = r.No
-			if r.Signal.Type == run.RetryStep && !r.Application.Final() {
-				out[r.Signal.StepID] = true
-			}
-		}
-		if len(receipts) < store.MaxPage {
-			return out, nil
+		if r.Signal.Type == run.RetryStep && !r.Application.Final() {
+			out[r.Signal.StepID] = true
 		}
 	}
+	return out, nil
 }

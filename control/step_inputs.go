@@ -53,7 +53,7 @@ func (s *Service) StepInputs(ctx context.Context, p authz.Principal, runID, step
 // change applies to in what was accepted for the step up to an event of the run.
 func (s *Service) change(ctx context.Context, in *StepInputs, runID, stepID string, upTo run.Seq) error {
 	if upTo == 0 {
-		upTo = run.Seq(1<<53 - 1)
+		upTo = run.MaxSeq
 	}
 	return eachOverlay(ctx, s.cfg.Store, s.cfg.Blobs, runID, stepID, 0, upTo, func(r run.Receipt, o overlay) {
 		in.Inputs, in.Params = o.apply(in.Inputs, in.Params)

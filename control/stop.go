@@ -77,21 +77,15 @@ func (s *Service) kill(ctx context.Context, r store.Run, stop run.Receipt) error
 // openStop is the accepted stop of a run that has not been carried out: whoever
 // would end the run otherwise completes it instead (T192). The first one wins.
 func (s *Service) openStop(ctx context.Context, runID string) (run.Receipt, bool, error) {
-	for no := int64(0); ; {
-		receipts, err := s.cfg.Store.After(ctx, runID, no)
+	for rc, err := range s.signalsOf(ctx, runID) {
 		if err != nil {
 			return run.Receipt{}, false, err
 		}
-		for _, rc := range receipts {
-			no = rc.No
-			if rc.Signal.Type.Stops() && !rc.Application.Final() {
-				return rc, true, nil
-			}
-		}
-		if len(receipts) < store.MaxPage {
-			return run.Receipt{}, false, nil
+		if rc.Signal.Type.Stops() && !rc.Application.Final() {
+			return rc, true, nil
 		}
 	}
+	return run.Receipt{}, false, nil
 }
 
 // completeStop ends a run that no engine executes any more on the word of a stop:

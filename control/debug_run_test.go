@@ -1,0 +1,50 @@
+package control_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+func TestDebugRun_ADenialLeavesARow(t *testing.T) {
+	t.Parallel()
+	w := newSweptWorld(t)
+	id := w.atWork("r1")
+	_, err := w.DebugRun(t.Context(), w.eng(), id)
+	refusal(t, err, run.CodeForbidden)
+	if !w.audited("acme", "dev-engineer DEBUG DENIED FORBIDDEN "+id) {
+		t.Errorf("%q", w.audit("acme"))
+	}
+	if d := must[control.RunDebug](t)(w.DebugRun(t.Context(), w.who("dev-sre"), id)); d.RunID != id || d.Engine == nil {
+		t.Errorf("%+v", d)
+	}
+}
+
+// manySignals has a page of signals that were applied in front of one that was not.
+type manySignals struct{ store.Store }
+
+func (manySignals) After(_ context.Context, runID string, no int64) (out []run.Receipt, _ error) {
+	receipt := func(no int64, is run.Application) run.Receipt {
+		return run.Receipt{RunID: runID, No: no, Signal: run.Signal{ID: "s", Type: run.Pause}, Application: is}
+	}
+	if no == store.MaxPage {
+		return []run.Receipt{receipt(no+1, run.SignalPending)}, nil
+	}
+	for no < store.MaxPage {
+		no++
+		out = append(out, receipt(no, run.SignalApplied))
+	}
+	return out, nil
+}
+
+func TestDebugRun_ShowsWhatWaitsBehindManySignals(t *testing.T) {
+	t.Parallel()
+	w := newSweptWorld(t, func(c *control.Config) { c.Store = manySignals{c.Store} })
+	d := must[control.RunDebug](t)(w.DebugRun(t.Context(), w.who("dev-sre"), w.atWork("r1")))
+	if len(d.Open) != 1 || d.Open[0].No != store.MaxPage+1 {
+		t.Errorf("%+v", d.Open)
+	}
+}
