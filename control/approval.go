@@ -81,10 +81,11 @@ func (s *Service) Approvals(ctx context.Context, p authz.Principal, first int, a
 		if err != nil {
 			return RunsPage{}, translate(err)
 		}
-		v, err := s.view(ctx, r)
+		v, _, err := s.loaded(ctx, r)
 		if err != nil {
 			return RunsPage{}, err
 		}
+		v.Approval = &a // it has no row in the queue as long as it waits
 		out.Runs = append(out.Runs, v)
 		out.Cursors = append(out.Cursors, encodeCursor(store.RunPos{CreatedAt: a.CreatedAt, RunID: a.RunID}))
 	}

@@ -37,12 +37,10 @@ func (s *Service) Run(ctx context.Context, p authz.Principal, runID string, at *
 
 // view reads the run at its head with the operational fields beside it.
 func (s *Service) view(ctx context.Context, r store.Run) (RunView, error) {
-	l, err := s.cfg.Store.Load(ctx, r.RunID)
+	v, l, err := s.loaded(ctx, r)
 	if err != nil {
-		return RunView{}, translate(err)
+		return RunView{}, err
 	}
-	v := RunView{Run: r, State: l.State, Epoch: l.Epoch, OpsRev: l.Head.OpsRev, AsOf: l.Now}
-	complete(&v)
 	if l.State.Status == run.Pending || l.State.Status == run.Approved {
 		v.Queue, err = s.entryOf(ctx, r)
 		if errors.Is(err, store.ErrNotFound) {
@@ -58,6 +56,17 @@ func (s *Service) view(ctx context.Context, r store.Run) (RunView, error) {
 		}
 	}
 	return v, nil
+}
+
+// loaded is the view without what is read beside the state.
+func (s *Service) loaded(ctx context.Context, r store.Run) (RunView, store.Loaded, error) {
+	l, err := s.cfg.Store.Load(ctx, r.RunID)
+	if err != nil {
+		return RunView{}, l, translate(err)
+	}
+	v := RunView{Run: r, State: l.State, Epoch: l.Epoch, OpsRev: l.Head.OpsRev, AsOf: l.Now}
+	complete(&v)
+	return v, l, nil
 }
 
 // complete adds to the state what the run was created with and its log does not

@@ -41,6 +41,9 @@ func (m mutations) ApproveRun(ctx context.Context, in model.ApproveRunInput) (*m
 }
 
 func (r runFields) Approval(ctx context.Context, of *model.Run) (*model.RunApproval, error) {
+	if g, ok := of.StepsOf.(*stepGraph); ok && g.view.Approval != nil {
+		return mapApproval(*g.view.Approval), nil // it was read with the run
+	}
 	a, err := r.control.Approval(ctx, principal(ctx), of.RunID)
 	if err != nil || a == nil {
 		return nil, err

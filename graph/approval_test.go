@@ -31,6 +31,7 @@ func waitingApproval() control.Approval {
 }
 
 func (f *fake) Approval(_ context.Context, _ authz.Principal, runID string) (*control.Approval, error) {
+	f.approvalReads.Add(1)
 	if runID != "r2" {
 		return nil, nil //nolint:nilnil // it needed none
 	}
@@ -92,5 +93,18 @@ func TestGolden_ApprovalAndModes(t *testing.T) {
 			t.Fatalf("%s: status %d: %s", name, got.status, got.body)
 		}
 		golden(t, name, got.body)
+	}
+}
+
+// The approval of a run that waits is read with the run, in a list once for all of its rows.
+func TestApprovals_AreReadWithTheirRuns(t *testing.T) {
+	t.Parallel()
+	f := answering()
+	a := serve(t, f)
+	if got := a.query(`{ approvals(first: 1, after: "c0") { edges { node { approval { required } } } } }`, nil); !strings.Contains(got, `"required":2`) {
+		t.Fatal(got)
+	}
+	if n := f.approvalReads.Load(); n != 0 {
+		t.Errorf("read %d times more", n)
 	}
 }

@@ -29,6 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // which the edge turns into INTERNAL.
 type fake struct {
 	graph.Control
+	approvalReads atomic.Int64
 
 	startRun   func(authz.Principal, control.StartRun) (control.StartedRun, error)
 	signalRun  func(authz.Principal, control.SignalRun) (control.Receipt, error)

@@ -1,0 +1,47 @@
+package control_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// readings counts what a page reads of each of its runs beside the run and its state.
+type readings struct {
+	store.Store
+	more atomic.Int64
+}
+
+func (s *readings) QueueRow(ctx context.Context, runID string) (store.QueueRow, error) {
+	s.more.Add(1)
+	return s.Store.QueueRow(ctx, runID)
+}
+
+func (s *readings) Approval(ctx context.Context, runID string) (store.Approval, error) {
+	s.more.Add(1)
+	return s.Store.Approval(ctx, runID)
+}
+
+// What the list of approvals has read once is not read again for each row.
+func TestApprovals_ReadEachRunOnce(t *testing.T) {
+	t.Parallel()
+	w := asking(t, 1)
+	id := w.queued("r1", "s1")
+	w.queued("r2", "s1")
+	counting := &readings{Store: w.config.Store}
+	w.config.Store = counting
+	page := must[control.RunsPage](t)(control.New(w.config).Approvals(t.Context(), w.eng(), 0, ""))
+	if len(page.Runs) != 2 || counting.more.Load() != 0 {
+		t.Errorf("%d runs, %d more reads", len(page.Runs), counting.more.Load())
+	}
+	alone := must[control.RunView](t)(w.Run(t.Context(), w.eng(), id, nil))
+	if diff := cmp.Diff(alone, page.Runs[0], cmpopts.IgnoreFields(control.RunView{}, "AsOf"), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("a row is not the run (-alone +row):\n%s", diff)
+	}
+}
