@@ -9,7 +9,8 @@ const AFTER_MS = 3_000;
 export function later<P extends object>(load: () => Promise<ComponentType<P>>): ComponentType<P> {
   let fetched: Promise<{ default: ComponentType<P> }> | undefined;
   const fetchOnce = (): Promise<{ default: ComponentType<P> }> => (fetched ??= load().then((part) => ({ default: part })));
-  setTimeout(() => void fetchOnce().catch(() => {}), AFTER_MS);
+  // Who opens it after a fetch ahead of time has failed asks anew.
+  setTimeout(() => void fetchOnce().catch(() => (fetched = undefined)), AFTER_MS);
   const Part: ComponentType<P> = lazy(fetchOnce);
   return function Later(props: P) {
     return <Kept>{createElement(Part, props)}</Kept>;
