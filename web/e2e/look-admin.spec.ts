@@ -26,7 +26,7 @@ test("the audit tells refusals that repeat once, keeps its filter in the address
   await expect(page).toHaveURL(/actor=dev-viewer/);
   await expect(rows).toHaveCount(1);
   await page.getByRole("link", { name: "Clear the filter" }).click();
-  await page.getByRole("button", { name: `Run ${runId.slice(-8)} at that moment` }).last().click();
+  await page.getByRole("button", { name: `Run ${runId.slice(0, 8)} at that moment` }).last().click();
   await expect(page).toHaveURL(new RegExp(`/runs/${runId}\\?at=\\d+`));
   await cancelRun(url, runId);
 });
@@ -86,7 +86,7 @@ test("the queue says why a run waits and when it may start, and takes it out", a
   try {
     const waiting = await startRun(url, "e2e-queue", sleeps(50, 1));
     await page.goto(`${url}/queue`);
-    const row = page.getByRole("region", { name: "Queue" }).locator("tbody tr").filter({ hasText: waiting.slice(-8) });
+    const row = page.getByRole("region", { name: "Queue" }).locator("tbody tr").filter({ hasText: waiting.slice(0, 8) });
     await expect(row).toContainText("e2e-queue@1.0");
     await expect(row.getByRole("cell", { name: "dev-engineer" })).toBeVisible();
     await expect(row).toContainText("as many runs".slice(0, 7), { ignoreCase: true });
@@ -94,7 +94,7 @@ test("the queue says why a run waits and when it may start, and takes it out", a
     await row.getByRole("button", { name: /Cancel run/ }).click();
     const dialog = page.getByRole("alertdialog");
     await expect(dialog).toContainText("It has not begun");
-    await dialog.getByLabel(/to confirm/).fill(waiting.slice(-8));
+    await dialog.getByLabel(/to confirm/).fill(waiting.slice(0, 8));
     await dialog.getByRole("button", { name: /^Send/ }).click();
     await expect(row).toHaveCount(0);
     await page.goto(`${url}/runs/${waiting}`);

@@ -78,7 +78,7 @@ for (const [name, viewport] of [
     const waiting = await startRun(url, "e2e-phone", sleeps(50, 1), "e2e-approved");
     await page.request.post(`${url}/dev/session`, { data: { principal: "dev-planner" } });
     await page.goto(`${url}/inbox`);
-    await page.getByRole("button", { name: new RegExp(`^Approve.*${waiting.slice(-8)}`) }).click();
+    await page.getByRole("button", { name: new RegExp(`^Approve.*${waiting.slice(0, 8)}`) }).click();
     await page.getByRole("dialog").getByRole("button", { name: /Approve/ }).click();
     await page.goto(`${url}/runs/${waiting}`);
     await expect(status(page)).toHaveText("Completed");

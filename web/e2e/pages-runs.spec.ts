@@ -158,3 +158,14 @@ test("39 Mine is a view of what the viewer started, live", async ({ page, url })
   await bar.fill("plan:e2e-mine by:somebody-else");
   await expect(page.getByText("No run matches this filter.")).toBeVisible();
 });
+
+test("the short id that a row shows is what the filter and dvt run find the run by", async ({ page, url }) => {
+  const runId = await startRun(url, "e2e-short-id", sleeps(50, 1));
+  await open(page, `${url}/runs?plan=e2e-short-id`);
+  const shown = (await rows(page).locator("code").first().textContent()) ?? "";
+  expect(runId.startsWith(shown)).toBe(true);
+  await page.keyboard.press("/");
+  await page.keyboard.type(shown);
+  await expect(page).toHaveURL(new RegExp(`q=${shown}`));
+  await expect(rows(page)).toHaveCount(1);
+});

@@ -195,7 +195,7 @@ test("27 a receipt of what was rejected stays until it is dismissed, over a relo
   await page.goto(`${url}/runs/${runId}`);
   await expect(status(page)).toHaveText("Running");
   await signal(url, "dev-engineer", runId, { retryStep: { stepId: "sleep_1", reason: "too early" } });
-  const card = page.locator('[data-receipt="RETRY_STEP"]').filter({ hasText: runId.slice(-8) });
+  const card = page.locator('[data-receipt="RETRY_STEP"]').filter({ hasText: runId.slice(0, 8) });
   await expect(card).toContainText("Rejected");
   await expect(card).toHaveRole("alert");
   await page.waitForTimeout(6_500);
@@ -270,7 +270,7 @@ test("31 what cannot be undone is not sent by Enter alone, and the focus begins 
   await expect(dialog.getByRole("button", { name: "Back" })).toBeFocused();
   const send = dialog.getByRole("button", { name: "Send: cancel run" });
   await expect(send).toBeDisabled();
-  await dialog.getByLabel(/to confirm/).fill(runId.slice(-8));
+  await dialog.getByLabel(/to confirm/).fill(runId.slice(0, 8));
   await expect(send).toBeEnabled();
   await page.keyboard.press("Enter");
   await expect(dialog).toBeVisible();

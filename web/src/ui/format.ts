@@ -84,9 +84,9 @@ export function bytes(n: number): string {
   return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`;
 }
 
-/** The end of an id, enough for people to tell runs apart. */
+/** The beginning of an id, as `dvt run` shows it too: whoever types it into the filter or the palette finds the run. */
 export function shortId(id: string): string {
-  return id.length <= 12 ? id : id.slice(-8);
+  return id.length <= 12 ? id : id.slice(0, 8);
 }
 
 /** Logical attempt 2 is the first retry. */
