@@ -132,3 +132,26 @@ test("a dead letter shows what it was to tell, and redriving says what became of
   await dialog.getByRole("button", { name: "Redrive" }).click();
   await expect(rows.first()).toContainText("The bus still refuses it.");
 });
+
+test("a token's secret and an edit that is not saved outlast Esc", async ({ page, url }) => {
+  await page.goto(`${url}/admin/tokens`);
+  await become(page, "dev-admin");
+  await page.getByRole("button", { name: "Make a token…" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name", { exact: true }).fill("ci");
+  await page.keyboard.press("Enter");
+  await expect(dialog.getByRole("button", { name: "Copy" })).toBeFocused();
+  for (let i = 0; i < 4; i++) await page.keyboard.press("Escape");
+  await expect(dialog.locator("code")).toContainText("dvt_");
+  await dialog.getByRole("button", { name: "I have kept it" }).click();
+  await expect(dialog).toHaveCount(0);
+
+  await page.goto(`${url}/admin/policy`);
+  await page.getByRole("button", { name: "Edit…" }).click();
+  await dialog.getByLabel(/Reason/).fill("half typed");
+  for (let i = 0; i < 4; i++) await page.keyboard.press("Escape");
+  await expect(dialog.getByLabel(/Reason/)).toHaveValue("half typed");
+  await expect(dialog.getByRole("button", { name: "Back" })).toBeFocused();
+  await page.keyboard.press("Enter");
+  await expect(dialog).toHaveCount(0);
+});

@@ -76,9 +76,15 @@ export function TokensPanel() {
   );
 }
 
+/** What had the focus is gone once the token is made. */
+function focus(button: HTMLButtonElement | null): void {
+  button?.focus();
+}
+
 function Make({ onClose }: { onClose: () => void }) {
   const [requestId] = useState(() => `ui-${newId()}`);
   const [secret, setSecret] = useState<string | null>(null);
+  const [copied, setCopied] = useState(false);
   const { error, refusal, send } = useSending();
   const fields = useRef<HTMLFormElement>(null);
   const id = useId();
@@ -99,13 +105,16 @@ function Make({ onClose }: { onClose: () => void }) {
     send(() => request(CreateTokenDocument, { input }).then(({ createToken }) => setSecret(createToken.secret ?? m.tokens.shownBefore)));
   };
   return (
-    <Dialog title={m.tokens.make} onClose={onClose}>
+    // A secret that is shown this once is not lost to a key: who has kept it says so.
+    <Dialog title={m.tokens.make} onClose={secret === null ? onClose : () => {}}>
       {secret !== null ? (
         <div className={css.stack}>
           <p role="status">{m.tokens.once}</p>
           <code className={css.secret}>{secret}</code>
           <div className={css.buttons}>
-            <Button onClick={() => void navigator.clipboard.writeText(secret)}>{m.tokens.copy}</Button>
+            <Button ref={focus} onClick={() => void navigator.clipboard.writeText(secret).then(() => setCopied(true))}>
+              {copied ? m.page.copied : m.tokens.copy}
+            </Button>
             <Button kind="primary" onClick={onClose}>
               {m.tokens.kept}
             </Button>

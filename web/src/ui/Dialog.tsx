@@ -35,6 +35,13 @@ export function Dialog({ title, children, onClose, alert = false }: DialogProps)
         event.preventDefault();
         onClose();
       }}
+      onClose={() => {
+        // Whatever the page says, the browser closes it when Esc comes a second time; what stays is shown again.
+        const dialog = ref.current;
+        if (!dialog || dialog.open) return;
+        dialog.showModal();
+        onClose();
+      }}
     >
       <h2 id={titleId} className={css.title}>
         {title}
