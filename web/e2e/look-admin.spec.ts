@@ -25,7 +25,9 @@ test("the audit tells refusals that repeat once, keeps its filter in the address
   await page.keyboard.press("Enter");
   await expect(page).toHaveURL(/actor=dev-viewer/);
   await expect(rows).toHaveCount(1);
+  await expect(page.getByLabel("Who", { exact: true })).toBeFocused();
   await page.getByRole("link", { name: "Clear the filter" }).click();
+  await expect(page.getByLabel("Who", { exact: true })).toHaveValue("");
   await page.getByRole("button", { name: `Run ${runId.slice(0, 8)} at that moment` }).last().click();
   await expect(page).toHaveURL(new RegExp(`/runs/${runId}\\?at=\\d+`));
   await cancelRun(url, runId);

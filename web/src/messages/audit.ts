@@ -11,7 +11,7 @@ export const audit = {
   outcome: "Result",
   reason: "Reason",
   detail: "Detail",
-  run: "Run",
+  run: "Run (its whole id)",
   from: "From (UTC)",
   to: "Before (UTC)",
   any: "any",

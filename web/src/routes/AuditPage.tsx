@@ -1,5 +1,5 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { type FormEvent, useRef, useState } from "react";
+import { type FormEvent, useEffect, useRef, useState } from "react";
 import { AuditDocument, type AuditFieldsFragment, type AuditFilter, type AuditQuery, SignalSeqDocument } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { request } from "../api/request";
@@ -61,9 +61,9 @@ export function AuditPage() {
 
   const find = (event: FormEvent<HTMLFormElement>): void => {
     event.preventDefault();
-    const form = new FormData(event.currentTarget);
+    const fields = new FormData(event.currentTarget);
     const word = (name: string): string | undefined => {
-      const value = form.get(name);
+      const value = fields.get(name);
       return typeof value === "string" && value.trim() !== "" ? value.trim() : undefined;
     };
     void navigate({
@@ -87,8 +87,11 @@ export function AuditPage() {
   };
 
   const lines: Pages<AuditLine> = { ...pages, rows: pages.rows && coalesce(pages.rows) };
-  const first = useRef<HTMLFormElement>(null);
-  useKeys({ "/": { does: m.audit.filter, run: () => first.current?.querySelector("input")?.focus() } });
+  const form = useRef<HTMLFormElement>(null);
+  const asked = JSON.stringify(filter);
+  // The fields follow the address, and keep the focus.
+  useEffect(() => form.current?.reset(), [asked]);
+  useKeys({ "/": { does: m.audit.filter, run: () => form.current?.querySelector("input")?.focus() } });
 
   return (
     <>
@@ -99,12 +102,12 @@ export function AuditPage() {
       <p role="status" className={css.hint}>
         {exporting}
       </p>
-      <form ref={first} key={JSON.stringify(search)} className={css.row} onSubmit={find}>
+      <form ref={form} className={css.row} onSubmit={find}>
         <Field name="actor" label={m.audit.actor} value={search.actor} />
         <Field name="action" label={m.audit.action} value={search.action} />
         <label className={css.field}>
           <span>{m.audit.outcome}</span>
-          <select name="outcome" defaultValue={search.outcome ?? ""}>
+          <select key={search.outcome} name="outcome" defaultValue={search.outcome ?? ""}>
             <option value="">{m.audit.any}</option>
             {OUTCOMES.map((outcome) => (
               <option key={outcome}>{outcome}</option>

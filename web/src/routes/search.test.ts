@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseSearch, runSearch, runsSearch, stringifySearch } from "./search";
+import { auditSearch, parseSearch, runSearch, runsSearch, stringifySearch } from "./search";
 
 describe("the address", () => {
   it("39 gives back what it was given, however often it is checked", () => {
@@ -15,5 +15,7 @@ describe("the address", () => {
 
   it("ignores what it does not know", () => {
     expect(runsSearch.parse({ status: "BROKEN", from: "soon", sort: 7, env: "" })).toEqual({});
+    expect(auditSearch.parse({ from: "2026-02-30", to: "2026-99-99" })).toEqual({});
+    expect(auditSearch.parse({ from: "2026-02-28" })).toEqual({ from: "2026-02-28" });
   });
 });

@@ -118,7 +118,7 @@ export const runSearch = z.object({
 
 export const dlqSearch = z.object({ all: z.catch(z.optional(z.literal("yes")), undefined), run: text });
 
-const day = z.catch(z.optional(z.string().check(z.regex(/^\d{4}-\d{2}-\d{2}$/))), undefined);
+const day = z.catch(z.optional(z.iso.date()), undefined);
 export const auditSearch = z.object({ actor: text, action: text, outcome: text, run: text, from: day, to: day });
 
 export const ADMIN_PARTS = ["tokens", "policy", "quotas", "service"] as const;
