@@ -117,3 +117,26 @@ test("40 every time on a page is the same moment in UTC and in Asia/Kolkata", as
   expect(compared).toBeGreaterThan(20);
   await page.close();
 });
+
+test("38 a long name and a long version stand beside or below each other, and the page that is shown is in sight in the bar", async ({ page, url }) => {
+  const runId = await startRun(url, "e2e-nightly-refresh-of-the-whole-warehouse", [{ stepId: "look", type: "MANUAL", inputs: { instructions: "look" } }], "dev", "2026.11.22-rc.11-0123456789abcdef");
+  for (const width of [1440, 1000, 768, 360, 320]) {
+    await page.setViewportSize({ width, height: 780 });
+    await page.goto(`${url}/runs?plan=e2e-nightly-refresh-of-the-whole-warehouse`);
+    const row = page.locator(`tr[data-run="${runId}"]`);
+    const boxes = await row.locator("a").evaluate((link) => [...link.querySelectorAll("span > span, :scope > span:not(:has(span)), code")].map((part) => part.getBoundingClientRect().toJSON() as DOMRect));
+    expect(boxes.length).toBeGreaterThan(3);
+    for (const [i, a] of boxes.entries()) {
+      for (const b of boxes.slice(i + 1)) expect(a.right <= b.left + 1 || a.bottom <= b.top + 1, `${width} px: ${JSON.stringify([a, b])}`).toBe(true);
+    }
+  }
+  await page.setViewportSize(PHONE);
+  // Who asked for the run does not complete its steps.
+  await page.request.post(`${url}/dev/session`, { data: { principal: "dev-admin" } });
+  await page.goto(`${url}/health`);
+  await expect(page.getByTestId("inbox-count")).not.toBeEmpty();
+  const nav = page.getByRole("navigation", { name: "Pages" });
+  await expect
+    .poll(() => nav.evaluate((bar) => Math.round((bar.querySelector("[aria-current]")?.getBoundingClientRect().right ?? 9_999) - bar.getBoundingClientRect().right)))
+    .toBeLessThanOrEqual(0);
+});

@@ -42,12 +42,12 @@ export const test = base.extend<{ noise: string[] }, { alone: boolean; url: stri
 export { expect } from "@playwright/test";
 
 /** Starts a run by the API, as a script would. */
-export async function startRun(url: string, planId: string, steps: PlanStep[], environmentId = "dev"): Promise<string> {
+export async function startRun(url: string, planId: string, steps: PlanStep[], environmentId = "dev", planVersion = "1.0"): Promise<string> {
   const inline = {
     schemaVersion: "v1.2",
     metadata: {
       planId,
-      planVersion: "1.0",
+      planVersion,
       createdAt: "2026-11-21T00:00:00Z",
       createdBy: "e2e",
       schemaVersion: "v1.2",
