@@ -169,3 +169,15 @@ test("the short id that a row shows is what the filter and dvt run find the run 
   await expect(page).toHaveURL(new RegExp(`q=${shown}`));
   await expect(rows(page)).toHaveCount(1);
 });
+
+test("what is filtered away is not selected", async ({ page, url }) => {
+  await startRun(url, "e2e-away", sleeps(50, 1));
+  await open(page, `${url}/runs?plan=e2e-away`);
+  await page.keyboard.press("j");
+  await page.keyboard.press("x");
+  const bar = page.getByRole("region", { name: "Selected runs" });
+  await expect(bar).toContainText("1 run selected");
+  await page.getByRole("button", { name: "Cancelled", exact: true }).click();
+  await expect(rows(page)).toHaveCount(0);
+  await expect(bar).toHaveCount(0);
+});

@@ -56,9 +56,7 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
   const rows = useVirtualizer({ count: shown.length, getScrollElement: () => pane.current, estimateSize: () => height, overscan: 8 });
   useEffect(() => rows.measure(), [rows, height]);
 
-  const { selected, turn, turnAll, clear } = useSelection(shown);
-  // What is filtered away is not meant.
-  const meant = useMemo(() => new Set(shown.filter((id) => selected.has(id))), [shown, selected]);
+  const { selected: meant, turn, turnAll, clear } = useSelection(shown);
   const all = shown.length > 0 && meant.size === shown.length;
   const [active, setActive] = useState<string | null>(null);
   const at = Math.max(0, shown.indexOf(active ?? chosen ?? ""));

@@ -1,10 +1,10 @@
-import { useCallback, useRef, useState } from "react";
+import { useCallback, useMemo, useRef, useState } from "react";
 import { m } from "../messages";
 import { useKeys } from "../ui/keys";
 
 /** Which rows are selected, and the keys that walk and select them. Order is that of `ids`. */
 export function useSelection(ids: readonly string[]) {
-  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const [chosen, setSelected] = useState<ReadonlySet<string>>(new Set());
   const anchor = useRef<string | null>(null);
   const order = useRef(ids);
   order.current = ids;
@@ -21,6 +21,8 @@ export function useSelection(ids: readonly string[]) {
   }, []);
   const turnAll = useCallback((on: boolean) => setSelected(new Set(on ? order.current : [])), []);
   const clear = useCallback(() => setSelected(new Set()), []);
+  // What is filtered away is not meant.
+  const selected = useMemo(() => new Set(ids.filter((id) => chosen.has(id))), [ids, chosen]);
   return { selected, turn, turnAll, clear };
 }
 

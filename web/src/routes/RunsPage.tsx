@@ -34,7 +34,7 @@ export function RunsPage() {
   const { state, verdict, now } = list;
   const bar = useRef<{ focus: () => void }>(null);
   const inbox = useInbox();
-  const selection = useSelection(state.rows.map((row) => row.run.runId));
+  const selection = useSelection(useMemo(() => state.rows.map((row) => row.run.runId), [state.rows]));
   useTick(1_000);
 
   // The input that asked for it is answered by a picture of its own: another list takes longer than a frame.
