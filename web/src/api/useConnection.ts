@@ -2,6 +2,7 @@ import { useCallback, useEffect, useRef, useState } from "react";
 import type { TypedDocumentString } from "./gen/graphql";
 import type { Instant } from "./model";
 import { request } from "./request";
+import { whileSeen } from "./whileSeen";
 
 interface Connection<N> {
   edges: { node: N }[];
@@ -70,10 +71,7 @@ export function useConnection<TResult, TVariables extends Record<string, unknown
 
   useEffect(() => {
     if (every === 0 || pages > 1) return;
-    const timer = setInterval(() => {
-      if (window.document.visibilityState === "visible") setRound((n) => n + 1);
-    }, every);
-    return () => clearInterval(timer);
+    return whileSeen(every, () => setRound((n) => n + 1));
   }, [every, pages]);
 
   const more = useCallback(() => {

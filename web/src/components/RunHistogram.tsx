@@ -1,6 +1,7 @@
 import { memo, type PointerEvent, useEffect, useState } from "react";
 import { RunHistogramDocument, type RunFilter, type RunHistogramQuery } from "../api/gen/graphql";
 import { request } from "../api/request";
+import { whileSeen } from "../api/whileSeen";
 import { m } from "../messages";
 import { BUCKETS, brushed, type Span, spanOf } from "../runs/histogram";
 import { type RunQuery, writeMoment } from "../runs/query";
@@ -42,10 +43,10 @@ export const RunHistogram = memo(function RunHistogram({ query, filter, change }
         });
     };
     const first = setTimeout(ask);
-    const timer = setInterval(ask, EVERY_MS);
+    const stop = whileSeen(EVERY_MS, ask);
     return () => {
       clearTimeout(first);
-      clearInterval(timer);
+      stop();
       abort.abort();
     };
   }, [key]);

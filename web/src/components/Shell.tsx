@@ -8,6 +8,7 @@ import { type ViewerQuery, ViewerDocument } from "../api/gen/graphql";
 import { linkState, onLink, retryNow } from "../api/live";
 import { toSignal } from "../api/model";
 import { request } from "../api/request";
+import { whileSeen } from "../api/whileSeen";
 import { useInbox } from "../inbox/inbox";
 import { MANY } from "../inbox/state";
 import { m } from "../messages";
@@ -152,11 +153,10 @@ function useOwnReceipts(): void {
   const moving = useReceipts().some((signal) => signal.actor === viewer.principal && !settled(signal));
   useEffect(() => {
     if (!moving) return;
-    const timer = setInterval(() => {
+    return whileSeen(MOVING_POLL_MS, () => {
       request(ViewerDocument, {})
         .then(({ viewer }) => receipts.receive(...viewer.signals.map(toSignal)))
         .catch(() => {});
-    }, MOVING_POLL_MS);
-    return () => clearInterval(timer);
+    });
   }, [moving]);
 }

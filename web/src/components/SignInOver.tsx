@@ -2,6 +2,7 @@ import { useEffect, useState, useSyncExternalStore } from "react";
 import { ViewerDocument } from "../api/gen/graphql";
 import { request } from "../api/request";
 import { onSession, restoreSession, sessionEnd } from "../api/session";
+import { whileSeen } from "../api/whileSeen";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
@@ -30,10 +31,10 @@ export function SignInOver({ principal, dev }: { principal: string; dev: boolean
         .catch(() => {}); // Not yet: asked again.
     };
     if (asked > 0) ask();
-    const timer = setInterval(ask, ASK_MS);
+    const stop = whileSeen(ASK_MS, ask);
     addEventListener("focus", ask);
     return () => {
-      clearInterval(timer);
+      stop();
       removeEventListener("focus", ask);
     };
   }, [principal, asked]);

@@ -2,6 +2,7 @@ import { useEffect, useState } from "react";
 import { useViewer } from "../actions/context";
 import { HealthHistoryDocument } from "../api/gen/graphql";
 import { ApiError, request } from "../api/request";
+import { whileSeen } from "../api/whileSeen";
 import { m } from "../messages";
 import css from "../ui/Form.module.css";
 import { Notice, Problem } from "../ui/Page";
@@ -43,9 +44,9 @@ function Asked() {
       );
     };
     ask();
-    const timer = setInterval(ask, every);
+    const stop = whileSeen(every, ask);
     return () => {
-      clearInterval(timer);
+      stop();
       abort.abort();
     };
   }, [every, attempt, forbidden]);

@@ -1,6 +1,7 @@
 import { useCallback, useEffect, useState } from "react";
 import { CapabilitiesDocument, type CapabilitiesQuery, HealthDocument, type HealthQuery, type HealthStatus } from "../api/gen/graphql";
 import { request } from "../api/request";
+import { whileSeen } from "../api/whileSeen";
 import { HealthHistory } from "../health/HealthHistory";
 import { m } from "../messages";
 import { useDocumentStatus } from "../ui/documentStatus";
@@ -48,8 +49,7 @@ export function HealthPage() {
   useEffect(() => {
     ask();
     request(CapabilitiesDocument, {}).then((result) => setEngine(result.capabilities), setError);
-    const timer = setInterval(ask, EVERY_MS);
-    return () => clearInterval(timer);
+    return whileSeen(EVERY_MS, ask);
   }, [ask]);
   return (
     <>
@@ -66,7 +66,7 @@ export function HealthPage() {
         error === null && <Skeleton rows={5} label={m.runs.loading} />
       )}
       {health && <HealthHistory />}
-      {engine.length > 0 && (
+      {(health !== null || error !== null) && engine.length > 0 && (
         <section className={css.section}>
           <h2>{m.health.abilities}</h2>
           <Table label={m.health.abilities} columns={abilities} rows={engine} rowKey={(ability) => `${ability.engine} ${ability.name}`} />
