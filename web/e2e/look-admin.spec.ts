@@ -157,3 +157,18 @@ test("a token's secret and an edit that is not saved outlast Esc", async ({ page
   await page.keyboard.press("Enter");
   await expect(dialog).toHaveCount(0);
 });
+
+test("28 what none of one's roles gives is off, and says so", async ({ page, url }) => {
+  await page.goto(`${url}/admin/service`);
+  await become(page, "dev-viewer");
+  for (const [name, right] of [
+    ["Set to Read-only…", "SET_ENGINE_MODE"],
+    ["Freeze the tenant…", "FREEZE_TENANT"],
+  ] as const) {
+    const button = page.getByRole("button", { name });
+    await expect(button).toHaveAttribute("aria-disabled", "true");
+    await expect(button).toHaveAccessibleDescription(new RegExp(right));
+  }
+  await become(page, "dev-sre");
+  await expect(page.getByRole("button", { name: "Set to Read-only…" })).not.toHaveAttribute("aria-disabled");
+});

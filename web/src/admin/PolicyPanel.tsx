@@ -1,4 +1,5 @@
 import { useState } from "react";
+import { useMay } from "../actions/useMay";
 import { type PolicyFieldsFragment, type PolicyInput, PolicyDocument, PolicyHistoryDocument, type PolicyHistoryQuery, SetPolicyDocument } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { request } from "../api/request";
@@ -50,6 +51,7 @@ export function PolicyPanel() {
   const policy = useAsked(PolicyDocument, (result) => result.policy);
   const history = useConnection(PolicyHistoryDocument, {}, (result) => result.policyHistory, { size: 20 });
   const [editing, setEditing] = useState<PolicyFieldsFragment | null>(null);
+  const may = useMay("SET_POLICY");
   const now = policy.value;
   const refresh = (): void => {
     policy.refresh();
@@ -58,7 +60,7 @@ export function PolicyPanel() {
   return (
     <>
       <PageHead title={now ? m.policy.named(now.version) : m.policy.title} asOf={policy.asOf} refresh={refresh}>
-        <Button refusal={now ? null : m.runs.loading} onClick={() => setEditing(now)}>
+        <Button refusal={may ?? (now ? null : m.runs.loading)} onClick={() => setEditing(now)}>
           {m.admin.edit}…
         </Button>
       </PageHead>

@@ -1,4 +1,5 @@
 import { useState } from "react";
+import { useMay } from "../actions/useMay";
 import { QuotasDocument, type QuotaFieldsFragment, QuotaSettingsDocument, type QuotaSettingsInput, type QuotasQuery, SetQuotaDocument } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { request } from "../api/request";
@@ -42,6 +43,7 @@ export function QuotasPanel() {
   const quotas = useAsked(QuotasDocument, (result) => result.quotas);
   const settings = useAsked(QuotaSettingsDocument, (result) => result.quotaSettings);
   const [editing, setEditing] = useState<QuotaFieldsFragment | null>(null);
+  const may = useMay("SET_QUOTA");
   const refresh = (): void => {
     quotas.refresh();
     settings.refresh();
@@ -50,7 +52,7 @@ export function QuotasPanel() {
   return (
     <>
       <PageHead title={m.quota.title} asOf={quotas.asOf} refresh={refresh}>
-        <Button refusal={settings.value ? null : m.quota.notYours} onClick={() => setEditing(settings.value)}>
+        <Button refusal={may ?? (settings.value ? null : m.quota.notYours)} onClick={() => setEditing(settings.value)}>
           {m.admin.edit}…
         </Button>
       </PageHead>

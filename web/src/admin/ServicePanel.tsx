@@ -1,5 +1,6 @@
 import { useState } from "react";
 import { newId } from "../actions/intent";
+import { useMay } from "../actions/useMay";
 import { type EngineMode, FreezeDocument, ServiceDocument, SetModeDocument } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { request } from "../api/request";
@@ -20,6 +21,8 @@ type Wanted = { requestId: string } & ({ mode: EngineMode } | { frozen: boolean 
 export function ServicePanel() {
   const service = useAsked(ServiceDocument, (result) => result.service);
   const [wanted, setWanted] = useState<Wanted | null>(null);
+  const mode = useMay("SET_ENGINE_MODE");
+  const freeze = useMay("FREEZE_TENANT");
   const now = service.value;
   const act = async (reason: string): Promise<void> => {
     if (!wanted) return;
@@ -51,9 +54,9 @@ export function ServicePanel() {
             <p className={css.hint}>{m.service.means[now.mode]}</p>
             {now.activeRuns !== null && <p>{m.service.active(now.activeRuns)}</p>}
             <div className={css.row}>
-              {MODES.map((mode) => (
-                <Button key={mode} pressed={mode === now.mode} refusal={mode === now.mode ? m.service.already : null} onClick={() => setWanted({ mode, requestId: `ui-${newId()}` })}>
-                  {m.service.setMode(m.service.modes[mode])}…
+              {MODES.map((name) => (
+                <Button key={name} pressed={name === now.mode} refusal={name === now.mode ? m.service.already : mode} onClick={() => setWanted({ mode: name, requestId: `ui-${newId()}` })}>
+                  {m.service.setMode(m.service.modes[name])}…
                 </Button>
               ))}
             </div>
@@ -71,7 +74,7 @@ export function ServicePanel() {
               {now.frozenReason && `: ${now.frozenReason}`}
             </p>
             <div className={css.row}>
-              <Button kind={now.frozen ? "plain" : "danger"} onClick={() => setWanted({ frozen: !now.frozen, requestId: `ui-${newId()}` })}>
+              <Button kind={now.frozen ? "plain" : "danger"} refusal={freeze} onClick={() => setWanted({ frozen: !now.frozen, requestId: `ui-${newId()}` })}>
                 {now.frozen ? m.service.unfreeze : m.service.freeze}…
               </Button>
             </div>

@@ -1,5 +1,6 @@
 import { type FormEvent, useId, useRef, useState } from "react";
 import { newId } from "../actions/intent";
+import { useMay } from "../actions/useMay";
 import { CreateTokenDocument, RevokeTokenDocument, type Role, type TokenFieldsFragment, TokensDocument } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { request } from "../api/request";
@@ -23,6 +24,8 @@ export function TokensPanel() {
   const pages = useConnection(TokensDocument, { all, live: false }, (result) => result.tokens);
   const [revoking, setRevoking] = useState<{ token: TokenFieldsFragment; requestId: string } | null>(null);
   const [making, setMaking] = useState(false);
+  const everybody = useMay("MANAGE_TOKENS");
+  const make = useMay("CREATE_TOKEN");
   const columns: Column<TokenFieldsFragment>[] = [
     { head: m.tokens.name, main: true, text: true, cell: (token) => token.name },
     { head: m.tokens.principal, cell: (token) => token.principal },
@@ -51,10 +54,10 @@ export function TokensPanel() {
   return (
     <>
       <PageHead title={m.tokens.title} asOf={pages.asOf} refresh={pages.refresh}>
-        <Button pressed={all} onClick={() => setAll(!all)}>
+        <Button pressed={all} refusal={everybody} onClick={() => setAll(!all)}>
           {m.tokens.everybody}
         </Button>
-        <Button kind="primary" onClick={() => setMaking(true)}>
+        <Button kind="primary" refusal={make} onClick={() => setMaking(true)}>
           {m.tokens.make}…
         </Button>
       </PageHead>

@@ -106,6 +106,7 @@ export const denied = {
   request: (action: string, subject: string, url: string, why: string) => `Could you do this for me? ${action}: ${subject}\n${url}\n${why}`,
   catchingUp: (seq: number) => `Waiting for the page to show seq ${seq}, where your last signal took effect.`,
   inFlight: "Your last signal has not taken effect yet.",
+  notYours: (right: string) => `None of your roles gives you the right ${right}. [FORBIDDEN]`,
   needs: (role: string) => `Needs ${role}.`,
   could: (who: string) => `Could: ${who}.`,
   noop: "It would change nothing.",

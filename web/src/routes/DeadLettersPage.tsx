@@ -1,6 +1,7 @@
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { newId } from "../actions/intent";
+import { useMay } from "../actions/useMay";
 import { LetterEvents } from "../admin/LetterEvents";
 import { DeadLettersDocument, type LetterFieldsFragment, RedriveDocument, type RedriveMutation } from "../api/gen/graphql";
 import { instant } from "../api/model";
@@ -31,6 +32,7 @@ export function DeadLettersPage() {
   const { all, run } = route.useSearch();
   const navigate = route.useNavigate();
   const pages = useConnection(DeadLettersDocument, { open: all !== "yes", runId: run ?? null }, (result) => result.deadLetters);
+  const may = useMay("REDRIVE");
   const [wanted, setWanted] = useState<Wanted | null>(null);
   const [looked, setLooked] = useState<LetterFieldsFragment | null>(null);
   const [results, setResults] = useState<ReadonlyMap<string, Result>>(new Map());
@@ -83,7 +85,7 @@ export function DeadLettersPage() {
           );
         }
         return (
-          <Button label={m.dlq.redriveOne(shortId(letter.runId), letter.toSeq)} onClick={() => setWanted({ letter, requestId: `ui-${newId()}` })}>
+          <Button label={m.dlq.redriveOne(shortId(letter.runId), letter.toSeq)} refusal={may} onClick={() => setWanted({ letter, requestId: `ui-${newId()}` })}>
             {m.dlq.redrive}…
           </Button>
         );
@@ -97,7 +99,7 @@ export function DeadLettersPage() {
         <Button pressed={all === "yes"} onClick={() => void navigate({ search: (old) => ({ ...old, all: all === "yes" ? undefined : "yes" }), replace: true })}>
           {m.dlq.all}
         </Button>
-        <Button refusal={open === 0 ? m.dlq.noneOpen : null} onClick={() => setWanted({ letter: null, requestId: `ui-${newId()}` })}>
+        <Button refusal={may ?? (open === 0 ? m.dlq.noneOpen : null)} onClick={() => setWanted({ letter: null, requestId: `ui-${newId()}` })}>
           {m.dlq.redriveAll}…
         </Button>
       </PageHead>

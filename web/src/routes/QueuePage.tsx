@@ -2,6 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { receipts } from "../actions/context";
 import { newId } from "../actions/intent";
+import { useMay } from "../actions/useMay";
 import { CancelRunDocument, QueueDocument, type QueueQuery } from "../api/gen/graphql";
 import { instant, toSignal } from "../api/model";
 import { request } from "../api/request";
@@ -33,6 +34,7 @@ export function QueuePage() {
     },
     { every: EVERY_MS },
   );
+  const may = useMay("CANCEL");
   const [wanted, setWanted] = useState<{ entry: Entry; signalId: string } | null>(null);
   useTick(1_000, (pages.rows?.length ?? 0) > 0);
 
@@ -58,7 +60,7 @@ export function QueuePage() {
     {
       head: m.queue.act,
       cell: (entry) => (
-        <Button label={m.queue.cancel(shortId(entry.runId))} onClick={() => setWanted({ entry, signalId: `ui-${newId()}` })}>
+        <Button label={m.queue.cancel(shortId(entry.runId))} refusal={may} onClick={() => setWanted({ entry, signalId: `ui-${newId()}` })}>
           {m.action.CANCEL}…
         </Button>
       ),
