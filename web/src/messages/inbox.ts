@@ -17,6 +17,7 @@ export const inbox = {
   timesOut: "times out",
   none: "Nothing waits for a person where you may look.",
   noneForMe: "Nothing waits for you.",
+  some: (n: number, more: boolean) => (more ? `${n}+` : String(n)),
   othersWait: (n: number) => `${plural(n, "thing waits", "things wait")} for others: see All for why.`,
   noneDone: "You have not completed a step recently.",
   decisions: "Who approved and declined what is in the",

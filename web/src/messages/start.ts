@@ -11,6 +11,7 @@ export const start = {
   planHint: "Its scope names the project and environment.",
   file: "From a file:",
   dropHint: "Paste the document, or drop its file on the field.",
+  fileUnread: (name: string) => `${name} cannot be read.`,
   fileTooLarge: (name: string) => `${name} is larger than 4 MiB.`,
   ref: { uri: "Address (URI)", sha256: "SHA-256", schemaVersion: "Schema version", planId: "Plan id", planVersion: "Plan version" },
   fromRun: "Run id",

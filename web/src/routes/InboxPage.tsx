@@ -50,7 +50,9 @@ export function InboxPage() {
   useRowKeys();
   useKeys({ a: { does: m.keys.approve, run: decide(true) }, d: { does: m.keys.decline, run: decide(false) } });
   const error = approvals.error ?? tasks.error;
-  const counts = { me: mine.length, all: all.length, done: null };
+  const read = approvals.rows !== null && tasks.rows !== null;
+  const more = [approvals, tasks].some((pages) => pages.hasMore);
+  const counts = { me: read ? m.inbox.some(mine.length, more) : null, all: read ? m.inbox.some(all.length, more) : null, done: null };
   return (
     <div className={page.measure}>
       <PageHead title={m.inbox.title} asOf={Math.min(approvals.asOf, tasks.asOf)} refresh={refresh} />
@@ -63,7 +65,7 @@ export function InboxPage() {
       </nav>
       {show === "done" ? (
         <Done />
-      ) : approvals.rows === null || tasks.rows === null ? (
+      ) : !read ? (
         error === null ? <Skeleton rows={4} label={m.inbox.loading} /> : <Problem error={error} retry={refresh} />
       ) : (
         <>
@@ -73,7 +75,7 @@ export function InboxPage() {
           ) : (
             <Notice title={show === "me" ? m.inbox.noneForMe : m.inbox.none}>{show === "me" && all.length > 0 && <p>{m.inbox.othersWait(all.length)}</p>}</Notice>
           )}
-          {[approvals, tasks].some((pages) => pages.hasMore) && (
+          {more && (
             <Button
               onClick={() => {
                 approvals.more();

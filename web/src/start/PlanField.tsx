@@ -27,8 +27,9 @@ export function PlanField({ draft, change, invalid, describedBy, ref }: PlanFiel
     if (!file) return;
     if (file.size > MOST_BYTES) setProblem(m.start.fileTooLarge(file.name));
     else {
-      setProblem(null);
-      change({ plan: await file.text(), source: "inline" });
+      const plan = await file.text().catch(() => null);
+      setProblem(plan === null ? m.start.fileUnread(file.name) : null);
+      if (plan !== null) change({ plan, source: "inline" });
     }
   };
   const drop = (event: DragEvent): void => {
@@ -66,7 +67,14 @@ export function PlanField({ draft, change, invalid, describedBy, ref }: PlanFiel
             />
           </label>
           <label className={css.file}>
-            {m.start.file} <input type="file" accept="application/json,.json" onChange={(event) => void read(event.target.files?.[0])} />
+            {m.start.file}{" "}
+            <input
+              type="file"
+              accept="application/json,.json"
+              // The same file, changed since, is read again.
+              onClick={(event) => (event.currentTarget.value = "")}
+              onChange={(event) => void read(event.target.files?.[0])}
+            />
           </label>
           <p id={hint} role={problem === null ? undefined : "alert"} className={css.hint}>
             {problem ?? m.start.dropHint}
