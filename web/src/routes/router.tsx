@@ -110,7 +110,23 @@ export const router = createRouter({
   defaultErrorComponent: Missing,
 });
 
+// Only another page begins at its top: what else the address says moves nothing of what one reads. Given once the router is
+// there, it says when to scroll; given before, it would have the router restore what the browser restores.
+let shown = location.pathname;
+router.update({
+  ...router.options,
+  scrollRestoration: ({ location: { pathname } }) => {
+    const another = pathname !== shown;
+    shown = pathname;
+    return another;
+  },
+});
+
 declare module "@tanstack/react-router" {
+  interface HistoryState {
+    /** When somebody asked to read the log of the step, which is then brought in sight. */
+    log?: number;
+  }
   interface Register {
     router: typeof router;
   }
