@@ -67,7 +67,7 @@ export default function Events({ runId }: { runId: string }) {
     <div>
       <div className={css.tools}>
         <div className={css.types} role="group" aria-label={m.events.types}>
-          {typesOf(log.events).map(([type, n]) => (
+          {typesOf(log.events, upTo).map(([type, n]) => (
             <Button key={type} kind="quiet" pressed={wanted.includes(type)} onClick={() => choose(wanted.includes(type) ? wanted.filter((other) => other !== type) : [...wanted, type])}>
               {type} <span className={css.n}>{count(n)}</span>
             </Button>

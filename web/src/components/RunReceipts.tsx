@@ -1,17 +1,15 @@
 import { Link } from "@tanstack/react-router";
-import { useReceipts } from "../actions/context";
 import { ReceiptStages, ReceiptTitle } from "../actions/Receipt";
 import type { Signal } from "../api/model";
 import { m } from "../messages";
-import { useRunState } from "../runs/context";
+import { useRunReceipts } from "../runs/receipts";
 import { Notice } from "../ui/Page";
 import { Time } from "../ui/Time";
 import css from "./RunReceipts.module.css";
 
 /** Every signal that this run was sent, by anyone, with how far each has come. */
 export default function RunReceipts({ runId }: { runId: string }) {
-  const upTo = useRunState((store) => (store.verdict().state === "PAST" ? store.now() : null));
-  const signals = useReceipts().filter((signal) => signal.runId === runId && (upTo === null || signal.receivedAt <= upTo));
+  const signals = useRunReceipts(runId);
   if (signals.length === 0) return <Notice title={m.receipt.empty} />;
   return (
     <ol className={css.receipts} reversed>

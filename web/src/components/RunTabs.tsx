@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
-import { useReceipts } from "../actions/context";
 import { m } from "../messages";
+import { useRunReceipts } from "../runs/receipts";
 import { RUN_VIEWS, type RunView } from "../runs/views";
 import { useCurrentInSight } from "../ui/useCurrentInSight";
 import tabs from "../ui/Tabs.module.css";
@@ -11,7 +11,7 @@ export const FIRST_VIEW: RunView = "graph";
 
 /** The ways to look at the run, by the keys 1 to 8. */
 export function RunTabs({ runId, view }: { runId: string; view: RunView }) {
-  const count = useReceipts().filter((signal) => signal.runId === runId).length;
+  const count = useRunReceipts(runId).length;
   const row = useCurrentInSight<HTMLElement>(view);
   return (
     <nav ref={row} className={tabs.tabs} aria-label={m.run.views}>

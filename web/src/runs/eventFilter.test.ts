@@ -20,6 +20,7 @@ it("lists only the wanted types, and nothing after the position that is shown", 
 });
 
 it("counts types, and writes a line for each event in the order of the log", () => {
-  expect(typesOf(events)).toEqual([["FutureThing", 1], ["RunQueued", 1], ["RunStarted", 1], ["StepStarted", 1]]);
+  expect(typesOf(events, null)).toEqual([["FutureThing", 1], ["RunQueued", 1], ["RunStarted", 1], ["StepStarted", 1]]);
+  expect(typesOf(events, 2)).toEqual([["FutureThing", 0], ["RunQueued", 1], ["RunStarted", 1], ["StepStarted", 0]]);
   expect(eventLines(events).trim().split("\n").map((line) => (JSON.parse(line) as RunEvent).runSeq)).toEqual([1, 2, 5, 6]);
 });

@@ -20,10 +20,10 @@ export function logRows(events: readonly RunEvent[], types: readonly string[], u
   return rows.toReversed();
 }
 
-/** The types that occur, with how often, by name. */
-export function typesOf(events: readonly RunEvent[]): [string, number][] {
+/** The types that occur, by name, with how often up to a position. */
+export function typesOf(events: readonly RunEvent[], upTo: number | null): [string, number][] {
   const counts = new Map<string, number>();
-  for (const { eventType } of events) counts.set(eventType, (counts.get(eventType) ?? 0) + 1);
+  for (const { eventType, runSeq } of events) counts.set(eventType, (counts.get(eventType) ?? 0) + (upTo === null || runSeq <= upTo ? 1 : 0));
   return [...counts].toSorted(([a], [b]) => a.localeCompare(b));
 }
 
