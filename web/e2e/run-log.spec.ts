@@ -1,7 +1,7 @@
 // The log of a step: as long as it is, found in on the server, and never anything but text.
 import { ask } from "./api";
 import { LINES, longLog, NEEDLE, NEEDLES, opened, sought } from "./log";
-import { expect, startRun, test } from "./page";
+import { cancelRun, expect, startRun, status, test } from "./page";
 
 interface Standing {
   run: { substatus: string };
@@ -52,4 +52,37 @@ test("21 escape codes and markup in a log are text; a line is a link", async ({ 
   const download = page.waitForEvent("download");
   await page.getByRole("button", { name: "Download" }).click();
   expect((await download).suggestedFilename()).toContain("print-1.log");
+});
+
+test("the log that is asked for is in sight, at its error, as often as one asks; a link to a line names the attempt", async ({ page, url, context }) => {
+  await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+  const lines = "i=0; while [ $i -lt 300 ]; do echo line $i; i=$((i+1)); done; sleep 0.3; echo ERROR: no such table >&2; exit 3";
+  const runId = await startRun(url, "log-sight", [
+    { stepId: "load", type: "COMMAND", inputs: { argv: ["sh", "-c", lines] }, retry: ONCE },
+  ]);
+  await page.goto(`${url}/runs/${runId}`);
+  await expect(status(page)).toHaveText("Awaiting operator");
+  const error = page.getByRole("region", { name: "Log" }).locator('[data-line="301"]');
+  await page.keyboard.press("l");
+  await expect(error).toContainText("no such table");
+  await expect(error).toBeInViewport({ ratio: 1 });
+  await expect(page.getByRole("region", { name: "Log" })).toBeFocused();
+  await page.evaluate(() => scrollTo(0, 0));
+  await page.keyboard.press("Home");
+  await expect(error).not.toBeInViewport();
+  await page.keyboard.press("l");
+  await expect(error).toBeInViewport({ ratio: 1 });
+  await page.getByRole("button", { name: "Copy link to line 301" }).click();
+  const link = await page.evaluate(() => navigator.clipboard.readText());
+  expect(link).toMatch(/attempt=1/);
+  await page.goto(link);
+  await expect(error).toBeInViewport({ ratio: 1 });
+  const panel = page.getByTestId("step-panel");
+  const scrolled = (): Promise<number> => page.evaluate(() => scrollY);
+  expect(await scrolled()).toBeGreaterThan(0);
+  await panel.getByRole("button", { name: "Worker" }).click();
+  await expect(page).toHaveURL(/tab=worker/);
+  await page.waitForTimeout(500);
+  expect(await scrolled()).toBeGreaterThan(0);
+  await cancelRun(url, runId);
 });

@@ -7,7 +7,7 @@ import { m } from "../messages";
 import { useCauseNodes } from "../runs/causeNodes";
 import { useHeader, useStep } from "../runs/context";
 import { DBT_FAILING, type Failing, isDbt } from "../runs/dbt";
-import { AFRESH } from "../runs/views";
+import { AFRESH, readLog } from "../runs/views";
 import { Button } from "../ui/Button";
 import { attemptName } from "../ui/format";
 import { Time } from "../ui/Time";
@@ -88,6 +88,7 @@ function LogLink({ stepId, attempt }: { stepId: string; attempt: number | undefi
       from="/runs/$runId"
       to="."
       search={(old) => ({ ...old, ...AFRESH, step: stepId, attempt, tab: "log" })}
+      state={readLog}
       className={`${button.button} ${css.log}`}
       aria-keyshortcuts="l"
     >

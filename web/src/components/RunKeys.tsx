@@ -3,7 +3,7 @@ import { useEffect } from "react";
 import { useActs } from "../actions/act";
 import { m } from "../messages";
 import { useRunStore } from "../runs/context";
-import { AFRESH, RUN_VIEWS } from "../runs/views";
+import { AFRESH, readLog, RUN_VIEWS } from "../runs/views";
 import { useKeys } from "../ui/keys";
 import { FIRST_VIEW } from "./RunTabs";
 
@@ -41,7 +41,7 @@ export function RunKeys({ chosen, close }: RunKeysProps) {
       does: m.runKeys.log,
       run: () => {
         const step = failing() ?? chosen;
-        if (step !== null) void navigate({ search: (old) => ({ ...old, ...AFRESH, step, tab: "log" }) });
+        if (step !== null) void navigate({ search: (old) => ({ ...old, ...AFRESH, step, tab: "log" }), state: readLog });
       },
     },
     ".": { does: m.runKeys.menu, run: menu },

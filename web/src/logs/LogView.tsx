@@ -1,3 +1,4 @@
+import { useLocation } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { Check, Link2, List } from "lucide-react";
 import { memo, useCallback, useEffect, useRef, useState } from "react";
@@ -76,6 +77,19 @@ function Lines({ of, running, failed, line, find, open, log, total }: LogViewPro
     // More lines do not move what one reads.
     // oxlint-disable-next-line react/exhaustive-deps
   }, [wanted, rows, total > 0]);
+  const some = total > 0;
+  const sought = useLocation({ select: ({ state }) => state.log });
+  useEffect(() => {
+    if (sought === undefined || !some) return;
+    // The arrows are to move through its lines.
+    pane.current?.focus({ preventScroll: true });
+    pane.current?.scrollIntoView({ block: "nearest" });
+    if (wanted !== null) rows.scrollToIndex(rowOf(Math.min(wanted, total), gap), { align: "center" });
+    // oxlint-disable-next-line react/exhaustive-deps
+  }, [sought, some]);
+  useEffect(() => {
+    if (line !== null) pane.current?.scrollIntoView({ block: "nearest" });
+  }, [line, some]);
   const goTo = useCallback((to: number) => open({ line: to }), [open]);
   // While it runs, more lines may speak of one.
   const findErrors = (then: (lines: readonly number[]) => void): void => {
@@ -131,7 +145,7 @@ function Lines({ of, running, failed, line, find, open, log, total }: LogViewPro
           </Button>
         )}
         <Download of={of} />
-        {wanted !== null && <CopyLine line={wanted} />}
+        {wanted !== null && <CopyLine attempt={of.attempt} line={wanted} />}
         <span className={css.total}>
           {m.log.lines(total)} · {running && !log.complete ? m.log.live : m.log.complete}
         </span>
@@ -190,12 +204,13 @@ function Row({ no, log, wanted, goTo }: RowProps) {
   return <Line no={no} line={log.line(no)} current={wanted === no} goTo={goTo} />;
 }
 
-/** Copies the address of the page at a line, whether the address has it or not. */
-function CopyLine({ line }: { line: number }) {
+/** Copies the address of the page at a line, whether the address has it or not. A later attempt has other lines: it names this one. */
+function CopyLine({ attempt, line }: { attempt: number; line: number }) {
   const [copied, setCopied] = useState<number | null>(null);
   const copy = (): void => {
     const url = new URL(location.href);
     url.searchParams.set("tab", "log");
+    url.searchParams.set("attempt", String(attempt));
     url.searchParams.set("line", String(line));
     void navigator.clipboard.writeText(url.href).then(() => setCopied(line));
   };

@@ -8,6 +8,9 @@ export type StepTab = (typeof STEP_TABS)[number];
 /** What the address says of one attempt of one step; forgotten when another is opened. */
 export const AFRESH = { attempt: undefined, line: undefined, q: undefined, nodes: undefined, sql: undefined } as const;
 
+/** The log is asked for, each time anew: beside the address, which may not change. */
+export const readLog = (): { log: number } => ({ log: Date.now() });
+
 export const STEP_FILTERS = ["FAILED", "WAITING", "RUNNING", "PENDING", "SUCCESS", "SKIPPED"] as const;
 export type StepFilter = (typeof STEP_FILTERS)[number];
 
