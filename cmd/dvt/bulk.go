@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/google/uuid"
@@ -50,14 +48,16 @@ func (r *bulkRuns) input(c *cobra.Command) (client.BulkRunsInput, error) {
 	case r.failedOf != "":
 		return client.BulkRunsInput{FailedOf: &r.failedOf}, nil
 	case r.idsFrom != "":
-		in, err := openText(r.idsFrom, c.InOrStdin())
-		if err != nil {
+		text, err := readDocument(r.idsFrom, c.InOrStdin())
+		switch {
+		case err != nil:
 			return client.BulkRunsInput{}, usage(err)
+		case len(text) > maxIDs:
+			return client.BulkRunsInput{}, usage(fmt.Errorf("%s is larger than 1 MiB, more than a bulk has ids. Nothing was sent", documentName(r.idsFrom)))
 		}
-		defer in.Close()
 		ids := []string{}
-		for lines := bufio.NewScanner(io.LimitReader(in, maxIDs)); lines.Scan(); {
-			if id := strings.TrimSpace(lines.Text()); id != "" {
+		for line := range strings.Lines(string(text)) {
+			if id := strings.TrimSpace(line); id != "" {
 				ids = append(ids, id)
 			}
 		}
@@ -69,7 +69,7 @@ func (r *bulkRuns) input(c *cobra.Command) (client.BulkRunsInput, error) {
 	return client.BulkRunsInput{Filter: &f}, err
 }
 
-// maxIDs is how much of a file of ids is read: more than the largest bulk has.
+// maxIDs is how many bytes a file of ids may have: more than the largest bulk needs.
 const maxIDs = 1 << 20
 
 func orNil(s string) *string {

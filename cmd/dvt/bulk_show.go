@@ -4,21 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
 )
-
-// openText is a file, or standard input for -.
-func openText(name string, stdin io.Reader) (io.ReadCloser, error) {
-	if name == "-" {
-		return io.NopCloser(stdin), nil
-	}
-	return os.Open(name)
-}
 
 func (s *session) bulkListCommand() *cobra.Command {
 	l := listed{none: "You have sent no bulk yet: dvt bulk signal --help."}

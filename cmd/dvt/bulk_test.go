@@ -43,6 +43,11 @@ func TestBulk_SignalShowAndWatch(t *testing.T) {
 	if err := os.WriteFile(ids, []byte("r1\n\nunknown\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	for name, content := range map[string]string{".line": "r1\n" + strings.Repeat("x", 70_000) + "\nr2\n", ".long": strings.Repeat("r1\n", 1<<19)} {
+		if err := os.WriteFile(ids+name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, c := range []struct {
 		token  string
 		args   string
@@ -57,6 +62,9 @@ func TestBulk_SignalShowAndWatch(t *testing.T) {
 		{"dev-engineer", "signal pause --text r1 --ids-from - --reason x --yes", 2, "of --text, --ids-from at most one"},
 		{"dev-engineer", "signal cancel --text r1 --reason x", 2, "--yes"},
 		{"dev-engineer", "signal cancel --ids-from " + ids + ".none --reason x --yes", 2, "no such file"},
+		{"dev-engineer", "signal cancel --ids-from " + ids + ".line --reason x --preview", 0, "left out 2"},
+		{"dev-engineer", "signal cancel --ids-from " + ids + ".long --reason x --yes", 2, "larger than 1 MiB"},
+		{"dev-engineer", "signal cancel --ids-from " + t.TempDir() + " --reason x --yes", 2, "is a directory"},
 		{"dev-viewer", "signal cancel --text r1 --reason x --yes", 3, "1 would refuse: FORBIDDEN"},
 		{"dev-mallory", "signal cancel --ids-from " + ids + " --reason x --yes", 4, "no run is meant"},
 		{"dev-engineer", "signal cancel --ids-from " + ids + " --reason x --preview", 0, "left out 1"},

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -139,6 +138,7 @@ func (s *session) replace(what, moved string, do func(ctx context.Context, file 
 	c.Flags().IntVar(&r.version, "expected-version", -1, "the version that FILE was made from; it is refused when "+moved+" moved")
 	c.Flags().StringVar(&r.reason, "reason", "", "why; it stands in the audit")
 	c.Flags().StringVar(&r.requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
+	c.Flags().Lookup("expected-version").DefValue = "0" // help says nothing of a default, for there is none
 	_ = c.MarkFlagRequired("reason") // the flag is there
 	return c
 }
@@ -199,18 +199,21 @@ func policyLines(p client.PolicyRow) (out []string) {
 	return out
 }
 
-// changes are the lines that went, then those that came.
+// changes are the lines that went, then those that came. A policy may have 10,000 of them.
 func changes(before, after []string) (out []string) {
-	for _, line := range before {
-		if !slices.Contains(after, line) {
-			out = append(out, "- "+line)
+	add := func(sign string, lines, others []string) {
+		known := make(map[string]bool, len(others))
+		for _, line := range others {
+			known[line] = true
+		}
+		for _, line := range lines {
+			if !known[line] {
+				out = append(out, sign+line)
+			}
 		}
 	}
-	for _, line := range after {
-		if !slices.Contains(before, line) {
-			out = append(out, "+ "+line)
-		}
-	}
+	add("- ", before, after)
+	add("+ ", after, before)
 	return out
 }
 

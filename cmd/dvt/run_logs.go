@@ -35,6 +35,9 @@ func (s *session) logsCommand() *cobra.Command {
 		Long: "Print what a step printed, one attempt of it. Without STEP it is the step that failed the run or holds it up. With --follow it goes\n" +
 			"on until the attempt is over, over as many connections as it takes. With -o json the lines have their numbers, times and streams.",
 		RunE: func(c *cobra.Command, args []string) (err error) {
+			if tail < 0 || since < 0 {
+				return usage(errors.New("--tail and --since take what is above 0: --tail 100, --since 10m"))
+			}
 			how.runID, how.from = args[0], 1
 			if len(args) > 1 {
 				how.stepID = args[1]

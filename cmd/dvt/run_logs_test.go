@@ -55,6 +55,11 @@ func TestRunLogs_ReadsEveryPage(t *testing.T) {
 			t.Errorf("%s: %d, %v\n%.200s", args, status, err, out)
 		}
 	}
+	for _, wrong := range []string{"--tail -5", "--since -10m"} {
+		if out, status, err := dvt(t, s.URL, "t", append(strings.Fields("run logs r1 s1"), strings.Fields(wrong)...)...); status != 2 || out != "" {
+			t.Errorf("%s: status %d, %v: %.100s", wrong, status, err, out)
+		}
+	}
 	out, status, err := dvt(t, s.URL, "t", "run", "logs", "r1")
 	if status != 0 || !strings.HasPrefix(out, "step s1\nline 1\n") {
 		t.Errorf("without a step: %d, %v\n%.200s", status, err, out)
