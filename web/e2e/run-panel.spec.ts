@@ -31,9 +31,9 @@ test("34 39 an open step has a width of its own, its log a list of errors, links
   const errors = page.getByRole("list", { name: "Lines that speak of an error" });
   await expect(errors.getByRole("button", { name: /ERROR one/ })).toBeVisible();
   await errors.getByRole("button", { name: /an error too/ }).click();
-  await expect(page).toHaveURL(/line=303/);
-  await page.getByRole("button", { name: "Copy link to line 303" }).click();
-  expect(await page.evaluate(() => navigator.clipboard.readText())).toMatch(new RegExp(`/runs/${runId}\\?.*line=303`));
+  await expect(page).toHaveURL(/line=304/);
+  await page.getByRole("button", { name: "Copy link to line 304" }).click();
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toMatch(new RegExp(`/runs/${runId}\\?.*line=304`));
   const tab = page.waitForEvent("popup");
   await page.getByRole("button", { name: "Raw" }).click();
   await expect((await tab).locator("body")).toContainText("an error too");
