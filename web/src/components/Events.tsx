@@ -9,6 +9,7 @@ import type { ApiError } from "../api/request";
 import { save } from "../audit/export";
 import { m } from "../messages";
 import { useRunState } from "../runs/context";
+import { decisionOf } from "../runs/decision";
 import { eventLines, type LogRow, logRows, typesOf } from "../runs/eventFilter";
 import { collectEvents, type EventLog, NO_EVENTS } from "../runs/events";
 import { Button } from "../ui/Button";
@@ -134,7 +135,7 @@ function EventRow({ event, open, toggle }: { event: RunEvent; open: boolean; tog
         <span className={prose.clip}>
           {event.stepId} {event.logicalAttemptId > 1 && attemptName(event.logicalAttemptId)}
         </span>
-        <span className={`${prose.clip} ${css.actor}`}>{event.emittedBy}</span>
+        <span className={`${prose.clip} ${css.actor}`}>{decisionOf(event).who}</span>
       </button>
       {open && <pre className={`${prose.said} ${css.payload}`}>{JSON.stringify(event.payload, null, 2)}</pre>}
     </>

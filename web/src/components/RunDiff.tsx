@@ -1,9 +1,11 @@
 import { Link } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import { RunDiffDocument, type RunDiffQuery } from "../api/gen/graphql";
-import { instant } from "../api/model";
+import { type RunEvent, toEvent } from "../api/model";
 import { type ApiError, request, toApiError } from "../api/request";
 import { m } from "../messages";
+import { decisionOf } from "../runs/decision";
+import { attemptName } from "../ui/format";
 import { runLook, stepLook } from "../ui/look";
 import { StatusBadge } from "../ui/Status";
 import { Time } from "../ui/Time";
@@ -54,9 +56,7 @@ export function RunDiff({ runId, from, to, most }: RunDiffProps) {
       {still && <p>{m.diff.same}</p>}
       <ul className={css.list}>
         {diff.decisions.slice(-most).map((event) => (
-          <li key={event.runSeq} className={css.line}>
-            <strong>{event.eventType}</strong> {event.emittedBy && m.receipt.by(event.emittedBy)} <Time at={instant(event.persistedAt)} format="precise" /> seq {event.runSeq}
-          </li>
+          <Decided key={event.runSeq} event={toEvent(event)} />
         ))}
         {diff.steps.slice(0, most).map(({ stepId, from: was, to: is }) => (
           <li key={stepId} className={css.line}>
@@ -64,10 +64,20 @@ export function RunDiff({ runId, from, to, most }: RunDiffProps) {
               {stepId}
             </Link>
             <StatusBadge look={stepLook(was ?? { status: "PENDING", statusRaw: "PENDING", pendingRetry: false })} /> → <StatusBadge look={stepLook(is)} />
+            {is.logicalAttemptId > Math.max(1, was?.logicalAttemptId ?? 0) && attemptName(is.logicalAttemptId)}
           </li>
         ))}
       </ul>
       {diff.steps.length > most && <p>{m.confirm.moreChanges(diff.steps.length - most)}</p>}
     </div>
+  );
+}
+
+function Decided({ event }: { event: RunEvent }) {
+  const { what, who, why } = decisionOf(event);
+  return (
+    <li className={css.line}>
+      <strong>{event.eventType}</strong> {what} {who && m.receipt.by(who)} {why && `“${why}”`} <Time at={event.persistedAt} format="precise" /> seq {event.runSeq}
+    </li>
   );
 }
