@@ -18,6 +18,7 @@ describe("a preview says each thing once", () => {
 
   it("of a cancel: that the run ends as cancelled", () => {
     expect(words(preview({ status: "CANCELLED", reason: "The run ends as CANCELLED. This cannot be undone." }))).toEqual([]);
+    expect(words(preview({ status: "PAUSED", reason: "The run ends as CANCELLED. This cannot be undone." }))).toEqual(["Until what runs has stopped, the run is Paused."]);
     expect(words(preview({ status: "PAUSED", reason: "No further step starts; what is in flight finishes first." }))).toEqual(["After that the run is Paused."]);
   });
 

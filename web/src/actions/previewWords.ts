@@ -28,8 +28,14 @@ export function previewLines({ outcome, reason, status, changes, blocked }: Prev
     ...(changes.length > LISTED ? [ofRun(m.confirm.moreChanges(changes.length - LISTED))] : []),
     ...(outcome === "APPLY" && next !== null ? [ofRun(m.confirm.nextAttempt(next))] : []),
     ...(blocked.length > 0 ? [ofRun(m.confirm.blocked(plural(blocked.length, "step"), blocked.slice(0, LISTED).join(", ")))] : []),
-    ...(status !== null && !reason?.includes(status) ? [ofRun(m.confirm.after(runLook({ status, statusRaw: status, substatus: null, pause: null }).word))] : []),
+    ...(status !== null && !reason?.includes(status) ? [ofRun(afterwards(status, reason?.includes("CANCELLED") === true))] : []),
   ];
+}
+
+/** A run that is stopped ends when the last of its steps has. */
+function afterwards(status: NonNullable<Preview["status"]>, stopped: boolean): string {
+  const { word } = runLook({ status, statusRaw: status, substatus: null, pause: null });
+  return stopped ? m.confirm.untilStopped(word) : m.confirm.after(word);
 }
 
 function ofRun(text: string): PreviewLine {
