@@ -3,7 +3,7 @@ import { m } from "../messages";
 import css from "./ConfirmDialog.module.css";
 import { type Draft, RERUN_FROM } from "./draft";
 import type { Intent } from "./intent";
-import type { Task } from "./useActions";
+import { evidenceOf, type Task } from "./useActions";
 
 const LEVELS = ["LOW", "MEDIUM", "HIGH"] as const;
 const OUTCOMES = ["SUCCEEDED", "FAILED", "CANCELLED"] as const;
@@ -72,7 +72,7 @@ export function Fields({ intent, draft, denied, task, change }: FieldsProps) {
           <Choice label={m.inbox.outcomeLabel} value={draft.outcome} options={OUTCOMES} words={m.inbox.outcome} set={(outcome) => change({ outcome })} />
           <label className={css.field}>
             <span>
-              {m.confirm.evidence} <span className={css.hint}>({m.confirm.evidenceHint})</span>
+              {m.confirm.evidence} <span className={css.hint}>({m.confirm.evidenceHint}{task && evidenceOf(task).length > 0 && `; ${m.confirm.evidenceAsked(evidenceOf(task).join(", "))}`})</span>
             </span>
             <textarea rows={2} value={draft.evidence} onChange={(event) => change({ evidence: event.target.value })} />
           </label>

@@ -32,6 +32,11 @@ export interface Actions {
   task: (stepId: string) => Task | undefined;
 }
 
+/** What a task asks to be handed in. */
+export function evidenceOf({ evidence }: Task): string[] {
+  return Array.isArray(evidence) ? evidence.map(String) : [];
+}
+
 function byAction(list: readonly Availability[]): Map<Action, Availability> {
   return new Map(list.map((entry) => [entry.action, entry]));
 }

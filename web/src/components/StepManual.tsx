@@ -1,5 +1,6 @@
 import { useActs } from "../actions/act";
 import { explain } from "../actions/refusal";
+import { evidenceOf } from "../actions/useActions";
 import { instant } from "../api/model";
 import { m } from "../messages";
 import { Time } from "../ui/Time";
@@ -11,7 +12,7 @@ export function StepManual({ stepId }: { stepId: string }) {
   const task = actions?.task(stepId);
   if (!task) return null;
   const refused = explain(task.action);
-  const evidence = Array.isArray(task.evidence) ? task.evidence.map(String) : [];
+  const evidence = evidenceOf(task);
   return (
     <div className={css.manual} data-testid="manual">
       <p>
