@@ -139,7 +139,7 @@ func (s *session) replace(what, moved string, do func(ctx context.Context, file 
 	c.Flags().StringVar(&r.reason, "reason", "", "why; it stands in the audit")
 	c.Flags().StringVar(&r.requestID, "request-id", "", "client key that makes repeating safe; default: a new one")
 	c.Flags().Lookup("expected-version").DefValue = "0" // help says nothing of a default, for there is none
-	_ = c.MarkFlagRequired("reason") // the flag is there
+	_ = c.MarkFlagRequired("reason")                    // the flag is there
 	return c
 }
 
