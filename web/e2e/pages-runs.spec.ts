@@ -181,3 +181,12 @@ test("what is filtered away is not selected", async ({ page, url }) => {
   await expect(rows(page)).toHaveCount(0);
   await expect(bar).toHaveCount(0);
 });
+
+test("39 the way back undoes a status that was chosen", async ({ page, url }) => {
+  await open(page, `${url}/runs?plan=e2e-back`);
+  await page.getByRole("button", { name: "Failed", exact: true }).click();
+  await expect(page).toHaveURL(/status=FAILED/);
+  await page.goBack();
+  await expect(page).toHaveURL(/\/runs\?plan=e2e-back$/);
+  await expect(page.getByRole("searchbox", { name: "Filter runs" })).toHaveValue("plan:e2e-back");
+});

@@ -102,7 +102,8 @@ function NameView({ query, save, close }: { query: string; save: (name: string) 
 
 interface FiltersProps {
   query: RunQuery;
-  change: (query: RunQuery) => void;
+  /** Each choice is a step that the way back undoes; what is typed is one, not one for each letter: it replaces. */
+  change: (query: RunQuery, replace?: boolean) => void;
   /** Gives the focus to the bar. */
   ref: Ref<{ focus: () => void }>;
 }
@@ -126,7 +127,7 @@ export const RunFilters = memo(function RunFilters({ query, change, ref }: Filte
     const { query: next } = parseQuery(words);
     if (formatQuery(next) === sent.current) return;
     sent.current = formatQuery(next);
-    latest.current(next);
+    latest.current(next, true);
   };
   useEffect(() => {
     const timer = setTimeout(() => apply(typed), TYPING_MS);

@@ -38,7 +38,10 @@ export function RunsPage() {
   useTick(1_000);
 
   // The input that asked for it is answered by a picture of its own: another list takes longer than a frame.
-  const change = useCallback((next: RunQuery) => void setTimeout(() => void navigate({ search: (old) => ({ ...old, ...toRunsSearch(next) }), replace: true })), [navigate]);
+  const change = useCallback(
+    (next: RunQuery, replace = false) => void setTimeout(() => void navigate({ search: (old) => ({ ...old, ...toRunsSearch(next) }), replace })),
+    [navigate],
+  );
   useRowKeys();
   useSelectKeys(selection.turn, selection.selected.size > 0, selection.clear);
   useKeys({
