@@ -171,4 +171,6 @@ test("28 what none of one's roles gives is off, and says so", async ({ page, url
   }
   await become(page, "dev-sre");
   await expect(page.getByRole("button", { name: "Set to Read-only…" })).not.toHaveAttribute("aria-disabled");
+  await page.goto(`${url}/start`);
+  await expect(page.getByTestId("start-check")).toContainText("START");
 });

@@ -1,5 +1,6 @@
 import { getRouteApi, Link, useRouter } from "@tanstack/react-router";
 import { type FormEvent, useEffect, useId, useRef, useState } from "react";
+import { useMay } from "../actions/useMay";
 import { RerunRunDocument, StartRunDocument } from "../api/gen/graphql";
 import { ApiError, request } from "../api/request";
 import { m } from "../messages";
@@ -39,6 +40,9 @@ export function StartPage() {
   useEffect(() => keepDraft(sessionStorage, draft), [draft]);
   const asked = toAsked(draft);
   const check = useCheck(asked);
+  // Before there is anything to ask the server about.
+  const may = useMay("START");
+  const early = "missing" in asked ? may : null;
   const planProblem = "problem" in asked && asked.problem.field === "plan" ? asked.problem.text : null;
   const shown = error ?? check.error;
   const violations = shown?.violations ?? [];
@@ -135,9 +139,9 @@ export function StartPage() {
           <ParamsField text={draft.params} change={(params) => change({ params })} raw={raw} setRaw={setRaw} problem={"problem" in asked && asked.problem.field === "params" ? asked.problem.text : wrong("params")} />
         </>
       )}
-      <CheckPanel no={draft.source === "run" ? 2 : 4} check={check} missing={"missing" in asked ? asked.missing : null} projectId={draft.projectId} />
+      <CheckPanel no={draft.source === "run" ? 2 : 4} check={check} missing={"missing" in asked ? (early ?? asked.missing) : null} projectId={draft.projectId} />
       <p className={css.end}>
-        <Button kind="primary" type="submit" refusal={refusal ?? (draft.started !== null ? m.start.already(shortId(draft.started)) : refused)}>
+        <Button kind="primary" type="submit" refusal={refusal ?? (draft.started !== null ? m.start.already(shortId(draft.started)) : (early ?? refused))}>
           {refusal ?? m.start.submit}
         </Button>
         <kbd>{m.start.sendKey}</kbd>
