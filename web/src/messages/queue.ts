@@ -23,5 +23,5 @@ export const queue = {
   depth: (n: string) => `${n} waiting in the tenant`,
   cancel: (run: string) => `Cancel run ${run}`,
   cancelMeans: "It has not begun, so nothing is stopped and nothing is left behind. A cancelled run is not started later.",
-  empty: "Nothing waits: every run that was asked for has started.",
+  empty: "No run waits for a quota or a free place.",
 };

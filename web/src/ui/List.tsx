@@ -3,9 +3,10 @@ import type { Pages } from "../api/useConnection";
 import { m } from "../messages";
 import { Button } from "./Button";
 import css from "./Form.module.css";
+import { zoneName } from "./format";
 import { Notice, Problem, Skeleton } from "./Page";
 import { type Column, Table } from "./Table";
-import { Time } from "./Time";
+import { Time, useZone } from "./Time";
 
 interface HeadProps {
   title: string;
@@ -16,12 +17,13 @@ interface HeadProps {
 
 /** The head of a page whose data was asked for: it says how old they are. */
 export function PageHead({ title, asOf, refresh, children }: HeadProps) {
+  const zone = useZone();
   return (
     <div className={css.head}>
       <h1>{title}</h1>
       {asOf > 0 && (
         <span className={css.asOf}>
-          {m.page.asOf} <Time at={asOf} format="clock" />
+          {m.page.asOf} <Time at={asOf} format="clock" /> {zoneName(zone)}
         </span>
       )}
       {children}
