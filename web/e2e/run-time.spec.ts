@@ -82,6 +82,14 @@ test("39 two moments are compared, by address too; a moment that is not there le
   await page.goto(`${url}/runs`);
   await page.goto(address);
   await expect(diff).toContainText("RunCompleted");
+  // What could not be asked is not said to be missing.
+  await page.route("**/graphql", (route) => (/query RunAt\b/.test(route.request().postData() ?? "") ? route.abort("connectionfailed") : route.fallback()));
+  await page.goto(`${url}/runs/${runId}?at=5`);
+  await expect(page.getByText("This could not be loaded.")).toBeVisible();
+  await expect(page.getByText("has no seq")).toHaveCount(0);
+  await page.unroute("**/graphql");
+  await page.getByRole("button", { name: "Retry" }).click();
+  await expect(page.getByTestId("past")).toBeVisible();
   await page.goto(`${url}/runs/${runId}?at=4000`);
   await expect(page.getByText("The run has no seq 4000.")).toBeVisible();
   await page.getByRole("button", { name: "Live" }).click();

@@ -5,7 +5,7 @@ import { RunContext } from "../runs/context";
 import type { RunStore } from "../runs/store";
 import { usePast } from "../runs/usePast";
 import { Button } from "../ui/Button";
-import { Notice, Skeleton } from "../ui/Page";
+import { Notice, Problem, Skeleton } from "../ui/Page";
 import { Time, useZone } from "../ui/Time";
 import { zoneName } from "../ui/format";
 import css from "./RunMoment.module.css";
@@ -19,11 +19,12 @@ interface RunMomentProps {
 
 /** Gives everything in it the run as it is now or, in a violet frame, as it was. */
 export function RunMoment({ runId, live, at, children }: RunMomentProps) {
-  const { store, error } = usePast(runId, at);
+  const { store, error, again } = usePast(runId, at);
   const navigate = useNavigate({ from: "/runs/$runId" });
   const zone = useZone();
   const entered = useRef(false);
   const toNow = (): void => void navigate({ search: (old) => ({ ...old, at: undefined, diff: undefined }) });
+  if (at !== null && error && error.code !== "BAD_USER_INPUT") return <Problem error={error} retry={again} />;
   if (at !== null && error) {
     return (
       <Notice title={m.time.none(at)}>

@@ -13,8 +13,9 @@ export interface Past {
 const NOW: Past = { store: null, error: null };
 
 /** The run as it was at a position of its log, in a store of its own; with null, nothing. */
-export function usePast(runId: string, at: number | null): Past {
+export function usePast(runId: string, at: number | null): Past & { again: () => void } {
   const [past, setPast] = useState(NOW);
+  const [attempt, setAttempt] = useState(0);
   const held = useRef<RunStore | null>(null);
   const gone = at === null;
   useEffect(() => {
@@ -39,6 +40,6 @@ export function usePast(runId: string, at: number | null): Past {
         if (!abort.signal.aborted) setPast({ store: held.current, error: toApiError(cause) });
       });
     return () => abort.abort();
-  }, [runId, at]);
-  return past;
+  }, [runId, at, attempt]);
+  return { ...past, again: () => setAttempt(attempt + 1) };
 }
