@@ -194,40 +194,6 @@ func TestWhoCould(t *testing.T) {
 	}
 }
 
-func TestClass_EqualIffSameRights(t *testing.T) {
-	t.Parallel()
-	var accounts []authz.Account
-	for _, r := range authz.Roles() {
-		accounts = append(accounts, account("all-"+string(r), grant(r)), account("here-"+string(r), grant(r, "shop", "dev")),
-			account("there-"+string(r), grant(r, "store", "dev")))
-	}
-	d := directory(t, accounts...)
-	a := authorizer(t, d)
-	rights := func(id string, o authz.Object) (out []authz.Action) {
-		for _, action := range authz.Actions() {
-			if decide(t, a, authz.Principal{ID: id, TenantID: "acme"}, action, o).Allowed {
-				out = append(out, action)
-			}
-		}
-		return out
-	}
-	objects := []authz.Object{shopDev, {TenantID: "acme", ProjectID: "shop", EnvironmentID: "prod"}, {TenantID: "acme", ProjectID: "store", EnvironmentID: "dev"}}
-	for _, o1 := range objects {
-		for _, o2 := range objects {
-			for _, p1 := range d.Principals("acme") {
-				for _, p2 := range d.Principals("acme") {
-					same := o1 == o2 && cmp.Equal(rights(p1, o1), rights(p2, o2))
-					c1 := a.Class(authz.Principal{ID: p1, TenantID: "acme"}, o1)
-					c2 := a.Class(authz.Principal{ID: p2, TenantID: "acme"}, o2)
-					if (c1 == c2) != same {
-						t.Fatalf("%s on %v has class %s, %s on %v has %s", p1, o1, c1, p2, o2, c2)
-					}
-				}
-			}
-		}
-	}
-}
-
 func TestDirectory_SaysEverythingWrongAtOnce(t *testing.T) {
 	t.Parallel()
 	good := account("good", grant(authz.Viewer))

@@ -1,7 +1,6 @@
 package authz
 
 import (
-	"fmt"
 	"slices"
 	"time"
 )
@@ -139,15 +138,4 @@ func (a *Authorizer) MayGive(p Principal, grants []Grant) (bool, error) {
 		}
 	}
 	return true, nil
-}
-
-// Class of a viewer of o: viewers of one class may be shown the same bytes.
-func (a *Authorizer) Class(p Principal, o Object) Class {
-	var bits uint64
-	for i, action := range Actions() {
-		if d, err := a.Decide(p, action, o); err == nil && d.Allowed {
-			bits |= 1 << i
-		}
-	}
-	return Class(fmt.Sprintf("%s/%s/%s/%x", o.TenantID, o.ProjectID, o.EnvironmentID, bits))
 }
