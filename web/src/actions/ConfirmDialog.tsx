@@ -121,7 +121,7 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
           </p>
         )}
         {verdict.state === "STALE" && <p className={css.warn}>{m.confirm.stopWhileStale(ticking(store.clock.now() - verdict.asOf))}</p>}
-        <Fields intent={intent} draft={draft} denied={availability?.code === "RETRY_DENIED"} task={task} change={set} />
+        <Fields intent={intent} draft={draft} denied={availability?.code === "RETRY_POLICY_DENIED"} task={task} change={set} />
         <label className={css.field}>
           <span>
             {m.confirm.reason} <span className={css.hint}>({reasonNeeded ? m.confirm.reasonRequired : m.confirm.reasonHint})</span>

@@ -43,7 +43,7 @@ export function SeveralDialog({ action, runId, stepIds, onClose }: SeveralDialog
   const over = !sending && sent.length > 0 && ready.length === 0 && again.length === 0;
   const word = String(ready.length);
   const offered = !sending && asking === 0 && again.length === 0 && ready.length > 0 && refused === null && (!strong || typed === word);
-  const denied = force || parts.some(({ preview }) => preview?.code === "RETRY_DENIED");
+  const denied = force || parts.some(({ preview }) => preview?.code === "RETRY_POLICY_DENIED");
   const moved = parts.filter(({ failure, receipt }) => receipt === null && failure?.code === "RUN_MOVED");
 
   const onSubmit = (event: FormEvent): void => {

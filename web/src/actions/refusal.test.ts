@@ -55,7 +55,7 @@ describe("a button", () => {
   });
 
   it("of a retry that the policy denies is on: force is offered where it is confirmed", () => {
-    const denied: Availability = { ...allowed, action: "RETRY_STEP", outcome: "REFUSED", code: "RETRY_DENIED" };
+    const denied: Availability = { ...allowed, action: "RETRY_STEP", outcome: "REFUSED", code: "RETRY_POLICY_DENIED" };
     expect(refusal({ ...base, action: "RETRY_STEP", availability: denied })).toBeNull();
     expect(refusal({ ...base, action: "SKIP_STEP", availability: denied })).not.toBeNull();
   });

@@ -43,7 +43,7 @@ export function refusal({ action, availability, verdict, ageMs, draining, receip
   const drained = refusalOfView({ action, verdict, ageMs, draining });
   if (drained !== null) return drained;
   // Force may overrule it: the confirmation offers that.
-  if (action === "RETRY_STEP" && availability.code === "RETRY_DENIED") return null;
+  if (action === "RETRY_STEP" && availability.code === "RETRY_POLICY_DENIED") return null;
   return explain(availability);
 }
 

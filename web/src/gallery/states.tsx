@@ -176,7 +176,7 @@ function dialogs(): State[] {
   return [
     confirm("reversible", available("PAUSE", { strength: "REVERSIBLE" })),
     confirm("normal", available("RETRY_STEP", { reasonRequired: true }), "stg_orders"),
-    confirm("force", available("RETRY_STEP", { outcome: "REFUSED", code: "RETRY_DENIED" }), "stg_orders"),
+    confirm("force", available("RETRY_STEP", { outcome: "REFUSED", code: "RETRY_POLICY_DENIED" }), "stg_orders"),
     confirm("strong", available("CANCEL", { strength: "STRONG" })),
     confirm("override", available("INJECT_OVERRIDE", { strength: "STRONG", reasonRequired: true }), "stg_orders"),
     confirm("stop", available("EMERGENCY_STOP", { strength: "STRONG", reasonRequired: true })),
