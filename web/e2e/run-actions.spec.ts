@@ -3,7 +3,7 @@ import type { Locator, Page } from "@playwright/test";
 import { ask, changePolicy, receiptsOf, signal } from "./api";
 import { openDialogs } from "./dialogs";
 import { quantile } from "./large";
-import { become, expect, type PlanStep, sleeps, startRun, status, sync, test } from "./page";
+import { become, cancelRun, expect, type PlanStep, sleeps, startRun, status, sync, test } from "./page";
 import { openWire, updateOf, withUpdate } from "./wire";
 
 const ONCE = { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 };
@@ -321,4 +321,20 @@ test("34 35 by keys alone: find the failed run, read why, see the log, retry, wa
   }
   await page.keyboard.press("Escape");
   await expect(pause).toBeFocused();
+});
+
+test("23 a step whose error a retry does not cure is retried by force, and only so", async ({ page, url }) => {
+  const runId = await startRun(url, "act-force", [{ stepId: "load", type: "COMMAND", inputs: { argv: ["no-such-program-here"] } }]);
+  await page.goto(`${url}/runs/${runId}`);
+  await expect(page.getByTestId("root-cause")).toContainText("not retryable");
+  await page.getByRole("button", { name: "Retry step…" }).click();
+  const dialog = page.getByRole("dialog");
+  const send = dialog.getByRole("button", { name: "Send: retry step" });
+  await expect(dialog).toContainText("retry with force");
+  await expect(send).toBeDisabled();
+  await dialog.getByRole("checkbox").check();
+  await expect(dialog).toContainText("by force");
+  await send.click();
+  await expect(page.locator('[data-receipt="RETRY_STEP"]').filter({ hasText: runId.slice(0, 8) })).toContainText(/Applied at seq \d+/);
+  await cancelRun(url, runId);
 });
