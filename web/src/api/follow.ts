@@ -4,7 +4,7 @@ import type { ApiError } from "./request";
 import { endSession, isSessionEnd, onSession, sessionEnd } from "./session";
 
 /** Codes after which beginning the stream again would only be refused again. */
-const FINAL = new Set(["NOT_FOUND", "FORBIDDEN", "BAD_USER_INPUT", "GRAPHQL_VALIDATION_FAILED"]);
+const FINAL = new Set(["NOT_FOUND", "FORBIDDEN", "BAD_USER_INPUT"]);
 
 export interface Follower<T> {
   next: (value: T) => void;
