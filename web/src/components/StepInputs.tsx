@@ -5,6 +5,7 @@ import { type ApiError, request, toApiError } from "../api/request";
 import { m } from "../messages";
 import { secretNames } from "../runs/secrets";
 import { Problem, Skeleton } from "../ui/Page";
+import prose from "../ui/Prose.module.css";
 import css from "./StepPanel.module.css";
 
 type Inputs = NonNullable<NonNullable<NonNullable<StepInputsQuery["run"]>["step"]>["inputs"]>;
@@ -78,7 +79,7 @@ function Secrets({ names }: { names: readonly string[] }) {
 
 function Json({ label, value }: { label: string; value: unknown }) {
   return (
-    <pre className={css.pre} tabIndex={0} aria-label={label}>
+    <pre className={prose.said} tabIndex={0} aria-label={label}>
       {JSON.stringify(value, null, 2)}
     </pre>
   );
