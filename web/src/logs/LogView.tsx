@@ -91,6 +91,7 @@ function Lines({ of, running, failed, line, find, open, log, total }: LogViewPro
     if (line !== null) pane.current?.scrollIntoView({ block: "nearest" });
   }, [line, some]);
   const goTo = useCallback((to: number) => open({ line: to }), [open]);
+  const setFind = useCallback((text: string) => open({ q: text === "" ? undefined : text }), [open]);
   // While it runs, more lines may speak of one.
   const findErrors = (then: (lines: readonly number[]) => void): void => {
     if (errors && !running) then(errors);
@@ -129,7 +130,7 @@ function Lines({ of, running, failed, line, find, open, log, total }: LogViewPro
   return (
     <div className={css.log}>
       <div className={css.tools}>
-        <Find of={of} find={find} setFind={(text) => open({ q: text === "" ? undefined : text })} goTo={goTo} field={field} />
+        <Find of={of} find={find} setFind={setFind} goTo={goTo} field={field} />
         <Button shortcut="e" onClick={toError}>
           {m.log.errors}
         </Button>
