@@ -190,3 +190,30 @@ test("39 the way back undoes a status that was chosen", async ({ page, url }) =>
   await expect(page).toHaveURL(/\/runs\?plan=e2e-back$/);
   await expect(page.getByRole("searchbox", { name: "Filter runs" })).toHaveValue("plan:e2e-back");
 });
+
+test("an answer for the list before says nothing of the one that is shown", async ({ page, url }) => {
+  await startRun(url, "e2e-before", sleeps(50, 1));
+  await startRun(url, "e2e-after", sleeps(50, 1));
+  await page.goto(`${url}/runs?plan=e2e-before&sort=oldest`);
+  await expect(sync(page)).toContainText("Read every 5 s");
+  const late = new Promise<() => Promise<void>>((asked) => {
+    void page.route("**/graphql", async (route) => {
+      const body = route.request().postData() ?? "";
+      if (/query Runs\b/.test(body) && body.includes('"e2e-before"')) asked(() => route.continue());
+      else await route.fallback();
+    });
+  });
+  const answer = await late;
+  await page.getByRole("searchbox", { name: "Filter runs" }).fill("plan:e2e-after sort:oldest");
+  await expect(rows(page)).toHaveCount(1);
+  await expect(rows(page)).toContainText("e2e-after");
+  // The next time that the list is read again would hide what the late answer has done to it.
+  const marked = rows(page).evaluate((row) => new Promise((resolve) => {
+    const look = (): void => void (row.hasAttribute("data-left") && resolve(true));
+    look();
+    new MutationObserver(look).observe(row, { attributes: true });
+    setTimeout(() => resolve(false), 2_000);
+  }));
+  await answer();
+  expect(await marked).toBe(false);
+});

@@ -45,9 +45,12 @@ export function useConnection<TResult, TVariables extends Record<string, unknown
   const latest = useRef({ variables, pick });
   latest.current = { variables, pick };
   const asked = useRef("");
+  /** Ends with the first page that is shown: what follows it does not follow another. */
+  const asking = useRef(new AbortController());
 
   useEffect(() => {
     const abort = new AbortController();
+    asking.current = abort;
     if (asked.current !== key) setRows(null); // another list, not the same one again
     asked.current = key;
     setLoading(true);
@@ -76,18 +79,21 @@ export function useConnection<TResult, TVariables extends Record<string, unknown
 
   const more = useCallback(() => {
     if (cursor === null) return;
-    const mine = asked.current;
+    const { signal } = asking.current;
     setLoading(true);
-    request(document, { ...latest.current.variables, first: size, after: cursor })
+    request(document, { ...latest.current.variables, first: size, after: cursor }, signal)
       .then((result) => {
-        if (mine !== asked.current) return;
         const { edges, pageInfo } = latest.current.pick(result);
         setRows((old) => [...(old ?? []), ...edges.map((edge) => edge.node)]);
         setCursor(pageInfo.hasNextPage ? pageInfo.endCursor : null);
         setPages((n) => n + 1);
+        setLoading(false);
       })
-      .catch(setError)
-      .finally(() => setLoading(false));
+      .catch((cause: unknown) => {
+        if (signal.aborted) return;
+        setError(cause);
+        setLoading(false);
+      });
   }, [document, cursor, size]);
 
   return { rows, error, hasMore: cursor !== null, loading, asOf, more, refresh: () => setRound((n) => n + 1) };

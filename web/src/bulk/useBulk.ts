@@ -2,7 +2,7 @@ import { useCallback, useEffect, useRef, useState } from "react";
 import { follow } from "../api/follow";
 import { type BulkOutcome, type BulkProgressFragment, type BulkRowFieldsFragment, BulkRowsDocument, BulkUpdatesDocument } from "../api/gen/graphql";
 import { type Instant, instant } from "../api/model";
-import { type ApiError, request } from "../api/request";
+import { type ApiError, request, toApiError } from "../api/request";
 import type { VerdictState } from "../runs/store";
 import type { BulkResult } from "./results";
 
@@ -64,8 +64,10 @@ export function useBulk(id: string, result: BulkResult | undefined): FollowedBul
   const [truth, setTruth] = useState<{ sync: VerdictState; asOf: Instant; at: number }>({ sync: "LOADING", asOf: 0, at: 0 });
   const [round, setRound] = useState(0);
   const [begun, setBegun] = useState(0);
-  // What moved while the rows were being read.
-  const meanwhile = useRef<BulkRowFieldsFragment[]>([]);
+  /** Ends with the rows that are shown: those of another result do not follow them. */
+  const asking = useRef(new AbortController());
+  /** What has moved since rows were asked for; null while none are. */
+  const meanwhile = useRef<BulkRowFieldsFragment[] | null>(null);
 
   useEffect(() => {
     setBulk(null);
@@ -75,7 +77,7 @@ export function useBulk(id: string, result: BulkResult | undefined): FollowedBul
         setTruth({ sync: frame.sync, asOf: instant(frame.asOf), at: Date.now() });
         setBulk(frame.bulk);
         if (frame.reset) setBegun((n) => n + 1);
-        meanwhile.current.push(...frame.rows);
+        meanwhile.current?.push(...frame.rows);
         setRows((held) => held && moveRows(held, frame.rows));
       },
       refused: setError,
@@ -84,27 +86,33 @@ export function useBulk(id: string, result: BulkResult | undefined): FollowedBul
   }, [id]);
 
   const read = useCallback(
-    async (after: string | null, signal?: AbortSignal) => {
-      meanwhile.current = [];
-      const answer = await request(BulkRowsDocument, { ...asked(id, result), first: PAGE, after }, signal);
-      const page = answer.bulk?.rows;
-      const found = moveRows(page?.edges.map((edge) => edge.node) ?? [], meanwhile.current);
-      setRows((held) => (after === null ? found : [...(held ?? []), ...found]));
-      setCursor(page?.pageInfo.hasNextPage ? page.pageInfo.endCursor : null);
+    async (after: string | null) => {
+      const { signal } = asking.current;
+      const moved: BulkRowFieldsFragment[] = [];
+      meanwhile.current = moved;
+      try {
+        const { bulk } = await request(BulkRowsDocument, { ...asked(id, result), first: PAGE, after }, signal);
+        const found = moveRows(bulk?.rows.edges.map((edge) => edge.node) ?? [], moved);
+        setRows((held) => (after === null ? found : [...(held ?? []), ...found]));
+        setCursor(bulk?.rows.pageInfo.hasNextPage ? bulk.rows.pageInfo.endCursor : null);
+      } catch (cause) {
+        if (!signal.aborted) setError(toApiError(cause));
+      } finally {
+        if (meanwhile.current === moved) meanwhile.current = null;
+      }
     },
     [id, result],
   );
   useEffect(() => {
     if (begun === 0) return;
     const abort = new AbortController();
+    asking.current = abort;
     setRows(null);
-    read(null, abort.signal).catch((cause: ApiError) => {
-      if (!abort.signal.aborted) setError(cause);
-    });
+    void read(null);
     return () => abort.abort();
   }, [read, begun, round]);
   const more = (): void => {
-    if (cursor !== null) read(cursor).catch(setError);
+    if (cursor !== null) void read(cursor);
   };
   return { bulk, rows, hasMore: cursor !== null, error, ...truth, more, refresh: () => setRound((n) => n + 1) };
 }

@@ -87,12 +87,15 @@ export function useRunList(query: RunQuery, zone: Zone): RunList {
   const asked = useRef({ query, zone });
   asked.current = { query, zone };
   const filter = useRef<RunFilter>({});
+  /** Ends with the list that is shown: what was asked for it is no answer to the next one. */
+  const asking = useRef(new AbortController());
   const rows = useRef(0);
   rows.current = state.rows.length;
   const orderBy = query.sort === "oldest" ? "CREATED_ASC" : "CREATED_DESC";
 
   useEffect(() => {
     const abort = new AbortController();
+    asking.current = abort;
     filter.current = toFilter(asked.current.query, Date.now(), asked.current.zone);
     dispatch({ kind: "clear" });
     setError(null);
@@ -135,8 +138,9 @@ export function useRunList(query: RunQuery, zone: Zone): RunList {
 
   useEffect(() => {
     if (!answered || orderBy === "CREATED_DESC") return;
+    const { signal } = asking.current;
     const again = (): void => {
-      request(RunsDocument, { first: Math.min(FOLLOWED, Math.max(PAGE, rows.current)), after: null, filter: filter.current, orderBy })
+      request(RunsDocument, { first: Math.min(FOLLOWED, Math.max(PAGE, rows.current)), after: null, filter: filter.current, orderBy }, signal)
         .then((result) => {
           dispatch({ kind: "reread", runs: page(result).runs });
           setFresh({ sync: "LIVE", reason: null, asOf: Date.now(), at: Date.now() });
@@ -150,10 +154,13 @@ export function useRunList(query: RunQuery, zone: Zone): RunList {
 
   const cursor = state.endCursor;
   const loadMore = useCallback(() => {
+    const { signal } = asking.current;
     setLoadingMore(true);
-    request(RunsDocument, { first: PAGE, after: cursor, filter: filter.current, orderBy })
+    request(RunsDocument, { first: PAGE, after: cursor, filter: filter.current, orderBy }, signal)
       .then((result) => dispatch(page(result)))
-      .catch(setError)
+      .catch((cause: unknown) => {
+        if (!signal.aborted) setError(cause);
+      })
       .finally(() => setLoadingMore(false));
   }, [cursor, orderBy]);
   const refresh = useCallback(() => setRound((n) => n + 1), []);
