@@ -1,17 +1,10 @@
-import { Link } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
-import { RunDiffDocument, type RunDiffQuery } from "../api/gen/graphql";
-import { type RunEvent, toEvent } from "../api/model";
-import { type ApiError, request, toApiError } from "../api/request";
+import { Suspense } from "react";
 import { m } from "../messages";
-import { decisionOf } from "../runs/decision";
-import { attemptName } from "../ui/format";
-import { runLook, stepLook } from "../ui/look";
-import { StatusBadge } from "../ui/Status";
-import { Time } from "../ui/Time";
-import css from "./RunDiff.module.css";
+import { later } from "../ui/Later";
 
-interface RunDiffProps {
+const Body = later(() => import("./RunDiffBody").then((part) => part.RunDiffBody));
+
+export interface RunDiffProps {
   runId: string;
   from: number;
   to: number;
@@ -20,64 +13,10 @@ interface RunDiffProps {
 }
 
 /** What changed in a run between two positions of its log: what people decided, then the steps. */
-export function RunDiff({ runId, from, to, most }: RunDiffProps) {
-  const [diff, setDiff] = useState<RunDiffQuery["runDiff"]>(null);
-  const [error, setError] = useState<ApiError | null>(null);
-  useEffect(() => {
-    const abort = new AbortController();
-    request(RunDiffDocument, { runId, a: from, b: to }, abort.signal)
-      .then(({ runDiff }) => {
-        setDiff(runDiff);
-        setError(null);
-      })
-      .catch((cause: unknown) => {
-        if (!abort.signal.aborted) setError(toApiError(cause));
-      });
-    return () => abort.abort();
-  }, [runId, from, to]);
-  if (error) {
-    return (
-      <p role="alert">
-        {error.message} <code>{error.code}</code>
-      </p>
-    );
-  }
-  if (!diff) return <p role="status">{m.diff.loading}</p>;
-  const before = runLook(diff.from);
-  const after = runLook(diff.to);
-  const still = diff.steps.length === 0 && diff.decisions.length === 0;
+export function RunDiff(props: RunDiffProps) {
   return (
-    <div data-testid="diff">
-      {before.word !== after.word && (
-        <p className={css.line}>
-          <StatusBadge look={before} /> → <StatusBadge look={after} />
-        </p>
-      )}
-      {still && <p>{m.diff.same}</p>}
-      <ul className={css.list}>
-        {diff.decisions.slice(-most).map((event) => (
-          <Decided key={event.runSeq} event={toEvent(event)} />
-        ))}
-        {diff.steps.slice(0, most).map(({ stepId, from: was, to: is }) => (
-          <li key={stepId} className={css.line}>
-            <Link from="/runs/$runId" to="." search={(old) => ({ ...old, step: stepId })}>
-              {stepId}
-            </Link>
-            <StatusBadge look={stepLook(was ?? { status: "PENDING", statusRaw: "PENDING", pendingRetry: false })} /> → <StatusBadge look={stepLook(is)} />
-            {is.logicalAttemptId > Math.max(1, was?.logicalAttemptId ?? 0) && attemptName(is.logicalAttemptId)}
-          </li>
-        ))}
-      </ul>
-      {diff.steps.length > most && <p>{m.confirm.moreChanges(diff.steps.length - most)}</p>}
-    </div>
-  );
-}
-
-function Decided({ event }: { event: RunEvent }) {
-  const { what, who, why } = decisionOf(event);
-  return (
-    <li className={css.line}>
-      <strong>{event.eventType}</strong> {what} {who && m.receipt.by(who)} {why && `“${why}”`} <Time at={event.persistedAt} format="precise" /> seq {event.runSeq}
-    </li>
+    <Suspense fallback={<p role="status">{m.diff.loading}</p>}>
+      <Body {...props} />
+    </Suspense>
   );
 }
