@@ -1,13 +1,11 @@
 package house_test
 
 import (
-	"io/fs"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/dvt-engine/dvt/internal/house"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -18,30 +16,29 @@ func TestWeb_CodesAreThoseOfTheTable(t *testing.T) {
 	for _, c := range run.CodeTable() {
 		known[string(c.Code)] = true
 	}
-	compared := regexp.MustCompile(`\b[cC]ode (?:===|!==|:) "([A-Z_]+)"|\b[cC]ode: "([A-Z_]+)"`)
+	compared := regexp.MustCompile(`\b[cC]ode(?: ===| !==|:) "([A-Z_]+)"`)
 	set := regexp.MustCompile(`new Set\(\[([^\]]*)\]\)`)
+	source, notOurs := regexp.MustCompile(`\.tsx?$`), regexp.MustCompile(`\.test\.|/gen/|/gallery/`)
 	word := regexp.MustCompile(`"([A-Z_]+)"`)
-	root, _ := repository(t)
+	root, files := repository(t)
 	n := 0
-	err := filepath.WalkDir(filepath.Join(root, "web", "src"), func(path string, d fs.DirEntry, err error) error {
-		name := d.Name()
-		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".ts") && !strings.HasSuffix(name, ".tsx") || strings.Contains(name, ".test.") ||
-			strings.Contains(path, "/gen/") || strings.Contains(path, "/gallery/") {
-			return err
+	for _, name := range files {
+		if !strings.HasPrefix(name, "web/src/") || !source.MatchString(name) || notOurs.MatchString(name) {
+			continue
 		}
-		text, err := os.ReadFile(path)
+		text, _, err := house.ReadText(root, name)
 		if err != nil {
-			return err
+			t.Fatal(err)
 		}
 		check := func(code string) {
 			if n++; !known[code] {
-				t.Errorf("%s: %s is no code of the table", strings.TrimPrefix(path, root), code)
+				t.Errorf("%s: %s is no code of the table", name, code)
 			}
 		}
-		for _, m := range compared.FindAllStringSubmatch(string(text), -1) {
-			check(m[1] + m[2])
+		for _, m := range compared.FindAllStringSubmatch(text, -1) {
+			check(m[1])
 		}
-		for _, m := range set.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range set.FindAllStringSubmatch(text, -1) {
 			words := word.FindAllStringSubmatch(m[1], -1)
 			ofCodes := false
 			for _, w := range words {
@@ -53,9 +50,8 @@ func TestWeb_CodesAreThoseOfTheTable(t *testing.T) {
 				}
 			}
 		}
-		return nil
-	})
-	if err != nil || n < 20 {
-		t.Errorf("%d codes, %v", n, err)
+	}
+	if n < 20 {
+		t.Errorf("%d codes", n)
 	}
 }
