@@ -20,21 +20,20 @@ const healthTimeout = 2 * time.Second
 // without anything else, or while the engine starts runs too slowly, DEGRADED (T136).
 func (s *Service) Health(ctx context.Context) Health {
 	checks := []struct {
-		name, down string
-		look       func(context.Context) error
+		name string
+		look func(context.Context) (down string) // what is wrong, in a sentence; "": nothing
 	}{
-		{checkTemporal, "The engine does not answer: signals stay accepted, runs wait in the queue.", s.engineAnswers},
-		{checkStore, "The store does not answer: nothing can be changed, views are STALE.", s.storeWorks},
-		{checkSecrets, "", func(context.Context) error { return nil }},
-		{checkArtifacts, "Logs and artifacts cannot be read or kept.", func(ctx context.Context) error {
-			_, err := s.cfg.Logs.Read(ctx, artifact.AttemptID{TenantID: "dvt", RunID: "health", StepID: "health", LogicalAttempt: 1}, 1, 1)
-			return err
+		{checkTemporal, func(ctx context.Context) string {
+			return whenNot(s.engineAnswers(ctx) == nil, "The engine does not answer: signals stay accepted, runs wait in the queue.")
 		}},
-		{checkBus, "The bus is down: viewers poll the store and stay LIVE.", func(context.Context) error {
-			if s.cfg.Bus.Up() {
-				return nil
-			}
-			return errors.New("bus down")
+		{checkStore, s.lookAtStore},
+		{checkSecrets, func(context.Context) string { return "" }},
+		{checkArtifacts, func(ctx context.Context) string {
+			_, err := s.cfg.Logs.Read(ctx, artifact.AttemptID{TenantID: "dvt", RunID: "health", StepID: "health", LogicalAttempt: 1}, 1, 1)
+			return whenNot(err == nil, "Logs and artifacts cannot be read or kept.")
+		}},
+		{checkBus, func(context.Context) string {
+			return whenNot(s.cfg.Bus.Up(), "The bus is down: viewers poll the store and stay LIVE.")
 		}},
 	}
 	out := Health{Status: "HEALTHY", Checks: make([]HealthCheck, len(checks))}
@@ -45,11 +44,8 @@ func (s *Service) Health(ctx context.Context) Health {
 			defer cancel()
 			began := s.cfg.Now()
 			h := HealthCheck{Name: c.name, Status: "HEALTHY"}
-			if err := c.look(ctx); err != nil {
-				h.Status, h.Message = "UNHEALTHY", c.down
-				if errors.Is(err, errReadOnly) {
-					h.Message = "The store can be read and not written: nothing can be changed, what runs does not get on. Look at its disk and its rights."
-				}
+			if h.Message = c.look(ctx); h.Message != "" {
+				h.Status = "UNHEALTHY"
 			}
 			h.Latency = s.cfg.Now().Sub(began)
 			out.Checks[i] = h
@@ -76,16 +72,19 @@ func (s *Service) Health(ctx context.Context) Health {
 	return out
 }
 
-var errReadOnly = errors.New("store takes no writes")
+func whenNot(well bool, sentence string) string {
+	if well {
+		return ""
+	}
+	return sentence
+}
 
-func (s *Service) storeWorks(ctx context.Context) error {
-	if err := s.cfg.Store.Ping(ctx); err != nil {
-		return err
+func (s *Service) lookAtStore(ctx context.Context) string {
+	if s.cfg.Store.Ping(ctx) != nil {
+		return "The store does not answer: nothing can be changed, views are STALE."
 	}
-	if s.cfg.Store.Writable(ctx) != nil {
-		return errReadOnly
-	}
-	return nil
+	return whenNot(s.cfg.Store.Writable(ctx) == nil,
+		"The store can be read and not written: nothing can be changed, what runs does not get on. Look at its disk and its rights.")
 }
 
 // The checks of H01.
