@@ -155,6 +155,12 @@ func (w *sweptWorld) swept(kind, action string) (n float64) {
 	return n
 }
 
+// counted waits until something was done n times: it is counted after it was committed.
+func (w *sweptWorld) counted(kind, action string, n float64) {
+	w.t.Helper()
+	eventually(w.t, fmt.Sprintf("%s %s is counted %v times", kind, action, n), func() bool { return w.swept(kind, action) == n })
+}
+
 func (w *sweptWorld) alerts() (out []store.Alert) {
 	w.t.Helper()
 	return must[[]store.Alert](w.t)(w.raw.Alerts(w.t.Context(), store.AlertFilter{TenantID: "acme", Limit: 100}))
@@ -210,9 +216,8 @@ func TestSweep_E16_T99_TheExecutionWasEnded(t *testing.T) {
 		if w.state(other).Status.Terminal() {
 			t.Errorf("%s: the other run ended", name)
 		}
-		if n := w.swept("workflow_gone", "failed"); n != 1 || w.swept("workflow_gone", "") != 0 {
-			t.Errorf("%s: counted %v times", name, n)
-		}
+		w.counted("workflow_gone", "failed", 1)
+		w.counted("workflow_gone", "", 0)
 		if !w.audited("acme", "dvt SWEEP ACCEPTED ENGINE_TERMINATED "+id) {
 			t.Errorf("%s: audit %v", name, w.audit("acme"))
 		}
@@ -236,9 +241,8 @@ func TestSweep_T192_AStopWins(t *testing.T) {
 			t.Errorf("%s; receipt %+v; log %v", st.Status, r, w.log(id))
 		}
 	}
-	if w.swept("workflow_gone", "cancelled") != 1 || w.swept("workflow_missing", "cancelled") != 1 {
-		t.Error("not counted")
-	}
+	w.counted("workflow_gone", "cancelled", 1)
+	w.counted("workflow_missing", "cancelled", 1)
 }
 
 // stopStore lets a stop arrive at the worst moment: after the sweep has looked for one.
@@ -297,8 +301,9 @@ func TestSweep_T192_ARunTheEngineDoesNotKnow(t *testing.T) {
 	if w.state(never).Status.Terminal() || w.state(fine).Status.Terminal() || w.engine.starts(fine) > 0 {
 		t.Errorf("never began: %s, fine: %s", w.state(never).Status, w.state(fine).Status)
 	}
-	if w.swept("workflow_missing", "restarted") < 1 || w.swept("workflow_missing", "failed") != 1 {
-		t.Error("not counted")
+	w.counted("workflow_missing", "failed", 1)
+	if w.swept("workflow_missing", "restarted") < 1 {
+		t.Error("the start is not counted")
 	}
 }
 
@@ -340,9 +345,7 @@ func TestSweep_TheTwoLooksMustAgree(t *testing.T) {
 	if w.state(id).Status.Terminal() {
 		t.Fatalf("ended by one look: %v", w.log(id))
 	}
-	if n := w.swept("workflow_gone", ""); n != 1 {
-		t.Errorf("%v are open", n)
-	}
+	w.counted("workflow_gone", "", 1)
 	w.clock.advance(2 * time.Hour)
 	w.ends(id)
 }
@@ -353,7 +356,7 @@ func TestSweep_T194_ALogThatIsTooShortIsForRepair(t *testing.T) {
 	id := w.atWork("r1")
 	w.eye.change(func() { w.eye.ends[id], w.eye.heads[id] = "Completed", w.state(id).Seq+3 })
 	w.sweep()
-	eventually(t, "people are told", func() bool { return w.swept("log_regressed", "escalated") == 1 })
+	w.counted("log_regressed", "escalated", 1)
 	w.clock.advance(10 * time.Minute)
 	w.looksOn()
 	alerts := w.alerts()
@@ -431,15 +434,13 @@ func TestSweep_AStartThatNobodyMakes(t *testing.T) {
 	eventually(t, "the lease is freed", func() bool {
 		return must[store.QueueRow](t)(w.raw.QueueRow(t.Context(), locked)).Status == store.QueuePending
 	})
-	eventually(t, "two are stuck", func() bool { return w.swept("start_stuck", "") == 2 })
+	w.counted("start_stuck", "", 2)
 	eventually(t, "people are told", func() bool { return len(w.alerts()) > 0 })
 	w.looksOn()
 	if alerts := w.alerts(); len(alerts) != 1 || alerts[0].RunID != id || !strings.Contains(alerts[0].Note, "the engine said no") {
 		t.Errorf("alerts %+v", alerts)
 	}
-	if w.swept("start_stuck", "woken") != 1 {
-		t.Error("not counted")
-	}
+	w.counted("start_stuck", "woken", 1)
 }
 
 func TestSweep_T166_H06_AStepThatHangs(t *testing.T) {
@@ -475,10 +476,11 @@ func TestSweep_T166_H06_AStepThatHangs(t *testing.T) {
 	if len(alerts) != 1 || alerts[0].RunID != hung || alerts[0].StepID != "s1" || !strings.Contains(alerts[0].Note, "has try 2 (STARTED)") {
 		t.Errorf("alerts %+v", alerts)
 	}
-	if w.state(hung).Status.Terminal() || w.swept("step_stuck", "escalated") != 1 {
-		t.Errorf("%s, counted %v", w.state(hung).Status, w.swept("step_stuck", "escalated"))
+	if w.state(hung).Status.Terminal() {
+		t.Errorf("%s", w.state(hung).Status)
 	}
-	eventually(t, "one is open", func() bool { return w.swept("step_stuck", "") == 1 })
+	w.counted("step_stuck", "escalated", 1)
+	w.counted("step_stuck", "", 1)
 	if !w.audited("acme", "dvt SWEEP ESCALATED TIMEOUT "+hung) {
 		t.Errorf("audit %v", w.audit("acme"))
 	}
