@@ -140,7 +140,11 @@ test("a token's secret and an edit that is not saved outlast Esc", async ({ page
   await become(page, "dev-admin");
   await page.getByRole("button", { name: "Make a token…" }).click();
   const dialog = page.getByRole("dialog");
-  await dialog.getByLabel("Name", { exact: true }).fill("ci");
+  const name = dialog.getByLabel("Name", { exact: true });
+  await name.fill("ci");
+  await page.keyboard.press("Escape");
+  await expect(name).toHaveValue("ci");
+  await name.focus();
   await page.keyboard.press("Enter");
   await expect(dialog.getByRole("button", { name: "Copy" })).toBeFocused();
   for (let i = 0; i < 4; i++) await page.keyboard.press("Escape");

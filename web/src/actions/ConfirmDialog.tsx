@@ -150,7 +150,7 @@ export function ConfirmDialog({ kept: first, onClose, onDone }: ConfirmDialogPro
           {otherwise && !moved && <p>{m.confirm.otherwise}</p>}
         </div>
         <div className={css.buttons}>
-          <Button ref={backRef} onClick={leave}>
+          <Button back ref={backRef} onClick={leave}>
             {m.confirm.back}
           </Button>
           {reviewAgain ? (

@@ -108,7 +108,7 @@ export function SeveralDialog({ action, runId, stepIds, onClose }: SeveralDialog
           {waitUntil > 0 && <p>{m.several.wait(ticking(waitUntil - Date.now() + 1_000))}</p>}
         </div>
         <div className={css.buttons}>
-          <Button onClick={onClose}>{sending ? m.several.stop : over ? m.several.close : m.confirm.back}</Button>
+          <Button back onClick={onClose}>{sending ? m.several.stop : over ? m.several.close : m.confirm.back}</Button>
           {again.length > 0 && !sending ? (
             <Button kind="primary" refusal={again.some(({ preview }) => preview === null) ? m.confirm.asking : null} onClick={review}>
               {m.confirm.reviewAgain}

@@ -27,12 +27,6 @@ export function EditDocument({ title, before, save, onClose }: EditDocumentProps
   const form = useRef<HTMLFormElement>(null);
   const area = useRef<HTMLTextAreaElement>(null);
   const id = useId();
-  const back = useRef<HTMLButtonElement>(null);
-  // Esc does not throw away what was typed: it leads to the button that does.
-  const leave = (): void => {
-    if (text === original && reason === "") onClose();
-    else back.current?.focus();
-  };
   const wrong = wrongWith(error?.violations ?? [], "reason");
   useFirstWrong(form, error);
   useEffect(() => {
@@ -51,7 +45,7 @@ export function EditDocument({ title, before, save, onClose }: EditDocumentProps
     send(() => save({ document, reason: reason.trim(), requestId }).then(onClose));
   };
   return (
-    <Dialog title={title} onClose={leave}>
+    <Dialog title={title} onClose={onClose}>
       <form ref={form} className={css.stack} onSubmit={submit}>
         <label className={css.field}>
           <span>{m.admin.document}</span>
@@ -76,7 +70,7 @@ export function EditDocument({ title, before, save, onClose }: EditDocumentProps
         <Changes before={before} text={text} />
         <Violations error={error} goTo={(path) => showIn(area.current, path)} />
         <div className={css.buttons}>
-          <Button ref={back} onClick={onClose}>
+          <Button back onClick={onClose}>
             {m.confirm.back}
           </Button>
           <Button type="submit" kind="primary" refusal={refusal ?? (text === original ? m.admin.unchanged : null)}>

@@ -163,7 +163,7 @@ function Make({ onClose }: { onClose: () => void }) {
           </label>
           <Violations error={error} />
           <div className={css.buttons}>
-            <Button onClick={onClose}>{m.confirm.back}</Button>
+            <Button back onClick={onClose}>{m.confirm.back}</Button>
             <Button type="submit" kind="primary" refusal={refusal}>
               {refusal ?? m.tokens.make}
             </Button>

@@ -85,7 +85,7 @@ export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
         )}
         {moved ? <p role="alert">{m.bulk.moved}</p> : <Violations error={error} />}
         <div className={css.buttons}>
-          <Button onClick={onClose}>{m.confirm.back}</Button>
+          <Button back onClick={onClose}>{m.confirm.back}</Button>
           <button type="submit" className={send.send} data-danger={strong || undefined} disabled={refusal !== null || !complete}>
             {refusal ?? m.bulk.send(label)}
           </button>

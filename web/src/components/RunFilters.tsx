@@ -90,7 +90,7 @@ function NameView({ query, save, close }: { query: string; save: (name: string) 
           <input value={name} maxLength={40} required onChange={(event) => setName(event.target.value)} />
         </label>
         <div className={form.buttons}>
-          <Button onClick={close}>{m.confirm.back}</Button>
+          <Button back onClick={close}>{m.confirm.back}</Button>
           <Button kind="primary" type="submit">
             {m.runs.keepView}
           </Button>

@@ -51,7 +51,7 @@ export function Ask({ title, children, verb, reason, word, danger = false, act, 
         )}
         <Violations error={error} />
         <div className={css.buttons}>
-          <Button onClick={onClose}>{m.confirm.back}</Button>
+          <Button back onClick={onClose}>{m.confirm.back}</Button>
           <button type="submit" className={send.send} data-danger={danger || undefined} disabled={refusal !== null || !complete}>
             {refusal ?? verb}
           </button>

@@ -11,13 +11,15 @@ interface ButtonProps {
   /** The id of the text that says why, where it stands in sight; else it is shown as a tip. */
   saidBy?: string;
   pressed?: boolean;
+  /** The way back of a dialog: Esc leads here when something was written. */
+  back?: boolean;
   label?: string;
   /** The key that does the same, shown beside the words. */
   shortcut?: string | undefined;
   ref?: Ref<HTMLButtonElement>;
 }
 
-export function Button({ children, onClick, kind = "plain", type = "button", refusal = null, saidBy, pressed, label, shortcut, ref }: ButtonProps) {
+export function Button({ children, onClick, kind = "plain", type = "button", refusal = null, saidBy, pressed, back, label, shortcut, ref }: ButtonProps) {
   const id = useId();
   const off = refusal !== null;
   return (
@@ -27,6 +29,7 @@ export function Button({ children, onClick, kind = "plain", type = "button", ref
         type={type}
         className={css.button}
         data-kind={kind}
+        data-back={back}
         aria-disabled={off || undefined}
         aria-describedby={off ? (saidBy ?? id) : undefined}
         aria-pressed={pressed}

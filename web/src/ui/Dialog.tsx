@@ -9,6 +9,12 @@ interface DialogProps {
   alert?: boolean;
 }
 
+/** What is written in the fields of a dialog. */
+function writtenIn(dialog: HTMLDialogElement | null): string {
+  const fields = dialog?.querySelectorAll<HTMLInputElement | HTMLTextAreaElement>("input:not([type=checkbox], [type=radio]), textarea") ?? [];
+  return Array.from(fields, ({ value }) => value).join("");
+}
+
 /**
  * A modal in the browser's own top layer: it traps focus, closes on Esc and gives focus back to its
  * opener, and needs no injected style, which the content security policy would refuse.
@@ -16,15 +22,23 @@ interface DialogProps {
 export function Dialog({ title, children, onClose, alert = false }: DialogProps) {
   const ref = useRef<HTMLDialogElement>(null);
   const titleId = useId();
+  const before = useRef("");
   useEffect(() => {
     const dialog = ref.current;
     const opener = document.activeElement;
+    before.current = writtenIn(dialog);
     dialog?.showModal();
     return () => {
       dialog?.close();
       if (opener instanceof HTMLElement) opener.focus();
     };
   }, []);
+  // Esc does not throw away what was written: it leads to the button that does.
+  const leave = (): void => {
+    const back = ref.current?.querySelector<HTMLButtonElement>("[data-back]");
+    if (back && writtenIn(ref.current) !== before.current) back.focus();
+    else onClose();
+  };
   return (
     <dialog
       ref={ref}
@@ -33,14 +47,14 @@ export function Dialog({ title, children, onClose, alert = false }: DialogProps)
       aria-labelledby={titleId}
       onCancel={(event) => {
         event.preventDefault();
-        onClose();
+        leave();
       }}
       onClose={() => {
         // Whatever the page says, the browser closes it when Esc comes a second time; what stays is shown again.
         const dialog = ref.current;
         if (!dialog || dialog.open) return;
         dialog.showModal();
-        onClose();
+        leave();
       }}
     >
       <h2 id={titleId} className={css.title}>
