@@ -9,13 +9,28 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
 
-// readings counts what a page reads of each of its runs beside the run and its state.
+// readings counts what is read of runs: whole states, and what there is beside run and state.
 type readings struct {
 	store.Store
-	more atomic.Int64
+	whole, more atomic.Int64
+	ahead       atomic.Bool // the log is longer than it will be once the store was put back
+}
+
+func (s *readings) Since(ctx context.Context, runID string, w run.Seq) (store.Loaded, run.Delta, error) {
+	l, d, err := s.Store.Since(ctx, runID, w)
+	if s.ahead.Load() {
+		d.To += 1000
+	}
+	return l, d, err
+}
+
+func (s *readings) Load(ctx context.Context, runID string) (store.Loaded, error) {
+	s.whole.Add(1)
+	return s.Store.Load(ctx, runID)
 }
 
 func (s *readings) QueueRow(ctx context.Context, runID string) (store.QueueRow, error) {

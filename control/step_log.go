@@ -45,8 +45,10 @@ func (s *Service) StepLog(ctx context.Context, p authz.Principal, in StepLogQuer
 type printing struct {
 	run    store.Run
 	id     artifact.AttemptID
-	done   bool // it prints no more
-	failed int  // its engine attempt that failed; 0: it has not
+	seq    run.Seq // of the run when it was found, in
+	epoch  string  // of the store
+	done   bool    // it prints no more
+	failed int     // its engine attempt that failed; 0: it has not
 }
 
 // attempt checks the query, fills in its defaults and finds the attempt.
@@ -85,7 +87,7 @@ func (s *Service) attempt(ctx context.Context, p authz.Principal, in *StepLogQue
 		in.Attempt = max(1, step.LogicalAttempt)
 	}
 	out.id = artifact.AttemptID{TenantID: out.run.TenantID, RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.Attempt}
-	out.done = attemptDone(l.State, step, in.Attempt)
+	out.seq, out.epoch, out.done = l.State.Seq, l.Epoch, attemptDone(l.State.Status, step, in.Attempt)
 	for _, a := range step.Attempts {
 		if a.LogicalAttempt == in.Attempt && a.Status == run.StepFailed {
 			out.failed = a.EngineAttempt
@@ -94,12 +96,15 @@ func (s *Service) attempt(ctx context.Context, p authz.Principal, in *StepLogQue
 	return out, nil
 }
 
-// attemptDone reports whether an attempt will print no more.
-func attemptDone(st run.State, step *run.Step, attempt int) bool {
+// attemptDone reports whether an attempt of a step will print no more, in a run of that status.
+func attemptDone(of run.Status, step *run.Step, attempt int) bool {
+	if of.Terminal() {
+		return true
+	}
 	for _, a := range step.Attempts {
 		if a.LogicalAttempt == attempt {
-			return a.Status.Terminal() || st.Status.Terminal()
+			return a.Status.Terminal()
 		}
 	}
-	return st.Status.Terminal() || attempt < step.LogicalAttempt
+	return attempt < step.LogicalAttempt
 }

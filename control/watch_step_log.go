@@ -7,6 +7,7 @@ import (
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -20,7 +21,7 @@ func (s *Service) WatchStepLog(ctx context.Context, p authz.Principal, in StepLo
 	}
 	follow, stop := context.WithCancel(context.WithoutCancel(ctx))
 	return &logStream{
-		guard: s.guardRun(p, a.run.Identity), id: a.id, in: in, done: a.done,
+		guard: s.guardRun(p, a.run.Identity), id: a.id, in: in, seq: a.seq, epoch: a.epoch, done: a.done,
 		next: in.FromLine, wake: s.cfg.Logs.Follow(follow, a.id), stop: stop, first: true,
 	}, nil
 }
@@ -30,7 +31,9 @@ type logStream struct {
 	id       artifact.AttemptID
 	in       StepLogQuery
 	next     int64
-	done     bool // the attempt was over before the last read
+	seq      run.Seq // of the run when it was asked last, in
+	epoch    string  // of the store
+	done     bool    // the attempt was over before the last read
 	asked    time.Time
 	complete bool // and that was said
 	first    bool
@@ -81,22 +84,31 @@ func (l *logStream) read(ctx context.Context) (StepLogFrame, error) {
 	}
 }
 
-// ask looks, at most once a second, whether the attempt has ended; lines shipped
-// before that are there by now. A store that does not answer has not said so.
+// ask looks, at most once a second, whether the attempt has ended, by what has changed in
+// the run; lines shipped before that are there by now. A store that does not answer has
+// not said so.
 func (l *logStream) ask(ctx context.Context) error {
 	if l.done || time.Since(l.asked) < time.Second {
 		return nil
 	}
 	l.asked = time.Now()
-	st, err := l.guard.s.cfg.Store.Load(ctx, l.in.RunID)
+	now, d, err := l.guard.s.cfg.Store.Since(ctx, l.in.RunID, l.seq)
 	if errors.Is(err, store.ErrUnavailable) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	step, ok := st.State.Step(l.in.StepID)
-	l.done = ok && attemptDone(st.State, step, l.in.Attempt)
+	if now.Epoch != l.epoch { // the store was put back: the next look is at everything
+		l.seq, l.epoch = 0, now.Epoch
+		return nil
+	}
+	l.seq, l.done = d.To, d.Header.Status.Terminal()
+	for _, step := range d.Steps {
+		if step.StepID == l.in.StepID {
+			l.done = attemptDone(d.Header.Status, step, l.in.Attempt)
+		}
+	}
 	return nil
 }
 

@@ -390,6 +390,47 @@ func TestWatchStepLog_CompleteAfterTheLastLine(t *testing.T) {
 	}
 }
 
+// A viewer of a log costs what changes in the run: its state is read whole once.
+func TestWatchStepLog_T212_AsksForWhatChanged(t *testing.T) {
+	t.Parallel()
+	var counting *readings
+	w := newWorld(t, func(c *control.Config) {
+		counting = &readings{Store: c.Store}
+		c.Store, c.Quiet = counting, 10*time.Millisecond
+	})
+	for name, end := range map[string]func(id string){
+		"step-ends": func(id string) { w.append(id, runtest.Draft(run.StepFailedEvent, "s1", 1)) },
+		"put-back": func(id string) {
+			counting.ahead.Store(false)
+			if err := w.raw.BumpEpoch(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.append(id, runtest.Draft(run.StepCompletedEvent, "s1", 1))
+		},
+		"run-ends": func(id string) { w.append(id, runtest.Draft(run.RunCancelled, "", 1)) },
+	} {
+		id := w.running(name, "s1", "s2")
+		w.begin(id, "s1", 1)
+		counting.ahead.Store(name == "put-back")
+		counting.whole.Store(0)
+		s := open[control.StepLogFrame](t)(w.WatchStepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1"}))
+		if took := counting.whole.Swap(0); took != 1 {
+			t.Errorf("%s: opening it read the state %d times", name, took)
+		}
+		for asked := time.Now(); time.Since(asked) < 1100*time.Millisecond; {
+			if take(t, s, "a frame", func(control.StepLogFrame) bool { return true }).Complete {
+				t.Fatalf("%s: complete too early", name)
+			}
+		}
+		w.finish(id, "s2", 1, run.StepCompletedEvent)
+		end(id)
+		take(t, s, "complete", func(f control.StepLogFrame) bool { return f.Complete })
+		if more := counting.whole.Load(); more != 0 {
+			t.Errorf("%s: the state was read whole %d times more", name, more)
+		}
+	}
+}
+
 func TestWatch_EndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
