@@ -437,7 +437,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 // take reads frames until one is wanted.
 func take[T any](t testing.TB, s control.Stream[T], what string, want func(T) bool) T {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), pace.Of(time.Minute))
 	defer cancel()
 	for {
 		f, err := s.Next(ctx)

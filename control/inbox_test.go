@@ -3,6 +3,8 @@ package control_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,11 +67,20 @@ func told(f control.InboxFrame) string {
 	return out
 }
 
+// tells waits for what an inbox is told next, in one frame or, where several things happened, in some.
 func (w *world) tells(s control.Stream[control.InboxFrame], want string) {
 	w.t.Helper()
 	began := time.Now()
-	f := take(w.t, s, want, func(f control.InboxFrame) bool { return f.Reset || len(f.Changed)+len(f.Removed) > 0 })
-	if got := told(f); got != want {
+	var all control.InboxFrame
+	take(w.t, s, want, func(f control.InboxFrame) bool {
+		if !f.Reset && len(f.Changed)+len(f.Removed) == 0 {
+			return false
+		}
+		all.Count, all.Changed, all.Removed = f.Count, append(all.Changed, f.Changed...), append(all.Removed, f.Removed...)
+		return strings.Count(told(all), " ") >= strings.Count(want, " ")
+	})
+	slices.SortFunc(all.Changed, func(a, b control.InboxItem) int { return strings.Compare(a.StepID, b.StepID) })
+	if got := told(all); got != want {
 		w.t.Fatalf("told %q, want %q", got, want)
 	}
 	if took := time.Since(began); took > pace.Of(4*time.Second) {

@@ -15,7 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// ended makes a run of the steps of took, each of which takes so many seconds, and ends it; a
+// ended makes a run of the steps of took, each of which takes so many minutes (which no machine is late by), and ends it; a
 // step that takes 0 fails.
 func (w *world) ended(requestID string, change M, end run.EventType, took map[string]int) string {
 	w.t.Helper()
@@ -26,13 +26,13 @@ func (w *world) ended(requestID string, change M, end run.EventType, took map[st
 		"startedAt": w.clock.now(), "steps": []runtest.M{{"stepId": "s1", "type": "NOOP"}, {"stepId": "s2", "type": "NOOP"}},
 	}))
 	for _, step := range []string{"s1", "s2"} {
-		switch seconds, ok := took[step]; {
+		switch minutes, ok := took[step]; {
 		case !ok:
-		case seconds == 0:
+		case minutes == 0:
 			w.finish(id, step, 1, run.StepFailedEvent)
 		default:
 			w.begin(id, step, 1)
-			w.clock.advance(time.Duration(seconds) * time.Second)
+			w.clock.advance(time.Duration(minutes) * time.Minute)
 			w.append(id, runtest.Draft(run.StepCompletedEvent, step, 1))
 		}
 	}
@@ -61,21 +61,21 @@ func TestForecast_OfRunsThatCompleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	viewer := w.who("dev-viewer")
-	for i, seconds := range []int{60, 1, 62, 64} {
-		w.ended(fmt.Sprintf("f%d", i), nil, run.RunCompleted, map[string]int{"s1": seconds})
+	for i, minutes := range []int{60, 1, 62, 64} {
+		w.ended(fmt.Sprintf("f%d", i), nil, run.RunCompleted, map[string]int{"s1": minutes})
 	}
 	w.ended("failed", nil, run.RunFailed, map[string]int{"s1": 5, "s2": 0})
 	few := w.header(w.ended("few", nil, "", map[string]int{"s1": 1}))
 	if f := must[*control.Forecast](t)(w.Forecast(t.Context(), viewer, few)); f != nil {
 		t.Errorf("of four runs %+v", f)
 	}
-	for i, seconds := range []int{61, 63, 900, 65, 66, 67} {
-		w.ended(fmt.Sprintf("g%d", i), nil, run.RunCompleted, map[string]int{"s1": seconds})
+	for i, minutes := range []int{61, 63, 900, 65, 66, 67} {
+		w.ended(fmt.Sprintf("g%d", i), nil, run.RunCompleted, map[string]int{"s1": minutes})
 	}
 	h := w.header(w.ended("now", nil, "", map[string]int{"s1": 1}))
 	got := must[*control.Forecast](t)(w.Forecast(t.Context(), viewer, h))
-	if got == nil || got.Low.Round(time.Second) != time.Minute || got.High.Round(time.Second) != 67*time.Second || got.Runs != 10 {
-		t.Errorf("of ten runs %+v, want from 1m0s to 1m7s", got)
+	if got == nil || got.Low.Round(time.Minute) != time.Hour || got.High.Round(time.Minute) != 67*time.Minute || got.Runs != 10 {
+		t.Errorf("of ten runs %+v, want from 1h0m to 1h7m", got)
 	}
 	if f := must[*control.Forecast](t)(w.Forecast(t.Context(), w.foreign(), h)); f != nil {
 		t.Errorf("a stranger is told %+v", f)
@@ -98,9 +98,9 @@ func TestRunBefore_OfTheSamePlanAndPlace(t *testing.T) {
 	viewer := w.who("dev-viewer")
 	got := must[map[string]time.Duration](t)(w.StepMedians(t.Context(), viewer, h))
 	for id, took := range got {
-		got[id] = took.Round(time.Second)
+		got[id] = took.Round(time.Minute)
 	}
-	if diff := cmp.Diff(map[string]time.Duration{"s1": 200 * time.Second, "s2": 7 * time.Second}, got); diff != "" {
+	if diff := cmp.Diff(map[string]time.Duration{"s1": 200 * time.Minute, "s2": 7 * time.Minute}, got); diff != "" {
 		t.Errorf("medians (-want +got):\n%s", diff)
 	}
 	last := must[*control.RunBefore](t)(w.LastGreen(t.Context(), viewer, h))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -121,14 +122,13 @@ type world struct {
 // await reads until ok says so; vain says what did not come.
 func await[T any](w *world, runID string, read func() T, ok func(T) bool, vain func(T) string) T {
 	w.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
+	for began := time.Now(); ; {
 		w.Pass(0)
 		got := read()
 		if ok(got) {
 			return got
 		}
-		if time.Now().After(deadline) {
+		if time.Since(began) > pace.Of(30*time.Second) {
 			w.t.Fatalf("%s; its log:\n%s", vain(got), strings.Join(w.log(runID), "\n"))
 		}
 		time.Sleep(5 * time.Millisecond)

@@ -20,7 +20,7 @@ var imports = map[string][]string{
 	"run":  {"plan"},
 
 	"store":           {"run", "plan"},
-	"store/storetest": {"store", "run", "plan", "internal/testserver"},
+	"store/storetest": {"store", "run", "plan", "internal/pace", "internal/testserver"},
 	"store/coalesce":  {"store"},
 	// One arithmetic of quotas for both adapters.
 	"store/admission": {"store", "run"},
@@ -38,7 +38,7 @@ var imports = map[string][]string{
 	// The mock's log is decided by the authority that every store asks, and its retries by the policy of workers.
 	"engine/mock": {"engine", "engine/interp", "engine/executor", "store", "store/authority", "run", "plan"},
 	// The suite holds an engine behind the use cases, and whoever starts and steers its runs does so through them: said here once, not by each engine's tests.
-	"engine/enginetest": {"control", "store", "authz", "run"},
+	"engine/enginetest": {"control", "store", "authz", "run", "internal/pace"},
 
 	"project":       {"store", "run", "plan", "live"},
 	"live":          {"store", "run", "plan", "authz"},

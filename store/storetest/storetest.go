@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -228,9 +229,8 @@ func (f *fixture) load(id run.Identity) store.Loaded {
 // within repeats a check until it holds; the store's clock moves on its own.
 func (f *fixture) within(d time.Duration, what string, holds func() bool) {
 	f.Helper()
-	deadline := time.Now().Add(d)
-	for !holds() {
-		if time.Now().After(deadline) {
+	for began := time.Now(); !holds(); {
+		if time.Since(began) > pace.Of(d) {
 			f.Fatalf("not within %v: %s", d, what)
 		}
 		time.Sleep(5 * time.Millisecond)

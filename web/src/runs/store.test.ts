@@ -60,7 +60,7 @@ function expectFold(store: RunStore, histories: Map<string, History>): void {
 }
 
 describe("RunStore", () => {
-  it("3 equals the ordered fold after 10,000 runs of drops, duplicates, reorders and epochs", { timeout: 120_000 }, () => {
+  it("3 equals the ordered fold after 10,000 runs of drops, duplicates, reorders and epochs", { timeout: 600_000 }, () => {
     for (let seed = 1; seed <= 10_000; seed++) {
       const next = random(seed);
       const pick = (n: number): number => Math.floor(next() * n);
