@@ -13,6 +13,7 @@ import (
 
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
+	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/plan"
 )
 
@@ -115,20 +116,21 @@ func TestCommand_CancelEndsTheWholeGroup(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		script  string
+		grace   time.Duration
 		atLeast time.Duration
 		atMost  time.Duration
 	}{
-		"a program that obeys":               {"sleep 300 & echo $$ $!; wait", 0, 1500 * time.Millisecond},
-		"a program that ignores SIGTERM":     {"trap '' TERM; sleep 300 & echo $$ $!; while :; do sleep 300; done", 2 * time.Second, 8 * time.Second},
-		"a child that ignores SIGTERM":       {"sh -c \"trap '' TERM; sleep 300\" & echo $$ $!; wait", 2 * time.Second, 8 * time.Second},
-		"a program that tidies up meanwhile": {"trap 'sleep 0.5; echo tidied; exit 0' TERM; sleep 300 & echo $$ $!; wait", 400 * time.Millisecond, 1900 * time.Millisecond},
+		"a program that obeys":               {"sleep 300 & echo $$ $!; wait", time.Minute, 0, 30 * time.Second},
+		"a program that ignores SIGTERM":     {"trap '' TERM; sleep 300 & echo $$ $!; while :; do sleep 300; done", 2 * time.Second, 2 * time.Second, pace.Of(8 * time.Second)},
+		"a child that ignores SIGTERM":       {"sh -c \"trap '' TERM; sleep 300\" & echo $$ $!; wait", 2 * time.Second, 2 * time.Second, pace.Of(8 * time.Second)},
+		"a program that tidies up meanwhile": {"trap 'sleep 0.5; echo tidied; exit 0' TERM; sleep 300 & echo $$ $!; wait", time.Minute, 400 * time.Millisecond, 30 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			j := newJournal(t, plan.Command, sh(c.script))
 			ctx, cancel := context.WithCancel(t.Context())
 			ends := make(chan engine.StepEnd)
-			go func() { ends <- execute(t, ctx, worker(t, j, executor.Config{Grace: 2 * time.Second})) }()
+			go func() { ends <- execute(t, ctx, worker(t, j, executor.Config{Grace: c.grace})) }()
 			pids := started(t, j)
 			asked := time.Now()
 			cancel()

@@ -22,6 +22,7 @@ import (
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
+	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -107,6 +108,12 @@ func (f *faulty) metric(t *testing.T, name string) float64 {
 	return 0
 }
 
+// budget is d, or as much more as a busy machine needs and a server may have.
+func budget(d time.Duration) time.Duration { return min(pace.Of(d), 5*time.Second) }
+
+// short is a budget that is soon over, and enough for a store that answers.
+func short() time.Duration { return budget(1500 * time.Millisecond) }
+
 // stalled answers nobody.
 func stalled(ctx context.Context) error {
 	<-ctx.Done()
@@ -139,7 +146,7 @@ func TestBudget_B01_ShortStall(t *testing.T) {
 		}
 		return write(ctx)
 	}}
-	h := f.harness(t, 0, options{})
+	h := f.harness(t, budget(3*time.Second), options{})
 	id := h.start(document(0, step{id: "s1"}))
 	h.ended(id)
 	h.expect(id, 1, "RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "RunCompleted")
@@ -194,7 +201,7 @@ func TestBudget_B03_E09_AnswerLost(t *testing.T) {
 		}
 		return stalled(ctx)
 	}}
-	h := f.harness(t, 700*time.Millisecond, options{})
+	h := f.harness(t, short(), options{})
 	id := h.start(document(0, step{id: "s1"}))
 	h.ended(id)
 	h.expect(id, 3, "StepStarted(s1,1)", "StepCompleted(s1,1)", "RunCompleted")
@@ -231,7 +238,7 @@ func TestBudget_B04_NeverConfirmed(t *testing.T) {
 			return write(ctx)
 		},
 	}
-	h := f.harness(t, 700*time.Millisecond, options{})
+	h := f.harness(t, short(), options{})
 	id := h.start(document(60, step{id: "s1"}, step{id: "s2", deps: "s1"}))
 	h.until(id, "waiting for an operator", func(s run.State) bool { return s.RetryDeadline != nil })
 	h.expect(id, 3, "StepStarted(s1,1)", "StepFailed(s1,1)")
@@ -302,7 +309,7 @@ func TestBudget_T10_T120_TheFirstTerminalWins(t *testing.T) {
 				}
 				return write(ctx)
 			}
-			h := f.harness(t, 700*time.Millisecond, options{})
+			h := f.harness(t, short(), options{})
 			id := h.start(document(0, step{id: "s1"}, step{id: "s2", deps: "s1"}))
 			h.ended(id)
 			h.expect(id, 3, tt.want...)
@@ -316,15 +323,16 @@ func TestBudget_T10_T120_TheFirstTerminalWins(t *testing.T) {
 // TestBudget_T120_DownIsNotSilent takes the store away for many budgets: the run waits.
 func TestBudget_T120_DownIsNotSilent(t *testing.T) {
 	t.Parallel()
+	lasts := short()
 	var first atomic.Int64
 	f := &faulty{completed: func(ctx context.Context, _ int, write func(context.Context) error) error {
 		first.CompareAndSwap(0, time.Now().UnixNano())
-		if time.Since(time.Unix(0, first.Load())) < 4*time.Second {
+		if time.Since(time.Unix(0, first.Load())) < 4*lasts {
 			return store.ErrUnavailable
 		}
 		return write(ctx)
 	}}
-	h := f.harness(t, 500*time.Millisecond, options{})
+	h := f.harness(t, lasts, options{})
 	id := h.start(document(0, step{id: "s1"}))
 	h.ended(id)
 	h.expect(id, 3, "StepStarted(s1,1)", "StepCompleted(s1,1)", "RunCompleted")

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	workflowpb "go.temporal.io/api/workflow/v1"
 
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
@@ -39,6 +42,18 @@ func (h *harness) closed(runID string) {
 		d, err := h.engine.Describe(h.t.Context(), h.identity(runID))
 		must(h.t, err)
 		return !d.Open
+	})
+}
+
+// pending waits until the engine knows of an execution of a step what ok says.
+func (h *harness) pending(runID, stepID string, ok func(*workflowpb.PendingActivityInfo) bool) {
+	h.t.Helper()
+	h.until(runID, "as it should be in the engine", func(run.State) bool {
+		d, err := h.client.DescribeWorkflowExecution(h.t.Context(), temporal.WorkflowID(h.identity(runID)), "")
+		must(h.t, err)
+		return slices.ContainsFunc(d.GetPendingActivities(), func(p *workflowpb.PendingActivityInfo) bool {
+			return strings.HasPrefix(p.GetActivityId(), stepID+"/") && ok(p)
+		})
 	})
 }
 
@@ -107,7 +122,7 @@ func TestCancel_RetryBackoff(t *testing.T) {
 	})
 	id := h.start(document(60, step{id: "s1", extra: retry(3, 20000)}, step{id: "s2", deps: "s1"}))
 	<-failed
-	time.Sleep(500 * time.Millisecond) // for the failure to be reported
+	h.pending(id, "s1", func(p *workflowpb.PendingActivityInfo) bool { return p.GetLastFailure() != nil })
 	h.cancelled(id)
 	h.closed(id)
 	h.expect(id, 3, "StepStarted(s1,1)", "SignalAccepted", "StepFailed(s1,1)", "RunCancelled")
@@ -145,10 +160,10 @@ func TestCancel_BeforeTheFirstStep(t *testing.T) {
 	h := newHarness(t, options{workers: -1})
 	id := h.start(l3(0))
 	h.until(id, "in the engine", func(run.State) bool {
-		d, err := h.engine.Describe(t.Context(), h.identity(id))
-		return err == nil && d.Open
+		q, err := h.store.QueueRow(t.Context(), id)
+		must(t, err)
+		return q.Status == store.QueueStarted
 	})
-	time.Sleep(time.Second) // for the queue row to be STARTED
 	r := h.signal(id, run.Signal{Type: run.Cancel})
 	h.worker(0)
 	h.ended(id)
@@ -167,7 +182,16 @@ func TestCancel_T200_FromOutside(t *testing.T) {
 	id := h.start(l3(0))
 	h.running(id, "s2")
 	must(t, h.client.CancelWorkflow(t.Context(), temporal.WorkflowID(h.identity(id)), ""))
-	time.Sleep(time.Second)
+	h.until(id, "told of the cancellation", func(run.State) bool {
+		told := false
+		for _, e := range h.history(id).Events {
+			if told && e.GetWorkflowTaskCompletedEventAttributes() != nil {
+				return true
+			}
+			told = told || e.GetWorkflowExecutionCancelRequestedEventAttributes() != nil
+		}
+		return false
+	})
 	open()
 	if st := h.ended(id); st.Status != run.Completed {
 		t.Errorf("run ended as %s", st.Status)

@@ -14,9 +14,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/sdk/converter"
+
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
@@ -75,6 +79,18 @@ func (h *harness) work() (stop func()) {
 			stop()
 		}
 	}
+}
+
+// told waits until a heartbeat has told the engine that a step began.
+func (h *harness) told(runID, stepID string) {
+	h.t.Helper()
+	h.pending(runID, stepID, func(p *workflowpb.PendingActivityInfo) bool {
+		var sofar engine.StepEnd
+		if p.GetHeartbeatDetails() != nil {
+			must(h.t, converter.GetDefaultDataConverter().FromPayloads(p.GetHeartbeatDetails(), &sofar))
+		}
+		return !sofar.StartedAt.IsZero()
+	})
 }
 
 func (h *harness) repair() upkeep.Repaired {
@@ -153,7 +169,10 @@ func TestRepair_T30_T194_RefillsARestoredStore(t *testing.T) {
 	h.applied(open, late.Signal.ID)
 	lost := h.start(document(0, step{id: "only"}))
 	h.ended(lost)
-	time.Sleep(3 * time.Second) // a heartbeat tells that long has begun
+	for _, id := range []string{simple, steered, lost} {
+		h.closed(id)
+	}
+	h.told(open, "long")
 	stop()
 	want := map[string][]string{}
 	for _, id := range runs {
@@ -260,7 +279,7 @@ func TestRepair_T194_ARegressedRunWaitsForItsRepair(t *testing.T) {
 	pause := h.signal(id, run.Signal{Type: run.Pause})
 	h.applied(id, pause.Signal.ID)
 	h.signal(id, run.Signal{Type: run.Resume}) // waits for b
-	time.Sleep(3 * time.Second)                // a heartbeat tells that b has begun
+	h.told(id, "b")
 	stop()
 
 	b := h.restored(copied)

@@ -151,7 +151,7 @@ func TestBudget_W15a_B02_ProxyDelaysStepStarted(t *testing.T) {
 func TestBudget_W15b_B03_ProxySwallowsTheAnswer(t *testing.T) {
 	t.Parallel()
 	var muted atomic.Int64
-	h, f, _ := proxied(t, time.Second, func(_ *proxy, l *link, sent []byte) {
+	h, f, _ := proxied(t, short(), func(_ *proxy, l *link, sent []byte) {
 		if completion(sent) && muted.CompareAndSwap(0, 1) {
 			l.mute.Store(true)
 		}
@@ -177,7 +177,7 @@ func TestBudget_W15c_B04_ProxyBlocksTheCompletion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var once sync.Once
-			h, f, p := proxied(t, time.Second, func(p *proxy, _ *link, sent []byte) {
+			h, f, p := proxied(t, short(), func(p *proxy, _ *link, sent []byte) {
 				if completion(sent) {
 					once.Do(p.hold)
 				}

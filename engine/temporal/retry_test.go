@@ -150,15 +150,16 @@ func (l *lossy) Append(ctx context.Context, a store.Append) (store.Appended, err
 // TestRetry_T216_BeginStalls keeps Begin unanswered for longer than a heartbeat timeout.
 func TestRetry_T216_BeginStalls(t *testing.T) {
 	t.Parallel()
+	silence := pace.Of(3 * time.Second)
 	var since atomic.Int64
 	l := &lossy{begin: func() error {
 		since.CompareAndSwap(0, time.Now().UnixNano())
-		if time.Now().UnixNano()-since.Load() < int64(4*time.Second) {
+		if time.Now().UnixNano()-since.Load() < int64(silence+time.Second) {
 			return store.ErrUnavailable
 		}
 		return nil
 	}}
-	h := newHarness(t, options{heartbeat: 3 * time.Second, wrap: func(j engine.Journal) engine.Journal { l.Journal = j; return l }})
+	h := newHarness(t, options{heartbeat: silence, wrap: func(j engine.Journal) engine.Journal { l.Journal = j; return l }})
 	id := h.start(document(0, step{id: "s1"}))
 	if st := h.ended(id); st.Status != run.Completed || st.Steps[0].Attempts[0].EngineAttempt != 1 {
 		t.Fatalf("run ended as %s", st.Status)
@@ -234,7 +235,7 @@ func TestRetry_E08_WorkerKilled(t *testing.T) {
 		hangingWorker(t, cfg)
 		return
 	}
-	h := newHarness(t, options{workers: -1, heartbeat: 3 * time.Second})
+	h := newHarness(t, options{workers: -1, heartbeat: pace.Of(3 * time.Second)})
 	h.serve(temporal.WorkerConfig{Control: []string{h.queues.Control}})
 	cfg, err := json.Marshal(childConfig{
 		Addr: testserver.Temporal(t).Addr, DB: filepath.Join(h.root, "dvt.db"), Root: h.root, Keys: filepath.Join(h.root, "keys"), Queues: h.queues,
