@@ -71,12 +71,12 @@ func stuckStarts(f *fixture) {
 	a, b := f.queued(), f.queued()
 	f.equal([]string{a.RunID, b.RunID}, stuck(0), "due")
 	f.equal([]string{}, stuck(time.Hour), "due for an hour")
-	leased := f.lease("w1", 400*time.Millisecond, 1)[0]
+	leased := f.lease("w1", time.Minute, 1)[0]
 	f.equal([]string{b.RunID}, stuck(0), "leased")
-	f.within(5*time.Second, "the lease is over", func() bool { return slices.Contains(stuck(0), leased.RunID) })
-	leased = f.lease("w1", time.Minute, 1)[0]
 	f.ok(f.store.Release(f.ctx(), leased.RunID, leased.Generation, time.Minute, "engine unavailable"))
 	f.equal([]string{b.RunID}, stuck(0), "one waits for its turn")
+	f.equal(b.RunID, f.lease("w1", 20*time.Millisecond, 1)[0].RunID, "leased")
+	f.within(5*time.Second, "the lease is over", func() bool { return slices.Contains(stuck(0), b.RunID) })
 }
 
 func waitingSteps(f *fixture) {
