@@ -106,8 +106,8 @@ func (g *goTest) take(e event) error {
 func (g *goTest) failures() string {
 	var b strings.Builder
 	for _, key := range g.broken {
-		if out := g.output[key]; out != nil {
-			fmt.Fprintf(&b, "%s\n%s\n", strings.TrimSpace(key), lastLines(out.String()))
+		if said := g.said(key); said != "" {
+			fmt.Fprintf(&b, "%s\n%s\n", strings.TrimSpace(key), lastLines(said))
 		}
 	}
 	return b.String()

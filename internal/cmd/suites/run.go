@@ -104,10 +104,28 @@ func (r *runner) execute(ctx context.Context, t task, kind string) result {
 }
 
 func (r *runner) command(ctx context.Context, t task, log *os.File) (counts, string, error) {
-	c := exec.CommandContext(ctx, t.argv[0], t.argv[1:]...)
+	c := r.process(ctx, t, t.argv)
+	if t.goTest {
+		parser := newGoTest(log)
+		c.Stdout, c.Stderr = parser, log
+		err := c.Run()
+		if err != nil && r.repeated(ctx, t, log, parser) {
+			return parser.counts, "", nil
+		}
+		return parser.counts, parser.failures() + stderrOf(log.Name(), err, parser.counts), err
+	}
+	c.Stdout, c.Stderr = log, log
+	err := c.Run()
+	text := readLog(log.Name())
+	return countsIn(text), lastLines(text), err
+}
+
+// process is argv where and as a task runs.
+func (r *runner) process(ctx context.Context, t task, argv []string) *exec.Cmd {
+	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	c.Dir = filepath.Join(r.root, t.dir)
-	if strings.Contains(t.argv[0], "/") {
-		c.Path = filepath.Join(r.root, t.argv[0])
+	if strings.Contains(argv[0], "/") {
+		c.Path = filepath.Join(r.root, argv[0])
 		c.Err = nil
 	}
 	c.Env = append(os.Environ(), "NO_COLOR=1")
@@ -122,17 +140,7 @@ func (r *runner) command(ctx context.Context, t task, log *os.File) (counts, str
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGTERM) }
 	c.WaitDelay = stopTimeout
-
-	if t.goTest {
-		parser := newGoTest(log)
-		c.Stdout, c.Stderr = parser, log
-		err := c.Run()
-		return parser.counts, parser.failures() + stderrOf(log.Name(), err, parser.counts), err
-	}
-	c.Stdout, c.Stderr = log, log
-	err := c.Run()
-	text := readLog(log.Name())
-	return countsIn(text), lastLines(text), err
+	return c
 }
 
 // stderrOf shows the log itself when go test failed before any test did.
@@ -188,8 +196,8 @@ func (r *runner) report(results []result, took time.Duration) bool {
 	}
 	if len(total.flaky) > 0 {
 		fmt.Fprintln(r.out, "\nflaky tests, which failed and passed when they were repeated:")
-		for _, line := range total.flaky {
-			fmt.Fprintln(r.out, "  "+line)
+		for _, test := range total.flaky {
+			fmt.Fprintln(r.out, "  "+strings.ReplaceAll(test, "\n", "\n    "))
 		}
 	}
 	fmt.Fprintln(r.out)

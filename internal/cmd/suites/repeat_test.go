@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// once fails the first time that it is run in a directory.
+const once = `
+	if _, err := os.Stat("seen"); err != nil {
+		os.WriteFile("seen", nil, 0o600)
+		t.Fatal("only once")
+	}`
+
+// What failed by chance passes, and is named with what it said; what fails again, or is broken
+// whatever a repetition says, fails.
+func TestRepeated_OnlyWhatMayBeChance(t *testing.T) {
+	for name, c := range map[string]struct {
+		body    string
+		outside bool // of continuous integration
+		passes  bool
+	}{
+		"by chance":      {body: "func TestA(t *testing.T) { t.Run(`sub`, func(t *testing.T) {" + once + "}) }", passes: true},
+		"always":         {body: "func TestA(t *testing.T) { t.Error(`never`) }"},
+		"one of two":     {body: "func TestA(t *testing.T) {" + once + "}\nfunc TestB(t *testing.T) { t.Error(`never`) }"},
+		"a panic":        {body: "func TestA(t *testing.T) {" + strings.Replace(once, "t.Fatal", "panic", 1) + "}"},
+		"no test's":      {body: "func TestMain(m *testing.M) { m.Run(); os.Exit(3) }\nfunc TestA(*testing.T) {}"},
+		"does not build": {body: "func TestA(t *testing.T) { no }"},
+		"somebody looks": {body: "func TestA(t *testing.T) {" + once + "}", outside: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("CI", map[bool]string{false: "true"}[c.outside])
+			dir := t.TempDir()
+			for file, text := range map[string]string{"go.mod": "module example\n\ngo 1.24\n", "a/a_test.go": "package a\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nvar _ = os.Stat\n\n" + c.body + "\n"} {
+				path := filepath.Join(dir, file)
+				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var out bytes.Buffer
+			r := &runner{root: dir, logs: dir, out: &out}
+			suite := task{name: "go", goTest: true, argv: []string{"go", "test", "-json", "-count=1", "./a"}}
+			if passed := r.run(context.Background(), nil, []task{suite}); passed != c.passes {
+				t.Errorf("passed: %t\n%s", passed, &out)
+			}
+			if named := strings.Contains(out.String(), "flaky tests") && strings.Contains(out.String(), "example/a TestA/sub\n") && strings.Contains(out.String(), "only once"); named != c.passes {
+				t.Errorf("named as flaky: %t\n%s", named, &out)
+			}
+		})
+	}
+}
