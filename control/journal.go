@@ -14,11 +14,11 @@ import (
 	"strings"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/internal/weighed"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -46,14 +46,17 @@ type JournalConfig struct {
 
 // Journal is engine.Journal on the store itself: what control workers use, and
 // what a server offers to data workers. It keeps the facts and parsed plans of
-// the maxKept runs used last.
+// the maxKept runs used last, whose plans are of maxKeptBytes in all.
 type Journal struct {
 	cfg    JournalConfig
 	writes *writes
-	runs   *lru.Cache[string, *runFacts]
+	runs   *weighed.Cache[*runFacts]
 }
 
-const maxKept = 256
+const (
+	maxKept      = 256
+	maxKeptBytes = 128 << 20 // of documents
+)
 
 // runFacts never change once they are read.
 type runFacts struct {
@@ -64,8 +67,7 @@ type runFacts struct {
 
 // NewJournal makes a Journal.
 func NewJournal(cfg JournalConfig) *Journal {
-	runs := kept[*runFacts](maxKept)
-	return &Journal{cfg: cfg, writes: newWrites(cfg), runs: runs}
+	return &Journal{cfg: cfg, writes: newWrites(cfg), runs: weighed.New[*runFacts](maxKept, maxKeptBytes)}
 }
 
 var _ engine.Journal = (*Journal)(nil)
@@ -329,7 +331,7 @@ func (j *Journal) facts(ctx context.Context, runID string) (*runFacts, error) {
 	if err != nil {
 		return nil, err
 	}
-	pl, err := j.plan(ctx, r)
+	pl, size, err := j.plan(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -337,38 +339,38 @@ func (j *Journal) facts(ctx context.Context, runID string) (*runFacts, error) {
 	for i, s := range pl.Steps {
 		f.steps[s.StepID] = i
 	}
-	j.runs.Add(runID, f)
+	j.runs.Put(runID, f, size)
 	return f, nil
 }
 
-// plan reads the plan's body, fetching it once where it was given by reference.
-func (j *Journal) plan(ctx context.Context, r store.Run) (plan.Plan, error) {
+// plan reads the plan's body, of size bytes, fetching it once where it was given by reference.
+func (j *Journal) plan(ctx context.Context, r store.Run) (pl plan.Plan, size int, err error) {
 	doc, err := j.cfg.Store.Plan(ctx, r.PlanRef.SHA256)
 	if errors.Is(err, store.ErrNotFound) {
 		if doc, err = j.cfg.Fetch.Fetch(ctx, r.PlanRef); err != nil {
-			return plan.Plan{}, err
+			return plan.Plan{}, 0, err
 		}
 		if err := j.cfg.Store.PutPlan(ctx, r.PlanRef.SHA256, doc); err != nil {
-			return plan.Plan{}, err
+			return plan.Plan{}, 0, err
 		}
 	} else if err != nil {
-		return plan.Plan{}, err
+		return plan.Plan{}, 0, err
 	}
 	body, err := r.PlanRef.Open(doc)
 	if err != nil {
-		return plan.Plan{}, planError(err)
+		return plan.Plan{}, 0, planError(err)
 	}
-	pl, err := plan.Parse(body, j.cfg.Queues)
+	pl, err = plan.Parse(body, j.cfg.Queues)
 	if err != nil {
-		return plan.Plan{}, planError(err)
+		return plan.Plan{}, 0, planError(err)
 	}
 	if err := checkPlace(pl, r.Identity, j.cfg.MaxSteps); err != nil {
-		return plan.Plan{}, planError(err)
+		return plan.Plan{}, 0, planError(err)
 	}
 	if pl.Metadata.PlanID != r.PlanID || pl.Metadata.PlanVersion != r.PlanVersion {
-		return plan.Plan{}, &PlanError{Code: run.CodePlanInvalid, Message: "The document is another plan than the reference says.", Category: run.CategoryUser}
+		return plan.Plan{}, 0, &PlanError{Code: run.CodePlanInvalid, Message: "The document is another plan than the reference says.", Category: run.CategoryUser}
 	}
-	return pl, nil
+	return pl, len(body), nil
 }
 
 // Tenant of a run: store.ErrNotFound for an unknown one.

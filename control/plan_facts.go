@@ -22,8 +22,11 @@ type stepFacts struct {
 	queue        string
 }
 
-// maxPlans whose facts are kept by their digest, those read last: a plan never changes.
-const maxPlans = 256
+// What is kept of the facts of plans by their digest, those read last: a plan never changes.
+const (
+	maxPlans      = 256
+	maxFactsBytes = 64 << 20
+)
 
 // planFacts reads the facts of a run's plan, from memory when they were read
 // before. store.ErrNotFound when no worker has fetched the plan yet.
@@ -36,7 +39,7 @@ func (s *Service) planFacts(ctx context.Context, ref plan.Ref) (planFacts, error
 		return nil, err
 	}
 	f := factsOf(pl, s.cfg.Queues)
-	s.plans.Add(ref.SHA256, f)
+	s.plans.Put(ref.SHA256, f, f.bytes())
 	return f, nil
 }
 
@@ -74,4 +77,13 @@ func factsOf(pl plan.Plan, q plan.Queues) planFacts {
 		out[step.StepID] = f
 	}
 	return out
+}
+
+// bytes is about what the facts hold.
+func (f planFacts) bytes() (n int) {
+	const ofStep = 256
+	for id, step := range f {
+		n += ofStep + len(id) + len(step.instructions) + len(step.evidence)
+	}
+	return n
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/internal/weighed"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
@@ -84,7 +85,7 @@ type Service struct {
 	starts       chan struct{} // wakes the reconciler
 	signals      chan struct{} // wakes delivery
 	bulks        chan struct{} // wakes who sends bulks
-	plans        *lru.Cache[string, planFacts]
+	plans        *weighed.Cache[planFacts]
 	sweeps       sweepMetrics
 	alerts       *prometheus.CounterVec
 	bulkRowsSent *prometheus.CounterVec
@@ -155,7 +156,7 @@ func New(cfg Config) *Service {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Service{
-		plans: kept[planFacts](maxPlans), identities: identities{kept: kept[run.Identity](maxIdentities)},
+		plans: weighed.New[planFacts](maxPlans, maxFactsBytes), identities: identities{kept: kept[run.Identity](maxIdentities)},
 		inboxes:      inboxes{open: map[authz.Class]*inbox{}},
 		sessionReads: make(chan struct{}, maxSessionReads),
 		cfg:          cfg, denials: newMinutes(cfg.Now), trails: newMinutes(cfg.Now),

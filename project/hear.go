@@ -51,7 +51,7 @@ func (p *Projector) hear(w *work, n news) bool {
 	if n.read {
 		return false
 	}
-	k, cached := p.cache.get(w.runID)
+	k, cached := p.cache.Get(w.runID)
 	if !cached || k.ops < 0 || k.to != k.state.Seq || !p.seen.trusts(k.epoch, time.Now()) {
 		return false
 	}
@@ -64,7 +64,7 @@ func (p *Projector) hear(w *work, n news) bool {
 	for _, a := range anomalies {
 		p.watch.anomaly(w.runID, a)
 	}
-	p.cache.put(w.runID, k)
+	p.cache.Put(w.runID, k, len(k.state.Steps))
 	w.known, w.since = k, evs[0].PersistedAt
 	last := evs[len(evs)-1].PersistedAt
 	w.message = message(k.epoch, max(k.ops, n.ops), last, last, k.state.Since(k.to))

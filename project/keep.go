@@ -146,7 +146,7 @@ func (p *Projector) save(ctx context.Context, works []*work, sent []store.Publis
 	if err := p.wakeLists(ctx, works); err != nil {
 		for _, w := range works {
 			if w.said && !w.over { // the sweep sends it all again
-				p.cache.drop(w.runID)
+				p.cache.Drop(w.runID)
 				w.end(err)
 			}
 		}
@@ -197,7 +197,7 @@ func (p *Projector) verify(ctx context.Context, works []*work) error {
 		tail, found := tails.ByRun[w.runID]
 		if !found || tails.Epoch != w.known.epoch || tail.Head.LastSeq < w.known.state.Seq {
 			w.end(nil)
-			p.cache.drop(w.runID)
+			p.cache.Drop(w.runID)
 			p.Wake(w.runID)
 			continue
 		}

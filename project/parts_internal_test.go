@@ -293,35 +293,6 @@ func TestMotions_AWokenRunIsNotForgotten(t *testing.T) {
 	}
 }
 
-func TestCache_IsBoundedByRunsAndSteps(t *testing.T) {
-	t.Parallel()
-	c := newCache(3, 100)
-	state := func(steps int) known { return known{state: run.State{Steps: make([]*run.Step, steps)}} }
-	for i := range 5 {
-		c.put(fmt.Sprint(i), state(1))
-	}
-	if _, kept := c.get("1"); kept || c.runs.Len() != 3 {
-		t.Errorf("%d runs of at most 3", c.runs.Len())
-	}
-	c.get("2")
-	c.put("5", state(98)) // what was used longest ago goes first
-	_, two := c.get("2")
-	_, three := c.get("3")
-	if !two || three || c.held != 100 {
-		t.Errorf("kept 2: %v, 3: %v, %d steps", two, three, c.held)
-	}
-	c.put("5", state(10))
-	c.drop("2")
-	c.drop("2")
-	if c.held != 11 || c.runs.Len() != 2 {
-		t.Errorf("%d steps, %d runs", c.held, c.runs.Len())
-	}
-	c.put("6", state(101))
-	if c.held != 0 || c.runs.Len() != 0 {
-		t.Errorf("%d steps, %d runs", c.held, c.runs.Len())
-	}
-}
-
 func TestNews_InAnyOrderAndWithoutHoles(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -41,6 +41,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/dvt-engine/dvt/internal/weighed"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -123,7 +124,7 @@ type Projector struct {
 	bus     live.Bus
 	delay   backoff
 	breaker *breaker
-	cache   *cache
+	cache   *weighed.Cache[known]
 	motions *motions
 	unsaved *unsaved
 	seen    sighting
@@ -136,7 +137,7 @@ func New(s Store, bus live.Bus, cfg Config) *Projector {
 	delay := backoff{base: cfg.Backoff, most: cfg.MaxBackoff, random: cfg.Random}
 	p := &Projector{
 		cfg: cfg, store: s, bus: bus, delay: delay, breaker: newBreaker(delay),
-		cache: newCache(cfg.CacheRuns, cfg.CacheSteps), motions: newMotions(cfg.Window, cfg.Burst, cfg.MaxRuns),
+		cache: weighed.New[known](cfg.CacheRuns, cfg.CacheSteps), motions: newMotions(cfg.Window, cfg.Burst, cfg.MaxRuns),
 		unsaved: newUnsaved(cfg.CacheRuns),
 	}
 	p.watch = newWatch(cfg, p.Breaker)

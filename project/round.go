@@ -128,7 +128,7 @@ func (r *round) open() []*work {
 // find takes the state from the cache, or else loads it.
 func (r *round) find(ctx context.Context, w *work) {
 	var cached bool
-	if w.known, cached = r.p.cache.get(w.runID); !cached {
+	if w.known, cached = r.p.cache.Get(w.runID); !cached {
 		r.load(ctx, w)
 	}
 }
@@ -174,7 +174,7 @@ func (r *round) readTails(ctx context.Context) error {
 	for _, w := range open {
 		tail, found := tails.ByRun[w.runID]
 		if !found {
-			r.p.cache.drop(w.runID)
+			r.p.cache.Drop(w.runID)
 			w.end(nil)
 			continue
 		}
@@ -192,7 +192,7 @@ func (r *round) fold(ctx context.Context) error {
 			at = w.tail.Events[n-1].Seq
 		}
 		if w.known.epoch != r.epoch || at != w.tail.Head.LastSeq {
-			r.p.cache.drop(w.runID)
+			r.p.cache.Drop(w.runID)
 			mark := w.tail.Mark
 			if r.load(ctx, w); w.over {
 				continue
@@ -200,7 +200,7 @@ func (r *round) fold(ctx context.Context) error {
 			w.tail.Mark, w.tail.Events = mark, nil
 		}
 		r.apply(w)
-		r.p.cache.put(w.runID, w.known)
+		r.p.cache.Put(w.runID, w.known, len(w.known.state.Steps))
 	}
 	return nil
 }
@@ -262,7 +262,7 @@ func (p *Projector) publish(ctx context.Context, w *work) (sent bool, err error)
 	}
 	w.sent, w.said = true, true
 	w.known.to, w.known.ops = w.message.To, w.message.OpsRev
-	p.cache.put(w.runID, w.known)
+	p.cache.Put(w.runID, w.known, len(w.known.state.Steps))
 	return true, nil
 }
 

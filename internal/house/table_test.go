@@ -40,13 +40,13 @@ var imports = map[string][]string{
 	// The suite holds an engine behind the use cases, and whoever starts and steers its runs does so through them: said here once, not by each engine's tests.
 	"engine/enginetest": {"control", "store", "authz", "run", "internal/pace"},
 
-	"project":       {"store", "run", "plan", "live"},
+	"project":       {"store", "run", "plan", "live", "internal/weighed"},
 	"live":          {"store", "run", "plan", "authz"},
 	"live/redisbus": {"live", "run"},
 	"authz":         {"run"},
 	"authz/oidc":    {"authz"}, // it asks issuers, which a decision never does
 	"artifact":      {},
-	"control":       {"plan", "run", "store", "store/admission", "engine", "engine/interp", "project", "live", "authz", "artifact"},
+	"control":       {"plan", "run", "store", "store/admission", "engine", "engine/interp", "project", "live", "authz", "artifact", "internal/weighed"},
 	"graph":         {"control", "run", "plan", "live", "authz", "graph/ws"},
 	"graph/ws":      {},
 	"server":        {everything},
@@ -58,6 +58,7 @@ var imports = map[string][]string{
 
 	"internal/house":             {},
 	"internal/pace":              {},
+	"internal/weighed":           {},
 	"internal/testserver":        {},
 	"internal/cmd/contract":      {"internal/house"},
 	"internal/cmd/generatecheck": {"internal/house"},
