@@ -1,8 +1,8 @@
 import { useCallback, useEffect, useRef, useState } from "react";
 import type { TypedDocumentString } from "./gen/graphql";
 import type { Instant } from "./model";
-import { request } from "./request";
-import { whileSeen } from "./whileSeen";
+import { request, toApiError } from "./request";
+import { ONCE_MS, whileSeen } from "./whileSeen";
 
 interface Connection<N> {
   edges: { node: N }[];
@@ -32,12 +32,11 @@ export function useConnection<TResult, TVariables extends Record<string, unknown
   document: TypedDocumentString<TResult, TVariables & { first: number; after: string | null }>,
   variables: TVariables,
   pick: (result: TResult) => Connection<N>,
-  { size = 50, every = 0 }: Options = {},
+  { size = 50, every = ONCE_MS }: Options = {},
 ): Pages<N> {
   const [rows, setRows] = useState<N[] | null>(null);
   const [error, setError] = useState<unknown>(null);
   const [cursor, setCursor] = useState<string | null>(null);
-  const [pages, setPages] = useState(1);
   const [asOf, setAsOf] = useState(0);
   const [round, setRound] = useState(0);
   const [loading, setLoading] = useState(true);
@@ -47,50 +46,58 @@ export function useConnection<TResult, TVariables extends Record<string, unknown
   const asked = useRef("");
   /** Ends with the first page that is shown: what follows it does not follow another. */
   const asking = useRef(new AbortController());
+  /** How many pages beyond the first were asked for. A first page that is read again would take them away. */
+  const beyond = useRef(0);
 
   useEffect(() => {
     const abort = new AbortController();
     asking.current = abort;
-    if (asked.current !== key) setRows(null); // another list, not the same one again
+    beyond.current = 0;
+    if (asked.current !== key) {
+      // Another list, not the same one again.
+      setRows(null);
+      setError(null);
+    }
     asked.current = key;
     setLoading(true);
-    request(document, { ...latest.current.variables, first: size, after: null }, abort.signal)
-      .then((result) => {
-        const { edges, pageInfo } = latest.current.pick(result);
+    const ask = async (): Promise<void> => {
+      if (beyond.current > 0) return;
+      try {
+        const { edges, pageInfo } = latest.current.pick(await request(document, { ...latest.current.variables, first: size, after: null }, abort.signal));
+        if (beyond.current > 0) return;
         setRows(edges.map((edge) => edge.node));
         setCursor(pageInfo.hasNextPage ? pageInfo.endCursor : null);
-        setPages(1);
         setAsOf(Date.now());
         setError(null);
-        setLoading(false);
-      })
-      .catch((cause: unknown) => {
+      } catch (cause) {
         if (abort.signal.aborted) return;
+        if (toApiError(cause).code === "FORBIDDEN") stop(); // It stays so, and each question is one more denial in the audit.
         setError(cause);
-        setLoading(false);
-      });
-    return () => abort.abort();
-  }, [document, key, size, round]);
-
-  useEffect(() => {
-    if (every === 0 || pages > 1) return;
-    return whileSeen(every, () => setRound((n) => n + 1));
-  }, [every, pages]);
+      }
+      setLoading(false);
+    };
+    const stop = whileSeen(every, ask, 0);
+    return () => {
+      stop();
+      abort.abort();
+    };
+  }, [document, key, size, every, round]);
 
   const more = useCallback(() => {
     if (cursor === null) return;
     const { signal } = asking.current;
+    beyond.current += 1;
     setLoading(true);
     request(document, { ...latest.current.variables, first: size, after: cursor }, signal)
       .then((result) => {
         const { edges, pageInfo } = latest.current.pick(result);
         setRows((old) => [...(old ?? []), ...edges.map((edge) => edge.node)]);
         setCursor(pageInfo.hasNextPage ? pageInfo.endCursor : null);
-        setPages((n) => n + 1);
         setLoading(false);
       })
       .catch((cause: unknown) => {
         if (signal.aborted) return;
+        beyond.current -= 1;
         setError(cause);
         setLoading(false);
       });

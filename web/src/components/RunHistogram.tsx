@@ -34,18 +34,16 @@ export const RunHistogram = memo(function RunHistogram({ query, filter, change }
     const abort = new AbortController();
     // What was made into text a moment ago.
     const [asked, asZone, within] = JSON.parse(key) as [RunQuery, typeof zone, RunFilter];
-    const ask = (): void => {
+    const ask = (): Promise<void> => {
       const span = spanOf(asked, Date.now(), asZone);
-      request(RunHistogramDocument, { filter: within, from: new Date(span.from).toISOString(), to: new Date(span.to).toISOString(), buckets: BUCKETS }, abort.signal)
+      return request(RunHistogramDocument, { filter: within, from: new Date(span.from).toISOString(), to: new Date(span.to).toISOString(), buckets: BUCKETS }, abort.signal)
         .then(({ runHistogram }) => setHeld({ bars: runHistogram, span }))
         .catch(() => {
           if (!abort.signal.aborted) setHeld(null); // The list below says what is wrong.
         });
     };
-    const first = setTimeout(ask);
-    const stop = whileSeen(EVERY_MS, ask);
+    const stop = whileSeen(EVERY_MS, ask, 0);
     return () => {
-      clearTimeout(first);
       stop();
       abort.abort();
     };

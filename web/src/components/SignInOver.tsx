@@ -25,13 +25,11 @@ export function SignInOver({ principal, dev }: { principal: string; dev: boolean
   const { methods, failed } = useMethods();
   const [asked, setAsked] = useState(0);
   useEffect(() => {
-    const ask = (): void => {
+    const ask = (): Promise<void> =>
       request(ViewerDocument, {})
         .then(({ viewer }) => (viewer.principal === principal ? restoreSession() : location.reload()))
         .catch(() => {}); // Not yet: asked again.
-    };
-    if (asked > 0) ask();
-    const stop = whileSeen(ASK_MS, ask);
+    const stop = whileSeen(ASK_MS, ask, asked > 0 ? 0 : undefined);
     addEventListener("focus", ask);
     return () => {
       stop();

@@ -33,7 +33,7 @@ export function BulksPage() {
   const pages = useConnection(BulksDocument, {}, (result) => result.bulks, { every: EVERY_MS });
   return (
     <div className={page.measure}>
-      <PageHead title={m.bulk.list} asOf={pages.asOf} refresh={pages.refresh} />
+      <PageHead title={m.bulk.list} asOf={pages.asOf} refresh={pages.refresh} repeated />
       <List label={m.bulk.list} pages={pages} columns={COLUMNS} rowKey={(bulk) => bulk.id} empty={<p>{m.bulk.empty}</p>} />
     </div>
   );

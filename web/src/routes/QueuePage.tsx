@@ -78,7 +78,7 @@ export function QueuePage() {
 
   return (
     <div className={page.measure}>
-      <PageHead title={m.queue.title} asOf={pages.asOf} refresh={pages.refresh}>
+      <PageHead title={m.queue.title} asOf={pages.asOf} refresh={pages.refresh} repeated>
         {depth !== null && <span className={css.asOf}>{m.queue.depth(count(depth))}</span>}
       </PageHead>
       <List label={m.queue.title} pages={pages} columns={columns} rowKey={(entry) => entry.runId} empty={<p>{m.queue.empty}</p>} />

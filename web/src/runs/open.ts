@@ -3,6 +3,7 @@ import { RunOpeningDocument, RunUpdatesDocument, type RunUpdatesSubscriptionVari
 import { linkState, onLink } from "../api/live";
 import { toHeader } from "../api/model";
 import { type ApiError, request } from "../api/request";
+import { afterAbsence } from "../api/whileSeen";
 import { toFrame, toOpenedStep } from "./frame";
 import { askRun } from "./opening";
 import { RunStore } from "./store";
@@ -68,35 +69,20 @@ export function openRun(runId: string, refused: (error: ApiError) => void): Open
   const onLinkChange = (): void => store.link(linkState().link !== "closed" && (linkState().link === "open" || store.verdict().asOf === 0));
   const stopLink = onLink(onLinkChange);
 
-  let lastTick = Date.now();
   const timer = setInterval(() => {
-    const now = Date.now();
-    if (now - lastTick > ASLEEP_MS) {
-      store.doubt();
-      stream?.restart();
-    }
-    lastTick = now;
     if (store.tick() === "resubscribe") stream?.restart();
   }, TICK_MS);
-
-  let hiddenAt: number | null = null;
-  const onVisibility = (): void => {
-    if (document.hidden) {
-      hiddenAt = Date.now();
-    } else if (hiddenAt !== null && Date.now() - hiddenAt > ASLEEP_MS) {
-      hiddenAt = null;
-      store.doubt();
-      stream?.restart();
-    }
-  };
-  document.addEventListener("visibilitychange", onVisibility);
+  const stopLooking = afterAbsence(ASLEEP_MS, () => {
+    store.doubt();
+    stream?.restart();
+  });
 
   return {
     store,
     close: () => {
       clearInterval(timer);
       stopLink();
-      document.removeEventListener("visibilitychange", onVisibility);
+      stopLooking();
       closed = true;
       stream?.close();
     },

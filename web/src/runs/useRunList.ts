@@ -4,6 +4,7 @@ import { type RunFilter, RunListDocument, RunsDocument, type RunsQuery, type Syn
 import { linkState, onLink } from "../api/live";
 import { type Instant, instant, type RunRow, toRow } from "../api/model";
 import { request } from "../api/request";
+import { seenFor, whileSeen } from "../api/whileSeen";
 import type { Zone } from "../ui/format";
 import { appendPage, applyFrame, EMPTY, type ListFrame, type ListState, reread, showWaiting } from "./list";
 import { type RunQuery, toFilter } from "./query";
@@ -139,17 +140,13 @@ export function useRunList(query: RunQuery, zone: Zone): RunList {
   useEffect(() => {
     if (!answered || orderBy === "CREATED_DESC") return;
     const { signal } = asking.current;
-    const again = (): void => {
-      request(RunsDocument, { first: Math.min(FOLLOWED, Math.max(PAGE, rows.current)), after: null, filter: filter.current, orderBy }, signal)
-        .then((result) => {
-          dispatch({ kind: "reread", runs: page(result).runs });
-          setFresh({ sync: "LIVE", reason: null, asOf: Date.now(), at: Date.now() });
-        })
-        .catch(() => {}); // The verdict says how long ago it last succeeded.
+    // The verdict says how long ago it last succeeded.
+    const again = async (): Promise<void> => {
+      const result = await request(RunsDocument, { first: Math.min(FOLLOWED, Math.max(PAGE, rows.current)), after: null, filter: filter.current, orderBy }, signal);
+      dispatch({ kind: "reread", runs: page(result).runs });
+      setFresh({ sync: "LIVE", reason: null, asOf: Date.now(), at: Date.now() });
     };
-    again();
-    const timer = setInterval(again, REREAD_MS);
-    return () => clearInterval(timer);
+    return whileSeen(REREAD_MS, again, 0);
   }, [answered, orderBy, key, round]);
 
   const cursor = state.endCursor;
@@ -182,7 +179,10 @@ export function useRunList(query: RunQuery, zone: Zone): RunList {
 
 function judge(fresh: Freshness | null, cut: boolean): ListVerdict {
   const asOf = fresh?.asOf ?? 0;
-  if (cut || (fresh !== null && Date.now() - fresh.at > SILENCE_MS)) return { state: "OFFLINE", reason: "CONNECTION_LOST", asOf, lagMs: 0 };
+  const silent = fresh !== null && Date.now() - fresh.at > SILENCE_MS;
+  if (cut || (silent && seenFor() > SILENCE_MS)) return { state: "OFFLINE", reason: "CONNECTION_LOST", asOf, lagMs: 0 };
   if (fresh === null) return { state: "LOADING", reason: null, asOf, lagMs: 0 };
+  // In a hidden tab nothing was asked for; now it is.
+  if (silent) return { state: "VERIFYING", reason: null, asOf, lagMs: 0 };
   return { state: fresh.sync, reason: fresh.reason, asOf, lagMs: 0 };
 }

@@ -1,22 +1,30 @@
+import { TriangleAlert } from "lucide-react";
 import type { ReactNode } from "react";
 import type { Pages } from "../api/useConnection";
+import { seenFor } from "../api/whileSeen";
 import { m } from "../messages";
+import { Announce } from "./Announce";
 import { Button } from "./Button";
 import css from "./Form.module.css";
-import { zoneName } from "./format";
+import { ticking, zoneName } from "./format";
 import { Notice, Problem, Skeleton } from "./Page";
 import { type Column, Table } from "./Table";
-import { Time, useZone } from "./Time";
+import { Time, useTick, useZone } from "./Time";
+
+/** As for a stream: without a word for so long, it is not known to be true. */
+const SILENCE_MS = 20_000;
 
 interface HeadProps {
   title: string;
   asOf: number;
   refresh: () => void;
+  /** They are asked for again and again. */
+  repeated?: boolean;
   children?: ReactNode;
 }
 
 /** The head of a page whose data was asked for: it says how old they are. */
-export function PageHead({ title, asOf, refresh, children }: HeadProps) {
+export function PageHead({ title, asOf, refresh, repeated = false, children }: HeadProps) {
   const zone = useZone();
   return (
     <div className={css.head}>
@@ -26,11 +34,29 @@ export function PageHead({ title, asOf, refresh, children }: HeadProps) {
           {m.page.asOf} <Time at={asOf} format="clock" /> {zoneName(zone)}
         </span>
       )}
+      {repeated && asOf > 0 && <Stale asOf={asOf} />}
       {children}
       <span className={css.end}>
         <Button onClick={refresh}>{m.page.refresh}</Button>
       </span>
     </div>
+  );
+}
+
+/** Says that the answer is late, which nobody has to work out from the time. Its clock is not read out. */
+function Stale({ asOf }: { asOf: number }) {
+  useTick(1_000);
+  const age = Date.now() - asOf;
+  const stale = Math.min(age, seenFor()) > SILENCE_MS;
+  return (
+    <>
+      <Announce text={stale ? m.sync.STALE : ""} />
+      {stale && (
+        <strong className={css.tone} data-tone="warn" data-testid="stale">
+          <TriangleAlert size={14} aria-hidden="true" /> {m.banner.stale(ticking(age))}
+        </strong>
+      )}
+    </>
   );
 }
 

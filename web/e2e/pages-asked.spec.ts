@@ -1,0 +1,110 @@
+// What is asked for again and again: at a server that is slow, in a tab that is hidden, and after rights were given or taken.
+import type { Page, Route } from "@playwright/test";
+import { cancelRun, expect, sleeps, startRun, sync, test } from "./page";
+
+/** Holds the answers to a query back until they are let go, one by one. */
+async function hold(page: Page, query: string): Promise<{ held: Route[]; letGo: () => Promise<void> }> {
+  const held: Route[] = [];
+  await page.route("**/graphql", (route) => {
+    if (!new RegExp(`query ${query}\\b`).test(route.request().postData() ?? "")) return route.fallback();
+    held.push(route);
+    return undefined;
+  });
+  return { held, letGo: async () => held.shift()?.continue() };
+}
+
+async function hide(page: Page, hidden: boolean): Promise<void> {
+  await page.evaluate((now) => {
+    Object.defineProperty(document, "hidden", { configurable: true, get: () => now });
+    Object.defineProperty(document, "visibilityState", { configurable: true, get: () => (now ? "hidden" : "visible") });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, hidden);
+}
+
+test("a list that is answered slower than it is asked for waits for its answer, says that it is stale, and shows it", async ({ page, url }) => {
+  await page.clock.install();
+  await page.goto(`${url}/queue`);
+  const asOf = page.getByText(/^as of/);
+  await expect(asOf).toBeVisible();
+  const before = (await asOf.textContent()) ?? "";
+  const { held, letGo } = await hold(page, "Queue");
+  await page.clock.runFor(4_000);
+  await expect.poll(() => held.length).toBe(1);
+  await page.clock.runFor(12_000);
+  await expect(page.getByTestId("stale")).toHaveCount(0);
+  await page.clock.runFor(8_000);
+  expect(held).toHaveLength(1);
+  await expect(page.getByTestId("stale")).toHaveText(/Stale for 2\d s/);
+  await letGo();
+  await expect(page.getByTestId("stale")).toHaveCount(0);
+  await expect(asOf).not.toHaveText(before);
+  await page.clock.runFor(4_000);
+  await expect.poll(() => held.length).toBe(1);
+});
+
+test("a list of something else is asked for at once, and the late answer of the former is none", async ({ page, url }) => {
+  await page.goto(`${url}/audit`);
+  await expect(page.getByLabel("Who", { exact: true })).toBeVisible();
+  const { held } = await hold(page, "Audit");
+  await page.getByLabel("Who", { exact: true }).fill("dev-viewer");
+  await page.keyboard.press("Enter");
+  await expect.poll(() => held.length).toBe(1);
+  const given = page.waitForEvent("requestfailed");
+  await page.getByLabel("Who", { exact: true }).fill("dev-admin");
+  await page.keyboard.press("Enter");
+  await expect.poll(() => held.length).toBe(2);
+  expect((await given).postData()).toContain("dev-viewer");
+});
+
+test("the oldest runs first: nothing is asked in a hidden tab, and at once when it is seen again", async ({ page, url }) => {
+  await page.clock.install();
+  let asked = 0;
+  await page.route("**/graphql", (route) => {
+    if (/query Runs\b/.test(route.request().postData() ?? "")) asked += 1;
+    return route.fallback();
+  });
+  await page.goto(`${url}/runs?sort=oldest`);
+  await expect(sync(page)).toContainText("Read every 5 s");
+  await page.clock.runFor(6_000);
+  await expect.poll(() => asked).toBeGreaterThan(2);
+  await hide(page, true);
+  await page.clock.runFor(1_000);
+  const before = asked;
+  await page.clock.runFor(60_000);
+  expect(asked).toBe(before);
+  await expect(sync(page)).toHaveAttribute("data-state", "VERIFYING");
+  const { held, letGo } = await hold(page, "Runs");
+  await hide(page, false);
+  await expect.poll(() => held.length).toBe(1);
+  await expect(sync(page)).toHaveAttribute("data-state", "VERIFYING");
+  await letGo();
+  await expect(sync(page)).toContainText("Read every 5 s");
+});
+
+test("timers that a browser holds back in a hidden tab are no sleep of the machine; its return is doubted once", async ({ page, url }) => {
+  const runId = await startRun(url, "asked-hidden", sleeps(600_000, 1));
+  let begun = 0;
+  await page.routeWebSocket(/\/graphql$/, (socket) => {
+    const server = socket.connectToServer();
+    socket.onMessage((message) => {
+      if (String(message).includes("subscription RunUpdates")) begun += 1;
+      server.send(message);
+    });
+  });
+  await page.clock.install();
+  await page.goto(`${url}/runs/${runId}`);
+  await expect(sync(page)).toHaveAttribute("data-state", "LIVE");
+  await hide(page, true);
+  const before = begun;
+  // As Chrome does after five minutes: what was due in a minute comes once.
+  for (let minute = 0; minute < 4; minute++) await page.clock.fastForward(60_000);
+  await page.waitForTimeout(500);
+  expect(begun).toBe(before);
+  await hide(page, false);
+  await expect.poll(() => begun).toBe(before + 1);
+  await expect(sync(page)).toHaveAttribute("data-state", "LIVE");
+  // The machine slept with the page in sight.
+  await page.clock.fastForward(60_000);
+  await expect.poll(() => begun).toBe(before + 2);
+  await cancelRun(url, runId);
+});
