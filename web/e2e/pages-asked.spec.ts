@@ -56,6 +56,25 @@ test("a list of something else is asked for at once, and the late answer of the 
   expect((await given).postData()).toContain("dev-viewer");
 });
 
+test("the answer to what was asked first takes no newer one's place", async ({ page, url }) => {
+  await page.goto(`${url}/admin/service`);
+  const refresh = page.getByRole("button", { name: "Refresh" });
+  await expect(page.getByText("Normal", { exact: true })).toBeVisible();
+  const { held, letGo } = await hold(page, "Service");
+  await refresh.click();
+  await expect.poll(() => held.length).toBe(1);
+  await refresh.click();
+  await expect.poll(() => held.length).toBe(2);
+  const old = held.shift();
+  await letGo();
+  await expect(page.getByText("Normal", { exact: true })).toBeVisible();
+  const response = await old?.fetch();
+  const text = (await response?.text()) ?? "";
+  await old?.fulfill({ body: text.replace('"NORMAL"', '"DRAINED"'), contentType: "application/json" }).catch(() => {});
+  await page.waitForTimeout(300);
+  await expect(page.getByText("Normal", { exact: true })).toBeVisible();
+});
+
 test("the oldest runs first: nothing is asked in a hidden tab, and at once when it is seen again", async ({ page, url }) => {
   await page.clock.install();
   let asked = 0;

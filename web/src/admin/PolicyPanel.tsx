@@ -3,6 +3,7 @@ import { useMay } from "../actions/useMay";
 import { type PolicyFieldsFragment, type PolicyInput, PolicyDocument, PolicyHistoryDocument, type PolicyHistoryQuery, SetPolicyDocument } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { request } from "../api/request";
+import { useAsked } from "../api/useAsked";
 import { useConnection } from "../api/useConnection";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
@@ -13,7 +14,6 @@ import { type Column, Table } from "../ui/Table";
 import { Time } from "../ui/Time";
 import { EditDocument } from "./EditDocument";
 import { roleWords, scopeWords } from "./scope";
-import { useAsked } from "./useAsked";
 import { WhoCan } from "./WhoCan";
 
 type Version = PolicyHistoryQuery["policyHistory"]["edges"][number]["node"];
@@ -48,19 +48,19 @@ function input(policy: PolicyFieldsFragment): PolicyInput {
 }
 
 export function PolicyPanel() {
-  const policy = useAsked(PolicyDocument, (result) => result.policy);
+  const policy = useAsked(PolicyDocument, {}, (result) => result.policy);
   const history = useConnection(PolicyHistoryDocument, {}, (result) => result.policyHistory, { size: 20 });
   const [editing, setEditing] = useState<PolicyFieldsFragment | null>(null);
   const may = useMay("SET_POLICY");
-  const now = policy.value;
+  const now = policy.answer;
   const refresh = (): void => {
-    policy.refresh();
+    policy.again();
     history.refresh();
   };
   return (
     <>
       <PageHead title={now ? m.policy.named(now.version) : m.policy.title} asOf={policy.asOf} refresh={refresh}>
-        <Button refusal={may ?? (now ? null : m.runs.loading)} onClick={() => setEditing(now)}>
+        <Button refusal={may ?? (now ? null : m.runs.loading)} onClick={() => setEditing(now ?? null)}>
           {m.admin.edit}…
         </Button>
       </PageHead>

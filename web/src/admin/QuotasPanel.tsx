@@ -3,6 +3,7 @@ import { useMay } from "../actions/useMay";
 import { QuotasDocument, type QuotaFieldsFragment, QuotaSettingsDocument, type QuotaSettingsInput, type QuotasQuery, SetQuotaDocument } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { request } from "../api/request";
+import { useAsked } from "../api/useAsked";
 import { m } from "../messages";
 import { Button } from "../ui/Button";
 import css from "../ui/Form.module.css";
@@ -12,7 +13,6 @@ import { Problem, Skeleton } from "../ui/Page";
 import { type Column, Table } from "../ui/Table";
 import { Time } from "../ui/Time";
 import { EditDocument } from "./EditDocument";
-import { useAsked } from "./useAsked";
 
 type Snapshot = QuotasQuery["quotas"][number];
 interface Line {
@@ -40,25 +40,25 @@ const places: Column<Snapshot>[] = [
 ];
 
 export function QuotasPanel() {
-  const quotas = useAsked(QuotasDocument, (result) => result.quotas);
-  const settings = useAsked(QuotaSettingsDocument, (result) => result.quotaSettings);
+  const quotas = useAsked(QuotasDocument, {}, (result) => result.quotas);
+  const settings = useAsked(QuotaSettingsDocument, {}, (result) => result.quotaSettings);
   const [editing, setEditing] = useState<QuotaFieldsFragment | null>(null);
   const may = useMay("SET_QUOTA");
   const refresh = (): void => {
-    quotas.refresh();
-    settings.refresh();
+    quotas.again();
+    settings.again();
   };
-  const lines = quotas.value?.flatMap((snapshot) => snapshot.buckets.map((bucket) => ({ place: snapshot.projectId ?? m.quota.tenant, bucket })));
+  const lines = quotas.answer?.flatMap((snapshot) => snapshot.buckets.map((bucket) => ({ place: snapshot.projectId ?? m.quota.tenant, bucket })));
   return (
     <>
       <PageHead title={m.quota.title} asOf={quotas.asOf} refresh={refresh}>
-        <Button refusal={may ?? (settings.value ? null : m.quota.notYours)} onClick={() => setEditing(settings.value)}>
+        <Button refusal={may ?? (settings.answer ? null : m.quota.notYours)} onClick={() => setEditing(settings.answer ?? null)}>
           {m.admin.edit}…
         </Button>
       </PageHead>
       {quotas.error !== null && <Problem error={quotas.error} retry={refresh} />}
       {!lines && quotas.error === null && <Skeleton rows={6} label={m.runs.loading} />}
-      {lines && quotas.value && (
+      {lines && quotas.answer && (
         <>
           <section className={css.section}>
             <h2>{m.quota.buckets}</h2>
@@ -66,11 +66,11 @@ export function QuotasPanel() {
           </section>
           <section className={css.section}>
             <h2>{m.quota.places}</h2>
-            <Table label={m.quota.places} columns={places} rows={quotas.value} rowKey={(snapshot) => snapshot.projectId ?? ""} />
+            <Table label={m.quota.places} columns={places} rows={quotas.answer} rowKey={(snapshot) => snapshot.projectId ?? ""} />
           </section>
         </>
       )}
-      {settings.value && <p className={css.hint}>{m.quota.tier(settings.value.tier, settings.value.version)}</p>}
+      {settings.answer && <p className={css.hint}>{m.quota.tier(settings.answer.tier, settings.answer.version)}</p>}
       {editing && (
         <EditDocument
           title={m.quota.editing(editing.version)}

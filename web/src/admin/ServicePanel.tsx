@@ -4,6 +4,7 @@ import { useMay } from "../actions/useMay";
 import { type EngineMode, FreezeDocument, ServiceDocument, SetModeDocument } from "../api/gen/graphql";
 import { instant } from "../api/model";
 import { request } from "../api/request";
+import { useAsked } from "../api/useAsked";
 import { m } from "../messages";
 import { Ask } from "../ui/Ask";
 import { Button } from "../ui/Button";
@@ -11,7 +12,6 @@ import css from "../ui/Form.module.css";
 import { PageHead } from "../ui/List";
 import { Problem, Skeleton } from "../ui/Page";
 import { Time } from "../ui/Time";
-import { useAsked } from "./useAsked";
 
 const MODES = ["NORMAL", "READ_ONLY", "DRAINED"] as const satisfies readonly EngineMode[];
 
@@ -19,23 +19,23 @@ type Wanted = { requestId: string } & ({ mode: EngineMode } | { frozen: boolean 
 
 /** The mode of the installation and the freeze of the tenant. */
 export function ServicePanel() {
-  const service = useAsked(ServiceDocument, (result) => result.service);
+  const service = useAsked(ServiceDocument, {}, (result) => result.service);
   const [wanted, setWanted] = useState<Wanted | null>(null);
   const mode = useMay("SET_ENGINE_MODE");
   const freeze = useMay("FREEZE_TENANT");
-  const now = service.value;
+  const now = service.answer;
   const act = async (reason: string): Promise<void> => {
     if (!wanted) return;
     const { requestId } = wanted;
     if ("mode" in wanted) await request(SetModeDocument, { input: { requestId, mode: wanted.mode, reason } });
     else await request(FreezeDocument, { input: { requestId, frozen: wanted.frozen, reason } });
-    service.refresh();
+    service.again();
   };
   const title = wanted ? ("mode" in wanted ? m.service.setMode(m.service.modes[wanted.mode]) : wanted.frozen ? m.service.freeze : m.service.unfreeze) : "";
   return (
     <>
-      <PageHead title={m.service.title} asOf={service.asOf} refresh={service.refresh} />
-      {service.error !== null && <Problem error={service.error} retry={service.refresh} />}
+      <PageHead title={m.service.title} asOf={service.asOf} refresh={service.again} />
+      {service.error !== null && <Problem error={service.error} retry={service.again} />}
       {!now && service.error === null && <Skeleton rows={4} label={m.runs.loading} />}
       {now && (
         <>

@@ -33,7 +33,7 @@ export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
   const [typed, setTyped] = useState("");
   const { error, refusal, send: sendOnce } = useSending();
   const asked = action.kind === "RETRY_STEP" && action.stepId === "" ? null : { action: toBulkInput(action, "-"), runs };
-  const { preview, failed, again } = useBulkPreview(asked);
+  const { answer: preview = null, error: failed, again } = useBulkPreview(asked);
   const total = preview?.count ?? null;
   const strong = irreversible(action.kind) || (total ?? 0) > TYPED_ABOVE;
   const moved = error?.code === "BULK_MOVED";

@@ -1,13 +1,16 @@
 import { Link } from "@tanstack/react-router";
+import { PlanDiffDocument, type PlanDiffQuery } from "../api/gen/graphql";
+import { useAsked } from "../api/useAsked";
 import { m } from "../messages";
 import { AFRESH } from "../runs/views";
 import { shortId } from "../ui/format";
 import css from "./PlanDiff.module.css";
-import { type PlanDiffOf, usePlanDiff } from "./usePlanDiff";
+
+type Diff = NonNullable<NonNullable<PlanDiffQuery["run"]>["planDiff"]>;
 
 /** How the plan differs from that of the run before: steps that came, went and changed, and in what. */
 export function PlanDiff({ runId }: { runId: string }) {
-  const { diff, error } = usePlanDiff(runId);
+  const { answer: diff, error } = useAsked(PlanDiffDocument, { runId }, ({ run }) => run?.planDiff ?? null);
   if (error) {
     return (
       <p role="alert">
@@ -52,7 +55,7 @@ export function PlanDiff({ runId }: { runId: string }) {
   );
 }
 
-function Parts({ parts }: { parts: PlanDiffOf["parts"] }) {
+function Parts({ parts }: { parts: Diff["parts"] }) {
   return (
     <ul className={css.parts}>
       {parts.map(({ path, from, to }) => (

@@ -12,7 +12,7 @@ const SHOWN = 200_000;
 
 /** The plan as the run has it, without its secrets. */
 export function PlanDocument({ header }: { header: RunHeader }) {
-  const { document, error, again } = usePlan(header.runId);
+  const { answer: document, error, again } = usePlan(header.runId);
   if (error) return <Problem error={error} retry={again} />;
   if (document === undefined) return <Skeleton rows={6} label={m.details.document} />;
   if (document === null) return <p>{m.details.noDocument}</p>;

@@ -1,8 +1,7 @@
 import { Link } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
-import { RunDiffDocument, type RunDiffQuery } from "../api/gen/graphql";
+import { RunDiffDocument } from "../api/gen/graphql";
 import { type RunEvent, toEvent } from "../api/model";
-import { type ApiError, request, toApiError } from "../api/request";
+import { useAsked } from "../api/useAsked";
 import { m } from "../messages";
 import { decisionOf } from "../runs/decision";
 import { attemptName } from "../ui/format";
@@ -13,20 +12,8 @@ import type { RunDiffProps } from "./RunDiff";
 import css from "./RunDiffBody.module.css";
 
 export function RunDiffBody({ runId, from, to, most }: RunDiffProps) {
-  const [diff, setDiff] = useState<RunDiffQuery["runDiff"]>(null);
-  const [error, setError] = useState<ApiError | null>(null);
-  useEffect(() => {
-    const abort = new AbortController();
-    request(RunDiffDocument, { runId, a: from, b: to }, abort.signal)
-      .then(({ runDiff }) => {
-        setDiff(runDiff);
-        setError(null);
-      })
-      .catch((cause: unknown) => {
-        if (!abort.signal.aborted) setError(toApiError(cause));
-      });
-    return () => abort.abort();
-  }, [runId, from, to]);
+  // While one plays through time, that of a moment ago stays until the next is there.
+  const { last: diff, error } = useAsked(RunDiffDocument, { runId, a: from, b: to }, ({ runDiff }) => runDiff);
   if (error) {
     return (
       <p role="alert">

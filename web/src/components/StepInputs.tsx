@@ -1,14 +1,11 @@
 import { Link } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
-import { StepInputsDocument, type StepInputsQuery } from "../api/gen/graphql";
-import { type ApiError, request, toApiError } from "../api/request";
+import { StepInputsDocument } from "../api/gen/graphql";
+import { useAsked } from "../api/useAsked";
 import { m } from "../messages";
 import { secretNames } from "../runs/secrets";
 import { Problem, Skeleton } from "../ui/Page";
 import prose from "../ui/Prose.module.css";
 import css from "./StepPanel.module.css";
-
-type Inputs = NonNullable<NonNullable<NonNullable<StepInputsQuery["run"]>["step"]>["inputs"]>;
 
 interface StepInputsProps {
   runId: string;
@@ -19,20 +16,8 @@ interface StepInputsProps {
 
 /** What the attempt was given: by the plan and the run, with what was changed on the way. */
 export default function StepInputs({ runId, stepId, attempt }: StepInputsProps) {
-  const [inputs, setInputs] = useState<Inputs | null | undefined>(undefined);
-  const [error, setError] = useState<ApiError | null>(null);
-  const [round, setRound] = useState(0);
-  useEffect(() => {
-    const abort = new AbortController();
-    setError(null);
-    request(StepInputsDocument, { runId, stepId, attempt }, abort.signal)
-      .then(({ run }) => setInputs(run?.step?.inputs ?? null))
-      .catch((cause: unknown) => {
-        if (!abort.signal.aborted) setError(toApiError(cause));
-      });
-    return () => abort.abort();
-  }, [runId, stepId, attempt, round]);
-  if (error) return <Problem error={error} retry={() => setRound(round + 1)} />;
+  const { answer: inputs, error, again } = useAsked(StepInputsDocument, { runId, stepId, attempt }, ({ run }) => run?.step?.inputs ?? null);
+  if (error) return <Problem error={error} retry={again} />;
   if (inputs === undefined) return <Skeleton rows={4} label={m.step.tabs.inputs} />;
   if (inputs === null) return <p className={css.quiet}>{m.step.noInputs}</p>;
   return (

@@ -1,12 +1,13 @@
 import { Link } from "@tanstack/react-router";
-import { usePlanDiff } from "../components/usePlanDiff";
+import { PlanDiffDocument } from "../api/gen/graphql";
+import { useAsked } from "../api/useAsked";
 import { m } from "../messages";
 import form from "../ui/Form.module.css";
 import { plural } from "../ui/format";
 
 /** What is approved, in one line: how large the plan is and how it differs from the last one; a plan that nobody has run is said to be new. */
 export function PlanChange({ runId }: { runId: string }) {
-  const { diff, error } = usePlanDiff(runId);
+  const { answer: diff, error } = useAsked(PlanDiffDocument, { runId }, ({ run }) => run?.planDiff ?? null);
   if (error || diff === undefined) return <p className={form.hint}>{error ? error.message : m.diff.loading}</p>;
   return (
     <p data-testid="plan-change">

@@ -2,7 +2,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { type KeyboardEvent, useEffect, useId, useState } from "react";
 import { RunsDocument } from "../api/gen/graphql";
 import { type RunRow, toRow } from "../api/model";
-import { request } from "../api/request";
+import { useAsked } from "../api/useAsked";
 import { type Theme, THEMES } from "../components/Account";
 import { PAGES } from "../components/Shell";
 import { m } from "../messages";
@@ -16,6 +16,7 @@ import css from "./Palette.module.css";
 
 const RUNS = 8;
 const TYPING_MS = 150;
+const NONE: readonly RunRow[] = [];
 
 interface PaletteProps {
   close: () => void;
@@ -112,19 +113,9 @@ export function Palette({ close, help, setTheme, setZone }: PaletteProps) {
 }
 
 /** Runs that match, the newest ones while nothing is typed. */
-function useFound(text: string): RunRow[] {
-  const [runs, setRuns] = useState<RunRow[]>([]);
-  useEffect(() => {
-    const abort = new AbortController();
-    const timer = setTimeout(() => {
-      request(RunsDocument, { first: RUNS, after: null, filter: text === "" ? null : { text }, orderBy: "CREATED_DESC" }, abort.signal)
-        .then(({ runs }) => setRuns(runs.edges.map((edge) => toRow(edge.node))))
-        .catch(() => {}); // The pages and actions are there all the same.
-    }, text === "" ? 0 : TYPING_MS);
-    return () => {
-      clearTimeout(timer);
-      abort.abort();
-    };
-  }, [text]);
-  return runs;
+function useFound(text: string): readonly RunRow[] {
+  const filter = text === "" ? null : { text };
+  // The pages and actions are there all the same.
+  const { last } = useAsked(RunsDocument, { first: RUNS, after: null, filter, orderBy: "CREATED_DESC" }, ({ runs }) => runs.edges.map((edge) => toRow(edge.node)), { after: filter ? TYPING_MS : 0 });
+  return last ?? NONE;
 }

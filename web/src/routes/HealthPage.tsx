@@ -1,7 +1,5 @@
-import { useCallback, useEffect, useState } from "react";
 import { CapabilitiesDocument, type CapabilitiesQuery, HealthDocument, type HealthQuery, type HealthStatus } from "../api/gen/graphql";
-import { request } from "../api/request";
-import { whileSeen } from "../api/whileSeen";
+import { useAsked } from "../api/useAsked";
 import { HealthHistory } from "../health/HealthHistory";
 import { m } from "../messages";
 import { useDocumentStatus } from "../ui/documentStatus";
@@ -32,31 +30,20 @@ const abilities: Column<Capability>[] = [
 
 export function HealthPage() {
   useDocumentStatus(m.health.title);
-  const [health, setHealth] = useState<HealthQuery["health"] | null>(null);
-  const [engine, setEngine] = useState<Capability[]>([]);
-  const [error, setError] = useState<unknown>(null);
-  const [asOf, setAsOf] = useState(0);
-  const ask = useCallback(() => {
-    request(HealthDocument, {}).then(
-      (result) => {
-        setHealth(result.health);
-        setAsOf(Date.now());
-        setError(null);
-      },
-      (cause: unknown) => setError(cause),
-    );
-  }, []);
-  useEffect(() => {
-    ask();
-    request(CapabilitiesDocument, {}).then((result) => setEngine(result.capabilities), setError);
-    return whileSeen(EVERY_MS, ask);
-  }, [ask]);
+  const { answer: health, asOf, ...asked } = useAsked(HealthDocument, {}, (result) => result.health, { every: EVERY_MS });
+  const capabilities = useAsked(CapabilitiesDocument, {}, (result) => result.capabilities);
+  const engine = capabilities.answer ?? [];
+  const error = asked.error ?? capabilities.error;
+  const again = (): void => {
+    asked.again();
+    capabilities.again();
+  };
   return (
     <>
-      <PageHead title={m.health.title} asOf={asOf} refresh={ask}>
+      <PageHead title={m.health.title} asOf={asOf} refresh={again} repeated>
         {health && <Word status={health.status} />}
       </PageHead>
-      {error !== null && <Problem error={error} retry={ask} />}
+      {error !== null && <Problem error={error} retry={again} />}
       {health ? (
         <section className={css.section}>
           <p>{m.health.says[health.status]}</p>
@@ -66,7 +53,7 @@ export function HealthPage() {
         error === null && <Skeleton rows={5} label={m.runs.loading} />
       )}
       {health && <HealthHistory />}
-      {(health !== null || error !== null) && engine.length > 0 && (
+      {(health || error) && engine.length > 0 && (
         <section className={css.section}>
           <h2>{m.health.abilities}</h2>
           <Table label={m.health.abilities} columns={abilities} rows={engine} rowKey={(ability) => `${ability.engine} ${ability.name}`} />

@@ -1,5 +1,5 @@
 import { CauseNodesDocument } from "../api/gen/graphql";
-import { readOnce } from "../api/readOnce";
+import { readOnce } from "../api/useAsked";
 import { failingOf } from "./dbt";
 
 /** Which of dbt's nodes the cause of a failure is: an attempt that has failed does not change. Null when there is nothing to say of them. */

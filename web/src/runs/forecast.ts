@@ -1,6 +1,6 @@
 import { RunForecastDocument } from "../api/gen/graphql";
 import { type Instant, instant } from "../api/model";
-import { readOnce } from "../api/readOnce";
+import { readOnce } from "../api/useAsked";
 
 export interface Forecast {
   low: Instant;

@@ -1,6 +1,6 @@
 import { StepMediansDocument } from "../api/gen/graphql";
 import type { Step } from "../api/model";
-import { readOnce } from "../api/readOnce";
+import { readOnce } from "../api/useAsked";
 
 export type Medians = ReadonlyMap<string, number>;
 
