@@ -1,6 +1,7 @@
 // What is asked for again and again: at a server that is slow, in a tab that is hidden, and after rights were given or taken.
 import type { Page, Route } from "@playwright/test";
-import { cancelRun, expect, sleeps, startRun, sync, test } from "./page";
+import { become, cancelRun, expect, sleeps, startRun, sync, test } from "./page";
+import { grant } from "./policy";
 
 /** Holds the answers to a query back until they are let go, one by one. */
 async function hold(page: Page, query: string): Promise<{ held: Route[]; letGo: () => Promise<void> }> {
@@ -126,4 +127,30 @@ test("timers that a browser holds back in a hidden tab are no sleep of the machi
   await page.clock.fastForward(60_000);
   await expect.poll(() => begun).toBe(before + 2);
   await cancelRun(url, runId);
+});
+
+test("a right that is given is there within a minute, and one that was taken is gone when it was refused", async ({ page, url }) => {
+  await page.clock.install();
+  await page.goto(`${url}/admin/service`);
+  await become(page, "dev-viewer");
+  const freeze = page.getByRole("button", { name: "Freeze" });
+  await expect(freeze).toHaveAttribute("aria-disabled", "true");
+  let asked = 0;
+  page.on("request", (request) => (asked += /query Viewer\b/.test(request.postData() ?? "") ? 1 : 0));
+  try {
+    await grant(url, "dev-viewer", "ADMIN", true);
+    await page.clock.runFor(61_000);
+    await expect(freeze).not.toHaveAttribute("aria-disabled", "true");
+    expect(asked).toBe(1);
+  } finally {
+    await grant(url, "dev-viewer", "ADMIN", false);
+  }
+  await freeze.click();
+  const dialog = page.getByRole("alertdialog").or(page.getByRole("dialog"));
+  await dialog.getByLabel(/Reason/).fill("to be refused");
+  await dialog.getByRole("button", { name: /Freeze/ }).click();
+  await expect(dialog).toContainText("FORBIDDEN");
+  await dialog.getByRole("button", { name: "Back" }).click();
+  await expect(freeze).toHaveAttribute("aria-disabled", "true");
+  expect(asked).toBe(2);
 });

@@ -9,15 +9,28 @@ interface Policy {
   breakGlass: object[];
 }
 
-/** From now on that many people must approve the runs of an environment of the project; 0 takes the rule away. */
-export async function requireApproval(url: string, environmentId: string, required: number): Promise<void> {
+async function change(url: string, reason: string, to: (policy: Omit<Policy, "version">) => Partial<Policy>): Promise<void> {
   const fields = "version grants { principal role projectId environmentId expiresAt breakGlass } sod { approve completeManual } approvals { projectId environmentId required } breakGlass { principal role maxMinutes }";
   const { policy } = await ask<{ policy: Policy }>(url, "dev-admin", `{ policy { ${fields} } }`);
   const { version, ...document } = policy;
-  const others = document.approvals.filter((approval) => !("environmentId" in approval) || approval.environmentId !== environmentId);
-  const approvals = required > 0 ? [...others, { projectId: "shop", environmentId, required }] : others;
   await ask(url, "dev-admin", "mutation Set($input: SetPolicyInput!) { setPolicy(input: $input) { policy { version } } }", {
-    input: { requestId: `e2e-${randomBytes(8).toString("hex")}`, expectedVersion: version, reason: "what runs here is approved first", document: { ...document, approvals } },
+    input: { requestId: `e2e-${randomBytes(8).toString("hex")}`, expectedVersion: version, reason, document: { ...document, ...to(document) } },
+  });
+}
+
+/** From now on that many people must approve the runs of an environment of the project; 0 takes the rule away. */
+export async function requireApproval(url: string, environmentId: string, required: number): Promise<void> {
+  await change(url, "what runs here is approved first", ({ approvals }) => {
+    const others = approvals.filter((approval) => !("environmentId" in approval) || approval.environmentId !== environmentId);
+    return { approvals: required > 0 ? [...others, { projectId: "shop", environmentId, required }] : others };
+  });
+}
+
+/** From now on the principal of `dvt dev` has the role everywhere beside its own, or no longer. */
+export async function grant(url: string, principal: string, role: "ADMIN" | "ENGINEER", has: boolean): Promise<void> {
+  await change(url, "e2e", ({ grants }) => {
+    const others = grants.filter((held) => !("role" in held) || held.role !== role || !("principal" in held) || held.principal !== principal);
+    return { grants: has ? [...others, { principal, role }] : others };
   });
 }
 

@@ -1,12 +1,11 @@
-import { useEffect, useId, useState } from "react";
-import { PolicyVersionDocument } from "../api/gen/graphql";
-import { request } from "../api/request";
+import { useId } from "react";
 import { m } from "../messages";
 import { useHeader } from "../runs/context";
 import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
 import { useActs } from "./act";
 import css from "./ActionMenu.module.css";
+import { useViewer } from "./context";
 import { SENDABLE, type Sendable } from "./intent";
 import { CopyRequest } from "./PreviewList";
 import { useRefusal } from "./useRefusal";
@@ -19,14 +18,6 @@ interface ActionMenuProps {
 /** Every action on the run and the chosen step: those that are possible as buttons, the others with why not and who could. */
 export function ActionMenu({ stepId, onClose }: ActionMenuProps) {
   const { actions } = useActs();
-  const [version, setVersion] = useState<number | null>(null);
-  useEffect(() => {
-    const abort = new AbortController();
-    request(PolicyVersionDocument, {}, abort.signal)
-      .then(({ viewer }) => setVersion(viewer.policyVersion))
-      .catch(() => {});
-    return () => abort.abort();
-  }, []);
   const ofRun = SENDABLE.filter((action) => actions?.run.has(action));
   const step = stepId === null ? undefined : actions?.step(stepId);
   return (
@@ -37,7 +28,7 @@ export function ActionMenu({ stepId, onClose }: ActionMenuProps) {
           <h3>{stepId}</h3>
           <ul className={css.list}>
             {SENDABLE.filter((action) => step.has(action)).map((action) => (
-              <Entry key={action} action={action} stepId={stepId} version={version} onClose={onClose} />
+              <Entry key={action} action={action} stepId={stepId} onClose={onClose} />
             ))}
           </ul>
         </section>
@@ -46,7 +37,7 @@ export function ActionMenu({ stepId, onClose }: ActionMenuProps) {
         <h3>{m.menu.run}</h3>
         <ul className={css.list}>
           {ofRun.map((action) => (
-            <Entry key={action} action={action} stepId={null} version={version} onClose={onClose} />
+            <Entry key={action} action={action} stepId={null} onClose={onClose} />
           ))}
         </ul>
       </section>
@@ -60,22 +51,21 @@ export function ActionMenu({ stepId, onClose }: ActionMenuProps) {
 interface EntryProps {
   action: Sendable;
   stepId: string | null;
-  /** Of the policy that decided. */
-  version: number | null;
   onClose: () => void;
 }
 
-function Entry({ action, stepId, version, onClose }: EntryProps) {
+function Entry({ action, stepId, onClose }: EntryProps) {
   const { act } = useActs();
   const header = useHeader();
   const id = useId();
+  const { policyVersion } = useViewer();
   const { reason, availability } = useRefusal(action, stepId);
   const denied = availability?.outcome === "REFUSED" && availability.code === "FORBIDDEN";
   const open = (): void => {
     onClose();
     act(action, stepId);
   };
-  const words = [reason, denied && version !== null ? m.denied.policy(version) : null].filter((word) => word !== null).join(" ");
+  const words = [reason, denied ? m.denied.policy(policyVersion) : null].filter((word) => word !== null).join(" ");
   const subject = [header?.plan.planId, header?.runId, stepId].filter((part) => part !== null && part !== undefined).join(" / ");
   return (
     <li className={css.entry} data-action={action} data-outcome={availability?.outcome} data-off={reason !== null || undefined}>

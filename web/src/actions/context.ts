@@ -1,5 +1,5 @@
 import { createContext, use, useSyncExternalStore } from "react";
-import type { Action } from "../api/gen/graphql";
+import type { Action, ViewerQuery } from "../api/gen/graphql";
 import type { Signal } from "../api/model";
 import { Receipts } from "./receipts";
 
@@ -13,6 +13,9 @@ export function useDismissed(): ReadonlySet<string> {
   return useSyncExternalStore(receipts.subscribe, receipts.dismissed);
 }
 
+/** Who is signed in, as the server says; the receipts are kept by themselves. */
+export type Viewer = Omit<ViewerQuery["viewer"], "signals">;
+
 export interface ViewerInfo {
   principal: string;
   tenantId: string;
@@ -21,9 +24,13 @@ export interface ViewerInfo {
   actions: ReadonlySet<Action>;
   /** Where there are runs that the viewer may see. */
   places: readonly { projectId: string; environmentId: string }[];
+  /** Of the policy that says so. */
+  policyVersion: number;
 }
 
-export const ViewerContext = createContext<ViewerInfo>({ principal: "", tenantId: "", roles: [], actions: new Set(), places: [] });
+export const NOBODY: ViewerInfo = { principal: "", tenantId: "", roles: [], actions: new Set(), places: [], policyVersion: 0 };
+
+export const ViewerContext = createContext(NOBODY);
 
 export function useViewer(): ViewerInfo {
   return use(ViewerContext);

@@ -4,6 +4,7 @@ import type { Availability, RunHeader } from "../api/model";
 import { request } from "../api/request";
 import { useRunState } from "../runs/context";
 import { ended } from "../ui/look";
+import { useViewer } from "./context";
 
 /** How soon it is asked again when the run stands otherwise, and when only its steps went on. */
 const DEBOUNCE_MS = 250;
@@ -70,9 +71,10 @@ function stands(header: RunHeader | null): string {
   return header === null ? "" : [header.status, header.substatus, header.pause?.draining, header.stepCounts.failed].join();
 }
 
-/** What the viewer may do to the run, its cause of failure and the chosen step; asked again whenever the run moves. */
+/** What the viewer may do to the run, its cause of failure and the chosen step; asked again whenever the run moves, and when the viewer may do something else. */
 export function useActions(runId: string, chosenStep: string | null): Actions | null {
   const [actions, setActions] = useState<Actions | null>(null);
+  const viewer = useViewer();
   const cause = useRunState((store) => store.header()?.rootCause?.stepId ?? null);
   const waiting = useRunState((store) => store.header()?.startedAt === null);
   const over = useRunState((store) => ended(store.header() ?? { status: "UNKNOWN" }));
@@ -138,7 +140,7 @@ export function useActions(runId: string, chosenStep: string | null): Actions | 
       if (timer !== null) clearTimeout(timer);
       abort.abort();
     };
-  }, [runId, chosenStep, cause, waiting, manual, over, known, online]);
+  }, [runId, chosenStep, cause, waiting, manual, over, known, online, viewer]);
   useEffect(() => moved.current?.(), [position, standing]);
   return actions;
 }

@@ -1,5 +1,5 @@
 import type { TypedDocumentString } from "./gen/graphql";
-import { endSession, isSessionEnd } from "./session";
+import { endSession, isSessionEnd, tellDenied } from "./session";
 
 export interface Violation {
   path: string;
@@ -109,6 +109,7 @@ export async function request<TResult, TVariables>(
   if (Array.isArray(errors) && errors.length > 0) {
     const error = toApiError(errors);
     if (isSessionEnd(error)) endSession(error);
+    if (error.code === "FORBIDDEN" && /^\s*mutation/.test(String(document))) tellDenied();
     throw error;
   }
   // The schema's generated type is the contract; the server's own tests hold it to that.

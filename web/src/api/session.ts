@@ -28,6 +28,18 @@ export function endSession(error: ApiError): void {
   tell();
 }
 
+const denials = new Set<() => void>();
+
+/** Tells when a command was refused for want of a right: what is known of the viewer's rights may be old. */
+export function onDenied(listener: () => void): () => void {
+  denials.add(listener);
+  return () => denials.delete(listener);
+}
+
+export function tellDenied(): void {
+  for (const listener of denials) listener();
+}
+
 /** Somebody is signed in again: streams that waited for it begin anew. */
 export function restoreSession(): void {
   if (!ended) return;

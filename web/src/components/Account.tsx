@@ -1,6 +1,6 @@
 import { ChevronDown } from "lucide-react";
 import { useId } from "react";
-import type { ViewerQuery } from "../api/gen/graphql";
+import type { Viewer } from "../actions/context";
 import { m } from "../messages";
 import type { Zone } from "../ui/format";
 import { setKeysOn, useKeysOn } from "../ui/keys";
@@ -28,7 +28,7 @@ async function become(principal: string): Promise<void> {
 }
 
 interface AccountProps {
-  viewer: ViewerQuery["viewer"];
+  viewer: Viewer;
   theme: Theme;
   setTheme: (theme: Theme) => void;
   zone: Zone;
@@ -69,7 +69,7 @@ export function Account({ viewer, theme, setTheme, zone, setZone }: AccountProps
   );
 }
 
-function Become({ viewer: { principal, devPrincipals } }: { viewer: ViewerQuery["viewer"] }) {
+function Become({ viewer: { principal, devPrincipals } }: { viewer: Viewer }) {
   const tenants = [...new Set(devPrincipals.map((entry) => entry.tenantId))];
   return (
     <label className={css.line}>

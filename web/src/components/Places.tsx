@@ -1,5 +1,5 @@
 import { useNavigate, useRouterState, useSearch } from "@tanstack/react-router";
-import type { ViewerQuery } from "../api/gen/graphql";
+import type { Viewer } from "../actions/context";
 import { m } from "../messages";
 import { isProduction } from "../ui/Env";
 import { Choice } from "./Choice";
@@ -13,7 +13,7 @@ function names(all: readonly string[], chosen: string | undefined): string[] {
 }
 
 /** Tenant, project and environment: what the lists are narrowed to. Production is a solid band with the word. */
-export function Places({ viewer }: { viewer: ViewerQuery["viewer"] }) {
+export function Places({ viewer }: { viewer: Viewer }) {
   const { project, env } = useSearch({ strict: false });
   const path = useRouterState({ select: (state) => state.location.pathname });
   const navigate = useNavigate();

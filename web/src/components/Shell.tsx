@@ -1,10 +1,10 @@
 import { Link, useLocation, useNavigate } from "@tanstack/react-router";
 import { CircleQuestionMark, Search, Unplug } from "lucide-react";
 import { type ReactNode, Suspense, useEffect, useState, useSyncExternalStore } from "react";
-import { receipts, useReceipts, useViewer } from "../actions/context";
+import { receipts, useReceipts, useViewer, type Viewer } from "../actions/context";
 import { settled } from "../actions/receipts";
 import { Tray } from "../actions/Tray";
-import { type ViewerQuery, ViewerDocument } from "../api/gen/graphql";
+import { ViewerDocument } from "../api/gen/graphql";
 import { linkState, onLink, retryNow } from "../api/live";
 import { toSignal } from "../api/model";
 import { request } from "../api/request";
@@ -26,8 +26,6 @@ import { ServiceBanner } from "./ServiceBanner";
 import prose from "../ui/Prose.module.css";
 import css from "./Shell.module.css";
 import { SignInOver, useSessionEnd } from "./SignInOver";
-
-export type Viewer = ViewerQuery["viewer"];
 
 const Palette = later(() => import("../palette/Palette").then((part) => part.Palette));
 const Help = later(() => import("./Help").then((part) => part.Help));
@@ -153,10 +151,9 @@ function useOwnReceipts(): void {
   const moving = useReceipts().some((signal) => signal.actor === viewer.principal && !settled(signal));
   useEffect(() => {
     if (!moving) return;
-    return whileSeen(MOVING_POLL_MS, () => {
-      request(ViewerDocument, {})
-        .then(({ viewer }) => receipts.receive(...viewer.signals.map(toSignal)))
-        .catch(() => {});
+    return whileSeen(MOVING_POLL_MS, async () => {
+      const { viewer } = await request(ViewerDocument, {});
+      receipts.receive(...viewer.signals.map(toSignal));
     });
   }, [moving]);
 }

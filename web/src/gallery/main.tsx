@@ -3,11 +3,11 @@ import "../ui/base.css";
 import { createMemoryHistory, createRootRoute, createRouter, RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { ViewerContext } from "../actions/context";
+import { NOBODY, ViewerContext } from "../actions/context";
 import { ANSWERS } from "./data";
 import { Gallery } from "./Gallery";
 
-const VIEWER = { principal: "ana", tenantId: "acme", roles: ["ENGINEER"], actions: new Set<never>(), places: [] };
+const VIEWER = { ...NOBODY, principal: "ana", tenantId: "acme", roles: ["ENGINEER"] };
 // Links need a router; they lead nowhere.
 const router = createRouter({ routeTree: createRootRoute({ component: Gallery }), history: createMemoryHistory() });
 

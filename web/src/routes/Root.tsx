@@ -1,10 +1,11 @@
 import { Outlet, useNavigate, useSearch } from "@tanstack/react-router";
-import { useEffect, useMemo, useState } from "react";
-import { receipts, ViewerContext } from "../actions/context";
+import { useEffect, useMemo } from "react";
+import { NOBODY, receipts, type Viewer, ViewerContext, type ViewerInfo } from "../actions/context";
 import { ViewerDocument } from "../api/gen/graphql";
 import { toSignal } from "../api/model";
-import { request } from "../api/request";
-import { Shell, type Viewer } from "../components/Shell";
+import { onDenied } from "../api/session";
+import { useAsked } from "../api/useAsked";
+import { Shell } from "../components/Shell";
 import { rememberSignedIn, SIGN_IN, SignIn, signedOut, wanted } from "../components/SignIn";
 import { m } from "../messages";
 import type { Zone } from "../ui/format";
@@ -13,37 +14,33 @@ import { usePreference } from "../ui/preference";
 import { ZoneContext } from "../ui/Time";
 
 const ZONES = ["utc", "local"] as const;
+/** So long may a page not know of a right that was granted or taken, unless it is told. */
+const RIGHTS_MS = 60_000;
 
 export function Root() {
   const { tz } = useSearch({ strict: false });
   const navigate = useNavigate();
   const [preferred, setPreferred] = usePreference<Zone>("dvt.zone", ZONES, "utc");
-  const [viewer, setViewer] = useState<Viewer | null>(null);
-  const [error, setError] = useState<unknown>(null);
-  const [attempt, setAttempt] = useState(0);
-  useEffect(() => {
-    const abort = new AbortController();
-    request(ViewerDocument, {}, abort.signal)
-      .then(({ viewer }) => {
-        receipts.receive(...viewer.signals.map(toSignal));
-        rememberSignedIn();
-        if (location.pathname === SIGN_IN) location.replace(wanted(location));
-        setViewer(viewer);
-        setError(null);
-      })
-      .catch((cause: unknown) => {
-        if (!abort.signal.aborted) setError(cause);
-      });
-    return () => abort.abort();
-  }, [attempt]);
+  const { answer: viewer, error, again } = useAsked(
+    ViewerDocument,
+    {},
+    ({ viewer: { signals, ...rest } }) => {
+      receipts.receive(...signals.map(toSignal));
+      rememberSignedIn();
+      if (location.pathname === SIGN_IN) location.replace(wanted(location));
+      return rest;
+    },
+    { every: RIGHTS_MS },
+  );
+  useEffect(() => onDenied(again));
   const zone = tz ?? preferred;
-  const info = useMemo(() => {
-    const { principal = "", tenantId = "", roles = [], grants = [], places = [] } = viewer ?? {};
-    return { principal, tenantId, roles, actions: new Set(grants.flatMap((grant) => grant.actions)), places };
-  }, [viewer]);
-  if (signedOut(error)) return <SignIn error={error} />;
-  if (error !== null) return <Problem error={error} retry={() => setAttempt(attempt + 1)} />;
-  if (!viewer) return <Skeleton rows={6} label={m.sync.LOADING} />;
+  // Whoever goes by what one may do is told when that is something else, not whenever it was asked for.
+  const known = JSON.stringify(viewer ?? {});
+  const info = useMemo((): ViewerInfo => {
+    const { grants = [], ...rest } = JSON.parse(known) as Partial<Viewer>;
+    return { ...NOBODY, ...rest, actions: new Set(grants.flatMap((grant) => grant.actions)) };
+  }, [known]);
+  if (!viewer) return signedOut(error) ? <SignIn error={error} /> : error ? <Problem error={error} retry={again} /> : <Skeleton rows={6} label={m.sync.LOADING} />;
   const setZone = (next: Zone): void => {
     setPreferred(next);
     void navigate({ to: ".", search: (old) => ({ ...old, tz: next }), replace: true });

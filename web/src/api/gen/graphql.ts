@@ -659,7 +659,7 @@ export type EventFieldsFragment = { eventId: string, eventType: string, runSeq: 
 export type ViewerQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type ViewerQuery = { viewer: { principal: string, tenantId: string, roles: Array<Role>, grants: Array<{ role: Role, projectId: string, environmentId: string, actions: Array<Action> }>, places: Array<{ projectId: string, environmentId: string }>, signals: Array<{ signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null }>, devPrincipals: Array<{ principal: string, tenantId: string, role: Role }> } };
+export type ViewerQuery = { viewer: { principal: string, tenantId: string, roles: Array<Role>, policyVersion: number, grants: Array<{ role: Role, projectId: string, environmentId: string, actions: Array<Action> }>, places: Array<{ projectId: string, environmentId: string }>, signals: Array<{ signalId: string, runId: string, type: SignalType, typeRaw: string, stepId: string | null, actor: string, reason: string | null, decision: SignalDecision, application: SignalApplication | null, applicationReason: string | null, duplicate: boolean, acceptedSeq: number | null, appliedSeq: number | null, quiescentSeq: number | null, receivedAt: string, deliveredAt: string | null, appliedAt: string | null, rejection: { code: string, message: string } | null }>, devPrincipals: Array<{ principal: string, tenantId: string, role: Role }> } };
 
 export type RunsQueryVariables = Exact<{
   first: number;
@@ -787,11 +787,6 @@ export type MomentBeforeQueryVariables = Exact<{
 
 
 export type MomentBeforeQuery = { run: { events: { edges: Array<{ node: { runSeq: number, persistedAt: string } }> } } | null };
-
-export type PolicyVersionQueryVariables = Exact<{ [key: string]: never; }>;
-
-
-export type PolicyVersionQuery = { viewer: { policyVersion: number } };
 
 export type RunSignalsQueryVariables = Exact<{
   runId: string;
@@ -1785,6 +1780,7 @@ export const ViewerDocument = new TypedDocumentString(`
       projectId
       environmentId
     }
+    policyVersion
     signals(first: 20) {
       ...SignalFields
     }
@@ -2518,13 +2514,6 @@ export const MomentBeforeDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<MomentBeforeQuery, MomentBeforeQueryVariables>;
-export const PolicyVersionDocument = new TypedDocumentString(`
-    query PolicyVersion {
-  viewer {
-    policyVersion
-  }
-}
-    `) as unknown as TypedDocumentString<PolicyVersionQuery, PolicyVersionQueryVariables>;
 export const RunSignalsDocument = new TypedDocumentString(`
     query RunSignals($runId: String!) {
   run(runId: $runId) {
