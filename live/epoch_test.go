@@ -3,12 +3,14 @@ package live_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
@@ -86,16 +88,21 @@ func viewed(t *testing.T, a *address) *viewing {
 
 func (v *viewing) watch(after *run.Seq, epoch string) *live.Stream {
 	v.Helper()
-	s, err := v.hub.Watch(v.Context(), theRun, after, epoch)
-	ok(v, err)
-	v.Cleanup(s.Close)
-	return s
+	for began := time.Now(); ; {
+		s, err := v.hub.Watch(v.Context(), theRun, after, epoch)
+		if errors.Is(err, store.ErrUnavailable) && time.Since(began) < pace.Of(20*time.Second) {
+			continue // on a busy machine a read, or a head check meanwhile, may take too long
+		}
+		ok(v, err)
+		v.Cleanup(s.Close)
+		return s
+	}
 }
 
 // until reads frames up to the first that fits. No frame of an epoch goes back, but for a reset.
 func (v *viewing) until(s *live.Stream, what string, fits func(live.Frame) bool) live.Frame {
 	v.Helper()
-	ctx, cancel := context.WithTimeout(v.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(v.Context(), pace.Of(20*time.Second))
 	defer cancel()
 	var last live.Frame
 	for {

@@ -77,7 +77,7 @@ func TestProjector_T212_AWakeReadsWhatIsNew(t *testing.T) {
 func TestProjector_T189_RunsWokenTogetherShareTheirWrites(t *testing.T) {
 	t.Parallel()
 	s, bus := &counting{Store: openSQLite(t)}, &post{}
-	p := project.New(s, bus, project.Config{Workers: 1, SweepAge: time.Hour})
+	p := project.New(s, bus, project.Config{Workers: 1, SweepAge: time.Hour, SaveInterval: 300 * time.Millisecond}) // in which they gather
 	var ids []string
 	for i := range 40 {
 		ids = append(ids, create(t, s, i))

@@ -134,9 +134,11 @@ func TestProjector_O02_T124_AnOutageBuriesNothing(t *testing.T) {
 	if state := p.Breaker(); state == project.Closed {
 		t.Errorf("breaker %s", state)
 	}
-	if metric(t, "eventbus_breaker_state", "state=CLOSED") != 0 || metric(t, "eventbus_breaker_state") != 1 {
-		t.Error("the state of the breaker is not in the metrics")
+	if metric(t, "eventbus_breaker_state", "state=CLOSED") != 0 {
+		t.Error("the metrics say that the breaker is closed")
 	}
+	// Probes move it between OPEN and HALF_OPEN, also while the metrics are gathered.
+	eventually(t, 10*time.Second, "the state of the breaker is in the metrics", func() bool { return metric(t, "eventbus_breaker_state") == 1 })
 	eventually(t, 10*time.Second, "checkpoints go on", func() bool {
 		for _, id := range ids {
 			if l, err := s.Load(t.Context(), id); err != nil || l.CheckpointAt != events+2 {
@@ -247,7 +249,7 @@ func openRedis(t *testing.T) *redisbus.Bus {
 // watching is a viewer of a run whose hub hears of events from the bus alone.
 func watching(t *testing.T, s store.Store, bus live.Bus, runID string) *live.Stream {
 	t.Helper()
-	hub := live.New(s, bus, live.Config{HeadInterval: time.Hour, Quiet: time.Hour})
+	hub := live.New(s, bus, live.Config{HeadInterval: time.Hour, ReadTimeout: time.Minute, Quiet: time.Hour})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- hub.Run(ctx) }()
@@ -292,7 +294,8 @@ func TestProjector_O03_O04_W16_RefusedBuriedRedriven(t *testing.T) {
 			for _, f := range frames {
 				stale = stale || f.Sync == live.Stale && f.Reason == live.Gap && f.State.Seq == 5
 			}
-			if !stale {
+			// A viewer that took nothing for a second is given the newest alone, and told so.
+			if !stale && frames[len(frames)-1].Reason != live.SlowConsumer {
 				t.Errorf("the viewer did not see the hole: %+v", frames)
 			}
 			eventually(t, 5*time.Second, "the marks are gone", clean(t, s))

@@ -46,7 +46,7 @@ func take(t *testing.T, s live.Subscription) live.Delivery {
 	case d := <-s.C():
 		return d
 	case <-time.After(time.Minute):
-		t.Fatal("nothing was delivered in 10 s")
+		t.Fatal("nothing was delivered in a minute")
 		return live.Delivery{}
 	}
 }
@@ -256,7 +256,7 @@ func TestBus_S12_StopAndStart(t *testing.T) {
 	server.Start()
 	back := eventually(t, 5*time.Second, "up", b.Up)
 	t.Logf("up %v after the start", back)
-	if back > 2*time.Second {
+	if back > pace.Of(2*time.Second) {
 		t.Errorf("up %v after the start", back)
 	}
 	confirmed(t, one)
@@ -395,7 +395,9 @@ func TestHub_S11_RedisConnectionKilledWhileAppending(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.append(3)
-	frames := p.until(st, 5*time.Second, func(f live.Frame) bool { return f.Sync == live.Verifying })
+	frames := p.until(st, 5*time.Second, func(f live.Frame) bool {
+		return f.Sync == live.Verifying || f.Reason == live.SlowConsumer // the appends took a second: the newest alone is left
+	})
 	if last := frames[len(frames)-1]; last.State.Seq < 6 {
 		p.until(st, 5*time.Second, reached(6, ""))
 	}
@@ -419,14 +421,16 @@ func TestHub_S12_RedisDownAndBack(t *testing.T) {
 	}
 	server.Start()
 	p.until(st, 3*time.Second, reached(6, ""))
+	published := func() bool {
+		dirty, err := p.store.Dirty(t.Context(), 0, 10)
+		return err == nil && len(dirty) == 0
+	}
+	eventually(t, 5*time.Second, "the projector has found the bus, too", published)
 	p.append(1)
 	for _, f := range p.until(st, 3*time.Second, reached(7, "")) {
 		if f.Sync == live.Stale {
 			t.Errorf("STALE(%s) after the return", f.Reason)
 		}
 	}
-	eventually(t, 5*time.Second, "the marks are gone", func() bool {
-		dirty, err := p.store.Dirty(t.Context(), 0, 10)
-		return err == nil && len(dirty) == 0
-	})
+	eventually(t, 5*time.Second, "the marks are gone", published)
 }
