@@ -40,7 +40,8 @@ func TestSocket_Z01_QueryAndSubscription(t *testing.T) {
 func TestSocket_Z01_CloseCodes(t *testing.T) {
 	t.Parallel()
 	var live atomic.Int64
-	s := start(t, ws.Config{InitTimeout: 300 * time.Millisecond, MessageBytes: 1 << 10}, quiet(&live))
+	s := start(t, ws.Config{MessageBytes: 1 << 10}, quiet(&live))
+	hasty := start(t, ws.Config{InitTimeout: time.Second}, quiet(&live)) // for those who send no init
 	for name, test := range map[string]struct {
 		code int
 		do   func(c *client)
@@ -55,7 +56,7 @@ func TestSocket_Z01_CloseCodes(t *testing.T) {
 		"unknown type":       {4400, func(c *client) { c.send(`{"type":"start"}`) }},
 		"payload of init":    {4400, func(c *client) { c.send(`{"type":"connection_init","payload":[1]}`) }},
 		"binary":             {4400, func(c *client) { _ = c.WriteMessage(websocket.BinaryMessage, []byte(`{"type":"ping"}`)) }},
-		"too large":          {1009, func(c *client) { c.send(`{"type":"ping","payload":"` + strings.Repeat("x", 1<<20) + `"}`) }},
+		"too large":          {1009, func(c *client) { c.send(`{"type":"ping","payload":"` + strings.Repeat("x", 64<<10) + `"}`) }}, // what the kernel takes at once
 		"second init":        {4429, func(c *client) { opened(c); c.send(`{"type":"connection_init"}`) }},
 		"subscribe, no id":   {4400, func(c *client) { opened(c); c.send(`{"type":"subscribe","payload":{"query":"{a}"}}`) }},
 		"subscribe, nothing": {4400, func(c *client) { opened(c); c.send(`{"type":"subscribe","id":"1"}`) }},
@@ -63,7 +64,11 @@ func TestSocket_Z01_CloseCodes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := s.dial(t)
+			to := s
+			if test.code == 4408 {
+				to = hasty
+			}
+			c := to.dial(t)
 			test.do(c)
 			c.expectClose(test.code)
 		})

@@ -64,7 +64,7 @@ func TestRude_NothingIsLeft(t *testing.T) {
 		connects = 2_000
 	}
 	source := newCounter(2 << 10)
-	s := start(t, ws.Config{StreamsOfPeer: 1 << 20, WriteTimeout: time.Second, InitTimeout: 2 * time.Second, Share: sharing(source.open)}, nobody)
+	s := start(t, ws.Config{StreamsOfPeer: 1 << 20, WriteTimeout: time.Second, Share: sharing(source.open)}, nobody)
 	before := runtime.NumGoroutine()
 	ctx, cancel := context.WithCancel(t.Context())
 	var publishing sync.WaitGroup
@@ -84,7 +84,7 @@ func TestRude_NothingIsLeft(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+				_ = conn.SetDeadline(time.Now().Add(pace.Of(10 * time.Second)))
 				rng := rand.New(rand.NewPCG(1, uint64(i)))
 				rudeness[i%len(rudeness)].do(raw{conn, t})
 				goodbyes[rng.IntN(len(goodbyes))](conn.(*net.TCPConn))

@@ -167,7 +167,7 @@ func TestSlow_S14_OnePayloadBringsItToTheNewestAndItGoesOn(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	source := newCounter(32 << 10)
-	s := start(t, ws.Config{Share: sharing(source.open), Metrics: registry}, nobody)
+	s := start(t, ws.Config{WriteTimeout: time.Minute, Share: sharing(source.open), Metrics: registry}, nobody)
 	c := s.narrow(t)
 	at := continuity{1}
 	for round := 1; round <= 3; round++ {
@@ -208,7 +208,7 @@ func TestSlow_T202_RevokedWhileBehindIsShownNothingMore(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	c := newClass()
 	c.source = newCounter(32 << 10)
-	s := start(t, ws.Config{Share: c.share, Metrics: registry}, nobody)
+	s := start(t, ws.Config{WriteTimeout: time.Minute, Share: c.share, Metrics: registry}, nobody)
 	v := s.narrow(t)
 	eventually(t, 5*time.Second, "it is behind", func() bool {
 		c.source.advance(1, nil)
@@ -232,7 +232,8 @@ func TestSlow_ShutdownFinishesTheFrameAndThenSaysSo(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	source := newCounter(32 << 10)
-	s := start(t, ws.Config{Share: sharing(source.open), Metrics: registry}, nobody)
+	timeout := max(5*time.Second, pace.Of(time.Second))
+	s := start(t, ws.Config{WriteTimeout: timeout, Share: sharing(source.open), Metrics: registry}, nobody)
 	c, never := s.narrow(t), s.narrow(t)
 	eventually(t, 5*time.Second, "both are behind", func() bool {
 		source.advance(1, nil)
@@ -255,7 +256,7 @@ func TestSlow_ShutdownFinishesTheFrameAndThenSaysSo(t *testing.T) {
 		t.Errorf("closed with %d %q", opcode, data)
 	}
 	c.Close()
-	if err := <-done; err != nil || time.Since(began) > pace.Of(8*time.Second) {
+	if err := <-done; err != nil || time.Since(began) > timeout+pace.Of(3*time.Second) {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
 	if n := metric(t, registry, "dvt_sockets"); n != 0 {

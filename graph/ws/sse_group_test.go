@@ -106,14 +106,14 @@ func TestEvents_S14_SlowViewerIsBroughtToTheNewest(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	source := newCounter(32 << 10)
-	s := start(t, ws.Config{Share: sharing(source.open), Metrics: registry}, nobody)
+	s := start(t, ws.Config{WriteTimeout: time.Minute, Share: sharing(source.open), Metrics: registry}, nobody)
 	conn := s.small(t)
 	fmt.Fprint(conn, eventsRequest)
 	eventually(t, 10*time.Second, "it is far behind", func() bool {
 		source.advance(10, nil) // the kernel takes megabytes
 		return metric(t, registry, "dvt_frames_conflated_total") > 20
 	})
-	_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)

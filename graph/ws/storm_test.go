@@ -98,7 +98,7 @@ func TestStorm_S14_EveryViewerIsShownAnUnbrokenChain(t *testing.T) {
 		sockets = 6
 	}
 	source := newCounter(8 << 10)
-	s := start(t, ws.Config{Share: sharing(source.open)}, nobody)
+	s := start(t, ws.Config{WriteTimeout: time.Minute, Share: sharing(source.open)}, nobody)
 	stop := make(chan struct{})
 	var acting, reading sync.WaitGroup
 	var mu sync.Mutex

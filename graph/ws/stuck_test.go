@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/99designs/gqlgen/graphql"
 	"github.com/gorilla/websocket"
 
 	"github.com/dvt-engine/dvt/graph/ws"
@@ -26,7 +27,7 @@ func TestSocket_PeerThatStopsReadingIsGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var live atomic.Int64
-			s := start(t, ws.Config{PingEvery: pingEvery, WriteTimeout: time.Second}, endless(&live, `"`+strings.Repeat("x", 32<<10)+`"`))
+			s := start(t, ws.Config{PingEvery: pingEvery, WriteTimeout: 2 * time.Second}, endless(&live, `"`+strings.Repeat("x", 32<<10)+`"`))
 			conn := s.stuck(t)
 			d := websocket.Dialer{
 				Subprotocols: []string{"graphql-transport-ws"}, ReadBufferSize: 1 << 10,
@@ -51,7 +52,7 @@ func TestSocket_PeerThatStopsReadingIsGone(t *testing.T) {
 func TestSocket_SilentPeerIsGone(t *testing.T) {
 	t.Parallel()
 	var live atomic.Int64
-	s := start(t, ws.Config{PingEvery: 50 * time.Millisecond, IdleTimeout: 300 * time.Millisecond}, quiet(&live))
+	s := start(t, ws.Config{PingEvery: 50 * time.Millisecond, IdleTimeout: time.Second}, quiet(&live))
 	c := s.open(t)
 	c.SetPingHandler(func(string) error { return nil }) // hears, but gives no sign of life
 	c.subscribe("1", subscription)
@@ -62,11 +63,11 @@ func TestSocket_SilentPeerIsGone(t *testing.T) {
 func TestSocket_PeerThatAnswersPingsStays(t *testing.T) {
 	t.Parallel()
 	var live atomic.Int64
-	idle := pace.Of(500 * time.Millisecond)
+	idle := max(2*time.Second, pace.Of(500*time.Millisecond))
 	s := start(t, ws.Config{PingEvery: 50 * time.Millisecond, IdleTimeout: idle}, quiet(&live))
 	c := s.open(t)
 	c.subscribe("1", subscription)
-	_ = c.SetReadDeadline(time.Now().Add(2 * idle))
+	_ = c.SetReadDeadline(time.Now().Add(idle * 5 / 4))
 	if _, _, err := c.ReadMessage(); err == nil || !isTimeout(err) {
 		t.Fatalf("ended with %v", err)
 	}
@@ -80,7 +81,7 @@ func TestSocket_PeerThatAnswersPingsStays(t *testing.T) {
 func TestSocket_PullsOnlyWhatItWrites(t *testing.T) {
 	t.Parallel()
 	var live atomic.Int64
-	s := start(t, ws.Config{WriteTimeout: 2 * time.Second}, endless(&live, `"`+strings.Repeat("x", 64<<10)+`"`))
+	s := start(t, ws.Config{}, endless(&live, `"`+strings.Repeat("x", 64<<10)+`"`))
 	c := s.open(t)
 	c.subscribe("1", subscription)
 	for range 50 {
@@ -98,14 +99,18 @@ func TestSocket_PullsOnlyWhatItWrites(t *testing.T) {
 
 func TestEvents_PeerThatStopsReadingIsGone(t *testing.T) {
 	t.Parallel()
-	var live atomic.Int64
-	s := start(t, ws.Config{WriteTimeout: time.Second}, endless(&live, `"`+strings.Repeat("x", 32<<10)+`"`))
+	var begun, live atomic.Int64
+	run := endless(&live, `"`+strings.Repeat("x", 32<<10)+`"`)
+	s := start(t, ws.Config{WriteTimeout: 2 * time.Second}, func(ctx context.Context, op *graphql.OperationContext) graphql.ResponseHandler {
+		defer begun.Add(1)
+		return run(ctx, op)
+	})
 	conn := s.stuck(t)
 	fmt.Fprintf(conn, "GET /events?query=%s HTTP/1.1\r\nHost: x\r\n\r\n", url.QueryEscape(subscription))
 	if line, err := bufio.NewReaderSize(conn, 16).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
 		t.Fatalf("got %q, %v", line, err)
 	}
-	eventually(t, 5*time.Second, "the operation began", func() bool { return live.Load() == 1 })
+	eventually(t, 5*time.Second, "the operation began", func() bool { return begun.Load() == 1 })
 	eventually(t, 5*time.Second, "the operation ended", func() bool { return live.Load() == 0 })
 }
 
