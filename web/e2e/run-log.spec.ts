@@ -86,3 +86,24 @@ test("the log that is asked for is in sight, at its error, as often as one asks;
   expect(await scrolled()).toBeGreaterThan(0);
   await cancelRun(url, runId);
 });
+
+test("the lines of a list of errors are read by one request", async ({ page, url }) => {
+  const print = "i=1; while [ $i -le 30 ]; do echo line $i; echo ERROR number $i; i=$((i+1)); done; exit 3";
+  const runId = await startRun(url, "log-errors", [{ stepId: "load", type: "COMMAND", inputs: { argv: ["sh", "-c", print] }, retry: ONCE }]);
+  await page.goto(`${url}/runs/${runId}?step=load&line=1`);
+  await expect(status(page)).toHaveText("Awaiting operator");
+  await expect(page.getByRole("region", { name: "Log" }).locator('[data-line="2"]')).toContainText("number 1");
+  const asked: string[] = [];
+  page.on("request", (request) => {
+    const body = request.postData() ?? "";
+    // Where errors are is found by words.
+    if (body.includes("stepLog(") && !body.includes('"find":"')) asked.push(body);
+  });
+  await page.getByRole("button", { name: "List of errors" }).click();
+  const errors = page.getByRole("list", { name: "Lines that speak of an error" });
+  await expect(errors.getByRole("button")).toHaveCount(20);
+  await expect(errors.getByRole("button", { name: /ERROR number 1$/ })).toBeVisible();
+  await expect(errors.getByRole("button", { name: /ERROR number 20$/ })).toBeVisible();
+  expect(asked).toHaveLength(1);
+  await cancelRun(url, runId);
+});

@@ -1,4 +1,4 @@
-import { StepLogDocument } from "../api/gen/graphql";
+import { StepLogDocument, TypedDocumentString } from "../api/gen/graphql";
 import { request } from "../api/request";
 import { spans } from "./ansi";
 import type { LogOf } from "./useLog";
@@ -19,14 +19,24 @@ export function nextLine(lines: readonly number[], current: number | null): numb
   return lines.find((line) => line > (current ?? 0)) ?? lines[0] ?? null;
 }
 
-const WORDS_OF_LINE = 120;
+type Words = Record<string, { lines: { no: number; text: string }[] } | null>;
 
-/** How a line begins, without what colours it. Throws ApiError. */
-export async function firstWords({ runId, stepId, attempt }: LogOf, no: number, signal: AbortSignal): Promise<string> {
-  const { stepLog } = await request(StepLogDocument, { runId, stepId, attempt, fromLine: no, first: 1 }, signal);
-  return beginning(stepLog?.lines[0]?.text ?? "");
+/** Asks for so many lines by their numbers, `l0` and on: lines of a log that lie apart, in one request. */
+export function linesDocument(many: number): TypedDocumentString<Words, LogOf & Record<string, unknown>> {
+  const each = (part: (i: number) => string): string => Array.from({ length: many }, (_, i) => part(i)).join("");
+  return new TypedDocumentString(
+    `query ErrorLines($runId: String!, $stepId: String!, $attempt: Int${each((i) => `, $l${i}: Int!`)}) {${each((i) => ` l${i}: stepLog(runId: $runId, stepId: $stepId, attempt: $attempt, fromLine: $l${i}, first: 1) { lines { no text } }`)} }`,
+  );
 }
 
+/** How lines begin, by their numbers. */
+export function beginnings(found: Words): ReadonlyMap<number, string> {
+  return new Map(Object.values(found).flatMap((log) => (log?.lines ?? []).map(({ no, text }) => [no, beginning(text)] as const)));
+}
+
+const WORDS_OF_LINE = 120;
+
+/** How a line begins, without what colours it. */
 export function beginning(text: string): string {
   const plain = spans(text)
     .map((span) => span.text)
