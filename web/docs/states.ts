@@ -36,7 +36,7 @@ export function calm(): PlanStep[] {
 }
 
 export function slow(): PlanStep[] {
-  return [sleep("extract", 60_000), sleep("load", 60_000), sleep("publish", 100, ["extract", "load"])];
+  return [sleep("extract", 600_000), sleep("load", 600_000), sleep("publish", 100, ["extract", "load"])];
 }
 
 /** A project of 1,500 models in layers, one of which fails. */

@@ -43,6 +43,7 @@ test("an edit of the policy shows what it changes before it is sent, and who cou
   await page.getByRole("button", { name: "Edit…" }).click();
   const dialog = page.getByRole("dialog");
   const text = dialog.getByLabel(/whole document/);
+  await expect(text).toHaveValue(/"completeManual": true/);
   const document = await text.inputValue();
   await text.fill(document.replace('"completeManual": true', '"completeManual": false'));
   await expect(dialog.getByRole("region", { name: "1 change" })).toContainText("sod.completeManual: true → false");
@@ -77,11 +78,11 @@ test("what is wrong with a document is selected in it", async ({ page, url }) =>
   await dialog.getByRole("button", { name: "Save" }).click();
   await expect(dialog.getByRole("alert")).toContainText("maxActive");
   await expect(text).toBeFocused();
-  expect(await text.evaluate((area: HTMLTextAreaElement) => area.value.slice(area.selectionStart, area.selectionEnd))).toBe('"maxActive": -1');
+  await expect.poll(() => text.evaluate((area: HTMLTextAreaElement) => area.value.slice(area.selectionStart, area.selectionEnd))).toBe('"maxActive": -1');
 });
 
 test("the queue says why a run waits and when it may start, and takes it out", async ({ page, url }) => {
-  const first = await startRun(url, "e2e-queue", sleeps(30_000, 1));
+  const first = await startRun(url, "e2e-queue", sleeps(600_000, 1));
   await page.goto(`${url}/runs/${first}`);
   await expect(status(page)).toHaveText("Running");
   await limitProject(url, { maxActive: 1 });

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { setTimeout } from "node:timers/promises";
 import { expect, type Locator, type Page, test as base } from "@playwright/test";
 import { close, open, READY_MS } from "./dvt";
 
@@ -41,7 +42,9 @@ export const test = base.extend<{ noise: string[] }, { alone: boolean; url: stri
 
 export { expect } from "@playwright/test";
 
-/** Starts a run by the API, as a script would. */
+const LOADED_MS = 60_000;
+
+/** Starts a run by the API, as a script would: it comes back when dvt says so of a machine with too much to do. */
 export async function startRun(url: string, planId: string, steps: PlanStep[], environmentId = "dev", planVersion = "1.0"): Promise<string> {
   const inline = {
     schemaVersion: "v1.2",
@@ -58,15 +61,19 @@ export async function startRun(url: string, planId: string, steps: PlanStep[], e
   };
   const query = "mutation Start($input: StartRunInput!) { startRun(input: $input) { run { runId } } }";
   const input = { plan: { inline }, runRequestId: `e2e-${randomBytes(8).toString("hex")}`, projectId: "shop", environmentId };
-  const response = await fetch(`${url}/graphql`, {
-    method: "POST",
-    headers: { "content-type": "application/json", authorization: "Bearer dev-engineer" },
-    body: JSON.stringify({ query, variables: { input } }),
-  });
-  const text = await response.text();
-  const runId = /"runId":\s*"([^"]+)"/.exec(text)?.[1];
-  if (!runId) throw new Error(`startRun answered ${response.status}: ${text.slice(0, 800)}`);
-  return runId;
+  for (const began = Date.now(); ; ) {
+    const response = await fetch(`${url}/graphql`, {
+      method: "POST",
+      headers: { "content-type": "application/json", authorization: "Bearer dev-engineer" },
+      body: JSON.stringify({ query, variables: { input } }),
+    });
+    const text = await response.text();
+    const runId = /"runId":\s*"([^"]+)"/.exec(text)?.[1];
+    if (runId) return runId;
+    const afterMs = /"code":\s*"(?:ENGINE_DEGRADED|STORE_OVERLOADED)".*"retryAfterMs":\s*(\d+)/.exec(text)?.[1];
+    if (afterMs === undefined || Date.now() - began > LOADED_MS) throw new Error(`startRun answered ${response.status}: ${text.slice(0, 800)}`);
+    await setTimeout(Number(afterMs));
+  }
 }
 
 /** Asks for the end of a run that the tests need no more. */
