@@ -1,8 +1,8 @@
 // What a server has measured of itself, for those who may see it.
 import type { Page } from "@playwright/test";
 import { inject } from "./faults";
-import { sideways, violationsOfBoth } from "./look";
-import { expect, sleeps, startRun, status, test } from "./page";
+import { expectFits, violationsOfBoth } from "./look";
+import { cancelRun, expect, sleeps, startRun, status, test } from "./page";
 
 /** Opens the page as somebody; the server measures every second here. */
 async function open(page: Page, url: string, principal: string): Promise<void> {
@@ -14,7 +14,8 @@ async function open(page: Page, url: string, principal: string): Promise<void> {
 test("33 38 the charts of health show real samples, in words too, to an SRE", async ({ page, url }) => {
   // Somebody watches a run, so that there are frames.
   const other = await page.context().newPage();
-  await other.goto(`${url}/runs/${await startRun(url, "e2e-health", sleeps(300, 8))}`);
+  const runId = await startRun(url, "e2e-health", sleeps(300, 400));
+  await other.goto(`${url}/runs/${runId}`);
   await expect(status(other)).toHaveText("Running");
   await open(page, url, "dev-sre");
   const chart = (name: string) => page.getByRole("figure", { name });
@@ -22,6 +23,8 @@ test("33 38 the charts of health show real samples, in words too, to an SRE", as
   await expect(chart("Frames in a second")).toContainText(/at most \d/);
   await expect(chart("Viewers")).toContainText(/Viewers: \d+ now/);
   await expect(chart("Answer times")).toContainText(/Temporal: \d[\d.]* m?s now/);
+  await other.close();
+  await cancelRun(url, runId);
   await expect(page.locator("figure canvas")).toHaveCount(4);
   await expect(page.getByText(/^Measured by .+ since \d\d:\d\d:\d\d/)).toBeVisible();
   await page.getByText("As a table").click();
@@ -29,9 +32,8 @@ test("33 38 the charts of health show real samples, in words too, to an SRE", as
   expect.soft(await violationsOfBoth(page)).toEqual([]);
   for (const width of [320, 1440]) {
     await page.setViewportSize({ width, height: 900 });
-    expect.soft(await sideways(page), `sideways at ${width}`).toBe(0);
+    await expectFits(page, `health at ${width}`);
   }
-  await other.close();
 });
 
 test("33 who may not see what a server measures is told who may, and nothing is asked", async ({ page, url }) => {

@@ -107,16 +107,18 @@ export async function feed(page: Page): Promise<Feed> {
   };
 }
 
+/** How long the main thread has worked, in milliseconds: what it waits for, and what others do on the machine, is not in it. */
+export async function workOf(cdp: CDPSession): Promise<number> {
+  await cdp.send("Performance.enable");
+  const { metrics } = await cdp.send("Performance.getMetrics");
+  return (metrics.find(({ name }) => name === "ThreadTime")?.value ?? 0) * 1_000;
+}
+
 /** Milliseconds of the main thread's own time each second, while `during` goes on. Nothing else watches meanwhile: a page that is asked for every frame makes sixty of them. */
 export async function busyOf(cdp: CDPSession, during: () => Promise<void>): Promise<number> {
-  await cdp.send("Performance.enable");
-  const spent = async (): Promise<number> => {
-    const { metrics } = await cdp.send("Performance.getMetrics");
-    return (metrics.find(({ name }) => name === "ThreadTime")?.value ?? 0) * 1_000;
-  };
-  const [before, begun] = [await spent(), Date.now()];
+  const [before, begun] = [await workOf(cdp), Date.now()];
   await during();
-  return (((await spent()) - before) / (Date.now() - begun)) * 1_000;
+  return (((await workOf(cdp)) - before) / (Date.now() - begun)) * 1_000;
 }
 
 /** The time from frame to frame while `during` goes on, and the longest task of the main thread, 0 when none took 50 ms. */

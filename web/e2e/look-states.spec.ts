@@ -2,7 +2,7 @@ import type { Page } from "@playwright/test";
 import { ask, receiptsOf } from "./api";
 import { type Fault, frames, inject } from "./faults";
 import { layered } from "./large";
-import { sideways, violations, violationsOfBoth } from "./look";
+import { expectFits, violations, violationsOfBoth } from "./look";
 import { become, cancelRun, expect, sleeps, startRun, status, sync, test } from "./page";
 
 const ONCE = { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 };
@@ -25,14 +25,14 @@ async function readsWell(page: Page, name: string): Promise<void> {
   expect.soft(await violationsOfBoth(page), name).toEqual([]);
   for (const width of [320, 2560, 1440]) {
     await page.setViewportSize({ width, height: 900 });
-    expect.soft(await sideways(page), `${name} scrolls sideways at ${width}`).toBe(0);
+    await expectFits(page, `${name} at ${width}`);
   }
 }
 
 /** What a page shows instead of what it is for: the gallery has it in the dark. */
 async function saysWell(page: Page, name: string): Promise<void> {
   expect.soft(await violations(page, "all", "main"), name).toEqual([]);
-  expect.soft(await sideways(page), `${name} scrolls sideways`).toBe(0);
+  await expectFits(page, name);
 }
 
 async function settled(page: Page): Promise<void> {

@@ -1,6 +1,6 @@
 // What every page must hold to, whatever is on it.
 import AxeBuilder from "@axe-core/playwright";
-import type { Page } from "@playwright/test";
+import { expect, type Page } from "@playwright/test";
 
 const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 
@@ -22,9 +22,10 @@ export async function violationsOfBoth(page: Page): Promise<string[]> {
   return found;
 }
 
-/** By how many pixels the page scrolls sideways. */
-export function sideways(page: Page): Promise<number> {
-  return page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+/** The page does not scroll sideways, as soon as it has come to its new width; a failure does not end the test. */
+export function expectFits(page: Page, what: string): Promise<void> {
+  const sideways = (): Promise<number> => page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  return expect.configure({ soft: true }).poll(sideways, { message: `${what} scrolls sideways`, timeout: 10_000 }).toBe(0);
 }
 
 /** Which part of the pixels of two pictures is not the same, from 0 to 1; pictures of different size differ wholly. */
