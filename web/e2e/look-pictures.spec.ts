@@ -9,6 +9,6 @@ test.use({ alone: true, viewport: { width: 1280, height: 800 } });
 pictures(async (page, name) => {
   const kept = placeOf(name, "txt");
   await expect
-    .poll(() => outline(page), { message: `${name} is no longer what the guides show: run make docs/screenshots`, timeout: 15_000 })
+    .poll(() => outline(page), { message: `${name} is no longer what the guides show: run make docs/screenshots` })
     .toBe(existsSync(kept) ? readFileSync(kept, "utf8") : "");
 }, false);

@@ -93,7 +93,7 @@ test("40 two loads of each page are the same picture, in both themes and at thre
         };
         const title = `${name}, ${colorScheme}, ${size.width} px`;
         try {
-          await expect.poll(differs, { message: title, timeout: 10_000 }).toBeLessThanOrEqual(0.001);
+          await expect.poll(differs, { message: title }).toBeLessThanOrEqual(0.001);
         } catch (cause) {
           for (const body of pictures) await test.info().attach(title, { body, contentType: "image/png" });
           problems.push(String(cause));

@@ -18,7 +18,7 @@ test("38 what waits is listed live and decided by keys, also at 360 px", async (
   await become(page, "dev-admin");
   await expect(page.getByRole("heading", { name: "Inbox" })).toBeVisible();
   const runId = await startRun(url, "e2e-inbox", gate("check_totals"));
-  await expect(item(page, runId)).toContainText("Compare the totals", { timeout: 20_000 });
+  await expect(item(page, runId)).toContainText("Compare the totals");
   await expect(page.getByTestId("inbox-count")).toHaveText(/\d+/);
   await expect(page).toHaveTitle(/\(\d+\) Inbox/);
   await item(page, runId).getByRole("link").focus();
@@ -26,7 +26,7 @@ test("38 what waits is listed live and decided by keys, also at 360 px", async (
   const dialog = page.getByRole("dialog", { name: "Complete: check_totals" });
   await dialog.getByLabel(/Reason/).fill("they agree");
   await dialog.getByRole("button", { name: "Succeeded" }).click();
-  await expect(item(page, runId)).toHaveCount(0, { timeout: 20_000 });
+  await expect(item(page, runId)).toHaveCount(0);
   expect(await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)).toBe(0);
   await page.getByRole("link", { name: "Done" }).click();
   await expect(page).toHaveURL(/show=done/);
@@ -39,7 +39,7 @@ test("28 what is for others is listed with the reason", async ({ page, url }) =>
   await become(page, "dev-engineer");
   // dev-engineer has started the run: somebody else must complete its steps.
   await page.getByRole("link", { name: /^All/ }).click();
-  await expect(item(page, runId)).toContainText(/started|asked for/i, { timeout: 20_000 });
+  await expect(item(page, runId)).toContainText(/started|asked for/i);
   await expect(item(page, runId).getByRole("button", { name: "Complete: sign_off" })).toHaveAttribute("aria-disabled", "true");
   await page.getByRole("link", { name: /^For me/ }).click();
   await expect(page.getByRole("heading", { name: "Inbox" })).toBeVisible();

@@ -22,8 +22,8 @@ test("34 39 an open step has a width of its own, its log a list of errors, links
   await page.mouse.down();
   await page.mouse.move((box?.x ?? 0) - 200, (box?.y ?? 0) + 40);
   await page.mouse.up();
+  await expect.poll(async () => Number(await handle.getAttribute("aria-valuenow"))).toBeGreaterThan(50);
   const kept = await handle.getAttribute("aria-valuenow");
-  expect(Number(kept)).toBeGreaterThan(50);
   await page.reload();
   await expect(handle).toHaveAttribute("aria-valuenow", kept ?? "");
 
@@ -33,7 +33,7 @@ test("34 39 an open step has a width of its own, its log a list of errors, links
   await errors.getByRole("button", { name: /an error too/ }).click();
   await expect(page).toHaveURL(/line=304/);
   await page.getByRole("button", { name: "Copy link to line 304" }).click();
-  expect(await page.evaluate(() => navigator.clipboard.readText())).toMatch(new RegExp(`/runs/${runId}\\?.*line=304`));
+  await expect.poll(() => page.evaluate(() => navigator.clipboard.readText())).toMatch(new RegExp(`/runs/${runId}\\?.*line=304`));
   const tab = page.waitForEvent("popup");
   await page.getByRole("button", { name: "Raw" }).click();
   await expect((await tab).locator("body")).toContainText("an error too");

@@ -18,6 +18,7 @@ test("23 25 26 several steps are retried at once: a preview each, one reason, a 
   await page.goto(`${url}/runs/${runId}?view=steps&sort=plan`);
   await expect(page.getByText(`${FAILING} failed`)).toBeVisible();
   const row = (name: string) => page.getByRole("row").filter({ has: page.getByRole("button", { name: new RegExp(`^${name}, `) }) });
+  await expect(row("load_03")).toBeVisible();
   // By keys: the first row, then all from it to the third.
   await page.keyboard.press("j");
   await page.keyboard.press("k");
@@ -73,6 +74,5 @@ test("31 more than ten steps take their number, typed, and what waits is skipped
   await expect(dialog.getByTestId("several")).toContainText("12 of 12 steps sent");
   await dialog.getByRole("button", { name: "Close" }).click();
   await expect(status(page)).toHaveText("Completed");
-  const done = await receiptsOf(url, runId);
-  expect(done.map(({ application }) => application)).toEqual(Array(12).fill("APPLIED"));
+  await expect.poll(async () => (await receiptsOf(url, runId)).map(({ application }) => application)).toEqual(Array(12).fill("APPLIED"));
 });

@@ -1,6 +1,11 @@
 // The past of a run: every moment of its log, shared by an address, and what changed between two.
 import { readFileSync } from "node:fs";
+import type { Page } from "@playwright/test";
 import { cancelRun, expect, sleeps, startRun, status, sync, test } from "./page";
+
+function tableOf(page: Page): Promise<string | null> {
+  return page.locator("main").getByRole("table").textContent();
+}
 
 test("39 any moment is a link: view, step, zone and position are the same in a second browser", async ({ page, url, browser }) => {
   const runId = await startRun(url, "time-link", sleeps(200, 4));
@@ -11,7 +16,9 @@ test("39 any moment is a link: view, step, zone and position are the same in a s
   await expect(page.getByTestId("past")).toContainText(/Viewing seq 6, \d\d:\d\d:\d\d local/);
   await expect(status(page)).toHaveText("Running");
   await page.keyboard.press("y");
-  const copied = await page.evaluate(() => navigator.clipboard.readText());
+  const clipboard = (): Promise<string> => page.evaluate(() => navigator.clipboard.readText());
+  await expect.poll(clipboard).toContain(runId);
+  const copied = await clipboard();
   const other = await (await browser.newContext()).newPage();
   await other.goto(copied);
   for (const shown of [page, other]) {
@@ -22,7 +29,7 @@ test("39 any moment is a link: view, step, zone and position are the same in a s
     await expect(shown.getByRole("button", { name: /^Pending/ }).first()).toHaveAttribute("aria-pressed", "true");
     await expect(shown.getByLabel("Time zone")).toHaveValue("local");
   }
-  expect(await other.locator("main").getByRole("table").textContent()).toBe(await page.locator("main").getByRole("table").textContent());
+  await expect.poll(async () => (await tableOf(other)) === (await tableOf(page))).toBe(true);
   await other.context().close();
 });
 
