@@ -25,7 +25,7 @@ async function watchChip(page: Page): Promise<() => Promise<string[]>> {
 }
 
 test("1 a bus that is down is named within 1 s of the frame that says so, and the page stays live on the store", async ({ page, url }) => {
-  const runId = await startRun(url, "truth-bus", sleeps(700, 40));
+  const runId = await startRun(url, "truth-bus", sleeps(700, 400));
   const wire = await openWire(page);
   await page.clock.install();
   await page.goto(`${url}/runs/${runId}`);
