@@ -1,6 +1,7 @@
 // An open step, and the plan that it comes from.
 import { changePolicy } from "./api";
 import { violations } from "./look";
+import { limitProject } from "./policy";
 import { become, expect, type PlanStep, sleeps, startRun, status, test } from "./page";
 
 const ONCE = { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 };
@@ -70,8 +71,12 @@ test("39 a plan is compared with the one before it, in the run and where it is a
   } finally {
     await restore();
   }
+  // The page is there before the run has any steps to compare.
+  await limitProject(url, { maxActive: 0 });
   const third = await startRun(url, plan, sleeps(4_000, 1), "gated");
   await page.goto(`${url}/runs/${third}?view=steps&sort=median`);
+  await expect(status(page)).toHaveText("Queued");
+  await limitProject(url, null);
   await expect(status(page)).toHaveText("Completed");
   await expect(page.getByRole("row").filter({ hasText: "sleep_1" })).toContainText(/\+\d[\d.]* s slower/);
 });

@@ -36,7 +36,7 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
   const store = useRunStore();
   const header = useHeader();
   const order = useOrder();
-  const medians = useMedians(header && !narrow ? { runId: header.runId } : null) ?? null;
+  const medians = useMedians(header && order.length > 0 && !narrow ? { runId: header.runId } : null) ?? null;
   const blocks = useBlocks();
   const [sorting, setSorting] = useState(0);
   // Sorted when it is asked for: rows do not change places under the pointer.
