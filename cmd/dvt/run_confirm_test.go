@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dvt-engine/dvt/internal/pace"
 	log "github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
@@ -40,7 +41,7 @@ func typing(t *testing.T, ctx context.Context, address string, args ...string) (
 		select {
 		case err := <-done:
 			return err
-		case <-time.After(20 * time.Second):
+		case <-time.After(pace.Of(20 * time.Second)):
 			t.Fatalf("it does not end:\n%s", out)
 			return nil
 		}

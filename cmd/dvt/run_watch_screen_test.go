@@ -31,6 +31,7 @@ import (
 func TestRunWatch_OnATerminal(t *testing.T) {
 	tty := openTerminal(t, 100, 20)
 	address, s := servedSteps(t, "s1", "s2<s1", "s3<s2", "s4")
+	began := time.Now()
 	stop := watchingOn(t, tty.file, address)
 	tty.await(`▶ RUNNING  [\s\S]*0/4  0 % · 4 waiting[\s\S]*● LIVE \(BUS_DEGRADED\)  seq 2, as of \d\d:\d\d:\d\dZ`)
 	append1(t, s, runtest.Draft(log.StepStartedEvent, "s1", 1))
@@ -57,7 +58,7 @@ func TestRunWatch_OnATerminal(t *testing.T) {
 		t.Errorf("status %d, %v", exitStatus(err), err)
 	}
 	tty.clean()
-	tty.paced()
+	tty.paced(began)
 }
 
 func TestRunWatch_CtrlCLeavesTheTerminalAsItWas(t *testing.T) {
@@ -215,13 +216,12 @@ func TestRunWatch_GivesUp(t *testing.T) {
 	address, _ := served(t)
 	front := cut(t, address)
 	out := &printout{}
-	stop := watchingOn(t, out, front.URL, "--give-up-after", "500ms")
+	ended, _ := watchedOn(t, out, front.URL, "--give-up-after", "500ms")
 	out.await(t, `run +RUNNING`)
 	front.down.Store(true)
 	front.CloseClientConnections()
 	out.await(t, `view +OFFLINE`)
-	time.Sleep(2 * time.Second)
-	if err := stop(); exitStatus(err) != 1 || !strings.Contains(err.Error(), "no connection for") {
+	if err := <-ended; exitStatus(err) != 1 || !strings.Contains(err.Error(), "no connection for") {
 		t.Errorf("status %d, %v", exitStatus(err), err)
 	}
 }
@@ -275,6 +275,7 @@ func TestRunWatch_FiveThousandSteps(t *testing.T) {
 	}
 	tty := openTerminal(t, 100, 30)
 	address, s := servedSteps(t, steps...)
+	began := time.Now()
 	watchingOn(t, tty.file, address)
 	tty.await(`0/5000`)
 	batch := make([]log.Draft, 0, n)
@@ -290,7 +291,7 @@ func TestRunWatch_FiveThousandSteps(t *testing.T) {
 		batch = batch[len(some):]
 	}
 	seen := tty.await(`(?s)1 failed · 2499 running · 2500 waiting.*✗ FAILED +step-0042.*blocks 1: step-2542\n.*… and \d+ more: 1 failed, 2499 running in all\n`)
-	tty.paced()
+	tty.paced(began)
 	if lines := strings.Count(seen, "\n") + 1; lines > 30 {
 		t.Errorf("%d lines:\n%s", lines, seen)
 	}
@@ -378,6 +379,7 @@ func TestView_Golden(t *testing.T) {
 // However much changes, a screen is drawn ten times a second at most.
 func TestScreen_IsDrawnTenTimesASecondAtMost(t *testing.T) {
 	tty := openTerminal(t, 80, 24)
+	began := time.Now()
 	s := openScreen(t.Context(), displayOf(tty.file, colourNever))
 	for i := range int64(1000) {
 		s.change(func(v *view) { v.frame(frame{Sync: client.SyncStateLive, RunSeq: i}, time.Now()) })
@@ -385,7 +387,7 @@ func TestScreen_IsDrawnTenTimesASecondAtMost(t *testing.T) {
 	}
 	tty.await(`● LIVE`)
 	s.close()
-	tty.paced()
+	tty.paced(began)
 }
 
 // An id that is too long for the screen keeps both ends, and the time behind it is seen.

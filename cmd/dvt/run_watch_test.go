@@ -20,6 +20,7 @@ import (
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph"
+	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/live"
 	log "github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -86,7 +87,7 @@ func servedSteps(t *testing.T, steps ...string) (address string, s *away) {
 	h := graph.NewHandler(control.New(control.Config{Store: s, Authz: rights, Hub: hub, Bus: silentBus{}}), graph.Config{Authenticate: directory.Authenticate})
 	server := httptest.NewServer(h)
 	t.Cleanup(func() {
-		ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, stop := context.WithTimeout(context.Background(), pace.Of(10*time.Second))
 		defer stop()
 		if err := h.Shutdown(ctx); err != nil {
 			t.Error(err)
@@ -136,6 +137,15 @@ func watchingLatency(t *testing.T, address string, args ...string) (out *printou
 // watchingOn runs dvt run watch on something that it prints on.
 func watchingOn(t *testing.T, out io.Writer, address string, args ...string) (stop func() error) {
 	t.Helper()
+	ended, cancel := watchedOn(t, out, address, args...)
+	stop = sync.OnceValue(func() error { cancel(); return <-ended })
+	t.Cleanup(func() { _ = stop() })
+	return stop
+}
+
+// watchedOn is watchingOn for a command that ends by itself.
+func watchedOn(t *testing.T, out io.Writer, address string, args ...string) (ended <-chan error, cancel func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	c := root()
 	c.SetOut(out)
@@ -143,9 +153,7 @@ func watchingOn(t *testing.T, out io.Writer, address string, args ...string) (st
 	c.SetArgs(append([]string{"run", "watch", "r1", "--server", address, "--token", "dev-viewer"}, args...))
 	done := make(chan error, 1)
 	go func() { done <- c.ExecuteContext(ctx) }()
-	stop = sync.OnceValue(func() error { cancel(); return <-done })
-	t.Cleanup(func() { _ = stop() })
-	return stop
+	return done, cancel
 }
 
 func append1(t *testing.T, s store.Store, d log.Draft) {
@@ -165,7 +173,7 @@ func TestRunWatchLatency_T34_IsMeasuredByTheStoresClock(t *testing.T) {
 	s.down.Store(true)
 	out.await(t, `view +STALE \(STORE_DOWN\)`)
 	append1(t, s, runtest.Draft(log.StepCompletedEvent, "s1", 1))
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(time.Second)
 	s.down.Store(false)
 	out.await(t, `latency +([3-9]|\d+\d)\d\d\.\d ms  seq 4`)
 	out.await(t, `view +LIVE`)
