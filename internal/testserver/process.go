@@ -4,19 +4,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
 )
 
 const (
 	startTimeout  = 60 * time.Second
 	startAttempts = 5
+	portAttempts  = 100
+	leastPort     = 10_000
 	pollEvery     = 10 * time.Millisecond
 	stopTimeout   = 5 * time.Second
 	outputBytes   = 4 << 10
@@ -193,14 +198,39 @@ func retry(start func() error) error {
 	return err
 }
 
-// freePort asks the system for a port that nobody listens on.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// FreeAddress is a loopback address that nobody listens on, for a server that may end and start on it again.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	port, err := freePort()
 	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
+		t.Fatalf("testserver: %v", err)
 	}
-	port := l.Addr().(*net.TCPAddr).Port
-	return port, l.Close()
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+}
+
+// freePort finds a port that nobody listens on, among those that the system gives to no connection: it could take the port before its
+// server listens, and while that starts again.
+func freePort() (int, error) {
+	var l net.Listener
+	var err error
+	for range portAttempts {
+		port := 0
+		if most := firstEphemeral(); most > 2*leastPort {
+			port = leastPort + rand.IntN(most-leastPort)
+		}
+		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			return l.Addr().(*net.TCPAddr).Port, l.Close()
+		}
+	}
+	return 0, fmt.Errorf("find a free port: %w", err)
+}
+
+// firstEphemeral is the least port that the system gives to connections by itself; 0 where it does not say.
+func firstEphemeral() (port int) {
+	if said, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range"); err == nil {
+		_, _ = fmt.Sscan(string(said), &port)
+	}
+	return port
 }
 
 func accepts(addr string) bool {

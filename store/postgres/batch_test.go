@@ -91,7 +91,9 @@ func TestAppend_RefusesWhatItCannotHold(t *testing.T) {
 		_, err := appendTo(t.Context(), s, "r1", started("s2", 1))
 		return err
 	}
-	time.Sleep(100 * time.Millisecond) // they wait now
+	for s.Queued() < int64(cap(waits)) {
+		time.Sleep(time.Millisecond)
+	}
 	var full *store.OverloadedError
 	if err := refused(); !errors.As(err, &full) || full.RetryAfter <= 0 {
 		t.Errorf("one too many: %v", err)

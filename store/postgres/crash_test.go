@@ -16,6 +16,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -43,12 +45,7 @@ func newServer(t *testing.T) *server {
 			t.Fatal(err)
 		}
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(free.Addr().String())
-	free.Close()
+	_, port, _ := net.SplitHostPort(testserver.FreeAddress(t))
 	s := &server{bin: strings.TrimSpace(string(out)), dir: dir, port: port,
 		dsn: "postgres://postgres@127.0.0.1:" + port + "/postgres?sslmode=disable"}
 	if out, err := s.command("initdb", "-D", dir+"/data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync").CombinedOutput(); err != nil {
@@ -77,7 +74,7 @@ func (s *server) start(t *testing.T) {
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(pace.Of(30 * time.Second)); ; time.Sleep(50 * time.Millisecond) {
 		c, err := pgx.Connect(context.Background(), s.dsn)
 		if err == nil {
 			c.Close(context.Background())
@@ -132,13 +129,27 @@ func TestAppend_T09_ServerCrashLosesNothingAcknowledged(t *testing.T) {
 			}
 		})
 	}
-	for range 3 {
+	// crash ends the server when every run got on since the last time.
+	crash := func() {
+		var before [runs]int64
+		for i := range runs {
+			before[i] = acknowledged[i].Load()
+		}
+		for i := range runs {
+			for deadline := time.Now().Add(time.Minute); acknowledged[i].Load() == before[i] && !t.Failed(); time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("r%d does not get on", i)
+				}
+			}
+		}
 		time.Sleep(300 * time.Millisecond)
 		srv.stop(syscall.SIGQUIT)
+	}
+	for range 3 {
+		crash()
 		srv.start(t)
 	}
-	time.Sleep(300 * time.Millisecond)
-	srv.stop(syscall.SIGQUIT)
+	crash()
 	close(stop)
 	wg.Wait()
 	srv.start(t)

@@ -22,7 +22,13 @@ import (
 // groups is a database with n runs, r0 and on, whose log is one StepStarted of s0.
 func groups(t *testing.T, n int) (s *postgres.Store, db *pgx.Conn) {
 	t.Helper()
-	dsn := migrated.Postgres(t)
+	s, db, _ = groupsAt(t, n)
+	return s, db
+}
+
+func groupsAt(t *testing.T, n int) (s *postgres.Store, db *pgx.Conn, dsn string) {
+	t.Helper()
+	dsn = migrated.Postgres(t)
 	s = open(t, dsn)
 	for i := range n {
 		create(t, s, fmt.Sprint("r", i))
@@ -30,7 +36,7 @@ func groups(t *testing.T, n int) (s *postgres.Store, db *pgx.Conn) {
 			t.Fatal(err)
 		}
 	}
-	return s, connect(t, dsn)
+	return s, connect(t, dsn), dsn
 }
 
 // asGroup writes the appends as one group; all must be plain to look at.
@@ -177,7 +183,7 @@ func TestGroup_T189_MarksEveryRun(t *testing.T) {
 
 // PersistedAt is the clock's after the locks were won, and never falls (T18).
 func TestGroup_T18_PersistedAtNeverFalls(t *testing.T) {
-	s, db := groups(t, 2)
+	s, db, dsn := groupsAt(t, 2)
 	ahead := time.Now().Add(time.Hour).Truncate(time.Microsecond).UTC()
 	if _, err := db.Exec(t.Context(), `UPDATE run_head SET last_at = $1 WHERE run_id = 'r1'`, ahead); err != nil {
 		t.Fatal(err)
@@ -193,7 +199,7 @@ func TestGroup_T18_PersistedAtNeverFalls(t *testing.T) {
 		results, err := asGroup(t, s, one("r0", started("s1", 1)), one("r1", started("s1", 1)))
 		done <- answer{results, err}
 	}()
-	time.Sleep(100 * time.Millisecond) // the group waits
+	awaitLockWait(t, connect(t, dsn))
 	var released time.Time
 	if err := db.QueryRow(t.Context(), `SELECT clock_timestamp()`).Scan(&released); err != nil {
 		t.Fatal(err)
@@ -214,7 +220,7 @@ func TestGroup_T18_PersistedAtNeverFalls(t *testing.T) {
 // Marks are locked in the order of runs, whatever that of the group: whoever else
 // takes them so is never in a deadlock with it (T207).
 func TestGroup_T207_LocksInOrder(t *testing.T) {
-	s, db := groups(t, 8)
+	s, db, dsn := groupsAt(t, 8)
 	execSQL(t, db, `BEGIN`)
 	execSQL(t, db, `SELECT FROM run_dirty WHERE run_id = 'r0' FOR UPDATE`)
 	var appends []store.Append
@@ -226,13 +232,7 @@ func TestGroup_T207_LocksInOrder(t *testing.T) {
 		_, err := asGroup(t, s, appends...)
 		done <- err
 	}()
-	waits := `SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
-	for waiting := false; !waiting; {
-		if err := db.QueryRow(t.Context(), waits).Scan(&waiting); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	awaitLockWait(t, connect(t, dsn))
 	if _, err := db.Exec(t.Context(), `SELECT FROM run_dirty FOR UPDATE NOWAIT`); err != nil {
 		t.Errorf("a group that waits for the mark of the first run holds another: %v", err)
 	}

@@ -46,10 +46,10 @@ func seed(t *testing.T, c *pgx.Conn, runs int) {
 // oldRun is the id of the n-th of them.
 func oldRun(n int) string { return fmt.Sprintf("%x", md5.Sum([]byte(strconv.Itoa(n)))) }
 
-// oldServer creates runs and moves old ones as servers of schema 7 do, and lists, until ctx ends. It tells the longest that a
+// oldServer creates runs and moves old ones as servers of schema 7 do, and lists, at least once and until ctx ends. It tells the longest that a
 // statement took and how many there were.
 func oldServer(ctx context.Context, dsn string, no int) (longest time.Duration, statements int, err error) {
-	c, err := pgx.Connect(ctx, dsn)
+	c, err := pgx.Connect(context.WithoutCancel(ctx), dsn)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -57,7 +57,7 @@ func oldServer(ctx context.Context, dsn string, no int) (longest time.Duration, 
 	const saves = `INSERT INTO run_state (run_id, tenant_id, project_id, status, seq, rev, header) SELECT run_id, tenant_id, project_id, 'RUNNING', 1, 1, '{}' FROM run
 		WHERE run_id = $1 ON CONFLICT (run_id) DO NOTHING`
 	begun := time.Now().UnixNano()
-	for n := 1; ctx.Err() == nil; n++ {
+	for n := 1; n == 1 || ctx.Err() == nil; n++ {
 		for _, do := range []struct{ sql, id string }{
 			{`INSERT INTO run VALUES ($1, 't1', 'p1', 'prod', 'plan1', '1', NULL, '', '{}', 'ben', '', '', NULL, '{}', now())`, ""},
 			{saves, ""},
@@ -130,7 +130,7 @@ func TestMigrate_R508_KilledWhileItFillsOldRows(t *testing.T) {
 	t.Parallel()
 	const runs = 3000
 	dsn, c := oldRuns(t, runs)
-	if _, err := c.Exec(t.Context(), `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.001); RETURN NEW; END $$;
+	if _, err := c.Exec(t.Context(), `CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.003); RETURN NEW; END $$;
 		CREATE TRIGGER slow BEFORE UPDATE ON run_status FOR EACH ROW EXECUTE FUNCTION slow()`); err != nil {
 		t.Fatal(err)
 	}
@@ -145,6 +145,9 @@ func TestMigrate_R508_KilledWhileItFillsOldRows(t *testing.T) {
 	var filled int
 	if err := c.QueryRow(t.Context(), `SELECT count(*) FROM run_status WHERE triggered_by <> ''`).Scan(&filled); err != nil || filled == 0 || filled == runs {
 		t.Fatalf("%d rows are filled of %d, %v", filled, runs, err)
+	}
+	if _, err := c.Exec(t.Context(), `DROP TRIGGER slow ON run_status`); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := Open(t.Context(), dsn, Options{}); !errors.Is(err, store.ErrSchema) {
 		t.Errorf("a server of this version reads half of it: %v", err)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -119,7 +120,7 @@ func TestUpgrade_R508_ThePreviousVersionRunsOnWhileThisOneStarts(t *testing.T) {
 		}
 		return n
 	}
-	const ofOld = `SELECT count(*) FROM event WHERE step_id = 'old'`
+	const ofOld, ofNew = `SELECT count(*) FROM event WHERE step_id = 'old'`, `SELECT count(*) FROM event WHERE step_id LIKE 'new%'`
 	process := child(t, "old", path)
 	stdin, err := process.StdinPipe()
 	if err != nil {
@@ -141,10 +142,11 @@ func TestUpgrade_R508_ThePreviousVersionRunsOnWhileThisOneStarts(t *testing.T) {
 	after := open(t, path, Options{})
 	atUpgrade := count(ofOld)
 	until := time.Now().Add(1500 * time.Millisecond)
+	var over atomic.Bool
 	var writers sync.WaitGroup
 	for w := range 2 {
 		writers.Go(func() {
-			err := rounds(ctx, fmt.Sprint("new", w), run.StepFailedEvent, func() bool { return time.Now().After(until) },
+			err := rounds(ctx, fmt.Sprint("new", w), run.StepFailedEvent, over.Load,
 				func(ctx context.Context, id run.Identity, events []run.Draft) error {
 					if _, err := after.Append(ctx, store.Append{RunID: id.RunID, Events: events}); err != nil {
 						return err
@@ -162,13 +164,17 @@ func TestUpgrade_R508_ThePreviousVersionRunsOnWhileThisOneStarts(t *testing.T) {
 			}
 		})
 	}
+	for ; time.Now().Before(until) || count(ofOld) <= atUpgrade || count(ofNew) == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Since(until) > time.Minute || t.Failed() {
+			t.Errorf("events of version 1 at the upgrade and after: %d, %d, of version 2: %d", atUpgrade, count(ofOld), count(ofNew))
+			break
+		}
+	}
+	over.Store(true)
 	writers.Wait()
 	_ = stdin.Close()
 	if err := process.Wait(); err != nil {
 		t.Errorf("version 1: %v\n%s", err, said.String())
-	}
-	if count(ofOld) <= atUpgrade || count(`SELECT count(*) FROM event WHERE step_id LIKE 'new%'`) == 0 {
-		t.Errorf("events of version 1 at the upgrade and after: %d, %d", atUpgrade, count(ofOld))
 	}
 	for i := range compatRuns {
 		id := compatRun(i)
