@@ -26,12 +26,12 @@ type Fate struct {
 	Copies int           // more of it, right behind it
 	Delay  time.Duration // what comes after it does not wait
 	// Behind puts it behind the next message of its channel to the same subscriber, or
-	// half a second later when none comes.
+	// two seconds later when none comes.
 	Behind bool
 }
 
 // behindLimit is how long a message waits for one that it is put behind.
-const behindLimit = 500 * time.Millisecond
+const behindLimit = 2 * time.Second
 
 // NewBusProxy starts a proxy in front of the Redis at upstream (host:port) and ends it when t ends.
 func NewBusProxy(t testing.TB, upstream string) *BusProxy {
