@@ -110,7 +110,7 @@ accounts:
     serves: [acme]
     tokenSha256: %s
 `, dsn, redis.Addr, engine.Addr, engine.Namespace, p.artifacts, tokenHash(adaToken), tokenHash(malloryToken), tokenHash(workerToken)), 0o600))
-	if said := fails(t, "server", "--config", config, "--listen", freeAddress(t)); !strings.Contains(said, "dvt migrate") {
+	if said := fails(t, "server", "--config", config, "--listen", testserver.FreeAddress(t)); !strings.Contains(said, "dvt migrate") {
 		t.Errorf("a server without a schema said %q", said)
 	}
 	migrate := spawn(t, "dvt migrate", nil, "migrate", "--store", dsn)
@@ -123,7 +123,7 @@ accounts:
 	must(t, err)
 	t.Cleanup(func() { must(t, p.store.Close()) })
 
-	addressA, addressB := freeAddress(t), freeAddress(t)
+	addressA, addressB := testserver.FreeAddress(t), testserver.FreeAddress(t)
 	p.urlA, p.urlB = "http://"+addressA, "http://"+addressB
 	p.a = spawn(t, "server A", nil, "server", "--config", config, "--listen", addressA)
 	p.b = spawn(t, "server B", nil, "server", "--config", config, "--listen", addressB)
@@ -217,7 +217,7 @@ func (v *viewer) seen() []frame {
 func (v *viewer) until(seq run.Seq, patience time.Duration) time.Duration {
 	v.t.Helper()
 	began := time.Now()
-	timeout := time.After(patience)
+	timeout := time.After(pace.Of(patience))
 	for {
 		frames := v.seen()
 		if n := len(frames); n > 0 && frames[n-1].Sync == client.SyncStateLive && frames[n-1].RunSeq >= int64(seq) {
@@ -416,9 +416,12 @@ func (p *parts) messages(t *testing.T, a, b *client.Client) {
 	defer func() { must(t, bus.Close()) }()
 	heard := bus.Subscribe(id)
 	defer heard.Close()
+	if d := <-heard.C(); !d.Confirmed {
+		t.Fatalf("%+v", d)
+	}
 
 	first := commit() // W-1: nobody in this process publishes
-	if took := v.until(first, pace.Of(3*time.Second)); took > pace.Of(2500*time.Millisecond) {
+	if took := v.until(first, 3*time.Second); took > pace.Of(2500*time.Millisecond) {
 		t.Errorf("what a dead process had committed was shown after %s", took)
 	}
 	repeated := message(t, heard, first)
@@ -459,15 +462,11 @@ func (p *parts) messages(t *testing.T, a, b *client.Client) {
 // settled waits until a run whose only step waits appends nothing more.
 func (p *parts) settled(t *testing.T, runID string) run.Seq {
 	t.Helper()
-	for range 300 {
+	until(t, "the step begins", 30*time.Second, func() bool {
 		l, err := p.store.Load(t.Context(), runID)
-		if err == nil && l.State.Counts.Running > 0 {
-			return p.head(t, runID)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	t.Fatal("the step did not begin within 30 s")
-	return 0
+		return err == nil && l.State.Counts.Running > 0
+	})
+	return p.head(t, runID)
 }
 
 // message is the one on the bus that leads to seq.
@@ -518,5 +517,7 @@ func (p *parts) kills(t *testing.T, a, b *client.Client) {
 		}
 		events += len(checkLog(t, p.store, id))
 	}
+	answers(t, p.urlA) // and will end in order when asked to
+	answers(t, p.urlB)
 	t.Logf("4 kills, %d runs, %d events, every log valid", len(all), events)
 }

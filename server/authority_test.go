@@ -46,7 +46,7 @@ accounts:
 `, dsn, redis.Addr, engine.Addr, engine.Namespace, dir, tokenHash(adminToken), tokenHash(leaverToken)), 0o600))
 	migrate := spawn(t, "dvt migrate", nil, "migrate", "--store", dsn)
 	<-migrate.exited
-	addressA, addressB := freeAddress(t), freeAddress(t)
+	addressA, addressB := testserver.FreeAddress(t), testserver.FreeAddress(t)
 	spawn(t, "server A", nil, "server", "--config", config, "--listen", addressA)
 	spawn(t, "server B", nil, "server", "--config", config, "--listen", addressB)
 	urlA, urlB := "http://"+addressA, "http://"+addressB
@@ -64,7 +64,7 @@ accounts:
 
 	viewers := map[string]*viewer{"vic": watch(t, client.New(urlB, leaverToken), runID)}
 	viewers["vic"].until(1, 10*time.Second)
-	time.Sleep(inForce) // a token too takes so long to be known everywhere
+	time.Sleep(pace.Of(inForce)) // a token too takes so long to be known everywhere
 	viewers["her token"] = watch(t, client.New(urlB, secret), runID)
 	viewers["her token"].until(1, 10*time.Second)
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/server"
 )
 
@@ -177,7 +178,7 @@ func TestServer_Duties(t *testing.T) {
 		t.Errorf("an unknown duty: %q", out)
 	}
 	for duties, api := range map[string]bool{"project,reconcile,deliver": false, "api": true} {
-		address := freeAddress(t)
+		address := testserver.FreeAddress(t)
 		p := spawn(t, "dvt server "+duties, nil, "server", "--listen", address, "--store", "sqlite:"+file, "--redis", "redis://127.0.0.1:1/0",
 			"--temporal", "127.0.0.1:1", "--artifacts", "mem://", "--duties", duties)
 		answers(t, "http://"+address)

@@ -22,7 +22,7 @@ import (
 // TestDev_SampleRunCompletes runs the real sample, dbt included, in a real `dvt
 // dev`, then starts it again on the same data and ends it in order (api.md §7).
 func TestDev_SampleRunCompletes(t *testing.T) {
-	data, address := dataDir(t), freeAddress(t)
+	data, address := dataDir(t), testserver.FreeAddress(t)
 	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data)
 	c := client.New("http://"+address, "dev-engineer")
 	size := 10
@@ -88,7 +88,7 @@ func killPlan(n int) []byte {
 func TestDev_KillsLoseNothing(t *testing.T) {
 	t.Parallel()
 	const kills, inFlight = 20, 10
-	data, address := dataDir(t), freeAddress(t)
+	data, address := dataDir(t), testserver.FreeAddress(t)
 	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample", "--heartbeat", "2s")
 	c := client.New("http://"+address, "dev-engineer")
 	seed := uint64(time.Now().UnixNano())
@@ -140,7 +140,7 @@ func TestDev_T226_EndsOrphans(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Fatal("the test reads /proc: run it on Linux")
 	}
-	data, address := dataDir(t), freeAddress(t)
+	data, address := dataDir(t), testserver.FreeAddress(t)
 	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample", "--heartbeat", "2s")
 	c := client.New("http://"+address, "dev-engineer")
 	pids := filepath.Join(t.TempDir(), "pids")
@@ -192,16 +192,16 @@ func childPIDs(t *testing.T, file string, n int) (pids []int) {
 
 // TestDev_SaysWhatToDo starts it where it cannot run.
 func TestDev_SaysWhatToDo(t *testing.T) {
-	data, address := dataDir(t), freeAddress(t)
+	data, address := dataDir(t), testserver.FreeAddress(t)
 	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample")
 	for _, c := range []struct {
 		name, want string
 		args       []string
 	}{
 		{"a taken port", "is taken", []string{"dev", "--listen", address, "--data", dataDir(t)}},
-		{"taken data", "another dvt already runs", []string{"dev", "--listen", freeAddress(t), "--data", data}},
+		{"taken data", "another dvt already runs", []string{"dev", "--listen", testserver.FreeAddress(t), "--data", data}},
 		{"an address for everybody", "loopback only", []string{"dev", "--listen", "0.0.0.0:1"}},
-		{"a file in the way", "cannot be written", []string{"dev", "--listen", freeAddress(t), "--data", fileIn(t)}},
+		{"a file in the way", "cannot be written", []string{"dev", "--listen", testserver.FreeAddress(t), "--data", fileIn(t)}},
 	} {
 		out := fails(t, c.args...)
 		if !strings.Contains(out, c.want) || strings.Count(strings.TrimSpace(out), "\n") > 0 {

@@ -24,6 +24,7 @@ import (
 	"github.com/dvt-engine/dvt"
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/store/remote"
 	"github.com/dvt-engine/dvt/web"
 )
@@ -87,8 +88,8 @@ func ask(t *testing.T, base, query string, variables map[string]any, header ...s
 	return send(t, http.MethodPost, base+"/graphql", string(body), append(header, "Content-Type: application/json")...)
 }
 
-// stubborn is a program that does not end when it is asked to, nor by itself.
-const stubborn = "sleep 613.20261121"
+// stubborn is a program that does not end when it is asked to, nor by itself. No other process has its arguments.
+var stubborn = fmt.Sprintf("sleep 613.%d", os.Getpid())
 
 const (
 	whoAmI = `{viewer{principal tenantId}}`
@@ -97,7 +98,7 @@ const (
 
 // TestEdge is what one `dvt dev` says to those who knock (api.md §7).
 func TestEdge(t *testing.T) {
-	data, address := dataDir(t), freeAddress(t)
+	data, address := dataDir(t), testserver.FreeAddress(t)
 	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample", "--heartbeat", "2s")
 	base := "http://" + address
 	c := client.New(base, "dev-engineer")
@@ -120,14 +121,8 @@ func TestEdge(t *testing.T) {
 			t.Errorf("the run ended %s: %+v", r.StatusRaw, r.RootCause)
 		}
 	})
-	for range 100 { // the lost execution is found and repeated
-		if len(running(t, stubborn)) == 1 {
-			break
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
-	if pids := running(t, stubborn); runtime.GOOS == "linux" && len(pids) != 1 {
-		t.Errorf("after kill -9 the step runs %d times: %v", len(pids), pids)
+	if runtime.GOOS == "linux" { // the lost execution is found and repeated
+		until(t, "after kill -9 the step runs once", 20*time.Second, func() bool { return len(running(t, stubborn)) == 1 })
 	}
 	t.Run("shutdown", func(t *testing.T) { edgeShutdown(t, p, c, address, long) })
 	if pids := running(t, stubborn); len(pids) > 0 {
@@ -153,14 +148,11 @@ func edgeDebug(t *testing.T, base, runID string) {
 			Last       []struct{ What string }
 		}
 	}
-	for range 100 {
+	until(t, "the engine has the step", 20*time.Second, func() bool {
 		a := get(t, at, "Authorization: Bearer dev-sre")
 		must(t, json.Unmarshal([]byte(a.body), &d))
-		if len(d.Engine.Pending) == 1 && d.Engine.Pending[0].ID == "wait/1.1" {
-			break
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
+		return len(d.Engine.Pending) == 1 && d.Engine.Pending[0].ID == "wait/1.1"
+	})
 	if e := d.Engine; len(e.Executions) != 1 || e.Executions[0].HistoryEvents < 5 || e.Executions[0].HistoryBytes < 100 || len(e.Pending) != 1 || len(e.Last) == 0 {
 		t.Errorf("debug says %+v", d)
 	}
@@ -300,7 +292,6 @@ func edgeOperations(t *testing.T, base string) {
 			t.Errorf("/metrics: %d without %s", metrics.StatusCode, name)
 		}
 	}
-	health := get(t, base+"/engine/health")
 	var h struct {
 		Status string
 		Checks []struct {
@@ -308,9 +299,11 @@ func edgeOperations(t *testing.T, base string) {
 			LatencyMS    *int64 `json:"latencyMs"`
 		}
 	}
-	if err := json.Unmarshal([]byte(health.body), &h); err != nil || health.StatusCode != http.StatusOK || h.Status != "HEALTHY" || len(h.Checks) < 3 {
-		t.Errorf("/engine/health: %d %s %v", health.StatusCode, health.body, err)
-	}
+	until(t, "/engine/health says HEALTHY", 20*time.Second, func() bool {
+		health := get(t, base+"/engine/health")
+		must(t, json.Unmarshal([]byte(health.body), &h))
+		return health.StatusCode == http.StatusOK && h.Status == "HEALTHY" && len(h.Checks) >= 3
+	})
 	for _, check := range h.Checks {
 		if check.Name == "" || check.Status == "" || check.LatencyMS == nil {
 			t.Errorf("/engine/health: check %+v", check)

@@ -104,16 +104,20 @@ func slowViewer(t *testing.T, p *pair) {
 	others := p.both(t, h, "DELTA")
 	type asleep struct {
 		*onlooker
-		wake chan struct{}
-		head run.Seq // when it woke
+		wake  chan struct{}
+		head  run.Seq // when it woke
+		rises func()
 	}
 	var slow []*asleep
 	for _, n := range p.nodes() {
-		for _, nap := range []time.Duration{5 * time.Second, 10 * time.Second} {
-			o, ctx := newOnlooker(t, fmt.Sprintf("%s, asleep for %s", n.name, nap))
+		for _, long := range []bool{false, true} {
+			o, ctx := newOnlooker(t, fmt.Sprintf("%s, asleep for long: %t", n.name, long))
 			w := watching{url: n.url, token: viewerToken(3), runID: h.id.RunID, narrow: true}
 			s := &asleep{onlooker: o, wake: make(chan struct{})}
-			time.AfterFunc(nap, func() { s.head = h.head(); close(s.wake) })
+			s.rises = func() { s.head = h.head(); close(s.wake) }
+			if !long {
+				time.AfterFunc(3*time.Second, s.rises)
+			}
 			go func() {
 				defer close(o.over)
 				o.ended(w.stream(ctx, func(u update) error {
@@ -132,6 +136,11 @@ func slowViewer(t *testing.T, p *pair) {
 		h.add(step(run.StepStartedEvent, i, 1))
 		h.add(step(run.StepCompletedEvent, i, 1))
 		time.Sleep(15 * time.Millisecond)
+	}
+	for i, s := range slow {
+		if i%2 == 1 { // what it was sent is more than anybody holds for it
+			time.AfterFunc(10*time.Second, s.rises)
+		}
 	}
 	for _, o := range others {
 		for _, u := range o.seen() {

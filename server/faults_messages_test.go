@@ -46,7 +46,7 @@ func lostInTheMiddle(t *testing.T, p *pair) {
 	os := p.both(t, h, "SNAPSHOT")
 	onBoth(p, h, lose(11))
 	h.noise(1)
-	time.Sleep(100 * time.Millisecond)
+	h.told(p)
 	h.noise(1)
 	for _, o := range os {
 		o.liveAt(12, tailLossWithin+machine())
@@ -55,8 +55,13 @@ func lostInTheMiddle(t *testing.T, p *pair) {
 		}
 	}
 	for _, n := range p.nodes() {
-		if got := strings.Count(n.said(), fmt.Sprintf("PROJECTOR_NON_CONTIGUOUS_FETCH_DETECTED runId=%s ", h.id.RunID)) +
-			strings.Count(n.said(), fmt.Sprintf(`"PROJECTOR_NON_CONTIGUOUS_FETCH_DETECTED","runId":"%s"`, h.id.RunID)); got != 1 {
+		got := 0
+		until(t, n.name+" says that a message is missing", 10*time.Second, func() bool { // a log is read beside the stream
+			got = strings.Count(n.said(), fmt.Sprintf("PROJECTOR_NON_CONTIGUOUS_FETCH_DETECTED runId=%s ", h.id.RunID)) +
+				strings.Count(n.said(), fmt.Sprintf(`"PROJECTOR_NON_CONTIGUOUS_FETCH_DETECTED","runId":"%s"`, h.id.RunID))
+			return got > 0
+		})
+		if got != 1 {
 			t.Errorf("%s said %d times that a message is missing", n.name, got)
 		}
 	}
@@ -67,16 +72,17 @@ func outOfOrder(t *testing.T, p *pair) {
 	h := p.newRun(t, 3)
 	h.upTo(10)
 	os := p.both(t, h, "DELTA")
+	const late = 2 * time.Second // than the next, on a slow machine too
 	onBoth(p, h, func(m live.Message) testserver.Fate {
 		if m.To == 11 {
-			return testserver.Fate{Delay: 400 * time.Millisecond}
+			return testserver.Fate{Delay: late}
 		}
 		return testserver.Fate{}
 	})
 	h.noise(1)
-	time.Sleep(100 * time.Millisecond)
+	h.told(p)
 	h.noise(1)
-	time.Sleep(time.Second) // the late one has come
+	time.Sleep(late + 500*time.Millisecond) // the late one has come
 	for _, o := range os {
 		o.liveAt(12, tailLossWithin+machine())
 		if got, want := words(o.seen()), "[LIVE 10] [STALE(GAP) 10<12] [RESYNCING(GAP) 10<12] [LIVE 12]"; got != want {

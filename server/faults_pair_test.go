@@ -63,6 +63,7 @@ type node struct {
 
 	mu    sync.Mutex
 	rules map[string]func(live.Message) testserver.Fate // by run
+	came  map[string]run.Seq                            // up to which messages of a run were on their way here, whatever became of them
 	odds  func(testserver.BusMessage) testserver.Fate   // of every other message
 
 	outages []outage // that were
@@ -112,7 +113,7 @@ func background(t *testing.T, f func(ctx context.Context) error) {
 
 func (p *pair) newNode(t *testing.T, name string) *node {
 	n := &node{
-		name: name, url: "http://" + freeAddress(t), rules: map[string]func(live.Message) testserver.Fate{},
+		name: name, url: "http://" + testserver.FreeAddress(t), rules: map[string]func(live.Message) testserver.Fate{}, came: map[string]run.Seq{},
 		did: map[string]int{}, bus: testserver.NewBusProxy(t, p.redis.Addr), db: testserver.NewPostgresProxy(t, p.dsn),
 	}
 	n.bus.Each(n.decide)
@@ -125,7 +126,7 @@ func (p *pair) config(t *testing.T, n *node) string {
 	path := filepath.Join(t.TempDir(), "dvt.yaml")
 	var b strings.Builder
 	fmt.Fprintf(&b, "listen: %s\nstore: %s\nredis: redis://%s/0\ntemporal: %s\nduties: [api, project]\nartifacts: file://%s?create_dir=true&no_tmp_dir=true\naccounts:\n",
-		strings.TrimPrefix(n.url, "http://"), n.db.DSN, n.bus.Addr, freeAddress(t), filepath.Join(t.TempDir(), "artifacts"))
+		strings.TrimPrefix(n.url, "http://"), n.db.DSN, n.bus.Addr, testserver.FreeAddress(t), filepath.Join(t.TempDir(), "artifacts"))
 	account := func(id, tenant, token, more string) {
 		fmt.Fprintf(&b, "  - {id: %s, tenant: %s, tokenSha256: %s, grants: [{role: ENGINEER, project: \"*\", environment: \"*\"}]%s}\n", id, tenant, tokenHash(token), more)
 	}
@@ -192,13 +193,28 @@ func (n *node) decide(m testserver.BusMessage) testserver.Fate {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var body live.Message
-	if json.Unmarshal([]byte(m.Payload), &body) == nil && n.rules[body.RunID] != nil {
-		return n.rules[body.RunID](body)
+	if json.Unmarshal([]byte(m.Payload), &body) == nil {
+		n.came[body.RunID] = max(n.came[body.RunID], body.To)
+		if rule := n.rules[body.RunID]; rule != nil {
+			return rule(body)
+		}
 	}
 	if n.odds != nil {
 		return n.odds(m)
 	}
 	return testserver.Fate{}
+}
+
+// told waits until the message of the head has been on its way to both servers: what is committed next is in another one.
+func (h *history) told(p *pair) {
+	h.t.Helper()
+	for _, n := range p.nodes() {
+		until(h.t, n.name+" is sent the message", 10*time.Second, func() bool {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return n.came[h.id.RunID] >= h.head()
+		})
+	}
 }
 
 // history is one run, and what was committed to its log when.

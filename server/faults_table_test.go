@@ -171,7 +171,7 @@ func (f fault) onRun(t *testing.T, p *pair) (rows []measured) {
 	began := time.Now()
 	h.noise(1)
 	if !f.alone {
-		time.Sleep(100 * time.Millisecond)
+		h.told(p)
 		h.noise(1)
 	}
 	for _, o := range os {

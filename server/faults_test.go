@@ -158,7 +158,10 @@ func criterion(t *testing.T, p *pair) {
 	h.noise(1)
 	time.Sleep(100 * time.Millisecond)
 	h.noise(1)
-	time.Sleep(5 * time.Second)
+	for _, o := range os {
+		o.until(0, causeWithin+repairedWithin, "STALE", func(u update) bool { return u.Sync == "STALE" && u.Reason == "STORE_DOWN" })
+	}
+	time.Sleep(3 * time.Second) // and nothing changes that while the store does not answer
 	for _, o := range os {
 		us := o.seen()
 		if last := us[len(us)-1]; last.Sync != "STALE" || last.Reason != "STORE_DOWN" || last.RunSeq != 2 {

@@ -63,7 +63,7 @@ func startPlant(t *testing.T) *plant {
 	o.store, err = postgres.Open(t.Context(), dsn, postgres.Options{})
 	must(t, err)
 	t.Cleanup(func() { must(t, o.store.Close()) })
-	address := freeAddress(t)
+	address := testserver.FreeAddress(t)
 	o.base = "http://" + address
 	spawn(t, "server", nil, "server", "--config", config("server.yaml", o.db.DSN, o.bus.Addr, o.engine.Addr), "--listen", address)
 	spawn(t, "control worker", nil, "worker", "--config", config("worker.yaml", dsn, redis.Addr, temporal.Addr), "--queues", "tq-control-dev", "--workspace", filepath.Join(dir, "control"))
@@ -163,7 +163,8 @@ func (o *plant) mode(t *testing.T, mode client.EngineMode) client.ServiceRow {
 
 // readOnly: what runs goes on to its end, nobody publishes, and its viewers stay LIVE on the store (T169).
 func (o *plant) readOnly(t *testing.T) {
-	id := start(t, o.as("ada"), "read-only", sleepPlan("read-only", 12_000))
+	known := pace.Of(inForce) // everywhere
+	id := start(t, o.as("ada"), "read-only", sleepPlan("read-only", int((10*time.Second+known).Milliseconds())))
 	v := watch(t, o.as("ada"), id)
 	v.until(2, 20*time.Second)
 	list := openStream(t, o.base, plantToken("ada"), `subscription { serviceUpdates { mode modeReason activeRuns } }`)
@@ -184,7 +185,7 @@ func (o *plant) readOnly(t *testing.T) {
 	if a := o.refusedStart(t, "not-now"); a.code() != "ENGINE_READ_ONLY" || a.StatusCode != http.StatusOK || !strings.Contains(a.body, `"httpStatus":503`) {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}
-	time.Sleep(inForce + project.Settle)
+	time.Sleep(known + project.Settle)
 	for len(sub.C()) > 0 {
 		<-sub.C()
 	}
@@ -194,7 +195,7 @@ func (o *plant) readOnly(t *testing.T) {
 	}
 	head, err := o.store.Heads(t.Context(), []string{id})
 	must(t, err)
-	if took := v.until(head.ByRun[id].LastSeq, pace.Of(5*time.Second)); took > pace.Of(2*time.Second) {
+	if took := v.until(head.ByRun[id].LastSeq, 5*time.Second); took > pace.Of(2*time.Second) {
 		t.Errorf("the end was seen after %v", took)
 	}
 	v.honest()
@@ -254,11 +255,15 @@ func (o *plant) frozen(t *testing.T) {
 // slowEngine: five starts that take 6 s refuse the next one, until a probe is answered.
 func (o *plant) slowEngine(t *testing.T) {
 	o.engine.Hold()
-	began := time.Now()
-	for i := range 5 {
-		start(t, o.as("ada"), fmt.Sprintf("slow-%d", i), sleepPlan(fmt.Sprintf("slow-%d", i), 1))
+	first := start(t, o.as("ada"), "slow-0", sleepPlan("slow-0", 1))
+	for i := range 4 {
+		start(t, o.as("ada"), fmt.Sprintf("slow-%d", i+1), sleepPlan(fmt.Sprintf("slow-%d", i+1), 1))
 	}
-	time.Sleep(6*time.Second - time.Since(began))
+	until(t, "the first is on its way to the engine", time.Minute, func() bool {
+		q, err := o.store.QueueRow(t.Context(), first)
+		return err == nil && q.Status == store.QueueLocked
+	})
+	time.Sleep(6 * time.Second)
 	o.engine.Pass()
 	var a answer
 	for deadline := time.Now().Add(time.Minute); a.code() != "ENGINE_DEGRADED"; time.Sleep(50 * time.Millisecond) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -94,7 +93,7 @@ func (p *process) start() {
 		}
 	case <-exited:
 		p.t.Fatalf("%s ended before it was ready:\n%s", p.name, p.said())
-	case <-time.After(time.Minute):
+	case <-time.After(pace.Of(time.Minute)):
 		p.t.Fatalf("%s was not ready within a minute:\n%s", p.name, p.said())
 	}
 }
@@ -123,7 +122,7 @@ func (p *process) terminate() time.Duration {
 	must(p.t, p.cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-p.exited:
-	case <-time.After(30 * time.Second):
+	case <-time.After(pace.Of(30 * time.Second)):
 		p.t.Fatalf("%s did not end:\n%s", p.name, p.said())
 	}
 	return time.Since(began)
@@ -143,15 +142,6 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// freeAddress is a loopback address that nothing listens on now.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer ln.Close()
-	return ln.Addr().String()
-}
-
 // dataDir is a directory for --data that is short enough and removed with the test.
 func dataDir(t *testing.T) string {
 	t.Helper()
@@ -162,7 +152,7 @@ func dataDir(t *testing.T) string {
 // that was just killed is started again first.
 func temporalPID(t *testing.T, data string) int {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(pace.Of(10 * time.Second)); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		var id struct{ PID int }
 		b, err := os.ReadFile(filepath.Join(data, "temporal", "server.pid"))
 		must(t, err)
@@ -182,7 +172,7 @@ func start(t *testing.T, c *client.Client, requestID string, doc []byte) string 
 	t.Helper()
 	raw := json.RawMessage(doc)
 	var err error
-	for range 100 {
+	for deadline := time.Now().Add(pace.Of(10 * time.Second)); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		var out *client.StartRunResponse
 		out, err = client.StartRun(t.Context(), c, client.StartRunInput{
 			Plan: client.PlanInput{Inline: &raw}, RunRequestId: requestID, ProjectId: "shop", EnvironmentId: "dev",
@@ -190,7 +180,6 @@ func start(t *testing.T, c *client.Client, requestID string, doc []byte) string 
 		if err == nil {
 			return out.StartRun.Run.RunId
 		}
-		time.Sleep(100 * time.Millisecond)
 	}
 	t.Fatalf("start: %v", client.Named(err))
 	return ""

@@ -38,7 +38,7 @@ type reception struct {
 func newReception(t *testing.T) *reception {
 	t.Helper()
 	dsn, redis, engine := testserver.Postgres(t), testserver.Redis(t), testserver.TemporalAlone(t)
-	addressA, addressB := freeAddress(t), freeAddress(t)
+	addressA, addressB := testserver.FreeAddress(t), testserver.FreeAddress(t)
 	o := &reception{urlA: "http://" + addressA, urlB: "http://" + addressB, dir: t.TempDir()}
 	o.op = testserver.OIDC(t, o.urlA+"/auth/callback")
 	config := filepath.Join(o.dir, "dvt.yaml")
@@ -375,9 +375,10 @@ func bearerOfTheProvider(t *testing.T, o *reception) {
 	if a := ask(t, o.urlB, `{ viewer { principal roles } }`, nil, "Authorization: bearer "+token); !strings.Contains(a.body, `"principal":"ada"`) || !strings.Contains(a.body, "OPERATOR") {
 		t.Errorf("a JWT: %s", a.body)
 	}
-	claims["exp"] = time.Now().Add(6 * time.Second).Unix()
+	runID := startHere(t, o)
+	claims["exp"] = time.Now().Add(pace.Of(6 * time.Second)).Unix()
 	short := o.op.Sign(claims, "")
-	v := watch(t, client.New(o.urlB, short), startHere(t, o))
+	v := watch(t, client.New(o.urlB, short), runID)
 	v.until(1, 10*time.Second)
 	select {
 	case err := <-v.done:
@@ -387,7 +388,7 @@ func bearerOfTheProvider(t *testing.T, o *reception) {
 		if early := time.Until(time.Unix(claims["exp"].(int64), 0)); early > 0 {
 			t.Errorf("the stream ended %v before its token", early)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(pace.Of(time.Minute)):
 		t.Error("the stream outlived its token")
 	}
 	delete(claims, "groups")

@@ -148,22 +148,22 @@ func TestStoreCommands_SayWhatIsMissing(t *testing.T) {
 // and the runs go on.
 func TestStoreRepair_T30_OfDvtDev(t *testing.T) {
 	t.Parallel()
-	data, address := dataDir(t), freeAddress(t)
+	data, address := dataDir(t), testserver.FreeAddress(t)
 	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample")
 	c := client.New("http://"+address, "dev-engineer")
 	doc := func(ms int) []byte {
 		return fmt.Appendf(nil, `{"schemaVersion":"v1.2","metadata":{"planId":"p-%d","planVersion":"1.0","createdAt":"2026-01-01T00:00:00Z","createdBy":"test","schemaVersion":"v1.2"},
 			"scope":{"tenantId":"acme","projectId":"shop","environmentId":"dev","repoSha":"%s"},"steps":[
-			{"stepId":"a","type":"SLEEP","inputs":{"ms":1500},"timeout":"1m"},
+			{"stepId":"a","type":"SLEEP","inputs":{"ms":3000},"timeout":"1m"},
 			{"stepId":"b","type":"SLEEP","inputs":{"ms":%d},"dependsOn":["a"],"timeout":"1m","retry":{"maxAttempts":5}}]}`, ms, strings.Repeat("0", 40), ms)
 	}
-	short, long := start(t, c, "short", doc(1)), start(t, c, "long", doc(12000))
-	says(t, 1, []string{"store", "repair", "--from-engine", "--data", data}, "already") // dvt dev runs
+	long, short := start(t, c, "long", doc(12000)), start(t, c, "short", doc(1))
 	backup := filepath.Join(t.TempDir(), "backup.db")
 	db, err := sql.Open("sqlite", filepath.Join(data, "dvt.db")+"?_pragma=busy_timeout(5000)")
 	must(t, err)
 	_, err = db.Exec(`VACUUM INTO '` + backup + `'`)
 	must(t, errors.Join(err, db.Close()))
+	says(t, 1, []string{"store", "repair", "--from-engine", "--data", data}, "already") // dvt dev runs
 	if r := ended(t, c, short, time.Minute); r.Status != client.RunStatusCompleted {
 		t.Fatalf("%s", r.StatusRaw)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -67,7 +68,7 @@ func settle(t *testing.T, with settling) *island {
 	must(t, err)
 	bus := miniredis.RunT(t)
 	cfg, err := load(t, false, fmt.Sprintf("listen: 127.0.0.1:0\nstore: sqlite:unused\nredis: redis://%s/0\ntemporal: %s\nduties: [api, project]\nartifacts: file://%s?create_dir=true&no_tmp_dir=true\nmanual-keys: [\"k:%s\"]\n",
-		bus.Addr(), freeAddress(t), filepath.Join(dir, "artifacts"), base64.StdEncoding.EncodeToString(make([]byte, 32))))
+		bus.Addr(), testserver.FreeAddress(t), filepath.Join(dir, "artifacts"), base64.StdEncoding.EncodeToString(make([]byte, 32))))
 	must(t, err)
 	cfg.Accounts = with.accounts
 	if with.seed != nil {
