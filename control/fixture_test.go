@@ -105,16 +105,38 @@ func (e *fakeEngine) delivered(runID string) []engine.Signal {
 	return append([]engine.Signal(nil), e.signals[runID]...)
 }
 
-// clock is a clock that a test moves.
+// clock is a clock that a test moves, and may hold.
 type clock struct {
-	mu  sync.Mutex
-	off time.Duration
+	mu   sync.Mutex
+	off  time.Duration
+	held time.Time // zero: it goes on
 }
 
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.read()
+}
+
+func (c *clock) read() time.Time {
+	if !c.held.IsZero() {
+		return c.held.Add(c.off)
+	}
 	return time.Now().Add(c.off)
+}
+
+// hold lets no time pass but what advance adds, however long this machine takes.
+func (c *clock) hold() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held, c.off = c.read().Truncate(time.Microsecond), 0 // as stores keep it
+}
+
+// release lets the time go on from where it is held.
+func (c *clock) release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.off, c.held = time.Until(c.read()), time.Time{}
 }
 
 func (c *clock) advance(d time.Duration) {
@@ -187,7 +209,8 @@ func newWorld(t *testing.T, change ...func(*control.Config)) *world {
 	w.authz = must[*authz.Authorizer](t)(authz.New(authz.DefaultPolicy(), w.directory))
 	projector := project.New(w.raw, w.bus, project.Config{Window: 50 * time.Millisecond, SweepAge: 100 * time.Millisecond})
 	w.store = project.Waking(w.raw, projector)
-	hub := live.New(w.raw, w.bus, live.Config{HeadInterval: 100 * time.Millisecond, Quiet: 2 * time.Second})
+	// A head check that takes 3/4 of its interval says that the store is down, and refuses who comes just then.
+	hub := live.New(w.raw, w.bus, live.Config{HeadInterval: 4 * time.Second, ReadTimeout: time.Minute, Quiet: 2 * time.Second})
 	w.spawn(hub.Run)
 	w.spawn(projector.Run)
 	w.config = control.Config{
@@ -200,7 +223,7 @@ func newWorld(t *testing.T, change ...func(*control.Config)) *world {
 	w.Service = control.New(w.config)
 	w.journal = control.NewJournal(control.JournalConfig{
 		Store: w.store, Logs: w.artifacts, Blobs: w.artifacts, Queues: w.config.Queues, MaxSteps: w.MaxSteps(),
-		Fetch: control.NewFetcher([]string{w.dir}, false),
+		Fetch: control.NewFetcher([]string{w.dir}, false), WriteBudget: time.Minute, // nobody tries again here
 	})
 	return w
 }

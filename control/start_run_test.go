@@ -223,8 +223,8 @@ func TestReconcile_Q07_CrashWhileLocked(t *testing.T) {
 		t.Fatal(rows)
 	}
 	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "b") })
-	time.Sleep(100 * time.Millisecond)
-	if w.engine.starts(id) != 0 {
+	w.leased()
+	if w.queueRow(id).Owner != "dead" || w.engine.starts(id) != 0 {
 		t.Fatal("started while another one holds the lease")
 	}
 	w.clock.advance(31 * time.Second)
@@ -256,11 +256,12 @@ func TestReconcile_W7_FenceAfterAPause(t *testing.T) {
 	<-stopped
 	w.clock.advance(40 * time.Second)
 	other := control.New(w.config)
-	w.spawn(func(ctx context.Context) error { return other.Reconcile(ctx, "r2") })
+	end := w.spawn(func(ctx context.Context) error { return other.Reconcile(ctx, "r2") })
 	eventually(t, "r2 marks it", func() bool { return w.queueRow(id).Status == store.QueueStarted })
 	after := w.queueRow(id)
+	end()
 	resume()
-	time.Sleep(100 * time.Millisecond)
+	w.leased() // by r1, which has done with what it had leased before
 	if diff := cmp.Diff(after, w.queueRow(id)); diff != "" || after.Generation != 2 || after.Owner != "r2" {
 		t.Errorf("generation %d of %s; r1 moved the row:\n%s", after.Generation, after.Owner, diff)
 	}
@@ -270,6 +271,7 @@ func TestReconcile_EngineDownKeepsTheRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.engine.set(func(e *fakeEngine) { e.start = func(run.Identity) error { return fmt.Errorf("connection refused") } })
+	w.clock.hold() // it is not tried again before its time
 	id := w.queued("down", "s1")
 	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "a") })
 	eventually(t, "released", func() bool { q := w.queueRow(id); return q.Status == store.QueuePending && q.Attempts == 1 })

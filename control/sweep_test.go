@@ -33,7 +33,7 @@ type sweptEngine struct {
 	heads   map[string]run.Seq
 	pending map[string][]engine.Pending
 	hook    func() // when a history is read
-	looks   int    // calls of Describe
+	rounds  int    // sweeps that asked for what is closed, which each does
 }
 
 func (e *sweptEngine) change(f func()) {
@@ -45,7 +45,6 @@ func (e *sweptEngine) change(f func()) {
 func (e *sweptEngine) Describe(_ context.Context, id run.Identity) (engine.Description, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.looks++
 	switch as := e.ends[id.RunID]; {
 	case e.down, e.mute:
 		return engine.Description{}, engine.ErrUnavailable
@@ -61,6 +60,7 @@ func (e *sweptEngine) Closed(context.Context, time.Time) iter.Seq2[engine.Descri
 	return func(yield func(engine.Description, error) bool) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
+		e.rounds++
 		if e.down {
 			yield(engine.Description{}, engine.ErrUnavailable)
 			return
@@ -181,18 +181,18 @@ func (w *sweptWorld) ends(id string) run.State {
 	return w.state(id)
 }
 
-// looksOn lets a sweep look many times more.
+// looksOn lets a sweep look many times more, for longer than two looks are apart that must agree.
 func (w *sweptWorld) looksOn() {
 	w.t.Helper()
-	w.eye.mu.Lock()
-	from := w.eye.looks
-	w.eye.mu.Unlock()
-	until := time.Now().Add(400 * time.Millisecond)
-	eventually(w.t, "more looks", func() bool {
-		w.eye.mu.Lock()
-		defer w.eye.mu.Unlock()
-		return time.Now().After(until) || w.eye.looks > from+30
-	})
+	w.eye.sweeps(w.t, 40)
+}
+
+// sweeps waits for n whole sweeps.
+func (e *sweptEngine) sweeps(t *testing.T, n int) {
+	t.Helper()
+	rounds := func() int { e.mu.Lock(); defer e.mu.Unlock(); return e.rounds }
+	from := rounds()
+	eventually(t, "more sweeps", func() bool { return rounds() > from+n })
 }
 
 func TestSweep_E16_T99_TheExecutionWasEnded(t *testing.T) {
@@ -302,9 +302,7 @@ func TestSweep_T192_ARunTheEngineDoesNotKnow(t *testing.T) {
 		t.Errorf("never began: %s, fine: %s", w.state(never).Status, w.state(fine).Status)
 	}
 	w.counted("workflow_missing", "failed", 1)
-	if w.swept("workflow_missing", "restarted") < 1 {
-		t.Error("the start is not counted")
-	}
+	eventually(t, "the start is counted", func() bool { return w.swept("workflow_missing", "restarted") >= 1 })
 }
 
 func TestSweep_T192_AnEngineThatDoesNotAnswerIsNoFinding(t *testing.T) {
