@@ -35,7 +35,7 @@ func (v *view) lines(now time.Time, width, height int) (out []line) {
 	}
 	out = []line{
 		{{fmt.Sprintf("%s@%s", r.Plan.PlanId, r.Plan.PlanVersion), bold}, {fmt.Sprintf("  %s/%s  %s", r.ProjectId, r.EnvironmentId, r.RunId), plain}},
-		state, bar(r, width), v.syncLine(now), {},
+		state, bar(r, v.manual(), width), v.syncLine(now), {},
 	}
 	if height < header {
 		out = []line{out[1], out[3], out[2]}
@@ -47,9 +47,11 @@ func (v *view) lines(now time.Time, width, height int) (out []line) {
 	return out[:min(len(out), height)]
 }
 
-// bar draws how far a run is: each part has a character of its own beside its colour.
-func bar(r client.RunRow, width int) line {
+// bar draws how far a run is: each part has a character of its own beside its colour. So many of the steps that are
+// RUNNING wait for a person.
+func bar(r client.RunRow, manual, width int) line {
 	n := r.StepCounts
+	running := n.Running - manual
 	done := n.Success + n.Skipped
 	percent := 0
 	if n.Total > 0 {
@@ -59,7 +61,7 @@ func bar(r client.RunRow, width int) line {
 	for _, c := range []struct {
 		n    int
 		word string
-	}{{n.Failed, "failed"}, {n.Running, "running"}, {n.Pending, "waiting"}} {
+	}{{n.Failed, "failed"}, {manual, "waiting for a person"}, {running, "running"}, {n.Pending, "pending"}} {
 		if c.n > 0 {
 			says += fmt.Sprintf(" · %d %s", c.n, c.word)
 		}
@@ -73,7 +75,7 @@ func bar(r client.RunRow, width int) line {
 		n int
 		c string
 		style
-	}{{done, "█", good}, {n.Failed, "×", bad}, {n.Running, "▒", busy}, {n.Total - done - n.Failed - n.Running, "·", dim}} {
+	}{{done, "█", good}, {n.Failed, "×", bad}, {manual, "‖", warn}, {running, "▒", busy}, {n.Total - done - n.Failed - n.Running, "·", dim}} {
 		counted += part.n
 		to := cells * counted / n.Total
 		if part.n > 0 && to == used && used < cells && part.c != "·" {
@@ -169,7 +171,11 @@ func (v *view) stepLines(now time.Time, width, room int) (out []line) {
 		}
 	}
 	if rest := all - shown; rest > 0 && len(out) < room {
-		out = append(out, line{{fmt.Sprintf("… and %d more: %d failed, %d running in all", rest, len(failed), len(waits)+len(running)), dim}})
+		says := fmt.Sprintf("… and %d more: %d failed, ", rest, len(failed))
+		if len(waits) > 0 {
+			says += fmt.Sprintf("%d waiting for a person, ", len(waits))
+		}
+		out = append(out, line{{fmt.Sprintf("%s%d running in all", says, len(running)), dim}})
 	}
 	if hint {
 		out = append(out, line{}, line{{"Ctrl-C stops watching; the run goes on", dim}})

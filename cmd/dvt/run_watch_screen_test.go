@@ -290,7 +290,7 @@ func TestRunWatch_FiveThousandSteps(t *testing.T) {
 		}
 		batch = batch[len(some):]
 	}
-	seen := tty.await(`(?s)1 failed · 2499 running · 2500 waiting.*✗ FAILED +step-0042.*blocks 1: step-2542\n.*… and \d+ more: 1 failed, 2499 running in all\n`)
+	seen := tty.await(`(?s)1 failed · 2499 running · 2500 pending.*✗ FAILED +step-0042.*blocks 1: step-2542\n.*… and \d+ more: 1 failed, 2499 running in all\n`)
 	tty.paced(began)
 	if lines := strings.Count(seen, "\n") + 1; lines > 30 {
 		t.Errorf("%d lines:\n%s", lines, seen)

@@ -119,6 +119,21 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours())/24)
 }
 
+// waitsForPerson is true of a manual step: RUNNING for the API, and nothing runs.
+func waitsForPerson(st client.StepRow) bool {
+	return st.Status == client.StepStatusRunning && st.Substatus != nil && *st.Substatus == client.RunSubstatusWaitingManual
+}
+
+// manual is how many steps wait for a person.
+func (v *view) manual() (n int) {
+	for _, st := range v.steps {
+		if waitsForPerson(st) {
+			n++
+		}
+	}
+	return n
+}
+
 // failed are the steps that failed, in plan order, and waits are those that wait for a person;
 // running are those that run, the longest first.
 func (v *view) current() (failed, waits, running []client.StepRow) {
@@ -126,7 +141,7 @@ func (v *view) current() (failed, waits, running []client.StepRow) {
 		switch {
 		case st.Status == client.StepStatusFailed:
 			failed = append(failed, st)
-		case st.Status == client.StepStatusRunning && st.Substatus != nil && *st.Substatus == client.RunSubstatusWaitingManual:
+		case waitsForPerson(st):
 			waits = append(waits, st)
 		case st.Status == client.StepStatusRunning:
 			running = append(running, st)

@@ -7,8 +7,9 @@ import { useReceipts } from "../actions/context";
 import type { Task } from "../actions/useActions";
 import type { RunHeader } from "../api/model";
 import { m } from "../messages";
-import { useHeader, useRunStore, useVerdict } from "../runs/context";
+import { useHeader, useRunState, useRunStore, useVerdict } from "../runs/context";
 import { forecastWords, useForecast } from "../runs/forecast";
+import { manualOf } from "../runs/standing";
 import { AFRESH } from "../runs/views";
 import { Announce } from "../ui/Announce";
 import { Button } from "../ui/Button";
@@ -28,6 +29,7 @@ const COUNTS = [
   ["success", "success", m.run.counts.success],
   ["failed", "failed", m.run.counts.failed],
   ["running", "running", m.run.counts.running],
+  ["manual", "person", m.run.counts.manual],
   ["pending", "pending", m.run.counts.pending],
   ["skipped", "skipped", m.run.counts.skipped],
 ] as const;
@@ -166,7 +168,9 @@ function Ends({ header }: { header: RunHeader }) {
 function Facts({ header }: { header: RunHeader }) {
   const store = useRunStore();
   useTick(1_000, !ended(header));
-  const { stepCounts } = header;
+  const ran = useRunState((store) => (store.whole() ? store.tally().running : null));
+  const manual = manualOf(header, ran);
+  const stepCounts = { ...header.stepCounts, running: header.stepCounts.running - manual, manual };
   const total = took(header, store.now(), store.frozen());
   return (
     <p className={css.facts}>

@@ -3,6 +3,7 @@ import { memo } from "react";
 import type { RunRow } from "../api/model";
 import { m } from "../messages";
 import type { ListRow } from "../runs/list";
+import { manualOf } from "../runs/standing";
 import { Env } from "../ui/Env";
 import { shortId } from "../ui/format";
 import { ended, runLook } from "../ui/look";
@@ -116,7 +117,7 @@ const Row = memo(function Row({ run, left, selected, took, turn, menu }: RowProp
         <Env id={run.environmentId} />
       </td>
       <td className={css.steps}>
-        <Progress counts={run.stepCounts} />
+        <Progress run={run} />
       </td>
       <td className={css.started}>
         <Time at={run.startedAt ?? run.createdAt} />
@@ -143,10 +144,11 @@ function causeWords(run: RunRow): string | null {
   return null;
 }
 
-type Counts = RunRow["stepCounts"];
-const PARTS = ["success", "skipped", "failed", "running"] as const satisfies readonly (keyof Counts & string)[];
+const PARTS = ["success", "skipped", "failed", "running", "person"] as const;
 
-function Progress({ counts }: { counts: Counts }) {
+function Progress({ run }: { run: RunRow }) {
+  const person = manualOf(run);
+  const counts = { ...run.stepCounts, person, running: run.stepCounts.running - person };
   const done = counts.success + counts.skipped;
   const text = `${done}/${counts.total}${counts.failed > 0 ? ` ${counts.failed}✕` : ""}`;
   let x = 0;

@@ -17,7 +17,8 @@ const WORDS: Record<StepFilter, string> = {
   SUCCESS: m.status.succeeded,
   SKIPPED: m.status.skipped,
 };
-const KEYS = { FAILED: "failed", WAITING: null, RUNNING: "running", PENDING: "pending", SUCCESS: "success", SKIPPED: "skipped" } as const;
+// What waits for a person runs for the API: these two are counted by the steps.
+const KEYS = { FAILED: "failed", WAITING: null, RUNNING: null, PENDING: "pending", SUCCESS: "success", SKIPPED: "skipped" } as const;
 const NOT_DONE: readonly StepFilter[] = ["FAILED", "WAITING", "RUNNING", "PENDING"];
 
 /** Which steps the table shows; all of it stands in the address. */
@@ -32,7 +33,7 @@ export function StepFilters({ query, setQuery }: { query: StepQuery; setQuery: (
   useKeys({ f: { does: m.grid.find, run: () => field.current?.focus() } });
   const counted = (filter: StepFilter): number => {
     const key = KEYS[filter];
-    return key === null ? tally.waiting : (header?.stepCounts[key] ?? 0);
+    return key === null ? tally[filter === "RUNNING" ? "running" : "waiting"] : (header?.stepCounts[key] ?? 0);
   };
   const hidesDone = show.length === NOT_DONE.length && NOT_DONE.every((filter) => show.includes(filter));
   return (

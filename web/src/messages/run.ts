@@ -39,7 +39,7 @@ export const run = {
   forecastOf: (part: number, runs: number) => `So long took ${part} % of the last ${runs} runs of this plan here that completed, waits included`,
   views: "Views of the run",
   tabs: { graph: "Graph", timeline: "Timeline", steps: "Steps", events: "Events", receipts: "Receipts", artifacts: "Artifacts", details: "Details" } satisfies Record<RunView, string>,
-  counts: { success: "succeeded", failed: "failed", running: "running", pending: "pending", skipped: "skipped" },
+  counts: { success: "succeeded", failed: "failed", running: "running", manual: "waiting for a person", pending: "pending", skipped: "skipped" },
   ofSteps: (n: number) => `of ${plural(n, "step")}`,
   alsoFailed: (which: string) => `Also failed: ${which}`,
   noneFailed: "none",

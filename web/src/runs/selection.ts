@@ -15,7 +15,7 @@ export interface StepQuery {
 /** Whether a step is asked for. */
 export function matches(step: Step, { show, find, group }: Omit<StepQuery, "sort">): boolean {
   if (group !== null && step.group !== group) return false;
-  if (show.length > 0 && !show.some((filter) => (filter === "WAITING" ? standingOf(step) === "waiting" : step.status === filter))) return false;
+  if (show.length > 0 && !show.some((filter) => (filter === "WAITING" || filter === "RUNNING" ? standingOf(step) === filter.toLowerCase() : step.status === filter))) return false;
   const wanted = find.toLowerCase();
   return wanted === "" || step.stepId.toLowerCase().includes(wanted) || (step.name ?? "").toLowerCase().includes(wanted);
 }
