@@ -62,6 +62,9 @@ export function StepPanel({ runId, stepId, place, open, close }: StepPanelProps)
   const step = useStep(stepId);
   const panel = useRef<HTMLElement>(null);
   const known = step !== undefined;
+  const latest = step?.attempts.at(-1)?.logicalAttemptId ?? step?.logicalAttemptId ?? 0;
+  const shownId = place.attempt ?? latest;
+  useLineOf(stepId, shownId, place, open);
   useEffect(() => {
     // Beside the picture the panel is in sight; below it, on a narrow screen, it must be brought there.
     if (known && matchMedia(STACKED).matches) panel.current?.scrollIntoView({ block: "start" });
@@ -75,8 +78,6 @@ export function StepPanel({ runId, stepId, place, open, close }: StepPanelProps)
       </section>
     );
   }
-  const latest = step.attempts.at(-1)?.logicalAttemptId ?? step.logicalAttemptId;
-  const shownId = place.attempt ?? latest;
   return (
     <section ref={panel} className={css.panel} aria-labelledby="step-title" data-testid="step-panel">
       <div className={css.head}>
@@ -103,6 +104,17 @@ export function StepPanel({ runId, stepId, place, open, close }: StepPanelProps)
       <Part runId={runId} step={step} shownId={shownId} latest={latest} place={place} open={open} />
     </section>
   );
+}
+
+/** A line is of the log that was shown when it was chosen: when a later attempt takes its place, the address forgets it. */
+function useLineOf(stepId: string, shownId: number, { attempt, line }: StepPlace, open: (to: StepMove) => void): void {
+  const was = useRef({ stepId, shownId });
+  useEffect(() => {
+    const other = was.current.stepId === stepId && was.current.shownId !== shownId && was.current.shownId > 0;
+    was.current = { stepId, shownId };
+    // Who goes to another attempt says which line.
+    if (other && attempt === null && line !== null) open({ line: undefined });
+  }, [stepId, shownId, attempt, line, open]);
 }
 
 function StepButtons({ step }: { step: Step }) {
