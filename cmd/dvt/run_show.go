@@ -74,7 +74,7 @@ func stepRow(t *table, st client.StepRow) {
 		took = milliseconds(*st.DurationMs)
 	}
 	if st.Error != nil {
-		why = strings.TrimSuffix(st.Error.Code+": "+deref(st.Error.Message), ": ")
+		why = oneLine(strings.TrimSuffix(st.Error.Code+": "+deref(st.Error.Message), ": "))
 	}
 	if st.Skip != nil {
 		why = st.Skip.ReasonCode

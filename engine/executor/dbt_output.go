@@ -50,7 +50,7 @@ func (l *dbtLog) line(stream, line string) {
 	}
 	if event.Info.Level == "error" {
 		stream = "stderr"
-		l.lastError.set(oneLine(event.Info.Msg))
+		l.lastError.set(said(event.Info.Msg))
 	}
 	for text := range strings.Lines(ansi.ReplaceAllString(event.Info.Msg, "")) {
 		text = strings.TrimRight(text, " \r\n")
@@ -60,8 +60,13 @@ func (l *dbtLog) line(stream, line string) {
 	}
 }
 
-func oneLine(text string) string {
-	return strings.Join(strings.Fields(ansi.ReplaceAllString(text, "")), " ")
+// said is what dbt says, in the lines in which it says it: a traceback on one line is read by nobody.
+func said(text string) string {
+	lines := strings.Split(strings.TrimSpace(ansi.ReplaceAllString(text, "")), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(line, " \t\r")
+	}
+	return strings.Join(lines, "\n")
 }
 
 func (l *dbtLog) count(said string) {
@@ -152,7 +157,7 @@ func (r runResults) firstFailure() string {
 	for _, n := range r.Results {
 		switch n.Status {
 		case "error", "fail", "runtime error":
-			return strings.TrimSuffix(n.UniqueID+": "+oneLine(n.Message), ": ")
+			return strings.TrimSuffix(n.UniqueID+": "+said(n.Message), ": ")
 		}
 	}
 	return ""

@@ -181,7 +181,7 @@ func TestDBT_T219_ExitStatuses(t *testing.T) {
 	in := plan.DBTInputs{ProjectDir: "shop", Select: "staging", Vars: json.RawMessage(fmt.Sprintf(`{"shop_dir":%q}`, data))}
 	end, _ := dbtStep(t, r, j, plan.DBTRun, in)
 	wantFailed(t, end, executor.CodeDBTFailed, true)
-	if !strings.HasPrefix(end.Failed.ErrorMessage, "model.shop.stg_orders: ") || !strings.Contains(end.Failed.ErrorMessage, "no_such_column") {
+	if !strings.HasPrefix(end.Failed.ErrorMessage, "model.shop.stg_orders: ") || !strings.Contains(end.Failed.ErrorMessage, "no_such_column") || !strings.Contains(end.Failed.ErrorMessage, "\n  ") {
 		t.Errorf("message %q", end.Failed.ErrorMessage)
 	}
 	if len(end.Failed.ArtifactRefs) != 2 {

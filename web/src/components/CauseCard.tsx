@@ -69,7 +69,11 @@ function Known({ header, cause }: { header: RunHeader; cause: Cause }) {
           </Link>
         )}
       </p>
-      {message && <pre className={`${prose.said} ${css.message}`}>{message}</pre>}
+      {message && (
+        <pre className={`${prose.said} ${css.message}`} tabIndex={0} aria-label={m.run.message}>
+          {message}
+        </pre>
+      )}
       <CauseMore header={header} cause={stepId} {...(dbt ? { nodes: { attempt, failing } } : {})} />
       <div className={css.buttons}>
         {stepId && <LogLink stepId={stepId} attempt={attempt} />}

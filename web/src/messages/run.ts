@@ -25,6 +25,7 @@ export const run = {
   draining: (n: number) => `Waiting for ${plural(n, "in-flight task")}`,
   pausedBy: (who: string, why: string | null) => `by ${who}${why ? `: “${why}”` : ""}`,
   rootCause: "Root cause",
+  message: "What the step said",
   blocks: (n: number) => `blocks ${plural(n, "step")}`,
   retryable: "retryable",
   notRetryable: "not retryable",
