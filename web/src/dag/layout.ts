@@ -4,7 +4,7 @@
 import { at, listOf, type Lists, listsOf } from "./shape";
 
 /** Changes when the same plan would be drawn differently. */
-export const LAYOUT_VERSION = 2;
+export const LAYOUT_VERSION = 3;
 export const NODE = { width: 196, height: 34, gapX: 56, gapY: 12 };
 const SWEEPS = 12;
 const SETTLE = 8;

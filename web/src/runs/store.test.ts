@@ -12,7 +12,7 @@ function header(seq: number, epoch: string): RunHeader {
   return { runSeq: seq, storeEpoch: epoch, opsRev: seq, status: seq % 2 ? "RUNNING" : "PAUSED" } as RunHeader;
 }
 function step(stepId: string, changedSeq: number, epoch: string): Step {
-  return { stepId, changedSeq, name: `${epoch}:${changedSeq}`, pendingRetry: false, wait: null } as Step;
+  return { stepId, changedSeq, name: `${epoch}:${changedSeq}`, pendingRetry: false, wait: null, dependsOn: [] as readonly string[] } as Step;
 }
 function fold(history: History, seq: number, epoch: string): Map<string, Step> {
   const steps = new Map(STEPS.map((id) => [id, step(id, 0, epoch)]));

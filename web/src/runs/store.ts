@@ -5,6 +5,7 @@ import type { SyncReason } from "../api/gen/graphql";
 import type { Instant, RunHeader, Step } from "../api/model";
 import { ServerClock } from "./clock";
 import type { RunFrame } from "./frame";
+import { naturally } from "./order";
 import { NO_STEPS, type Standing, STANDINGS, standingOf, type Tally } from "./standing";
 
 const SILENCE_MS = 20_000;
@@ -39,6 +40,8 @@ export class RunStore {
   #openedAt: Instant = 0;
   #header: RunHeader | null = null;
   #steps = new Map<string, Step>();
+  /** As the API gives the steps, and as they are shown. */
+  #given: readonly string[] = [];
   #order: readonly string[] = [];
   #counts: Record<Standing, number> = { ...NO_STEPS };
   #tally: Tally = NO_STEPS;
@@ -213,6 +216,7 @@ export class RunStore {
     for (const stepId of this.#steps.keys()) this.#dirty.add(stepId);
     this.#steps = new Map();
     this.#counts = { ...NO_STEPS };
+    this.#given = [];
     this.#order = [];
     this.#restoredTo = frame.snapshot.header.runSeq;
     const effect = this.#apply(frame);
@@ -295,7 +299,7 @@ export class RunStore {
     this.#steps = next;
     this.#counts = { ...NO_STEPS };
     for (const step of next.values()) this.#counts[standingOf(step)] += 1;
-    this.#reorder(steps.map((step) => step.stepId));
+    this.#reorder(steps);
   }
 
   #merge(header: RunHeader, steps: Step[]): void {
@@ -307,12 +311,14 @@ export class RunStore {
       this.#steps.set(step.stepId, step);
       this.#dirty.add(step.stepId);
     }
-    if (this.#steps.size !== this.#order.length) this.#reorder([...this.#steps.keys()]);
+    if (this.#steps.size !== this.#order.length) this.#reorder([...this.#steps.values()]);
   }
 
-  #reorder(order: string[]): void {
-    const same = order.length === this.#order.length && order.every((stepId, i) => stepId === this.#order[i]);
-    if (!same) this.#order = order;
+  #reorder(steps: readonly Step[]): void {
+    const same = steps.length === this.#given.length && steps.every(({ stepId }, i) => stepId === this.#given[i]);
+    if (same) return;
+    this.#given = steps.map(({ stepId }) => stepId);
+    this.#order = naturally(steps);
   }
 
   #judge(): void {
