@@ -86,8 +86,9 @@ test("32 33 a bulk that waits is stopped: its rows say that nothing was sent, an
     await expect(dialog).toContainText("This concerns 2 runs");
     expect.soft(await violationsOfBoth(page)).toEqual([]);
     await dialog.getByLabel(/Reason/).fill("maintenance");
-    await dialog.getByRole("button", { name: "Send: pause 2 runs" }).click();
+    await dialog.getByRole("button", { name: "Send: pause 2 runs" }).press("Enter");
     await expect(progress(page)).toHaveAttribute("data-state", "PACED");
+    await expect(page.getByRole("heading", { name: "Pause 2 runs" })).toBeFocused();
 
     await page.getByRole("button", { name: "Stop the bulk action…" }).click();
     const stop = page.getByRole("alertdialog", { name: "Stop the bulk action" });

@@ -45,3 +45,20 @@ test("28 what is for others is listed with the reason", async ({ page, url }) =>
   await expect(page.getByRole("heading", { name: "Inbox" })).toBeVisible();
   await expect(item(page, runId)).toHaveCount(0);
 });
+
+test("35 what is decided gives the focus to what comes next, and the last to where one is", async ({ page, url }) => {
+  const waits = ["first", "second"].map((stepId) => ({ stepId, type: "MANUAL" as const, dependsOn: [], inputs: { instructions: "Look." } }));
+  const env = `focus${Date.now()}`;
+  const runId = await startRun(url, "e2e-inbox-focus", waits, env);
+  await page.goto(`${url}/inbox?env=${env}`);
+  await become(page, "dev-admin");
+  await expect(item(page, runId)).toHaveCount(2);
+  for (const left of [1, 0]) {
+    await item(page, runId).first().getByRole("link").focus();
+    await page.keyboard.press("a");
+    await page.getByRole("dialog").getByRole("button", { name: "Succeeded" }).press("Enter");
+    await expect(item(page, runId)).toHaveCount(left, { timeout: 20_000 });
+    if (left > 0) await expect(item(page, runId).getByRole("link")).toBeFocused();
+  }
+  await expect(page.getByRole("link", { name: /^For me/ })).toBeFocused();
+});

@@ -87,13 +87,15 @@ test("39 the filter is in the address, and the bar says the same", async ({ page
   await expect(sync(page)).toContainText("Read every 5 s");
   await page.getByRole("button", { name: "+ Save view" }).click();
   await page.getByRole("dialog").getByLabel("Name").fill("Filters");
-  await page.getByRole("dialog").getByRole("button", { name: "Save" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Save" }).press("Enter");
+  await expect(page.getByRole("link", { name: "Filters" })).toBeFocused();
   await page.getByRole("link", { name: "All", exact: true }).click();
   await page.reload();
   await page.getByRole("link", { name: "Filters" }).click();
   await expect(bar).toHaveValue("plan:e2e-filter sort:oldest");
-  await page.getByRole("button", { name: "Remove view" }).click();
+  await page.getByRole("button", { name: "Remove view" }).press("Enter");
   await expect(page.getByRole("link", { name: "Filters" })).toHaveCount(0);
+  await expect(page.getByRole("button", { name: "+ Save view" })).toBeFocused();
 });
 
 test("34 keys walk, select and open rows, and never fire in a field", async ({ page, url }) => {

@@ -1,8 +1,8 @@
 // An open step, and the plan that it comes from.
-import { changePolicy } from "./api";
+import { changePolicy, signal } from "./api";
 import { violations } from "./look";
 import { limitProject } from "./policy";
-import { become, expect, type PlanStep, sleeps, startRun, status, test } from "./page";
+import { become, cancelRun, expect, type PlanStep, sleeps, startRun, status, test } from "./page";
 
 const ONCE = { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 };
 const PRINTS = "echo begin; echo ERROR one; for i in $(seq 1 300); do echo line $i; done; echo an error too; exit 3";
@@ -79,4 +79,40 @@ test("39 a plan is compared with the one before it, in the run and where it is a
   await limitProject(url, null);
   await expect(status(page)).toHaveText("Completed");
   await expect(page.getByRole("row").filter({ hasText: "sleep_1" })).toContainText(/\+\d[\d.]* s slower/);
+});
+
+test("39 a line is of the log in which it was chosen: a retry forgets it, a link to its attempt keeps it", async ({ page, url }) => {
+  const runId = await startRun(url, "panel-line", [{ stepId: "load", type: "COMMAND", inputs: { argv: ["sh", "-c", "echo one; echo two; exit 3"] }, retry: ONCE }]);
+  const attempt = (words: string) => page.getByRole("group", { name: "Attempts" }).getByRole("button", { name: new RegExp(words) });
+  await page.goto(`${url}/runs/${runId}?step=load`);
+  await expect(status(page)).toHaveText("Awaiting operator");
+  await page.getByRole("region", { name: "Log" }).getByRole("button", { name: "2", exact: true }).click();
+  await expect(page).toHaveURL(/line=2/);
+  await signal(url, "dev-admin", runId, { retryStep: { stepId: "load", reason: "again" } });
+  await expect(attempt("#1")).toHaveAttribute("aria-pressed", "true");
+  await expect(page).not.toHaveURL(/line=/);
+  await page.goto(`${url}/runs/${runId}?step=load&attempt=1&line=2`);
+  await expect(status(page)).toHaveText("Awaiting operator");
+  await signal(url, "dev-admin", runId, { retryStep: { stepId: "load", reason: "once more" } });
+  await expect(attempt("#2")).toBeVisible();
+  await expect(page.locator('[data-line="2"]')).toHaveAttribute("aria-current", "true");
+  await expect(page).toHaveURL(/line=2/);
+});
+
+test("steps stand as people count, and who waits for a person does not run", async ({ page, url }) => {
+  const steps = ["l1", "l10", "l2"].map((stepId): PlanStep => ({ stepId, type: "MANUAL", dependsOn: [], inputs: { instructions: "Look." } }));
+  const runId = await startRun(url, "panel-order", [...steps, { stepId: "nap", type: "SLEEP", dependsOn: [], inputs: { ms: 100_000 } }]);
+  await page.goto(`${url}/runs/${runId}?view=steps&sort=plan`);
+  await expect(page.locator("main header")).toContainText("1 running");
+  await expect(page.locator("main header")).toContainText("3 waiting for a person");
+  await expect(page.getByRole("group", { name: "Show steps" }).getByRole("button", { name: /^Running/ })).toHaveText("Running 1");
+  const names = () => page.getByRole("table").getByRole("cell").locator("button[title]").allTextContents();
+  await expect.poll(names).toEqual(["l1", "l2", "l10", "nap"]);
+  await page.goto(`${url}/runs/${runId}?view=timeline&order=plan`);
+  await expect.poll(names).toEqual(["l1", "l2", "l10", "nap"]);
+  await page.goto(`${url}/runs/${runId}?view=graph`);
+  const top = async (name: string): Promise<number> => (await page.getByRole("button", { name: new RegExp(`^${name}, `) }).first().boundingBox())?.y ?? -1;
+  expect(await top("l1")).toBeLessThan(await top("l2"));
+  expect(await top("l2")).toBeLessThan(await top("l10"));
+  await cancelRun(url, runId);
 });

@@ -45,7 +45,7 @@ export function BulkDialog({ action: first, runs, onClose }: BulkDialogProps) {
     if (!complete || total === null) return;
     const input = { requestId, runs, action: toBulkInput(action, reason.trim()), reason: reason.trim(), expectedCount: total };
     sendOnce(
-      () => request(SignalRunsDocument, { input }).then(({ signalRuns }) => navigate({ to: "/bulk/$id", params: { id: signalRuns.bulk.id } })),
+      () => request(SignalRunsDocument, { input }).then(({ signalRuns }) => navigate({ to: "/bulk/$id", params: { id: signalRuns.bulk.id }, state: { sent: true } })),
       ({ code }) => {
         if (code !== "BULK_MOVED") return;
         setTyped("");

@@ -26,11 +26,17 @@ const BUILT_IN: { name: string; query: RunQuery }[] = [
 export const SavedViews = memo(function SavedViews({ query, waiting }: { query: RunQuery; waiting: number | null }) {
   const [views, setViews] = useState(() => readViews(localStorage));
   const [naming, setNaming] = useState(false);
+  const nav = useRef<HTMLElement>(null);
+  const opened = useRef(views);
+  useEffect(() => {
+    // The button that kept or dropped a view is gone: its view has the focus, or the button that keeps it again.
+    if (views !== opened.current) nav.current?.querySelector<HTMLElement>("[aria-current], button")?.focus();
+  }, [views]);
   const now = formatQuery(query);
   const own = views.find((view) => view.query === now);
   const known = own !== undefined || BUILT_IN.some((view) => formatQuery(view.query) === now);
   return (
-    <nav className={`${tabs.tabs} ${css.views}`} aria-label={m.runs.views}>
+    <nav ref={nav} className={`${tabs.tabs} ${css.views}`} aria-label={m.runs.views}>
       {BUILT_IN.map(({ name, query: to }) => (
         <Link key={name} to="/runs" search={toRunsSearch(to)} className={tabs.tab} activeOptions={EXACTLY} aria-current={formatQuery(to) === now ? "page" : undefined}>
           {name}

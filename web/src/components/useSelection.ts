@@ -1,4 +1,4 @@
-import { useCallback, useMemo, useRef, useState } from "react";
+import { type FocusEvent, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { m } from "../messages";
 import { useKeys } from "../ui/keys";
 
@@ -46,6 +46,20 @@ export function useRowKeys(): void {
     j: { does: m.keys.next, run: () => go(1), repeats: true },
     k: { does: m.keys.previous, run: () => go(-1), repeats: true },
   });
+}
+
+/** When the row that had the focus is gone, the one in its place gets it, or else where the page says which rows these are. */
+export function useKeptFocus(): (event: FocusEvent) => void {
+  const had = useRef<{ row: HTMLElement; at: number } | null>(null);
+  useEffect(() => {
+    if (had.current === null || had.current.row.isConnected || document.activeElement !== document.body) return;
+    const links = [...document.querySelectorAll<HTMLElement>(`${ROW} a`)];
+    (links[Math.min(had.current.at, links.length - 1)] ?? document.querySelector<HTMLElement>("main [aria-current]"))?.focus();
+  });
+  return ({ target }) => {
+    const row = target.closest<HTMLElement>(ROW);
+    if (row) had.current = { row, at: [...document.querySelectorAll(ROW)].indexOf(row) };
+  };
 }
 
 /** x selects the row that has the focus, X all from the last one to it. */

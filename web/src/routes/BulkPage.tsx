@@ -1,5 +1,5 @@
-import { getRouteApi, Link } from "@tanstack/react-router";
-import { useState } from "react";
+import { getRouteApi, Link, useLocation } from "@tanstack/react-router";
+import { useCallback, useState } from "react";
 import { instant } from "../api/model";
 import { ApiError } from "../api/request";
 import { save } from "../audit/export";
@@ -38,6 +38,9 @@ function One({ id }: { id: string }) {
   const [stopping, setStopping] = useState(false);
   const [saved, setSaved] = useState<ApiError | null>(null);
   useTick(1_000);
+  const sent = useLocation({ select: ({ state }) => state.sent });
+  // What sent it is gone: the focus goes on from here.
+  const heading = useCallback((h1: HTMLElement | null) => (sent ? h1?.focus() : undefined), [sent]);
   const failed = bulk ? failedOf(bulk) : 0;
   const name = bulk ? m.bulk.verbs[bulk.type](m.bulk.runs(bulk.counts.total)) : m.bulk.one;
   useDocumentStatus(name, bulk && (failed > 0 ? "failed" : done(bulk) ? "success" : "running"), bulk && m.bulk.state(bulk.state, settled(bulk), bulk.counts.total));
@@ -59,7 +62,7 @@ function One({ id }: { id: string }) {
   return (
     <div className={page.measure}>
       <div className={css.head}>
-        <h1>{name}</h1>
+        <h1 ref={heading} tabIndex={-1}>{name}</h1>
         <SyncChip verdict={{ state: sync, reason: null, asOf, lagMs: 0 }} now={asOf + (Date.now() - at)} />
         <span className={css.end}>
           <Button kind="primary" refusal={failed === 0 ? m.bulk.noneFailed : action === null ? m.bulk.notHere : null} onClick={() => setRetrying(true)}>

@@ -4,7 +4,7 @@ import { useReceipts, useViewer } from "../actions/context";
 import { ReceiptStages, ReceiptTitle } from "../actions/Receipt";
 import { ApprovalsDocument, TasksDocument } from "../api/gen/graphql";
 import { useConnection } from "../api/useConnection";
-import { useRowKeys } from "../components/useSelection";
+import { useKeptFocus, useRowKeys } from "../components/useSelection";
 import { Decide } from "../inbox/Decide";
 import { useInbox } from "../inbox/inbox";
 import tabs from "../ui/Tabs.module.css";
@@ -54,7 +54,7 @@ export function InboxPage() {
   const more = [approvals, tasks].some((pages) => pages.hasMore);
   const counts = { me: read ? m.inbox.some(mine.length, more) : null, all: read ? m.inbox.some(all.length, more) : null, done: null };
   return (
-    <div className={page.measure}>
+    <div className={page.measure} onFocus={useKeptFocus()}>
       <PageHead title={m.inbox.title} asOf={Math.min(approvals.asOf, tasks.asOf)} refresh={refresh} />
       <nav className={tabs.tabs} aria-label={m.inbox.title}>
         {INBOX_PARTS.map((part) => (

@@ -126,6 +126,8 @@ declare module "@tanstack/react-router" {
   interface HistoryState {
     /** When somebody asked to read the log of the step, which is then brought in sight. */
     log?: number;
+    /** What asked for the page was sent from one that is gone. */
+    sent?: boolean;
   }
   interface Register {
     router: typeof router;
