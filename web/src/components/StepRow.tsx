@@ -1,9 +1,10 @@
 import { memo } from "react";
+import type { Instant } from "../api/model";
 import { stepWords } from "../dag/words";
 import { m } from "../messages";
-import { useHeader, useRunStore, useStep } from "../runs/context";
+import { useRunStore, useStep } from "../runs/context";
 import { type Pace, paceOf } from "../runs/medians";
-import { beganAt, readyAt } from "../timeline/segments";
+import { beganAt } from "../timeline/segments";
 import { attemptName, duration } from "../ui/format";
 import { stepLook } from "../ui/look";
 import { Name } from "../ui/Name";
@@ -12,7 +13,7 @@ import { useTick } from "../ui/Time";
 import prose from "../ui/Prose.module.css";
 import virtual from "../ui/Virtual.module.css";
 import css from "./StepsGrid.module.css";
-import { stepTook, waitWords } from "./stepWords";
+import { stepTook } from "./stepWords";
 
 interface StepRowProps {
   stepId: string;
@@ -21,24 +22,23 @@ interface StepRowProps {
   chosen: boolean;
   selected: boolean;
   tabStop: boolean;
-  /** How many steps wait behind one that failed. */
-  blocks: (stepId: string) => number;
+  /** What follows from other steps: since when it could have begun, why it does not run, and how many wait behind it when it failed. */
+  ready: Instant | null;
+  wait: string | null;
+  blocks: number;
   /** How long the step mostly takes, in milliseconds. */
   median: number | undefined;
   choose: (stepId: string) => void;
   turn: (stepId: string, range: boolean) => void;
 }
 
-export const StepRow = memo(function StepRow({ stepId, index, top, chosen, selected, tabStop, blocks, median, choose, turn }: StepRowProps) {
+export const StepRow = memo(function StepRow({ stepId, index, top, chosen, selected, tabStop, ready, wait, blocks, median, choose, turn }: StepRowProps) {
   const store = useRunStore();
-  const header = useHeader();
   const step = useStep(stepId);
-  useTick(1_000, step?.status === "RUNNING");
+  useTick(1_000, step?.status === "RUNNING" || (step?.status === "PENDING" && ready !== null));
   if (!step) return null;
   const began = beganAt(step);
-  const ready = readyAt(step, (id) => store.step(id), header?.startedAt ?? null);
   const waited = ready === null ? null : Math.max(0, (began ?? store.now()) - ready);
-  const wait = step.skip?.reason ?? step.skip?.reasonCode ?? waitWords(step, store);
   return (
     <div role="row" aria-rowindex={index + 2} data-index={index} className={`${virtual.row} ${css.row}`} data-chosen={chosen || undefined} data-selected={selected || undefined} style={{ transform: `translateY(${top}px)` }}>
       <span role="cell" data-column="select">
@@ -54,7 +54,7 @@ export const StepRow = memo(function StepRow({ stepId, index, top, chosen, selec
         <StatusBadge look={stepLook(step)} />
       </span>
       <span role="cell" data-column="step" className={prose.clip}>
-        <button type="button" className={virtual.name} tabIndex={tabStop ? 0 : -1} aria-label={stepWords(step, blocks(stepId), false)} onClick={() => choose(stepId)} title={stepId}>
+        <button type="button" className={virtual.name} tabIndex={tabStop ? 0 : -1} aria-label={stepWords(step, blocks, false)} onClick={() => choose(stepId)} title={stepId}>
           <Name text={step.name ?? stepId} />
         </button>
       </span>

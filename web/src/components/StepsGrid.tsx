@@ -7,6 +7,7 @@ import { nextFailed } from "../runs/failed";
 import { useMedians } from "../runs/medians";
 import { matches, sortSteps, type StepQuery } from "../runs/selection";
 import type { StepSort } from "../runs/views";
+import { readyAt } from "../timeline/segments";
 import { useKeys } from "../ui/keys";
 import { Notice } from "../ui/Page";
 import virtual from "../ui/Virtual.module.css";
@@ -15,6 +16,7 @@ import { StepRow } from "./StepRow";
 import { StepsBar } from "./StepsBar";
 import css from "./StepsGrid.module.css";
 import { noSteps } from "./runWords";
+import { waitWords } from "./stepWords";
 import { useSelection } from "./useSelection";
 
 const [ROW, TWO_LINES] = [32, 60];
@@ -127,7 +129,9 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
           <div role="rowgroup" className={virtual.extent} style={{ height: rows.getTotalSize() }}>
             {rows.getVirtualItems().map((item) => {
               const id = shown[item.index];
-              return id === undefined ? null : (
+              const step = id === undefined ? undefined : store.step(id);
+              if (id === undefined || !step) return null;
+              return (
                 <StepRow
                   key={id}
                   stepId={id}
@@ -136,7 +140,9 @@ export function StepsGrid({ chosen, choose, query, setQuery, narrow }: StepsGrid
                   chosen={id === chosen}
                   selected={meant.has(id)}
                   tabStop={item.index === at}
-                  blocks={blocks}
+                  ready={readyAt(step, (other) => store.step(other), header?.startedAt ?? null)}
+                  wait={step.skip?.reason ?? step.skip?.reasonCode ?? waitWords(step, store)}
+                  blocks={blocks(id)}
                   median={medians?.get(id)}
                   choose={choose}
                   turn={turn}

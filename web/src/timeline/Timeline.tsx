@@ -15,7 +15,7 @@ import { Notice } from "../ui/Page";
 import { useTick } from "../ui/Time";
 import { Axis } from "./Axis";
 import { percent, type Span, spanOf, spanText, wholeSpan, within, zoomedSpan } from "./axis";
-import { beganAt, criticalPath, endedAt, pauseBands, worked } from "./segments";
+import { beganAt, criticalPath, endedAt, goesOn, pauseBands, readyAt, worked } from "./segments";
 import frame from "../ui/Frame.module.css";
 import css from "./Timeline.module.css";
 import { TimelineRow } from "./TimelineRow";
@@ -127,8 +127,11 @@ export function Timeline({ runId, chosen, choose }: TimelineProps) {
           </div>
           {virtual.getVirtualItems().map((item) => {
             const id = rows[item.index];
-            return id === undefined ? null : (
-              <TimelineRow key={id} id={id} index={item.index} top={item.start} span={span} now={now} startedAt={startedAt} blocks={blocks} critical={path?.has(id) ?? false} chosen={id === chosen} choose={choose} />
+            const step = id === undefined ? undefined : store.step(id);
+            if (id === undefined || !step) return null;
+            const ready = readyAt(step, (other) => store.step(other), startedAt);
+            return (
+              <TimelineRow key={id} id={id} index={item.index} top={item.start} span={span} now={goesOn(step, ready) ? now : 0} ready={ready} blocks={blocks(id)} critical={path?.has(id) ?? false} chosen={id === chosen} choose={choose} />
             );
           })}
         </div>

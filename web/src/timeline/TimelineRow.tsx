@@ -8,7 +8,7 @@ import { stepLook } from "../ui/look";
 import { Name } from "../ui/Name";
 import { StatusIcon } from "../ui/Status";
 import { percent, type Span } from "./axis";
-import { readyAt, type Segment, segmentsOf } from "./segments";
+import { type Segment, segmentsOf } from "./segments";
 import prose from "../ui/Prose.module.css";
 import virtual from "../ui/Virtual.module.css";
 import css from "./Timeline.module.css";
@@ -18,27 +18,28 @@ interface TimelineRowProps {
   index: number;
   top: number;
   span: Span;
+  /** 0 where nothing goes on: a row that stands still is not drawn again. */
   now: Instant;
-  startedAt: Instant;
-  /** How many steps wait behind one that failed. */
-  blocks: (stepId: string) => number;
+  ready: Instant | null;
+  /** How many steps wait behind it when it failed. */
+  blocks: number;
   critical: boolean;
   chosen: boolean;
   choose: (stepId: string) => void;
 }
 
 /** One step's time. What goes on ends at now, which stands still when the view is not known to be true. */
-export const TimelineRow = memo(function TimelineRow({ id, index, top, span, now, startedAt, blocks, critical, chosen, choose }: TimelineRowProps) {
+export const TimelineRow = memo(function TimelineRow({ id, index, top, span, now, ready, blocks, critical, chosen, choose }: TimelineRowProps) {
   const store = useRunStore();
   const step = useStep(id);
   if (!step) return null;
-  const segments = segmentsOf(step, readyAt(step, (other) => store.step(other), startedAt)).filter(({ from, to }) => from < span.to && (to ?? now) > span.from);
+  const segments = segmentsOf(step, ready).filter(({ from, to }) => from < span.to && (to ?? now) > span.from);
   const words = (segment: Segment): string => segmentWords(segment, now, store.frozen());
   return (
     <div role="row" aria-rowindex={index + 2} className={`${virtual.row} ${css.row}`} data-chosen={chosen || undefined} data-critical={critical || undefined} style={{ transform: `translateY(${top}px)` }}>
       <span role="cell" className={css.name}>
         <StatusIcon look={stepLook(step)} size={14} />
-        <button type="button" className={virtual.name} aria-label={stepWords(step, blocks(id), false)} onClick={() => choose(id)} title={id}>
+        <button type="button" className={virtual.name} aria-label={stepWords(step, blocks, false)} onClick={() => choose(id)} title={id}>
           <Name text={step.name ?? id} />
         </button>
       </span>

@@ -48,6 +48,11 @@ export function segmentsOf(step: Step, ready: Instant | null): Segment[] {
   return segments;
 }
 
+/** Whether now matters to what is shown of a step: it waits, is at work, or waits for its next attempt. */
+export function goesOn(step: Step, ready: Instant | null): boolean {
+  return segmentsOf(step, ready).some(({ to }) => to === null);
+}
+
 /** When a step was begun first, and how long it was at work in all. */
 export function beganAt(step: Step): Instant | null {
   return step.attempts.find((attempt) => attempt.startedAt !== null)?.startedAt ?? step.startedAt;

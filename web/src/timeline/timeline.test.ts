@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Attempt, Step } from "../api/model";
 import { percent, spanOf, spanText, ticks, wholeSpan, within, zoomedSpan } from "./axis";
-import { criticalPath, pauseBands, readyAt, segmentsOf, worked } from "./segments";
+import { criticalPath, goesOn, pauseBands, readyAt, segmentsOf, worked } from "./segments";
 
 function attempt(logicalAttemptId: number, startedAt: number | null, completedAt: number | null, status: Attempt["status"] = completedAt === null ? "RUNNING" : "SUCCESS"): Attempt {
   return { logicalAttemptId, engineAttemptId: 1, status, statusRaw: status, startedAt, completedAt, durationMs: null, startedSeq: null, endedSeq: null, error: null, skip: null };
@@ -30,6 +30,13 @@ describe("segmentsOf", () => {
     expect(segmentsOf(latched, 0).at(-1)).toEqual({ kind: "backoff", tone: "pending", from: 10, to: null, logicalAttemptId: 1 });
     const manual = step("a", { status: "RUNNING", substatus: "WAITING_MANUAL", attempts: [attempt(1, 5, null)] });
     expect(segmentsOf(manual, 5)).toEqual([{ kind: "person", tone: "person", from: 5, to: null, logicalAttemptId: 1 }]);
+  });
+
+  it("goes on only where now matters, so that the other rows are not drawn again", () => {
+    expect(goesOn(step("a", {}), null)).toBe(false);
+    expect(goesOn(step("a", {}), 40)).toBe(true);
+    expect(goesOn(step("a", { status: "RUNNING", attempts: [attempt(1, 5, null, "RUNNING")] }), 5)).toBe(true);
+    expect(goesOn(step("a", { status: "SUCCESS", attempts: [attempt(1, 5, 9, "SUCCESS")] }), 5)).toBe(false);
   });
 
   it("takes the end from the duration when it is all there is", () => {
