@@ -77,7 +77,7 @@ func (s *session) diff(d *client.DiffRunRunDiff) error {
 		for _, st := range d.Steps {
 			why := ""
 			if e := st.To.Error; e != nil {
-				why = e.Code + ": " + deref(e.Message)
+				why = oneLine(e.Code + ": " + deref(e.Message))
 			}
 			t.row(st.StepId, before(st), span{st.To.StatusRaw, stepSigns[st.To.Status].style}, nth(st.To.LogicalAttemptId), why)
 		}

@@ -33,7 +33,7 @@ func TestRunWatch_OnATerminal(t *testing.T) {
 	address, s := servedSteps(t, "s1", "s2<s1", "s3<s2", "s4")
 	began := time.Now()
 	stop := watchingOn(t, tty.file, address)
-	tty.await(`▶ RUNNING  [\s\S]*0/4  0 % · 4 waiting[\s\S]*● LIVE \(BUS_DEGRADED\)  seq 2, as of \d\d:\d\d:\d\dZ`)
+	tty.await(`▶ RUNNING  [\s\S]*0/4  0 % · 4 pending[\s\S]*● LIVE \(BUS_DEGRADED\)  seq 2, as of \d\d:\d\d:\d\dZ`)
 	append1(t, s, runtest.Draft(log.StepStartedEvent, "s1", 1))
 	append1(t, s, runtest.Draft(log.StepStartedEvent, "s4", 1))
 	tty.await(`▶ RUNNING +s1 +\S`)

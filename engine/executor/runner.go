@@ -263,10 +263,12 @@ func small(v json.RawMessage) json.RawMessage {
 	return v
 }
 
+// cutMessage keeps the beginning and the end: a traceback says what is wrong in its last line.
 func cutMessage(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) > maxMessage {
-		s = strings.ToValidUTF8(s[:maxMessage], "") + "…"
+		const half = maxMessage / 2
+		s = strings.ToValidUTF8(s[:half], "") + " … " + strings.ToValidUTF8(s[len(s)-half:], "")
 	}
 	return s
 }

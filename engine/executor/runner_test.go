@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
@@ -335,5 +336,18 @@ func TestRetryable_T67_T68_T205(t *testing.T) {
 		if got := executor.Retryable(c.policy, c.class, c.never); got != c.want {
 			t.Errorf("Retryable(%v, %q, %t) = %t", c.policy.RetryableErrors, c.class, c.never, got)
 		}
+	}
+}
+
+// A long message keeps its beginning and its end, where a traceback says what is wrong.
+func TestRunner_ALongMessageKeepsBothEnds(t *testing.T) {
+	t.Parallel()
+	long := "Traceback\n" + strings.Repeat("  é in a file\n", 1000) + "KeyError: 'amount'"
+	r := scriptedWorker(t, newJournal(t, plan.Noop, struct{}{}), func(context.Context, executor.Task, executor.Host) (executor.Result, error) {
+		return executor.Result{}, &executor.Failure{Code: "BROKEN", Message: long}
+	})
+	said := execute(t, t.Context(), r).Failed.ErrorMessage
+	if len(said) > 2100 || !utf8.ValidString(said) || !strings.HasPrefix(said, "Traceback\n") || !strings.HasSuffix(said, "KeyError: 'amount'") {
+		t.Errorf("%d bytes: %q", len(said), said)
 	}
 }

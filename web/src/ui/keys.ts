@@ -50,7 +50,7 @@ function hear(event: KeyboardEvent): void {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing || !keysOn()) return;
   if (event.target instanceof Element && event.target.closest(TYPED)) return;
   if (document.querySelector("dialog[open]")) return;
-  const now = Date.now();
+  const now = event.timeStamp; // when it was pressed, however late it is heard
   const keys = known();
   const found = (now < prefixUntil ? keys.get(`${prefix} ${event.key}`) : undefined) ?? keys.get(event.key);
   prefix = event.key;
