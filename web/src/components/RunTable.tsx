@@ -160,7 +160,7 @@ function Progress({ run }: { run: RunRow }) {
           const width = counts.total === 0 ? 0 : (counts[part] / counts.total) * 100;
           const at = x;
           x += width;
-          return <rect key={part} data-part={part} x={at} width={width} height="8" />;
+          return width > 0 && <rect key={part} data-part={part} x={at} width={width} height="8" />;
         })}
       </svg>
       {counts.total > 0 ? text : "–"}
