@@ -278,7 +278,8 @@ func TestRepair_T194_ARegressedRunWaitsForItsRepair(t *testing.T) {
 	}
 	pause := h.signal(id, run.Signal{Type: run.Pause})
 	h.applied(id, pause.Signal.ID)
-	h.signal(id, run.Signal{Type: run.Resume}) // waits for b
+	resume := h.signal(id, run.Signal{Type: run.Resume}) // waits for b
+	h.delivered(id, resume.Signal.ID)
 	h.told(id, "b")
 	stop()
 
