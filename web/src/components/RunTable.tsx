@@ -1,12 +1,12 @@
 import { Link } from "@tanstack/react-router";
-import { memo } from "react";
+import { createContext, memo, use } from "react";
 import type { RunRow } from "../api/model";
 import { m } from "../messages";
 import type { ListRow } from "../runs/list";
 import { manualOf } from "../runs/standing";
 import { Env } from "../ui/Env";
 import { shortId } from "../ui/format";
-import { ended, runLook } from "../ui/look";
+import { runLook } from "../ui/look";
 import { Menu, type MenuItem } from "../ui/Menu";
 import { Name } from "../ui/Name";
 import { StatusBadge } from "../ui/Status";
@@ -31,6 +31,9 @@ interface RunTableProps {
   /** What the menu of a row offers. */
   menu: (run: RunRow) => MenuItem[];
 }
+
+/** Each second moves how long the runs have taken, not their rows. */
+const Moment = createContext({ now: 0, frozen: false });
 
 export function RunTable({ rows, now, frozen, selecting, menu }: RunTableProps) {
   const { selected, turn, turnAll } = selecting;
@@ -62,17 +65,11 @@ export function RunTable({ rows, now, frozen, selecting, menu }: RunTableProps) 
           </tr>
         </thead>
         <tbody>
-          {rows.map((row) => (
-            <Row
-              key={row.run.runId}
-              run={row.run}
-              left={row.left}
-              selected={selected.has(row.run.runId)}
-              took={took(row.run, ended(row.run) ? 0 : now, frozen)}
-              turn={turn}
-              menu={menu}
-            />
-          ))}
+          <Moment value={{ now, frozen }}>
+            {rows.map((row) => (
+              <Row key={row.run.runId} run={row.run} left={row.left} selected={selected.has(row.run.runId)} turn={turn} menu={menu} />
+            ))}
+          </Moment>
         </tbody>
       </table>
     </div>
@@ -83,12 +80,11 @@ interface RowProps {
   run: RunRow;
   left: boolean;
   selected: boolean;
-  took: string | null;
   turn: Selecting["turn"];
   menu: RunTableProps["menu"];
 }
 
-const Row = memo(function Row({ run, left, selected, took, turn, menu }: RowProps) {
+const Row = memo(function Row({ run, left, selected, turn, menu }: RowProps) {
   const name = `${run.plan.planId} ${shortId(run.runId)}`;
   const cause = causeWords(run);
   return (
@@ -122,7 +118,9 @@ const Row = memo(function Row({ run, left, selected, took, turn, menu }: RowProp
       <td className={css.started}>
         <Time at={run.startedAt ?? run.createdAt} />
       </td>
-      <td className={css.took}>{took}</td>
+      <td className={css.took}>
+        <Took run={run} />
+      </td>
       <td className={css.by} title={run.triggeredBy ?? undefined}>
         {run.triggeredBy}
       </td>
@@ -135,6 +133,11 @@ const Row = memo(function Row({ run, left, selected, took, turn, menu }: RowProp
     </tr>
   );
 });
+
+function Took({ run }: { run: RunRow }) {
+  const { now, frozen } = use(Moment);
+  return took(run, now, frozen);
+}
 
 function causeWords(run: RunRow): string | null {
   if (run.rootCause && (run.status === "FAILED" || run.failedSteps > 0)) {
