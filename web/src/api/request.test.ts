@@ -1,5 +1,5 @@
 import { afterEach, expect, it, vi } from "vitest";
-import { ViewerDocument } from "./gen/graphql";
+import { RunsDocument, ViewerDocument } from "./gen/graphql";
 import { ask, request } from "./request";
 
 let sent = 0;
@@ -16,6 +16,20 @@ it("gives what was asked for ahead to the first request of the same, and to nobo
   expect(sent).toBe(1);
   expect(await request(ViewerDocument, {})).toEqual({ n: 1 });
   expect(await request(ViewerDocument, {})).toEqual({ n: 2 });
+});
+
+it("waits a minute for an answer that does not come, longer for a long text, and says that there is none", async () => {
+  const late = new AbortController();
+  const waits = vi.spyOn(AbortSignal, "timeout").mockReturnValue(late.signal);
+  vi.stubGlobal("fetch", (_: string, { signal }: RequestInit) => new Promise((_, fail) => signal?.addEventListener("abort", () => fail(signal.reason))));
+  const own = new AbortController();
+  const asked = request(ViewerDocument, {}, own.signal);
+  late.abort(new DOMException("late", "TimeoutError"));
+  await expect(asked).rejects.toMatchObject({ code: "NETWORK" });
+  expect(waits.mock.calls[0]?.[0]).toBeLessThan(61_000);
+  void request(RunsDocument, { first: 1, after: "x".repeat(2_000_000), filter: {}, orderBy: "CREATED_DESC" }).catch(() => {});
+  expect(waits.mock.calls[1]?.[0]).toBeGreaterThan(160_000);
+  waits.mockRestore();
 });
 
 it("forgets an answer that nobody wanted, and one that did not come", async () => {

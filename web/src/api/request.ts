@@ -49,18 +49,23 @@ export function toApiError(cause: unknown): ApiError {
   return new ApiError("The connection to dvt was lost.", { code: "NETWORK" });
 }
 
+/** The longest that an answer is waited for, and besides it what the question's own text may take on a slow line: 20 bytes in each millisecond. */
+const ANSWER_MS = 60_000;
+const SLOW_LINE = 20;
+
 interface Answer {
   status: number;
   text: string;
 }
 
 async function send(body: string, signal?: AbortSignal): Promise<Answer> {
+  const late = AbortSignal.timeout(ANSWER_MS + Math.ceil(body.length / SLOW_LINE));
   const response = await fetch("/graphql", {
     method: "POST",
     credentials: "same-origin",
     headers: { "content-type": "application/json", accept: "application/graphql-response+json, application/json" },
     body,
-    ...(signal ? { signal } : {}),
+    signal: signal ? AbortSignal.any([signal, late]) : late,
   });
   return { status: response.status, text: await response.text() };
 }
@@ -85,7 +90,7 @@ export function ask<TResult, TVariables>(document: TypedDocumentString<TResult, 
 
 /**
  * Runs a query or a mutation; never from a cache. The session cookie is the only credential.
- * Throws ApiError.
+ * Throws ApiError; its code is `NETWORK` when no answer came, within a minute at the most for all but long texts.
  */
 export async function request<TResult, TVariables>(
   document: TypedDocumentString<TResult, TVariables>,
