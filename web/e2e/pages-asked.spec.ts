@@ -101,6 +101,28 @@ test("the oldest runs first: nothing is asked in a hidden tab, and at once when 
   await expect(sync(page)).toContainText("Read every 5 s");
 });
 
+test("what an action would do is asked each half minute, nothing in a hidden tab, and at once when it is seen again", async ({ page, url }) => {
+  const runId = await startRun(url, "asked-preview", sleeps(600_000, 1));
+  let asked = 0;
+  page.on("request", (request) => (asked += /query Preview\b/.test(request.postData() ?? "") ? 1 : 0));
+  await page.clock.install();
+  await page.goto(`${url}/runs/${runId}`);
+  await expect(sync(page)).toHaveAttribute("data-state", "LIVE");
+  await page.getByRole("button", { name: "Pause…" }).click();
+  const dialog = page.getByRole("dialog", { name: /^Pause/ });
+  await expect(dialog).toContainText("If sent now");
+  const opened = asked;
+  await page.clock.runFor(31_000);
+  await expect.poll(() => asked).toBe(opened + 1);
+  await hide(page, true);
+  await page.clock.runFor(90_000);
+  expect(asked).toBe(opened + 1);
+  await hide(page, false);
+  await expect.poll(() => asked).toBe(opened + 2);
+  await expect(dialog).toContainText("If sent now");
+  await cancelRun(url, runId);
+});
+
 test("timers that a browser holds back in a hidden tab are no sleep of the machine; its return is doubted once", async ({ page, url }) => {
   const runId = await startRun(url, "asked-hidden", sleeps(600_000, 1));
   let [begun, unanswered] = [0, 0];

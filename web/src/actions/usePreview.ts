@@ -1,6 +1,7 @@
 import { useEffect, useState } from "react";
 import { type ActionInput, PreviewDocument, type PreviewQuery } from "../api/gen/graphql";
 import { type ApiError, request, toApiError } from "../api/request";
+import { whileSeen } from "../api/whileSeen";
 
 const OLD_MS = 30_000;
 const TYPING_MS = 300;
@@ -22,7 +23,7 @@ export function effectOf({ outcome, code, status, changes, blocked, warnings }: 
 
 /**
  * What the server says an action would do now: asked again when the input changes, when what it concerns moves
- * (`concern`), and when the answer is 30 s old. Null `input` asks nothing.
+ * (`concern`), and each 30 s while the page is in sight. Null `input` asks nothing.
  */
 export function usePreview(input: ActionInput | null, concern: string): Previewed {
   const [held, setHeld] = useState<Omit<Previewed, "again">>({ preview: null, of: null, error: null });
@@ -32,24 +33,17 @@ export function usePreview(input: ActionInput | null, concern: string): Previewe
   useEffect(() => {
     if (of === null) return;
     const abort = new AbortController();
-    let old: ReturnType<typeof setTimeout> | undefined;
-    const timer = setTimeout(
-      () => {
-        // What was made into text a moment ago.
-        request(PreviewDocument, { action: JSON.parse(of) as ActionInput }, abort.signal)
-          .then(({ preview }) => {
-            setHeld({ preview, of, error: null });
-            old = setTimeout(() => setRound((n) => n + 1), OLD_MS);
-          })
-          .catch((cause: unknown) => {
-            if (!abort.signal.aborted) setHeld({ preview: null, of, error: toApiError(cause) });
-          });
-      },
-      first ? 0 : TYPING_MS,
-    );
+    const ask = (): Promise<void> =>
+      // What was made into text a moment ago.
+      request(PreviewDocument, { action: JSON.parse(of) as ActionInput }, abort.signal).then(
+        ({ preview }) => setHeld({ preview, of, error: null }),
+        (cause: unknown) => {
+          if (!abort.signal.aborted) setHeld({ preview: null, of, error: toApiError(cause) });
+        },
+      );
+    const stop = whileSeen(OLD_MS, ask, first ? 0 : TYPING_MS);
     return () => {
-      clearTimeout(timer);
-      clearTimeout(old);
+      stop();
       abort.abort();
     };
     // The first answer makes the next ones wait for the end of typing; it is no reason to ask again.

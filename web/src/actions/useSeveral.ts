@@ -2,6 +2,7 @@ import { useCallback, useEffect, useRef, useState } from "react";
 import { type ActionInput, PreviewDocument } from "../api/gen/graphql";
 import type { Signal } from "../api/model";
 import { request, toApiError } from "../api/request";
+import { whileSeen } from "../api/whileSeen";
 import { useRunState, useRunStore } from "../runs/context";
 import { receipts } from "./context";
 import { ask, type Draft, EMPTY_DRAFT } from "./draft";
@@ -86,7 +87,7 @@ export function useSeveral(action: Several, runId: string, stepIds: readonly str
   return { parts, force, turnForce, sending, waitUntil, submit, review: () => setParts((held) => held.map(reviewed)) };
 }
 
-/** Asks what would become of each step that has no receipt: at first, when it or the run's status moves, and when the answer is 30 s old. */
+/** Asks what would become of each step that has no receipt: at first, when it or the run's status moves, and each 30 s while the page is in sight. */
 function usePreviews(parts: readonly Part[], force: boolean, inputOf: (part: Part, draft: Draft) => ActionInput, change: (stepId: string, to: (part: Part) => Part) => void): void {
   const store = useRunStore();
   const status = useRunState(({ header }) => `${header()?.status}/${header()?.substatus}`);
@@ -97,7 +98,6 @@ function usePreviews(parts: readonly Part[], force: boolean, inputOf: (part: Par
   const stale = parts.filter((part) => part.failure !== null && part.preview === null).length;
   useEffect(() => {
     const abort = new AbortController();
-    let old: ReturnType<typeof setTimeout> | undefined;
     const askEach = async (): Promise<void> => {
       const left = open.current.filter((part) => part.receipt === null);
       const worker = async (): Promise<void> => {
@@ -111,13 +111,11 @@ function usePreviews(parts: readonly Part[], force: boolean, inputOf: (part: Par
         }
       };
       await Promise.all(Array.from({ length: AT_ONCE }, worker));
-      if (!abort.signal.aborted) old = setTimeout(() => setRound((n) => n + 1), OLD_MS);
     };
     const first = open.current.every((part) => part.preview === null);
-    const timer = setTimeout(() => void askEach(), first ? 0 : SETTLE_MS);
+    const stop = whileSeen(OLD_MS, askEach, first ? 0 : SETTLE_MS);
     return () => {
-      clearTimeout(timer);
-      clearTimeout(old);
+      stop();
       abort.abort();
     };
   }, [force, status, round, stale, inputOf, change]);
