@@ -111,6 +111,10 @@ test("34 keys walk, select and open rows, and never fire in a field", async ({ p
   await expect(page.getByRole("checkbox", { checked: true })).toHaveCount(4);
   await page.keyboard.press("Escape");
   await expect(page.getByRole("checkbox", { checked: true })).toHaveCount(0);
+  await page.keyboard.press("x");
+  await page.getByRole("region", { name: "Selected runs" }).getByRole("button", { name: /^Clear/ }).press("Enter");
+  await expect(page.getByRole("checkbox", { checked: true })).toHaveCount(0);
+  await expect(rows(page).nth(2).getByRole("link")).toBeFocused();
   await page.keyboard.press("/");
   await page.keyboard.type("xjc");
   await expect(page.getByRole("checkbox", { checked: true })).toHaveCount(0);
@@ -138,6 +142,7 @@ test("the menu of a row is walked by arrows and goes where it says", async ({ pa
   await expect(page.getByRole("menuitem")).toHaveCount(0);
   await expect(button).toBeFocused();
   await button.press("Enter");
+  await expect(page.getByRole("menuitem", { name: "Open", exact: true })).toBeFocused();
   await page.keyboard.press("ArrowUp");
   await expect(page.getByRole("menuitem", { name: "Start this plan again…" })).toBeFocused();
   await page.keyboard.press("Enter");

@@ -20,7 +20,11 @@ export function useSelection(ids: readonly string[]) {
     anchor.current = id;
   }, []);
   const turnAll = useCallback((on: boolean) => setSelected(new Set(on ? order.current : [])), []);
-  const clear = useCallback(() => setSelected(new Set()), []);
+  const clear = useCallback(() => {
+    // The bar that offers it goes, and with it the focus that it has.
+    if (document.activeElement?.closest("[data-bar]")) document.querySelector<HTMLElement>("[data-selected] :is(a, button)")?.focus();
+    setSelected(new Set());
+  }, []);
   // What is filtered away is not meant.
   const selected = useMemo(() => new Set(ids.filter((id) => chosen.has(id))), [ids, chosen]);
   return { selected, turn, turnAll, clear };
