@@ -30,7 +30,12 @@ export default function StepModels({ runId, stepId, attempt, statuses, sql, open
   const [nodes, setNodes] = useState<Nodes | null | undefined>(undefined);
   const [error, setError] = useState<ApiError | null>(null);
   const [round, setRound] = useState(0);
-  const load = (after: string | null, signal?: AbortSignal): void => {
+  const [adding, setAdding] = useState(false);
+  /** Ends with the list that is shown: more of it is nothing of the next one. */
+  const asking = useRef(new AbortController());
+  const load = (after: string | null): void => {
+    const { signal } = asking.current;
+    setAdding(after !== null);
     request(StepNodesDocument, { runId, stepId, attempt: attempt === 0 ? null : attempt, status: statuses.length === 0 ? null : [...statuses], after }, signal)
       .then(({ run }) => {
         const page = run?.step?.dbtNodes ?? null;
@@ -38,12 +43,14 @@ export default function StepModels({ runId, stepId, attempt, statuses, sql, open
         setError(null);
       })
       .catch((cause: unknown) => {
-        if (!signal?.aborted) setError(toApiError(cause));
-      });
+        if (!signal.aborted) setError(toApiError(cause));
+      })
+      .finally(() => setAdding(false));
   };
   useEffect(() => {
     const abort = new AbortController();
-    load(null, abort.signal);
+    asking.current = abort;
+    load(null);
     return () => abort.abort();
     // What is asked for is all that is read.
     // oxlint-disable-next-line react/exhaustive-deps
@@ -71,7 +78,11 @@ export default function StepModels({ runId, stepId, attempt, statuses, sql, open
           <Entry key={node.uniqueId} node={node} open={node.uniqueId === sql} />
         ))}
       </ul>
-      {nodes.pageInfo.hasNextPage && <Button onClick={() => load(nodes.pageInfo.endCursor)}>{m.step.models.more(count(nodes.total))}</Button>}
+      {nodes.pageInfo.hasNextPage && (
+        <Button onClick={() => load(nodes.pageInfo.endCursor)} refusal={adding ? m.sync.LOADING : null}>
+          {m.step.models.more(count(nodes.total))}
+        </Button>
+      )}
     </div>
   );
 }
