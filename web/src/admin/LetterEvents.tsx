@@ -20,7 +20,7 @@ export function LetterEvents({ letter, onClose }: { letter: LetterFieldsFragment
       <div className={css.stack}>
         <p className={css.hint}>{m.dlq.carried}</p>
         {error !== null && <Problem error={error} retry={again} />}
-        {!events && error === null && <Skeleton rows={4} label={m.runs.loading} />}
+        {!events && error === null && <Skeleton rows={4} label={m.sync.LOADING} />}
         {events?.length === 0 && <p>{m.dlq.nothing}</p>}
         {events && events.length > 0 && (
           <pre className={`${prose.said} ${css.payload}`} tabIndex={0} aria-label={m.dlq.carried}>

@@ -60,12 +60,12 @@ export function PolicyPanel() {
   return (
     <>
       <PageHead title={now ? m.policy.named(now.version) : m.policy.title} asOf={policy.asOf} refresh={refresh}>
-        <Button refusal={may ?? (now ? null : m.runs.loading)} onClick={() => setEditing(now ?? null)}>
+        <Button refusal={may ?? (now ? null : m.sync.LOADING)} onClick={() => setEditing(now ?? null)}>
           {m.admin.edit}…
         </Button>
       </PageHead>
       {policy.error !== null && <Problem error={policy.error} retry={refresh} />}
-      {!now && policy.error === null && <Skeleton rows={8} label={m.runs.loading} />}
+      {!now && policy.error === null && <Skeleton rows={8} label={m.sync.LOADING} />}
       {now && (
         <>
           <section className={css.section}>

@@ -57,7 +57,7 @@ export function QuotasPanel() {
         </Button>
       </PageHead>
       {quotas.error !== null && <Problem error={quotas.error} retry={refresh} />}
-      {!lines && quotas.error === null && <Skeleton rows={6} label={m.runs.loading} />}
+      {!lines && quotas.error === null && <Skeleton rows={6} label={m.sync.LOADING} />}
       {lines && quotas.answer && (
         <>
           <section className={css.section}>

@@ -36,7 +36,7 @@ export function ServicePanel() {
     <>
       <PageHead title={m.service.title} asOf={service.asOf} refresh={service.again} />
       {service.error !== null && <Problem error={service.error} retry={service.again} />}
-      {!now && service.error === null && <Skeleton rows={4} label={m.runs.loading} />}
+      {!now && service.error === null && <Skeleton rows={4} label={m.sync.LOADING} />}
       {now && (
         <>
           <section className={css.section}>

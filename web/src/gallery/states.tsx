@@ -197,7 +197,7 @@ function dialogs(): State[] {
 function pages(): State[] {
   return [
     ...Object.entries(ERRORS).map(([name, error]) => ({ name, show: () => <Problem error={error} retry={nothing} /> })),
-    { name: "loading", show: () => <Skeleton rows={4} label={m.runs.loading} /> },
+    { name: "loading", show: () => <Skeleton rows={4} label={m.sync.LOADING} /> },
     { name: "empty", show: () => <Notice title={m.page.nothing}>{m.dlq.empty}</Notice> },
     { name: "not-found", show: () => <Notice title={m.run.gone}>{m.run.goneHint(RUN, "vic @ globex")}</Notice> },
     { name: "signed-out", show: () => <SignIn error={new ApiError("", { code: "TOKEN_EXPIRED" })} />, alone: true },

@@ -36,8 +36,8 @@ export function HealthHistoryView({ history }: { history: History | null }) {
   const bad = unwell(samples);
   return (
     <>
-      <p className={css.hint} role={history ? undefined : "status"} aria-label={history ? undefined : m.runs.loading}>
-        {history && newest ? m.health.of(history.server, clockTime(history.since, zone), clockTime(newest.at, zone)) : m.runs.loading}
+      <p className={css.hint} role={history ? undefined : "status"} aria-label={history ? undefined : m.sync.LOADING}>
+        {history && newest ? m.health.of(history.server, clockTime(history.since, zone), clockTime(newest.at, zone)) : m.sync.LOADING}
         {bad && ` ${m.health.unwell(bad.times, m.health.words[bad.last.status], clockTime(bad.last.at, zone))}`}
       </p>
       <div className={own.charts}>

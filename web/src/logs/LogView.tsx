@@ -37,7 +37,7 @@ interface LogViewProps {
 export function LogView(props: LogViewProps) {
   const log = useLog(props.of, props.running);
   if (log.error !== null && log.total === null) return <Problem error={log.error} retry={() => void log.begin()} />;
-  if (log.total === null) return <Skeleton rows={4} label={m.runs.loading} />;
+  if (log.total === null) return <Skeleton rows={4} label={m.sync.LOADING} />;
   return <Lines {...props} log={log} total={log.total} />;
 }
 

@@ -50,7 +50,7 @@ export function HealthPage() {
           <Table label={m.health.title} columns={checks} rows={health.checks} rowKey={(check) => check.name} />
         </section>
       ) : (
-        error === null && <Skeleton rows={5} label={m.runs.loading} />
+        error === null && <Skeleton rows={5} label={m.sync.LOADING} />
       )}
       {health && <HealthHistory />}
       {(health || error) && engine.length > 0 && (
