@@ -3,7 +3,8 @@ import { type ActionInput, PreviewDocument, type PreviewQuery } from "../api/gen
 import { type ApiError, request, toApiError } from "../api/request";
 import { whileSeen } from "../api/whileSeen";
 
-const OLD_MS = 30_000;
+/** So often a preview that somebody may decide by is asked for again. */
+export const OLD_MS = 30_000;
 const TYPING_MS = 300;
 
 export type Preview = PreviewQuery["preview"];

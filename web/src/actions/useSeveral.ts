@@ -9,11 +9,11 @@ import { ask, type Draft, EMPTY_DRAFT } from "./draft";
 import { newIntent } from "./intent";
 import { answered, newPart, type Part, previewed, renewed, reviewed, type Sender, type Several, sendEach } from "./several";
 import { send } from "./send";
+import { OLD_MS } from "./usePreview";
 import { intents } from "./useSend";
 
 const AT_ONCE = 4;
 const SETTLE_MS = 300;
-const OLD_MS = 30_000;
 
 export interface SeveralSteps {
   parts: readonly Part[];

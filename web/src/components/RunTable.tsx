@@ -33,7 +33,7 @@ interface RunTableProps {
 }
 
 /** Each second moves how long the runs have taken, not their rows. */
-const Moment = createContext({ now: 0, frozen: false });
+const Now = createContext({ now: 0, frozen: false });
 
 export function RunTable({ rows, now, frozen, selecting, menu }: RunTableProps) {
   const { selected, turn, turnAll } = selecting;
@@ -65,11 +65,11 @@ export function RunTable({ rows, now, frozen, selecting, menu }: RunTableProps) 
           </tr>
         </thead>
         <tbody>
-          <Moment value={{ now, frozen }}>
+          <Now value={{ now, frozen }}>
             {rows.map((row) => (
               <Row key={row.run.runId} run={row.run} left={row.left} selected={selected.has(row.run.runId)} turn={turn} menu={menu} />
             ))}
-          </Moment>
+          </Now>
         </tbody>
       </table>
     </div>
@@ -135,7 +135,7 @@ const Row = memo(function Row({ run, left, selected, turn, menu }: RowProps) {
 });
 
 function Took({ run }: { run: RunRow }) {
-  const { now, frozen } = use(Moment);
+  const { now, frozen } = use(Now);
   return took(run, now, frozen);
 }
 
