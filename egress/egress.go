@@ -1,0 +1,233 @@
+// Package egress guards every call that dvt makes to an address somebody else wrote: HTTP_NOTIFY steps and plan
+// references. A caller gets an http.RoundTripper from a Guard. The Guard checks the name before it is resolved and each
+// address when it is dialled, so neither a redirect nor a second answer of the resolver leads elsewhere.
+//
+// An error of this package never holds an address or a resolver's answer: the people who read it may not know the
+// network that the process stands in. The details go to the Guard's log.
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// ErrRefused says that an address may not be called. It is the same error for a name that is denied, a name that leads
+// into a private network and a name that does not exist: otherwise a caller could list the names of an inner network.
+var ErrRefused = errors.New("the address leads to no host that may be called")
+
+// Guard decides which addresses may be called. It is immutable and safe for concurrent use; a nil Guard permits public
+// addresses only and logs nothing.
+type Guard struct {
+	private bool
+	lists   map[string]list
+	log     *slog.Logger
+
+	resolver *net.Resolver // nil: that of the system
+	resolved sync.Map      // of Judge: host to hostAddresses
+}
+
+// New compiles the settings. It returns every problem of them at once. A nil log discards.
+func New(s Settings, log *slog.Logger) (*Guard, error) {
+	lists, err := s.compile()
+	if err != nil {
+		return nil, err
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Guard{private: s.AllowPrivate, lists: lists, log: log}, nil
+}
+
+// Private reports whether private networks may be called. A nil Guard says no.
+func (g *Guard) Private() bool { return g != nil && g.private }
+
+type tenantKey struct{}
+
+// WithTenant returns a context in which calls are judged by the rules of a tenant. Without it the rules for all count.
+func WithTenant(ctx context.Context, tenant string) context.Context {
+	return context.WithValue(ctx, tenantKey{}, tenant)
+}
+
+func tenantOf(ctx context.Context) string {
+	tenant, _ := ctx.Value(tenantKey{}).(string)
+	return tenant
+}
+
+// Timeouts bound one call.
+type Timeouts struct {
+	Dial   time.Duration // of a connection, and of the TLS handshake
+	Answer time.Duration // from the request to the header of the response; 0 is no limit
+}
+
+// Transport returns a RoundTripper that calls permitted addresses only. It uses no proxy and keeps no connection: one
+// that was opened for a tenant must not carry the request of another whose rules differ.
+func (g *Guard) Transport(t Timeouts) http.RoundTripper {
+	if g == nil {
+		g = &Guard{log: slog.New(slog.DiscardHandler)}
+	}
+	dialer := &net.Dialer{Timeout: t.Dial, ControlContext: g.control, Resolver: g.resolver}
+	return &transport{guard: g, next: &http.Transport{
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return g.dial(ctx, dialer, network, address)
+		},
+		DisableKeepAlives: true, ForceAttemptHTTP2: true,
+		TLSHandshakeTimeout: t.Dial, ResponseHeaderTimeout: t.Answer, MaxResponseHeaderBytes: 64 << 10,
+	}}
+}
+
+type transport struct {
+	guard *Guard
+	next  *http.Transport
+}
+
+// RoundTrip also judges the Host header: behind an address that many sites share, that header names the site.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Host != "" && r.Host != r.URL.Host {
+		if !ascii(r.Host) || !t.guard.named(tenantOf(r.Context()), hostOf(r.Host)) {
+			t.guard.refused(r.Context(), r.Host, "", "the Host header")
+			return nil, ErrRefused
+		}
+	}
+	res, err := t.next.RoundTrip(r)
+	if err != nil && !errors.Is(err, ErrRefused) && r.Context().Err() == nil {
+		t.guard.log.WarnContext(r.Context(), "a call failed",
+			slog.String("tenant", tenantOf(r.Context())), slog.String("host", r.URL.Host), slog.Any("error", err))
+	}
+	return res, err
+}
+
+type hostKey struct{}
+
+// dial judges the name before the resolver is asked, so that a denied name cannot carry data out in a query.
+func (g *Guard) dial(ctx context.Context, d *net.Dialer, network, address string) (net.Conn, error) {
+	host := hostOf(address)
+	if !g.named(tenantOf(ctx), host) {
+		g.refused(ctx, host, "", "the name")
+		return nil, ErrRefused
+	}
+	conn, err := d.DialContext(context.WithValue(ctx, hostKey{}, host), network, address)
+	var dns *net.DNSError
+	switch {
+	case errors.Is(err, ErrRefused):
+		return nil, ErrRefused // not wrapped: the outer error names the address
+	case errors.As(err, &dns) && dns.IsNotFound && !g.private:
+		g.refused(ctx, host, "", "the name does not exist")
+		return nil, ErrRefused
+	}
+	return conn, err
+}
+
+// control sees each address that is really dialled.
+func (g *Guard) control(ctx context.Context, network, address string, _ syscall.RawConn) error {
+	host, _ := ctx.Value(hostKey{}).(string)
+	at, err := netip.ParseAddrPort(address)
+	if err != nil || !strings.HasPrefix(network, "tcp") || !g.permits(tenantOf(ctx), host, at.Addr()) {
+		g.refused(ctx, host, address, "the address")
+		return ErrRefused
+	}
+	return nil
+}
+
+func (g *Guard) refused(ctx context.Context, host, address, what string) {
+	g.log.WarnContext(ctx, "a call was refused", slog.String("tenant", tenantOf(ctx)), slog.String("host", host),
+		slog.String("address", address), slog.String("cause", what))
+}
+
+// named reports whether a host may be resolved. It is the first half of permits.
+func (g *Guard) named(tenant, host string) bool {
+	all, own := g.lists[Everyone], g.lists[tenant]
+	if all.deny.names(host) || own.deny.names(host) {
+		return false
+	}
+	allow := g.allowOf(tenant)
+	// A range of addresses may permit a name whose address is known later.
+	return allow.empty() || allow.names(host) || len(allow.prefixes) > 0
+}
+
+// allowOf returns the allow list of a tenant: its own, else that of everyone.
+func (g *Guard) allowOf(tenant string) matcher {
+	if own := g.lists[tenant].allow; !own.empty() {
+		return own
+	}
+	return g.lists[Everyone].allow
+}
+
+// denies reports whether an address, in any of its forms, is refused whatever is allowed.
+func (g *Guard) denies(tenant string, forms []netip.Addr) bool {
+	return g.lists[Everyone].deny.covers(forms) || g.lists[tenant].deny.covers(forms) || anyOf(forms, never)
+}
+
+// isOpen reports whether an address may be reached without being allowed by name.
+func (g *Guard) isOpen(forms []netip.Addr) bool { return g.private || !anyOf(forms, inner) }
+
+// permits reports whether a host may be called at an address that it resolved to.
+func (g *Guard) permits(tenant, host string, a netip.Addr) bool {
+	if !g.named(tenant, host) {
+		return false
+	}
+	forms := formsOf(a)
+	if g.denies(tenant, forms) {
+		return false
+	}
+	allow, open := g.allowOf(tenant), g.isOpen(forms)
+	if allow.empty() {
+		return open
+	}
+	return allow.admits(forms) || allow.names(host) && open
+}
+
+// Reason returns one of a few fixed sentences for an error of a Transport, without an address.
+func Reason(err error) string {
+	var timeout net.Error
+	var dns *net.DNSError
+	var unknown x509.UnknownAuthorityError
+	var hostname x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var verification *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var alert tls.AlertError
+	var op *net.OpError
+	switch {
+	case errors.Is(err, ErrRefused):
+		return ErrRefused.Error()
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "there was no answer in time"
+	case errors.As(err, &dns):
+		return "the name could not be resolved"
+	case errors.As(err, &verification), errors.As(err, &unknown), errors.As(err, &hostname), errors.As(err, &invalid):
+		return "the certificate is not valid for this host"
+	case errors.As(err, &record), errors.As(err, &alert):
+		return "the TLS handshake failed"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "the connection was refused"
+	case errors.As(err, &op) && op.Op == "dial":
+		return "no connection could be made"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+		return "the connection was closed before an answer"
+	}
+	return "the call failed"
+}
+
+// hostOf is the name or address of host:port, in lower case and without a root dot.
+func hostOf(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = strings.Trim(address, "[]")
+	}
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+func ascii(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
+}
