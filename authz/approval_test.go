@@ -9,7 +9,7 @@ import (
 
 func TestApproval_O3_TheMostSpecificRowDecides(t *testing.T) {
 	t.Parallel()
-	d, err := authz.NewDirectory(authz.DevAccounts(), time.Now)
+	d, err := authz.NewDirectory(authz.DevAccounts(func(name string) string { return name }), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

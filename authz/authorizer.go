@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/dvt-engine/dvt/plan"
 )
 
 // grace is how long the last good policy holds while its source does not answer (T202).
@@ -45,6 +47,7 @@ type policy struct {
 	names   []string // of those who have grants, sorted
 	// approvals is how many people a run needs in a place.
 	approvals map[place]int
+	sandboxes map[place]plan.SandboxCeiling
 }
 
 // New makes an Authorizer on rules (DefaultPolicy for most) and the directory
@@ -105,6 +108,7 @@ func newPolicy(p StoredPolicy) (*policy, error) {
 	}
 	out.doc = *p.Document
 	out.approvals = approvalsOf(out.doc.Approvals)
+	out.sandboxes = sandboxesOf(out.doc.Sandbox)
 	list := out.doc.Rules
 	if list == nil {
 		list = DefaultPolicy()

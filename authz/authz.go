@@ -80,6 +80,36 @@ type Principal struct {
 	SessionID string    // of the browser's session that it came with; its rights end with that
 	Provider  string    // that said who it is; "": the settings did, or it is a service
 	Groups    []string  // names like GroupID's whose grants it has too
+	Address   string    // that its request came from, behind trusted proxies; "": it came by no request
+	Via       string    // ViaHTTP, ViaWebSocket, …; "": it came by no request
+}
+
+// Ways by which requests come.
+const (
+	ViaHTTP      = "http"
+	ViaWebSocket = "websocket"
+	ViaSignIn    = "sign-in"
+	ViaWorker    = "worker"
+)
+
+// Credential names what p showed, without its secret: token:ID, session:ID, jwt or account, and @PROVIDER behind it
+// when a provider said who p is. It is empty for one that showed nothing.
+func (p Principal) Credential() string {
+	name := ""
+	switch {
+	case p.TokenID != "":
+		name = "token:" + p.TokenID
+	case p.SessionID != "":
+		name = "session:" + p.SessionID
+	case p.Provider != "":
+		name = "jwt"
+	case p.Via != "" && p.Via != ViaSignIn:
+		name = "account"
+	}
+	if p.Provider != "" {
+		name += "@" + p.Provider
+	}
+	return name
 }
 
 // Grant gives a role in a project and environment; "*" is all.

@@ -155,7 +155,7 @@ func TestDecide_DenyByDefault(t *testing.T) {
 
 func TestDecide_T101_OtherTenant(t *testing.T) {
 	t.Parallel()
-	d, err := authz.NewDirectory(authz.DevAccounts(), clock)
+	d, err := authz.NewDirectory(authz.DevAccounts(func(name string) string { return name }), clock)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,5 +342,46 @@ func BenchmarkDecide(b *testing.B) {
 		if d, err := a.Decide(p, authz.Cancel, shopDev); err != nil || !d.Allowed {
 			b.Fatal(d, err)
 		}
+	}
+}
+
+// Without queues a worker serves all of its tenants'; a pattern is a name or a beginning of names.
+func TestWorker_MayServeQueue(t *testing.T) {
+	t.Parallel()
+	worker := func(queues ...string) (authz.Worker, error) {
+		a := account("w")
+		a.TenantID, a.Worker, a.Serves, a.Queues = "", true, []string{"acme"}, queues
+		d, err := authz.NewDirectory([]authz.Account{a}, clock)
+		if err != nil {
+			return authz.Worker{}, err
+		}
+		return d.AuthenticateWorker("token of w")
+	}
+	for _, c := range []struct {
+		queues []string
+		queue  string
+		want   bool
+	}{
+		{nil, "tq-data-dev", true}, {[]string{"tq-data-dev"}, "tq-data-dev", true}, {[]string{"tq-data-dev"}, "tq-data-dev2", false},
+		{[]string{"tq-data-*"}, "tq-data-prod", true}, {[]string{"tq-data-*"}, "tq-isolation-acme-prod", false},
+		{[]string{"tq-a", "tq-b*"}, "tq-bc", true}, {[]string{"tq-data-dev"}, "", false}, {[]string{"*"}, "tq-data-dev", true},
+	} {
+		w, err := worker(c.queues...)
+		if err != nil || w.MayServeQueue(c.queue) != c.want {
+			t.Errorf("queues %q and %q: %t, %v, want %t", c.queues, c.queue, !c.want, err, c.want)
+		}
+	}
+	if (authz.Worker{ID: "w", Serves: []string{"*"}}).MayServeQueue("tq-data-dev") {
+		t.Error("a worker that nobody authenticated serves a queue")
+	}
+	for _, bad := range []string{"", "tq-*-dev", "**", "tq data"} {
+		if _, err := worker(bad); err == nil || !strings.Contains(err.Error(), "no queue") {
+			t.Errorf("the queue %q: %v", bad, err)
+		}
+	}
+	person := account("p")
+	person.Queues = []string{"tq-data-dev"}
+	if _, err := authz.NewDirectory([]authz.Account{person}, clock); err == nil || !strings.Contains(err.Error(), "only a worker serves queues") {
+		t.Errorf("a person with queues: %v", err)
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -20,21 +22,32 @@ type Account struct {
 	ExpiresAt   time.Time `yaml:"expiresAt" json:"expiresAt"`
 	// OIDC makes it somebody, or a group, that only an OIDC provider knows: it has grants and no token.
 	OIDC bool `yaml:"oidc" json:"oidc"`
-	// Worker makes it a data-plane worker, which may only Begin and give Evidence
-	// for runs of these tenants (T203).
+	// Worker makes it a data-plane worker, which may only begin and end attempts and give evidence of them, for runs of
+	// these tenants and dispatches to these queues (T203).
 	Worker bool     `yaml:"worker" json:"worker"`
 	Serves []string `yaml:"serves" json:"serves"` // tenants of a worker; "*" is all
+	// Queues of a worker: names, or beginnings of names before a trailing *. None given is all.
+	Queues []string `yaml:"queues" json:"queues"`
 }
 
 // Worker is an authenticated data-plane worker.
 type Worker struct {
 	ID     string
-	Serves []string
+	Serves []string // tenants
+	Queues []string // names or beginnings; see Account
 }
 
 // MayServe reports whether the worker may act for runs of the tenant.
 func (w Worker) MayServe(tenantID string) bool {
 	return slices.Contains(w.Serves, "*") || slices.Contains(w.Serves, tenantID)
+}
+
+// MayServeQueue reports whether the worker may take dispatches to the queue.
+func (w Worker) MayServeQueue(queue string) bool {
+	return slices.ContainsFunc(w.Queues, func(pattern string) bool {
+		beginning, open := strings.CutSuffix(pattern, "*")
+		return queue == pattern || open && strings.HasPrefix(queue, beginning)
+	})
 }
 
 // Directory knows the accounts. It is safe for concurrent use.
@@ -47,6 +60,8 @@ type Directory struct {
 	tenants  map[string][]string // principals of a tenant, sorted
 	trusted  []Provider
 }
+
+var aQueue = regexp.MustCompile(`^[A-Za-z0-9._-]*(?:[A-Za-z0-9._-]|\*)$`)
 
 // name of a principal.
 type name struct{ tenantID, id string }
@@ -98,7 +113,11 @@ func (d *Directory) add(a Account) (errs []error) {
 	if a.Worker {
 		check(len(a.Serves) > 0, "serves must name the worker's tenants")
 		check(len(a.Grants) == 0, "a worker has no grants")
+		for _, q := range a.Queues {
+			check(aQueue.MatchString(q), "%q is no queue: write a name, or the beginning of names and a *", q)
+		}
 	} else {
+		check(len(a.Queues) == 0, "only a worker serves queues")
 		check(a.TenantID != "", "tenant is missing")
 		check(d.accounts[name{a.TenantID, a.ID}] == nil, "the id is taken in this tenant")
 		check(len(a.Serves) == 0, "only a worker serves tenants")
@@ -160,7 +179,11 @@ func (d *Directory) AuthenticateWorker(token string) (Worker, error) {
 	if !a.Worker {
 		return Worker{}, ErrUnauthenticated
 	}
-	return Worker{ID: a.ID, Serves: a.Serves}, nil
+	queues := a.Queues
+	if len(queues) == 0 {
+		queues = []string{"*"}
+	}
+	return Worker{ID: a.ID, Serves: a.Serves, Queues: queues}, nil
 }
 
 // Grants are those of a principal now; false when it is not known. The slice is
@@ -216,11 +239,11 @@ func (d *Directory) SetGrants(tenantID, id string, grants []Grant) {
 }
 
 // DevAccounts are the principals of `dvt dev`: one per role in tenant acme, and an
-// Admin in tenant globex. Each one's token is its name, so they are for loopback only.
-func DevAccounts() []Account {
+// Admin in tenant globex. tokenOf gives the token of each, by name.
+func DevAccounts(tokenOf func(name string) string) []Account {
 	var out []Account
 	add := func(tenant, id string, role Role) {
-		sum := sha256.Sum256([]byte(id))
+		sum := sha256.Sum256([]byte(tokenOf(id)))
 		out = append(out, Account{
 			ID: id, TenantID: tenant, TokenSHA256: hex.EncodeToString(sum[:]),
 			Grants: []Grant{{Role: role, ProjectID: "*", EnvironmentID: "*"}},

@@ -20,6 +20,8 @@ type Document struct {
 	Approvals []Approval `json:"approvals"`
 	// BreakGlass names who may take a role for a while in an emergency.
 	BreakGlass []BreakGlass `json:"breakGlass"`
+	// Sandbox bounds the programs that plans may start.
+	Sandbox []Sandbox `json:"sandbox,omitempty"`
 }
 
 // PrincipalGrant gives a principal a role in a project and environment; "*" is all.
@@ -32,10 +34,13 @@ type PrincipalGrant struct {
 	BreakGlass    bool       `json:"breakGlass,omitempty"` // taken, not given
 }
 
-// SOD is separation of duties (O4): who asked for a run may not decide these for it.
+// SOD is separation of duties (O4). Who asked for a run may not approve it, and who asked for or approved it may not complete
+// its manual steps. A service has API tokens of people and is no person of its own, so it does neither while the part is on.
 type SOD struct {
 	Approve        bool `json:"approve"`
 	CompleteManual bool `json:"completeManual"`
+	// CompleteManualInEveryPlan holds CompleteManual also for steps whose plan says `sod: false`.
+	CompleteManualInEveryPlan bool `json:"completeManualInEveryPlan,omitempty"`
 }
 
 // Approval asks for a number of people in a project and environment.
@@ -54,7 +59,7 @@ type BreakGlass struct {
 
 // Limits of a Document.
 const (
-	MaxPolicyRows    = 10_000  // rules, grants, approvals and break-glass entries together
+	MaxPolicyRows    = 10_000  // rules, grants, approvals, break-glass entries and ceilings of sandboxes together
 	MaxPolicyBytes   = 2 << 20 // as compact JSON
 	MaxGrantsOfOne   = 200     // of one principal, so that a decision stays short
 	maxApprovals     = 10
@@ -75,8 +80,8 @@ const LockedOut = "LOCKED_OUT"
 // the whole tenant, by a grant that does not end by itself.
 func (a *Authorizer) Check(tenantID string, doc Document) []Problem {
 	c := &checking{seen: map[string]bool{}, grants: map[string]int{}}
-	if n := len(doc.Rules) + len(doc.Grants) + len(doc.Approvals) + len(doc.BreakGlass); n > MaxPolicyRows {
-		c.bad("document", "RANGE", "it has %d rules, grants, approvals and break-glass entries; at most %d are allowed", n, MaxPolicyRows)
+	if n := len(doc.Rules) + len(doc.Grants) + len(doc.Approvals) + len(doc.BreakGlass) + len(doc.Sandbox); n > MaxPolicyRows {
+		c.bad("document", "RANGE", "it has %d rules, grants, approvals, break-glass entries and ceilings of sandboxes; at most %d are allowed", n, MaxPolicyRows)
 		return c.out
 	}
 	if size, err := json.Marshal(doc); err != nil || len(size) > MaxPolicyBytes {
@@ -85,6 +90,7 @@ func (a *Authorizer) Check(tenantID string, doc Document) []Problem {
 	}
 	c.rules(doc.Rules)
 	c.people(doc)
+	c.sandboxes(doc.Sandbox)
 	if len(c.out) > 0 {
 		return c.out
 	}

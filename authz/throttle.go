@@ -58,7 +58,7 @@ func (t *Throttle) Wait(address, token string) time.Duration {
 	if at, ok := t.good.Get(sha256.Sum256([]byte(token))); ok && now.Sub(at) < goodFor {
 		return 0
 	}
-	b, ok := t.buckets.Get(network(address))
+	b, ok := t.buckets.Get(Network(address))
 	if !ok || !now.Before(b.until) {
 		return 0
 	}
@@ -78,7 +78,7 @@ func (t *Throttle) Done(address, token string, good bool) {
 		return
 	}
 	t.good.Remove(hash)
-	key := network(address)
+	key := Network(address)
 	b, ok := t.buckets.Get(key)
 	if !ok {
 		b = &bucket{left: failures, at: now}
@@ -96,8 +96,8 @@ func (t *Throttle) Done(address, token string, good bool) {
 	b.until = now.Add(b.penalty)
 }
 
-// network is an address as it is limited.
-func network(address string) string {
+// Network is an address as limits count it: of IPv6 its /64, which one machine may have whole.
+func Network(address string) string {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {
 		return address

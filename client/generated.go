@@ -712,8 +712,10 @@ func (v *BulkLine) GetSignal() *BulkLineSignal { return v.Signal }
 // The receipt of a command: how far it has come.
 type BulkLineSignal struct {
 	// Null when rejected.
-	Application       *SignalApplication `json:"application"`
-	ApplicationReason *string            `json:"applicationReason"`
+	Application *SignalApplication `json:"application"`
+	// Why it is NOOP or NOT_APPLIED. Of a CANCEL or EMERGENCY_STOP while it is PENDING or DELIVERED: how far the engine has
+	// come, and when dvt ends the run by itself; once it is APPLIED, that dvt did so because the engine did not.
+	ApplicationReason *string `json:"applicationReason"`
 	// runSeq of the effect.
 	AppliedSeq *int64 `json:"appliedSeq"`
 }
@@ -1133,6 +1135,38 @@ type CancelRunResponse struct {
 // GetCancelRun returns CancelRunResponse.CancelRun, and is useful for accessing the field via an interface.
 func (v *CancelRunResponse) GetCancelRun() CancelRunCancelRunSignalRunPayload { return v.CancelRun }
 
+// CheckAuditAuditCheck includes the requested fields of the GraphQL type AuditCheck.
+// The GraphQL type's documentation follows.
+//
+// One page of the comparison of tokens, policies, settings and decisions with the audit rows that made them.
+type CheckAuditAuditCheck struct {
+	Checked int `json:"checked"`
+	// One sentence for each object that no row accounts for.
+	Problems []string `json:"problems"`
+	// Pass it as `after` for the next page; null at the end.
+	Next *string `json:"next"`
+}
+
+// GetChecked returns CheckAuditAuditCheck.Checked, and is useful for accessing the field via an interface.
+func (v *CheckAuditAuditCheck) GetChecked() int { return v.Checked }
+
+// GetProblems returns CheckAuditAuditCheck.Problems, and is useful for accessing the field via an interface.
+func (v *CheckAuditAuditCheck) GetProblems() []string { return v.Problems }
+
+// GetNext returns CheckAuditAuditCheck.Next, and is useful for accessing the field via an interface.
+func (v *CheckAuditAuditCheck) GetNext() *string { return v.Next }
+
+// CheckAuditResponse is returned by CheckAudit on success.
+type CheckAuditResponse struct {
+	// Compares a page of the tenant's tokens, policies, settings and approval decisions with the audit rows that made
+	// them. Takes READ_AUDIT as `audit` does. Errors: FORBIDDEN, CURSOR_INVALID.
+	// Example: `auditCheck { checked problems next }`.
+	AuditCheck CheckAuditAuditCheck `json:"auditCheck"`
+}
+
+// GetAuditCheck returns CheckAuditResponse.AuditCheck, and is useful for accessing the field via an interface.
+func (v *CheckAuditResponse) GetAuditCheck() CheckAuditAuditCheck { return v.AuditCheck }
+
 // CompleteManualStepCompleteManualStepSignalRunPayload includes the requested fields of the GraphQL type SignalRunPayload.
 type CompleteManualStepCompleteManualStepSignalRunPayload struct {
 	Signal CompleteManualStepCompleteManualStepSignalRunPayloadSignal `json:"signal"`
@@ -1387,6 +1421,8 @@ type CountLooseAuditAuditAuditConnection struct {
 	Waiting float64 `json:"waiting"`
 	// Rows that are not in the chain and never will be: they did not come through dvt.
 	Stray float64 `json:"stray"`
+	// How many seconds the oldest waiting row has waited; 0 when none waits. More than 10 is a fault.
+	OldestWaitingSeconds float64 `json:"oldestWaitingSeconds"`
 }
 
 // GetWaiting returns CountLooseAuditAuditAuditConnection.Waiting, and is useful for accessing the field via an interface.
@@ -1394,6 +1430,11 @@ func (v *CountLooseAuditAuditAuditConnection) GetWaiting() float64 { return v.Wa
 
 // GetStray returns CountLooseAuditAuditAuditConnection.Stray, and is useful for accessing the field via an interface.
 func (v *CountLooseAuditAuditAuditConnection) GetStray() float64 { return v.Stray }
+
+// GetOldestWaitingSeconds returns CountLooseAuditAuditAuditConnection.OldestWaitingSeconds, and is useful for accessing the field via an interface.
+func (v *CountLooseAuditAuditAuditConnection) GetOldestWaitingSeconds() float64 {
+	return v.OldestWaitingSeconds
+}
 
 // CountLooseAuditResponse is returned by CountLooseAudit on success.
 type CountLooseAuditResponse struct {
@@ -3877,6 +3918,11 @@ func (v *ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy) Get
 	return v.PolicyRow.BreakGlass
 }
 
+// GetSandbox returns ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy.Sandbox, and is useful for accessing the field via an interface.
+func (v *ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy) GetSandbox() []PolicyRowSandboxPolicySandbox {
+	return v.PolicyRow.Sandbox
+}
+
 // GetActor returns ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy.Actor, and is useful for accessing the field via an interface.
 func (v *ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy) GetActor() *string {
 	return v.PolicyRow.Actor
@@ -3932,6 +3978,8 @@ type __premarshalListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePol
 
 	BreakGlass []PolicyRowBreakGlassPolicyBreakGlass `json:"breakGlass"`
 
+	Sandbox []PolicyRowSandboxPolicySandbox `json:"sandbox"`
+
 	Actor *string `json:"actor"`
 
 	Reason *string `json:"reason"`
@@ -3957,6 +4005,7 @@ func (v *ListPoliciesPolicyHistoryPolicyConnectionEdgesPolicyEdgeNodePolicy) __p
 	retval.Sod = v.PolicyRow.Sod
 	retval.Approvals = v.PolicyRow.Approvals
 	retval.BreakGlass = v.PolicyRow.BreakGlass
+	retval.Sandbox = v.PolicyRow.Sandbox
 	retval.Actor = v.PolicyRow.Actor
 	retval.Reason = v.PolicyRow.Reason
 	retval.At = v.PolicyRow.At
@@ -4888,7 +4937,7 @@ func (v *PolicyGrantInput) GetExpiresAt() *time.Time { return v.ExpiresAt }
 // GetBreakGlass returns PolicyGrantInput.BreakGlass, and is useful for accessing the field via an interface.
 func (v *PolicyGrantInput) GetBreakGlass() bool { return v.BreakGlass }
 
-// At most 10,000 rules, grants, approvals and break-glass entries together, and 200 grants of one principal.
+// At most 10,000 rules, grants, approvals, break-glass entries and ceilings of sandboxes together, and 200 grants of one principal.
 type PolicyInput struct {
 	// Null: the defaults of dvt, now and after upgrades.
 	Rules      []PolicyRuleInput       `json:"rules"`
@@ -4896,6 +4945,8 @@ type PolicyInput struct {
 	Sod        PolicySodInput          `json:"sod"`
 	Approvals  []PolicyApprovalInput   `json:"approvals"`
 	BreakGlass []PolicyBreakGlassInput `json:"breakGlass"`
+	// Null keeps the ceilings as they are, so that a client that does not know them removes none.
+	Sandbox []PolicySandboxInput `json:"sandbox"`
 }
 
 // GetRules returns PolicyInput.Rules, and is useful for accessing the field via an interface.
@@ -4913,6 +4964,9 @@ func (v *PolicyInput) GetApprovals() []PolicyApprovalInput { return v.Approvals 
 // GetBreakGlass returns PolicyInput.BreakGlass, and is useful for accessing the field via an interface.
 func (v *PolicyInput) GetBreakGlass() []PolicyBreakGlassInput { return v.BreakGlass }
 
+// GetSandbox returns PolicyInput.Sandbox, and is useful for accessing the field via an interface.
+func (v *PolicyInput) GetSandbox() []PolicySandboxInput { return v.Sandbox }
+
 // PolicyRow includes the GraphQL fields of Policy requested by the fragment PolicyRow.
 // The GraphQL type's documentation follows.
 //
@@ -4928,6 +4982,8 @@ type PolicyRow struct {
 	Sod        PolicyRowSodPolicySod                 `json:"sod"`
 	Approvals  []PolicyRowApprovalsPolicyApproval    `json:"approvals"`
 	BreakGlass []PolicyRowBreakGlassPolicyBreakGlass `json:"breakGlass"`
+	// Ceilings of the sandboxes that plans ask for.
+	Sandbox []PolicyRowSandboxPolicySandbox `json:"sandbox"`
 	// Who made this version; null for version 0.
 	Actor  *string    `json:"actor"`
 	Reason *string    `json:"reason"`
@@ -4954,6 +5010,9 @@ func (v *PolicyRow) GetApprovals() []PolicyRowApprovalsPolicyApproval { return v
 
 // GetBreakGlass returns PolicyRow.BreakGlass, and is useful for accessing the field via an interface.
 func (v *PolicyRow) GetBreakGlass() []PolicyRowBreakGlassPolicyBreakGlass { return v.BreakGlass }
+
+// GetSandbox returns PolicyRow.Sandbox, and is useful for accessing the field via an interface.
+func (v *PolicyRow) GetSandbox() []PolicyRowSandboxPolicySandbox { return v.Sandbox }
 
 // GetActor returns PolicyRow.Actor, and is useful for accessing the field via an interface.
 func (v *PolicyRow) GetActor() *string { return v.Actor }
@@ -5053,10 +5112,62 @@ func (v *PolicyRowRulesPolicyRule) GetProjectId() string { return v.ProjectId }
 // GetEnvironmentId returns PolicyRowRulesPolicyRule.EnvironmentId, and is useful for accessing the field via an interface.
 func (v *PolicyRowRulesPolicyRule) GetEnvironmentId() string { return v.EnvironmentId }
 
+// PolicyRowSandboxPolicySandbox includes the requested fields of the GraphQL type PolicySandbox.
+// The GraphQL type's documentation follows.
+//
+// The most that programs of a project and environment may use and reach; null bounds nothing.
+type PolicyRowSandboxPolicySandbox struct {
+	ProjectId     string `json:"projectId"`
+	EnvironmentId string `json:"environmentId"`
+	// Bytes of all processes of a step together.
+	Memory *float64 `json:"memory"`
+	// Cores.
+	Cpu *float64 `json:"cpu"`
+	// Processes and threads at once.
+	Pids *int `json:"pids"`
+	// Bytes of one file that a program writes.
+	Disk *float64 `json:"disk"`
+	// Permitted TCP destinations, PORT or HOST:PORT; null permits all that the guard of outgoing addresses permits.
+	Connect []string `json:"connect"`
+	// Parts that every program must have.
+	Require []string `json:"require"`
+}
+
+// GetProjectId returns PolicyRowSandboxPolicySandbox.ProjectId, and is useful for accessing the field via an interface.
+func (v *PolicyRowSandboxPolicySandbox) GetProjectId() string { return v.ProjectId }
+
+// GetEnvironmentId returns PolicyRowSandboxPolicySandbox.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *PolicyRowSandboxPolicySandbox) GetEnvironmentId() string { return v.EnvironmentId }
+
+// GetMemory returns PolicyRowSandboxPolicySandbox.Memory, and is useful for accessing the field via an interface.
+func (v *PolicyRowSandboxPolicySandbox) GetMemory() *float64 { return v.Memory }
+
+// GetCpu returns PolicyRowSandboxPolicySandbox.Cpu, and is useful for accessing the field via an interface.
+func (v *PolicyRowSandboxPolicySandbox) GetCpu() *float64 { return v.Cpu }
+
+// GetPids returns PolicyRowSandboxPolicySandbox.Pids, and is useful for accessing the field via an interface.
+func (v *PolicyRowSandboxPolicySandbox) GetPids() *int { return v.Pids }
+
+// GetDisk returns PolicyRowSandboxPolicySandbox.Disk, and is useful for accessing the field via an interface.
+func (v *PolicyRowSandboxPolicySandbox) GetDisk() *float64 { return v.Disk }
+
+// GetConnect returns PolicyRowSandboxPolicySandbox.Connect, and is useful for accessing the field via an interface.
+func (v *PolicyRowSandboxPolicySandbox) GetConnect() []string { return v.Connect }
+
+// GetRequire returns PolicyRowSandboxPolicySandbox.Require, and is useful for accessing the field via an interface.
+func (v *PolicyRowSandboxPolicySandbox) GetRequire() []string { return v.Require }
+
 // PolicyRowSodPolicySod includes the requested fields of the GraphQL type PolicySod.
+// The GraphQL type's documentation follows.
+//
+// Separation of duties. While a part is on, a service, which has API tokens and no person, does not decide in that part.
 type PolicyRowSodPolicySod struct {
-	Approve        bool `json:"approve"`
+	// Who asked for a run may not approve it.
+	Approve bool `json:"approve"`
+	// Who asked for or approved a run may not complete its manual steps, unless the plan says `sod: false`.
 	CompleteManual bool `json:"completeManual"`
+	// A plan cannot lift completeManual by `sod: false`.
+	CompleteManualInEveryPlan bool `json:"completeManualInEveryPlan"`
 }
 
 // GetApprove returns PolicyRowSodPolicySod.Approve, and is useful for accessing the field via an interface.
@@ -5064,6 +5175,11 @@ func (v *PolicyRowSodPolicySod) GetApprove() bool { return v.Approve }
 
 // GetCompleteManual returns PolicyRowSodPolicySod.CompleteManual, and is useful for accessing the field via an interface.
 func (v *PolicyRowSodPolicySod) GetCompleteManual() bool { return v.CompleteManual }
+
+// GetCompleteManualInEveryPlan returns PolicyRowSodPolicySod.CompleteManualInEveryPlan, and is useful for accessing the field via an interface.
+func (v *PolicyRowSodPolicySod) GetCompleteManualInEveryPlan() bool {
+	return v.CompleteManualInEveryPlan
+}
 
 type PolicyRuleInput struct {
 	Role          string `json:"role"`
@@ -5084,9 +5200,48 @@ func (v *PolicyRuleInput) GetProjectId() string { return v.ProjectId }
 // GetEnvironmentId returns PolicyRuleInput.EnvironmentId, and is useful for accessing the field via an interface.
 func (v *PolicyRuleInput) GetEnvironmentId() string { return v.EnvironmentId }
 
+// A field that is null or 0 bounds nothing.
+type PolicySandboxInput struct {
+	ProjectId     string   `json:"projectId"`
+	EnvironmentId string   `json:"environmentId"`
+	Memory        *float64 `json:"memory"`
+	Cpu           *float64 `json:"cpu"`
+	Pids          *int     `json:"pids"`
+	Disk          *float64 `json:"disk"`
+	// An empty list permits no connection; null permits all that the guard of outgoing addresses permits.
+	Connect []string `json:"connect"`
+	Require []string `json:"require"`
+}
+
+// GetProjectId returns PolicySandboxInput.ProjectId, and is useful for accessing the field via an interface.
+func (v *PolicySandboxInput) GetProjectId() string { return v.ProjectId }
+
+// GetEnvironmentId returns PolicySandboxInput.EnvironmentId, and is useful for accessing the field via an interface.
+func (v *PolicySandboxInput) GetEnvironmentId() string { return v.EnvironmentId }
+
+// GetMemory returns PolicySandboxInput.Memory, and is useful for accessing the field via an interface.
+func (v *PolicySandboxInput) GetMemory() *float64 { return v.Memory }
+
+// GetCpu returns PolicySandboxInput.Cpu, and is useful for accessing the field via an interface.
+func (v *PolicySandboxInput) GetCpu() *float64 { return v.Cpu }
+
+// GetPids returns PolicySandboxInput.Pids, and is useful for accessing the field via an interface.
+func (v *PolicySandboxInput) GetPids() *int { return v.Pids }
+
+// GetDisk returns PolicySandboxInput.Disk, and is useful for accessing the field via an interface.
+func (v *PolicySandboxInput) GetDisk() *float64 { return v.Disk }
+
+// GetConnect returns PolicySandboxInput.Connect, and is useful for accessing the field via an interface.
+func (v *PolicySandboxInput) GetConnect() []string { return v.Connect }
+
+// GetRequire returns PolicySandboxInput.Require, and is useful for accessing the field via an interface.
+func (v *PolicySandboxInput) GetRequire() []string { return v.Require }
+
 type PolicySodInput struct {
 	Approve        bool `json:"approve"`
 	CompleteManual bool `json:"completeManual"`
+	// A plan cannot lift completeManual by `sod: false`.
+	CompleteManualInEveryPlan bool `json:"completeManualInEveryPlan"`
 }
 
 // GetApprove returns PolicySodInput.Approve, and is useful for accessing the field via an interface.
@@ -5094,6 +5249,9 @@ func (v *PolicySodInput) GetApprove() bool { return v.Approve }
 
 // GetCompleteManual returns PolicySodInput.CompleteManual, and is useful for accessing the field via an interface.
 func (v *PolicySodInput) GetCompleteManual() bool { return v.CompleteManual }
+
+// GetCompleteManualInEveryPlan returns PolicySodInput.CompleteManualInEveryPlan, and is useful for accessing the field via an interface.
+func (v *PolicySodInput) GetCompleteManualInEveryPlan() bool { return v.CompleteManualInEveryPlan }
 
 // PreviewActionPreview includes the requested fields of the GraphQL type ActionPreview.
 type PreviewActionPreview struct {
@@ -5596,9 +5754,10 @@ type ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntry struct {
 	No int64 `json:"no"`
 	// Of the row, a UUID.
 	Id string `json:"id"`
-	// SHA-256 in hex over the strings v1, hash of the link before (empty for the first), no, id, at (UTC, six digits of a
-	// second, Z), tenantId, actor, action, runId, signalId, outcome, code, reason, requestId, detail, each written as its
-	// length in bytes, a colon and itself.
+	// SHA-256 in hex over the strings v2, hash of the link before (empty for the first), no, id, at (UTC, six digits of a
+	// second, Z), tenantId, actor, action, runId, signalId, outcome, code, reason, requestId, detail, credential, address,
+	// via, object, digest, each written as its length in bytes, a colon and itself. Rows of format 1 begin with v1 and end
+	// with detail.
 	Hash string `json:"hash"`
 	// Null when the row was taken away.
 	Row *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow `json:"row"`
@@ -5633,6 +5792,18 @@ type ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow struct
 	RequestId string `json:"requestId"`
 	// A JSON document as it is kept, or empty.
 	Detail string `json:"detail"`
+	// Of the hash: 1 does not cover the fields below.
+	Format int `json:"format"`
+	// That the actor showed, without its secret: token:ID, session:ID, jwt or account, and @PROVIDER behind it.
+	Credential string `json:"credential"`
+	// That the request came from, behind trusted proxies.
+	Address string `json:"address"`
+	// http, websocket, sign-in or worker.
+	Via string `json:"via"`
+	// That the row made: token/ID, policy/VERSION, setting/KIND/TENANT/VERSION, decision/RUN/PRINCIPAL, revocation/ID.
+	Object string `json:"object"`
+	// SHA-256 in hex of the content of the object.
+	Digest string `json:"digest"`
 }
 
 // GetAt returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow.At, and is useful for accessing the field via an interface.
@@ -5688,6 +5859,36 @@ func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) G
 // GetDetail returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow.Detail, and is useful for accessing the field via an interface.
 func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) GetDetail() string {
 	return v.Detail
+}
+
+// GetFormat returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow.Format, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) GetFormat() int {
+	return v.Format
+}
+
+// GetCredential returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow.Credential, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) GetCredential() string {
+	return v.Credential
+}
+
+// GetAddress returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow.Address, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) GetAddress() string {
+	return v.Address
+}
+
+// GetVia returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow.Via, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) GetVia() string {
+	return v.Via
+}
+
+// GetObject returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow.Object, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) GetObject() string {
+	return v.Object
+}
+
+// GetDigest returns ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow.Digest, and is useful for accessing the field via an interface.
+func (v *ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow) GetDigest() string {
+	return v.Digest
 }
 
 // ReadAuditAuditAuditConnectionPageInfo includes the requested fields of the GraphQL type PageInfo.
@@ -6023,6 +6224,23 @@ func (v *ReadStepLogStepLogMissingMissingLines) GetFrom() int { return v.From }
 // GetTo returns ReadStepLogStepLogMissingMissingLines.To, and is useful for accessing the field via an interface.
 func (v *ReadStepLogStepLogMissingMissingLines) GetTo() int { return v.To }
 
+// ReadTenantResponse is returned by ReadTenant on success.
+type ReadTenantResponse struct {
+	// Who is asking, and what they may do where.
+	Viewer ReadTenantViewer `json:"viewer"`
+}
+
+// GetViewer returns ReadTenantResponse.Viewer, and is useful for accessing the field via an interface.
+func (v *ReadTenantResponse) GetViewer() ReadTenantViewer { return v.Viewer }
+
+// ReadTenantViewer includes the requested fields of the GraphQL type Viewer.
+type ReadTenantViewer struct {
+	TenantId string `json:"tenantId"`
+}
+
+// GetTenantId returns ReadTenantViewer.TenantId, and is useful for accessing the field via an interface.
+func (v *ReadTenantViewer) GetTenantId() string { return v.TenantId }
+
 // Receipt includes the GraphQL fields of Signal requested by the fragment Receipt.
 // The GraphQL type's documentation follows.
 //
@@ -6036,8 +6254,10 @@ type Receipt struct {
 	Decision  SignalDecision    `json:"decision"`
 	Rejection *ReceiptRejection `json:"rejection"`
 	// Null when rejected.
-	Application       *SignalApplication `json:"application"`
-	ApplicationReason *string            `json:"applicationReason"`
+	Application *SignalApplication `json:"application"`
+	// Why it is NOOP or NOT_APPLIED. Of a CANCEL or EMERGENCY_STOP while it is PENDING or DELIVERED: how far the engine has
+	// come, and when dvt ends the run by itself; once it is APPLIED, that dvt did so because the engine did not.
+	ApplicationReason *string `json:"applicationReason"`
 	// True when this answer repeats an earlier one.
 	Duplicate bool `json:"duplicate"`
 	// runSeq of SignalAccepted or SignalRejected.
@@ -7271,6 +7491,11 @@ func (v *SetPolicySetPolicySetPolicyPayloadPolicy) GetBreakGlass() []PolicyRowBr
 	return v.PolicyRow.BreakGlass
 }
 
+// GetSandbox returns SetPolicySetPolicySetPolicyPayloadPolicy.Sandbox, and is useful for accessing the field via an interface.
+func (v *SetPolicySetPolicySetPolicyPayloadPolicy) GetSandbox() []PolicyRowSandboxPolicySandbox {
+	return v.PolicyRow.Sandbox
+}
+
 // GetActor returns SetPolicySetPolicySetPolicyPayloadPolicy.Actor, and is useful for accessing the field via an interface.
 func (v *SetPolicySetPolicySetPolicyPayloadPolicy) GetActor() *string { return v.PolicyRow.Actor }
 
@@ -7320,6 +7545,8 @@ type __premarshalSetPolicySetPolicySetPolicyPayloadPolicy struct {
 
 	BreakGlass []PolicyRowBreakGlassPolicyBreakGlass `json:"breakGlass"`
 
+	Sandbox []PolicyRowSandboxPolicySandbox `json:"sandbox"`
+
 	Actor *string `json:"actor"`
 
 	Reason *string `json:"reason"`
@@ -7345,6 +7572,7 @@ func (v *SetPolicySetPolicySetPolicyPayloadPolicy) __premarshalJSON() (*__premar
 	retval.Sod = v.PolicyRow.Sod
 	retval.Approvals = v.PolicyRow.Approvals
 	retval.BreakGlass = v.PolicyRow.BreakGlass
+	retval.Sandbox = v.PolicyRow.Sandbox
 	retval.Actor = v.PolicyRow.Actor
 	retval.Reason = v.PolicyRow.Reason
 	retval.At = v.PolicyRow.At
@@ -7583,6 +7811,9 @@ func (v *ShowPolicyPolicy) GetBreakGlass() []PolicyRowBreakGlassPolicyBreakGlass
 	return v.PolicyRow.BreakGlass
 }
 
+// GetSandbox returns ShowPolicyPolicy.Sandbox, and is useful for accessing the field via an interface.
+func (v *ShowPolicyPolicy) GetSandbox() []PolicyRowSandboxPolicySandbox { return v.PolicyRow.Sandbox }
+
 // GetActor returns ShowPolicyPolicy.Actor, and is useful for accessing the field via an interface.
 func (v *ShowPolicyPolicy) GetActor() *string { return v.PolicyRow.Actor }
 
@@ -7632,6 +7863,8 @@ type __premarshalShowPolicyPolicy struct {
 
 	BreakGlass []PolicyRowBreakGlassPolicyBreakGlass `json:"breakGlass"`
 
+	Sandbox []PolicyRowSandboxPolicySandbox `json:"sandbox"`
+
 	Actor *string `json:"actor"`
 
 	Reason *string `json:"reason"`
@@ -7657,6 +7890,7 @@ func (v *ShowPolicyPolicy) __premarshalJSON() (*__premarshalShowPolicyPolicy, er
 	retval.Sod = v.PolicyRow.Sod
 	retval.Approvals = v.PolicyRow.Approvals
 	retval.BreakGlass = v.PolicyRow.BreakGlass
+	retval.Sandbox = v.PolicyRow.Sandbox
 	retval.Actor = v.PolicyRow.Actor
 	retval.Reason = v.PolicyRow.Reason
 	retval.At = v.PolicyRow.At
@@ -8321,6 +8555,91 @@ func (v *ShowServiceServiceServiceState) __premarshalJSON() (*__premarshalShowSe
 	retval.ActiveRuns = v.ServiceRow.ActiveRuns
 	return &retval, nil
 }
+
+// ShowWorkersResponse is returned by ShowWorkers on success.
+type ShowWorkersResponse struct {
+	// The newest report of each data worker about each of its queues, of the last 24 hours, at most 1,000. Takes DEBUG on the
+	// whole tenant: of the operators, where the installation has such a tenant. Errors: FORBIDDEN.
+	Workers []ShowWorkersWorkersWorkerReport `json:"workers"`
+}
+
+// GetWorkers returns ShowWorkersResponse.Workers, and is useful for accessing the field via an interface.
+func (v *ShowWorkersResponse) GetWorkers() []ShowWorkersWorkersWorkerReport { return v.Workers }
+
+// ShowWorkersWorkersWorkerReport includes the requested fields of the GraphQL type WorkerReport.
+// The GraphQL type's documentation follows.
+//
+// What a data worker says about its sandbox. Runtimes and parts are strings on purpose: later versions may add some.
+type ShowWorkersWorkersWorkerReport struct {
+	// The account that sent it, and the name that the worker gave itself.
+	Account string `json:"account"`
+	Worker  string `json:"worker"`
+	Queue   string `json:"queue"`
+	Runtime string `json:"runtime"`
+	// SHA-256 of the runtime's own program, in hexadecimal.
+	Digest  string                                                    `json:"digest"`
+	Parts   []string                                                  `json:"parts"`
+	Missing []ShowWorkersWorkersWorkerReportMissingMissingSandboxPart `json:"missing"`
+	// The last verification succeeded.
+	Ok bool `json:"ok"`
+	// Why it failed; null when it succeeded.
+	Problem *string `json:"problem"`
+	// The user that programs run as.
+	Uid        int       `json:"uid"`
+	ReportedAt time.Time `json:"reportedAt"`
+	// It reported in the last two minutes, so that plans are admitted by it.
+	Live bool `json:"live"`
+}
+
+// GetAccount returns ShowWorkersWorkersWorkerReport.Account, and is useful for accessing the field via an interface.
+func (v *ShowWorkersWorkersWorkerReport) GetAccount() string { return v.Account }
+
+// GetWorker returns ShowWorkersWorkersWorkerReport.Worker, and is useful for accessing the field via an interface.
+func (v *ShowWorkersWorkersWorkerReport) GetWorker() string { return v.Worker }
+
+// GetQueue returns ShowWorkersWorkersWorkerReport.Queue, and is useful for accessing the field via an interface.
+func (v *ShowWorkersWorkersWorkerReport) GetQueue() string { return v.Queue }
+
+// GetRuntime returns ShowWorkersWorkersWorkerReport.Runtime, and is useful for accessing the field via an interface.
+func (v *ShowWorkersWorkersWorkerReport) GetRuntime() string { return v.Runtime }
+
+// GetDigest returns ShowWorkersWorkersWorkerReport.Digest, and is useful for accessing the field via an interface.
+func (v *ShowWorkersWorkersWorkerReport) GetDigest() string { return v.Digest }
+
+// GetParts returns ShowWorkersWorkersWorkerReport.Parts, and is useful for accessing the field via an interface.
+func (v *ShowWorkersWorkersWorkerReport) GetParts() []string { return v.Parts }
+
+// GetMissing returns ShowWorkersWorkersWorkerReport.Missing, and is useful for accessing the field via an interface.
+func (v *ShowWorkersWorkersWorkerReport) GetMissing() []ShowWorkersWorkersWorkerReportMissingMissingSandboxPart {
+	return v.Missing
+}
+
+// GetOk returns ShowWorkersWorkersWorkerReport.Ok, and is useful for accessing the field via an interface.
+func (v *ShowWorkersWorkersWorkerReport) GetOk() bool { return v.Ok }
+
+// GetProblem returns ShowWorkersWorkersWorkerReport.Problem, and is useful for accessing the field via an interface.
+func (v *ShowWorkersWorkersWorkerReport) GetProblem() *string { return v.Problem }
+
+// GetUid returns ShowWorkersWorkersWorkerReport.Uid, and is useful for accessing the field via an interface.
+func (v *ShowWorkersWorkersWorkerReport) GetUid() int { return v.Uid }
+
+// GetReportedAt returns ShowWorkersWorkersWorkerReport.ReportedAt, and is useful for accessing the field via an interface.
+func (v *ShowWorkersWorkersWorkerReport) GetReportedAt() time.Time { return v.ReportedAt }
+
+// GetLive returns ShowWorkersWorkersWorkerReport.Live, and is useful for accessing the field via an interface.
+func (v *ShowWorkersWorkersWorkerReport) GetLive() bool { return v.Live }
+
+// ShowWorkersWorkersWorkerReportMissingMissingSandboxPart includes the requested fields of the GraphQL type MissingSandboxPart.
+type ShowWorkersWorkersWorkerReportMissingMissingSandboxPart struct {
+	Part   string `json:"part"`
+	Reason string `json:"reason"`
+}
+
+// GetPart returns ShowWorkersWorkersWorkerReportMissingMissingSandboxPart.Part, and is useful for accessing the field via an interface.
+func (v *ShowWorkersWorkersWorkerReportMissingMissingSandboxPart) GetPart() string { return v.Part }
+
+// GetReason returns ShowWorkersWorkersWorkerReportMissingMissingSandboxPart.Reason, and is useful for accessing the field via an interface.
+func (v *ShowWorkersWorkersWorkerReportMissingMissingSandboxPart) GetReason() string { return v.Reason }
 
 type SignalActionInput struct {
 	RunId  string      `json:"runId"`
@@ -10527,6 +10846,14 @@ type __CancelRunInput struct {
 // GetInput returns __CancelRunInput.Input, and is useful for accessing the field via an interface.
 func (v *__CancelRunInput) GetInput() CancelRunInput { return v.Input }
 
+// __CheckAuditInput is used internally by genqlient
+type __CheckAuditInput struct {
+	After *string `json:"after"`
+}
+
+// GetAfter returns __CheckAuditInput.After, and is useful for accessing the field via an interface.
+func (v *__CheckAuditInput) GetAfter() *string { return v.After }
+
 // __CompleteManualStepInput is used internally by genqlient
 type __CompleteManualStepInput struct {
 	Input CompleteManualStepInput `json:"input"`
@@ -11266,6 +11593,42 @@ func CancelRun(
 	return data_, err_
 }
 
+// The query executed by CheckAudit.
+const CheckAudit_Operation = `
+query CheckAudit ($after: String) {
+	auditCheck(after: $after) {
+		checked
+		problems
+		next
+	}
+}
+`
+
+func CheckAudit(
+	ctx_ context.Context,
+	client_ graphql.Client,
+	after *string,
+) (data_ *CheckAuditResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "CheckAudit",
+		Query:  CheckAudit_Operation,
+		Variables: &__CheckAuditInput{
+			After: after,
+		},
+	}
+
+	data_ = &CheckAuditResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
 // The mutation executed by CompleteManualStep.
 const CompleteManualStep_Operation = `
 mutation CompleteManualStep ($input: CompleteManualStepInput!) {
@@ -11364,6 +11727,7 @@ query CountLooseAudit {
 	audit(first: 1) {
 		waiting
 		stray
+		oldestWaitingSeconds
 	}
 }
 `
@@ -12220,6 +12584,7 @@ fragment PolicyRow on Policy {
 	sod {
 		approve
 		completeManual
+		completeManualInEveryPlan
 	}
 	approvals {
 		projectId
@@ -12230,6 +12595,16 @@ fragment PolicyRow on Policy {
 		principal
 		role
 		maxMinutes
+	}
+	sandbox {
+		projectId
+		environmentId
+		memory
+		cpu
+		pids
+		disk
+		connect
+		require
 	}
 	actor
 	reason
@@ -12706,6 +13081,12 @@ query ReadAudit ($filter: AuditFilter, $oldestFirst: Boolean, $first: Int, $afte
 					reason
 					requestId
 					detail
+					format
+					credential
+					address
+					via
+					object
+					digest
 				}
 			}
 		}
@@ -12892,6 +13273,36 @@ func ReadStepLog(
 	}
 
 	data_ = &ReadStepLogResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ReadTenant.
+const ReadTenant_Operation = `
+query ReadTenant {
+	viewer {
+		tenantId
+	}
+}
+`
+
+func ReadTenant(
+	ctx_ context.Context,
+	client_ graphql.Client,
+) (data_ *ReadTenantResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ReadTenant",
+		Query:  ReadTenant_Operation,
+	}
+
+	data_ = &ReadTenantResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(
@@ -13159,6 +13570,7 @@ fragment PolicyRow on Policy {
 	sod {
 		approve
 		completeManual
+		completeManualInEveryPlan
 	}
 	approvals {
 		projectId
@@ -13169,6 +13581,16 @@ fragment PolicyRow on Policy {
 		principal
 		role
 		maxMinutes
+	}
+	sandbox {
+		projectId
+		environmentId
+		memory
+		cpu
+		pids
+		disk
+		connect
+		require
 	}
 	actor
 	reason
@@ -13327,6 +13749,7 @@ fragment PolicyRow on Policy {
 	sod {
 		approve
 		completeManual
+		completeManualInEveryPlan
 	}
 	approvals {
 		projectId
@@ -13337,6 +13760,16 @@ fragment PolicyRow on Policy {
 		principal
 		role
 		maxMinutes
+	}
+	sandbox {
+		projectId
+		environmentId
+		memory
+		cpu
+		pids
+		disk
+		connect
+		require
 	}
 	actor
 	reason
@@ -13574,6 +14007,50 @@ func ShowService(
 	}
 
 	data_ = &ShowServiceResponse{}
+	resp_ := &graphql.Response{Data: data_}
+
+	err_ = client_.MakeRequest(
+		ctx_,
+		req_,
+		resp_,
+	)
+
+	return data_, err_
+}
+
+// The query executed by ShowWorkers.
+const ShowWorkers_Operation = `
+query ShowWorkers {
+	workers {
+		account
+		worker
+		queue
+		runtime
+		digest
+		parts
+		missing {
+			part
+			reason
+		}
+		ok
+		problem
+		uid
+		reportedAt
+		live
+	}
+}
+`
+
+func ShowWorkers(
+	ctx_ context.Context,
+	client_ graphql.Client,
+) (data_ *ShowWorkersResponse, err_ error) {
+	req_ := &graphql.Request{
+		OpName: "ShowWorkers",
+		Query:  ShowWorkers_Operation,
+	}
+
+	data_ = &ShowWorkersResponse{}
 	resp_ := &graphql.Response{Data: data_}
 
 	err_ = client_.MakeRequest(

@@ -101,7 +101,8 @@ func (s *Service) openApprovals(ctx context.Context, scope RunFilter, after *sto
 		}
 		return s.cfg.Store.OpenApprovals(ctx, f)
 	}, func(a store.Approval) (bool, error) {
-		return scope.EnvironmentID == "" || a.EnvironmentID == scope.EnvironmentID, nil
+		ok := scope.EnvironmentID == "" || a.EnvironmentID == scope.EnvironmentID
+		return ok && scope.Scopes.Hold(a.ProjectID, a.EnvironmentID), nil
 	})
 }
 

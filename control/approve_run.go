@@ -75,7 +75,7 @@ func checkApproval(in ApproveRun) error {
 	case in.Reject && in.Reason == "":
 		vs = append(vs, plan.Violation{Path: "reason", Code: "REQUIRED", Message: "say why the run is rejected"})
 	}
-	if len(vs) > 0 {
+	if vs = checkText(vs, "reason", in.Reason); len(vs) > 0 {
 		return badInput(vs)
 	}
 	return nil
@@ -115,9 +115,11 @@ func (a *approving) decide(ctx context.Context, tx store.RunTx) error {
 	if a.refusal != nil {
 		return a.audit(ctx, tx, "REJECTED", a.refusal.Code)
 	}
-	if err := tx.Decide(ctx, store.ApprovalDecision{Principal: a.p.ID, Approved: !a.in.Reject, Reason: a.in.Reason, RequestID: a.in.RequestID}); err != nil {
+	decision := store.ApprovalDecision{Principal: a.p.ID, Approved: !a.in.Reject, Reason: a.in.Reason, RequestID: a.in.RequestID}
+	if err := tx.Decide(ctx, decision); err != nil {
 		return err
 	}
+	a.row = store.MadeDecision(a.row, a.run.RunID, decision)
 	if err := a.audit(ctx, tx, "ACCEPTED", ""); err != nil {
 		return err
 	}
@@ -142,6 +144,8 @@ func (s *Service) approvable(p authz.Principal, triggeredBy string, at store.App
 		return refuse(run.CodeInvalidRunState, "The time to approve the run is over.")
 	case triggeredBy == p.ID && s.cfg.Authz.SOD(p.TenantID).Approve:
 		return refuse(run.CodeSOD, "Who asked for the run may not decide about it; someone else must.")
+	case authz.IsService(p.ID) && s.cfg.Authz.SOD(p.TenantID).Approve:
+		return refuse(run.CodeSOD, "A service may not decide about a run while the policy separates duties (sod.approve); a person must.")
 	case reject:
 		return nil
 	}
@@ -251,7 +255,7 @@ func (s *Service) ExpireApprovals(ctx context.Context) error {
 	tick := time.NewTicker(expireEvery)
 	defer tick.Stop()
 	for {
-		if err := s.expireApprovals(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) {
+		if err := s.expireApprovals(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errAside) && !errors.Is(err, store.ErrUnavailable) {
 			s.cfg.Logger.WarnContext(ctx, "approvals were not ended", slog.Any("error", err))
 		}
 		select {
@@ -269,7 +273,9 @@ func (s *Service) expireApprovals(ctx context.Context) error {
 			return err
 		}
 		err = eachOf(ctx, late, func(at store.Approval) error {
-			return ofRun(at.RunID, s.cfg.Store.InRun(ctx, at.RunID, func(tx store.RunTx) error { return s.expire(ctx, tx, at) }))
+			return s.ofRun(ctx, dutyApprovals, at.RunID, func() error {
+				return s.cfg.Store.InRun(ctx, at.RunID, func(tx store.RunTx) error { return s.expire(ctx, tx, at) })
+			})
 		})
 		if err != nil || len(late) < expireBatch {
 			return err

@@ -431,5 +431,36 @@ func TestCompleteManual_T87_AnApproverDoesNot(t *testing.T) {
 	if pre := must[control.ActionPreview](t)(w.PreviewAction(ctx, admin, control.PreviewAction{CompleteManual: &in})); pre.Code != run.CodeSOD {
 		t.Errorf("%+v", pre)
 	}
+	service := other
+	service.ID = authz.ServiceID("bot")
+	w.policy(func(d *authz.Document) {
+		d.Grants = append(d.Grants, authz.PrincipalGrant{Principal: service.ID, Role: authz.Admin, ProjectID: "*", EnvironmentID: "*"})
+	})
+	_, err = w.complete(service, task, run.ManualSucceeded)
+	refusal(t, err, run.CodeSOD)
 	must[control.Receipt](t)(w.complete(other, task, run.ManualSucceeded))
+	w.policy(func(d *authz.Document) { d.SOD.CompleteManualInEveryPlan = true })
+	if task := w.task(admin, id, "look-any", 1); task.Action.Code != run.CodeSOD || task.Token != "" {
+		t.Errorf("a plan lifted the policy's completeManualInEveryPlan: %+v", task.Action)
+	}
+}
+
+// An Admin could otherwise approve his own run with a token that he made for a service.
+func TestApproveRun_AServiceDoesNotDecideWhileDutiesAreSeparated(t *testing.T) {
+	t.Parallel()
+	planner := func(d *authz.Document) {
+		d.Grants = append(d.Grants, authz.PrincipalGrant{Principal: authz.ServiceID("bot"), Role: authz.Planner, ProjectID: "*", EnvironmentID: "*"})
+	}
+	for separated, code := range map[bool]run.Code{true: run.CodeSOD, false: ""} {
+		w := asking(t, 1, planner, func(d *authz.Document) { d.SOD.Approve = separated })
+		service := w.who("dev-admin")
+		service.ID = authz.ServiceID("bot")
+		id := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("r1", document(nil, "s1")))).View.Run.RunID
+		_, err := w.ApproveRun(t.Context(), service, approval(id, "a1"))
+		if code != "" {
+			refusal(t, err, code)
+		} else if err != nil {
+			t.Errorf("a service approves where the policy does not separate duties: %v", err)
+		}
+	}
 }

@@ -67,6 +67,7 @@ func (s *Service) denied(p authz.Principal, a authz.Action, o authz.Object, d au
 // row says how many it stands for (T208). A store that refuses the row does not
 // change the answer; that is logged.
 func (s *Service) auditDenied(ctx context.Context, p authz.Principal, row store.AuditRow) {
+	s.auditing.denied(row.Action)
 	s.auditOften(ctx, p, row, "DENIED")
 }
 
@@ -82,7 +83,8 @@ func (s *Service) auditRejected(ctx context.Context, p authz.Principal, row stor
 
 // auditOften writes a row of something that may come in floods.
 func (s *Service) auditOften(ctx context.Context, p authz.Principal, row store.AuditRow, outcome string) {
-	w, known := s.trails.add(p.TenantID + "/" + p.ID + "/" + row.Action + "/" + string(row.Code))
+	key := p.TenantID + "/" + p.ID + "/" + row.Action + "/" + string(row.Code)
+	w, known := s.trails.add(key)
 	if known && w.n > 1 {
 		return
 	}
@@ -99,8 +101,10 @@ func (s *Service) auditOften(ctx context.Context, p authz.Principal, row store.A
 	if !idPattern.MatchString(row.RequestID) {
 		row.RequestID = ""
 	}
-	row.ID, row.TenantID, row.Actor, row.Outcome = uuid.NewString(), p.TenantID, p.ID, outcome
+	row.ID, row.Outcome = uuid.NewString(), outcome
+	nameActor(p, &row)
 	if err := s.cfg.Store.Audit(ctx, row); err != nil {
+		s.trails.takeBack(key) // the next refusal of this minute tries to leave its row
 		s.cfg.Logger.WarnContext(ctx, "audit row not written", slog.Any("error", err))
 	}
 }
@@ -143,6 +147,16 @@ func (m *minutes) add(key string) (minute, bool) {
 	return w, true
 }
 
+// takeBack uncounts one of a key: what it was counted for did not happen.
+func (m *minutes) takeBack(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if w, known := m.byKey[key]; known && w.n > 0 {
+		w.n--
+		m.byKey[key] = w
+	}
+}
+
 // refusalInLog reports whether one more denial of a principal may reach a run's
 // log, as each one wakes every viewer of the run (T102), and if not how long to wait.
 func (s *Service) refusalInLog(p authz.Principal) (bool, time.Duration) {
@@ -156,17 +170,19 @@ func (s *Service) refusalInLog(p authz.Principal) (bool, time.Duration) {
 	return false, w.began.Add(time.Minute).Sub(s.cfg.Now())
 }
 
-// sameOne reports whether a step that wants another person than those who asked for the
-// run and approved it must not be completed by p: the plan and the tenant's policy both say so (O4, T87).
+// sameOne reports whether p must not complete a step because it wants another person than those who asked for the run and
+// approved it. wanted is what the plan says of the step (O4, T87).
 func (s *Service) sameOne(ctx context.Context, wanted bool, runID, triggeredBy string, p authz.Principal) (bool, error) {
-	if triggeredBy == p.ID || !wanted {
+	if triggeredBy == p.ID || !s.involved(wanted, true, p) {
 		return s.involved(wanted, true, p), nil
 	}
 	at, err := s.approvalOf(ctx, runID)
 	return s.involved(wanted, at != nil && approvedBy(*at, p), p), err
 }
 
-// involved is sameOne of who did, or did not, ask for the run or approve it.
+// involved is sameOne for a caller of whom it is known whether p asked for the run or approved it. A service counts as
+// involved in every run: people would otherwise decide about their own runs by a token that they made.
 func (s *Service) involved(wanted, did bool, p authz.Principal) bool {
-	return wanted && did && s.cfg.Authz.SOD(p.TenantID).CompleteManual
+	sod := s.cfg.Authz.SOD(p.TenantID)
+	return sod.CompleteManual && (wanted || sod.CompleteManualInEveryPlan) && (did || authz.IsService(p.ID))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -147,9 +148,16 @@ func (b *startBreaker) seen() (p95 time.Duration, n int, open bool) {
 // startInEngine starts a run and takes the time.
 func (s *Service) startInEngine(ctx context.Context, id run.Identity) error {
 	began := s.cfg.Now()
-	_, err := s.cfg.Engine.Start(ctx, id, s.cfg.Queues)
+	started, err := s.cfg.Engine.Start(ctx, id, s.cfg.Queues.For(id.TenantID, id.EnvironmentID))
 	if ctx.Err() == nil {
-		s.observed(ctx, s.cfg.Now().Sub(began), err)
+		trouble := err
+		if errors.Is(err, engine.ErrHeld) { // the engine answered; somebody who holds up one run must not hold up all starts
+			trouble = nil
+		}
+		s.observed(ctx, s.cfg.Now().Sub(began), trouble)
+	}
+	for _, f := range started.Foreign {
+		s.reportForeign(ctx, id, f)
 	}
 	return err
 }
@@ -181,7 +189,7 @@ func (s *Service) observed(ctx context.Context, took time.Duration, err error) {
 	} else {
 		kick(s.starts)
 	}
-	s.cfg.Logger.WarnContext(ctx, "the breaker of starts", slog.String("state", word), slog.String("why", why), slog.Any("error", err))
+	s.cfg.Logger.WarnContext(ctx, "the breaker of starts has changed", slog.String("state", word), slog.String("why", why), slog.Any("error", err))
 	s.auditBreaker(ctx, word, why)
 }
 

@@ -112,7 +112,7 @@ func appends(t run.EventType) func(context.Context, *control.Journal) error {
 }
 
 func begins(ctx context.Context, j *control.Journal) error {
-	_, err := j.Begin(ctx, store.Begin{RunID: "r", StepID: "s", LogicalAttempt: 1})
+	_, err := j.Begin(ctx, engine.Begin{RunID: "r", StepID: "s", LogicalAttempt: 1})
 	if errors.Is(err, store.ErrNotFound) {
 		return nil // the store had nothing to say of the run
 	}

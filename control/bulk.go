@@ -84,6 +84,8 @@ type bulkAsker struct {
 	SessionID string    `json:"sessionId,omitempty"`
 	Provider  string    `json:"provider,omitempty"`
 	Groups    []string  `json:"groups,omitempty"`
+	Address   string    `json:"address,omitempty"`
+	Via       string    `json:"via,omitempty"`
 }
 
 // bulkAction is a signal as a bulk keeps it.
@@ -166,7 +168,7 @@ func (s *Service) checkBulkAction(ctx context.Context, in SignalRun) error {
 
 // newBulk has everything but the runs. Its id follows from the request.
 func newBulk(p authz.Principal, in SignalRuns) (store.NewBulk, error) {
-	asker, err := json.Marshal(bulkAsker{p.ID, p.TenantID, p.ExpiresAt, p.TokenID, p.SessionID, p.Provider, p.Groups})
+	asker, err := json.Marshal(bulkAsker{p.ID, p.TenantID, p.ExpiresAt, p.TokenID, p.SessionID, p.Provider, p.Groups, p.Address, p.Via})
 	if err != nil {
 		return store.NewBulk{}, err
 	}

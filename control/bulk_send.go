@@ -36,7 +36,11 @@ func (s *Service) SendBulks(ctx context.Context, owner string) error {
 		leased, err := s.cfg.Store.LeaseBulks(ctx, owner, s.cfg.Limits.LeaseTTL, bulksAtOnce)
 		var more atomic.Bool
 		atOnce(leased, func(b store.Bulk) {
-			wait, err := s.sendBulk(ctx, b)
+			var wait time.Duration
+			err := s.panics.Call(dutyBulk, b.ID, func() (err error) {
+				wait, err = s.sendBulk(ctx, b)
+				return err
+			})
 			if err != nil {
 				wait = max(wait, bulkStoreRetry)
 			}
@@ -69,7 +73,7 @@ func (s *Service) sendBulk(ctx context.Context, b store.Bulk) (time.Duration, er
 	}
 	j.asker = authz.Principal{
 		ID: asker.ID, TenantID: asker.TenantID, ExpiresAt: asker.ExpiresAt, TokenID: asker.TokenID, SessionID: asker.SessionID,
-		Provider: asker.Provider, Groups: asker.Groups,
+		Provider: asker.Provider, Groups: asker.Groups, Address: asker.Address, Via: asker.Via,
 	}
 	size := bulkRound
 	if b.Paced != "" {
@@ -165,7 +169,11 @@ type bulkJob struct {
 func (j *bulkJob) round(ctx context.Context, rows []store.BulkRow) (st store.BulkSettlement, done int) {
 	var mu sync.Mutex
 	atOnce(rows, func(r store.BulkRow) {
-		end, held := j.send(ctx, r)
+		end, held := store.BulkEnd{No: r.No, Outcome: store.BulkRefused, Code: run.CodeInternal, Message: "dvt has a fault: sending this signal panicked."}, true
+		_ = j.s.panics.Call(dutyBulk, r.RunID, func() error {
+			end, held = j.send(ctx, r)
+			return nil
+		})
 		mu.Lock()
 		defer mu.Unlock()
 		if !held {

@@ -92,11 +92,12 @@ func (s *Service) checkCompletion(in CompleteManualStep) error {
 		if ref == "" || len(ref) > maxEvidenceRef {
 			bad(fmt.Sprintf("evidenceRefs[%d]", i), "INVALID", "must have 1 to %d characters", maxEvidenceRef)
 		}
+		vs = checkText(vs, fmt.Sprintf("evidenceRefs[%d]", i), ref)
 	}
 	if in.CompletedAt.After(s.cfg.Now().Add(clockSkew)) {
 		bad("completedAt", "RANGE", "must not be in the future")
 	}
-	if len(vs) > 0 {
+	if vs = checkText(vs, "notes", in.Notes); len(vs) > 0 {
 		return badInput(vs)
 	}
 	if most := s.cfg.Limits.MaxSignalBytes; len(in.Notes) > most {

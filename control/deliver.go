@@ -19,11 +19,11 @@ func (s *Service) Deliver(ctx context.Context, owner string) error {
 		leased, err := s.cfg.Store.LeaseDeliveries(ctx, owner, s.cfg.Limits.LeaseTTL, s.cfg.Limits.LeaseBatch)
 		atOnce(leased, func(d store.Delivery) {
 			wait := time.Duration(0)
-			if err := s.deliver(ctx, d); err != nil {
+			if err := s.ofRun(ctx, dutyDeliver, d.RunID, func() error { return s.deliver(ctx, d) }); err != nil {
 				wait = 250 * time.Millisecond << min(d.Attempts, 6)
 				if errors.Is(err, engine.ErrNotStarted) {
 					wait = min(wait, time.Second) // its start is under way
-				} else if ctx.Err() == nil {
+				} else if ctx.Err() == nil && !errors.Is(err, errAside) {
 					s.cfg.Logger.WarnContext(ctx, "signals not delivered", slog.String("runId", d.RunID), slog.Any("error", err))
 				}
 			}
@@ -65,5 +65,6 @@ func engineSignal(r run.Receipt) engine.Signal {
 	return engine.Signal{
 		No: r.No, ID: r.Signal.ID, Type: r.Signal.Type, StepID: r.Signal.StepID, LA: r.Signal.ExpectedAttempt, Force: r.Signal.Force,
 		Outcome: outcomeOf(r), Applied: r.Signal.Type == run.Pause && r.Application == run.SignalApplied,
+		Ineffective: r.Application == run.SignalNoop || r.Application == run.SignalNotApply,
 	}
 }

@@ -5,17 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
 
+	"github.com/dvt-engine/dvt/egress"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -48,11 +45,11 @@ func planError(err error) error {
 }
 
 // Fetcher gets plan documents by reference (T225): files under the allowed
-// roots, and https. Addresses inside private networks are refused unless allowed.
+// roots, and https. The guard judges each address on the way.
 type Fetcher struct {
-	Roots        []string // directories below which file: references may point
-	AllowPrivate bool
-	client       *http.Client
+	roots   []string // clean and absolute directories below which file: references may point
+	private bool
+	client  *http.Client
 }
 
 // fetchAttempts is how often a document is asked for before the run fails with PLAN_FETCH_FAILED (T144).
@@ -60,13 +57,18 @@ const fetchAttempts = 3
 
 const maxRedirects = 5
 
-// NewFetcher makes a Fetcher.
-func NewFetcher(roots []string, allowPrivate bool) *Fetcher {
-	f := &Fetcher{Roots: roots, AllowPrivate: allowPrivate}
-	dialer := &net.Dialer{Timeout: 5 * time.Second, Control: f.checkAddress}
+// NewFetcher makes a Fetcher. A nil guard permits public addresses only; one that permits private networks permits http:
+// too.
+func NewFetcher(roots []string, guard *egress.Guard) *Fetcher {
+	f := &Fetcher{private: guard.Private()}
+	for _, root := range roots {
+		if abs, err := filepath.Abs(root); err == nil {
+			f.roots = append(f.roots, abs)
+		}
+	}
 	f.client = &http.Client{
 		Timeout:   30 * time.Second,
-		Transport: &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true},
+		Transport: guard.Transport(egress.Timeouts{Dial: 5 * time.Second}),
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			if len(via) > maxRedirects {
 				return errors.New("control: plan fetch: too many redirects")
@@ -78,8 +80,9 @@ func NewFetcher(roots []string, allowPrivate bool) *Fetcher {
 }
 
 // Fetch returns the document's bytes as they are stored, checked against the
-// reference's hash. A document whose bytes differ is asked for once more (L03).
-func (f *Fetcher) Fetch(ctx context.Context, r plan.Ref) ([]byte, error) {
+// reference's hash, for a run of the tenant. A document whose bytes differ is asked for once more (L03).
+func (f *Fetcher) Fetch(ctx context.Context, tenant string, r plan.Ref) ([]byte, error) {
+	ctx = egress.WithTenant(ctx, tenant)
 	if r.SizeBytes > plan.MaxDocumentBytes {
 		return nil, planError(plan.ErrTooLarge)
 	}
@@ -124,7 +127,7 @@ func (f *Fetcher) get(ctx context.Context, uri string) ([]byte, error) {
 
 // checkScheme holds for every address on the way.
 func (f *Fetcher) checkScheme(u *url.URL) error {
-	if u.Scheme == "https" || u.Scheme == "http" && f.AllowPrivate {
+	if u.Scheme == "https" || u.Scheme == "http" && f.private {
 		return nil
 	}
 	return refusedURI("must begin with https: or file:///")
@@ -134,29 +137,41 @@ func refusedURI(why string) error {
 	return &PlanError{Code: run.CodePlanFetchFailed, Message: "The reference's uri " + why + ".", Category: run.CategoryUser}
 }
 
+// file reads a file below one of the roots. It judges the path as it is written before it asks the file system, so a path
+// outside the roots gets one answer whether something is there or not.
 func (f *Fetcher) file(path string) ([]byte, error) {
-	target, err := filepath.EvalSymlinks(path)
+	path = filepath.Clean(path)
+	for _, root := range f.roots {
+		if rel, err := filepath.Rel(root, path); err == nil && filepath.IsLocal(rel) {
+			return readBelow(root, rel)
+		}
+	}
+	return nil, refusedOutside()
+}
+
+func refusedOutside() error { return refusedURI("is outside the directories that plans may come from") }
+
+// readBelow reads a file through an os.Root. It refuses a link that leads out of the directory, also one that somebody
+// makes between the check and the read, and whether or not the link leads to a file.
+func readBelow(root, rel string) ([]byte, error) {
+	dir, err := os.OpenRoot(root)
 	if err != nil {
 		return nil, fmt.Errorf("control: plan file: %w", err)
 	}
-	for _, root := range f.Roots {
-		root, err := filepath.EvalSymlinks(root)
-		if err != nil {
-			continue
-		}
-		if rel, err := filepath.Rel(root, target); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
-			if info, err := os.Stat(target); err == nil && !info.Mode().IsRegular() {
-				return nil, refusedURI("is not a file")
-			}
-			file, err := os.Open(target)
-			if err != nil {
-				return nil, fmt.Errorf("control: plan file: %w", err)
-			}
-			defer file.Close()
-			return bounded(file)
-		}
+	defer dir.Close()
+	file, err := dir.OpenFile(rel, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer would block
+	var errno syscall.Errno
+	switch {
+	case errors.As(err, &errno):
+		return nil, fmt.Errorf("control: plan file: %w", err) // the file system's answer; it may be another one later
+	case err != nil:
+		return nil, refusedOutside() // the only other refusal of an os.Root: the path leaves it
 	}
-	return nil, refusedURI("is outside the directories that plans may come from")
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, refusedURI("is not a file")
+	}
+	return bounded(file)
 }
 
 func (f *Fetcher) http(ctx context.Context, uri string) ([]byte, error) {
@@ -165,6 +180,9 @@ func (f *Fetcher) http(ctx context.Context, uri string) ([]byte, error) {
 		return nil, refusedURI("is not a URI")
 	}
 	res, err := f.client.Do(req)
+	if errors.Is(err, egress.ErrRefused) {
+		return nil, refusedURI("leads to no host that plans may be fetched from")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -181,30 +199,4 @@ func bounded(r io.Reader) ([]byte, error) {
 		err = planError(plan.ErrTooLarge)
 	}
 	return doc, err
-}
-
-// checkAddress sees the address that is really dialled, after name resolution
-// and on every redirect.
-func (f *Fetcher) checkAddress(_, address string, _ syscall.RawConn) error {
-	ap, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return err
-	}
-	if !f.AllowPrivate && !public(ap.Addr().Unmap()) {
-		return refusedURI("leads into a private network")
-	}
-	return nil
-}
-
-// reserved are the networks that are not the internet although they look global:
-// this network, carrier-grade NAT, protocol assignments, benchmarking, the former
-// class E, and IPv4 inside IPv6.
-var reserved = []netip.Prefix{ //nolint:gochecknoglobals // a table
-	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
-	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("64:ff9b::/96"),
-	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"),
-}
-
-func public(a netip.Addr) bool {
-	return a.IsGlobalUnicast() && !a.IsPrivate() && !slices.ContainsFunc(reserved, func(p netip.Prefix) bool { return p.Contains(a) })
 }

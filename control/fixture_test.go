@@ -21,6 +21,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/ticket"
 	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
@@ -43,15 +44,15 @@ type fakeEngine struct {
 	signals   map[string][]engine.Signal
 }
 
-func (e *fakeEngine) Start(_ context.Context, id run.Identity, _ plan.Queues) (run.EngineRunRef, error) {
+func (e *fakeEngine) Start(_ context.Context, id run.Identity, _ plan.Queues) (engine.Started, error) {
 	e.mu.Lock()
 	e.started[id.RunID]++
 	f := e.start
 	e.mu.Unlock()
 	if f != nil {
-		return run.EngineRunRef{}, f(id)
+		return engine.Started{}, f(id)
 	}
-	return run.EngineRunRef{Provider: "fake", WorkflowID: id.RunID}, nil
+	return engine.Started{Ref: run.EngineRunRef{Provider: "fake", WorkflowID: id.RunID}}, nil
 }
 
 func (e *fakeEngine) Signal(_ context.Context, id run.Identity, s engine.Signal) error {
@@ -161,6 +162,7 @@ type world struct {
 	config    control.Config
 	*control.Service
 	journal *control.Journal
+	tickets ticket.Keys
 }
 
 func must[T any](t testing.TB) func(T, error) T {
@@ -175,7 +177,7 @@ func must[T any](t testing.TB) func(T, error) T {
 
 // accounts are the principals of `dvt dev` and some with less.
 func accounts() []authz.Account {
-	all := authz.DevAccounts()
+	all := authz.DevAccounts(func(name string) string { return name })
 	narrow := func(token, id string, like authz.Account, grants ...authz.Grant) {
 		for _, a := range all {
 			if a.ID == token {
@@ -221,11 +223,30 @@ func newWorld(t *testing.T, change ...func(*control.Config)) *world {
 		f(&w.config)
 	}
 	w.Service = control.New(w.config)
-	w.journal = control.NewJournal(control.JournalConfig{
-		Store: w.store, Logs: w.artifacts, Blobs: w.artifacts, Queues: w.config.Queues, MaxSteps: w.MaxSteps(),
-		Fetch: control.NewFetcher([]string{w.dir}, false), WriteBudget: time.Minute, // nobody tries again here
-	})
+	w.tickets = ticketKeys(t, "k1")
+	w.journal = w.newJournal()
 	return w
+}
+
+// newJournal is the Journal of another process on the same store.
+func (w *world) newJournal(change ...func(*control.JournalConfig)) *control.Journal {
+	cfg := control.JournalConfig{
+		Store: w.store, Logs: w.artifacts, Blobs: w.artifacts, Queues: w.config.Queues, MaxSteps: w.MaxSteps(), Tickets: w.tickets, Now: w.clock.now,
+		Fetch: control.NewFetcher([]string{w.dir}, nil), WriteBudget: time.Minute, // nobody tries again here
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	return control.NewJournal(cfg)
+}
+
+// ticketKeys are keys whose secrets follow from their ids.
+func ticketKeys(t testing.TB, ids ...string) ticket.Keys {
+	t.Helper()
+	for i, id := range ids {
+		ids[i] = id + ":" + secret(id)
+	}
+	return must[ticket.Keys](t)(ticket.ParseKeys(ids))
 }
 
 // spawn runs f until the test ends, or until the returned function is called.
@@ -253,14 +274,15 @@ func (w *world) eng() authz.Principal { return w.who("dev-engineer") }
 
 type M = map[string]any
 
-// document is a plan of NOOP steps; a step is written "b<a" when it depends on a.
+// document is a plan of NOOP steps; a step is written "b<a" when it depends on a, and "b<" when it depends on nothing. If
+// no step says so, each depends on the one before.
 func document(change M, steps ...string) []byte {
 	var list []M
 	for _, s := range steps {
-		id, deps, _ := strings.Cut(s, "<")
+		id, deps, says := strings.Cut(s, "<")
 		m := M{"stepId": id, "type": "NOOP", "inputs": M{}, "timeout": "1m"}
-		if deps != "" {
-			m["dependsOn"] = strings.Split(deps, ",")
+		if says {
+			m["dependsOn"] = strings.FieldsFunc(deps, func(r rune) bool { return r == ',' })
 		}
 		list = append(list, m)
 	}
@@ -317,13 +339,17 @@ func (w *world) handOver() {
 	}
 }
 
-// append writes as an engine does.
+// append writes as an engine does. It completes runs whose steps did not run, too.
 func (w *world) append(runID string, events ...run.Draft) store.Appended {
 	w.t.Helper()
+	put := w.journal.Append
 	for i := range events {
 		events[i].EmittedAt = w.clock.now()
+		if events[i].Type == run.RunCompleted {
+			put = w.store.Append
+		}
 	}
-	out := must[store.Appended](w.t)(w.journal.Append(w.t.Context(), store.Append{RunID: runID, Events: events}))
+	out := must[store.Appended](w.t)(put(w.t.Context(), store.Append{RunID: runID, Events: events}))
 	for i, o := range out.Outcomes {
 		if o.Refused != "" {
 			w.t.Fatalf("%s was refused: %s", events[i].Type, o.Refused)
@@ -332,10 +358,10 @@ func (w *world) append(runID string, events ...run.Draft) store.Appended {
 	return out
 }
 
-// begin writes a StepStarted.
+// begin writes a StepStarted, whatever the step depends on.
 func (w *world) begin(runID, stepID string, la int) {
 	w.t.Helper()
-	b := must[engine.Begun](w.t)(w.journal.Begin(w.t.Context(), store.Begin{RunID: runID, StepID: stepID, LogicalAttempt: la, EngineAttempt: 1, EmittedAt: w.clock.now()}))
+	b := must[store.Begun](w.t)(w.store.Begin(w.t.Context(), store.Begin{RunID: runID, StepID: stepID, LogicalAttempt: la, EngineAttempt: 1, EmittedAt: w.clock.now()}))
 	if b.Verdict != store.BeginRun {
 		w.t.Fatalf("%s of %s is %s", stepID, runID, b.Verdict)
 	}

@@ -23,9 +23,7 @@ func (s *Service) Health(ctx context.Context) Health {
 		name string
 		look func(context.Context) (down string) // what is wrong, in a sentence; "": nothing
 	}{
-		{checkTemporal, func(ctx context.Context) string {
-			return whenNot(s.engineAnswers(ctx) == nil, "The engine does not answer: signals stay accepted, runs wait in the queue.")
-		}},
+		{checkTemporal, s.lookAtEngine},
 		{checkStore, s.lookAtStore},
 		{checkSecrets, func(context.Context) string { return "" }},
 		{checkArtifacts, func(ctx context.Context) string {
@@ -44,7 +42,14 @@ func (s *Service) Health(ctx context.Context) Health {
 			defer cancel()
 			began := s.cfg.Now()
 			h := HealthCheck{Name: c.name, Status: "HEALTHY"}
-			if h.Message = c.look(ctx); h.Message != "" {
+			panicked := s.panics.Call(dutyHealth, c.name, func() error {
+				h.Message = c.look(ctx)
+				return nil
+			})
+			if panicked != nil {
+				h.Message = "The check itself failed; the log of the server says where."
+			}
+			if h.Message != "" {
 				h.Status = "UNHEALTHY"
 			}
 			h.Latency = s.cfg.Now().Sub(began)
@@ -77,6 +82,17 @@ func whenNot(well bool, sentence string) string {
 		return ""
 	}
 	return sentence
+}
+
+func (s *Service) lookAtEngine(ctx context.Context) string {
+	if s.engineAnswers(ctx) == nil {
+		return ""
+	}
+	trouble := s.cfg.EngineTrouble()
+	if trouble == "" {
+		trouble = "The engine does not answer."
+	}
+	return trouble + " Signals stay accepted, runs wait in the queue."
 }
 
 func (s *Service) lookAtStore(ctx context.Context) string {
@@ -115,7 +131,7 @@ func (s *Service) DetailedHealth(ctx context.Context, p authz.Principal) (Detail
 	if err := s.maySeeInstallation(ctx, p); err != nil {
 		return DetailedHealth{}, err
 	}
-	out := DetailedHealth{Health: s.Health(ctx), Mode: s.ruling.current().mode}
+	out := DetailedHealth{Health: s.SampledHealth(ctx), Mode: s.ruling.current().mode}
 	out.StartP95, out.StartSamples, out.BreakerOpen = s.breaker.seen()
 	if out.Status == "UNHEALTHY" {
 		return out, nil // the rest is what the store does not say
@@ -129,6 +145,12 @@ func (s *Service) DetailedHealth(ctx context.Context, p authz.Principal) (Detail
 	out.Backlog = len(dirty)
 	out.ActiveRuns, err = s.cfg.Store.ActiveRuns(ctx)
 	return out, translate(err)
+}
+
+// MayObserve reports whether p may see what an installation measures of all tenants: FORBIDDEN without DEBUG on the whole
+// tenant of the operators.
+func (s *Service) MayObserve(ctx context.Context, p authz.Principal) error {
+	return s.maySeeInstallation(ctx, p)
 }
 
 func (s *Service) maySeeInstallation(ctx context.Context, p authz.Principal) error {

@@ -102,7 +102,7 @@ func (s *Service) lookInbox(ctx context.Context, scope RunFilter, before *inboxV
 		}})
 	}
 	waits, err := s.cfg.Store.Waiting(ctx, store.WaitFilter{
-		TenantID: scope.TenantID, ProjectIDs: scope.ProjectIDs, EnvironmentID: scope.EnvironmentID, Limit: maxInbox,
+		TenantID: scope.TenantID, ProjectIDs: scope.ProjectIDs, EnvironmentID: scope.EnvironmentID, Scopes: scope.Scopes, Limit: maxInbox,
 	})
 	if err != nil || len(waits) == 0 {
 		return v, err

@@ -18,7 +18,9 @@ import (
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/egress"
 	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/ticket"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -34,11 +36,11 @@ func TestEvidence_ArtifactIsReadBackByItsRef(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.running("evidence", "s1")
-	w.begin(id, "s1", 1)
 	body := []byte(`{"rows":7}`)
+	e := evidenceOf(w.execute(id, "s1", 1), "")
+	e.Lines = nil
 	// as engine/executor writes it: artifact:<tenant>/<run>/<step>/<la>/<ea>/<name>
-	e := engine.Evidence{RunID: id, StepID: "s1", LogicalAttempt: 1, EngineAttempt: 2,
-		Artifact: &engine.ArtifactBody{Ref: refOf("artifact:acme/"+id+"/s1/1/2/run%20results.json", body), Body: body}}
+	e.Artifact = &engine.ArtifactBody{Ref: refOf("artifact:acme/"+id+"/s1/1/1/run%20results.json", body), Body: body}
 	for range 2 { // safe to repeat
 		if err := w.journal.Evidence(t.Context(), e); err != nil {
 			t.Fatal(err)
@@ -69,7 +71,8 @@ func TestEvidence_RefusesForeignArtifacts(t *testing.T) {
 		{"other bytes", run.ErrSchema, engine.Evidence{StepID: "s1", LogicalAttempt: 1, EngineAttempt: 1}, refOf("artifact:acme/"+id+"/s1/1/1/f", []byte("y"))},
 		{"unknown step", store.ErrNotFound, engine.Evidence{StepID: "zz", LogicalAttempt: 1, EngineAttempt: 1}, refOf("artifact:acme/"+id+"/zz/1/1/f", body)},
 	} {
-		c.e.RunID, c.e.Artifact = id, &engine.ArtifactBody{Ref: c.ref, Body: body}
+		c.e.RunID, c.e.N, c.e.Artifact = id, 1, &engine.ArtifactBody{Ref: c.ref, Body: body}
+		c.e.Key = w.tickets.Key(ticket.Execution{RunID: id, StepID: c.e.StepID, LogicalAttempt: 1, N: 1, EngineAttempt: 1})
 		if err := w.journal.Evidence(t.Context(), c.e); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
@@ -104,8 +107,7 @@ func TestJournal_T145_CompletesWhatTheInterpreterDoesNotCarry(t *testing.T) {
 func (w *world) fetched(requestID string, ref plan.Ref, f *control.Fetcher) (engine.Skeleton, error) {
 	w.t.Helper()
 	s := must[control.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), control.StartRun{RequestID: requestID, ProjectID: "shop", EnvironmentID: "dev", Ref: &ref}))
-	j := control.NewJournal(control.JournalConfig{Store: w.store, Logs: w.artifacts, Blobs: w.artifacts, Queues: w.config.Queues, MaxSteps: w.MaxSteps(), Fetch: f})
-	return j.Skeleton(w.t.Context(), s.View.Run.RunID)
+	return w.newJournal(func(c *control.JournalConfig) { c.Fetch = f }).Skeleton(w.t.Context(), s.View.Run.RunID)
 }
 
 func fileRef(t *testing.T, path string, doc []byte) plan.Ref {
@@ -124,7 +126,7 @@ func TestFetch_T225_Files(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	roots, outside := t.TempDir(), t.TempDir()
-	f := control.NewFetcher([]string{filepath.Join(outside, "missing"), roots}, false)
+	f := control.NewFetcher([]string{filepath.Join(outside, "missing"), roots}, nil)
 	doc := document(nil, "s1", "b<s1")
 	good := fileRef(t, filepath.Join(roots, "plan.json"), doc)
 	sk, err := w.fetched("good", good, f)
@@ -155,12 +157,21 @@ func TestFetch_T225_Files(t *testing.T) {
 
 	change := func(r plan.Ref, f func(*plan.Ref)) plan.Ref { f(&r); return r }
 	secret := fileRef(t, filepath.Join(outside, "plan.json"), document(nil, "secret"))
-	if err := os.Symlink(filepath.Join(outside, "plan.json"), filepath.Join(roots, "link")); err != nil {
-		t.Fatal(err)
+	for name, to := range map[string]string{"link": "plan.json", "nowhere": "missing.json"} {
+		if err := os.Symlink(filepath.Join(outside, to), filepath.Join(roots, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	elsewhere := fileRef(t, filepath.Join(roots, "elsewhere"), document(M{"scope.projectId": "store"}, "s1"))
 	fresh := fileRef(t, filepath.Join(roots, "fresh"), document(nil, "fresh"))
 	unknown := change(fresh, func(r *plan.Ref) { r.SHA256 = strings.Repeat("b", 64) }) // not among the plans that are kept
+	const outsideMessage = "The reference's uri is outside the directories that plans may come from."
+	const addressMessage = "The reference's uri leads to no host that plans may be fetched from."
+	messages := map[string]string{
+		"outside the roots": outsideMessage, "missing outside": outsideMessage, "dots": outsideMessage, "a link out": outsideMessage,
+		"a link to nowhere": outsideMessage, "private address": addressMessage, "metadata address": addressMessage,
+		"shared address": addressMessage, "mapped address": addressMessage,
+	}
 	for name, c := range map[string]struct {
 		ref  plan.Ref
 		want run.Code
@@ -175,6 +186,8 @@ func TestFetch_T225_Files(t *testing.T) {
 		"private address":   {change(unknown, func(r *plan.Ref) { r.URI = "https://127.0.0.1:1/x" }), run.CodePlanFetchFailed},
 		"metadata address":  {change(unknown, func(r *plan.Ref) { r.URI = "https://169.254.169.254/x" }), run.CodePlanFetchFailed},
 		"shared address":    {change(unknown, func(r *plan.Ref) { r.URI = "https://100.64.0.1/x" }), run.CodePlanFetchFailed},
+		"missing outside":   {change(secret, func(r *plan.Ref) { r.URI = "file://" + outside + "/missing.json" }), run.CodePlanFetchFailed},
+		"a link to nowhere": {change(secret, func(r *plan.Ref) { r.URI = "file://" + roots + "/nowhere" }), run.CodePlanFetchFailed},
 		"mapped address":    {change(unknown, func(r *plan.Ref) { r.URI = "https://[::ffff:10.0.0.1]/x" }), run.CodePlanFetchFailed},
 		"other bytes":       {change(fresh, func(r *plan.Ref) { r.SHA256 = strings.Repeat("a", 64) }), run.CodePlanHashMismatch},
 		"another place":     {elsewhere, run.CodePlanInvalid},
@@ -185,11 +198,16 @@ func TestFetch_T225_Files(t *testing.T) {
 			if err != nil || sk.Failure == nil || sk.Failure.ErrorCode != string(c.want) || sk.Identity.TenantID != "acme" {
 				t.Fatalf("%+v (%+v), %v; want %s", sk, sk.Failure, err, c.want)
 			}
-			if strings.HasSuffix(name, " address") && !strings.Contains(sk.Failure.ErrorMessage, "private network") {
-				t.Errorf("%s", sk.Failure.ErrorMessage)
+			if want := messages[name]; want != "" && sk.Failure.ErrorMessage != want {
+				t.Errorf("message %q, want %q", sk.Failure.ErrorMessage, want)
 			}
 		})
 	}
+}
+
+func privateGuard(t *testing.T) *egress.Guard {
+	t.Helper()
+	return must[*egress.Guard](t)(egress.New(egress.Settings{AllowPrivate: true}, nil))
 }
 
 // L03: a document whose bytes differ is asked for once more, then the run fails.
@@ -224,7 +242,7 @@ func TestFetch_L03_OneRefetch(t *testing.T) {
 				}
 			}))
 			defer server.Close()
-			got, err := control.NewFetcher(nil, true).Fetch(t.Context(), plan.RefOf(doc, p, server.URL))
+			got, err := control.NewFetcher(nil, privateGuard(t)).Fetch(t.Context(), "acme", plan.RefOf(doc, p, server.URL))
 			var broken *control.PlanError
 			if errors.As(err, &broken) != (c.want != "") || broken != nil && broken.Code != c.want || n != c.requests || err == nil && !bytes.Equal(got, doc) {
 				t.Errorf("%d requests, %v; want %d, %s", n, err, c.requests, c.want)
@@ -243,7 +261,7 @@ func TestFetch_RedirectsAreChecked(t *testing.T) {
 	}))
 	defer server.Close()
 	ref := plan.Ref{URI: server.URL, SHA256: strings.Repeat("a", 64), SchemaVersion: "v1.2", PlanID: "plan-3", PlanVersion: "1.0"}
-	_, err := control.NewFetcher(nil, true).Fetch(t.Context(), ref)
+	_, err := control.NewFetcher(nil, privateGuard(t)).Fetch(t.Context(), "acme", ref)
 	var broken *control.PlanError
 	if !errors.As(err, &broken) || broken.Code != run.CodePlanFetchFailed || !strings.Contains(broken.Message, "must begin") || requests != 1 {
 		t.Errorf("%d requests, %v", requests, err)

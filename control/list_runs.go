@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -86,10 +87,10 @@ func rowView(row store.RunRow, epoch string) RunView {
 // Me is the caller, as RunFilter.TriggeredBy.
 const Me = "me"
 
-// narrow limits a filter to what p may read now; false when that is nothing. One
-// who may read a single environment everywhere sees the list of that environment.
+// narrow limits a filter to what p may read now; false when that is nothing. It asks for as little as it can: a page of
+// one environment, or of some projects, has an index of its own; Scopes are for rights in several of both.
 func (s *Service) narrow(p authz.Principal, f RunFilter) (RunFilter, bool) {
-	f.TenantID = p.TenantID
+	f.TenantID, f.Scopes = p.TenantID, nil
 	if f.TriggeredBy == Me {
 		f.TriggeredBy = p.ID
 	}
@@ -98,33 +99,53 @@ func (s *Service) narrow(p authz.Principal, f RunFilter) (RunFilter, bool) {
 	if len(asked) > 0 {
 		f.ProjectIDs = slices.Compact(slices.Sorted(slices.Values(asked)))
 	}
-	grants := s.cfg.Authz.Grants(p)
-	if f.EnvironmentID == "" {
-		only := map[string]bool{}
-		for _, g := range grants {
-			if s.mayRead(p, g.ProjectID, g.EnvironmentID) {
-				only[g.EnvironmentID] = true
-			}
-		}
-		if len(only) == 1 && !only["*"] {
-			for environment := range only {
-				f.EnvironmentID = environment
-			}
-		}
-	}
-	environment := cmp.Or(f.EnvironmentID, "*")
-	if s.mayRead(p, "*", environment) {
+	if s.mayRead(p, "*", cmp.Or(f.EnvironmentID, "*")) {
 		return f, true
 	}
-	var projects []string
-	for _, g := range grants {
-		if g.ProjectID != "*" && s.mayRead(p, g.ProjectID, environment) && (f.ProjectIDs == nil || slices.Contains(f.ProjectIDs, g.ProjectID)) {
-			projects = append(projects, g.ProjectID)
-		}
+	scopes := s.readable(p, f)
+	if len(scopes) == 0 {
+		return f, false
 	}
-	slices.Sort(projects)
-	f.ProjectIDs = slices.Compact(projects)
-	return f, len(projects) > 0
+	environments, projects := map[string]bool{}, map[string]bool{}
+	for _, one := range scopes {
+		environments[one.EnvironmentID], projects[one.ProjectID] = true, true
+	}
+	if !projects[""] {
+		f.ProjectIDs = slices.Sorted(maps.Keys(projects))
+	}
+	switch {
+	case len(environments) > 1, projects[""] && len(projects) > 1:
+		f.Scopes = scopes
+	default:
+		f.EnvironmentID = cmp.Or(f.EnvironmentID, scopes[0].EnvironmentID)
+	}
+	return f, true
+}
+
+// readable returns the scopes of p's grants that p may read and that the filter asks for, each once and in one order.
+func (s *Service) readable(p authz.Principal, f RunFilter) (out store.Scopes) {
+	for _, g := range s.cfg.Authz.Grants(p) {
+		project, environment := strings.TrimSuffix(g.ProjectID, "*"), strings.TrimSuffix(g.EnvironmentID, "*")
+		wanted := (f.EnvironmentID == "" || environment == "" || environment == f.EnvironmentID) &&
+			(f.ProjectIDs == nil || project == "" || slices.Contains(f.ProjectIDs, project))
+		if f.EnvironmentID != "" {
+			environment = f.EnvironmentID
+		}
+		if !wanted || !s.mayRead(p, g.ProjectID, cmp.Or(environment, "*")) {
+			continue
+		}
+		out = append(out, store.Scope{ProjectID: project, EnvironmentID: environment})
+	}
+	all := slices.Clone(out)
+	out = slices.DeleteFunc(out, func(one store.Scope) bool {
+		return slices.ContainsFunc(all, func(wider store.Scope) bool {
+			return wider != one && wider.Covers(one.ProjectID, one.EnvironmentID)
+		})
+	})
+	slices.SortFunc(out, func(a, b store.Scope) int {
+		return cmp.Or(strings.Compare(a.ProjectID, b.ProjectID), strings.Compare(a.EnvironmentID, b.EnvironmentID))
+	})
+	return slices.Compact(out)
 }
 
 // mayRead asks for a place of p's tenant; "*" is a whole.

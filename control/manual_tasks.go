@@ -37,7 +37,7 @@ func (s *Service) ManualTasks(ctx context.Context, p authz.Principal, q ManualTa
 		return ManualTasksPage{}, nil
 	}
 	waits, err := s.cfg.Store.Waiting(ctx, store.WaitFilter{
-		TenantID: p.TenantID, ProjectIDs: scope.ProjectIDs, EnvironmentID: scope.EnvironmentID, RunID: q.RunID, Limit: n + 1, After: after,
+		TenantID: p.TenantID, ProjectIDs: scope.ProjectIDs, EnvironmentID: scope.EnvironmentID, Scopes: scope.Scopes, RunID: q.RunID, Limit: n + 1, After: after,
 	})
 	if err != nil {
 		return ManualTasksPage{}, translate(err)
@@ -134,7 +134,7 @@ func (s *Service) mayComplete(p authz.Principal, o authz.Object, sameOne bool) A
 
 // What people are told who may not complete a task, or cannot here.
 const (
-	sodReason    = "Who asked for the run or approved it may not complete this step; someone else must."
+	sodReason    = "Who asked for the run or approved it may not complete this step, nor may a service; another person must."
 	noManualKeys = "This server has no manual-keys, so it makes no completion tokens. Ask its operators to set them."
 )
 

@@ -1,12 +1,10 @@
 package control
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -35,6 +33,7 @@ func (s *Service) checkSignal(ctx context.Context, r store.Run, in SignalRun, wh
 	if err := s.checkSize(in); err != nil {
 		return err
 	}
+	c.found = checkText(nil, c.path+".reason", in.Reason)
 	switch in.Signal.Type {
 	case run.RetryStep, run.SkipStep:
 		c.stepID()
@@ -59,9 +58,11 @@ func (s *Service) checkSignal(ctx context.Context, r store.Run, in SignalRun, wh
 			return err
 		}
 	case run.EscalateAlert:
-		if p, err := run.PayloadOf[escalateAlert](in.Payload); err != nil || !slices.Contains(store.AlertLevels(), p.Level) {
+		p, err := run.PayloadOf[escalateAlert](in.Payload)
+		if err != nil || !slices.Contains(store.AlertLevels(), p.Level) {
 			c.add("level", plan.CodeInvalid, "use LOW, MEDIUM or HIGH")
 		}
+		c.found = checkText(c.found, c.path+".note", p.Note)
 	case run.EmergencyStop:
 		c.reason(in.Reason)
 	}
@@ -125,7 +126,7 @@ func (c *content) changes(field string, patch json.RawMessage, err error) bool {
 	if len(members) == 0 {
 		c.add(field, plan.CodeMissing, "name at least one member to change")
 	}
-	secrets(patch, c.path+"."+field, func(path string) {
+	secretMembers(patch, c.path+"."+field, func(path string) {
 		c.found = append(c.found, plan.Violation{
 			Path: path, Code: plan.CodeLiteral, Message: "remove it: a signal never carries a secret, the plan names one by provider and key in secretRefs",
 		})
@@ -201,64 +202,4 @@ func (s *Service) stepOf(ctx context.Context, r store.Run, stepID string) (plan.
 		return plan.Step{}, false, nil
 	}
 	return pl.Steps[i], true, nil
-}
-
-// secretNames are members that hold a secret, by their name.
-var secretNames = regexp.MustCompile(`(?i)token([^s]|$)|passw(or)?d|passphrase|secret|credential|authorization|cookie|(api|access|private|signing|encryption)[_-]?key`)
-
-// secrets reports the members of a document that look like a secret written down
-// (L07, T104): a member with such a name whose value is not a removal, a
-// reference {provider, key} or empty, and a value beside the provider and key of a
-// reference.
-func secrets(doc json.RawMessage, path string, report func(path string)) {
-	doc = bytes.TrimSpace(doc)
-	var object map[string]json.RawMessage
-	var list []json.RawMessage
-	switch {
-	case len(doc) > 0 && doc[0] == '{' && json.Unmarshal(doc, &object) == nil:
-		_, provider := object["provider"]
-		_, key := object["key"]
-		names := make([]string, 0, len(object))
-		for name := range object {
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		for _, name := range names {
-			at := path + "." + name
-			if isSecret(name, object[name], provider && key) {
-				report(at)
-				continue
-			}
-			secrets(object[name], at, report)
-		}
-	case len(doc) > 0 && doc[0] == '[' && json.Unmarshal(doc, &list) == nil:
-		for i, v := range list {
-			secrets(v, fmt.Sprintf("%s[%d]", path, i), report)
-		}
-	}
-}
-
-// isSecret reports whether a member looks like a secret written down; beside says that its object
-// is a reference.
-func isSecret(name string, value json.RawMessage, beside bool) bool {
-	return literal(value) && (secretNames.MatchString(name) || beside && name == "value")
-}
-
-// literal reports whether a value could be a secret itself: a text or a number, or
-// a list that has one.
-func literal(v json.RawMessage) bool {
-	v = bytes.TrimSpace(v)
-	if len(v) == 0 {
-		return false
-	}
-	switch v[0] {
-	case '"':
-		return string(v) != `""`
-	case '[':
-		var list []json.RawMessage
-		return json.Unmarshal(v, &list) == nil && slices.ContainsFunc(list, literal)
-	case '{', 'n', 't', 'f':
-		return false
-	}
-	return true
 }

@@ -32,7 +32,7 @@ func inputsOf(stepType string) M {
 	return M{}
 }
 
-// steps makes a run that has started, of steps written "TYPE id".
+// steps makes a run that has started, of steps written "TYPE id" that depend on nothing.
 func (w *world) steps(requestID string, steps ...string) string {
 	w.t.Helper()
 	return w.stepsWith(requestID, nil, steps...)
@@ -44,7 +44,7 @@ func (w *world) stepsWith(requestID string, params json.RawMessage, steps ...str
 	var outlines []M
 	for _, s := range steps {
 		stepType, id, _ := strings.Cut(s, " ")
-		list = append(list, M{"stepId": id, "type": stepType, "inputs": inputsOf(stepType), "timeout": "1m"})
+		list = append(list, M{"stepId": id, "type": stepType, "inputs": inputsOf(stepType), "timeout": "1m", "dependsOn": []string{}})
 		outlines = append(outlines, M{"stepId": id, "type": stepType})
 	}
 	in := startOf(requestID, document(M{"steps": list}))
@@ -79,7 +79,7 @@ func newParams(runID, id, stepID string, patch M) control.SignalRun {
 
 func (w *world) begun(runID, stepID string, la, ea int) engine.Begun {
 	w.t.Helper()
-	return must[engine.Begun](w.t)(w.journal.Begin(w.t.Context(), store.Begin{RunID: runID, StepID: stepID, LogicalAttempt: la, EngineAttempt: ea, EmittedAt: w.clock.now()}))
+	return must[engine.Begun](w.t)(w.journal.Begin(w.t.Context(), w.beginOf(runID, stepID, la, ea)))
 }
 
 func compact(t *testing.T, doc json.RawMessage) string {
@@ -234,11 +234,12 @@ func TestOverlay_G25_ARealCommandSeesIt(t *testing.T) {
 	}
 	script := M{"argv": []string{"sh", "-c", `echo "mode=$MODE params=$(cat "$DVT_PARAMS_FILE")"; exit 3`}}
 	w.overlaid(override(id, "script", "s1", script))
-	attempt := func(la, ea int) string {
+	attempt := func(la, ea, last int) string {
 		t.Helper()
-		end, err := r.Run(t.Context(), executor.Dispatch{RunID: id, StepID: "s1", LogicalAttempt: la, N: ea, EngineAttempt: ea}, func(engine.StepEnd) {})
-		if err != nil || end.Kind != engine.EndFailed || end.Failed.ErrorCode != executor.CodeExitStatus {
-			t.Fatalf("%+v %+v, %v", end, end.Failed, err)
+		b := w.beginOf(id, "s1", la, ea)
+		end, err := r.Run(t.Context(), executor.Dispatch{RunID: id, StepID: "s1", LogicalAttempt: la, N: b.N, EngineAttempt: ea, Ticket: b.Ticket, MaxEngineAttempts: last}, func(executor.Beat) {})
+		if ended := err == nil && end.Kind == engine.ReturnEnded; ended != (ea == last) {
+			t.Fatalf("attempt %d.%d of %d returned %+v, %v", la, ea, last, end, err)
 		}
 		l := must[control.StepLog](t)(w.StepLog(t.Context(), w.eng(), control.StepLogQuery{RunID: id, StepID: "s1", Attempt: la}))
 		for _, line := range slices.Backward(l.Lines) {
@@ -248,16 +249,15 @@ func TestOverlay_G25_ARealCommandSeesIt(t *testing.T) {
 		}
 		return ""
 	}
-	if got := attempt(1, 1); got != `mode= params={"day":"mon"}` {
+	if got := attempt(1, 1, 2); got != `mode= params={"day":"mon"}` {
 		t.Errorf("attempt 1: %s", got)
 	}
 	w.overlaid(override(id, "mode", "s1", M{"env": M{"MODE": "safe"}}))
 	w.overlaid(newParams(id, "day", "s1", M{"day": "tue"}))
-	if got := attempt(1, 2); got != `mode= params={"day":"mon"}` {
+	if got := attempt(1, 2, 2); got != `mode= params={"day":"mon"}` {
 		t.Errorf("attempt 1 again: %s", got)
 	}
-	w.append(id, runtest.Draft(run.StepFailedEvent, "s1", 1))
-	if got := attempt(2, 1); got != `mode=safe params={"day":"tue"}` {
+	if got := attempt(2, 1, 1); got != `mode=safe params={"day":"tue"}` {
 		t.Errorf("attempt 2: %s", got)
 	}
 }

@@ -47,7 +47,7 @@ func TestSignalRun_G01_C01_PauseIsInForceAtOnce(t *testing.T) {
 	w.engine.set(func(e *fakeEngine) {
 		e.signal = func(run.Identity, engine.Signal) error { return engine.ErrUnavailable }
 	})
-	id := w.adopting("g01", "s1", "s2")
+	id := w.adopting("g01", "s1<", "s2<")
 	w.begin(id, "s1", 1)
 	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "a") })
 	r := w.send(w.eng(), pausing(id, "u1"))
@@ -62,7 +62,7 @@ func TestSignalRun_G01_C01_PauseIsInForceAtOnce(t *testing.T) {
 	if diff := cmp.Diff(want, must[run.PausePayload](t)(run.PayloadOf[run.PausePayload](evs[0].Payload))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	b := must[engine.Begun](t)(w.journal.Begin(t.Context(), store.Begin{RunID: id, StepID: "s2", LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.clock.now()}))
+	b := must[engine.Begun](t)(w.journal.Begin(t.Context(), w.beginOf(id, "s2", 1, 1)))
 	if b.Verdict != store.BeginParked {
 		t.Errorf("s2 is %s", b.Verdict)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
 )
 
 func command(id string, change M) M {
@@ -117,7 +118,8 @@ func TestStepInputs_L07_T197_AsOfTheAttempt(t *testing.T) {
 	w := newWorld(t)
 	id := w.stepsWith("i1", json.RawMessage(`{"day":"1","password":"hunter2"}`), "COMMAND s1", "COMMAND s2")
 	w.overlaid(newParams(id, "o1", "", M{"day": "2"}))
-	w.finish(id, "s1", 1, run.StepFailedEvent)
+	w.begun(id, "s1", 1, 1)
+	w.append(id, runtest.Draft(run.StepFailedEvent, "s1", 1))
 	w.overlaid(override(id, "o2", "s1", M{"env": M{"KEPT": "2"}}))
 	begun := w.state(id).Steps[0].Attempts[0].StartedSeq
 	for _, c := range []struct {

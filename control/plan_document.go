@@ -1,7 +1,6 @@
 package control
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,12 +11,10 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// hiddenValue stands for what looks like a secret.
-var hiddenValue = json.RawMessage(`"***"`)
-
 // PlanDocument reads the document of a run's plan: nil when no worker has fetched it yet, or when it is
 // of another place than the run, which will not start. Values of members that look like a secret by their names
-// are hidden, so that the document need not have the plan's digest. NOT_FOUND.
+// are hidden, and so is the path of an address, which is the secret of many webhooks. The document need not have the plan's
+// digest. NOT_FOUND.
 func (s *Service) PlanDocument(ctx context.Context, p authz.Principal, runID string) (json.RawMessage, error) {
 	r, err := s.visible(ctx, p, authz.Read, runID)
 	if err != nil {
@@ -37,12 +34,7 @@ func (s *Service) PlanDocument(ctx context.Context, p authz.Principal, runID str
 	if !isOfPlace(body, r.Identity) {
 		return nil, nil //nolint:nilnil // whoever knows a digest may ask for a run of it
 	}
-	found := false
-	secrets(body, "", func(string) { found = true })
-	if found {
-		body = hideSecrets(body)
-	}
-	return body, nil
+	return hideSecrets(body), nil
 }
 
 // isOfPlace says whether a plan was made for where the run is.
@@ -54,37 +46,4 @@ func isOfPlace(body json.RawMessage, id run.Identity) bool {
 
 func ofPlace(of plan.Scope, id run.Identity) bool {
 	return of.TenantID == id.TenantID && of.ProjectID == id.ProjectID && of.EnvironmentID == id.EnvironmentID
-}
-
-// hideSecrets hides what secrets would report.
-func hideSecrets(doc json.RawMessage) json.RawMessage {
-	doc = bytes.TrimSpace(doc)
-	var object map[string]json.RawMessage
-	var list []json.RawMessage
-	var shown []byte
-	var err error
-	switch {
-	case len(doc) > 0 && doc[0] == '{' && json.Unmarshal(doc, &object) == nil:
-		_, provider := object["provider"]
-		_, key := object["key"]
-		for name, value := range object {
-			if isSecret(name, value, provider && key) {
-				object[name] = hiddenValue
-				continue
-			}
-			object[name] = hideSecrets(value)
-		}
-		shown, err = json.Marshal(object)
-	case len(doc) > 0 && doc[0] == '[' && json.Unmarshal(doc, &list) == nil:
-		for i, v := range list {
-			list[i] = hideSecrets(v)
-		}
-		shown, err = json.Marshal(list)
-	default:
-		return doc
-	}
-	if err != nil {
-		return hiddenValue // what was read is always written
-	}
-	return shown
 }

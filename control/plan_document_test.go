@@ -28,9 +28,19 @@ func TestPlanDocument_L07_WithoutSecrets(t *testing.T) {
 	if _, got := read(plain, "plain"); string(got) != string(plain) {
 		t.Errorf("a plan without secrets is not shown as it is: %s", got)
 	}
-	id, got := read(secret, "secret")
+	_, got := read(secret, "secret")
 	if diff := cmp.Diff(value(t, strings.Replace(string(secret), "hunter2", "***", 1)), value(t, string(got))); diff != "" {
 		t.Errorf("the plan (-want +got):\n%s", diff)
+	}
+	webhook := document(M{"steps": []M{{"stepId": "s1", "type": "HTTP_NOTIFY", "timeout": "1m", "inputs": M{
+		"url": "https://hooks.example.com/services/T0/hunter2?x=1", "headers": M{"X-Docs": "https://example.com/guide"},
+	}}}}, "s1")
+	id, got := read(webhook, "webhook")
+	if diff := cmp.Diff(value(t, strings.Replace(string(webhook), "services/T0/hunter2?x=1", "***", 1)), value(t, string(got))); diff != "" {
+		t.Errorf("the plan with a webhook (-want +got):\n%s", diff)
+	}
+	if in := must[*control.StepInputs](t)(w.StepInputs(t.Context(), w.eng(), id, "s1", 0)); strings.Contains(string(in.Inputs), "hunter2") {
+		t.Errorf("the inputs of a step show the path of its webhook: %s", in.Inputs)
 	}
 	theirs := plain
 	if err := w.store.PutPlan(t.Context(), hash(string(theirs)), theirs); err != nil {

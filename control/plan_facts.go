@@ -50,11 +50,16 @@ func (s *Service) storedPlan(ctx context.Context, ref plan.Ref) (plan.Plan, erro
 	if err != nil {
 		return plan.Plan{}, err
 	}
+	return openPlan(doc, ref, s.cfg.Queues)
+}
+
+// openPlan reads the plan that a reference names from the stored document: errors of plan.Ref.Open and plan.Parse.
+func openPlan(doc []byte, ref plan.Ref, queues plan.Queues) (plan.Plan, error) {
 	body, err := ref.Open(doc)
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	return plan.Parse(body, s.cfg.Queues)
+	return plan.Parse(body, queues)
 }
 
 func factsOf(pl plan.Plan, q plan.Queues) planFacts {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -46,6 +47,9 @@ func TestSweep_OneThatIsBrokenHoldsNobodyUp(t *testing.T) {
 	if hung < first { // they are looked at by their ids
 		first, hung = hung, first
 	}
+	w.eye.mu.Lock()
+	w.eye.pending[hung] = []engine.Pending{{ID: "s1/1.1", State: "STARTED", Attempt: 1}}
+	w.eye.mu.Unlock()
 	broken.plan = must[store.Run](t)(w.raw.Get(t.Context(), first)).PlanRef.SHA256
 	eventually(t, "the checkpoints", func() bool {
 		n := 0

@@ -29,8 +29,8 @@ type Policy struct {
 // SetPolicy asks for a new policy, whole.
 type SetPolicy struct {
 	RequestID       string
-	ExpectedVersion int64 // of the policy that it was made from
-	Document        authz.Document
+	ExpectedVersion int64          // of the policy that it was made from
+	Document        authz.Document // whose Sandbox nil keeps that of ExpectedVersion
 	Reason          string
 }
 
@@ -101,6 +101,9 @@ func (s *Service) SetPolicy(ctx context.Context, p authz.Principal, in SetPolicy
 	if err := s.mayOperate(ctx, p, row); err != nil {
 		return Policy{}, err
 	}
+	if err := s.keepSandbox(ctx, p, &in); err != nil {
+		return Policy{}, err
+	}
 	for _, problem := range s.cfg.Authz.Check(p.TenantID, in.Document) {
 		vs = append(vs, plan.Violation{Path: problem.Path, Code: problem.Code, Message: problem.Message})
 	}
@@ -112,6 +115,24 @@ func (s *Service) SetPolicy(ctx context.Context, p authz.Principal, in SetPolicy
 		return Policy{}, s.auditRefused(ctx, p, row, own)
 	}
 	return out, err
+}
+
+// keepSandbox gives a document without ceilings of sandboxes those of the policy that it was made from. A client that does
+// not know them would remove them otherwise.
+func (s *Service) keepSandbox(ctx context.Context, p authz.Principal, in *SetPolicy) error {
+	if in.Document.Sandbox != nil || in.ExpectedVersion == 0 {
+		return nil
+	}
+	from, err := s.cfg.Store.PolicyHistory(ctx, p.TenantID, in.ExpectedVersion+1, 1)
+	if err != nil {
+		return translate(err)
+	}
+	if len(from) == 0 || from[0].Version != in.ExpectedVersion {
+		return nil // there is no such version, which the store refuses
+	}
+	before, err := policyOf(from[0])
+	in.Document.Sandbox = before.Document.Sandbox
+	return err
 }
 
 // putPolicy writes the next version and puts it in force here.
@@ -175,16 +196,37 @@ func checkReason(vs []plan.Violation, reason string) []plan.Violation {
 	if reason == "" || len(reason) > maxChangeReason {
 		vs = append(vs, plan.Violation{Path: "reason", Code: "INVALID", Message: fmt.Sprintf("must have 1 to %d bytes", maxChangeReason)})
 	}
+	return checkText(vs, "reason", reason)
+}
+
+// checkText refuses text that a terminal would obey or a row cannot hold. Who reads it later reads it on a terminal.
+func checkText(vs []plan.Violation, path, text string) []plan.Violation {
+	if !run.IsText(text) {
+		vs = append(vs, plan.Violation{
+			Path: path, Code: "INVALID", Message: "must be UTF-8 without control characters; tabs and line breaks may stand in it",
+		})
+	}
 	return vs
 }
 
-func clip(reason string) string { return reason[:min(len(reason), maxChangeReason)] }
+// clip makes a text that nobody checked yet fit for the audit row of its refusal.
+func clip(text string) string { return run.Text(text, maxChangeReason) }
 
 // stamp completes an audit row of p.
 func (s *Service) stamp(p authz.Principal, row *store.AuditRow, outcome, detail string) {
-	row.ID, row.TenantID, row.Actor, row.Outcome = uuid.NewString(), p.TenantID, p.ID, outcome
+	row.ID, row.Outcome = uuid.NewString(), outcome
+	nameActor(p, row)
 	row.Detail = json.RawMessage(detail)
 }
+
+// nameActor writes into an audit row who acts, with which credential and from where.
+func nameActor(p authz.Principal, row *store.AuditRow) {
+	row.TenantID, row.Actor = p.TenantID, p.ID
+	row.Credential, row.Address, row.Via = run.Text(p.Credential(), maxActorText), run.Text(p.Address, maxActorText), p.Via
+}
+
+// maxActorText bounds the credential and the address in an audit row, in bytes.
+const maxActorText = 256
 
 // auditRefused records a change of the authority that was refused for another reason than
 // a right, and returns the refusal.

@@ -85,7 +85,11 @@ func (s *Service) FollowPolicy(ctx context.Context) error {
 		}
 		if (err != nil) != failing {
 			failing = err != nil
-			s.cfg.Logger.WarnContext(ctx, "whether the policy has changed", slog.Bool("known", !failing), slog.Any("error", err))
+			if failing {
+				s.cfg.Logger.WarnContext(ctx, "policies cannot be read; the last ones hold for some minutes", slog.Any("error", err))
+			} else {
+				s.cfg.Logger.InfoContext(ctx, "policies can be read again")
+			}
 		}
 	}
 }

@@ -6,12 +6,11 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/engine/interp"
-	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
 
 // previewStart goes the way of StartRun.
-func (s *Service) previewStart(_ context.Context, p authz.Principal, in StartRun) (ActionPreview, error) {
+func (s *Service) previewStart(ctx context.Context, p authz.Principal, in StartRun) (ActionPreview, error) {
 	if err := s.checkStart(in); err != nil {
 		return ActionPreview{}, err
 	}
@@ -20,25 +19,29 @@ func (s *Service) previewStart(_ context.Context, p authz.Principal, in StartRun
 	if err != nil || !allowed {
 		return denial, err
 	}
-	ref, body, policy, err := s.planOf(p, in)
+	pinned, err := s.planOf(p, in)
 	if err != nil {
 		return ActionPreview{}, err
 	}
+	ref := pinned.ref
 	if e := s.admitting(p.TenantID); e != nil {
+		return refused(run.State{}, e.Code, e.Message), nil //nolint:nilerr // a refusal is what a preview answers
+	}
+	e, err := s.sandboxRefusal(ctx, run.Identity{TenantID: p.TenantID, ProjectID: in.ProjectID, EnvironmentID: in.EnvironmentID}, ref, pinned.plan)
+	if err != nil {
+		return ActionPreview{}, translate(err)
+	}
+	if e != nil {
 		return refused(run.State{}, e.Code, e.Message), nil //nolint:nilerr // a refusal is what a preview answers
 	}
 	v := previewing{out: ActionPreview{Outcome: "APPLY", Status: run.Running, Reason: fmt.Sprintf("A run of plan %s %s starts.", ref.PlanID, ref.PlanVersion)}}
 	v.waitsForApproval(s, o)
-	if body == nil {
+	if pinned.plan == nil {
 		v.warn("The plan is fetched and checked when the run starts: its steps are not known yet.")
 		return v.out, nil
 	}
-	pl, err := plan.Parse(body, s.cfg.Queues)
-	if err != nil {
-		return ActionPreview{}, err
-	}
-	v.sk = pl.Skeleton(s.cfg.Queues)
-	v.found = interp.PreviewStart(v.sk, interp.Config{Policy: policy}, s.cfg.Now())
+	v.sk = pinned.plan.Skeleton(s.cfg.Queues)
+	v.found = interp.PreviewStart(v.sk, interp.Config{Policy: pinned.policy}, s.cfg.Now())
 	v.changes()
 	return v.out, nil
 }
@@ -67,6 +70,13 @@ func (s *Service) previewRerun(ctx context.Context, p authz.Principal, in Rerun)
 		return refused(l.State, refusal.Code, refusal.Message), nil //nolint:nilerr // a refusal is what a preview answers
 	}
 	if e := s.admitting(p.TenantID); e != nil {
+		return refused(l.State, e.Code, e.Message), nil //nolint:nilerr // a refusal is what a preview answers
+	}
+	e, err := s.sandboxRefusal(ctx, r.Identity, r.PlanRef, nil)
+	if err != nil {
+		return ActionPreview{}, translate(err)
+	}
+	if e != nil {
 		return refused(l.State, e.Code, e.Message), nil //nolint:nilerr // a refusal is what a preview answers
 	}
 	pl, known, err := s.planOfRun(ctx, r)

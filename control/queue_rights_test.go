@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/dvt-engine/dvt/control"
 )
 
@@ -30,5 +32,14 @@ func TestQueue_T137_PagesOfWhatOneMaySee(t *testing.T) {
 			t.Fatalf("page %d: %+v, want %s", i, page, id)
 		}
 		after = id
+	}
+	p := w.grant("nobody", viewerOf("shop", "dev"), viewerOf("bank", "prod"))
+	page := must[control.QueuePage](t)(w.Queue(t.Context(), p, control.QueueQuery{}))
+	var shown []string
+	for _, e := range page.Entries {
+		shown = append(shown, e.RunID)
+	}
+	if diff := cmp.Diff(want, shown); diff != "" {
+		t.Errorf("queue of shop/dev and bank/prod (-want +got):\n%s", diff)
 	}
 }

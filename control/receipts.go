@@ -19,7 +19,7 @@ func (s *Service) Receipt(ctx context.Context, p authz.Principal, runID, signalI
 	if errors.Is(err, store.ErrNotFound) {
 		return Receipt{}, refuse(run.CodeNotFound, "There is no such signal, or it is not yours.")
 	}
-	return Receipt{Receipt: r}, translate(err)
+	return Receipt{Receipt: s.withStopDeadline(r)}, translate(err)
 }
 
 // Receipts reads a page of a run's receipts in the order they were received.
@@ -47,7 +47,7 @@ func (s *Service) Receipts(ctx context.Context, p authz.Principal, runID, afterS
 	}
 	out := ReceiptsPage{HasNext: len(rs) > n}
 	for _, r := range rs[:min(n, len(rs))] {
-		out.Receipts = append(out.Receipts, Receipt{Receipt: r})
+		out.Receipts = append(out.Receipts, Receipt{Receipt: s.withStopDeadline(r)})
 	}
 	return out, nil
 }
@@ -60,7 +60,7 @@ func (s *Service) MySignals(ctx context.Context, p authz.Principal, limit int) (
 	}
 	out := make([]Receipt, len(rs))
 	for i, r := range rs {
-		out[i] = Receipt{Receipt: r}
+		out[i] = Receipt{Receipt: s.withStopDeadline(r)}
 	}
 	return out, nil
 }

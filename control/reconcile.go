@@ -37,7 +37,7 @@ func (s *Service) Reconcile(ctx context.Context, owner string) error {
 	for {
 		more, wait, err := s.reconcile(ctx, owner)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) {
-			s.cfg.Logger.WarnContext(ctx, "reconcile", slog.Any("error", err))
+			s.cfg.Logger.WarnContext(ctx, "queued runs were not started; the next look tries again", slog.Any("error", err))
 		}
 		if more && err == nil && ctx.Err() == nil {
 			continue
@@ -82,7 +82,8 @@ func (s *Service) reconcile(ctx context.Context, owner string) (more bool, wait 
 	}
 	s.usage.leased(rows)
 	atOnce(rows, func(q store.QueueRow) {
-		if err := s.start(ctx, q); err != nil && ctx.Err() == nil {
+		err := s.ofRun(ctx, dutyStart, q.RunID, func() error { return s.start(ctx, q) })
+		if err != nil && ctx.Err() == nil && !errors.Is(err, errAside) {
 			s.usage.startFailures.Inc()
 			s.cfg.Logger.WarnContext(ctx, "run not started", slog.String("runId", q.RunID), slog.Any("error", err))
 		}
@@ -164,12 +165,17 @@ func atOnce[T any](batch []T, f func(T)) {
 
 // eachOf does f for one after the other, also behind one that fails: what is wrong with a run, and stays so,
 // keeps no other waiting. It ends early only when ctx does, or when the store or the engine does not
-// answer. The error is the first one, and how many there were.
+// answer. The error is the first one, and how many there were; errAside only when there is no other.
 func eachOf[T any](ctx context.Context, list []T, f func(T) error) (first error) {
 	failed := 0
+	var put error // aside
 	for _, item := range list {
 		err := f(item)
 		if err == nil {
+			continue
+		}
+		if errors.Is(err, errAside) {
+			put = err
 			continue
 		}
 		failed++
@@ -181,20 +187,12 @@ func eachOf[T any](ctx context.Context, list []T, f func(T) error) (first error)
 	if failed > 1 {
 		return fmt.Errorf("%w (and %d more of %d)", first, failed-1, len(list))
 	}
-	return first
+	return cmp.Or(first, put)
 }
 
 // unanswered reports whether an error is of all runs, not of one.
 func unanswered(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, store.ErrUnavailable) || errors.Is(err, engine.ErrUnavailable)
-}
-
-// ofRun says whose an error is.
-func ofRun(runID string, err error) error {
-	if err != nil {
-		err = fmt.Errorf("run %s: %w", runID, err)
-	}
-	return err
 }
 
 // duty calls work when woken and every 500 ms until ctx ends, at once again

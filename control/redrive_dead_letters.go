@@ -153,11 +153,13 @@ func (s *Service) auditRedrive(ctx context.Context, p authz.Principal, in Redriv
 		}
 		d := *r.Letter
 		name := fmt.Sprintf("%s/%s/%s/%s", p.TenantID, p.ID, in.RequestID, d.ID)
-		rows = append(rows, store.AuditRow{
-			ID: uuid.NewSHA1(uuid.NameSpaceURL, []byte("dvt:redrive/"+name)).String(), TenantID: p.TenantID, Actor: p.ID,
+		row := store.AuditRow{
+			ID:     uuid.NewSHA1(uuid.NameSpaceURL, []byte("dvt:redrive/"+name)).String(),
 			Action: string(authz.Redrive), RunID: d.RunID, Outcome: "ACCEPTED", RequestID: in.RequestID,
 			Detail: fmt.Appendf(nil, `{"deadLetterId":%q,"fromSeq":%d,"toSeq":%d}`, d.ID, d.From, d.To),
-		})
+		}
+		nameActor(p, &row)
+		rows = append(rows, row)
 	}
 	if len(rows) == 0 {
 		return nil

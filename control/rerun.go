@@ -62,7 +62,7 @@ func (s *Service) createRerun(ctx context.Context, p authz.Principal, parent sto
 	r, created, err := s.approve(ctx, p, store.NewRun{Run: store.Run{
 		Identity: parent.Identity, RequestID: in.RequestID, PlanRef: parent.PlanRef, TriggerSource: "rerun", ParentRunID: parent.RunID,
 		Params: parent.Params, Policy: s.cfg.Policy,
-	}}, DefaultPriority, store.AuditRow{Action: string(authz.Rerun), Reason: in.Reason, RequestID: in.RequestID, Detail: detail}, &pin)
+	}}, DefaultPriority, store.AuditRow{Action: string(authz.Rerun), Reason: in.Reason, RequestID: in.RequestID, Detail: detail}, &pin, nil)
 	if err != nil {
 		return StartedRun{}, err
 	}
@@ -107,7 +107,7 @@ func checkRerun(in Rerun) (run.RerunFrom, error) {
 	if len(in.Reason) > maxReason {
 		bad("reason", "RANGE", "must be at most %d bytes", maxReason)
 	}
-	if len(vs) > 0 {
+	if vs = checkText(vs, "reason", in.Reason); len(vs) > 0 {
 		return run.RerunFrom{}, badInput(vs)
 	}
 	return run.RerunFrom{Start: in.Start, Failed: in.Failed, Steps: slices.Compact(slices.Sorted(slices.Values(in.Steps)))}, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/internal/contain"
 	"github.com/dvt-engine/dvt/internal/weighed"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/plan"
@@ -31,9 +32,11 @@ type Config struct {
 	Bus   live.Bus
 	Authz *authz.Authorizer
 	Logs  artifact.Logs
+	// AuditHeads says where the signed ends of the audit go.
+	AuditHeads AuditHeads
 	// Blobs keeps payloads of signals that are too large for a row (W-12).
 	Blobs  artifact.Blobs
-	Queues plan.Queues
+	Queues plan.Queues // templates; an engine gets those of its run
 	// Redriver publishes dead letters again; nil: RedriveDeadLetters is NOT_SUPPORTED.
 	Redriver Redriver
 	// Quotas is what tenants may use; nil: nothing is limited.
@@ -58,6 +61,9 @@ type Config struct {
 	Quiet time.Duration
 	// Recheck is the longest time between two looks at a stream's rights; 60 s (T178).
 	Recheck time.Duration
+	// EngineTrouble says in a sentence why the engine does not answer, or ""; nil: nobody here supervises the engine.
+	// Health asks it only while the engine does not answer.
+	EngineTrouble func() string
 	// Measuring is how MeasureHealth goes about.
 	Measuring Measuring
 	Now       func() time.Time
@@ -88,6 +94,8 @@ type Service struct {
 	plans        *weighed.Cache[planFacts]
 	sweeps       sweepMetrics
 	alerts       *prometheus.CounterVec
+	auditing     *auditMetrics
+	heads        *headMetrics // nil when no heads are written
 	bulkRowsSent *prometheus.CounterVec
 	quotas       atomic.Pointer[map[string]*tenantQuota] // of the tenants that have a document of their own
 	tiers        *lru.Cache[string, *tenantQuota]        // of other tenants
@@ -99,11 +107,17 @@ type Service struct {
 	ruling    *ruling
 	breaker   *startBreaker
 
-	sessionReads chan struct{} // one place for each read of the store for a session
+	sessionReads   chan struct{} // one place for each read of the last use of a session
+	sessionCatchUp flight
+	healthSample   sample[Health]
+	readySample    sample[bool]
 
 	identities identities
 	inboxes    inboxes
 	measured   *measured
+	queues     *queueWatch
+	panics     *contain.Guard
+	asides     *lru.Cache[string, aside] // by duty and run
 }
 
 // New makes the use cases.
@@ -143,6 +157,9 @@ func New(cfg Config) *Service {
 	if cfg.Measuring.Every == 0 {
 		cfg.Measuring.Every = 15 * time.Second
 	}
+	if cfg.EngineTrouble == nil {
+		cfg.EngineTrouble = func() string { return "" }
+	}
 	if cfg.Measuring.Counted == nil {
 		cfg.Measuring.Counted = func() Counted { return Counted{} }
 	}
@@ -161,9 +178,14 @@ func New(cfg Config) *Service {
 		sessionReads: make(chan struct{}, maxSessionReads),
 		cfg:          cfg, denials: newMinutes(cfg.Now), trails: newMinutes(cfg.Now),
 		ruling: newRuling(), breaker: newStartBreaker(cfg.Now, cfg.Metrics),
-		starts: make(chan struct{}, 1), signals: make(chan struct{}, 1), bulks: make(chan struct{}, 1), alerts: newAlerts(cfg.Metrics), bulkRowsSent: newBulkRowsSent(cfg.Metrics), sweeps: newSweepMetrics(cfg.Metrics),
+		starts: make(chan struct{}, 1), signals: make(chan struct{}, 1), bulks: make(chan struct{}, 1), alerts: newAlerts(cfg.Metrics), auditing: newAuditMetrics(cfg.Metrics), bulkRowsSent: newBulkRowsSent(cfg.Metrics), sweeps: newSweepMetrics(cfg.Metrics),
 		tiers: kept[*tenantQuota](maxTenants), asked: kept[string](maxAsked), places: &places{bus: cfg.Bus}, usage: newQuotaMetrics(cfg.Metrics),
 	}
+	if cfg.AuditHeads.Archive != nil {
+		s.heads = newHeadMetrics(cfg.Metrics)
+	}
+	s.queues = newQueueWatch(cfg.Engine, cfg.Now)
+	s.panics, s.asides = contain.New(cfg.Metrics, cfg.Logger), kept[aside](maxAside)
 	s.measured = &measured{since: cfg.Now()}
 	s.quotas.Store(&map[string]*tenantQuota{})
 	return s

@@ -24,7 +24,7 @@ const (
 	sessionLife = 12 * time.Hour
 	// maxSessions of one principal; the oldest ends when there is another.
 	maxSessions = 20
-	// maxSessionReads of the store at a time, for sessions that are not known here.
+	// maxSessionReads of the store at a time, for the last use of sessions.
 	maxSessionReads = 4
 )
 
@@ -32,6 +32,8 @@ const (
 const (
 	actionSignIn  = "SIGN_IN"
 	actionSignOut = "SIGN_OUT"
+	// actionRevokeToken ends a token; the owner of a token needs no right for it.
+	actionRevokeToken = "REVOKE_TOKEN"
 	// anonymous is the actor of a sign-in that never said who it was.
 	anonymous = "anonymous"
 )
@@ -95,22 +97,23 @@ func (s *Service) SignOut(ctx context.Context, p authz.Principal) error {
 
 // SignInRefused audits a sign-in at a provider of one tenant that never said who it was. What it
 // refuses within a minute is one row, and the next says how many it stands for.
-func (s *Service) SignInRefused(ctx context.Context, tenantID, provider, reason string) {
-	s.auditDenied(ctx, authz.Principal{ID: anonymous, TenantID: tenantID}, store.AuditRow{
+func (s *Service) SignInRefused(ctx context.Context, tenantID, provider, address, reason string) {
+	s.auditDenied(ctx, authz.Principal{ID: anonymous, TenantID: tenantID, Provider: provider, Address: address, Via: authz.ViaSignIn}, store.AuditRow{
 		Action: actionSignIn, Code: run.CodeUnauthenticated, Reason: clip("by " + provider + ": " + reason),
 	})
 }
 
 // Session returns the principal of a browser's session by the secret in its cookie:
 // authz.ErrUnauthenticated, ErrExpired, or ErrUnavailable. For one that is not known here, or was
-// used elsewhere, it reads the store, a few at a time.
+// used elsewhere, it reads the store. Callers with sessions that nobody knows share one read, so that a flood of made-up
+// sessions costs one read at a time and fresh sessions get in.
 func (s *Service) Session(ctx context.Context, secret string) (authz.Principal, error) {
 	if !authz.LooksLikeSecret(secret) {
 		return authz.Principal{}, authz.ErrUnauthenticated
 	}
 	p, err := s.cfg.Authz.Session(secret, s.cfg.Sessions.Idle)
 	if errors.Is(err, authz.ErrUnauthenticated) {
-		if err := s.forSession(ctx, s.catchUp); err != nil {
+		if err := s.catchUpForSession(ctx); err != nil {
 			return authz.Principal{}, err
 		}
 		p, err = s.cfg.Authz.Session(secret, s.cfg.Sessions.Idle)
@@ -140,10 +143,27 @@ func (s *Service) forSession(ctx context.Context, read func(context.Context) err
 	}
 	err := read(ctx)
 	if err != nil && !errors.Is(err, authz.ErrUnauthenticated) {
-		s.cfg.Logger.WarnContext(ctx, "a session was not looked up", slog.Any("error", err))
+		s.cfg.Logger.WarnContext(ctx, "the lookup of a session failed", slog.Any("error", err))
 		return fmt.Errorf("%w: %w", authz.ErrUnavailable, err)
 	}
 	return err
+}
+
+// catchUpForSession puts in force what the store has now; a store that does not answer is authz.ErrUnavailable.
+func (s *Service) catchUpForSession(ctx context.Context) error {
+	err := s.sessionCatchUp.do(ctx, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, policyTimeout)
+		defer cancel()
+		err := s.catchUp(ctx)
+		if err != nil {
+			s.cfg.Logger.WarnContext(ctx, "the lookup of a session failed", slog.Any("error", err))
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", authz.ErrUnavailable, err)
+	}
+	return nil
 }
 
 // catchUp puts in force what the store has now.

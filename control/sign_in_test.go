@@ -63,12 +63,13 @@ func TestSignIn_O6_ASessionIsAPersonAndEnds(t *testing.T) {
 		t.Errorf("somebody without rights: %v", err)
 	}
 	for range 30 {
-		w.SignInRefused(ctx, "acme", "corp", "the answer belongs to another sign-in")
+		w.SignInRefused(ctx, "acme", "corp", "192.0.2.9", "the answer belongs to another sign-in")
 	}
 	for where, want := range map[string]int{
 		`action = 'SIGN_IN' AND outcome = 'ACCEPTED' AND actor = 'ada'`:        1,
 		`action = 'SIGN_IN' AND outcome = 'DENIED' AND actor = 'bob'`:          1,
 		`action = 'SIGN_IN' AND outcome = 'DENIED' AND actor = 'anonymous'`:    1,
+		`actor = 'anonymous' AND address = '192.0.2.9' AND via = 'sign-in'`:    1,
 		`action = 'REVOKE_TOKEN' AND reason = 'lost laptop'`:                   1,
 		`detail LIKE '%` + strings.TrimPrefix(made.Secret, "dvt_")[:20] + `%'`: 0,
 	} {

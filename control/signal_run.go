@@ -69,6 +69,7 @@ func (s *Service) decideSignal(ctx context.Context, p authz.Principal, r store.R
 		s.alerts.WithLabelValues(string(j.raised)).Inc()
 	}
 	kick(s.signals)
+	j.out.Receipt = s.withStopDeadline(j.out.Receipt)
 	return j.out, nil
 }
 
@@ -283,8 +284,10 @@ func (j *judging) decide(ctx context.Context, tx store.RunTx, t run.EventType, c
 }
 
 func (j *judging) auditTx(ctx context.Context, tx store.RunTx, outcome string, code run.Code) error {
-	return tx.Audit(ctx, store.AuditRow{
-		ID: uuid.NewString(), TenantID: j.p.TenantID, Actor: j.p.ID, Action: string(j.in.Signal.Type), RunID: j.in.RunID,
+	row := store.AuditRow{
+		ID: uuid.NewString(), Action: string(j.in.Signal.Type), RunID: j.in.RunID,
 		SignalID: j.in.Signal.ID, Outcome: outcome, Code: code, Reason: j.in.Reason,
-	})
+	}
+	nameActor(j.p, &row)
+	return tx.Audit(ctx, row)
 }

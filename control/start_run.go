@@ -39,19 +39,22 @@ func (s *Service) StartRun(ctx context.Context, p authz.Principal, in StartRun) 
 		return StartedRun{}, s.denied(p, authz.Start, object, d)
 	}
 	row := store.AuditRow{Action: string(authz.Start), RequestID: in.RequestID}
-	ref, body, policy, err := s.planOf(p, in)
+	pinned, err := s.planOf(p, in)
 	if err != nil {
 		return StartedRun{}, err
 	}
+	ref := pinned.ref
+	written := make(chan store.Written, 1)
 	r, created, err := s.approve(ctx, p, store.NewRun{
+		Written: func(w store.Written) { written <- w },
 		Run: store.Run{
 			Identity: run.Identity{
 				TenantID: p.TenantID, ProjectID: in.ProjectID, EnvironmentID: in.EnvironmentID, PlanID: ref.PlanID, PlanVersion: ref.PlanVersion,
 			},
-			RequestID: in.RequestID, PlanRef: ref, TriggerSource: "api", Params: in.Params, Policy: policy,
+			RequestID: in.RequestID, PlanRef: ref, TriggerSource: "api", Params: in.Params, Policy: pinned.policy,
 		},
-		Plan: body,
-	}, in.Priority, row, nil)
+		Plan: pinned.body,
+	}, in.Priority, row, nil, pinned.plan)
 	if err != nil {
 		return StartedRun{}, err
 	}
@@ -62,15 +65,45 @@ func (s *Service) StartRun(ctx context.Context, p authz.Principal, in StartRun) 
 		return StartedRun{}, refuse(run.CodeRequestConflict,
 			"The request id %s already started another run: a rerun, or one of another document with this planId and planVersion. Use a new id.", in.RequestID)
 	}
+	select {
+	case w := <-written:
+		if q := w.Queue; q != nil && !q.Waiting {
+			return s.startedView(writtenView(r, w), created), nil
+		}
+	default: // the store does not say what it wrote
+	}
 	return s.started(ctx, r, created)
+}
+
+// writtenView is the view of a run that was admitted as it was made, without reading it again.
+func writtenView(r store.Run, w store.Written) RunView {
+	v := RunView{Run: r, State: w.Loaded.State, Epoch: w.Loaded.Epoch, OpsRev: w.Loaded.Head.OpsRev, AsOf: w.Loaded.Now}
+	complete(&v)
+	v.Queue = &QueueEntry{WaitingRun: store.WaitingRun{
+		QueueRow: *w.Queue, EnvironmentID: r.EnvironmentID, PlanID: r.PlanID, PlanVersion: r.PlanVersion, TriggeredBy: r.TriggeredBy,
+	}}
+	return v
+}
+
+// startDetail says which plan starts where, beside what more says.
+func startDetail(r store.Run, more json.RawMessage) (json.RawMessage, error) {
+	out := map[string]any{}
+	if more != nil {
+		if err := json.Unmarshal(more, &out); err != nil {
+			return nil, err
+		}
+	}
+	out["projectId"], out["environmentId"] = r.ProjectID, r.EnvironmentID
+	out["planId"], out["planVersion"], out["planSha256"] = r.PlanID, r.PlanVersion, r.PlanRef.SHA256
+	return json.Marshal(out)
 }
 
 // approve makes a run of n that is approved and waits for its start, or first for its turn,
 // or one that waits for people to approve it where the policy asks for them (W-20), and the row of
-// its audit, in one transaction; pin is what a rerun takes over, else nil. It gives
+// its audit, in one transaction; pin is what a rerun takes over, else nil; pl is the plan, nil when it is not at hand. It gives
 // both their ids and the run its request key. false comes with the run that the
 // request id made before.
-func (s *Service) approve(ctx context.Context, p authz.Principal, n store.NewRun, priority int, audit store.AuditRow, pin *run.Rerun) (store.Run, bool, error) {
+func (s *Service) approve(ctx context.Context, p authz.Principal, n store.NewRun, priority int, audit store.AuditRow, pin *run.Rerun, pl *plan.Plan) (store.Run, bool, error) {
 	approved, err := s.approved(pin)
 	if err != nil {
 		return store.Run{}, false, translate(err)
@@ -81,8 +114,15 @@ func (s *Service) approve(ctx context.Context, p authz.Principal, n store.NewRun
 	if err := s.startable(ctx, p, *r, audit); err != nil {
 		return store.Run{}, false, err
 	}
+	if err := s.admitSandboxes(ctx, p, *r, pl, audit); err != nil {
+		return store.Run{}, false, err
+	}
 	row := audit
-	row.ID, row.TenantID, row.Actor = uuid.NewString(), p.TenantID, p.ID
+	nameActor(p, &row)
+	if row.Detail, err = startDetail(*r, audit.Detail); err != nil {
+		return store.Run{}, false, translate(err)
+	}
+	row.ID = uuid.NewString()
 	row.RunID, row.Outcome, row.RequestID = r.RunID, "ACCEPTED", r.RequestID
 	n.Events, n.Audit = []run.Draft{approved}, []store.AuditRow{row}
 	n.Enqueue = &store.Enqueue{Terms: s.terms(r.TenantID, r.ProjectID), Priority: priority}
@@ -115,15 +155,23 @@ func (s *Service) queued(a store.Admission, pin *run.Rerun) ([]run.Draft, error)
 // started has a run's start looked at, and shows the run.
 func (s *Service) started(ctx context.Context, r store.Run, created bool) (StartedRun, error) {
 	v, err := s.view(ctx, r)
+	if err != nil {
+		s.wakeReconcilers()
+		return StartedRun{View: v, Deduplicated: !created}, err
+	}
+	return s.startedView(v, created), nil
+}
+
+func (s *Service) startedView(v RunView, created bool) StartedRun {
 	if q := v.Queue; q != nil && !q.Waiting && q.NotBefore.After(v.AsOf) {
 		s.wakeAfter(q.NotBefore.Sub(v.AsOf))
 	} else {
 		s.wakeReconcilers()
 	}
-	if created && err == nil {
+	if created {
 		s.usage.accepted(v)
 	}
-	return StartedRun{View: v, Deduplicated: !created}, err
+	return StartedRun{View: v, Deduplicated: !created}
 }
 
 // maxAsked request ids are remembered for a warning.
@@ -176,33 +224,40 @@ func (s *Service) planProblems(in StartRun) []plan.Violation {
 	return invalid.Violations
 }
 
-// planOf checks the plan and pins it: its reference, the body to keep (nil for a
-// reference) and the policy of the run.
-func (s *Service) planOf(p authz.Principal, in StartRun) (plan.Ref, []byte, run.Policy, error) {
+// pinnedPlan is the plan of a new run. body and plan are nil for a plan by reference.
+type pinnedPlan struct {
+	ref    plan.Ref
+	body   []byte
+	plan   *plan.Plan
+	policy run.Policy
+}
+
+// planOf checks the plan and pins it.
+func (s *Service) planOf(p authz.Principal, in StartRun) (pinnedPlan, error) {
 	if in.Ref != nil {
 		if err := in.Ref.Validate(); err != nil {
-			return plan.Ref{}, nil, run.Policy{}, translate(err)
+			return pinnedPlan{}, translate(err)
 		}
-		return *in.Ref, nil, s.cfg.Policy, nil
+		return pinnedPlan{ref: *in.Ref, policy: s.cfg.Policy}, nil
 	}
 	if len(in.Inline) > plan.MaxDocumentBytes {
-		return plan.Ref{}, nil, run.Policy{}, translate(plan.ErrTooLarge)
+		return pinnedPlan{}, translate(plan.ErrTooLarge)
 	}
 	pl, err := plan.Parse(in.Inline, s.cfg.Queues)
 	if err != nil {
-		return plan.Ref{}, nil, run.Policy{}, translate(err)
+		return pinnedPlan{}, translate(err)
 	}
 	at := run.Identity{TenantID: p.TenantID, ProjectID: in.ProjectID, EnvironmentID: in.EnvironmentID}
 	if err := checkPlace(pl, at, s.cfg.Limits.MaxSteps); err != nil {
-		return plan.Ref{}, nil, run.Policy{}, err
+		return pinnedPlan{}, err
 	}
 	var body bytes.Buffer
 	if err := json.Compact(&body, in.Inline); err != nil {
-		return plan.Ref{}, nil, run.Policy{}, translate(err)
+		return pinnedPlan{}, translate(err)
 	}
 	sum := sha256.Sum256(body.Bytes())
 	ref := plan.RefOf(body.Bytes(), pl, "dvt:plan/"+hex.EncodeToString(sum[:]))
-	return ref, body.Bytes(), s.cfg.Policy.For(pl), nil
+	return pinnedPlan{ref: ref, body: body.Bytes(), plan: &pl, policy: s.cfg.Policy.For(pl)}, nil
 }
 
 // checkPlace refuses a plan made for another place, and one too long to run here.

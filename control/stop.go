@@ -34,7 +34,7 @@ func (j *judging) acceptStop(ctx context.Context, tx store.RunTx, st run.State) 
 	if err := j.accepted(ctx, tx, j.in.Signal, 0, false); err != nil {
 		return err
 	}
-	if err := j.s.completeStop(ctx, tx, j.out.Receipt); err != nil {
+	if err := j.s.completeStop(ctx, tx, j.out.Receipt, cutByKill(), ""); err != nil {
 		return err
 	}
 	j.out.Receipt, err = tx.Receipt(ctx, j.in.Signal.ID)
@@ -70,7 +70,7 @@ func (s *Service) kill(ctx context.Context, r store.Run, stop run.Receipt) error
 				return engine.ErrNotStarted // it may be there at any moment, and would go on
 			}
 		}
-		return s.completeStop(ctx, tx, stop)
+		return s.completeStop(ctx, tx, stop, cutByKill(), "")
 	})
 }
 
@@ -88,11 +88,13 @@ func (s *Service) openStop(ctx context.Context, runID string) (run.Receipt, bool
 	return run.Receipt{}, false, nil
 }
 
-// completeStop ends a run that no engine executes any more on the word of a stop:
-// StepFailed(TERMINATED) for every attempt that runs, RunCancelled, and the receipt
-// APPLIED by it, in the caller's transaction (T99). A run that ended, or a stop that
-// was carried out, stays as it is.
-func (s *Service) completeStop(ctx context.Context, tx store.RunTx, stop run.Receipt) error {
+// completeStop ends a run on the word of a stop that no engine is to carry out any more: StepFailed with cut for every
+// attempt that runs, RunCancelled, and the receipt APPLIED by it with reason, in the caller's transaction (T99). A start that
+// is under way conflicts with the queue row, and the workflow that it makes finds the run ended. A run that ended, or a
+// stop that was carried out, stays as it is.
+func (s *Service) completeStop(
+	ctx context.Context, tx store.RunTx, stop run.Receipt, cut run.FailurePayload, reason string,
+) error {
 	now, err := tx.Receipt(ctx, stop.Signal.ID)
 	if err != nil || now.Application.Final() || tx.Head().Terminal {
 		return err
@@ -101,7 +103,7 @@ func (s *Service) completeStop(ctx context.Context, tx store.RunTx, stop run.Rec
 	if err != nil {
 		return err
 	}
-	events, err := s.stopEvents(st, stop)
+	events, err := s.stopEvents(st, stop, cut)
 	if err != nil {
 		return err
 	}
@@ -110,13 +112,15 @@ func (s *Service) completeStop(ctx context.Context, tx store.RunTx, stop run.Rec
 	case errors.Is(err, store.ErrNotFound):
 	case err != nil:
 		return err
-	case q.Status == store.QueuePending: // nobody is to start it any more
+	case q.Status == store.QueuePending, q.Status == store.QueueLocked: // nobody is to start it any more
 		q.Status = store.QueueCancelled
 		if err := tx.SetQueue(ctx, q); err != nil {
 			return err
 		}
 	}
-	return endRun(ctx, tx, stop.RunID, events, store.SignalOutcome{SignalID: stop.Signal.ID, Application: run.SignalApplied})
+	return endRun(ctx, tx, stop.RunID, events, store.SignalOutcome{
+		SignalID: stop.Signal.ID, Application: run.SignalApplied, Reason: reason,
+	})
 }
 
 // endRun appends what ends a run, whose last event does; applied are the signals
@@ -144,8 +148,8 @@ func endRun(ctx context.Context, tx store.RunTx, runID string, events []run.Draf
 }
 
 // stopEvents end what runs, in canonical order, and then the run.
-func (s *Service) stopEvents(st run.State, stop run.Receipt) ([]run.Draft, error) {
-	events, err := s.cutOff(st, "the attempt was cut off because its run was stopped")
+func (s *Service) stopEvents(st run.State, stop run.Receipt, cut run.FailurePayload) ([]run.Draft, error) {
+	events, err := s.cutOff(st, cut)
 	if err != nil {
 		return nil, err
 	}
@@ -155,11 +159,17 @@ func (s *Service) stopEvents(st run.State, stop run.Receipt) ([]run.Draft, error
 	}), err
 }
 
-// cutOff is StepFailed(TERMINATED) for every attempt that runs, in canonical order.
-func (s *Service) cutOff(st run.State, why string) ([]run.Draft, error) {
-	failed, err := json.Marshal(run.FailurePayload{
-		ErrorCode: string(run.CodeTerminated), ErrorMessage: why, FailureCategory: run.CategoryPlatform, FailureSource: string(run.ByControl),
-	})
+// cutByKill is the failure of attempts whose execution was ended without its cooperation (T99).
+func cutByKill() run.FailurePayload {
+	return run.FailurePayload{
+		ErrorCode: string(run.CodeTerminated), ErrorMessage: "the attempt was cut off because its run was stopped",
+		FailureCategory: run.CategoryPlatform, FailureSource: string(run.ByControl),
+	}
+}
+
+// cutOff is StepFailed with cut for every attempt that runs, in canonical order.
+func (s *Service) cutOff(st run.State, cut run.FailurePayload) ([]run.Draft, error) {
+	failed, err := json.Marshal(cut)
 	var events []run.Draft
 	for _, step := range st.Steps {
 		if step.Status != run.StepRunning {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,6 +29,10 @@ type Sweeping struct {
 	StartAge time.Duration
 	// StepSlack is what a step may take beyond all its tries; 10 min.
 	StepSlack time.Duration
+	// NoWorkerAfter is how long no worker may ask a queue for work that a run waits for; 5 min.
+	NoWorkerAfter time.Duration
+	// StopWithin is how long the engine may take to carry out a stop before the sweep ends the run; 2 min.
+	StopWithin time.Duration
 	// Batch is how many quiet runs one look takes; 500.
 	Batch int
 }
@@ -43,6 +48,8 @@ func (c Sweeping) withDefaults() Sweeping {
 	def(&c.Confirm, 5*time.Second)
 	def(&c.StartAge, 2*time.Minute)
 	def(&c.StepSlack, 10*time.Minute)
+	def(&c.NoWorkerAfter, 5*time.Minute)
+	def(&c.StopWithin, 2*time.Minute)
 	if c.Batch <= 0 || c.Batch > store.MaxPage {
 		c.Batch = 500
 	}
@@ -53,18 +60,25 @@ func (c Sweeping) withDefaults() Sweeping {
 const (
 	workflowGone    = "workflow_gone"    // the execution ended, the run did not
 	workflowMissing = "workflow_missing" // the engine does not know a run that was handed to it
-	startStuck      = "start_stuck"      // a queued start that nobody makes
-	stepStuck       = "step_stuck"       // an attempt that runs for longer than all its tries may take
-	logRegressed    = "log_regressed"    // the engine knows more of the log than there is
+	// An execution that dvt did not start holds the id of a run.
+	workflowForeign  = "workflow_foreign"
+	workflowLeftover = "workflow_leftover" // an execution of a run that has ended
+	stopUnanswered   = "stop_unanswered"   // a stop that the engine has not carried out in time
+	startStuck       = "start_stuck"       // a queued start that nobody makes
+	stepStuck        = "step_stuck"        // an attempt that runs for longer than all its tries may take
+	stepStray        = "step_stray"        // an attempt that is RUNNING in the log and that the engine does not execute
+	logRegressed     = "log_regressed"     // the engine knows more of the log than there is
+	noWorker         = "no_worker"         // a queue that a run waits for and that no worker serves
 )
 
 // What a sweep does about it.
 const (
-	didFail     = "failed"    // the run, with RunFailed
-	didCancel   = "cancelled" // the run, by the stop that was open
-	didRestart  = "restarted"
-	didWake     = "woken"
-	didEscalate = "escalated" // people are told
+	didFail      = "failed"    // the run, with RunFailed
+	didCancel    = "cancelled" // the run, by the stop that was open
+	didRestart   = "restarted"
+	didWake      = "woken"
+	didEscalate  = "escalated"  // people are told
+	didTerminate = "terminated" // the execution, in the engine
 )
 
 // Bounds of a sweep.
@@ -92,10 +106,18 @@ type lookout interface {
 //     run that the engine does not know: the run's open stop is completed, else it
 //     fails with ENGINE_TERMINATED or ENGINE_LOST; one that never began is started
 //     again. Two looks must agree, with the log standing still between them;
+//   - an execution under a run's id that dvt did not start: it is ended, and the run is treated as one whose execution
+//     ended;
+//   - a stop that the engine has not carried out within StopWithin: the run is ended in the store, whether the engine
+//     answers or not, and its execution when it answers;
+//   - an execution of a run that has ended: it is ended too;
 //   - a start that is overdue: it is made due, and the reconcilers are woken;
 //   - a run that waited longer than it may: it fails with QUEUE_TTL_EXCEEDED (T131);
-//   - an attempt that runs for longer than all its tries may take: people are told.
-//     Runs that are PAUSED and steps that wait for a person are left alone (H06).
+//   - a queue that runs wait for and that no worker serves: people are told, where the
+//     engine knows who serves a queue (engine.Pollers);
+//   - an attempt that runs for longer than all its tries may take: it fails when the engine does not execute it,
+//     else people are told. Runs that are PAUSED and steps that wait for a person are left alone (H06);
+//   - an attempt of a run that is being stopped and that the engine does not execute: it ends, so that the run can.
 //
 // An engine that does not answer is no finding, and a run whose log is shorter than
 // the engine knows is for repair, never ended (T194). Any number of servers may
@@ -107,7 +129,17 @@ func (s *Service) Sweep(ctx context.Context) error {
 	if !ok {
 		return errors.New("control: this engine gives no census, so its runs cannot be swept")
 	}
-	w := &sweeper{s: s, eye: eye, cfg: s.cfg.Sweeping.withDefaults(), metrics: s.sweeps, suspects: map[string]*suspect{}, told: map[string]bool{}}
+	w := &sweeper{
+		s: s, eye: eye, cfg: s.cfg.Sweeping.withDefaults(), metrics: s.sweeps,
+		suspects: map[string]*suspect{}, told: map[string]bool{}, strays: map[string]stray{}, silentQueues: map[string]*silentQueue{},
+	}
+	var stops sync.WaitGroup
+	defer stops.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stops.Go(func() {
+		_ = s.panics.Loop(ctx, dutySweep, (&stopSweep{w: w}).run)
+	})
 	return w.run(ctx)
 }
 
@@ -126,13 +158,15 @@ func newSweepMetrics(r prometheus.Registerer) sweepMetrics {
 			Name: "dvt_sweep_open", Help: "What sweeps of this server know to stand still and has not been healed.",
 		}, []string{"kind"}),
 	}
-	for _, kind := range []string{workflowGone, workflowMissing, startStuck, stepStuck, logRegressed} {
+	for _, kind := range []string{
+		workflowGone, workflowMissing, workflowForeign, stopUnanswered, startStuck, stepStuck, logRegressed, noWorker,
+	} {
 		m.open.WithLabelValues(kind)
 	}
 	return m
 }
 
-// sweeper is one sweep; it has one goroutine.
+// sweeper is one sweep; it has one goroutine, and a stopSweep beside it.
 type sweeper struct {
 	s       *Service
 	eye     lookout
@@ -144,9 +178,15 @@ type sweeper struct {
 	suspects   map[string]*suspect
 	asOf       time.Time       // of the newest look at suspects, by the store's clock
 	told       map[string]bool // escalations, by sweepID
-	known      int             // quiet runs that the engine knows, of the last cycle
-	knows      int             // the same of this cycle, so far
-	stuck      int             // steps of this cycle that are stuck
+	strays     map[string]stray
+	known      int // quiet runs that the engine knows, of the last cycle
+	knows      int // the same of this cycle, so far
+	stuck      int // steps of this cycle that are stuck
+
+	runningPage string // of the engine's open executions, where the next look goes on
+
+	cycle        int // of looks at the quiet runs
+	silentQueues map[string]*silentQueue
 }
 
 // suspect is a run about which one look found something.
@@ -162,8 +202,11 @@ func (w *sweeper) run(ctx context.Context) error {
 	tick := time.NewTicker(w.cfg.Interval)
 	defer tick.Stop()
 	for {
-		for _, look := range []func(context.Context) error{w.lookAtWaiting, w.lookAtClosed, w.lookAtQuiet, w.lookAtStarts, w.lookAtSuspects} {
-			if err := look(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, engine.ErrUnavailable) {
+		for _, look := range []func(context.Context) error{
+			w.lookAtWaiting, w.lookAtClosed, w.lookAtQuiet, w.lookAtSilentQueues, w.lookAtStarts, w.lookAtSuspects,
+			w.lookAtLeftovers,
+		} {
+			if err := look(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errAside) && !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, engine.ErrUnavailable) {
 				w.s.cfg.Logger.WarnContext(ctx, "sweep", slog.Any("error", err))
 			}
 		}
@@ -178,7 +221,7 @@ func (w *sweeper) run(ctx context.Context) error {
 
 // count says what is open.
 func (w *sweeper) count() {
-	n := map[string]int{workflowGone: 0, workflowMissing: 0, logRegressed: 0}
+	n := map[string]int{workflowGone: 0, workflowMissing: 0, workflowForeign: 0, logRegressed: 0}
 	for _, x := range w.suspects {
 		if x.kind != "" {
 			n[x.kind]++
@@ -224,8 +267,15 @@ func (w *sweeper) lookAtClosed(ctx context.Context) error {
 			return err
 		}
 		for id, h := range heads.ByRun {
-			if !h.Terminal {
-				w.suspect(found[id])
+			if h.Terminal {
+				continue
+			}
+			r, err := w.s.cfg.Store.Get(ctx, id)
+			if err != nil {
+				return err
+			}
+			if r.TenantID == found[id].TenantID { // else somebody's execution names the run of another tenant
+				w.suspect(r.Identity)
 			}
 		}
 	}
@@ -266,7 +316,9 @@ func (w *sweeper) lookAtQuiet(ctx context.Context) error {
 				return nil
 			}
 			w.knows++
-			return ofRun(r.RunID, w.lookAtSteps(ctx, r))
+			return w.s.ofRun(ctx, dutySweep, r.RunID, func() error {
+				return cmp.Or(w.lookAtStrays(ctx, r), w.lookAtSteps(ctx, r), w.lookAtQueues(ctx, r))
+			})
 		})
 		if err != nil && unanswered(ctx, err) {
 			return err // they are looked at again
@@ -276,6 +328,7 @@ func (w *sweeper) lookAtQuiet(ctx context.Context) error {
 	if len(rows) < w.cfg.Batch { // the end of the cycle
 		w.metrics.open.WithLabelValues(stepStuck).Set(float64(w.stuck))
 		w.cursor, w.stuck, w.known, w.knows = "", 0, w.knows, 0
+		w.cycle++
 		return broken
 	}
 	w.cursor = rows[len(rows)-1].RunID
@@ -285,5 +338,5 @@ func (w *sweeper) lookAtQuiet(ctx context.Context) error {
 // done says what was done about a finding.
 func (w *sweeper) done(ctx context.Context, runID, kind, action, why string) {
 	w.metrics.done.WithLabelValues(kind, action).Inc()
-	w.s.cfg.Logger.WarnContext(ctx, "swept", slog.String("runId", runID), slog.String("kind", kind), slog.String("action", action), slog.String("why", why))
+	w.s.cfg.Logger.WarnContext(ctx, "the sweep found something that stands still", slog.String("runId", runID), slog.String("kind", kind), slog.String("action", action), slog.String("why", why))
 }

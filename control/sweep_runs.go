@@ -40,7 +40,7 @@ func (w *sweeper) lookAtSuspects(ctx context.Context) error {
 			delete(w.suspects, id)
 			return nil
 		}
-		return ofRun(id, w.lookAtSuspect(ctx, w.suspects[id], head))
+		return w.s.ofRun(ctx, dutySweep, id, func() error { return w.lookAtSuspect(ctx, w.suspects[id], head) })
 	})
 }
 
@@ -54,6 +54,8 @@ func (w *sweeper) lookAtSuspect(ctx context.Context, x *suspect, head store.Head
 		kind = workflowMissing
 	case err != nil:
 		return err
+	case d.Foreign != "":
+		kind = workflowForeign
 	case d.Open:
 		delete(w.suspects, x.id.RunID)
 		return nil
@@ -66,12 +68,22 @@ func (w *sweeper) lookAtSuspect(ctx context.Context, x *suspect, head store.Head
 	if now.Sub(x.since) < w.cfg.Confirm {
 		return nil
 	}
-	if kind == workflowMissing && w.forgotten() {
+	if (kind == workflowMissing || kind == workflowForeign) && w.forgotten(kind) {
 		x.next = now.Add(regressedPause)
-		return w.escalate(ctx, x.id, "", kind, run.CodeEngineLost,
-			"The engine does not know this run, nor most others: rather than all of them being lost, the engine came back without its data, or is another one. Nothing was ended.")
+		why := "The engine does not know this run, nor most others: rather than all of them being lost, " +
+			"the engine came back without its data, or is another one. Nothing was ended."
+		if kind == workflowForeign {
+			why = "The engine executes this run and most others without a seal that this server knows: rather than all of them " +
+				"being forged, ticket-keys lacks a key that is in use. Nothing was ended."
+		}
+		return w.escalate(ctx, x.id, "", kind, run.CodeEngineLost, why)
 	}
-	known, err := w.knownHead(ctx, x.id)
+	known := run.Seq(0)
+	if kind == workflowForeign { // what it says of the log is made up
+		err = w.oust(ctx, x.id, d)
+	} else {
+		known, err = w.knownHead(ctx, x.id)
+	}
 	if err != nil {
 		return err
 	}
@@ -91,12 +103,12 @@ func (w *sweeper) lookAtSuspect(ctx context.Context, x *suspect, head store.Head
 	return err
 }
 
-// forgotten reports whether so many runs are missing that the engine is to be
+// forgotten reports whether so many runs are of a kind that the engine, or this server's keys, are to be
 // doubted, not the runs.
-func (w *sweeper) forgotten() bool {
+func (w *sweeper) forgotten(kind string) bool {
 	missing := 0
 	for _, x := range w.suspects {
-		if x.kind == workflowMissing {
+		if x.kind == kind {
 			missing++
 		}
 	}
@@ -135,7 +147,8 @@ func (w *sweeper) heal(ctx context.Context, x *suspect, kind string, d engine.De
 		}
 		if stopping {
 			action, why = didCancel, fmt.Sprintf("Nobody executes the run any more (%s), and the stop %s was open.", words(kind, d), stop.Signal.ID)
-			if err := w.s.completeStop(ctx, tx, stop); err != nil {
+			reason := "dvt ended the run by itself, because " + words(kind, d)
+			if err := w.s.completeStop(ctx, tx, stop, cutByStop(stop), reason); err != nil {
 				return err
 			}
 			return w.trail(ctx, tx, x.id, run.CodeTerminated, why)
@@ -144,8 +157,9 @@ func (w *sweeper) heal(ctx context.Context, x *suspect, kind string, d engine.De
 		if err != nil {
 			return err
 		}
-		if kind == workflowMissing && st.StartedAt == nil {
-			action, why = didRestart, "The run was handed to the engine, which does not know it, and it never began: it is started again."
+		if kind != workflowGone && st.StartedAt == nil {
+			action = didRestart
+			why = fmt.Sprintf("The run was handed to the engine and never began, and %s: it is started again.", words(kind, d))
 			return w.restart(ctx, tx, why)
 		}
 		action = didFail
@@ -169,8 +183,11 @@ func (w *sweeper) heal(ctx context.Context, x *suspect, kind string, d engine.De
 }
 
 func words(kind string, d engine.Description) string {
-	if kind == workflowMissing {
+	switch kind {
+	case workflowMissing:
 		return "the engine does not know it"
+	case workflowForeign:
+		return "an execution that dvt did not start held its id in the engine"
 	}
 	return fmt.Sprintf("its execution in the engine closed as %s, and the log has no end of the run", d.ClosedAs)
 }
@@ -187,7 +204,9 @@ func (w *sweeper) restart(ctx context.Context, tx store.RunTx, why string) error
 
 // fail ends what runs, and then the run.
 func (w *sweeper) fail(ctx context.Context, tx store.RunTx, st run.State, code run.Code, why string) error {
-	events, err := w.s.cutOff(st, "the attempt was cut off: nobody executes the run any more")
+	cut := cutByKill()
+	cut.ErrorMessage = "the attempt was cut off: nobody executes the run any more"
+	events, err := w.s.cutOff(st, cut)
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,9 @@ func (w *sweeper) lookAtStarts(ctx context.Context) error {
 	if len(rows) > 0 {
 		kick(w.s.starts)
 	}
-	broken := eachOf(ctx, rows, func(q store.QueueRow) error { return ofRun(q.RunID, w.free(ctx, q, waitsLong(q))) })
+	broken := eachOf(ctx, rows, func(q store.QueueRow) error {
+		return w.s.ofRun(ctx, dutySweep, q.RunID, func() error { return w.free(ctx, q, waitsLong(q)) })
+	})
 	if len(rows) == 0 || broken != nil && unanswered(ctx, broken) {
 		return broken
 	}
@@ -109,6 +111,9 @@ func (w *sweeper) tellOfStep(ctx context.Context, r store.QuietRun, step *run.St
 	if err != nil {
 		return err
 	}
+	if unknown, err := w.endStray(ctx, r, step.StepID, a.LogicalAttempt, d); unknown || err != nil {
+		return err
+	}
 	why := fmt.Sprintf("Step %s runs as attempt %d since %s, for longer than its %d tries of %s may take: %s",
 		step.StepID, a.LogicalAttempt, a.StartedAt.UTC().Format(time.RFC3339), f.tries, f.timeout, diagnosis(d, subject, f.queue))
 	return w.escalate(ctx, r.Identity, subject, stepStuck, run.CodeTimeout, why)
@@ -130,7 +135,7 @@ func diagnosis(d engine.Debug, subject, queue string) string {
 				queue, p.Attempt, p.State, p.LastHeartbeat.UTC().Format(time.RFC3339))
 		}
 	}
-	return "the engine has no such execution in hand. Cancel the run and report this."
+	return "the engine has no such execution in hand."
 }
 
 // stepPart is the step of a subject "step/attempt".

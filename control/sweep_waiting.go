@@ -17,7 +17,9 @@ func (w *sweeper) lookAtWaiting(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return eachOf(ctx, rows, func(q store.QueueRow) error { return ofRun(q.RunID, w.s.expireWaiting(ctx, q)) })
+	return eachOf(ctx, rows, func(q store.QueueRow) error {
+		return w.s.ofRun(ctx, dutySweep, q.RunID, func() error { return w.s.expireWaiting(ctx, q) })
+	})
 }
 
 func (s *Service) expireWaiting(ctx context.Context, q store.QueueRow) error {
@@ -33,7 +35,7 @@ func (s *Service) expireWaiting(ctx context.Context, q store.QueueRow) error {
 			return err
 		}
 		if stopping {
-			return s.completeStop(ctx, tx, stop) // T192
+			return s.completeStop(ctx, tx, stop, cutByKill(), "") // T192
 		}
 		expired = true
 		failed, err := json.Marshal(run.RunFailedPayload{FailurePayload: run.FailurePayload{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"sync"
 	"time"
@@ -44,7 +45,12 @@ func (t *Ticket) Check() error {
 	case errors.Is(err, errLook):
 		return ErrMoved
 	case err != nil:
-		go t.lost(err)
+		go func() {
+			_ = t.guard.s.panics.Call(dutyNotify, "", func() error {
+				t.lost(err)
+				return nil
+			})
+		}()
 		return translate(err)
 	}
 	t.version, t.until = version, t.guard.due()
@@ -99,7 +105,11 @@ func (s *Service) AdmitRuns(_ context.Context, p authz.Principal, q RunsQuery) (
 		case !ok:
 			return s.nothingToRead(p)
 		case t.class == "": // the first check, before anybody else has the ticket
-			t.filter, t.class = f, classOf(f)
+			class, err := classOf(f)
+			if err != nil {
+				return translate(err)
+			}
+			t.filter, t.class = f, class
 		case !reflect.DeepEqual(f, t.filter):
 			return errLook
 		}
@@ -118,13 +128,14 @@ func (s *Service) nothingToRead(p authz.Principal) error {
 	return s.denied(p, authz.Read, tenant, d)
 }
 
-// classOf a list: everything of the filter that decides what it shows.
-func classOf(f RunFilter) authz.Class {
+// classOf a list: everything of the filter that decides what it shows. An error says that a time of the filter is none
+// of the years 0 to 9999.
+func classOf(f RunFilter) (authz.Class, error) {
 	class, err := json.Marshal(f)
 	if err != nil {
-		panic(err) // strings, times and numbers
+		return "", fmt.Errorf("control: class of a list: %w", err)
 	}
-	return authz.Class(class)
+	return authz.Class(class), nil
 }
 
 // openStream words the errors of a hub's stream.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -145,6 +146,9 @@ func (s *Service) checkToken(in CreateToken) []plan.Violation {
 	if in.Name == "" || len(in.Name) > maxTokenName {
 		bad("name", "INVALID", "must have 1 to %d bytes", maxTokenName)
 	}
+	if !run.IsText(in.Name) || strings.ContainsAny(in.Name, "\t\n") {
+		bad("name", "INVALID", "must be one line of UTF-8 without control characters")
+	}
 	if in.Service != "" {
 		vs = checkID(vs, "service", in.Service)
 	}
@@ -208,7 +212,7 @@ func (s *Service) RevokeToken(ctx context.Context, p authz.Principal, in RevokeT
 	if vs := checkReason(checkID(nil, "requestId", in.RequestID), in.Reason); len(vs) > 0 {
 		return Token{}, badInput(vs)
 	}
-	row := store.AuditRow{Action: "REVOKE_TOKEN", RequestID: in.RequestID, Reason: in.Reason}
+	row := store.AuditRow{Action: actionRevokeToken, RequestID: in.RequestID, Reason: in.Reason}
 	found, err := s.cfg.Store.Tokens(ctx, store.TokenFilter{TenantID: p.TenantID, ID: in.ID, Limit: 1})
 	if err != nil {
 		return Token{}, translate(err)

@@ -78,7 +78,10 @@ type inboxState struct {
 // enter adds a viewer; live.ErrTooMany.
 func (s *Service) enterInbox(scope RunFilter) (*inbox, error) {
 	all := &s.inboxes
-	class := classOf(scope)
+	class, err := classOf(scope)
+	if err != nil {
+		return nil, err
+	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	in := all.open[class]
@@ -89,7 +92,12 @@ func (s *Service) enterInbox(scope RunFilter) (*inbox, error) {
 		ctx, stop := context.WithCancel(context.Background())
 		in = &inbox{s: s, class: class, scope: scope, stop: stop, changed: make(chan struct{})}
 		all.open[class] = in
-		go in.run(ctx)
+		go func() {
+			_ = s.panics.Loop(ctx, dutyInbox, func(ctx context.Context) error {
+				in.run(ctx)
+				return nil
+			})
+		}()
 	}
 	in.refs++
 	return in, nil

@@ -138,7 +138,7 @@ func (r *receiptStream) note(rc run.Receipt) {
 		return
 	}
 	r.shown[rc.Signal.ID] = now
-	r.pending = append(r.pending, Receipt{Receipt: rc})
+	r.pending = append(r.pending, Receipt{Receipt: r.guard.s.withStopDeadline(rc)})
 }
 
 func (r *receiptStream) Close() { r.frames.Close() }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"reflect"
 	"sync"
+	"time"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -46,6 +48,15 @@ func askedPage(q RunsQuery) (store.RunFilter, error) {
 	n, err := pageSize(q.First, 50)
 	if err != nil {
 		return store.RunFilter{}, err
+	}
+	var vs []plan.Violation
+	for path, at := range map[string]time.Time{"filter.createdFrom": q.Filter.CreatedFrom, "filter.createdTo": q.Filter.CreatedTo} {
+		if year := at.UTC().Year(); year < 1 || year > 9999 {
+			vs = append(vs, plan.Violation{Path: path, Code: plan.CodeRange, Message: "must be in the years 1 to 9999"})
+		}
+	}
+	if len(vs) > 0 {
+		return store.RunFilter{}, badInput(vs)
 	}
 	f := q.Filter
 	f.Limit, f.After, f.Before, f.Steps = n, nil, nil, false

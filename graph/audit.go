@@ -19,7 +19,7 @@ func (q queries) Audit(ctx context.Context, f *model.AuditFilter, oldestFirst *b
 	if err != nil {
 		return nil, err
 	}
-	in := control.AuditQuery{First: orZero(first), After: cursor, Loose: graphql.FieldRequested(ctx, "waiting") || graphql.FieldRequested(ctx, "stray")}
+	in := control.AuditQuery{First: orZero(first), After: cursor, Loose: graphql.FieldRequested(ctx, "waiting") || graphql.FieldRequested(ctx, "stray") || graphql.FieldRequested(ctx, "oldestWaitingSeconds")}
 	if in.Filter.Newest = !orZero(oldestFirst); f != nil {
 		in.Filter.From, in.Filter.To = orZero(f.From), orZero(f.To)
 		in.Filter.Actor, in.Filter.Action, in.Filter.RunID, in.Filter.Outcome = orZero(f.Actor), orZero(f.Action), orZero(f.RunID), orZero(f.Outcome)
@@ -35,13 +35,30 @@ func (q queries) Audit(ctx context.Context, f *model.AuditFilter, oldestFirst *b
 		if r := l.Row; r != nil {
 			e.Row = &model.AuditRow{
 				At: r.At, TenantID: r.TenantID, Actor: r.Actor, Action: r.Action, RunID: r.RunID, SignalID: r.SignalID, Outcome: r.Outcome,
-				Code: string(r.Code), Reason: r.Reason, RequestID: r.RequestID, Detail: string(r.Detail),
+				Code: string(r.Code), Reason: r.Reason, RequestID: r.RequestID, Detail: string(r.Detail), Format: r.Format, Credential: r.Credential, Address: r.Address, Via: r.Via, Object: r.Object, Digest: r.Digest,
 			}
 		}
 		edges[i] = model.AuditEdge{Cursor: encodeCursor(control.AuditCursor(l)), Node: e}
 	}
 	return &model.AuditConnection{
 		Edges: edges, PageInfo: pageInfo(edges, func(e model.AuditEdge) string { return e.Cursor }, page.HasNext, cursor != ""),
-		Waiting: float64(page.Waiting), Stray: float64(page.Stray),
+		Waiting: float64(page.Waiting), Stray: float64(page.Stray), OldestWaitingSeconds: page.Oldest.Seconds(),
 	}, nil
+}
+
+func (q queries) AuditCheck(ctx context.Context, after *string) (*model.AuditCheck, error) {
+	cursor, err := decodeCursor(after)
+	if err != nil {
+		return nil, err
+	}
+	page, err := q.control.CheckAudit(ctx, principal(ctx), cursor)
+	if err != nil {
+		return nil, err
+	}
+	out := &model.AuditCheck{Checked: page.Checked, Problems: append([]string{}, page.Problems...)}
+	if page.Next != "" {
+		next := encodeCursor(page.Next)
+		out.Next = &next
+	}
+	return out, nil
 }

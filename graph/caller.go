@@ -34,7 +34,27 @@ func NewCallers(cfg Config) *Callers {
 			return host
 		}
 	}
+	if cfg.Failed == nil {
+		cfg.Failed = func(string) {}
+	}
 	return &Callers{cfg}
+}
+
+// Kinds of failed authentication, as the metric dvt_auth_failures_total names them.
+const (
+	FailedMissing     = "missing"     // no credential came
+	FailedToken       = "token"       // an unknown token, or a JWT that is not good
+	FailedSession     = "session"     // a session that has ended or never was
+	FailedExpired     = "expired"     // a token or session after its time
+	FailedThrottled   = "throttled"   // too many wrong ones came from the address
+	FailedUnavailable = "unavailable" // nobody could check it
+	FailedWorker      = "worker"      // of a worker
+	FailedSignIn      = "sign_in"     // a provider refused it, or it has no rights here
+)
+
+// FailedKinds lists every kind.
+func FailedKinds() []string {
+	return []string{FailedMissing, FailedToken, FailedSession, FailedExpired, FailedThrottled, FailedUnavailable, FailedWorker, FailedSignIn}
 }
 
 // credential is what a request shows of its caller. Tokens in addresses are not
@@ -43,22 +63,25 @@ type credential struct {
 	token   string
 	session bool // from a cookie, which a foreign page can make a browser send
 	address string
+	via     string
 }
 
 func (c *Callers) credential(r *http.Request) credential {
 	if token := authz.Bearer(r.Header.Get("Authorization")); token != "" {
-		return credential{token: token, address: c.settings.Address(r)}
+		return credential{token: token, address: c.settings.Address(r), via: authz.ViaHTTP}
 	}
 	token, ok := c.settings.Session(r)
-	return credential{token: token, session: ok, address: c.settings.Address(r)}
+	return credential{token: token, session: ok, address: c.settings.Address(r), via: authz.ViaHTTP}
 }
 
 // authenticate words a failure for the caller.
 func (c *Callers) authenticate(ctx context.Context, shown credential) (authz.Principal, error) {
 	if shown.token == "" {
+		c.settings.Failed(FailedMissing)
 		return authz.Principal{}, refuse(run.CodeUnauthenticated, "Send a token: Authorization: Bearer TOKEN.")
 	}
 	if wait := c.settings.Throttle.Wait(shown.address, shown.token); wait > 0 {
+		c.settings.Failed(FailedThrottled)
 		e := refuse(run.CodeAuthRate, "Too many wrong tokens came from your address. Try again later.")
 		e.RetryAfter = wait
 		return authz.Principal{}, e
@@ -69,17 +92,22 @@ func (c *Callers) authenticate(ctx context.Context, shown credential) (authz.Pri
 	}
 	switch {
 	case err == nil:
+		p.Address, p.Via = shown.address, shown.via
 		return p, nil
 	case errors.Is(err, authz.ErrExpired):
+		c.settings.Failed(FailedExpired)
 		return p, refuse(run.CodeTokenExpired, expired(shown.session))
 	case errors.Is(err, authz.ErrUnavailable):
+		c.settings.Failed(FailedUnavailable)
 		e := refuse(run.CodeUnavailable, "Tokens cannot be checked just now. Try again.")
 		e.RetryAfter = 2 * time.Second
 		return p, e
 	}
 	if shown.session {
+		c.settings.Failed(FailedSession)
 		return p, refuse(run.CodeUnauthenticated, "This session has ended. Sign in again.")
 	}
+	c.settings.Failed(FailedToken)
 	return p, refuse(run.CodeUnauthenticated, "This token is not known here.")
 }
 
@@ -102,9 +130,10 @@ const connectTimeout = 10 * time.Second
 // Authorization header of the upgrade, or a session whose page is one of ours.
 func (h *Handler) connect(r *http.Request, init map[string]any) (ws.Peer, error) {
 	c := h.credential(r)
+	c.via = authz.ViaWebSocket
 	for key, value := range init {
 		if s, ok := value.(string); ok && strings.EqualFold(key, "Authorization") {
-			c = credential{token: authz.Bearer(s), address: c.address}
+			c = credential{token: authz.Bearer(s), address: c.address, via: c.via}
 		}
 	}
 	if c.session && !h.OwnOrigin(r) {
@@ -137,7 +166,15 @@ func (c *Callers) OwnOrigin(r *http.Request) bool {
 		return origin != ""
 	}
 	u, err := url.Parse(origin)
-	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
+	if err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host) {
+		return false
+	}
+	// The page of a host that came by http may have been written by anybody on the way, so it is not ours where we are
+	// reached by https.
+	if c.settings.Secure {
+		return u.Scheme == "https"
+	}
+	return u.Scheme == "http" || u.Scheme == "https" && r.TLS != nil
 }
 
 func refuse(code run.Code, message string) *control.Error {

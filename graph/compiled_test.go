@@ -3,6 +3,7 @@ package graph_test
 import (
 	"context"
 	"encoding/binary"
+	"os"
 	"strings"
 	"testing"
 
@@ -53,9 +54,9 @@ func handlerOf(f *fake) *graph.Handler { return graph.NewHandler(f, graph.Config
 // A stream that is rendered by a compiled selection has the bytes of gqlgen's own
 // execution, whatever is selected and whatever the run is like, frame by frame.
 func compiledStream(t *rapid.T) {
-	d := newDraws(t, costly("Run.actions", "Step.actions")...)
-	if !d.yes(10) {
-		d.without["Run.step"] = true // has a resolver: gqlgen renders such groups
+	d := newDraws(t, notInStreams()...)
+	if !d.yes(10) { // it has a resolver: gqlgen renders such groups
+		d.without["Run.step"] = true
 	}
 	list, mode := d.frames(), pick(d, "SNAPSHOT", "DELTA")
 	query := d.document(`subscription S(` + conditions + `) { ` + pick(d, "", "top: ") + `runUpdates(runId: "r1", mode: ` + mode + `) ` + "{" + conditioned + d.selection("RunUpdate", 5)[1:] + ` }`)
@@ -117,7 +118,7 @@ func sameFrames(t *rapid.T, d *draws, shared *ws.Shared, query string, want []st
 
 // So do the frames of a page that is watched.
 func compiledRows(t *rapid.T) {
-	d := newDraws(t, costly("Run.actions", "Run.steps", "Run.step", "Step.actions")...)
+	d := newDraws(t, notInStreams("Run.steps", "Run.step")...)
 	list := d.rows()
 	query := d.document(`subscription S(` + conditions + `) { runListUpdates {` + conditioned + d.selection("RunListUpdate", 5)[1:] + ` }`)
 	f := &fake{watchRuns: func(control.RunsQuery) (graph.Stream[control.RunsFrame], error) {
@@ -145,6 +146,27 @@ func compiledRows(t *rapid.T) {
 		}
 		if data, _, err := source.Next(nil); err != nil || string(data) != want[i+1] {
 			t.Fatalf("frame %d of\n%s\ngot  %s, %v\nwant %s", i+1, query, data, err, want[i+1])
+		}
+	}
+}
+
+// The streams of the UI are watched by most viewers of an installation, and each is rendered by a compiled selection.
+func TestCompiled_StreamsOfTheUI(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("../web/src/api/operations.graphql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := handlerOf(&fake{})
+	for name, variables := range map[string]map[string]any{
+		"RunUpdates": {"runId": "r1"}, "RunList": {"first": 50},
+	} {
+		op, errs := h.ParseNamed(graph.WithPrincipal(t.Context(), officeViewer()), string(document), name, variables)
+		if len(errs) > 0 {
+			t.Fatalf("%s is no valid document: %v", name, errs)
+		}
+		if err := h.Compiles(op); err != nil {
+			t.Errorf("the stream %s of the UI is rendered by gqlgen: %v", name, err)
 		}
 	}
 }

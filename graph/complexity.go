@@ -17,6 +17,7 @@ import (
 // What lists without an argument for their size are counted as.
 const (
 	stepsOfRun       = 50
+	reportsOfWorkers = 100
 	attemptsOfStep   = 2
 	artifactsOfThing = 3
 	rowsOfFrame      = 50
@@ -44,12 +45,14 @@ func weights() exec.ComplexityRoot {
 	c.Query.Audit = func(child int, _ *model.AuditFilter, _ *bool, first *int, _ *string) int {
 		return page(first, nil, 50) * child
 	}
+	c.Query.AuditCheck = func(child int, _ *string) int { return control.CheckedObjects * child }
 	c.RedriveDeadLettersPayload.Results = times(control.MaxRedrive)
 	c.Viewer.Signals = func(child int, first *int) int { return page(first, nil, 20) * child }
 	c.Run.Events = func(child int, first *int, _ *run.Seq, last *int, _ *run.Seq, _ []string) int {
 		return page(first, last, 100) * child
 	}
 	c.Run.Signals = func(child int, first *int, _ *string) int { return page(first, nil, 50) * child }
+	c.Query.Workers = times(reportsOfWorkers)
 	c.Run.Steps = times(stepsOfRun)
 	c.RunDelta.Steps = times(stepsOfRun)
 	c.RunDiff.Steps = times(stepsOfRun)

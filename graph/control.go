@@ -4,6 +4,7 @@ package graph
 
 import (
 	"context"
+	"time"
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
@@ -27,6 +28,12 @@ type Control interface { //nolint:interfacebloat // the sum of the use cases; ea
 	PastReads
 	Counts
 	Bulking
+	PollerReads
+}
+
+// PollerReads are about the workers of queues.
+type PollerReads interface {
+	PollerSeen(ctx context.Context, queue string) *time.Time
 }
 
 // Commands change something.
@@ -45,8 +52,14 @@ type Reads interface {
 	ListReads
 	ManualReads
 	DeadLetterReads
-	Audit(ctx context.Context, p authz.Principal, q control.AuditQuery) (control.AuditPage, error)
+	AuditReads
 	PreviewAction(ctx context.Context, p authz.Principal, in control.PreviewAction) (control.ActionPreview, error)
+}
+
+// AuditReads are about the audit.
+type AuditReads interface {
+	Audit(ctx context.Context, p authz.Principal, q control.AuditQuery) (control.AuditPage, error)
+	CheckAudit(ctx context.Context, p authz.Principal, after string) (control.AuditCheckPage, error)
 }
 
 // RunReads are about one run.
@@ -72,7 +85,7 @@ type ListReads interface {
 	MySignals(ctx context.Context, p authz.Principal, limit int) ([]control.Receipt, error)
 	Viewer(p authz.Principal) control.Viewer
 	Capabilities(p authz.Principal) []control.EngineCapability
-	Health(ctx context.Context) control.Health
+	SampledHealth(ctx context.Context) control.Health
 	HealthHistory(ctx context.Context, p authz.Principal, last int) (control.HealthHistory, error)
 }
 

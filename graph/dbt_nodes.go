@@ -33,7 +33,14 @@ func (s stepFields) DbtNodes(ctx context.Context, of *model.Step, status []strin
 	if attempt != nil {
 		in.Attempt = *attempt
 	}
-	page, ok, err := s.control.DBTNodes(ctx, principal(ctx), in)
+	ok := false
+	page, err := readLarge(ctx, func() (page control.DBTNodesPage, size int, err error) {
+		page, ok, err = s.control.DBTNodes(ctx, principal(ctx), in)
+		for _, n := range page.Nodes {
+			size += sizeInJSON(n.CompiledSQL) + sizeInJSON(n.Message)
+		}
+		return page, size, err
+	})
 	if err != nil || !ok {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func stored(t *testing.T) *api {
 	if err != nil || !buried {
 		t.Fatalf("bury: %t, %v", buried, err)
 	}
-	directory, err := authz.NewDirectory(authz.DevAccounts(), time.Now)
+	directory, err := authz.NewDirectory(authz.DevAccounts(func(name string) string { return name }), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

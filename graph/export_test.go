@@ -24,6 +24,15 @@ func (h *Handler) Parse(ctx context.Context, query string, variables map[string]
 	return h.exec.CreateOperationContext(graphql.StartOperationTrace(ctx), &graphql.RawParams{Query: query, Variables: variables})
 }
 
+// ParseNamed is Parse of one operation of a document.
+func (h *Handler) ParseNamed(
+	ctx context.Context, document, operation string, variables map[string]any,
+) (*graphql.OperationContext, gqlerror.List) {
+	return h.exec.CreateOperationContext(graphql.StartOperationTrace(ctx), &graphql.RawParams{
+		Query: document, OperationName: operation, Variables: variables,
+	})
+}
+
 // Share is the handler's ws.Share.
 func (h *Handler) Share(ctx context.Context, op *graphql.OperationContext) (*ws.Shared, error) {
 	return h.cfg.Streams.Share(ctx, op)

@@ -18,8 +18,10 @@ import (
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -132,10 +134,20 @@ func (f *fake) Capabilities(authz.Principal) []control.EngineCapability {
 	return []control.EngineCapability{{Engine: "temporal", Name: "PAUSE", Support: "FULL"}}
 }
 
-func (f *fake) Health(context.Context) control.Health {
+func (f *fake) SampledHealth(context.Context) control.Health {
 	return control.Health{Status: "DEGRADED", Checks: []control.HealthCheck{
 		{Name: "store", Status: "HEALTHY", Latency: 1500 * time.Microsecond}, {Name: "bus", Status: "UNHEALTHY", Message: "The bus does not answer."},
 	}}
+}
+
+func (f *fake) Workers(context.Context, authz.Principal) ([]control.WorkerState, error) {
+	return []control.WorkerState{{
+		Account: "acme-worker", Queue: "tq-data-dev", ReportedAt: instant, Live: true,
+		WorkerReport: engine.WorkerReport{
+			Worker: "host/7", Runtime: "process", Digest: "ab", Parts: []plan.SandboxPart{plan.SandboxFiles}, UID: 1000,
+			Missing: map[plan.SandboxPart]string{plan.SandboxPIDs: "no delegated cgroup"}, Problem: "the probe could connect",
+		},
+	}}, nil
 }
 
 func (f *fake) HealthHistory(_ context.Context, _ authz.Principal, last int) (control.HealthHistory, error) {

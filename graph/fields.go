@@ -28,8 +28,14 @@ func (r runFields) Events(
 	if err := pageSizes(first, last); err != nil {
 		return nil, err
 	}
-	page, err := r.control.Events(ctx, principal(ctx), of.RunID, control.EventPage{
-		First: orZero(first), Last: orZero(last), After: orZero(after), Before: orZero(before), Types: types,
+	page, err := readLarge(ctx, func() (page control.EventsPage, size int, err error) {
+		page, err = r.control.Events(ctx, principal(ctx), of.RunID, control.EventPage{
+			First: orZero(first), Last: orZero(last), After: orZero(after), Before: orZero(before), Types: types,
+		})
+		for i := range page.Events {
+			size += len(page.Events[i].Payload)
+		}
+		return page, size, err
 	})
 	return mapEventsPage(page), err
 }

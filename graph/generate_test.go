@@ -46,6 +46,11 @@ func (d *draws) leaveOut(fields ...string) {
 // costly are the fields that are refused in lists and subscriptions, and more.
 func costly(more ...string) []string { return slices.Concat(graph.Costly, more) }
 
+// notInStreams are the fields of runs and steps that are refused in subscriptions, and more.
+func notInStreams(more ...string) []string {
+	return slices.Concat(costly("Run.actions", "Step.actions", "Wait.pollerSeenAt"), more)
+}
+
 func (d *draws) n(below int) int      { return rapid.IntRange(0, below-1).Draw(d.T, "n") }
 func (d *draws) yes(in int) bool      { return d.n(in) == 0 }
 func pick[T any](d *draws, of ...T) T { return of[d.n(len(of))] }

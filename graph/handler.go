@@ -27,6 +27,8 @@ type Config struct {
 	Identify func(ctx context.Context, token string, session bool) (authz.Principal, error)
 	// Throttle slows addresses that send wrong tokens; nil slows nobody.
 	Throttle *authz.Throttle
+	// Failed counts a failed authentication by its kind, of FailedKinds; nil counts none.
+	Failed func(kind string)
 	// Address is where a request comes from; nil takes its connection's.
 	Address func(*http.Request) string
 	// Session gives the token that the browser's session stands for. It is not
@@ -35,7 +37,9 @@ type Config struct {
 	// AllowedOrigins, beside the server's own, are where a page may come from that
 	// sends mutations or opens a socket with a session: scheme, host and port.
 	AllowedOrigins []string
-	Limits         Limits
+	// Secure says that people reach the server by https: a page of its host that came by http is a foreign one.
+	Secure bool
+	Limits Limits
 	// Streams are the limits and times of sockets and event streams; what it says of
 	// execution, callers and rights is ignored.
 	Streams ws.Config
@@ -65,6 +69,9 @@ type Handler struct {
 	cfg     Config
 	exec    graphql.GraphExecutor
 	streams *ws.Server
+
+	operations *operationLimit
+	addresses  *requestRate
 }
 
 // NewHandler makes the handler over c.
@@ -79,10 +86,12 @@ func NewHandler(c Control, cfg Config) *Handler {
 	if cfg.RequestID == nil {
 		cfg.RequestID = func(context.Context) string { return "" }
 	}
-	exec, compiler := newExecutor(c, cfg)
-	h := &Handler{Callers: NewCallers(cfg), cfg: cfg, exec: exec}
+	operations := newOperationLimit(cfg.Limits.Operations, cfg.Limits.PerMinute)
+	exec, compiler := newExecutor(c, cfg, operations)
+	h := &Handler{Callers: NewCallers(cfg), cfg: cfg, exec: exec, operations: operations,
+		addresses: newRequestRate(cfg.Limits.AddressPerMinute, "your address")}
 	streams := &h.cfg.Streams
-	streams.Exec, streams.Connect = h.exec, h.connect
+	streams.Exec, streams.Connect, streams.Address = h.exec, h.connect, h.settings.Address
 	streams.Share, streams.RightsChanged = sharing{control: c, exec: exec, compiler: compiler}.share, c.RightsChanged
 	h.streams = ws.New(*streams)
 	return h
@@ -103,7 +112,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.serveHTTP(w, r)
 }
 
-func newExecutor(c Control, cfg Config) (graphql.GraphExecutor, *selection.Compiler) {
+func newExecutor(c Control, cfg Config, operations *operationLimit) (graphql.GraphExecutor, *selection.Compiler) {
 	schema := Schema(c, cfg)
 	e := executor.New(schema)
 	errs := newPresenter(cfg.Logger, cfg.RequestID)
@@ -118,6 +127,8 @@ func newExecutor(c Control, cfg Config) (graphql.GraphExecutor, *selection.Compi
 		e.Use(extension.Introspection{})
 	}
 	e.Use(placement{})
+	e.Use(operations)
+	e.Use(newAnswerLimit(cfg.Limits.AnswerBytes))
 	e.Use(costLimit{schema: schema, limit: cfg.Limits.Complexity})
 	quick := newCompiled(schema.Schema(), cfg.Limits.Cached)
 	e.Use(quick)

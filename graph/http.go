@@ -18,6 +18,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
+	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph/ws"
 	"github.com/dvt-engine/dvt/run"
@@ -71,6 +72,10 @@ func (h *Handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := h.credential(r)
+	if err := h.addresses.take(authz.Network(c.address)); err != nil {
+		x.refuse(0, err)
+		return
+	}
 	p, err := h.authenticate(r.Context(), c)
 	if err != nil {
 		x.refuse(0, err)
@@ -107,7 +112,13 @@ func (x *exchange) run(ctx context.Context, c credential, peer string, op *graph
 			x.answer(statusOf(errs, http.StatusServiceUnavailable), &graphql.Response{Errors: errs}, false)
 		}
 	default:
-		next, ctx := x.h.exec.DispatchOperation(ctx, op)
+		leave, err := x.h.operations.enter(peer)
+		if err != nil {
+			x.refuse(0, err)
+			return
+		}
+		defer leave() // once the answer is written
+		next, ctx := x.h.exec.DispatchOperation(context.WithValue(ctx, countedKey{}, true), op)
 		response := next(ctx)
 		if response == nil { // who asked has gone meanwhile
 			x.refuse(0, context.Cause(ctx))

@@ -2,11 +2,15 @@ package graph_test
 
 import (
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/dvt-engine/dvt/graph"
 )
 
 const (
@@ -61,6 +65,39 @@ func TestHTTP_MutationWithASessionNeedsAnOwnOrigin(t *testing.T) {
 	}
 	if got := a.do(http.MethodPost, "/", request(started, nil), "Origin", "https://evil.example"); got.status != 200 {
 		t.Errorf("a token is no session: %d %s", got.status, got.body)
+	}
+}
+
+// A page of our host that came by http is written by anybody on the way.
+func TestOwnOrigin_ComparesTheScheme(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		secure, tls bool
+		origin      string
+		want        bool
+	}{
+		{true, false, "https://dvt.example", true}, // TLS ends at a proxy
+		{true, false, "http://dvt.example", false},
+		{true, true, "http://dvt.example", false},
+		{false, false, "http://dvt.example", true},
+		{false, false, "https://dvt.example", false},
+		{false, true, "https://dvt.example", true},
+		{true, false, "https://evil.example", false},
+		{true, false, "https://ui.example", true}, // allowed
+		{true, false, "ftp://dvt.example", false},
+		{true, false, "null", false},
+		{true, false, "", false},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/graphql", http.NoBody)
+		r.Host, r.TLS = "dvt.example", nil
+		if c.tls {
+			r.TLS = &tls.ConnectionState{}
+		}
+		r.Header.Set("Origin", c.origin)
+		callers := graph.NewCallers(graph.Config{Secure: c.secure, AllowedOrigins: []string{"https://ui.example"}})
+		if got := callers.OwnOrigin(r); got != c.want {
+			t.Errorf("secure %t, TLS %t, origin %q: own is %t, want %t", c.secure, c.tls, c.origin, got, c.want)
+		}
 	}
 }
 

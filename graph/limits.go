@@ -17,23 +17,35 @@ import (
 // Limits bound what one operation may ask for; zero values mean the defaults.
 // Crossing one is an error whose `limit` says what it was.
 type Limits struct {
-	Depth      int   // levels of fields, introspection aside; 15; QUERY_TOO_DEEP
-	Aliases    int   // fragments expanded; 50; TOO_MANY_ALIASES
-	Fields     int   // fragments expanded; 2,000; QUERY_TOO_COMPLEX
-	Complexity int   // fields weighted by the sizes of lists; 50,000; QUERY_TOO_COMPLEX
-	Tokens     int   // of a document; 10,000; QUERY_TOO_COMPLEX
-	QueryBytes int   // of a document; 1 MiB; QUERY_TOO_COMPLEX
-	BodyBytes  int64 // of an HTTP request; 12 MiB, which a plan of 10 MiB fits into; PLAN_TOO_LARGE
-	Cached     int   // documents kept parsed, and as many persisted; 1,000
+	Depth      int // levels of fields, introspection aside; 15; QUERY_TOO_DEEP
+	Aliases    int // fragments expanded; 50; TOO_MANY_ALIASES
+	Fields     int // fragments expanded; 2,000; QUERY_TOO_COMPLEX
+	Complexity int // fields weighted by the sizes of lists; 50,000; QUERY_TOO_COMPLEX
+	Tokens     int // of a document; 10,000; QUERY_TOO_COMPLEX
+	QueryBytes int // of a document; 1 MiB; QUERY_TOO_COMPLEX
+	// AnswerBytes bounds the large values of one answer together (documents of plans, inputs, lines of logs, SQL of dbt,
+	// payloads of events); 16 MiB; QUERY_TOO_COMPLEX. A single document of a plan may have 10 MiB.
+	AnswerBytes int64
+	Operations  int // queries and mutations of one caller at once, on this server; 20; TOO_MANY_OPERATIONS
+	// PerMinute bounds the queries and mutations of one caller on this server, 12,000; AddressPerMinute the HTTP requests
+	// that come from one address (of IPv6 its /64), 30,000. REQUEST_RATE_LIMITED.
+	PerMinute, AddressPerMinute int
+
+	BodyBytes int64 // of an HTTP request; 12 MiB, which a plan of 10 MiB fits into; PLAN_TOO_LARGE
+	Cached    int   // documents kept parsed, and as many persisted; 1,000
 }
 
 func (l Limits) withDefaults() Limits {
 	for v, def := range map[*int]int{
 		&l.Depth: 15, &l.Aliases: 50, &l.Fields: 2000, &l.Complexity: 50_000, &l.Tokens: 10_000, &l.QueryBytes: 1 << 20, &l.Cached: 1000,
+		&l.Operations: 20, &l.PerMinute: 12_000, &l.AddressPerMinute: 30_000,
 	} {
 		if *v == 0 {
 			*v = def
 		}
+	}
+	if l.AnswerBytes == 0 {
+		l.AnswerBytes = 16 << 20
 	}
 	if l.BodyBytes == 0 {
 		l.BodyBytes = 12 << 20

@@ -6,6 +6,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph/internal/model"
+	"github.com/dvt-engine/dvt/plan"
 )
 
 func mapPolicy(p control.Policy) *model.Policy {
@@ -24,15 +25,39 @@ func mapPolicy(p control.Policy) *model.Policy {
 				ExpiresAt: g.ExpiresAt, BreakGlass: g.BreakGlass,
 			}
 		}),
-		Sod: &model.PolicySod{Approve: doc.SOD.Approve, CompleteManual: doc.SOD.CompleteManual},
+		Sod: &model.PolicySod{
+			Approve: doc.SOD.Approve, CompleteManual: doc.SOD.CompleteManual, CompleteManualInEveryPlan: doc.SOD.CompleteManualInEveryPlan,
+		},
 		Approvals: each(doc.Approvals, func(a authz.Approval) model.PolicyApproval {
 			return model.PolicyApproval{ProjectID: a.ProjectID, EnvironmentID: a.EnvironmentID, Required: a.Required}
 		}),
 		BreakGlass: each(doc.BreakGlass, func(b authz.BreakGlass) model.PolicyBreakGlass {
 			return model.PolicyBreakGlass{Principal: b.Principal, Role: string(b.Role), MaxMinutes: b.MaxMinutes}
 		}),
-		Actor: text(p.Actor), Reason: text(p.Reason), At: optional(p.At),
+		Sandbox: each(doc.Sandbox, mapSandbox),
+		Actor:   text(p.Actor), Reason: text(p.Reason), At: optional(p.At),
 	}
+}
+
+func mapSandbox(b authz.Sandbox) model.PolicySandbox {
+	return model.PolicySandbox{
+		ProjectID: b.ProjectID, EnvironmentID: b.EnvironmentID, Memory: optional(float64(b.Memory)), CPU: optional(b.CPU), Pids: optional(b.PIDs),
+		Disk: optional(float64(b.Disk)), Connect: b.Connect, Require: each(b.Require, func(p plan.SandboxPart) string { return string(p) }),
+	}
+}
+
+// sandboxOf reads a ceiling. Numbers of bytes are whole: half a byte is no ceiling.
+func sandboxOf(in model.PolicySandboxInput) authz.Sandbox {
+	return authz.Sandbox{
+		ProjectID: in.ProjectID, EnvironmentID: in.EnvironmentID, Memory: bytesOf(in.Memory), CPU: orZero(in.CPU), PIDs: orZero(in.Pids),
+		Disk: bytesOf(in.Disk), Connect: in.Connect, Require: each(in.Require, func(p string) plan.SandboxPart { return plan.SandboxPart(p) }),
+	}
+}
+
+// bytesOf converts a number of bytes. A number outside the range of int64 becomes one that the check of the policy refuses.
+func bytesOf(n *float64) int64 {
+	const most = 1 << 53 // up to here a float64 holds each whole number
+	return int64(min(max(orZero(n), -1), most))
 }
 
 func mapPolicies(page control.PolicyPage, hasPrev bool) *model.PolicyConnection {
@@ -61,13 +86,18 @@ func documentOf(in model.PolicyInput) authz.Document {
 			return authz.BreakGlass{Principal: b.Principal, Role: authz.Role(b.Role), MaxMinutes: b.MaxMinutes}
 		}),
 	}
+	if in.Sandbox != nil {
+		doc.Sandbox = each(in.Sandbox, sandboxOf)
+	}
 	if in.Rules != nil {
 		doc.Rules = each(in.Rules, func(r model.PolicyRuleInput) authz.Rule {
 			return authz.Rule{Role: authz.Role(r.Role), Action: authz.Action(r.Action), ProjectID: r.ProjectID, EnvironmentID: r.EnvironmentID}
 		})
 	}
 	if in.Sod != nil {
-		doc.SOD = authz.SOD{Approve: in.Sod.Approve, CompleteManual: in.Sod.CompleteManual}
+		doc.SOD = authz.SOD{
+			Approve: in.Sod.Approve, CompleteManual: in.Sod.CompleteManual, CompleteManualInEveryPlan: in.Sod.CompleteManualInEveryPlan,
+		}
 	}
 	return doc
 }

@@ -57,7 +57,10 @@ func (s stepFields) MedianMs(ctx context.Context, of *model.Step) (*time.Duratio
 }
 
 func (r runFields) PlanDocument(ctx context.Context, of *model.Run) (json.RawMessage, error) {
-	return r.control.PlanDocument(ctx, principal(ctx), of.RunID)
+	return readPlan(ctx, func() (json.RawMessage, int, error) {
+		doc, err := r.control.PlanDocument(ctx, principal(ctx), of.RunID)
+		return doc, len(doc), err
+	})
 }
 
 func (r runFields) LastGreen(ctx context.Context, of *model.Run) (*model.RunRef, error) {
@@ -80,11 +83,31 @@ func (r runFields) Forecast(ctx context.Context, of *model.Run) (*model.Forecast
 }
 
 func (r runFields) PlanDiff(ctx context.Context, of *model.Run) (*model.PlanDiff, error) {
-	d, err := r.control.PlanDiff(ctx, principal(ctx), placeOf(of))
+	d, err := readPlan(ctx, func() (*control.PlanDiff, int, error) {
+		d, err := r.control.PlanDiff(ctx, principal(ctx), placeOf(of))
+		return d, sizeOfDiff(d), err
+	})
 	if err != nil || d == nil {
 		return nil, err
 	}
 	return mapPlanDiff(*d), nil
+}
+
+func sizeOfDiff(d *control.PlanDiff) int {
+	if d == nil {
+		return 0
+	}
+	n := 0
+	parts := func(list []control.PlanPart) {
+		for _, p := range list {
+			n += sizeInJSON(p.Path) + sizeInJSON(p.From) + sizeInJSON(p.To)
+		}
+	}
+	parts(d.Parts)
+	for _, s := range d.Steps {
+		parts(s.Parts)
+	}
+	return n
 }
 
 // placeOf is what runs before a run are found by.
@@ -103,7 +126,13 @@ func (s stepFields) Inputs(ctx context.Context, of *model.Step, attempt *int) (*
 	if err != nil {
 		return nil, err
 	}
-	in, err := s.control.StepInputs(ctx, principal(ctx), g.view.State.RunID, of.StepID, upTo)
+	in, err := readPlan(ctx, func() (*control.StepInputs, int, error) {
+		in, err := s.control.StepInputs(ctx, principal(ctx), g.view.State.RunID, of.StepID, upTo)
+		if in == nil {
+			return nil, 0, err
+		}
+		return in, len(in.Inputs) + len(in.Params), err
+	})
 	if err != nil || in == nil {
 		return nil, err
 	}

@@ -104,9 +104,16 @@ func (q queries) ManualTasks(ctx context.Context, runID *string, first *int, aft
 }
 
 func (q queries) StepLog(ctx context.Context, runID, stepID string, attempt, fromLine, first *int, find *string) (*model.StepLog, error) {
-	l, err := q.control.StepLog(ctx, principal(ctx), control.StepLogQuery{
-		RunID: runID, StepID: stepID, Attempt: orZero(attempt), FromLine: int64(orZero(fromLine)), First: orZero(first), Find: orZero(find),
-		ErrorLine: graphql.FieldRequested(ctx, "errorLine"),
+	l, err := readLarge(ctx, func() (control.StepLog, int, error) {
+		l, err := q.control.StepLog(ctx, principal(ctx), control.StepLogQuery{
+			RunID: runID, StepID: stepID, Attempt: orZero(attempt), FromLine: int64(orZero(fromLine)), First: orZero(first), Find: orZero(find),
+			ErrorLine: graphql.FieldRequested(ctx, "errorLine"),
+		})
+		size := 0
+		for _, line := range l.Lines {
+			size += sizeInJSON(line.Text)
+		}
+		return l, size, err
 	})
 	if err != nil {
 		return orNull[model.StepLog](err)
@@ -141,7 +148,7 @@ func (q queries) Capabilities(ctx context.Context) ([]model.EngineCapability, er
 }
 
 func (q queries) Health(ctx context.Context) (*model.Health, error) {
-	return mapHealth(q.control.Health(ctx)), nil
+	return mapHealth(q.control.SampledHealth(ctx)), nil
 }
 
 func (q queries) HealthHistory(ctx context.Context, last *int) (*model.HealthHistory, error) {

@@ -27,8 +27,9 @@ func (placement) Validate(graphql.ExecutableSchema) error { return nil }
 
 var (
 	// costly is what needs I/O for each run or step.
-	costly      = []string{"Run.events", "Run.signals", "Run.approval", "RunError.logLine", "Step.dbtNodes", "Step.medianMs", "Run.lastGreen", "Run.forecast", "Run.planDocument", "Run.planDiff", "Step.inputs"}
-	notInStream = fields(costly, "Run.actions", "Step.actions", "Bulk.rows")
+	costly = []string{"Run.events", "Run.signals", "Run.approval", "RunError.logLine", "Step.dbtNodes", "Step.medianMs", "Run.lastGreen", "Run.forecast", "Run.planDocument", "Run.planDiff", "Step.inputs"}
+	// A stream speaks when its run changes, and a worker that polls changes no run.
+	notInStream = fields(costly, "Run.actions", "Step.actions", "Bulk.rows", "Wait.pollerSeenAt")
 	notInPage   = fields(costly, "Run.step")
 	notInRows   = fields(costly, "Run.steps", "Run.step")
 	notInBulks  = fields(nil, "Bulk.rows", "Bulk.applications")

@@ -17,6 +17,7 @@ type (
 	runFields     struct{ *root }
 	stepFields    struct{ *root }
 	errorFields   struct{ *root }
+	waitFields    struct{ *root }
 	viewerFields  struct{ *root }
 	bulkFields    struct{ *root }
 )
@@ -29,5 +30,6 @@ func (r *root) Subscription() exec.SubscriptionResolver { return subscriptions{r
 func (r *root) Run() exec.RunResolver                   { return runFields{r} }
 func (r *root) Step() exec.StepResolver                 { return stepFields{r} }
 func (r *root) RunError() exec.RunErrorResolver         { return errorFields{r} }
+func (r *root) Wait() exec.WaitResolver                 { return waitFields{r} }
 func (r *root) Viewer() exec.ViewerResolver             { return viewerFields{r} }
 func (r *root) Bulk() exec.BulkResolver                 { return bulkFields{r} }

@@ -6,6 +6,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph/internal/model"
+	"github.com/dvt-engine/dvt/plan"
 )
 
 // Serving is about the mode in which dvt is.
@@ -14,6 +15,7 @@ type Serving interface {
 	WatchService(ctx context.Context, p authz.Principal) (Stream[control.ServiceState], error)
 	SetEngineMode(ctx context.Context, p authz.Principal, in control.SetEngineMode) (control.ServiceState, error)
 	FreezeTenant(ctx context.Context, p authz.Principal, in control.FreezeTenant) (control.ServiceState, error)
+	Workers(ctx context.Context, p authz.Principal) ([]control.WorkerState, error)
 }
 
 func (q queries) Service(ctx context.Context) (*model.ServiceState, error) {
@@ -22,6 +24,28 @@ func (q queries) Service(ctx context.Context) (*model.ServiceState, error) {
 		return nil, err
 	}
 	return mapService(s), nil
+}
+
+func (q queries) Workers(ctx context.Context) ([]model.WorkerReport, error) {
+	list, err := q.control.Workers(ctx, principal(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return each(list, mapWorker), nil
+}
+
+func mapWorker(w control.WorkerState) model.WorkerReport {
+	out := model.WorkerReport{
+		Account: w.Account, Worker: w.Worker, Queue: w.Queue, Runtime: w.Runtime, Digest: w.Digest, UID: w.UID, Ok: w.OK, Problem: text(w.Problem),
+		ReportedAt: w.ReportedAt, Live: w.Live, Parts: each(w.Parts, func(p plan.SandboxPart) string { return string(p) }),
+		Missing: []model.MissingSandboxPart{},
+	}
+	for _, part := range plan.SandboxParts() {
+		if reason, missing := w.Missing[part]; missing {
+			out.Missing = append(out.Missing, model.MissingSandboxPart{Part: string(part), Reason: reason})
+		}
+	}
+	return out
 }
 
 func (m mutations) FreezeTenant(ctx context.Context, in model.FreezeTenantInput) (*model.ServicePayload, error) {

@@ -1,11 +1,14 @@
 package graph
 
 import (
+	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/graph/internal/model"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -184,7 +187,19 @@ func (g *stepGraph) wait(s *run.Step) *model.Wait {
 		w.BlockingSteps, w.Until = failed, h.RetryDeadline
 		return w
 	}
-	return wait(model.WaitKindWorker)
+	w := wait(model.WaitKindWorker)
+	if plan.StepType(s.Type).NeedsWorker() {
+		w.TaskQueue = text(s.TaskQueue)
+	}
+	return w
+}
+
+// PollerSeenAt says when the queue that the step waits for was last seen to have a worker.
+func (f waitFields) PollerSeenAt(ctx context.Context, of *model.Wait) (*time.Time, error) {
+	if of.TaskQueue == nil {
+		return nil, nil //nolint:nilnil // the step waits for no worker
+	}
+	return f.control.PollerSeen(ctx, *of.TaskQueue), nil
 }
 
 // unfinished is the dependencies of a step that are not over well.

@@ -32,6 +32,7 @@ type entry struct {
 	begun   int                // reads
 
 	// Of the goroutine alone.
+	isReady   bool        // ready is closed
 	confirmed bool        // the channel was subscribed at least once
 	behind    store.Head  // seen above the watermark, zero for none (T187)
 	patience  *time.Timer // runs while behind is set
@@ -88,8 +89,29 @@ func (e *entry) tell(s headSeen) {
 	}
 }
 
+// run serves the viewers of the run until ctx ends. A panic ends their streams and nothing else: the next
+// viewer has the run loaded again.
 func (e *entry) run(ctx context.Context) {
 	defer close(e.gone)
+	err := e.hub.panics.Call("watch", e.runID, func() error {
+		e.work(ctx)
+		return nil
+	})
+	if err != nil {
+		e.fail(err)
+		e.markReady()
+	}
+}
+
+// markReady lets viewers join, or see why they cannot. Only the goroutine of run calls it.
+func (e *entry) markReady() {
+	if !e.isReady {
+		e.isReady = true
+		close(e.ready)
+	}
+}
+
+func (e *entry) work(ctx context.Context) {
 	sub := e.hub.bus.Subscribe(e.runID)
 	defer sub.Close()
 	if e.hub.bus.Up() {
@@ -99,7 +121,7 @@ func (e *entry) run(ctx context.Context) {
 	if err != nil {
 		e.fail(err)
 	}
-	close(e.ready)
+	e.markReady()
 	e.patience, e.gather = time.NewTimer(e.hub.cfg.Patience), time.NewTimer(askInterval)
 	defer e.patience.Stop()
 	defer e.gather.Stop()

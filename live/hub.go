@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/dvt-engine/dvt/internal/contain"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -74,6 +75,7 @@ type Hub struct {
 	bus     Bus
 	clock   clock
 	metrics *metrics
+	panics  *contain.Guard
 
 	mu      sync.Mutex
 	entries map[string]*entry
@@ -87,6 +89,7 @@ func New(src Source, bus Bus, cfg Config) *Hub {
 	cfg.defaults()
 	return &Hub{
 		cfg: cfg, src: src, bus: bus, clock: clock{local: cfg.Now}, metrics: newMetrics(cfg.Metrics), entries: map[string]*entry{},
+		panics: contain.New(cfg.Metrics, cfg.Logger),
 	}
 }
 
@@ -102,7 +105,7 @@ func (h *Hub) since(ctx context.Context, runID string, w run.Seq) (store.Loaded,
 		run.Delta
 	}
 	began := h.cfg.Now()
-	l, err := promptly(ctx, &h.wg, func(ctx context.Context) (loaded, error) {
+	l, err := promptly(ctx, &h.wg, h.panics, func(ctx context.Context) (loaded, error) {
 		l, d, err := h.src.Since(ctx, runID, w)
 		return loaded{l, d}, err
 	})
@@ -115,7 +118,7 @@ func (h *Hub) since(ctx context.Context, runID string, w run.Seq) (store.Loaded,
 // heads as since.
 func (h *Hub) heads(ctx context.Context, runIDs []string) (store.Heads, error) {
 	began := h.cfg.Now()
-	out, err := promptly(ctx, &h.wg, func(ctx context.Context) (store.Heads, error) { return h.src.Heads(ctx, runIDs) })
+	out, err := promptly(ctx, &h.wg, h.panics, func(ctx context.Context) (store.Heads, error) { return h.src.Heads(ctx, runIDs) })
 	if err == nil {
 		h.clock.observe(began, h.cfg.Now(), out.Now)
 	}

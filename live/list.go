@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/dvt-engine/dvt/internal/contain"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -90,11 +91,12 @@ func (c *ListsConfig) defaults() {
 // number of viewers. A change costs one read of what changed per entry; pages decide
 // in memory (design §4). Nothing runs while nobody watches. Make it with NewLists.
 type Lists struct {
-	cfg   ListsConfig
-	src   ListSource
-	bus   Bus
-	looks *prometheus.CounterVec
-	pages prometheus.Gauge
+	cfg    ListsConfig
+	src    ListSource
+	bus    Bus
+	looks  *prometheus.CounterVec
+	pages  prometheus.Gauge
+	panics *contain.Guard
 
 	mu        sync.Mutex
 	entries   map[List]*listEntry
@@ -109,7 +111,7 @@ type Lists struct {
 func NewLists(src ListSource, bus Bus, cfg ListsConfig) *Lists {
 	cfg.defaults()
 	l := &Lists{
-		cfg: cfg, bus: bus, entries: map[List]*listEntry{},
+		cfg: cfg, bus: bus, entries: map[List]*listEntry{}, panics: contain.New(cfg.Metrics, cfg.Logger),
 		looks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "dvt_list_looks_total", Help: "Looks at what changed in watched lists of runs, by cause.",
 		}, []string{"cause"}),
@@ -117,7 +119,7 @@ func NewLists(src ListSource, bus Bus, cfg ListsConfig) *Lists {
 			Name: "dvt_list_pages", Help: "Pages of runs that are watched.",
 		}),
 	}
-	l.src = promptSource{src, &l.wg}
+	l.src = promptSource{src, &l.wg, l.panics}
 	for _, c := range []lookCause{lookWake, lookNet, lookPoll, lookReset} {
 		l.looks.WithLabelValues(string(c))
 	}
@@ -171,15 +173,25 @@ func (l *Lists) Watch(f store.RunFilter) (*ListStream, error) {
 // everyProject is the channel of a whole tenant.
 const everyProject = "*"
 
+// keep runs f in the background until ctx ends, again also after a panic.
+func (l *Lists) keep(ctx context.Context, f func(context.Context)) {
+	l.wg.Go(func() {
+		_ = l.panics.Loop(ctx, "lists", func(ctx context.Context) error {
+			f(ctx)
+			return nil
+		})
+	})
+}
+
 // enter needs l.mu.
 func (l *Lists) enter(of List) *listEntry {
 	e, ctx := newListEntry(l, of)
 	l.entries[of] = e
-	l.wg.Go(func() { e.run(ctx) })
+	l.keep(ctx, e.run)
 	if l.stopCheck == nil {
 		ctx, stop := context.WithCancel(context.Background())
 		l.stopCheck, l.clock = stop, listCheck{}
-		l.wg.Go(func() { l.check(ctx) })
+		l.keep(ctx, l.check)
 	}
 	return e
 }

@@ -240,7 +240,7 @@ func (e *listEntry) follow(ctx context.Context, clock listCheck) error {
 	case err != nil:
 		return err
 	case regressed:
-		e.hub.cfg.Logger.WarnContext(ctx, "a list went back within an epoch: it is read anew", slog.String("tenantId", e.of.TenantID))
+		e.hub.cfg.Logger.WarnContext(ctx, "the position of a list decreased within an epoch; the list is read again", slog.String("tenantId", e.of.TenantID))
 		return e.begin(ctx)
 	case !moved:
 		e.asOf = later(e.asOf, clock.now)

@@ -40,7 +40,13 @@ func (e *listEntry) load(ctx context.Context) {
 			turns <- struct{}{}
 			group.Go(func() {
 				defer func() { <-turns }()
-				answers[i] = e.ask(ctx, p.query())
+				panicked := e.hub.panics.Call("lists", e.of.TenantID, func() error {
+					answers[i] = e.ask(ctx, p.query())
+					return nil
+				})
+				if panicked != nil {
+					answers[i] = listAnswer{asked: 1, err: panicked}
+				}
 			})
 		}
 		group.Wait()

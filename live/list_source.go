@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/dvt-engine/dvt/internal/contain"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -16,12 +17,13 @@ type ListSource interface {
 
 // promptSource answers at the latest when ctx ends.
 type promptSource struct {
-	src   ListSource
-	group *sync.WaitGroup
+	src    ListSource
+	group  *sync.WaitGroup
+	panics *contain.Guard
 }
 
 func (s promptSource) Heads(ctx context.Context, runIDs []string) (store.Heads, error) {
-	return promptly(ctx, s.group, func(ctx context.Context) (store.Heads, error) { return s.src.Heads(ctx, runIDs) })
+	return promptly(ctx, s.group, s.panics, func(ctx context.Context) (store.Heads, error) { return s.src.Heads(ctx, runIDs) })
 }
 
 func (s promptSource) Changed(ctx context.Context, f store.RunFilter, cursor string) ([]store.RunRow, string, error) {
@@ -29,7 +31,7 @@ func (s promptSource) Changed(ctx context.Context, f store.RunFilter, cursor str
 		rows []store.RunRow
 		next string
 	}
-	c, err := promptly(ctx, s.group, func(ctx context.Context) (changed, error) {
+	c, err := promptly(ctx, s.group, s.panics, func(ctx context.Context) (changed, error) {
 		rows, next, err := s.src.Changed(ctx, f, cursor)
 		return changed{rows, next}, err
 	})
@@ -37,5 +39,5 @@ func (s promptSource) Changed(ctx context.Context, f store.RunFilter, cursor str
 }
 
 func (s promptSource) List(ctx context.Context, f store.RunFilter) ([]store.RunRow, error) {
-	return promptly(ctx, s.group, func(ctx context.Context) ([]store.RunRow, error) { return s.src.List(ctx, f) })
+	return promptly(ctx, s.group, s.panics, func(ctx context.Context) ([]store.RunRow, error) { return s.src.List(ctx, f) })
 }

@@ -15,7 +15,7 @@ import (
 //
 //	header   planId, planVersion, retry window + 1 (0: none), cancelRunning
 //	profiles count, then each distinct (type, timeout, retry, queue, flags, and by flag
-//	         the timeout of a wait, the queue and the timeout of a compensation)
+//	         the timeout of a wait, the queue, the timeout and the type of a compensation)
 //	ids      count, then the ids, each as shared prefix with the one before and the rest
 //	columns  the profile of each step; its number of deps; each dep as distance back
 //
@@ -31,8 +31,9 @@ const (
 	flagHeavy = 1 << iota
 	flagCancellable
 	flagAllowCancelOnPause
-	flagWaitTimeout  // the timeout of a wait follows
-	flagCompensation // queue and timeout of a compensation follow
+	flagWaitTimeout      // the timeout of a wait follows
+	flagCompensation     // queue and timeout of a compensation follow
+	flagCompensationType // then its type
 
 	allFlags = 1<<iota - 1
 )
@@ -163,6 +164,7 @@ func (e *encoder) profile(s SkeletonStep) {
 	}{
 		{flagHeavy, s.Heavy}, {flagCancellable, s.Cancellable}, {flagAllowCancelOnPause, s.AllowCancelOnPause},
 		{flagWaitTimeout, s.WaitTimeout != 0}, {flagCompensation, s.CompensationQueue != ""},
+		{flagCompensationType, s.CompensationQueue != "" && s.CompensationType != ""},
 	} {
 		if f.on {
 			set |= f.flag
@@ -175,6 +177,9 @@ func (e *encoder) profile(s SkeletonStep) {
 	if s.CompensationQueue != "" {
 		e.text(s.CompensationQueue)
 		e.b = binary.AppendUvarint(e.b, uint64(s.CompensationTimeout))
+		if s.CompensationType != "" {
+			e.text(string(s.CompensationType))
+		}
 	}
 }
 
@@ -279,6 +284,10 @@ func (d *decoder) profile() SkeletonStep {
 		s.CompensationQueue = d.text()
 		s.CompensationTimeout = time.Duration(d.uint(uint64(MaxTimeout)))
 		d.bad = d.bad || s.CompensationQueue == ""
+	}
+	if set&flagCompensationType != 0 {
+		s.CompensationType = StepType(d.text())
+		d.bad = d.bad || s.CompensationType == "" || set&flagCompensation == 0
 	}
 	return s
 }

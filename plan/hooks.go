@@ -39,21 +39,27 @@ func (o *object) wait(t StepType) *Wait {
 	return &w
 }
 
-// compensation reads the hook of a step whose own timeout is given.
-func (r *reader) compensation(v value, p *at, timeout time.Duration) *Compensation {
-	c := Compensation{Timeout: timeout}
+// compensation reads the hook of step s. The timeout and sandbox of the step apply where the hook has none.
+func (r *reader) compensation(v value, p *at, s Step, q Queues) *Compensation {
+	c := Compensation{Timeout: s.Timeout}
 	o, ok := r.object(v, p)
 	if !ok {
 		return nil
 	}
 	if v, vp, ok := o.need("operation", "the type of step that undoes this one, such as COMMAND"); ok {
 		c.Operation = r.operation(v, vp)
+		r.plane(vp, c.Operation, q)
 	}
 	if v, vp, ok := o.need("input", "an object with what the operation asks for, or {}"); ok {
 		c.Input = r.inputs(v, vp, c.Operation)
 	}
 	if v, vp, ok := o.take("timeout"); ok {
 		c.Timeout = r.duration(v, vp)
+	}
+	if v, vp, ok := o.take("sandbox"); ok {
+		c.Sandbox = r.sandbox(v, vp, c.Operation, "hook")
+	} else if c.Operation.RunsProgram() {
+		c.Sandbox = s.Sandbox.Clone()
 	}
 	o.end()
 	return &c

@@ -78,9 +78,14 @@ func TestParse_R183_Compensation(t *testing.T) {
 		}
 	}
 	sk := p.Skeleton(queues)
-	for i, want := range []string{"tq-data-dev", "tq-control-dev", "tq-control-dev", ""} {
+	for i, want := range []string{"tq-data-dev", "tq-data-dev", "tq-control-dev", ""} {
 		if got := sk.Steps[i].CompensationQueue; got != want {
 			t.Errorf("the hook of %s runs on %q, want %q", sk.Steps[i].StepID, got, want)
+		}
+	}
+	for i, want := range []plan.StepType{plan.Command, plan.HTTPNotify, plan.Noop, ""} {
+		if got := sk.Steps[i].CompensationType; got != want {
+			t.Errorf("the skeleton says that the hook of %s is %q, want %q", sk.Steps[i].StepID, got, want)
 		}
 	}
 	if got := sk.Steps[1].CompensationTimeout; got != 5*time.Second {
@@ -130,6 +135,7 @@ func TestSkeleton_T195_HooksCostLittle(t *testing.T) {
 		sk.Steps[i].CompensationQueue = []string{"", "tq-data-dev", "tq-control-dev"}[i%3]
 		if i%3 > 0 {
 			sk.Steps[i].CompensationTimeout = time.Duration(1+i%5) * time.Minute
+			sk.Steps[i].CompensationType = []plan.StepType{1: plan.HTTPNotify, 2: ""}[i%3] // "" is of an older program
 		}
 		if i%10 == 0 {
 			sk.Steps[i].Type, sk.Steps[i].WaitTimeout = plan.Manual, time.Duration(i%4)*time.Hour

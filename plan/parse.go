@@ -27,6 +27,8 @@ func checkSchema(s string) error {
 // Parse reads an ExecutionPlan from its JSON document. It is strict: unknown
 // fields and keys that stand twice are violations, and so is everything that
 // would surprise at run time (L01, T13, T66, T70-T72, T142, T146, T179, T218).
+// A queue that a step names must be one of q for the plan's own scope, on a plane
+// that steps of its type run on.
 // Of metadata.adapterConstraints, a hint between planners, nothing is read.
 //
 // It returns *InvalidError with all violations at once; ErrTooLarge, before
@@ -59,9 +61,12 @@ func Parse(doc []byte, q Queues) (Plan, error) {
 	}
 	if v, vp, ok := o.need("scope", "where the plan may run"); ok {
 		p.Scope = r.scope(v, vp)
+		if p.Scope.EnvironmentID != "" {
+			r.reserved(vp.field("environmentId"), q, q.For(p.Scope.TenantID, p.Scope.EnvironmentID))
+		}
 	}
 	if v, vp, ok := o.need("steps", "a list of at least one step"); ok {
-		p.Steps = r.steps(v, vp, q)
+		p.Steps = r.steps(v, vp, p.Scope, q.For(p.Scope.TenantID, p.Scope.EnvironmentID))
 	}
 	o.end()
 	if err := r.err(); err != nil {

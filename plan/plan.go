@@ -85,6 +85,8 @@ type Step struct {
 	Retry      Retry           `json:"retry"`
 	Dispatch   Dispatch        `json:"dispatch"`
 	SecretRefs []SecretRef     `json:"secretRefs,omitempty"`
+	// Sandbox is set for COMMAND and DBT steps whose plan asks for something else than the defaults.
+	Sandbox *Sandbox `json:"sandbox,omitempty"`
 	// Wait is set for every MANUAL step, and for no other.
 	Wait *Wait `json:"manual,omitempty"`
 	// Compensation undoes what the step did when the run fails later; nil for none.
@@ -107,6 +109,8 @@ type Compensation struct {
 	Operation StepType        `json:"operation"` // any type but MANUAL
 	Input     json.RawMessage `json:"input"`     // as inputs of a step of that type
 	Timeout   time.Duration   `json:"timeout"`   // of one attempt; the step's own when the plan does not say
+	// Sandbox is for an operation that runs a program. It is the step's own when the plan does not say.
+	Sandbox *Sandbox `json:"sandbox,omitempty"`
 }
 
 // Retry is the platform retry policy of one logical attempt (R WA 3.1, T55, T66,
@@ -143,12 +147,4 @@ type Ref struct {
 	PlanVersion   string `json:"planVersion"`
 	SizeBytes     int64  `json:"sizeBytes,omitempty"`
 	Compression   string `json:"compression,omitempty"` // "", "none" or "gzip"
-}
-
-// Queues are the task queues that the configuration knows and the default of
-// each type (T218). Parse refuses a plan that names another queue.
-type Queues struct {
-	Control string   // HTTP_NOTIFY, SLEEP, NOOP, MANUAL
-	Data    string   // COMMAND, DBT_*
-	Known   []string // every exact name that a plan may ask for, Control and Data included
 }

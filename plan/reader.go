@@ -69,6 +69,9 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
+// IsID reports whether s can be the id of a tenant, a project, an environment or a step.
+func IsID(s string) bool { return idPattern.MatchString(s) }
+
 // word shows an id as it is, and anything else in quotes.
 func word(id string) string {
 	if idPattern.MatchString(id) {

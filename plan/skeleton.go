@@ -27,14 +27,16 @@ type SkeletonStep struct {
 	Cancellable        bool
 	AllowCancelOnPause bool
 	WaitTimeout        time.Duration // of a MANUAL step; 0 waits for ever
-	// CompensationQueue is where the step's compensation runs, empty for none, and
-	// CompensationTimeout bounds one attempt of it.
+	// CompensationQueue is where the step's compensation runs, empty for none, CompensationType is the type of its
+	// operation, and CompensationTimeout bounds one attempt of it.
 	CompensationQueue   string
+	CompensationType    StepType
 	CompensationTimeout time.Duration
 }
 
-// Skeleton gives the skeleton of a valid plan, its queues resolved with q (T218).
+// Skeleton gives the skeleton of a valid plan, its queues resolved with those of q for the plan's scope (T218).
 func (p Plan) Skeleton(q Queues) Skeleton {
+	q = q.For(p.Scope.TenantID, p.Scope.EnvironmentID)
 	ordinal := make(map[string]int, len(p.Steps))
 	for i, s := range p.Steps {
 		ordinal[s.StepID] = i
@@ -59,25 +61,10 @@ func (p Plan) Skeleton(q Queues) Skeleton {
 		}
 		if hook := s.Compensation; hook != nil {
 			sk.Steps[i].CompensationQueue, sk.Steps[i].CompensationTimeout = q.ofType(hook.Operation), hook.Timeout
+			sk.Steps[i].CompensationType = hook.Operation
 		}
 	}
 	return sk
-}
-
-// of is the queue that a step runs on: the one it names, else that of its type.
-func (q Queues) of(s Step) string {
-	if s.Dispatch.TaskQueue != "" {
-		return s.Dispatch.TaskQueue
-	}
-	return q.ofType(s.Type)
-}
-
-func (q Queues) ofType(t StepType) string {
-	switch t {
-	case Command, DBTCompile, DBTRun, DBTTest:
-		return q.Data
-	}
-	return q.Control
 }
 
 // Children gives, by ordinal, the ordinals of the steps that wait for each

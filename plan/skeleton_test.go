@@ -91,7 +91,7 @@ func TestSkeleton_T218_QueueByType(t *testing.T) {
 		step("c", "HTTP_NOTIFY", `{"url":"http://h"}`, ""), step("d", "SLEEP", `{"ms":1}`, ""), step("e", "NOOP", `{}`, ""), step("f", "MANUAL", `{}`, ""),
 		step("g", "NOOP", `{}`, `,"dispatch":{"taskQueue":"tq-data-dev"}`),
 	)).Skeleton(queues)
-	for i, want := range []string{"tq-data-dev", "tq-data-dev", "tq-control-dev", "tq-control-dev", "tq-control-dev", "tq-control-dev", "tq-data-dev"} {
+	for i, want := range []string{"tq-data-dev", "tq-data-dev", "tq-data-dev", "tq-control-dev", "tq-control-dev", "tq-control-dev", "tq-data-dev"} {
 		if got := sk.Steps[i].TaskQueue; got != want {
 			t.Errorf("%s goes to %s, want %s", sk.Steps[i].StepID, got, want)
 		}

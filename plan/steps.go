@@ -83,7 +83,7 @@ func (s *Step) UnmarshalJSON(b []byte) error {
 
 // steps reads the list of steps into canonical order. The graph is judged as
 // a whole before the violations of single steps are listed.
-func (r *reader) steps(v value, p *at, q Queues) []Step {
+func (r *reader) steps(v value, p *at, scope Scope, q Queues) []Step {
 	if !v.isArray() {
 		r.array(v, p, nil)
 		return nil
@@ -105,14 +105,14 @@ func (r *reader) steps(v value, p *at, q Queues) []Step {
 	of := &reader{}
 	steps := make([]Step, len(docs))
 	for i, doc := range docs {
-		steps[i] = of.step(doc, p.item(i), i, g, q)
+		steps[i] = of.step(doc, p.item(i), i, g, scope, q)
 	}
 	g.judge(r, p, steps)
 	r.merge(of)
 	return g.arrange(steps)
 }
 
-func (r *reader) step(v value, p *at, i int, g *graph, q Queues) Step {
+func (r *reader) step(v value, p *at, i int, g *graph, scope Scope, q Queues) Step {
 	s := Step{Retry: defaultRetry()}
 	o, ok := r.object(v, p)
 	if !ok {
@@ -130,6 +130,7 @@ func (r *reader) step(v value, p *at, i int, g *graph, q Queues) Step {
 		}
 		kind, _ := r.oneOf(v, vp, known...)
 		s.Type = StepType(kind)
+		r.plane(vp, s.Type, q)
 	}
 	if v, vp, ok := o.take("name"); ok {
 		s.Name = r.label(v, vp)
@@ -155,14 +156,17 @@ func (r *reader) step(v value, p *at, i int, g *graph, q Queues) Step {
 		s.Retry = r.retry(v, vp)
 	}
 	if v, vp, ok := o.take("dispatch"); ok {
-		s.Dispatch = r.dispatch(v, vp, q)
+		s.Dispatch = r.dispatch(v, vp, s.Type, scope, q)
 	}
 	if v, vp, ok := o.take("secretRefs"); ok {
 		r.array(v, vp, func(v value, p *at) { s.SecretRefs = append(s.SecretRefs, r.secretRef(v, p)) })
 	}
+	if v, vp, ok := o.take("sandbox"); ok {
+		s.Sandbox = r.sandbox(v, vp, s.Type, "step")
+	}
 	s.Wait = o.wait(s.Type)
 	if v, vp, ok := o.take("compensation"); ok {
-		s.Compensation = r.compensation(v, vp, s.Timeout)
+		s.Compensation = r.compensation(v, vp, s, q)
 	}
 	o.end()
 	return s
@@ -235,14 +239,14 @@ func (r *reader) retry(v value, p *at) Retry {
 	return y
 }
 
-func (r *reader) dispatch(v value, p *at, q Queues) Dispatch {
+func (r *reader) dispatch(v value, p *at, t StepType, scope Scope, q Queues) Dispatch {
 	var d Dispatch
 	o, ok := r.object(v, p)
 	if !ok {
 		return d
 	}
 	if v, vp, ok := o.take("taskQueue"); ok {
-		d.TaskQueue, _ = r.oneOf(v, vp, q.Known...)
+		d.TaskQueue = r.queue(v, vp, t, scope, q)
 	}
 	if v, vp, ok := o.take("resourceClass"); ok {
 		d.ResourceClass, _ = r.oneOf(v, vp, Light, Heavy)

@@ -101,7 +101,16 @@ func (p *Projector) keep(ctx context.Context, stop <-chan struct{}) {
 		}
 		switch {
 		case len(works) > 0:
-			sent = p.save(ctx, works, sent)
+			panicked := p.panics.Call("project", "", func() error {
+				sent = p.save(ctx, works, sent)
+				return nil
+			})
+			if panicked != nil { // the marks stay, so that the sweep tries these runs again
+				for _, w := range works {
+					p.cache.Drop(w.runID)
+					w.end(panicked)
+				}
+			}
 			for _, w := range works {
 				p.report(ctx, w.runID, w.err)
 				if w.refusal != nil {

@@ -41,6 +41,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/dvt-engine/dvt/internal/contain"
 	"github.com/dvt-engine/dvt/internal/weighed"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/run"
@@ -129,6 +130,7 @@ type Projector struct {
 	unsaved *unsaved
 	seen    sighting
 	watch   *watch
+	panics  *contain.Guard
 }
 
 // New makes a projector on a store and a bus, and registers its metrics.
@@ -138,7 +140,7 @@ func New(s Store, bus live.Bus, cfg Config) *Projector {
 	p := &Projector{
 		cfg: cfg, store: s, bus: bus, delay: delay, breaker: newBreaker(delay),
 		cache: weighed.New[known](cfg.CacheRuns, cfg.CacheSteps), motions: newMotions(cfg.Window, cfg.Burst, cfg.MaxRuns),
-		unsaved: newUnsaved(cfg.CacheRuns),
+		unsaved: newUnsaved(cfg.CacheRuns), panics: contain.New(cfg.Metrics, cfg.Logger),
 	}
 	p.watch = newWatch(cfg, p.Breaker)
 	return p
@@ -167,14 +169,22 @@ func (p *Projector) Run(ctx context.Context) error {
 	}()
 	var wg sync.WaitGroup
 	for range p.cfg.Workers {
-		wg.Go(func() { p.work(ctx) })
+		wg.Go(func() { p.again(ctx, p.work) })
 	}
-	wg.Go(func() { p.sweep(ctx) })
+	wg.Go(func() { p.again(ctx, p.sweep) })
 	wg.Wait()
 	close(stop)
 	defer time.AfterFunc(flushTime, cancel).Stop()
 	<-kept
 	return nil
+}
+
+// again runs f until it returns, again also after a panic.
+func (p *Projector) again(ctx context.Context, f func(context.Context)) {
+	_ = p.panics.Loop(ctx, "project", func(ctx context.Context) error {
+		f(ctx)
+		return nil
+	})
 }
 
 func (p *Projector) work(ctx context.Context) {

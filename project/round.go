@@ -48,13 +48,15 @@ func (p *Projector) project(ctx context.Context, woken []taken) {
 	r := &round{p: p}
 	for _, t := range woken {
 		w := &work{runID: t.runID, woken: t.woken}
-		if p.hear(w, t.news) {
+		heard := false
+		p.contain(w, func() { heard = p.hear(w, t.news) })
+		if heard {
 			told = append(told, w)
 		} else {
 			r.works = append(r.works, w)
 		}
 	}
-	each(told, func(w *work) { p.announce(ctx, w) })
+	p.each(told, func(w *work) { p.announce(ctx, w) })
 	for _, w := range told {
 		p.finished(ctx, w)
 	}
@@ -80,8 +82,8 @@ func (r *round) project(ctx context.Context) {
 	if len(r.works) == 0 {
 		return
 	}
-	for _, w := range r.works {
-		r.find(ctx, w)
+	for _, w := range r.open() {
+		r.p.contain(w, func() { r.find(ctx, w) })
 	}
 	for _, step := range []func(context.Context) error{r.readTails, r.fold} {
 		if err := step(ctx); err != nil {
@@ -91,16 +93,29 @@ func (r *round) project(ctx context.Context) {
 			return
 		}
 	}
-	each(r.open(), func(w *work) { w.err = r.publish(ctx, w) })
+	r.p.each(r.open(), func(w *work) { w.err = r.publish(ctx, w) })
 }
 
 // atOnce is how many messages of a round are on their way at once.
 const atOnce = 16
 
+// contain does something with w. A panic ends the work on this run and on no other: its mark stays, so that the sweep
+// tries it again, and what is cached of it is dropped.
+func (p *Projector) contain(w *work, do func()) {
+	err := p.panics.Call("project", w.runID, func() error {
+		do()
+		return nil
+	})
+	if err != nil {
+		p.cache.Drop(w.runID)
+		w.end(err)
+	}
+}
+
 // each does something with all works, with several at a time.
-func each(works []*work, do func(*work)) {
+func (p *Projector) each(works []*work, do func(*work)) {
 	if len(works) == 1 {
-		do(works[0])
+		p.contain(works[0], func() { do(works[0]) })
 		return
 	}
 	var wg sync.WaitGroup
@@ -108,7 +123,7 @@ func each(works []*work, do func(*work)) {
 	for _, w := range works {
 		free <- struct{}{}
 		wg.Go(func() {
-			do(w)
+			p.contain(w, func() { do(w) })
 			<-free
 		})
 	}
@@ -187,22 +202,26 @@ func (r *round) readTails(ctx context.Context) error {
 // loaded: the epoch is another, the head is below it, or too much is new.
 func (r *round) fold(ctx context.Context) error {
 	for _, w := range r.open() {
-		at := w.known.state.Seq
-		if n := len(w.tail.Events); n > 0 {
-			at = w.tail.Events[n-1].Seq
-		}
-		if w.known.epoch != r.epoch || at != w.tail.Head.LastSeq {
-			r.p.cache.Drop(w.runID)
-			mark := w.tail.Mark
-			if r.load(ctx, w); w.over {
-				continue
-			}
-			w.tail.Mark, w.tail.Events = mark, nil
-		}
-		r.apply(w)
-		r.p.cache.Put(w.runID, w.known, len(w.known.state.Steps))
+		r.p.contain(w, func() { r.foldOne(ctx, w) })
 	}
 	return nil
+}
+
+func (r *round) foldOne(ctx context.Context, w *work) {
+	at := w.known.state.Seq
+	if n := len(w.tail.Events); n > 0 {
+		at = w.tail.Events[n-1].Seq
+	}
+	if w.known.epoch != r.epoch || at != w.tail.Head.LastSeq {
+		r.p.cache.Drop(w.runID)
+		mark := w.tail.Mark
+		if r.load(ctx, w); w.over {
+			return
+		}
+		w.tail.Mark, w.tail.Events = mark, nil
+	}
+	r.apply(w)
+	r.p.cache.Put(w.runID, w.known, len(w.known.state.Steps))
 }
 
 func (r *round) apply(w *work) {

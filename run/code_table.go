@@ -90,5 +90,17 @@ func CodeTable() []CodeInfo {
 		{CodeBulkMoved, 409, false, "Other runs are meant now than `expectedCount` says.", "Look at the preview again: `current` has the count."},
 		{CodeBulkTooLarge, 413, false, "More runs are meant than one bulk may have.", "Narrow the filter; `limit` says how many there may be."},
 		{CodeTooManyBulks, 429, true, "As many of your bulks are open as may.", "Wait until one is done."},
+		{CodeTicketRefused, 403, false, "A worker's call does not agree with its ticket, its key or the log.", "Read `reason`. A worker gives the step back; look at the audit if it lasts."},
+		{CodeRequestRate, 429, true, "More requests came from one account or address than a server answers in a minute.", "Wait as long as the answer says. Subscribe instead of asking again and again; see requests-per-minute."},
+		{CodeTooManyOperations, 429, true, "Too many operations of one caller are under way.", "Wait for one to end, then try again."},
+		{CodeTooManyCalls, 429, true, "A worker has as many calls to the journal open as it may.", "Try again after `retryAfterMs`."},
+		{CodeNoWorker, 0, false, "No worker serves a queue that runs wait for.", "Start a worker of that queue; the runs go on by themselves."},
+		{CodeStepOOM, 0, true, "The program of a step used all of its memory, and the kernel ended it.", "Raise `sandbox.memory` of the step or `sandbox-memory` of the worker, or give the step less to do."},
+		{CodeStepProcessLimit, 0, false, "The program of a step wanted more processes and threads than it may have.", "Raise `sandbox.pids` of the step or `sandbox-pids` of the worker, or start fewer at once."},
+		{CodeStepDiskLimit, 0, false, "The program of a step wrote a file that is larger than allowed.", "Raise `sandbox.disk` of the step or `sandbox-disk` of the worker, or write smaller files."},
+		{CodeNoSandbox, 409, true, "A part of the sandbox that a step requires is not available. Nothing was started.", "Start a worker that can give the part that the message names, or remove it from `require`; the log of a worker says why it lacks it."},
+		{CodeAuditUnlinked, 0, false, "An audit row has waited for its link for more than 10 s.", "Read the log of a server with the duty `sweep`; run `dvt audit verify`."},
+		{CodeAuditHeads, 0, false, "The signed heads of the audit were not written.", "Look whether the bucket of `audit-heads` takes new objects."},
+		{CodeSandboxDenied, 403, false, "The plan asks for a larger sandbox than the tenant's policy permits.", "Lower what `violations` names, or ask for another policy."},
 	}
 }

@@ -47,3 +47,6 @@ func (t EventType) EndsRun() bool {
 func (t EventType) EndsAttempt() bool {
 	return t == StepCompletedEvent || t == StepFailedEvent || t == StepSkippedEvent
 }
+
+// EndsHook reports whether t ends the compensation of a step. The compensation of an attempt has at most one end.
+func (t EventType) EndsHook() bool { return t == StepCompensated || t == StepCompensationFailed }

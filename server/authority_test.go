@@ -57,7 +57,7 @@ accounts:
 	t.Cleanup(func() { must(t, s.Close()) })
 
 	ana := client.New(urlA, adminToken)
-	doc, err := examples.Plan(examples.Shop, examples.Values{Listen: addressA, Data: dir})
+	doc, err := examples.Plan(examples.Shop, examples.Values{NotifyURL: "http://" + addressA + "/dev/notify", Data: dir})
 	must(t, err)
 	runID := start(t, ana, "authority", doc)
 	secret := tokenOf(t, client.New(urlA, leaverToken))

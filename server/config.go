@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/egress"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -46,6 +48,7 @@ type Config struct {
 	Temporal          string `koanf:"temporal"`           // host:port; empty in dev: a server of our own
 	TemporalNamespace string `koanf:"temporal-namespace"` // dvt
 	TemporalBinary    string `koanf:"temporal-binary"`    // the Temporal CLI that dev starts
+	TemporalUIPort    int    `koanf:"temporal-ui-port"`   // of the UI of the server that dev starts; 0: it has none
 
 	Artifacts   string   `koanf:"artifacts"`    // bucket URL, file:///DIRECTORY ; empty: a folder under data
 	Workspace   string   `koanf:"workspace"`    // directory of the runs' workspaces; empty: under data
@@ -53,15 +56,27 @@ type Config struct {
 	DBT         string   `koanf:"dbt"`          // the dbt program
 	PlanRoots   []string `koanf:"plan-roots"`   // directories that file: plan references may point into
 
-	ControlQueue string   `koanf:"control-queue"` // tq-control-dev
-	DataQueue    string   `koanf:"data-queue"`    // tq-data-dev
-	KnownQueues  []string `koanf:"known-queues"`  // further queues that plans may name
-	Queues       []string `koanf:"queues"`        // what `dvt worker` serves
-	Concurrency  int      `koanf:"concurrency"`   // executions at once per data queue; 4 in a worker, 16 in dev
+	// Names of queues, in which {env} stands for the environment of a run and {tenant} for its tenant, see plan.Queues.
+	ControlQueue     string        `koanf:"control-queue"`      // tq-control-{env}; in dev tq-control-dev
+	DataQueue        string        `koanf:"data-queue"`         // tq-data-{env}; in dev tq-data-dev
+	IsolationQueue   string        `koanf:"isolation-queue"`    // tq-isolation-{tenant}-{env}
+	IsolationTenants []string      `koanf:"isolation-tenants"`  // tenants whose data steps run on their isolation queue only
+	KnownQueues      []string      `koanf:"known-queues"`       // further queues that plans may name
+	Queues           []string      `koanf:"queues"`             // what `dvt worker` serves, exact names
+	Concurrency      int           `koanf:"concurrency"`        // COMMAND steps, and dbt steps, at once per data queue; 4 in a worker, 16 in dev
+	SlotsByType      []string      `koanf:"slots-by-type"`      // TYPE=N: steps of a type at once per queue
+	SlotsByTenant    []string      `koanf:"slots-by-tenant"`    // TENANT=N%, of the slots of a type; * is every other tenant
+	RateByType       []string      `koanf:"rate-by-type"`       // TYPE=N: steps that this worker begins a second per queue
+	QueueRateByType  []string      `koanf:"queue-rate-by-type"` // the same for all workers of a queue together
+	MetricsListen    string        `koanf:"metrics-listen"`     // host:port of probes, health and metrics, which asks nobody for a token; empty: none
+	NoWorkerAfter    time.Duration `koanf:"no-worker-after"`    // silence of a queue that steps wait for, before people are told
+	StopWithin       time.Duration `koanf:"stop-within"`        // how long the engine may take to stop a run before dvt ends it
 
 	Server       string `koanf:"server"`        // URL of the server whose Journal a data worker uses
 	WorkerToken  Secret `koanf:"worker-token"`  // of a data worker
 	AllowPrivate bool   `koanf:"allow-private"` // HTTP_NOTIFY of this worker may call private addresses (T225); off by default, on in dev
+
+	Egress map[string]egress.Rules `koanf:"-"` // egress, in the file only: what calls of HTTP_NOTIFY and of plan references may reach, by tenant
 
 	Accounts       []authz.Account `koanf:"-"`               // accounts, in the file only
 	Issuers        []Issuer        `koanf:"-"`               // oidc, in the file only
@@ -74,11 +89,20 @@ type Config struct {
 	AllowedOrigins []string        `koanf:"allowed-origins"` // origins beside the server's own that browsers may come from
 	Duties         []string        `koanf:"duties"`          // of: api, project, reconcile, deliver, sweep
 	ManualKeys     []Secret        `koanf:"manual-keys"`     // id:secret of the tokens that complete manual steps, the one that signs first; in the file or the environment
+	TicketKeys     []Secret        `koanf:"ticket-keys"`     // id:secret of the tickets by which steps begin, the one that signs first; in the file or the environment
 	NoSample       bool            `koanf:"no-sample"`
-	LogLevel       string          `koanf:"log-level"`    // debug, info, warn, error
-	Heartbeat      time.Duration   `koanf:"heartbeat"`    // silence after which an execution counts as lost
-	WriteBudget    time.Duration   `koanf:"write-budget"` // how long the store may take to confirm that a step begins or completed
-	RotateAfter    int             `koanf:"rotate-after"` // steps that one execution of a run's workflow schedules
+	LogLevel       string          `koanf:"log-level"` // debug, info, warn, error
+	// What one principal, and one address, may ask of this server a minute.
+	RequestsPerMinute        int `koanf:"requests-per-minute"`
+	AddressRequestsPerMinute int `koanf:"address-requests-per-minute"`
+
+	AuditHeads         string        `koanf:"audit-heads"`          // bucket URL or directory of the signed ends of the audit; empty: none are written
+	AuditHeadsKey      string        `koanf:"audit-heads-key"`      // file of the Ed25519 private key that signs them
+	AuditHeadsInterval time.Duration `koanf:"audit-heads-interval"` // between two of them
+
+	Heartbeat   time.Duration `koanf:"heartbeat"`    // silence after which an execution counts as lost
+	WriteBudget time.Duration `koanf:"write-budget"` // how long the store may take to confirm that a step begins or completed
+	RotateAfter int           `koanf:"rotate-after"` // steps that one execution of a run's workflow schedules
 
 	OperatorsTenant string        `koanf:"operators-tenant"` // the tenant whose principals may set the engine's mode; empty: nobody may through the API
 	ApprovalTTL     time.Duration `koanf:"approval-ttl"`     // how long a run waits for approval
@@ -87,8 +111,14 @@ type Config struct {
 
 	Quotas *control.Quotas `koanf:"-"` // quotas, in the file only; nil: nothing is limited
 
-	dev bool
-	now func() time.Time // the clock of this process; time.Now when nil
+	Encryption `koanf:",squash"`
+	Sandboxing `koanf:",squash"`
+
+	dev          bool
+	settingsFile string           // of --config; empty when there is none
+	now          func() time.Time // the clock of this process; time.Now when nil
+
+	engineTrouble func() string // what a supervisor knows of its engine; nil mostly
 
 	opened store.Store // in place of Store, which is not opened then; nil mostly
 }
@@ -98,14 +128,20 @@ const maxSkew = 5 * time.Minute
 
 // Defaults are the settings that differ between `dvt dev` and the rest.
 func Defaults(dev bool) map[string]any {
+	q := plan.DefaultQueues()
 	d := map[string]any{
 		"listen": "127.0.0.1:8080", "data": ".dvt", "temporal-namespace": "dvt",
-		"control-queue": "tq-control-dev", "data-queue": "tq-data-dev", "project-root": ".", "dbt": "dbt",
-		"log-level": "info", "heartbeat": "30s", "write-budget": "3s", "rotate-after": 50, "approval-ttl": "24h", "health-interval": "15s", "concurrency": 4, "session-life": "12h", "session-idle": "2h", "clock-skew": "60s", "duties": []string{"api", "project", "reconcile", "deliver", "sweep"},
+		"control-queue": q.Control, "data-queue": q.Data, "isolation-queue": q.Isolation,
+		"no-worker-after": "5m", "stop-within": "2m", "audit-heads-interval": "5m", "project-root": ".", "dbt": "dbt",
+		"temporal-tls": tlsAuto, "log-level": "info", "heartbeat": "30s", "write-budget": "3s", "rotate-after": 50, "approval-ttl": "24h", "health-interval": "15s", "concurrency": 4,
+		"requests-per-minute": 12_000, "address-requests-per-minute": 30_000,
+		"session-life": "12h", "session-idle": "2h", "clock-skew": "60s", "duties": []string{"api", "project", "reconcile", "deliver", "sweep"},
 	}
+	maps.Copy(d, sandboxDefaults())
 	if dev {
 		d["log-level"], d["heartbeat"], d["concurrency"], d["allow-private"] = "warn", "10s", 16, true
 		d["operators-tenant"] = "acme"
+		d["control-queue"], d["data-queue"] = plan.ControlPrefix+"dev", "tq-data-dev" // one process serves every environment
 	}
 	return d
 }
@@ -118,16 +154,36 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		"app-role": "PostgreSQL role that servers connect as; it gets what they need and nothing else", "temporal": "host:port of a Temporal server",
 		"temporal-namespace": "Temporal namespace", "temporal-binary": "the Temporal CLI to start", "artifacts": "bucket URL of logs and artifacts, file:///DIRECTORY",
 		"workspace": "directory of the runs' workspaces", "project-root": "where relative directories of plans resolve", "dbt": "the dbt program",
-		"control-queue": "queue of workflows and control steps", "data-queue": "queue of data steps",
-		"server": "URL of the server whose journal a data worker uses", "log-level": "debug, info, warn or error",
+		"control-queue": "queue of workflows and control steps; {env} and {tenant} stand for those of a run",
+		"data-queue":    "queue of data steps", "isolation-queue": "data queue of each of --isolation-tenants",
+		"no-worker-after":      "silence of a queue that steps wait for, before people are told",
+		"stop-within":          "how long the engine may take to stop a run before dvt ends it",
+		"audit-heads":          "bucket URL or directory of the signed heads of the audit; none by default",
+		"audit-heads-key":      "PEM file of the Ed25519 private key that signs them",
+		"audit-heads-interval": "time between two of them",
+		"metrics-listen":       "host:port that serves probes, health, metrics and profiles of this process without a token; none by default",
+		"server":               "URL of the server whose journal a data worker uses", "log-level": "debug, info, warn or error",
 		"public-url": "where browsers reach this server, https://dvt.example",
 		"heartbeat":  "silence after which an execution counts as lost", "write-budget": "how long the store may take to confirm that a step begins or completed",
 	}
 	lists := map[string]string{
 		"plan-roots": "directories that file: plan references may point into", "known-queues": "further queues that plans may name",
-		"queues": "queues to serve, separated by commas", "allowed-origins": "further origins that browsers may come from",
-		"trusted-proxies": "addresses and networks of proxies whose X-Forwarded-For is believed",
-		"duties":          "duties of this server: api, project, reconcile, deliver, sweep",
+		"isolation-tenants":  "tenants whose data steps run on their isolation queue only",
+		"queues":             "queues to serve, separated by commas",
+		"slots-by-type":      "TYPE=N: steps of a type at once per queue; types are NOOP, COMMAND, DBT and HTTP_NOTIFY",
+		"slots-by-tenant":    "TENANT=N%: share of the slots of each type that one tenant may hold; * is every other tenant",
+		"rate-by-type":       "TYPE=N: steps of a type that this worker begins per second and queue",
+		"queue-rate-by-type": "TYPE=N: the same for all workers of a queue together",
+		"allowed-origins":    "further origins that browsers may come from",
+		"trusted-proxies":    "addresses and networks of proxies whose X-Forwarded-For is believed",
+		"duties":             "duties of this server: api, project, reconcile, deliver, sweep",
+	}
+	maps.Copy(help, helpOfEncryption)
+	maps.Copy(help, helpOfSandboxing)
+	for n, list := range groupedKeys() {
+		if list {
+			lists[n] = help[n]
+		}
 	}
 	for _, n := range names {
 		switch {
@@ -136,7 +192,13 @@ func Flags(f *pflag.FlagSet, names ...string) {
 		case n == "allow-private":
 			f.Bool(n, false, "HTTP_NOTIFY may call private addresses")
 		case n == "concurrency":
-			f.Int(n, 0, "executions at once per data queue")
+			f.Int(n, 0, "COMMAND steps, and dbt steps, at once per data queue")
+		case n == "temporal-ui-port":
+			f.Int(n, 0, "port on loopback of the UI of the Temporal server that is started; 0: no UI")
+		case n == "sandbox-cpu":
+			f.Float64(n, 0, help[n])
+		case n == "sandbox-pids":
+			f.Int(n, 0, help[n])
 		case n == "rotate-after":
 			f.Int(n, 0, "steps that one execution of a run's workflow schedules")
 		case lists[n] != "":
@@ -154,7 +216,9 @@ func Load(f *pflag.FlagSet, dev bool) (Config, error) {
 	if err := k.Load(confmap.Provider(Defaults(dev), "\x00"), nil); err != nil {
 		return Config{}, err
 	}
+	settings := ""
 	if path, err := f.GetString("config"); err == nil && path != "" {
+		settings = path
 		if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
 			return Config{}, fmt.Errorf("the file %s cannot be read as YAML: %w", path, err)
 		}
@@ -169,7 +233,7 @@ func Load(f *pflag.FlagSet, dev bool) (Config, error) {
 		case !known[name]:
 			unknown = append(unknown, key)
 			return "", nil
-		case listKeys[name]:
+		case listKeys[name] || groupedKeys()[name]:
 			return name, strings.Split(v, ",")
 		}
 		return name, v
@@ -190,7 +254,7 @@ func Load(f *pflag.FlagSet, dev bool) (Config, error) {
 			unknown = append(unknown, key)
 		}
 	}
-	c := Config{dev: dev}
+	c := Config{dev: dev, settingsFile: settings}
 	errs := []error{}
 	for _, key := range unknown {
 		errs = append(errs, unknownKey(key))
@@ -207,8 +271,13 @@ func Load(f *pflag.FlagSet, dev bool) (Config, error) {
 	if c.Quotas, err = quotas(k.Get("quotas"), dev); err != nil {
 		errs = append(errs, err)
 	}
+	if c.Egress, err = egressRules(k.Get("egress")); err != nil {
+		errs = append(errs, err)
+	}
 	errs = append(errs, c.verify()...)
 	errs = append(errs, c.verifyIdentity()...)
+	errs = append(errs, c.verifyEncryption()...)
+	errs = append(errs, c.verifySandbox()...)
 	return c, errors.Join(errs...)
 }
 
@@ -244,14 +313,21 @@ func accounts(list any) (out []authz.Account, err error) {
 var clientVariables = map[string]bool{"token": true, "config": true, "chromium": true, "test-binary": true, "bin": true, "e2e-url": true, "e2e-state": true, "fault-seconds": true, "fault-seed": true, "bad-requests": true} //nolint:gochecknoglobals // a table
 
 var listKeys = map[string]bool{ //nolint:gochecknoglobals // a table
-	"plan-roots": true, "known-queues": true, "queues": true, "allowed-origins": true, "duties": true, "manual-keys": true, "trusted-proxies": true,
+	"plan-roots": true, "known-queues": true, "isolation-tenants": true, "queues": true,
+	"slots-by-type": true, "slots-by-tenant": true, "rate-by-type": true, "queue-rate-by-type": true, "allowed-origins": true, "duties": true, "manual-keys": true, "ticket-keys": true, "trusted-proxies": true,
 }
 
 func knownKeys() map[string]bool {
 	out := map[string]bool{}
-	for _, k := range strings.Fields(`listen data store redis app-role temporal temporal-namespace temporal-binary artifacts workspace project-root dbt
-		plan-roots control-queue data-queue known-queues queues concurrency server worker-token allow-private accounts allowed-origins duties no-sample log-level heartbeat
-		write-budget rotate-after manual-keys oidc public-url sign-in-key session-life session-idle clock-skew trusted-proxies operators-tenant approval-ttl health-interval quotas`) {
+	for _, k := range strings.Fields(`listen data store redis app-role temporal temporal-namespace temporal-binary temporal-ui-port artifacts workspace project-root dbt
+		plan-roots control-queue data-queue isolation-queue isolation-tenants known-queues queues no-worker-after stop-within concurrency
+		slots-by-type slots-by-tenant rate-by-type queue-rate-by-type metrics-listen
+		server worker-token allow-private accounts allowed-origins duties no-sample log-level heartbeat
+		write-budget rotate-after manual-keys ticket-keys oidc public-url sign-in-key session-life session-idle clock-skew trusted-proxies operators-tenant approval-ttl health-interval quotas egress
+		requests-per-minute address-requests-per-minute audit-heads audit-heads-key audit-heads-interval`) {
+		out[k] = true
+	}
+	for k := range groupedKeys() {
 		out[k] = true
 	}
 	return out
@@ -264,7 +340,7 @@ func (c *Config) verify() (errs []error) {
 	if err != nil {
 		bad("listen must look like 127.0.0.1:8080, not %q", c.Listen)
 	} else if ip := net.ParseIP(host); c.dev && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		bad("dvt dev knows everybody's token, so it listens on loopback only: use `dvt server` for %s", c.Listen)
+		bad("dvt dev is for one person, without TLS, so it listens on loopback only: use `dvt server` for %s", c.Listen)
 	}
 	for _, p := range []*string{&c.Data, &c.ProjectRoot} {
 		if *p, err = filepath.Abs(*p); err != nil {
@@ -289,6 +365,9 @@ func (c *Config) verify() (errs []error) {
 	if c.WriteBudget < 2*time.Second || c.WriteBudget > 5*time.Second {
 		bad("write-budget must be between 2s and 5s")
 	}
+	if c.TemporalUIPort < 0 || c.TemporalUIPort > 65535 {
+		bad("temporal-ui-port must be between 1 and 65535, or 0 for no UI")
+	}
 	if c.RotateAfter < 1 || c.RotateAfter > 1000 {
 		bad("rotate-after must be between 1 and 1000")
 	}
@@ -298,20 +377,45 @@ func (c *Config) verify() (errs []error) {
 	if c.HealthInterval < time.Second || c.HealthInterval > 5*time.Minute {
 		bad("health-interval must be between 1s and 5m")
 	}
+	if c.NoWorkerAfter < 2*time.Minute || c.NoWorkerAfter > 24*time.Hour {
+		bad("no-worker-after must be between 2m and 24h: an idle worker asks its queue for work once a minute")
+	}
+	if c.StopWithin < 10*time.Second || c.StopWithin > time.Hour || c.StopWithin < 2*c.Heartbeat {
+		bad("stop-within must be between 10s and 1h, and at least twice the heartbeat (%s): a worker that is lost is noticed "+
+			"after one heartbeat, and the run stops in order then", c.Heartbeat)
+	}
+	if (c.AuditHeads == "") != (c.AuditHeadsKey == "") {
+		bad("audit-heads and audit-heads-key must be given together")
+	}
+	if c.AuditHeadsInterval < 10*time.Second || c.AuditHeadsInterval > 24*time.Hour {
+		bad("audit-heads-interval must be between 10s and 24h")
+	}
+	if err := c.queues().Check(); err != nil {
+		errs = append(errs, err)
+	}
+	if c.dev && (strings.Contains(c.ControlQueue+c.DataQueue, "{") || len(c.IsolationTenants) > 0) {
+		bad("dvt dev serves one control queue and one data queue for all: name them without {env} and {tenant}, and set no isolation-tenants")
+	}
 	for _, d := range c.Duties {
 		if !strings.Contains(" api project reconcile deliver sweep ", " "+d+" ") {
 			bad("duties: %q is not one of api, project, reconcile, deliver, sweep", d)
 		}
 	}
+	errs = append(errs, c.verifyWorker()...)
 	if _, err := c.manualKeys(); err != nil {
 		bad("manual-keys: %w", err)
+	}
+	if _, err := c.ticketKeys(); err != nil {
+		bad("ticket-keys: %w", err)
 	}
 	return errs
 }
 
 // queues are the task queues that plans may name.
 func (c *Config) queues() plan.Queues {
-	return plan.Queues{Control: c.ControlQueue, Data: c.DataQueue, Known: append([]string{c.ControlQueue, c.DataQueue}, c.KnownQueues...)}
+	return plan.Queues{
+		Control: c.ControlQueue, Data: c.DataQueue, Isolation: c.IsolationQueue, IsolationTenants: c.IsolationTenants, Known: c.KnownQueues,
+	}
 }
 
 // makeData makes the data directory, with a sentence for a person when it cannot.

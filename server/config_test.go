@@ -1,8 +1,10 @@
 package server_test
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/egress"
 	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/server"
@@ -49,7 +52,7 @@ func TestLoad_FlagsBeatEnvironmentBeatsFile(t *testing.T) {
 	if c.AllowPrivate || c.NoSample {
 		t.Error("what nobody asked for is on")
 	}
-	if c.ControlQueue != "tq-control-dev" || !filepath.IsAbs(c.Data) || !strings.HasPrefix(c.Artifacts, "file:///") {
+	if c.ControlQueue != "tq-control-{env}" || !filepath.IsAbs(c.Data) || !strings.HasPrefix(c.Artifacts, "file:///") {
 		t.Errorf("defaults: %s, %s, %s", c.ControlQueue, c.Data, c.Artifacts)
 	}
 }
@@ -72,6 +75,35 @@ accounts:
 	}
 	if diff := cmp.Diff(want, c.Accounts); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestLoad_ReadsEgress(t *testing.T) {
+	c, err := load(t, false, `
+egress:
+  "*": {deny: ["*.internal.example"]}
+  acme: {allow: [hooks.example.com, 10.20.0.0/16]}
+`)
+	must(t, err)
+	want := map[string]egress.Rules{
+		"*": {Deny: []string{"*.internal.example"}}, "acme": {Allow: []string{"hooks.example.com", "10.20.0.0/16"}},
+	}
+	if diff := cmp.Diff(want, c.Egress); diff != "" {
+		t.Errorf("egress (-want +got):\n%s", diff)
+	}
+	for file, want := range map[string]string{
+		"egress: {acme: {alow: [x.example]}}\n":       `"alow"`,
+		"egress: {acme: {allow: [10.0.0.1/8]}}\n":     `egress: acme: allow: "10.0.0.1/8" is no host`,
+		"egress: {acme: {deny: ['https://x']}}\n":     `egress: acme: deny: "https://x" is no host`,
+		"egress: [x.example]\n":                       "egress: ",
+		"egress: {acme: {deny: x.example.com}}\n":     "egress: ",
+		"egress: {acme: {deny: [x.example, 7]}}\n":    "egress: ",
+		"egress: {acme: [allow, hooks.example]}\n":    "egress: ",
+		"egress: {acme: {allow: [hooks..example]}}\n": `"hooks..example" is no host`,
+	} {
+		if _, err := load(t, false, file); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want one with %s", file, err, want)
+		}
 	}
 }
 
@@ -170,6 +202,33 @@ func TestLoad_T201_ManualKeys(t *testing.T) {
 	}
 }
 
+// Control workers and servers that people reach do not start without the keys of tickets, and say what to do.
+func TestRun_NeedsTicketKeys(t *testing.T) {
+	secret := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32)))
+	c, err := load(t, false, "store: sqlite:unused\nredis: redis://127.0.0.1:1/0\ntemporal: 127.0.0.1:1\nqueues: [tq-control-dev]\n")
+	must(t, err)
+	for name, run := range map[string]func(context.Context, server.Config, *slog.Logger) error{"server": server.Run, "control worker": server.RunWorker} {
+		err := run(t.Context(), c, slog.New(slog.DiscardHandler))
+		if err == nil || !strings.Contains(err.Error(), "ticket-keys is missing") || !strings.Contains(err.Error(), "openssl rand -base64 32") {
+			t.Errorf("%s without ticket-keys: %v", name, err)
+		}
+	}
+	for _, duty := range []string{"reconcile", "sweep"} { // without a seal no worker runs what they start, and they know no execution
+		c.Duties = []string{duty}
+		if err := server.Run(t.Context(), c, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "ticket-keys is missing") {
+			t.Errorf("a server with the duty %s without ticket-keys: %v", duty, err)
+		}
+	}
+	c, err = load(t, false, "ticket-keys: [\"new:"+secret+"\", \"old:"+secret+"\"]\n")
+	if must(t, err); len(c.TicketKeys) != 2 || strings.Contains(fmt.Sprintf("%v %+v %s", c, c, c.TicketKeys), secret) {
+		t.Errorf("the settings hold or show %v", c.TicketKeys)
+	}
+	t.Setenv("DVT_TICKET_KEYS", "k1:"+secret[:20])
+	if _, err = load(t, false, ""); err == nil || !strings.Contains(err.Error(), "ticket-keys: ") || strings.Contains(err.Error(), secret[:20]) {
+		t.Errorf("a short secret: %v", err)
+	}
+}
+
 // TestServer_Duties starts servers that carry out some duties only; the engine and
 // the bus are away, which is no reason not to start or to answer.
 func TestServer_Duties(t *testing.T) {
@@ -194,6 +253,67 @@ func TestServer_Duties(t *testing.T) {
 		}
 		if took := p.terminate(); took > pace.Of(15*time.Second) {
 			t.Errorf("%s: ending took %s", duties, took)
+		}
+	}
+}
+
+func TestLoad_QueuesAreOnTheirPlane(t *testing.T) {
+	for name, c := range map[string]struct {
+		dev        bool
+		file, want string // want is in the error, "" for none
+	}{
+		"the defaults":                         {false, "", ""},
+		"one name for all environments":        {false, "control-queue: tq-control-dev\ndata-queue: tq-data-dev\n", ""},
+		"an isolated tenant":                   {false, "isolation-tenants: [acme]\n", ""},
+		"a control queue without its prefix":   {false, "control-queue: control\n", "control-queue must begin with tq-control-"},
+		"a data queue with that prefix":        {false, "data-queue: tq-control-data\n", "data-queue must not begin with tq-control-"},
+		"two settings that give the same name": {false, "known-queues: [tq-data-dev]\n", "can give queues of the same name"},
+		"impatience":                           {false, "no-worker-after: 10s\n", "no-worker-after must be between 2m and 24h"},
+		"dev":                                  {true, "", ""},
+		"dev with a template":                  {true, "data-queue: tq-data-{env}\n", "name them without {env}"},
+		"dev with an isolated tenant":          {true, "isolation-tenants: [acme]\n", "set no isolation-tenants"},
+	} {
+		_, err := load(t, c.dev, c.file)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+func TestLoad_StopWithinLeavesTheEngineTimeForALostWorker(t *testing.T) {
+	c, err := load(t, false, "")
+	if must(t, err); c.StopWithin != 2*time.Minute {
+		t.Errorf("stop-within is %s, want 2m by default", c.StopWithin)
+	}
+	for name, c := range map[string]struct {
+		file string
+		bad  bool
+	}{
+		"the shortest":                  {"heartbeat: 5s\nstop-within: 10s\n", false},
+		"the longest":                   {"stop-within: 1h\n", false},
+		"too short":                     {"heartbeat: 1s\nstop-within: 9s\n", true},
+		"too long":                      {"stop-within: 61m\n", true},
+		"shorter than two heartbeats":   {"stop-within: 59s\n", true},
+		"a heartbeat above the default": {"heartbeat: 90s\n", true},
+	} {
+		_, err := load(t, false, c.file)
+		if c.bad != (err != nil && strings.Contains(err.Error(), "stop-within must be between 10s and 1h, and at least twice the heartbeat")) {
+			t.Errorf("%s: got %v, want an error about stop-within: %t", name, err, c.bad)
+		}
+	}
+}
+
+func TestRunWorker_ServesOnePlaneAndExactNames(t *testing.T) {
+	for queues, want := range map[string]string{
+		"tq-control-dev,tq-data-dev": "not both", "tq-control-prod,tq-isolation-acme-prod": "not both", "tq-data-{env}": "not a template", "": "--queues is missing",
+	} {
+		cfg, err := load(t, false, "temporal: 127.0.0.1:1\nstore: sqlite:x\nredis: redis://127.0.0.1:1/0\n")
+		must(t, err)
+		if queues != "" {
+			cfg.Queues = strings.Split(queues, ",")
+		}
+		if err := server.RunWorker(t.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--queues %s: got %v, want %q", queues, err, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -57,5 +58,16 @@ var ErrNotHistory = temporal.ErrNotHistory
 // HistoryMismatchError says where this program decides otherwise than a history says.
 type HistoryMismatchError = temporal.MismatchError
 
-// ReplayWorkflow runs the workflow of this program over a history (T117).
-func ReplayWorkflow(history io.Reader) (temporal.Replayed, error) { return temporal.Replay(history) }
+// ErrPayloadKey is ReplayWorkflow's word for a history that is encrypted by a key that it was not given.
+var ErrPayloadKey = temporal.ErrPayloadKey
+
+// ReplayWorkflow runs the workflow of this program over a history (T117). The keys of an encrypted one are in files; the
+// names of files may be empty.
+func ReplayWorkflow(history io.Reader, payloadKeysFile, dispatchKeysFile string) (temporal.Replayed, error) {
+	cfg := Config{Encryption: Encryption{PayloadKeysFile: payloadKeysFile, DispatchKeysFile: dispatchKeysFile}}
+	payloads, err := cfg.payloads(slog.New(slog.DiscardHandler), false)
+	if err != nil {
+		return temporal.Replayed{}, err
+	}
+	return temporal.Replay(history, payloads)
+}

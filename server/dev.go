@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -32,72 +33,128 @@ const (
 // supervises, on loopback, for a newcomer. It prints the ready line to out when
 // the sample run can be watched, and returns after a clean shutdown when ctx ends.
 func RunDev(ctx context.Context, cfg Config, log *slog.Logger, out io.Writer) error {
+	worker, err := cfg.workerConfig()
+	if err != nil {
+		return err
+	}
 	if err := cfg.makeData(); err != nil {
 		return err
 	}
-	unlock, err := lock(filepath.Join(cfg.Data, "lock"))
+	if err := closeToOthers(cfg.Data); err != nil {
+		return err
+	}
+	unlock, err := lock(filepath.Join(cfg.Data, lockFile))
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := cfg.makeManualKey(); err != nil {
+	access, err := openDevAccess(cfg.Data)
+	if err != nil {
+		return err
+	}
+	if err := cfg.makeKeys(); err != nil {
+		return err
+	}
+	if err := closeWorkspaces(cfg.Workspace); err != nil {
 		return err
 	}
 	if n := endSteps(cfg.Workspace); n > 0 {
 		log.Warn("ended what steps of a killed dvt had left running", slog.Int("processes", n))
 	}
-	ln, err := listen(ctx, cfg.Listen)
+	ln, err := listen(ctx, cfg.Listen, "listen")
 	if err != nil {
 		return err
 	}
 	defer ln.Close()
 	cfg.Listen = ln.Addr().String()
+	access.Address = cfg.Listen
+	if err := access.write(); err != nil {
+		return err
+	}
 	if cfg.Store == "" {
 		cfg.Store = "sqlite:" + filepath.Join(cfg.Data, "dvt.db")
 	}
 	if cfg.Redis == "" {
-		r := miniredis.NewMiniRedis()
+		r, password := miniredis.NewMiniRedis(), rand.Text()
+		r.RequireAuth(password) // other users of this machine reach the port
 		if err := r.Start(); err != nil {
 			return fmt.Errorf("the embedded Redis cannot be started: %w", err)
 		}
 		defer r.Close()
-		cfg.Redis = "redis://" + r.Addr() + "/0"
+		cfg.Redis = "redis://:" + password + "@" + r.Addr() + "/0"
 	}
 	if cfg.ProjectRoot, err = sampleRoot(cfg); err != nil {
 		return err
 	}
 	engineCtx, stopEngine := context.WithCancel(context.WithoutCancel(ctx))
 	engineDone := make(chan struct{})
+	supervised := cfg.Temporal == ""
 	defer func() { stopEngine(); <-engineDone }() // the engine ends after everything that uses it
-	if cfg.Temporal == "" {
+	if supervised {
 		t, err := newTemporalServer(ctx, cfg, log)
 		if err != nil {
 			close(engineDone)
 			return err
 		}
-		cfg.Temporal = t.address()
-		go func() { defer close(engineDone); _ = t.run(engineCtx) }()
+		cfg.Temporal, cfg.engineTrouble = t.address(), t.health.trouble
+		if cfg.TemporalUIPort != 0 {
+			log.Warn("Temporal's UI was asked for; it has no password", slog.String("address", fmt.Sprintf("http://127.0.0.1:%d", cfg.TemporalUIPort)))
+		}
+		go func() { defer close(engineDone); t.run(engineCtx) }()
 		if err := t.ready(ctx); err != nil {
 			return err
 		}
 	} else {
 		close(engineDone)
 	}
-	p, err := assemble(ctx, cfg, authz.DevAccounts(), log)
+	p, err := assemble(ctx, cfg, authz.DevAccounts(func(name string) string { return access.Tokens[name] }), log)
 	if err != nil {
 		return err
 	}
 	defer p.close()
-	notes := &notifications{}
-	return p.serve(ctx, ln, p.routes(notes), func(work context.Context, g *errgroup.Group) {
-		w := temporal.WorkerConfig{
-			Namespace: cfg.TemporalNamespace, Control: []string{cfg.ControlQueue}, Data: []string{cfg.DataQueue},
-			ControlConcurrency: 50, DataConcurrency: cfg.Concurrency, StopTimeout: 8 * time.Second,
-			Metrics: p.registry,
+	p.dev = newDevDoor(access, p.cfg.now)
+	box, err := p.cfg.openIsolation(log, p.registry)
+	if err != nil {
+		return err
+	}
+	defer box.close()
+	runner, err := newRunner(p.cfg, p.journal, box, p.log)
+	if err != nil {
+		return err
+	}
+	return p.serve(ctx, ln, p.routes(), func(work context.Context, g *errgroup.Group) {
+		w := worker
+		w.Control, w.Data, w.StopTimeout = []string{cfg.ControlQueue}, []string{cfg.DataQueue}, 8*time.Second
+		w.Metrics, w.Tickets, w.ControlSteps = p.registry, p.tickets, p.controlSteps([]string{p.cfg.ControlQueue})
+		run := func() error {
+			return box.whileIsolated(work, func(ctx context.Context) error { return temporal.Run(ctx, p.temporal, w, p.journal, runner) })
 		}
-		g.Go(func() error { return temporal.Run(work, p.temporal, w, p.journal, newRunner(p.cfg, p.journal, p.log)) })
+		g.Go(func() error { return reportSandbox(work, p.journal, w.Data, box.workerReport, log) })
+		g.Go(func() error {
+			if !supervised {
+				return run()
+			}
+			return keepWorking(work, run, log)
+		})
 		g.Go(func() error { return p.greet(ctx, out) })
 	})
+}
+
+// keepWorking runs a worker again that ended before ctx did. The SDK ends one whose namespace is not found for two
+// minutes; the supervisor brings the namespace back, and dvt answers reads meanwhile.
+func keepWorking(ctx context.Context, run func() error, log *slog.Logger) error {
+	for {
+		err := run()
+		if ctx.Err() != nil {
+			return err
+		}
+		log.Warn("the worker ended and is started again", slog.Any("error", err))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(5 * time.Second):
+		}
+	}
 }
 
 // greet submits the sample run and says that dvt is ready.
@@ -107,29 +164,28 @@ func (p *parts) greet(ctx context.Context, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		_, err = p.control.StartRun(ctx, p.devPrincipal(samplePrincipal), control.StartRun{
+		who, err := p.devPrincipal(samplePrincipal)
+		if err != nil {
+			return err
+		}
+		_, err = p.control.StartRun(ctx, who, control.StartRun{
 			RequestID: fmt.Sprintf("sample-%d", time.Now().UnixNano()), ProjectID: sampleProject, EnvironmentID: sampleEnvironment, Inline: doc,
 		})
 		if err != nil {
 			return fmt.Errorf("the sample run was not started: %w", err)
 		}
 	}
-	_, err := fmt.Fprintf(out, "dvt is ready: http://%s\n", p.cfg.Listen)
+	_, err := fmt.Fprintf(out, "dvt is ready: %s\n", p.signInLink(samplePrincipal))
 	return err
 }
 
 // sample renders a plan of examples for this server.
 func (p *parts) sample(name string) ([]byte, error) {
-	data := filepath.Join(p.cfg.Data, "sample")
+	data := p.cfg.sampleData()
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return nil, err
 	}
-	return examples.Plan(name, examples.Values{Listen: p.cfg.Listen, Data: data})
-}
-
-func (p *parts) devPrincipal(id string) authz.Principal {
-	principal, _ := p.directory.Authenticate(id) // the token of a dev principal is its name
-	return principal
+	return examples.Plan(name, examples.Values{NotifyURL: p.dev.access.NotifyURL(), Data: data})
 }
 
 // sampleRoot is where the sample's relative directories resolve: the checkout, or
@@ -156,16 +212,33 @@ func sampleRoot(cfg Config) (string, error) {
 	return root, err
 }
 
+// lockFile keeps a second process off a data directory.
+const lockFile = "lock"
+
+// errLocked says that a process runs on a data directory.
+var errLocked = errors.New("another dvt already runs")
+
 // lock keeps a second dvt off the same data. The lock ends with the process.
 func lock(path string) (unlock func(), err error) {
+	for range 5 { // a command that asks whether dvt runs holds the lock for a moment
+		if unlock, err = flock(path, syscall.LOCK_EX); !errors.Is(err, errLocked) {
+			return unlock, err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return nil, fmt.Errorf("%w on %s: stop it, or choose another directory with --data", err, filepath.Dir(path))
+}
+
+// flock takes a lock of the kernel, LOCK_EX or LOCK_SH, without waiting: errLocked when another process has it.
+func flock(path string, how int) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB); err != nil {
 		_ = f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("another dvt already runs on %s: stop it, or choose another directory with --data", filepath.Dir(path))
+			return nil, errLocked
 		}
 		return nil, err
 	}

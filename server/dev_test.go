@@ -24,7 +24,7 @@ import (
 func TestDev_SampleRunCompletes(t *testing.T) {
 	data, address := dataDir(t), testserver.FreeAddress(t)
 	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data)
-	c := client.New("http://"+address, "dev-engineer")
+	c := client.New("http://"+address, devToken(t, data, "dev-engineer"))
 	size := 10
 	runs, err := client.ListRuns(t.Context(), c, &size, nil, nil)
 	must(t, err)
@@ -90,7 +90,7 @@ func TestDev_KillsLoseNothing(t *testing.T) {
 	const kills, inFlight = 20, 10
 	data, address := dataDir(t), testserver.FreeAddress(t)
 	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample", "--heartbeat", "2s")
-	c := client.New("http://"+address, "dev-engineer")
+	c := client.New("http://"+address, devToken(t, data, "dev-engineer"))
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 1))
 	t.Logf("seed %d", seed)
@@ -134,15 +134,15 @@ func TestDev_KillsLoseNothing(t *testing.T) {
 	t.Logf("%d kills, %d runs, %d events, every log valid", kills, len(all), events)
 }
 
-// TestDev_T226_EndsOrphans kills dvt dev while a step has a child of its own: the
-// next start ends what was left before it runs the step again.
+// TestDev_T226_EndsOrphans kills dvt dev while a step has a child of its own: the next start ends what was left before it
+// runs the step again. With a sandbox the kernel ends it at once, so the test has none.
 func TestDev_T226_EndsOrphans(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Fatal("the test reads /proc: run it on Linux")
 	}
 	data, address := dataDir(t), testserver.FreeAddress(t)
-	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample", "--heartbeat", "2s")
-	c := client.New("http://"+address, "dev-engineer")
+	p := spawn(t, "dvt dev", []string{"DVT_SANDBOX_RUNTIME=none"}, "dev", "--listen", address, "--data", data, "--no-sample", "--heartbeat", "2s")
+	c := client.New("http://"+address, devToken(t, data, "dev-engineer"))
 	pids := filepath.Join(t.TempDir(), "pids")
 	script := fmt.Sprintf("sleep 600 & echo $! >> %s; wait", pids)
 	doc := fmt.Appendf(nil, `{"schemaVersion":"v1.2","metadata":{"planId":"orphans","planVersion":"1.0","createdAt":"2026-01-01T00:00:00Z",
@@ -215,7 +215,7 @@ func TestDev_SaysWhatToDo(t *testing.T) {
 func fails(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(testserver.Binary(t), args...)
-	cmd.Dir, cmd.Env = root(t), environment()
+	cmd.Dir, cmd.Env = root(t), withTicketKeys(args)
 	out, err := cmd.CombinedOutput()
 	if err == nil {
 		t.Errorf("dvt %s did not fail", strings.Join(args, " "))

@@ -6,10 +6,17 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/temporal"
+	"github.com/dvt-engine/dvt/sandbox"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -22,12 +29,22 @@ func RunInside(ctx context.Context, cfg Config, log *slog.Logger, now func() tim
 		return err
 	}
 	defer p.close()
-	ln, err := listen(ctx, cfg.Listen)
+	ln, err := listen(ctx, cfg.Listen, "listen")
 	if err != nil {
 		return err
 	}
 	ready(p.directory, p.authz)
-	return p.serve(ctx, ln, p.routes(nil), nil)
+	return p.serve(ctx, ln, p.routes(), nil)
+}
+
+// WorkerLimits are the bounds that the workers of a process are told.
+func WorkerLimits(t *testing.T, cfg Config) (concurrency int, limits temporal.Limits) {
+	t.Helper()
+	w, err := cfg.workerConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.DataConcurrency, w.Limits
 }
 
 // ClientAddress is where a request comes from when the proxies of a network are trusted.
@@ -47,11 +64,11 @@ func ServeInside(
 		return err
 	}
 	defer p.close()
-	ln, err := listen(ctx, cfg.Listen)
+	ln, err := listen(ctx, cfg.Listen, "listen")
 	if err != nil {
 		return err
 	}
-	return p.serve(ctx, ln, ready(p.routes(nil), p.artifacts, ln.Addr()), nil)
+	return p.serve(ctx, ln, ready(p.routes(), p.artifacts, ln.Addr()), nil)
 }
 
 // HTTPServer is what listens, with times that are a thousandth.
@@ -59,4 +76,32 @@ func HTTPServer(routes http.Handler) *http.Server {
 	srv := httpServer(routes)
 	srv.ReadTimeout, srv.WriteTimeout = srv.ReadTimeout/1000, srv.WriteTimeout/1000
 	return srv
+}
+
+// ControlInside is `dvt worker` on the control queues of w and the duty reconcile, in this process. The worker's Journal
+// is what journal makes of the real one.
+func ControlInside(
+	ctx context.Context, cfg Config, w temporal.WorkerConfig, log *slog.Logger, journal func(engine.Journal) engine.Journal, ready func(*control.Service, *authz.Directory),
+) error {
+	p, err := assemble(ctx, cfg, cfg.Accounts, log)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	j := journal(p.journal)
+	ready(p.control, p.directory)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return p.control.Reconcile(ctx, p.owner) })
+	g.Go(func() error { return p.runControl(ctx, w, j) })
+	return g.Wait()
+}
+
+// StepLimits are the limits of a step that asks for none, and the most that any step gets.
+func StepLimits(t *testing.T, cfg Config) (normal, most sandbox.Limits) {
+	t.Helper()
+	normal, most, err := cfg.stepLimits()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return normal, most
 }

@@ -125,8 +125,8 @@ func (p *pair) config(t *testing.T, n *node) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "dvt.yaml")
 	var b strings.Builder
-	fmt.Fprintf(&b, "listen: %s\nstore: %s\nredis: redis://%s/0\ntemporal: %s\nduties: [api, project]\nartifacts: file://%s?create_dir=true&no_tmp_dir=true\naccounts:\n",
-		strings.TrimPrefix(n.url, "http://"), n.db.DSN, n.bus.Addr, testserver.FreeAddress(t), filepath.Join(t.TempDir(), "artifacts"))
+	fmt.Fprintf(&b, "listen: %s\nstore: %s\nredis: redis://%s/0\ntemporal: %s\nduties: [api, project]\nartifacts: file://%s?create_dir=true&no_tmp_dir=true\nticket-keys: [\"%s\"]\naccounts:\n",
+		strings.TrimPrefix(n.url, "http://"), n.db.DSN, n.bus.Addr, testserver.FreeAddress(t), filepath.Join(t.TempDir(), "artifacts"), ticketKey)
 	account := func(id, tenant, token, more string) {
 		fmt.Fprintf(&b, "  - {id: %s, tenant: %s, tokenSha256: %s, grants: [{role: ENGINEER, project: \"*\", environment: \"*\"}]%s}\n", id, tenant, tokenHash(token), more)
 	}

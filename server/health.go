@@ -10,7 +10,7 @@ import (
 // health is for probes: 503 only when nothing can work (H01, T136). What is behind a
 // check is for those who are signed in.
 func (p *parts) health(w http.ResponseWriter, r *http.Request) {
-	h := p.control.Health(r.Context())
+	h := p.control.SampledHealth(r.Context())
 	type check struct {
 		Name      string `json:"name"`
 		Status    string `json:"status"`

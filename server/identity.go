@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/dvt-engine/dvt/authz"
@@ -80,6 +81,24 @@ func (i *Issuer) verify() (errs []error) {
 	return errs
 }
 
+// mayNameSame reports whether both may say the name of one principal: a person of the one would have the rights of a person
+// of the other.
+func (i *Issuer) mayNameSame(other Issuer) bool {
+	if !strings.HasPrefix(i.Prefix, other.Prefix) && !strings.HasPrefix(other.Prefix, i.Prefix) {
+		return false
+	}
+	mine, theirs := i.mayServe(), other.mayServe()
+	return mine == nil || theirs == nil || slices.ContainsFunc(mine, func(tenant string) bool { return slices.Contains(theirs, tenant) })
+}
+
+// mayServe lists the tenants that an issuer may speak for; nil is any.
+func (i *Issuer) mayServe() []string {
+	if i.Tenant != "" {
+		return []string{i.Tenant}
+	}
+	return i.Tenants
+}
+
 // httpsOrLoopback reports whether what is sent to an address stays secret.
 func httpsOrLoopback(address string) bool {
 	u, err := url.Parse(address)
@@ -103,7 +122,7 @@ const minSignInKey = 32
 func (c *Config) verifyIdentity() (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if c.dev && len(c.Issuers) > 0 {
-		bad("oidc is for `dvt server`: dvt dev signs in whoever comes")
+		bad("oidc is for `dvt server`: dvt dev has principals of its own")
 	}
 	names, addresses := map[string]bool{}, map[string]bool{}
 	for i := range c.Issuers {
@@ -113,6 +132,11 @@ func (c *Config) verifyIdentity() (errs []error) {
 			bad("oidc %q: another provider has the same name or issuer", issuer.Name)
 		}
 		names[issuer.Name], addresses[issuer.Issuer] = true, true
+		for _, other := range c.Issuers[:i] {
+			if issuer.mayNameSame(other) {
+				bad("oidc %q and %q may speak for one tenant: give each a prefix, of which none begins with the other", other.Name, issuer.Name)
+			}
+		}
 	}
 	for _, a := range c.Accounts {
 		if a.OIDC && len(c.Issuers) == 0 {

@@ -31,20 +31,22 @@ func TestLoad_O6_OIDC(t *testing.T) {
 		t.Errorf("%+v, public %s", i, c.PublicURL)
 	}
 	for doc, want := range map[string]string{
-		"oidc: [{name: corp, issuer: https://id.example, tenant: acme}]":                                                                     "audience is missing",
-		"oidc: [{name: corp, issuer: http://id.example, clientId: dvt, tenant: acme}]":                                                       "https",
-		"oidc: [{name: corp, issuer: 'https://id.example?x=1', clientId: dvt, tenant: acme}]":                                                "https",
-		"oidc: [{name: corp, issuer: https://id.example, clientId: dvt}]":                                                                    "either tenant or tenantClaim",
-		"oidc: [{name: corp, issuer: https://id.example, clientId: dvt, tenant: a, tenantClaim: t}]":                                         "either tenant or tenantClaim",
-		"oidc: [{name: Corp!, issuer: https://id.example, clientId: dvt, tenant: a}]":                                                        "name must be",
-		"oidc: [{name: a, issuer: https://i.example, clientId: d, tenant: a}, {name: b, issuer: https://i.example, clientId: d, tenant: a}]": "same name or issuer",
-		"oidc: [{name: corp, issuer: https://id.example, clientId: dvt, tenant: acme, secret: x}]":                                           "secret",
-		"accounts: [{id: ada, tenant: acme, oidc: true}]":                                                                                    "no oidc is set",
-		"public-url: http://dvt.example":                                                                                                     "public-url",
-		"public-url: https://dvt.example/path":                                                                                               "public-url",
-		"sign-in-key: short":                                                                                                                 "sign-in-key",
-		"trusted-proxies: [10.0.0.0/99]":                                                                                                     "trusted-proxies",
-		"clock-skew: 1h":                                                                                                                     "clock-skew",
+		"oidc: [{name: corp, issuer: https://id.example, tenant: acme}]":                                                                                            "audience is missing",
+		"oidc: [{name: corp, issuer: http://id.example, clientId: dvt, tenant: acme}]":                                                                              "https",
+		"oidc: [{name: corp, issuer: 'https://id.example?x=1', clientId: dvt, tenant: acme}]":                                                                       "https",
+		"oidc: [{name: corp, issuer: https://id.example, clientId: dvt}]":                                                                                           "either tenant or tenantClaim",
+		"oidc: [{name: corp, issuer: https://id.example, clientId: dvt, tenant: a, tenantClaim: t}]":                                                                "either tenant or tenantClaim",
+		"oidc: [{name: Corp!, issuer: https://id.example, clientId: dvt, tenant: a}]":                                                                               "name must be",
+		"oidc: [{name: a, issuer: https://i.example, clientId: d, tenant: a}, {name: b, issuer: https://i.example, clientId: d, tenant: a}]":                        "same name or issuer",
+		"oidc: [{name: a, issuer: https://a.example, clientId: d, tenant: t}, {name: b, issuer: https://b.example, clientId: d, tenantClaim: o}]":                   `"a" and "b" may speak for one tenant`,
+		"oidc: [{name: a, issuer: https://a.example, clientId: d, tenant: t, prefix: x}, {name: b, issuer: https://b.example, clientId: d, tenant: t, prefix: xy}]": "none begins with the other",
+		"oidc: [{name: corp, issuer: https://id.example, clientId: dvt, tenant: acme, secret: x}]":                                                                  "secret",
+		"accounts: [{id: ada, tenant: acme, oidc: true}]":                                                                                                           "no oidc is set",
+		"public-url: http://dvt.example":       "public-url",
+		"public-url: https://dvt.example/path": "public-url",
+		"sign-in-key: short":                   "sign-in-key",
+		"trusted-proxies: [10.0.0.0/99]":       "trusted-proxies",
+		"clock-skew: 1h":                       "clock-skew",
 	} {
 		if _, err := settings(t, doc); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", doc, err, want)

@@ -1,23 +1,41 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log"
+	"log/slog"
 	"net"
 	"syscall"
 )
 
-// listen opens the address, with a sentence for a person when it is taken.
-func listen(ctx context.Context, address string) (net.Listener, error) {
+// listen opens the address that a setting gives, with a sentence for a person when it is taken.
+func listen(ctx context.Context, address, setting string) (net.Listener, error) {
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("the address %s is taken: stop what listens there, or choose another with --listen", address)
+		return nil, fmt.Errorf("the address %s is taken: stop what listens there, or choose another with --%s",
+			address, setting)
 	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("this user may not listen on %s: choose a port above 1023 with --listen", address)
+		return nil, fmt.Errorf("this user may not listen on %s: choose a port above 1023 with --%s", address, setting)
 	case err != nil:
 		return nil, fmt.Errorf("cannot listen on %s: %w", address, err)
 	}
 	return ln, nil
+}
+
+// httpErrors takes the lines of Go's HTTP server. Strangers cause those about handshakes, as many as they like.
+func httpErrors(to *slog.Logger) *log.Logger { return log.New(httpErrorLog{to}, "", 0) }
+
+type httpErrorLog struct{ to *slog.Logger }
+
+func (l httpErrorLog) Write(line []byte) (int, error) {
+	level := slog.LevelWarn
+	if bytes.HasPrefix(line, []byte("http: TLS handshake error")) {
+		level = slog.LevelDebug
+	}
+	l.to.Log(context.Background(), level, "HTTP server", slog.String("error", string(bytes.TrimSpace(line))))
+	return len(line), nil
 }

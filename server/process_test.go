@@ -18,6 +18,7 @@ import (
 	"github.com/dvt-engine/dvt/client"
 	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/server"
 )
 
 // process is one dvt process under test.
@@ -30,6 +31,7 @@ type process struct {
 	mu     sync.Mutex
 	stderr strings.Builder
 	exited chan struct{}
+	link   string // that signs a browser in to `dvt dev`
 }
 
 // spawn starts the binary; it is killed when the test ends.
@@ -46,12 +48,24 @@ func spawn(t *testing.T, name string, env []string, args ...string) *process {
 	return p
 }
 
+// ticketKey is shared by the servers and control workers of a test. `dvt dev` makes its own.
+const ticketKey = "test:MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDA="
+
+// withTicketKeys is the environment of a command, with the ticket keys that servers and control workers need.
+func withTicketKeys(args []string) []string {
+	env := environment()
+	if args[0] == "server" || args[0] == "worker" && slices.Contains(args, "--config") {
+		env = append(env, "DVT_TICKET_KEYS="+ticketKey)
+	}
+	return env
+}
+
 // start starts the process again after it ended. For `dvt dev` it returns when
 // the ready line was printed.
 func (p *process) start() {
 	p.t.Helper()
 	p.cmd = exec.Command(testserver.Binary(p.t), p.args...)
-	p.cmd.Env = append(append(environment(), "DVT_LOG_LEVEL=warn"), p.env...)
+	p.cmd.Env = append(append(withTicketKeys(p.args), "DVT_LOG_LEVEL=warn"), p.env...)
 	p.cmd.Dir = root(p.t)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := p.cmd.StdoutPipe()
@@ -88,7 +102,8 @@ func (p *process) start() {
 	}
 	select {
 	case line := <-ready:
-		if !strings.HasPrefix(line, "dvt is ready: http://127.0.0.1:") {
+		var ok bool
+		if p.link, ok = strings.CutPrefix(line, "dvt is ready: "); !ok || !strings.HasPrefix(p.link, "http://127.0.0.1:") {
 			p.t.Fatalf("%s printed %q", p.name, line)
 		}
 	case <-exited:
@@ -163,6 +178,17 @@ func temporalPID(t *testing.T, data string) int {
 	}
 	t.Fatal("dvt dev does not run its Temporal server")
 	return 0
+}
+
+// devToken is the token of a dev principal of a `dvt dev` that has started.
+func devToken(t *testing.T, data, name string) string {
+	t.Helper()
+	access, err := server.ReadDevAccess(data)
+	must(t, err)
+	if access.Tokens[name] == "" {
+		t.Fatalf("%s has no token", name)
+	}
+	return access.Tokens[name]
 }
 
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }

@@ -48,7 +48,8 @@ quotas: %s
 accounts:
   - {id: ada, tenant: acme, tokenSha256: %s, grants: [{role: ADMIN, project: "*", environment: "*"}]}
   - {id: mallory, tenant: globex, tokenSha256: %s, grants: [{role: ADMIN, project: "*", environment: "*"}]}
-`, dsn, redis.Addr, engine, temporal.Namespace, duties, dir, quotas, tokenHash(adaToken), tokenHash(malloryToken)), 0o600))
+  - {id: sam, tenant: acme, tokenSha256: %s, grants: [{role: SRE, project: "*", environment: "*"}]}
+`, dsn, redis.Addr, engine, temporal.Namespace, duties, dir, quotas, tokenHash(adaToken), tokenHash(malloryToken), tokenHash(samToken)), 0o600))
 		return path
 	}
 	migrate := spawn(t, "dvt migrate", nil, "migrate", "--store", dsn)
@@ -144,7 +145,7 @@ func TestQueue_W7_Q05_Q06_AServerThatStopsWhileItStarts(t *testing.T) {
 	if err != nil || q.Status != store.QueueStarted || q.Generation != 2 {
 		t.Errorf("%+v %v", q, err)
 	}
-	if a := get(t, d.urlB+"/metrics"); a.StatusCode != http.StatusOK || !strings.Contains(a.body, "run_queue_leases_expired_total 1") {
+	if a := get(t, d.urlB+"/metrics", "Authorization: Bearer "+samToken); a.StatusCode != http.StatusOK || !strings.Contains(a.body, "run_queue_leases_expired_total 1") {
 		t.Errorf("no lease that B took over in its metrics: %d", a.StatusCode)
 	}
 }

@@ -13,42 +13,58 @@ import (
 
 	"github.com/dvt-engine/dvt"
 	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/remote"
 	"github.com/dvt-engine/dvt/graph"
-	"github.com/dvt-engine/dvt/store/remote"
 )
 
-// routes is everything that this process answers over HTTP. notes is set in
-// `dvt dev` only, which also signs browsers in.
-func (p *parts) routes(notes *notifications) http.Handler {
+// routes is everything that this process answers over HTTP.
+func (p *parts) routes() http.Handler {
 	p.callers = graph.NewCallers(p.apiConfig())
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	p.metricsHandler = p.metrics()
+	mux.HandleFunc("GET /livez", alive)
 	mux.HandleFunc("GET /readyz", p.ready)
 	mux.HandleFunc("GET /engine/health", p.health)
 	mux.HandleFunc("GET /engine/health/detailed", p.detailedHealth)
 	mux.HandleFunc("GET /engine/runs/{runId}/debug", p.debugRun)
-	mux.Handle("GET /metrics", p.metrics())
-	mux.Handle(remote.Path, p.slowed(p.remoteJournal()))
+	mux.HandleFunc("GET /metrics", p.protectedMetrics)
+	p.codecRoutes(mux)
+	journal := p.slowed(p.remoteJournal())
+	mux.Handle(remote.Path, journal) // else ServeMux redirects it, with what the caller wrote, before anybody asks for a token
+	mux.Handle(remote.Path+"/", journal)
 	if slices.Contains(p.cfg.Duties, "api") {
-		p.graph = p.graphQL(notes != nil)
+		p.graph = p.graphQL()
 		mux.Handle("/graphql", p.graph)
 		p.signInRoutes(mux)
 		mux.HandleFunc("GET /schema.graphqls", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 			_, _ = w.Write([]byte(dvt.Schema))
 		})
-		if notes != nil {
-			mux.HandleFunc("POST /dev/session", p.devSession)
-			mux.HandleFunc("POST /dev/notify", notes.receive)
-			mux.HandleFunc("GET /dev/notify", notes.list)
-			mux.HandleFunc("GET /dev/plans/{name}", p.devPlan)
+		if p.dev != nil {
+			p.devRoutes(mux)
 		}
-		mux.Handle("/", p.interfaceFiles(notes != nil))
+		mux.Handle("/", p.interfaceFiles())
 	}
-	if notes != nil {
-		return p.onLoopback(mux)
+	if p.dev != nil {
+		return p.withHeaders(p.onLoopback(p.fromOurPages(mux)))
 	}
-	return mux
+	return p.withHeaders(p.fromOurPages(mux))
+}
+
+// withHeaders gives every answer the headers that keep a browser from guessing types, from sharing a process or a window
+// with pages of others, and, where people come by https, from coming by http again.
+func (p *parts) withHeaders(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		if p.secure() {
+			h.Set("Strict-Transport-Security", "max-age=31536000")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // apiConfig says who may send what to the API.
@@ -57,22 +73,25 @@ func (p *parts) apiConfig() graph.Config {
 	if p.cfg.PublicURL != "" {
 		origins = append(slices.Clone(origins), p.cfg.PublicURL)
 	}
-	return graph.Config{Identify: p.identify, Session: p.session, Throttle: p.throttle, Address: p.address, AllowedOrigins: origins}
+	return graph.Config{
+		Identify: p.identify, Session: p.session, Throttle: p.throttle, Failed: p.authFailed, Address: p.address, AllowedOrigins: origins, Secure: p.secure(),
+	}
 }
 
-func (p *parts) graphQL(dev bool) *graph.Handler {
+func (p *parts) graphQL() *graph.Handler {
 	cfg := p.apiConfig()
 	cfg.Logger, cfg.Introspection = p.log, true
 	cfg.Streams.Metrics = p.registry
-	if dev {
+	cfg.Limits = graph.Limits{PerMinute: p.cfg.RequestsPerMinute, AddressPerMinute: p.cfg.AddressRequestsPerMinute}
+	if p.dev != nil {
 		cfg.DevPrincipals = devPrincipals
 	}
 	return graph.NewHandler(p.control, cfg)
 }
 
-// ready says whether this process should get requests: the store answers.
+// ready says whether this process should get requests: the store answered within the last second.
 func (p *parts) ready(w http.ResponseWriter, r *http.Request) {
-	if err := p.raw.Ping(r.Context()); err != nil {
+	if !p.control.Ready(r.Context()) {
 		http.Error(w, "the store does not answer", http.StatusServiceUnavailable)
 		return
 	}
@@ -81,10 +100,10 @@ func (p *parts) ready(w http.ResponseWriter, r *http.Request) {
 
 func (p *parts) remoteJournal() http.Handler {
 	return &remote.Server{
-		Journal: p.journal, Logger: p.log, Tenant: p.journal.Tenant,
-		Authenticate: func(token string) (func(string) bool, error) {
+		Logger: p.log, ClientCertificates: p.cfg.ListenTLSClientCA != "",
+		Authenticate: func(token string) (engine.AttemptJournal, error) {
 			w, err := p.directory.AuthenticateWorker(token)
-			return w.MayServe, err
+			return p.journal.For(w), err
 		},
 	}
 }
@@ -94,12 +113,16 @@ func (p *parts) slowed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, address := authz.Bearer(r.Header.Get("Authorization")), p.address(r)
 		if wait := p.throttle.Wait(address, token); wait > 0 {
+			p.authFailed(graph.FailedThrottled)
 			w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
 			http.Error(w, "too many wrong tokens came from this address", http.StatusTooManyRequests)
 			return
 		}
 		if _, err := p.directory.AuthenticateWorker(token); token != "" && !errors.Is(err, authz.ErrExpired) {
 			p.throttle.Done(address, token, err == nil)
+			if err != nil {
+				p.authFailed(graph.FailedWorker)
+			}
 		}
 		r = r.Clone(r.Context())
 		r.Header.Set("Authorization", "Bearer "+token) // what was looked at, and nothing else

@@ -26,6 +26,15 @@ type note struct {
 	Body string    `json:"body"`
 }
 
+// receiveNote takes a note from a step, which has no token: the address is what it knows.
+func (p *parts) receiveNote(w http.ResponseWriter, r *http.Request) {
+	if !same(r.PathValue("key"), p.dev.access.derive(notifyPurpose)) {
+		http.Error(w, "this is not the address of the receiver: `dvt dev sample shop` prints a plan that has it", http.StatusNotFound)
+		return
+	}
+	p.dev.notes.receive(w, r)
+}
+
 func (n *notifications) receive(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxNote))
 	if err != nil {

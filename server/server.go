@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,10 +25,14 @@ import (
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
+	"github.com/dvt-engine/dvt/engine/ticket"
 	"github.com/dvt-engine/dvt/graph"
+	"github.com/dvt-engine/dvt/internal/contain"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/project"
+	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/coalesce"
 	"github.com/dvt-engine/dvt/store/postgres"
@@ -47,29 +52,37 @@ const (
 
 // parts is one process wired together.
 type parts struct {
-	cfg       Config
-	log       *slog.Logger
-	raw       store.Store
-	store     store.Store // raw, waking the projector
-	bus       *redisbus.Bus
-	artifacts *artifact.Store
-	temporal  temporal.Client
-	engine    engine.Engine
-	directory *authz.Directory
-	authz     *authz.Authorizer
-	throttle  *authz.Throttle
-	providers *oidc.Providers
-	address   func(*http.Request) string // where a request comes from
-	projector *project.Projector
-	outlet    *project.Switch
-	hub       *live.Hub
-	lists     *live.Lists
-	control   *control.Service
-	journal   *control.Journal
-	graph     *graph.Handler // nil without the api duty
-	callers   *graph.Callers
-	owner     string // of leases
-	registry  *prometheus.Registry
+	cfg        Config
+	log        *slog.Logger
+	raw        store.Store
+	store      store.Store // raw, waking the projector
+	bus        *redisbus.Bus
+	artifacts  *artifact.Store
+	temporal   temporal.Client
+	payloads   *temporal.Payloads // nil: Temporal stores in clear
+	engine     engine.Engine
+	directory  *authz.Directory
+	authz      *authz.Authorizer
+	throttle   *authz.Throttle
+	providers  *oidc.Providers
+	address    func(*http.Request) string // where a request comes from
+	projector  *project.Projector
+	outlet     *project.Switch
+	hub        *live.Hub
+	lists      *live.Lists
+	control    *control.Service
+	journal    *control.Journal
+	tickets    ticket.Keys
+	graph      *graph.Handler // nil without the api duty
+	callers    *graph.Callers
+	dev        *devDoor // nil but in `dvt dev`
+	owner      string   // of leases
+	registry   *prometheus.Registry
+	auditHeads *artifact.Archive // nil when no heads are written
+	// authFailed counts a failed authentication by its kind.
+	authFailed func(kind string)
+
+	metricsHandler http.Handler // of registry and what the parts count
 }
 
 // assemble opens what cfg names and wires it. What it opened is closed by close,
@@ -77,6 +90,7 @@ type parts struct {
 func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *slog.Logger) (p *parts, err error) {
 	host, _ := os.Hostname()
 	p = &parts{cfg: cfg, log: log, owner: fmt.Sprintf("%s/%d", host, os.Getpid()), registry: prometheus.NewRegistry()}
+	p.authFailed = newAuthFailures(p.registry)
 	defer func() {
 		if err != nil {
 			p.close()
@@ -87,19 +101,24 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 	}
 	now := p.cfg.now
 	if p.raw = cfg.opened; p.raw == nil {
-		if p.raw, err = openStore(ctx, cfg.Store, log); err != nil {
+		if p.raw, err = openStore(ctx, cfg, log); err != nil {
 			return p, err
 		}
 	}
-	if p.bus, err = redisbus.Open(redisbus.Config{URL: cfg.Redis, Logger: log}); err != nil {
+	if p.bus, err = cfg.openBus(log); err != nil {
 		return p, err
 	}
 	if p.artifacts, err = artifact.Open(ctx, cfg.Artifacts); err != nil {
 		return p, err
 	}
-	if p.temporal, err = temporal.Dial(cfg.Temporal, cfg.TemporalNamespace, log); err != nil {
+	to, err := cfg.temporalConnection(log, false)
+	if err != nil {
 		return p, err
 	}
+	if p.temporal, err = temporal.Connect(to, log); err != nil {
+		return p, err
+	}
+	p.payloads = to.Payloads
 	if p.directory, err = authz.NewDirectory(accounts, now); err != nil {
 		return p, err
 	}
@@ -121,7 +140,12 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 	p.store = control.FreeingPlaces(project.Waking(p.raw, p.projector), p.bus)
 	p.hub = live.New(p.raw, p.outlet.Readers(), live.Config{Now: now, Metrics: p.registry, Logger: log})
 	p.lists = live.NewLists(p.raw, p.outlet.Readers(), live.ListsConfig{Metrics: p.registry, Logger: log})
-	p.engine = temporal.New(p.temporal, cfg.TemporalNamespace, temporal.Config{HeartbeatTimeout: cfg.Heartbeat, RotateAfter: cfg.RotateAfter})
+	if p.tickets, err = cfg.ticketKeys(); err != nil {
+		return p, err
+	}
+	p.engine = temporal.New(p.temporal, cfg.TemporalNamespace, temporal.Config{
+		HeartbeatTimeout: cfg.Heartbeat, RotateAfter: cfg.RotateAfter, Tickets: p.tickets, Payloads: to.Payloads,
+	})
 	queues := cfg.queues()
 	limits := control.Limits{}
 	if cfg.dev { // nobody else can hold a lease on these data, so one left by a kill need not be waited for long
@@ -131,17 +155,29 @@ func assemble(ctx context.Context, cfg Config, accounts []authz.Account, log *sl
 	if err != nil {
 		return p, err
 	}
+	guard, err := cfg.guard(cfg.dev, log)
+	if err != nil {
+		return p, err
+	}
+	heads, err := p.openAuditHeads(ctx)
+	if err != nil {
+		return p, err
+	}
 	p.control = control.New(control.Config{
-		Store: p.store, Engine: p.engine, Hub: p.hub, Lists: p.lists, Bus: p.bus, Authz: p.authz, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, Limits: limits,
+		AuditHeads: heads,
+		Store:      p.store, Engine: p.engine, Hub: p.hub, Lists: p.lists, Bus: p.bus, Authz: p.authz, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, Limits: limits,
 		Metrics: p.registry, Logger: log,
 		OperatorsTenant: cfg.OperatorsTenant, ApprovalTTL: cfg.ApprovalTTL, Outlet: p.outlet, Quotas: cfg.Quotas,
 		Redriver: p.projector, ManualKeys: keys, Now: now,
-		Measuring: control.Measuring{Every: cfg.HealthInterval, Server: p.owner, Counted: p.counted},
-		Sessions:  control.Sessions{Life: cfg.SessionLife, Idle: cfg.SessionIdle},
+		EngineTrouble: cfg.engineTrouble,
+		Measuring:     control.Measuring{Every: cfg.HealthInterval, Server: p.owner, Counted: p.counted},
+		Sweeping:      control.Sweeping{NoWorkerAfter: cfg.NoWorkerAfter, StopWithin: cfg.StopWithin},
+		Sessions:      control.Sessions{Life: cfg.SessionLife, Idle: cfg.SessionIdle},
 	})
 	p.journal = control.NewJournal(control.JournalConfig{
 		Store: p.store, Logs: p.artifacts, Blobs: p.artifacts, Queues: queues, MaxSteps: p.control.MaxSteps(), Heavy: p.control.HeavyBucket,
-		Fetch:       control.NewFetcher(cfg.PlanRoots, cfg.dev),
+		Sandbox: p.authz.Sandbox, OperatorsTenant: cfg.OperatorsTenant,
+		Fetch: control.NewFetcher(cfg.PlanRoots, guard), Tickets: p.tickets, Now: now,
 		WriteBudget: cfg.WriteBudget, Metrics: p.registry, Logger: log,
 	})
 	return p, nil
@@ -158,6 +194,9 @@ func (p *parts) close() {
 	if p.artifacts != nil {
 		errs = append(errs, p.artifacts.Close())
 	}
+	if p.auditHeads != nil {
+		errs = append(errs, p.auditHeads.Close())
+	}
 	if p.raw != nil {
 		errs = append(errs, p.raw.Close())
 	}
@@ -166,28 +205,36 @@ func (p *parts) close() {
 	}
 }
 
-func openStore(ctx context.Context, dsn string, log *slog.Logger) (store.Store, error) {
-	if path, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
+func openStore(ctx context.Context, cfg Config, log *slog.Logger) (store.Store, error) {
+	if path, ok := strings.CutPrefix(cfg.Store, "sqlite:"); ok {
 		s, err := sqlite.Open(ctx, path, sqlite.Options{Logger: log})
 		if err != nil {
 			return nil, err // and not a *Store that is nil, which is no nil Store
 		}
 		return s, nil
 	}
-	s, err := postgres.Open(ctx, dsn, postgres.Options{Logger: log})
+	options, err := cfg.storeOptions(log)
+	if err != nil {
+		return nil, err
+	}
+	s, err := postgres.Open(ctx, cfg.Store, options)
 	if errors.Is(err, store.ErrSchema) {
 		return nil, fmt.Errorf("the database's schema does not fit this program: %w", err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return coalesce.New(s, coalesce.Config{}), nil
+	return coalesce.New(s, coalesce.Config{Panics: contain.New(nil, log)}), nil
 }
 
 // Run is `dvt server`: the API, the hub, and the duties that it was given. It
 // returns after a clean shutdown when ctx ends.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
-	if err := errors.Join(need(cfg.Store, "store", cfg.Redis, "redis", cfg.Temporal, "temporal"), cfg.forServer()); err != nil {
+	err := errors.Join(need(cfg.Store, "store", cfg.Redis, "redis", cfg.Temporal, "temporal"), cfg.forServer())
+	if slices.ContainsFunc(cfg.Duties, needsTicketKeys) {
+		err = errors.Join(err, cfg.needTicketKeys())
+	}
+	if err != nil {
 		return err
 	}
 	p, err := assemble(ctx, cfg, cfg.Accounts, log)
@@ -195,7 +242,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		return err
 	}
 	defer p.close()
-	ln, err := listen(ctx, cfg.Listen)
+	ln, err := cfg.listenSecured(ctx, log)
 	if err != nil {
 		return err
 	}
@@ -203,7 +250,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if len(cfg.ManualKeys) == 0 {
 		log.Warn("no manual-keys are set: steps that wait for a person cannot be completed here")
 	}
-	return p.serve(ctx, ln, p.routes(nil), nil)
+	return p.serve(ctx, ln, p.routes(), nil)
 }
 
 // need names the settings that are missing, all at once.
@@ -232,7 +279,11 @@ func Migrate(ctx context.Context, cfg Config, log *slog.Logger) error {
 		}
 		return s.Close()
 	}
-	return postgres.Migration{AppRole: cfg.AppRole, Logger: log}.Run(ctx, cfg.Store)
+	options, err := cfg.storeOptions(log)
+	if err != nil {
+		return err
+	}
+	return postgres.Migration{AppRole: cfg.AppRole, Logger: log, Password: options.Password}.Run(ctx, cfg.Store)
 }
 
 // RunWorker is `dvt worker`: control queues reach the store itself, data queues
@@ -244,9 +295,15 @@ func RunWorker(ctx context.Context, cfg Config, log *slog.Logger) error {
 	if len(cfg.Queues) == 0 {
 		return errors.New("--queues is missing: name the queues to serve, like tq-control-dev or tq-data-dev")
 	}
-	w := temporal.WorkerConfig{Namespace: cfg.TemporalNamespace, DataConcurrency: cfg.Concurrency}
+	w, err := cfg.workerConfig()
+	if err != nil {
+		return err
+	}
 	for _, q := range cfg.Queues {
-		if strings.HasPrefix(q, "tq-control-") {
+		if strings.ContainsAny(q, "{}") {
+			return fmt.Errorf("--queues %s: name the queue itself, such as %s, not a template", q, plan.DefaultQueues().For("acme", "prod").Data)
+		}
+		if strings.HasPrefix(q, plan.ControlPrefix) {
 			w.Control = append(w.Control, q)
 		} else {
 			w.Data = append(w.Data, q)
@@ -262,7 +319,7 @@ func RunWorker(ctx context.Context, cfg Config, log *slog.Logger) error {
 }
 
 func runControlWorker(ctx context.Context, cfg Config, w temporal.WorkerConfig, log *slog.Logger) error {
-	if err := need(cfg.Store, "store", cfg.Redis, "redis"); err != nil {
+	if err := errors.Join(need(cfg.Store, "store", cfg.Redis, "redis"), cfg.needTicketKeys()); err != nil {
 		return err
 	}
 	p, err := assemble(ctx, cfg, nil, log)
@@ -270,23 +327,41 @@ func runControlWorker(ctx context.Context, cfg Config, w temporal.WorkerConfig, 
 		return err
 	}
 	defer p.close()
+	return withMetrics(ctx, cfg, p.registry, func(ctx context.Context) error { return p.runControl(ctx, w, p.journal) })
+}
+
+// runControl serves control queues with the duties that belong to them.
+func (p *parts) runControl(ctx context.Context, w temporal.WorkerConfig, j engine.Journal) error {
 	if err := p.control.LoadPolicy(ctx); err != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	w.Metrics = p.registry
-	g.Go(func() error { return p.control.FollowPolicy(ctx) }) // the engine's mode may halt the projector
-	g.Go(func() error { return p.projector.Run(ctx) })
-	g.Go(func() error { return temporal.Run(ctx, p.temporal, w, p.journal, newRunner(p.cfg, p.journal, p.log)) })
+	w.Metrics, w.Tickets, w.ControlSteps = p.registry, p.tickets, p.controlSteps(w.Control)
+	panics := contain.New(p.registry, p.log)
+	g.Go(func() error { return panics.Loop(ctx, "policy", p.control.FollowPolicy) }) // the engine's mode may halt the projector
+	g.Go(func() error { return panics.Loop(ctx, "project", p.projector.Run) })
+	g.Go(func() error { return temporal.Run(ctx, p.temporal, w, j, w.ControlSteps) })
 	return g.Wait()
 }
 
-// newRunner runs steps in this process.
-func newRunner(cfg Config, j engine.Journal, log *slog.Logger) *executor.Runner {
-	return &executor.Runner{
-		Journal: j, WorkspaceRoot: cfg.Workspace, ProjectRoot: cfg.ProjectRoot, Log: log,
-		Executors: executor.New(executor.Config{DBTPath: cfg.DBT, AllowAnyDir: cfg.dev, AllowPrivate: cfg.AllowPrivate}),
+// controlSteps runs the steps of control queues in this process. A step that was dispatched to another queue is declined:
+// whoever reaches Temporal can schedule it here, by the ticket of its own dispatch.
+func (p *parts) controlSteps(queues []string) *executor.Runner {
+	j := p.journal.For(authz.Worker{ID: string(run.ByEngine), Serves: []string{"*"}, Queues: queues})
+	return &executor.Runner{Journal: j, WorkspaceRoot: p.cfg.Workspace, Log: p.log, Executors: executor.Light()}
+}
+
+// newRunner runs the steps of data queues in this process.
+func newRunner(cfg Config, j engine.AttemptJournal, box *isolation, log *slog.Logger) (*executor.Runner, error) {
+	guard, err := cfg.guard(cfg.AllowPrivate, log)
+	if err != nil {
+		return nil, err
 	}
+	x := executor.Config{DBTPath: cfg.DBT, AllowAnyDir: cfg.dev, Egress: guard}
+	box.configure(&x)
+	return &executor.Runner{
+		Journal: j, WorkspaceRoot: cfg.Workspace, ProjectRoot: cfg.ProjectRoot, Log: log, Executors: executor.New(x),
+	}, nil
 }
 
 // httpServer bounds what a peer may cost before anything is known of it.
@@ -308,6 +383,7 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 	defer stopWork()
 	defer stopAPI()
 	srv := httpServer(routes)
+	srv.ErrorLog = httpErrors(p.log)
 	g, failed := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
@@ -315,25 +391,34 @@ func (p *parts) serve(ctx context.Context, ln net.Listener, routes http.Handler,
 		}
 		return nil
 	})
-	g.Go(func() error { return p.hub.Run(api) })
-	g.Go(func() error { return p.lists.Run(api) })
-	g.Go(func() error { return p.control.FollowPolicy(work) })
-	g.Go(func() error { return p.control.MeasureQuotas(work) })
-	g.Go(func() error { return p.control.MeasureHealth(work) })
-	g.Go(func() error { return p.providers.Run(work) })
+	if err := serveObservers(api, p.cfg, p.observers(), g); err != nil {
+		stopAPI()
+		return errors.Join(err, srv.Close(), g.Wait())
+	}
+	panics := contain.New(p.registry, p.log)
+	keep := func(ctx context.Context, duty string, f func(context.Context) error) {
+		g.Go(func() error { return panics.Loop(ctx, duty, f) })
+	}
+	keep(api, "watch", p.hub.Run)
+	keep(api, "lists", p.lists.Run)
+	keep(work, "policy", p.control.FollowPolicy)
+	keep(work, "quotas", p.control.MeasureQuotas)
+	keep(work, "health", p.control.MeasureHealth)
+	keep(work, "providers", p.providers.Run)
 	for _, d := range p.cfg.Duties {
 		switch d {
 		case "project":
-			g.Go(func() error { return p.projector.Run(work) })
+			keep(work, "project", p.projector.Run)
 		case "reconcile":
-			g.Go(func() error { return p.control.Reconcile(work, p.owner) })
+			keep(work, "start", func(ctx context.Context) error { return p.control.Reconcile(ctx, p.owner) })
 		case "deliver":
-			g.Go(func() error { return p.control.Deliver(work, p.owner) })
-			g.Go(func() error { return p.control.SendBulks(work, p.owner) })
+			keep(work, "deliver", func(ctx context.Context) error { return p.control.Deliver(ctx, p.owner) })
+			keep(work, "bulk", func(ctx context.Context) error { return p.control.SendBulks(ctx, p.owner) })
 		case "sweep":
-			g.Go(func() error { return p.control.Sweep(work) })
-			g.Go(func() error { return p.control.LinkAudit(work) })
-			g.Go(func() error { return p.control.ExpireApprovals(work) })
+			keep(work, "sweep", p.control.Sweep)
+			keep(work, "audit", p.control.LinkAudit)
+			keep(work, "audit heads", p.control.WriteAuditHeads)
+			keep(work, "approvals", p.control.ExpireApprovals)
 		}
 	}
 	if extra != nil {

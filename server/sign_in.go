@@ -15,6 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/authz/oidc"
 	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/graph"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -32,6 +33,22 @@ const (
 // site, so it is Lax; the session's is Strict, and the page that the callback leads to needs none:
 // it is the same for everybody, and what it asks for itself comes from this site.
 const attemptCookie = "dvt_sign_in"
+
+// attemptName and attemptPath are those of the cookie. By https the name keeps other hosts of the same domain from setting
+// one: they could else sign somebody in as themselves.
+func (p *parts) attemptName() string {
+	if p.secure() {
+		return "__Host-" + attemptCookie
+	}
+	return attemptCookie
+}
+
+func (p *parts) attemptPath() string {
+	if p.secure() {
+		return "/" // the prefix of the name asks for it
+	}
+	return callbackPath
+}
 
 // newProviders are the OIDC providers of the settings.
 func newProviders(cfg Config, log *slog.Logger) *oidc.Providers {
@@ -51,7 +68,13 @@ func (p *parts) identify(ctx context.Context, token string, session bool) (authz
 	switch {
 	case len(token) > oidc.MaxToken:
 		return authz.Principal{}, authz.ErrUnauthenticated
-	case session && !p.cfg.dev:
+	case session && p.dev != nil:
+		name, err := p.dev.access.principalOf(token, p.cfg.now())
+		if err != nil {
+			return authz.Principal{}, err
+		}
+		return p.devPrincipal(name)
+	case session:
 		return p.control.Session(ctx, token)
 	}
 	who, err := p.authz.Authenticate(token)
@@ -68,7 +91,7 @@ func (p *parts) identify(ctx context.Context, token string, session bool) (authz
 // signInRoutes are the routes under /auth.
 func (p *parts) signInRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+methodsPath, p.methods)
-	if p.cfg.dev {
+	if p.dev != nil {
 		return
 	}
 	mux.HandleFunc("GET "+loginPath, p.login)
@@ -86,7 +109,8 @@ func (p *parts) methods(w http.ResponseWriter, _ *http.Request) {
 	}
 	out := struct {
 		Methods []method `json:"methods"`
-	}{Methods: []method{}}
+		DevLink bool     `json:"devLink,omitempty"` // a browser signs in by the link of `dvt dev link`
+	}{Methods: []method{}, DevLink: p.dev != nil}
 	for _, m := range p.providers.Methods() {
 		out.Methods = append(out.Methods, method{"OIDC", m.Name, m.Label, loginPath + "?" + url.Values{"provider": {m.Name}}.Encode()})
 	}
@@ -108,17 +132,17 @@ func (p *parts) login(w http.ResponseWriter, r *http.Request) {
 		leave(w, notSignedIn("unavailable", to))
 		return
 	}
-	http.SetCookie(w, p.cookie(attemptCookie, cookie, callbackPath, http.SameSiteLaxMode, int(oidc.AttemptLife.Seconds())))
+	http.SetCookie(w, p.cookie(p.attemptName(), cookie, p.attemptPath(), http.SameSiteLaxMode, int(oidc.AttemptLife.Seconds())))
 	leave(w, address)
 }
 
 // callback ends what login began, with a session or a reason.
 func (p *parts) callback(w http.ResponseWriter, r *http.Request) {
 	cookie := ""
-	if c, err := r.Cookie(attemptCookie); err == nil {
+	if c, err := r.Cookie(p.attemptName()); err == nil {
 		cookie = c.Value
 	}
-	http.SetCookie(w, p.cookie(attemptCookie, "", callbackPath, http.SameSiteLaxMode, -1))
+	http.SetCookie(w, p.cookie(p.attemptName(), "", p.attemptPath(), http.SameSiteLaxMode, -1))
 	who, provider, to, err := p.providers.Finish(r.Context(), cookie, r.URL.Query())
 	if err != nil {
 		p.log.InfoContext(r.Context(), "a sign-in was refused", slog.String("provider", provider), slog.Any("error", err))
@@ -126,14 +150,17 @@ func (p *parts) callback(w http.ResponseWriter, r *http.Request) {
 			leave(w, notSignedIn("unavailable", to))
 			return
 		}
+		p.authFailed(graph.FailedSignIn)
 		if tenant := p.tenantOf(provider); tenant != "" {
-			p.control.SignInRefused(r.Context(), tenant, provider, strings.TrimPrefix(err.Error(), authz.ErrUnauthenticated.Error()+": "))
+			p.control.SignInRefused(r.Context(), tenant, provider, p.address(r), strings.TrimPrefix(err.Error(), authz.ErrUnauthenticated.Error()+": "))
 		}
 		leave(w, notSignedIn("refused", to))
 		return
 	}
+	who.Address, who.Via = p.address(r), authz.ViaSignIn
 	made, err := p.control.SignIn(r.Context(), who)
 	if e, ok := errors.AsType[*control.Error](err); ok && e.Code == run.CodeForbidden {
+		p.authFailed(graph.FailedSignIn)
 		leave(w, notSignedIn("no-rights", to))
 		return
 	}

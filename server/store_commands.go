@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine/temporal"
@@ -61,22 +62,36 @@ func RepairStore(ctx context.Context, cfg Config, log *slog.Logger, runs []strin
 		defer stop()
 		cfg.Temporal = address
 	}
-	if err := temporal.Ping(ctx, cfg.Temporal, cfg.TemporalNamespace); err != nil {
+	to, err := cfg.temporalConnection(log, false)
+	if err != nil {
 		return out, err
 	}
-	c, err := temporal.Dial(cfg.Temporal, cfg.TemporalNamespace, log)
+	if err := pingTemporal(ctx, to); err != nil {
+		return out, err
+	}
+	c, err := temporal.Connect(to, log)
 	if err != nil {
 		return out, err
 	}
 	defer c.Close()
+	guard, err := cfg.guard(true, log)
+	if err != nil {
+		return out, err
+	}
 	err = onStore(ctx, cfg, log, func(s store.Store) error {
 		journal := control.NewJournal(control.JournalConfig{
-			Store: s, Queues: cfg.queues(), MaxSteps: plan.MaxSteps, Fetch: control.NewFetcher(cfg.PlanRoots, true),
+			Store: s, Queues: cfg.queues(), MaxSteps: plan.MaxSteps, Fetch: control.NewFetcher(cfg.PlanRoots, guard), Restoring: true,
 		})
-		out, err = upkeep.Repair(ctx, s, temporal.New(c, cfg.TemporalNamespace, temporal.Config{}), journal, runs, done)
+		out, err = upkeep.Repair(ctx, s, temporal.New(c, cfg.TemporalNamespace, temporal.Config{Payloads: to.Payloads}), journal, runs, done)
 		return err
 	})
 	return out, err
+}
+
+func pingTemporal(ctx context.Context, to temporal.Connection) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	return to.Ping(ctx)
 }
 
 // devTemporal runs the Temporal server of `dvt dev` for a while.
@@ -95,7 +110,7 @@ func devTemporal(ctx context.Context, cfg Config, log *slog.Logger) (address str
 	}
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
-	go func() { defer close(ended); _ = t.run(running) }()
+	go func() { defer close(ended); t.run(running) }()
 	stop = func() { end(); <-ended; unlock() }
 	if err := t.ready(ctx); err != nil {
 		stop()
@@ -171,7 +186,7 @@ func ImportStore(ctx context.Context, cfg Config, log *slog.Logger, file string,
 	if err := cfg.defaultStore(); err != nil {
 		return out, err
 	}
-	s, err := openStore(ctx, cfg.Store, log) // a file that is not there is made
+	s, err := openStore(ctx, cfg, log) // a file that is not there is made
 	if err != nil {
 		return out, err
 	}
@@ -189,7 +204,7 @@ func onStore(ctx context.Context, cfg Config, log *slog.Logger, f func(store.Sto
 			return fmt.Errorf("%w: there is no store at %s", store.ErrNotFound, path)
 		}
 	}
-	s, err := openStore(ctx, cfg.Store, log)
+	s, err := openStore(ctx, cfg, log)
 	if err != nil {
 		return err
 	}

@@ -150,7 +150,7 @@ func TestStoreRepair_T30_OfDvtDev(t *testing.T) {
 	t.Parallel()
 	data, address := dataDir(t), testserver.FreeAddress(t)
 	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample")
-	c := client.New("http://"+address, "dev-engineer")
+	c := client.New("http://"+address, devToken(t, data, "dev-engineer"))
 	doc := func(ms int) []byte {
 		return fmt.Appendf(nil, `{"schemaVersion":"v1.2","metadata":{"planId":"p-%d","planVersion":"1.0","createdAt":"2026-01-01T00:00:00Z","createdBy":"test","schemaVersion":"v1.2"},
 			"scope":{"tenantId":"acme","projectId":"shop","environmentId":"dev","repoSha":"%s"},"steps":[

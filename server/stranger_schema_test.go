@@ -55,6 +55,7 @@ var slots = map[string]string{ //nolint:gochecknoglobals // a table
 
 // sayings are what a String means that is no name of a thing.
 var sayings = map[string]any{ //nolint:gochecknoglobals // a table
+	"connect": "5432", "require": "files",
 	"reason": "why not", "notes": "done", "note": "look", "evidenceRefs": "https://example.org/e", "destinationDb": "db", "schema": "public", "types": "StepFailed",
 	"action": "PAUSE", "status": "error", "role": "ADMIN", "outcome": "DENIED", "schemaVersion": "v1.2", "planVersion": "1.0", "compression": "gzip",
 }

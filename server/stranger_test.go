@@ -155,6 +155,8 @@ func gather(t *testing.T, w *island, secret, own place) map[string][]string {
 	out["cursor:Query.deadLetters"] = append(out["cursor:Query.deadLetters"], cursor(secret.uuid("letter")))
 	out["cursor:Query.queue"] = append(out["cursor:Query.queue"], cursor(secret.run("waiting")))
 	out["cursor:Query.approvals"] = append(out["cursor:Query.approvals"], cursor(secret.run("approval")))
+	// A cursor of auditCheck names a kind and a number, and shows objects of the tenant of its reader.
+	out["cursor:Query.auditCheck"] = []string{cursor("0:1"), cursor("1:")}
 	for key, list := range out {
 		if out[key] = slices.DeleteFunc(list, func(s string) bool { return s == "" }); len(out[key]) == 0 {
 			out[key] = []string{secret.who("nothing")}
@@ -186,7 +188,7 @@ var (
 	uuidText  = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	hexText   = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 	timeText  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
-	numberOf  = regexp.MustCompile(`"(latencyMs|lagMs)":[0-9.]+`)
+	numberOf  = regexp.MustCompile(`"(latencyMs|lagMs|oldestWaitingSeconds)":[0-9.]+`)
 	epochText = regexp.MustCompile(`"storeEpoch":"[^"]*"`)
 	secretOf  = regexp.MustCompile(`dvt_[A-Za-z0-9_-]+`)
 	codedText = regexp.MustCompile(`[A-Za-z0-9_-]{8,}`)

@@ -67,8 +67,8 @@ func settle(t *testing.T, with settling) *island {
 	})
 	must(t, err)
 	bus := miniredis.RunT(t)
-	cfg, err := load(t, false, fmt.Sprintf("listen: 127.0.0.1:0\nstore: sqlite:unused\nredis: redis://%s/0\ntemporal: %s\nduties: [api, project]\nartifacts: file://%s?create_dir=true&no_tmp_dir=true\nmanual-keys: [\"k:%s\"]\n",
-		bus.Addr(), testserver.FreeAddress(t), filepath.Join(dir, "artifacts"), base64.StdEncoding.EncodeToString(make([]byte, 32))))
+	cfg, err := load(t, false, fmt.Sprintf("listen: 127.0.0.1:0\nstore: sqlite:unused\nredis: redis://%s/0\ntemporal: %s\nduties: [api, project]\nartifacts: file://%s?create_dir=true&no_tmp_dir=true\nmanual-keys: [\"k:%s\"]\nticket-keys: [\"%s\"]\n",
+		bus.Addr(), testserver.FreeAddress(t), filepath.Join(dir, "artifacts"), base64.StdEncoding.EncodeToString(make([]byte, 32)), ticketKey))
 	must(t, err)
 	cfg.Accounts = with.accounts
 	if with.seed != nil {

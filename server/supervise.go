@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -18,13 +19,15 @@ import (
 )
 
 // temporalServer supervises the Temporal CLI's dev server on a SQLite file: the
-// engine of `dvt dev`. It starts it again when it dies, on the same address and data.
+// engine of `dvt dev`. It starts it again when it ends or does not answer, on the same address and data.
 type temporalServer struct {
 	bin, dir  string
 	port      int
-	uiPort    int
+	uiPort    int // 0: the server has no UI
 	namespace string
 	log       *slog.Logger
+	health    *supervisedHealth
+	ping      func(ctx context.Context, address, namespace string) error // temporal.Ping
 }
 
 // processID names a process for certain: a pid is used again, a start time is not.
@@ -39,15 +42,16 @@ func newTemporalServer(ctx context.Context, cfg Config, log *slog.Logger) (*temp
 	if err != nil {
 		return nil, err
 	}
-	t := &temporalServer{bin: bin, dir: filepath.Join(cfg.Data, "temporal"), namespace: cfg.TemporalNamespace, log: log}
+	t := &temporalServer{
+		bin: bin, dir: filepath.Join(cfg.Data, "temporal"), uiPort: cfg.TemporalUIPort, namespace: cfg.TemporalNamespace, log: log,
+		ping: temporal.Ping,
+	}
+	t.health = newSupervisedHealth(supervisionTimes, t.logFile(), log)
 	if err := os.MkdirAll(t.dir, 0o700); err != nil {
 		return nil, err
 	}
 	t.endOrphan()
-	if t.port, err = freePort(ctx); err != nil {
-		return nil, err
-	}
-	t.uiPort, err = freePort(ctx)
+	t.port, err = freePort(ctx)
 	return t, err
 }
 
@@ -71,58 +75,159 @@ func findTemporal(named string) (string, error) {
 func (t *temporalServer) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(t.port)) }
 
 // run keeps the server running until ctx ends, then ends it and waits for it.
-func (t *temporalServer) run(ctx context.Context) error {
+func (t *temporalServer) run(ctx context.Context) {
 	for {
-		err := t.once(ctx)
+		cause := t.once(ctx)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // it ended because it was told to
+			return
 		}
-		t.log.Warn("the Temporal server ended and is started again", slog.Any("error", err))
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-time.After(300 * time.Millisecond):
+			return
+		case <-time.After(t.health.ended(cause)):
 		}
 	}
 }
 
-func (t *temporalServer) once(ctx context.Context) error {
-	out, err := os.OpenFile(filepath.Join(t.dir, "server.log"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+// once starts the server and returns why it ended or was killed, as the predicate of a sentence about it.
+func (t *temporalServer) once(ctx context.Context) (cause string) {
+	t.health.started()
+	child, err := t.start()
 	if err != nil {
-		return err
+		return fmt.Sprintf("cannot be started: %v", err)
 	}
-	defer out.Close()
+	watched, stop := context.WithCancel(ctx)
+	silent := make(chan string, 1)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		if cause := t.watch(watched); cause != "" {
+			silent <- cause
+		}
+	})
+	defer func() { stop(); watch.Wait() }()
+	select {
+	case <-child.exited:
+		return exitCause(child.err)
+	case cause := <-silent:
+		child.kill()
+		return cause
+	case <-ctx.Done():
+	}
+	_ = child.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-child.exited:
+	case <-time.After(3 * time.Second):
+		child.kill()
+	}
+	_ = os.Remove(t.pidFile())
+	return ""
+}
+
+func exitCause(err error) string {
+	if err == nil {
+		return "ended: exit status 0"
+	}
+	return fmt.Sprintf("ended: %v", err)
+}
+
+// child is one process of the server. err is set when exited is closed.
+type child struct {
+	cmd    *exec.Cmd
+	exited chan struct{}
+	err    error
+}
+
+func (t *temporalServer) start() (*child, error) {
+	out, err := t.openLog()
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close() // the process has its own
 	args := []string{
-		"server", "start-dev", "--ip", "127.0.0.1", "--port", strconv.Itoa(t.port), "--ui-ip", "127.0.0.1", "--ui-port", strconv.Itoa(t.uiPort),
+		"server", "start-dev", "--dynamic-config-value", "matching.enableFairness=true", "--dynamic-config-value", "system.enableActivityEagerExecution=true",
+		"--ip", "127.0.0.1", "--port", strconv.Itoa(t.port),
 		"--db-filename", filepath.Join(t.dir, "temporal.db"), "--namespace", t.namespace, "--log-level", "error",
+	}
+	if t.uiPort == 0 {
+		args = append(args, "--headless")
+	} else {
+		args = append(args, "--ui-ip", "127.0.0.1", "--ui-port", strconv.Itoa(t.uiPort))
 	}
 	for _, a := range []string{temporal.AttributeRun, temporal.AttributeTenant, temporal.AttributeProject} {
 		args = append(args, "--search-attribute", a+"=Keyword")
 	}
-	cmd := exec.Command(t.bin, args...) //nolint:noctx // it is ended in order below, not by a context
+	cmd := exec.Command(t.bin, args...) //nolint:noctx // it is ended in order, not by a context
 	cmd.Env = append(os.Environ(), "HOME="+t.dir, "XDG_CONFIG_HOME="+t.dir)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C in the terminal reaches dvt, which ends it in order
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("the Temporal CLI cannot be started: %w", err)
+		return nil, err
 	}
 	t.remember(cmd.Process.Pid)
-	exited := make(chan error, 1)
-	go func() { exited <- cmd.Wait() }()
-	select {
-	case err := <-exited:
-		return err
-	case <-ctx.Done():
+	c := &child{cmd: cmd, exited: make(chan struct{})}
+	go func() { defer close(c.exited); c.err = cmd.Wait() }()
+	return c, nil
+}
+
+// kill ends the process and its children, also when they are stopped, and waits for the process.
+func (c *child) kill() {
+	_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL) // it leads its own group
+	<-c.exited
+}
+
+// watch probes the server until it has failed for too long, and returns why, or until ctx ends, and returns "".
+//
+// A server fails when three probes in a row failed and the first of them began long enough ago. The count protects a
+// good server from the time for which dvt itself was stopped: that time makes one probe late, not three.
+func (t *temporalServer) watch(ctx context.Context) (cause string) {
+	times := t.health.times
+	patience, every := times.start, times.startEvery
+	var failing time.Time // when the first of the probes in a row began that failed
+	failed := 0
+	for {
+		began := time.Now()
+		err := t.probe(ctx, times.probe)
+		switch {
+		case ctx.Err() != nil:
+			return ""
+		case err == nil:
+			failed, patience, every = 0, times.silence, times.probeEvery
+			t.health.answered()
+		default:
+			if failed++; failed == 1 {
+				failing = began
+			}
+			took := time.Since(failing)
+			cause := t.probeCause(err, took)
+			if failed >= 3 && took >= patience {
+				return cause
+			}
+			t.health.doubted(cause)
+		}
+		select {
+		case <-ctx.Done():
+			return ""
+		case <-time.After(every - min(every, time.Since(began))):
+		}
 	}
-	_ = cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case err = <-exited:
-	case <-time.After(3 * time.Second):
-		_ = cmd.Process.Kill()
-		err = <-exited
+}
+
+func (t *temporalServer) probe(ctx context.Context, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return t.ping(ctx, t.address(), t.namespace)
+}
+
+func (t *temporalServer) probeCause(err error, took time.Duration) string {
+	took = took.Round(time.Second)
+	switch {
+	case errors.Is(err, temporal.ErrNoNamespace):
+		return fmt.Sprintf("has answered for %s that its namespace %s is not found", took, t.namespace)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Sprintf("has not answered for %s", took)
+	default:
+		return fmt.Sprintf("has failed for %s: %v", took, err)
 	}
-	_ = os.Remove(t.pidFile())
-	return err
 }
 
 func (t *temporalServer) pidFile() string { return filepath.Join(t.dir, "server.pid") }
@@ -156,21 +261,44 @@ func (t *temporalServer) endOrphan() {
 	}
 }
 
-// ready waits until the frontend and the namespace answer.
+// ready waits until the server has answered once, for at most a minute.
 func (t *temporalServer) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for {
-		err := temporal.Ping(ctx, t.address(), t.namespace)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the Temporal server did not come up within a minute; its words are in %s", filepath.Join(t.dir, "server.log"))
-		case <-time.After(100 * time.Millisecond):
+	select {
+	case <-t.health.first:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(t.health.times.start):
+	}
+	why := t.health.lastCause()
+	if why != "" {
+		why = ": it " + why
+	}
+	return fmt.Errorf("the Temporal server did not come up within %s%s; its words are in %s", t.health.times.start, why, t.logFile())
+}
+
+func (t *temporalServer) logFile() string { return filepath.Join(t.dir, "server.log") }
+
+// logLimit is the size in bytes above which the server's log is put away when the server starts.
+const logLimit = 1 << 20
+
+// openLog opens the server's log for a new process. It is appended to, because its last lines say why the process
+// before ended; one larger than logLimit becomes server.log.1 first, in place of the one before it.
+func (t *temporalServer) openLog() (*os.File, error) {
+	if info, err := os.Stat(t.logFile()); err == nil && info.Size() > logLimit {
+		if err := os.Rename(t.logFile(), t.logFile()+".1"); err != nil {
+			return nil, err
 		}
 	}
+	out, err := os.OpenFile(t.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	_, err = fmt.Fprintf(out, "%s dvt starts the Temporal server on port %d\n", time.Now().UTC().Format(time.RFC3339), t.port)
+	if err != nil {
+		return nil, errors.Join(err, out.Close())
+	}
+	return out, nil
 }
 
 func freePort(ctx context.Context) (int, error) {

@@ -3,25 +3,83 @@ package server
 import (
 	"context"
 	"log/slog"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/dvt-engine/dvt/engine/temporal"
-	"github.com/dvt-engine/dvt/store/remote"
 )
 
 // runDataWorker serves data queues. It holds no store credentials: the Journal
 // of a server is all that it can reach (T203).
 func runDataWorker(ctx context.Context, cfg Config, w temporal.WorkerConfig, log *slog.Logger) error {
-	if err := need(cfg.Server, "server", string(cfg.WorkerToken), "worker-token (DVT_WORKER_TOKEN)"); err != nil {
+	if err := need(cfg.Server, "server", string(cfg.WorkerToken)+cfg.WorkerTokenFile, "worker-token-file"); err != nil {
 		return err
 	}
-	journal, err := remote.NewClient(cfg.Server, string(cfg.WorkerToken))
+	journal, err := cfg.journalClient(log)
 	if err != nil {
 		return err
 	}
-	c, err := temporal.Dial(cfg.Temporal, cfg.TemporalNamespace, log)
+	if err := closeWorkspaces(cfg.Workspace); err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	box, err := cfg.openIsolation(log, registry)
+	if err != nil {
+		return err
+	}
+	defer box.close()
+	runner, err := newRunner(cfg, journal, box, log)
+	if err != nil {
+		return err
+	}
+	if err := checkJournal(ctx, journal, log); err != nil {
+		return err
+	}
+	to, err := cfg.temporalConnection(log, true)
+	if err != nil {
+		return err
+	}
+	c, err := temporal.Connect(to, log)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	return temporal.Run(ctx, c, w, journal, newRunner(cfg, journal, log))
+	w.Metrics = registry
+	// Without control queues nothing here reaches the log but the runner, for its attempts.
+	return withMetrics(ctx, cfg, registry, func(ctx context.Context) error {
+		return whileGranted(ctx, journal, log, func(ctx context.Context) error {
+			return whileReporting(ctx, journal, w.Data, box.workerReport, log, func(ctx context.Context) error {
+				return box.whileIsolated(ctx, func(ctx context.Context) error { return temporal.Run(ctx, c, w, nil, runner) })
+			})
+		})
+	})
+}
+
+// workerConfig is what every worker of this process is told. Queues are still missing.
+func (c *Config) workerConfig() (temporal.WorkerConfig, error) {
+	limits, err := c.limits()
+	return temporal.WorkerConfig{Namespace: c.TemporalNamespace, DataConcurrency: c.Concurrency, Limits: limits}, err
+}
+
+// withMetrics does work, and meanwhile serves the metrics of a worker where metrics-listen says so.
+func withMetrics(ctx context.Context, cfg Config, r *prometheus.Registry, work func(context.Context) error) error {
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", alive)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(r, promhttp.HandlerOpts{}))
+	g, ctx := errgroup.WithContext(ctx)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if err := serveObservers(ctx, cfg, mux, g); err != nil {
+		return err
+	}
+	g.Go(func() error {
+		defer stop()
+		return work(ctx)
+	})
+	return g.Wait()
 }

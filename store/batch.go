@@ -54,3 +54,18 @@ type Grouper interface {
 type Plain interface {
 	RunID() string
 }
+
+// Creator makes several runs in one transaction.
+type Creator interface {
+	// CreateRuns works as calling CreateRun for each of runs in order would, in one transaction and at the price of
+	// one commit. A run that cannot be written has its own Err and leaves the others alone; an error of the call
+	// means that nothing was written, or that nobody can say. At most MaxEntries.
+	CreateRuns(ctx context.Context, runs []NewRun) ([]CreatedRun, error)
+}
+
+// CreatedRun is the answer of CreateRun.
+type CreatedRun struct {
+	Run     Run
+	Created bool
+	Err     error
+}

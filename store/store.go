@@ -16,6 +16,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/dvt-engine/dvt/plan"
@@ -62,6 +63,7 @@ type Store interface { //nolint:interfacebloat // the sum of the ports; callers 
 	Overlays
 	Alerts
 	Authority
+	Workers
 	Transactor
 	Sweep
 	Upkeep
@@ -118,6 +120,13 @@ type Append struct {
 	// is neither in the log nor earlier in the batch: an execution that was stopped
 	// may never have begun, and only the log knows (T79, T185).
 	IfStarted bool `json:"ifStarted,omitempty"`
+	// UnlessGate holds the append back where the gate has one of these members and an event would be inserted:
+	// nothing is written, and the error is a *GateClosedError. Nothing is written either, and the error is
+	// ErrAttemptEnded, where a StepStarted would be inserted behind an end of its attempt: the caller has not observed
+	// that end. What the log has already is answered as the first time (T185).
+	UnlessGate run.Gate `json:"unlessGate,omitempty"`
+	// Seen is the place up to which the caller has read the log; see engine.Journal.Append. No store reads it.
+	Seen run.Seq `json:"seen,omitempty"`
 	// MinHead is the head that the caller's last append returned; a lower head
 	// is ErrRegressed (T194). 0 means unknown.
 	MinHead run.Seq `json:"minHead,omitempty"`
@@ -128,6 +137,18 @@ const MaxBatch = 512
 
 // ErrRegressed says that the log is shorter than it was known to be (T194).
 var ErrRegressed = errors.New("store: log regressed")
+
+// ErrAttemptEnded says that an append was held back because the log has an end of an attempt that it would begin, see
+// Append.UnlessGate. Nothing was written.
+var ErrAttemptEnded = errors.New("store: the append was held back: the log has an end of an attempt that it would begin")
+
+// GateClosedError says that an append was held back, see Append.UnlessGate. Nothing was written.
+type GateClosedError struct{ Gate run.Gate } // of the run, as it was found
+
+// Error implements error.
+func (e *GateClosedError) Error() string {
+	return fmt.Sprintf("store: the append was held back: the gate of the run is %04b", e.Gate)
+}
 
 // SignalOutcome moves the receipt of one signal. AppliedBy is the index in
 // Append.Events of the effect, whose Seq becomes AppliedSeq; -1 for none.
@@ -142,12 +163,13 @@ type SignalOutcome struct {
 type EventOutcome struct {
 	Seq          run.Seq
 	EventID      string
+	EmittedAt    time.Time // of the stored event
 	PersistedAt  time.Time
 	Deduplicated bool // the stored event with this key is returned (T09)
 	// PayloadMismatch says that the duplicate came with another payload; the first
-	// one stays (T15, append_payload_mismatch_total).
+	// one stays (T15, append_payload_mismatch_total), and Existing is that event.
 	PayloadMismatch bool
-	// Refused is "" or INVALID_TRANSITION (Existing is the terminal that won, T10),
+	// Refused is "" or INVALID_TRANSITION (Existing is the end of the run, attempt or hook that won, T10),
 	// STEP_NOT_STARTED (see Append.IfStarted) or ORPHANED_TASK (the run is over, T80; an audit row was written).
 	Refused  run.Code
 	Existing *run.Event
@@ -323,9 +345,11 @@ type RunFilter struct {
 	EveryTenant   bool
 	ProjectIDs    []string // nil: every project of the tenant
 	EnvironmentID string
-	Statuses      []run.Status
-	PlanID        string
-	TriggeredBy   string // the principal that started them
+	// Scopes restrict further to runs that one of them covers. ProjectIDs beside them keep the index of projects in use.
+	Scopes      Scopes `json:",omitempty"` // requests of before are known by their text
+	Statuses    []run.Status
+	PlanID      string
+	TriggeredBy string // the principal that started them
 	// Text is a prefix of runId or a part of planId. The plans that were run are looked
 	// through for it: that is what the price of a list grows with besides its page.
 	Text        string

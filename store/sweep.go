@@ -8,7 +8,7 @@ import (
 	"github.com/dvt-engine/dvt/run"
 )
 
-// Sweep reads what has stood still: runs that are quiet, starts that nobody made,
+// Sweep reads what has stood still: runs that are quiet, runs that do not stop, starts that nobody made,
 // and steps that wait for a person. Which runs and steps there are comes from
 // checkpoints, which may lag; heads, ages and events are those of the log. Ages are
 // by the store's clock. Each is one statement.
@@ -21,6 +21,10 @@ type Sweep interface {
 	// StuckStarts lists queue rows that are PENDING and were due for at least age, or
 	// LOCKED by a lease that is over for as long, oldest first, at most limit.
 	StuckStarts(ctx context.Context, age time.Duration, limit int) ([]QueueRow, error)
+	// Stopping lists open runs with an accepted CANCEL or EMERGENCY_STOP that is at least age old and has no final
+	// application, by run id, strictly after the given one, at most limit (≤ MaxPage). Signal is the first such signal of
+	// the run. Its price is that of the open runs that it looks at.
+	Stopping(ctx context.Context, age time.Duration, afterRunID string, limit int) ([]StoppingRun, error)
 	// Waiting lists steps of open runs that wait for a person, the longest wait first.
 	Waiting(ctx context.Context, f WaitFilter) ([]Wait, error)
 }
@@ -37,12 +41,20 @@ type QuietRun struct {
 	Running []*run.Step
 }
 
+// StoppingRun is an open run that was ordered to stop.
+type StoppingRun struct {
+	run.Identity
+	SignalID   string
+	ReceivedAt time.Time // of that signal, by the store's clock
+}
+
 // WaitFilter selects waits of one tenant. Empty fields do not restrict, but
 // without a TenantID there are none.
 type WaitFilter struct {
 	TenantID      string
 	ProjectIDs    []string // nil: every project of the tenant
 	EnvironmentID string
+	Scopes        Scopes // nil: every place
 	RunID         string
 	Limit         int      // at most MaxPage
 	After         *WaitPos // strictly after it, in the order of the answer

@@ -172,6 +172,9 @@ func (ps *Providers) Authenticate(ctx context.Context, token string) (authz.Prin
 	if err != nil {
 		return authz.Principal{}, err
 	}
+	if c.Nonce != "" && p.Audience == p.ClientID {
+		return authz.Principal{}, fmt.Errorf("%w: an ID token of a sign-in is no bearer token", authz.ErrUnauthenticated)
+	}
 	who, err := p.principal(c)
 	if err != nil {
 		return authz.Principal{}, err

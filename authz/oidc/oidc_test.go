@@ -421,3 +421,11 @@ func TestSignIn_O6_TheIDTokenIsOfThisSignIn(t *testing.T) {
 		}
 	}
 }
+
+// Without an audience of their own, bearer tokens and ID tokens have the same one. An ID token lies in logs and in browsers.
+func TestAuthenticate_AnIDTokenIsNoBearerToken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(i *oidc.Issuer) { i.Audience = i.ClientID })
+	w.is(t, "an access token", w.with(map[string]any{"aud": "dvt"}), nil)
+	w.is(t, "an ID token", w.with(map[string]any{"aud": "dvt", "nonce": "n"}), authz.ErrUnauthenticated)
+}

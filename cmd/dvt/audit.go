@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/server"
 )
 
 func auditCommand() *cobra.Command {
@@ -93,42 +96,67 @@ func (s *session) auditExportCommand() *cobra.Command {
 func (s *session) auditWriter(format string) (write func(auditEntry) error, flush func() error, err error) {
 	switch format {
 	case "jsonl":
-		enc := json.NewEncoder(s.out)
+		enc := json.NewEncoder(exactly(s.out))
 		return func(e auditEntry) error { return enc.Encode(&e) }, func() error { return nil }, nil
 	case "csv":
 		w := csv.NewWriter(s.out)
-		err := w.Write(strings.Fields("no id at actor action runId signalId outcome code reason requestId detail hash"))
+		err := w.Write(strings.Fields("no id at actor action runId signalId outcome code reason requestId detail hash credential address via object digest"))
 		return func(e auditEntry) error {
 			if e.Row == nil {
-				return w.Write([]string{strconv.FormatInt(e.No, 10), e.Id, "", "", "", "", "", "REMOVED", "", "", "", "", e.Hash})
+				return w.Write([]string{strconv.FormatInt(e.No, 10), e.Id, "", "", "", "", "", "REMOVED", "", "", "", "", e.Hash, "", "", "", "", ""})
 			}
 			r := e.Row
-			return w.Write([]string{
+			cells := []string{
 				strconv.FormatInt(e.No, 10), e.Id, r.At.UTC().Format(time.RFC3339Nano), r.Actor, r.Action, r.RunId, r.SignalId, r.Outcome, r.Code,
-				r.Reason, r.RequestId, r.Detail, e.Hash,
-			})
+				r.Reason, r.RequestId, r.Detail, e.Hash, r.Credential, r.Address, r.Via, r.Object, r.Digest,
+			}
+			for i, text := range cells {
+				cells[i] = cell(text)
+			}
+			return w.Write(cells)
 		}, func() error { w.Flush(); return w.Error() }, err
 	}
 	return nil, nil, fmt.Errorf("--format is jsonl or csv, not %q", format)
 }
 
+// cell is a text as a spreadsheet shows it. A spreadsheet computes a text that begins with one of these signs, so a reason
+// that somebody wrote would run in the program of the auditor; an apostrophe before it makes it a text.
+func cell(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}
+
 func (s *session) auditVerifyCommand() *cobra.Command {
-	var head string
+	var head, heads, headsKey string
 	c := &cobra.Command{
 		Use: "verify", Short: "Check the audit's chain: name each row that was changed, removed or moved", Args: exact(0),
-		Long: "Reads the tenant's whole audit and computes its chain of hashes anew. Status 1 when a row was changed, removed or moved, or did not\n" +
-			"come through dvt. Somebody who owns the database could write a whole new chain: keep the head that this prints elsewhere, and\n" +
-			"pass it to --head the next time.",
+		Long: "Reads the tenant's whole audit and computes its chain of hashes. Compares each token, policy, setting and approval decision\n" +
+			"with the row that made it. Status 1 when a row was changed, removed or moved, did not come through dvt, or has waited for\n" +
+			"its link for more than 10 s, and when an object has no row. The owner of the database could write a whole new chain: compare\n" +
+			"with the signed heads that servers write (--heads), or keep the head that this prints and pass it to --head the next time.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			no, hash, _ := strings.Cut(head, ":")
 			known, err := strconv.ParseInt(no, 10, 64)
 			if head != "" && (err != nil || hash == "") {
 				return usage(errors.New("--head is what an earlier verify printed, NUMBER:HASH"))
 			}
-			return s.auditVerify(c.Context(), known, hash)
+			if (heads == "") != (headsKey == "") {
+				return usage(errors.New("--heads and --heads-key must be given together"))
+			}
+			check := &auditCheck{Problems: []string{}}
+			if heads != "" {
+				if err := s.readHeads(c.Context(), check, heads, headsKey); err != nil {
+					return err
+				}
+			}
+			return s.auditVerify(c.Context(), check, known, hash)
 		},
 	}
 	c.Flags().StringVar(&head, "head", "", "NUMBER:HASH that an earlier verify printed")
+	c.Flags().StringVar(&heads, "heads", "", "bucket URL or directory with the signed heads that servers wrote (audit-heads)")
+	c.Flags().StringVar(&headsKey, "heads-key", "", "PEM file with the public key of --heads")
 	return c
 }
 
@@ -138,11 +166,49 @@ type auditCheck struct {
 	Head     string   `json:"head"`
 	Problems []string `json:"problems"`
 	Waiting  int64    `json:"waiting"`
+	Objects  int      `json:"objects"` // tokens, policies, settings and decisions that were compared with their rows
 	previous string
+	latest   time.Time            // the latest time of a row so far
+	signed   map[int64]signedHead // by number, those that the chain has not reached
 }
 
-func (s *session) auditVerify(ctx context.Context, known int64, hash string) error {
-	check := &auditCheck{Problems: []string{}}
+// signedHead is a head of the caller's tenant in a signed document.
+type signedHead struct {
+	hash string
+	at   time.Time
+}
+
+// readHeads keeps each number that a signed document names, once.
+func (s *session) readHeads(ctx context.Context, check *auditCheck, place, key string) error {
+	who, err := client.ReadTenant(ctx, s.client)
+	if err != nil {
+		return failure(err)
+	}
+	check.signed = map[int64]signedHead{}
+	return server.ReadAuditHeads(ctx, place, key, func(doc server.SignedHeads) {
+		for _, h := range doc.Heads {
+			if h.TenantID != who.Viewer.TenantId {
+				continue
+			}
+			if before, ok := check.signed[h.No]; ok && before.hash != h.Hash {
+				check.problem("the signed heads of %s and %s have two hashes for number %d",
+					before.at.UTC().Format(time.RFC3339), doc.At.UTC().Format(time.RFC3339), h.No)
+			} else if !ok {
+				check.signed[h.No] = signedHead{h.Hash, doc.At}
+			}
+		}
+	}, func(name string) { check.problem("%s was not signed by the key of --heads-key", name) })
+}
+
+// missingHeads names the signed heads that the chain does not reach, the first one first.
+func (c *auditCheck) missingHeads() {
+	for _, no := range slices.Sorted(maps.Keys(c.signed)) {
+		c.problem("the chain ends at %d; its signed head of %s has number %d", c.Rows, c.signed[no].at.UTC().Format(time.RFC3339), no)
+		return // the later ones are missing with it
+	}
+}
+
+func (s *session) auditVerify(ctx context.Context, check *auditCheck, known int64, hash string) error {
 	err := s.auditAll(ctx, nil, func(e auditEntry) error {
 		check.next(e)
 		if known > 0 && e.No == known && e.Hash != hash {
@@ -160,10 +226,17 @@ func (s *session) auditVerify(ctx context.Context, known int64, hash string) err
 	if known > check.Rows {
 		check.problem("the chain ends at %d; it was known to have %d", check.Rows, known)
 	}
+	check.missingHeads()
 	if n := int64(loose.Audit.Stray); n > 0 {
 		check.problem("%d rows did not come through dvt: they are in no chain", n)
 	}
 	check.Waiting = int64(loose.Audit.Waiting)
+	if seconds := loose.Audit.OldestWaitingSeconds; seconds > auditLinkTime.Seconds() {
+		check.problem("a row has waited for its link for %.0f seconds; links come within %.0f", seconds, auditLinkTime.Seconds())
+	}
+	if err := s.auditObjects(ctx, check); err != nil {
+		return err
+	}
 	if s.output.data() {
 		if err := s.print(check); err != nil {
 			return err
@@ -172,12 +245,40 @@ func (s *session) auditVerify(ctx context.Context, known int64, hash string) err
 		for _, p := range check.Problems {
 			fmt.Fprintln(s.out, p)
 		}
+		fmt.Fprintf(s.out, "%s with the row that made it\n", counted(check.Objects, "object"))
 		fmt.Fprintf(s.out, "%d rows, %d waiting for their link; head %s\n", check.Rows, check.Waiting, check.Head)
 	}
 	if n := len(check.Problems); n > 0 {
 		return &exitError{status: 1, err: fmt.Errorf("the audit does not hold: %s", counted(n, "problem"))}
 	}
 	return nil
+}
+
+// Bounds of what verify takes for a fault.
+const (
+	// auditLinkTime is how long a row may wait for its link.
+	auditLinkTime = 10 * time.Second
+	// auditClockSlack is how far the time of a row may lie before that of an earlier one: rows commit in another order than
+	// they are dated, and a standby that takes over may have a clock that is behind.
+	auditClockSlack = 5 * time.Minute
+	// auditMaxNo bounds the numbers of a chain. A link at or above it was written past dvt.
+	auditMaxNo = 1 << 62
+)
+
+// auditObjects compares what the store holds with the rows that made it, page by page.
+func (s *session) auditObjects(ctx context.Context, check *auditCheck) error {
+	var after *string
+	for {
+		out, err := client.CheckAudit(ctx, s.client, after)
+		if err != nil {
+			return failure(err)
+		}
+		check.Objects += out.AuditCheck.Checked - len(out.AuditCheck.Problems)
+		check.Problems = append(check.Problems, out.AuditCheck.Problems...)
+		if after = out.AuditCheck.Next; after == nil {
+			return nil
+		}
+	}
 }
 
 func (c *auditCheck) problem(format string, args ...any) {
@@ -188,6 +289,17 @@ func (c *auditCheck) problem(format string, args ...any) {
 // named once.
 func (c *auditCheck) next(e auditEntry) {
 	no := e.No
+	if no >= auditMaxNo {
+		c.problem("number %d is the number of no chain: its link was written past dvt", no)
+		return
+	}
+	if e.Row != nil {
+		if at := e.Row.At; at.Before(c.latest.Add(-auditClockSlack)) {
+			c.problem("number %d is dated %s, before earlier rows: row %s, %s by %s", no, at.UTC().Format(time.RFC3339), e.Id, e.Row.Action, e.Row.Actor)
+		} else if at.After(c.latest) {
+			c.latest = at
+		}
+	}
 	if no != c.Rows+1 {
 		c.problem("number %d was removed with its link", c.Rows+1)
 	}
@@ -197,17 +309,27 @@ func (c *auditCheck) next(e auditEntry) {
 	case no == c.Rows+1 && auditHash(c.previous, e) != e.Hash:
 		c.problem("number %d was changed or moved: row %s, %s by %s at %s", no, e.Id, e.Row.Action, e.Row.Actor, e.Row.At.UTC().Format(time.RFC3339))
 	}
+	if h, ok := c.signed[no]; ok {
+		if h.hash != e.Hash {
+			c.problem("the chain is another one than it was: the signed head of %s has another hash for number %d", h.at.UTC().Format(time.RFC3339), no)
+		}
+		delete(c.signed, no)
+	}
 	c.Rows, c.previous, c.Head = no, e.Hash, fmt.Sprintf("%d:%s", no, e.Hash)
 }
 
 // auditHash is the hash of a link as the schema says (AuditEntry.hash).
 func auditHash(previous string, e auditEntry) string {
 	r := e.Row
-	h := sha256.New()
-	for _, s := range []string{
-		"v1", previous, strconv.FormatInt(e.No, 10), e.Id, r.At.UTC().Format("2006-01-02T15:04:05.000000Z"), r.TenantId, r.Actor, r.Action,
+	parts := []string{
+		"v" + strconv.Itoa(max(r.Format, 1)), previous, strconv.FormatInt(e.No, 10), e.Id, r.At.UTC().Format("2006-01-02T15:04:05.000000Z"), r.TenantId, r.Actor, r.Action,
 		r.RunId, r.SignalId, r.Outcome, r.Code, r.Reason, r.RequestId, r.Detail,
-	} {
+	}
+	if r.Format > 1 {
+		parts = append(parts, r.Credential, r.Address, r.Via, r.Object, r.Digest)
+	}
+	h := sha256.New()
+	for _, s := range parts {
 		fmt.Fprintf(h, "%d:%s", len(s), s)
 	}
 	return hex.EncodeToString(h.Sum(nil))

@@ -43,7 +43,7 @@ func tamper(t *testing.T, file string, statements ...string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for _, trigger := range []string{"audit_no_update", "audit_no_delete", "audit_link_no_update", "audit_link_no_delete", "audit_wait"} {
+	for _, trigger := range []string{"audit_no_update", "audit_no_delete", "audit_link_no_update", "audit_link_no_delete", "audit_wait", "audit_link_next"} {
 		statements = append([]string{"DROP TRIGGER " + trigger}, statements...)
 	}
 	for _, q := range statements {
@@ -69,8 +69,41 @@ func TestAuditVerify_T208_NamesWhatWasTamperedWith(t *testing.T) {
 			[]string{"number 3 was changed or moved", "number 4 was changed or moved"},
 		},
 		"added": {
-			[]string{"INSERT INTO audit SELECT 'x', at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, detail FROM audit LIMIT 1"},
+			[]string{"INSERT INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, detail) SELECT 'x', at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, detail FROM audit LIMIT 1"},
 			[]string{"1 rows did not come through dvt"},
+		},
+		"a credential of another": {
+			[]string{"UPDATE audit SET credential = 'token:gustav' WHERE id = " + row(9)}, []string{"number 9 was changed or moved"},
+		},
+		"back-dated": {
+			[]string{"UPDATE audit SET at = at - 600000000 WHERE id = " + row(8)}, []string{"number 8 is dated", "before earlier rows", "number 8 was changed"},
+		},
+		"the greatest number": {
+			[]string{"INSERT INTO audit_link (tenant_id, no, id, hash) VALUES ('acme', 9223372036854775807, 'x', zeroblob(32))"},
+			[]string{"number 9223372036854775807 is the number of no chain", "\n230 rows"},
+		},
+		"a number below 1": {
+			[]string{
+				"INSERT INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id) SELECT 'x', at, tenant_id, '', '', '', '', '', '', '', '' FROM audit LIMIT 1",
+				"INSERT INTO audit_link (tenant_id, no, id, hash) VALUES ('acme', -9223372036854775808, 'x', zeroblob(32))",
+			},
+			[]string{"1 rows did not come through dvt"},
+		},
+		"a row that nobody links": {
+			[]string{
+				"INSERT INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id) SELECT 'x', at - 60000000, tenant_id, '', '', '', '', '', '', '', '' FROM audit LIMIT 1",
+				"INSERT INTO audit_pending (id) VALUES ('x')",
+			},
+			[]string{"a row has waited for its link for 6", "1 waiting"},
+		},
+		"a token": {
+			[]string{`INSERT INTO api_token (id, tenant_id, name, principal, sha256, grants, created_by, created_at, expires_at)
+				VALUES ('t-1', 'acme', 'mine', 'dev-admin', 'x', '[]', 'dev-admin', 0, 0)`},
+			[]string{"token t-1 of tenant acme has no row that created it"},
+		},
+		"a policy": {
+			[]string{"INSERT INTO policy (tenant_id, version, doc, actor, reason, request_id, at) VALUES ('acme', 1, '{}', 'dev-admin', '', '', 0)"},
+			[]string{"policy 1 of tenant acme has no row that created it"},
 		},
 		"cut": {[]string{"DELETE FROM audit_link WHERE no > 200", "DELETE FROM audit WHERE id > " + row(200)}, []string{"the chain ends at 200; it was known to have 230"}},
 	} {
@@ -119,7 +152,8 @@ func TestAuditHash_IsTheStores(t *testing.T) {
 		r := l.Row
 		e := auditEntry{No: l.No, Id: l.ID, Row: &client.ReadAuditAuditAuditConnectionEdgesAuditEdgeNodeAuditEntryRowAuditRow{
 			At: r.At, TenantId: r.TenantID, Actor: r.Actor, Action: r.Action, RunId: r.RunID, SignalId: r.SignalID, Outcome: r.Outcome, Code: string(r.Code),
-			Reason: r.Reason, RequestId: r.RequestID, Detail: string(r.Detail),
+			Reason: r.Reason, RequestId: r.RequestID, Detail: string(r.Detail), Format: r.Format, Credential: r.Credential, Address: r.Address, Via: r.Via,
+			Object: r.Object, Digest: r.Digest,
 		}}
 		if got := auditHash(previous, e); got != hex.EncodeToString(l.Hash[:]) {
 			t.Errorf("number %d: %s, not %x", l.No, got, l.Hash)

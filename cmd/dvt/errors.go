@@ -77,7 +77,7 @@ func failure(err error) error {
 // hints say what to do at a command line, where the table of codes speaks of the API.
 var hints = map[run.Code]string{
 	run.CodeBadInput:        "Nothing was done. Correct what is named; --help says what the command takes.",
-	run.CodeUnauthenticated: "Give a token: --token, DVT_TOKEN, or a context (see dvt context).",
+	run.CodeUnauthenticated: "Give a token: --token, DVT_TOKEN, or a context (see dvt context). Of a dvt dev: run the command beside its data, or set DVT_DATA.",
 	run.CodeTokenExpired:    "Make a new token with dvt token create, and put it where your context looks for it.",
 	run.CodeForbidden:       "Ask someone who could; dvt whoami says which roles you have.",
 	run.CodeEngineReadOnly:  "dvt service status says since when, and whether it still is.",
@@ -159,7 +159,7 @@ func guide(root *cobra.Command) {
 		}
 		return usage(fmt.Errorf("%s\n  see %s --help", text, c.CommandPath()))
 	})
-	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1))
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), "{{if .Runnable}}", "{{if and .Runnable (or (not .HasAvailableSubCommands) .HasExample)}}", 1))
 	guideGroup(root)
 }
 

@@ -140,7 +140,7 @@ func TestUsage_GroupsTakeACommand(t *testing.T) {
 		t.Errorf("%d\n%s", status, out)
 	}
 	walk(root(), func(c *cobra.Command) {
-		if c.HasSubCommands() {
+		if c.HasSubCommands() && c.CommandPath() != "dvt dev" { // it is run far more often than its commands are
 			t.Errorf("%s runs and has commands", c.CommandPath())
 		}
 	})

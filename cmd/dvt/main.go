@@ -12,24 +12,37 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/sandbox"
 )
 
 // version is set when a release is built.
 var version = "dev"
 
-func main() { os.Exit(execute()) }
+func main() {
+	sandbox.Main() // does not return in the shim of a sandbox
+	os.Exit(execute())
+}
 
 func execute() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	err := root().ExecuteContext(ctx)
+	c := root()
+	c.SetOut(cleaned(os.Stdout))
+	c.SetErr(cleaned(os.Stderr))
+	err := c.ExecuteContext(ctx)
+	return report(c, err)
+}
+
+// report prints the error of a command, unless its output says it already, and returns the exit status.
+func report(c *cobra.Command, err error) int {
 	if err == nil {
 		return 0
 	}
 	status := exitStatus(err)
 	var e *exitError
 	if said := errors.As(err, &e) && e.said || status == interrupted; !said {
-		fmt.Fprintln(os.Stderr, "error:", err)
+		fmt.Fprintln(c.ErrOrStderr(), "error:", err)
 	}
 	return status
 }

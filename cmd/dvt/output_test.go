@@ -14,7 +14,7 @@ import (
 
 // walk calls f with each command that does something.
 func walk(c *cobra.Command, f func(*cobra.Command)) {
-	if c.Runnable() && !c.HasSubCommands() {
+	if c.Runnable() && (!c.HasSubCommands() || c.HasExample()) {
 		f(c)
 	}
 	for _, child := range c.Commands() {
@@ -26,7 +26,7 @@ func walk(c *cobra.Command, f func(*cobra.Command)) {
 var printed = map[string]string{
 	"run list": "", "bulk list": "", "run show": "r1", "run diff": "r1 0", "policy who": "PAUSE r1", "manual list": "", "dead-letters list": "--all",
 	"audit verify": "", "token list": "", "policy show": "", "policy history": "", "quota show": "", "quota history": "", "queue list": "",
-	"service status": "", "whoami": "", "workflow replay": recorded + "v2/linear.json",
+	"service status": "", "service workers": "", "whoami": "", "workflow replay": recorded + "v1/linear.json",
 }
 
 // changing are those with -o that change something, or need another server: they print

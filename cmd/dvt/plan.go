@@ -19,17 +19,10 @@ import (
 
 // planning is what the commands on plan documents share. They speak to no server.
 type planning struct {
-	output        format
-	control, data string
-	known         []string
-	out           io.Writer
+	output format
+	queues plan.Queues
+	out    io.Writer
 }
-
-// The queues of a server that is not told otherwise.
-const (
-	controlQueue = "tq-control-dev"
-	dataQueue    = "tq-data-dev"
-)
 
 func planCommand() *cobra.Command {
 	p := &planning{}
@@ -37,19 +30,22 @@ func planCommand() *cobra.Command {
 		Use: "plan", Short: "Check plans and try them out, without a server",
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
 			p.out = c.OutOrStdout()
+			if err := p.queues.Check(); err != nil {
+				return usage(err)
+			}
 			return nil
 		},
 	}
 	addOutput(c, &p.output)
-	c.PersistentFlags().StringVar(&p.control, "control-queue", controlQueue, "the server's control queue")
-	c.PersistentFlags().StringVar(&p.data, "data-queue", dataQueue, "the server's data queue")
-	c.PersistentFlags().StringSliceVar(&p.known, "known-queues", nil, "other queues that the server knows")
+	p.queues = plan.DefaultQueues()
+	f, q := c.PersistentFlags(), &p.queues
+	f.StringVar(&q.Control, "control-queue", q.Control, "the server's control queue; {env} and {tenant} stand for those of the plan")
+	f.StringVar(&q.Data, "data-queue", q.Data, "the server's data queue")
+	f.StringVar(&q.Isolation, "isolation-queue", q.Isolation, "the server's isolation queue")
+	f.StringSliceVar(&q.IsolationTenants, "isolation-tenants", nil, "tenants whose data steps run on their isolation queue only")
+	f.StringSliceVar(&q.Known, "known-queues", nil, "other queues that the server knows")
 	c.AddCommand(p.newCommand(), p.validateCommand(), p.testCommand())
 	return c
-}
-
-func (p *planning) queues() plan.Queues {
-	return plan.Queues{Control: p.control, Data: p.data, Known: append([]string{p.control, p.data}, p.known...)}
 }
 
 // problem is a violation and where it stands in the file.
@@ -106,7 +102,7 @@ func (p *planning) read(name string, stdin io.Reader) (plan.Plan, []byte, error)
 	if err != nil {
 		return plan.Plan{}, nil, usage(err)
 	}
-	pl, err := plan.Parse(doc, p.queues())
+	pl, err := plan.Parse(doc, p.queues)
 	var invalid *plan.InvalidError
 	if !errors.As(err, &invalid) {
 		if err != nil {
@@ -177,7 +173,7 @@ func (p *planning) testCommand() *cobra.Command {
 					return usage(err)
 				}
 			}
-			sim, err := mock.Simulate(doc, pl, p.queues(), run.DefaultPolicy().For(pl), script)
+			sim, err := mock.Simulate(doc, pl, p.queues, run.DefaultPolicy().For(pl), script)
 			if errors.Is(err, mock.ErrScript) {
 				return usage(err)
 			}

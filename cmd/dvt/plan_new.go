@@ -16,7 +16,7 @@ func (p *planning) newCommand() *cobra.Command {
 		Long: "Writes a plan in YAML that is valid and says what its parts are for, to standard output or to a file that is not there yet.\n" +
 			"dvt workflow new writes the same with tests of it and a README, as a directory.",
 		RunE: func(_ *cobra.Command, args []string) error {
-			files, err := m.files(p.queues())
+			files, err := m.files(p.queues)
 			if err != nil {
 				return err
 			}

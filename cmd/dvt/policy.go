@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"strconv"
 	"strings"
 	"time"
 
@@ -71,8 +73,30 @@ func documentYAML(v any) (string, error) {
 	if m, ok := plain.(map[string]any); ok && m["rules"] == nil {
 		delete(m, "rules")
 	}
-	text, err := yaml.Marshal(plain)
+	text, err := yaml.Marshal(readable(plain))
 	return string(text), err
+}
+
+// readable prepares a document for YAML: whole numbers have no exponent, and fields of rows without a value are left out.
+func readable(v any) any {
+	switch v := v.(type) {
+	case float64:
+		if whole := int64(v); float64(whole) == v {
+			return whole
+		}
+	case []any:
+		for i, row := range v {
+			v[i] = readable(row)
+			if fields, ok := v[i].(map[string]any); ok {
+				maps.DeleteFunc(fields, func(_ string, value any) bool { return value == nil })
+			}
+		}
+	case map[string]any:
+		for name, field := range v {
+			v[name] = readable(field)
+		}
+	}
+	return v
 }
 
 func (s *session) policySet() *cobra.Command {
@@ -149,12 +173,13 @@ func readPolicy(raw []byte) (client.PolicyInput, error) {
 	doc := client.PolicyInput{
 		Sod:    client.PolicySodInput{Approve: true, CompleteManual: true},
 		Grants: []client.PolicyGrantInput{}, Approvals: []client.PolicyApprovalInput{}, BreakGlass: []client.PolicyBreakGlassInput{},
+		Sandbox: []client.PolicySandboxInput{}, // the file is the whole policy: without ceilings it has none
 	}
 	var plain map[string]any
 	if err := json.Unmarshal(raw, &plain); err != nil {
 		return doc, err
 	}
-	for _, key := range []string{"rules", "grants", "approvals"} {
+	for _, key := range []string{"rules", "grants", "approvals", "sandbox"} {
 		rows, _ := plain[key].([]any)
 		for _, row := range rows {
 			fields, ok := row.(map[string]any)
@@ -171,7 +196,11 @@ func readPolicy(raw []byte) (client.PolicyInput, error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
-	return doc, d.Decode(&doc)
+	err = d.Decode(&doc)
+	for i := range doc.Sandbox {
+		doc.Sandbox[i].Require = append([]string{}, doc.Sandbox[i].Require...) // null is not a list
+	}
+	return doc, err
 }
 
 // policyLines says each part of a policy in a line.
@@ -189,14 +218,38 @@ func policyLines(p client.PolicyRow) (out []string) {
 		}
 		out = append(out, line)
 	}
-	out = append(out, fmt.Sprintf("sod approve=%t completeManual=%t", p.Sod.Approve, p.Sod.CompleteManual))
+	out = append(out, fmt.Sprintf("sod approve=%t completeManual=%t completeManualInEveryPlan=%t",
+		p.Sod.Approve, p.Sod.CompleteManual, p.Sod.CompleteManualInEveryPlan))
 	for _, a := range p.Approvals {
 		out = append(out, fmt.Sprintf("approvals on %s/%s: %d", a.ProjectId, a.EnvironmentId, a.Required))
 	}
 	for _, b := range p.BreakGlass {
 		out = append(out, fmt.Sprintf("break-glass %s may be %s for %d minutes", b.Principal, b.Role, b.MaxMinutes))
 	}
+	for _, b := range p.Sandbox {
+		out = append(out, sandboxLine(b))
+	}
 	return out
+}
+
+// sandboxLine says what a ceiling bounds.
+func sandboxLine(b client.PolicyRowSandboxPolicySandbox) string {
+	line := fmt.Sprintf("sandbox on %s/%s:", b.ProjectId, b.EnvironmentId)
+	number := func(name string, n *float64) {
+		if n != nil {
+			line += fmt.Sprintf(" %s=%s", name, strconv.FormatFloat(*n, 'f', -1, 64))
+		}
+	}
+	number("memory", b.Memory)
+	number("cpu", b.Cpu)
+	if b.Pids != nil {
+		line += fmt.Sprintf(" pids=%d", *b.Pids)
+	}
+	number("disk", b.Disk)
+	if b.Connect != nil {
+		line += fmt.Sprintf(" connect=[%s]", strings.Join(b.Connect, " "))
+	}
+	return line + fmt.Sprintf(" require=[%s]", strings.Join(b.Require, " "))
 }
 
 // changes are the lines that went, then those that came. A policy may have 10,000 of them.

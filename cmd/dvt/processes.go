@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"log/slog"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -20,39 +19,48 @@ func process(c *cobra.Command, dev bool, flags []string, run func(context.Contex
 		if err != nil {
 			return usage(err)
 		}
+		server.ForgetEnvironment()
 		log, err := logger(cfg.LogLevel)
 		if err != nil {
 			return err
+		}
+		settings, _ := c.Flags().GetString("config") // the flag is there
+		cfg.WarnOfReadableFiles(log, settings)
+		if err := server.ProtectMemory(); err != nil {
+			log.Warn("other processes of this user can read the memory of this one", slog.Any("error", err))
 		}
 		return run(c.Context(), cfg, log)
 	}
 	return c
 }
 
-func devCommand() *cobra.Command {
-	return process(&cobra.Command{Use: "dev", Short: "Run everything here, with a sample, for a newcomer"}, true, []string{
-		"listen", "data", "no-sample", "store", "redis", "temporal", "temporal-namespace", "temporal-binary", "artifacts",
-		"project-root", "dbt", "plan-roots", "concurrency", "heartbeat", "write-budget", "rotate-after",
-	}, func(ctx context.Context, cfg server.Config, log *slog.Logger) error {
-		return server.RunDev(ctx, cfg, log, os.Stdout)
-	})
-}
-
 func serverCommand() *cobra.Command {
 	return process(&cobra.Command{Use: "server", Short: "Serve the API and carry out its duties"}, false, []string{
-		"listen", "store", "redis", "temporal", "temporal-namespace", "artifacts", "plan-roots", "control-queue", "data-queue", "known-queues",
-		"allowed-origins", "public-url", "trusted-proxies", "duties", "heartbeat", "write-budget", "rotate-after",
+		"listen", "store", "redis", "temporal", "temporal-namespace", "artifacts", "plan-roots", "control-queue", "data-queue", "isolation-queue", "isolation-tenants", "known-queues",
+		"no-worker-after", "stop-within", "allowed-origins", "public-url", "trusted-proxies", "duties", "heartbeat", "write-budget", "rotate-after",
+		"allow-plaintext", "temporal-tls", "temporal-tls-ca", "temporal-tls-cert", "temporal-tls-key", "temporal-tls-server-name",
+		"temporal-api-key-file", "store-password-file", "redis-tls-ca", "redis-tls-cert", "redis-tls-key", "redis-tls-server-name",
+		"redis-password-file", "listen-tls-cert", "listen-tls-key", "listen-tls-client-ca", "payload-keys-file", "dispatch-keys-file",
+		"codec-origins", "metrics-listen", "audit-heads", "audit-heads-key", "audit-heads-interval",
 	}, server.Run)
 }
 
 func workerCommand() *cobra.Command {
 	return process(&cobra.Command{
 		Use: "worker", Short: "Run workflows (queues tq-control-*) or steps (tq-data-*)",
-		Long: "A worker of control queues runs workflows and reaches the store. A worker of data queues runs steps only: it holds no\n" +
-			"store credentials and reaches the Journal of a server with DVT_WORKER_TOKEN.",
+		Long: "A worker of control queues runs workflows and NOOP steps and reaches the store. A worker of other queues runs steps of every\n" +
+			"type: it holds no store credentials and reaches the Journal of a server with --worker-token-file. Names of --queues are exact:\n" +
+			"tq-data-prod serves the environment prod, tq-isolation-acme-prod the tenant acme there.",
 	}, false, []string{
 		"queues", "store", "redis", "temporal", "temporal-namespace", "artifacts", "workspace", "project-root", "dbt", "server", "concurrency",
-		"control-queue", "data-queue", "known-queues", "plan-roots", "allow-private", "write-budget",
+		"slots-by-type", "slots-by-tenant", "rate-by-type", "queue-rate-by-type", "metrics-listen",
+		"control-queue", "data-queue", "isolation-queue", "isolation-tenants", "known-queues", "plan-roots", "allow-private", "write-budget",
+		"allow-plaintext", "temporal-tls", "temporal-tls-ca", "temporal-tls-cert", "temporal-tls-key", "temporal-tls-server-name",
+		"temporal-api-key-file", "store-password-file", "redis-tls-ca", "redis-tls-cert", "redis-tls-key", "redis-tls-server-name",
+		"redis-password-file", "server-tls-ca", "server-tls-cert", "server-tls-key", "server-tls-name", "worker-token-file",
+		"payload-keys-file", "dispatch-keys-file",
+		"sandbox-runtime", "sandbox-image", "sandbox-memory", "sandbox-cpu", "sandbox-pids", "sandbox-disk", "sandbox-max", "sandbox-read", "sandbox-write", "sandbox-roots",
+		"sandbox-allow-missing",
 	}, server.RunWorker)
 }
 
@@ -61,5 +69,5 @@ func migrateCommand() *cobra.Command {
 		Use: "migrate", Short: "Bring the database's schema up to this version",
 		Long: "Connects as the owner of the database. With --app-role it also gives the role that servers connect as what they need, each time\n" +
 			"anew; that role can then neither change nor delete events and audit rows.",
-	}, false, []string{"store", "app-role"}, server.Migrate)
+	}, false, []string{"store", "app-role", "store-password-file", "allow-plaintext"}, server.Migrate)
 }

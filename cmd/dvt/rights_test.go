@@ -10,7 +10,7 @@ import (
 // devRights are the accounts of `dvt dev` under the policy by default.
 func devRights(t *testing.T) (*authz.Directory, *authz.Authorizer) {
 	t.Helper()
-	directory, err := authz.NewDirectory(authz.DevAccounts(), time.Now)
+	directory, err := authz.NewDirectory(authz.DevAccounts(func(name string) string { return name }), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -48,7 +47,7 @@ func (s *session) command(use, short string, subcommands ...*cobra.Command) *cob
 		},
 	}
 	c.PersistentFlags().StringVar(&s.server, "server", "", "address of dvt (DVT_SERVER, or that of the context in use, or "+here+")")
-	c.PersistentFlags().StringVar(&s.token, "token", "", "token (DVT_TOKEN, or that of the context; dev-engineer on loopback when not given)")
+	c.PersistentFlags().StringVar(&s.token, "token", "", "token (DVT_TOKEN, or that of the context; of a dvt dev that runs on DVT_DATA or .dvt, the one of "+devPrincipal+")")
 	c.PersistentFlags().StringVar(&s.context, "context", "", "server and token by name: see dvt context")
 	_ = c.RegisterFlagCompletionFunc("context", contextNames) // the flag is there
 	addOutput(c, &s.output)
@@ -109,16 +108,18 @@ func (s *session) open(c *cobra.Command) error {
 	if err := s.resolve(); err != nil {
 		return err
 	}
-	if s.token == "" && (strings.HasPrefix(s.server, "http://127.0.0.1") || strings.HasPrefix(s.server, "http://localhost")) {
-		s.token = "dev-engineer" // what `dvt dev` signs a browser in as
+	if s.token == "" {
+		if err := s.beDevPrincipal(); err != nil {
+			return err
+		}
 	}
-	s.client, s.out, s.err = client.New(s.server, s.token), c.OutOrStdout(), c.ErrOrStderr()
+	s.client, s.out, s.err = client.New(s.server, s.token), cleaned(c.OutOrStdout()), cleaned(c.ErrOrStderr())
 	s.display = displayOf(s.out, s.colour)
 	return nil
 }
 
 // print prints v for programs.
-func (s *session) print(v any) error { return s.output.print(s.out, v) }
+func (s *session) print(v any) error { return s.output.print(exactly(s.out), v) }
 
 func (s *session) startCommand() *cobra.Command {
 	var project, environment, request string

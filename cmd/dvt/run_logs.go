@@ -141,11 +141,13 @@ func (s *session) taken(how *reading, lines []client.LogLine) []client.LogLine {
 		if taken = append(taken, l); s.output.data() {
 			continue
 		}
-		l.Text = s.display.harmless(l.Text)
+		if s.display.terminal() {
+			l.Text = ownEscapes(s.display.harmless(l.Text))
+		}
 		if how.stamps {
 			l.Text = fmt.Sprintf("%s  %-6s  %s", l.At.UTC().Format("2006-01-02 15:04:05.000Z"), l.Stream, l.Text)
 		}
-		fmt.Fprintln(s.out, l.Text)
+		fmt.Fprintln(exactly(s.out), l.Text)
 	}
 	return taken
 }

@@ -130,9 +130,9 @@ func sentence(r client.Receipt) string {
 		if r.QuiescentSeq != nil {
 			out += fmt.Sprintf(", and nothing runs any more from seq %d on", *r.QuiescentSeq)
 		}
-		return out
+		return out + why
 	case r.Application != nil && final(r):
 		return fmt.Sprintf("%s %s%s", r.TypeRaw, *r.Application, why)
 	}
-	return fmt.Sprintf("%s ACCEPTED and durable; the engine has not applied it yet", r.TypeRaw)
+	return fmt.Sprintf("%s ACCEPTED and durable; the engine has not applied it yet%s", r.TypeRaw, why)
 }

@@ -281,7 +281,7 @@ func (s *screen) draw(ctx context.Context) {
 	var size [2]int
 	defer func() {
 		if !drawn.IsZero() {
-			_, _ = io.WriteString(s.d.out, screenEnds)
+			_, _ = io.WriteString(s.d.out, ownEscapes(screenEnds))
 		}
 	}()
 	for {
@@ -305,16 +305,16 @@ func (s *screen) draw(ctx context.Context) {
 		}
 		var b strings.Builder
 		if drawn.IsZero() {
-			b.WriteString(screenBegins)
+			b.WriteString(ownEscapes(screenBegins))
 		}
-		b.WriteString(frameBegins)
+		b.WriteString(ownEscapes(frameBegins))
 		for i, l := range lines {
 			if i > 0 {
 				b.WriteString("\r\n")
 			}
-			b.WriteString(s.d.print(l) + lineEnds)
+			b.WriteString(s.d.print(l) + ownEscapes(lineEnds))
 		}
-		b.WriteString(frameEnds)
+		b.WriteString(ownEscapes(frameEnds))
 		if _, err := io.WriteString(s.d.out, b.String()); err != nil {
 			return
 		}

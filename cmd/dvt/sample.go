@@ -25,6 +25,7 @@ var samples embed.FS
 type sample struct {
 	Type, ID, Tenant, Project, Environment string
 	At                                     string // when it was written, RFC 3339
+	Receiver                               string // of the notifications of its plan
 }
 
 // sampleTypes are the kinds of samples, by what their steps do.
@@ -50,6 +51,7 @@ func (m *sample) files(queues plan.Queues) (map[string][]byte, error) {
 	if !slices.Contains(sampleTypes(), m.Type) {
 		return nil, usage(fmt.Errorf("--type must be one of %s", strings.Join(sampleTypes(), ", ")))
 	}
+	m.Receiver = noteReceiver()
 	templates := map[string]string{"README.md": "samples/README.md"}
 	root := path.Join("samples", m.Type)
 	if err := fs.WalkDir(samples, root, func(name string, d fs.DirEntry, err error) error {

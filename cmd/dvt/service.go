@@ -12,7 +12,7 @@ import (
 
 func serviceCommand() *cobra.Command {
 	s := &session{}
-	return s.command("service", "In which mode dvt is", s.serviceStatus(), s.serviceMode())
+	return s.command("service", "In which mode dvt is", s.serviceStatus(), s.serviceMode(), s.serviceWorkers())
 }
 
 func tenantCommand() *cobra.Command {
@@ -58,6 +58,57 @@ func serviceLines(r client.ServiceRow) []string {
 		out = append(out, fmt.Sprintf("%d runs are active in the whole installation", *r.ActiveRuns))
 	}
 	return out
+}
+
+func (s *session) serviceWorkers() *cobra.Command {
+	return &cobra.Command{
+		Use: "workers", Short: "List the data workers of the last 24 hours and the sandboxes that they can give", Args: exact(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			out, err := client.ShowWorkers(c.Context(), s.client)
+			if err != nil {
+				return failure(err)
+			}
+			if s.output.data() {
+				return s.print(out.Workers)
+			}
+			if len(out.Workers) == 0 {
+				_, err := fmt.Fprintln(s.out, "No data worker has reported in the last 24 hours.")
+				return err
+			}
+			t := s.table("QUEUE", "WORKER", "RUNTIME", "STATE", "REPORTED", "PARTS", "MISSING")
+			for _, w := range out.Workers {
+				t.row(w.Queue, w.Account+"/"+w.Worker, w.Runtime, workerState(w), s.when(&w.ReportedAt), strings.Join(w.Parts, " "), missingParts(w))
+			}
+			return t.print()
+		},
+	}
+}
+
+// workerState says in a word whether plans are admitted by a worker.
+func workerState(w client.ShowWorkersWorkersWorkerReport) string {
+	switch {
+	case !w.Live:
+		return "SILENT"
+	case !w.Ok:
+		return "FAILED"
+	}
+	return "OK"
+}
+
+// missingParts lists the parts that a worker cannot give, with the reasons, and why its verification failed.
+func missingParts(w client.ShowWorkersWorkersWorkerReport) string {
+	var out []string
+	if w.Problem != nil {
+		out = append(out, "verification: "+*w.Problem)
+	}
+	for _, m := range w.Missing {
+		part := m.Part
+		if m.Reason != "" {
+			part += " (" + m.Reason + ")"
+		}
+		out = append(out, part)
+	}
+	return strings.Join(out, ", ")
 }
 
 func why(since *time.Time, reason *string) string {

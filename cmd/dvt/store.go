@@ -41,7 +41,7 @@ func storeCommand() *cobra.Command {
 func (u *upkeep) command(c *cobra.Command, args int, byRun bool, flags []string, f func(context.Context, server.Config, *slog.Logger, []string) error) *cobra.Command {
 	c.Args = exact(args)
 	settings := pflag.NewFlagSet(c.Name(), pflag.ContinueOnError) // the flags that server.Load takes for settings
-	server.Flags(settings, append(flags, "store", "data", "log-level")...)
+	server.Flags(settings, append(flags, "store", "store-password-file", "allow-plaintext", "data", "log-level")...)
 	settings.String("config", "", "YAML file with settings")
 	c.Flags().AddFlagSet(settings)
 	if byRun {
@@ -141,7 +141,11 @@ func (u *upkeep) repair() *cobra.Command {
 		Use: "repair --from-engine", Short: "After a restore: refill the logs from the engine's history",
 		Long: "Gives the store a new epoch, so that viewers start anew, and appends again what the engine's history says was written after the\n" +
 			"backup. Repeating it is harmless. Stop every server and worker first; start them again afterwards, and open runs go on.",
-	}, 0, true, []string{"temporal", "temporal-namespace", "temporal-binary", "control-queue", "data-queue", "known-queues", "plan-roots"},
+	}, 0, true, []string{
+		"temporal", "temporal-namespace", "temporal-binary", "control-queue", "data-queue", "isolation-queue", "isolation-tenants", "known-queues", "plan-roots",
+		"temporal-tls", "temporal-tls-ca", "temporal-tls-cert", "temporal-tls-key", "temporal-tls-server-name", "temporal-api-key-file",
+		"payload-keys-file", "dispatch-keys-file",
+	},
 		func(ctx context.Context, cfg server.Config, log *slog.Logger, _ []string) error {
 			if !fromEngine {
 				return usage(errors.New("say where from: dvt store repair --from-engine"))

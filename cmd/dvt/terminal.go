@@ -45,8 +45,8 @@ type display struct {
 }
 
 func displayOf(out io.Writer, when colouring) display {
-	d := display{out: out, colour: when == colourAlways}
-	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != "" {
+	d := display{out: cleaned(out), colour: when == colourAlways}
+	if f := terminalOf(out); f != nil && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != "" {
 		d.file, d.colour = f, d.colour || when == colourAuto && os.Getenv("NO_COLOR") == ""
 	}
 	d.letters = lettersOf(d.terminal())
@@ -124,12 +124,12 @@ func (x letters) fit(l line, width int) line {
 	return out
 }
 
-// print gives the line as it is written.
+// print gives the line as a cleanWriter takes it.
 func (l line) print(colour bool) string {
 	var b strings.Builder
 	for _, s := range l {
 		if colour && s.style != plain && s.text != "" {
-			b.WriteString("\x1b[" + string(s.style) + "m" + s.text + "\x1b[0m")
+			b.WriteString(escape + "[" + string(s.style) + "m" + s.text + escape + "[0m")
 		} else {
 			b.WriteString(s.text)
 		}

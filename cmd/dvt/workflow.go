@@ -34,6 +34,9 @@ func replayCommand(output *format) *cobra.Command {
 			"1: otherwise, and it says where; workers of this version must not get that workflow. 2: the file is no history of a run's workflow.",
 	}
 	c.PersistentPreRunE = func(*cobra.Command, []string) error { return nil } // no server is asked
+	var payloadKeys, dispatchKeys string
+	c.Flags().StringVar(&payloadKeys, "payload-keys-file", "", "file of the keys of an encrypted history, one a line")
+	c.Flags().StringVar(&dispatchKeys, "dispatch-keys-file", "", "file of the keys of its dispatches, one a line")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		in := c.InOrStdin()
 		if args[0] != "-" {
@@ -44,11 +47,13 @@ func replayCommand(output *format) *cobra.Command {
 			defer f.Close()
 			in = f
 		}
-		out, err := server.ReplayWorkflow(io.LimitReader(in, maxHistory))
+		out, err := server.ReplayWorkflow(io.LimitReader(in, maxHistory), payloadKeys, dispatchKeys)
 		var differs *server.HistoryMismatchError
 		switch {
 		case errors.Is(err, server.ErrNotHistory):
 			return usage(err)
+		case errors.Is(err, server.ErrPayloadKey):
+			return usage(fmt.Errorf("%w: give the files of your control workers with --payload-keys-file and --dispatch-keys-file", err))
 		case output.data():
 			answer := map[string]any{"replays": err == nil}
 			if errors.As(err, &differs) {
@@ -63,7 +68,7 @@ func replayCommand(output *format) *cobra.Command {
 			fmt.Fprintf(c.OutOrStdout(), "events 1 to %d replay; what was recorded next, this version decides otherwise:\n  %s\n",
 				differs.Replayed, strings.Join(differs.Events, "\n  "))
 		case err == nil:
-			fmt.Fprintf(c.OutOrStdout(), "%d events replay; the execution began with version %s of the workflow\n", out.Events, out.Version)
+			fmt.Fprintf(c.OutOrStdout(), "%d events replay\n", out.Events)
 		}
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/plan"
 )
 
 // scaffoldCommand writes a workflow to begin with: a plan, tests of it and what to do with both.
@@ -29,8 +31,7 @@ func scaffoldCommand(output *format) *cobra.Command {
 			return err
 		}
 		m.ID = cmp.Or(m.ID, filepath.Base(whole))
-		local := planning{control: controlQueue, data: dataQueue}
-		files, err := m.files(local.queues())
+		files, err := m.files(plan.DefaultQueues())
 		if err != nil {
 			return err
 		}

@@ -22,15 +22,15 @@ func TestWorkflowReplay_E03_SaysWhere(t *testing.T) {
 		status int
 		says   string
 	}{
-		{[]string{recorded + "v1/linear.json"}, 0, "version v1"},
-		{[]string{recorded + "v2/rotation-2.json"}, 0, "version v2"},
-		{[]string{recorded + "v2/linear.json", "-o", "json"}, 0, `"replays": true`},
+		{[]string{recorded + "v1/linear.json"}, 0, "events replay"},
+		{[]string{recorded + "v1/rotation-2.json"}, 0, "events replay"},
+		{[]string{recorded + "v1/linear.json", "-o", "json"}, 0, `"replays": true`},
 		{[]string{recorded + "bad/swapped-steps.json"}, 1, "ActivityTaskScheduled dvt.execute b/1.1"},
 		{[]string{recorded + "bad/swapped-steps.json", "-o", "json"}, 1, `"replays": false`},
 		{[]string{junk}, 2, ""},
 		{[]string{filepath.Join(t.TempDir(), "none")}, 2, ""},
 		{nil, 2, ""},
-		{[]string{recorded + "v2/linear.json", "-o", "yaml"}, 0, "replays: true"},
+		{[]string{recorded + "v1/linear.json", "-o", "yaml"}, 0, "replays: true"},
 		{[]string{junk, "-o", "xml"}, 2, ""},
 	} {
 		out, status, err := dvt(t, "http://127.0.0.1:1", "", append([]string{"workflow", "replay"}, c.args...)...)

@@ -63,9 +63,11 @@ func happyCases() []testCase {
 		}},
 		{name: "C03_D4", test: func(w *world) {
 			w.steps.Hold("a")
+			w.steps.Hold("b")
 			id := w.Start(d4(0, nil))
-			w.step(id, "b", run.StepSuccess)
 			w.step(id, "a", run.StepRunning)
+			w.steps.Release("b")
+			w.step(id, "b", run.StepSuccess)
 			w.steps.Release("a")
 			w.ended(id)
 			got := w.log(id)
@@ -160,9 +162,11 @@ func signalCases() []testCase {
 		}},
 		{name: "G12_ResumeWhileDraining", policy: run.Policy{DrainTimeoutMS: 1000}, test: func(w *world) {
 			w.steps.Hold("a")
+			w.steps.Hold("b")
 			id := w.Start(d4(0, nil))
-			w.step(id, "b", run.StepSuccess)
 			w.step(id, "a", run.StepRunning)
+			w.steps.Release("b")
+			w.step(id, "b", run.StepSuccess)
 			w.applied(id, w.Signal(id, run.Signal{Type: run.Pause}))
 			resume := w.delivered(id, w.Signal(id, run.Signal{Type: run.Resume}))
 			w.Pass(500 * time.Millisecond)

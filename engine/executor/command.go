@@ -30,20 +30,29 @@ func (c *commandExecutor) Execute(ctx context.Context, t Task, h Host) (Result, 
 	}
 	defer remove()
 	var last lastLine
-	p := process{argv: in.Argv, env: c.cfg.env(t, in.Env), dir: dir, grace: c.cfg.Grace, print: func(stream, line string) {
+	program, err := c.cfg.program(t, h, in.Argv, c.cfg.env(t, in.Env), dir)
+	if err != nil {
+		return Result{}, err
+	}
+	p := process{runtime: c.cfg.Sandbox, program: program, grace: c.cfg.Grace, print: func(stream, line string) {
 		h.Print(stream, line)
 		if stream == "stderr" {
 			last.set(line)
 		}
 	}}
-	status, err := p.run(ctx)
+	exit, err := p.run(ctx)
 	if err != nil {
 		return Result{}, err
 	}
-	if status != 0 {
+	value := json.RawMessage(fmt.Sprintf(`{"exitStatus":%d}`, exit.Status))
+	if f := boundFailure(exit, program.Limits, in.Argv[0]); f != nil {
+		f.Value = value
+		return Result{}, f
+	}
+	if exit.Status != 0 {
 		return Result{}, &Failure{
-			Code: CodeExitStatus, Message: last.after(endOf(in.Argv[0], status)), Retryable: true,
-			Category: run.CategoryUser, Value: json.RawMessage(fmt.Sprintf(`{"exitStatus":%d}`, status)),
+			Code: CodeExitStatus, Message: last.after(endOf(in.Argv[0], exit.Status)), Retryable: true,
+			Category: run.CategoryUser, Value: value,
 		}
 	}
 	return Result{Value: json.RawMessage(`{"exitStatus":0}`)}, nil

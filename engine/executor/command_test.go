@@ -27,7 +27,7 @@ func TestCommand_O13_NoShellAndAllowedEnvironment(t *testing.T) {
 	j := newJournal(t, plan.Command, in)
 	r := worker(t, j, executor.Config{Env: map[string]string{"EXTRA": "of the worker"}})
 	end := execute(t, t.Context(), r)
-	if end.Kind != engine.EndCompleted || string(end.Completed.Result) != `{"exitStatus":0}` {
+	if end.Completed == nil || string(end.Completed.Result) != `{"exitStatus":0}` {
 		t.Fatalf("%+v %+v", end, end.Failed)
 	}
 	log := j.log()
@@ -42,8 +42,8 @@ func TestCommand_O13_NoShellAndAllowedEnvironment(t *testing.T) {
 	}
 
 	j = newJournal(t, plan.Command, plan.CommandInputs{Argv: []string{"echo", "$HOME; exit 3", "`id`"}})
-	if end := execute(t, t.Context(), worker(t, j, executor.Config{})); end.Kind != engine.EndCompleted || j.log() != "stdout: $HOME; exit 3 `id`\n" {
-		t.Errorf("%s, log %q", end.Kind, j.log())
+	if end := execute(t, t.Context(), worker(t, j, executor.Config{})); end.Completed == nil || j.log() != "stdout: $HOME; exit 3 `id`\n" {
+		t.Errorf("it failed: %+v, log %q", end.Failed, j.log())
 	}
 }
 
@@ -94,8 +94,8 @@ func TestCommand_T230_Directories(t *testing.T) {
 				wantFailed(t, end, c.code, c.code == executor.CodeDirNotFound)
 				return
 			}
-			if diff := cmp.Diff("stdout: "+c.at(r)+"\n", j.log()); end.Kind != engine.EndCompleted || diff != "" {
-				t.Errorf("%s (-want +got):\n%s", end.Kind, diff)
+			if diff := cmp.Diff("stdout: "+c.at(r)+"\n", j.log()); end.Completed == nil || diff != "" {
+				t.Errorf("%+v (-want +got):\n%s", end.Failed, diff)
 			}
 		})
 	}
@@ -129,15 +129,22 @@ func TestCommand_CancelEndsTheWholeGroup(t *testing.T) {
 			t.Parallel()
 			j := newJournal(t, plan.Command, sh(c.script))
 			ctx, cancel := context.WithCancel(t.Context())
-			ends := make(chan engine.StepEnd)
-			go func() { ends <- execute(t, ctx, worker(t, j, executor.Config{Grace: c.grace})) }()
+			backs := make(chan engine.Return, 1)
+			r := worker(t, j, executor.Config{Grace: c.grace})
+			go func() {
+				back, _ := r.Run(ctx, dispatch, quiet)
+				backs <- back
+			}()
 			pids := started(t, j)
 			asked := time.Now()
 			cancel()
-			end := <-ends
+			back := <-backs
 			took := time.Since(asked)
-			if end.Kind != engine.EndCancelled {
-				t.Errorf("end %s, want CANCELLED", end.Kind)
+			if back.Kind != engine.ReturnCancelled {
+				t.Errorf("return %q, want CANCELLED", back.Kind)
+			}
+			if len(j.tries) != 0 {
+				t.Errorf("the worker wrote an end for a cancelled execution: %+v", j.tries)
 			}
 			if took < c.atLeast || took > c.atMost {
 				t.Errorf("took %s, want %s to %s", took, c.atLeast, c.atMost)
@@ -156,7 +163,7 @@ func TestCommand_NothingOutlivesTheStep(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t, plan.Command, sh("sleep 300 & echo $$ $!"))
 	began := time.Now()
-	if end := execute(t, t.Context(), worker(t, j, executor.Config{})); end.Kind != engine.EndCompleted {
+	if end := execute(t, t.Context(), worker(t, j, executor.Config{})); end.Completed == nil {
 		t.Errorf("%+v", end)
 	}
 	if took := time.Since(began); took > time.Minute {

@@ -4,14 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/dvt-engine/dvt/egress"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/sandbox"
 )
 
 // Error codes of executors, beside run.CodeTimeout.
@@ -25,7 +27,7 @@ const (
 	CodeDBTUsage        = "DBT_USAGE"         // dbt's exit status 2; not retryable (T219)
 	CodeHTTPStatus      = "HTTP_STATUS"       // the answer's status was not the expected one
 	CodeHTTPTransport   = "HTTP_TRANSPORT"    // no answer; retryable
-	CodeAddressRefused  = "ADDRESS_REFUSED"   // a private address outside dvt dev (T225)
+	CodeAddressRefused  = "ADDRESS_REFUSED"   // the guard of addresses does not permit the call
 	CodeUnknown         = "UNKNOWN"           // an error without a name; retryable
 	CodeTypeUnsupported = "TYPE_UNSUPPORTED"  // this worker has no executor for the step's type
 )
@@ -35,16 +37,28 @@ type Config struct {
 	DBTPath      string            // dbt's program; empty: dbt on the worker's PATH
 	AllowedRoots []string          // directories that steps may work in, beside the project root and the run's workspace
 	AllowAnyDir  bool              // steps may work in any directory (dvt dev)
-	AllowPrivate bool              // HTTP_NOTIFY may call private and loopback addresses (dvt dev)
+	Egress       *egress.Guard     // the addresses that HTTP_NOTIFY may call; nil: public ones
 	Env          map[string]string // given to every process beside the allow-list
 	Grace        time.Duration     // between SIGTERM and SIGKILL of a cancelled process; 5 s when zero
+
+	Sandbox   sandbox.Runtime           // starts programs; Plain when nil
+	Limits    sandbox.Limits            // of steps that ask for none; zero values leave it to Sandbox
+	MaxLimits sandbox.Limits            // the most that a step gets; zero values bound nothing
+	Read      []string                  // what every program may read beside its project, its workspace and the system
+	Write     []string                  // directories beside the workspace that every program may change
+	Hidden    []string                  // what no plan may name; Sandbox hides it from every program
+	Own       func(netip.AddrPort) bool // reports addresses of the installation itself; nil: none
+	Violation func(Violation)           // called for each refused action; may be called by several goroutines at once
 }
 
-// New makes the executors of all types that workers run; MANUAL waits for a
-// person and has none.
+// New makes the executors of data workers: of all types that workers run. MANUAL waits for a
+// person and SLEEP for a timer of the engine: they have none.
 func New(cfg Config) map[plan.StepType]Executor {
 	if cfg.Grace <= 0 {
 		cfg.Grace = 5 * time.Second
+	}
+	if cfg.Sandbox == nil {
+		cfg.Sandbox = Plain()
 	}
 	dbt := func(verb string) Executor { return &dbtExecutor{cfg: cfg, verb: verb} }
 	return map[plan.StepType]Executor{
@@ -53,9 +67,15 @@ func New(cfg Config) map[plan.StepType]Executor {
 		plan.DBTCompile: dbt("compile"),
 		plan.DBTRun:     dbt("run"),
 		plan.DBTTest:    dbt("test"),
-		plan.Sleep:      sleepExecutor{},
 		plan.Noop:       noopExecutor{},
 	}
+}
+
+// Light makes the executors of a worker that holds the store's credentials: none of them runs a program or opens a
+// connection that a plan names. A step of another type fails with CodeTypeUnsupported, even where a plan from before that
+// rule is in the store.
+func Light() map[plan.StepType]Executor {
+	return map[plan.StepType]Executor{plan.Noop: noopExecutor{}}
 }
 
 // inherited is what processes get of the worker's own environment.
@@ -66,6 +86,10 @@ var inherited = []string{"PATH", "HOME", "LANG", "TZ", "TMPDIR"}
 func (c Config) env(t Task, own map[string]string) []string {
 	all := map[string]string{}
 	for _, name := range inherited {
+		// A sandbox has a /tmp of its own, and the worker's directory does not exist in it.
+		if name == "TMPDIR" && c.Sandbox.Capabilities().Has(plan.SandboxFiles) {
+			continue
+		}
 		if v, ok := os.LookupEnv(name); ok {
 			all[name] = v
 		}
@@ -110,20 +134,12 @@ func (c Config) dir(t Task, named string) (string, error) {
 		return "", &Failure{Code: CodeDirNotFound, Message: fmt.Sprintf("directory %q is not there", named), Retryable: true, Category: run.CategoryUser}
 	case err != nil || statErr != nil || !info.IsDir():
 		return "", &Failure{Code: CodeDirNotFound, Message: fmt.Sprintf("%q is not a directory that the worker can open", named), Retryable: true, Category: run.CategoryUser}
-	case c.AllowAnyDir:
+	case c.view(t).allows(resolved):
 		return dir, nil
-	}
-	for _, root := range append([]string{t.ProjectRoot, t.Workspace}, c.AllowedRoots...) {
-		if root == "" {
-			continue
-		}
-		if root, err = filepath.EvalSymlinks(root); err == nil && (resolved == root || strings.HasPrefix(resolved, strings.TrimSuffix(root, "/")+"/")) {
-			return dir, nil
-		}
 	}
 	return "", &Failure{
 		Code: CodeDirNotAllowed, Category: run.CategoryUser, Class: plan.ClassPolicyDeny,
-		Message: fmt.Sprintf("directory %q is outside the run's workspace, the project root and the roots that the worker allows", named),
+		Message: fmt.Sprintf("directory %q is outside the run's workspace, the project root and the directories that the worker allows (sandbox-roots)", named),
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -38,7 +38,8 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 	}
 	own := filepath.Join(t.Workspace, "dbt", t.Step.StepID, fmt.Sprintf("%d.%d", t.LogicalAttempt, t.EngineAttempt))
 	target := filepath.Join(own, "target")
-	if err := errors.Join(os.RemoveAll(own), os.MkdirAll(own, 0o700)); err != nil {
+	files := workspace{t.Workspace}
+	if err := files.renew(own); err != nil {
 		return Result{}, fmt.Errorf("executor: dbt: %w", err)
 	}
 	if in.Vars, err = dbtVars(t.Params, in.Vars); err != nil {
@@ -54,19 +55,28 @@ func (d *dbtExecutor) Execute(ctx context.Context, t Task, h Host) (Result, erro
 		return Result{}, err
 	}
 	log := dbtLog{print: h.Print}
-	p := process{argv: argv, dir: project, grace: d.cfg.Grace, print: log.line,
-		env: d.cfg.env(t, map[string]string{"DBT_SEND_ANONYMOUS_USAGE_STATS": "0", "PYTHONUNBUFFERED": "1"})}
-	status, err := p.run(ctx)
+	program, err := d.cfg.program(t, h, argv, d.cfg.env(t, map[string]string{"DBT_SEND_ANONYMOUS_USAGE_STATS": "0", "PYTHONUNBUFFERED": "1"}),
+		project, profiles)
 	if err != nil {
 		return Result{}, err
 	}
-	results, readErr := readRunResults(filepath.Join(target, "run_results.json"))
+	p := process{runtime: d.cfg.Sandbox, program: program, grace: d.cfg.Grace, print: log.line}
+	exit, err := p.run(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	status := exit.Status
+	results, readErr := readRunResults(files, filepath.Join(target, "run_results.json"))
 	if readErr != nil && status == 0 {
 		return Result{}, fmt.Errorf("executor: dbt: %w", readErr)
 	}
-	res := Result{Value: results.summary(d.verb, log.counted()), Artifacts: keepDBT(ctx, h, target)}
+	res := Result{Value: results.summary(d.verb, log.counted()), Artifacts: keepDBT(ctx, h, files, target)}
 	if status == 0 {
 		return res, nil
+	}
+	if f := boundFailure(exit, program.Limits, "dbt "+d.verb); f != nil {
+		f.Artifacts, f.Value = res.Artifacts, res.Value
+		return res, f
 	}
 	f := &Failure{
 		Code: CodeDBTFailed, Retryable: true, Category: run.CategoryUser,
@@ -117,13 +127,17 @@ func (d *dbtExecutor) argv(in plan.DBTInputs, project, profiles, target, logs st
 
 // keepDBT keeps what dbt left. An artifact that cannot be kept does not undo
 // the work that was done: the step's log says so.
-func keepDBT(ctx context.Context, h Host, target string) (refs []run.ArtifactRef) {
+func keepDBT(ctx context.Context, h Host, files workspace, target string) (refs []run.ArtifactRef) {
 	for _, kind := range []string{"manifest", "run_results"} {
-		path := filepath.Join(target, kind+".json")
-		if _, err := os.Stat(path); err != nil {
+		name := kind + ".json"
+		body, err := files.read(filepath.Join(target, name), MaxArtifactBytes)
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		ref, err := h.Keep(ctx, kind, path)
+		var ref run.ArtifactRef
+		if err == nil {
+			ref, err = h.Keep(ctx, kind, name, body)
+		}
 		if err != nil {
 			h.Print("dvt", kind+".json was not kept: "+err.Error())
 			continue

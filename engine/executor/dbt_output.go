@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -101,16 +100,9 @@ type dbtResult struct {
 	Adapter  map[string]any `json:"adapter_response"`
 }
 
-func readRunResults(path string) (runResults, error) {
+func readRunResults(files workspace, path string) (runResults, error) {
 	var r runResults
-	info, err := os.Stat(path)
-	if err != nil {
-		return r, fmt.Errorf("run_results.json: %w", err)
-	}
-	if info.Size() > maxRunResults {
-		return r, fmt.Errorf("run_results.json has %d bytes, more than %d", info.Size(), maxRunResults)
-	}
-	body, err := os.ReadFile(path)
+	body, err := files.read(path, maxRunResults)
 	if err != nil {
 		return r, fmt.Errorf("run_results.json: %w", err)
 	}

@@ -66,7 +66,7 @@ type summary struct {
 	ElapsedMS            int64 `json:"elapsedMs"`
 }
 
-func dbtStep(t *testing.T, r *executor.Runner, j *journal, typ plan.StepType, in plan.DBTInputs) (engine.StepEnd, summary) {
+func dbtStep(t *testing.T, r *executor.Runner, j *journal, typ plan.StepType, in plan.DBTInputs) (engine.End, summary) {
 	t.Helper()
 	raw, err := json.Marshal(in)
 	if err != nil {
@@ -75,7 +75,7 @@ func dbtStep(t *testing.T, r *executor.Runner, j *journal, typ plan.StepType, in
 	j.step = plan.Step{StepID: "s1", Type: typ, Inputs: raw, Timeout: pace.Of(3 * time.Minute)}
 	end := execute(t, t.Context(), r)
 	var s summary
-	if end.Kind == engine.EndCompleted {
+	if end.Completed != nil {
 		if err := json.Unmarshal(end.Completed.Result, &s); err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func TestDBT_T219_EqualsTheCommandLine(t *testing.T) {
 	}{{plan.DBTRun, "staging"}, {plan.DBTRun, "marts"}, {plan.DBTTest, ""}} {
 		in.Select = s.sel
 		end, sum := dbtStep(t, r, j, s.typ, in)
-		if end.Kind != engine.EndCompleted {
+		if end.Completed == nil {
 			t.Fatalf("%s: %+v\n%s", s.typ, end.Failed, j.log())
 		}
 		for status, n := range sum.Models {

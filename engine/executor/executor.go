@@ -28,6 +28,10 @@ type Task struct {
 	// ProjectRoot is where relative directories of a plan resolve (T230).
 	ProjectRoot string
 
+	// SandboxCeiling bounds the limits of the program, also those that the step leaves to the worker. It is the tenant's
+	// policy of the moment in which the attempt began.
+	SandboxCeiling plan.SandboxLimits
+
 	paramsFile string
 }
 
@@ -49,8 +53,9 @@ type Host interface {
 	// Print keeps one line of output; safe for concurrent use, bounded. It waits while lines
 	// come faster than they are kept, and for at most two seconds when none is kept.
 	Print(stream, line string)
-	// Keep stores a file as an artifact of the attempt and returns its reference.
-	Keep(ctx context.Context, kind, path string) (run.ArtifactRef, error)
+	// Keep stores a file as an artifact of the attempt and returns its reference. name is the file's base name; body has at
+	// most MaxArtifactBytes.
+	Keep(ctx context.Context, kind, name string, body []byte) (run.ArtifactRef, error)
 }
 
 // Failure is a failure with a name.

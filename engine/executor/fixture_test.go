@@ -3,6 +3,7 @@ package executor_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
@@ -20,20 +23,24 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// journal answers Begin with one step and keeps evidence in a real artifact store.
+// journal answers Begin and Compensation with one step, checks keys, keeps evidence in a real artifact store, and lets
+// the first end of an attempt win.
 type journal struct {
-	engine.Journal // what a runner must not call panics
-
-	step   plan.Step
-	begin  func(n int) (engine.Begun, error) // nil: RUN
-	fail   func(engine.Evidence) error       // nil: evidence is taken
-	kept   *artifact.Store
-	params json.RawMessage // of the run
+	step     plan.Step
+	begin    func(n int) (engine.Begun, error) // of the nth call; nil: RUN
+	hook     func(n int) error                 // nil: it is answered
+	end      func(n int, e engine.End) error   // nil: it is written
+	evidence func(engine.Evidence) error       // nil: it is taken
+	kept     *artifact.Store
+	params   json.RawMessage // of the run
 
 	mu     sync.Mutex
-	begins []store.Begin
+	begins []engine.Begin // of hooks too
+	tries  []engine.End   // all calls of End
+	ends   []engine.End   // in the log
 	lines  []engine.LogLine
 	refs   []run.ArtifactRef
+	class  string // of the last failure of an executor
 }
 
 var identity = run.Identity{RunID: "0a1b2c3d-1111-4222-8333-444455556666", TenantID: "t1", ProjectID: "p1", EnvironmentID: "dev"}
@@ -52,7 +59,7 @@ func newJournal(t *testing.T, typ plan.StepType, inputs any) *journal {
 	return &journal{kept: kept, step: plan.Step{StepID: "s1", Type: typ, Inputs: raw, Timeout: time.Minute}}
 }
 
-func (j *journal) Begin(_ context.Context, b store.Begin) (engine.Begun, error) {
+func (j *journal) Begin(_ context.Context, b engine.Begin) (engine.Begun, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.begins = append(j.begins, b)
@@ -62,20 +69,71 @@ func (j *journal) Begin(_ context.Context, b store.Begin) (engine.Begun, error) 
 			return begun, err
 		}
 	}
-	return engine.Begun{Begun: store.Begun{Verdict: store.BeginRun}, Identity: identity, Step: j.step, Params: j.params}, nil
+	return engine.Begun{
+		Begun: store.Begun{Verdict: store.BeginRun}, Identity: identity, Step: j.step, Params: j.params,
+		Key: keyOf(b.RunID, b.StepID, b.LogicalAttempt, b.N, b.EngineAttempt, false),
+	}, nil
+}
+
+func (j *journal) Compensation(_ context.Context, b engine.Begin) (engine.Hook, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.begins = append(j.begins, b)
+	if j.hook != nil {
+		if err := j.hook(len(j.begins)); err != nil {
+			return engine.Hook{}, err
+		}
+	}
+	return engine.Hook{Identity: identity, Step: j.step, Key: keyOf(b.RunID, b.StepID, b.LogicalAttempt, b.N, b.EngineAttempt, true)}, nil
+}
+
+func keyOf(runID, stepID string, la, n, ea int, hook bool) string {
+	return fmt.Sprint("key ", runID, stepID, la, n, ea, hook)
+}
+
+func (j *journal) End(ctx context.Context, e engine.End) (engine.Receipt, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.tries = append(j.tries, e)
+	if err := ctx.Err(); err != nil {
+		return engine.Receipt{}, err
+	}
+	if e.Key != keyOf(e.RunID, e.StepID, e.LogicalAttempt, e.N, e.EngineAttempt, e.Hook) {
+		return engine.Receipt{}, fmt.Errorf("%w: key %q", engine.ErrRefused, e.Key)
+	}
+	if (e.Completed == nil) == (e.Failed == nil) {
+		return engine.Receipt{}, fmt.Errorf("%w: %+v", run.ErrSchema, e)
+	}
+	if j.end != nil {
+		if err := j.end(len(j.tries), e); err != nil {
+			return engine.Receipt{}, err
+		}
+	}
+	j.ends = append(j.ends, e)
+	return engine.Receipt{Seq: 1, Type: run.StepCompletedEvent}, nil
 }
 
 func (j *journal) Evidence(ctx context.Context, e engine.Evidence) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.fail != nil {
-		if err := j.fail(e); err != nil {
+	if len(j.ends) > 0 {
+		return fmt.Errorf("%w: the attempt has an end", engine.ErrRefused)
+	}
+	if e.Key != keyOf(e.RunID, e.StepID, e.LogicalAttempt, e.N, e.EngineAttempt, e.Hook) {
+		return fmt.Errorf("%w: key %q", engine.ErrRefused, e.Key)
+	}
+	if j.evidence != nil {
+		if err := j.evidence(e); err != nil {
 			return err
 		}
 	}
+	stored := e.EngineAttempt
+	if e.Hook {
+		stored += 10
+	}
 	id := artifact.AttemptID{TenantID: identity.TenantID, RunID: e.RunID, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt}
 	if e.Artifact != nil {
-		name := artifact.Name(id, e.EngineAttempt, filepath.Base(e.Artifact.Ref.URI))
+		name := artifact.Name(id, stored, filepath.Base(e.Artifact.Ref.URI))
 		uri, sum, size, err := j.kept.Put(ctx, name, strings.NewReader(string(e.Artifact.Body)))
 		if err != nil || uri != e.Artifact.Ref.URI || sum != e.Artifact.Ref.SHA256 || size != e.Artifact.Ref.SizeBytes {
 			return fmt.Errorf("put %s: %s %s %d, %w", e.Artifact.Ref.URI, uri, sum, size, err)
@@ -90,7 +148,7 @@ func (j *journal) Evidence(ctx context.Context, e engine.Evidence) error {
 		ls = append(ls, artifact.Line{At: l.At, Stream: l.Stream, Text: l.Text})
 	}
 	j.lines = append(j.lines, e.Lines...)
-	return j.kept.Append(ctx, id, e.EngineAttempt, e.Lines[0].No, ls)
+	return j.kept.Append(ctx, id, stored, e.Lines[0].No, ls)
 }
 
 func (j *journal) log() string {
@@ -106,32 +164,66 @@ func (j *journal) log() string {
 // worker is a Runner over j whose workspaces lie in a directory of the test.
 func worker(t *testing.T, j *journal, cfg executor.Config) *executor.Runner {
 	t.Helper()
+	all := executor.New(cfg)
+	for typ, x := range all {
+		all[typ] = scripted(func(ctx context.Context, task executor.Task, h executor.Host) (executor.Result, error) {
+			res, err := x.Execute(ctx, task, h)
+			if f, ok := errors.AsType[*executor.Failure](err); ok {
+				j.class = f.Class
+			}
+			return res, err
+		})
+	}
 	return &executor.Runner{
-		Journal: j, Executors: executor.New(cfg), Env: cfg.Env,
+		Journal: j, Executors: all, Env: cfg.Env,
 		WorkspaceRoot: t.TempDir(), ProjectRoot: t.TempDir(),
 	}
 }
 
-var dispatch = executor.Dispatch{RunID: identity.RunID, StepID: "s1", LogicalAttempt: 1, N: 7, EngineAttempt: 2}
-
-func quiet(engine.StepEnd) {}
-
-func execute(t *testing.T, ctx context.Context, r *executor.Runner) engine.StepEnd {
-	t.Helper()
-	end, err := r.Run(ctx, dispatch, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if end.StepID != "s1" || end.LogicalAttempt != 1 || end.N != 7 || end.EngineAttempt != 2 {
-		t.Errorf("the end does not echo its subject (T184): %+v", end)
-	}
-	return end
+// dispatch is the last engine attempt: each failure of it is an end.
+var dispatch = executor.Dispatch{
+	RunID: identity.RunID, StepID: "s1", LogicalAttempt: 1, N: 7, EngineAttempt: 2, MaxEngineAttempts: 2, Ticket: "the ticket",
 }
 
-func wantFailed(t *testing.T, end engine.StepEnd, code string, retryable bool) {
+func quiet(executor.Beat) {}
+
+// execute runs the dispatch and returns the end that the log has of it.
+func execute(t *testing.T, ctx context.Context, r *executor.Runner) engine.End {
 	t.Helper()
-	if end.Kind != engine.EndFailed || end.Failed.ErrorCode != code || end.Failed.Retryable != retryable {
-		t.Errorf("end %s %+v, want FAILED %s retryable %t", end.Kind, end.Failed, code, retryable)
+	j := r.Journal.(*journal)
+	j.ends = nil
+	back, err := r.Run(ctx, dispatch, quiet)
+	wantReturn(t, back, err, engine.ReturnEnded)
+	return j.onlyEnd(t)
+}
+
+// onlyEnd is the one end in the log.
+func (j *journal) onlyEnd(t *testing.T) engine.End {
+	t.Helper()
+	if len(j.ends) != 1 {
+		t.Fatalf("the log has %d ends, want 1", len(j.ends))
+	}
+	return j.ends[0]
+}
+
+func wantReturn(t *testing.T, got engine.Return, err error, kind engine.ReturnKind) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("the execution returned the error %v, want %s", err, kind)
+	}
+	if kind != engine.ReturnEnded && got.Receipt != nil {
+		t.Errorf("the execution returned %s with the receipt %+v", kind, got.Receipt)
+	}
+	got.RetryAfter, got.Receipt = 0, nil
+	if diff := cmp.Diff(engine.Return{StepID: "s1", LogicalAttempt: 1, N: 7, EngineAttempt: 2, Kind: kind}, got); diff != "" {
+		t.Errorf("return (-want +got):\n%s", diff)
+	}
+}
+
+func wantFailed(t *testing.T, end engine.End, code string, retryable bool) {
+	t.Helper()
+	if end.Failed == nil || end.Failed.ErrorCode != code || end.Failed.Retryable != retryable {
+		t.Errorf("end %+v %+v, want failed with %s, retryable %t", end.Completed, end.Failed, code, retryable)
 	}
 }
 

@@ -9,10 +9,10 @@ import (
 	"log/slog"
 	"mime"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/dvt-engine/dvt/engine"
@@ -26,60 +26,104 @@ const (
 	keepTimeout = time.Minute
 )
 
+// execution is one execution of an attempt, or of a hook, that has begun.
+type execution struct {
+	Dispatch
+	identity   run.Identity
+	startedSeq run.Seq // 0 of a hook
+	key        string
+	hook       bool
+}
+
+// storedAttempt is the engine attempt under which the execution's evidence is stored.
+func (x execution) storedAttempt() int {
+	return engine.StoredAttempt(x.EngineAttempt, x.hook)
+}
+
+// errEvidenceRefused is for an execution from which the Journal takes no more evidence.
+var errEvidenceRefused = errors.New("the journal refused it")
+
+// evidence hands the evidence of one execution to the Journal. After a refusal nothing more is sent: each call
+// would be refused again and leave another audit row. Safe for concurrent use.
+type evidence struct {
+	runner  *Runner
+	of      execution
+	refused atomic.Bool
+}
+
+// lines are dropped when the Journal refuses them.
+func (e *evidence) lines(ctx context.Context, lines []engine.LogLine) error {
+	err := e.send(ctx, lines, nil)
+	if errors.Is(err, errEvidenceRefused) {
+		return nil
+	}
+	return err
+}
+
+func (e *evidence) send(ctx context.Context, lines []engine.LogLine, body *engine.ArtifactBody) error {
+	if e.refused.Load() {
+		return errEvidenceRefused
+	}
+	x := e.of
+	err := e.runner.Journal.Evidence(ctx, engine.Evidence{
+		RunID: x.RunID, StepID: x.StepID, LogicalAttempt: x.LogicalAttempt, EngineAttempt: x.EngineAttempt, N: x.N,
+		Hook: x.hook, StartedSeq: x.startedSeq, Key: x.key, Lines: lines, Artifact: body,
+	})
+	if !errors.Is(err, engine.ErrRefused) {
+		return err
+	}
+	if !e.refused.Swap(true) {
+		e.runner.warn(ctx, x.Dispatch, "evidence refused", err)
+	}
+	return errEvidenceRefused
+}
+
 // host is the runner's side of one execution.
 type host struct {
-	runner   *Runner
-	dispatch Dispatch
-	identity run.Identity
+	evidence *evidence
 	out      *output
 }
 
 func (h *host) Print(stream, line string) { h.out.print(stream, line) }
 
-// Keep hands a file to the Journal, again and again for at most a minute. The
-// file goes under its base name to
+// Keep hands a file to the Journal, repeatedly for at most a minute unless the Journal refuses it. It goes to
 // artifact:<tenant>/<run>/<step>/<la>/<ea>/<name>.
-func (h *host) Keep(ctx context.Context, kind, path string) (run.ArtifactRef, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return run.ArtifactRef{}, errors.New(reason(err))
+func (h *host) Keep(ctx context.Context, kind, name string, body []byte) (run.ArtifactRef, error) {
+	if len(body) > MaxArtifactBytes {
+		return run.ArtifactRef{}, fmt.Errorf("it has %d bytes, more than %d", len(body), MaxArtifactBytes)
 	}
-	if info.Size() > MaxArtifactBytes {
-		return run.ArtifactRef{}, fmt.Errorf("it has %d bytes, more than %d", info.Size(), MaxArtifactBytes)
-	}
-	body, err := os.ReadFile(path)
-	if err != nil {
-		return run.ArtifactRef{}, errors.New(reason(err))
-	}
-	if filepath.Ext(path) == ".json" { // what people are shown of it
+	if filepath.Ext(name) == ".json" { // what people are shown of it
 		body = hidden(h.out.redact, body)
 	}
 	sum := sha256.Sum256(body)
-	d := h.dispatch
-	segments := []string{h.identity.TenantID, d.RunID, d.StepID,
-		strconv.Itoa(d.LogicalAttempt), strconv.Itoa(d.EngineAttempt), filepath.Base(path)}
+	x := h.evidence.of
+	segments := []string{x.identity.TenantID, x.RunID, x.StepID,
+		strconv.Itoa(x.LogicalAttempt), strconv.Itoa(x.storedAttempt()), filepath.Base(name)}
 	for i, s := range segments {
 		segments[i] = url.PathEscape(s)
 	}
 	ref := run.ArtifactRef{
 		URI: "artifact:" + strings.Join(segments, "/"), Kind: kind,
 		SHA256: hex.EncodeToString(sum[:]), SizeBytes: int64(len(body)),
-		ContentType: mime.TypeByExtension(filepath.Ext(path)),
+		ContentType: mime.TypeByExtension(filepath.Ext(name)),
 	}
 	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
 	defer cancel()
 	var last error
-	err = persist(ctx, shipRetryFirst, shipRetryMost, func() error {
-		last = h.runner.Journal.Evidence(ctx, engine.Evidence{
-			RunID: d.RunID, StepID: d.StepID, LogicalAttempt: d.LogicalAttempt, EngineAttempt: d.EngineAttempt,
-			Artifact: &engine.ArtifactBody{Ref: ref, Body: body},
-		})
+	err := persist(ctx, shipRetryFirst, shipRetryMost, func() error {
+		last = h.evidence.send(ctx, nil, &engine.ArtifactBody{Ref: ref, Body: body})
+		if errors.Is(last, errEvidenceRefused) {
+			return nil
+		}
 		return last
 	})
-	if err != nil {
-		h.runner.log().LogAttrs(ctx, slog.LevelWarn, "artifact not kept",
-			slog.String("run", d.RunID), slog.String("step", d.StepID), slog.String("kind", kind), slog.Any("err", last))
+	switch {
+	case err != nil:
+		h.evidence.runner.log().LogAttrs(ctx, slog.LevelWarn, "artifact not kept",
+			slog.String("run", x.RunID), slog.String("step", x.StepID), slog.String("kind", kind), slog.Any("err", last))
 		return run.ArtifactRef{}, errors.New("the journal did not take it in time")
+	case last != nil:
+		return run.ArtifactRef{}, last
 	}
 	return ref, nil
 }

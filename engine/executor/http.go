@@ -9,13 +9,12 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/dvt-engine/dvt/egress"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -32,33 +31,11 @@ const (
 // one that is called.
 type httpExecutor struct{ client *http.Client }
 
-var errPrivateAddress = errors.New("private address")
-
 func newHTTPExecutor(cfg Config) *httpExecutor {
-	dialer := &net.Dialer{Timeout: dialTimeout}
-	if !cfg.AllowPrivate {
-		dialer.Control = func(_, address string, _ syscall.RawConn) error {
-			at, err := netip.ParseAddrPort(address)
-			if err != nil || !public(at.Addr().Unmap()) {
-				return errPrivateAddress
-			}
-			return nil
-		}
-	}
 	return &httpExecutor{client: &http.Client{
-		Transport: &http.Transport{
-			DialContext: dialer.DialContext, TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: answerTimeout,
-			MaxIdleConns: 16, IdleConnTimeout: 30 * time.Second, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true,
-		},
+		Transport:     cfg.Egress.Transport(egress.Timeouts{Dial: dialTimeout, Answer: answerTimeout}),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
-}
-
-// carrierGrade is shared address space, which is not private by name (RFC 6598).
-var carrierGrade = netip.MustParsePrefix("100.64.0.0/10")
-
-func public(a netip.Addr) bool {
-	return a.IsGlobalUnicast() && !a.IsPrivate() && !carrierGrade.Contains(a)
 }
 
 func (x *httpExecutor) Execute(ctx context.Context, t Task, h Host) (Result, error) {
@@ -66,7 +43,7 @@ func (x *httpExecutor) Execute(ctx context.Context, t Task, h Host) (Result, err
 	if err != nil {
 		return Result{}, invalidInputs(err)
 	}
-	req, err := request(ctx, in, t.IdempotencyKey)
+	req, err := request(egress.WithTenant(ctx, t.Identity.TenantID), in, t.IdempotencyKey)
 	if err != nil {
 		return Result{}, &Failure{Code: CodeInputsInvalid, Message: "the address cannot be called", Category: run.CategoryUser, Class: plan.ClassValidation}
 	}
@@ -74,7 +51,7 @@ func (x *httpExecutor) Execute(ctx context.Context, t Task, h Host) (Result, err
 	began := time.Now()
 	resp, err := x.client.Do(req)
 	if err != nil {
-		h.Print("stderr", target+": "+transportReason(err))
+		h.Print("stderr", target+": "+egress.Reason(err))
 		return Result{}, transportFailure(ctx, target, err)
 	}
 	defer resp.Body.Close()
@@ -121,8 +98,8 @@ func request(ctx context.Context, in plan.HTTPInputs, key string) (*http.Request
 	return req, nil
 }
 
-// shown is an address without what may be secret in it.
-func shown(u *url.URL) string { return u.Scheme + "://" + u.Host + u.EscapedPath() }
+// shown is an address without the parts that may be secret. Many webhooks carry their secret in the path.
+func shown(u *url.URL) string { return u.Scheme + "://" + u.Host }
 
 func statusFailure(status int) *Failure {
 	f := &Failure{Code: CodeHTTPStatus, Category: run.CategoryUser, Class: plan.ClassValidation}
@@ -145,24 +122,15 @@ func transportFailure(ctx context.Context, target string, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	if errors.Is(err, errPrivateAddress) {
+	if errors.Is(err, egress.ErrRefused) {
 		return &Failure{Code: CodeAddressRefused, Category: run.CategoryUser, Class: plan.ClassPolicyDeny,
-			Message: target + ": this worker does not call private addresses"}
+			Message: target + ": " + egress.Reason(err)}
 	}
 	f := &Failure{Code: CodeHTTPTransport, Retryable: true, Category: run.CategorySystem, Class: plan.ClassTransport,
-		Message: target + ": " + transportReason(err)}
+		Message: target + ": " + egress.Reason(err)}
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {
 		f.Category, f.Class = run.CategoryTimeout, plan.ClassTimeout
 	}
 	return f
-}
-
-// transportReason is why there was no answer, without the address, which may hold secrets.
-func transportReason(err error) string {
-	var outer *url.Error
-	if errors.As(err, &outer) {
-		err = outer.Err
-	}
-	return err.Error()
 }

@@ -10,12 +10,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dvt-engine/dvt/egress"
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/plan"
 )
 
-var private = executor.Config{AllowPrivate: true}
+var private = executor.Config{Egress: guard(egress.Settings{AllowPrivate: true})}
+
+func guard(s egress.Settings) *egress.Guard {
+	g, err := egress.New(s, nil)
+	if err != nil {
+		panic(err)
+	}
+	return g
+}
 
 func TestHTTP_T69_Request(t *testing.T) {
 	t.Parallel()
@@ -30,7 +39,7 @@ func TestHTTP_T69_Request(t *testing.T) {
 	j := newJournal(t, plan.HTTPNotify, plan.HTTPInputs{URL: srv.URL + "/in?sig=canary", Method: "POST",
 		Headers: map[string]string{"Authorization": "Bearer canary-1", "Idempotency-Key": "mine"}, Body: json.RawMessage(`{"a":1}`)})
 	end := execute(t, t.Context(), worker(t, j, private))
-	if end.Kind != engine.EndCompleted || !strings.Contains(string(end.Completed.Result), `"status":200`) {
+	if end.Completed == nil || !strings.Contains(string(end.Completed.Result), `"status":200`) {
 		t.Fatalf("%+v %+v", end, end.Failed)
 	}
 	if k := got.Header.Get("Idempotency-Key"); k != identity.RunID+":s1:1" {
@@ -82,8 +91,8 @@ func TestHTTP_T67_Statuses(t *testing.T) {
 		j := newJournal(t, plan.HTTPNotify, plan.HTTPInputs{URL: srv.URL, Method: "GET", ExpectStatus: c.expect})
 		end := execute(t, t.Context(), worker(t, j, private))
 		srv.Close()
-		if c.ok != (end.Kind == engine.EndCompleted) || end.Class != c.class || calls != 1 {
-			t.Errorf("status %d: %s, class %q, %d calls", c.status, end.Kind, end.Class, calls)
+		if c.ok != (end.Completed != nil) || j.class != c.class || calls != 1 {
+			t.Errorf("status %d: failure %+v, class %q, %d calls", c.status, end.Failed, j.class, calls)
 		}
 		if !c.ok {
 			wantFailed(t, end, executor.CodeHTTPStatus, c.retryable)
@@ -98,8 +107,8 @@ func TestHTTP_TransportTimeoutAndCancel(t *testing.T) {
 	j := newJournal(t, plan.HTTPNotify, plan.HTTPInputs{URL: gone.URL + "/?sig=canary", Method: "POST"})
 	end := execute(t, t.Context(), worker(t, j, private))
 	wantFailed(t, end, executor.CodeHTTPTransport, true)
-	if end.Class != plan.ClassTransport || strings.Contains(end.Failed.ErrorMessage+j.log(), "canary") {
-		t.Errorf("class %q, message %q", end.Class, end.Failed.ErrorMessage)
+	if j.class != plan.ClassTransport || strings.Contains(end.Failed.ErrorMessage+j.log(), "canary") {
+		t.Errorf("class %q, message %q", j.class, end.Failed.ErrorMessage)
 	}
 
 	reached, release := make(chan struct{}, 2), make(chan struct{})
@@ -116,9 +125,8 @@ func TestHTTP_TransportTimeoutAndCancel(t *testing.T) {
 	j.step.Timeout = time.Minute
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-reached; cancel() }()
-	if end := execute(t, ctx, worker(t, j, private)); end.Kind != engine.EndCancelled {
-		t.Errorf("cancelled request: %s", end.Kind)
-	}
+	back, err := worker(t, j, private).Run(ctx, dispatch, quiet)
+	wantReturn(t, back, err, engine.ReturnCancelled)
 }
 
 func TestHTTP_T225_PrivateAddressesAreRefused(t *testing.T) {
@@ -126,9 +134,59 @@ func TestHTTP_T225_PrivateAddressesAreRefused(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the private address was called") }))
 	defer srv.Close()
 	_, port, _ := strings.Cut(strings.TrimPrefix(srv.URL, "http://"), ":")
-	for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0", "169.254.169.254", "10.0.0.1", "192.168.1.1", "100.64.0.1", "[fd00::1]", "[fe80::1]"} {
+	for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0", "169.254.169.254", "10.0.0.1", "192.168.1.1", "100.64.0.1", "[fd00::1]", "[fe80::1]",
+		"[64:ff9b::a9fe:a9fe]", "[64:ff9b:1::a00:1]", "[2002:7f00:1::1]", "[2001:0:7f00:1::1]", "[::7f00:1]", "[fec0::1]",
+		"192.0.0.192", "198.18.0.1", "240.0.0.1", "0.1.2.3", "168.63.129.16", "255.255.255.255", "224.0.0.1"} {
 		j := newJournal(t, plan.HTTPNotify, plan.HTTPInputs{URL: "http://" + host + ":" + port, Method: "POST"})
 		end := execute(t, t.Context(), worker(t, j, executor.Config{}))
 		wantFailed(t, end, executor.CodeAddressRefused, false)
+	}
+}
+
+// contract: T225
+func TestHTTP_MessagesHoldNoInnerAddressAndNoPath(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+	}))
+	t.Cleanup(srv.Close)
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	port := strings.TrimPrefix(srv.URL, "http://127.0.0.1:")
+	for name, c := range map[string]struct {
+		url     string
+		cfg     executor.Config
+		code    string
+		message string
+	}{
+		"a private address": {
+			"http://localhost:" + port + "/services/secret", executor.Config{}, executor.CodeAddressRefused,
+			"POST http://localhost:" + port + ": the address leads to no host that may be called",
+		},
+		"denied for the tenant": {
+			srv.URL + "/services/secret",
+			executor.Config{Egress: guard(egress.Settings{
+				AllowPrivate: true, Rules: map[string]egress.Rules{"t1": {Deny: []string{"127.0.0.0/8"}}},
+			})},
+			executor.CodeAddressRefused, "POST " + srv.URL + ": the address leads to no host that may be called",
+		},
+		"nobody listens": {
+			strings.Replace(gone.URL, "127.0.0.1", "localhost", 1) + "/services/secret", private, executor.CodeHTTPTransport,
+			"POST " + strings.Replace(gone.URL, "127.0.0.1", "localhost", 1) + ": the connection was refused",
+		},
+		"another status": {srv.URL + "/services/secret", private, executor.CodeHTTPStatus, "POST " + srv.URL + " answered 400 Bad Request"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newJournal(t, plan.HTTPNotify, plan.HTTPInputs{URL: c.url, Method: "POST"})
+			end := execute(t, t.Context(), worker(t, j, c.cfg))
+			if end.Failed == nil || end.Failed.ErrorCode != c.code || end.Failed.ErrorMessage != c.message {
+				t.Errorf("end %+v, want %s: %s", end.Failed, c.code, c.message)
+			}
+			log := j.log()
+			if strings.Contains(log, "secret") || !strings.Contains(c.url, "127.0.0.1") && strings.Contains(log, "127.0.0.1") {
+				t.Errorf("the step's log holds a path or an inner address: %s", log)
+			}
+		})
 	}
 }

@@ -3,7 +3,6 @@ package executor
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/dvt-engine/dvt/plan"
@@ -20,15 +19,12 @@ func (t Task) withParams() (with Task, remove func(), err error) {
 	if len(t.Params) == 0 {
 		return t, func() {}, nil
 	}
-	dir := filepath.Join(t.Workspace, ".dvt")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	files := workspace{t.Workspace}
+	t.paramsFile = filepath.Join(t.Workspace, ".dvt", fmt.Sprintf("%s.%d.%d.params.json", t.Step.StepID, t.LogicalAttempt, t.EngineAttempt))
+	if err := files.create(t.paramsFile, t.Params); err != nil {
 		return t, nil, fmt.Errorf("parameters: %s", reason(err))
 	}
-	t.paramsFile = filepath.Join(dir, fmt.Sprintf("%s.%d.%d.params.json", t.Step.StepID, t.LogicalAttempt, t.EngineAttempt))
-	if err := os.WriteFile(t.paramsFile, t.Params, 0o600); err != nil {
-		return t, nil, fmt.Errorf("parameters: %s", reason(err))
-	}
-	return t, func() { _ = os.Remove(t.paramsFile) }, nil
+	return t, func() { _ = files.remove(t.paramsFile) }, nil
 }
 
 // dbtVars are the vars of a dbt step: the run's parameters, and over them the

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/plan"
 )
@@ -18,7 +17,7 @@ func TestCommand_T197_ParametersAreAFile(t *testing.T) {
 	j := newJournal(t, plan.Command, sh(`cat "$DVT_PARAMS_FILE"; echo; case "$DVT_PARAMS_FILE" in "$DVT_WORKSPACE"/*) ;; *) exit 4;; esac`))
 	j.params = json.RawMessage(`{"day":"mon","n":12345678901234567890}`)
 	r := worker(t, j, executor.Config{})
-	if end := execute(t, t.Context(), r); end.Kind != engine.EndCompleted || j.log() != "stdout: "+string(j.params)+"\n" {
+	if end := execute(t, t.Context(), r); end.Completed == nil || j.log() != "stdout: "+string(j.params)+"\n" {
 		t.Errorf("%+v, log %q", end.Failed, j.log())
 	}
 	left, err := filepath.Glob(filepath.Join(r.WorkspaceRoot, "*", ".dvt", "*"))
@@ -28,7 +27,7 @@ func TestCommand_T197_ParametersAreAFile(t *testing.T) {
 	// 200 KiB are no argument and no variable, but a file (W-12)
 	j = newJournal(t, plan.Command, sh(`wc -c < "$DVT_PARAMS_FILE"`))
 	j.params = json.RawMessage(fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", 200<<10)))
-	if end := execute(t, t.Context(), worker(t, j, executor.Config{})); end.Kind != engine.EndCompleted || strings.TrimSpace(j.log()) != fmt.Sprintf("stdout: %d", len(j.params)) {
+	if end := execute(t, t.Context(), worker(t, j, executor.Config{})); end.Completed == nil || strings.TrimSpace(j.log()) != fmt.Sprintf("stdout: %d", len(j.params)) {
 		t.Errorf("%+v, log %.100q", end.Failed, j.log())
 	}
 	j = newJournal(t, plan.Command, sh(`echo "${DVT_PARAMS_FILE-none}"`))
@@ -61,7 +60,7 @@ func TestDBT_T197_ParametersAreVars(t *testing.T) {
 		j := newJournal(t, plan.DBTRun, plan.DBTInputs{ProjectDir: ".", Vars: json.RawMessage(c.vars)})
 		j.params = json.RawMessage(c.params)
 		end := execute(t, t.Context(), worker(t, j, executor.Config{DBTPath: fakeDBT(t)}))
-		if end.Kind != engine.EndFailed || end.Failed.Retryable || !strings.Contains(j.log()+end.Failed.ErrorMessage, c.want) || c.want == "" && strings.Contains(j.log(), "vars") {
+		if end.Failed == nil || end.Failed.Retryable || !strings.Contains(j.log()+end.Failed.ErrorMessage, c.want) || c.want == "" && strings.Contains(j.log(), "vars") {
 			t.Errorf("%s: %+v, log %.200q, want %s", name, end.Failed, j.log(), c.want)
 		}
 	}
@@ -89,7 +88,7 @@ func TestDBT_T197_TargetByVars(t *testing.T) {
 	r.ProjectRoot = project
 	in := plan.DBTInputs{ProjectDir: "shop", Select: "staging", Vars: json.RawMessage(fmt.Sprintf(`{"shop_dir":%q,"dvt_target_schema":"restored"}`, t.TempDir()))}
 	end, _ := dbtStep(t, r, j, plan.DBTRun, in)
-	if end.Kind != engine.EndCompleted {
+	if end.Completed == nil {
 		t.Fatalf("%+v\n%s", end.Failed, j.log())
 	}
 	if log := j.log(); !strings.Contains(log, "restored.stg_orders") {

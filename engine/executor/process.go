@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,34 +15,27 @@ import (
 
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/sandbox"
 )
 
 const (
 	maxProcessLine = 256 << 10 // bytes of one line of a process; the rest of it is dropped
 	pipeGrace      = 2 * time.Second
-	groupPoll      = 20 * time.Millisecond
 )
 
-// process is a program in a process group of its own.
+// process is a program of a step. program lacks its path and its outputs.
 type process struct {
-	argv  []string
-	env   []string
-	dir   string
-	grace time.Duration
-	print func(stream, line string) // called by one goroutine per stream
+	runtime sandbox.Runtime
+	program sandbox.Program
+	grace   time.Duration
+	print   func(stream, line string) // called by one goroutine per stream
 }
 
-// run runs the program to its end and returns its exit status, -1 for the end by
-// a signal. When ctx ends first, the whole group gets SIGTERM and, if anything
-// of it is left after the grace, SIGKILL; run returns ctx's cause. Nothing of the
-// group outlives run. On Linux the kernel kills the program when the worker dies.
-func (p *process) run(ctx context.Context) (status int, err error) {
+// run runs the program to its end. When ctx ends first, every process of the sandbox gets SIGTERM and, if anything of it
+// is left after the grace, SIGKILL; run returns ctx's cause. Errors are a *Failure where the program cannot be started.
+func (p *process) run(ctx context.Context) (exit sandbox.Exit, err error) {
 	if err := context.Cause(ctx); err != nil {
-		return 0, err
-	}
-	program, err := lookUp(p.argv[0], p.env, p.dir)
-	if err != nil {
-		return 0, err
+		return exit, err
 	}
 	var outputs sync.WaitGroup
 	readers := make([]*os.File, 0, 2)
@@ -57,45 +48,40 @@ func (p *process) run(ctx context.Context) (status int, err error) {
 	for range 2 {
 		r, w, err := os.Pipe()
 		if err != nil {
-			return 0, fmt.Errorf("executor: pipe: %w", err)
+			return exit, fmt.Errorf("executor: pipe: %w", err)
 		}
 		readers, writers = append(readers, r), append(writers, w)
 	}
-	cmd := &exec.Cmd{
-		Path: program, Args: p.argv, Env: p.env, Dir: p.dir,
-		Stdout: writers[0], Stderr: writers[1], SysProcAttr: ownGroup(),
-	}
-	started, exited := make(chan error, 1), make(chan error, 1)
-	go func() {
-		// The kernel's signal at the parent's death is tied to the thread that
-		// started the child: it must live as long as the child.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			exited <- cmd.Wait()
-		}
-	}()
-	if err := <-started; err != nil {
-		return 0, &Failure{Code: CodeProgramNotFound, Category: run.CategoryUser, Class: plan.ClassValidation,
-			Message: fmt.Sprintf("%q cannot be started: %s", p.argv[0], reason(err))}
+	p.program.Stdout, p.program.Stderr = writers[0], writers[1]
+	running, err := p.runtime.Start(ctx, p.program)
+	if err != nil {
+		return exit, startFailure(p.program.Argv[0], err)
 	}
 	for i, stream := range []string{"stdout", "stderr"} {
 		_ = writers[i].Close()
 		outputs.Go(func() { eachLine(readers[i], func(line string) { p.print(stream, line) }) })
 	}
-
-	group, cancelled := -cmd.Process.Pid, false
+	ended := make(chan struct{})
 	var waited error
+	go func() {
+		defer close(ended)
+		exit, waited = running.Wait()
+	}()
+	cancelled := false
 	select {
-	case waited = <-exited:
+	case <-ended:
 	case <-ctx.Done():
 		cancelled = true
-		_ = syscall.Kill(group, syscall.SIGTERM)
-		waited = p.stop(group, exited)
+		running.Terminate()
+		grace := time.NewTimer(p.grace)
+		defer grace.Stop()
+		select {
+		case <-ended:
+		case <-grace.C:
+			running.Kill()
+			<-ended
+		}
 	}
-	_ = syscall.Kill(group, syscall.SIGKILL) // what the program left behind
 	finished := make(chan struct{})
 	go func() { outputs.Wait(); close(finished) }()
 	select {
@@ -106,35 +92,32 @@ func (p *process) run(ctx context.Context) (status int, err error) {
 		}
 		<-finished
 	}
-	var exit *exec.ExitError
 	switch {
 	case cancelled:
-		return 0, context.Cause(ctx)
-	case errors.As(waited, &exit):
-		return exit.ExitCode(), nil
+		return exit, context.Cause(ctx)
 	case waited != nil:
-		return 0, fmt.Errorf("executor: wait: %w", waited)
+		return exit, fmt.Errorf("executor: wait: %w", waited)
 	}
-	return 0, nil
+	return exit, nil
 }
 
-// stop waits until the group is gone, at most for the grace, and kills what is left.
-func (p *process) stop(group int, exited <-chan error) (waited error) {
-	grace := time.After(p.grace)
-	select {
-	case waited = <-exited:
-	case <-grace:
-		_ = syscall.Kill(group, syscall.SIGKILL)
-		return <-exited
+// startFailure names why a runtime started nothing of a program.
+func startFailure(name string, err error) error {
+	var missing *sandbox.Unavailable
+	switch {
+	case errors.As(err, &missing):
+		return &Failure{Code: string(run.CodeNoSandbox), Retryable: true, Category: run.CategoryPlatform,
+			Message: fmt.Sprintf("%s: nothing of the program has run; run the step on a worker that has these parts, "+
+				"or take them out of `sandbox.require` of the step", missing)}
+	case errors.Is(err, sandbox.ErrProgram):
+		return &Failure{Code: CodeProgramNotFound, Category: run.CategoryUser, Class: plan.ClassValidation,
+			Message: fmt.Sprintf("%q cannot be started: %s", name, reason(err))}
+	case errors.Is(err, sandbox.ErrPath):
+		return &Failure{Code: CodeDirNotAllowed, Category: run.CategoryUser, Class: plan.ClassPolicyDeny, Message: err.Error()}
+	case errors.Is(err, sandbox.ErrConnect):
+		return &Failure{Code: CodeInputsInvalid, Category: run.CategoryUser, Class: plan.ClassValidation, Message: "sandbox.connect: " + err.Error()}
 	}
-	for tick := time.Tick(groupPoll); groupLives(group); {
-		select {
-		case <-tick:
-		case <-grace:
-			return waited
-		}
-	}
-	return waited
+	return fmt.Errorf("executor: start: %w", err)
 }
 
 // lookUp finds a program as a shell would, but on the PATH of the step.

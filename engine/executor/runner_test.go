@@ -1,21 +1,22 @@
 package executor_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
-	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -33,17 +34,13 @@ func scriptedWorker(t *testing.T, j *journal, f scripted) *executor.Runner {
 	return r
 }
 
-func nothing(context.Context, executor.Task, executor.Host) (executor.Result, error) {
-	return executor.Result{}, nil
-}
-
 func TestRunner_T216_BeginIsRepeatedUntilAnswered(t *testing.T) {
 	t.Parallel()
 	var worked, beats atomic.Int32
 	j := newJournal(t, plan.Noop, struct{}{})
 	j.begin = func(n int) (engine.Begun, error) {
 		if n < 3 || beats.Load() < 2 { // it is reported alive while Begin is not answered
-			return engine.Begun{}, fmt.Errorf("begin: %w", store.ErrUnavailable)
+			return engine.Begun{}, fmt.Errorf("begin: %w", []error{store.ErrUnavailable, engine.ErrUnanswered}[n%2])
 		}
 		return engine.Begun{Begun: store.Begun{Verdict: store.BeginRun}}, nil
 	}
@@ -51,85 +48,156 @@ func TestRunner_T216_BeginIsRepeatedUntilAnswered(t *testing.T) {
 		worked.Add(1)
 		return executor.Result{Value: json.RawMessage(`{"ok":true}`)}, nil
 	})
-	end, err := r.Run(t.Context(), dispatch, func(engine.StepEnd) { beats.Add(1) })
-	if err != nil || end.Kind != engine.EndCompleted || worked.Load() != 1 || len(j.begins) < 3 {
-		t.Errorf("%s, %v; %d executions after %d begins", end.Kind, err, worked.Load(), len(j.begins))
+	back, err := r.Run(t.Context(), dispatch, func(executor.Beat) { beats.Add(1) })
+	wantReturn(t, back, err, engine.ReturnEnded)
+	if worked.Load() != 1 || len(j.begins) < 3 {
+		t.Errorf("%d executions after %d begins, want 1 after at least 3", worked.Load(), len(j.begins))
 	}
-	b := j.begins[0]
-	if b.EngineAttempt != 2 || b.LogicalAttempt != 1 || b.StepID != "s1" || b.EmittedAt.IsZero() {
-		t.Errorf("begin %+v", b)
+	if string(j.onlyEnd(t).Completed.Result) != `{"ok":true}` {
+		t.Errorf("the log has the result %s", j.ends[0].Completed.Result)
+	}
+	got := j.begins[0]
+	if got.EmittedAt.IsZero() {
+		t.Error("the begin does not say when it was emitted")
+	}
+	got.EmittedAt = time.Time{}
+	want := engine.Begin{RunID: identity.RunID, StepID: "s1", LogicalAttempt: 1, N: 7, EngineAttempt: 2, Ticket: "the ticket"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("begin (-want +got):\n%s", diff)
 	}
 }
 
-func TestRunner_T185_Verdicts(t *testing.T) {
+func TestRunner_T185_VerdictsWithoutWork(t *testing.T) {
 	t.Parallel()
-	payload := func(v any) json.RawMessage { raw, _ := json.Marshal(v); return raw }
 	for name, c := range map[string]struct {
 		begun store.Begun
-		kind  engine.StepEndKind
-		ea    int
+		kind  engine.ReturnKind
 	}{
-		"parked":   {store.Begun{Verdict: store.BeginParked}, engine.EndParked, 2},
-		"no token": {store.Begun{Verdict: store.BeginThrottled, RetryAfter: 7 * time.Second}, engine.EndThrottled, 2},
-		"run over": {store.Begun{Verdict: store.BeginRunTerminal}, engine.EndRunTerminal, 2},
-		"completed": {store.Begun{Verdict: store.BeginDone, Terminal: &run.Event{Type: run.StepCompletedEvent, EngineAttempt: 1,
-			Payload: payload(run.StepCompletedPayload{Result: json.RawMessage(`{"n":1}`)})}}, engine.EndCompleted, 1},
-		"failed": {store.Begun{Verdict: store.BeginDone, Terminal: &run.Event{Type: run.StepFailedEvent, EngineAttempt: 1,
-			Payload: payload(run.FailurePayload{ErrorCode: "X"})}}, engine.EndFailed, 1},
-		"skipped": {store.Begun{Verdict: store.BeginDone, Terminal: &run.Event{Type: run.StepSkippedEvent, EngineAttempt: 2}}, engine.EndCancelled, 2},
+		"parked":   {store.Begun{Verdict: store.BeginParked}, engine.ReturnParked},
+		"no token": {store.Begun{Verdict: store.BeginThrottled, RetryAfter: 7 * time.Second}, engine.ReturnThrottled},
+		"run over": {store.Begun{Verdict: store.BeginRunTerminal}, engine.ReturnRunTerminal},
+		"done":     {store.Begun{Verdict: store.BeginDone, Terminal: &run.Event{Type: run.StepFailedEvent, EngineAttempt: 1}}, engine.ReturnEnded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			j := newJournal(t, plan.Noop, struct{}{})
 			j.begin = func(int) (engine.Begun, error) { return engine.Begun{Begun: c.begun}, nil }
-			r := scriptedWorker(t, j, func(context.Context, executor.Task, executor.Host) (executor.Result, error) {
-				t.Error("it worked")
-				return executor.Result{}, nil
-			})
-			end, err := r.Run(t.Context(), dispatch, quiet)
-			if err != nil || end.Kind != c.kind || end.EngineAttempt != c.ea {
-				t.Errorf("%+v, %v", end, err)
+			back, err := scriptedWorker(t, j, mustNotWork(t)).Run(t.Context(), dispatch, quiet)
+			wantReturn(t, back, err, c.kind)
+			if back.RetryAfter != c.begun.RetryAfter {
+				t.Errorf("dispatch again after %v, want %v", back.RetryAfter, c.begun.RetryAfter)
 			}
-			if end.RetryAfter != c.begun.RetryAfter || !end.StartedAt.IsZero() {
-				t.Errorf("again after %v, began %v", end.RetryAfter, end.StartedAt)
-			}
-			if c.kind == engine.EndCompleted && string(end.Completed.Result) != `{"n":1}` || c.kind == engine.EndFailed && end.Failed.ErrorCode != "X" {
-				t.Errorf("stored terminal: %+v %+v", end.Completed, end.Failed)
+			if len(j.tries) != 0 {
+				t.Errorf("the worker wrote an end: %+v", j.tries)
 			}
 		})
 	}
 }
 
-// A platform that does not take THROTTLED has the step wait here.
-func TestRunner_T113_AwaitToken(t *testing.T) {
-	t.Parallel()
-	j := newJournal(t, plan.Noop, struct{}{})
-	j.begin = func(n int) (engine.Begun, error) {
-		if n == 1 {
-			return engine.Begun{Begun: store.Begun{Verdict: store.BeginThrottled, RetryAfter: 10 * time.Millisecond}}, nil
-		}
-		return engine.Begun{Begun: store.Begun{Verdict: store.BeginRun}}, nil
-	}
-	d := dispatch
-	d.AwaitToken = true
-	end, err := scriptedWorker(t, j, nothing).Run(t.Context(), d, quiet)
-	if err != nil || end.Kind != engine.EndCompleted || len(j.begins) != 2 {
-		t.Errorf("%+v, %v after %d begins", end, err, len(j.begins))
+func mustNotWork(t *testing.T) scripted {
+	return func(context.Context, executor.Task, executor.Host) (executor.Result, error) {
+		t.Error("the step's work began")
+		return executor.Result{}, nil
 	}
 }
 
-func TestRunner_UnknownRunIsAnError(t *testing.T) {
+// logged has r log into the returned buffer, to be read after r has returned.
+func logged(r *executor.Runner) *bytes.Buffer {
+	var buf bytes.Buffer
+	r.Log = slog.New(slog.NewTextHandler(&buf, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return &buf
+}
+
+// A Journal that does not serve the run here, or refuses, is asked once.
+func TestRunner_BeginIsDeclinedOrRefused(t *testing.T) {
 	t.Parallel()
+	for name, c := range map[string]struct {
+		answer error
+		kind   engine.ReturnKind
+		again  bool
+	}{
+		"not served": {fmt.Errorf("begin: %w", store.ErrNotFound), engine.ReturnDeclined, true},
+		"denied":     {fmt.Errorf("begin: %w", engine.ErrDenied), engine.ReturnDeclined, true},
+		"refused":    {fmt.Errorf("%w: the ticket expired", engine.ErrRefused), engine.ReturnAbandoned, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newJournal(t, plan.Noop, struct{}{})
+			j.begin = func(int) (engine.Begun, error) { return engine.Begun{}, c.answer }
+			r := scriptedWorker(t, j, mustNotWork(t))
+			log := logged(r)
+			late := dispatch
+			late.N = 20
+			back, err := r.Run(t.Context(), late, quiet)
+			back.N = dispatch.N
+			wantReturn(t, back, err, c.kind)
+			if most := 5 * time.Second; back.RetryAfter > most { // a worker that may serve it could stand beside this one
+				t.Errorf("dispatch 20 comes back after %v, want at most %v", back.RetryAfter, most)
+			}
+			if back.RetryAfter > 0 != c.again {
+				t.Errorf("dispatch again after %v, want a delay: %t", back.RetryAfter, c.again)
+			}
+			if len(j.begins) != 1 {
+				t.Errorf("the worker asked %d times, want once", len(j.begins))
+			}
+			if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, c.answer.Error()) {
+				t.Errorf("want one line with the reason, got:\n%s", got)
+			}
+		})
+	}
+}
+
+// Each dispatch costs the engine's history some events, so the delay doubles up to a minute. It is random by a fifth.
+func TestDispatch_DeclinedComesBackLaterEachTime(t *testing.T) {
+	t.Parallel()
+	for n, most := range map[int]time.Duration{
+		0: 2 * time.Second, 1: 2 * time.Second, 2: 4 * time.Second, 3: 8 * time.Second, 5: 32 * time.Second, 6: time.Minute, 1 << 40: time.Minute,
+	} {
+		d := executor.Dispatch{RunID: "r", StepID: "s", LogicalAttempt: 2, N: n, EngineAttempt: 3}
+		for range 100 {
+			back := d.Declined(time.Minute)
+			after := back.RetryAfter
+			if after > most || after < most-most/5 {
+				t.Fatalf("dispatch %d comes back after %v, want %v less up to a fifth", n, after, most)
+			}
+			back.RetryAfter = 0
+			want := engine.Return{StepID: "s", LogicalAttempt: 2, N: n, EngineAttempt: 3, Kind: engine.ReturnDeclined}
+			if diff := cmp.Diff(want, back); diff != "" {
+				t.Fatalf("the answer (-want +got):\n%s", diff)
+			}
+		}
+	}
+}
+
+func TestRunner_HeartbeatsSayWhenTheWorkBegan(t *testing.T) {
+	t.Parallel()
+	var beats []executor.Beat
+	began := make(chan struct{})
 	j := newJournal(t, plan.Noop, struct{}{})
-	j.begin = func(int) (engine.Begun, error) { return engine.Begun{}, store.ErrNotFound }
-	if _, err := scriptedWorker(t, j, nothing).Run(t.Context(), dispatch, quiet); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("%v, want ErrNotFound", err)
+	j.begin = func(int) (engine.Begun, error) {
+		<-began
+		return engine.Begun{Begun: store.Begun{Verdict: store.BeginRun}}, nil
+	}
+	beat := func(b executor.Beat) {
+		beats = append(beats, b)
+		if len(beats) == 1 {
+			close(began)
+		}
+	}
+	r := scriptedWorker(t, j, func(context.Context, executor.Task, executor.Host) (executor.Result, error) {
+		time.Sleep(1100 * time.Millisecond)
+		return executor.Result{}, nil
+	})
+	back, err := r.Run(t.Context(), dispatch, beat)
+	wantReturn(t, back, err, engine.ReturnEnded)
+	if len(beats) < 2 || !beats[0].StartedAt.IsZero() || beats[len(beats)-1].StartedAt.IsZero() || beats[0].EngineAttempt != 2 {
+		t.Errorf("heartbeats %+v, want the first without a start and the last with it, each of engine attempt 2", beats)
 	}
 }
 
 func TestRunner_E11_TimeoutCountsFromBegin(t *testing.T) {
 	t.Parallel()
-	j := newJournal(t, plan.Sleep, plan.SleepInputs{MS: 60_000})
+	j := newJournal(t, plan.Noop, struct{}{})
 	j.step.Timeout = 100 * time.Millisecond
 	j.begin = func(n int) (engine.Begun, error) {
 		if n == 1 {
@@ -137,10 +205,10 @@ func TestRunner_E11_TimeoutCountsFromBegin(t *testing.T) {
 		}
 		return engine.Begun{Begun: store.Begun{Verdict: store.BeginRun}}, nil
 	}
-	end := execute(t, t.Context(), worker(t, j, executor.Config{}))
+	end := execute(t, t.Context(), scriptedWorker(t, j, untilStopped))
 	wantFailed(t, end, "TIMEOUT", true)
-	if end.Class != plan.ClassTimeout || end.Failed.FailureCategory != run.CategoryTimeout || end.Failed.DurationMS < 100 || end.StartedAt.IsZero() {
-		t.Errorf("%+v %+v", end, end.Failed)
+	if end.Failed.FailureCategory != run.CategoryTimeout || end.Failed.DurationMS < 100 {
+		t.Errorf("%+v, want category TIMEOUT after at least 100 ms", end.Failed)
 	}
 
 	j = newJournal(t, plan.Command, sh("trap 'exit 0' TERM; while :; do sleep 0.1; done"))
@@ -149,33 +217,46 @@ func TestRunner_E11_TimeoutCountsFromBegin(t *testing.T) {
 	wantFailed(t, execute(t, t.Context(), worker(t, j, executor.Config{})), "TIMEOUT", false) // T205
 }
 
+func untilStopped(ctx context.Context, _ executor.Task, _ executor.Host) (executor.Result, error) {
+	<-ctx.Done()
+	return executor.Result{}, context.Cause(ctx)
+}
+
 func TestRunner_CancelAndStopDiffer(t *testing.T) {
 	t.Parallel()
 	shutdown := errors.New("worker shutdown")
-	hang := func(ctx context.Context, _ executor.Task, h executor.Host) (executor.Result, error) {
-		<-ctx.Done()
-		return executor.Result{}, context.Cause(ctx)
-	}
 	d := dispatch
 	d.StopCause = shutdown
+	silent := func(int) (engine.Begun, error) { return engine.Begun{}, store.ErrUnavailable }
 	for name, c := range map[string]struct {
 		cause error
 		begin func(int) (engine.Begun, error)
-		want  error
+		stops bool
 	}{
 		"cancel":                {cause: context.Canceled},
-		"stop":                  {cause: shutdown, want: executor.ErrStopping},
-		"cancel before a begin": {cause: context.Canceled, begin: func(int) (engine.Begun, error) { return engine.Begun{}, store.ErrUnavailable }},
-		"stop before a begin":   {cause: shutdown, begin: func(int) (engine.Begun, error) { return engine.Begun{}, store.ErrUnavailable }, want: executor.ErrStopping},
+		"the engine forgot it":  {cause: errors.New("execution not found")},
+		"stop":                  {cause: shutdown, stops: true},
+		"cancel before a begin": {cause: context.Canceled, begin: silent},
+		"stop before a begin":   {cause: shutdown, begin: silent, stops: true},
 	} {
-		j := newJournal(t, plan.Noop, struct{}{})
-		j.begin = c.begin
-		ctx, cancel := context.WithCancelCause(t.Context())
-		time.AfterFunc(50*time.Millisecond, func() { cancel(c.cause) })
-		end, err := scriptedWorker(t, j, hang).Run(ctx, d, quiet)
-		if !errors.Is(err, c.want) || c.want == nil && end.Kind != engine.EndCancelled {
-			t.Errorf("%s: %q, %v", name, end.Kind, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newJournal(t, plan.Noop, struct{}{})
+			j.begin = c.begin
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(50*time.Millisecond, func() { cancel(c.cause) })
+			back, err := scriptedWorker(t, j, untilStopped).Run(ctx, d, quiet)
+			if c.stops {
+				if !errors.Is(err, executor.ErrStopping) {
+					t.Errorf("the execution returned %q, %v, want ErrStopping", back.Kind, err)
+				}
+			} else {
+				wantReturn(t, back, err, engine.ReturnCancelled)
+			}
+			if len(j.tries) != 0 {
+				t.Errorf("the worker wrote an end: %+v", j.tries)
+			}
+		})
 	}
 }
 
@@ -187,8 +268,8 @@ func TestRunner_T51_SuccessInSpiteOfCancelCounts(t *testing.T) {
 		cancel()
 		return executor.Result{}, nil
 	}))
-	if end.Kind != engine.EndCompleted {
-		t.Errorf("%s, want COMPLETED", end.Kind)
+	if end.Completed == nil {
+		t.Errorf("the log has %+v, want a completion", end.Failed)
 	}
 }
 
@@ -216,6 +297,17 @@ func TestRunner_FailuresWithoutAName(t *testing.T) {
 	}
 	r := worker(t, newJournal(t, plan.Manual, struct{}{}), executor.Config{})
 	wantFailed(t, execute(t, t.Context(), r), executor.CodeTypeUnsupported, false)
+	r = worker(t, newJournal(t, plan.Sleep, plan.SleepInputs{MS: 1}), executor.Config{})
+	wantFailed(t, execute(t, t.Context(), r), executor.CodeTypeUnsupported, false) // the engine waits by a timer
+}
+
+func TestLight_RunsNoopAlone(t *testing.T) {
+	t.Parallel()
+	for _, typ := range []plan.StepType{plan.Noop, plan.Command, plan.HTTPNotify, plan.DBTCompile, plan.DBTRun, plan.DBTTest, plan.Sleep, plan.Manual} {
+		if _, ok := executor.Light()[typ]; ok != (typ == plan.Noop) {
+			t.Errorf("a light worker has an executor of %s: %t", typ, ok)
+		}
+	}
 }
 
 func TestRunner_AStepWithoutItsSecretsSaysSo(t *testing.T) {
@@ -226,90 +318,6 @@ func TestRunner_AStepWithoutItsSecretsSaysSo(t *testing.T) {
 	if !strings.Contains(j.log(), `dvt: the step names the secret "db/password" of "vault"`) {
 		t.Errorf("the log is:\n%s", j.log())
 	}
-}
-
-func TestRunner_T229_LinesAreShippedWhileItWorks(t *testing.T) {
-	t.Parallel()
-	j := newJournal(t, plan.Noop, struct{}{})
-	execute(t, t.Context(), scriptedWorker(t, j, func(_ context.Context, _ executor.Task, h executor.Host) (executor.Result, error) {
-		h.Print("stdout", "early")
-		eventually(t, "the line is kept while the step works", func() bool { return j.log() == "stdout: early\n" })
-		return executor.Result{}, nil
-	}))
-}
-
-func TestRunner_T229_BoundedWhileTheJournalIsSilent(t *testing.T) {
-	t.Parallel()
-	const half = 5000
-	j := newJournal(t, plan.Noop, struct{}{})
-	var silent atomic.Bool
-	silent.Store(true)
-	j.fail = func(engine.Evidence) error {
-		if silent.Load() {
-			return store.ErrUnavailable
-		}
-		return nil
-	}
-	execute(t, t.Context(), scriptedWorker(t, j, func(_ context.Context, _ executor.Task, h executor.Host) (executor.Result, error) {
-		began := time.Now()
-		for i := range 20_000 {
-			h.Print("stdout", fmt.Sprint("line ", i))
-		}
-		if took := time.Since(began); took > pace.Of(5*time.Second) {
-			t.Errorf("printing waited for the journal: %s", took)
-		}
-		silent.Store(false)
-		eventually(t, "what was held is kept", func() bool { return strings.Count(j.log(), "\n") == 2*half })
-		return executor.Result{}, nil
-	}))
-	if len(j.lines) != 2*half || j.lines[half-1].Text != "line 4999" || j.lines[half].Stream != "dvt" ||
-		!strings.Contains(j.lines[half].Text, "10001 lines were dropped") || j.lines[2*half-1].Text != "line 19999" {
-		t.Errorf("%d lines; in the middle %+v, at the end %+v", len(j.lines), j.lines[min(half, len(j.lines)-1)], j.lines[len(j.lines)-1])
-	}
-	for i, l := range j.lines {
-		if l.No != int64(i+1) {
-			t.Fatalf("line %d has No %d", i+1, l.No)
-		}
-	}
-}
-
-// Lines that come faster than they are kept are waited for: none is lost, however many there are. Time is that of the bubble: a journal
-// that no core is given to would be one that does not answer.
-func TestRunner_T229_NothingIsLostToAJournalThatAnswers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		j := newJournal(t, plan.Noop, struct{}{})
-		var most atomic.Int64
-		j.fail = func(e engine.Evidence) error {
-			most.Store(max(most.Load(), int64(len(e.Lines))))
-			time.Sleep(time.Millisecond)
-			return nil
-		}
-		const printers, each = 2, 50_000
-		execute(t, t.Context(), scriptedWorker(t, j, func(_ context.Context, _ executor.Task, h executor.Host) (executor.Result, error) {
-			var all sync.WaitGroup
-			for p := range printers {
-				all.Go(func() {
-					for i := range each {
-						h.Print("stdout", fmt.Sprint(p, " ", i))
-					}
-				})
-			}
-			all.Wait()
-			return executor.Result{}, nil
-		}))
-		if len(j.lines) != printers*each || most.Load() > 2000 {
-			t.Fatalf("%d lines of %d are kept, at most %d at once", len(j.lines), printers*each, most.Load())
-		}
-		var next [printers]int
-		for i, l := range j.lines {
-			var p, n int
-			if _, err := fmt.Sscan(l.Text, &p, &n); err != nil || l.No != int64(i+1) || n != next[p] {
-				t.Fatalf("line %d has No %d and says %q, %v", i+1, l.No, l.Text, err)
-			}
-			next[p]++
-		}
-	})
 }
 
 func TestRetryable_T67_T68_T205(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"github.com/dvt-engine/dvt/engine/interp"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
 )
 
 // BenchmarkStep runs whole plans of layers of ten and reports the cost of one
@@ -58,12 +59,19 @@ func runThrough(m *interp.Machine, sk plan.Skeleton, first interp.Input) run.Sta
 					seq++
 					r.Ends = append(r.Ends, interp.RecordedEvent{Seq: seq})
 				}
+				r.Head = seq
 				todo = append(todo, r)
 			case interp.Execute:
-				todo = append(todo, interp.StepEnded{At: epoch, End: engine.StepEnd{
-					StepID: sk.Steps[e.Ord].StepID, LogicalAttempt: e.LA, N: e.N, EngineAttempt: 1,
-					StartedAt: epoch, Kind: engine.EndCompleted, Completed: &run.StepCompletedPayload{},
-				}})
+				id := sk.Steps[e.Ord].StepID
+				t := engine.Tail{Seq: seq + 2, Head: store.Head{LastSeq: seq + 2}, Events: []engine.LogEvent{
+					{Seq: seq + 1, Type: run.StepStartedEvent, StepID: id, LogicalAttempt: e.LA, EngineAttempt: 1, At: epoch},
+					{Seq: seq + 2, Type: run.StepCompletedEvent, StepID: id, LogicalAttempt: e.LA, EngineAttempt: 1, At: epoch},
+				}}
+				seq += 2
+				todo = append(todo, interp.Observed{At: epoch, Tail: t})
+				todo = append(todo, interp.Returned{At: epoch, Return: engine.Return{StepID: id, LogicalAttempt: e.LA, N: e.N, EngineAttempt: 1, Kind: engine.ReturnEnded}})
+			case interp.ReadLog:
+				todo = append(todo, interp.Observed{At: epoch, Tail: engine.Tail{Seq: seq, Head: store.Head{LastSeq: seq}}})
 			case interp.Finish:
 				return e.Status
 			}

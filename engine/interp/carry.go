@@ -43,6 +43,8 @@ type Carried struct {
 	Signal  int64    `json:"signal,omitempty"`  // number of the last one taken
 	Latched []uint64 `json:"latched,omitempty"` // numbers of those that wait for RunResumed, each from the one before
 
+	Seen    run.Seq  `json:"seen,omitempty"` // up to here the log was observed
+	Head    run.Seq  `json:"head,omitempty"` // the highest that the log was said to have
 	Gate    run.Gate `json:"gate,omitempty"`
 	Running int      `json:"running,omitempty"`
 	Stop    string   `json:"stop,omitempty"` // the signal that ordered it
@@ -50,7 +52,8 @@ type Carried struct {
 	Epoch         int       `json:"epoch,omitempty"` // of the newest pause
 	Paused        bool      `json:"paused,omitempty"`
 	PauseRecorded bool      `json:"pauseRecorded,omitempty"`
-	Resume        string    `json:"resume,omitempty"` // the signal that waits for the run to drain
+	PauseResumed  bool      `json:"pauseResumed,omitempty"` // the log has the RunResumed of the pause, and its RESUME was not heard
+	Resume        string    `json:"resume,omitempty"`       // the signal that waits for the run to drain
 	DrainAt       time.Time `json:"drainAt,omitzero"`
 	DrainOverdue  bool      `json:"drainOverdue,omitempty"`
 
@@ -60,14 +63,22 @@ type Carried struct {
 
 	WaitEnds time.Time `json:"waitEnds,omitzero"` // of the waits for people, the first deadline
 
-	QuotaAt  time.Time     `json:"quotaAt,omitzero"`
-	QuotaGap time.Duration `json:"quotaGap,omitempty"`
-	QuotaRow int           `json:"quotaRow,omitempty"`
-	Delayed  []byte        `json:"delayed,omitempty"` // see packDelayed
+	Latest time.Time `json:"latest,omitzero"` // emittedAt of the latest end that the log is known to have
 
-	Undoing bool   `json:"undoing,omitempty"` // the hooks run
-	Undo    int    `json:"undo,omitempty"`    // hooks that are left
-	Undone  []byte `json:"undone,omitempty"`  // see packHooks
+	Delayed        []byte        `json:"delayed,omitempty"` // see packDelayed
+	DelayedHow     []byte        `json:"delayedHow,omitempty"`
+	DelayedRunning []byte        `json:"delayedRunning,omitempty"`
+	DelayedFrom    time.Time     `json:"delayedFrom,omitzero"` // to which the timer is set
+	TokensAt       time.Time     `json:"tokensAt,omitzero"`    // no step asks for a token before
+	TokensGap      time.Duration `json:"tokensGap,omitempty"`
+	TokensRow      int           `json:"tokensRow,omitempty"`
+
+	Undoing   bool      `json:"undoing,omitempty"`   // the hooks run
+	Undo      int       `json:"undo,omitempty"`      // hooks that are left
+	Undone    []byte    `json:"undone,omitempty"`    // see packHooks
+	HookN     int       `json:"hookN,omitempty"`     // dispatches of the first hook that is left
+	HookSpent int       `json:"hookSpent,omitempty"` // engine attempts of it that were lost
+	HookAt    time.Time `json:"hookAt,omitzero"`     // when it is dispatched again
 
 	Steps  []byte         `json:"steps,omitempty"`  // see packSteps
 	Errors []carriedError `json:"errors,omitempty"` // that Steps refer to by place
@@ -103,10 +114,11 @@ func (m *Machine) Carry() Carried {
 	p, f := &m.pause, &m.failure
 	c := Carried{
 		Version: carriedVersion, Execution: m.who.EngineAttempt + 1, Batches: m.record.batches,
-		Signal: m.signals.last, Gate: m.record.gate, Running: m.record.running, Stop: m.stop.signalID,
-		Epoch: p.epoch, Paused: p.on, PauseRecorded: p.recorded, Resume: p.resumeID, DrainAt: p.drainAt, DrainOverdue: p.overdue,
+		Signal: m.signals.last, Seen: m.record.seen, Head: m.record.head, Gate: m.record.gate, Running: m.record.running, Stop: m.stop.signalID,
+		Epoch: p.epoch, Paused: p.on, PauseRecorded: p.recorded, PauseResumed: p.on && p.isResumed(), Resume: p.resumeID, DrainAt: p.drainAt, DrainOverdue: p.overdue,
 		WindowAt: f.windowAt, WindowExpired: f.expired, Failing: f.final,
-		Undoing: m.compensation.begun, Undo: len(m.compensation.todo),
+		Undoing: m.compensation.begun, Undo: len(m.compensation.todo), Latest: m.latest,
+		HookN: m.compensation.n, HookSpent: m.compensation.spent, HookAt: m.compensation.due,
 	}
 	if due := m.manual.due; len(due) > 0 {
 		c.WaitEnds = due[0].at
@@ -134,12 +146,16 @@ func Resume(sk plan.Skeleton, who Config, c Carried) (*Machine, error) {
 	}
 	who.EngineAttempt = max(who.EngineAttempt, c.Execution)
 	m := New(sk, who)
-	m.status = run.Running
+	m.status, m.latest = run.Running, c.Latest
 	m.record.batches, m.record.gate, m.record.running = c.Batches, c.Gate, c.Running
+	m.record.seen, m.record.head = c.Seen, max(c.Seen, c.Head)
 	m.stop.signalID = c.Stop
 	m.signals.last, m.signals.seen = c.Signal, c.Signal
 	p, f := &m.pause, &m.failure
 	p.epoch, p.on, p.recorded, p.resumeID, p.drainAt, p.overdue = c.Epoch, c.Paused, c.PauseRecorded, c.Resume, c.DrainAt, c.DrainOverdue
+	if c.PauseResumed {
+		p.resumedEpoch = p.epoch
+	}
 	f.windowAt, f.expired, f.final = c.WindowAt, c.WindowExpired, c.Failing
 	no := uint64(0)
 	for _, d := range c.Latched {
@@ -169,9 +185,6 @@ func (m *Machine) goOn() {
 	if at := m.pause.drainAt; !at.IsZero() && !m.pause.overdue {
 		m.setTimer(TimerDrain, at)
 	}
-	if at := m.quota.at; !at.IsZero() {
-		m.setTimer(TimerQuota, at)
-	}
 }
 
 // owe notes a signal that must be read again before anything else is decided.
@@ -195,7 +208,7 @@ func (m *Machine) readAgain(s engine.Signal) bool {
 	case !known:
 	case m.steps[o].signalNo == s.No:
 		m.steps[o].signalID = s.ID
-		if m.steps[o].stage == waiting {
+		if at := m.steps[o].stage; at == waiting || at == ready { // it passes fail-fast from now on
 			m.makeReady(o)
 		}
 	default:

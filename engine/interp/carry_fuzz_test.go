@@ -8,6 +8,7 @@ import (
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/interp"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
 )
 
 // FuzzResume makes machines of anything: what cannot be read is an error, and no
@@ -30,6 +31,10 @@ func FuzzResume(f *testing.F) {
 	seed(w)
 	w.fail("s0002", "BROKEN")
 	w.signal(run.RetryStep, "A", "s0002")
+	seed(w)
+	w.back("s0002", engine.ReturnThrottled, time.Second)
+	w.begin("s0003")
+	w.forge("s0003", engine.ReturnAbandoned)
 	seed(w)
 	w.signal(run.Pause, "B", "")
 	seed(w)
@@ -61,9 +66,13 @@ func FuzzResume(f *testing.F) {
 				{No: int64(i + 1), ID: "x", Type: run.RetryStep, StepID: "s0002"}, {No: int64(i + 2), ID: "y", Type: run.Resume},
 			}})
 			step(interp.Recorded{At: epoch, Batch: batch, Ends: []interp.RecordedEvent{{Seq: 1}, {Seq: 2}}})
-			step(interp.Fired{At: epoch.Add(time.Hour), Timer: []interp.Timer{interp.TimerDrain, interp.TimerManual, interp.TimerRetryWindow}[i%3]})
-			step(interp.StepEnded{At: epoch, End: engine.StepEnd{StepID: "s0002", LogicalAttempt: 1, N: 1, Kind: engine.EndParked}})
-			step(interp.Compensated{At: epoch, End: interp.CompensationEnd{StepID: "s0001"}})
+			step(interp.Fired{At: epoch.Add(time.Hour), Timer: []interp.Timer{interp.TimerDrain, interp.TimerManual, interp.TimerRetryWindow, interp.TimerDelay}[i%4]})
+			step(interp.Returned{At: epoch, Return: engine.Return{StepID: "s0002", LogicalAttempt: 1, N: 1, Kind: []engine.ReturnKind{engine.ReturnParked, engine.ReturnLost}[i%2]}})
+			step(interp.HookReturned{At: epoch, Return: engine.Return{StepID: "s0001", N: 1, Kind: engine.ReturnLost}})
+			step(interp.Observed{At: epoch, Tail: engine.Tail{Seq: 9, Head: store.Head{LastSeq: 9, SignalNo: 9}, Events: []engine.LogEvent{
+				{Seq: run.Seq(i), Type: run.StepStartedEvent, StepID: "s0003", LogicalAttempt: 1},
+				{Seq: run.Seq(2 * i), Type: run.StepCompletedEvent, StepID: "s0002", LogicalAttempt: 1},
+			}}})
 			step(interp.Signalled{At: epoch})
 		}
 		if c := m.Carry(); m.Rotated() {

@@ -53,5 +53,8 @@ func (m *Machine) unpackHooks(c Carried) error {
 		return fmt.Errorf("%w: the compensation is unreadable", ErrCarried)
 	}
 	h.todo = slices.Clip(h.todo[:c.Undo]) // less than all where a stop came
+	if len(h.todo) > 0 {
+		h.n, h.spent, h.due = max(0, c.HookN), max(0, c.HookSpent), c.HookAt
+	}
 	return nil
 }

@@ -20,25 +20,25 @@ import (
 func TestCarry_T109_EveryField(t *testing.T) {
 	t.Parallel()
 	said := map[string]string{
-		"Machine": "sk who ords next now out status begun done schedule record signals pause failure stop rotation steps manual quota compensation",
+		"Machine": "sk who ords next now latest out status begun done schedule record signals pause failure stop rotation steps manual delays compensation",
 		// ready, favoured and left follow from the steps; nothing is in flight
 		"schedule": "ready favoured flying width left openings",
 		// queue, sent, closing and alone are of a machine that is not idle
-		"record": "queue batches sent gate running closing alone",
+		"record": "queue batches sent gate head running seen known behind wanted needed reading signalNo partial window strays shut closing alone",
 		// waiting, seen and what is to be asked for is read again
 		"inbox": "last seen waiting fetching after puzzled lookUp owed",
 		// a machine that has not heard of a pause, or has put something off, is not idle
-		"pause":        "on recorded epoch resumeID drainAt overdue resuming unheard putOff latched interrupted",
+		"pause":        "on recorded epoch resumedEpoch resumeID drainAt overdue resuming unheard putOff latched interrupted",
 		"failure":      "count arming era windowAt expired final toStop",
 		"stop":         "signalID",
 		"rotation":     "dispatched from pressed hard patience over", // each execution's own
 		"manual":       "opening open due firesAt",                   // follow from the steps
-		"quota":        "delayed at gap row",
-		"compensation": "succeeded begun todo flying done",
+		"delays":       "apart tokens running row gap next firesAt",
+		"compensation": "succeeded begun todo flying n spent due done",
 		// openings, passes and asked are of an execution in flight
-		"step": "status stage la n missing signalID signalNo era passes openings asked failing latched failedSeq failed waitEnds",
+		"step": "status stage la n missing signalID signalNo era passes begun spent vanished due forToken waitLA waitSince waitEnd openings asked failing latched failedSeq failed waitEnds",
 	}
-	for _, of := range []any{Machine{}, schedule{}, record{}, inbox{}, pause{}, failure{}, stop{}, rotation{}, manual{}, quota{}, compensation{}, step{}} {
+	for _, of := range []any{Machine{}, schedule{}, record{}, inbox{}, pause{}, failure{}, stop{}, rotation{}, manual{}, delays{}, compensation{}, step{}} {
 		typ := reflect.TypeOf(of)
 		var has []string
 		for i := range typ.NumField() {
@@ -84,10 +84,15 @@ func TestCarry_T109_Size(t *testing.T) {
 		"retrying, every other one without a token": func(m *Machine, st *step, i int) {
 			failed(st, i)
 			st.stage, st.la, st.n, st.signalID, st.signalNo, st.era = ready, 100+i%20, 1+i%100, long, int64(nos[i]+1), i%2
-			if m.quota.at = at; i%2 == 0 {
-				st.stage = delayed
-				m.quota.delayed.push(run.Ord(i))
+			if m.now = at.Add(time.Duration(i) * 10 * time.Millisecond); i%2 == 0 {
+				m.delay(run.Ord(i), time.Duration(1+i%50)*time.Second, true)
 			}
+		},
+		"retrying, all declined, and a hundred of them running": func(m *Machine, st *step, i int) {
+			failed(st, i)
+			st.la, st.n, st.signalID, st.signalNo, st.era = 100+i%20, 1+i%100, long, int64(nos[i]+1), i%2
+			st.begun, st.vanished, m.now = i%50 == 0, 9, at.Add(time.Duration(i)*10*time.Millisecond)
+			m.delay(run.Ord(i), time.Duration(1+i%50)*time.Second, false)
 		},
 		"undone": func(m *Machine, st *step, i int) {
 			st.status, st.stage, st.la = run.StepSuccess, settled, 2+i%100

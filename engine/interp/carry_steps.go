@@ -28,7 +28,7 @@ const (
 // The high half says which numbers follow, in this order, and which do not.
 const (
 	carriedLA     byte = 1 << (4 + iota) // la, where it is not 1
-	carriedN                             // n, where it is not 0
+	carriedN                             // n, where it is not 0, with the engine attempts that were spent above it
 	carriedSignal                        // signalNo
 	carriedEra                           // no number: the step passes fail-fast
 )
@@ -108,7 +108,7 @@ func (m *Machine) packStep(i int, undoable bool) []byte {
 		number(carriedLA, uint64(st.la))
 	}
 	if st.n != 0 && st.stage != settled {
-		number(carriedN, uint64(st.n))
+		number(carriedN, uint64(st.spent)<<32|uint64(st.n))
 	}
 	if st.signalID != "" {
 		number(carriedSignal, uint64(st.signalNo))
@@ -236,7 +236,8 @@ func (m *Machine) unpackStep(o run.Ord, in *entries, c *Carried) error {
 		st.la = in.number()
 	}
 	if what&carriedN != 0 {
-		st.n = in.number()
+		n := in.number()
+		st.n, st.spent = n&math.MaxUint32, n>>32
 	}
 	if what&carriedSignal != 0 {
 		st.signalNo = int64(in.number())

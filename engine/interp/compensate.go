@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"time"
 
+	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -16,6 +18,9 @@ type compensation struct {
 	begun     bool      // RunCompensationStarted is queued or in the log
 	todo      []run.Ord // what is to be undone, the next first
 	flying    bool      // the hook of the first of todo was dispatched
+	n         int       // dispatches of that hook
+	spent     int       // engine attempts of it that were lost
+	due       time.Time // when it is dispatched again, zero unless it waits for that
 	done      []run.CompensationPayload
 }
 
@@ -67,73 +72,122 @@ func (m *Machine) orderHooks() {
 	}
 }
 
+// hookAttempts is how often a hook is executed at most (R186).
+const hookAttempts = 2
+
 // compensate runs the next hook, once the log has the end of the one before.
 func (m *Machine) compensate() {
 	c := &m.compensation
-	if !c.begun || c.flying || len(c.todo) == 0 || m.stop.signalID != "" || !m.quiet() || m.held() {
+	waits := !c.due.IsZero()
+	if !c.begun || c.flying || waits || len(c.todo) == 0 || m.stop.signalID != "" || !m.quiet() || m.held() {
 		return
 	}
+	m.launchHook()
+}
+
+func (m *Machine) launchHook() {
+	c := &m.compensation
 	c.flying = true
+	c.n++
 	m.dispatched()
-	m.emit(Compensate{Ord: c.todo[0], LA: m.steps[c.todo[0]].la})
+	m.emit(Compensate{Ord: c.todo[0], LA: m.steps[c.todo[0]].la, N: c.n, Spent: c.spent})
 }
 
 // stopCompensation lets no further hook run; the one that does is asked to stop.
 func (m *Machine) stopCompensation() {
 	c := &m.compensation
-	if !c.flying {
+	switch {
+	case c.flying:
+		c.todo = c.todo[:1]
+		m.failure.toStop = append(m.failure.toStop, c.todo[0])
+	case c.n > 0 && len(c.todo) > 0: // it was dispatched, and nobody executes it
+		c.todo = c.todo[:1]
+		m.failHook(max(1, c.spent), string(run.CodeCancelled), hookStopped)
+	default:
 		c.todo = nil
-		return
 	}
-	c.todo = c.todo[:1]
-	m.failure.toStop = append(m.failure.toStop, c.todo[0])
 }
 
-// compensationEnded takes the end of the hook in flight; any other is stale.
-func (m *Machine) compensationEnded(end CompensationEnd) {
+const hookStopped = "the run was stopped while this hook ran"
+
+// applyHookEnd takes the end of the hook in flight that the log has; any other is known.
+func (m *Machine) applyHookEnd(o run.Ord, e *engine.LogEvent) {
 	c := &m.compensation
-	if !c.flying || m.sk.Steps[c.todo[0]].StepID != end.StepID {
+	if !c.flying && c.n == 0 || len(c.todo) == 0 || c.todo[0] != o {
 		return
 	}
-	o := c.todo[0]
-	c.flying, c.todo = false, c.todo[1:]
-	p := run.CompensationPayload{
-		StepID: end.StepID, IdempotencyKey: m.compensationKey(end.StepID), Attempts: max(1, end.Attempts),
-		Compensated: end.Compensated, Result: end.Result, ErrorCode: end.ErrorCode, ErrorMessage: end.ErrorMessage,
+	p, err := run.PayloadOf[run.CompensationPayload](e.Payload)
+	if err != nil { // it tells at least which step was undone
+		p = run.CompensationPayload{StepID: e.StepID, Attempts: 1, Compensated: e.Type == run.StepCompensated}
 	}
-	t := run.StepCompensated
+	m.closeHook(p)
+}
+
+// takeHookReturn takes the hook in flight that the engine no longer executes and whose end is not in the log; any other
+// is stale. It is dispatched again while it has engine attempts left: after a delay that grows, where nobody knows why it
+// came back.
+func (m *Machine) takeHookReturn(got engine.Return) {
+	c := &m.compensation
+	if !c.flying || m.sk.Steps[c.todo[0]].StepID != got.StepID || got.N != c.n {
+		return
+	}
+	lost := got.Kind == engine.ReturnLost
 	switch {
-	case end.Compensated:
-		p.ErrorCode, p.ErrorMessage = "", ""
+	case m.stop.signalID != "":
+		m.failHook(max(1, got.EngineAttempt), string(run.CodeCancelled), hookStopped)
+		return
+	case lost:
+		c.spent = max(c.spent+1, min(got.EngineAttempt, hookAttempts))
+	}
+	switch again := c.spent < hookAttempts && c.n <= mostVanished; {
+	case again && lost:
+		m.launchHook()
+	case again:
+		c.flying, c.due = false, m.now.Add(min(growing(c.n), longestDelay))
+	case lost:
+		m.failHook(max(1, c.spent), string(run.CodeTimeout), "the worker stopped answering while it ran this hook")
 	default:
-		t = run.StepCompensationFailed
-		p.ErrorCode = cmp.Or(p.ErrorCode, string(run.CodeInternal))
+		queue := m.sk.Steps[c.todo[0]].CompensationQueue
+		m.failHook(max(1, c.spent), "ENGINE_ERROR", vanishedMessage("hook", c.n, queue, "undo the step by hand"))
 	}
-	payload, err := encode(p)
-	if err != nil {
-		p.Result = nil
-		payload, _ = encode(p)
+}
+
+// failHook writes that the hook which was dispatched last came to nothing.
+func (m *Machine) failHook(attempts int, code, message string) {
+	o := m.compensation.todo[0]
+	p := run.CompensationPayload{
+		StepID: m.sk.Steps[o].StepID, IdempotencyKey: m.compensationKey(m.sk.Steps[o].StepID), Attempts: attempts,
+		ErrorCode: code, ErrorMessage: message,
 	}
-	m.enqueue(entry{kind: hooks, ord: o, drafts: []run.Draft{m.stepEvent(o, t, p.Attempts, m.now, payload)}})
+	payload, _ := encode(p)
+	m.enqueue(entry{kind: hooks, ord: o, drafts: []run.Draft{m.stepEvent(o, run.StepCompensationFailed, attempts, m.now, payload)}})
+	m.closeHook(p)
+}
+
+// closeHook goes on to the next hook, with what became of this one.
+func (m *Machine) closeHook(p run.CompensationPayload) {
+	c := &m.compensation
+	c.flying, c.n, c.spent, c.due, c.todo = false, 0, 0, time.Time{}, c.todo[1:]
+	c.done = append(c.done, summarised(p))
+}
+
+// summarised is what RunFailed says of one hook.
+func summarised(p run.CompensationPayload) run.CompensationPayload {
 	p.Result, p.ErrorMessage = nil, cut(p.ErrorMessage, maxSummaryText)
-	c.done = append(c.done, p)
+	return p
+}
+
+// hookRecorded comes when the log has an end of the hook that the machine gave up last: that of a worker that was late,
+// if it was there first. No other hook has ended meanwhile.
+func (m *Machine) hookRecorded(last RecordedEvent) {
+	if c := &m.compensation; last.Hook != nil && len(c.done) > 0 {
+		c.done[len(c.done)-1] = summarised(*last.Hook)
+	}
 }
 
 // compensationKey is what makes the hook of a step do its work once (R183).
 func (m *Machine) compensationKey(stepID string) string {
 	return m.who.Identity.RunID + ":" + stepID + ":compensate"
-}
-
-// shortened drops from the end of a hook what the log does not take. It reports
-// whether there was something to drop.
-func (e *entry) shortened() bool {
-	p, _ := run.PayloadOf[run.CompensationPayload](e.drafts[0].Payload)
-	if len(p.Result) == 0 && p.ErrorMessage == "" {
-		return false
-	}
-	p.Result, p.ErrorMessage = nil, ""
-	e.drafts[0].Payload, _ = encode(p)
-	return true
 }
 
 // summary is what RunFailed says of the hooks: as many as there is room for, and

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -61,23 +62,20 @@ func TestCompensate_M04_ReverseOrderOfCompletion(t *testing.T) {
 }
 
 // Each hook waits for the log to have the end of the one before.
-func TestCompensate_R185_OneAtATime(t *testing.T) {
+//
+// contract: R185
+func TestCompensate_OneAtATime(t *testing.T) {
 	t.Parallel()
 	w := undoneD4(t)
-	w.endHook(1, "")
-	if w.hook != nil || w.pending == nil {
-		t.Fatal("the second hook runs before the end of the first is in the log")
+	w.writeHookEnd(1, "")
+	w.feed(interp.HookReturned{At: w.now, Return: engine.Return{StepID: "b", N: 1, Kind: engine.ReturnLost}}) // never dispatched
+	if w.hookOf() != "a" || w.pending != nil {
+		t.Fatalf("the hook in flight is %+v, want that of a until its end is observed", w.hook)
 	}
-	w.feed(interp.Compensated{At: w.now, End: interp.CompensationEnd{StepID: "a", Attempts: 1}}) // again
-	w.feed(interp.Compensated{At: w.now, End: interp.CompensationEnd{StepID: "b", Attempts: 1}}) // never dispatched
-	w.commit()
-	w.deliver()
+	w.returnHook(engine.Return{Kind: engine.ReturnEnded, EngineAttempt: 1})
+	w.feed(interp.HookReturned{At: w.now, Return: engine.Return{StepID: "a", N: 1, Kind: engine.ReturnLost}}) // stale
 	if w.hookOf() != "b" || w.pending != nil {
-		t.Fatalf("the hook in flight is %+v", w.hook)
-	}
-	w.feed(interp.Compensated{At: w.now, End: interp.CompensationEnd{StepID: "a", Attempts: 1}}) // once more
-	if w.pending != nil {
-		t.Fatalf("a stale end is appended: %+v", w.pending.Events)
+		t.Fatalf("the hook in flight is %+v, pending is %+v; want the hook of b", w.hook, w.pending)
 	}
 }
 
@@ -230,20 +228,100 @@ func TestCompensate_T192_EndedByAnotherHand(t *testing.T) {
 	}
 }
 
-// T190: a result that the log does not take is left out; that the hook ran is not.
-func TestCompensate_T190_RefusedResult(t *testing.T) {
+// A hook whose worker is lost is executed once more, and then has failed.
+//
+// contract: R186
+func TestCompensate_LostOnceRunsAgainLostTwiceTimesOut(t *testing.T) {
 	t.Parallel()
 	w := undoneD4(t)
-	w.refuse = func(d run.Draft) bool { return strings.Contains(string(d.Payload), "undone") }
-	w.undo("a", 1, "")
-	w.refuse = nil
-	w.hook = nil
-	w.feed(interp.Compensated{At: w.now, End: interp.CompensationEnd{StepID: "b", Attempts: 1, Compensated: true, Result: []byte(`{`)}})
-	w.record()
+	lose := func() {
+		w.returnHook(engine.Return{Kind: engine.ReturnLost, EngineAttempt: 1 + w.hook.spent})
+		w.record()
+	}
+	lose()
+	if w.hookOf() != "a" || w.hook.n != 2 || w.hook.spent != 1 {
+		t.Fatalf("the hook in flight is %+v, want that of a again with one engine attempt spent", w.hook)
+	}
+	w.undo("a", 2, "")
+	lose()
+	lose()
 	w.expectDone(run.Failed)
-	for _, e := range w.log[11:13] {
-		if p, _ := run.PayloadOf[run.CompensationPayload](e.Payload); !p.Compensated || p.Result != nil {
-			t.Errorf("%s %s", tell(e), e.Payload)
+	if diff := cmp.Diff([]string{"StepCompensated(a,2,)", "StepCompensationFailed(b,2,TIMEOUT)", "RunFailed(final,1,BROKEN)"}, without(w.story()[11:])); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
+	}
+}
+
+// The worker of a hook that was given up may write an end while the machine writes that the hook failed: the first end
+// stands, and the summary of the run says what the log says.
+//
+// contract: R187
+func TestCompensate_ALateWorkerAndTheMachineEndAHookOnce(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]string{"": "StepCompensated(a,1,)", "STUCK": "StepCompensationFailed(a,1,STUCK)"} {
+		w := undoneD4(t)
+		late := w.hook
+		w.returnHook(engine.Return{Kind: engine.ReturnLost, EngineAttempt: 1})
+		w.returnHook(engine.Return{Kind: engine.ReturnLost, EngineAttempt: 2}) // the machine gives it up
+		w.writeEndOf(late, 1, code)
+		w.record()
+		w.undo("b", 1, "")
+		w.expectDone(run.Failed)
+		if diff := cmp.Diff([]string{want, "StepCompensated(b,1,)", "RunFailed(final,1,BROKEN)"}, without(w.story()[11:])); diff != "" {
+			t.Errorf("log (-want +got):\n%s", diff)
+		}
+		p, err := run.PayloadOf[run.RunFailedPayload](w.log[len(w.log)-1].Payload)
+		if err != nil || len(p.Compensation) != 2 || p.Compensation[0].ErrorCode != code || p.Compensation[0].Compensated != (code == "") {
+			t.Errorf("the summary says %+v (%v), the log %s", p.Compensation, err, want)
+		}
+
+		w = undoneD4(t) // and the other way round: the machine is first
+		late = w.hook
+		w.returnHook(engine.Return{Kind: engine.ReturnLost, EngineAttempt: 1})
+		w.returnHook(engine.Return{Kind: engine.ReturnLost, EngineAttempt: 2})
+		w.record()
+		w.writeEndOf(late, 1, code)
+		w.undo("b", 1, "")
+		w.expectDone(run.Failed)
+		if got := without(w.story()[11:])[0]; got != "StepCompensationFailed(a,2,TIMEOUT)" {
+			t.Errorf("the log says %s, want the end that the machine wrote", got)
+		}
+	}
+}
+
+// A worker that dies once it has written the end of the hook costs nothing.
+func TestCompensate_LostAfterItsEndWasWritten(t *testing.T) {
+	t.Parallel()
+	w := undoneD4(t)
+	w.writeHookEnd(1, "")
+	w.returnHook(engine.Return{Kind: engine.ReturnLost, EngineAttempt: 1})
+	if w.hookOf() != "b" || w.hook.n != 1 {
+		t.Fatalf("the hook in flight is %+v, want the first of b", w.hook)
+	}
+}
+
+// An engine that says of a hook what the log does not have is asked again, and not for ever.
+func TestCompensate_ForgedReturnsAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []engine.ReturnKind{engine.ReturnEnded, engine.ReturnAbandoned, engine.ReturnRunTerminal, engine.ReturnCancelled, "x"} {
+		w := undoneD4(t)
+		from, n := w.now, 0
+		for ; w.hookOf() == "a"; n++ {
+			if n > 50 {
+				t.Fatalf("%s: the hook of a was dispatched %d times", kind, n)
+			}
+			w.returnHook(engine.Return{Kind: kind, EngineAttempt: 99})
+			w.record()
+			if w.hook == nil {
+				w.fire(interp.TimerDelay)
+			}
+		}
+		if took := w.now.Sub(from); n != 11 || took < 3*time.Minute {
+			t.Errorf("%s: %d forged returns ended the hook of a in %v, want 11 in some minutes", kind, n, took)
+		}
+		w.undo("b", 1, "")
+		w.expectDone(run.Failed)
+		if got, want := tell(w.log[11]), "StepCompensationFailed(a,1,ENGINE_ERROR)"; got != want {
+			t.Errorf("%s: the log says %s, want %s", kind, got, want)
 		}
 	}
 }
@@ -264,12 +342,9 @@ func TestCompensate_R188_TheSummaryIsBounded(t *testing.T) {
 	}
 	w.record()
 	w.fail("last", "BROKEN")
+	w.complaint = strings.Repeat("<", 1000)
 	for w.hook != nil {
-		id := w.hookOf()
-		w.hook = nil
-		w.feed(interp.Compensated{At: w.now, End: interp.CompensationEnd{
-			StepID: id, Attempts: 2, ErrorCode: "STUCK", ErrorMessage: strings.Repeat("<", 1000),
-		}})
+		w.endHook(2, "STUCK")
 		w.record()
 	}
 	w.expectDone(run.Failed)

@@ -26,14 +26,16 @@ func (m *Machine) essence() Machine {
 	c := *m
 	c.who.EngineAttempt, c.now, c.out, c.rotation = 0, time.Time{}, nil, rotation{}
 	c.schedule.ready, c.schedule.favoured, c.schedule.openings = nil, nil, 0
-	c.record.queue, c.record.alone = nil, 0
+	c.delays.apart, c.delays.tokens, c.delays.running = nil, nil, m.runningDelayed()
+	c.record.queue, c.record.known, c.record.alone, c.record.wanted, c.record.signalNo = nil, nil, 0, false, 0
+	c.record.needed = 0 // it was observed
 	c.signals.waiting, c.signals.after, c.signals.puzzled, c.signals.owed = nil, 0, nil, nil
 	c.pause.interrupted = slices.Clone(m.pause.interrupted)
 	slices.Sort(c.pause.interrupted)
-	c.failure.era, c.failure.toStop = 0, nil
-	if c.quota.delayed = nil; !m.anyDelayed() {
-		c.quota = quota{}
+	if c.pause.resumedEpoch = 0; m.pause.on && m.pause.isResumed() {
+		c.pause.resumedEpoch = m.pause.epoch
 	}
+	c.failure.era, c.failure.toStop = 0, nil
 	undoable := m.rankSuccesses()
 	c.compensation.succeeded = slices.Clone(m.compensation.succeeded)
 	for i := range c.compensation.succeeded {
@@ -56,6 +58,14 @@ func (m *Machine) essence() Machine {
 		if st.stage == settled {
 			st.n = 0
 		}
+		if st.stage != delayed {
+			st.forToken = false
+		}
+		if !st.begun { // how long it waits next is a guess
+			st.vanished = 0
+		}
+		st.due = time.Time{} // carried roughly
+		st.waitLA, st.waitSince, st.waitEnd = 0, time.Time{}, nil
 		st.openings, st.passes, st.asked = 0, false, nobody
 		st.failedSeq, st.failed = run.Seq(ranks.of[i]), run.FailurePayload{
 			ErrorCode: st.failed.ErrorCode, ErrorMessage: st.failed.ErrorMessage, Retryable: st.failed.Retryable,
@@ -74,7 +84,7 @@ func (m *Machine) essence() Machine {
 // PassesLike reports whether the same steps pass fail-fast in both machines.
 func (m *Machine) PassesLike(o *Machine) bool {
 	for i := range m.steps {
-		if m.steps[i].stage == waiting || m.steps[i].stage == ready {
+		if s := m.steps[i].stage; s == waiting || s == ready || s == open {
 			if m.favours(run.Ord(i)) != o.favours(run.Ord(i)) {
 				return false
 			}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
 
@@ -41,6 +42,7 @@ func (m *Machine) failed(o run.Ord) {
 				m.failure.toStop = append(m.failure.toStop, f)
 			}
 		}
+		m.cancelDelayed(byFailure, func(s *plan.SkeletonStep) bool { return s.Cancellable })
 	}
 }
 
@@ -69,11 +71,26 @@ func (m *Machine) settleFailure() {
 		return
 	}
 	switch {
-	case m.failure.final, m.window() <= 0, m.failure.expired:
+	case m.failure.final:
 		m.fail()
+	case m.window() <= 0, m.failure.expired:
+		if m.closeGate() {
+			m.fail()
+		}
 	case m.failure.windowAt.IsZero(): // the store had no event to open it on
 		m.openWindow(m.now.Add(m.window()))
 	}
+}
+
+// closeGate closes the gate to failing once more before the run fails, and reports whether the log has just done so.
+// A try of this machine that the engine lost may have opened it for a retry that this try has not heard of: an attempt
+// could begin while the end is being written.
+func (m *Machine) closeGate() bool {
+	if m.record.shut {
+		return true
+	}
+	m.enqueue(entry{kind: shuts, set: run.GateFailing})
+	return false
 }
 
 // retrying reports whether a step that passes fail-fast may still begin.
@@ -112,7 +129,7 @@ func (m *Machine) mayOpenWindow(batch []entry) bool {
 }
 
 func (m *Machine) windowOpened(at time.Time) {
-	if m.failure.count > 0 && !m.pause.on && m.stop.signalID == "" && m.failure.windowAt.IsZero() {
+	if m.failure.count > 0 && !m.pause.on && m.stop.signalID == "" && m.failure.windowAt.IsZero() && !m.retrying() {
 		m.openWindow(at)
 	}
 }

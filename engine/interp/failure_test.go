@@ -24,9 +24,11 @@ func TestStep_W19_E12_ParallelFailure(t *testing.T) {
 	}
 }
 
-// T79: what depends on the failure is DEPENDENCY_FAILED, the rest FAIL_FAST; a
-// dispatched execution that never began does not keep the run (T185).
-func TestStep_E12_FailFastHoldsTheRest(t *testing.T) {
+// What depends on the failure is DEPENDENCY_FAILED, the rest FAIL_FAST; a dispatched execution that never began does
+// not keep the run.
+//
+// contract: E12, T79, T185
+func TestStep_FailFastHoldsTheRest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, steps("a", "b", "c<a", "d<c", "e", "f<e"), with(calm, func(p *run.Policy) { noWindow(p); p.MaxParallelSteps = 2 })).start()
 	w.begin("a")
@@ -38,56 +40,33 @@ func TestStep_E12_FailFastHoldsTheRest(t *testing.T) {
 	w.expectDone(run.Failed)
 }
 
-// An execution that never began says nothing to the log while the gate is closed.
-func TestStep_T185_UnbegunEndUnderAClosedGate(t *testing.T) {
+// A dispatch that was lost before it began says nothing to the log, whatever the gate, and spends nothing.
+//
+// contract: T185
+func TestStep_LostBeforeItBeganCostsNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, steps("a", "b"), calm).start()
 	w.fail("a", "BROKEN")
-	w.report(w.flight("b"), failed("LOST", true))
-	w.record()
+	w.lose("b")
 	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepFailed(a,1,BROKEN)")
 	w.signal(run.RetryStep, "R", "a")
 	w.expectInFlight("a b")
-	if f := w.flight("b"); f.la != 1 || f.n != 2 {
-		t.Fatalf("b is dispatched as %d.%d", f.la, f.n)
+	if f := w.flight("b"); f.la != 1 || f.n != 2 || f.spent != 0 {
+		t.Fatalf("b is dispatched as %d.%d with %d engine attempts spent, want 1.2 with 0", f.la, f.n, f.spent)
 	}
 	w.succeed("a", "b")
 	w.expectDone(run.Completed)
 
-	w = newWorld(t, steps("a"), calm).start()
-	w.report(w.flight("a"), failed("LOST", true)) // an open gate: it failed
-	w.record()
-	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepFailed(a,1,LOST)")
-}
-
-// Where the worker of an execution died, only the log knows whether it had begun:
-// the end stands if it had, or else the step is ready again.
-func TestStep_T185_EndsOfWhoKnows(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, steps("a", "b", "c"), calm).start()
-	w.begin("a", "b")
-	w.fail("a", "BROKEN")
-	w.flight("b").lost = true
-	w.report(w.flight("b"), failed("TIMEOUT", true))
-	w.report(w.flight("c"), failed("TIMEOUT", true))
-	w.record()
-	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepStarted(b,1)", "StepFailed(a,1,BROKEN)", "StepFailed(b,1,TIMEOUT)")
-	w.signal(run.RetryStep, "R", "a")
-	w.signal(run.RetryStep, "S", "b")
-	w.succeed("a", "b", "c")
+	w = newWorld(t, steps("a"), with(calm, noWindow)).start() // an open gate, and nothing that the plan retries
+	for range 20 {
+		w.lose("a")
+	}
+	w.expect("RunApproved", "RunStarted")
+	if f := w.flight("a"); f.la != 1 || f.n != 21 || f.spent != 0 {
+		t.Fatalf("a is dispatched as %d.%d with %d engine attempts spent, want 1.21 with 0", f.la, f.n, f.spent)
+	}
+	w.succeed("a")
 	w.expectDone(run.Completed)
-}
-
-// The gate may close between the end of an execution and its append.
-func TestStep_T185_GateClosesBeforeTheAppend(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, steps("a", "b", "c"), calm).start()
-	w.begin("c")
-	w.report(w.flight("c"), completed()) // an Append is outstanding
-	w.report(w.flight("a"), failed("LOST", true))
-	w.report(w.flight("b"), failed("LOST", true))
-	w.record() // a and b go in one batch: a's failure closes the gate to b
-	w.expect("RunApproved", "RunStarted", "StepStarted(c,1)", "StepCompleted(c,1)", "StepStarted(a,1)", "StepFailed(a,1,LOST)")
 }
 
 func TestStep_G17_RetryWithinTheWindow(t *testing.T) {
@@ -275,11 +254,13 @@ func TestStep_T193_SignalsAreJudgedOnWhatTheLogSays(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, l3(), calm).start()
 	w.begin("s1")
-	w.report(w.flight("s1"), failed("BROKEN", true))
-	w.commit()
+	first := w.flight("s1")
+	w.writeEnd(first, failed("BROKEN", true)) // and nobody has told the machine
 	w.accept(engine.Signal{ID: "R", Type: run.RetryStep, StepID: "s1", LA: 1})
 	w.feed(interp.Signalled{At: w.now, Signals: w.signals})
 	w.record()
+	w.expectInFlight("s1 s1")
+	w.comeBack(first, engine.Return{Kind: engine.ReturnEnded}) // late
 	w.succeed("s1", "s2", "s3")
 	w.expectDone(run.Completed)
 	w.expectReceipt("R", run.SignalApplied, "", 6)
@@ -320,7 +301,7 @@ func TestStep_CancelRunningPolicy(t *testing.T) {
 	if !w.flight("b").cancelled || w.flight("c").cancelled {
 		t.Fatalf("b %v, c %v", w.flight("b").cancelled, w.flight("c").cancelled)
 	}
-	w.end("b", engine.StepEnd{Kind: engine.EndCancelled})
+	w.cancel("b")
 	w.succeed("c")
 	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepStarted(b,1)", "StepStarted(c,1)", "StepFailed(a,1,BROKEN)",
 		"StepFailed(b,1,CANCELLED)", "StepCompleted(c,1)", "RunFailed(a,1,BROKEN)")
@@ -337,7 +318,7 @@ func TestStep_T79_Cancel(t *testing.T) {
 		}
 	}
 	w.signal(run.EmergencyStop, "E", "") // already stopping
-	w.end("a", engine.StepEnd{Kind: engine.EndCancelled})
+	w.cancel("a")
 	w.succeed("b")
 	w.expectInFlight("c") // never began: nobody waits for it
 	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepStarted(b,1)", "SignalAccepted(C)", "SignalAccepted(E)",

@@ -5,7 +5,6 @@
 package interp
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/dvt-engine/dvt/engine"
@@ -26,24 +25,50 @@ type (
 	Recorded struct {
 		At    time.Time `json:"at"`
 		Batch int       `json:"batch"` // echoes Append.Batch (T184)
-		// Unconfirmed says that the store did not answer a Bounded Append within the
-		// write budget: it may be in the log, or come to be. Nothing else is set (T120).
-		Unconfirmed bool `json:"unconfirmed,omitempty"`
-		// HeldBack says that nothing of an UnlessPaused Append was written, because the
-		// run is paused in the log. Nothing else is set.
-		HeldBack bool `json:"heldBack,omitempty"`
+		// HeldBack says that nothing of the Append was written, because the run's gate was closed: Gate is what the
+		// gate was. Nothing else is set.
+		HeldBack bool     `json:"heldBack,omitempty"`
+		Gate     run.Gate `json:"gate,omitempty"`
+		// Ended says that nothing of the Append was written, because the log has an end of an attempt that it would
+		// begin. Nothing else is set.
+		Ended bool `json:"ended,omitempty"`
 		// Ends stands in the order of the batch's events.
 		Ends         []RecordedEvent `json:"ends,omitempty"`
 		Head         run.Seq         `json:"head"`
 		Running      int             `json:"running"`               // non-manual attempts RUNNING at Head
 		RunTerminal  bool            `json:"runTerminal,omitempty"` // the run is over, by this batch or by another hand
 		WindowOpened *time.Time      `json:"windowOpened,omitempty"`
+		// StillFailing says that the log kept GateFailing although the Append cleared it, because a step failed
+		// after Append.Seen.
+		StillFailing bool `json:"stillFailing,omitempty"`
 	}
 
-	// StepEnded is the end of one Execute.
-	StepEnded struct {
-		At  time.Time
-		End engine.StepEnd
+	// Observed brings what the log says after Machine.Seen. The begins and ends of attempts that workers wrote count
+	// here and nowhere else: no engine is believed (T191). Events that were observed before change nothing. Signals
+	// wait until the log was observed to a head whose SignalNo covers them: they were accepted on what it says.
+	Observed struct {
+		At   time.Time
+		Tail engine.Tail
+	}
+
+	// Renumbered says that the log is another one than was observed: the store was restored and repaired, and events may
+	// have other places. The machine observes all of it again.
+	Renumbered struct{ At time.Time }
+
+	// Ended brings the receipt of an attempt's end, whose proof the driver has checked. One of a completion counts like
+	// an Observed; of any other end, and where the gate of fail-fast is closed, the machine reads the log.
+	Ended struct {
+		At             time.Time
+		StepID         string
+		LogicalAttempt int
+		Receipt        engine.Receipt
+	}
+
+	// Returned says that the engine no longer executes one dispatch. It comes after an Observed that was read since the
+	// engine said so: a dispatch whose end the log has is no longer in flight, and its Returned is stale.
+	Returned struct {
+		At     time.Time
+		Return engine.Return
 	}
 
 	// Signalled brings signals in any order; the machine takes them by No,
@@ -53,16 +78,19 @@ type (
 		Signals []engine.Signal
 	}
 
+	// Woken says that there may be signals: the machine asks for them.
+	Woken struct{ At time.Time }
+
 	// Fired is a timer of SetTimer.
 	Fired struct {
 		At    time.Time
 		Timer Timer
 	}
 
-	// Compensated is the end of one Compensate.
-	Compensated struct {
-		At  time.Time
-		End CompensationEnd
+	// HookReturned is Returned for a Compensate.
+	HookReturned struct {
+		At     time.Time
+		Return engine.Return
 	}
 
 	// Pressure says that the engine's history has grown past its threshold: the
@@ -75,25 +103,19 @@ type (
 	}
 )
 
-func (Begin) input()     {}
-func (Recorded) input()  {}
-func (StepEnded) input() {}
-func (Signalled) input() {}
-func (Fired) input()     {}
+func (Begin) input()    {}
+func (Recorded) input() {}
+func (Observed) input() {}
+func (Ended) input()    {}
 
-func (Compensated) input() {}
-func (Pressure) input()    {}
+func (Renumbered) input() {}
+func (Returned) input()   {}
+func (Signalled) input()  {}
+func (Woken) input()      {}
+func (Fired) input()      {}
 
-// CompensationEnd is how one hook ended, after the platform's retries (R186). It
-// echoes its subject (T184).
-type CompensationEnd struct {
-	StepID       string          `json:"stepId"`
-	Attempts     int             `json:"attempts"`
-	Compensated  bool            `json:"compensated"`
-	Result       json.RawMessage `json:"result,omitempty"`
-	ErrorCode    string          `json:"errorCode,omitempty"`
-	ErrorMessage string          `json:"errorMessage,omitempty"`
-}
+func (HookReturned) input() {}
+func (Pressure) input()     {}
 
 // RecordedEvent is what became of one event of a batch.
 type RecordedEvent struct {
@@ -101,8 +123,12 @@ type RecordedEvent struct {
 	// Won is the type of the terminal that stands in the log when another one
 	// was there first (INVALID_TRANSITION), else "".
 	Won run.EventType `json:"won,omitempty"`
-	// Failure is that terminal's payload when Won is StepFailed.
-	Failure *run.FailurePayload `json:"failure,omitempty"`
+	// Failure is the payload of a StepFailed that stands in the log in the place of the one of the batch, and Hook that
+	// of the end of a hook.
+	Failure *run.FailurePayload      `json:"failure,omitempty"`
+	Hook    *run.CompensationPayload `json:"hook,omitempty"`
+	// At is the emittedAt of what stands in the log, where it is later than that of the batch's event.
+	At time.Time `json:"at,omitzero"`
 	// NotStarted is set when the batch asked IfStarted and the attempt never began.
 	NotStarted bool `json:"notStarted,omitempty"`
 	// Rejected is set when the store refused the event's content (T190).
@@ -118,7 +144,7 @@ const (
 	TimerDrain       Timer = "drain"
 	TimerManual      Timer = "manual"   // the earliest deadline of a wait for a person (T83)
 	TimerRotation    Timer = "rotation" // the patience of the rotation barrier (T195)
-	TimerQuota       Timer = "quota"    // when heavy steps ask for a token again (T113)
+	TimerDelay       Timer = "delay"    // the earliest time at which a delayed step, or hook, is dispatched again (T113)
 )
 
 // Effect is something the driver must do, in the order returned.
@@ -127,22 +153,22 @@ type Effect interface{ effect() }
 // Effects.
 type (
 	// Append writes a batch; at most one is outstanding (T191). The driver fills
-	// RunID and MinHead. A Bounded one, which says that a step completed, is tried
-	// within the write budget and may be answered Unconfirmed; any other is tried
-	// until the store answers (T120). One that is UnlessPaused must not follow a RunPaused
-	// of which the machine may not have heard: see engine.Journal.AppendUnlessPaused.
+	// RunID and MinHead and tries until the store answers. One that is UnlessPaused must not follow a RunPaused
+	// of which the machine may not have heard: see engine.Journal.AppendUnlessPaused. One with an UnlessGate begins
+	// waits for people, under the gate as the log has it.
 	Append struct {
 		Batch        int
-		Bounded      bool
 		UnlessPaused bool
 		store.Append
 	}
 
 	// Execute dispatches one logical attempt of a step for the N-th time. (Ord,
-	// LA, N) never repeats.
+	// LA, N) never repeats. An attempt that is RUNNING in the log and that the engine lost is dispatched again whatever
+	// the gate.
 	Execute struct {
 		Ord         run.Ord
 		LA, N       int
+		Spent       int // engine attempts that earlier dispatches of this attempt used up
 		PassFailing bool
 		SignalID    string // the RETRY_STEP that caused it
 	}
@@ -161,17 +187,22 @@ type (
 	// empty one says that there are none.
 	FetchSignals struct{ After int64 }
 
+	// ReadLog asks for an Observed.
+	ReadLog struct{}
+
 	// Compensate runs the hook of one step that succeeded, one at a time (R185). It
-	// is answered by Compensated.
+	// is answered by an Observed with its end, or by a HookReturned.
 	Compensate struct {
-		Ord run.Ord
-		LA  int // the attempt that succeeded
+		Ord   run.Ord
+		LA    int // the attempt that succeeded
+		N     int // dispatch ordinal
+		Spent int // engine attempts that earlier dispatches used up
 	}
 
 	// Rotate ends this execution of the workflow so that the next one, made by
 	// Resume from what Carry gives now, goes on (T105, T195). Nothing is in flight:
-	// no Append, no Execute, no Compensate, and no FetchSignals but one that other
-	// signals overtook, whose answer may be dropped. Signals that reached
+	// no Append, no ReadLog, no Execute or Compensate but one whose end was observed before the engine
+	// said so, and no FetchSignals but one that other signals overtook: those answers may be dropped. Signals that reached
 	// the driver after this effect are handed to the next machine. Timers that are
 	// armed are armed anew by the next machine.
 	Rotate struct{}
@@ -186,6 +217,7 @@ func (Execute) effect()      {}
 func (CancelSteps) effect()  {}
 func (SetTimer) effect()     {}
 func (FetchSignals) effect() {}
+func (ReadLog) effect()      {}
 func (Compensate) effect()   {}
 func (Rotate) effect()       {}
 func (Finish) effect()       {}

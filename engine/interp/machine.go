@@ -27,8 +27,7 @@ type Config struct {
 	// undone (T209). A step that depends on one that is not reused runs all the same.
 	Reused []run.Ord
 	// PauseAhead says that control may append RunPaused before the machine hears of the
-	// PAUSE (docs/decisions/0029): the machine takes such a pause over, and asks for each
-	// Append that must not follow one that it is UnlessPaused.
+	// PAUSE (docs/decisions/0029): the machine takes such a pause over.
 	PauseAhead bool
 }
 
@@ -40,14 +39,17 @@ type Config struct {
 //   - at most one Append is outstanding; what arrives meanwhile goes into the
 //     next one, and a completion counts only once it is Recorded (T191);
 //   - no (Ord, LA, N) is dispatched twice, no attempt twice without having come
-//     back unbegun in between, no step before its predecessors are recorded, and
+//     back without an end in between, no step before its predecessors are recorded, and
 //     nothing at all after Finish or Rotate;
 //   - steps become ready in canonical order (E-01) and at most
-//     Policy.MaxParallelSteps executions are in flight; a MANUAL step is never one of
-//     them, the machine records its wait (T82);
+//     Policy.MaxParallelSteps executions are in flight, beside attempts that are RUNNING
+//     already and are dispatched again; a MANUAL step is never one of them, the machine
+//     records its wait (T82);
 //   - at most one Compensate is in flight, and only while nothing else is (R185);
 //   - signals apply once, in the order of their numbers, and only while no Append
 //     is outstanding, so that they are judged on what the log says (T193, T196);
+//   - what it writes is emitted no earlier than the ends that it knows of, whose times are of other clocks: that of an
+//     engine may stand still while it decides;
 //   - it rotates where nothing is in flight, and what Resume makes of Carry goes on
 //     as it would have itself (T105, T195).
 //
@@ -60,6 +62,7 @@ type Machine struct {
 	next [][]run.Ord        // dependents of each step, ascending
 
 	now    time.Time
+	latest time.Time // emittedAt of the latest end that the log is known to have
 	out    []Effect
 	status run.Status
 	begun  bool // Begin was seen; the run has started once status is Running
@@ -75,7 +78,7 @@ type Machine struct {
 	steps    []step
 
 	manual       manual
-	quota        quota
+	delays       delays
 	compensation compensation
 }
 
@@ -91,8 +94,19 @@ type step struct {
 	signalNo int64  // of that signal
 	era      int    // of fail-fast in which the step passes it (T217)
 	passes   bool   // the execution in flight passes a gate closed by failing
-	openings int    // gate openings seen when the execution was dispatched
-	asked    cause  // why the execution in flight was asked to stop
+	begun    bool   // the log has the StepStarted of la, and no end
+	spent    int    // engine attempts of la that dispatches used up which came back
+	vanished int    // dispatches of la that came back without a reason, see redispatch
+
+	due      time.Time // of a delayed step: when it is dispatched again
+	forToken bool      // it waits for a token
+
+	waitLA    int       // of a MANUAL step: the newest attempt whose wait was observed in the log
+	waitSince time.Time // since when it waits
+	waitEnd   *engine.LogEvent
+
+	openings int   // gate openings seen when the execution was dispatched
+	asked    cause // why the execution in flight was asked to stop
 
 	failing   bool // FAILED and not retried: arms fail-fast
 	latched   bool // a retry waits for RunResumed
@@ -113,7 +127,7 @@ const (
 	settled              // recorded
 	opening              // of a MANUAL step: its wait for a person is to be recorded
 	open                 // it waits for a person
-	delayed              // it came back without a token, and waits to ask again
+	delayed              // it came back, and waits until it is dispatched again
 )
 
 // New returns a machine for a plan; sk must not change afterwards.
@@ -158,26 +172,41 @@ func (m *Machine) Step(in Input) []Effect {
 	case Recorded:
 		m.now = in.At
 		m.recorded(in)
-	case StepEnded:
+	case Observed:
 		m.now = in.At
-		m.stepEnded(in.End)
+		m.applyTail(in.Tail)
+	case Renumbered:
+		m.now = in.At
+		m.forgetPlaces()
+	case Ended:
+		m.now = in.At
+		m.takeReceipt(in)
+	case Returned:
+		m.now = in.At
+		m.takeReturn(in.Return)
 	case Signalled:
 		m.now = in.At
 		m.signalled(in.Signals)
+	case Woken:
+		m.now = in.At
+		m.signals.lookUp = true
 	case Fired:
 		m.now = in.At
 		m.fired(in.Timer)
-	case Compensated:
+	case HookReturned:
 		m.now = in.At
-		m.compensationEnded(in.End)
+		m.takeHookReturn(in.Return)
 	case Pressure:
 		m.now = in.At
 		m.pressure(in.Hard)
 	}
 	if m.begun && !m.done && len(m.signals.owed) == 0 {
 		m.applySignals()
+		m.takeStrays()
 		m.resumeWhenDrained()
+		m.withdrawWaits() // what is left may be nothing
 		m.settle()
+		m.record.shut = false
 		m.flush()
 		m.askToStop()
 		m.dispatch()
@@ -187,6 +216,8 @@ func (m *Machine) Step(in Input) []Effect {
 	}
 	if m.begun && !m.done {
 		m.fetchSignals()
+		m.readLog()
+		m.armDelay()
 		m.rotate()
 	}
 	return m.out
@@ -240,7 +271,8 @@ func (m *Machine) settle() {
 		return
 	}
 	switch {
-	case m.record.closing:
+	case m.record.closing, m.signals.due() > 0: // they are judged first
+	case (m.stop.signalID != "" || m.failure.count > 0) && !m.isCurrent(): // an end may be missing from the conclusion
 	case m.stop.signalID != "":
 		m.settleStop()
 	case m.pause.on, m.pause.unheard: // hold everything (T43)
@@ -268,8 +300,8 @@ func (m *Machine) fired(t Timer) {
 		m.manualFired()
 	case TimerRotation:
 		m.rotationFired()
-	case TimerQuota:
-		m.quotaFired()
+	case TimerDelay:
+		m.delayFired()
 	}
 }
 
@@ -305,7 +337,7 @@ func (m *Machine) FindStep(stepID string) (run.StepView, bool) {
 	st := &m.steps[o]
 	v := run.StepView{Status: st.status, LogicalAttempt: st.la}
 	switch {
-	case st.stage == flying, st.stage == opening, st.stage == open, st.stage == ended && st.status != run.StepSkipped:
+	case st.stage == flying, st.stage == delayed && st.begun, st.stage == opening, st.stage == open, st.stage == ended && st.status != run.StepSkipped:
 		v.Status, v.WaitsForPerson = run.StepRunning, st.stage == open
 	case st.status == run.StepPending:
 		v.LogicalAttempt = 0
@@ -320,8 +352,3 @@ func (m *Machine) FindStep(stepID string) (run.StepView, bool) {
 }
 
 var _ run.View = (*Machine)(nil)
-
-// began reports whether the execution appended a StepStarted (T185).
-func began(end engine.StepEnd) bool {
-	return !end.StartedAt.IsZero() || end.Kind == engine.EndCompleted
-}

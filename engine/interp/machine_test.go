@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -50,6 +49,34 @@ func (w *world) expectDone(s run.Status) {
 	if !w.m.Done() || w.state.Status != s {
 		w.tb.Fatalf("done is %v, the log says %s, want %s; the log is\n%s", w.m.Done(), w.state.Status, s, strings.Join(w.story(), "\n"))
 	}
+}
+
+// pendingTypes is the types of the events of the pending Append.
+func (w *world) pendingTypes() (types []run.EventType) {
+	w.tb.Helper()
+	if w.pending == nil {
+		w.tb.Fatalf("nothing is pending")
+	}
+	for _, d := range w.pending.Events {
+		types = append(types, d.Type)
+	}
+	return types
+}
+
+// expectReading says that the machine asks for the log.
+func (w *world) expectReading() {
+	w.tb.Helper()
+	if !w.reading {
+		w.tb.Fatalf("the machine does not ask for the log")
+	}
+}
+
+// retrying lets the engine execute each attempt so often, where its worker is lost.
+func retrying(sk plan.Skeleton, attempts int) plan.Skeleton {
+	for i := range sk.Steps {
+		sk.Steps[i].Retry.MaxAttempts = attempts
+	}
+	return sk
 }
 
 func with(p run.Policy, change func(*run.Policy)) run.Policy {
@@ -114,106 +141,87 @@ func TestStep_E01_UnlockedStepsTakeTheirPlaceInOrder(t *testing.T) {
 	}
 }
 
-// T191: a completion unlocks nothing until it is recorded, and what arrives
-// meanwhile goes into the next batch.
-func TestStep_T191_OneAppendOutstanding(t *testing.T) {
+// An end counts when the machine observes it in the log. Whoever reaches the engine cannot make one up.
+//
+// contract: T191
+func TestStep_AnEndCountsWhenTheLogHasIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, steps("a", "b", "c", "d<a", "e<b,c"), calm).start()
 	w.begin("a", "b", "c")
-	w.report(w.flight("a"), completed())
-	if w.pending == nil || len(w.pending.Events) != 2 {
-		t.Fatalf("the first completion is not appended: %+v", w.pending)
+	w.writeEnd(w.flight("a"), completed())
+	w.writeEnd(w.flight("c"), completed())
+	w.expectInFlight("a b c") // nobody has told the machine
+	w.observe()
+	w.flights = slices.DeleteFunc(w.flights, func(f *flight) bool { return f.ended })
+	w.expectInFlight("b d")
+	if w.pending != nil {
+		t.Fatalf("the machine writes %+v, want nothing: the log has it", w.pending.Append)
 	}
-	w.report(w.flight("c"), completed())
-	w.report(w.flight("b"), completed())
-	w.expectInFlight("")
-	w.commit()
-	w.deliver()
-	w.expectInFlight("d")
-	if got := len(w.pending.Events); got != 4 {
-		t.Fatalf("the second batch has %d events, want 4", got)
-	}
-	w.record()
+	w.succeed("b")
 	w.expectInFlight("d e")
 }
 
-func TestStep_T191_TheOutcomeThatWonCounts(t *testing.T) {
+// An execution that the machine believes in flight may have ended, or be another's: what came back before changes
+// nothing, and what the log has counts once.
+//
+// contract: T184, T191
+func TestStep_ReturnOfAnEndThatWasObserved(t *testing.T) {
 	t.Parallel()
-	cause := run.FailurePayload{ErrorCode: "TIMEOUT", Retryable: true, FailureCategory: run.CategoryTimeout}
-	t.Run("a failure", func(t *testing.T) {
-		t.Parallel()
-		m := interp.New(l3(), interp.Config{Policy: with(calm, noWindow)})
-		m.Step(interp.Begin{At: epoch})
-		m.Step(interp.Recorded{At: epoch, Batch: 1, Ends: []interp.RecordedEvent{{Seq: 1}}})
-		m.Step(interp.StepEnded{At: epoch, End: engine.StepEnd{StepID: "s1", LogicalAttempt: 1, N: 1, StartedAt: epoch, Kind: engine.EndCompleted}})
-		got := m.Step(interp.Recorded{At: epoch, Batch: 2, Ends: []interp.RecordedEvent{{Seq: 2}, {Seq: 3, Won: run.StepFailedEvent, Failure: &cause}}})
-		// Nobody closed the gate for that failure: it is closed before anything else.
-		want := []interp.Effect{interp.Append{Batch: 3, Append: store.Append{SetGate: run.GateFailing}}}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("(-want +got):\n%s", diff)
+	w := newWorld(t, l3(), calm).start()
+	w.begin("s1")
+	f := w.flight("s1")
+	w.writeEnd(f, completed())
+	w.observe() // long before the engine says so
+	for _, kind := range []engine.ReturnKind{engine.ReturnEnded, engine.ReturnLost, engine.ReturnCancelled, engine.ReturnRunTerminal} {
+		if got := w.m.Step(interp.Returned{At: w.now, Return: engine.Return{StepID: "s1", LogicalAttempt: 1, N: 1, Kind: kind}}); len(got) > 0 {
+			t.Fatalf("%s of an end that was observed: %#v", kind, got)
 		}
-		got = m.Step(interp.Recorded{At: epoch, Batch: 3})
-		if a := got[0].(interp.Append); len(a.Events) != 3 || a.Events[2].Type != run.RunFailed || !strings.Contains(string(a.Events[2].Payload), "TIMEOUT") {
-			t.Fatalf("then %+v", a.Events)
-		}
-	})
-	t.Run("a success", func(t *testing.T) {
-		t.Parallel()
-		m := interp.New(l3(), interp.Config{Policy: calm})
-		m.Step(interp.Begin{At: epoch})
-		m.Step(interp.Recorded{At: epoch, Batch: 1, Ends: []interp.RecordedEvent{{Seq: 1}}})
-		m.Step(interp.StepEnded{At: epoch, End: engine.StepEnd{StepID: "s1", LogicalAttempt: 1, N: 1, StartedAt: epoch, Kind: engine.EndFailed, Failed: &cause}})
-		got := m.Step(interp.Recorded{At: epoch, Batch: 2, Ends: []interp.RecordedEvent{{Seq: 2}, {Seq: 3, Won: run.StepCompletedEvent}}})
-		want := []interp.Effect{interp.Execute{Ord: 1, LA: 1, N: 1}}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("(-want +got):\n%s", diff)
-		}
-	})
+	}
+	w.flights = w.flights[1:]
+	w.succeed("s2", "s3")
+	w.expectDone(run.Completed)
 }
 
-// T112, T61: the terminal goes together with StepStarted, with the attempt of
-// the platform that ended it.
-func TestStep_T112_TerminalBatch(t *testing.T) {
+// The machine writes a failure for a worker that was lost, and the worker its completion first.
+//
+// contract: T10, T191
+func TestStep_TheOutcomeThatWonCounts(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, steps("a"), calm)
+	for _, window := range []int64{0, 60_000} {
+		w := newWorld(t, l3(), with(calm, func(p *run.Policy) { p.RetryWindowMS = window })).start()
+		w.begin("s1")
+		f := w.flight("s1")
+		w.comeBack(f, engine.Return{Kind: engine.ReturnLost, EngineAttempt: 1})
+		if w.pending == nil || len(w.pending.Events) != 1 || w.pending.Events[0].Type != run.StepFailedEvent {
+			t.Fatalf("the machine writes %+v, want the failure of s1", w.pending)
+		}
+		w.writeEnd(f, completed())
+		w.record()
+		if w.head.Gate != 0 {
+			t.Fatalf("the gate is %b, want it open", w.head.Gate)
+		}
+		w.succeed("s2", "s3")
+		w.expectDone(run.Completed)
+	}
+}
+
+// The events about a run have the attempt of its workflow, those about a step that of the execution.
+//
+// contract: T61
+func TestStep_EngineAttemptsOfEvents(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, retrying(steps("a"), 2), with(calm, noWindow))
 	w.who.EngineAttempt = 3
 	w.m = interp.New(w.sk, w.who)
 	w.start()
 	w.begin("a")
-	f := w.flight("a")
-	w.now = w.now.Add(2 * time.Second)
-	w.feed(interp.StepEnded{At: w.now, End: engine.StepEnd{
-		StepID: "a", LogicalAttempt: 1, N: 1, EngineAttempt: 2, StartedAt: f.began,
-		Kind: engine.EndCompleted, Completed: &run.StepCompletedPayload{Result: []byte(`{"rows":1}`)},
-	}})
-	want := []run.Draft{
-		{Type: run.StepStartedEvent, StepID: "a", LogicalAttempt: 1, EngineAttempt: 2, EmittedAt: f.began, EmittedBy: run.ByEngine, Payload: []byte(`{}`)},
-		{Type: run.StepCompletedEvent, StepID: "a", LogicalAttempt: 1, EngineAttempt: 2, EmittedAt: w.now, EmittedBy: run.ByEngine, Payload: []byte(`{"result":{"rows":1}}`)},
+	w.lose("a")
+	w.lose("a")
+	last := w.log[len(w.log)-2:]
+	if last[0].Type != run.StepFailedEvent || last[0].EngineAttempt != 2 || last[1].Type != run.RunFailed || last[1].EngineAttempt != 3 {
+		t.Fatalf("the log ends with %s of engine attempt %d and %s of %d, want StepFailed of 2 and RunFailed of 3",
+			last[0].Type, last[0].EngineAttempt, last[1].Type, last[1].EngineAttempt)
 	}
-	if diff := cmp.Diff(want, w.pending.Events); diff != "" {
-		t.Fatalf("(-want +got):\n%s", diff)
-	}
-	w.flights = nil
-	w.record()
-	if last := w.log[len(w.log)-1]; last.Type != run.RunCompleted || last.EngineAttempt != 3 {
-		t.Fatalf("last event %s ea %d", last.Type, last.EngineAttempt)
-	}
-}
-
-// T190: the result that the log does not take is a failure of the step, and what
-// else was in the batch is said again.
-func TestStep_T190_RefusedResult(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, steps("a", "b"), with(calm, noWindow)).start()
-	w.begin("a", "b")
-	w.refuse = func(d run.Draft) bool { return d.Type == run.StepCompletedEvent && d.StepID == "a" }
-	w.feed(interp.Signalled{At: w.now}) // nothing
-	w.report(w.flight("b"), completed())
-	w.report(w.flight("a"), completed())
-	w.record()
-	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepStarted(b,1)", "StepCompleted(b,1)",
-		"StepFailed(a,1,EVENT_REJECTED)", "RunFailed(a,1,EVENT_REJECTED)")
-	w.expectDone(run.Failed)
 }
 
 // A log that refuses the run's own events, or a failure after the result, leaves
@@ -238,8 +246,12 @@ func TestStep_T190_RefusedForGood(t *testing.T) {
 					r.Ends = append(r.Ends, interp.RecordedEvent{Seq: run.Seq(i + 1), Rejected: bad})
 				}
 				effects = append(effects, m.Step(r)...)
-				effects = append(effects, m.Step(interp.StepEnded{At: epoch, End: engine.StepEnd{StepID: "a", LogicalAttempt: 1, N: 1, StartedAt: epoch, Kind: engine.EndCompleted}})...)
+				begun := engine.Tail{Seq: 10, Head: store.Head{LastSeq: 10, Running: 1}, Events: []engine.LogEvent{{Seq: 10, Type: run.StepStartedEvent, StepID: "a", LogicalAttempt: 1}}}
+				effects = append(effects, m.Step(interp.Observed{At: epoch, Tail: begun})...)
+				effects = append(effects, m.Step(interp.Returned{At: epoch, Return: engine.Return{StepID: "a", LogicalAttempt: 1, N: 1, Kind: engine.ReturnLost}})...)
 				effects = append(effects, m.Step(interp.Signalled{At: epoch, Signals: []engine.Signal{{No: 2, ID: "R", Type: run.Resume}}})...)
+			case interp.ReadLog:
+				effects = append(effects, m.Step(interp.Observed{At: epoch, Tail: engine.Tail{Seq: 20, Head: store.Head{LastSeq: 20, SignalNo: 9}}})...)
 			case interp.Finish:
 				if e.Status != "" {
 					t.Errorf("%s: Finish %q", refused, e.Status)
@@ -250,13 +262,6 @@ func TestStep_T190_RefusedForGood(t *testing.T) {
 			t.Errorf("%s: not done", refused)
 		}
 	}
-}
-
-func TestStep_T190_ResultThatIsNoJSON(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, steps("a"), with(calm, noWindow)).start()
-	w.end("a", engine.StepEnd{Kind: engine.EndCompleted, Completed: &run.StepCompletedPayload{Result: []byte(`{`)}})
-	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepFailed(a,1,EVENT_REJECTED)", "RunFailed(a,1,EVENT_REJECTED)")
 }
 
 // T185: a parked step goes back to ready with the same attempt, and asks what
@@ -296,7 +301,7 @@ func TestStep_StaleInputsChangeNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, l3(), calm)
 	for _, in := range []interp.Input{
-		interp.Recorded{At: epoch, Batch: 1}, interp.StepEnded{At: epoch}, interp.Fired{At: epoch, Timer: interp.TimerDrain}, nil,
+		interp.Recorded{At: epoch, Batch: 1}, interp.Returned{At: epoch}, interp.HookReturned{At: epoch}, interp.Observed{At: epoch}, interp.Fired{At: epoch, Timer: interp.TimerDrain}, nil,
 	} {
 		if got := w.m.Step(in); len(got) > 0 {
 			t.Fatalf("%#v before Begin: %#v", in, got)
@@ -304,13 +309,16 @@ func TestStep_StaleInputsChangeNothing(t *testing.T) {
 	}
 	w.start()
 	w.begin("s1")
-	end := completed()
-	end.StepID, end.LogicalAttempt, end.StartedAt = "s1", 1, epoch
+	w.observe()
 	for _, in := range []interp.Input{
 		interp.Begin{At: epoch}, interp.Recorded{At: epoch, Batch: 1}, interp.Recorded{At: epoch, Batch: 7},
 		interp.Fired{At: epoch, Timer: interp.TimerRetryWindow}, interp.Fired{At: epoch, Timer: "other"},
-		interp.StepEnded{At: epoch, End: end}, // n 0
-		interp.StepEnded{At: epoch, End: engine.StepEnd{StepID: "nobody", LogicalAttempt: 1, N: 1}},
+		interp.Returned{At: epoch, Return: engine.Return{StepID: "s1", LogicalAttempt: 1, Kind: engine.ReturnLost}},
+		interp.Returned{At: epoch, Return: engine.Return{StepID: "nobody", LogicalAttempt: 1, N: 1}},
+		interp.HookReturned{At: epoch, Return: engine.Return{StepID: "s1", LogicalAttempt: 1, N: 1}},
+		interp.Observed{At: epoch}, interp.Observed{At: epoch, Tail: engine.Tail{Seq: 1, Head: store.Head{LastSeq: 1}, Events: []engine.LogEvent{
+			{Seq: 1, Type: run.StepCompletedEvent, StepID: "s1", LogicalAttempt: 1}, // it was observed before
+		}}},
 		interp.Signalled{At: epoch}, interp.Signalled{At: epoch, Signals: []engine.Signal{{No: 0, Type: run.Pause}}},
 	} {
 		if got := w.m.Step(in); len(got) > 0 {
@@ -322,7 +330,7 @@ func TestStep_StaleInputsChangeNothing(t *testing.T) {
 	w.feed(interp.Begin{At: epoch})
 }
 
-func TestStep_MoreCompletionsThanOneBatchTakes(t *testing.T) {
+func TestStep_MoreEndsThanOneReadGives(t *testing.T) {
 	t.Parallel()
 	var specs []string
 	for i := range 400 {
@@ -331,8 +339,10 @@ func TestStep_MoreCompletionsThanOneBatchTakes(t *testing.T) {
 	w := newWorld(t, steps(specs...), with(calm, func(p *run.Policy) { p.MaxParallelSteps = 400 })).start()
 	for _, f := range slices.Clone(w.flights) {
 		w.arrive(f)
-		w.report(f, completed())
+		w.writeEnd(f, completed())
 	}
+	w.hand(w.read()) // a part of it
+	w.expectReading()
 	w.record()
 	w.expectDone(run.Completed)
 }

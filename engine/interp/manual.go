@@ -30,28 +30,72 @@ func (d deadline) compare(o deadline) int {
 	return cmp.Or(d.at.Compare(o.at), cmp.Compare(d.ord, o.ord))
 }
 
+func (d deadline) before(o deadline) bool { return d.compare(o) < 0 }
+
 func (m *Machine) isManual(o run.Ord) bool { return m.sk.Steps[o].Type == plan.Manual }
 
 // openWait begins an attempt of a MANUAL step whose turn has come.
 func (m *Machine) openWait(o run.Ord) {
 	st := &m.steps[o]
-	st.stage, st.waitEnds = opening, time.Time{}
+	st.stage, st.waitEnds, st.openings = opening, time.Time{}, m.schedule.openings
 	m.manual.opening++
-	wait := run.AwaitingPayload{Since: m.now}
+	now := later(m.now, m.latest)
+	wait := run.AwaitingPayload{Since: now}
 	if d := m.sk.Steps[o].WaitTimeout; d > 0 {
-		st.waitEnds = m.now.Add(d).Truncate(time.Millisecond)
+		st.waitEnds = now.Add(d).Truncate(time.Millisecond)
 		wait.Deadline = &st.waitEnds
 	}
 	started, _ := encode(run.StepStartedPayload{SignalID: st.signalID})
 	awaiting, _ := encode(wait)
-	e := entry{kind: waits, ord: o, drafts: []run.Draft{
-		m.stepEvent(o, run.StepStartedEvent, m.who.EngineAttempt, m.now, started),
-		m.stepEvent(o, run.StepAwaitingManualCompletion, m.who.EngineAttempt, m.now, awaiting),
+	e := entry{kind: waits, ord: o, unless: run.GatePaused | run.GateFailing | run.GateStopped, drafts: []run.Draft{
+		m.stepEvent(o, run.StepStartedEvent, m.who.EngineAttempt, now, started),
+		m.stepEvent(o, run.StepAwaitingManualCompletion, m.who.EngineAttempt, now, awaiting),
 	}}
+	if m.favours(o) {
+		e.unless &^= run.GateFailing
+	}
 	if st.signalID != "" {
 		e.outcomes = []store.SignalOutcome{{SignalID: st.signalID, Application: run.SignalApplied, AppliedBy: 0}}
 	}
 	m.enqueue(e)
+}
+
+// applyWait notes the begin or the end of a wait in the log. The machine wrote it, mostly in this try.
+func (m *Machine) applyWait(o run.Ord, e *engine.LogEvent) {
+	st := &m.steps[o]
+	switch {
+	case e.Type == run.StepStartedEvent:
+		st.waitLA, st.waitSince, st.waitEnd = e.LogicalAttempt, e.At, nil
+		if e.LogicalAttempt == st.la && (st.stage == ready || st.stage == waiting) {
+			m.resumeWait(o)
+		}
+	case !e.Type.EndsAttempt():
+	case e.LogicalAttempt == st.la && st.stage == open:
+		m.closeWait(o)
+		m.applyEnd(o, e)
+	case e.LogicalAttempt == st.waitLA:
+		end := *e
+		st.waitEnd = &end
+	}
+}
+
+// resumeWait takes over a wait that the log has already: an earlier try of this machine began it, and the engine lost
+// that try. It reports whether there is one.
+func (m *Machine) resumeWait(o run.Ord) bool {
+	st := &m.steps[o]
+	if st.waitLA != st.la || st.missing > 0 {
+		return false
+	}
+	st.waitEnds = time.Time{}
+	if d := m.sk.Steps[o].WaitTimeout; d > 0 {
+		st.waitEnds = st.waitSince.Add(d).Truncate(time.Millisecond)
+	}
+	m.keepOpen(o)
+	if end := st.waitEnd; end != nil {
+		m.closeWait(o)
+		m.applyEnd(o, end)
+	}
+	return true
 }
 
 // withdrawWaits takes back the waits that are not sent yet and to which the gate
@@ -177,7 +221,5 @@ func (m *Machine) failWait(o run.Ord, f run.FailurePayload, outcomes []store.Sig
 // endWait is the entry for the end of an open wait, whose begin is in the log.
 func (m *Machine) endWait(o run.Ord) entry {
 	m.closeWait(o)
-	return entry{kind: stepEnds, ord: o, end: &end{
-		of: engine.StepEnd{EngineAttempt: m.who.EngineAttempt}, waited: true, favoured: m.favours(o),
-	}}
+	return entry{kind: stepEnds, ord: o, end: &end{engineAttempt: m.who.EngineAttempt, favoured: m.favours(o)}}
 }

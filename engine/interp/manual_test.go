@@ -180,10 +180,9 @@ func TestManual_T185_NoWaitBeginsUnderAClosedGate(t *testing.T) {
 		w := newWorld(t, asking(steps("a", "ask<a"), 0, "ask"), calm).start()
 		w.begin("a")
 		w.accept(engine.Signal{ID: "P", Type: run.Pause})
-		w.report(w.flight("a"), completed())
-		w.commit()
-		w.feed(interp.Signalled{At: w.now, Signals: w.signals})
-		w.deliver()
+		w.writeEnd(w.flight("a"), completed())
+		w.feed(interp.Signalled{At: w.now, Signals: w.signals}) // RunPaused is on its way
+		w.comeBack(w.flight("a"), engine.Return{Kind: engine.ReturnEnded})
 		w.record()
 		w.expectWaits()
 		w.signal(run.Resume, "S", "")
@@ -191,17 +190,13 @@ func TestManual_T185_NoWaitBeginsUnderAClosedGate(t *testing.T) {
 	})
 	t.Run("fail-fast", func(t *testing.T) {
 		t.Parallel()
-		// The wait is on its way behind a completion that the log refuses.
 		w := newWorld(t, asking(steps("a", "b", "ask<b"), 0, "ask"), calm).start()
-		w.refuse = func(d run.Draft) bool { return d.Type == run.StepCompletedEvent && d.StepID == "a" }
 		w.begin("a", "b")
-		w.report(w.flight("b"), completed())
-		w.report(w.flight("a"), completed())
-		w.commit()
-		w.deliver() // b; then a goes out, and ask behind it
+		w.writeEnd(w.flight("a"), failed("BROKEN", true))
+		w.report(w.flight("b"), completed()) // both are observed at once
 		w.record()
-		w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepStarted(b,1)", "StepCompleted(b,1)", "StepFailed(a,1,EVENT_REJECTED)")
-		w.refuse = nil
+		w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepStarted(b,1)", "StepFailed(a,1,BROKEN)", "StepCompleted(b,1)")
+		w.comeBack(w.flight("a"), engine.Return{Kind: engine.ReturnEnded})
 		w.signal(run.SkipStep, "K", "a")
 		w.expectWaits("ask")
 	})
@@ -213,7 +208,7 @@ func TestManual_T79_StopEndsTheWait(t *testing.T) {
 		w := newWorld(t, asking(steps("ask", "b"), time.Hour, "ask"), calm).start()
 		w.begin("b")
 		w.signal(stop, "C", "")
-		w.end("b", engine.StepEnd{Kind: engine.EndCancelled})
+		w.cancel("b")
 		w.expect("RunApproved", "RunStarted", "StepStarted(ask,1)", "StepAwaitingManualCompletion(ask,1)", "StepStarted(b,1)", "SignalAccepted(C)",
 			"StepFailed(ask,1,CANCELLED)", "StepFailed(b,1,CANCELLED)", "RunCancelled")
 		ask, _ := w.state.Step("ask")
@@ -239,6 +234,9 @@ func TestManual_T74_FailureEndsTheWait(t *testing.T) {
 	at := w.timers[interp.TimerRetryWindow]
 	w.now, w.timers[interp.TimerRetryWindow] = at, time.Time{}
 	w.feed(interp.Fired{At: at, Timer: interp.TimerRetryWindow})
+	w.hand(w.read())
+	w.commit()
+	w.deliver() // the gate is closed, and the end of the wait on its way
 	w.commit()
 	w.feed(interp.Signalled{At: w.now, Signals: w.signals}) // too late
 	w.deliver()
@@ -267,36 +265,6 @@ func TestManual_T217_RetriedWaitPassesFailFast(t *testing.T) {
 	w.expectInFlight("")
 	w.fire(interp.TimerRetryWindow)
 	w.expectDone(run.Failed)
-}
-
-// T120: a completion that the log does not confirm in time is said again, and then
-// is a failure; the receipt says what came of it.
-func TestManual_T120_Unconfirmed(t *testing.T) {
-	t.Parallel()
-	for _, lands := range []bool{false, true} {
-		w := newWorld(t, asking(steps("ask"), 0, "ask"), calm).start()
-		w.accept(w.completion("D", "ask", run.ManualSucceeded))
-		w.feed(interp.Signalled{At: w.now, Signals: w.signals})
-		w.silence()
-		w.deliver()
-		w.silence()
-		w.deliver()
-		if lands {
-			w.land(w.late[0])
-		}
-		w.record()
-		if lands {
-			w.expectDone(run.Completed)
-			w.expectReceipt("D", run.SignalApplied, "", 6)
-			continue
-		}
-		w.expectReceipt("D", run.SignalNotApply, run.CodeWriteBudget, 0)
-		if last := tell(w.log[len(w.log)-1]); last != "StepFailed(ask,1,STATE_WRITE_BUDGET_EXCEEDED)" {
-			t.Errorf("the log ends with %s", last)
-		}
-		w.signal(run.RetryStep, "R", "ask")
-		w.expectWaits("ask")
-	}
 }
 
 // T190: what a person left may be more than the log takes.
@@ -351,8 +319,8 @@ func TestManual_E01_OneAppendForManyWaits(t *testing.T) {
 		got = append(got, string(d.Type)+" "+d.StepID)
 	}
 	want := []string{"StepStarted b", "StepAwaitingManualCompletion b", "StepStarted a", "StepAwaitingManualCompletion a"}
-	if diff := cmp.Diff(want, got); diff != "" || w.pending.Bounded {
-		t.Errorf("bounded %v: %s", w.pending.Bounded, diff)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	w.expectInFlight("c")
 	w.write(store.Append{Events: []run.Draft{{Type: run.RunCancelled, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now, EmittedBy: run.ByControl}}})

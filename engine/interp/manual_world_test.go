@@ -10,6 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/engine/interp"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
 )
 
 // asking makes steps of a skeleton wait for a person, for so long at most.
@@ -72,6 +73,10 @@ func (w *world) expectWaits(want ...string) {
 // hook is a compensation in flight.
 type hook struct {
 	stepID    string
+	la, n     int
+	spent     int
+	since     int // the workflow task that dispatched it
+	ended     bool
 	cancelled bool
 }
 
@@ -88,7 +93,9 @@ func (w *world) onCompensate(e interp.Compensate) {
 	id := w.sk.Steps[e.Ord].StepID
 	step, _ := w.known.Step(id)
 	switch started := w.compensationStarted(); {
-	case w.hook != nil:
+	case e.N > 1 && w.hook == nil && len(w.undone) > 0 && w.undone[len(w.undone)-1] == id: // again
+		w.undone = w.undone[:len(w.undone)-1]
+	case w.hook != nil && !w.sees(w.hook.stepID, w.hook.la, run.StepCompensated, run.StepCompensationFailed):
 		w.tb.Fatalf("R185: the hook of %s runs while that of %s does", id, w.hook.stepID)
 	case w.pending != nil || w.answer != nil:
 		w.tb.Fatalf("the hook of %s runs though not all is in the log", id)
@@ -100,7 +107,7 @@ func (w *world) onCompensate(e interp.Compensate) {
 		w.tb.Fatalf("R185: the hook of %s runs after %v, the order is %v", id, w.undone, started)
 	}
 	w.undone = append(w.undone, id)
-	w.hook = &hook{stepID: id}
+	w.hook = &hook{stepID: id, la: e.LA, n: e.N, spent: e.Spent, since: w.history.task}
 }
 
 // compensationStarted is the order that RunCompensationStarted says.
@@ -114,20 +121,51 @@ func (w *world) compensationStarted() []string {
 	return nil
 }
 
-// endHook reports the end of the hook in flight; code is empty for a success.
+// endHook lets the worker of the hook in flight write its end, and the engine say so; code is empty for a success.
 func (w *world) endHook(attempts int, code string) {
+	w.tb.Helper()
+	w.writeHookEnd(attempts, code)
+	w.returnHook(engine.Return{Kind: engine.ReturnEnded, EngineAttempt: attempts})
+}
+
+// writeHookEnd writes the end of the hook in flight.
+func (w *world) writeHookEnd(attempts int, code string) {
 	w.tb.Helper()
 	if w.hook == nil {
 		w.tb.Fatalf("no hook is in flight; the log is\n%s", strings.Join(w.story(), "\n"))
 	}
-	end := interp.CompensationEnd{StepID: w.hook.stepID, Attempts: attempts, Compensated: code == ""}
-	if end.Compensated {
-		end.Result = json.RawMessage(`{"undone":true}`)
-	} else {
-		end.ErrorCode, end.ErrorMessage = code, code+"!"
+	w.needTask(w.hook.since)
+	w.writeEndOf(w.hook, attempts, code)
+}
+
+// writeEndOf writes the end of a hook as Journal.End does: the first one stands.
+func (w *world) writeEndOf(h *hook, attempts int, code string) {
+	w.tb.Helper()
+	p := run.CompensationPayload{
+		StepID: h.stepID, IdempotencyKey: w.id.RunID + ":" + h.stepID + ":compensate", Attempts: attempts, Compensated: code == "",
 	}
+	d := run.Draft{
+		Type: run.StepCompensated, StepID: h.stepID, LogicalAttempt: h.la, EngineAttempt: attempts, EmittedAt: w.now, EmittedBy: run.ByEngine,
+	}
+	if p.Compensated {
+		p.Result = json.RawMessage(`{"undone":true}`)
+	} else {
+		d.Type, p.ErrorCode, p.ErrorMessage = run.StepCompensationFailed, code, code+"!"+w.complaint
+	}
+	d.Payload, _ = json.Marshal(p)
+	w.write(store.Append{Events: []run.Draft{d}})
+	h.ended = true
+}
+
+// returnHook lets the engine say that it no longer executes the hook in flight.
+func (w *world) returnHook(got engine.Return) {
+	w.tb.Helper()
+	w.needTask(w.hook.since)
+	w.beginTask()
+	got.StepID, got.LogicalAttempt, got.N = w.hook.stepID, w.hook.la, w.hook.n
 	w.hook = nil
-	w.feed(interp.Compensated{At: w.now, End: end})
+	w.observe()
+	w.feed(interp.HookReturned{At: w.now, Return: got})
 }
 
 // undo ends the hook of a step and records what follows.

@@ -14,6 +14,7 @@ import (
 // nothing of the events: the driver tries again.
 func Outcome(a Append, done store.Appended, err error) (r Recorded, ok bool) {
 	var schema *run.SchemaError
+	var closed *store.GateClosedError
 	switch {
 	case errors.As(err, &schema):
 		// Nothing was written. The machine appends what says so instead (T190).
@@ -22,29 +23,53 @@ func Outcome(a Append, done store.Appended, err error) (r Recorded, ok bool) {
 			r.Ends[i].Rejected = true
 		}
 		return r, true
-	case a.UnlessPaused && errors.Is(err, engine.ErrPaused):
-		r.HeldBack = true
+	case errors.As(err, &closed):
+		r.HeldBack, r.Gate = true, closed.Gate
 		return r, true
-	case a.Bounded && errors.Is(err, engine.ErrUnanswered):
-		r.Unconfirmed = true
+	case errors.Is(err, store.ErrAttemptEnded):
+		r.Ended = true
+		return r, true
+	case a.UnlessPaused && errors.Is(err, engine.ErrPaused):
+		r.HeldBack, r.Gate = true, run.GatePaused
 		return r, true
 	case err != nil:
 		return r, false
 	}
 	r = Recorded{
-		Head: done.Head.LastSeq, Running: done.Head.Running, RunTerminal: done.Head.Terminal, WindowOpened: done.WindowOpened,
+		StillFailing: a.ClearGate&run.GateFailing != 0 && done.Head.Gate&run.GateFailing != 0,
+		Head:         done.Head.LastSeq, Running: done.Head.Running, RunTerminal: done.Head.Terminal, WindowOpened: done.WindowOpened,
 	}
-	for _, o := range done.Outcomes {
+	for i, o := range done.Outcomes {
 		e := RecordedEvent{Seq: o.Seq, NotStarted: o.Refused == run.CodeStepNotStarted}
+		at := o.EmittedAt
 		if o.Existing != nil {
-			e.Seq, e.Won = o.Existing.Seq, o.Existing.Type
-			if p, err := run.PayloadOf[run.FailurePayload](o.Existing.Payload); err == nil && e.Won == run.StepFailedEvent {
-				e.Failure = &p
-			}
+			at = o.Existing.EmittedAt
+			e.stands(o.Existing, o.Refused != "")
+		}
+		if i < len(a.Events) && at.After(a.Events[i].EmittedAt) {
+			e.At = at
 		}
 		r.Ends = append(r.Ends, e)
 	}
 	return r, true
+}
+
+// stands notes another event that stands in the log in the place of the batch's: of another key where that was refused.
+func (e *RecordedEvent) stands(there *run.Event, refused bool) {
+	if refused {
+		e.Seq, e.Won = there.Seq, there.Type
+	}
+	switch {
+	case there.Type == run.StepFailedEvent:
+		if p, err := run.PayloadOf[run.FailurePayload](there.Payload); err == nil {
+			e.Failure = &p
+		}
+	case there.Type.EndsHook():
+		if p, err := run.PayloadOf[run.CompensationPayload](there.Payload); err == nil {
+			p.Result = nil
+			e.Hook = &p
+		}
+	}
 }
 
 // FailAtOnce is the whole log of a run whose plan can never be had: it starts

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -14,6 +15,8 @@ type pause struct {
 	on       bool
 	recorded bool // RunPaused is: from here on, what runs can only end
 	epoch    int  // of the newest RunPaused (T06)
+
+	resumedEpoch int // of the newest RunResumed that was observed
 
 	resumeID string // the RESUME that waits for the run to drain (T46)
 	drainAt  time.Time
@@ -45,6 +48,7 @@ func (m *Machine) pauseRun(signalID string, ahead bool) {
 			m.failure.toStop = append(m.failure.toStop, o)
 		}
 	}
+	m.cancelDelayed(byPause, func(s *plan.SkeletonStep) bool { return s.AllowCancelOnPause && s.Cancellable })
 }
 
 // pausedAhead takes over a pause that is in the log already. The log says that it
@@ -81,7 +85,10 @@ func (m *Machine) resumeRun(signalID string) {
 // fail-fast is looked at again (T59).
 func (m *Machine) resumeWhenDrained() {
 	p := &m.pause
-	if p.resumeID == "" || !p.recorded || m.record.sent != nil || m.Finalizing() || m.record.running > 0 && !p.overdue {
+	if p.resumeID == "" || !p.recorded || m.record.sent != nil || m.stop.signalID != "" || m.record.closing {
+		return
+	}
+	if !p.isResumed() && (m.failure.final || m.record.running > 0 && !p.overdue) {
 		return
 	}
 	m.enqueue(entry{
@@ -105,6 +112,11 @@ func (m *Machine) resumeWhenDrained() {
 	}
 }
 
+// isResumed reports whether the log has the RunResumed of this pause: an earlier try of this machine, which the engine
+// lost, wrote it. It waits for no drain and for no end of the run, which that try may have begun behind it, and no PAUSE
+// takes it back.
+func (p *pause) isResumed() bool { return p.resumedEpoch >= p.epoch }
+
 // resumed opens the run again once RunResumed is recorded.
 func (m *Machine) resumed() {
 	p := &m.pause
@@ -119,13 +131,11 @@ func (m *Machine) resumed() {
 
 // mustNotFollowPause reports whether an entry is one that the log must not take while
 // the run is paused (T43, T185): it begins an attempt that may not have begun, or it is
-// part of the end of the run.
+// part of the end of the run. The gate holds back the begin of a wait, see entry.unless.
 func (e *entry) mustNotFollowPause() bool {
 	switch e.kind {
-	case waits, reuses:
+	case reuses:
 		return true
-	case stepEnds:
-		return !e.end.doubtful && !e.end.waited && !began(e.end.of)
 	case ends:
 		return e.status != run.Cancelled
 	case notes: // RunCompensationStarted, or a step that is skipped at the end
@@ -134,40 +144,42 @@ func (e *entry) mustNotFollowPause() bool {
 	return false
 }
 
-// heldBack takes back a batch that the log did not take: the run is paused, and the
-// machine asks by which signal. What it would write without having heard of the pause
-// is decided anew after it, but for facts.
-func (m *Machine) heldBack(b *batch) {
+// heldBack takes back a batch that the log did not take, because of these members of its gate. If the run is paused,
+// the machine asks by which signal; of a failure that it has not observed it reads. It decides again what it would have
+// written without knowing of them, but for facts.
+func (m *Machine) heldBack(b *batch, gate run.Gate) {
 	r, p := &m.record, &m.pause
 	r.sent = nil
-	if !p.on {
+	if gate&run.GatePaused != 0 && !p.on {
 		p.unheard, m.signals.lookUp = true, true
+	}
+	if gate&run.GateFailing != 0 {
+		r.gate |= run.GateFailing
+		r.behind = true
 	}
 	if r.closing { // all of it is the end of the run
 		r.closing, r.queue, m.failure.final = false, nil, false
 		m.reopen()
 		return
 	}
-	var again []entry
 	for i := range b.entries {
 		switch e := &b.entries[i]; e.kind {
 		case waits:
 			m.manual.opening--
-			m.makeReady(e.ord)
+			m.parked(e.ord)
 		case reuses:
 			p.putOff = append(p.putOff, *e)
-		case stepEnds:
-			e.doubt()
-			again = append(again, *e)
 		default: // RunCompensationStarted
 			m.compensation.begun, m.compensation.todo, m.failure.final = false, nil, false
 		}
 	}
-	r.queue = append(again, r.queue...)
 }
 
 // interrupted starts a step again that a pause cancelled, after that pause (T51).
-func (m *Machine) interrupted(o run.Ord) {
+func (m *Machine) interrupted(o run.Ord, favoured bool) {
+	if favoured {
+		m.steps[o].era = m.failure.era
+	}
 	if m.pause.on {
 		m.pause.interrupted = append(m.pause.interrupted, o)
 		return
@@ -179,6 +191,7 @@ func (m *Machine) interrupted(o run.Ord) {
 func (m *Machine) again(o run.Ord) {
 	m.steps[o].la++
 	m.steps[o].n = 0
+	m.steps[o].begun, m.steps[o].spent, m.steps[o].vanished = false, 0, 0
 	m.makeReady(o)
 }
 

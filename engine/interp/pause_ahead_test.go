@@ -120,7 +120,7 @@ func TestStep_T43_G16_FailureHeldBack(t *testing.T) {
 	w.pauseAhead("A")
 	w.fail("a", "BROKEN")
 	w.expectHeld(1)
-	w.report(w.flight("b"), engine.StepEnd{Kind: engine.EndParked}) // of the same closed gate
+	w.comeBack(w.flight("b"), engine.Return{Kind: engine.ReturnParked}) // of the same closed gate
 	w.hear()
 	w.ask()
 	w.signal(run.RetryStep, "R", "a")
@@ -227,9 +227,8 @@ func TestStep_T185_LostBeforeItBegan(t *testing.T) {
 	t.Parallel()
 	w := newAheadWorld(t, steps("a"), calm).start()
 	w.pauseAhead("A")
-	w.report(w.flight("a"), failed("LOST", true))
-	w.record()
-	w.expectHeld(1)
+	w.lose("a")
+	w.begin("a") // the gate sends it back
 	w.ask()
 	w.signal(run.Resume, "B", "")
 	w.succeed("a")
@@ -439,7 +438,7 @@ func TestStep_T91_FinalTakenBack(t *testing.T) {
 	w.report(w.flight("a"), failed("BROKEN", true))
 	w.commit()
 	w.deliver() // and the wait of b is to be cancelled
-	if got := w.sent(); len(got) != 1 || got[0] != run.StepFailedEvent {
+	if got := w.pendingTypes(); len(got) != 1 || got[0] != run.StepFailedEvent {
 		t.Fatalf("pending %v", got)
 	}
 	w.pauseAhead("A")

@@ -141,7 +141,7 @@ func TestStep_T185_ParkedLate(t *testing.T) {
 	f := w.flight("a")
 	w.signal(run.Pause, "P", "")
 	w.signal(run.Resume, "R", "")
-	w.report(f, engine.StepEnd{Kind: engine.EndParked})
+	w.comeBack(f, engine.Return{Kind: engine.ReturnParked})
 	if len(w.fetch) > 0 {
 		t.Fatal("it asks for signals though it knows the gate that was closed")
 	}
@@ -159,10 +159,8 @@ func TestStep_T185_UnbegunEndsAroundAResume(t *testing.T) {
 	w.signal(run.Pause, "P", "")
 	w.accept(engine.Signal{ID: "R", Type: run.Resume})
 	w.feed(interp.Signalled{At: w.now, Signals: w.signals})
-	w.report(w.flight("b"), failed("LOST", true)) // RunResumed is on its way
-	w.record()
-	w.report(w.flight("a"), engine.StepEnd{Kind: engine.EndCancelled})
-	w.record()
+	w.lose("b") // RunResumed is on its way
+	w.cancel("a")
 	w.expect("RunApproved", "RunStarted", "SignalAccepted(P)", "RunPaused(1)", "SignalAccepted(R)", "RunResumed(1)")
 	w.expectInFlight("b a")
 	w.succeed("a", "b")
@@ -244,6 +242,7 @@ func TestStep_G14_T44_PauseAgainstCompletion(t *testing.T) {
 		w.begin("s3")
 		w.accept(engine.Signal{ID: "P", Type: run.Pause})
 		w.feed(interp.Signalled{At: w.now, Signals: w.signals})
+		w.record()
 		w.report(w.flight("s3"), completed())
 		w.record()
 		w.expect("RunApproved", "RunStarted", "StepStarted(s3,1)", "SignalAccepted(P)", "RunPaused(1)", "StepCompleted(s3,1)")
@@ -253,9 +252,7 @@ func TestStep_G14_T44_PauseAgainstCompletion(t *testing.T) {
 		w := newWorld(t, steps("s3"), calm).start()
 		w.begin("s3")
 		w.accept(engine.Signal{ID: "P", Type: run.Pause})
-		w.report(w.flight("s3"), completed())
-		w.commit()
-		w.deliver() // RunCompleted is on its way
+		w.report(w.flight("s3"), completed()) // RunCompleted is on its way
 		w.feed(interp.Signalled{At: w.now, Signals: w.signals})
 		w.record()
 		w.expect("RunApproved", "RunStarted", "StepStarted(s3,1)", "SignalAccepted(P)", "StepCompleted(s3,1)", "RunCompleted")
@@ -265,11 +262,12 @@ func TestStep_G14_T44_PauseAgainstCompletion(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, steps("s3"), calm).start()
 		w.begin("s3")
-		w.report(w.flight("s3"), completed())
+		w.writeEnd(w.flight("s3"), completed())
 		w.accept(engine.Signal{ID: "P", Type: run.Pause})
 		w.feed(interp.Signalled{At: w.now, Signals: w.signals})
+		w.comeBack(w.flight("s3"), engine.Return{Kind: engine.ReturnEnded})
 		w.record()
-		w.expect("RunApproved", "RunStarted", "StepStarted(s3,1)", "SignalAccepted(P)", "StepCompleted(s3,1)", "RunPaused(1)")
+		w.expect("RunApproved", "RunStarted", "StepStarted(s3,1)", "StepCompleted(s3,1)", "SignalAccepted(P)", "RunPaused(1)")
 	})
 }
 
@@ -284,7 +282,7 @@ func TestStep_G15_T51_CancelOnPause(t *testing.T) {
 	if !w.flight("s2").cancelled {
 		t.Fatal("s2 is not asked to stop")
 	}
-	w.report(w.flight("s2"), engine.StepEnd{Kind: engine.EndCancelled})
+	w.comeBack(w.flight("s2"), engine.Return{Kind: engine.ReturnCancelled, EngineAttempt: 1})
 	if w.pending.SetGate != 0 {
 		t.Fatalf("it sets gate %b", w.pending.SetGate)
 	}

@@ -19,6 +19,7 @@ type player struct {
 	heard int // signals that calm has delivered
 
 	steady bool // nothing presses for a rotation
+	honest bool // no worker is lost, and nobody forges what the engine says
 	ending int  // tokens asked for since the end is near: two of three are there
 }
 
@@ -37,7 +38,8 @@ func (p *player) throttle(stepID string) time.Duration {
 func (p *player) move() {
 	w := p.w
 	w.now = w.now.Add(time.Duration(rapid.IntRange(0, 5000).Draw(p.rt, "ms")) * time.Millisecond)
-	switch rapid.IntRange(0, 15).Draw(p.rt, "move") {
+	w.lag = time.Duration(rapid.SampledFrom([]int{0, 0, 1000, 20_000}).Draw(p.rt, "lag")) * time.Millisecond
+	switch rapid.IntRange(0, 19).Draw(p.rt, "move") {
 	case 0, 1, 2:
 		p.step()
 	case 3, 4:
@@ -59,22 +61,86 @@ func (p *player) move() {
 	case 11:
 		p.timer()
 	case 12:
-		if w.pending != nil && w.pending.Bounded {
-			w.silence()
+		if w.reading || rapid.Bool().Draw(p.rt, "unasked") {
+			w.hand(w.read())
 		}
 	case 13:
-		if len(w.late) > 0 {
-			w.land(rapid.SampledFrom(w.late).Draw(p.rt, "late"))
-		}
+		p.readLate()
 	case 14:
 		if !p.steady && rapid.IntRange(0, 3).Draw(p.rt, "presses") == 0 {
 			w.feed(interp.Pressure{At: w.now, Hard: rapid.Bool().Draw(p.rt, "hard")})
 		}
 	case 15:
-		if w.hook != nil {
-			w.endHook(rapid.IntRange(1, 2).Draw(p.rt, "attempts"), rapid.SampledFrom([]string{"", "", "STUCK"}).Draw(p.rt, "undone"))
+		p.undo()
+	case 16:
+		if len(w.strays) > 0 {
+			p.stray()
+		}
+	case 17:
+		if w.history.lossy && rapid.Bool().Draw(p.rt, "losesTask") {
+			w.loseTask()
+		}
+	case 18:
+		w.feed(interp.Woken{At: w.now})
+	case 19:
+		if len(w.lost) > 0 {
+			p.lateHook()
 		}
 	}
+}
+
+// lateHook moves the worker of a hook that the engine lost.
+func (p *player) lateHook() {
+	w := p.w
+	i := rapid.IntRange(0, len(w.lost)-1).Draw(p.rt, "lost hook")
+	h := w.lost[i]
+	w.lost = append(w.lost[:i:i], w.lost[i+1:]...)
+	if code := rapid.SampledFrom([]string{"", "LATE", "dies"}).Draw(p.rt, "late"); code != "dies" && !h.ended && !w.state.Status.Terminal() {
+		w.writeEndOf(h, rapid.IntRange(1, 2).Draw(p.rt, "attempts"), code)
+	}
+}
+
+// readLate reads the log and tells the machine later.
+func (p *player) readLate() {
+	w := p.w
+	if len(w.tails) < 2 && rapid.Bool().Draw(p.rt, "reads") {
+		w.tails = append(w.tails, w.read())
+		return
+	}
+	if len(w.tails) > 0 {
+		i := rapid.IntRange(0, len(w.tails)-1).Draw(p.rt, "tail")
+		t := w.tails[i]
+		w.tails = append(w.tails[:i:i], w.tails[i+1:]...)
+		w.hand(t)
+	}
+}
+
+// undo moves the hook in flight.
+func (p *player) undo() {
+	w := p.w
+	if w.hook == nil {
+		return
+	}
+	switch kind := rapid.IntRange(0, 9).Draw(p.rt, "hook"); {
+	case kind < 2 && !w.hook.ended:
+		w.writeHookEnd(rapid.IntRange(1, 2).Draw(p.rt, "attempts"), rapid.SampledFrom([]string{"", "", "STUCK"}).Draw(p.rt, "undone"))
+	case p.honest || kind < 6:
+		w.endHook(rapid.IntRange(1, 2).Draw(p.rt, "attempts"), rapid.SampledFrom([]string{"", "", "STUCK"}).Draw(p.rt, "undone"))
+	case kind < 8:
+		w.lost = append(w.lost, w.hook)
+		w.returnHook(engine.Return{Kind: engine.ReturnLost, EngineAttempt: rapid.IntRange(0, 2).Draw(p.rt, "ea")})
+	default:
+		w.lost = append(w.lost, w.hook)
+		w.returnHook(engine.Return{Kind: p.forged(), EngineAttempt: rapid.IntRange(-1, 9).Draw(p.rt, "ea")})
+	}
+}
+
+// forged is what somebody who reaches the engine may say of a dispatch.
+func (p *player) forged() engine.ReturnKind {
+	return rapid.SampledFrom([]engine.ReturnKind{
+		engine.ReturnEnded, engine.ReturnAbandoned, engine.ReturnRunTerminal, engine.ReturnCancelled, engine.ReturnParked, engine.ReturnThrottled,
+		engine.ReturnDeclined, "x",
+	}).Draw(p.rt, "forged")
 }
 
 // step moves one execution in flight.
@@ -84,22 +150,58 @@ func (p *player) step() {
 		return
 	}
 	f := rapid.SampledFrom(w.flights).Draw(p.rt, "flight")
-	f.lost = !f.began.IsZero() && rapid.IntRange(0, 9).Draw(p.rt, "lost") == 0
-	switch kind := rapid.IntRange(0, 9).Draw(p.rt, "kind"); {
-	case f.began.IsZero() && f.cancelled && kind < 5:
-		w.report(f, engine.StepEnd{Kind: engine.EndCancelled})
-	case f.began.IsZero() && kind == 9:
-		w.report(f, failed("LOST", true))
-	case f.began.IsZero():
+	ea := rapid.IntRange(0, 3).Draw(p.rt, "ea")
+	kind := rapid.IntRange(0, 19).Draw(p.rt, "kind")
+	switch {
+	case f.back != nil: // a task that was lost had heard of it
+		w.comeBack(f, *f.back)
+	case !p.honest && kind == 19:
+		w.strays = append(w.strays, f)
+		w.comeBack(f, engine.Return{Kind: engine.ReturnLost, EngineAttempt: ea})
+	case !p.honest && kind == 18:
+		w.strays = append(w.strays, f)
+		w.comeBack(f, engine.Return{Kind: p.forged(), EngineAttempt: ea, RetryAfter: time.Duration(ea) * time.Second})
+	case f.ended:
+		w.comeBack(f, engine.Return{Kind: engine.ReturnEnded})
+	case f.cancelled && kind < 10:
+		w.comeBack(f, engine.Return{Kind: engine.ReturnCancelled, EngineAttempt: ea})
+	case !f.began && !p.honest && kind == 17:
+		w.comeBack(f, engine.Return{Kind: engine.ReturnDeclined, RetryAfter: 5 * time.Second})
+	case !f.began:
 		w.arrive(f)
-	case f.cancelled && kind < 6:
-		w.report(f, engine.StepEnd{Kind: engine.EndCancelled})
-	case kind < 3:
+	case kind == 10:
+		w.needTask(f.since)
+		w.writeEnd(f, completed())
+	case kind == 11:
+		w.needTask(f.since)
+		w.writeEnd(f, failed("BROKEN", true))
+	case kind < 4:
 		w.report(f, failed("BROKEN", kind > 0))
-	case f.lost:
-		w.report(f, failed("TIMEOUT", true))
 	default:
 		w.report(f, completed())
+	}
+}
+
+// stray moves a worker that the engine lost.
+func (p *player) stray() {
+	w := p.w
+	i := rapid.IntRange(0, len(w.strays)-1).Draw(p.rt, "stray")
+	f := w.strays[i]
+	switch rapid.IntRange(0, 3).Draw(p.rt, "strays") {
+	case 0: // it dies
+		w.strays = append(w.strays[:i:i], w.strays[i+1:]...)
+	case 1:
+		if !f.began && !f.ended {
+			w.begins(f)
+		}
+	case 2:
+		if f.began && !f.ended {
+			w.writeEnd(f, completed())
+		}
+	case 3:
+		if f.began && !f.ended {
+			w.writeEnd(f, failed("LATE", true))
+		}
 	}
 }
 
@@ -172,11 +274,12 @@ func (p *player) answerFetch() {
 
 func (p *player) timer() {
 	w := p.w
-	for _, t := range []interp.Timer{interp.TimerRetryWindow, interp.TimerDrain, interp.TimerRotation, interp.TimerManual, interp.TimerQuota} {
+	for _, t := range []interp.Timer{interp.TimerRetryWindow, interp.TimerDrain, interp.TimerRotation, interp.TimerManual, interp.TimerDelay} {
 		if at := w.timers[t]; !at.IsZero() && rapid.Bool().Draw(p.rt, string(t)) {
 			if at.After(w.now) {
 				w.now = at
 			}
+			w.needTask(w.history.armers[t])
 			w.timers[t] = time.Time{}
 			w.feed(interp.Fired{At: w.now, Timer: t})
 		}
@@ -186,7 +289,14 @@ func (p *player) timer() {
 // repeat feeds an earlier input again: it is stale and must not matter.
 func (p *player) repeat() {
 	w := p.w
+	if len(w.inputs) == 0 {
+		return
+	}
 	in := rapid.SampledFrom(w.inputs).Draw(p.rt, "repeated")
+	switch in.(type) {
+	case interp.Begin, interp.Pressure, interp.Woken:
+		return
+	}
 	if f, ok := in.(interp.Fired); ok {
 		f.At = w.now
 		in = f
@@ -196,6 +306,10 @@ func (p *player) repeat() {
 	}
 	if s, ok := in.(interp.Signalled); ok && len(s.Signals) == 0 && len(w.fetch) > 0 {
 		return // that is the answer
+	}
+	if o, ok := in.(interp.Observed); ok {
+		w.hand(o.Tail)
+		return
 	}
 	w.feed(in)
 }
@@ -210,16 +324,21 @@ func (p *player) finish() {
 		case i > 5000:
 			p.rt.Fatalf("the run does not end; in flight %q, gate %b, running %d, timers %v, the log is\n%s",
 				w.inFlight(), w.head.Gate, w.head.Running, w.timers, strings.Join(w.story(), "\n"))
-		case w.pending != nil || w.answer != nil:
+		case w.pending != nil || w.answer != nil || w.reading:
 			w.record()
 		case len(w.fetch) > 0:
 			p.answerFetch()
 		case i%7 == 0 && len(w.signals) > 0:
 			w.feed(interp.Signalled{At: w.now, Signals: w.asSent(w.signals...)})
 		case len(w.flights) > 0:
-			if f := w.flights[0]; f.began.IsZero() {
+			switch f := w.flights[0]; {
+			case f.back != nil:
+				w.comeBack(f, *f.back)
+			case f.ended:
+				w.comeBack(f, engine.Return{Kind: engine.ReturnEnded})
+			case !f.began:
 				w.arrive(f)
-			} else {
+			default:
 				w.report(f, completed())
 			}
 		case w.hook != nil:
@@ -229,7 +348,7 @@ func (p *player) finish() {
 		case w.state.Status == run.Paused && i%2 == 0:
 			w.signal(run.Resume, fmt.Sprintf("last-%d", i), "")
 		default:
-			for _, t := range []interp.Timer{interp.TimerRotation, interp.TimerQuota, interp.TimerManual, interp.TimerDrain, interp.TimerRetryWindow} {
+			for _, t := range []interp.Timer{interp.TimerRotation, interp.TimerDelay, interp.TimerManual, interp.TimerDrain, interp.TimerRetryWindow} {
 				if !w.timers[t].IsZero() {
 					w.fire(t)
 					break

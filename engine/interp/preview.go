@@ -1,6 +1,7 @@
 package interp
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -178,6 +179,9 @@ func (f *foreseen) drive(in Input) {
 				f.add(e.Ord, ChangeUndo, e.LA)
 			case FetchSignals:
 				todo = append(todo, Signalled{At: f.m.now})
+			case ReadLog:
+				head := store.Head{LastSeq: max(f.seq, f.m.record.head), Running: f.m.record.running, SignalNo: math.MaxInt64}
+				todo = append(todo, Observed{At: f.m.now, Tail: engine.Tail{Seq: head.LastSeq, Head: head}})
 			}
 		}
 	}

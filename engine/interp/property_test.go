@@ -3,6 +3,7 @@ package interp_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/dvt-engine/dvt/engine/interp"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
 )
 
 // TestStep_P_RandomRuns drives random plans through random results and signals
@@ -37,16 +39,20 @@ func randomRun(rt *rapid.T) {
 	}
 	w.doubled = true
 	w.refuse = drawRefusals(rt)
+	w.tailMost = rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(rt, "tailMost")
+	if rapid.Bool().Draw(rt, "proves") {
+		w.proves = func() bool { return rapid.Bool().Draw(rt, "proven") }
+	}
 	p := &player{w: w, rt: rt}
 	w.throttle = p.throttle
+	if rapid.Bool().Draw(rt, "losesTasks") {
+		w.loseTasks()
+	}
 	w.feed(interp.Begin{At: w.now})
 	for range rapid.IntRange(0, 250).Draw(rt, "moves") {
 		p.move()
 	}
 	p.finish()
-	for len(w.late) > 0 {
-		w.land(w.late[0])
-	}
 	checkLog(rt, w)
 	checkWaits(rt, w)
 	checkHooks(rt, w)
@@ -65,6 +71,10 @@ func drawPlan(rt *rapid.T) plan.Skeleton {
 	for i := range sk.Steps {
 		s := &sk.Steps[i]
 		s.StepID, s.Type = fmt.Sprintf("s%02d", i), plan.Noop
+		s.Retry.MaxAttempts = rapid.IntRange(0, 3).Draw(rt, "attempts")
+		if rapid.IntRange(0, 3).Draw(rt, "retriesRateLimitsOnly") == 0 {
+			s.Retry.RetryableErrors = []string{plan.ClassRateLimit}
+		}
 		s.Cancellable = rapid.Bool().Draw(rt, "cancellable")
 		s.AllowCancelOnPause = rapid.Bool().Draw(rt, "allowCancelOnPause")
 		if rapid.IntRange(0, 5).Draw(rt, "manual") == 0 {
@@ -83,12 +93,11 @@ func drawPlan(rt *rapid.T) plan.Skeleton {
 	return sk
 }
 
-// drawRefusals picks steps whose results, and those of their hooks, the log does not take.
+// drawRefusals picks steps whose results the log does not take.
 func drawRefusals(rt *rapid.T) func(run.Draft) bool {
 	last := rapid.SampledFrom([]string{"", "3"}).Draw(rt, "refused")
 	return func(d run.Draft) bool {
-		return last != "" && strings.HasSuffix(d.StepID, last) &&
-			(d.Type == run.StepCompletedEvent || d.Type == run.StepCompensated && strings.Contains(string(d.Payload), "undone"))
+		return last != "" && strings.HasSuffix(d.StepID, last) && d.Type == run.StepCompletedEvent
 	}
 }
 
@@ -117,6 +126,7 @@ func checkLog(rt *rapid.T, w *world) {
 		rt.Fatalf("the log says %s, the machine %s", s.Status, w.m.RunStatus())
 	}
 	paused, failing, epochs := false, 0, 0
+	var latest time.Time // emittedAt of an end
 	begun := map[string]bool{}
 	ended := map[string]bool{}
 	bad := func(e run.Event, why string) {
@@ -159,11 +169,30 @@ func checkLog(rt *rapid.T, w *world) {
 			bad(e, "not every step succeeded (T78)")
 		case e.Type == run.RunFailed && s.Counts.Pending > 0:
 			bad(e, "a step is left PENDING (T79)")
+		case e.Type == run.RunFailed:
+			if p, _ := run.PayloadOf[run.RunFailedPayload](e.Payload); !failedWith(w, *p.RootCause) {
+				bad(e, fmt.Sprintf("no step failed with its root cause %+v", *p.RootCause))
+			}
 		}
 		if e.Type.EndsRun() && w.head.Running != 0 {
 			bad(e, "steps are RUNNING (T74)")
 		}
+		if e.Type.EndsRun() && e.EmittedAt.Before(latest) {
+			bad(e, fmt.Sprintf("it was emitted at %v, and an end before it at %v", e.EmittedAt, latest))
+		}
+		if (e.Type.EndsAttempt() || e.Type.EndsHook()) && e.EmittedAt.After(latest) {
+			latest = e.EmittedAt
+		}
 	}
+}
+
+// failedWith reports whether the log has this failure.
+func failedWith(w *world, cause run.RootCause) bool {
+	return slices.ContainsFunc(w.log, func(e run.Event) bool {
+		p, _ := run.PayloadOf[run.FailurePayload](e.Payload)
+		same := e.StepID == cause.StepID && e.LogicalAttempt == cause.LogicalAttempt && p.ErrorCode == cause.ErrorCode
+		return e.Type == run.StepFailedEvent && same
+	})
 }
 
 // unblocked reports whether an operator retried or skipped a step before event i:
@@ -242,27 +271,40 @@ func TestStep_P_AnyInput(t *testing.T) {
 			return epoch.Add(time.Duration(rapid.Int64Range(-1e12, 1e12).Draw(rt, "at")))
 		})
 		inputs := rapid.Custom(func(rt *rapid.T) interp.Input {
-			switch rapid.IntRange(0, 10).Draw(rt, "input") {
+			kinds := []engine.ReturnKind{
+				engine.ReturnEnded, engine.ReturnParked, engine.ReturnThrottled, engine.ReturnDeclined, engine.ReturnRunTerminal,
+				engine.ReturnCancelled, engine.ReturnLost, engine.ReturnAbandoned, "x",
+			}
+			back := func() engine.Return {
+				return engine.Return{
+					StepID: id.Draw(rt, "id"), LogicalAttempt: small.Draw(rt, "la"), N: small.Draw(rt, "n"), EngineAttempt: small.Draw(rt, "ea"),
+					Kind: rapid.SampledFrom(kinds).Draw(rt, "kind"),
+				}
+			}
+			switch rapid.IntRange(0, 13).Draw(rt, "input") {
 			case 10:
-				return interp.Compensated{At: at.Draw(rt, "at"), End: interp.CompensationEnd{
-					StepID: id.Draw(rt, "id"), Attempts: small.Draw(rt, "attempts"), Compensated: rapid.Bool().Draw(rt, "compensated"),
-					Result: rapid.SampledFrom([]json.RawMessage{nil, []byte(`{`), []byte(`1`)}).Draw(rt, "result"),
+				return interp.HookReturned{At: at.Draw(rt, "at"), Return: back()}
+			case 11, 12, 13:
+				t := engine.Tail{Seq: run.Seq(small.Draw(rt, "tailSeq") * 10), Head: store.Head{
+					LastSeq: run.Seq(small.Draw(rt, "headSeq") * 10), Running: small.Draw(rt, "headRunning"), SignalNo: int64(small.Draw(rt, "signalNo")),
 				}}
+				for range rapid.IntRange(0, 4).Draw(rt, "events") {
+					t.Events = append(t.Events, engine.LogEvent{
+						Seq: run.Seq(rapid.IntRange(-1, 50).Draw(rt, "eventSeq")), StepID: id.Draw(rt, "id"), LogicalAttempt: small.Draw(rt, "la"),
+						Type: rapid.SampledFrom([]run.EventType{
+							run.StepStartedEvent, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent, run.StepCompensated,
+							run.StepCompensationFailed, run.RunPaused, run.RunCompensationStarted, "x",
+						}).Draw(rt, "type"),
+						Payload: rapid.SampledFrom([]json.RawMessage{nil, []byte(`{`), []byte(`{}`), []byte(`{"errorCode":"CANCELLED_BY_PAUSE"}`), []byte(`{"retryDeadline":"2026-01-02T03:04:05Z"}`)}).Draw(rt, "payload"),
+					})
+				}
+				return interp.Observed{At: at.Draw(rt, "at"), Tail: t}
 			case 0:
 				return interp.Begin{At: at.Draw(rt, "at")}
 			case 1:
-				return interp.Fired{At: at.Draw(rt, "at"), Timer: rapid.SampledFrom([]interp.Timer{interp.TimerDrain, interp.TimerRetryWindow, interp.TimerManual, interp.TimerQuota, "x"}).Draw(rt, "timer")}
+				return interp.Fired{At: at.Draw(rt, "at"), Timer: rapid.SampledFrom([]interp.Timer{interp.TimerDrain, interp.TimerRetryWindow, interp.TimerManual, interp.TimerDelay, "x"}).Draw(rt, "timer")}
 			case 2, 3, 4:
-				end := engine.StepEnd{
-					StepID: id.Draw(rt, "id"), LogicalAttempt: small.Draw(rt, "la"), N: small.Draw(rt, "n"), EngineAttempt: small.Draw(rt, "ea"),
-					Kind: rapid.SampledFrom([]engine.StepEndKind{
-						engine.EndCompleted, engine.EndFailed, engine.EndCancelled, engine.EndParked, engine.EndThrottled, "x",
-					}).Draw(rt, "kind"),
-				}
-				if rapid.Bool().Draw(rt, "began") {
-					end.StartedAt = at.Draw(rt, "startedAt")
-				}
-				return interp.StepEnded{At: at.Draw(rt, "at"), End: end}
+				return interp.Returned{At: at.Draw(rt, "at"), Return: back()}
 			case 5:
 				var s interp.Signalled
 				for range rapid.IntRange(0, 3).Draw(rt, "signals") {
@@ -276,7 +318,7 @@ func TestStep_P_AnyInput(t *testing.T) {
 			}
 			r := interp.Recorded{
 				At: at.Draw(rt, "at"), Batch: rapid.IntRange(0, 20).Draw(rt, "batch"), Running: small.Draw(rt, "running"),
-				Unconfirmed: rapid.IntRange(0, 5).Draw(rt, "unconfirmed") == 0,
+				StillFailing: rapid.IntRange(0, 5).Draw(rt, "stillFailing") == 0, Head: run.Seq(small.Draw(rt, "head")),
 			}
 			for range rapid.IntRange(0, 4).Draw(rt, "ends") {
 				r.Ends = append(r.Ends, interp.RecordedEvent{

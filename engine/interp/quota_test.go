@@ -51,7 +51,7 @@ func (w *world) arriveAll() {
 	for more := true; more; {
 		more = false
 		for _, f := range w.flights {
-			if f.began.IsZero() {
+			if !f.began {
 				w.arrive(f)
 				w.record()
 				more = true
@@ -77,12 +77,12 @@ func TestThrottled_Q10_T113_WaitsByTimerAndRuns(t *testing.T) {
 	if s, _ := w.state.Step("h3"); s != nil && s.Status != run.StepPending {
 		t.Fatalf("h3 is %s", s.Status)
 	}
-	if at := w.timers[interp.TimerQuota]; !at.Equal(w.now.Add(2 * time.Second)) {
+	if at := w.timers[interp.TimerDelay]; !at.Equal(w.now.Add(2 * time.Second)) {
 		t.Fatalf("the timer is at %v", at)
 	}
 	w.succeed("h1", "h2", "x")
 	w.isState(run.Running, "")
-	w.fire(interp.TimerQuota)
+	w.fire(interp.TimerDelay)
 	w.isState(run.Running, "h3")
 	w.arriveAll()
 	w.succeed("h3", "y")
@@ -104,7 +104,7 @@ func TestThrottled_T113_TakesNoPlace(t *testing.T) {
 	w.isState(run.Running, "x")
 	w.succeed("x")
 	w.isState(run.Running, "y")
-	w.fire(interp.TimerQuota)
+	w.fire(interp.TimerDelay)
 	w.isState(run.Running, "y")
 	w.succeed("y")
 	w.isState(run.Running, "h1")
@@ -118,7 +118,7 @@ func TestThrottled_T175_PauseDoesNotDrainIt(t *testing.T) {
 	w.signal(run.Pause, "p", "")
 	w.succeed("x")
 	w.isState(run.Paused, "")
-	w.fire(interp.TimerQuota)
+	w.fire(interp.TimerDelay)
 	w.isState(run.Paused, "")
 	w.signal(run.Resume, "r", "")
 	w.isState(run.Running, "h1")
@@ -134,7 +134,7 @@ func TestThrottled_T175_PauseAndResumeWhileItWaits(t *testing.T) {
 	w.signal(run.Pause, "p", "")
 	w.signal(run.Resume, "r", "")
 	w.isState(run.Running, "")
-	w.fire(interp.TimerQuota)
+	w.fire(interp.TimerDelay)
 	w.arriveAll()
 	w.succeed("h1")
 	w.isState(run.Completed, "")
@@ -155,7 +155,11 @@ func TestThrottled_T113_StopSkipAndFailure(t *testing.T) {
 	if r := w.receipts["s"]; r.app != run.SignalApplied {
 		t.Fatalf("skip is %+v", r)
 	}
-	w.fire(interp.TimerQuota) // of the wait that the skip ended
+	if at := w.timers[interp.TimerDelay]; !at.IsZero() {
+		t.Errorf("the timer is at %v though nobody waits", at)
+	}
+	w.now = w.now.Add(time.Minute)
+	w.feed(interp.Fired{At: w.now, Timer: interp.TimerDelay}) // of the wait that the skip ended
 	w.isState(run.Running, "h2")
 	w.arriveAll()
 	w.succeed("h2")
@@ -184,7 +188,7 @@ func TestThrottled_T217_ARetryWaitsToo(t *testing.T) {
 	}
 	for range 3 { // asked again each minute, whatever the bucket said
 		before := w.now
-		w.fire(interp.TimerQuota)
+		w.fire(interp.TimerDelay)
 		w.arriveAll()
 		if w.now.Sub(before) > time.Minute {
 			t.Fatalf("asked again after %v", w.now.Sub(before))
@@ -192,7 +196,7 @@ func TestThrottled_T217_ARetryWaitsToo(t *testing.T) {
 		w.isState(run.Running, "")
 	}
 	b.tokens = 1
-	w.fire(interp.TimerQuota)
+	w.fire(interp.TimerDelay)
 	w.arriveAll()
 	if r := w.receipts["again"]; r.app != run.SignalApplied {
 		t.Fatalf("the retry is %+v", r)
@@ -218,7 +222,7 @@ func TestThrottled_T113_AsksAsOftenAsThereAreTokens(t *testing.T) {
 		if fired > 1000 {
 			t.Fatalf("no end; the log is %v", w.story())
 		}
-		w.fire(interp.TimerQuota)
+		w.fire(interp.TimerDelay)
 	}
 	if w.state.Status != run.Completed {
 		t.Fatalf("the run is %s", w.state.Status)
@@ -242,7 +246,7 @@ func TestThrottled_T113_NoticesAHigherQuota(t *testing.T) {
 	w.arriveAll()
 	b.tokens = 1000
 	for fired := range 20 {
-		w.fire(interp.TimerQuota)
+		w.fire(interp.TimerDelay)
 		w.arriveAll()
 		for len(w.flights) > 0 {
 			w.succeed(w.flights[0].stepID)
@@ -267,11 +271,11 @@ func TestResume_T195_DelayedStepsWaitOn(t *testing.T) {
 		t.Fatalf("%d rotations", w.rotations)
 	}
 	w.isState(run.Running, "y")
-	if at := w.timers[interp.TimerQuota]; !at.Equal(epoch.Add(2 * time.Second)) {
+	if at := w.timers[interp.TimerDelay]; !at.Equal(epoch.Add(2 * time.Second)) {
 		t.Fatalf("the timer is at %v", at)
 	}
 	w.succeed("y")
-	w.fire(interp.TimerQuota)
+	w.fire(interp.TimerDelay)
 	w.isState(run.Running, "h1")
 	w.arriveAll()
 	w.succeed("h1")
@@ -298,13 +302,13 @@ func TestThrottled_T184_StaleEnds(t *testing.T) {
 	t.Parallel()
 	w, _ := throttledWorld(t, 0, calm, "h1")
 	w.arriveAll()
-	again := engine.StepEnd{StepID: "h1", LogicalAttempt: 1, N: 1, Kind: engine.EndThrottled, RetryAfter: time.Hour}
-	at := w.timers[interp.TimerQuota]
-	w.feed(interp.StepEnded{At: w.now, End: again})
-	w.feed(interp.Fired{At: w.now, Timer: interp.TimerQuota}) // before its time
+	again := engine.Return{StepID: "h1", LogicalAttempt: 1, N: 1, Kind: engine.ReturnThrottled, RetryAfter: time.Hour}
+	at := w.timers[interp.TimerDelay]
+	w.feed(interp.Returned{At: w.now, Return: again})
+	w.feed(interp.Fired{At: w.now, Timer: interp.TimerDelay}) // before its time
 	w.isState(run.Running, "")
-	if !w.timers[interp.TimerQuota].Equal(at) {
-		t.Errorf("the timer is at %v, was at %v", w.timers[interp.TimerQuota], at)
+	if !w.timers[interp.TimerDelay].Equal(at) {
+		t.Errorf("the timer is at %v, was at %v", w.timers[interp.TimerDelay], at)
 	}
 }
 
@@ -326,7 +330,7 @@ func TestThrottled_T217_ARetryThatWaitsHoldsTheWindow(t *testing.T) {
 	if at := w.timers[interp.TimerRetryWindow]; !at.IsZero() {
 		t.Fatalf("the window is open until %v", at)
 	}
-	w.fire(interp.TimerQuota)
+	w.fire(interp.TimerDelay)
 	w.arriveAll()
 	w.succeed("h1", "y")
 	if w.timers[interp.TimerRetryWindow].IsZero() {

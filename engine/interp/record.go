@@ -2,8 +2,10 @@ package interp
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
+	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -13,10 +15,23 @@ type record struct {
 	queue   []entry
 	batches int
 	sent    *batch
-	gate    run.Gate // as of the last Recorded
-	running int      // non-manual attempts RUNNING as of the last Recorded
-	closing bool     // the end of the run is queued or sent
-	alone   int      // entries to send one by one, because one of them was refused
+	gate    run.Gate  // as far as the machine knows
+	head    run.Seq   // the highest that the log was said to have
+	running int       // non-manual attempts RUNNING at head
+	seen    run.Seq   // up to here the log was observed
+	known   []run.Seq // places behind a gap after seen whose events are known, ascending
+	behind  bool      // the log has a failure that was not observed yet
+	wanted  bool      // the log is to be observed
+	needed  run.Seq   // up to here at least: a receipt told of a failure there
+	reading bool      // ReadLog is outstanding
+	// signalNo is the last signal that was accepted when the log was observed to its head.
+	signalNo int64
+	partial  bool      // what was read last ended before the head
+	window   time.Time // a retry window that the part observed so far opened, see applyTail
+	strays   []run.Ord // attempts that began though their dispatches came back
+	shut     bool      // the log closed the gate to failing in this very input, see closeGate
+	closing  bool      // the end of the run is queued or sent
+	alone    int       // entries to send one by one, because one of them was refused
 }
 
 // entry is one fact with its events, which stay together in one batch.
@@ -26,6 +41,7 @@ type entry struct {
 	drafts     []run.Draft
 	outcomes   []store.SignalOutcome // AppliedBy counts within drafts
 	set, clear run.Gate
+	unless     run.Gate   // members of the gate that hold it back, of waits
 	status     run.Status // of ends
 	ahead      bool       // of pauses: the log has it already
 	end        *end       // of stepEnds
@@ -48,6 +64,7 @@ type kind uint8
 const (
 	notes kind = iota // nothing
 	starts
+	shuts // see closeGate
 	stepEnds
 	skips
 	pauses
@@ -62,7 +79,6 @@ const (
 type batch struct {
 	entries    []entry
 	set, clear run.Gate
-	silences   int // times that the store did not answer for it
 }
 
 func (m *Machine) enqueue(e entry) { m.record.queue = append(m.record.queue, e) }
@@ -101,31 +117,39 @@ func (m *Machine) send(a Append) {
 // whose payloads have at most so many bytes, and one where there is one.
 func (m *Machine) compose(entries []entry, most int) (a Append, n int) {
 	a.RunID = m.who.Identity.RunID
+	a.Seen = m.record.seen
 	var arms, opens bool // a failure that arms fail-fast, an event that may open the retry window
 	for size := 0; n < len(entries) && n < store.MaxBatch; n++ {
 		e := &entries[n]
-		m.doubt(e, arms)
 		size += e.size()
-		apart := m.who.PauseAhead && e.mustNotFollowPause()
-		if n > 0 && (size > most || apart != a.UnlessPaused || e.ahead) || len(a.Events)+len(e.drafts) > store.MaxBatch {
+		apart := e.mustNotFollowPause()
+		another := apart != a.UnlessPaused || e.unless != a.UnlessGate
+		if n > 0 && (size > most || another || e.goesAlone()) || len(a.Events)+len(e.drafts) > store.MaxBatch {
 			break
 		}
-		a.UnlessPaused = apart
+		a.UnlessPaused, a.UnlessGate = apart, e.unless
 		for _, o := range e.outcomes {
 			if o.AppliedBy >= 0 {
 				o.AppliedBy += len(a.Events)
 			}
 			a.Outcomes = append(a.Outcomes, o)
 		}
-		a.Events = append(a.Events, e.drafts...)
+		for _, d := range e.drafts {
+			if e.kind != waits { // their deadlines were counted from the time that they have
+				d.EmittedAt = later(d.EmittedAt, m.latest)
+			}
+			a.Events = append(a.Events, d)
+		}
 		a.SetGate = a.SetGate&^e.clear | e.set
 		a.ClearGate = a.ClearGate&^e.set | e.clear
 		arms = arms || e.kind == stepEnds && e.end.arms
 		opens = opens || e.kind == stepEnds || e.kind == waits || e.kind == resumes
-		a.IfStarted = a.IfStarted || e.kind == stepEnds && e.end.doubtful
-		a.Bounded = a.Bounded || e.completes()
 		if e.ahead { // it changes nothing, and so it would change no other gate either
 			return a, n + 1
+		}
+		if e.goesAlone() {
+			n++
+			break
 		}
 	}
 	if m.status == run.Running && m.stop.signalID == "" {
@@ -133,7 +157,7 @@ func (m *Machine) compose(entries []entry, most int) (a Append, n int) {
 		switch gate := m.record.gate; {
 		case want && (arms || gate&run.GateFailing == 0):
 			a.SetGate |= run.GateFailing
-		case !want && gate&run.GateFailing != 0:
+		case !want && gate&run.GateFailing != 0 && !m.record.behind:
 			a.ClearGate |= run.GateFailing
 		}
 		if want && opens && m.mayOpenWindow(entries[:n]) {
@@ -143,6 +167,11 @@ func (m *Machine) compose(entries []entry, most int) (a Append, n int) {
 	return a, n
 }
 
+// goesAlone reports whether nothing else may stand in the batch of e. A try of this machine that the engine lost may
+// have written e, and the pause may have changed since: a batch that adds nothing changes no gate, one with another
+// fact in it would.
+func (e *entry) goesAlone() bool { return e.kind == pauses || e.kind == resumes }
+
 // recorded takes over what became of the outstanding Append.
 func (m *Machine) recorded(in Recorded) {
 	r := &m.record
@@ -150,12 +179,13 @@ func (m *Machine) recorded(in Recorded) {
 	if b == nil || in.Batch != r.batches {
 		return
 	}
-	if in.Unconfirmed {
-		m.unconfirmed(b)
+	if in.HeldBack {
+		m.heldBack(b, in.Gate)
 		return
 	}
-	if in.HeldBack {
-		m.heldBack(b)
+	if in.Ended {
+		r.wanted = true // an earlier try of this machine wrote the end, and the engine lost that try
+		m.heldBack(b, 0)
 		return
 	}
 	r.sent = nil
@@ -165,7 +195,17 @@ func (m *Machine) recorded(in Recorded) {
 			return
 		}
 	}
-	r.running = in.Running
+	m.knowHead(in.Head, in.Running)
+	for _, e := range in.Ends {
+		m.latest = later(m.latest, e.At)
+		if e.Won == "" {
+			r.know(e.Seq)
+		}
+	}
+	if in.StillFailing {
+		r.behind = true
+		b.clear &^= run.GateFailing
+	}
 	if b.tookEffect(in.Ends) {
 		opened := r.gate & b.clear
 		r.gate = r.gate&^b.clear | b.set
@@ -197,6 +237,24 @@ func (m *Machine) recorded(in Recorded) {
 	}
 }
 
+// know counts an event as observed. What lies behind a gap is remembered, and read again when that becomes much.
+func (r *record) know(seq run.Seq) {
+	if seq <= r.seen {
+		return
+	}
+	i, there := slices.BinarySearch(r.known, seq)
+	if !there {
+		r.known = slices.Insert(r.known, i, seq)
+	}
+	n := 0
+	for n < len(r.known) && r.known[n] <= r.seen+1 {
+		r.seen = max(r.seen, r.known[n])
+		n++
+	}
+	r.known = slices.Delete(r.known, 0, n)
+	r.wanted = r.wanted || len(r.known) >= engine.MaxTail
+}
+
 // tookEffect reports whether the store changed the gate with this batch: an
 // Append whose facts were all refused leaves it alone.
 func (b *batch) tookEffect(results []RecordedEvent) bool {
@@ -216,8 +274,11 @@ func (b *batch) tookEffect(results []RecordedEvent) bool {
 // last event.
 func (m *Machine) entryRecorded(e *entry, last RecordedEvent, over bool) {
 	switch e.kind {
+	case shuts:
+		m.record.shut = true
 	case starts:
 		m.status = run.Running
+		m.record.seen = max(m.record.seen, last.Seq) // what came before it is not the machine's
 		for i := range m.steps {
 			if m.steps[i].missing == 0 && m.steps[i].stage == waiting {
 				m.makeReady(run.Ord(i))
@@ -231,6 +292,8 @@ func (m *Machine) entryRecorded(e *entry, last RecordedEvent, over bool) {
 		m.resumed()
 	case waits:
 		m.waitRecorded(e.ord)
+	case hooks:
+		m.hookRecorded(last)
 	case reuses:
 		m.reuseRecorded(e.ord)
 	case ends:

@@ -1,6 +1,7 @@
 package interp
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -38,6 +39,7 @@ func Restore(sk plan.Skeleton, who Config, s run.State, in Inbox, at time.Time) 
 	}
 	m.begun = true
 	m.record.running = s.RunningSteps()
+	m.record.seen, m.record.head, m.record.signalNo = s.Seq, s.Seq, math.MaxInt64
 	m.pause.epoch, m.pause.on = s.PausedEpoch, s.Status == run.Paused
 	m.pause.recorded = m.pause.on
 	if s.RetryDeadline != nil {
@@ -170,7 +172,7 @@ func (r *restoring) step(o run.Ord, step *run.Step) {
 			m.keepOpen(o)
 			return
 		}
-		st.stage, st.n, st.passes = flying, 1, m.favours(o)
+		st.stage, st.n, st.begun, st.passes = flying, 1, true, m.favours(o)
 		m.schedule.flying = append(m.schedule.flying, o)
 		switch s := &m.sk.Steps[o]; {
 		case !s.Cancellable:

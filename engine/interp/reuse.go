@@ -27,18 +27,18 @@ func (m *Machine) reuse() {
 		return
 	}
 	wanted, missing := make([]bool, len(m.steps)), make([]int, len(m.steps))
-	var next heap
+	var next heap[ordinal]
 	for _, o := range m.who.Reused {
 		if o >= 0 && int(o) < len(m.steps) && !wanted[o] {
 			wanted[o], missing[o] = true, m.steps[o].missing
 			if missing[o] == 0 {
-				next.push(o)
+				next.push(ordinal(o))
 			}
 		}
 	}
 	completed, _ := encode(run.StepCompletedPayload{Reused: &run.Reused{}})
 	for len(next) > 0 {
-		o := next.pop()
+		o := run.Ord(next.pop())
 		m.steps[o].stage = ended
 		m.enqueue(entry{kind: reuses, ord: o, drafts: []run.Draft{
 			m.stepEvent(o, run.StepStartedEvent, m.who.EngineAttempt, m.now, nil),
@@ -46,7 +46,7 @@ func (m *Machine) reuse() {
 		}})
 		for _, n := range m.next[o] {
 			if missing[n]--; wanted[n] && missing[n] == 0 {
-				next.push(n)
+				next.push(ordinal(n))
 			}
 		}
 	}

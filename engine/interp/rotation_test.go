@@ -47,7 +47,7 @@ func (w *world) drive() {
 			w.tb.Fatalf("the run does not end; in flight %q; the log is\n%s", w.inFlight(), strings.Join(w.story(), "\n"))
 		}
 		switch {
-		case w.pending != nil || w.answer != nil:
+		case w.pending != nil || w.answer != nil || w.reading:
 			w.record()
 		case len(w.fetch) > 0:
 			w.answerFetch()
@@ -60,7 +60,7 @@ func (w *world) drive() {
 func (w *world) answerFetch() {
 	after := w.fetch[0]
 	w.fetch = w.fetch[1:]
-	w.feed(interp.Signalled{At: w.now, Signals: w.signals[after:]})
+	w.feed(interp.Signalled{At: w.now, Signals: w.asSent(w.signals[after:]...)})
 }
 
 func TestRotate_E04_LinearPlan(t *testing.T) {
@@ -150,7 +150,11 @@ func interleave(w *world, r *rand.Rand) {
 			return
 		}
 		w.now = w.now.Add(time.Millisecond)
-		switch r.IntN(8) {
+		switch r.IntN(9) {
+		case 8:
+			if w.reading {
+				w.hand(w.read())
+			}
 		case 0, 1:
 			if w.pending != nil {
 				w.commit()
@@ -181,7 +185,7 @@ func interleave(w *world, r *rand.Rand) {
 			paused := !slices.ContainsFunc(todo, func(s engine.Signal) bool { return s.ID == "pause" })
 			switch {
 			case len(w.flights) == 0:
-			case w.flights[0].began.IsZero():
+			case !w.flights[0].began:
 				w.arrive(w.flights[0])
 			case w.flights[0].stepID == "s0005" && w.flights[0].la == 1:
 				w.report(w.flights[0], failed("BROKEN", true))
@@ -219,7 +223,7 @@ func TestRotate_W14_PauseWhileItRotates(t *testing.T) {
 		id := fmt.Sprintf("s%04d", i+1)
 		want = append(want, fmt.Sprintf("StepStarted(%s,1)", id), fmt.Sprintf("StepCompleted(%s,1)", id))
 		if i == 2 {
-			want = append(want[:len(want)-1], "SignalAccepted(A)", "SignalAccepted(B)", want[len(want)-1], "RunPaused(1)", "SignalAccepted(C)", "RunResumed(1)")
+			want = append(want[:len(want)-1], "SignalAccepted(A)", want[len(want)-1], "SignalAccepted(B)", "RunPaused(1)", "SignalAccepted(C)", "RunResumed(1)")
 		}
 	}
 	w.expect(append(append([]string{"RunApproved", "RunStarted"}, want...), "RunCompleted")...)

@@ -9,9 +9,9 @@ import (
 // schedule is which steps may go and which are out. A step costs its edges and
 // a logarithm of the ready ones, never the size of the plan.
 type schedule struct {
-	ready    heap      // in canonical order; entries whose step is no longer ready are skipped
-	favoured heap      // the ready ones that pass fail-fast (T217)
-	flying   []run.Ord // ascending, at most width
+	ready    heap[ordinal] // in canonical order; entries whose step is no longer ready are skipped
+	favoured heap[ordinal] // the ready ones that pass fail-fast (T217)
+	flying   []run.Ord     // ascending, at most width
 	width    int
 	left     int // steps that are not satisfied
 	openings int // times that a closed gate was opened
@@ -19,12 +19,15 @@ type schedule struct {
 
 // makeReady puts a step whose predecessors are satisfied up for dispatch.
 func (m *Machine) makeReady(o run.Ord) {
-	m.steps[o].stage = ready
-	if m.favours(o) {
-		m.schedule.favoured.push(o)
+	if m.isManual(o) && m.resumeWait(o) {
 		return
 	}
-	m.schedule.ready.push(o)
+	m.steps[o].stage = ready
+	if m.favours(o) {
+		m.schedule.favoured.push(ordinal(o))
+		return
+	}
+	m.schedule.ready.push(ordinal(o))
 }
 
 // satisfied unlocks the dependents of a step that succeeded or was skipped by an
@@ -51,22 +54,38 @@ func (m *Machine) dispatch() {
 	}
 	for !m.held() {
 		from := m.pick()
-		if from == nil || len(m.schedule.flying) >= m.schedule.width && !m.isManual((*from)[0]) {
+		if from == nil || m.inUse() >= m.schedule.width && !m.isManual(run.Ord((*from)[0])) {
 			return
 		}
-		o := from.pop()
-		m.dispatched()
+		o := run.Ord(from.pop())
 		if m.isManual(o) {
+			m.dispatched()
 			m.openWait(o)
 			continue
 		}
-		st := &m.steps[o]
-		st.n++
-		st.stage, st.asked, st.openings, st.passes = flying, nobody, m.schedule.openings, m.favours(o)
-		i, _ := slices.BinarySearch(m.schedule.flying, o)
-		m.schedule.flying = slices.Insert(m.schedule.flying, i, o)
-		m.emit(Execute{Ord: o, LA: st.la, N: st.n, PassFailing: st.passes, SignalID: st.signalID})
+		m.launch(o)
 	}
+}
+
+// inUse counts the places of the width that are taken.
+func (m *Machine) inUse() int {
+	n := len(m.schedule.flying)
+	if len(m.delays.running) > 0 {
+		n += len(m.runningDelayed())
+	}
+	return n
+}
+
+// launch dispatches the current attempt of a step.
+func (m *Machine) launch(o run.Ord) {
+	m.dispatched()
+	st := &m.steps[o]
+	st.n++
+	st.stage, st.asked, st.openings, st.passes = flying, nobody, m.schedule.openings, m.favours(o)
+	if i, ok := slices.BinarySearch(m.schedule.flying, o); !ok {
+		m.schedule.flying = slices.Insert(m.schedule.flying, i, o)
+	}
+	m.emit(Execute{Ord: o, LA: st.la, N: st.n, Spent: st.spent, PassFailing: st.passes, SignalID: st.signalID})
 }
 
 // land takes a step out of flight.
@@ -77,7 +96,7 @@ func (m *Machine) land(o run.Ord) {
 }
 
 // pick gives the heap whose first step is the first that may go now, nil for none.
-func (m *Machine) pick() *heap {
+func (m *Machine) pick() *heap[ordinal] {
 	s := &m.schedule
 	passing := m.favouredReady()
 	if m.failFast() {
@@ -107,51 +126,11 @@ func (m *Machine) favouredReady() bool {
 		switch {
 		case m.steps[o].stage != ready:
 			s.favoured.pop()
-		case !m.favours(o):
+		case !m.favours(run.Ord(o)):
 			s.ready.push(s.favoured.pop())
 		default:
 			return true
 		}
 	}
 	return false
-}
-
-// heap is a binary heap of ordinals, smallest first.
-type heap []run.Ord
-
-func (h *heap) push(o run.Ord) {
-	s := append(*h, o)
-	for i := len(s) - 1; i > 0; {
-		up := (i - 1) / 2
-		if s[up] <= s[i] {
-			break
-		}
-		s[up], s[i] = s[i], s[up]
-		i = up
-	}
-	*h = s
-}
-
-// pop removes the smallest; the heap must not be empty.
-func (h *heap) pop() run.Ord {
-	s := *h
-	top, last := s[0], len(s)-1
-	s[0] = s[last]
-	s = s[:last]
-	for i := 0; ; {
-		down := 2*i + 1
-		if down >= last {
-			break
-		}
-		if right := down + 1; right < last && s[right] < s[down] {
-			down = right
-		}
-		if s[i] <= s[down] {
-			break
-		}
-		s[i], s[down] = s[down], s[i]
-		i = down
-	}
-	*h = s
-	return top
 }

@@ -74,7 +74,9 @@ func (m *Machine) fetched() {
 	b.fetching = false
 	if !b.lookUp {
 		for _, o := range b.puzzled {
-			m.makeReady(o)
+			if m.steps[o].stage == waiting { // else the log has told more of it since
+				m.makeReady(o)
+			}
 		}
 		b.puzzled = nil
 		m.pause.unheard = m.pause.unheard && b.due() > 0
@@ -101,8 +103,13 @@ func (m *Machine) fetchSignals() {
 // what the machine thinks.
 func (m *Machine) applySignals() {
 	b := &m.signals
-	for m.record.sent == nil && m.status == run.Running && !m.pause.resuming && !m.record.closing && b.due() > 0 {
+	p := &m.pause
+	for (p.resumeID == "" || !p.isResumed()) && m.record.sent == nil && m.status == run.Running && !m.pause.resuming && !m.record.closing && b.due() > 0 {
 		s := b.waiting[0]
+		if !s.Ineffective && ordersMachine(s.Type) && (s.No > m.record.signalNo || !m.isCurrent()) {
+			m.record.wanted = true // it was accepted on what the log says, and is judged on that
+			return
+		}
 		b.waiting = slices.Delete(b.waiting, 0, 1)
 		b.last = s.No
 		m.apply(s)
@@ -114,10 +121,8 @@ func (m *Machine) judge(s engine.Signal) run.Decision {
 }
 
 func (m *Machine) apply(s engine.Signal) {
-	switch s.Type {
-	case run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.CompleteManual, run.Cancel, run.EmergencyStop:
-	default:
-		return // applied where it was accepted (T197)
+	if s.Ineffective || !ordersMachine(s.Type) {
+		return
 	}
 	if m.isAhead(s) {
 		m.pausedAhead(s.ID)
@@ -147,6 +152,15 @@ func (m *Machine) apply(s engine.Signal) {
 	default:
 		m.stopRun(s.ID)
 	}
+}
+
+// ordersMachine reports whether a signal is for the machine to apply. Others are applied where they are accepted (T197).
+func ordersMachine(t run.SignalType) bool {
+	switch t {
+	case run.Pause, run.Resume, run.RetryStep, run.SkipStep, run.CompleteManual, run.Cancel, run.EmergencyStop:
+		return true
+	}
+	return false
 }
 
 // isAhead reports whether s is a PAUSE that is in force in the log already. Control

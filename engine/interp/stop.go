@@ -1,6 +1,7 @@
 package interp
 
 import (
+	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
@@ -22,6 +23,7 @@ func (m *Machine) stopRun(signalID string) {
 		m.steps[o].asked = byStop
 		m.failure.toStop = append(m.failure.toStop, o)
 	}
+	m.cancelDelayed(byStop, func(*plan.SkeletonStep) bool { return true }) // else they would keep the run open
 }
 
 // settleStop comes when the log has the closed gate, so that running is exact.

@@ -28,6 +28,7 @@ func (w *world) accept(s engine.Signal) run.Decision {
 		draft.Type, p.Code = run.SignalRejected, d.Code
 	} else {
 		s.No = int64(len(w.signals) + 1)
+		w.head.SignalNo = s.No
 		w.signals = append(w.signals, s)
 		w.receipts[s.ID] = &receipt{app: run.SignalPending}
 		if s.Type == run.Cancel || s.Type == run.EmergencyStop {
@@ -67,7 +68,9 @@ func (w *world) asSent(signals ...engine.Signal) []engine.Signal {
 	signals = slices.Clone(signals)
 	for i := range signals {
 		s := &signals[i]
-		s.Applied = s.Type == run.Pause && w.receipts[s.ID].app == run.SignalApplied
+		r := w.receipts[s.ID]
+		s.Applied = s.Type == run.Pause && r.app == run.SignalApplied
+		s.Ineffective = r.app.Final() && r.app != run.SignalApplied
 	}
 	return signals
 }
@@ -97,6 +100,7 @@ func (w *world) fire(t interp.Timer) {
 	if at.After(w.now) {
 		w.now = at
 	}
+	w.needTask(w.history.armers[t])
 	w.timers[t] = time.Time{}
 	w.feed(interp.Fired{At: w.now, Timer: t})
 	w.record()

@@ -35,36 +35,42 @@ type world struct {
 	head     store.Head
 	log      []run.Event
 	state    run.State // fold of the log
-	told     run.State // fold as of the last commit
-	known    run.State // fold as of the last Recorded
+	known    run.State // fold of the part that the machine was told of
+	knownSeq run.Seq   // its length
 	receipts map[string]*receipt
 	signals  []engine.Signal // accepted, in order
 
 	pending *interp.Append   // not committed
+	sent    *interp.Append   // the one that is outstanding
 	answer  *interp.Recorded // committed, not delivered
-	late    []*lateTry       // writes that nobody confirmed and that may yet come to the log
 	flights []*flight
-	past    map[dispatch]bool // dispatched; true once it came back unbegun
+	strays  []*flight         // dispatches that the engine lost and whose workers may live
+	past    map[dispatch]bool // dispatched; true once it came back
 	timers  map[interp.Timer]time.Time
 	fetch   []int64
-	hook    *hook    // the compensation in flight
-	undone  []string // steps whose hooks were dispatched
+	reading bool          // a ReadLog is not answered
+	tails   []engine.Tail // read and not delivered
+	hook    *hook         // the compensation in flight
+	undone  []string      // steps whose hooks were dispatched
+
+	lost      []*hook // hooks that the engine lost and whose workers may live
+	complaint string  // more of what a hook that fails says
+
+	lag     time.Duration // how far the machine's clock is behind while it hears of no event of the engine
+	machine time.Time     // what it showed last
 
 	inputs    []interp.Input
 	effects   [][]interp.Effect
 	rotations int
+	history   history                           // what the engine keeps of the machine
+	tailMost  int                               // how many events one read of the log gives at most; 0 for store.MaxTail
+	proves    func() bool                       // ends come by receipts when it says so
 	doubled   bool                              // each idle machine is compared with one made from what it carries
 	refuse    func(run.Draft) bool              // content that the store does not take
 	ahead     map[string]bool                   // PAUSEs that were applied as they were accepted
 	held      int                               // Appends that were held back
 	oldWay    bool                              // control applies no PAUSE as it accepts it
 	throttle  func(stepID string) time.Duration // how long there is no token for a step that would begin; 0: there is one
-}
-
-// lateTry is an Append on its way to the log that nobody waits for any more.
-type lateTry struct {
-	store.Append
-	settled bool // what replaced it is in the log
 }
 
 var (
@@ -101,6 +107,7 @@ func newWorld(tb tb, sk plan.Skeleton, policy run.Policy) *world {
 		tb: tb, id: testIdentity, sk: sk, who: who, m: interp.New(sk, who), now: epoch,
 		head:     store.Head{RunID: testIdentity.RunID},
 		state:    run.State{Header: run.Header{Identity: testIdentity}},
+		known:    run.State{Header: run.Header{Identity: testIdentity}},
 		receipts: map[string]*receipt{}, ahead: map[string]bool{}, past: map[dispatch]bool{}, timers: map[interp.Timer]time.Time{},
 	}
 	w.write(store.Append{Events: []run.Draft{{Type: run.RunApproved, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: w.now, EmittedBy: run.ByPlanner}}})
@@ -118,6 +125,8 @@ func (w *world) start() *world {
 // feed gives the machine one input and carries out the effects.
 func (w *world) feed(in interp.Input) {
 	w.tb.Helper()
+	in = w.timed(in)
+	w.beginInput(in)
 	over := w.m.Done() || w.m.Rotated()
 	effects := w.m.Step(in)
 	w.inputs = append(w.inputs, in)
@@ -136,7 +145,9 @@ func (w *world) feed(in interp.Input) {
 				w.tb.Fatalf("CancelSteps of %v", e.Ords)
 			}
 			for _, f := range w.flights {
-				f.cancelled = f.cancelled || slices.Contains(e.Ords, f.ord)
+				if !f.cancelled && slices.Contains(e.Ords, f.ord) {
+					f.cancelled, f.asked = true, w.history.task
+				}
 			}
 			if o, ok := w.sk.Ordinal(w.hookOf()); ok && slices.Contains(e.Ords, run.Ord(o)) {
 				w.hook.cancelled = true
@@ -144,9 +155,16 @@ func (w *world) feed(in interp.Input) {
 		case interp.Compensate:
 			w.onCompensate(e)
 		case interp.SetTimer:
-			w.timers[e.Timer] = e.At
+			if w.timers[e.Timer] = e.At; w.history.lossy {
+				w.history.armers[e.Timer] = w.history.task
+			}
 		case interp.FetchSignals:
 			w.fetch = append(w.fetch, e.After)
+		case interp.ReadLog:
+			if w.reading {
+				w.tb.Fatalf("a second ReadLog is outstanding")
+			}
+			w.reading = true
 		case interp.Finish:
 			if i != len(effects)-1 || !w.m.Done() {
 				w.tb.Fatalf("Finish is not the last effect: %#v", effects)
@@ -158,8 +176,8 @@ func (w *world) feed(in interp.Input) {
 				w.tb.Fatalf("Finish %s, the log says %s", e.Status, w.state.Status)
 			}
 		case interp.Rotate:
-			if i != len(effects)-1 || !w.m.Rotated() || w.hook != nil {
-				w.tb.Fatalf("Rotate with the hook %+v in flight, or it is not the last effect: %#v", w.hook, effects)
+			if i != len(effects)-1 || !w.m.Rotated() {
+				w.tb.Fatalf("Rotate is not the last effect: %#v", effects)
 			}
 		}
 	}
@@ -169,6 +187,39 @@ func (w *world) feed(in interp.Input) {
 	case w.doubled && w.m.Idle():
 		w.double()
 	}
+}
+
+// timed gives an input the time of the workflow. It stands still for as long as one workflow task lasts, whatever the
+// task reads and writes, and what workers write meanwhile has later times.
+func (w *world) timed(in interp.Input) interp.Input {
+	at := w.now.Add(-w.lag)
+	if at.Before(w.machine) {
+		at = w.machine
+	}
+	switch i := in.(type) {
+	case interp.Recorded:
+		i.At = at
+		in = i
+	case interp.Observed:
+		i.At = at
+		in = i
+	case interp.Ended:
+		i.At = at
+		in = i
+	case interp.Signalled:
+		i.At = at
+		in = i
+	case interp.Returned:
+		i.At = at
+		in = i
+	case interp.HookReturned:
+		i.At = at
+		in = i
+	default: // it begins a task
+		at = w.now
+	}
+	w.machine = at
+	return in
 }
 
 func (w *world) onAppend(a interp.Append) {
@@ -187,44 +238,80 @@ func (w *world) onAppend(a interp.Append) {
 			w.tb.Fatalf("outcome of %s by event %d of %d", o.SignalID, o.AppliedBy, len(a.Events))
 		}
 	}
-	w.pending = &a
+	if a.Seen != w.m.Seen() {
+		w.tb.Fatalf("Append.Seen is %d, the machine has observed %d", a.Seen, w.m.Seen())
+	}
+	w.pending, w.sent = &a, &a
 }
 
 func (w *world) onExecute(e interp.Execute) {
 	w.tb.Helper()
 	step := w.sk.Steps[e.Ord]
 	d := dispatch{e.Ord, e.LA, e.N}
+	bad := func(format string, args ...any) {
+		w.tb.Helper()
+		w.tb.Fatalf("%s/%d.%d is dispatched %s; the log is\n%s", step.StepID, e.LA, e.N, fmt.Sprintf(format, args...), strings.Join(w.story(), "\n"))
+	}
 	if _, again := w.past[d]; again {
-		w.tb.Fatalf("%s/%d.%d is dispatched twice", step.StepID, e.LA, e.N)
+		bad("twice")
 	}
 	if e.N > 1 && !w.past[dispatch{e.Ord, e.LA, e.N - 1}] {
-		w.tb.Fatalf("%s/%d.%d is dispatched though .%d did not come back unbegun", step.StepID, e.LA, e.N, e.N-1)
+		bad("though .%d did not come back", e.N-1)
 	}
 	if step.Type == plan.Manual {
-		w.tb.Fatalf("T82: %s, which waits for a person, is dispatched", step.StepID)
+		bad("though it waits for a person (T82)")
 	}
-	if e.N < 1 || e.LA < 1 {
-		w.tb.Fatalf("%s/%d.%d", step.StepID, e.LA, e.N)
+	if e.N < 1 || e.LA < 1 || e.Spent < 0 {
+		bad("with %d engine attempts spent", e.Spent)
 	}
 	w.past[d] = false
 	for _, dep := range step.Deps {
 		p := w.known.Steps[dep]
 		if p.Status != run.StepSuccess && p.Status != run.StepSkipped {
-			w.tb.Fatalf("T191: %s is dispatched while %s is known to be %s", step.StepID, p.StepID, p.Status)
+			bad("while %s is known to be %s (T191)", p.StepID, p.Status)
 		}
 	}
-	unheard := w.known.Status == run.Paused && w.ahead[w.known.Pause.SignalID] && w.m.RunStatus() == run.Running
-	if w.known.Status != run.Running && !unheard {
-		w.tb.Fatalf("%s is dispatched while the run is known to be %s", step.StepID, w.known.Status)
+	running := w.sees(step.StepID, e.LA, run.StepStartedEvent)
+	unheard := w.known.Status == run.Paused && (w.ahead[w.known.Pause.SignalID] || w.history.losses > 0) && w.m.RunStatus() == run.Running
+	if w.m.Finalizing() {
+		bad("while the run ends")
 	}
-	w.flights = append(w.flights, &flight{dispatch: d, stepID: step.StepID, passes: e.PassFailing, signalID: e.SignalID})
-	if len(w.flights) > w.who.Policy.MaxParallelSteps {
-		w.tb.Fatalf("%d executions in flight", len(w.flights))
+	if w.known.Status != run.Running && !unheard && !running {
+		bad("while the run is known to be %s", w.known.Status)
 	}
+	if w.sees(step.StepID, e.LA, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent) {
+		bad("after its end was observed")
+	}
+	w.flights = append(w.flights, &flight{dispatch: d, stepID: step.StepID, passes: e.PassFailing, signalID: e.SignalID, spent: e.Spent, since: w.history.task})
+	flying := 0
+	for _, f := range w.flights {
+		if !w.sees(f.stepID, f.la, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent) {
+			flying++
+		}
+	}
+	if flying > w.who.Policy.MaxParallelSteps && !running {
+		bad("as the %d. execution in flight", flying)
+	}
+}
+
+// sees reports whether the machine has observed such an event of an attempt.
+func (w *world) sees(stepID string, la int, types ...run.EventType) bool {
+	return slices.ContainsFunc(w.log[:w.m.Seen()], func(e run.Event) bool {
+		return e.StepID == stepID && e.LogicalAttempt == la && slices.Contains(types, e.Type)
+	})
 }
 
 // write appends to the log by the real authority.
 func (w *world) write(a store.Append) store.Appended {
+	w.tb.Helper()
+	done, err := w.tryWrite(a)
+	if err != nil {
+		w.tb.Fatalf("append: %v", err)
+	}
+	return done
+}
+
+func (w *world) tryWrite(a store.Append) (store.Appended, error) {
 	w.tb.Helper()
 	a.Events = slices.Clone(a.Events)
 	for i := range a.Events {
@@ -241,10 +328,10 @@ func (w *world) write(a store.Append) store.Appended {
 	}
 	p, err := authority.Decide(w.head, b, w.facts(), w.now)
 	if err != nil {
-		w.tb.Fatalf("append: %v", err)
+		return store.Appended{}, err
 	}
 	w.carryOut(p)
-	return p.Appended(w.head)
+	return p.Appended(w.head), nil
 }
 
 func (w *world) facts() authority.Facts {
@@ -304,87 +391,97 @@ func (w *world) completeStart(raw json.RawMessage) json.RawMessage {
 	return out
 }
 
-// commit writes the pending Append; deliver tells the machine.
+// commit writes the pending Append as Journal.Append does; deliver tells the machine.
 func (w *world) commit() {
 	w.tb.Helper()
 	a := w.pending
 	w.pending = nil
-	rec := interp.Recorded{Batch: a.Batch}
-	if a.UnlessPaused && w.head.Gate&run.GatePaused != 0 && slices.ContainsFunc(a.Events, w.state.HoldsBack) {
-		rec.HeldBack = true
+	var done store.Appended
+	var err error
+	switch {
+	case a.UnlessPaused && w.head.Gate&run.GatePaused != 0 && slices.ContainsFunc(a.Events, w.state.HoldsBack):
 		w.held++
-		w.answer = &rec
-		return
-	}
-	if w.refuse != nil && slices.ContainsFunc(a.Events, w.refuse) {
-		for range a.Events { // nobody says which one
-			rec.Ends = append(rec.Ends, interp.RecordedEvent{Rejected: true})
+		err = engine.ErrPaused
+	case w.refuse != nil && slices.ContainsFunc(a.Events, w.refuse):
+		err = &run.SchemaError{}
+	default:
+		w.mayEnd(a.Events)
+		b := a.Append
+		if slices.ContainsFunc(w.log[a.Seen:], func(e run.Event) bool { return e.Type == run.StepFailedEvent }) {
+			b.ClearGate &^= run.GateFailing
 		}
-		w.answer = &rec
-		return
-	}
-	got := w.write(a.Append)
-	w.told = w.state
-	for _, l := range w.late {
-		l.settled = true
-	}
-	for _, o := range got.Outcomes {
-		end := interp.RecordedEvent{Seq: o.Seq, NotStarted: o.Refused == run.CodeStepNotStarted}
-		if o.Existing != nil {
-			end.Seq, end.Won = o.Existing.Seq, o.Existing.Type
-			if o.Existing.Type == run.StepFailedEvent {
-				f, _ := run.PayloadOf[run.FailurePayload](o.Existing.Payload)
-				end.Failure = &f
-			}
+		if done, err = w.tryWrite(b); err != nil {
+			w.held++
 		}
-		rec.Ends = append(rec.Ends, end)
 	}
-	rec.Head, rec.Running, rec.RunTerminal, rec.WindowOpened = got.Head.LastSeq, got.Head.Running, got.Head.Terminal, got.WindowOpened
+	rec, _ := interp.Outcome(*a, done, err)
+	rec.Batch = a.Batch
 	w.answer = &rec
 }
 
-// silence lets the write budget of the pending Append run out; the write itself
-// may still come to the log: see land.
-func (w *world) silence() {
+// mayEnd checks the end of a run before it is written.
+func (w *world) mayEnd(events []run.Draft) {
 	w.tb.Helper()
-	a := w.pending
-	if !a.Bounded {
-		w.tb.Fatalf("T120: an Append is not bounded: %+v", a.Append)
-	}
-	w.pending, w.answer = nil, &interp.Recorded{Batch: a.Batch, Unconfirmed: true}
-	if w.refuse == nil || !slices.ContainsFunc(a.Events, w.refuse) {
-		w.late = append(w.late, &lateTry{Append: a.Append})
-	}
-}
-
-// land lets a write come to the log that nobody confirmed. When what replaced it
-// is there already it changes nothing.
-func (w *world) land(l *lateTry) {
-	w.tb.Helper()
-	before := w.head
-	w.late = slices.DeleteFunc(w.late, func(o *lateTry) bool { return o == l })
-	if w.write(l.Append); l.settled && w.head != before {
-		w.tb.Fatalf("T120: a late write changed %+v to %+v; the log is\n%s", before, w.head, strings.Join(w.story(), "\n"))
+	for _, d := range events {
+		// A run completes when the machine knows the completion of each step: nothing is left that it could have missed.
+		concludes := d.Type.EndsRun() && d.Type != run.RunCompleted || d.Type == run.RunCompensationStarted
+		if !concludes || w.state.Status.Terminal() {
+			continue
+		}
+		for _, e := range w.log[w.m.Seen():] {
+			if e.Type == run.StepCompletedEvent || e.Type == run.StepFailedEvent {
+				own := slices.ContainsFunc(events, func(d run.Draft) bool { return d.Key(w.id) == e.Key })
+				if !own {
+					w.tb.Fatalf("%s is written though the machine has not observed %s; the log is\n%s", d.Type, tell(e), strings.Join(w.story(), "\n"))
+				}
+			}
+		}
+		if w.head.Running > 0 {
+			w.tb.Fatalf("%s is written while %d attempts are RUNNING; the log is\n%s", d.Type, w.head.Running, strings.Join(w.story(), "\n"))
+		}
+		if c := w.state.Counts; d.Type == run.RunCompleted && c.Success+c.Skipped != c.Total {
+			w.tb.Fatalf("RunCompleted is written though not every step succeeded; the log is\n%s", strings.Join(w.story(), "\n"))
+		}
 	}
 }
 
 func (w *world) deliver() {
 	w.tb.Helper()
 	rec := *w.answer
-	w.answer = nil
+	w.answer, w.sent = nil, nil
 	rec.At = w.now
-	w.known = w.told
+	w.know(rec.Head)
 	w.feed(rec)
 }
 
-// record commits and delivers until nothing is outstanding.
+// forget takes back what the machine was told behind a place.
+func (w *world) forget(seq int) {
+	w.known, w.knownSeq = run.State{Header: run.Header{Identity: w.id}}, 0
+	w.know(run.Seq(seq))
+}
+
+// know notes up to where the machine was told what the log says.
+func (w *world) know(seq run.Seq) {
+	if seq > w.knownSeq {
+		w.known, _, _ = run.Fold(w.known, w.log[w.knownSeq:seq])
+		w.knownSeq = seq
+	}
+}
+
+// record commits and delivers, and answers reads of the log, until nothing is outstanding.
 func (w *world) record() {
 	w.tb.Helper()
-	for w.pending != nil || w.answer != nil {
-		if w.pending != nil {
+	for i := 0; w.pending != nil || w.answer != nil || w.reading; i++ {
+		switch {
+		case i > 10_000:
+			w.tb.Fatalf("the machine writes and reads for ever; the log is\n%s", strings.Join(w.story(), "\n"))
+		case w.pending != nil:
 			w.commit()
+		case w.answer != nil:
+			w.deliver()
+		default:
+			w.hand(w.read())
 		}
-		w.deliver()
 	}
 }
 

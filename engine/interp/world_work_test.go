@@ -1,6 +1,7 @@
 package interp_test
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -17,22 +18,27 @@ type dispatch struct {
 	la, n int
 }
 
-// flight is an execution that was dispatched.
+// flight is a dispatch that the engine executes.
 type flight struct {
 	dispatch
 	stepID    string
 	passes    bool
 	signalID  string
-	began     time.Time
-	cancelled bool
-	lost      bool // its worker died: nobody can say when it began
+	spent     int
+	began     bool // Begin let its worker in
+	ended     bool // its worker wrote the end
+	cancelled bool // it was asked to stop
+
+	back  *engine.Return // the engine has said this of it; a task that is tried again hears it again
+	since int            // the workflow task that dispatched it
+	asked int            // the workflow task that asked it to stop
 }
 
-// arrive lets an executor take up an execution: it begins, or comes back.
-func (w *world) arrive(f *flight) {
+// begins asks the Journal to begin the attempt of a dispatch.
+func (w *world) begins(f *flight) store.Begun {
 	w.tb.Helper()
 	b, err := authority.PrepareBegin(w.id, store.Begin{
-		RunID: w.id.RunID, StepID: f.stepID, LogicalAttempt: f.la, EngineAttempt: 1,
+		RunID: w.id.RunID, StepID: f.stepID, LogicalAttempt: f.la, EngineAttempt: 1 + f.spent,
 		EmittedAt: w.now, PassFailing: f.passes, SignalID: f.signalID,
 	})
 	if err != nil {
@@ -41,38 +47,169 @@ func (w *world) arrive(f *flight) {
 	p, begun := authority.DecideBegin(w.head, b, w.facts(), w.now)
 	if w.throttle != nil && len(p.Insert) > 0 {
 		if wait := w.throttle(f.stepID); wait > 0 {
-			w.report(f, engine.StepEnd{Kind: engine.EndThrottled, RetryAfter: wait})
-			return
+			return store.Begun{Verdict: store.BeginThrottled, RetryAfter: wait}
 		}
 	}
 	w.carryOut(p)
-	switch begun.Verdict {
-	case store.BeginRun:
-		f.began = w.now
+	f.began = begun.Verdict == store.BeginRun
+	return begun
+}
+
+// arrive lets a worker take up a dispatch: it begins, or comes back.
+func (w *world) arrive(f *flight) {
+	w.tb.Helper()
+	w.needTask(f.since)
+	switch begun := w.begins(f); begun.Verdict {
+	case store.BeginThrottled:
+		w.comeBack(f, engine.Return{Kind: engine.ReturnThrottled, RetryAfter: begun.RetryAfter})
 	case store.BeginParked:
-		w.report(f, engine.StepEnd{Kind: engine.EndParked})
+		w.comeBack(f, engine.Return{Kind: engine.ReturnParked})
 	case store.BeginRunTerminal:
-		w.report(f, engine.StepEnd{Kind: engine.EndRunTerminal})
+		w.comeBack(f, engine.Return{Kind: engine.ReturnRunTerminal})
 	case store.BeginDone:
-		if begun.Terminal.Type != run.StepSkippedEvent || !w.m.Finalizing() && !w.m.Done() {
-			w.tb.Fatalf("%s/%d.%d is dispatched after its end", f.stepID, f.la, f.n)
-		}
-		w.report(f, engine.StepEnd{Kind: engine.EndRunTerminal}) // skipped at the end of the run
+		w.comeBack(f, engine.Return{Kind: engine.ReturnEnded})
 	}
 }
 
-// report brings the end of an execution home.
-func (w *world) report(f *flight, end engine.StepEnd) {
+// writeEnd writes the end of an attempt as Journal.End does.
+func (w *world) writeEnd(f *flight, end engine.End) {
 	w.tb.Helper()
+	d := run.Draft{
+		Type: run.StepCompletedEvent, StepID: f.stepID, LogicalAttempt: f.la, EngineAttempt: 1 + f.spent,
+		EmittedAt: w.now, EmittedBy: run.ByEngine,
+	}
+	payload := any(end.Completed)
+	if end.Failed != nil {
+		d.Type, payload = run.StepFailedEvent, end.Failed
+	}
+	var err error
+	d.Payload, err = json.Marshal(payload)
+	if (err != nil || w.refuse != nil && w.refuse(d)) && end.Completed != nil { // the worker says so instead (T190)
+		w.writeEnd(f, engine.End{Failed: &run.FailurePayload{ErrorCode: string(run.CodeEventRejected), FailureCategory: run.CategoryPlatform}})
+		return
+	}
+	a := store.Append{Events: []run.Draft{d}, IfStarted: true}
+	if d.Type == run.StepFailedEvent {
+		a.SetGate = run.GateFailing
+	}
+	if ms := w.who.Policy.RetryWindowMS; ms > 0 {
+		a.RetryDeadline = w.now.Add(time.Duration(ms) * time.Millisecond)
+	}
+	w.write(a)
+	f.ended = true
+}
+
+// report lets a worker write the end of its attempt; then the engine says that it ended.
+func (w *world) report(f *flight, end engine.End) {
+	w.tb.Helper()
+	w.needTask(f.since)
+	w.writeEnd(f, end)
+	news := slices.ContainsFunc(w.log[w.knownSeq:], func(e run.Event) bool { return e.StepID != f.stepID || e.LogicalAttempt != f.la })
+	if !news && w.proves != nil && w.proves() { // else the machine would be taken to know more than the receipt tells
+		w.prove(f)
+		return
+	}
+	w.comeBack(f, engine.Return{Kind: engine.ReturnEnded})
+}
+
+// prove lets the engine bring the Journal's receipt of the end that the log has, and nothing else.
+func (w *world) prove(f *flight) {
+	w.tb.Helper()
+	w.needTask(f.since)
+	w.beginTask()
 	w.flights = slices.DeleteFunc(w.flights, func(o *flight) bool { return o == f })
-	end.StepID, end.LogicalAttempt, end.N, end.EngineAttempt, end.StartedAt = f.stepID, f.la, f.n, 1, f.began
-	if f.lost {
-		end.StartedAt = time.Time{}
+	f.back = &engine.Return{StepID: f.stepID, LogicalAttempt: f.la, N: f.n, Kind: engine.ReturnEnded}
+	w.past[f.dispatch] = true
+	r := engine.Receipt{Head: w.head.LastSeq, Running: w.head.Running, Gate: w.head.Gate}
+	for _, e := range w.log {
+		switch {
+		case e.StepID != f.stepID || e.LogicalAttempt != f.la:
+		case e.Type == run.StepStartedEvent:
+			r.StartedSeq = e.Seq
+		case e.Type.EndsAttempt():
+			r.Type, r.Seq, r.At = e.Type, e.Seq, e.EmittedAt
+		}
 	}
-	if f.began.IsZero() {
-		w.past[f.dispatch] = true
+	w.know(w.head.LastSeq)
+	w.feed(interp.Ended{At: w.now, StepID: f.stepID, LogicalAttempt: f.la, Receipt: r})
+}
+
+// comeBack lets the engine say that it no longer executes a dispatch. The machine observes the log first.
+func (w *world) comeBack(f *flight, got engine.Return) {
+	w.tb.Helper()
+	w.needTask(f.since)
+	if got.Kind == engine.ReturnCancelled && f.cancelled {
+		w.needTask(f.asked)
 	}
-	w.feed(interp.StepEnded{At: w.now, End: end})
+	w.beginTask()
+	w.flights = slices.DeleteFunc(w.flights, func(o *flight) bool { return o == f })
+	got.StepID, got.LogicalAttempt, got.N = f.stepID, f.la, f.n
+	f.back = &got
+	w.past[f.dispatch] = true
+	w.observe()
+	w.feed(interp.Returned{At: w.now, Return: got})
+}
+
+// lose lets the engine lose the worker of a dispatch; what that worker does from now on nobody hears of.
+func (w *world) lose(stepID string) *flight {
+	w.tb.Helper()
+	f := w.flight(stepID)
+	w.comeBack(f, engine.Return{Kind: engine.ReturnLost, EngineAttempt: 1 + f.spent})
+	w.record()
+	return f
+}
+
+// forge lets somebody who reaches the engine end a dispatch.
+func (w *world) forge(stepID string, kind engine.ReturnKind) *flight {
+	w.tb.Helper()
+	f := w.flight(stepID)
+	w.comeBack(f, engine.Return{Kind: kind, EngineAttempt: 1})
+	w.record()
+	return f
+}
+
+// read is what Journal.Tail answers now.
+func (w *world) read() engine.Tail {
+	t := engine.Tail{Seq: w.m.Seen(), Head: w.head}
+	most := store.MaxTail
+	if w.tailMost > 0 {
+		most = w.tailMost
+	}
+	for _, e := range w.log[t.Seq:min(len(w.log), int(t.Seq)+most)] {
+		t.Seq = e.Seq
+		switch e.Type {
+		case run.StepStartedEvent, run.StepCompletedEvent, run.StepFailedEvent, run.StepSkippedEvent, run.StepCompensated, run.StepCompensationFailed,
+			run.RunPaused, run.RunResumed, run.RunCompensationStarted:
+		default:
+			continue
+		}
+		le := engine.LogEvent{
+			Seq: e.Seq, Type: e.Type, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, EngineAttempt: e.EngineAttempt, At: e.EmittedAt,
+		}
+		if e.Type != run.StepCompletedEvent || len(e.Payload) <= engine.MaxTailPayload {
+			le.Payload = e.Payload
+		}
+		t.Events = append(t.Events, le)
+	}
+	return t
+}
+
+// observe lets the machine observe the log up to its head.
+func (w *world) observe() {
+	w.tb.Helper()
+	for more := true; more && !w.m.Done(); {
+		t := w.read()
+		w.hand(t)
+		more = t.Seq < t.Head.LastSeq
+	}
+}
+
+// hand gives the machine one answer of Journal.Tail.
+func (w *world) hand(t engine.Tail) {
+	w.tb.Helper()
+	w.reading = false
+	w.know(t.Seq)
+	w.feed(interp.Observed{At: w.now, Tail: t})
 }
 
 func (w *world) flight(stepID string) *flight {
@@ -95,12 +232,19 @@ func (w *world) begin(ids ...string) {
 	}
 }
 
-func (w *world) end(stepID string, end engine.StepEnd) {
+func (w *world) end(stepID string, end engine.End) {
 	w.tb.Helper()
-	if f := w.flight(stepID); f.began.IsZero() {
+	if f := w.flight(stepID); !f.began {
 		w.arrive(f)
 	}
 	w.report(w.flight(stepID), end)
+	w.record()
+}
+
+// cancel lets the execution of a step stop because it was asked to.
+func (w *world) cancel(stepID string) {
+	w.tb.Helper()
+	w.comeBack(w.flight(stepID), engine.Return{Kind: engine.ReturnCancelled, EngineAttempt: 1})
 	w.record()
 }
 
@@ -116,12 +260,12 @@ func (w *world) fail(stepID, code string) {
 	w.end(stepID, failed(code, true))
 }
 
-func completed() engine.StepEnd {
-	return engine.StepEnd{Kind: engine.EndCompleted, Completed: &run.StepCompletedPayload{}}
+func completed() engine.End {
+	return engine.End{Completed: &run.StepCompletedPayload{}}
 }
 
-func failed(code string, retryable bool) engine.StepEnd {
-	return engine.StepEnd{Kind: engine.EndFailed, Failed: &run.FailurePayload{ErrorCode: code, ErrorMessage: code + "!", Retryable: retryable, FailureCategory: run.CategoryUser}}
+func failed(code string, retryable bool) engine.End {
+	return engine.End{Failed: &run.FailurePayload{ErrorCode: code, ErrorMessage: code + "!", Retryable: retryable, FailureCategory: run.CategoryUser}}
 }
 
 // inFlight lists the steps in flight in the order of dispatch.
@@ -131,4 +275,11 @@ func (w *world) inFlight() string {
 		ids = append(ids, f.stepID)
 	}
 	return strings.Join(ids, " ")
+}
+
+// beginOf is what a Journal writes for a worker that it let in.
+func beginOf(w *world, f *flight) store.Append {
+	return store.Append{Events: []run.Draft{{
+		Type: run.StepStartedEvent, StepID: f.stepID, LogicalAttempt: f.la, EngineAttempt: 1, EmittedAt: w.now, EmittedBy: run.ByEngine,
+	}}}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine/enginetest"
 	"github.com/dvt-engine/dvt/engine/mock"
+	"github.com/dvt-engine/dvt/engine/ticket"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
 	"github.com/dvt-engine/dvt/store/sqlite"
@@ -37,17 +38,19 @@ func open(t *testing.T, o enginetest.Options) enginetest.Fixture {
 	t.Cleanup(func() { _ = bus.Close() })
 	logs, err := artifact.Open(t.Context(), "mem://")
 	must(t, err)
-	directory, err := authz.NewDirectory(authz.DevAccounts(), time.Now)
+	directory, err := authz.NewDirectory(authz.DevAccounts(func(name string) string { return name }), time.Now)
 	must(t, err)
 	az, err := authz.New(authz.DefaultPolicy(), directory)
 	must(t, err)
 	f := &fixture{Operator: enginetest.Operator{T: t, Store: st}}
 	f.Who, err = directory.Authenticate("dev-admin")
 	must(t, err)
+	tickets, err := ticket.ParseKeys([]string{"test:MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDA="})
+	must(t, err)
 	journal := control.NewJournal(control.JournalConfig{
-		Store: st, Logs: logs, Blobs: logs, Queues: queues, MaxSteps: 5000, Fetch: control.NewFetcher([]string{dir}, true),
+		Now: func() time.Time { return f.engine.Clock() }, Tickets: tickets, Store: st, Logs: logs, Blobs: logs, Queues: queues, MaxSteps: 5000, Fetch: control.NewFetcher([]string{dir}, nil),
 	})
-	f.engine = mock.New(mock.Config{Journal: journal, Steps: scripted{o.Steps}, RotateAfter: o.RotateAfter})
+	f.engine = mock.New(mock.Config{Journal: journal, Tickets: tickets, Steps: scripted{o.Steps}, RotateAfter: o.RotateAfter})
 	keys, err := control.ParseManualKeys([]string{"test:MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDA="})
 	must(t, err)
 	f.Control = control.New(control.Config{

@@ -14,8 +14,13 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// again is how long a call waits that the journal did not answer.
-const again = time.Second
+const (
+	// again is how long a call waits that the journal did not answer.
+	again = time.Second
+	// atOnce is how many such calls in a row are repeated without letting virtual time go by: a journal on a busy
+	// machine answers soon.
+	atOnce = 5
+)
 
 // execution is one run: it drives the interpreter as a workflow would.
 type execution struct {
@@ -31,10 +36,10 @@ type execution struct {
 
 	inbox   []interp.Input
 	feeding bool
+	silent  int // calls in a row that the journal did not answer
 	timers  map[interp.Timer]*entry
 	flights []*flight
-	undoing *entry  // the hook in flight, or its next try
-	hooked  run.Ord // whose hook it is
+	undoing *hook // the hook in flight
 }
 
 func (x *execution) ref() run.EngineRunRef {
@@ -57,14 +62,25 @@ func (x *execution) begin(broken *run.FailurePayload) {
 		_, err = x.write(a)
 	}
 	if err != nil {
-		x.e.later(again, func() { x.begin(broken) })
+		x.retry(func() { x.begin(broken) })
 		return
 	}
 	x.closedAs = "COMPLETED"
 }
 
+// retry repeats a call that the journal did not answer.
+func (x *execution) retry(call func()) {
+	x.silent++
+	wait := again
+	if x.silent <= atOnce {
+		wait = 0
+	}
+	x.e.later(wait, call)
+}
+
 // feed gives the machine inputs one after the other, whatever they cause.
 func (x *execution) feed(in interp.Input) {
+	x.silent = 0
 	x.inbox = append(x.inbox, in)
 	if x.feeding {
 		return
@@ -92,6 +108,8 @@ func (x *execution) apply(effects []interp.Effect) {
 			x.setTimer(e)
 		case interp.FetchSignals:
 			x.fetchSignals(e.After)
+		case interp.ReadLog:
+			x.readLog(nil)
 		case interp.Compensate:
 			x.compensate(e)
 		case interp.Rotate:
@@ -158,7 +176,7 @@ func (x *execution) append(a interp.Append) {
 	}
 	r, ok := interp.Outcome(a, done, err)
 	if !ok {
-		x.e.later(again, func() { x.append(a) })
+		x.retry(func() { x.append(a) })
 		return
 	}
 	x.head = max(x.head, r.Head)
@@ -183,10 +201,28 @@ func (x *execution) setTimer(e interp.SetTimer) {
 func (x *execution) fetchSignals(after int64) {
 	signals, err := x.e.cfg.Journal.Signals(context.Background(), x.id.RunID, after)
 	if err != nil {
-		x.e.later(again, func() { x.fetchSignals(after) })
+		x.retry(func() { x.fetchSignals(after) })
 		return
 	}
 	x.feed(interp.Signalled{At: x.e.now, Signals: signals})
+}
+
+// readLog tells the machine what the log says, and then the dispatch that came back before it was asked.
+func (x *execution) readLog(then interp.Input) {
+	for {
+		t, err := x.e.cfg.Journal.Tail(context.Background(), x.id.RunID, x.m.Seen())
+		if err != nil {
+			x.retry(func() { x.readLog(then) })
+			return
+		}
+		x.feed(interp.Observed{At: x.e.now, Tail: t})
+		if t.Seq >= t.Head.LastSeq || x.closedAs != "" {
+			break
+		}
+	}
+	if then != nil {
+		x.feed(then)
+	}
 }
 
 func (x *execution) cancel(ords []run.Ord) {
@@ -196,11 +232,7 @@ func (x *execution) cancel(ords []run.Ord) {
 			x.e.later(0, f.finish)
 		}
 	}
-	if x.undoing != nil && slices.Contains(ords, x.hooked) {
-		x.undoing.cancelled = true
-		x.undoing = nil
-		x.feed(interp.Compensated{At: x.e.now, End: interp.CompensationEnd{
-			StepID: x.sk.Steps[x.hooked].StepID, Attempts: 1, ErrorCode: string(run.CodeCancelled), ErrorMessage: "the run was stopped",
-		}})
+	if h := x.undoing; h != nil && slices.Contains(ords, h.dispatch.Ord) {
+		h.cancel()
 	}
 }

@@ -2,6 +2,7 @@ package mock
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/engine/ticket"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
@@ -16,19 +18,21 @@ import (
 
 // flight is one dispatch of an attempt, with the platform's retries.
 type flight struct {
-	x         *execution
-	ord       run.Ord
-	step      plan.SkeletonStep
-	dispatch  interp.Execute
-	ea        int
-	began     time.Time // of the work, zero before
-	what      Attempt
-	cancelled bool
-	over      bool
+	x          *execution
+	ord        run.Ord
+	step       plan.SkeletonStep
+	dispatch   interp.Execute
+	ea         int
+	began      time.Time // of the work, zero before
+	key        string
+	startedSeq run.Seq
+	what       Attempt
+	cancelled  bool
+	over       bool
 }
 
 func (x *execution) execute(e interp.Execute) {
-	f := &flight{x: x, ord: e.Ord, step: x.sk.Steps[e.Ord], dispatch: e, ea: 1}
+	f := &flight{x: x, ord: e.Ord, step: x.sk.Steps[e.Ord], dispatch: e, ea: 1 + e.Spent}
 	x.flights = append(x.flights, f)
 	f.begin()
 }
@@ -39,28 +43,36 @@ func (f *flight) begin() {
 	if f.over || x.closedAs != "" {
 		return
 	}
-	begun, err := x.e.cfg.Journal.Begin(context.Background(), store.Begin{
-		RunID: x.id.RunID, StepID: f.step.StepID, LogicalAttempt: f.dispatch.LA, EngineAttempt: f.ea,
-		EmittedAt: x.e.now, PassFailing: f.dispatch.PassFailing, SignalID: f.dispatch.SignalID,
+	begun, err := x.e.cfg.Journal.Begin(context.Background(), engine.Begin{
+		RunID: x.id.RunID, StepID: f.step.StepID, LogicalAttempt: f.dispatch.LA, N: f.dispatch.N, EngineAttempt: f.ea,
+		EmittedAt: x.e.now, Ticket: x.e.cfg.Tickets.Ticket(ticket.Dispatch{
+			RunID: x.id.RunID, StepID: f.step.StepID, LogicalAttempt: f.dispatch.LA, N: f.dispatch.N, Queue: f.step.TaskQueue,
+			PassFailing: f.dispatch.PassFailing, SignalID: f.dispatch.SignalID, Expires: x.e.now.Add(ticket.Life),
+		}),
 	})
-	if err != nil {
-		x.e.later(again, f.begin)
+	switch {
+	case errors.Is(err, engine.ErrRefused):
+		f.cameBack(engine.Return{Kind: engine.ReturnAbandoned})
+		return
+	case err != nil:
+		x.retry(f.begin)
 		return
 	}
 	switch begun.Verdict {
 	case store.BeginParked:
-		f.end(engine.StepEnd{Kind: engine.EndParked})
+		f.cameBack(engine.Return{Kind: engine.ReturnParked})
 		return
 	case store.BeginThrottled:
-		f.end(engine.StepEnd{Kind: engine.EndThrottled, RetryAfter: begun.RetryAfter})
+		f.cameBack(engine.Return{Kind: engine.ReturnThrottled, RetryAfter: begun.RetryAfter})
 		return
 	case store.BeginRunTerminal:
-		f.end(engine.StepEnd{Kind: engine.EndRunTerminal})
+		f.cameBack(engine.Return{Kind: engine.ReturnRunTerminal})
 		return
 	case store.BeginDone:
-		f.end(executor.Stored(engine.StepEnd{}, begun.Terminal))
+		f.cameBack(engine.Return{Kind: engine.ReturnEnded, Receipt: begun.Receipt})
 		return
 	}
+	f.key, f.startedSeq = begun.Key, begun.StartedSeq
 	f.began, f.what = x.e.now, Attempt{}
 	if x.e.cfg.Steps != nil {
 		f.what = x.e.cfg.Steps.Attempt(Execution{
@@ -92,20 +104,19 @@ func (f *flight) finish() {
 		return
 	}
 	if f.cancelled {
-		f.end(engine.StepEnd{Kind: engine.EndCancelled})
+		f.cameBack(engine.Return{Kind: engine.ReturnCancelled})
 		return
 	}
-	end := engine.StepEnd{Kind: engine.EndCompleted, Completed: &run.StepCompletedPayload{
-		Result: f.what.Result, DurationMS: f.x.e.now.Sub(f.began).Milliseconds(),
-	}}
-	if failure := f.failure(); failure != nil {
-		end = engine.StepEnd{Kind: engine.EndFailed, Failed: failure, Class: f.class()}
-		if failure.Retryable && f.ea < max(1, f.step.Retry.MaxAttempts) {
-			wait := backoff(f.step.Retry, f.ea)
-			f.ea++
-			f.x.e.later(wait, f.retry)
-			return
-		}
+	failure := f.failure()
+	if failure != nil && failure.Retryable && f.ea < max(1, f.step.Retry.MaxAttempts) {
+		wait := backoff(f.step.Retry, f.ea)
+		f.ea++
+		f.x.e.later(wait, f.retry)
+		return
+	}
+	end := engine.End{Failed: failure}
+	if failure == nil {
+		end.Completed = &run.StepCompletedPayload{Result: f.what.Result, DurationMS: f.x.e.now.Sub(f.began).Milliseconds()}
 	}
 	f.end(end)
 }
@@ -154,45 +165,41 @@ func backoff(r plan.Retry, ea int) time.Duration {
 	return time.Duration(min(ms, float64(r.MaxBackoffMS))) * time.Millisecond
 }
 
-// end reports the flight to the machine.
-func (f *flight) end(end engine.StepEnd) {
+// end writes the end of the attempt, again and again until the journal answers.
+func (f *flight) end(end engine.End) {
+	x := f.x
+	if f.over || x.closedAs != "" {
+		return
+	}
+	end.RunID, end.StepID, end.LogicalAttempt, end.N = x.id.RunID, f.step.StepID, f.dispatch.LA, f.dispatch.N
+	end.EngineAttempt, end.StartedSeq, end.Key = f.ea, f.startedSeq, f.key
+	receipt, err := x.e.cfg.Journal.End(context.Background(), end)
+	var schema *run.SchemaError
+	switch {
+	case errors.As(err, &schema):
+		end.Completed, end.Failed = nil, &run.FailurePayload{
+			ErrorCode: string(run.CodeEventRejected), ErrorMessage: "The log does not take what the step returned.",
+			FailureCategory: run.CategoryPlatform,
+		}
+		x.e.later(0, func() { f.end(end) })
+	case errors.Is(err, engine.ErrRefused):
+		f.cameBack(engine.Return{Kind: engine.ReturnAbandoned})
+	case err != nil:
+		x.retry(func() { f.end(end) })
+	default:
+		f.cameBack(engine.Return{Kind: engine.ReturnEnded, Receipt: &receipt})
+	}
+}
+
+// cameBack tells the machine that nothing executes the dispatch any more.
+func (f *flight) cameBack(r engine.Return) {
 	x := f.x
 	f.over = true
 	x.flights = slices.DeleteFunc(x.flights, func(o *flight) bool { return o == f })
-	end.StepID, end.LogicalAttempt, end.N = f.step.StepID, f.dispatch.LA, f.dispatch.N
-	if end.EngineAttempt == 0 {
-		end.EngineAttempt = f.ea
+	r.StepID, r.LogicalAttempt, r.N, r.EngineAttempt = f.step.StepID, f.dispatch.LA, f.dispatch.N, f.ea
+	if proven := r.Receipt; proven != nil && x.e.cfg.Tickets.Sealed(proven.Proof, engine.ReceiptPurpose, proven.Text(x.id.RunID, r.StepID, r.LogicalAttempt, false)) {
+		x.feed(interp.Ended{At: x.e.now, StepID: r.StepID, LogicalAttempt: r.LogicalAttempt, Receipt: *proven})
+		return
 	}
-	end.StartedAt = f.began
-	x.feed(interp.StepEnded{At: x.e.now, End: end})
-}
-
-// hookAttempts and hookBackoff are the platform's policy for compensations (R186).
-const (
-	hookAttempts = 2
-	hookBackoff  = time.Second
-)
-
-// compensate runs the hook of a step, twice at most.
-func (x *execution) compensate(c interp.Compensate) { x.hook(c, 1) }
-
-func (x *execution) hook(c interp.Compensate, ea int) {
-	what := Attempt{}
-	stepID := x.sk.Steps[c.Ord].StepID
-	if x.e.cfg.Steps != nil {
-		what = x.e.cfg.Steps.Attempt(Execution{RunID: x.id.RunID, StepID: stepID, LogicalAttempt: c.LA, EngineAttempt: ea, Compensation: true})
-	}
-	x.hooked = c.Ord
-	x.undoing = x.e.later(what.Takes, func() {
-		x.undoing = nil
-		end := interp.CompensationEnd{StepID: stepID, Attempts: ea, Compensated: what.Fails == nil, Result: what.Result}
-		if failed := what.Fails; failed != nil {
-			if !failed.NotRetryable && ea < hookAttempts {
-				x.undoing = x.e.later(hookBackoff, func() { x.hook(c, ea+1) })
-				return
-			}
-			end.ErrorCode, end.ErrorMessage = failed.Code, failed.Message
-		}
-		x.feed(interp.Compensated{At: x.e.now, End: end})
-	})
+	x.readLog(interp.Returned{At: x.e.now, Return: r})
 }

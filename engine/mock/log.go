@@ -132,18 +132,6 @@ func (l *Log) AppendUnlessPaused(ctx context.Context, a store.Append) (store.App
 	return l.Append(ctx, a)
 }
 
-// Begin implements engine.Journal.
-func (l *Log) Begin(_ context.Context, b store.Begin) (engine.Begun, error) {
-	beginning, err := authority.PrepareBegin(l.id, b)
-	if err != nil {
-		return engine.Begun{}, err
-	}
-	p, begun := authority.DecideBegin(l.head, beginning, l.facts(beginning.Batch()), l.now())
-	l.carryOut(p)
-	begun.Head = l.head
-	return engine.Begun{Begun: begun, Identity: l.id}, nil
-}
-
 // Signals implements engine.Journal.
 func (l *Log) Signals(_ context.Context, _ string, after int64) ([]engine.Signal, error) {
 	var out []engine.Signal
@@ -163,23 +151,6 @@ func (l *Log) Skeleton(_ context.Context, runID string) (engine.Skeleton, error)
 	b, err := l.plan.Skeleton(l.queues).MarshalBinary()
 	return engine.Skeleton{Identity: l.id, SHA256: l.ref.SHA256, Binary: b, Policy: l.policy}, err
 }
-
-// Compensation implements engine.Journal.
-func (l *Log) Compensation(_ context.Context, _, stepID string) (engine.Hook, error) {
-	for _, s := range l.plan.Steps {
-		if s.StepID != stepID || s.Compensation == nil {
-			continue
-		}
-		s.Type, s.Inputs, s.Timeout = s.Compensation.Operation, s.Compensation.Input, s.Compensation.Timeout
-		return engine.Hook{Identity: l.id, Step: s}, nil
-	}
-	return engine.Hook{}, fmt.Errorf("%w: compensation of step %s", store.ErrNotFound, stepID)
-}
-
-// Evidence implements engine.Journal: a simulation leaves none.
-func (l *Log) Evidence(context.Context, engine.Evidence) error { return nil }
-
-var _ engine.Journal = (*Log)(nil)
 
 // complete adds what only the log knows, as every Journal does.
 func (l *Log) complete(d *run.Draft) error {

@@ -15,10 +15,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/engine/ticket"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -26,6 +28,8 @@ import (
 // Config of an Engine; Journal is required.
 type Config struct {
 	Journal engine.Journal
+	// Tickets sign dispatches; those that a Log knows when they are empty.
+	Tickets ticket.Keys
 	// Steps says what executions do; all succeed at once when nil. It is called
 	// with the engine locked: it must not call it.
 	Steps Steps
@@ -73,6 +77,7 @@ type Engine struct {
 
 	mu     sync.Mutex
 	now    time.Time
+	clock  atomic.Pointer[time.Time] // now, for Clock
 	runs   map[string]*execution
 	agenda agenda
 	order  int // of entries, so that those of one moment keep their order
@@ -85,7 +90,12 @@ func New(cfg Config) *Engine {
 	if cfg.Start.IsZero() {
 		cfg.Start = time.Now().UTC()
 	}
-	return &Engine{cfg: cfg, now: cfg.Start, runs: map[string]*execution{}}
+	if cfg.Tickets.Empty() {
+		cfg.Tickets = logKeys()
+	}
+	e := &Engine{cfg: cfg, runs: map[string]*execution{}}
+	e.setNow(cfg.Start)
+	return e
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -97,6 +107,14 @@ func (e *Engine) Now() time.Time {
 	return e.now
 }
 
+// Clock is Now for what the engine calls, such as its Journal: it takes no lock.
+func (e *Engine) Clock() time.Time { return *e.clock.Load() }
+
+func (e *Engine) setNow(t time.Time) {
+	e.now = t
+	e.clock.Store(&t)
+}
+
 // Next moves the clock to the next moment at which something happens, and has it
 // happen. It reports false, and changes nothing, when nothing ever will.
 func (e *Engine) Next() bool {
@@ -106,7 +124,7 @@ func (e *Engine) Next() bool {
 	if len(e.agenda) == 0 {
 		return false
 	}
-	e.now = later(e.now, e.agenda[0].at)
+	e.setNow(later(e.now, e.agenda[0].at))
 	e.settle()
 	return true
 }
@@ -118,9 +136,9 @@ func (e *Engine) Advance(by time.Duration) {
 	defer e.mu.Unlock()
 	until := e.now.Add(by)
 	for e.settle(); len(e.agenda) > 0 && !e.agenda[0].at.After(until); e.settle() {
-		e.now = later(e.now, e.agenda[0].at)
+		e.setNow(later(e.now, e.agenda[0].at))
 	}
-	e.now = until
+	e.setNow(until)
 }
 
 // At has f happen after so much virtual time, with the engine unlocked.
@@ -139,37 +157,37 @@ func (e *Engine) at(after time.Duration, f func()) {
 }
 
 // Start implements engine.Engine.
-func (e *Engine) Start(ctx context.Context, id run.Identity, _ plan.Queues) (run.EngineRunRef, error) {
+func (e *Engine) Start(ctx context.Context, id run.Identity, _ plan.Queues) (engine.Started, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if x, known := e.runs[id.RunID]; known {
-		return x.ref(), nil
+		return engine.Started{Ref: x.ref()}, nil
 	}
 	sk, err := e.cfg.Journal.Skeleton(ctx, id.RunID)
 	if err != nil {
-		return run.EngineRunRef{}, fmt.Errorf("%w: %w", engine.ErrUnavailable, err)
+		return engine.Started{}, fmt.Errorf("%w: %w", engine.ErrUnavailable, err)
 	}
 	x := &execution{e: e, id: id, policy: sk.Policy, timers: map[interp.Timer]*entry{}}
 	if sk.Failure == nil {
 		if err := x.sk.UnmarshalBinary(sk.Binary); err != nil {
-			return run.EngineRunRef{}, fmt.Errorf("mock: skeleton: %w", err)
+			return engine.Started{}, fmt.Errorf("mock: skeleton: %w", err)
 		}
 	}
 	e.runs[id.RunID] = x
 	x.begin(sk.Failure)
 	e.settle()
-	return x.ref(), nil
+	return engine.Started{Ref: x.ref()}, nil
 }
 
 // Signal implements engine.Engine.
-func (e *Engine) Signal(_ context.Context, id run.Identity, s engine.Signal) error {
+func (e *Engine) Signal(_ context.Context, id run.Identity, _ engine.Signal) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	x, err := e.going(id)
 	if err != nil {
 		return err
 	}
-	x.feed(interp.Signalled{At: e.now, Signals: []engine.Signal{s}})
+	x.feed(interp.Woken{At: e.now})
 	e.settle()
 	return nil
 }

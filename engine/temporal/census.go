@@ -38,9 +38,40 @@ func (e *Engine) Open(ctx context.Context, ids []run.Identity) (map[string]bool,
 		if err != nil {
 			return nil, err
 		}
-		open[d.Identity.RunID] = true
+		if d.Foreign == "" {
+			open[d.Identity.RunID] = true
+		}
 	}
 	return open, nil
+}
+
+// Running implements engine.Census.
+func (e *Engine) Running(ctx context.Context, page string) (ids []run.Identity, next string, err error) {
+	answer, err := e.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+		Namespace: e.namespace, PageSize: runsPage, NextPageToken: []byte(page),
+		Query: "WorkflowType = '" + workflowName + "' AND ExecutionStatus = 'Running'",
+	})
+	if err != nil {
+		return nil, "", translate(err)
+	}
+	for _, info := range answer.GetExecutions() {
+		if id, ok := runOf(info.GetExecution().GetWorkflowId()); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids, string(answer.GetNextPageToken()), nil
+}
+
+// Oust implements engine.Census.
+func (e *Engine) Oust(ctx context.Context, id run.Identity, reason string) error {
+	info, err := e.latest(ctx, id)
+	if err != nil {
+		return err
+	}
+	if e.foreign(info) == "" {
+		return engine.ErrClosed
+	}
+	return e.terminate(ctx, info, reason)
 }
 
 // list reads the index page by page.

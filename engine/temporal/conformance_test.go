@@ -20,10 +20,10 @@ func TestConformance(t *testing.T) {
 		h.spawn(func(ctx context.Context) error {
 			return temporal.Run(ctx, h.client, temporal.WorkerConfig{
 				Control: []string{h.queues.Control}, Data: h.queues.Known[1:], DataConcurrency: 32,
-				Namespace: testserver.TemporalNamespace, StopTimeout: time.Second,
+				Namespace: testserver.TemporalNamespace, StopTimeout: time.Second, Tickets: h.keys,
 			}, h.journal, runner(h.journal, h.root, played{o.Steps}))
 		})
-		directory, err := authz.NewDirectory(authz.DevAccounts(), time.Now)
+		directory, err := authz.NewDirectory(authz.DevAccounts(func(name string) string { return name }), time.Now)
 		must(t, err)
 		admin := h.operator()
 		admin.Who, err = directory.Authenticate("dev-admin")

@@ -2,13 +2,16 @@ package temporal
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
 	enumspb "go.temporal.io/api/enums/v1"
+	failurepb "go.temporal.io/api/failure/v1"
 	historypb "go.temporal.io/api/history/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/temporal"
 
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/run"
@@ -39,12 +42,23 @@ func (e *Engine) Debug(ctx context.Context, id run.Identity) (engine.Debug, erro
 	for _, a := range about.GetPendingActivities() {
 		p := engine.Pending{
 			ID: a.GetActivityId(), Type: a.GetActivityType().GetName(), State: a.GetState().String(), Attempt: int(a.GetAttempt()),
-			LastHeartbeat: moment(a.GetLastHeartbeatTime()), LastFailure: a.GetLastFailure().GetMessage(),
+			LastHeartbeat: moment(a.GetLastHeartbeatTime()), LastFailure: e.messageOf(a.GetLastFailure()),
 		}
 		out.Pending = append(out.Pending, p)
 	}
 	out.Last, err = e.recall(ctx, last)
 	return out, err
+}
+
+// messageOf is the message of a failure, which may be encrypted.
+func (e *Engine) messageOf(f *failurepb.Failure) string {
+	if f.GetEncodedAttributes() == nil {
+		return f.GetMessage()
+	}
+	if app, ok := errors.AsType[*temporal.ApplicationError](e.cfg.Payloads.failures().FailureToError(f)); ok {
+		return app.Message()
+	}
+	return f.GetMessage()
 }
 
 func add(d *engine.Debug, info *workflowpb.WorkflowExecutionInfo) {

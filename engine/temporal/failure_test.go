@@ -114,9 +114,16 @@ func TestFailure_G21_RetryRefused(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})
 	open := h.hold("s2")
-	h.steps.on("bad", failing(1, failure("FINAL", false, "")))
+	begun := make(gate) // s2 would not begin after the failure
+	h.steps.on("bad", func(ctx context.Context, t executor.Task) error {
+		if err := begun.wait(ctx, t); err != nil {
+			return err
+		}
+		return failing(1, failure("FINAL", false, ""))(ctx, t)
+	})
 	id := h.start(document(60, step{id: "s1"}, step{id: "s2", deps: "s1"}, step{id: "s3", deps: "s2"}, step{id: "bad", deps: "s1"}))
 	h.running(id, "s2")
+	close(begun)
 	h.logs(id, "StepFailed(bad,1)")
 	for stepID, code := range map[string]run.Code{
 		"s1": run.CodeStepNotFailed, "s2": run.CodeStepNotFailed, "s3": run.CodeStepNotFailed,

@@ -24,6 +24,7 @@ import (
 	"github.com/dvt-engine/dvt/engine/enginetest"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
+	"github.com/dvt-engine/dvt/engine/ticket"
 	"github.com/dvt-engine/dvt/internal/pace"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/live"
@@ -42,6 +43,7 @@ type harness struct {
 	journal  engine.Journal
 	engine   *temporal.Engine
 	client   client.Client
+	keys     ticket.Keys
 	queues   plan.Queues
 	steps    *script
 	evidence *artifact.Store // what steps printed
@@ -149,6 +151,7 @@ type options struct {
 	heartbeat time.Duration
 	// rotateAfter so many steps; 50 when zero.
 	rotateAfter int
+	payloads    *temporal.Payloads // nothing is encrypted when nil
 }
 
 func newHarness(t *testing.T, o options) *harness {
@@ -170,11 +173,11 @@ func newHarness(t *testing.T, o options) *harness {
 	t.Cleanup(func() { _ = bus.Close() })
 	logs, err := artifact.Open(ctx, "mem://")
 	must(t, err)
-	directory, err := authz.NewDirectory(authz.DevAccounts(), time.Now)
+	directory, err := authz.NewDirectory(authz.DevAccounts(func(name string) string { return name }), time.Now)
 	must(t, err)
 	az, err := authz.New(authz.DefaultPolicy(), directory)
 	must(t, err)
-	c, err := temporal.Dial(o.server.Addr, o.server.Namespace, quietLog)
+	c, err := temporal.Connect(temporal.Connection{HostPort: o.server.Addr, Namespace: o.server.Namespace, Payloads: o.payloads}, quietLog)
 	must(t, err)
 	t.Cleanup(c.Close)
 	id := uuid.NewString()[:8]
@@ -184,7 +187,10 @@ func newHarness(t *testing.T, o options) *harness {
 	}
 	h.who, err = directory.Authenticate("dev-engineer")
 	must(t, err)
-	h.engine = temporal.New(c, o.server.Namespace, temporal.Config{HeartbeatTimeout: o.heartbeat, RotateAfter: o.rotateAfter})
+	h.keys = testKeys()
+	h.engine = temporal.New(c, o.server.Namespace, temporal.Config{
+		HeartbeatTimeout: o.heartbeat, RotateAfter: o.rotateAfter, Tickets: h.keys, Payloads: o.payloads,
+	})
 	keys, err := control.ParseManualKeys([]string{"test:MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDA="})
 	must(t, err)
 	h.control = control.New(control.Config{
@@ -193,7 +199,7 @@ func newHarness(t *testing.T, o options) *harness {
 		Limits: o.limits, Sweeping: o.sweeping,
 	})
 	cfg := control.JournalConfig{
-		Store: st, Logs: logs, Blobs: logs, Queues: h.queues, MaxSteps: h.control.MaxSteps(), Fetch: control.NewFetcher([]string{dir}, true),
+		Tickets: h.keys, Store: st, Logs: logs, Blobs: logs, Queues: h.queues, MaxSteps: h.control.MaxSteps(), Fetch: control.NewFetcher([]string{dir}, nil),
 	}
 	if o.config != nil {
 		o.config(&cfg)
@@ -217,6 +223,15 @@ func newHarness(t *testing.T, o options) *harness {
 	return h
 }
 
+// testKeys are those of every process of these tests.
+func testKeys() ticket.Keys {
+	keys, err := ticket.ParseKeys([]string{"test:MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDA="})
+	if err != nil {
+		panic(err) // a constant
+	}
+	return keys
+}
+
 // spawn runs f until the test ends, or until the returned function is called.
 func (h *harness) spawn(f func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -238,7 +253,7 @@ func (h *harness) worker(slots int) (stop func()) {
 }
 
 func (h *harness) serve(w temporal.WorkerConfig) (stop func()) {
-	w.Namespace, w.StopTimeout = testserver.TemporalNamespace, time.Second
+	w.Namespace, w.StopTimeout, w.Tickets = testserver.TemporalNamespace, time.Second, h.keys
 	if w.DataConcurrency == 0 {
 		w.DataConcurrency = 32
 	}
@@ -328,9 +343,18 @@ func (h *harness) logs(runID, event string) {
 	h.until(runID, "logging "+event, func(run.State) bool { return slices.Contains(h.log(runID), event) })
 }
 
+// ended waits for the end of a run. A workflow does not write that its run ended before its steps did.
 func (h *harness) ended(runID string) run.State {
 	h.t.Helper()
-	return h.until(runID, "over", func(s run.State) bool { return s.Status.Terminal() })
+	st := h.until(runID, "over", func(s run.State) bool { return s.Status.Terminal() })
+	events := h.events(runID)
+	end := events[len(events)-1]
+	for _, e := range events {
+		if (e.Type.EndsAttempt() || e.Type.EndsHook()) && end.EmittedBy == run.ByEngine && end.EmittedAt.Before(e.EmittedAt) {
+			h.t.Errorf("%s is emitted at %v, %s before it at %v", end.Word(), end.EmittedAt, e.Word(), e.EmittedAt)
+		}
+	}
+	return st
 }
 
 // applied waits until a receipt is final.

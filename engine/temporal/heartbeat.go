@@ -8,7 +8,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/executor"
 )
 
 const (
@@ -34,18 +34,29 @@ type pulse struct {
 	stop  context.CancelCauseFunc // of the work
 	next  time.Time
 	begun bool // the last report said that the work began
+	// beaten says that there was a report.
+	beaten bool
+}
+
+// firstBeat is when an execution is first reported: one that is over by then costs the service nothing.
+const firstBeat = 500 * time.Millisecond
+
+// beat is what a heartbeat carries.
+type beat struct {
+	StartedAt     time.Time `json:"startedAt,omitzero"` // of the work; zero before
+	EngineAttempt int       `json:"engineAttempt"`
 }
 
 // beat is called from one goroutine at a time, more often than beatEvery.
-func (p *pulse) beat(ctx context.Context, sofar engine.StepEnd) {
-	begun := !sofar.StartedAt.IsZero()
-	if time.Now().Before(p.next) && begun == p.begun {
+func (p *pulse) beat(ctx context.Context, b executor.Beat) {
+	begun := !b.StartedAt.IsZero()
+	if time.Now().Before(p.next) && (begun == p.begun || !p.beaten) {
 		return
 	}
-	p.next, p.begun = time.Now().Add(beatEvery-beatEvery/8), begun
+	p.next, p.begun, p.beaten = time.Now().Add(beatEvery-beatEvery/8), begun, true
 	ctx, cancel := context.WithTimeout(ctx, beatTimeout)
 	defer cancel()
-	err := p.beats.RecordActivityHeartbeat(ctx, p.token, sofar)
+	err := p.beats.RecordActivityHeartbeat(ctx, p.token, beat{StartedAt: b.StartedAt, EngineAttempt: b.EngineAttempt})
 	var cancelled *temporal.CanceledError
 	var gone *serviceerror.NotFound
 	switch {

@@ -54,9 +54,9 @@ func (e *Engine) walk(ctx context.Context, id run.Identity, emit func(engine.Rec
 		next = last
 	}
 	for next != "" {
-		h := &histories{id: id, emit: emit, ref: run.EngineRunRef{
+		h := &histories{id: id, emit: emit, payloads: e.cfg.Payloads.converter(), ref: run.EngineRunRef{
 			Provider: "temporal", Namespace: e.namespace, WorkflowID: WorkflowID(id), EngineRunID: next,
-		}, appends: map[int64]appendInput{}, starts: map[int64]bool{}, fetches: map[int64]bool{}, executions: map[string]executeInput{}, byEvent: map[int64]executeInput{}}
+		}, logCalls: map[int64]string{}, scheduled: map[int64]executeInput{}, executions: map[string]executeInput{}}
 		events := e.client.GetWorkflowHistory(ctx, WorkflowID(id), next, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		for events.HasNext() {
 			event, err := events.Next()
@@ -80,103 +80,205 @@ type histories struct {
 	id         run.Identity
 	ref        run.EngineRunRef
 	emit       func(engine.Recorded) error
-	appends    map[int64]appendInput // scheduled, by event
-	starts     map[int64]bool        // which of them read the skeleton too
-	fetches    map[int64]bool
-	byEvent    map[int64]executeInput
+	payloads   converter.DataConverter
+	logCalls   map[int64]string        // activities on the log queue that are open: their types, by the event that scheduled them
 	executions map[string]executeInput // by activity id
+	scheduled  map[int64]executeInput  // by the event that scheduled them
 	continued  string                  // the execution that follows
 }
 
-// take reads one event. What closes an activity refers to what scheduled it.
+// take reads one event. What the log answered stands in the markers of local activities, and in the results of the
+// activities on the log queue that took their place.
 func (h *histories) take(event *historypb.HistoryEvent) error {
 	at := event.GetEventTime().AsTime()
 	switch event.GetEventType() {
-	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-		return h.scheduled(event.GetEventId(), event.GetActivityTaskScheduledEventAttributes())
-	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-		a := event.GetActivityTaskCompletedEventAttributes()
-		return h.completed(a.GetScheduledEventId(), a.GetResult(), at)
-	case enumspb.EVENT_TYPE_ACTIVITY_TASK_FAILED:
-		a := event.GetActivityTaskFailedEventAttributes()
-		return h.ended(a.GetScheduledEventId(), a.GetFailure().GetApplicationFailureInfo().GetDetails(), at)
-	case enumspb.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT:
-		a := event.GetActivityTaskTimedOutEventAttributes()
-		return h.ended(a.GetScheduledEventId(), a.GetFailure().GetTimeoutFailureInfo().GetLastHeartbeatDetails(), at)
-	case enumspb.EVENT_TYPE_ACTIVITY_TASK_CANCELED:
-		a := event.GetActivityTaskCanceledEventAttributes()
-		return h.ended(a.GetScheduledEventId(), a.GetDetails(), at)
-	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
-		a := event.GetWorkflowExecutionSignaledEventAttributes()
-		if a.GetSignalName() != signalChannel {
+	case enumspb.EVENT_TYPE_MARKER_RECORDED:
+		a := event.GetMarkerRecordedEventAttributes()
+		if a.GetMarkerName() != localActivityMarker || a.GetFailure() != nil {
 			return nil
 		}
-		var s engine.Signal
-		if err := decode(a.GetInput(), &s); err != nil {
+		var what struct{ ActivityType string }
+		if err := h.decode(a.GetDetails()["data"], &what); err != nil {
 			return err
 		}
-		return h.emit(engine.Recorded{Signal: &s, At: at})
+		return h.answered(localNames[what.ActivityType], a.GetDetails()["result"], at)
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+		a := event.GetActivityTaskScheduledEventAttributes()
+		if a.GetActivityType().GetName() != activityExecute {
+			h.logCalls[event.GetEventId()] = a.GetActivityType().GetName()
+			return nil
+		}
+		var in executeInput
+		if err := h.decode(a.GetInput(), &in); err != nil {
+			return err
+		}
+		h.executions[a.GetActivityId()], h.scheduled[event.GetEventId()] = in, in
+	case enumspb.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+		a := event.GetActivityTaskCompletedEventAttributes()
+		if in, ok := h.scheduled[a.GetScheduledEventId()]; ok {
+			var back engine.Return
+			switch err := h.decode(a.GetResult(), &back); {
+			case errors.Is(err, ErrPayloadKey):
+				return err
+			case err != nil:
+				return nil //nolint:nilerr // somebody forged the result, and it tells nothing
+			}
+			return h.ended(in, back, at)
+		}
+		name := h.logCalls[a.GetScheduledEventId()]
+		delete(h.logCalls, a.GetScheduledEventId())
+		return h.answered(name, a.GetResult(), at)
 	case enumspb.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
 		h.continued = event.GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId()
 	}
 	return nil
 }
 
-func (h *histories) scheduled(number int64, a *historypb.ActivityTaskScheduledEventAttributes) error {
-	switch a.GetActivityType().GetName() {
-	case activityAppend, activityStart:
-		var in appendInput
-		if err := decode(a.GetInput(), &in); err != nil {
+// ended yields the begin and the completion that a receipt speaks of. Any other end was read from the log.
+func (h *histories) ended(in executeInput, back engine.Return, at time.Time) error {
+	r := back.Receipt
+	if r == nil || r.Type != run.StepCompletedEvent {
+		return nil
+	}
+	if err := h.began(in, back.EngineAttempt, r.StartedSeq, at); err != nil {
+		return err
+	}
+	completed := store.Append{RunID: h.id.RunID, Events: []run.Draft{{
+		Type: run.StepCompletedEvent, StepID: in.StepID, LogicalAttempt: in.LA, EngineAttempt: max(1, back.EngineAttempt),
+		EmittedAt: at, EmittedBy: run.ByEngine, Payload: lostResult,
+	}}}
+	return h.emit(engine.Recorded{Append: completed, Seqs: []run.Seq{r.Seq}, Head: r.Head, At: at})
+}
+
+// began yields the begin of an attempt that stands at seq; 0 says that its place is not known.
+func (h *histories) began(in executeInput, engineAttempt int, seq run.Seq, at time.Time) error {
+	if seq == 0 {
+		return nil
+	}
+	payload, err := json.Marshal(run.StepStartedPayload{SignalID: in.SignalID})
+	if err != nil {
+		return err
+	}
+	started := store.Append{RunID: h.id.RunID, Events: []run.Draft{{
+		Type: run.StepStartedEvent, StepID: in.StepID, LogicalAttempt: in.LA, EngineAttempt: max(1, engineAttempt),
+		EmittedAt: at, EmittedBy: run.ByEngine, Payload: payload,
+	}}}
+	return h.emit(engine.Recorded{Append: started, Seqs: []run.Seq{seq}, Head: seq, At: at})
+}
+
+// localActivityMarker is the SDK's name for the result of a local activity.
+const localActivityMarker = "LocalActivity"
+
+// localNames are the names that the SDK gives to the local activities, which are methods.
+var localNames = map[string]string{ //nolint:gochecknoglobals // a table
+	"append": activityAppend, "start": activityStart, "tail": activityTail, "signals": activitySignals,
+	"sleep": activitySleep, "wakeUp": activityWakeUp,
+}
+
+// answered yields what an activity that reaches the log was told.
+func (h *histories) answered(name string, result *commonpb.Payloads, at time.Time) error {
+	switch name {
+	case activityAppend:
+		var out appendResult
+		if err := h.decode(result, &out); err != nil {
 			return err
 		}
-		h.appends[number] = in
-		h.starts[number] = a.GetActivityType().GetName() == activityStart
-	case activityExecute:
-		var in executeInput
-		if err := decode(a.GetInput(), &in); err != nil {
+		return h.appended(out, at)
+	case activityStart:
+		var out startResult
+		if err := h.decode(result, &out); err != nil {
 			return err
 		}
-		h.byEvent[number], h.executions[a.GetActivityId()] = in, in
+		return h.appended(out.Append, at)
+	case activityTail:
+		var out engine.Tail
+		if err := h.decode(result, &out); err != nil {
+			return err
+		}
+		return h.observed(out, at)
+	case activitySleep:
+		var out sleepResult
+		if err := h.decode(result, &out); err != nil {
+			return err
+		}
+		in := executeInput{StepID: out.StepID, LA: out.LA, SignalID: out.SignalID}
+		if out.Receipt != nil {
+			return h.ended(in, engine.Return{Receipt: out.Receipt}, at)
+		}
+		return h.began(in, 1, out.StartedSeq, at)
+	case activityWakeUp:
+		var out engine.Return
+		if err := h.decode(result, &out); err != nil {
+			return err
+		}
+		return h.ended(executeInput{StepID: out.StepID, LA: out.LogicalAttempt}, out, at)
 	case activitySignals:
-		h.fetches[number] = true
+		var out signalsResult
+		if err := h.decode(result, &out); err != nil {
+			return err
+		}
+		for i := range out.Signals {
+			if err := h.emit(engine.Recorded{Signal: &out.Signals[i], At: at}); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
-func (h *histories) completed(number int64, result *commonpb.Payloads, at time.Time) error {
-	if in, ok := h.appends[number]; ok {
-		delete(h.appends, number)
-		var out startResult
-		into := any(&out.Append)
-		if h.starts[number] {
-			into = &out
+// observed yields the begins and ends that workers wrote.
+func (h *histories) observed(t engine.Tail, at time.Time) error {
+	for _, e := range t.Events {
+		d := run.Draft{
+			Type: e.Type, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, EngineAttempt: e.EngineAttempt,
+			EmittedAt: e.At, EmittedBy: run.ByEngine, Payload: e.Payload,
 		}
-		if err := decode(result, into); err != nil {
+		a := store.Append{RunID: h.id.RunID}
+		var err error
+		switch e.Type {
+		case run.StepStartedEvent, run.StepCompensated, run.StepCompensationFailed:
+		case run.StepCompletedEvent:
+			d.Payload, err = unstamped(e.Payload, func(p *run.StepCompletedPayload) { p.RetryDeadline = nil }, lostResult)
+		case run.StepFailedEvent:
+			a.SetGate = run.GateFailing
+			d.Payload, err = unstamped(e.Payload, func(p *run.FailurePayload) { p.RetryDeadline = nil }, nil)
+		default:
+			continue // the machine's own
+		}
+		if err != nil {
 			return err
 		}
-		return h.appended(in.Append, out.Append, at)
-	}
-	if !h.fetches[number] {
-		return h.ended(number, result, at)
-	}
-	var out signalsResult
-	if err := decode(result, &out); err != nil {
-		return err
-	}
-	for i := range out.Signals {
-		if err := h.emit(engine.Recorded{Signal: &out.Signals[i], At: at}); err != nil {
+		a.Events = []run.Draft{d}
+		if err := h.emit(engine.Recorded{Append: a, Seqs: []run.Seq{e.Seq}, Head: t.Head.LastSeq, At: at}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// lostResult stands for the payload of a completion that was too long for the engine's history.
+var lostResult = json.RawMessage(`{"result":{"omitted":"the result was lost in a restore of the store"}}`) //nolint:gochecknoglobals // a constant
+
+// unstamped is a payload without what the store adds; other where there is none.
+func unstamped[P any](payload json.RawMessage, unstamp func(*P), other json.RawMessage) (json.RawMessage, error) {
+	if len(payload) == 0 {
+		return other, nil
+	}
+	p, err := run.PayloadOf[P](payload)
+	if err != nil {
+		return nil, err
+	}
+	unstamp(&p)
+	return json.Marshal(p)
 }
 
 // appended yields what of an Append came into the log. An effect that was refused
 // did not apply its signal.
-func (h *histories) appended(a store.Append, out appendResult, at time.Time) error {
-	if out.Recorded.HeldBack {
+func (h *histories) appended(out appendResult, at time.Time) error {
+	if out.Recorded.HeldBack || out.Recorded.Ended {
 		return nil
 	}
+	a := out.Append
 	r := engine.Recorded{Append: a, Head: out.Recorded.Head, At: at}
 	r.Append.MinHead, r.Append.Events = 0, nil
 	place := make([]int, len(a.Events))
@@ -241,48 +343,41 @@ func withRef(d *run.Draft, ref run.EngineRunRef) error {
 	return err
 }
 
-// ended yields the StepStarted of an execution that says when it began.
-func (h *histories) ended(number int64, report *commonpb.Payloads, at time.Time) error {
-	in, ok := h.byEvent[number]
-	delete(h.byEvent, number)
-	if !ok {
-		return nil
-	}
-	return h.began(in, report, at)
-}
-
-func (h *histories) began(in executeInput, report *commonpb.Payloads, at time.Time) error {
-	var end engine.StepEnd
-	if len(report.GetPayloads()) > 0 {
-		_ = decode(report, &end) // another report than that of an end does not say that it began
-	}
-	if end.StartedAt.IsZero() {
-		return nil
-	}
-	payload, err := json.Marshal(run.StepStartedPayload{SignalID: in.SignalID})
-	if err != nil {
-		return err
-	}
-	return h.emit(engine.Recorded{At: at, Append: store.Append{RunID: h.id.RunID, Events: []run.Draft{{
-		Type: run.StepStartedEvent, StepID: in.StepID, LogicalAttempt: in.LA, EngineAttempt: max(1, end.EngineAttempt),
-		EmittedAt: end.StartedAt, EmittedBy: run.ByEngine, Payload: payload,
-	}}}})
-}
-
-// inFlight yields the executions that began and have not ended.
+// inFlight yields the begins of the executions that began, by their heartbeats, and have not ended.
 func (h *histories) inFlight(about *workflowservice.DescribeWorkflowExecutionResponse) error {
 	for _, a := range about.GetPendingActivities() {
-		if in, ok := h.executions[a.GetActivityId()]; ok && a.GetActivityType().GetName() == activityExecute {
-			if err := h.began(in, a.GetHeartbeatDetails(), a.GetLastHeartbeatTime().AsTime()); err != nil {
-				return err
-			}
+		in, ok := h.executions[a.GetActivityId()]
+		if !ok || a.GetActivityType().GetName() != activityExecute {
+			continue
+		}
+		var b beat
+		details := a.GetHeartbeatDetails()
+		if len(details.GetPayloads()) == 0 {
+			continue
+		}
+		err := h.decode(details, &b)
+		if errors.Is(err, ErrPayloadKey) {
+			return err
+		}
+		if err != nil || b.StartedAt.IsZero() {
+			continue
+		}
+		payload, err := json.Marshal(run.StepStartedPayload{SignalID: in.SignalID})
+		if err != nil {
+			return err
+		}
+		if err := h.emit(engine.Recorded{At: a.GetLastHeartbeatTime().AsTime(), Append: store.Append{RunID: h.id.RunID, Events: []run.Draft{{
+			Type: run.StepStartedEvent, StepID: in.StepID, LogicalAttempt: in.LA, EngineAttempt: max(1, b.EngineAttempt),
+			EmittedAt: b.StartedAt, EmittedBy: run.ByEngine, Payload: payload,
+		}}}}); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func decode(from *commonpb.Payloads, into any) error {
-	if err := converter.GetDefaultDataConverter().FromPayloads(from, into); err != nil {
+func (h *histories) decode(from *commonpb.Payloads, into any) error {
+	if err := h.payloads.FromPayloads(from, into); err != nil {
 		return fmt.Errorf("temporal: history: %w", err)
 	}
 	return nil
@@ -321,7 +416,8 @@ func (e *Engine) Runs(ctx context.Context) iter.Seq2[engine.Description, error] 
 	}
 }
 
-// known is an execution of a list, and whose it is by its search attributes.
+// known is an execution of a list. Its id says which run it is of, since whoever starts an execution chooses its search
+// attributes; the project alone is read from them. The RunID is empty when the id is not that of a run.
 func (e *Engine) known(info *workflowpb.WorkflowExecutionInfo) (engine.Description, error) {
 	d := engine.Description{
 		Ref: run.EngineRunRef{
@@ -329,18 +425,19 @@ func (e *Engine) known(info *workflowpb.WorkflowExecutionInfo) (engine.Descripti
 			WorkflowID: info.GetExecution().GetWorkflowId(), EngineRunID: info.GetExecution().GetRunId(),
 		},
 		Open: info.GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING, HistorySize: info.GetHistoryLength(),
+		Foreign: e.foreign(info),
 	}
 	if !d.Open {
 		d.ClosedAs = info.GetStatus().String()
 	}
-	fields := info.GetSearchAttributes().GetIndexedFields()
-	for name, into := range map[string]*string{
-		AttributeRun: &d.Identity.RunID, AttributeTenant: &d.Identity.TenantID, AttributeProject: &d.Identity.ProjectID,
-	} {
-		if p := fields[name]; p != nil {
-			if err := converter.GetDefaultDataConverter().FromPayload(p, into); err != nil {
-				return d, fmt.Errorf("temporal: attribute %s: %w", name, err)
-			}
+	id, ok := runOf(d.Ref.WorkflowID)
+	if !ok {
+		return d, nil
+	}
+	d.Identity = id
+	if p := info.GetSearchAttributes().GetIndexedFields()[AttributeProject]; p != nil {
+		if err := converter.GetDefaultDataConverter().FromPayload(p, &d.Identity.ProjectID); err != nil {
+			return d, fmt.Errorf("temporal: attribute %s: %w", AttributeProject, err)
 		}
 	}
 	return d, nil

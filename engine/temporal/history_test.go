@@ -14,13 +14,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	enumspb "go.temporal.io/api/enums/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/converter"
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/authz"
 	"github.com/dvt-engine/dvt/control"
-	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/live"
 	"github.com/dvt-engine/dvt/live/redisbus"
@@ -52,7 +53,7 @@ func (h *harness) restored(path string) *harness {
 	h.t.Cleanup(func() { _ = bus.Close() })
 	logs, err := artifact.Open(h.t.Context(), "mem://")
 	must(h.t, err)
-	directory, err := authz.NewDirectory(authz.DevAccounts(), time.Now)
+	directory, err := authz.NewDirectory(authz.DevAccounts(func(name string) string { return name }), time.Now)
 	must(h.t, err)
 	az, err := authz.New(authz.DefaultPolicy(), directory)
 	must(h.t, err)
@@ -61,8 +62,8 @@ func (h *harness) restored(path string) *harness {
 	again.control = control.New(control.Config{
 		Store: st, Engine: h.engine, Bus: bus, Hub: live.New(st, bus, live.Config{}), Authz: az, Logs: logs, Queues: h.queues,
 	})
-	again.journal = control.NewJournal(control.JournalConfig{
-		Store: st, Logs: logs, Blobs: logs, Queues: h.queues, MaxSteps: again.control.MaxSteps(), Fetch: control.NewFetcher([]string{h.root}, true),
+	again.journal = control.NewJournal(control.JournalConfig{Tickets: testKeys(),
+		Store: st, Logs: logs, Blobs: logs, Queues: h.queues, MaxSteps: again.control.MaxSteps(), Fetch: control.NewFetcher([]string{h.root}, nil),
 	})
 	return &again
 }
@@ -85,11 +86,25 @@ func (h *harness) work() (stop func()) {
 func (h *harness) told(runID, stepID string) {
 	h.t.Helper()
 	h.pending(runID, stepID, func(p *workflowpb.PendingActivityInfo) bool {
-		var sofar engine.StepEnd
+		var sofar struct{ StartedAt time.Time }
 		if p.GetHeartbeatDetails() != nil {
 			must(h.t, converter.GetDefaultDataConverter().FromPayloads(p.GetHeartbeatDetails(), &sofar))
 		}
 		return !sofar.StartedAt.IsZero()
+	})
+}
+
+// timers waits until the engine's history has the starts of this many timers.
+func (h *harness) timers(runID string, want int) {
+	h.t.Helper()
+	h.until(runID, fmt.Sprintf("waiting for timer %d", want), func(run.State) bool {
+		n := 0
+		for _, e := range h.history(runID).GetEvents() {
+			if e.GetEventType() == enumspb.EVENT_TYPE_TIMER_STARTED {
+				n++
+			}
+		}
+		return n >= want
 	})
 }
 
@@ -145,7 +160,15 @@ func TestRepair_T30_T194_RefillsARestoredStore(t *testing.T) {
 	}
 	copied := h.backup()
 
-	h.steps.on("x", failing(1, failure("EXIT_STATUS", true, "exit")))
+	breaks := failing(1, failure("EXIT_STATUS", true, "exit"))
+	h.steps.on("x", func(ctx context.Context, task executor.Task) error {
+		for h.steps.count("y") == 0 { // a failure keeps what has not begun from beginning
+			if err := after(ctx, 5*time.Millisecond); err != nil {
+				return err
+			}
+		}
+		return breaks(ctx, task)
+	})
 	slow := h.hold("y")
 	finish := h.hold("long")
 	release()
@@ -252,6 +275,41 @@ func TestRepair_T30_T194_RefillsARestoredStore(t *testing.T) {
 	b.work()
 	finish()
 	b.signal(open, run.Signal{Type: run.Resume})
+	if s := b.ended(open); s.Status != run.Completed {
+		t.Errorf("the open run ended %s; log:\n%s", s.Status, strings.Join(b.log(open), "\n"))
+	}
+	b.verify()
+}
+
+// A SLEEP has no activity in the history: its begin and its end stand in markers alone.
+//
+// contract: T30, T194
+func TestRepair_RefillsTheBeginsAndEndsOfSleeps(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{server: testserver.TemporalAlone(t), workers: -1, noStarts: true, noDeliveries: true})
+	nap := func(ms int) map[string]any {
+		return map[string]any{"type": "SLEEP", "inputs": map[string]any{"ms": ms}}
+	}
+	done := h.start(document(0, step{id: "nap", extra: nap(1)}, step{id: "after", deps: "nap", extra: nap(1)}))
+	open := h.start(document(0, step{id: "nap", extra: nap(1)}, step{id: "long", deps: "nap", extra: nap(8000)}))
+	copied := h.backup()
+	stop := h.work()
+	h.ended(done)
+	h.closed(done)
+	h.running(open, "long")
+	h.timers(open, 2)
+	stop()
+	want := map[string][]string{done: h.facts(done), open: h.facts(open)}
+
+	b := h.restored(copied)
+	b.repair()
+	for id, facts := range want {
+		if diff := cmp.Diff(facts, b.facts(id)); diff != "" {
+			t.Errorf("facts of %s (-before the restore +after the repair):\n%s", id, diff)
+		}
+	}
+	b.verify()
+	b.work()
 	if s := b.ended(open); s.Status != run.Completed {
 		t.Errorf("the open run ended %s; log:\n%s", s.Status, strings.Join(b.log(open), "\n"))
 	}

@@ -14,7 +14,7 @@ import (
 // another is somebody else than the one who starts runs.
 func (h *harness) another() authz.Principal {
 	h.t.Helper()
-	directory, err := authz.NewDirectory(authz.DevAccounts(), time.Now)
+	directory, err := authz.NewDirectory(authz.DevAccounts(func(name string) string { return name }), time.Now)
 	must(h.t, err)
 	p, err := directory.Authenticate("dev-admin")
 	must(h.t, err)

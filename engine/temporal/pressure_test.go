@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
@@ -18,9 +19,9 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// TestRotate_R381_T195_Thresholds has a history be of a size while the fourth of
+// TestRotate_R381_T114_T195_Thresholds has a history be of a size while the fourth of
 // twenty steps runs.
-func TestRotate_R381_T195_Thresholds(t *testing.T) {
+func TestRotate_R381_T114_T195_Thresholds(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		bytes, events int
@@ -42,7 +43,8 @@ func TestRotate_R381_T195_Thresholds(t *testing.T) {
 					env.SetCurrentHistoryLength(c.events)
 				}
 			})
-			env.ExecuteWorkflow(temporal.WorkflowName, temporal.Input{Identity: run.Identity{RunID: "r", TenantID: "t"}, RotateAfter: 1000})
+			in := temporal.Input{Identity: run.Identity{RunID: "r", TenantID: "t"}, RotateAfter: 1000}
+			env.ExecuteWorkflow(temporal.WorkflowName, temporal.SealInput(in, testKeys(), "dvt/t/r", "q"))
 			var next *workflow.ContinueAsNewError
 			switch err := env.GetWorkflowError(); {
 			case !c.rotates && (err != nil || *steps != 20):
@@ -74,33 +76,44 @@ func pretend(t *testing.T, env *testsuite.TestWorkflowEnvironment, n int, tell f
 	}
 	binary, err := sk.MarshalBinary()
 	must(t, err)
-	head := 0
-	type appended struct {
-		Batch  int          `json:"batch"`
-		Append store.Append `json:"append"`
-	}
-	answer := func(in appended) map[string]any {
-		var ends []map[string]int
-		for range in.Append.Events {
-			head++
-			ends = append(ends, map[string]int{"seq": head})
-		}
-		return map[string]any{"batch": in.Batch, "recorded": map[string]any{"ends": ends, "head": head}}
-	}
-	register := func(name string, f any) { env.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name}) }
-	env.RegisterWorkflowWithOptions(temporal.RunWorkflow, workflow.RegisterOptions{Name: temporal.WorkflowName})
-	register("dvt.append", func(_ context.Context, in appended) (map[string]any, error) { return answer(in), nil })
-	register("dvt.start", func(_ context.Context, in appended) (map[string]any, error) {
-		return map[string]any{"skeleton": engine.Skeleton{Identity: run.Identity{RunID: "r"}, Binary: binary}, "append": answer(in)}, nil
-	})
+	log := &pretended{skeleton: engine.Skeleton{Identity: run.Identity{RunID: "r", TenantID: "t"}, Binary: binary}}
+	keys := testKeys()
+	env.RegisterWorkflowWithOptions(temporal.WorkflowOn(log, keys), workflow.RegisterOptions{Name: temporal.WorkflowName})
 	steps = new(int)
-	register("dvt.execute", func(_ context.Context, in map[string]any) (engine.StepEnd, error) {
+	env.RegisterActivityWithOptions(func(_ context.Context, in map[string]any) (engine.Return, error) {
 		*steps++
 		tell(*steps)
-		return engine.StepEnd{
-			StepID: in["stepId"].(string), LogicalAttempt: 1, N: 1, EngineAttempt: 1, Kind: engine.EndCompleted, StartedAt: time.Unix(1, 0),
-			Completed: &run.StepCompletedPayload{},
-		}, nil
-	})
+		id := in["stepId"].(string)
+		r := &engine.Receipt{Type: run.StepCompletedEvent, StartedSeq: log.next(), Seq: log.next(), Head: log.head}
+		r.Proof = keys.Seal(engine.ReceiptPurpose, r.Text("r", id, 1, false))
+		return engine.Return{StepID: id, LogicalAttempt: 1, N: 1, EngineAttempt: 1, Kind: engine.ReturnEnded, Receipt: r}, nil
+	}, activity.RegisterOptions{Name: "dvt.execute"})
+	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: "dvt/t/r", TaskQueue: "q"})
 	return steps
+}
+
+// pretended is a Journal that takes everything.
+type pretended struct {
+	engine.Journal
+	skeleton engine.Skeleton
+	head     run.Seq
+}
+
+func (p *pretended) next() run.Seq { p.head++; return p.head }
+
+func (p *pretended) Skeleton(context.Context, string) (engine.Skeleton, error) {
+	return p.skeleton, nil
+}
+
+func (p *pretended) Append(_ context.Context, a store.Append) (store.Appended, error) {
+	out := store.Appended{}
+	for range a.Events {
+		out.Outcomes = append(out.Outcomes, store.EventOutcome{Seq: p.next()})
+	}
+	out.Head.LastSeq = p.head
+	return out, nil
+}
+
+func (p *pretended) AppendUnlessPaused(ctx context.Context, a store.Append) (store.Appended, error) {
+	return p.Append(ctx, a)
 }

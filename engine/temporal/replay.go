@@ -12,7 +12,6 @@ import (
 	enumspb "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/converter"
 	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -23,8 +22,7 @@ var ErrNotHistory = errors.New("temporal: no history of a run's workflow")
 
 // Replayed is a history that this code can go on with.
 type Replayed struct {
-	Events  int    `json:"events"`
-	Version string `json:"version"` // that the execution began with; see Versions
+	Events int `json:"events"`
 }
 
 // MismatchError says where this code decides otherwise than a history says.
@@ -44,8 +42,9 @@ func (e *MismatchError) Error() string {
 // Replay runs the workflow of this program over the history of one execution, as
 // `temporal workflow show -o json` writes it. No server is asked and nothing is
 // done. It returns a *MismatchError when a worker of this program could not go on
-// with it (T117, E-03), or an error that wraps ErrNotHistory.
-func Replay(history io.Reader) (Replayed, error) {
+// with it (T117, E-03), or an error that wraps ErrNotHistory; ErrPayloadKey when payloads lack the key of one. payloads
+// may be nil for a history in clear.
+func Replay(history io.Reader, payloads *Payloads) (Replayed, error) {
 	h, err := client.HistoryFromJSON(history, client.HistoryJSONOptions{})
 	if err != nil {
 		return Replayed{}, fmt.Errorf("%w: %w", ErrNotHistory, err)
@@ -57,21 +56,36 @@ func Replay(history io.Reader) (Replayed, error) {
 	if name := started.GetWorkflowType().GetName(); name != workflowName {
 		return Replayed{}, fmt.Errorf("%w: its first event starts %q, not %s", ErrNotHistory, name, workflowName)
 	}
-	if err := replayTo(h, len(h.Events)); err != nil {
-		return Replayed{}, mismatch(h, err)
+	if err := payloads.canRead(started.GetInput()); err != nil {
+		return Replayed{}, err
 	}
-	return Replayed{Events: len(h.Events), Version: versionIn(h)}, nil
+	r := replayer{h, payloads}
+	if err := r.replayTo(len(h.Events)); err != nil {
+		return Replayed{}, r.mismatch(err)
+	}
+	return Replayed{Events: len(h.Events)}, nil
+}
+
+// replayer replays one history.
+type replayer struct {
+	*historypb.History
+	payloads *Payloads
 }
 
 // replayTo replays the first n events.
-func replayTo(h *historypb.History, n int) error {
-	r := worker.NewWorkflowReplayer()
-	r.RegisterWorkflowWithOptions((&workflows{meter: newMeter(time.Now)}).run, workflow.RegisterOptions{Name: workflowName})
+func (h replayer) replayTo(n int) error {
+	r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
+		DataConverter: h.payloads.converter(), FailureConverter: h.payloads.failures(),
+	})
+	if err != nil {
+		return err
+	}
+	r.RegisterWorkflowWithOptions((&workflows{meter: newMeter(time.Now), log: &logActivities{}, replays: true}).run, workflow.RegisterOptions{Name: workflowName})
 	return r.ReplayWorkflowHistory(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)), &historypb.History{Events: h.Events[:n:n]})
 }
 
 // mismatch finds the first workflow task whose decisions differ.
-func mismatch(h *historypb.History, err error) error {
+func (h replayer) mismatch(err error) error {
 	ends := []int{0} // how many events there are up to the end of each workflow task
 	for i, e := range h.Events {
 		if e.GetEventType() == enumspb.EVENT_TYPE_WORKFLOW_TASK_COMPLETED {
@@ -85,8 +99,8 @@ func mismatch(h *historypb.History, err error) error {
 	if ends[len(ends)-1] < len(h.Events) {
 		ends = append(ends, len(h.Events))
 	}
-	first := 1 + sort.Search(len(ends)-2, func(i int) bool { return replayTo(h, ends[i+1]) != nil })
-	if found := replayTo(h, ends[first]); found != nil {
+	first := 1 + sort.Search(len(ends)-2, func(i int) bool { return h.replayTo(ends[i+1]) != nil })
+	if found := h.replayTo(ends[first]); found != nil {
 		err = found
 	}
 	m := &MismatchError{Replayed: int64(ends[first-1]), Reason: err.Error()}
@@ -124,22 +138,4 @@ func inWords(e *historypb.HistoryEvent) string {
 		return s + " " + a.GetMarkerName()
 	}
 	return s
-}
-
-// versionIn is the name of the version that the execution noted.
-func versionIn(h *historypb.History) string {
-	number := versionFirst
-	for _, e := range h.Events {
-		details := e.GetMarkerRecordedEventAttributes().GetDetails()
-		var change string
-		if converter.GetDefaultDataConverter().FromPayloads(details["change-id"], &change) == nil && change == changeID {
-			_ = converter.GetDefaultDataConverter().FromPayloads(details["version"], &number) // as the SDK wrote it
-		}
-	}
-	for _, v := range Versions() {
-		if v.number == number {
-			return v.Name
-		}
-	}
-	return "unknown"
 }

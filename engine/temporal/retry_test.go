@@ -127,7 +127,7 @@ type lossy struct {
 	begins atomic.Int64
 }
 
-func (l *lossy) Begin(ctx context.Context, b store.Begin) (engine.Begun, error) {
+func (l *lossy) Begin(ctx context.Context, b engine.Begin) (engine.Begun, error) {
 	l.begins.Add(1)
 	if l.begin != nil {
 		if err := l.begin(); err != nil {
@@ -296,7 +296,7 @@ func hangingWorker(t *testing.T, config string) {
 	c, err := temporal.Dial(cfg.Addr, testserver.TemporalNamespace, slog.New(slog.DiscardHandler))
 	must(t, err)
 	defer c.Close()
-	j := control.NewJournal(control.JournalConfig{Store: st, Logs: logs, Blobs: logs, Queues: cfg.Queues, MaxSteps: 1000})
+	j := control.NewJournal(control.JournalConfig{Tickets: testKeys(), Store: st, Logs: logs, Blobs: logs, Queues: cfg.Queues, MaxSteps: 1000})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	must(t, temporal.Run(ctx, c, temporal.WorkerConfig{

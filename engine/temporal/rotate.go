@@ -1,10 +1,11 @@
 package temporal
 
 import (
+	"encoding/json"
+
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/interp"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -12,11 +13,21 @@ import (
 // Continued is what one execution of a run hands to the next one (T105, T109,
 // T195).
 type Continued struct {
-	Head    run.Seq        `json:"head"` // of the log, as the last answer said (T194)
+	Head    run.Seq        `json:"head"`            // of the log, as the last answer said (T194)
+	Epoch   string         `json:"epoch,omitempty"` // of the store, as the last read said
 	Carried interp.Carried `json:"carried"`
-	// Signals reached the execution before, which did not take them. The next one
-	// reads from the log what is missing here (T196).
-	Signals []engine.Signal `json:"signals,omitempty"`
+}
+
+// text is what the seal of a Continued covers.
+func (c Continued) text(id run.Identity) string {
+	b, err := json.Marshal(struct {
+		Run run.Identity
+		Continued
+	}{id, c})
+	if err != nil {
+		return "" // times that JSON cannot write
+	}
+	return string(b)
 }
 
 // Thresholds of a history (R381, T114, T195), far below what Temporal warns of.
@@ -25,9 +36,6 @@ const (
 	hardBytes    = 8_000_000 // of all, for it to stop until it has
 	hardEvents   = 8_000
 )
-
-// maxHanded is how many signals are handed over.
-const maxHanded = 32
 
 // history is how far this execution's history has grown.
 type history struct {
@@ -46,7 +54,7 @@ const (
 // press tells the machine when the history has grown past a threshold. What the
 // SDK says of it is as of the workflow task, the same in a replay.
 func (d *driver) press() {
-	if d.version < versionRotation || d.over() {
+	if d.over() {
 		return
 	}
 	info := workflow.GetInfo(d.ctx)
@@ -74,29 +82,18 @@ func (d *driver) observe() {
 	})
 }
 
-// continueAsNew ends this execution in favour of the next one. It hands over the
-// signals that came too late for the machine: those in the inbox, after every
-// coroutine had its turn, and those still in the channel (T106). A signal that
-// comes after that makes Temporal repeat the workflow task.
+// continueAsNew ends this execution in favour of the next one. Signals that nobody took are not lost: the next execution
+// reads what was accepted (T106, T196). One that comes after this makes Temporal repeat the workflow task.
 func (d *driver) continueAsNew() error {
-	turns := false
-	workflow.Go(d.ctx, func(workflow.Context) { turns = true }) // the youngest, so the last one
-	if err := workflow.Await(d.ctx, func() bool { return turns }); err != nil {
-		return err
-	}
 	ch := workflow.GetSignalChannel(d.ctx, signalChannel)
-	for {
-		var s engine.Signal
-		if !ch.ReceiveAsync(&s) {
-			break
-		}
-		d.signals = append(d.signals, s)
+	for ch.ReceiveAsync(nil) {
 	}
 	carried := d.machine.Carry()
 	if err := carried.Fits(); err != nil {
 		return temporal.NewNonRetryableApplicationError("the run's state does not fit into the next execution", "CARRIED", err)
 	}
 	next := d.in
-	next.Continued = &Continued{Head: d.head, Carried: carried, Signals: d.signals[:min(len(d.signals), maxHanded)]}
+	next.Continued = &Continued{Head: d.head, Epoch: d.epoch, Carried: carried}
+	next.Seal = d.keys.Seal(sealContinued, next.Continued.text(d.in.Identity))
 	return workflow.NewContinueAsNewError(d.ctx, workflowName, next)
 }

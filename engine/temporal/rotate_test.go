@@ -1,7 +1,6 @@
 package temporal_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -172,7 +171,7 @@ func TestRotate_E06_T105_Wide200(t *testing.T) {
 // update sends UPDATE_PARAMS, as one who may, and returns its id.
 func (h *harness) update(runID string) string {
 	h.t.Helper()
-	directory, err := authz.NewDirectory(authz.DevAccounts(), time.Now)
+	directory, err := authz.NewDirectory(authz.DevAccounts(func(name string) string { return name }), time.Now)
 	must(h.t, err)
 	admin, err := directory.Authenticate("dev-admin")
 	must(h.t, err)
@@ -381,24 +380,6 @@ func TestRotate_T195_WorkerLostAtTheBarrier(t *testing.T) {
 	}
 	if all := h.replays(id); len(all) != 2 {
 		t.Errorf("%d executions", len(all))
-	}
-}
-
-func TestRotate_R381_T114_HistoryBytes(t *testing.T) {
-	h := newHarness(t, options{rotateAfter: 1000})
-	h.patience = 2 * time.Minute
-	h.steps.result = json.RawMessage(fmt.Sprintf("%q", strings.Repeat("x", 16<<10-2)))
-	id := h.start(document(0, row(60)...))
-	if st := h.ended(id); st.Status != run.Completed {
-		t.Fatalf("run ended as %s", st.Status)
-	}
-	h.closed(id)
-	all := h.replays(id)
-	if len(all) != 2 {
-		t.Errorf("%d executions, want 2", len(all))
-	}
-	for i, g := range all {
-		t.Logf("execution %d: %d steps, input of %d bytes", i+1, len(g.scheduled), g.input)
 	}
 }
 

@@ -49,6 +49,21 @@ func strays() (left string) {
 	return left
 }
 
+// The end of a SLEEP is written within a workflow task, whose clock stands still meanwhile: harness.ended compares times.
+func TestRun_EndsNoEarlierThanItsSleeps(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, options{})
+	nap := func(id, deps string, ms int) step {
+		return step{id: id, deps: deps, extra: map[string]any{"type": "SLEEP", "inputs": map[string]any{"ms": ms}}}
+	}
+	for range 3 {
+		id := h.start(document(0, nap("s1", "", 1), nap("s2", "s1", 40), nap("s3", "s2", 1)))
+		if st := h.ended(id); st.Status != run.Completed {
+			t.Fatalf("the run is %s, want COMPLETED", st.Status)
+		}
+	}
+}
+
 func TestRun_A01_HappyLinear(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, options{})

@@ -90,6 +90,7 @@ func TestSchedule_E13_T218_Queues(t *testing.T) {
 		step{id: "http", extra: map[string]any{"type": "HTTP_NOTIFY", "inputs": map[string]any{"url": "https://example.com/"}}},
 		step{id: "sleep", extra: map[string]any{"type": "SLEEP", "inputs": map[string]any{"ms": 1}}},
 		step{id: "noop", extra: map[string]any{"type": "NOOP", "inputs": map[string]any{}}},
+		step{id: "dbt", extra: dbts},
 		step{id: "named", extra: map[string]any{"dispatch": map[string]any{"taskQueue": extra}}},
 		step{id: "signals"}, // a name that the driver uses for its own activities
 	))
@@ -98,7 +99,7 @@ func TestSchedule_E13_T218_Queues(t *testing.T) {
 	}
 	_, queues := h.dispatched(id)
 	want := map[string]string{
-		"command": h.queues.Data, "http": h.queues.Control, "sleep": h.queues.Control, "noop": h.queues.Control,
+		"command": h.queues.Data, "http": h.queues.Data + ":http", "dbt": h.queues.Data + ":dbt", "noop": h.queues.Control,
 		"named": extra, "signals": h.queues.Data,
 	}
 	if d := cmp.Diff(want, queues); d != "" {

@@ -264,7 +264,7 @@ func TestSignals_G06_W18_KilledAtEachStage(t *testing.T) {
 func (h *harness) server(s store.Store, e engine.Engine) (*control.Service, *authz.Directory) {
 	t := h.t
 	t.Helper()
-	directory, err := authz.NewDirectory(authz.DevAccounts(), time.Now)
+	directory, err := authz.NewDirectory(authz.DevAccounts(func(name string) string { return name }), time.Now)
 	must(t, err)
 	rights, err := authz.New(authz.DefaultPolicy(), directory)
 	must(t, err)

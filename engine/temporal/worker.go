@@ -1,6 +1,7 @@
 package temporal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,28 +10,19 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
-	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
+	"github.com/dvt-engine/dvt/engine/ticket"
+	"github.com/dvt-engine/dvt/plan"
 )
 
 // Client is a connection to one namespace.
 type Client = client.Client
-
-// Dial makes a client of one namespace. It connects when it is first used, so
-// that a server starts, reads and streams while Temporal is down.
-func Dial(hostPort, namespace string, log *slog.Logger) (Client, error) {
-	c, err := client.NewLazyClient(client.Options{HostPort: hostPort, Namespace: namespace, Logger: sdklog.NewStructuredLogger(log)})
-	if err != nil {
-		return nil, fmt.Errorf("temporal: client: %w", err)
-	}
-	return c, nil
-}
 
 // WorkerConfig says what one worker process runs.
 type WorkerConfig struct {
@@ -38,27 +30,33 @@ type WorkerConfig struct {
 	// Control are queues that run workflows, the activities that reach the log,
 	// and steps; Data are queues that run steps only (T203).
 	Control, Data []string
-	// ControlConcurrency and DataConcurrency bound the executions at once on one
-	// queue; defaults 50 and 4 (T199).
-	ControlConcurrency, DataConcurrency int
+	// ControlSteps runs the steps of control queues; nil: Run's own runner does. A process that holds the credentials
+	// of the store must give one that runs nothing that a plan brings.
+	ControlSteps *executor.Runner
+	// DataConcurrency is how many COMMAND steps, and how many dbt steps, run at once on one data queue; default 4.
+	DataConcurrency int
+	// Limits are further bounds; those of its Slots win over DataConcurrency.
+	Limits Limits
 	// StopTimeout is how long executions in flight may go on after Run's context
 	// ended; default 30 s (T226).
 	StopTimeout time.Duration
 	Metrics     prometheus.Registerer // none when nil
+	// Tickets sign what control workers dispatch; required where Control is not empty.
+	Tickets ticket.Keys
 }
 
 // Run serves the queues until ctx ends, then drains for at most StopTimeout and
 // waits a few seconds more for what it cut short to end; the platform runs that
 // elsewhere. It returns early with the reason when a worker cannot go on.
 func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *executor.Runner) error {
-	if cfg.ControlConcurrency == 0 {
-		cfg.ControlConcurrency = 50
-	}
 	if cfg.DataConcurrency == 0 {
 		cfg.DataConcurrency = 4
 	}
 	if cfg.StopTimeout == 0 {
 		cfg.StopTimeout = 30 * time.Second
+	}
+	if len(cfg.Control) > 0 && cfg.Tickets.Empty() {
+		return errors.New("temporal: a worker of control queues needs keys for tickets: without them every step would be refused")
 	}
 	fatal := make(chan error, 1)
 	options := worker.Options{
@@ -70,45 +68,51 @@ func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *e
 			}
 		},
 		DisableRegistrationAliasing:      true,
-		MaxConcurrentActivityTaskPollers: 4 * partitions, MaxConcurrentWorkflowTaskPollers: 2 * partitions,
+		MaxConcurrentActivityTaskPollers: ActivityPollers, MaxConcurrentWorkflowTaskPollers: WorkflowPollers,
 	}
-	steps := &executeActivity{runner: r, beats: c}
-	runs := &workflows{meter: newMeter(time.Now)}
-	if cfg.Metrics != nil {
-		if err := cfg.Metrics.Register(runs.meter); err != nil {
-			return fmt.Errorf("temporal: metrics: %w", err)
-		}
-		defer cfg.Metrics.Unregister(runs.meter)
-	}
+	log := &logActivities{journal: j, keys: cfg.Tickets, namespace: cfg.Namespace}
+	runs := &workflows{meter: newMeter(time.Now), log: log, keys: cfg.Tickets}
+	slots, inFlight := newSlotMeter(), &flights{}
 	var workers []worker.Worker
-	serve := func(queue string, slots int, workflows bool) worker.Worker {
-		o := options
-		o.DisableWorkflowWorker, o.MaxConcurrentActivityExecutionSize = !workflows, slots
+	serve := func(queue string, o worker.Options) worker.Worker {
 		w := worker.New(c, queue, o)
 		workers = append(workers, w)
 		return w
 	}
+	steps := func(queue string, w plan.Workload, r *executor.Runner) worker.Worker {
+		o := options
+		o.DisableWorkflowWorker = w != plan.NoopWorkload
+		cfg.bound(&o, w)
+		x := &executeActivity{
+			runner: r, beats: c, workload: w, tenants: newTenantSlots(cfg.slots(w), cfg.Limits), meter: slots, flights: inFlight,
+		}
+		slots.serves(w, x.tenants)
+		out := serve(w.TaskQueue(queue), o)
+		x.register(out)
+		return out
+	}
 	for _, queue := range cfg.Control {
-		w := serve(queue, cfg.ControlConcurrency, true)
-		runs.register(w)
-		steps.register(w)
-		w = serve(logQueue(queue), logConcurrency, false)
-		log := &controlActivities{journal: j, namespace: cfg.Namespace}
-		w.RegisterActivityWithOptions(log.appendBatch, activity.RegisterOptions{Name: activityAppend})
-		w.RegisterActivityWithOptions(log.signals, activity.RegisterOptions{Name: activitySignals})
-		w.RegisterActivityWithOptions(log.skeleton, activity.RegisterOptions{Name: activitySkeleton})
-		w.RegisterActivityWithOptions(log.start, activity.RegisterOptions{Name: activityStart})
+		runs.register(steps(queue, plan.NoopWorkload, cmp.Or(cfg.ControlSteps, r)))
+		o := options
+		o.DisableWorkflowWorker, o.MaxConcurrentActivityExecutionSize = true, logConcurrency
+		log.register(serve(logQueue(queue), o))
 	}
 	for _, queue := range cfg.Data {
-		w := serve(queue, cfg.DataConcurrency, false)
-		steps.register(w)
+		for _, w := range plan.WorkloadsOf(queue) {
+			steps(queue, w, r)
+		}
 	}
 	if len(workers) == 0 {
 		return errors.New("temporal: no queues to serve")
 	}
+	unregister, err := register(cfg.Metrics, append(slots.collectors(), runs.meter)...)
+	defer unregister()
+	if err != nil {
+		return fmt.Errorf("temporal: metrics: %w", err)
+	}
 	defer func() {
 		stop(workers)
-		steps.wait(cutShort)
+		inFlight.wait(cutShort)
 	}()
 	for _, w := range workers {
 		if err := w.Start(); err != nil {
@@ -127,6 +131,12 @@ func Run(ctx context.Context, c Client, cfg WorkerConfig, j engine.Journal, r *e
 // A poll looks at one of them, and a task waits for seconds in one that nobody polls.
 const partitions = 4
 
+// How many polls of each kind a worker has open at a queue.
+const (
+	ActivityPollers = 4 * partitions
+	WorkflowPollers = 2 * partitions
+)
+
 // logConcurrency is how many appends and reads of the log one worker does at once.
 const logConcurrency = 100
 
@@ -143,15 +153,50 @@ func stop(workers []worker.Worker) {
 	all.Wait()
 }
 
-// Ping asks whether a frontend serves a namespace.
+// ErrNoNamespace is returned by Ping when the server answers and does not know the namespace.
+var ErrNoNamespace = errors.New("the namespace is not found")
+
+// pingID is the id of a workflow that no run has: those begin with dvt/ and a tenant.
+const pingID = "ping"
+
+// Ping reports whether a server serves a namespace: it describes the namespace, and a workflow that does not exist.
+// The second call goes the way of every call for a run, through the namespace cache and a history shard, which the first
+// does not reach. ctx bounds both. Errors: ErrNoNamespace, otherwise engine.ErrUnavailable,
+// with context.DeadlineExceeded when the server did not answer in time.
 func Ping(ctx context.Context, hostPort, namespace string) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	c, err := client.DialContext(ctx, client.Options{HostPort: hostPort, Namespace: namespace, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))})
-	if err != nil {
+	return Connection{HostPort: hostPort, Namespace: namespace}.Ping(ctx)
+}
+
+// Ping is the function Ping for any connection.
+func (to Connection) Ping(ctx context.Context) error {
+	err := to.ping(ctx)
+	var missing *serviceerror.NamespaceNotFound
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &missing):
+		return fmt.Errorf("%w: %s", ErrNoNamespace, to.Namespace)
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: %w", engine.ErrUnavailable, ctx.Err())
+	default:
 		return fmt.Errorf("%w: %w", engine.ErrUnavailable, err)
 	}
+}
+
+func (to Connection) ping(ctx context.Context) error {
+	c, err := client.DialContext(ctx, to.options(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		return err
+	}
 	defer c.Close()
-	_, err = c.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace})
-	return translate(err)
+	_, err = c.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: to.Namespace})
+	if err != nil {
+		return err
+	}
+	_, err = c.DescribeWorkflowExecution(ctx, pingID, "")
+	var missing *serviceerror.NotFound
+	if errors.As(err, &missing) {
+		return nil
+	}
+	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/engine/ticket"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
 )
@@ -19,10 +20,6 @@ import (
 const (
 	workflowName       = "dvt.run"
 	signalChannel      = "dvt.signal"
-	activityAppend     = "dvt.append"
-	activitySignals    = "dvt.signals"
-	activitySkeleton   = "dvt.skeleton"
-	activityStart      = "dvt.start"
 	activityExecute    = "dvt.execute"
 	activityCompensate = "dvt.compensate"
 )
@@ -34,12 +31,25 @@ type Input struct {
 	HeartbeatTimeoutMS int64 `json:"heartbeatTimeoutMs"`
 	// RotateAfter is how many steps one execution of the chain schedules (T105).
 	RotateAfter int `json:"rotateAfter,omitempty"`
+	// OpaqueIDs keeps the names of steps out of the ids of activities, which Temporal stores in clear. It is part of the
+	// input because an execution must give the same ids whenever it is replayed.
+	OpaqueIDs bool `json:"opaqueIds,omitempty"`
 	// Continued is nil for the first execution of the chain.
 	Continued *Continued `json:"continued,omitempty"`
+	// Seal proves that a worker of this installation wrote Continued: whoever reaches Temporal can start workflows.
+	Seal string `json:"seal,omitempty"`
+	// StartSeal proves that a server of this installation chose the fields before Continued, for this run and this queue.
+	StartSeal string `json:"startSeal,omitempty"`
 }
 
 // workflows runs workflows on one worker.
-type workflows struct{ meter *meter }
+type workflows struct {
+	meter *meter
+	log   *logActivities
+	keys  ticket.Keys
+	// replays says that there are no keys: proofs in the history count as checked, and nothing is dispatched.
+	replays bool
+}
 
 func (w *workflows) register(r worker.WorkflowRegistry) {
 	r.RegisterWorkflowWithOptions(w.run, workflow.RegisterOptions{Name: workflowName})
@@ -48,15 +58,28 @@ func (w *workflows) register(r worker.WorkflowRegistry) {
 // run drives the interpreter with what happens in Temporal: one machine for each
 // execution, one place that decides. It is deterministic because everything that it
 // reads is in the history and the inbox is taken in a fixed order.
+//
+// Temporal is believed for one thing only: that something may have happened. What happened is read from the log.
 func (w *workflows) run(ctx workflow.Context, in Input) error {
 	defer w.meter.forget(workflow.GetInfo(ctx).WorkflowExecution.RunID)
+	id, queue := workflow.GetInfo(ctx).WorkflowExecution.ID, workflow.GetInfo(ctx).TaskQueueName
+	if id != WorkflowID(in.Identity) && !w.replays {
+		return temporal.NewNonRetryableApplicationError("the workflow "+id+" is not that of its run", "FORGED", nil)
+	}
+	if !w.replays && !w.keys.Sealed(in.StartSeal, sealInput, in.text(id, queue)) {
+		why := "no server of this installation started this execution"
+		return temporal.NewNonRetryableApplicationError(why, "FORGED", nil)
+	}
 	// Work and appends must outlive a cancellation from outside: the log decides
 	// when a run ends, not the engine (T200). The context is never released: what
 	// is open when the run ends ends with the workflow.
 	ctx, _ = workflow.NewDisconnectedContext(ctx)
 	d := &driver{
-		ctx: ctx, in: in, version: versionOf(ctx), meter: w.meter, began: workflow.Now(ctx),
+		ctx: ctx, in: in, meter: w.meter, log: w.log, keys: w.keys, replays: w.replays, began: workflow.Now(ctx),
 		cancels: map[string]workflow.CancelFunc{}, timers: map[interp.Timer]workflow.CancelFunc{},
+	}
+	if c := in.Continued; c != nil && !w.replays && !w.keys.Sealed(in.Seal, sealContinued, c.text(in.Identity)) {
+		return temporal.NewNonRetryableApplicationError("no worker of this installation wrote what this execution goes on from", "FORGED", nil)
 	}
 	failure, err := d.load()
 	if err != nil {
@@ -66,9 +89,6 @@ func (w *workflows) run(ctx workflow.Context, in Input) error {
 		return d.failAtOnce(*failure)
 	}
 	d.receiveSignals()
-	if !d.opens() {
-		d.began = workflow.Now(ctx)
-	}
 	d.step(interp.Begin{At: d.began})
 	for !d.over() {
 		if err := workflow.Await(ctx, d.hasInput); err != nil {
@@ -89,26 +109,36 @@ func (w *workflows) run(ctx workflow.Context, in Input) error {
 type driver struct {
 	ctx      workflow.Context
 	in       Input
-	version  workflow.Version
 	meter    *meter
+	log      *logActivities
+	keys     ticket.Keys
+	replays  bool // see workflows
 	skeleton plan.Skeleton
 	machine  *interp.Machine
 	began    time.Time
-	early    *appendResult // what became of the first Append, which went with the question for the skeleton
-	head     run.Seq
-	fetches  int
-	steps    int // scheduled by this execution
+	early    *appendResult // the answer to the first Append, which went with the question for the skeleton
+	head     run.Seq       // the highest that an answer named (T194)
+	epoch    string        // of the store, as the last read said
+	calls    int           // of log activities, for their ids
+	steps    int           // scheduled by this execution
 	history  history
 	rotating bool // for the next execution to go on
 	done     bool
 	lost     error // why the log cannot be reached ever again
 
+	// The inbox.
 	recorded []interp.Recorded
+	read     *observation
 	signals  []engine.Signal
 	fetched  bool // an answer came, which may be empty
-	ends     []engine.StepEnd
-	hooks    []interp.CompensationEnd
+	woken    bool
+	hint     int64 // the highest number that a signal of Temporal named
+	ended    []interp.Ended
+	returns  []returned
 	fired    []interp.Timer
+
+	reading bool // a read of the log is under way
+	unread  bool // the machine wants another one
 
 	cancels map[string]workflow.CancelFunc // by activity id; looked up, never ranged over
 	timers  map[interp.Timer]workflow.CancelFunc
@@ -120,35 +150,72 @@ type execution struct {
 	id  string
 }
 
+// returned is a dispatch that Temporal no longer executes.
+type returned struct {
+	engine.Return
+	hook    bool
+	claimed bool // see isClaim
+}
+
+// observation is what the log said, and the dispatches that had come back before it was asked.
+type observation struct {
+	tail    engine.Tail
+	returns []returned
+}
+
 // over reports whether this execution takes no further input.
 func (d *driver) over() bool { return d.done || d.rotating }
 
 func (d *driver) hasInput() bool {
-	return d.done || d.fetched || len(d.recorded)+len(d.signals)+len(d.ends)+len(d.hooks)+len(d.fired) > 0
+	return d.done || d.fetched || d.woken || d.read != nil || len(d.recorded)+len(d.ended)+len(d.fired) > 0 ||
+		!d.reading && (d.unread || len(d.returns) > 0)
 }
 
-// takeInbox feeds the machine in the fixed order: what was recorded, signals,
-// results of steps and of hooks, timers.
+// takeInbox feeds the machine in the fixed order: what was recorded, what the log says, receipts, signals, dispatches that came
+// back without one, timers. Such dispatches are handed over with what the log said after they had come back.
 func (d *driver) takeInbox() {
-	recorded, signals, fetched, ends, hooks, fired := d.recorded, d.signals, d.fetched, d.ends, d.hooks, d.fired
-	d.recorded, d.signals, d.fetched, d.ends, d.hooks, d.fired = nil, nil, false, nil, nil, nil
+	recorded, read, ended, signals, fetched, woken, fired := d.recorded, d.read, d.ended, d.signals, d.fetched, d.woken, d.fired
+	d.recorded, d.read, d.ended, d.signals, d.fetched, d.woken, d.fired = nil, nil, nil, nil, false, false, nil
 	for _, r := range recorded {
 		d.step(r)
 	}
 	switch {
-	case d.over():
-		d.signals = signals // for the next execution
-	case fetched || len(signals) > 0:
+	case read == nil:
+	case read.tail.Epoch != d.epoch: // what was read stands at places of another history
+		d.epoch, d.head = read.tail.Epoch, read.tail.Head.LastSeq
+		d.returns, read = append(read.returns, d.returns...), nil
+		d.step(interp.Renumbered{At: workflow.Now(d.ctx)})
+	default:
+		d.step(interp.Observed{At: workflow.Now(d.ctx), Tail: read.tail})
+	}
+	for _, e := range ended {
+		e.At = workflow.Now(d.ctx)
+		d.step(e)
+	}
+	if fetched {
 		d.step(interp.Signalled{At: workflow.Now(d.ctx), Signals: signals})
 	}
-	for _, e := range ends {
-		d.step(interp.StepEnded{At: workflow.Now(d.ctx), End: e})
+	if woken {
+		d.step(interp.Woken{At: workflow.Now(d.ctx)})
 	}
-	for _, h := range hooks {
-		d.step(interp.Compensated{At: workflow.Now(d.ctx), End: h})
+	switch {
+	case read == nil:
+	case read.tail.Seq < read.tail.Head.LastSeq: // there is more to read before they are judged
+		d.returns = append(read.returns, d.returns...)
+	default:
+		for _, r := range read.returns {
+			if r.hook {
+				d.step(interp.HookReturned{At: workflow.Now(d.ctx), Return: r.Return})
+			} else {
+				d.step(interp.Returned{At: workflow.Now(d.ctx), Return: r.Return})
+			}
+		}
 	}
 	for _, t := range fired {
 		d.step(interp.Fired{At: workflow.Now(d.ctx), Timer: t})
+	}
+	if !d.over() && !d.reading && (d.unread || len(d.returns) > 0) {
+		d.readLog()
 	}
 }
 
@@ -171,6 +238,8 @@ func (d *driver) apply(effects []interp.Effect) {
 			d.setTimer(e)
 		case interp.FetchSignals:
 			d.fetchSignals(e.After)
+		case interp.ReadLog:
+			d.unread = true
 		case interp.Compensate:
 			d.compensate(e)
 		case interp.Rotate:
@@ -198,16 +267,14 @@ func (d *driver) load() (*run.FailurePayload, error) {
 		return nil, temporal.NewNonRetryableApplicationError("skeleton unreadable", "SKELETON", err)
 	}
 	d.history.skeleton = workflow.GetInfo(d.ctx).GetCurrentHistorySize()
-	who := interp.Config{Identity: d.in.Identity, Policy: sk.Policy, Reused: sk.Reused, PauseAhead: d.version >= versionPause}
-	if d.version >= versionRotation {
-		who.RotateAfter = d.in.RotateAfter
-	}
+	who := interp.Config{Identity: d.in.Identity, Policy: sk.Policy, Reused: sk.Reused, PauseAhead: true, RotateAfter: d.in.RotateAfter}
+	d.epoch = sk.Epoch
 	c := d.in.Continued
 	if c == nil {
 		d.machine = interp.New(d.skeleton, who)
 		return nil, nil
 	}
-	d.head, d.signals = c.Head, c.Signals
+	d.began, d.head, d.epoch = workflow.Now(d.ctx), c.Head, c.Epoch
 	m, err := interp.Resume(d.skeleton, who, c.Carried)
 	if err != nil {
 		return nil, temporal.NewNonRetryableApplicationError("the state of the execution before is unreadable", "CARRIED", err)
@@ -216,42 +283,10 @@ func (d *driver) load() (*run.FailurePayload, error) {
 	return nil, nil
 }
 
-// opens reports whether this execution begins the run and has RunStarted appended
-// by the activity that reads the skeleton.
-func (d *driver) opens() bool { return d.version >= versionRotation && d.in.Continued == nil }
-
-// readSkeleton asks for the skeleton. RunStarted goes with the question where this
-// execution begins the run: a machine says it of every plan alike.
-func (d *driver) readSkeleton() (sk engine.Skeleton, err error) {
-	if !d.opens() {
-		ctx := workflow.WithActivityOptions(d.ctx, controlOptions(d.ctx, "skeleton"))
-		err = workflow.ExecuteActivity(ctx, activitySkeleton, d.in.Identity.RunID).Get(ctx, &sk)
-		return sk, err
-	}
-	first := appendInput{}
-	for _, e := range interp.New(plan.Skeleton{}, interp.Config{Identity: d.in.Identity, PauseAhead: d.version >= versionPause}).Step(interp.Begin{At: d.began}) {
-		if a, ok := e.(interp.Append); ok {
-			first = appendInput{Batch: a.Batch, Append: a.Append, Bounded: a.Bounded}
-		}
-	}
-	first.Append.RunID = d.in.Identity.RunID
-	var out startResult
-	ctx := workflow.WithActivityOptions(d.ctx, controlOptions(d.ctx, "start"))
-	if err = workflow.ExecuteActivity(ctx, activityStart, first).Get(ctx, &out); err != nil {
-		return sk, err
-	}
-	d.early = &out.Append
-	return out.Skeleton, nil
-}
-
 // failAtOnce ends a run whose plan cannot be had: it starts without steps and
 // fails (T144).
 func (d *driver) failAtOnce(f run.FailurePayload) error {
-	at := d.began
-	if !d.opens() {
-		at = workflow.Now(d.ctx)
-	}
-	all, err := interp.FailAtOnce(at, f)
+	all, err := interp.FailAtOnce(d.began, f)
 	if err != nil {
 		return err
 	}
@@ -262,87 +297,24 @@ func (d *driver) failAtOnce(f run.FailurePayload) error {
 	return d.lost
 }
 
+// receiveSignals takes signals of Temporal. Whoever reaches Temporal can send one, so it says no more than that the log
+// may have one: the machine reads what was accepted (T196).
 func (d *driver) receiveSignals() {
 	workflow.Go(d.ctx, func(ctx workflow.Context) {
 		ch := workflow.GetSignalChannel(ctx, signalChannel)
 		for {
-			var s engine.Signal
+			var s wake
 			if !ch.Receive(ctx, &s) {
 				return
 			}
-			d.signals = append(d.signals, s)
+			d.woken, d.hint = true, max(d.hint, s.No)
 		}
 	})
 }
 
-func (d *driver) append(e interp.Append) {
-	if d.early != nil && len(e.Events) == 1 && e.Events[0].Type == run.RunStarted {
-		d.appended(e.Batch, *d.early)
-		return
-	}
-	a := e.Append
-	a.RunID, a.MinHead = d.in.Identity.RunID, d.head
-	ctx := workflow.WithActivityOptions(d.ctx, controlOptions(d.ctx, fmt.Sprintf("append/%d", e.Batch)))
-	f := workflow.ExecuteActivity(ctx, activityAppend, appendInput{Batch: e.Batch, Append: a, Bounded: e.Bounded, UnlessPaused: e.UnlessPaused})
-	workflow.Go(d.ctx, func(ctx workflow.Context) {
-		var out appendResult
-		if err := f.Get(ctx, &out); err != nil {
-			d.lose(err)
-			return
-		}
-		d.appended(e.Batch, out)
-	})
-}
-
-// appended takes the answer to an Append.
-func (d *driver) appended(batch int, out appendResult) {
-	if out.Batch != batch {
-		panic(fmt.Sprintf("append %d answered for %d", batch, out.Batch))
-	}
-	d.early = nil
-	d.head = max(d.head, out.Recorded.Head)
-	r := out.Recorded
-	r.At, r.Batch = workflow.Now(d.ctx), batch
-	d.recorded = append(d.recorded, r)
-}
-
-// lose ends the workflow: appends and reads are retried without end, so that
-// only a run that left the store comes here.
-func (d *driver) lose(err error) { d.done, d.lost = true, err }
-
-func (d *driver) execute(e interp.Execute) {
-	s := d.skeleton.Steps[e.Ord]
-	d.steps++
-	id := fmt.Sprintf("%s/%d.%d", s.StepID, e.LA, e.N)
-	ctx, cancel := workflow.WithCancel(d.ctx)
-	d.cancels[id] = cancel
-	d.running = append(d.running, execution{ord: e.Ord, id: id})
-	ctx = workflow.WithActivityOptions(ctx, executeOptions(id, s, time.Duration(d.in.HeartbeatTimeoutMS)*time.Millisecond))
-	f := workflow.ExecuteActivity(ctx, activityExecute, executeInput{
-		RunID: d.in.Identity.RunID, StepID: s.StepID, LA: e.LA, N: e.N,
-		PassFailing: e.PassFailing, SignalID: e.SignalID, Throttles: d.version >= versionQuota,
-	})
-	workflow.Go(d.ctx, func(ctx workflow.Context) {
-		var end engine.StepEnd
-		if err := f.Get(ctx, &end); err != nil {
-			end = endOfError(err, s, e)
-		}
-		if end.StepID != s.StepID || end.LogicalAttempt != e.LA || end.N != e.N {
-			panic(fmt.Sprintf("activity %s answered for %s/%d.%d", id, end.StepID, end.LogicalAttempt, end.N))
-		}
-		delete(d.cancels, id)
-		d.forget(id)
-		d.ends = append(d.ends, end)
-	})
-}
-
-func (d *driver) forget(id string) {
-	for i, x := range d.running {
-		if x.id == id {
-			d.running = append(d.running[:i], d.running[i+1:]...)
-			return
-		}
-	}
+// wake is what a signal of Temporal carries: the number of the signal that was accepted.
+type wake struct {
+	No int64 `json:"no"`
 }
 
 func (d *driver) cancelSteps(ords []run.Ord) {
@@ -370,22 +342,5 @@ func (d *driver) setTimer(e interp.SetTimer) {
 		if f.Get(ctx, nil) == nil {
 			d.fired = append(d.fired, e.Timer)
 		}
-	})
-}
-
-func (d *driver) fetchSignals(after int64) {
-	d.fetches++
-	ctx := workflow.WithActivityOptions(d.ctx, controlOptions(d.ctx, fmt.Sprintf("signals/%d-%d", after, d.fetches)))
-	f := workflow.ExecuteActivity(ctx, activitySignals, signalsInput{RunID: d.in.Identity.RunID, After: after})
-	workflow.Go(d.ctx, func(ctx workflow.Context) {
-		var out signalsResult
-		if err := f.Get(ctx, &out); err != nil {
-			d.lose(err)
-			return
-		}
-		if out.After != after {
-			panic(fmt.Sprintf("signals after %d answered for %d", after, out.After))
-		}
-		d.signals, d.fetched = append(d.signals, out.Signals...), true
 	})
 }

@@ -21,7 +21,7 @@ import (
 
 type fake struct{ graph.Control }
 
-func (fake) Health(context.Context) control.Health { return control.Health{Status: "HEALTHY"} }
+func (fake) SampledHealth(context.Context) control.Health { return control.Health{Status: "HEALTHY"} }
 
 func (fake) WatchRun(_ context.Context, p authz.Principal, in control.WatchRun) (graph.Stream[live.Frame], error) {
 	return stream{p.ID, in.RunID}, nil

@@ -44,13 +44,14 @@ var errTooLarge = errors.New("ws: message too large")
 // conn is one socket. Its only goroutine is the reader, whose stack is kept small;
 // an operation that runs alone has one more.
 type conn struct {
-	srv    *Server
-	sock   *websocket.Conn
-	out    outlet
-	r      *http.Request // until connection_init
-	peer   *Peer         // set by the reader at connection_init
-	pinger *time.Timer
-	parted sync.WaitGroup // goodbye
+	srv     *Server
+	sock    *websocket.Conn
+	out     outlet
+	r       *http.Request // until connection_init
+	address string        // counted while peer is nil
+	peer    *Peer         // set by the reader at connection_init
+	pinger  *time.Timer
+	parted  sync.WaitGroup // goodbye
 
 	mu      sync.Mutex
 	ops     []*operation // whose ids are taken
@@ -66,28 +67,22 @@ type closure struct {
 	reason string
 }
 
-// ServeWebSocket upgrades the request and returns; the socket is served until it
-// is closed.
-func (s *Server) ServeWebSocket(w http.ResponseWriter, r *http.Request) {
-	if !s.enter() {
-		http.Error(w, "This server takes no more streams now. Connect again.", http.StatusServiceUnavailable)
-		return
-	}
+// upgrade answers the request and begins to serve the socket; false when there is none, and Upgrade has answered.
+func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, address string) bool {
 	upgrader := websocket.Upgrader{
 		Subprotocols: []string{subprotocol}, HandshakeTimeout: s.cfg.WriteTimeout,
 		ReadBufferSize: readBuffer, WriteBufferSize: readBuffer, WriteBufferPool: &s.buffers,
-		// A foreign page may open a socket but not with the cookie of its visitor: Connect sees the Origin.
+		// The server refuses the Origin of foreign pages before this, and Connect asks for an own one where there is a cookie.
 		CheckOrigin: func(*http.Request) bool { return true },
 	}
 	sock, err := upgrader.Upgrade(w, r, nil)
 	if err != nil {
-		s.leave()
-		return // Upgrade has answered
+		return false
 	}
 	if t, ok := sock.NetConn().(*net.TCPConn); ok {
 		_ = t.SetWriteBuffer(socketBuffer)
 	}
-	c := &conn{srv: s, r: r, sock: sock, why: codeClient}
+	c := &conn{srv: s, r: r, address: address, sock: sock, why: codeClient}
 	c.out.open(sock.NetConn(), s.cfg.Now, s.cfg.WriteTimeout, c.abort)
 	c.expect(s.cfg.InitTimeout)
 	sock.SetPongHandler(func(string) error { c.alive(); return nil })
@@ -100,6 +95,7 @@ func (s *Server) ServeWebSocket(w http.ResponseWriter, r *http.Request) {
 	c.pinger.Reset(s.cfg.PingEvery)
 	s.keep(c)
 	go c.serve() // what the HTTP server kept for the request is freed
+	return true
 }
 
 // serve is the reader. What it calls while it waits for a message has little on the
@@ -170,13 +166,15 @@ func (c *conn) finish() {
 	c.parted.Wait()
 	c.sock.Close()
 	c.running.Wait()
-	if c.peer != nil {
-		c.srv.part(c.peer.Key)
-	}
 	c.mu.Lock()
 	why := c.why
 	c.mu.Unlock()
 	c.srv.metrics.end(why)
+	if c.peer == nil {
+		c.srv.dropUnknown(c.address)
+		return
+	}
+	c.srv.part(c.peer.Key)
 	c.srv.leave()
 }
 

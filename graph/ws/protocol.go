@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/gorilla/websocket"
 	"github.com/vektah/gqlparser/v2/gqlerror"
@@ -54,6 +55,9 @@ func (c *conn) init(payload json.RawMessage) *closure {
 	case err != nil:
 		return &closure{websocket.CloseInternalServerErr, "Try again later"}
 	case !c.srv.join(peer.Key):
+		return &closure{websocket.CloseTryAgainLater, "Too many sockets"}
+	case !c.srv.know(c.address):
+		c.srv.part(peer.Key)
 		return &closure{websocket.CloseTryAgainLater, "Too many sockets"}
 	}
 	c.peer = &peer
@@ -150,8 +154,12 @@ func (c *conn) fail(id string, errs gqlerror.List) {
 
 // clip keeps a close frame within the 125 bytes that it may have.
 func clip(id string) string {
-	if len(id) > 64 {
-		return id[:64]
+	if len(id) <= 64 {
+		return id
 	}
-	return id
+	cut := 64
+	for cut > 0 && !utf8.RuneStart(id[cut]) { // a close frame with half a letter is a protocol error of its own
+		cut--
+	}
+	return id[:cut]
 }

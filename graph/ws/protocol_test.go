@@ -60,7 +60,13 @@ func TestSocket_Z01_CloseCodes(t *testing.T) {
 		"second init":        {4429, func(c *client) { opened(c); c.send(`{"type":"connection_init"}`) }},
 		"subscribe, no id":   {4400, func(c *client) { opened(c); c.send(`{"type":"subscribe","payload":{"query":"{a}"}}`) }},
 		"subscribe, nothing": {4400, func(c *client) { opened(c); c.send(`{"type":"subscribe","id":"1"}`) }},
-		"duplicate id":       {4409, func(c *client) { opened(c); c.subscribe("1", subscription); c.subscribe("1", subscription) }},
+		"a long duplicate id": {4409, func(c *client) { // the client refuses a close frame that is no UTF-8
+			opened(c)
+			id := strings.Repeat("a", 63) + "éé"
+			c.subscribe(id, subscription)
+			c.subscribe(id, subscription)
+		}},
+		"duplicate id": {4409, func(c *client) { opened(c); c.subscribe("1", subscription); c.subscribe("1", subscription) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -226,4 +232,32 @@ func TestSocket_NothingOfAnOperationAfterItsComplete(t *testing.T) {
 			pong = string(data) == `{"type":"pong"}`
 		}
 	}
+}
+
+// Anybody who reaches the port may open sockets. Unauthenticated sockets have a limit of their own.
+func TestSocket_UnknownOnesTakeNoPlacesOfCallers(t *testing.T) {
+	t.Parallel()
+	var address atomic.Value
+	address.Store("stranger")
+	s := start(t, ws.Config{
+		Unknown: 3, UnknownOfAddress: 2, Streams: 2, Address: func(*http.Request) string { return address.Load().(string) },
+	}, once(`{}`))
+	refused := func(from, what string) {
+		t.Helper()
+		address.Store(from)
+		conn, resp, err := websocket.DefaultDialer.DialContext(t.Context(), "ws"+strings.TrimPrefix(s.http.URL, "http"), nil)
+		if err == nil {
+			conn.Close()
+			t.Errorf("%s was upgraded, want 503", what)
+		} else if resp == nil || resp.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("%s: %v %v, want 503", what, resp, err)
+		}
+	}
+	s.dial(t)
+	s.dial(t)
+	refused("stranger", "the third socket of an address")
+	address.Store("caller")
+	s.open(t)
+	s.open(t)
+	refused("caller", "a socket of a server whose callers have all its places")
 }

@@ -1,6 +1,7 @@
 package ws_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -62,6 +63,9 @@ func (s *storm) read(end func() (int64, bool)) error {
 			return err
 		}
 		s.mu.Lock()
+		if id := refusedID(data); id != "" { // the socket had all its operations: completed ones had not ended yet
+			delete(s.at, id)
+		}
 		if at := s.at[m.ID]; at != nil { // frames may still come after a complete
 			err = at.accept(m)
 			s.places[s.of[m.ID]] = max(at.at, s.places[s.of[m.ID]])
@@ -75,6 +79,15 @@ func (s *storm) read(end func() (int64, bool)) error {
 			time.Sleep(20 * time.Millisecond)
 		}
 	}
+}
+
+// refusedID is the operation that an error is about; "" for any other frame.
+func refusedID(data []byte) string {
+	var m struct{ ID, Type string }
+	if strings.Contains(string(data[:min(len(data), 400)]), `"type":"error"`) && json.Unmarshal(data, &m) == nil {
+		return m.ID
+	}
+	return ""
 }
 
 func (s *storm) all(at int64) bool {

@@ -72,8 +72,13 @@ type Config struct {
 	// Metrics gets the collectors of the server; nil: none.
 	Metrics prometheus.Registerer
 
-	MessageBytes  int64         // largest message from a client; 1 MiB
-	Operations    int           // at once on one socket; 20
+	MessageBytes int64 // largest message from a client; 1 MiB
+	Operations   int   // at once on one socket; 20
+	// Address is where a request comes from; nil counts no sockets by address.
+	Address          func(*http.Request) string
+	Unknown          int // sockets before connection_init was answered; 8,000
+	UnknownOfAddress int // the same, of one address, which may be a proxy with many viewers; 4,000
+
 	StreamsOfPeer int           // sockets and event streams of one peer; 200
 	Streams       int           // sockets and event streams in all; 10,000
 	InitTimeout   time.Duration // for connection_init; 10 s
@@ -86,6 +91,8 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	setDefault(&c.MessageBytes, 1<<20)
 	setDefault(&c.Operations, 20)
+	setDefault(&c.Unknown, 8000)
+	setDefault(&c.UnknownOfAddress, 4000)
 	setDefault(&c.StreamsOfPeer, 200)
 	setDefault(&c.Streams, 10_000)
 	setDefault(&c.InitTimeout, 10*time.Second)
@@ -95,6 +102,10 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.CommentEvery, 12*time.Second)
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Address == nil {
+		c.Address = func(*http.Request) string { return "" }
+		c.UnknownOfAddress = c.Unknown
 	}
 	return c
 }
@@ -128,13 +139,14 @@ type Server struct {
 	total   int // sockets and event streams
 	running int // and what else is to end before Shutdown returns
 	byPeer  map[string]int
+	unknown unknownSockets
 	sockets map[*conn]struct{} // until they part
 	idle    chan struct{}      // closed when stopping and nothing is left
 }
 
 // New makes a Server. It panics when Config.Metrics has its collectors already.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg.withDefaults(), metrics: newMetrics(), byPeer: map[string]int{}, sockets: map[*conn]struct{}{}, idle: make(chan struct{})}
+	s := &Server{cfg: cfg.withDefaults(), metrics: newMetrics(), byPeer: map[string]int{}, unknown: unknownSockets{byAddress: map[string]int{}}, sockets: map[*conn]struct{}{}, idle: make(chan struct{})}
 	s.groups.srv, s.groups.byKey = s, map[string]*group{}
 	s.stopping, s.stop = context.WithCancelCause(context.Background())
 	s.metrics.register(s, cfg.Metrics)

@@ -73,7 +73,13 @@ func TestOperations_CodesAreThoseOfTheTable(t *testing.T) {
 
 func TestOperations_ListsEverySetting(t *testing.T) {
 	t.Parallel()
-	config := text(t, "server/config.go")
+	var config string
+	_, files := repository(t)
+	for _, name := range files {
+		if strings.HasPrefix(name, "server/config") && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") {
+			config += text(t, name)
+		}
+	}
 	var want []string
 	for _, m := range regexp.MustCompile("`koanf:\"([a-z-]+)\"`").FindAllStringSubmatch(config, -1) {
 		want = append(want, m[1])
@@ -88,7 +94,7 @@ func TestOperations_ListsEverySetting(t *testing.T) {
 	slices.Sort(want)
 	slices.Sort(got)
 	if diff := cmp.Diff(slices.Compact(want), got); diff != "" || len(got) == 0 {
-		t.Errorf("settings of server/config.go and of %s (-want +got):\n%s", operations, diff)
+		t.Errorf("settings of server/config*.go and of %s (-want +got):\n%s", operations, diff)
 	}
 }
 

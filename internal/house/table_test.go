@@ -21,43 +21,52 @@ var imports = map[string][]string{
 
 	"store":           {"run", "plan"},
 	"store/storetest": {"store", "run", "plan", "internal/pace", "internal/testserver"},
-	"store/coalesce":  {"store"},
+	"store/coalesce":  {"store", "internal/contain"},
 	// One arithmetic of quotas for both adapters.
 	"store/admission": {"store", "run"},
 	"store/postgres":  {"store", "store/admission", "run", "plan"},
 	"store/sqlite":    {"store", "store/admission", "run", "plan"},
-	"store/remote":    {"store", "engine", "run", "plan"},
 	"store/upkeep":    {"store", "engine", "run", "plan"},
 	"store/feed":      {"store", "run"},
 
 	// store here is the port alone: a Journal speaks of appends and begins, and saying the same in a second vocabulary would be a copy.
-	"engine":          {"store", "run", "plan"},
-	"engine/interp":   {"engine", "store", "run", "plan"},
-	"engine/executor": {"engine", "store", "run", "plan", "artifact"},
-	"engine/temporal": {"engine", "engine/interp", "engine/executor", "store", "run", "plan"},
+	"engine":        {"store", "run", "plan"},
+	"engine/interp": {"engine", "store", "run", "plan"},
+	"engine/ticket": {"run"},
+	"engine/remote": {"engine", "store", "run", "plan"},
+	// Plans name the addresses that executors and the fetch of plans call: one guard judges both.
+	"egress":          {},
+	"sandbox":         {"plan"},
+	"engine/executor": {"engine", "store", "run", "plan", "artifact", "egress", "sandbox"},
+	"engine/temporal": {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "run", "plan"},
 	// The mock's log is decided by the authority that every store asks, and its retries by the policy of workers.
-	"engine/mock": {"engine", "engine/interp", "engine/executor", "store", "store/authority", "run", "plan"},
+	"engine/mock": {"engine", "engine/interp", "engine/executor", "engine/ticket", "store", "store/authority", "run", "plan"},
 	// The suite holds an engine behind the use cases, and whoever starts and steers its runs does so through them: said here once, not by each engine's tests.
 	"engine/enginetest": {"control", "store", "authz", "run", "internal/pace"},
 
-	"project":       {"store", "run", "plan", "live", "internal/weighed"},
-	"live":          {"store", "run", "plan", "authz"},
+	"project":       {"store", "run", "plan", "live", "internal/weighed", "internal/contain"},
+	"live":          {"store", "run", "plan", "authz", "internal/contain"},
 	"live/redisbus": {"live", "run"},
-	"authz":         {"run"},
-	"authz/oidc":    {"authz"}, // it asks issuers, which a decision never does
+	"authz":         {"run", "plan"}, // a policy bounds the sandboxes that plans ask for
+	"authz/oidc":    {"authz"},       // it asks issuers, which a decision never does
 	"artifact":      {},
-	"control":       {"plan", "run", "store", "store/admission", "engine", "engine/interp", "project", "live", "authz", "artifact", "internal/weighed"},
+	"control":       {"plan", "run", "store", "store/admission", "engine", "engine/interp", "engine/ticket", "project", "live", "authz", "artifact", "egress", "internal/weighed", "internal/contain"},
 	"graph":         {"control", "run", "plan", "live", "authz", "graph/ws"},
 	"graph/ws":      {},
 	"server":        {everything},
 	"client":        {},
 	"web":           {},
 	"examples":      {},
-	"cmd/dvt":       {"server", "client", "plan", "run", "engine/mock"}, // plans are tried out without a server
+	"cmd/dvt":       {"server", "client", "plan", "run", "engine/mock", "sandbox"}, // plans are tried out without a server; a sandbox executes this binary
 	"bench":         {everything},
 
-	"internal/house":             {},
-	"internal/pace":              {},
+	"internal/attacks": {}, // tests only, which speak to processes
+	// A panic of background work ends that work and not the process.
+	"internal/contain": {},
+	"internal/house":   {},
+	"internal/pace":    {},
+	// Processes read their secrets by it; adapters get a *tls.Config or a function, and do not know of files.
+	"internal/secretfile":        {},
 	"internal/weighed":           {},
 	"internal/testserver":        {},
 	"internal/cmd/contract":      {"internal/house"},
@@ -66,7 +75,7 @@ var imports = map[string][]string{
 }
 
 // pure packages import nothing but the standard library and what the table allows.
-var pure = []string{"plan", "run", "store", "engine", "engine/interp", "web", "internal/house"}
+var pure = []string{"plan", "run", "store", "engine", "engine/interp", "engine/ticket", "egress", "web", "internal/house"}
 
 // drivers are the libraries that only one package may speak.
 var drivers = map[string][]string{

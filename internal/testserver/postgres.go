@@ -62,12 +62,17 @@ func database(t testing.TB, options string) (dsn string) {
 type PostgresServer struct {
 	DSN string   // the address of the database postgres, as its superuser
 	box *sandbox // must stay reachable because the watchdog's pipe closes with it
+	pid int
 }
+
+// PID is the process id of the server. Its backends are children of that process.
+func (s *PostgresServer) PID() int { return s.pid }
 
 // PostgresOptions are what a server has of its own; without any it is as durable as PostgreSQL is by default.
 type PostgresOptions struct {
-	Settings []string // name=value
-	Env      []string // added to the server's environment
+	Settings []string          // name=value; {dir} in a value is the directory of Files
+	Env      []string          // added to the server's environment
+	Files    map[string][]byte // that the server alone may read, by name
 }
 
 // StartPostgres starts a server for a process that is no test. It ends with the process, or with Close.
@@ -99,6 +104,11 @@ func startOn(o PostgresOptions, program string, args ...string) (server *Postgre
 			return nil, err
 		}
 	}
+	for name, content := range o.Files {
+		if err := forPostgres(filepath.Join(box.dir, name), content); err != nil {
+			return nil, err
+		}
+	}
 	data := filepath.Join(box.dir, "data")
 	if out, err := postgresCommand(box.dir, filepath.Join(bin, program), append(args, "-D", data)...).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%s: %w: %s", program, err, out)
@@ -113,13 +123,37 @@ func startOn(o PostgresOptions, program string, args ...string) (server *Postgre
 		postgres := postgresCommand(box.dir, filepath.Join(bin, "postgres"),
 			"-D", data, "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-k", "", "-c", "max_connections=300")
 		for _, setting := range o.Settings {
-			postgres.Args = append(postgres.Args, "-c", setting)
+			postgres.Args = append(postgres.Args, "-c", strings.ReplaceAll(setting, "{dir}", box.dir))
 		}
 		postgres.Env = append(postgres.Env, o.Env...)
-		_, err = box.run(postgres, func(*process) bool { return execSQL(dsn, "SELECT 1") == nil })
+		p, err := box.run(postgres, func(*process) bool { return execSQL(dsn, "SELECT 1") == nil })
+		if err == nil {
+			server.pid = p.cmd.Process.Pid
+		}
 		return err
 	})
 	return server, err
+}
+
+// Replace puts new files in place of those of PostgresOptions, and tells the server to read them.
+func (s *PostgresServer) Replace(t testing.TB, files map[string][]byte) {
+	t.Helper()
+	for name, content := range files {
+		if err := forPostgres(filepath.Join(s.box.dir, name), content); err != nil {
+			t.Fatalf("testserver: replace a file of PostgreSQL: %v", err)
+		}
+	}
+	if err := execSQL(s.DSN, "SELECT pg_reload_conf()"); err != nil {
+		t.Fatalf("testserver: replace files of PostgreSQL: %v", err)
+	}
+}
+
+// forPostgres writes a file that the server alone may read.
+func forPostgres(path string, content []byte) error {
+	if err := os.WriteFile(path, content, 0o600); err != nil || os.Getuid() != 0 {
+		return err
+	}
+	return os.Chown(path, nobody, nobody)
 }
 
 // Close ends the server at once and removes its files.

@@ -18,6 +18,7 @@ type RedisServer struct {
 	// Addr is host:port.
 	Addr string
 
+	args []string // beside those of every server
 	t    testing.TB
 	bin  string
 	box  *sandbox
@@ -40,8 +41,33 @@ func Redis(t testing.TB) *RedisServer {
 	return s
 }
 
+// RedisTLS starts a server of t's own that speaks TLS at secureAddr, beside its plain port, and demands certificates
+// of an authority. args are further ones of the server.
+func RedisTLS(t testing.TB, server Pair, clients *Authority, args ...string) (secureAddr string) {
+	t.Helper()
+	dir := t.TempDir()
+	cert, key := server.Write(t, dir, "server")
+	port, err := freePort()
+	if err != nil {
+		t.Fatalf("testserver: no Redis: %v", err)
+	}
+	s, err := startRedis(append(args, "--tls-port", strconv.Itoa(port), "--tls-cert-file", cert, "--tls-key-file", key,
+		"--tls-ca-cert-file", WriteFile(t, dir, "clients.pem", clients.PEM), "--tls-auth-clients", "yes"))
+	if err != nil {
+		t.Fatalf("testserver: no Redis with TLS: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("testserver: clean up after Redis: %v", err)
+		}
+	})
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+}
+
 // StartRedis starts a server for a process that is no test: only Close may be called. It ends with the process, or with Close.
-func StartRedis() (*RedisServer, error) {
+func StartRedis() (*RedisServer, error) { return startRedis(nil) }
+
+func startRedis(args []string) (*RedisServer, error) {
 	bin, err := program("valkey/bin/valkey-server", "redis-server", "valkey-server")
 	if errors.Is(err, exec.ErrNotFound) {
 		return nil, errors.New("there is no Redis server on this machine: run `make tools/redis`")
@@ -53,7 +79,7 @@ func StartRedis() (*RedisServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &RedisServer{bin: bin, box: box}
+	s := &RedisServer{bin: bin, box: box, args: args}
 	err = retry(func() error {
 		port, err := freePort()
 		if err != nil {
@@ -111,8 +137,8 @@ func (s *RedisServer) start() error {
 	if err != nil {
 		return err
 	}
-	s.proc, err = s.box.run(exec.Command(s.bin, "--bind", "127.0.0.1", "--port", port, "--dir", s.box.dir,
-		"--save", "", "--appendonly", "no"), func(*process) bool { return pong(s.Addr) })
+	s.proc, err = s.box.run(exec.Command(s.bin, append([]string{"--bind", "127.0.0.1", "--port", port, "--dir", s.box.dir,
+		"--save", "", "--appendonly", "no"}, s.args...)...), func(*process) bool { return pong(s.Addr) })
 	return err
 }
 
@@ -129,5 +155,5 @@ func pong(addr string) bool {
 		return false
 	}
 	line, err := bufio.NewReader(c).ReadString('\n')
-	return err == nil && strings.HasPrefix(line, "+PONG")
+	return err == nil && (strings.HasPrefix(line, "+PONG") || strings.HasPrefix(line, "-NOAUTH"))
 }

@@ -3,7 +3,9 @@ package testserver
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -87,6 +89,16 @@ func (s *TemporalServer) Restart(t testing.TB) {
 	}
 }
 
+// TemporalCLI is the path of the Temporal CLI.
+func TemporalCLI(t testing.TB) string {
+	t.Helper()
+	bin, err := program("bin/temporal", "temporal")
+	if err != nil {
+		t.Fatalf("testserver: no Temporal CLI: %v", err)
+	}
+	return bin
+}
+
 // StartTemporal starts a server for a process that is no test: only Close may be called. It ends with the process, or with Close.
 func StartTemporal() (*TemporalServer, error) {
 	bin, err := program("bin/temporal", "temporal")
@@ -114,14 +126,40 @@ func StartTemporal() (*TemporalServer, error) {
 	return s, nil
 }
 
+// PID is the process id of the server, 0 after Kill.
+func (s *TemporalServer) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		return 0
+	}
+	return s.proc.cmd.Process.Pid
+}
+
+// Stored is the content of the files of the server's database.
+func (s *TemporalServer) Stored(t testing.TB) []byte {
+	t.Helper()
+	var all []byte
+	for _, name := range []string{"temporal.db", "temporal.db-wal"} {
+		b, err := os.ReadFile(filepath.Join(s.box.dir, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("testserver: read Temporal's database: %v", err)
+		}
+		all = append(all, b...)
+	}
+	return all
+}
+
 // Close ends the server and removes its files.
 func (s *TemporalServer) Close() error { return s.box.close() }
 
 func (s *TemporalServer) start() error {
 	args := []string{
-		"server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", strconv.Itoa(s.port), "--log-level", "error",
+		"server", "start-dev", "--dynamic-config-value", "matching.enableFairness=true", "--headless", "--ip", "127.0.0.1", "--port", strconv.Itoa(s.port), "--log-level", "error",
 		"--db-filename", filepath.Join(s.box.dir, "temporal.db"), "--namespace", s.Namespace,
 		"--sqlite-pragma", "synchronous=OFF", // tests kill the process, not the machine
+		"--dynamic-config-value", "matching.enableFairness=true", // each tenant has its turn in a queue
+		"--dynamic-config-value", "system.enableActivityEagerExecution=true",
 	}
 	for _, name := range temporalAttributes {
 		args = append(args, "--search-attribute", name+"=Keyword")

@@ -8,6 +8,7 @@ package redisbus
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,8 +27,13 @@ const mailbox = 16
 
 // Config of a Bus.
 type Config struct {
-	URL    string // redis://[user:password@]host:port/db
+	URL    string // redis://[user:password@]host:port/db, rediss:// for TLS
 	Logger *slog.Logger
+	// TLS is for a URL of rediss://; nil: the authorities of the system, and the host of the URL. It may read its certificates
+	// anew in each handshake.
+	TLS *tls.Config
+	// Password returns the password of the next connection; nil: that of the URL.
+	Password func() string
 	// PingInterval is how often the bus is asked whether it answers; 250 ms.
 	PingInterval time.Duration
 }
@@ -61,6 +67,14 @@ func Open(cfg Config) (*Bus, error) {
 	if err != nil {
 		return nil, fmt.Errorf("redisbus: %w", errors.New("the URL must look like redis://host:port/0"))
 	}
+	if opts.TLSConfig != nil && cfg.TLS != nil {
+		opts.TLSConfig = cfg.TLS
+	}
+	if cfg.Password != nil {
+		user := opts.Username
+		opts.CredentialsProviderContext = func(context.Context) (string, string, error) { return user, cfg.Password(), nil }
+	}
+	quietDriver()
 	opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout = 2*time.Second, 2*time.Second, 2*time.Second
 	opts.MaxRetries, opts.DialerRetries = 1, 1
 	opts.ContextTimeoutEnabled = true // else a ping waits for ReadTimeout, and Up is late
@@ -73,7 +87,10 @@ func Open(cfg Config) (*Bus, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	b := &Bus{client: redis.NewClient(opts), log: cfg.Logger, stop: stop, changed: make(chan struct{}, 1),
 		channels: map[string]*channel{}, names: map[string]struct{}{}}
-	b.up.Store(b.ping(ctx) == nil)
+	err = b.ping(ctx)
+	if b.up.Store(err == nil); err != nil {
+		b.log.Warn(unreachable, slog.Any("error", err))
+	}
 	b.pubsub.Store(b.client.Subscribe(ctx))
 	b.done.Go(func() { b.receive(ctx) })
 	b.done.Go(func() { b.keep(ctx) })
@@ -291,6 +308,16 @@ func (b *Bus) deliver(name, payload string) {
 	}
 }
 
+const unreachable = "Redis cannot be used; views go on by polling the store"
+
+// quietDriver takes away the driver's own lines on standard error, which are several a second while a server refuses. The
+// bus says once why it is lost.
+var quietDriver = sync.OnceFunc(func() { redis.SetLogger(silent{}) }) //nolint:gochecknoglobals // the driver has one logger for the process
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
 func (b *Bus) watch(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -299,9 +326,13 @@ func (b *Bus) watch(ctx context.Context, every time.Duration) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			up := b.ping(ctx) == nil
-			if b.up.Swap(up) != up && ctx.Err() == nil {
-				b.log.Info("bus", slog.Bool("up", up))
+			err := b.ping(ctx)
+			switch changed := b.up.Swap(err == nil) != (err == nil); {
+			case !changed || ctx.Err() != nil:
+			case err == nil:
+				b.log.Info("Redis answers again")
+			default:
+				b.log.Warn(unreachable, slog.Any("error", err))
 			}
 		}
 	}

@@ -13,6 +13,7 @@ package authority
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dvt-engine/dvt/run"
@@ -32,7 +33,8 @@ type Attempt struct {
 type Batch struct {
 	id     run.Identity
 	append store.Append
-	keys   []run.Key
+	keys   []run.Key       // of the drafts
+	rivals map[int]run.Key // by draft, see Rival
 }
 
 // Prepare validates the drafts of a and computes their keys. The first invalid
@@ -47,8 +49,27 @@ func Prepare(id run.Identity, a store.Append) (Batch, error) {
 			return Batch{}, err
 		}
 		b.keys[i] = d.Key(id)
+		if rival, ends := otherEnd(d); ends {
+			if b.rivals == nil {
+				b.rivals = map[int]run.Key{}
+			}
+			b.rivals[i] = rival.Key(id)
+		}
 	}
 	return b, nil
+}
+
+// otherEnd is the other end of the hook that d ends, if it ends one.
+func otherEnd(d run.Draft) (run.Draft, bool) {
+	switch d.Type {
+	case run.StepCompensated:
+		d.Type = run.StepCompensationFailed
+	case run.StepCompensationFailed:
+		d.Type = run.StepCompensated
+	default:
+		return d, false
+	}
+	return d, true
 }
 
 // Append is what the batch was prepared from; of a Begin its StepStarted alone.
@@ -59,8 +80,27 @@ func (b Batch) Event(i int, seq run.Seq, at time.Time) run.Event {
 	return newEvent(b.id, b.append.Events[i], b.keys[i], seq, at)
 }
 
-// Keys are the keys whose stored events Facts.Events must hold.
-func (b Batch) Keys() []run.Key { return b.keys }
+// Keys are the keys whose stored events Facts.Events must hold: those of the drafts in their order, and then those of
+// their rivals.
+func (b Batch) Keys() []run.Key {
+	if len(b.rivals) == 0 {
+		return b.keys
+	}
+	keys := slices.Clone(b.keys)
+	for i := range b.keys {
+		if rival, ends := b.rivals[i]; ends {
+			keys = append(keys, rival)
+		}
+	}
+	return keys
+}
+
+// Rival is the key of the other end of the hook that draft i ends; false when it ends no hook. Of the two ends the log
+// takes the first.
+func (b Batch) Rival(i int) (run.Key, bool) {
+	rival, ends := b.rivals[i]
+	return rival, ends
+}
 
 // Attempts are the attempts of which Facts.Events must hold StepStarted,
 // StepAwaitingManualCompletion and the terminal, whatever their keys (an
@@ -121,7 +161,8 @@ type Move struct {
 }
 
 // Decide plans the batch on a locked head; now is the store's clock, read after
-// the lock was won (T18). store.ErrRegressed is its only error (T194).
+// the lock was won (T18). Its errors are store.ErrRegressed (T194), a *store.GateClosedError and
+// store.ErrAttemptEnded.
 func Decide(head store.Head, b Batch, f Facts, now time.Time) (Plan, error) {
 	if head.LastSeq < b.append.MinHead {
 		return Plan{}, fmt.Errorf("%w: head %d, known %d", store.ErrRegressed, head.LastSeq, b.append.MinHead)
@@ -131,6 +172,12 @@ func Decide(head store.Head, b Batch, f Facts, now time.Time) (Plan, error) {
 	for i, draft := range b.append.Events {
 		d.draft(draft, b.keys[i])
 	}
+	if len(d.plan.Insert) > 0 && head.Gate&b.append.UnlessGate != 0 {
+		return Plan{}, &store.GateClosedError{Gate: head.Gate}
+	}
+	if b.append.UnlessGate != 0 && beginsEnded(d.plan.Insert, f) {
+		return Plan{}, store.ErrAttemptEnded
+	}
 	if len(d.plan.Insert) > 0 || len(b.append.Events) == 0 {
 		d.plan.Head.Gate = head.Gate&^b.append.ClearGate | b.append.SetGate
 	}
@@ -138,6 +185,15 @@ func Decide(head store.Head, b Batch, f Facts, now time.Time) (Plan, error) {
 	d.moves(b.append.Outcomes)
 	d.quiesce()
 	return d.plan, nil
+}
+
+// beginsEnded reports whether one of the new events begins an attempt of which the log has an end.
+func beginsEnded(added []run.Event, f Facts) bool {
+	return slices.ContainsFunc(added, func(e run.Event) bool {
+		return e.Type == run.StepStartedEvent && slices.ContainsFunc(f.Events, func(old run.Event) bool {
+			return old.Type.EndsAttempt() && old.StepID == e.StepID && old.LogicalAttempt == e.LogicalAttempt
+		})
+	})
 }
 
 // Imported is the head of a foreign log written as it is: a replay of what the

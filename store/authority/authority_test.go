@@ -66,7 +66,7 @@ func verdicts(p authority.Plan) string {
 	for _, o := range p.Outcomes {
 		s := fmt.Sprint(o.Seq)
 		switch {
-		case o.Existing != nil:
+		case o.Refused != "" && o.Existing != nil:
 			s = fmt.Sprintf("%s@%d", o.Refused, o.Existing.Seq)
 		case o.Refused != "":
 			s = string(o.Refused)

@@ -14,6 +14,7 @@ type decision struct {
 	plan     Plan
 	byKey    map[run.Key]run.Event
 	attempts map[Attempt]*record
+	hooks    map[Attempt]*run.Event // the first end of the hook of an attempt
 	end      *run.Event
 	// ifStarted is Append.IfStarted.
 	ifStarted bool
@@ -35,6 +36,7 @@ func newDecision(head store.Head, id run.Identity, f Facts, now time.Time) *deci
 		id:       id,
 		byKey:    make(map[run.Key]run.Event, len(f.Events)),
 		attempts: map[Attempt]*record{},
+		hooks:    map[Attempt]*run.Event{},
 		end:      f.End,
 		plan:     Plan{Head: head, At: later(head.LastAt, now.Truncate(Precision).UTC())},
 	}
@@ -53,7 +55,9 @@ func (d *decision) draft(draft run.Draft, key run.Key) {
 	case dup:
 		out = stored(old)
 		out.Deduplicated = true
-		out.PayloadMismatch = !SamePayload(draft.Type, draft.Payload, old.Payload)
+		if !SamePayload(draft.Type, draft.Payload, old.Payload) {
+			out.PayloadMismatch, out.Existing = true, &old
+		}
 		if at := WindowOf(old); at != nil {
 			d.plan.WindowOpened = at
 		}
@@ -80,7 +84,7 @@ func (d *decision) neverBegan(draft run.Draft) bool {
 }
 
 func stored(e run.Event) store.EventOutcome {
-	return store.EventOutcome{Seq: e.Seq, EventID: e.EventID, PersistedAt: e.PersistedAt}
+	return store.EventOutcome{Seq: e.Seq, EventID: e.EventID, EmittedAt: e.EmittedAt, PersistedAt: e.PersistedAt}
 }
 
 // winner is the terminal that already closed the draft's subject (T10).
@@ -92,6 +96,8 @@ func (d *decision) winner(draft run.Draft) *run.Event {
 		if r := d.attempts[Attempt{draft.StepID, draft.LogicalAttempt}]; r != nil {
 			return r.terminal
 		}
+	case draft.Type.EndsHook():
+		return d.hooks[Attempt{draft.StepID, draft.LogicalAttempt}]
 	}
 	return nil
 }
@@ -126,10 +132,13 @@ func newEvent(id run.Identity, d run.Draft, key run.Key, seq run.Seq, at time.Ti
 
 // count records what e says about its attempt and returns the change of Running.
 func (d *decision) count(e run.Event) int {
+	at := Attempt{e.StepID, e.LogicalAttempt}
+	if e.Type.EndsHook() && d.hooks[at] == nil {
+		d.hooks[at] = &e
+	}
 	if !marks(e.Type) {
 		return 0
 	}
-	at := Attempt{e.StepID, e.LogicalAttempt}
 	r := d.attempts[at]
 	if r == nil {
 		r = &record{}

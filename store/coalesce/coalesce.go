@@ -7,6 +7,9 @@
 // nothing but its insertion, go out as a group; while as many groups as allowed are under
 // way, they wait together for the next.
 //
+// While one transaction of new runs is under way, further CreateRun calls wait together for the next, whatever
+// project they are of: all of them need the row that the first holds until it is durable.
+//
 // Nothing lingers: a call that finds nothing under way goes out at once and alone, as
 // without this package, and nobody waits for a call that goes alone. No run waits for the
 // head of another: a group leaves out what it cannot lock or decide, and the caller makes
@@ -23,6 +26,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dvt-engine/dvt/internal/contain"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -41,6 +45,8 @@ type Config struct {
 	// MaxWaiting is how many calls wait in all lanes and for a group together; 4,096.
 	// Further ones are refused with a *store.OverloadedError before anything was tried.
 	MaxWaiting int
+	// Panics tells of panics of the store below; its callers get an error. nil tells nobody.
+	Panics *contain.Guard
 }
 
 // Store is what New decorates.
@@ -48,15 +54,16 @@ type Store interface {
 	store.Store
 	store.Batcher
 	store.Grouper
+	store.Creator
 }
 
 // New decorates s.
 func New(s Store, cfg Config) store.Store {
 	return &coalescer{
-		Store: s, batcher: s, grouper: s, lanes: map[string]*lane{},
+		Store: s, batcher: s, grouper: s, creator: s, lanes: map[string]*lane{},
 		batch:     limits{min(cmp.Or(cfg.MaxEntries, 128), store.MaxEntries), cmp.Or(cfg.MaxBytes, 4<<20)},
 		group:     limits{min(cmp.Or(cfg.MaxGroup, 64), store.MaxEntries), cmp.Or(cfg.MaxGroupBytes, 1<<20)},
-		maxGroups: cmp.Or(cfg.MaxGroups, 2), maxWaiting: cmp.Or(cfg.MaxWaiting, 4096),
+		maxGroups: cmp.Or(cfg.MaxGroups, 2), maxWaiting: cmp.Or(cfg.MaxWaiting, 4096), panics: cfg.Panics,
 	}
 }
 
@@ -67,17 +74,21 @@ type coalescer struct {
 	store.Store
 	batcher    store.Batcher
 	grouper    store.Grouper
+	creator    store.Creator
 	batch      limits
 	group      limits
 	maxGroups  int
 	maxWaiting int
+	panics     *contain.Guard
 
-	mu      sync.Mutex
-	waiting int              // in all lanes and for a group
-	lanes   map[string]*lane // runs with a write under way
-	plain   []*call          // that wait for a group, oldest first
-	groups  int              // under way
-	alone   bool             // a call that found nothing under way is
+	mu       sync.Mutex
+	waiting  int              // in all lanes and for a group
+	lanes    map[string]*lane // runs with a write under way
+	plain    []*call          // that wait for a group, oldest first
+	groups   int              // under way
+	newRuns  []*newRun        // that wait for a transaction, oldest first
+	creating bool             // a transaction of new runs is under way
+	alone    bool             // a call that found nothing under way is
 }
 
 // Connections is as many as the store below says that it has open; 0: it does not say.
@@ -219,7 +230,11 @@ func (c *coalescer) drain(runID string, calls []*call) {
 			entries[i] = w.entry
 		}
 		// One caller's end is not the others': the store bounds the call's time.
-		results, err := c.batcher.Batch(context.Background(), runID, entries)
+		var results []store.EntryResult
+		err := c.panics.Call("append", "", func() (err error) {
+			results, err = c.batcher.Batch(context.Background(), runID, entries)
+			return err
+		})
 		for i, w := range calls {
 			if err != nil {
 				w.result <- &store.EntryResult{Err: err}
@@ -280,7 +295,7 @@ func (c *coalescer) yield() {
 
 // together writes one group. One caller's end is not the others': the store bounds the
 // call's time.
-func (c *coalescer) together(calls []*call) ([]*store.EntryResult, error) {
+func (c *coalescer) together(calls []*call) (results []*store.EntryResult, err error) {
 	if len(calls) == 0 {
 		return nil, nil
 	}
@@ -288,7 +303,11 @@ func (c *coalescer) together(calls []*call) ([]*store.EntryResult, error) {
 	for i, w := range calls {
 		prepared[i] = w.plain
 	}
-	return c.grouper.Group(context.Background(), prepared)
+	err = c.panics.Call("append", "", func() (err error) {
+		results, err = c.grouper.Group(context.Background(), prepared)
+		return err
+	})
+	return results, err
 }
 
 // take takes from those who wait what is written at once, without the calls whose

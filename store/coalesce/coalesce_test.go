@@ -98,6 +98,24 @@ func (s *slow) Group(_ context.Context, prepared []store.Plain) ([]*store.EntryR
 	return out, s.err
 }
 
+// CreateRuns refuses a run of the project poison.
+func (s *slow) CreateRuns(_ context.Context, runs []store.NewRun) ([]store.CreatedRun, error) {
+	out := make([]store.CreatedRun, len(runs))
+	line := "create:"
+	for i, n := range runs {
+		line += " " + n.Run.RunID
+		out[i] = store.CreatedRun{Run: n.Run, Created: true}
+		if n.Run.ProjectID == "poison" {
+			out[i] = store.CreatedRun{Err: errPoison}
+		}
+	}
+	s.mu.Lock()
+	s.writes = append(s.writes, line)
+	s.mu.Unlock()
+	time.Sleep(writeTime)
+	return out, s.err
+}
+
 // at appends step to runID and reports when it was answered and with what.
 func at(t *testing.T, c store.Store, ctx context.Context, runID, step string, began time.Time) string {
 	t.Helper()

@@ -168,8 +168,7 @@ func (t *tx) carryOut(p *pick, of store.Terms, v admission.Verdict, rows *[]stor
 	case v.Admitted && p.run == "":
 		t.batch.Queue(settleSQL, p.tenant, p.project, r.Now.Add(heldFor))
 	case v.Admitted:
-		t.id.TenantID = p.tenant
-		t.takeStart(v.Token)
+		queueToken(&t.batch, p.tenant, v.Token)
 		t.batch.Queue(admitSQL, p.run, r.Now).QueryRow(func(row pgx.Row) error {
 			q, err := scanQueue(row)
 			*rows = append(*rows, q)

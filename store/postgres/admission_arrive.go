@@ -6,8 +6,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 	"github.com/dvt-engine/dvt/store/admission"
+	"github.com/dvt-engine/dvt/store/authority"
 )
 
 // farAway is when a waiting row is due: never, for a server of the schema before.
@@ -33,17 +35,38 @@ FROM lane i LEFT JOIN lane t ON t.tenant_id = $1 AND t.project_id = ''
   LEFT JOIN lane p ON p.tenant_id = $1 AND p.project_id = $2
 WHERE i.tenant_id = '' AND i.project_id = ''`
 
-// queueArrival queues the lock of the lanes and the reading of what a run of the
-// project is judged by, in a statement of its own, which sees what was committed before the lock.
-func (t *tx) queueArrival(r *admission.Rows) {
-	t.batch.Queue(lockLanesSQL)
-	t.batch.Queue(arrivalSQL, t.id.TenantID, t.id.ProjectID).QueryRow(func(row pgx.Row) error {
-		var pace float64
-		err := row.Scan(utc{&r.Now}, &r.Installation.Active, &r.Installation.Waiting, &r.Tenant.Active, &r.Tenant.Waiting,
-			&r.Project.Active, &r.Project.Waiting, &pace, utc{&r.TenantFull}, utc{&r.ProjectFull}, &r.OthersOfInstallation, &r.OthersOfTenant)
-		r.Project.Pace = milli(pace)
-		return err
-	})
+// arrival is a run that asks for a place.
+type arrival struct {
+	id      run.Identity
+	enqueue store.Enqueue
+	at      time.Time // the store's clock under the lock; no two runs of a transaction have the same
+	rows    admission.Rows
+	verdict admission.Verdict
+	told    store.Admission
+}
+
+// queueArrivals queues the lock of the lanes and the reading of the rows by which runs are judged, in statements of
+// their own, which see what was committed before the lock.
+func queueArrivals(b *pgx.Batch, list []*arrival, crowd *admission.Crowd) {
+	b.Queue(lockLanesSQL)
+	type lane struct{ tenant, project string }
+	read := map[lane]bool{}
+	for _, a := range list {
+		l := lane{a.id.TenantID, a.id.ProjectID}
+		if read[l] {
+			continue
+		}
+		read[l] = true
+		b.Queue(arrivalSQL, l.tenant, l.project).QueryRow(func(row pgx.Row) error {
+			var r admission.Rows
+			var pace float64
+			err := row.Scan(utc{&r.Now}, &r.Installation.Active, &r.Installation.Waiting, &r.Tenant.Active, &r.Tenant.Waiting,
+				&r.Project.Active, &r.Project.Waiting, &pace, utc{&r.TenantFull}, utc{&r.ProjectFull}, &r.OthersOfInstallation, &r.OthersOfTenant)
+			r.Project.Pace = milli(pace)
+			crowd.Add(l.tenant, l.project, r)
+			return err
+		})
+	}
 }
 
 func milli(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
@@ -57,67 +80,152 @@ const rankSQL = `SELECT (SELECT count(*) FROM (SELECT FROM run_queue WHERE waiti
 const maxRanked = 1000
 
 const enqueueSQL = `INSERT INTO run_queue (run_id, tenant_id, project_id, waiting, place, token_taken, priority, created_at, not_before, expires_at, estimate_ms)
-VALUES ($1, $2, $3, $4, NOT $4, NOT $4, $5, $6::timestamptz, CASE WHEN $4 THEN ` + farAway + ` ELSE coalesce($7::timestamptz, $6) END,
-  coalesce($8::timestamptz, 'infinity'), $9)`
+SELECT run, tenant, project, waits, NOT waits, NOT waits, priority, at, coalesce(not_before, ` + farAway + `),
+  coalesce(expires, 'infinity'), estimate
+FROM unnest($1::text[], $2::text[], $3::text[], $4::boolean[], $5::int[], $6::timestamptz[], $7::timestamptz[], $8::timestamptz[], $9::bigint[])
+  u (run, tenant, project, waits, priority, at, not_before, expires, estimate)`
 
 const fillStartSQL = `INSERT INTO bucket (tenant_id, project_id, action, full_at) VALUES ($1, $2, 'START_RUN', $3)
   ON CONFLICT (tenant_id, project_id, action) DO UPDATE SET full_at = excluded.full_at`
 
-// arrive decides by what queueArrival read, and queues the queue row.
-func (t *tx) arrive(ctx context.Context, e store.Enqueue, r admission.Rows) (a store.Admission, err error) {
-	v, err := admission.Arrive(e.Terms, t.id.ProjectID, r)
-	if err != nil {
-		return store.Admission{}, err
+// judge decides about a as the n-th run of the crowd. A *store.RefusedError says that it is not taken in.
+func (a *arrival) judge(crowd *admission.Crowd, n int) (err error) {
+	if a.verdict, a.rows, err = crowd.Arrive(a.id.TenantID, a.id.ProjectID, a.enqueue.Terms); err != nil {
+		return err
 	}
-	var notBefore, expires *time.Time
-	if v.Admitted {
-		if !v.NotBefore.IsZero() {
-			a.NotBefore, notBefore = v.NotBefore, &v.NotBefore
-			a.Estimate = v.NotBefore.Sub(r.Now)
-		}
-		t.takeStart(v.Token)
-	} else {
-		a.Waiting, a.Why = true, v.Why
-		projects := 0
-		t.batch.Queue(rankSQL, t.id.TenantID, t.id.ProjectID, e.Priority, maxRanked).QueryRow(func(row pgx.Row) error {
-			return row.Scan(&a.Position, &projects)
-		})
-		if err := t.flush(ctx); err != nil {
-			return store.Admission{}, err
-		}
-		if a.Position++; a.Position > maxRanked {
-			a.Position = int(r.Project.Waiting) + 1
-		}
-		if v.Why != store.WaitHold {
-			a.Estimate = admission.Estimate(e.Terms, r, a.Position, projects)
-		}
-		if e.Terms.TTL > 0 {
-			at := r.Now.Add(e.Terms.TTL)
-			expires = &at
-		}
+	a.at, a.told = a.rows.Now.Add(time.Duration(n)*authority.Precision), store.Admission{}
+	switch v := a.verdict; {
+	case !v.Admitted:
+		a.told.Waiting, a.told.Why = true, v.Why
+	case !v.NotBefore.IsZero():
+		a.told.NotBefore, a.told.Estimate = v.NotBefore, v.NotBefore.Sub(a.rows.Now)
 	}
-	t.batch.Queue(enqueueSQL, t.id.RunID, t.id.TenantID, t.id.ProjectID, a.Waiting, e.Priority, r.Now, notBefore, expires, a.Estimate.Milliseconds())
-	t.ops = true
-	return a, nil
+	return nil
 }
 
-// takeStart queues what is left of a bucket of starts.
-func (t *tx) takeStart(token *admission.Token) {
+// queueRanks queues the reading of the positions of those that wait, and reports whether there are any.
+func queueRanks(b *pgx.Batch, list []*arrival) (some bool) {
+	for i, a := range list {
+		if !a.told.Waiting {
+			continue
+		}
+		some = true
+		b.Queue(rankSQL, a.id.TenantID, a.id.ProjectID, a.enqueue.Priority, maxRanked).QueryRow(func(row pgx.Row) error {
+			projects := 0
+			if err := row.Scan(&a.told.Position, &projects); err != nil {
+				return err
+			}
+			a.rank(list[:i], projects)
+			return nil
+		})
+	}
+	return some
+}
+
+// rank adds to what the table says those of the same transaction that go before, and estimates the wait.
+func (a *arrival) rank(before []*arrival, projects int) {
+	for _, o := range before {
+		switch {
+		case !o.told.Waiting || o.id.TenantID != a.id.TenantID:
+		case o.id.ProjectID != a.id.ProjectID:
+			if o.rows.Project.Waiting == 0 { // the first of a lane that the table does not show
+				projects++
+			}
+		case o.enqueue.Priority >= a.enqueue.Priority:
+			a.told.Position++
+		}
+	}
+	if a.told.Position++; a.told.Position > maxRanked {
+		a.told.Position = int(a.rows.Project.Waiting) + 1
+	}
+	if a.told.Why != store.WaitHold {
+		a.told.Estimate = admission.Estimate(a.enqueue.Terms, a.rows, a.told.Position, projects)
+	}
+}
+
+// row is the queue row of a.
+func (a *arrival) row() store.QueueRow {
+	q := store.QueueRow{
+		RunID: a.id.RunID, TenantID: a.id.TenantID, ProjectID: a.id.ProjectID, Waiting: a.told.Waiting, Priority: a.enqueue.Priority,
+		Estimate: a.told.Estimate.Truncate(time.Millisecond), Status: store.QueuePending, LeaseUntil: time.Unix(0, 0).UTC(), CreatedAt: a.at,
+	}
+	if !q.Waiting {
+		q.NotBefore = a.at
+		if !a.told.NotBefore.IsZero() {
+			q.NotBefore = a.told.NotBefore
+		}
+	} else if ttl := a.enqueue.Terms.TTL; ttl > 0 {
+		q.ExpiresAt = a.rows.Now.Add(ttl)
+	}
+	return q
+}
+
+// given is t, or nil when it is zero.
+func given(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// queueRows queues the queue rows of a transaction and what is left of the buckets.
+func queueRows(b *pgx.Batch, list []*arrival) {
+	if len(list) == 0 {
+		return
+	}
+	var (
+		ids, tenants, projects []string
+		waits                  []bool
+		priorities             []int32
+		at                     []time.Time
+		notBefore, expires     []*time.Time
+		estimates              []int64
+	)
+	for _, a := range list {
+		q := a.row()
+		ids, tenants, projects = append(ids, q.RunID), append(tenants, q.TenantID), append(projects, q.ProjectID)
+		waits, priorities, at = append(waits, q.Waiting), append(priorities, int32(q.Priority)), append(at, q.CreatedAt)
+		estimates = append(estimates, q.Estimate.Milliseconds())
+		notBefore, expires = append(notBefore, given(q.NotBefore)), append(expires, given(q.ExpiresAt))
+		queueToken(b, a.id.TenantID, a.verdict.Token)
+	}
+	b.Queue(enqueueSQL, ids, tenants, projects, waits, priorities, at, notBefore, expires, estimates)
+}
+
+// queueToken queues what is left of a bucket of starts.
+func queueToken(b *pgx.Batch, tenantID string, token *admission.Token) {
 	if token != nil {
-		t.batch.Queue(fillStartSQL, t.id.TenantID, token.ProjectID, token.FullAt)
+		b.Queue(fillStartSQL, tenantID, token.ProjectID, token.FullAt)
 	}
 }
 
 // Enqueue implements store.QuotaTx.
 func (r runTx) Enqueue(ctx context.Context, e store.Enqueue) (store.Admission, error) {
-	var rows admission.Rows
-	r.t.queueArrival(&rows)
-	if err := r.t.flush(ctx); err != nil {
-		return store.Admission{}, translate(ctx, err)
-	}
-	a, err := r.t.arrive(ctx, e, rows)
+	list := []*arrival{{id: r.t.id, enqueue: e}}
+	err := r.t.arrive(ctx, list)
 	if err == nil {
 		err = r.t.flush(ctx) // a row that is there already is its caller's conflict
 	}
-	return a, translate(ctx, err)
+	return list[0].told, translate(ctx, err)
+}
+
+func (t *tx) arrive(ctx context.Context, list []*arrival) error {
+	var crowd admission.Crowd
+	queueArrivals(&t.batch, list, &crowd)
+	if err := t.flush(ctx); err != nil {
+		return err
+	}
+	for i, a := range list {
+		if err := a.judge(&crowd, i); err != nil {
+			return err
+		}
+	}
+	if queueRanks(&t.batch, list) {
+		if err := t.flush(ctx); err != nil {
+			return err
+		}
+	}
+	queueRows(&t.batch, list)
+	t.ops = true
+	return nil
 }

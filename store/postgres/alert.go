@@ -25,6 +25,7 @@ func (r runTx) Raise(_ context.Context, alerts ...store.Alert) error {
 
 func queueAlerts(b *pgx.Batch, alerts []store.Alert) {
 	for _, a := range alerts {
+		a = a.Fit()
 		b.Queue(`INSERT INTO alert (id, tenant_id, project_id, run_id, step_id, signal_id, level, code, note, actor)
 			VALUES ($1::uuid, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO NOTHING`,
 			a.ID, a.TenantID, a.ProjectID, a.RunID, a.StepID, a.SignalID, a.Level, a.Code, a.Note, a.Actor)

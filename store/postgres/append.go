@@ -55,7 +55,7 @@ func (s *Store) Batch(ctx context.Context, runID string, entries []store.Entry) 
 		}
 	}
 	var results []store.EntryResult
-	if slices.ContainsFunc(entries, takesToken) {
+	if slices.ContainsFunc(entries, needsLock) {
 		results, err = s.inTurn(ctx, runID, entries)
 	} else {
 		results, err = s.atOnce(ctx, id, entries)
@@ -91,9 +91,7 @@ func (s *Store) atOnce(ctx context.Context, id run.Identity, entries []store.Ent
 	})
 }
 
-func takesToken(e store.Entry) bool { return e.Begin != nil && e.Begin.Heavy != nil }
-
-// inTurn writes entries of which some take tokens one after the other, in one transaction.
+// inTurn writes entries of which some need more than dvt_append one after the other, in one transaction.
 func (s *Store) inTurn(ctx context.Context, runID string, entries []store.Entry) ([]store.EntryResult, error) {
 	results := make([]store.EntryResult, len(entries))
 	return results, s.locked(ctx, "append", runID, func(ctx context.Context, t *tx) error {
@@ -144,11 +142,61 @@ func (t *tx) begin(ctx context.Context, b store.Begin, passing run.Gate) (store.
 	return out, nil
 }
 
-// append is Append inside a transaction that holds the head lock.
+// append is Append inside a transaction that holds the head lock. What a closed gate holds back is taken back.
 func (t *tx) append(ctx context.Context, a store.Append) (store.Appended, error) {
 	if a.RunID != "" && a.RunID != t.id.RunID {
 		return store.Appended{}, fmt.Errorf("append to run %s under the lock of run %s", a.RunID, t.id.RunID)
 	}
+	write := t.write
+	if endsHook(a) {
+		write = t.appendFirstEnds
+	}
+	if a.UnlessGate == 0 {
+		return write(ctx, a)
+	}
+	ended, err := t.beginsEnded(ctx, a)
+	if err != nil {
+		return store.Appended{}, err
+	}
+	if t.head.Gate&a.UnlessGate == 0 && !ended {
+		return write(ctx, a)
+	}
+	stored, head := t.stored, t.head
+	t.batch.Queue(`SAVEPOINT gate`)
+	out, err := write(ctx, a)
+	if err != nil || out.Head.LastSeq == head.LastSeq {
+		return out, err
+	}
+	t.batch.Queue(`ROLLBACK TO SAVEPOINT gate`)
+	t.stored, t.head = stored, head
+	if head.Gate&a.UnlessGate != 0 {
+		return store.Appended{}, &store.GateClosedError{Gate: head.Gate}
+	}
+	return store.Appended{}, store.ErrAttemptEnded
+}
+
+// beginsEnded reports whether a has a StepStarted that the log lacks, of an attempt of which the log has an end.
+func (t *tx) beginsEnded(ctx context.Context, a store.Append) (ended bool, err error) {
+	var steps []string
+	var attempts []int
+	for _, d := range a.Events {
+		if d.Type == run.StepStartedEvent {
+			steps, attempts = append(steps, d.StepID), append(attempts, d.LogicalAttempt)
+		}
+	}
+	t.batch.Queue(`
+		SELECT EXISTS (
+			SELECT FROM unnest($2::text[], $3::int[]) AS begun (step_id, la)
+			JOIN event e ON e.run_id = $1 AND e.step_id = begun.step_id AND e.la = begun.la 
+				AND e.type IN ('StepCompleted', 'StepFailed', 'StepSkipped')
+			WHERE NOT EXISTS (
+				SELECT FROM event s WHERE s.run_id = $1 AND s.step_id = begun.step_id AND s.la = begun.la AND s.type = 'StepStarted'))`,
+		t.id.RunID, steps, attempts).QueryRow(func(row pgx.Row) error { return row.Scan(&ended) })
+	return ended, t.flush(ctx)
+}
+
+// write is append as dvt_append decides it.
+func (t *tx) write(ctx context.Context, a store.Append) (store.Appended, error) {
 	c := newCall(t.id, []store.Entry{{Append: &a}})
 	if err := c.results[0].Err; err != nil {
 		return store.Appended{}, err

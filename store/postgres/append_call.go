@@ -195,11 +195,14 @@ func (c *call) appended(p preparedEntry, events []answered, head store.Head, ope
 		o := &out.Outcomes[i]
 		switch row.verdict {
 		case verdictInserted:
-			*o = store.EventOutcome{Seq: row.event.Seq, EventID: p.batch.Keys()[i].EventID(), PersistedAt: row.event.PersistedAt}
+			e := p.batch.Event(i, row.event.Seq, row.event.PersistedAt)
+			*o = store.EventOutcome{Seq: e.Seq, EventID: e.EventID, EmittedAt: e.EmittedAt, PersistedAt: e.PersistedAt}
 		case verdictDuplicate:
 			e := c.stored(p, mine, row.event, head)
-			*o = store.EventOutcome{Seq: e.Seq, EventID: e.EventID, PersistedAt: e.PersistedAt, Deduplicated: true}
-			o.PayloadMismatch = !authority.SamePayload(e.Type, a.Events[i].Payload, e.Payload)
+			*o = store.EventOutcome{Seq: e.Seq, EventID: e.EventID, EmittedAt: e.EmittedAt, PersistedAt: e.PersistedAt, Deduplicated: true}
+			if !authority.SamePayload(e.Type, a.Events[i].Payload, e.Payload) {
+				o.PayloadMismatch, o.Existing = true, &e
+			}
 			if at := authority.WindowOf(e); at != nil {
 				out.WindowOpened = at
 			}

@@ -42,7 +42,7 @@ func plainOf(id run.Identity, e store.Entry) (p plain, ok bool, err error) {
 		batch = beginning.Batch()
 	} else {
 		a := e.Append
-		if len(a.Events) != 1 || len(a.Outcomes) > 0 || a.SetGate|a.ClearGate != 0 {
+		if len(a.Events) != 1 || len(a.Outcomes) > 0 || a.SetGate|a.ClearGate != 0 || needsLock(e) {
 			return p, false, nil
 		}
 		switch t := a.Events[0].Type; {
@@ -74,7 +74,7 @@ func (p *plain) written(head store.Head) store.EntryResult {
 		return store.EntryResult{Begun: store.Begun{Verdict: store.BeginRun, StartedSeq: head.LastSeq, Head: head}}
 	}
 	return store.EntryResult{Appended: store.Appended{Head: head, Outcomes: []store.EventOutcome{
-		{Seq: head.LastSeq, EventID: p.event.EventID, PersistedAt: head.LastAt},
+		{Seq: head.LastSeq, EventID: p.event.EventID, EmittedAt: p.event.EmittedAt, PersistedAt: head.LastAt},
 	}}}
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,8 +12,8 @@ import (
 	"github.com/dvt-engine/dvt/store/authority"
 )
 
-// needApproval queues the row of a new run.
-func (t *tx) needApproval(n *store.NeedApproval, at time.Time) error {
+// queueApproval queues the row of a new run.
+func queueApproval(b *pgx.Batch, r store.Run, n *store.NeedApproval) error {
 	var rerun []byte
 	if n.Rerun != nil {
 		var err error
@@ -22,10 +21,9 @@ func (t *tx) needApproval(n *store.NeedApproval, at time.Time) error {
 			return fmt.Errorf("postgres: rerun: %w", err)
 		}
 	}
-	t.batch.Queue(`INSERT INTO approval (run_id, tenant_id, project_id, environment_id, required, priority, created_at, expires_at, rerun)
+	b.Queue(`INSERT INTO approval (run_id, tenant_id, project_id, environment_id, required, priority, created_at, expires_at, rerun)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		t.id.RunID, t.id.TenantID, t.id.ProjectID, t.id.EnvironmentID, n.Required, n.Priority, at, at.Add(n.TTL), text(rerun))
-	t.ops = true
+		r.RunID, r.TenantID, r.ProjectID, r.EnvironmentID, n.Required, n.Priority, r.CreatedAt, r.CreatedAt.Add(n.TTL), text(rerun))
 	return nil
 }
 

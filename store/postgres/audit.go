@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -19,93 +20,93 @@ func (s *Store) Audit(ctx context.Context, rows ...store.AuditRow) error {
 	})
 }
 
-func queueAudit(b *pgx.Batch, rows []store.AuditRow) {
-	for _, a := range rows {
-		b.Queue(`INSERT INTO audit (id, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, detail)
-			VALUES (coalesce(nullif($1, '')::uuid, gen_random_uuid()), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::text::json)
-			ON CONFLICT (id) DO NOTHING`,
-			a.ID, a.TenantID, a.Actor, a.Action, a.RunID, a.SignalID, a.Outcome, a.Code, a.Reason, a.RequestID, text(a.Detail))
-	}
-}
+const insertAuditSQL = `INSERT INTO audit (id, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, detail,
+  credential, address, via, object, digest)
+SELECT coalesce(nullif(id, '')::uuid, gen_random_uuid()), tenant, actor, action, run, signal, outcome, code, reason, request, detail::json,
+  credential, address, via, object, digest
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[],
+    $12::text[], $13::text[], $14::text[], $15::text[], $16::text[])
+  WITH ORDINALITY u (id, tenant, actor, action, run, signal, outcome, code, reason, request, detail, credential, address, via, object, digest, n) ORDER BY n
+ON CONFLICT (id) DO NOTHING`
 
-const auditColumns = `a.id::text, a.at, a.tenant_id, a.actor, a.action, a.run_id, a.signal_id, a.outcome, a.code, a.reason, a.request_id, a.detail`
+// queueAudit queues one statement that inserts rows in order.
+func queueAudit(b *pgx.Batch, rows []store.AuditRow) {
+	if len(rows) == 0 {
+		return
+	}
+	var columns [15][]string
+	var details []*string
+	for _, a := range rows {
+		a = a.Fit()
+		for i, v := range [...]string{
+			a.ID, a.TenantID, a.Actor, a.Action, a.RunID, a.SignalID, a.Outcome, string(a.Code), a.Reason, a.RequestID,
+			a.Credential, a.Address, a.Via, a.Object, a.Digest,
+		} {
+			columns[i] = append(columns[i], v)
+		}
+		details = append(details, text(a.Detail))
+	}
+	c := &columns
+	b.Queue(insertAuditSQL, c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7], c[8], c[9], details, c[10], c[11], c[12], c[13], c[14])
+}
 
 func auditRow(r *store.AuditRow) []any {
 	return []any{
 		&r.ID, utc{&r.At}, &r.TenantID, &r.Actor, &r.Action, &r.RunID, &r.SignalID, &r.Outcome, &r.Code, &r.Reason, &r.RequestID,
-		verbatim{&r.Detail},
+		verbatim{&r.Detail}, &r.Format, &r.Credential, &r.Address, &r.Via, &r.Object, &r.Digest,
 	}
 }
 
-// LinkAudit implements store.Audits. Whoever links the same number first wins: the
-// key of audit_link is the fence.
+// LinkAudit implements store.Audits. dvt_audit_link numbers and hashes; servers may not write audit_link themselves.
 func (s *Store) LinkAudit(ctx context.Context, limit int) (linked int, err error) {
-	err = s.do(ctx, "link audit", func(ctx context.Context, c *pgx.Conn) error {
-		return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) (err error) {
-			linked, err = linkAudit(ctx, tx, pageSize(limit))
+	limit = pageSize(limit)
+	tenants, err := collect(ctx, s, "link audit", pgx.RowTo[string], `SELECT a.tenant_id FROM audit_pending p JOIN audit a ON a.id = p.id
+		GROUP BY a.tenant_id ORDER BY min(a.at) LIMIT $1`, limit)
+	if err != nil || len(tenants) == 0 {
+		return 0, err
+	}
+	share := max(limit/len(tenants), 1)
+	var failed []error
+	for _, tenant := range tenants {
+		err := s.do(ctx, "link audit", func(ctx context.Context, c *pgx.Conn) error {
+			var n int
+			err := c.QueryRow(ctx, `SELECT dvt_audit_link($1, $2)`, tenant, share).Scan(&n)
+			linked += n
 			return err
 		})
-	})
-	if errors.Is(err, store.ErrConflict) {
-		return 0, nil
-	}
-	return linked, err
-}
-
-func linkAudit(ctx context.Context, tx pgx.Tx, limit int) (int, error) {
-	found, err := tx.Query(ctx, `SELECT `+auditColumns+` FROM audit_pending p JOIN audit a ON a.id = p.id
-		ORDER BY a.tenant_id, a.at, a.id LIMIT $1 FOR UPDATE OF p SKIP LOCKED`, limit)
-	if err != nil {
-		return 0, err
-	}
-	rows, err := pgx.CollectRows(found, func(row pgx.CollectableRow) (r store.AuditRow, err error) { return r, row.Scan(auditRow(&r)...) })
-	if err != nil || len(rows) == 0 {
-		return 0, err
-	}
-	var tenants []string
-	for _, r := range rows {
-		if n := len(tenants); n == 0 || tenants[n-1] != r.TenantID {
-			tenants = append(tenants, r.TenantID)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("tenant %s: %w", tenant, err))
+		}
+		if ctx.Err() != nil {
+			break
 		}
 	}
-	chain, err := auditEnds(ctx, tx, tenants)
-	if err != nil {
-		return 0, err
-	}
-	var b pgx.Batch
-	for _, r := range rows {
-		l := chain.Next(r)
-		b.Queue(`INSERT INTO audit_link (tenant_id, no, id, hash) VALUES ($1, $2, $3::uuid, $4)`, r.TenantID, l.No, l.ID, l.Hash[:])
-		b.Queue(`DELETE FROM audit_pending WHERE id = $1::uuid`, l.ID)
-	}
-	return len(rows), tx.SendBatch(ctx, &b).Close()
+	return linked, errors.Join(failed...)
 }
 
-// auditEnds reads the newest link of each tenant.
-func auditEnds(ctx context.Context, tx pgx.Tx, tenants []string) (store.AuditChain, error) {
-	chain := store.AuditChain{}
-	found, err := tx.Query(ctx, `SELECT t.id, l.no, l.hash FROM unnest($1::text[]) AS t (id)
-		CROSS JOIN LATERAL (SELECT no, hash FROM audit_link WHERE tenant_id = t.id ORDER BY no DESC LIMIT 1) l`, tenants)
-	if err != nil {
-		return nil, err
-	}
-	var tenant string
-	var no int64
-	var hash []byte
-	_, err = pgx.ForEachRow(found, []any{&tenant, &no, &hash}, func() error {
-		chain[tenant] = store.AuditLink{No: no, Hash: [32]byte(hash)}
-		return nil
-	})
-	return chain, err
+// AuditBacklog implements store.Audits.
+func (s *Store) AuditBacklog(ctx context.Context, limit int) ([]store.AuditBacklog, error) {
+	return collect(ctx, s, "audit backlog", func(row pgx.CollectableRow) (b store.AuditBacklog, err error) {
+		var micros int64
+		err = row.Scan(&b.TenantID, utc{&b.Oldest}, &micros)
+		b.Waiting = time.Duration(micros) * time.Microsecond
+		return b, err
+	}, `SELECT a.tenant_id, min(a.at), (extract(epoch FROM clock_timestamp() - min(a.at)) * 1000000)::bigint
+		FROM audit_pending p JOIN audit a ON a.id = p.id GROUP BY a.tenant_id ORDER BY min(a.at) LIMIT $1`, pageSize(limit))
+}
+
+// AuditHeads implements store.Audits.
+func (s *Store) AuditHeads(ctx context.Context, afterTenant string, limit int) ([]store.AuditHead, error) {
+	return collect(ctx, s, "audit heads", func(row pgx.CollectableRow) (h store.AuditHead, err error) {
+		return h, row.Scan(&h.TenantID, &h.No, &h.Hash)
+	}, `SELECT tenant_id, no, encode(hash, 'hex') FROM audit_head WHERE tenant_id > $1 AND no > 0 ORDER BY tenant_id LIMIT $2`, afterTenant, pageSize(limit))
 }
 
 // AuditLinks implements store.Audits.
 func (s *Store) AuditLinks(ctx context.Context, af store.AuditFilter) ([]store.AuditLink, error) {
 	var f filter
 	f.add("l.tenant_id = ?", af.TenantID)
-	if af.After > 0 {
-		f.add("l.no > ?", af.After)
-	}
+	f.add("l.no > ?", max(af.After, 0))
 	if af.Before > 0 {
 		f.add("l.no < ?", af.Before)
 	}
@@ -129,7 +130,8 @@ func (s *Store) AuditLinks(ctx context.Context, af store.AuditFilter) ([]store.A
 	}
 	query := fmt.Sprintf(`SELECT l.no, l.id::text, l.hash, a.id IS NOT NULL, coalesce(a.id::text, ''), coalesce(a.at, 'epoch'), coalesce(a.tenant_id, ''),
 		coalesce(a.actor, ''), coalesce(a.action, ''), coalesce(a.run_id, ''), coalesce(a.signal_id, ''), coalesce(a.outcome, ''), coalesce(a.code, ''),
-		coalesce(a.reason, ''), coalesce(a.request_id, ''), a.detail
+		coalesce(a.reason, ''), coalesce(a.request_id, ''), a.detail,
+		coalesce(a.format, 0), coalesce(a.credential, ''), coalesce(a.address, ''), coalesce(a.via, ''), coalesce(a.object, ''), coalesce(a.digest, '')
 		FROM audit_link l %s audit a ON a.id = l.id WHERE %s ORDER BY l.no %s `, join, &f, order) + f.bind(`LIMIT ?`, pageSize(af.Limit))
 	return collect(ctx, s, "audit links", scanLink, query, f.args...)
 }
@@ -152,7 +154,7 @@ func scanLink(row pgx.CollectableRow) (l store.AuditLink, err error) {
 func (s *Store) AuditLoose(ctx context.Context, tenantID string) (waiting, stray int64, err error) {
 	err = s.do(ctx, "audit loose", func(ctx context.Context, c *pgx.Conn) error {
 		return c.QueryRow(ctx, `SELECT count(*) FILTER (WHERE p.id IS NOT NULL), count(*) FILTER (WHERE p.id IS NULL)
-			FROM audit a LEFT JOIN audit_link l ON l.id = a.id LEFT JOIN audit_pending p ON p.id = a.id
+			FROM audit a LEFT JOIN audit_link l ON l.id = a.id AND l.no > 0 LEFT JOIN audit_pending p ON p.id = a.id
 			WHERE a.tenant_id = $1 AND l.id IS NULL`, tenantID).Scan(&waiting, &stray)
 	})
 	return waiting, stray, err

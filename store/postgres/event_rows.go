@@ -29,19 +29,21 @@ func eventTargets(e *run.Event) []any {
 
 const insertEventsSQL = `INSERT INTO event (run_id, run_seq, event_id, key, type, step_id, signal_id,
   la, ea, emitted_at, persisted_at, emitted_by, payload)
-SELECT $1, seq, id, key, type, step, signal, la, ea, emitted, persisted, by, payload::json
-FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int[], $9::int[],
+SELECT run, seq, id, key, type, step, signal, la, ea, emitted, persisted, by, payload::json
+FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int[], $9::int[],
   $10::timestamptz[], $11::timestamptz[], $12::text[], $13::text[])
-  u (seq, id, key, type, step, signal, la, ea, emitted, persisted, by, payload)`
+  u (run, seq, id, key, type, step, signal, la, ea, emitted, persisted, by, payload)`
 
 // queueEvents queues one statement that inserts all of evs.
-func queueEvents(b *pgx.Batch, runID string, evs []run.Event) {
+func queueEvents(b *pgx.Batch, evs []run.Event) {
 	if len(evs) == 0 {
 		return
 	}
 	c := newColumns(len(evs))
+	runs := make([]string, len(evs))
 	for i := range evs {
+		runs[i] = evs[i].RunID
 		c.add(&evs[i])
 	}
-	b.Queue(insertEventsSQL, runID, c.seq, c.id, c.key, c.kind, c.step, c.signal, c.la, c.ea, c.emitted, c.persisted, c.by, c.payload)
+	b.Queue(insertEventsSQL, runs, c.seq, c.id, c.key, c.kind, c.step, c.signal, c.la, c.ea, c.emitted, c.persisted, c.by, c.payload)
 }

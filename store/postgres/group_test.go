@@ -145,7 +145,9 @@ func TestGroup_T190_T28_LeavesWhatIsNotPlain(t *testing.T) {
 			t.Errorf("%s: the log grew by %+v", what, log)
 			continue
 		}
-		want := store.Appended{Head: is, Outcomes: []store.EventOutcome{{Seq: log[0].Seq, EventID: log[0].EventID, PersistedAt: log[0].PersistedAt}}}
+		want := store.Appended{Head: is, Outcomes: []store.EventOutcome{{
+			Seq: log[0].Seq, EventID: log[0].EventID, EmittedAt: log[0].EmittedAt, PersistedAt: log[0].PersistedAt,
+		}}}
 		if diff := cmp.Diff(want, results[i].Appended); diff != "" {
 			t.Errorf("%s (-log +answer):\n%s", what, diff)
 		}

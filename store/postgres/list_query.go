@@ -46,6 +46,15 @@ func (f *filter) scope(table string, rf store.RunFilter) {
 	}
 }
 
+// scopes restricts a table to a union of places. It is a condition of each row alone, without a subquery, so that the
+// walk of an index and its end at a full page stay as they are.
+func (f *filter) scopes(table string, s store.Scopes) {
+	if environments, projects, places, all := s.Split(); !all {
+		f.add(fmt.Sprintf("(%[1]s.environment_id = ANY(?) OR %[1]s.project_id = ANY(?) OR %[1]s.project_id || '/' || %[1]s.environment_id = ANY(?))",
+			table), environments, projects, places)
+	}
+}
+
 // listQuery builds the select that finds a page. Each combination of the values that
 // are asked for is read in the order of its index, as far as a page reaches, and the
 // page is the first of those: what is read does not grow with the runs that there
@@ -73,6 +82,7 @@ func newListQuery(rf store.RunFilter) *listQuery {
 	if rf.EnvironmentID != "" {
 		q.add("l.environment_id = ?", rf.EnvironmentID)
 	}
+	q.scopes("l", rf.Scopes)
 	if rf.TriggeredBy != "" {
 		q.add("l.triggered_by = ?", rf.TriggeredBy)
 	}

@@ -23,7 +23,7 @@ import (
 var migrations embed.FS
 
 // schema is the version that this program works on: the number of its newest migration.
-const schema = 8
+const schema = 10
 
 // A process that finds the migration lock taken looks again every lockProbe,
 // lockProbes times. The lock of a process that died is free after lockLease.
@@ -46,8 +46,9 @@ const (
 type Migration struct {
 	// AppRole is the role that servers connect as. When it is not empty the role
 	// gets what a server needs, and loses what it does not (T208). It must exist.
-	AppRole string
-	Logger  *slog.Logger // discards when nil
+	AppRole  string
+	Logger   *slog.Logger  // discards when nil
+	Password func() string // as in Options
 
 	files fs.FS // in tests: other migrations than the program's own
 }
@@ -69,11 +70,11 @@ func (m Migration) Run(ctx context.Context, dsn string) error {
 		return fmt.Errorf("postgres: parse dsn: %w", err)
 	}
 	configure(cfg)
-	db := stdlib.OpenDB(*cfg)
-	defer db.Close()
 	if m.Logger == nil {
 		m.Logger = slog.New(slog.DiscardHandler)
 	}
+	db := stdlib.OpenDB(*cfg, stdlib.OptionBeforeConnect((&credentials{dsn: dsn, password: m.Password, log: m.Logger}).refresh))
+	defer db.Close()
 	if m.files == nil {
 		if m.files, err = fs.Sub(migrations, "migrations"); err != nil {
 			return fmt.Errorf("postgres: migrations: %w", err)

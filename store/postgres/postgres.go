@@ -62,6 +62,8 @@ type Options struct {
 	MaxWaiting int          // DefaultMaxWaiting when 0
 	Logger     *slog.Logger // discards when nil
 	Migrate    bool         // bring the schema up to date first
+	// Password returns the password of the next connection; nil: that of the DSN.
+	Password func() string
 }
 
 // Store is a StateStore on one PostgreSQL database.
@@ -78,15 +80,17 @@ var (
 	_ store.Store   = (*Store)(nil)
 	_ store.Batcher = (*Store)(nil)
 	_ store.Grouper = (*Store)(nil)
+	_ store.Creator = (*Store)(nil)
 )
 
 // Open connects to the database that dsn names (a URL or key=value string) and
 // checks its schema: store.ErrSchema when it is outside this program's range,
 // store.ErrUnavailable when the server cannot be reached. application_name is
-// "dvt" unless dsn gives one.
+// "dvt" unless dsn gives one. The certificates and password files that dsn names are
+// read again for each connection.
 func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if o.Migrate {
-		if err := Migrate(ctx, dsn); err != nil {
+		if err := (Migration{Password: o.Password}).Run(ctx, dsn); err != nil {
 			return nil, err
 		}
 	}
@@ -102,6 +106,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	cfg.BeforeConnect = (&credentials{dsn: dsn, password: o.Password, log: o.Logger}).refresh
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("postgres: open pool: %w", err)

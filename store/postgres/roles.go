@@ -20,11 +20,12 @@ type right struct{ table, privileges string }
 var rights = []right{ //nolint:gochecknoglobals // a table
 	{"event", "SELECT, INSERT"},
 	{"audit", "SELECT, INSERT"},
-	{"audit_link", "SELECT, INSERT"},
-	{"audit_pending", "SELECT, INSERT, UPDATE, DELETE"},
+	{"audit_link", "SELECT"}, // dvt_audit_link writes it
+	{"audit_head", "SELECT"},
+	{"audit_pending", "SELECT"},
 	{"alert", "SELECT, INSERT"},
 	{"policy", "SELECT, INSERT"},
-	{"api_token", "SELECT, INSERT, UPDATE"},
+	{"api_token", "SELECT, INSERT, UPDATE (revoked_at, revoked_by, last_used_at)"},
 	{"run", "SELECT, INSERT"},
 	{"plan_body", "SELECT, INSERT"},
 	{"meta", "SELECT, UPDATE"},
@@ -46,6 +47,7 @@ var rights = []right{ //nolint:gochecknoglobals // a table
 	{"setting", "SELECT, INSERT"},
 	{"bulk", "SELECT, INSERT, UPDATE, DELETE"},
 	{"bulk_row", "SELECT, INSERT, UPDATE, DELETE"},
+	{"worker_report", "SELECT, INSERT, UPDATE, DELETE"},
 	{"goose_db_version", "SELECT"},
 	{"goose_lock", ""},
 }

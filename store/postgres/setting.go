@@ -30,7 +30,7 @@ const putSettingSQL = `INSERT INTO setting (kind, tenant_id, version, doc, actor
 
 // PutSetting implements store.Settings.
 func (s *Store) PutSetting(ctx context.Context, v store.StoredSetting, audit store.AuditRow) (store.StoredSetting, error) {
-	at, err := s.putVersion(ctx, "put setting", audit, putSettingSQL, v.Kind, v.TenantID, v.Version, text(v.Doc), v.Actor, v.Reason, v.RequestID)
+	at, err := s.putVersion(ctx, "put setting", store.MadeSetting(audit, v), putSettingSQL, v.Kind, v.TenantID, v.Version, text(v.Doc), v.Actor, v.Reason, v.RequestID)
 	v.At = at
 	return v, err
 }

@@ -36,6 +36,22 @@ func (s *Store) Quiet(ctx context.Context, quiet time.Duration, afterRunID strin
 	}, quietSQL, afterRunID, quiet, pageSize(limit))
 }
 
+// stoppingSQL reads few rows of signal: a gate that was stopped (4, run.GateStopped) is never opened again.
+const stoppingSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, s.signal_id, s.received_at
+FROM run_head h JOIN run r USING (run_id) JOIN LATERAL (
+  SELECT s.signal_id, s.received_at FROM signal s WHERE s.run_id = h.run_id AND s.no > 0
+    AND s.type IN ('CANCEL', 'EMERGENCY_STOP') AND s.application IN ('PENDING', 'DELIVERED') ORDER BY s.no LIMIT 1) s ON true
+WHERE NOT h.terminal AND h.gate & 4 <> 0 AND h.run_id > $1 AND s.received_at <= clock_timestamp() - $2::interval
+ORDER BY h.run_id LIMIT $3`
+
+// Stopping implements store.Sweep.
+func (s *Store) Stopping(ctx context.Context, age time.Duration, afterRunID string, limit int) ([]store.StoppingRun, error) {
+	return collect(ctx, s, "stopping runs", func(row pgx.CollectableRow) (r store.StoppingRun, err error) {
+		return r, row.Scan(&r.RunID, &r.TenantID, &r.ProjectID, &r.EnvironmentID, &r.PlanID, &r.PlanVersion,
+			&r.SignalID, utc{&r.ReceivedAt})
+	}, stoppingSQL, afterRunID, age, pageSize(limit))
+}
+
 const stuckStartsSQL = `SELECT ` + queueColumns + ` FROM run_queue q WHERE NOT q.waiting AND q.status IN ('PENDING', 'LOCKED')
   AND greatest(CASE q.status WHEN 'PENDING' THEN q.not_before ELSE q.lease_until END, q.created_at) <= clock_timestamp() - $1::interval
   ORDER BY q.created_at, q.run_id LIMIT $2`
@@ -58,6 +74,7 @@ WHERE NOT h.terminal AND (st.header->'counts'->>'manual')::int > 0
   AND NOT EXISTS (SELECT FROM event x WHERE x.run_id = e.run_id AND x.step_id = e.step_id AND x.la = e.la
     AND x.type IN ('StepCompleted', 'StepFailed', 'StepSkipped'))
   AND r.tenant_id = $1 AND ($2::text[] IS NULL OR r.project_id = ANY ($2)) AND ($3 = '' OR r.environment_id = $3) AND ($4 = '' OR h.run_id = $4)
+  AND ($9 OR r.environment_id = ANY ($10) OR r.project_id = ANY ($11) OR r.project_id || '/' || r.environment_id = ANY ($12))
   AND ($5::timestamptz IS NULL OR (e.persisted_at, e.run_id, e.step_id) > ($5, $6::text COLLATE "C", $7::text COLLATE "C"))
 ORDER BY e.persisted_at, e.run_id, e.step_id LIMIT $8`
 
@@ -68,6 +85,7 @@ func (s *Store) Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, 
 	if f.After != nil {
 		at, since = *f.After, &f.After.Since
 	}
+	environments, projects, places, all := f.Scopes.Split()
 	return collect(ctx, s, "waiting steps", func(row pgx.CollectableRow) (w store.Wait, err error) {
 		var ref, payload json.RawMessage
 		if err := row.Scan(&w.RunID, &w.TenantID, &w.ProjectID, &w.EnvironmentID, &w.PlanID, &w.PlanVersion, verbatim{&ref}, &w.TriggeredBy,
@@ -77,5 +95,6 @@ func (s *Store) Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, 
 		p, err := run.PayloadOf[run.AwaitingPayload](payload)
 		w.Deadline = p.Deadline
 		return w, errors.Join(err, unmarshal(ref, &w.PlanRef))
-	}, waitingSQL, f.TenantID, f.ProjectIDs, f.EnvironmentID, f.RunID, since, at.RunID, at.StepID, pageSize(f.Limit))
+	}, waitingSQL, f.TenantID, f.ProjectIDs, f.EnvironmentID, f.RunID, since, at.RunID, at.StepID, pageSize(f.Limit),
+		all, environments, projects, places)
 }

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/dvt-engine/dvt/store"
@@ -16,24 +17,29 @@ func (s *Store) Audit(ctx context.Context, rows ...store.AuditRow) error {
 // audit inserts rows; one whose id is there already is the same row again.
 func audit(ctx context.Context, c *conn, at time.Time, rows []store.AuditRow) error {
 	for _, r := range rows {
+		r = r.Fit()
 		if r.ID == "" {
 			return errors.New("sqlite: audit row without an id")
 		}
-		if _, err := c.exec(ctx, "audit", `INSERT INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, detail)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
-			r.ID, micros(at), r.TenantID, r.Actor, r.Action, r.RunID, r.SignalID, r.Outcome, r.Code, r.Reason, r.RequestID, text(r.Detail)); err != nil {
+		if _, err := c.exec(ctx, "audit", `INSERT INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, detail,
+			format, credential, address, via, object, digest)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 2, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
+			r.ID, micros(at), r.TenantID, r.Actor, r.Action, r.RunID, r.SignalID, r.Outcome, r.Code, r.Reason, r.RequestID, text(r.Detail),
+			r.Credential, r.Address, r.Via, r.Object, r.Digest); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-const auditColumns = `a.id, a.at, a.tenant_id, a.actor, a.action, a.run_id, a.signal_id, a.outcome, a.code, a.reason, a.request_id, a.detail`
+const auditColumns = `a.id, a.at, a.tenant_id, a.actor, a.action, a.run_id, a.signal_id, a.outcome, a.code, a.reason, a.request_id, a.detail,
+	a.format, a.credential, a.address, a.via, a.object, a.digest`
 
 func scanAudit(row scanner) (r store.AuditRow, err error) {
 	var at int64
 	var detail []byte
-	err = row.Scan(&r.ID, &at, &r.TenantID, &r.Actor, &r.Action, &r.RunID, &r.SignalID, &r.Outcome, &r.Code, &r.Reason, &r.RequestID, &detail)
+	err = row.Scan(&r.ID, &at, &r.TenantID, &r.Actor, &r.Action, &r.RunID, &r.SignalID, &r.Outcome, &r.Code, &r.Reason, &r.RequestID, &detail,
+		&r.Format, &r.Credential, &r.Address, &r.Via, &r.Object, &r.Digest)
 	r.At = instant(at)
 	if detail != nil {
 		r.Detail = detail
@@ -41,36 +47,75 @@ func scanAudit(row scanner) (r store.AuditRow, err error) {
 	return r, err
 }
 
-// LinkAudit implements store.Audits.
+// LinkAudit implements store.Audits. The times of rows are those of the store's clock within their transaction.
 func (s *Store) LinkAudit(ctx context.Context, limit int) (linked int, err error) {
-	err = s.write(ctx, func(c *conn) error {
-		rows, err := collect(ctx, c, "link audit", scanAudit, `SELECT `+auditColumns+` FROM audit_pending p JOIN audit a ON a.id = p.id
-			ORDER BY a.tenant_id, a.at, a.id LIMIT ?`, clamp(limit, store.MaxPage))
-		if err != nil {
+	limit = clamp(limit, store.MaxPage)
+	tenants, err := readAll(ctx, s, "link audit", value[string], `SELECT a.tenant_id FROM audit_pending p JOIN audit a ON a.id = p.id
+		GROUP BY a.tenant_id ORDER BY min(a.at) LIMIT ?`, limit)
+	if err != nil || len(tenants) == 0 {
+		return 0, err
+	}
+	share := max(limit/len(tenants), 1)
+	var failed []error
+	for _, tenant := range tenants {
+		var n int
+		err := s.write(ctx, func(c *conn) (err error) {
+			n, err = linkAudit(ctx, c, tenant, share)
 			return err
+		})
+		if err != nil {
+			failed = append(failed, fmt.Errorf("tenant %s: %w", tenant, err))
+			continue
 		}
-		chain := store.AuditChain{}
-		for _, r := range rows {
-			if _, known := chain[r.TenantID]; !known {
-				end, err := one(ctx, c, "audit link", scanLinkEnd, `SELECT no, hash FROM audit_link WHERE tenant_id = ? ORDER BY no DESC LIMIT 1`, r.TenantID)
-				if err != nil && !errors.Is(err, store.ErrNotFound) {
-					return err
-				}
-				chain[r.TenantID] = end
-			}
-			l := chain.Next(r)
-			if _, err := c.exec(ctx, "link audit", `INSERT INTO audit_link (tenant_id, no, id, hash) VALUES (?, ?, ?, ?)`,
-				r.TenantID, l.No, l.ID, l.Hash[:]); err != nil {
-				return err
-			}
-			if _, err := c.exec(ctx, "link audit", `DELETE FROM audit_pending WHERE id = ?`, l.ID); err != nil {
-				return err
-			}
+		linked += n
+	}
+	return linked, errors.Join(failed...)
+}
+
+func linkAudit(ctx context.Context, c *conn, tenant string, limit int) (int, error) {
+	rows, err := collect(ctx, c, "link audit", scanAudit, `SELECT `+auditColumns+` FROM audit_pending p JOIN audit a ON a.id = p.id
+		WHERE a.tenant_id = ? ORDER BY a.at, a.id LIMIT ?`, tenant, limit)
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	end, err := one(ctx, c, "audit link", scanLinkEnd, `SELECT no, hash FROM audit_link WHERE tenant_id = ? AND no BETWEEN 1 AND ?
+		ORDER BY no DESC LIMIT 1`, tenant, store.MaxAuditNo-1)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return 0, err
+	}
+	chain := store.AuditChain{tenant: end}
+	for _, r := range rows {
+		l := chain.Next(r)
+		if _, err := c.exec(ctx, "link audit", `INSERT INTO audit_link (tenant_id, no, id, hash) VALUES (?, ?, ?, ?)`,
+			r.TenantID, l.No, l.ID, l.Hash[:]); err != nil {
+			return 0, err
 		}
-		linked = len(rows)
-		return nil
-	})
-	return linked, err
+		if _, err := c.exec(ctx, "link audit", `DELETE FROM audit_pending WHERE id = ?`, l.ID); err != nil {
+			return 0, err
+		}
+	}
+	return len(rows), nil
+}
+
+// AuditBacklog implements store.Audits.
+func (s *Store) AuditBacklog(ctx context.Context, limit int) ([]store.AuditBacklog, error) {
+	now := s.now()
+	return readAll(ctx, s, "audit backlog", func(row scanner) (b store.AuditBacklog, err error) {
+		var at int64
+		err = row.Scan(&b.TenantID, &at)
+		b.Oldest = instant(at)
+		b.Waiting = now.Sub(b.Oldest)
+		return b, err
+	}, `SELECT a.tenant_id, min(a.at) FROM audit_pending p JOIN audit a ON a.id = p.id GROUP BY a.tenant_id ORDER BY min(a.at) LIMIT ?`,
+		clamp(limit, store.MaxPage))
+}
+
+// AuditHeads implements store.Audits.
+func (s *Store) AuditHeads(ctx context.Context, afterTenant string, limit int) ([]store.AuditHead, error) {
+	return readAll(ctx, s, "audit heads", func(row scanner) (h store.AuditHead, err error) {
+		return h, row.Scan(&h.TenantID, &h.No, &h.Hash)
+	}, `SELECT tenant_id, max(no), lower(hex(hash)) FROM audit_link WHERE tenant_id > ? AND no BETWEEN 1 AND ?
+		GROUP BY tenant_id ORDER BY tenant_id LIMIT ?`, afterTenant, store.MaxAuditNo-1, clamp(limit, store.MaxPage))
 }
 
 func scanLinkEnd(row scanner) (l store.AuditLink, err error) {
@@ -86,9 +131,7 @@ func scanLinkEnd(row scanner) (l store.AuditLink, err error) {
 func (s *Store) AuditLinks(ctx context.Context, f store.AuditFilter) ([]store.AuditLink, error) {
 	w := new(where)
 	w.add("l.tenant_id = ?", f.TenantID)
-	if f.After > 0 {
-		w.add("l.no > ?", f.After)
-	}
+	w.add("l.no > ?", max(f.After, 0))
 	if f.Before > 0 {
 		w.add("l.no < ?", f.Before)
 	}
@@ -112,7 +155,8 @@ func (s *Store) AuditLinks(ctx context.Context, f store.AuditFilter) ([]store.Au
 	}
 	return readAll(ctx, s, "audit links", scanLink, `SELECT l.no, l.id, l.hash, a.id IS NOT NULL, coalesce(a.id, ''), coalesce(a.at, 0), coalesce(a.tenant_id, ''),
 		coalesce(a.actor, ''), coalesce(a.action, ''), coalesce(a.run_id, ''), coalesce(a.signal_id, ''), coalesce(a.outcome, ''), coalesce(a.code, ''),
-		coalesce(a.reason, ''), coalesce(a.request_id, ''), a.detail
+		coalesce(a.reason, ''), coalesce(a.request_id, ''), a.detail,
+		coalesce(a.format, 0), coalesce(a.credential, ''), coalesce(a.address, ''), coalesce(a.via, ''), coalesce(a.object, ''), coalesce(a.digest, '')
 		FROM audit_link l `+join+` audit a ON a.id = l.id WHERE `+w.String()+` ORDER BY l.no `+order+` LIMIT ?`, append(w.args, clamp(f.Limit, store.MaxPage))...)
 }
 
@@ -122,7 +166,7 @@ func scanLink(row scanner) (l store.AuditLink, err error) {
 	var r store.AuditRow
 	var at int64
 	err = row.Scan(&l.No, &l.ID, &hash, &there, &r.ID, &at, &r.TenantID, &r.Actor, &r.Action, &r.RunID, &r.SignalID, &r.Outcome, &r.Code, &r.Reason,
-		&r.RequestID, &detail)
+		&r.RequestID, &detail, &r.Format, &r.Credential, &r.Address, &r.Via, &r.Object, &r.Digest)
 	if err != nil {
 		return l, err
 	}
@@ -141,7 +185,7 @@ func scanLink(row scanner) (l store.AuditLink, err error) {
 func (s *Store) AuditLoose(ctx context.Context, tenantID string) (waiting, stray int64, err error) {
 	type loose struct{ waiting, stray int64 }
 	l, err := readOne(ctx, s, "audit loose", func(row scanner) (l loose, err error) { return l, row.Scan(&l.waiting, &l.stray) },
-		`SELECT count(p.id), count(*) - count(p.id) FROM audit a LEFT JOIN audit_link l ON l.id = a.id LEFT JOIN audit_pending p ON p.id = a.id
+		`SELECT count(p.id), count(*) - count(p.id) FROM audit a LEFT JOIN audit_link l ON l.id = a.id AND l.no > 0 LEFT JOIN audit_pending p ON p.id = a.id
 		WHERE a.tenant_id = ? AND l.id IS NULL`, tenantID)
 	return l.waiting, l.stray, err
 }

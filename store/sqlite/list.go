@@ -40,6 +40,17 @@ func scope(f store.RunFilter) *where {
 	return w
 }
 
+// inScopes is a condition of each row, "" when the scopes restrict nothing.
+func inScopes(table string, s store.Scopes) (term string, args []any) {
+	environments, projects, places, all := s.Split()
+	if all {
+		return "", nil
+	}
+	const list = ` IN (SELECT value FROM json_each(?))`
+	return `(` + table + `environment_id` + list + ` OR ` + table + `project_id` + list + ` OR ` +
+		table + `project_id || '/' || ` + table + `environment_id` + list + `)`, []any{array(environments), array(projects), array(places)}
+}
+
 const (
 	listColumns = `st.header, st.created_at, h.last_seq, h.ops_rev`
 

@@ -26,6 +26,9 @@ func TestPlans_T101_ListsAndCountsWalkIndexes(t *testing.T) {
 		"COVERING INDEX run_state_place_status (tenant_id=? AND project_id=? AND environment_id=? AND plan_id=? AND status=? AND (created_at,run_id)<(?,?))": {
 			PlanID: "nightly", ProjectIDs: []string{"p1"}, EnvironmentID: "prod", Statuses: ended, After: &store.RunPos{CreatedAt: begin, RunID: "r1"},
 		},
+		"COVERING INDEX run_state_project (tenant_id=? AND project_id=?)": {
+			ProjectIDs: []string{"p1", "p2"}, Scopes: store.Scopes{{ProjectID: "p1", EnvironmentID: "dev"}, {ProjectID: "p2"}},
+		},
 		"COVERING INDEX run_state_tenant_status (tenant_id=? AND status=? AND created_at>? AND created_at<?)": {
 			Statuses: []run.Status{run.Failed}, CreatedFrom: begin, CreatedTo: begin.Add(time.Hour),
 		},

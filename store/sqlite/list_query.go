@@ -42,6 +42,9 @@ func newListQuery(f store.RunFilter) *listQuery {
 	if !f.CreatedTo.IsZero() {
 		q.terms = append(q.terms, q.bind(`created_at < ?`, micros(f.CreatedTo)))
 	}
+	if term, args := inScopes(``, f.Scopes); term != "" {
+		q.terms = append(q.terms, q.bind(term, args...))
+	}
 	later, earlier := `>`, `<`
 	if !f.Ascending {
 		later, earlier = earlier, later

@@ -260,7 +260,7 @@ func TestTriggers_Z02_T208_InsertOnly(t *testing.T) {
 		`INSERT OR REPLACE INTO event SELECT run_id, run_seq + 100, key, 'other', type, step_id, signal_id, la, ea, emitted_at, persisted_at, emitted_by, payload FROM event`,
 		`INSERT INTO event SELECT * FROM event WHERE true ON CONFLICT DO UPDATE SET payload = NULL`,
 		`UPDATE OR REPLACE event SET run_seq = 1`, `UPDATE event SET payload = NULL WHERE run_seq = 1`,
-		`REPLACE INTO audit SELECT id, at, tenant_id, 'nobody', action, run_id, signal_id, outcome, code, reason, request_id, detail FROM audit`,
+		`REPLACE INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, detail) SELECT id, at, tenant_id, 'nobody', action, run_id, signal_id, outcome, code, reason, request_id, detail FROM audit`,
 		`INSERT INTO audit SELECT * FROM audit WHERE true ON CONFLICT (id) DO UPDATE SET actor = ''`,
 	} {
 		err := s.write(ctx, func(c *conn) error {

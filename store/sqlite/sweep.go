@@ -38,6 +38,23 @@ func (s *Store) Quiet(ctx context.Context, quiet time.Duration, afterRunID strin
 	}, quietSQL, afterRunID, micros(now.Add(-quiet)), clamp(limit, store.MaxPage))
 }
 
+// stoppingSQL reads few rows of signal: a gate that was stopped (4, run.GateStopped) is never opened again.
+const stoppingSQL = `SELECT r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, s.signal_id, s.received_at
+FROM run_state st JOIN run_head h ON h.run_id = st.run_id JOIN run r ON r.run_id = st.run_id
+	JOIN signal s ON s.run_id = st.run_id AND s.no = (SELECT min(x.no) FROM signal x WHERE x.run_id = st.run_id AND x.no > 0
+		AND x.type IN ('CANCEL', 'EMERGENCY_STOP') AND x.application IN ('PENDING', 'DELIVERED'))
+WHERE ` + openRuns + ` AND st.run_id > ?1 AND h.terminal = 0 AND h.gate & 4 <> 0 AND s.received_at <= ?2 ORDER BY st.run_id LIMIT ?3`
+
+// Stopping implements store.Sweep.
+func (s *Store) Stopping(ctx context.Context, age time.Duration, afterRunID string, limit int) ([]store.StoppingRun, error) {
+	return readAll(ctx, s, "stopping runs", func(row scanner) (r store.StoppingRun, err error) {
+		var received int64
+		err = row.Scan(&r.RunID, &r.TenantID, &r.ProjectID, &r.EnvironmentID, &r.PlanID, &r.PlanVersion, &r.SignalID, &received)
+		r.ReceivedAt = instant(received)
+		return r, err
+	}, stoppingSQL, afterRunID, micros(s.now().Add(-age)), clamp(limit, store.MaxPage))
+}
+
 const stuckStartsSQL = `SELECT ` + queueColumns + ` FROM run_queue WHERE waiting = 0 AND status IN ('PENDING', 'LOCKED')
 	AND max(CASE status WHEN 'PENDING' THEN not_before ELSE lease_until END, created_at) <= ?1 ORDER BY created_at, run_id LIMIT ?2`
 
@@ -59,6 +76,9 @@ WHERE ` + openRuns + ` AND st.header ->> '$.counts.manual' > 0 AND h.terminal = 
 // Waiting implements store.Sweep.
 func (s *Store) Waiting(ctx context.Context, f store.WaitFilter) ([]store.Wait, error) {
 	w := scope(store.RunFilter{TenantID: f.TenantID, ProjectIDs: f.ProjectIDs})
+	if term, args := inScopes(`st.`, f.Scopes); term != "" {
+		w.add(term, args...)
+	}
 	if f.EnvironmentID != "" {
 		w.add(`st.environment_id = ?`, f.EnvironmentID)
 	}

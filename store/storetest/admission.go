@@ -32,6 +32,7 @@ var admissionCases = []testCase{
 	{"T224_EnqueueLater", admitLater},
 	{"T137_WaitingRuns", admitWaitingRuns},
 	{"UsageOfTenantAndProjects", admitUsage},
+	{"WhatCreateRunSaysItWroteIsWhatIsRead", writtenIsRead},
 }
 
 func admitThird(f *fixture) {
@@ -284,4 +285,39 @@ func admitLeaseExpires(f *fixture) {
 	f.equal(before.Projects["p1"].Full, after.Projects["p1"].Full, "the bucket: a token is taken once (T207)")
 	f.equal(int64(1), after.Tenant.Active, "places")
 	f.lanesHold()
+}
+
+// A store that says what it wrote says what its readers find: of a run that is admitted, one that waits, and one that
+// is in no queue.
+func writtenIsRead(f *fixture) {
+	terms := quota(func(t *store.Terms) { t.Project.MaxActive = 1 })
+	for name, enqueue := range map[string]*store.Enqueue{"admitted": {Terms: terms, Priority: 3}, "waits": {Terms: terms, Priority: 4}, "no queue row": nil} {
+		f.runs++
+		n := newRun(identity(f.runs), runtest.Draft(run.RunApproved, "", 1))
+		n.Enqueue = enqueue
+		n.Wait = func(store.Admission) ([]run.Draft, error) {
+			return []run.Draft{runtest.Draft(run.RunQueued, "", 1)}, nil
+		}
+		var written []store.Written
+		n.Written = func(w store.Written) { written = append(written, w) }
+		r, _, err := f.store.CreateRun(f.ctx(), n)
+		f.ok(err)
+		if len(written) == 0 {
+			continue // it does not say
+		}
+		f.equal(1, len(written), name+": calls of Written")
+		w := written[0]
+		read, err := f.store.Load(f.ctx(), r.RunID)
+		f.ok(err)
+		if w.Loaded.Now.IsZero() || w.Loaded.Now.After(read.Now) {
+			f.Errorf("%s: written at %s, read at %s", name, w.Loaded.Now, read.Now)
+		}
+		read.Now = w.Loaded.Now
+		f.equal(read, w.Loaded, name+": the state")
+		if enqueue == nil {
+			f.equal(true, w.Queue == nil, name+": no queue row")
+			continue
+		}
+		f.equal(f.queueRow(r.Identity), *w.Queue, name+": the queue row")
+	}
 }

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -14,6 +15,7 @@ import (
 var admissionRaceCases = []testCase{
 	{"Q05_NobodyIsAdmittedTwiceOrOverALimit", admitTogether},
 	{"LanesCountWhatRowsSay", admitHistories},
+	{"StartersOfOneLaneGetEachSlotAndPositionOnce", startTogether},
 }
 
 // Three processes ask, admit, lease and end all at once.
@@ -141,4 +143,66 @@ func admitHistories(f *fixture) {
 		}
 		f.lanesHold()
 	}
+}
+
+// Many starters of one project, each request sent twice and from two processes, meet in one lane: its slots are given
+// out once each, its waiting runs have each position once, and they are admitted in that order.
+func startTogether(f *fixture) {
+	const slots, queue, starters = 7, 20, 40
+	processes := []store.Store{f.store, f.db.Open(f), f.db.Open(f)}
+	terms := quota(func(t *store.Terms) { t.Project.MaxActive, t.Project.MaxWaiting = slots, queue })
+	var mu sync.Mutex
+	told := map[string]store.Admission{} // of the runs that were created
+	refused := 0
+	f.together(2*starters, func(w int) error {
+		id := identity(5000 + w)
+		n := newRun(id, runtest.Draft(run.RunApproved, "", 1))
+		n.Run.RequestKey = run.Key(fmt.Sprint("request-", w/2))
+		n.Enqueue = &store.Enqueue{Terms: terms, Priority: 5}
+		var a store.Admission
+		n.Wait = func(is store.Admission) ([]run.Draft, error) {
+			a = is
+			return []run.Draft{runtest.Draft(run.RunQueued, "", 1, runtest.M{"queuePosition": is.Position})}, nil
+		}
+		r, created, err := processes[w%3].CreateRun(f.ctx(), n)
+		mu.Lock()
+		defer mu.Unlock()
+		switch full := (*store.RefusedError)(nil); {
+		case errors.As(err, &full) && full.Code == run.CodeQueueFull:
+			refused++
+			return nil
+		case err != nil:
+			return err
+		case created:
+			told[r.RunID] = a
+		}
+		return nil
+	})
+	f.equal(slots+queue, len(told), "runs that were created")
+	f.equal(0, refused%2, "requests of which one call was refused and the other was not")
+	f.equal(starters-slots-queue, refused/2, "requests that were refused")
+	order := make([]string, queue)
+	admitted := 0
+	for id, a := range told {
+		switch {
+		case !a.Waiting:
+			admitted++
+		case a.Position < 1 || a.Position > queue || order[a.Position-1] != "":
+			f.Errorf("run %s was told position %d, which is another's or outside 1 to %d", id, a.Position, queue)
+		default:
+			order[a.Position-1] = id
+		}
+	}
+	f.equal(slots, admitted, "runs that got a slot")
+	f.equal(int64(slots), f.active(), "runs that the lanes count as active")
+	f.lanesHold()
+	for id, a := range told {
+		if !a.Waiting {
+			ended := identity(0)
+			ended.RunID = id
+			f.end(ended)
+		}
+	}
+	f.equal(order[:slots], rowIDs(f.admit(always(terms), 100).Rows), "runs that are admitted when the slots are free again, in order")
+	f.lanesHold()
 }

@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dvt-engine/dvt/run"
@@ -13,6 +15,8 @@ var gateCases = []testCase{
 	{"T185_T217_BeginTable", beginTable},
 	{"T185_BeginTwice", beginTwice},
 	{"T185_GateOfRepeatedAppend", gateOfRepeatedAppend},
+	{"T185_AppendUnlessTheGateIsClosed", appendUnlessGate},
+	{"AppendUnlessTheAttemptHasEnded", appendUnlessEnded},
 	{"T185_T47_RunningCount", runningCount},
 	{"RunPausedRunningStepsCount", pausedCount},
 	{"T221_RetryWindow", retryWindow},
@@ -96,6 +100,90 @@ func gateOfRepeatedAppend(f *fixture) {
 	f.gate(id, run.GateFailing|run.GateStopped, 0)
 	f.gate(id, 0, run.GateFailing)
 	f.equal(run.GateStopped, f.head(id).Gate, "the gate is a set")
+}
+
+// A wait for a person begins under the same gate as the attempt of a worker, in the transaction that appends it.
+func appendUnlessGate(f *fixture) {
+	const all = run.GatePaused | run.GateFailing | run.GateStopped
+	wait := func(step string) []run.Draft {
+		return []run.Draft{started(step, 1), runtest.Draft(run.StepAwaitingManualCompletion, step, 1)}
+	}
+	for _, c := range []struct {
+		gate, unless run.Gate
+		held         bool
+	}{
+		{0, all, false},
+		{run.GatePaused, all, true},
+		{run.GateFailing, all, true},
+		{run.GateStopped, all, true},
+		{run.GateFailing, all &^ run.GateFailing, false},
+		{run.GateFailing | run.GateStopped, all &^ run.GateFailing, true},
+		{all | run.GateOverlaid, 0, false},
+		{run.GateOverlaid, all, false},
+	} {
+		id := f.run()
+		f.append(id, wait("s1")...)
+		f.gate(id, c.gate, 0)
+		before := f.head(id)
+		a := store.Append{RunID: id.RunID, UnlessGate: c.unless, Events: wait("s2"), ClearGate: run.GateFailing, MinHead: before.LastSeq}
+		out, err := f.store.Append(f.ctx(), a)
+		var closed *store.GateClosedError
+		if errors.As(err, &closed) != c.held || err != nil && !c.held {
+			f.Errorf("gate %04b, unless %04b: error %v, held back must be %t", c.gate, c.unless, err, c.held)
+			continue
+		}
+		if c.held {
+			f.equal(c.gate, closed.Gate, "the gate in the error")
+			f.equal(before, f.head(id), "the head of a run whose append was held back")
+			f.equal(4, len(f.log(id)), "its events")
+		} else {
+			f.equal([]run.Seq{5, 6}, []run.Seq{out.Outcomes[0].Seq, out.Outcomes[1].Seq}, "places")
+		}
+		known, err := f.store.Append(f.ctx(), store.Append{RunID: id.RunID, UnlessGate: all, Events: wait("s1")})
+		f.ok(err)
+		f.equal([]bool{true, true}, []bool{known.Outcomes[0].Deduplicated, known.Outcomes[1].Deduplicated}, "what the log has already")
+		err = f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
+			head := tx.Head()
+			_, err := tx.Append(f.ctx(), store.Append{UnlessGate: all, Events: []run.Draft{started("s3", 1)}})
+			if open := head.Gate&all == 0; (err == nil) != open {
+				f.Errorf("gate %04b in a transaction: error %v", head.Gate, err)
+			} else if !open {
+				f.equal(head, tx.Head(), "the head in the transaction")
+			}
+			_, err = tx.Append(f.ctx(), store.Append{Events: []run.Draft{completed("s1", 1)}})
+			return err // the transaction goes on
+		})
+		f.ok(err)
+	}
+}
+
+// A wait does not begin behind an end of its attempt, which its writer has not observed.
+func appendUnlessEnded(f *fixture) {
+	const all = run.GatePaused | run.GateFailing | run.GateStopped
+	wait := func(step string, la int) []run.Draft {
+		return []run.Draft{started(step, la), runtest.Draft(run.StepAwaitingManualCompletion, step, la)}
+	}
+	id := f.run()
+	f.append(id, runtest.Draft(run.StepSkippedEvent, "s1", 1))
+	f.append(id, wait("s2", 1)...)
+	f.append(id, completed("s2", 1))
+	before := f.head(id)
+	for _, events := range [][]run.Draft{wait("s1", 1), slices.Concat(wait("s3", 1), wait("s1", 1))} {
+		_, err := f.store.Append(f.ctx(), store.Append{RunID: id.RunID, UnlessGate: all, Events: events})
+		f.is(err, store.ErrAttemptEnded)
+		f.equal(before, f.head(id), "the head of a run whose append was held back")
+	}
+	known, err := f.store.Append(f.ctx(), store.Append{RunID: id.RunID, UnlessGate: all, Events: wait("s2", 1)})
+	f.ok(err)
+	f.equal([]bool{true, true}, []bool{known.Outcomes[0].Deduplicated, known.Outcomes[1].Deduplicated}, "what the log has already")
+	f.ok(f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
+		_, err := tx.Append(f.ctx(), store.Append{UnlessGate: all, Events: wait("s1", 1)})
+		f.is(err, store.ErrAttemptEnded)
+		f.equal(before, tx.Head(), "the head in the transaction")
+		_, err = tx.Append(f.ctx(), store.Append{UnlessGate: all, Events: wait("s1", 2)})
+		return err // the next attempt begins, and the transaction goes on
+	}))
+	f.equal(before.LastSeq+2, f.head(id).LastSeq, "the head")
 }
 
 func runningCount(f *fixture) {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/run/runtest"
@@ -10,6 +11,7 @@ import (
 
 var guardCases = []testCase{
 	{"A07_T10_TwoTerminals", twoTerminals},
+	{"AHookEndsOnce", aHookEndsOnce},
 	{"A08_T80_EventAfterTheEnd", afterTheEnd},
 	{"T228_OrderOfChecks", orderOfChecks},
 	{"T42_LateStepStarted", lateStart},
@@ -17,6 +19,25 @@ var guardCases = []testCase{
 	{"T93_CreateRunOnce", createOnce},
 	{"CreateRunConflicts", createConflicts},
 	{"InRunRollsBack", rollsBack},
+	{"InRunPanics", panicRollsBack},
+}
+
+// A panic of the caller's function is the caller's. It writes nothing, and the run and the connection are free afterwards.
+func panicRollsBack(f *fixture) {
+	id := f.run()
+	head := f.load(id).Head.LastSeq
+	for range 20 { // more than there are connections
+		func() {
+			defer func() { f.equal("a fault", recover(), "what was recovered") }()
+			_ = f.store.InRun(f.ctx(), id.RunID, func(tx store.RunTx) error {
+				_, err := tx.Append(f.ctx(), store.Append{Events: []run.Draft{started("s1", 1)}})
+				f.ok(err)
+				panic("a fault")
+			})
+		}()
+	}
+	f.equal(head, f.load(id).Head.LastSeq, "head")
+	f.append(id, started("s1", 1))
 }
 
 func twoTerminals(f *fixture) {
@@ -39,6 +60,43 @@ func twoTerminals(f *fixture) {
 	f.equal(end.Seq, late.Existing.Seq, "RunCompleted won")
 	l := f.load(id)
 	f.equal([]any{run.Completed, run.StepSuccess}, []any{l.State.Status, l.State.Steps[0].Status}, "state")
+}
+
+// Of the ends of a hook the first stands, whoever wrote it: a worker that was given up may report late.
+func aHookEndsOnce(f *fixture) {
+	undone := func(step string, la int) run.Draft { return runtest.Draft(run.StepCompensated, step, la) }
+	stuck := func(step string, la int) run.Draft { return runtest.Draft(run.StepCompensationFailed, step, la) }
+	id := f.run()
+	won := f.append(id, undone("s1", 1)).Outcomes[0]
+	lost := f.appendAny(store.Append{
+		RunID: id.RunID, SetGate: run.GatePaused, Events: []run.Draft{stuck("s1", 1), stuck("s1", 1)},
+	})
+	for i, o := range lost.Outcomes {
+		f.equal(run.CodeInvalidTransition, o.Refused, fmt.Sprintf("the failure, time %d", i+1))
+		f.equal([]any{won.Seq, run.StepCompensated, won.EventID, won.EmittedAt},
+			[]any{o.Existing.Seq, o.Existing.Type, o.Existing.EventID, o.Existing.EmittedAt}, "the end that won")
+	}
+	f.equal([]any{won.Seq, run.Gate(0)}, []any{lost.Head.LastSeq, lost.Head.Gate}, "head and gate")
+	f.equal(true, f.append(id, undone("s1", 1)).Outcomes[0].Deduplicated, "the first end again")
+	other := runtest.Draft(run.StepCompensated, "s1", 1, runtest.M{"attempts": 2})
+	again := f.append(id, other).Outcomes[0]
+	f.equal([]any{true, won.EventID}, []any{again.PayloadMismatch, again.Existing.EventID}, "with another payload")
+
+	f.append(id, stuck("s2", 1), stuck("s1", 2), started("s1", 3)) // other hooks
+	mixed := f.appendAny(store.Append{RunID: id.RunID, Events: []run.Draft{undone("s2", 1), completed("s1", 3), undone("s3", 1), stuck("s3", 1)}})
+	f.equal([]run.Code{run.CodeInvalidTransition, "", "", run.CodeInvalidTransition},
+		[]run.Code{mixed.Outcomes[0].Refused, mixed.Outcomes[1].Refused, mixed.Outcomes[2].Refused, mixed.Outcomes[3].Refused}, "beside other events")
+	f.equal(mixed.Outcomes[2].Seq, mixed.Outcomes[3].Existing.Seq, "both in one batch")
+	f.append(id, runtest.Draft(run.RunCancelled, "", 1))
+	late := f.appendAny(store.Append{RunID: id.RunID, Events: []run.Draft{stuck("s1", 1), stuck("s4", 1)}}).Outcomes
+	f.equal([]run.Code{run.CodeInvalidTransition, run.CodeOrphanedTask}, []run.Code{late[0].Refused, late[1].Refused}, "after the end of the run")
+	ends := 0
+	for _, e := range f.log(id) {
+		if e.Type.EndsHook() {
+			ends++
+		}
+	}
+	f.equal(4, ends, "ends of hooks in the log")
 }
 
 func afterTheEnd(f *fixture) {

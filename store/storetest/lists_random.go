@@ -121,6 +121,14 @@ func randomFilter(r *rand.Rand, all []run.State) store.RunFilter {
 		f.EnvironmentID = pick(r, "prod", "dev", "none")
 	}
 	if maybe() {
+		f.Scopes = store.Scopes{}
+		for range r.IntN(4) {
+			f.Scopes = append(f.Scopes, store.Scope{
+				ProjectID: pick(r, "p1", "p2", "p3", "P1", ""), EnvironmentID: pick(r, "prod", "dev", "none", ""),
+			})
+		}
+	}
+	if maybe() {
 		for range 1 + r.IntN(4) {
 			f.Statuses = append(f.Statuses, pick(r, run.Pending, run.Approved, run.Running, run.Paused, run.Completed, run.Failed, run.Cancelled, "NONE"))
 		}
@@ -159,7 +167,7 @@ func naively(all []run.State, f store.RunFilter) (out []run.State) {
 	}
 	for _, s := range all {
 		if s.TenantID != f.TenantID || f.ProjectIDs != nil && !slices.Contains(f.ProjectIDs, s.ProjectID) ||
-			f.EnvironmentID != "" && s.EnvironmentID != f.EnvironmentID || len(f.Statuses) > 0 && !slices.Contains(f.Statuses, s.Status) ||
+			f.EnvironmentID != "" && s.EnvironmentID != f.EnvironmentID || !f.Scopes.Hold(s.ProjectID, s.EnvironmentID) || len(f.Statuses) > 0 && !slices.Contains(f.Statuses, s.Status) ||
 			f.PlanID != "" && s.PlanID != f.PlanID || f.TriggeredBy != "" && s.TriggeredBy != f.TriggeredBy || !strings.HasPrefix(s.RunID, f.Text) && !strings.Contains(s.PlanID, f.Text) ||
 			!f.CreatedFrom.IsZero() && s.CreatedAt.Before(f.CreatedFrom) || !f.CreatedTo.IsZero() && !s.CreatedAt.Before(f.CreatedTo) ||
 			f.After != nil && order(s, *f.After) <= 0 || f.Before != nil && order(s, *f.Before) >= 0 {

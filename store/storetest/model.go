@@ -147,6 +147,9 @@ func (r random) append(id run.Identity, head run.Seq) store.Append {
 		a.RetryDeadline = runtest.Epoch.Add(time.Duration(r.IntN(1e9)) * time.Microsecond)
 	}
 	a.IfStarted = r.IntN(3) == 0
+	if r.IntN(5) == 0 {
+		a.UnlessGate = run.Gate(r.IntN(8))
+	}
 	if r.IntN(10) == 0 {
 		a.MinHead = head + run.Seq(r.IntN(3))
 	}

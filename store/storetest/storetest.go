@@ -55,7 +55,7 @@ type testCase struct {
 func cases() []testCase {
 	var all []testCase
 	for _, part := range [][]testCase{
-		logCases, guardCases, modelCases, gateCases, receiptCases, deliveryCases, queueCases, admissionCases, admissionRaceCases, stateCases, dirtyCases, outboxCases, upkeepCases, tailCases, listCases, changedCases, sweepCases, raceCases, overlayCases, authorityCases, settingCases, bucketCases, approvalCases, bulkCases, auditCases, opsCases,
+		logCases, guardCases, modelCases, gateCases, receiptCases, deliveryCases, queueCases, admissionCases, admissionRaceCases, stateCases, dirtyCases, outboxCases, upkeepCases, tailCases, listCases, changedCases, sweepCases, raceCases, overlayCases, authorityCases, settingCases, bucketCases, approvalCases, bulkCases, workerCases, auditCases, opsCases,
 	} {
 		all = append(all, part...)
 	}

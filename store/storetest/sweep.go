@@ -14,6 +14,7 @@ var sweepCases = []testCase{
 	{"T99_QuietRuns", quietRuns},
 	{"T166_QuietShowsRunningSteps", quietSteps},
 	{"StuckStarts", stuckStarts},
+	{"T192_StoppingRuns", stoppingRuns},
 	{"T82_WaitingSteps", waitingSteps},
 }
 
@@ -56,6 +57,48 @@ func quietSteps(f *fixture) {
 	f.equal([]any{"s1", 1, run.StepRunning}, []any{running[0].StepID, running[0].LogicalAttempt, running[0].Status}, "step")
 	f.append(id, completed("s1", 1))
 	f.equal(0, len(f.quiet(0, "", 10)[0].Running), "nothing runs, says the head")
+}
+
+func stoppingRuns(f *fixture) {
+	a, b, graceful, applied, ended, paused := f.run(), f.run(), f.run(), f.run(), f.run(), f.run()
+	stop := func(id run.Identity, signalID string, t run.SignalType) {
+		f.Helper()
+		f.accept(id, signalID, t, true)
+		f.appendAny(store.Append{RunID: id.RunID, SetGate: run.GateStopped})
+	}
+	stopping := func(age time.Duration, after string, limit int) []string {
+		f.Helper()
+		rows, err := f.store.Stopping(f.ctx(), age, after, limit)
+		f.ok(err)
+		out := []string{}
+		for _, r := range rows {
+			out = append(out, r.RunID+" "+r.SignalID)
+		}
+		return out
+	}
+	f.equal([]string{}, stopping(0, "", 10), "nobody ordered a stop")
+	f.accept(paused, "u1", run.Pause, true)
+	f.accept(b, "u0", run.Pause, true)
+	for _, id := range []run.Identity{a, b, applied, ended} {
+		stop(id, "u1", run.Cancel)
+	}
+	stop(graceful, "u1", run.EmergencyStop)
+	stop(b, "u2", run.EmergencyStop) // the first one counts
+	noop := store.SignalOutcome{SignalID: "u1", Application: run.SignalNoop, AppliedBy: -1}
+	f.appendAny(store.Append{RunID: applied.RunID, Outcomes: []store.SignalOutcome{noop}})
+	f.append(ended, runtest.Draft(run.RunCancelled, "", 1)) // the checkpoint does not know yet
+	f.equal([]string{a.RunID + " u1", b.RunID + " u1", graceful.RunID + " u1"}, stopping(0, "", 10), "stops that are open")
+	f.equal([]string{b.RunID + " u1"}, stopping(0, a.RunID, 1), "a page")
+	f.equal([]string{}, stopping(time.Hour, "", 10), "older than an hour")
+	rows, err := f.store.Stopping(f.ctx(), 0, "", 1)
+	f.ok(err)
+	f.equal([]any{a, f.receipt(a, "u1").ReceivedAt}, []any{rows[0].Identity, rows[0].ReceivedAt}, "row")
+	leased, err := f.store.LeaseDeliveries(f.ctx(), "w1", time.Minute, 10)
+	f.ok(err)
+	for _, d := range leased {
+		f.ok(f.store.Delivered(f.ctx(), d, 100))
+	}
+	f.equal(3, len(stopping(0, "", 10)), "stops that were delivered and not applied")
 }
 
 func stuckStarts(f *fixture) {
@@ -121,6 +164,9 @@ func waitingSteps(f *fixture) {
 	f.equal(0, len(waits(store.WaitFilter{ProjectIDs: []string{"other"}, Limit: 10})), "another project")
 	f.equal(3, len(waits(store.WaitFilter{ProjectIDs: []string{a.ProjectID}, EnvironmentID: a.EnvironmentID, Limit: 10})), "its project")
 	f.equal(0, len(waits(store.WaitFilter{EnvironmentID: "other", Limit: 10})), "another environment")
+	its := store.Scope{ProjectID: a.ProjectID, EnvironmentID: a.EnvironmentID}
+	f.equal(3, len(waits(store.WaitFilter{Scopes: store.Scopes{{EnvironmentID: "other"}, its}, Limit: 10})), "its place among others")
+	f.equal(0, len(waits(store.WaitFilter{Scopes: store.Scopes{{ProjectID: a.ProjectID, EnvironmentID: "other"}}, Limit: 10})), "other places")
 	f.equal([]string{a.RunID + "/s1/1"}, names(waits(store.WaitFilter{RunID: a.RunID, Limit: 10})), "of one run")
 	page := waits(store.WaitFilter{Limit: 2})
 	f.equal(names(all[:2]), names(page), "first page")

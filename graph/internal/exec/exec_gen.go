@@ -39,6 +39,7 @@ type ResolverRoot interface {
 	Step() StepResolver
 	Subscription() SubscriptionResolver
 	Viewer() ViewerResolver
+	Wait() WaitResolver
 }
 
 type DirectiveRoot struct {
@@ -84,11 +85,18 @@ type ComplexityRoot struct {
 		URI         func(childComplexity int) int
 	}
 
+	AuditCheck struct {
+		Checked  func(childComplexity int) int
+		Next     func(childComplexity int) int
+		Problems func(childComplexity int) int
+	}
+
 	AuditConnection struct {
-		Edges    func(childComplexity int) int
-		PageInfo func(childComplexity int) int
-		Stray    func(childComplexity int) int
-		Waiting  func(childComplexity int) int
+		Edges                func(childComplexity int) int
+		OldestWaitingSeconds func(childComplexity int) int
+		PageInfo             func(childComplexity int) int
+		Stray                func(childComplexity int) int
+		Waiting              func(childComplexity int) int
 	}
 
 	AuditEdge struct {
@@ -104,17 +112,23 @@ type ComplexityRoot struct {
 	}
 
 	AuditRow struct {
-		Action    func(childComplexity int) int
-		Actor     func(childComplexity int) int
-		At        func(childComplexity int) int
-		Code      func(childComplexity int) int
-		Detail    func(childComplexity int) int
-		Outcome   func(childComplexity int) int
-		Reason    func(childComplexity int) int
-		RequestID func(childComplexity int) int
-		RunID     func(childComplexity int) int
-		SignalID  func(childComplexity int) int
-		TenantID  func(childComplexity int) int
+		Action     func(childComplexity int) int
+		Actor      func(childComplexity int) int
+		Address    func(childComplexity int) int
+		At         func(childComplexity int) int
+		Code       func(childComplexity int) int
+		Credential func(childComplexity int) int
+		Detail     func(childComplexity int) int
+		Digest     func(childComplexity int) int
+		Format     func(childComplexity int) int
+		Object     func(childComplexity int) int
+		Outcome    func(childComplexity int) int
+		Reason     func(childComplexity int) int
+		RequestID  func(childComplexity int) int
+		RunID      func(childComplexity int) int
+		SignalID   func(childComplexity int) int
+		TenantID   func(childComplexity int) int
+		Via        func(childComplexity int) int
 	}
 
 	BreakGlassPayload struct {
@@ -429,6 +443,11 @@ type ComplexityRoot struct {
 		To   func(childComplexity int) int
 	}
 
+	MissingSandboxPart struct {
+		Part   func(childComplexity int) int
+		Reason func(childComplexity int) int
+	}
+
 	Mutation struct {
 		ApproveRun         func(childComplexity int, input model.ApproveRunInput) int
 		BreakGlass         func(childComplexity int, input model.BreakGlassInput) int
@@ -508,6 +527,7 @@ type ComplexityRoot struct {
 		Grants       func(childComplexity int) int
 		Reason       func(childComplexity int) int
 		Rules        func(childComplexity int) int
+		Sandbox      func(childComplexity int) int
 		Sod          func(childComplexity int) int
 		Version      func(childComplexity int) int
 	}
@@ -550,9 +570,21 @@ type ComplexityRoot struct {
 		Role          func(childComplexity int) int
 	}
 
+	PolicySandbox struct {
+		CPU           func(childComplexity int) int
+		Connect       func(childComplexity int) int
+		Disk          func(childComplexity int) int
+		EnvironmentID func(childComplexity int) int
+		Memory        func(childComplexity int) int
+		Pids          func(childComplexity int) int
+		ProjectID     func(childComplexity int) int
+		Require       func(childComplexity int) int
+	}
+
 	PolicySod struct {
-		Approve        func(childComplexity int) int
-		CompleteManual func(childComplexity int) int
+		Approve                   func(childComplexity int) int
+		CompleteManual            func(childComplexity int) int
+		CompleteManualInEveryPlan func(childComplexity int) int
 	}
 
 	ProjectQuota struct {
@@ -564,6 +596,7 @@ type ComplexityRoot struct {
 	Query struct {
 		Approvals     func(childComplexity int, first *int, after *string) int
 		Audit         func(childComplexity int, filter *model.AuditFilter, oldestFirst *bool, first *int, after *string) int
+		AuditCheck    func(childComplexity int, after *string) int
 		Bulk          func(childComplexity int, id string) int
 		Bulks         func(childComplexity int, first *int, after *string) int
 		Capabilities  func(childComplexity int) int
@@ -589,6 +622,7 @@ type ComplexityRoot struct {
 		Tokens        func(childComplexity int, all *bool, live *bool, first *int, after *string) int
 		Viewer        func(childComplexity int) int
 		WhoCould      func(childComplexity int, action string, runID *string, projectID *string, environmentID *string) int
+		Workers       func(childComplexity int) int
 	}
 
 	QueueEntry struct {
@@ -1087,9 +1121,26 @@ type ComplexityRoot struct {
 	Wait struct {
 		BlockingSteps func(childComplexity int) int
 		Kind          func(childComplexity int) int
+		PollerSeenAt  func(childComplexity int) int
 		Since         func(childComplexity int) int
+		TaskQueue     func(childComplexity int) int
 		Until         func(childComplexity int) int
 		Who           func(childComplexity int) int
+	}
+
+	WorkerReport struct {
+		Account    func(childComplexity int) int
+		Digest     func(childComplexity int) int
+		Live       func(childComplexity int) int
+		Missing    func(childComplexity int) int
+		Ok         func(childComplexity int) int
+		Parts      func(childComplexity int) int
+		Problem    func(childComplexity int) int
+		Queue      func(childComplexity int) int
+		ReportedAt func(childComplexity int) int
+		Runtime    func(childComplexity int) int
+		UID        func(childComplexity int) int
+		Worker     func(childComplexity int) int
 	}
 }
 
@@ -1136,6 +1187,7 @@ type QueryResolver interface {
 	WhoCould(ctx context.Context, action string, runID *string, projectID *string, environmentID *string) ([]string, error)
 	Tokens(ctx context.Context, all *bool, live *bool, first *int, after *string) (*model.TokenConnection, error)
 	Audit(ctx context.Context, filter *model.AuditFilter, oldestFirst *bool, first *int, after *string) (*model.AuditConnection, error)
+	AuditCheck(ctx context.Context, after *string) (*model.AuditCheck, error)
 	Queue(ctx context.Context, projectID *string, first *int, after *string) (*model.QueueEntryConnection, error)
 	Approvals(ctx context.Context, first *int, after *string) (*model.RunConnection, error)
 	Quotas(ctx context.Context) ([]model.QuotaSnapshot, error)
@@ -1147,6 +1199,7 @@ type QueryResolver interface {
 	Capabilities(ctx context.Context) ([]model.EngineCapability, error)
 	Health(ctx context.Context) (*model.Health, error)
 	HealthHistory(ctx context.Context, last *int) (*model.HealthHistory, error)
+	Workers(ctx context.Context) ([]model.WorkerReport, error)
 }
 type RunResolver interface {
 	Steps(ctx context.Context, obj *model.Run) ([]model.Step, error)
@@ -1185,6 +1238,9 @@ type ViewerResolver interface {
 	Places(ctx context.Context, obj *model.Viewer, first *int) ([]model.Place, error)
 	Signals(ctx context.Context, obj *model.Viewer, first *int) ([]model.Signal, error)
 	InboxCount(ctx context.Context, obj *model.Viewer) (int, error)
+}
+type WaitResolver interface {
+	PollerSeenAt(ctx context.Context, obj *model.Wait) (*time.Time, error)
 }
 
 // endregion ************************** generated!.gotpl **************************
@@ -1371,12 +1427,37 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.Artifact.URI(childComplexity), true
 
+	case "AuditCheck.checked":
+		if e.ComplexityRoot.AuditCheck.Checked == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditCheck.Checked(childComplexity), true
+	case "AuditCheck.next":
+		if e.ComplexityRoot.AuditCheck.Next == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditCheck.Next(childComplexity), true
+	case "AuditCheck.problems":
+		if e.ComplexityRoot.AuditCheck.Problems == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditCheck.Problems(childComplexity), true
+
 	case "AuditConnection.edges":
 		if e.ComplexityRoot.AuditConnection.Edges == nil {
 			break
 		}
 
 		return e.ComplexityRoot.AuditConnection.Edges(childComplexity), true
+	case "AuditConnection.oldestWaitingSeconds":
+		if e.ComplexityRoot.AuditConnection.OldestWaitingSeconds == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditConnection.OldestWaitingSeconds(childComplexity), true
 	case "AuditConnection.pageInfo":
 		if e.ComplexityRoot.AuditConnection.PageInfo == nil {
 			break
@@ -1446,6 +1527,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.AuditRow.Actor(childComplexity), true
+	case "AuditRow.address":
+		if e.ComplexityRoot.AuditRow.Address == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditRow.Address(childComplexity), true
 	case "AuditRow.at":
 		if e.ComplexityRoot.AuditRow.At == nil {
 			break
@@ -1458,12 +1545,36 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.AuditRow.Code(childComplexity), true
+	case "AuditRow.credential":
+		if e.ComplexityRoot.AuditRow.Credential == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditRow.Credential(childComplexity), true
 	case "AuditRow.detail":
 		if e.ComplexityRoot.AuditRow.Detail == nil {
 			break
 		}
 
 		return e.ComplexityRoot.AuditRow.Detail(childComplexity), true
+	case "AuditRow.digest":
+		if e.ComplexityRoot.AuditRow.Digest == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditRow.Digest(childComplexity), true
+	case "AuditRow.format":
+		if e.ComplexityRoot.AuditRow.Format == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditRow.Format(childComplexity), true
+	case "AuditRow.object":
+		if e.ComplexityRoot.AuditRow.Object == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditRow.Object(childComplexity), true
 	case "AuditRow.outcome":
 		if e.ComplexityRoot.AuditRow.Outcome == nil {
 			break
@@ -1500,6 +1611,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.AuditRow.TenantID(childComplexity), true
+	case "AuditRow.via":
+		if e.ComplexityRoot.AuditRow.Via == nil {
+			break
+		}
+
+		return e.ComplexityRoot.AuditRow.Via(childComplexity), true
 
 	case "BreakGlassPayload.policyVersion":
 		if e.ComplexityRoot.BreakGlassPayload.PolicyVersion == nil {
@@ -2681,6 +2798,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.MissingLines.To(childComplexity), true
 
+	case "MissingSandboxPart.part":
+		if e.ComplexityRoot.MissingSandboxPart.Part == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MissingSandboxPart.Part(childComplexity), true
+	case "MissingSandboxPart.reason":
+		if e.ComplexityRoot.MissingSandboxPart.Reason == nil {
+			break
+		}
+
+		return e.ComplexityRoot.MissingSandboxPart.Reason(childComplexity), true
+
 	case "Mutation.approveRun":
 		if e.ComplexityRoot.Mutation.ApproveRun == nil {
 			break
@@ -3093,6 +3223,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Policy.Rules(childComplexity), true
+	case "Policy.sandbox":
+		if e.ComplexityRoot.Policy.Sandbox == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Policy.Sandbox(childComplexity), true
 	case "Policy.sod":
 		if e.ComplexityRoot.Policy.Sod == nil {
 			break
@@ -3232,6 +3368,55 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.PolicyRule.Role(childComplexity), true
 
+	case "PolicySandbox.cpu":
+		if e.ComplexityRoot.PolicySandbox.CPU == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PolicySandbox.CPU(childComplexity), true
+	case "PolicySandbox.connect":
+		if e.ComplexityRoot.PolicySandbox.Connect == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PolicySandbox.Connect(childComplexity), true
+	case "PolicySandbox.disk":
+		if e.ComplexityRoot.PolicySandbox.Disk == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PolicySandbox.Disk(childComplexity), true
+	case "PolicySandbox.environmentId":
+		if e.ComplexityRoot.PolicySandbox.EnvironmentID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PolicySandbox.EnvironmentID(childComplexity), true
+	case "PolicySandbox.memory":
+		if e.ComplexityRoot.PolicySandbox.Memory == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PolicySandbox.Memory(childComplexity), true
+	case "PolicySandbox.pids":
+		if e.ComplexityRoot.PolicySandbox.Pids == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PolicySandbox.Pids(childComplexity), true
+	case "PolicySandbox.projectId":
+		if e.ComplexityRoot.PolicySandbox.ProjectID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PolicySandbox.ProjectID(childComplexity), true
+	case "PolicySandbox.require":
+		if e.ComplexityRoot.PolicySandbox.Require == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PolicySandbox.Require(childComplexity), true
+
 	case "PolicySod.approve":
 		if e.ComplexityRoot.PolicySod.Approve == nil {
 			break
@@ -3244,6 +3429,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.PolicySod.CompleteManual(childComplexity), true
+	case "PolicySod.completeManualInEveryPlan":
+		if e.ComplexityRoot.PolicySod.CompleteManualInEveryPlan == nil {
+			break
+		}
+
+		return e.ComplexityRoot.PolicySod.CompleteManualInEveryPlan(childComplexity), true
 
 	case "ProjectQuota.limits":
 		if e.ComplexityRoot.ProjectQuota.Limits == nil {
@@ -3286,6 +3477,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.Audit(childComplexity, args["filter"].(*model.AuditFilter), args["oldestFirst"].(*bool), args["first"].(*int), args["after"].(*string)), true
+	case "Query.auditCheck":
+		if e.ComplexityRoot.Query.AuditCheck == nil {
+			break
+		}
+
+		args, err := ec.field_Query_auditCheck_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Query.AuditCheck(childComplexity, args["after"].(*string)), true
 	case "Query.bulk":
 		if e.ComplexityRoot.Query.Bulk == nil {
 			break
@@ -3527,6 +3729,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Query.WhoCould(childComplexity, args["action"].(string), args["runId"].(*string), args["projectId"].(*string), args["environmentId"].(*string)), true
+	case "Query.workers":
+		if e.ComplexityRoot.Query.Workers == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Query.Workers(childComplexity), true
 
 	case "QueueEntry.attempts":
 		if e.ComplexityRoot.QueueEntry.Attempts == nil {
@@ -5662,12 +5870,24 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Wait.Kind(childComplexity), true
+	case "Wait.pollerSeenAt":
+		if e.ComplexityRoot.Wait.PollerSeenAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Wait.PollerSeenAt(childComplexity), true
 	case "Wait.since":
 		if e.ComplexityRoot.Wait.Since == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Wait.Since(childComplexity), true
+	case "Wait.taskQueue":
+		if e.ComplexityRoot.Wait.TaskQueue == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Wait.TaskQueue(childComplexity), true
 	case "Wait.until":
 		if e.ComplexityRoot.Wait.Until == nil {
 			break
@@ -5680,6 +5900,79 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Wait.Who(childComplexity), true
+
+	case "WorkerReport.account":
+		if e.ComplexityRoot.WorkerReport.Account == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerReport.Account(childComplexity), true
+	case "WorkerReport.digest":
+		if e.ComplexityRoot.WorkerReport.Digest == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerReport.Digest(childComplexity), true
+	case "WorkerReport.live":
+		if e.ComplexityRoot.WorkerReport.Live == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerReport.Live(childComplexity), true
+	case "WorkerReport.missing":
+		if e.ComplexityRoot.WorkerReport.Missing == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerReport.Missing(childComplexity), true
+	case "WorkerReport.ok":
+		if e.ComplexityRoot.WorkerReport.Ok == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerReport.Ok(childComplexity), true
+	case "WorkerReport.parts":
+		if e.ComplexityRoot.WorkerReport.Parts == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerReport.Parts(childComplexity), true
+	case "WorkerReport.problem":
+		if e.ComplexityRoot.WorkerReport.Problem == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerReport.Problem(childComplexity), true
+	case "WorkerReport.queue":
+		if e.ComplexityRoot.WorkerReport.Queue == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerReport.Queue(childComplexity), true
+	case "WorkerReport.reportedAt":
+		if e.ComplexityRoot.WorkerReport.ReportedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerReport.ReportedAt(childComplexity), true
+	case "WorkerReport.runtime":
+		if e.ComplexityRoot.WorkerReport.Runtime == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerReport.Runtime(childComplexity), true
+	case "WorkerReport.uid":
+		if e.ComplexityRoot.WorkerReport.UID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerReport.UID(childComplexity), true
+	case "WorkerReport.worker":
+		if e.ComplexityRoot.WorkerReport.Worker == nil {
+			break
+		}
+
+		return e.ComplexityRoot.WorkerReport.Worker(childComplexity), true
 
 	}
 	return 0, false
@@ -5716,6 +6009,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputPolicyGrantInput,
 		ec.unmarshalInputPolicyInput,
 		ec.unmarshalInputPolicyRuleInput,
+		ec.unmarshalInputPolicySandboxInput,
 		ec.unmarshalInputPolicySodInput,
 		ec.unmarshalInputProjectQuotaInput,
 		ec.unmarshalInputQuotaLimitsInput,
@@ -5934,6 +6228,12 @@ type Query {
   """
   audit(filter: AuditFilter, oldestFirst: Boolean = false, first: Int = 50, after: String): AuditConnection!
   """
+  Compares a page of the tenant's tokens, policies, settings and approval decisions with the audit rows that made
+  them. Takes READ_AUDIT as ` + "`" + `audit` + "`" + ` does. Errors: FORBIDDEN, CURSOR_INVALID.
+  Example: ` + "`" + `auditCheck { checked problems next }` + "`" + `.
+  """
+  auditCheck(after: String): AuditCheck!
+  """
   Runs that wait for their quota or a free place, in the order of their lanes: by project, then priority, then
   age. ` + "`" + `first` + "`" + ` is at most 200. Takes READ on the projects shown. Errors: BAD_USER_INPUT, CURSOR_INVALID.
   Example: ` + "`" + `queue(first: 20) { edges { node { runId position estimatedWaitMs } } }` + "`" + `.
@@ -5969,6 +6269,11 @@ type Query {
   the installation has such a tenant. Errors: FORBIDDEN, BAD_USER_INPUT.
   """
   healthHistory(last: Int = 240): HealthHistory!
+  """
+  The newest report of each data worker about each of its queues, of the last 24 hours, at most 1,000. Takes DEBUG on the
+  whole tenant: of the operators, where the installation has such a tenant. Errors: FORBIDDEN.
+  """
+  workers: [WorkerReport!]!
 }
 
 type Mutation {
@@ -6512,6 +6817,13 @@ type Wait {
   blockingSteps: [String!]!
   "Who can end the wait."
   who: String
+  "Of kind WORKER: the queue that a worker must serve."
+  taskQueue: String
+  """
+  Of kind WORKER: when a worker last asked that queue for work, as this server knew at most 15 s ago; null when none is known to
+  have. A worker whose slots are all taken asks for nothing. Not in subscriptions, which say nothing while the run stands still.
+  """
+  pollerSeenAt: Time
 }
 enum WaitKind { DEPENDENCIES PAUSED FAILED_STEP WORKER PERSON RETRY }
 
@@ -6845,6 +7157,10 @@ type Signal implements Node {
   rejection: Rejection
   "Null when rejected."
   application: SignalApplication
+  """
+  Why it is NOOP or NOT_APPLIED. Of a CANCEL or EMERGENCY_STOP while it is PENDING or DELIVERED: how far the engine has
+  come, and when dvt ends the run by itself; once it is APPLIED, that dvt did so because the engine did not.
+  """
   applicationReason: String
   "True when this answer repeats an earlier one."
   duplicate: Boolean!
@@ -7348,6 +7664,16 @@ type AuditConnection {
   waiting: Float!
   "Rows that are not in the chain and never will be: they did not come through dvt."
   stray: Float!
+  "How many seconds the oldest waiting row has waited; 0 when none waits. More than 10 is a fault."
+  oldestWaitingSeconds: Float!
+}
+"One page of the comparison of tokens, policies, settings and decisions with the audit rows that made them."
+type AuditCheck {
+  checked: Int!
+  "One sentence for each object that no row accounts for."
+  problems: [String!]!
+  "Pass it as ` + "`" + `after` + "`" + ` for the next page; null at the end."
+  next: String
 }
 type AuditEdge {
   cursor: String!
@@ -7360,9 +7686,10 @@ type AuditEntry {
   "Of the row, a UUID."
   id: String!
   """
-  SHA-256 in hex over the strings v1, hash of the link before (empty for the first), no, id, at (UTC, six digits of a
-  second, Z), tenantId, actor, action, runId, signalId, outcome, code, reason, requestId, detail, each written as its
-  length in bytes, a colon and itself.
+  SHA-256 in hex over the strings v2, hash of the link before (empty for the first), no, id, at (UTC, six digits of a
+  second, Z), tenantId, actor, action, runId, signalId, outcome, code, reason, requestId, detail, credential, address,
+  via, object, digest, each written as its length in bytes, a colon and itself. Rows of format 1 begin with v1 and end
+  with detail.
   """
   hash: String!
   "Null when the row was taken away."
@@ -7382,6 +7709,18 @@ type AuditRow {
   requestId: String!
   "A JSON document as it is kept, or empty."
   detail: String!
+  "Of the hash: 1 does not cover the fields below."
+  format: Int!
+  "That the actor showed, without its secret: token:ID, session:ID, jwt or account, and @PROVIDER behind it."
+  credential: String!
+  "That the request came from, behind trusted proxies."
+  address: String!
+  "http, websocket, sign-in or worker."
+  via: String!
+  "That the row made: token/ID, policy/VERSION, setting/KIND/TENANT/VERSION, decision/RUN/PRINCIPAL, revocation/ID."
+  object: String!
+  "SHA-256 in hex of the content of the object."
+  digest: String!
 }
 
 input RedriveDeadLettersInput {
@@ -7422,6 +7761,32 @@ enum RedriveOutcome {
   FAILED
 }
 
+"What a data worker says about its sandbox. Runtimes and parts are strings on purpose: later versions may add some."
+type WorkerReport {
+  "The account that sent it, and the name that the worker gave itself."
+  account: String!
+  worker: String!
+  queue: String!
+  runtime: String!
+  "SHA-256 of the runtime's own program, in hexadecimal."
+  digest: String!
+  parts: [String!]!
+  missing: [MissingSandboxPart!]!
+  "The last verification succeeded."
+  ok: Boolean!
+  "Why it failed; null when it succeeded."
+  problem: String
+  "The user that programs run as."
+  uid: Int!
+  reportedAt: Time!
+  "It reported in the last two minutes, so that plans are admitted by it."
+  live: Boolean!
+}
+type MissingSandboxPart {
+  part: String!
+  reason: String!
+}
+
 """
 One version of the policy of a tenant. Roles and actions are strings on purpose: later versions may add some.
 """
@@ -7436,6 +7801,8 @@ type Policy {
   sod: PolicySod!
   approvals: [PolicyApproval!]!
   breakGlass: [PolicyBreakGlass!]!
+  "Ceilings of the sandboxes that plans ask for."
+  sandbox: [PolicySandbox!]!
   "Who made this version; null for version 0."
   actor: String
   reason: String
@@ -7456,9 +7823,14 @@ type PolicyGrant {
   expiresAt: Time
   breakGlass: Boolean!
 }
+"Separation of duties. While a part is on, a service, which has API tokens and no person, does not decide in that part."
 type PolicySod {
+  "Who asked for a run may not approve it."
   approve: Boolean!
+  "Who asked for or approved a run may not complete its manual steps, unless the plan says ` + "`" + `sod: false` + "`" + `."
   completeManual: Boolean!
+  "A plan cannot lift completeManual by ` + "`" + `sod: false` + "`" + `."
+  completeManualInEveryPlan: Boolean!
 }
 "How many people must approve a run."
 type PolicyApproval {
@@ -7471,6 +7843,23 @@ type PolicyBreakGlass {
   principal: String!
   role: String!
   maxMinutes: Int!
+}
+"The most that programs of a project and environment may use and reach; null bounds nothing."
+type PolicySandbox {
+  projectId: String!
+  environmentId: String!
+  "Bytes of all processes of a step together."
+  memory: Float
+  "Cores."
+  cpu: Float
+  "Processes and threads at once."
+  pids: Int
+  "Bytes of one file that a program writes."
+  disk: Float
+  "Permitted TCP destinations, PORT or HOST:PORT; null permits all that the guard of outgoing addresses permits."
+  connect: [String!]
+  "Parts that every program must have."
+  require: [String!]!
 }
 type PolicyConnection {
   edges: [PolicyEdge!]!
@@ -7490,7 +7879,7 @@ input SetPolicyInput {
   "At most 1,000 bytes; it stands in the audit."
   reason: String!
 }
-"At most 10,000 rules, grants, approvals and break-glass entries together, and 200 grants of one principal."
+"At most 10,000 rules, grants, approvals, break-glass entries and ceilings of sandboxes together, and 200 grants of one principal."
 input PolicyInput {
   "Null: the defaults of dvt, now and after upgrades."
   rules: [PolicyRuleInput!]
@@ -7498,6 +7887,8 @@ input PolicyInput {
   sod: PolicySodInput! = {}
   approvals: [PolicyApprovalInput!]! = []
   breakGlass: [PolicyBreakGlassInput!]! = []
+  "Null keeps the ceilings as they are, so that a client that does not know them removes none."
+  sandbox: [PolicySandboxInput!]
 }
 input PolicyRuleInput {
   role: String!
@@ -7517,6 +7908,8 @@ input PolicyGrantInput {
 input PolicySodInput {
   approve: Boolean! = true
   completeManual: Boolean! = true
+  "A plan cannot lift completeManual by ` + "`" + `sod: false` + "`" + `."
+  completeManualInEveryPlan: Boolean! = false
 }
 input PolicyApprovalInput {
   projectId: String! = "*"
@@ -7527,6 +7920,18 @@ input PolicyBreakGlassInput {
   principal: String!
   role: String!
   maxMinutes: Int!
+}
+"A field that is null or 0 bounds nothing."
+input PolicySandboxInput {
+  projectId: String! = "*"
+  environmentId: String! = "*"
+  memory: Float
+  cpu: Float
+  pids: Int
+  disk: Float
+  "An empty list permits no connection; null permits all that the guard of outgoing addresses permits."
+  connect: [String!]
+  require: [String!]! = []
 }
 type SetPolicyPayload {
   policy: Policy!
@@ -7891,6 +8296,18 @@ func (ec *executionContext) childFields_Artifact(ctx context.Context, field grap
 	return nil, fmt.Errorf("no field named %q was found under type Artifact", field.Name)
 }
 
+func (ec *executionContext) childFields_AuditCheck(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "checked":
+		return ec.fieldContext_AuditCheck_checked(ctx, field)
+	case "problems":
+		return ec.fieldContext_AuditCheck_problems(ctx, field)
+	case "next":
+		return ec.fieldContext_AuditCheck_next(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type AuditCheck", field.Name)
+}
+
 func (ec *executionContext) childFields_AuditConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "edges":
@@ -7901,6 +8318,8 @@ func (ec *executionContext) childFields_AuditConnection(ctx context.Context, fie
 		return ec.fieldContext_AuditConnection_waiting(ctx, field)
 	case "stray":
 		return ec.fieldContext_AuditConnection_stray(ctx, field)
+	case "oldestWaitingSeconds":
+		return ec.fieldContext_AuditConnection_oldestWaitingSeconds(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type AuditConnection", field.Name)
 }
@@ -7953,6 +8372,18 @@ func (ec *executionContext) childFields_AuditRow(ctx context.Context, field grap
 		return ec.fieldContext_AuditRow_requestId(ctx, field)
 	case "detail":
 		return ec.fieldContext_AuditRow_detail(ctx, field)
+	case "format":
+		return ec.fieldContext_AuditRow_format(ctx, field)
+	case "credential":
+		return ec.fieldContext_AuditRow_credential(ctx, field)
+	case "address":
+		return ec.fieldContext_AuditRow_address(ctx, field)
+	case "via":
+		return ec.fieldContext_AuditRow_via(ctx, field)
+	case "object":
+		return ec.fieldContext_AuditRow_object(ctx, field)
+	case "digest":
+		return ec.fieldContext_AuditRow_digest(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type AuditRow", field.Name)
 }
@@ -8581,6 +9012,16 @@ func (ec *executionContext) childFields_MissingLines(ctx context.Context, field 
 	return nil, fmt.Errorf("no field named %q was found under type MissingLines", field.Name)
 }
 
+func (ec *executionContext) childFields_MissingSandboxPart(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "part":
+		return ec.fieldContext_MissingSandboxPart_part(ctx, field)
+	case "reason":
+		return ec.fieldContext_MissingSandboxPart_reason(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type MissingSandboxPart", field.Name)
+}
+
 func (ec *executionContext) childFields_PageInfo(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "hasNextPage":
@@ -8699,6 +9140,8 @@ func (ec *executionContext) childFields_Policy(ctx context.Context, field graphq
 		return ec.fieldContext_Policy_approvals(ctx, field)
 	case "breakGlass":
 		return ec.fieldContext_Policy_breakGlass(ctx, field)
+	case "sandbox":
+		return ec.fieldContext_Policy_sandbox(ctx, field)
 	case "actor":
 		return ec.fieldContext_Policy_actor(ctx, field)
 	case "reason":
@@ -8785,12 +9228,36 @@ func (ec *executionContext) childFields_PolicyRule(ctx context.Context, field gr
 	return nil, fmt.Errorf("no field named %q was found under type PolicyRule", field.Name)
 }
 
+func (ec *executionContext) childFields_PolicySandbox(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "projectId":
+		return ec.fieldContext_PolicySandbox_projectId(ctx, field)
+	case "environmentId":
+		return ec.fieldContext_PolicySandbox_environmentId(ctx, field)
+	case "memory":
+		return ec.fieldContext_PolicySandbox_memory(ctx, field)
+	case "cpu":
+		return ec.fieldContext_PolicySandbox_cpu(ctx, field)
+	case "pids":
+		return ec.fieldContext_PolicySandbox_pids(ctx, field)
+	case "disk":
+		return ec.fieldContext_PolicySandbox_disk(ctx, field)
+	case "connect":
+		return ec.fieldContext_PolicySandbox_connect(ctx, field)
+	case "require":
+		return ec.fieldContext_PolicySandbox_require(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type PolicySandbox", field.Name)
+}
+
 func (ec *executionContext) childFields_PolicySod(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "approve":
 		return ec.fieldContext_PolicySod_approve(ctx, field)
 	case "completeManual":
 		return ec.fieldContext_PolicySod_completeManual(ctx, field)
+	case "completeManualInEveryPlan":
+		return ec.fieldContext_PolicySod_completeManualInEveryPlan(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type PolicySod", field.Name)
 }
@@ -9783,8 +10250,42 @@ func (ec *executionContext) childFields_Wait(ctx context.Context, field graphql.
 		return ec.fieldContext_Wait_blockingSteps(ctx, field)
 	case "who":
 		return ec.fieldContext_Wait_who(ctx, field)
+	case "taskQueue":
+		return ec.fieldContext_Wait_taskQueue(ctx, field)
+	case "pollerSeenAt":
+		return ec.fieldContext_Wait_pollerSeenAt(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Wait", field.Name)
+}
+
+func (ec *executionContext) childFields_WorkerReport(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "account":
+		return ec.fieldContext_WorkerReport_account(ctx, field)
+	case "worker":
+		return ec.fieldContext_WorkerReport_worker(ctx, field)
+	case "queue":
+		return ec.fieldContext_WorkerReport_queue(ctx, field)
+	case "runtime":
+		return ec.fieldContext_WorkerReport_runtime(ctx, field)
+	case "digest":
+		return ec.fieldContext_WorkerReport_digest(ctx, field)
+	case "parts":
+		return ec.fieldContext_WorkerReport_parts(ctx, field)
+	case "missing":
+		return ec.fieldContext_WorkerReport_missing(ctx, field)
+	case "ok":
+		return ec.fieldContext_WorkerReport_ok(ctx, field)
+	case "problem":
+		return ec.fieldContext_WorkerReport_problem(ctx, field)
+	case "uid":
+		return ec.fieldContext_WorkerReport_uid(ctx, field)
+	case "reportedAt":
+		return ec.fieldContext_WorkerReport_reportedAt(ctx, field)
+	case "live":
+		return ec.fieldContext_WorkerReport_live(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type WorkerReport", field.Name)
 }
 
 func (ec *executionContext) childFields___Directive(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -10198,6 +10699,20 @@ func (ec *executionContext) field_Query_approvals_args(ctx context.Context, rawA
 		return nil, err
 	}
 	args["after"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Query_auditCheck_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg0
 	return args, nil
 }
 
@@ -11780,6 +12295,75 @@ func (ec *executionContext) fieldContext_Artifact_contentType(_ context.Context,
 	return graphql.NewScalarFieldContext("Artifact", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _AuditCheck_checked(ctx context.Context, field graphql.CollectedField, obj *model.AuditCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditCheck_checked(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Checked, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AuditCheck_checked(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AuditCheck", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _AuditCheck_problems(ctx context.Context, field graphql.CollectedField, obj *model.AuditCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditCheck_problems(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Problems, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AuditCheck_problems(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AuditCheck", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AuditCheck_next(ctx context.Context, field graphql.CollectedField, obj *model.AuditCheck) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditCheck_next(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Next, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_AuditCheck_next(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AuditCheck", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _AuditConnection_edges(ctx context.Context, field graphql.CollectedField, obj *model.AuditConnection) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -11887,6 +12471,29 @@ func (ec *executionContext) _AuditConnection_stray(ctx context.Context, field gr
 	)
 }
 func (ec *executionContext) fieldContext_AuditConnection_stray(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AuditConnection", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _AuditConnection_oldestWaitingSeconds(ctx context.Context, field graphql.CollectedField, obj *model.AuditConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditConnection_oldestWaitingSeconds(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.OldestWaitingSeconds, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v float64) graphql.Marshaler {
+			return ec.marshalNFloat2float64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AuditConnection_oldestWaitingSeconds(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("AuditConnection", field, false, false, errors.New("field of type Float does not have child fields"))
 }
 
@@ -12296,6 +12903,144 @@ func (ec *executionContext) _AuditRow_detail(ctx context.Context, field graphql.
 	)
 }
 func (ec *executionContext) fieldContext_AuditRow_detail(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AuditRow", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AuditRow_format(ctx context.Context, field graphql.CollectedField, obj *model.AuditRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditRow_format(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Format, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AuditRow_format(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AuditRow", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _AuditRow_credential(ctx context.Context, field graphql.CollectedField, obj *model.AuditRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditRow_credential(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Credential, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AuditRow_credential(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AuditRow", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AuditRow_address(ctx context.Context, field graphql.CollectedField, obj *model.AuditRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditRow_address(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Address, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AuditRow_address(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AuditRow", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AuditRow_via(ctx context.Context, field graphql.CollectedField, obj *model.AuditRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditRow_via(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Via, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AuditRow_via(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AuditRow", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AuditRow_object(ctx context.Context, field graphql.CollectedField, obj *model.AuditRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditRow_object(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Object, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AuditRow_object(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("AuditRow", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _AuditRow_digest(ctx context.Context, field graphql.CollectedField, obj *model.AuditRow) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_AuditRow_digest(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Digest, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_AuditRow_digest(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("AuditRow", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
@@ -16991,6 +17736,52 @@ func (ec *executionContext) fieldContext_MissingLines_to(_ context.Context, fiel
 	return graphql.NewScalarFieldContext("MissingLines", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
+func (ec *executionContext) _MissingSandboxPart_part(ctx context.Context, field graphql.CollectedField, obj *model.MissingSandboxPart) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MissingSandboxPart_part(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Part, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MissingSandboxPart_part(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MissingSandboxPart", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _MissingSandboxPart_reason(ctx context.Context, field graphql.CollectedField, obj *model.MissingSandboxPart) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_MissingSandboxPart_reason(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reason, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_MissingSandboxPart_reason(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("MissingSandboxPart", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _Mutation_startRun(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -18627,6 +19418,38 @@ func (ec *executionContext) fieldContext_Policy_breakGlass(_ context.Context, fi
 	return fc, nil
 }
 
+func (ec *executionContext) _Policy_sandbox(ctx context.Context, field graphql.CollectedField, obj *model.Policy) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Policy_sandbox(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Sandbox, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.PolicySandbox) graphql.Marshaler {
+			return ec.marshalNPolicySandbox2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPolicySandboxᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Policy_sandbox(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Policy",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PolicySandbox(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Policy_actor(ctx context.Context, field graphql.CollectedField, obj *model.Policy) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -19183,6 +20006,190 @@ func (ec *executionContext) fieldContext_PolicyRule_environmentId(_ context.Cont
 	return graphql.NewScalarFieldContext("PolicyRule", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _PolicySandbox_projectId(ctx context.Context, field graphql.CollectedField, obj *model.PolicySandbox) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PolicySandbox_projectId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ProjectID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PolicySandbox_projectId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PolicySandbox", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PolicySandbox_environmentId(ctx context.Context, field graphql.CollectedField, obj *model.PolicySandbox) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PolicySandbox_environmentId(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.EnvironmentID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PolicySandbox_environmentId(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PolicySandbox", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PolicySandbox_memory(ctx context.Context, field graphql.CollectedField, obj *model.PolicySandbox) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PolicySandbox_memory(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Memory, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *float64) graphql.Marshaler {
+			return ec.marshalOFloat2ᚖfloat64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PolicySandbox_memory(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PolicySandbox", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _PolicySandbox_cpu(ctx context.Context, field graphql.CollectedField, obj *model.PolicySandbox) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PolicySandbox_cpu(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CPU, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *float64) graphql.Marshaler {
+			return ec.marshalOFloat2ᚖfloat64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PolicySandbox_cpu(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PolicySandbox", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _PolicySandbox_pids(ctx context.Context, field graphql.CollectedField, obj *model.PolicySandbox) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PolicySandbox_pids(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Pids, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PolicySandbox_pids(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PolicySandbox", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _PolicySandbox_disk(ctx context.Context, field graphql.CollectedField, obj *model.PolicySandbox) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PolicySandbox_disk(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Disk, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *float64) graphql.Marshaler {
+			return ec.marshalOFloat2ᚖfloat64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PolicySandbox_disk(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PolicySandbox", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _PolicySandbox_connect(ctx context.Context, field graphql.CollectedField, obj *model.PolicySandbox) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PolicySandbox_connect(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Connect, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalOString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_PolicySandbox_connect(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PolicySandbox", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _PolicySandbox_require(ctx context.Context, field graphql.CollectedField, obj *model.PolicySandbox) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PolicySandbox_require(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Require, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PolicySandbox_require(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PolicySandbox", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
 func (ec *executionContext) _PolicySod_approve(ctx context.Context, field graphql.CollectedField, obj *model.PolicySod) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -19226,6 +20233,29 @@ func (ec *executionContext) _PolicySod_completeManual(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext_PolicySod_completeManual(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("PolicySod", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _PolicySod_completeManualInEveryPlan(ctx context.Context, field graphql.CollectedField, obj *model.PolicySod) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_PolicySod_completeManualInEveryPlan(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.CompleteManualInEveryPlan, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_PolicySod_completeManualInEveryPlan(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("PolicySod", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
@@ -19987,6 +21017,50 @@ func (ec *executionContext) fieldContext_Query_audit(ctx context.Context, field 
 	return fc, nil
 }
 
+func (ec *executionContext) _Query_auditCheck(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_auditCheck(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Query().AuditCheck(ctx, fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *model.AuditCheck) graphql.Marshaler {
+			return ec.marshalNAuditCheck2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAuditCheck(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_auditCheck(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_AuditCheck(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Query_auditCheck_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Query_queue(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -20407,6 +21481,38 @@ func (ec *executionContext) fieldContext_Query_healthHistory(ctx context.Context
 	if fc.Args, err = ec.field_Query_healthHistory_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Query_workers(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Query_workers(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Query().Workers(ctx)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.WorkerReport) graphql.Marshaler {
+			return ec.marshalNWorkerReport2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐWorkerReportᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Query_workers(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Query",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_WorkerReport(ctx, field)
+		},
 	}
 	return fc, nil
 }
@@ -29232,6 +30338,337 @@ func (ec *executionContext) fieldContext_Wait_who(_ context.Context, field graph
 	return graphql.NewScalarFieldContext("Wait", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _Wait_taskQueue(ctx context.Context, field graphql.CollectedField, obj *model.Wait) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Wait_taskQueue(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TaskQueue, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Wait_taskQueue(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Wait", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Wait_pollerSeenAt(ctx context.Context, field graphql.CollectedField, obj *model.Wait) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Wait_pollerSeenAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Wait().PollerSeenAt(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Wait_pollerSeenAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Wait", field, true, true, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _WorkerReport_account(ctx context.Context, field graphql.CollectedField, obj *model.WorkerReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerReport_account(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Account, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerReport_account(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkerReport", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _WorkerReport_worker(ctx context.Context, field graphql.CollectedField, obj *model.WorkerReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerReport_worker(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Worker, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerReport_worker(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkerReport", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _WorkerReport_queue(ctx context.Context, field graphql.CollectedField, obj *model.WorkerReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerReport_queue(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Queue, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerReport_queue(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkerReport", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _WorkerReport_runtime(ctx context.Context, field graphql.CollectedField, obj *model.WorkerReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerReport_runtime(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Runtime, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerReport_runtime(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkerReport", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _WorkerReport_digest(ctx context.Context, field graphql.CollectedField, obj *model.WorkerReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerReport_digest(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Digest, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerReport_digest(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkerReport", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _WorkerReport_parts(ctx context.Context, field graphql.CollectedField, obj *model.WorkerReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerReport_parts(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Parts, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerReport_parts(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkerReport", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _WorkerReport_missing(ctx context.Context, field graphql.CollectedField, obj *model.WorkerReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerReport_missing(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Missing, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []model.MissingSandboxPart) graphql.Marshaler {
+			return ec.marshalNMissingSandboxPart2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐMissingSandboxPartᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerReport_missing(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "WorkerReport",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_MissingSandboxPart(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _WorkerReport_ok(ctx context.Context, field graphql.CollectedField, obj *model.WorkerReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerReport_ok(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Ok, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerReport_ok(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkerReport", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _WorkerReport_problem(ctx context.Context, field graphql.CollectedField, obj *model.WorkerReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerReport_problem(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Problem, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerReport_problem(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkerReport", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _WorkerReport_uid(ctx context.Context, field graphql.CollectedField, obj *model.WorkerReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerReport_uid(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerReport_uid(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkerReport", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _WorkerReport_reportedAt(ctx context.Context, field graphql.CollectedField, obj *model.WorkerReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerReport_reportedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ReportedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerReport_reportedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkerReport", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _WorkerReport_live(ctx context.Context, field graphql.CollectedField, obj *model.WorkerReport) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_WorkerReport_live(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Live, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_WorkerReport_live(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("WorkerReport", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
 func (ec *executionContext) ___Directive_name(ctx context.Context, field graphql.CollectedField, obj *introspection.Directive) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -31535,7 +32972,7 @@ func (ec *executionContext) unmarshalInputPolicyInput(ctx context.Context, obj a
 		asMap["breakGlass"] = []any{}
 	}
 
-	fieldsInOrder := [...]string{"rules", "grants", "sod", "approvals", "breakGlass"}
+	fieldsInOrder := [...]string{"rules", "grants", "sod", "approvals", "breakGlass", "sandbox"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -31577,6 +33014,13 @@ func (ec *executionContext) unmarshalInputPolicyInput(ctx context.Context, obj a
 				return it, err
 			}
 			it.BreakGlass = data
+		case "sandbox":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("sandbox"))
+			data, err := ec.unmarshalOPolicySandboxInput2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPolicySandboxInputᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Sandbox = data
 		}
 	}
 	return it, nil
@@ -31640,6 +33084,95 @@ func (ec *executionContext) unmarshalInputPolicyRuleInput(ctx context.Context, o
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputPolicySandboxInput(ctx context.Context, obj any) (model.PolicySandboxInput, error) {
+	var it model.PolicySandboxInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	if _, present := asMap["projectId"]; !present {
+		asMap["projectId"] = "*"
+	}
+	if _, present := asMap["environmentId"]; !present {
+		asMap["environmentId"] = "*"
+	}
+	if _, present := asMap["require"]; !present {
+		asMap["require"] = []any{}
+	}
+
+	fieldsInOrder := [...]string{"projectId", "environmentId", "memory", "cpu", "pids", "disk", "connect", "require"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "projectId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("projectId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ProjectID = data
+		case "environmentId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("environmentId"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.EnvironmentID = data
+		case "memory":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("memory"))
+			data, err := ec.unmarshalOFloat2ᚖfloat64(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Memory = data
+		case "cpu":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("cpu"))
+			data, err := ec.unmarshalOFloat2ᚖfloat64(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CPU = data
+		case "pids":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("pids"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Pids = data
+		case "disk":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("disk"))
+			data, err := ec.unmarshalOFloat2ᚖfloat64(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Disk = data
+		case "connect":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("connect"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Connect = data
+		case "require":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("require"))
+			data, err := ec.unmarshalNString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Require = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputPolicySodInput(ctx context.Context, obj any) (model.PolicySodInput, error) {
 	var it model.PolicySodInput
 	if obj == nil {
@@ -31657,8 +33190,11 @@ func (ec *executionContext) unmarshalInputPolicySodInput(ctx context.Context, ob
 	if _, present := asMap["completeManual"]; !present {
 		asMap["completeManual"] = true
 	}
+	if _, present := asMap["completeManualInEveryPlan"]; !present {
+		asMap["completeManualInEveryPlan"] = false
+	}
 
-	fieldsInOrder := [...]string{"approve", "completeManual"}
+	fieldsInOrder := [...]string{"approve", "completeManual", "completeManualInEveryPlan"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -31679,6 +33215,13 @@ func (ec *executionContext) unmarshalInputPolicySodInput(ctx context.Context, ob
 				return it, err
 			}
 			it.CompleteManual = data
+		case "completeManualInEveryPlan":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("completeManualInEveryPlan"))
+			data, err := ec.unmarshalNBoolean2bool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CompleteManualInEveryPlan = data
 		}
 	}
 	return it, nil
@@ -33164,6 +34707,54 @@ func (ec *executionContext) _Artifact(ctx context.Context, sel ast.SelectionSet,
 	return out
 }
 
+var auditCheckImplementors = []string{"AuditCheck"}
+
+func (ec *executionContext) _AuditCheck(ctx context.Context, sel ast.SelectionSet, obj *model.AuditCheck) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, auditCheckImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("AuditCheck")
+		case "checked":
+			out.Values[i] = ec._AuditCheck_checked(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "problems":
+			out.Values[i] = ec._AuditCheck_problems(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "next":
+			out.Values[i] = ec._AuditCheck_next(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var auditConnectionImplementors = []string{"AuditConnection"}
 
 func (ec *executionContext) _AuditConnection(ctx context.Context, sel ast.SelectionSet, obj *model.AuditConnection) graphql.Marshaler {
@@ -33193,6 +34784,11 @@ func (ec *executionContext) _AuditConnection(ctx context.Context, sel ast.Select
 			}
 		case "stray":
 			out.Values[i] = ec._AuditConnection_stray(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "oldestWaitingSeconds":
+			out.Values[i] = ec._AuditConnection_oldestWaitingSeconds(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -33377,6 +34973,36 @@ func (ec *executionContext) _AuditRow(ctx context.Context, sel ast.SelectionSet,
 			}
 		case "detail":
 			out.Values[i] = ec._AuditRow_detail(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "format":
+			out.Values[i] = ec._AuditRow_format(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "credential":
+			out.Values[i] = ec._AuditRow_credential(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "address":
+			out.Values[i] = ec._AuditRow_address(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "via":
+			out.Values[i] = ec._AuditRow_via(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "object":
+			out.Values[i] = ec._AuditRow_object(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "digest":
+			out.Values[i] = ec._AuditRow_digest(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -35765,6 +37391,49 @@ func (ec *executionContext) _MissingLines(ctx context.Context, sel ast.Selection
 	return out
 }
 
+var missingSandboxPartImplementors = []string{"MissingSandboxPart"}
+
+func (ec *executionContext) _MissingSandboxPart(ctx context.Context, sel ast.SelectionSet, obj *model.MissingSandboxPart) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, missingSandboxPartImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("MissingSandboxPart")
+		case "part":
+			out.Values[i] = ec._MissingSandboxPart_part(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "reason":
+			out.Values[i] = ec._MissingSandboxPart_reason(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var mutationImplementors = []string{"Mutation"}
 
 func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet) graphql.Marshaler {
@@ -36346,6 +38015,11 @@ func (ec *executionContext) _Policy(ctx context.Context, sel ast.SelectionSet, o
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "sandbox":
+			out.Values[i] = ec._Policy_sandbox(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "actor":
 			out.Values[i] = ec._Policy_actor(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
@@ -36680,6 +38354,79 @@ func (ec *executionContext) _PolicyRule(ctx context.Context, sel ast.SelectionSe
 	return out
 }
 
+var policySandboxImplementors = []string{"PolicySandbox"}
+
+func (ec *executionContext) _PolicySandbox(ctx context.Context, sel ast.SelectionSet, obj *model.PolicySandbox) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, policySandboxImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("PolicySandbox")
+		case "projectId":
+			out.Values[i] = ec._PolicySandbox_projectId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "environmentId":
+			out.Values[i] = ec._PolicySandbox_environmentId(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "memory":
+			out.Values[i] = ec._PolicySandbox_memory(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "cpu":
+			out.Values[i] = ec._PolicySandbox_cpu(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "pids":
+			out.Values[i] = ec._PolicySandbox_pids(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "disk":
+			out.Values[i] = ec._PolicySandbox_disk(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "connect":
+			out.Values[i] = ec._PolicySandbox_connect(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "require":
+			out.Values[i] = ec._PolicySandbox_require(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var policySodImplementors = []string{"PolicySod"}
 
 func (ec *executionContext) _PolicySod(ctx context.Context, sel ast.SelectionSet, obj *model.PolicySod) graphql.Marshaler {
@@ -36699,6 +38446,11 @@ func (ec *executionContext) _PolicySod(ctx context.Context, sel ast.SelectionSet
 			}
 		case "completeManual":
 			out.Values[i] = ec._PolicySod_completeManual(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "completeManualInEveryPlan":
+			out.Values[i] = ec._PolicySod_completeManualInEveryPlan(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -37143,6 +38895,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "auditCheck":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_auditCheck(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
 		case "queue":
 			field := field
 
@@ -37373,6 +39147,28 @@ func (ec *executionContext) _Query(ctx context.Context, sel ast.SelectionSet) gr
 					}
 				}()
 				res = ec._Query_healthHistory(ctx, field)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			rrm := func(ctx context.Context) graphql.Marshaler {
+				return ec.OperationContext.RootResolverMiddleware(ctx,
+					func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return rrm(innerCtx) })
+		case "workers":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Query_workers(ctx, field)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -41409,26 +43205,162 @@ func (ec *executionContext) _Wait(ctx context.Context, sel ast.SelectionSet, obj
 		case "kind":
 			out.Values[i] = ec._Wait_kind(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "since":
 			out.Values[i] = ec._Wait_since(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "until":
 			out.Values[i] = ec._Wait_until(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "blockingSteps":
 			out.Values[i] = ec._Wait_blockingSteps(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		case "who":
 			out.Values[i] = ec._Wait_who(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "taskQueue":
+			out.Values[i] = ec._Wait_taskQueue(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "pollerSeenAt":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Wait_pollerSeenAt(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var workerReportImplementors = []string{"WorkerReport"}
+
+func (ec *executionContext) _WorkerReport(ctx context.Context, sel ast.SelectionSet, obj *model.WorkerReport) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, workerReportImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("WorkerReport")
+		case "account":
+			out.Values[i] = ec._WorkerReport_account(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "worker":
+			out.Values[i] = ec._WorkerReport_worker(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "queue":
+			out.Values[i] = ec._WorkerReport_queue(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "runtime":
+			out.Values[i] = ec._WorkerReport_runtime(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "digest":
+			out.Values[i] = ec._WorkerReport_digest(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "parts":
+			out.Values[i] = ec._WorkerReport_parts(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "missing":
+			out.Values[i] = ec._WorkerReport_missing(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "ok":
+			out.Values[i] = ec._WorkerReport_ok(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "problem":
+			out.Values[i] = ec._WorkerReport_problem(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "uid":
+			out.Values[i] = ec._WorkerReport_uid(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "reportedAt":
+			out.Values[i] = ec._WorkerReport_reportedAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "live":
+			out.Values[i] = ec._WorkerReport_live(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -42002,6 +43934,16 @@ func (ec *executionContext) marshalNArtifact2ᚕgithubᚗcomᚋdvtᚑengineᚋdv
 	}
 
 	return ret
+}
+
+func (ec *executionContext) marshalNAuditCheck2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAuditCheck(ctx context.Context, sel ast.SelectionSet, v *model.AuditCheck) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._AuditCheck(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNAuditConnection2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐAuditConnection(ctx context.Context, sel ast.SelectionSet, v *model.AuditConnection) graphql.Marshaler {
@@ -42820,6 +44762,26 @@ func (ec *executionContext) marshalNManualTaskEdge2ᚕgithubᚗcomᚋdvtᚑengin
 	return ret
 }
 
+func (ec *executionContext) marshalNMissingSandboxPart2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐMissingSandboxPart(ctx context.Context, sel ast.SelectionSet, v model.MissingSandboxPart) graphql.Marshaler {
+	return ec._MissingSandboxPart(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNMissingSandboxPart2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐMissingSandboxPartᚄ(ctx context.Context, sel ast.SelectionSet, v []model.MissingSandboxPart) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNMissingSandboxPart2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐMissingSandboxPart(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalNPageInfo2ᚖgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPageInfo(ctx context.Context, sel ast.SelectionSet, v *model.PageInfo) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -43099,6 +45061,31 @@ func (ec *executionContext) marshalNPolicyRule2ᚕgithubᚗcomᚋdvtᚑengineᚋ
 
 func (ec *executionContext) unmarshalNPolicyRuleInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPolicyRuleInput(ctx context.Context, v any) (model.PolicyRuleInput, error) {
 	res, err := ec.unmarshalInputPolicyRuleInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNPolicySandbox2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPolicySandbox(ctx context.Context, sel ast.SelectionSet, v model.PolicySandbox) graphql.Marshaler {
+	return ec._PolicySandbox(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNPolicySandbox2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPolicySandboxᚄ(ctx context.Context, sel ast.SelectionSet, v []model.PolicySandbox) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNPolicySandbox2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPolicySandbox(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) unmarshalNPolicySandboxInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPolicySandboxInput(ctx context.Context, v any) (model.PolicySandboxInput, error) {
+	res, err := ec.unmarshalInputPolicySandboxInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -44122,6 +46109,26 @@ func (ec *executionContext) marshalNWaitKind2githubᚗcomᚋdvtᚑengineᚋdvt�
 	return v
 }
 
+func (ec *executionContext) marshalNWorkerReport2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐWorkerReport(ctx context.Context, sel ast.SelectionSet, v model.WorkerReport) graphql.Marshaler {
+	return ec._WorkerReport(ctx, sel, &v)
+}
+
+func (ec *executionContext) marshalNWorkerReport2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐWorkerReportᚄ(ctx context.Context, sel ast.SelectionSet, v []model.WorkerReport) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNWorkerReport2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐWorkerReport(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalN__Directive2githubᚗcomᚋ99designsᚋgqlgenᚋgraphqlᚋintrospectionᚐDirective(ctx context.Context, sel ast.SelectionSet, v introspection.Directive) graphql.Marshaler {
 	return ec.___Directive(ctx, sel, &v)
 }
@@ -44639,6 +46646,23 @@ func (ec *executionContext) unmarshalOPolicyRuleInput2ᚕgithubᚗcomᚋdvtᚑen
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
 		res[i], err = ec.unmarshalNPolicyRuleInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPolicyRuleInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) unmarshalOPolicySandboxInput2ᚕgithubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPolicySandboxInputᚄ(ctx context.Context, v any) ([]model.PolicySandboxInput, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]model.PolicySandboxInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNPolicySandboxInput2githubᚗcomᚋdvtᚑengineᚋdvtᚋgraphᚋinternalᚋmodelᚐPolicySandboxInput(ctx, vSlice[i])
 		if err != nil {
 			return nil, err
 		}

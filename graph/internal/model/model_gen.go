@@ -92,6 +92,15 @@ type Artifact struct {
 	ContentType *string  `json:"contentType,omitempty"`
 }
 
+// One page of the comparison of tokens, policies, settings and decisions with the audit rows that made them.
+type AuditCheck struct {
+	Checked int `json:"checked"`
+	// One sentence for each object that no row accounts for.
+	Problems []string `json:"problems"`
+	// Pass it as `after` for the next page; null at the end.
+	Next *string `json:"next,omitempty"`
+}
+
 type AuditConnection struct {
 	Edges    []AuditEdge `json:"edges"`
 	PageInfo *PageInfo   `json:"pageInfo"`
@@ -99,6 +108,8 @@ type AuditConnection struct {
 	Waiting float64 `json:"waiting"`
 	// Rows that are not in the chain and never will be: they did not come through dvt.
 	Stray float64 `json:"stray"`
+	// How many seconds the oldest waiting row has waited; 0 when none waits. More than 10 is a fault.
+	OldestWaitingSeconds float64 `json:"oldestWaitingSeconds"`
 }
 
 type AuditEdge struct {
@@ -112,9 +123,10 @@ type AuditEntry struct {
 	No run.Seq `json:"no"`
 	// Of the row, a UUID.
 	ID string `json:"id"`
-	// SHA-256 in hex over the strings v1, hash of the link before (empty for the first), no, id, at (UTC, six digits of a
-	// second, Z), tenantId, actor, action, runId, signalId, outcome, code, reason, requestId, detail, each written as its
-	// length in bytes, a colon and itself.
+	// SHA-256 in hex over the strings v2, hash of the link before (empty for the first), no, id, at (UTC, six digits of a
+	// second, Z), tenantId, actor, action, runId, signalId, outcome, code, reason, requestId, detail, credential, address,
+	// via, object, digest, each written as its length in bytes, a colon and itself. Rows of format 1 begin with v1 and end
+	// with detail.
 	Hash string `json:"hash"`
 	// Null when the row was taken away.
 	Row *AuditRow `json:"row,omitempty"`
@@ -147,6 +159,18 @@ type AuditRow struct {
 	RequestID string `json:"requestId"`
 	// A JSON document as it is kept, or empty.
 	Detail string `json:"detail"`
+	// Of the hash: 1 does not cover the fields below.
+	Format int `json:"format"`
+	// That the actor showed, without its secret: token:ID, session:ID, jwt or account, and @PROVIDER behind it.
+	Credential string `json:"credential"`
+	// That the request came from, behind trusted proxies.
+	Address string `json:"address"`
+	// http, websocket, sign-in or worker.
+	Via string `json:"via"`
+	// That the row made: token/ID, policy/VERSION, setting/KIND/TENANT/VERSION, decision/RUN/PRINCIPAL, revocation/ID.
+	Object string `json:"object"`
+	// SHA-256 in hex of the content of the object.
+	Digest string `json:"digest"`
 }
 
 type BreakGlassInput struct {
@@ -672,6 +696,11 @@ type MissingLines struct {
 	To int `json:"to"`
 }
 
+type MissingSandboxPart struct {
+	Part   string `json:"part"`
+	Reason string `json:"reason"`
+}
+
 type Mutation struct {
 }
 
@@ -766,6 +795,8 @@ type Policy struct {
 	Sod        *PolicySod         `json:"sod"`
 	Approvals  []PolicyApproval   `json:"approvals"`
 	BreakGlass []PolicyBreakGlass `json:"breakGlass"`
+	// Ceilings of the sandboxes that plans ask for.
+	Sandbox []PolicySandbox `json:"sandbox"`
 	// Who made this version; null for version 0.
 	Actor  *string    `json:"actor,omitempty"`
 	Reason *string    `json:"reason,omitempty"`
@@ -827,7 +858,7 @@ type PolicyGrantInput struct {
 	BreakGlass bool `json:"breakGlass"`
 }
 
-// At most 10,000 rules, grants, approvals and break-glass entries together, and 200 grants of one principal.
+// At most 10,000 rules, grants, approvals, break-glass entries and ceilings of sandboxes together, and 200 grants of one principal.
 type PolicyInput struct {
 	// Null: the defaults of dvt, now and after upgrades.
 	Rules      []PolicyRuleInput       `json:"rules,omitempty"`
@@ -835,6 +866,8 @@ type PolicyInput struct {
 	Sod        *PolicySodInput         `json:"sod"`
 	Approvals  []PolicyApprovalInput   `json:"approvals"`
 	BreakGlass []PolicyBreakGlassInput `json:"breakGlass"`
+	// Null keeps the ceilings as they are, so that a client that does not know them removes none.
+	Sandbox []PolicySandboxInput `json:"sandbox,omitempty"`
 }
 
 // Gives an action to a role and to the roles above it; `*` is every project or environment.
@@ -852,14 +885,52 @@ type PolicyRuleInput struct {
 	EnvironmentID string `json:"environmentId"`
 }
 
+// The most that programs of a project and environment may use and reach; null bounds nothing.
+type PolicySandbox struct {
+	ProjectID     string `json:"projectId"`
+	EnvironmentID string `json:"environmentId"`
+	// Bytes of all processes of a step together.
+	Memory *float64 `json:"memory,omitempty"`
+	// Cores.
+	CPU *float64 `json:"cpu,omitempty"`
+	// Processes and threads at once.
+	Pids *int `json:"pids,omitempty"`
+	// Bytes of one file that a program writes.
+	Disk *float64 `json:"disk,omitempty"`
+	// Permitted TCP destinations, PORT or HOST:PORT; null permits all that the guard of outgoing addresses permits.
+	Connect []string `json:"connect,omitempty"`
+	// Parts that every program must have.
+	Require []string `json:"require"`
+}
+
+// A field that is null or 0 bounds nothing.
+type PolicySandboxInput struct {
+	ProjectID     string   `json:"projectId"`
+	EnvironmentID string   `json:"environmentId"`
+	Memory        *float64 `json:"memory,omitempty"`
+	CPU           *float64 `json:"cpu,omitempty"`
+	Pids          *int     `json:"pids,omitempty"`
+	Disk          *float64 `json:"disk,omitempty"`
+	// An empty list permits no connection; null permits all that the guard of outgoing addresses permits.
+	Connect []string `json:"connect,omitempty"`
+	Require []string `json:"require"`
+}
+
+// Separation of duties. While a part is on, a service, which has API tokens and no person, does not decide in that part.
 type PolicySod struct {
-	Approve        bool `json:"approve"`
+	// Who asked for a run may not approve it.
+	Approve bool `json:"approve"`
+	// Who asked for or approved a run may not complete its manual steps, unless the plan says `sod: false`.
 	CompleteManual bool `json:"completeManual"`
+	// A plan cannot lift completeManual by `sod: false`.
+	CompleteManualInEveryPlan bool `json:"completeManualInEveryPlan"`
 }
 
 type PolicySodInput struct {
 	Approve        bool `json:"approve"`
 	CompleteManual bool `json:"completeManual"`
+	// A plan cannot lift completeManual by `sod: false`.
+	CompleteManualInEveryPlan bool `json:"completeManualInEveryPlan"`
 }
 
 // A project with limits per minute of its own takes nothing from its tenant's.
@@ -1369,8 +1440,10 @@ type Signal struct {
 	Decision  SignalDecision  `json:"decision"`
 	Rejection *Rejection      `json:"rejection,omitempty"`
 	// Null when rejected.
-	Application       *SignalApplication `json:"application,omitempty"`
-	ApplicationReason *string            `json:"applicationReason,omitempty"`
+	Application *SignalApplication `json:"application,omitempty"`
+	// Why it is NOOP or NOT_APPLIED. Of a CANCEL or EMERGENCY_STOP while it is PENDING or DELIVERED: how far the engine has
+	// come, and when dvt ends the run by itself; once it is APPLIED, that dvt did so because the engine did not.
+	ApplicationReason *string `json:"applicationReason,omitempty"`
 	// True when this answer repeats an earlier one.
 	Duplicate bool `json:"duplicate"`
 	// runSeq of SignalAccepted or SignalRejected.
@@ -1703,6 +1776,33 @@ type Wait struct {
 	BlockingSteps []string   `json:"blockingSteps"`
 	// Who can end the wait.
 	Who *string `json:"who,omitempty"`
+	// Of kind WORKER: the queue that a worker must serve.
+	TaskQueue *string `json:"taskQueue,omitempty"`
+	// Of kind WORKER: when a worker last asked that queue for work, as this server knew at most 15 s ago; null when none is known to
+	// have. A worker whose slots are all taken asks for nothing. Not in subscriptions, which say nothing while the run stands still.
+	PollerSeenAt *time.Time `json:"pollerSeenAt,omitempty"`
+}
+
+// What a data worker says about its sandbox. Runtimes and parts are strings on purpose: later versions may add some.
+type WorkerReport struct {
+	// The account that sent it, and the name that the worker gave itself.
+	Account string `json:"account"`
+	Worker  string `json:"worker"`
+	Queue   string `json:"queue"`
+	Runtime string `json:"runtime"`
+	// SHA-256 of the runtime's own program, in hexadecimal.
+	Digest  string               `json:"digest"`
+	Parts   []string             `json:"parts"`
+	Missing []MissingSandboxPart `json:"missing"`
+	// The last verification succeeded.
+	Ok bool `json:"ok"`
+	// Why it failed; null when it succeeded.
+	Problem *string `json:"problem,omitempty"`
+	// The user that programs run as.
+	UID        int       `json:"uid"`
+	ReportedAt time.Time `json:"reportedAt"`
+	// It reported in the last two minutes, so that plans are admitted by it.
+	Live bool `json:"live"`
 }
 
 // What one can do.

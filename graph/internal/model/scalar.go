@@ -112,14 +112,18 @@ func appendDigits(b []byte, n, digits int) []byte {
 	return b
 }
 
-// UnmarshalTime reads RFC 3339 with any offset.
+// UnmarshalTime reads RFC 3339 with any offset. The moment must be in the years 1 to 9999 in UTC, or no answer could write
+// it.
 func UnmarshalTime(v any) (time.Time, error) {
 	s, _ := v.(string)
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
 		return time.Time{}, badInput("A Time is RFC 3339, such as 2026-11-21T03:12:07.123Z.")
 	}
-	return t.UTC(), nil
+	if t = t.UTC(); t.Year() < 1 || t.Year() > 9999 {
+		return time.Time{}, badInput("A Time is in the years 1 to 9999 in UTC.")
+	}
+	return t, nil
 }
 
 // MarshalDuration writes milliseconds, with what is finer behind the point.

@@ -29,7 +29,8 @@ type task struct {
 // serverPackages start real servers or link large databases: they run without the race detector, which would multiply their time; what
 // they drive is raced in packages of its own. A path stands for itself and what is below it. They start in this order, the long ones first.
 var serverPackages = []string{
-	"server", "engine/temporal", "store/postgres", "store/sqlite", "store/upkeep", "cmd", "store/storetest", "internal/testserver", "store/remote",
+	"server", "engine/temporal", "store/postgres", "store/sqlite", "store/upkeep", "cmd", "store/storetest", "internal/testserver", "engine/remote",
+	"sandbox", // its limits of memory hold for the shim too, which the race detector's hooks make too large
 }
 
 // plainPackages start no goroutine: the race detector would find nothing in them and multiply their time.
@@ -93,6 +94,12 @@ func suites(root string, race bool) ([]task, error) {
 			argv: goTest([]string{"-shuffle=on", fmt.Sprintf("-p=%d", runtime.NumCPU()), fmt.Sprintf("-parallel=%d", 2*runtime.NumCPU())}, servers),
 		},
 		{
+			name: "attacks", what: "attacks on real processes", heavy: true, goTest: true, tests: true, env: []string{binary},
+			needs: []string{"temporal", "postgres", "redis", "binary"},
+			// All its tests share one installation, and wait for it more than they compute.
+			argv: goTest([]string{"-parallel=8"}, []string{"./internal/attacks"}),
+		},
+		{
 			name: "go", what: pureWhat, heavy: true, goTest: true, tests: true, env: append(pureEnv, path),
 			needs: []string{"postgres", "redis", "dbt"},
 			argv:  goTest(pureArgs, pure),
@@ -118,7 +125,8 @@ func suites(root string, race bool) ([]task, error) {
 	}, nil
 }
 
-// goPackages splits the module's packages into those of serverPackages, of plainPackages and the others; internal/house is a suite of its own.
+// goPackages splits the module's packages into those of serverPackages, of plainPackages and the others; internal/house and internal/attacks
+// are suites of their own.
 func goPackages(root string) (pure, plain, servers []string, err error) {
 	list := exec.Command("go", "list", "-f", "{{.Dir}}", "./...")
 	list.Dir = root
@@ -136,7 +144,7 @@ func goPackages(root string) (pure, plain, servers []string, err error) {
 		below := func(p string) bool { return pkg == p || strings.HasPrefix(pkg, p+"/") }
 		switch {
 		// A folder named node_modules may hold Go code that is not ours.
-		case pkg == "internal/house", below("web/node_modules"):
+		case pkg == "internal/house", pkg == "internal/attacks", below("web/node_modules"):
 		case slices.ContainsFunc(serverPackages, below):
 			i := slices.IndexFunc(serverPackages, below)
 			order[i] = append(order[i], "./"+pkg)

@@ -10,7 +10,7 @@ import (
 // index derives from the log and the writes of a run what the rules ask for.
 func (b *book) index() {
 	b.bySubject, b.begun, b.ended = map[subject]run.Seq{}, map[attempt]run.Seq{}, map[attempt]run.Seq{}
-	b.inserter, b.maybe = map[run.Seq]*write{}, map[subject][]*write{}
+	b.hooks, b.inserter, b.maybe = map[attempt]run.Seq{}, map[run.Seq]*write{}, map[subject][]*write{}
 	b.readLog()
 	b.findOrigins()
 	b.markAcknowledged()
@@ -49,6 +49,8 @@ func (b *book) readLog() {
 			manual[a] = true
 		case s.endsAttempt() && b.ended[a] == 0:
 			b.ended[a] = seq
+		case s.endsHook() && b.hooks[a] == 0:
+			b.hooks[a] = seq
 		}
 		if b.begun[a] > 0 && !manual[a] && b.ended[a] == 0 {
 			live[a] = true

@@ -15,7 +15,7 @@ const (
 	// Keys: a log is 1..n without holes, each key is there once and is the one that
 	// the event's own fields give (T03, T05, T28, A05).
 	Keys Rule = "keys"
-	// Terminals: an attempt and a run end once, and nothing but decisions about
+	// Terminals: an attempt, its hook and a run end once, and nothing but decisions about
 	// signals follows the end of a run (T10, T80, G19).
 	Terminals Rule = "terminals"
 	// Acknowledged: what was acknowledged is there, at its seq, as it was sent; a

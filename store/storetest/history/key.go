@@ -51,6 +51,10 @@ func (s subject) endsAttempt() bool {
 	return s.kind == "StepCompleted" || s.kind == "StepFailed" || s.kind == "StepSkipped"
 }
 
+func (s subject) endsHook() bool {
+	return s.kind == "StepCompensated" || s.kind == "StepCompensationFailed"
+}
+
 func (s subject) endsRun() bool {
 	return s.kind == "RunCompleted" || s.kind == "RunFailed" || s.kind == "RunCancelled"
 }

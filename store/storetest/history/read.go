@@ -59,6 +59,7 @@ type book struct {
 	bySubject map[subject]run.Seq
 	begun     map[attempt]run.Seq
 	ended     map[attempt]run.Seq // terminals of attempts
+	hooks     map[attempt]run.Seq // ends of their hooks
 	end       run.Seq             // terminal of the run, 0 for none
 	running   []int               // by seq
 	gates     gates

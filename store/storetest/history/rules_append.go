@@ -114,12 +114,15 @@ func (b *book) unjustified(w *write, s subject, o Outcome, ceiling run.Seq) stri
 	switch o.Refused {
 	case run.CodeInvalidTransition:
 		won := b.end
-		if s.endsAttempt() {
+		switch {
+		case s.endsAttempt():
 			won = b.ended[s.attempt()]
+		case s.endsHook():
+			won = b.hooks[s.attempt()]
 		}
 		e := b.at(won)
 		switch {
-		case !s.endsAttempt() && !s.endsRun():
+		case !s.endsAttempt() && !s.endsHook() && !s.endsRun():
 			return "it ends nothing"
 		case e == nil || won > ceiling:
 			return "its subject had not ended"
@@ -198,9 +201,10 @@ func (b *book) whole(v *verdict, w *write, at []run.Seq) {
 	}
 	for _, d := range w.drafts {
 		s := ofDraft(d)
-		seq, ended := b.bySubject[s], b.ended[s.attempt()]
+		seq, ended, hooked := b.bySubject[s], b.ended[s.attempt()], b.hooks[s.attempt()]
 		switch {
 		case seq > 0 && seq <= last:
+		case s.endsHook() && hooked > 0 && hooked <= last:
 		case s.endsAttempt() && (w.append.IfStarted || ended > 0 && ended <= last):
 		case b.end > 0 && b.end <= last && !s.decides():
 		default:

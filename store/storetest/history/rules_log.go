@@ -28,11 +28,16 @@ func (b *book) keys(v *verdict) {
 }
 
 func (b *book) terminals(v *verdict) {
-	ended := map[attempt]run.Seq{}
+	ended, hooks := map[attempt]run.Seq{}, map[attempt]run.Seq{}
 	for i, e := range b.events {
 		seq, s := run.Seq(i+1), ofEvent(e)
 		if b.end > 0 && seq > b.end && !s.decides() {
 			v.add(Terminals, "%s at %d after the end of the run at %d", s, seq, b.end)
+		}
+		if first := hooks[s.attempt()]; s.endsHook() && first > 0 {
+			v.add(Terminals, "%s at %d ends a hook that %s ended at %d", s, seq, b.at(first).Type, first)
+		} else if s.endsHook() {
+			hooks[s.attempt()] = seq
 		}
 		if !s.endsAttempt() {
 			continue

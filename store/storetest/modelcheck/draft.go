@@ -14,7 +14,7 @@ import (
 var kinds = slices.Concat(
 	slices.Repeat([]run.EventType{run.StepStartedEvent}, 8), slices.Repeat([]run.EventType{run.StepCompletedEvent}, 4),
 	slices.Repeat([]run.EventType{run.StepFailedEvent}, 3), slices.Repeat([]run.EventType{run.StepAwaitingManualCompletion}, 2),
-	[]run.EventType{run.StepSkippedEvent, run.StepCompensated, run.SignalRejected},
+	[]run.EventType{run.StepSkippedEvent, run.StepCompensated, run.StepCompensationFailed, run.SignalRejected},
 )
 
 // append draws a batch. What moves the gate rides with an event of its own, so

@@ -1,0 +1,77 @@
+package artifact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+
+	"gocloud.dev/blob"
+	"gocloud.dev/gcerrors"
+)
+
+// Archive keeps small documents that nobody writes twice. It is safe for concurrent use.
+type Archive struct{ bucket *blob.Bucket }
+
+// maxArchived bounds one document of an Archive, in bytes.
+const maxArchived = 1 << 20
+
+// OpenArchive opens the bucket at a URL: file:///a/directory (made when missing) or mem://.
+func OpenArchive(ctx context.Context, bucketURL string) (*Archive, error) {
+	u, err := url.Parse(bucketURL)
+	if err != nil {
+		return nil, fmt.Errorf("artifact: bucket address: %w", err)
+	}
+	if u.Scheme == "file" {
+		u.RawQuery = url.Values{"create_dir": {"1"}, "dir_file_mode": {"0700"}, "metadata": {"skip"}, "no_tmp_dir": {"1"}}.Encode()
+	}
+	bucket, err := blob.OpenBucket(ctx, u.String())
+	if err != nil {
+		return nil, fmt.Errorf("artifact: open bucket: %w", err)
+	}
+	return &Archive{bucket}, nil
+}
+
+// Close lets go of the bucket.
+func (a *Archive) Close() error { return a.bucket.Close() }
+
+// Write keeps a document under a name that has none: fs.ErrExist when it has, and nothing is changed.
+func (a *Archive) Write(ctx context.Context, name string, body []byte) error {
+	err := a.bucket.WriteAll(ctx, name, body, &blob.WriterOptions{IfNotExist: true, ContentType: "application/json"})
+	if gcerrors.Code(err) == gcerrors.FailedPrecondition {
+		return fs.ErrExist
+	}
+	if err != nil {
+		return fmt.Errorf("artifact: write %s: %w", name, err)
+	}
+	return nil
+}
+
+// Each gives every document to f, in the order of names, one at a time.
+func (a *Archive) Each(ctx context.Context, f func(name string, body []byte) error) error {
+	list := a.bucket.List(nil)
+	for {
+		o, err := list.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("artifact: list: %w", err)
+		}
+		if o.IsDir {
+			continue
+		}
+		if o.Size > maxArchived {
+			return fmt.Errorf("artifact: %s has %d bytes, more than %d", o.Key, o.Size, maxArchived)
+		}
+		body, err := a.bucket.ReadAll(ctx, o.Key)
+		if err != nil {
+			return fmt.Errorf("artifact: read %s: %w", o.Key, err)
+		}
+		if err := f(o.Key, body); err != nil {
+			return err
+		}
+	}
+}

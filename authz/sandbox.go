@@ -1,0 +1,98 @@
+package authz
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/dvt-engine/dvt/plan"
+)
+
+// Sandbox bounds the programs of a project and environment. Zero numbers and a nil Connect bound nothing.
+type Sandbox struct {
+	ProjectID     string  `json:"projectId"`
+	EnvironmentID string  `json:"environmentId"`
+	Memory        int64   `json:"memory,omitempty"` // bytes
+	CPU           float64 `json:"cpu,omitempty"`    // cores
+	PIDs          int     `json:"pids,omitempty"`
+	Disk          int64   `json:"disk,omitempty"` // bytes of one file
+	// Connect lists the permitted TCP destinations as plan.Sandbox does; an empty list permits none.
+	Connect []string `json:"connect,omitzero"`
+	// Require names the parts that every program must have.
+	Require []plan.SandboxPart `json:"require,omitempty"`
+}
+
+func (b Sandbox) ceiling() plan.SandboxCeiling {
+	return plan.SandboxCeiling{
+		Limits:  plan.SandboxLimits{Memory: b.Memory, CPU: b.CPU, PIDs: b.PIDs, Disk: b.Disk},
+		Connect: b.Connect, Require: b.Require,
+	}
+}
+
+// Sandbox returns the ceiling of the programs of a project and environment. Of the tenant's rows that cover the place
+// the most specific one decides; of one for the project and one for the environment, the stricter of each value.
+// ErrUnavailable when the tenant's policy cannot be read: no program starts without its ceiling. It costs a few
+// look-ups.
+func (a *Authorizer) Sandbox(tenantID, project, environment string) (plan.SandboxCeiling, error) {
+	t := a.state.Load().tenants[tenantID]
+	if t == nil {
+		return plan.SandboxCeiling{}, nil
+	}
+	if t.rules == nil {
+		return plan.SandboxCeiling{}, ErrUnavailable
+	}
+	if c, ok := t.sandboxes[place{project, environment}]; ok {
+		return c, nil
+	}
+	ofProject, ok := t.sandboxes[place{project, "*"}]
+	ofEnvironment, ok2 := t.sandboxes[place{"*", environment}]
+	if ok || ok2 {
+		return ofProject.Strictest(ofEnvironment), nil
+	}
+	return t.sandboxes[place{"*", "*"}], nil
+}
+
+func sandboxesOf(rows []Sandbox) map[place]plan.SandboxCeiling {
+	out := make(map[place]plan.SandboxCeiling, len(rows))
+	for _, r := range rows {
+		out[placeOf(r.ProjectID, r.EnvironmentID)] = r.ceiling()
+	}
+	return out
+}
+
+// sandboxes checks the ceilings of a document by the limits that plans have.
+func (c *checking) sandboxes(rows []Sandbox) {
+	for i, r := range rows {
+		path := fmt.Sprintf("sandbox[%d]", i)
+		c.place(path, r.ProjectID, r.EnvironmentID)
+		c.once(path, "sandbox", r.ProjectID, r.EnvironmentID)
+		number := func(field string, n, low, high float64) {
+			if n != 0 && (n < low || n > high) {
+				c.bad(path+"."+field, "RANGE", "must be from %v to %v, or 0 for no ceiling", low, high)
+			}
+		}
+		number("memory", float64(r.Memory), plan.MinSandboxMemory, plan.MaxSandboxMemory)
+		number("cpu", r.CPU, plan.MinSandboxCPU, plan.MaxSandboxCPU)
+		number("pids", float64(r.PIDs), 1, plan.MaxSandboxPIDs)
+		number("disk", float64(r.Disk), plan.MinSandboxDisk, plan.MaxSandboxDisk)
+		if len(r.Connect) > plan.MaxSandboxEntries {
+			c.bad(path+".connect", "RANGE", "must have at most %d entries", plan.MaxSandboxEntries)
+			continue
+		}
+		for n, entry := range r.Connect {
+			d, err := plan.ParseDestination(entry)
+			if err != nil {
+				c.bad(fmt.Sprintf("%s.connect[%d]", path, n), "INVALID", "%s", err)
+				continue
+			}
+			c.once(fmt.Sprintf("%s.connect[%d]", path, n), "destination", path, d.String())
+		}
+		for n, part := range r.Require {
+			at := fmt.Sprintf("%s.require[%d]", path, n)
+			if !slices.Contains(plan.SandboxParts(), part) {
+				c.bad(at, "UNKNOWN", "there is no part %q of a sandbox", part)
+				continue
+			}
+			c.once(at, "part", path, string(part))
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dvt-engine/dvt/server"
+)
+
+// devPrincipal is who the commands are to a `dvt dev` that is asked without a token.
+const devPrincipal = "dev-engineer"
+
+func devCommand() *cobra.Command {
+	c := process(&cobra.Command{
+		Use: "dev", Short: "Run everything here, with a sample, for a newcomer",
+		Long: "Runs everything in one process on loopback, and prints a link that signs one browser in, once, within 24 hours.\n" +
+			"The browser stays signed in for 30 days, also when dvt dev is started again. Its principals have random tokens in the\n" +
+			"file `tokens` of the data directory, with the mode 0600. Commands on that directory find the token of " + devPrincipal + "\n" +
+			"there by themselves.",
+	}, true, []string{
+		"listen", "data", "no-sample", "store", "redis", "temporal", "temporal-namespace", "temporal-binary", "temporal-ui-port", "artifacts",
+		"project-root", "dbt", "plan-roots", "concurrency", "slots-by-type", "slots-by-tenant", "rate-by-type",
+		"heartbeat", "write-budget", "rotate-after", "allow-plaintext", "metrics-listen",
+		"sandbox-runtime", "sandbox-image", "sandbox-memory", "sandbox-cpu", "sandbox-pids", "sandbox-disk", "sandbox-max", "sandbox-read", "sandbox-write", "sandbox-roots",
+		"sandbox-allow-missing",
+	}, func(ctx context.Context, cfg server.Config, log *slog.Logger) error {
+		return server.RunDev(ctx, cfg, log, os.Stdout)
+	})
+	c.AddCommand(devTokenCommand(), devLinkCommand(), devSampleCommand())
+	return c
+}
+
+// devData is the data directory of the `dvt dev` that commands look for.
+func devData() string {
+	return cmp.Or(os.Getenv("DVT_DATA"), fmt.Sprint(server.Defaults(true)["data"]))
+}
+
+// dataFlag is the directory that a command reads the tokens of.
+func dataFlag(c *cobra.Command) *string {
+	return c.Flags().String("data", devData(), "data directory of dvt dev (DVT_DATA)")
+}
+
+// access reads the key ring of a data directory and gives the token of a principal, with the exit status of what is wrong.
+func access(data, principal string) (server.DevAccess, string, error) {
+	a, err := server.ReadDevAccess(data)
+	switch {
+	case errors.Is(err, server.ErrNoDevData):
+		return a, "", &exitError{status: 4, err: err}
+	case err != nil:
+		return a, "", usage(err)
+	}
+	token, ok := a.Tokens[principal]
+	if !ok {
+		names := strings.Join(slices.Sorted(maps.Keys(a.Tokens)), ", ")
+		return a, "", &exitError{status: 4, err: fmt.Errorf("there is no dev principal %q: the names are %s", principal, names)}
+	}
+	return a, token, nil
+}
+
+func devTokenCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "token NAME", Short: "Print the token of a dev principal, for curl and scripts", Args: exact(1), ValidArgsFunction: principalNames,
+		Long: "Prints the token of a principal of dvt dev, such as dev-viewer, from the data directory. It is the same after each start.\n" +
+			"To replace all tokens and sign out all browsers, stop dvt dev, delete the file `tokens` and start again.",
+	}
+	data := dataFlag(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		_, token, err := access(*data, args[0])
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(c.OutOrStdout(), token)
+		return err
+	}
+	return c
+}
+
+// principalNames completes the name of a dev principal.
+func principalNames(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	data, _ := c.Flags().GetString("data") // the flag is there
+	a, err := server.ReadDevAccess(data)
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return slices.Sorted(maps.Keys(a.Tokens)), cobra.ShellCompDirectiveNoFileComp
+}
+
+func devLinkCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "link [NAME]", Short: "Print a new link that signs a browser in, once, within 24 hours", Args: between(0, 1), ValidArgsFunction: principalNames,
+		Long: "Asks the dvt dev that runs on the data directory for a new link, for a second browser or one that was restarted without its\n" +
+			"cookies. The link signs in as NAME, or as " + devPrincipal + ". Who is signed in may become any other dev principal.",
+	}
+	data := dataFlag(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		body, err := askDev(c.Context(), *data, strings.Join(append(args, devPrincipal)[:1], ""), http.MethodPost, "/dev/link")
+		if err != nil {
+			return err
+		}
+		var link struct{ URL string }
+		if err := json.Unmarshal(body, &link); err != nil {
+			return fmt.Errorf("dvt dev gave no link: %w", err)
+		}
+		_, err = fmt.Fprintln(c.OutOrStdout(), link.URL)
+		return err
+	}
+	return c
+}
+
+func devSampleCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "sample NAME", Short: "Print a sample plan, shop or broken, as this dvt dev would run it", Args: exact(1),
+		ValidArgsFunction: cobra.FixedCompletions([]cobra.Completion{"shop", "broken"}, cobra.ShellCompDirectiveNoFileComp),
+	}
+	data := dataFlag(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		body, err := askDev(c.Context(), *data, devPrincipal, http.MethodGet, "/dev/plans/"+url.PathEscape(args[0]))
+		if err != nil {
+			return err
+		}
+		_, err = exactly(c.OutOrStdout()).Write(body)
+		return err
+	}
+	return c
+}
+
+// maxDevAnswer is the most that is read of an answer of dvt dev, in bytes.
+const maxDevAnswer = 1 << 20
+
+// askDev asks the `dvt dev` that runs on a data directory. The token goes to the address that the process wrote down.
+func askDev(ctx context.Context, data, principal, method, path string) ([]byte, error) {
+	a, token, err := access(data, principal)
+	if err != nil {
+		return nil, err
+	}
+	if !a.Running() {
+		return nil, fmt.Errorf("no `dvt dev` runs on %s: start it, or name another directory with --data or DVT_DATA", data)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+a.Address+path, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("dvt dev does not answer: %w", err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxDevAnswer))
+	switch {
+	case err != nil:
+		return nil, err
+	case res.StatusCode == http.StatusNotFound:
+		return nil, &exitError{status: 4, err: errors.New(strings.TrimSpace(string(body)))}
+	case res.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("dvt dev answered %s: %s", res.Status, strings.TrimSpace(string(body)))
+	}
+	return body, nil
+}
+
+// beDevPrincipal gives the session the token of a dev principal when its server is the `dvt dev` that runs on the data
+// directory of this environment. The token is sent to the address that the process wrote down, and nowhere else: behind
+// the name localhost, or on the port of a process that has ended, another program may listen.
+func (s *session) beDevPrincipal() error {
+	u, err := url.Parse(s.server)
+	if err != nil {
+		return fmt.Errorf("--server %q is no address: %w", s.server, err)
+	}
+	if u.Scheme != "http" || !onLoopback(u.Hostname()) {
+		return nil // `dvt dev` is on loopback only
+	}
+	a, token, err := access(devData(), devPrincipal)
+	if errors.Is(err, server.ErrNoDevData) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !a.IsDevAddress(u.Host) || !a.Running() {
+		return nil
+	}
+	u.Host = a.Address
+	s.server, s.token = u.String(), token
+	return nil
+}
+
+func onLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// noteReceiver is the address that takes the notifications of a sample: that of the `dvt dev` of this environment, or one
+// for people to replace.
+func noteReceiver() string {
+	if a, err := server.ReadDevAccess(devData()); err == nil && a.Address != "" {
+		return a.NotifyURL()
+	}
+	return "https://hooks.example.com/notify"
+}

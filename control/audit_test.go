@@ -1,0 +1,221 @@
+package control_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// unlinkable is a store that cannot link.
+type unlinkable struct{ store.Store }
+
+func (unlinkable) LinkAudit(context.Context, int) (int, error) {
+	return 0, errors.New("tenant acme: the head is damaged")
+}
+
+func TestLinkAudit_AnOldRowWithoutALinkRaisesOneAlert(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	w := newWorld(t, func(c *control.Config) { c.Metrics, c.Store = registry, unlinkable{c.Store} })
+	if err := w.raw.Audit(t.Context(), store.AuditRow{ID: uuid.NewString(), TenantID: "acme", Actor: "ana", Action: "PAUSE"}); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.advance(11 * time.Second)
+	w.spawn(w.LinkAudit)
+	eventually(t, "the age of the oldest row is 11 s or more", func() bool { return metrics(t, registry)["dvt_audit_unlinked_seconds"] >= 11 })
+	alerts := must[[]store.Alert](t)(w.raw.Alerts(t.Context(), store.AlertFilter{TenantID: "acme", Limit: 10}))
+	if len(alerts) != 1 || alerts[0].Code != run.CodeAuditUnlinked || alerts[0].Level != store.AlertHigh || !strings.Contains(alerts[0].Note, "has no link after 1") {
+		t.Errorf("alerts %+v; want one AUDIT_UNLINKED", alerts)
+	}
+	if n := metrics(t, registry)["dvt_audit_link_failures_total"]; n < 1 {
+		t.Errorf("dvt_audit_link_failures_total is %v, want 1 or more", n)
+	}
+	page := must[control.AuditPage](t)(w.Audit(t.Context(), w.who("dev-admin"), control.AuditQuery{Loose: true}))
+	if page.Waiting != 1 || page.Oldest < 11*time.Second {
+		t.Errorf("%d rows wait, the oldest for %s; want 1 and 11 s or more", page.Waiting, page.Oldest)
+	}
+}
+
+func TestDenials_AreCountedByAction(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	w := newWorld(t, func(c *control.Config) { c.Metrics = registry })
+	p := w.who("dev-viewer")
+	p.Address, p.Via, p.TokenID = "192.0.2.7", authz.ViaHTTP, ""
+	for range 3 {
+		_, err := w.FreezeTenant(t.Context(), p, control.FreezeTenant{RequestID: "r", Frozen: true, Reason: "because"})
+		refusal(t, err, run.CodeForbidden)
+	}
+	counted := map[string]float64{}
+	for _, f := range must[[]*dto](t)(gather(registry)) {
+		if f.name == "dvt_denials_total" && f.value > 0 {
+			counted[f.label] += f.value
+		}
+	}
+	if diff := cmp.Diff(map[string]float64{"FREEZE_TENANT": 3}, counted); diff != "" {
+		t.Errorf("dvt_denials_total (-want +got):\n%s", diff)
+	}
+	row := w.auditChainHolds("acme")[0].Row
+	if row.Credential != "account" || row.Address != "192.0.2.7" || row.Via != "http" {
+		t.Errorf("the row names the credential %q, the address %q and the way %q; want account, 192.0.2.7 and http", row.Credential, row.Address, row.Via)
+	}
+}
+
+// dto is one series.
+type dto struct {
+	name, label string
+	value       float64
+}
+
+func gather(r *prometheus.Registry) (out []*dto, err error) {
+	families, err := r.Gather()
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			label := ""
+			if l := m.GetLabel(); len(l) > 0 {
+				label = l[0].GetValue()
+			}
+			out = append(out, &dto{f.GetName(), label, m.GetCounter().GetValue()})
+		}
+	}
+	return out, err
+}
+
+// shelf keeps documents in memory, and refuses them while it is broken.
+type shelf struct {
+	mu     sync.Mutex
+	docs   map[string][]byte
+	broken error
+}
+
+func (s *shelf) Write(_ context.Context, name string, body []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken != nil {
+		return s.broken
+	}
+	if s.docs[name] != nil {
+		return fs.ErrExist
+	}
+	s.docs[name] = body
+	return nil
+}
+
+func (s *shelf) list() [][]byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.docs))
+}
+
+func TestWriteAuditHeads_OneSignedDocumentForAllServers(t *testing.T) {
+	t.Parallel()
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := &shelf{docs: map[string][]byte{}}
+	change := func(c *control.Config) {
+		c.AuditHeads = control.AuditHeads{Archive: place, Key: func() ed25519.PrivateKey { return private }, Every: time.Hour, Installation: "here"}
+	}
+	w := newWorld(t, change)
+	w.clock.hold() // within one hour
+	if err := w.raw.Audit(t.Context(), store.AuditRow{ID: uuid.NewString(), TenantID: "acme", Actor: "ana", Action: "PAUSE"}); err != nil {
+		t.Fatal(err)
+	}
+	links := w.auditChainHolds("acme")
+	w.spawn(w.WriteAuditHeads)
+	w.spawn(control.New(w.config).WriteAuditHeads)
+	eventually(t, "a document", func() bool { return len(place.list()) > 0 })
+	time.Sleep(100 * time.Millisecond) // the other server has its turn
+	docs := place.list()
+	if len(docs) != 1 {
+		t.Fatalf("%d documents in one interval, want 1", len(docs))
+	}
+	heads, err := store.DecodeHeads(docs[0], public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []store.AuditHead{{TenantID: "acme", No: 1, Hash: hex.EncodeToString(links[0].Hash[:])}}
+	if diff := cmp.Diff(want, heads.Heads); diff != "" || heads.Installation != "here" {
+		t.Errorf("heads of %q (-want +got):\n%s", heads.Installation, diff)
+	}
+	forged := []byte(strings.Replace(string(docs[0]), `"no":1`, `"no":2`, 1))
+	if _, err := store.DecodeHeads(forged, public); !errors.Is(err, store.ErrSignature) {
+		t.Errorf("a changed document: %v, want ErrSignature", err)
+	}
+}
+
+func TestWriteAuditHeads_AFailureRaisesAnAlertOfTheOperators(t *testing.T) {
+	t.Parallel()
+	_, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	w := newWorld(t, func(c *control.Config) {
+		c.Metrics, c.OperatorsTenant = registry, "acme"
+		c.AuditHeads = control.AuditHeads{
+			Archive: &shelf{broken: errors.New("the bucket is full")}, Key: func() ed25519.PrivateKey { return private }, Every: time.Hour,
+		}
+	})
+	if err := w.raw.Audit(t.Context(), store.AuditRow{ID: uuid.NewString(), TenantID: "acme", Actor: "ana", Action: "PAUSE"}); err != nil {
+		t.Fatal(err)
+	}
+	w.auditChainHolds("acme")
+	w.spawn(w.WriteAuditHeads)
+	eventually(t, "an alert", func() bool {
+		alerts := must[[]store.Alert](t)(w.raw.Alerts(t.Context(), store.AlertFilter{TenantID: "acme", Limit: 10}))
+		return len(alerts) == 1 && alerts[0].Code == run.CodeAuditHeads && alerts[0].Note == "the bucket is full"
+	})
+	if n := metrics(t, registry)["dvt_audit_heads_failures_total"]; n != 1 {
+		t.Errorf("dvt_audit_heads_failures_total is %v, want 1", n)
+	}
+}
+
+// Each use case that makes an object leaves the row that accounts for it.
+func TestCheckAudit_UseCasesAccountForWhatTheyMake(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *control.Config) { c.OperatorsTenant = "acme" })
+	p := w.who("dev-admin")
+	made := must[control.CreatedToken](t)(w.CreateToken(t.Context(), p, control.CreateToken{RequestID: "t", Name: "ci", Grants: p.Grants[:1]}))
+	must[control.Token](t)(w.RevokeToken(t.Context(), p, control.RevokeToken{RequestID: "r", ID: made.Token.ID, Reason: "lost"}))
+	policy := must[control.Policy](t)(w.Policy(t.Context(), p))
+	must[control.Policy](t)(w.SetPolicy(t.Context(), p, control.SetPolicy{RequestID: "p", ExpectedVersion: policy.Version, Document: policy.Document, Reason: "because"}))
+	must[control.ServiceState](t)(w.FreezeTenant(t.Context(), p, control.FreezeTenant{RequestID: "f", Frozen: true, Reason: "because"}))
+	must[control.ServiceState](t)(w.SetEngineMode(t.Context(), w.who("dev-sre"), control.SetEngineMode{RequestID: "m", Mode: control.ModeNormal, Reason: "because"}))
+	checked, after := 0, ""
+	for {
+		page := must[control.AuditCheckPage](t)(w.CheckAudit(t.Context(), p, after))
+		for _, problem := range page.Problems {
+			t.Error(problem)
+		}
+		checked += page.Checked
+		if after = page.Next; after == "" {
+			break
+		}
+	}
+	if checked != 4 {
+		t.Errorf("%d objects were checked, want a token, a policy, a freeze and a mode", checked)
+	}
+	_, err := w.CheckAudit(t.Context(), p, "9:")
+	refusal(t, err, run.CodeCursorInvalid)
+	_, err = w.CheckAudit(t.Context(), w.who("dev-viewer"), "")
+	refusal(t, err, run.CodeForbidden)
+}

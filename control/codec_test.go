@@ -1,0 +1,30 @@
+package control_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// One key reads the payloads of all tenants, so nobody may where no tenant of operators is set.
+func TestMayReadPayloads_IsForTheOperatorsSRE(t *testing.T) {
+	t.Parallel()
+	const no = run.CodeForbidden
+	for operators, want := range map[string]map[string]run.Code{
+		"acme":   {"dev-sre": "", "dev-admin": no, "dev-viewer": no, "dev-mallory": no},
+		"globex": {"dev-sre": no, "dev-admin": no, "dev-viewer": no, "dev-mallory": no},
+		"":       {"dev-sre": no, "dev-admin": no, "dev-viewer": no, "dev-mallory": no},
+	} {
+		w := newWorld(t, func(c *control.Config) { c.OperatorsTenant = operators })
+		got := map[string]run.Code{}
+		for who := range want {
+			got[who] = coded(w.MayReadPayloads(t.Context(), w.who(who)))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("operators of %q (-want +got):\n%s", operators, diff)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestFlight_CallersShareAReadThatBeganAfterTheyAsked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var f flight
+		var reads, atOnce, most atomic.Int32
+		read := func(context.Context) error {
+			most.Store(max(most.Load(), atOnce.Add(1)))
+			defer atOnce.Add(-1)
+			reads.Add(1)
+			time.Sleep(time.Second)
+			return nil
+		}
+		var wg sync.WaitGroup
+		ask := func(n int, within time.Duration) {
+			for range n {
+				wg.Go(func() {
+					began := time.Now()
+					if err := f.do(t.Context(), read); err != nil {
+						t.Errorf("do: %v", err)
+					}
+					if d := time.Since(began); d != within {
+						t.Errorf("an answer after %v, want %v", d, within)
+					}
+				})
+			}
+			synctest.Wait()
+		}
+		ask(1, time.Second)
+		time.Sleep(300 * time.Millisecond)
+		ask(1000, 1700*time.Millisecond) // what is left of the read under way, and one that began after they asked
+		wg.Wait()
+		if reads.Load() != 2 || most.Load() != 1 {
+			t.Errorf("%d reads, %d at once, want 2 and 1", reads.Load(), most.Load())
+		}
+	})
+}
+
+func TestFlight_AnErrorAndAPanicReachTheirCallersAlone(t *testing.T) {
+	t.Parallel()
+	var f flight
+	boom := errors.New("boom")
+	if err := f.do(t.Context(), func(context.Context) error { return boom }); !errors.Is(err, boom) {
+		t.Errorf("do returned %v, want the error of the read", err)
+	}
+	if err := f.do(t.Context(), func(context.Context) error { panic("boom") }); err == nil {
+		t.Error("do returned nil for a read that panicked")
+	}
+	if err := f.do(t.Context(), func(context.Context) error { return nil }); err != nil {
+		t.Errorf("do returned %v after a read that failed, want nil", err)
+	}
+}
+
+func TestFlight_ACallerThatLeavesEndsNoRead(t *testing.T) {
+	t.Parallel()
+	var f flight
+	ctx, cancel := context.WithCancel(t.Context())
+	started, release, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	go func() {
+		<-started
+		cancel()
+	}()
+	err := f.do(ctx, func(inner context.Context) error {
+		close(started)
+		<-release
+		ended <- inner.Err()
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("do returned %v, want the caller's own end", err)
+	}
+	close(release)
+	if err := <-ended; err != nil {
+		t.Errorf("the read was ended: %v", err)
+	}
+}

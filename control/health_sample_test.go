@@ -1,0 +1,94 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// countingStore counts pings and looks at the version of rights.
+type countingStore struct {
+	store.Store
+	delay time.Duration // of the latter
+	pings atomic.Int32
+}
+
+func (s *countingStore) Ping(ctx context.Context) error {
+	s.pings.Add(1)
+	return s.Store.Ping(ctx)
+}
+
+func (s *countingStore) AuthorityVersion(ctx context.Context) (int64, error) {
+	s.pings.Add(1)
+	time.Sleep(s.delay)
+	return s.Store.AuthorityVersion(ctx)
+}
+
+func TestSampledHealth_AFloodOfProbesIsFewLooks(t *testing.T) {
+	t.Parallel()
+	var counted *countingStore
+	w := newWorld(t, func(c *control.Config) {
+		counted = &countingStore{Store: c.Store}
+		c.Store = counted
+	})
+	var wg sync.WaitGroup
+	for range 500 {
+		wg.Go(func() {
+			if h := w.SampledHealth(t.Context()); h.Status == "" || len(h.Checks) != 5 {
+				t.Errorf("a sample of %+v, want five checks", h)
+			}
+			if !w.Ready(t.Context()) {
+				t.Error("the server is not ready while its store answers")
+			}
+		})
+	}
+	wg.Wait()
+	if n := counted.pings.Load(); n == 0 || n > 10 {
+		t.Errorf("500 probes were %d looks at the store, want one a second", n)
+	}
+}
+
+// A browser's cookie that nobody issued costs no read of its own, so that a flood of them keeps no fresh session waiting.
+func TestSession_AFloodOfMadeUpSessionsIsFewReads(t *testing.T) {
+	t.Parallel()
+	var counted *countingStore
+	w := newWorld(t, func(c *control.Config) {
+		counted = &countingStore{Store: c.Store, delay: 100 * time.Millisecond}
+		c.Store = counted
+	})
+	began := time.Now()
+	var wg sync.WaitGroup
+	for i := range 500 {
+		wg.Go(func() {
+			_, err := w.Session(t.Context(), fmt.Sprintf("dvt_%043d", i))
+			if !errors.Is(err, authz.ErrUnauthenticated) {
+				t.Errorf("a made-up session: %v, want ErrUnauthenticated", err)
+			}
+		})
+	}
+	wg.Wait()
+	reads, took := counted.pings.Load(), time.Since(began)
+	if most := int32(2 + took/counted.delay); reads > most {
+		t.Errorf("500 made-up sessions were %d reads within %v, want at most %d, one after the other", reads, took, most)
+	}
+}
+
+func TestReady_AStoreThatIsGoneIsSeenWithinASecond(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if !w.Ready(t.Context()) {
+		t.Fatal("the server is not ready while its store answers")
+	}
+	if err := w.raw.Close(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the server is not ready", func() bool { return !w.Ready(t.Context()) })
+}

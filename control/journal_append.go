@@ -1,0 +1,264 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Append implements engine.Journal.
+func (j *Journal) Append(ctx context.Context, a store.Append) (store.Appended, error) {
+	return j.append(ctx, a, false)
+}
+
+// AppendUnlessPaused implements engine.Journal.
+func (j *Journal) AppendUnlessPaused(ctx context.Context, a store.Append) (store.Appended, error) {
+	return j.append(ctx, a, true)
+}
+
+func (j *Journal) append(ctx context.Context, a store.Append, unlessPaused bool) (out store.Appended, err error) {
+	has := func(t run.EventType) bool {
+		return slices.ContainsFunc(a.Events, func(d run.Draft) bool { return d.Type == t })
+	}
+	w := write{key: a.RunID, events: len(a.Events), bounded: has(run.StepCompletedEvent)}
+	err = j.writes.do(ctx, w, func(ctx context.Context) error {
+		if has(run.RunStarted) {
+			if err := j.checkStart(ctx, a.RunID); err != nil {
+				return err
+			}
+		}
+		for i := range a.Events {
+			if err := j.complete(ctx, a.RunID, &a.Events[i]); err != nil {
+				return err
+			}
+		}
+		if err := j.completeReused(ctx, a); err != nil {
+			return err
+		}
+		if unlessPaused || a.ClearGate&run.GateFailing != 0 || has(run.RunCompleted) && !j.cfg.Restoring && !j.isDone(a.RunID) {
+			out, err = j.appendLocked(ctx, a, unlessPaused)
+		} else {
+			out, err = j.cfg.Store.Append(ctx, a)
+		}
+		return err
+	})
+	j.writes.compare(ctx, a, out)
+	j.noteAppended(a, out)
+	return out, j.refusals.record(ctx, refusedCall{call: "append", actor: string(run.ByEngine), runID: a.RunID}, err)
+}
+
+// appendLocked appends what depends on more of the log than the store checks by itself, under the lock of the run's head.
+func (j *Journal) appendLocked(ctx context.Context, a store.Append, unlessPaused bool) (out store.Appended, err error) {
+	err = j.cfg.Store.InRun(ctx, a.RunID, func(tx store.RunTx) error {
+		var st *run.State
+		state := func() (run.State, error) {
+			if st == nil {
+				read, err := tx.State(ctx)
+				if err != nil {
+					return run.State{}, err
+				}
+				st = &read
+			}
+			return *st, nil
+		}
+		if unlessPaused && tx.Head().Gate&run.GatePaused != 0 {
+			st, err := state()
+			if err != nil {
+				return err
+			}
+			if slices.ContainsFunc(a.Events, st.HoldsBack) {
+				return engine.ErrPaused
+			}
+		}
+		batch := a // the function may run again
+		if a.ClearGate&run.GateFailing != 0 {
+			st, err := state()
+			if err != nil {
+				return err
+			}
+			if failedAfter(st, a.Seen) {
+				batch.ClearGate &^= run.GateFailing
+			}
+		}
+		ending := slices.IndexFunc(a.Events, func(d run.Draft) bool { return d.Type == run.RunCompleted })
+		if j.cfg.Restoring {
+			ending = -1
+		}
+		var open []string
+		if ending >= 0 {
+			st, err := state()
+			if err != nil {
+				return err
+			}
+			open = openSteps(st)
+		}
+		if out, err = tx.Append(ctx, batch); err != nil || ending < 0 {
+			return err
+		}
+		// What the batch itself ends is in the log now, or was refused.
+		for i, d := range a.Events[:ending] {
+			if out.Outcomes[i].Refused == "" && (d.Type == run.StepCompletedEvent || d.Type == run.StepSkippedEvent) {
+				open = slices.DeleteFunc(open, func(id string) bool { return id == d.StepID })
+			}
+		}
+		if len(open) > 0 {
+			return newRefusal("open_steps", "the run cannot complete: %d steps neither succeeded nor were skipped, the first is %s", len(open), open[0])
+		}
+		return nil
+	})
+	if err != nil {
+		return store.Appended{}, err
+	}
+	return out, nil
+}
+
+// failedAfter reports whether a step is FAILED by an event behind a place, so that its failure closed the gate. An
+// attempt that a pause interrupted closes none.
+func failedAfter(st run.State, seen run.Seq) bool {
+	return slices.ContainsFunc(st.Steps, func(s *run.Step) bool {
+		if s.Status != run.StepFailed || len(s.Attempts) == 0 {
+			return false
+		}
+		last := s.Attempts[len(s.Attempts)-1]
+		return last.EndedSeq > seen && (last.Error == nil || last.Error.Code != string(run.CodeCancelledByPause))
+	})
+}
+
+// openSteps are the steps that neither succeeded nor were skipped. A run without steps has not started.
+func openSteps(st run.State) (open []string) {
+	if len(st.Steps) == 0 {
+		return []string{"none: the run has not started"}
+	}
+	for _, s := range st.Steps {
+		if s.Status != run.StepSuccess && s.Status != run.StepSkipped {
+			open = append(open, s.StepID)
+		}
+	}
+	return open
+}
+
+// isDone reports whether every step of a run is known to have succeeded or to be skipped.
+func (j *Journal) isDone(runID string) bool {
+	f, ok := j.runs.Get(runID)
+	if !ok {
+		return false
+	}
+	all := make([]int, len(f.plan.Steps))
+	for i := range all {
+		all[i] = i
+	}
+	return f.log.missing(all) < 0
+}
+
+// noteAppended keeps what an answered append says of the log.
+func (j *Journal) noteAppended(a store.Append, out store.Appended) {
+	f, ok := j.runs.Get(a.RunID)
+	if !ok || len(out.Outcomes) != len(a.Events) || len(out.Outcomes) == 0 {
+		return
+	}
+	for i, d := range a.Events {
+		if at, ok := f.at(d.StepID); ok && out.Outcomes[i].Refused == "" {
+			f.log.note(d.Type, at, d.LogicalAttempt, out.Outcomes[i].Seq)
+		}
+	}
+}
+
+// checkStart refuses the start of a run that was not approved or has not had its turn: anybody who reaches the engine can
+// start the workflow of any run. A run has had its turn once a dispatcher leased its queue row, or when the row is due:
+// that is the state after restoring a backup that is older than the running workflow.
+func (j *Journal) checkStart(ctx context.Context, runID string) error {
+	if j.cfg.Restoring {
+		return nil
+	}
+	l, err := j.cfg.Store.Load(ctx, runID)
+	if err != nil {
+		return err
+	}
+	switch st := l.State; {
+	case l.Head.Terminal, st.StartedAt != nil: // the store answers as it did before
+		return nil
+	case st.Status != run.Approved:
+		return newRefusal("not_approved", "the run is not approved")
+	}
+	q, err := j.cfg.Store.QueueRow(ctx, runID)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return newRefusal("not_approved", "the run was never put into the queue")
+	case err != nil:
+		return err
+	case q.Status == store.QueueFailed || q.Status == store.QueueCancelled:
+		return newRefusal("not_approved", "the run was taken out of the queue")
+	case q.Waiting || q.Generation == 0 && q.NotBefore.After(l.Now):
+		return newRefusal("not_approved", "the run waits for its turn")
+	}
+	return nil
+}
+
+// complete adds to an event of the interpreter what only the store knows.
+func (j *Journal) complete(ctx context.Context, runID string, d *run.Draft) error {
+	switch d.Type {
+	case run.RunStarted:
+		return j.completeStarted(ctx, runID, d)
+	case run.RunPaused, run.RunResumed:
+		return completeFromReceipt(ctx, j.cfg.Store, runID, d, func(p *run.PausePayload, r run.Receipt) {
+			p.PauseRequestedBy, p.Reason = r.Actor, r.Reason
+		}, func(p run.PausePayload) string { return p.SignalID })
+	case run.RunCancelled:
+		return completeFromReceipt(ctx, j.cfg.Store, runID, d, func(p *run.RunCancelledPayload, r run.Receipt) {
+			p.Actor, p.Reason = r.Actor, r.Reason
+		}, func(p run.RunCancelledPayload) string { return p.SignalID })
+	case run.StepCompletedEvent, run.StepFailedEvent:
+		return j.completeManual(ctx, runID, d)
+	}
+	return nil
+}
+
+func completeFromReceipt[P any](ctx context.Context, s store.Signals, runID string, d *run.Draft, fill func(*P, run.Receipt), signal func(P) string) error {
+	p, err := run.PayloadOf[P](d.Payload)
+	if err != nil {
+		return err
+	}
+	r, err := s.Receipt(ctx, runID, signal(p))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	fill(&p, r)
+	d.Payload, err = json.Marshal(p)
+	return err
+}
+
+func (j *Journal) completeStarted(ctx context.Context, runID string, d *run.Draft) error {
+	r, err := j.cfg.Store.Get(ctx, runID)
+	if err != nil {
+		return err
+	}
+	p, err := run.PayloadOf[run.RunStartedPayload](d.Payload)
+	if err != nil {
+		return err
+	}
+	p.PlanRef = run.PlanRef{
+		URI: r.PlanRef.URI, SHA256: r.PlanRef.SHA256, SchemaVersion: r.PlanRef.SchemaVersion, PlanID: r.PlanID, PlanVersion: r.PlanVersion,
+	}
+	p.Policy = r.Policy
+	f, err := j.facts(ctx, runID)
+	var broken *PlanError
+	switch {
+	case errors.As(err, &broken): // a run whose plan cannot be had starts without steps, and fails (T144)
+		p.Steps = []run.StepOutline{}
+	case err != nil:
+		return err
+	default:
+		p.Policy = r.Policy.For(f.plan)
+		p.Steps = run.Outline(f.plan, j.cfg.Queues)
+	}
+	d.Payload, err = json.Marshal(p)
+	return err
+}

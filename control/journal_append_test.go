@@ -1,0 +1,291 @@
+package control_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// gate is the gate of a run now.
+func (w *world) gate(runID string) run.Gate {
+	w.t.Helper()
+	return must[store.Heads](w.t)(w.raw.Heads(w.t.Context(), []string{runID})).ByRun[runID].Gate
+}
+
+// A workflow that has not seen a failure does not reopen the gate that it closed.
+func TestAppend_ClearsNoGateThatALaterFailureClosed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("reopen", "s1<", "s2<")
+	one, two := w.execute(id, "s1", 1), w.execute(id, "s2", 1)
+	first := w.end(failing(one))
+	second := w.end(failing(two))
+	clearing := func(seen run.Seq, events ...run.Draft) run.Gate {
+		t.Helper()
+		out := must[store.Appended](t)(w.journal.Append(t.Context(), store.Append{RunID: id, Events: events, ClearGate: run.GateFailing, Seen: seen}))
+		if now := w.gate(id); now != out.Head.Gate {
+			t.Errorf("the answer has gate %b, the log %b", out.Head.Gate, now)
+		}
+		return out.Head.Gate
+	}
+	skip := runtest.Draft(run.StepSkippedEvent, "s1", 2)
+	if g := clearing(first.Seq, skip); g != run.GateFailing {
+		t.Errorf("gate %b after a clear that knew the first failure only, want failing", g)
+	}
+	if w.count(id, run.StepSkippedEvent) != 1 {
+		t.Error("the events of the batch were not written")
+	}
+	if g := clearing(second.Seq); g != 0 {
+		t.Errorf("gate %b after a clear that knew both, want open", g)
+	}
+	// an attempt that a pause interrupted closed no gate
+	must[store.Appended](t)(w.store.Append(t.Context(), store.Append{RunID: id, SetGate: run.GateFailing}))
+	w.append(id, runtest.Draft(run.StepStartedEvent, "s2", 2), runtest.Draft(run.StepFailedEvent, "s2", 2, M{"errorCode": "CANCELLED_BY_PAUSE"}))
+	if g := clearing(second.Seq); g != 0 {
+		t.Errorf("gate %b after a clear behind an interrupted attempt, want open", g)
+	}
+}
+
+// A wait for a person does not begin behind a failure that the workflow has not seen.
+//
+// contract: T185
+func TestAppend_HoldsAWaitBackBehindAClosedGate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("held", "s1", "s2")
+	w.end(failing(w.execute(id, "s1", 1)))
+	log := w.log(id)
+	wait := store.Append{RunID: id, UnlessGate: run.GateFailing, Events: []run.Draft{
+		runtest.Draft(run.StepStartedEvent, "s2", 1), runtest.Draft(run.StepAwaitingManualCompletion, "s2", 1),
+	}}
+	var closed *store.GateClosedError
+	if _, err := w.journal.Append(t.Context(), wait); !errors.As(err, &closed) || closed.Gate != run.GateFailing {
+		t.Errorf("error %v, want that the gate is closed by the failure", err)
+	}
+	if diff := cmp.Diff(log, w.log(id)); diff != "" {
+		t.Errorf("the log moved (-before +after):\n%s", diff)
+	}
+}
+
+func TestAppend_RefusesToCompleteARunWithAnOpenStep(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("complete", "s1<", "s2<", "s3<")
+	done := runtest.Draft(run.RunCompleted, "", 1)
+	complete := func(j *control.Journal, events ...run.Draft) error {
+		_, err := j.Append(t.Context(), store.Append{RunID: id, Events: events})
+		return err
+	}
+	refusedFor(t, "nothing ran", complete(w.journal, done), "3 steps neither succeeded nor were skipped")
+	w.end(w.execute(id, "s1", 1))
+	e := w.execute(id, "s2", 1)
+	refusedFor(t, "one runs", complete(w.journal, done), "2 steps")
+	w.end(failing(e))
+	refusedFor(t, "one failed", complete(w.newJournal(), done), "2 steps")
+	skips := []run.Draft{runtest.Draft(run.StepSkippedEvent, "s2", 2), done}
+	refusedFor(t, "one of them skipped in the batch", complete(w.journal, skips...), "1 steps")
+	if w.count(id, run.StepSkippedEvent) != 0 || w.state(id).Status != run.Running {
+		t.Errorf("a refused batch left %v", w.log(id))
+	}
+	lie := []run.Draft{runtest.Draft(run.StepCompletedEvent, "s2", 1), runtest.Draft(run.StepSkippedEvent, "s3", 1), done}
+	refusedFor(t, "a success that the log refuses", complete(w.journal, lie...), "1 steps")
+	last := []run.Draft{runtest.Draft(run.StepSkippedEvent, "s2", 2), runtest.Draft(run.StepSkippedEvent, "s3", 1), done}
+	if err := complete(w.newJournal(), last...); err != nil {
+		t.Fatalf("every step succeeded or is skipped: %v", err)
+	}
+	for name, j := range map[string]*control.Journal{"here": w.journal, "elsewhere": w.newJournal()} {
+		if err := complete(j, done); err != nil {
+			t.Errorf("the same again %s: %v", name, err)
+		}
+	}
+	if !w.audited("acme", "engine REFUSE_WORKER REJECTED TICKET_REFUSED "+id+` {"call":"append"}`) {
+		t.Errorf("audit: %v", w.audit("acme"))
+	}
+}
+
+// In the ordinary case the end of a run reads nothing and takes no lock.
+func TestAppend_CompletesARunWithoutReading(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("plain", "s1<", "s2<s1")
+	counted := &reading{Store: w.store}
+	w.journal = w.newJournal(func(c *control.JournalConfig) { c.Store = counted })
+	w.end(w.execute(id, "s1", 1))
+	w.end(w.execute(id, "s2", 1))
+	must[store.Appended](t)(w.journal.Append(t.Context(), store.Append{RunID: id, Events: []run.Draft{runtest.Draft(run.RunCompleted, "", 1)}}))
+	if n := counted.tails.Load() + counted.loads.Load() + counted.locks.Load(); n != 0 {
+		t.Errorf("%d reads and locks, want none", n)
+	}
+}
+
+// Anybody who reaches the engine can start the workflow of any run. The log does not let it run before it was approved and
+// had its turn.
+func TestAppend_RefusesTheStartOfARunThatWaits(t *testing.T) {
+	t.Parallel()
+	start := func(w *world, id string) error {
+		_, err := w.journal.Append(w.t.Context(), store.Append{RunID: id, Events: []run.Draft{runtest.Start()}})
+		return err
+	}
+	t.Run("for approval", func(t *testing.T) {
+		t.Parallel()
+		w := asking(t, 1)
+		id := must[control.StartedRun](t)(w.StartRun(t.Context(), w.who("dev-operator"), startOf("approval", document(nil, "s1")))).View.Run.RunID
+		refusedFor(t, "a run that waits for approval", start(w, id), "not approved")
+		if w.count(id, run.RunStarted) != 0 || !w.audited("acme", "engine REFUSE_WORKER REJECTED TICKET_REFUSED "+id) {
+			t.Errorf("log %v, audit %v", w.log(id), w.audit("acme"))
+		}
+	})
+	t.Run("for its turn", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, withQuotas(hobby(func(q *control.Quotas) { q.MaxActive = 1 })))
+		w.running("first", "s1")
+		waiting := w.asked("second").View.Run.RunID
+		refusedFor(t, "a run that waits for a slot", start(w, waiting), "not approved") // its RunApproved comes with its turn
+		w.policy(func(d *authz.Document) {
+			d.Approvals = []authz.Approval{{ProjectID: "shop", EnvironmentID: "*", Required: 1}}
+		})
+		approved := must[control.StartedRun](t)(w.StartRun(t.Context(), w.who("dev-operator"), startOf("third", document(nil, "s1")))).View.Run.RunID
+		must[control.RunView](t)(w.ApproveRun(t.Context(), w.who("dev-planner"), approval(approved, "a1")))
+		refusedFor(t, "an approved run that waits for a slot", start(w, approved), "waits for its turn")
+	})
+	t.Run("not", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		for name, prepare := range map[string]func(q store.QueueRow){
+			"leased": func(store.QueueRow) {},
+			"started": func(q store.QueueRow) {
+				must[struct{}](t)(struct{}{}, w.store.Started(t.Context(), q.RunID, q.Generation))
+			},
+			"whose start was not answered": func(q store.QueueRow) {
+				must[struct{}](t)(struct{}{}, w.store.Release(t.Context(), q.RunID, q.Generation, time.Minute, "no answer"))
+			},
+		} {
+			id := w.queued(strings.ReplaceAll(name, " ", "-"), "s1")
+			rows := must[[]store.QueueRow](t)(w.store.Lease(t.Context(), "x", time.Minute, 1))
+			prepare(rows[0])
+			if err := start(w, id); err != nil {
+				t.Errorf("a run that was %s: %v", name, err)
+			}
+		}
+		// as a restored store has it: the workflow runs, and the row was not yet leased
+		id := w.queued("restored", "s1")
+		for range 2 { // the second time it is a repetition
+			if err := start(w, id); err != nil {
+				t.Errorf("a run that is due: %v", err)
+			}
+		}
+	})
+	t.Run("by hand", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, withQuotas(hobby(func(q *control.Quotas) { q.MaxActive = 1 })))
+		w.running("first", "s1")
+		waiting := w.asked("second").View.Run.RunID
+		w.journal = w.newJournal(func(c *control.JournalConfig) { c.Restoring = true })
+		if err := start(w, waiting); err != nil {
+			t.Errorf("repair puts back the start of a run that the older store let wait: %v", err)
+		}
+	})
+}
+
+func TestTail_TellsBeginsAndEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("tail", "s1<", "s2<", "s3<")
+	after := w.newest(id).Seq
+	one, two := w.execute(id, "s1", 1), w.execute(id, "s2", 1)
+	one.Completed.Result = json.RawMessage(`"` + strings.Repeat("r", engine.MaxTailPayload) + `"`)
+	long := failing(two)
+	long.Failed.ErrorMessage = strings.Repeat("m", engine.MaxTailPayload)
+	w.end(one)
+	w.end(long)
+	w.send(w.eng(), signal(id, "u1", run.Pause))
+	w.append(id, runtest.Draft(run.RunPaused, "u1", 1))
+	tail := must[engine.Tail](t)(w.journal.Tail(t.Context(), id, after))
+	var got []string
+	for _, e := range tail.Events {
+		got = append(got, string(e.Type)+" "+e.StepID)
+	}
+	want := []string{"StepStarted s1", "StepStarted s2", "StepCompleted s1", "StepFailed s2", "RunPaused "}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("events (-want +got):\n%s", diff)
+	}
+	if tail.Seq != w.newest(id).Seq || tail.Head.LastSeq != tail.Seq || tail.Head.Gate&run.GateFailing == 0 {
+		t.Errorf("read to %d of head %d with gate %b", tail.Seq, tail.Head.LastSeq, tail.Head.Gate)
+	}
+	if p := string(tail.Events[2].Payload); p != "" {
+		t.Errorf("a long result is told: %.40s", p)
+	}
+	if p := must[run.FailurePayload](t)(run.PayloadOf[run.FailurePayload](tail.Events[3].Payload)); p.ErrorMessage != long.Failed.ErrorMessage {
+		t.Errorf("a long failure is told as %d bytes, want all", len(p.ErrorMessage))
+	}
+	if tail.Events[4].Payload != nil || tail.Events[3].EngineAttempt != 1 || tail.Events[3].LogicalAttempt != 1 {
+		t.Errorf("the pause is told with %s, the failure of attempt %d.%d", tail.Events[4].Payload, tail.Events[3].LogicalAttempt, tail.Events[3].EngineAttempt)
+	}
+	if rest := must[engine.Tail](t)(w.journal.Tail(t.Context(), id, tail.Seq)); len(rest.Events) != 0 || rest.Seq != tail.Seq {
+		t.Errorf("behind the end: %d events, read to %d", len(rest.Events), rest.Seq)
+	}
+	if _, err := w.journal.Tail(t.Context(), id, tail.Seq+1); !errors.Is(err, store.ErrRegressed) {
+		t.Errorf("a place that the log does not have: %v, want ErrRegressed", err)
+	}
+	if _, err := w.journal.Tail(t.Context(), "none", 0); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("an unknown run: %v, want ErrNotFound", err)
+	}
+}
+
+// The window that a long end opened is told all the same, and a log longer than an answer is read on.
+func TestTail_OfLongPayloadsAndLongLogs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("tail-2", "s1<", "s2<")
+	one, two := w.execute(id, "s1", 1), w.execute(id, "s2", 1)
+	w.end(failing(one))
+	two.Completed.Result = json.RawMessage(`"` + strings.Repeat("r", engine.MaxTailPayload) + `"`)
+	ended := w.end(two)
+	tail := must[engine.Tail](t)(w.journal.Tail(t.Context(), id, ended.Seq-1))
+	var p struct{ RetryDeadline *time.Time }
+	if err := json.Unmarshal(tail.Events[0].Payload, &p); err != nil || p.RetryDeadline == nil || len(tail.Events[0].Payload) > 100 {
+		t.Errorf("the end is told as %.200s: %v", tail.Events[0].Payload, err)
+	}
+	for i := range engine.MaxTail + 10 {
+		must[store.Appended](t)(w.store.Append(t.Context(), store.Append{RunID: id, Events: []run.Draft{runtest.Draft(run.SignalRejected, "n"+string(rune('a'+i%26))+time.Duration(i).String(), 1)}}))
+	}
+	first := must[engine.Tail](t)(w.journal.Tail(t.Context(), id, ended.Seq))
+	if first.Seq != ended.Seq+engine.MaxTail || first.Seq >= first.Head.LastSeq || len(first.Events) != 0 {
+		t.Errorf("read to %d of %d from %d", first.Seq, first.Head.LastSeq, ended.Seq)
+	}
+	if rest := must[engine.Tail](t)(w.journal.Tail(t.Context(), id, first.Seq)); rest.Seq != rest.Head.LastSeq {
+		t.Errorf("read on to %d of %d", rest.Seq, rest.Head.LastSeq)
+	}
+}
+
+// contract: T194
+//
+// A reader that knows of a longer log waits for the repair, and then hears that the log is another one.
+func TestTail_OfALogThatFellBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("repaired", "s1<")
+	w.execute(id, "s1", 1)
+	head := must[store.Heads](t)(w.raw.Heads(t.Context(), []string{id})).ByRun[id].LastSeq
+	if _, err := w.journal.Tail(t.Context(), id, head+5); !errors.Is(err, store.ErrRegressed) {
+		t.Fatalf("before the repair: %v, want ErrRegressed", err)
+	}
+	if err := w.raw.Repaired(t.Context(), id, head+5); err != nil {
+		t.Fatal(err)
+	}
+	got := must[engine.Tail](t)(w.journal.Tail(t.Context(), id, head+5))
+	if got.Head.LastSeq != head || len(got.Events) != 0 || got.Epoch == "" {
+		t.Errorf("after the repair: %+v, want the head %d and the epoch", got, head)
+	}
+}

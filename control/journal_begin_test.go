@@ -1,0 +1,342 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/ticket"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// refusedFor checks that an error is engine.ErrRefused and says why.
+func refusedFor(t *testing.T, what string, err error, why string) {
+	t.Helper()
+	if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), why) {
+		t.Errorf("%s: %v, want ErrRefused that says %q", what, err, why)
+	}
+}
+
+// Nothing begins without the ticket of its own dispatch, and a refusal writes nothing but an audit row.
+func TestBegin_RefusesWhatHasNoTicketForIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("tickets", "s1<", "s2<")
+	other := w.running("tickets-2", "s1<", "s2<")
+	before := w.log(id)
+	good := w.beginOf(id, "s1", 1, 1)
+	with := func(f func(*engine.Begin)) engine.Begin { b := good; f(&b); return b }
+	expired := w.dispatch(id, "s1", 1)
+	expired.Expires = w.clock.now().Add(-time.Minute)
+	hook := w.dispatch(id, "s1", 1)
+	hook.Hook = true
+	foreign := ticketKeys(t, "k2")
+	forged := ticketKeys(t, "k2")
+	for _, c := range []struct {
+		name string
+		b    engine.Begin
+		why  string
+	}{
+		{"no ticket", with(func(b *engine.Begin) { b.Ticket = "" }), "missing"},
+		{"a ticket of other keys", with(func(b *engine.Begin) { b.Ticket = foreign.Ticket(w.dispatch(id, "s1", 1)) }), "none of the ticket-keys"},
+		{"a forged id of the key", with(func(b *engine.Begin) {
+			b.Ticket = strings.Replace(forged.Ticket(w.dispatch(id, "s1", 1)), "k2.", "k1.", 1)
+		}), "none of the ticket-keys"},
+		{"an expired ticket", with(func(b *engine.Begin) { b.Ticket = w.tickets.Ticket(expired) }), "expired"},
+		{"the ticket of a hook", with(func(b *engine.Begin) { b.Ticket = w.tickets.Ticket(hook) }), "another dispatch"},
+		{"the ticket of another run", with(func(b *engine.Begin) { b.Ticket = w.tickets.Ticket(w.dispatch(other, "s1", 1)) }), "another dispatch"},
+		{"the ticket of another step", with(func(b *engine.Begin) { b.Ticket = w.tickets.Ticket(w.dispatch(id, "s2", 1)) }), "another dispatch"},
+		{"the ticket of another attempt", with(func(b *engine.Begin) { b.LogicalAttempt = 2 }), "another dispatch"},
+		{"the ticket of another dispatch", with(func(b *engine.Begin) { b.N = 7 }), "another dispatch"},
+		{"no engine attempt", with(func(b *engine.Begin) { b.EngineAttempt = 0 }), "engine attempt 0"},
+		{"too many engine attempts", with(func(b *engine.Begin) { b.EngineAttempt = 1001 }), "engine attempt 1001"},
+		{"a clock that is ahead", with(func(b *engine.Begin) { b.EmittedAt = b.EmittedAt.Add(2*time.Hour + 3*time.Minute) }), "the worker's clock is 2h3m0s ahead"},
+		{"a clock that is behind", with(func(b *engine.Begin) { b.EmittedAt = b.EmittedAt.Add(-11 * time.Minute) }), "behind"},
+		{"no clock", with(func(b *engine.Begin) { b.EmittedAt = time.Time{} }), "behind"},
+	} {
+		begun, err := w.journal.Begin(t.Context(), c.b)
+		refusedFor(t, c.name, err, c.why)
+		if begun.Key != "" || begun.Verdict != "" {
+			t.Errorf("%s: the refusal answers %s with key %q", c.name, begun.Verdict, begun.Key)
+		}
+		if _, err := w.journal.Compensation(t.Context(), c.b); c.b.Ticket != w.tickets.Ticket(hook) && !errors.Is(err, engine.ErrRefused) {
+			t.Errorf("%s as a compensation: %v, want ErrRefused", c.name, err)
+		}
+	}
+	if after := w.log(id); len(after) != len(before) {
+		t.Errorf("refusals wrote to the log: %v", after[len(before):])
+	}
+	if begun, err := w.journal.Begin(t.Context(), good); err != nil || begun.Verdict != store.BeginRun {
+		t.Errorf("the run does not go on: %s, %v", begun.Verdict, err)
+	}
+	if _, err := w.newJournal(func(c *control.JournalConfig) { c.Tickets = ticket.Keys{} }).Begin(t.Context(), good); err != nil {
+		refusedFor(t, "a Journal without keys", err, "ticket-keys")
+	} else {
+		t.Error("a Journal without keys takes a ticket")
+	}
+}
+
+// contract: T217
+//
+// A ticket, and not its bearer, says whether an attempt passes fail-fast.
+func TestBegin_PassesFailFastByTheTicketAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("failfast", "s1<", "s2<")
+	w.end(failing(w.execute(id, "s1", 1)))
+	d := w.dispatch(id, "s2", 1)
+	if b := must[engine.Begun](t)(w.journal.Begin(t.Context(), w.beginBy(d, 1))); b.Verdict != store.BeginParked {
+		t.Errorf("a step without the right to pass is %s, want PARKED", b.Verdict)
+	}
+	d.PassFailing, d.SignalID = true, "retry-1"
+	if b := must[engine.Begun](t)(w.journal.Begin(t.Context(), w.beginBy(d, 1))); b.Verdict != store.BeginRun {
+		t.Errorf("a step with the right to pass is %s, want RUN", b.Verdict)
+	}
+	if p := must[run.StepStartedPayload](t)(run.PayloadOf[run.StepStartedPayload](w.newest(id).Payload)); p.SignalID != "retry-1" {
+		t.Errorf("StepStarted names the signal %q, want that of the ticket", p.SignalID)
+	}
+}
+
+func TestBegin_RefusesAnAttemptOutOfTurn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("turns", "s1<", "s2<")
+	for _, la := range []int{2, 3} {
+		_, err := w.journal.Begin(t.Context(), w.beginOf(id, "s1", la, 1))
+		refusedFor(t, fmt.Sprintf("attempt %d before any", la), err, fmt.Sprintf("attempt %d of step s1 is not next", la))
+	}
+	e := w.execute(id, "s1", 1)
+	_, err := w.journal.Begin(t.Context(), w.beginOf(id, "s1", 2, 1))
+	refusedFor(t, "attempt 2 while attempt 1 runs", err, "not next")
+	w.end(failing(e))
+	_, err = w.journal.Begin(t.Context(), w.beginOf(id, "s1", 3, 1))
+	refusedFor(t, "attempt 3 after attempt 1", err, "not next")
+	if b := w.begun(id, "s1", 2, 1); b.Verdict != store.BeginRun {
+		t.Errorf("attempt 2 after attempt 1 is %s, want RUN", b.Verdict)
+	}
+	if b := w.begun(id, "s1", 2, 2); b.Verdict != store.BeginRun {
+		t.Errorf("attempt 2 again is %s, want RUN", b.Verdict)
+	}
+	b := w.begun(id, "s1", 1, 2)
+	if b.Verdict != store.BeginDone || b.Terminal == nil || b.Terminal.Type != run.StepFailedEvent || b.Terminal.Seq == 0 || b.Terminal.Payload != nil || b.Key != "" {
+		t.Errorf("attempt 1 again is %s with %+v and key %q, want DONE with the type and the place of its end alone", b.Verdict, b.Terminal, b.Key)
+	}
+}
+
+// reading counts the reads of a log that a Journal makes, and the locks that it takes.
+type reading struct {
+	store.Store
+	tails, loads, locks atomic.Int64
+}
+
+func (r *reading) InRun(ctx context.Context, runID string, f func(store.RunTx) error) error {
+	r.locks.Add(1)
+	return r.Store.InRun(ctx, runID, f)
+}
+
+func (r *reading) Tails(ctx context.Context, known []store.Known) (store.Tails, error) {
+	r.tails.Add(1)
+	return r.Store.Tails(ctx, known)
+}
+
+func (r *reading) Load(ctx context.Context, runID string) (store.Loaded, error) {
+	r.loads.Add(1)
+	return r.Store.Load(ctx, runID)
+}
+
+func TestBegin_RefusesAnOpenDependency(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("open", "s1<", "s2<s1", "s3<s1,s2")
+	open := func(step string) {
+		t.Helper()
+		_, err := w.journal.Begin(t.Context(), w.beginOf(id, step, 1, 1))
+		refusedFor(t, step, err, "depends on step")
+	}
+	open("s2")
+	e := w.execute(id, "s1", 1)
+	open("s2")
+	w.end(failing(e))
+	open("s2")
+	d := w.dispatch(id, "s2", 1)
+	d.PassFailing = true
+	if _, err := w.journal.Begin(t.Context(), w.beginBy(d, 1)); !errors.Is(err, engine.ErrRefused) {
+		t.Errorf("a ticket that passes fail-fast passes an open dependency: %v", err)
+	}
+	must[store.Appended](t)(w.journal.Append(t.Context(), store.Append{
+		RunID: id, Events: []run.Draft{runtest.Draft(run.StepSkippedEvent, "s1", 2)}, ClearGate: run.GateFailing, Seen: 100,
+	}))
+	open("s3")
+	w.end(w.execute(id, "s2", 1)) // s1 was skipped
+	if b := w.begun(id, "s3", 1, 1); b.Verdict != store.BeginRun {
+		t.Errorf("s3 after its dependencies is %s, want RUN", b.Verdict)
+	}
+}
+
+// In the ordinary case the check of dependencies reads nothing: this process wrote the ends, or read them for the
+// workflow. Another process reads each event once.
+func TestBegin_ChecksDependenciesWithoutReading(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("cheap", "s1<", "s2<s1", "s3<s2", "s4<s3")
+	counted := &reading{Store: w.store}
+	own := w.newJournal(func(c *control.JournalConfig) { c.Store = counted })
+	w.journal = own
+	w.end(w.execute(id, "s1", 1))
+	w.end(w.execute(id, "s2", 1))
+	if n := counted.tails.Load() + counted.loads.Load(); n != 0 {
+		t.Errorf("%d reads of the log by the process that wrote it, want none", n)
+	}
+	other := &reading{Store: w.store}
+	w.journal = w.newJournal(func(c *control.JournalConfig) { c.Store = other })
+	must[engine.Tail](t)(w.journal.Tail(t.Context(), id, 0)) // of a run that it does not know yet
+	w.execute(id, "s3", 1)
+	if tails, loads := other.tails.Load(), other.loads.Load(); tails != 2 || loads != 0 {
+		t.Errorf("%d tails and %d states were read by a process that wrote nothing, want one besides Tail", tails, loads)
+	}
+	w.journal = own
+	e := w.beginOf(id, "s3", 1, 2)
+	begun := must[engine.Begun](t)(own.Begin(t.Context(), e))
+	w.end(engine.End{RunID: id, StepID: "s3", LogicalAttempt: 1, N: 1, EngineAttempt: 2, StartedSeq: begun.StartedSeq, Key: begun.Key, Completed: &run.StepCompletedPayload{}})
+	w.journal = w.newJournal(func(c *control.JournalConfig) { c.Store = other })
+	must[engine.Skeleton](t)(w.journal.Skeleton(t.Context(), id))
+	must[engine.Tail](t)(w.journal.Tail(t.Context(), id, 0)) // fills what it knows
+	before := other.tails.Load()
+	w.execute(id, "s4", 1)
+	if n := other.tails.Load() - before; n != 0 {
+		t.Errorf("%d reads after Tail had read the log, want none", n)
+	}
+}
+
+// A log longer than one read can hold is known by its state.
+func TestBegin_KnowsTheDependenciesOfALongLog(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("long", "s1<", "s2<s1")
+	w.end(w.execute(id, "s1", 1))
+	for i := range 2 * store.MaxTail / 100 {
+		var noise []run.Draft
+		for k := range 100 {
+			noise = append(noise, runtest.Draft(run.SignalRejected, fmt.Sprintf("n%d-%d", i, k), 1))
+		}
+		must[store.Appended](t)(w.store.Append(t.Context(), store.Append{RunID: id, Events: noise}))
+	}
+	w.journal = w.newJournal()
+	w.execute(id, "s2", 1)
+	_, err := w.journal.Begin(t.Context(), w.beginOf(id, "s2", 2, 1))
+	refusedFor(t, "attempt 2 while attempt 1 runs", err, "not next")
+}
+
+// A worker is given dispatches of its tenants and to its queues; any other looks as if it did not exist.
+func TestFor_HidesOtherTenantsAndQueues(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("served", "s1<", "s2<")
+	of := func(tenant, queue string) engine.AttemptJournal {
+		return w.journal.For(authz.Worker{ID: "steps-1", Serves: []string{tenant}, Queues: []string{queue}})
+	}
+	for name, j := range map[string]engine.AttemptJournal{"another tenant": of("globex", "*"), "another queue": of("acme", "tq-isolation-*")} {
+		if _, err := j.Begin(t.Context(), w.beginOf(id, "s1", 1, 1)); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: begin is %v, want ErrNotFound", name, err)
+		}
+		hook := w.dispatch(id, "s1", 1)
+		hook.Hook = true
+		if _, err := j.Compensation(t.Context(), w.beginBy(hook, 1)); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s: compensation is %v, want ErrNotFound", name, err)
+		}
+	}
+	e := w.execute(id, "s1", 1)
+	if _, err := of("globex", "*").End(t.Context(), e); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("another tenant ends an attempt: %v, want ErrNotFound", err)
+	}
+	if err := of("globex", "*").Evidence(t.Context(), evidenceOf(e, "x")); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("another tenant gives evidence: %v, want ErrNotFound", err)
+	}
+	if _, err := of("acme", "tq-data-*").Begin(t.Context(), w.beginOf(id, "s2", 1, 1)); err != nil {
+		t.Errorf("a worker of the tenant and the queue: %v", err)
+	}
+}
+
+// Each refusal leaves one row a minute, a line and a count.
+func TestRefusals_AreAuditedWithinBounds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.clock.hold()
+	id := w.running("audited", "s1<")
+	registry := prometheus.NewRegistry()
+	var log strings.Builder
+	j := w.newJournal(func(c *control.JournalConfig) { c.Metrics, c.Logger = registry, textLogger(&log) })
+	worker := j.For(authz.Worker{ID: "steps-1", Serves: []string{"*"}, Queues: []string{"*"}})
+	rows := func(start string) (n int) {
+		for _, r := range w.audit("acme") {
+			if strings.HasPrefix(r, start) {
+				n++
+			}
+		}
+		return n
+	}
+	forged := w.beginOf(id, "s1", 1, 1)
+	forged.Ticket = "x"
+	for range 30 {
+		_, err := worker.Begin(t.Context(), forged)
+		refusedFor(t, "forged", err, "ticket")
+	}
+	want := "steps-1 REFUSE_WORKER REJECTED TICKET_REFUSED " + id + ` {"call":"begin","stepId":"s1"}`
+	if n := rows(want); n != 1 {
+		t.Errorf("%d rows like %q of 30 calls in a minute, want 1: %v", n, want, w.audit("acme"))
+	}
+	if got := metrics(t, registry)["engine_refused_calls_total"]; got != 30 {
+		t.Errorf("engine_refused_calls_total is %v, want 30", got)
+	}
+	if n := strings.Count(log.String(), "level=WARN"); n != 30 {
+		t.Errorf("%d lines of 30 calls", n)
+	}
+	w.clock.advance(time.Minute)
+	if _, err := worker.Begin(t.Context(), forged); err == nil {
+		t.Error("a forged ticket passes a minute later")
+	}
+	if n := rows("steps-1 REFUSE_WORKER REJECTED TICKET_REFUSED " + id + ` {"call":"begin","stepId":"s1","repeatedBefore":29}`); n != 1 {
+		t.Errorf("the next row does not stand for the 29 before: %v", w.audit("acme"))
+	}
+	for i := range 30 {
+		j.ReportForgery(t.Context(), id, fmt.Sprintf("a result of step s1 came for dispatch %d, which was never made", i))
+	}
+	if n := rows("engine ENGINE_FORGERY REJECTED TICKET_REFUSED " + id); n != 1 {
+		t.Errorf("%d rows of 30 forgeries in a minute, want 1", n)
+	}
+	j.ReportForgery(t.Context(), "no-such-run", "x") // has no tenant, and must not fail
+	for i := range 30 {
+		_, err := j.For(authz.Worker{ID: fmt.Sprintf("w%d", i), Serves: []string{"*"}, Queues: []string{"*"}}).Begin(t.Context(), forged)
+		refusedFor(t, "another worker", err, "ticket")
+	}
+	if n := rows("w"); n > 10 {
+		t.Errorf("%d rows of one run in a minute", n)
+	}
+}
+
+// A ticket of a dispatch that is too old is no reason to lose the attempt: the next one is good.
+func TestBegin_TicketsExpire(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.running("expires", "s1<")
+	d := w.dispatch(id, "s1", 1)
+	b := w.beginBy(d, 1)
+	w.clock.advance(ticket.Life + time.Minute)
+	b.EmittedAt = w.clock.now()
+	_, err := w.journal.Begin(t.Context(), b)
+	refusedFor(t, "a day later", err, "the ticket expired at ")
+	if again := w.begun(id, "s1", 1, 1); again.Verdict != store.BeginRun {
+		t.Errorf("with a new ticket it is %s, want RUN", again.Verdict)
+	}
+}

@@ -1,0 +1,86 @@
+package control_test
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/ticket"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// dispatch is what an interpreter gives a worker for one logical attempt. A retry passes fail-fast.
+func (w *world) dispatch(runID, stepID string, la int) ticket.Dispatch {
+	return ticket.Dispatch{
+		RunID: runID, StepID: stepID, LogicalAttempt: la, N: la, Queue: "tq-data-dev", PassFailing: la > 1, Expires: w.clock.now().Add(ticket.Life),
+	}
+}
+
+// beginOf asks to begin an execution by a ticket of its own.
+func (w *world) beginOf(runID, stepID string, la, ea int) engine.Begin {
+	return w.beginBy(w.dispatch(runID, stepID, la), ea)
+}
+
+// beginBy asks to begin an execution of a dispatch.
+func (w *world) beginBy(d ticket.Dispatch, ea int) engine.Begin {
+	return engine.Begin{
+		RunID: d.RunID, StepID: d.StepID, LogicalAttempt: d.LogicalAttempt, N: d.N, EngineAttempt: ea, EmittedAt: w.clock.now(), Ticket: w.tickets.Ticket(d),
+	}
+}
+
+// execute begins an attempt as a worker does and returns the end that it reports when it succeeds.
+func (w *world) execute(runID, stepID string, la int) engine.End {
+	w.t.Helper()
+	b := w.beginOf(runID, stepID, la, 1)
+	begun := must[engine.Begun](w.t)(w.journal.Begin(w.t.Context(), b))
+	if begun.Verdict != store.BeginRun || begun.Key == "" {
+		w.t.Fatalf("%s of %s is %s with key %q, want RUN with a key", stepID, runID, begun.Verdict, begun.Key)
+	}
+	return engine.End{
+		RunID: runID, StepID: stepID, LogicalAttempt: la, N: b.N, EngineAttempt: 1, StartedSeq: begun.StartedSeq, Key: begun.Key,
+		Completed: &run.StepCompletedPayload{Result: json.RawMessage(`{"rows":7}`), DurationMS: 5},
+	}
+}
+
+// failing is the end of an execution that failed.
+func failing(e engine.End) engine.End {
+	e.Completed = nil
+	e.Failed = &run.FailurePayload{ErrorCode: "EXIT_STATUS", Retryable: true, FailureCategory: run.CategoryUser, DurationMS: 5}
+	return e
+}
+
+// end reports the end of an execution, which the log must take.
+func (w *world) end(e engine.End) engine.Receipt {
+	w.t.Helper()
+	return must[engine.Receipt](w.t)(w.journal.End(w.t.Context(), e))
+}
+
+// evidenceOf is a line of an execution.
+func evidenceOf(e engine.End, text string) engine.Evidence {
+	return engine.Evidence{
+		RunID: e.RunID, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, N: e.N, EngineAttempt: e.EngineAttempt, Hook: e.Hook, StartedSeq: e.StartedSeq, Key: e.Key,
+		Lines: []engine.LogLine{{No: 1, At: time.Now(), Stream: "stdout", Text: text}},
+	}
+}
+
+// compensable is a plan whose step s1 has a hook and whose step s2 comes after it.
+func compensable(t *testing.T) []byte {
+	t.Helper()
+	var doc M
+	if err := json.Unmarshal(document(nil, "s1", "s2<s1"), &doc); err != nil {
+		t.Fatal(err)
+	}
+	doc["steps"].([]any)[0].(M)["compensation"] = M{"operation": "NOOP", "input": M{}, "timeout": "1m"}
+	out, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// textLogger writes lines to out.
+func textLogger(out io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(out, nil)) }

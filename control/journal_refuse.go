@@ -1,0 +1,137 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// refusal is why a call to the Journal was refused; it is engine.ErrRefused.
+type refusal struct {
+	reason string // a word of few, for metrics
+	text   string
+	// recorded says that the store has written an audit row already.
+	recorded bool
+}
+
+func newRefusal(reason, format string, args ...any) *refusal {
+	return &refusal{reason: reason, text: fmt.Sprintf(format, args...)}
+}
+
+// Error implements error.
+func (r *refusal) Error() string { return engine.ErrRefused.Error() + ": " + r.text }
+
+// Unwrap makes errors.Is(err, engine.ErrRefused) true.
+func (r *refusal) Unwrap() error { return engine.ErrRefused }
+
+// refusals keeps a record of the calls that a Journal refuses.
+type refusals struct {
+	cfg   JournalConfig
+	seen  *minutes
+	calls *prometheus.CounterVec
+}
+
+func newRefusals(cfg JournalConfig) *refusals {
+	return &refusals{cfg: cfg, seen: newMinutes(cfg.Now), calls: promauto.With(cfg.Metrics).NewCounterVec(prometheus.CounterOpts{
+		Name: "engine_refused_calls_total", Help: "Calls of workers and workflows to the log that were refused, by call and reason.",
+	}, []string{"call", "reason"})}
+}
+
+// refusedCall is what a refused call was about.
+type refusedCall struct {
+	call, actor, runID, stepID string
+}
+
+// record counts a refusal, logs it and writes its audit row, and returns err as it is. Other errors leave no trace.
+func (r *refusals) record(ctx context.Context, c refusedCall, err error) error {
+	var why *refusal
+	if !errors.As(err, &why) {
+		return err
+	}
+	r.calls.WithLabelValues(c.call, why.reason).Inc()
+	if why.recorded {
+		return err
+	}
+	r.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a call to the log was refused", slog.String("call", c.call), slog.String("actor", c.actor),
+		slog.String("runId", c.runID), slog.String("stepId", c.stepID), slog.String("reason", why.text))
+	r.audit(ctx, actionRefuseWorker, c, why)
+	return err
+}
+
+// hide counts a call about something that its worker does not serve. That is no attack: workers of several tenants may
+// poll one queue, so there is no audit row.
+func (r *refusals) hide(reason string, err error) error {
+	r.calls.WithLabelValues("any", reason).Inc()
+	return err
+}
+
+// ReportForgery implements engine.ForgeryReporter.
+func (j *Journal) ReportForgery(ctx context.Context, runID, what string) {
+	r := j.refusals
+	r.calls.WithLabelValues("engine", "forgery").Inc()
+	r.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the engine claimed something that the log does not hold",
+		slog.String("runId", runID), slog.String("claim", what))
+	r.audit(ctx, "ENGINE_FORGERY", refusedCall{call: "engine", actor: string(run.ByEngine), runID: runID}, newRefusal("forgery", "%s", what))
+}
+
+// actionRefuseWorker is the action of rows about calls of workers that were refused.
+const actionRefuseWorker = "REFUSE_WORKER"
+
+// Bounds of what a refusal may cost.
+const (
+	// auditRowsPerMinute is the most rows of one run in a minute; each stands for one reason of one actor.
+	auditRowsPerMinute = 10
+	maxAuditedReason   = 500
+)
+
+// audit writes a row into the audit of the run's tenant: at most one a minute for each action, call and reason of an
+// actor on a run, and at most auditRowsPerMinute of a run. The next row says how many it stands for. A run that does not
+// exist has no tenant and so no row.
+func (r *refusals) audit(ctx context.Context, action string, c refusedCall, why *refusal) {
+	w, known := r.seen.add(c.runID + "/" + action + "/" + c.actor + "/" + c.call + "/" + why.reason)
+	if known && w.n > 1 {
+		return
+	}
+	if ofRun, known := r.seen.add(c.runID); !known || ofRun.n > auditRowsPerMinute {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refusalAuditTime)
+	defer cancel()
+	owner, err := r.cfg.Store.Get(ctx, c.runID)
+	if errors.Is(err, store.ErrNotFound) {
+		return
+	}
+	if err == nil {
+		detail, _ := json.Marshal(struct { // strings and a number always marshal
+			Call     string `json:"call"`
+			StepID   string `json:"stepId,omitempty"`
+			Repeated int    `json:"repeatedBefore,omitempty"`
+		}{c.call, c.stepID, max(w.before-1, 0)})
+		row := store.AuditRow{
+			ID: uuid.NewString(), TenantID: owner.TenantID, Actor: c.actor, Action: action, RunID: c.runID, Outcome: "REJECTED",
+			Code: run.CodeTicketRefused, Reason: run.Text(why.text, maxAuditedReason), Detail: detail,
+		}
+		if action == actionRefuseWorker {
+			row.Credential, row.Via = authz.Principal{Via: authz.ViaWorker}.Credential(), authz.ViaWorker
+		}
+		err = r.cfg.Store.Audit(ctx, row)
+	}
+	if err != nil {
+		r.cfg.Logger.WarnContext(ctx, "audit row not written", slog.Any("error", err))
+	}
+}
+
+// refusalAuditTime bounds the write of an audit row, so that a slow store delays a refusal by no more than this.
+const refusalAuditTime = time.Second

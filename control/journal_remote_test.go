@@ -1,0 +1,76 @@
+package control_test
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/remote"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Workers of two tenants and of two queues reach one Journal over HTTP: each may do what its tickets, its tenants and its
+// queues allow together, and an execution that one of them began is not the other's.
+//
+// contract: T203
+func TestRemote_WorkersOfTenantsAndQueues(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	account := func(id, tenant string, queues ...string) authz.Account {
+		return authz.Account{ID: id, TokenSHA256: hash(id), Worker: true, Serves: []string{tenant}, Queues: queues}
+	}
+	directory := must[*authz.Directory](t)(authz.NewDirectory([]authz.Account{
+		account("acme-1", "acme", "tq-data-*"), account("acme-2", "acme"), account("alone", "acme", "tq-isolation-acme-dev"), account("globex-1", "globex"),
+	}, w.clock.now))
+	mux := http.NewServeMux()
+	mux.Handle(remote.Path+"/", &remote.Server{
+		Logger: slog.New(slog.DiscardHandler),
+		Authenticate: func(token string) (engine.AttemptJournal, error) {
+			worker, err := directory.AuthenticateWorker(token)
+			return w.journal.For(worker), err
+		},
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	as := func(id string) *remote.Client { return must[*remote.Client](t)(remote.NewClient(server.URL, id)) }
+	id := w.running("remote", "s1<", "s2<")
+	b := w.beginOf(id, "s1", 1, 1)
+	for _, stranger := range []string{"globex-1", "alone"} {
+		if _, err := as(stranger).Begin(t.Context(), b); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("%s begins: %v, want ErrNotFound", stranger, err)
+		}
+	}
+	forged := b
+	forged.Ticket = "k1.e30.x"
+	_, err := as("acme-1").Begin(t.Context(), forged)
+	refusedFor(t, "a forged ticket", err, "the ticket is missing, or none of the ticket-keys made it")
+	if !w.audited("acme", "acme-1 REFUSE_WORKER REJECTED TICKET_REFUSED "+id) {
+		t.Errorf("audit: %v", w.audit("acme"))
+	}
+	begun := must[engine.Begun](t)(as("acme-1").Begin(t.Context(), b))
+	e := engine.End{RunID: id, StepID: "s1", LogicalAttempt: 1, N: 1, EngineAttempt: 1, StartedSeq: begun.StartedSeq, Key: begun.Key, Completed: &run.StepCompletedPayload{}}
+	if _, err := as("globex-1").End(t.Context(), e); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a worker of another tenant ends it: %v, want ErrNotFound", err)
+	}
+	stolen := e
+	stolen.StepID = "s2"
+	must[engine.Begun](t)(as("acme-2").Begin(t.Context(), w.beginOf(id, "s2", 1, 1)))
+	_, err = as("acme-1").End(t.Context(), stolen)
+	refusedFor(t, "another step's end with the key of its own", err, "the key is not that of step s2")
+	if err := as("acme-1").Evidence(t.Context(), evidenceOf(e, "working")); err != nil {
+		t.Error(err)
+	}
+	first := must[engine.Receipt](t)(as("acme-1").End(t.Context(), e))
+	if again := must[engine.Receipt](t)(as("acme-1").End(t.Context(), e)); again != first || again.Type != run.StepCompletedEvent {
+		t.Errorf("a repeated report is answered %+v, want %+v", again, first)
+	}
+	refusedFor(t, "evidence", as("acme-1").Evidence(t.Context(), evidenceOf(e, "late")), "evidence after the end")
+	if done := must[engine.Begun](t)(as("acme-1").Begin(t.Context(), b)); done.Verdict != store.BeginDone || done.Terminal.Seq != first.Seq || done.Terminal.Payload != nil {
+		t.Errorf("the execution again is %s with %+v", done.Verdict, done.Terminal)
+	}
+}

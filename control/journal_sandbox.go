@@ -1,0 +1,58 @@
+package control
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// sandboxCeiling returns the ceiling of the programs of a run as the policy is now. Without a policy that can be read
+// no program begins; the worker repeats the call.
+func (j *Journal) sandboxCeiling(id run.Identity) (plan.SandboxCeiling, error) {
+	if j.cfg.Sandbox == nil {
+		return plan.SandboxCeiling{}, nil
+	}
+	ceiling, err := j.cfg.Sandbox(id.TenantID, id.ProjectID, id.EnvironmentID)
+	if err != nil {
+		return plan.SandboxCeiling{}, fmt.Errorf("%w: the ceilings of sandboxes: %w", store.ErrUnavailable, err)
+	}
+	return ceiling, nil
+}
+
+// applyCeiling holds the sandbox of a step to the ceiling, and returns the limits that the worker holds its defaults
+// to. A policy that changed after the run was admitted applies to the steps that begin afterwards.
+func applyCeiling(s *plan.Step, ceiling plan.SandboxCeiling) plan.SandboxLimits {
+	if !s.Type.RunsProgram() {
+		return plan.SandboxLimits{}
+	}
+	s.Sandbox = ceiling.Apply(s.Sandbox)
+	return ceiling.Limits
+}
+
+// sandboxFailure returns how a run ends before its first step, when its programs may or can not run in the sandboxes
+// that its plan asks for. It repeats the decision of StartRun, for plans by reference and for runs that waited. A queue
+// of which no worker reports is no failure here: the run was accepted, and waits. A run that has started goes on.
+func (j *Journal) sandboxFailure(ctx context.Context, f *runFacts) (*run.FailurePayload, error) {
+	ceiling, err := j.sandboxCeiling(f.run.Identity)
+	if err != nil {
+		return nil, err
+	}
+	refusal, err := sandboxAdmission{workers: j.cfg.Store, queues: j.cfg.Queues, ceiling: ceiling}.check(ctx, f.plan, true)
+	if err != nil || refusal == nil {
+		return nil, err
+	}
+	l, err := j.cfg.Store.Load(ctx, f.run.RunID)
+	if err != nil || l.State.StartedAt != nil {
+		return nil, err
+	}
+	message := refusal.Message
+	if refusal.Code == run.CodeSandboxDenied {
+		message = fmt.Sprintf("%s: %s: %s", message, refusal.Violations[0].Path, refusal.Violations[0].Message)
+	}
+	return &run.FailurePayload{
+		ErrorCode: string(refusal.Code), ErrorMessage: message, FailureCategory: run.CategoryUser, FailureSource: "planner",
+	}, nil
+}

@@ -1,0 +1,84 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Tail implements engine.Journal. store.ErrNotFound of an unknown run; store.ErrRegressed when the log ends before the
+// place after, as it does when the store came back from an older backup and was not repaired yet.
+func (j *Journal) Tail(ctx context.Context, runID string, after run.Seq) (engine.Tail, error) {
+	f, kept := j.runs.Get(runID)
+	before := run.Seq(0)
+	if kept {
+		before = f.log.highest()
+	}
+	tails, err := j.cfg.Store.Tails(ctx, []store.Known{{RunID: runID, Seq: after}})
+	if err != nil {
+		return engine.Tail{}, err
+	}
+	read, known := tails.ByRun[runID]
+	switch {
+	case !known:
+		return engine.Tail{}, fmt.Errorf("%w: run %s", store.ErrNotFound, runID)
+	case read.Head.LastSeq < after:
+		// Only a repair says that a shorter log is all that can be had (T194).
+		_, err := j.cfg.Store.Append(ctx, store.Append{RunID: runID, MinHead: after})
+		return engine.Tail{Seq: read.Head.LastSeq, Head: read.Head, Epoch: tails.Epoch}, err
+	}
+	if kept {
+		f.log.observe(before, read.Head.LastSeq)
+		f.noteEvents(tails.Epoch, after, read.Events)
+	}
+	out := engine.Tail{Seq: after, Head: read.Head, Epoch: tails.Epoch}
+	for i := range read.Events {
+		e := &read.Events[i]
+		out.Seq = e.Seq
+		if told, ok := tell(e); ok {
+			out.Events = append(out.Events, told)
+		}
+	}
+	if len(read.Events) < engine.MaxTail {
+		out.Seq = read.Head.LastSeq
+	}
+	return out, nil
+}
+
+// tell is what an interpreter is told of an event, if anything.
+func tell(e *run.Event) (engine.LogEvent, bool) {
+	out := engine.LogEvent{
+		Seq: e.Seq, Type: e.Type, StepID: e.StepID, LogicalAttempt: e.LogicalAttempt, EngineAttempt: e.EngineAttempt, At: e.EmittedAt,
+	}
+	switch e.Type {
+	case run.StepFailedEvent, run.StepCompensated, run.StepCompensationFailed:
+		out.Payload = e.Payload
+	case run.StepStartedEvent, run.StepAwaitingManualCompletion, run.StepCompletedEvent, run.StepSkippedEvent:
+		if out.Payload = e.Payload; len(out.Payload) > engine.MaxTailPayload {
+			out.Payload = windowOf(e.Payload)
+		}
+	case run.RunPaused, run.RunResumed, run.RunCompensationStarted, run.RunCompleted, run.RunFailed, run.RunCancelled:
+	default:
+		return engine.LogEvent{}, false
+	}
+	return out, true
+}
+
+// windowOf is a payload too long to tell without everything but the retry window that it opened; nil when it opened none.
+func windowOf(payload json.RawMessage) json.RawMessage {
+	var p struct {
+		RetryDeadline json.RawMessage `json:"retryDeadline,omitempty"`
+	}
+	if json.Unmarshal(payload, &p) != nil || p.RetryDeadline == nil {
+		return nil
+	}
+	short, err := json.Marshal(p)
+	if err != nil {
+		return nil // what was read as JSON marshals
+	}
+	return short
+}

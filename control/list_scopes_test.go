@@ -1,0 +1,127 @@
+package control_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// grant gives a principal these rights and no others.
+func (w *world) grant(id string, grants ...authz.Grant) authz.Principal {
+	w.t.Helper()
+	w.directory.SetGrants("acme", id, grants)
+	if err := w.authz.Swap(authz.DefaultPolicy()); err != nil {
+		w.t.Fatal(err)
+	}
+	return w.who(id)
+}
+
+func viewerOf(project, environment string) authz.Grant {
+	return authz.Grant{Role: authz.Viewer, ProjectID: project, EnvironmentID: environment}
+}
+
+// A second right in another environment once emptied every list.
+func TestLists_ShowWhatRightsInSeveralEnvironmentsGive(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, manualKeys(t, "k1:"+secret("a")),
+		func(c *control.Config) { c.Lists = live.NewLists(c.Store, c.Bus, live.ListsConfig{}) })
+	from := w.clock.now().Add(-time.Minute)
+	shopDev, shopProd := w.inProject("a", "shop", "dev"), w.inProject("b", "shop", "prod")
+	w.inProject("c", "shop", "stage")
+	bankProd := w.inProject("d", "bank", "prod")
+	waiting := w.manual("e", "look") // shop/dev
+	p := w.grant("nobody", viewerOf("shop", "dev"), viewerOf("shop", "prod"))
+
+	page := must[control.RunsPage](t)(w.Runs(t.Context(), p, control.RunsQuery{}))
+	if diff := cmp.Diff([]string{waiting, shopProd, shopDev}, ids(page)); diff != "" {
+		t.Errorf("runs (-want +got):\n%s", diff)
+	}
+	for environment, want := range map[string][]string{"dev": {waiting, shopDev}, "prod": {shopProd}, "stage": nil} {
+		page := must[control.RunsPage](t)(w.Runs(t.Context(), p, control.RunsQuery{Filter: control.RunFilter{EnvironmentID: environment}}))
+		if diff := cmp.Diff(want, ids(page)); diff != "" {
+			t.Errorf("runs of %s (-want +got):\n%s", environment, diff)
+		}
+	}
+	if _, err := w.ServiceState(t.Context(), p); err != nil {
+		t.Errorf("service: %v, want an answer", err)
+	}
+	counts := must[[]control.RunCount](t)(w.RunHistogram(t.Context(), p, control.RunHistogram{From: from, To: from.Add(time.Hour), Buckets: 1}))
+	if counts[0].Total != 3 {
+		t.Errorf("the histogram counts %d runs, want 3", counts[0].Total)
+	}
+	eventually(t, "the manual task of shop/dev shows", func() bool { // tasks lag behind the log
+		tasks := must[control.ManualTasksPage](t)(w.ManualTasks(t.Context(), p, control.ManualTasksQuery{}))
+		return len(tasks.Tasks) == 1 && tasks.Tasks[0].Identity.RunID == waiting
+	})
+	if _, err := w.InboxCount(t.Context(), p); err != nil {
+		t.Errorf("inbox: %v, want an answer", err)
+	}
+	frames := open[control.RunsFrame](t)(w.WatchRuns(t.Context(), p, control.RunsQuery{First: 10}))
+	first := take(t, frames, "a page", func(f control.RunsFrame) bool { return f.Reset && len(f.Runs) > 0 })
+	if len(first.Runs) != 3 {
+		t.Errorf("runListUpdates begins with %d rows, want 3", len(first.Runs))
+	}
+
+	p = w.grant("nobody", viewerOf("shop", "dev"), viewerOf("*", "prod"))
+	page = must[control.RunsPage](t)(w.Runs(t.Context(), p, control.RunsQuery{}))
+	if diff := cmp.Diff([]string{waiting, bankProd, shopProd, shopDev}, ids(page)); diff != "" {
+		t.Errorf("runs of shop/dev and */prod (-want +got):\n%s", diff)
+	}
+}
+
+func TestLists_ShowARunIfAndOnlyIfItMayBeRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	type placed struct{ id, project, environment string }
+	var all []placed
+	projects, environments := []string{"shop", "store", "bank"}, []string{"dev", "prod", "stage"}
+	for _, project := range projects {
+		for _, environment := range environments {
+			all = append(all, placed{w.inProject(project+environment, project, environment), project, environment})
+		}
+	}
+	slices.Reverse(all)
+	r := rand.New(rand.NewPCG(1, 2))
+	one := func(of []string) string { return of[r.IntN(len(of))] }
+	for n := range 60 {
+		var grants []authz.Grant
+		for range r.IntN(5) {
+			grants = append(grants, viewerOf(one(append(projects, "*")), one(append(environments, "*"))))
+		}
+		p := w.grant("nobody", grants...)
+		q := control.RunsQuery{}
+		if r.IntN(3) == 0 {
+			q.Filter.ProjectIDs = []string{one(projects)}
+		}
+		if r.IntN(3) == 0 {
+			q.Filter.EnvironmentID = one(environments)
+		}
+		var want []string
+		for _, at := range all {
+			_, err := w.Run(t.Context(), p, at.id, nil)
+			own := (*control.Error)(nil)
+			if err != nil && (!errors.As(err, &own) || own.Code != run.CodeNotFound) {
+				t.Fatal(err)
+			}
+			asked := (len(q.Filter.ProjectIDs) == 0 || q.Filter.ProjectIDs[0] == at.project) &&
+				(q.Filter.EnvironmentID == "" || q.Filter.EnvironmentID == at.environment)
+			if err == nil && asked {
+				want = append(want, at.id)
+			}
+		}
+		got := ids(must[control.RunsPage](t)(w.Runs(t.Context(), p, q)))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("draw %d, grants %s, filter %+v (-want +got):\n%s", n, fmt.Sprint(grants), q.Filter, diff)
+		}
+	}
+}

@@ -1,0 +1,224 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// freshReport is the age up to which a report says that its worker is alive. Workers report each minute.
+const freshReport = 2 * time.Minute
+
+// sandboxAdmission decides whether the programs of a plan may run, by the tenant's policy and by what workers report.
+type sandboxAdmission struct {
+	workers store.Workers
+	queues  plan.Queues
+	ceiling plan.SandboxCeiling
+}
+
+// check returns nil, or the refusal with all violations: SANDBOX_DENIED when the plan asks for more than the policy
+// permits, SANDBOX_UNAVAILABLE when the live workers of a queue cannot give what a step requires. awaited says that a
+// queue without any report is no refusal: the run waits for a worker. It makes at most one query.
+func (a sandboxAdmission) check(ctx context.Context, pl plan.Plan, awaited bool) (*Error, error) {
+	programs := programsOf(pl, a.queues)
+	var above []plan.Violation
+	for _, p := range programs {
+		above = append(above, a.ceiling.Exceeds(p.sandbox, p.path)...)
+	}
+	if len(above) > 0 {
+		return &Error{
+			Code:       run.CodeSandboxDenied,
+			Message:    "The plan asks for larger sandboxes than the policy of the tenant permits; each is listed.",
+			Violations: above[:min(len(above), plan.MaxViolations)],
+		}, nil
+	}
+	missing, err := a.missing(ctx, programs, awaited)
+	if err != nil || len(missing) == 0 {
+		return nil, err
+	}
+	message := missing[0].Message
+	if n := len(missing) - 1; n > 0 {
+		message += fmt.Sprintf("; %d more are listed", n)
+	}
+	return &Error{Code: run.CodeNoSandbox, Message: message, Violations: missing[:min(len(missing), plan.MaxViolations)]}, nil
+}
+
+// program is a step or a hook that starts a program.
+type program struct {
+	name, path string // in messages and in violations
+	queue      string
+	sandbox    *plan.Sandbox
+	require    []plan.SandboxPart
+}
+
+func programsOf(pl plan.Plan, q plan.Queues) (out []program) {
+	sk := pl.Skeleton(q)
+	for i, s := range pl.Steps {
+		path := fmt.Sprintf("steps[%q]", s.StepID) // the place in the document is not known here
+		if s.Type.RunsProgram() {
+			out = append(out, program{
+				name: "step " + s.StepID, path: path + ".sandbox", queue: sk.Steps[i].TaskQueue, sandbox: s.Sandbox,
+			})
+		}
+		if hook := s.Compensation; hook != nil && hook.Operation.RunsProgram() {
+			out = append(out, program{
+				name: "the hook of step " + s.StepID, path: path + ".compensation.sandbox",
+				queue: sk.Steps[i].CompensationQueue, sandbox: hook.Sandbox,
+			})
+		}
+	}
+	return out
+}
+
+// missing lists the programs that no live worker of their queue can isolate as required.
+func (a sandboxAdmission) missing(ctx context.Context, programs []program, awaited bool) ([]plan.Violation, error) {
+	var asking []program
+	queues := map[string]bool{}
+	for _, p := range programs {
+		if effective := a.ceiling.Apply(p.sandbox); effective != nil && len(effective.Require) > 0 {
+			p.require = effective.Require
+			asking, queues[p.queue] = append(asking, p), true
+		}
+	}
+	if len(asking) == 0 {
+		return nil, nil
+	}
+	live, err := a.live(ctx, queues)
+	if err != nil {
+		return nil, err
+	}
+	verdicts := map[string]string{} // plans have thousands of steps and few kinds of sandboxes
+	var out []plan.Violation
+	for _, p := range asking {
+		key := fmt.Sprint(p.queue, p.require)
+		lack, known := verdicts[key]
+		if !known {
+			lack = lackOf(p, live[p.queue], awaited)
+			verdicts[key] = lack
+		}
+		if lack != "" {
+			out = append(out, plan.Violation{
+				Path: p.path + ".require", Code: plan.CodeInvalid, Message: fmt.Sprintf("%s requires %s; %s", p.name, joined(p.require), lack),
+			})
+		}
+	}
+	return out, nil
+}
+
+// live reads the newest reports about queues.
+func (a sandboxAdmission) live(ctx context.Context, queues map[string]bool) (map[string][]engine.WorkerReport, error) {
+	names := make([]string, 0, len(queues))
+	for name := range queues {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	rows, err := a.workers.WorkerReports(ctx, names, freshReport)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]engine.WorkerReport{}
+	for _, row := range rows {
+		var r engine.WorkerReport
+		if json.Unmarshal(row.Doc, &r) == nil { // a report that cannot be read promises nothing
+			out[row.Queue] = append(out[row.Queue], r)
+		}
+	}
+	return out, nil
+}
+
+// lackOf says in words why no worker can isolate a program as required; "" when one can.
+func lackOf(p program, reports []engine.WorkerReport, awaited bool) string {
+	if len(reports) == 0 {
+		if awaited {
+			return ""
+		}
+		return fmt.Sprintf("no worker of queue %s has reported in the last %d minutes", p.queue, int(freshReport.Minutes()))
+	}
+	best := ""
+	fewest := len(plan.SandboxParts()) + 1
+	for _, r := range reports {
+		var lacks []string
+		for _, part := range p.require {
+			if !slices.Contains(r.Parts, part) {
+				lacks = append(lacks, lackOfPart(r, part))
+			}
+		}
+		if len(lacks) == 0 && r.OK {
+			return ""
+		}
+		if len(lacks) == 0 {
+			lacks = []string{"a sandbox that passes its verification (" + r.Problem + ")"}
+		}
+		if len(lacks) < fewest {
+			fewest, best = len(lacks), strings.Join(lacks, ", ")
+		}
+	}
+	return fmt.Sprintf("workers of queue %s lack: %s", p.queue, best)
+}
+
+func lackOfPart(r engine.WorkerReport, part plan.SandboxPart) string {
+	if reason := r.Missing[part]; reason != "" {
+		return fmt.Sprintf("%s (%s)", part, reason)
+	}
+	return string(part)
+}
+
+func joined(parts []plan.SandboxPart) string {
+	words := make([]string, len(parts))
+	for i, part := range parts {
+		words[i] = string(part)
+	}
+	return strings.Join(words, ", ")
+}
+
+// sandboxRefusal decides whether the programs of a new run may run. A plan by reference that no worker has fetched yet
+// is decided on when the run starts.
+func (s *Service) sandboxRefusal(ctx context.Context, id run.Identity, ref plan.Ref, pl *plan.Plan) (*Error, error) {
+	if pl == nil {
+		doc, err := s.cfg.Store.Plan(ctx, ref.SHA256)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil, nil //nolint:nilnil // a worker fetches it when the run starts
+		}
+		if err != nil {
+			return nil, err
+		}
+		stored, err := openPlan(doc, ref, s.cfg.Queues)
+		if err != nil {
+			return nil, nil //nolint:nilnil,nilerr // the reference does not agree with the document; the run says so when it starts
+		}
+		if !ofPlace(stored.Scope, id) {
+			return nil, nil //nolint:nilnil // the steps of another place are not for the caller's eyes
+		}
+		pl = &stored
+	}
+	ceiling, err := s.cfg.Authz.Sandbox(id.TenantID, id.ProjectID, id.EnvironmentID)
+	if err != nil {
+		return nil, err
+	}
+	return sandboxAdmission{workers: s.cfg.Store, queues: s.cfg.Queues, ceiling: ceiling}.check(ctx, *pl, false)
+}
+
+// admitSandboxes refuses a new run whose programs may or can not run in the sandboxes that the plan asks for. A request
+// that made its run before is not refused: it answers with that run.
+func (s *Service) admitSandboxes(ctx context.Context, p authz.Principal, r store.Run, pl *plan.Plan, row store.AuditRow) error {
+	refusal, err := s.sandboxRefusal(ctx, r.Identity, r.PlanRef, pl)
+	if err != nil || refusal == nil {
+		return translate(err)
+	}
+	if _, err := s.cfg.Store.ByRequest(ctx, r.RequestKey); err == nil || !errors.Is(err, store.ErrNotFound) {
+		return translate(err)
+	}
+	row.Code, row.RequestID, row.Detail = refusal.Code, r.RequestID, nil
+	s.auditDenied(ctx, p, row)
+	return refusal
+}

@@ -1,0 +1,331 @@
+package control_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// programs is a plan with a COMMAND step for each sandbox; nil: the step says nothing.
+func programs(t *testing.T, sandboxes ...M) []byte {
+	t.Helper()
+	var steps []M
+	for i, sandbox := range sandboxes {
+		step := M{"stepId": fmt.Sprintf("s%d", i+1), "type": "COMMAND", "inputs": M{"argv": []string{"true"}}, "timeout": "1m", "dependsOn": []string{}}
+		if sandbox != nil {
+			step["sandbox"] = sandbox
+		}
+		steps = append(steps, step)
+	}
+	return document(M{"steps": steps})
+}
+
+// bound puts ceilings of the tenant in force.
+func (w *world) bound(version int64, rows ...authz.Sandbox) {
+	w.t.Helper()
+	doc := &authz.Document{Sandbox: rows, Grants: []authz.PrincipalGrant{{Principal: w.eng().ID, Role: authz.Admin, ProjectID: "*", EnvironmentID: "*"}}}
+	if err := w.authz.Load(authz.Stored{Version: version, Policies: []authz.StoredPolicy{{TenantID: "acme", Version: version, Document: doc}}}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// reporter is the Journal of a worker of tq-data-dev.
+func (w *world) reporter(id string) engine.WorkerReporter {
+	return w.journal.For(authz.Worker{ID: id, Serves: []string{"acme"}, Queues: []string{"tq-data-dev"}}).(engine.WorkerReporter)
+}
+
+// reportOf is the report of a worker with some parts; the others are missing.
+func reportOf(worker string, parts ...plan.SandboxPart) engine.WorkerReport {
+	return engine.WorkerReport{
+		Worker: worker, Queues: []string{"tq-data-dev"}, Runtime: "process", OK: true, Parts: parts,
+		Missing: map[plan.SandboxPart]string{plan.SandboxPIDs: "no delegated cgroup"},
+	}
+}
+
+func (w *world) report(r engine.WorkerReport) {
+	w.t.Helper()
+	if err := w.reporter("acme-worker").Report(w.t.Context(), r); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// refusal starts a run and returns the code of its refusal and what it says of each step.
+func (w *world) refusal(requestID string, doc []byte) (run.Code, []string) {
+	w.t.Helper()
+	_, err := w.StartRun(w.t.Context(), w.eng(), startOf(requestID, doc))
+	if err == nil {
+		return "", nil
+	}
+	var own *control.Error
+	if !errors.As(err, &own) {
+		w.t.Fatalf("refused with %v, want a *control.Error", err)
+	}
+	var out []string
+	for _, v := range own.Violations {
+		out = append(out, v.Path+": "+v.Message)
+	}
+	return own.Code, out
+}
+
+func TestStartRun_RefusesSandboxesAboveThePolicy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.bound(1, authz.Sandbox{ProjectID: "shop", EnvironmentID: "dev", Memory: 64 << 20, PIDs: 10, Connect: []string{"db:5432"}})
+	code, said := w.refusal("above", programs(t, M{"memory": 65 << 20, "pids": 11}, nil, M{"connect": []string{"443"}}))
+	want := []string{
+		`steps["s1"].sandbox.memory: the tenant's policy permits at most 67108864 bytes here`,
+		`steps["s1"].sandbox.pids: the tenant's policy permits at most 10 processes and threads here`,
+		`steps["s3"].sandbox.connect[0]: the tenant's policy does not permit connections to "443" here; it permits db:5432`,
+	}
+	if code != run.CodeSandboxDenied || cmp.Diff(want, said) != "" {
+		t.Errorf("code %q, violations (-want +got):\n%s", code, cmp.Diff(want, said))
+	}
+	if code, said := w.refusal("within", programs(t, M{"memory": 64 << 20, "pids": 10, "connect": []string{"db:5432"}}, nil)); code != "" {
+		t.Errorf("a plan within the ceilings is refused: %s %v", code, said)
+	}
+}
+
+func TestBegin_HoldsStepsToTheCeilings(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	j := w.newJournal(func(c *control.JournalConfig) { c.Sandbox = w.authz.Sandbox })
+	started := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("begin", programs(t, nil, M{"memory": 128 << 20}))))
+	id := started.View.Run.RunID
+	w.handOver()
+	sk := must[engine.Skeleton](t)(j.Skeleton(t.Context(), id))
+	if sk.Failure != nil {
+		t.Fatalf("the run fails with %+v", sk.Failure)
+	}
+	w.append(id, runtest.Start("s1<", "s2<"))
+	// The policy changes after the start: it applies to the steps that begin afterwards.
+	w.bound(1, authz.Sandbox{ProjectID: "*", EnvironmentID: "*", Memory: 64 << 20, PIDs: 5, Require: []plan.SandboxPart{plan.SandboxFiles}})
+	for step, memory := range map[string]int64{"s1": 0, "s2": 64 << 20} {
+		b := must[engine.Begun](t)(j.Begin(t.Context(), w.beginOf(id, step, 1, 1)))
+		want := &plan.Sandbox{Memory: memory, Require: []plan.SandboxPart{plan.SandboxFiles}}
+		if diff := cmp.Diff(want, b.Step.Sandbox); diff != "" {
+			t.Errorf("sandbox of step %s (-want +got):\n%s", step, diff)
+		}
+		if diff := cmp.Diff(plan.SandboxLimits{Memory: 64 << 20, PIDs: 5}, b.SandboxCeiling); diff != "" {
+			t.Errorf("ceiling of step %s (-want +got):\n%s", step, diff)
+		}
+	}
+	if sk := must[engine.Skeleton](t)(j.Skeleton(t.Context(), id)); sk.Failure != nil {
+		t.Errorf("a run that has started fails with %+v after the policy changed", sk.Failure)
+	}
+	unreadable := w.newJournal(func(c *control.JournalConfig) {
+		c.Sandbox = func(string, string, string) (plan.SandboxCeiling, error) {
+			return plan.SandboxCeiling{}, authz.ErrUnavailable
+		}
+	})
+	if _, err := unreadable.Begin(t.Context(), w.beginOf(id, "s1", 1, 2)); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("without a policy that can be read a step begins: %v, want ErrUnavailable", err)
+	}
+}
+
+func TestStartRun_RefusesWhatNoWorkerCanIsolate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	asking := programs(t, M{"require": []string{"memory", "pids"}})
+	const none = `steps["s1"].sandbox.require: step s1 requires memory, pids; no worker of queue tq-data-dev has reported in the last 2 minutes`
+	if code, said := w.refusal("silent", asking); code != run.CodeNoSandbox || cmp.Diff([]string{none}, said) != "" {
+		t.Errorf("without workers: code %q, violations %v, want %s", code, said, none)
+	}
+	if code, said := w.refusal("silent-but-easy", programs(t, M{"pids": 5})); code != "" {
+		t.Errorf("a plan that requires nothing is refused without workers: %s %v", code, said)
+	}
+	w.report(reportOf("w1", plan.SandboxMemory))
+	w.report(reportOf("w2"))
+	const lack = `steps["s1"].sandbox.require: step s1 requires memory, pids; workers of queue tq-data-dev lack: pids (no delegated cgroup)`
+	if code, said := w.refusal("lack", asking); code != run.CodeNoSandbox || cmp.Diff([]string{lack}, said) != "" {
+		t.Errorf("with workers that lack a part: code %q, violations %v, want %s", code, said, lack)
+	}
+	broken := reportOf("w3", plan.SandboxMemory, plan.SandboxPIDs)
+	broken.OK, broken.Problem = false, "the probe could read /etc/shadow"
+	w.report(broken)
+	if code, _ := w.refusal("broken", asking); code != run.CodeNoSandbox {
+		t.Errorf("a worker whose verification failed counts: code %q", code)
+	}
+	w.report(reportOf("w4", plan.SandboxMemory, plan.SandboxPIDs))
+	first := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("able", asking)))
+	w.clock.advance(2*time.Minute + time.Second)
+	if code, said := w.refusal("later", asking); code != run.CodeNoSandbox || len(said) != 1 || !strings.Contains(said[0], "has reported") {
+		t.Errorf("by reports that are too old: code %q, violations %v", code, said)
+	}
+	again := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("able", asking)))
+	if !again.Deduplicated || again.View.Run.RunID != first.View.Run.RunID {
+		t.Errorf("the repeated request answers %s, deduplicated %t, want run %s", again.View.Run.RunID, again.Deduplicated, first.View.Run.RunID)
+	}
+}
+
+func TestStartRun_RequiresThePartsOfThePolicy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.bound(1, authz.Sandbox{ProjectID: "*", EnvironmentID: "*", Require: []plan.SandboxPart{plan.SandboxFiles}})
+	w.report(reportOf("w1", plan.SandboxMemory))
+	if code, said := w.refusal("policy", programs(t, nil)); code != run.CodeNoSandbox || !strings.Contains(fmt.Sprint(said), "step s1 requires files") {
+		t.Errorf("a step that says nothing: code %q, violations %v", code, said)
+	}
+	if code, said := w.refusal("no-program", document(nil, "n1")); code != "" {
+		t.Errorf("a plan without programs is refused: %s %v", code, said)
+	}
+}
+
+// A run that was accepted fails before its first step when the workers that live by then lack a part, and waits when none lives.
+func TestSkeleton_RepeatsTheDecisionBeforeTheFirstStep(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.report(reportOf("w1", plan.SandboxMemory))
+	doc := programs(t, M{"require": []string{"memory"}})
+	id := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("dispatch", doc))).View.Run.RunID
+	w.clock.advance(3 * time.Minute)
+	if sk := must[engine.Skeleton](t)(w.journal.Skeleton(t.Context(), id)); sk.Failure != nil {
+		t.Errorf("without any report the run fails: %+v", sk.Failure)
+	}
+	w.report(reportOf("w2"))
+	sk := must[engine.Skeleton](t)(w.journal.Skeleton(t.Context(), id))
+	if sk.Failure == nil || sk.Failure.ErrorCode != string(run.CodeNoSandbox) || !strings.Contains(sk.Failure.ErrorMessage, "lack: memory") {
+		t.Errorf("failure %+v, want SANDBOX_UNAVAILABLE that names memory", sk.Failure)
+	}
+}
+
+func TestReport_IsOfTheWorkersOwnQueues(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for name, change := range map[string]func(*engine.WorkerReport){
+		"another queue":       func(r *engine.WorkerReport) { r.Queues = []string{"tq-data-dev", "tq-data-prod"} },
+		"a queue twice":       func(r *engine.WorkerReport) { r.Queues = []string{"tq-data-dev", "tq-data-dev"} },
+		"no queue":            func(r *engine.WorkerReport) { r.Queues = nil },
+		"too many queues":     func(r *engine.WorkerReport) { r.Queues = make([]string, 65) },
+		"no name":             func(r *engine.WorkerReport) { r.Worker = "" },
+		"a name with a break": func(r *engine.WorkerReport) { r.Worker = "a\nb" },
+		"a negative limit":    func(r *engine.WorkerReport) { r.Limits.Memory = -1 },
+	} {
+		r := reportOf("w1", plan.SandboxMemory)
+		change(&r)
+		if err := w.reporter("acme-worker").Report(t.Context(), r); !errors.Is(err, engine.ErrRefused) {
+			t.Errorf("%s: %v, want ErrRefused", name, err)
+		}
+	}
+	if rows := must[[]store.WorkerReport](t)(w.store.WorkerReports(t.Context(), nil, time.Hour)); len(rows) > 0 {
+		t.Errorf("refused reports are stored: %v", rows)
+	}
+	long := reportOf("w1", "gpu", plan.SandboxMemory)
+	long.Missing[plan.SandboxPIDs] = strings.Repeat("x", 1000)
+	w.report(long)
+	rows := must[[]store.WorkerReport](t)(w.store.WorkerReports(t.Context(), nil, time.Hour))
+	var kept engine.WorkerReport
+	if err := json.Unmarshal(rows[0].Doc, &kept); err != nil || len(kept.Parts) != 1 || len(kept.Missing[plan.SandboxPIDs]) > 300 {
+		t.Errorf("kept report %+v (%v), want the known part alone and a shortened reason", kept, err)
+	}
+}
+
+// contract: R425
+func TestReport_LeavesARowInTheAuditWhenTheSandboxChanges(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	rows := func() int { return w.auditRows(`action = 'WORKER_ISOLATION' AND tenant_id = 'acme'`) }
+	expect := func(want int, after string) {
+		t.Helper()
+		if got := rows(); got != want {
+			t.Errorf("%d audit rows after %s, want %d", got, after, want)
+		}
+	}
+	whole := reportOf("w1", plan.SandboxMemory, plan.SandboxPIDs)
+	w.report(whole)
+	expect(1, "the first report")
+	w.report(whole)
+	expect(1, "the same report")
+	w.journal = w.newJournal() // another server, which has not heard of the worker
+	w.report(whole)
+	expect(1, "the same report to another server")
+	w.report(reportOf("w1", plan.SandboxMemory))
+	expect(2, "a part was lost")
+	broken := reportOf("w1", plan.SandboxMemory)
+	broken.OK, broken.Problem = false, "the probe could connect"
+	w.report(broken)
+	w.report(broken)
+	expect(3, "a verification failed twice")
+	w.clock.advance(11 * time.Minute)
+	w.report(broken)
+	expect(4, "it still fails ten minutes later")
+}
+
+// A policy that a client wrote without knowing of ceilings keeps them; an empty list removes them.
+func TestSetPolicy_KeepsCeilingsThatTheDocumentDoesNotName(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	admin := w.who("dev-admin")
+	ceilings := []authz.Sandbox{{ProjectID: "*", EnvironmentID: "*", PIDs: 9}}
+	for i, c := range []struct {
+		name      string
+		set, want []authz.Sandbox
+	}{
+		{"ceilings", ceilings, ceilings},
+		{"a document without the field", nil, ceilings},
+		{"an empty list", []authz.Sandbox{}, nil},
+	} {
+		doc := w.document(func(*authz.Document) {})
+		doc.Sandbox = c.set
+		out := must[control.Policy](t)(w.SetPolicy(t.Context(), admin, control.SetPolicy{
+			RequestID: fmt.Sprintf("p%d", i), ExpectedVersion: int64(i), Document: doc, Reason: "a test",
+		}))
+		if diff := cmp.Diff(c.want, out.Document.Sandbox); diff != "" {
+			t.Errorf("ceilings after %s (-want +got):\n%s", c.name, diff)
+		}
+	}
+	doc := w.document(func(*authz.Document) {})
+	doc.Sandbox = []authz.Sandbox{{ProjectID: "*", EnvironmentID: "*", PIDs: -1}}
+	_, err := w.SetPolicy(t.Context(), admin, control.SetPolicy{RequestID: "bad", ExpectedVersion: 3, Document: doc, Reason: "a test"})
+	if coded(err) != run.CodeBadInput {
+		t.Errorf("a negative ceiling is answered with %v, want BAD_USER_INPUT", err)
+	}
+}
+
+// A policy that became stricter applies to reruns of earlier plans, and to a plan by reference that is in the store.
+func TestStartRun_StoredPlansAreHeldToThePolicy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	doc := programs(t, M{"pids": 10})
+	id := must[control.StartedRun](t)(w.StartRun(t.Context(), w.eng(), startOf("parent", doc))).View.Run.RunID
+	w.handOver()
+	w.append(id, runtest.Start("s1<"))
+	w.append(id, runtest.Draft(run.RunCancelled, "", 1))
+	w.bound(1, authz.Sandbox{ProjectID: "*", EnvironmentID: "*", PIDs: 9})
+	_, err := w.Rerun(t.Context(), w.eng(), control.Rerun{RunID: id, RequestID: "again", Start: true})
+	if coded(err) != run.CodeSandboxDenied {
+		t.Errorf("a rerun above the ceiling is answered with %v, want SANDBOX_DENIED", err)
+	}
+	ref := must[store.Run](t)(w.raw.Get(t.Context(), id)).PlanRef
+	_, err = w.StartRun(t.Context(), w.eng(), control.StartRun{RequestID: "by-ref", ProjectID: "shop", EnvironmentID: "dev", Ref: &ref})
+	if coded(err) != run.CodeSandboxDenied {
+		t.Errorf("a reference to a plan above the ceiling is answered with %v, want SANDBOX_DENIED", err)
+	}
+	j := w.newJournal(func(c *control.JournalConfig) { c.Sandbox = w.authz.Sandbox })
+	waiting := w.queuedBy("waiting", doc)
+	sk := must[engine.Skeleton](t)(j.Skeleton(t.Context(), waiting))
+	if sk.Failure == nil || sk.Failure.ErrorCode != string(run.CodeSandboxDenied) {
+		t.Errorf("a run that was accepted before the ceiling fails with %+v, want SANDBOX_DENIED", sk.Failure)
+	}
+}
+
+// queuedBy makes a run of a plan while the tenant has no ceiling, and puts the ceiling back.
+func (w *world) queuedBy(requestID string, doc []byte) string {
+	w.t.Helper()
+	w.bound(2)
+	id := must[control.StartedRun](w.t)(w.StartRun(w.t.Context(), w.eng(), startOf(requestID, doc))).View.Run.RunID
+	w.bound(3, authz.Sandbox{ProjectID: "*", EnvironmentID: "*", PIDs: 9})
+	return id
+}

@@ -1,0 +1,81 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// reportForeign records that the engine had an execution under the id of a run that dvt did not start: a line of
+// the log, and one audit row for each such execution. It is best effort.
+func (s *Service) reportForeign(ctx context.Context, id run.Identity, f engine.ForeignExecution) {
+	const held = "An execution that dvt did not start held the id of the run in the engine (%s): %s."
+	why := fmt.Sprintf(held, f.EngineRunID, f.Why)
+	s.sweeps.done.WithLabelValues(workflowForeign, didTerminate).Inc()
+	s.cfg.Logger.WarnContext(ctx, "an execution under the id of a run is not one of dvt",
+		slog.String("runId", id.RunID), slog.String("engineRunId", f.EngineRunID), slog.String("why", f.Why))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refusalAuditTime)
+	defer cancel()
+	if err := s.cfg.Store.Audit(ctx, store.AuditRow{
+		ID: sweepID(id.RunID, f.EngineRunID, workflowForeign), TenantID: id.TenantID, Actor: string(run.ByEngine),
+		Action: "ENGINE_FORGERY", RunID: id.RunID, Outcome: "REJECTED", Code: run.CodeTicketRefused,
+		Reason: run.Text(why, maxAuditedReason),
+	}); err != nil {
+		s.cfg.Logger.WarnContext(ctx, "audit row not written", slog.Any("error", err))
+	}
+}
+
+// oust ends the foreign execution that d describes, so that it holds the run's id no longer.
+func (w *sweeper) oust(ctx context.Context, id run.Identity, d engine.Description) error {
+	w.s.reportForeign(ctx, id, engine.ForeignExecution{EngineRunID: d.Ref.EngineRunID, Why: d.Foreign})
+	err := w.eye.Oust(ctx, id, "dvt: this execution held the id of a run, and dvt did not start it: "+d.Foreign)
+	if errors.Is(err, engine.ErrNotStarted) || errors.Is(err, engine.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// lookAtLeftovers ends executions of runs whose log has ended: the engine did not answer when dvt ended the run, or
+// somebody started them since. It reads one page of the engine's index in each look.
+func (w *sweeper) lookAtLeftovers(ctx context.Context) error {
+	open, next, err := w.eye.Running(ctx, w.runningPage)
+	w.runningPage = next
+	if err != nil || len(open) == 0 {
+		return err
+	}
+	ids := make([]string, len(open))
+	for i, id := range open {
+		ids[i] = id.RunID
+	}
+	heads, err := w.s.cfg.Store.Heads(ctx, ids)
+	if err != nil {
+		return err
+	}
+	return eachOf(ctx, open, func(id run.Identity) error {
+		h, ok := heads.ByRun[id.RunID]
+		if !ok || !h.Terminal || heads.Now.Sub(h.LastAt) < max(w.cfg.Quiet, leftoverQuiet) {
+			return nil // its own workflow may be about to end
+		}
+		return w.s.ofRun(ctx, dutySweep, id.RunID, func() error {
+			err := w.eye.Terminate(ctx, id, "dvt: the run has ended")
+			if errors.Is(err, engine.ErrNotStarted) || errors.Is(err, engine.ErrClosed) {
+				return nil
+			}
+			if err == nil {
+				w.done(ctx, id.RunID, workflowLeftover, didTerminate,
+					"The run had ended, and an execution of it was still open in the engine.")
+			}
+			return err
+		})
+	})
+}
+
+// leftoverQuiet is the least time after the end of a run before its execution is ended: the workflow that wrote the end
+// closes by itself within seconds.
+const leftoverQuiet = 10 * time.Second

@@ -1,0 +1,155 @@
+package control_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// contract: T166, T192
+//
+// An execution that dvt did not start holds the id of a run. One that never began is started again, one that had begun
+// ends as one whose execution was ended, and a stop wins. What the foreign execution says of the log is not believed.
+func TestSweep_AnExecutionThatDvtDidNotStart(t *testing.T) {
+	t.Parallel()
+	w := newSweptWorld(t)
+	never, began, stopped, fine := w.queued("r1", "s1"), w.atWork("r2"), w.atWork("r3"), w.atWork("r4")
+	w.handOver()
+	w.send(w.eng(), signal(stopped, "stop", run.Cancel))
+	w.eye.change(func() {
+		for _, id := range []string{never, began, stopped} {
+			w.eye.foreign[id], w.eye.heads[id] = "it is of the type \"x\"", 1000
+		}
+	})
+	w.sweep()
+	eventually(t, "the start is due again", func() bool {
+		return must[store.QueueRow](t)(w.raw.QueueRow(t.Context(), never)).Status == store.QueuePending
+	})
+	if st := w.ends(began); st.Failure == nil || st.Failure.Code != string(run.CodeEngineTerminated) {
+		t.Errorf("the run that had begun failed with %+v, want ENGINE_TERMINATED", st.Failure)
+	}
+	if st := w.ends(stopped); st.Status != run.Cancelled {
+		t.Errorf("the run that was to stop is %s, want CANCELLED", st.Status)
+	}
+	for _, id := range []string{never, began, stopped} {
+		if !w.audited("acme", "engine ENGINE_FORGERY REJECTED TICKET_REFUSED "+id) {
+			t.Errorf("the audit has no row about %s: %v", id, w.audit("acme"))
+		}
+	}
+	w.eye.change(func() {
+		if !strings.Contains(strings.Join(w.eye.ousted, "\n"), began) {
+			t.Errorf("the foreign execution of %s was not ended: %v", began, w.eye.ousted)
+		}
+		delete(w.eye.foreign, never)
+	})
+	w.looksOn()
+	if w.state(fine).Status != run.Running {
+		t.Errorf("the run beside them is %s", w.state(fine).Status)
+	}
+}
+
+// Nothing is ended when this server's keys fit hardly any execution: a key is missing then.
+func TestSweep_EndsNothingWhenMostExecutionsLookForeign(t *testing.T) {
+	t.Parallel()
+	w := newSweptWorld(t)
+	var ids []string
+	for _, r := range strings.Fields("a b c d e f g h i j k l") {
+		ids = append(ids, w.atWork(r))
+	}
+	w.eye.change(func() {
+		for _, id := range ids {
+			w.eye.foreign[id] = "no server of this installation sealed its start"
+		}
+	})
+	w.sweep()
+	eventually(t, "people are told", func() bool { return w.swept("workflow_foreign", "escalated") >= 1 })
+	w.looksOn()
+	for _, id := range ids {
+		if st := w.state(id); st.Status != run.Running {
+			t.Errorf("run %s is %s", id, st.Status)
+		}
+	}
+	if alerts := w.alerts(); len(alerts) == 0 || !strings.Contains(alerts[0].Note, "ticket-keys") {
+		t.Errorf("the alerts do not name ticket-keys: %+v", alerts)
+	}
+}
+
+// A closed execution whose id names the run of another tenant says nothing about that run.
+func TestSweep_AClosedExecutionOfAnotherTenantEndsNoRun(t *testing.T) {
+	t.Parallel()
+	w := newSweptWorld(t)
+	id := w.atWork("r1")
+	w.eye.change(func() { w.eye.ends[id], w.eye.closedTenant = "Terminated", "globex" })
+	w.sweep()
+	w.looksOn()
+	if st := w.state(id); st.Status != run.Running {
+		t.Errorf("the run is %s: %v", st.Status, w.log(id))
+	}
+}
+
+// heldEngine is an engine under whose ids others start executions.
+type heldEngine struct {
+	*fakeEngine
+	foreign []engine.ForeignExecution
+	err     error
+}
+
+func (e *heldEngine) Start(ctx context.Context, id run.Identity, q plan.Queues) (engine.Started, error) {
+	out, err := e.fakeEngine.Start(ctx, id, q)
+	if e.err != nil {
+		err = e.err
+	}
+	out.Foreign = e.foreign
+	return out, err
+}
+
+// holding makes the engine one under whose ids executions were found that dvt did not start.
+func holding(err error, engineRunIDs ...string) func(*control.Config) {
+	return func(c *control.Config) {
+		e := &heldEngine{fakeEngine: c.Engine.(*fakeEngine), err: err}
+		for _, id := range engineRunIDs {
+			e.foreign = append(e.foreign, engine.ForeignExecution{EngineRunID: id, Why: "it is of the type \"x\""})
+		}
+		c.Engine = e
+	}
+}
+
+// contract: T130
+func TestReconcile_AuditsTheExecutionsThatHeldAnID(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, holding(nil, "e1"))
+	id := w.queued("r1", "s1")
+	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "test") })
+	eventually(t, "the run is started", func() bool {
+		return must[store.QueueRow](t)(w.raw.QueueRow(t.Context(), id)).Status == store.QueueStarted
+	})
+	eventually(t, "the audit row", func() bool {
+		return w.audited("acme", "engine ENGINE_FORGERY REJECTED TICKET_REFUSED "+id)
+	})
+}
+
+// Somebody who holds up one run holds up no other: the breaker of starts stays closed.
+func TestReconcile_AHeldRunDoesNotOpenTheBreaker(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, holding(engine.ErrHeld, "e1"))
+	for _, r := range strings.Fields("a b c d e f g h") {
+		w.queued(r, "s1")
+	}
+	w.spawn(func(ctx context.Context) error { return w.Reconcile(ctx, "test") })
+	eventually(t, "each was tried", func() bool {
+		w.engine.mu.Lock()
+		defer w.engine.mu.Unlock()
+		return len(w.engine.started) == 8
+	})
+	w.clock.advance(10 * time.Second)
+	if _, err := w.StartRun(t.Context(), w.eng(), startOf("next", document(nil, "s1"))); err != nil {
+		t.Errorf("a further start is refused: %v", err)
+	}
+}

@@ -1,0 +1,195 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// toldAgain is how long an alert about a queue keeps a process that knows nothing of the time before it from another.
+const toldAgain = 24 * time.Hour
+
+// silentQueue is a queue that has work and whose workers have been silent for too long.
+type silentQueue struct {
+	cycle int             // of the sweep in which that was noticed
+	busy  time.Time       // when one of its workers was last known to be at work
+	told  map[string]bool // tenants whose people were told
+}
+
+// lookAtQueues tells people of queues that a run waits for and that no worker serves (NO_WORKER_FOR_QUEUE): once for each queue
+// and tenant until a worker is back. A queue counts as unserved when no worker asked it for work for NoWorkerAfter, tasks
+// wait in it, and a whole cycle found no worker that is busy with a step of it: one with all slots taken asks for nothing.
+func (w *sweeper) lookAtQueues(ctx context.Context, r store.QuietRun) error {
+	q := w.s.cfg.Queues.For(r.TenantID, r.EnvironmentID)
+	var due []string
+	for _, name := range q.Names() {
+		if x := w.silentQueues[name]; x != nil && x.told[r.TenantID] {
+			continue // the engine need not be asked about each of its runs again
+		}
+		silent, err := w.silent(ctx, r, name)
+		if err != nil {
+			return err
+		}
+		if silent && w.cycle-w.silentQueues[name].cycle >= 2 {
+			due = append(due, name)
+		}
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	l, err := w.s.cfg.Store.Load(ctx, r.RunID)
+	if err != nil {
+		return err
+	}
+	for _, s := range waitsForWorkers(l.State, q) {
+		if x := w.silentQueues[s.queue]; slices.Contains(due, s.queue) && !x.told[r.TenantID] {
+			if err := w.tellOfQueue(ctx, r.Identity, s.stepID, s.queue); err != nil {
+				return err
+			}
+			x.told[r.TenantID] = true
+		}
+	}
+	return nil
+}
+
+// silent reports whether a queue counts as unserved now, and takes note of that. r may show that a worker is busy.
+func (w *sweeper) silent(ctx context.Context, r store.QuietRun, name string) (bool, error) {
+	sight, ok := w.s.queues.look(ctx, name)
+	if !ok || sight.Waiting == 0 || w.silence(sight) < w.cfg.NoWorkerAfter {
+		return false, nil
+	}
+	x := w.silentQueues[name]
+	switch now := w.s.cfg.Now(); {
+	case x == nil && len(w.silentQueues) >= maxQueues:
+		return false, nil
+	case x == nil:
+		x = &silentQueue{cycle: w.cycle, told: map[string]bool{}}
+		w.silentQueues[name] = x
+	case now.Sub(x.busy) < w.cfg.NoWorkerAfter:
+		return false, nil
+	case !x.busy.IsZero(): // what was busy then is to be found again, or not
+		x.busy, x.cycle = time.Time{}, w.cycle
+	}
+	busy, err := w.busy(ctx, r, name)
+	if busy {
+		x.busy = w.s.cfg.Now()
+	}
+	return err == nil && !busy, err
+}
+
+// silence is for how long no worker has asked a queue for work.
+func (w *sweeper) silence(sight queueSight) time.Duration {
+	last := sight.LastSeen
+	if last.IsZero() {
+		last = sight.Since
+	}
+	return w.s.cfg.Now().Sub(last)
+}
+
+// busy reports whether a worker of a queue gave a sign of life at a step of this run.
+func (w *sweeper) busy(ctx context.Context, r store.QuietRun, queue string) (bool, error) {
+	on := func(s *run.Step) bool { return s.TaskQueue == queue }
+	if !slices.ContainsFunc(r.Running, on) {
+		return false, nil
+	}
+	d, err := w.eye.Debug(ctx, r.Identity)
+	if err != nil {
+		return false, err
+	}
+	for _, s := range r.Running {
+		for _, p := range d.Pending {
+			if on(s) && strings.HasPrefix(p.ID, s.StepID+"/") && p.LastHeartbeat != nil && w.s.cfg.Now().Sub(*p.LastHeartbeat) < w.cfg.NoWorkerAfter {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// lookAtSilentQueues notices the workers that are back, and the queues in which nothing waits any more.
+func (w *sweeper) lookAtSilentQueues(ctx context.Context) error {
+	told := 0
+	for name, x := range w.silentQueues {
+		sight, ok := w.s.queues.look(ctx, name)
+		served := w.silence(sight) < w.cfg.NoWorkerAfter
+		if ok && (served || sight.Waiting == 0) {
+			delete(w.silentQueues, name)
+			if len(x.told) > 0 {
+				w.s.cfg.Logger.InfoContext(ctx, "the alert about a queue is over", slog.String("queue", name), slog.Bool("served", served))
+			}
+		} else if len(x.told) > 0 {
+			told++
+		}
+	}
+	w.metrics.open.WithLabelValues(noWorker).Set(float64(told))
+	return nil
+}
+
+// tellOfQueue raises the alert, unless another server or an earlier process has.
+func (w *sweeper) tellOfQueue(ctx context.Context, id run.Identity, stepID, queue string) error {
+	sight, _ := w.s.queues.look(ctx, queue)
+	alerts, err := w.s.cfg.Store.Alerts(ctx, store.AlertFilter{TenantID: id.TenantID, Limit: store.MaxPage})
+	if err != nil {
+		return err
+	}
+	named := fmt.Sprintf("No worker serves the queue %s: ", queue)
+	before := "" // the last alert about this queue, so that every server gives the next one the same id
+	for _, a := range alerts {
+		if a.Code != run.CodeNoWorker || !strings.HasPrefix(a.Note, named) {
+			continue
+		}
+		if a.At.After(sight.LastSeen) && (!sight.LastSeen.IsZero() || w.s.cfg.Now().Sub(a.At) < toldAgain) {
+			return nil
+		}
+		before = a.ID
+		break
+	}
+	last := "none is known to have asked it for work"
+	if !sight.LastSeen.IsZero() {
+		last = "the last one asked it for work at " + sight.LastSeen.UTC().Format(time.RFC3339)
+	}
+	why := named + last + ". "
+	if stepID != "" {
+		why += fmt.Sprintf("Step %s waits for it. ", stepID)
+	}
+	why += fmt.Sprintf("Start one with `dvt worker --queues %s`.", queue)
+	day := w.s.cfg.Now().UTC().Format(time.DateOnly)
+	if err := w.s.raise(ctx, store.Alert{
+		ID: sweepID(id.TenantID+"|"+queue, before+"|"+day, noWorker), TenantID: id.TenantID, ProjectID: id.ProjectID, RunID: id.RunID, StepID: stepID,
+		Level: store.AlertHigh, Code: run.CodeNoWorker, Note: why, Actor: sweepActor,
+	}); err != nil {
+		return err
+	}
+	w.metrics.done.WithLabelValues(noWorker, didEscalate).Inc()
+	w.s.cfg.Logger.WarnContext(ctx, "no worker serves a queue", slog.String("queue", queue), slog.String("tenant", id.TenantID),
+		slog.String("runId", id.RunID), slog.String("why", why))
+	return nil
+}
+
+// queueWait is a step, or with "" the run itself, that waits for a worker of a queue.
+type queueWait struct{ stepID, queue string }
+
+// waitsForWorkers says what an open run waits for, if nobody serves its queues.
+func waitsForWorkers(st run.State, q plan.Queues) []queueWait {
+	out := []queueWait{{"", q.Control}} // without it nothing goes on, whatever the steps wait for
+	done := make(map[string]bool, len(st.Steps))
+	for _, s := range st.Steps {
+		done[s.StepID] = s.Status == run.StepSuccess || s.Status == run.StepSkipped
+	}
+	open := func(id string) bool { return !done[id] }
+	for _, s := range st.Steps {
+		ready := s.Status == run.StepPending && st.Pause == nil && st.Counts.Failed == 0 && !slices.ContainsFunc(s.DependsOn, open)
+		lost := s.Status == run.StepRunning // a try of it may be lost, and the next one waits
+		if plan.StepType(s.Type).NeedsWorker() && (ready || lost) {
+			out = append(out, queueWait{s.StepID, s.TaskQueue})
+		}
+	}
+	return out
+}

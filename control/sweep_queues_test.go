@@ -1,0 +1,224 @@
+package control_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// polledEngine is a sweptEngine that knows who serves its queues.
+type polledEngine struct {
+	*sweptEngine
+	queues map[string]engine.QueuePollers // under the lock of sweptEngine
+	calls  map[string]int
+}
+
+func (e *polledEngine) Pollers(_ context.Context, queue string) (engine.QueuePollers, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.calls[queue]++
+	if e.down {
+		return engine.QueuePollers{}, engine.ErrUnavailable
+	}
+	return e.queues[queue], nil
+}
+
+// lockedBuffer is a log that is read while it is written.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.b.String(), text)
+}
+
+// polledWorld is a world whose data queue has work and a worker that asked for it just now. Its clock moves only when a test advances it.
+type polledWorld struct {
+	*sweptWorld
+	engine *polledEngine
+	said   lockedBuffer
+}
+
+const dataQueue = "tq-data-dev"
+
+func newPolledWorld(t *testing.T) *polledWorld {
+	t.Helper()
+	w := &polledWorld{}
+	w.sweptWorld = newSweptWorld(t, func(c *control.Config) {
+		w.engine = &polledEngine{sweptEngine: c.Engine.(*sweptEngine), queues: map[string]engine.QueuePollers{}, calls: map[string]int{}}
+		c.Engine, c.Logger = w.engine, slog.New(slog.NewTextHandler(&w.said, nil))
+		c.Sweeping.StepSlack = 24 * time.Hour
+	})
+	w.clock.hold()
+	t.Cleanup(w.clock.release)
+	w.polled(1, 1)
+	return w
+}
+
+// waits makes a run whose only step waits for a worker of the data queue.
+func (w *polledWorld) waits(requestID string) (runID string) {
+	w.t.Helper()
+	return w.runningPlan(requestID, document(M{"steps": []M{
+		{"stepId": "s1", "type": "COMMAND", "inputs": M{"argv": []string{"true"}}, "timeout": "1m"},
+	}}))
+}
+
+// polled lets a worker ask the data queue for work now, in which some tasks wait.
+func (w *polledWorld) polled(workers int, waiting int64) {
+	now := w.clock.now()
+	w.eye.change(func() {
+		w.engine.queues[dataQueue] = engine.QueuePollers{Count: workers, LastSeen: now, Waiting: waiting}
+	})
+}
+
+// told are the alerts about queues.
+func (w *polledWorld) told() (out []store.Alert) {
+	w.t.Helper()
+	for _, a := range w.alerts() {
+		if a.Code == run.CodeNoWorker {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func (w *polledWorld) notTold(when string) {
+	w.t.Helper()
+	w.looksOn()
+	if got := w.told(); len(got) != 0 {
+		w.t.Fatalf("%s people were told: %+v", when, got)
+	}
+}
+
+func (w *polledWorld) toldTimes(n int) []store.Alert {
+	w.t.Helper()
+	eventually(w.t, "people are told", func() bool { return len(w.told()) >= n })
+	w.looksOn()
+	got := w.told()
+	if len(got) != n {
+		w.t.Fatalf("people were told %d times, want %d: %+v", len(got), n, got)
+	}
+	return got
+}
+
+func TestSweep_AQueueThatNobodyServesIsToldOnce(t *testing.T) {
+	t.Parallel()
+	w := newPolledWorld(t)
+	ids := []string{w.waits("r1"), w.waits("r2")}
+	w.sweep()
+	w.sweep() // another server
+	w.notTold("while a worker asks for work")
+	w.clock.advance(4 * time.Minute)
+	w.notTold("after 4 minutes")
+	w.clock.advance(time.Minute + time.Second)
+	a := w.toldTimes(1)[0]
+	if a.RunID != ids[0] && a.RunID != ids[1] || a.StepID != "s1" || a.Level != store.AlertHigh || !strings.Contains(a.Note, dataQueue) {
+		t.Errorf("the alert is %+v", a)
+	}
+	w.counted("no_worker", "", 1)
+	if n := w.said.count(`level=WARN msg="no worker serves a queue" queue=` + dataQueue); n == 0 {
+		t.Error("no line of the log names the queue")
+	}
+	w.clock.advance(time.Hour)
+	w.toldTimes(1)
+	w.polled(1, 1) // a worker is back
+	w.clock.advance(16 * time.Second)
+	w.counted("no_worker", "", 0)
+	if w.said.count("the alert about a queue is over") == 0 {
+		t.Error("no line of the log says that workers are back")
+	}
+	w.clock.advance(6 * time.Minute) // and goes again
+	w.toldTimes(2)
+}
+
+// A worker whose slots are all taken asks for no work.
+func TestSweep_AQueueWhoseWorkerIsBusyIsNotTold(t *testing.T) {
+	t.Parallel()
+	w := newPolledWorld(t)
+	busy := w.waits("r1")
+	w.begin(busy, "s1", 1)
+	w.waits("r2")
+	eventually(t, "the checkpoint", func() bool {
+		for _, q := range must[[]store.QuietRun](t)(w.raw.Quiet(t.Context(), 0, "", 10)) {
+			if q.RunID == busy {
+				return len(q.Running) == 1
+			}
+		}
+		return false
+	})
+	beats := func() {
+		beat := w.clock.now()
+		w.eye.change(func() { w.eye.pending[busy] = []engine.Pending{{ID: "s1/1.1", State: "Started", LastHeartbeat: &beat}} })
+	}
+	w.sweep()
+	for range 4 {
+		w.clock.advance(3 * time.Minute)
+		beats()
+		w.notTold("while a worker works")
+	}
+	w.clock.advance(11 * time.Minute) // it is gone, and so are its steps
+	w.toldTimes(1)
+}
+
+func TestSweep_AQueueInWhichNothingWaitsIsNotTold(t *testing.T) {
+	t.Parallel()
+	w := newPolledWorld(t)
+	w.waits("r1")
+	w.polled(0, 0)
+	w.sweep()
+	w.clock.advance(time.Hour)
+	w.notTold("while nothing waits")
+}
+
+func TestPollers_TheEngineIsAskedOnceForAll(t *testing.T) {
+	t.Parallel()
+	w := newPolledWorld(t)
+	w.waits("r1")
+	w.waits("r2")
+	seen := w.clock.now()
+	w.sweep()
+	w.looksOn()
+	for range 100 {
+		if at := w.PollerSeen(t.Context(), dataQueue); at == nil || !at.Equal(seen) {
+			t.Fatalf("a worker was seen at %v, want %v", at, seen)
+		}
+		if at := w.PollerSeen(t.Context(), "tq-nobody"); at != nil {
+			t.Fatalf("a worker of a queue that nobody serves was seen at %v", at)
+		}
+	}
+	w.eye.change(func() {
+		for queue, n := range w.engine.calls {
+			if n != 1 {
+				t.Errorf("the engine was asked %d times about %s", n, queue)
+			}
+		}
+		w.engine.queues[dataQueue] = engine.QueuePollers{Waiting: 1} // the engine forgets
+	})
+	w.clock.advance(10 * time.Minute)
+	if at := w.PollerSeen(t.Context(), dataQueue); at == nil || !at.Equal(seen) {
+		t.Errorf("a worker was seen at %v once the engine forgot it, want %v", at, seen)
+	}
+	w.eye.change(func() { w.eye.down = true })
+	w.clock.advance(time.Minute)
+	if at := w.PollerSeen(t.Context(), dataQueue); at == nil || !at.Equal(seen) {
+		t.Errorf("a worker was seen at %v while the engine is down, want %v", at, seen)
+	}
+}

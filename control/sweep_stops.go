@@ -1,0 +1,151 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// terminateWait bounds one call that ends an execution, so that an engine that does not answer delays no other run.
+const terminateWait = 2 * time.Second
+
+// stopSweep ends the runs whose stop the engine has not carried out within Sweeping.StopWithin, whatever the engine
+// says or does: it may be down, have lost the run, or execute something else under the run's id. It has a goroutine
+// of its own and needs the store alone, because the other looks of a sweep wait for an engine that does not answer.
+type stopSweep struct {
+	w      *sweeper // its settings, engine and metrics; nothing else of it
+	cursor string   // in the list of runs that were ordered to stop
+	// silent says that the engine did not answer in this look: it is not asked to end further executions. A later
+	// look at the executions of ended runs does that.
+	silent bool
+}
+
+// run looks every Sweeping.Interval until ctx ends.
+func (x *stopSweep) run(ctx context.Context) error {
+	tick := time.NewTicker(x.w.cfg.Interval)
+	defer tick.Stop()
+	for {
+		if err := x.look(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errAside) && !errors.Is(err, store.ErrUnavailable) {
+			x.w.s.cfg.Logger.WarnContext(ctx, "sweep of stops", slog.Any("error", err))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// look ends the runs of the next page of overdue stops. A run that cannot be ended holds up no other.
+func (x *stopSweep) look(ctx context.Context) error {
+	cfg := x.w.cfg
+	rows, err := x.w.s.cfg.Store.Stopping(ctx, cfg.StopWithin, x.cursor, cfg.Batch)
+	if err != nil {
+		return err
+	}
+	x.silent = false
+	left := len(rows)
+	err = eachOf(ctx, rows, func(r store.StoppingRun) error {
+		err := x.w.s.ofRun(ctx, dutySweep, r.RunID, func() error { return x.end(ctx, r) })
+		if err == nil {
+			left--
+		}
+		return err
+	})
+	x.w.metrics.open.WithLabelValues(stopUnanswered).Set(float64(left))
+	x.cursor = ""
+	if len(rows) == cfg.Batch {
+		x.cursor = rows[len(rows)-1].RunID
+	}
+	return err
+}
+
+// end ends one run in the store, and then its execution. The decision is made under the head lock, where the
+// receipt says whether the workflow or another server was faster, so that any number of sweeps end a run once.
+func (x *stopSweep) end(ctx context.Context, r store.StoppingRun) error {
+	s, within := x.w.s, x.w.cfg.StopWithin
+	var why string
+	err := s.cfg.Store.InRun(ctx, r.RunID, func(tx store.RunTx) error {
+		why = ""
+		stop, err := tx.Receipt(ctx, r.SignalID)
+		if err != nil || stop.Application.Final() || tx.Head().Terminal {
+			return err
+		}
+		why = fmt.Sprintf("The engine had not carried out the stop %s of %s within %s: %s.",
+			stop.Signal.ID, stop.ReceivedAt.UTC().Format(time.RFC3339), within, deliveryWords(stop))
+		if err := s.completeStop(ctx, tx, stop, cutByStop(stop), appliedBySweep(within)); err != nil {
+			return err
+		}
+		return x.w.trail(ctx, tx, r.Identity, run.CodeCancelled, why)
+	})
+	if err != nil || why == "" {
+		return err
+	}
+	x.w.done(ctx, r.RunID, stopUnanswered, didCancel, why)
+	x.terminate(ctx, r.Identity)
+	return nil
+}
+
+// terminate ends what the engine executes of a run that has ended, best effort: the look at executions of ended runs
+// repeats it.
+func (x *stopSweep) terminate(ctx context.Context, id run.Identity) {
+	if x.silent {
+		return
+	}
+	within, cancel := context.WithTimeout(ctx, terminateWait)
+	defer cancel()
+	err := x.w.eye.Terminate(within, id, "dvt: the run was stopped, and its execution had not done so in time")
+	if err != nil && !errors.Is(err, engine.ErrNotStarted) && !errors.Is(err, engine.ErrClosed) && ctx.Err() == nil {
+		x.silent = true
+		x.w.s.cfg.Logger.WarnContext(ctx,
+			"the execution of an ended run is still open; it is ended once the engine answers", slog.String("runId", id.RunID), slog.Any("error", err))
+	}
+}
+
+// deliveryWords says how far a stop had come in the engine.
+func deliveryWords(stop run.Receipt) string {
+	if stop.DeliveredAt == nil {
+		return "the engine did not take the order"
+	}
+	return "the engine took the order at " + stop.DeliveredAt.UTC().Format(time.RFC3339) + " and did not end the run"
+}
+
+// appliedBySweep is the reason in the receipt of a stop that a sweep carried out.
+func appliedBySweep(within time.Duration) string {
+	const why = "dvt ended the run by itself, because the engine had not carried out the order within %s"
+	return fmt.Sprintf(why, within)
+}
+
+// cutByStop is the failure of the attempts that a stop ends when nobody waits for their workers. It is that which the
+// workflow writes for a CANCEL (T79), and that of a kill for an EMERGENCY_STOP with forceKill (T99).
+func cutByStop(stop run.Receipt) run.FailurePayload {
+	if stop.Signal.Force {
+		return cutByKill()
+	}
+	return run.FailurePayload{
+		ErrorCode: string(run.CodeCancelled), FailureCategory: run.CategoryUser, FailureSource: string(run.ByControl),
+		ErrorMessage: "the run was stopped, and the engine did not end the attempt",
+	}
+}
+
+// withStopDeadline adds to the receipt of a stop that is under way when dvt ends the run by itself. The reason is
+// computed and not stored: it is true from the moment in which the stop is accepted.
+func (s *Service) withStopDeadline(rc run.Receipt) run.Receipt {
+	if !rc.Signal.Type.Stops() || rc.Rejected || rc.Application.Final() || rc.ApplicationReason != "" {
+		return rc
+	}
+	at := rc.ReceivedAt.Add(s.cfg.Sweeping.withDefaults().StopWithin).UTC().Format(time.RFC3339)
+	state := "the engine has not taken the order yet"
+	if rc.DeliveredAt != nil {
+		since := rc.DeliveredAt.UTC().Format(time.RFC3339)
+		state = "the engine has had the order since " + since + " and has not ended the run yet"
+	}
+	rc.ApplicationReason = fmt.Sprintf("%s; if the run is still open at %s, dvt ends it by itself", state, at)
+	return rc
+}

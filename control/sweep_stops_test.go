@@ -1,0 +1,329 @@
+package control_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+const stopWithin = 2 * time.Minute // the default
+
+// receipt reads the receipt "stop" of a run as people see it.
+func (w *sweptWorld) receipt(id string) control.Receipt {
+	w.t.Helper()
+	return must[control.Receipt](w.t)(w.Receipt(w.t.Context(), w.eng(), id, "stop"))
+}
+
+// stopped checks that a sweep ended a run on the word of its stop, and returns the events after SignalAccepted.
+func (w *sweptWorld) stopped(id string) []string {
+	w.t.Helper()
+	st := w.ends(id)
+	if st.Status != run.Cancelled || w.count(id, run.RunCancelled) != 1 {
+		w.t.Errorf("the run is %s, want CANCELLED once; log %v", st.Status, w.log(id))
+	}
+	r := w.receipt(id)
+	why := r.ApplicationReason
+	if r.Application != run.SignalApplied || r.AppliedSeq != st.Seq || !strings.Contains(why, "dvt ended the run by itself") {
+		w.t.Errorf("the receipt is %s at %d because %q, want APPLIED at %d by dvt itself", r.Application, r.AppliedSeq, why, st.Seq)
+	}
+	log := w.log(id)
+	return log[r.AcceptedSeq:]
+}
+
+// contract: T99, T192, T200
+//
+// A stop that nobody carries out ends the run after StopWithin and not before, whatever is wrong with the engine,
+// with the events of a workflow. The run beside it goes on.
+func TestSweep_EndsARunWhoseStopTheEngineDoesNotCarryOut(t *testing.T) {
+	t.Parallel()
+	for name, breakEngine := range map[string]func(*sweptEngine, string){
+		"it took the order and does nothing": func(*sweptEngine, string) {},
+		"it does not answer": func(e *sweptEngine, _ string) {
+			e.change(func() { e.down = true })
+			e.set(func(f *fakeEngine) {
+				f.signal = func(run.Identity, engine.Signal) error { return engine.ErrUnavailable }
+				f.terminate = func(run.Identity) error { return engine.ErrUnavailable }
+			})
+		},
+		"its index says that the run goes on, and it knows nothing of it": func(e *sweptEngine, id string) {
+			e.set(func(f *fakeEngine) {
+				f.signal = func(run.Identity, engine.Signal) error { return engine.ErrNotStarted }
+				f.terminate = func(run.Identity) error { return engine.ErrNotStarted }
+			})
+			e.change(func() { e.pending[id] = []engine.Pending{{ID: "s1/1.1", State: "STARTED", Attempt: 1}} })
+		},
+		"it claims to know more of the log than there is": func(e *sweptEngine, id string) {
+			e.change(func() { e.heads[id], e.ends[id] = 1000, "Terminated" })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newSweptWorld(t)
+			w.clock.hold()
+			id, other := w.atWork("r1"), w.atWork("r2")
+			w.eye.change(func() { w.eye.pending[id] = []engine.Pending{{ID: "s1/1.1", State: "STARTED", Attempt: 1}} })
+			breakEngine(w.eye, id)
+			w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "test") })
+			w.send(w.eng(), signal(id, "stop", run.Cancel))
+			w.sweep()
+			w.clock.advance(stopWithin - time.Second)
+			w.looksOn()
+			if st := w.state(id); st.Status.Terminal() {
+				t.Fatalf("the run ended before the engine had had its time: %v", w.log(id))
+			}
+			w.clock.advance(2 * time.Second)
+			want := []string{"5 StepFailed(s1)", "6 RunCancelled"}
+			if diff := cmp.Diff(want, w.stopped(id)); diff != "" {
+				t.Errorf("the events of the stop (-want +got):\n%s", diff)
+			}
+			step, _ := w.state(id).Step("s1")
+			if e := step.Attempts[0].Error; e == nil || e.Code != string(run.CodeCancelled) || e.Retryable {
+				t.Errorf("the attempt ended with %+v, want CANCELLED, which is not retryable", e)
+			}
+			w.counted("stop_unanswered", "cancelled", 1)
+			if !w.audited("acme", "dvt SWEEP ACCEPTED CANCELLED "+id) {
+				t.Errorf("the audit has no row of the sweep: %v", w.audit("acme"))
+			}
+			if w.state(other).Status != run.Running {
+				t.Errorf("the run beside it is %s", w.state(other).Status)
+			}
+		})
+	}
+}
+
+// contract: T192
+func TestSweep_TwoSweepsEndAStoppedRunOnce(t *testing.T) {
+	t.Parallel()
+	w := newSweptWorld(t)
+	var ids []string
+	for _, r := range []string{"r1", "r2", "r3", "r4", "r5", "r6"} {
+		id := w.atWork(r)
+		w.send(w.eng(), signal(id, "stop", run.Cancel))
+		ids = append(ids, id)
+	}
+	w.clock.advance(stopWithin + time.Second)
+	for range 4 {
+		w.sweep()
+	}
+	for _, id := range ids {
+		if got := w.stopped(id); len(got) != 2 {
+			t.Errorf("the stop of %s wrote %v, want the end of one attempt and of the run", id, got)
+		}
+	}
+	w.counted("stop_unanswered", "cancelled", float64(len(ids)))
+	w.eye.sweeps(t, 5)
+	w.counted("stop_unanswered", "cancelled", float64(len(ids)))
+}
+
+// stoppingStore calls hook between the list of stopped runs and the decision about one.
+type stoppingStore struct {
+	store.Store
+	armed atomic.Bool
+	once  sync.Once
+	hook  func()
+}
+
+func (s *stoppingStore) InRun(ctx context.Context, runID string, f func(store.RunTx) error) error {
+	if s.armed.Load() {
+		s.once.Do(s.hook)
+	}
+	return s.Store.InRun(ctx, runID, f)
+}
+
+// contract: A08, T10, T192
+//
+// The end of an attempt, or of the run, that comes between the sweep's list and its decision stays; the sweep ends
+// what is left.
+func TestSweep_ALateEndDuringTheStopStays(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		late func(w *sweptWorld, id string)
+		want []string
+	}{
+		"of the attempt": {func(w *sweptWorld, id string) {
+			w.appendRaw(id, runtest.Draft(run.StepCompletedEvent, "s1", 1))
+		}, []string{"5 StepCompleted(s1)", "6 RunCancelled"}},
+		"of the run": {func(w *sweptWorld, id string) {
+			failed := runtest.Draft(run.StepFailedEvent, "s1", 1)
+			cancelled := runtest.Draft(run.RunCancelled, "", 1)
+			cancelled.Payload = json.RawMessage(`{"signalId":"stop"}`)
+			w.appendRaw(id, failed, cancelled)
+		}, []string{"5 StepFailed(s1)", "6 RunCancelled"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var between *stoppingStore
+			w := newSweptWorld(t, func(c *control.Config) {
+				between = &stoppingStore{Store: c.Store}
+				c.Store = between
+			})
+			id := w.atWork("r1")
+			w.send(w.eng(), signal(id, "stop", run.Cancel))
+			between.hook = func() { c.late(w, id) }
+			between.armed.Store(true)
+			w.clock.advance(stopWithin + time.Second)
+			w.sweep()
+			w.ends(id)
+			w.eye.sweeps(t, 3)
+			if diff := cmp.Diff(c.want, w.log(id)[4:]); diff != "" {
+				t.Errorf("the log after the stop was accepted (-want +got):\n%s", diff)
+			}
+			if r := w.receipt(id); !r.Application.Final() {
+				t.Errorf("the receipt is %s, want a final one", r.Application)
+			}
+		})
+	}
+}
+
+// contract: A08
+//
+// What a worker or a workflow writes after the sweep ended the run changes nothing.
+func TestSweep_AnEndAfterTheStopIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newSweptWorld(t)
+	id := w.atWork("r1")
+	w.send(w.eng(), signal(id, "stop", run.Cancel))
+	w.clock.advance(stopWithin + time.Second)
+	w.sweep()
+	w.stopped(id)
+	before := w.log(id)
+	for _, late := range []run.Draft{
+		runtest.Draft(run.StepCompletedEvent, "s1", 1), runtest.Draft(run.RunCompleted, "", 1),
+		runtest.Draft(run.StepCompletedEvent, "s2", 1),
+	} {
+		late.EmittedAt = w.clock.now()
+		out := must[store.Appended](t)(w.store.Append(t.Context(), store.Append{RunID: id, Events: []run.Draft{late}}))
+		if out.Outcomes[0].Refused == "" {
+			t.Errorf("%s of %q came into the log of a run that has ended", late.Type, late.StepID)
+		}
+	}
+	if diff := cmp.Diff(before, w.log(id)); diff != "" {
+		t.Errorf("the log (-before +after):\n%s", diff)
+	}
+}
+
+// appendRaw writes past the Journal, as a worker or a workflow that is late does.
+func (w *sweptWorld) appendRaw(runID string, events ...run.Draft) {
+	w.t.Helper()
+	for i := range events {
+		events[i].EmittedAt = w.clock.now()
+	}
+	_, err := w.raw.Append(context.Background(), store.Append{RunID: runID, Events: events})
+	if err != nil {
+		w.t.Error(err)
+	}
+}
+
+// contract: T100, T192
+//
+// A stop that comes while a start is under way ends the run too, when the engine never answers, and the start that was
+// under way changes nothing.
+func TestSweep_EndsARunWhoseStartIsUnderWay(t *testing.T) {
+	t.Parallel()
+	w := newSweptWorld(t)
+	id := w.queued("r1", "s1")
+	leased := must[[]store.QueueRow](t)(w.store.Lease(t.Context(), "starter", time.Hour, 1))[0]
+	w.send(w.eng(), signal(id, "stop", run.Cancel))
+	if st := w.state(id); st.Status.Terminal() {
+		t.Fatal("the fixture is wrong: nobody starts the run")
+	}
+	w.clock.advance(stopWithin + time.Second)
+	w.sweep()
+	w.stopped(id)
+	q := must[store.QueueRow](t)(w.raw.QueueRow(t.Context(), id))
+	if q.Status != store.QueueCancelled {
+		t.Errorf("the queue row is %s, want CANCELLED", q.Status)
+	}
+	if err := w.store.Started(t.Context(), id, leased.Generation); err == nil {
+		t.Error("the start that was under way marked the run as started")
+	}
+}
+
+// contract: O11, T192
+//
+// The receipt of a stop says from the first moment when dvt ends the run by itself, and since when the engine has
+// the order.
+func TestReceipt_OfAStopSaysWhenDvtEndsTheRunByItself(t *testing.T) {
+	t.Parallel()
+	w := newSweptWorld(t)
+	id := w.atWork("r1")
+	sent := w.send(w.eng(), signal(id, "stop", run.Cancel))
+	at := sent.ReceivedAt.Add(stopWithin).UTC().Format(time.RFC3339)
+	const not = "the engine has not taken the order yet"
+	if why := sent.ApplicationReason; !strings.Contains(why, not) || !strings.Contains(why, at) {
+		t.Errorf("the answer says %q, want %q and %s", why, not, at)
+	}
+	w.spawn(func(ctx context.Context) error { return w.Deliver(ctx, "test") })
+	eventually(t, "the engine has the order", func() bool { return w.receipt(id).Application == run.SignalDelivered })
+	since := "since " + w.receipt(id).DeliveredAt.UTC().Format(time.RFC3339)
+	page := must[control.ReceiptsPage](t)(w.Receipts(t.Context(), w.eng(), id, "", 10))
+	if why := page.Receipts[0].ApplicationReason; !strings.Contains(why, since) || !strings.Contains(why, at) {
+		t.Errorf("the page says %q, want %q and %s", why, since, at)
+	}
+	stream := must[control.Stream[control.Receipt]](t)(w.WatchReceipts(t.Context(), w.eng(), id, "stop"))
+	defer stream.Close()
+	take(t, stream, "the stream says when", func(r control.Receipt) bool {
+		return strings.Contains(r.ApplicationReason, at)
+	})
+	pause := w.send(w.eng(), signal(w.atWork("r2"), "pause", run.Resume))
+	if pause.ApplicationReason != "" && strings.Contains(pause.ApplicationReason, "by itself") {
+		t.Errorf("a signal that is no stop says %q", pause.ApplicationReason)
+	}
+}
+
+// The engine did not answer when the run was ended: its execution is ended when it does.
+func TestSweep_EndsTheExecutionOfAnEndedRunOnceTheEngineAnswers(t *testing.T) {
+	t.Parallel()
+	w := newSweptWorld(t)
+	id, other := w.atWork("r1"), w.atWork("r2")
+	var mu sync.Mutex
+	ended := map[string]int{}
+	w.eye.set(func(f *fakeEngine) {
+		f.terminate = func(id run.Identity) error {
+			mu.Lock()
+			defer mu.Unlock()
+			w.eye.mu.Lock()
+			defer w.eye.mu.Unlock()
+			if w.eye.down {
+				return engine.ErrUnavailable
+			}
+			ended[id.RunID]++
+			return nil
+		}
+	})
+	w.eye.change(func() {
+		w.eye.down = true
+		w.eye.open = []run.Identity{w.identity(id), w.identity(other), {TenantID: "acme", RunID: "nobody-knows-it"}}
+	})
+	w.send(w.eng(), signal(id, "stop", run.Cancel))
+	w.clock.advance(stopWithin + time.Second)
+	w.sweep()
+	w.stopped(id)
+	w.clock.advance(time.Minute)
+	w.eye.change(func() { w.eye.down = false })
+	eventually(t, "the execution is ended", func() bool { mu.Lock(); defer mu.Unlock(); return ended[id] > 0 })
+	w.looksOn()
+	mu.Lock()
+	defer mu.Unlock()
+	delete(ended, id)
+	if len(ended) > 0 {
+		t.Errorf("executions of runs that go on were ended: %v", ended)
+	}
+}
+
+func (w *sweptWorld) identity(id string) run.Identity {
+	w.t.Helper()
+	return must[store.Run](w.t)(w.raw.Get(w.t.Context(), id)).Identity
+}

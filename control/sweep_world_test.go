@@ -1,0 +1,224 @@
+package control_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// sweptEngine is a fakeEngine that can be swept: a test says what became of its executions.
+type sweptEngine struct {
+	*fakeEngine
+	mu           sync.Mutex
+	down         bool
+	mute         bool              // its index answers, the engine itself does not
+	ends         map[string]string // closed executions, and as what
+	closedTenant string            // that the ids of those name
+	unknown      map[string]bool
+	unseen       bool              // the index shows nothing
+	open         []run.Identity    // the executions that are open, as Running lists them
+	ousted       []string          // the foreign executions that were ended, as "runId reason"
+	foreign      map[string]string // runs whose id an execution holds that dvt did not start, and why that is known
+	heads        map[string]run.Seq
+	pending      map[string][]engine.Pending
+	hook         func() // when a history is read
+	rounds       int    // sweeps that asked for what is closed, which each does
+}
+
+func (e *sweptEngine) change(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f()
+}
+
+// endOf is as what the execution of a run is closed; the caller holds mu.
+func (e *sweptEngine) endOf(id run.Identity) string {
+	if id.TenantID != e.closedTenant {
+		return ""
+	}
+	return e.ends[id.RunID]
+}
+
+func (e *sweptEngine) Describe(_ context.Context, id run.Identity) (engine.Description, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch as := e.endOf(id); {
+	case e.down, e.mute:
+		return engine.Description{}, engine.ErrUnavailable
+	case e.foreign[id.RunID] != "":
+		return engine.Description{Open: as == "", ClosedAs: as, Foreign: e.foreign[id.RunID], Ref: run.EngineRunRef{EngineRunID: "f-" + id.RunID}}, nil
+	case e.unknown[id.RunID]:
+		return engine.Description{}, engine.ErrNotStarted
+	case as != "":
+		return engine.Description{ClosedAs: as}, nil
+	}
+	return engine.Description{Open: true}, nil
+}
+
+func (e *sweptEngine) Closed(context.Context, time.Time) iter.Seq2[engine.Description, error] {
+	return func(yield func(engine.Description, error) bool) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.rounds++
+		if e.down {
+			yield(engine.Description{}, engine.ErrUnavailable)
+			return
+		}
+		for id, as := range e.ends {
+			if !e.unseen && !yield(engine.Description{Identity: run.Identity{RunID: id, TenantID: e.closedTenant, ProjectID: "shop"}, ClosedAs: as}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (e *sweptEngine) Open(_ context.Context, ids []run.Identity) (map[string]bool, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.down {
+		return nil, engine.ErrUnavailable
+	}
+	open := map[string]bool{}
+	for _, id := range ids {
+		open[id.RunID] = !e.unseen && e.endOf(id) == "" && !e.unknown[id.RunID] && e.foreign[id.RunID] == ""
+	}
+	return open, nil
+}
+
+func (e *sweptEngine) Running(context.Context, string) ([]run.Identity, string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.down {
+		return nil, "", engine.ErrUnavailable
+	}
+	return e.open, "", nil
+}
+
+func (e *sweptEngine) Oust(_ context.Context, id run.Identity, reason string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.down {
+		return engine.ErrUnavailable
+	}
+	e.ousted = append(e.ousted, id.RunID+" "+reason)
+	return nil
+}
+
+func (e *sweptEngine) History(_ context.Context, id run.Identity) iter.Seq2[engine.Recorded, error] {
+	return func(yield func(engine.Recorded, error) bool) {
+		e.mu.Lock()
+		head, hook := e.heads[id.RunID], e.hook
+		e.mu.Unlock()
+		if hook != nil {
+			hook()
+		}
+		yield(engine.Recorded{Head: head}, nil)
+	}
+}
+
+func (e *sweptEngine) Runs(context.Context) iter.Seq2[engine.Description, error] {
+	return func(func(engine.Description, error) bool) {}
+}
+
+func (e *sweptEngine) Debug(_ context.Context, id run.Identity) (engine.Debug, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return engine.Debug{Pending: e.pending[id.RunID]}, nil
+}
+
+// sweptWorld is a world whose engine can be swept, quickly.
+type sweptWorld struct {
+	*world
+	eye      *sweptEngine
+	registry *prometheus.Registry
+}
+
+func newSweptWorld(t *testing.T, change ...func(*control.Config)) *sweptWorld {
+	t.Helper()
+	w := &sweptWorld{registry: prometheus.NewRegistry()}
+	w.world = newWorld(t, append([]func(*control.Config){func(c *control.Config) {
+		w.eye = &sweptEngine{
+			fakeEngine: c.Engine.(*fakeEngine), ends: map[string]string{}, unknown: map[string]bool{}, heads: map[string]run.Seq{},
+			pending: map[string][]engine.Pending{}, foreign: map[string]string{}, closedTenant: "acme",
+		}
+		c.Engine, c.Metrics = w.eye, w.registry
+		c.Sweeping = control.Sweeping{Interval: 10 * time.Millisecond, Quiet: time.Millisecond, Confirm: 50 * time.Millisecond}
+	}}, change...)...)
+	return w
+}
+
+func (w *sweptWorld) sweep() (stop func()) { return w.spawn(w.Sweep) }
+
+// swept is the counter of one kind and action, or the gauge of a kind when action is "".
+func (w *sweptWorld) swept(kind, action string) (n float64) {
+	w.t.Helper()
+	families, err := w.registry.Gather()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != map[bool]string{true: "dvt_swept_total", false: "dvt_sweep_open"}[action != ""] {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			if labels["kind"] == kind && labels["action"] == action {
+				n += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	return n
+}
+
+// counted waits until something was done n times: it is counted after it was committed.
+func (w *sweptWorld) counted(kind, action string, n float64) {
+	w.t.Helper()
+	eventually(w.t, fmt.Sprintf("%s %s is counted %v times", kind, action, n), func() bool { return w.swept(kind, action) == n })
+}
+
+func (w *sweptWorld) alerts() (out []store.Alert) {
+	w.t.Helper()
+	return must[[]store.Alert](w.t)(w.raw.Alerts(w.t.Context(), store.AlertFilter{TenantID: "acme", Limit: 100}))
+}
+
+// atWork is a run with one step that runs.
+func (w *sweptWorld) atWork(requestID string) string {
+	w.t.Helper()
+	id := w.running(requestID, "s1", "s2")
+	w.begin(id, "s1", 1)
+	return id
+}
+
+// ends waits for the end of a run.
+func (w *sweptWorld) ends(id string) run.State {
+	w.t.Helper()
+	eventually(w.t, "the end of "+id, func() bool { return w.state(id).Status.Terminal() })
+	return w.state(id)
+}
+
+// looksOn lets a sweep look many times more, for longer than two looks are apart that must agree.
+func (w *sweptWorld) looksOn() {
+	w.t.Helper()
+	w.eye.sweeps(w.t, 40)
+}
+
+// sweeps waits for n whole sweeps.
+func (e *sweptEngine) sweeps(t *testing.T, n int) {
+	t.Helper()
+	rounds := func() int { e.mu.Lock(); defer e.mu.Unlock(); return e.rounds }
+	from := rounds()
+	eventually(t, "more sweeps", func() bool { return rounds() > from+n })
+}

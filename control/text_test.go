@@ -1,0 +1,140 @@
+package control_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// auditChainHolds links what waits and computes the chain again.
+func (w *world) auditChainHolds(tenant string) []store.AuditLink {
+	w.t.Helper()
+	must[int](w.t)(w.raw.LinkAudit(w.t.Context(), 500))
+	links := must[[]store.AuditLink](w.t)(w.raw.AuditLinks(w.t.Context(), store.AuditFilter{TenantID: tenant, Limit: 500}))
+	var before [sha256.Size]byte
+	for i, l := range links {
+		if want := l.Row.Link(before, l.No); l.Hash != want {
+			w.t.Errorf("link %d (%s by %s) is not the hash of its row", i+1, l.Row.Action, l.Row.Actor)
+		}
+		if !run.IsText(l.Row.Reason) {
+			w.t.Errorf("link %d holds the reason %q, which is no text", i+1, l.Row.Reason)
+		}
+		before = l.Hash
+	}
+	return links
+}
+
+// contract: T208
+func TestRefused_NoTextOfTheCallerKeepsItsRowOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i, reason := range []string{"probe\x00", strings.Repeat("a", 999) + "é", "\x1b]52;c;eA==\x07", "\xff"} {
+		w.clock.advance(2 * time.Minute) // each one leaves a row of its own
+		_, err := w.FreezeTenant(t.Context(), w.who("dev-viewer"), control.FreezeTenant{RequestID: "r", Frozen: true, Reason: reason})
+		refusal(t, err, run.CodeForbidden)
+		if links := w.auditChainHolds("acme"); len(links) != i+1 {
+			t.Errorf("reason %q: the audit has %d rows, want %d", reason, len(links), i+1)
+		}
+	}
+}
+
+// failingAudit refuses rows as a store does that is away.
+type failingAudit struct {
+	store.Store
+	fails int
+}
+
+func (s *failingAudit) Audit(ctx context.Context, rows ...store.AuditRow) error {
+	if s.fails > 0 {
+		s.fails--
+		return store.ErrUnavailable
+	}
+	return s.Store.Audit(ctx, rows...)
+}
+
+// contract: T208
+func TestRefused_ARowThatWasNotWrittenIsWrittenByTheNextRefusal(t *testing.T) {
+	t.Parallel()
+	broken := &failingAudit{fails: 1}
+	w := newWorld(t, func(c *control.Config) { broken.Store = c.Store; c.Store = broken })
+	for range 3 {
+		_, err := w.FreezeTenant(t.Context(), w.who("dev-viewer"), control.FreezeTenant{RequestID: "r", Frozen: true, Reason: "why"})
+		refusal(t, err, run.CodeForbidden)
+	}
+	if rows := w.audit("acme"); len(rows) != 1 {
+		t.Errorf("the audit has %q, want the one row that the second refusal wrote", rows)
+	}
+}
+
+func TestInput_TextThatATerminalObeysIsRefused(t *testing.T) {
+	t.Parallel()
+	const bad = "\x1b]52;c;eA==\x07"
+	w := newWorld(t)
+	id := w.queued("text", "s1")
+	grants := []authz.Grant{{Role: authz.Viewer, ProjectID: "shop", EnvironmentID: "dev"}}
+	for name, call := range map[string]func(context.Context, string) error{
+		"the name of a token": func(ctx context.Context, text string) error {
+			_, err := w.CreateToken(ctx, w.eng(), control.CreateToken{RequestID: "t", Name: text, Grants: grants})
+			return err
+		},
+		"the reason of a freeze": func(ctx context.Context, text string) error {
+			_, err := w.FreezeTenant(ctx, w.who("dev-admin"), control.FreezeTenant{RequestID: "f", Reason: text})
+			return err
+		},
+		"the reason of a pause": func(ctx context.Context, text string) error {
+			in := signal(id, "p", run.Pause)
+			in.Reason = text
+			_, err := w.SignalRun(ctx, w.eng(), in)
+			return err
+		},
+		"the note of an alert": func(ctx context.Context, text string) error {
+			in := signal(id, "a", run.EscalateAlert)
+			in.Payload = []byte(`{"level":"LOW","note":` + quoted(text) + `}`)
+			_, err := w.SignalRun(ctx, w.eng(), in)
+			return err
+		},
+		"the reason of a bulk": func(ctx context.Context, text string) error {
+			in := signal("", "", run.Pause)
+			_, err := w.SignalRuns(ctx, w.eng(), control.SignalRuns{
+				RequestID: "b", Runs: control.BulkRuns{IDs: []string{id}}, ExpectedCount: 1, Reason: text, Signal: in,
+			})
+			return err
+		},
+		"the reason of a rerun": func(ctx context.Context, text string) error {
+			_, err := w.Rerun(ctx, w.eng(), control.Rerun{RunID: id, RequestID: "r", Start: true, Reason: text})
+			return err
+		},
+		"the reason of an approval": func(ctx context.Context, text string) error {
+			_, err := w.ApproveRun(ctx, w.eng(), control.ApproveRun{RunID: id, RequestID: "ap", Reason: text})
+			return err
+		},
+		"the notes of a completion": func(ctx context.Context, text string) error {
+			_, err := w.CompleteManualStep(ctx, w.eng(), control.CompleteManualStep{
+				RunID: id, StepID: "s1", Token: "x", Outcome: run.ManualSucceeded, Notes: text,
+			})
+			return err
+		},
+	} {
+		err := call(t.Context(), bad)
+		own := (*control.Error)(nil)
+		if !errors.As(err, &own) || own.Code != run.CodeBadInput || !strings.Contains(own.Violations[0].Message, "control characters") {
+			t.Errorf("%s: error %v, want BAD_USER_INPUT about control characters", name, err)
+		}
+		// The same words without control characters are not refused for that.
+		if err := call(t.Context(), "a line\u00a0é"); errors.As(err, &own) && own.Code == run.CodeBadInput {
+			t.Errorf("%s: plain text is refused with %v", name, err)
+		}
+	}
+}
+
+func quoted(text string) string {
+	return `"` + strings.NewReplacer("\x1b", `\u001b`, "\x07", `\u0007`).Replace(text) + `"`
+}

@@ -1,0 +1,22 @@
+package control_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// A time that JSON cannot write once ended the process.
+func TestAdmitRuns_ATimeThatJSONCannotWriteIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, year := range []int{-1, 10_000} {
+		at := time.Date(year, 12, 31, 0, 0, 0, 0, time.UTC)
+		_, err := w.AdmitRuns(t.Context(), w.eng(), control.RunsQuery{Filter: control.RunFilter{CreatedTo: at}})
+		refusal(t, err, run.CodeBadInput)
+		_, err = w.WatchRuns(t.Context(), w.eng(), control.RunsQuery{Filter: control.RunFilter{CreatedTo: at}})
+		refusal(t, err, run.CodeBadInput)
+	}
+}

@@ -1,0 +1,130 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+const (
+	endRetry     = 500 * time.Millisecond
+	endRetryMost = 5 * time.Second
+	// stopGrace is how long a worker that stops still tries to write an end.
+	stopGrace = 5 * time.Second
+)
+
+// RetryError is a failure that the engine should try again. It carries no message: the engine's history must
+// not hold a step's output. The step's log has it.
+type RetryError struct {
+	Class string // error class of the retry policy, may be empty
+	Code  string
+}
+
+func (e *RetryError) Error() string {
+	return fmt.Sprintf("executor: the attempt failed with %s and may be tried again", e.Code)
+}
+
+// finish reports an outcome: to the Journal if it is an end, else to the engine alone.
+func (r *Runner) finish(ctx context.Context, x execution, o outcome) (engine.Return, error) {
+	switch {
+	case o.completed == nil && o.failed == nil:
+		return x.interrupted(ctx)
+	case o.failed == nil || !o.failed.Retryable || x.EngineAttempt >= x.MaxEngineAttempts:
+		return r.end(ctx, x, o)
+	case ctx.Err() == nil || errors.Is(ctx.Err(), context.DeadlineExceeded) || x.workerStops(ctx):
+		return x.returned(""), &RetryError{Class: o.class, Code: o.failed.ErrorCode}
+	}
+	// The engine tries nothing again that it asked to stop.
+	return x.returned(engine.ReturnCancelled), nil
+}
+
+// end has the Journal write the end of an execution, again and again until it
+// is answered. The work is done, so a request to stop does not keep it from being written. Only
+// a worker that stops gives up, and another one does the work again.
+//
+// A completion waits for two write budgets at most. Then the step fails,
+// so that its successors do not wait for a store that hangs (contract T120). A late try that still comes to the log changes
+// nothing: the first end wins.
+func (r *Runner) end(ctx context.Context, x execution, o outcome) (engine.Return, error) {
+	writing, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveUp()
+	defer context.AfterFunc(ctx, func() {
+		if x.workerStops(ctx) {
+			time.AfterFunc(stopGrace, giveUp)
+		}
+	})()
+	e := engine.End{
+		RunID: x.RunID, StepID: x.StepID, LogicalAttempt: x.LogicalAttempt, N: x.N, EngineAttempt: x.EngineAttempt,
+		Hook: x.hook, StartedSeq: x.startedSeq, Key: x.key, Completed: o.completed, Failed: o.failed,
+	}
+	silences := 0
+	var receipt engine.Receipt
+	var answer error
+	err := persist(writing, endRetry, endRetryMost, func() error {
+		for {
+			receipt, answer = r.Journal.End(writing, e)
+			switch {
+			case answer == nil, errors.Is(answer, engine.ErrRefused), errors.Is(answer, store.ErrNotFound):
+				return nil
+			case errors.Is(answer, run.ErrSchema):
+				if !reword(&e) {
+					return nil
+				}
+			case errors.Is(answer, engine.ErrUnanswered) && e.Completed != nil && !e.Hook:
+				if silences++; silences > 1 {
+					e.Completed, e.Failed = nil, budgetExceeded(*e.Completed)
+				}
+			default:
+				r.warn(ctx, x.Dispatch, "end unanswered", answer)
+				return answer
+			}
+			// The next try follows at once: the last one took the whole budget, or has other content.
+			r.warn(ctx, x.Dispatch, "end not written", answer)
+		}
+	})
+	switch {
+	case err != nil:
+		return x.returned(""), ErrStopping
+	case answer != nil:
+		r.warn(ctx, x.Dispatch, "end refused", answer)
+		return x.returned(engine.ReturnAbandoned), nil
+	}
+	back := x.returned(engine.ReturnEnded)
+	back.Receipt = &receipt
+	return back, nil
+}
+
+// reword drops content of an end that the log does not take. It reports whether there was something to drop.
+func reword(e *engine.End) bool {
+	switch {
+	case e.Hook && e.Completed != nil && (len(e.Completed.Result) > 0 || len(e.Completed.ArtifactRefs) > 0):
+		// The step is undone, whatever its hook returned.
+		e.Completed = &run.StepCompletedPayload{DurationMS: e.Completed.DurationMS}
+	case e.Completed != nil:
+		e.Completed, e.Failed = nil, &run.FailurePayload{
+			ErrorCode: string(run.CodeEventRejected), ErrorMessage: "The log does not take what the step returned.",
+			FailureCategory: run.CategoryPlatform,
+		}
+	case e.Failed.ErrorMessage != "" || len(e.Failed.ArtifactRefs) > 0:
+		f := *e.Failed
+		f.ErrorMessage, f.ArtifactRefs = "", nil
+		e.Failed = &f
+	default:
+		return false
+	}
+	return true
+}
+
+// budgetExceeded is the failure of a step whose completion the store did not confirm in time.
+func budgetExceeded(of run.StepCompletedPayload) *run.FailurePayload {
+	return &run.FailurePayload{
+		ErrorCode: string(run.CodeWriteBudget), ErrorMessage: "The step completed, but the log did not confirm it in time.",
+		Retryable: true, FailureCategory: run.CategoryPlatform, FailureSource: "engine",
+		DurationMS: of.DurationMS, ArtifactRefs: of.ArtifactRefs,
+	}
+}

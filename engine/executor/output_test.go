@@ -1,0 +1,138 @@
+package executor_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/executor"
+	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/store"
+)
+
+func TestRunner_T229_LinesAreShippedWhileItWorks(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t, plan.Noop, struct{}{})
+	execute(t, t.Context(), scriptedWorker(t, j, func(_ context.Context, _ executor.Task, h executor.Host) (executor.Result, error) {
+		h.Print("stdout", "early")
+		eventually(t, "the line is kept while the step works", func() bool { return j.log() == "stdout: early\n" })
+		return executor.Result{}, nil
+	}))
+}
+
+func TestRunner_T229_BoundedWhileTheJournalIsSilent(t *testing.T) {
+	t.Parallel()
+	const half = 5000
+	j := newJournal(t, plan.Noop, struct{}{})
+	var silent atomic.Bool
+	silent.Store(true)
+	j.evidence = func(engine.Evidence) error {
+		if silent.Load() {
+			return store.ErrUnavailable
+		}
+		return nil
+	}
+	execute(t, t.Context(), scriptedWorker(t, j, func(_ context.Context, _ executor.Task, h executor.Host) (executor.Result, error) {
+		began := time.Now()
+		for i := range 20_000 {
+			h.Print("stdout", fmt.Sprint("line ", i))
+		}
+		if took := time.Since(began); took > pace.Of(5*time.Second) {
+			t.Errorf("printing waited for the journal: %s", took)
+		}
+		silent.Store(false)
+		eventually(t, "what was held is kept", func() bool { return strings.Count(j.log(), "\n") == 2*half })
+		return executor.Result{}, nil
+	}))
+	if len(j.lines) != 2*half || j.lines[half-1].Text != "line 4999" || j.lines[half].Stream != "dvt" ||
+		!strings.Contains(j.lines[half].Text, "10001 lines were dropped") || j.lines[2*half-1].Text != "line 19999" {
+		t.Errorf("%d lines; in the middle %+v, at the end %+v", len(j.lines), j.lines[min(half, len(j.lines)-1)], j.lines[len(j.lines)-1])
+	}
+	for i, l := range j.lines {
+		if l.No != int64(i+1) {
+			t.Fatalf("line %d has No %d", i+1, l.No)
+		}
+	}
+}
+
+// Lines that come faster than they are kept are waited for: none is lost, however many there are. Time is that of the bubble: a journal
+// that no core is given to would be one that does not answer.
+func TestRunner_T229_NothingIsLostToAJournalThatAnswers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		j := newJournal(t, plan.Noop, struct{}{})
+		var most atomic.Int64
+		j.evidence = func(e engine.Evidence) error {
+			most.Store(max(most.Load(), int64(len(e.Lines))))
+			time.Sleep(time.Millisecond)
+			return nil
+		}
+		const printers, each = 2, 50_000
+		execute(t, t.Context(), scriptedWorker(t, j, func(_ context.Context, _ executor.Task, h executor.Host) (executor.Result, error) {
+			var all sync.WaitGroup
+			for p := range printers {
+				all.Go(func() {
+					for i := range each {
+						h.Print("stdout", fmt.Sprint(p, " ", i))
+					}
+				})
+			}
+			all.Wait()
+			return executor.Result{}, nil
+		}))
+		if len(j.lines) != printers*each || most.Load() > 2000 {
+			t.Fatalf("%d lines of %d are kept, at most %d at once", len(j.lines), printers*each, most.Load())
+		}
+		var next [printers]int
+		for i, l := range j.lines {
+			var p, n int
+			if _, err := fmt.Sscan(l.Text, &p, &n); err != nil || l.No != int64(i+1) || n != next[p] {
+				t.Fatalf("line %d has No %d and says %q, %v", i+1, l.No, l.Text, err)
+			}
+			next[p]++
+		}
+	})
+}
+
+// What is refused once is refused for good: nothing is sent again, and one line of the worker's log says so.
+func TestRunner_RefusedEvidenceIsDropped(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		j := newJournal(t, plan.Noop, struct{}{})
+		calls := 0
+		j.evidence = func(engine.Evidence) error {
+			calls++
+			return fmt.Errorf("%w: the attempt has an end", engine.ErrRefused)
+		}
+		began := time.Now()
+		r := scriptedWorker(t, j, func(ctx context.Context, _ executor.Task, h executor.Host) (executor.Result, error) {
+			h.Print("stdout", "one")
+			time.Sleep(1500 * time.Millisecond) // it was sent
+			h.Print("stdout", "two")
+			if ref, err := h.Keep(ctx, "report", "report.json", []byte(`{}`)); err == nil {
+				t.Errorf("a refused artifact was kept as %s", ref.URI)
+			}
+			return executor.Result{}, nil
+		})
+		log := logged(r)
+		if end := execute(t, t.Context(), r); end.Completed == nil {
+			t.Errorf("the log has %+v, want a completion", end.Failed)
+		}
+		if calls != 1 {
+			t.Errorf("evidence was sent %d times, want once", calls)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("the execution took %s: it waited for refused evidence", took)
+		}
+		if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "the attempt has an end") {
+			t.Errorf("want one line with the reason, got:\n%s", got)
+		}
+	})
+}

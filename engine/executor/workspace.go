@@ -1,0 +1,90 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// workspace is the directory of a run, as the worker itself uses it. Programs of steps write into it, also while the worker
+// reads: every name is resolved below the directory and no link leads out of it.
+type workspace struct{ dir string }
+
+// read returns the content of a regular file with at most most bytes. A program may leave a pipe, a device or a link of that
+// name, which would otherwise block the worker, fill its memory or show it another file.
+func (w workspace) read(path string, most int64) (body []byte, err error) {
+	err = w.within(path, func(root *os.Root, name string) error {
+		f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		info, err := f.Stat()
+		switch {
+		case err != nil:
+			return err
+		case !info.Mode().IsRegular():
+			return errors.New("it is no regular file")
+		case info.Size() > most:
+			return fmt.Errorf("it has %d bytes, more than %d", info.Size(), most)
+		}
+		body, err = io.ReadAll(io.LimitReader(f, most+1))
+		if err == nil && int64(len(body)) > most {
+			err = fmt.Errorf("it grew past %d bytes", most)
+		}
+		return err
+	})
+	return body, err
+}
+
+// renew makes an empty directory, in place of whatever has its name.
+func (w workspace) renew(path string) error {
+	return w.within(path, func(root *os.Root, name string) error {
+		return errors.Join(root.RemoveAll(name), root.MkdirAll(name, 0o700))
+	})
+}
+
+// create writes a new file that is private to the worker's user, in place of whatever has its name.
+func (w workspace) create(path string, body []byte) error {
+	return w.within(path, func(root *os.Root, name string) error {
+		if err := root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			return err
+		}
+		if err := root.RemoveAll(name); err != nil {
+			return err
+		}
+		f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(body)
+		return errors.Join(err, f.Close())
+	})
+}
+
+// remove removes a file; one that is gone is no error.
+func (w workspace) remove(path string) error {
+	return w.within(path, func(root *os.Root, name string) error {
+		if err := root.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	})
+}
+
+func (w workspace) within(path string, f func(root *os.Root, name string) error) error {
+	name, err := filepath.Rel(w.dir, path)
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(w.dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return f(root, name)
+}

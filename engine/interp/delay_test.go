@@ -1,0 +1,228 @@
+package interp_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// back lets a dispatch come back that did not begin, to be dispatched again after a while.
+func (w *world) back(stepID string, kind engine.ReturnKind, after time.Duration) {
+	w.tb.Helper()
+	w.comeBack(w.flight(stepID), engine.Return{Kind: kind, RetryAfter: after})
+	w.record()
+}
+
+// expectFires says when the next delayed step is dispatched, and lets the clock reach that moment.
+func (w *world) expectFires(after time.Duration, flights string) {
+	w.tb.Helper()
+	if at, want := w.timers[interp.TimerDelay], epoch.Add(after); !at.Equal(want) {
+		w.tb.Fatalf("the timer of delayed steps is at %v, want %v", at, want)
+	}
+	w.fire(interp.TimerDelay)
+	w.expectInFlight(flights)
+}
+
+// Each delayed step has a due time of its own, whatever it waits for: none queues behind one that waits longer.
+//
+// contract: T113
+func TestDelay_EachStepIsDispatchedAtItsOwnTime(t *testing.T) {
+	t.Parallel()
+	for name, kinds := range map[string][2]engine.ReturnKind{
+		"declined, declined":   {engine.ReturnDeclined, engine.ReturnDeclined},
+		"declined, throttled":  {engine.ReturnDeclined, engine.ReturnThrottled},
+		"throttled, declined":  {engine.ReturnThrottled, engine.ReturnDeclined},
+		"throttled, throttled": {engine.ReturnThrottled, engine.ReturnThrottled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, shortFirst := range []bool{true, false} {
+				w := newWorld(t, steps("long", "short"), calm).start()
+				if shortFirst {
+					w.back("short", kinds[1], 100*time.Millisecond)
+				}
+				w.back("long", kinds[0], time.Minute)
+				if !shortFirst {
+					w.back("short", kinds[1], 100*time.Millisecond)
+				}
+				w.expectFires(100*time.Millisecond, "short")
+				w.succeed("short")
+				if name != "throttled, throttled" { // these take turns at one bucket
+					w.expectFires(time.Minute, "long")
+				} else {
+					w.fire(interp.TimerDelay)
+				}
+				w.succeed("long")
+				w.expectDone(run.Completed)
+			}
+		})
+	}
+}
+
+// Due times outlive a rotation.
+//
+// contract: T195
+func TestDelay_ARotationKeepsTheOrderOfDueTimes(t *testing.T) {
+	t.Parallel()
+	w := newRotatingWorld(t, steps("a", "b", "c", "d"), calm, 0).start()
+	w.begin("c")
+	w.back("a", engine.ReturnDeclined, time.Minute)
+	w.back("b", engine.ReturnThrottled, 3*time.Second)
+	w.back("d", engine.ReturnDeclined, 2*time.Second)
+	w.forge("c", engine.ReturnAbandoned) // it is RUNNING in the log
+	w.doubled = true
+	w.feed(interp.Pressure{At: w.now, Hard: true})
+	if w.rotations != 1 {
+		t.Fatalf("%d rotations, want 1", w.rotations)
+	}
+	w.answerFetches()
+	w.expectFires(time.Second, "c")
+	w.expectFires(2*time.Second, "c d")
+	w.expectFires(3*time.Second, "c d b")
+	w.succeed("c", "d", "b")
+	w.fire(interp.TimerDelay)
+	w.expectInFlight("a")
+	w.succeed("a")
+	w.expectDone(run.Completed)
+}
+
+// A step that was retried by hand passes fail-fast, also where it is due before the next execution has read its signal
+// again.
+//
+// contract: T195, T217
+func TestDelay_ARetryThatIsDueBeforeItsSignalIsReadAgain(t *testing.T) {
+	t.Parallel()
+	w := newRotatingWorld(t, steps("a", "b"), calm, 0).start()
+	w.begin("a", "b")
+	w.fail("a", "BROKEN")
+	w.fail("b", "BROKEN")
+	w.signal(run.RetryStep, "R", "a")
+	w.back("a", engine.ReturnThrottled, time.Second)
+	w.feed(interp.Pressure{At: w.now, Hard: true})
+	if w.rotations != 1 || len(w.fetch) == 0 {
+		t.Fatalf("%d rotations, and signals are read after %v, want them read again", w.rotations, w.fetch)
+	}
+	w.fire(interp.TimerDelay)
+	w.answerFetches()
+	w.expectInFlight("a")
+}
+
+// What counts towards giving an attempt up is not forgotten when the workflow goes on in another execution.
+//
+// contract: T195
+func TestDelay_ARotationKeepsHowOftenAnAttemptVanished(t *testing.T) {
+	t.Parallel()
+	w := newRotatingWorld(t, steps("a"), calm, 0).start()
+	w.begin("a")
+	n := 0
+	for ; w.head.Running > 0 && n < 50; n++ {
+		w.forge("a", engine.ReturnEnded)
+		w.feed(interp.Pressure{At: w.now, Hard: true})
+		w.answerFetches()
+		if w.head.Running > 0 {
+			w.fire(interp.TimerDelay)
+		}
+	}
+	if n != 11 || w.rotations < 10 {
+		t.Errorf("the attempt ended after %d returns and %d rotations, want 11 returns", n, w.rotations)
+	}
+
+	hooked := newRotatingWorld(t, undoable(steps("x", "y<x"), "x"), with(calm, noWindow), 0).start()
+	hooked.succeed("x")
+	hooked.fail("y", "BROKEN")
+	for n = 0; hooked.hookOf() == "x" && n < 50; n++ {
+		hooked.returnHook(engine.Return{Kind: engine.ReturnEnded})
+		hooked.record()
+		if hooked.m.Done() {
+			continue
+		}
+		hooked.feed(interp.Pressure{At: hooked.now, Hard: true})
+		hooked.answerFetches()
+		hooked.fire(interp.TimerDelay)
+	}
+	if n != 11 || hooked.rotations < 10 {
+		t.Errorf("the hook ended after %d returns and %d rotations, want 11 returns", n, hooked.rotations)
+	}
+	hooked.expectDone(run.Failed)
+}
+
+// Nobody executes a delayed attempt, so it is ended at once where its execution would be asked to stop.
+//
+// contract: T51, T79
+func TestDelay_ARunningAttemptThatWaitsIsEndedByPauseStopAndFailure(t *testing.T) {
+	t.Parallel()
+	vanished := func(policy run.Policy) *world {
+		sk := steps("a", "b")
+		sk.Steps[0].Cancellable, sk.Steps[0].AllowCancelOnPause = true, true
+		w := newWorld(t, sk, policy).start()
+		w.begin("a", "b")
+		w.forge("a", engine.ReturnAbandoned)
+		return w
+	}
+	w := vanished(calm)
+	w.signal(run.Pause, "P", "")
+	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepStarted(b,1)", "SignalAccepted(P)", "RunPaused(1)", "StepFailed(a,1,CANCELLED_BY_PAUSE)")
+	w.succeed("b")
+	w.signal(run.Resume, "S", "")
+	w.expectFlight("a", 2, 1, 0)
+
+	w = vanished(calm)
+	w.signal(run.Cancel, "C", "")
+	w.cancel("b")
+	w.expectDone(run.Cancelled)
+
+	w = vanished(with(calm, func(p *run.Policy) { noWindow(p); p.CancelRunning = true }))
+	w.fail("b", "BROKEN")
+	w.expectDone(run.Failed)
+	if got := tell(w.log[5]); got != "StepFailed(a,1,CANCELLED)" {
+		t.Errorf("after the failure of b the log says %s, want StepFailed(a,1,CANCELLED)", got)
+	}
+}
+
+// An attempt that is RUNNING keeps its place of the width while it waits, and people cannot skip it.
+func TestDelay_ARunningAttemptThatWaitsKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, steps("a", "b"), with(calm, func(p *run.Policy) { p.MaxParallelSteps = 1 })).start()
+	w.begin("a")
+	w.forge("a", engine.ReturnAbandoned)
+	w.expectInFlight("")
+	if v, _ := w.m.FindStep("a"); v.Status != run.StepRunning {
+		t.Errorf("the machine judges signals on a %s step, want RUNNING", v.Status)
+	}
+	w.fire(interp.TimerDelay)
+	w.expectInFlight("a")
+	w.succeed("a")
+	w.expectInFlight("b")
+}
+
+// A stop ends a hook that waits to be dispatched again.
+//
+// contract: R186
+func TestDelay_AStopEndsAHookThatWaits(t *testing.T) {
+	t.Parallel()
+	w := undoneD4(t)
+	w.returnHook(engine.Return{Kind: engine.ReturnAbandoned})
+	w.record()
+	w.signal(run.EmergencyStop, "E", "")
+	w.expectDone(run.Cancelled)
+	if got, want := tell(w.log[len(w.log)-2]), "StepCompensationFailed(a,1,CANCELLED)"; got != want {
+		t.Errorf("before RunCancelled the log says %s, want %s", got, want)
+	}
+}
+
+// The worker of a hook that waits to be dispatched again may still write its end.
+func TestDelay_TheEndOfAHookThatWaitsCounts(t *testing.T) {
+	t.Parallel()
+	w := undoneD4(t)
+	late := w.hook
+	w.returnHook(engine.Return{Kind: engine.ReturnAbandoned})
+	w.record()
+	w.writeEndOf(late, 1, "")
+	w.observe()
+	w.record()
+	w.undo("b", 1, "")
+	w.expectDone(run.Failed)
+}

@@ -1,0 +1,165 @@
+package interp
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// mostVanished is how often an attempt that is RUNNING may come back without an end and without a reason before it is
+// ended as a failure of the engine. It bounds what forged answers of an engine can cost a run.
+const mostVanished = 10
+
+// takeReturn takes a dispatch that the engine no longer executes; any other is stale. What was observed before says
+// whether the attempt began: nothing that the engine says of it is believed.
+func (m *Machine) takeReturn(got engine.Return) {
+	o, known := m.ords[got.StepID]
+	if !known {
+		return
+	}
+	st := &m.steps[o]
+	if st.stage != flying || got.LogicalAttempt != st.la || got.N != st.n {
+		return
+	}
+	m.land(o)
+	switch {
+	case m.record.closing: // only what never began is left, and the end is being written
+		st.stage = waiting
+	case got.Kind == engine.ReturnParked && !st.begun:
+		m.parked(o)
+	case st.asked != nobody && st.begun: // whatever it says: nobody executes it any more
+		m.endCancelled(o, got)
+	case got.Kind == engine.ReturnThrottled, got.Kind == engine.ReturnDeclined:
+		if st.begun {
+			st.spendBefore(got, m.sk.Steps[o].Retry)
+		}
+		m.delay(o, got.RetryAfter, got.Kind == engine.ReturnThrottled)
+	case st.asked != nobody:
+		m.endCancelled(o, got)
+	case got.Kind == engine.ReturnLost:
+		m.takeLost(o, got)
+	default:
+		m.redispatch(o, got)
+	}
+}
+
+// endCancelled ends an attempt that was asked to stop. One that never began is as it was (T79, T185).
+func (m *Machine) endCancelled(o run.Ord, got engine.Return) {
+	st := &m.steps[o]
+	if !st.begun {
+		m.makeReady(o)
+		return
+	}
+	f := run.FailurePayload{ErrorCode: string(run.CodeCancelled), Retryable: true, FailureCategory: run.CategorySystem}
+	switch st.asked {
+	case byPause:
+		f.ErrorCode = string(run.CodeCancelledByPause)
+	case byStop:
+		f.Retryable, f.FailureCategory = false, run.CategoryUser
+	}
+	m.endAttempt(o, got, f)
+}
+
+// takeLost takes an execution whose worker stopped answering. An attempt that had not begun has lost nothing; one that had
+// has spent an engine attempt, and is dispatched again where the plan retries timeouts (T66, T216).
+func (m *Machine) takeLost(o run.Ord, got engine.Return) {
+	st := &m.steps[o]
+	if !st.begun {
+		m.makeReady(o)
+		return
+	}
+	retry := m.sk.Steps[o].Retry
+	st.spend(got, retry)
+	if st.spent < retry.MaxAttempts && (len(retry.RetryableErrors) == 0 || slices.Contains(retry.RetryableErrors, plan.ClassTimeout)) {
+		m.launch(o)
+		return
+	}
+	m.endAttempt(o, got, run.FailurePayload{
+		ErrorCode: string(run.CodeTimeout), Retryable: true, FailureCategory: run.CategoryTimeout, FailureSource: "engine",
+		ErrorMessage: "the worker stopped answering while it ran this step",
+	})
+}
+
+// redispatch takes a dispatch that came back without an end in the log: its worker stopped or was refused, or somebody
+// forged an answer of the engine. The attempt goes on in another dispatch, after a delay that grows each time: an outage
+// must not use up an attempt that is RUNNING within a second, and a refusal that lasts must cost little.
+func (m *Machine) redispatch(o run.Ord, got engine.Return) {
+	st := &m.steps[o]
+	st.vanished++
+	if st.begun {
+		st.spend(got, m.sk.Steps[o].Retry)
+	}
+	if !st.begun || st.vanished <= mostVanished {
+		m.delay(o, growing(st.vanished), false)
+		return
+	}
+	m.endAttempt(o, got, run.FailurePayload{
+		ErrorCode: "ENGINE_ERROR", Retryable: true, FailureCategory: run.CategoryPlatform, FailureSource: "engine",
+		ErrorMessage: vanishedMessage("step", st.vanished, m.sk.Steps[o].TaskQueue, "retry the step"),
+	})
+}
+
+// vanishedMessage says to people why a step, or a hook, was given up whose dispatches came back without an end.
+func vanishedMessage(what string, dispatches int, queue, remedy string) string {
+	return fmt.Sprintf("%d dispatches of this %s to the queue %s came back without an end in the log and without a reason. "+
+		"Their workers were stopped or refused, or somebody forged answers of the engine. "+
+		"Check the workers of that queue and the audit of the run, then %s.", dispatches, what, queue, remedy)
+}
+
+// spend counts the engine attempts that a dispatch used up, so that the next one goes on behind them. The engine's word
+// for how many there were is bounded by what the dispatch was allowed.
+func (st *step) spend(got engine.Return, r plan.Retry) {
+	most := max(1, r.MaxAttempts-st.spent)
+	used := got.EngineAttempt - st.spent
+	switch {
+	case got.EngineAttempt == 0:
+		used = 1
+	case used < 1 || used > most:
+		used = most
+	}
+	st.spent += used
+}
+
+// spendBefore counts the engine attempts before the one that a worker declined. The engine tries a failed execution again
+// within its dispatch, and another worker may decline that try.
+func (st *step) spendBefore(got engine.Return, r plan.Retry) {
+	most := max(1, r.MaxAttempts-st.spent) - 1 // one is left for the dispatch that follows
+	st.spent += min(max(0, got.EngineAttempt-1-st.spent), most)
+}
+
+// endAttempt writes the end of an attempt that is RUNNING in the log and that no worker will end.
+func (m *Machine) endAttempt(o run.Ord, got engine.Return, f run.FailurePayload) {
+	st := &m.steps[o]
+	st.stage = ended
+	e := entry{kind: stepEnds, ord: o, end: &end{
+		engineAttempt: max(1, got.EngineAttempt, st.spent), favoured: m.favours(o),
+		interrupted: f.ErrorCode == string(run.CodeCancelledByPause),
+	}}
+	m.fails(&e, f)
+	e.end.arms = !e.end.interrupted
+	if e.end.arms {
+		m.failure.arming++
+	}
+	m.enqueue(e)
+}
+
+// parked puts back a step that met a closed gate. Where the machine knows of no
+// gate that was closed meanwhile, somebody has ordered a stop that it has not
+// heard of: it asks before it tries again.
+func (m *Machine) parked(o run.Ord) {
+	if m.shut(o) || m.steps[o].openings != m.schedule.openings {
+		m.makeReady(o)
+		return
+	}
+	m.steps[o].stage = waiting
+	m.signals.puzzled = append(m.signals.puzzled, o)
+	m.signals.lookUp = true
+}
+
+// shut reports whether the gate is closed to the step, as far as the machine knows.
+func (m *Machine) shut(o run.Ord) bool {
+	return m.pause.on || m.pause.unheard || m.Finalizing() || m.failFast() && !m.favours(o)
+}

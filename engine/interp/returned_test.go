@@ -1,0 +1,557 @@
+package interp_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// expectFlight says how an attempt is dispatched.
+func (w *world) expectFlight(stepID string, la, n, spent int) {
+	w.tb.Helper()
+	if f := w.flight(stepID); f.la != la || f.n != n || f.spent != spent {
+		w.tb.Fatalf("%s is dispatched as %d.%d with %d engine attempts spent, want %d.%d with %d", stepID, f.la, f.n, f.spent, la, n, spent)
+	}
+}
+
+// An attempt that began spends one engine attempt each time that its worker is lost. It is the same attempt to people.
+//
+// contract: T66, T216
+func TestReturned_LostAfterItBeganSpendsAnEngineAttempt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, retrying(steps("a", "b<a"), 3), with(calm, noWindow)).start()
+	w.begin("a")
+	w.lose("a")
+	w.expectFlight("a", 1, 2, 1)
+	w.begin("a")
+	w.lose("a")
+	w.expectFlight("a", 1, 3, 2)
+	w.succeed("a", "b")
+	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepCompleted(a,1)", "StepStarted(b,1)", "StepCompleted(b,1)", "RunCompleted")
+	if e := w.log[3]; e.EngineAttempt != 3 {
+		t.Errorf("the end of a has the engine attempt %d, want 3", e.EngineAttempt)
+	}
+}
+
+// contract: T66, T216
+func TestReturned_LostTooOftenTimesOut(t *testing.T) {
+	t.Parallel()
+	timeouts := func(classes ...string) plan.Skeleton {
+		sk := retrying(steps("a"), 2)
+		sk.Steps[0].Retry.RetryableErrors = classes
+		return sk
+	}
+	for name, c := range map[string]struct {
+		sk   plan.Skeleton
+		runs int
+	}{
+		"two engine attempts":              {timeouts(), 2},
+		"timeouts are retried":             {timeouts(plan.ClassRateLimit, plan.ClassTimeout), 2},
+		"timeouts are not retried":         {timeouts(plan.ClassRateLimit), 1},
+		"one engine attempt":               {retrying(steps("a"), 1), 1},
+		"a plan that says nothing of them": {steps("a"), 1},
+	} {
+		w := newWorld(t, c.sk, with(calm, noWindow)).start()
+		for i := range c.runs {
+			if len(w.flights) == 0 {
+				t.Fatalf("%s: it ended after %d executions, want %d", name, i, c.runs)
+			}
+			w.begin("a")
+			w.lose("a")
+		}
+		w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepFailed(a,1,TIMEOUT)", "RunFailed(a,1,TIMEOUT)")
+		if e := w.log[3]; e.EngineAttempt != c.runs {
+			t.Errorf("%s: the end has the engine attempt %d, want %d", name, e.EngineAttempt, c.runs)
+		}
+	}
+}
+
+// An engine tries a failed execution again within its dispatch, and a worker may decline that try. The tries before it are
+// spent: else an attempt that fails and is declined in turn would never end.
+//
+// contract: T66
+func TestReturned_ADeclinedTryKeepsTheEngineAttemptsBefore(t *testing.T) {
+	t.Parallel()
+	declined := func(engineAttempt int) engine.Return {
+		return engine.Return{Kind: engine.ReturnDeclined, EngineAttempt: engineAttempt, RetryAfter: time.Second}
+	}
+	w := newWorld(t, retrying(steps("a"), 4), with(calm, noWindow)).start()
+	w.comeBack(w.flight("a"), declined(1))
+	w.fire(interp.TimerDelay)
+	w.expectFlight("a", 1, 2, 0) // the attempt had not begun
+	w.begin("a")
+	w.comeBack(w.flight("a"), declined(3)) // two tries have failed
+	w.fire(interp.TimerDelay)
+	w.expectFlight("a", 1, 3, 2)
+	w.comeBack(w.flight("a"), declined(3)) // the first of this dispatch
+	w.fire(interp.TimerDelay)
+	w.expectFlight("a", 1, 4, 2)
+	w.comeBack(w.flight("a"), declined(1000)) // no engine is believed more than a dispatch was allowed
+	w.fire(interp.TimerDelay)
+	w.expectFlight("a", 1, 5, 3)
+	w.succeed("a")
+	w.expectDone(run.Completed)
+}
+
+// A worker that dies once the log has its end costs nothing.
+func TestReturned_LostAfterItsEndWasWritten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, l3(), calm).start()
+	w.begin("s1")
+	w.writeEnd(w.flight("s1"), completed())
+	w.lose("s1")
+	w.succeed("s2", "s3")
+	w.expect("RunApproved", "RunStarted", "StepStarted(s1,1)", "StepCompleted(s1,1)", "StepStarted(s2,1)", "StepCompleted(s2,1)",
+		"StepStarted(s3,1)", "StepCompleted(s3,1)", "RunCompleted")
+}
+
+// A worker that the engine lost may write its end late. It counts, whoever executes the attempt by then.
+//
+// contract: T10
+func TestReturned_ALateEndCounts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, retrying(l3(), 3), calm).start()
+	w.begin("s1")
+	stray := w.lose("s1")
+	w.expectFlight("s1", 1, 2, 1)
+	w.writeEnd(stray, completed())
+	w.begin("s1") // DONE
+	w.succeed("s2", "s3")
+	w.expectDone(run.Completed)
+}
+
+// Where a worker's failure is in the log already, it counts and not the one that the machine was about to write: its
+// code is that of the run, and a pause does not start the step again.
+//
+// contract: T10, T51
+func TestRecorded_AFailureThatWasThereFirstCounts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, steps("a"), with(calm, noWindow)).start()
+	w.begin("a")
+	stray := w.flight("a")
+	w.comeBack(stray, engine.Return{Kind: engine.ReturnLost})
+	w.writeEnd(stray, failed("LATE", true))
+	w.record()
+	w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepFailed(a,1,LATE)", "RunFailed(a,1,LATE)")
+
+	sk := steps("a")
+	sk.Steps[0].Cancellable, sk.Steps[0].AllowCancelOnPause = true, true
+	w = newWorld(t, sk, with(calm, noWindow)).start()
+	w.begin("a")
+	w.signal(run.Pause, "P", "")
+	stray = w.flight("a")
+	w.comeBack(stray, engine.Return{Kind: engine.ReturnCancelled})
+	w.writeEnd(stray, failed("LATE", true))
+	w.record()
+	w.signal(run.Resume, "S", "")
+	w.expectDone(run.Failed)
+}
+
+// A receipt tells of a failure, and the machine reads the log. An answer that was read before that failure is none.
+func TestObserved_AnAnswerThatIsOlderThanTheReceiptIsAskedForAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, steps("a"), with(calm, noWindow)).start()
+	w.begin("a")
+	before := w.read()
+	w.proves = func() bool { return true }
+	w.report(w.flight("a"), failed("BROKEN", true))
+	w.hand(before)
+	w.expectReading()
+	w.record()
+	w.expectDone(run.Failed)
+}
+
+// An engine that says of a running attempt what the log does not have is not believed: the attempt is dispatched again,
+// and what its worker writes counts. The delay grows, so that an outage of some minutes costs no attempt. After ten times
+// the attempt, not the run, has failed.
+//
+// contract: T191
+func TestReturned_AForgedEndOfARunningAttemptIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []engine.ReturnKind{
+		engine.ReturnEnded, engine.ReturnAbandoned, engine.ReturnRunTerminal, engine.ReturnParked, engine.ReturnCancelled, "x",
+	} {
+		w := newWorld(t, retrying(steps("a", "b<a"), 3), calm).start()
+		w.begin("a")
+		stray := w.forge("a", kind)
+		w.expectInFlight("")
+		w.writeEnd(stray, completed())
+		w.fire(interp.TimerDelay)
+		w.begin("a") // DONE
+		w.succeed("b")
+		w.expectDone(run.Completed)
+
+		w = newWorld(t, retrying(steps("a", "b<a"), 3), calm).start()
+		w.begin("a")
+		from, last, n := w.now, time.Duration(0), 0
+		for ; len(w.flights) > 0 && n < 50; n++ {
+			w.forge("a", kind)
+			if w.head.Running == 0 {
+				continue
+			}
+			wait := w.timers[interp.TimerDelay].Sub(w.now)
+			if wait < last || wait < time.Second || wait > time.Minute {
+				t.Fatalf("%s: after forged return %d it waits %v, before %v; want longer each time, up to a minute", kind, n+1, wait, last)
+			}
+			last = wait
+			w.fire(interp.TimerDelay)
+		}
+		if took := w.now.Sub(from); n != 11 || took < 3*time.Minute {
+			t.Fatalf("%s: the attempt ended after %d forged returns in %v, want 11 in some minutes", kind, n, took)
+		}
+		failure, _ := w.state.Step("a")
+		for _, part := range []string{"11 dispatches", "the queue tq-control", "without an end in the log", "retry the step"} {
+			if got := failure.Attempts[0].Error.Message; !strings.Contains(got, part) {
+				t.Errorf("%s: the failure says %q, want it to name %q", kind, got, part)
+			}
+		}
+		w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "StepFailed(a,1,ENGINE_ERROR)")
+		w.signal(run.RetryStep, "R", "a")
+		w.succeed("a", "b")
+		w.expectDone(run.Completed)
+	}
+}
+
+// A dispatch that is refused before it begins waits longer each time, and never fails.
+func TestReturned_ARefusedDispatchWaitsLongerEachTime(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []engine.ReturnKind{engine.ReturnAbandoned, engine.ReturnEnded, engine.ReturnRunTerminal, engine.ReturnCancelled} {
+		w := newWorld(t, steps("a"), with(calm, noWindow)).start()
+		var last time.Duration
+		for i := range 100 {
+			w.forge("a", kind)
+			w.expectInFlight("")
+			wait := w.timers[interp.TimerDelay].Sub(w.now)
+			if wait < last || wait < time.Second || wait > time.Minute || i < 5 && wait == last {
+				t.Fatalf("%s: refusal %d waits %v after %v", kind, i+1, wait, last)
+			}
+			last = wait
+			w.fire(interp.TimerDelay)
+		}
+		w.expect("RunApproved", "RunStarted")
+		w.succeed("a")
+		w.expectDone(run.Completed)
+	}
+}
+
+// A worker that may not serve the run says when to ask again.
+func TestReturned_DeclinedWaitsAsLongAsItSays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, steps("a", "b"), calm).start()
+	w.comeBack(w.flight("a"), engine.Return{Kind: engine.ReturnDeclined, RetryAfter: 7 * time.Second})
+	w.record()
+	w.expectInFlight("b")
+	if got, want := w.timers[interp.TimerDelay], w.now.Add(7*time.Second); !got.Equal(want) {
+		t.Fatalf("it asks again at %v, want %v", got, want)
+	}
+	w.fire(interp.TimerDelay)
+	w.expectFlight("a", 1, 2, 0)
+}
+
+// A stop ends an attempt that is RUNNING and that nobody executes: it would keep the run open.
+//
+// contract: T79
+func TestStop_EndsARunningAttemptThatNobodyExecutes(t *testing.T) {
+	t.Parallel()
+	t.Run("it waits for a worker", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, steps("a"), calm).start()
+		w.begin("a")
+		w.comeBack(w.flight("a"), engine.Return{Kind: engine.ReturnDeclined, RetryAfter: time.Second})
+		w.record()
+		w.signal(run.Cancel, "C", "")
+		w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "SignalAccepted(C)", "StepFailed(a,1,CANCELLED)", "RunCancelled")
+	})
+	t.Run("its worker is declined after the stop", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, retrying(steps("a"), 3), calm).start()
+		w.begin("a")
+		w.lose("a")
+		w.signal(run.Cancel, "C", "")
+		w.comeBack(w.flight("a"), engine.Return{Kind: engine.ReturnDeclined, RetryAfter: time.Second})
+		w.record()
+		w.expect("RunApproved", "RunStarted", "StepStarted(a,1)", "SignalAccepted(C)", "StepFailed(a,1,CANCELLED)", "RunCancelled")
+	})
+	t.Run("it began late", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, steps("a", "b"), with(calm, noWindow)).start()
+		w.signal(run.Pause, "P", "")
+		stray := w.lose("a")
+		w.signal(run.Resume, "S", "")
+		w.signal(run.Pause, "P2", "")
+		w.arrive(w.flight("a")) // parked
+		w.record()
+		w.signal(run.Resume, "S2", "")
+		f := w.flight("a")
+		w.comeBack(f, engine.Return{Kind: engine.ReturnDeclined, RetryAfter: time.Minute})
+		w.begins(stray) // of the dispatch before the last
+		w.signal(run.Cancel, "C", "")
+		w.expectDone(run.Cancelled)
+		if got := tell(w.log[len(w.log)-2]); got != "StepFailed(a,1,CANCELLED)" {
+			t.Errorf("before RunCancelled the log says %s, want StepFailed(a,1,CANCELLED)", got)
+		}
+	})
+}
+
+// An attempt that began though the engine had lost its dispatch is dispatched again whatever the gate. Its worker may be
+// dead, and the run would wait for it for ever.
+//
+// contract: T52
+func TestObserved_AnAttemptThatBeganLateIsDispatchedAgain(t *testing.T) {
+	t.Parallel()
+	for _, closed := range []run.Gate{run.GateFailing, run.GatePaused} {
+		w := newWorld(t, steps("a", "b"), with(calm, noWindow)).start()
+		w.begin("b")
+		stray := w.flight("a")
+		w.comeBack(stray, engine.Return{Kind: engine.ReturnLost}) // a.2 is dispatched
+		again := w.flight("a")
+		w.begins(stray)
+		if closed == run.GatePaused {
+			w.signal(run.Pause, "P", "")
+		}
+		w.fail("b", "BROKEN")
+		w.comeBack(again, engine.Return{Kind: engine.ReturnLost}) // RUNNING in the log, and no worker left
+		w.record()
+		if closed == run.GatePaused {
+			w.signal(run.Resume, "S", "")
+		}
+		if w.head.Running != 0 {
+			w.succeed("a")
+		}
+		w.record()
+		w.expectDone(run.Failed)
+	}
+
+	w := newWorld(t, steps("a", "b"), with(calm, noWindow)).start()
+	stray := w.flight("a")
+	w.begin("b")
+	w.signal(run.Pause, "P", "")
+	w.lose("a") // it waits for the run to go on
+	w.expectInFlight("b")
+	w.signal(run.Resume, "S", "")
+	w.succeed("b")
+	w.signal(run.Pause, "P2", "")
+	w.arrive(w.flight("a")) // parked
+	w.expectInFlight("")
+	w.write(beginOf(w, stray)) // the first worker was let in before the pause, and nobody has observed it
+	w.observe()
+	w.record()
+	w.expectInFlight("a")
+	w.succeed("a")
+	w.signal(run.Resume, "S2", "")
+	w.expectDone(run.Completed)
+}
+
+// A conclusion waits until the machine has observed all that the log is known to hold.
+//
+// contract: T191
+func TestObserved_NoConclusionWhileTheLogHoldsMore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, asking(steps("ask", "b"), time.Minute, "ask"), with(calm, noWindow)).start()
+	w.begin("b")
+	w.writeEnd(w.flight("b"), failed("BROKEN", true)) // nobody has told the machine
+	w.timers[interp.TimerManual] = time.Time{}
+	w.now = w.now.Add(time.Minute)
+	w.feed(interp.Fired{At: w.now, Timer: interp.TimerManual})
+	w.commit()
+	w.deliver() // ask has failed, and nothing runs any more
+	if w.pending != nil {
+		t.Fatalf("the machine writes %+v, want it to read the log first", w.pending.Append)
+	}
+	w.expectReading()
+	w.record()
+	w.expectDone(run.Failed)
+	if got := w.state.Failure.RootCause.StepID; got != "b" {
+		t.Errorf("the run blames %s, want b, which failed first", got)
+	}
+}
+
+// The order of compensation counts a completion that was written before the failure and observed behind it.
+//
+// contract: R185
+func TestObserved_CompensationKnowsEveryCompletion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, undoable(steps("a", "b", "c"), "a", "b"), with(calm, noWindow)).start()
+	w.tailMost = 1
+	w.begin("a", "b", "c")
+	w.writeEnd(w.flight("b"), completed())
+	w.writeEnd(w.flight("a"), completed())
+	w.writeEnd(w.flight("c"), failed("BROKEN", true))
+	w.hand(w.read()) // one event of many
+	if w.pending != nil {
+		t.Fatalf("the machine writes %+v, want it to read on", w.pending.Append)
+	}
+	w.record()
+	if diff := cmp.Diff([]string{"a", "b"}, w.compensationStarted()); diff != "" {
+		t.Errorf("what is undone (-want +got):\n%s", diff)
+	}
+}
+
+// A worker's end stamps the retry window where nothing runs. While a step that was retried may still begin, the machine
+// does not take it.
+//
+// contract: T217, T221
+func TestObserved_AWindowIsNotTakenWhileARetryMayBegin(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, steps("a", "b", "c"), calm).start()
+	w.begin("a", "b", "c")
+	w.fail("a", "A")
+	w.fail("b", "B")
+	w.signal(run.RetryStep, "R", "a")
+	w.now = w.now.Add(time.Second)
+	w.succeed("c")
+	if w.state.RetryDeadline == nil {
+		t.Fatal("the log has no retry window, want that of the end of c")
+	}
+	if at := w.timers[interp.TimerRetryWindow]; !at.IsZero() {
+		t.Fatalf("the window is open until %v, and a may still begin", at)
+	}
+	w.now = w.now.Add(time.Hour)
+	w.succeed("a")
+	if at := w.timers[interp.TimerRetryWindow]; w.state.RetryDeadline == nil || !at.Equal(*w.state.RetryDeadline) {
+		t.Fatalf("the window is open until %v, the log says %v", at, w.state.RetryDeadline)
+	}
+	w.fire(interp.TimerRetryWindow)
+	w.expectDone(run.Failed)
+}
+
+// The window that the log has is the one that counts, however the log is read.
+//
+// contract: T221
+func TestObserved_AWindowInAPartOfTheLog(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, steps("a", "b"), calm).start()
+	w.tailMost = 1
+	w.begin("a")
+	f := w.flight("a")
+	w.writeEnd(f, failed("A", true))
+	opened := *w.state.RetryDeadline
+	w.accept(engine.Signal{ID: "U", Type: run.UpdateParams}) // an event behind it
+	w.now = w.now.Add(10 * time.Second)
+	w.comeBack(f, engine.Return{Kind: engine.ReturnEnded})
+	w.record()
+	if at := w.timers[interp.TimerRetryWindow]; !at.Equal(opened) {
+		t.Fatalf("the window is open until %v, the log says %v", at, opened)
+	}
+}
+
+// A step may fail while the machine opens the gate for a retry of another one. The gate stays closed.
+//
+// contract: T217
+func TestRecorded_ALaterFailureKeepsTheGateClosed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, steps("a", "b", "c<d", "d"), calm).start()
+	w.begin("a", "b", "d")
+	w.fail("a", "A")
+	w.succeed("d") // c is ready, and held
+	w.accept(engine.Signal{ID: "R", Type: run.RetryStep, StepID: "a", LA: 1})
+	w.feed(interp.Signalled{At: w.now, Signals: w.signals})
+	w.hand(w.read())
+	if w.pending == nil || w.pending.ClearGate != run.GateFailing {
+		t.Fatalf("the machine writes %+v, want it to open the gate", w.pending)
+	}
+	w.writeEnd(w.flight("b"), failed("B", true))
+	w.record()
+	if w.head.Gate != run.GateFailing {
+		t.Fatalf("the gate is %b, want it closed by the failure of b", w.head.Gate)
+	}
+	w.expectInFlight("b a") // and not c
+	w.comeBack(w.flight("b"), engine.Return{Kind: engine.ReturnEnded})
+	w.record()
+	w.expectInFlight("a")
+	w.signal(run.RetryStep, "S", "b")
+	if w.head.Gate != 0 {
+		t.Fatalf("the gate is %b, want it open", w.head.Gate)
+	}
+	w.succeed("a", "b", "c")
+	w.expectDone(run.Completed)
+}
+
+// A dispatch that met a gate nobody knows of waits for an answer. What the log tells of it meanwhile stands.
+//
+// contract: T185
+func TestObserved_AnEndWhileTheMachineAsksWhoClosedTheGate(t *testing.T) {
+	t.Parallel()
+	w := newAheadWorld(t, l3(), calm).start()
+	stray := w.flight("s1")
+	w.lose("s1")
+	w.pauseAhead("P")
+	w.arrive(w.flight("s1")) // parked
+	if len(w.fetch) != 1 {
+		t.Fatalf("it asks for signals %d times, want once", len(w.fetch))
+	}
+	w.write(beginOf(w, stray)) // a worker that was let in before
+	w.writeEnd(stray, completed())
+	w.observe()
+	w.ask()
+	w.signal(run.Resume, "S", "")
+	w.expectInFlight("s2")
+	w.succeed("s2", "s3")
+	w.expectDone(run.Completed)
+}
+
+// A wait that was on its way when a failure was observed is taken back. Nothing is left to do then but to end the run.
+//
+// contract: T74, T185
+func TestObserved_AWithdrawnWaitDoesNotHoldTheEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, asking(steps("a", "ask<b", "b", "c"), 0, "ask"), with(calm, noWindow)).start()
+	w.begin("a", "b", "c")
+	w.end("c", completed())
+	w.signal(run.Resume, "S", "") // has no effect, and its receipt is to be written
+	w.accept(engine.Signal{ID: "S2", Type: run.Resume})
+	w.feed(interp.Signalled{At: w.now, Signals: w.signals[1:]})
+	w.hand(w.read())
+	if w.pending == nil {
+		t.Fatal("no Append is outstanding")
+	}
+	w.report(w.flight("b"), completed()) // ask waits behind the Append
+	w.report(w.flight("a"), failed("BROKEN", true))
+	w.record()
+	w.expectDone(run.Failed)
+}
+
+// contract: T195, T216
+func TestRotate_CarriesSpentEngineAttemptsAndRunningAttemptsThatWait(t *testing.T) {
+	t.Parallel()
+	w := newRotatingWorld(t, retrying(steps("a", "b"), 3), calm, 0).start()
+	w.doubled = true
+	w.begin("a")
+	w.lose("a")
+	w.expectFlight("a", 1, 2, 1)
+	w.comeBack(w.flight("a"), engine.Return{Kind: engine.ReturnDeclined, RetryAfter: 20 * time.Second})
+	w.succeed("b")
+	w.feed(interp.Pressure{At: w.now, Hard: true})
+	if w.rotations != 1 {
+		t.Fatalf("%d rotations, want 1", w.rotations)
+	}
+	w.answerFetches()
+	w.signal(run.Pause, "P", "") // it is RUNNING: the gate does not matter
+	w.fire(interp.TimerDelay)
+	w.expectFlight("a", 1, 3, 1)
+	w.lose("a")
+	w.expectFlight("a", 1, 4, 2)
+	w.lose("a")
+	w.signal(run.Resume, "S", "")
+	if got := tell(w.log[len(w.log)-3]); got != "StepFailed(a,1,TIMEOUT)" {
+		t.Fatalf("the log says\n%v\nwant the failure of a before the resume", w.story())
+	}
+
+	w = newRotatingWorld(t, steps("a"), calm, 0).start() // and a stop ends it there too
+	w.begin("a")
+	w.comeBack(w.flight("a"), engine.Return{Kind: engine.ReturnDeclined, RetryAfter: 20 * time.Second})
+	w.feed(interp.Pressure{At: w.now, Hard: true})
+	w.answerFetches()
+	w.signal(run.Cancel, "C", "")
+	if w.rotations != 1 {
+		t.Fatalf("%d rotations, want 1", w.rotations)
+	}
+	w.expectDone(run.Cancelled)
+}

@@ -1,0 +1,141 @@
+package interp_test
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dvt-engine/dvt/engine/interp"
+)
+
+// history is what an engine keeps of a machine. A workflow task begins with what happened outside (timers, wake-ups,
+// ends of activities), and then carries out appends and reads, whose answers the history gets when the task completes.
+// A task that is lost with its worker is tried again: the log has what it wrote, and the machine knows nothing of it.
+type history struct {
+	lossy  bool // tasks can be lost; else nothing is kept
+	task   int  // number of the task that runs
+	local  bool // it has carried out something
+	losses int
+
+	born   int    // inputs of earlier executions of the workflow
+	carry  []byte // what the execution goes on from; nil for the first
+	kept   kept
+	armers map[interp.Timer]int // the tasks that armed the timers
+}
+
+// kept is what stood when the last task completed.
+type kept struct {
+	inputs    int
+	flights   []*flight
+	cancelled []bool
+	past      map[dispatch]bool
+	timers    map[interp.Timer]time.Time
+	fetch     []int64
+	reading   bool
+	sent      *interp.Append
+	hook      *hook
+	hookState hook
+	undone    []string
+	known     int // knownSeq
+}
+
+// loseTasks makes a world whose engine may lose workflow tasks.
+func (w *world) loseTasks() {
+	w.history.lossy, w.history.armers = true, map[interp.Timer]int{}
+	w.completeTask()
+}
+
+// completeTask puts all that the machine has heard and done into the engine's history.
+func (w *world) completeTask() {
+	h := &w.history
+	if !h.lossy {
+		return
+	}
+	h.task++
+	h.local = false
+	h.kept = kept{
+		inputs: len(w.inputs), flights: slices.Clone(w.flights), past: maps.Clone(w.past), timers: maps.Clone(w.timers),
+		fetch: slices.Clone(w.fetch), reading: w.reading, sent: w.sent, hook: w.hook, undone: slices.Clone(w.undone), known: int(w.knownSeq),
+	}
+	for _, f := range w.flights {
+		h.kept.cancelled = append(h.kept.cancelled, f.cancelled)
+	}
+	if w.hook != nil {
+		h.kept.hookState = *w.hook
+	}
+}
+
+// needTask completes the task that runs if something outside depends on what it did.
+func (w *world) needTask(task int) {
+	if task == w.history.task {
+		w.completeTask()
+	}
+}
+
+// beginTask begins a task with something that happened outside.
+func (w *world) beginTask() {
+	if w.history.local {
+		w.completeTask()
+	}
+}
+
+func (w *world) beginInput(in interp.Input) {
+	switch in.(type) {
+	case interp.Begin, interp.Fired, interp.Woken, interp.Pressure:
+		w.beginTask()
+	default:
+		w.history.local = w.history.lossy
+	}
+}
+
+// loseTask loses the task that runs: what it wrote stays in the log. The next try hears of the same things outside.
+func (w *world) loseTask() {
+	w.tb.Helper()
+	h, k := &w.history, &w.history.kept
+	h.losses++
+	h.local = false
+	again := slices.Clone(w.inputs[k.inputs:])
+	w.inputs, w.effects = w.inputs[:k.inputs], w.effects[:k.inputs]
+	w.m = w.newest()
+	for _, in := range w.inputs[h.born:] {
+		w.m.Step(in)
+	}
+	w.flights = slices.Clone(k.flights)
+	for i, f := range w.flights {
+		f.cancelled = k.cancelled[i]
+	}
+	w.past, w.timers, w.fetch = maps.Clone(k.past), maps.Clone(k.timers), slices.Clone(k.fetch)
+	w.reading, w.tails = k.reading, nil
+	w.pending, w.sent, w.answer = k.sent, k.sent, nil
+	if w.hook = k.hook; w.hook != nil {
+		w.hook.cancelled = k.hookState.cancelled
+	}
+	w.undone = slices.Clone(k.undone)
+	w.forget(k.known)
+	for _, in := range again {
+		switch in := in.(type) {
+		case interp.Begin:
+			in.At = w.now
+			w.feed(in)
+		case interp.Fired:
+			in.At = w.now
+			w.timers[in.Timer] = time.Time{}
+			w.feed(in)
+		case interp.Woken:
+			in.At = w.now
+			w.feed(in)
+		case interp.Pressure:
+			in.At = w.now
+			w.feed(in)
+		}
+	}
+}
+
+// newest is the machine of this execution of the workflow before its first input.
+func (w *world) newest() *interp.Machine {
+	w.tb.Helper()
+	if w.history.carry == nil {
+		return interp.New(w.sk, w.who)
+	}
+	return goOn(w.tb, w.history.carry, w.sk, w.who)
+}

@@ -1,0 +1,231 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// MaxCalls is how many calls of one token are served at once. It bounds what a worker can make a server hold in memory:
+// a call with an artifact is far larger than any other.
+const MaxCalls = 64
+
+// Bounds of calls with a body above MaxCall, each of which holds its body several times in memory.
+const (
+	MaxLarge      = 8           // served at once, of all tokens together
+	MaxLargeOfOne = 2           // of one token
+	largeWithin   = time.Minute // until the whole body was read, so that a slow caller does not hold a place
+)
+
+// busyFor is when a worker with MaxCalls open calls is told to come again.
+const busyFor = 500 * time.Millisecond
+
+// Server is what the handler stands on. Its fields are not to be changed once it serves.
+type Server struct {
+	// Authenticate returns the Journal of the worker with this token, or an error.
+	Authenticate func(token string) (engine.AttemptJournal, error)
+	// ClientCertificates says that a call must come over TLS with a certificate that the listener verified.
+	ClientCertificates bool
+	Logger             *slog.Logger
+
+	mu      sync.Mutex
+	open    map[string]int // calls by token
+	large   map[string]int // calls with a body above MaxCall, by token
+	logged  time.Time      // when logUnknown last wrote a line
+	unknown int            // calls with unknown tokens since
+}
+
+// unknownEvery is the time between two lines about unknown tokens.
+const unknownEvery = time.Minute
+
+// logUnknown logs that a worker with an unknown token called, at most once in unknownEvery, with the number of such calls.
+func (s *Server) logUnknown(r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unknown++
+	if now := time.Now(); now.Sub(s.logged) >= unknownEvery {
+		s.Logger.WarnContext(r.Context(), "a worker calls the journal with a token that no account has; it can begin no step",
+			slog.String("address", r.RemoteAddr), slog.Int("calls", s.unknown))
+		s.logged, s.unknown = now, 0
+	}
+}
+
+// ServeHTTP answers one call.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.ClientCertificates && (r.TLS == nil || len(r.TLS.VerifiedChains) == 0) {
+		answer(w, http.StatusUnauthorized, response{Code: run.CodeUnauthenticated})
+		return
+	}
+	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	journal, err := s.Authenticate(token)
+	if err != nil {
+		s.logUnknown(r)
+		answer(w, http.StatusUnauthorized, response{Code: run.CodeUnauthenticated})
+		return
+	}
+	if !s.enter(token) {
+		retryLater(w, http.StatusTooManyRequests, run.CodeTooManyCalls, busyFor)
+		return
+	}
+	defer s.leave(token)
+	call, known := calls[strings.TrimPrefix(r.URL.Path, Path+"/")]
+	if r.Method != http.MethodPost || !known {
+		answer(w, http.StatusBadRequest, response{Code: run.CodeBadInput})
+		return
+	}
+	if r.ContentLength < 0 || r.ContentLength > MaxCall {
+		if !s.enterLarge(token) {
+			retryLater(w, http.StatusTooManyRequests, run.CodeTooManyCalls, busyFor)
+			return
+		}
+		defer s.leaveLarge(token)
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(largeWithin)) // a test's recorder has no connection
+	}
+	out, err := call.serve(r.Context(), journal, json.NewDecoder(http.MaxBytesReader(w, r.Body, call.most)))
+	if err != nil {
+		s.refuse(r.Context(), w, err)
+		return
+	}
+	answer(w, http.StatusOK, out)
+}
+
+// call is one call of a Journal.
+type call struct {
+	most  int64 // bytes of its body
+	serve func(context.Context, engine.AttemptJournal, *json.Decoder) (response, error)
+}
+
+var calls = map[string]call{ //nolint:gochecknoglobals // a table
+	callBegin: {MaxCall, func(ctx context.Context, j engine.AttemptJournal, body *json.Decoder) (response, error) {
+		return serve(ctx, body, j.Begin, func(b engine.Begun) response { return response{Begun: &b} })
+	}},
+	callCompensation: {MaxCall, func(ctx context.Context, j engine.AttemptJournal, body *json.Decoder) (response, error) {
+		return serve(ctx, body, j.Compensation, func(h engine.Hook) response { return response{Hook: &h} })
+	}},
+	callEnd: {MaxCall, func(ctx context.Context, j engine.AttemptJournal, body *json.Decoder) (response, error) {
+		return serve(ctx, body, j.End, func(e engine.Receipt) response { return response{Ended: &e} })
+	}},
+	callCheck: {MaxReport, func(ctx context.Context, j engine.AttemptJournal, body *json.Decoder) (response, error) {
+		return serve(ctx, body, func(ctx context.Context, c check) (struct{}, error) {
+			reporter, ok := j.(engine.WorkerReporter)
+			if c.Report == nil || !ok {
+				return struct{}{}, nil
+			}
+			return struct{}{}, reporter.Report(ctx, *c.Report)
+		}, func(struct{}) response { return response{} })
+	}},
+	callEvidence: {MaxEvidence, func(ctx context.Context, j engine.AttemptJournal, body *json.Decoder) (response, error) {
+		return serve(ctx, body, func(ctx context.Context, e engine.Evidence) (struct{}, error) {
+			return struct{}{}, j.Evidence(ctx, e)
+		}, func(struct{}) response { return response{} })
+	}},
+}
+
+// errBody says that a body is not the JSON of its call.
+var errBody = errors.New("remote: the body cannot be read")
+
+func serve[In, Out any](ctx context.Context, body *json.Decoder, f func(context.Context, In) (Out, error), as func(Out) response) (response, error) {
+	var in In
+	if err := body.Decode(&in); err != nil {
+		return response{}, errors.Join(errBody, err)
+	}
+	out, err := f(ctx, in)
+	return as(out), err
+}
+
+// refuse answers an error.
+func (s *Server) refuse(ctx context.Context, w http.ResponseWriter, err error) {
+	_, large := errors.AsType[*http.MaxBytesError](err)
+	schema, _ := errors.AsType[*run.SchemaError](err)
+	full, overloaded := errors.AsType[*store.OverloadedError](err)
+	switch {
+	case large:
+		answer(w, http.StatusRequestEntityTooLarge, response{Code: run.CodeBadInput})
+	case errors.Is(err, errBody):
+		answer(w, http.StatusBadRequest, response{Code: run.CodeBadInput})
+	case errors.Is(err, store.ErrNotFound):
+		answer(w, http.StatusNotFound, response{Code: run.CodeNotFound})
+	case errors.Is(err, engine.ErrRefused):
+		answer(w, http.StatusForbidden, response{Code: run.CodeTicketRefused, Reason: reasonOf(err)})
+	case schema != nil:
+		answer(w, http.StatusUnprocessableEntity, response{Code: run.CodeSchemaValidation, Violations: schema.Violations})
+	case errors.Is(err, run.ErrSchema):
+		answer(w, http.StatusUnprocessableEntity, response{Code: run.CodeSchemaValidation})
+	case errors.Is(err, engine.ErrUnanswered):
+		answer(w, http.StatusGatewayTimeout, response{Code: run.CodeWriteBudget})
+	case overloaded:
+		retryLater(w, http.StatusServiceUnavailable, run.CodeStoreOverloaded, full.RetryAfter)
+	default:
+		s.Logger.WarnContext(ctx, "a call of a worker to the journal failed; the worker repeats it", slog.Any("error", err))
+		answer(w, http.StatusServiceUnavailable, response{Code: run.CodeStoreUnavailable})
+	}
+}
+
+func retryLater(w http.ResponseWriter, status int, code run.Code, after time.Duration) {
+	w.Header().Set("Retry-After", strconv.FormatInt(int64((after+time.Second-1)/time.Second), 10))
+	answer(w, status, response{Code: code, RetryAfterMS: after.Milliseconds()})
+}
+
+func answer(w http.ResponseWriter, status int, out response) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(out) // a worker that is gone asks again
+}
+
+// enter counts a call of a token in; false: it has MaxCalls open.
+func (s *Server) enter(token string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == nil {
+		s.open = map[string]int{}
+	}
+	if s.open[token] >= MaxCalls {
+		return false
+	}
+	s.open[token]++
+	return true
+}
+
+func (s *Server) leave(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[token]--; s.open[token] == 0 {
+		delete(s.open, token)
+	}
+}
+
+// enterLarge takes a place for a body above MaxCall and reports whether there was one.
+func (s *Server) enterLarge(token string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	total := 0
+	for _, n := range s.large {
+		total += n
+	}
+	if total >= MaxLarge || s.large[token] >= MaxLargeOfOne {
+		return false
+	}
+	if s.large == nil {
+		s.large = map[string]int{}
+	}
+	s.large[token]++
+	return true
+}
+
+func (s *Server) leaveLarge(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.large[token]--; s.large[token] == 0 {
+		delete(s.large, token)
+	}
+}

@@ -1,0 +1,229 @@
+// Package remote is engine.AttemptJournal over HTTPS, for data-plane workers that hold no store credentials (T203): a
+// client, and the handler that a server offers under Path. Every call is safe to repeat.
+package remote
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Path is where a server offers the Journal: one call each under Path/begin, Path/compensation, Path/evidence and
+// Path/end. A call is a POST of the engine's own type as JSON.
+const Path = "/engine/journal"
+
+// Calls, as they stand in the path.
+const (
+	callBegin        = "begin"
+	callCompensation = "compensation"
+	callEvidence     = "evidence"
+	callEnd          = "end"
+	callCheck        = "check" // may carry a WorkerReport; changes nothing else
+)
+
+// Bounds of the body of a call, in bytes.
+const (
+	MaxEvidence = 80 << 20 // an artifact and its frame
+	MaxCall     = 1 << 20  // any other: the log takes no payload near it
+	MaxReport   = 64 << 10 // of a worker
+)
+
+type response struct {
+	Begun *engine.Begun   `json:"begun,omitempty"`
+	Hook  *engine.Hook    `json:"hook,omitempty"`
+	Ended *engine.Receipt `json:"ended,omitempty"`
+	Code  run.Code        `json:"code,omitempty"`
+	// Reason is a sentence; it goes with TICKET_REFUSED.
+	Reason string `json:"reason,omitempty"`
+	// Violations go with SCHEMA_VALIDATION_FAILED.
+	Violations []plan.Violation `json:"violations,omitempty"`
+	// RetryAfterMS goes with STORE_OVERLOADED and TOO_MANY_CALLS.
+	RetryAfterMS int64 `json:"retryAfterMs,omitempty"`
+}
+
+// Client is the worker's end.
+type Client struct {
+	url   *url.URL
+	token func() string
+	http  *http.Client
+}
+
+// Config of a Client.
+type Config struct {
+	// URL is that of the server. Off loopback it must be https unless AllowPlaintext is set.
+	URL string
+	// Token returns the worker's token; it is asked for each call.
+	Token          func() string
+	AllowPlaintext bool
+	// TLS is nil for the authorities of the system. It may read its certificates anew in each handshake.
+	TLS *tls.Config
+}
+
+var (
+	_ engine.AttemptJournal = (*Client)(nil)
+	_ engine.WorkerReporter = (*Client)(nil)
+)
+
+// NewClient is New with a token that stays.
+func NewClient(base, token string) (*Client, error) {
+	return New(Config{URL: base, Token: func() string { return token }})
+}
+
+// New makes a client. It connects when it is first used. Redirects are not followed, so that the token goes nowhere else.
+func New(c Config) (*Client, error) {
+	u, err := url.Parse(c.URL)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return nil, errors.New("remote: the server must be given as a URL like https://dvt.example:8443")
+	}
+	if u.Scheme != "https" && !c.AllowPlaintext && !onThisMachine(u.Hostname()) {
+		return nil, errors.New("remote: a server that is not on this machine must be given as https://…")
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = c.TLS
+	return &Client{url: u.JoinPath(Path), token: c.Token, http: &http.Client{
+		Timeout:       60 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport:     transport,
+	}}, nil
+}
+
+func onThisMachine(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Begin implements engine.AttemptJournal.
+func (c *Client) Begin(ctx context.Context, b engine.Begin) (engine.Begun, error) {
+	out, err := c.call(ctx, callBegin, b)
+	return answerOf(out.Begun, err)
+}
+
+// Compensation implements engine.AttemptJournal.
+func (c *Client) Compensation(ctx context.Context, b engine.Begin) (engine.Hook, error) {
+	out, err := c.call(ctx, callCompensation, b)
+	return answerOf(out.Hook, err)
+}
+
+// Evidence implements engine.AttemptJournal.
+func (c *Client) Evidence(ctx context.Context, e engine.Evidence) error {
+	_, err := c.call(ctx, callEvidence, e)
+	return err
+}
+
+// End implements engine.AttemptJournal.
+func (c *Client) End(ctx context.Context, e engine.End) (engine.Receipt, error) {
+	out, err := c.call(ctx, callEnd, e)
+	return answerOf(out.Ended, err)
+}
+
+// Check asks whether the server takes calls of this client's token. engine.ErrDenied, store.ErrUnavailable.
+func (c *Client) Check(ctx context.Context) error {
+	_, err := c.call(ctx, callCheck, check{})
+	return err
+}
+
+// Report implements engine.WorkerReporter. A server of an earlier version ignores the report.
+func (c *Client) Report(ctx context.Context, r engine.WorkerReport) error {
+	_, err := c.call(ctx, callCheck, check{Report: &r})
+	return err
+}
+
+// check is the body of a check.
+type check struct {
+	Report *engine.WorkerReport `json:"report,omitempty"`
+}
+
+// answerOf is the part of an answer that a call must have.
+func answerOf[T any](part *T, err error) (out T, _ error) {
+	if err != nil {
+		return out, err
+	}
+	if part == nil {
+		return out, fmt.Errorf("%w: the server answered something else", store.ErrUnavailable)
+	}
+	return *part, nil
+}
+
+func (c *Client) call(ctx context.Context, call string, in any) (response, error) {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return response{}, fmt.Errorf("remote: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url.JoinPath(call).String(), bytes.NewReader(body))
+	if err != nil {
+		return response{}, fmt.Errorf("remote: %w", err)
+	}
+	req.Header.Set("Authorization", "Bearer "+c.token())
+	req.Header.Set("Content-Type", "application/json")
+	res, err := c.http.Do(req)
+	if err != nil {
+		return response{}, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	defer res.Body.Close()
+	var out response
+	err = json.NewDecoder(io.LimitReader(res.Body, MaxEvidence)).Decode(&out)
+	if res.StatusCode == http.StatusOK && err == nil {
+		return out, nil
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return response{}, fmt.Errorf("%w: the answer was cut off", store.ErrUnavailable)
+	}
+	return response{}, out.problem(res.StatusCode, c.url.Host)
+}
+
+// problem converts an answer that is not OK to an error, by its code. A server of dvt always sends one, proxies in front of
+// it do not.
+func (r response) problem(status int, host string) error {
+	switch r.Code {
+	case run.CodeNotFound:
+		return store.ErrNotFound
+	case run.CodeTicketRefused:
+		return fmt.Errorf("%w: %s", engine.ErrRefused, r.Reason)
+	case run.CodeSchemaValidation:
+		return &run.SchemaError{Violations: r.Violations}
+	case run.CodeWriteBudget:
+		return engine.ErrUnanswered
+	case run.CodeStoreOverloaded, run.CodeTooManyCalls:
+		return &store.OverloadedError{RetryAfter: time.Duration(max(0, r.RetryAfterMS)) * time.Millisecond}
+	}
+	switch {
+	case status == http.StatusRequestEntityTooLarge:
+		return &run.SchemaError{Violations: []plan.Violation{{Path: "/", Message: "the call has more bytes than the server takes"}}}
+	case r.Code == run.CodeUnauthenticated:
+		return fmt.Errorf("%w: %s does not know the worker's token (%d): compare the setting worker-token of this worker with the accounts of the server",
+			engine.ErrDenied, host, status)
+	case r.Code == "" && !isTemporary(status):
+		return fmt.Errorf("%w: what answers at %s is no journal of dvt (%d): look at the setting server of this worker, and let proxies pass %s/",
+			engine.ErrDenied, host, status, Path)
+	}
+	return fmt.Errorf("%w: the server answered %d %s", store.ErrUnavailable, status, r.Code)
+}
+
+// isTemporary reports whether a proxy answers with this status while a server behind it is away or busy.
+func isTemporary(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway,
+		http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+// reasonOf is the sentence of an error that wraps engine.ErrRefused.
+func reasonOf(err error) string {
+	return strings.TrimPrefix(err.Error(), engine.ErrRefused.Error()+": ")
+}

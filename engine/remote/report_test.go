@@ -1,0 +1,56 @@
+package remote_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// Report is that of the journal as servers have it.
+func (j *journal) Report(_ context.Context, r engine.WorkerReport) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.reports = append(j.reports, r)
+	return j.err
+}
+
+func TestClient_ReportsWithItsCheck(t *testing.T) {
+	t.Parallel()
+	want := engine.WorkerReport{
+		Worker: "host/7", Queues: []string{"tq-data-dev"}, Runtime: "process", Digest: "ab", Parts: []plan.SandboxPart{plan.SandboxFiles},
+		Missing: map[plan.SandboxPart]string{plan.SandboxPIDs: "no delegated cgroup"}, Limits: plan.SandboxLimits{Memory: 1 << 30, CPU: 0.5},
+		UID: 1000, OK: true, At: time.Date(2026, 11, 24, 3, 0, 0, 0, time.UTC),
+	}
+	j := &journal{}
+	base := serve(t, j)
+	if err := client(t, base, "good").Report(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]engine.WorkerReport{want}, j.reports); diff != "" {
+		t.Errorf("the server was told (-want +got):\n%s", diff)
+	}
+	if err := client(t, base, "good").Check(t.Context()); err != nil || len(j.reports) != 1 {
+		t.Errorf("a check without a report: %v, %d reports, want none more", err, len(j.reports))
+	}
+	if err := client(t, base, "bad").Report(t.Context(), want); !errors.Is(err, engine.ErrDenied) {
+		t.Errorf("a report with a wrong token: %v, want ErrDenied", err)
+	}
+	large := fmt.Sprintf(`{"report":{"worker":%q}}`, strings.Repeat("x", 64<<10))
+	if status, code := post(t, base, "good", "check", strings.NewReader(large)); status != http.StatusRequestEntityTooLarge || code != run.CodeBadInput {
+		t.Errorf("a report past its bound is answered with %d %s, want 413", status, code)
+	}
+	j.err = fmt.Errorf("%w: the queue is not yours", engine.ErrRefused)
+	if err := client(t, base, "good").Report(t.Context(), want); !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "not yours") {
+		t.Errorf("a report that is refused: %v, want ErrRefused with the reason", err)
+	}
+}

@@ -1,0 +1,221 @@
+package temporal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/engine/ticket"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Inputs and results of the activities that reach the log. A local activity leaves no input in the history: its result
+// holds what a replay and a Historian need.
+type (
+	startInput struct {
+		Identity run.Identity `json:"identity"`
+		At       time.Time    `json:"at"`
+	}
+	startResult struct {
+		Skeleton engine.Skeleton `json:"skeleton"`
+		Append   appendResult    `json:"append"`
+	}
+	appendInput struct {
+		Batch  int          `json:"batch"`
+		Append store.Append `json:"append"`
+		// UnlessPaused asks for an answer that may be HeldBack.
+		UnlessPaused bool `json:"unlessPaused,omitempty"`
+	}
+	sealedAppend struct {
+		Body []byte `json:"body"` // an appendInput
+		Seal string `json:"seal"`
+	}
+	appendResult struct {
+		Batch    int             `json:"batch"`
+		Recorded interp.Recorded `json:"recorded"`
+		Append   store.Append    `json:"append"` // as it was asked for, so that a Historian can tell of it
+	}
+	tailInput struct {
+		RunID string  `json:"runId"`
+		After run.Seq `json:"after"`
+		// Claims are attempts and hooks of which Temporal says that they are over.
+		Claims []claim `json:"claims,omitempty"`
+	}
+	claim struct {
+		StepID         string `json:"stepId"`
+		LogicalAttempt int    `json:"logicalAttempt"`
+		Hook           bool   `json:"hook,omitempty"`
+	}
+	signalsInput struct {
+		RunID string `json:"runId"`
+		After int64  `json:"after"`
+		Hint  int64  `json:"hint,omitempty"` // the highest number that Temporal named
+	}
+	signalsResult struct {
+		After   int64           `json:"after"`
+		Signals []engine.Signal `json:"signals"`
+	}
+)
+
+// Purposes of seals.
+const (
+	sealAppend    = "append"
+	sealContinued = "continued"
+)
+
+// logActivities reach the log on behalf of workflows, in control workers.
+type logActivities struct {
+	journal   engine.Journal
+	keys      ticket.Keys
+	namespace string
+}
+
+// register offers the activities on the log queue.
+func (l *logActivities) register(w worker.ActivityRegistry) {
+	for name, f := range map[string]any{
+		activityAppend: l.appendSealed, activityTail: l.tail, activitySignals: l.signals, activitySkeleton: l.skeleton, activityStart: l.start,
+		activitySleep: l.sleep, activityWakeUp: l.wakeUpSealed,
+	} {
+		w.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: name})
+	}
+}
+
+func (l *logActivities) appendSealed(ctx context.Context, in sealedAppend) (appendResult, error) {
+	var a appendInput
+	if !l.keys.Sealed(in.Seal, sealAppend, string(in.Body)) || json.Unmarshal(in.Body, &a) != nil {
+		return appendResult{}, temporal.NewNonRetryableApplicationError("no worker of this installation asked for this append", "FORGED", nil)
+	}
+	return l.append(ctx, a)
+}
+
+func (l *logActivities) append(ctx context.Context, in appendInput) (appendResult, error) {
+	out := appendResult{Batch: in.Batch, Append: in.Append}
+	in.Append.Events = slices.Clone(in.Append.Events) // the Journal completes them
+	if err := l.addRef(ctx, in.Append.Events); err != nil {
+		return out, err
+	}
+	write := l.journal.Append
+	if in.UnlessPaused {
+		write = l.journal.AppendUnlessPaused
+	}
+	done, err := write(ctx, in.Append)
+	var ok bool
+	if out.Recorded, ok = interp.Outcome(interp.Append{UnlessPaused: in.UnlessPaused, Append: in.Append}, done, err); !ok {
+		return out, retried(err)
+	}
+	return out, nil
+}
+
+// addRef says in RunStarted where the run is executed.
+func (l *logActivities) addRef(ctx context.Context, events []run.Draft) error {
+	for i := range events {
+		if events[i].Type != run.RunStarted {
+			continue
+		}
+		p, err := run.PayloadOf[run.RunStartedPayload](events[i].Payload)
+		if err != nil {
+			return err
+		}
+		w := activity.GetInfo(ctx).WorkflowExecution
+		p.Engine = run.EngineRunRef{
+			Provider: "temporal", Namespace: l.namespace, WorkflowID: w.ID, EngineRunID: w.RunID, PauseAhead: p.Engine.PauseAhead,
+		}
+		if events[i].Payload, err = json.Marshal(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tail reads the log and reports the claims of Temporal that it does not bear out.
+func (l *logActivities) tail(ctx context.Context, in tailInput) (engine.Tail, error) {
+	out, err := l.journal.Tail(ctx, in.RunID, in.After)
+	if err != nil {
+		return out, retried(err)
+	}
+	if out.Seq == out.Head.LastSeq {
+		for _, c := range in.Claims {
+			if !slices.ContainsFunc(out.Events, c.isMetBy) {
+				l.report(ctx, in.RunID, fmt.Sprintf("the engine says that attempt %d of step %s is over, and the log has no end of it", c.LogicalAttempt, c.StepID))
+			}
+		}
+	}
+	return out, nil
+}
+
+func (c claim) isMetBy(e engine.LogEvent) bool {
+	if e.StepID != c.StepID {
+		return false
+	}
+	if c.Hook {
+		return e.Type == run.StepCompensated || e.Type == run.StepCompensationFailed
+	}
+	return e.LogicalAttempt == c.LogicalAttempt && e.Type.EndsAttempt()
+}
+
+// signals reads accepted signals and reports a number that Temporal named and that was never given out.
+func (l *logActivities) signals(ctx context.Context, in signalsInput) (signalsResult, error) {
+	list, err := l.journal.Signals(ctx, in.RunID, in.After)
+	if err != nil {
+		return signalsResult{}, retried(err)
+	}
+	last := in.After
+	if len(list) > 0 {
+		last = list[len(list)-1].No
+	}
+	if in.Hint > last && len(list) < store.MaxPage {
+		l.report(ctx, in.RunID, fmt.Sprintf("the engine was sent signal number %d, and the last that was accepted is %d", in.Hint, last))
+	}
+	return signalsResult{After: in.After, Signals: list}, nil
+}
+
+func (l *logActivities) report(ctx context.Context, runID, what string) {
+	if r, ok := l.journal.(engine.ForgeryReporter); ok {
+		r.ReportForgery(ctx, runID, what)
+	}
+}
+
+func (l *logActivities) skeleton(ctx context.Context, runID string) (engine.Skeleton, error) {
+	sk, err := l.journal.Skeleton(ctx, runID)
+	return sk, retried(err)
+}
+
+// start reads the skeleton and then appends what a run begins with.
+func (l *logActivities) start(ctx context.Context, in startInput) (out startResult, err error) {
+	if out.Skeleton, err = l.skeleton(ctx, in.Identity.RunID); err != nil {
+		return out, err
+	}
+	if out.Skeleton.Failure != nil {
+		return out, nil // the driver ends the run in one batch
+	}
+	first := started(in.Identity, in.At)
+	out.Append, err = l.append(ctx, appendInput{Batch: first.Batch, Append: first.Append})
+	return out, err
+}
+
+// retried has the platform try again by the usual policy, when a full store says that it may have room
+// (STORE_OVERLOADED), and never when the run is not in the store or the Journal refuses.
+func retried(err error) error {
+	full, overloaded := errors.AsType[*store.OverloadedError](err)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return temporal.NewNonRetryableApplicationError("run not in the store", "NOT_FOUND", err)
+	case errors.Is(err, engine.ErrRefused):
+		return temporal.NewNonRetryableApplicationError("the Journal refuses", "REFUSED", err)
+	case overloaded:
+		return temporal.NewApplicationErrorWithOptions(err.Error(), string(run.CodeStoreOverloaded), temporal.ApplicationErrorOptions{
+			NextRetryDelay: min(full.RetryAfter, longestRetry), Cause: err,
+		})
+	}
+	return err
+}

@@ -1,0 +1,183 @@
+package temporal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/interp"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// The activities that reach the log for the workflow. Each is first tried as a local activity: inside the workflow task,
+// for one event of history and no round trip. A store that does not answer soon is asked by an activity of the same name on
+// the log queue, which waits for as long as it takes without making the history grow.
+const (
+	activityAppend   = "dvt.append"
+	activityTail     = "dvt.tail"
+	activitySignals  = "dvt.signals"
+	activitySkeleton = "dvt.skeleton"
+	activityStart    = "dvt.start"
+	activitySleep    = "dvt.sleep"
+	activityWakeUp   = "dvt.wake-up"
+)
+
+const (
+	// localTry bounds one try of a local activity, and localFor all of them: together well below the timeout of a
+	// workflow task, so that a store which is down makes no workflow task time out.
+	localTry = 3 * time.Second
+	localFor = 5 * time.Second
+	// longestRetry is the most that a full store may ask to wait.
+	longestRetry = 30 * time.Second
+)
+
+// logQueue is the queue of the activities that reach the log for the runs of a
+// control queue. It is their own, so that an append never waits behind steps.
+func logQueue(control string) string { return control + "-log" }
+
+// logOptions are those of the activities on the log queue: they are
+// retried without end, because nothing else can record what happened (T120).
+func logOptions(ctx workflow.Context, id string) workflow.ActivityOptions {
+	return workflow.ActivityOptions{
+		ActivityID:          id,
+		TaskQueue:           logQueue(workflow.GetInfo(ctx).TaskQueueName),
+		StartToCloseTimeout: 10 * time.Second,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval: 100 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 5 * time.Second,
+		},
+	}
+}
+
+func localOptions() workflow.LocalActivityOptions {
+	return workflow.LocalActivityOptions{
+		StartToCloseTimeout: localTry, ScheduleToCloseTimeout: localFor,
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: 100 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: time.Second},
+	}
+}
+
+// call runs a log activity and hands its answer to done, in a coroutine. local is what the local activity runs and
+// name the activity on the log queue, which is given remote: the same input, sealed where it changes the log.
+func call[R any](d *driver, name string, local, in, remote any, done func(R)) {
+	d.calls++
+	id := fmt.Sprintf("%s/%d", name, d.calls)
+	f := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(d.ctx, localOptions()), local, in)
+	workflow.Go(d.ctx, func(ctx workflow.Context) {
+		var out R
+		err := f.Get(ctx, &out)
+		if err != nil && !isFinal(err) {
+			err = workflow.ExecuteActivity(workflow.WithActivityOptions(d.ctx, logOptions(d.ctx, id)), name, remote).Get(ctx, &out)
+		}
+		if err != nil {
+			d.lose(err)
+			return
+		}
+		done(out)
+	})
+}
+
+// isFinal reports whether an activity that reaches the log said that trying again is in vain.
+func isFinal(err error) bool {
+	var app *temporal.ApplicationError
+	return errors.As(err, &app) && app.NonRetryable()
+}
+
+// lose ends the workflow: appends and reads are retried without end, so that
+// only a run that left the store, or what the Journal refuses, comes here.
+func (d *driver) lose(err error) { d.done, d.lost = true, err }
+
+// readSkeleton asks for the skeleton. RunStarted goes with the question where this
+// execution begins the run: a machine says it of every plan alike.
+func (d *driver) readSkeleton() (sk engine.Skeleton, err error) {
+	answered := false
+	if d.in.Continued != nil {
+		call(d, activitySkeleton, d.log.skeleton, d.in.Identity.RunID, d.in.Identity.RunID, func(out engine.Skeleton) { sk, answered = out, true })
+	} else {
+		in := startInput{Identity: d.in.Identity, At: d.began}
+		call(d, activityStart, d.log.start, in, in, func(out startResult) {
+			sk, d.early, answered = out.Skeleton, &out.Append, true
+		})
+	}
+	if err := workflow.Await(d.ctx, func() bool { return answered || d.done }); err != nil {
+		return sk, err
+	}
+	return sk, d.lost
+}
+
+// started is the first Append of a run, which the machine of every plan makes alike.
+func started(id run.Identity, at time.Time) interp.Append {
+	for _, e := range interp.New(plan.Skeleton{}, interp.Config{Identity: id, PauseAhead: true}).Step(interp.Begin{At: at}) {
+		if a, ok := e.(interp.Append); ok {
+			a.RunID = id.RunID
+			return a
+		}
+	}
+	panic("the interpreter begins without an Append")
+}
+
+func (d *driver) append(e interp.Append) {
+	if d.early != nil && len(e.Events) == 1 && e.Events[0].Type == run.RunStarted {
+		d.appended(e.Batch, *d.early)
+		return
+	}
+	a := e.Append
+	a.RunID, a.MinHead = d.in.Identity.RunID, d.head
+	in := appendInput{Batch: e.Batch, Append: a, UnlessPaused: e.UnlessPaused}
+	call(d, activityAppend, d.log.append, in, d.sealed(in), func(out appendResult) { d.appended(e.Batch, out) })
+}
+
+// sealed is in for an activity on the log queue: whoever reaches Temporal can schedule activities there.
+func (d *driver) sealed(in appendInput) sealedAppend {
+	body, err := json.Marshal(in)
+	if err != nil {
+		panic(err) // the machine made the payloads, which are JSON
+	}
+	return sealedAppend{Body: body, Seal: d.keys.Seal(sealAppend, string(body))}
+}
+
+// appended takes the answer to an Append.
+func (d *driver) appended(batch int, out appendResult) {
+	if out.Batch != batch {
+		panic(fmt.Sprintf("append %d answered for %d", batch, out.Batch))
+	}
+	d.early = nil
+	d.head = max(d.head, out.Recorded.Head)
+	r := out.Recorded
+	r.At, r.Batch = workflow.Now(d.ctx), batch
+	d.recorded = append(d.recorded, r)
+}
+
+// readLog reads what the log says after what the machine has seen, for the dispatches that have come back.
+func (d *driver) readLog() {
+	returns := d.returns
+	d.reading, d.unread, d.returns = true, false, nil
+	in := tailInput{RunID: d.in.Identity.RunID, After: d.machine.Seen()}
+	for _, r := range returns {
+		if r.claimed && d.machine.InFlight(r.Return, r.hook) {
+			in.Claims = append(in.Claims, claim{StepID: r.StepID, LogicalAttempt: r.LogicalAttempt, Hook: r.hook})
+		}
+	}
+	call(d, activityTail, d.log.tail, in, in, func(out engine.Tail) {
+		d.reading = false
+		if out.Epoch == d.epoch {
+			d.head = max(d.head, out.Head.LastSeq)
+		}
+		d.read = &observation{tail: out, returns: returns}
+	})
+}
+
+func (d *driver) fetchSignals(after int64) {
+	in := signalsInput{RunID: d.in.Identity.RunID, After: after, Hint: d.hint}
+	d.hint = 0
+	call(d, activitySignals, d.log.signals, in, in, func(out signalsResult) {
+		if out.After != after {
+			panic(fmt.Sprintf("signals after %d answered for %d", after, out.After))
+		}
+		d.signals, d.fetched = append(d.signals, out.Signals...), true
+	})
+}

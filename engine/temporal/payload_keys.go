@@ -1,0 +1,155 @@
+package temporal
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// PayloadKeys encrypt what Temporal stores. The zero value has no keys. It is immutable and safe for concurrent use;
+// its secrets are never printed.
+type PayloadKeys struct {
+	all      []payloadKey // the first one encrypts, except dispatches
+	dispatch int          // index of the key that encrypts dispatches to workers of steps
+}
+
+type payloadKey struct {
+	id string
+	// secret is a function because fmt would print a slice where it cannot call String.
+	secret func() []byte
+}
+
+// ErrPayloadKey says that a payload is encrypted by a key that this process does not have.
+var ErrPayloadKey = errors.New(
+	"temporal: a payload is encrypted by a key that is not among payload-keys and dispatch-keys")
+
+// errPayload says that a payload was changed, or made by something else.
+var errPayload = errors.New("temporal: a payload cannot be decrypted")
+
+const (
+	minPayloadSecret = 32 // bytes
+	payloadSalt      = 16 // bytes, from which each payload has a key of its own
+	payloadKeySize   = 32 // bytes: AES-256
+	payloadPurpose   = "dvt temporal payload 1"
+)
+
+var payloadKeyID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,32}$`)
+
+// ParsePayloadKeys reads two lists of keys written as id:secret, the secret in base64 of at least 32 bytes. The first
+// key of a list encrypts; the keys of both decrypt. dispatch is for what data workers read and write; when it is
+// empty, own is used for that too, and the reverse. Errors never show a secret.
+func ParsePayloadKeys(own, dispatch []string) (PayloadKeys, error) {
+	var out PayloadKeys
+	secrets := map[string]string{}
+	for _, list := range [][]string{own, dispatch} {
+		seen := map[string]bool{}
+		for i, text := range list {
+			id, encoded, ok := strings.Cut(strings.TrimSpace(text), ":")
+			b, err := base64.StdEncoding.DecodeString(encoded)
+			before, known := secrets[id]
+			switch {
+			case !ok || !payloadKeyID.MatchString(id):
+				return PayloadKeys{}, fmt.Errorf(
+					"key number %d must look like id:secret, the id 1 to 32 characters of A-Z a-z 0-9 _ -", i+1)
+			case err != nil || len(b) < minPayloadSecret:
+				return PayloadKeys{}, fmt.Errorf(
+					"the secret of key %s must be base64 of at least %d bytes: make one with `openssl rand -base64 32`",
+					id, minPayloadSecret)
+			case seen[id]:
+				return PayloadKeys{}, fmt.Errorf("key %s is given twice", id)
+			case known && before != encoded:
+				return PayloadKeys{}, fmt.Errorf("payload-keys and dispatch-keys have different keys of the name %s",
+					id)
+			}
+			if seen[id] = true; !known {
+				secrets[id] = encoded
+				out.all = append(out.all, payloadKey{id: id, secret: func() []byte { return b }})
+			}
+		}
+	}
+	if len(own) > 0 && len(dispatch) > 0 {
+		id, _, _ := strings.Cut(strings.TrimSpace(dispatch[0]), ":")
+		out.dispatch = slices.IndexFunc(out.all, func(k payloadKey) bool { return k.id == id })
+	}
+	return out, nil
+}
+
+// Empty reports whether there is no key.
+func (k PayloadKeys) Empty() bool { return len(k.all) == 0 }
+
+// String hides the secrets.
+func (k PayloadKeys) String() string {
+	ids := make([]string, len(k.all))
+	for i, key := range k.all {
+		ids[i] = key.id + ":***"
+	}
+	return strings.Join(ids, " ")
+}
+
+// LogValue hides the secrets.
+func (k PayloadKeys) LogValue() slog.Value { return slog.StringValue(k.String()) }
+
+// encrypt seals a text under the first key and names that key.
+func (k PayloadKeys) encrypt(text []byte, dispatch bool) (id string, sealed []byte, err error) {
+	if k.Empty() {
+		return "", nil, errors.New("temporal: there is no key to encrypt payloads with")
+	}
+	key := k.all[0]
+	if dispatch {
+		key = k.all[k.dispatch]
+	}
+	salt := make([]byte, payloadSalt)
+	if _, err := rand.Read(salt); err != nil {
+		return "", nil, err
+	}
+	aead, err := key.aead(salt)
+	if err != nil {
+		return "", nil, err
+	}
+	return key.id, aead.Seal(salt, nil, text, key.covered()), nil
+}
+
+// decrypt opens what encrypt made. Errors: ErrPayloadKey, errPayload.
+func (k PayloadKeys) decrypt(id string, sealed []byte) ([]byte, error) {
+	i := slices.IndexFunc(k.all, func(key payloadKey) bool { return key.id == id })
+	if i < 0 {
+		return nil, fmt.Errorf("%w: %.32q", ErrPayloadKey, id)
+	}
+	if len(sealed) < payloadSalt {
+		return nil, errPayload
+	}
+	aead, err := k.all[i].aead(sealed[:payloadSalt])
+	if err != nil {
+		return nil, err
+	}
+	text, err := aead.Open(nil, nil, sealed[payloadSalt:], k.all[i].covered())
+	if err != nil {
+		return nil, errPayload
+	}
+	return text, nil
+}
+
+// aead is AES-256-GCM under a key of its own for each salt: random nonces alone would limit one key to 2^32 payloads.
+func (k payloadKey) aead(salt []byte) (cipher.AEAD, error) {
+	derived, err := hkdf.Key(sha256.New, k.secret(), salt, payloadPurpose, payloadKeySize)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(derived)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// covered is what the seal covers beside the text.
+func (k payloadKey) covered() []byte { return []byte(payloadPurpose + "\x00" + k.id) }

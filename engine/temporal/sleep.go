@@ -1,0 +1,166 @@
+package temporal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/ticket"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// A SLEEP is a timer of the workflow: it holds no worker while it waits. Its begin and its end go through the Journal as
+// those of any other step, by a ticket and a key, from this worker.
+
+// sleepResult is the answer of the begin of a SLEEP. It names the attempt for a Historian: a local activity leaves no
+// input in the history.
+type sleepResult struct {
+	StepID   string `json:"stepId"`
+	LA       int    `json:"logicalAttempt"`
+	SignalID string `json:"signalId,omitempty"` // as in executeInput
+	// Kind is set when there is nothing to wait for.
+	Kind       engine.ReturnKind `json:"kind,omitempty"`
+	RetryAfter time.Duration     `json:"retryAfter,omitempty"`
+	Receipt    *engine.Receipt   `json:"receipt,omitempty"` // of an end that the log has
+	StartedSeq run.Seq           `json:"startedSeq,omitempty"`
+	For        time.Duration     `json:"for,omitempty"`
+	// TimesOut says that the step's timeout ends first.
+	TimesOut bool `json:"timesOut,omitempty"`
+}
+
+// wakeUpInput ends a SLEEP.
+type wakeUpInput struct {
+	executeInput
+	StartedSeq run.Seq       `json:"startedSeq"`
+	Slept      time.Duration `json:"slept"`
+	TimesOut   bool          `json:"timesOut,omitempty"`
+}
+
+// sealedWakeUp is a wakeUpInput for the log queue, where whoever reaches Temporal can schedule activities.
+type sealedWakeUp struct {
+	Body []byte `json:"body"`
+	Seal string `json:"seal"`
+}
+
+const sealWakeUp = "wake-up"
+
+// sleep waits for a SLEEP; cancelling ends it.
+func (d *driver) sleep(cancellable workflow.Context, id string, in executeInput) {
+	call(d, activitySleep, d.log.sleep, in, in, func(out sleepResult) {
+		if out.Kind != "" {
+			d.cameBack(id, in, engine.Return{
+				StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, EngineAttempt: in.Spent + 1, Kind: out.Kind, RetryAfter: out.RetryAfter,
+				Receipt: out.Receipt,
+			}, nil, false)
+			return
+		}
+		timer := workflow.NewTimer(cancellable, out.For)
+		workflow.Go(d.ctx, func(ctx workflow.Context) {
+			if err := timer.Get(ctx, nil); err != nil {
+				d.cameBack(id, in, engine.Return{}, err, false)
+				return
+			}
+			end := wakeUpInput{executeInput: in, StartedSeq: out.StartedSeq, Slept: out.For, TimesOut: out.TimesOut}
+			body, err := json.Marshal(end)
+			if err != nil {
+				panic(err) // it holds numbers and ids
+			}
+			sealed := sealedWakeUp{Body: body, Seal: d.keys.Seal(sealWakeUp, string(body))}
+			call(d, activityWakeUp, d.log.wakeUp, end, sealed, func(out engine.Return) { d.cameBack(id, in, out, nil, false) })
+		})
+	})
+}
+
+// sleep begins a SLEEP and says for how long it lasts.
+func (l *logActivities) sleep(ctx context.Context, in executeInput) (sleepResult, error) {
+	out := sleepResult{StepID: in.StepID, LA: in.LA, SignalID: in.SignalID}
+	begun, err := l.journal.Begin(ctx, engine.Begin{
+		RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, EngineAttempt: in.Spent + 1, EmittedAt: time.Now().UTC(), Ticket: in.Ticket,
+	})
+	if errors.Is(err, engine.ErrRefused) {
+		out.Kind = engine.ReturnAbandoned
+		return out, nil
+	}
+	if err != nil {
+		return out, retried(err)
+	}
+	out.StartedSeq = begun.StartedSeq
+	switch begun.Verdict {
+	case store.BeginRun:
+	case store.BeginParked:
+		out.Kind = engine.ReturnParked
+		return out, nil
+	case store.BeginThrottled:
+		out.Kind, out.RetryAfter = engine.ReturnThrottled, begun.RetryAfter
+		return out, nil
+	case store.BeginRunTerminal:
+		out.Kind = engine.ReturnRunTerminal
+		return out, nil
+	case store.BeginDone:
+		out.Kind, out.Receipt = engine.ReturnEnded, begun.Receipt
+		return out, nil
+	}
+	inputs, err := plan.DecodeSleep(begun.Step.Inputs)
+	if err != nil {
+		_, err = l.journal.End(ctx, l.end(in, begun.StartedSeq, &run.FailurePayload{
+			ErrorCode: "INPUTS_INVALID", ErrorMessage: err.Error(), FailureCategory: run.CategoryUser, FailureSource: string(plan.Sleep),
+		}))
+		out.Kind = engine.ReturnEnded
+		return out, retried(err)
+	}
+	out.For = time.Duration(inputs.MS) * time.Millisecond
+	if limit := begun.Step.Timeout; limit > 0 && limit < out.For {
+		out.For, out.TimesOut = limit, true
+	}
+	return out, nil
+}
+
+// wakeUp ends a SLEEP.
+func (l *logActivities) wakeUp(ctx context.Context, in wakeUpInput) (engine.Return, error) {
+	out := engine.Return{StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, EngineAttempt: in.Spent + 1, Kind: engine.ReturnEnded}
+	end := l.end(in.executeInput, in.StartedSeq, nil)
+	end.Completed = &run.StepCompletedPayload{
+		Result: json.RawMessage(fmt.Sprintf(`{"sleptMs":%d}`, in.Slept.Milliseconds())), DurationMS: in.Slept.Milliseconds(),
+	}
+	if in.TimesOut {
+		end.Completed, end.Failed = nil, &run.FailurePayload{
+			ErrorCode: string(run.CodeTimeout), ErrorMessage: fmt.Sprintf("the attempt took longer than its timeout of %s", in.Slept), Retryable: true,
+			FailureCategory: run.CategoryTimeout, FailureSource: string(plan.Sleep), DurationMS: in.Slept.Milliseconds(),
+		}
+	}
+	receipt, err := l.journal.End(ctx, end)
+	switch {
+	case errors.Is(err, engine.ErrRefused): // the run is over
+	case err != nil:
+		return out, retried(err)
+	default:
+		out.Receipt = &receipt
+	}
+	return out, nil
+}
+
+func (l *logActivities) wakeUpSealed(ctx context.Context, in sealedWakeUp) (engine.Return, error) {
+	var w wakeUpInput
+	if !l.keys.Sealed(in.Seal, sealWakeUp, string(in.Body)) || json.Unmarshal(in.Body, &w) != nil {
+		return engine.Return{}, temporal.NewNonRetryableApplicationError("no worker of this installation asked for this end", "FORGED", nil)
+	}
+	return l.wakeUp(ctx, w)
+}
+
+func (l *logActivities) end(in executeInput, started run.Seq, failed *run.FailurePayload) engine.End {
+	of := ticket.Execution{
+		RunID: in.RunID, StepID: in.StepID, LogicalAttempt: in.LA, N: in.N, EngineAttempt: in.Spent + 1, StartedSeq: started,
+	}
+	return engine.End{
+		RunID: of.RunID, StepID: of.StepID, LogicalAttempt: of.LogicalAttempt, N: of.N, EngineAttempt: of.EngineAttempt,
+		StartedSeq: started, Key: l.keys.Key(of), Failed: failed,
+	}
+}

@@ -1,0 +1,86 @@
+package temporal
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dvt-engine/dvt/plan"
+)
+
+// Why a worker declined an execution before it began.
+const (
+	declinedShare     = "tenant_share"   // its tenant holds all slots that it may
+	declinedNotServed = "not_served"     // the worker's token is not for its tenant or queue
+	declinedHeavy     = "heavy_throttle" // there was no token for a heavy step
+)
+
+// slotMeter counts what the slots of one worker are used for. Its labels are workloads and reasons, so that their
+// number is fixed; tenants are counted and not named.
+type slotMeter struct {
+	limit, used *prometheus.GaugeVec
+	begun       *prometheus.CounterVec
+	declined    *prometheus.CounterVec
+	atShare     prometheus.GaugeFunc
+	all         []*tenantSlots // complete before it is registered
+}
+
+func newSlotMeter() *slotMeter {
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"type"})
+	}
+	m := &slotMeter{
+		limit: gauge("worker_slots", "How many executions this worker runs at once, on all of its queues together."),
+		used:  gauge("worker_slots_in_use", "How many of its slots are taken."),
+		begun: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "worker_executions_total", Help: "Executions that took a slot.",
+		}, []string{"type"}),
+		declined: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "worker_declined_total",
+			Help: "Executions that were handed back before they began, to be dispatched again later.",
+		}, []string{"type", "reason"}),
+	}
+	m.atShare = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "worker_tenants_at_share", Help: "Tenants that hold all slots of a type that slots-by-tenant allows them.",
+	}, func() float64 {
+		n := 0
+		for _, t := range m.all {
+			n += t.atShare()
+		}
+		return float64(n)
+	})
+	return m
+}
+
+// serves notes slots of a workload, before the worker starts.
+func (m *slotMeter) serves(w plan.Workload, t *tenantSlots) {
+	m.all = append(m.all, t)
+	m.limit.WithLabelValues(string(w)).Add(float64(t.slots))
+	m.used.WithLabelValues(string(w))
+	m.begun.WithLabelValues(string(w))
+	for _, reason := range []string{declinedShare, declinedNotServed, declinedHeavy} {
+		m.declined.WithLabelValues(string(w), reason)
+	}
+}
+
+func (m *slotMeter) collectors() []prometheus.Collector {
+	return []prometheus.Collector{m.limit, m.used, m.begun, m.declined, m.atShare}
+}
+
+// register offers collectors until the returned function is called, which is never nil.
+func register(r prometheus.Registerer, all ...prometheus.Collector) (unregister func(), err error) {
+	var registered []prometheus.Collector
+	unregister = func() {
+		for _, c := range registered {
+			r.Unregister(c)
+		}
+	}
+	if r == nil {
+		return unregister, nil
+	}
+	for _, c := range all {
+		if err := r.Register(c); err != nil {
+			return unregister, err
+		}
+		registered = append(registered, c)
+	}
+	return unregister, nil
+}

@@ -1,0 +1,50 @@
+package graph
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestHeavyGate_ACallerWaitsForItselfAndOthersForTheSlots(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newHeavyGate(2)
+		enter := func(caller string) func() {
+			leave, err := g.enter(t.Context(), caller)
+			if err != nil {
+				t.Errorf("enter of %s: %v", caller, err)
+				return func() {}
+			}
+			return leave
+		}
+		first := enter("eva")
+		second := make(chan func(), 1)
+		go func() { second <- enter("eva") }()
+		synctest.Wait()
+		if len(second) > 0 {
+			t.Fatal("a caller had two turns at once")
+		}
+		other := enter("olga") // does not wait for the turn of another caller
+		third := make(chan func(), 1)
+		go func() { third <- enter("otto") }()
+		synctest.Wait()
+		if len(third) > 0 {
+			t.Fatal("three callers had two slots")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := g.enter(ctx, "nora"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a caller who left: %v", err)
+		}
+		other()
+		(<-third)()
+		first()
+		(<-second)()
+		if len(g.callers) > 0 || len(g.slots) > 0 {
+			t.Errorf("%d callers and %d slots are left", len(g.callers), len(g.slots))
+		}
+	})
+}

@@ -1,0 +1,79 @@
+package graph
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// operationLimit bounds how many queries and mutations of one caller this process answers at once and per minute. Subscriptions have the
+// limits of package ws. It is safe for concurrent use.
+type operationLimit struct {
+	most int
+	rate *requestRate
+
+	mu       sync.Mutex
+	underWay map[string]int // by caller; callers without any are left out
+}
+
+var (
+	_ graphql.HandlerExtension     = (*operationLimit)(nil)
+	_ graphql.OperationInterceptor = (*operationLimit)(nil)
+)
+
+func newOperationLimit(most, perMinute int) *operationLimit {
+	return &operationLimit{most: most, rate: newRequestRate(perMinute, "your account"), underWay: map[string]int{}}
+}
+
+func (*operationLimit) ExtensionName() string                   { return "OperationLimit" }
+func (*operationLimit) Validate(graphql.ExecutableSchema) error { return nil }
+
+// enter counts an operation of a caller until leave, or refuses it with TOO_MANY_OPERATIONS or REQUEST_RATE_LIMITED.
+func (l *operationLimit) enter(caller string) (leave func(), err error) {
+	if err := l.rate.take(caller); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.underWay[caller] >= l.most {
+		return nil, &control.Error{
+			Code: run.CodeTooManyOperations, Limit: int64(l.most), RetryAfter: time.Second,
+			Message: fmt.Sprintf("%d operations of yours are under way on this server, as many as are allowed at once. Wait for one to end.", l.most),
+		}
+	}
+	l.underWay[caller]++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.underWay[caller]--; l.underWay[caller] == 0 {
+			delete(l.underWay, caller)
+		}
+	}, nil
+}
+
+// countedKey marks an operation that its transport has counted, because it holds the answer until it is written.
+type countedKey struct{}
+
+func (l *operationLimit) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
+	if ctx.Value(countedKey{}) != nil || graphql.GetOperationContext(ctx).Operation.Operation == ast.Subscription {
+		return next(ctx)
+	}
+	leave, err := l.enter(peerKey(principal(ctx)))
+	if err != nil {
+		return graphql.OneShot(&graphql.Response{Errors: gqlerror.List{gqlerror.WrapPath(nil, err)}})
+	}
+	answer := next(ctx)
+	var once sync.Once
+	return func(ctx context.Context) *graphql.Response {
+		defer once.Do(leave)
+		return answer(ctx)
+	}
+}

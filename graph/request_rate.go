@@ -1,0 +1,50 @@
+package graph
+
+import (
+	"fmt"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/time/rate"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// maxRated is how many callers, and how many addresses, a requestRate remembers. A caller that is forgotten begins with a
+// whole minute's requests again.
+const maxRated = 16384
+
+// requestRate bounds the requests of each key per minute. A key that was quiet may send a whole minute's requests at
+// once. It is safe for concurrent use.
+type requestRate struct {
+	perMinute int
+	whose     string // in messages: "your account" or "your address"
+	buckets   *lru.Cache[string, *rate.Limiter]
+}
+
+func newRequestRate(perMinute int, whose string) *requestRate {
+	buckets, err := lru.New[string, *rate.Limiter](maxRated)
+	if err != nil {
+		panic(err) // only a size below 1 is refused
+	}
+	return &requestRate{perMinute: perMinute, whose: whose, buckets: buckets}
+}
+
+// take counts one request of key, or refuses it with REQUEST_RATE_LIMITED.
+func (r *requestRate) take(key string) error {
+	bucket, known := r.buckets.Get(key)
+	if !known {
+		bucket = rate.NewLimiter(rate.Limit(float64(r.perMinute)/60), r.perMinute)
+		if before, raced, _ := r.buckets.PeekOrAdd(key, bucket); raced {
+			bucket = before
+		}
+	}
+	if bucket.Allow() {
+		return nil
+	}
+	return &control.Error{
+		Code: run.CodeRequestRate, Limit: int64(r.perMinute), RetryAfter: time.Second,
+		Message: fmt.Sprintf("More than %d requests a minute came from %s. Send fewer, or subscribe instead of asking again and again.", r.perMinute, r.whose),
+	}
+}

@@ -1,0 +1,169 @@
+package attacks_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// cli runs dvt against the server with a token and returns its output and whether its status is 0.
+func (w *world) cli(t *testing.T, token string, args ...string) (string, bool) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), w.binary, append(args, "--server", w.url)...)
+	c.Env = []string{"DVT_TOKEN=" + token, "HOME=" + t.TempDir(), "PATH=/usr/bin:/bin"}
+	out, err := c.CombinedOutput()
+	return string(out), err == nil
+}
+
+// asServer runs a statement with the credentials of a server.
+func (w *world) asServer(t *testing.T, sql string) error {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), w.serverDSN)
+	must(t, err)
+	defer func() { must(t, c.Close(context.WithoutCancel(t.Context()))) }()
+	_, err = c.Exec(t.Context(), sql)
+	return err
+}
+
+// The credentials of a server, stolen, mint a token and stop no audit. verify names the token.
+func TestAudit_StolenServerCredentialsLeaveATrace(t *testing.T) {
+	w := installation(t)
+	if out, ok := w.cli(t, foreignAdmin, "audit", "verify"); !ok {
+		t.Fatalf("verify before the attack:\n%s", out)
+	}
+	if err := w.asServer(t, `INSERT INTO audit_link VALUES ('acme', 9223372036854775807, gen_random_uuid(), decode(repeat('00', 32), 'hex'))`); err == nil {
+		t.Error("a server may write a link of its own")
+	}
+	must(t, w.asServer(t, `INSERT INTO api_token (id, tenant_id, name, principal, sha256, grants, created_by, expires_at)
+		VALUES ('00000000-0000-4000-8000-0000000000aa', 'globex', 'mine', 'gus', '`+hash("dvt_minted")+`', '[]', 'gus', now() + interval '1 day')`))
+	out, ok := w.cli(t, foreignAdmin, "audit", "verify")
+	if want := "token 00000000-0000-4000-8000-0000000000aa of tenant globex has no row that created it"; ok || !strings.Contains(out, want) {
+		t.Errorf("verify succeeded %t and said\n%swant %q", ok, out, want)
+	}
+}
+
+// A row tells a thief from the owner: it names the credential and the address.
+func TestAudit_RowsNameCredentialAndAddress(t *testing.T) {
+	w := installation(t)
+	runID := w.startRun(t, operator, "shop", command("s", queueNobody, "true"))
+	type row struct{ Actor, Credential, Address, Via, Detail string }
+	var found *row
+	for deadline := time.Now().Add(patient(20 * time.Second)); found == nil && time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+		out, ok := w.cli(t, admin, "audit", "export", "--run", runID, "--action", "START")
+		if !ok {
+			t.Fatal(out)
+		}
+		for line := range strings.Lines(out) {
+			var entry struct{ Row *row }
+			must(t, json.Unmarshal([]byte(line), &entry))
+			found = entry.Row
+		}
+	}
+	if found == nil {
+		t.Fatal("the start has no linked row")
+	}
+	if found.Actor != "olga" || found.Credential != "account" || found.Address != "127.0.0.1" || found.Via != "http" {
+		t.Errorf("the row of the start is %+v; want olga by account from 127.0.0.1 by http", *found)
+	}
+	for _, part := range []string{`"planSha256":"`, `"projectId":"shop"`, `"environmentId":"dev"`} {
+		if !strings.Contains(found.Detail, part) {
+			t.Errorf("the detail of the start is %s; want %s in it", found.Detail, part)
+		}
+	}
+}
+
+func (w *world) headsDir() string { return filepath.Join(w.dir, "heads") }
+
+// makeHeadsKey writes the key pair of the signed heads.
+func (w *world) makeHeadsKey() error {
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		return err
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return err
+	}
+	open, err := x509.MarshalPKIXPublicKey(public)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(w.dir, "heads.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600),
+		os.WriteFile(filepath.Join(w.dir, "heads.pub"), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: open}), 0o600))
+}
+
+// signedNo is the greatest number of a tenant in the signed heads.
+func (w *world) signedNo(t *testing.T, tenant string) (no int64) {
+	t.Helper()
+	must(t, filepath.WalkDir(w.headsDir(), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		var doc struct {
+			Heads []struct {
+				Tenant string
+				No     int64
+			}
+		}
+		err = json.Unmarshal(text, &doc)
+		for _, h := range doc.Heads {
+			if h.Tenant == tenant {
+				no = max(no, h.No)
+			}
+		}
+		return err
+	}))
+	return no
+}
+
+// The owner of the database cuts the end of a chain and mends its head. Only the signed heads tell.
+func TestAudit_ACutTailIsFoundBySignedHeads(t *testing.T) {
+	w := installation(t)
+	flags := []string{"audit", "verify", "--heads", w.headsDir(), "--heads-key", filepath.Join(w.dir, "heads.pub")}
+	for range 3 {
+		w.cli(t, foreign, "audit", "verify") // leaves a denial
+		w.startRun(t, foreign, "shop", command("s", queueNobody, "true"))
+	}
+	var no int64
+	for deadline := time.Now().Add(patient(40 * time.Second)); no < 3; time.Sleep(200 * time.Millisecond) {
+		if no = w.signedNo(t, "globex"); time.Now().After(deadline) {
+			t.Fatalf("the newest signed head of globex has number %d, want 3 or more", no)
+		}
+	}
+	if out, _ := w.cli(t, foreignAdmin, flags...); strings.Contains(out, "signed head") {
+		t.Fatalf("before the cut:\n%s", out)
+	}
+	w.exec(t, fmt.Sprintf(`DO $$ BEGIN
+		ALTER TABLE audit_link DISABLE TRIGGER USER; ALTER TABLE audit DISABLE TRIGGER USER;
+		DELETE FROM audit a USING audit_link l WHERE l.id = a.id AND l.tenant_id = 'globex' AND l.no >= %d;
+		DELETE FROM audit_link WHERE tenant_id = 'globex' AND no >= %[1]d;
+		UPDATE audit_head h SET no = l.no, hash = l.hash FROM audit_link l
+			WHERE h.tenant_id = 'globex' AND l.tenant_id = 'globex' AND l.no = %[1]d - 1;
+		ALTER TABLE audit_link ENABLE TRIGGER USER; ALTER TABLE audit ENABLE TRIGGER USER;
+	END $$`, no))
+	if out, _ := w.cli(t, foreignAdmin, "audit", "verify"); strings.Contains(out, "number ") {
+		t.Errorf("verify without the heads sees the cut:\n%s", out)
+	}
+	out, ok := w.cli(t, foreignAdmin, flags...)
+	if want := fmt.Sprintf("the chain ends at %d; its signed head of ", no-1); ok || !strings.Contains(out, want) {
+		t.Errorf("verify succeeded %t and said\n%swant %q", ok, out, want)
+	}
+}

@@ -1,0 +1,341 @@
+package attacks_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/dvt-engine/dvt/internal/testserver"
+)
+
+// devHome is a `dvt dev` of somebody, and the pages and programs that attack it.
+type devHome struct {
+	data, url, link string
+	tokens          map[string]string
+	runID           string // a run that sleeps
+	before          string // what the API says of all runs
+	done            func()
+}
+
+// dvtDev starts a `dvt dev` in a process of its own, with one run.
+func dvtDev(t *testing.T) *devHome {
+	t.Helper()
+	binary := os.Getenv("DVT_ATTACKS_BINARY")
+	if binary == "" {
+		binary = testserver.Binary(t)
+	}
+	address, err := freeAddress()
+	must(t, err)
+	w := &world{binary: binary, dir: t.TempDir()}
+	h := &devHome{data: filepath.Join(w.dir, "data"), url: "http://" + address}
+	p, err := w.spawn("dvt dev", nil, "dev", "--listen", address, "--data", h.data, "--no-sample")
+	must(t, err)
+	h.done = func() {
+		p.signal(t, syscall.SIGTERM)
+		<-p.exited
+	}
+	t.Cleanup(func() {
+		select {
+		case <-p.exited:
+		default:
+			h.done()
+		}
+		if t.Failed() {
+			t.Logf("dvt dev said:\n%s", p.said())
+		}
+	})
+	ready := regexp.MustCompile(`dvt is ready: (\S+)`)
+	until(t, "dvt dev is ready", time.Minute, func() bool {
+		line := ready.FindStringSubmatch(p.said())
+		if line != nil {
+			h.link = line[1]
+		}
+		return line != nil
+	})
+	h.tokens = map[string]string{"dev-engineer": "dev-engineer", "dev-admin": "dev-admin"} // what was enough once
+	if doc, err := os.ReadFile(filepath.Join(h.data, "tokens")); err == nil {
+		var ring struct{ Tokens map[string]string }
+		must(t, json.Unmarshal(doc, &ring))
+		h.tokens = ring.Tokens
+	}
+	w.url = h.url
+	h.runID, err = w.submit(t.Context(), h.tokens["dev-engineer"], "home", "shop",
+		map[string]any{"inline": planOf("acme", "shop", "home", command("wait", queueData, "sleep", "300"))})
+	must(t, err)
+	h.before = h.state(t)
+	return h
+}
+
+// ask sends a request with header fields given as "Name: value".
+func (h *devHome) ask(t *testing.T, method, path, body string, header ...string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, h.url+path, strings.NewReader(body))
+	must(t, err)
+	for _, field := range header {
+		name, value, _ := strings.Cut(field, ": ")
+		if r.Header.Add(name, value); name == "Host" {
+			r.Host = value
+		}
+	}
+	res, err := (&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Do(r)
+	must(t, err)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	must(t, err)
+	return res, string(text)
+}
+
+func (h *devHome) bearer(name string) string { return "Authorization: Bearer " + h.tokens[name] }
+
+const (
+	jsonBody = "Content-Type: application/json"
+	pauseRun = `{"query":"mutation{signalRun(input:{runId:\"%s\",signalId:\"%s\",signal:{pause:{}}}){signal{decision}}}"}`
+	whoAmI   = `{"query":"{viewer{principal}}"}`
+)
+
+// state is what the API says of the runs and of the signals of the one that sleeps.
+func (h *devHome) state(t *testing.T) string {
+	t.Helper()
+	_, text := h.ask(t, http.MethodPost, "/graphql", fmt.Sprintf(
+		`{"query":"{runs(first:50){edges{node{runId}}} run(runId:\"%s\"){signals(first:50){edges{node{signalId}}}}}"}`, h.runID), h.bearer("dev-admin"), jsonBody)
+	if !strings.Contains(text, h.runID) {
+		t.Fatalf("the run of the test is not there: %s", text)
+	}
+	return text
+}
+
+// origins are pages that are not of `dvt dev`: of the internet, of this machine, of a sandboxed frame.
+var origins = map[string]string{
+	"a page of the internet":   "Origin: https://evil.example",
+	"a page of another port":   "Origin: http://127.0.0.1:3000",
+	"a page of localhost":      "Origin: http://localhost:3000",
+	"a page of https":          "Origin: https://127.0.0.1",
+	"a page without an own":    "Origin: null",
+	"a page with an empty one": "Origin: ",
+}
+
+func TestDev_ForeignPagesAreRefusedBeforeTheyAreRead(t *testing.T) {
+	h := dvtDev(t)
+	res, _ := h.ask(t, http.MethodGet, strings.TrimPrefix(h.link, h.url), "")
+	var session string
+	for _, c := range res.Cookies() {
+		session = "Cookie: " + c.Name + "=" + c.Value
+	}
+	if session == "" {
+		res, _ = h.ask(t, http.MethodGet, "/", "") // any page signed in once
+		session = "Cookie: " + strings.Split(res.Header.Get("Set-Cookie"), ";")[0]
+	}
+	if _, text := h.ask(t, http.MethodPost, "/graphql", whoAmI, session, jsonBody); !strings.Contains(text, `"dev-engineer"`) {
+		t.Fatalf("the browser is not signed in: %s", text)
+	}
+	sent := 0
+	for name, origin := range origins {
+		for _, c := range []struct{ method, path, body string }{
+			{http.MethodPost, "/graphql", "mutation"},
+			{http.MethodGet, "/graphql?query=%7Bviewer%7Bprincipal%7D%7D", ""},
+			{http.MethodGet, "/", ""},
+			{http.MethodGet, "/runs/" + h.runID, ""},
+			{http.MethodGet, "/engine/health", ""},
+			{http.MethodGet, "/metrics", ""},
+			{http.MethodGet, "/auth/methods", ""},
+			{http.MethodPost, "/dev/session", `{"principal":"dev-admin"}`},
+			{http.MethodPost, "/dev/link", ""},
+			{http.MethodGet, "/dev/plans/shop", ""},
+			{http.MethodGet, "/dev/notify", ""},
+			{http.MethodPost, "/dev/notify", "hello"},
+			{http.MethodOptions, "/graphql", ""},
+		} {
+			for how, credential := range map[string]string{"the cookie": session, "a token": h.bearer("dev-engineer")} {
+				body := c.body
+				if body == "mutation" {
+					sent++
+					body = fmt.Sprintf(pauseRun, h.runID, fmt.Sprintf("evil-%d", sent))
+				}
+				res, text := h.ask(t, c.method, c.path, body, origin, credential, jsonBody)
+				if res.StatusCode != http.StatusForbidden || !strings.Contains(text, "another origin") || res.Header.Get("Set-Cookie") != "" {
+					t.Errorf("%s, %s %s with %s: %d %.200s", name, c.method, c.path, how, res.StatusCode, text)
+				}
+			}
+		}
+		h.refusesUpgrade(t, name, origin)
+	}
+	h.answersBeforeTheBody(t)
+	if after := h.state(t); after != h.before {
+		t.Errorf("foreign pages changed something:\nbefore %s\nafter  %s", h.before, after)
+	}
+}
+
+// refusesUpgrade tries what was enough once: a socket, and the name of a principal as its token.
+func (h *devHome) refusesUpgrade(t *testing.T, name, origin string) {
+	t.Helper()
+	_, value, _ := strings.Cut(origin, ": ")
+	d := &websocket.Dialer{Subprotocols: []string{"graphql-transport-ws"}}
+	ws, res, err := d.DialContext(t.Context(), strings.Replace(h.url, "http", "ws", 1)+"/graphql", http.Header{"Origin": {value}})
+	if err != nil {
+		if res == nil || res.StatusCode != http.StatusForbidden {
+			t.Errorf("%s, an upgrade: %v", name, err)
+		}
+		return
+	}
+	defer ws.Close()
+	t.Errorf("%s got a socket", name)
+	for _, message := range []string{
+		fmt.Sprintf(`{"type":"connection_init","payload":{"Authorization":"Bearer %s"}}`, h.tokens["dev-engineer"]),
+		`{"type":"subscribe","id":"1","payload":` + fmt.Sprintf(pauseRun, h.runID, "evil-socket") + `}`,
+	} {
+		must(t, ws.WriteMessage(websocket.TextMessage, []byte(message)))
+		must(t, ws.SetReadDeadline(time.Now().Add(5*time.Second)))
+		_, answer, err := ws.ReadMessage()
+		t.Logf("%s: %s %v", name, answer, err)
+	}
+}
+
+// answersBeforeTheBody sends the head of a request alone: the answer does not wait for the rest.
+func (h *devHome) answersBeforeTheBody(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	body, never := io.Pipe()
+	defer never.Close()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url+"/graphql", body)
+	must(t, err)
+	r.Header.Set("Origin", "https://evil.example")
+	r.Header.Set("Authorization", "Bearer "+h.tokens["dev-engineer"])
+	res, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Errorf("the answer waits for the body: %v", err)
+		return
+	}
+	_ = res.Body.Close()
+	if res.StatusCode != http.StatusForbidden {
+		t.Errorf("before the body: %d", res.StatusCode)
+	}
+}
+
+// Browsers send images, frames and requests in mode no-cors without an Origin, and say by Sec-Fetch what they are for.
+func TestDev_WhatForeignPagesLoadIsRefused(t *testing.T) {
+	h := dvtDev(t)
+	page := strings.TrimPrefix(h.link, h.url)
+	for _, site := range []string{"cross-site", "same-site"} {
+		for _, c := range []struct {
+			name, path string
+			mode, dest string
+			status     int
+		}{
+			{"an image", page, "no-cors", "image", 403},
+			{"a script", page, "no-cors", "script", 403},
+			{"a frame", page, "navigate", "iframe", 403},
+			{"an object", page, "navigate", "object", 403},
+			{"a fetch", page, "no-cors", "empty", 403},
+			{"a prefetch", page, "no-cors", "empty", 403},
+			{"an image of data", "/graphql?query=%7Bviewer%7Bprincipal%7D%7D", "no-cors", "image", 403},
+			{"a page of data", "/graphql?query=%7Bviewer%7Bprincipal%7D%7D", "navigate", "document", 403},
+			{"a page of plans", "/dev/plans/shop", "navigate", "document", 403},
+			{"a page of the UI", "/runs", "navigate", "document", 200},
+			{"the schema", "/schema.graphqls", "navigate", "document", 200},
+		} {
+			res, text := h.ask(t, http.MethodGet, c.path, "", "Sec-Fetch-Site: "+site, "Sec-Fetch-Mode: "+c.mode, "Sec-Fetch-Dest: "+c.dest)
+			if res.StatusCode != c.status || res.Header.Get("Set-Cookie") != "" {
+				t.Errorf("%s, %s: %d, want %d, %s %.200s", c.name, site, res.StatusCode, c.status, res.Header.Get("Set-Cookie"), text)
+			}
+		}
+	}
+	// The key was not used up, and is now.
+	if res, _ := h.ask(t, http.MethodGet, page, "", "Sec-Fetch-Site: none", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"); res.StatusCode != http.StatusSeeOther || res.Header.Get("Set-Cookie") == "" {
+		t.Errorf("the link of its owner: %d %q", res.StatusCode, res.Header.Get("Set-Cookie"))
+	}
+	if res, text := h.ask(t, http.MethodGet, page, ""); res.StatusCode != http.StatusForbidden || res.Header.Get("Set-Cookie") != "" || !strings.Contains(text, "dvt dev link") {
+		t.Errorf("a used key: %d %q %s", res.StatusCode, res.Header.Get("Set-Cookie"), text)
+	}
+}
+
+func TestDev_StrangersOfTheMachineGetNothing(t *testing.T) {
+	h := dvtDev(t)
+	for name, c := range map[string]struct {
+		method, path, body string
+		header             []string
+		status             int
+	}{
+		"the name of a principal":         {http.MethodPost, "/graphql", whoAmI, []string{"Authorization: Bearer dev-engineer", jsonBody}, 401},
+		"the name of an admin":            {http.MethodPost, "/graphql", whoAmI, []string{"Authorization: Bearer dev-admin", jsonBody}, 401},
+		"the name in a cookie":            {http.MethodPost, "/graphql", whoAmI, []string{"Cookie: dvt_session=dev-engineer", jsonBody}, 401},
+		"a page that signed in once":      {http.MethodGet, "/", "", nil, 200},
+		"a sample plan":                   {http.MethodGet, "/dev/plans/shop", "", nil, 401},
+		"the notifications":               {http.MethodGet, "/dev/notify", "", nil, 401},
+		"a notification to no address":    {http.MethodPost, "/dev/notify", "hello", nil, 405},
+		"a notification to a guess":       {http.MethodPost, "/dev/notify/" + strings.Repeat("A", 43), "hello", nil, 404},
+		"a link":                          {http.MethodPost, "/dev/link", "", nil, 401},
+		"becoming an admin":               {http.MethodPost, "/dev/session", `{"principal":"dev-admin"}`, nil, 403},
+		"becoming an admin as a page":     {http.MethodPost, "/dev/session", `{"principal":"dev-admin"}`, []string{"Origin: " + h.url}, 401},
+		"a wrong key":                     {http.MethodGet, "/?key=" + strings.Repeat("A", 43), "", nil, 403},
+		"another name of the machine":     {http.MethodGet, "/", "", []string{"Host: evil.example"}, 421},
+		"another name, with its own page": {http.MethodPost, "/graphql", whoAmI, []string{"Host: evil.example", "Origin: http://evil.example", h.bearer("dev-admin"), jsonBody}, 421},
+	} {
+		res, text := h.ask(t, c.method, c.path, c.body, c.header...)
+		if res.StatusCode != c.status || res.Header.Get("Set-Cookie") != "" || strings.Contains(text, `"principal":"dev-`) {
+			t.Errorf("%s: %d, want %d, %q %.200s", name, res.StatusCode, c.status, res.Header.Get("Set-Cookie"), text)
+		}
+	}
+	for name, mode := range map[string]os.FileMode{"": 0o700, "tokens": 0o600} {
+		info, err := os.Stat(filepath.Join(h.data, name))
+		if err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%q of the data directory has the mode %v, want %04o (%v)", name, info, mode, err)
+		}
+	}
+	seen := map[string]string{}
+	for name, token := range h.tokens {
+		if len(token) < 43 || seen[token] != "" {
+			t.Errorf("%s has the token %q, like %q", name, token, seen[token])
+		}
+		seen[token] = name
+	}
+	h.narrowTokenGetsNoLink(t)
+	h.done()
+	h.secondStart(t)
+}
+
+// narrowTokenGetsNoLink: a link signs in with all rights of a principal, and an API token may have fewer.
+func (h *devHome) narrowTokenGetsNoLink(t *testing.T) {
+	t.Helper()
+	until := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	_, text := h.ask(t, http.MethodPost, "/graphql", fmt.Sprintf(`{"query":"mutation{createToken(input:{requestId:\"r\",name:\"n\",expiresAt:\"%s\",`+
+		`grants:[{role:VIEWER,projectId:\"*\",environmentId:\"*\"}]}){secret}}"}`, until), h.bearer("dev-admin"), jsonBody)
+	secret := regexp.MustCompile(`dvt_[A-Za-z0-9_-]{43}`).FindString(text)
+	if secret == "" {
+		t.Fatalf("no token was made: %s", text)
+	}
+	if res, text := h.ask(t, http.MethodPost, "/dev/link", "", "Authorization: Bearer "+secret); res.StatusCode != http.StatusForbidden || strings.Contains(text, "key=") {
+		t.Errorf("a link for a narrow token: %d %s", res.StatusCode, text)
+	}
+}
+
+// secondStart keeps the tokens on the same data, and makes others on another.
+func (h *devHome) secondStart(t *testing.T) {
+	t.Helper()
+	before, err := os.ReadFile(filepath.Join(h.data, "tokens"))
+	must(t, err)
+	other := dvtDev(t)
+	for name, token := range h.tokens {
+		if other.tokens[name] == token {
+			t.Errorf("two data directories give %s the same token", name)
+		}
+		if res, _ := other.ask(t, http.MethodPost, "/graphql", whoAmI, "Authorization: Bearer "+token, jsonBody); name == "dev-engineer" && res.StatusCode != http.StatusUnauthorized {
+			t.Errorf("the token of another data directory: %d", res.StatusCode)
+		}
+	}
+	if after, err := os.ReadFile(filepath.Join(h.data, "tokens")); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the tokens changed after the end: %v", err)
+	}
+}

@@ -1,0 +1,101 @@
+package attacks_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// waiter is a step that runs until a file is there, and then leaves a mark.
+func waiter(t *testing.T, id, queue string) (s step, release func(), mark string) {
+	t.Helper()
+	dir := t.TempDir()
+	file, mark := filepath.Join(dir, "go"), filepath.Join(dir, "mark")
+	script := fmt.Sprintf("while [ ! -e %s ]; do sleep 0.1; done; echo done >>%s; echo it is really done", file, mark)
+	return command(id, queue, "/bin/sh", "-c", script), func() { must(t, os.WriteFile(file, nil, 0o600)) }, mark
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// expectNoEnd looks for a while at a step whose program has not ended.
+func (w *world) expectNoEnd(t *testing.T, token, runID, stepID, mark string) {
+	t.Helper()
+	for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+		r, err := w.look(t.Context(), token, runID)
+		if err == nil && !exists(mark) && r.of("StepCompleted", stepID)+r.of("StepFailed", stepID) > 0 {
+			t.Fatalf("the log has an end of the step %s, and its program runs: %s", stepID, r)
+		}
+	}
+}
+
+// expectRealEnd checks that the step ended once, as its worker says.
+func (w *world) expectRealEnd(t *testing.T, token, runID, stepID, mark string) {
+	t.Helper()
+	last := w.expectEnd(t, token, runID, "COMPLETED", time.Minute)
+	if !exists(mark) {
+		t.Errorf("the program of the step %s did not come to its end: %s", stepID, last)
+	}
+	if n := last.of("StepCompleted", stepID); n != 1 || last.of("StepFailed", stepID) > 0 {
+		t.Errorf("the log has %d ends of the step %s: %s", n, stepID, last)
+	}
+	if text := last.String(); strings.Contains(text, "somebody") {
+		t.Errorf("words of the stranger are in the log: %s", text)
+	}
+}
+
+// contract: T184, E-08
+func TestStranger_CannotCompleteAStep(t *testing.T) {
+	t.Parallel()
+	w := installation(t)
+	runs := map[string]any{
+		"a made-up result": map[string]any{
+			"stepId": "s", "la": 1, "logicalAttempt": 1, "n": 1, "ea": 1, "engineAttempt": 1, "kind": "COMPLETED",
+			"completed": map[string]any{"result": map[string]any{"tests": "all passed, said somebody"}},
+		},
+		"a made-up receipt": map[string]any{
+			"stepId": "s", "la": 1, "logicalAttempt": 1, "n": 1, "ea": 1, "engineAttempt": 1, "kind": "ENDED",
+			"receipt": map[string]any{
+				"type": "StepCompleted", "startedSeq": 3, "seq": 4, "head": 4, "proof": "k1.bWFkZSB1cCBieSBzb21lYm9keQ",
+			},
+		},
+	}
+	if !old {
+		runs["a result that cannot be decoded"] = "tests: all passed, said somebody"
+	}
+	for what, result := range runs {
+		if old && what == "a made-up receipt" {
+			continue // it knows none
+		}
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s, release, mark := waiter(t, "s", queueData)
+			runID := w.startRun(t, operator, "shop", s)
+			w.begun(t, operator, runID, "s")
+			w.stranger.complete(t, "acme", runID, "s/1.1", result)
+			w.expectNoEnd(t, operator, runID, "s", mark)
+			release()
+			w.expectRealEnd(t, operator, runID, "s", mark)
+			w.expectAudit(t, admin, runID, "attempt 1 of step s is over")
+		})
+	}
+}
+
+// contract: T184, E-08
+func TestStranger_CannotFailAStep(t *testing.T) {
+	t.Parallel()
+	w := installation(t)
+	s, release, mark := waiter(t, "s", queueData)
+	runID := w.startRun(t, operator, "shop", s)
+	w.begun(t, operator, runID, "s")
+	w.stranger.fail(t, "acme", runID, "s/1.1")
+	w.expectNoEnd(t, operator, runID, "s", mark)
+	release()
+	w.expectRealEnd(t, operator, runID, "s", mark)
+	w.expectAudit(t, admin, runID, "attempt 1 of step s is over")
+}

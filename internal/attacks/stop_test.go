@@ -1,0 +1,341 @@
+package attacks_test
+
+import (
+	"context"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	enumspb "go.temporal.io/api/enums/v1"
+	sdk "go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+)
+
+// byItself is what the receipt of a stop says that dvt carried out without the engine.
+const byItself = "dvt ended the run by itself"
+
+// slack is what an end by the sweep may take beyond stopWithin: the interval of the sweep and this machine.
+const slack = 25 * time.Second
+
+const queueUnserved = "tq-nobody-runs-workflows-here"
+
+// unserved starts an execution that takes signals and does nothing.
+var unserved = sdk.StartWorkflowOptions{TaskQueue: queueUnserved}
+
+// takeID starts an execution of the stranger's under the id of a run of acme.
+func (s *stranger) takeID(
+	ctx context.Context, runID, workflowType string, o sdk.StartWorkflowOptions, input ...any,
+) (sdk.WorkflowRun, error) {
+	o.ID, o.WorkflowIDReusePolicy = workflowID("acme", runID), enumspb.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE
+	return s.client.ExecuteWorkflow(ctx, o, workflowType, input...)
+}
+
+// replace ends the execution of a run and starts the stranger's in its place.
+func (s *stranger) replace(t *testing.T, runID, workflowType string, o sdk.StartWorkflowOptions, input ...any) {
+	t.Helper()
+	must(t, s.client.TerminateWorkflow(t.Context(), workflowID("acme", runID), "", "says somebody"))
+	_, err := s.takeID(t.Context(), runID, workflowType, o, input...)
+	must(t, err)
+}
+
+// expectStoppedByDvt waits until a run that was cancelled at a time is CANCELLED, within stop-within, by dvt itself.
+func (w *world) expectStoppedByDvt(t *testing.T, runID string, cancelled time.Time) {
+	t.Helper()
+	w.expectEnd(t, operator, runID, "CANCELLED", stopWithin+slack)
+	t.Logf("the run was over %s after cancelRun", time.Since(cancelled).Round(time.Second))
+	r := w.receiptOf(t, operator, runID)
+	if r.Application != "APPLIED" || !strings.Contains(r.ApplicationReason, byItself) {
+		t.Errorf("the receipt is %+v, want APPLIED by dvt itself", r)
+	}
+}
+
+// expectOrdinary starts a run and sees it COMPLETED.
+func (w *world) expectOrdinary(t *testing.T) {
+	t.Helper()
+	runID := w.startRun(t, operator, "shop", noop("n"))
+	w.expectEnd(t, operator, runID, "COMPLETED", time.Minute)
+}
+
+// A stranger's execution under the id of a run does not keep the run from being executed, whatever it is and
+// whether it is open.
+//
+// contract: T111, T130
+func TestStranger_CannotKeepARunFromItsStart(t *testing.T) {
+	t.Parallel()
+	w := installation(t)
+	for what, hold := range map[string]func(t *testing.T, runID string){
+		"by a workflow of another type": func(t *testing.T, runID string) {
+			_, err := w.stranger.takeID(t.Context(), runID, "stranger.holds", unserved)
+			must(t, err)
+		},
+		"by the workflow of dvt on a queue that nobody serves": func(t *testing.T, runID string) {
+			_, err := w.stranger.takeID(t.Context(), runID, "dvt.run", unserved,
+				map[string]any{"identity": identity(runID, "vault", planName(t))})
+			must(t, err)
+		},
+		"by a workflow that completed": func(t *testing.T, runID string) {
+			served := sdk.StartWorkflowOptions{TaskQueue: strangerQueue}
+			run, err := w.stranger.takeID(t.Context(), runID, strangerDone, served)
+			must(t, err)
+			must(t, run.Get(t.Context(), nil))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			runID := w.startRun(t, operator, "vault", noop("n"))
+			hold(t, runID)
+			w.approve(t, runID)
+			w.expectOrdinary(t)
+			w.expectEnd(t, operator, runID, "COMPLETED", time.Minute)
+			w.expectAudit(t, admin, runID, "dvt did not start")
+		})
+	}
+}
+
+// holdForEver takes the id of a run again and again, from whoever has it, until the test ends.
+func (s *stranger) holdForEver(t *testing.T, runID string) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan struct{})
+	take := func() error {
+		_, err := s.takeID(ctx, runID, "stranger.holds", sdk.StartWorkflowOptions{
+			TaskQueue: queueUnserved, WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_TERMINATE_EXISTING,
+		})
+		return err
+	}
+	must(t, take())
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			_ = take() // he tries again
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	t.Cleanup(func() { stop(); <-done })
+}
+
+// A stranger who takes the id of a run again and again keeps it from being executed. cancelRun ends it all the same.
+//
+// contract: T99, T200
+func TestCancelRun_EndsARunWhoseIDAStrangerTakesForEver(t *testing.T) {
+	t.Parallel()
+	w := installation(t)
+	for what, stop := range map[string]string{
+		"cancelRun": `cancelRun(input: {runId: $r, signalId: "stop", reason: "held"})`,
+		"a forced stop": `signalRun(input: {
+			runId: $r, signalId: "stop", signal: {emergencyStop: {reason: "held", forceKill: true}}})`,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s, release, _ := waiter(t, "s", queueData) // the run cannot end by itself where dvt is faster for a moment
+			defer release()
+			runID := w.startRun(t, operator, "vault", s)
+			w.stranger.holdForEver(t, runID)
+			w.approve(t, runID)
+			time.Sleep(2 * time.Second) // the reconciler tries to start it
+			var none any
+			mutation := "mutation($r: String!) { " + stop + " { signal { signalId } } }"
+			must(t, w.graphql(t.Context(), admin, mutation, map[string]any{"r": runID}, &none))
+			w.expectOrdinary(t)
+			w.expectEnd(t, operator, runID, "CANCELLED", stopWithin+slack)
+		})
+	}
+}
+
+// A stranger ends the execution of a run and starts one of his own in its place, which takes signals and does nothing.
+//
+// contract: T99, T192, T200
+func TestCancelRun_EndsARunWhoseExecutionAStrangerReplaced(t *testing.T) {
+	t.Parallel()
+	w := installation(t)
+	for what, replace := range map[string]func(t *testing.T, runID string){
+		"by the workflow of dvt on a queue that nobody serves": func(t *testing.T, runID string) {
+			w.stranger.replace(t, runID, "dvt.run", unserved,
+				map[string]any{"identity": identity(runID, "shop", planName(t))})
+		},
+		"by a workflow of another type": func(t *testing.T, runID string) {
+			w.stranger.replace(t, runID, "stranger.holds", unserved)
+		},
+		"by a copy that begins in a hundred days": func(t *testing.T, runID string) {
+			input, memo := w.stranger.startOf(t, runID)
+			late := sdk.StartWorkflowOptions{TaskQueue: controlQueue, Memo: memo, StartDelay: 100 * 24 * time.Hour}
+			w.stranger.replace(t, runID, "dvt.run", late, input)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s, release, _ := waiter(t, "s", queueData)
+			defer release()
+			runID := w.startRun(t, operator, "shop", s)
+			w.begun(t, operator, runID, "s")
+			replace(t, runID)
+			w.cancel(t, admin, runID)
+			asked := time.Now()
+			if r := w.receiptOf(t, operator, runID); !strings.Contains(r.ApplicationReason, "dvt ends it by itself") {
+				t.Errorf("the receipt does not say when dvt ends the run: %+v", r)
+			}
+			w.expectOrdinary(t)
+			w.expectStoppedByDvt(t, runID, asked)
+			last, err := w.look(t.Context(), operator, runID)
+			must(t, err)
+			if e := last.step("s").Error; e == nil || e.Code != "CANCELLED" || last.of("StepFailed", "s") != 1 {
+				t.Errorf("the attempt did not end as cancelled: %s", last)
+			}
+			w.stranger.expectClosed(t, runID)
+		})
+	}
+}
+
+// Temporal takes the order and no control worker carries it out: its process is stopped. The test is alone, since
+// no other run goes on meanwhile.
+//
+// contract: T99, T192, T200
+func TestCancelRun_EndsARunWhileItsControlWorkerIsStopped(t *testing.T) {
+	w := installation(t)
+	s, release, _ := waiter(t, "s", queueData)
+	defer release()
+	beside, releaseBeside, mark := waiter(t, "beside", queueData)
+	victim := w.startRun(t, operator, "shop", s)
+	other := w.startRun(t, operator, "shop", beside, noop("after", "beside"))
+	w.begun(t, operator, victim, "s")
+	w.begun(t, operator, other, "beside")
+	w.control.signal(t, syscall.SIGSTOP)
+	defer w.control.signal(t, syscall.SIGCONT)
+	w.cancel(t, admin, victim)
+	asked := time.Now()
+	until(t, "the receipt says since when the engine has the order", 10*time.Second, func() bool {
+		r := w.receiptOf(t, operator, victim)
+		return r.Application == "DELIVERED" && strings.Contains(r.ApplicationReason, "has had the order since")
+	})
+	w.expectStoppedByDvt(t, victim, asked)
+	w.stranger.expectClosed(t, victim)
+	w.control.signal(t, syscall.SIGCONT)
+	releaseBeside()
+	w.expectRealEnd(t, operator, other, "beside", mark)
+}
+
+// startOf reads the input and the memo of a run's execution.
+func (s *stranger) startOf(t *testing.T, runID string) (input map[string]any, memo map[string]any) {
+	t.Helper()
+	a := s.history(t, "acme", runID)[0].GetWorkflowExecutionStartedEventAttributes()
+	must(t, converter.GetDefaultDataConverter().FromPayloads(a.GetInput(), &input))
+	memo = map[string]any{}
+	for k, p := range a.GetMemo().GetFields() {
+		var v any
+		must(t, converter.GetDefaultDataConverter().FromPayload(p, &v))
+		memo[k] = v
+	}
+	return input, memo
+}
+
+// expectClosed waits until no execution is open under the id of a run.
+func (s *stranger) expectClosed(t *testing.T, runID string) {
+	t.Helper()
+	until(t, "the execution of the run that ended is closed", time.Minute, func() bool {
+		d, err := s.client.DescribeWorkflowExecution(t.Context(), workflowID("acme", runID), "")
+		return err == nil && d.GetWorkflowExecutionInfo().GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING
+	})
+}
+
+// Nobody cancels here: dvt finds the stranger's execution by itself, ends it, and the run as one whose execution ended.
+//
+// contract: E-16, T99
+func TestStranger_CannotWedgeARunByReplacingItsExecution(t *testing.T) {
+	t.Parallel()
+	w := installation(t)
+	s, release, _ := waiter(t, "s", queueData)
+	defer release()
+	runID := w.startRun(t, operator, "shop", s)
+	w.begun(t, operator, runID, "s")
+	w.stranger.replace(t, runID, "dvt.run", unserved, map[string]any{"identity": identity(runID, "shop", planName(t))})
+	last := w.expectEnd(t, operator, runID, "FAILED", 90*time.Second)
+	if last.RootCause == nil || last.RootCause.Code != "ENGINE_TERMINATED" && last.RootCause.Code != "TERMINATED" {
+		t.Errorf("the run failed because of %+v, want that its execution was ended: %s", last.RootCause, last)
+	}
+	w.expectAudit(t, admin, runID, "dvt did not start")
+}
+
+// A copy of the run's own start, under its id and on its queue, is run by dvt's own workers: it goes on where the
+// log is.
+//
+// contract: T111, T130
+func TestStranger_ACopyOfTheRunsExecutionGoesOnWithTheRun(t *testing.T) {
+	t.Parallel()
+	w := installation(t)
+	s, release, mark := waiter(t, "s", queueData)
+	runID := w.startRun(t, operator, "shop", noop("before"), s.after("before"), noop("after", "s"))
+	w.begun(t, operator, runID, "s")
+	input, memo := w.stranger.startOf(t, runID)
+	w.stranger.replace(t, runID, "dvt.run", sdk.StartWorkflowOptions{TaskQueue: controlQueue, Memo: memo}, input)
+	release()
+	last := w.ended(t, operator, runID, 2*time.Minute)
+	if !last.over() {
+		t.Errorf("the run is held up: %s", last)
+	}
+	once := last.of("StepCompleted", "s") == 1 && last.of("StepCompleted", "before") == 1
+	if last.StatusRaw == "COMPLETED" && (!exists(mark) || !once) {
+		t.Errorf("the run says COMPLETED and did not do its work: %s", last)
+	}
+	t.Logf("the run ended: %s", last)
+}
+
+// The id of an execution names a run of another tenant, and the execution was ended: nothing follows for the run.
+//
+// contract: T99
+func TestStranger_CannotEndARunByAnExecutionThatNamesIt(t *testing.T) {
+	t.Parallel()
+	w := installation(t)
+	s, release, mark := waiter(t, "s", queueData)
+	runID := w.startRun(t, operator, "shop", s)
+	w.begun(t, operator, runID, "s")
+	id := workflowID("globex", runID)
+	_, err := w.stranger.client.ExecuteWorkflow(t.Context(), sdk.StartWorkflowOptions{
+		ID: id, TaskQueue: queueUnserved, TypedSearchAttributes: temporal.NewSearchAttributes(
+			temporal.NewSearchAttributeKeyKeyword("DvtRunId").ValueSet(runID),
+			temporal.NewSearchAttributeKeyKeyword("DvtTenantId").ValueSet("globex"),
+			temporal.NewSearchAttributeKeyKeyword("DvtProjectId").ValueSet("shop"),
+		),
+	}, "dvt.run")
+	must(t, err)
+	must(t, w.stranger.client.TerminateWorkflow(t.Context(), id, "", "says somebody"))
+	for deadline := time.Now().Add(25 * time.Second); time.Now().Before(deadline); time.Sleep(time.Second) {
+		if r, err := w.look(t.Context(), operator, runID); err == nil && r.over() {
+			t.Fatalf("the run is over: %s", r)
+		}
+	}
+	release()
+	w.expectRealEnd(t, operator, runID, "s", mark)
+	w.expectEnd(t, operator, runID, "COMPLETED", time.Minute)
+}
+
+// Temporal does not answer at all while cancelRun is asked: its process is stopped. The test is alone, since no
+// other run goes on meanwhile.
+//
+// contract: T99, T192, T200
+func TestCancelRun_EndsARunWhileTemporalIsStopped(t *testing.T) {
+	w := installation(t)
+	s, release, _ := waiter(t, "s", queueData)
+	defer release()
+	beside, releaseBeside, mark := waiter(t, "beside", queueData)
+	beside["retry"] = map[string]any{"maxAttempts": 3} // Temporal may count its heartbeat as missed
+	victim := w.startRun(t, operator, "shop", s)
+	other := w.startRun(t, operator, "shop", beside, noop("after", "beside"))
+	w.begun(t, operator, victim, "s")
+	w.begun(t, operator, other, "beside")
+	process := w.engine.PID()
+	must(t, syscall.Kill(process, syscall.SIGSTOP))
+	resume := func() { _ = syscall.Kill(process, syscall.SIGCONT) }
+	defer resume()
+	w.cancel(t, admin, victim)
+	w.expectStoppedByDvt(t, victim, time.Now())
+	resume()
+	w.stranger.expectClosed(t, victim)
+	releaseBeside()
+	last := w.expectEnd(t, operator, other, "COMPLETED", 2*time.Minute)
+	if !exists(mark) || last.of("StepCompleted", "beside") != 1 {
+		t.Errorf("the run beside it did not do its work: %s", last)
+	}
+	w.expectOrdinary(t)
+}

@@ -1,0 +1,433 @@
+package attacks_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	sdk "go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
+
+	"github.com/dvt-engine/dvt/engine/ticket"
+	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testserver"
+)
+
+// old says that the binary is from before the tickets.
+var old = os.Getenv("DVT_ATTACKS_OLD") != ""
+
+// Tokens of the accounts.
+const (
+	operator     = "olga-may-start-runs"        // OPERATOR of acme
+	admin        = "anna-administers-acme"      // ADMIN of acme
+	planner      = "paula-approves-runs"        // PLANNER of acme
+	foreign      = "gita-starts-runs-of-globex" // OPERATOR of globex
+	foreignAdmin = "gus-administers-globex"     // ADMIN of globex
+	acmeWorker   = "a-data-worker-of-acme"
+	globexWorker = "a-data-worker-of-globex"
+	narrowWorker = "a-data-worker-of-one-queue" // of acme, for queueNarrow
+)
+
+// Queues of the tests. Each test with workers of its own has one, so that no test takes the steps of another.
+const (
+	queueData   = "tq-data-dev"
+	queueNobody = "tq-nobody" // a step that is sent there is never taken
+	queueNarrow = "tq-narrow"
+	queueShared = "tq-shared"
+	queueLonely = "tq-lonely"
+	queueFrozen = "tq-frozen"
+	queuePlayed = "tq-played" // the tests play its worker, then a real one comes
+	queueLate   = "tq-late"
+)
+
+const (
+	heartbeat    = 5 * time.Second
+	stopWithin   = 20 * time.Second
+	controlQueue = "tq-control-dev"
+)
+
+// world is one installation: PostgreSQL, Redis, Temporal, a server, a control worker and a data worker of acme.
+type world struct {
+	dir, dsn, config, url, frontend, namespace string // dsn is the owner's
+	serverDSN                                  string // of the role of servers
+	binary                                     string
+	keys                                       ticket.Keys // those of the installation; empty for the old one
+	temporal                                   sdk.Client
+	engine                                     *testserver.TemporalServer
+	control                                    *process // the control worker
+	stranger                                   *stranger
+
+	mu        sync.Mutex
+	processes []*process
+	closers   []func() error
+}
+
+var (
+	theWorld     *world
+	startOnce    sync.Once
+	errOfStart   error
+	ticketSecret = base64.StdEncoding.EncodeToString([]byte("a secret of thirty-two bytes or more"))
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if theWorld != nil {
+		if err := theWorld.close(code != 0); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
+		}
+	}
+	os.Exit(code)
+}
+
+// installation returns the one that all tests share. It is started by the first test.
+func installation(t *testing.T) *world {
+	t.Helper()
+	startOnce.Do(func() {
+		binary := os.Getenv("DVT_ATTACKS_BINARY")
+		if binary == "" {
+			binary = testserver.Binary(t)
+		}
+		theWorld = &world{binary: binary}
+		errOfStart = theWorld.start()
+	})
+	if errOfStart != nil {
+		t.Fatalf("no installation: %v", errOfStart)
+	}
+	return theWorld
+}
+
+func (w *world) start() (err error) {
+	if w.dir, err = os.MkdirTemp("", "dvt-attacks-"); err != nil {
+		return err
+	}
+	w.closers = append(w.closers, func() error { return os.RemoveAll(w.dir) })
+	postgres, err := testserver.StartPostgres(testserver.PostgresOptions{Settings: []string{"fsync=off", "synchronous_commit=off"}})
+	if err != nil {
+		return err
+	}
+	w.closers = append(w.closers, postgres.Close)
+	redis, err := testserver.StartRedis()
+	if err != nil {
+		return err
+	}
+	w.closers = append(w.closers, redis.Close)
+	temporal, err := testserver.StartTemporal()
+	if err != nil {
+		return err
+	}
+	w.closers, w.engine = append(w.closers, temporal.Close), temporal
+	w.dsn, w.frontend, w.namespace = postgres.DSN, temporal.Addr, temporal.Namespace
+	if err := w.configure(redis.Addr); err != nil {
+		return err
+	}
+	if err := w.createServerRole(); err != nil {
+		return err
+	}
+	migrate, err := w.spawn("migrate", nil, "migrate", "--store", w.dsn, "--app-role", serverRole)
+	if err != nil {
+		return err
+	}
+	if <-migrate.exited; !migrate.cmd.ProcessState.Success() {
+		return fmt.Errorf("dvt migrate: %s", migrate.said())
+	}
+	address, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	w.url = "http://" + address
+	secrets := []string{"DVT_STORE=" + w.serverDSN}
+	if !old {
+		secrets = append(secrets, "DVT_TICKET_KEYS=k1:"+ticketSecret)
+		if w.keys, err = ticket.ParseKeys([]string{"k1:" + ticketSecret}); err != nil {
+			return err
+		}
+	}
+	if _, err = w.spawn("server", secrets, "server", "--config", w.config, "--listen", address); err != nil {
+		return err
+	}
+	if w.control, err = w.spawn("control worker", secrets, "worker", "--config", w.config, "--queues", controlQueue, "--workspace", filepath.Join(w.dir, "control")); err != nil {
+		return err
+	}
+	if _, err := w.dataWorker("data worker", acmeWorker, queueData, w.url); err != nil {
+		return err
+	}
+	w.temporal, err = sdk.Dial(sdk.Options{
+		HostPort: w.frontend, Namespace: w.namespace, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+	})
+	if err != nil {
+		return err
+	}
+	w.closers = append(w.closers, func() error { w.temporal.Close(); return nil })
+	if err := w.ready(); err != nil {
+		return err
+	}
+	if w.stranger, err = newStranger(w.temporal); err != nil {
+		return err
+	}
+	w.closers = append(w.closers, func() error { w.stranger.worker.Stop(); return nil })
+	return w.requireApprovals()
+}
+
+// serverRole is the role that servers and control workers connect as.
+const serverRole = "dvt_server"
+
+func (w *world) createServerRole() error {
+	u, err := url.Parse(w.dsn)
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	c, err := pgx.Connect(ctx, w.dsn)
+	if err != nil {
+		return err
+	}
+	_, err = c.Exec(ctx, `CREATE ROLE `+serverRole+` LOGIN`)
+	u.User = url.User(serverRole)
+	w.serverDSN = u.String()
+	return errors.Join(err, c.Close(ctx))
+}
+
+func (w *world) configure(redis string) error {
+	narrow, bound := ", queues: ["+queueNarrow+"]", "stop-within: "+stopWithin.String()
+	if old {
+		narrow, bound = "", ""
+	} else if err := w.makeHeadsKey(); err != nil {
+		return err
+	} else {
+		bound += fmt.Sprintf("\naudit-heads: %s\naudit-heads-key: %s\naudit-heads-interval: 10s", w.headsDir(), filepath.Join(w.dir, "heads.key"))
+	}
+	plans := filepath.Join(w.dir, "plans")
+	if err := os.Mkdir(plans, 0o755); err != nil {
+		return err
+	}
+	w.config = filepath.Join(w.dir, "dvt.yaml")
+	return os.WriteFile(w.config, fmt.Appendf(nil, `
+redis: redis://%s/0
+temporal: %s
+temporal-namespace: %s
+artifacts: file://%s/artifacts?create_dir=true&no_tmp_dir=true
+plan-roots: [%s]
+heartbeat: %s
+%s
+known-queues: [%s]
+quotas: {tiers: {default: {startRunPerMinute: 6000, heavyStepsPerMinute: 6000, signalOpsPerMinute: 6000}}}
+accounts:
+  - {id: olga, tenant: acme, tokenSha256: %s, grants: [{role: OPERATOR, project: "*", environment: dev}]}
+  - {id: anna, tenant: acme, tokenSha256: %s, grants: [{role: ADMIN, project: "*", environment: "*"}]}
+  - {id: paula, tenant: acme, tokenSha256: %s, grants: [{role: PLANNER, project: "*", environment: dev}]}
+  - {id: gita, tenant: globex, tokenSha256: %s, grants: [{role: OPERATOR, project: "*", environment: dev}]}
+  - {id: gus, tenant: globex, tokenSha256: %s, grants: [{role: ADMIN, project: "*", environment: "*"}]}
+  - {id: steps-acme, worker: true, serves: [acme], tokenSha256: %s}
+  - {id: steps-file, worker: true, serves: [acme], tokenSha256: %s}
+  - {id: steps-globex, worker: true, serves: [globex], tokenSha256: %s}
+  - {id: steps-narrow, worker: true, serves: [acme], tokenSha256: %s%s}
+`, redis, w.frontend, w.namespace, w.dir, plans, heartbeat, bound,
+		strings.Join([]string{queueNobody, queueNarrow, queueShared, queueLonely, queueFrozen, queuePlayed, queueLate, queueSandbox}, ", "),
+		hash(operator), hash(admin), hash(planner), hash(foreign), hash(foreignAdmin), hash(acmeWorker), hash(fileToken), hash(globexWorker), hash(narrowWorker), narrow), 0o600)
+}
+
+func hash(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// dataWorker starts a data worker of one queue that finds the Journal at server.
+func (w *world) dataWorker(name, token, queue, server string) (*process, error) {
+	workspace, err := os.MkdirTemp(w.dir, "workspace-")
+	if err != nil {
+		return nil, err
+	}
+	args := []string{
+		"worker", "--queues", queue, "--temporal", w.frontend, "--temporal-namespace", w.namespace,
+		"--server", server, "--workspace", workspace, "--project-root", w.dir, "--concurrency", "16",
+	}
+	if !old {
+		// Programs of these tests leave marks in directories of the tests. A sandbox without them would hide an attack that works.
+		args = append(args, "--sandbox-write", os.TempDir())
+		if dir := os.Getenv("GOTMPDIR"); dir != "" { // where t.TempDir is
+			args = append(args, "--sandbox-write", dir)
+		}
+	}
+	return w.spawn(name, []string{"DVT_WORKER_TOKEN=" + token}, args...)
+}
+
+// freeAddress is a loopback address that nobody listens on.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// ready waits until the server answers and both kinds of worker poll.
+func (w *world) ready() error {
+	for deadline := time.Now().Add(patient(time.Minute)); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		for _, p := range w.processes[1:] {
+			select {
+			case <-p.exited:
+				return fmt.Errorf("%s ended: %s", p.name, p.said())
+			default:
+			}
+		}
+		res, err := http.Get(w.url + "/readyz")
+		if err != nil {
+			continue
+		}
+		_ = res.Body.Close()
+		if res.StatusCode == http.StatusOK {
+			return nil
+		}
+	}
+	return errors.New("the server was not ready within a minute")
+}
+
+// close ends all processes, the youngest first. With told it prints what dvt's own have said.
+func (w *world) close(told bool) error {
+	w.mu.Lock()
+	processes := slices.Clone(w.processes)
+	w.mu.Unlock()
+	slices.Reverse(processes)
+	for _, p := range processes {
+		p.kill()
+	}
+	if told {
+		for _, p := range processes {
+			if said := p.said(); said != "" {
+				fmt.Fprintf(os.Stderr, "--- %s said:\n%s\n", p.name, said)
+			}
+		}
+	}
+	var errs []error
+	for _, f := range slices.Backward(w.closers) {
+		errs = append(errs, f())
+	}
+	return errors.Join(errs...)
+}
+
+// exec runs a statement on the store, past the product.
+func (w *world) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), w.dsn)
+	must(t, err)
+	defer func() { must(t, c.Close(context.WithoutCancel(t.Context()))) }()
+	_, err = c.Exec(t.Context(), sql, args...)
+	must(t, err)
+}
+
+// process is one dvt process.
+type process struct {
+	name   string
+	cmd    *exec.Cmd
+	mu     sync.Mutex
+	output strings.Builder
+	exited chan struct{}
+}
+
+const maxOutput = 64 << 10 // that is kept of one process
+
+func (w *world) spawn(name string, env []string, args ...string) (*process, error) {
+	return w.spawnAs(nil, name, env, args...)
+}
+
+// spawnAs starts a process as another user; nil is that of the test.
+func (w *world) spawnAs(user *syscall.Credential, name string, env []string, args ...string) (*process, error) {
+	p := &process{name: name, cmd: exec.Command(w.binary, args...), exited: make(chan struct{})}
+	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "DVT_") })
+	p.cmd.Env = append(append(p.cmd.Env, "DVT_LOG_LEVEL=warn"), env...)
+	p.cmd.Dir = w.dir
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: user}
+	out, in := io.Pipe()
+	p.cmd.Stdout, p.cmd.Stderr = in, in
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			p.mu.Lock()
+			if p.output.Len() < maxOutput {
+				p.output.WriteString(lines.Text() + "\n")
+			}
+			p.mu.Unlock()
+		}
+		_, _ = io.Copy(io.Discard, out) // a line that is too long ends the scanner
+	}()
+	go func() { _ = p.cmd.Wait(); _ = in.Close(); close(p.exited) }()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.processes = append(w.processes, p)
+	return p, nil
+}
+
+func (p *process) said() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.output.String()
+}
+
+// kill ends the process at once, also one that is stopped.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.exited
+}
+
+func (p *process) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	must(t, p.cmd.Process.Signal(s))
+}
+
+// spawnFor is a data worker that ends with the test.
+func (w *world) spawnFor(t *testing.T, name, token, queue, server string) *process {
+	t.Helper()
+	p, err := w.dataWorker(name, token, queue, server)
+	must(t, err)
+	t.Cleanup(p.kill)
+	return p
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// patient is how long a test waits for something that takes d on a quiet machine. With the old binary most waits are in vain.
+func patient(d time.Duration) time.Duration {
+	if old {
+		return min(d, 20*time.Second)
+	}
+	return pace.Of(d)
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, patience time.Duration, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patient(patience)); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("within %s it did not come that %s", patience, what)
+}

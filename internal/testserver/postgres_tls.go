@@ -1,0 +1,63 @@
+package testserver
+
+import "testing"
+
+// SecureRole is the role of a server of PostgresTLS. It owns the database dvt, and comes over TLS, with a certificate
+// of that common name and with its password.
+const SecureRole = "app"
+
+const secureRules = "host all postgres 127.0.0.1/32 trust\nhostssl all " + SecureRole +
+	" 127.0.0.1/32 scram-sha-256 clientcert=verify-full\n"
+
+// PostgresTLS starts a server of t's own that shows a certificate and demands those of an authority of SecureRole,
+// whose password is given. The superuser of DSN needs neither.
+func PostgresTLS(t testing.TB, server Pair, clients *Authority, password string) *PostgresServer {
+	t.Helper()
+	files := secureFiles(server, clients)
+	files["hba.conf"] = []byte(secureRules)
+	s, err := StartPostgres(PostgresOptions{
+		Settings: []string{
+			"ssl=on", "ssl_cert_file={dir}/server.pem", "ssl_key_file={dir}/server.key",
+			"ssl_ca_file={dir}/clients.pem",
+			"hba_file={dir}/hba.conf", "fsync=off", "shared_buffers=32MB",
+		},
+		Files: files,
+	})
+	if err != nil {
+		t.Fatalf("testserver: no PostgreSQL with TLS: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("testserver: clean up after PostgreSQL: %v", err)
+		}
+	})
+	s.Exec(t, "CREATE ROLE "+SecureRole+" LOGIN PASSWORD '"+password+"'")
+	s.Exec(t, "CREATE DATABASE dvt OWNER "+SecureRole+" TEMPLATE template0 ENCODING 'UTF8'")
+	return s
+}
+
+// Exec runs a statement as the superuser.
+func (s *PostgresServer) Exec(t testing.TB, sql string) {
+	t.Helper()
+	if err := execSQL(s.DSN, sql); err != nil {
+		t.Fatalf("testserver: %s: %v", sql, err)
+	}
+}
+
+// Secure replaces the certificate, the authority of clients and the password of SecureRole, and cuts its connections.
+func (s *PostgresServer) Secure(t testing.TB, server Pair, clients *Authority, password string) {
+	t.Helper()
+	s.Replace(t, secureFiles(server, clients))
+	s.Exec(t, "ALTER ROLE "+SecureRole+" PASSWORD '"+password+"'")
+	s.Cut(t)
+}
+
+// Cut ends every connection of SecureRole.
+func (s *PostgresServer) Cut(t testing.TB) {
+	t.Helper()
+	s.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '"+SecureRole+"'")
+}
+
+func secureFiles(server Pair, clients *Authority) map[string][]byte {
+	return map[string][]byte{"server.pem": server.Cert, "server.key": server.Key, "clients.pem": clients.PEM}
+}

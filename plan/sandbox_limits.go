@@ -1,0 +1,180 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// SandboxLimits are the numbers of a Sandbox: what one asks for, the defaults of a worker, or a ceiling. Zero is no
+// number.
+type SandboxLimits struct {
+	Memory int64   `json:"memory,omitempty"` // bytes
+	CPU    float64 `json:"cpu,omitempty"`    // cores
+	PIDs   int     `json:"pids,omitempty"`
+	Disk   int64   `json:"disk,omitempty"` // bytes
+}
+
+// Limits returns the numbers that s asks for. nil asks for none.
+func (s *Sandbox) Limits() SandboxLimits {
+	if s == nil {
+		return SandboxLimits{}
+	}
+	return SandboxLimits{Memory: s.Memory, CPU: s.CPU, PIDs: s.PIDs, Disk: s.Disk}
+}
+
+// Or returns l with the numbers of defaults where l has none.
+func (l SandboxLimits) Or(defaults SandboxLimits) SandboxLimits {
+	return SandboxLimits{
+		Memory: either(l.Memory, defaults.Memory), CPU: either(l.CPU, defaults.CPU),
+		PIDs: either(l.PIDs, defaults.PIDs), Disk: either(l.Disk, defaults.Disk),
+	}
+}
+
+// Within returns the lower number of l and ceiling, and the only one where the other has none. A worker uses
+// asked.Or(defaults).Within(ceiling): the ceiling also bounds a step that asks for nothing.
+func (l SandboxLimits) Within(ceiling SandboxLimits) SandboxLimits {
+	return SandboxLimits{
+		Memory: lower(l.Memory, ceiling.Memory), CPU: lower(l.CPU, ceiling.CPU),
+		PIDs: lower(l.PIDs, ceiling.PIDs), Disk: lower(l.Disk, ceiling.Disk),
+	}
+}
+
+func either[T int | int64 | float64](a, b T) T {
+	if a != 0 {
+		return a
+	}
+	return b
+}
+
+func lower[T int | int64 | float64](a, b T) T {
+	if a == 0 || b == 0 {
+		return a + b
+	}
+	return min(a, b)
+}
+
+// SandboxCeiling is the most that a tenant's policy permits in one place, and the least isolation that it asks for. The
+// zero value permits everything.
+type SandboxCeiling struct {
+	Limits SandboxLimits
+	// Connect lists the destinations that programs may have; nil permits all that the guard of outgoing addresses
+	// permits.
+	Connect []string
+	Require []SandboxPart // of every program
+}
+
+// Strictest returns the ceiling that holds where both a and b hold.
+func (a SandboxCeiling) Strictest(b SandboxCeiling) SandboxCeiling {
+	return SandboxCeiling{
+		Limits: a.Limits.Within(b.Limits), Connect: commonDestinations(a.Connect, b.Connect), Require: unionOfParts(a.Require, b.Require),
+	}
+}
+
+// Apply returns the sandbox that a step gets that asked for s: its numbers at most those of the ceiling, its
+// destinations those that both permit, its required parts those of both. A number that the step leaves to the worker
+// stays 0; the worker holds its default to the ceiling. s is left as it is, and may be nil.
+func (a SandboxCeiling) Apply(s *Sandbox) *Sandbox {
+	if a.Connect == nil && len(a.Require) == 0 && s == nil {
+		return nil
+	}
+	out := s.Clone()
+	if out == nil {
+		out = &Sandbox{}
+	}
+	asked := s.Limits()
+	// The ceiling alone stands where the step asks for nothing; that number is the worker's to choose.
+	within := asked.Within(a.Limits)
+	if asked.Memory != 0 {
+		out.Memory = within.Memory
+	}
+	if asked.CPU != 0 {
+		out.CPU = within.CPU
+	}
+	if asked.PIDs != 0 {
+		out.PIDs = within.PIDs
+	}
+	if asked.Disk != 0 {
+		out.Disk = within.Disk
+	}
+	out.Connect = commonDestinations(out.Connect, a.Connect)
+	out.Require = unionOfParts(out.Require, a.Require)
+	return out
+}
+
+// Exceeds lists everything in which s asks for more than the ceiling permits. The paths begin with path.
+func (a SandboxCeiling) Exceeds(s *Sandbox, path string) (out []Violation) {
+	if s == nil {
+		return nil
+	}
+	asked, most := s.Limits(), a.Limits
+	above := func(field string, is bool, format string, args ...any) {
+		if is {
+			out = append(out, Violation{Path: path + "." + field, Code: CodeRange, Message: fmt.Sprintf(format, args...)})
+		}
+	}
+	above("memory", most.Memory != 0 && asked.Memory > most.Memory, "the tenant's policy permits at most %d bytes here", most.Memory)
+	above("cpu", most.CPU != 0 && asked.CPU > most.CPU, "the tenant's policy permits at most %s cores here", plainNumber(most.CPU))
+	above("pids", most.PIDs != 0 && asked.PIDs > most.PIDs, "the tenant's policy permits at most %d processes and threads here", most.PIDs)
+	above("disk", most.Disk != 0 && asked.Disk > most.Disk, "the tenant's policy permits files of at most %d bytes here", most.Disk)
+	if a.Connect == nil {
+		return out
+	}
+	for i, entry := range s.Connect {
+		above(fmt.Sprintf("connect[%d]", i), !covered(entry, a.Connect),
+			"the tenant's policy does not permit connections to %s here; it permits %s", quote(entry), listed(a.Connect))
+	}
+	return out
+}
+
+// listed shows the first destinations of a list.
+func listed(entries []string) string {
+	const most = 5
+	switch {
+	case len(entries) == 0:
+		return "none"
+	case len(entries) > most:
+		return fmt.Sprintf("%s and %d more", strings.Join(entries[:most], ", "), len(entries)-most)
+	}
+	return strings.Join(entries, ", ")
+}
+
+// covered reports whether one entry of wide permits everything that an entry permits.
+func covered(entry string, wide []string) bool {
+	d, err := ParseDestination(entry)
+	return err == nil && slices.ContainsFunc(wide, func(w string) bool {
+		c, err := ParseDestination(w)
+		return err == nil && c.Covers(d)
+	})
+}
+
+// commonDestinations lists what both lists permit. nil permits everything.
+func commonDestinations(a, b []string) []string {
+	switch {
+	case a == nil:
+		return slices.Clone(b)
+	case b == nil:
+		return slices.Clone(a)
+	}
+	out := []string{}
+	add := func(from, other []string) {
+		for _, entry := range from {
+			if covered(entry, other) && !covered(entry, out) {
+				out = append(out, entry)
+			}
+		}
+	}
+	add(a, b)
+	add(b, a)
+	return out
+}
+
+// unionOfParts lists the parts of both, in the order of SandboxParts.
+func unionOfParts(a, b []SandboxPart) (out []SandboxPart) {
+	for _, part := range SandboxParts() {
+		if slices.Contains(a, part) || slices.Contains(b, part) {
+			out = append(out, part)
+		}
+	}
+	return out
+}

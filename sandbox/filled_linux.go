@@ -1,0 +1,49 @@
+package sandbox
+
+import (
+	"io/fs"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxSearched bounds how many files are looked at for one that reached the limit.
+const maxSearched = 20_000
+
+// filled reports whether a program that failed probably failed for want of disk: it died of SIGXFSZ, a file has exactly
+// the permitted size, or /tmp is full. Many languages ignore the signal and report a failed write instead.
+func filled(s *spec, status syscall.WaitStatus) bool {
+	if status.Exited() && status.ExitStatus() == 0 {
+		return false
+	}
+	const shellsXFSZ = 128 + int(unix.SIGXFSZ)
+	if status.Signaled() && status.Signal() == unix.SIGXFSZ || status.Exited() && status.ExitStatus() == shellsXFSZ {
+		return true
+	}
+	dirs := s.Write
+	if s.Level.Space {
+		dirs = append(dirs[:len(dirs):len(dirs)], "/tmp", "/dev/shm")
+		for _, dir := range []string{"/tmp", "/dev/shm"} {
+			var stat unix.Statfs_t
+			if unix.Statfs(dir, &stat) == nil && stat.Bavail == 0 && stat.Type == unix.TMPFS_MAGIC {
+				return true
+			}
+		}
+	}
+	searched, found := 0, false
+	for _, dir := range dirs {
+		_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+			if searched++; err != nil || found || searched > maxSearched {
+				return fs.SkipAll
+			}
+			if e.Type().IsRegular() {
+				if info, err := e.Info(); err == nil && info.Size() == s.Disk {
+					found = true
+				}
+			}
+			return nil
+		})
+	}
+	return found
+}

@@ -1,0 +1,62 @@
+//go:build !linux
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"syscall"
+
+	"github.com/dvt-engine/dvt/plan"
+)
+
+// Main does nothing on this system: there is no shim.
+func Main() {}
+
+// groupRuntime starts programs in process groups of their own, without isolation.
+type groupRuntime struct{ caps Capabilities }
+
+func newProcessRuntime(Config) (Runtime, error) {
+	missing := map[plan.SandboxPart]string{}
+	for _, part := range plan.SandboxParts() {
+		missing[part] = "the process runtime isolates on Linux only; run the worker on Linux or use the docker runtime"
+	}
+	return &groupRuntime{capabilities(RuntimeProcess, "", missing)}, nil
+}
+
+// Capabilities implements Runtime.
+func (r *groupRuntime) Capabilities() Capabilities { return r.caps }
+
+// Close implements Runtime.
+func (r *groupRuntime) Close() error { return nil }
+
+// Start implements Runtime.
+func (r *groupRuntime) Start(ctx context.Context, p Program) (Process, error) {
+	if err := errors.Join(p.check(), r.caps.require(p.Require), ctx.Err()); err != nil {
+		return nil, err
+	}
+	cmd := &exec.Cmd{
+		Path: p.Path, Args: p.Argv, Env: p.Env, Dir: p.Dir, Stdout: p.Stdout, Stderr: p.Stderr, SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrProgram, err)
+	}
+	return &groupProcess{cmd}, nil
+}
+
+type groupProcess struct{ cmd *exec.Cmd }
+
+func (p *groupProcess) Terminate() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM) }
+func (p *groupProcess) Kill()      { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
+
+func (p *groupProcess) Wait() (Exit, error) {
+	err := p.cmd.Wait()
+	p.Kill()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return Exit{}, fmt.Errorf("sandbox: wait: %w", err)
+	}
+	return Exit{Status: p.cmd.ProcessState.ExitCode()}, nil
+}

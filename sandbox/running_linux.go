@@ -1,0 +1,233 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dvt-engine/dvt/plan"
+)
+
+// killGrace is how long a shim without a process namespace may take to end what its program left behind.
+const killGrace = 2 * time.Second
+
+// process is a program in its sandbox.
+type process struct {
+	*shimProcess
+
+	program    Program
+	violations *violations
+	supervisor *supervisor
+	resolver   *stubResolver
+	landlocked bool // see supervisor
+	resolve    func(ctx context.Context, network, host string) ([]netip.Addr, error)
+
+	background func(func()) // runs what Close waits for
+
+	killed atomic.Bool
+	exited chan struct{} // closed when exit and err are set
+	exit   Exit
+	err    error
+	order  sync.Once
+}
+
+// converse tells the shim of the program and follows it until the program runs.
+func (q *process) converse(s *spec, connect connectRules) error {
+	memory, err := specFile(s)
+	if err != nil {
+		return err
+	}
+	defer memory.Close()
+	fds := []int{int(memory.Fd()), int(q.program.Stdout.Fd()), int(q.program.Stderr.Fd())}
+	for _, fd := range fds {
+		if err := unix.SetNonblock(fd, false); err != nil { // programs expect it of their output
+			return fmt.Errorf("sandbox: output: %w", err)
+		}
+	}
+	if err := q.control.send(message{Kind: msgStart}, fds...); err != nil {
+		return fmt.Errorf("%w: %w", errShimGone, err)
+	}
+	for first := true; ; first = false {
+		m, fds, err := q.control.receive()
+		if err != nil && first {
+			return fmt.Errorf("%w: %w", errShimGone, err)
+		}
+		if err != nil {
+			return fmt.Errorf("sandbox: the shim ended before the program started: %w", err)
+		}
+		switch m.Kind {
+		case msgReady:
+			if err := q.serve(m.Socket, fds, connect); err != nil {
+				return err
+			}
+		case msgStarted:
+			return nil
+		case msgFailed:
+			return startError(m)
+		}
+	}
+}
+
+func startError(m message) error {
+	switch m.Stage {
+	case "exec":
+		return fmt.Errorf("%w: %w", ErrProgram, m.Errno)
+	case "path":
+		return fmt.Errorf("%w: %s", ErrPath, m.Text)
+	}
+	if m.Errno != 0 {
+		return fmt.Errorf("sandbox: %s (%w)", m.Text, m.Errno)
+	}
+	return fmt.Errorf("sandbox: %s", m.Text)
+}
+
+// serve takes over the descriptors of the shim. It owns them.
+func (q *process) serve(kinds []string, fds []int, connect connectRules) error {
+	names := newNameTable()
+	q.resolver = &stubResolver{connect: connect, names: names, violations: q.violations, lookup: q.resolve}
+	q.supervisor = &supervisor{
+		connect: connect, judge: q.program.Judge, names: names, violations: q.violations, ownNetwork: q.level.Space,
+		landlocked: q.landlocked, slots: make(chan struct{}, maxConnecting),
+	}
+	for i, fd := range fds {
+		var err error
+		switch kinds[i] {
+		case socketListener:
+			err = q.supervisor.serve(fd)
+		case socketUDP:
+			err = q.resolver.serveUDP(os.NewFile(uintptr(fd), "sandbox udp"))
+		case socketTCP:
+			err = q.resolver.serveTCP(os.NewFile(uintptr(fd), "sandbox tcp"))
+		}
+		if err != nil {
+			return fmt.Errorf("sandbox: %s: %w", kinds[i], err)
+		}
+	}
+	return nil
+}
+
+// Terminate implements Process.
+func (q *process) Terminate() { _ = q.control.send(message{Kind: msgTerm}) }
+
+// Kill implements Process.
+func (q *process) Kill() {
+	q.order.Do(func() {
+		q.killed.Store(true)
+		if q.level.Space {
+			_ = q.cmd.Process.Kill() // the kernel ends the namespace with its first process
+			return
+		}
+		_ = q.control.send(message{Kind: msgKill})
+		time.AfterFunc(killGrace, func() {
+			select {
+			case <-q.exited:
+			default:
+				signalBelow(q.cmd.Process.Pid, unix.SIGKILL)
+				_ = q.cmd.Process.Kill()
+			}
+		})
+	})
+}
+
+// Wait implements Process.
+func (q *process) Wait() (Exit, error) {
+	<-q.exited
+	return q.exit, q.err
+}
+
+// watch waits for the end of the program and of the sandbox.
+func (q *process) watch() {
+	var end message
+	for end.Kind != msgExited {
+		var err error
+		if end, _, err = q.control.receive(); err != nil {
+			break
+		}
+	}
+	waited := q.cmd.Wait()
+	var exit *exec.ExitError
+	if waited != nil && !errors.As(waited, &exit) {
+		q.err = fmt.Errorf("sandbox: wait: %w", waited)
+	}
+	q.exit = Exit{Status: -1}
+	if end.Kind == msgExited {
+		q.exit.Status = end.Status
+	}
+	q.judgeEnd(end)
+	q.finish()
+	close(q.exited)
+}
+
+// judgeEnd finds the bound that ended the program.
+func (q *process) judgeEnd(end message) {
+	kills, forks := q.group.oomKills(), q.group.refusedForks()
+	if kills > 0 {
+		q.violations.add(plan.SandboxMemory, fmt.Sprintf("the kernel ended %d processes because the step used more than %d bytes of memory", kills, q.program.Limits.Memory))
+	}
+	if forks > 0 {
+		q.violations.add(plan.SandboxPIDs, fmt.Sprintf("the start of a process or thread was refused %d times because the step had %d", forks, q.program.Limits.PIDs))
+	}
+	if end.Signal == int(unix.SIGSYS) {
+		q.violations.add(plan.SandboxSyscalls, "the program was ended because it made a system call of another architecture")
+	}
+	switch {
+	case q.killed.Load() || q.exit.Status == 0:
+	case kills > 0:
+		q.exit.Cause = CauseMemory
+	case end.Full:
+		q.exit.Cause = CauseDisk
+	case forks > 0:
+		q.exit.Cause = CausePIDs
+	}
+}
+
+// finish releases what the worker keeps for the process. All of its processes have ended.
+func (q *process) finish() {
+	if q.supervisor != nil {
+		q.supervisor.close()
+	}
+	if q.resolver != nil {
+		q.resolver.close()
+	}
+	q.control.conn.Close()
+	q.background(q.group.remove)
+	q.violations.close()
+}
+
+// violations passes refused actions on, each once.
+type violations struct {
+	report func(Violation)
+
+	mu     sync.Mutex
+	seen   map[Violation]bool
+	closed bool
+}
+
+func (v *violations) add(part plan.SandboxPart, action string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	one := Violation{Part: part, Action: action}
+	if v.report == nil || v.closed || v.seen[one] || len(v.seen) >= MaxViolations {
+		return
+	}
+	if v.seen == nil {
+		v.seen = map[Violation]bool{}
+	}
+	v.seen[one] = true
+	v.report(one)
+}
+
+// close waits for a call that is under way; there is none afterwards.
+func (v *violations) close() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.closed = true
+}

@@ -1,0 +1,234 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/dvt-engine/dvt/plan"
+)
+
+const (
+	// maxConnecting bounds how many connections of a program are being made at once. More fail with EAGAIN.
+	maxConnecting = 64
+	// connectTimeout bounds a blocking connect.
+	connectTimeout = 60 * time.Second
+)
+
+// notification is struct seccomp_notif.
+type notification struct {
+	ID    uint64
+	PID   uint32
+	Flags uint32
+	Nr    int32
+	Arch  uint32
+	IP    uint64
+	Args  [6]uint64
+}
+
+// answer is struct seccomp_notif_resp.
+type answer struct {
+	ID    uint64
+	Value int64
+	Error int32
+	Flags uint32
+}
+
+// addedFD is struct seccomp_notif_addfd.
+type addedFD struct {
+	ID       uint64
+	Flags    uint32
+	Source   uint32
+	New      uint32
+	NewFlags uint32
+}
+
+// supervisor answers the system calls of a program that its filter does not decide. It makes the permitted connections
+// itself, in the worker's network, and gives the program the connected socket: the program's memory is read once, so
+// another thread that changes the address afterwards changes nothing.
+type supervisor struct {
+	connect    connectRules
+	judge      func(netip.AddrPort) error
+	names      *nameTable
+	violations *violations
+	ownNetwork bool // the program has a network of its own, in which only its loopback exists
+	landlocked bool // the kernel refuses each TCP connection that the program makes by itself
+	slots      chan struct{}
+
+	listener *os.File
+	done     chan struct{}
+}
+
+// serve answers until the last process with the filter has ended. It owns the listener.
+func (s *supervisor) serve(listener int) error {
+	if err := unix.SetNonblock(listener, true); err != nil {
+		_ = unix.Close(listener)
+		return err
+	}
+	s.listener, s.done = os.NewFile(uintptr(listener), "sandbox seccomp"), make(chan struct{})
+	raw, err := s.listener.SyscallConn()
+	if err != nil {
+		s.listener.Close()
+		close(s.done)
+		return err
+	}
+	go func() {
+		defer close(s.done)
+		for alive := true; alive; {
+			err := raw.Read(func(fd uintptr) bool {
+				var again bool
+				again, alive = s.receive(int(fd))
+				return !again
+			})
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return nil
+}
+
+// close ends serve. Connections that are being made may go on for a while; their sockets reach nobody.
+func (s *supervisor) close() {
+	if s.listener != nil {
+		s.listener.Close()
+		<-s.done
+	}
+}
+
+// receive handles one notification. wait asks to be called when there is more.
+func (s *supervisor) receive(fd int) (wait, alive bool) {
+	polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	switch n, err := unix.Poll(polled, 0); {
+	case errors.Is(err, unix.EINTR):
+		return false, true
+	case err != nil:
+		return false, false
+	case n == 0:
+		return true, true
+	case polled[0].Revents&unix.POLLIN == 0:
+		return false, false // nobody has the filter any more
+	}
+	var n notification
+	if err := ioctl(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)); err != nil {
+		// ENOENT: the caller ended between the notice and the read.
+		return false, errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINTR)
+	}
+	carryOut := map[int32]func(notification) verdict{unix.SYS_CONNECT: s.dial, unix.SYS_LISTEN: s.listen}[n.Nr]
+	if carryOut == nil {
+		s.respond(n, s.refuse(n))
+		return false, true
+	}
+	select {
+	case s.slots <- struct{}{}:
+		go func() {
+			defer func() { <-s.slots }()
+			s.respond(n, carryOut(n))
+		}()
+	default:
+		s.violations.add(plan.SandboxConnect, fmt.Sprintf("a connection was refused because %d were being made at once", maxConnecting))
+		s.respond(n, failure(unix.EAGAIN))
+	}
+	return false, true
+}
+
+// verdict is how a call is answered.
+type verdict struct {
+	errno unix.Errno
+	pass  bool // the kernel carries the call out
+}
+
+func failure(errno unix.Errno) verdict { return verdict{errno: errno} }
+
+func (s *supervisor) respond(n notification, v verdict) {
+	a := answer{ID: n.ID, Error: -int32(v.errno)}
+	if v.pass {
+		a.Flags = unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE
+	}
+	_ = s.control(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&a))
+}
+
+// control is an ioctl on the listener. It fails after close.
+func (s *supervisor) control(request uint, arg unsafe.Pointer) error {
+	raw, err := s.listener.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var result error
+	if err := raw.Control(func(fd uintptr) { result = ioctl(int(fd), request, arg) }); err != nil {
+		return err
+	}
+	return result
+}
+
+// valid reports whether the caller still waits, so that its pid is still its own.
+func (s *supervisor) valid(n notification) bool {
+	return s.control(unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&n.ID)) == nil
+}
+
+func ioctl(fd int, request uint, arg unsafe.Pointer) error {
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), uintptr(request), uintptr(arg))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// refuse names a call that no program may make.
+func (s *supervisor) refuse(n notification) verdict {
+	switch n.Nr {
+	case unix.SYS_CLONE:
+		s.violations.add(plan.SandboxSyscalls, "clone with a new namespace was refused")
+	case unix.SYS_IOCTL:
+		s.violations.add(plan.SandboxSyscalls, "ioctl that types into a terminal was refused")
+	case unix.SYS_SOCKET:
+		family, kind := int(int32(n.Args[0])), int(n.Args[1]&0xf)
+		if family == unix.AF_INET || family == unix.AF_INET6 {
+			s.violations.add(plan.SandboxNetwork, fmt.Sprintf("a raw socket (type %d) was refused", kind))
+			return failure(unix.EPERM)
+		}
+		s.violations.add(plan.SandboxNetwork, fmt.Sprintf("a socket of address family %s was refused", familyName(family, n.Args[2])))
+		if family == unix.AF_PACKET {
+			return failure(unix.EPERM)
+		}
+		return failure(unix.EAFNOSUPPORT)
+	case unix.SYS_SENDTO, unix.SYS_SENDMSG, unix.SYS_SENDMMSG:
+		s.violations.add(plan.SandboxConnect, "a message that connects (MSG_FASTOPEN) was refused")
+		return failure(unix.EOPNOTSUPP)
+	default:
+		if makesDevice(n.Nr) {
+			s.violations.add(plan.SandboxSyscalls, "the making of a device was refused")
+			return failure(unix.EPERM)
+		}
+		name, ok := namedCalls[uint32(n.Nr)]
+		if !ok {
+			name = fmt.Sprintf("system call %d", n.Nr)
+		}
+		s.violations.add(plan.SandboxSyscalls, name+" was refused")
+	}
+	return failure(unix.EPERM)
+}
+
+func makesDevice(number int32) bool {
+	return number == unix.SYS_MKNODAT || slices.Contains(archMknod, uint32(number))
+}
+
+func familyName(family int, protocol uint64) string {
+	names := map[int]string{
+		unix.AF_PACKET: "packet", unix.AF_VSOCK: "vsock", unix.AF_ALG: "alg", unix.AF_KEY: "key", unix.AF_BLUETOOTH: "bluetooth",
+		unix.AF_CAN: "can", unix.AF_TIPC: "tipc", unix.AF_RDS: "rds", unix.AF_XDP: "xdp", unix.AF_QIPCRTR: "qipcrtr",
+	}
+	if family == unix.AF_NETLINK {
+		return fmt.Sprintf("netlink with protocol %d", protocol)
+	}
+	if name, ok := names[family]; ok {
+		return name
+	}
+	return fmt.Sprint(family)
+}

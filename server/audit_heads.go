@@ -1,0 +1,106 @@
+package server
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/dvt-engine/dvt/artifact"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/internal/secretfile"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// bucketURL makes the URL of a bucket of a URL or a directory.
+func bucketURL(place string) (string, error) {
+	if strings.Contains(place, "://") {
+		return place, nil
+	}
+	dir, err := filepath.Abs(place)
+	if err != nil {
+		return "", err
+	}
+	return (&url.URL{Scheme: "file", Path: dir}).String(), nil
+}
+
+// openAuditHeads opens what `audit-heads` names; the zero value when it names nothing.
+func (p *parts) openAuditHeads(ctx context.Context) (control.AuditHeads, error) {
+	if p.cfg.AuditHeads == "" {
+		return control.AuditHeads{}, nil
+	}
+	at, err := bucketURL(p.cfg.AuditHeads)
+	if err != nil {
+		return control.AuditHeads{}, fmt.Errorf("audit-heads: %w", err)
+	}
+	key, err := openHeadsKey(p.log, p.cfg.AuditHeadsKey)
+	if err != nil {
+		return control.AuditHeads{}, fmt.Errorf("audit-heads-key: %w", err)
+	}
+	if p.auditHeads, err = artifact.OpenArchive(ctx, at); err != nil {
+		return control.AuditHeads{}, fmt.Errorf("audit-heads: %w", err)
+	}
+	return control.AuditHeads{Archive: p.auditHeads, Key: key.Get, Every: p.cfg.AuditHeadsInterval, Installation: p.cfg.PublicURL}, nil
+}
+
+func openHeadsKey(log *slog.Logger, path string) (*secretfile.Value[ed25519.PrivateKey], error) {
+	return secretfile.Open(log, func(contents [][]byte) (ed25519.PrivateKey, error) {
+		block, _ := pem.Decode(contents[0])
+		if block == nil {
+			return nil, errors.New("the file holds no key in PEM: make one with `openssl genpkey -algorithm ed25519`")
+		}
+		key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+		if own, ok := key.(ed25519.PrivateKey); ok && err == nil {
+			return own, nil
+		}
+		return nil, errors.New("the key is no private key of Ed25519 in PKCS 8: make one with `openssl genpkey -algorithm ed25519`")
+	}, path)
+}
+
+// SignedHeads are the ends of the audit's chains at one moment.
+type SignedHeads = store.SignedHeads
+
+// ReadAuditHeads gives each signed document at place, a bucket URL or a directory, to good, and the name of each that the
+// public key in the PEM file did not sign to bad. They come in the order of their times.
+func ReadAuditHeads(ctx context.Context, place, publicKeyFile string, good func(SignedHeads), bad func(name string)) error {
+	text, err := os.ReadFile(publicKeyFile)
+	if err != nil {
+		return err
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return fmt.Errorf("%s holds no key in PEM: make one with `openssl pkey -pubout`", publicKeyFile)
+	}
+	parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
+	key, ok := parsed.(ed25519.PublicKey)
+	if err != nil || !ok {
+		return fmt.Errorf("%s holds no public key of Ed25519: make one with `openssl pkey -pubout`", publicKeyFile)
+	}
+	at, err := bucketURL(place)
+	if err != nil {
+		return err
+	}
+	archive, err := artifact.OpenArchive(ctx, at)
+	if err != nil {
+		return err
+	}
+	defer archive.Close()
+	return archive.Each(ctx, func(name string, body []byte) error {
+		heads, err := store.DecodeHeads(body, key)
+		switch {
+		case errors.Is(err, store.ErrSignature):
+			bad(name)
+			return nil
+		case err == nil:
+			good(heads)
+		}
+		return err
+	})
+}

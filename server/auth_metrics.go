@@ -1,0 +1,19 @@
+package server
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dvt-engine/dvt/graph"
+)
+
+// newAuthFailures registers dvt_auth_failures_total with every kind, so that a rule on a kind holds before its first failure.
+func newAuthFailures(r prometheus.Registerer) func(kind string) {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "dvt_auth_failures_total", Help: "Requests whose sender could not be told, by kind.",
+	}, []string{"kind"})
+	for _, kind := range graph.FailedKinds() {
+		c.WithLabelValues(kind)
+	}
+	r.MustRegister(c)
+	return func(kind string) { c.WithLabelValues(kind).Inc() }
+}

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"log/slog"
+	"net/http"
+	"slices"
+)
+
+// codecPath is where Temporal's UI and CLI find the codec server.
+const codecPath = "/engine/codec"
+
+// maxPayloads is the most that one request may hold, in bytes: Temporal answers no more at once.
+const maxPayloads = 8 << 20
+
+// codecRoutes offer clear text to operators. Only decoding is offered: nobody but dvt writes payloads.
+func (p *parts) codecRoutes(mux *http.ServeMux) {
+	if p.payloads == nil {
+		return
+	}
+	decoder := p.payloads.Decoder()
+	mux.HandleFunc("POST "+codecPath+"/decode", func(w http.ResponseWriter, r *http.Request) {
+		if !p.codecOrigin(w, r) {
+			http.Error(w, "the setting codec-origins does not name this origin", http.StatusForbidden)
+			return
+		}
+		r = r.Clone(r.Context())
+		r.Header.Del("Cookie") // a token shows that the caller means it; a session is sent by any page
+		who, err := p.callers.Caller(r)
+		if err == nil {
+			err = p.control.MayReadPayloads(r.Context(), who)
+		}
+		if refusedHTTP(w, err) {
+			return
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		p.log.InfoContext(r.Context(), "payloads are decoded", slog.String("principal", who.ID),
+			slog.String("tenant", who.TenantID))
+		r.Body = http.MaxBytesReader(w, r.Body, maxPayloads)
+		decoder.ServeHTTP(w, r)
+	})
+	mux.HandleFunc("OPTIONS "+codecPath+"/decode", func(w http.ResponseWriter, r *http.Request) {
+		if p.codecOrigin(w, r) {
+			w.Header().Set("Access-Control-Allow-Methods", "POST")
+			w.Header().Set("Access-Control-Allow-Headers", "authorization, content-type, x-namespace")
+			w.Header().Set("Access-Control-Max-Age", "600")
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+}
+
+// codecOrigin reports whether the page that sent a request may read the answer, and says so to its browser. A program
+// names no origin.
+func (p *parts) codecOrigin(w http.ResponseWriter, r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	w.Header().Set("Vary", "Origin")
+	if origin == "" {
+		return true
+	}
+	if !slices.Contains(p.cfg.CodecOrigins, origin) {
+		return false
+	}
+	w.Header().Set("Access-Control-Allow-Origin", origin)
+	return true
+}

@@ -1,0 +1,202 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/sandbox"
+)
+
+// Sandboxing is every setting of the sandbox that programs of steps run in.
+type Sandboxing struct {
+	SandboxRuntime string   `koanf:"sandbox-runtime"` // process, docker, gvisor or none
+	SandboxImage   string   `koanf:"sandbox-image"`   // container image of the runtime docker
+	SandboxMemory  string   `koanf:"sandbox-memory"`  // of steps that ask for none, such as 2Gi
+	SandboxCPU     float64  `koanf:"sandbox-cpu"`     // cores
+	SandboxPIDs    int      `koanf:"sandbox-pids"`    // processes and threads at once
+	SandboxDisk    string   `koanf:"sandbox-disk"`    // of one written file
+	SandboxMax     []string `koanf:"sandbox-max"`     // memory=8Gi, cpu=4, pids=256, disk=20Gi: the most that a step gets
+	SandboxRead    []string `koanf:"sandbox-read"`    // files and directories that every step may read
+	SandboxWrite   []string `koanf:"sandbox-write"`   // directories that every step may read and change
+	SandboxRoots   []string `koanf:"sandbox-roots"`   // directories that steps may name, beside the project root
+	// SandboxAllowMissing names parts of the sandbox without which a worker serves its data queues all the same.
+	SandboxAllowMissing []string `koanf:"sandbox-allow-missing"`
+}
+
+// runtimeNone is the value of sandbox-runtime that isolates nothing.
+const runtimeNone = "none"
+
+// sandboxRuntimes are the values of sandbox-runtime.
+var sandboxRuntimes = []string{ //nolint:gochecknoglobals // a constant
+	sandbox.RuntimeProcess, sandbox.RuntimeDocker, sandbox.RuntimeGVisor, runtimeNone,
+}
+
+// helpOfSandboxing is the help of those settings that commands take as flags.
+var helpOfSandboxing = map[string]string{ //nolint:gochecknoglobals // a table
+	"sandbox-runtime":       "process, docker, gvisor, or none: programs of steps then run with all rights of the worker",
+	"sandbox-image":         "container image that the runtime docker starts programs in",
+	"sandbox-memory":        "memory of a step that asks for none, such as 2Gi",
+	"sandbox-cpu":           "processor time of a step that asks for none, in cores",
+	"sandbox-pids":          "processes and threads of a step that asks for none",
+	"sandbox-disk":          "size of one file that a step writes, unless it asks for another, such as 10Gi",
+	"sandbox-max":           "the most that a step gets: memory=8Gi,cpu=4,pids=256,disk=20Gi",
+	"sandbox-read":          "files and directories that every step may read",
+	"sandbox-write":         "directories that every step may read and change",
+	"sandbox-roots":         "directories that plans may name beside the project root, to work in, read or change",
+	"sandbox-allow-missing": "parts of the sandbox that this worker may lack: files, network, connect, processes, syscalls",
+}
+
+// requiredParts are those without which a data worker does not start unless sandbox-allow-missing names them.
+var requiredParts = []plan.SandboxPart{ //nolint:gochecknoglobals // a constant
+	plan.SandboxFiles, plan.SandboxNetwork, plan.SandboxConnect, plan.SandboxProcesses, plan.SandboxSyscalls,
+}
+
+// Bounds of the limits of steps.
+var (
+	leastLimits = sandbox.Limits{Memory: 16 << 20, CPU: 0.05, PIDs: 8, Disk: 1 << 20}         //nolint:gochecknoglobals // constants
+	mostLimits  = sandbox.Limits{Memory: 16 << 40, CPU: 1024, PIDs: 1_000_000, Disk: 1 << 50} //nolint:gochecknoglobals // constants
+)
+
+func sandboxDefaults() map[string]any {
+	return map[string]any{
+		"sandbox-runtime": sandbox.RuntimeProcess, "sandbox-memory": "2Gi", "sandbox-cpu": 2.0, "sandbox-pids": 256, "sandbox-disk": "10Gi",
+		"sandbox-max": []string{"memory=8Gi", "cpu=4", "pids=256", "disk=20Gi"},
+	}
+}
+
+// verifySandbox names everything that is wrong with these settings, and makes paths absolute.
+func (c *Config) verifySandbox() (errs []error) {
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if !slices.Contains(sandboxRuntimes, c.SandboxRuntime) {
+		bad("sandbox-runtime: %q is not one of %s", c.SandboxRuntime, strings.Join(sandboxRuntimes, ", "))
+	}
+	if c.SandboxRuntime == sandbox.RuntimeDocker && c.SandboxImage == "" {
+		bad("sandbox-image is missing: name the image that sandbox-runtime docker starts programs in")
+	}
+	normal, most, err := c.stepLimits()
+	if err != nil {
+		errs = append(errs, err)
+	} else if normal.Memory > most.Memory || normal.CPU > most.CPU || normal.PIDs > most.PIDs || normal.Disk > most.Disk {
+		bad("sandbox-max: the most that a step gets is less than what a step gets that asks for nothing: raise it, or lower " +
+			"sandbox-memory, sandbox-cpu, sandbox-pids or sandbox-disk")
+	}
+	for setting, paths := range map[string][]string{
+		"sandbox-read": c.SandboxRead, "sandbox-write": c.SandboxWrite, "sandbox-roots": c.SandboxRoots,
+	} {
+		for i, path := range paths {
+			if !filepath.IsAbs(path) || filepath.Clean(path) == "/" {
+				bad("%s: %q must be an absolute path, and not /", setting, path)
+			}
+			paths[i] = filepath.Clean(path)
+		}
+	}
+	for _, part := range c.SandboxAllowMissing {
+		if !slices.Contains(plan.SandboxParts(), plan.SandboxPart(part)) {
+			bad("sandbox-allow-missing: %q is not one of %s", part, joined(plan.SandboxParts()))
+		}
+	}
+	return errs
+}
+
+func joined[T ~string](words []T) string {
+	texts := make([]string, len(words))
+	for i, w := range words {
+		texts[i] = string(w)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// stepLimits are the limits of a step that asks for none, and the most that any step gets.
+func (c *Config) stepLimits() (normal, most sandbox.Limits, err error) {
+	var errs []error
+	set := func(setting string, l *sandbox.Limits, field, value string) {
+		if err := setLimit(l, field, value); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", setting, err))
+		}
+	}
+	set("sandbox-memory", &normal, "memory", c.SandboxMemory)
+	set("sandbox-cpu", &normal, "cpu", strconv.FormatFloat(c.SandboxCPU, 'g', -1, 64))
+	set("sandbox-pids", &normal, "pids", strconv.Itoa(c.SandboxPIDs))
+	set("sandbox-disk", &normal, "disk", c.SandboxDisk)
+	most = mostLimits
+	said := map[string]bool{}
+	for _, entry := range c.SandboxMax {
+		field, value, _ := strings.Cut(strings.TrimSpace(entry), "=")
+		if said[field] {
+			errs = append(errs, fmt.Errorf("sandbox-max: %s is there twice", field))
+		}
+		said[field] = true
+		set("sandbox-max", &most, field, value)
+	}
+	return normal, most, errors.Join(errs...)
+}
+
+func setLimit(l *sandbox.Limits, field, value string) (err error) {
+	size := func(to *int64, least, most int64) {
+		n, wrong := parseSize(value)
+		if *to = n; wrong != nil || n < least || n > most {
+			err = fmt.Errorf("%s must be a size from %dMi to %dGi, such as 512Mi or 2Gi, not %q", field, least>>20, most>>30, value)
+		}
+	}
+	switch field {
+	case "memory":
+		size(&l.Memory, leastLimits.Memory, mostLimits.Memory)
+	case "disk":
+		size(&l.Disk, leastLimits.Disk, mostLimits.Disk)
+	case "cpu":
+		n, wrong := strconv.ParseFloat(value, 64)
+		if l.CPU = n; wrong != nil || !(n >= leastLimits.CPU && n <= mostLimits.CPU) {
+			err = fmt.Errorf("cpu must be a number of cores from %v to %v, not %q", leastLimits.CPU, mostLimits.CPU, value)
+		}
+	case "pids":
+		n, wrong := strconv.Atoi(value)
+		if l.PIDs = n; wrong != nil || n < leastLimits.PIDs || n > mostLimits.PIDs {
+			err = fmt.Errorf("pids must be a whole number from %d to %d, not %q", leastLimits.PIDs, mostLimits.PIDs, value)
+		}
+	default:
+		err = fmt.Errorf("%q is not one of memory, cpu, pids, disk", field)
+	}
+	return err
+}
+
+// parseSize reads a number of bytes, or one with the unit Ki, Mi, Gi or Ti.
+func parseSize(text string) (int64, error) {
+	unit := int64(1)
+	for i, suffix := range []string{"Ki", "Mi", "Gi", "Ti"} {
+		if number, ok := strings.CutSuffix(text, suffix); ok {
+			text, unit = number, 1<<(10*(i+1))
+			break
+		}
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > math.MaxInt64/unit {
+		return 0, fmt.Errorf("%q is not a size", text)
+	}
+	return n * unit, nil
+}
+
+// hiddenFiles are what no program of a step may see, even below the project root: the data of this process, the
+// workspaces of all runs, and files of secrets.
+func (c *Config) hiddenFiles() []string {
+	paths := append(c.secretFiles(), c.Data, c.Workspace, c.settingsFile)
+	if path, ok := strings.CutPrefix(c.Store, "sqlite:"); ok {
+		paths = append(paths, path, path+"-wal", path+"-shm")
+	}
+	if rest, ok := strings.CutPrefix(c.Artifacts, "file://"); ok {
+		dir, _, _ := strings.Cut(rest, "?")
+		paths = append(paths, dir)
+	}
+	var out []string
+	for _, path := range paths {
+		if abs, err := filepath.Abs(path); err == nil && path != "" {
+			out = append(out, abs)
+		}
+	}
+	return out
+}

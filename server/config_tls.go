@@ -1,0 +1,283 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/dvt-engine/dvt/engine/temporal"
+	"github.com/dvt-engine/dvt/store/postgres"
+)
+
+// Encryption is every setting of how a process secures its connections, and of the files that its secrets are in. Files
+// are read again when they change.
+type Encryption struct {
+	// AllowPlaintext names what may cross a network in plain text: temporal, store, redis, journal, metrics.
+	AllowPlaintext []string `koanf:"allow-plaintext"`
+
+	TemporalTLS     string `koanf:"temporal-tls"` // on, off, or auto: on when one of the settings below is given
+	TemporalTLSCA   string `koanf:"temporal-tls-ca"`
+	TemporalTLSCert string `koanf:"temporal-tls-cert"`
+	TemporalTLSKey  string `koanf:"temporal-tls-key"`
+	// TemporalTLSServerName is the name in Temporal's certificate; the host of temporal when empty.
+	TemporalTLSServerName string `koanf:"temporal-tls-server-name"`
+	TemporalAPIKeyFile    string `koanf:"temporal-api-key-file"`
+
+	StorePasswordFile string `koanf:"store-password-file"`
+
+	RedisTLSCA         string `koanf:"redis-tls-ca"`
+	RedisTLSCert       string `koanf:"redis-tls-cert"`
+	RedisTLSKey        string `koanf:"redis-tls-key"`
+	RedisTLSServerName string `koanf:"redis-tls-server-name"` // in Redis's certificate; the host of redis when empty
+	RedisPasswordFile  string `koanf:"redis-password-file"`
+
+	ListenTLSCert string `koanf:"listen-tls-cert"`
+	ListenTLSKey  string `koanf:"listen-tls-key"`
+	// ListenTLSClientCA issues the certificates that workers must show at the Journal; nobody must when empty.
+	ListenTLSClientCA string `koanf:"listen-tls-client-ca"`
+
+	ServerTLSCA     string `koanf:"server-tls-ca"`
+	ServerTLSCert   string `koanf:"server-tls-cert"`
+	ServerTLSKey    string `koanf:"server-tls-key"`
+	ServerTLSName   string `koanf:"server-tls-name"` // in the server's certificate; the host of server when empty
+	WorkerTokenFile string `koanf:"worker-token-file"`
+
+	// PayloadKeys are those of what Temporal stores, as id:secret, the one that encrypts first.
+	PayloadKeys     []Secret `koanf:"payload-keys"`
+	PayloadKeysFile string   `koanf:"payload-keys-file"` // one key a line
+	// DispatchKeys are those of what workers of steps read and write; payload-keys when empty.
+	DispatchKeys     []Secret `koanf:"dispatch-keys"`
+	DispatchKeysFile string   `koanf:"dispatch-keys-file"` // one key a line
+	CodecOrigins     []string `koanf:"codec-origins"`      // origins of Temporal UIs whose pages may ask for clear text
+}
+
+// plaintextNames are what allow-plaintext may name.
+var plaintextNames = []string{"temporal", "store", "redis", "journal", "metrics"} //nolint:gochecknoglobals // a constant
+
+// Values of temporal-tls.
+const (
+	tlsOn   = "on"
+	tlsOff  = "off"
+	tlsAuto = "auto"
+)
+
+// keysOf are the keys of the settings of a struct, and which of them are lists.
+func keysOf(settings any) map[string]bool {
+	out := map[string]bool{}
+	for f := range reflect.TypeOf(settings).Fields() {
+		if key := f.Tag.Get("koanf"); key != "" && key != "-" {
+			out[key] = f.Type.Kind() == reflect.Slice
+		}
+	}
+	return out
+}
+
+// groupedKeys are the keys of all settings that stand in a struct of their own, and which of them are lists.
+func groupedKeys() map[string]bool {
+	out := keysOf(Encryption{})
+	maps.Copy(out, keysOf(Sandboxing{}))
+	return out
+}
+
+// helpOfEncryption is the help of those settings that commands take as flags.
+var helpOfEncryption = map[string]string{ //nolint:gochecknoglobals // a table
+	"allow-plaintext":          "of temporal, store, redis, journal, metrics: what may cross a network in plain text",
+	"temporal-tls":             "on, off, or auto: on when another setting of Temporal's TLS or an API key is given",
+	"temporal-tls-ca":          "PEM file of the authority of Temporal's certificate",
+	"temporal-tls-cert":        "PEM file of the certificate that Temporal is shown",
+	"temporal-tls-key":         "PEM file of its private key",
+	"temporal-tls-server-name": "name in Temporal's certificate",
+	"temporal-api-key-file":    "file of the API key, for Temporal Cloud",
+	"store-password-file":      "file of the password of the store's role",
+	"redis-tls-ca":             "PEM file of the authority of Redis's certificate, for rediss://",
+	"redis-tls-cert":           "PEM file of the certificate that Redis is shown",
+	"redis-tls-key":            "PEM file of its private key",
+	"redis-tls-server-name":    "name in Redis's certificate",
+	"redis-password-file":      "file of the password of Redis",
+	"listen-tls-cert":          "PEM file of the certificate of this server; with it the server speaks HTTPS",
+	"listen-tls-key":           "PEM file of its private key",
+	"listen-tls-client-ca":     "PEM file of the authority whose certificates workers must show",
+	"server-tls-ca":            "PEM file of the authority of the server's certificate",
+	"server-tls-cert":          "PEM file of the certificate that the server is shown",
+	"server-tls-key":           "PEM file of its private key",
+	"server-tls-name":          "name in the server's certificate",
+	"worker-token-file":        "file of the token of a data worker",
+	"payload-keys-file":        "file of the keys of what Temporal stores, id:secret, one a line; the first encrypts",
+	"dispatch-keys-file":       "file of the keys of dispatches to workers of steps, one a line; the first encrypts",
+	"codec-origins":            "origins of Temporal UIs whose pages may ask this server for clear text",
+}
+
+// verifyEncryption names everything that is wrong with these settings. Files are looked at where they are opened.
+func (c *Config) verifyEncryption() (errs []error) {
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	for _, name := range c.AllowPlaintext {
+		if !slices.Contains(plaintextNames, name) {
+			bad("allow-plaintext: %q is not one of %s", name, strings.Join(plaintextNames, ", "))
+		}
+	}
+	for name, pair := range map[string][2]string{
+		"temporal-tls": {c.TemporalTLSCert, c.TemporalTLSKey}, "redis-tls": {c.RedisTLSCert, c.RedisTLSKey},
+		"server-tls": {c.ServerTLSCert, c.ServerTLSKey}, "listen-tls": {c.ListenTLSCert, c.ListenTLSKey},
+	} {
+		if (pair[0] == "") != (pair[1] == "") {
+			bad("%[1]s-cert and %[1]s-key must be given together", name)
+		}
+	}
+	if c.dev && c.ListenTLSCert != "" {
+		bad("listen-tls-cert is for `dvt server`: dvt dev listens on loopback, without TLS")
+	}
+	if c.dev && c.Temporal == "" && c.temporalTLS() {
+		bad("temporal-tls is for a Temporal server of your own: name its address in temporal")
+	}
+	if c.ListenTLSClientCA != "" && c.ListenTLSCert == "" {
+		bad("listen-tls-client-ca needs listen-tls-cert: without TLS nobody shows a certificate")
+	}
+	if c.WorkerToken != "" && c.WorkerTokenFile != "" {
+		bad("worker-token and worker-token-file are both given: name the file alone")
+	}
+	errs = append(errs, c.verifyTemporal()...)
+	errs = append(errs, c.verifyStore()...)
+	errs = append(errs, c.verifyRedis()...)
+	errs = append(errs, c.verifyJournal()...)
+	for name, pair := range map[string]struct {
+		list []Secret
+		file string
+	}{"payload-keys": {c.PayloadKeys, c.PayloadKeysFile}, "dispatch-keys": {c.DispatchKeys, c.DispatchKeysFile}} {
+		if len(pair.list) > 0 && pair.file != "" {
+			bad("%[1]s and %[1]s-file are both given: name the file alone", name)
+		}
+	}
+	if _, err := temporal.ParsePayloadKeys(texts(c.PayloadKeys), texts(c.DispatchKeys)); err != nil {
+		bad("payload-keys and dispatch-keys: %w", err)
+	}
+	for _, origin := range c.CodecOrigins {
+		if u, err := url.Parse(origin); err != nil || u.Path != "" || !httpsOrLoopback(origin) {
+			bad("codec-origins: %q must look like https://temporal.example; http is for loopback", origin)
+		}
+	}
+	return errs
+}
+
+// refusal says what to do about a connection in plain text.
+func (c *Config) refusal(name, address, instead string) error {
+	if slices.Contains(c.AllowPlaintext, name) {
+		return nil
+	}
+	return fmt.Errorf("%s: %s is not on this machine, and what is sent there could be read and changed on "+
+		"the way: %s. Where the network itself is trusted, set allow-plaintext: [%s]", name, address, instead, name)
+}
+
+func (c *Config) temporalTLS() bool {
+	return c.TemporalTLS == tlsOn || c.TemporalTLS == tlsAuto && c.temporalSecured()
+}
+
+// temporalSecured reports whether a setting is given that makes sense with TLS alone.
+func (c *Config) temporalSecured() bool {
+	return c.TemporalTLSCA+c.TemporalTLSCert+c.TemporalTLSServerName+c.TemporalAPIKeyFile != ""
+}
+
+func (c *Config) verifyTemporal() (errs []error) {
+	if !slices.Contains([]string{tlsOn, tlsOff, tlsAuto}, c.TemporalTLS) {
+		return []error{fmt.Errorf("temporal-tls must be on, off or auto, not %q", c.TemporalTLS)}
+	}
+	if c.TemporalTLS == tlsOff && c.TemporalTLSCA+c.TemporalTLSCert+c.TemporalTLSServerName != "" {
+		errs = append(errs, errors.New(
+			"temporal-tls is off, and other settings of Temporal's TLS are given: leave one of the two out"))
+	}
+	if c.Temporal == "" || c.temporalTLS() || loopback(c.Temporal) {
+		return errs
+	}
+	if c.TemporalAPIKeyFile != "" {
+		return append(errs, errors.New(
+			"temporal-tls is off, and an API key would cross the network in plain text: set temporal-tls: on"))
+	}
+	instead := "set temporal-tls: on, and temporal-tls-ca for a private authority"
+	if err := c.refusal("temporal", c.Temporal, instead); err != nil {
+		errs = append(errs, err)
+	}
+	return errs
+}
+
+func (c *Config) verifyStore() (errs []error) {
+	if !strings.HasPrefix(c.Store, "postgres://") && !strings.HasPrefix(c.Store, "postgresql://") {
+		if c.StorePasswordFile != "" && c.Store != "" {
+			errs = append(errs, errors.New("store-password-file is for PostgreSQL"))
+		}
+		return errs
+	}
+	if u, err := url.Parse(c.Store); err == nil && c.StorePasswordFile != "" {
+		if _, given := u.User.Password(); given {
+			errs = append(errs, errors.New(
+				"a password stands in store, and store-password-file is given: name the file alone"))
+		}
+	}
+	hosts, err := postgres.Exposed(c.Store)
+	if err != nil {
+		return append(errs, fmt.Errorf("store: %w", err))
+	}
+	for _, host := range hosts {
+		instead := "add sslmode=verify-full to store, and sslrootcert=FILE for a private authority"
+		if err := c.refusal("store", host, instead); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+func (c *Config) verifyRedis() (errs []error) {
+	if c.Redis == "" {
+		return nil
+	}
+	u, err := url.Parse(c.Redis)
+	if err != nil || !slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme) {
+		return []error{errors.New("redis must look like redis://host:port/0, or rediss://host:port/0 for TLS")}
+	}
+	if _, given := u.User.Password(); given && c.RedisPasswordFile != "" {
+		errs = append(errs, errors.New(
+			"a password stands in redis, and redis-password-file is given: name the file alone"))
+	}
+	if u.Scheme != "rediss" && c.RedisTLSCA+c.RedisTLSCert+c.RedisTLSServerName != "" {
+		errs = append(errs, errors.New("settings of Redis's TLS are given: redis must begin with rediss://"))
+	}
+	if u.Scheme == "redis" && u.Hostname() != "" && !loopback(u.Host) {
+		instead := "use rediss:// in redis, and redis-tls-ca for a private authority"
+		if err := c.refusal("redis", u.Host, instead); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+func (c *Config) verifyJournal() (errs []error) {
+	if c.Server == "" || string(c.WorkerToken)+c.WorkerTokenFile == "" {
+		return nil // the address is for commands, which have their own rules
+	}
+	u, err := url.Parse(c.Server)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return []error{errors.New("server must look like https://dvt.example:8443")}
+	}
+	if u.Scheme == "http" && c.ServerTLSCA+c.ServerTLSCert+c.ServerTLSName != "" {
+		errs = append(errs, errors.New("settings of the server's TLS are given: server must begin with https://"))
+	}
+	if u.Scheme == "http" && !loopback(u.Host) {
+		instead := "use https:// in server, and server-tls-ca for a private authority"
+		if err := c.refusal("journal", u.Host, instead); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// exposedListener says what a server offers in plain text to others, empty when it does not.
+func (c *Config) exposedListener(at net.Addr) string {
+	if c.ListenTLSCert != "" || loopback(at.String()) || slices.Contains(c.AllowPlaintext, "journal") {
+		return ""
+	}
+	return "the API and the Journal are served in plain text to other machines: set listen-tls-cert and " +
+		"listen-tls-key, or, behind a proxy that ends TLS on a trusted network, allow-plaintext: [journal]"
+}

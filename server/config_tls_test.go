@@ -1,0 +1,184 @@
+package server_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/internal/testserver"
+)
+
+func TestLoad_PlainTextOffLoopbackIsRefusedUnlessNamed(t *testing.T) {
+	const store, redis, temporal = "store: postgres://dvt@db.internal/dvt\n",
+		"redis: redis://redis.internal:6379/0\n", "temporal: temporal.internal:7233\n"
+	const journal = "server: http://dvt.internal:8080\nworker-token: t\n"
+	for name, c := range map[string]struct {
+		file string
+		want []string // parts of the error, none for none
+	}{
+		"all on this machine": {"store: postgres://dvt@127.0.0.1/dvt\nredis: redis://localhost:6379/0\n" +
+			"temporal: '[::1]:7233'\nserver: http://127.0.0.1:1\n", nil},
+		"a socket of this machine": {"store: postgres:///dvt?host=/run/postgresql\nredis: unix:///run/redis.sock\n",
+			nil},
+		"all elsewhere": {store + redis + temporal + journal, []string{
+			"store: db.internal is not on this machine", "sslmode=verify-full", "allow-plaintext: [store]",
+			"redis: redis.internal:6379 is not on this machine", "rediss://", "allow-plaintext: [redis]",
+			"temporal: temporal.internal:7233 is not on this machine", "temporal-tls: on",
+			"allow-plaintext: [temporal]",
+			"journal: dvt.internal:8080 is not on this machine", "https://", "allow-plaintext: [journal]",
+		}},
+		"all elsewhere and named": {store + redis + temporal + journal +
+			"allow-plaintext: [store, redis, temporal, journal]\n", nil},
+		"one is not named": {store + redis + "allow-plaintext: [store]\n", []string{"redis: redis.internal"}},
+		"an unknown name": {"allow-plaintext: [everything]\n",
+			[]string{`"everything" is not one of temporal, store, redis, journal`}},
+		"all over TLS": {
+			"store: postgres://dvt@db.internal/dvt?sslmode=verify-full\nredis: rediss://redis.internal:6379/0\n" +
+				"temporal: temporal.internal:7233\n" +
+				"temporal-tls: on\nserver: https://dvt.internal\nworker-token: t\n", nil,
+		},
+		"a store that is not verified": {"store: postgres://dvt@db.internal/dvt?sslmode=require\n",
+			[]string{"store: db.internal"}},
+		"an address of a network": {"temporal: 10.0.0.5:7233\n", []string{"temporal: 10.0.0.5:7233"}},
+		"a private authority":     {temporal + "temporal-tls-ca: /nowhere/ca.pem\n", nil},
+		"an API key":              {temporal + "temporal-api-key-file: /nowhere/key\n", nil},
+		"an API key in plain text": {temporal + "temporal-api-key-file: /nowhere/key\ntemporal-tls: off\n",
+			[]string{"an API key would cross"}},
+		"off and on": {temporal + "temporal-tls-ca: /nowhere/ca.pem\ntemporal-tls: off\n",
+			[]string{"leave one of the two out"}},
+		"another word":           {"temporal-tls: yes please\n", []string{"must be on, off or auto"}},
+		"the server of commands": {"server: http://dvt.internal:8080\n", nil},
+	} {
+		_, err := load(t, false, c.file)
+		if len(c.want) == 0 && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, want := range c.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: the error does not say %q: %v", name, want, err)
+			}
+		}
+		if n := strings.Count(fmt.Sprint(err), "is not on this machine"); name == "one is not named" && n != 1 {
+			t.Errorf("%s: %d connections are refused: %v", name, n, err)
+		}
+	}
+}
+
+func TestLoad_DevHasNoTLSOfItsOwn(t *testing.T) {
+	for file, want := range map[string]string{
+		"listen-tls-cert: a.pem\nlisten-tls-key: a.key\n":   "listen-tls-cert is for `dvt server`",
+		"temporal-tls: on\n":                                "name its address in temporal",
+		"temporal-tls: on\ntemporal: temporal.internal:1\n": "",
+	} {
+		_, err := load(t, true, file)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: got %v, want %q", file, err, want)
+		}
+	}
+}
+
+func TestLoad_NamesEverythingWrongWithFilesAndKeys(t *testing.T) {
+	secret := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("p", 32)))
+	_, err := load(t, false, `
+temporal-tls-cert: a.pem
+redis: redis://u:pw@127.0.0.1:1/0
+redis-tls-key: a.key
+redis-tls-ca: ca.pem
+redis-password-file: pw
+store: postgres://dvt:pw@127.0.0.1/dvt
+store-password-file: pw
+server: http://127.0.0.1:1
+server-tls-ca: ca.pem
+listen-tls-cert: a.pem
+worker-token: t
+worker-token-file: token
+payload-keys: ["k1:`+secret[:20]+`"]
+payload-keys-file: keys
+codec-origins: [http://temporal.internal, "https://temporal.internal/path"]
+`)
+	for _, want := range []string{
+		"temporal-tls-cert and temporal-tls-key", "redis-tls-cert and redis-tls-key",
+		"redis must begin with rediss://", "a password stands in redis",
+		"a password stands in store", "server must begin with https://", "listen-tls-cert and listen-tls-key",
+		"worker-token and worker-token-file",
+		"payload-keys and payload-keys-file", "the secret of key k1", `"http://temporal.internal"`,
+		`"https://temporal.internal/path"`,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not say %q: %v", want, err)
+		}
+	}
+	if err != nil && (strings.Contains(err.Error(), secret[:20]) || strings.Contains(err.Error(), "pw@")) {
+		t.Errorf("the error shows a secret: %v", err)
+	}
+}
+
+func TestLoad_ReadsEncryptionFromFileEnvironmentAndFlags(t *testing.T) {
+	secret := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("p", 32)))
+	t.Setenv("DVT_ALLOW_PLAINTEXT", "temporal,store")
+	t.Setenv("DVT_PAYLOAD_KEYS", "k2:"+secret+",k1:"+secret)
+	t.Setenv("DVT_REDIS_PASSWORD_FILE", "/run/redis")
+	c, err := load(t, false, "temporal-tls-ca: /run/ca.pem\n"+
+		"codec-origins: [https://temporal.example]\nredis-password-file: /run/other\n")
+	must(t, err)
+	if c.TemporalTLS != "auto" || c.TemporalTLSCA != "/run/ca.pem" || c.RedisPasswordFile != "/run/redis" ||
+		len(c.PayloadKeys) != 2 {
+		t.Errorf("read %+v", c.Encryption)
+	}
+	if diff := cmp.Diff([][]string{{"temporal", "store"}, {"https://temporal.example"}},
+		[][]string{c.AllowPlaintext, c.CodecOrigins}); diff != "" {
+		t.Errorf("lists (-want +got):\n%s", diff)
+	}
+	if said := fmt.Sprintf("%v %+v", c, c.PayloadKeys); strings.Contains(said, secret) {
+		t.Error("the settings show a payload key")
+	}
+}
+
+// What a process was given in its environment is not there any more when it runs steps.
+func TestWorker_TakesItsTokenOutOfItsEnvironment(t *testing.T) {
+	t.Parallel()
+	p := spawn(t, "data worker", []string{"DVT_WORKER_TOKEN=" + workerToken, "DVT_LOG_LEVEL=info"}, "worker",
+		"--queues", "tq-data-dev",
+		"--temporal", "127.0.0.1:1", "--server", "http://127.0.0.1:1", "--workspace", t.TempDir())
+	file := fmt.Sprintf("/proc/%d/environ", p.cmd.Process.Pid)
+	until(t, "the token is overwritten", 10*time.Second, func() bool {
+		b, err := os.ReadFile(file)
+		must(t, err)
+		return strings.Contains(string(b), "DVT_WORKER_TOKEN=xxxx") &&
+			strings.Contains(string(b), "DVT_LOG_LEVEL=info") &&
+			!strings.Contains(string(b), workerToken)
+	})
+}
+
+// A server that others reach in plain text says so, once, unless that is meant.
+func TestServer_WarnsOfPlainTextForOtherMachines(t *testing.T) {
+	t.Parallel()
+	for allowed, want := range map[string]bool{"": true, "journal": false} {
+		_, port, err := net.SplitHostPort(testserver.FreeAddress(t))
+		must(t, err)
+		config, mode := filepath.Join(t.TempDir(), "dvt.yaml"), os.FileMode(0o600)
+		if want {
+			mode = 0o644
+		}
+		must(t, os.WriteFile(config, fmt.Appendf(nil,
+			"accounts: [{id: ada, tenant: acme, tokenSha256: %s}]\nallow-plaintext: [%s]\n",
+			tokenHash(adaToken), allowed), mode))
+		p := spawn(t, "server", nil, "server", "--config", config, "--listen", "0.0.0.0:"+port, "--store",
+			"sqlite:"+filepath.Join(t.TempDir(), "dvt.db"),
+			"--redis", "redis://127.0.0.1:1/0", "--temporal", "127.0.0.1:1", "--artifacts", "mem://")
+		answers(t, "http://127.0.0.1:"+port)
+		if name := "can read a file of secrets"; strings.Contains(p.said(), name) != (mode == 0o644) {
+			t.Errorf("settings of mode %o: it says\n%s", mode, p.said())
+		}
+		if got := strings.Contains(p.said(), "served in plain text to other machines"); got != want {
+			t.Errorf("allow-plaintext: [%s]: it warns %t, want %t:\n%s", allowed, got, want, p.said())
+		}
+	}
+}

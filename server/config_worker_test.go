@@ -1,0 +1,84 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dvt-engine/dvt/engine/temporal"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/server"
+)
+
+func TestLoad_SlotsAndRatesOfWorkers(t *testing.T) {
+	c, err := load(t, false, "")
+	must(t, err)
+	none := temporal.Limits{
+		Slots: map[plan.Workload]int{}, Rates: map[plan.Workload]float64{}, QueueRates: map[plan.Workload]float64{},
+		TenantShares: map[string]int{},
+	}
+	concurrency, limits := server.WorkerLimits(t, c)
+	if diff := cmp.Diff(none, limits); diff != "" || concurrency != 4 {
+		t.Errorf("without settings the concurrency is %d, want 4, and the limits are (-want +got):\n%s", concurrency, diff)
+	}
+	t.Setenv("DVT_SLOTS_BY_TENANT", "*=50%, acme=75%")
+	t.Setenv("DVT_RATE_BY_TYPE", "HTTP_NOTIFY=0.5")
+	c, err = load(t, false, `
+concurrency: 6
+slots-by-type: [HTTP_NOTIFY=20, DBT=2, NOOP=1000]
+queue-rate-by-type: [COMMAND=0.1, DBT=2.5]
+metrics-listen: 127.0.0.1:9464
+`)
+	must(t, err)
+	want := temporal.Limits{
+		Slots:       map[plan.Workload]int{plan.HTTPWorkload: 20, plan.DBTWorkload: 2, plan.NoopWorkload: 1000},
+		Rates:       map[plan.Workload]float64{plan.HTTPWorkload: 0.5},
+		QueueRates:  map[plan.Workload]float64{plan.CommandWorkload: 0.1, plan.DBTWorkload: 2.5},
+		TenantShare: 50, TenantShares: map[string]int{"acme": 75},
+	}
+	concurrency, limits = server.WorkerLimits(t, c)
+	if diff := cmp.Diff(want, limits); diff != "" || concurrency != 6 {
+		t.Errorf("the concurrency is %d, want 6, and the limits are (-want +got):\n%s", concurrency, diff)
+	}
+}
+
+func TestLoad_NamesEverythingWrongWithSlotsAndRates(t *testing.T) {
+	_, err := load(t, false, `
+concurrency: 0
+slots-by-type: [DBT_RUN=4, HTTP_NOTIFY, COMMAND=0, NOOP=1001, DBT=2.5, HTTP_NOTIFY=1, HTTP_NOTIFY=2]
+rate-by-type: [SLEEP=1, COMMAND=0.4, DBT=fast, NOOP=NaN]
+queue-rate-by-type: [COMMAND=0.05, DBT=10001]
+slots-by-tenant: ["*=0%", "*=101%", acme=5, "a b=5%", "globex=10%", "globex=20%", initech]
+metrics-listen: 0.0.0.0:9464
+`)
+	if err == nil {
+		t.Fatal("nothing is refused")
+	}
+	for _, want := range []string{
+		"concurrency must be between 1 and 1000",
+		`slots-by-type: "DBT_RUN" is not one of NOOP, COMMAND, DBT and HTTP_NOTIFY, of which DBT is DBT_COMPILE, DBT_RUN`,
+		`slots-by-type: "HTTP_NOTIFY" must look like HTTP_NOTIFY=20`,
+		`slots-by-type: COMMAND must be between 1 and 1000, not "0"`,
+		`slots-by-type: NOOP must be between 1 and 1000, not "1001"`,
+		"slots-by-type: DBT needs a whole number",
+		"slots-by-type: HTTP_NOTIFY is there twice",
+		`rate-by-type: "SLEEP" is not one of`,
+		`rate-by-type: COMMAND must be between 0.5 and 10000, not "0.4"`,
+		`rate-by-type: DBT must be between 0.5 and 10000, not "fast"`,
+		`rate-by-type: NOOP must be between 0.5 and 10000, not "NaN"`,
+		`queue-rate-by-type: COMMAND must be between 0.1 and 10000, not "0.05"`,
+		`queue-rate-by-type: DBT must be between 0.1 and 10000, not "10001"`,
+		`slots-by-tenant: the share of * must be from 1% to 100%, not "*=0%"`,
+		`slots-by-tenant: the share of * must be from 1% to 100%, not "*=101%"`,
+		`slots-by-tenant: the share of acme must be from 1% to 100%, not "acme=5"`,
+		`slots-by-tenant: "a b=5%" must look like acme=50%`,
+		"slots-by-tenant: globex is there twice",
+		`slots-by-tenant: the share of initech must be from 1% to 100%, not "initech"`,
+		"metrics-listen: 0.0.0.0:9464 is not on this machine's loopback",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not say %s: %v", want, err)
+		}
+	}
+}

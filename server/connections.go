@@ -1,0 +1,198 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/dvt-engine/dvt/engine/remote"
+	"github.com/dvt-engine/dvt/engine/temporal"
+	"github.com/dvt-engine/dvt/internal/secretfile"
+	"github.com/dvt-engine/dvt/live/redisbus"
+	"github.com/dvt-engine/dvt/store/postgres"
+)
+
+// temporalConnection is how this process reaches Temporal. dispatchOnly is for a data worker, which has no other keys
+// than those of dispatches.
+func (c *Config) temporalConnection(log *slog.Logger, dispatchOnly bool) (to temporal.Connection, err error) {
+	to = temporal.Connection{HostPort: c.Temporal, Namespace: c.TemporalNamespace}
+	if c.temporalTLS() {
+		name := c.TemporalTLSServerName
+		if name == "" {
+			name = hostOf(c.Temporal)
+		}
+		files := secretfile.Files{CA: c.TemporalTLSCA, Cert: c.TemporalTLSCert, Key: c.TemporalTLSKey}
+		if to.TLS, err = files.Client(log, name); err != nil {
+			return to, fmt.Errorf("temporal-tls: %w", err)
+		}
+	}
+	if c.TemporalAPIKeyFile != "" {
+		key, err := secretfile.Text(log, c.TemporalAPIKeyFile)
+		if err != nil {
+			return to, fmt.Errorf("temporal-api-key-file: %w", err)
+		}
+		to.APIKey = key.Get
+	}
+	to.Payloads, err = c.payloads(log, dispatchOnly)
+	return to, err
+}
+
+// hostOf is the host of host:port.
+func hostOf(address string) string {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
+	}
+	return address
+}
+
+// payloads are nil where no keys are set: then Temporal stores in clear.
+func (c *Config) payloads(log *slog.Logger, dispatchOnly bool) (*temporal.Payloads, error) {
+	own, dispatch := keyList{list: texts(c.PayloadKeys), file: c.PayloadKeysFile},
+		keyList{list: texts(c.DispatchKeys), file: c.DispatchKeysFile}
+	if dispatchOnly && !dispatch.empty() {
+		own = keyList{}
+	}
+	if own.empty() && dispatch.empty() {
+		return nil, nil
+	}
+	var paths []string
+	for _, l := range []keyList{own, dispatch} {
+		if l.file != "" {
+			paths = append(paths, l.file)
+		}
+	}
+	parse := func(contents [][]byte) (temporal.PayloadKeys, error) {
+		keys, err := temporal.ParsePayloadKeys(own.read(&contents), dispatch.read(&contents))
+		if err == nil && keys.Empty() {
+			err = errNoKeys
+		}
+		return keys, err
+	}
+	if len(paths) == 0 {
+		keys, err := parse(nil)
+		if err != nil {
+			return nil, fmt.Errorf("payload-keys and dispatch-keys: %w", err)
+		}
+		return temporal.NewPayloads(func() temporal.PayloadKeys { return keys }), nil
+	}
+	keys, err := secretfile.Open(log, parse, paths...)
+	if err != nil {
+		return nil, fmt.Errorf("payload-keys and dispatch-keys: %w", err)
+	}
+	return temporal.NewPayloads(keys.Get), nil
+}
+
+var errNoKeys = fmt.Errorf("there is no key: write id:SECRET, one a line, with a secret of `openssl rand -base64 32`")
+
+// keyList is a list of keys in the settings or in a file.
+type keyList struct {
+	list []string
+	file string
+}
+
+func (l keyList) empty() bool { return len(l.list) == 0 && l.file == "" }
+
+// read takes the content of the list's own file, if it has one, from the front of contents. Empty lines and lines that
+// begin with # are not keys.
+func (l keyList) read(contents *[][]byte) []string {
+	if l.file == "" {
+		return l.list
+	}
+	content := string((*contents)[0])
+	*contents = (*contents)[1:]
+	var out []string
+	for line := range strings.Lines(content) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// text reads a secret that a file holds; nil when no file is named.
+func text(log *slog.Logger, setting, path string) (func() string, error) {
+	if path == "" {
+		return nil, nil
+	}
+	v, err := secretfile.Text(log, path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", setting, err)
+	}
+	return v.Get, nil
+}
+
+func (c *Config) openBus(log *slog.Logger) (*redisbus.Bus, error) {
+	cfg := redisbus.Config{URL: c.Redis, Logger: log}
+	u, err := url.Parse(c.Redis)
+	if err == nil && u.Scheme == "rediss" {
+		name := c.RedisTLSServerName
+		if name == "" {
+			name = u.Hostname()
+		}
+		files := secretfile.Files{CA: c.RedisTLSCA, Cert: c.RedisTLSCert, Key: c.RedisTLSKey}
+		if cfg.TLS, err = files.Client(log, name); err != nil {
+			return nil, fmt.Errorf("redis-tls: %w", err)
+		}
+	}
+	if cfg.Password, err = text(log, "redis-password-file", c.RedisPasswordFile); err != nil {
+		return nil, err
+	}
+	return redisbus.Open(cfg)
+}
+
+// storeOptions are those of a connection to PostgreSQL.
+func (c *Config) storeOptions(log *slog.Logger) (postgres.Options, error) {
+	password, err := text(log, "store-password-file", c.StorePasswordFile)
+	return postgres.Options{Logger: log, Password: password}, err
+}
+
+// journalClient is the Journal of a data worker.
+func (c *Config) journalClient(log *slog.Logger) (*remote.Client, error) {
+	// verifyJournal refuses
+	cfg := remote.Config{URL: c.Server, AllowPlaintext: true, Token: func() string { return string(c.WorkerToken) }}
+	token, err := text(log, "worker-token-file", c.WorkerTokenFile)
+	if err != nil {
+		return nil, err
+	}
+	if token != nil {
+		cfg.Token = token
+	}
+	if u, err := url.Parse(c.Server); err == nil && u.Scheme == "https" {
+		name := c.ServerTLSName
+		if name == "" {
+			name = u.Hostname()
+		}
+		files := secretfile.Files{CA: c.ServerTLSCA, Cert: c.ServerTLSCert, Key: c.ServerTLSKey}
+		if cfg.TLS, err = files.Client(log, name); err != nil {
+			return nil, fmt.Errorf("server-tls: %w", err)
+		}
+	}
+	return remote.New(cfg)
+}
+
+// listenSecured opens the address of the API, with TLS where a certificate is set.
+func (c *Config) listenSecured(ctx context.Context, log *slog.Logger) (net.Listener, error) {
+	var secured *tls.Config
+	if c.ListenTLSCert != "" {
+		var err error
+		files := secretfile.Files{CA: c.ListenTLSClientCA, Cert: c.ListenTLSCert, Key: c.ListenTLSKey}
+		if secured, err = files.Server(log); err != nil {
+			return nil, fmt.Errorf("listen-tls: %w", err)
+		}
+	}
+	ln, err := listen(ctx, c.Listen, "listen")
+	if err != nil {
+		return nil, err
+	}
+	if secured != nil {
+		return tls.NewListener(ln, secured), nil
+	}
+	if said := c.exposedListener(ln.Addr()); said != "" {
+		log.WarnContext(ctx, "plain text", slog.String("reason", said))
+	}
+	return ln, nil
+}

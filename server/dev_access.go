@@ -1,0 +1,225 @@
+package server
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/dvt-engine/dvt/authz"
+)
+
+// DevAccess is the key ring of a `dvt dev`: the file `tokens` of its data directory, which only its owner can read.
+// `dvt dev` makes it at its first start and keeps the tokens at later ones; the command line reads it.
+type DevAccess struct {
+	// Address is the host:port of the process that uses the data directory. It is empty until that process listens.
+	Address string `json:"address"`
+	// Secret is what sessions of browsers and the path of the receiver of notifications are derived from.
+	Secret string `json:"secret"`
+	// Tokens of the dev principals, by name.
+	Tokens map[string]string `json:"tokens"`
+
+	data string
+}
+
+const (
+	accessFile = "tokens"
+	maxAccess  = 64 << 10 // bytes that are read of the file
+)
+
+// ErrNoDevData says that no `dvt dev` has run on a data directory.
+var ErrNoDevData = errors.New("no `dvt dev` has run on this data directory")
+
+// ReadDevAccess reads the key ring of a data directory: ErrNoDevData when there is none. A file that others may read, or
+// that somebody else owns, is an error: another user would choose which token is sent where.
+func ReadDevAccess(data string) (DevAccess, error) {
+	data, err := filepath.Abs(data)
+	if err != nil {
+		return DevAccess{}, err
+	}
+	a := DevAccess{data: data}
+	doc, err := readOwn(a.path())
+	if errors.Is(err, fs.ErrNotExist) {
+		return a, fmt.Errorf("%w: %s. Start `dvt dev` first, or name its directory with --data or DVT_DATA", ErrNoDevData, data)
+	}
+	if err != nil {
+		return a, err
+	}
+	if err := json.Unmarshal(doc, &a); err != nil || !authz.LooksLikeSecret(a.Secret) || len(a.Tokens) == 0 {
+		return a, fmt.Errorf("%s holds no tokens: stop `dvt dev`, delete the file and start again, and dvt makes new ones", a.path())
+	}
+	return a, nil
+}
+
+func (a DevAccess) path() string { return filepath.Join(a.data, accessFile) }
+
+// readOwn reads a file that is this user's and nobody else's.
+func readOwn(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); !info.Mode().IsRegular() || !ok || int(stat.Uid) != os.Geteuid() {
+		return nil, fmt.Errorf("%s is not a file of yours: delete it, or choose another directory with --data", path)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return nil, fmt.Errorf("%s is open to other users (mode %04o), who may have read the tokens in it: stop `dvt dev`, delete the file "+
+			"and start again, and dvt makes new ones", path, mode)
+	}
+	return io.ReadAll(io.LimitReader(f, maxAccess))
+}
+
+// openDevAccess reads the key ring or makes it. The caller holds the lock of the data directory. The address of an
+// earlier process is removed, because another program may listen there now.
+func openDevAccess(data string) (DevAccess, error) {
+	a, err := ReadDevAccess(data)
+	if errors.Is(err, ErrNoDevData) {
+		a.Secret, _ = authz.NewSecret()
+		err = nil
+	}
+	if err != nil {
+		return a, err
+	}
+	kept := a.Tokens
+	a.Address, a.Tokens = "", map[string]string{}
+	for _, account := range authz.DevAccounts(func(string) string { return "" }) {
+		token := kept[account.ID]
+		if !authz.LooksLikeSecret(token) {
+			token, _ = authz.NewSecret()
+		}
+		a.Tokens[account.ID] = token
+	}
+	return a, a.write()
+}
+
+// write replaces the file whole, or not at all.
+func (a DevAccess) write() error {
+	doc, err := json.MarshalIndent(a, "", "  ")
+	if err != nil {
+		return err
+	}
+	next, err := os.CreateTemp(a.data, "."+accessFile+"-*") // with the mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = next.Write(append(doc, '\n'))
+	if err = errors.Join(err, next.Sync(), next.Close()); err == nil {
+		err = os.Rename(next.Name(), a.path())
+	}
+	if err != nil {
+		return fmt.Errorf("the tokens of dvt dev: %w", errors.Join(err, os.Remove(next.Name())))
+	}
+	return nil
+}
+
+// Running reports whether the process that wrote Address still runs. The kernel drops the lock of a process that ended,
+// so a program that took its port does not get a token.
+func (a DevAccess) Running() bool {
+	if a.Address == "" {
+		return false
+	}
+	unlock, err := flock(filepath.Join(a.data, lockFile), syscall.LOCK_SH) // two commands may ask at once
+	if err == nil {
+		unlock()
+	}
+	return errors.Is(err, errLocked)
+}
+
+// NotifyURL is the address that takes the notifications of sample plans. Its path cannot be guessed, because an
+// HTTP_NOTIFY step sends no token.
+func (a DevAccess) NotifyURL() string {
+	return "http://" + a.Address + notifyPath + a.derive(notifyPurpose)
+}
+
+const notifyPurpose = "notify"
+
+// derive makes a value that only the holder of the secret can make.
+func (a DevAccess) derive(purpose string) string {
+	mac := hmac.New(sha256.New, []byte(a.Secret))
+	_, _ = mac.Write([]byte(purpose)) // it never fails
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// cookieName differs between data directories: browsers send the cookies of an address to all of its ports.
+func (a DevAccess) cookieName() string {
+	sum := sha256.Sum256([]byte(a.derive("cookie")))
+	return sessionCookie + "_" + hex.EncodeToString(sum[:4])
+}
+
+// devSessionLife is how long a browser stays signed in to `dvt dev`.
+const devSessionLife = 30 * 24 * time.Hour
+
+// session is the value of the cookie that signs a browser in as a dev principal until a moment: NAME.SECONDS.MAC. It is
+// no token: the API takes it from a cookie only.
+func (a DevAccess) session(principal string, until time.Time) string {
+	said := principal + "." + strconv.FormatInt(until.Unix(), 10)
+	return said + "." + a.derive("session "+said)
+}
+
+// principalOf is whom a session signs in: authz.ErrUnauthenticated or authz.ErrExpired.
+func (a DevAccess) principalOf(session string, now time.Time) (string, error) {
+	principal, rest, _ := strings.Cut(session, ".")
+	seconds, _, _ := strings.Cut(rest, ".")
+	until, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil || a.Tokens[principal] == "" || !same(session, a.session(principal, time.Unix(until, 0))) {
+		return "", authz.ErrUnauthenticated
+	}
+	if now.Unix() >= until {
+		return "", authz.ErrExpired
+	}
+	return principal, nil
+}
+
+// nameOf is the dev principal whose own token it is. API tokens of a principal do not count: they may hold fewer rights.
+func (a DevAccess) nameOf(token string) (principal string, ok bool) {
+	for name, t := range a.Tokens {
+		if same(token, t) {
+			principal, ok = name, true
+		}
+	}
+	return principal, ok
+}
+
+func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// IsDevAddress reports whether an http URL's host and port lead to the process that wrote Address. The name localhost
+// counts, and the caller sends to Address then: by its name another program could answer on another loopback address.
+func (a DevAccess) IsDevAddress(hostPort string) bool {
+	host, port, err := net.SplitHostPort(hostPort)
+	if err != nil || a.Address == "" {
+		return false
+	}
+	_, own, _ := net.SplitHostPort(a.Address)
+	return hostPort == a.Address || strings.EqualFold(host, "localhost") && port == own
+}
+
+// closeToOthers lets only this user into the data directory: the database, the logs of steps and the tokens lie in it. A
+// directory that many users share is refused instead.
+func closeToOthers(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode().Perm()&0o077 == 0 {
+		return err
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || int(stat.Uid) != os.Geteuid() || info.Mode()&os.ModeSticky != 0 {
+		return fmt.Errorf("the directory %s is shared with other users: give dvt dev one of its own with --data", dir)
+	}
+	return os.Chmod(dir, 0o700)
+}

@@ -1,0 +1,161 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/internal/testserver"
+)
+
+// engineHealth returns the status of everything, and what the check of the engine says.
+func engineHealth(t *testing.T, c *client.Client) (status client.HealthStatus, message string) {
+	t.Helper()
+	out, err := client.ShowHealth(t.Context(), c)
+	must(t, err)
+	for _, check := range out.Health.Checks {
+		if check.Name == "temporal" && check.Message != nil {
+			message = *check.Message
+		}
+	}
+	return out.Health.Status, message
+}
+
+// waitForHealth waits until health has the status and the engine's check says words.
+func waitForHealth(t *testing.T, c *client.Client, want client.HealthStatus, words string, patience time.Duration) {
+	t.Helper()
+	var status client.HealthStatus
+	var message string
+	for deadline := time.Now().Add(pace.Of(patience)); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		if status, message = engineHealth(t, c); status == want && strings.Contains(message, words) {
+			return
+		}
+	}
+	t.Fatalf("health was not %s with %q within %s: last %s, %q", want, words, patience, status, message)
+}
+
+// recorded reads what dvt dev recorded of its Temporal server.
+func recorded(t *testing.T, data string) (id struct{ PID, Port int }) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(data, "temporal", "server.pid"))
+	must(t, err)
+	must(t, json.Unmarshal(b, &id))
+	return id
+}
+
+// endTemporal kills, when t ends, the Temporal server that a `dvt dev` on data leaves behind when t fails.
+func endTemporal(t *testing.T, data string) {
+	t.Helper()
+	t.Cleanup(func() {
+		if _, err := os.Stat(filepath.Join(data, "temporal", "server.pid")); err != nil {
+			return
+		}
+		if pid := recorded(t, data).PID; runs(pid) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+}
+
+// commandLine is that of a process, its words separated by spaces.
+func commandLine(t *testing.T, pid int) string {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	must(t, err)
+	return strings.ReplaceAll(string(b), "\x00", " ")
+}
+
+// A child that is stopped keeps its port and its connections and answers nothing: only probes find it.
+func TestDev_StoppedTemporalServerIsStartedAgain(t *testing.T) {
+	t.Parallel()
+	data, address := dataDir(t), testserver.FreeAddress(t)
+	endTemporal(t, data)
+	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample", "--heartbeat", "2s")
+	c := client.New("http://"+address, devToken(t, data, "dev-engineer"))
+	ended(t, c, start(t, c, "before", killPlan(0)), time.Minute) // the worker works
+	var open []string
+	for i := range 3 {
+		open = append(open, start(t, c, fmt.Sprintf("open-%d", i), killPlan(i)))
+	}
+	time.Sleep(300 * time.Millisecond) // steps are under way
+	hung := temporalPID(t, data)
+	must(t, syscall.Kill(hung, syscall.SIGSTOP))
+	stopped := time.Now()
+	waitForHealth(t, c, client.HealthStatusDegraded, "The embedded Temporal server has not answered for", 20*time.Second)
+	for _, id := range open {
+		if out, err := client.ShowRun(t.Context(), c, id, nil); err != nil || out.Run == nil {
+			t.Errorf("run %s cannot be read while the Temporal server hangs: %v", id, err)
+		} else if out.Run.CompletedAt != nil {
+			t.Errorf("run %s ended before the Temporal server was stopped: the test proves nothing of it", id)
+		}
+	}
+	waitForHealth(t, c, client.HealthStatusHealthy, "", time.Until(stopped.Add(60*time.Second)))
+	t.Logf("HEALTHY %s after SIGSTOP", time.Since(stopped).Round(100*time.Millisecond))
+	if alive(hung) {
+		t.Errorf("the stopped process %d was left behind", hung)
+	}
+	open = append(open, start(t, c, "afterwards", killPlan(9)))
+	for _, id := range open {
+		if r := ended(t, c, id, time.Minute); r.Status != client.RunStatusCompleted {
+			t.Errorf("run %s ended %s: %+v", id, r.StatusRaw, r.RootCause)
+		}
+	}
+	if said := p.said(); strings.Count(said, "the embedded Temporal server is started again") != 1 || !strings.Contains(said, "it has not answered for 1") {
+		t.Errorf("the log does not say once that the server is started again because it has not answered")
+	}
+	p.terminate()
+}
+
+// A server may answer and not know its namespace. It makes the namespace again when it starts.
+func TestDev_LostNamespaceComesBack(t *testing.T) {
+	t.Parallel()
+	data, address := dataDir(t), testserver.FreeAddress(t)
+	endTemporal(t, data)
+	p := spawn(t, "dvt dev", nil, "dev", "--listen", address, "--data", data, "--no-sample")
+	c := client.New("http://"+address, devToken(t, data, "dev-engineer"))
+	remove := exec.Command(filepath.Join(root(t), ".tools", "bin", "temporal"), "operator", "namespace", "delete",
+		"--address", fmt.Sprintf("127.0.0.1:%d", recorded(t, data).Port), "--namespace", "dvt", "--yes")
+	remove.Env = append(environment(), "HOME="+t.TempDir())
+	if out, err := remove.CombinedOutput(); err != nil {
+		t.Fatalf("delete the namespace: %v: %s", err, out)
+	}
+	removed := time.Now()
+	waitForHealth(t, c, client.HealthStatusDegraded, "its namespace dvt is not found", 20*time.Second)
+	waitForHealth(t, c, client.HealthStatusHealthy, "", time.Until(removed.Add(60*time.Second)))
+	id := start(t, c, "afterwards", killPlan(1))
+	if r := ended(t, c, id, time.Minute); r.Status != client.RunStatusCompleted {
+		t.Errorf("run %s ended %s: %+v", id, r.StatusRaw, r.RootCause)
+	}
+	p.terminate()
+}
+
+// Whoever does not ask for the Temporal UI gets none: it would be a page without a password on a port that nobody knows.
+func TestDev_TemporalHasAUIOnlyOnRequest(t *testing.T) {
+	t.Parallel()
+	_, port, _ := strings.Cut(testserver.FreeAddress(t), ":")
+	for _, tc := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"by default", nil, "--headless"},
+		{"with temporal-ui-port", []string{"--temporal-ui-port", port}, "--ui-ip 127.0.0.1 --ui-port " + port},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			data := dataDir(t)
+			endTemporal(t, data)
+			p := spawn(t, "dvt dev", nil, append([]string{"dev", "--listen", testserver.FreeAddress(t), "--data", data, "--no-sample"}, tc.args...)...)
+			if got := commandLine(t, temporalPID(t, data)); strings.Count(got, tc.want) != 1 || strings.Contains(got, "--ui-port") != (tc.args != nil) {
+				t.Errorf("the Temporal server runs as %q, want it with %q", got, tc.want)
+			}
+			p.terminate()
+		})
+	}
+}

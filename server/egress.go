@@ -1,0 +1,32 @@
+package server
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/dvt-engine/dvt/egress"
+)
+
+// egressRules reads the setting egress. Unknown keys and rules that are no host, address or network are errors.
+func egressRules(said any) (map[string]egress.Rules, error) {
+	if said == nil {
+		return nil, nil
+	}
+	out := map[string]egress.Rules{}
+	if err := strict(said, &out); err != nil {
+		return nil, fmt.Errorf("egress: %w", err)
+	}
+	if _, err := egress.New(egress.Settings{Rules: out}, nil); err != nil {
+		return nil, fmt.Errorf("egress: %w", err)
+	}
+	return out, nil
+}
+
+// guard makes the guard of calls to addresses that plans name. private permits private networks.
+func (c *Config) guard(private bool, log *slog.Logger) (*egress.Guard, error) {
+	g, err := egress.New(egress.Settings{AllowPrivate: private, Rules: c.Egress}, log)
+	if err != nil {
+		return nil, fmt.Errorf("egress: %w", err)
+	}
+	return g, nil
+}

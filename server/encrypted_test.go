@@ -1,0 +1,244 @@
+package server_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/internal/testserver"
+)
+
+// encrypted is an installation whose every connection is encrypted and whose every secret is in a file.
+type encrypted struct {
+	dir              string
+	servers, clients *testserver.Authority
+	store            *testserver.PostgresServer
+	engine           *testserver.TemporalServer
+	proxy            *testserver.TLSProxy // in front of engine
+	config, worker   string               // files of settings
+	journal, api     string               // URLs of a server that speaks HTTPS and of one on loopback
+}
+
+const sreToken = "sam-looks-after-the-engine"
+
+func newEncrypted(t *testing.T) *encrypted {
+	t.Helper()
+	e := &encrypted{dir: t.TempDir(), servers: testserver.NewAuthority(t, "servers"),
+		clients: testserver.NewAuthority(t, "clients")}
+	e.store = testserver.PostgresTLS(t, e.server(t), e.clients, "store-first")
+	e.engine = testserver.TemporalAlone(t)
+	e.proxy = testserver.NewTLSProxy(t, e.engine.Addr, e.server(t), e.clients, "h2")
+	redis := testserver.RedisTLS(t, e.server(t), e.clients, "--requirepass", "redis-secret")
+	e.files(t, "1")
+	e.secret(t, "worker-token", workerToken)
+	e.secret(t, "redis-password", "redis-secret")
+	e.secret(t, "store-password", "store-first")
+	e.secret(t, "payload-keys", key("k1"))
+	e.secret(t, "dispatch-keys", key("d1"))
+	dsn, err := url.Parse(e.store.DSN)
+	must(t, err)
+	e.config = filepath.Join(e.dir, "dvt.yaml")
+	must(t, os.WriteFile(e.config, fmt.Appendf(nil, `
+store: postgres://%[2]s@%[3]s/dvt?sslmode=verify-full&sslrootcert=%[1]s/ca.pem&sslcert=%[1]s/app.pem&sslkey=%[10]s
+store-password-file: %[1]s/store-password
+redis: rediss://%[4]s/0
+redis-tls-ca: %[1]s/redis-ca.pem
+redis-tls-cert: %[1]s/redis.pem
+redis-tls-key: %[1]s/redis.key
+redis-password-file: %[1]s/redis-password
+temporal: %[5]s
+temporal-namespace: %[6]s
+temporal-tls: on
+temporal-tls-ca: %[1]s/ca.pem
+temporal-tls-cert: %[1]s/dvt.pem
+temporal-tls-key: %[1]s/dvt.key
+temporal-tls-server-name: temporal.internal
+listen-tls-cert: %[1]s/server.pem
+listen-tls-key: %[1]s/server.key
+listen-tls-client-ca: %[1]s/clients.pem
+payload-keys-file: %[1]s/payload-keys
+dispatch-keys-file: %[1]s/dispatch-keys
+codec-origins: [https://temporal.example]
+operators-tenant: acme
+artifacts: file://%[1]s/artifacts?create_dir=true&no_tmp_dir=true
+heartbeat: 5s
+accounts:
+  - {id: ada, tenant: acme, tokenSha256: %[7]s, grants: [{role: ENGINEER, project: shop, environment: dev}]}
+  - {id: sam, tenant: acme, tokenSha256: %[8]s, grants: [{role: SRE, project: "*", environment: "*"}]}
+  - {id: steps-1, worker: true, serves: [acme], tokenSha256: %[9]s}
+`, e.dir, testserver.SecureRole, dsn.Host, redis, e.proxy.Addr, e.engine.Namespace,
+		tokenHash(adaToken), tokenHash(sreToken), tokenHash(workerToken), filepath.Join(e.dir, "app.key")), 0o600))
+	journal, api := testserver.FreeAddress(t), testserver.FreeAddress(t)
+	e.journal, e.api = "https://"+journal, "http://"+api
+	e.worker = filepath.Join(e.dir, "worker.yaml")
+	must(t, os.WriteFile(e.worker, fmt.Appendf(nil, `
+server: %[2]s
+server-tls-ca: %[1]s/ca.pem
+server-tls-cert: %[1]s/dvt.pem
+server-tls-key: %[1]s/dvt.key
+server-tls-name: dvt.internal
+worker-token-file: %[1]s/worker-token
+temporal: %[3]s
+temporal-namespace: %[4]s
+temporal-tls-ca: %[1]s/ca.pem
+temporal-tls-cert: %[1]s/dvt.pem
+temporal-tls-key: %[1]s/dvt.key
+temporal-tls-server-name: temporal.internal
+dispatch-keys-file: %[1]s/dispatch-keys
+`, e.dir, e.journal, e.proxy.Addr, e.engine.Namespace), 0o600))
+	migrate := spawn(t, "dvt migrate", nil, "migrate", "--config", e.config)
+	if <-migrate.exited; !migrate.cmd.ProcessState.Success() {
+		t.Fatalf("dvt migrate: %s", migrate.said())
+	}
+	spawn(t, "server with TLS", nil, "server", "--config", e.config, "--listen", journal)
+	spawn(t, "server on loopback", nil, "server", "--config", e.config, "--listen", api,
+		"--listen-tls-cert=", "--listen-tls-key=", "--listen-tls-client-ca=")
+	spawn(t, "control worker", nil, "worker", "--config", e.config, "--queues", "tq-control-dev", "--workspace",
+		filepath.Join(e.dir, "control"))
+	must(t, os.Mkdir(filepath.Join(e.dir, "gates"), 0o700))
+	spawn(t, "data worker", nil, "worker", "--config", e.worker, "--queues", "tq-data-dev", "--workspace",
+		filepath.Join(e.dir, "data"), "--sandbox-read", filepath.Join(e.dir, "gates"))
+	answers(t, e.api)
+	return e
+}
+
+// server issues the certificate of a server.
+func (e *encrypted) server(t *testing.T) testserver.Pair {
+	t.Helper()
+	return e.servers.Issue(t, "server", "127.0.0.1", "temporal.internal", "dvt.internal")
+}
+
+// files writes what the processes show and believe, of the authorities of the moment. generation stands in the name of
+// the certificate that Temporal is shown.
+func (e *encrypted) files(t *testing.T, generation string) {
+	t.Helper()
+	testserver.WriteFile(t, e.dir, "ca.pem", e.servers.PEM)
+	testserver.WriteFile(t, e.dir, "clients.pem", e.clients.PEM)
+	e.clients.Issue(t, testserver.SecureRole).Write(t, e.dir, "app")
+	e.clients.Issue(t, "dvt-"+generation).Write(t, e.dir, "dvt")
+	e.server(t).Write(t, e.dir, "server")
+	if generation == "1" { // the test's Redis keeps its certificates
+		testserver.WriteFile(t, e.dir, "redis-ca.pem", e.servers.PEM)
+		e.clients.Issue(t, "redis").Write(t, e.dir, "redis")
+	}
+}
+
+func (e *encrypted) secret(t *testing.T, name string, lines ...string) {
+	t.Helper()
+	testserver.WriteFile(t, e.dir, name, []byte(strings.Join(lines, "\n")+"\n"))
+}
+
+// key is a line of a file of keys.
+func key(id string) string {
+	return id + ":" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(id, 16)))
+}
+
+// Every connection is encrypted by a private authority, and every certificate, authority, password and key is replaced
+// while a run is open. No process is started again.
+//
+// contract: T115, T203
+func TestEncrypted_EverythingIsReplacedDuringARun(t *testing.T) {
+	t.Parallel()
+	e := newEncrypted(t)
+	gate := filepath.Join(e.dir, "gates", "gate")
+	wait := fmt.Sprintf(`{"stepId":"canary-waits","type":"COMMAND",
+		"inputs":{"argv":["/bin/sh","-c","until test -e %s; do sleep 0.1; done"]},
+		"timeout":"5m","retry":{"maxAttempts":1}}`, gate)
+	after := `{"stepId":"canary-after","type":"COMMAND","inputs":{"argv":["echo","canary-argument"]},
+		"timeout":"1m","dependsOn":["canary-waits"],"retry":{"maxAttempts":1}}`
+	end := `{"stepId":"canary-end","type":"NOOP","inputs":{},"timeout":"1m","dependsOn":["canary-after"]}`
+	c := client.New(e.api, adaToken)
+	runID := start(t, c, "encrypted", stepsPlan("canary-plan", wait, after, end))
+	until(t, "the first step runs", time.Minute, func() bool {
+		out, err := client.ShowRun(t.Context(), c, runID, nil)
+		return err == nil && out.Run != nil && out.Run.StepCounts.Running == 1
+	})
+	if e.proxy.Clients("dvt-1") < 3 {
+		t.Errorf("%d connections came with the first certificate, want those of two servers and two workers",
+			e.proxy.Clients("dvt-1"))
+	}
+	e.servers, e.clients = testserver.NewAuthority(t, "servers 2"), testserver.NewAuthority(t, "clients 2")
+	e.files(t, "2")
+	e.secret(t, "store-password", "store-second")
+	e.secret(t, "dispatch-keys", key("d2"), key("d1"))
+	e.secret(t, "payload-keys", "# the first one encrypts", key("k2"), key("k1"))
+	e.proxy.Replace(t, e.server(t), e.clients)
+	e.store.Secure(t, e.server(t), e.clients, "store-second")
+	e.proxy.Cut()
+	until(t, "somebody shows Temporal the second certificate", time.Minute,
+		func() bool { return e.proxy.Clients("dvt-2") > 0 })
+	must(t, os.WriteFile(gate, nil, 0o600))
+	if r := ended(t, c, runID, 2*time.Minute); r.Status != client.RunStatusCompleted {
+		t.Errorf("the run ended %s", r.StatusRaw)
+	}
+	stored := e.engine.Stored(t)
+	for _, id := range []string{runID, "k1", "k2", "d1", "d2"} {
+		if !bytes.Contains(stored, []byte(id)) {
+			t.Errorf("Temporal's database does not show %s", id)
+		}
+	}
+	if bytes.Contains(stored, []byte("canary")) {
+		t.Error("Temporal's database shows a step or what it was given")
+	}
+	e.readsForOperators(t, runID)
+}
+
+// readsForOperators shows that Temporal's CLI sees clear text through the server's codec, with an operator's token
+// alone.
+func (e *encrypted) readsForOperators(t *testing.T, runID string) {
+	t.Helper()
+	show := func(args ...string) string {
+		cmd := exec.CommandContext(t.Context(), testserver.TemporalCLI(t), append([]string{
+			"workflow", "show", "--address", e.engine.Addr, "--namespace", e.engine.Namespace, "-w",
+			"dvt/acme/" + runID, "--detailed",
+		}, args...)...)
+		cmd.Env = append(environment(), "HOME="+e.dir, "SSL_CERT_FILE="+filepath.Join(e.dir, "ca.pem"))
+		out, _ := cmd.CombinedOutput() // a codec that refuses is an error of the CLI
+		return string(out)
+	}
+	endpoint := "https://" + strings.TrimPrefix(e.journal, "https://") + "/engine/codec"
+	for name, c := range map[string]struct {
+		args []string
+		want bool
+	}{
+		"without a codec": {nil, false}, "without a token": {[]string{"--codec-endpoint", endpoint}, false},
+		"an engineer's token": {[]string{"--codec-endpoint", endpoint, "--codec-auth", "Bearer " + adaToken}, false},
+		"an operator's token": {[]string{"--codec-endpoint", endpoint, "--codec-auth", "Bearer " + sreToken}, true},
+	} {
+		if out := show(c.args...); strings.Contains(out, "canary-waits") != c.want {
+			t.Errorf("%s: the CLI shows the name of a step %t, want %t:\n%.2000s", name, !c.want, c.want, out)
+		}
+	}
+	for origin, want := range map[string]int{"https://temporal.example": http.StatusOK,
+		"https://evil.example": http.StatusForbidden, "": http.StatusOK} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, e.api+"/engine/codec/decode",
+			strings.NewReader(`{"payloads":[]}`))
+		must(t, err)
+		req.Header.Set("Authorization", "Bearer "+sreToken)
+		if origin != "" {
+			req.Header.Set("Origin", origin)
+		}
+		res, err := http.DefaultClient.Do(req)
+		must(t, err)
+		_ = res.Body.Close()
+		allowed := res.Header.Get("Access-Control-Allow-Origin")
+		if res.StatusCode != want || (want == http.StatusOK) != (allowed == origin) {
+			t.Errorf("from %q: %d and the page of %q may read it, want %d", origin, res.StatusCode, allowed, want)
+		}
+	}
+	res, err := http.Post(e.api+"/engine/codec/encode", "application/json", strings.NewReader(`{"payloads":[]}`))
+	must(t, err)
+	_ = res.Body.Close()
+	if res.StatusCode == http.StatusOK {
+		t.Error("the server encodes for strangers")
+	}
+}

@@ -1,0 +1,81 @@
+package server
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/engine/ticket"
+)
+
+// manualKeys are the keys of completion tokens (T201).
+func (c *Config) manualKeys() ([]control.ManualKey, error) {
+	return control.ParseManualKeys(texts(c.ManualKeys))
+}
+
+// ticketKeys are the keys of tickets of dispatches.
+func (c *Config) ticketKeys() (ticket.Keys, error) {
+	return ticket.ParseKeys(texts(c.TicketKeys))
+}
+
+// needsTicketKeys reports whether a duty makes or checks proofs: api serves the Journal, reconcile seals the executions
+// that it starts, and sweep ends executions without such a seal.
+func needsTicketKeys(duty string) bool {
+	return duty == "api" || duty == "reconcile" || duty == "sweep"
+}
+
+// needTicketKeys is the error of a process that must know tickets and has no keys of them.
+func (c *Config) needTicketKeys() error {
+	if len(c.TicketKeys) > 0 {
+		return nil
+	}
+	return errors.New("ticket-keys is missing: without it no run and no step can begin. Give every server and every control worker the same list, " +
+		"in the settings file or as DVT_TICKET_KEYS=k1:SECRET; make a secret with `openssl rand -base64 32`")
+}
+
+func texts(secrets []Secret) []string {
+	out := make([]string, len(secrets))
+	for i, k := range secrets {
+		out[i] = string(k)
+	}
+	return out
+}
+
+// makeKeys gives `dvt dev` keys of its own where the settings give none.
+func (c *Config) makeKeys() error {
+	manual := func() error { _, err := c.manualKeys(); return err }
+	tickets := func() error { _, err := c.ticketKeys(); return err }
+	return errors.Join(c.makeKey(&c.ManualKeys, "manual-key", manual), c.makeKey(&c.TicketKeys, "ticket-key", tickets))
+}
+
+// makeKey gives `dvt dev` a key of its own, kept in a file of its data directory for its owner alone, unless the settings
+// give some.
+func (c *Config) makeKey(keys *[]Secret, file string, check func() error) error {
+	if len(*keys) > 0 {
+		return nil
+	}
+	path := filepath.Join(c.Data, file)
+	kept, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		secret := make([]byte, 32)
+		if _, err := rand.Read(secret); err != nil {
+			return err
+		}
+		kept = []byte("dev:" + base64.StdEncoding.EncodeToString(secret) + "\n")
+		err = os.WriteFile(path, kept, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("the key of dvt dev: %w", err)
+	}
+	*keys = []Secret{Secret(strings.TrimSpace(string(kept)))}
+	if err := check(); err != nil {
+		return fmt.Errorf("%s cannot be used (%w): delete it, and dvt makes another", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/internal/pace"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// waitOf is what a server says of the first step's wait.
+type waitOf struct {
+	Kind         string
+	TaskQueue    string
+	PollerSeenAt *time.Time
+}
+
+func (p *parts) waitOf(t *testing.T, base, runID string) (w waitOf) {
+	t.Helper()
+	got := ask(t, base, fmt.Sprintf(`{ run(runId: %q) { steps { wait { kind taskQueue pollerSeenAt } } } }`, runID), nil,
+		"Authorization: Bearer "+adaToken)
+	var out struct {
+		Data struct {
+			Run struct{ Steps []struct{ Wait *waitOf } }
+		}
+	}
+	if err := json.Unmarshal([]byte(got.body), &out); err != nil || got.StatusCode != http.StatusOK {
+		t.Fatalf("%s answered %d %s (%v), want a run", base, got.StatusCode, got.body, err)
+	}
+	if s := out.Data.Run.Steps; len(s) == 1 && s[0].Wait != nil { // there are none before the run has begun
+		w = *s[0].Wait
+	}
+	return w
+}
+
+var openNoWorker = regexp.MustCompile(`(?m)^dvt_sweep_open\{kind="no_worker"\} (\d+)$`)
+
+// unserved is how many queues without a worker a server tells of.
+func unserved(t *testing.T, base string) string {
+	t.Helper()
+	found := openNoWorker.FindStringSubmatch(get(t, base+"/metrics", "Authorization: Bearer "+samToken).body)
+	if found == nil {
+		t.Fatalf("the metrics of %s do not tell of queues without a worker", base)
+	}
+	return found[1]
+}
+
+func (p *parts) alerts(t *testing.T) []store.Alert {
+	t.Helper()
+	all, err := p.store.Alerts(t.Context(), store.AlertFilter{TenantID: "acme", Limit: store.MaxPage})
+	must(t, err)
+	return all
+}
+
+// The only worker of a queue goes. Both servers find that out, one alert is raised, and it is over when a worker comes.
+func TestQueues_AQueueWithoutAWorkerIsToldOfUntilOneComes(t *testing.T) {
+	t.Parallel()
+	p := startParts(t, "no-worker-after: 2m") // the least there can be: an idle worker asks for work once a minute
+	c := client.New(p.urlA, adaToken)
+	const step = `{"stepId":"stranded","type":"COMMAND","inputs":{"argv":["true"]},"timeout":"1m"}`
+	served := start(t, c, "served", stepsPlan("served", step))
+	if st := ended(t, c, served, time.Minute); st.Status != client.RunStatusCompleted {
+		t.Fatalf("with a worker the run ended %s", st.Status)
+	}
+	p.data.terminate()
+	gone := time.Now()
+	id := start(t, c, "unserved", stepsPlan("unserved", step))
+	for _, base := range []string{p.urlA, p.urlB} {
+		var w waitOf
+		until(t, "the step waits for a worker", time.Minute, func() bool {
+			w = p.waitOf(t, base, id)
+			return w.Kind == "WORKER" && w.PollerSeenAt != nil
+		})
+		// A poll counts once more when the engine notices that its worker is gone.
+		ago := gone.Sub(*w.PollerSeenAt)
+		if w.TaskQueue != "tq-data-dev" || ago > 2*time.Minute || ago < -pace.Of(30*time.Second) {
+			t.Errorf("%s says that the step waits for %s, whose worker was seen %v before it went; want tq-data-dev, and shortly before",
+				base, w.TaskQueue, ago)
+		}
+	}
+	if open := unserved(t, p.urlA); open != "0" || len(p.alerts(t)) > 0 {
+		t.Errorf("%s queues are told of before the time, and there are the alerts %+v", open, p.alerts(t))
+	}
+	until(t, "both servers tell of the queue", 5*time.Minute, func() bool {
+		return unserved(t, p.urlA) == "1" && unserved(t, p.urlB) == "1"
+	})
+	all := p.alerts(t)
+	if len(all) != 1 {
+		t.Fatalf("%d alerts were raised, want one by both servers: %+v", len(all), all)
+	}
+	a := all[0]
+	if a.Code != run.CodeNoWorker || a.RunID != id || a.StepID != "stranded" || a.Level != store.AlertHigh ||
+		!strings.HasPrefix(a.Note, "No worker serves the queue tq-data-dev: the last one asked it for work at ") {
+		t.Errorf("the alert is %+v, want one of level HIGH that names the run, the step and the queue", a)
+	}
+	if silent := a.At.Sub(*p.waitOf(t, p.urlA, id).PollerSeenAt); silent < 2*time.Minute {
+		t.Errorf("the alert was raised after %v of silence, want 2 minutes", silent)
+	}
+	raised := 0
+	for _, base := range []string{p.urlA, p.urlB} {
+		if strings.Contains(get(t, base+"/metrics", "Authorization: Bearer "+samToken).body, `dvt_alerts_total{level="HIGH"} 1`) {
+			raised++
+		}
+	}
+	if raised == 0 {
+		t.Error("no server counts the alert")
+	}
+
+	p.data.start()
+	if st := ended(t, c, id, 2*time.Minute); st.Status != client.RunStatusCompleted {
+		t.Errorf("with a worker the run ended %s, want COMPLETED", st.Status)
+	}
+	until(t, "the alert is over on both servers", 2*time.Minute, func() bool {
+		return unserved(t, p.urlA) == "0" && unserved(t, p.urlB) == "0"
+	})
+	if w := p.waitOf(t, p.urlB, id); w.Kind != "" {
+		t.Errorf("the step still waits: %+v", w)
+	}
+	if n := len(p.alerts(t)); n != 1 {
+		t.Errorf("%d alerts were raised, want the one", n)
+	}
+}

@@ -1,0 +1,84 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// observers is everything that the listener of metrics-listen answers. It asks nobody for a token. Profiles show memory,
+// which holds secrets: they are answered on loopback alone.
+func (p *parts) observers() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", alive)
+	mux.HandleFunc("GET /readyz", p.ready)
+	mux.HandleFunc("GET /engine/health", p.health)
+	mux.Handle("GET /metrics", p.metricsHandler)
+	if loopback(p.cfg.MetricsListen) {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
+	return mux
+}
+
+func alive(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }
+
+// protectedMetrics answers /metrics on the listener of the API for those with DEBUG on the installation: its labels name
+// tenants.
+func (p *parts) protectedMetrics(w http.ResponseWriter, r *http.Request) {
+	who, err := p.callers.Caller(r)
+	if err == nil {
+		err = p.control.MayObserve(r.Context(), who)
+	}
+	if err == nil {
+		p.metricsHandler.ServeHTTP(w, r)
+		return
+	}
+	refusedHTTP(w, err)
+}
+
+// verifyMetricsListen says what is wrong with metrics-listen.
+func (c *Config) verifyMetricsListen() error {
+	if c.MetricsListen == "" {
+		return nil
+	}
+	if _, _, err := net.SplitHostPort(c.MetricsListen); err != nil {
+		return fmt.Errorf("metrics-listen must be a host and a port, like 127.0.0.1:9464, not %q", c.MetricsListen)
+	}
+	if loopback(c.MetricsListen) || slices.Contains(c.AllowPlaintext, "metrics") {
+		return nil
+	}
+	return fmt.Errorf("metrics-listen: %s is not on this machine's loopback, and it asks nobody for a token: use an address like "+
+		"127.0.0.1:9464, or, where only your monitoring reaches it, allow-plaintext: [metrics]", c.MetricsListen)
+}
+
+// serveObservers serves routes on metrics-listen, if that is set, until ctx ends.
+func serveObservers(ctx context.Context, cfg Config, routes http.Handler, g *errgroup.Group) error {
+	if cfg.MetricsListen == "" {
+		return nil
+	}
+	ln, err := listen(ctx, cfg.MetricsListen, "metrics-listen")
+	if err != nil {
+		return err
+	}
+	srv := httpServer(routes)
+	g.Go(func() error {
+		if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	g.Go(func() error {
+		<-ctx.Done()
+		return srv.Close()
+	})
+	return nil
+}

@@ -1,0 +1,300 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/engine/executor"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/sandbox"
+)
+
+const (
+	// verifyEvery is the time between two verifications of the sandbox of a worker.
+	verifyEvery = 10 * time.Minute
+	// verifyAgain is the time after a verification that failed.
+	verifyAgain = time.Minute
+	// maxViolationTenants bounds the tenants that worker_isolation_violations_total names. The others are counted together.
+	maxViolationTenants = 1000
+	otherTenants        = "other"
+	// verifierSuffix is added to the name of the runtime that a verification opens beside the one in use.
+	verifierSuffix = "-verify"
+)
+
+// isolation is the sandbox of the steps of this process, and what is known about it.
+type isolation struct {
+	cfg     *Config
+	log     *slog.Logger
+	worker  string
+	runtime sandbox.Runtime
+	open    func(name string) (sandbox.Runtime, error)
+	own     *ownAddresses
+	normal  sandbox.Limits // of steps that ask for none
+	most    sandbox.Limits
+
+	violations *prometheus.CounterVec
+	mu         sync.Mutex
+	tenants    map[string]bool // that violations names
+
+	last atomic.Pointer[engine.WorkerReport]
+}
+
+// openIsolation opens the sandbox of a process that runs steps. It refuses a machine that cannot enforce a required part
+// which sandbox-allow-missing does not name; in `dvt dev` it warns.
+func (c *Config) openIsolation(log *slog.Logger, registry prometheus.Registerer) (*isolation, error) {
+	normal, most, err := c.stepLimits()
+	if err != nil {
+		return nil, err
+	}
+	host, _ := os.Hostname()
+	i := &isolation{
+		cfg: c, log: log, worker: fmt.Sprintf("%s/%d", host, os.Getpid()), normal: normal, most: most,
+		open: func(name string) (sandbox.Runtime, error) { return c.newRuntime(name, normal) },
+		own:  newOwnAddresses(c, log), tenants: map[string]bool{},
+		violations: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "worker_isolation_violations_total", Help: "Actions of steps that the sandbox refused.",
+		}, []string{"worker", "tenant"}),
+	}
+	i.runtime, err = i.open(host)
+	switch {
+	case err != nil && !c.dev:
+		return nil, fmt.Errorf("sandbox-runtime %s: %w", c.SandboxRuntime, err)
+	case err != nil:
+		log.Warn("steps run without a sandbox", slog.String("runtime", c.SandboxRuntime), slog.Any("error", err))
+		i.runtime, i.open = executor.Plain(), func(string) (sandbox.Runtime, error) { return executor.Plain(), nil }
+	}
+	err = errors.Join(c.judgeCapabilities(i.runtime.Capabilities(), log), registry.Register(i.violations),
+		registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "worker_memory_pressure_ratio", ConstLabels: prometheus.Labels{"worker": host},
+			Help: "Memory in use by the worker and its steps, as a share of what its control group or, without a limit there, the machine has.",
+		}, memoryPressure)))
+	if err != nil {
+		return nil, errors.Join(err, i.runtime.Close())
+	}
+	i.record(i.runtime.Capabilities(), nil)
+	return i, nil
+}
+
+// newRuntime opens the runtime that the settings name.
+func (c *Config) newRuntime(name string, normal sandbox.Limits) (sandbox.Runtime, error) {
+	if c.SandboxRuntime == runtimeNone {
+		return executor.Plain(), nil
+	}
+	return openRuntime(c, name, normal)
+}
+
+// judgeCapabilities refuses a machine that cannot enforce what the worker needs, and warns of other missing parts.
+func (c *Config) judgeCapabilities(have sandbox.Capabilities, log *slog.Logger) error {
+	if c.SandboxRuntime == runtimeNone {
+		log.Warn("steps run without a sandbox, because sandbox-runtime is none: a program of a step has all rights of this worker, " +
+			"reads its files and reaches its connections")
+		return nil
+	}
+	var refused []string
+	for _, part := range slices.Sorted(maps.Keys(have.Missing)) {
+		required := slices.Contains(requiredParts, part)
+		allowed := slices.Contains(c.SandboxAllowMissing, string(part))
+		if required && !allowed && !c.dev {
+			refused = append(refused, fmt.Sprintf("%s (%s)", part, have.Missing[part]))
+			continue
+		}
+		log.Warn("the sandbox of steps lacks a part", slog.String("part", string(part)), slog.String("reason", have.Missing[part]))
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	return fmt.Errorf("this machine cannot enforce parts of the sandbox of steps: %s. See \"The sandbox of steps\" in "+
+		"docs/operations.md for the remedies, or accept it by name with sandbox-allow-missing", strings.Join(refused, "; "))
+}
+
+// configure adds the sandbox to what executors need to know.
+func (i *isolation) configure(x *executor.Config) {
+	x.Sandbox, x.Limits, x.MaxLimits = i.runtime, i.normal, i.most
+	x.AllowedRoots = append(x.AllowedRoots, i.cfg.SandboxRoots...)
+	x.Read, x.Write = i.cfg.SandboxRead, slices.Clone(i.cfg.SandboxWrite)
+	x.Hidden = i.cfg.hiddenFiles()
+	x.Own, x.Violation = i.own.contains, i.violated
+	if i.cfg.dev {
+		x.Write = append(x.Write, i.cfg.sampleData())
+	}
+}
+
+// violated counts and logs an action that the sandbox refused. The step's own log has it too.
+func (i *isolation) violated(v executor.Violation) {
+	i.violations.WithLabelValues(i.host(), i.tenantLabel(v.TenantID)).Inc()
+	i.log.Warn("the sandbox refused an action of a step", slog.String("tenant", v.TenantID), slog.String("run", v.RunID),
+		slog.String("step", v.StepID), slog.String("part", string(v.Part)), slog.String("action", v.Action))
+}
+
+func (i *isolation) host() string {
+	host, _, _ := strings.Cut(i.worker, "/")
+	return host
+}
+
+func (i *isolation) tenantLabel(tenant string) string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !i.tenants[tenant] && len(i.tenants) >= maxViolationTenants {
+		return otherTenants
+	}
+	i.tenants[tenant] = true
+	return tenant
+}
+
+// verify opens the runtime once more and compares what it can do with what the running one said.
+func (i *isolation) verify() error {
+	err := i.compare()
+	i.record(i.runtime.Capabilities(), err)
+	return err
+}
+
+func (i *isolation) compare() error {
+	again, err := i.open(i.host() + verifierSuffix)
+	if err != nil {
+		return fmt.Errorf("the runtime of the sandbox cannot be opened again: %w", err)
+	}
+	before, now := i.runtime.Capabilities(), again.Capabilities()
+	if err := again.Close(); err != nil {
+		return fmt.Errorf("the runtime of the sandbox: %w", err)
+	}
+	if before.Digest != now.Digest {
+		return fmt.Errorf("the program of the sandbox was replaced: its SHA-256 is %s, it was %s; restart the worker if you "+
+			"replaced it", now.Digest, before.Digest)
+	}
+	var lost []string
+	for _, part := range before.Parts {
+		if !now.Has(part) {
+			lost = append(lost, fmt.Sprintf("%s (%s)", part, now.Missing[part]))
+		}
+	}
+	if len(lost) > 0 {
+		return fmt.Errorf("the sandbox lost parts since the worker started: %s", strings.Join(lost, "; "))
+	}
+	return nil
+}
+
+func (i *isolation) record(c sandbox.Capabilities, err error) {
+	e := &engine.WorkerReport{
+		Worker: i.worker, Runtime: c.Runtime, Digest: c.Digest, Parts: c.Parts, Missing: c.Missing, Limits: plan.SandboxLimits(i.normal),
+		UID: os.Getuid(), OK: err == nil, At: i.cfg.clock().UTC(),
+	}
+	if err != nil {
+		e.Problem = err.Error()
+	}
+	i.last.Store(e)
+	i.log.Info("the sandbox of steps was verified", slog.String("event", "WorkerIsolationEvent"), slog.String("worker", e.Worker),
+		slog.String("runtime", e.Runtime), slog.String("digest", e.Digest), slog.Int("uid", e.UID), slog.String("parts", joined(e.Parts)),
+		slog.Bool("ok", e.OK), slog.Time("at", e.At))
+}
+
+// workerReport returns the result of the last verification (WorkerIsolationEvent), which the tenants that the worker serves
+// find in their audit.
+func (i *isolation) workerReport() engine.WorkerReport { return *i.last.Load() }
+
+// whileIsolated does the work of data queues as long as the sandbox can be verified. A failed verification ends the work;
+// it begins again after one that succeeds. In `dvt dev` the work goes on with an error in the log.
+func (i *isolation) whileIsolated(ctx context.Context, work func(context.Context) error) error {
+	for {
+		working, stop := context.WithCancel(ctx)
+		done := make(chan error, 1)
+		go func() { done <- work(working) }()
+		failed, err := i.watch(working, done)
+		stop()
+		if !failed {
+			return err
+		}
+		if err := <-done; err != nil {
+			return err
+		}
+		for failed {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(verifyAgain):
+			}
+			failed = i.verify() != nil
+		}
+		i.log.Info("the sandbox of steps is whole again: data queues are served")
+	}
+}
+
+// watch returns when the work has ended, with its error, or when a verification failed.
+func (i *isolation) watch(ctx context.Context, done <-chan error) (failed bool, err error) {
+	tick := time.NewTicker(verifyEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-done:
+			return false, err
+		case <-tick.C:
+		}
+		err := i.verify()
+		switch {
+		case err == nil:
+		case i.cfg.dev:
+			i.log.ErrorContext(ctx, "the sandbox of steps cannot be verified", slog.Any("error", err))
+		default:
+			i.log.ErrorContext(ctx, "the sandbox of steps cannot be verified: this worker serves no data queue until it can",
+				slog.Any("error", err))
+			return true, nil
+		}
+	}
+}
+
+func (i *isolation) close() {
+	if err := i.runtime.Close(); err != nil {
+		i.log.Warn("close the sandbox", slog.Any("error", err))
+	}
+}
+
+func (c *Config) clock() time.Time {
+	if c.now != nil {
+		return c.now()
+	}
+	return time.Now()
+}
+
+// sampleData is where the samples of `dvt dev` keep databases.
+func (c *Config) sampleData() string { return filepath.Join(c.Data, "sample") }
+
+// closeWorkspaces makes the directory of workspaces and every workspace in it private to the worker's user. Earlier versions
+// and people may have made them with other rights.
+func closeWorkspaces(root string) error {
+	if err := os.MkdirAll(root, 0o700); err != nil {
+		return fmt.Errorf("the directory %s cannot be made: choose another with --workspace: %w", root, errors.Unwrap(err))
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return fmt.Errorf("workspace: %w", err)
+	}
+	dirs := []string{root}
+	for _, e := range entries {
+		if e.IsDir() { // not a link to one
+			dirs = append(dirs, filepath.Join(root, e.Name()))
+		}
+	}
+	for _, dir := range dirs {
+		info, err := os.Lstat(dir)
+		if err != nil || info.Mode().Perm()&0o077 == 0 {
+			continue
+		}
+		if err := os.Chmod(dir, 0o700); err != nil {
+			return fmt.Errorf("the workspace %s is open to other users and cannot be closed: give it to the worker's user, or "+
+				"delete it: %w", dir, errors.Unwrap(err))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,35 @@
+package server
+
+import (
+	"log/slog"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/dvt-engine/dvt/sandbox"
+)
+
+var notOfNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
+// maxWorkerName is the length of a worker's name in names of cgroups and containers.
+const maxWorkerName = 48
+
+// openRuntime opens a runtime that isolates. Runtimes of one process that are open at the same time need different names:
+// each removes what an earlier one of its name left behind.
+func openRuntime(c *Config, name string, normal sandbox.Limits) (sandbox.Runtime, error) {
+	name, verifier := strings.CutSuffix(notOfNames.ReplaceAllString(name, "-"), verifierSuffix)
+	name = name[:min(len(name), maxWorkerName)]
+	if verifier {
+		name += verifierSuffix
+	}
+	var denied []string
+	for _, path := range c.hiddenFiles() {
+		if to, err := filepath.EvalSymlinks(path); err == nil && to != "/" {
+			denied = append(denied, to)
+		}
+	}
+	return sandbox.New(sandbox.Config{
+		Runtime: c.SandboxRuntime, Limits: normal, Worker: name, DeniedPaths: denied, Image: c.SandboxImage,
+		Log: slog.New(slog.DiscardHandler), // judgeCapabilities names missing parts
+	})
+}

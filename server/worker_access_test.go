@@ -1,0 +1,70 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dvt-engine/dvt/engine"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// access answers Check with one error after the other, the last one again and again.
+type access struct{ answers []error }
+
+func (a *access) Check(context.Context) error {
+	err := a.answers[0]
+	if len(a.answers) > 1 {
+		a.answers = a.answers[1:]
+	}
+	return err
+}
+
+func TestWorker_EndsWhenItsAccessToTheJournalStaysDenied(t *testing.T) {
+	t.Parallel()
+	denied, away := fmt.Errorf("%w: the token", engine.ErrDenied), store.ErrUnavailable
+	log := slog.New(slog.DiscardHandler)
+	for name, test := range map[string]struct {
+		answers []error
+		ends    time.Duration // 0: it goes on
+	}{
+		"denied":                     {[]error{denied}, 3 * accessEvery},
+		"denied while it is changed": {[]error{denied, denied, nil, denied, denied, nil}, 0},
+		"away":                       {[]error{away}, 0},
+		"granted":                    {[]error{nil}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				began := time.Now()
+				err := whileGranted(ctx, &access{test.answers}, log, func(ctx context.Context) error { <-ctx.Done(); return nil })
+				took := time.Since(began)
+				if test.ends == 0 && (err != nil || took != time.Hour) {
+					t.Errorf("the worker ended after %s with %v, want it to go on", took, err)
+				}
+				if test.ends > 0 && (!errors.Is(err, engine.ErrDenied) || took != test.ends) {
+					t.Errorf("the worker ended after %s with %v, want ErrDenied after %s", took, err, test.ends)
+				}
+			})
+		})
+	}
+}
+
+func TestWorker_StartsWithoutItsServerButNotWithoutAccess(t *testing.T) {
+	t.Parallel()
+	log := slog.New(slog.DiscardHandler)
+	if err := checkJournal(t.Context(), &access{[]error{engine.ErrDenied}}, log); !errors.Is(err, engine.ErrDenied) {
+		t.Errorf("denied: %v, want ErrDenied", err)
+	}
+	for _, answer := range []error{nil, store.ErrUnavailable} {
+		if err := checkJournal(t.Context(), &access{[]error{answer}}, log); err != nil {
+			t.Errorf("%v: %v, want no error", answer, err)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package admission
+
+import (
+	"time"
+
+	"github.com/dvt-engine/dvt/store"
+)
+
+// Crowd judges runs that arrive in one transaction. A store reads the rows of each lane once, under its
+// lock, and Arrive counts in memory what the runs before took, so that the verdicts are those of as many
+// transactions one after the other. The zero value is ready to use. It is for one goroutine.
+type Crowd struct {
+	installation Lane
+	others       bool // OthersOfInstallation
+	tenants      map[string]*crowdTenant
+}
+
+type crowdTenant struct {
+	lane     Lane
+	full     time.Time
+	projects map[string]*crowdProject
+}
+
+type crowdProject struct {
+	now    time.Time
+	lane   Lane
+	full   time.Time
+	others bool // OthersOfTenant
+}
+
+// Add takes the rows by which runs of one project are judged. All rows are read under the same lock,
+// before the first call of Arrive.
+func (c *Crowd) Add(tenantID, projectID string, r Rows) {
+	c.installation, c.others = r.Installation, r.OthersOfInstallation
+	if c.tenants == nil {
+		c.tenants = map[string]*crowdTenant{}
+	}
+	t := c.tenants[tenantID]
+	if t == nil {
+		t = &crowdTenant{projects: map[string]*crowdProject{}}
+		c.tenants[tenantID] = t
+	}
+	t.lane, t.full = r.Tenant, r.TenantFull
+	t.projects[projectID] = &crowdProject{now: r.Now, lane: r.Project, full: r.ProjectFull, others: r.OthersOfTenant}
+}
+
+// Arrive is the function of that name for the next run of the crowd. It also returns the rows by which the run
+// was judged. A run that is refused changes nothing for those after it.
+func (c *Crowd) Arrive(tenantID, projectID string, terms store.Terms) (Verdict, Rows, error) {
+	t := c.tenants[tenantID]
+	p := t.projects[projectID]
+	r := Rows{
+		Now: p.now, Installation: c.installation, Tenant: t.lane, Project: p.lane, TenantFull: t.full, ProjectFull: p.full,
+		OthersOfInstallation: c.others, OthersOfTenant: p.others,
+	}
+	v, err := Arrive(terms, projectID, r)
+	switch {
+	case err != nil:
+		return v, r, err
+	case v.Admitted:
+		for _, l := range []*Lane{&c.installation, &t.lane, &p.lane} {
+			l.Active++
+		}
+		if v.Token != nil && v.Token.ProjectID != "" {
+			p.full = v.Token.FullAt
+		} else if v.Token != nil {
+			t.full = v.Token.FullAt
+		}
+		return v, r, nil
+	}
+	if p.lane.Waiting == 0 { // its lane is ready from now on, and goes before the other lanes
+		c.others = true
+		for id, other := range t.projects {
+			other.others = other.others || id != projectID
+		}
+	}
+	for _, l := range []*Lane{&c.installation, &t.lane, &p.lane} {
+		l.Waiting++
+	}
+	return v, r, nil
+}

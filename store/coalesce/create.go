@@ -1,0 +1,97 @@
+package coalesce
+
+import (
+	"context"
+	"slices"
+
+	"github.com/dvt-engine/dvt/store"
+)
+
+// newRun is a call of CreateRun that waits.
+type newRun struct {
+	left   <-chan struct{} // closed when the caller has left
+	run    store.NewRun
+	result chan store.CreatedRun // has room for it
+}
+
+func (n *newRun) bytes() int { return len(n.run.Plan) + len(n.run.Run.Params) }
+
+// CreateRun implements store.Transactor. Every start holds the lanes of all projects until it is durable, so starts that
+// come while others are under way share a transaction. Wait of a caller that has left may still be called.
+func (c *coalescer) CreateRun(ctx context.Context, n store.NewRun) (store.Run, bool, error) {
+	own := &newRun{left: ctx.Done(), run: n, result: make(chan store.CreatedRun, 1)}
+	if !c.enterNew(own) {
+		return store.Run{}, false, &store.OverloadedError{RetryAfter: retryAfter}
+	}
+	select {
+	case r := <-own.result:
+		return r.Run, r.Created, r.Err
+	case <-ctx.Done():
+		return store.Run{}, false, context.Cause(ctx)
+	}
+}
+
+func (c *coalescer) enterNew(own *newRun) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting == c.maxWaiting {
+		return false
+	}
+	c.waiting++
+	c.newRuns = append(c.newRuns, own)
+	if !c.creating {
+		c.creating = true
+		go c.create()
+	}
+	return true
+}
+
+// create writes runs until none waits any more.
+func (c *coalescer) create() {
+	for {
+		c.mu.Lock()
+		group := c.takeNew()
+		if len(group) == 0 {
+			c.creating = false
+			c.mu.Unlock()
+			return
+		}
+		c.mu.Unlock()
+		runs := make([]store.NewRun, len(group))
+		for i, w := range group {
+			runs[i] = w.run
+		}
+		// One caller's end is not the others': the store bounds the call's time.
+		var out []store.CreatedRun
+		err := c.panics.Call("create", "", func() (err error) {
+			out, err = c.creator.CreateRuns(context.Background(), runs)
+			return err
+		})
+		for i, w := range group {
+			if err != nil {
+				w.result <- store.CreatedRun{Err: err}
+				continue
+			}
+			w.result <- out[i]
+		}
+	}
+}
+
+// takeNew takes the runs of the next transaction, without those whose callers have left.
+func (c *coalescer) takeNew() (group []*newRun) {
+	bytes, taken := 0, 0
+	for _, w := range c.newRuns {
+		if bytes += w.bytes(); len(group) == c.group.entries || (bytes > c.group.bytes && len(group) > 0) {
+			break
+		}
+		taken++
+		select {
+		case <-w.left:
+		default:
+			group = append(group, w)
+		}
+	}
+	c.waiting -= taken
+	c.newRuns = slices.Delete(c.newRuns, 0, taken)
+	return group
+}

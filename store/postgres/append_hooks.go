@@ -1,0 +1,130 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/authority"
+)
+
+// needsLock reports whether an entry is decided here, under the head lock, and not by dvt_append alone: it begins with
+// a token, it must not pass a closed gate, or it ends a hook.
+func needsLock(e store.Entry) bool {
+	if e.Begin != nil {
+		return e.Begin.Heavy != nil
+	}
+	return e.Append.UnlessGate != 0 || endsHook(*e.Append)
+}
+
+func endsHook(a store.Append) bool {
+	for _, d := range a.Events {
+		if d.Type.EndsHook() {
+			return true
+		}
+	}
+	return false
+}
+
+// appendFirstEnds is write for an append that ends hooks. dvt_append does not know that the two ends of a hook exclude
+// each other, because their keys differ. So an end whose hook has the other end already is taken out of the append
+// and refused here, as package authority would refuse it.
+func (t *tx) appendFirstEnds(ctx context.Context, a store.Append) (store.Appended, error) {
+	batch, err := authority.Prepare(t.id, a)
+	if err != nil {
+		return store.Appended{}, err
+	}
+	stored, err := t.eventsOf(ctx, batch.Keys())
+	if err != nil {
+		return store.Appended{}, err
+	}
+	rest := a
+	rest.Events, rest.Outcomes = nil, nil
+	place := make([]int, len(a.Events)) // in rest, or -1
+	winner := make([]*run.Event, len(a.Events))
+	wonBy := make([]int, len(a.Events)) // the draft of this append that won where winner is nil
+	passed := map[run.Key]int{}
+	over := t.head.Terminal
+	for i, d := range a.Events {
+		key := batch.Keys()[i]
+		rival, ends := batch.Rival(i)
+		_, again := passed[key]
+		if _, there := stored[key]; ends && !there && !again {
+			j, beside := passed[rival]
+			if e, before := stored[rival]; before {
+				winner[i], place[i] = &e, -1
+				continue
+			} else if beside && !over {
+				wonBy[i], place[i] = j, -1
+				continue
+			}
+		}
+		if !again {
+			passed[key] = i
+		}
+		place[i] = len(rest.Events)
+		rest.Events = append(rest.Events, d)
+		over = over || d.Type.EndsRun()
+	}
+	if len(rest.Events) == 0 { // nothing is inserted, so the gate stays
+		rest.SetGate, rest.ClearGate = 0, 0
+	}
+	rest.Outcomes = movedOutcomes(a.Outcomes, place)
+	out, err := t.write(ctx, rest)
+	if err != nil {
+		return store.Appended{}, err
+	}
+	all := make([]store.EventOutcome, len(a.Events))
+	for i := range all {
+		switch {
+		case place[i] >= 0:
+			all[i] = out.Outcomes[place[i]]
+		case winner[i] != nil:
+			all[i] = store.EventOutcome{Refused: run.CodeInvalidTransition, Existing: winner[i]}
+		default:
+			won := batch.Event(wonBy[i], all[wonBy[i]].Seq, all[wonBy[i]].PersistedAt)
+			all[i] = store.EventOutcome{Refused: run.CodeInvalidTransition, Existing: &won}
+		}
+	}
+	out.Outcomes = all
+	return out, nil
+}
+
+// movedOutcomes are outcomes of an append of which the events moved to these places. An effect that was taken out did
+// not apply its signal.
+func movedOutcomes(outcomes []store.SignalOutcome, place []int) []store.SignalOutcome {
+	moved := make([]store.SignalOutcome, 0, len(outcomes))
+	for _, o := range outcomes {
+		if i := o.AppliedBy; i >= 0 && i < len(place) {
+			if o.AppliedBy = place[i]; place[i] < 0 {
+				o.Application, o.Reason = run.SignalNotApply, string(run.CodeInvalidTransition)
+			}
+		}
+		moved = append(moved, o)
+	}
+	return moved
+}
+
+// eventsOf reads the events of the run that have these keys.
+func (t *tx) eventsOf(ctx context.Context, keys []run.Key) (map[run.Key]run.Event, error) {
+	names := make([]string, len(keys))
+	for i, key := range keys {
+		names[i] = string(key)
+	}
+	var evs []run.Event
+	t.batch.Queue(`SELECT `+eventColumns+` FROM event e WHERE e.run_id = $1 AND e.key = ANY($2)`, t.id.RunID, names).
+		Query(func(rows pgx.Rows) (err error) {
+			evs, err = scanEvents(rows, t.id)
+			return err
+		})
+	if err := t.flush(ctx); err != nil {
+		return nil, err
+	}
+	byKey := make(map[run.Key]run.Event, len(evs))
+	for _, e := range evs {
+		byKey[e.Key] = e
+	}
+	return byKey, nil
+}

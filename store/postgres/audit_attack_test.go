@@ -1,0 +1,145 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/postgres"
+)
+
+func attackRow(tenant string, n int) store.AuditRow {
+	return store.AuditRow{ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n), TenantID: tenant, Actor: "ana", Action: "PAUSE", Outcome: "ACCEPTED"}
+}
+
+// The role of servers can add rows, but none without a trace.
+func TestAudit_TheRoleOfServersLeavesATrace(t *testing.T) {
+	ctx := context.Background()
+	r := newRoles(t)
+	r.migrate(t)
+	s, c := opened(t, r.server), connect(t, r.server)
+	if err := s.Audit(ctx, attackRow("acme", 1), attackRow("globex", 2)); err != nil {
+		t.Fatal(err)
+	}
+	if n := must[int](t)(s.LinkAudit(ctx, 10)); n != 2 {
+		t.Fatalf("linked %d rows, want 2", n)
+	}
+	for _, sql := range []string{
+		`INSERT INTO audit_link VALUES ('acme', 9223372036854775807, gen_random_uuid(), decode(repeat('00', 32), 'hex'))`,
+		`UPDATE audit_head SET no = 9`,
+		`INSERT INTO audit_head VALUES ('initech', 4611686018427387903, '')`,
+		`DELETE FROM audit_pending`,
+		`UPDATE api_token SET grants = '[]'`,
+		`ALTER FUNCTION dvt_audit_link(text, int) SET search_path = mine`,
+		`ALTER TABLE audit DISABLE TRIGGER audit_date`,
+	} {
+		_, err := c.Exec(ctx, sql)
+		if pg := (*pgconn.PgError)(nil); !errors.As(err, &pg) || pg.Code != "42501" {
+			t.Errorf("%s: %v, want 42501", sql, err)
+		}
+	}
+	execute(t, r.server,
+		`INSERT INTO api_token (id, tenant_id, name, principal, sha256, grants, created_by, expires_at)
+			VALUES ('00000000-0000-4000-8000-0000000000aa', 'acme', 'mine', 'gustav', 'x', '[]', 'gustav', now() + interval '1 day')`,
+		`UPDATE meta SET value = value + 1 WHERE name = 'authority'`,
+		`INSERT INTO policy (tenant_id, version, doc, actor, reason, request_id) VALUES ('acme', 1, '{"sod":{}}', 'gustav', '', '')`,
+		`INSERT INTO setting (kind, tenant_id, version, doc, actor, reason, request_id) VALUES ('QUOTA', 'acme', 1, '{}', 'gustav', '', '')`,
+		`INSERT INTO audit (id, at, format, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id)
+			VALUES ('00000000-0000-4000-8000-0000000000bb', now() - interval '10 months', 1, 'acme', 'gustav', 'SET_POLICY', '', '', 'ACCEPTED', '', '', '')`,
+	)
+	found := map[string]string{}
+	for _, kind := range store.AuditObjectKinds() {
+		for _, o := range must[[]store.AuditObject](t)(s.AuditObjects(ctx, store.AuditObjectFilter{Kind: kind, TenantID: "acme", Limit: 10})) {
+			found[o.Object] = o.Made
+		}
+	}
+	for _, object := range []string{"token/00000000-0000-4000-8000-0000000000aa", "policy/1", "setting/QUOTA/acme/1"} {
+		if made, ok := found[object]; !ok || made != "" {
+			t.Errorf("%s: in the store %t, made by a row with the digest %q; want true and no row", object, ok, made)
+		}
+	}
+	must[int](t)(s.LinkAudit(ctx, 10))
+	links := must[[]store.AuditLink](t)(s.AuditLinks(ctx, store.AuditFilter{TenantID: "acme", Newest: true, Limit: 1}))
+	if at := links[0].Row.At; links[0].ID != "00000000-0000-4000-8000-0000000000bb" || time.Since(at).Abs() > time.Hour || links[0].Row.Format != 2 {
+		t.Errorf("the back-dated row is %s, dated %s in format %d; want today in format 2", links[0].ID, at, links[0].Row.Format)
+	}
+}
+
+// An explained token that is changed, or comes back after its end, does not go unseen.
+func TestAudit_ATokenThatComesBackIsFound(t *testing.T) {
+	ctx := context.Background()
+	r := newRoles(t)
+	r.migrate(t)
+	s := opened(t, r.server)
+	token := store.StoredToken{
+		ID: "00000000-0000-4000-8000-0000000000aa", TenantID: "acme", Name: "ci", Principal: "ana", SHA256: "x", Grants: []byte(`[]`), CreatedBy: "ana",
+		ExpiresAt: time.Now().Add(time.Hour),
+	}
+	if _, _, err := s.PutToken(ctx, token, attackRow("acme", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.RevokeToken(ctx, "acme", token.ID, "ana", attackRow("acme", 2)); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, r.server, `UPDATE api_token SET revoked_at = NULL`)
+	o := must[[]store.AuditObject](t)(s.AuditObjects(ctx, store.AuditObjectFilter{Kind: store.AuditToken, TenantID: "acme"}))[0]
+	if o.Revoked || !o.Revocation || o.Made != o.Digest {
+		t.Errorf("revoked %t, revocation %t, digests agree %t; want false, true, true", o.Revoked, o.Revocation, o.Made == o.Digest)
+	}
+	execute(t, r.owner, `UPDATE api_token SET grants = '[{"role":"ADMIN"}]'`)
+	o = must[[]store.AuditObject](t)(s.AuditObjects(ctx, store.AuditObjectFilter{Kind: store.AuditToken, TenantID: "acme"}))[0]
+	if o.Made == "" || o.Made == o.Digest {
+		t.Errorf("changed grants have the digest %s, as the row recorded", o.Digest)
+	}
+	if err := s.Audit(ctx, store.MadeToken(attackRow("acme", 3), store.StoredToken{ID: token.ID})); err != nil {
+		t.Fatal(err)
+	}
+	if again := must[[]store.AuditObject](t)(s.AuditObjects(ctx, store.AuditObjectFilter{Kind: store.AuditToken, TenantID: "acme"}))[0]; again.Made != o.Made {
+		t.Error("a later row excuses the change")
+	}
+}
+
+// A database that holds the greatest number from before migration 9 goes on below it, and no other tenant waits.
+func TestAudit_MigrationSurvivesAPoisonedChain(t *testing.T) {
+	ctx := context.Background()
+	dsn := testserver.Postgres(t)
+	postgres.MigrateTo(t, dsn, 8)
+	execute(t, dsn,
+		`INSERT INTO audit (id, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id)
+			SELECT gen_random_uuid(), tenant, 'ana', 'PAUSE', '', '', 'ACCEPTED', '', '', '' FROM unnest(ARRAY['acme', 'globex']) tenant`,
+		`INSERT INTO audit_link VALUES ('acme', 9223372036854775807, gen_random_uuid(), decode(repeat('00', 32), 'hex')),
+			('acme', -9223372036854775808, gen_random_uuid(), decode(repeat('00', 32), 'hex'))`,
+		`INSERT INTO api_token (id, tenant_id, name, principal, sha256, grants, created_by, expires_at, memberships)
+			VALUES (gen_random_uuid(), 'acme', 'old', 'ana', 'x', '[ ]', 'ana', now() + interval '1 day', '{b,"é a"}')`,
+		`INSERT INTO policy (tenant_id, version, doc, actor, reason, request_id) VALUES ('acme', 1, '{ "a":1}', 'ana', 'é', 'q')`,
+		`INSERT INTO setting (kind, tenant_id, version, doc, actor, reason, request_id) VALUES ('MODE', '', 1, '{}', 'ana', '', '')`,
+	)
+	if err := postgres.Migrate(ctx, dsn); err != nil {
+		t.Fatal(err)
+	}
+	s := opened(t, dsn)
+	if n, err := s.LinkAudit(ctx, 100); err != nil || n != 5 { // two rows and three of the baseline
+		t.Errorf("linked %d: %v; want 5", n, err)
+	}
+	for _, tenant := range []string{"acme", "globex"} {
+		var before [32]byte
+		for i, l := range must[[]store.AuditLink](t)(s.AuditLinks(ctx, store.AuditFilter{TenantID: tenant})) {
+			if l.No != int64(i)+1 || l.Hash != l.Row.Link(before, l.No) {
+				t.Errorf("%s: link %d is not number %d of the chain", tenant, l.No, i+1)
+			}
+			before = l.Hash
+		}
+	}
+	for _, f := range []store.AuditObjectFilter{{Kind: store.AuditToken, TenantID: "acme"}, {Kind: store.AuditPolicy, TenantID: "acme"}, {Kind: store.AuditSetting}} {
+		objects := must[[]store.AuditObject](t)(s.AuditObjects(ctx, f))
+		if len(objects) != 1 || objects[0].Made == "" || objects[0].Made != objects[0].Digest {
+			t.Errorf("%s from before the migration: %+v; want one with a baseline row of its digest", f.Kind, objects)
+		}
+	}
+}

@@ -1,0 +1,234 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+)
+
+// asking is a run that asks for a place, with what it was told.
+type asking struct {
+	store.NewRun
+	told store.Admission
+}
+
+func newAsking(n int, tenant, project string, terms store.Terms, priority int) *asking {
+	a := &asking{}
+	a.Run = store.Run{
+		Identity: run.Identity{
+			RunID: fmt.Sprintf("r%03d", n), TenantID: tenant, ProjectID: project, EnvironmentID: "e1", PlanID: "plan", PlanVersion: "1",
+		},
+		RequestKey: run.Key(fmt.Sprint("request-", n)),
+	}
+	a.Plan, a.Events = []byte(`{}`), []run.Draft{runtest.Draft(run.RunApproved, "", 1)}
+	a.Enqueue = &store.Enqueue{Terms: terms, Priority: priority}
+	a.Wait = func(told store.Admission) ([]run.Draft, error) {
+		a.told = told
+		return []run.Draft{runtest.Draft(run.RunQueued, "", 1)}, nil
+	}
+	return a
+}
+
+func openNew(t *testing.T) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), testserver.Postgres(t), Options{Migrate: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// outcome is what a run was told, as one line. Estimates depend on the time that passed.
+func (a *asking) outcome(r store.CreatedRun) string {
+	refused := (*store.RefusedError)(nil)
+	switch {
+	case errors.As(r.Err, &refused):
+		return fmt.Sprint(a.Run.RunID, " refused ", refused.Code)
+	case r.Err != nil:
+		return fmt.Sprint(a.Run.RunID, " ", r.Err)
+	}
+	return fmt.Sprint(a.Run.RunID, " ", r.Created, " waiting ", a.told.Waiting, " ", a.told.Why, " position ", a.told.Position)
+}
+
+// A crowd is judged as its runs would be one by one: the answers and the lanes of random histories are equal.
+func TestCreateRuns_CrowdIsJudgedAsOneByOne(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	together, singly := openNew(t), openNew(t)
+	lanes := func(s *Store) (out []string) {
+		out, err := collect(ctx, s, "lanes", func(row pgx.CollectableRow) (line string, err error) { err = row.Scan(&line); return line, err },
+			`SELECT tenant_id || '/' || project_id || ' active ' || active || ' waiting ' || waiting || ' ready ' || ready FROM lane ORDER BY tenant_id, project_id`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	random := rand.New(rand.NewPCG(7, 11))
+	next := 0
+	for round := range 40 {
+		var crowd, alone []*asking
+		for range 1 + random.IntN(12) {
+			next++
+			terms := store.Unlimited()
+			terms.MaxActive, terms.Tenant.MaxActive, terms.Project.MaxActive = 20+random.IntN(40), 5+random.IntN(20), random.IntN(10)
+			terms.Tenant.MaxWaiting = 10 + random.IntN(10)
+			terms.Tenant.PerMinute = []int{-1, 1, 3}[random.IntN(3)]
+			terms.Strategy = []store.Strategy{store.StrategyQueue, store.StrategyQueue, store.StrategyReject}[random.IntN(3)]
+			tenant, project, priority := fmt.Sprint("t", random.IntN(3)), fmt.Sprint("p", random.IntN(2)), random.IntN(10)
+			crowd = append(crowd, newAsking(next, tenant, project, terms, priority))
+			alone = append(alone, newAsking(next, tenant, project, terms, priority))
+		}
+		runs := make([]store.NewRun, len(crowd))
+		for i, a := range crowd {
+			runs[i] = a.NewRun
+		}
+		out, err := together.CreateRuns(ctx, runs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got, want []string
+		for i, a := range crowd {
+			got = append(got, a.outcome(out[i]))
+		}
+		for _, a := range alone {
+			var r store.CreatedRun
+			r.Run, r.Created, r.Err = singly.CreateRun(ctx, a.NewRun)
+			want = append(want, a.outcome(r))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("round %d: answers one by one and together (-want +got):\n%s", round, diff)
+		}
+		if diff := cmp.Diff(lanes(singly), lanes(together)); diff != "" {
+			t.Fatalf("round %d: lanes one by one and together (-want +got):\n%s", round, diff)
+		}
+	}
+}
+
+// Of a crowd each run fails alone: one that exists, one that is there twice, one that is refused, one whose Wait fails
+// and one that the database cannot keep.
+func TestCreateRuns_EachFailsAlone(t *testing.T) {
+	t.Parallel()
+	for name, poisoned := range map[string]bool{"in one transaction": false, "beside a text that the database refuses": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := t.Context()
+			s := openNew(t)
+			free, none, full := store.Unlimited(), store.Unlimited(), store.Unlimited()
+			none.Project.MaxActive = 0
+			full.Project.MaxActive, full.Project.MaxWaiting = 0, 0
+			old := newAsking(1, "t1", "p1", free, 5)
+			if _, _, err := s.CreateRun(ctx, old.NewRun); err != nil {
+				t.Fatal(err)
+			}
+			again, other := newAsking(2, "t1", "p1", free, 5), newAsking(1, "t1", "p1", free, 5)
+			again.Run.RequestKey = old.Run.RequestKey
+			other.Run.RequestKey = "another request with the same id"
+			failing := newAsking(5, "t1", "p2", none, 5)
+			failing.Wait = func(store.Admission) ([]run.Draft, error) { return nil, errors.New("wait failed") }
+			crowd := []*asking{
+				again, newAsking(3, "t1", "p1", free, 5), other, newAsking(4, "t1", "p3", full, 5), failing, newAsking(6, "t1", "p4", none, 5), newAsking(3, "t1", "p1", free, 5),
+			}
+			if poisoned {
+				bad := newAsking(7, "t1", "p1", free, 5)
+				bad.Run.RequestID = "a NUL: \x00"
+				crowd = append(crowd, bad)
+			}
+			runs := make([]store.NewRun, len(crowd))
+			for i, a := range crowd {
+				runs[i] = a.NewRun
+			}
+			out, err := s.CreateRuns(ctx, runs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, r := range out {
+				err := r.Err
+				for _, known := range []error{store.ErrConflict, run.ErrSchema} {
+					if errors.Is(err, known) {
+						err = known
+					}
+				}
+				if full := (*store.RefusedError)(nil); errors.As(err, &full) {
+					err = errors.New(string(full.Code))
+				}
+				got = append(got, fmt.Sprint(r.Run.RunID, " ", r.Created, " ", err))
+			}
+			want := []string{
+				"r001 false <nil>", "r003 true <nil>", " false " + store.ErrConflict.Error(), " false QUEUE_FULL", " false postgres: create run: wait failed",
+				"r006 true <nil>", "r003 false <nil>",
+			}
+			if poisoned {
+				want = append(want, " false "+run.ErrSchema.Error())
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("answers (-want +got):\n%s", diff)
+			}
+			u, err := s.Usage(ctx, "t1")
+			if err != nil || u.Tenant.Active != 2 || u.Tenant.Waiting != 1 {
+				t.Errorf("%d runs are active and %d wait, %v; want 2 and 1", u.Tenant.Active, u.Tenant.Waiting, err)
+			}
+		})
+	}
+}
+
+// Two processes make the same requests, in crowds of another order, and do not lock each other out.
+func TestCreateRuns_SameRequestsFromTwoProcesses(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s := openNew(t)
+	const rounds, each = 20, 200
+	made := make(chan int)
+	create := func(round, process int) {
+		n := 0
+		defer func() { made <- n }()
+		random := rand.New(rand.NewPCG(uint64(process), uint64(round)))
+		runs := make([]store.NewRun, each)
+		for i := range runs {
+			a := newAsking(round*each+i, "t1", "p1", store.Unlimited(), 5)
+			a.Run.RunID += fmt.Sprint("-", process)
+			runs[i] = a.NewRun
+		}
+		random.Shuffle(each, func(i, j int) { runs[i], runs[j] = runs[j], runs[i] })
+		out, err := s.CreateRuns(ctx, runs)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for _, r := range out {
+			if r.Err != nil {
+				t.Error(r.Err)
+			} else if r.Created {
+				n++
+			}
+		}
+	}
+	for round := range rounds {
+		go create(round, 0)
+		go create(round, 1)
+		if n := <-made + <-made; n != each {
+			t.Errorf("%d runs were made of %d requests", n, each)
+		}
+	}
+	time.Sleep(1200 * time.Millisecond) // sessions report when they are idle, once a second
+	var deadlocks int
+	if err := s.pool.Load().QueryRow(ctx, `SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&deadlocks); err != nil {
+		t.Fatal(err)
+	}
+	if deadlocks != 0 {
+		t.Errorf("%d deadlocks, want none", deadlocks)
+	}
+}

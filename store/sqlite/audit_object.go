@@ -1,0 +1,108 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/dvt-engine/dvt/store"
+)
+
+// madeSQL reads the digest of the first row that names the object in %s. A later row cannot excuse a change.
+const madeSQL = `coalesce((SELECT a.digest FROM audit a WHERE a.object = %s AND a.outcome = 'ACCEPTED' ORDER BY a.at, a.id LIMIT 1), '')`
+
+// AuditObjects implements store.Audits.
+func (s *Store) AuditObjects(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
+	switch f.Kind {
+	case store.AuditToken:
+		return s.auditTokens(ctx, f)
+	case store.AuditPolicy:
+		return s.auditPolicies(ctx, f)
+	case store.AuditSetting:
+		return s.auditSettings(ctx, f)
+	case store.AuditDecision:
+		return s.auditDecisions(ctx, f)
+	}
+	return nil, fmt.Errorf("sqlite: audit objects: no kind %q", f.Kind)
+}
+
+// after is the number in a cursor; "" is 0.
+func after(cursor string) (int64, error) {
+	if cursor == "" {
+		return 0, nil
+	}
+	return strconv.ParseInt(cursor, 10, 64)
+}
+
+func (s *Store) auditTokens(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
+	pos, err := after(f.After)
+	if err != nil {
+		return nil, err
+	}
+	var o store.AuditObject
+	return readAll(ctx, s, "audit tokens", func(row scanner) (store.AuditObject, error) {
+		o = store.AuditObject{}
+		t, err := scanToken(withTargets{row, []any{&o.Cursor, &o.Made, &o.Revocation}})
+		made := store.MadeToken(store.AuditRow{}, t)
+		o.TenantID, o.Object, o.Digest, o.Revoked = t.TenantID, made.Object, made.Digest, t.RevokedAt != nil
+		return o, err
+	}, `SELECT `+tokenColumns+`, CAST(pos AS TEXT), `+fmt.Sprintf(madeSQL, `'token/' || t.id`)+`,
+		EXISTS (SELECT 1 FROM audit a WHERE a.object = 'revocation/' || t.id AND a.outcome = 'ACCEPTED')
+		FROM api_token t WHERE tenant_id = ?1 AND pos > ?2 ORDER BY pos LIMIT ?3`, f.TenantID, pos, clamp(f.Limit, store.MaxPage))
+}
+
+func (s *Store) auditPolicies(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
+	version, err := after(f.After)
+	if err != nil {
+		return nil, err
+	}
+	return readAll(ctx, s, "audit policies", func(row scanner) (o store.AuditObject, err error) {
+		p, err := scanPolicy(withTargets{row, []any{&o.Made}})
+		made := store.MadePolicy(store.AuditRow{}, p)
+		o.TenantID, o.Object, o.Digest, o.Cursor = p.TenantID, made.Object, made.Digest, strconv.FormatInt(p.Version, 10)
+		return o, err
+	}, `SELECT `+policyColumns+`, `+fmt.Sprintf(madeSQL, `'policy/' || p.version AND a.tenant_id = p.tenant_id`)+`
+		FROM policy p WHERE tenant_id = ?1 AND version > ?2 ORDER BY version LIMIT ?3`, f.TenantID, version, clamp(f.Limit, store.MaxPage))
+}
+
+func (s *Store) auditSettings(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
+	kind, number, _ := strings.Cut(f.After, "/")
+	version, err := after(number)
+	if err != nil {
+		return nil, err
+	}
+	return readAll(ctx, s, "audit settings", func(row scanner) (o store.AuditObject, err error) {
+		v, err := scanSetting(withTargets{row, []any{&o.Made}})
+		made := store.MadeSetting(store.AuditRow{}, v)
+		o.TenantID, o.Object, o.Digest, o.Cursor = v.TenantID, made.Object, made.Digest, fmt.Sprintf("%s/%d", v.Kind, v.Version)
+		return o, err
+	}, `SELECT `+settingColumns+`, `+fmt.Sprintf(madeSQL, `'setting/' || s.kind || '/' || s.tenant_id || '/' || s.version`)+`
+		FROM setting s WHERE tenant_id = ?1 AND (kind, version) > (?2, ?3) ORDER BY kind, version LIMIT ?4`, f.TenantID, kind, version, clamp(f.Limit, store.MaxPage))
+}
+
+func (s *Store) auditDecisions(ctx context.Context, f store.AuditObjectFilter) ([]store.AuditObject, error) {
+	pos, err := after(f.After)
+	if err != nil {
+		return nil, err
+	}
+	return readAll(ctx, s, "audit decisions", func(row scanner) (o store.AuditObject, err error) {
+		var runID string
+		var d store.ApprovalDecision
+		err = row.Scan(&o.Cursor, &o.TenantID, &runID, &d.Principal, &d.Approved, &d.Reason, &d.RequestID, &o.Made)
+		made := store.MadeDecision(store.AuditRow{}, runID, d)
+		o.Object, o.Digest = made.Object, made.Digest
+		return o, err
+	}, `SELECT CAST(d.pos AS TEXT), r.tenant_id, d.run_id, d.principal, d.approved, d.reason, d.request_id,
+		`+fmt.Sprintf(madeSQL, `'decision/' || d.run_id || '/' || d.principal AND a.tenant_id = r.tenant_id`)+`
+		FROM approval_decision d JOIN run r ON r.run_id = d.run_id WHERE r.tenant_id = ?1 AND d.pos > ?2 ORDER BY d.pos LIMIT ?3`,
+		f.TenantID, pos, clamp(f.Limit, store.MaxPage))
+}
+
+// withTargets scans more columns behind those of a scan function.
+type withTargets struct {
+	scanner
+	more []any
+}
+
+func (w withTargets) Scan(targets ...any) error { return w.scanner.Scan(append(targets, w.more...)...) }

@@ -1,0 +1,62 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/dvt-engine/dvt/store"
+)
+
+// PutWorkerReports implements store.Workers.
+func (s *Store) PutWorkerReports(ctx context.Context, rows []store.WorkerReport, audits ...store.AuditRow) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	return s.write(ctx, func(c *conn) error {
+		at := s.now()
+		for _, r := range rows {
+			if _, err := c.exec(ctx, "put worker report", `INSERT INTO worker_report (account, worker, queue, doc, at) VALUES (?, ?, ?, ?, ?)
+				ON CONFLICT (account, worker, queue) DO UPDATE SET doc = excluded.doc, at = excluded.at`,
+				r.Account, r.Worker, r.Queue, string(r.Doc), micros(at)); err != nil {
+				return err
+			}
+		}
+		if err := forgetReports(ctx, c, rows[0].Account, at); err != nil {
+			return err
+		}
+		return audit(ctx, c, at, audits)
+	})
+}
+
+// forgetReports deletes the rows beyond the bounds.
+func forgetReports(ctx context.Context, c *conn, account string, at time.Time) error {
+	if _, err := c.exec(ctx, "forget old worker reports", `DELETE FROM worker_report WHERE at < ?`, micros(at.Add(-store.WorkerReportLife))); err != nil {
+		return err
+	}
+	if _, err := c.exec(ctx, "forget worker reports of an account", `DELETE FROM worker_report WHERE (account, worker, queue) IN
+		(SELECT account, worker, queue FROM worker_report WHERE account = ?1 ORDER BY at DESC, worker, queue LIMIT -1 OFFSET ?2)`,
+		account, store.MaxAccountReports); err != nil {
+		return err
+	}
+	_, err := c.exec(ctx, "forget worker reports", `DELETE FROM worker_report WHERE (account, worker, queue) IN
+		(SELECT account, worker, queue FROM worker_report ORDER BY at DESC, account, worker, queue LIMIT -1 OFFSET ?)`, store.MaxWorkerReports)
+	return err
+}
+
+// WorkerReports implements store.Workers.
+func (s *Store) WorkerReports(ctx context.Context, queues []string, age time.Duration) ([]store.WorkerReport, error) {
+	names, err := json.Marshal(append([]string{}, queues...))
+	if err != nil {
+		return nil, err
+	}
+	return readAll(ctx, s, "worker reports", func(row scanner) (r store.WorkerReport, err error) {
+		var doc []byte
+		var at int64
+		err = row.Scan(&r.Account, &r.Worker, &r.Queue, &doc, &at)
+		r.Doc, r.At = json.RawMessage(doc), instant(at)
+		return r, err
+	}, `SELECT account, worker, queue, doc, at FROM worker_report
+		WHERE (?1 = '[]' OR queue IN (SELECT value FROM json_each(?1))) AND at >= ?2
+		ORDER BY queue, account, worker LIMIT ?3`, string(names), micros(s.now().Add(-age)), store.MaxWorkerReports)
+}

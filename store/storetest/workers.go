@@ -1,0 +1,76 @@
+package storetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/dvt-engine/dvt/store"
+)
+
+var workerCases = []testCase{
+	{"WorkerReportReplacesTheOneBefore", workerUpsert},
+	{"WorkerReportsByQueueAndAge", workerReads},
+	{"WorkerReportsAreBounded", workerBounds},
+	{"WorkerReportWritesItsAuditInOneTransaction", workerAudit},
+}
+
+func reportOf(account, worker, queue, runtime string) store.WorkerReport {
+	return store.WorkerReport{Account: account, Worker: worker, Queue: queue, Doc: json.RawMessage(`{"runtime":"` + runtime + `"}`)}
+}
+
+// reports reads them without the times that the store sets.
+func (f *fixture) reports(age time.Duration, queues ...string) []store.WorkerReport {
+	f.Helper()
+	out, err := f.store.WorkerReports(f.ctx(), queues, age)
+	f.ok(err)
+	for i, r := range out {
+		if d := time.Since(r.At); d < -time.Minute || d > time.Minute {
+			f.Errorf("report of %s at %s, want about now", r.Worker, r.At)
+		}
+		out[i].At = time.Time{}
+	}
+	return out
+}
+
+func workerUpsert(f *fixture) {
+	f.ok(f.store.PutWorkerReports(f.ctx(), []store.WorkerReport{reportOf("a", "w1", "q1", "process"), reportOf("a", "w1", "q2", "process")}))
+	f.ok(f.store.PutWorkerReports(f.ctx(), []store.WorkerReport{reportOf("a", "w1", "q2", "docker")}))
+	f.ok(f.store.PutWorkerReports(f.ctx(), []store.WorkerReport{reportOf("b", "w1", "q2", "gvisor")}))
+	f.ok(f.store.PutWorkerReports(f.ctx(), nil))
+	f.equal([]store.WorkerReport{
+		reportOf("a", "w1", "q1", "process"), reportOf("a", "w1", "q2", "docker"), reportOf("b", "w1", "q2", "gvisor"),
+	}, f.reports(time.Minute), "reports: a worker of another account with the same name has a row of its own")
+}
+
+func workerReads(f *fixture) {
+	for _, queue := range []string{"q1", "q2", "q3"} {
+		f.ok(f.store.PutWorkerReports(f.ctx(), []store.WorkerReport{reportOf("a", "w", queue, "process")}))
+	}
+	f.equal([]store.WorkerReport{reportOf("a", "w", "q1", "process"), reportOf("a", "w", "q3", "process")}, f.reports(time.Minute, "q3", "q1", "q9"), "of some queues")
+	f.equal([]store.WorkerReport(nil), f.reports(time.Minute, "q9"), "of a queue without workers")
+	f.equal(3, len(f.reports(time.Hour)), "reports of all queues")
+	f.equal([]store.WorkerReport(nil), f.reports(-time.Minute), "reports that are younger than the future")
+}
+
+func workerBounds(f *fixture) {
+	many := func(account string, n int) (rows []store.WorkerReport) {
+		for i := range n {
+			rows = append(rows, reportOf(account, fmt.Sprintf("w%04d", i), "q", "process"))
+		}
+		return rows
+	}
+	f.ok(f.store.PutWorkerReports(f.ctx(), many("first", 10)))
+	f.ok(f.store.PutWorkerReports(f.ctx(), many("greedy", store.MaxWorkerReports+1)))
+	f.equal(store.MaxAccountReports+10, f.db.Count(f, `SELECT count(*) FROM worker_report`), "rows after an account wrote more than it may")
+	f.ok(f.store.PutWorkerReports(f.ctx(), many("third", store.MaxAccountReports)))
+	f.equal(store.MaxWorkerReports, f.db.Count(f, `SELECT count(*) FROM worker_report`), "rows of the installation")
+	f.equal(0, f.db.Count(f, `SELECT count(*) FROM worker_report WHERE account = 'first'`), "rows of the oldest reports")
+}
+
+func workerAudit(f *fixture) {
+	row := audited("t1")
+	f.ok(f.store.PutWorkerReports(f.ctx(), []store.WorkerReport{reportOf("a", "w", "q", "process")}, row, audited("t2")))
+	f.ok(f.store.PutWorkerReports(f.ctx(), []store.WorkerReport{reportOf("a", "w", "q", "process")}, row))
+	f.equal(2, f.audits(), "audit rows: one whose id is known is left as it is")
+}
