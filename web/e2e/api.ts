@@ -1,8 +1,10 @@
+import { tokenOf } from "./dvt";
+
 /** Asks dvt as one of its principals and gives the data; throws what it says instead. */
-export async function ask<T>(url: string, token: string, query: string, variables: Record<string, unknown> = {}): Promise<T> {
+export async function ask<T>(url: string, principal: string, query: string, variables: Record<string, unknown> = {}): Promise<T> {
   const response = await fetch(`${url}/graphql`, {
     method: "POST",
-    headers: { "content-type": "application/json", authorization: `Bearer ${token}` },
+    headers: { "content-type": "application/json", authorization: `Bearer ${tokenOf(principal)}` },
     body: JSON.stringify({ query, variables }),
   });
   const body = (await response.json()) as { data?: T; errors?: { message: string }[] };
@@ -28,9 +30,9 @@ export async function receiptsOf(url: string, runId: string): Promise<Receipt[]>
 }
 
 /** Sends a signal as a script would. */
-export function signal(url: string, token: string, runId: string, what: Record<string, unknown>): Promise<unknown> {
+export function signal(url: string, principal: string, runId: string, what: Record<string, unknown>): Promise<unknown> {
   const query = "mutation S($input: SignalRunInput!) { signalRun(input: $input) { signal { signalId } } }";
-  return ask(url, token, query, { input: { runId, signalId: `e2e-${Math.random().toString(36).slice(2)}`, signal: what } });
+  return ask(url, principal, query, { input: { runId, signalId: `e2e-${Math.random().toString(36).slice(2)}`, signal: what } });
 }
 
 interface Policy {

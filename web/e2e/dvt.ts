@@ -11,6 +11,8 @@ const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
 export interface Dvt {
   url: string;
+  /** Its data directory, in which the tokens are. */
+  data: string;
   /** Null when somebody else started it. */
   own: { pid: number; port: number; data: string } | null;
 }
@@ -23,6 +25,22 @@ export function load(): Dvt {
   return current;
 }
 
+/** The token of a principal of `dvt dev`. */
+export function tokenOf(principal: string): string {
+  const { tokens } = JSON.parse(readFileSync(join(load().data, "tokens"), "utf8")) as { tokens: Record<string, string> };
+  const token = tokens[principal];
+  if (token === undefined) throw new Error(`there is no dev principal ${principal}`);
+  return token;
+}
+
+/** A new link that signs one browser in, as `dvt dev link` prints it. */
+export async function link(principal: string): Promise<string> {
+  const response = await fetch(`${load().url}/dev/link`, { method: "POST", headers: { authorization: `Bearer ${tokenOf(principal)}` } });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`dvt gave no link: ${response.status} ${text}`);
+  return (JSON.parse(text) as { url: string }).url;
+}
+
 export function save(dvt: Dvt): void {
   current = dvt;
 }
@@ -30,7 +48,7 @@ export function save(dvt: Dvt): void {
 /** The dvt that was named, or one of this worker's own. */
 export async function open(sample: boolean): Promise<Dvt> {
   const url = process.env["DVT_E2E_URL"];
-  save(url ? { url, own: null } : await start({ sample }));
+  save(url ? { url, data: process.env["DVT_DATA"] ?? join(ROOT, ".dvt"), own: null } : await start({ sample }));
   return load();
 }
 
@@ -59,7 +77,8 @@ function environment(): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !/^DVT_(E2E_|BIN$|CHROMIUM$)/.test(name));
   const path = [join(ROOT, ".tools", "dbt", "bin"), process.env["PATH"] ?? "", join(ROOT, ".tools", "bin")].join(delimiter);
   // What a server measures of itself comes soon enough to be waited for.
-  return { DVT_HEALTH_INTERVAL: "1s", ...Object.fromEntries(kept), PATH: path };
+  // Programs of steps wait for files of the tests, which lie there.
+  return { DVT_HEALTH_INTERVAL: "1s", DVT_SANDBOX_WRITE: tmpdir(), ...Object.fromEntries(kept), PATH: path };
 }
 
 /** Starts `dvt dev` and waits for its ready line. */
@@ -74,7 +93,7 @@ export async function start(on: { port?: number; data?: string; sample?: boolean
   closeSync(out);
   const url = await ready(child, log);
   child.unref();
-  return { url, own: { pid: child.pid ?? 0, port, data } };
+  return { url, data, own: { pid: child.pid ?? 0, port, data } };
 }
 
 export function logOf(data: string): string {
@@ -88,7 +107,7 @@ async function ready(child: ChildProcess, log: string): Promise<string> {
   const deadline = Date.now() + READY_MS;
   for (;;) {
     const said = readFileSync(log, "utf8");
-    const url = /dvt is ready: (http:\/\/\S+)/.exec(said)?.[1];
+    const url = /dvt is ready: (http:\/\/[^/\s]+)\/\?key=/.exec(said)?.[1];
     if (url !== undefined) return url;
     if (Date.now() > deadline) ended ??= `was not ready within ${READY_MS / 1000} s`;
     if (ended !== null) throw new Error(`dvt dev ${String(ended)}. It said:\n${said.slice(-4000)}`);

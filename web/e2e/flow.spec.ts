@@ -7,25 +7,6 @@ import { become, cancelRun, expect, sleeps, startRun, status, sync, test } from 
 
 const ONCE = { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 };
 
-test("the sample run moves live to its end", async ({ page, url }) => {
-  test.skip(load().own === null, "a dvt that was started elsewhere has no sample run of its own left to watch");
-  test.setTimeout(300_000);
-  await page.goto(url);
-  await expect(sync(page)).toContainText("Live");
-  const row = page.locator("tr[data-run]").first();
-  await row.getByRole("link").click();
-  await expect(page).toHaveURL(/\/runs\/[^/]+$/);
-  await expect(sync(page)).toContainText("Live");
-  await expect(page.getByRole("group", { name: /graph/i }).getByRole("button").first()).toBeVisible();
-  await expect(status(page)).toHaveText("Completed", { timeout: 240_000 });
-  await expect(page).toHaveTitle(/✓ .* Completed/);
-  await page.getByRole("link", { name: "Events" }).click();
-  await expect(page.locator('[data-event="RunCompleted"]')).toBeVisible();
-  await page.getByRole("link", { name: "Steps" }).click();
-  await page.getByRole("table").locator("[data-index]").first().getByRole("button").click();
-  await expect(page.getByTestId("step-panel")).toBeVisible();
-});
-
 test("pause drains, says so, and resumes", async ({ page, url }) => {
   const { step, release } = held("load");
   const runId = await startRun(url, "e2e-pause", [step, { stepId: "report", type: "NOOP", dependsOn: ["load"], inputs: {} }]);

@@ -2,11 +2,11 @@
 import type { Page } from "@playwright/test";
 import { inject } from "./faults";
 import { expectFits, violationsOfBoth } from "./look";
-import { cancelRun, expect, sleeps, startRun, status, test } from "./page";
+import { cancelRun, expect, signIn, sleeps, startRun, status, test } from "./page";
 
 /** Opens the page as somebody; the server measures every second here. */
 async function open(page: Page, url: string, principal: string): Promise<void> {
-  await page.context().request.post(`${url}/dev/session`, { data: { principal } });
+  await signIn(page.context(), principal);
   await page.goto(`${url}/health`);
   await expect(page.getByRole("region", { name: "Health" })).toBeVisible();
 }

@@ -4,7 +4,7 @@ import type { Browser, Page } from "@playwright/test";
 import { ask } from "./api";
 import { inject } from "./faults";
 import { difference } from "./look";
-import { cancelRun, expect, sleeps, startRun, test } from "./page";
+import { cancelRun, expect, signIn, sleeps, startRun, test } from "./page";
 import { limitProject, requireApproval } from "./policy";
 
 const SIZES = [
@@ -27,7 +27,7 @@ async function statusOf(url: string, runId: string): Promise<string> {
 /** A page of this principal, at a time that stands. */
 async function open(browser: Browser, url: string, principal: string, now: Date, zone = "UTC"): Promise<Page> {
   const context = await browser.newContext({ baseURL: url, bypassCSP: true, reducedMotion: "reduce", timezoneId: zone });
-  await context.request.post(`${url}/dev/session`, { data: { principal } });
+  await signIn(context, principal);
   const page = await context.newPage();
   await page.clock.setFixedTime(now);
   return page;

@@ -1,6 +1,6 @@
 import { gzipSync } from "node:zlib";
 import { takes } from "./held";
-import { become, cancelRun, expect, sleeps, startRun, status, sync, test } from "./page";
+import { become, cancelRun, expect, signIn, sleeps, startRun, status, sync, test } from "./page";
 import { requireApproval } from "./policy";
 
 const KB = 1000;
@@ -80,7 +80,7 @@ for (const [name, viewport] of [
 
     await requireApproval(url, "e2e-approved", 1);
     const waiting = await startRun(url, "e2e-phone", sleeps(50, 1), "e2e-approved");
-    await page.request.post(`${url}/dev/session`, { data: { principal: "dev-planner" } });
+    await signIn(page.context(), "dev-planner");
     await page.goto(`${url}/inbox`);
     await page.getByRole("button", { name: new RegExp(`^Approve.*${waiting.slice(0, 8)}`) }).click();
     await page.getByRole("dialog").getByRole("button", { name: /Approve/ }).click();
@@ -93,6 +93,7 @@ for (const [name, viewport] of [
 test("40 every time on a page is the same moment in UTC and in Asia/Kolkata", async ({ browser, url }) => {
   const runId = await startRun(url, "e2e-times", sleeps(60, 4));
   const page = await browser.newPage({ timezoneId: "Asia/Kolkata" });
+  await signIn(page.context(), "dev-admin");
   await page.goto(url);
   await become(page, "dev-admin");
   const shown = async (path: string, zone: "utc" | "local"): Promise<{ at: string; text: string }[]> => {
@@ -136,7 +137,7 @@ test("38 a long name and a long version stand beside or below each other, and th
   }
   await page.setViewportSize(PHONE);
   // Who asked for the run does not complete its steps.
-  await page.request.post(`${url}/dev/session`, { data: { principal: "dev-admin" } });
+  await signIn(page.context(), "dev-admin");
   await page.goto(`${url}/health`);
   await expect(page.getByTestId("inbox-count")).not.toBeEmpty();
   const nav = page.getByRole("navigation", { name: "Pages" });

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
-import { expect, type Locator, type Page, test as base } from "@playwright/test";
-import { close, open, READY_MS } from "./dvt";
+import { type BrowserContext, expect, type Locator, type Page, test as base } from "@playwright/test";
+import { close, link, open, READY_MS, tokenOf } from "./dvt";
 
 export interface PlanStep {
   stepId: string;
@@ -14,17 +14,22 @@ export interface PlanStep {
 }
 
 export const test = base.extend<{ noise: string[] }, { alone: boolean; url: string }>({
-  /** True: a dvt that no other tests have seen, with the sample run. */
+  /** True: a dvt that no other tests have seen, with the sample run. Others have no sample run. */
   alone: [false, { scope: "worker", option: true }],
-  /** Each worker has a dvt of its own; the first test of all may watch the sample run of the first. */
+  /** Each worker has a dvt of its own. */
   url: [
-    async ({ alone }, use, { parallelIndex }) => {
-      const { url } = await open(alone || parallelIndex === 0);
+    async ({ alone }, use) => {
+      const { url } = await open(alone);
       await use(url);
       await close();
     },
     { scope: "worker", timeout: READY_MS + 30_000 },
   ],
+  /** The browser of a test is signed in, by a link. */
+  context: async ({ context, url }, use) => {
+    if (url !== "") await signIn(context);
+    await use(context);
+  },
   /** Everything the browser complained of; a page of ours gives it no reason. */
   noise: [
     async ({ page }, use) => {
@@ -41,6 +46,12 @@ export const test = base.extend<{ noise: string[] }, { alone: boolean; url: stri
 });
 
 export { expect } from "@playwright/test";
+
+/** Signs a browser in by a new link. */
+export async function signIn(context: BrowserContext, principal = "dev-engineer"): Promise<void> {
+  const response = await context.request.get(await link(principal), { maxRedirects: 0 });
+  if (response.status() !== 303) throw new Error(`the link was answered with ${response.status()}`);
+}
 
 const LOADED_MS = 60_000;
 
@@ -64,7 +75,7 @@ export async function startRun(url: string, planId: string, steps: PlanStep[], e
   for (const began = Date.now(); ; ) {
     const response = await fetch(`${url}/graphql`, {
       method: "POST",
-      headers: { "content-type": "application/json", authorization: "Bearer dev-engineer" },
+      headers: { "content-type": "application/json", authorization: `Bearer ${tokenOf("dev-engineer")}` },
       body: JSON.stringify({ query, variables: { input } }),
     });
     const text = await response.text();
@@ -82,7 +93,7 @@ export async function cancelRun(url: string, runId: string, reason = "the test i
   const input = { runId, signalId: `e2e-${randomBytes(8).toString("hex")}`, reason };
   const response = await fetch(`${url}/graphql`, {
     method: "POST",
-    headers: { "content-type": "application/json", authorization: "Bearer dev-engineer" },
+    headers: { "content-type": "application/json", authorization: `Bearer ${tokenOf("dev-engineer")}` },
     body: JSON.stringify({ query, variables: { input } }),
   });
   const text = await response.text();

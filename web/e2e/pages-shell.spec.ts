@@ -1,4 +1,4 @@
-import { become, expect, sleeps, startRun, status, sync, test } from "./page";
+import { become, expect, signIn, sleeps, startRun, status, sync, test } from "./page";
 
 test("34 the palette opens from anywhere and finds pages, actions and runs by the start of their id", async ({ page, url }) => {
   const runId = await startRun(url, "e2e-palette", sleeps(50, 1));
@@ -64,7 +64,8 @@ test("the end of a session is asked about over the page, which keeps its address
   await expect(over).toContainText("Your session was ended");
   await expect(plan).toBeHidden();
   for (let i = 0; i < 4; i++) await page.keyboard.press("Escape");
-  await over.getByRole("button", { name: "Sign in with dev-operator" }).click();
+  await expect(over).toContainText("run dvt dev link for a new one");
+  await signIn(page.context(), "dev-operator");
   await expect(over).toHaveCount(0);
   await expect(plan).toHaveValue('{"half": "typed"}');
   expect(page.url()).toBe(before);

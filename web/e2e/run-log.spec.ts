@@ -1,7 +1,7 @@
 // The log of a step: as long as it is, found in on the server, and never anything but text.
 import { ask } from "./api";
 import { LINES, longLog, NEEDLE, NEEDLES, opened, sought } from "./log";
-import { cancelRun, expect, startRun, status, test } from "./page";
+import { cancelRun, expect, signIn, startRun, status, test } from "./page";
 
 interface Standing {
   run: { substatus: string };
@@ -52,7 +52,9 @@ test("21 escape codes and markup in a log are text; a line is a link", async ({ 
 
   await log.getByRole("button", { name: "2", exact: true }).click();
   await expect(page).toHaveURL(/line=2/);
-  const other = await (await browser.newContext()).newPage();
+  const elsewhere = await browser.newContext();
+  await signIn(elsewhere);
+  const other = await elsewhere.newPage();
   await other.goto(page.url());
   await expect(other.locator('[data-line="2"]')).toHaveAttribute("aria-current", "true");
   await other.context().close();

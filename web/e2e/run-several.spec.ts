@@ -8,7 +8,7 @@ const FAILING = 11;
 const ONCE = { maxAttempts: 1, initialBackoffMs: 100, backoffMultiplier: 1, maxBackoffMs: 100 };
 
 function plan(): PlanStep[] {
-  const load = Array.from({ length: FAILING }, (_, i): PlanStep => ({ stepId: `load_${String(i + 1).padStart(2, "0")}`, type: "COMMAND", inputs: { argv: ["ls", "/no/such/file"] }, retry: ONCE }));
+  const load = Array.from({ length: FAILING }, (_, i): PlanStep => ({ stepId: `load_${String(i + 1).padStart(2, "0")}`, type: "COMMAND", inputs: { argv: ["sh", "-c", "sleep 2; exec ls /no/such/file"] }, retry: ONCE })); // all begin before the first failure closes the gate
   return [{ stepId: "extract", type: "NOOP", inputs: {} }, ...load, { stepId: "mart", type: "NOOP", dependsOn: ["load_01"], inputs: {} }];
 }
 

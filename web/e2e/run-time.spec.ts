@@ -1,7 +1,7 @@
 // The past of a run: every moment of its log, shared by an address, and what changed between two.
 import { readFileSync } from "node:fs";
 import type { Page } from "@playwright/test";
-import { cancelRun, expect, sleeps, startRun, status, sync, test } from "./page";
+import { cancelRun, expect, signIn, sleeps, startRun, status, sync, test } from "./page";
 
 function tableOf(page: Page): Promise<string | null> {
   return page.locator("main").getByRole("table").textContent();
@@ -19,7 +19,9 @@ test("39 any moment is a link: view, step, zone and position are the same in a s
   const clipboard = (): Promise<string> => page.evaluate(() => navigator.clipboard.readText());
   await expect.poll(clipboard).toContain(runId);
   const copied = await clipboard();
-  const other = await (await browser.newContext()).newPage();
+  const elsewhere = await browser.newContext();
+  await signIn(elsewhere);
+  const other = await elsewhere.newPage();
   await other.goto(copied);
   for (const shown of [page, other]) {
     await expect(shown.getByTestId("past")).toContainText(/Viewing seq 6, \d\d:\d\d:\d\d local/);

@@ -1,3 +1,4 @@
+import { tokenOf } from "./dvt";
 import { expect, test } from "./page";
 
 /** Asks dvt as one of its principals. */
@@ -12,7 +13,7 @@ async function ask(url: string, token: string, query: string): Promise<string> {
 
 function setMode(url: string, mode: string): Promise<string> {
   const input = `{requestId: "e2e-${mode}-${Date.now()}", mode: ${mode}, reason: "e2e maintenance"}`;
-  return ask(url, "dev-sre", `mutation { setEngineMode(input: ${input}) { service { mode } } }`);
+  return ask(url, tokenOf("dev-sre"), `mutation { setEngineMode(input: ${input}) { service { mode } } }`);
 }
 
 test("a banner on every page says what does not start, why, and what still works", async ({ page, url }) => {

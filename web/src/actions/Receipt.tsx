@@ -5,6 +5,7 @@ import { duration, shortId } from "../ui/format";
 import type { Tone } from "../ui/look";
 import { Time } from "../ui/Time";
 import css from "./Receipt.module.css";
+import { movingReason } from "./receipts";
 
 interface Stage {
   icon: LucideIcon;
@@ -28,7 +29,7 @@ function stages(signal: Signal): Stage[] {
   }
   const seq = signal.appliedSeq === null ? "" : ` ${m.receipt.atSeq(signal.appliedSeq)}`;
   const why = signal.applicationReason ? `: ${signal.applicationReason}` : "";
-  if (signal.application === "APPLIED") list.push({ icon: CheckCheck, tone: "success", text: `${m.receipt.APPLIED}${seq}${took(signal, signal.appliedAt)}` });
+  if (signal.application === "APPLIED") list.push({ icon: CheckCheck, tone: "success", text: `${m.receipt.APPLIED}${seq}${took(signal, signal.appliedAt)}${why}` });
   if (signal.application === "NOOP") list.push({ icon: Equal, tone: "skipped", text: `${m.receipt.NOOP}${why}` });
   if (signal.application === "NOT_APPLIED") list.push({ icon: CircleSlash, tone: "failed", text: `${m.receipt.NOT_APPLIED}${why}` });
   return list;
@@ -51,7 +52,7 @@ export function ReceiptStages({ signal, slow, stuck }: ReceiptStagesProps) {
           <Icon size={14} aria-hidden="true" /> {text}
         </span>
       ))}
-      {moving && <span className={css.note}>{slow ? m.receipt.slow : m.receipt.applying}</span>}
+      {moving && <span className={css.note}>{movingReason(signal, slow) ?? (slow ? m.receipt.slow : m.receipt.applying)}</span>}
       {moving && stuck && <a href="/health">{m.receipt.health}</a>}
       {signal.type === "PAUSE" && signal.quiescentSeq !== null && <span className={css.note}>{m.receipt.quiescent(signal.quiescentSeq)}</span>}
     </div>

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { Signal } from "../api/model";
-import { failed, Receipts, settled } from "./receipts";
+import { failed, movingReason, Receipts, settled } from "./receipts";
 
 function signal(signalId: string, fields: Partial<Signal>): Signal {
   return { signalId, runId: "r", decision: "ACCEPTED", application: "PENDING", quiescentSeq: null, receivedAt: 1, ...fields } as Signal;
@@ -31,6 +31,13 @@ it("knows what has ended and what somebody must read", () => {
     [true, true],
     [true, true],
   ]);
+});
+
+it("says when dvt ends a run by itself, but not in the first moment of an ordinary stop", () => {
+  const applicationReason = "the engine has not taken the order yet";
+  const stop = signal("a", { type: "CANCEL", applicationReason });
+  expect([movingReason(stop), movingReason(stop, true), movingReason(stop, false)]).toEqual([applicationReason, applicationReason, null]);
+  expect(movingReason({ ...stop, application: "NOOP" })).toBeNull();
 });
 
 it("remembers what was dismissed", () => {

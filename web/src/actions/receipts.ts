@@ -29,6 +29,14 @@ export function failed(signal: Signal): boolean {
   return signal.decision === "REJECTED" || signal.application === "NOT_APPLIED";
 }
 
+/**
+ * Why a receipt still moves, for example when dvt ends the run by itself; null where nothing is to be said. Where `slow` is false it
+ * is left out, because an ordinary stop takes less than a second.
+ */
+export function movingReason(signal: Signal, slow?: boolean): string | null {
+  return settled(signal) || slow === false ? null : signal.applicationReason;
+}
+
 export class Receipts {
   #signals = new Map<string, Signal>();
   #list: readonly Signal[] = [];

@@ -77,6 +77,7 @@ export function PolicyPanel() {
             <h2>{m.policy.duties}</h2>
             <p>{now.sod.approve ? m.policy.sodApprove : m.policy.noSodApprove}</p>
             <p>{now.sod.completeManual ? m.policy.sodComplete : m.policy.noSodComplete}</p>
+            {now.sod.completeManual && now.sod.completeManualInEveryPlan ? <p>{m.policy.sodCompleteAlways}</p> : null}
             {now.approvals.map((approval) => (
               <p key={`${approval.projectId} ${approval.environmentId}`}>{m.policy.approvals(scopeWords(approval), approval.required)}</p>
             ))}

@@ -12,7 +12,7 @@ export const THEMES = ["system", "light", "dark"] as const;
 export type Theme = (typeof THEMES)[number];
 
 /** Becomes another principal of `dvt dev`; false when that did not work. */
-export async function becomePrincipal(principal: string): Promise<boolean> {
+async function becomePrincipal(principal: string): Promise<boolean> {
   const response = await fetch("/dev/session", {
     method: "POST",
     credentials: "same-origin",

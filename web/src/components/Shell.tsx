@@ -115,7 +115,7 @@ export function Shell({ viewer, setZone, children }: ShellProps) {
         {over === "palette" && <Palette close={close} help={() => setOver("help")} setTheme={setTheme} setZone={setZone} />}
         {over === "help" && <Help close={close} />}
       </Suspense>
-      {signedOut && <SignInOver principal={viewer.principal} dev={viewer.devPrincipals.length > 0} />}
+      {signedOut && <SignInOver principal={viewer.principal} />}
     </>
   );
 }

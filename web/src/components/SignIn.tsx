@@ -11,7 +11,7 @@ export const SIGN_IN = "/signin";
 
 const SIGNED_IN = "dvt.signedIn";
 
-const answer = z.object({ methods: z.array(z.object({ name: z.string(), label: z.string(), url: z.string() })) });
+const answer = z.object({ methods: z.array(z.object({ name: z.string(), label: z.string(), url: z.string() })), devLink: z.optional(z.boolean()) });
 
 type Method = z.infer<typeof answer>["methods"][number];
 
@@ -46,33 +46,43 @@ function reason(error: unknown): string | null {
   return sessionStorage.getItem(SIGNED_IN) === null ? null : m.signIn.ended;
 }
 
-/** The ways to sign in that this server has; null until it said so. */
-export function useMethods(): { methods: Method[] | null; failed: boolean } {
+/** The ways to sign in that this server has; null until it said so. `devLink`: by the link of `dvt dev link`. */
+export interface Ways {
+  methods: readonly Method[] | null;
+  devLink: boolean;
+  failed: boolean;
+}
+
+export function useMethods(): Ways {
   const [methods, setMethods] = useState<Method[] | null>(null);
+  const [devLink, setDevLink] = useState(false);
   const [failed, setFailed] = useState(false);
   useEffect(() => {
     const abort = new AbortController();
     fetch("/auth/methods", { credentials: "same-origin", signal: abort.signal })
-      .then(async (response) => setMethods(answer.parse(await response.json()).methods))
+      .then(async (response) => {
+        const said = answer.parse(await response.json());
+        setMethods(said.methods);
+        setDevLink(said.devLink ?? false);
+      })
       .catch(() => {
         if (!abort.signal.aborted) setFailed(true);
       });
     return () => abort.abort();
   }, []);
-  return { methods, failed };
+  return { methods, devLink, failed };
 }
 
-interface MethodsProps {
-  methods: readonly Method[] | null;
-  failed: boolean;
+interface MethodsProps extends Ways {
   /** Where signing in leads. */
   to: string;
   newWindow?: boolean;
 }
 
-export function Methods({ methods, failed, to, newWindow = false }: MethodsProps) {
+export function Methods({ methods, devLink, failed, to, newWindow = false }: MethodsProps) {
   return (
     <>
+      {devLink && <DevLink />}
       {methods?.map((method) => (
         <p key={method.name}>
           <a href={`${method.url}&${new URLSearchParams({ to }).toString()}`} {...(newWindow ? { target: "_blank", rel: "noreferrer" } : {})}>
@@ -89,17 +99,26 @@ export function Methods({ methods, failed, to, newWindow = false }: MethodsProps
   );
 }
 
+/** How a browser gets into `dvt dev`, which anybody on the machine can open and only its owner can sign in to. */
+function DevLink() {
+  return (
+    <p>
+      {m.signIn.devLink.map((part, i) => (i % 2 === 1 ? <code key={part}>{part}</code> : part))}
+    </p>
+  );
+}
+
 /** The page of those who are not signed in: why, and the ways to sign in, which lead back here. */
 export function SignIn({ error }: { error: unknown }) {
-  const { methods, failed } = useMethods();
+  const ways = useMethods();
   useDocumentStatus(m.signIn.title);
   const why = reason(error);
   return (
     <main>
       <Notice title={m.signIn.title}>
         {why !== null && <p role="alert">{why}</p>}
-        <Methods methods={methods} failed={failed} to={wanted(location)} />
-        {methods?.length === 0 && <p>{m.signIn.none}</p>}
+        <Methods {...ways} to={wanted(location)} />
+        {ways.methods?.length === 0 && !ways.devLink && <p>{m.signIn.none}</p>}
       </Notice>
     </main>
   );

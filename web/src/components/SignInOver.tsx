@@ -1,12 +1,10 @@
-import { useEffect, useState, useSyncExternalStore } from "react";
+import { useEffect, useSyncExternalStore } from "react";
 import { ViewerDocument } from "../api/gen/graphql";
 import { request } from "../api/request";
 import { onSession, restoreSession, sessionEnd } from "../api/session";
 import { whileSeen } from "../api/whileSeen";
 import { m } from "../messages";
-import { Button } from "../ui/Button";
 import { Dialog } from "../ui/Dialog";
-import { becomePrincipal } from "./Account";
 import { Methods, useMethods } from "./SignIn";
 
 const ASK_MS = 2_000;
@@ -20,31 +18,25 @@ export function useSessionEnd() {
  * Signing in again over the page, which keeps its address and what was typed. The way leads through another
  * window; here it is only watched for somebody being signed in. Another principal gets the page anew.
  */
-export function SignInOver({ principal, dev }: { principal: string; dev: boolean }) {
+export function SignInOver({ principal }: { principal: string }) {
   const error = useSessionEnd();
-  const { methods, failed } = useMethods();
-  const [asked, setAsked] = useState(0);
+  const ways = useMethods();
   useEffect(() => {
     const ask = (): Promise<void> =>
       request(ViewerDocument, {})
         .then(({ viewer }) => (viewer.principal === principal ? restoreSession() : location.reload()))
         .catch(() => {}); // Not yet: asked again.
-    const stop = whileSeen(ASK_MS, ask, asked > 0 ? 0 : undefined);
+    const stop = whileSeen(ASK_MS, ask);
     addEventListener("focus", ask);
     return () => {
       stop();
       removeEventListener("focus", ask);
     };
-  }, [principal, asked]);
+  }, [principal]);
   return (
     <Dialog title={m.signIn.title} onClose={() => {}}>
       <p role="alert">{error?.code === "TOKEN_EXPIRED" ? m.signIn.expired : m.signIn.ended}</p>
-      <Methods methods={methods} failed={failed} to="/" newWindow />
-      {dev && (
-        <Button kind="primary" onClick={() => void becomePrincipal(principal).then(() => setAsked((n) => n + 1))}>
-          {m.signIn.with(principal)}
-        </Button>
-      )}
+      <Methods {...ways} to="/" newWindow />
     </Dialog>
   );
 }

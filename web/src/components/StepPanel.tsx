@@ -2,7 +2,9 @@ import { X } from "lucide-react";
 import { Suspense, useEffect, useRef } from "react";
 import { ActionButton } from "../actions/ActionButton";
 import { useActs } from "../actions/act";
-import type { Step } from "../api/model";
+import { PollerSeenDocument } from "../api/gen/graphql";
+import { instant, type Step } from "../api/model";
+import { useAsked } from "../api/useAsked";
 import { LogView } from "../logs/LogView";
 import { m } from "../messages";
 import { useRunState, useRunStore, useStep } from "../runs/context";
@@ -19,7 +21,7 @@ import { useTick } from "../ui/Time";
 import { StepArtifacts, StepError, StepOutput, StepTiming, StepWorker } from "./StepFacts";
 import { Attempts } from "./StepAttempts";
 import { StepManual } from "./StepManual";
-import { stepTook, waitWords } from "./stepWords";
+import { awaitedQueue, pollerWords, stepTook, waitWords } from "./stepWords";
 import tabs from "../ui/Tabs.module.css";
 import css from "./StepPanel.module.css";
 
@@ -139,6 +141,7 @@ function Facts({ runId, step }: { runId: string; step: Step }) {
   const blocked = useRunState(({ header }) => (header()?.rootCause?.stepId === step.stepId ? (header()?.rootCause?.blockedSteps ?? 0) : 0));
   const took = stepTook(step, store);
   const wait = waitWords(step, store);
+  const queue = awaitedQueue(step, store);
   return (
     <>
       <div className={css.facts}>
@@ -148,9 +151,25 @@ function Facts({ runId, step }: { runId: string; step: Step }) {
         <Median runId={runId} stepId={step.stepId} />
         {blocked > 0 && <span>{m.run.blocks(blocked)}</span>}
       </div>
-      {wait && <p className={css.wait}>{wait}</p>}
+      {wait && (
+        <p className={css.wait}>
+          {wait}
+          {queue !== null && <LastPoller runId={runId} stepId={step.stepId} />}
+        </p>
+      )}
     </>
   );
+}
+
+/** How often it is asked when a worker was last seen: a server knows no better. */
+const POLLER_EVERY_MS = 15_000;
+
+/** When a worker of the queue that the step waits for was last seen. The stream does not say, since it is silent while the run stands still. */
+function LastPoller({ runId, stepId }: { runId: string; stepId: string }) {
+  const store = useRunStore();
+  const wait = useAsked(PollerSeenDocument, { runId, stepId }, ({ run }) => run?.step?.wait ?? null, { every: POLLER_EVERY_MS }).answer;
+  if (!wait?.taskQueue) return null;
+  return pollerWords(wait.pollerSeenAt === null ? null : instant(wait.pollerSeenAt), store.now());
 }
 
 /** How long the step took in earlier runs, to judge by. */

@@ -1,7 +1,7 @@
-import type { Step } from "../api/model";
+import type { Instant, Step } from "../api/model";
 import { m } from "../messages";
 import type { RunStore } from "../runs/store";
-import { count, duration, ticking } from "../ui/format";
+import { count, duration, relative, ticking } from "../ui/format";
 
 const NAMED = 3;
 
@@ -13,17 +13,40 @@ export function stepTook(step: Pick<Step, "startedAt" | "completedAt" | "duratio
   return `${store.frozen() ? "≥ " : ""}${ticking(store.now() - step.startedAt)}`;
 }
 
-/** Why a step is not running, in words. What follows from other steps is taken from them as they are now: a step's own wait comes only with its own changes. */
-export function waitWords(step: Step, store: RunStore): string | null {
-  if (!step.wait) return null;
+/** The queue whose worker the step waits for; null for a step that needs none. */
+function queueOf(step: Step): string | null {
+  return step.type === "SLEEP" || step.type === "MANUAL" ? null : step.taskQueue;
+}
+
+/** What a step waits for as the other steps are now. Its own wait comes with its own changes only. */
+function waitOf(step: Step, wait: NonNullable<Step["wait"]>, store: RunStore) {
   const blocking = step.dependsOn.filter((id) => {
     const status = store.step(id)?.status;
     return status !== "SUCCESS" && status !== "SKIPPED";
   });
-  const depends = step.wait.kind === "DEPENDENCIES" || step.wait.kind === "WORKER";
+  const depends = wait.kind === "DEPENDENCIES" || wait.kind === "WORKER";
   const failed = blocking.filter((id) => store.step(id)?.status === "FAILED");
-  const kind = step.wait.kind === "PERSON" && step.status === "FAILED" ? "OPERATOR" : !depends ? step.wait.kind : failed.length > 0 ? "FAILED_STEP" : blocking.length > 0 ? "DEPENDENCIES" : store.header()?.status === "PAUSED" ? "PAUSED" : "WORKER";
-  const named = kind === "DEPENDENCIES" ? blocking : kind === "FAILED_STEP" ? (failed.length > 0 ? failed : step.wait.blockingSteps) : [];
+  const kind = wait.kind === "PERSON" && step.status === "FAILED" ? "OPERATOR" : !depends ? wait.kind : failed.length > 0 ? "FAILED_STEP" : blocking.length > 0 ? "DEPENDENCIES" : store.header()?.status === "PAUSED" ? "PAUSED" : "WORKER";
+  const named = kind === "DEPENDENCIES" ? blocking : kind === "FAILED_STEP" ? (failed.length > 0 ? failed : wait.blockingSteps) : [];
+  return { kind, named } as const;
+}
+
+/** The queue that the step waits for a worker of; null when it waits for something else, or for nothing. */
+export function awaitedQueue(step: Step, store: RunStore): string | null {
+  return step.wait && waitOf(step, step.wait, store).kind === "WORKER" ? queueOf(step) : null;
+}
+
+/** When a worker of the awaited queue was last seen, in words; `null`: none was. */
+export function pollerWords(seen: Instant | null, now: Instant): string {
+  const ago = seen === null ? null : relative(seen, now);
+  return ago === null ? m.step.pollerUnseen : m.step.pollerSeen(ago);
+}
+
+/** Why a step is not running, in words. */
+export function waitWords(step: Step, store: RunStore): string | null {
+  if (!step.wait) return null;
+  const { kind, named } = waitOf(step, step.wait, store);
+  const queue = kind === "WORKER" ? queueOf(step) : null;
   const more = named.length > NAMED ? ` and ${count(named.length - NAMED)} more` : "";
-  return `${m.step.wait[kind]}${named.length > 0 ? `: ${named.slice(0, NAMED).join(", ")}${more}` : ""}${step.wait.who ? ` (${step.wait.who})` : ""}`;
+  return `${m.step.wait[kind]}${queue ? m.step.queueOf(queue) : ""}${named.length > 0 ? `: ${named.slice(0, NAMED).join(", ")}${more}` : ""}${step.wait.who ? ` (${step.wait.who})` : ""}`;
 }

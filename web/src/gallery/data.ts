@@ -131,8 +131,8 @@ export const STEPS: Step[] = [
   }),
   step("stg_customers_with_a_name_that_is_much_longer_than_any_column_of_any_table_here", { dependsOn: ["src_orders"], status: "RUNNING", statusRaw: "RUNNING", completedAt: null, durationMs: null, attempts: [attempt({ status: "RUNNING", statusRaw: "RUNNING", completedAt: null, durationMs: null, error: null, endedSeq: null })] }),
   step("retried", { status: "FAILED", statusRaw: "FAILED", pendingRetry: true, error: failed }),
-  step("orders", { dependsOn: ["stg_orders"], status: "PENDING", statusRaw: "PENDING", startedAt: null, completedAt: null, durationMs: null, attempts: [], wait: { kind: "FAILED_STEP", since: NOW - 195_000, until: null, blockingSteps: ["stg_orders"], who: null } }),
-  step("sign_off", { type: "MANUAL", status: "PENDING", statusRaw: "PENDING", startedAt: null, completedAt: null, durationMs: null, attempts: [], wait: { kind: "PERSON", since: NOW - 195_000, until: NOW + 600_000, blockingSteps: [], who: "@finance" } }),
+  step("orders", { dependsOn: ["stg_orders"], status: "PENDING", statusRaw: "PENDING", startedAt: null, completedAt: null, durationMs: null, attempts: [], wait: { kind: "FAILED_STEP", since: NOW - 195_000, until: null, blockingSteps: ["stg_orders"], who: null, taskQueue: null } }),
+  step("sign_off", { type: "MANUAL", status: "PENDING", statusRaw: "PENDING", startedAt: null, completedAt: null, durationMs: null, attempts: [], wait: { kind: "PERSON", since: NOW - 195_000, until: NOW + 600_000, blockingSteps: [], who: "@finance", taskQueue: null } }),
   step("notify", { status: "SKIPPED", statusRaw: "SKIPPED", startedAt: null, completedAt: null, durationMs: null, skip: { reason: "its condition was false", reasonCode: "CONDITION" }, attempts: [] }),
   step("odd", { status: "UNKNOWN", statusRaw: "NAPPING" }),
 ];

@@ -59,6 +59,7 @@ export const policy = {
   sodApprove: "Who asked for a run may not approve it.",
   noSodApprove: "Who asked for a run may approve it.",
   sodComplete: "Who asked for or approved a run may not complete its manual steps.",
+  sodCompleteAlways: "A plan cannot lift this by sod: false.",
   noSodComplete: "Who asked for a run may complete its manual steps.",
   approvals: (place: string, required: number) => `Runs of ${place} start when ${plural(required, "person has", "people have")} approved them.`,
   breakGlass: (principal: string, role: string, minutes: number) => `${principal} may take the role ${role} for at most ${plural(minutes, "minute")} in an emergency.`,

@@ -76,6 +76,8 @@ export const signIn = {
   title: "Sign in to dvt",
   with: (name: string) => `Sign in with ${name}`,
   none: "This server has no way to sign in with a browser. Ask who runs it.",
+  /** Every second part is a command. */
+  devLink: ["Open the link that ", "dvt dev", " printed when it started, or run ", "dvt dev link", " for a new one, with the same ", "--data", "."],
   expired: "Your session has expired. Sign in again to go on where you were.",
   ended: "Your session was ended. Sign in again to go on where you were.",
   refused: "You were not signed in: the answer of the sign-in service could not be verified. Try again.",

@@ -47,6 +47,9 @@ export const step = {
     OPERATOR: "Waits for somebody to retry or skip it",
     RETRY: "Waits to be retried",
   },
+  queueOf: (queue: string) => ` of ${queue}`,
+  pollerSeen: (ago: string) => `, the last one seen ${ago}`,
+  pollerUnseen: ", none seen within a day",
 };
 
 export const log = {

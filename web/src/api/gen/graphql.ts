@@ -300,13 +300,15 @@ export type PolicyGrantInput = {
   role: string;
 };
 
-/** At most 10,000 rules, grants, approvals and break-glass entries together, and 200 grants of one principal. */
+/** At most 10,000 rules, grants, approvals, break-glass entries and ceilings of sandboxes together, and 200 grants of one principal. */
 export type PolicyInput = {
   approvals?: Array<PolicyApprovalInput>;
   breakGlass?: Array<PolicyBreakGlassInput>;
   grants: Array<PolicyGrantInput>;
   /** Null: the defaults of dvt, now and after upgrades. */
   rules?: Array<PolicyRuleInput> | null | undefined;
+  /** Null keeps the ceilings as they are, so that a client that does not know them removes none. */
+  sandbox?: Array<PolicySandboxInput> | null | undefined;
   sod?: PolicySodInput;
 };
 
@@ -317,9 +319,24 @@ export type PolicyRuleInput = {
   role: string;
 };
 
+/** A field that is null or 0 bounds nothing. */
+export type PolicySandboxInput = {
+  /** An empty list permits no connection; null permits all that the guard of outgoing addresses permits. */
+  connect?: Array<string> | null | undefined;
+  cpu?: number | null | undefined;
+  disk?: number | null | undefined;
+  environmentId?: string;
+  memory?: number | null | undefined;
+  pids?: number | null | undefined;
+  projectId?: string;
+  require?: Array<string>;
+};
+
 export type PolicySodInput = {
   approve?: boolean;
   completeManual?: boolean;
+  /** A plan cannot lift completeManual by `sod: false`. */
+  completeManualInEveryPlan?: boolean;
 };
 
 export type ProjectQuotaInput = {
@@ -640,7 +657,7 @@ export type WaitKind =
 
 export type ErrorOfStepFragment = { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null };
 
-export type StepFieldsFragment = { stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null } | null };
+export type StepFieldsFragment = { stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null };
 
 export type RunRowFragment = { runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null };
 
@@ -683,7 +700,7 @@ export type RunWholeQueryVariables = Exact<{
 }>;
 
 
-export type RunWholeQuery = { run: { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null };
+export type RunWholeQuery = { run: { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null };
 
 export type ManualTaskFieldsFragment = { stepId: string, logicalAttemptId: number, instructions: string | null, evidence: unknown, since: string, deadline: string | null, token: string | null, action: { action: Action, outcome: ActionOutcome, code: string | null, reason: string | null, rule: string | null, requiredRole: Role | null, whoCould: Array<string>, reasonRequired: boolean, strength: ActionStrength } };
 
@@ -769,7 +786,7 @@ export type RunAtQueryVariables = Exact<{
 }>;
 
 
-export type RunAtQuery = { run: { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null, log: { events: { edges: Array<{ node: { runSeq: number, eventType: string, persistedAt: string } }> } } | null };
+export type RunAtQuery = { run: { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null, log: { events: { edges: Array<{ node: { runSeq: number, eventType: string, persistedAt: string } }> } } | null };
 
 export type MomentsAfterQueryVariables = Exact<{
   runId: string;
@@ -842,7 +859,7 @@ export type RunUpdatesSubscriptionVariables = Exact<{
 }>;
 
 
-export type RunUpdatesSubscription = { runUpdates: { sync: SyncState, reason: SyncReason | null, runSeq: number, headSeq: number | null, storeEpoch: string, opsRev: number, asOf: string, lagMs: number, reset: boolean, snapshot: { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null, delta: { fromSeq: number, toSeq: number, header: { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null }, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null } | null }> } | null } };
+export type RunUpdatesSubscription = { runUpdates: { sync: SyncState, reason: SyncReason | null, runSeq: number, headSeq: number | null, storeEpoch: string, opsRev: number, asOf: string, lagMs: number, reset: boolean, snapshot: { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }>, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null } | null, delta: { fromSeq: number, toSeq: number, header: { tenantId: string, parentRunId: string | null, runId: string, projectId: string, environmentId: string, status: RunStatus, statusRaw: string, substatus: RunSubstatus | null, message: string | null, runSeq: number, storeEpoch: string, opsRev: number, triggeredBy: string | null, createdAt: string, startedAt: string | null, completedAt: string | null, totalDurationMs: number | null, failedSteps: number, retryDeadline: string | null, engine: { provider: string, workflowId: string } | null, plan: { planId: string, planVersion: string, sha256: string }, stepCounts: { total: number, pending: number, running: number, success: number, failed: number, skipped: number }, rootCause: { stepId: string | null, logicalAttemptId: number | null, code: string, category: FailureCategory | null, message: string | null, retryable: boolean, firstSeq: number, blockedSteps: number } | null, pause: { requestedBy: string | null, reason: string | null, since: string, draining: number } | null, queue: { status: string, createdAt: string, notBefore: string | null, attempts: number } | null }, steps: Array<{ stepId: string, type: string, name: string | null, group: string | null, dependsOn: Array<string>, status: StepStatus, statusRaw: string, substatus: RunSubstatus | null, logicalAttemptId: number, engineAttemptId: number | null, startedAt: string | null, completedAt: string | null, durationMs: number | null, result: unknown, pendingRetry: boolean, taskQueue: string | null, resourceClass: string | null, changedSeq: number, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, artifacts: Array<{ uri: string, kind: string, sha256: string | null, sizeBytes: number | null }>, skip: { reason: string | null, reasonCode: string } | null, attempts: Array<{ logicalAttemptId: number, engineAttemptId: number, status: StepStatus, statusRaw: string, startedAt: string | null, completedAt: string | null, durationMs: number | null, startedSeq: number | null, endedSeq: number | null, error: { code: string, message: string | null, retryable: boolean, category: FailureCategory | null, source: string | null } | null, skip: { reason: string | null, reasonCode: string } | null }>, wait: { kind: WaitKind, since: string | null, until: string | null, blockingSteps: Array<string>, who: string | null, taskQueue: string | null } | null }> } | null } };
 
 export type RunEventsSubscriptionVariables = Exact<{
   runId: string;
@@ -889,6 +906,14 @@ export type RunPlanQueryVariables = Exact<{
 
 
 export type RunPlanQuery = { run: { planDocument: unknown } | null };
+
+export type PollerSeenQueryVariables = Exact<{
+  runId: string;
+  stepId: string;
+}>;
+
+
+export type PollerSeenQuery = { run: { step: { wait: { taskQueue: string | null, pollerSeenAt: string | null } | null } | null } | null };
 
 export type StepInputsQueryVariables = Exact<{
   runId: string;
@@ -1042,12 +1067,12 @@ export type RevokeTokenMutationVariables = Exact<{
 
 export type RevokeTokenMutation = { revokeToken: { token: { tokenId: string, name: string, principal: string, createdBy: string, createdAt: string, expiresAt: string, revokedAt: string | null, lastUsedAt: string | null, grants: Array<{ role: string, projectId: string, environmentId: string }> } } };
 
-export type PolicyFieldsFragment = { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }> };
+export type PolicyFieldsFragment = { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean, completeManualInEveryPlan: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }> };
 
 export type PolicyQueryVariables = Exact<{ [key: string]: never; }>;
 
 
-export type PolicyQuery = { policy: { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }> } };
+export type PolicyQuery = { policy: { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean, completeManualInEveryPlan: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }> } };
 
 export type PolicyHistoryQueryVariables = Exact<{
   first: number;
@@ -1067,7 +1092,7 @@ export type SetPolicyMutationVariables = Exact<{
 }>;
 
 
-export type SetPolicyMutation = { setPolicy: { policy: { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }> } } };
+export type SetPolicyMutation = { setPolicy: { policy: { version: number, defaultRules: boolean, actor: string | null, reason: string | null, at: string | null, rules: Array<{ role: string, action: string, projectId: string, environmentId: string }>, grants: Array<{ principal: string, role: string, projectId: string, environmentId: string, expiresAt: string | null, breakGlass: boolean }>, sod: { approve: boolean, completeManual: boolean, completeManualInEveryPlan: boolean }, approvals: Array<{ projectId: string, environmentId: string, required: number }>, breakGlass: Array<{ principal: string, role: string, maxMinutes: number }> } } };
 
 export type QuotaSettingsQueryVariables = Exact<{ [key: string]: never; }>;
 
@@ -1270,6 +1295,7 @@ export const StepFieldsFragmentDoc = new TypedDocumentString(`
     until
     blockingSteps
     who
+    taskQueue
   }
 }
     fragment ErrorOfStep on StepError {
@@ -1578,6 +1604,7 @@ export const PolicyFieldsFragmentDoc = new TypedDocumentString(`
   sod {
     approve
     completeManual
+    completeManualInEveryPlan
   }
   approvals {
     projectId
@@ -2023,6 +2050,7 @@ fragment StepFields on Step {
     until
     blockingSteps
     who
+    taskQueue
   }
 }
 fragment RunRow on Run {
@@ -2421,6 +2449,7 @@ fragment StepFields on Step {
     until
     blockingSteps
     who
+    taskQueue
   }
 }
 fragment RunRow on Run {
@@ -2750,6 +2779,7 @@ fragment StepFields on Step {
     until
     blockingSteps
     who
+    taskQueue
   }
 }
 fragment RunRow on Run {
@@ -2981,6 +3011,18 @@ export const RunPlanDocument = new TypedDocumentString(`
   }
 }
     `) as unknown as TypedDocumentString<RunPlanQuery, RunPlanQueryVariables>;
+export const PollerSeenDocument = new TypedDocumentString(`
+    query PollerSeen($runId: String!, $stepId: String!) {
+  run(runId: $runId) {
+    step(stepId: $stepId) {
+      wait {
+        taskQueue
+        pollerSeenAt
+      }
+    }
+  }
+}
+    `) as unknown as TypedDocumentString<PollerSeenQuery, PollerSeenQueryVariables>;
 export const StepInputsDocument = new TypedDocumentString(`
     query StepInputs($runId: String!, $stepId: String!, $attempt: Int) {
   run(runId: $runId) {
@@ -3470,6 +3512,7 @@ export const PolicyDocument = new TypedDocumentString(`
   sod {
     approve
     completeManual
+    completeManualInEveryPlan
   }
   approvals {
     projectId
@@ -3543,6 +3586,7 @@ export const SetPolicyDocument = new TypedDocumentString(`
   sod {
     approve
     completeManual
+    completeManualInEveryPlan
   }
   approvals {
     projectId
