@@ -39,8 +39,9 @@ func machineRun(n int) error {
 				r.Head = seq
 				todo = append(todo, r)
 			case interp.Execute:
-				todo = append(todo, interp.StepEnded{At: now, End: engine.StepEnd{
-					StepID: steps[e.Ord].StepID, LogicalAttempt: e.LA, N: e.N, EngineAttempt: 1, Kind: engine.EndCompleted, StartedAt: now,
+				seq += 2
+				todo = append(todo, interp.Ended{At: now, StepID: steps[e.Ord].StepID, LogicalAttempt: e.LA, Receipt: engine.Receipt{
+					Type: run.StepCompletedEvent, StartedSeq: seq - 1, Seq: seq, Head: seq,
 				}})
 			}
 		}

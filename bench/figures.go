@@ -7,10 +7,35 @@ func figures() []figure {
 	return []figure{
 		{name: "interp-step", what: "one step of a plan of 5,000 against one of a plan of 50",
 			goals: []goal{atMost(1.5)}, setup: interpStep},
-		{name: "run-vs-handwritten", what: "Temporal: runs/s of 3-step runs, ten at once, against a hand-written workflow that calls the same activities",
-			goals: []goal{atLeast(0.8)}, setup: runVsHandWritten},
-		{name: "history-per-step", what: "Temporal: events in the history of a 3-step run against that hand-written workflow",
-			goals: []goal{atMost(1.5)}, unit: "events", setup: historyPerStep},
+		{name: "steps-sequential", what: "Temporal: steps/s of 100 runs at once, each of 10 NOOP steps one after the other, " +
+			"against a bare workflow of as many no-op activities on the same server and worker process",
+			goals: []goal{atLeast(0.7)}, setup: besideBare(1, bedOptions{}, 10, 1, stepsOf(100, 100, 10))},
+		{name: "steps-parallel", what: "the same: 20 runs at once, each of 50 steps side by side",
+			goals: []goal{atLeast(0.7)}, setup: besideBare(1, bedOptions{}, 50, 50, stepsOf(20, 20, 50))},
+		{name: "step-latency", what: "the same: a step of a lone run of 20 steps one after the other, p50 of 10 runs",
+			goals: []goal{atMost(1.25)}, setup: besideBare(10, bedOptions{}, 20, 1, stepsOf(1, 1, 20))},
+		{name: "step-cpu", what: "processor time of a step in 50 runs at once of 10 steps one after the other, of this process (worker, caller, SQLite) and of " +
+			"Temporal, against the bare workflow",
+			goals: []goal{atMost(1.5)}, setup: besideBare(1, bedOptions{}, 10, 1, cpuOf(50, 50, 10))},
+		{name: "step-cpu-postgres", what: "the same with the store on PostgreSQL, whose processor time counts too",
+			goals: []goal{atMost(1.5)}, setup: besideBare(1, bedOptions{postgres: true}, 10, 1, cpuOf(50, 50, 10))},
+		{name: "run-vs-handwritten", what: "Temporal: runs/s of 3-step runs, ten at once, against the bare workflow",
+			goals: []goal{atLeast(0.7)}, setup: besideBare(5, bedOptions{}, 3, 1, runsOf(40, 10))},
+		{name: "history-per-step", what: "Temporal: events in the history that a sequential step adds; the floor is the bare workflow",
+			goals: []goal{within(7)}, unit: "events", setup: perStep(countEvents)},
+		{name: "actions-per-step", what: "the same: what Temporal Cloud bills as actions",
+			goals: []goal{within(1)}, unit: "actions", setup: perStep(countActions)},
+		{name: "control-beside-dbt", what: "Temporal: 1,000 control steps at once, p95 from the start of the run to the end of the step, beside 50 DBT_RUN steps " +
+			"that hold the data queue, against without them",
+			goals: []goal{atMost(1.2)}, setup: controlBesideDBT},
+		{name: "neighbour", what: "Temporal: how much longer one-step runs of a tenant take, p95 of 40 from start to end, while 10,000 steps of another tenant " +
+			"are queued; the floor is what they take in an empty system",
+			goals: []goal{within(time.Second)}, setup: neighbour},
+		{name: "sandbox-start", what: "how much longer /bin/true takes in a sandbox with all parts, p95 of 100 that start every 200 ms, than as a plain child; " +
+			"the floor is the plain child",
+			goals: []goal{within(30 * time.Millisecond)}, setup: sandboxStart(200 * time.Millisecond)},
+		{name: "sandbox-start-burst", what: "the same with the starts one after the other, so that no shim waits for them",
+			goals: []goal{within(60 * time.Millisecond)}, setup: sandboxStart(0)},
 		{name: "plan-5000", what: "Temporal: one step of a run of 5,000 steps against one of a run of 100, both in layers of 50",
 			goals: []goal{atMost(1.5)}, setup: plan5000},
 		{name: "runs-in-flight", what: "Temporal: the memory of one worker with 1,000 runs in flight at once, with the store and all that asks for the runs, against 1 GiB",
@@ -43,6 +68,9 @@ func figures() []figure {
 			goals: []goal{atMost(1.5)}, setup: admissionPostgres},
 		{name: "admission-sqlite", what: "SQLite, 1 ms: the same, the three rows by prepared statements",
 			goals: []goal{atMost(1.5)}, setup: slowed("admission-sqlite", admissionSQLite)},
+		{name: "starts-one-project", what: "PostgreSQL, 1 ms: startRun, p95, with 20 starters of one project, each of which pauses 0.1 s on average, together about 190 a second, " +
+			"against a lone starter who pauses a twentieth of that",
+			goals: []goal{atMost(2)}, setup: startsOneProject},
 		{name: "queue-pick", what: "PostgreSQL, 1 ms: one run admitted of 10^5 that wait in 1,000 tenants, p50, against one of 10",
 			goals: []goal{atMost(1.5)}, setup: queuePickPostgres},
 		{name: "queue-pick-sqlite", what: "SQLite: the same", goals: []goal{atMost(1.5)}, setup: queuePickSQLite},
@@ -102,6 +130,11 @@ func figures() []figure {
 		{name: "pause-to-paused", what: "`dvt dev` with Temporal, idle: PAUSE mutation to the frame that says PAUSED, p95 of 40; " +
 			"the floor is a bare workflow, from its signal to the activity that it starts, p95",
 			goals: []goal{within(50 * time.Millisecond)}, setup: pauseToPaused},
+		{name: "query-flood-neighbour", what: "`dvt dev`: a list of runs of one tenant, p99 of 200, while 20 clients of another ask for a plan of 3 MiB, " +
+			"ten by 49 aliases and ten by the most that are permitted; the floor is the idle server",
+			goals: []goal{within(time.Second)}, setup: queryFloodNeighbour},
+		{name: "query-flood-memory", what: "the same: by how much the resident memory of the server grows at its highest; the floor is the memory before",
+			goals: []goal{within(200 << 20)}, unit: "bytes", setup: queryFloodMemory},
 
 		{name: "ui-header", what: "UI, CPU slowed 4x, 10 Mbit/s, 40 ms: from the address to the header of a run of 5,000 steps; the floor is a run of 5",
 			goals: []goal{within(2 * time.Second)}, setup: browser("ui-header")},

@@ -16,16 +16,21 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/pprof"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/dvt-engine/dvt/sandbox"
 )
 
 func main() {
+	sandbox.Main() // does not return in the shim of a sandbox
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	status := bench(ctx)
 	stop()
@@ -37,7 +42,16 @@ func bench(ctx context.Context) int {
 	results := flag.String("results", "", "a file that the lines and the machine's description are written to")
 	once := flag.String("once", "", "measure one repetition of this figure and print its times in nanoseconds; bench starts itself like this")
 	served := flag.String("serve", "", "be the server of this kind that a figure measures, until standard input ends; bench starts itself like this")
+	profile := flag.String("cpuprofile", "", "a file that a profile of this process's processor time is written to, for `go tool pprof`")
 	flag.Parse()
+	if *profile != "" {
+		stop, err := startProfile(*profile)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "error: %v\n", err)
+			return 1
+		}
+		defer stop()
+	}
 	if *served != "" {
 		return serve(ctx, *served)
 	}
@@ -85,6 +99,21 @@ func bench(ctx context.Context) int {
 		return 1
 	}
 	return status
+}
+
+// startProfile profiles the processor time of this process until stop.
+func startProfile(file string) (stop func(), err error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		_ = f.Close() // a profile that was cut short is seen when it is read
+	}, nil
 }
 
 func keep(ctx context.Context, r *rig, file, lines string) error {

@@ -49,7 +49,8 @@ func serveDev(ctx context.Context, o options) (served, error) {
 		done <- err
 	}()
 	line, err := bufio.NewReader(says).ReadString('\n')
-	_, at, ok := strings.Cut(strings.TrimSpace(line), "http://")
+	_, link, ok := strings.Cut(strings.TrimSpace(line), "http://")
+	at, _, _ := strings.Cut(link, "/")
 	if !ok {
 		stop()
 		return served{}, fmt.Errorf("dvt dev says %q: %w", line, errors.Join(err, <-done))
@@ -58,7 +59,6 @@ func serveDev(ctx context.Context, o options) (served, error) {
 }
 
 const (
-	devToken       = "dev-engineer"
 	statusQuery    = `subscription($runId:String!){runUpdates(runId:$runId){runSeq snapshot{status substatus}}}`
 	startMutation  = `mutation($plan:JSON!,$request:String!){startRun(input:{plan:{inline:$plan},runRequestId:$request,projectId:"shop",environmentId:"dev"}){run{runId}}}`
 	signalMutation = `mutation($runId:String!,$id:String!){signalRun(input:{runId:$runId,signalId:$id,signal:{%s:{}}}){signal{decision}}}`
@@ -99,7 +99,11 @@ func pauseToPaused(ctx context.Context, r *rig) (_ *trial, err error) {
 		return nil, err
 	}
 	ends = append(ends, s.close)
-	p := pauser{asker: newAsker(devToken, 2), service: s}
+	access, err := server.ReadDevAccess(filepath.Join(r.dir, "dev"))
+	if err != nil {
+		return nil, err
+	}
+	p := pauser{asker: newAsker(access.Tokens["dev-engineer"], 2), service: s}
 	ends = append(ends, func() error { p.leave(); return nil })
 	repeat := func(ctx context.Context) (sample, error) {
 		var costs, floors []time.Duration
@@ -176,7 +180,7 @@ func (p *pauser) start(ctx context.Context) error {
 		return err
 	}
 	p.runID = started.Data.StartRun.Run.RunID
-	d := runsDialect(devToken, statusQuery, func(int) string { return p.runID })
+	d := runsDialect(p.token, statusQuery, func(int) string { return p.runID })
 	if p.watching, err = lookOn(ctx, p.service, d, 1, nil); err != nil {
 		return err
 	}

@@ -100,9 +100,8 @@ func (s served) answer(ctx context.Context, question string) (string, error) {
 	case "publish":
 		return s.updates(ctx, rest)
 	case "cpu":
-		var u syscall.Rusage
-		err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-		return fmt.Sprint(u.Utime.Nano() + u.Stime.Nano()), err
+		used, err := ownCPU()
+		return fmt.Sprint(used.Nanoseconds()), err
 	case "memory":
 		debug.FreeOSMemory()
 		debug.FreeOSMemory() // stacks shrink in the first, and are given back in the second

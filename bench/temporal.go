@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,13 +13,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
 	"github.com/dvt-engine/dvt/artifact"
 	"github.com/dvt-engine/dvt/control"
 	"github.com/dvt-engine/dvt/engine/executor"
 	"github.com/dvt-engine/dvt/engine/temporal"
+	"github.com/dvt-engine/dvt/engine/ticket"
 	"github.com/dvt-engine/dvt/internal/testserver"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
@@ -26,22 +28,34 @@ import (
 	"github.com/dvt-engine/dvt/store/sqlite"
 )
 
-// bed is dvt on a Temporal dev server of its own: a store on SQLite, and one worker
-// in this process that runs workflows and steps.
+// bed is dvt on a Temporal dev server of its own, with one worker in this process that runs workflows and steps.
 type bed struct {
-	server *testserver.TemporalServer
-	store  *sqlite.Store
-	logs   *artifact.Store
-	client client.Client
-	engine *temporal.Engine
-	queues plan.Queues
-	runs   int
-	stop   context.CancelFunc
-	work   *errgroup.Group
+	server   *testserver.TemporalServer
+	postgres *testserver.PostgresServer // nil when the store is on SQLite
+	store    bedStore
+	logs     *artifact.Store
+	client   client.Client
+	engine   *temporal.Engine
+	queues   plan.Queues
+	runs     int
+	stop     context.CancelFunc
+	work     *errgroup.Group
 }
 
-// newBed starts everything; executors replace those of dvt for their types.
-func newBed(ctx context.Context, r *rig, executors map[plan.StepType]executor.Executor) (b *bed, err error) {
+type bedStore interface {
+	store.Store
+	Close() error
+}
+
+// bedOptions are what differs from bed to bed.
+type bedOptions struct {
+	postgres  bool                                // the store is on PostgreSQL, not on SQLite in this process
+	executors map[plan.StepType]executor.Executor // instead of those of dvt
+	dataSlots int                                 // default 4
+}
+
+// newBed starts everything.
+func newBed(ctx context.Context, r *rig, o bedOptions) (b *bed, err error) {
 	b = &bed{queues: plan.Queues{Control: "tq-control-bench", Data: "tq-data-bench", Known: []string{"tq-control-bench", "tq-data-bench"}}}
 	defer func() {
 		if err != nil {
@@ -51,8 +65,7 @@ func newBed(ctx context.Context, r *rig, executors map[plan.StepType]executor.Ex
 	if b.server, err = testserver.StartTemporal(); err != nil {
 		return b, err
 	}
-	r.beds++
-	if b.store, err = sqlite.Open(ctx, filepath.Join(r.dir, fmt.Sprintf("bed-%d.db", r.beds)), sqlite.Options{}); err != nil {
+	if err := b.openStore(ctx, r, o.postgres); err != nil {
 		return b, err
 	}
 	if b.logs, err = artifact.Open(ctx, "mem://"); err != nil {
@@ -62,12 +75,17 @@ func newBed(ctx context.Context, r *rig, executors map[plan.StepType]executor.Ex
 	if b.client, err = temporal.Dial(b.server.Addr, b.server.Namespace, quiet); err != nil {
 		return b, err
 	}
-	b.engine = temporal.New(b.client, b.server.Namespace, temporal.Config{})
+	keys, err := newTicketKeys()
+	if err != nil {
+		return b, err
+	}
+	b.engine = temporal.New(b.client, b.server.Namespace, temporal.Config{Tickets: keys})
 	journal := control.NewJournal(control.JournalConfig{
-		Store: b.store, Logs: b.logs, Blobs: b.logs, Queues: b.queues, MaxSteps: plan.MaxSteps, Fetch: control.NewFetcher(nil, false),
+		Store: b.store, Logs: b.logs, Blobs: b.logs, Queues: b.queues, MaxSteps: plan.MaxSteps, Fetch: control.NewFetcher(nil, nil),
+		Tickets: keys,
 	})
 	all := executor.New(executor.Config{})
-	for t, x := range executors {
+	for t, x := range o.executors {
 		all[t] = x
 	}
 	runner := &executor.Runner{Journal: journal, Executors: all, WorkspaceRoot: filepath.Join(r.dir, "workspaces"), ProjectRoot: r.dir, Log: quiet}
@@ -76,9 +94,45 @@ func newBed(ctx context.Context, r *rig, executors map[plan.StepType]executor.Ex
 	b.work.Go(func() error {
 		return temporal.Run(working, b.client, temporal.WorkerConfig{
 			Namespace: b.server.Namespace, Control: []string{b.queues.Control}, Data: []string{b.queues.Data}, StopTimeout: time.Second,
+			Tickets: keys, DataConcurrency: o.dataSlots,
 		}, journal, runner)
 	})
 	return b, nil
+}
+
+func (b *bed) openStore(ctx context.Context, r *rig, onPostgres bool) error {
+	if onPostgres {
+		s, _, err := r.store(ctx, asItIs, 32)
+		if err != nil {
+			return err
+		}
+		b.store, b.postgres = s, r.servers[asItIs]
+		return nil
+	}
+	r.beds++
+	s, err := sqlite.Open(ctx, filepath.Join(r.dir, fmt.Sprintf("bed-%d.db", r.beds)), sqlite.Options{})
+	if err == nil {
+		b.store = s
+	}
+	return err
+}
+
+// newTicketKeys makes keys for one bed.
+func newTicketKeys() (ticket.Keys, error) {
+	secret := make([]byte, 32)
+	if _, err := rand.Read(secret); err != nil {
+		return ticket.Keys{}, err
+	}
+	return ticket.ParseKeys([]string{"bench:" + base64.StdEncoding.EncodeToString(secret)})
+}
+
+// processes are the ids of the servers that a bed needs besides this process.
+func (b *bed) processes() []int {
+	ids := []int{b.server.PID()}
+	if b.postgres != nil {
+		ids = append(ids, b.postgres.PID())
+	}
+	return ids
 }
 
 func (b *bed) close() error {
@@ -105,17 +159,26 @@ func (b *bed) close() error {
 // layers is a plan of n NOOP steps in layers of width, each step after one of the
 // layer before.
 func layers(n, width int) []byte {
-	steps := make([]map[string]any, n)
-	for i := range steps {
-		steps[i] = map[string]any{"stepId": stepName(i), "type": "NOOP", "inputs": map[string]any{}, "timeout": "1m"}
-		if i >= width {
-			steps[i]["dependsOn"] = []string{stepName(i - width)}
-		}
+	steps := noops(n)
+	for i := width; i < n; i++ {
+		steps[i]["dependsOn"] = []string{stepName(i - width)}
 	}
 	return document(steps)
 }
 
-func document(steps []map[string]any) []byte {
+// noops are steps side by side: a document in which no step has a list of dependencies would be a chain.
+func noops(n int) []map[string]any {
+	steps := make([]map[string]any, n)
+	for i := range steps {
+		steps[i] = map[string]any{"stepId": stepName(i), "type": "NOOP", "inputs": map[string]any{}, "timeout": "1m", "dependsOn": []string{}}
+	}
+	return steps
+}
+
+func document(steps []map[string]any) []byte { return documentOf(runtest.ID.TenantID, steps) }
+
+// documentOf is a plan of a tenant.
+func documentOf(tenant string, steps []map[string]any) []byte {
 	doc, err := json.Marshal(map[string]any{
 		"schemaVersion": "v1.2",
 		"metadata": map[string]any{
@@ -123,7 +186,7 @@ func document(steps []map[string]any) []byte {
 			"failurePolicy": map[string]any{"retryWindowSeconds": 0},
 		},
 		"scope": map[string]any{
-			"tenantId": runtest.ID.TenantID, "projectId": runtest.ID.ProjectID, "environmentId": runtest.ID.EnvironmentID,
+			"tenantId": tenant, "projectId": runtest.ID.ProjectID, "environmentId": runtest.ID.EnvironmentID,
 			"repoSha": fmt.Sprintf("%040d", 0),
 		},
 		"steps": steps,
@@ -134,7 +197,15 @@ func document(steps []map[string]any) []byte {
 	return doc
 }
 
-// create makes n runs of a plan, approved and in no queue.
+// newIdentity is that of a run which no other run of the bed has.
+func (b *bed) newIdentity(tenant string) run.Identity {
+	b.runs++
+	of := runtest.ID
+	of.RunID, of.TenantID = runName(b.runs), tenant
+	return of
+}
+
+// create makes n approved runs of a plan. Their turn has come, and no dispatcher takes it.
 func (b *bed) create(ctx context.Context, doc []byte, n int) ([]run.Identity, error) {
 	p, err := plan.Parse(doc, b.queues)
 	if err != nil {
@@ -142,15 +213,13 @@ func (b *bed) create(ctx context.Context, doc []byte, n int) ([]run.Identity, er
 	}
 	ids := make([]run.Identity, n)
 	for i := range ids {
-		b.runs++
-		of := runtest.ID
-		of.RunID = runName(b.runs)
+		of := b.newIdentity(p.Scope.TenantID)
 		_, _, err := b.store.CreateRun(ctx, store.NewRun{
 			Run: store.Run{
 				Identity: of, RequestID: of.RunID, PlanRef: plan.RefOf(doc, p, ""),
 				RequestKey: run.RequestKey(of.TenantID, of.ProjectID, of.EnvironmentID, of.PlanID, of.PlanVersion, of.RunID),
 			},
-			Plan: doc, Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1)},
+			Plan: doc, Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1)}, Enqueue: &store.Enqueue{Terms: store.Unlimited()},
 		})
 		if err != nil {
 			return nil, err
@@ -160,19 +229,33 @@ func (b *bed) create(ctx context.Context, doc []byte, n int) ([]run.Identity, er
 	return ids, nil
 }
 
-// starter begins the workflow of a run.
-type starter func(ctx context.Context, id run.Identity) error
+// contender runs workflows of one shape on a bed.
+type contender struct {
+	create func(ctx context.Context, n int) ([]run.Identity, error)
+	start  func(ctx context.Context, id run.Identity) error
+	check  func(ctx context.Context, id run.Identity) error // of a workflow that completed
+}
+
+// dvt is the contender that executes a plan.
+func (b *bed) dvt(doc []byte) contender {
+	return contender{
+		create: func(ctx context.Context, n int) ([]run.Identity, error) { return b.create(ctx, doc, n) },
+		start:  b.start, check: b.completed,
+	}
+}
 
 func (b *bed) start(ctx context.Context, id run.Identity) error {
 	_, err := b.engine.Start(ctx, id, b.queues)
 	return err
 }
 
-// ended waits until the workflow of a run is over, and checks that the run is.
-func (b *bed) ended(ctx context.Context, id run.Identity) error {
-	if err := b.client.GetWorkflow(ctx, temporal.WorkflowID(id), "").Get(ctx, nil); err != nil {
-		return err
-	}
+// await waits until the workflow of a run is over.
+func (b *bed) await(ctx context.Context, id run.Identity) error {
+	return b.client.GetWorkflow(ctx, temporal.WorkflowID(id), "").Get(ctx, nil)
+}
+
+// completed checks that a run is COMPLETED.
+func (b *bed) completed(ctx context.Context, id run.Identity) error {
 	l, err := b.store.Load(ctx, id.RunID)
 	if err == nil && l.State.Status != run.Completed {
 		err = fmt.Errorf("run %s is %s, not COMPLETED", id.RunID, l.State.Status)
@@ -180,9 +263,9 @@ func (b *bed) ended(ctx context.Context, id run.Identity) error {
 	return err
 }
 
-// through runs n runs of a plan, so many at once, and returns what one takes.
-func (b *bed) through(ctx context.Context, doc []byte, n, atOnce int, start starter) (time.Duration, error) {
-	ids, err := b.create(ctx, doc, n)
+// through runs n workflows, atOnce of them at a time, and returns the time of one.
+func (b *bed) through(ctx context.Context, c contender, n, atOnce int) (time.Duration, error) {
+	ids, err := c.create(ctx, n)
 	if err != nil {
 		return 0, err
 	}
@@ -191,34 +274,34 @@ func (b *bed) through(ctx context.Context, doc []byte, n, atOnce int, start star
 		g.SetLimit(atOnce)
 		for _, id := range ids {
 			g.Go(func() error {
-				if err := start(ctx, id); err != nil {
+				if err := c.start(ctx, id); err != nil {
 					return err
 				}
-				return b.ended(ctx, id)
+				return b.await(ctx, id)
 			})
 		}
 		return g.Wait()
 	})
-	return took / time.Duration(n), err
-}
-
-// events counts a run's history over the whole chain.
-func (b *bed) events(ctx context.Context, id run.Identity) (n int, err error) {
-	about, err := b.client.DescribeWorkflowExecution(ctx, temporal.WorkflowID(id), "")
 	if err != nil {
 		return 0, err
 	}
-	for next := about.GetWorkflowExecutionInfo().GetFirstRunId(); next != ""; {
-		all := b.client.GetWorkflowHistory(ctx, temporal.WorkflowID(id), next, false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-		next = ""
-		for all.HasNext() {
-			e, err := all.Next()
-			if err != nil {
-				return 0, err
-			}
-			n++
-			next = e.GetWorkflowExecutionContinuedAsNewEventAttributes().GetNewExecutionRunId()
+	for _, id := range ids {
+		if err := c.check(ctx, id); err != nil {
+			return 0, err
 		}
 	}
-	return n, nil
+	return took / time.Duration(n), nil
+}
+
+// closing is err after everything was closed.
+func (b *bed) closing(err error) error {
+	_ = b.close() // what was first is told
+	return err
+}
+
+func (b *bed) closingOr(err error) error {
+	if closed := b.close(); err == nil {
+		err = closed
+	}
+	return err
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,162 +12,21 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"go.temporal.io/sdk/client"
-	sdktemporal "go.temporal.io/sdk/temporal"
-	"go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
-
 	"github.com/dvt-engine/dvt/engine"
 	"github.com/dvt-engine/dvt/engine/executor"
-	"github.com/dvt-engine/dvt/engine/temporal"
 	"github.com/dvt-engine/dvt/plan"
 	"github.com/dvt-engine/dvt/run"
-	"github.com/dvt-engine/dvt/store"
 )
-
-// handWritten is what somebody would write who needs one linear plan of three steps
-// and nothing else: the same activities with the same facts, one append for the
-// start, one for each step, the end with the last one.
-func handWritten(ctx workflow.Context, in handInput) error {
-	batch := 0
-	appendEvents := func(events ...run.Draft) error {
-		batch++
-		ctx := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-			TaskQueue: in.LogQueue, StartToCloseTimeout: 10 * time.Second,
-			RetryPolicy: &sdktemporal.RetryPolicy{InitialInterval: 100 * time.Millisecond},
-		})
-		return workflow.ExecuteActivity(ctx, "dvt.append", map[string]any{
-			"batch": batch, "append": store.Append{RunID: in.RunID, Events: events},
-		}).Get(ctx, nil)
-	}
-	draft := func(t run.EventType, step string) run.Draft {
-		return run.Draft{
-			Type: t, StepID: step, LogicalAttempt: 1, EngineAttempt: 1, EmittedAt: workflow.Now(ctx), EmittedBy: run.ByEngine,
-			Payload: json.RawMessage(`{}`),
-		}
-	}
-	started := draft(run.RunStarted, "")
-	started.Payload, _ = json.Marshal(map[string]any{"startedAt": started.EmittedAt}) // a time
-	if err := appendEvents(started); err != nil {
-		return err
-	}
-	for i := range in.Steps {
-		ctx := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-			TaskQueue: in.StepQueue, StartToCloseTimeout: time.Minute, HeartbeatTimeout: 30 * time.Second,
-		})
-		var end engine.StepEnd
-		if err := workflow.ExecuteActivity(ctx, "dvt.execute", map[string]any{
-			"runId": in.RunID, "stepId": stepName(i), "la": 1, "n": 1,
-		}).Get(ctx, &end); err != nil {
-			return err
-		}
-		events := []run.Draft{draft(run.StepStartedEvent, stepName(i)), draft(run.StepCompletedEvent, stepName(i))}
-		if i == in.Steps-1 {
-			events = append(events, draft(run.RunCompleted, ""))
-		}
-		if err := appendEvents(events...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-type handInput struct {
-	RunID, StepQueue, LogQueue string
-	Steps                      int
-}
-
-const (
-	handQueue = "hand-written"
-	handSteps = 3
-)
-
-// byHand serves handWritten beside dvt's worker, whose activities it calls.
-func (b *bed) byHand() (starter, func(), error) {
-	w := worker.New(b.client, handQueue, worker.Options{DisableRegistrationAliasing: true, LocalActivityWorkerOnly: true})
-	w.RegisterWorkflowWithOptions(handWritten, workflow.RegisterOptions{Name: handQueue})
-	if err := w.Start(); err != nil {
-		return nil, nil, err
-	}
-	return func(ctx context.Context, id run.Identity) error {
-		_, err := b.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: temporal.WorkflowID(id), TaskQueue: handQueue}, handQueue, handInput{
-			RunID: id.RunID, StepQueue: b.queues.Control, LogQueue: b.queues.Control + "-log", Steps: handSteps,
-		})
-		return err
-	}, w.Stop, nil
-}
-
-// runVsHandWritten runs 3-step plans on the interpreter and by hand.
-func runVsHandWritten(ctx context.Context, r *rig) (*trial, error) {
-	const runs, atOnce, turns = 40, 10, 5
-	b, err := newBed(ctx, r, nil)
-	if err != nil {
-		return nil, err
-	}
-	hand, stop, err := b.byHand()
-	if err != nil {
-		return nil, b.closing(err)
-	}
-	doc := layers(handSteps, 1)
-	with := func(start starter) measure {
-		return func(ctx context.Context, _ int) (time.Duration, error) {
-			return b.through(ctx, doc, runs, atOnce, start)
-		}
-	}
-	return &trial{
-		repeat: byTurns(turns, with(b.start), with(hand)),
-		done:   func() error { stop(); return b.close() },
-	}, nil
-}
-
-// historyPerStep counts events of both.
-func historyPerStep(ctx context.Context, r *rig) (*trial, error) {
-	b, err := newBed(ctx, r, nil)
-	if err != nil {
-		return nil, err
-	}
-	hand, stop, err := b.byHand()
-	if err != nil {
-		return nil, b.closing(err)
-	}
-	doc := layers(handSteps, 1)
-	count := func(start starter) measure {
-		return func(ctx context.Context, _ int) (time.Duration, error) {
-			ids, err := b.create(ctx, doc, 1)
-			if err == nil {
-				err = start(ctx, ids[0])
-			}
-			if err == nil {
-				err = b.ended(ctx, ids[0])
-			}
-			if err != nil {
-				return 0, err
-			}
-			n, err := b.events(ctx, ids[0])
-			return time.Duration(n), err
-		}
-	}
-	return &trial{
-		repeat: byTurns(1, count(b.start), count(hand)),
-		done:   func() error { stop(); return b.close() },
-	}, nil
-}
-
-// closing is err after everything was closed.
-func (b *bed) closing(err error) error {
-	_ = b.close() // what was first is told
-	return err
-}
 
 // plan5000 runs the largest plan there is, in layers of 50, against one of 100 steps.
 func plan5000(ctx context.Context, r *rig) (*trial, error) {
-	b, err := newBed(ctx, r, nil)
+	b, err := newBed(ctx, r, bedOptions{})
 	if err != nil {
 		return nil, err
 	}
 	per := func(steps, runs int) measure {
 		return func(ctx context.Context, _ int) (time.Duration, error) {
-			took, err := b.through(ctx, layers(steps, 50), runs, 1, b.start)
+			took, err := b.through(ctx, b.dvt(layers(steps, 50)), runs, 1)
 			return took / time.Duration(steps), err
 		}
 	}
@@ -194,7 +52,7 @@ func runsInFlight(ctx context.Context, r *rig) (*trial, error) {
 	const runs = 1000
 	repeat := func(ctx context.Context) (sample, error) {
 		open := make(held)
-		b, err := newBed(ctx, r, map[plan.StepType]executor.Executor{plan.Noop: open})
+		b, err := newBed(ctx, r, bedOptions{executors: map[plan.StepType]executor.Executor{plan.Noop: open}})
 		if err != nil {
 			return sample{}, err
 		}
@@ -202,13 +60,6 @@ func runsInFlight(ctx context.Context, r *rig) (*trial, error) {
 		return sample{cost: time.Duration(most), floor: 1 << 30}, b.closingOr(err)
 	}
 	return &trial{repeat: repeat}, nil
-}
-
-func (b *bed) closingOr(err error) error {
-	if closed := b.close(); err == nil {
-		err = closed
-	}
-	return err
 }
 
 // flight is the most bytes that the process had while n runs were open at once.
@@ -260,7 +111,7 @@ func (b *bed) flight(ctx context.Context, n int, open held) (most int64, err err
 	}
 	close(open)
 	for _, id := range ids {
-		if err := b.ended(ctx, id); err != nil {
+		if err := errors.Join(b.await(ctx, id), b.completed(ctx, id)); err != nil {
 			return 0, err
 		}
 		if err := look(); err != nil {

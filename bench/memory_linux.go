@@ -1,0 +1,29 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// resetPeakMemory makes the kernel forget the highest resident memory of the service and returns the memory of now, in bytes.
+func (s *service) resetPeakMemory() (bytes int64, err error) {
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.child.Process.Pid), []byte("5"), 0); err != nil {
+		return 0, err
+	}
+	return s.status("VmRSS")
+}
+
+// status is a field of the service's /proc/PID/status, in bytes.
+func (s *service) status(field string) (bytes int64, err error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.child.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, found := strings.Cut(string(status), "\n"+field+":")
+	if !found {
+		return 0, fmt.Errorf("the kernel does not tell %s of the server", field)
+	}
+	_, err = fmt.Sscan(rest, &bytes)
+	return bytes << 10, err
+}

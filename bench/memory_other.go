@@ -1,0 +1,11 @@
+//go:build !linux
+
+package main
+
+import "errors"
+
+var errNoMemory = errors.New("the memory of another process is measured on Linux alone")
+
+func (*service) resetPeakMemory() (int64, error) { return 0, errNoMemory }
+
+func (*service) status(string) (int64, error) { return 0, errNoMemory }

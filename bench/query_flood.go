@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dvt-engine/dvt/internal/testserver"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/server"
+)
+
+const (
+	floodQueries   = 20
+	floodAliases   = 49 // of the attack that took a gigabyte; the server refuses it
+	mostAliases    = 2  // of the largest query that it answers
+	floodPlanBytes = 3 << 20
+	neighbourAsks  = 200
+	neighbourQuery = `{runs(first:20){edges{node{runId status}}}}`
+)
+
+// flood is a `dvt dev` with a run whose plan is large, one tenant that asks for it many times at once, and another tenant.
+type flood struct {
+	*service
+	attacker, neighbour asker
+	queries             [2]string // refused, answered
+	done                func() error
+}
+
+// startFlood starts the server and a run of a plan of 3 MiB that waits for a person.
+func startFlood(ctx context.Context, r *rig) (_ *flood, err error) {
+	var ends []func() error
+	done := func() error {
+		var errs []error
+		for i := len(ends) - 1; i >= 0; i-- {
+			errs = append(errs, ends[i]())
+		}
+		return errors.Join(errs...)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, done())
+		}
+	}()
+	t, err := testserver.StartTemporal()
+	if err != nil {
+		return nil, err
+	}
+	ends = append(ends, t.Close)
+	r.beds++
+	dir := filepath.Join(r.dir, fmt.Sprintf("flood-%d", r.beds))
+	s, err := startOwn(ctx, anyCore, "dev", options{Dir: dir, Temporal: t.Namespace + "@" + t.Addr})
+	if err != nil {
+		return nil, err
+	}
+	ends = append(ends, s.close)
+	access, err := server.ReadDevAccess(dir)
+	if err != nil {
+		return nil, err
+	}
+	f := &flood{
+		service: s, done: done, attacker: newAsker(access.Tokens["dev-viewer"], floodQueries), neighbour: newAsker(access.Tokens["dev-mallory"], 1),
+	}
+	runID, err := f.startLargeRun(ctx, newAsker(access.Tokens["dev-engineer"], 1))
+	if err != nil {
+		return nil, err
+	}
+	f.queries = [2]string{floodQuery(runID, floodAliases), floodQuery(runID, mostAliases)}
+	answer, err := f.attacker.post(ctx, f.addr, f.queries[1], nil)
+	if err == nil && len(answer) < mostAliases*floodPlanBytes {
+		err = fmt.Errorf("the largest query is answered with %d bytes: %.200s", len(answer), answer)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *flood) startLargeRun(ctx context.Context, engineer asker) (runID string, err error) {
+	steps := []map[string]any{{
+		"stepId": stepName(0), "type": "MANUAL", "inputs": map[string]any{"instructions": "wait"}, "timeout": "1h",
+	}}
+	const padding = 4 << 10
+	for i := 1; i <= floodPlanBytes/padding; i++ {
+		steps = append(steps, map[string]any{
+			"stepId": stepName(i), "type": "COMMAND", "dependsOn": []string{stepName(0)}, "timeout": "1m",
+			"inputs": map[string]any{"argv": []string{"true"}, "env": map[string]string{"PADDING": strings.Repeat("x", padding)}},
+		})
+	}
+	at := strings.NewReplacer(
+		`"tenantId":"`+runtest.ID.TenantID+`"`, `"tenantId":"acme"`, `"projectId":"`+runtest.ID.ProjectID+`"`, `"projectId":"shop"`,
+		`"environmentId":"`+runtest.ID.EnvironmentID+`"`, `"environmentId":"dev"`,
+	)
+	answer, err := engineer.post(ctx, f.addr, startMutation, map[string]any{"plan": json.RawMessage(at.Replace(string(document(steps)))), "request": "large"})
+	if err != nil {
+		return "", err
+	}
+	var started struct {
+		Data struct {
+			StartRun struct{ Run struct{ RunID string } }
+		}
+	}
+	err = json.Unmarshal(answer, &started)
+	return started.Data.StartRun.Run.RunID, err
+}
+
+// floodQuery asks for one plan document by many aliases.
+func floodQuery(runID string, aliases int) string {
+	var q strings.Builder
+	fmt.Fprintf(&q, "{run(runId:%q){", runID)
+	for i := range aliases {
+		fmt.Fprintf(&q, "p%d:planDocument ", i)
+	}
+	return q.String() + "}}"
+}
+
+// during asks for the large plan by floodQueries clients until work returns: half of them by the attack, half by the largest
+// query that is permitted.
+func (f *flood) during(ctx context.Context, work func() error) error {
+	ctx, stop := context.WithCancel(ctx)
+	var asking sync.WaitGroup
+	for i := range floodQueries {
+		asking.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = f.attacker.post(ctx, f.addr, f.queries[i%2], nil) // a refusal for too many at once is an answer too
+			}
+		})
+	}
+	err := work()
+	stop()
+	asking.Wait()
+	return err
+}
+
+// neighbourP99 is the 99th percentile of the answers that another tenant gets.
+func (f *flood) neighbourP99(ctx context.Context) (time.Duration, error) {
+	took := make([]time.Duration, neighbourAsks)
+	for i := range took {
+		var err error
+		if took[i], err = timed(func() error {
+			_, err := f.neighbour.post(ctx, f.addr, neighbourQuery, nil)
+			return err
+		}); err != nil {
+			return 0, err
+		}
+	}
+	return quantile(took, 0.99), nil
+}
+
+// queryFloodNeighbour is the p99 of another tenant's list of runs while 20 clients ask for the large plan; the floor is the
+// same list on the idle server.
+func queryFloodNeighbour(ctx context.Context, r *rig) (*trial, error) {
+	f, err := startFlood(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return &trial{done: f.done, repeat: func(ctx context.Context) (s sample, err error) {
+		if s.floor, err = f.neighbourP99(ctx); err != nil {
+			return s, err
+		}
+		err = f.during(ctx, func() error {
+			s.cost, err = f.neighbourP99(ctx)
+			return err
+		})
+		return s, err
+	}}, nil
+}
+
+// queryFloodMemory is by how many bytes the resident memory of the server grows, at its highest, while 20 clients ask for the
+// large plan; the floor is the memory before.
+func queryFloodMemory(ctx context.Context, r *rig) (*trial, error) {
+	f, err := startFlood(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return &trial{done: f.done, repeat: func(ctx context.Context) (sample, error) {
+		before, err := f.resetPeakMemory()
+		if err != nil {
+			return sample{}, err
+		}
+		if err := f.during(ctx, func() error {
+			_, err := f.neighbourP99(ctx)
+			return err
+		}); err != nil {
+			return sample{}, err
+		}
+		peak, err := f.status("VmHWM")
+		return sample{cost: time.Duration(max(peak-before, 0)), floor: time.Duration(before)}, err
+	}}, nil
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/dvt-engine/dvt/sandbox"
+)
+
+// sandboxStart compares a program in a sandbox with the same program as a plain child, from its start to its end. The
+// bench is the shim, so the packages that it initialises are those of the whole server.
+// With a pause between the starts a shim waits for each; without one the starts wait for shims.
+func sandboxStart(pause time.Duration) func(context.Context, *rig) (*trial, error) {
+	return func(context.Context, *rig) (*trial, error) { return startSandboxes(pause) }
+}
+
+func startSandboxes(pause time.Duration) (*trial, error) {
+	r, err := sandbox.New(sandbox.Config{Worker: "bench"})
+	if err != nil {
+		return nil, err
+	}
+	for part, reason := range r.Capabilities().Missing {
+		return nil, errors.Join(fmt.Errorf("the sandbox lacks %s: %s", part, reason), r.Close())
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	const name = "/bin/true"
+	inside := func(ctx context.Context) error {
+		p, err := r.Start(ctx, sandbox.Program{Path: name, Argv: []string{name}, Dir: "/tmp", Stdout: null, Stderr: null})
+		if err != nil {
+			return err
+		}
+		_, err = p.Wait()
+		return err
+	}
+	return &trial{
+		repeat: func(ctx context.Context) (sample, error) {
+			const calls = 100
+			costs, floors := make([]time.Duration, calls), make([]time.Duration, calls)
+			for i := range calls {
+				if err := wait(ctx, pause); err != nil {
+					return sample{}, err
+				}
+				var err error
+				if floors[i], err = timed(func() error { return exec.CommandContext(ctx, name).Run() }); err != nil {
+					return sample{}, err
+				}
+				if costs[i], err = timed(func() error { return inside(ctx) }); err != nil {
+					return sample{}, err
+				}
+			}
+			floor := quantile(floors, 0.95)
+			return sample{cost: quantile(costs, 0.95) - floor, floor: floor}, nil
+		},
+		done: func() error { return errors.Join(r.Close(), null.Close()) },
+	}, nil
+}

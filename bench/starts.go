@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dvt-engine/dvt/authz"
+	"github.com/dvt-engine/dvt/control"
+	"github.com/dvt-engine/dvt/live"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run/runtest"
+	"github.com/dvt-engine/dvt/store"
+	"github.com/dvt-engine/dvt/store/postgres"
+)
+
+// apiStarter starts runs of one project by the use case that serves startRun.
+type apiStarter struct {
+	api       *control.Service
+	principal authz.Principal
+	document  json.RawMessage
+	started   atomic.Int64
+}
+
+func newAPIStarter(s store.Store) (*apiStarter, error) {
+	sum := sha256.Sum256([]byte(viewerToken))
+	accounts, err := authz.NewDirectory([]authz.Account{{
+		ID: "starter", TenantID: runtest.ID.TenantID, TokenSHA256: hex.EncodeToString(sum[:]),
+		Grants: []authz.Grant{{Role: authz.Admin, ProjectID: "*", EnvironmentID: "*"}},
+	}}, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	policy, err := authz.New(authz.DefaultPolicy(), accounts)
+	if err != nil {
+		return nil, err
+	}
+	bus := &madeUp{runs: map[string]*madeUpRun{}, subs: map[string][]*mailbox{}}
+	return &apiStarter{
+		api: control.New(control.Config{
+			Store: s, Hub: live.New(s, bus, live.Config{}), Bus: bus, Authz: policy,
+			Queues: plan.Queues{Control: "control", Data: "data", Known: []string{"control", "data"}},
+		}),
+		principal: authz.Principal{ID: "starter", TenantID: runtest.ID.TenantID}, document: layers(stepsOfStarted, 1),
+	}, nil
+}
+
+const stepsOfStarted = 10
+
+func (s *apiStarter) start(ctx context.Context) error {
+	out, err := s.api.StartRun(ctx, s.principal, control.StartRun{
+		RequestID: fmt.Sprint("request-", s.started.Add(1)), ProjectID: runtest.ID.ProjectID, EnvironmentID: runtest.ID.EnvironmentID,
+		Inline: s.document, Priority: control.DefaultPriority,
+	})
+	if err == nil && out.Deduplicated {
+		err = errors.New("a run was there already")
+	}
+	return err
+}
+
+// startsOneProject compares 20 who start runs of one project with one who does. Each pauses for a random time between two
+// starts, on average as long for each start of the 20 as of the one: 20 who do not pause measure the processors.
+func startsOneProject(ctx context.Context, r *rig) (*trial, error) {
+	const starters, turns, forTime, pause = 20, 5, 2 * time.Second, 200 * time.Millisecond
+	s, _, err := r.store(ctx, oneMS, postgres.DefaultMaxConns)
+	if err != nil {
+		return nil, err
+	}
+	of, err := newAPIStarter(coalesced(s))
+	if err != nil {
+		return nil, err
+	}
+	p95 := func(n int) measure {
+		return func(ctx context.Context, _ int) (time.Duration, error) {
+			var l latencies
+			g, ctx := errgroup.WithContext(ctx)
+			began := time.Now()
+			for range n {
+				g.Go(func() error {
+					for time.Since(began) < forTime {
+						if err := wait(ctx, rand.N(pause*time.Duration(n)/starters)); err != nil {
+							return err
+						}
+						took, err := timed(func() error { return of.start(ctx) })
+						if err != nil {
+							return err
+						}
+						l.add(took)
+					}
+					return nil
+				})
+			}
+			if err := g.Wait(); err != nil {
+				return 0, err
+			}
+			return l.quantile(0.95)
+		}
+	}
+	return &trial{repeat: byTurns(turns, p95(starters), p95(1)), done: s.Close}, nil
+}

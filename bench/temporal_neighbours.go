@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dvt-engine/dvt/engine/executor"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+)
+
+// dispatched is how long a step may wait for a worker that has room.
+const dispatched = time.Minute
+
+// dbtLike is an executor that prints a line a second, as dbt does, until it is let go.
+type dbtLike chan struct{}
+
+func (d dbtLike) Execute(ctx context.Context, _ executor.Task, h executor.Host) (executor.Result, error) {
+	lines := time.NewTicker(time.Second)
+	defer lines.Stop()
+	for n := 1; ; n++ {
+		h.Print("stdout", fmt.Sprintf("%d of 50 OK created sql table model shop.orders", n))
+		select {
+		case <-lines.C:
+		case <-d:
+			return executor.Result{}, nil
+		case <-ctx.Done():
+			return executor.Result{}, context.Cause(ctx)
+		}
+	}
+}
+
+// controlBesideDBT is the p95 of 1,000 control steps that are ready at once, from the start of their runs to the end of
+// the step, while 50 DBT_RUN steps hold the data queue, against nobody holding it.
+func controlBesideDBT(ctx context.Context, r *rig) (*trial, error) {
+	const runs, width, heavy = 20, 50, 50
+	hold := make(dbtLike)
+	b, err := newBed(ctx, r, bedOptions{executors: map[plan.StepType]executor.Executor{plan.DBTRun: hold}, dataSlots: heavy})
+	if err != nil {
+		return nil, err
+	}
+	light := b.dvt(layers(width, width))
+	measured := func(ctx context.Context, _ int) (time.Duration, error) {
+		return b.stepsEnd(ctx, light, runs)
+	}
+	if _, err := measured(ctx, 0); err != nil { // the first is slower
+		return nil, b.closing(err)
+	}
+	beside := func(ctx context.Context, i int) (took time.Duration, err error) {
+		ids, err := b.create(ctx, dbtRuns(heavy), 1)
+		if err == nil {
+			err = b.start(ctx, ids[0])
+		}
+		if err == nil {
+			err = b.untilRunning(ctx, ids[0], heavy)
+		}
+		if err == nil {
+			took, err = measured(ctx, i)
+		}
+		for range heavy {
+			select {
+			case hold <- struct{}{}:
+			case <-time.After(dispatched):
+				return 0, fmt.Errorf("a DBT_RUN does not run any more: %w", err)
+			}
+		}
+		if err == nil {
+			err = b.await(ctx, ids[0])
+		}
+		if err == nil {
+			err = b.completed(ctx, ids[0])
+		}
+		return took, err
+	}
+	return &trial{repeat: byTurns(1, beside, measured), done: b.close}, nil
+}
+
+func dbtRuns(n int) []byte {
+	steps := make([]map[string]any, n)
+	for i := range steps {
+		steps[i] = map[string]any{"stepId": stepName(i), "type": "DBT_RUN", "inputs": map[string]any{"projectDir": "p"}, "timeout": "1h", "dependsOn": []string{}}
+	}
+	return document(steps)
+}
+
+// untilRunning waits until so many steps of a run are RUNNING.
+func (b *bed) untilRunning(ctx context.Context, id run.Identity, n int) error {
+	for began := time.Now(); time.Since(began) < dispatched; {
+		l, err := b.store.Load(ctx, id.RunID)
+		if err != nil {
+			return err
+		}
+		running := 0
+		for _, s := range l.State.Steps {
+			if s.Status == run.StepRunning {
+				running++
+			}
+		}
+		if running == n {
+			return nil
+		}
+		if err := wait(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("not all of %d steps of run %s run after %s", n, id.RunID, dispatched)
+}
+
+// stepsEnd starts n runs at once and returns the p95 of the time from the start of a run to the end of a step.
+func (b *bed) stepsEnd(ctx context.Context, c contender, n int) (time.Duration, error) {
+	ids, err := c.create(ctx, n)
+	if err != nil {
+		return 0, err
+	}
+	var ends latencies
+	g, ctx := errgroup.WithContext(ctx)
+	for _, id := range ids {
+		g.Go(func() error {
+			began := time.Now()
+			if err := c.start(ctx, id); err != nil {
+				return err
+			}
+			if err := b.await(ctx, id); err != nil {
+				return err
+			}
+			l, err := b.store.Load(ctx, id.RunID)
+			if err != nil {
+				return err
+			}
+			for _, s := range l.State.Steps {
+				if s.Status != run.StepSuccess || len(s.Attempts) != 1 || s.Attempts[0].CompletedAt == nil {
+					return fmt.Errorf("step %s of run %s is %s", s.StepID, id.RunID, s.Status)
+				}
+				ends.add(s.Attempts[0].CompletedAt.Sub(began))
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return 0, err
+	}
+	return ends.quantile(0.95)
+}
+
+// neighbour is how much longer the runs of one step of a tenant take, p95 from start to end, while another tenant's
+// 10,000 steps are in the queue. The floor is an empty system.
+func neighbour(ctx context.Context, r *rig) (*trial, error) {
+	const floods, width, runs = 100, 100, 40
+	quiet := b95(runs)
+	repeat := func(ctx context.Context) (sample, error) {
+		b, err := newBed(ctx, r, bedOptions{})
+		if err != nil {
+			return sample{}, err
+		}
+		one := b.dvt(documentOf("neighbour", noops(1)))
+		if _, err := b.through(ctx, one, 10, 1); err != nil {
+			return sample{}, b.closing(err)
+		}
+		var s sample
+		if s.floor, err = quiet(ctx, b, one); err != nil {
+			return s, b.closing(err)
+		}
+		ids, err := b.create(ctx, layers(width, width), floods)
+		if err != nil {
+			return s, b.closing(err)
+		}
+		flood, flooding := errgroup.WithContext(ctx)
+		for _, id := range ids {
+			flood.Go(func() error { return b.start(flooding, id) })
+		}
+		if err := flood.Wait(); err != nil {
+			return s, b.closing(err)
+		}
+		beside, err := quiet(ctx, b, one)
+		if err == nil && b.completed(ctx, ids[len(ids)-1]) == nil {
+			err = fmt.Errorf("the other tenant's runs were over before the neighbour was measured")
+		}
+		s.cost = max(1, beside-s.floor)
+		return s, b.closingOr(err)
+	}
+	return &trial{repeat: repeat}, nil
+}
+
+// b95 runs n workflows one after the other and returns the p95 of what one takes.
+func b95(n int) func(context.Context, *bed, contender) (time.Duration, error) {
+	return func(ctx context.Context, b *bed, c contender) (time.Duration, error) {
+		took := make([]time.Duration, n)
+		for i := range took {
+			var err error
+			if took[i], err = b.through(ctx, c, 1, 1); err != nil {
+				return 0, err
+			}
+		}
+		return quantile(took, 0.95), nil
+	}
+}

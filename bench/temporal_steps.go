@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// besideBare measures dvt and the bare workflow by turns, on one bed: cost and floor are made for a contender.
+func besideBare(
+	turns int, o bedOptions, steps, width int, of func(*bed, contender) measure,
+) func(context.Context, *rig) (*trial, error) {
+	return func(ctx context.Context, r *rig) (*trial, error) {
+		b, err := newBed(ctx, r, o)
+		if err != nil {
+			return nil, err
+		}
+		stop, err := b.startBare()
+		if err != nil {
+			return nil, b.closing(err)
+		}
+		dvt, bare := b.dvt(layers(steps, width)), b.bare(steps, width)
+		// The first workflows of a worker pay for connections and caches.
+		for _, c := range []contender{bare, dvt} {
+			if _, err := b.through(ctx, c, 10, 10); err != nil {
+				stop()
+				return nil, b.closing(err)
+			}
+		}
+		return &trial{
+			repeat: byTurns(turns, of(b, dvt), of(b, bare)),
+			done:   func() error { stop(); return b.close() },
+		}, nil
+	}
+}
+
+// stepsOf is what one step of so many takes, with so many runs at once.
+func stepsOf(runs, atOnce, steps int) func(*bed, contender) measure {
+	return func(b *bed, c contender) measure {
+		return func(ctx context.Context, _ int) (time.Duration, error) {
+			took, err := b.through(ctx, c, runs, atOnce)
+			return took / time.Duration(steps), err
+		}
+	}
+}
+
+// runsOf is what one run takes.
+func runsOf(runs, atOnce int) func(*bed, contender) measure { return stepsOf(runs, atOnce, 1) }
+
+// cpuOf is the processor time of a step: of this process, which is worker, caller and SQLite, and of the servers.
+func cpuOf(runs, atOnce, steps int) func(*bed, contender) measure {
+	return func(b *bed, c contender) measure {
+		return func(ctx context.Context, _ int) (time.Duration, error) {
+			before, err := b.settledCPU(ctx)
+			if err != nil {
+				return 0, err
+			}
+			if _, err := b.through(ctx, c, runs, atOnce); err != nil {
+				return 0, err
+			}
+			after, err := b.settledCPU(ctx)
+			return (after - before) / time.Duration(runs*steps), err
+		}
+	}
+}
+
+// settledCPU waits until the servers have done what workflows leave behind when they end.
+func (b *bed) settledCPU(ctx context.Context) (time.Duration, error) {
+	if err := wait(ctx, time.Second); err != nil {
+		return 0, err
+	}
+	all, err := ownCPU()
+	for _, pid := range b.processes() {
+		if err != nil {
+			return 0, err
+		}
+		var one time.Duration
+		one, err = cpuOfTree(pid)
+		all += one
+	}
+	return all, err
+}
+
+// ownCPU is the processor time of this process so far, in the kernel too.
+func ownCPU() (time.Duration, error) {
+	var u syscall.Rusage
+	err := syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err
+}
+
+// tick is the unit of processor time in /proc.
+const tick = 10 * time.Millisecond
+
+// cpuOfTree is the processor time of a process, of its children, and of those that it has waited for.
+func cpuOfTree(pid int) (time.Duration, error) {
+	own, err := processStat(pid)
+	if err != nil {
+		return 0, err
+	}
+	all := own.cpu
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range entries {
+		id, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if s, err := processStat(id); err == nil && s.parent == pid { // others end meanwhile
+			all += s.cpu
+		}
+	}
+	return all, nil
+}
+
+type stat struct {
+	parent int
+	cpu    time.Duration
+}
+
+func processStat(pid int) (stat, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return stat{}, err
+	}
+	// The name of the program, in parentheses, may contain anything.
+	f := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(f) < 15 {
+		return stat{}, fmt.Errorf("/proc/%d/stat says %q", pid, text)
+	}
+	var s stat
+	if s.parent, err = strconv.Atoi(f[1]); err != nil {
+		return stat{}, err
+	}
+	for _, n := range f[11:15] { // user, system, and both of the children waited for
+		ticks, err := strconv.ParseInt(n, 10, 64)
+		if err != nil {
+			return stat{}, err
+		}
+		s.cpu += time.Duration(ticks) * tick
+	}
+	return s, nil
+}
