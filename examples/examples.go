@@ -28,8 +28,8 @@ const (
 
 // Values are what the plans are rendered with.
 type Values struct {
-	Listen string // host:port that serves POST /dev/notify
-	Data   string // an existing directory, as an absolute path: databases and fix-me.txt lie in it (T219)
+	NotifyURL string // of what takes a POST of HTTP_NOTIFY
+	Data      string // an existing directory, as an absolute path: databases and fix-me.txt lie in it (T219)
 }
 
 // Plan renders the plan of that name as a JSON document.
@@ -42,7 +42,7 @@ func Plan(name string, v Values) ([]byte, error) {
 		return nil, fmt.Errorf("examples: plan %s: %w", name, err)
 	}
 	var out bytes.Buffer
-	if err := t.Execute(&out, Values{Listen: inString(v.Listen), Data: inString(v.Data)}); err != nil {
+	if err := t.Execute(&out, Values{NotifyURL: inString(v.NotifyURL), Data: inString(v.Data)}); err != nil {
 		return nil, fmt.Errorf("examples: plan %s: %w", name, err)
 	}
 	return out.Bytes(), nil

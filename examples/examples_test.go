@@ -13,7 +13,7 @@ var queues = plan.Queues{Control: "tq-control-dev", Data: "tq-data-dev", Known: 
 
 func render(t *testing.T, name, data string) plan.Plan {
 	t.Helper()
-	doc, err := examples.Plan(name, examples.Values{Listen: "127.0.0.1:8080", Data: data})
+	doc, err := examples.Plan(name, examples.Values{NotifyURL: "http://127.0.0.1:8080/dev/notify", Data: data})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestBroken_T230_OneAttemptAtItsSecondStep(t *testing.T) {
 
 func TestPlan_ValuesAreEscaped(t *testing.T) {
 	t.Parallel()
-	const data = `/tmp/a "quoted" \ dir & {{.Listen}}`
+	const data = `/tmp/a "quoted" \ dir & {{.NotifyURL}}`
 	p := render(t, examples.Broken, data)
 	for _, s := range p.Steps {
 		if s.StepID != "need-file" {
