@@ -473,6 +473,8 @@ type AuditFilter struct {
 	RunId  *string    `json:"runId"`
 	// ACCEPTED, REJECTED, DENIED, …
 	Outcome *string `json:"outcome"`
+	// false leaves out the rows SEAL_LOG, by which dvt itself seals the log of each run; the numbers then have gaps.
+	Seals *bool `json:"seals"`
 }
 
 // GetFrom returns AuditFilter.From, and is useful for accessing the field via an interface.
@@ -492,6 +494,9 @@ func (v *AuditFilter) GetRunId() *string { return v.RunId }
 
 // GetOutcome returns AuditFilter.Outcome, and is useful for accessing the field via an interface.
 func (v *AuditFilter) GetOutcome() *string { return v.Outcome }
+
+// GetSeals returns AuditFilter.Seals, and is useful for accessing the field via an interface.
+func (v *AuditFilter) GetSeals() *bool { return v.Seals }
 
 type BackpressureStrategy string
 
@@ -1138,10 +1143,10 @@ func (v *CancelRunResponse) GetCancelRun() CancelRunCancelRunSignalRunPayload { 
 // CheckAuditAuditCheck includes the requested fields of the GraphQL type AuditCheck.
 // The GraphQL type's documentation follows.
 //
-// One page of the comparison of tokens, policies, settings and decisions with the audit rows that made them.
+// One page of the comparison of tokens, policies, settings, decisions and logs of runs with their audit rows.
 type CheckAuditAuditCheck struct {
 	Checked int `json:"checked"`
-	// One sentence for each object that no row accounts for.
+	// One sentence for each object or log that no row accounts for.
 	Problems []string `json:"problems"`
 	// Pass it as `after` for the next page; null at the end.
 	Next *string `json:"next"`
@@ -1159,7 +1164,7 @@ func (v *CheckAuditAuditCheck) GetNext() *string { return v.Next }
 // CheckAuditResponse is returned by CheckAudit on success.
 type CheckAuditResponse struct {
 	// Compares a page of the tenant's tokens, policies, settings and approval decisions with the audit rows that made
-	// them. Takes READ_AUDIT as `audit` does. Errors: FORBIDDEN, CURSOR_INVALID.
+	// them, and then the logs of runs with the rows that sealed them. Takes READ_AUDIT as `audit` does. Errors: FORBIDDEN, CURSOR_INVALID.
 	// Example: `auditCheck { checked problems next }`.
 	AuditCheck CheckAuditAuditCheck `json:"auditCheck"`
 }

@@ -95,7 +95,8 @@ type AuditCheckPage struct {
 }
 
 // CheckAudit compares a page of the tenant's tokens, policies, settings and decisions with the audit rows that made
-// them. The operators' tenant has those of the installation beside its own. FORBIDDEN, CURSOR_INVALID.
+// them, and after those the logs of runs with their seals. The operators' tenant has the objects of the installation
+// beside its own. FORBIDDEN, CURSOR_INVALID.
 func (s *Service) CheckAudit(ctx context.Context, p authz.Principal, after string) (AuditCheckPage, error) {
 	if err := s.mayOperate(ctx, p, store.AuditRow{Action: string(authz.ReadAudit)}); err != nil {
 		return AuditCheckPage{}, err
@@ -104,9 +105,12 @@ func (s *Service) CheckAudit(ctx context.Context, p authz.Principal, after strin
 	if after != "" {
 		number, rest, ok := strings.Cut(after, ":")
 		n, err := strconv.Atoi(number)
-		if kind, cursor = n, rest; !ok || err != nil || n < 0 || n >= len(parts) {
+		if kind, cursor = n, rest; !ok || err != nil || n < 0 || n > len(parts) {
 			return AuditCheckPage{}, cursorInvalid()
 		}
+	}
+	if kind == len(parts) {
+		return s.checkLogs(ctx, p.TenantID, kind, cursor)
 	}
 	f := parts[kind]
 	f.After, f.Limit = cursor, CheckedObjects
@@ -123,7 +127,7 @@ func (s *Service) CheckAudit(ctx context.Context, p authz.Principal, after strin
 	switch {
 	case len(objects) == f.Limit:
 		out.Next = fmt.Sprintf("%d:%s", kind, objects[len(objects)-1].Cursor)
-	case kind+1 < len(parts):
+	default:
 		out.Next = fmt.Sprintf("%d:", kind+1)
 	}
 	return out, nil

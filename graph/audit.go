@@ -24,7 +24,8 @@ func (q queries) Audit(ctx context.Context, f *model.AuditFilter, oldestFirst *b
 		in.Filter.From, in.Filter.To = orZero(f.From), orZero(f.To)
 		in.Filter.Actor, in.Filter.Action, in.Filter.RunID, in.Filter.Outcome = orZero(f.Actor), orZero(f.Action), orZero(f.RunID), orZero(f.Outcome)
 	}
-	in.Filter.WithMissingRows = f == nil || *f == model.AuditFilter{}
+	in.Filter.WithoutSeals = f != nil && f.Seals != nil && !*f.Seals
+	in.Filter.WithMissingRows = f == nil || *f == model.AuditFilter{Seals: f.Seals}
 	page, err := q.control.Audit(ctx, principal(ctx), in)
 	if err != nil {
 		return nil, err

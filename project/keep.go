@@ -223,7 +223,15 @@ func (p *Projector) advance(ctx context.Context, works []*work, sent []store.Pub
 	var saving []store.Saving
 	var of []*work
 	for _, w := range works {
-		if !w.over && w.tail.CheckpointAt < w.known.state.Seq {
+		if w.over || w.tail.CheckpointAt >= w.known.state.Seq {
+			continue
+		}
+		p.contain(w, func() {
+			if err := p.sealer.seal(ctx, w); err != nil { // the mark stays, so that the sweep tries the run again
+				w.end(err)
+			}
+		})
+		if !w.over {
 			saving, of = append(saving, store.Saving{State: w.known.state, Over: w.tail.CheckpointAt}), append(of, w)
 		}
 	}

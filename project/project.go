@@ -116,6 +116,9 @@ type Store interface {
 	store.States
 	store.Projection
 	store.Outbox
+	store.LogSeals
+	Events(ctx context.Context, runID string, after run.Seq, limit int) ([]run.Event, error)
+	Audit(ctx context.Context, rows ...store.AuditRow) error
 }
 
 // Projector folds, saves and publishes. Make it with New and give it to Run.
@@ -131,6 +134,7 @@ type Projector struct {
 	seen    sighting
 	watch   *watch
 	panics  *contain.Guard
+	sealer  *sealer
 }
 
 // New makes a projector on a store and a bus, and registers its metrics.
@@ -141,6 +145,7 @@ func New(s Store, bus live.Bus, cfg Config) *Projector {
 		cfg: cfg, store: s, bus: bus, delay: delay, breaker: newBreaker(delay),
 		cache: weighed.New[known](cfg.CacheRuns, cfg.CacheSteps), motions: newMotions(cfg.Window, cfg.Burst, cfg.MaxRuns),
 		unsaved: newUnsaved(cfg.CacheRuns), panics: contain.New(cfg.Metrics, cfg.Logger),
+		sealer: newSealer(s, cfg.CacheRuns),
 	}
 	p.watch = newWatch(cfg, p.Breaker)
 	return p

@@ -66,6 +66,7 @@ type AuditProofs interface {
 	// AuditObjects lists objects of a tenant after the cursor with the rows that made them, in the order of
 	// their cursors. An object of the installation belongs to the tenant "".
 	AuditObjects(ctx context.Context, f AuditObjectFilter) ([]AuditObject, error)
+	LogSeals
 	// AuditHeads lists the newest link of each tenant after a tenant, in the order of tenants, at most limit.
 	AuditHeads(ctx context.Context, afterTenant string, limit int) ([]AuditHead, error)
 }
@@ -80,6 +81,7 @@ type AuditFilter struct {
 	Limit           int // 1..MaxPage
 	Newest          bool
 	WithMissingRows bool // links whose row is not there any more too; only without restrictions on rows
+	WithoutSeals    bool // leaves out the rows of ActionSealLog
 }
 
 // AuditLink is one link of a tenant's chain.

@@ -133,8 +133,9 @@ func (s *session) auditVerifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "verify", Short: "Check the audit's chain: name each row that was changed, removed or moved", Args: exact(0),
 		Long: "Reads the tenant's whole audit and computes its chain of hashes. Compares each token, policy, setting and approval decision\n" +
-			"with the row that made it. Status 1 when a row was changed, removed or moved, did not come through dvt, or has waited for\n" +
-			"its link for more than 10 s, and when an object has no row. The owner of the database could write a whole new chain: compare\n" +
+			"with the row that made it, and the log of each run with its seals. Status 1 when a row was changed, removed or moved, did\n" +
+			"not come through dvt, or has waited for its link for more than 10 s, when an object has no row, and when a sealed event was\n" +
+			"changed, removed or added. The owner of the database could write a whole new chain: compare\n" +
 			"with the signed heads that servers write (--heads), or keep the head that this prints and pass it to --head the next time.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			no, hash, _ := strings.Cut(head, ":")
@@ -166,7 +167,7 @@ type auditCheck struct {
 	Head     string   `json:"head"`
 	Problems []string `json:"problems"`
 	Waiting  int64    `json:"waiting"`
-	Objects  int      `json:"objects"` // tokens, policies, settings and decisions that were compared with their rows
+	Objects  int      `json:"objects"` // tokens, policies, settings, decisions and seals of logs that are as their rows say
 	previous string
 	latest   time.Time            // the latest time of a row so far
 	signed   map[int64]signedHead // by number, those that the chain has not reached
@@ -245,7 +246,7 @@ func (s *session) auditVerify(ctx context.Context, check *auditCheck, known int6
 		for _, p := range check.Problems {
 			fmt.Fprintln(s.out, p)
 		}
-		fmt.Fprintf(s.out, "%s with the row that made it\n", counted(check.Objects, "object"))
+		fmt.Fprintf(s.out, "%s as recorded, seals of logs included\n", counted(check.Objects, "object"))
 		fmt.Fprintf(s.out, "%d rows, %d waiting for their link; head %s\n", check.Rows, check.Waiting, check.Head)
 	}
 	if n := len(check.Problems); n > 0 {

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/dvt-engine/dvt/client"
+	"github.com/dvt-engine/dvt/plan"
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -182,5 +185,55 @@ func TestAuditExport_Z02(t *testing.T) {
 	}
 	if out, status, _ := dvt(t, address, "dev-mallory", "audit", "export"); status != 0 || out != "" {
 		t.Errorf("another tenant: status %d:\n%s", status, out)
+	}
+}
+
+// The owner of the database changes the log of a run that was sealed.
+func TestAuditVerify_NamesALogThatIsNotAsItWasSealed(t *testing.T) {
+	for name, c := range map[string]struct{ do, says string }{
+		"an event was changed":       {"UPDATE event SET payload = x'7b7d' WHERE run_seq = 2", "an event between 1 and 3 was changed"},
+		"an event got another time":  {"UPDATE event SET persisted_at = persisted_at + 1000 WHERE run_seq = 3", "an event between 1 and 3 was changed"},
+		"an event was removed":       {"DELETE FROM event WHERE run_seq = 2", "lacks events between 1 and 3"},
+		"the end of it was removed":  {"DELETE FROM event WHERE run_seq = 3", "lacks events between 1 and 3"},
+		"all of it was removed":      {"DELETE FROM event", "lacks events between 1 and 3"},
+		"a later row excuses a seal": {"INSERT INTO audit (id, at, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, object, digest, format) SELECT 'x', at + 1, tenant_id, actor, action, run_id, signal_id, outcome, code, reason, request_id, object, '" + strings.Repeat("0", 64) + "', format FROM audit WHERE action = 'SEAL_LOG'", "1 rows did not come through dvt"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address, file, s := audited(t, 1)
+			id := runtest.ID
+			id.TenantID = "acme"
+			fresh := store.NewRun{
+				Run: store.Run{
+					Identity: id, RequestID: "q", TriggeredBy: "ola", TriggerSource: "api", Params: []byte(`{}`),
+					RequestKey: run.RequestKey(id.TenantID, id.ProjectID, id.EnvironmentID, id.PlanID, id.PlanVersion, "q"),
+					PlanRef:    plan.Ref{SHA256: strings.Repeat("ab", 32), SchemaVersion: "v1.2", PlanID: id.PlanID, PlanVersion: id.PlanVersion},
+				},
+				Plan: []byte(`{}`), Enqueue: &store.Enqueue{Terms: store.Unlimited()},
+				Events: []run.Draft{runtest.Draft(run.RunApproved, "", 1), runtest.Start("a"), runtest.Draft(run.RunCancelled, "", 1)},
+			}
+			if _, _, err := s.CreateRun(t.Context(), fresh); err != nil {
+				t.Fatal(err)
+			}
+			row, missing, err := store.SealLog(t.Context(), s, id, 3)
+			if err != nil || !missing {
+				t.Fatalf("the seal: missing %v, %v", missing, err)
+			}
+			row.ID = "00000000-0000-4000-8000-999999999999"
+			if err := s.Audit(t.Context(), row); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.LinkAudit(t.Context(), 10); err != nil {
+				t.Fatal(err)
+			}
+			out, status, err := dvt(t, address, "dev-admin", "audit", "verify")
+			if status != 0 || !strings.Contains(out, "1 object as recorded") {
+				t.Fatalf("untouched: status %d, %v\n%s", status, err, out)
+			}
+			tamper(t, file, "DROP TRIGGER event_no_update", "DROP TRIGGER event_no_delete", c.do)
+			out, status, err = dvt(t, address, "dev-admin", "audit", "verify")
+			if status != 1 || !strings.Contains(out, c.says) {
+				t.Errorf("status %d, %v; want 1 and %q:\n%s", status, err, c.says, out)
+			}
+		})
 	}
 }

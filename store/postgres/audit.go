@@ -121,6 +121,9 @@ func (s *Store) AuditLinks(ctx context.Context, af store.AuditFilter) ([]store.A
 			f.add("a."+t.column+" = ?", t.value)
 		}
 	}
+	if af.WithoutSeals {
+		f.add("a.action IS DISTINCT FROM ?", store.ActionSealLog)
+	}
 	join, order := "JOIN", "ASC"
 	if af.WithMissingRows {
 		join = "LEFT JOIN"

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -109,4 +110,21 @@ type withTargets struct {
 
 func (w withTargets) Scan(targets ...any) error {
 	return w.CollectableRow.Scan(append(targets, w.more...)...)
+}
+
+// LastLogSeal implements store.LogSeals.
+func (s *Store) LastLogSeal(ctx context.Context, tenantID, runID string, below run.Seq) (store.LogSeal, error) {
+	seals, err := collect(ctx, s, "last log seal", func(row pgx.CollectableRow) (store.LogSeal, error) {
+		var object, digest string
+		if err := row.Scan(&object, &digest); err != nil {
+			return store.LogSeal{}, err
+		}
+		return store.ParseLogSeal(object, digest)
+	}, `SELECT object, digest FROM audit WHERE tenant_id = $1 AND run_id = $2 AND object > $3 AND object < $4 AND object <> ''
+		AND action = $5 AND outcome = 'ACCEPTED' ORDER BY object DESC, at, id LIMIT 1`,
+		tenantID, runID, store.LogSealObject(runID, 0), store.LogSealObject(runID, below), store.ActionSealLog)
+	if err != nil || len(seals) == 0 {
+		return store.LogSeal{}, err
+	}
+	return seals[0], nil
 }

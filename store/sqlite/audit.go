@@ -146,6 +146,9 @@ func (s *Store) AuditLinks(ctx context.Context, f store.AuditFilter) ([]store.Au
 			w.add("a."+t.column+" = ?", t.value)
 		}
 	}
+	if f.WithoutSeals {
+		w.add("a.action IS NOT ?", store.ActionSealLog)
+	}
 	join, order := "JOIN", "ASC"
 	if f.WithMissingRows {
 		join = "LEFT JOIN"

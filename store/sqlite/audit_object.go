@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dvt-engine/dvt/run"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -106,3 +107,20 @@ type withTargets struct {
 }
 
 func (w withTargets) Scan(targets ...any) error { return w.scanner.Scan(append(targets, w.more...)...) }
+
+// LastLogSeal implements store.LogSeals.
+func (s *Store) LastLogSeal(ctx context.Context, tenantID, runID string, below run.Seq) (store.LogSeal, error) {
+	seals, err := readAll(ctx, s, "last log seal", func(row scanner) (store.LogSeal, error) {
+		var object, digest string
+		if err := row.Scan(&object, &digest); err != nil {
+			return store.LogSeal{}, err
+		}
+		return store.ParseLogSeal(object, digest)
+	}, `SELECT object, digest FROM audit WHERE tenant_id = ? AND run_id = ? AND object > ? AND object < ? AND object <> ''
+		AND action = ? AND outcome = 'ACCEPTED' ORDER BY object DESC, at, id LIMIT 1`,
+		tenantID, runID, store.LogSealObject(runID, 0), store.LogSealObject(runID, below), store.ActionSealLog)
+	if err != nil || len(seals) == 0 {
+		return store.LogSeal{}, err
+	}
+	return seals[0], nil
+}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dvt-engine/dvt/run"
+	"github.com/dvt-engine/dvt/run/runtest"
 	"github.com/dvt-engine/dvt/store"
 )
 
@@ -19,6 +21,7 @@ var auditCases = []testCase{
 	{"AuditLink_OnlyTheNextNumberOfARow", auditLinkIsNext},
 	{"AuditBacklog_NamesTheOldestRow", auditBacklog},
 	{"AuditObjects_NameTheRowThatMadeThem", auditObjects},
+	{"LogSeals_ChainTheLogOfARun", logSeals},
 }
 
 func auditOf(tenant string, n int) store.AuditRow {
@@ -287,4 +290,67 @@ func auditObjects(f *fixture) {
 	f.equal(true, objects["token/"+row(101).ID].Revoked, "revoked")
 	f.ok(f.db.Exec(f.T, `INSERT INTO policy (tenant_id, version, doc, actor, reason, request_id, at) SELECT tenant_id, 3, doc, actor, reason, request_id, at FROM policy WHERE version = 2`))
 	f.equal("", f.objects("t1")["policy/3"].Made, "row of a policy that was written past dvt")
+}
+
+// logSeals shows that a seal continues from the one before, that the first row of a seal counts, and that filters can
+// leave seals out.
+func logSeals(f *fixture) {
+	id, other := f.run(), f.run()
+	last := func(below run.Seq) store.LogSeal {
+		f.Helper()
+		seal, err := f.store.LastLogSeal(f.ctx(), id.TenantID, id.RunID, below)
+		f.ok(err)
+		return seal
+	}
+	seal := func(to run.Seq) store.AuditRow {
+		f.Helper()
+		row, missing, err := store.SealLog(f.ctx(), f.store, id, to)
+		f.ok(err)
+		f.equal(true, missing, "a seal that is missing")
+		row.ID = fmt.Sprintf("00000000-0000-4000-9000-%012d", to)
+		f.ok(f.store.Audit(f.ctx(), row))
+		return row
+	}
+	f.equal(store.LogSeal{}, last(1000), "seal of a log that has none")
+	head := f.append(id, runtest.Draft(run.StepStartedEvent, "s1", 1)).Head
+	first := seal(head.LastSeq)
+	f.equal(head.LastSeq, last(head.LastSeq+1).Seq, "event of the first seal")
+	f.equal(store.LogSeal{}, last(head.LastSeq), "seal below the first one")
+	_, missing, err := store.SealLog(f.ctx(), f.store, id, head.LastSeq)
+	f.ok(err)
+	f.equal(false, missing, "a seal that exists is missing")
+
+	end := f.append(id, runtest.Draft(run.StepCompletedEvent, "s1", 1), runtest.Draft(run.StepStartedEvent, "s2", 1)).Head
+	_, _, err = store.SealLog(f.ctx(), f.store, id, end.LastSeq+1)
+	f.is(err, store.ErrLogShort)
+	second := seal(end.LastSeq)
+	whole, err := store.LogHash(f.ctx(), f.store, id.RunID, store.LogSeal{}, end.LastSeq)
+	f.ok(err)
+	f.equal(whole, last(end.LastSeq+1), "the second seal against the hash of the whole log")
+	if first.Digest == second.Digest {
+		f.Errorf("two seals of one log are the same")
+	}
+
+	forged := second
+	forged.ID, forged.Digest = auditOf("t1", 7).ID, first.Digest
+	f.ok(f.store.Audit(f.ctx(), forged))
+	f.equal(whole, last(end.LastSeq+1), "seal after a later row for the same event")
+	denied := second
+	denied.ID, denied.Outcome, denied.Object = auditOf("t1", 8).ID, "DENIED", store.LogSealObject(id.RunID, end.LastSeq+1)
+	f.ok(f.store.Audit(f.ctx(), denied))
+	f.equal(whole, last(end.LastSeq+2), "seal after a row that was denied")
+	elsewhere, err := f.store.LastLogSeal(f.ctx(), id.TenantID, other.RunID, 1000)
+	f.ok(err)
+	f.equal(store.LogSeal{}, elsewhere, "seal of another run")
+	elsewhere, err = f.store.LastLogSeal(f.ctx(), "t-of-others", id.RunID, 1000)
+	f.ok(err)
+	f.equal(store.LogSeal{}, elsewhere, "seal in another tenant")
+
+	row := auditOf(id.TenantID, 9)
+	f.ok(f.store.Audit(f.ctx(), row))
+	f.equal(5, f.link(10), "links")
+	f.equal(5, len(f.links(store.AuditFilter{TenantID: id.TenantID, Limit: 10})), "all links")
+	without := f.links(store.AuditFilter{TenantID: id.TenantID, Limit: 10, WithoutSeals: true, WithMissingRows: true})
+	f.equal(1, len(without), "links without seals")
+	f.equal(row.ID, without[0].ID, "row without seals")
 }

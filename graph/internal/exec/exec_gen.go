@@ -6229,7 +6229,7 @@ type Query {
   audit(filter: AuditFilter, oldestFirst: Boolean = false, first: Int = 50, after: String): AuditConnection!
   """
   Compares a page of the tenant's tokens, policies, settings and approval decisions with the audit rows that made
-  them. Takes READ_AUDIT as ` + "`" + `audit` + "`" + ` does. Errors: FORBIDDEN, CURSOR_INVALID.
+  them, and then the logs of runs with the rows that sealed them. Takes READ_AUDIT as ` + "`" + `audit` + "`" + ` does. Errors: FORBIDDEN, CURSOR_INVALID.
   Example: ` + "`" + `auditCheck { checked problems next }` + "`" + `.
   """
   auditCheck(after: String): AuditCheck!
@@ -7656,6 +7656,8 @@ input AuditFilter {
   runId: String
   "ACCEPTED, REJECTED, DENIED, …"
   outcome: String
+  "false leaves out the rows SEAL_LOG, by which dvt itself seals the log of each run; the numbers then have gaps."
+  seals: Boolean = true
 }
 type AuditConnection {
   edges: [AuditEdge!]!
@@ -7667,10 +7669,10 @@ type AuditConnection {
   "How many seconds the oldest waiting row has waited; 0 when none waits. More than 10 is a fault."
   oldestWaitingSeconds: Float!
 }
-"One page of the comparison of tokens, policies, settings and decisions with the audit rows that made them."
+"One page of the comparison of tokens, policies, settings, decisions and logs of runs with their audit rows."
 type AuditCheck {
   checked: Int!
-  "One sentence for each object that no row accounts for."
+  "One sentence for each object or log that no row accounts for."
   problems: [String!]!
   "Pass it as ` + "`" + `after` + "`" + ` for the next page; null at the end."
   next: String
@@ -31903,7 +31905,11 @@ func (ec *executionContext) unmarshalInputAuditFilter(ctx context.Context, obj a
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"from", "to", "actor", "action", "runId", "outcome"}
+	if _, present := asMap["seals"]; !present {
+		asMap["seals"] = true
+	}
+
+	fieldsInOrder := [...]string{"from", "to", "actor", "action", "runId", "outcome", "seals"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -31952,6 +31958,13 @@ func (ec *executionContext) unmarshalInputAuditFilter(ctx context.Context, obj a
 				return it, err
 			}
 			it.Outcome = data
+		case "seals":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("seals"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Seals = data
 		}
 	}
 	return it, nil

@@ -92,10 +92,10 @@ type Artifact struct {
 	ContentType *string  `json:"contentType,omitempty"`
 }
 
-// One page of the comparison of tokens, policies, settings and decisions with the audit rows that made them.
+// One page of the comparison of tokens, policies, settings, decisions and logs of runs with their audit rows.
 type AuditCheck struct {
 	Checked int `json:"checked"`
-	// One sentence for each object that no row accounts for.
+	// One sentence for each object or log that no row accounts for.
 	Problems []string `json:"problems"`
 	// Pass it as `after` for the next page; null at the end.
 	Next *string `json:"next,omitempty"`
@@ -143,6 +143,8 @@ type AuditFilter struct {
 	RunID  *string    `json:"runId,omitempty"`
 	// ACCEPTED, REJECTED, DENIED, …
 	Outcome *string `json:"outcome,omitempty"`
+	// false leaves out the rows SEAL_LOG, by which dvt itself seals the log of each run; the numbers then have gaps.
+	Seals *bool `json:"seals,omitempty"`
 }
 
 type AuditRow struct {

@@ -82,6 +82,8 @@ export type AuditFilter = {
   /** ACCEPTED, REJECTED, DENIED, … */
   outcome?: string | null | undefined;
   runId?: string | null | undefined;
+  /** false leaves out the rows SEAL_LOG, by which dvt itself seals the log of each run; the numbers then have gaps. */
+  seals?: boolean | null | undefined;
   /** Excluded. */
   to?: string | null | undefined;
 };
