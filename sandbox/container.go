@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -18,18 +20,18 @@ import (
 )
 
 const (
-	// containerQuestion bounds how long the program of a container runtime may take to answer New.
-	containerQuestion = 10 * time.Second
-	// containerOrder bounds an order to a running container.
-	containerOrder = 30 * time.Second
-	// statusKilled is the status of a shell for the end by SIGKILL, and statusFileSize that by SIGXFSZ.
+	// versionTimeout bounds the call by which New checks that the program of a container runtime works.
+	versionTimeout = 10 * time.Second
+	// signalTimeout bounds the call that sends a signal to a running container.
+	signalTimeout = 30 * time.Second
+	// statusKilled is a shell's exit status after SIGKILL, statusFileSize after SIGXFSZ.
 	statusKilled, statusFileSize = 128 + 9, 128 + 25
-	// statusOfRuntime is what docker and runsc end with when they themselves failed.
+	// statusOfRuntime is the exit status of docker and runsc when they themselves failed.
 	statusOfRuntime = 125
 )
 
-// containerRuntime starts a program by the command line of a container runtime. The containers have no network: it does
-// not judge connections, it has none.
+// containerRuntime starts programs with the command line of a container runtime. The containers have no network, so it
+// never calls Program.Judge.
 type containerRuntime struct {
 	config Config
 	caps   Capabilities
@@ -38,9 +40,9 @@ type containerRuntime struct {
 	driver containerDriver
 }
 
-// containerDriver is what differs between docker and runsc.
+// containerDriver covers the differences between docker and runsc.
 type containerDriver interface {
-	// prepare returns the arguments that run the program, its environment file if it has one, and what to do afterwards.
+	// prepare returns the call that runs the program in a container of this name.
 	prepare(name string, p Program, c Config) (prepared, error)
 	// signal returns the arguments that send a signal to a running container.
 	signal(name, signal string) []string
@@ -50,7 +52,7 @@ type containerDriver interface {
 type prepared struct {
 	args  []string
 	extra *os.File // descriptor 3 of the call
-	clean func()
+	clean func()   // called once, after the container has ended or when its start failed
 }
 
 func newContainerRuntime(c Config) (Runtime, error) {
@@ -59,18 +61,18 @@ func newContainerRuntime(c Config) (Runtime, error) {
 		plan.SandboxConnect: "containers of steps have no network at all; use the process runtime for steps that connect",
 	}
 	var name, install string
-	var question []string
+	var version []string
 	switch c.Runtime {
 	case RuntimeDocker:
 		name, install = "docker", "install Docker's command line and start its daemon"
-		question = []string{"version", "--format", "{{.Server.Version}}"}
+		version = []string{"version", "--format", "{{.Server.Version}}"}
 		if c.Image == "" {
 			return nil, errors.New("sandbox: the docker runtime needs the image in which steps run")
 		}
 		r.driver = docker{}
 	default:
 		name, install = "runsc", "install runsc of gVisor"
-		question = []string{"--version"}
+		version = []string{"--version"}
 		r.driver = runsc{}
 		if os.Geteuid() != 0 {
 			for _, part := range []plan.SandboxPart{plan.SandboxMemory, plan.SandboxCPU, plan.SandboxPIDs} {
@@ -82,9 +84,9 @@ func newContainerRuntime(c Config) (Runtime, error) {
 	if r.tool, err = exec.LookPath(name); err != nil {
 		return nil, fmt.Errorf("sandbox: the runtime %s needs the program %s, which is not on the PATH: %s, or use the runtime process", c.Runtime, name, install)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), containerQuestion)
+	ctx, cancel := context.WithTimeout(context.Background(), versionTimeout)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, r.tool, question...).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, r.tool, version...).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("sandbox: %s does not work (%w): %.200s; %s, or use the runtime process", name, err, strings.TrimSpace(string(out)), install)
 	}
 	digest, err := fileDigest(r.tool)
@@ -101,7 +103,8 @@ func (r *containerRuntime) Capabilities() Capabilities { return r.caps }
 // Close implements Runtime.
 func (r *containerRuntime) Close() error { return nil }
 
-// Start implements Runtime. That the file cannot be executed is found by the container, so Wait returns that error.
+// Start implements Runtime. Only the container finds out whether the file can be executed. Start therefore returns no
+// ErrProgram for it; Wait returns an error or the exit status that the container runtime uses for it.
 func (r *containerRuntime) Start(ctx context.Context, p Program) (Process, error) {
 	if err := errors.Join(p.check(), p.checkLinks(), ctx.Err()); err != nil {
 		return nil, err
@@ -135,7 +138,37 @@ func (r *containerRuntime) Start(ctx context.Context, p Program) (Process, error
 	return q, nil
 }
 
-// toolEnvironment is what docker and runsc get of the worker's environment: nothing that is a secret of dvt.
+// containerMount is a path of the machine in a container. Without hidden and writable it is read-only.
+type containerMount struct {
+	path     string
+	writable bool
+	hidden   bool // an empty directory or file covers the path
+	dir      bool // of a hidden path
+}
+
+// containerMounts lists the mounts of a program with parents before what lies below them. So the cover of a denied path
+// hides it in the directory above, and a path that the program names below the cover is visible again. A path that is
+// denied itself is hidden although the program names it.
+func containerMounts(read, write, denied []string) []containerMount {
+	var out []containerMount
+	for _, path := range denied {
+		if info, err := os.Stat(path); err == nil {
+			out = append(out, containerMount{path: path, hidden: true, dir: info.IsDir()})
+		}
+	}
+	for i, path := range slices.Concat(read, write) {
+		if !slices.Contains(denied, path) {
+			out = append(out, containerMount{path: path, writable: i >= len(read)})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b containerMount) int {
+		return cmp.Or(cmp.Compare(strings.Count(a.path, "/"), strings.Count(b.path, "/")), cmp.Compare(a.path, b.path))
+	})
+	return out
+}
+
+// toolEnvironment returns the variables of the worker's environment that docker and runsc need. It omits the others,
+// because they may hold secrets of dvt.
 func toolEnvironment() []string {
 	var env []string
 	for _, kv := range os.Environ() {
@@ -156,23 +189,29 @@ type containerProcess struct {
 	killed  atomic.Bool
 }
 
-// Terminate implements Process. It reaches the first process of the container, which is the program.
-func (q *containerProcess) Terminate() { q.order("TERM") }
+// Terminate implements Process. It signals only the first process of the container, which is the program.
+func (q *containerProcess) Terminate() { q.signal("TERM") }
 
 // Kill implements Process.
 func (q *containerProcess) Kill() {
 	q.killed.Store(true)
-	q.order("KILL")
+	q.signal("KILL")
 }
 
-func (q *containerProcess) order(signal string) {
-	ctx, cancel := context.WithTimeout(context.Background(), containerOrder)
+func (q *containerProcess) signal(signal string) {
+	ctx, cancel := context.WithTimeout(context.Background(), signalTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, q.runtime.tool, q.runtime.driver.signal(q.name, signal)...)
 	cmd.Env = toolEnvironment()
-	if err := cmd.Run(); err != nil && signal == "KILL" {
-		_ = q.cmd.Process.Kill() // there is no container yet, or not any more
+	if err := cmd.Run(); err == nil || signal != "KILL" {
+		return
 	}
+	// The container does not exist yet, or no longer. Once its client is dead nobody else starts it; a start that the
+	// daemon has accepted already is found by the second call.
+	_ = q.cmd.Process.Kill()
+	again := exec.CommandContext(ctx, q.runtime.tool, q.runtime.driver.signal(q.name, signal)...)
+	again.Env = toolEnvironment()
+	_ = again.Run()
 }
 
 // Wait implements Process.
@@ -188,7 +227,7 @@ func (q *containerProcess) Wait() (Exit, error) {
 		return Exit{}, fmt.Errorf("sandbox: %s could not run the container; its message is in the output of the step", q.runtime.config.Runtime)
 	case q.killed.Load() || status < 0:
 		return Exit{Status: -1}, nil
-	case status == statusKilled: // nobody else sends this signal
+	case status == statusKilled: // without a Kill, SIGKILL comes from the kernel's memory limit
 		return Exit{Status: -1, Cause: CauseMemory}, nil
 	case status == statusFileSize:
 		return Exit{Status: status, Cause: CauseDisk}, nil

@@ -13,7 +13,7 @@ import (
 	"github.com/dvt-engine/dvt/sandbox"
 )
 
-// fakeTool puts a script in the place of docker or runsc. It prints its arguments, and the first file or the bundle.
+// fakeTool puts a script named docker or runsc on the PATH.
 func fakeTool(t *testing.T, name, script string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -106,6 +106,62 @@ func TestGVisor_BundleIsolates(t *testing.T) {
 	}
 }
 
+// A denied path is hidden below a directory of the program, also one that the program names, and what the program
+// names below it is visible.
+func TestContainers_HideDeniedPaths(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "project", "secret", "shown"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	key := filepath.Join(root, "project", "key")
+	if err := os.WriteFile(key, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	project, secret := filepath.Join(root, "project"), filepath.Join(root, "project", "secret")
+	shown := filepath.Join(secret, "shown")
+	change := func(p *sandbox.Program) { p.Read, p.Write, p.Dir = []string{shown, project, key}, nil, project }
+	for name, c := range map[string]struct {
+		config sandbox.Config
+		script string
+		mount  func(path, kind string) string
+	}{
+		"docker": {sandbox.Config{Runtime: sandbox.RuntimeDocker, Image: "i"}, "", func(path, kind string) string {
+			return map[string]string{
+				"read": "type=bind,source=" + path + ",target=" + path + ",readonly", "dir": "type=tmpfs,target=" + path + ",",
+				"file": "type=bind,source=/dev/null,target=" + path + ",readonly",
+			}[kind]
+		}},
+		"runsc": {sandbox.Config{Runtime: sandbox.RuntimeGVisor}, `; for a in "$@"; do [ -f "$a/config.json" ] && cat "$a/config.json"; done; exit 0`,
+			func(path, kind string) string {
+				return map[string]string{
+					"read": `{"destination":"` + path + `","type":"bind","source":"` + path + `","options":["rbind","ro"`,
+					"dir":  `{"destination":"` + path + `","type":"tmpfs"`,
+					"file": `{"destination":"` + path + `","type":"bind","source":"/dev/null"`,
+				}[kind]
+			}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fakeTool(t, name, printArguments+c.script)
+			c.config.DeniedPaths = []string{secret, key, filepath.Join(root, "absent")}
+			_, out, err := runContainer(t, c.config, change)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last := -1
+			for _, want := range []string{c.mount(project, "read"), c.mount(secret, "dir"), c.mount(shown, "read")} {
+				at := strings.Index(out, want)
+				if at <= last {
+					t.Errorf("%q is missing or comes too early in %s", want, out)
+				}
+				last = at
+			}
+			if !strings.Contains(out, c.mount(key, "file")) || strings.Contains(out, c.mount(key, "read")) {
+				t.Errorf("the denied file that the program names is not hidden: %s", out)
+			}
+		})
+	}
+}
+
 func TestContainer_ConnectionsAreRefusedBeforeTheStart(t *testing.T) {
 	fakeTool(t, "docker", printArguments)
 	var unavailable *sandbox.Unavailable
@@ -126,7 +182,7 @@ func TestContainer_EndsHaveTheirCause(t *testing.T) {
 	}
 	fakeTool(t, "docker", `[ "$1" = version ] && exit 0; exit 125`)
 	if _, _, err := runContainer(t, sandbox.Config{Runtime: sandbox.RuntimeDocker, Image: "i"}, nil); err == nil {
-		t.Error("a container that could not be run became the end of the program, want an error")
+		t.Error("Wait reported a container that could not be run as the end of the program, want an error")
 	}
 }
 

@@ -12,8 +12,8 @@ type docker struct{}
 
 func (docker) signal(name, signal string) []string { return []string{"kill", "--signal", signal, name} }
 
-// prepare passes the environment in a file without a name, because arguments are visible to the whole machine. The name
-// of the program is the path: docker has no other argv[0].
+// prepare passes the environment in an unlinked file, because other processes of the machine can read arguments.
+// argv[0] is the path, because docker cannot set another one.
 func (docker) prepare(name string, p Program, c Config) (prepared, error) {
 	args := []string{
 		"run", "--rm", "--name", name, "--pull", "never", "--network", "none", "--ipc", "private", "--read-only", "--cap-drop", "ALL",
@@ -23,17 +23,20 @@ func (docker) prepare(name string, p Program, c Config) (prepared, error) {
 		"--ulimit", "core=0", "--ulimit", fmt.Sprintf("fsize=%d", p.Limits.Disk),
 		"--tmpfs", fmt.Sprintf("/tmp:rw,nosuid,nodev,size=%d", min(p.Limits.Disk, p.Limits.Memory)), "--workdir", p.Dir, "--env-file", "/proc/self/fd/3",
 	}
-	for i, paths := range [][]string{p.Read, p.Write} {
-		for _, path := range paths {
-			if strings.ContainsAny(path, ",\"\n") {
-				return prepared{}, fmt.Errorf("%w: %q has a comma, a quotation mark or a line break, which docker does not take", ErrPath, path)
-			}
-			mount := fmt.Sprintf("type=bind,source=%s,target=%s", path, path)
-			if i == 0 {
-				mount += ",readonly"
-			}
-			args = append(args, "--mount", mount)
+	for _, m := range containerMounts(p.Read, p.Write, c.DeniedPaths) {
+		if strings.ContainsAny(m.path, ",\"\n") {
+			return prepared{}, fmt.Errorf("%w: %q has a comma, a quotation mark or a line break, which docker does not take", ErrPath, m.path)
 		}
+		mount := fmt.Sprintf("type=bind,source=%s,target=%s", m.path, m.path)
+		switch {
+		case m.hidden && m.dir:
+			mount = fmt.Sprintf("type=tmpfs,target=%s,tmpfs-size=4096,tmpfs-mode=0500", m.path)
+		case m.hidden:
+			mount = fmt.Sprintf("type=bind,source=%s,target=%s,readonly", os.DevNull, m.path)
+		case !m.writable:
+			mount += ",readonly"
+		}
+		args = append(args, "--mount", mount)
 	}
 	env, err := environmentFile(p.Env)
 	if err != nil {
@@ -43,7 +46,7 @@ func (docker) prepare(name string, p Program, c Config) (prepared, error) {
 	return prepared{args: append(args, p.Argv[1:]...), extra: env, clean: func() {}}, nil
 }
 
-// environmentFile returns a file that no other process can open by a name.
+// environmentFile returns an unlinked file, so that no other process can open it by name.
 func environmentFile(env []string) (*os.File, error) {
 	for _, kv := range env {
 		if strings.ContainsAny(kv, "\r\n") {

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxSearched bounds how many files are looked at for one that reached the limit.
+// maxSearched bounds the search for a file that reached the limit, in files over all directories.
 const maxSearched = 20_000
 
-// filled reports whether a program that failed probably failed for want of disk: it died of SIGXFSZ, a file has exactly
-// the permitted size, or /tmp is full. Many languages ignore the signal and report a failed write instead.
+// filled reports whether a program probably failed because it ran out of disk: SIGXFSZ ended it, a file has exactly the
+// permitted size, or a temporary directory is full. Many languages ignore the signal and report a failed write instead.
 func filled(s *spec, status syscall.WaitStatus) bool {
 	if status.Exited() && status.ExitStatus() == 0 {
 		return false
@@ -34,8 +34,11 @@ func filled(s *spec, status syscall.WaitStatus) bool {
 	searched, found := 0, false
 	for _, dir := range dirs {
 		_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
-			if searched++; err != nil || found || searched > maxSearched {
+			if searched++; found || searched > maxSearched {
 				return fs.SkipAll
+			}
+			if err != nil { // the program closed a directory to its own user, or removed a file just now
+				return nil //nolint:nilerr // the search goes on beside it
 			}
 			if e.Type().IsRegular() {
 				if info, err := e.Info(); err == nil && info.Size() == s.Disk {

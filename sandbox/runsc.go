@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// runsc is the command line of gVisor. It runs a bundle of the Open Container Initiative: `runsc do` would show the whole
-// file system of the host.
+// runsc is the command line of gVisor. It runs an OCI bundle, because `runsc do` would show the whole file system of
+// the host.
 type runsc struct{}
 
 func (runsc) signal(name, signal string) []string { return append(runscFlags(), "kill", name, signal) }
@@ -61,7 +61,7 @@ type (
 	}
 )
 
-// prepare writes a bundle that only this user can read. The name of the program is its path.
+// prepare writes a bundle that only this user can read. argv[0] is the path of the program.
 func (runsc) prepare(name string, p Program, c Config) (prepared, error) {
 	dir, err := os.MkdirTemp("", "dvt-bundle-")
 	if err != nil {
@@ -106,19 +106,17 @@ func bundle(p Program, c Config) ociConfig {
 	for _, kind := range []string{"pid", "network", "ipc", "uts", "mount"} {
 		o.Linux.Namespaces = append(o.Linux.Namespaces, map[string]string{"type": kind})
 	}
-	for _, path := range slices.Concat(c.Read, p.Read) {
-		if hasFile(path) {
-			o.Mounts = append(o.Mounts, bind(path, "ro"))
-		}
-	}
-	for _, path := range p.Write {
-		o.Mounts = append(o.Mounts, bind(path, "rw"))
-	}
-	for _, path := range c.DeniedPaths {
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			o.Mounts = append(o.Mounts, ociMount{Destination: path, Type: "tmpfs", Source: "tmpfs", Options: []string{"ro", "size=4k"}})
-		} else if err == nil {
-			o.Mounts = append(o.Mounts, ociMount{Destination: path, Type: "bind", Source: os.DevNull, Options: []string{"bind", "ro"}})
+	read := slices.DeleteFunc(slices.Concat(c.Read, p.Read), func(path string) bool { return !hasFile(path) })
+	for _, m := range containerMounts(read, p.Write, c.DeniedPaths) {
+		switch {
+		case m.hidden && m.dir:
+			o.Mounts = append(o.Mounts, ociMount{Destination: m.path, Type: "tmpfs", Source: "tmpfs", Options: []string{"ro", "size=4k"}})
+		case m.hidden:
+			o.Mounts = append(o.Mounts, ociMount{Destination: m.path, Type: "bind", Source: os.DevNull, Options: []string{"bind", "ro"}})
+		case !m.writable:
+			o.Mounts = append(o.Mounts, bind(m.path, "ro"))
+		default:
+			o.Mounts = append(o.Mounts, bind(m.path, "rw"))
 		}
 	}
 	return o

@@ -1,5 +1,5 @@
-// Package contain keeps a panic of background work from ending the process. Work of one run must not take the server
-// from all tenants: the next server would take up the same run and end too.
+// Package contain keeps a panic of background work from ending the process. Otherwise one run could take the server
+// from all tenants, and the next server would work on the same run and end too.
 package contain
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// PanicError is a panic that was turned into an error. Its message does not name the value, which may hold what a tenant wrote;
-// the log of the process does.
+// PanicError is a recovered panic. Its message omits the value, which may hold data of a tenant; Guard writes the value
+// to the log of the process.
 type PanicError struct {
 	Value any
 	Stack []byte
@@ -24,7 +24,8 @@ func (p *PanicError) Error() string {
 	return "dvt has a fault: this work panicked, and the log says where"
 }
 
-// Call runs f on the goroutine of its caller. A panic of f is returned as a *PanicError. runtime.Goexit is left alone.
+// Call runs f on the caller's goroutine and returns its error. It returns a panic of f as a *PanicError and does not
+// intercept runtime.Goexit.
 func Call(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -40,15 +41,15 @@ const (
 	longestPause = time.Minute
 )
 
-// Guard logs and counts the panics of one process. The zero value tells nobody, and so does a nil Guard, which has no
-// Loop. It is safe for concurrent use.
+// Guard logs and counts the panics of one process. The zero value and a nil Guard neither log nor count. A Guard is safe
+// for concurrent use.
 type Guard struct {
 	log    *slog.Logger
 	panics *prometheus.CounterVec
-	pause  time.Duration // of a test; firstPause when zero
+	pause  time.Duration // set by tests; firstPause when zero
 }
 
-// New makes a guard. Guards of one registry share the counter dvt_panics_total; r and log may be nil.
+// New returns a guard. Guards of one registry share the counter dvt_panics_total. r and log may be nil.
 func New(r prometheus.Registerer, log *slog.Logger) *Guard {
 	g := &Guard{log: log, panics: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "dvt_panics_total", Help: "Panics of background work that were contained, by duty. Each is a fault of dvt.",
@@ -65,7 +66,8 @@ func New(r prometheus.Registerer, log *slog.Logger) *Guard {
 	return g
 }
 
-// Call is Call, and tells of a panic. duty is a constant; about names the run or other subject, or is empty.
+// Call runs f like the function Call, and logs and counts a panic. duty is a constant, because it labels a metric.
+// about names the run or other subject, or is empty.
 func (g *Guard) Call(duty, about string, f func() error) error {
 	err := Call(f)
 	g.Tell(duty, about, err)
@@ -91,21 +93,22 @@ func (g *Guard) Tell(duty, about string, err error) bool {
 	return true
 }
 
-// Loop runs f until it returns, and again after each panic, with pauses that grow from a second to a minute. It returns
-// what f returned, or nil once ctx has ended.
+// Loop runs f, and runs it again after each panic, with pauses that grow from a second to a minute. It returns the
+// error of f when f returns, or nil when ctx ends during a pause.
 func (g *Guard) Loop(ctx context.Context, duty string, f func(context.Context) error) error {
-	pause := g.pause
-	if pause <= 0 {
-		pause = firstPause
+	first := firstPause
+	if g != nil && g.pause > 0 {
+		first = g.pause
 	}
+	pause := first
 	for {
 		began := time.Now()
 		err := g.Call(duty, "", func() error { return f(ctx) })
 		if _, panicked := errors.AsType[*PanicError](err); !panicked {
 			return err
 		}
-		if time.Since(began) > longestPause { // it worked in between
-			pause = max(g.pause, firstPause)
+		if time.Since(began) > longestPause { // f worked for a while, so this panic is a new one
+			pause = first
 		}
 		timer := time.NewTimer(pause)
 		select {
