@@ -12,13 +12,15 @@ import (
 	"gocloud.dev/gcerrors"
 )
 
-// Archive keeps small documents that nobody writes twice. It is safe for concurrent use.
+// Archive stores small documents that are written once and never replaced, in a bucket. OpenArchive makes one. It is
+// safe for concurrent use.
 type Archive struct{ bucket *blob.Bucket }
 
-// maxArchived bounds one document of an Archive, in bytes.
+// maxArchived is the size, in bytes, of the largest document. Write refuses a larger one, because Each could not read it.
 const maxArchived = 1 << 20
 
-// OpenArchive opens the bucket at a URL: file:///a/directory (made when missing) or mem://.
+// OpenArchive opens the bucket at a URL: file:///a/directory, which it creates when it is missing, or mem://. The
+// caller closes the archive.
 func OpenArchive(ctx context.Context, bucketURL string) (*Archive, error) {
 	u, err := url.Parse(bucketURL)
 	if err != nil {
@@ -34,11 +36,15 @@ func OpenArchive(ctx context.Context, bucketURL string) (*Archive, error) {
 	return &Archive{bucket}, nil
 }
 
-// Close lets go of the bucket.
+// Close releases the bucket.
 func (a *Archive) Close() error { return a.bucket.Close() }
 
-// Write keeps a document under a name that has none: fs.ErrExist when it has, and nothing is changed.
+// Write stores a document under a new name. It returns fs.ErrExist, and changes nothing, when a document of that name
+// exists. A document larger than 1 MiB is an error.
 func (a *Archive) Write(ctx context.Context, name string, body []byte) error {
+	if len(body) > maxArchived {
+		return fmt.Errorf("artifact: %s has %d bytes, more than %d", name, len(body), maxArchived)
+	}
 	err := a.bucket.WriteAll(ctx, name, body, &blob.WriterOptions{IfNotExist: true, ContentType: "application/json"})
 	if gcerrors.Code(err) == gcerrors.FailedPrecondition {
 		return fs.ErrExist
@@ -49,7 +55,8 @@ func (a *Archive) Write(ctx context.Context, name string, body []byte) error {
 	return nil
 }
 
-// Each gives every document to f, in the order of names, one at a time.
+// Each calls f with every document, one at a time and in the order of their names. It stops at the first error,
+// including one that f returns. A document larger than 1 MiB is an error.
 func (a *Archive) Each(ctx context.Context, f func(name string, body []byte) error) error {
 	list := a.bucket.List(nil)
 	for {

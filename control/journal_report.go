@@ -17,22 +17,22 @@ import (
 	"github.com/dvt-engine/dvt/store"
 )
 
-// Bounds of a report, and of the audit rows that it may cause.
+// Limits on a report and on the audit rows that it may cause.
 const (
 	maxReportQueues  = 64
 	maxReportName    = 256 // bytes of a worker's or a queue's name
-	maxReportRuntime = 64
-	maxReportReason  = 300
+	maxReportRuntime = 64  // bytes
+	maxReportReason  = 300 // bytes
 	maxKnownWorkers  = 2000
-	maxReportTenants = 100 // whose audit one report reaches
-	// failedReportAgain is the time between two audit rows about a worker whose verification goes on failing.
+	maxReportTenants = 100 // tenants that get an audit row for one report
+	// failedReportAgain is the time between two audit rows about a worker whose verification keeps failing.
 	failedReportAgain = 10 * time.Minute
 )
 
 // actionIsolation is the action of the audit rows of WorkerIsolationEvent, contract R425.
 const actionIsolation = "WORKER_ISOLATION"
 
-// knownWorker is what the audit was last told about a worker.
+// knownWorker is the state of a worker that the last audit row recorded.
 type knownWorker struct {
 	fingerprint string
 	audited     time.Time
@@ -40,9 +40,9 @@ type knownWorker struct {
 
 var _ engine.WorkerReporter = (*attempts)(nil)
 
-// Report implements engine.WorkerReporter. A worker reports about queues of its own alone. The first report of a worker
-// and each change of its sandbox leave a row in the audit of the tenants that it serves, and so does a verification
-// that fails, once in failedReportAgain.
+// Report implements engine.WorkerReporter. A worker may report only about queues of its own account. The first report
+// of a worker, and each change of its sandbox, writes an audit row for the tenants that it serves. A failing
+// verification repeats the row every failedReportAgain.
 func (a *attempts) Report(ctx context.Context, r engine.WorkerReport) error {
 	err := a.report(ctx, r)
 	return a.journal.refusals.record(ctx, refusedCall{call: "report", actor: a.worker.ID}, err)
@@ -85,12 +85,13 @@ func (a *attempts) report(ctx context.Context, r engine.WorkerReport) error {
 
 func (a *attempts) workerKey(worker string) string { return a.worker.ID + "/" + worker }
 
-// knownWorker returns what is known of a worker, from the store where this process has not heard of it.
+// knownWorker returns the recorded state of a worker. It reads the store only when this process has not cached the
+// worker. false means that there is no recent report of the worker.
 func (a *attempts) knownWorker(ctx context.Context, worker string, queues []string) (knownWorker, bool, error) {
 	if k, ok := a.journal.workers.Get(a.workerKey(worker)); ok {
 		return k, true, nil
 	}
-	rows, err := a.journal.cfg.Store.WorkerReports(ctx, queues[:1], store.WorkerReportLife)
+	rows, err := a.journal.cfg.Store.WorkerReports(ctx, queues, store.WorkerReportLife)
 	if err != nil {
 		return knownWorker{}, false, err
 	}
@@ -103,14 +104,14 @@ func (a *attempts) knownWorker(ctx context.Context, worker string, queues []stri
 	return knownWorker{}, false, nil
 }
 
-// fingerprintOf covers the facts whose change is worth an audit row.
+// fingerprintOf combines the facts whose change deserves an audit row.
 func fingerprintOf(r engine.WorkerReport) string {
 	return fmt.Sprint(r.OK, r.Runtime, r.Digest, r.UID, r.Parts)
 }
 
-// checkReport refuses a report that is malformed or about a queue that is not the worker's own, and returns its part
-// that is kept. Parts that this server does not know are left out: they are a later version's, and no plan here
-// requires them.
+// checkReport refuses a report that is malformed or names a queue outside the worker's account, and returns the part to
+// store. It drops sandbox parts that this server does not know: they belong to a later version, and no plan here can
+// require them.
 func (a *attempts) checkReport(r engine.WorkerReport) (engine.WorkerReport, error) {
 	bad := func(format string, args ...any) (engine.WorkerReport, error) {
 		return engine.WorkerReport{}, newRefusal("report", format, args...)
@@ -150,12 +151,14 @@ func (a *attempts) checkReport(r engine.WorkerReport) (engine.WorkerReport, erro
 	return out, nil
 }
 
+// isName reports whether s is a valid name of a worker or a queue.
 func isName(s string) bool {
 	return s != "" && len(s) <= maxReportName && run.IsText(s) && !strings.ContainsAny(s, "\n\t\r")
 }
 
-// isolationRows are the audit rows of WorkerIsolationEvent: one for each tenant that the worker serves by name. A
-// worker of all tenants leaves one row, for the operators' tenant; without one the log has it.
+// isolationRows returns the audit rows of WorkerIsolationEvent, one for each tenant that the worker serves by name. A
+// worker of all tenants gets one row for the operators' tenant. Without such a tenant only the server's log records the
+// report.
 func (a *attempts) isolationRows(r engine.WorkerReport, queues []string, changed bool) (rows []store.AuditRow) {
 	tenants := slices.Clone(a.worker.Serves)
 	if slices.Contains(tenants, "*") {
@@ -181,6 +184,7 @@ func (a *attempts) isolationRows(r engine.WorkerReport, queues []string, changed
 	return rows
 }
 
+// logReport logs a report that is new, changed or failing.
 func (j *Journal) logReport(ctx context.Context, account string, r engine.WorkerReport, queues []string) {
 	about := []slog.Attr{
 		slog.String("account", account), slog.String("worker", r.Worker), slog.Any("queues", queues), slog.String("runtime", r.Runtime),

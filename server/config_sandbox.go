@@ -13,23 +13,23 @@ import (
 	"github.com/dvt-engine/dvt/sandbox"
 )
 
-// Sandboxing is every setting of the sandbox that programs of steps run in.
+// Sandboxing contains the settings of the sandbox for the programs of steps.
 type Sandboxing struct {
 	SandboxRuntime string   `koanf:"sandbox-runtime"` // process, docker, gvisor or none
 	SandboxImage   string   `koanf:"sandbox-image"`   // container image of the runtime docker
-	SandboxMemory  string   `koanf:"sandbox-memory"`  // of steps that ask for none, such as 2Gi
+	SandboxMemory  string   `koanf:"sandbox-memory"`  // default of a step, such as 2Gi
 	SandboxCPU     float64  `koanf:"sandbox-cpu"`     // cores
-	SandboxPIDs    int      `koanf:"sandbox-pids"`    // processes and threads at once
-	SandboxDisk    string   `koanf:"sandbox-disk"`    // of one written file
-	SandboxMax     []string `koanf:"sandbox-max"`     // memory=8Gi, cpu=4, pids=256, disk=20Gi: the most that a step gets
+	SandboxPIDs    int      `koanf:"sandbox-pids"`    // concurrent processes and threads
+	SandboxDisk    string   `koanf:"sandbox-disk"`    // size of one written file
+	SandboxMax     []string `koanf:"sandbox-max"`     // maxima for a step: memory=8Gi, cpu=4, pids=256, disk=20Gi
 	SandboxRead    []string `koanf:"sandbox-read"`    // files and directories that every step may read
 	SandboxWrite   []string `koanf:"sandbox-write"`   // directories that every step may read and change
-	SandboxRoots   []string `koanf:"sandbox-roots"`   // directories that steps may name, beside the project root
-	// SandboxAllowMissing names parts of the sandbox without which a worker serves its data queues all the same.
+	SandboxRoots   []string `koanf:"sandbox-roots"`   // directories that steps may name in addition to the project root
+	// SandboxAllowMissing names parts of the sandbox that the machine need not enforce for the worker to start.
 	SandboxAllowMissing []string `koanf:"sandbox-allow-missing"`
 }
 
-// runtimeNone is the value of sandbox-runtime that isolates nothing.
+// runtimeNone is the value of sandbox-runtime without isolation.
 const runtimeNone = "none"
 
 // sandboxRuntimes are the values of sandbox-runtime.
@@ -37,7 +37,7 @@ var sandboxRuntimes = []string{ //nolint:gochecknoglobals // a constant
 	sandbox.RuntimeProcess, sandbox.RuntimeDocker, sandbox.RuntimeGVisor, runtimeNone,
 }
 
-// helpOfSandboxing is the help of those settings that commands take as flags.
+// helpOfSandboxing is the help text of the settings that are also flags of commands.
 var helpOfSandboxing = map[string]string{ //nolint:gochecknoglobals // a table
 	"sandbox-runtime":       "process, docker, gvisor, or none: programs of steps then run with all rights of the worker",
 	"sandbox-image":         "container image that the runtime docker starts programs in",
@@ -52,15 +52,20 @@ var helpOfSandboxing = map[string]string{ //nolint:gochecknoglobals // a table
 	"sandbox-allow-missing": "parts of the sandbox that this worker may lack: files, network, connect, processes, syscalls",
 }
 
-// requiredParts are those without which a data worker does not start unless sandbox-allow-missing names them.
+// requiredParts are the parts that a data worker needs to start, unless sandbox-allow-missing names them.
 var requiredParts = []plan.SandboxPart{ //nolint:gochecknoglobals // a constant
 	plan.SandboxFiles, plan.SandboxNetwork, plan.SandboxConnect, plan.SandboxProcesses, plan.SandboxSyscalls,
 }
 
-// Bounds of the limits of steps.
+// Allowed range of the limits in the settings. It is that of plans, but for the fewest processes: a default that starts
+// no shell helps nobody.
 var (
-	leastLimits = sandbox.Limits{Memory: 16 << 20, CPU: 0.05, PIDs: 8, Disk: 1 << 20}         //nolint:gochecknoglobals // constants
-	mostLimits  = sandbox.Limits{Memory: 16 << 40, CPU: 1024, PIDs: 1_000_000, Disk: 1 << 50} //nolint:gochecknoglobals // constants
+	leastLimits = sandbox.Limits{ //nolint:gochecknoglobals // constants
+		Memory: plan.MinSandboxMemory, CPU: plan.MinSandboxCPU, PIDs: 8, Disk: plan.MinSandboxDisk,
+	}
+	mostLimits = sandbox.Limits{ //nolint:gochecknoglobals // constants
+		Memory: plan.MaxSandboxMemory, CPU: plan.MaxSandboxCPU, PIDs: plan.MaxSandboxPIDs, Disk: plan.MaxSandboxDisk,
+	}
 )
 
 func sandboxDefaults() map[string]any {
@@ -70,7 +75,7 @@ func sandboxDefaults() map[string]any {
 	}
 }
 
-// verifySandbox names everything that is wrong with these settings, and makes paths absolute.
+// verifySandbox returns all errors in these settings. It also cleans their paths.
 func (c *Config) verifySandbox() (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if !slices.Contains(sandboxRuntimes, c.SandboxRuntime) {
@@ -83,7 +88,7 @@ func (c *Config) verifySandbox() (errs []error) {
 	if err != nil {
 		errs = append(errs, err)
 	} else if normal.Memory > most.Memory || normal.CPU > most.CPU || normal.PIDs > most.PIDs || normal.Disk > most.Disk {
-		bad("sandbox-max: the most that a step gets is less than what a step gets that asks for nothing: raise it, or lower " +
+		bad("sandbox-max: the maximum for a step is below the default for a step: raise it, or lower " +
 			"sandbox-memory, sandbox-cpu, sandbox-pids or sandbox-disk")
 	}
 	for setting, paths := range map[string][]string{
@@ -112,7 +117,7 @@ func joined[T ~string](words []T) string {
 	return strings.Join(texts, ", ")
 }
 
-// stepLimits are the limits of a step that asks for none, and the most that any step gets.
+// stepLimits returns the default limits of a step and the maxima for every step.
 func (c *Config) stepLimits() (normal, most sandbox.Limits, err error) {
 	var errs []error
 	set := func(setting string, l *sandbox.Limits, field, value string) {
@@ -125,13 +130,13 @@ func (c *Config) stepLimits() (normal, most sandbox.Limits, err error) {
 	set("sandbox-pids", &normal, "pids", strconv.Itoa(c.SandboxPIDs))
 	set("sandbox-disk", &normal, "disk", c.SandboxDisk)
 	most = mostLimits
-	said := map[string]bool{}
+	seen := map[string]bool{}
 	for _, entry := range c.SandboxMax {
 		field, value, _ := strings.Cut(strings.TrimSpace(entry), "=")
-		if said[field] {
-			errs = append(errs, fmt.Errorf("sandbox-max: %s is there twice", field))
+		if seen[field] {
+			errs = append(errs, fmt.Errorf("sandbox-max: %s is given twice", field))
 		}
-		said[field] = true
+		seen[field] = true
 		set("sandbox-max", &most, field, value)
 	}
 	return normal, most, errors.Join(errs...)
@@ -165,7 +170,7 @@ func setLimit(l *sandbox.Limits, field, value string) (err error) {
 	return err
 }
 
-// parseSize reads a number of bytes, or one with the unit Ki, Mi, Gi or Ti.
+// parseSize parses a number of bytes, optionally with the unit Ki, Mi, Gi or Ti.
 func parseSize(text string) (int64, error) {
 	unit := int64(1)
 	for i, suffix := range []string{"Ki", "Mi", "Gi", "Ti"} {
@@ -181,8 +186,8 @@ func parseSize(text string) (int64, error) {
 	return n * unit, nil
 }
 
-// hiddenFiles are what no program of a step may see, even below the project root: the data of this process, the
-// workspaces of all runs, and files of secrets.
+// hiddenFiles returns the absolute paths that the sandbox hides from programs even below the project root: the data of
+// this process, the workspaces of all runs, and files of secrets.
 func (c *Config) hiddenFiles() []string {
 	paths := append(c.secretFiles(), c.Data, c.Workspace, c.settingsFile)
 	if path, ok := strings.CutPrefix(c.Store, "sqlite:"); ok {

@@ -15,20 +15,20 @@ func TestLoad_LimitsOfSteps(t *testing.T) {
 	must(t, err)
 	normal, most := server.StepLimits(t, c)
 	if diff := cmp.Diff(sandbox.Limits{Memory: 2 << 30, CPU: 2, PIDs: 256, Disk: 10 << 30}, normal); diff != "" {
-		t.Errorf("limits of a step that asks for none (-want +got):\n%s", diff)
+		t.Errorf("default limits of a step (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(sandbox.Limits{Memory: 8 << 30, CPU: 4, PIDs: 256, Disk: 20 << 30}, most); diff != "" {
-		t.Errorf("the most that a step gets (-want +got):\n%s", diff)
+		t.Errorf("maxima for a step (-want +got):\n%s", diff)
 	}
 	t.Setenv("DVT_SANDBOX_MAX", "memory=1Gi,pids=64")
 	c, err = load(t, false, "sandbox-memory: 512Mi\nsandbox-cpu: 0.5\nsandbox-pids: 32\nsandbox-disk: 1Gi\nsandbox-read: [/srv/shared/]")
 	must(t, err)
 	normal, most = server.StepLimits(t, c)
 	if diff := cmp.Diff(sandbox.Limits{Memory: 512 << 20, CPU: 0.5, PIDs: 32, Disk: 1 << 30}, normal); diff != "" {
-		t.Errorf("limits of a step that asks for none (-want +got):\n%s", diff)
+		t.Errorf("default limits of a step (-want +got):\n%s", diff)
 	}
 	if most.Memory != 1<<30 || most.PIDs != 64 || most.CPU < 1000 {
-		t.Errorf("the most that a step gets is %+v, want 1Gi, 64 and no bound of cores", most)
+		t.Errorf("the maxima for a step are %+v, want 1Gi, 64 and no limit on cores", most)
 	}
 	if diff := cmp.Diff([]string{"/srv/shared"}, c.SandboxRead); diff != "" {
 		t.Errorf("sandbox-read (-want +got):\n%s", diff)
@@ -48,15 +48,15 @@ sandbox-roots: [relative/path]
 sandbox-allow-missing: [firewall]
 `)
 	if err == nil {
-		t.Fatal("nothing is refused")
+		t.Fatal("invalid settings were accepted")
 	}
 	for _, want := range []string{
 		`sandbox-runtime: "chroot" is not one of process, docker, gvisor, none`,
 		`sandbox-memory: memory must be a size from 16Mi to 16384Gi, such as 512Mi or 2Gi, not "1Mi"`,
-		`sandbox-cpu: cpu must be a number of cores from 0.05 to 1024, not "-1"`,
-		`sandbox-pids: pids must be a whole number from 8 to 1000000, not "3"`,
+		`sandbox-cpu: cpu must be a number of cores from 0.01 to 1024, not "-1"`,
+		`sandbox-pids: pids must be a whole number from 8 to 32768, not "3"`,
 		`sandbox-disk: disk must be a size from 1Mi to 1048576Gi, such as 512Mi or 2Gi, not "5GB"`,
-		`sandbox-max: memory must be a size`, `sandbox-max: "swap" is not one of memory, cpu, pids, disk`, "sandbox-max: pids is there twice",
+		`sandbox-max: memory must be a size`, `sandbox-max: "swap" is not one of memory, cpu, pids, disk`, "sandbox-max: pids is given twice",
 		`sandbox-read: "shared" must be an absolute path, and not /`, `sandbox-read: "/" must be an absolute path`,
 		`sandbox-roots: "relative/path" must be an absolute path`,
 		`sandbox-allow-missing: "firewall" is not one of files, network, connect, processes, syscalls, memory, cpu, pids`,
@@ -69,7 +69,7 @@ sandbox-allow-missing: [firewall]
 		t.Errorf("docker without an image: %v, want an error that names sandbox-image", err)
 	}
 	_, err = load(t, false, "sandbox-memory: 4Gi\nsandbox-max: [memory=2Gi]")
-	if want := "the most that a step gets is less than what a step gets that asks for nothing"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "the maximum for a step is below the default for a step"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("the error is %v, want one that says %s", err, want)
 	}
 }

@@ -16,18 +16,20 @@ import (
 )
 
 const (
-	ownAddressesFor = 30 * time.Second // that resolved names are used
-	resolveOwn      = 2 * time.Second
+	ownAddressesFor = 30 * time.Second // how long resolved addresses are used
+	resolveOwn      = 2 * time.Second  // time limit for resolving the targets, which happens side by side
 )
 
-// ownAddresses are where the parts of this installation listen that this process is configured with. No program of a step
-// may connect to them, whatever other rules say. Safe for concurrent use.
+// ownAddresses are the configured addresses of the parts of this installation. Programs of steps may never connect to
+// them, regardless of other rules. It is safe for concurrent use.
 type ownAddresses struct {
 	targets []string // host:port; an empty host is this machine
 	log     *slog.Logger
 
+	refresh sync.Mutex // held by the one caller that resolves
+
 	mu       sync.Mutex
-	resolved map[string][]netip.Addr // by target; what it resolved to last
+	resolved map[string][]netip.Addr // by target; the last successful result; never changed once it is here
 	at       time.Time
 }
 
@@ -67,8 +69,8 @@ func newOwnAddresses(c *Config, log *slog.Logger) *ownAddresses {
 	return o
 }
 
-// contains reports whether an address is one of them. A part that listens on this machine is refused by each address of
-// the machine, and so is every port on which this process or one that it started listens.
+// contains reports whether an address belongs to the installation. When a part listens on this machine, every address
+// of the machine counts. So does every port on which this process or a descendant listens.
 func (o *ownAddresses) contains(a netip.AddrPort) bool {
 	addr := a.Addr().WithZone("").Unmap()
 	local := isLocal(addr)
@@ -87,35 +89,68 @@ func (o *ownAddresses) contains(a netip.AddrPort) bool {
 	return false
 }
 
-// addresses resolves the targets again when that was long ago. A name that cannot be resolved keeps its addresses.
+// addresses returns the resolved targets, and resolves them again after ownAddressesFor. One caller resolves, and the
+// others use the addresses from before meanwhile: a slow name server must not stop the connections of all steps. Only
+// the first time everybody waits. A name that cannot be resolved keeps its previous addresses.
 func (o *ownAddresses) addresses() map[string][]netip.Addr {
+	before, at := o.current()
+	if !at.IsZero() && time.Since(at) < ownAddressesFor {
+		return before
+	}
+	if at.IsZero() {
+		o.refresh.Lock()
+	} else if !o.refresh.TryLock() {
+		return before
+	}
+	defer o.refresh.Unlock()
+	if again, now := o.current(); now != at { // another caller has resolved meanwhile
+		return again
+	}
+	next := o.resolve(before)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.at.IsZero() && time.Since(o.at) < ownAddressesFor {
-		return o.resolved
-	}
+	o.resolved, o.at = next, time.Now()
+	return next
+}
+
+func (o *ownAddresses) current() (map[string][]netip.Addr, time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.resolved, o.at
+}
+
+// resolve looks all targets up.
+func (o *ownAddresses) resolve(before map[string][]netip.Addr) map[string][]netip.Addr {
 	ctx, cancel := context.WithTimeout(context.Background(), resolveOwn)
 	defer cancel()
-	next := make(map[string][]netip.Addr, len(o.targets))
-	for _, target := range o.targets {
+	results := make([][]netip.Addr, len(o.targets))
+	var all sync.WaitGroup
+	for i, target := range o.targets {
 		host, _, _ := net.SplitHostPort(target)
 		if host == "" {
-			next[target] = []netip.Addr{netip.IPv4Unspecified()}
+			results[i] = []netip.Addr{netip.IPv4Unspecified()}
 			continue
 		}
-		found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-		if err != nil {
-			o.log.Warn("an address of this installation cannot be resolved; steps are kept from the addresses that it had",
-				slog.String("address", target), slog.Any("error", err))
-			found = o.resolved[target]
-		}
-		for i, a := range found {
-			found[i] = a.WithZone("").Unmap()
-		}
-		next[target] = found
+		all.Go(func() {
+			found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+			if err != nil {
+				o.log.Warn("an address of this installation cannot be resolved; steps are kept from the addresses that it had",
+					slog.String("address", target), slog.Any("error", err))
+				results[i] = before[target]
+				return
+			}
+			for k, a := range found {
+				found[k] = a.WithZone("").Unmap()
+			}
+			results[i] = found
+		})
 	}
-	o.resolved, o.at = next, time.Now()
-	return o.resolved
+	all.Wait()
+	next := make(map[string][]netip.Addr, len(o.targets))
+	for i, target := range o.targets {
+		next[target] = results[i]
+	}
+	return next
 }
 
 // isLocal reports whether an address leads to this machine.

@@ -25,16 +25,18 @@ import (
 const (
 	// verifyEvery is the time between two verifications of the sandbox of a worker.
 	verifyEvery = 10 * time.Minute
-	// verifyAgain is the time after a verification that failed.
+	// verifyAgain is the delay before a verification is repeated after a failure.
 	verifyAgain = time.Minute
-	// maxViolationTenants bounds the tenants that worker_isolation_violations_total names. The others are counted together.
+	// maxViolationTenants limits the tenants that appear in worker_isolation_violations_total. The others share one
+	// label.
 	maxViolationTenants = 1000
 	otherTenants        = "other"
-	// verifierSuffix is added to the name of the runtime that a verification opens beside the one in use.
+	// verifierSuffix marks the name of the second runtime that a verification opens beside the one in use.
 	verifierSuffix = "-verify"
 )
 
-// isolation is the sandbox of the steps of this process, and what is known about it.
+// isolation is the sandbox for the steps of this process, with the result of its last verification. countViolation and
+// workerReport are safe for concurrent use; verify is not.
 type isolation struct {
 	cfg     *Config
 	log     *slog.Logger
@@ -42,18 +44,18 @@ type isolation struct {
 	runtime sandbox.Runtime
 	open    func(name string) (sandbox.Runtime, error)
 	own     *ownAddresses
-	normal  sandbox.Limits // of steps that ask for none
+	normal  sandbox.Limits // defaults of a step
 	most    sandbox.Limits
 
 	violations *prometheus.CounterVec
 	mu         sync.Mutex
-	tenants    map[string]bool // that violations names
+	tenants    map[string]bool // tenants with a label in violations
 
 	last atomic.Pointer[engine.WorkerReport]
 }
 
-// openIsolation opens the sandbox of a process that runs steps. It refuses a machine that cannot enforce a required part
-// which sandbox-allow-missing does not name; in `dvt dev` it warns.
+// openIsolation opens the sandbox of a process that runs steps. It returns an error when the machine cannot enforce a
+// required part that sandbox-allow-missing does not name; in `dvt dev` it only warns.
 func (c *Config) openIsolation(log *slog.Logger, registry prometheus.Registerer) (*isolation, error) {
 	normal, most, err := c.stepLimits()
 	if err != nil {
@@ -88,7 +90,7 @@ func (c *Config) openIsolation(log *slog.Logger, registry prometheus.Registerer)
 	return i, nil
 }
 
-// newRuntime opens the runtime that the settings name.
+// newRuntime opens the runtime of the setting sandbox-runtime.
 func (c *Config) newRuntime(name string, normal sandbox.Limits) (sandbox.Runtime, error) {
 	if c.SandboxRuntime == runtimeNone {
 		return executor.Plain(), nil
@@ -96,7 +98,7 @@ func (c *Config) newRuntime(name string, normal sandbox.Limits) (sandbox.Runtime
 	return openRuntime(c, name, normal)
 }
 
-// judgeCapabilities refuses a machine that cannot enforce what the worker needs, and warns of other missing parts.
+// judgeCapabilities returns an error when the machine cannot enforce a required part, and warns of other missing parts.
 func (c *Config) judgeCapabilities(have sandbox.Capabilities, log *slog.Logger) error {
 	if c.SandboxRuntime == runtimeNone {
 		log.Warn("steps run without a sandbox, because sandbox-runtime is none: a program of a step has all rights of this worker, " +
@@ -120,20 +122,20 @@ func (c *Config) judgeCapabilities(have sandbox.Capabilities, log *slog.Logger) 
 		"docs/operations.md for the remedies, or accept it by name with sandbox-allow-missing", strings.Join(refused, "; "))
 }
 
-// configure adds the sandbox to what executors need to know.
+// configure adds the settings of the sandbox to those of executors.
 func (i *isolation) configure(x *executor.Config) {
 	x.Sandbox, x.Limits, x.MaxLimits = i.runtime, i.normal, i.most
 	x.AllowedRoots = append(x.AllowedRoots, i.cfg.SandboxRoots...)
 	x.Read, x.Write = i.cfg.SandboxRead, slices.Clone(i.cfg.SandboxWrite)
 	x.Hidden = i.cfg.hiddenFiles()
-	x.Own, x.Violation = i.own.contains, i.violated
+	x.Own, x.Violation = i.own.contains, i.countViolation
 	if i.cfg.dev {
 		x.Write = append(x.Write, i.cfg.sampleData())
 	}
 }
 
-// violated counts and logs an action that the sandbox refused. The step's own log has it too.
-func (i *isolation) violated(v executor.Violation) {
+// countViolation counts and logs an action that the sandbox refused. The log of the step also contains it.
+func (i *isolation) countViolation(v executor.Violation) {
 	i.violations.WithLabelValues(i.host(), i.tenantLabel(v.TenantID)).Inc()
 	i.log.Warn("the sandbox refused an action of a step", slog.String("tenant", v.TenantID), slog.String("run", v.RunID),
 		slog.String("step", v.StepID), slog.String("part", string(v.Part)), slog.String("action", v.Action))
@@ -154,7 +156,7 @@ func (i *isolation) tenantLabel(tenant string) string {
 	return tenant
 }
 
-// verify opens the runtime once more and compares what it can do with what the running one said.
+// verify opens the runtime a second time and compares its capabilities with those of the runtime in use.
 func (i *isolation) verify() error {
 	err := i.compare()
 	i.record(i.runtime.Capabilities(), err)
@@ -195,17 +197,24 @@ func (i *isolation) record(c sandbox.Capabilities, err error) {
 		e.Problem = err.Error()
 	}
 	i.last.Store(e)
-	i.log.Info("the sandbox of steps was verified", slog.String("event", "WorkerIsolationEvent"), slog.String("worker", e.Worker),
-		slog.String("runtime", e.Runtime), slog.String("digest", e.Digest), slog.Int("uid", e.UID), slog.String("parts", joined(e.Parts)),
-		slog.Bool("ok", e.OK), slog.Time("at", e.At))
+	facts := []any{
+		slog.String("event", "WorkerIsolationEvent"), slog.String("worker", e.Worker), slog.String("runtime", e.Runtime),
+		slog.String("digest", e.Digest), slog.Int("uid", e.UID), slog.String("parts", joined(e.Parts)), slog.Bool("ok", e.OK), slog.Time("at", e.At),
+	}
+	if err != nil {
+		i.log.Warn("the sandbox of steps failed its verification", append(facts, slog.String("problem", e.Problem))...)
+		return
+	}
+	i.log.Info("the sandbox of steps was verified", facts...)
 }
 
-// workerReport returns the result of the last verification (WorkerIsolationEvent), which the tenants that the worker serves
-// find in their audit.
+// workerReport returns the result of the last verification (WorkerIsolationEvent). The Journal writes it to the audit
+// logs of the tenants that the worker serves.
 func (i *isolation) workerReport() engine.WorkerReport { return *i.last.Load() }
 
-// whileIsolated does the work of data queues as long as the sandbox can be verified. A failed verification ends the work;
-// it begins again after one that succeeds. In `dvt dev` the work goes on with an error in the log.
+// whileIsolated runs work, the service of data queues, while the sandbox passes its verification. It cancels work after
+// a failed verification and starts it again after a successful one. In `dvt dev` a failure is only logged. It returns
+// the error of work, or nil when ctx ends.
 func (i *isolation) whileIsolated(ctx context.Context, work func(context.Context) error) error {
 	for {
 		working, stop := context.WithCancel(ctx)
@@ -227,11 +236,11 @@ func (i *isolation) whileIsolated(ctx context.Context, work func(context.Context
 			}
 			failed = i.verify() != nil
 		}
-		i.log.Info("the sandbox of steps is whole again: data queues are served")
+		i.log.Info("the sandbox of steps passed its verification again: this worker serves its data queues")
 	}
 }
 
-// watch returns when the work has ended, with its error, or when a verification failed.
+// watch returns when work has ended, with its error, or with failed when a verification failed.
 func (i *isolation) watch(ctx context.Context, done <-chan error) (failed bool, err error) {
 	tick := time.NewTicker(verifyEvery)
 	defer tick.Stop()
@@ -267,11 +276,11 @@ func (c *Config) clock() time.Time {
 	return time.Now()
 }
 
-// sampleData is where the samples of `dvt dev` keep databases.
+// sampleData returns the directory in which the samples of `dvt dev` keep databases.
 func (c *Config) sampleData() string { return filepath.Join(c.Data, "sample") }
 
-// closeWorkspaces makes the directory of workspaces and every workspace in it private to the worker's user. Earlier versions
-// and people may have made them with other rights.
+// closeWorkspaces creates the directory of workspaces, and makes it and every workspace in it private to the worker's
+// user. Earlier versions or people may have created them with wider permissions.
 func closeWorkspaces(root string) error {
 	if err := os.MkdirAll(root, 0o700); err != nil {
 		return fmt.Errorf("the directory %s cannot be made: choose another with --workspace: %w", root, errors.Unwrap(err))
@@ -282,7 +291,7 @@ func closeWorkspaces(root string) error {
 	}
 	dirs := []string{root}
 	for _, e := range entries {
-		if e.IsDir() { // not a link to one
+		if e.IsDir() { // symbolic links are skipped
 			dirs = append(dirs, filepath.Join(root, e.Name()))
 		}
 	}

@@ -2,22 +2,24 @@ package coalesce
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/dvt-engine/dvt/store"
 )
 
-// newRun is a call of CreateRun that waits.
+// newRun is a pending call of CreateRun.
 type newRun struct {
-	left   <-chan struct{} // closed when the caller has left
+	left   <-chan struct{} // closed when the caller no longer waits
 	run    store.NewRun
-	result chan store.CreatedRun // has room for it
+	result chan store.CreatedRun // buffered, so that the writer never blocks
 }
 
 func (n *newRun) bytes() int { return len(n.run.Plan) + len(n.run.Run.Params) }
 
-// CreateRun implements store.Transactor. Every start holds the lanes of all projects until it is durable, so starts that
-// come while others are under way share a transaction. Wait of a caller that has left may still be called.
+// CreateRun implements store.Transactor. A start locks the lanes of all projects until it is durable, so starts that
+// arrive meanwhile share the next transaction. ErrOverloaded when too many starts wait. When ctx ends first, Wait of n
+// may still be called, and the run may still be created.
 func (c *coalescer) CreateRun(ctx context.Context, n store.NewRun) (store.Run, bool, error) {
 	own := &newRun{left: ctx.Done(), run: n, result: make(chan store.CreatedRun, 1)}
 	if !c.enterNew(own) {
@@ -46,7 +48,7 @@ func (c *coalescer) enterNew(own *newRun) bool {
 	return true
 }
 
-// create writes runs until none waits any more.
+// create writes groups of runs until none is pending.
 func (c *coalescer) create() {
 	for {
 		c.mu.Lock()
@@ -61,10 +63,12 @@ func (c *coalescer) create() {
 		for i, w := range group {
 			runs[i] = w.run
 		}
-		// One caller's end is not the others': the store bounds the call's time.
+		// The end of one caller's context must not cancel the others; the store limits the duration of the call.
 		var out []store.CreatedRun
 		err := c.panics.Call("create", "", func() (err error) {
-			out, err = c.creator.CreateRuns(context.Background(), runs)
+			if out, err = c.creator.CreateRuns(context.Background(), runs); err == nil && len(out) != len(runs) {
+				return fmt.Errorf("store: %d answers for %d new runs", len(out), len(runs))
+			}
 			return err
 		})
 		for i, w := range group {
@@ -77,7 +81,8 @@ func (c *coalescer) create() {
 	}
 }
 
-// takeNew takes the runs of the next transaction, without those whose callers have left.
+// takeNew removes the runs of the next transaction from the queue, without those whose callers no longer wait. The
+// caller holds mu.
 func (c *coalescer) takeNew() (group []*newRun) {
 	bytes, taken := 0, 0
 	for _, w := range c.newRuns {
